@@ -1,0 +1,150 @@
+#include "base/csv.h"
+
+#define CSV_IO_NO_THREAD
+#include <libfccp/csv.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+
+namespace tandem {
+namespace {
+
+// The cells of one line; false where a quote is left open.
+bool split_cells(std::string_view line, std::vector<std::string>* cells) {
+  std::string cell;
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quoted) {
+      if (c != '"') {
+        cell += c;
+      } else if (i + 1 < line.size() && line[i + 1] == '"') {
+        cell += '"';
+        ++i;
+      } else {
+        quoted = false;
+      }
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == ',') {
+      cells->push_back(std::move(cell));
+      cell.clear();
+    } else {
+      cell += c;
+    }
+  }
+  cells->push_back(std::move(cell));
+  return !quoted;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto begin = text.find_first_not_of(" \t\r");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
+}  // namespace
+
+Error CsvFile::error(int line, std::string_view message) const {
+  return Error{fmt::format("{}:{}: {}", path, line, message)};
+}
+
+Result<CsvFile> read_csv(const std::string& path) {
+  if (!std::filesystem::is_regular_file(path))
+    return Error{fmt::format("{}: no such file, expected a CSV file", path)};
+  CsvFile file{path, {}, {}};
+  int number = 0;
+  try {
+    io::LineReader reader(path);
+    while (char* text = reader.next_line()) {
+      ++number;
+      const std::string_view line = trimmed(text);
+      if (line.starts_with('#')) {
+        file.comments.emplace_back(trimmed(line.substr(1)));
+      } else if (!line.empty()) {
+        CsvRow row{number, {}};
+        if (!split_cells(text, &row.cells))
+          return file.error(number, "found a quote that is never closed, expected a closing \"");
+        for (std::string& cell : row.cells) cell = std::string(trimmed(cell));
+        file.rows.push_back(std::move(row));
+      }
+    }
+  } catch (const std::exception& e) {
+    return file.error(number + 1, fmt::format("the line cannot be read: {}", e.what()));
+  }
+  return file;
+}
+
+Result<CsvTable> CsvTable::read(const std::string& path) {
+  CsvTable table;
+  ASSIGN_OR_RETURN(table.file_, read_csv(path));
+  if (table.file_.rows.empty())
+    return table.file_.error(1, "found no rows, expected a header row of column names");
+  table.columns_ = table.file_.rows.front().cells;
+  table.file_.rows.erase(table.file_.rows.begin());
+  for (const CsvRow& row : table.file_.rows) {
+    if (row.cells.size() != table.columns_.size())
+      return table.file_.error(row.line, fmt::format("found {} cells, expected {} as in the header",
+                                                     row.cells.size(), table.columns_.size()));
+  }
+  return table;
+}
+
+int CsvTable::find(std::string_view column) const {
+  const auto it = std::find(columns_.begin(), columns_.end(), column);
+  return it == columns_.end() ? -1 : static_cast<int>(it - columns_.begin());
+}
+
+std::string_view CsvTable::text(int row, std::string_view column) const {
+  const int at = find(column);
+  return at < 0 ? std::string_view{} : std::string_view(file_.rows[row].cells[at]);
+}
+
+Result<double> CsvTable::number(int row, std::string_view column) const {
+  auto value = parse_number(text(row, column));
+  if (!value.ok()) return error(row, fmt::format("column '{}': {}", column, value.error().message));
+  return value;
+}
+
+Result<std::int64_t> CsvTable::integer(int row, std::string_view column) const {
+  auto value = parse_integer(text(row, column));
+  if (!value.ok()) return error(row, fmt::format("column '{}': {}", column, value.error().message));
+  return value;
+}
+
+Error CsvTable::error(int row, std::string_view message) const {
+  return file_.error(file_.rows[row].line, message);
+}
+
+std::string csv_cell(std::string_view text) {
+  if (text.find_first_of(",\"\n\r") == std::string_view::npos) return std::string(text);
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+Result<std::int64_t> parse_integer(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (ec != std::errc{} || end != text.data() + text.size() || text.empty())
+    return Error{fmt::format("found '{}', expected an integer", text)};
+  return value;
+}
+
+Result<double> parse_number(std::string_view text) {
+  double value = 0;
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (ec != std::errc{} || end != text.data() + text.size() || text.empty() ||
+      !std::isfinite(value))
+    return Error{fmt::format("found '{}', expected a finite number", text)};
+  return value;
+}
+
+}  // namespace tandem

@@ -1,0 +1,63 @@
+#include "base/file.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace tandem {
+namespace {
+
+std::string temporary(const std::string& path) { return fmt::format("{}.{}.tmp", path, getpid()); }
+
+Error cannot_write(const std::string& path) {
+  return Error{fmt::format("{}: cannot be written: {}", path, std::strerror(errno))};
+}
+
+}  // namespace
+
+Result<std::string> read_file(const std::string& path) {
+  if (!std::filesystem::is_regular_file(path))
+    return Error{fmt::format("{}: no such file, expected a readable file", path)};
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in) return Error{fmt::format("{}: cannot be read: {}", path, std::strerror(errno))};
+  return text.str();
+}
+
+Result<FileWriter> FileWriter::open(const std::string& path) {
+  std::FILE* file = std::fopen(temporary(path).c_str(), "wb");
+  if (file == nullptr) return cannot_write(path);
+  return FileWriter(path, file);
+}
+
+FileWriter::FileWriter(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}
+
+FileWriter::FileWriter(FileWriter&& other) noexcept
+    : path_(std::move(other.path_)), file_(std::exchange(other.file_, nullptr)) {}
+
+FileWriter::~FileWriter() {
+  if (file_ == nullptr) return;
+  std::fclose(file_);
+  std::remove(temporary(path_).c_str());
+}
+
+void FileWriter::write(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), file_);  // failures stay in ferror, see commit
+}
+
+Status FileWriter::commit() {
+  const bool written = std::ferror(file_) == 0 && std::fflush(file_) == 0;
+  const bool closed = std::fclose(std::exchange(file_, nullptr)) == 0;
+  if (written && closed && std::rename(temporary(path_).c_str(), path_.c_str()) == 0) return Done{};
+  const Error error = cannot_write(path_);
+  std::remove(temporary(path_).c_str());
+  return error;
+}
+
+}  // namespace tandem

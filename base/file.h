@@ -1,0 +1,33 @@
+// Files that appear whole or not at all.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace tandem {
+
+Result<std::string> read_file(const std::string& path);
+
+// Writes beside the target and renames at commit(); what was not committed is removed.
+class FileWriter {
+ public:
+  static Result<FileWriter> open(const std::string& path);
+  FileWriter(FileWriter&& other) noexcept;
+  FileWriter& operator=(FileWriter&&) = delete;
+  ~FileWriter();
+
+  void write(std::string_view text);
+  // Error where a write failed (a full disk, say) or the rename did.
+  Status commit();
+
+ private:
+  FileWriter(std::string path, std::FILE* file);
+
+  std::string path_;
+  std::FILE* file_;
+};
+
+}  // namespace tandem

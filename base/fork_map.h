@@ -1,0 +1,19 @@
+// Runs independent jobs in child processes: one that crashes costs its own result only, and a
+// library that allows one use a process (SimGrid) can be used many times.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tandem {
+
+// job(i) for i in [0, count), at most `jobs` at once, each in a forked child; results in order of i.
+// on_done(i) is called in the parent as each one ends. A child that dies gives an Error that says how.
+std::vector<Result<std::string>> fork_map(
+    int count, int jobs, const std::function<Result<std::string>(int)>& job,
+    const std::function<void(int)>& on_done = [](int) {});
+
+}  // namespace tandem

@@ -1,0 +1,41 @@
+// Counter-based random numbers: a draw depends on its key alone, so every engine draws the same.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+
+#include "base/units.h"
+
+namespace tandem {
+
+// SplitMix64's finaliser (Steele, Lea and Flood 2014): a bijection that scatters neighbours.
+constexpr std::uint64_t scatter(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+// Uniform in (0, 1).
+constexpr double uniform(std::uint64_t key) {
+  return (static_cast<double>(scatter(key) >> 11) + 0.5) * 0x1p-53;
+}
+
+// Multiplies durations by log-normal factors of mean 1; sigma is the logarithm's standard deviation.
+struct Jitter {
+  double sigma = 0;
+  std::uint64_t seed = 1;
+
+  Nanoseconds apply(Nanoseconds duration_ns, int rank, std::uint32_t op) const {
+    if (sigma == 0 || duration_ns == 0) return duration_ns;
+    const std::uint64_t key = scatter(scatter(seed) + static_cast<std::uint64_t>(rank)) + op;
+    // Box and Muller 1958.
+    const double normal = std::sqrt(-2 * std::log(uniform(key))) *
+                          std::cos(2 * std::numbers::pi * uniform(scatter(key) + 1));
+    return std::llround(static_cast<double>(duration_ns) *
+                        std::exp(sigma * normal - sigma * sigma / 2));
+  }
+};
+
+}  // namespace tandem

@@ -1,0 +1,65 @@
+// Result<T>: a value, or an Error that says what was found and what was expected.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace tandem {
+
+// Why something could not be done. The kind is also the program's exit status.
+struct Error {
+  enum Kind { Failed = 1, BadInput = 2, Missing = 3 };
+
+  std::string message;  // one line; for bad input "file:line: what was found, what was expected"
+  Kind kind = BadInput;
+};
+
+// Nothing to return but success.
+struct Done {};
+
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T result) : state_(std::in_place_index<0>, std::move(result)) {}
+  Result(Error why) : state_(std::in_place_index<1>, std::move(why)) {}
+
+  bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+
+  // REQUIRES: ok().
+  T& value() & { return std::get<0>(state_); }
+  const T& value() const& { return std::get<0>(state_); }
+  T&& value() && { return std::get<0>(std::move(state_)); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+
+  // REQUIRES: !ok().
+  const Error& error() const { return std::get<1>(state_); }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+using Status = Result<Done>;
+
+}  // namespace tandem
+
+#define TANDEM_CONCAT_(a, b) a##b
+#define TANDEM_CONCAT(a, b) TANDEM_CONCAT_(a, b)
+
+// ASSIGN_OR_RETURN(auto x, f()): x is f's value; an Error of f leaves the enclosing function.
+#define ASSIGN_OR_RETURN(declaration, expression) \
+  ASSIGN_OR_RETURN_(TANDEM_CONCAT(result_, __LINE__), declaration, expression)
+#define ASSIGN_OR_RETURN_(result, declaration, expression) \
+  auto result = (expression);                              \
+  if (!result.ok()) return result.error();                 \
+  declaration = std::move(result).value()
+
+#define RETURN_IF_ERROR(expression)                               \
+  do {                                                            \
+    if (auto status = (expression); !status.ok()) return status.error(); \
+  } while (false)

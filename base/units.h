@@ -1,0 +1,20 @@
+// Units: integer nanoseconds and bytes inside and in files; seconds as doubles only at borders.
+// GB = 1e9 bytes, GiB = 2^30 bytes; bandwidth is per direction, in bytes a second.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+namespace tandem {
+
+using Nanoseconds = std::int64_t;
+using Bytes = std::int64_t;
+
+constexpr double GB = 1e9;
+constexpr double GiB = 1024.0 * 1024.0 * 1024.0;
+constexpr double Gbit = 1e9 / 8;  // bytes
+
+constexpr double to_seconds(Nanoseconds ns) { return static_cast<double>(ns) * 1e-9; }
+inline Nanoseconds to_ns(double seconds) { return std::llround(seconds * 1e9); }
+
+}  // namespace tandem

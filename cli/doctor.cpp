@@ -1,0 +1,67 @@
+// tandem doctor: what of this machine can be used, and why not.
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <thread>
+
+#include "cli/commands.h"
+#include "report/table.h"
+#include "sim/engines.h"
+#include "topology/preset.h"
+
+namespace tandem {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+std::string library(const char* name, const char* use) {
+  if (void* handle = dlopen(name, RTLD_LAZY | RTLD_LOCAL)) {
+    dlclose(handle);
+    return fmt::format("found {}{}", name, use);
+  }
+  return fmt::format("missing: {} cannot be loaded", name);
+}
+
+std::string program(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  std::string_view rest = path == nullptr ? "" : path;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(':'), rest.size());
+    const std::filesystem::path candidate = std::filesystem::path(rest.substr(0, end)) / name;
+    if (access(candidate.c_str(), X_OK) == 0) return fmt::format("found {}", candidate.string());
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return fmt::format("missing: {} is not in PATH", name);
+}
+
+Status examine() {
+  const Status simgrid = simgrid_available();
+  const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+  Rows rows = {{"thing", "state", "used by"}};
+  const auto add = [&](std::string thing, std::string state, std::string use) {
+    rows.push_back({std::move(thing), std::move(state), std::move(use)});
+  };
+  add("cores", fmt::format("{}", std::thread::hardware_concurrency()), "--jobs");
+  add("memory", fmt::format("{:.1f} GiB", static_cast<double>(pages) * page_bytes / GiB), "");
+  add("engine ideal", "ready", "simulate --engine ideal");
+  add("engine simgrid", simgrid.ok() ? "ready" : simgrid.error().message, "simulate --engine simgrid");
+  add("presets", fmt::format("{} in {}", preset_names().size(), data_dir()), "cluster.preset, topology");
+  add("NVIDIA driver", library("libcuda.so.1", ""), "nothing yet: this version simulates only");
+  add("NCCL", library("libnccl.so.2", ""), "nothing yet");
+  add("MPI", program("mpirun"), "nothing yet");
+  fmt::print("{}", aligned(rows, 3));
+  return Done{};
+}
+
+}  // namespace
+
+void add_doctor(CLI::App* app, Command* chosen) {
+  CLI::App* command = app->add_subcommand("doctor", "Says what of this machine can be used, and why not.");
+  command->footer("Example: tandem doctor");
+  command->callback([chosen] { *chosen = examine; });
+}
+
+}  // namespace tandem

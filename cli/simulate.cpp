@@ -1,0 +1,124 @@
+// tandem simulate: runs of a scenario, or a Program file, through an engine.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cli/commands.h"
+#include "report/table.h"
+#include "scenarios/run.h"
+#include "schedule/program_text.h"
+
+namespace tandem {
+namespace {
+
+struct SimulateOptions {
+  std::string input;
+  std::string engine = "simgrid";
+  std::vector<std::string> sets;
+  std::string only;
+  std::string files_of;
+  OutputFiles files;
+  int jobs = 0;
+  bool json = false;
+};
+
+void print(const std::vector<Outcome>& outcomes, bool json) {
+  for (const Outcome& outcome : outcomes) {
+    for (const std::string& warning : outcome.warnings)
+      fmt::print(stderr, "warning: {}\n", warning);
+  }
+  if (json) {
+    nlohmann::ordered_json array = nlohmann::ordered_json::array();
+    for (const Outcome& outcome : outcomes) array.push_back(to_json(outcome));
+    fmt::print("{}\n", array.dump(2));
+  } else {
+    fmt::print("{}\n{}", outcome_table(outcomes), conclusions(outcomes));
+  }
+}
+
+// The runs whose name holds the text; an Error where there is none.
+Result<std::vector<Scenario>> filter(std::vector<Scenario> all, const std::string& text) {
+  std::erase_if(all, [&](const Scenario& s) { return s.name.find(text) == std::string::npos; });
+  if (all.empty()) return Error{fmt::format("--only: found no run whose name holds '{}'", text)};
+  return all;
+}
+
+Result<int> number_of(const std::vector<Scenario>& scenarios, const std::string& name) {
+  if (name.empty()) return 0;
+  for (std::size_t i = 0; i < scenarios.size(); ++i) {
+    if (scenarios[i].name == name) return static_cast<int>(i);
+  }
+  return Error{fmt::format("--files-of: found no run '{}', expected one such as '{}'", name,
+                           scenarios.front().name)};
+}
+
+Status simulate_program(const SimulateOptions& options) {
+  if (options.engine != "ideal")
+    return Error{fmt::format("{}: found a Program with --engine {}, expected --engine ideal: a Program has no "
+                             "cluster", options.input, options.engine)};
+  ASSIGN_OR_RETURN(const Program program, read_program(options.input));
+  ASSIGN_OR_RETURN(const Outcome outcome, simulate(program, options.files));
+  print({outcome}, options.json);
+  return Done{};
+}
+
+Status simulate_scenarios(const SimulateOptions& options) {
+  std::vector<std::pair<std::string, Setting>> sets;
+  for (const std::string& text : options.sets) {
+    ASSIGN_OR_RETURN(sets.emplace_back(), parse_set(text));
+  }
+  ASSIGN_OR_RETURN(std::vector<Scenario> scenarios, load_scenarios(options.input, sets));
+  ASSIGN_OR_RETURN(scenarios, filter(std::move(scenarios), options.only));
+  ASSIGN_OR_RETURN(const int files_of, number_of(scenarios, options.files_of));
+  const Engine engine = options.engine == "ideal" ? Engine::Ideal : Engine::SimGrid;
+  const int jobs = options.jobs > 0 ? options.jobs
+                                    : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  std::vector<Result<Outcome>> results;
+  if (scenarios.size() == 1) {
+    results.push_back(simulate(scenarios[0], engine, options.files));
+  } else {
+    results = simulate_all(scenarios, engine, jobs, options.files, files_of);
+  }
+  std::vector<Outcome> outcomes;
+  for (const Result<Outcome>& result : results) {
+    if (!result.ok()) return result.error();
+    outcomes.push_back(*result);
+  }
+  print(outcomes, options.json);
+  return Done{};
+}
+
+}  // namespace
+
+void add_simulate(CLI::App* app, Command* chosen) {
+  auto options = std::make_shared<SimulateOptions>();
+  CLI::App* command = app->add_subcommand(
+      "simulate", "Simulates the runs of a scenario (TOML), or a priced Program (CSV, ideal engine only).");
+  command->add_option("input", options->input, "SCENARIO.toml or PROGRAM.csv")->required();
+  command->add_option("--engine", options->engine,
+                      "simgrid: links that flows share are simulated; ideal: no contention")
+      ->check(CLI::IsMember({"ideal", "simgrid"}))
+      ->capture_default_str();
+  command->add_option("--set", options->sets, "KEY=VALUE over the file's settings, for every run; repeatable");
+  command->add_option("--only", options->only, "only runs whose name holds this text");
+  command->add_option("--trace", options->files.trace_csv, "write one run's trace as CSV");
+  command->add_option("--perfetto", options->files.perfetto,
+                      "write one run's trace for https://ui.perfetto.dev (Open trace file)");
+  command->add_option("--files-of", options->files_of,
+                      "the run that --trace and --perfetto write, by its name; default the first");
+  command->add_option("--jobs", options->jobs, "runs at once; default one a core");
+  command->add_flag("--json", options->json, "print one JSON array, an object a run, and nothing else");
+  command->footer(
+      "Example: tandem simulate scenarios/megatron-sc21.toml --only 39B --perfetto 39B.json\n"
+      "         tandem simulate scenarios/megatron-sc21.toml --only '1T, selene' --set variability.jitter=0.05");
+  command->callback([options, chosen] {
+    *chosen = [options]() -> Status {
+      return options->input.ends_with(".csv") ? simulate_program(*options) : simulate_scenarios(*options);
+    };
+  });
+}
+
+}  // namespace tandem

@@ -1,0 +1,166 @@
+#include "report/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+
+#include "base/units.h"
+
+namespace tandem {
+namespace {
+
+std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
+
+std::string exposed(const Outcome& outcome, Scope scope) {
+  return percent(outcome.exposed_s[static_cast<std::size_t>(scope)] / outcome.iteration_s);
+}
+
+std::vector<std::string> row(const Outcome& o, bool published) {
+  std::vector<std::string> cells = o.points.empty() ? std::vector<std::string>{o.name} : o.points;
+  const auto add = [&](std::string cell) { cells.push_back(std::move(cell)); };
+  for (const int number : {o.gpus, o.tp, o.pp, o.vpp, o.dp, o.microbatches})
+    add(fmt::format("{}", number));
+  add(fmt::format("{:.3f}", o.iteration_s));
+  if (o.training) {
+    add(fmt::format("{:.1f}", o.training->model_tflops_per_gpu));
+    add(fmt::format("{:.1f}", o.training->hardware_tflops_per_gpu));
+    add(percent(o.training->hfu));
+  } else {
+    for (int i = 0; i < 3; ++i) add("-");
+  }
+  add(percent(o.bubble_fraction));
+  for (const Scope scope : {Scope::Tensor, Scope::Pipeline, Scope::Data}) add(exposed(o, scope));
+  add(o.training ? fmt::format("{:.1f}", o.training->total / GiB) : "-");
+  add(!o.training ? "-" : o.training->fits ? "yes" : "NO");
+  if (published && o.published_tflops_per_gpu && o.training) {
+    const double measured = *o.published_tflops_per_gpu;
+    add(fmt::format("{:.0f}", measured));
+    add(fmt::format("{:+.1f}", 100 * (o.training->hardware_tflops_per_gpu / measured - 1)));
+  } else if (published) {
+    add("");
+    add("");
+  }
+  return cells;
+}
+
+// A share of the iteration, by what it goes to.
+struct Share {
+  std::string what;
+  double of_iteration = 0;
+};
+
+std::vector<Share> shares(const Outcome& o) {
+  std::vector<Share> list = {{"compute", o.compute_s / o.iteration_s}, {"bubble", o.bubble_fraction}};
+  for (int i = 0; i < kScopes; ++i)
+    list.push_back({fmt::format("{} communication", name(static_cast<Scope>(i))),
+                    o.exposed_s[i] / o.iteration_s});
+  return list;
+}
+
+Share largest(std::vector<Share> list) {
+  return *std::max_element(list.begin(), list.end(), [](const Share& a, const Share& b) {
+    return a.of_iteration < b.of_iteration;
+  });
+}
+
+std::string last_point(const Outcome& o) { return o.points.empty() ? o.name : o.points.back(); }
+
+std::string bandwidth(const Outcome& o) {
+  if (!o.least_internode_Gbitps) return "none is enough";
+  if (*o.least_internode_Gbitps == 0) return "1 is enough";
+  return fmt::format("{:.3g}", *o.least_internode_Gbitps);
+}
+
+std::string binds(std::span<const Outcome> group) {
+  std::string text;
+  for (const Outcome& o : group) {
+    std::vector<Share> list = shares(o);
+    const Share most = largest(list);
+    list.erase(std::find_if(list.begin(), list.end(), [&](const Share& s) { return s.what == most.what; }));
+    const Share next = largest(list);
+    text += fmt::format("{}{}: {} {:.0f} %, then {} {:.0f} %", text.empty() ? "" : "; ", last_point(o), most.what,
+                        100 * most.of_iteration, next.what, 100 * next.of_iteration);
+  }
+  return text;
+}
+
+// By how much the slowest run is slower than the fastest, and what grew most.
+std::string slowest(std::span<const Outcome> group) {
+  const auto by_time = [](const Outcome& a, const Outcome& b) { return a.iteration_s < b.iteration_s; };
+  const auto [fast, slow] = std::minmax_element(group.begin(), group.end(), by_time);
+  const double lost_s = slow->iteration_s - fast->iteration_s;
+  if (lost_s < 0.001 * fast->iteration_s) return "";
+  const std::vector<Share> before = shares(*fast), after = shares(*slow);
+  Share grown;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const double more_s =
+        after[i].of_iteration * slow->iteration_s - before[i].of_iteration * fast->iteration_s;
+    if (more_s > grown.of_iteration) grown = {after[i].what, more_s};
+  }
+  return fmt::format(". {} takes {:.2f} times as long as {}: {} accounts for {:.0f} % of the {:.3g} s lost",
+                     last_point(*slow), slow->iteration_s / fast->iteration_s, last_point(*fast), grown.what,
+                     100 * grown.of_iteration / lost_s, lost_s);
+}
+
+}  // namespace
+
+std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t left) {
+  std::vector<std::size_t> widths;
+  for (const auto& cells : rows) {
+    widths.resize(std::max(widths.size(), cells.size()));
+    for (std::size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], cells[i].size());
+  }
+  std::string text;
+  for (const auto& cells : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < cells.size(); ++i)
+      line += i < left ? fmt::format("{:<{}}  ", cells[i], widths[i])
+                       : fmt::format("{:>{}}  ", cells[i], widths[i]);
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + '\n';
+  }
+  return text;
+}
+
+std::string outcome_table(const std::vector<Outcome>& outcomes) {
+  if (outcomes.empty()) return "";
+  const bool published = std::any_of(outcomes.begin(), outcomes.end(), [](const Outcome& o) {
+    return o.published_tflops_per_gpu.has_value();
+  });
+  std::vector<std::vector<std::string>> rows(1, outcomes.front().axes);
+  if (rows.front().empty()) rows.front().push_back("run");
+  const std::size_t left = rows.front().size();
+  for (const char* title : {"GPUs", "TP", "PP", "VPP", "DP", "microb.", "iteration s", "model TF/s", "hw TF/s",
+                            "% peak", "bubble %", "tensor %", "pipeline %", "data %", "GiB", "fits"})
+    rows.front().push_back(title);
+  if (published) {
+    rows.front().push_back("published");
+    rows.front().push_back("diff %");
+  }
+  for (const Outcome& outcome : outcomes) rows.push_back(row(outcome, published));
+  return aligned(rows, left);
+}
+
+std::string conclusions(const std::vector<Outcome>& outcomes) {
+  std::string text;
+  for (std::size_t begin = 0; begin < outcomes.size();) {
+    std::size_t end = begin + 1;
+    while (end < outcomes.size() && !outcomes[begin].points.empty() &&
+           outcomes[end].points.front() == outcomes[begin].points.front())
+      ++end;
+    const std::span<const Outcome> group{outcomes.data() + begin, end - begin};
+    const std::string title = group[0].points.empty() ? group[0].name : group[0].points.front();
+    text += fmt::format("{}: {}{}", title, binds(group), slowest(group));
+    if (group[0].looked_for_bandwidth) {
+      text += ". Least Gbit/s a node between nodes: ";
+      for (const Outcome& o : group)
+        text += fmt::format("{}{} {}", &o == group.data() ? "" : ", ", last_point(o), bandwidth(o));
+    }
+    text += ".\n";
+    begin = end;
+  }
+  return text;
+}
+
+}  // namespace tandem

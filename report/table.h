@@ -1,0 +1,21 @@
+// Tables of outcomes, for a terminal.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "scenarios/outcome.h"
+
+namespace tandem {
+
+// Rows of cells, aligned: the first `left` columns to the left, the others to the right.
+std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t left);
+
+// A row a run.
+std::string outcome_table(const std::vector<Outcome>& outcomes);
+
+// A line for each point of the first axis: what binds it on each of the others, by how much the slowest is
+// slower and why, and the least bandwidth between nodes that it can do with.
+std::string conclusions(const std::vector<Outcome>& outcomes);
+
+}  // namespace tandem

@@ -1,0 +1,22 @@
+// Fields: every key of a scenario, how its value is checked and where it goes. Data, not code.
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "scenarios/scenario.h"
+#include "scenarios/setting.h"
+
+namespace tandem {
+
+struct Field {
+  std::string_view key;   // dotted
+  std::string_view help;  // type, unit, default: as docs/scenario.md gives it
+  std::function<Status(const Setting&, Scenario*)> set;
+};
+
+const std::vector<Field>& fields();
+
+}  // namespace tandem

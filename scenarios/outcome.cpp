@@ -1,0 +1,133 @@
+#include "scenarios/outcome.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tandem {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json by_scope(const std::array<double, kScopes>& values) {
+  Json json;
+  for (int i = 0; i < kScopes; ++i) json[std::string(name(static_cast<Scope>(i)))] = values[i];
+  return json;
+}
+
+void by_scope(const Json& json, std::array<double, kScopes>* values) {
+  for (int i = 0; i < kScopes; ++i)
+    (*values)[i] = json.at(std::string(name(static_cast<Scope>(i)))).get<double>();
+}
+
+template <class T>
+Json optional_json(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+template <class T>
+std::optional<T> optional_from(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  return json.get<T>();
+}
+
+void add_training(const Outcome::Training& training, Json* json) {
+  (*json)["tokens_per_s"] = training.tokens_per_s;
+  (*json)["model_tflops_per_gpu"] = training.model_tflops_per_gpu;
+  (*json)["hardware_tflops_per_gpu"] = training.hardware_tflops_per_gpu;
+  (*json)["mfu"] = training.mfu;
+  (*json)["hfu"] = training.hfu;
+  (*json)["memory_bytes"] = {{"weights", training.weights},         {"gradients", training.gradients},
+                             {"optimizer", training.optimizer},     {"activations", training.activations},
+                             {"total", training.total},             {"capacity", training.capacity}};
+  (*json)["fits"] = training.fits;
+}
+
+void add_no_training(Json* json) {
+  for (const char* key : {"tokens_per_s", "model_tflops_per_gpu", "hardware_tflops_per_gpu", "mfu",
+                          "hfu", "memory_bytes", "fits"})
+    (*json)[key] = nullptr;
+}
+
+}  // namespace
+
+Json to_json(const Outcome& o) {
+  Json json;
+  json["name"] = o.name;
+  json["axes"] = o.axes;
+  json["points"] = o.points;
+  json["cluster"] = o.cluster;
+  json["engine"] = o.engine;
+  json["gpus"] = o.gpus;
+  json["plan"] = {{"tp", o.tp}, {"pp", o.pp}, {"vpp", o.vpp}, {"dp", o.dp},
+                  {"microbatches", o.microbatches}};
+  json["iteration_s"] = o.iteration_s;
+  if (o.training) {
+    add_training(*o.training, &json);
+  } else {
+    add_no_training(&json);
+  }
+  json["bubble_ratio"] = o.bubble_ratio;
+  json["bubble_fraction"] = o.bubble_fraction;
+  json["bubble_window_fraction"] = o.bubble_window_fraction;
+  json["bubble_window_fraction_max"] = o.bubble_window_fraction_max;
+  json["compute_s"] = o.compute_s;
+  json["exposed_s"] = by_scope(o.exposed_s);
+  json["comm_s"] = by_scope(o.comm_s);
+  for (int i = 0; i < kScopes; ++i)
+    json["overlap_fraction"][std::string(name(static_cast<Scope>(i)))] =
+        optional_json(o.overlap_fraction[i]);
+  json["exposed_between_nodes_s"] = o.exposed_between_nodes_s;
+  json["published_tflops_per_gpu"] = optional_json(o.published_tflops_per_gpu);
+  json["least_internode_Gbitps"] = optional_json(o.least_internode_Gbitps);
+  json["looked_for_bandwidth"] = o.looked_for_bandwidth;
+  json["warnings"] = o.warnings;
+  json["ranks_simulated"] = o.ranks_simulated;
+  json["ops"] = o.ops;
+  json["engine_wall_s"] = o.engine_wall_s;
+  return json;
+}
+
+Outcome outcome_from_json(const Json& json) {
+  Outcome o;
+  json.at("name").get_to(o.name);
+  json.at("axes").get_to(o.axes);
+  json.at("points").get_to(o.points);
+  json.at("cluster").get_to(o.cluster);
+  json.at("engine").get_to(o.engine);
+  json.at("gpus").get_to(o.gpus);
+  const Json& plan = json.at("plan");
+  plan.at("tp").get_to(o.tp);
+  plan.at("pp").get_to(o.pp);
+  plan.at("vpp").get_to(o.vpp);
+  plan.at("dp").get_to(o.dp);
+  plan.at("microbatches").get_to(o.microbatches);
+  json.at("iteration_s").get_to(o.iteration_s);
+  if (!json.at("memory_bytes").is_null()) {
+    const Json& memory = json.at("memory_bytes");
+    o.training = Outcome::Training{json.at("tokens_per_s"), json.at("model_tflops_per_gpu"),
+                                   json.at("hardware_tflops_per_gpu"), json.at("mfu"), json.at("hfu"),
+                                   memory.at("weights"), memory.at("gradients"), memory.at("optimizer"),
+                                   memory.at("activations"), memory.at("total"), memory.at("capacity"),
+                                   json.at("fits")};
+  }
+  json.at("bubble_ratio").get_to(o.bubble_ratio);
+  json.at("bubble_fraction").get_to(o.bubble_fraction);
+  json.at("bubble_window_fraction").get_to(o.bubble_window_fraction);
+  json.at("bubble_window_fraction_max").get_to(o.bubble_window_fraction_max);
+  json.at("compute_s").get_to(o.compute_s);
+  by_scope(json.at("exposed_s"), &o.exposed_s);
+  by_scope(json.at("comm_s"), &o.comm_s);
+  for (int i = 0; i < kScopes; ++i)
+    o.overlap_fraction[i] = optional_from<double>(
+        json.at("overlap_fraction").at(std::string(name(static_cast<Scope>(i)))));
+  json.at("exposed_between_nodes_s").get_to(o.exposed_between_nodes_s);
+  o.published_tflops_per_gpu = optional_from<double>(json.at("published_tflops_per_gpu"));
+  o.least_internode_Gbitps = optional_from<double>(json.at("least_internode_Gbitps"));
+  json.at("looked_for_bandwidth").get_to(o.looked_for_bandwidth);
+  json.at("warnings").get_to(o.warnings);
+  json.at("ranks_simulated").get_to(o.ranks_simulated);
+  json.at("ops").get_to(o.ops);
+  json.at("engine_wall_s").get_to(o.engine_wall_s);
+  return o;
+}
+
+}  // namespace tandem

@@ -1,0 +1,232 @@
+#include "scenarios/run.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/fork_map.h"
+#include "base/progress.h"
+#include "schedule/lower.h"
+#include "schedule/order_text.h"
+#include "scenarios/least_bandwidth.h"
+#include "sim/engines.h"
+#include "traces/metrics.h"
+#include "traces/trace_files.h"
+
+namespace tandem {
+namespace {
+
+// Uniform costs know no cluster: every transfer takes p2p_s, whatever it carries.
+ClusterSpec uniform_cluster(double p2p_s) {
+  ClusterSpec spec;
+  spec.name = "uniform";
+  spec.gpus_per_node = 1;
+  spec.nics_per_node = 1;
+  spec.intra_bytes_per_s = spec.nic_bytes_per_s = 1e15;
+  spec.inter_latency_s = p2p_s;
+  return spec;
+}
+
+Workload workload(const Scenario& scenario, const Order& order, const Cluster& cluster) {
+  const Plan& plan = scenario.plan;
+  const Model& model = scenario.model;
+  if (scenario.uniform) return uniform_workload(*scenario.uniform, order.stages);
+  std::vector<DeviceId> tensor_ranks = in_order(plan.tp);
+  const Bytes block_bytes = static_cast<Bytes>(stored_bytes(plan)) * model.seq *
+                            plan.micro_batch * model.hidden;
+  return make_workload(model, plan, CostModel{scenario.cluster.device, plan.precision},
+                       collective_ns(cluster, CommKind::AllReduce, block_bytes, tensor_ranks));
+}
+
+LiveActivations live_activations(const Order& order) {
+  LiveActivations live;
+  const std::vector<int> rank_of = stage_to_rank(order);
+  const std::vector<std::vector<int>> peaks = peak_live(order);
+  live.ranks.resize(order.ranks.size());
+  for (int stage = 0; stage < order.stages; ++stage) {
+    auto& entries = live.ranks[rank_of[stage]];
+    entries.push_back({static_cast<Stage>(stage), peaks[rank_of[stage]][entries.size()]});
+  }
+  return live;
+}
+
+Outcome::Training training(const Scenario& scenario, const Order& order, double iteration_s) {
+  const Plan& plan = scenario.plan;
+  const DeviceSpec& device = scenario.cluster.device;
+  const double per_gpu_s = iteration_s * scenario.gpus;
+  const double peak = device.flops_per_s.at(plan.precision);
+  const MemoryUse memory = peak_memory(scenario.model, plan, live_activations(order));
+  Outcome::Training t;
+  t.tokens_per_s = static_cast<double>(plan.global_batch) * scenario.model.seq / iteration_s;
+  t.model_tflops_per_gpu = model_flops(scenario.model, plan) / per_gpu_s * 1e-12;
+  t.hardware_tflops_per_gpu = hardware_flops(scenario.model, plan) / per_gpu_s * 1e-12;
+  t.mfu = t.model_tflops_per_gpu * 1e12 / peak;
+  t.hfu = t.hardware_tflops_per_gpu * 1e12 / peak;
+  t.weights = memory.weights;
+  t.gradients = memory.gradients;
+  t.optimizer = memory.optimizer;
+  t.activations = memory.activations;
+  t.total = memory.total();
+  t.capacity = device.memory_bytes;
+  t.fits = t.total <= t.capacity;
+  return t;
+}
+
+void add_metrics(const Metrics& metrics, const Trace& trace, Outcome* outcome) {
+  outcome->iteration_s = metrics.iteration_s;
+  outcome->compute_s = metrics.compute_s;
+  outcome->bubble_ratio = metrics.bubble_ratio;
+  outcome->bubble_fraction = metrics.bubble_fraction;
+  outcome->bubble_window_fraction = metrics.bubble_window_fraction;
+  outcome->bubble_window_fraction_max = metrics.bubble_window_fraction_max;
+  outcome->exposed_s = metrics.exposed_s;
+  outcome->comm_s = metrics.comm_s;
+  outcome->overlap_fraction = metrics.overlap_fraction;
+  outcome->exposed_between_nodes_s = metrics.exposed_between_nodes_s;
+  outcome->ranks_simulated = static_cast<std::int64_t>(trace.ranks.size());
+  outcome->ops = static_cast<std::int64_t>(trace.events.size());
+}
+
+Status write_files(const Program& program, const Trace& trace, const OutputFiles& files) {
+  if (!files.trace_csv.empty()) RETURN_IF_ERROR(write_trace_csv(program, trace, files.trace_csv));
+  if (!files.perfetto.empty()) RETURN_IF_ERROR(write_perfetto(program, trace, files.perfetto));
+  return Done{};
+}
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+Result<Order> make_order(const Scenario& scenario) {
+  if (scenario.order_file.empty()) {
+    auto order = make_order(scenario.order);
+    if (!order.ok()) return Error{fmt::format("{}: {}", scenario.name, order.error().message)};
+    return order;
+  }
+  ASSIGN_OR_RETURN(Order order, read_pytorch(scenario.order_file));
+  const Plan& plan = scenario.plan;
+  if (order.pp() != plan.pp || order.stages != plan.stages() * order.chains ||
+      order.microbatches != plan.microbatches())
+    return Error{fmt::format(
+        "{}: found {} ranks, {} stages and {} microbatches, expected {} x {} stages (pp x vpp) and {} "
+        "microbatches as the scenario has",
+        scenario.order_file, order.pp(), order.stages, order.microbatches, plan.pp, plan.vpp,
+        plan.microbatches())};
+  return order;
+}
+
+Result<Prepared> prepare(const Scenario& scenario) {
+  const Plan& plan = scenario.plan;
+  const auto named = [&](const Error& error) {
+    return Error{fmt::format("{}: {}", scenario.name, error.message), error.kind};
+  };
+  ASSIGN_OR_RETURN(Order order, make_order(scenario));
+  const ClusterSpec spec = scenario.uniform ? uniform_cluster(scenario.p2p_s) : scenario.cluster;
+  const int nodes = (scenario.gpus + spec.gpus_per_node - 1) / spec.gpus_per_node;
+  auto cluster = Cluster::build(spec, nodes > 1 ? nodes * spec.gpus_per_node : scenario.gpus);
+  if (!cluster.ok()) return named(cluster.error());
+  const Workload work = workload(scenario, order, *cluster);
+  const bool overlap = scenario.overlap_p2p.value_or(overlaps_p2p_by_default(order) && !scenario.batch_p2p);
+  auto program = lower(order, work, {plan.tp, plan.dp, overlap, scenario.batch_p2p});
+  if (!program.ok()) return named(program.error());
+  Prepared prepared{std::move(order), *std::move(program), *std::move(cluster),
+                    in_order(scenario.gpus), {}};
+  price(&prepared.program, prepared.cluster, prepared.placement);
+  if (!scenario.uniform && plan.tp > spec.gpus_per_node)
+    prepared.warnings.push_back(fmt::format(
+        "{}: parallel.tp = {} is more than the {} GPUs of a node: tensor communication crosses nodes",
+        scenario.name, plan.tp, spec.gpus_per_node));
+  return prepared;
+}
+
+Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFiles& files) {
+  ASSIGN_OR_RETURN(Prepared prepared, prepare(scenario));
+  const SimOptions options{scenario.jitter, scenario.seed};
+  const Stopwatch stopwatch;
+  auto played = engine == Engine::Ideal
+                    ? ideal(prepared.program, options)
+                    : simgrid(prepared.program, prepared.cluster, prepared.placement, options);
+  const double wall_s = stopwatch.seconds();
+  if (!played.ok()) return played.error();
+  const Trace& trace = *played;
+
+  Outcome outcome;
+  outcome.name = scenario.name;
+  outcome.axes = scenario.axes;
+  outcome.points = scenario.points;
+  outcome.cluster = scenario.uniform ? "uniform" : scenario.cluster.name;
+  outcome.engine = engine == Engine::Ideal ? "ideal" : "simgrid";
+  outcome.gpus = scenario.gpus;
+  outcome.tp = scenario.plan.tp;
+  outcome.pp = scenario.plan.pp;
+  outcome.vpp = scenario.plan.vpp;
+  outcome.dp = scenario.plan.dp;
+  outcome.microbatches = scenario.plan.microbatches();
+  outcome.engine_wall_s = wall_s;
+  outcome.warnings = prepared.warnings;
+  if (scenario.jitter > 0)
+    outcome.warnings.push_back(fmt::format("{}: jitter: all {} ranks are simulated, none folded; seed {}",
+                                           scenario.name, scenario.gpus, scenario.seed));
+  add_metrics(measure(prepared.program, trace), trace, &outcome);
+  if (!scenario.uniform) outcome.training = training(scenario, prepared.order, outcome.iteration_s);
+  if (scenario.published.tflops_per_gpu > 0) {
+    for (const std::string& point : scenario.points) {
+      if (point == scenario.published.cluster)
+        outcome.published_tflops_per_gpu = scenario.published.tflops_per_gpu;
+    }
+  }
+  RETURN_IF_ERROR(write_files(prepared.program, trace, files));
+  if (scenario.least_bandwidth && !scenario.uniform) {
+    outcome.looked_for_bandwidth = true;
+    outcome.least_internode_Gbitps = least_internode_Gbitps(scenario, &prepared);
+  }
+  return outcome;
+}
+
+Result<Outcome> simulate(const Program& program, const OutputFiles& files) {
+  const Stopwatch stopwatch;
+  ASSIGN_OR_RETURN(const Trace trace, ideal(program));
+  Outcome outcome;
+  outcome.engine_wall_s = stopwatch.seconds();
+  outcome.name = program.name;
+  outcome.cluster = "as priced";
+  outcome.engine = "ideal";
+  outcome.gpus = static_cast<int>(program.ranks.size());
+  add_metrics(measure(program, trace), trace, &outcome);
+  RETURN_IF_ERROR(write_files(program, trace, files));
+  return outcome;
+}
+
+std::vector<Result<Outcome>> simulate_all(const std::vector<Scenario>& scenarios, Engine engine, int jobs,
+                                          const OutputFiles& files, int files_of) {
+  Progress progress("runs", static_cast<std::int64_t>(scenarios.size()));
+  const std::vector<Result<std::string>> texts = fork_map(
+      static_cast<int>(scenarios.size()), jobs,
+      [&](int i) -> Result<std::string> {
+        ASSIGN_OR_RETURN(const Outcome outcome,
+                         simulate(scenarios[i], engine, i == files_of ? files : OutputFiles{}));
+        return to_json(outcome).dump();
+      },
+      [&](int) { progress.advance(); });
+  std::vector<Result<Outcome>> outcomes;
+  for (const Result<std::string>& text : texts) {
+    if (text.ok()) {
+      outcomes.emplace_back(outcome_from_json(nlohmann::ordered_json::parse(*text)));
+    } else {
+      outcomes.emplace_back(text.error());
+    }
+  }
+  return outcomes;
+}
+
+}  // namespace tandem

@@ -1,0 +1,53 @@
+// Scenario: one run, all its settings in place; and the files that describe many.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "schedule/order.h"
+#include "scenarios/setting.h"
+#include "topology/cluster.h"
+#include "workload/model.h"
+#include "workload/workload.h"
+
+namespace tandem {
+
+// What somebody measured, to stand beside the simulated number.
+struct Published {
+  double tflops_per_gpu = 0;  // hardware FLOPs, as Narayanan et al. 2021 count; 0: nothing published
+  std::string cluster;        // the axis point's name that it was measured on
+};
+
+struct Scenario {
+  std::string name;                 // the names of its points, joined by ", "
+  std::vector<std::string> axes;    // of its file
+  std::vector<std::string> points;  // one an axis
+  std::string model_name;
+  Model model;
+  Plan plan;
+  OrderSpec order;
+  std::string order_file;           // a CSV in PyTorch's form, instead of a named order
+  std::optional<bool> overlap_p2p;  // default: by order
+  bool batch_p2p = false;
+  std::string preset;               // of the cluster, or empty
+  ClusterSpec cluster;
+  int gpus = 0;
+  std::optional<UniformCosts> uniform;  // costs.source = "uniform": no model, no cluster
+  double p2p_s = 0;
+  double jitter = 0;
+  std::uint64_t seed = 1;
+  bool least_bandwidth = false;
+  Published published;
+};
+
+// The runs of a file, `sets` applied over all of them. Errors: unknown keys with the nearest known one,
+// wrong types, negative sizes, and every rule that a plan breaks.
+Result<std::vector<Scenario>> load_scenarios(
+    const std::string& path, const std::vector<std::pair<std::string, Setting>>& sets = {});
+
+// Every key that a scenario knows, with its help: docs/scenario.md has them all (tested).
+std::vector<std::pair<std::string, std::string>> scenario_keys();
+
+}  // namespace tandem

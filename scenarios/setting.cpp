@@ -1,0 +1,177 @@
+#include "scenarios/setting.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include <toml++/toml.h>
+
+namespace tandem {
+namespace {
+
+std::string place(const std::string& path, const toml::node& node) {
+  return fmt::format("{}:{}", path, node.source().begin.line);
+}
+
+std::string dotted(const std::string& prefix, std::string_view key) {
+  return prefix.empty() ? std::string(key) : fmt::format("{}.{}", prefix, key);
+}
+
+Result<Setting> to_setting(const toml::node& node, const std::string& where, const std::string& key) {
+  if (const auto* value = node.as_boolean()) return Setting{value->get(), where};
+  if (const auto* value = node.as_integer()) return Setting{value->get(), where};
+  if (const auto* value = node.as_floating_point()) return Setting{value->get(), where};
+  if (const auto* value = node.as_string()) return Setting{value->get(), where};
+  if (const auto* array = node.as_array()) {
+    std::vector<std::int64_t> list;
+    for (const toml::node& item : *array) {
+      const auto* number = item.as_integer();
+      if (number == nullptr)
+        return Error{fmt::format("{}: found '{}' with a list of other things, expected integers", where, key)};
+      list.push_back(number->get());
+    }
+    return Setting{std::move(list), where};
+  }
+  return Error{fmt::format("{}: found '{}' with a date or time, expected a number, a text or a list",
+                           where, key)};
+}
+
+// Flattens one file.
+class Flattener {
+ public:
+  explicit Flattener(std::string path) : path_(std::move(path)) {}
+
+  Status settings(const toml::table& table, const std::string& prefix, Settings* to) const {
+    for (auto&& [key, node] : table) {
+      const std::string name = dotted(prefix, key.str());
+      if (const toml::table* inner = node.as_table()) {
+        RETURN_IF_ERROR(settings(*inner, name, to));
+        continue;
+      }
+      ASSIGN_OR_RETURN((*to)[name], to_setting(node, place(path_, node), name));
+    }
+    return Done{};
+  }
+
+  // The axes below [matrix]: at each key a list of values, or of tables.
+  Status axes(const toml::table& table, const std::string& prefix,
+              std::vector<std::pair<std::uint32_t, Axis>>* to) const {
+    for (auto&& [key, node] : table) {
+      const std::string name = dotted(prefix, key.str());
+      if (const toml::table* inner = node.as_table()) {
+        RETURN_IF_ERROR(axes(*inner, name, to));
+        continue;
+      }
+      const toml::array* array = node.as_array();
+      if (array == nullptr || array->empty())
+        return Error{fmt::format("{}: found matrix.{} without a list, expected the values to run",
+                                 place(path_, node), name)};
+      ASSIGN_OR_RETURN(Axis axis, array->is_array_of_tables() ? points(*array, name)
+                                                              : values(*array, name));
+      to->emplace_back((*array)[0].source().begin.line, std::move(axis));
+    }
+    return Done{};
+  }
+
+  Result<Axis> points(const toml::array& array, const std::string& name) const {
+    Axis axis{name, {}};
+    for (const toml::node& node : array) {
+      const toml::table* table = node.as_table();
+      if (table == nullptr)
+        return Error{fmt::format("{}: found [[{}]] with other things than tables", place(path_, node), name)};
+      Point& point = axis.points.emplace_back();
+      RETURN_IF_ERROR(settings(*table, "", &point.settings));
+      const auto given = point.settings.find("name");
+      if (given == point.settings.end() ||
+          !std::holds_alternative<std::string>(given->second.value))
+        return Error{fmt::format("{}: found [[{}]] without a name, expected name = \"...\"",
+                                 place(path_, node), name)};
+      point.name = std::get<std::string>(given->second.value);
+      point.settings.erase(given);
+    }
+    return axis;
+  }
+
+ private:
+  Result<Axis> values(const toml::array& array, const std::string& name) const {
+    Axis axis{name, {}};
+    for (const toml::node& node : array) {
+      ASSIGN_OR_RETURN(const Setting setting, to_setting(node, place(path_, node), name));
+      axis.points.push_back({fmt::format("{}={}", name, setting.text()), {{name, setting}}});
+    }
+    return axis;
+  }
+
+  std::string path_;
+};
+
+}  // namespace
+
+Error Setting::error(std::string_view key, std::string_view expected) const {
+  return Error{fmt::format("{}: found {} = {}, expected {}", where, key, text(), expected)};
+}
+
+std::string Setting::text() const {
+  if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value))
+    return fmt::format("[{}]", fmt::join(*list, ", "));
+  if (const auto* word = std::get_if<std::string>(&value)) return *word;
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *integer);
+  return fmt::format("{}", std::get<double>(value));
+}
+
+Result<ScenarioFile> read_scenario_file(const std::string& path) {
+  if (!std::filesystem::is_regular_file(path))
+    return Error{fmt::format("{}: no such file, expected a scenario (TOML)", path)};
+  toml::table table;
+  try {
+    table = toml::parse_file(path);
+  } catch (const toml::parse_error& error) {
+    return Error{fmt::format("{}:{}: found text that is not TOML: {}", path,
+                             error.source().begin.line, error.description())};
+  }
+  ScenarioFile file{path, {}, {}};
+  const Flattener flattener(path);
+  std::vector<std::pair<std::uint32_t, Axis>> axes;
+  if (const toml::node* variants = table.get("variant")) {
+    const toml::array* array = variants->as_array();
+    if (array == nullptr || !array->is_array_of_tables())
+      return Error{fmt::format("{}: found variant that is no list of tables, expected [[variant]]",
+                               place(path, *variants))};
+    ASSIGN_OR_RETURN(Axis axis, flattener.points(*array, "variant"));
+    axes.emplace_back(variants->source().begin.line, std::move(axis));
+    table.erase("variant");
+  }
+  if (const toml::node* matrix = table.get("matrix")) {
+    if (!matrix->is_table())
+      return Error{fmt::format("{}: found matrix that is no table, expected [matrix]", place(path, *matrix))};
+    RETURN_IF_ERROR(flattener.axes(*matrix->as_table(), "", &axes));
+    table.erase("matrix");
+  }
+  RETURN_IF_ERROR(flattener.settings(table, "", &file.base));
+  std::stable_sort(axes.begin(), axes.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [line, axis] : axes) file.axes.push_back(std::move(axis));
+  return file;
+}
+
+Result<std::pair<std::string, Setting>> parse_set(std::string_view text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string_view::npos || equals == 0)
+    return Error{fmt::format("--set: found '{}', expected KEY=VALUE", text)};
+  const std::string key(text.substr(0, equals));
+  const std::string value(text.substr(equals + 1));
+  toml::table table;
+  try {
+    table = toml::parse("value = " + value);
+  } catch (const toml::parse_error&) {
+    return std::pair{key, Setting{value, "--set"}};  // a bare word
+  }
+  const toml::node* node = table.get("value");
+  ASSIGN_OR_RETURN(Setting setting, to_setting(*node, "--set", key));
+  return std::pair{key, std::move(setting)};
+}
+
+}  // namespace tandem

@@ -1,0 +1,52 @@
+// Settings: a scenario file as a flat list of dotted keys, each value with the place it comes from.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tandem {
+
+// One value and where it stands: "file:line", or "--set".
+struct Setting {
+  std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>> value;
+  std::string where;
+
+  // The Error "where: found what, expected ..."
+  Error error(std::string_view key, std::string_view expected) const;
+  std::string text() const;
+};
+
+using Settings = std::map<std::string, Setting>;  // by dotted key, "parallel.tp"
+
+// One point of an axis: a name, and what it sets.
+struct Point {
+  std::string name;
+  Settings settings;
+};
+
+// Several runs in one file: each [[variant]] is a point of the axis "variant"; [matrix] has an axis a key:
+// a list of values for it, or [[matrix.NAME]] tables of points. The runs are the product of the axes.
+struct Axis {
+  std::string name;
+  std::vector<Point> points;
+};
+
+struct ScenarioFile {
+  std::string path;
+  Settings base;
+  std::vector<Axis> axes;  // in the file's order, the first outermost
+};
+
+Result<ScenarioFile> read_scenario_file(const std::string& path);
+
+// "KEY=VALUE", the value as TOML has it; a bare word is a string.
+Result<std::pair<std::string, Setting>> parse_set(std::string_view text);
+
+}  // namespace tandem

@@ -1,0 +1,43 @@
+// Cast: who plays a Program. Folded, one rank stands for each class of equal ranks and one communicator
+// for each class of equal communicators; unfolded, everyone plays himself.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/ids.h"
+#include "schedule/program.h"
+
+namespace tandem {
+
+// A rank that is played, and its channel per slot of its body.
+struct Player {
+  Rank rank{};
+  int body = 0;
+  int multiplicity = 1;  // ranks it stands for
+  std::vector<std::int32_t> channels;
+};
+
+// A player's place at a channel: the slot of its body that leads there.
+struct Seat {
+  std::int32_t player = 0;  // into Cast::players
+  std::int32_t slot = 0;
+};
+
+// A communicator that is played. All of `seats` must arrive before an op of it starts.
+struct Channel {
+  Scope scope = Scope::Pipeline;
+  std::vector<Seat> seats;
+  std::vector<std::int32_t> communicators;  // those it stands for, in lock step
+};
+
+struct Cast {
+  std::vector<Player> players;
+  std::vector<Channel> channels;
+  bool folded = false;
+};
+
+Cast fold(const Program& program);
+Cast unfold(const Program& program);
+
+}  // namespace tandem

@@ -1,0 +1,262 @@
+// The orders by name, each a pure function from sizes to the actions of one rank, and what an order
+// says of its stages.
+#include "schedule/order.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+#include "base/check.h"
+
+namespace tandem {
+namespace {
+
+using Actions = std::vector<Action>;
+
+// Beyond this an order no longer fits in memory: 16 bytes an action.
+constexpr std::int64_t kMaxActions = 100'000'000;
+
+// Work that a rank does once forward and once backward.
+struct Unit {
+  int chunk = 0;
+  int microbatch = 0;
+};
+
+Action action(const OrderSpec& spec, int rank, ActionKind kind, const Unit& unit) {
+  return Action{Stage{unit.chunk * spec.pp + rank}, kind, Microbatch{unit.microbatch}};
+}
+
+// Megatron's order of a rank's forwards: `group` microbatches through every chunk, then the next.
+std::vector<Unit> units_in_groups(const OrderSpec& spec, int group) {
+  std::vector<Unit> units;
+  units.reserve(static_cast<std::size_t>(spec.vpp) * spec.microbatches);
+  for (int first = 0; first < spec.microbatches; first += group) {
+    const int last = first + std::min(group, spec.microbatches - first);
+    for (int chunk = 0; chunk < spec.vpp; ++chunk)
+      for (int microbatch = first; microbatch < last; ++microbatch)
+        units.push_back({chunk, microbatch});
+  }
+  return units;
+}
+
+// `warm_up` forwards, then a forward and a backward in turn, then the backwards that are left. The
+// backwards take the units in the order of the forwards, from the last chunk to the first.
+Actions one_forward_one_backward(const OrderSpec& spec, int rank, const std::vector<Unit>& units,
+                                 std::int64_t warm_up) {
+  const auto count = static_cast<std::int64_t>(units.size());
+  Actions actions;
+  actions.reserve(2 * units.size());
+  for (std::int64_t i = 0; i < count + warm_up; ++i) {
+    if (i < count) actions.push_back(action(spec, rank, ActionKind::Forward, units[i]));
+    if (i < warm_up) continue;
+    const Unit& unit = units[i - warm_up];
+    actions.push_back(
+        action(spec, rank, ActionKind::Backward, {spec.vpp - 1 - unit.chunk, unit.microbatch}));
+  }
+  return actions;
+}
+
+Actions one_f_one_b(const OrderSpec& spec, int rank) {
+  return one_forward_one_backward(spec, rank, units_in_groups(spec, spec.microbatches),
+                                  std::min(spec.pp - rank - 1, spec.microbatches));
+}
+
+int group_of(const OrderSpec& spec) {
+  return spec.group > 0 ? spec.group : std::min(spec.pp, spec.microbatches);
+}
+
+// Each rank runs two units further ahead than the next, so that its F and B alternate without a
+// wait.
+Actions interleaved(const OrderSpec& spec, int rank) {
+  if (spec.vpp == 1) return one_f_one_b(spec, rank);
+  const int group = group_of(spec);
+  const std::int64_t ahead = 2LL * (spec.pp - rank - 1) + (spec.vpp - 1LL) * group;
+  return one_forward_one_backward(
+      spec, rank, units_in_groups(spec, group),
+      std::min(ahead, static_cast<std::int64_t>(spec.vpp) * spec.microbatches));
+}
+
+Actions gpipe(const OrderSpec& spec, int rank) {
+  return one_forward_one_backward(spec, rank, units_in_groups(spec, spec.microbatches),
+                                  spec.microbatches);
+}
+
+// Breadth first: every microbatch through a chunk before the next chunk; backward all in reverse.
+Actions looped_bfs(const OrderSpec& spec, int rank) {
+  const std::vector<Unit> units = units_in_groups(spec, spec.microbatches);
+  Actions actions;
+  actions.reserve(2 * units.size());
+  for (const Unit& unit : units) actions.push_back(action(spec, rank, ActionKind::Forward, unit));
+  for (auto unit = units.rbegin(); unit != units.rend(); ++unit)
+    actions.push_back(action(spec, rank, ActionKind::Backward, *unit));
+  return actions;
+}
+
+Status any_size(const OrderSpec&) { return Done{}; }
+
+Status one_chunk(const OrderSpec& spec) {
+  if (spec.vpp != 1)
+    return Error{fmt::format("order {}: found vpp = {}, expected 1: it has one stage a rank",
+                             spec.name, spec.vpp)};
+  return Done{};
+}
+
+Status one_rank(const OrderSpec& spec) {
+  if (spec.pp != 1)
+    return Error{fmt::format("order none: found pp = {}, expected 1: it has no pipeline", spec.pp)};
+  return one_chunk(spec);
+}
+
+// The rules of Megatron's microbatch_group_size_per_vp_stage; a last group that is smaller must
+// still fill the pipeline.
+Status whole_groups(const OrderSpec& spec) {
+  if (spec.vpp == 1) return Done{};
+  const int group = group_of(spec);
+  const int least = std::min(spec.pp, spec.microbatches);
+  if (group < least || group > spec.microbatches)
+    return Error{
+        fmt::format("order interleaved: found group N = {}, expected at least min(PP, M) = {} and "
+                    "at most M = {}",
+                    group, least, spec.microbatches)};
+  const int rest = spec.microbatches % group;
+  if (rest != 0 && rest < spec.pp)
+    return Error{fmt::format(
+        "order interleaved: M % N = {} must be 0 or >= PP={}; found M = {} microbatches in groups "
+        "of N = {}",
+        rest, spec.pp, spec.microbatches, group)};
+  return Done{};
+}
+
+struct NamedOrder {
+  std::string_view name;
+  Actions (*rank_actions)(const OrderSpec&, int rank);
+  Status (*check)(const OrderSpec&);
+};
+
+constexpr NamedOrder kOrders[] = {
+    {"none", one_f_one_b, one_rank},      {"gpipe", gpipe, one_chunk},
+    {"1f1b", one_f_one_b, one_chunk},     {"interleaved", interleaved, whole_groups},
+    {"looped-bfs", looped_bfs, any_size},
+};
+
+// Levenshtein's distance: the single-letter edits that make `b` of `a`.
+int edits_between(std::string_view a, std::string_view b) {
+  std::vector<int> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    int diagonal = std::exchange(row[0], static_cast<int>(i) + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const int replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+Error unknown_order(std::string_view found) {
+  const auto& nearest = *std::min_element(
+      std::begin(kOrders), std::end(kOrders), [&](const NamedOrder& a, const NamedOrder& b) {
+        return edits_between(found, a.name) < edits_between(found, b.name);
+      });
+  return Error{fmt::format("found order '{}', expected one of {}, or a CSV file; nearest is '{}'",
+                           found, fmt::join(order_names(), ", "), nearest.name)};
+}
+
+Status check_sizes(const OrderSpec& spec) {
+  if (spec.pp < 1) return Error{fmt::format("found pp = {}, expected at least 1", spec.pp)};
+  if (spec.vpp < 1) return Error{fmt::format("found vpp = {}, expected at least 1", spec.vpp)};
+  if (spec.microbatches < 1)
+    return Error{fmt::format("found {} microbatches, expected at least 1", spec.microbatches)};
+  if (spec.group < 0)
+    return Error{
+        fmt::format("found group N = {}, expected at least 1, or 0 for min(PP, M)", spec.group)};
+  const double actions = 2.0 * spec.pp * spec.vpp * spec.microbatches;
+  if (actions > static_cast<double>(kMaxActions))
+    return Error{
+        fmt::format("found an order of {:.0f} actions (2 x pp {} x vpp {} x {} microbatches), "
+                    "expected at most {}",
+                    actions, spec.pp, spec.vpp, spec.microbatches, kMaxActions)};
+  return Done{};
+}
+
+}  // namespace
+
+bool is_compute(ActionKind kind) { return kind <= ActionKind::BackwardWeight; }
+
+bool has_microbatch(ActionKind kind) {
+  return kind != ActionKind::Unshard && kind != ActionKind::Reshard &&
+         kind != ActionKind::ReduceGrad;
+}
+
+Result<Order> make_order(const OrderSpec& spec) {
+  const auto* const named =
+      std::find_if(std::begin(kOrders), std::end(kOrders),
+                   [&](const NamedOrder& order) { return order.name == spec.name; });
+  if (named == std::end(kOrders)) return unknown_order(spec.name);
+  RETURN_IF_ERROR(check_sizes(spec));
+  RETURN_IF_ERROR(named->check(spec));
+  Order order{spec.name, spec.pp * spec.vpp, spec.microbatches, 1, {}};
+  order.ranks.reserve(spec.pp);
+  for (int rank = 0; rank < spec.pp; ++rank) order.ranks.push_back(named->rank_actions(spec, rank));
+  return order;
+}
+
+std::vector<std::string> order_names() {
+  std::vector<std::string> names;
+  for (const NamedOrder& order : kOrders) names.emplace_back(order.name);
+  return names;
+}
+
+std::vector<int> stage_to_rank(const Order& order) {
+  std::vector<int> rank_of_stage(order.stages, -1);
+  for (int rank = 0; rank < order.pp(); ++rank) {
+    for (const Action& action : order.ranks[rank]) {
+      if (!is_compute(action.kind)) continue;
+      CHECK(index(action.stage) >= 0 && index(action.stage) < order.stages);
+      if (rank_of_stage[index(action.stage)] < 0) rank_of_stage[index(action.stage)] = rank;
+    }
+  }
+  return rank_of_stage;
+}
+
+int next_stage(const Order& order, int stage) {
+  const int per_chain = order.stages / order.chains;
+  return (stage + 1) % per_chain == 0 ? -1 : stage + 1;
+}
+
+int previous_stage(const Order& order, int stage) {
+  const int per_chain = order.stages / order.chains;
+  return stage % per_chain == 0 ? -1 : stage - 1;
+}
+
+std::vector<std::vector<int>> peak_live(const Order& order) {
+  const auto change = [](ActionKind kind) {
+    if (kind == ActionKind::Forward) return 1;
+    return kind == ActionKind::Backward || kind == ActionKind::BackwardInput ? -1 : 0;
+  };
+  const std::vector<int> rank_of_stage = stage_to_rank(order);
+  std::vector<int> live(order.stages);
+  for (const Actions& actions : order.ranks) {
+    int sum = 0, peak = 0;
+    std::size_t peak_end = 0;
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      sum += change(actions[i].kind);
+      if (sum > peak) {
+        peak = sum;
+        peak_end = i + 1;
+      }
+    }
+    for (std::size_t i = 0; i < peak_end; ++i)
+      live[index(actions[i].stage)] += change(actions[i].kind);
+  }
+  std::vector<std::vector<int>> peaks(order.pp());
+  for (int stage = 0; stage < order.stages; ++stage)
+    if (rank_of_stage[stage] >= 0) peaks[rank_of_stage[stage]].push_back(live[stage]);
+  return peaks;
+}
+
+}  // namespace tandem

@@ -1,0 +1,87 @@
+// Order: what every pipeline rank does, action by action. "1F1B" is a pure function -> Order.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+
+namespace tandem {
+
+// The letters are PyTorch's: F, B (full backward), I (input gradient), W (weight gradient).
+enum class ActionKind : std::uint8_t {
+  Forward,
+  Backward,
+  BackwardInput,
+  BackwardWeight,
+  Unshard,     // gather the stage's parameters
+  Reshard,     // drop them
+  ReduceGrad,  // reduce the stage's gradients over the data-parallel ranks
+  SendForward,
+  RecvForward,
+  SendBackward,
+  RecvBackward,
+};
+
+// One cell's worth of work. `stage` is the owner's: 0SEND_F1 pairs with 1RECV_F1.
+struct Action {
+  Stage stage{};
+  ActionKind kind = ActionKind::Forward;
+  Microbatch microbatch{};  // of no meaning for Unshard, Reshard, ReduceGrad
+  bool with_next = false;   // runs together with the next action: PyTorch's (a;b)OVERLAP_F_B
+
+  bool operator==(const Action&) const = default;
+};
+
+bool is_compute(ActionKind kind);
+bool has_microbatch(ActionKind kind);
+
+// The ordered actions of every pipeline rank.
+struct Order {
+  std::string name;
+  int stages = 0;
+  int microbatches = 0;  // of each chain
+  int chains = 1;        // DualPipe runs two: stages 0..S/2-1 and S/2..S-1
+  std::vector<std::vector<Action>> ranks;
+
+  int pp() const { return static_cast<int>(ranks.size()); }
+};
+
+// What a named order is made from.
+struct OrderSpec {
+  std::string name;
+  int pp = 1;
+  int vpp = 1;
+  int microbatches = 1;
+  int group =
+      0;  // interleaved: Megatron's microbatch_group_size_per_vp_stage; 0: min(pp, microbatches)
+};
+
+// `none`, `gpipe`, `1f1b`, `interleaved`, `looped-bfs`; stage = chunk * pp + rank. Errors name the
+// rule that is broken, e.g. "M % N = 1 must be 0 or >= PP=2" for interleaved.
+Result<Order> make_order(const OrderSpec& spec);
+std::vector<std::string> order_names();
+
+// The rank that computes each stage: rank_of_stage[s], from the order itself; -1 where none does.
+std::vector<int> stage_to_rank(const Order& order);
+
+// The stage that consumes what `stage` produces forward (or -1), and the one that it consumes from.
+int next_stage(const Order& order, int stage);
+int previous_stage(const Order& order, int stage);
+
+// An order is valid when every rank has a stage and every stage lives on one rank, each of its
+// microbatches has one F and either one B or one I and one W, F before B or I, I before W, and
+// nothing waits for itself: replayed rank by rank it ends. Actions that run together (with_next)
+// start together. Actions that compute nothing are not looked at. The Error is one line: the bad
+// step or, for a cycle, the ranks and the actions they are stuck at; explain() of order_text.h
+// shows it in the grid.
+Status validate(const Order& order);
+
+// The activations that each rank holds at its peak: for every stage of the rank, in stage order,
+// the microbatches between their F and their B or I, at the first moment where the sum over the
+// rank's stages is largest.
+std::vector<std::vector<int>> peak_live(const Order& order);
+
+}  // namespace tandem

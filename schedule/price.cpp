@@ -1,0 +1,48 @@
+#include "schedule/price.h"
+
+#include <optional>
+
+namespace tandem {
+
+Placement in_order(int ranks) {
+  Placement placement(ranks);
+  for (int i = 0; i < ranks; ++i) placement[i] = static_cast<DeviceId>(i);
+  return placement;
+}
+
+Traffic channel_traffic(const Program& program, const Channel& channel, CommKind kind,
+                        const Cluster& cluster, const Placement& placement) {
+  std::vector<std::vector<DeviceId>> instances;
+  instances.reserve(channel.communicators.size());
+  for (const std::int32_t c : channel.communicators) {
+    std::vector<DeviceId>& devices = instances.emplace_back();
+    for (const Rank member : program.communicators[c].members)
+      devices.push_back(placement[index(member)]);
+  }
+  return lockstep_traffic(cluster, kind, instances);
+}
+
+void price(Program* program, const Cluster& cluster, const Placement& placement) {
+  constexpr std::size_t kKinds = 5;
+  const Cast cast = fold(*program);
+  std::vector<std::optional<Traffic>> cache(cast.channels.size() * kKinds);
+  for (const Player& player : cast.players) {
+    for (Op& op : program->bodies[player.body].ops) {
+      if (is_compute(op.kind)) continue;
+      const std::int32_t channel = player.channels[op.slot];
+      const CommKind kind = comm_kind(op.kind);
+      std::optional<Traffic>& cached = cache[channel * kKinds + static_cast<std::size_t>(kind)];
+      if (!cached)
+        cached = channel_traffic(*program, cast.channels[channel], kind, cluster, placement);
+      op.duration_ns = duration_ns(*cached, op.bytes);
+    }
+  }
+  for (Communicator& communicator : program->communicators) {
+    const NodeId first = cluster.node_of(placement[index(communicator.members.front())]);
+    communicator.between_nodes = false;
+    for (const Rank member : communicator.members)
+      communicator.between_nodes |= cluster.node_of(placement[index(member)]) != first;
+  }
+}
+
+}  // namespace tandem

@@ -1,0 +1,27 @@
+// Pricing: gives every communication op of a Program its duration when alone.
+#pragma once
+
+#include <vector>
+
+#include "base/ids.h"
+#include "schedule/cast.h"
+#include "schedule/program.h"
+#include "topology/cluster.h"
+
+namespace tandem {
+
+// rank -> device.
+using Placement = std::vector<DeviceId>;
+
+// Rank i on device i.
+Placement in_order(int ranks);
+
+// Durations from the cluster; the communicators of one class run in lock step, so those that share a NIC
+// share its bandwidth. Also marks the communicators that cross nodes.
+void price(Program* program, const Cluster& cluster, const Placement& placement);
+
+// What an op of `kind` on a channel of the cast puts on the links.
+Traffic channel_traffic(const Program& program, const Channel& channel, CommKind kind,
+                        const Cluster& cluster, const Placement& placement);
+
+}  // namespace tandem

@@ -1,0 +1,100 @@
+#include "schedule/program.h"
+
+#include <array>
+
+#include "base/check.h"
+#include "base/random.h"
+
+namespace tandem {
+
+std::string_view name(OpKind kind) {
+  static constexpr std::array<std::string_view, 11> kNames = {
+      "forward", "backward",   "backward-input", "backward-weight", "optimizer", "send",
+      "recv",    "all-reduce", "reduce-scatter", "all-gather",      "all-to-all"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::string_view name(Scope scope) {
+  static constexpr std::array<std::string_view, kScopes> kNames = {"tensor", "pipeline", "data",
+                                                                   "context", "expert"};
+  return kNames[static_cast<std::size_t>(scope)];
+}
+
+CommKind comm_kind(OpKind kind) {
+  CHECK(!is_compute(kind));
+  switch (kind) {
+    case OpKind::AllReduce:
+      return CommKind::AllReduce;
+    case OpKind::ReduceScatter:
+      return CommKind::ReduceScatter;
+    case OpKind::AllGather:
+      return CommKind::AllGather;
+    case OpKind::AllToAll:
+      return CommKind::AllToAll;
+    default:
+      return CommKind::SendRecv;
+  }
+}
+
+OpKind op_kind(CommKind kind) {
+  switch (kind) {
+    case CommKind::AllReduce:
+      return OpKind::AllReduce;
+    case CommKind::ReduceScatter:
+      return OpKind::ReduceScatter;
+    case CommKind::AllGather:
+      return OpKind::AllGather;
+    case CommKind::AllToAll:
+      return OpKind::AllToAll;
+    case CommKind::SendRecv:
+      break;
+  }
+  CHECK(false && "a transfer is a Send on one rank and a Recv on the other");
+}
+
+std::int64_t Program::first_op(int body) const {
+  std::int64_t first = 0;
+  for (int i = 0; i < body; ++i) first += static_cast<std::int64_t>(bodies[i].ops.size());
+  return first;
+}
+
+namespace {
+
+// A word at a time: each is scattered over all bits before the next comes.
+class Hasher {
+ public:
+  void add(std::int64_t value) { state_ = scatter(state_ ^ static_cast<std::uint64_t>(value)); }
+  void add(std::int64_t high, std::int64_t low) { add(high << 32 ^ low); }
+  std::uint64_t state() const { return state_; }
+
+ private:
+  std::uint64_t state_ = 0;
+};
+
+}  // namespace
+
+std::uint64_t hash(const Program& program) {
+  Hasher h;
+  for (const Body& body : program.bodies) {
+    h.add(static_cast<std::int64_t>(body.ops.size()));
+    for (const Op& op : body.ops) {
+      h.add(static_cast<std::int64_t>(op.kind) << 16 ^ op.lane << 8 ^ op.sms, op.slot);
+      h.add(op.part << 16 ^ op.parts, op.stage);
+      h.add(op.microbatch, op.exchange);
+      h.add(op.bytes);
+      h.add(op.duration_ns);
+      for (const std::uint32_t wait : body.waits_of(op)) h.add(wait);
+    }
+  }
+  for (const RankRow& rank : program.ranks) {
+    h.add(rank.body);
+    for (const std::int32_t communicator : rank.communicators) h.add(communicator);
+  }
+  for (const Communicator& communicator : program.communicators) {
+    h.add(static_cast<std::int64_t>(communicator.scope));
+    for (const Rank member : communicator.members) h.add(index(member));
+  }
+  return h.state();
+}
+
+}  // namespace tandem

@@ -1,0 +1,159 @@
+#include "schedule/validate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "schedule/cast.h"
+
+namespace tandem {
+namespace {
+
+// The ops of one slot of a body, in issue order.
+std::vector<std::vector<std::uint32_t>> ops_by_slot(const Body& body) {
+  std::vector<std::vector<std::uint32_t>> slots(body.slots.size());
+  for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
+    if (body.ops[i].slot >= 0) slots[body.ops[i].slot].push_back(i);
+  }
+  return slots;
+}
+
+Error bad(int body, const Body& ops, const Op& op, std::string_view expected) {
+  return Error{fmt::format("body {}: found {}, expected {}", body, describe(ops, op), expected)};
+}
+
+// What a body promises on its own: lanes and slots that exist, waits that lead back.
+Status check_body(const Program& program, int number) {
+  const Body& body = program.bodies[number];
+  for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
+    const Op& op = body.ops[i];
+    if (op.lane >= body.lanes.size()) return Error{fmt::format(
+        "body {}: found op {} on lane {}, expected a lane below {}", number, i, op.lane,
+        body.lanes.size())};
+    if (is_compute(op.kind) != (op.slot < 0) || op.slot >= static_cast<int>(body.slots.size()))
+      return bad(number, body, op, "a communicator slot for communication and none for compute");
+    if (op.slot >= 0 && body.slots[op.slot].lane != op.lane)
+      return bad(number, body, op, "all ops of a communicator on its one lane");
+    if (is_compute(op.kind) != (op.lane == 0))
+      return bad(number, body, op, "compute on lane 0 and communication beside it");
+    if (op.duration_ns < 0 || op.bytes < 0) return bad(number, body, op, "no negative size");
+    for (const std::uint32_t wait : body.waits_of(op)) {
+      if (wait >= i) return bad(number, body, op, fmt::format("waits for ops before it, not {}", wait));
+    }
+  }
+  return Done{};
+}
+
+// Two ops that two members of a communicator issue at the same place must be one communication.
+bool match(const Op& a, int role_a, const Op& b, int role_b) {
+  if (a.bytes != b.bytes || a.duration_ns != b.duration_ns || a.part != b.part ||
+      a.microbatch != b.microbatch)
+    return false;
+  const bool transfer = comm_kind(a.kind) == CommKind::SendRecv;
+  if (!transfer) return a.kind == b.kind;
+  return comm_kind(b.kind) == CommKind::SendRecv && role_a != role_b &&
+         (a.kind == OpKind::Send) == (role_a == 0) && (b.kind == OpKind::Send) == (role_b == 0);
+}
+
+// Every communicator's members issue the same ops in the same order. Communicators of the same bodies
+// and slots are checked once.
+Status check_communicators(const Program& program) {
+  std::vector<std::vector<std::vector<std::uint32_t>>> slots;
+  for (const Body& body : program.bodies) slots.push_back(ops_by_slot(body));
+  std::set<std::pair<std::pair<int, int>, std::pair<int, int>>> checked;
+  for (const Communicator& communicator : program.communicators) {
+    const int id = static_cast<int>(&communicator - program.communicators.data());
+    std::pair<int, int> first{-1, -1};
+    for (int role = 0; role < static_cast<int>(communicator.members.size()); ++role) {
+      const RankRow& rank = program.ranks[index(communicator.members[role])];
+      const auto at = std::find(rank.communicators.begin(), rank.communicators.end(), id);
+      if (at == rank.communicators.end())
+        return Error{fmt::format("communicator {}: found rank {} as a member, expected it among that "
+                                 "rank's communicators", id, index(communicator.members[role]))};
+      const std::pair<int, int> here{rank.body, static_cast<int>(at - rank.communicators.begin())};
+      if (role == 0) first = here;
+      if (role == 0 || !checked.insert({first, here}).second) continue;
+      const Body& a = program.bodies[first.first];
+      const Body& b = program.bodies[here.first];
+      const auto& ops_a = slots[first.first][first.second];
+      const auto& ops_b = slots[here.first][here.second];
+      for (std::size_t i = 0; i < std::max(ops_a.size(), ops_b.size()); ++i) {
+        if (i >= ops_b.size())
+          return bad(first.first, a, a.ops[ops_a[i]],
+                     fmt::format("its partner on rank {}", index(communicator.members[role])));
+        if (i >= ops_a.size())
+          return bad(here.first, b, b.ops[ops_b[i]],
+                     fmt::format("its partner on rank {}", index(communicator.members[0])));
+        if (!match(a.ops[ops_a[i]], 0, b.ops[ops_b[i]], role))
+          return bad(here.first, b, b.ops[ops_b[i]],
+                     fmt::format("the partner of {} of body {}: the members of a communicator issue "
+                                 "the same ops in the same order",
+                                 describe(a, a.ops[ops_a[i]]), first.first));
+      }
+    }
+  }
+  return Done{};
+}
+
+// Every rank issues its communications in the body's order; were each issue to block until the others
+// come, all would still end: so no two communicators can wait for each other (NCCL's rule for several
+// communicators on one device).
+Status check_issue_order(const Program& program) {
+  const Cast cast = fold(program);
+  std::vector<std::uint32_t> cursor(cast.players.size());
+  std::vector<std::int32_t> arrived(cast.channels.size());
+  std::vector<std::int32_t> runnable;
+  for (std::size_t p = cast.players.size(); p-- > 0;) runnable.push_back(static_cast<int>(p));
+  while (!runnable.empty()) {
+    const std::int32_t p = runnable.back();
+    runnable.pop_back();
+    const Body& body = program.bodies[cast.players[p].body];
+    while (cursor[p] < body.ops.size()) {
+      const Op& op = body.ops[cursor[p]];
+      if (op.slot >= 0) {
+        const std::int32_t c = cast.players[p].channels[op.slot];
+        if (++arrived[c] < static_cast<std::int32_t>(cast.channels[c].seats.size())) break;
+        arrived[c] = 0;
+        for (const Seat& seat : cast.channels[c].seats) {
+          if (seat.player == p) continue;
+          ++cursor[seat.player];
+          runnable.push_back(seat.player);
+        }
+      }
+      ++cursor[p];
+    }
+  }
+  std::string stuck;
+  for (std::size_t p = 0; p < cast.players.size(); ++p) {
+    const Body& body = program.bodies[cast.players[p].body];
+    if (cursor[p] == body.ops.size()) continue;
+    stuck += fmt::format("{}rank {} issues {}", stuck.empty() ? "" : ", ",
+                         index(cast.players[p].rank), describe(body, body.ops[cursor[p]]));
+  }
+  if (stuck.empty()) return Done{};
+  return Error{"found communicators whose issue orders form a cycle, expected one common order: " +
+               stuck};
+}
+
+}  // namespace
+
+std::string describe(const Body& body, const Op& op) {
+  std::string text{name(op.kind)};
+  if (op.microbatch >= 0) text += fmt::format(" {}", op.microbatch);
+  if (op.stage >= 0) text += fmt::format(" of stage {}", op.stage);
+  if (op.lane < body.lanes.size()) text += fmt::format(" (lane {})", body.lanes[op.lane].name);
+  return text;
+}
+
+Status validate(const Program& program) {
+  for (int body = 0; body < static_cast<int>(program.bodies.size()); ++body)
+    RETURN_IF_ERROR(check_body(program, body));
+  RETURN_IF_ERROR(check_communicators(program));
+  return check_issue_order(program);
+}
+
+}  // namespace tandem

@@ -1,0 +1,36 @@
+// The simulators: Program -> Trace.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "schedule/price.h"
+#include "schedule/program.h"
+#include "topology/cluster.h"
+#include "traces/trace.h"
+
+namespace tandem {
+
+struct SimOptions {
+  // Each compute op takes its duration times a log-normal factor of mean 1 and this standard deviation
+  // (of its logarithm), drawn from (seed, rank, op): the same on every engine.
+  double jitter = 0;
+  std::uint64_t seed = 1;
+  bool fold = true;  // one rank for each class of equal ranks; unfolds by itself where jitter > 0
+  bool closed_forms = true;  // simgrid: operations alone on their links skip the solver; see playback.h
+
+  bool folded() const { return fold && jitter == 0; }
+};
+
+// No link contention: every communication takes its duration when alone. One pass over the ops.
+Result<Trace> ideal(const Program& program, const SimOptions& options = {});
+
+// Flows that share a link share its bandwidth, as SimGrid's fluid model has it. Opens the plugin
+// libtandem_simgrid.so; Error::Missing where it cannot. One use a process: fork for more.
+Result<Trace> simgrid(const Program& program, const Cluster& cluster, const Placement& placement,
+                      const SimOptions& options = {});
+
+// Whether the plugin opens; else why not.
+Status simgrid_available();
+
+}  // namespace tandem

@@ -1,0 +1,43 @@
+// The socket between a playback and whoever shares the links' bandwidth among flows.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/units.h"
+
+namespace tandem {
+
+// Told of what happens, in order of time.
+class FlowListener {
+ public:
+  virtual ~FlowListener() = default;
+  virtual void on_wake(Nanoseconds now) = 0;                        // the time asked for by wake_at
+  virtual void on_flow_end(std::int32_t flow, Nanoseconds now) = 0;
+};
+
+// Links and the routes over them, all known before the first flow.
+struct FlowNetwork {
+  std::vector<double> bytes_per_s;                // by link
+  std::vector<std::vector<std::int32_t>> routes;  // links, by route
+};
+
+// A clock and the flows in flight. Flows that share a link share its bandwidth max-min fairly.
+class FlowSolver {
+ public:
+  virtual ~FlowSolver() = default;
+
+  // From inside a callback or before run().
+  virtual void start(std::int32_t flow, std::int32_t route, double bytes) = 0;
+  // At most one call is outstanding: a later one replaces it.
+  virtual void wake_at(Nanoseconds time) = 0;
+  // Until no flow is in flight and no wake outstanding.
+  virtual void run(FlowListener* listener) = 0;
+};
+
+// What libtandem_simgrid.so exports under this name.
+constexpr const char* kSolverSymbol = "tandem_make_flow_solver";
+using MakeFlowSolver = FlowSolver* (*)(const FlowNetwork& network);
+
+}  // namespace tandem

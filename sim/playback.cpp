@@ -1,0 +1,333 @@
+#include "sim/playback.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/check.h"
+#include "schedule/validate.h"
+
+namespace tandem {
+namespace {
+
+constexpr int kKinds = 5;
+
+}  // namespace
+
+Playback::Playback(const Program& program, const Cast& cast, const TrafficOf& traffic_of,
+                   std::span<const double> link_bytes_per_s, const PlaybackOptions& options)
+    : program_(program),
+      cast_(cast),
+      options_(options),
+      queues_(lane_queues(program)),
+      pattern_of_(cast.channels.size() * kKinds, -1),
+      link_users_(link_bytes_per_s.size()),
+      link_alone_(link_bytes_per_s.size(), -1),
+      transfers_(cast.channels.size()) {
+  std::size_t events = 0;
+  for (const Player& player : cast.players) {
+    const Body& ops = program.bodies[player.body];
+    out_.first.push_back(events);
+    events += ops.ops.size();
+    players_.push_back({std::vector<std::uint32_t>(ops.lanes.size()),
+                        std::vector<std::uint8_t>(ops.lanes.size())});
+  }
+  out_.events.resize(events);
+  add_patterns(traffic_of, link_bytes_per_s);
+  mark_private();
+}
+
+void Playback::add_patterns(const TrafficOf& traffic_of,
+                            std::span<const double> link_bytes_per_s) {
+  network_.bytes_per_s.assign(link_bytes_per_s.begin(), link_bytes_per_s.end());
+  std::vector<std::vector<CommKind>> kinds(cast_.channels.size());
+  for (std::size_t p = 0; p < cast_.players.size(); ++p) {
+    const Player& player = cast_.players[p];
+    if (cast_.folded || p == 0 || cast_.players[p - 1].body != player.body ||
+        cast_.players[p - 1].channels != player.channels) {
+      std::vector<std::uint8_t> used(player.channels.size() * kKinds);
+      for (const Op& op : body(static_cast<std::int32_t>(p)).ops) {
+        if (op.slot >= 0) used[op.slot * kKinds + static_cast<int>(comm_kind(op.kind))] = 1;
+      }
+      for (std::size_t i = 0; i < used.size(); ++i) {
+        if (used[i]) kinds[player.channels[i / kKinds]].push_back(static_cast<CommKind>(i % kKinds));
+      }
+    }
+  }
+  std::map<std::vector<LinkId>, std::int32_t> route_numbers;
+  for (std::size_t c = 0; c < cast_.channels.size(); ++c) {
+    for (const CommKind kind : kinds[c]) {
+      std::int32_t& number = pattern_of_[c * kKinds + static_cast<std::size_t>(kind)];
+      if (number >= 0) continue;
+      number = static_cast<std::int32_t>(patterns_.size());
+      const Traffic traffic = traffic_of(cast_.channels[c], kind);
+      Pattern& pattern = patterns_.emplace_back();
+      pattern.latency_ns = traffic.latency_ns;
+      pattern.seconds_per_byte = traffic.seconds_per_byte;
+      for (const Flow& flow : traffic.flows) {
+        const auto [it, is_new] =
+            route_numbers.emplace(flow.links, static_cast<std::int32_t>(network_.routes.size()));
+        double alone_s = 0;
+        if (is_new) network_.routes.emplace_back();
+        for (const LinkId link : flow.links) {
+          if (is_new) network_.routes.back().push_back(index(link));
+          pattern.links.push_back(index(link));
+          alone_s = std::max(alone_s, flow.share * flow.multiplicity / link_bytes_per_s[index(link)]);
+        }
+        pattern.streams.push_back({it->second, flow.share, alone_s, flow.multiplicity});
+      }
+      std::sort(pattern.links.begin(), pattern.links.end());
+      const auto last = std::unique(pattern.links.begin(), pattern.links.end());
+      pattern.shares_with_itself = last != pattern.links.end();
+      pattern.links.erase(last, pattern.links.end());
+    }
+  }
+}
+
+void Playback::mark_private() {
+  constexpr std::int32_t kNobody = -1, kMany = -2;
+  std::vector<std::int32_t> user(link_users_.size(), kNobody);
+  for (std::size_t i = 0; i < pattern_of_.size(); ++i) {
+    if (pattern_of_[i] < 0) continue;
+    const auto channel = static_cast<std::int32_t>(i / kKinds);
+    for (const std::int32_t link : patterns_[pattern_of_[i]].links)
+      user[link] = user[link] == kNobody || user[link] == channel ? channel : kMany;
+  }
+  for (Pattern& pattern : patterns_)
+    pattern.is_private = std::none_of(pattern.links.begin(), pattern.links.end(),
+                                      [&](std::int32_t link) { return user[link] == kMany; });
+}
+
+Result<Replay> Playback::run(FlowSolver* solver) {
+  solver_ = solver;
+  for (std::size_t p = 0; p < players_.size(); ++p) start_ready(static_cast<std::int32_t>(p));
+  pump();
+  solver_->run(this);
+  if (ended_ == out_.events.size()) return std::move(out_);
+  for (std::size_t p = 0; p < players_.size(); ++p) {
+    const Body& ops = body(static_cast<std::int32_t>(p));
+    for (std::size_t i = 0; i < ops.ops.size(); ++i) {
+      if (out_.events[out_.first[p] + i].end_ns < 0)
+        return Error{fmt::format("the simulation ended with {} of {} ops played; the first that never "
+                                 "ended: {} on rank {}", ended_, out_.events.size(),
+                                 describe(ops, ops.ops[i]), index(cast_.players[p].rank)),
+                     Error::Failed};
+    }
+  }
+  CHECK(false && "an op was counted twice");
+}
+
+// The clock. Our events go first as long as no flow is in the solver; else the solver says what is next.
+
+void Playback::schedule(Nanoseconds time, std::int32_t subject, std::uint32_t generation) {
+  events_.push({time, scheduled_++, subject, generation});
+}
+
+void Playback::pump() {
+  start_pending();
+  while (!events_.empty()) {
+    const Event event = events_.top();
+    if (event.subject < 0 && transfers_[~event.subject].generation != event.generation) {
+      events_.pop();  // the operation went to the solver since
+      continue;
+    }
+    if (flows_in_solver_ > 0 && event.time > solver_now_) {
+      solver_->wake_at(event.time);
+      return;
+    }
+    events_.pop();
+    now_ = std::max(now_, event.time);  // the solver rounds its times to ns
+    if (event.subject >= 0) {
+      end_op(event.subject, 0);
+      start_ready(event.subject);
+    } else {
+      advance(~event.subject);
+    }
+    if (pending_.empty()) continue;
+    if (solver_now_ != now_) {
+      solver_->wake_at(now_);
+      return;
+    }
+    start_pending();
+  }
+}
+
+void Playback::on_wake(Nanoseconds now) {
+  now_ = solver_now_ = now;
+  pump();
+}
+
+void Playback::on_flow_end(std::int32_t flow, Nanoseconds now) {
+  now_ = solver_now_ = std::max(now, now_);
+  const std::int32_t channel = channel_of_flow_[flow];
+  free_flows_.push_back(flow);
+  --flows_in_solver_;
+  if (--transfers_[channel].flows == 0) end_transfer(channel);
+  pump();
+}
+
+void Playback::start_pending() {
+  for (const PendingFlow& flow : pending_) {
+    if (free_flows_.empty()) {
+      free_flows_.push_back(static_cast<std::int32_t>(channel_of_flow_.size()));
+      channel_of_flow_.push_back(-1);
+    }
+    const std::int32_t number = free_flows_.back();
+    free_flows_.pop_back();
+    channel_of_flow_[number] = flow.channel;
+    ++flows_in_solver_;
+    solver_->start(number, flow.route, flow.bytes);
+  }
+  pending_.clear();
+}
+
+// Players: what an op waits for, as DESIGN section 3 has it.
+
+bool Playback::can_start(std::int32_t player, const Op& op) const {
+  const Body& ops = body(player);
+  const std::vector<std::uint32_t>& place = queues_[cast_.players[player].body].place;
+  for (const std::uint32_t wait : ops.waits_of(op)) {
+    if (place[wait] >= players_[player].done[ops.ops[wait].lane]) return false;
+  }
+  return true;
+}
+
+void Playback::start_ready(std::int32_t player) {
+  PlayerState& state = players_[player];
+  const LaneQueues& queues = queues_[cast_.players[player].body];
+  const Body& ops = body(player);
+  for (std::size_t lane = 0; lane < queues.lanes.size(); ++lane) {
+    if (state.busy[lane] || state.done[lane] == queues.lanes[lane].size()) continue;
+    const std::uint32_t op = queues.lanes[lane][state.done[lane]];
+    if (can_start(player, ops.ops[op])) start(player, op);
+  }
+}
+
+void Playback::start(std::int32_t player, std::uint32_t i) {
+  const Op& op = body(player).ops[i];
+  EventTimes& times = out_.events[out_.first[player] + i];
+  players_[player].busy[op.lane] = 1;
+  times.arrive_ns = now_;
+  if (is_compute(op.kind)) {
+    times.start_ns = now_;
+    const int rank = index(cast_.players[player].rank);
+    schedule(now_ + options_.jitter.apply(op.duration_ns, rank, i), player, 0);
+    return;
+  }
+  const std::int32_t channel = cast_.players[player].channels[op.slot];
+  Transfer& transfer = transfers_[channel];
+  transfer.bytes = op.bytes;
+  transfer.pattern = pattern_of_[channel * kKinds + static_cast<int>(comm_kind(op.kind))];
+  arrive(channel);
+}
+
+void Playback::end_op(std::int32_t player, std::uint8_t lane) {
+  PlayerState& state = players_[player];
+  const std::uint32_t op = queues_[cast_.players[player].body].lanes[lane][state.done[lane]];
+  out_.events[out_.first[player] + op].end_ns = now_;
+  state.busy[lane] = 0;
+  ++state.done[lane];
+  ++ended_;
+}
+
+// Operations of a channel: arrival of all, latency, then bytes: alone or sharing.
+
+void Playback::arrive(std::int32_t channel) {
+  Transfer& transfer = transfers_[channel];
+  const std::vector<Seat>& seats = cast_.channels[channel].seats;
+  if (++transfer.arrived < static_cast<std::int32_t>(seats.size())) return;
+  transfer.arrived = 0;
+  for (const Seat& seat : seats) {
+    const std::uint8_t lane = body(seat.player).slots[seat.slot].lane;
+    const std::uint32_t op = queues_[cast_.players[seat.player].body]
+                                 .lanes[lane][players_[seat.player].done[lane]];
+    out_.events[out_.first[seat.player] + op].start_ns = now_;
+  }
+  const Pattern& pattern = patterns_[transfer.pattern];
+  if (pattern.is_private && options_.closed_forms) {
+    transfer.phase = Phase::Alone;
+    schedule(now_ + pattern.latency_ns +
+                 to_ns(static_cast<double>(transfer.bytes) * pattern.seconds_per_byte),
+             ~channel, ++transfer.generation);
+  } else {
+    transfer.phase = Phase::Latency;
+    schedule(now_ + pattern.latency_ns, ~channel, ++transfer.generation);
+  }
+}
+
+void Playback::advance(std::int32_t channel) {
+  Transfer& transfer = transfers_[channel];
+  const Pattern& pattern = patterns_[transfer.pattern];
+  if (transfer.phase == Phase::Latency && transfer.bytes > 0 && !pattern.streams.empty()) {
+    begin_flows(channel);
+    return;
+  }
+  end_transfer(channel);
+}
+
+void Playback::begin_flows(std::int32_t channel) {
+  Transfer& transfer = transfers_[channel];
+  const Pattern& pattern = patterns_[transfer.pattern];
+  transfer.flow_begin_ns = now_;
+  bool contended = !options_.closed_forms || pattern.shares_with_itself;
+  for (const std::int32_t link : pattern.links) {
+    if (link_alone_[link] >= 0) leave_alone(link_alone_[link]);
+    contended |= link_users_[link] > 0;
+  }
+  for (const std::int32_t link : pattern.links) {
+    ++link_users_[link];
+    link_alone_[link] = contended ? -1 : channel;
+  }
+  if (contended) {
+    share(channel, 0);
+    return;
+  }
+  transfer.phase = Phase::Alone;
+  schedule(now_ + to_ns(static_cast<double>(transfer.bytes) * pattern.seconds_per_byte), ~channel,
+           ++transfer.generation);
+}
+
+// Hands the operation's flows to the solver; `elapsed_s` of each have run alone.
+void Playback::share(std::int32_t channel, double elapsed_s) {
+  Transfer& transfer = transfers_[channel];
+  const Pattern& pattern = patterns_[transfer.pattern];
+  transfer.phase = Phase::Shared;
+  ++transfer.generation;
+  for (const Pattern::Stream& stream : pattern.streams) {
+    const double alone_s = stream.alone_s * static_cast<double>(transfer.bytes);
+    const double left = 1 - elapsed_s / alone_s;
+    if (left <= 0) continue;
+    for (int i = 0; i < stream.multiplicity; ++i) {
+      pending_.push_back(
+          {channel, stream.route, stream.share * static_cast<double>(transfer.bytes) * left});
+      ++transfer.flows;
+    }
+  }
+  if (transfer.flows == 0) schedule(now_, ~channel, transfer.generation);
+}
+
+void Playback::leave_alone(std::int32_t channel) {
+  for (const std::int32_t link : patterns_[transfers_[channel].pattern].links)
+    link_alone_[link] = -1;
+  share(channel, to_seconds(now_ - transfers_[channel].flow_begin_ns));
+}
+
+void Playback::end_transfer(std::int32_t channel) {
+  Transfer& transfer = transfers_[channel];
+  const Pattern& pattern = patterns_[transfer.pattern];
+  const bool marked = transfer.phase != Phase::Latency &&
+                      !(pattern.is_private && options_.closed_forms);
+  if (marked) {
+    for (const std::int32_t link : pattern.links) {
+      --link_users_[link];
+      link_alone_[link] = -1;
+    }
+  }
+  transfer.phase = Phase::Idle;
+  for (const Seat& seat : cast_.channels[channel].seats)
+    end_op(seat.player, body(seat.player).slots[seat.slot].lane);
+  for (const Seat& seat : cast_.channels[channel].seats) start_ready(seat.player);
+}
+
+}  // namespace tandem

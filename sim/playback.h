@@ -1,0 +1,143 @@
+// Playback: a Program in order of time, its communication as flows that may share links.
+//
+// An operation whose links nobody else uses takes its duration when alone: that is a closed form, and needs
+// no solver. Only when a second operation comes to a link in use do both go to the FlowSolver, the first with
+// the bytes it has left. The times are those that the solver would give for all of them (tested), at a
+// fraction of the work.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <queue>
+#include <span>
+#include <vector>
+
+#include "base/random.h"
+#include "base/result.h"
+#include "schedule/cast.h"
+#include "schedule/lanes.h"
+#include "schedule/replay.h"
+#include "sim/flows.h"
+#include "topology/traffic.h"
+
+namespace tandem {
+
+struct PlaybackOptions {
+  Jitter jitter;
+  bool closed_forms = true;  // false: every flow goes to the solver, to test the closed forms
+};
+
+// The traffic of a channel's operations of one kind.
+using TrafficOf = std::function<Traffic(const Channel& channel, CommKind kind)>;
+
+class Playback final : public FlowListener {
+ public:
+  Playback(const Program& program, const Cast& cast, const TrafficOf& traffic_of,
+           std::span<const double> link_bytes_per_s, const PlaybackOptions& options);
+
+  // The links and routes that flows of this playback may take.
+  const FlowNetwork& network() const { return network_; }
+
+  // The events, a player's from first[player] on. Error where some op never ended.
+  Result<Replay> run(FlowSolver* solver);
+
+ private:
+  // What stands for an operation of a channel: its flows, over routes of the network.
+  struct Pattern {
+    struct Stream {
+      std::int32_t route = 0;
+      double share = 0;        // bytes per byte of the operation
+      double alone_s = 0;      // seconds per byte of the operation, alone
+      int multiplicity = 1;
+    };
+    std::vector<Stream> streams;
+    std::vector<std::int32_t> links;  // each once
+    Nanoseconds latency_ns = 0;
+    double seconds_per_byte = 0;
+    bool is_private = false;  // no other channel uses any of its links
+    bool shares_with_itself = false;  // two of its streams have a link in common
+  };
+  enum class Phase : std::uint8_t { Idle, Latency, Alone, Shared };
+  struct Transfer {
+    Phase phase = Phase::Idle;
+    std::int32_t arrived = 0;
+    std::int32_t pattern = -1;
+    std::int32_t flows = 0;        // in the solver
+    std::uint32_t generation = 0;  // events of an older one are void
+    Nanoseconds last_arrival_ns = 0;
+    Nanoseconds flow_begin_ns = 0;
+    Bytes bytes = 0;
+  };
+  struct PlayerState {
+    std::vector<std::uint32_t> done;  // ops ended, by lane
+    std::vector<std::uint8_t> busy;   // the lane's next op has arrived or runs
+  };
+  // A thing that happens: a player's compute op ends, or a channel's operation goes on.
+  struct Event {
+    Nanoseconds time = 0;
+    std::uint64_t number = 0;  // ties in order of scheduling
+    std::int32_t subject = 0;  // a player; ~channel
+    std::uint32_t generation = 0;
+    bool operator>(const Event& other) const {
+      return time != other.time ? time > other.time : number > other.number;
+    }
+  };
+  struct PendingFlow {
+    std::int32_t channel = 0;
+    std::int32_t route = 0;
+    double bytes = 0;
+  };
+
+  void add_patterns(const TrafficOf& traffic_of, std::span<const double> link_bytes_per_s);
+  void mark_private();
+
+  void on_wake(Nanoseconds now) override;
+  void on_flow_end(std::int32_t flow, Nanoseconds now) override;
+  void pump();
+  void schedule(Nanoseconds time, std::int32_t subject, std::uint32_t generation);
+
+  const Body& body(std::int32_t player) const {
+    return program_.bodies[cast_.players[player].body];
+  }
+  bool can_start(std::int32_t player, const Op& op) const;
+  void start_ready(std::int32_t player);
+  void start(std::int32_t player, std::uint32_t op);
+  void end_op(std::int32_t player, std::uint8_t lane);
+
+  void arrive(std::int32_t channel);
+  void advance(std::int32_t channel);
+  void begin_flows(std::int32_t channel);
+  void share(std::int32_t channel, double elapsed_s);
+  void leave_alone(std::int32_t channel);
+  void end_transfer(std::int32_t channel);
+  void start_pending();
+
+  const Program& program_;
+  const Cast& cast_;
+  const PlaybackOptions options_;
+  const std::vector<LaneQueues> queues_;
+
+  FlowNetwork network_;
+  std::vector<Pattern> patterns_;
+  std::vector<std::int32_t> pattern_of_;   // channel x kind
+  std::vector<std::int32_t> link_users_;   // operations in flight
+  std::vector<std::int32_t> link_alone_;   // the channel that uses the link by itself; -1
+  std::vector<PlayerState> players_;
+  std::vector<Transfer> transfers_;        // by channel
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::uint64_t scheduled_ = 0;
+  Nanoseconds now_ = 0;
+
+  FlowSolver* solver_ = nullptr;
+  Nanoseconds solver_now_ = 0;
+  std::vector<PendingFlow> pending_;        // to start once the solver's clock is here
+  std::vector<std::int32_t> channel_of_flow_;
+  std::vector<std::int32_t> free_flows_;
+  std::int32_t flows_in_solver_ = 0;
+
+  Replay out_;
+  std::size_t ended_ = 0;
+};
+
+}  // namespace tandem

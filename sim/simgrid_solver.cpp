@@ -1,0 +1,109 @@
+// SimGrid as a FlowSolver: the plugin libtandem_simgrid.so.
+//
+// A route, whatever its links, is one host of a star zone whose way up is the list of those links; the way
+// down to the one sink is empty. So SimGrid sees exactly the links of our topology. Links have no latency
+// (the playback adds each operation's own), which also gives all flows the same weight.
+#include <simgrid/kernel/Timer.hpp>
+
+#include <fmt/format.h>
+#include <xbt/log.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/check.h"
+#include "sim/flows.h"
+#include "sim/simgrid_version.h"
+
+namespace tandem {
+namespace {
+
+namespace s4u = simgrid::s4u;
+using simgrid::kernel::timer::Timer;
+
+class SimGridSolver final : public FlowSolver {
+ public:
+  explicit SimGridSolver(const FlowNetwork& network) : engine_(make_engine()) {
+    s4u::NetZone* zone = simgrid_version::star_zone(engine_);
+    std::vector<s4u::LinkInRoute> links;
+    for (std::size_t i = 0; i < network.bytes_per_s.size(); ++i)
+      links.emplace_back(zone->create_link(fmt::format("link{}", i), network.bytes_per_s[i])
+                             ->set_latency(0)
+                             ->seal());
+    sink_ = zone->create_host("sink", 1e9)->seal();
+    zone->add_route(nullptr, sink_->get_netpoint(), nullptr, nullptr, {}, false);
+    for (std::size_t i = 0; i < network.routes.size(); ++i) {
+      sources_.push_back(zone->create_host(fmt::format("route{}", i), 1e9)->seal());
+      std::vector<s4u::LinkInRoute> way;
+      for (const std::int32_t link : network.routes[i]) way.push_back(links[link]);
+      zone->add_route(sources_.back()->get_netpoint(), nullptr, nullptr, nullptr, way, false);
+    }
+    zone->seal();
+  }
+
+  void start(std::int32_t flow, std::int32_t route, double bytes) override {
+    if (static_cast<std::size_t>(flow) >= comms_.size()) comms_.resize(flow + 1);
+    s4u::CommPtr comm = s4u::Comm::sendto_init(sources_[route], sink_);
+    comm->set_payload_size(static_cast<std::uint64_t>(std::max(1.0, bytes + 0.5)));
+    comm->set_data(reinterpret_cast<void*>(static_cast<std::intptr_t>(flow) + 1));
+    simgrid_version::start(*comm);
+    comms_[flow] = comm;  // SimGrid itself keeps no reference until the flow ends
+  }
+
+  void wake_at(Nanoseconds time) override {
+    if (wake_ != nullptr) wake_->remove();
+    wake_ns_ = time;
+    const double date = std::max(to_seconds(time), s4u::Engine::get_clock());
+    wake_ = Timer::set(date, [this] {
+      wake_ = nullptr;
+      listener_->on_wake(wake_ns_);
+    });
+  }
+
+  void run(FlowListener* listener) override {
+    listener_ = listener;
+    simgrid_version::on_comm_end([this](s4u::Comm const& comm) { flow_ended(comm); });
+    engine_.run();
+  }
+
+ private:
+  static s4u::Engine& make_engine() {
+    // No line for every setting that follows.
+    static char arguments[][64] = {"tandem", "--log=root.thres:critical"};
+    static char* argv[] = {arguments[0], arguments[1], nullptr};
+    static int argc = 2;
+    static s4u::Engine engine(&argc, argv);
+    s4u::Engine::set_config("network/model:CM02");
+    s4u::Engine::set_config("network/TCP-gamma:1e30");    // no bound from latency
+    s4u::Engine::set_config("network/crosstraffic:0");    // no acknowledgements the other way
+    s4u::Engine::set_config("network/weight-S:0");        // links' bandwidth does not weigh on flows
+    s4u::Engine::set_config("surf/precision:1e-12");
+    return engine;
+  }
+
+  void flow_ended(s4u::Comm const& comm) {
+    const auto tag = reinterpret_cast<std::intptr_t>(comm.get_data<void>());
+    if (tag == 0) return;
+    CHECK(comm.get_state() == s4u::Activity::State::FINISHED);
+    const std::int32_t flow = static_cast<std::int32_t>(tag - 1);
+    ended_.push_back(std::move(comms_[flow]));  // this one may not be freed before its callback ends
+    if (ended_.size() > 1) ended_.erase(ended_.begin());
+    listener_->on_flow_end(flow, to_ns(s4u::Engine::get_clock()));
+  }
+
+  s4u::Engine& engine_;
+  s4u::Host* sink_ = nullptr;
+  std::vector<s4u::Host*> sources_;  // by route
+  std::vector<s4u::CommPtr> comms_;  // by flow, those in flight
+  std::vector<s4u::CommPtr> ended_;
+  Timer* wake_ = nullptr;
+  Nanoseconds wake_ns_ = 0;
+  FlowListener* listener_ = nullptr;
+};
+
+}  // namespace
+}  // namespace tandem
+
+extern "C" __attribute__((visibility("default"))) tandem::FlowSolver* tandem_make_flow_solver(const tandem::FlowNetwork& network) {
+  return new tandem::SimGridSolver(network);
+}

@@ -1,0 +1,16 @@
+// From what was played to a Trace.
+#pragma once
+
+#include <string>
+
+#include "schedule/cast.h"
+#include "schedule/replay.h"
+#include "sim/engines.h"
+#include "traces/trace.h"
+
+namespace tandem {
+
+Trace trace_of(const Program& program, const Cast& cast, Replay played, const std::string& engine,
+               const SimOptions& options);
+
+}  // namespace tandem

@@ -1,0 +1,174 @@
+// Golden: orders and their lowering equal what PyTorch and Megatron-LM produce, cell by cell.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <map>
+#include <regex>
+
+#include "base/csv.h"
+#include "base/file.h"
+#include "schedule/order_text.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kGolden = fs::path(TANDEM_SOURCE_DIR) / "tests" / "golden";
+
+// A file with its sizes, from its name.
+struct Golden {
+  fs::path path;
+  std::string order;  // PyTorch's name of it
+  int pp = 0, vpp = 0, microbatches = 0;
+  bool comms = false;
+};
+
+std::vector<Golden> pytorch_files() {
+  static const std::regex kName(R"((.+)_pp(\d+)_v(\d+)_m(\d+)(_comms)?\.csv)");
+  std::vector<Golden> files;
+  for (const auto& entry : fs::directory_iterator(kGolden / "pytorch")) {
+    const std::string name = entry.path().filename().string();
+    std::smatch match;
+    REQUIRE(std::regex_match(name, match, kName));
+    files.push_back({entry.path(), match[1], std::stoi(match[2]), std::stoi(match[3]),
+                     std::stoi(match[4]), match[5].matched});
+  }
+  return files;
+}
+
+Order read(const fs::path& path) {
+  auto order = read_pytorch(path.string());
+  INFO(path << ": " << (order.ok() ? "" : order.error().message));
+  REQUIRE(order.ok());
+  return *order;
+}
+
+Order make(const OrderSpec& spec) {
+  auto order = make_order(spec);
+  INFO((order.ok() ? "" : order.error().message));
+  REQUIRE(order.ok());
+  return *order;
+}
+
+void check_equal(const Order& made, const Order& golden) {
+  REQUIRE(made.stages == golden.stages);
+  REQUIRE(made.microbatches == golden.microbatches);
+  REQUIRE(made.pp() == golden.pp());
+  for (int rank = 0; rank < made.pp(); ++rank) {
+    if (made.ranks[rank] == golden.ranks[rank]) continue;
+    // Text, for a readable failure.
+    CHECK(to_pytorch({"", 0, 0, 1, {made.ranks[rank]}}) ==
+          to_pytorch({"", 0, 0, 1, {golden.ranks[rank]}}));
+    FAIL("rank " << rank << " differs");
+  }
+}
+
+}  // namespace
+
+TEST_CASE("made orders and their lowering equal PyTorch's") {
+  const std::map<std::string, std::string> ours = {{"GPipe", "gpipe"},
+                                                   {"1F1B-runtime", "1f1b"},
+                                                   {"Interleaved1F1B", "interleaved"},
+                                                   {"LoopedBFS", "looped-bfs"}};
+  std::map<std::string, int> compared;
+  for (const Golden& golden : pytorch_files()) {
+    const auto name = ours.find(golden.order);
+    if (name == ours.end()) continue;
+    INFO(golden.path.filename());
+    // PyTorch's Interleaved1F1B cuts the microbatches into max(1, m / pp) rounds.
+    const int group = golden.microbatches / std::max(1, golden.microbatches / golden.pp);
+    const Order made = make({name->second, golden.pp, golden.vpp, golden.microbatches,
+                             name->second == "interleaved" ? group : 0});
+    check_equal(golden.comms ? with_communication(made) : made, read(golden.path));
+    ++compared[golden.order];
+  }
+  CHECK(compared ==
+        std::map<std::string, int>{
+            {"GPipe", 22}, {"1F1B-runtime", 22}, {"Interleaved1F1B", 66}, {"LoopedBFS", 44}});
+}
+
+TEST_CASE("the lowering of every PyTorch order, zero-bubble and DualPipeV too, equals PyTorch's") {
+  int compared = 0;
+  for (const Golden& golden : pytorch_files()) {
+    if (golden.comms) continue;
+    INFO(golden.path.filename());
+    fs::path comms = golden.path;
+    comms.replace_filename(golden.path.stem().string() + "_comms.csv");
+    check_equal(with_communication(read(golden.path)), read(comms));
+    ++compared;
+  }
+  CHECK(compared == 139);
+}
+
+TEST_CASE("the lowering drops the communication that an order has already") {
+  int compared = 0;
+  for (const Golden& golden : pytorch_files()) {
+    if (!golden.comms) continue;
+    const Order lowered = read(golden.path);
+    INFO(golden.path.filename());
+    check_equal(with_communication(lowered), lowered);
+    ++compared;
+  }
+  CHECK(compared == 139);
+}
+
+TEST_CASE("interleaved equals Megatron's, and refuses what Megatron refuses") {
+  auto index = CsvTable::read((kGolden / "megatron" / "index.csv").string());
+  REQUIRE(index.ok());
+  int compared = 0, rejected = 0, only_made = 0;
+  for (int row = 0; row < index->size(); ++row) {
+    const auto size = [&](const char* column) {
+      return static_cast<int>(index->integer(row, column).value());
+    };
+    const OrderSpec spec{"interleaved", size("pp"), size("vp"), size("m"), size("n_group")};
+    const std::string file(index->text(row, "file"));
+    INFO("row " << row << ": " << file);
+    if (file.starts_with("ep_")) continue;
+    if (file == "REJECTED") {
+      const auto refused = make_order(spec);
+      REQUIRE(!refused.ok());
+      CHECK(refused.error().message.find(index->text(row, "note")) != std::string::npos);
+      ++rejected;
+      continue;
+    }
+    const Order made = make(spec);
+    CHECK(validate(made).ok());
+    if (spec.pp > 4) {  // these files are not stored
+      ++only_made;
+      continue;
+    }
+    check_equal(made, read(kGolden / "megatron" / file));
+    ++compared;
+  }
+  // The index's rows without ep_: the 70 files stored here, 24 REJECTED, 74 of pp 8 and 16.
+  CHECK(compared == 70);
+  CHECK(rejected == 24);
+  CHECK(only_made == 74);
+}
+
+TEST_CASE("printing and reading every golden order is the identity") {
+  const fs::path printed =
+      fs::temp_directory_path() / fmt::format("tandem_golden_{}.csv", ::getpid());
+  int files = 0;
+  for (const char* folder : {"pytorch", "megatron"}) {
+    for (const auto& entry : fs::directory_iterator(kGolden / folder)) {
+      if (entry.path().filename() == "index.csv") continue;
+      INFO(entry.path().filename());
+      const Order golden = read(entry.path());
+      auto writer = FileWriter::open(printed.string());
+      REQUIRE(writer.ok());
+      writer->write(to_pytorch(golden));
+      REQUIRE(writer->commit().ok());
+      check_equal(read(printed), golden);
+      ++files;
+    }
+  }
+  fs::remove(printed);
+  CHECK(files == 278 + 88);
+}
+
+}  // namespace tandem

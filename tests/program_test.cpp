@@ -1,0 +1,292 @@
+// Lowering, casts, validation and the text form of Programs.
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "schedule/lower.h"
+#include "schedule/price.h"
+#include "schedule/program_text.h"
+#include "schedule/replay.h"
+#include "schedule/validate.h"
+
+using namespace tandem;
+
+namespace {
+
+Order order_of(const std::string& name, int pp, int microbatches, int vpp = 1) {
+  auto order = make_order({name, pp, vpp, microbatches, 0});
+  REQUIRE(order.ok());
+  return *order;
+}
+
+Workload seconds(double forward, double backward, int stages) {
+  return uniform_workload({forward, backward, backward / 2, backward / 2}, stages);
+}
+
+Program lowered(const Order& order, const LowerOptions& options) {
+  auto program = lower(order, seconds(1, 2, order.stages), options);
+  REQUIRE(program.ok());
+  return *program;
+}
+
+std::size_t count(const Body& body, OpKind kind) {
+  return static_cast<std::size_t>(std::count_if(body.ops.begin(), body.ops.end(),
+                                                [&](const Op& op) { return op.kind == kind; }));
+}
+
+std::string scratch(const std::string& name) {
+  return (std::filesystem::temp_directory_path() / fmt::format("tandem-{}-{}", getpid(), name)).string();
+}
+
+// Sends of each rank over one cluster link of one second a transfer.
+Nanoseconds makespan(Program program, Nanoseconds transfer_ns) {
+  for (Body& body : program.bodies) {
+    for (Op& op : body.ops) {
+      if (!is_compute(op.kind)) op.duration_ns = transfer_ns;
+    }
+  }
+  const auto played = replay(program, fold(program));
+  REQUIRE(played.ok());
+  Nanoseconds end = 0;
+  for (const EventTimes& times : played->events) end = std::max(end, times.end_ns);
+  return end;
+}
+
+constexpr Nanoseconds kSecond = 1'000'000'000;
+
+}  // namespace
+
+TEST_CASE("a program has one body a pipeline rank and one rank a GPU") {
+  const Program program = lowered(order_of("1f1b", 4, 8), {2, 3});
+  CHECK(program.bodies.size() == 4);
+  CHECK(program.ranks.size() == 24);
+  // Megatron's numbering: tensor fastest, then data, then pipeline.
+  CHECK(program.ranks[0].body == 0);
+  CHECK(program.ranks[5].body == 0);
+  CHECK(program.ranks[6].body == 1);
+  CHECK(program.ranks[23].body == 3);
+}
+
+TEST_CASE("every microbatch crosses every edge once in each direction") {
+  const Program program = lowered(order_of("1f1b", 4, 8), {});
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::size_t neighbours = (rank > 0 ? 1 : 0) + (rank < 3 ? 1 : 0);
+    CHECK(count(program.bodies[rank], OpKind::Send) == 8 * neighbours);
+    CHECK(count(program.bodies[rank], OpKind::Recv) == 8 * neighbours);
+    CHECK(count(program.bodies[rank], OpKind::Forward) == 8);
+    CHECK(count(program.bodies[rank], OpKind::Backward) == 8);
+  }
+}
+
+TEST_CASE("stages of one rank exchange nothing") {
+  const Program program = lowered(order_of("interleaved", 1, 4, 3), {});
+  CHECK(program.bodies[0].slots.empty());
+}
+
+TEST_CASE("1F1B of two ranks pays one transfer a microbatch and one more") {
+  // F 1 s, B 2 s, transfer c. F0 reaches rank 1 at F + c. In every round rank 1 does F, B and then sends the
+  // gradient while it receives the next activation: F + B + c, m - 1 times, and F + B at the end. The last gradient
+  // takes c and rank 0's B: F + c + m (F + B) + (m - 1) c + c + B = (m + 1)(F + B) + (m + 1) c.
+  const Program program = lowered(order_of("1f1b", 2, 4), {});
+  CHECK(makespan(program, 0) == 15 * kSecond);
+  CHECK(makespan(program, kSecond / 10) == 15 * kSecond + 5 * kSecond / 10);
+}
+
+TEST_CASE("overlapped transfers cost 1F1B no more than non-overlapped ones") {
+  for (const int microbatches : {1, 2, 5, 8}) {
+    const Order order = order_of("1f1b", 4, microbatches);
+    LowerOptions overlapped;
+    overlapped.overlap_p2p = true;
+    CHECK(makespan(lowered(order, overlapped), kSecond / 4) <=
+          makespan(lowered(order, {}), kSecond / 4));
+  }
+}
+
+TEST_CASE("GPipe overlaps all but the fill and the flush of its transfers") {
+  // Transfers beside compute: F's pipeline fills in (p-1)(F+c), B's drains in (p-1)(B+c); in between
+  // m F and m B, with c < F: m(F+B) + (p-1)(F+B+2c), p = 3, m = 4, c = 0.5: 12 + 6 + 2 = 20.
+  LowerOptions overlapped;
+  overlapped.overlap_p2p = true;
+  CHECK(makespan(lowered(order_of("gpipe", 3, 4), overlapped), kSecond / 2) == 20 * kSecond);
+}
+
+TEST_CASE("interleaved has exchanges after each action and after each F, B pair") {
+  for (const int pp : {2, 4}) {
+    for (const int vpp : {2, 3}) {
+      const Order order = order_of("interleaved", pp, 2 * pp, vpp);
+      const Program program = lowered(order, {});
+      CHECK(makespan(program, 0) >= 2 * pp * vpp * 3 * kSecond);
+      LowerOptions overlapped;
+      overlapped.overlap_p2p = true;
+      CHECK(makespan(lowered(order, overlapped), kSecond / 10) <= makespan(program, kSecond / 10));
+    }
+  }
+}
+
+TEST_CASE("an exchange has one number in batch_p2p, and none otherwise") {
+  LowerOptions batched;
+  batched.batch_p2p = true;
+  const Program together = lowered(order_of("1f1b", 2, 4), batched);
+  int largest = 0;
+  for (const Op& op : together.bodies[0].ops) {
+    CHECK((op.exchange >= 0) == (op.slot >= 0));
+    largest = std::max(largest, static_cast<int>(std::count_if(
+        together.bodies[0].ops.begin(), together.bodies[0].ops.end(),
+        [&](const Op& other) { return op.exchange >= 0 && other.exchange == op.exchange; })));
+  }
+  CHECK(largest == 2);  // send an activation, receive a gradient
+  for (const Op& op : lowered(order_of("1f1b", 2, 4), {}).bodies[0].ops) CHECK(op.exchange == -1);
+}
+
+TEST_CASE("p2p and batch_p2p exclude each other") {
+  LowerOptions both;
+  both.overlap_p2p = both.batch_p2p = true;
+  const Order order = order_of("1f1b", 2, 4);
+  const auto program = lower(order, seconds(1, 2, 2), both);
+  REQUIRE_FALSE(program.ok());
+  CHECK(program.error().message.find("batch_p2p") != std::string::npos);
+}
+
+TEST_CASE("orders without a grouped form refuse p2p off") {
+  const Order order = order_of("looped-bfs", 2, 4, 2);
+  const auto program = lower(order, seconds(1, 2, 4), {});
+  REQUIRE_FALSE(program.ok());
+  CHECK(program.error().message.find("looped-bfs") != std::string::npos);
+}
+
+TEST_CASE("gradients are reduced over replicas, then the embedding, then the norm, then the optimizer") {
+  Workload work = seconds(1, 2, 2);
+  work.stages[0].gradient_bytes = work.stages[1].gradient_bytes = 1000;
+  work.embedding_gradient_bytes = 100;
+  work.gradient_norm_bytes = 4;
+  work.optimizer = {{-1, kSecond, CommKind::AllReduce, 0}, {-1, kSecond, CommKind::AllReduce, 0}};
+  const auto program = lower(order_of("1f1b", 2, 2), work, {1, 4});
+  REQUIRE(program.ok());
+  for (const Body& body : program->bodies) {
+    const std::size_t n = body.ops.size();
+    REQUIRE(n > 4);
+    CHECK(body.ops[n - 4].bytes == 1000);
+    CHECK(body.ops[n - 3].bytes == 100);
+    CHECK(body.ops[n - 2].bytes == 4);
+    CHECK(body.ops[n - 1].kind == OpKind::Optimizer);
+  }
+}
+
+TEST_CASE("folding plays one rank a body and one channel a class of communicators") {
+  Workload work = seconds(1, 2, 4);
+  for (StageWork& stage : work.stages) stage.gradient_bytes = 8;
+  const auto program = lower(order_of("1f1b", 4, 8), work, {2, 3});
+  REQUIRE(program.ok());
+  const Cast folded = fold(*program);
+  CHECK(folded.players.size() == 4);
+  for (const Player& player : folded.players) CHECK(player.multiplicity == 6);
+  // 4 tensor classes, 6 directed edges, 4 data classes.
+  CHECK(folded.channels.size() == 14);
+  std::size_t stood_for = 0;
+  for (const Channel& channel : folded.channels) stood_for += channel.communicators.size();
+  CHECK(stood_for == program->communicators.size());
+  CHECK(unfold(*program).players.size() == 24);
+}
+
+TEST_CASE("issue orders agree: random programs validate and replay to their end") {
+  const unsigned seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  const std::vector<std::string> names = {"gpipe", "1f1b", "interleaved", "looped-bfs"};
+  for (int i = 0; i < 60; ++i) {
+    const std::string& name = names[random() % names.size()];
+    const int pp = 1 + static_cast<int>(random() % 6);
+    const int vpp = name == "gpipe" || name == "1f1b" ? 1 : 1 + static_cast<int>(random() % 3);
+    const int microbatches = pp * (1 + static_cast<int>(random() % 3));
+    LowerOptions options{1 + static_cast<int>(random() % 2), 1 + static_cast<int>(random() % 3)};
+    options.overlap_p2p = name == "looped-bfs" || random() % 2 == 0;
+    INFO(name << " pp " << pp << " vpp " << vpp << " m " << microbatches);
+    const Program program = lowered(order_of(name, pp, microbatches, vpp), options);
+    CHECK(validate(program).ok());
+    const auto played = replay(program, unfold(program));
+    REQUIRE(played.ok());
+    // No rank beats its own work.
+    for (const EventTimes& times : played->events) CHECK(times.end_ns >= times.start_ns);
+    CHECK(makespan(program, 0) >= static_cast<Nanoseconds>(microbatches) * vpp * 3 * kSecond);
+  }
+}
+
+TEST_CASE("a program is refused when a send has no receive") {
+  Program program = lowered(order_of("1f1b", 2, 2), {});
+  Body& last = program.bodies[1];
+  const auto receive = std::find_if(last.ops.rbegin(), last.ops.rend(),
+                                    [](const Op& op) { return op.kind == OpKind::Recv; });
+  receive->kind = OpKind::Send;
+  const Status status = validate(program);
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.error().message.find("expected") != std::string::npos);
+}
+
+TEST_CASE("a program is refused when two members issue in different orders") {
+  Program program = lowered(order_of("gpipe", 2, 3), {});
+  Body& last = program.bodies[1];
+  std::vector<Op*> receives;
+  for (Op& op : last.ops) {
+    if (op.kind == OpKind::Recv) receives.push_back(&op);
+  }
+  std::swap(receives[0]->microbatch, receives[1]->microbatch);
+  const Status status = validate(program);
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.error().message.find("same order") != std::string::npos);
+}
+
+TEST_CASE("a cyclic order is refused with its cycle") {
+  // Rank 0 wants B0 before it has sent F1, rank 1 wants F1 before it does B0.
+  Order order = order_of("1f1b", 2, 2);
+  const auto at = [](int stage, ActionKind kind, int microbatch) {
+    return Action{static_cast<Stage>(stage), kind, static_cast<Microbatch>(microbatch)};
+  };
+  order.ranks[0] = {at(0, ActionKind::Forward, 0), at(0, ActionKind::Backward, 0),
+                    at(0, ActionKind::Forward, 1), at(0, ActionKind::Backward, 1)};
+  order.ranks[1] = {at(1, ActionKind::Forward, 0), at(1, ActionKind::Forward, 1),
+                    at(1, ActionKind::Backward, 0), at(1, ActionKind::Backward, 1)};
+  LowerOptions overlapped;
+  overlapped.overlap_p2p = true;
+  const auto program = lower(order, seconds(1, 2, 2), overlapped);
+  REQUIRE_FALSE(program.ok());
+  CHECK(program.error().message.find("deadlock") != std::string::npos);
+  CHECK(program.error().message.find("waits for") != std::string::npos);
+}
+
+TEST_CASE("printing and reading a program are inverse") {
+  Workload work = seconds(1, 2, 4);
+  for (StageWork& stage : work.stages) stage.gradient_bytes = 8;
+  work.kernels = {{"layer", {{1, 2, 3, 4}, {5, 6, 7, 8}}, 1234.5, 1e-6}};
+  const auto program = lower(order_of("interleaved", 2, 4, 2), work, {2, 3, true});
+  REQUIRE(program.ok());
+  const std::string path = scratch("program.csv"), text = to_text(*program);
+  std::ofstream(path) << text;
+  const auto read = read_program(path);
+  REQUIRE(read.ok());
+  CHECK(to_text(*read) == text);
+  CHECK(hash(*read) == hash(*program));
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("a truncated program file is one clear line") {
+  const std::string path = scratch("cut.csv");
+  const std::string text = to_text(lowered(order_of("1f1b", 2, 2), {}));
+  std::ofstream(path) << text.substr(0, text.rfind("op,") + 9);
+  const auto read = read_program(path);
+  REQUIRE_FALSE(read.ok());
+  CHECK(read.error().message.rfind(path + ":", 0) == 0);
+  CHECK(read.error().message.find('\n') == std::string::npos);
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("the hash sees every duration") {
+  Program program = lowered(order_of("1f1b", 2, 2), {});
+  const std::uint64_t before = hash(program);
+  ++program.bodies[1].ops.back().duration_ns;
+  CHECK(hash(program) != before);
+}

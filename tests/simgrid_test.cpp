@@ -1,0 +1,222 @@
+// The simgrid engine, in closed form. Each case runs in a process of its own: SimGrid allows one engine.
+#include <catch2/catch.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+#include <sstream>
+
+#include "base/fork_map.h"
+#include "schedule/lower.h"
+#include "sim/engines.h"
+
+using namespace tandem;
+
+namespace {
+
+// GPUs on nodes of `per_node` with as many NICs as said; 300 GB/s and 2 us inside, 25 GB/s a NIC and 5 us between.
+ClusterSpec spec(int per_node, int nics) {
+  ClusterSpec s;
+  s.name = "test";
+  s.gpus_per_node = per_node;
+  s.intra_bytes_per_s = 300e9;
+  s.intra_latency_s = 2e-6;
+  s.nics_per_node = nics;
+  s.nic_bytes_per_s = 25e9;
+  s.inter_latency_s = 5e-6;
+  return s;
+}
+
+// A hand-made operation between ranks, issued after `after_ns` of compute.
+struct Operation {
+  OpKind kind;  // Send: a transfer from the first rank to the second
+  std::vector<int> ranks;
+  Bytes bytes;
+  Nanoseconds after_ns = 0;
+};
+
+// Every rank is a class of its own; every operation has a communicator and a lane of its own.
+Program program_of(int ranks, const std::vector<Operation>& operations) {
+  Program program;
+  program.name = "test";
+  for (int r = 0; r < ranks; ++r) {
+    Body& body = program.bodies.emplace_back();
+    body.lanes.push_back({"compute"});
+    program.ranks.push_back({r, {}});
+  }
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const Operation& operation = operations[i];
+    Communicator& communicator = program.communicators.emplace_back();
+    for (std::size_t k = 0; k < operation.ranks.size(); ++k) {
+      const int r = operation.ranks[k];
+      communicator.members.push_back(static_cast<Rank>(r));
+      Body& body = program.bodies[r];
+      Op wait;
+      wait.duration_ns = operation.after_ns;
+      body.ops.push_back(wait);
+      body.lanes.push_back({fmt::format("lane {}", i)});
+      const auto lane = static_cast<std::uint8_t>(body.lanes.size() - 1);
+      body.slots.push_back({Scope::Pipeline, lane});
+      program.ranks[r].communicators.push_back(static_cast<int>(i));
+      Op op;
+      op.kind = operation.kind == OpKind::Send && k == 1 ? OpKind::Recv : operation.kind;
+      op.lane = lane;
+      op.slot = static_cast<std::int16_t>(body.slots.size() - 1);
+      op.bytes = operation.bytes;
+      op.microbatch = static_cast<int>(i);
+      op.first_wait = static_cast<std::uint32_t>(body.waits.size());
+      if (operation.after_ns > 0) {
+        body.waits.push_back(static_cast<std::uint32_t>(body.ops.size() - 1));
+        op.waits = 1;
+      }
+      body.ops.push_back(op);
+    }
+  }
+  return program;
+}
+
+// The end of every operation, in seconds, through SimGrid.
+std::vector<double> ends(const ClusterSpec& cluster_spec, int gpus, const std::vector<Operation>& operations,
+                         bool closed_forms = true) {
+  const auto results = fork_map(1, 1, [&](int) -> Result<std::string> {
+    const Program program = program_of(gpus, operations);
+    ASSIGN_OR_RETURN(const Cluster cluster, Cluster::build(cluster_spec, gpus));
+    SimOptions options;
+    options.closed_forms = closed_forms;
+    ASSIGN_OR_RETURN(const Trace trace, simgrid(program, cluster, in_order(gpus), options));
+    std::vector<Nanoseconds> end(operations.size());
+    for (const RankTrace& rank : trace.ranks) {
+      const auto& ops = program.bodies[rank.body].ops;
+      for (std::size_t i = 0; i < ops.size(); ++i) {
+        if (ops[i].slot >= 0) end[ops[i].microbatch] = trace.events_of(program, rank)[i].end_ns;
+      }
+    }
+    std::string text;
+    for (const Nanoseconds ns : end) text += fmt::format("{} ", ns);
+    return text;
+  });
+  if (!results[0].ok()) FAIL(results[0].error().message);
+  std::istringstream in(*results[0]);
+  std::vector<double> seconds;
+  for (double ns = 0; in >> ns;) seconds.push_back(ns * 1e-9);
+  REQUIRE(seconds.size() == operations.size());
+  return seconds;
+}
+
+constexpr Bytes kGB = 1'000'000'000;
+
+}  // namespace
+
+TEST_CASE("one message over a switch takes L + S/B, the latency once") {
+  for (const bool closed_forms : {true, false}) {
+    CHECK(ends(spec(8, 8), 16, {{OpKind::Send, {0, 1}, kGB}}, closed_forms)[0] ==
+          Approx(2e-6 + 1 / 300.0).epsilon(1e-6));
+    CHECK(ends(spec(8, 8), 16, {{OpKind::Send, {0, 8}, kGB}}, closed_forms)[0] ==
+          Approx(5e-6 + 1 / 25.0).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("two flows on one link share it evenly") {
+  // GPUs 0 and 1 share the node's one NIC. Both of 1 GB: each gets 12.5 GB/s.
+  for (const double t : ends(spec(2, 1), 4, {{OpKind::Send, {0, 2}, kGB}, {OpKind::Send, {1, 3}, kGB}}))
+    CHECK(t == Approx(5e-6 + 2 / 25.0).epsilon(1e-6));
+}
+
+TEST_CASE("a late joiner halves what is left, and the first one's tail runs alone") {
+  // 1 GB from 0 s over 25 GB/s, 0.5 GB from 10 ms: 0.25 GB sent alone by then (less the 5 us of latency), then both at
+  // 12.5 GB/s for 40 ms until the second is through; 0.25 GB of the first are left: 10 ms more.
+  const auto t = ends(spec(2, 1), 4,
+                      {{OpKind::Send, {0, 2}, kGB}, {OpKind::Send, {1, 3}, kGB / 2, 10'000'000}});
+  CHECK(t[1] == Approx(0.010 + 5e-6 + 0.040).epsilon(1e-6));
+  CHECK(t[0] == Approx(5e-6 + 0.060).epsilon(1e-6));
+}
+
+TEST_CASE("flows share a link evenly whatever their latencies") {
+  // From GPU 0, over its switch link: a message inside a node waits 2 us, one with 40 us more to go the same way
+  // still gets half.
+  ClusterSpec s = spec(3, 3);
+  const auto t = ends(s, 3, {{OpKind::Send, {0, 1}, kGB}, {OpKind::Send, {0, 2}, kGB}});
+  CHECK(t[0] == Approx(2e-6 + 2 / 300.0).epsilon(1e-6));
+  CHECK(t[0] == t[1]);
+}
+
+TEST_CASE("opposite directions do not disturb each other") {
+  for (const double t : ends(spec(2, 1), 4, {{OpKind::Send, {0, 2}, kGB}, {OpKind::Send, {2, 0}, kGB}}))
+    CHECK(t == Approx(5e-6 + 1 / 25.0).epsilon(1e-6));
+}
+
+TEST_CASE("a ring all-reduce takes 2(n-1)/n S/B + 2(n-1) L") {
+  for (const int n : {2, 3, 8}) {
+    std::vector<int> inside, across;
+    for (int i = 0; i < n; ++i) {
+      inside.push_back(i);
+      across.push_back(8 * i);
+    }
+    for (const bool closed_forms : {true, false}) {
+      CHECK(ends(spec(8, 8), 8, {{OpKind::AllReduce, inside, kGB}}, closed_forms)[0] ==
+            Approx(2.0 * (n - 1) / n / 300 + 2 * (n - 1) * 2e-6).epsilon(1e-6));
+      CHECK(ends(spec(8, 8), 8 * n, {{OpKind::AllReduce, across, kGB}}, closed_forms)[0] ==
+            Approx(2.0 * (n - 1) / n / 25 + 2 * (n - 1) * 5e-6).epsilon(1e-6));
+    }
+  }
+}
+
+TEST_CASE("a flow and an all-reduce contend on a NIC") {
+  // Two nodes of two GPUs and one NIC. The all-reduce of GPUs 0 and 2 puts 2(n-1)/n S = 1 GB on the NIC each way,
+  // 10 us of latency first; a transfer of 1 GB from 1 to 3 has 5 us. It is alone for 5 us, then they share: both end
+  // after 2 GB in all, but for what the transfer did alone.
+  const auto t = ends(spec(2, 1), 4, {{OpKind::AllReduce, {0, 2}, kGB}, {OpKind::Send, {1, 3}, kGB}});
+  CHECK(t[1] == Approx(5e-6 + 2 / 25.0 - 5e-6).epsilon(1e-6));
+  CHECK(t[0] == Approx(5e-6 + 2 / 25.0).epsilon(1e-6));
+}
+
+TEST_CASE("operations alone on their links take the same time as through the solver") {
+  const unsigned seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  for (int i = 0; i < 20; ++i) {
+    std::vector<Operation> operations;
+    const int count = 2 + static_cast<int>(random() % 6);
+    for (int k = 0; k < count; ++k) {
+      Operation operation{OpKind::Send, {}, 1 + static_cast<Bytes>(random() % kGB),
+                          static_cast<Nanoseconds>(random() % 30'000'000)};
+      std::vector<int> ranks = {0, 1, 2, 3, 4, 5, 6, 7};
+      std::shuffle(ranks.begin(), ranks.end(), random);
+      operation.kind = random() % 2 == 0 ? OpKind::Send : OpKind::AllReduce;
+      operation.ranks.assign(ranks.begin(),
+                             ranks.begin() + (operation.kind == OpKind::Send ? 2 : 2 + random() % 4));
+      operations.push_back(operation);
+    }
+    const auto quick = ends(spec(4, 2), 8, operations), solved = ends(spec(4, 2), 8, operations, false);
+    for (std::size_t k = 0; k < quick.size(); ++k)
+      CHECK(quick[k] == Approx(solved[k]).margin(1e-8));
+  }
+}
+
+TEST_CASE("without contention both engines give the same trace to 1 ns an event") {
+  const auto results = fork_map(4, 1, [](int i) -> Result<std::string> {
+    const char* names[] = {"1f1b", "gpipe", "interleaved", "looped-bfs"};
+    ASSIGN_OR_RETURN(const Order order, make_order({names[i], 4, i < 2 ? 1 : 2, 8, 0}));
+    Workload work = uniform_workload({1e-3, 2e-3, 1e-3, 1e-3}, order.stages);
+    work.pipeline_bytes = i < 2 ? 12345 : 0;  // chunks of interleaved orders share a NIC: latency only
+    LowerOptions options{1, 2};
+    options.overlap_p2p = overlaps_p2p_by_default(order);
+    ASSIGN_OR_RETURN(Program program, lower(order, work, options));
+    ASSIGN_OR_RETURN(const Cluster cluster, Cluster::build(spec(1, 1), 8));
+    price(&program, cluster, in_order(8));
+    ASSIGN_OR_RETURN(const Trace a, ideal(program));
+    ASSIGN_OR_RETURN(const Trace b, simgrid(program, cluster, in_order(8)));
+    Nanoseconds worst = a.events.size() == b.events.size() ? 0 : -1;
+    for (std::size_t k = 0; worst >= 0 && k < a.events.size(); ++k)
+      worst = std::max({worst, std::abs(a.events[k].arrive_ns - b.events[k].arrive_ns),
+                        std::abs(a.events[k].start_ns - b.events[k].start_ns),
+                        std::abs(a.events[k].end_ns - b.events[k].end_ns)});
+    return fmt::format("{}", worst);
+  });
+  for (const auto& result : results) {
+    if (!result.ok()) FAIL(result.error().message);
+    CHECK(std::stoll(*result) >= 0);
+    CHECK(std::stoll(*result) <= 1);
+  }
+}

@@ -1,0 +1,534 @@
+// The cluster's graph, its routes, what operations put on links, and the presets.
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+
+#include "topology/cluster.h"
+#include "topology/preset.h"
+#include "topology/traffic.h"
+
+namespace tandem {
+namespace {
+
+constexpr CommKind kCollectives[] = {CommKind::AllReduce, CommKind::ReduceScatter,
+                                     CommKind::AllGather, CommKind::AllToAll};
+
+// Eight GPUs a node at 100 GB/s and 2 us, NICs at 10 GB/s and 5 us: round numbers to derive from.
+ClusterSpec round_spec(int nics_per_node = 8) {
+  ClusterSpec spec;
+  spec.name = "round";
+  spec.gpus_per_node = 8;
+  spec.intra_bytes_per_s = 100e9;
+  spec.intra_latency_s = 2e-6;
+  spec.nics_per_node = nics_per_node;
+  spec.nic_bytes_per_s = 10e9;
+  spec.inter_latency_s = 5e-6;
+  return spec;
+}
+
+Cluster build(const ClusterSpec& spec, int gpus) {
+  auto cluster = Cluster::build(spec, gpus);
+  INFO((cluster ? "" : cluster.error().message));
+  REQUIRE(cluster.ok());
+  return std::move(cluster).value();
+}
+
+// first, first + stride, ...
+std::vector<DeviceId> devices(int count, int first = 0, int stride = 1) {
+  std::vector<DeviceId> result;
+  for (int i = 0; i < count; ++i) result.push_back(DeviceId{first + i * stride});
+  return result;
+}
+
+std::vector<std::string> names(const Cluster& cluster, const std::vector<LinkId>& links) {
+  std::vector<std::string> result;
+  for (const LinkId link : links) result.push_back(cluster.link(link).name);
+  return result;
+}
+
+std::string error_of(ClusterSpec spec, int gpus) {
+  auto cluster = Cluster::build(spec, gpus);
+  return cluster ? "" : cluster.error().message;
+}
+
+using Names = std::vector<std::string>;
+
+TEST_CASE("a route inside a node goes up to the switch and down; between nodes over the NICs") {
+  const Cluster cluster = build(round_spec(4), 16);
+  CHECK(cluster.nodes() == 2);
+  CHECK(cluster.node_of(DeviceId{8}) == NodeId{1});
+  CHECK(names(cluster, cluster.route(DeviceId{1}, DeviceId{3})) ==
+        Names{"n0.gpu1.up", "n0.gpu3.down"});
+  // GPU i uses NIC i 4/8: GPU 3 of node 0 NIC 1, GPU 6 of node 1 NIC 3.
+  CHECK(names(cluster, cluster.route(DeviceId{3}, DeviceId{14})) ==
+        Names{"n0.nic1.up", "n1.nic3.down"});
+  CHECK(cluster.route(DeviceId{5}, DeviceId{5}).empty());
+  // Two directed links for each of 16 GPUs and 8 NICs.
+  CHECK(cluster.links() == 48);
+}
+
+TEST_CASE("NICs on the switch share the GPU's one wire") {
+  ClusterSpec spec = round_spec(1);
+  spec.nics_on_switch = true;
+  const Cluster cluster = build(spec, 16);
+  CHECK(names(cluster, cluster.route(DeviceId{3}, DeviceId{14})) ==
+        Names{"n0.gpu3.up", "n0.nic0.up", "n1.nic0.down", "n1.gpu6.down"});
+}
+
+TEST_CASE("a transfer takes L + S/B, its latency once and not per hop") {
+  const Cluster cluster = build(round_spec(), 16);
+  // 1 GB over 100 GB/s and 2 us; over 10 GB/s and 5 us.
+  CHECK(transfer_ns(cluster, 1'000'000'000, DeviceId{0}, DeviceId{1}) == 10'000'000 + 2'000);
+  CHECK(transfer_ns(cluster, 1'000'000'000, DeviceId{0}, DeviceId{8}) == 100'000'000 + 5'000);
+  CHECK(transfer_ns(cluster, 1'000'000'000, DeviceId{3}, DeviceId{3}) == 0);
+  CHECK(cluster.latency_ns(DeviceId{0}, DeviceId{8}) == 5'000);
+}
+
+TEST_CASE("efficiencies scale the links they name") {
+  ClusterSpec spec = round_spec();
+  spec.intra_efficiency = 0.5;
+  spec.inter_efficiency = 0.25;
+  const Cluster cluster = build(spec, 16);
+  CHECK(cluster.link(cluster.route(DeviceId{0}, DeviceId{1})[0]).bytes_per_s == 50e9);
+  CHECK(cluster.link(cluster.route(DeviceId{0}, DeviceId{8})[0]).bytes_per_s == 2.5e9);
+}
+
+TEST_CASE("a ring all-reduce on a star takes 2(n-1)/n S/B + 2(n-1) L") {
+  const Cluster cluster = build(round_spec(), 8);
+  // n = 8, S = 800 MB: 14/8 x 8 ms + 14 x 2 us; half of each for reduce-scatter and all-gather.
+  CHECK(collective_ns(cluster, CommKind::AllReduce, 800'000'000, devices(8)) ==
+        14'000'000 + 28'000);
+  for (const CommKind kind : {CommKind::ReduceScatter, CommKind::AllGather, CommKind::AllToAll}) {
+    CHECK(collective_ns(cluster, kind, 800'000'000, devices(8)) == 7'000'000 + 14'000);
+  }
+  // n = 2: 2/2 x 8 ms + 2 x 2 us. Alone: nothing.
+  CHECK(collective_ns(cluster, CommKind::AllReduce, 800'000'000, devices(2)) == 8'000'000 + 4'000);
+  CHECK(collective_ns(cluster, CommKind::AllReduce, 800'000'000, devices(1)) == 0);
+}
+
+TEST_CASE("a group with k ranks on each of two nodes uses k NICs") {
+  const Cluster cluster = build(round_spec(), 16);
+  for (const int k : {1, 2, 4, 8}) {
+    INFO("k = " << k);
+    std::vector<DeviceId> group = devices(k, 0, 8 / k);
+    for (const DeviceId device : devices(k, 8, 8 / k)) group.push_back(device);
+    const Traffic load = traffic(cluster, CommKind::AllReduce, group);
+    std::set<std::string> nics;
+    for (const Flow& flow : load.flows) {
+      for (const std::string& link : names(cluster, flow.links)) {
+        if (link.find(".nic") != std::string::npos) nics.insert(link);
+      }
+    }
+    // Up and down, on both nodes.
+    CHECK(static_cast<int>(nics.size()) == 4 * k);
+    // n = 2k: each NIC carries 1/k of 2(n-1)/n, in 2(n-1) steps between nodes.
+    CHECK(load.seconds_per_byte == Approx(2.0 * (2 * k - 1) / (2 * k) / k / 10e9));
+    CHECK(load.latency_ns == 2 * (2 * k - 1) * 5'000);
+    CHECK(load.between_nodes);
+  }
+}
+
+TEST_CASE("rings of an even number of nodes stay on their rails") {
+  ClusterSpec spec = round_spec();
+  spec.fabric = {Fabric::RailOptimised, 4, 1};
+  const Cluster cluster = build(spec, 32);
+  for (const Flow& flow : traffic(cluster, CommKind::AllReduce, devices(32)).flows) {
+    // Two links: no hop crosses a spine.
+    CHECK(flow.links.size() == 2);
+  }
+}
+
+TEST_CASE("rings that share a NIC become one flow of as many streams") {
+  const Cluster cluster = build(round_spec(4), 16);
+  const Traffic load = traffic(cluster, CommKind::AllReduce, devices(16));
+  int between = 0;
+  for (const Flow& flow : load.flows) {
+    if (cluster.link(flow.links[0]).name.find(".nic") == std::string::npos) continue;
+    ++between;
+    CHECK(flow.multiplicity == 2);
+    CHECK(flow.share == Approx(2.0 * 15 / 16 / 8));
+  }
+  CHECK(between == 8);
+  CHECK(load.seconds_per_byte == Approx(2.0 * 15 / 16 / 4 / 10e9));
+}
+
+TEST_CASE("what a ring carries between nodes is charged at ring_efficiency, a send is not") {
+  ClusterSpec spec = round_spec();
+  spec.ring_efficiency = 0.25;
+  const Cluster cluster = build(spec, 16);
+  const std::vector<DeviceId> pair = {DeviceId{0}, DeviceId{8}};
+  CHECK(traffic(cluster, CommKind::AllReduce, pair).seconds_per_byte == Approx(4 / 10e9));
+  CHECK(traffic(cluster, CommKind::SendRecv, pair).seconds_per_byte == Approx(1 / 10e9));
+  CHECK(traffic(cluster, CommKind::AllReduce, devices(2)).seconds_per_byte == Approx(1 / 100e9));
+}
+
+TEST_CASE("k rings make n hops of 2(n-1)/n in all, whatever group") {
+  const unsigned seed = 20240607;
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  const Cluster cluster = build(round_spec(4), 64);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<DeviceId> group = devices(64);
+    std::shuffle(group.begin(), group.end(), random);
+    group.resize(2 + random() % 62);
+    const double n = static_cast<double>(group.size());
+    const Traffic load = traffic(cluster, CommKind::AllReduce, group);
+    double hops = 0;
+    std::map<LinkId, double> busy;
+    std::set<std::vector<LinkId>> lists;
+    for (const Flow& flow : load.flows) {
+      hops += flow.share * flow.multiplicity;
+      for (const LinkId link : flow.links) busy[link] += flow.share * flow.multiplicity;
+      CHECK(lists.insert(flow.links).second);
+    }
+    CHECK(hops == Approx(2 * (n - 1)));
+    double slowest = 0;
+    for (const auto& [link, amount] : busy) {
+      slowest = std::max(slowest, amount / cluster.link(link).bytes_per_s);
+    }
+    CHECK(load.seconds_per_byte == Approx(slowest));
+  }
+}
+
+TEST_CASE(
+    "an all-to-all sends 1/n to each other rank, also when it is too large to list the pairs") {
+  ClusterSpec spec = round_spec();
+  const Cluster cluster = build(spec, 64);
+  // Of 64 ranks, 56 are on other nodes: a NIC carries 56/64. 63 steps between nodes.
+  const Traffic large = traffic(cluster, CommKind::AllToAll, devices(64));
+  CHECK(large.seconds_per_byte == Approx(56.0 / 64 / 10e9));
+  CHECK(large.latency_ns == 63 * 5'000);
+  CHECK(large.flows.size() <= static_cast<std::size_t>(cluster.links()));
+  // Of 16, 8 are on the other node.
+  const Traffic small = traffic(cluster, CommKind::AllToAll, devices(16));
+  CHECK(small.seconds_per_byte == Approx(8.0 / 16 / 10e9));
+  CHECK(small.flows.size() == 16 * 15);
+}
+
+TEST_CASE("eight peers that send over four shared NICs get half a NIC each") {
+  const Cluster cluster = build(round_spec(4), 16);
+  std::vector<std::vector<DeviceId>> sends;
+  for (int i = 0; i < 8; ++i) sends.push_back({DeviceId{i}, DeviceId{8 + i}});
+  const Traffic load = lockstep_traffic(cluster, CommKind::SendRecv, sends);
+  REQUIRE(load.flows.size() == 1);
+  CHECK(load.flows[0].multiplicity == 2);
+  CHECK(load.flows[0].share == 1);
+  CHECK(load.seconds_per_byte == 2 / 10e9);
+  CHECK(load.latency_ns == 5'000);
+}
+
+TEST_CASE("in lock step the slowest link counts, not the one with most streams") {
+  // Two leaves of two nodes with 4 NICs a node: an uplink of 80 GB/s carries 16 streams, a NIC of
+  // 10 GB/s two: both would take 2/10 ns a byte at oversubscription 1; at 1/2 the uplink would win.
+  ClusterSpec spec = round_spec(4);
+  spec.fabric = {Fabric::FatTree, 2, 1};
+  std::vector<std::vector<DeviceId>> sends;
+  for (int i = 0; i < 16; ++i) sends.push_back({DeviceId{i}, DeviceId{16 + i}});
+  CHECK(lockstep_traffic(build(spec, 32), CommKind::SendRecv, sends).flows[0].multiplicity == 2);
+  spec.fabric.oversubscription = 2;
+  const Traffic load = lockstep_traffic(build(spec, 32), CommKind::SendRecv, sends);
+  CHECK(load.flows[0].multiplicity == 16);
+  CHECK(load.seconds_per_byte == Approx(16 / 40e9));
+}
+
+TEST_CASE("lock step returns the slowest instance, and one instance is what it is alone") {
+  const Cluster cluster = build(round_spec(), 16);
+  const std::vector<std::vector<DeviceId>> mixed = {devices(2), {DeviceId{7}, DeviceId{8}}};
+  const Traffic load = lockstep_traffic(cluster, CommKind::SendRecv, mixed);
+  CHECK(load.between_nodes);
+  CHECK(load.seconds_per_byte == 1 / 10e9);
+
+  const std::vector<std::vector<DeviceId>> one = {devices(16)};
+  const Traffic alone = traffic(cluster, CommKind::AllReduce, one[0]);
+  const Traffic same = lockstep_traffic(cluster, CommKind::AllReduce, one);
+  REQUIRE(same.flows.size() == alone.flows.size());
+  for (std::size_t i = 0; i < alone.flows.size(); ++i) {
+    CHECK(same.flows[i].multiplicity == alone.flows[i].multiplicity);
+    CHECK(same.flows[i].share == alone.flows[i].share);
+  }
+  CHECK(same.seconds_per_byte == Approx(alone.seconds_per_byte));
+  CHECK(lockstep_traffic(cluster, CommKind::AllReduce, {}).flows.empty());
+}
+
+TEST_CASE("data-parallel rings of all tensor ranks share the NICs that one ring would have alone") {
+  // tp 8 on two nodes of 4 NICs: 8 groups {i, 8 + i}, each NIC carries two of them.
+  const Cluster cluster = build(round_spec(4), 16);
+  std::vector<std::vector<DeviceId>> groups;
+  for (int i = 0; i < 8; ++i) groups.push_back({DeviceId{i}, DeviceId{8 + i}});
+  const Traffic load = lockstep_traffic(cluster, CommKind::AllReduce, groups);
+  CHECK(load.seconds_per_byte ==
+        Approx(2 * traffic(cluster, CommKind::AllReduce, groups[0]).seconds_per_byte));
+  for (const Flow& flow : load.flows) CHECK(flow.multiplicity == 2);
+}
+
+TEST_CASE("on a rail-optimised fabric a rail of a pod stays off the spine") {
+  ClusterSpec spec = round_spec(4);
+  spec.fabric = {Fabric::RailOptimised, 2, 1};
+  const Cluster cluster = build(spec, 32);
+  CHECK(names(cluster, cluster.route(DeviceId{0}, DeviceId{9})) ==
+        Names{"n0.nic0.up", "n1.nic0.down"});
+  // Rail 0 to rail 3; and the same rail of another pod: leaf 4 is rail 0 of pod 1.
+  CHECK(names(cluster, cluster.route(DeviceId{0}, DeviceId{15})) ==
+        Names{"n0.nic0.up", "leaf0.up", "leaf3.down", "n1.nic3.down"});
+  CHECK(names(cluster, cluster.route(DeviceId{0}, DeviceId{16})) ==
+        Names{"n0.nic0.up", "leaf0.up", "leaf4.down", "n2.nic0.down"});
+}
+
+TEST_CASE("oversubscription 2 halves a leaf's uplink") {
+  for (const Fabric::Kind kind : {Fabric::RailOptimised, Fabric::FatTree}) {
+    ClusterSpec spec = round_spec(4);
+    double uplink[2];
+    for (const int over : {1, 2}) {
+      spec.fabric = {kind, 2, static_cast<double>(over)};
+      const Cluster cluster = build(spec, 32);
+      const auto route = cluster.route(DeviceId{0}, DeviceId{16});
+      REQUIRE(route.size() == 4);
+      uplink[over - 1] = cluster.link(route[1]).bytes_per_s;
+    }
+    // Two nodes hang on a leaf, with one NIC each (rail) or all four (fat tree).
+    CHECK(uplink[0] == (kind == Fabric::FatTree ? 80e9 : 20e9));
+    CHECK(uplink[1] == uplink[0] / 2);
+  }
+}
+
+TEST_CASE("a faster link never slows a lone operation") {
+  const unsigned seed = 7041776;
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  const auto pick = [&](int low, int high) {
+    return low + static_cast<int>(random() % (high - low + 1));
+  };
+  for (int round = 0; round < 200; ++round) {
+    ClusterSpec spec = round_spec(1 << pick(0, 3));
+    spec.intra_bytes_per_s = pick(1, 400) * 1e9;
+    spec.nic_bytes_per_s = pick(1, 50) * 1e9;
+    spec.nics_on_switch = pick(0, 1) == 1;
+    spec.fabric = {static_cast<Fabric::Kind>(pick(0, 2)), pick(1, 4),
+                   static_cast<double>(pick(1, 4))};
+    ClusterSpec faster = spec;
+    (pick(0, 1) == 0 ? faster.intra_bytes_per_s : faster.nic_bytes_per_s) *=
+        1 + pick(1, 100) / 50.0;
+    const Cluster before = build(spec, 64);
+    const Cluster after = build(faster, 64);
+    std::vector<DeviceId> group = devices(64);
+    std::shuffle(group.begin(), group.end(), random);
+    group.resize(pick(2, 20));
+    const Bytes bytes = pick(1, 1'000'000'000);
+    CHECK(transfer_ns(after, bytes, group[0], group[1]) <=
+          transfer_ns(before, bytes, group[0], group[1]));
+    for (const CommKind kind : kCollectives) {
+      CHECK(collective_ns(after, kind, bytes, group) <= collective_ns(before, kind, bytes, group));
+    }
+  }
+}
+
+TEST_CASE("bad sizes are errors that say what was found and what was expected") {
+  CHECK(error_of(round_spec(), 12) == "found gpus = 12, expected a multiple of gpus_per_node = 8");
+  CHECK(error_of(round_spec(3), 8) ==
+        "found gpus_per_node = 8, expected a multiple of nics_per_node = 3");
+  CHECK(error_of(round_spec(), 0) == "found gpus = 0, expected 1 to 1000000");
+  CHECK(error_of(round_spec(), 2'000'000'000) == "found gpus = 2000000000, expected 1 to 1000000");
+  CHECK(error_of(round_spec(0), 8) == "found nics_per_node = 0, expected 1 to 1000000");
+  ClusterSpec spec = round_spec();
+  spec.nic_bytes_per_s = 0;
+  CHECK(error_of(spec, 8) == "found NIC bytes/s = 0, expected at least 1");
+  spec = round_spec();
+  spec.intra_efficiency = 1.5;
+  CHECK(error_of(spec, 8) == "found intra_efficiency = 1.5, expected above 0 and at most 1");
+  spec = round_spec();
+  spec.inter_latency_s = -1;
+  CHECK(error_of(spec, 8) == "found inter latency in s = -1, expected at least 0 and below 1000");
+  spec = round_spec();
+  spec.fabric.kind = Fabric::FatTree;
+  CHECK(error_of(spec, 8) == "found nodes_per_leaf = 0, expected at least 1");
+  spec.fabric = {Fabric::FatTree, 1, 0.5};
+  CHECK(error_of(spec, 8) == "found oversubscription = 0.5, expected at least 1");
+}
+
+TEST_CASE("fewer GPUs than a node's are one node") {
+  const Cluster cluster = build(round_spec(4), 3);
+  CHECK(cluster.gpus() == 3);
+  CHECK(cluster.nodes() == 1);
+  CHECK(cluster.route(DeviceId{0}, DeviceId{2}).size() == 2);
+}
+
+TEST_CASE("the dot picture shows every node, GPU and NIC, and the bandwidths") {
+  ClusterSpec spec = round_spec(2);
+  spec.fabric = {Fabric::FatTree, 2, 2};
+  const std::string dot = build(spec, 24).dot();
+  for (int node = 0; node < 3; ++node) {
+    const std::string prefix = "\"n" + std::to_string(node);
+    CHECK(dot.find("subgraph cluster_n" + std::to_string(node)) != std::string::npos);
+    CHECK(dot.find(prefix + "\";") != std::string::npos);
+    for (int i = 0; i < 8; ++i) {
+      CHECK(dot.find(prefix + ".gpu" + std::to_string(i) + "\";") != std::string::npos);
+    }
+    for (int i = 0; i < 2; ++i) {
+      CHECK(dot.find(prefix + ".nic" + std::to_string(i) + "\";") != std::string::npos);
+    }
+  }
+  CHECK(dot.find("\"n2.gpu7\" -- \"n2\" [label=\"100 GB/s\"]") != std::string::npos);
+  CHECK(dot.find("\"n0.nic0\" -- \"leaf0\" [label=\"10 GB/s\"]") != std::string::npos);
+  // Two nodes' four NICs of 10 GB/s, halved.
+  CHECK(dot.find("\"leaf1\" -- \"spine\" [label=\"20 GB/s\"]") != std::string::npos);
+}
+
+TEST_CASE("every preset loads, builds and has a source for each number") {
+  const std::set<std::string> expected = {
+      "dgx-2",   "jz-v100", "selene",   "dgx-a100", "dgx2-style",  "jz-style",   "vtrain-a100",
+      "jz-a100", "zb-a100", "dgx-h100", "dgx-h200", "gb200-nvl72", "shaped-dgx", "shaped-jz"};
+  const auto known = preset_names();
+  CHECK(std::set<std::string>(known.begin(), known.end()) == expected);
+  for (const std::string& name : known) {
+    INFO(name);
+    const auto spec = load_preset(name);
+    INFO((spec ? "" : spec.error().message));
+    REQUIRE(spec.ok());
+    CHECK(spec->name == name);
+    CHECK(spec->device.memory_bytes > 0);
+    CHECK(spec->device.sms > 0);
+    CHECK(spec->device.flops_per_s.contains("fp16"));
+    const Cluster cluster = build(*spec, 4 * spec->gpus_per_node);
+    CHECK(cluster.nodes() == 4);
+
+    const auto sources = preset_sources(name);
+    REQUIRE(sources.ok());
+    for (const auto& [key, source] : *sources) {
+      INFO(key);
+      CHECK(source.size() >= 8);
+    }
+    // Every line of the file with a number on it has its entry (the GPU's are apart).
+    std::ifstream file(data_dir() + "/topology/presets/" + name + ".toml");
+    int numbers = 0;
+    for (std::string line; std::getline(file, line);)
+      numbers += line.find(" = {value = ") != line.npos;
+    CHECK(numbers >= 9);
+    CHECK(std::count_if(sources->begin(), sources->end(), [](const auto& entry) {
+            return entry.first.find('.') == std::string::npos;
+          }) == numbers);
+  }
+}
+
+TEST_CASE("data sheets: an A100 has 80 GiB and 312 TFLOP/s; a node's NICs have the stated sum") {
+  const auto a100 = load_device("a100-80gb");
+  REQUIRE(a100.ok());
+  CHECK(a100->memory_bytes == 80 * GiB);
+  CHECK(a100->flops_per_s.at("bf16") == 312e12);
+  const std::pair<const char*, double> node_Gbitps[] = {
+      {"dgx-2", 800},       {"jz-v100", 400},   {"selene", 1600},
+      {"dgx2-style", 800},  {"jz-style", 400},  {"jz-a100", 400},
+      {"vtrain-a100", 800}, {"dgx-h100", 3200}, {"gb200-nvl72", 28800}};
+  for (const auto& [name, expected] : node_Gbitps) {
+    INFO(name);
+    const auto spec = load_preset(name);
+    REQUIRE(spec.ok());
+    CHECK(spec->nics_per_node * spec->nic_bytes_per_s == Approx(expected * Gbit));
+  }
+}
+
+TEST_CASE("jz-style differs from dgx2-style in links alone and is never faster") {
+  const auto jz = load_preset("jz-style");
+  const auto dgx = load_preset("dgx2-style");
+  REQUIRE(jz.ok());
+  REQUIRE(dgx.ok());
+  CHECK(jz->device.name == dgx->device.name);
+  CHECK(jz->intra_efficiency == dgx->intra_efficiency);
+  CHECK(jz->inter_efficiency == dgx->inter_efficiency);
+  CHECK(jz->ring_efficiency == dgx->ring_efficiency);
+  const Cluster slow = build(*jz, 64);
+  const Cluster fast = build(*dgx, 64);
+  for (int count = 2; count <= 64; count += count < 16 ? 1 : 7) {
+    for (int stride = 1; stride * (count - 1) < 64; ++stride) {
+      const auto group = devices(count, 0, stride);
+      for (const Bytes bytes : {Bytes{0}, Bytes{1}, Bytes{1} << 20, Bytes{1} << 30}) {
+        for (const CommKind kind : kCollectives) {
+          REQUIRE(collective_ns(slow, kind, bytes, group) >=
+                  collective_ns(fast, kind, bytes, group));
+        }
+        REQUIRE(transfer_ns(slow, bytes, group.front(), group.back()) >=
+                transfer_ns(fast, bytes, group.front(), group.back()));
+      }
+    }
+  }
+  std::vector<std::vector<DeviceId>> sends;
+  for (int i = 0; i < 8; ++i) sends.push_back({DeviceId{i}, DeviceId{8 + i}});
+  CHECK(lockstep_traffic(slow, CommKind::SendRecv, sends).seconds_per_byte ==
+        Approx(2 * lockstep_traffic(fast, CommKind::SendRecv, sends).seconds_per_byte));
+}
+
+TEST_CASE("an unknown preset or device names the nearest known one") {
+  const auto preset = load_preset("selen");
+  REQUIRE(!preset.ok());
+  CHECK(preset.error().message.find("found preset 'selen'") != std::string::npos);
+  CHECK(preset.error().message.find("nearest is 'selene'") != std::string::npos);
+  const auto device = load_device("a100-80");
+  REQUIRE(!device.ok());
+  CHECK(device.error().message.find("nearest is 'a100-80gb'") != std::string::npos);
+  CHECK(!load_preset("../presets/selene").ok());
+}
+
+// A folder of data with one preset in it, named by TANDEM_DATA_DIR while this stands.
+class OwnPreset {
+ public:
+  explicit OwnPreset(const std::string& text)
+      : folder_(std::filesystem::temp_directory_path() / ("tandem-" + std::to_string(getpid()))) {
+    const auto presets = folder_ / "topology/presets";
+    std::filesystem::create_directories(presets);
+    std::filesystem::copy(data_dir() + "/topology/presets/devices", presets / "devices");
+    std::ofstream(presets / "own.toml") << text;
+    setenv("TANDEM_DATA_DIR", folder_.c_str(), 1);
+  }
+  ~OwnPreset() {
+    unsetenv("TANDEM_DATA_DIR");
+    std::filesystem::remove_all(folder_);
+  }
+
+  std::string message() const {
+    const auto spec = load_preset("own");
+    return spec ? "" : spec.error().message.substr(folder_.string().size());
+  }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+const char* const kOwn =
+    "device = 'a100-80gb'\n"
+    "gpus_per_node = {value = 8, source = 'here'}\n"
+    "intra_GBps = {value = 300, source = 'here'}\n"
+    "intra_efficiency = {value = 1, source = 'here'}\n"
+    "intra_latency_us = {value = 1, source = 'here'}\n"
+    "nics_per_node = {value = 8, source = 'here'}\n"
+    "nic_Gbitps = {value = 100, source = 'here'}\n"
+    "inter_efficiency = {value = 1, source = 'here'}\n"
+    "inter_latency_us = {value = 5, source = 'here'}\n";
+
+TEST_CASE("a preset of one's own loads from TANDEM_DATA_DIR, a wrong one says file and line") {
+  const std::string own = kOwn;
+  CHECK(OwnPreset(own + "fabric = {value = 'star', source = 'here'}\n").message() == "");
+  CHECK(OwnPreset(own + "fabric = {value = 'stra', source = 'here'}\n").message() ==
+        "/topology/presets/own.toml:10: found a wrong 'fabric', expected star, rail-optimised or "
+        "fat-tree");
+  CHECK(OwnPreset(own + "fabric = {value = 'star', source = 'here'}\nnic_Gbps = 3\n").message() ==
+        "/topology/presets/own.toml:11: found key 'nic_Gbps', expected a known key; the nearest is "
+        "'nic_Gbitps'");
+  CHECK(OwnPreset(own).message() ==
+        "/topology/presets/own.toml:1: found no 'fabric', expected {value = a text, source = "
+        "\"where it comes from\"}");
+  CHECK(
+      OwnPreset("device = 'a100-80gb'\ngpus_per_node = 8\n").message() ==
+      "/topology/presets/own.toml:2: found a wrong 'gpus_per_node', expected {value = an integer, "
+      "source = \"where it comes from\"}");
+  CHECK(OwnPreset("device = \n").message().starts_with("/topology/presets/own.toml:1: "));
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,295 @@
+// The cluster as a Boost.Graph, and routes worked out from its regular shape instead of searched
+// for.
+#include "topology/cluster.h"
+
+#include <fmt/format.h>
+
+#include <boost/graph/adjacency_list.hpp>
+#include <cmath>
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+#include "base/check.h"
+
+namespace tandem {
+namespace {
+
+constexpr int kMaxGpus = 1'000'000;  // beyond it a typing error is likelier than a cluster
+
+// What stands at a vertex: a name and the node it belongs to (-1: the fabric).
+struct Vertex {
+  std::string name;
+  int node = -1;
+};
+
+// An edge is the link of that number, or (-1) a wire inside a node that never limits.
+struct Edge {
+  int link = -1;
+};
+
+using Wiring = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, Vertex, Edge>;
+using VertexId = Wiring::vertex_descriptor;
+
+Error found(std::string_view what, double value, std::string_view expected) {
+  return Error{fmt::format("found {} = {}, expected {}", what, value, expected)};
+}
+
+Status check_fabric(const Fabric& fabric) {
+  if (fabric.kind == Fabric::Star) return Done{};
+  if (fabric.nodes_per_leaf < 1) {
+    return found("nodes_per_leaf", fabric.nodes_per_leaf, "at least 1");
+  }
+  if (!std::isfinite(fabric.oversubscription) || fabric.oversubscription < 1) {
+    return found("oversubscription", fabric.oversubscription, "at least 1");
+  }
+  return Done{};
+}
+
+Status check(const ClusterSpec& spec, int gpus) {
+  using Named = std::pair<std::string_view, double>;
+  for (auto [name, value] : {Named{"gpus", gpus}, Named{"gpus_per_node", spec.gpus_per_node},
+                             Named{"nics_per_node", spec.nics_per_node}}) {
+    if (value < 1 || value > kMaxGpus) {
+      return found(name, value, fmt::format("1 to {}", kMaxGpus));
+    }
+  }
+  for (auto [name, value] : {Named{"intra bytes/s", spec.intra_bytes_per_s},
+                             Named{"NIC bytes/s", spec.nic_bytes_per_s}}) {
+    if (!std::isfinite(value) || value < 1) return found(name, value, "at least 1");
+  }
+  for (auto [name, value] : {Named{"intra_efficiency", spec.intra_efficiency},
+                             Named{"inter_efficiency", spec.inter_efficiency},
+                             Named{"ring_efficiency", spec.ring_efficiency}}) {
+    if (!(value > 0 && value <= 1)) return found(name, value, "above 0 and at most 1");
+  }
+  for (auto [name, value] : {Named{"intra latency in s", spec.intra_latency_s},
+                             Named{"inter latency in s", spec.inter_latency_s}}) {
+    if (!(value >= 0 && value < 1000)) return found(name, value, "at least 0 and below 1000");
+  }
+  if (spec.gpus_per_node % spec.nics_per_node != 0) {
+    return found("gpus_per_node", spec.gpus_per_node,
+                 fmt::format("a multiple of nics_per_node = {}", spec.nics_per_node));
+  }
+  if (gpus > spec.gpus_per_node && gpus % spec.gpus_per_node != 0) {
+    return found("gpus", gpus, fmt::format("a multiple of gpus_per_node = {}", spec.gpus_per_node));
+  }
+  return check_fabric(spec.fabric);
+}
+
+}  // namespace
+
+// Vertices are numbered core, leaves, GPUs, NICs, node switches. Links are numbered in pairs, up
+// (away from the GPU) then down: the GPUs', the NICs', the leaves'.
+struct Cluster::Graph {
+  ClusterSpec spec;
+  int gpus = 0;
+  int nodes = 0;
+  int nics = 0;
+  int leaves = 0;
+  Nanoseconds intra_latency_ns = 0;
+  Nanoseconds inter_latency_ns = 0;
+  std::vector<int> node_of;  // by GPU
+  std::vector<int> nic_of;   // by GPU
+  std::vector<Link> links;
+  Wiring wiring;
+
+  Graph(const ClusterSpec& of, int count);
+
+  int gpu_link(int gpu) const { return 2 * gpu; }
+  int nic_link(int nic) const { return 2 * (gpus + nic); }
+  int leaf_link(int leaf) const { return 2 * (gpus + nics + leaf); }
+
+  // REQUIRES: the fabric has leaves.
+  int leaf_of(int nic) const {
+    const int pod = nic / spec.nics_per_node / spec.fabric.nodes_per_leaf;
+    if (spec.fabric.kind == Fabric::FatTree) return pod;
+    return pod * spec.nics_per_node + nic % spec.nics_per_node;
+  }
+
+ private:
+  VertexId leaf_vertex(int leaf) const { return 1 + leaf; }
+  VertexId gpu_vertex(int gpu) const { return 1 + leaves + gpu; }
+  VertexId nic_vertex(int nic) const { return 1 + leaves + gpus + nic; }
+  VertexId switch_vertex(int node) const { return 1 + leaves + gpus + nics + node; }
+
+  void add_vertices();
+  void add_all_links();
+  void add_wires();
+  void link_pair(VertexId lower, VertexId upper, double bytes_per_s, Nanoseconds latency_ns);
+  void wire(VertexId a, VertexId b);
+};
+
+Cluster::Graph::Graph(const ClusterSpec& of, int count)
+    : spec(of),
+      gpus(count),
+      nodes((count + of.gpus_per_node - 1) / of.gpus_per_node),
+      nics(nodes * of.nics_per_node),
+      intra_latency_ns(to_ns(of.intra_latency_s)),
+      inter_latency_ns(to_ns(of.inter_latency_s)) {
+  if (spec.fabric.kind != Fabric::Star) leaves = leaf_of(nics - 1) + 1;
+  for (int i = 0; i < gpus; ++i) {
+    const int node = i / spec.gpus_per_node;
+    const std::int64_t local = i % spec.gpus_per_node;
+    const auto nic = static_cast<int>(local * spec.nics_per_node / spec.gpus_per_node);
+    node_of.push_back(node);
+    nic_of.push_back(node * spec.nics_per_node + nic);
+  }
+  add_vertices();
+  add_all_links();
+  add_wires();
+}
+
+void Cluster::Graph::add_vertices() {
+  const auto add = [this](std::string name, int node) {
+    wiring[boost::add_vertex(wiring)] = Vertex{std::move(name), node};
+  };
+  add(leaves == 0 ? "core" : "spine", -1);
+  for (int i = 0; i < leaves; ++i) add(fmt::format("leaf{}", i), -1);
+  for (int i = 0; i < gpus; ++i) {
+    add(fmt::format("n{}.gpu{}", node_of[i], i % spec.gpus_per_node), node_of[i]);
+  }
+  for (int i = 0; i < nics; ++i) {
+    const int node = i / spec.nics_per_node;
+    add(fmt::format("n{}.nic{}", node, i % spec.nics_per_node), node);
+  }
+  for (int i = 0; i < nodes; ++i) add(fmt::format("n{}", i), i);
+}
+
+void Cluster::Graph::add_all_links() {
+  // A link shows half a message's latency: a message crosses two of its kind.
+  const double gpu_rate = spec.intra_bytes_per_s * spec.intra_efficiency;
+  for (int i = 0; i < gpus; ++i) {
+    link_pair(gpu_vertex(i), switch_vertex(node_of[i]), gpu_rate, intra_latency_ns / 2);
+  }
+  const double nic_rate = spec.nic_bytes_per_s * spec.inter_efficiency;
+  for (int i = 0; i < nics; ++i) {
+    const VertexId upper = leaves == 0 ? 0 : leaf_vertex(leaf_of(i));
+    link_pair(nic_vertex(i), upper, nic_rate, inter_latency_ns / 2);
+  }
+  // A leaf is a switch with all its ports, also where fewer nodes hang on the last one.
+  double nics_per_leaf = spec.fabric.nodes_per_leaf;
+  if (spec.fabric.kind == Fabric::FatTree) nics_per_leaf *= spec.nics_per_node;
+  for (int i = 0; i < leaves; ++i) {
+    link_pair(leaf_vertex(i), 0, nics_per_leaf * nic_rate / spec.fabric.oversubscription, 0);
+  }
+}
+
+void Cluster::Graph::add_wires() {
+  if (spec.nics_on_switch) {
+    for (int i = 0; i < nics; ++i) wire(nic_vertex(i), switch_vertex(i / spec.nics_per_node));
+    return;
+  }
+  // No link from the GPU to its NIC: PCIe is wider than the NIC in every preset.
+  for (int i = 0; i < gpus; ++i) wire(gpu_vertex(i), nic_vertex(nic_of[i]));
+}
+
+void Cluster::Graph::link_pair(VertexId lower, VertexId upper, double bytes_per_s,
+                               Nanoseconds latency_ns) {
+  const int up = static_cast<int>(links.size());
+  links.push_back({wiring[lower].name + ".up", bytes_per_s, latency_ns});
+  links.push_back({wiring[lower].name + ".down", bytes_per_s, latency_ns});
+  boost::add_edge(lower, upper, Edge{up}, wiring);
+  boost::add_edge(upper, lower, Edge{up + 1}, wiring);
+}
+
+void Cluster::Graph::wire(VertexId a, VertexId b) {
+  boost::add_edge(a, b, Edge{}, wiring);
+  boost::add_edge(b, a, Edge{}, wiring);
+}
+
+Cluster::Cluster(std::unique_ptr<Graph> graph) : graph_(std::move(graph)) {}
+Cluster::Cluster(Cluster&&) noexcept = default;
+Cluster& Cluster::operator=(Cluster&&) noexcept = default;
+Cluster::~Cluster() = default;
+
+Result<Cluster> Cluster::build(const ClusterSpec& spec, int gpus) {
+  RETURN_IF_ERROR(check(spec, gpus));
+  return Cluster(std::make_unique<Graph>(spec, gpus));
+}
+
+const ClusterSpec& Cluster::spec() const { return graph_->spec; }
+int Cluster::gpus() const { return graph_->gpus; }
+int Cluster::nodes() const { return graph_->nodes; }
+int Cluster::links() const { return static_cast<int>(graph_->links.size()); }
+
+NodeId Cluster::node_of(DeviceId device) const {
+  CHECK(index(device) >= 0 && index(device) < graph_->gpus);
+  return NodeId{graph_->node_of[index(device)]};
+}
+
+const Link& Cluster::link(LinkId link) const {
+  CHECK(index(link) >= 0 && index(link) < links());
+  return graph_->links[index(link)];
+}
+
+std::vector<LinkId> Cluster::route(DeviceId from, DeviceId to) const {
+  std::vector<LinkId> links;
+  route(from, to, &links);
+  return links;
+}
+
+void Cluster::route(DeviceId from, DeviceId to, std::vector<LinkId>* links) const {
+  const Graph& graph = *graph_;
+  links->clear();
+  const int from_node = index(node_of(from));
+  const int to_node = index(node_of(to));
+  if (from == to) return;
+  const LinkId gpu_up{graph.gpu_link(index(from))};
+  const LinkId gpu_down{graph.gpu_link(index(to)) + 1};
+  if (from_node == to_node) {
+    links->push_back(gpu_up);
+    links->push_back(gpu_down);
+    return;
+  }
+  const int from_nic = graph.nic_of[index(from)];
+  const int to_nic = graph.nic_of[index(to)];
+  if (graph.spec.nics_on_switch) links->push_back(gpu_up);
+  links->push_back(LinkId{graph.nic_link(from_nic)});
+  if (graph.leaves > 0) {
+    const int from_leaf = graph.leaf_of(from_nic);
+    const int to_leaf = graph.leaf_of(to_nic);
+    if (from_leaf != to_leaf) {
+      links->push_back(LinkId{graph.leaf_link(from_leaf)});
+      links->push_back(LinkId{graph.leaf_link(to_leaf) + 1});
+    }
+  }
+  links->push_back(LinkId{graph.nic_link(to_nic) + 1});
+  if (graph.spec.nics_on_switch) links->push_back(gpu_down);
+}
+
+Nanoseconds Cluster::latency_ns(DeviceId from, DeviceId to) const {
+  if (from == to) return 0;
+  return node_of(from) == node_of(to) ? graph_->intra_latency_ns : graph_->inter_latency_ns;
+}
+
+std::string Cluster::dot() const {
+  const Wiring& wiring = graph_->wiring;
+  std::vector<std::string> inside(graph_->nodes);
+  std::string text = "graph {\n  node [shape=box];\n";
+  for (auto [vertex, end] = boost::vertices(wiring); vertex != end; ++vertex) {
+    const Vertex& place = wiring[*vertex];
+    std::string& where = place.node < 0 ? text : inside[place.node];
+    where += fmt::format("{}\"{}\";\n", place.node < 0 ? "  " : "    ", place.name);
+  }
+  for (int node = 0; node < graph_->nodes; ++node) {
+    text += fmt::format("  subgraph cluster_n{0} {{\n    label=\"node {0}\";\n{1}  }}\n", node,
+                        inside[node]);
+  }
+  // Both directions of a wire are equal: one line for the pair.
+  for (auto [edge, end] = boost::edges(wiring); edge != end; ++edge) {
+    const VertexId from = boost::source(*edge, wiring);
+    const VertexId to = boost::target(*edge, wiring);
+    const int link = wiring[*edge].link;
+    if (link >= 0 ? link % 2 != 0 : from > to) continue;
+    std::string style = "style=dotted";
+    if (link >= 0) {
+      style = fmt::format("label=\"{:.4g} GB/s\"", graph_->links[link].bytes_per_s / GB);
+    }
+    text += fmt::format("  \"{}\" -- \"{}\" [{}];\n", wiring[from].name, wiring[to].name, style);
+  }
+  return text + "}\n";
+}
+
+}  // namespace tandem

@@ -1,0 +1,99 @@
+// Cluster: the hardware as a graph of GPUs, switches, NICs and links, and the routes through it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "base/units.h"
+
+namespace tandem {
+
+// What one GPU can do. Rates are dense peaks as the data sheet gives them.
+struct DeviceSpec {
+  std::string name;
+  double memory_bytes = 0;
+  double memory_bytes_per_s = 0;
+  int sms = 0;
+  std::map<std::string, double> flops_per_s;  // by precision: "fp16", "bf16", "fp8", "fp32"
+};
+
+// One direction of one wire. `bytes_per_s` is what a long transfer gets: the line rate times the
+// share of it that NCCL reaches; `latency_ns` is half a message's, to be shown: what a message
+// takes is Cluster::latency_ns.
+struct Link {
+  std::string name;
+  double bytes_per_s = 0;
+  Nanoseconds latency_ns = 0;
+};
+
+// How nodes are joined: every NIC to one non-blocking core; NIC i of every node to leaf i; or every
+// NIC of a node to the node's leaf. Leaves hang on spines with the given oversubscription.
+struct Fabric {
+  enum Kind { Star, RailOptimised, FatTree };
+
+  Kind kind = Star;
+  int nodes_per_leaf = 0;       // RailOptimised, FatTree
+  double oversubscription = 1;  // leaf downlinks' bandwidth over its uplinks'
+};
+
+// A cluster in numbers, as a preset file or a scenario's [cluster] gives it.
+struct ClusterSpec {
+  std::string name;
+  DeviceSpec device;
+  int gpus_per_node = 0;
+  double intra_bytes_per_s = 0;  // a GPU to its node's switch, per direction
+  double intra_efficiency = 1;   // the share of it that NCCL reaches
+  double intra_latency_s = 0;    // a message between two GPUs of a node
+  int nics_per_node = 0;         // GPU i uses NIC i * nics_per_node / gpus_per_node
+  double nic_bytes_per_s = 0;    // per NIC and direction
+  double inter_efficiency = 1;
+  // The share of that which a ring over nodes reaches: there are clusters where NCCL's rings use
+  // fewer NICs than sends do.
+  double ring_efficiency = 1;
+  double inter_latency_s = 0;  // a message between two nodes
+  // Traffic between nodes crosses the GPU's link to the switch as well: one wire for both.
+  bool nics_on_switch = false;
+  Fabric fabric;
+};
+
+// The graph, built from a spec for a number of GPUs. Movable, not copyable.
+class Cluster {
+ public:
+  // Errors: sizes that are not positive, efficiencies above 1, GPUs not a multiple of gpus_per_node
+  // (fewer than one node's are fine), gpus_per_node not a multiple of nics_per_node.
+  static Result<Cluster> build(const ClusterSpec& spec, int gpus);
+  Cluster(Cluster&&) noexcept;
+  Cluster& operator=(Cluster&&) noexcept;
+  ~Cluster();
+
+  const ClusterSpec& spec() const;
+  int gpus() const;
+  int nodes() const;
+  NodeId node_of(DeviceId device) const;
+  int links() const;
+  const Link& link(LinkId link) const;
+
+  // The directed links from one GPU to another, in order; empty for from == to. Through the node's
+  // switch inside a node, through the NICs and the fabric between nodes.
+  std::vector<LinkId> route(DeviceId from, DeviceId to) const;
+  // The same, into a vector that is used again.
+  void route(DeviceId from, DeviceId to, std::vector<LinkId>* links) const;
+
+  // A message's latency over that route: paid once, not per hop. 0 for from == to.
+  Nanoseconds latency_ns(DeviceId from, DeviceId to) const;
+
+  // Graphviz text of the graph (nodes as subgraphs, links labelled with bandwidth).
+  std::string dot() const;
+
+ private:
+  struct Graph;  // Boost.Graph stays behind this wall
+  explicit Cluster(std::unique_ptr<Graph> graph);
+  std::unique_ptr<Graph> graph_;
+};
+
+}  // namespace tandem

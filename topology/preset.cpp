@@ -1,0 +1,235 @@
+// Reads presets with toml++. Every number is written  key = {value = 1, source = "where from"}.
+#include "topology/preset.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
+#include "base/file.h"
+#include "base/nearest.h"
+
+namespace tandem {
+namespace {
+
+using Sources = std::vector<std::pair<std::string, std::string>>;
+
+std::string presets_dir() { return data_dir() + "/topology/presets"; }
+std::string devices_dir() { return presets_dir() + "/devices"; }
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code missing;  // no folder: no names
+  for (const auto& entry : std::filesystem::directory_iterator(folder, missing)) {
+    if (entry.path().extension() == ".toml") names.push_back(entry.path().stem());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+// One file of sourced entries. Each one read is ticked off; what is left at the end is an error.
+class SourcedFile {
+ public:
+  static Result<SourcedFile> read(const std::string& path) {
+    ASSIGN_OR_RETURN(const std::string text, read_file(path));
+    try {
+      return SourcedFile(path, toml::parse(text));
+    } catch (const toml::parse_error& error) {
+      return Error{fmt::format("{}:{}: {}", path, error.source().begin.line, error.description())};
+    }
+  }
+
+  bool has(const std::string& key) const { return table_.contains(key); }
+  const Sources& sources() const { return sources_; }
+
+  // A plain text, without a source: a name, not a number.
+  Result<std::string> text(const std::string& key) {
+    read_.push_back(key);
+    const auto value = table_[key].value<std::string>();
+    if (!value) return expected(key, "a text");
+    return *value;
+  }
+
+  Result<double> number(const std::string& key) { return sourced<double>(key, "a number"); }
+  Result<bool> flag(const std::string& key) { return sourced<bool>(key, "true or false"); }
+  Result<std::string> word(const std::string& key) { return sourced<std::string>(key, "a text"); }
+  Result<int> count(const std::string& key) {
+    ASSIGN_OR_RETURN(const auto value, sourced<std::int64_t>(key, "an integer"));
+    if (value < 0 || value > 1'000'000) return expected(key, "an integer from 0 to 1000000");
+    return static_cast<int>(value);
+  }
+
+  // The keys that end in `suffix`, without it.
+  std::vector<std::string> stems(std::string_view suffix) const {
+    std::vector<std::string> found;
+    for (const auto& [key, node] : table_) {
+      std::string_view stem = key.str();
+      if (!stem.ends_with(suffix)) continue;
+      stem.remove_suffix(suffix.size());
+      found.emplace_back(stem);
+    }
+    return found;
+  }
+
+  // Error: an entry that nothing asked for.
+  Status finish() const {
+    for (const auto& [key, node] : table_) {
+      if (std::ranges::find(read_, key.str()) != read_.end()) continue;
+      return at(&node, fmt::format("found key '{}', expected a known key; the nearest is '{}'",
+                                   key.str(), nearest(key.str(), read_)));
+    }
+    return Done{};
+  }
+
+  Error expected(const std::string& key, std::string_view what) const {
+    const toml::node* node = table_.get(key);
+    return at(node, fmt::format("found {} '{}', expected {}", node ? "a wrong" : "no", key, what));
+  }
+
+ private:
+  SourcedFile(std::string path, toml::table table)
+      : path_(std::move(path)), table_(std::move(table)) {}
+
+  template <class T>
+  Result<T> sourced(const std::string& key, std::string_view what) {
+    read_.push_back(key);
+    const auto value = table_[key]["value"].value<T>();
+    const auto source = table_[key]["source"].value<std::string>();
+    if (!value || !source || source->empty()) {
+      return expected(key, fmt::format("{{value = {}, source = \"where it comes from\"}}", what));
+    }
+    sources_.emplace_back(key, *source);
+    return *value;
+  }
+
+  Error at(const toml::node* node, std::string_view message) const {
+    return Error{fmt::format("{}:{}: {}", path_, node ? node->source().begin.line : 1, message)};
+  }
+
+  std::string path_;
+  toml::table table_;
+  std::vector<std::string> read_;
+  Sources sources_;
+};
+
+// The file of a name that must be one of `known`.
+Result<SourcedFile> open_known(const std::string& name, std::string_view kind,
+                               const std::string& folder, const std::vector<std::string>& known) {
+  if (known.empty()) {
+    return Error{fmt::format("found no {}s in {}, expected TANDEM_DATA_DIR to name the folder that "
+                             "holds topology/presets",
+                             kind, folder),
+                 Error::Missing};
+  }
+  if (std::ranges::find(known, name) == known.end()) {
+    return Error{fmt::format("found {} '{}', expected a known one; the nearest is '{}'", kind, name,
+                             nearest(name, known))};
+  }
+  return SourcedFile::read(fmt::format("{}/{}.toml", folder, name));
+}
+
+Result<DeviceSpec> read_device(const std::string& name, Sources* sources) {
+  ASSIGN_OR_RETURN(SourcedFile file, open_known(name, "device", devices_dir(), device_names()));
+  DeviceSpec device;
+  ASSIGN_OR_RETURN(device.name, file.text("name"));
+  ASSIGN_OR_RETURN(const double memory_GiB, file.number("memory_GiB"));
+  ASSIGN_OR_RETURN(const double memory_GBps, file.number("memory_GBps"));
+  ASSIGN_OR_RETURN(device.sms, file.count("sms"));
+  device.memory_bytes = memory_GiB * GiB;
+  device.memory_bytes_per_s = memory_GBps * GB;
+  for (const std::string& precision : file.stems("_Tflops")) {
+    ASSIGN_OR_RETURN(const double peak, file.number(precision + "_Tflops"));
+    device.flops_per_s[precision] = peak * 1e12;
+  }
+  RETURN_IF_ERROR(file.finish());
+  for (const auto& [key, source] : file.sources()) {
+    sources->emplace_back(fmt::format("{}.{}", name, key), source);
+  }
+  return device;
+}
+
+Result<Fabric> read_fabric(SourcedFile* file) {
+  Fabric fabric;
+  ASSIGN_OR_RETURN(const std::string kind, file->word("fabric"));
+  if (kind == "star") return fabric;
+  if (kind == "rail-optimised") {
+    fabric.kind = Fabric::RailOptimised;
+  } else if (kind == "fat-tree") {
+    fabric.kind = Fabric::FatTree;
+  } else {
+    return file->expected("fabric", "star, rail-optimised or fat-tree");
+  }
+  ASSIGN_OR_RETURN(fabric.nodes_per_leaf, file->count("nodes_per_leaf"));
+  ASSIGN_OR_RETURN(fabric.oversubscription, file->number("oversubscription"));
+  return fabric;
+}
+
+Result<ClusterSpec> read_preset(const std::string& name, Sources* sources) {
+  ASSIGN_OR_RETURN(SourcedFile file, open_known(name, "preset", presets_dir(), preset_names()));
+  ClusterSpec spec;
+  spec.name = name;
+  ASSIGN_OR_RETURN(const std::string device, file.text("device"));
+  ASSIGN_OR_RETURN(spec.gpus_per_node, file.count("gpus_per_node"));
+  ASSIGN_OR_RETURN(const double intra_GBps, file.number("intra_GBps"));
+  ASSIGN_OR_RETURN(spec.intra_efficiency, file.number("intra_efficiency"));
+  ASSIGN_OR_RETURN(const double intra_latency_us, file.number("intra_latency_us"));
+  ASSIGN_OR_RETURN(spec.nics_per_node, file.count("nics_per_node"));
+  ASSIGN_OR_RETURN(const double nic_Gbitps, file.number("nic_Gbitps"));
+  ASSIGN_OR_RETURN(spec.inter_efficiency, file.number("inter_efficiency"));
+  ASSIGN_OR_RETURN(const double inter_latency_us, file.number("inter_latency_us"));
+  if (file.has("ring_efficiency")) {
+    ASSIGN_OR_RETURN(spec.ring_efficiency, file.number("ring_efficiency"));
+  }
+  if (file.has("nics_on_switch")) {
+    ASSIGN_OR_RETURN(spec.nics_on_switch, file.flag("nics_on_switch"));
+  }
+  ASSIGN_OR_RETURN(spec.fabric, read_fabric(&file));
+  RETURN_IF_ERROR(file.finish());
+  spec.intra_bytes_per_s = intra_GBps * GB;
+  spec.intra_latency_s = intra_latency_us * 1e-6;
+  spec.nic_bytes_per_s = nic_Gbitps * Gbit;
+  spec.inter_latency_s = inter_latency_us * 1e-6;
+  sources->insert(sources->end(), file.sources().begin(), file.sources().end());
+  ASSIGN_OR_RETURN(spec.device, read_device(device, sources));
+  return spec;
+}
+
+}  // namespace
+
+std::string data_dir() {
+  if (const char* set = std::getenv("TANDEM_DATA_DIR"); set != nullptr && *set != '\0') return set;
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  const fs::path program = fs::read_symlink("/proc/self/exe", failed).parent_path();
+  for (const char* relative : {"../share/tandem", "../..", "../../.."}) {
+    const fs::path folder = (program / relative).lexically_normal();
+    if (!program.empty() && fs::is_directory(folder / "topology/presets", failed)) return folder;
+  }
+  return TANDEM_SOURCE_DIR;
+}
+
+Result<ClusterSpec> load_preset(const std::string& name) {
+  Sources unused;
+  return read_preset(name, &unused);
+}
+
+Result<DeviceSpec> load_device(const std::string& name) {
+  Sources unused;
+  return read_device(name, &unused);
+}
+
+std::vector<std::string> preset_names() { return names_in(presets_dir()); }
+std::vector<std::string> device_names() { return names_in(devices_dir()); }
+
+Result<std::vector<std::pair<std::string, std::string>>> preset_sources(const std::string& name) {
+  Sources sources;
+  ASSIGN_OR_RETURN([[maybe_unused]] const ClusterSpec spec, read_preset(name, &sources));
+  return sources;
+}
+
+}  // namespace tandem

@@ -1,0 +1,63 @@
+// Traffic: what a transfer or a collective puts on which links, and what it costs alone.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/units.h"
+#include "topology/cluster.h"
+
+namespace tandem {
+
+enum class CommKind : std::uint8_t {
+  SendRecv,       // devices: from, to
+  AllReduce,      // bytes: of the array
+  ReduceScatter,  // bytes: of the whole array, as nccl-tests counts
+  AllGather,      // bytes: of the whole array
+  AllToAll,       // bytes: what one rank holds for all the others and itself
+};
+
+std::string_view name(CommKind kind);
+
+// `multiplicity` equal streams of `share` x the operation's bytes each, over the same links.
+struct Flow {
+  std::vector<LinkId> links;
+  double share = 0;
+  int multiplicity = 1;
+};
+
+// An operation's traffic per byte. All flows run at once; the operation ends `latency_ns` after the
+// last one would have ended. Flows of one Traffic have different lists of links.
+struct Traffic {
+  std::vector<Flow> flows;
+  Nanoseconds latency_ns = 0;
+  double seconds_per_byte = 0;  // alone: the busiest link's load over its bandwidth
+  bool between_nodes = false;
+};
+
+// What it takes alone: latency + bytes x seconds_per_byte.
+Nanoseconds duration_ns(const Traffic& traffic, Bytes bytes);
+
+// The traffic of one operation between `devices`, in ring order; no flows for fewer than two.
+// Collectives run as rings (NCCL's algorithm for large messages): per rank 2(n-1)/n (all-reduce) or
+// (n-1)/n of the bytes to its neighbour, in 2(n-1) or n-1 latency steps (Patarasuk and Yuan 2009).
+// A group with k ranks on each of its nodes runs k rings, each through another rank's NIC; what
+// they carry between nodes is charged at the spec's ring_efficiency. AllToAll sends pairwise, n-1
+// steps.
+Traffic traffic(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices);
+
+// The traffic of many equal operations that run in lock step, seen by the slowest of them: each of
+// its flows has as many streams as the busiest link on its way carries of them all (the link that
+// takes longest, not the one with most streams).
+Traffic lockstep_traffic(const Cluster& cluster, CommKind kind,
+                         std::span<const std::vector<DeviceId>> instances);
+
+// What one operation costs alone on an idle cluster.
+Nanoseconds transfer_ns(const Cluster& cluster, Bytes bytes, DeviceId from, DeviceId to);
+Nanoseconds collective_ns(const Cluster& cluster, CommKind kind, Bytes bytes,
+                          std::span<const DeviceId> devices);
+
+}  // namespace tandem

@@ -1,0 +1,256 @@
+// Splits every rank's iteration into compute, exposed communication and bubble, and takes the
+// means.
+#include "traces/metrics.h"
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "base/check.h"
+
+namespace tandem {
+namespace {
+
+// The instants from begin to just before end.
+struct Interval {
+  Nanoseconds begin = 0;
+  Nanoseconds end = 0;
+};
+
+// One rank, and the iteration of all ranks.
+struct RankView {
+  const Program& program;
+  const Body& body;
+  const RankRow& row;
+  std::span<const EventTimes> events;
+  Interval iteration;
+};
+
+// Buffers that outlive a rank, so that a million events cost a handful of allocations.
+struct Scratch {
+  int body = -1;                          // the one that `before` is of
+  std::vector<std::int32_t> before;       // per op, the op before it on its lane; -1: none
+  std::vector<std::uint32_t> seen_epoch;  // per op, the last gap that saw it
+  std::uint32_t epoch = 0;                // the gap at hand
+  std::vector<std::uint32_t> waited_for;  // by this gap, directly or not
+  std::vector<Interval> compute;
+  std::array<std::vector<Interval>, kScopes> comm;
+};
+
+void find_ops_before(const Body& body, std::vector<std::int32_t>* before) {
+  std::array<std::int32_t, std::numeric_limits<std::uint8_t>::max() + 1> last;
+  last.fill(-1);
+  before->resize(body.ops.size());
+  for (std::size_t i = 0; i < body.ops.size(); ++i)
+    (*before)[i] = std::exchange(last[body.ops[i].lane], static_cast<std::int32_t>(i));
+}
+
+void start_gap(Scratch* scratch) {
+  ++scratch->epoch;
+  scratch->waited_for.clear();
+}
+
+// Notes a communication that the gap's next op waits for. One that ended before the gap is no part
+// of it, nor is what it waited for itself: so each event is seen by the one gap that it ends in,
+// and the walk is linear. Compute is not followed, as what a later op waits for ended before the
+// gap.
+void wait_for(const RankView& view, Nanoseconds gap_begin, std::int64_t op, Scratch* scratch) {
+  if (op < 0 || is_compute(view.body.ops[op].kind)) return;
+  if (view.events[op].end_ns <= gap_begin || scratch->seen_epoch[op] == scratch->epoch) return;
+  scratch->seen_epoch[op] = scratch->epoch;
+  scratch->waited_for.push_back(static_cast<std::uint32_t>(op));
+}
+
+void wait_for_all_before(const RankView& view, Nanoseconds gap_begin, std::size_t op,
+                         Scratch* scratch) {
+  for (const std::uint32_t wait : view.body.waits_of(view.body.ops[op]))
+    wait_for(view, gap_begin, wait, scratch);
+  wait_for(view, gap_begin, scratch->before[op], scratch);
+}
+
+// Gives the gap's instants to the communications in scratch->waited_for, and returns what is left.
+// Taken by falling end, each has all of its instants but those from the earliest start so far on.
+Nanoseconds attribute(const RankView& view, Interval gap, Scratch* scratch, RankSplit* split) {
+  std::vector<std::uint32_t>& ops = scratch->waited_for;
+  std::sort(ops.begin(), ops.end(), [&view](std::uint32_t a, std::uint32_t b) {
+    const Nanoseconds end_a = view.events[a].end_ns;
+    const Nanoseconds end_b = view.events[b].end_ns;
+    return end_a != end_b ? end_a > end_b : a < b;
+  });
+  Nanoseconds bubble = gap.end - gap.begin;
+  Nanoseconds taken_from = gap.end;
+  for (const std::uint32_t op : ops) {
+    const Nanoseconds begin = std::max(view.events[op].start_ns, gap.begin);
+    const Nanoseconds end = std::min(view.events[op].end_ns, taken_from);
+    if (begin >= end) continue;
+    const std::int16_t slot = view.body.ops[op].slot;
+    split->exposed_ns[static_cast<int>(view.body.slots[slot].scope)] += end - begin;
+    if (view.program.communicators[view.row.communicators[slot]].between_nodes)
+      split->exposed_between_nodes_ns += end - begin;
+    bubble -= end - begin;
+    taken_from = begin;
+  }
+  return bubble;
+}
+
+// The bubble of a gap before compute op `next`.
+Nanoseconds bubble_before(const RankView& view, Interval gap, std::size_t next, Scratch* scratch,
+                          RankSplit* split) {
+  start_gap(scratch);
+  wait_for_all_before(view, gap.begin, next, scratch);
+  for (std::size_t i = 0; i < scratch->waited_for.size(); ++i)  // it grows as it is walked
+    wait_for_all_before(view, gap.begin, scratch->waited_for[i], scratch);
+  return attribute(view, gap, scratch, split);
+}
+
+// The bubble of the tail: the iteration's end waits for all ops.
+Nanoseconds bubble_after_last(const RankView& view, Interval tail, Scratch* scratch,
+                              RankSplit* split) {
+  start_gap(scratch);
+  for (std::size_t i = 0; i < view.events.size(); ++i) wait_for(view, tail.begin, i, scratch);
+  return attribute(view, tail, scratch, split);
+}
+
+// One walk over the ops: compute, gaps, and all intervals into the scratch.
+void split_iteration(const RankView& view, Scratch* scratch, RankSplit* split) {
+  Nanoseconds busy_until = view.iteration.begin;
+  for (std::size_t i = 0; i < view.events.size(); ++i) {
+    const Op& op = view.body.ops[i];
+    const EventTimes& event = view.events[i];
+    if (!is_compute(op.kind)) {
+      if (event.start_ns < event.end_ns) {
+        const int scope = static_cast<int>(view.body.slots[op.slot].scope);
+        scratch->comm[scope].push_back({event.start_ns, event.end_ns});
+      }
+      continue;
+    }
+    CHECK(op.lane == 0);
+    const bool first = scratch->compute.empty();
+    if (busy_until < event.start_ns) {
+      const Nanoseconds bubble =
+          bubble_before(view, {busy_until, event.start_ns}, i, scratch, split);
+      split->bubble_ns += bubble;
+      if (!first) split->window_bubble_ns += bubble;
+    }
+    // Measured events may overlap by a tick of their clock: no instant counts twice.
+    const Nanoseconds begin = std::max(busy_until, event.start_ns);
+    busy_until = std::max(begin, event.end_ns);
+    scratch->compute.push_back({begin, busy_until});
+    split->compute_ns += busy_until - begin;
+  }
+  if (!scratch->compute.empty()) {
+    split->first_start_ns = scratch->compute.front().begin;
+    split->last_end_ns = busy_until;
+  }
+  if (busy_until < view.iteration.end)
+    split->bubble_ns += bubble_after_last(view, {busy_until, view.iteration.end}, scratch, split);
+}
+
+// |union of `comm`|, and how much of it lies in `compute`, whose intervals are disjoint and
+// ordered.
+void measure_overlap(std::vector<Interval>* comm, std::span<const Interval> compute,
+                     Nanoseconds* comm_ns, Nanoseconds* overlap_ns) {
+  const auto by_begin = [](const Interval& a, const Interval& b) { return a.begin < b.begin; };
+  if (!std::is_sorted(comm->begin(), comm->end(), by_begin))
+    std::sort(comm->begin(), comm->end(), by_begin);
+  Nanoseconds covered_until = std::numeric_limits<Nanoseconds>::min();
+  std::size_t at = 0;
+  for (const Interval& interval : *comm) {
+    const Nanoseconds begin = std::max(interval.begin, covered_until);
+    if (begin >= interval.end) continue;
+    covered_until = interval.end;
+    *comm_ns += interval.end - begin;
+    while (at < compute.size() && compute[at].end <= begin) ++at;
+    for (std::size_t i = at; i < compute.size() && compute[i].begin < interval.end; ++i)
+      *overlap_ns += std::min(compute[i].end, interval.end) - std::max(compute[i].begin, begin);
+  }
+}
+
+RankSplit measure_rank(const RankView& view, Scratch* scratch) {
+  scratch->compute.clear();
+  for (std::vector<Interval>& intervals : scratch->comm) intervals.clear();
+  if (scratch->seen_epoch.size() < view.events.size())
+    scratch->seen_epoch.resize(view.events.size(), 0);
+
+  RankSplit split;
+  split_iteration(view, scratch, &split);
+  Nanoseconds sum = split.compute_ns + split.bubble_ns;
+  for (int scope = 0; scope < kScopes; ++scope) {
+    measure_overlap(&scratch->comm[scope], scratch->compute, &split.comm_ns[scope],
+                    &split.overlap_ns[scope]);
+    sum += split.exposed_ns[scope];
+  }
+  CHECK(sum == view.iteration.end - view.iteration.begin);
+  return split;
+}
+
+Interval iteration_of(const Program& program, const Trace& trace) {
+  Interval iteration{std::numeric_limits<Nanoseconds>::max(), 0};
+  for (const RankTrace& rank : trace.ranks) {
+    CHECK(rank.first + program.bodies[rank.body].ops.size() <= trace.events.size());
+    for (const EventTimes& event : trace.events_of(program, rank)) {
+      CHECK(0 <= event.start_ns && event.start_ns <= event.end_ns);
+      iteration.begin = std::min(iteration.begin, event.start_ns);
+      iteration.end = std::max(iteration.end, event.end_ns);
+    }
+  }
+  return iteration.begin <= iteration.end ? iteration : Interval{};
+}
+
+double ratio(Nanoseconds part, Nanoseconds whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+// The means over ranks of what `metrics->ranks` holds.
+void take_means(const Trace& trace, Nanoseconds iteration_ns, Metrics* metrics) {
+  double ranks = 0;
+  for (const RankTrace& rank : trace.ranks) ranks += rank.multiplicity;
+  std::array<double, kScopes> ranks_with{};
+  ByScope overlap{};
+  for (std::size_t i = 0; i < trace.ranks.size(); ++i) {
+    const RankSplit& split = metrics->ranks[i];
+    const double count = trace.ranks[i].multiplicity;
+    const double weight = count / ranks;
+    const double window = ratio(split.window_bubble_ns, split.last_end_ns - split.first_start_ns);
+    metrics->compute_s += weight * to_seconds(split.compute_ns);
+    metrics->bubble_s += weight * to_seconds(split.bubble_ns);
+    metrics->bubble_ratio += weight * ratio(split.bubble_ns, split.compute_ns);
+    metrics->bubble_fraction += weight * ratio(split.bubble_ns, iteration_ns);
+    metrics->bubble_window_fraction += weight * window;
+    metrics->bubble_window_fraction_max = std::max(metrics->bubble_window_fraction_max, window);
+    metrics->exposed_between_nodes_s += weight * to_seconds(split.exposed_between_nodes_ns);
+    for (int scope = 0; scope < kScopes; ++scope) {
+      metrics->exposed_s[scope] += weight * to_seconds(split.exposed_ns[scope]);
+      metrics->comm_s[scope] += weight * to_seconds(split.comm_ns[scope]);
+      if (split.comm_ns[scope] == 0) continue;
+      ranks_with[scope] += count;
+      overlap[scope] += count * ratio(split.overlap_ns[scope], split.comm_ns[scope]);
+    }
+  }
+  for (int scope = 0; scope < kScopes; ++scope) {
+    if (ranks_with[scope] > 0)
+      metrics->overlap_fraction[scope] = overlap[scope] / ranks_with[scope];
+  }
+}
+
+}  // namespace
+
+Metrics measure(const Program& program, const Trace& trace) {
+  const Interval iteration = iteration_of(program, trace);
+  Metrics metrics;
+  metrics.iteration_s = to_seconds(iteration.end - iteration.begin);
+  metrics.ranks.reserve(trace.ranks.size());
+  Scratch scratch;
+  for (const RankTrace& rank : trace.ranks) {
+    const Body& body = program.bodies[rank.body];
+    if (std::exchange(scratch.body, rank.body) != rank.body) find_ops_before(body, &scratch.before);
+    const RankView view{program, body, program.ranks[index(rank.rank)],
+                        trace.events_of(program, rank), iteration};
+    metrics.ranks.push_back(measure_rank(view, &scratch));
+  }
+  take_means(trace, iteration.end - iteration.begin, &metrics);
+  return metrics;
+}
+
+}  // namespace tandem

@@ -1,0 +1,53 @@
+// Metrics: what is derived from a trace: iteration time, bubble, exposed communication, overlap.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "schedule/program.h"
+#include "traces/trace.h"
+
+namespace tandem {
+
+using ByScope = std::array<double, kScopes>;  // indexed by Scope
+
+// One rank's iteration, split without rest: compute + exposed (all scopes) + bubble = iteration. An
+// instant in which the compute lane idles is exposed communication while one of those that its next
+// compute op waits for is in flight (of several, the one that ends last), and bubble otherwise.
+struct RankSplit {
+  Nanoseconds compute_ns = 0;
+  Nanoseconds bubble_ns = 0;
+  Nanoseconds window_bubble_ns = 0;  // of bubble_ns: from first_start_ns to last_end_ns
+  std::array<Nanoseconds, kScopes> exposed_ns{};
+  std::array<Nanoseconds, kScopes> comm_ns{};     // |union of the scope's communication|
+  std::array<Nanoseconds, kScopes> overlap_ns{};  // |that union, beside compute|
+  Nanoseconds exposed_between_nodes_ns = 0;       // of exposed_ns: on communicators across nodes
+  Nanoseconds first_start_ns = 0;                 // of compute; both 0 where there is none
+  Nanoseconds last_end_ns = 0;
+};
+
+// Means over ranks, weighted by how many ranks each stands for.
+struct Metrics {
+  double iteration_s = 0;
+  double compute_s = 0;
+  double bubble_s = 0;
+  double bubble_ratio = 0;            // idle / compute, mean over ranks
+  double bubble_fraction = 0;         // idle / iteration
+  double bubble_window_fraction = 0;  // idle inside a rank's own first-to-last window / that window
+  double bubble_window_fraction_max = 0;
+  ByScope exposed_s{};
+  ByScope comm_s{};
+  // Of the ranks that have such communication.
+  std::array<std::optional<double>, kScopes> overlap_fraction;
+  double exposed_between_nodes_s = 0;
+  std::vector<RankSplit> ranks;
+};
+
+// The iteration is from the first start to the last end over all ranks. Linear in the events for a
+// trace in which every op starts after what it waits for; any other one still splits without rest.
+//
+// REQUIRES: every event of the trace has ended, 0 <= start <= end; compute ops stand on lane 0.
+Metrics measure(const Program& program, const Trace& trace);
+
+}  // namespace tandem

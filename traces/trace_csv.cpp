@@ -1,0 +1,213 @@
+// Writes and reads the trace CSV.
+#include <fmt/compile.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "base/check.h"
+#include "base/csv.h"
+#include "base/file.h"
+#include "traces/trace_files.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::array<std::string_view, 11> kColumns = {"rank",      "lane",       "op",    "kind",
+                                                       "stage",     "microbatch", "part",  "bytes",
+                                                       "arrive_ns", "start_ns",   "end_ns"};
+constexpr std::size_t kBlock = 1 << 20;  // bytes written at once
+
+// Where an event stands in the file: by start, then rank, lane, op. The last three share one word,
+// so that sorting moves and compares little.
+struct Place {
+  Nanoseconds start_ns = 0;
+  std::uint64_t rank_lane_op = 0;
+
+  static constexpr int kOpBits = 32;
+  static constexpr int kLaneBits = 8;
+
+  // `rank` is a position in the ranks sorted by number.
+  Place(Nanoseconds start, std::uint64_t rank, std::uint8_t lane, std::uint64_t op)
+      : start_ns(start),
+        rank_lane_op(rank << (kOpBits + kLaneBits) | std::uint64_t{lane} << kOpBits | op) {}
+
+  std::size_t rank() const { return rank_lane_op >> (kOpBits + kLaneBits); }
+  std::size_t op() const { return rank_lane_op & ((std::uint64_t{1} << kOpBits) - 1); }
+  auto operator<=>(const Place&) const = default;
+};
+
+// What the rows of a body's ops have in common.
+struct BodyText {
+  std::int64_t first_op = 0;
+  std::vector<std::string> lanes;  // as cells
+};
+
+std::vector<BodyText> texts_of(const Program& program) {
+  std::vector<BodyText> texts;
+  std::int64_t first_op = 0;
+  for (const Body& body : program.bodies) {
+    BodyText& text = texts.emplace_back();
+    text.first_op = first_op;
+    first_op += static_cast<std::int64_t>(body.ops.size());
+    for (const Lane& lane : body.lanes) text.lanes.push_back(csv_cell(lane.name));
+  }
+  return texts;
+}
+
+std::vector<Place> places_of(const Program& program, const Trace& trace,
+                             const std::vector<const RankTrace*>& ranks) {
+  CHECK(ranks.size() < std::size_t{1} << (64 - Place::kOpBits - Place::kLaneBits));
+  std::vector<Place> places;
+  places.reserve(trace.events.size());
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const std::vector<Op>& ops = program.bodies[ranks[rank]->body].ops;
+    const std::span<const EventTimes> events = trace.events_of(program, *ranks[rank]);
+    for (std::size_t op = 0; op < events.size(); ++op) {
+      if (events[op].end_ns >= 0) places.emplace_back(events[op].start_ns, rank, ops[op].lane, op);
+    }
+  }
+  std::sort(places.begin(), places.end());
+  return places;
+}
+
+void append_header(const Trace& trace, fmt::memory_buffer* out) {
+  for (const auto& [key, value] : trace.meta) {
+    CHECK(!key.empty() && key.find_first_of(":\n\r") == std::string::npos);
+    std::string line = value;
+    std::replace_if(
+        line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+    fmt::format_to(std::back_inserter(*out), "# {}: {}\n", key, line);
+  }
+  fmt::format_to(std::back_inserter(*out), "{}\n", fmt::join(kColumns, ","));
+}
+
+void append_row(Rank rank, const BodyText& text, std::size_t number, const Op& op,
+                const EventTimes& event, fmt::memory_buffer* out) {
+  fmt::format_to(std::back_inserter(*out), FMT_COMPILE("{},{},{},{},{},{},{},{},{},{},{}\n"),
+                 index(rank), text.lanes[op.lane],
+                 text.first_op + static_cast<std::int64_t>(number), name(op.kind), op.stage,
+                 op.microbatch, op.part, op.bytes, event.arrive_ns, event.start_ns, event.end_ns);
+}
+
+std::optional<OpKind> parse_kind(std::string_view text) {
+  for (int kind = 0; kind <= static_cast<int>(OpKind::AllToAll); ++kind) {
+    if (name(static_cast<OpKind>(kind)) == text) return static_cast<OpKind>(kind);
+  }
+  return std::nullopt;
+}
+
+Status check_columns(const CsvFile& file, const CsvRow& header) {
+  for (std::size_t i = 0; i < kColumns.size(); ++i) {
+    const std::string_view found =
+        i < header.cells.size() ? std::string_view(header.cells[i]) : "no more cells";
+    if (found != kColumns[i])
+      return file.error(header.line,
+                        fmt::format("found '{}', expected column {} to be '{}' of {}", found, i + 1,
+                                    kColumns[i], fmt::join(kColumns, ",")));
+  }
+  if (header.cells.size() > kColumns.size())
+    return file.error(header.line,
+                      fmt::format("found the unknown column '{}', expected {}",
+                                  header.cells[kColumns.size()], fmt::join(kColumns, ",")));
+  return Done{};
+}
+
+// Cell `column` as an integer in [least, the largest T].
+template <class T>
+Status read_cell(const CsvFile& file, const CsvRow& row, std::size_t column, T least, T* value) {
+  const Result<std::int64_t> number = parse_integer(row.cells[column]);
+  if (!number.ok())
+    return file.error(row.line,
+                      fmt::format("column '{}': {}", kColumns[column], number.error().message));
+  if (*number < least || *number > std::numeric_limits<T>::max())
+    return file.error(
+        row.line, fmt::format("column '{}': found {}, expected {} to {}", kColumns[column], *number,
+                              least, std::numeric_limits<T>::max()));
+  *value = static_cast<T>(*number);
+  return Done{};
+}
+
+Result<TraceRow> read_row(const CsvFile& file, const CsvRow& cells) {
+  if (cells.cells.size() != kColumns.size())
+    return file.error(cells.line, fmt::format("found {} cells, expected {}", cells.cells.size(),
+                                              kColumns.size()));
+  TraceRow row;
+  std::int32_t rank = 0;
+  RETURN_IF_ERROR(read_cell<std::int32_t>(file, cells, 0, 0, &rank));
+  row.rank = Rank{rank};
+  row.lane = cells.cells[1];
+  RETURN_IF_ERROR(read_cell<std::int64_t>(file, cells, 2, 0, &row.op));
+  const std::optional<OpKind> kind = parse_kind(cells.cells[3]);
+  if (!kind)
+    return file.error(cells.line, fmt::format("column 'kind': found '{}', expected an op's kind, "
+                                              "as 'forward' or 'send'",
+                                              cells.cells[3]));
+  row.kind = *kind;
+  RETURN_IF_ERROR(read_cell<std::int16_t>(file, cells, 4, -1, &row.stage));
+  RETURN_IF_ERROR(read_cell<std::int32_t>(file, cells, 5, -1, &row.microbatch));
+  RETURN_IF_ERROR(read_cell<std::int16_t>(file, cells, 6, 0, &row.part));
+  RETURN_IF_ERROR(read_cell<Bytes>(file, cells, 7, 0, &row.bytes));
+  RETURN_IF_ERROR(read_cell<Nanoseconds>(file, cells, 8, 0, &row.arrive_ns));
+  RETURN_IF_ERROR(read_cell<Nanoseconds>(file, cells, 9, 0, &row.start_ns));
+  RETURN_IF_ERROR(read_cell<Nanoseconds>(file, cells, 10, 0, &row.end_ns));
+  if (row.start_ns < row.arrive_ns || row.end_ns < row.start_ns)
+    return file.error(
+        cells.line, fmt::format("found an arrival at {}, a start at {} and an end at {}, expected "
+                                "them in this order",
+                                row.arrive_ns, row.start_ns, row.end_ns));
+  return row;
+}
+
+}  // namespace
+
+Status write_trace_csv(const Program& program, const Trace& trace, const std::string& path) {
+  std::vector<const RankTrace*> ranks;
+  for (const RankTrace& rank : trace.ranks) ranks.push_back(&rank);
+  std::sort(ranks.begin(), ranks.end(),
+            [](const RankTrace* a, const RankTrace* b) { return a->rank < b->rank; });
+  const std::vector<BodyText> texts = texts_of(program);
+
+  ASSIGN_OR_RETURN(FileWriter file, FileWriter::open(path));
+  fmt::memory_buffer out;
+  append_header(trace, &out);
+  for (const Place& place : places_of(program, trace, ranks)) {
+    const RankTrace& rank = *ranks[place.rank()];
+    append_row(rank.rank, texts[rank.body], place.op(), program.bodies[rank.body].ops[place.op()],
+               trace.events[rank.first + place.op()], &out);
+    if (out.size() >= kBlock) {
+      file.write({out.data(), out.size()});
+      out.clear();
+    }
+  }
+  file.write({out.data(), out.size()});
+  return file.commit();
+}
+
+Result<TraceTable> read_trace_csv(const std::string& path) {
+  ASSIGN_OR_RETURN(const CsvFile file, read_csv(path));
+  TraceTable table;
+  for (const std::string& comment : file.comments) {
+    const std::size_t colon = comment.find(':');
+    if (colon == 0 || colon == std::string::npos) continue;
+    const std::size_t value = comment.find_first_not_of(' ', colon + 1);
+    table.meta.emplace_back(comment.substr(0, colon),
+                            value == std::string::npos ? "" : comment.substr(value));
+  }
+  if (file.rows.empty())
+    return file.error(
+        1, fmt::format("found no rows, expected the columns {}", fmt::join(kColumns, ",")));
+  RETURN_IF_ERROR(check_columns(file, file.rows.front()));
+  table.rows.reserve(file.rows.size() - 1);
+  for (std::size_t i = 1; i < file.rows.size(); ++i) {
+    ASSIGN_OR_RETURN(TraceRow row, read_row(file, file.rows[i]));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+}  // namespace tandem

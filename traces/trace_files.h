@@ -1,0 +1,59 @@
+// A trace's files: CSV, and JSON for Perfetto (https://ui.perfetto.dev) or chrome://tracing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "base/units.h"
+#include "schedule/program.h"
+#include "traces/trace.h"
+
+namespace tandem {
+
+// `# key: value` lines, a row of column names, and a row an event, ordered by start, rank, lane (as
+// the body counts them), op:
+//   rank,lane,op,kind,stage,microbatch,part,bytes,arrive_ns,start_ns,end_ns
+// A stage or microbatch that an op does not have is -1. Events that never ended (of a partial
+// trace) are left out; line ends in meta values become blanks.
+//
+// REQUIRES: meta keys are not empty and hold no ':' and no line end.
+Status write_trace_csv(const Program& program, const Trace& trace, const std::string& path);
+
+// One event as a trace file tells it: without its Program.
+struct TraceRow {
+  Rank rank{};
+  std::string lane;
+  std::int64_t op = 0;  // counted through all bodies of the Program
+  OpKind kind = OpKind::Forward;
+  std::int16_t stage = -1;
+  std::int32_t microbatch = -1;
+  std::int16_t part = 0;
+  Bytes bytes = 0;
+  Nanoseconds arrive_ns = 0;
+  Nanoseconds start_ns = 0;
+  Nanoseconds end_ns = 0;
+
+  bool operator==(const TraceRow&) const = default;
+};
+
+// A trace file as read, rows in the file's order.
+struct TraceTable {
+  std::vector<std::pair<std::string, std::string>> meta;
+  std::vector<TraceRow> rows;
+};
+
+// The inverse of write_trace_csv. Comments that are no `key: value` are skipped.
+Result<TraceTable> read_trace_csv(const std::string& path);
+
+// More events than this would not load in a browser.
+constexpr std::int64_t kPerfettoEventsMax = 2'000'000;
+
+// One process a rank, one thread a lane; events of no length are left out. Error(BadInput) where
+// more than kPerfettoEventsMax are left.
+Status write_perfetto(const Program& program, const Trace& trace, const std::string& path);
+
+}  // namespace tandem

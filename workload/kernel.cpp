@@ -1,0 +1,145 @@
+// The analytic model of kernel times. Its constants were fitted to 183 GEMM shapes measured on an
+// A100-PCIe (SimuMax's table; mean error 4.2 %; tests/kernel_test.cpp holds a sample to 5 %) and
+// to published training runs on A100s; see docs/architecture.md. Other GPUs (V100, H100) bring SM
+// counts, peaks and bandwidths from their data sheets and share the constants, the efficiency of
+// Hopper's GEMMs excepted.
+#include "workload/kernel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+
+namespace tandem {
+namespace {
+
+// An output tile that one SM computes, and its rate against the largest one's: small tiles read
+// their operands from shared memory more often.
+struct Tile {
+  int rows, columns;
+  double efficiency;
+};
+constexpr Tile kTiles[] = {{256, 128, 1.0}, {128, 128, 0.95}, {128, 64, 0.80}, {64, 64, 0.62}};
+
+// K may be cut so that a GEMM with few output tiles fills the SMs.
+constexpr int kSplits[] = {1, 2, 4};
+
+// A tile's prologue and epilogue cost as much as this much of K.
+constexpr double kRampK = 124;
+
+// The last wave: this share of it costs as if it were full, the rest goes by the tiles that are in
+// it (SMs that are done early leave clock and bandwidth to the others).
+constexpr double kWholeWave = 0.59;
+
+// From issue to the first instruction, and from the last one to the next kernel.
+constexpr double kGemmLaunch_s = 3e-6;
+
+// What long streams reach of the memory's data-sheet bandwidth.
+constexpr double kMemoryEfficiency = 0.85;
+
+// What the largest tile reaches of the peak with K infinite. Hopper: fitted to MLPerf 3.1 GPT-3,
+// where fp8 ran at 0.70 x 1.77 of the bf16 peak of 989 TFLOP/s, which is 0.626 of the fp8 peak of
+// 1979.
+struct GemmEfficiency {
+  std::string_view device;  // part of the device's name
+  std::string_view precision;
+  double of_peak;
+};
+constexpr GemmEfficiency kGemmEfficiency[] = {
+    {"H100", "fp8", 0.626}, {"H200", "fp8", 0.626}, {"H100", "", 0.70},
+    {"H200", "", 0.70},     {"", "", 0.761},
+};
+
+double gemm_efficiency(const CostModel& model, std::string_view precision) {
+  const auto matches = [&](const GemmEfficiency& row) {
+    return model.device.name.find(row.device) != std::string::npos &&
+           (row.precision.empty() || row.precision == precision);
+  };
+  return std::ranges::find_if(kGemmEfficiency, matches)->of_peak;
+}
+
+// Transformer Engine runs the linear layers in fp8 and attention's batched products in bf16.
+std::string_view gemm_precision(const CostModel& model, const Gemm& gemm) {
+  const bool wide =
+      model.precision == "fp8" && gemm.batch > 1 && model.device.flops_per_s.contains("bf16");
+  return wide ? std::string_view("bf16") : std::string_view(model.precision);
+}
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+double Kernel::flops() const {
+  double sum = 0;
+  for (const Gemm& gemm : gemms) sum += gemm.flops();
+  return sum;
+}
+
+Status check(const CostModel& model) {
+  const DeviceSpec& device = model.device;
+  const auto rate = device.flops_per_s.find(model.precision);
+  if (rate == device.flops_per_s.end()) {
+    std::string known;
+    for (const auto& [precision, _] : device.flops_per_s) {
+      known += (known.empty() ? "" : ", ") + precision;
+    }
+    return Error{fmt::format("train.precision: found {}, expected one that {} has a rate for: {}",
+                             model.precision, device.name, known.empty() ? "none" : known)};
+  }
+  const auto positive = [](double x) { return std::isfinite(x) && x > 0; };
+  if (!positive(rate->second) || !positive(device.memory_bytes_per_s) || device.sms <= 0) {
+    return Error{fmt::format(
+        "device {}: found {} SMs, {} FLOP/s ({}) and {} bytes/s of memory bandwidth, expected "
+        "positive numbers",
+        device.name, device.sms, rate->second, model.precision, device.memory_bytes_per_s)};
+  }
+  return Done{};
+}
+
+int bytes_of(std::string_view dtype) {
+  if (dtype == "fp32") return 4;
+  if (dtype == "fp16" || dtype == "bf16") return 2;
+  if (dtype == "fp8") return 1;
+  return 0;
+}
+
+double gemm_s(const CostModel& model, const Gemm& gemm) {
+  CHECK(gemm.batch > 0 && gemm.m > 0 && gemm.n > 0 && gemm.k > 0);
+  const DeviceSpec& device = model.device;
+  const std::string precision(gemm_precision(model, gemm));
+  const auto peak = device.flops_per_s.find(precision);
+  CHECK(peak != device.flops_per_s.end() && peak->second > 0);
+  CHECK(device.sms > 0 && device.memory_bytes_per_s > 0);
+
+  const double rate = gemm_efficiency(model, precision) * peak->second;
+  double best_s = std::numeric_limits<double>::infinity();
+  for (const Tile& tile : kTiles) {
+    const double tiles = static_cast<double>(gemm.batch) * ceil_div(gemm.m, tile.rows) *
+                         ceil_div(gemm.n, tile.columns);
+    for (const int split : kSplits) {
+      const double waves = tiles * split / device.sms;
+      const double charged =
+          kWholeWave * std::ceil(waves) + (1 - kWholeWave) * std::max(waves, 1.0);
+      const double wave_flops = device.sms * 2.0 * tile.rows * tile.columns *
+                                (static_cast<double>(gemm.k) / split + kRampK);
+      best_s = std::min(best_s, charged * wave_flops / (tile.efficiency * rate));
+    }
+  }
+  const double numbers = static_cast<double>(gemm.batch) * (static_cast<double>(gemm.m) * gemm.k +
+                                                            static_cast<double>(gemm.k) * gemm.n +
+                                                            static_cast<double>(gemm.m) * gemm.n);
+  const double bytes_s = std::max(1, bytes_of(precision)) * numbers / device.memory_bytes_per_s;
+  return std::max(best_s + kGemmLaunch_s, bytes_s);
+}
+
+Nanoseconds kernel_ns(const CostModel& model, const Kernel& kernel) {
+  CHECK(model.device.memory_bytes_per_s > 0);
+  double device_s = kernel.memory_bytes / (kMemoryEfficiency * model.device.memory_bytes_per_s);
+  for (const Gemm& gemm : kernel.gemms) device_s += gemm_s(model, gemm);
+  return to_ns(std::max(device_s, kernel.launch_s));
+}
+
+}  // namespace tandem

@@ -1,0 +1,55 @@
+// Kernel: the shape of a compute op, and what it costs on a device.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "topology/cluster.h"
+
+namespace tandem {
+
+// `batch` products of (m x k) by (k x n).
+struct Gemm {
+  std::int64_t batch = 1, m = 0, n = 0, k = 0;
+
+  double flops() const { return 2.0 * batch * m * n * k; }
+  bool operator==(const Gemm&) const = default;
+};
+
+// A compute op's work: its GEMMs, then memory-bound passes over `memory_bytes` in all. The CPU
+// takes `launch_s` to issue it, beside the device: where that is longer, the device waits for the
+// CPU.
+struct Kernel {
+  std::string name;
+  std::vector<Gemm> gemms;
+  double memory_bytes = 0;
+  double launch_s = 0;
+
+  double flops() const;  // of the GEMMs
+  bool operator==(const Kernel&) const = default;
+};
+
+// What the analytic model prices kernels for; kernel.cpp holds its constants and their sources.
+struct CostModel {
+  DeviceSpec device;
+  std::string precision;  // a key of device.flops_per_s
+};
+
+// Whether the device has the precision, and rates to price with: an Error says what it has.
+Status check(const CostModel& model);
+
+// Bytes of one number: fp32 4, fp16 and bf16 2, fp8 1. 0: not a type we know.
+int bytes_of(std::string_view dtype);
+
+// The time of one GEMM: whole waves of output tiles over the SMs, never under its bytes /
+// bandwidth. REQUIRES: check(model); positive sizes.
+double gemm_s(const CostModel& model, const Gemm& gemm);
+
+// max(GEMMs + memory-bound passes, launch).
+Nanoseconds kernel_ns(const CostModel& model, const Kernel& kernel);
+
+}  // namespace tandem
