@@ -71,9 +71,9 @@ Result<std::string> collect(Child* child) {
                              strsignal(WTERMSIG(status))),
                  Error::Failed};
   if (WEXITSTATUS(status) != 0 || child->output.empty())
-    return Error{fmt::format("the run's process ended with status {} and no result",
-                             WEXITSTATUS(status)),
-                 Error::Failed};
+    return Error{
+        fmt::format("the run's process ended with status {} and no result", WEXITSTATUS(status)),
+        Error::Failed};
   const char kind = child->output.front();
   std::string text = child->output.substr(1);
   if (kind == 0) return text;

@@ -15,9 +15,7 @@ enum class LinkId : std::int32_t {};      // one direction of one wire
 
 // The number behind an id, to index with and to print.
 template <class Id>
-  requires std::is_enum_v<Id>
-constexpr int index(Id id) {
-  return static_cast<int>(id);
-}
+requires std::is_enum_v<Id>
+constexpr int index(Id id) { return static_cast<int>(id); }
 
 }  // namespace tandem

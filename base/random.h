@@ -22,7 +22,8 @@ constexpr double uniform(std::uint64_t key) {
   return (static_cast<double>(scatter(key) >> 11) + 0.5) * 0x1p-53;
 }
 
-// Multiplies durations by log-normal factors of mean 1; sigma is the logarithm's standard deviation.
+// Multiplies durations by log-normal factors of mean 1; sigma is the logarithm's standard
+// deviation.
 struct Jitter {
   double sigma = 0;
   std::uint64_t seed = 1;

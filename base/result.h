@@ -59,7 +59,7 @@ using Status = Result<Done>;
   if (!result.ok()) return result.error();                 \
   declaration = std::move(result).value()
 
-#define RETURN_IF_ERROR(expression)                               \
-  do {                                                            \
+#define RETURN_IF_ERROR(expression)                                      \
+  do {                                                                   \
     if (auto status = (expression); !status.ok()) return status.error(); \
   } while (false)

@@ -7,7 +7,8 @@
 
 namespace tandem {
 
-// What main does after parsing: runs the chosen subcommand, prints its Error, gives the exit status.
+// What main does after parsing: runs the chosen subcommand, prints its Error, gives the exit
+// status.
 using Command = std::function<Status()>;
 
 void add_simulate(CLI::App* app, Command* chosen);

@@ -47,8 +47,10 @@ Status examine() {
   add("cores", fmt::format("{}", std::thread::hardware_concurrency()), "--jobs");
   add("memory", fmt::format("{:.1f} GiB", static_cast<double>(pages) * page_bytes / GiB), "");
   add("engine ideal", "ready", "simulate --engine ideal");
-  add("engine simgrid", simgrid.ok() ? "ready" : simgrid.error().message, "simulate --engine simgrid");
-  add("presets", fmt::format("{} in {}", preset_names().size(), data_dir()), "cluster.preset, topology");
+  add("engine simgrid", simgrid.ok() ? "ready" : simgrid.error().message,
+      "simulate --engine simgrid");
+  add("presets", fmt::format("{} in {}", preset_names().size(), data_dir()),
+      "cluster.preset, topology");
   add("NVIDIA driver", library("libcuda.so.1", ""), "nothing yet: this version simulates only");
   add("NCCL", library("libnccl.so.2", ""), "nothing yet");
   add("MPI", program("mpirun"), "nothing yet");
@@ -59,7 +61,8 @@ Status examine() {
 }  // namespace
 
 void add_doctor(CLI::App* app, Command* chosen) {
-  CLI::App* command = app->add_subcommand("doctor", "Says what of this machine can be used, and why not.");
+  CLI::App* command =
+      app->add_subcommand("doctor", "Says what of this machine can be used, and why not.");
   command->footer("Example: tandem doctor");
   command->callback([chosen] { *chosen = examine; });
 }

@@ -7,12 +7,16 @@
 namespace {
 
 int run(int argc, char** argv) {
-  CLI::App app{"One schedule of a large training job, played by a simulated GPU cluster or by real devices."};
+  CLI::App app{
+      "One schedule of a large training job, played by a simulated GPU cluster or by real "
+      "devices."};
   app.name("tandem");
   app.set_version_flag("--version", "tandem 0.1.0");
   app.require_subcommand(1);
-  app.footer("Exit status: 0 done, 1 the run failed, 2 wrong use or bad input, 3 something needed is missing.\n"
-             "Example: tandem simulate scenarios/megatron-sc21.toml");
+  app.footer(
+      "Exit status: 0 done, 1 the run failed, 2 wrong use or bad input, 3 something needed is "
+      "missing.\n"
+      "Example: tandem simulate scenarios/megatron-sc21.toml");
   tandem::Command chosen;
   tandem::add_simulate(&app, &chosen);
   tandem::add_schedule(&app, &chosen);

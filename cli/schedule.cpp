@@ -3,8 +3,8 @@
 
 #include <cstdio>
 
-#include "cli/commands.h"
 #include "base/csv.h"
+#include "cli/commands.h"
 #include "scenarios/run.h"
 #include "schedule/order_text.h"
 #include "schedule/program_text.h"
@@ -29,12 +29,14 @@ Result<GridCosts> parse_costs(const std::string& text) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const auto value = parse_number(std::string_view(text).substr(begin, end - begin));
     if (!value.ok() || *value < 0)
-      return Error{fmt::format("--costs: found '{}', expected F,I,W: three numbers, not negative", text)};
+      return Error{
+          fmt::format("--costs: found '{}', expected F,I,W: three numbers, not negative", text)};
     values.push_back(*value);
     begin = end + 1;
   }
   if (values.size() != 3 && values.size() != 4)
-    return Error{fmt::format("--costs: found {} numbers, expected F,I,W or F,I,W,C", values.size())};
+    return Error{
+        fmt::format("--costs: found {} numbers, expected F,I,W or F,I,W,C", values.size())};
   costs.forward = values[0];
   costs.input = values[1];
   costs.weight = values[2];
@@ -72,7 +74,8 @@ Status show_scenario(const ScheduleOptions& options) {
 Status show(const ScheduleOptions& options) {
   if (!options.input.empty() && options.input.ends_with(".toml")) return show_scenario(options);
   if (options.format == "program")
-    return Error{"found --format program without a scenario, expected SCENARIO.toml: a Program is priced"};
+    return Error{
+        "found --format program without a scenario, expected SCENARIO.toml: a Program is priced"};
   if (!options.input.empty()) {
     ASSIGN_OR_RETURN(const Order order, read_pytorch(options.input));
     return print_order(order, options);
@@ -87,8 +90,8 @@ Status show(const ScheduleOptions& options) {
 
 void add_schedule(CLI::App* app, Command* chosen) {
   auto options = std::make_shared<ScheduleOptions>();
-  CLI::App* command =
-      app->add_subcommand("schedule", "Shows an order: by name, from a CSV in PyTorch's form, or a scenario's.");
+  CLI::App* command = app->add_subcommand(
+      "schedule", "Shows an order: by name, from a CSV in PyTorch's form, or a scenario's.");
   command->add_option("input", options->input, "SCENARIO.toml (its first run) or ORDER.csv");
   command->add_option("--set", options->sets, "KEY=VALUE over the scenario's settings; repeatable");
   command->add_option("--order", options->order.name, "none, gpipe, 1f1b, interleaved, looped-bfs");
@@ -96,13 +99,16 @@ void add_schedule(CLI::App* app, Command* chosen) {
   command->add_option("--vpp", options->order.vpp, "stages a rank")->check(CLI::PositiveNumber);
   command->add_option("--microbatches", options->order.microbatches, "microbatches")
       ->check(CLI::PositiveNumber);
-  command->add_option("--group", options->order.group,
-                      "interleaved: microbatches a group and stage; default pp (or all, where fewer)")
+  command
+      ->add_option("--group", options->order.group,
+                   "interleaved: microbatches a group and stage; default pp (or all, where fewer)")
       ->check(CLI::PositiveNumber);
   command->add_option("--costs", options->costs, "F,I,W[,C] to draw the grid with; default 1,1,1");
-  command->add_option("--format", options->format,
-                      "grid: a picture; pytorch: one cell an action; pytorch-comms: with communication; "
-                      "program: lowered and priced")
+  command
+      ->add_option(
+          "--format", options->format,
+          "grid: a picture; pytorch: one cell an action; pytorch-comms: with communication; "
+          "program: lowered and priced")
       ->check(CLI::IsMember({"grid", "pytorch", "pytorch-comms", "program"}))
       ->capture_default_str();
   command->footer("Example: tandem schedule --order interleaved --pp 4 --vpp 2 --microbatches 8");

@@ -57,8 +57,10 @@ Result<int> number_of(const std::vector<Scenario>& scenarios, const std::string&
 
 Status simulate_program(const SimulateOptions& options) {
   if (options.engine != "ideal")
-    return Error{fmt::format("{}: found a Program with --engine {}, expected --engine ideal: a Program has no "
-                             "cluster", options.input, options.engine)};
+    return Error{fmt::format(
+        "{}: found a Program with --engine {}, expected --engine ideal: a Program has no "
+        "cluster",
+        options.input, options.engine)};
   ASSIGN_OR_RETURN(const Program program, read_program(options.input));
   ASSIGN_OR_RETURN(const Outcome outcome, simulate(program, options.files));
   print({outcome}, options.json);
@@ -74,8 +76,9 @@ Status simulate_scenarios(const SimulateOptions& options) {
   ASSIGN_OR_RETURN(scenarios, filter(std::move(scenarios), options.only));
   ASSIGN_OR_RETURN(const int files_of, number_of(scenarios, options.files_of));
   const Engine engine = options.engine == "ideal" ? Engine::Ideal : Engine::SimGrid;
-  const int jobs = options.jobs > 0 ? options.jobs
-                                    : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int jobs = options.jobs > 0
+                       ? options.jobs
+                       : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   std::vector<Result<Outcome>> results;
   if (scenarios.size() == 1) {
     results.push_back(simulate(scenarios[0], engine, options.files));
@@ -88,6 +91,7 @@ Status simulate_scenarios(const SimulateOptions& options) {
     outcomes.push_back(*result);
   }
   print(outcomes, options.json);
+  if (!options.json && !scenarios[0].note.empty()) fmt::print("\n{}\n", scenarios[0].note);
   return Done{};
 }
 
@@ -96,13 +100,16 @@ Status simulate_scenarios(const SimulateOptions& options) {
 void add_simulate(CLI::App* app, Command* chosen) {
   auto options = std::make_shared<SimulateOptions>();
   CLI::App* command = app->add_subcommand(
-      "simulate", "Simulates the runs of a scenario (TOML), or a priced Program (CSV, ideal engine only).");
+      "simulate",
+      "Simulates the runs of a scenario (TOML), or a priced Program (CSV, ideal engine only).");
   command->add_option("input", options->input, "SCENARIO.toml or PROGRAM.csv")->required();
-  command->add_option("--engine", options->engine,
-                      "simgrid: links that flows share are simulated; ideal: no contention")
+  command
+      ->add_option("--engine", options->engine,
+                   "simgrid: links that flows share are simulated; ideal: no contention")
       ->check(CLI::IsMember({"ideal", "simgrid"}))
       ->capture_default_str();
-  command->add_option("--set", options->sets, "KEY=VALUE over the file's settings, for every run; repeatable");
+  command->add_option("--set", options->sets,
+                      "KEY=VALUE over the file's settings, for every run; repeatable");
   command->add_option("--only", options->only, "only runs whose name holds this text");
   command->add_option("--trace", options->files.trace_csv, "write one run's trace as CSV");
   command->add_option("--perfetto", options->files.perfetto,
@@ -110,13 +117,16 @@ void add_simulate(CLI::App* app, Command* chosen) {
   command->add_option("--files-of", options->files_of,
                       "the run that --trace and --perfetto write, by its name; default the first");
   command->add_option("--jobs", options->jobs, "runs at once; default one a core");
-  command->add_flag("--json", options->json, "print one JSON array, an object a run, and nothing else");
+  command->add_flag("--json", options->json,
+                    "print one JSON array, an object a run, and nothing else");
   command->footer(
       "Example: tandem simulate scenarios/megatron-sc21.toml --only 39B --perfetto 39B.json\n"
-      "         tandem simulate scenarios/megatron-sc21.toml --only '1T, selene' --set variability.jitter=0.05");
+      "         tandem simulate scenarios/megatron-sc21.toml --only '1T, selene' --set "
+      "variability.jitter=0.05");
   command->callback([options, chosen] {
     *chosen = [options]() -> Status {
-      return options->input.ends_with(".csv") ? simulate_program(*options) : simulate_scenarios(*options);
+      return options->input.ends_with(".csv") ? simulate_program(*options)
+                                              : simulate_scenarios(*options);
     };
   });
 }

@@ -27,8 +27,8 @@ std::string rate(double bytes_per_s, double efficiency) {
 std::string fabric(const Fabric& fabric) {
   if (fabric.kind == Fabric::Star) return "star: a core that never blocks";
   return fmt::format("{}, {} nodes a leaf, oversubscription {:.3g}",
-                     fabric.kind == Fabric::RailOptimised ? "rail-optimised" : "fat tree", fabric.nodes_per_leaf,
-                     fabric.oversubscription);
+                     fabric.kind == Fabric::RailOptimised ? "rail-optimised" : "fat tree",
+                     fabric.nodes_per_leaf, fabric.oversubscription);
 }
 
 std::string collective_line(const Cluster& cluster, int gpus) {
@@ -47,21 +47,27 @@ void print_table(const Cluster& cluster, const std::string& preset) {
     rows.push_back({std::move(key), std::move(value)});
   };
   add("name", spec.name);
-  add("GPU", fmt::format("{}, {:.1f} GiB at {:.0f} GB/s, {} SMs", spec.device.name, spec.device.memory_bytes / GiB,
-                         spec.device.memory_bytes_per_s / GB, spec.device.sms));
+  add("GPU", fmt::format("{}, {:.1f} GiB at {:.0f} GB/s, {} SMs", spec.device.name,
+                         spec.device.memory_bytes / GiB, spec.device.memory_bytes_per_s / GB,
+                         spec.device.sms));
   for (const auto& [precision, flops] : spec.device.flops_per_s)
     add("peak " + precision, fmt::format("{:.0f} TFLOP/s, dense", flops * 1e-12));
-  add("size", fmt::format("{} GPUs on {} nodes of {}", cluster.gpus(), cluster.nodes(), spec.gpus_per_node));
+  add("size", fmt::format("{} GPUs on {} nodes of {}", cluster.gpus(), cluster.nodes(),
+                          spec.gpus_per_node));
   add("inside a node", rate(spec.intra_bytes_per_s, spec.intra_efficiency));
   add("", fmt::format("{:.3g} us a message", 1e6 * spec.intra_latency_s));
-  add("between nodes", fmt::format("{} NICs of {}", spec.nics_per_node, rate(spec.nic_bytes_per_s, spec.inter_efficiency)));
+  add("between nodes", fmt::format("{} NICs of {}", spec.nics_per_node,
+                                   rate(spec.nic_bytes_per_s, spec.inter_efficiency)));
   add("", fmt::format("{:.3g} us a message", 1e6 * spec.inter_latency_s));
-  add("a node's NICs", fmt::format("{:.4g} Gbit/s a direction", spec.nics_per_node * spec.nic_bytes_per_s / Gbit));
+  add("a node's NICs",
+      fmt::format("{:.4g} Gbit/s a direction", spec.nics_per_node * spec.nic_bytes_per_s / Gbit));
   add("fabric", fabric(spec.fabric));
   const int node = std::min(cluster.gpus(), spec.gpus_per_node);
-  if (node > 1) add(fmt::format("all-reduce of 1 GiB, {} GPUs", node), collective_line(cluster, node));
+  if (node > 1)
+    add(fmt::format("all-reduce of 1 GiB, {} GPUs", node), collective_line(cluster, node));
   if (cluster.nodes() > 1)
-    add(fmt::format("all-reduce of 1 GiB, {} GPUs", cluster.gpus()), collective_line(cluster, cluster.gpus()));
+    add(fmt::format("all-reduce of 1 GiB, {} GPUs", cluster.gpus()),
+        collective_line(cluster, cluster.gpus()));
   fmt::print("{}", aligned(rows, 2));
   if (preset.empty()) return;
   if (const auto sources = preset_sources(preset); sources.ok()) {
@@ -77,7 +83,8 @@ Status show(const TopologyOptions& options) {
   if (options.input.ends_with(".toml")) {
     ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, load_scenarios(options.input));
     if (scenarios.front().uniform)
-      return Error{fmt::format("{}: found uniform costs, which know no cluster; expected [cluster]", options.input)};
+      return Error{fmt::format("{}: found uniform costs, which know no cluster; expected [cluster]",
+                               options.input)};
     spec = scenarios.front().cluster;
     preset = scenarios.front().preset;
     if (gpus == 0) gpus = scenarios.front().gpus;
@@ -100,9 +107,11 @@ void add_topology(CLI::App* app, Command* chosen) {
   auto options = std::make_shared<TopologyOptions>();
   std::string presets;
   for (const std::string& preset : preset_names()) presets += ' ' + preset;
-  CLI::App* command = app->add_subcommand("topology", "Shows a cluster: a preset, or that of a scenario's first run.");
+  CLI::App* command = app->add_subcommand(
+      "topology", "Shows a cluster: a preset, or that of a scenario's first run.");
   command->add_option("input", options->input, "SCENARIO.toml or one of:" + presets)->required();
-  command->add_option("--gpus", options->gpus, "GPUs to build; default two nodes, or the scenario's")
+  command
+      ->add_option("--gpus", options->gpus, "GPUs to build; default two nodes, or the scenario's")
       ->check(CLI::PositiveNumber);
   command->add_option("--format", options->format, "table, or dot for Graphviz")
       ->check(CLI::IsMember({"table", "dot"}))

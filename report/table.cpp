@@ -51,7 +51,8 @@ struct Share {
 };
 
 std::vector<Share> shares(const Outcome& o) {
-  std::vector<Share> list = {{"compute", o.compute_s / o.iteration_s}, {"bubble", o.bubble_fraction}};
+  std::vector<Share> list = {{"compute", o.compute_s / o.iteration_s},
+                             {"bubble", o.bubble_fraction}};
   for (int i = 0; i < kScopes; ++i)
     list.push_back({fmt::format("{} communication", name(static_cast<Scope>(i))),
                     o.exposed_s[i] / o.iteration_s});
@@ -77,17 +78,21 @@ std::string binds(std::span<const Outcome> group) {
   for (const Outcome& o : group) {
     std::vector<Share> list = shares(o);
     const Share most = largest(list);
-    list.erase(std::find_if(list.begin(), list.end(), [&](const Share& s) { return s.what == most.what; }));
+    list.erase(std::find_if(list.begin(), list.end(),
+                            [&](const Share& s) { return s.what == most.what; }));
     const Share next = largest(list);
-    text += fmt::format("{}{}: {} {:.0f} %, then {} {:.0f} %", text.empty() ? "" : "; ", last_point(o), most.what,
-                        100 * most.of_iteration, next.what, 100 * next.of_iteration);
+    text +=
+        fmt::format("{}{}: {} {:.0f} %, then {} {:.0f} %", text.empty() ? "" : "; ", last_point(o),
+                    most.what, 100 * most.of_iteration, next.what, 100 * next.of_iteration);
   }
   return text;
 }
 
 // By how much the slowest run is slower than the fastest, and what grew most.
 std::string slowest(std::span<const Outcome> group) {
-  const auto by_time = [](const Outcome& a, const Outcome& b) { return a.iteration_s < b.iteration_s; };
+  const auto by_time = [](const Outcome& a, const Outcome& b) {
+    return a.iteration_s < b.iteration_s;
+  };
   const auto [fast, slow] = std::minmax_element(group.begin(), group.end(), by_time);
   const double lost_s = slow->iteration_s - fast->iteration_s;
   if (lost_s < 0.001 * fast->iteration_s) return "";
@@ -98,9 +103,10 @@ std::string slowest(std::span<const Outcome> group) {
         after[i].of_iteration * slow->iteration_s - before[i].of_iteration * fast->iteration_s;
     if (more_s > grown.of_iteration) grown = {after[i].what, more_s};
   }
-  return fmt::format(". {} takes {:.2f} times as long as {}: {} accounts for {:.0f} % of the {:.3g} s lost",
-                     last_point(*slow), slow->iteration_s / fast->iteration_s, last_point(*fast), grown.what,
-                     100 * grown.of_iteration / lost_s, lost_s);
+  return fmt::format(
+      ". {} takes {:.2f} times as long as {}: {} accounts for {:.0f} % of the {:.3g} s lost",
+      last_point(*slow), slow->iteration_s / fast->iteration_s, last_point(*fast), grown.what,
+      100 * grown.of_iteration / lost_s, lost_s);
 }
 
 }  // namespace
@@ -130,9 +136,13 @@ std::string outcome_table(const std::vector<Outcome>& outcomes) {
   });
   std::vector<std::vector<std::string>> rows(1, outcomes.front().axes);
   if (rows.front().empty()) rows.front().push_back("run");
+  for (std::size_t i = rows.front().size(); --i > 0;) {
+    if (rows.front()[i] == rows.front()[i - 1]) rows.front()[i].clear();  // several names of one point
+  }
   const std::size_t left = rows.front().size();
-  for (const char* title : {"GPUs", "TP", "PP", "VPP", "DP", "microb.", "iteration s", "model TF/s", "hw TF/s",
-                            "% peak", "bubble %", "tensor %", "pipeline %", "data %", "GiB", "fits"})
+  for (const char* title :
+       {"GPUs", "TP", "PP", "VPP", "DP", "microb.", "iteration s", "model TF/s", "hw TF/s",
+        "% peak", "bubble %", "tensor %", "pipeline %", "data %", "GiB", "fits"})
     rows.front().push_back(title);
   if (published) {
     rows.front().push_back("published");

@@ -93,7 +93,8 @@ Status set_costs_source(const Setting& setting, Scenario* scenario) {
   return Done{};
 }
 
-// Seconds an action: they make the costs uniform. Keys are applied in alphabetical order, costs.source last.
+// Seconds an action: they make the costs uniform. Keys are applied in alphabetical order,
+// costs.source last.
 template <class Place>  // Place: double& of a UniformCosts&
 Set seconds(const char* key, Place place) {
   return number(key, [=](Scenario& scenario) -> double& {
@@ -104,14 +105,16 @@ Set seconds(const char* key, Place place) {
 
 Status set_tflops(const Setting& setting, Scenario* scenario) {
   double flops = 0;
-  RETURN_IF_ERROR(number("cluster.tflops", [&](Scenario&) -> double& { return flops; }, 1e12, false)(
-      setting, scenario));
+  RETURN_IF_ERROR(number(
+      "cluster.tflops", [&](Scenario&) -> double& { return flops; }, 1e12, false)(setting,
+                                                                                  scenario));
   for (const char* precision : {"fp16", "bf16", "fp8", "fp32"})
     scenario->cluster.device.flops_per_s[precision] = flops;
   return Done{};
 }
 
-#define AT(expression) [](Scenario & s) -> auto& { return s.expression; }
+#define AT(expression) \
+  [](Scenario & s) -> auto& { return s.expression; }
 
 std::vector<Field> make_fields() {
   return {
@@ -128,7 +131,8 @@ std::vector<Field> make_fields() {
       {"model.seq", "integer: tokens a sequence s", whole("model.seq", AT(model.seq), 1)},
       {"model.vocab", "integer: vocabulary V", whole("model.vocab", AT(model.vocab), 1)},
 
-      {"parallel.tp", "integer: tensor parallel size; default 1", whole("parallel.tp", AT(plan.tp), 1)},
+      {"parallel.tp", "integer: tensor parallel size; default 1",
+       whole("parallel.tp", AT(plan.tp), 1)},
       {"parallel.pp", "integer: pipeline parallel size; default 1",
        whole("parallel.pp", AT(plan.pp), 1)},
       {"parallel.vpp", "integer: stages a rank holds (virtual pipeline size); default 1",
@@ -137,21 +141,26 @@ std::vector<Field> make_fields() {
        whole("parallel.dp", AT(plan.dp), 1)},
       {"parallel.micro_batch", "integer: sequences a microbatch b; default 1",
        whole("parallel.micro_batch", AT(plan.micro_batch), 1)},
-      {"parallel.global_batch", "integer: sequences an iteration, of all replicas; default micro_batch x dp",
+      {"parallel.global_batch",
+       "integer: sequences an iteration, of all replicas; default micro_batch x dp",
        whole("parallel.global_batch", AT(plan.global_batch), 1)},
-      {"parallel.layers_per_stage", "list of integers: layers of every stage; default even", set_layers},
+      {"parallel.layers_per_stage", "list of integers: layers of every stage; default even",
+       set_layers},
       {"parallel.scatter_gather",
-       "true or false: each tensor rank sends 1/tp of a pipeline transfer, gathered again behind it; default false",
+       "true or false: each tensor rank sends 1/tp of a pipeline transfer, gathered again behind "
+       "it; default false",
        flag("parallel.scatter_gather", [](Scenario& s, bool on) { s.plan.scatter_gather = on; })},
 
       {"schedule.order",
-       "text: none, gpipe, 1f1b, interleaved, looped-bfs, or a CSV file in PyTorch's form beside the scenario; "
+       "text: none, gpipe, 1f1b, interleaved, looped-bfs, or a CSV file in PyTorch's form beside "
+       "the scenario; "
        "default 1f1b, interleaved for vpp > 1",
        text("schedule.order", AT(order.name))},
       {"schedule.group", "integer: interleaved's microbatches a group and stage; default pp",
        whole("schedule.group", AT(order.group), 1)},
 
-      {"train.precision", "text: fp16, bf16 or fp8; default bf16", text("train.precision", AT(plan.precision))},
+      {"train.precision", "text: fp16, bf16 or fp8; default bf16",
+       text("train.precision", AT(plan.precision))},
       {"train.gradient_dtype", "text: fp16, bf16 or fp32; default fp16 with fp16, else fp32",
        text("train.gradient_dtype", AT(plan.gradient_dtype))},
       {"train.recompute", "text: none, selective (the attention core) or full; default none",
@@ -162,18 +171,24 @@ std::vector<Field> make_fields() {
                          AT(plan.recompute))},
       {"train.sequence_parallel",
        "true or false: reduce-scatter and all-gather instead of tensor all-reduces; default false",
-       flag("train.sequence_parallel", [](Scenario& s, bool on) { s.plan.sequence_parallel = on; })},
+       flag("train.sequence_parallel",
+            [](Scenario& s, bool on) { s.plan.sequence_parallel = on; })},
 
       {"overlap.p2p",
-       "true or false: pipeline transfers beside compute; default true but for none, gpipe and 1f1b",
+       "true or false: pipeline transfers beside compute; default true but for none, gpipe and "
+       "1f1b",
        flag("overlap.p2p", [](Scenario& s, bool on) { s.overlap_p2p = on; })},
       {"overlap.batch_p2p", "true or false: an exchange is issued as one group; default false",
        flag("overlap.batch_p2p", [](Scenario& s, bool on) { s.batch_p2p = on; })},
 
-      {"cluster.preset", "text: a preset's name, see tandem topology", text("cluster.preset", AT(preset))},
-      {"cluster.name", "text: shown in tables; default the preset's", text("cluster.name", AT(cluster.name))},
-      {"cluster.gpus", "integer: GPUs of the job; default tp x pp x dp", whole("cluster.gpus", AT(gpus), 1)},
-      {"cluster.gpus_per_node", "integer", whole("cluster.gpus_per_node", AT(cluster.gpus_per_node), 1)},
+      {"cluster.preset", "text: a preset's name, see tandem topology",
+       text("cluster.preset", AT(preset))},
+      {"cluster.name", "text: shown in tables; default the preset's",
+       text("cluster.name", AT(cluster.name))},
+      {"cluster.gpus", "integer: GPUs of the job; default tp x pp x dp",
+       whole("cluster.gpus", AT(gpus), 1)},
+      {"cluster.gpus_per_node", "integer",
+       whole("cluster.gpus_per_node", AT(cluster.gpus_per_node), 1)},
       {"cluster.intra_GBps", "number: GB/s of a GPU to its node's switch, per direction",
        number("cluster.intra_GBps", AT(cluster.intra_bytes_per_s), GB, false)},
       {"cluster.intra_efficiency", "number: the share of it that NCCL reaches; default 1",
@@ -205,10 +220,12 @@ std::vector<Field> make_fields() {
        number("cluster.memory_GBps", AT(cluster.device.memory_bytes_per_s), GB, false)},
       {"cluster.sms", "integer: streaming multiprocessors of a GPU",
        whole("cluster.sms", AT(cluster.device.sms), 1)},
-      {"cluster.tflops", "number: a GPU's dense peak TFLOP/s, taken for every precision", set_tflops},
+      {"cluster.tflops", "number: a GPU's dense peak TFLOP/s, taken for every precision",
+       set_tflops},
 
       {"costs.source",
-       "text: analytic (from shapes), or uniform: seconds an action, and nothing else costs anything; default "
+       "text: analytic (from shapes), or uniform: seconds an action, and nothing else costs "
+       "anything; default "
        "analytic",
        set_costs_source},
       {"costs.forward_s", "number: seconds of a stage's forward",
@@ -223,7 +240,8 @@ std::vector<Field> make_fields() {
        number("costs.p2p_s", AT(p2p_s))},
 
       {"variability.jitter",
-       "number: each compute op takes its time times a log-normal factor of mean 1 with this sigma; default 0",
+       "number: each compute op takes its time times a log-normal factor of mean 1 with this "
+       "sigma; default 0",
        number("variability.jitter", AT(jitter))},
       {"variability.seed", "integer: of the jitter; default 1",
        [](const Setting& setting, Scenario* s) -> Status {
@@ -235,9 +253,11 @@ std::vector<Field> make_fields() {
        }},
 
       {"report.least_bandwidth",
-       "true or false: look for the least bandwidth between nodes at which exposed communication between nodes is "
+       "true or false: look for the least bandwidth between nodes at which exposed communication "
+       "between nodes is "
        "under 5 % of the iteration; default false",
        flag("report.least_bandwidth", [](Scenario& s, bool on) { s.least_bandwidth = on; })},
+      {"report.note", "text: printed below the table", text("report.note", AT(note))},
       {"published.tflops_per_gpu", "number: what was measured, hardware FLOPs",
        number("published.tflops_per_gpu", AT(published.tflops_per_gpu))},
       {"published.cluster", "text: the cluster's point that it was measured on",

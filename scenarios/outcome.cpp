@@ -35,9 +35,10 @@ void add_training(const Outcome::Training& training, Json* json) {
   (*json)["hardware_tflops_per_gpu"] = training.hardware_tflops_per_gpu;
   (*json)["mfu"] = training.mfu;
   (*json)["hfu"] = training.hfu;
-  (*json)["memory_bytes"] = {{"weights", training.weights},         {"gradients", training.gradients},
-                             {"optimizer", training.optimizer},     {"activations", training.activations},
-                             {"total", training.total},             {"capacity", training.capacity}};
+  (*json)["memory_bytes"] = {
+      {"weights", training.weights},     {"gradients", training.gradients},
+      {"optimizer", training.optimizer}, {"activations", training.activations},
+      {"total", training.total},         {"capacity", training.capacity}};
   (*json)["fits"] = training.fits;
 }
 
@@ -57,8 +58,8 @@ Json to_json(const Outcome& o) {
   json["cluster"] = o.cluster;
   json["engine"] = o.engine;
   json["gpus"] = o.gpus;
-  json["plan"] = {{"tp", o.tp}, {"pp", o.pp}, {"vpp", o.vpp}, {"dp", o.dp},
-                  {"microbatches", o.microbatches}};
+  json["plan"] = {
+      {"tp", o.tp}, {"pp", o.pp}, {"vpp", o.vpp}, {"dp", o.dp}, {"microbatches", o.microbatches}};
   json["iteration_s"] = o.iteration_s;
   if (o.training) {
     add_training(*o.training, &json);
@@ -103,10 +104,17 @@ Outcome outcome_from_json(const Json& json) {
   json.at("iteration_s").get_to(o.iteration_s);
   if (!json.at("memory_bytes").is_null()) {
     const Json& memory = json.at("memory_bytes");
-    o.training = Outcome::Training{json.at("tokens_per_s"), json.at("model_tflops_per_gpu"),
-                                   json.at("hardware_tflops_per_gpu"), json.at("mfu"), json.at("hfu"),
-                                   memory.at("weights"), memory.at("gradients"), memory.at("optimizer"),
-                                   memory.at("activations"), memory.at("total"), memory.at("capacity"),
+    o.training = Outcome::Training{json.at("tokens_per_s"),
+                                   json.at("model_tflops_per_gpu"),
+                                   json.at("hardware_tflops_per_gpu"),
+                                   json.at("mfu"),
+                                   json.at("hfu"),
+                                   memory.at("weights"),
+                                   memory.at("gradients"),
+                                   memory.at("optimizer"),
+                                   memory.at("activations"),
+                                   memory.at("total"),
+                                   memory.at("capacity"),
                                    json.at("fits")};
   }
   json.at("bubble_ratio").get_to(o.bubble_ratio);

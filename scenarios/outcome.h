@@ -40,7 +40,8 @@ struct Outcome {
     double hardware_tflops_per_gpu = 0;
     double mfu = 0;
     double hfu = 0;
-    double weights = 0, gradients = 0, optimizer = 0, activations = 0, total = 0, capacity = 0;  // bytes
+    double weights = 0, gradients = 0, optimizer = 0, activations = 0, total = 0,
+           capacity = 0;  // bytes
     bool fits = false;
   };
   std::optional<Training> training;

@@ -8,9 +8,9 @@
 
 #include "base/fork_map.h"
 #include "base/progress.h"
+#include "scenarios/least_bandwidth.h"
 #include "schedule/lower.h"
 #include "schedule/order_text.h"
-#include "scenarios/least_bandwidth.h"
 #include "sim/engines.h"
 #include "traces/metrics.h"
 #include "traces/trace_files.h"
@@ -34,8 +34,8 @@ Workload workload(const Scenario& scenario, const Order& order, const Cluster& c
   const Model& model = scenario.model;
   if (scenario.uniform) return uniform_workload(*scenario.uniform, order.stages);
   std::vector<DeviceId> tensor_ranks = in_order(plan.tp);
-  const Bytes block_bytes = static_cast<Bytes>(stored_bytes(plan)) * model.seq *
-                            plan.micro_batch * model.hidden;
+  const Bytes block_bytes =
+      static_cast<Bytes>(stored_bytes(plan)) * model.seq * plan.micro_batch * model.hidden;
   return make_workload(model, plan, CostModel{scenario.cluster.device, plan.precision},
                        collective_ns(cluster, CommKind::AllReduce, block_bytes, tensor_ranks));
 }
@@ -89,9 +89,12 @@ void add_metrics(const Metrics& metrics, const Trace& trace, Outcome* outcome) {
   outcome->ops = static_cast<std::int64_t>(trace.events.size());
 }
 
-Status write_files(const Program& program, const Trace& trace, const OutputFiles& files) {
-  if (!files.trace_csv.empty()) RETURN_IF_ERROR(write_trace_csv(program, trace, files.trace_csv));
-  if (!files.perfetto.empty()) RETURN_IF_ERROR(write_perfetto(program, trace, files.perfetto));
+Status write_files(const Program& program, Trace* trace, const OutputFiles& files) {
+  if (files.trace_csv.empty() && files.perfetto.empty()) return Done{};
+  trace->meta.insert(trace->meta.begin(),
+                     {"program", fmt::format("{} {:016x}", program.name, hash(program))});
+  if (!files.trace_csv.empty()) RETURN_IF_ERROR(write_trace_csv(program, *trace, files.trace_csv));
+  if (!files.perfetto.empty()) RETURN_IF_ERROR(write_perfetto(program, *trace, files.perfetto));
   return Done{};
 }
 
@@ -117,11 +120,12 @@ Result<Order> make_order(const Scenario& scenario) {
   const Plan& plan = scenario.plan;
   if (order.pp() != plan.pp || order.stages != plan.stages() * order.chains ||
       order.microbatches != plan.microbatches())
-    return Error{fmt::format(
-        "{}: found {} ranks, {} stages and {} microbatches, expected {} x {} stages (pp x vpp) and {} "
-        "microbatches as the scenario has",
-        scenario.order_file, order.pp(), order.stages, order.microbatches, plan.pp, plan.vpp,
-        plan.microbatches())};
+    return Error{
+        fmt::format("{}: found {} ranks, {} stages and {} microbatches, expected {} x {} stages "
+                    "(pp x vpp) and {} "
+                    "microbatches as the scenario has",
+                    scenario.order_file, order.pp(), order.stages, order.microbatches, plan.pp,
+                    plan.vpp, plan.microbatches())};
   return order;
 }
 
@@ -136,16 +140,18 @@ Result<Prepared> prepare(const Scenario& scenario) {
   auto cluster = Cluster::build(spec, nodes > 1 ? nodes * spec.gpus_per_node : scenario.gpus);
   if (!cluster.ok()) return named(cluster.error());
   const Workload work = workload(scenario, order, *cluster);
-  const bool overlap = scenario.overlap_p2p.value_or(overlaps_p2p_by_default(order) && !scenario.batch_p2p);
+  const bool overlap =
+      scenario.overlap_p2p.value_or(overlaps_p2p_by_default(order) && !scenario.batch_p2p);
   auto program = lower(order, work, {plan.tp, plan.dp, overlap, scenario.batch_p2p});
   if (!program.ok()) return named(program.error());
-  Prepared prepared{std::move(order), *std::move(program), *std::move(cluster),
-                    in_order(scenario.gpus), {}};
+  Prepared prepared{
+      std::move(order), *std::move(program), *std::move(cluster), in_order(scenario.gpus), {}};
   price(&prepared.program, prepared.cluster, prepared.placement);
   if (!scenario.uniform && plan.tp > spec.gpus_per_node)
-    prepared.warnings.push_back(fmt::format(
-        "{}: parallel.tp = {} is more than the {} GPUs of a node: tensor communication crosses nodes",
-        scenario.name, plan.tp, spec.gpus_per_node));
+    prepared.warnings.push_back(
+        fmt::format("{}: parallel.tp = {} is more than the {} GPUs of a node: tensor communication "
+                    "crosses nodes",
+                    scenario.name, plan.tp, spec.gpus_per_node));
   return prepared;
 }
 
@@ -158,7 +164,7 @@ Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFi
                     : simgrid(prepared.program, prepared.cluster, prepared.placement, options);
   const double wall_s = stopwatch.seconds();
   if (!played.ok()) return played.error();
-  const Trace& trace = *played;
+  Trace& trace = *played;
 
   Outcome outcome;
   outcome.name = scenario.name;
@@ -175,8 +181,9 @@ Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFi
   outcome.engine_wall_s = wall_s;
   outcome.warnings = prepared.warnings;
   if (scenario.jitter > 0)
-    outcome.warnings.push_back(fmt::format("{}: jitter: all {} ranks are simulated, none folded; seed {}",
-                                           scenario.name, scenario.gpus, scenario.seed));
+    outcome.warnings.push_back(
+        fmt::format("{}: jitter: all {} ranks are simulated, none folded; seed {}", scenario.name,
+                    scenario.gpus, scenario.seed));
   add_metrics(measure(prepared.program, trace), trace, &outcome);
   if (!scenario.uniform) outcome.training = training(scenario, prepared.order, outcome.iteration_s);
   if (scenario.published.tflops_per_gpu > 0) {
@@ -185,7 +192,7 @@ Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFi
         outcome.published_tflops_per_gpu = scenario.published.tflops_per_gpu;
     }
   }
-  RETURN_IF_ERROR(write_files(prepared.program, trace, files));
+  RETURN_IF_ERROR(write_files(prepared.program, &trace, files));
   if (scenario.least_bandwidth && !scenario.uniform) {
     outcome.looked_for_bandwidth = true;
     outcome.least_internode_Gbitps = least_internode_Gbitps(scenario, &prepared);
@@ -195,7 +202,7 @@ Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFi
 
 Result<Outcome> simulate(const Program& program, const OutputFiles& files) {
   const Stopwatch stopwatch;
-  ASSIGN_OR_RETURN(const Trace trace, ideal(program));
+  ASSIGN_OR_RETURN(Trace trace, ideal(program));
   Outcome outcome;
   outcome.engine_wall_s = stopwatch.seconds();
   outcome.name = program.name;
@@ -203,12 +210,12 @@ Result<Outcome> simulate(const Program& program, const OutputFiles& files) {
   outcome.engine = "ideal";
   outcome.gpus = static_cast<int>(program.ranks.size());
   add_metrics(measure(program, trace), trace, &outcome);
-  RETURN_IF_ERROR(write_files(program, trace, files));
+  RETURN_IF_ERROR(write_files(program, &trace, files));
   return outcome;
 }
 
-std::vector<Result<Outcome>> simulate_all(const std::vector<Scenario>& scenarios, Engine engine, int jobs,
-                                          const OutputFiles& files, int files_of) {
+std::vector<Result<Outcome>> simulate_all(const std::vector<Scenario>& scenarios, Engine engine,
+                                          int jobs, const OutputFiles& files, int files_of) {
   Progress progress("runs", static_cast<std::int64_t>(scenarios.size()));
   const std::vector<Result<std::string>> texts = fork_map(
       static_cast<int>(scenarios.size()), jobs,

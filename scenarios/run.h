@@ -44,7 +44,8 @@ Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFi
 Result<Outcome> simulate(const Program& program, const OutputFiles& files = {});
 
 // Many runs, each in a process of its own, `jobs` at once; files are those of run `files_of`.
-std::vector<Result<Outcome>> simulate_all(const std::vector<Scenario>& scenarios, Engine engine, int jobs,
-                                          const OutputFiles& files = {}, int files_of = 0);
+std::vector<Result<Outcome>> simulate_all(const std::vector<Scenario>& scenarios, Engine engine,
+                                          int jobs, const OutputFiles& files = {},
+                                          int files_of = 0);
 
 }  // namespace tandem

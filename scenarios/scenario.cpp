@@ -34,8 +34,9 @@ Status apply_settings(const Settings& settings, Scenario* scenario) {
       if (field.key == key) known = &field;
     }
     if (known == nullptr)
-      return Error{fmt::format("{}: found unknown key '{}', expected a known one; the nearest is '{}'",
-                               setting.where, key, nearest(key, known_keys()))};
+      return Error{
+          fmt::format("{}: found unknown key '{}', expected a known one; the nearest is '{}'",
+                      setting.where, key, nearest(key, known_keys()))};
     RETURN_IF_ERROR(known->set(setting, scenario));
   }
   return Done{};
@@ -59,24 +60,27 @@ Status complete(const Settings& settings, const std::string& path, Scenario* s) 
   const int model_parallel = plan.tp * plan.pp;
   if (!settings.contains("parallel.dp") && s->gpus > 0) {
     if (s->gpus % model_parallel != 0)
-      return bad({"cluster.gpus"}, fmt::format("found cluster.gpus = {}, expected a multiple of tp x pp = {} x {}",
-                                               s->gpus, plan.tp, plan.pp));
+      return bad({"cluster.gpus"},
+                 fmt::format("found cluster.gpus = {}, expected a multiple of tp x pp = {} x {}",
+                             s->gpus, plan.tp, plan.pp));
     plan.dp = s->gpus / model_parallel;
   }
   if (s->gpus == 0) s->gpus = plan.gpus();
   if (s->gpus != plan.gpus())
-    return bad({"cluster.gpus"}, fmt::format("found cluster.gpus = {}, expected tp x pp x dp = {} x {} x {} = {}",
-                                             s->gpus, plan.tp, plan.pp, plan.dp, plan.gpus()));
+    return bad({"cluster.gpus"},
+               fmt::format("found cluster.gpus = {}, expected tp x pp x dp = {} x {} x {} = {}",
+                           s->gpus, plan.tp, plan.pp, plan.dp, plan.gpus()));
   if (plan.global_batch == 0) plan.global_batch = plan.micro_batch * plan.dp;
   if (plan.global_batch % (plan.micro_batch * plan.dp) != 0)
-    return bad({"parallel.global_batch"},
-               fmt::format("found parallel.global_batch = {}, expected a multiple of micro_batch x dp = {} x {}",
-                           plan.global_batch, plan.micro_batch, plan.dp));
+    return bad(
+        {"parallel.global_batch"},
+        fmt::format(
+            "found parallel.global_batch = {}, expected a multiple of micro_batch x dp = {} x {}",
+            plan.global_batch, plan.micro_batch, plan.dp));
   s->order.pp = plan.pp;
   s->order.vpp = plan.vpp;
   s->order.microbatches = plan.microbatches();
-  if (!settings.contains("schedule.order"))
-    s->order.name = plan.vpp > 1 ? "interleaved" : "1f1b";
+  if (!settings.contains("schedule.order")) s->order.name = plan.vpp > 1 ? "interleaved" : "1f1b";
   if (s->order.name.ends_with(".csv")) {
     s->order_file = (std::filesystem::path(path).parent_path() / s->order.name).string();
   }
@@ -84,8 +88,9 @@ Status complete(const Settings& settings, const std::string& path, Scenario* s) 
     UniformCosts& costs = *s->uniform;
     const bool split = settings.contains("costs.input_s") && settings.contains("costs.weight_s");
     if (!settings.contains("costs.forward_s") || (!settings.contains("costs.backward_s") && !split))
-      return bad({"costs.source"}, "found costs.source = uniform without its seconds, expected costs.forward_s and "
-                                   "costs.backward_s (or input_s and weight_s)");
+      return bad({"costs.source"},
+                 "found costs.source = uniform without its seconds, expected costs.forward_s and "
+                 "costs.backward_s (or input_s and weight_s)");
     if (!settings.contains("costs.backward_s")) costs.backward_s = costs.input_s + costs.weight_s;
     if (!settings.contains("costs.input_s")) costs.input_s = costs.backward_s / 2;
     if (!settings.contains("costs.weight_s")) costs.weight_s = costs.backward_s / 2;
@@ -106,11 +111,13 @@ Result<Scenario> make_scenario(const ScenarioFile& file, const std::vector<const
                                const std::vector<std::pair<std::string, Setting>>& sets) {
   Settings settings = file.base;
   Scenario scenario;
-  for (const Axis& axis : file.axes) scenario.axes.push_back(axis.name);
-  for (const Point* point : points) {
-    for (const auto& [key, setting] : point->settings) settings[key] = setting;
-    scenario.points.push_back(point->name);
-    scenario.name += (scenario.name.empty() ? "" : ", ") + point->name;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    for (const auto& [key, setting] : points[i]->settings) settings[key] = setting;
+    for (const std::string& name : points[i]->names) {
+      scenario.axes.push_back(file.axes[i].name);
+      scenario.points.push_back(name);
+      scenario.name += (scenario.name.empty() ? "" : ", ") + name;
+    }
   }
   for (const auto& [key, setting] : sets) settings[key] = setting;
   if (scenario.name.empty()) scenario.name = std::filesystem::path(file.path).stem().string();

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "schedule/order.h"
 #include "scenarios/setting.h"
+#include "schedule/order.h"
 #include "topology/cluster.h"
 #include "workload/model.h"
 #include "workload/workload.h"
@@ -16,8 +16,9 @@ namespace tandem {
 
 // What somebody measured, to stand beside the simulated number.
 struct Published {
-  double tflops_per_gpu = 0;  // hardware FLOPs, as Narayanan et al. 2021 count; 0: nothing published
-  std::string cluster;        // the axis point's name that it was measured on
+  double tflops_per_gpu =
+      0;                // hardware FLOPs, as Narayanan et al. 2021 count; 0: nothing published
+  std::string cluster;  // the axis point's name that it was measured on
 };
 
 struct Scenario {
@@ -31,7 +32,7 @@ struct Scenario {
   std::string order_file;           // a CSV in PyTorch's form, instead of a named order
   std::optional<bool> overlap_p2p;  // default: by order
   bool batch_p2p = false;
-  std::string preset;               // of the cluster, or empty
+  std::string preset;  // of the cluster, or empty
   ClusterSpec cluster;
   int gpus = 0;
   std::optional<UniformCosts> uniform;  // costs.source = "uniform": no model, no cluster
@@ -39,11 +40,12 @@ struct Scenario {
   double jitter = 0;
   std::uint64_t seed = 1;
   bool least_bandwidth = false;
+  std::string note;  // printed below the table
   Published published;
 };
 
-// The runs of a file, `sets` applied over all of them. Errors: unknown keys with the nearest known one,
-// wrong types, negative sizes, and every rule that a plan breaks.
+// The runs of a file, `sets` applied over all of them. Errors: unknown keys with the nearest known
+// one, wrong types, negative sizes, and every rule that a plan breaks.
 Result<std::vector<Scenario>> load_scenarios(
     const std::string& path, const std::vector<std::pair<std::string, Setting>>& sets = {});
 

@@ -19,7 +19,8 @@ std::string dotted(const std::string& prefix, std::string_view key) {
   return prefix.empty() ? std::string(key) : fmt::format("{}.{}", prefix, key);
 }
 
-Result<Setting> to_setting(const toml::node& node, const std::string& where, const std::string& key) {
+Result<Setting> to_setting(const toml::node& node, const std::string& where,
+                           const std::string& key) {
   if (const auto* value = node.as_boolean()) return Setting{value->get(), where};
   if (const auto* value = node.as_integer()) return Setting{value->get(), where};
   if (const auto* value = node.as_floating_point()) return Setting{value->get(), where};
@@ -29,13 +30,14 @@ Result<Setting> to_setting(const toml::node& node, const std::string& where, con
     for (const toml::node& item : *array) {
       const auto* number = item.as_integer();
       if (number == nullptr)
-        return Error{fmt::format("{}: found '{}' with a list of other things, expected integers", where, key)};
+        return Error{fmt::format("{}: found '{}' with a list of other things, expected integers",
+                                 where, key)};
       list.push_back(number->get());
     }
     return Setting{std::move(list), where};
   }
-  return Error{fmt::format("{}: found '{}' with a date or time, expected a number, a text or a list",
-                           where, key)};
+  return Error{fmt::format(
+      "{}: found '{}' with a date or time, expected a number, a text or a list", where, key)};
 }
 
 // Flattens one file.
@@ -46,6 +48,7 @@ class Flattener {
   Status settings(const toml::table& table, const std::string& prefix, Settings* to) const {
     for (auto&& [key, node] : table) {
       const std::string name = dotted(prefix, key.str());
+      if (name == "name") continue;  // a point's own
       if (const toml::table* inner = node.as_table()) {
         RETURN_IF_ERROR(settings(*inner, name, to));
         continue;
@@ -68,8 +71,8 @@ class Flattener {
       if (array == nullptr || array->empty())
         return Error{fmt::format("{}: found matrix.{} without a list, expected the values to run",
                                  place(path_, node), name)};
-      ASSIGN_OR_RETURN(Axis axis, array->is_array_of_tables() ? points(*array, name)
-                                                              : values(*array, name));
+      ASSIGN_OR_RETURN(Axis axis,
+                       array->is_array_of_tables() ? points(*array, name) : values(*array, name));
       to->emplace_back((*array)[0].source().begin.line, std::move(axis));
     }
     return Done{};
@@ -80,16 +83,16 @@ class Flattener {
     for (const toml::node& node : array) {
       const toml::table* table = node.as_table();
       if (table == nullptr)
-        return Error{fmt::format("{}: found [[{}]] with other things than tables", place(path_, node), name)};
+        return Error{fmt::format("{}: found [[{}]] with other things than tables",
+                                 place(path_, node), name)};
       Point& point = axis.points.emplace_back();
+      if (const toml::node* given = table->get("name")) {
+        ASSIGN_OR_RETURN(point.names, names(*given));
+      }
       RETURN_IF_ERROR(settings(*table, "", &point.settings));
-      const auto given = point.settings.find("name");
-      if (given == point.settings.end() ||
-          !std::holds_alternative<std::string>(given->second.value))
+      if (point.names.empty())
         return Error{fmt::format("{}: found [[{}]] without a name, expected name = \"...\"",
                                  place(path_, node), name)};
-      point.name = std::get<std::string>(given->second.value);
-      point.settings.erase(given);
     }
     return axis;
   }
@@ -99,9 +102,23 @@ class Flattener {
     Axis axis{name, {}};
     for (const toml::node& node : array) {
       ASSIGN_OR_RETURN(const Setting setting, to_setting(node, place(path_, node), name));
-      axis.points.push_back({fmt::format("{}={}", name, setting.text()), {{name, setting}}});
+      axis.points.push_back({{fmt::format("{}={}", name, setting.text())}, {{name, setting}}});
     }
     return axis;
+  }
+
+  // A text, or a list of texts.
+  Result<std::vector<std::string>> names(const toml::node& node) const {
+    std::vector<std::string> list;
+    const toml::array* array = node.as_array();
+    if (array == nullptr && node.is_string()) list.push_back(node.as_string()->get());
+    for (std::size_t i = 0; array != nullptr && i < array->size(); ++i) {
+      if (const auto* text = array->get_as<std::string>(i)) list.push_back(text->get());
+    }
+    if (list.empty() || (array != nullptr && list.size() != array->size()))
+      return Error{fmt::format("{}: found a name that is no text, expected name = \"...\" or a list of texts",
+                               place(path_, node))};
+    return list;
   }
 
   std::string path_;
@@ -146,7 +163,8 @@ Result<ScenarioFile> read_scenario_file(const std::string& path) {
   }
   if (const toml::node* matrix = table.get("matrix")) {
     if (!matrix->is_table())
-      return Error{fmt::format("{}: found matrix that is no table, expected [matrix]", place(path, *matrix))};
+      return Error{fmt::format("{}: found matrix that is no table, expected [matrix]",
+                               place(path, *matrix))};
     RETURN_IF_ERROR(flattener.axes(*matrix->as_table(), "", &axes));
     table.erase("matrix");
   }

@@ -25,14 +25,15 @@ struct Setting {
 
 using Settings = std::map<std::string, Setting>;  // by dotted key, "parallel.tp"
 
-// One point of an axis: a name, and what it sets.
+// One point of an axis: its name (or several, a column of the table each), and what it sets.
 struct Point {
-  std::string name;
+  std::vector<std::string> names;
   Settings settings;
 };
 
-// Several runs in one file: each [[variant]] is a point of the axis "variant"; [matrix] has an axis a key:
-// a list of values for it, or [[matrix.NAME]] tables of points. The runs are the product of the axes.
+// Several runs in one file: each [[variant]] is a point of the axis "variant"; [matrix] has an axis
+// a key: a list of values for it, or [[matrix.NAME]] tables of points. The runs are the product of
+// the axes.
 struct Axis {
   std::string name;
   std::vector<Point> points;

@@ -64,8 +64,7 @@ Cast unfold(const Program& program) {
     cast.players.push_back({static_cast<Rank>(r), row.body, 1, row.communicators});
   }
   for (std::size_t c = 0; c < program.communicators.size(); ++c)
-    cast.channels.push_back(
-        {program.communicators[c].scope, {}, {static_cast<std::int32_t>(c)}});
+    cast.channels.push_back({program.communicators[c].scope, {}, {static_cast<std::int32_t>(c)}});
   for (std::int32_t p = 0; p < static_cast<std::int32_t>(cast.players.size()); ++p) {
     const std::vector<std::int32_t>& channels = cast.players[p].channels;
     for (std::int32_t slot = 0; slot < static_cast<std::int32_t>(channels.size()); ++slot)

@@ -1,5 +1,5 @@
-// Cast: who plays a Program. Folded, one rank stands for each class of equal ranks and one communicator
-// for each class of equal communicators; unfolded, everyone plays himself.
+// Cast: who plays a Program. Folded, one rank stands for each class of equal ranks and one
+// communicator for each class of equal communicators; unfolded, everyone plays himself.
 #pragma once
 
 #include <cstdint>

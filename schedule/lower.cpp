@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::uint32_t kNoOp = UINT32_MAX;
 
-// A directed pipeline edge: activations from a stage to the next, gradients from a stage to the one before.
+// A directed pipeline edge: activations from a stage to the next, gradients from a stage to the one
+// before.
 using Edge = std::pair<int, int>;
 
 // A body under construction.
@@ -110,9 +111,9 @@ Context make_context(const Order& order, const Workload& work, const LowerOption
   return context;
 }
 
-// How many of a rank's actions run between two exchanges, one number a unit. Interleaved pairs each F with
-// the B after it, from the first B to the last F (Megatron-LM's steady state); where a rank has all its
-// forwards behind it by then, nothing pairs.
+// How many of a rank's actions run between two exchanges, one number a unit. Interleaved pairs each
+// F with the B after it, from the first B to the last F (Megatron-LM's steady state); where a rank
+// has all its forwards behind it by then, nothing pairs.
 std::vector<std::size_t> units(const Order& order, const std::vector<Action>& actions) {
   std::vector<std::size_t> lengths;
   const bool paired = order.name == "interleaved";
@@ -229,7 +230,8 @@ class RankLowering {
   }
 
   Op transfer(OpKind kind, const Edge& edge, int stage, int microbatch) const {
-    Op op = collective(kind, slots_.edges.at(edge), context_.work.pipeline_bytes, stage, microbatch);
+    Op op =
+        collective(kind, slots_.edges.at(edge), context_.work.pipeline_bytes, stage, microbatch);
     if (context_.options.batch_p2p) op.exchange = exchange_;
     return op;
   }
@@ -291,7 +293,8 @@ class RankLowering {
     last_op_ = last;
   }
 
-  // What the action reads from this same rank: the neighbouring stage's output, or its own forward's.
+  // What the action reads from this same rank: the neighbouring stage's output, or its own
+  // forward's.
   std::uint32_t local_input(const Action& action) {
     const int stage = index(action.stage);
     if (action.kind == ActionKind::BackwardWeight)
@@ -305,7 +308,8 @@ class RankLowering {
   }
 
   std::size_t slot_of(int stage, bool gradient, int microbatch) const {
-    return (static_cast<std::size_t>(2 * stage + (gradient ? 1 : 0)) * context_.order.microbatches) +
+    return (static_cast<std::size_t>(2 * stage + (gradient ? 1 : 0)) *
+            context_.order.microbatches) +
            microbatch;
   }
 
@@ -315,15 +319,16 @@ class RankLowering {
                             index(action.microbatch))];
   }
 
-  // After the last microbatch: gradients over the replicas, the shared embedding's over first and last stage,
-  // the norm over the whole replica, the optimizer.
+  // After the last microbatch: gradients over the replicas, the shared embedding's over first and
+  // last stage, the norm over the whole replica, the optimizer.
   void finish() {
     const Workload& work = context_.work;
     std::vector<std::uint32_t> before = last_exchange_;
     before.push_back(last_op_);
     Bytes gradient_bytes = 0;
     for (int stage = 0; stage < context_.order.stages; ++stage) {
-      if (context_.rank_of_stage[stage] == rank_) gradient_bytes += work.stages[stage].gradient_bytes;
+      if (context_.rank_of_stage[stage] == rank_)
+        gradient_bytes += work.stages[stage].gradient_bytes;
     }
     const auto reduce = [&](std::int16_t* slot, Bytes bytes) {
       *slot = builder_.slot(Scope::Data, "data");
@@ -389,8 +394,9 @@ class Wiring {
     if (slots_[first].embedding >= 0)
       pair_up(Scope::Data, first, slots_[first].embedding, last, slots_[last].embedding);
     for (int d = 0; d < dp && slots_[0].norm >= 0; ++d)
-      connect(Scope::Data, tp * pp,
-              [&](int i) { return Seat{rank(i % tp, d, i / tp), slots_[i / tp].norm}; });
+      connect(Scope::Data, tp * pp, [&](int i) {
+        return Seat{rank(i % tp, d, i / tp), slots_[i / tp].norm};
+      });
   }
 
  private:
@@ -424,8 +430,8 @@ class Wiring {
   Program* program_;
 };
 
-// Sorts each body's ops by when they start in a replay without communication times, so that the issue orders
-// of all ranks follow one common order. Errors where the program waits for itself.
+// Sorts each body's ops by when they start in a replay without communication times, so that the
+// issue orders of all ranks follow one common order. Errors where the program waits for itself.
 Status renumber(Program* program) {
   const Cast cast = fold(*program);
   ASSIGN_OR_RETURN(const Replay times, replay(*program, cast));
@@ -435,7 +441,8 @@ Status renumber(Program* program) {
     std::vector<std::uint32_t> order(body.ops.size());
     std::iota(order.begin(), order.end(), 0);
     std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-      const Nanoseconds at = times.events[first + a].start_ns, bt = times.events[first + b].start_ns;
+      const Nanoseconds at = times.events[first + a].start_ns,
+                        bt = times.events[first + b].start_ns;
       return at != bt ? at < bt : times.settled[first + a] < times.settled[first + b];
     });
     std::vector<std::uint32_t> place(order.size());
@@ -458,11 +465,14 @@ bool overlaps_p2p_by_default(const Order& order) {
 Result<Program> lower(const Order& order, const Workload& work, const LowerOptions& options) {
   CHECK(static_cast<int>(work.stages.size()) == order.stages);
   if (options.overlap_p2p && options.batch_p2p)
-    return Error{"found overlap.p2p and overlap.batch_p2p both on, expected one of them at most: a grouped "
-                 "exchange is waited for"};
+    return Error{
+        "found overlap.p2p and overlap.batch_p2p both on, expected one of them at most: a grouped "
+        "exchange is waited for"};
   if (!options.overlap_p2p && overlaps_p2p_by_default(order) && order.name != "interleaved")
-    return Error{fmt::format("found overlap.p2p = false with order '{}', expected it on: only 1f1b, gpipe "
-                             "and interleaved have exchanges", order.name)};
+    return Error{
+        fmt::format("found overlap.p2p = false with order '{}', expected it on: only 1f1b, gpipe "
+                    "and interleaved have exchanges",
+                    order.name)};
   const Context context = make_context(order, work, options);
   Program program;
   program.name = order.name;

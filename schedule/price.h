@@ -16,8 +16,8 @@ using Placement = std::vector<DeviceId>;
 // Rank i on device i.
 Placement in_order(int ranks);
 
-// Durations from the cluster; the communicators of one class run in lock step, so those that share a NIC
-// share its bandwidth. Also marks the communicators that cross nodes.
+// Durations from the cluster; the communicators of one class run in lock step, so those that share
+// a NIC share its bandwidth. Also marks the communicators that cross nodes.
 void price(Program* program, const Cluster& cluster, const Placement& placement);
 
 // What an op of `kind` on a channel of the cast puts on the links.

@@ -1,7 +1,7 @@
 // Program: the validated, lowered, priced schedule that simulators and executors play.
 //
-// Ranks that do the same (the tensor-parallel peers of a stage, the data-parallel replicas) share one
-// Body of ops and differ only in their communicators.
+// Ranks that do the same (the tensor-parallel peers of a stage, the data-parallel replicas) share
+// one Body of ops and differ only in their communicators.
 #pragma once
 
 #include <cstdint>
@@ -45,14 +45,15 @@ std::string_view name(Scope scope);
 struct Op {
   OpKind kind = OpKind::Forward;
   std::uint8_t lane = 0;
-  std::int16_t slot = -1;      // the communicator, through RankRow::communicators; -1: compute
-  std::int16_t part = 0;       // part of parts of one logical communication
+  std::int16_t slot = -1;  // the communicator, through RankRow::communicators; -1: compute
+  std::int16_t part = 0;   // part of parts of one logical communication
   std::int16_t parts = 1;
-  std::int16_t sms = 0;        // taken from the compute beside it while in flight
+  std::int16_t sms = 0;  // taken from the compute beside it while in flight
   std::int16_t stage = -1;
   std::int32_t microbatch = -1;
-  std::int32_t kernel = -1;    // into Program::kernels; -1: none
-  std::int32_t exchange = -1;  // transfers of one number are issued as one group (batch_p2p); -1: alone
+  std::int32_t kernel = -1;  // into Program::kernels; -1: none
+  std::int32_t exchange =
+      -1;  // transfers of one number are issued as one group (batch_p2p); -1: alone
   std::uint32_t first_wait = 0;  // into Body::waits
   std::uint32_t waits = 0;
   Bytes bytes = 0;
@@ -70,8 +71,8 @@ struct Slot {
   std::uint8_t lane = 0;
 };
 
-// What each rank of a class does. Lane 0 is the compute lane. An op waits only for ops before it in `ops`;
-// a lane's ops are those that name it, in order.
+// What each rank of a class does. Lane 0 is the compute lane. An op waits only for ops before it in
+// `ops`; a lane's ops are those that name it, in order.
 struct Body {
   std::vector<Lane> lanes;
   std::vector<Slot> slots;
@@ -104,7 +105,8 @@ struct Program {
   std::vector<Communicator> communicators;
 
   const Body& body_of(Rank rank) const { return bodies[ranks[index(rank)].body]; }
-  // The number of a body's first op when the ops of all bodies are counted through: the `op` column.
+  // The number of a body's first op when the ops of all bodies are counted through: the `op`
+  // column.
   std::int64_t first_op(int body) const;
 };
 

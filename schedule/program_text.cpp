@@ -30,7 +30,8 @@ std::string gemms_text(const Kernel& kernel) {
 void print_body(const Program& program, int number, fmt::memory_buffer* out) {
   const auto to = std::back_inserter(*out);
   const Body& body = program.bodies[number];
-  for (const Lane& lane : body.lanes) fmt::format_to(to, "lane,{},{}\n", number, csv_cell(lane.name));
+  for (const Lane& lane : body.lanes)
+    fmt::format_to(to, "lane,{},{}\n", number, csv_cell(lane.name));
   for (const Slot& slot : body.slots)
     fmt::format_to(to, "slot,{},{},{}\n", number, name(slot.scope), slot.lane);
   for (const Op& op : body.ops) {
@@ -64,10 +65,10 @@ class Reader {
 
  private:
   Error error() const {
-    return file_.error(row_->line,
-                       fmt::format("found a '{}' row that is cut short or has a bad cell {}, expected "
-                                   "the columns that docs/program.md lists",
-                                   row_->cells[0], next_));
+    return file_.error(
+        row_->line, fmt::format("found a '{}' row that is cut short or has a bad cell {}, expected "
+                                "the columns that docs/program.md lists",
+                                row_->cells[0], next_));
   }
 
   bool read_row() {
@@ -144,20 +145,22 @@ class Reader {
   bool rank() {
     RankRow& rank = program_.ranks.emplace_back();
     std::string communicators;
-    return integer(&rank.body) && text(&communicators) && numbers(communicators, &rank.communicators);
+    return integer(&rank.body) && text(&communicators) &&
+           numbers(communicators, &rank.communicators);
   }
 
   // Numbers that lead from row to row must lead somewhere.
   Status check_references() const {
     const auto bad = [&](std::string_view what) {
-      return Error{fmt::format("{}: found {}, expected only what the file defines", file_.path, what)};
+      return Error{
+          fmt::format("{}: found {}, expected only what the file defines", file_.path, what)};
     };
     for (const RankRow& rank : program_.ranks) {
       if (rank.body < 0 || rank.body >= static_cast<int>(program_.bodies.size()))
         return bad(fmt::format("a rank with body {}", rank.body));
       if (rank.communicators.size() != program_.bodies[rank.body].slots.size())
-        return bad(fmt::format("a rank with {} communicators for {} slots", rank.communicators.size(),
-                               program_.bodies[rank.body].slots.size()));
+        return bad(fmt::format("a rank with {} communicators for {} slots",
+                               rank.communicators.size(), program_.bodies[rank.body].slots.size()));
       for (const std::int32_t c : rank.communicators) {
         if (c < 0 || c >= static_cast<int>(program_.communicators.size()))
           return bad(fmt::format("a rank with communicator {}", c));

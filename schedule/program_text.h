@@ -1,5 +1,5 @@
-// A Program's file: CSV rows whose first cell says what the row is: kernel, body, lane, slot, op, rank,
-// communicator. Printing and reading are inverse.
+// A Program's file: CSV rows whose first cell says what the row is: kernel, body, lane, slot, op,
+// rank, communicator. Printing and reading are inverse.
 #pragma once
 
 #include <string>

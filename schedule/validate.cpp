@@ -31,9 +31,9 @@ Status check_body(const Program& program, int number) {
   const Body& body = program.bodies[number];
   for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
     const Op& op = body.ops[i];
-    if (op.lane >= body.lanes.size()) return Error{fmt::format(
-        "body {}: found op {} on lane {}, expected a lane below {}", number, i, op.lane,
-        body.lanes.size())};
+    if (op.lane >= body.lanes.size())
+      return Error{fmt::format("body {}: found op {} on lane {}, expected a lane below {}", number,
+                               i, op.lane, body.lanes.size())};
     if (is_compute(op.kind) != (op.slot < 0) || op.slot >= static_cast<int>(body.slots.size()))
       return bad(number, body, op, "a communicator slot for communication and none for compute");
     if (op.slot >= 0 && body.slots[op.slot].lane != op.lane)
@@ -42,7 +42,8 @@ Status check_body(const Program& program, int number) {
       return bad(number, body, op, "compute on lane 0 and communication beside it");
     if (op.duration_ns < 0 || op.bytes < 0) return bad(number, body, op, "no negative size");
     for (const std::uint32_t wait : body.waits_of(op)) {
-      if (wait >= i) return bad(number, body, op, fmt::format("waits for ops before it, not {}", wait));
+      if (wait >= i)
+        return bad(number, body, op, fmt::format("waits for ops before it, not {}", wait));
     }
   }
   return Done{};
@@ -59,8 +60,8 @@ bool match(const Op& a, int role_a, const Op& b, int role_b) {
          (a.kind == OpKind::Send) == (role_a == 0) && (b.kind == OpKind::Send) == (role_b == 0);
 }
 
-// Every communicator's members issue the same ops in the same order. Communicators of the same bodies
-// and slots are checked once.
+// Every communicator's members issue the same ops in the same order. Communicators of the same
+// bodies and slots are checked once.
 Status check_communicators(const Program& program) {
   std::vector<std::vector<std::vector<std::uint32_t>>> slots;
   for (const Body& body : program.bodies) slots.push_back(ops_by_slot(body));
@@ -72,8 +73,10 @@ Status check_communicators(const Program& program) {
       const RankRow& rank = program.ranks[index(communicator.members[role])];
       const auto at = std::find(rank.communicators.begin(), rank.communicators.end(), id);
       if (at == rank.communicators.end())
-        return Error{fmt::format("communicator {}: found rank {} as a member, expected it among that "
-                                 "rank's communicators", id, index(communicator.members[role]))};
+        return Error{
+            fmt::format("communicator {}: found rank {} as a member, expected it among that "
+                        "rank's communicators",
+                        id, index(communicator.members[role]))};
       const std::pair<int, int> here{rank.body, static_cast<int>(at - rank.communicators.begin())};
       if (role == 0) first = here;
       if (role == 0 || !checked.insert({first, here}).second) continue;
@@ -89,19 +92,20 @@ Status check_communicators(const Program& program) {
           return bad(here.first, b, b.ops[ops_b[i]],
                      fmt::format("its partner on rank {}", index(communicator.members[0])));
         if (!match(a.ops[ops_a[i]], 0, b.ops[ops_b[i]], role))
-          return bad(here.first, b, b.ops[ops_b[i]],
-                     fmt::format("the partner of {} of body {}: the members of a communicator issue "
-                                 "the same ops in the same order",
-                                 describe(a, a.ops[ops_a[i]]), first.first));
+          return bad(
+              here.first, b, b.ops[ops_b[i]],
+              fmt::format("the partner of {} of body {}: the members of a communicator issue "
+                          "the same ops in the same order",
+                          describe(a, a.ops[ops_a[i]]), first.first));
       }
     }
   }
   return Done{};
 }
 
-// Every rank issues its communications in the body's order; were each issue to block until the others
-// come, all would still end: so no two communicators can wait for each other (NCCL's rule for several
-// communicators on one device).
+// Every rank issues its communications in the body's order; were each issue to block until the
+// others come, all would still end: so no two communicators can wait for each other (NCCL's rule
+// for several communicators on one device).
 Status check_issue_order(const Program& program) {
   const Cast cast = fold(program);
   std::vector<std::uint32_t> cursor(cast.players.size());

@@ -6,8 +6,8 @@
 
 namespace tandem {
 
-// An Error names the op: where ranks of a communicator issue different ops, where a send has no receive,
-// where a wait leads forward, and the cycle where the program would wait for itself.
+// An Error names the op: where ranks of a communicator issue different ops, where a send has no
+// receive, where a wait leads forward, and the cycle where the program would wait for itself.
 Status validate(const Program& program);
 
 // "forward 3 of stage 2 (lane compute)": how errors and players name an op.

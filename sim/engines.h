@@ -12,12 +12,13 @@
 namespace tandem {
 
 struct SimOptions {
-  // Each compute op takes its duration times a log-normal factor of mean 1 and this standard deviation
-  // (of its logarithm), drawn from (seed, rank, op): the same on every engine.
+  // Each compute op takes its duration times a log-normal factor of mean 1 and this standard
+  // deviation (of its logarithm), drawn from (seed, rank, op): the same on every engine.
   double jitter = 0;
   std::uint64_t seed = 1;
   bool fold = true;  // one rank for each class of equal ranks; unfolds by itself where jitter > 0
-  bool closed_forms = true;  // simgrid: operations alone on their links skip the solver; see playback.h
+  bool closed_forms =
+      true;  // simgrid: operations alone on their links skip the solver; see playback.h
 
   bool folded() const { return fold && jitter == 0; }
 };

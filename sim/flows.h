@@ -13,7 +13,7 @@ namespace tandem {
 class FlowListener {
  public:
   virtual ~FlowListener() = default;
-  virtual void on_wake(Nanoseconds now) = 0;                        // the time asked for by wake_at
+  virtual void on_wake(Nanoseconds now) = 0;  // the time asked for by wake_at
   virtual void on_flow_end(std::int32_t flow, Nanoseconds now) = 0;
 };
 

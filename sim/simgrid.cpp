@@ -19,8 +19,9 @@ Result<MakeFlowSolver> open_plugin() {
   const std::filesystem::path here =
       std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
   std::string why;
-  for (const std::string& path : {(here / kPlugin).string(), (here / "../lib/tandem" / kPlugin).string(),
-                                  (here / ".." / kPlugin).string(), std::string(kPlugin)}) {
+  for (const std::string& path :
+       {(here / kPlugin).string(), (here / "../lib/tandem" / kPlugin).string(),
+        (here / ".." / kPlugin).string(), std::string(kPlugin)}) {
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
       if (why.empty() || std::filesystem::exists(path)) why = dlerror();
@@ -30,8 +31,9 @@ Result<MakeFlowSolver> open_plugin() {
       return reinterpret_cast<MakeFlowSolver>(symbol);
     why = dlerror();
   }
-  return Error{fmt::format("the simgrid engine is unavailable: {}; --engine ideal needs no SimGrid", why),
-               Error::Missing};
+  return Error{
+      fmt::format("the simgrid engine is unavailable: {}; --engine ideal needs no SimGrid", why),
+      Error::Missing};
 }
 
 }  // namespace

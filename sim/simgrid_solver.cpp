@@ -1,8 +1,9 @@
 // SimGrid as a FlowSolver: the plugin libtandem_simgrid.so.
 //
-// A route, whatever its links, is one host of a star zone whose way up is the list of those links; the way
-// down to the one sink is empty. So SimGrid sees exactly the links of our topology. Links have no latency
-// (the playback adds each operation's own), which also gives all flows the same weight.
+// A route, whatever its links, is one host of a star zone whose way up is the list of those links;
+// the way down to the one sink is empty. So SimGrid sees exactly the links of our topology. Links
+// have no latency (the playback adds each operation's own), which also gives all flows the same
+// weight.
 #include <simgrid/kernel/Timer.hpp>
 
 #include <fmt/format.h>
@@ -74,9 +75,9 @@ class SimGridSolver final : public FlowSolver {
     static int argc = 2;
     static s4u::Engine engine(&argc, argv);
     s4u::Engine::set_config("network/model:CM02");
-    s4u::Engine::set_config("network/TCP-gamma:1e30");    // no bound from latency
-    s4u::Engine::set_config("network/crosstraffic:0");    // no acknowledgements the other way
-    s4u::Engine::set_config("network/weight-S:0");        // links' bandwidth does not weigh on flows
+    s4u::Engine::set_config("network/TCP-gamma:1e30");  // no bound from latency
+    s4u::Engine::set_config("network/crosstraffic:0");  // no acknowledgements the other way
+    s4u::Engine::set_config("network/weight-S:0");      // links' bandwidth does not weigh on flows
     s4u::Engine::set_config("surf/precision:1e-12");
     return engine;
   }
@@ -86,7 +87,8 @@ class SimGridSolver final : public FlowSolver {
     if (tag == 0) return;
     CHECK(comm.get_state() == s4u::Activity::State::FINISHED);
     const std::int32_t flow = static_cast<std::int32_t>(tag - 1);
-    ended_.push_back(std::move(comms_[flow]));  // this one may not be freed before its callback ends
+    ended_.push_back(
+        std::move(comms_[flow]));  // this one may not be freed before its callback ends
     if (ended_.size() > 1) ended_.erase(ended_.begin());
     listener_->on_flow_end(flow, to_ns(s4u::Engine::get_clock()));
   }
@@ -104,6 +106,7 @@ class SimGridSolver final : public FlowSolver {
 }  // namespace
 }  // namespace tandem
 
-extern "C" __attribute__((visibility("default"))) tandem::FlowSolver* tandem_make_flow_solver(const tandem::FlowNetwork& network) {
+extern "C" __attribute__((visibility("default"))) tandem::FlowSolver* tandem_make_flow_solver(
+    const tandem::FlowNetwork& network) {
   return new tandem::SimGridSolver(network);
 }

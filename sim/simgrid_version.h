@@ -1,8 +1,8 @@
 // The few names in which SimGrid 3.32, 3.36 and 4.x differ.
 #pragma once
 
-#include <simgrid/s4u.hpp>
 #include <simgrid/version.h>
+#include <simgrid/s4u.hpp>
 
 #include <utility>
 

@@ -7,8 +7,7 @@ namespace tandem {
 Trace trace_of(const Program& program, const Cast& cast, Replay played, const std::string& engine,
                const SimOptions& options) {
   Trace trace;
-  trace.meta = {{"program", fmt::format("{} {:016x}", program.name, hash(program))},
-                {"engine", engine},
+  trace.meta = {{"engine", engine},
                 {"real", "nothing: simulated"},
                 {"ranks", fmt::format("{} of {}{}", cast.players.size(), program.ranks.size(),
                                       cast.folded ? ", one for each class of equal ranks" : "")},

@@ -1,7 +1,7 @@
 // Lowering, casts, validation and the text form of Programs.
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
 #include <unistd.h>
+#include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -40,7 +40,8 @@ std::size_t count(const Body& body, OpKind kind) {
 }
 
 std::string scratch(const std::string& name) {
-  return (std::filesystem::temp_directory_path() / fmt::format("tandem-{}-{}", getpid(), name)).string();
+  return (std::filesystem::temp_directory_path() / fmt::format("tandem-{}-{}", getpid(), name))
+      .string();
 }
 
 // Sends of each rank over one cluster link of one second a transfer.
@@ -89,9 +90,10 @@ TEST_CASE("stages of one rank exchange nothing") {
 }
 
 TEST_CASE("1F1B of two ranks pays one transfer a microbatch and one more") {
-  // F 1 s, B 2 s, transfer c. F0 reaches rank 1 at F + c. In every round rank 1 does F, B and then sends the
-  // gradient while it receives the next activation: F + B + c, m - 1 times, and F + B at the end. The last gradient
-  // takes c and rank 0's B: F + c + m (F + B) + (m - 1) c + c + B = (m + 1)(F + B) + (m + 1) c.
+  // F 1 s, B 2 s, transfer c. F0 reaches rank 1 at F + c. In every round rank 1 does F, B and then
+  // sends the gradient while it receives the next activation: F + B + c, m - 1 times, and F + B at
+  // the end. The last gradient takes c and rank 0's B: F + c + m (F + B) + (m - 1) c + c + B = (m +
+  // 1)(F + B) + (m + 1) c.
   const Program program = lowered(order_of("1f1b", 2, 4), {});
   CHECK(makespan(program, 0) == 15 * kSecond);
   CHECK(makespan(program, kSecond / 10) == 15 * kSecond + 5 * kSecond / 10);
@@ -108,8 +110,9 @@ TEST_CASE("overlapped transfers cost 1F1B no more than non-overlapped ones") {
 }
 
 TEST_CASE("GPipe overlaps all but the fill and the flush of its transfers") {
-  // Transfers beside compute: F's pipeline fills in (p-1)(F+c), B's drains in (p-1)(B+c); in between
-  // m F and m B, with c < F: m(F+B) + (p-1)(F+B+2c), p = 3, m = 4, c = 0.5: 12 + 6 + 2 = 20.
+  // Transfers beside compute: F's pipeline fills in (p-1)(F+c), B's drains in (p-1)(B+c); in
+  // between m F and m B, with c < F: m(F+B) + (p-1)(F+B+2c), p = 3, m = 4, c = 0.5: 12 + 6 + 2
+  // = 20.
   LowerOptions overlapped;
   overlapped.overlap_p2p = true;
   CHECK(makespan(lowered(order_of("gpipe", 3, 4), overlapped), kSecond / 2) == 20 * kSecond);
@@ -135,9 +138,11 @@ TEST_CASE("an exchange has one number in batch_p2p, and none otherwise") {
   int largest = 0;
   for (const Op& op : together.bodies[0].ops) {
     CHECK((op.exchange >= 0) == (op.slot >= 0));
-    largest = std::max(largest, static_cast<int>(std::count_if(
-        together.bodies[0].ops.begin(), together.bodies[0].ops.end(),
-        [&](const Op& other) { return op.exchange >= 0 && other.exchange == op.exchange; })));
+    largest = std::max(
+        largest,
+        static_cast<int>(std::count_if(
+            together.bodies[0].ops.begin(), together.bodies[0].ops.end(),
+            [&](const Op& other) { return op.exchange >= 0 && other.exchange == op.exchange; })));
   }
   CHECK(largest == 2);  // send an activation, receive a gradient
   for (const Op& op : lowered(order_of("1f1b", 2, 4), {}).bodies[0].ops) CHECK(op.exchange == -1);
@@ -159,7 +164,8 @@ TEST_CASE("orders without a grouped form refuse p2p off") {
   CHECK(program.error().message.find("looped-bfs") != std::string::npos);
 }
 
-TEST_CASE("gradients are reduced over replicas, then the embedding, then the norm, then the optimizer") {
+TEST_CASE(
+    "gradients are reduced over replicas, then the embedding, then the norm, then the optimizer") {
   Workload work = seconds(1, 2, 2);
   work.stages[0].gradient_bytes = work.stages[1].gradient_bytes = 1000;
   work.embedding_gradient_bytes = 100;

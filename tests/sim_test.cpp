@@ -11,7 +11,8 @@ using namespace tandem;
 
 namespace {
 
-Program uniform_program(const std::string& name, int pp, int microbatches, int vpp = 1, int dp = 1) {
+Program uniform_program(const std::string& name, int pp, int microbatches, int vpp = 1,
+                        int dp = 1) {
   const auto order = make_order({name, pp, vpp, microbatches, 0});
   REQUIRE(order.ok());
   LowerOptions options{1, dp};
@@ -49,7 +50,8 @@ TEST_CASE("without communication interleaved's bubble is (p-1)/(v m)") {
 }
 
 TEST_CASE("looped BFS's bubble is that of GPipe over its chunks") {
-  // All forwards of a chunk, then the next chunk: the pipeline fills once in chunk times, (p-1)/(v m).
+  // All forwards of a chunk, then the next chunk: the pipeline fills once in chunk times, (p-1)/(v
+  // m).
   const Metrics metrics = played(uniform_program("looped-bfs", 4, 8, 2));
   CHECK(metrics.bubble_ratio == Approx(3.0 / 16).margin(1e-9));
 }
@@ -81,7 +83,8 @@ TEST_CASE("jitter unfolds, is seeded, and never makes a rank do less work in the
   };
   CHECK(ends(*first) == ends(*again));
   CHECK(ends(*first) != ends(*other));
-  // 8 ranks x 128 factors of mean 1 and standard deviation 5 %: their mean is within 5 % / sqrt(1024) x 5 of 1.
+  // 8 ranks x 128 factors of mean 1 and standard deviation 5 %: their mean is within 5 % /
+  // sqrt(1024) x 5 of 1.
   const Metrics metrics = measure(program, *first);
   CHECK(metrics.compute_s == Approx(64 * 3e-3).epsilon(0.008));
 }

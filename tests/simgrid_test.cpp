@@ -1,6 +1,7 @@
-// The simgrid engine, in closed form. Each case runs in a process of its own: SimGrid allows one engine.
-#include <catch2/catch.hpp>
+// The simgrid engine, in closed form. Each case runs in a process of its own: SimGrid allows one
+// engine.
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -15,7 +16,8 @@ using namespace tandem;
 
 namespace {
 
-// GPUs on nodes of `per_node` with as many NICs as said; 300 GB/s and 2 us inside, 25 GB/s a NIC and 5 us between.
+// GPUs on nodes of `per_node` with as many NICs as said; 300 GB/s and 2 us inside, 25 GB/s a NIC
+// and 5 us between.
 ClusterSpec spec(int per_node, int nics) {
   ClusterSpec s;
   s.name = "test";
@@ -77,8 +79,8 @@ Program program_of(int ranks, const std::vector<Operation>& operations) {
 }
 
 // The end of every operation, in seconds, through SimGrid.
-std::vector<double> ends(const ClusterSpec& cluster_spec, int gpus, const std::vector<Operation>& operations,
-                         bool closed_forms = true) {
+std::vector<double> ends(const ClusterSpec& cluster_spec, int gpus,
+                         const std::vector<Operation>& operations, bool closed_forms = true) {
   const auto results = fork_map(1, 1, [&](int) -> Result<std::string> {
     const Program program = program_of(gpus, operations);
     ASSIGN_OR_RETURN(const Cluster cluster, Cluster::build(cluster_spec, gpus));
@@ -119,13 +121,15 @@ TEST_CASE("one message over a switch takes L + S/B, the latency once") {
 
 TEST_CASE("two flows on one link share it evenly") {
   // GPUs 0 and 1 share the node's one NIC. Both of 1 GB: each gets 12.5 GB/s.
-  for (const double t : ends(spec(2, 1), 4, {{OpKind::Send, {0, 2}, kGB}, {OpKind::Send, {1, 3}, kGB}}))
+  for (const double t :
+       ends(spec(2, 1), 4, {{OpKind::Send, {0, 2}, kGB}, {OpKind::Send, {1, 3}, kGB}}))
     CHECK(t == Approx(5e-6 + 2 / 25.0).epsilon(1e-6));
 }
 
 TEST_CASE("a late joiner halves what is left, and the first one's tail runs alone") {
-  // 1 GB from 0 s over 25 GB/s, 0.5 GB from 10 ms: 0.25 GB sent alone by then (less the 5 us of latency), then both at
-  // 12.5 GB/s for 40 ms until the second is through; 0.25 GB of the first are left: 10 ms more.
+  // 1 GB from 0 s over 25 GB/s, 0.5 GB from 10 ms: 0.25 GB sent alone by then (less the 5 us of
+  // latency), then both at 12.5 GB/s for 40 ms until the second is through; 0.25 GB of the first
+  // are left: 10 ms more.
   const auto t = ends(spec(2, 1), 4,
                       {{OpKind::Send, {0, 2}, kGB}, {OpKind::Send, {1, 3}, kGB / 2, 10'000'000}});
   CHECK(t[1] == Approx(0.010 + 5e-6 + 0.040).epsilon(1e-6));
@@ -133,8 +137,8 @@ TEST_CASE("a late joiner halves what is left, and the first one's tail runs alon
 }
 
 TEST_CASE("flows share a link evenly whatever their latencies") {
-  // From GPU 0, over its switch link: a message inside a node waits 2 us, one with 40 us more to go the same way
-  // still gets half.
+  // From GPU 0, over its switch link: a message inside a node waits 2 us, one with 40 us more to go
+  // the same way still gets half.
   ClusterSpec s = spec(3, 3);
   const auto t = ends(s, 3, {{OpKind::Send, {0, 1}, kGB}, {OpKind::Send, {0, 2}, kGB}});
   CHECK(t[0] == Approx(2e-6 + 2 / 300.0).epsilon(1e-6));
@@ -142,7 +146,8 @@ TEST_CASE("flows share a link evenly whatever their latencies") {
 }
 
 TEST_CASE("opposite directions do not disturb each other") {
-  for (const double t : ends(spec(2, 1), 4, {{OpKind::Send, {0, 2}, kGB}, {OpKind::Send, {2, 0}, kGB}}))
+  for (const double t :
+       ends(spec(2, 1), 4, {{OpKind::Send, {0, 2}, kGB}, {OpKind::Send, {2, 0}, kGB}}))
     CHECK(t == Approx(5e-6 + 1 / 25.0).epsilon(1e-6));
 }
 
@@ -163,10 +168,11 @@ TEST_CASE("a ring all-reduce takes 2(n-1)/n S/B + 2(n-1) L") {
 }
 
 TEST_CASE("a flow and an all-reduce contend on a NIC") {
-  // Two nodes of two GPUs and one NIC. The all-reduce of GPUs 0 and 2 puts 2(n-1)/n S = 1 GB on the NIC each way,
-  // 10 us of latency first; a transfer of 1 GB from 1 to 3 has 5 us. It is alone for 5 us, then they share: both end
-  // after 2 GB in all, but for what the transfer did alone.
-  const auto t = ends(spec(2, 1), 4, {{OpKind::AllReduce, {0, 2}, kGB}, {OpKind::Send, {1, 3}, kGB}});
+  // Two nodes of two GPUs and one NIC. The all-reduce of GPUs 0 and 2 puts 2(n-1)/n S = 1 GB on the
+  // NIC each way, 10 us of latency first; a transfer of 1 GB from 1 to 3 has 5 us. It is alone for
+  // 5 us, then they share: both end after 2 GB in all, but for what the transfer did alone.
+  const auto t =
+      ends(spec(2, 1), 4, {{OpKind::AllReduce, {0, 2}, kGB}, {OpKind::Send, {1, 3}, kGB}});
   CHECK(t[1] == Approx(5e-6 + 2 / 25.0 - 5e-6).epsilon(1e-6));
   CHECK(t[0] == Approx(5e-6 + 2 / 25.0).epsilon(1e-6));
 }
@@ -179,16 +185,19 @@ TEST_CASE("operations alone on their links take the same time as through the sol
     std::vector<Operation> operations;
     const int count = 2 + static_cast<int>(random() % 6);
     for (int k = 0; k < count; ++k) {
-      Operation operation{OpKind::Send, {}, 1 + static_cast<Bytes>(random() % kGB),
+      Operation operation{OpKind::Send,
+                          {},
+                          1 + static_cast<Bytes>(random() % kGB),
                           static_cast<Nanoseconds>(random() % 30'000'000)};
       std::vector<int> ranks = {0, 1, 2, 3, 4, 5, 6, 7};
       std::shuffle(ranks.begin(), ranks.end(), random);
       operation.kind = random() % 2 == 0 ? OpKind::Send : OpKind::AllReduce;
-      operation.ranks.assign(ranks.begin(),
-                             ranks.begin() + (operation.kind == OpKind::Send ? 2 : 2 + random() % 4));
+      operation.ranks.assign(
+          ranks.begin(), ranks.begin() + (operation.kind == OpKind::Send ? 2 : 2 + random() % 4));
       operations.push_back(operation);
     }
-    const auto quick = ends(spec(4, 2), 8, operations), solved = ends(spec(4, 2), 8, operations, false);
+    const auto quick = ends(spec(4, 2), 8, operations),
+               solved = ends(spec(4, 2), 8, operations, false);
     for (std::size_t k = 0; k < quick.size(); ++k)
       CHECK(quick[k] == Approx(solved[k]).margin(1e-8));
   }
@@ -199,7 +208,8 @@ TEST_CASE("without contention both engines give the same trace to 1 ns an event"
     const char* names[] = {"1f1b", "gpipe", "interleaved", "looped-bfs"};
     ASSIGN_OR_RETURN(const Order order, make_order({names[i], 4, i < 2 ? 1 : 2, 8, 0}));
     Workload work = uniform_workload({1e-3, 2e-3, 1e-3, 1e-3}, order.stages);
-    work.pipeline_bytes = i < 2 ? 12345 : 0;  // chunks of interleaved orders share a NIC: latency only
+    work.pipeline_bytes =
+        i < 2 ? 12345 : 0;  // chunks of interleaved orders share a NIC: latency only
     LowerOptions options{1, 2};
     options.overlap_p2p = overlaps_p2p_by_default(order);
     ASSIGN_OR_RETURN(Program program, lower(order, work, options));

@@ -1,0 +1,113 @@
+// The bounds of DESIGN.md section 6, measured on whole processes: wall time, peak memory, and the engine's own
+// wall time, on one core. Machines are noisy: the least of several runs is what the work costs.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "base/file.h"
+
+namespace {
+
+struct Case {
+  std::string what;
+  std::vector<std::string> arguments;  // of tandem
+  int runs = 5;
+  double wall_s = 0;    // bound on the process's wall time; 0: none
+  double engine_s = 0;  // bound on engine_wall_s, as --json gives it; 0: none
+  double memory_MB = 0;
+};
+
+std::vector<Case> cases(const std::string& source) {
+  const std::string pp64 = source + "/bench/pp64.toml", sc21 = source + "/scenarios/megatron-sc21.toml";
+  const std::string none = "report.least_bandwidth=false";
+  return {
+      {"1F1B, PP 64, m 512, ideal", {"simulate", pp64, "--engine", "ideal", "--json"}, 11, 0.10, 0, 64},
+      {"the same, interleaved, VPP 2",
+       {"simulate", pp64, "--engine", "ideal", "--set", "parallel.vpp=2", "--json"}, 11, 0.30, 0, 0},
+      {"1T, 3072 GPUs, simgrid, folded",
+       {"simulate", sc21, "--only", "1T, selene", "--set", none, "--json"}, 5, 0, 0.6, 0},
+      {"1T, all 3072 ranks, 5 % jitter, simgrid",
+       {"simulate", sc21, "--only", "1T, selene", "--set", none, "--set", "variability.jitter=0.05", "--json"},
+       1, 0, 42, 2000},
+      {"the demo: ten models, three clusters", {"simulate", sc21, "--jobs", "1", "--json"}, 1, 20, 0, 0},
+  };
+}
+
+struct Measured {
+  double wall_s = 1e30, engine_s = 1e30, memory_MB = 0;
+};
+
+// The first number behind "engine_wall_s" in the program's output.
+double engine_wall_s(const std::string& output) {
+  const std::string key = "\"engine_wall_s\": ";
+  const std::size_t at = output.find(key);
+  CHECK(at != std::string::npos);
+  return std::atof(output.c_str() + at + key.size());
+}
+
+void run_once(const std::string& program, const Case& c, const std::string& output_path, Measured* m) {
+  const auto begin = std::chrono::steady_clock::now();
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    const int out = open(output_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    dup2(out, STDOUT_FILENO);
+    dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
+    std::vector<char*> argv = {const_cast<char*>(program.c_str())};
+    for (const std::string& argument : c.arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+    argv.push_back(nullptr);
+    execv(program.c_str(), argv.data());
+    _exit(127);
+  }
+  int status = 0;
+  rusage usage{};
+  CHECK(wait4(child, &status, 0, &usage) == child);
+  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begin;
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  const auto output = tandem::read_file(output_path);
+  CHECK(output.ok());
+  m->wall_s = std::min(m->wall_s, wall.count());
+  m->engine_s = std::min(m->engine_s, engine_wall_s(*output));
+  m->memory_MB = std::max(m->memory_MB, static_cast<double>(usage.ru_maxrss) * 1024 / 1e6);
+}
+
+std::string against(double measured, double bound, const char* unit) {
+  const std::string value = fmt::format("{:.3g} {}", measured, unit);
+  if (bound == 0) return value;
+  return fmt::format("{} of {:g} ({:.2f}{})", value, bound, measured / bound, measured > bound ? ", OVER" : "");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    fmt::print(stderr, "usage: tandem_bench TANDEM SOURCE_DIR\n");
+    return 2;
+  }
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<std::size_t>(sched_getcpu()), &one);
+  CHECK(sched_setaffinity(0, sizeof one, &one) == 0);  // inherited by the runs
+  const std::string output_path = fmt::format("/tmp/tandem-bench-{}.json", getpid());
+  fmt::print("{:<42} {:<28} {:<28} {}\n", "what (least of n runs, one core)", "process", "engine", "peak memory");
+  for (const Case& c : cases(argv[2])) {
+    Measured m;
+    for (int i = 0; i < c.runs; ++i) run_once(argv[1], c, output_path, &m);
+    fmt::print("{:<42} {:<28} {:<28} {}\n", c.what, against(m.wall_s, c.wall_s, "s"),
+               against(m.engine_s, c.engine_s, "s"), against(m.memory_MB, c.memory_MB, "MB"));
+    std::fflush(stdout);
+  }
+  std::remove(output_path.c_str());
+  return 0;
+}
