@@ -116,7 +116,8 @@ void add_simulate(CLI::App* app, Command* chosen) {
                       "write one run's trace for https://ui.perfetto.dev (Open trace file)");
   command->add_option("--files-of", options->files_of,
                       "the run that --trace and --perfetto write, by its name; default the first");
-  command->add_option("--jobs", options->jobs, "runs at once; default one a core");
+  command->add_option("--jobs", options->jobs, "runs at once; default one a core")
+      ->check(CLI::PositiveNumber);
   command->add_flag("--json", options->json,
                     "print one JSON array, an object a run, and nothing else");
   command->footer(

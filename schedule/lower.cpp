@@ -264,9 +264,6 @@ class RankLowering {
 
   void pieces(const std::vector<Piece>& list, OpKind kind, const Action& action,
               std::vector<std::uint32_t> before) {
-    const int collectives = static_cast<int>(std::count_if(
-        list.begin(), list.end(), [](const Piece& p) { return p.collective_bytes > 0; }));
-    int part = 0;
     std::uint32_t last = kNoOp;
     for (const Piece& piece : list) {
       if (piece.computes()) {
@@ -280,10 +277,9 @@ class RankLowering {
         before.assign(1, kNoOp);  // the lane itself orders what computes next
       }
       if (piece.collective_bytes > 0 && slots_.tensor >= 0) {
-        Op op = collective(op_kind(piece.collective), slots_.tensor, piece.collective_bytes,
-                           index(action.stage), index(action.microbatch));
-        op.part = static_cast<std::int16_t>(part++);
-        op.parts = static_cast<std::int16_t>(collectives);
+        const Op op =
+            collective(op_kind(piece.collective), slots_.tensor, piece.collective_bytes,
+                       index(action.stage), index(action.microbatch));
         before.push_back(last);
         last = builder_.add(op, before);
         before.assign(1, last);

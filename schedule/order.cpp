@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/nearest.h"
 
 namespace tandem {
 namespace {
@@ -142,28 +143,9 @@ constexpr NamedOrder kOrders[] = {
     {"looped-bfs", looped_bfs, any_size},
 };
 
-// Levenshtein's distance: the single-letter edits that make `b` of `a`.
-int edits_between(std::string_view a, std::string_view b) {
-  std::vector<int> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    int diagonal = std::exchange(row[0], static_cast<int>(i) + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const int replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row.back();
-}
-
 Error unknown_order(std::string_view found) {
-  const auto& nearest = *std::min_element(
-      std::begin(kOrders), std::end(kOrders), [&](const NamedOrder& a, const NamedOrder& b) {
-        return edits_between(found, a.name) < edits_between(found, b.name);
-      });
   return Error{fmt::format("found order '{}', expected one of {}, or a CSV file; nearest is '{}'",
-                           found, fmt::join(order_names(), ", "), nearest.name)};
+                           found, fmt::join(order_names(), ", "), nearest(found, order_names()))};
 }
 
 Status check_sizes(const OrderSpec& spec) {

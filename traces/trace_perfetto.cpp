@@ -121,26 +121,30 @@ void append_name(std::string_view what, int rank, int lane, std::string_view tex
                "\n", what, rank, lane, what == "process" ? rank : lane);
 }
 
-void append_event(int rank, const Body& body, const Op& op, const EventTimes& event,
-                  JsonWriter* json) {
+void append_event(const Program& program, const RankTrace& rank, const Op& op,
+                  const EventTimes& event, JsonWriter* json) {
+  const Body& body = program.bodies[rank.body];
   const Nanoseconds length = event.end_ns - event.start_ns;
   const std::string_view category =
       is_compute(op.kind) ? "compute" : name(body.slots[op.slot].scope);
   json->append(FMT_COMPILE(R"({}{{"ph":"X","pid":{},"tid":{},"ts":{}.{:03},"dur":{}.{:03},)"
                            R"("name":"{}","cat":"{}","args":{{"stage":{},"microbatch":{})"),
-               json->comma(), rank, op.lane, event.start_ns / 1000, event.start_ns % 1000,
+               json->comma(), index(rank.rank), op.lane, event.start_ns / 1000, event.start_ns % 1000,
                length / 1000, length % 1000, event_name(body, op), category, op.stage,
                op.microbatch);
   if (!is_compute(op.kind))
     json->append(FMT_COMPILE(R"(,"bytes":{},"wait_ns":{})"), op.bytes,
                  event.start_ns - event.arrive_ns);
+  if (op.kernel >= 0)
+    json->append(FMT_COMPILE(R"(,"kernel":{})"), json_string(program.kernels[op.kernel].name));
   json->append(FMT_COMPILE("{}"), "}}");
 }
 
 bool is_shown(const EventTimes& event) { return event.end_ns > event.start_ns; }
 
-void append_rank(const Body& body, const RankTrace& rank, std::span<const EventTimes> events,
-                 JsonWriter* json) {
+void append_rank(const Program& program, const RankTrace& rank,
+                 std::span<const EventTimes> events, JsonWriter* json) {
+  const Body& body = program.bodies[rank.body];
   std::vector<bool> lanes(body.lanes.size());
   for (std::size_t i = 0; i < events.size(); ++i) {
     if (is_shown(events[i])) lanes[body.ops[i].lane] = true;
@@ -151,7 +155,7 @@ void append_rank(const Body& body, const RankTrace& rank, std::span<const EventT
       append_name("thread", index(rank.rank), static_cast<int>(lane), body.lanes[lane].name, json);
   }
   for (std::size_t i = 0; i < events.size(); ++i) {
-    if (is_shown(events[i])) append_event(index(rank.rank), body, body.ops[i], events[i], json);
+    if (is_shown(events[i])) append_event(program, rank, body.ops[i], events[i], json);
   }
 }
 
@@ -173,7 +177,7 @@ Status write_perfetto(const Program& program, const Trace& trace, const std::str
                 json_string(value));
   json.append(FMT_COMPILE("{}"), R"(},"traceEvents":[)");
   for (const RankTrace& rank : trace.ranks)
-    append_rank(program.bodies[rank.body], rank, trace.events_of(program, rank), &json);
+    append_rank(program, rank, trace.events_of(program, rank), &json);
   json.append(FMT_COMPILE("{}"), "\n]}\n");
   return json.commit();
 }
