@@ -93,7 +93,8 @@ void add_schedule(CLI::App* app, Command* chosen) {
   CLI::App* command = app->add_subcommand(
       "schedule", "Shows an order: by name, from a CSV in PyTorch's form, or a scenario's.");
   command->add_option("input", options->input, "SCENARIO.toml (its first run) or ORDER.csv");
-  command->add_option("--set", options->sets, "KEY=VALUE over the scenario's settings; repeatable");
+  command->add_option("--set", options->sets, "KEY=VALUE over the scenario's settings; repeatable")
+      ->allow_extra_args(false);
   command->add_option("--order", options->order.name, "none, gpipe, 1f1b, interleaved, looped-bfs");
   command->add_option("--pp", options->order.pp, "pipeline ranks")->check(CLI::PositiveNumber);
   command->add_option("--vpp", options->order.vpp, "stages a rank")->check(CLI::PositiveNumber);

@@ -108,8 +108,10 @@ void add_simulate(CLI::App* app, Command* chosen) {
                    "simgrid: links that flows share are simulated; ideal: no contention")
       ->check(CLI::IsMember({"ideal", "simgrid"}))
       ->capture_default_str();
-  command->add_option("--set", options->sets,
-                      "KEY=VALUE over the file's settings, for every run; repeatable");
+  command
+      ->add_option("--set", options->sets,
+                   "KEY=VALUE over the file's settings, for every run; repeatable")
+      ->allow_extra_args(false);
   command->add_option("--only", options->only, "only runs whose name holds this text");
   command->add_option("--trace", options->files.trace_csv, "write one run's trace as CSV");
   command->add_option("--perfetto", options->files.perfetto,
