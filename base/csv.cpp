@@ -13,10 +13,24 @@
 namespace tandem {
 namespace {
 
-// The cells of one line; false where a quote is left open.
+std::string_view trimmed(std::string_view text) {
+  const auto begin = text.find_first_not_of(" \t\r");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
+// The cells of one line, blanks around them dropped but for those in quotes; false where a quote is
+// left open.
 bool split_cells(std::string_view line, std::vector<std::string>* cells) {
   std::string cell;
   bool quoted = false;
+  bool was_quoted = false;
+  const auto end_cell = [&] {
+    if (!was_quoted) cell = std::string(trimmed(cell));
+    cells->push_back(std::move(cell));
+    cell.clear();
+    was_quoted = false;
+  };
   for (std::size_t i = 0; i < line.size(); ++i) {
     const char c = line[i];
     if (quoted) {
@@ -29,22 +43,16 @@ bool split_cells(std::string_view line, std::vector<std::string>* cells) {
         quoted = false;
       }
     } else if (c == '"') {
-      quoted = true;
+      if (!was_quoted && trimmed(cell).empty()) cell.clear();  // blanks before the quote
+      quoted = was_quoted = true;
     } else if (c == ',') {
-      cells->push_back(std::move(cell));
-      cell.clear();
-    } else {
+      end_cell();
+    } else if (!was_quoted || trimmed({&c, 1}).size() == 1) {  // none of the blanks behind a quote
       cell += c;
     }
   }
-  cells->push_back(std::move(cell));
+  end_cell();
   return !quoted;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const auto begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
 }  // namespace
@@ -54,7 +62,8 @@ Error CsvFile::error(int line, std::string_view message) const {
 }
 
 Result<CsvFile> read_csv(const std::string& path) {
-  if (!std::filesystem::is_regular_file(path))
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(path, unknown))
     return Error{fmt::format("{}: no such file, expected a CSV file", path)};
   CsvFile file{path, {}, {}};
   int number = 0;
@@ -69,7 +78,6 @@ Result<CsvFile> read_csv(const std::string& path) {
         CsvRow row{number, {}};
         if (!split_cells(text, &row.cells))
           return file.error(number, "found a quote that is never closed, expected a closing \"");
-        for (std::string& cell : row.cells) cell = std::string(trimmed(cell));
         file.rows.push_back(std::move(row));
       }
     }
@@ -121,11 +129,13 @@ Error CsvTable::error(int row, std::string_view message) const {
 }
 
 std::string csv_cell(std::string_view text) {
-  if (text.find_first_of(",\"\n\r") == std::string_view::npos) return std::string(text);
+  if (text.find_first_of(",\"\n\r") == std::string_view::npos && trimmed(text) == text &&
+      !text.starts_with('#'))
+    return std::string(text);
   std::string quoted = "\"";
   for (const char c : text) {
     if (c == '"') quoted += '"';
-    quoted += c;
+    quoted += c == '\n' || c == '\r' ? ' ' : c;
   }
   return quoted + '"';
 }

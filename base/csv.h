@@ -1,5 +1,6 @@
 // The one place that reads and writes CSV. Reading is by fast-cpp-csv-parser's LineReader (rows of
-// orders have no fixed columns), cells are split here: a cell may be quoted, "" is a quote.
+// orders have no fixed columns), cells are split here: a cell may be quoted, "" is a quote. Blanks
+// around a cell do not count, but for those in quotes.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +51,8 @@ class CsvTable {
   std::vector<std::string> columns_;
 };
 
-// The cell as it stands in a file: quoted where it holds a comma, a quote or a line end.
+// The cell as it stands in a file: quoted where it would read as something else. A row is a line, so
+// line ends become blanks.
 std::string csv_cell(std::string_view text);
 
 // The whole text must be an integer (a finite number); "expected" goes into the error message.

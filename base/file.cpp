@@ -12,7 +12,17 @@
 namespace tandem {
 namespace {
 
-std::string temporary(const std::string& path) { return fmt::format("{}.{}.tmp", path, getpid()); }
+// Where the file is written until it is whole: beside it; itself, if it is a pipe or a device,
+// which must not be replaced (/dev/null).
+std::string temporary_of(const std::string& path) {
+  std::error_code unknown;
+  const auto type = std::filesystem::status(path, unknown).type();
+  using std::filesystem::file_type;
+  if (type == file_type::fifo || type == file_type::character || type == file_type::socket ||
+      type == file_type::block)
+    return path;
+  return fmt::format("{}.{}.tmp", path, getpid());
+}
 
 Error cannot_write(const std::string& path) {
   return Error{fmt::format("{}: cannot be written: {}", path, std::strerror(errno))};
@@ -21,7 +31,8 @@ Error cannot_write(const std::string& path) {
 }  // namespace
 
 Result<std::string> read_file(const std::string& path) {
-  if (!std::filesystem::is_regular_file(path))
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(path, unknown))
     return Error{fmt::format("{}: no such file, expected a readable file", path)};
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
@@ -31,20 +42,28 @@ Result<std::string> read_file(const std::string& path) {
 }
 
 Result<FileWriter> FileWriter::open(const std::string& path) {
-  std::FILE* file = std::fopen(temporary(path).c_str(), "wb");
+  std::string temporary = temporary_of(path);
+  std::FILE* file = std::fopen(temporary.c_str(), "wb");
   if (file == nullptr) return cannot_write(path);
-  return FileWriter(path, file);
+  return FileWriter(path, std::move(temporary), file);
 }
 
-FileWriter::FileWriter(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}
+FileWriter::FileWriter(std::string path, std::string temporary, std::FILE* file)
+    : path_(std::move(path)), temporary_(std::move(temporary)), file_(file) {}
 
 FileWriter::FileWriter(FileWriter&& other) noexcept
-    : path_(std::move(other.path_)), file_(std::exchange(other.file_, nullptr)) {}
+    : path_(std::move(other.path_)),
+      temporary_(std::move(other.temporary_)),
+      file_(std::exchange(other.file_, nullptr)) {}
 
 FileWriter::~FileWriter() {
   if (file_ == nullptr) return;
   std::fclose(file_);
-  std::remove(temporary(path_).c_str());
+  discard();
+}
+
+void FileWriter::discard() {
+  if (temporary_ != path_) std::remove(temporary_.c_str());
 }
 
 void FileWriter::write(std::string_view text) {
@@ -54,9 +73,11 @@ void FileWriter::write(std::string_view text) {
 Status FileWriter::commit() {
   const bool written = std::ferror(file_) == 0 && std::fflush(file_) == 0;
   const bool closed = std::fclose(std::exchange(file_, nullptr)) == 0;
-  if (written && closed && std::rename(temporary(path_).c_str(), path_.c_str()) == 0) return Done{};
+  if (written && closed &&
+      (temporary_ == path_ || std::rename(temporary_.c_str(), path_.c_str()) == 0))
+    return Done{};
   const Error error = cannot_write(path_);
-  std::remove(temporary(path_).c_str());
+  discard();
   return error;
 }
 

@@ -11,7 +11,8 @@ namespace tandem {
 
 Result<std::string> read_file(const std::string& path);
 
-// Writes beside the target and renames at commit(); what was not committed is removed.
+// Writes beside the target and renames at commit(); what was not committed is removed. Pipes and
+// devices are written to directly.
 class FileWriter {
  public:
   static Result<FileWriter> open(const std::string& path);
@@ -24,9 +25,11 @@ class FileWriter {
   Status commit();
 
  private:
-  FileWriter(std::string path, std::FILE* file);
+  FileWriter(std::string path, std::string temporary, std::FILE* file);
+  void discard();
 
   std::string path_;
+  std::string temporary_;  // written to; path_ itself for a pipe or a device
   std::FILE* file_;
 };
 

@@ -30,7 +30,9 @@ void write_all(int fd, std::string_view text) {
   }
 }
 
-[[noreturn]] void run_child(int fd, int job, const std::function<Result<std::string>(int)>& work) {
+// noexcept: an exception ends the child; it must not run on as a second parent.
+[[noreturn]] void run_child(int fd, int job,
+                            const std::function<Result<std::string>(int)>& work) noexcept {
   const Result<std::string> result = work(job);
   const char kind = static_cast<char>(result.ok() ? 0 : result.error().kind);
   write_all(fd, std::string(1, kind) + (result.ok() ? *result : result.error().message));
@@ -85,6 +87,7 @@ Result<std::string> collect(Child* child) {
 std::vector<Result<std::string>> fork_map(int count, int jobs,
                                           const std::function<Result<std::string>(int)>& job,
                                           const std::function<void(int)>& on_done) {
+  CHECK(jobs >= 1);
   std::vector<Result<std::string>> results(count, Error{"not run", Error::Failed});
   std::vector<Child> running;
   int next = 0;

@@ -12,7 +12,7 @@ namespace tandem {
 
 // job(i) for i in [0, count), at most `jobs` at once, each in a forked child; results in order of
 // i. on_done(i) is called in the parent as each one ends. A child that dies gives an Error that
-// says how.
+// says how. REQUIRES: jobs >= 1.
 std::vector<Result<std::string>> fork_map(
     int count, int jobs, const std::function<Result<std::string>(int)>& job,
     const std::function<void(int)>& on_done = [](int) {});

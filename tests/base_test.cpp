@@ -1,1 +1,447 @@
+// Base: CSV, numbers, files that appear whole, child processes, names, progress, jitter, Result.
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <set>
+
+#include "base/csv.h"
+#include "base/file.h"
+#include "base/fork_map.h"
+#include "base/nearest.h"
+#include "base/progress.h"
+#include "base/random.h"
+#include "base/result.h"
+
+using namespace tandem;
+
+namespace {
+
+using Cells = std::vector<std::string>;
+
+// A folder that goes with the test.
+struct Folder {
+  std::filesystem::path path;
+
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "tandem-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path = name;
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::string operator/(const char* file) const { return (path / file).string(); }
+  std::string with(const std::string& text) const {
+    const std::string file = *this / "file.csv";
+    std::ofstream(file, std::ios::binary) << text;
+    return file;
+  }
+  Cells files() const {
+    Cells names;
+    for (const auto& entry : std::filesystem::directory_iterator(path))
+      names.push_back(entry.path().filename().string());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+};
+
+// The rows of a file with that text.
+std::vector<Cells> rows_of(const std::string& text) {
+  const Folder folder;
+  const auto file = read_csv(folder.with(text));
+  INFO((file.ok() ? "" : file.error().message));
+  REQUIRE(file.ok());
+  std::vector<Cells> rows;
+  for (const CsvRow& row : file->rows) rows.push_back(row.cells);
+  return rows;
+}
+
+// The message of reading that text as CSV, without the folder's name.
+template <class Read>
+std::string error_of(const Read& read, const std::string& text) {
+  const Folder folder;
+  const auto result = read(folder.with(text));
+  REQUIRE(!result.ok());
+  CHECK(result.error().kind == Error::BadInput);
+  REQUIRE(result.error().message.starts_with(folder / ""));
+  return result.error().message.substr((folder / "").size());
+}
+
+std::string contents(const std::string& path) {
+  const auto text = read_file(path);
+  REQUIRE(text.ok());
+  return *text;
+}
+
+}  // namespace
+
+TEST_CASE("a quoted cell may hold commas, doubled quotes and blanks at its ends") {
+  CHECK(rows_of("a,\"b,c\",\"say \"\"hi\"\"\",\"\"\n") ==
+        std::vector<Cells>{{"a", "b,c", "say \"hi\"", ""}});
+  CHECK(rows_of(" a ,\" b \"\t, \"c\" ,,\n") == std::vector<Cells>{{"a", " b ", "c", "", ""}});
+}
+
+TEST_CASE("line ends of DOS, a last line without one, and a byte order mark do not count") {
+  CHECK(rows_of("\xEF\xBB\xBF"
+                "a,b\r\n\r\n1,2\r\n3,4") == std::vector<Cells>{{"a", "b"}, {"1", "2"}, {"3", "4"}});
+}
+
+TEST_CASE("comments are read apart, and rows keep their line numbers") {
+  const Folder folder;
+  const auto file =
+      read_csv(folder.with("# chains: 2\n#bare\n\na,b\n  # late\n\"# no comment\",d\n"));
+  REQUIRE(file.ok());
+  CHECK(file->comments == Cells{"chains: 2", "bare", "late"});
+  REQUIRE(file->rows.size() == 2);
+  CHECK(file->rows[0].line == 4);
+  CHECK(file->rows[1].line == 6);
+  CHECK(file->rows[1].cells == Cells{"# no comment", "d"});
+}
+
+TEST_CASE("a quote that is never closed is an error with its line") {
+  CHECK(error_of(read_csv, "a\n1,\"2\n3\n") ==
+        "file.csv:2: found a quote that is never closed, expected a closing \"");
+}
+
+TEST_CASE("a missing file, a folder and a name that is too long are errors, not crashes") {
+  const Folder folder;
+  CHECK(read_csv(folder / "no.csv").error().message ==
+        (folder / "no.csv") + ": no such file, expected a CSV file");
+  for (const std::string& path :
+       {folder / "no.csv", folder / "", folder / std::string(5000, 'x').c_str()}) {
+    CHECK(!read_csv(path).ok());
+    CHECK(!read_file(path).ok());
+  }
+}
+
+TEST_CASE("a table has a cell for every column in every row") {
+  CHECK(error_of(CsvTable::read, "a,b\n1,2\n# comment\n3\n") ==
+        "file.csv:4: found 1 cells, expected 2 as in the header");
+  CHECK(error_of(CsvTable::read, "a,b\n1,2,3\n") ==
+        "file.csv:2: found 3 cells, expected 2 as in the header");
+  CHECK(error_of(CsvTable::read, "# only a comment\n") ==
+        "file.csv:1: found no rows, expected a header row of column names");
+}
+
+TEST_CASE("a table's cells are found by column, numbers are checked") {
+  const Folder folder;
+  const auto table = CsvTable::read(folder.with("# first\nname,n,x\n\nring,-12,0.5\ntree,7b,\n"));
+  REQUIRE(table.ok());
+  CHECK(table->size() == 2);
+  CHECK(table->has("n"));
+  CHECK(!table->has("m"));
+  CHECK(table->text(0, "name") == "ring");
+  CHECK(table->text(0, "m").empty());
+  CHECK(table->integer(0, "n").value() == -12);
+  CHECK(table->number(0, "x").value() == 0.5);
+  const std::string at = (folder / "file.csv") + ":5: ";
+  CHECK(table->integer(1, "n").error().message ==
+        at + "column 'n': found '7b', expected an integer");
+  CHECK(table->number(1, "x").error().message ==
+        at + "column 'x': found '', expected a finite number");
+  CHECK(table->integer(1, "m").error().message == at + "column 'm': found '', expected an integer");
+}
+
+TEST_CASE("the whole text must be the number") {
+  CHECK(parse_integer("-9223372036854775808").value() == std::numeric_limits<std::int64_t>::min());
+  CHECK(parse_integer("007").value() == 7);
+  for (const char* text :
+       {"", "-", "+1", " 1", "1 ", "1.0", "0x10", "1e3", "9223372036854775808"}) {
+    INFO("'" << text << "'");
+    CHECK(!parse_integer(text).ok());
+  }
+  CHECK(parse_number("-1.5e-3").value() == -1.5e-3);
+  CHECK(parse_number("7").value() == 7);
+  for (const char* text :
+       {"", ".", " 1", "1 ", "1,5", "0x1p3", "nan", "-nan", "inf", "-infinity", "1e400"}) {
+    INFO("'" << text << "'");
+    CHECK(!parse_number(text).ok());
+  }
+}
+
+TEST_CASE("what csv_cell writes is read back; a line end becomes a blank") {
+  CHECK(csv_cell("plain text") == "plain text");
+  CHECK(csv_cell("a,b") == "\"a,b\"");
+  CHECK(csv_cell("say \"hi\"") == "\"say \"\"hi\"\"\"");
+  CHECK(csv_cell("two\nlines\r") == "\"two lines \"");
+  const unsigned seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  std::vector<Cells> rows(200, Cells(3));
+  std::string text;
+  for (Cells& row : rows) {
+    for (std::string& cell : row) {
+      for (auto left = random() % 6; left > 0; --left) cell += "a,\" \t#'"[random() % 7];
+      text += csv_cell(cell) + (&cell == &row.back() ? '\n' : ',');
+    }
+  }
+  CHECK(rows_of(text) == rows);
+}
+
+TEST_CASE("a file appears whole, at commit, in place of the old one") {
+  const Folder folder;
+  const std::string path = folder.with("old");
+  {
+    auto writer = FileWriter::open(path);
+    REQUIRE(writer.ok());
+    FileWriter moved = std::move(writer).value();
+    moved.write("ne");
+    moved.write("w\n");
+    CHECK(contents(path) == "old");
+    CHECK(folder.files().size() == 2);  // the new one, beside it
+    REQUIRE(moved.commit().ok());
+    CHECK(contents(path) == "new\n");
+  }
+  CHECK(contents(path) == "new\n");
+  CHECK(folder.files() == Cells{"file.csv"});
+}
+
+TEST_CASE("without commit the old file stays, and nothing else") {
+  const Folder folder;
+  const std::string path = folder.with("old");
+  {
+    auto writer = FileWriter::open(path);
+    REQUIRE(writer.ok());
+    writer->write("new");
+    auto other = FileWriter::open(folder / "other");
+    REQUIRE(other.ok());
+    other->write("other");
+  }
+  CHECK(contents(path) == "old");
+  CHECK(folder.files() == Cells{"file.csv"});
+}
+
+TEST_CASE("where a file cannot be written there is an Error, and nothing left") {
+  const Folder folder;
+  const auto nowhere = FileWriter::open(folder / "no such folder/file");
+  REQUIRE(!nowhere.ok());
+  CHECK(nowhere.error().message ==
+        (folder / "no such folder/file") + ": cannot be written: No such file or directory");
+  // A folder of the file's name: renaming fails.
+  std::filesystem::create_directory(folder / "taken");
+  std::ofstream(folder / "taken/file") << "x";
+  auto writer = FileWriter::open(folder / "taken");
+  REQUIRE(writer.ok());
+  writer->write("text");
+  CHECK(!writer->commit().ok());
+  CHECK(folder.files() == Cells{"taken"});
+}
+
+TEST_CASE("a full disk is an Error of commit") {
+  if (!std::filesystem::exists("/dev/full")) return;
+  auto writer = FileWriter::open("/dev/full");  // a device: written to directly, not replaced
+  REQUIRE(writer.ok());
+  writer->write("text");
+  const Status status = writer->commit();
+  REQUIRE(!status.ok());
+  CHECK(status.error().message == "/dev/full: cannot be written: No space left on device");
+  CHECK(std::filesystem::is_character_file("/dev/full"));
+}
+
+TEST_CASE("a pipe is written to, not replaced by a file") {
+  const Folder folder;
+  const std::string path = folder / "pipe";
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> reader(std::fopen(path.c_str(), "r+"),
+                                                               std::fclose);
+  REQUIRE(reader != nullptr);
+  auto writer = FileWriter::open(path);
+  REQUIRE(writer.ok());
+  writer->write("through\n");
+  REQUIRE(writer->commit().ok());
+  char line[16] = "";
+  REQUIRE(std::fgets(line, sizeof line, reader.get()) != nullptr);
+  CHECK(std::string(line) == "through\n");
+  CHECK(std::filesystem::is_fifo(path));
+  CHECK(folder.files() == Cells{"pipe"});
+}
+
+TEST_CASE("fork_map gives every job's result in the jobs' order, whichever ends first") {
+  // Job 0 ends last: it waits for the file that the last job leaves.
+  const Folder folder;
+  const std::string last = folder / "last";
+  std::vector<int> done;
+  const auto results = fork_map(
+      5, 5,
+      [&](int i) -> Result<std::string> {
+        if (i == 4) std::ofstream(last) << "x";
+        while (i == 0 && !std::filesystem::exists(last)) ::usleep(1000);
+        return fmt::format("{} squared is {}", i, i * i);
+      },
+      [&](int i) { done.push_back(i); });
+  REQUIRE(results.size() == 5);
+  for (int i = 0; i < 5; ++i)
+    CHECK(results[i].value() == fmt::format("{} squared is {}", i, i * i));
+  std::sort(done.begin(), done.end());
+  CHECK(done == std::vector<int>{0, 1, 2, 3, 4});
+}
+
+TEST_CASE("fork_map's jobs run in processes of their own, with more slots than work or fewer") {
+  for (const int slots : {1, 3, 100}) {
+    int here = 0;
+    const auto results = fork_map(7, slots, [&](int) -> Result<std::string> {
+      ++here;  // in the child only
+      return fmt::format("{} {}", ::getpid(), here);
+    });
+    std::set<std::string> processes;
+    for (const auto& result : results) {
+      REQUIRE(result.ok());
+      CHECK(result->ends_with(" 1"));
+      processes.insert(*result);
+    }
+    CHECK(processes.size() == 7);
+    CHECK(processes.count(fmt::format("{} 1", ::getpid())) == 0);
+    CHECK(here == 0);
+  }
+  CHECK(fork_map(0, 2, [](int) -> Result<std::string> { return std::string(); }).empty());
+}
+
+TEST_CASE("fork_map carries results of any bytes and of any size") {
+  const auto results = fork_map(2, 2, [](int i) -> Result<std::string> {
+    return i == 0 ? std::string() : std::string(3'000'000, '\0') + "end";  // beyond a pipe's buffer
+  });
+  CHECK(results[0].value().empty());
+  CHECK(results[1].value() == std::string(3'000'000, '\0') + "end");
+}
+
+TEST_CASE("a job that dies costs its own result only, and the Error says how it died") {
+  const auto results = fork_map(5, 2, [](int i) -> Result<std::string> {
+    if (i == 1) {
+      std::signal(SIGABRT, SIG_DFL);  // Catch2 catches it
+      std::abort();
+    }
+    if (i == 2) _exit(3);
+    if (i == 3) {
+      std::signal(SIGABRT, SIG_DFL);
+      std::set_terminate(std::abort);  // not the message on stderr
+      throw 1;
+    }
+    return fmt::format("{}", i);
+  });
+  CHECK(results[0].value() == "0");
+  CHECK(results[4].value() == "4");
+  for (const int i : {1, 3}) {
+    REQUIRE(!results[i].ok());
+    CHECK(results[i].error().kind == Error::Failed);
+    CHECK(results[i].error().message == "the run's process was ended by signal 6 (Aborted)");
+  }
+  REQUIRE(!results[2].ok());
+  CHECK(results[2].error().kind == Error::Failed);
+  CHECK(results[2].error().message == "the run's process ended with status 3 and no result");
+}
+
+TEST_CASE("an Error keeps its kind and its message on the way out of a child") {
+  constexpr Error::Kind kKinds[] = {Error::Failed, Error::BadInput, Error::Missing};
+  const auto results = fork_map(3, 2, [&](int i) -> Result<std::string> {
+    return Error{fmt::format("why {}", i), kKinds[i]};
+  });
+  for (int i = 0; i < 3; ++i) {
+    REQUIRE(!results[i].ok());
+    CHECK(results[i].error().kind == kKinds[i]);
+    CHECK(results[i].error().message == fmt::format("why {}", i));
+  }
+}
+
+TEST_CASE("the progress line shows the share done, the rate and the time left") {
+  // 12 of 30: 24 x 12/30 = 9.6 of 24 marks; 12 in 4 s: 3 a second, 18 left take 6 s.
+  CHECK(progress_line("runs", 12, 30, 4) ==
+        "[#########...............] 12/30 runs, 3.0/s, 6 s left");
+  CHECK(progress_line("runs", 30, 30, 10) ==
+        "[########################] 30/30 runs, 3.0/s, 0 s left");
+  // Nothing done: no rate, so no time left.
+  CHECK(progress_line("runs", 0, 30, 4) == "[........................] 0/30 runs, 0.0/s, ");
+  CHECK(progress_line("runs", 0, 0, 0) == "[........................] 0/0 runs, 0.0/s, ");
+}
+
+TEST_CASE("the nearest name is that of the fewest edits, of equals the first") {
+  const Cells names = {"model.layers", "model.heads", "parallel.tp", "parallel.pp"};
+  CHECK(nearest("model.layer", names) == "model.layers");  // one letter more
+  CHECK(nearest("modle.heads", names) == "model.heads");   // two letters changed
+  CHECK(nearest("paralel.pp", names) == "parallel.pp");    // one letter more
+  CHECK(nearest("parallel.xp", names) == "parallel.tp");   // one changed, for either
+  CHECK(nearest("", Cells{"abc", "ab"}) == "ab");
+  CHECK(nearest("parallel.pp", names) == "parallel.pp");
+}
+
+TEST_CASE("jitter has mean 1 and the stated spread, and depends on seed, rank and op alone") {
+  const std::uint64_t seed = std::random_device{}();
+  INFO("seed " << seed);
+  const Jitter jitter{0.2, seed};
+  constexpr Nanoseconds kDuration = 1'000'000'000;
+  double sum = 0, logs = 0, squares = 0;
+  constexpr int kRanks = 100, kOps = 1000, kDraws = kRanks * kOps;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    for (std::uint32_t op = 0; op < kOps; ++op) {
+      const double factor = static_cast<double>(jitter.apply(kDuration, rank, op)) / kDuration;
+      sum += factor;
+      logs += std::log(factor);
+      squares += std::log(factor) * std::log(factor);
+    }
+  }
+  // The mean of n draws of a log-normal of sigma 0.2 lies within 0.2/sqrt(n) = 0.0006 of 1; six of
+  // those. Its logarithm is normal: mean -sigma^2 / 2 = -0.02; the standard deviation's own is
+  // sigma / sqrt(2n) = 0.00045.
+  CHECK(sum / kDraws == Approx(1).margin(0.004));
+  CHECK(logs / kDraws == Approx(-0.02).margin(0.004));
+  CHECK(std::sqrt(squares / kDraws - logs / kDraws * (logs / kDraws)) == Approx(0.2).margin(0.003));
+
+  CHECK(jitter.apply(kDuration, 3, 14) == Jitter{0.2, seed}.apply(kDuration, 3, 14));
+  CHECK(jitter.apply(kDuration, 3, 14) != Jitter{0.2, seed + 1}.apply(kDuration, 3, 14));
+  CHECK(jitter.apply(kDuration, 3, 14) != jitter.apply(kDuration, 4, 14));
+  CHECK(jitter.apply(kDuration, 3, 14) != jitter.apply(kDuration, 3, 15));
+  CHECK(jitter.apply(0, 3, 14) == 0);
+  CHECK(Jitter{0, seed}.apply(kDuration, 3, 14) == kDuration);
+}
+
+TEST_CASE("a draw stays the same from version to version") {
+  // SplitMix64's first outputs for the seed 0, as its authors' splitmix64.c gives them.
+  CHECK(scatter(0) == 0xe220a8397b1dcdafu);
+  CHECK(scatter(0x9e3779b97f4a7c15u) == 0x6e789e6aa1b965f4u);
+  CHECK(uniform(0) == Approx(0xe220a8397b1dcdafp-64).epsilon(1e-12));
+}
+
+namespace {
+
+Result<std::unique_ptr<int>> positive(int value) {
+  if (value <= 0) return Error{fmt::format("found {}, expected a positive number", value)};
+  return std::make_unique<int>(value);
+}
+
+Result<int> sum_of(int a, int b) {
+  ASSIGN_OR_RETURN(const auto first, positive(a));
+  ASSIGN_OR_RETURN(const auto second, positive(b));
+  return *first + *second;
+}
+
+Status check_both(int a, int b, int* checked) {
+  RETURN_IF_ERROR(positive(a));
+  ++*checked;
+  RETURN_IF_ERROR(positive(b));
+  ++*checked;
+  return Done{};
+}
+
+}  // namespace
+
+TEST_CASE("ASSIGN_OR_RETURN gives the value, or leaves with the Error") {
+  CHECK(sum_of(2, 3).value() == 5);
+  CHECK(sum_of(-1, 3).error().message == "found -1, expected a positive number");
+  CHECK(sum_of(2, -3).error().message == "found -3, expected a positive number");
+  CHECK(sum_of(2, -3).error().kind == Error::BadInput);
+}
+
+TEST_CASE("RETURN_IF_ERROR goes on, or leaves with the Error") {
+  int checked = 0;
+  CHECK(check_both(1, 1, &checked).ok());
+  CHECK(checked == 2);
+  CHECK(check_both(1, 0, &checked).error().message == "found 0, expected a positive number");
+  CHECK(checked == 3);
+}
