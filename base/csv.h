@@ -51,8 +51,8 @@ class CsvTable {
   std::vector<std::string> columns_;
 };
 
-// The cell as it stands in a file: quoted where it would read as something else. A row is a line, so
-// line ends become blanks.
+// The cell as it stands in a file: quoted where it would read as something else. A row is a line,
+// so line ends become blanks.
 std::string csv_cell(std::string_view text);
 
 // The whole text must be an integer (a finite number); "expected" goes into the error message.

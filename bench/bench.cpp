@@ -1,5 +1,6 @@
-// The bounds of DESIGN.md section 6, measured on whole processes: wall time, peak memory, and the engine's own
-// wall time, on one core. Machines are noisy: the least of several runs is what the work costs.
+// The bounds of DESIGN.md section 6, measured on whole processes: wall time, peak memory, and the
+// engine's own wall time, on one core. Machines are noisy: the least of several runs is what the
+// work costs.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
@@ -29,18 +30,41 @@ struct Case {
 };
 
 std::vector<Case> cases(const std::string& source) {
-  const std::string pp64 = source + "/bench/pp64.toml", sc21 = source + "/scenarios/megatron-sc21.toml";
+  const std::string pp64 = source + "/bench/pp64.toml",
+                    sc21 = source + "/scenarios/megatron-sc21.toml";
   const std::string none = "report.least_bandwidth=false";
   return {
-      {"1F1B, PP 64, m 512, ideal", {"simulate", pp64, "--engine", "ideal", "--json"}, 11, 0.10, 0, 64},
+      {"1F1B, PP 64, m 512, ideal",
+       {"simulate", pp64, "--engine", "ideal", "--json"},
+       11,
+       0.10,
+       0,
+       64},
       {"the same, interleaved, VPP 2",
-       {"simulate", pp64, "--engine", "ideal", "--set", "parallel.vpp=2", "--json"}, 11, 0.30, 0, 0},
+       {"simulate", pp64, "--engine", "ideal", "--set", "parallel.vpp=2", "--json"},
+       11,
+       0.30,
+       0,
+       0},
       {"1T, 3072 GPUs, simgrid, folded",
-       {"simulate", sc21, "--only", "1T, selene", "--set", none, "--json"}, 5, 0, 0.6, 0},
+       {"simulate", sc21, "--only", "1T, selene", "--set", none, "--json"},
+       5,
+       0,
+       0.6,
+       0},
       {"1T, all 3072 ranks, 5 % jitter, simgrid",
-       {"simulate", sc21, "--only", "1T, selene", "--set", none, "--set", "variability.jitter=0.05", "--json"},
-       1, 0, 42, 2000},
-      {"the demo: ten models, three clusters", {"simulate", sc21, "--jobs", "1", "--json"}, 1, 20, 0, 0},
+       {"simulate", sc21, "--only", "1T, selene", "--set", none, "--set", "variability.jitter=0.05",
+        "--json"},
+       1,
+       0,
+       42,
+       2000},
+      {"the demo: ten models, three clusters",
+       {"simulate", sc21, "--jobs", "1", "--json"},
+       1,
+       20,
+       0,
+       0},
   };
 }
 
@@ -56,7 +80,8 @@ double engine_wall_s(const std::string& output) {
   return std::atof(output.c_str() + at + key.size());
 }
 
-void run_once(const std::string& program, const Case& c, const std::string& output_path, Measured* m) {
+void run_once(const std::string& program, const Case& c, const std::string& output_path,
+              Measured* m) {
   const auto begin = std::chrono::steady_clock::now();
   const pid_t child = fork();
   CHECK(child >= 0);
@@ -65,7 +90,8 @@ void run_once(const std::string& program, const Case& c, const std::string& outp
     dup2(out, STDOUT_FILENO);
     dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
     std::vector<char*> argv = {const_cast<char*>(program.c_str())};
-    for (const std::string& argument : c.arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+    for (const std::string& argument : c.arguments)
+      argv.push_back(const_cast<char*>(argument.c_str()));
     argv.push_back(nullptr);
     execv(program.c_str(), argv.data());
     _exit(127);
@@ -85,7 +111,8 @@ void run_once(const std::string& program, const Case& c, const std::string& outp
 std::string against(double measured, double bound, const char* unit) {
   const std::string value = fmt::format("{:.3g} {}", measured, unit);
   if (bound == 0) return value;
-  return fmt::format("{} of {:g} ({:.2f}{})", value, bound, measured / bound, measured > bound ? ", OVER" : "");
+  return fmt::format("{} of {:g} ({:.2f}{})", value, bound, measured / bound,
+                     measured > bound ? ", OVER" : "");
 }
 
 }  // namespace
@@ -100,7 +127,8 @@ int main(int argc, char** argv) {
   CPU_SET(static_cast<std::size_t>(sched_getcpu()), &one);
   CHECK(sched_setaffinity(0, sizeof one, &one) == 0);  // inherited by the runs
   const std::string output_path = fmt::format("/tmp/tandem-bench-{}.json", getpid());
-  fmt::print("{:<42} {:<28} {:<28} {}\n", "what (least of n runs, one core)", "process", "engine", "peak memory");
+  fmt::print("{:<42} {:<28} {:<28} {}\n", "what (least of n runs, one core)", "process", "engine",
+             "peak memory");
   for (const Case& c : cases(argv[2])) {
     Measured m;
     for (int i = 0; i < c.runs; ++i) run_once(argv[1], c, output_path, &m);

@@ -17,6 +17,9 @@ int run(int argc, char** argv) {
       "Exit status: 0 done, 1 the run failed, 2 wrong use or bad input, 3 something needed is "
       "missing.\n"
       "Example: tandem simulate scenarios/megatron-sc21.toml");
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return std::string(error.what()) + "; see tandem --help\n";
+  });
   tandem::Command chosen;
   tandem::add_simulate(&app, &chosen);
   tandem::add_schedule(&app, &chosen);
@@ -29,7 +32,7 @@ int run(int argc, char** argv) {
   }
   const tandem::Status status = chosen();
   if (status.ok()) return 0;
-  std::fprintf(stderr, "tandem: %s\n", status.error().message.c_str());
+  std::fprintf(stderr, "%s\n", status.error().message.c_str());
   return status.error().kind;
 }
 

@@ -33,7 +33,8 @@ void print(const std::vector<Outcome>& outcomes, bool json) {
   if (json) {
     nlohmann::ordered_json array = nlohmann::ordered_json::array();
     for (const Outcome& outcome : outcomes) array.push_back(to_json(outcome));
-    fmt::print("{}\n", array.dump(2));
+    // Names may come from the command line: what is no UTF-8 in them must not end the program.
+    fmt::print("{}\n", array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
     fmt::print("{}\n{}", outcome_table(outcomes), conclusions(outcomes));
   }
@@ -81,7 +82,7 @@ Status simulate_scenarios(const SimulateOptions& options) {
                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   std::vector<Result<Outcome>> results;
   if (scenarios.size() == 1) {
-    results.push_back(simulate(scenarios[0], engine, options.files));
+    results.push_back(simulate(scenarios[0], engine, options.files, true));
   } else {
     results = simulate_all(scenarios, engine, jobs, options.files, files_of);
   }

@@ -6,7 +6,7 @@
 #include "base/nearest.h"
 #include "cli/commands.h"
 #include "report/table.h"
-#include "scenarios/scenario.h"
+#include "scenarios/run.h"
 #include "topology/preset.h"
 #include "topology/traffic.h"
 
@@ -77,26 +77,24 @@ void print_table(const Cluster& cluster, const std::string& preset) {
 }
 
 Status show(const TopologyOptions& options) {
-  std::string preset = options.input;
-  ClusterSpec spec;
-  int gpus = options.gpus;
+  Scenario scenario;
   if (options.input.ends_with(".toml")) {
     ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, load_scenarios(options.input));
-    if (scenarios.front().uniform)
+    scenario = scenarios.front();
+    if (scenario.uniform)
       return Error{fmt::format("{}: found uniform costs, which know no cluster; expected [cluster]",
                                options.input)};
-    spec = scenarios.front().cluster;
-    preset = scenarios.front().preset;
-    if (gpus == 0) gpus = scenarios.front().gpus;
   } else {
-    ASSIGN_OR_RETURN(spec, load_preset(options.input));
+    ASSIGN_OR_RETURN(scenario.cluster, load_preset(options.input));
+    scenario.preset = scenario.path = options.input;
+    scenario.gpus = 2 * scenario.cluster.gpus_per_node;
   }
-  if (gpus == 0) gpus = 2 * spec.gpus_per_node;
-  ASSIGN_OR_RETURN(const Cluster cluster, Cluster::build(spec, gpus));
+  if (options.gpus > 0) scenario.gpus = options.gpus;
+  ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(scenario));
   if (options.format == "dot") {
     fmt::print("{}", cluster.dot());
   } else {
-    print_table(cluster, preset);
+    print_table(cluster, scenario.preset);
   }
   return Done{};
 }

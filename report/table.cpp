@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 #include "base/units.h"
@@ -70,7 +71,8 @@ std::string last_point(const Outcome& o) { return o.points.empty() ? o.name : o.
 std::string bandwidth(const Outcome& o) {
   if (!o.least_internode_Gbitps) return "none is enough";
   if (*o.least_internode_Gbitps == 0) return "1 is enough";
-  return fmt::format("{:.3g}", *o.least_internode_Gbitps);
+  const double unit = *o.least_internode_Gbitps < 1000 ? 1 : 10;  // found to within 2 %
+  return fmt::format("{:.0f}", std::round(*o.least_internode_Gbitps / unit) * unit);
 }
 
 std::string binds(std::span<const Outcome> group) {
@@ -137,7 +139,8 @@ std::string outcome_table(const std::vector<Outcome>& outcomes) {
   std::vector<std::vector<std::string>> rows(1, outcomes.front().axes);
   if (rows.front().empty()) rows.front().push_back("run");
   for (std::size_t i = rows.front().size(); --i > 0;) {
-    if (rows.front()[i] == rows.front()[i - 1]) rows.front()[i].clear();  // several names of one point
+    if (rows.front()[i] == rows.front()[i - 1])
+      rows.front()[i].clear();  // several names of one point
   }
   const std::size_t left = rows.front().size();
   for (const char* title :

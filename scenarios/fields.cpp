@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <limits>
 #include <map>
 #include <string>
 
@@ -17,24 +16,46 @@ template <class Place>  // Place: int& of a Scenario&
 Set whole(const char* key, Place place, int least) {
   return [=](const Setting& setting, Scenario* scenario) -> Status {
     const auto* value = std::get_if<std::int64_t>(&setting.value);
-    if (value == nullptr || *value < least || *value > std::numeric_limits<int>::max())
-      return setting.error(key, fmt::format("an integer of at least {}", least));
+    constexpr int kMost = 1'000'000'000;
+    if (value == nullptr || *value < least || *value > kMost)
+      return setting.error(key, fmt::format("an integer from {} to {}", least, kMost));
     place(*scenario) = static_cast<int>(*value);
     return Done{};
   };
 }
 
-// A number of at least `least`, times `unit`.
+// What a number may be.
+struct Range {
+  double least = 0;
+  double most = 1e30;
+  bool above_least = false;  // `least` itself is too little
+
+  bool has(double value) const {
+    return value <= most && (above_least ? value > least : value >= least);
+  }
+  std::string text() const {
+    const std::string from = fmt::format("{} {}", above_least ? "above" : "of at least", least);
+    return most < 1e30 ? fmt::format("a number {} and at most {}", from, most)
+                       : fmt::format("a number {}", from);
+  }
+};
+constexpr Range kPositive{.above_least = true};
+constexpr Range kShare{.most = 1, .above_least = true};
+// Beyond these a typing error is likelier, and iterations would not fit into 64-bit nanoseconds.
+constexpr Range kSeconds{.most = 1e4};
+constexpr Range kTransferSeconds{.most = 900};
+constexpr Range kMicroseconds{.most = 900e6};
+
+// A number in that range, times `unit`.
 template <class Place>  // Place: double& of a Scenario&
-Set number(const char* key, Place place, double unit = 1, bool may_be_zero = true) {
+Set number(const char* key, Place place, double unit = 1, Range range = {}) {
   return [=](const Setting& setting, Scenario* scenario) -> Status {
     const auto* integer = std::get_if<std::int64_t>(&setting.value);
     const auto* real = std::get_if<double>(&setting.value);
     const double value = integer != nullptr ? static_cast<double>(*integer)
                          : real != nullptr  ? *real
                                             : -1;
-    if (!(value >= 0) || !(value < 1e30) || (value == 0 && !may_be_zero))
-      return setting.error(key, may_be_zero ? "a number, not negative" : "a number above 0");
+    if (!range.has(value)) return setting.error(key, range.text());
     place(*scenario) = value * unit;
     return Done{};
   };
@@ -79,6 +100,10 @@ Set choice(const char* key, std::map<std::string, Value> words, Place place) {
 Status set_layers(const Setting& setting, Scenario* scenario) {
   const auto* list = std::get_if<std::vector<std::int64_t>>(&setting.value);
   if (list == nullptr) return setting.error("parallel.layers_per_stage", "a list of integers");
+  for (const std::int64_t layers : *list) {
+    if (layers < 0 || layers > 1'000'000)
+      return setting.error("parallel.layers_per_stage", "integers from 0 to 1000000");
+  }
   scenario->plan.layers_per_stage.assign(list->begin(), list->end());
   return Done{};
 }
@@ -97,17 +122,18 @@ Status set_costs_source(const Setting& setting, Scenario* scenario) {
 // costs.source last.
 template <class Place>  // Place: double& of a UniformCosts&
 Set seconds(const char* key, Place place) {
-  return number(key, [=](Scenario& scenario) -> double& {
+  const auto costs = [=](Scenario& scenario) -> double& {
     if (!scenario.uniform) scenario.uniform.emplace();
     return place(*scenario.uniform);
-  });
+  };
+  return number(key, costs, 1, kSeconds);
 }
 
 Status set_tflops(const Setting& setting, Scenario* scenario) {
   double flops = 0;
   RETURN_IF_ERROR(number(
-      "cluster.tflops", [&](Scenario&) -> double& { return flops; }, 1e12, false)(setting,
-                                                                                  scenario));
+      "cluster.tflops", [&](Scenario&) -> double& { return flops; }, 1e12, kPositive)(setting,
+                                                                                      scenario));
   for (const char* precision : {"fp16", "bf16", "fp8", "fp32"})
     scenario->cluster.device.flops_per_s[precision] = flops;
   return Done{};
@@ -190,19 +216,19 @@ std::vector<Field> make_fields() {
       {"cluster.gpus_per_node", "integer",
        whole("cluster.gpus_per_node", AT(cluster.gpus_per_node), 1)},
       {"cluster.intra_GBps", "number: GB/s of a GPU to its node's switch, per direction",
-       number("cluster.intra_GBps", AT(cluster.intra_bytes_per_s), GB, false)},
+       number("cluster.intra_GBps", AT(cluster.intra_bytes_per_s), GB, kPositive)},
       {"cluster.intra_efficiency", "number: the share of it that NCCL reaches; default 1",
-       number("cluster.intra_efficiency", AT(cluster.intra_efficiency), 1, false)},
+       number("cluster.intra_efficiency", AT(cluster.intra_efficiency), 1, kShare)},
       {"cluster.intra_latency_us", "number: us a message inside a node",
-       number("cluster.intra_latency_us", AT(cluster.intra_latency_s), 1e-6)},
+       number("cluster.intra_latency_us", AT(cluster.intra_latency_s), 1e-6, kMicroseconds)},
       {"cluster.nics_per_node", "integer: NICs, shared evenly by the GPUs",
        whole("cluster.nics_per_node", AT(cluster.nics_per_node), 1)},
       {"cluster.nic_Gbitps", "number: Gbit/s of a NIC, per direction",
-       number("cluster.nic_Gbitps", AT(cluster.nic_bytes_per_s), Gbit, false)},
+       number("cluster.nic_Gbitps", AT(cluster.nic_bytes_per_s), Gbit, kPositive)},
       {"cluster.inter_efficiency", "number: the share of it that NCCL reaches; default 1",
-       number("cluster.inter_efficiency", AT(cluster.inter_efficiency), 1, false)},
+       number("cluster.inter_efficiency", AT(cluster.inter_efficiency), 1, kShare)},
       {"cluster.inter_latency_us", "number: us a message between nodes",
-       number("cluster.inter_latency_us", AT(cluster.inter_latency_s), 1e-6)},
+       number("cluster.inter_latency_us", AT(cluster.inter_latency_s), 1e-6, kMicroseconds)},
       {"cluster.fabric", "text: star (non-blocking), rail-optimised or fat-tree; default star",
        choice<Fabric::Kind>("cluster.fabric",
                             {{"star", Fabric::Star},
@@ -212,12 +238,12 @@ std::vector<Field> make_fields() {
       {"cluster.nodes_per_leaf", "integer: nodes below a leaf switch (rail-optimised, fat-tree)",
        whole("cluster.nodes_per_leaf", AT(cluster.fabric.nodes_per_leaf), 1)},
       {"cluster.oversubscription", "number: a leaf's downlinks over its uplinks; default 1",
-       number("cluster.oversubscription", AT(cluster.fabric.oversubscription), 1, false)},
+       number("cluster.oversubscription", AT(cluster.fabric.oversubscription), 1, {.least = 1})},
       {"cluster.gpu", "text: the GPU's name", text("cluster.gpu", AT(cluster.device.name))},
       {"cluster.memory_GiB", "number: GiB of a GPU's memory",
-       number("cluster.memory_GiB", AT(cluster.device.memory_bytes), GiB, false)},
+       number("cluster.memory_GiB", AT(cluster.device.memory_bytes), GiB, kPositive)},
       {"cluster.memory_GBps", "number: GB/s of a GPU's memory",
-       number("cluster.memory_GBps", AT(cluster.device.memory_bytes_per_s), GB, false)},
+       number("cluster.memory_GBps", AT(cluster.device.memory_bytes_per_s), GB, kPositive)},
       {"cluster.sms", "integer: streaming multiprocessors of a GPU",
        whole("cluster.sms", AT(cluster.device.sms), 1)},
       {"cluster.tflops", "number: a GPU's dense peak TFLOP/s, taken for every precision",
@@ -237,12 +263,12 @@ std::vector<Field> make_fields() {
       {"costs.weight_s", "number: seconds of a weight gradient; default half of backward_s",
        seconds("costs.weight_s", [](UniformCosts& c) -> double& { return c.weight_s; })},
       {"costs.p2p_s", "number: seconds of a transfer between stages; default 0",
-       number("costs.p2p_s", AT(p2p_s))},
+       number("costs.p2p_s", AT(p2p_s), 1, kTransferSeconds)},
 
       {"variability.jitter",
        "number: each compute op takes its time times a log-normal factor of mean 1 with this "
        "sigma; default 0",
-       number("variability.jitter", AT(jitter))},
+       number("variability.jitter", AT(jitter), 1, {.most = 1})},
       {"variability.seed", "integer: of the jitter; default 1",
        [](const Setting& setting, Scenario* s) -> Status {
          const auto* value = std::get_if<std::int64_t>(&setting.value);

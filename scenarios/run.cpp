@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/fork_map.h"
 #include "base/progress.h"
@@ -17,6 +18,11 @@
 
 namespace tandem {
 namespace {
+
+// The Error with the place where the first of the keys stands.
+Error placed(const Scenario& scenario, const std::vector<std::string>& keys, const Error& error) {
+  return Error{fmt::format("{}: {}", scenario.place_of(keys), error.message), error.kind};
+}
 
 // Uniform costs know no cluster: every transfer takes p2p_s, whatever it carries.
 ClusterSpec uniform_cluster(double p2p_s) {
@@ -98,6 +104,17 @@ Status write_files(const Program& program, Trace* trace, const OutputFiles& file
   return Done{};
 }
 
+std::int64_t ops_to_play(const Program& program, const SimOptions& options) {
+  std::int64_t ops = 0;
+  if (options.folded()) {
+    for (const Body& body : program.bodies) ops += static_cast<std::int64_t>(body.ops.size());
+  } else {
+    for (const RankRow& rank : program.ranks)
+      ops += static_cast<std::int64_t>(program.bodies[rank.body].ops.size());
+  }
+  return ops;
+}
+
 class Stopwatch {
  public:
   double seconds() const {
@@ -113,51 +130,74 @@ class Stopwatch {
 Result<Order> make_order(const Scenario& scenario) {
   if (scenario.order_file.empty()) {
     auto order = make_order(scenario.order);
-    if (!order.ok()) return Error{fmt::format("{}: {}", scenario.name, order.error().message)};
+    if (!order.ok())
+      return placed(scenario, {"schedule.order", "schedule.group", "parallel.vpp", "parallel.pp"},
+                    order.error());
     return order;
   }
   ASSIGN_OR_RETURN(Order order, read_pytorch(scenario.order_file));
   const Plan& plan = scenario.plan;
+  if (order.chains > 1 && !scenario.uniform)
+    return placed(scenario, {"schedule.order"},
+                  Error{fmt::format("found two chains of stages in {}, expected one: only uniform "
+                                    "costs play two",
+                                    scenario.order_file)});
   if (order.pp() != plan.pp || order.stages != plan.stages() * order.chains ||
-      order.microbatches != plan.microbatches())
-    return Error{
-        fmt::format("{}: found {} ranks, {} stages and {} microbatches, expected {} x {} stages "
-                    "(pp x vpp) and {} "
-                    "microbatches as the scenario has",
-                    scenario.order_file, order.pp(), order.stages, order.microbatches, plan.pp,
-                    plan.vpp, plan.microbatches())};
+      order.microbatches * order.chains != plan.microbatches())
+    return placed(scenario, {"schedule.order"},
+                  Error{fmt::format(
+                      "found {} ranks, {} stages and {} microbatches in {}, expected pp = {} "
+                      "ranks, pp x vpp = {} stages{} and global_batch / (micro_batch x dp) = "
+                      "{} microbatches",
+                      order.pp(), order.stages, order.microbatches, scenario.order_file, plan.pp,
+                      plan.stages(), order.chains > 1 ? " a chain" : "", plan.microbatches())});
   return order;
+}
+
+Result<Cluster> make_cluster(const Scenario& scenario) {
+  const ClusterSpec spec = scenario.uniform ? uniform_cluster(scenario.p2p_s) : scenario.cluster;
+  const int nodes = (scenario.gpus + spec.gpus_per_node - 1) / spec.gpus_per_node;
+  auto cluster = Cluster::build(spec, nodes > 1 ? nodes * spec.gpus_per_node : scenario.gpus);
+  if (cluster.ok()) return cluster;
+  // "found KEY = ...", with the key's name in [cluster].
+  std::istringstream words(cluster.error().message);
+  std::string key;
+  words >> key >> key;
+  return placed(scenario,
+                {"cluster." + key, "cluster.nics_per_node", "cluster.fabric", "cluster.gpus",
+                 "cluster.preset", "parallel.pp"},
+                cluster.error());
 }
 
 Result<Prepared> prepare(const Scenario& scenario) {
   const Plan& plan = scenario.plan;
-  const auto named = [&](const Error& error) {
-    return Error{fmt::format("{}: {}", scenario.name, error.message), error.kind};
-  };
   ASSIGN_OR_RETURN(Order order, make_order(scenario));
-  const ClusterSpec spec = scenario.uniform ? uniform_cluster(scenario.p2p_s) : scenario.cluster;
-  const int nodes = (scenario.gpus + spec.gpus_per_node - 1) / spec.gpus_per_node;
-  auto cluster = Cluster::build(spec, nodes > 1 ? nodes * spec.gpus_per_node : scenario.gpus);
-  if (!cluster.ok()) return named(cluster.error());
-  const Workload work = workload(scenario, order, *cluster);
+  ASSIGN_OR_RETURN(Cluster cluster, make_cluster(scenario));
+  const Workload work = workload(scenario, order, cluster);
   const bool overlap =
       scenario.overlap_p2p.value_or(overlaps_p2p_by_default(order) && !scenario.batch_p2p);
   auto program = lower(order, work, {plan.tp, plan.dp, overlap, scenario.batch_p2p});
-  if (!program.ok()) return named(program.error());
+  if (!program.ok())
+    return placed(scenario, {"overlap.p2p", "overlap.batch_p2p", "schedule.order", "parallel.pp"},
+                  program.error());
   Prepared prepared{
-      std::move(order), *std::move(program), *std::move(cluster), in_order(scenario.gpus), {}};
+      std::move(order), *std::move(program), std::move(cluster), in_order(scenario.gpus), {}};
   price(&prepared.program, prepared.cluster, prepared.placement);
-  if (!scenario.uniform && plan.tp > spec.gpus_per_node)
+  const int node = scenario.cluster.gpus_per_node;
+  if (!scenario.uniform && plan.tp > node)
     prepared.warnings.push_back(
         fmt::format("{}: parallel.tp = {} is more than the {} GPUs of a node: tensor communication "
                     "crosses nodes",
-                    scenario.name, plan.tp, spec.gpus_per_node));
+                    scenario.name, plan.tp, node));
   return prepared;
 }
 
-Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFiles& files) {
+Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFiles& files,
+                         bool progress) {
   ASSIGN_OR_RETURN(Prepared prepared, prepare(scenario));
-  const SimOptions options{scenario.jitter, scenario.seed};
+  SimOptions options{scenario.jitter, scenario.seed};
+  Progress bar("ops", ops_to_play(prepared.program, options));
+  if (progress) options.on_progress = [&bar](std::int64_t ops) { bar.advance(ops); };
   const Stopwatch stopwatch;
   auto played = engine == Engine::Ideal
                     ? ideal(prepared.program, options)
@@ -222,7 +262,7 @@ std::vector<Result<Outcome>> simulate_all(const std::vector<Scenario>& scenarios
       [&](int i) -> Result<std::string> {
         ASSIGN_OR_RETURN(const Outcome outcome,
                          simulate(scenarios[i], engine, i == files_of ? files : OutputFiles{}));
-        return to_json(outcome).dump();
+        return to_json(outcome).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
       },
       [&](int) { progress.advance(); });
   std::vector<Result<Outcome>> outcomes;

@@ -30,6 +30,9 @@ struct Prepared {
 // The order of a scenario: by name, or from its file.
 Result<Order> make_order(const Scenario& scenario);
 
+// In whole nodes, where it is more than one.
+Result<Cluster> make_cluster(const Scenario& scenario);
+
 Result<Prepared> prepare(const Scenario& scenario);
 
 // What else a run leaves behind; empty: nothing.
@@ -38,7 +41,9 @@ struct OutputFiles {
   std::string perfetto;
 };
 
-Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFiles& files = {});
+// `progress`: with a bar, where stderr is a terminal.
+Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFiles& files = {},
+                         bool progress = false);
 
 // A priced Program by itself, on the ideal engine.
 Result<Outcome> simulate(const Program& program, const OutputFiles& files = {});

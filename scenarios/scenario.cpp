@@ -42,68 +42,105 @@ Status apply_settings(const Settings& settings, Scenario* scenario) {
   return Done{};
 }
 
-// "file:line" of the first of the keys that is set, else the file.
-std::string place_of(const Settings& settings, const std::string& path,
-                     std::initializer_list<const char*> keys) {
-  for (const char* key : keys) {
-    if (const auto it = settings.find(key); it != settings.end()) return it->second.where;
+// The Error of a broken rule: "place: what was found, what was expected".
+Error bad(const Scenario& scenario, std::vector<std::string> keys, std::string_view what) {
+  return Error{fmt::format("{}: {}", scenario.place_of(keys), what)};
+}
+
+// Of a rule that names its key first: "model.heads: found ...".
+Error bad(const Scenario& scenario, const Error& rule, std::vector<std::string> other_keys) {
+  const std::string& what = rule.message;
+  other_keys.insert(other_keys.begin(), what.substr(0, what.find_first_of(" :")));
+  return bad(scenario, std::move(other_keys), what);
+}
+
+// How many GPUs: given, or the plan's; they must agree.
+Status complete_gpus(Scenario* s) {
+  Plan& plan = s->plan;
+  constexpr std::int64_t kMost = 1'000'000;
+  const std::int64_t model_parallel = std::int64_t{plan.tp} * plan.pp;
+  if (s->gpus > 0 && !s->places.contains("parallel.dp")) {
+    if (s->gpus % model_parallel != 0)
+      return bad(*s, {"cluster.gpus"},
+                 fmt::format("found cluster.gpus = {}, expected a multiple of tp x pp = {} x {}",
+                             s->gpus, plan.tp, plan.pp));
+    plan.dp = static_cast<int>(s->gpus / model_parallel);
   }
-  return path;
+  if (model_parallel > kMost || model_parallel * plan.dp > kMost)
+    return bad(*s, {"parallel.dp", "parallel.tp", "parallel.pp"},
+               fmt::format("found tp x pp x dp = {} x {} x {}, expected at most {} GPUs", plan.tp,
+                           plan.pp, plan.dp, kMost));
+  if (s->gpus == 0) s->gpus = plan.gpus();
+  if (s->gpus != plan.gpus())
+    return bad(*s, {"cluster.gpus"},
+               fmt::format("found cluster.gpus = {}, expected tp x pp x dp = {} x {} x {} = {}",
+                           s->gpus, plan.tp, plan.pp, plan.dp, plan.gpus()));
+  return Done{};
+}
+
+Status complete_batch(Scenario* s) {
+  Plan& plan = s->plan;
+  constexpr std::int64_t kMost = 1'000'000'000;
+  const std::int64_t step = std::int64_t{plan.micro_batch} * plan.dp;
+  if (step > kMost)
+    return bad(*s, {"parallel.micro_batch", "parallel.dp"},
+               fmt::format("found micro_batch x dp = {} x {}, expected at most {} sequences",
+                           plan.micro_batch, plan.dp, kMost));
+  if (plan.global_batch == 0) plan.global_batch = static_cast<int>(step);
+  if (plan.global_batch % step != 0)
+    return bad(*s, {"parallel.global_batch", "parallel.micro_batch"},
+               fmt::format("found parallel.global_batch = {}, expected a multiple of "
+                           "micro_batch x dp = {} x {}",
+                           plan.global_batch, plan.micro_batch, plan.dp));
+  return Done{};
+}
+
+Status complete_order(Scenario* s) {
+  s->order.pp = s->plan.pp;
+  s->order.vpp = s->plan.vpp;
+  s->order.microbatches = s->plan.microbatches();
+  if (!s->places.contains("schedule.order"))
+    s->order.name = s->plan.vpp > 1 ? "interleaved" : "1f1b";
+  if (!s->order.name.ends_with(".csv")) return Done{};
+  s->order_file = (std::filesystem::path(s->path).parent_path() / s->order.name).string();
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(s->order_file, unknown))
+    return bad(*s, {"schedule.order"},
+               fmt::format("found schedule.order = {}, which is no file, expected a CSV file in "
+                           "PyTorch's form beside the scenario",
+                           s->order.name));
+  return Done{};
+}
+
+Status complete_uniform(Scenario* s) {
+  const auto given = [&](const char* key) { return s->places.contains(key); };
+  UniformCosts& costs = *s->uniform;
+  if (!given("costs.forward_s") ||
+      (!given("costs.backward_s") && !(given("costs.input_s") && given("costs.weight_s"))))
+    return bad(*s, {"costs.source"},
+               "found costs.source = uniform without its seconds, expected costs.forward_s and "
+               "costs.backward_s (or input_s and weight_s)");
+  if (!given("costs.backward_s")) costs.backward_s = costs.input_s + costs.weight_s;
+  if (!given("costs.input_s")) costs.input_s = costs.backward_s / 2;
+  if (!given("costs.weight_s")) costs.weight_s = costs.backward_s / 2;
+  return Done{};
 }
 
 // What depends on several keys: defaults, then the rules.
-Status complete(const Settings& settings, const std::string& path, Scenario* s) {
-  Plan& plan = s->plan;
-  const auto bad = [&](std::initializer_list<const char*> keys, const std::string& what) {
-    return Error{fmt::format("{}: {}", place_of(settings, path, keys), what)};
-  };
-  const int model_parallel = plan.tp * plan.pp;
-  if (!settings.contains("parallel.dp") && s->gpus > 0) {
-    if (s->gpus % model_parallel != 0)
-      return bad({"cluster.gpus"},
-                 fmt::format("found cluster.gpus = {}, expected a multiple of tp x pp = {} x {}",
-                             s->gpus, plan.tp, plan.pp));
-    plan.dp = s->gpus / model_parallel;
-  }
-  if (s->gpus == 0) s->gpus = plan.gpus();
-  if (s->gpus != plan.gpus())
-    return bad({"cluster.gpus"},
-               fmt::format("found cluster.gpus = {}, expected tp x pp x dp = {} x {} x {} = {}",
-                           s->gpus, plan.tp, plan.pp, plan.dp, plan.gpus()));
-  if (plan.global_batch == 0) plan.global_batch = plan.micro_batch * plan.dp;
-  if (plan.global_batch % (plan.micro_batch * plan.dp) != 0)
-    return bad(
-        {"parallel.global_batch"},
-        fmt::format(
-            "found parallel.global_batch = {}, expected a multiple of micro_batch x dp = {} x {}",
-            plan.global_batch, plan.micro_batch, plan.dp));
-  s->order.pp = plan.pp;
-  s->order.vpp = plan.vpp;
-  s->order.microbatches = plan.microbatches();
-  if (!settings.contains("schedule.order")) s->order.name = plan.vpp > 1 ? "interleaved" : "1f1b";
-  if (s->order.name.ends_with(".csv")) {
-    s->order_file = (std::filesystem::path(path).parent_path() / s->order.name).string();
-  }
-  if (s->uniform) {
-    UniformCosts& costs = *s->uniform;
-    const bool split = settings.contains("costs.input_s") && settings.contains("costs.weight_s");
-    if (!settings.contains("costs.forward_s") || (!settings.contains("costs.backward_s") && !split))
-      return bad({"costs.source"},
-                 "found costs.source = uniform without its seconds, expected costs.forward_s and "
-                 "costs.backward_s (or input_s and weight_s)");
-    if (!settings.contains("costs.backward_s")) costs.backward_s = costs.input_s + costs.weight_s;
-    if (!settings.contains("costs.input_s")) costs.input_s = costs.backward_s / 2;
-    if (!settings.contains("costs.weight_s")) costs.weight_s = costs.backward_s / 2;
-    return Done{};
-  }
+Status complete(Scenario* s) {
+  RETURN_IF_ERROR(complete_gpus(s));
+  RETURN_IF_ERROR(complete_batch(s));
+  RETURN_IF_ERROR(complete_order(s));
+  if (s->uniform) return complete_uniform(s);
   if (s->cluster.gpus_per_node == 0)
-    return bad({}, "found no cluster, expected [cluster] with a preset or with its numbers");
-  if (!settings.contains("train.gradient_dtype"))
-    plan.gradient_dtype = plan.precision == "fp16" ? "fp16" : "fp32";
-  if (const Status status = check(s->model, plan); !status.ok())
-    return bad({"model.layers"}, status.error().message);
-  if (const Status status = check(CostModel{s->cluster.device, plan.precision}); !status.ok())
-    return bad({"train.precision", "cluster.preset"}, status.error().message);
+    return bad(*s, {"cluster.gpus_per_node"},
+               "found no cluster, expected [cluster] with a preset or with its numbers");
+  if (!s->places.contains("train.gradient_dtype"))
+    s->plan.gradient_dtype = s->plan.precision == "fp16" ? "fp16" : "fp32";
+  if (const Status status = check(s->model, s->plan); !status.ok())
+    return bad(*s, status.error(), {"model.layers"});
+  if (const Status status = check(CostModel{s->cluster.device, s->plan.precision}); !status.ok())
+    return bad(*s, status.error(), {"cluster.preset", "cluster.gpu"});
   return Done{};
 }
 
@@ -121,12 +158,27 @@ Result<Scenario> make_scenario(const ScenarioFile& file, const std::vector<const
   }
   for (const auto& [key, setting] : sets) settings[key] = setting;
   if (scenario.name.empty()) scenario.name = std::filesystem::path(file.path).stem().string();
+  scenario.path = file.path;
+  for (const auto& [key, setting] : settings) scenario.places[key] = setting.where;
   RETURN_IF_ERROR(apply_settings(settings, &scenario));
-  RETURN_IF_ERROR(complete(settings, file.path, &scenario));
+  RETURN_IF_ERROR(complete(&scenario));
   return scenario;
 }
 
 }  // namespace
+
+std::string Scenario::place_of(const std::vector<std::string>& keys) const {
+  for (const std::string& key : keys) {
+    if (const auto place = places.find(key); place != places.end()) return place->second;
+  }
+  for (const std::string& key : keys) {
+    const std::string table = key.substr(0, key.find('.') + 1);
+    for (const auto& [other, place] : places) {
+      if (!table.empty() && other.starts_with(table) && place.starts_with(path)) return place;
+    }
+  }
+  return path;
+}
 
 Result<std::vector<Scenario>> load_scenarios(
     const std::string& path, const std::vector<std::pair<std::string, Setting>>& sets) {

@@ -1,6 +1,7 @@
 // Scenario: one run, all its settings in place; and the files that describe many.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,8 +17,8 @@ namespace tandem {
 
 // What somebody measured, to stand beside the simulated number.
 struct Published {
-  double tflops_per_gpu =
-      0;                // hardware FLOPs, as Narayanan et al. 2021 count; 0: nothing published
+  // Hardware FLOPs, as Narayanan et al. 2021 count; 0: nothing published.
+  double tflops_per_gpu = 0;
   std::string cluster;  // the axis point's name that it was measured on
 };
 
@@ -42,6 +43,13 @@ struct Scenario {
   bool least_bandwidth = false;
   std::string note;  // printed below the table
   Published published;
+
+  std::string path;                           // of its file
+  std::map<std::string, std::string> places;  // of what is set, by key: "file:line", or "--set"
+
+  // Where the first of the keys that is set stands, else where another key of their tables does,
+  // else the file: what an Error about them begins with.
+  std::string place_of(const std::vector<std::string>& keys) const;
 };
 
 // The runs of a file, `sets` applied over all of them. Errors: unknown keys with the nearest known

@@ -36,8 +36,9 @@ Result<Setting> to_setting(const toml::node& node, const std::string& where,
     }
     return Setting{std::move(list), where};
   }
-  return Error{fmt::format(
-      "{}: found '{}' with a date or time, expected a number, a text or a list", where, key)};
+  return Error{
+      fmt::format("{}: found '{}' with {}, expected a number, a text, true, false or a list", where,
+                  key, node.is_table() ? "a table" : "a date or time")};
 }
 
 // Flattens one file.
@@ -45,10 +46,12 @@ class Flattener {
  public:
   explicit Flattener(std::string path) : path_(std::move(path)) {}
 
-  Status settings(const toml::table& table, const std::string& prefix, Settings* to) const {
+  // Without the table's own key `skipped`.
+  Status settings(const toml::table& table, const std::string& prefix, Settings* to,
+                  std::string_view skipped = {}) const {
     for (auto&& [key, node] : table) {
       const std::string name = dotted(prefix, key.str());
-      if (name == "name") continue;  // a point's own
+      if (name == skipped) continue;
       if (const toml::table* inner = node.as_table()) {
         RETURN_IF_ERROR(settings(*inner, name, to));
         continue;
@@ -83,13 +86,13 @@ class Flattener {
     for (const toml::node& node : array) {
       const toml::table* table = node.as_table();
       if (table == nullptr)
-        return Error{fmt::format("{}: found [[{}]] with other things than tables",
+        return Error{fmt::format("{}: found [[{}]] with other things than tables, expected tables",
                                  place(path_, node), name)};
       Point& point = axis.points.emplace_back();
       if (const toml::node* given = table->get("name")) {
         ASSIGN_OR_RETURN(point.names, names(*given));
       }
-      RETURN_IF_ERROR(settings(*table, "", &point.settings));
+      RETURN_IF_ERROR(settings(*table, "", &point.settings, "name"));
       if (point.names.empty())
         return Error{fmt::format("{}: found [[{}]] without a name, expected name = \"...\"",
                                  place(path_, node), name)};
@@ -116,8 +119,9 @@ class Flattener {
       if (const auto* text = array->get_as<std::string>(i)) list.push_back(text->get());
     }
     if (list.empty() || (array != nullptr && list.size() != array->size()))
-      return Error{fmt::format("{}: found a name that is no text, expected name = \"...\" or a list of texts",
-                               place(path_, node))};
+      return Error{fmt::format(
+          "{}: found a name that is no text, expected name = \"...\" or a list of texts",
+          place(path_, node))};
     return list;
   }
 
@@ -140,13 +144,14 @@ std::string Setting::text() const {
 }
 
 Result<ScenarioFile> read_scenario_file(const std::string& path) {
-  if (!std::filesystem::is_regular_file(path))
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(path, unknown))
     return Error{fmt::format("{}: no such file, expected a scenario (TOML)", path)};
   toml::table table;
   try {
     table = toml::parse_file(path);
   } catch (const toml::parse_error& error) {
-    return Error{fmt::format("{}:{}: found text that is not TOML: {}", path,
+    return Error{fmt::format("{}:{}: found text that is not TOML ({}), expected TOML", path,
                              error.source().begin.line, error.description())};
   }
   ScenarioFile file{path, {}, {}};

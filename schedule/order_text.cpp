@@ -171,7 +171,7 @@ std::string to_pytorch(const Order& order) {
   return text;
 }
 
-Result<Order> read_pytorch(const std::string& path) {
+Result<Order> read_pytorch(const std::string& path, std::string* fault_text) {
   ASSIGN_OR_RETURN(const CsvFile file, read_csv(path));
   if (file.rows.empty()) return file.error(1, "found no rows, expected a row of actions a rank");
   Order order;
@@ -185,8 +185,10 @@ Result<Order> read_pytorch(const std::string& path) {
     }
     order.ranks.push_back(std::move(actions));
   }
-  if (const auto fault = find_fault(order))
+  if (const auto fault = find_fault(order)) {
+    if (fault_text != nullptr) *fault_text = explain(order);
     return file.error(file.rows[std::max(fault->rank, 0)].line, fault->message);
+  }
   return order;
 }
 

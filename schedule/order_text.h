@@ -21,8 +21,9 @@ Result<std::vector<Action>> parse_cell(std::string_view cell);
 std::string to_pytorch(const Order& order);
 
 // Reads a file in that form; errors name file, line and cell. The order is validated, and named as
-// the file without its folder and extension.
-Result<Order> read_pytorch(const std::string& path);
+// the file without its folder and extension. Where it is not valid, `fault` (if given) gets what
+// explain() says of it.
+Result<Order> read_pytorch(const std::string& path, std::string* fault = nullptr);
 
 // The same order with UNSHARD/RESHARD/REDUCE_GRAD and SEND/RECV put in, as PyTorch's lowering does
 // (3 stages unsharded at a time, sends swept in rank order). What the order says of communication

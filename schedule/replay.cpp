@@ -50,8 +50,8 @@ class Pass {
 
  private:
   struct State {
-    std::vector<std::uint32_t> done;      // ops ended, by lane
-    std::vector<std::uint8_t> waiting;    // the lane's next op waits at its rendezvous
+    std::vector<std::uint32_t> done;    // ops ended, by lane
+    std::vector<std::uint8_t> waiting;  // the lane's next op waits at its rendezvous
     std::vector<Nanoseconds> lane_end;
     bool queued = false;
   };
@@ -148,7 +148,8 @@ class Pass {
     bool operator==(const Place&) const = default;
   };
 
-  // What the op waits for: a wait, the op before it on its lane, or a participant that has not come.
+  // What the op waits for: a wait, the op before it on its lane, or a participant that has not
+  // come.
   Place blocker(const Place& at) const {
     const Body& ops = body(at.player);
     const Op& op = ops.ops[at.op];
@@ -163,8 +164,7 @@ class Pass {
     for (const auto& [other, slot] : cast_.channels[c].seats) {
       const std::uint8_t lane = body(other).slots[slot].lane;
       const LaneQueues& there = queues_[cast_.players[other].body];
-      if (!players_[other].waiting[lane] &&
-          players_[other].done[lane] < there.lanes[lane].size())
+      if (!players_[other].waiting[lane] && players_[other].done[lane] < there.lanes[lane].size())
         return {other, next_op(other, lane)};
     }
     return {};  // a participant has no such op at all: validate() finds that

@@ -21,14 +21,14 @@ struct EventTimes {
 };
 
 struct Replay {
-  std::vector<std::size_t> first;      // a player's first event; then one event an op of its body
+  std::vector<std::size_t> first;  // a player's first event; then one event an op of its body
   std::vector<EventTimes> events;
   std::vector<std::uint32_t> settled;  // event -> its number in an order that respects all waiting;
                                        // participants of one communication have the same number
 };
 
-// Kahn's algorithm over lanes, waits and rendezvous: linear in ops. An Error names the cycle where the
-// program waits for itself.
+// Kahn's algorithm over lanes, waits and rendezvous: linear in ops. An Error names the cycle where
+// the program waits for itself.
 Result<Replay> replay(const Program& program, const Cast& cast, const Jitter& jitter = {});
 
 }  // namespace tandem

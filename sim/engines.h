@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "base/result.h"
 #include "schedule/price.h"
@@ -19,6 +20,8 @@ struct SimOptions {
   bool fold = true;  // one rank for each class of equal ranks; unfolds by itself where jitter > 0
   bool closed_forms =
       true;  // simgrid: operations alone on their links skip the solver; see playback.h
+  // simgrid: told now and then how many ops have ended since it was told last.
+  std::function<void(std::int64_t ops)> on_progress = [](std::int64_t) {};
 
   bool folded() const { return fold && jitter == 0; }
 };

@@ -1,3 +1,4 @@
+// The ideal engine: a replay, as a Trace.
 #include "schedule/replay.h"
 #include "sim/engines.h"
 #include "sim/trace_of.h"

@@ -12,6 +12,7 @@ namespace tandem {
 namespace {
 
 constexpr int kKinds = 5;
+constexpr std::int64_t kProgressStep = 1 << 16;
 
 }  // namespace
 
@@ -38,8 +39,7 @@ Playback::Playback(const Program& program, const Cast& cast, const TrafficOf& tr
   mark_private();
 }
 
-void Playback::add_patterns(const TrafficOf& traffic_of,
-                            std::span<const double> link_bytes_per_s) {
+void Playback::add_patterns(const TrafficOf& traffic_of, std::span<const double> link_bytes_per_s) {
   network_.bytes_per_s.assign(link_bytes_per_s.begin(), link_bytes_per_s.end());
   std::vector<std::vector<CommKind>> kinds(cast_.channels.size());
   for (std::size_t p = 0; p < cast_.players.size(); ++p) {
@@ -51,7 +51,8 @@ void Playback::add_patterns(const TrafficOf& traffic_of,
         if (op.slot >= 0) used[op.slot * kKinds + static_cast<int>(comm_kind(op.kind))] = 1;
       }
       for (std::size_t i = 0; i < used.size(); ++i) {
-        if (used[i]) kinds[player.channels[i / kKinds]].push_back(static_cast<CommKind>(i % kKinds));
+        if (used[i])
+          kinds[player.channels[i / kKinds]].push_back(static_cast<CommKind>(i % kKinds));
       }
     }
   }
@@ -73,7 +74,8 @@ void Playback::add_patterns(const TrafficOf& traffic_of,
         for (const LinkId link : flow.links) {
           if (is_new) network_.routes.back().push_back(index(link));
           pattern.links.push_back(index(link));
-          alone_s = std::max(alone_s, flow.share * flow.multiplicity / link_bytes_per_s[index(link)]);
+          alone_s =
+              std::max(alone_s, flow.share * flow.multiplicity / link_bytes_per_s[index(link)]);
         }
         pattern.streams.push_back({it->second, flow.share, alone_s, flow.multiplicity});
       }
@@ -109,16 +111,19 @@ Result<Replay> Playback::run(FlowSolver* solver) {
     const Body& ops = body(static_cast<std::int32_t>(p));
     for (std::size_t i = 0; i < ops.ops.size(); ++i) {
       if (out_.events[out_.first[p] + i].end_ns < 0)
-        return Error{fmt::format("the simulation ended with {} of {} ops played; the first that never "
-                                 "ended: {} on rank {}", ended_, out_.events.size(),
-                                 describe(ops, ops.ops[i]), index(cast_.players[p].rank)),
-                     Error::Failed};
+        return Error{
+            fmt::format("the simulation ended with {} of {} ops played; the first that never "
+                        "ended: {} on rank {}",
+                        ended_, out_.events.size(), describe(ops, ops.ops[i]),
+                        index(cast_.players[p].rank)),
+            Error::Failed};
     }
   }
   CHECK(false && "an op was counted twice");
 }
 
-// The clock. Our events go first as long as no flow is in the solver; else the solver says what is next.
+// The clock. Our events go first as long as no flow is in the solver; else the solver says what is
+// next.
 
 void Playback::schedule(Nanoseconds time, std::int32_t subject, std::uint32_t generation) {
   events_.push({time, scheduled_++, subject, generation});
@@ -228,7 +233,7 @@ void Playback::end_op(std::int32_t player, std::uint8_t lane) {
   out_.events[out_.first[player] + op].end_ns = now_;
   state.busy[lane] = 0;
   ++state.done[lane];
-  ++ended_;
+  if (++ended_ % kProgressStep == 0) options_.on_progress(kProgressStep);
 }
 
 // Operations of a channel: arrival of all, latency, then bytes: alone or sharing.
@@ -240,8 +245,8 @@ void Playback::arrive(std::int32_t channel) {
   transfer.arrived = 0;
   for (const Seat& seat : seats) {
     const std::uint8_t lane = body(seat.player).slots[seat.slot].lane;
-    const std::uint32_t op = queues_[cast_.players[seat.player].body]
-                                 .lanes[lane][players_[seat.player].done[lane]];
+    const std::uint32_t op =
+        queues_[cast_.players[seat.player].body].lanes[lane][players_[seat.player].done[lane]];
     out_.events[out_.first[seat.player] + op].start_ns = now_;
   }
   const Pattern& pattern = patterns_[transfer.pattern];
@@ -316,8 +321,8 @@ void Playback::leave_alone(std::int32_t channel) {
 void Playback::end_transfer(std::int32_t channel) {
   Transfer& transfer = transfers_[channel];
   const Pattern& pattern = patterns_[transfer.pattern];
-  const bool marked = transfer.phase != Phase::Latency &&
-                      !(pattern.is_private && options_.closed_forms);
+  const bool marked =
+      transfer.phase != Phase::Latency && !(pattern.is_private && options_.closed_forms);
   if (marked) {
     for (const std::int32_t link : pattern.links) {
       --link_users_[link];

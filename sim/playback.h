@@ -1,9 +1,9 @@
 // Playback: a Program in order of time, its communication as flows that may share links.
 //
-// An operation whose links nobody else uses takes its duration when alone: that is a closed form, and needs
-// no solver. Only when a second operation comes to a link in use do both go to the FlowSolver, the first with
-// the bytes it has left. The times are those that the solver would give for all of them (tested), at a
-// fraction of the work.
+// An operation whose links nobody else uses takes its duration when alone: that is a closed form,
+// and needs no solver. Only when a second operation comes to a link in use do both go to the
+// FlowSolver, the first with the bytes it has left. The times are those that the solver would give
+// for all of them (tested), at a fraction of the work.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,7 @@ namespace tandem {
 struct PlaybackOptions {
   Jitter jitter;
   bool closed_forms = true;  // false: every flow goes to the solver, to test the closed forms
+  std::function<void(std::int64_t ops)> on_progress = [](std::int64_t) {};
 };
 
 // The traffic of a channel's operations of one kind.
@@ -47,15 +48,15 @@ class Playback final : public FlowListener {
   struct Pattern {
     struct Stream {
       std::int32_t route = 0;
-      double share = 0;        // bytes per byte of the operation
-      double alone_s = 0;      // seconds per byte of the operation, alone
+      double share = 0;    // bytes per byte of the operation
+      double alone_s = 0;  // seconds per byte of the operation, alone
       int multiplicity = 1;
     };
     std::vector<Stream> streams;
     std::vector<std::int32_t> links;  // each once
     Nanoseconds latency_ns = 0;
     double seconds_per_byte = 0;
-    bool is_private = false;  // no other channel uses any of its links
+    bool is_private = false;          // no other channel uses any of its links
     bool shares_with_itself = false;  // two of its streams have a link in common
   };
   enum class Phase : std::uint8_t { Idle, Latency, Alone, Shared };
@@ -120,18 +121,18 @@ class Playback final : public FlowListener {
 
   FlowNetwork network_;
   std::vector<Pattern> patterns_;
-  std::vector<std::int32_t> pattern_of_;   // channel x kind
-  std::vector<std::int32_t> link_users_;   // operations in flight
-  std::vector<std::int32_t> link_alone_;   // the channel that uses the link by itself; -1
+  std::vector<std::int32_t> pattern_of_;  // channel x kind
+  std::vector<std::int32_t> link_users_;  // operations in flight
+  std::vector<std::int32_t> link_alone_;  // the channel that uses the link by itself; -1
   std::vector<PlayerState> players_;
-  std::vector<Transfer> transfers_;        // by channel
+  std::vector<Transfer> transfers_;  // by channel
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::uint64_t scheduled_ = 0;
   Nanoseconds now_ = 0;
 
   FlowSolver* solver_ = nullptr;
   Nanoseconds solver_now_ = 0;
-  std::vector<PendingFlow> pending_;        // to start once the solver's clock is here
+  std::vector<PendingFlow> pending_;  // to start once the solver's clock is here
   std::vector<std::int32_t> channel_of_flow_;
   std::vector<std::int32_t> free_flows_;
   std::int32_t flows_in_solver_ = 0;

@@ -55,7 +55,7 @@ Result<Trace> simgrid(const Program& program, const Cluster& cluster, const Plac
     return channel_traffic(program, channel, kind, cluster, placement);
   };
   Playback playback(program, cast, traffic_of, link_bytes_per_s,
-                    {{options.jitter, options.seed}, options.closed_forms});
+                    {{options.jitter, options.seed}, options.closed_forms, options.on_progress});
   const std::unique_ptr<FlowSolver> solver(make_solver(playback.network()));
   ASSIGN_OR_RETURN(Replay played, playback.run(solver.get()));
   return trace_of(program, cast, std::move(played), "simgrid", options);

@@ -167,7 +167,7 @@ TEST_CASE("the whole text must be the number") {
   }
 }
 
-TEST_CASE("what csv_cell writes is read back; a line end becomes a blank") {
+TEST_CASE("what csv_cell writes is read back, line ends as blanks") {
   CHECK(csv_cell("plain text") == "plain text");
   CHECK(csv_cell("a,b") == "\"a,b\"");
   CHECK(csv_cell("say \"hi\"") == "\"say \"\"hi\"\"\"");

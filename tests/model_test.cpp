@@ -59,7 +59,7 @@ TEST_CASE("Llama 2 70B has 68,976,648,192 parameters with its head and last norm
   CHECK(parameters(llama2_70b()) + 32000.0 * 8192 + 8192 == 68'976'648'192.0);
 }
 
-TEST_CASE("a layer is its two blocks; fewer key-value heads have fewer parameters") {
+TEST_CASE("a layer is its two blocks, and fewer key-value heads have fewer parameters") {
   const Model model = gpt(4, 1024, 16);
   // 12 h^2 + 13 h: QKV 3h^2 + 3h, projection h^2 + h, MLP 8h^2 + 5h, two norms 4h.
   CHECK(layer_parameters(model) == 12.0 * 1024 * 1024 + 13 * 1024);
@@ -126,7 +126,7 @@ TEST_CASE("layers over stages: listed, even, ends counted, or ceil with the rema
   CHECK(split_layers(gpt(10, 64, 1), listed) == std::vector<int>{3, 5, 2});
 }
 
-TEST_CASE("stages share out the whole model; a second copy of the embedding serves the head") {
+TEST_CASE("stages share out the whole model, and a second copy of the embedding serves the head") {
   const Model model = gpt(24, 2304, 24);
   const auto sum = [&](const Plan& plan) {
     const std::vector<double> stages = stage_parameters(model, plan);

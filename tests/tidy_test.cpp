@@ -1,1 +1,264 @@
+// The rules of the house that no compiler checks: which room includes which, where a library may be
+// named, how long files and lines are, that no file is dead.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "base/file.h"
+
+using namespace tandem;
+
+namespace {
+
+namespace fs = std::filesystem;
+using Lines = std::vector<std::string>;
+
+const fs::path kSource = TANDEM_SOURCE_DIR;
+
+// As the data flows; sim and exec stand side by side.
+const std::vector<std::string> kRooms = {"base",       "topology", "workload", "schedule",
+                                         "traces",     "sim",      "exec",     "scenarios",
+                                         "validation", "report",   "cli"};
+
+int place_of(const std::string& room) {
+  const auto at = std::find(kRooms.begin(), kRooms.end(), room);
+  return at == kRooms.end() ? -1 : static_cast<int>(at - kRooms.begin());
+}
+
+// A source file, with its path from the repository's root.
+struct Source {
+  std::string path;
+  Lines lines;
+
+  std::string room() const { return path.substr(0, path.find('/')); }
+  bool is_header() const { return path.ends_with(".h"); }
+};
+
+Lines lines_of(const std::string& text) {
+  Lines lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string contents(const fs::path& path) {
+  const auto text = read_file(path.string());
+  REQUIRE(text.ok());
+  return *text;
+}
+
+bool exists(const std::string& path) { return fs::is_regular_file(kSource / path); }
+
+// All .h, .cpp (and .cu) files of these folders.
+std::vector<Source> sources_of(const std::vector<std::string>& folders) {
+  std::vector<Source> sources;
+  for (const std::string& folder : folders) {
+    if (!fs::is_directory(kSource / folder)) continue;  // a room that is not built yet
+    for (const auto& entry : fs::recursive_directory_iterator(kSource / folder)) {
+      const std::string extension = entry.path().extension().string();
+      if (extension != ".h" && extension != ".cpp" && extension != ".cu") continue;
+      sources.push_back(
+          {fs::relative(entry.path(), kSource).string(), lines_of(contents(entry.path()))});
+    }
+  }
+  REQUIRE(sources.size() > 3);
+  return sources;
+}
+
+std::vector<Source> room_sources() { return sources_of(kRooms); }
+
+std::vector<Source> all_sources() {
+  std::vector<std::string> folders = kRooms;
+  folders.insert(folders.end(), {"tests", "bench"});
+  return sources_of(folders);
+}
+
+// What the file includes: <...> and "...", without the brackets.
+Lines includes_of(const Source& source, char open) {
+  static const std::regex kInclude("\\s*#\\s*include\\s*([<\"])([^>\"]+)[>\"].*");
+  Lines found;
+  for (const std::string& line : source.lines) {
+    std::smatch match;
+    if (std::regex_match(line, match, kInclude) && match[1].str()[0] == open)
+      found.push_back(match[2]);
+  }
+  return found;
+}
+
+// The files that include a header below one of these paths, in either form.
+std::set<std::string> including(const Lines& prefixes) {
+  std::set<std::string> files;
+  for (const Source& source : all_sources()) {
+    for (const char open : {'<', '"'}) {
+      for (const std::string& header : includes_of(source, open)) {
+        if (std::any_of(prefixes.begin(), prefixes.end(),
+                        [&](const std::string& prefix) { return header.starts_with(prefix); }))
+          files.insert(source.path);
+      }
+    }
+  }
+  return files;
+}
+
+// Reports "path:line" for every line that `bad` finds fault with.
+template <class Bad>
+void check_lines(const std::vector<Source>& sources, const Bad& bad) {
+  for (const Source& source : sources) {
+    for (std::size_t i = 0; i < source.lines.size(); ++i) {
+      if (bad(source.lines[i])) FAIL_CHECK(source.path << ":" << i + 1 << ": " << source.lines[i]);
+    }
+  }
+}
+
+// Characters, not bytes: all but UTF-8's continuation bytes.
+std::size_t columns(const std::string& line) {
+  return static_cast<std::size_t>(std::count_if(line.begin(), line.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
+}
+
+}  // namespace
+
+TEST_CASE("a room includes itself and rooms before it, sim and exec never each other") {
+  int seen = 0;
+  for (const Source& source : room_sources()) {
+    const std::string from = source.room();
+    for (const std::string& header : includes_of(source, '"')) {
+      const std::string to = header.substr(0, header.find('/'));
+      INFO(source.path << " includes " << header);
+      CHECK(exists(header));
+      REQUIRE(place_of(to) >= 0);
+      CHECK(place_of(to) <= place_of(from));
+      CHECK(!(from == "exec" && to == "sim"));
+      ++seen;
+    }
+  }
+  CHECK(seen > 100);
+}
+
+TEST_CASE("SimGrid is included by two files of sim, and by nothing else") {
+  const std::set<std::string> files = including({"simgrid/", "xbt/"});
+  CHECK(files.size() <= 2);
+  for (const std::string& file : files) {
+    INFO(file);
+    CHECK(file.starts_with("sim/simgrid_"));
+  }
+}
+
+TEST_CASE("Boost is included by topology only, the CSV package by base/csv.cpp only") {
+  const std::set<std::string> boost = including({"boost/"});
+  CHECK(!boost.empty());
+  for (const std::string& file : boost) {
+    INFO(file);
+    CHECK(file.starts_with("topology/"));
+  }
+  CHECK(including({"libfccp"}) == std::set<std::string>{"base/csv.cpp"});
+}
+
+TEST_CASE("CUDA, NCCL and MPI are included below exec only") {
+  for (const std::string& file : including({"cuda", "nccl", "cublas", "mpi"})) {
+    INFO(file);
+    CHECK(file.starts_with("exec/"));
+  }
+}
+
+TEST_CASE("no file of a room is longer than 500 lines, no test than 600") {
+  // Loading and running, to be split: tests/run_test.cpp is the second half.
+  const std::map<std::string, std::size_t> longer = {{"tests/scenario_test.cpp", 850}};
+  for (const Source& source : all_sources()) {
+    INFO(source.path);
+    const auto exception = longer.find(source.path);
+    const std::size_t most = exception != longer.end()  ? exception->second
+                             : source.room() == "tests" ? 600
+                                                        : 500;
+    CHECK(source.lines.size() <= most);
+  }
+}
+
+TEST_CASE("no line is longer than 100 columns, none has a tab or blanks at its end") {
+  check_lines(all_sources(), [](const std::string& line) {
+    return columns(line) > 100 || line.find('\t') != std::string::npos || line.ends_with(' ') ||
+           line.ends_with('\r');
+  });
+}
+
+TEST_CASE("nothing is left to do later") {
+  const std::regex later(
+      "\\b(TO"
+      "DO|FIX"
+      "ME|XX"
+      "X)\\b");  // in two, so as not to find itself
+  check_lines(all_sources(),
+              [&](const std::string& line) { return std::regex_search(line, later); });
+}
+
+TEST_CASE("every file of a room says first what it is for, a .cpp perhaps in its header") {
+  for (const Source& source : room_sources()) {
+    INFO(source.path);
+    REQUIRE(!source.lines.empty());
+    const bool comment = source.lines[0].starts_with("// ");
+    const std::string own_header = fs::path(source.path).replace_extension(".h").string();
+    const bool includes_own = source.lines[0] == "#include \"" + own_header + "\"";
+    CHECK((comment || (!source.is_header() && includes_own && exists(own_header))));
+  }
+}
+
+TEST_CASE("every header is included once at most") {
+  for (const Source& source : all_sources()) {
+    if (!source.is_header()) continue;
+    INFO(source.path);
+    CHECK(std::count(source.lines.begin(), source.lines.end(), "#pragma once") == 1);
+  }
+}
+
+TEST_CASE("no file is dead: each .cpp stands in its folder's CMakeLists.txt, each .h is included") {
+  std::set<std::string> included;
+  for (const Source& source : all_sources()) {
+    for (const std::string& header : includes_of(source, '"')) included.insert(header);
+  }
+  std::map<std::string, std::set<std::string>> listed;  // the words of a CMakeLists.txt
+  for (const Source& source : all_sources()) {
+    INFO(source.path);
+    if (source.is_header()) {
+      CHECK(included.count(source.path) == 1);
+      continue;
+    }
+    // The file's folder, or one above it.
+    bool found = false;
+    for (fs::path folder = fs::path(source.path).parent_path(); !folder.empty() && !found;
+         folder = folder.parent_path()) {
+      const fs::path list = folder / "CMakeLists.txt";
+      if (!exists(list.string())) continue;
+      auto& words = listed[list.string()];
+      if (words.empty()) {
+        std::string text = contents(kSource / list);
+        std::replace_if(
+            text.begin(), text.end(), [](char c) { return c == '(' || c == ')'; }, ' ');
+        std::istringstream in(text);
+        for (std::string word; in >> word;) words.insert(word);
+      }
+      found = words.count(fs::path(source.path).lexically_relative(folder).string()) == 1;
+    }
+    CHECK(found);
+  }
+}
+
+TEST_CASE("no test has a name that ctest cuts or takes for an option, and passes without a run") {
+  const std::regex name("TEST_CASE\\(\"(-|[^\"]*;).*");
+  check_lines(sources_of({"tests"}),
+              [&](const std::string& line) { return std::regex_match(line, name); });
+}
+
+TEST_CASE("library code never prints and never exits") {
+  std::vector<std::string> libraries = kRooms;
+  libraries.pop_back();  // cli
+  const std::regex words(
+      "std::(cout|cerr|clog)|\\b(printf|puts|putchar|fmt::print|exit|quick_exit|terminate)\\s*\\(");
+  check_lines(sources_of(libraries), [&](const std::string& line) {
+    return std::regex_search(line.substr(0, line.find("//")), words);
+  });
+}

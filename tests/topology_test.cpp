@@ -61,7 +61,7 @@ std::string error_of(ClusterSpec spec, int gpus) {
 
 using Names = std::vector<std::string>;
 
-TEST_CASE("a route inside a node goes up to the switch and down; between nodes over the NICs") {
+TEST_CASE("a route inside a node goes over the switch, between nodes over the NICs") {
   const Cluster cluster = build(round_spec(4), 16);
   CHECK(cluster.nodes() == 2);
   CHECK(cluster.node_of(DeviceId{8}) == NodeId{1});
@@ -417,7 +417,7 @@ TEST_CASE("every preset loads, builds and has a source for each number") {
   }
 }
 
-TEST_CASE("data sheets: an A100 has 80 GiB and 312 TFLOP/s; a node's NICs have the stated sum") {
+TEST_CASE("data sheets: an A100 has 80 GiB and 312 TFLOP/s, a node's NICs have the stated sum") {
   const auto a100 = load_device("a100-80gb");
   REQUIRE(a100.ok());
   CHECK(a100->memory_bytes == 80 * GiB);

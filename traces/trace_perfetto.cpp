@@ -129,9 +129,9 @@ void append_event(const Program& program, const RankTrace& rank, const Op& op,
       is_compute(op.kind) ? "compute" : name(body.slots[op.slot].scope);
   json->append(FMT_COMPILE(R"({}{{"ph":"X","pid":{},"tid":{},"ts":{}.{:03},"dur":{}.{:03},)"
                            R"("name":"{}","cat":"{}","args":{{"stage":{},"microbatch":{})"),
-               json->comma(), index(rank.rank), op.lane, event.start_ns / 1000, event.start_ns % 1000,
-               length / 1000, length % 1000, event_name(body, op), category, op.stage,
-               op.microbatch);
+               json->comma(), index(rank.rank), op.lane, event.start_ns / 1000,
+               event.start_ns % 1000, length / 1000, length % 1000, event_name(body, op), category,
+               op.stage, op.microbatch);
   if (!is_compute(op.kind))
     json->append(FMT_COMPILE(R"(,"bytes":{},"wait_ns":{})"), op.bytes,
                  event.start_ns - event.arrive_ns);
@@ -142,8 +142,8 @@ void append_event(const Program& program, const RankTrace& rank, const Op& op,
 
 bool is_shown(const EventTimes& event) { return event.end_ns > event.start_ns; }
 
-void append_rank(const Program& program, const RankTrace& rank,
-                 std::span<const EventTimes> events, JsonWriter* json) {
+void append_rank(const Program& program, const RankTrace& rank, std::span<const EventTimes> events,
+                 JsonWriter* json) {
   const Body& body = program.bodies[rank.body];
   std::vector<bool> lanes(body.lanes.size());
   for (std::size_t i = 0; i < events.size(); ++i) {

@@ -1,0 +1,133 @@
+// The documentation is true: every command in an sh block runs, and the README's excerpt is what
+// comes out.
+#include <fmt/format.h>
+#include <unistd.h>
+#include <catch2/catch.hpp>
+
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+
+using namespace tandem;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string source(const std::string& path) {
+  const auto text = read_file(std::string(TANDEM_SOURCE_DIR "/") + path);
+  REQUIRE(text.ok());
+  return *text;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+// The lines of a file's code blocks that begin with the fence.
+std::vector<std::string> block_lines(const std::string& path, const std::string& fence) {
+  std::vector<std::string> found;
+  bool inside = false;
+  for (const std::string& line : lines_of(source(path))) {
+    if (line.rfind("```", 0) == 0) {
+      inside = !inside && line == fence;
+    } else if (inside) {
+      found.push_back(line);
+    }
+  }
+  return found;
+}
+
+// A folder that looks like the repository after ./dev build.
+class Sandbox {
+ public:
+  Sandbox() : path_(fs::temp_directory_path() / fmt::format("tandem-docs-{}", getpid())) {
+    fs::create_directories(path_ / "build/release");
+    for (const char* folder : {"scenarios", "bench"})
+      fs::create_directory_symlink(fs::path(TANDEM_SOURCE_DIR) / folder, path_ / folder);
+    fs::create_symlink(TANDEM_PROGRAM, path_ / "build/release/tandem");
+  }
+  ~Sandbox() { fs::remove_all(path_); }
+
+  int run(const std::string& command) const {
+    return std::system(
+        fmt::format("cd '{}' && {{ {} ; }} 2> errors", path_.string(), command).c_str());
+  }
+  std::string read(const std::string& name) const {
+    const auto text = read_file((path_ / name).string());
+    return text.ok() ? *text : "";
+  }
+
+ private:
+  fs::path path_;
+};
+
+std::string words(const std::string& line) {
+  std::istringstream in(line);
+  std::string joined;
+  for (std::string word; in >> word;) joined += word + ' ';
+  return joined;
+}
+
+}  // namespace
+
+TEST_CASE("every command of the documentation runs") {
+  const Sandbox sandbox;
+  int commands = 0;
+  for (const char* path : {"README.md", "docs/scenario.md", "docs/program.md"}) {
+    for (const std::string& command : block_lines(path, "```sh")) {
+      INFO(path << ": " << command);
+      const bool redirected = command.find('>') != std::string::npos;
+      CHECK(sandbox.run(redirected ? command : command + " > output") == 0);
+      INFO(sandbox.read("errors"));
+      ++commands;
+    }
+  }
+  CHECK(commands >= 10);
+}
+
+TEST_CASE("the README's excerpt is what the demo prints") {
+  const Sandbox sandbox;
+  REQUIRE(sandbox.run(
+              "build/release/tandem simulate scenarios/megatron-sc21.toml --only 39B > output") ==
+          0);
+  std::string printed;
+  for (const std::string& line : lines_of(sandbox.read("output"))) printed += words(line) + '\n';
+  int compared = 0;
+  for (const std::string& line : block_lines("README.md", "```")) {
+    if (line.rfind("39B", 0) != 0 && line.rfind("model ", 0) != 0) continue;
+    INFO(line);
+    CHECK(printed.find(words(line) + '\n') != std::string::npos);
+    ++compared;
+  }
+  CHECK(compared == 5);
+}
+
+TEST_CASE("the documented scenario is one") {
+  const Sandbox sandbox;
+  std::string toml;
+  for (const std::string& line : block_lines("docs/scenario.md", "```toml")) toml += line + '\n';
+  auto file = FileWriter::open(
+      (fs::temp_directory_path() / fmt::format("tandem-docs-{}.toml", getpid())).string());
+  REQUIRE(file.ok());
+  file->write(toml);
+  REQUIRE(file->commit().ok());
+  const std::string path =
+      (fs::temp_directory_path() / fmt::format("tandem-docs-{}.toml", getpid())).string();
+  CHECK(sandbox.run(
+            fmt::format("build/release/tandem simulate {} --engine ideal > output", path)) == 0);
+  INFO(sandbox.read("errors"));
+  // Three micro batch sizes on two clusters, and the header.
+  int runs = 0;
+  for (const std::string& line : lines_of(sandbox.read("output")))
+    runs += line.rfind("parallel.micro_batch=", 0) == 0 && line.find(':') == std::string::npos;
+  CHECK(runs == 6);
+  fs::remove(path);
+}
