@@ -16,7 +16,7 @@ namespace {
 
 struct SimulateOptions {
   std::string input;
-  std::string engine = "simgrid";
+  std::string engine;  // empty: simgrid for a scenario, ideal for a Program
   std::vector<std::string> sets;
   std::string only;
   std::string files_of;
@@ -57,7 +57,7 @@ Result<int> number_of(const std::vector<Scenario>& scenarios, const std::string&
 }
 
 Status simulate_program(const SimulateOptions& options) {
-  if (options.engine != "ideal")
+  if (options.engine == "simgrid")
     return Error{fmt::format(
         "{}: found a Program with --engine {}, expected --engine ideal: a Program has no "
         "cluster",
@@ -106,9 +106,9 @@ void add_simulate(CLI::App* app, Command* chosen) {
   command->add_option("input", options->input, "SCENARIO.toml or PROGRAM.csv")->required();
   command
       ->add_option("--engine", options->engine,
-                   "simgrid: links that flows share are simulated; ideal: no contention")
-      ->check(CLI::IsMember({"ideal", "simgrid"}))
-      ->capture_default_str();
+                   "simgrid: flows that share a link share its bandwidth (default for a "
+                   "scenario); ideal: no contention (default for a Program)")
+      ->check(CLI::IsMember({"ideal", "simgrid"}));
   command
       ->add_option("--set", options->sets,
                    "KEY=VALUE over the file's settings, for every run; repeatable")

@@ -20,8 +20,13 @@ std::string exposed(const Outcome& outcome, Scope scope) {
 std::vector<std::string> row(const Outcome& o, bool published) {
   std::vector<std::string> cells = o.points.empty() ? std::vector<std::string>{o.name} : o.points;
   const auto add = [&](std::string cell) { cells.push_back(std::move(cell)); };
-  for (const int number : {o.gpus, o.tp, o.pp, o.vpp, o.dp, o.microbatches})
-    add(fmt::format("{}", number));
+  add(fmt::format("{}", o.gpus));
+  if (o.plan) {
+    for (const int number : {o.plan->tp, o.plan->pp, o.plan->vpp, o.plan->dp, o.plan->microbatches})
+      add(fmt::format("{}", number));
+  } else {
+    for (int i = 0; i < 5; ++i) add("-");
+  }
   add(fmt::format("{:.3f}", o.iteration_s));
   if (o.training) {
     add(fmt::format("{:.1f}", o.training->model_tflops_per_gpu));
@@ -83,9 +88,9 @@ std::string binds(std::span<const Outcome> group) {
     list.erase(std::find_if(list.begin(), list.end(),
                             [&](const Share& s) { return s.what == most.what; }));
     const Share next = largest(list);
-    text +=
-        fmt::format("{}{}: {} {:.0f} %, then {} {:.0f} %", text.empty() ? "" : "; ", last_point(o),
-                    most.what, 100 * most.of_iteration, next.what, 100 * next.of_iteration);
+    if (group.size() > 1) text += fmt::format("{}{}: ", text.empty() ? "" : "; ", last_point(o));
+    text += fmt::format("{} {:.0f} %, then {} {:.0f} %", most.what, 100 * most.of_iteration,
+                        next.what, 100 * next.of_iteration);
   }
   return text;
 }
@@ -168,7 +173,8 @@ std::string conclusions(const std::vector<Outcome>& outcomes) {
     if (group[0].looked_for_bandwidth) {
       text += ". Least Gbit/s a node between nodes: ";
       for (const Outcome& o : group)
-        text += fmt::format("{}{} {}", &o == group.data() ? "" : ", ", last_point(o), bandwidth(o));
+        text += fmt::format("{}{}{}", &o == group.data() ? "" : ", ",
+                            group.size() > 1 ? last_point(o) + " " : "", bandwidth(o));
     }
     text += ".\n";
     begin = end;

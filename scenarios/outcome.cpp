@@ -58,8 +58,13 @@ Json to_json(const Outcome& o) {
   json["cluster"] = o.cluster;
   json["engine"] = o.engine;
   json["gpus"] = o.gpus;
-  json["plan"] = {
-      {"tp", o.tp}, {"pp", o.pp}, {"vpp", o.vpp}, {"dp", o.dp}, {"microbatches", o.microbatches}};
+  json["plan"] = nullptr;
+  if (o.plan)
+    json["plan"] = {{"tp", o.plan->tp},
+                    {"pp", o.plan->pp},
+                    {"vpp", o.plan->vpp},
+                    {"dp", o.plan->dp},
+                    {"microbatches", o.plan->microbatches}};
   json["iteration_s"] = o.iteration_s;
   if (o.training) {
     add_training(*o.training, &json);
@@ -95,12 +100,9 @@ Outcome outcome_from_json(const Json& json) {
   json.at("cluster").get_to(o.cluster);
   json.at("engine").get_to(o.engine);
   json.at("gpus").get_to(o.gpus);
-  const Json& plan = json.at("plan");
-  plan.at("tp").get_to(o.tp);
-  plan.at("pp").get_to(o.pp);
-  plan.at("vpp").get_to(o.vpp);
-  plan.at("dp").get_to(o.dp);
-  plan.at("microbatches").get_to(o.microbatches);
+  if (const Json& plan = json.at("plan"); !plan.is_null())
+    o.plan = Outcome::Cut{plan.at("tp"), plan.at("pp"), plan.at("vpp"), plan.at("dp"),
+                          plan.at("microbatches")};
   json.at("iteration_s").get_to(o.iteration_s);
   if (!json.at("memory_bytes").is_null()) {
     const Json& memory = json.at("memory_bytes");

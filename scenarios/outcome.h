@@ -20,7 +20,12 @@ struct Outcome {
   std::string cluster;
   std::string engine;
   int gpus = 0;
-  int tp = 1, pp = 1, vpp = 1, dp = 1, microbatches = 1;
+
+  // How the job is cut; nothing for a Program by itself.
+  struct Cut {
+    int tp = 1, pp = 1, vpp = 1, dp = 1, microbatches = 1;
+  };
+  std::optional<Cut> plan;
 
   double iteration_s = 0;
   double compute_s = 0;

@@ -99,8 +99,9 @@ Status write_files(const Program& program, Trace* trace, const OutputFiles& file
   if (files.trace_csv.empty() && files.perfetto.empty()) return Done{};
   trace->meta.insert(trace->meta.begin(),
                      {"program", fmt::format("{} {:016x}", program.name, hash(program))});
-  if (!files.trace_csv.empty()) RETURN_IF_ERROR(write_trace_csv(program, *trace, files.trace_csv));
+  // The one that may refuse first, so that it leaves no other behind.
   if (!files.perfetto.empty()) RETURN_IF_ERROR(write_perfetto(program, *trace, files.perfetto));
+  if (!files.trace_csv.empty()) RETURN_IF_ERROR(write_trace_csv(program, *trace, files.trace_csv));
   return Done{};
 }
 
@@ -213,11 +214,8 @@ Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFi
   outcome.cluster = scenario.uniform ? "uniform" : scenario.cluster.name;
   outcome.engine = engine == Engine::Ideal ? "ideal" : "simgrid";
   outcome.gpus = scenario.gpus;
-  outcome.tp = scenario.plan.tp;
-  outcome.pp = scenario.plan.pp;
-  outcome.vpp = scenario.plan.vpp;
-  outcome.dp = scenario.plan.dp;
-  outcome.microbatches = scenario.plan.microbatches();
+  outcome.plan = Outcome::Cut{scenario.plan.tp, scenario.plan.pp, scenario.plan.vpp,
+                              scenario.plan.dp, scenario.plan.microbatches()};
   outcome.engine_wall_s = wall_s;
   outcome.warnings = prepared.warnings;
   if (scenario.jitter > 0)

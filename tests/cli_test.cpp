@@ -485,7 +485,7 @@ TEST_CASE("a program printed and simulated takes as long as its scenario") {
     CHECK(iteration_s(box, "program.csv --engine ideal") ==
           iteration_s(box, "small.toml --engine ideal" + set));
   }
-  check_refused(box.tandem("simulate program.csv"),
+  check_refused(box.tandem("simulate program.csv --engine simgrid"),
                 "program.csv: found a Program with --engine simgrid, expected --engine ideal");
 }
 

@@ -134,6 +134,7 @@ TEST_CASE("an outcome through JSON and back is the same") {
   outcome.published_tflops_per_gpu = outcome.least_internode_Gbitps = 0;
   outcome.overlap_fraction.fill(0);
   outcome.overlap_fraction[2].reset();
+  outcome.plan.emplace();
   outcome.training.emplace().fits = true;
   auto json = to_json(outcome);
   int numbers = 0;
@@ -187,7 +188,7 @@ TEST_CASE("an outcome's rates follow from the iteration") {
                                     o.training->optimizer + o.training->activations));
   CHECK(o.training->fits);
   CHECK(o.gpus == 8);
-  CHECK(o.microbatches == 8);
+  CHECK(o.plan->microbatches == 8);
   CHECK(o.ranks_simulated == 2);  // a class a stage
 }
 
