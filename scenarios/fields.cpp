@@ -5,6 +5,8 @@
 #include <map>
 #include <string>
 
+#include "topology/preset.h"
+
 namespace tandem {
 namespace {
 
@@ -129,6 +131,16 @@ Set seconds(const char* key, Place place) {
   return number(key, costs, 1, kSeconds);
 }
 
+// Keys are applied in alphabetical order: single numbers of the GPU come after it.
+Status set_gpu(const Setting& setting, Scenario* scenario) {
+  const auto* name = std::get_if<std::string>(&setting.value);
+  if (name == nullptr) return setting.error("cluster.gpu", "a GPU's name");
+  auto device = load_device(*name);
+  if (!device.ok()) return Error{fmt::format("{}: {}", setting.where, device.error().message)};
+  scenario->cluster.device = *std::move(device);
+  return Done{};
+}
+
 Status set_tflops(const Setting& setting, Scenario* scenario) {
   double flops = 0;
   RETURN_IF_ERROR(number(
@@ -227,6 +239,9 @@ std::vector<Field> make_fields() {
        number("cluster.nic_Gbitps", AT(cluster.nic_bytes_per_s), Gbit, kPositive)},
       {"cluster.inter_efficiency", "number: the share of it that NCCL reaches; default 1",
        number("cluster.inter_efficiency", AT(cluster.inter_efficiency), 1, kShare)},
+      {"cluster.ring_efficiency",
+       "number: a further share that rings between nodes reach; default 1",
+       number("cluster.ring_efficiency", AT(cluster.ring_efficiency), 1, kShare)},
       {"cluster.inter_latency_us", "number: us a message between nodes",
        number("cluster.inter_latency_us", AT(cluster.inter_latency_s), 1e-6, kMicroseconds)},
       {"cluster.fabric", "text: star (non-blocking), rail-optimised or fat-tree; default star",
@@ -239,7 +254,10 @@ std::vector<Field> make_fields() {
        whole("cluster.nodes_per_leaf", AT(cluster.fabric.nodes_per_leaf), 1)},
       {"cluster.oversubscription", "number: a leaf's downlinks over its uplinks; default 1",
        number("cluster.oversubscription", AT(cluster.fabric.oversubscription), 1, {.least = 1})},
-      {"cluster.gpu", "text: the GPU's name", text("cluster.gpu", AT(cluster.device.name))},
+      {"cluster.gpu", "text: a GPU that is known, such as a100-80gb; default the preset's",
+       set_gpu},
+      {"cluster.gpu_name", "text: the name of a GPU of your own",
+       text("cluster.gpu_name", AT(cluster.device.name))},
       {"cluster.memory_GiB", "number: GiB of a GPU's memory",
        number("cluster.memory_GiB", AT(cluster.device.memory_bytes), GiB, kPositive)},
       {"cluster.memory_GBps", "number: GB/s of a GPU's memory",

@@ -29,7 +29,7 @@ std::optional<T> optional_from(const Json& json) {
   return json.get<T>();
 }
 
-void add_training(const Outcome::Training& training, Json* json) {
+void add_training(const Training& training, Json* json) {
   (*json)["tokens_per_s"] = training.tokens_per_s;
   (*json)["model_tflops_per_gpu"] = training.model_tflops_per_gpu;
   (*json)["hardware_tflops_per_gpu"] = training.hardware_tflops_per_gpu;
@@ -101,23 +101,23 @@ Outcome outcome_from_json(const Json& json) {
   json.at("engine").get_to(o.engine);
   json.at("gpus").get_to(o.gpus);
   if (const Json& plan = json.at("plan"); !plan.is_null())
-    o.plan = Outcome::Cut{plan.at("tp"), plan.at("pp"), plan.at("vpp"), plan.at("dp"),
-                          plan.at("microbatches")};
+    o.plan =
+        Cut{plan.at("tp"), plan.at("pp"), plan.at("vpp"), plan.at("dp"), plan.at("microbatches")};
   json.at("iteration_s").get_to(o.iteration_s);
   if (!json.at("memory_bytes").is_null()) {
     const Json& memory = json.at("memory_bytes");
-    o.training = Outcome::Training{json.at("tokens_per_s"),
-                                   json.at("model_tflops_per_gpu"),
-                                   json.at("hardware_tflops_per_gpu"),
-                                   json.at("mfu"),
-                                   json.at("hfu"),
-                                   memory.at("weights"),
-                                   memory.at("gradients"),
-                                   memory.at("optimizer"),
-                                   memory.at("activations"),
-                                   memory.at("total"),
-                                   memory.at("capacity"),
-                                   json.at("fits")};
+    o.training = Training{json.at("tokens_per_s"),
+                          json.at("model_tflops_per_gpu"),
+                          json.at("hardware_tflops_per_gpu"),
+                          json.at("mfu"),
+                          json.at("hfu"),
+                          memory.at("weights"),
+                          memory.at("gradients"),
+                          memory.at("optimizer"),
+                          memory.at("activations"),
+                          memory.at("total"),
+                          memory.at("capacity"),
+                          json.at("fits")};
   }
   json.at("bubble_ratio").get_to(o.bubble_ratio);
   json.at("bubble_fraction").get_to(o.bubble_fraction);

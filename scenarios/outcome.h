@@ -13,6 +13,24 @@
 
 namespace tandem {
 
+// How a job is cut.
+struct Cut {
+  int tp = 1, pp = 1, vpp = 1, dp = 1, microbatches = 1;
+};
+
+// What a model on a cluster reaches, and what it needs of the fullest GPU's memory.
+struct Training {
+  double tokens_per_s = 0;
+  double model_tflops_per_gpu = 0;
+  double hardware_tflops_per_gpu = 0;
+  double mfu = 0;
+  double hfu = 0;
+  double weights = 0, gradients = 0, optimizer = 0, activations = 0;  // bytes
+  double total = 0, capacity = 0;                                     // bytes
+  bool fits = false;
+};
+
+// A run's results.
 struct Outcome {
   std::string name;
   std::vector<std::string> axes;    // of the scenario file
@@ -21,11 +39,7 @@ struct Outcome {
   std::string engine;
   int gpus = 0;
 
-  // How the job is cut; nothing for a Program by itself.
-  struct Cut {
-    int tp = 1, pp = 1, vpp = 1, dp = 1, microbatches = 1;
-  };
-  std::optional<Cut> plan;
+  std::optional<Cut> plan;  // nothing for a Program by itself
 
   double iteration_s = 0;
   double compute_s = 0;
@@ -38,18 +52,7 @@ struct Outcome {
   std::array<std::optional<double>, kScopes> overlap_fraction;
   double exposed_between_nodes_s = 0;
 
-  // Of a model on a cluster; nothing for uniform costs.
-  struct Training {
-    double tokens_per_s = 0;
-    double model_tflops_per_gpu = 0;
-    double hardware_tflops_per_gpu = 0;
-    double mfu = 0;
-    double hfu = 0;
-    double weights = 0, gradients = 0, optimizer = 0, activations = 0, total = 0,
-           capacity = 0;  // bytes
-    bool fits = false;
-  };
-  std::optional<Training> training;
+  std::optional<Training> training;  // nothing for uniform costs
 
   std::optional<double> published_tflops_per_gpu;
   // Gbit/s a node at which exposed communication between nodes is 5 % of the iteration; 0: even the

@@ -58,13 +58,13 @@ LiveActivations live_activations(const Order& order) {
   return live;
 }
 
-Outcome::Training training(const Scenario& scenario, const Order& order, double iteration_s) {
+Training training(const Scenario& scenario, const Order& order, double iteration_s) {
   const Plan& plan = scenario.plan;
   const DeviceSpec& device = scenario.cluster.device;
   const double per_gpu_s = iteration_s * scenario.gpus;
   const double peak = device.flops_per_s.at(plan.precision);
   const MemoryUse memory = peak_memory(scenario.model, plan, live_activations(order));
-  Outcome::Training t;
+  Training t;
   t.tokens_per_s = static_cast<double>(plan.global_batch) * scenario.model.seq / iteration_s;
   t.model_tflops_per_gpu = model_flops(scenario.model, plan) / per_gpu_s * 1e-12;
   t.hardware_tflops_per_gpu = hardware_flops(scenario.model, plan) / per_gpu_s * 1e-12;
@@ -214,8 +214,8 @@ Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFi
   outcome.cluster = scenario.uniform ? "uniform" : scenario.cluster.name;
   outcome.engine = engine == Engine::Ideal ? "ideal" : "simgrid";
   outcome.gpus = scenario.gpus;
-  outcome.plan = Outcome::Cut{scenario.plan.tp, scenario.plan.pp, scenario.plan.vpp,
-                              scenario.plan.dp, scenario.plan.microbatches()};
+  outcome.plan = Cut{scenario.plan.tp, scenario.plan.pp, scenario.plan.vpp, scenario.plan.dp,
+                     scenario.plan.microbatches()};
   outcome.engine_wall_s = wall_s;
   outcome.warnings = prepared.warnings;
   if (scenario.jitter > 0)

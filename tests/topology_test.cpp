@@ -513,7 +513,7 @@ const char* const kOwn =
 
 TEST_CASE("a preset of one's own loads from TANDEM_DATA_DIR, a wrong one says file and line") {
   const std::string own = kOwn;
-  CHECK(OwnPreset(own + "fabric = {value = 'star', source = 'here'}\n").message() == "");
+  CHECK(OwnPreset(own + "fabric = {value = 'star', source = 'here'}\n").message().empty());
   CHECK(OwnPreset(own + "fabric = {value = 'stra', source = 'here'}\n").message() ==
         "/topology/presets/own.toml:10: found a wrong 'fabric', expected star, rail-optimised or "
         "fat-tree");
