@@ -15,6 +15,10 @@ constexpr double GiB = 1024.0 * 1024.0 * 1024.0;
 constexpr double Gbit = 1e9 / 8;  // bytes
 
 constexpr double to_seconds(Nanoseconds ns) { return static_cast<double>(ns) * 1e-9; }
-inline Nanoseconds to_ns(double seconds) { return std::llround(seconds * 1e9); }
+// Beyond 146 years it stays there: checks of durations find it.
+inline Nanoseconds to_ns(double seconds) {
+  constexpr double kMost = 0x1p62;
+  return std::llround(std::fmin(std::fmax(seconds * 1e9, -kMost), kMost));
+}
 
 }  // namespace tandem

@@ -1,6 +1,7 @@
 // tandem: one schedule, played by a simulator or by real devices.
 #include <cstdio>
 #include <functional>
+#include <new>
 
 #include "cli/commands.h"
 
@@ -31,11 +32,23 @@ int run(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : tandem::Error::BadInput;
   }
   const tandem::Status status = chosen();
-  if (status.ok()) return 0;
+  if (status.ok() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
+  if (status.ok()) {
+    std::fputs("standard output: found a write that failed, expected room for the results\n",
+               stderr);
+    return tandem::Error::Failed;
+  }
   std::fprintf(stderr, "%s\n", status.error().message.c_str());
   return status.error().kind;
 }
 
 }  // namespace
 
-int main(int argc, char** argv) { return run(argc, argv); }
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fputs("found no memory left, expected a smaller run or a larger machine\n", stderr);
+    return tandem::Error::Failed;
+  }
+}

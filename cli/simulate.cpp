@@ -40,13 +40,6 @@ void print(const std::vector<Outcome>& outcomes, bool json) {
   }
 }
 
-// The runs whose name holds the text; an Error where there is none.
-Result<std::vector<Scenario>> filter(std::vector<Scenario> all, const std::string& text) {
-  std::erase_if(all, [&](const Scenario& s) { return s.name.find(text) == std::string::npos; });
-  if (all.empty()) return Error{fmt::format("--only: found no run whose name holds '{}'", text)};
-  return all;
-}
-
 Result<int> number_of(const std::vector<Scenario>& scenarios, const std::string& name) {
   if (name.empty()) return 0;
   for (std::size_t i = 0; i < scenarios.size(); ++i) {
@@ -73,8 +66,8 @@ Status simulate_scenarios(const SimulateOptions& options) {
   for (const std::string& text : options.sets) {
     ASSIGN_OR_RETURN(sets.emplace_back(), parse_set(text));
   }
-  ASSIGN_OR_RETURN(std::vector<Scenario> scenarios, load_scenarios(options.input, sets));
-  ASSIGN_OR_RETURN(scenarios, filter(std::move(scenarios), options.only));
+  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
+                   load_scenarios(options.input, sets, options.only));
   ASSIGN_OR_RETURN(const int files_of, number_of(scenarios, options.files_of));
   const Engine engine = options.engine == "ideal" ? Engine::Ideal : Engine::SimGrid;
   const int jobs = options.jobs > 0
@@ -87,13 +80,22 @@ Status simulate_scenarios(const SimulateOptions& options) {
     results = simulate_all(scenarios, engine, jobs, options.files, files_of);
   }
   std::vector<Outcome> outcomes;
-  for (const Result<Outcome>& result : results) {
-    if (!result.ok()) return result.error();
-    outcomes.push_back(*result);
+  std::vector<Error> errors;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (results[i].ok()) {
+      outcomes.push_back(*results[i]);
+    } else {
+      errors.push_back(results[i].error());
+      if (results.size() > 1)
+        errors.back().message += fmt::format(" (run '{}')", scenarios[i].name);
+    }
   }
+  if (outcomes.empty()) return errors.front();
   print(outcomes, options.json);
   if (!options.json && !scenarios[0].note.empty()) fmt::print("\n{}\n", scenarios[0].note);
-  return Done{};
+  if (errors.empty()) return Done{};
+  for (std::size_t i = 1; i < errors.size(); ++i) fmt::print(stderr, "{}\n", errors[i].message);
+  return errors.front();
 }
 
 }  // namespace
@@ -117,8 +119,9 @@ void add_simulate(CLI::App* app, Command* chosen) {
   command->add_option("--trace", options->files.trace_csv, "write one run's trace as CSV");
   command->add_option("--perfetto", options->files.perfetto,
                       "write one run's trace for https://ui.perfetto.dev (Open trace file)");
+  command->add_option("--plot", options->files.svg, "draw one run's timeline as SVG");
   command->add_option("--files-of", options->files_of,
-                      "the run that --trace and --perfetto write, by its name; default the first");
+                      "the run of --trace, --perfetto and --plot, by its name; default the first");
   command->add_option("--jobs", options->jobs, "runs at once; default one a core")
       ->check(CLI::PositiveNumber);
   command->add_flag("--json", options->json,

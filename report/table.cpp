@@ -71,7 +71,12 @@ Share largest(std::vector<Share> list) {
   });
 }
 
-std::string last_point(const Outcome& o) { return o.points.empty() ? o.name : o.points.back(); }
+// The points after the first.
+std::string last_points(const Outcome& o) {
+  std::string text;
+  for (std::size_t i = 1; i < o.points.size(); ++i) text += (i > 1 ? ", " : "") + o.points[i];
+  return text.empty() ? o.name : text;
+}
 
 std::string bandwidth(const Outcome& o) {
   if (!o.least_internode_Gbitps) return "none is enough";
@@ -88,32 +93,37 @@ std::string binds(std::span<const Outcome> group) {
     list.erase(std::find_if(list.begin(), list.end(),
                             [&](const Share& s) { return s.what == most.what; }));
     const Share next = largest(list);
-    if (group.size() > 1) text += fmt::format("{}{}: ", text.empty() ? "" : "; ", last_point(o));
+    if (group.size() > 1) text += fmt::format("{}{}: ", text.empty() ? "" : "; ", last_points(o));
     text += fmt::format("{} {:.0f} %, then {} {:.0f} %", most.what, 100 * most.of_iteration,
                         next.what, 100 * next.of_iteration);
   }
   return text;
 }
 
-// By how much the slowest run is slower than the fastest, and what grew most.
-std::string slowest(std::span<const Outcome> group) {
-  const auto by_time = [](const Outcome& a, const Outcome& b) {
-    return a.iteration_s < b.iteration_s;
-  };
-  const auto [fast, slow] = std::minmax_element(group.begin(), group.end(), by_time);
-  const double lost_s = slow->iteration_s - fast->iteration_s;
-  if (lost_s < 0.001 * fast->iteration_s) return "";
-  const std::vector<Share> before = shares(*fast), after = shares(*slow);
+// By how much the run is slower than the other, and what grew most.
+std::string slower(const Outcome& run, const Outcome& other) {
+  const double lost_s = run.iteration_s - other.iteration_s;
+  if (lost_s < 0.001 * other.iteration_s)
+    return fmt::format(". {} takes {:.3f} times as long as {}", last_points(run),
+                       run.iteration_s / other.iteration_s, last_points(other));
+  const std::vector<Share> before = shares(other), after = shares(run);
   Share grown;
   for (std::size_t i = 0; i < before.size(); ++i) {
     const double more_s =
-        after[i].of_iteration * slow->iteration_s - before[i].of_iteration * fast->iteration_s;
+        after[i].of_iteration * run.iteration_s - before[i].of_iteration * other.iteration_s;
     if (more_s > grown.of_iteration) grown = {after[i].what, more_s};
   }
   return fmt::format(
       ". {} takes {:.2f} times as long as {}: {} accounts for {:.0f} % of the {:.3g} s lost",
-      last_point(*slow), slow->iteration_s / fast->iteration_s, last_point(*fast), grown.what,
+      last_points(run), run.iteration_s / other.iteration_s, last_points(other), grown.what,
       100 * grown.of_iteration / lost_s, lost_s);
+}
+
+// Each run against the one before it.
+std::string comparisons(std::span<const Outcome> group) {
+  std::string text;
+  for (std::size_t i = 1; i < group.size(); ++i) text += slower(group[i], group[i - 1]);
+  return text;
 }
 
 }  // namespace
@@ -169,12 +179,12 @@ std::string conclusions(const std::vector<Outcome>& outcomes) {
       ++end;
     const std::span<const Outcome> group{outcomes.data() + begin, end - begin};
     const std::string title = group[0].points.empty() ? group[0].name : group[0].points.front();
-    text += fmt::format("{}: {}{}", title, binds(group), slowest(group));
+    text += fmt::format("{}: {}{}", title, binds(group), comparisons(group));
     if (group[0].looked_for_bandwidth) {
       text += ". Least Gbit/s a node between nodes: ";
       for (const Outcome& o : group)
         text += fmt::format("{}{}{}", &o == group.data() ? "" : ", ",
-                            group.size() > 1 ? last_point(o) + " " : "", bandwidth(o));
+                            group.size() > 1 ? last_points(o) + " " : "", bandwidth(o));
     }
     text += ".\n";
     begin = end;

@@ -14,8 +14,8 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size
 // A row a run.
 std::string outcome_table(const std::vector<Outcome>& outcomes);
 
-// A line for each point of the first axis: what binds it on each of the others, by how much the
-// slowest is slower and why, and the least bandwidth between nodes that it can do with.
+// A line for each point of the first axis: what binds it on each of the others, how each compares
+// with the one before it and why, and the least bandwidth between nodes that it can do with.
 std::string conclusions(const std::vector<Outcome>& outcomes);
 
 }  // namespace tandem

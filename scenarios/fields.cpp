@@ -299,7 +299,7 @@ std::vector<Field> make_fields() {
       {"report.least_bandwidth",
        "true or false: look for the least bandwidth between nodes at which exposed communication "
        "between nodes is "
-       "under 5 % of the iteration; default false",
+       "under 5 % of the iteration, on the ideal engine; default false",
        flag("report.least_bandwidth", [](Scenario& s, bool on) { s.least_bandwidth = on; })},
       {"report.note", "text: printed below the table", text("report.note", AT(note))},
       {"published.tflops_per_gpu", "number: what was measured, hardware FLOPs",

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -12,6 +13,7 @@
 #include "scenarios/least_bandwidth.h"
 #include "schedule/lower.h"
 #include "schedule/order_text.h"
+#include "schedule/validate.h"
 #include "sim/engines.h"
 #include "traces/metrics.h"
 #include "traces/trace_files.h"
@@ -96,10 +98,11 @@ void add_metrics(const Metrics& metrics, const Trace& trace, Outcome* outcome) {
 }
 
 Status write_files(const Program& program, Trace* trace, const OutputFiles& files) {
-  if (files.trace_csv.empty() && files.perfetto.empty()) return Done{};
+  if (files.trace_csv.empty() && files.perfetto.empty() && files.svg.empty()) return Done{};
   trace->meta.insert(trace->meta.begin(),
                      {"program", fmt::format("{} {:016x}", program.name, hash(program))});
-  // The one that may refuse first, so that it leaves no other behind.
+  // Those that may refuse first, so that they leave no other behind.
+  if (!files.svg.empty()) RETURN_IF_ERROR(write_svg(program, *trace, files.svg));
   if (!files.perfetto.empty()) RETURN_IF_ERROR(write_perfetto(program, *trace, files.perfetto));
   if (!files.trace_csv.empty()) RETURN_IF_ERROR(write_trace_csv(program, *trace, files.trace_csv));
   return Done{};
@@ -184,12 +187,16 @@ Result<Prepared> prepare(const Scenario& scenario) {
   Prepared prepared{
       std::move(order), *std::move(program), std::move(cluster), in_order(scenario.gpus), {}};
   price(&prepared.program, prepared.cluster, prepared.placement);
+  const auto crosses = [](const Communicator& c) {
+    return c.scope == Scope::Tensor && c.between_nodes;
+  };
   const int node = scenario.cluster.gpus_per_node;
-  if (!scenario.uniform && plan.tp > node)
-    prepared.warnings.push_back(
-        fmt::format("{}: parallel.tp = {} is more than the {} GPUs of a node: tensor communication "
-                    "crosses nodes",
-                    scenario.name, plan.tp, node));
+  if (!scenario.uniform && std::ranges::any_of(prepared.program.communicators, crosses))
+    prepared.warnings.push_back(fmt::format(
+        "{}: parallel.tp = {} {} the {} GPUs of a node: tensor communication "
+        "crosses nodes",
+        scenario.name, plan.tp, plan.tp > node ? "is more than" : "does not divide", node));
+  RETURN_IF_ERROR(check_durations(prepared.program));
   return prepared;
 }
 
@@ -223,6 +230,9 @@ Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFi
         fmt::format("{}: jitter: all {} ranks are simulated, none folded; seed {}", scenario.name,
                     scenario.gpus, scenario.seed));
   add_metrics(measure(prepared.program, trace), trace, &outcome);
+  if (outcome.iteration_s == 0)
+    return placed(scenario, {"costs.forward_s", "costs.backward_s"},
+                  Error{"found an iteration that takes no time, expected costs above 0"});
   if (!scenario.uniform) outcome.training = training(scenario, prepared.order, outcome.iteration_s);
   if (scenario.published.tflops_per_gpu > 0) {
     for (const std::string& point : scenario.points) {

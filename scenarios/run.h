@@ -39,6 +39,7 @@ Result<Prepared> prepare(const Scenario& scenario);
 struct OutputFiles {
   std::string trace_csv;
   std::string perfetto;
+  std::string svg;
 };
 
 // `progress`: with a bar, where stderr is a terminal.

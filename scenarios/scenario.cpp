@@ -144,6 +144,15 @@ Status complete(Scenario* s) {
   return Done{};
 }
 
+// The names of the points, or of the file where it has no axes.
+std::string name_of(const ScenarioFile& file, const std::vector<const Point*>& points) {
+  std::string joined;
+  for (const Point* point : points) {
+    for (const std::string& name : point->names) joined += (joined.empty() ? "" : ", ") + name;
+  }
+  return joined.empty() ? std::filesystem::path(file.path).stem().string() : joined;
+}
+
 Result<Scenario> make_scenario(const ScenarioFile& file, const std::vector<const Point*>& points,
                                const std::vector<std::pair<std::string, Setting>>& sets) {
   Settings settings = file.base;
@@ -153,11 +162,10 @@ Result<Scenario> make_scenario(const ScenarioFile& file, const std::vector<const
     for (const std::string& name : points[i]->names) {
       scenario.axes.push_back(file.axes[i].name);
       scenario.points.push_back(name);
-      scenario.name += (scenario.name.empty() ? "" : ", ") + name;
     }
   }
   for (const auto& [key, setting] : sets) settings[key] = setting;
-  if (scenario.name.empty()) scenario.name = std::filesystem::path(file.path).stem().string();
+  scenario.name = name_of(file, points);
   scenario.path = file.path;
   for (const auto& [key, setting] : settings) scenario.places[key] = setting.where;
   RETURN_IF_ERROR(apply_settings(settings, &scenario));
@@ -181,21 +189,30 @@ std::string Scenario::place_of(const std::vector<std::string>& keys) const {
 }
 
 Result<std::vector<Scenario>> load_scenarios(
-    const std::string& path, const std::vector<std::pair<std::string, Setting>>& sets) {
+    const std::string& path, const std::vector<std::pair<std::string, Setting>>& sets,
+    const std::string& only) {
   ASSIGN_OR_RETURN(const ScenarioFile file, read_scenario_file(path));
   std::vector<Scenario> scenarios;
   std::vector<std::size_t> at(file.axes.size());
   for (bool more = true; more;) {
     std::vector<const Point*> points;
     for (std::size_t i = 0; i < at.size(); ++i) points.push_back(&file.axes[i].points[at[i]]);
-    ASSIGN_OR_RETURN(Scenario scenario, make_scenario(file, points, sets));
-    scenarios.push_back(std::move(scenario));
+    const std::string name = name_of(file, points);
+    if (name.find(only) != std::string::npos) {
+      auto scenario = make_scenario(file, points, sets);
+      if (!scenario.ok() && !points.empty())
+        return Error{fmt::format("{} (run '{}')", scenario.error().message, name)};
+      if (!scenario.ok()) return scenario.error();
+      scenarios.push_back(*std::move(scenario));
+    }
     more = false;
     for (std::size_t i = at.size(); i-- > 0 && !more;) {
       more = ++at[i] < file.axes[i].points.size();
       if (!more) at[i] = 0;
     }
   }
+  if (scenarios.empty())
+    return Error{fmt::format("--only: found no run whose name holds '{}' in {}", only, path)};
   return scenarios;
 }
 

@@ -52,10 +52,11 @@ struct Scenario {
   std::string place_of(const std::vector<std::string>& keys) const;
 };
 
-// The runs of a file, `sets` applied over all of them. Errors: unknown keys with the nearest known
-// one, wrong types, negative sizes, and every rule that a plan breaks.
+// The runs of a file whose name holds `only`, `sets` applied over all of them. Errors: unknown keys
+// with the nearest known one, wrong types, negative sizes, and every rule that a plan breaks.
 Result<std::vector<Scenario>> load_scenarios(
-    const std::string& path, const std::vector<std::pair<std::string, Setting>>& sets = {});
+    const std::string& path, const std::vector<std::pair<std::string, Setting>>& sets = {},
+    const std::string& only = "");
 
 // Every key that a scenario knows, with its help: docs/scenario.md has them all (tested).
 std::vector<std::pair<std::string, std::string>> scenario_keys();

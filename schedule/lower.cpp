@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,32 @@
 #include "schedule/wire.h"
 
 namespace tandem {
+
+namespace {
+
+// What an Op's numbers can hold.
+Status check_limits(const Context& context) {
+  constexpr int kStages = INT16_MAX;
+  constexpr int kLanes = 250;
+  if (context.order.stages > kStages)
+    return Error{
+        fmt::format("found {} stages, expected at most {}", context.order.stages, kStages)};
+  std::vector<int> lanes(context.order.pp());
+  for (const auto& [edge, microbatches] : context.produced) {
+    ++lanes[context.rank_of_stage[edge.first]];
+    ++lanes[context.rank_of_stage[edge.second]];
+  }
+  for (const int count : lanes) {
+    if (count > kLanes)
+      return Error{
+          fmt::format("found {} pipeline edges at one rank, expected at most {}: fewer "
+                      "stages a rank (parallel.vpp)",
+                      count, kLanes)};
+  }
+  return Done{};
+}
+
+}  // namespace
 
 bool overlaps_p2p_by_default(const Order& order) {
   return order.name != "1f1b" && order.name != "gpipe" && order.name != "none";
@@ -30,6 +57,7 @@ Result<Program> lower(const Order& order, const Workload& work, const LowerOptio
                     "and interleaved have exchanges",
                     order.name)};
   const Context context = make_context(order, work, options);
+  RETURN_IF_ERROR(check_limits(context));
   Program program;
   program.name = order.name;
   program.kernels = work.kernels;

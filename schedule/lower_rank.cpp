@@ -78,6 +78,7 @@ class RankLowering {
     std::size_t next = 0;
     const std::vector<std::size_t> lengths = units(context_.order, actions_);
     receive_for({actions_.data(), lengths.empty() ? 0 : lengths[0]}, {}, &before);
+    ++exchange_;
     for (std::size_t unit = 0; unit < lengths.size(); ++unit) {
       const std::span<const Action> now{actions_.data() + next, lengths[unit]};
       next += lengths[unit];
@@ -158,6 +159,8 @@ class RankLowering {
     const StageWork& stage = context_.work.stages[index(action.stage)];
     std::vector<std::uint32_t> before(waits.begin(), waits.end());
     before.push_back(local_input(action));
+    if (last_op_ != kNoOp && !is_compute(builder_.body().ops[last_op_].kind))
+      before.push_back(last_op_);  // a tensor collective is exposed: what follows waits for it
     if (action.kind == ActionKind::BackwardWeight) {
       pieces(stage.backward_weight, OpKind::BackwardWeight, action, before);
     } else if (action.kind == ActionKind::BackwardInput) {

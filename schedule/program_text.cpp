@@ -67,7 +67,7 @@ class Reader {
   Error error() const {
     return file_.error(
         row_->line, fmt::format("found a '{}' row that is cut short or has a bad cell {}, expected "
-                                "the columns that docs/program.md lists",
+                                "the columns that docs/formats.md lists",
                                 row_->cells[0], next_));
   }
 
@@ -256,7 +256,7 @@ class Reader {
 std::string to_text(const Program& program) {
   fmt::memory_buffer out;
   const auto to = std::back_inserter(out);
-  fmt::format_to(to, "# tandem program, columns in docs/program.md\nprogram,{}\n",
+  fmt::format_to(to, "# tandem program, columns in docs/formats.md\nprogram,{}\n",
                  csv_cell(program.name));
   for (const Kernel& kernel : program.kernels)
     fmt::format_to(to, "kernel,{},{},{},{}\n", csv_cell(kernel.name), kernel.memory_bytes,

@@ -60,9 +60,49 @@ bool match(const Op& a, int role_a, const Op& b, int role_b) {
          (a.kind == OpKind::Send) == (role_a == 0) && (b.kind == OpKind::Send) == (role_b == 0);
 }
 
+// Members know their communicators, communicators their members, each once; and all ranks of a body
+// use a slot for the same purpose, or they were not equal.
+Status check_membership(const Program& program) {
+  std::set<std::pair<int, int>> members;
+  std::size_t listed = 0;
+  for (int c = 0; c < static_cast<int>(program.communicators.size()); ++c) {
+    for (const Rank member : program.communicators[c].members) {
+      if (!members.insert({index(member), c}).second)
+        return Error{fmt::format("communicator {}: found rank {} twice, expected it once", c,
+                                 index(member))};
+    }
+  }
+  for (int rank = 0; rank < static_cast<int>(program.ranks.size()); ++rank) {
+    for (const int c : program.ranks[rank].communicators) {
+      ++listed;
+      if (!members.contains({rank, c}))
+        return Error{
+            fmt::format("rank {}: found communicator {}, expected one that has it as a "
+                        "member",
+                        rank, c)};
+    }
+  }
+  if (listed != members.size())
+    return Error{
+        fmt::format("found {} places in communicators and {} among ranks, expected as many",
+                    members.size(), listed)};
+  const Cast cast = fold(program);
+  for (std::size_t c = 0; c < cast.channels.size(); ++c) {
+    for (const Seat& seat : cast.channels[c].seats) {
+      if (cast.players[seat.player].channels[seat.slot] != static_cast<int>(c))
+        return Error{
+            fmt::format("body {}: found ranks whose slot {} leads to unlike communicators, "
+                        "expected a body for each kind of rank",
+                        cast.players[seat.player].body, seat.slot)};
+    }
+  }
+  return Done{};
+}
+
 // Every communicator's members issue the same ops in the same order. Communicators of the same
 // bodies and slots are checked once.
 Status check_communicators(const Program& program) {
+  RETURN_IF_ERROR(check_membership(program));
   std::vector<std::vector<std::vector<std::uint32_t>>> slots;
   for (const Body& body : program.bodies) slots.push_back(ops_by_slot(body));
   std::set<std::pair<std::pair<int, int>, std::pair<int, int>>> checked;
@@ -153,9 +193,23 @@ std::string describe(const Body& body, const Op& op) {
   return text;
 }
 
+Status check_durations(const Program& program) {
+  constexpr double kMost_s = 100 * 365.25 * 86400;
+  double sum_s = 0;
+  for (const Body& body : program.bodies) {
+    for (const Op& op : body.ops) sum_s += 1e-9 * static_cast<double>(op.duration_ns);
+  }
+  if (sum_s <= kMost_s) return Done{};
+  return Error{
+      fmt::format("found ops that take {:.3g} s together, expected at most {:.3g} s: a rate "
+                  "or a duration is out of all measure",
+                  sum_s, kMost_s)};
+}
+
 Status validate(const Program& program) {
   for (int body = 0; body < static_cast<int>(program.bodies.size()); ++body)
     RETURN_IF_ERROR(check_body(program, body));
+  RETURN_IF_ERROR(check_durations(program));
   RETURN_IF_ERROR(check_communicators(program));
   return check_issue_order(program);
 }

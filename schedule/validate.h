@@ -10,6 +10,10 @@ namespace tandem {
 // receive, where a wait leads forward, and the cycle where the program would wait for itself.
 Status validate(const Program& program);
 
+// An Error where all durations of one rank of each body together pass 100 years: sums of integer
+// nanoseconds would overflow.
+Status check_durations(const Program& program);
+
 // "forward 3 of stage 2 (lane compute)": how errors and players name an op.
 std::string describe(const Body& body, const Op& op);
 

@@ -21,6 +21,7 @@
 #include "base/progress.h"
 #include "base/random.h"
 #include "base/result.h"
+#include "tests/folder.h"
 
 using namespace tandem;
 
@@ -28,35 +29,10 @@ namespace {
 
 using Cells = std::vector<std::string>;
 
-// A folder that goes with the test.
-struct Folder {
-  std::filesystem::path path;
-
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "tandem-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string operator/(const char* file) const { return (path / file).string(); }
-  std::string with(const std::string& text) const {
-    const std::string file = *this / "file.csv";
-    std::ofstream(file, std::ios::binary) << text;
-    return file;
-  }
-  Cells files() const {
-    Cells names;
-    for (const auto& entry : std::filesystem::directory_iterator(path))
-      names.push_back(entry.path().filename().string());
-    std::sort(names.begin(), names.end());
-    return names;
-  }
-};
-
 // The rows of a file with that text.
 std::vector<Cells> rows_of(const std::string& text) {
   const Folder folder;
-  const auto file = read_csv(folder.with(text));
+  const auto file = read_csv(folder.with("file.csv", text));
   INFO((file.ok() ? "" : file.error().message));
   REQUIRE(file.ok());
   std::vector<Cells> rows;
@@ -68,7 +44,7 @@ std::vector<Cells> rows_of(const std::string& text) {
 template <class Read>
 std::string error_of(const Read& read, const std::string& text) {
   const Folder folder;
-  const auto result = read(folder.with(text));
+  const auto result = read(folder.with("file.csv", text));
   REQUIRE(!result.ok());
   CHECK(result.error().kind == Error::BadInput);
   REQUIRE(result.error().message.starts_with(folder / ""));
@@ -96,8 +72,8 @@ TEST_CASE("line ends of DOS, a last line without one, and a byte order mark do n
 
 TEST_CASE("comments are read apart, and rows keep their line numbers") {
   const Folder folder;
-  const auto file =
-      read_csv(folder.with("# chains: 2\n#bare\n\na,b\n  # late\n\"# no comment\",d\n"));
+  const auto file = read_csv(
+      folder.with("file.csv", "# chains: 2\n#bare\n\na,b\n  # late\n\"# no comment\",d\n"));
   REQUIRE(file.ok());
   CHECK(file->comments == Cells{"chains: 2", "bare", "late"});
   REQUIRE(file->rows.size() == 2);
@@ -133,7 +109,8 @@ TEST_CASE("a table has a cell for every column in every row") {
 
 TEST_CASE("a table's cells are found by column, numbers are checked") {
   const Folder folder;
-  const auto table = CsvTable::read(folder.with("# first\nname,n,x\n\nring,-12,0.5\ntree,7b,\n"));
+  const auto table =
+      CsvTable::read(folder.with("file.csv", "# first\nname,n,x\n\nring,-12,0.5\ntree,7b,\n"));
   REQUIRE(table.ok());
   CHECK(table->size() == 2);
   CHECK(table->has("n"));
@@ -188,7 +165,7 @@ TEST_CASE("what csv_cell writes is read back, line ends as blanks") {
 
 TEST_CASE("a file appears whole, at commit, in place of the old one") {
   const Folder folder;
-  const std::string path = folder.with("old");
+  const std::string path = folder.with("file.csv", "old");
   {
     auto writer = FileWriter::open(path);
     REQUIRE(writer.ok());
@@ -206,7 +183,7 @@ TEST_CASE("a file appears whole, at commit, in place of the old one") {
 
 TEST_CASE("without commit the old file stays, and nothing else") {
   const Folder folder;
-  const std::string path = folder.with("old");
+  const std::string path = folder.with("file.csv", "old");
   {
     auto writer = FileWriter::open(path);
     REQUIRE(writer.ok());

@@ -16,6 +16,7 @@
 
 #include "base/csv.h"
 #include "base/file.h"
+#include "tests/folder.h"
 
 using namespace tandem;
 
@@ -37,22 +38,16 @@ struct Ran {
 // A folder that goes with the test, to run the program in.
 class Sandbox {
  public:
-  Sandbox() {
-    std::string name = (fs::temp_directory_path() / "tandem-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = fs::path(name) / "work";
-    fs::create_directory(path_);
-  }
-  ~Sandbox() { fs::remove_all(path_.parent_path()); }
+  Sandbox() { fs::create_directory(work()); }
 
   void file(const char* name, const std::string& text) const {
-    std::ofstream(path_ / name, std::ios::binary) << text;
+    std::ofstream(work() / name, std::ios::binary) << text;
   }
-  std::string read(const char* name) const { return contents(path_ / name); }
+  std::string read(const char* name) const { return contents(work() / name); }
 
   Names files() const {
     Names names;
-    for (const auto& entry : fs::directory_iterator(path_))
+    for (const auto& entry : fs::directory_iterator(work()))
       names.push_back(entry.path().filename().string());
     std::sort(names.begin(), names.end());
     return names;
@@ -60,9 +55,9 @@ class Sandbox {
 
   // `arguments` as a shell reads them.
   Ran tandem(const std::string& arguments) const {
-    const fs::path out = path_.parent_path() / "out", err = path_.parent_path() / "err";
+    const fs::path out = folder_.path() / "out", err = folder_.path() / "err";
     const std::string command =
-        fmt::format("cd '{}' && '{}' {} >'{}' 2>'{}' </dev/null", path_.string(), TANDEM_PROGRAM,
+        fmt::format("cd '{}' && '{}' {} >'{}' 2>'{}' </dev/null", work().string(), TANDEM_PROGRAM,
                     arguments, out.string(), err.string());
     const int status = std::system(command.c_str());
     REQUIRE(WIFEXITED(status));
@@ -76,7 +71,9 @@ class Sandbox {
     return *text;
   }
 
-  fs::path path_;
+  fs::path work() const { return folder_.path() / "work"; }
+
+  Folder folder_;
 };
 
 // Two stages of two tensor ranks and two replicas, on one node.

@@ -10,74 +10,11 @@
 
 #include "scenarios/run.h"
 #include "sim/engines.h"
+#include "tests/small_scenario.h"
 
 using namespace tandem;
 
 namespace {
-
-using Names = std::vector<std::string>;
-
-// A folder that goes with the test.
-struct Folder {
-  std::filesystem::path path;
-
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "tandem-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string operator/(const char* file) const { return (path / file).string(); }
-  std::string with(const char* name, const std::string& text) const {
-    std::ofstream(*this / name) << text;
-    return *this / name;
-  }
-};
-
-// 8 layers on 8 GPUs of one node.
-const std::string kSmall = R"([model]
-layers = 8
-hidden = 1024
-heads = 16
-seq = 512
-vocab = 32000
-[parallel]
-tp = 2
-pp = 2
-dp = 2
-micro_batch = 1
-global_batch = 16
-[cluster]
-preset = "selene"
-gpus = 8
-)";
-
-// Two stages on two ranks, four microbatches, nothing but seconds.
-const std::string kUniform = R"([parallel]
-pp = 2
-global_batch = 4
-[costs]
-source = "uniform"
-forward_s = 1
-backward_s = 2
-)";
-
-Result<std::vector<Scenario>> try_load(const Folder& folder, const std::string& text,
-                                       const Names& set = {}) {
-  std::vector<std::pair<std::string, Setting>> sets;
-  for (const std::string& one : set) {
-    ASSIGN_OR_RETURN(sets.emplace_back(), parse_set(one));
-  }
-  return load_scenarios(folder.with("small.toml", text), sets);
-}
-
-std::vector<Scenario> load(const std::string& text, const Names& set = {}) {
-  const Folder folder;
-  auto scenarios = try_load(folder, text, set);
-  INFO((scenarios.ok() ? "" : scenarios.error().message));
-  REQUIRE(scenarios.ok());
-  return *std::move(scenarios);
-}
 
 Outcome simulated(const Scenario& scenario, Engine engine = Engine::Ideal) {
   const auto outcomes = simulate_all({scenario}, engine, 1);

@@ -12,79 +12,16 @@
 
 #include "base/file.h"
 #include "scenarios/run.h"
+#include "tests/small_scenario.h"
 
 using namespace tandem;
 
 namespace {
 
-using Names = std::vector<std::string>;
-
-// A folder that goes with the test.
-struct Folder {
-  std::filesystem::path path;
-
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "tandem-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string operator/(const char* file) const { return (path / file).string(); }
-  std::string with(const char* name, const std::string& text) const {
-    std::ofstream(*this / name) << text;
-    return *this / name;
-  }
-};
-
-// 8 layers on 8 GPUs of one node. The tests below count its lines.
-const std::string kSmall = R"([model]
-layers = 8
-hidden = 1024
-heads = 16
-seq = 512
-vocab = 32000
-[parallel]
-tp = 2
-pp = 2
-dp = 2
-micro_batch = 1
-global_batch = 16
-[cluster]
-preset = "selene"
-gpus = 8
-)";
-
-// Two stages on two ranks, four microbatches, nothing but seconds.
-const std::string kUniform = R"([parallel]
-pp = 2
-global_batch = 4
-[costs]
-source = "uniform"
-forward_s = 1
-backward_s = 2
-)";
-
 std::string changed(std::string text, const std::string& from, const std::string& to) {
   const std::size_t at = text.find(from);
   REQUIRE(at != std::string::npos);
   return text.replace(at, from.size(), to);
-}
-
-Result<std::vector<Scenario>> try_load(const Folder& folder, const std::string& text,
-                                       const Names& set = {}) {
-  std::vector<std::pair<std::string, Setting>> sets;
-  for (const std::string& one : set) {
-    ASSIGN_OR_RETURN(sets.emplace_back(), parse_set(one));
-  }
-  return load_scenarios(folder.with("small.toml", text), sets);
-}
-
-std::vector<Scenario> load(const std::string& text, const Names& set = {}) {
-  const Folder folder;
-  auto scenarios = try_load(folder, text, set);
-  INFO((scenarios.ok() ? "" : scenarios.error().message));
-  REQUIRE(scenarios.ok());
-  return *std::move(scenarios);
 }
 
 Names names_of(const std::vector<Scenario>& scenarios) {
@@ -527,11 +464,12 @@ TEST_CASE("variants without names, axes without values and misplaced words are r
   17: found matrix.parallel.tp without a list, expected the values to run
 (more) -> [matrix];parallel.tp = []
   17: found matrix.parallel.tp without a list, expected the values to run
-(more) -> [matrix];parallel.tps = [1, 2]
-  17: found unknown key 'parallel.tps', expected a known one; the nearest is 'parallel.tp'
 (more) -> [[variant]];name = "A";cluster.gpus = 9
-  18: found cluster.gpus = 9, expected tp x pp x dp = 2 x 2 x 2 = 8
+  18: found cluster.gpus = 9, expected tp x pp x dp = 2 x 2 x 2 = 8 (run 'A')
 )");
+  CHECK(error_of(kSmall + "[matrix]\nparallel.tps = [1, 2]\n") ==
+        "small.toml:17: found unknown key 'parallel.tps', expected a known one; the nearest is "
+        "'parallel.tp' (run 'parallel.tps=1')");
   CHECK(error_of("matrix = 3\n" + kSmall) ==
         "small.toml:1: found matrix that is no table, expected [matrix]");
 }

@@ -137,18 +137,29 @@ TEST_CASE("a late joiner halves what is left, and the first one's tail runs alon
 }
 
 TEST_CASE("flows share a link evenly whatever their latencies") {
-  // From GPU 0, over its switch link: a message inside a node waits 2 us, one with 40 us more to go
-  // the same way still gets half.
-  ClusterSpec s = spec(3, 3);
-  const auto t = ends(s, 3, {{OpKind::Send, {0, 1}, kGB}, {OpKind::Send, {0, 2}, kGB}});
-  CHECK(t[0] == Approx(2e-6 + 2 / 300.0).epsilon(1e-6));
-  CHECK(t[0] == t[1]);
+  // Every GPU has one wire of 100 GB/s, also for what leaves the node. From GPU 0, 1 GB to a GPU of
+  // its node after 2 us, and 1 GB to another node after 1 ms. Alone for 998 us the first moves
+  // 0.0998 GB; then both get 50 GB/s: it has 0.9002 GB left, 18.004 ms, and ends at 19.004 ms. By
+  // then the second has 0.9002 GB, the rest runs alone in 0.998 ms: 20.002 ms.
+  ClusterSpec s = spec(2, 2);
+  s.intra_bytes_per_s = s.nic_bytes_per_s = 100e9;
+  s.inter_latency_s = 1e-3;
+  s.nics_on_switch = true;
+  for (const bool closed_forms : {true, false}) {
+    const auto t =
+        ends(s, 4, {{OpKind::Send, {0, 1}, kGB}, {OpKind::Send, {0, 2}, kGB}}, closed_forms);
+    CHECK(t[0] == Approx(19.004e-3).epsilon(1e-6));
+    CHECK(t[1] == Approx(20.002e-3).epsilon(1e-6));
+  }
 }
 
 TEST_CASE("opposite directions do not disturb each other") {
-  for (const double t :
-       ends(spec(2, 1), 4, {{OpKind::Send, {0, 2}, kGB}, {OpKind::Send, {2, 0}, kGB}}))
-    CHECK(t == Approx(5e-6 + 1 / 25.0).epsilon(1e-6));
+  for (const bool closed_forms : {true, false}) {
+    for (const double t :
+         ends(spec(2, 1), 4, {{OpKind::Send, {0, 2}, kGB}, {OpKind::Send, {2, 0}, kGB}},
+              closed_forms))
+      CHECK(t == Approx(5e-6 + 1 / 25.0).epsilon(1e-6));
+  }
 }
 
 TEST_CASE("a ring all-reduce takes 2(n-1)/n S/B + 2(n-1) L") {
@@ -200,6 +211,37 @@ TEST_CASE("operations alone on their links take the same time as through the sol
                solved = ends(spec(4, 2), 8, operations, false);
     for (std::size_t k = 0; k < quick.size(); ++k)
       CHECK(quick[k] == Approx(solved[k]).margin(1e-8));
+  }
+}
+
+TEST_CASE("folded and unfolded agree on any fabric") {
+  // Pipeline transfers and gradients of 4 replicas of 4 stages, on nodes of 4 GPUs that share 2
+  // NICs.
+  const Fabric fabrics[] = {
+      {Fabric::Star, 0, 1}, {Fabric::FatTree, 2, 4}, {Fabric::RailOptimised, 2, 2}};
+  const auto results = fork_map(6, 1, [&](int i) -> Result<std::string> {
+    ASSIGN_OR_RETURN(const Order order, make_order({"1f1b", 4, 1, 8, 0}));
+    Workload work = uniform_workload({1e-3, 2e-3, 1e-3, 1e-3}, order.stages);
+    work.pipeline_bytes = 20'000'000;
+    for (StageWork& stage : work.stages) stage.gradient_bytes = 50'000'000;
+    LowerOptions options{1, 4};
+    options.overlap_p2p = true;
+    ASSIGN_OR_RETURN(Program program, lower(order, work, options));
+    ClusterSpec s = spec(4, 2);
+    s.fabric = fabrics[i / 2];
+    ASSIGN_OR_RETURN(const Cluster cluster, Cluster::build(s, 16));
+    price(&program, cluster, in_order(16));
+    SimOptions played;
+    played.fold = i % 2 == 0;
+    ASSIGN_OR_RETURN(const Trace trace, simgrid(program, cluster, in_order(16), played));
+    Nanoseconds end = 0;
+    for (const EventTimes& times : trace.events) end = std::max(end, times.end_ns);
+    return fmt::format("{}", end);
+  });
+  for (int i = 0; i < 6; i += 2) {
+    if (!results[i].ok()) FAIL(results[i].error().message);
+    INFO("fabric " << i / 2);
+    CHECK(std::stod(*results[i]) == Approx(std::stod(*results[i + 1])).epsilon(1e-6));
   }
 }
 

@@ -232,14 +232,16 @@ TEST_CASE("in lock step the slowest link counts, not the one with most streams")
   spec.fabric = {Fabric::FatTree, 2, 1};
   std::vector<std::vector<DeviceId>> sends;
   for (int i = 0; i < 16; ++i) sends.push_back({DeviceId{i}, DeviceId{16 + i}});
-  CHECK(lockstep_traffic(build(spec, 32), CommKind::SendRecv, sends).flows[0].multiplicity == 2);
+  CHECK(lockstep_traffic(build(spec, 32), CommKind::SendRecv, sends).seconds_per_byte ==
+        Approx(2 / 10e9));
   spec.fabric.oversubscription = 2;
   const Traffic load = lockstep_traffic(build(spec, 32), CommKind::SendRecv, sends);
-  CHECK(load.flows[0].multiplicity == 16);
   CHECK(load.seconds_per_byte == Approx(16 / 40e9));
+  // Two streams a NIC all the same: a stream more there would slow what shares the NIC.
+  for (const Flow& flow : load.flows) CHECK(flow.multiplicity == 2);
 }
 
-TEST_CASE("lock step returns the slowest instance, and one instance is what it is alone") {
+TEST_CASE("lock step ends with the slowest instance, and one instance is what it is alone") {
   const Cluster cluster = build(round_spec(), 16);
   const std::vector<std::vector<DeviceId>> mixed = {devices(2), {DeviceId{7}, DeviceId{8}}};
   const Traffic load = lockstep_traffic(cluster, CommKind::SendRecv, mixed);

@@ -11,23 +11,11 @@
 #include <set>
 
 #include "base/file.h"
+#include "tests/folder.h"
 
 using namespace tandem;
 
 namespace {
-
-// A folder that goes with the test.
-struct Folder {
-  std::filesystem::path path;
-
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "tandem-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string operator/(const char* file) const { return (path / file).string(); }
-};
 
 std::string read(const std::string& path) {
   const Result<std::string> text = read_file(path);
@@ -82,7 +70,7 @@ std::string error_of(const Folder& folder, const std::string& text) {
   const Result<TraceTable> table = read_trace_csv(folder / "t.csv");
   REQUIRE(!table.ok());
   CHECK(table.error().kind == Error::BadInput);
-  return table.error().message.substr(folder.path.string().size() + 1);
+  return table.error().message.substr(folder.path().string().size() + 1);
 }
 
 }  // namespace
@@ -236,7 +224,7 @@ TEST_CASE("a Perfetto file of too many events is refused, and none is left behin
   CHECK(status.error().kind == Error::BadInput);
   CHECK_THAT(status.error().message, Catch::Contains("found 2000001 events"));
   CHECK_THAT(status.error().message, Catch::Contains("CSV"));
-  CHECK(std::filesystem::is_empty(folder.path));
+  CHECK(std::filesystem::is_empty(folder.path()));
 }
 
 TEST_CASE("a file that cannot be written is an error") {

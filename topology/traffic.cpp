@@ -188,83 +188,95 @@ Nanoseconds duration_ns(const Traffic& traffic, Bytes bytes) {
   return traffic.latency_ns + to_ns(static_cast<double>(bytes) * traffic.seconds_per_byte);
 }
 
-Traffic traffic(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices) {
-  Traffic result;
+namespace {
+
+// The flows of one operation, not merged; the latency of its slowest hop.
+void add_flows(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
+               Traffic* to) {
   const bool by_link = kind == CommKind::AllToAll && devices.size() > kPairwiseRanks;
   std::vector<double> link_loads(by_link ? cluster.links() : 0);
   std::vector<LinkId> links;
   Nanoseconds hop_latency_ns = 0;
-  visit_hops(cluster, kind, devices, [&](DeviceId from, DeviceId to, double share, int streams) {
-    hop_latency_ns = std::max(hop_latency_ns, cluster.latency_ns(from, to));
-    result.between_nodes |= cluster.node_of(from) != cluster.node_of(to);
-    cluster.route(from, to, &links);
+  visit_hops(cluster, kind, devices, [&](DeviceId from, DeviceId end, double share, int streams) {
+    hop_latency_ns = std::max(hop_latency_ns, cluster.latency_ns(from, end));
+    to->between_nodes |= cluster.node_of(from) != cluster.node_of(end);
+    cluster.route(from, end, &links);
     if (by_link) {
       for (const LinkId link : links) link_loads[index(link)] += share * streams;
     } else {
-      result.flows.push_back({links, share, streams});
+      to->flows.push_back({links, share, streams});
     }
   });
   for (int i = 0; i < static_cast<int>(link_loads.size()); ++i) {
-    if (link_loads[i] > 0) result.flows.push_back({{LinkId{i}}, link_loads[i], 1});
+    if (link_loads[i] > 0) to->flows.push_back({{LinkId{i}}, link_loads[i], 1});
   }
+  to->latency_ns = std::max(to->latency_ns, steps(kind, devices.size()) * hop_latency_ns);
+}
+
+double busiest_s(const Cluster& cluster, const Loads& loads) {
+  double seconds = 0;
+  for (const auto& [link, load] : loads)
+    seconds = std::max(seconds, load / cluster.link(link).bytes_per_s);
+  return seconds;
+}
+
+// What all of `total` comes to on one link.
+double load_on(const Loads& total, LinkId link) {
+  return std::ranges::lower_bound(total, link, {}, &Loads::value_type::first)->second;
+}
+
+// Multiplies the streams of each flow by how many such operations share its way; false where its
+// links carry different numbers of them.
+bool scale_streams(const Loads& total, std::vector<Flow>* flows) {
+  const Loads own = loads_of(*flows);
+  for (Flow& flow : *flows) {
+    const double times = load_on(total, flow.links[0]) / load_on(own, flow.links[0]);
+    for (const LinkId link : flow.links) {
+      if (std::abs(load_on(total, link) / load_on(own, link) - times) > 1e-9) return false;
+    }
+    if (std::abs(times - std::round(times)) > 1e-9) return false;
+    flow.multiplicity *= static_cast<int>(std::lround(times));
+  }
+  return true;
+}
+
+}  // namespace
+
+Traffic traffic(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices) {
+  Traffic result;
+  add_flows(cluster, kind, devices, &result);
   merge(&result.flows);
-  for (const auto& [link, load] : loads_of(result.flows)) {
-    result.seconds_per_byte =
-        std::max(result.seconds_per_byte, load / cluster.link(link).bytes_per_s);
-  }
-  result.latency_ns = steps(kind, devices.size()) * hop_latency_ns;
+  result.seconds_per_byte = busiest_s(cluster, loads_of(result.flows));
   return result;
 }
 
 Traffic lockstep_traffic(const Cluster& cluster, CommKind kind,
                          std::span<const std::vector<DeviceId>> instances) {
-  std::vector<double> total(cluster.links());
-  std::vector<LinkId> used;
-  std::vector<Nanoseconds> latency_ns(instances.size());
-  std::vector<LinkId> links;
-  for (std::size_t i = 0; i < instances.size(); ++i) {
-    visit_hops(cluster, kind, instances[i],
-               [&](DeviceId from, DeviceId to, double share, int streams) {
-                 latency_ns[i] = std::max(latency_ns[i], cluster.latency_ns(from, to));
-                 cluster.route(from, to, &links);
-                 for (const LinkId link : links) {
-                   if (total[index(link)] == 0) used.push_back(link);
-                   total[index(link)] += share * streams;
-                 }
-               });
+  if (instances.empty()) return {};
+  Traffic all;
+  bool alike = true;  // all have the same ways under the same load
+  for (const std::vector<DeviceId>& devices : instances) {
+    const Nanoseconds before_ns = all.latency_ns;
+    add_flows(cluster, kind, devices, &all);
+    alike &= before_ns == 0 || before_ns == all.latency_ns;
   }
-  const auto seconds = [&](LinkId link) {
-    return total[index(link)] / cluster.link(link).bytes_per_s;
-  };
-  double busiest = 0;
-  for (const LinkId link : used) busiest = std::max(busiest, seconds(link));
-  // The slowest: of those that use a busiest link, the one with the longest way. Equal ones need no
-  // second look.
-  std::size_t slowest = instances.size();
-  for (std::size_t i = 0; i < instances.size(); ++i) {
-    if (slowest < instances.size() && latency_ns[i] <= latency_ns[slowest]) continue;
-    bool waits = false;
+  merge(&all.flows);
+  const Loads total = loads_of(all.flows);
+  all.seconds_per_byte = busiest_s(cluster, total);
+  for (std::size_t i = 0; alike && i < instances.size(); ++i) {
+    double busiest = 0;
+    std::vector<LinkId> links;
     visit_hops(cluster, kind, instances[i], [&](DeviceId from, DeviceId to, double, int) {
       cluster.route(from, to, &links);
-      for (const LinkId link : links) waits |= seconds(link) >= busiest;
+      for (const LinkId link : links)
+        busiest = std::max(busiest, load_on(total, link) / cluster.link(link).bytes_per_s);
     });
-    if (waits) slowest = i;
+    alike = busiest >= all.seconds_per_byte * (1 - 1e-12);
   }
-  if (slowest == instances.size()) return {};
-
-  Traffic result = traffic(cluster, kind, instances[slowest]);
-  const Loads own = loads_of(result.flows);
-  for (Flow& flow : result.flows) {
-    const LinkId link = *std::ranges::max_element(flow.links, {}, seconds);
-    const auto at = std::ranges::lower_bound(own, link, {}, &Loads::value_type::first);
-    const double streams = flow.multiplicity * total[index(link)] / at->second;
-    flow.multiplicity = std::max(1, static_cast<int>(std::lround(streams)));
-    // Where the load is no whole number of streams, the share makes up for it.
-    const double scale = streams / flow.multiplicity;
-    if (std::abs(scale - 1) > 1e-9) flow.share *= scale;
-  }
-  result.seconds_per_byte = busiest;
-  return result;
+  if (!alike) return all;
+  Traffic first = traffic(cluster, kind, instances[0]);
+  first.seconds_per_byte = all.seconds_per_byte;
+  return first.latency_ns == all.latency_ns && scale_streams(total, &first.flows) ? first : all;
 }
 
 Nanoseconds transfer_ns(const Cluster& cluster, Bytes bytes, DeviceId from, DeviceId to) {

@@ -49,9 +49,9 @@ Nanoseconds duration_ns(const Traffic& traffic, Bytes bytes);
 // steps.
 Traffic traffic(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices);
 
-// The traffic of many equal operations that run in lock step, seen by the slowest of them: each of
-// its flows has as many streams as the busiest link on its way carries of them all (the link that
-// takes longest, not the one with most streams).
+// The traffic of many equal operations that run in lock step, as one that ends with the slowest.
+// Where they are alike, and every link of a way carries equally many of them, the first one's flows
+// stand for all, with that many streams each; else it is all of their flows.
 Traffic lockstep_traffic(const Cluster& cluster, CommKind kind,
                          std::span<const std::vector<DeviceId>> instances);
 

@@ -1,4 +1,4 @@
-// A trace's files: CSV, and JSON for Perfetto (https://ui.perfetto.dev) or chrome://tracing.
+// A trace's files: CSV, JSON for Perfetto (https://ui.perfetto.dev) or chrome://tracing, and SVG.
 #pragma once
 
 #include <cstdint>
@@ -55,5 +55,11 @@ constexpr std::int64_t kPerfettoEventsMax = 2'000'000;
 // One process a rank, one thread a lane; events of no length are left out. Error(BadInput) where
 // more than kPerfettoEventsMax are left.
 Status write_perfetto(const Program& program, const Trace& trace, const std::string& path);
+
+// A timeline of the whole iteration, for slides: a band a rank, in it a row a lane that has events;
+// what is too narrow to see is merged. Error(BadInput) for more than 64 ranks or 400 rows.
+//
+// REQUIRES: lane 0 is the compute lane.
+Status write_svg(const Program& program, const Trace& trace, const std::string& path);
 
 }  // namespace tandem

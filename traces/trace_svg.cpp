@@ -1,0 +1,401 @@
+// Draws a trace as an SVG timeline for slides: a band a played rank, in it a row a lane.
+//
+// A row's blocks are strokes of one path a colour, in hundredths of a pixel: about nine bytes each.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "base/file.h"
+#include "traces/trace_files.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::size_t kRanksMax = 64;
+constexpr std::size_t kRowsMax = 400;
+
+// Pixels.
+constexpr int kWidth = 1200;
+constexpr int kLeft = 92;  // of it lane names
+constexpr int kPlotWidth = 1060;
+constexpr int kLegendHeight = 34;
+constexpr int kTitleHeight = 18;
+constexpr int kComputeHeight = 20;
+constexpr int kCommHeight = 9;
+constexpr int kRowGap = 2;
+constexpr int kBandGap = 8;
+constexpr int kAxisHeight = 30;
+constexpr int kTickDistance = 80;  // at least
+
+// Hundredths of a pixel.
+constexpr std::int64_t kThird = 33;
+constexpr std::int64_t kSeparated = 400;  // narrower actions are not set apart
+constexpr std::int64_t kLabelled = 1400;
+constexpr std::int64_t kDigit = 600;
+
+// Okabe and Ito's palette, which the colour-blind can tell apart, and two more; what carries a
+// label is light enough for black text.
+struct Colour {
+  std::string_view name;
+  std::string_view code;
+};
+constexpr int kComputeColours = static_cast<int>(OpKind::Optimizer) + 1;
+constexpr int kColours = kComputeColours + kScopes;
+constexpr std::array<Colour, kColours> kPalette = {{{"forward", "#56b4e9"},
+                                                    {"backward", "#e69f00"},
+                                                    {"input gradient", "#d55e00"},
+                                                    {"weight gradient", "#f0e442"},
+                                                    {"optimizer", "#000000"},
+                                                    {"tensor", "#009e73"},
+                                                    {"pipeline", "#0072b2"},
+                                                    {"data", "#cc79a7"},
+                                                    {"context", "#888888"},
+                                                    {"expert", "#882255"}}};
+constexpr std::string_view kIdle = "#f0f0f0";
+
+int colour_of(const Body& body, const Op& op) {
+  if (is_compute(op.kind)) return static_cast<int>(op.kind);
+  return kComputeColours + static_cast<int>(body.slots[op.slot].scope);
+}
+
+bool is_shown(const EventTimes& event) {
+  return event.start_ns >= 0 && event.end_ns > event.start_ns;
+}
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '"')
+      out += "&quot;";
+    else
+      out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  }
+  return out;
+}
+
+// The first characters of a text that is too long, UTF-8's continuation bytes kept together.
+std::string shortened(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return std::string(text);
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80) --most;
+  return std::string(text.substr(0, most)) + "..";
+}
+
+// One lane of a rank that has events, as they start.
+struct Row {
+  int lane = 0;
+  std::vector<std::size_t> ops;
+
+  int height() const { return lane == 0 ? kComputeHeight : kCommHeight; }
+};
+
+struct Band {
+  const RankTrace* rank = nullptr;
+  std::vector<Row> rows;
+};
+
+std::vector<Band> bands_of(const Program& program, const Trace& trace) {
+  std::vector<Band> bands;
+  for (const RankTrace& rank : trace.ranks) {
+    const Body& body = program.bodies[rank.body];
+    const auto events = trace.events_of(program, rank);
+    std::vector<Row> rows(body.lanes.size());
+    for (std::size_t lane = 0; lane < rows.size(); ++lane) rows[lane].lane = static_cast<int>(lane);
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      if (is_shown(events[i])) rows[body.ops[i].lane].ops.push_back(i);
+    }
+    std::erase_if(rows, [](const Row& row) { return row.ops.empty(); });
+    for (Row& row : rows) {
+      std::stable_sort(row.ops.begin(), row.ops.end(), [&](std::size_t a, std::size_t b) {
+        return events[a].start_ns < events[b].start_ns;
+      });
+    }
+    bands.push_back({&rank, std::move(rows)});
+  }
+  std::stable_sort(bands.begin(), bands.end(), [](const Band& a, const Band& b) {
+    return index(a.rank->rank) < index(b.rank->rank);
+  });
+  return bands;
+}
+
+// "rank 0, stage 0, x256"
+std::string title_of(const Body& body, const RankTrace& rank) {
+  std::vector<int> stages;
+  for (const Op& op : body.ops) {
+    if (is_compute(op.kind) && op.stage >= 0) stages.push_back(op.stage);
+  }
+  std::sort(stages.begin(), stages.end());
+  stages.erase(std::unique(stages.begin(), stages.end()), stages.end());
+  std::string text = fmt::format("rank {}", index(rank.rank));
+  if (!stages.empty())
+    text += fmt::format(", stage{} {}", stages.size() > 1 ? "s" : "", fmt::join(stages, " "));
+  if (rank.multiplicity > 1) text += fmt::format(", x{}", rank.multiplicity);
+  return shortened(text, 160);
+}
+
+// The whole iteration over the plot's width.
+struct Scale {
+  Nanoseconds span_ns = 1;
+
+  std::int64_t hundredths(Nanoseconds time) const {
+    return static_cast<std::int64_t>(static_cast<__int128>(time) * (kPlotWidth * 100) / span_ns);
+  }
+};
+
+// From begin to end in hundredths of a pixel.
+struct Block {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+
+  std::int64_t width() const { return end - begin; }
+};
+
+using BlocksByColour = std::array<std::vector<Block>, kColours>;
+
+// A row's blocks. Neighbours of one colour become one; so do those that a third of a pixel holds,
+// in the colour that has the most of it.
+class Merger {
+ public:
+  void add(const Block& block, Nanoseconds length_ns, int colour) {
+    if (crowd_ns_ > 0 && std::max(crowd_.end, block.end) - crowd_.begin > kThird) flush();
+    if (crowd_ns_ == 0) crowd_ = block;
+    crowd_.end = std::max(crowd_.end, block.end);
+    crowd_ns_ += length_ns;
+    share_ns_[colour] += length_ns;
+  }
+
+  BlocksByColour finish() {
+    if (crowd_ns_ > 0) flush();
+    return std::move(blocks_);
+  }
+
+ private:
+  void flush() {
+    const int colour =
+        static_cast<int>(std::max_element(share_ns_.begin(), share_ns_.end()) - share_ns_.begin());
+    auto& blocks = blocks_[colour];
+    if (colour == last_ && crowd_.begin - blocks.back().end < kThird)
+      blocks.back().end = std::max(blocks.back().end, crowd_.end);
+    else
+      blocks.push_back(crowd_);
+    last_ = colour;
+    crowd_ns_ = 0;
+    share_ns_ = {};
+  }
+
+  BlocksByColour blocks_;
+  int last_ = -1;
+  Block crowd_;
+  Nanoseconds crowd_ns_ = 0;
+  std::array<Nanoseconds, kColours> share_ns_{};
+};
+
+class Picture {
+ public:
+  Picture(const Program& program, const Trace& trace, const std::vector<Band>& bands)
+      : program_(program), trace_(trace), bands_(bands) {
+    for (const EventTimes& event : trace.events) {
+      if (is_shown(event)) scale_.span_ns = std::max(scale_.span_ns, event.end_ns);
+    }
+  }
+
+  std::string draw() {
+    const int bottom = plot_bottom();
+    const int height = bottom + kAxisHeight;
+    append(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" "
+        "viewBox=\"0 0 {0} {1}\" font-family=\"sans-serif\" font-size=\"11\">\n"
+        "<title>{2}</title>\n<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n",
+        kWidth, height, escaped(program_.name.empty() ? "timeline" : program_.name));
+    draw_legend();
+    int y = kLegendHeight;
+    for (const Band& band : bands_) y = draw_band(band, y);
+    draw_axis(bottom);
+    append("</svg>\n");
+    return std::move(out_);
+  }
+
+ private:
+  template <class... Args>
+  void append(fmt::format_string<Args...> format, Args&&... args) {
+    fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
+  }
+
+  static std::string pixels(std::int64_t hundredths) {
+    return fmt::format("{}.{:02}", hundredths / 100, hundredths % 100);
+  }
+
+  int plot_bottom() const {
+    int y = kLegendHeight;
+    for (const Band& band : bands_) {
+      y += kTitleHeight + kBandGap;
+      for (const Row& row : band.rows) y += row.height() + kRowGap;
+    }
+    return y;
+  }
+
+  // Of what occurs.
+  void draw_legend() {
+    std::array<bool, kColours> seen{};
+    for (const Band& band : bands_) {
+      const Body& body = program_.bodies[band.rank->body];
+      for (const Row& row : band.rows) {
+        for (const std::size_t op : row.ops) seen[colour_of(body, body.ops[op])] = true;
+      }
+    }
+    std::size_t x = kLeft;
+    const auto entry = [&](std::string_view name, std::string_view code) {
+      append("<rect x=\"{}\" y=\"10\" width=\"12\" height=\"12\" fill=\"{}\"/>", x, code);
+      append("<text x=\"{}\" y=\"20\">{}</text>\n", x + 17, name);
+      x += 38 + 6 * name.size();
+    };
+    for (int colour = 0; colour < kColours; ++colour) {
+      if (seen[colour]) entry(kPalette[colour].name, kPalette[colour].code);
+    }
+    entry("idle", kIdle);
+  }
+
+  // Where the next band begins.
+  int draw_band(const Band& band, int y) {
+    const Body& body = program_.bodies[band.rank->body];
+    append("<g class=\"band\">\n<text x=\"8\" y=\"{}\" font-weight=\"bold\">{}</text>\n", y + 13,
+           escaped(title_of(body, *band.rank)));
+    y += kTitleHeight;
+    for (const Row& row : band.rows) {
+      append("<text x=\"{}\" y=\"{}\" font-size=\"{}\" text-anchor=\"end\">{}</text>\n", kLeft - 6,
+             y + row.height() / 2 + (row.lane == 0 ? 4 : 3), row.lane == 0 ? 11 : 9,
+             escaped(shortened(body.lanes[row.lane].name, 12)));
+      append("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"/>\n", kLeft, y,
+             kPlotWidth, row.height(), kIdle);
+      draw_blocks(band, row, y);
+      if (row.lane == 0) draw_actions(band, row, y);
+      y += row.height() + kRowGap;
+    }
+    append("</g>\n");
+    return y + kBandGap;
+  }
+
+  // At least a hundredth of a pixel wide, and inside the plot.
+  Block block_of(const EventTimes& event) const {
+    const std::int64_t end = std::max<std::int64_t>(scale_.hundredths(event.end_ns), 1);
+    return {std::min(scale_.hundredths(event.start_ns), end - 1), end};
+  }
+
+  void draw_blocks(const Band& band, const Row& row, int y) {
+    const Body& body = program_.bodies[band.rank->body];
+    const auto events = trace_.events_of(program_, *band.rank);
+    Merger merger;
+    for (const std::size_t op : row.ops)
+      merger.add(block_of(events[op]), events[op].end_ns - events[op].start_ns,
+                 colour_of(body, body.ops[op]));
+    const BlocksByColour blocks = merger.finish();
+    for (int colour = 0; colour < kColours; ++colour) {
+      if (blocks[colour].empty()) continue;
+      append(
+          "<path transform=\"translate({} {}) scale(.01 1)\" stroke=\"{}\" stroke-width=\"{}\" "
+          "d=\"M0 {}",
+          kLeft, y, kPalette[colour].code, row.height(), row.height() / 2.0);
+      std::int64_t at = 0;
+      for (const Block& block : blocks[colour]) {
+        if (block.begin != at) append("m{} 0", block.begin - at);
+        append("h{}", block.width());
+        at = block.end;
+      }
+      append("\"/>\n");
+    }
+  }
+
+  // White lines between actions that touch, and their microbatches. An action is what follows each
+  // other of one stage, kind and microbatch.
+  void draw_actions(const Band& band, const Row& row, int y) {
+    const Body& body = program_.bodies[band.rank->body];
+    const auto events = trace_.events_of(program_, *band.rank);
+    const auto same = [&](std::size_t a, std::size_t b) {
+      const Op &left = body.ops[a], &right = body.ops[b];
+      return left.stage == right.stage && left.kind == right.kind &&
+             left.microbatch == right.microbatch;
+    };
+    std::string lines, labels;
+    Block before;
+    for (std::size_t i = 0; i < row.ops.size();) {
+      const std::size_t first = i;
+      Block action = block_of(events[row.ops[first]]);
+      for (++i; i < row.ops.size() && same(row.ops[first], row.ops[i]); ++i)
+        action.end = std::max(action.end, block_of(events[row.ops[i]]).end);
+      if (std::min(before.width(), action.width()) >= kSeparated &&
+          action.begin - before.end < kThird)
+        lines += fmt::format("M{} {}v{}", pixels(kLeft * 100 + action.begin), y, kComputeHeight);
+      before = action;
+      const Op& op = body.ops[row.ops[first]];
+      const std::string text = std::to_string(op.microbatch);
+      const auto digits = static_cast<std::int64_t>(text.size());
+      if (op.microbatch < 0 || action.width() < std::max(kLabelled, digits * kDigit + 300))
+        continue;
+      labels += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>",
+                            pixels(kLeft * 100 + (action.begin + action.end) / 2), y + 14, text);
+    }
+    if (!lines.empty()) append("<path stroke=\"#ffffff\" d=\"{}\"/>\n", lines);
+    if (!labels.empty()) append("<g font-size=\"10\" text-anchor=\"middle\">{}</g>\n", labels);
+  }
+
+  void draw_axis(int y) {
+    // The step is 1, 2 or 5 times a power of ten.
+    Nanoseconds power = 1, step = 1;
+    int exponent = 0;
+    for (const std::int64_t least = scale_.span_ns / (kPlotWidth / kTickDistance); step < least;) {
+      if (step == power || step == 2 * power) {
+        step = step == power ? 2 * power : 5 * power;
+      } else {
+        step = power *= 10;
+        ++exponent;
+      }
+    }
+    const bool is_seconds = scale_.span_ns >= 1'000'000'000;
+    const double unit_ns = is_seconds ? 1e9 : 1e6;
+    const int decimals = std::max(0, (is_seconds ? 9 : 6) - exponent);
+    append("<g class=\"axis\" text-anchor=\"middle\">\n");
+    append("<path stroke=\"#555555\" d=\"M{} {}.5h{}\"/>\n", kLeft, y, kPlotWidth);
+    for (Nanoseconds tick = 0; tick <= scale_.span_ns; tick += step) {
+      const std::string x = pixels(kLeft * 100 + scale_.hundredths(tick));
+      append("<path stroke=\"#555555\" d=\"M{} {}v5\"/>", x, y);
+      append("<text x=\"{}\" y=\"{}\">{:.{}f} {}</text>\n", x, y + 18,
+             static_cast<double>(tick) / unit_ns, decimals, is_seconds ? "s" : "ms");
+    }
+    append("</g>\n");
+  }
+
+  const Program& program_;
+  const Trace& trace_;
+  const std::vector<Band>& bands_;
+  Scale scale_;
+  std::string out_;
+};
+
+}  // namespace
+
+Status write_svg(const Program& program, const Trace& trace, const std::string& path) {
+  const std::vector<Band> bands = bands_of(program, trace);
+  std::size_t rows = 0;
+  for (const Band& band : bands) rows += band.rows.size();
+  if (bands.size() > kRanksMax || rows > kRowsMax)
+    return Error{
+        fmt::format("{}: found {} ranks with {} rows (a row a lane), expected at most {} ranks and "
+                    "{} rows for a picture: play equal ranks folded, or write the trace for "
+                    "Perfetto",
+                    path, bands.size(), rows, kRanksMax, kRowsMax)};
+  ASSIGN_OR_RETURN(FileWriter file, FileWriter::open(path));
+  file.write(Picture(program, trace, bands).draw());
+  return file.commit();
+}
+
+}  // namespace tandem
