@@ -196,7 +196,9 @@ Result<Prepared> prepare(const Scenario& scenario) {
         "{}: parallel.tp = {} {} the {} GPUs of a node: tensor communication "
         "crosses nodes",
         scenario.name, plan.tp, plan.tp > node ? "is more than" : "does not divide", node));
-  RETURN_IF_ERROR(check_durations(prepared.program));
+  if (const Status status = check_durations(prepared.program); !status.ok())
+    return placed(scenario, {"cluster.intra_GBps", "cluster.nic_Gbitps", "cluster.preset"},
+                  status.error());
   return prepared;
 }
 

@@ -296,3 +296,41 @@ TEST_CASE("the hash sees every duration") {
   ++program.bodies[1].ops.back().duration_ns;
   CHECK(hash(program) != before);
 }
+
+TEST_CASE("a rank and its communicators must know each other") {
+  Program program = lowered(order_of("1f1b", 2, 2), {1, 2});
+  Program stranger = program;
+  std::swap(stranger.ranks[0].communicators, stranger.ranks[1].communicators);
+  CHECK_FALSE(validate(stranger).ok());
+  Program twice = program;
+  twice.communicators[0].members[1] = twice.communicators[0].members[0];
+  CHECK_FALSE(validate(twice).ok());
+}
+
+TEST_CASE("the first receive is an exchange of its own") {
+  LowerOptions batched;
+  batched.batch_p2p = true;
+  const Program program = lowered(order_of("1f1b", 2, 2), batched);
+  const Body& last = program.bodies[1];
+  const auto numbered = [&](std::int32_t number) {
+    return std::count_if(last.ops.begin(), last.ops.end(),
+                         [&](const Op& op) { return op.exchange == number; });
+  };
+  CHECK(numbered(0) == 1);  // before F0, nothing to send yet
+}
+
+TEST_CASE("an action waits for the tensor collective that ends the one before it") {
+  Workload work = seconds(1, 2, 1);
+  work.kernels.resize(1);
+  work.stages[0].forward[0].kernel = 0;
+  work.stages[0].forward[0].collective_bytes = 8;
+  const auto program = lower(order_of("none", 1, 2), work, {2, 1});
+  REQUIRE(program.ok());
+  const Body& body = program->bodies[0];
+  // F0, its all-reduce, B0, F1, its all-reduce, B1: F's reduces are waited for by the B that
+  // follows.
+  REQUIRE(body.ops.size() == 6);
+  CHECK(body.ops[2].kind == OpKind::Backward);
+  REQUIRE(body.ops[2].waits >= 1);
+  CHECK(body.waits_of(body.ops[2])[0] == 1);
+}

@@ -255,3 +255,28 @@ TEST_CASE("without communication the bubble is (p-1)/m, interleaved (p-1)/(vm), 
     }
   }
 }
+
+TEST_CASE("what is out of all measure is one line, not an overflow") {
+  const auto refused = [](const std::string& text, const Names& set) {
+    const auto outcome = simulate(load(text, set)[0], Engine::Ideal);
+    REQUIRE_FALSE(outcome.ok());
+    CHECK(outcome.error().kind == Error::BadInput);
+    return outcome.error().message;
+  };
+  // 2 ranks, 65 stages each: 129 edges, both directions, at either rank.
+  CHECK(refused(kUniform, {"parallel.vpp=65"}).find("258 pipeline edges") != std::string::npos);
+  CHECK(refused(kSmall, {"cluster.intra_GBps=1e-12"}).find("expected at") != std::string::npos);
+  CHECK(refused(kUniform, {"costs.forward_s=0", "costs.backward_s=0"}).find("takes no time") !=
+        std::string::npos);
+}
+
+TEST_CASE("only the runs whose name is asked for are checked") {
+  // parallel.tp = 3 breaks several rules; the other run does not know of it.
+  const Folder folder;
+  const std::string path = folder.with("two.toml", kSmall + "[matrix]\nparallel.tp = [2, 3]\n");
+  CHECK_FALSE(load_scenarios(path).ok());
+  const auto one = load_scenarios(path, {}, "parallel.tp=2");
+  REQUIRE(one.ok());
+  CHECK(one->size() == 1);
+  CHECK_FALSE(load_scenarios(path, {}, "parallel.tp=4").ok());
+}
