@@ -3,7 +3,6 @@
 
 #include <cstdio>
 
-#include "base/nearest.h"
 #include "cli/commands.h"
 #include "report/table.h"
 #include "scenarios/run.h"

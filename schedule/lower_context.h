@@ -37,11 +37,4 @@ struct Context {
 
 Context make_context(const Order& order, const Workload& work, const LowerOptions& options);
 
-// Whether the action gives a gradient to the stage before.
-bool produces_gradient(ActionKind kind);
-
-// The stage that an action's input comes from, and the one that its output goes to; -1: none.
-int source(const Order& order, const Action& action);
-int sink(const Order& order, const Action& action);
-
 }  // namespace tandem

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <span>
 
@@ -11,14 +10,6 @@
 
 namespace tandem {
 namespace {
-
-std::vector<Action> compute_actions(const std::vector<Action>& actions) {
-  std::vector<Action> kept;
-  kept.reserve(actions.size());
-  std::copy_if(actions.begin(), actions.end(), std::back_inserter(kept),
-               [](const Action& action) { return is_compute(action.kind); });
-  return kept;
-}
 
 // How many of a rank's actions run between two exchanges, one number a unit. Interleaved pairs each
 // F with the B after it, from the first B to the last F (Megatron-LM's steady state); where a rank

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <string_view>
 #include <utility>
@@ -239,6 +240,30 @@ std::vector<std::vector<int>> peak_live(const Order& order) {
   for (int stage = 0; stage < order.stages; ++stage)
     if (rank_of_stage[stage] >= 0) peaks[rank_of_stage[stage]].push_back(live[stage]);
   return peaks;
+}
+
+bool produces_gradient(ActionKind kind) {
+  return kind == ActionKind::Backward || kind == ActionKind::BackwardInput;
+}
+
+int source(const Order& order, const Action& action) {
+  const int stage = index(action.stage);
+  if (action.kind == ActionKind::Forward) return previous_stage(order, stage);
+  return produces_gradient(action.kind) ? next_stage(order, stage) : -1;
+}
+
+int sink(const Order& order, const Action& action) {
+  const int stage = index(action.stage);
+  if (action.kind == ActionKind::Forward) return next_stage(order, stage);
+  return produces_gradient(action.kind) ? previous_stage(order, stage) : -1;
+}
+
+std::vector<Action> compute_actions(const std::vector<Action>& actions) {
+  std::vector<Action> kept;
+  kept.reserve(actions.size());
+  std::copy_if(actions.begin(), actions.end(), std::back_inserter(kept),
+               [](const Action& action) { return is_compute(action.kind); });
+  return kept;
 }
 
 }  // namespace tandem

@@ -71,6 +71,16 @@ std::vector<int> stage_to_rank(const Order& order);
 int next_stage(const Order& order, int stage);
 int previous_stage(const Order& order, int stage);
 
+// Whether the action gives a gradient to the stage before.
+bool produces_gradient(ActionKind kind);
+
+// The stage that an action's input comes from, and the one that its output goes to; -1: none.
+int source(const Order& order, const Action& action);
+int sink(const Order& order, const Action& action);
+
+// The actions that compute, in their order.
+std::vector<Action> compute_actions(const std::vector<Action>& actions);
+
 // An order is valid when every rank has a stage and every stage lives on one rank, each of its
 // microbatches has one F and either one B or one I and one W, F before B or I, I before W, and
 // nothing waits for itself: replayed rank by rank it ends. Actions that run together (with_next)

@@ -18,18 +18,6 @@ using Actions = std::vector<Action>;
 // Stages of one rank whose parameters are gathered at a time (a compound cell may need more).
 constexpr int kActiveStages = 3;
 
-bool is_gradient(ActionKind kind) {
-  return kind == ActionKind::Backward || kind == ActionKind::BackwardInput;
-}
-
-Actions compute_only(const Actions& actions) {
-  Actions kept;
-  kept.reserve(actions.size());
-  std::copy_if(actions.begin(), actions.end(), std::back_inserter(kept),
-               [](const Action& action) { return is_compute(action.kind); });
-  return kept;
-}
-
 // For the cell that begins at each position: the next different stages of the rank, by first use.
 class StagesAhead {
  public:
@@ -156,22 +144,17 @@ class Sweep {
   }
 
   // Where an action's output goes: to the next stage's forward, or the previous one's gradient.
-  int consumer(const Action& action) const {
-    if (action.kind == ActionKind::Forward) return next_stage(order_, index(action.stage));
-    return is_gradient(action.kind) ? previous_stage(order_, index(action.stage)) : -1;
-  }
-
   bool ready(const Action& action) const {
     const int stage = index(action.stage);
     if (action.kind == ActionKind::Forward)
       return previous_stage(order_, stage) < 0 || output_come_[slot(stage, action)];
-    if (is_gradient(action.kind))
+    if (produces_gradient(action.kind))
       return next_stage(order_, stage) < 0 || gradient_come_[slot(stage, action)];
     return true;
   }
 
   void deliver(int rank, const Action& action) {
-    const int to = consumer(action);
+    const int to = sink(order_, action);
     if (to < 0) return;
     const bool forward = action.kind == ActionKind::Forward;
     (forward ? output_come_ : gradient_come_)[slot(to, action)] = true;
@@ -203,7 +186,7 @@ Order with_communication(const Order& order) {
   std::vector<Actions> cells;
   for (const Actions& actions : order.ranks)
     cells.push_back(
-        with_reductions(with_shards(compute_only(actions)), order.stages, order.microbatches));
+        with_reductions(with_shards(compute_actions(actions)), order.stages, order.microbatches));
   Order lowered = order;
   lowered.ranks = Sweep(order, cells).run();
   return lowered;
