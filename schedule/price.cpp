@@ -23,15 +23,14 @@ Traffic channel_traffic(const Program& program, const Channel& channel, CommKind
 }
 
 void price(Program* program, const Cluster& cluster, const Placement& placement) {
-  constexpr std::size_t kKinds = 5;
   const Cast cast = fold(*program);
-  std::vector<std::optional<Traffic>> cache(cast.channels.size() * kKinds);
+  std::vector<std::optional<Traffic>> cache(cast.channels.size() * kCommKinds);
   for (const Player& player : cast.players) {
     for (Op& op : program->bodies[player.body].ops) {
       if (is_compute(op.kind)) continue;
       const std::int32_t channel = player.channels[op.slot];
       const CommKind kind = comm_kind(op.kind);
-      std::optional<Traffic>& cached = cache[channel * kKinds + static_cast<std::size_t>(kind)];
+      std::optional<Traffic>& cached = cache[channel * kCommKinds + static_cast<std::size_t>(kind)];
       if (!cached)
         cached = channel_traffic(*program, cast.channels[channel], kind, cluster, placement);
       op.duration_ns = duration_ns(*cached, op.bytes);

@@ -8,9 +8,9 @@
 namespace tandem {
 
 std::string_view name(OpKind kind) {
-  static constexpr std::array<std::string_view, 11> kNames = {
-      "forward", "backward",   "backward-input", "backward-weight", "optimizer", "send",
-      "recv",    "all-reduce", "reduce-scatter", "all-gather",      "all-to-all"};
+  static constexpr std::array<std::string_view, kOpKinds> kNames = {
+      "forward", "backward",   "backward-input", "backward-weight", "optimizer",  "send",
+      "recv",    "all-reduce", "reduce-scatter", "all-gather",      "all-to-all", "ring-shift"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -31,6 +31,8 @@ CommKind comm_kind(OpKind kind) {
       return CommKind::AllGather;
     case OpKind::AllToAll:
       return CommKind::AllToAll;
+    case OpKind::RingShift:
+      return CommKind::RingShift;
     default:
       return CommKind::SendRecv;
   }
@@ -46,6 +48,8 @@ OpKind op_kind(CommKind kind) {
       return OpKind::AllGather;
     case CommKind::AllToAll:
       return OpKind::AllToAll;
+    case CommKind::RingShift:
+      return OpKind::RingShift;
     case CommKind::SendRecv:
       break;
   }

@@ -29,7 +29,9 @@ enum class OpKind : std::uint8_t {
   ReduceScatter,
   AllGather,
   AllToAll,
+  RingShift,
 };
+constexpr int kOpKinds = 12;
 
 constexpr bool is_compute(OpKind kind) { return kind <= OpKind::Optimizer; }
 std::string_view name(OpKind kind);
@@ -97,8 +99,15 @@ struct Communicator {
   std::vector<Rank> members;
 };
 
+// What compute and communication share on a device. 0: not known, then they do not contend for it.
+struct SharedDevice {
+  int sms = 0;
+  double memory_bytes_per_s = 0;
+};
+
 struct Program {
   std::string name;
+  SharedDevice device;
   std::vector<Kernel> kernels;
   std::vector<Body> bodies;
   std::vector<RankRow> ranks;

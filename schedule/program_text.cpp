@@ -202,7 +202,7 @@ class Reader {
   bool kind(OpKind* to) {
     std::string cell;
     if (!text(&cell)) return false;
-    for (int k = 0; k <= static_cast<int>(OpKind::AllToAll); ++k) {
+    for (int k = 0; k < kOpKinds; ++k) {
       *to = static_cast<OpKind>(k);
       if (name(*to) == cell) return true;
     }

@@ -11,7 +11,6 @@
 namespace tandem {
 namespace {
 
-constexpr int kKinds = 5;
 constexpr std::int64_t kProgressStep = 1 << 16;
 
 }  // namespace
@@ -22,7 +21,7 @@ Playback::Playback(const Program& program, const Cast& cast, const TrafficOf& tr
       cast_(cast),
       options_(options),
       queues_(lane_queues(program)),
-      pattern_of_(cast.channels.size() * kKinds, -1),
+      pattern_of_(cast.channels.size() * kCommKinds, -1),
       link_users_(link_bytes_per_s.size()),
       link_alone_(link_bytes_per_s.size(), -1),
       transfers_(cast.channels.size()) {
@@ -46,20 +45,20 @@ void Playback::add_patterns(const TrafficOf& traffic_of, std::span<const double>
     const Player& player = cast_.players[p];
     if (cast_.folded || p == 0 || cast_.players[p - 1].body != player.body ||
         cast_.players[p - 1].channels != player.channels) {
-      std::vector<std::uint8_t> used(player.channels.size() * kKinds);
+      std::vector<std::uint8_t> used(player.channels.size() * kCommKinds);
       for (const Op& op : body(static_cast<std::int32_t>(p)).ops) {
-        if (op.slot >= 0) used[op.slot * kKinds + static_cast<int>(comm_kind(op.kind))] = 1;
+        if (op.slot >= 0) used[op.slot * kCommKinds + static_cast<int>(comm_kind(op.kind))] = 1;
       }
       for (std::size_t i = 0; i < used.size(); ++i) {
         if (used[i])
-          kinds[player.channels[i / kKinds]].push_back(static_cast<CommKind>(i % kKinds));
+          kinds[player.channels[i / kCommKinds]].push_back(static_cast<CommKind>(i % kCommKinds));
       }
     }
   }
   std::map<std::vector<LinkId>, std::int32_t> route_numbers;
   for (std::size_t c = 0; c < cast_.channels.size(); ++c) {
     for (const CommKind kind : kinds[c]) {
-      std::int32_t& number = pattern_of_[c * kKinds + static_cast<std::size_t>(kind)];
+      std::int32_t& number = pattern_of_[c * kCommKinds + static_cast<std::size_t>(kind)];
       if (number >= 0) continue;
       number = static_cast<std::int32_t>(patterns_.size());
       const Traffic traffic = traffic_of(cast_.channels[c], kind);
@@ -92,7 +91,7 @@ void Playback::mark_private() {
   std::vector<std::int32_t> user(link_users_.size(), kNobody);
   for (std::size_t i = 0; i < pattern_of_.size(); ++i) {
     if (pattern_of_[i] < 0) continue;
-    const auto channel = static_cast<std::int32_t>(i / kKinds);
+    const auto channel = static_cast<std::int32_t>(i / kCommKinds);
     for (const std::int32_t link : patterns_[pattern_of_[i]].links)
       user[link] = user[link] == kNobody || user[link] == channel ? channel : kMany;
   }
@@ -223,7 +222,7 @@ void Playback::start(std::int32_t player, std::uint32_t i) {
   const std::int32_t channel = cast_.players[player].channels[op.slot];
   Transfer& transfer = transfers_[channel];
   transfer.bytes = op.bytes;
-  transfer.pattern = pattern_of_[channel * kKinds + static_cast<int>(comm_kind(op.kind))];
+  transfer.pattern = pattern_of_[channel * kCommKinds + static_cast<int>(comm_kind(op.kind))];
   arrive(channel);
 }
 

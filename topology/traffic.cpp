@@ -106,6 +106,10 @@ void visit_hops(const Cluster& cluster, CommKind kind, std::span<const DeviceId>
     }
     return;
   }
+  if (kind == CommKind::RingShift) {
+    for (std::size_t i = 0; i < n; ++i) visit(devices[i], devices[(i + 1) % n], 1.0, 1);
+    return;
+  }
   const double passes = kind == CommKind::AllReduce ? 2 : 1;
   const double share = passes * static_cast<double>(n - 1) / static_cast<double>(n);
   const NodeGroups groups = group_by_node(cluster, devices);
@@ -119,7 +123,7 @@ void visit_hops(const Cluster& cluster, CommKind kind, std::span<const DeviceId>
 // How many messages follow one another, each waiting for the one before it.
 Nanoseconds steps(CommKind kind, std::size_t ranks) {
   const auto others = static_cast<Nanoseconds>(ranks) - 1;
-  if (kind == CommKind::SendRecv) return 1;
+  if (kind == CommKind::SendRecv || kind == CommKind::RingShift) return 1;
   return kind == CommKind::AllReduce ? 2 * others : others;
 }
 
@@ -180,6 +184,8 @@ std::string_view name(CommKind kind) {
       return "all_gather";
     case CommKind::AllToAll:
       return "alltoall";
+    case CommKind::RingShift:
+      return "ring_shift";
   }
   return "";
 }

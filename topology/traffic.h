@@ -18,7 +18,9 @@ enum class CommKind : std::uint8_t {
   ReduceScatter,  // bytes: of the whole array, as nccl-tests counts
   AllGather,      // bytes: of the whole array
   AllToAll,       // bytes: what one rank holds for all the others and itself
+  RingShift,      // bytes: what each rank sends to the next one of the ring, all at once
 };
+constexpr int kCommKinds = 6;
 
 std::string_view name(CommKind kind);
 

@@ -95,7 +95,7 @@ void append_row(Rank rank, const BodyText& text, std::size_t number, const Op& o
 }
 
 std::optional<OpKind> parse_kind(std::string_view text) {
-  for (int kind = 0; kind <= static_cast<int>(OpKind::AllToAll); ++kind) {
+  for (int kind = 0; kind < kOpKinds; ++kind) {
     if (name(static_cast<OpKind>(kind)) == text) return static_cast<OpKind>(kind);
   }
   return std::nullopt;

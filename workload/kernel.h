@@ -28,6 +28,9 @@ struct Kernel {
   std::vector<Gemm> gemms;
   double memory_bytes = 0;
   double launch_s = 0;
+  // Of its duration, what memory bounds: set where it is priced. Communication that uses memory
+  // bandwidth beside it stretches this share.
+  double memory_share = 0;
 
   double flops() const;  // of the GEMMs
   bool operator==(const Kernel&) const = default;
