@@ -269,6 +269,19 @@ std::vector<Field> make_fields() {
 
       {"costs.source",
        "text: analytic (from shapes), or uniform: seconds an action, and nothing else costs "
+      {"cluster.collectives",
+       "text: ring (over all ranks), hierarchical (on the nodes, and between them among ranks of "
+       "equal place), or auto: the faster of both, group by group; default ring",
+       choice<Collectives>("cluster.collectives",
+                           {{"ring", Collectives::Ring},
+                            {"hierarchical", Collectives::Hierarchical},
+                            {"auto", Collectives::Auto}},
+                           AT(cluster.collectives))},
+      {"cluster.in_network_reduction",
+       "true or false: switches between nodes reduce (SHARP): all-reduce sends each byte up once "
+       "and gets it down once; default false",
+       flag("cluster.in_network_reduction",
+            [](Scenario& s, bool on) { s.cluster.in_network_reduction = on; })},
        "anything; default "
        "analytic",
        set_costs_source},

@@ -534,3 +534,11 @@ TEST_CASE("a preset of one's own loads from TANDEM_DATA_DIR, a wrong one says fi
 
 }  // namespace
 }  // namespace tandem
+  CHECK(OwnPreset(own + "collectives = {value = 'auto', source = 'here'}\n"
+                        "in_network_reduction = {value = true, source = 'here'}\n"
+                        "fabric = {value = 'star', source = 'here'}\n")
+            .message()
+            .empty());
+  CHECK(OwnPreset(own + "collectives = {value = 'tree', source = 'here'}\n").message() ==
+        "/topology/presets/own.toml:10: found a wrong 'collectives', expected ring, hierarchical "
+        "or auto");

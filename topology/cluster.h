@@ -49,6 +49,10 @@ struct ClusterSpec {
   double intra_bytes_per_s = 0;  // a GPU to its node's switch, per direction
   double intra_efficiency = 1;   // the share of it that NCCL reaches
   double intra_latency_s = 0;    // a message between two GPUs of a node
+// How collectives between nodes go: in flat rings over all ranks; in rings on the nodes and rings
+// between the ranks of equal place; or the faster of the two for a large message, group by group.
+enum class Collectives { Ring, Hierarchical, Auto };
+
   int nics_per_node = 0;         // GPU i uses NIC i * nics_per_node / gpus_per_node
   double nic_bytes_per_s = 0;    // per NIC and direction
   double inter_efficiency = 1;
@@ -67,6 +71,11 @@ class Cluster {
   // Errors: sizes that are not positive, efficiencies above 1, GPUs not a multiple of gpus_per_node
   // (fewer than one node's are fine), gpus_per_node not a multiple of nics_per_node.
   static Result<Cluster> build(const ClusterSpec& spec, int gpus);
+  Collectives collectives = Collectives::Ring;
+  // Switches between nodes reduce what passes through them, as SHARP does: an all-reduce sends each
+  // byte up once and gets it down once (Graham et al. 2016, "Scalable hierarchical aggregation
+  // protocol"). That is no ring: ring_efficiency does not hold for it.
+  bool in_network_reduction = false;
   Cluster(Cluster&&) noexcept;
   Cluster& operator=(Cluster&&) noexcept;
   ~Cluster();

@@ -184,6 +184,14 @@ Result<ClusterSpec> read_preset(const std::string& name, Sources* sources) {
   ASSIGN_OR_RETURN(const double inter_latency_us, file.number("inter_latency_us"));
   if (file.has("ring_efficiency")) {
     ASSIGN_OR_RETURN(spec.ring_efficiency, file.number("ring_efficiency"));
+Result<Collectives> read_collectives(SourcedFile* file) {
+  ASSIGN_OR_RETURN(const std::string word, file->word("collectives"));
+  if (word == "ring") return Collectives::Ring;
+  if (word == "hierarchical") return Collectives::Hierarchical;
+  if (word == "auto") return Collectives::Auto;
+  return file->expected("collectives", "ring, hierarchical or auto");
+}
+
   }
   if (file.has("nics_on_switch")) {
     ASSIGN_OR_RETURN(spec.nics_on_switch, file.flag("nics_on_switch"));
@@ -203,6 +211,12 @@ Result<ClusterSpec> read_preset(const std::string& name, Sources* sources) {
 
 std::string data_dir() {
   if (const char* set = std::getenv("TANDEM_DATA_DIR"); set != nullptr && *set != '\0') return set;
+  if (file.has("collectives")) {
+    ASSIGN_OR_RETURN(spec.collectives, read_collectives(&file));
+  }
+  if (file.has("in_network_reduction")) {
+    ASSIGN_OR_RETURN(spec.in_network_reduction, file.flag("in_network_reduction"));
+  }
   namespace fs = std::filesystem;
   std::error_code failed;
   const fs::path program = fs::read_symlink("/proc/self/exe", failed).parent_path();

@@ -44,11 +44,19 @@ struct Traffic {
 Nanoseconds duration_ns(const Traffic& traffic, Bytes bytes);
 
 // The traffic of one operation between `devices`, in ring order; no flows for fewer than two.
+//
 // Collectives run as rings (NCCL's algorithm for large messages): per rank 2(n-1)/n (all-reduce) or
 // (n-1)/n of the bytes to its neighbour, in 2(n-1) or n-1 latency steps (Patarasuk and Yuan 2009).
 // A group with k ranks on each of its nodes runs k rings, each through another rank's NIC; what
-// they carry between nodes is charged at the spec's ring_efficiency. AllToAll sends pairwise, n-1
-// steps.
+// they carry between nodes is charged at the spec's ring_efficiency.
+//
+// Hierarchical, with k ranks on each of m nodes: rings on every node, 2(k-1)/k of the bytes in
+// 2(k-1) steps, and beside them rings between the ranks of equal place, 2(m-1)/m of 1/k of the
+// bytes in 2(m-1) steps; half of both for reduce-scatter and all-gather. Groups of another form
+// stay in flat rings. With in-network reduction an all-reduce puts 1/k of the bytes on each link
+// between nodes, up and down, in 2 steps.
+//
+// AllToAll sends pairwise, n-1 steps. RingShift keeps to the order of `devices`.
 Traffic traffic(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices);
 
 // The traffic of many equal operations that run in lock step, as one that ends with the slowest.

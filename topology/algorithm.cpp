@@ -1,0 +1,262 @@
+// Rings, rings in rings, trees in the switches and pairwise exchanges.
+#include "topology/algorithm.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+
+namespace tandem {
+namespace {
+
+// Beyond this many ranks an all-to-all is one flow a link instead of one a pair.
+constexpr std::size_t kPairwiseRanks = 32;
+
+// A Traffic as it grows: streams, then the messages that follow one another over them.
+class Streams {
+ public:
+  explicit Streams(const Cluster& cluster) : cluster_(cluster) {}
+
+  const Cluster& cluster() const { return cluster_; }
+
+  void send(DeviceId from, DeviceId to, double share, int multiplicity = 1) {
+    cross(from, to);
+    traffic_.flows.push_back({links_, share, multiplicity});
+  }
+
+  // Each member to the next one, the last to the first; nothing for one alone.
+  void ring(std::span<const DeviceId> members, double share) {
+    if (members.size() < 2) return;
+    for (std::size_t i = 0; i < members.size(); ++i)
+      send(members[i], members[(i + 1) % members.size()], share);
+  }
+
+  // Up to the switch that joins the members and down again: once over every link of the smallest
+  // tree, which is every link of a ring.
+  void tree(std::span<const DeviceId> members, double share) {
+    std::vector<LinkId> links;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      cross(members[i], members[(i + 1) % members.size()]);
+      links.insert(links.end(), links_.begin(), links_.end());
+    }
+    std::ranges::sort(links);
+    const auto repeated = std::ranges::unique(links);
+    links.erase(repeated.begin(), repeated.end());
+    for (const LinkId link : links) traffic_.flows.push_back({{link}, share, 1});
+  }
+
+  // Everybody `share` to everybody else, link by link.
+  void all_pairs(std::span<const DeviceId> members, double share) {
+    std::vector<double> loads(cluster_.links());
+    for (const DeviceId from : members) {
+      for (const DeviceId to : members) {
+        if (from == to) continue;
+        cross(from, to);
+        for (const LinkId link : links_) loads[index(link)] += share;
+      }
+    }
+    for (int i = 0; i < static_cast<int>(loads.size()); ++i) {
+      if (loads[i] > 0) traffic_.flows.push_back({{LinkId{i}}, loads[i], 1});
+    }
+  }
+
+  // So many messages, each waiting for the one before it, over the slowest way since the last such
+  // call.
+  void steps(std::size_t messages) {
+    traffic_.latency_ns += static_cast<Nanoseconds>(messages) * slowest_ns_;
+    slowest_ns_ = 0;
+  }
+
+  Traffic take() { return std::move(traffic_); }
+
+ private:
+  void cross(DeviceId from, DeviceId to) {
+    slowest_ns_ = std::max(slowest_ns_, cluster_.latency_ns(from, to));
+    traffic_.between_nodes |= cluster_.node_of(from) != cluster_.node_of(to);
+    cluster_.route(from, to, &links_);
+  }
+
+  const Cluster& cluster_;
+  Traffic traffic_;
+  std::vector<LinkId> links_;  // of the last crossing
+  Nanoseconds slowest_ns_ = 0;
+};
+
+// A group's devices, those of a node together: node j's members are [starts[j], starts[j + 1]).
+struct NodeGroups {
+  std::vector<DeviceId> devices;
+  std::vector<int> starts;
+
+  int nodes() const { return static_cast<int>(starts.size()) - 1; }
+  std::span<const DeviceId> members(int node) const {
+    return {devices.data() + starts[node], devices.data() + starts[node + 1]};
+  }
+
+  // How many are on each node; 0: not as many on all.
+  std::size_t on_each() const {
+    const std::size_t first = members(0).size();
+    for (int j = 1; j < nodes(); ++j) {
+      if (members(j).size() != first) return 0;
+    }
+    return first;
+  }
+
+  // The members of that place on every node.
+  std::vector<DeviceId> at(std::size_t place) const {
+    std::vector<DeviceId> found;
+    for (int j = 0; j < nodes(); ++j) found.push_back(members(j)[place]);
+    return found;
+  }
+};
+
+// Nodes in order of their first device, the devices of a node in the order given.
+NodeGroups group_by_node(const Cluster& cluster, std::span<const DeviceId> devices) {
+  NodeGroups groups{{devices.begin(), devices.end()}, {}};
+  const auto node = [&](DeviceId device) { return index(cluster.node_of(device)); };
+  if (!std::ranges::is_sorted(devices, {}, node)) {
+    std::unordered_map<int, std::size_t> first;
+    for (std::size_t i = 0; i < devices.size(); ++i) first.try_emplace(node(devices[i]), i);
+    std::ranges::stable_sort(groups.devices, {}, [&](DeviceId d) { return first.at(node(d)); });
+  }
+  int last = -1;
+  for (int i = 0; i < static_cast<int>(devices.size()); ++i) {
+    const int here = node(groups.devices[i]);
+    if (here != last) groups.starts.push_back(i);
+    last = here;
+  }
+  groups.starts.push_back(static_cast<int>(devices.size()));
+  return groups;
+}
+
+// All-reduce scatters, then gathers; the others do one of both.
+int passes(CommKind kind) { return kind == CommKind::AllReduce ? 2 : 1; }
+
+// What a rank sends to the next one of a ring over an array, and in how many messages.
+double ring_share(CommKind kind, std::size_t ranks) {
+  return passes(kind) * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
+}
+std::size_t ring_steps(CommKind kind, std::size_t ranks) { return passes(kind) * (ranks - 1); }
+
+// k rings over several nodes, k the fewest members on a node. Ring r takes the even nodes forwards,
+// from member r round to member r - 1, and the odd ones backwards, from r - 1 round to r: so hops
+// between nodes stay on one rail (but for the last of an odd number of nodes), every ring leaves a
+// node through another member, and each member sends to its neighbour in all rings but the one that
+// leaves through it.
+void rings_over_nodes(const NodeGroups& groups, double share, Streams* streams) {
+  const double ring_efficiency = streams->cluster().spec().ring_efficiency;
+  const int nodes = groups.nodes();
+  std::size_t fewest = groups.devices.size();
+  for (int j = 0; j < nodes; ++j) fewest = std::min(fewest, groups.members(j).size());
+  const int rings = static_cast<int>(fewest);
+  const double part = share / rings;
+
+  // Where ring r stands on a node, high end or low; it skips some on one with more members.
+  const auto stand = [&](int r, std::span<const DeviceId> members, bool high) {
+    const int size = static_cast<int>(members.size());
+    if (size == 1) return 0;
+    const int place = static_cast<int>(std::int64_t{r} * size / rings);
+    return high ? place : (place == 0 ? size : place) - 1;
+  };
+  std::vector<char> leaves;
+  for (int j = 0; j < nodes; ++j) {
+    const int after = j + 1 < nodes ? j + 1 : 0;
+    const bool forward = j % 2 == 0;
+    const auto here = groups.members(j);
+    leaves.assign(here.size(), 0);
+    for (int r = 0; r < rings; ++r) {
+      const int exit = stand(r, here, !forward);
+      const int entry = stand(r, groups.members(after), after % 2 == 0);
+      leaves[exit] = 1;
+      streams->send(here[exit], groups.members(after)[entry], part / ring_efficiency);
+    }
+    if (here.size() == 1) continue;
+    const int size = static_cast<int>(here.size());
+    for (int i = 0; i < size; ++i) {
+      const int times = rings - leaves[i];
+      const int to = (i + (forward ? 1 : size - 1)) % size;
+      if (times > 0) streams->send(here[i], here[to], part, times);
+    }
+  }
+}
+
+// A ring on every node, which leaves each of its k ranks 1/k of the array; then that much between
+// the ranks of equal place, in rings or through the switches. All-reduce gathers on the nodes at
+// the end. The phases run as a pipeline of pieces, so that all of their streams run at once.
+void by_node(const NodeGroups& groups, CommKind kind, bool in_network, Streams* streams) {
+  const std::size_t k = groups.on_each();
+  const auto nodes = static_cast<std::size_t>(groups.nodes());
+  for (int j = 0; j < groups.nodes(); ++j) streams->ring(groups.members(j), ring_share(kind, k));
+  streams->steps(ring_steps(kind, k));
+  const double part = 1.0 / static_cast<double>(k);
+  const double ring_efficiency = streams->cluster().spec().ring_efficiency;
+  for (std::size_t place = 0; place < k; ++place) {
+    if (in_network) {
+      streams->tree(groups.at(place), part);
+    } else {
+      streams->ring(groups.at(place), part * ring_share(kind, nodes) / ring_efficiency);
+    }
+  }
+  streams->steps(in_network ? 2 : ring_steps(kind, nodes));
+}
+
+void collective(CommKind kind, std::span<const DeviceId> devices, Collectives collectives,
+                Streams* streams) {
+  const ClusterSpec& spec = streams->cluster().spec();
+  const std::size_t n = devices.size();
+  const NodeGroups groups = group_by_node(streams->cluster(), devices);
+  if (groups.nodes() == 1) {
+    streams->ring(devices, ring_share(kind, n));
+    return streams->steps(ring_steps(kind, n));
+  }
+  const std::size_t k = groups.on_each();
+  const bool in_network = spec.in_network_reduction && kind == CommKind::AllReduce && k > 0;
+  if (in_network || (collectives == Collectives::Hierarchical && k > 1))
+    return by_node(groups, kind, in_network, streams);
+  rings_over_nodes(groups, ring_share(kind, n), streams);
+  streams->steps(ring_steps(kind, n));
+}
+
+}  // namespace
+
+Traffic streams_of(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
+                   Collectives collectives) {
+  const std::size_t n = devices.size();
+  Streams streams(cluster);
+  if (n < 2) return {};
+  switch (kind) {
+    case CommKind::SendRecv:
+      CHECK(n == 2);
+      if (devices[0] != devices[1]) streams.send(devices[0], devices[1], 1);
+      streams.steps(1);
+      break;
+    case CommKind::RingShift:
+      streams.ring(devices, 1);
+      streams.steps(1);
+      break;
+    case CommKind::AllToAll: {
+      const double share = 1.0 / static_cast<double>(n);
+      if (n > kPairwiseRanks) {
+        streams.all_pairs(devices, share);
+      } else {
+        for (const DeviceId from : devices) {
+          for (const DeviceId to : devices) {
+            if (from != to) streams.send(from, to, share);
+          }
+        }
+      }
+      streams.steps(n - 1);
+      break;
+    }
+    case CommKind::AllReduce:
+    case CommKind::ReduceScatter:
+    case CommKind::AllGather:
+      collective(kind, devices, collectives, &streams);
+      break;
+  }
+  return streams.take();
+}
+
+}  // namespace tandem
