@@ -30,6 +30,20 @@ std::string fabric(const Fabric& fabric) {
                      fabric.nodes_per_leaf, fabric.oversubscription);
 }
 
+std::string gemms(const DeviceSpec& device) {
+  std::string text = fmt::format("{:.3g} % of the peak", 100 * device.gemm_efficiency);
+  for (const auto& [precision, share] : device.own_gemm_efficiency)
+    text += fmt::format(", {:.3g} % in {}", 100 * share, precision);
+  return text;
+}
+
+std::string collectives(const ClusterSpec& spec) {
+  std::string text = "flat rings";
+  if (spec.collectives == Collectives::Hierarchical) text = "hierarchical rings";
+  if (spec.collectives == Collectives::Auto) text = "flat or hierarchical rings, the faster";
+  return spec.in_network_reduction ? text + "; the switches reduce" : text;
+}
+
 std::string collective_line(const Cluster& cluster, int gpus) {
   std::vector<DeviceId> devices;
   for (int i = 0; i < gpus; ++i) devices.push_back(static_cast<DeviceId>(i));
@@ -51,6 +65,9 @@ void print_table(const Cluster& cluster, const std::string& preset) {
                          spec.device.sms));
   for (const auto& [precision, flops] : spec.device.flops_per_s)
     add("peak " + precision, fmt::format("{:.0f} TFLOP/s, dense", flops * 1e-12));
+  add("GEMMs", gemms(spec.device));
+  add("fused attention",
+      fmt::format("{:.3g} % of the 16-bit peak", 100 * spec.device.attention_efficiency));
   add("size", fmt::format("{} GPUs on {} nodes of {}", cluster.gpus(), cluster.nodes(),
                           spec.gpus_per_node));
   add("inside a node", rate(spec.intra_bytes_per_s, spec.intra_efficiency));
@@ -63,6 +80,7 @@ void print_table(const Cluster& cluster, const std::string& preset) {
   add("a node's NICs",
       fmt::format("{:.4g} Gbit/s a direction", spec.nics_per_node * spec.nic_bytes_per_s / Gbit));
   add("fabric", fabric(spec.fabric));
+  add("collectives", collectives(spec));
   const int node = std::min(cluster.gpus(), spec.gpus_per_node);
   if (node > 1)
     add(fmt::format("all-reduce of 1 GiB, {} GPUs", node), collective_line(cluster, node));

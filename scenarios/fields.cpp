@@ -131,14 +131,29 @@ Set seconds(const char* key, Place place) {
   return number(key, costs, 1, kSeconds);
 }
 
-// Keys are applied in alphabetical order: single numbers of the GPU come after it.
+// Keys are applied in alphabetical order: single numbers of the GPU come after it, but for the
+// efficiencies, which it leaves alone where they are set.
 Status set_gpu(const Setting& setting, Scenario* scenario) {
   const auto* name = std::get_if<std::string>(&setting.value);
   if (name == nullptr) return setting.error("cluster.gpu", "a GPU's name");
   auto device = load_device(*name);
   if (!device.ok()) return Error{fmt::format("{}: {}", setting.where, device.error().message)};
-  scenario->cluster.device = *std::move(device);
+  DeviceSpec& own = scenario->cluster.device;
+  if (scenario->places.contains("cluster.gemm_efficiency")) {
+    device->gemm_efficiency = own.gemm_efficiency;
+    device->own_gemm_efficiency.clear();
+  }
+  if (scenario->places.contains("cluster.attention_efficiency"))
+    device->attention_efficiency = own.attention_efficiency;
+  own = *std::move(device);
   return Done{};
+}
+
+// One share for every precision.
+Status set_gemm_efficiency(const Setting& setting, Scenario* scenario) {
+  const auto place = [](Scenario& s) -> double& { return s.cluster.device.gemm_efficiency; };
+  scenario->cluster.device.own_gemm_efficiency.clear();
+  return number("cluster.gemm_efficiency", place, 1, kShare)(setting, scenario);
 }
 
 Status set_tflops(const Setting& setting, Scenario* scenario) {
@@ -254,21 +269,6 @@ std::vector<Field> make_fields() {
        whole("cluster.nodes_per_leaf", AT(cluster.fabric.nodes_per_leaf), 1)},
       {"cluster.oversubscription", "number: a leaf's downlinks over its uplinks; default 1",
        number("cluster.oversubscription", AT(cluster.fabric.oversubscription), 1, {.least = 1})},
-      {"cluster.gpu", "text: a GPU that is known, such as a100-80gb; default the preset's",
-       set_gpu},
-      {"cluster.gpu_name", "text: the name of a GPU of your own",
-       text("cluster.gpu_name", AT(cluster.device.name))},
-      {"cluster.memory_GiB", "number: GiB of a GPU's memory",
-       number("cluster.memory_GiB", AT(cluster.device.memory_bytes), GiB, kPositive)},
-      {"cluster.memory_GBps", "number: GB/s of a GPU's memory",
-       number("cluster.memory_GBps", AT(cluster.device.memory_bytes_per_s), GB, kPositive)},
-      {"cluster.sms", "integer: streaming multiprocessors of a GPU",
-       whole("cluster.sms", AT(cluster.device.sms), 1)},
-      {"cluster.tflops", "number: a GPU's dense peak TFLOP/s, taken for every precision",
-       set_tflops},
-
-      {"costs.source",
-       "text: analytic (from shapes), or uniform: seconds an action, and nothing else costs "
       {"cluster.collectives",
        "text: ring (over all ranks), hierarchical (on the nodes, and between them among ranks of "
        "equal place), or auto: the faster of both, group by group; default ring",
@@ -282,6 +282,29 @@ std::vector<Field> make_fields() {
        "and gets it down once; default false",
        flag("cluster.in_network_reduction",
             [](Scenario& s, bool on) { s.cluster.in_network_reduction = on; })},
+      {"cluster.gpu", "text: a GPU that is known, such as a100-80gb; default the preset's",
+       set_gpu},
+      {"cluster.gpu_name", "text: the name of a GPU of your own",
+       text("cluster.gpu_name", AT(cluster.device.name))},
+      {"cluster.memory_GiB", "number: GiB of a GPU's memory",
+       number("cluster.memory_GiB", AT(cluster.device.memory_bytes), GiB, kPositive)},
+      {"cluster.memory_GBps", "number: GB/s of a GPU's memory",
+       number("cluster.memory_GBps", AT(cluster.device.memory_bytes_per_s), GB, kPositive)},
+      {"cluster.sms", "integer: streaming multiprocessors of a GPU",
+       whole("cluster.sms", AT(cluster.device.sms), 1)},
+      {"cluster.tflops", "number: a GPU's dense peak TFLOP/s, taken for every precision",
+       set_tflops},
+      {"cluster.gemm_efficiency",
+       "number: the share of its peak that a GPU's large GEMMs reach, taken for every precision; "
+       "default the GPU's, 0.761 for one of your own",
+       set_gemm_efficiency},
+      {"cluster.attention_efficiency",
+       "number: the share of its 16-bit peak that a GPU's fused attention reaches; default the "
+       "GPU's, 0.55 for one of your own",
+       number("cluster.attention_efficiency", AT(cluster.device.attention_efficiency), 1, kShare)},
+
+      {"costs.source",
+       "text: analytic (from shapes), or uniform: seconds an action, and nothing else costs "
        "anything; default "
        "analytic",
        set_costs_source},

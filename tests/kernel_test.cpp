@@ -17,6 +17,17 @@ CostModel a100(double bytes_per_s = 2.039e12) {
           .precision = "fp16"};
 }
 
+CostModel h100_fp8() {
+  return {.device = {.name = "H100-SXM5-80GB",
+                     .memory_bytes_per_s = 3.35e12,
+                     .sms = 132,
+                     .flops_per_s = {{"bf16", 989e12}, {"fp8", 1979e12}},
+                     .gemm_efficiency = 0.70,
+                     .own_gemm_efficiency = {{"fp8", 0.626}},
+                     .attention_efficiency = 0.55},
+          .precision = "fp8"};
+}
+
 // Log-uniform in [1, 2^bits].
 std::int64_t random_size(std::mt19937_64* random, double bits) {
   return std::llround(std::exp2(std::uniform_real_distribution<double>(0, bits)(*random)));
@@ -102,12 +113,8 @@ TEST_CASE("a kernel is its GEMMs, then its passes at 0.85 of the bandwidth, or t
 }
 
 TEST_CASE("fp8 speeds up linear layers, and leaves attention's batched products in bf16") {
-  // H100: 0.70 of 989 TFLOP/s in bf16, 0.626 of 1979 in fp8 once K is deep.
-  CostModel fp8 = {.device = {.name = "H100-SXM5-80GB",
-                              .memory_bytes_per_s = 3.35e12,
-                              .sms = 132,
-                              .flops_per_s = {{"bf16", 989e12}, {"fp8", 1979e12}}},
-                   .precision = "fp8"};
+  // 0.70 of 989 TFLOP/s in bf16, 0.626 of 1979 in fp8 once K is deep.
+  const CostModel fp8 = h100_fp8();
   CostModel bf16 = fp8;
   bf16.precision = "bf16";
   const Gemm linear = {.m = 132 * 256, .n = 12800, .k = 100'000};
@@ -115,6 +122,44 @@ TEST_CASE("fp8 speeds up linear layers, and leaves attention's batched products 
   CHECK(linear.flops() / gemm_s(fp8, linear) == Approx(0.626 * 1979e12).epsilon(0.005));
   const Gemm scores = {.batch = 24, .m = 2048, .n = 2048, .k = 128};
   CHECK(gemm_s(fp8, scores) == gemm_s(bf16, scores));
+}
+
+TEST_CASE("fused attention runs at its share of the 16-bit peak, in bf16 beside fp8") {
+  // 0.55 of 989 TFLOP/s for 1 ms, whatever the linear layers run in.
+  const Kernel fused = {.name = "attention", .attention_flops = 0.55 * 989e12 * 1e-3};
+  CostModel model = h100_fp8();
+  CHECK(kernel_ns(model, fused) == 1'000'000);
+  CHECK(fused.flops() == fused.attention_flops);
+  model.precision = "bf16";
+  CHECK(kernel_ns(model, fused) == 1'000'000);
+  // A device without bf16 has fp16; one of neither keeps to what it has.
+  model = a100();
+  model.device.flops_per_s = {{"fp16", 100e12}, {"fp32", 10e12}};
+  model.device.attention_efficiency = 0.5;
+  for (const char* precision : {"fp16", "fp32"}) {
+    model.precision = precision;
+    CHECK(kernel_ns(model, {.attention_flops = 50e9}) == 1'000'000);
+  }
+  model.device.flops_per_s = {{"fp32", 10e12}};
+  CHECK(kernel_ns(model, {.attention_flops = 5e9}) == 1'000'000);
+  // It adds to the rest of a kernel.
+  const Gemm gemm = {.m = 4096, .n = 4096, .k = 4096};
+  const Kernel block = {.gemms = {gemm}, .attention_flops = 0.55 * 312e12 * 1e-3};
+  CHECK(kernel_ns(a100(), block) == to_ns(gemm_s(a100(), gemm) + 1e-3));
+  CHECK(block.flops() == gemm.flops() + 0.55 * 312e12 * 1e-3);
+}
+
+TEST_CASE("memory's share of a kernel is its passes over its time") {
+  // 1 ms of passes; alone, beside 3 ms of attention, under a launch of 10 ms.
+  const double bytes = 1e-3 * 0.85 * 2.039e12;
+  Kernel kernel = {.memory_bytes = bytes};
+  CHECK(memory_share(a100(), kernel) == 1);
+  kernel.attention_flops = 0.55 * 312e12 * 3e-3;
+  CHECK(memory_share(a100(), kernel) == Approx(0.25));
+  kernel.launch_s = 10e-3;
+  CHECK(memory_share(a100(), kernel) == Approx(0.1));
+  CHECK(memory_share(a100(), {.gemms = {{.m = 512, .n = 512, .k = 512}}}) == 0);
+  CHECK(memory_share(a100(), Kernel{}) == 0);
 }
 
 TEST_CASE("no dimension makes a GEMM faster by growing, no byte a kernel") {

@@ -436,6 +436,29 @@ TEST_CASE("data sheets: an A100 has 80 GiB and 312 TFLOP/s, a node's NICs have t
   }
 }
 
+TEST_CASE("Hopper and Blackwell come with 8 and 16 bits, each GPU with its own efficiencies") {
+  for (const char* name : {"dgx-h100", "dgx-h200", "gb200-nvl72"}) {
+    INFO(name);
+    const auto spec = load_preset(name);
+    REQUIRE(spec.ok());
+    const auto& peaks = spec->device.flops_per_s;
+    CHECK(peaks.at("fp16") == peaks.at("bf16"));
+    CHECK(peaks.at("fp8") == Approx(2 * peaks.at("bf16")).epsilon(1e-3));
+    CHECK(spec->device.sms >= 132);
+    CHECK(spec->device.memory_bytes > 79 * GiB);
+    CHECK(spec->device.memory_bytes_per_s >= 3.35e12);
+  }
+  const auto h100 = load_device("h100-80gb");
+  const auto a100 = load_device("a100-80gb");
+  REQUIRE(h100.ok());
+  REQUIRE(a100.ok());
+  CHECK(h100->gemm_efficiency == 0.70);
+  CHECK(h100->own_gemm_efficiency == std::map<std::string, double>{{"fp8", 0.626}});
+  CHECK(h100->attention_efficiency == 0.55);
+  CHECK(a100->gemm_efficiency == DeviceSpec{}.gemm_efficiency);
+  CHECK(a100->attention_efficiency == 0.60);
+}
+
 TEST_CASE("jz-style differs from dgx2-style in links alone and is never faster") {
   const auto jz = load_preset("jz-style");
   const auto dgx = load_preset("dgx2-style");
@@ -529,11 +552,6 @@ TEST_CASE("a preset of one's own loads from TANDEM_DATA_DIR, a wrong one says fi
       OwnPreset("device = 'a100-80gb'\ngpus_per_node = 8\n").message() ==
       "/topology/presets/own.toml:2: found a wrong 'gpus_per_node', expected {value = an integer, "
       "source = \"where it comes from\"}");
-  CHECK(OwnPreset("device = \n").message().starts_with("/topology/presets/own.toml:1: "));
-}
-
-}  // namespace
-}  // namespace tandem
   CHECK(OwnPreset(own + "collectives = {value = 'auto', source = 'here'}\n"
                         "in_network_reduction = {value = true, source = 'here'}\n"
                         "fabric = {value = 'star', source = 'here'}\n")
@@ -542,3 +560,8 @@ TEST_CASE("a preset of one's own loads from TANDEM_DATA_DIR, a wrong one says fi
   CHECK(OwnPreset(own + "collectives = {value = 'tree', source = 'here'}\n").message() ==
         "/topology/presets/own.toml:10: found a wrong 'collectives', expected ring, hierarchical "
         "or auto");
+  CHECK(OwnPreset("device = \n").message().starts_with("/topology/presets/own.toml:1: "));
+}
+
+}  // namespace
+}  // namespace tandem

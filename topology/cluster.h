@@ -20,6 +20,14 @@ struct DeviceSpec {
   double memory_bytes_per_s = 0;
   int sms = 0;
   std::map<std::string, double> flops_per_s;  // by precision: "fp16", "bf16", "fp8", "fp32"
+
+  // What GEMMs of the largest tiles reach of the peak with K infinite, for precisions without a
+  // share of their own. Default: fitted to 183 shapes on an A100-PCIe (MooreThreads/SimuMax).
+  double gemm_efficiency = 0.761;
+  std::map<std::string, double> own_gemm_efficiency;  // by precision
+  // What fused attention, forward and backward, reaches of the 16-bit peak. Default: an H100's,
+  // see topology/presets/devices.
+  double attention_efficiency = 0.55;
 };
 
 // One direction of one wire. `bytes_per_s` is what a long transfer gets: the line rate times the
@@ -41,6 +49,10 @@ struct Fabric {
   double oversubscription = 1;  // leaf downlinks' bandwidth over its uplinks'
 };
 
+// How collectives between nodes go: in flat rings over all ranks; in rings on the nodes and rings
+// between the ranks of equal place; or the faster of the two for a large message, group by group.
+enum class Collectives { Ring, Hierarchical, Auto };
+
 // A cluster in numbers, as a preset file or a scenario's [cluster] gives it.
 struct ClusterSpec {
   std::string name;
@@ -49,10 +61,6 @@ struct ClusterSpec {
   double intra_bytes_per_s = 0;  // a GPU to its node's switch, per direction
   double intra_efficiency = 1;   // the share of it that NCCL reaches
   double intra_latency_s = 0;    // a message between two GPUs of a node
-// How collectives between nodes go: in flat rings over all ranks; in rings on the nodes and rings
-// between the ranks of equal place; or the faster of the two for a large message, group by group.
-enum class Collectives { Ring, Hierarchical, Auto };
-
   int nics_per_node = 0;         // GPU i uses NIC i * nics_per_node / gpus_per_node
   double nic_bytes_per_s = 0;    // per NIC and direction
   double inter_efficiency = 1;
@@ -63,6 +71,11 @@ enum class Collectives { Ring, Hierarchical, Auto };
   // Traffic between nodes crosses the GPU's link to the switch as well: one wire for both.
   bool nics_on_switch = false;
   Fabric fabric;
+  Collectives collectives = Collectives::Ring;
+  // Switches between nodes reduce what passes through them, as SHARP does: an all-reduce sends each
+  // byte up once and gets it down once (Graham et al. 2016, "Scalable hierarchical aggregation
+  // protocol"). That is no ring: ring_efficiency does not hold for it.
+  bool in_network_reduction = false;
 };
 
 // The graph, built from a spec for a number of GPUs. Movable, not copyable.
@@ -71,11 +84,6 @@ class Cluster {
   // Errors: sizes that are not positive, efficiencies above 1, GPUs not a multiple of gpus_per_node
   // (fewer than one node's are fine), gpus_per_node not a multiple of nics_per_node.
   static Result<Cluster> build(const ClusterSpec& spec, int gpus);
-  Collectives collectives = Collectives::Ring;
-  // Switches between nodes reduce what passes through them, as SHARP does: an all-reduce sends each
-  // byte up once and gets it down once (Graham et al. 2016, "Scalable hierarchical aggregation
-  // protocol"). That is no ring: ring_efficiency does not hold for it.
-  bool in_network_reduction = false;
   Cluster(Cluster&&) noexcept;
   Cluster& operator=(Cluster&&) noexcept;
   ~Cluster();

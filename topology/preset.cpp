@@ -56,6 +56,11 @@ class SourcedFile {
   }
 
   Result<double> number(const std::string& key) { return sourced<double>(key, "a number"); }
+  Result<double> share(const std::string& key) {
+    ASSIGN_OR_RETURN(const double value, number(key));
+    if (!(value > 0 && value <= 1)) return expected(key, "a number above 0 and at most 1");
+    return value;
+  }
   Result<bool> flag(const std::string& key) { return sourced<bool>(key, "true or false"); }
   Result<std::string> word(const std::string& key) { return sourced<std::string>(key, "a text"); }
   Result<int> count(const std::string& key) {
@@ -146,6 +151,16 @@ Result<DeviceSpec> read_device(const std::string& name, Sources* sources) {
     ASSIGN_OR_RETURN(const double peak, file.number(precision + "_Tflops"));
     device.flops_per_s[precision] = peak * 1e12;
   }
+  if (file.has("gemm_efficiency")) {
+    ASSIGN_OR_RETURN(device.gemm_efficiency, file.share("gemm_efficiency"));
+  }
+  for (const std::string& precision : file.stems("_gemm_efficiency")) {
+    ASSIGN_OR_RETURN(device.own_gemm_efficiency[precision],
+                     file.share(precision + "_gemm_efficiency"));
+  }
+  if (file.has("attention_efficiency")) {
+    ASSIGN_OR_RETURN(device.attention_efficiency, file.share("attention_efficiency"));
+  }
   RETURN_IF_ERROR(file.finish());
   for (const auto& [key, source] : file.sources()) {
     sources->emplace_back(fmt::format("{}.{}", name, key), source);
@@ -169,6 +184,14 @@ Result<Fabric> read_fabric(SourcedFile* file) {
   return fabric;
 }
 
+Result<Collectives> read_collectives(SourcedFile* file) {
+  ASSIGN_OR_RETURN(const std::string word, file->word("collectives"));
+  if (word == "ring") return Collectives::Ring;
+  if (word == "hierarchical") return Collectives::Hierarchical;
+  if (word == "auto") return Collectives::Auto;
+  return file->expected("collectives", "ring, hierarchical or auto");
+}
+
 Result<ClusterSpec> read_preset(const std::string& name, Sources* sources) {
   ASSIGN_OR_RETURN(SourcedFile file, open_known(name, "preset", presets_dir(), preset_names()));
   ClusterSpec spec;
@@ -184,17 +207,15 @@ Result<ClusterSpec> read_preset(const std::string& name, Sources* sources) {
   ASSIGN_OR_RETURN(const double inter_latency_us, file.number("inter_latency_us"));
   if (file.has("ring_efficiency")) {
     ASSIGN_OR_RETURN(spec.ring_efficiency, file.number("ring_efficiency"));
-Result<Collectives> read_collectives(SourcedFile* file) {
-  ASSIGN_OR_RETURN(const std::string word, file->word("collectives"));
-  if (word == "ring") return Collectives::Ring;
-  if (word == "hierarchical") return Collectives::Hierarchical;
-  if (word == "auto") return Collectives::Auto;
-  return file->expected("collectives", "ring, hierarchical or auto");
-}
-
   }
   if (file.has("nics_on_switch")) {
     ASSIGN_OR_RETURN(spec.nics_on_switch, file.flag("nics_on_switch"));
+  }
+  if (file.has("collectives")) {
+    ASSIGN_OR_RETURN(spec.collectives, read_collectives(&file));
+  }
+  if (file.has("in_network_reduction")) {
+    ASSIGN_OR_RETURN(spec.in_network_reduction, file.flag("in_network_reduction"));
   }
   ASSIGN_OR_RETURN(spec.fabric, read_fabric(&file));
   RETURN_IF_ERROR(file.finish());
@@ -211,12 +232,6 @@ Result<Collectives> read_collectives(SourcedFile* file) {
 
 std::string data_dir() {
   if (const char* set = std::getenv("TANDEM_DATA_DIR"); set != nullptr && *set != '\0') return set;
-  if (file.has("collectives")) {
-    ASSIGN_OR_RETURN(spec.collectives, read_collectives(&file));
-  }
-  if (file.has("in_network_reduction")) {
-    ASSIGN_OR_RETURN(spec.in_network_reduction, file.flag("in_network_reduction"));
-  }
   namespace fs = std::filesystem;
   std::error_code failed;
   const fs::path program = fs::read_symlink("/proc/self/exe", failed).parent_path();

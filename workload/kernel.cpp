@@ -1,8 +1,7 @@
 // The analytic model of kernel times. Its constants were fitted to 183 GEMM shapes measured on an
 // A100-PCIe (SimuMax's table; mean error 4.2 %; tests/kernel_test.cpp holds a sample to 5 %) and
-// to published training runs on A100s; see docs/architecture.md. Other GPUs (V100, H100) bring SM
-// counts, peaks and bandwidths from their data sheets and share the constants, the efficiency of
-// Hopper's GEMMs excepted.
+// to published training runs on A100s; see docs/architecture.md. Other GPUs bring SM counts,
+// peaks, bandwidths and efficiencies (topology/presets/devices) and share the constants.
 #include "workload/kernel.h"
 
 #include <fmt/format.h>
@@ -40,25 +39,9 @@ constexpr double kGemmLaunch_s = 3e-6;
 // What long streams reach of the memory's data-sheet bandwidth.
 constexpr double kMemoryEfficiency = 0.85;
 
-// What the largest tile reaches of the peak with K infinite. Hopper: fitted to MLPerf 3.1 GPT-3,
-// where fp8 ran at 0.70 x 1.77 of the bf16 peak of 989 TFLOP/s, which is 0.626 of the fp8 peak of
-// 1979.
-struct GemmEfficiency {
-  std::string_view device;  // part of the device's name
-  std::string_view precision;
-  double of_peak;
-};
-constexpr GemmEfficiency kGemmEfficiency[] = {
-    {"H100", "fp8", 0.626}, {"H200", "fp8", 0.626}, {"H100", "", 0.70},
-    {"H200", "", 0.70},     {"", "", 0.761},
-};
-
-double gemm_efficiency(const CostModel& model, std::string_view precision) {
-  const auto matches = [&](const GemmEfficiency& row) {
-    return model.device.name.find(row.device) != std::string::npos &&
-           (row.precision.empty() || row.precision == precision);
-  };
-  return std::ranges::find_if(kGemmEfficiency, matches)->of_peak;
+double gemm_efficiency(const DeviceSpec& device, const std::string& precision) {
+  const auto own = device.own_gemm_efficiency.find(precision);
+  return own == device.own_gemm_efficiency.end() ? device.gemm_efficiency : own->second;
 }
 
 // Transformer Engine runs the linear layers in fp8 and attention's batched products in bf16.
@@ -68,12 +51,39 @@ std::string_view gemm_precision(const CostModel& model, const Gemm& gemm) {
   return wide ? std::string_view("bf16") : std::string_view(model.precision);
 }
 
+// Fused attention runs in 16 bits: in the model's precision, or beside fp8 in bf16, as Transformer
+// Engine does.
+double attention_peak(const CostModel& model) {
+  const auto& peaks = model.device.flops_per_s;
+  for (const std::string& precision : {model.precision, std::string("bf16"), std::string("fp16")}) {
+    if (bytes_of(precision) == 2 && peaks.contains(precision)) return peaks.at(precision);
+  }
+  CHECK(peaks.contains(model.precision));
+  return peaks.at(model.precision);
+}
+
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+double passes_s(const CostModel& model, const Kernel& kernel) {
+  CHECK(model.device.memory_bytes_per_s > 0);
+  return kernel.memory_bytes / (kMemoryEfficiency * model.device.memory_bytes_per_s);
+}
+
+double kernel_s(const CostModel& model, const Kernel& kernel) {
+  double device_s = passes_s(model, kernel);
+  for (const Gemm& gemm : kernel.gemms) device_s += gemm_s(model, gemm);
+  if (kernel.attention_flops > 0) {
+    const double rate = model.device.attention_efficiency * attention_peak(model);
+    CHECK(rate > 0);
+    device_s += kernel.attention_flops / rate;
+  }
+  return std::max(device_s, kernel.launch_s);
+}
 
 }  // namespace
 
 double Kernel::flops() const {
-  double sum = 0;
+  double sum = attention_flops;
   for (const Gemm& gemm : gemms) sum += gemm.flops();
   return sum;
 }
@@ -114,7 +124,7 @@ double gemm_s(const CostModel& model, const Gemm& gemm) {
   CHECK(peak != device.flops_per_s.end() && peak->second > 0);
   CHECK(device.sms > 0 && device.memory_bytes_per_s > 0);
 
-  const double rate = gemm_efficiency(model, precision) * peak->second;
+  const double rate = gemm_efficiency(device, precision) * peak->second;
   double best_s = std::numeric_limits<double>::infinity();
   for (const Tile& tile : kTiles) {
     const double tiles = static_cast<double>(gemm.batch) * ceil_div(gemm.m, tile.rows) *
@@ -136,10 +146,12 @@ double gemm_s(const CostModel& model, const Gemm& gemm) {
 }
 
 Nanoseconds kernel_ns(const CostModel& model, const Kernel& kernel) {
-  CHECK(model.device.memory_bytes_per_s > 0);
-  double device_s = kernel.memory_bytes / (kMemoryEfficiency * model.device.memory_bytes_per_s);
-  for (const Gemm& gemm : kernel.gemms) device_s += gemm_s(model, gemm);
-  return to_ns(std::max(device_s, kernel.launch_s));
+  return to_ns(kernel_s(model, kernel));
+}
+
+double memory_share(const CostModel& model, const Kernel& kernel) {
+  const double whole_s = kernel_s(model, kernel);
+  return whole_s > 0 ? passes_s(model, kernel) / whole_s : 0;
 }
 
 }  // namespace tandem

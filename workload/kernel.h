@@ -20,19 +20,20 @@ struct Gemm {
   bool operator==(const Gemm&) const = default;
 };
 
-// A compute op's work: its GEMMs, then memory-bound passes over `memory_bytes` in all. The CPU
-// takes `launch_s` to issue it, beside the device: where that is longer, the device waits for the
-// CPU.
+// A compute op's work: its GEMMs, its fused attention, then memory-bound passes over `memory_bytes`
+// in all. The CPU takes `launch_s` to issue it, beside the device: where that is longer, the device
+// waits for the CPU.
 struct Kernel {
   std::string name;
   std::vector<Gemm> gemms;
+  double attention_flops = 0;  // of attention in one kernel (FlashAttention), always in 16 bits
   double memory_bytes = 0;
   double launch_s = 0;
   // Of its duration, what memory bounds: set where it is priced. Communication that uses memory
   // bandwidth beside it stretches this share.
   double memory_share = 0;
 
-  double flops() const;  // of the GEMMs
+  double flops() const;  // of GEMMs and attention
   bool operator==(const Kernel&) const = default;
 };
 
@@ -52,7 +53,10 @@ int bytes_of(std::string_view dtype);
 // bandwidth. REQUIRES: check(model); positive sizes.
 double gemm_s(const CostModel& model, const Gemm& gemm);
 
-// max(GEMMs + memory-bound passes, launch).
+// max(GEMMs + attention + memory-bound passes, launch).
 Nanoseconds kernel_ns(const CostModel& model, const Kernel& kernel);
+
+// The share of that time that the memory-bound passes take: 0 to 1, what Kernel::memory_share says.
+double memory_share(const CostModel& model, const Kernel& kernel);
 
 }  // namespace tandem
