@@ -72,10 +72,11 @@ class Scheduler {
     const OrderCosts& costs = problem.costs;
     const double longest = std::max({costs.forward, costs.input, costs.weight, costs.transfer});
     const auto ticks = [&](double cost) {
-      return longest > 0 ? static_cast<Ticks>(std::llround(cost / longest * kTicksOfLongest)) : 0;
+      return cost > 0 ? static_cast<Ticks>(std::llround(cost / longest * kTicksOfLongest)) : 0;
     };
-    forward_ = ticks(costs.forward);
-    input_ = ticks(costs.input);
+    // What others wait for takes some time, so that it ends after they have decided what comes now.
+    forward_ = std::max<Ticks>(ticks(costs.forward), 1);
+    input_ = std::max<Ticks>(ticks(costs.input), 1);
     weight_ = ticks(costs.weight);
     transfer_ = ticks(costs.transfer);
     const int count = static_cast<int>(stages_.size());
@@ -160,7 +161,9 @@ class Scheduler {
     const Stage& stage = stages_[stage_of(rank, chunk)];
     const int others = problem_.chunks - 1 - chunk;
     return ranks_[rank].held < problem_.memory_limit &&
-           stage.forwards - stage.weights + others < problem_.memory_limit;
+           ranks_[rank].live < problem_.in_flight_limit &&
+           stage.forwards - stage.weights + others < problem_.memory_limit &&
+           stage.forwards - stage.inputs + others < problem_.in_flight_limit;
   }
 
   void decide(int rank, Ticks now) {
@@ -262,13 +265,13 @@ class Scheduler {
 
 std::vector<std::vector<Action>> schedule_greedily(const ListProblem& problem) {
   CHECK(problem.chunks == 1 || problem.chunks == 2);
-  CHECK(problem.memory_limit >= problem.chunks);
+  CHECK(problem.memory_limit >= problem.chunks && problem.in_flight_limit >= problem.chunks);
   const std::span<const Policy> policies = problem.chunks == 1
                                                ? std::span<const Policy>(kPoliciesOfOneChunk)
                                                : std::span<const Policy>(kPoliciesOfV);
   // A few rounds of the pipeline tell the policies apart; what follows repeats.
   ListProblem trial = problem;
-  trial.microbatches = std::min(problem.microbatches, std::max(4 * problem.pp, 32));
+  trial.microbatches = std::min(problem.microbatches, std::max(2 * problem.pp, 32));
   const Policy* best = nullptr;
   Scheduler::Outcome least;
   for (const Policy& policy : policies) {

@@ -144,19 +144,31 @@ Ranks each_rank(const OrderSpec& spec) {
   return ranks;
 }
 
-// What a rank may hold unless told otherwise, in activations of a stage. One stage a rank, as 1F1B
-// and twice that; in a V, as "Controllable Memory" has it: 1F1B's, about half and about a third.
-int zb1p_limit(int pp) { return pp; }
-int two_pp(int pp) { return 2 * pp; }
-int v_half_limit(int pp) { return pp + 2; }
-int v_min_limit(int pp) { return 2 * ((pp + 4) / 3); }
+// Activations of a stage that a rank may hold: from F to W, and of these from F to I.
+struct Limits {
+  int held = 0;
+  int in_flight = held;
+};
 
-template <int (*own_limit)(int pp)>
+// Unless told otherwise, with one stage a rank: 1F1B's, or twice that. In a V, as "Controllable
+// Memory" has it: 1F1B's, about half and about a third; fewer than 1F1B's on two ranks as well.
+Limits zb1p_limits(int pp) { return {pp}; }
+Limits twice_pp(int pp) { return {2 * pp}; }
+Limits v_half_limits(int pp) { return {pp + 2}; }
+Limits v_min_limits(int pp) {
+  const int held = 2 * ((pp + 4) / 3);
+  return {held, std::min(held, std::max(2 * pp - 1, 2))};
+}
+
+template <Limits (*own_limits)(int pp)>
 Ranks greedy(const OrderSpec& spec) {
-  const double limit = spec.memory_limit > 0 ? spec.memory_limit : own_limit(spec.pp);
-  const double most = static_cast<double>(spec.vpp) * spec.microbatches;
+  Limits limits = own_limits(spec.pp);
+  if (spec.memory_limit > 0) {
+    const double all = static_cast<double>(spec.vpp) * spec.microbatches;
+    limits = {static_cast<int>(std::min(spec.memory_limit, all))};
+  }
   return schedule_greedily(
-      {spec.pp, spec.vpp, spec.microbatches, spec.costs, static_cast<int>(std::min(limit, most))});
+      {spec.pp, spec.vpp, spec.microbatches, spec.costs, limits.held, limits.in_flight});
 }
 
 Ranks both_ways(const OrderSpec& spec) { return dualpipe(spec.pp, spec.microbatches / 2); }
@@ -245,12 +257,12 @@ constexpr NamedOrder kOrders[] = {
     {"1f1b", each_rank<one_f_one_b>, one_chunk},
     {"interleaved", each_rank<interleaved>, whole_groups},
     {"looped-bfs", each_rank<looped_bfs>, any_size},
-    {"zb1p", greedy<zb1p_limit>, one_chunk, true},
-    {"zb2p", greedy<two_pp>, one_chunk, true},
+    {"zb1p", greedy<zb1p_limits>, one_chunk, true},
+    {"zb2p", greedy<twice_pp>, one_chunk, true},
     {"interleaved-zb", each_rank<interleaved_zb>, whole_rounds},
-    {"zbv", greedy<two_pp>, any_size, true, true},
-    {"v-half", greedy<v_half_limit>, any_size, true, true},
-    {"v-min", greedy<v_min_limit>, any_size, true, true},
+    {"zbv", greedy<twice_pp>, any_size, true, true},
+    {"v-half", greedy<v_half_limits>, any_size, true, true},
+    {"v-min", greedy<v_min_limits>, any_size, true, true},
     {"dualpipe", both_ways, two_chains, false, false, 2},
     {"dualpipev", both_ways_in_a_v, enough_for_dualpipe, false, true},
 };
