@@ -81,8 +81,9 @@ class Scheduler {
     transfer_ = ticks(costs.transfer);
     const int count = static_cast<int>(stages_.size());
     for (int stage = 0; stage < count; ++stage) {
-      const int share = (problem.memory_limit * (count - stage) + count - 1) / count;
-      stages_[stage].most_live = policy.taper ? std::max(share, 1) : problem.memory_limit;
+      const std::int64_t all = static_cast<std::int64_t>(problem.memory_limit) * (count - stage);
+      stages_[stage].most_live =
+          policy.taper ? static_cast<int>((all + count - 1) / count) : problem.memory_limit;
     }
     for (auto& actions : actions_) actions.reserve(3UL * problem.chunks * problem.microbatches);
   }
@@ -134,66 +135,62 @@ class Scheduler {
   }
   Ticks transfer(int from, int to) const { return rank_of(from) == rank_of(to) ? 0 : transfer_; }
 
-  // When the stage's next forward has its input.
-  Ticks forward_ready(int stage) const {
-    const int microbatch = stages_[stage].forwards;
-    if (microbatch == problem_.microbatches) return kNever;
-    if (stage == 0) {
-      if (policy_.pace == kUnpaced) return 0;
-      const Ticks period = problem_.chunks * (forward_ + input_ + weight_);
-      return std::max<Ticks>(0, (microbatch - policy_.pace) * period);
-    }
-    const Ticks sent = forward_end_[slot(stage - 1, microbatch)];
-    return sent == kNever ? kNever : sent + transfer(stage - 1, stage);
+  // When microbatch `microbatch` may enter.
+  Ticks entry(int microbatch) const {
+    if (policy_.pace == kUnpaced) return 0;
+    const Ticks period = problem_.chunks * (forward_ + input_ + weight_);
+    return std::max<Ticks>(0, (microbatch - policy_.pace) * period);
   }
 
-  Ticks input_ready(int stage) const {
-    const int microbatch = stages_[stage].inputs;
-    if (microbatch == stages_[stage].forwards) return kNever;
-    const Ticks own = forward_end_[slot(stage, microbatch)];
-    if (stage == last_stage()) return own;
-    const Ticks sent = gradient_end_[slot(stage + 1, microbatch)];
-    return sent == kNever ? kNever : std::max(own, sent + transfer(stage + 1, stage));
+  // Whether the stage's next forward has its input, and may follow those that are in flight.
+  bool forward_ready(int stage, Ticks now) const {
+    const Stage& at = stages_[stage];
+    if (at.forwards == problem_.microbatches || at.forwards - at.inputs >= at.most_live)
+      return false;
+    if (stage == 0) return entry(at.forwards) <= now;
+    const Ticks sent = forward_end_[slot(stage - 1, at.forwards)];
+    return sent <= now && sent + transfer(stage - 1, stage) <= now;
   }
 
-  // Chunk 0 leaves room for one activation of chunk 1, so that what is in flight can come back.
+  bool input_ready(int stage, Ticks now) const {
+    const Stage& at = stages_[stage];
+    if (at.inputs == at.forwards) return false;
+    if (stage == last_stage()) return true;
+    const Ticks sent = gradient_end_[slot(stage + 1, at.inputs)];
+    return sent <= now && sent + transfer(stage + 1, stage) <= now;
+  }
+
+  // Whether the limits let the rank hold one more forward. Chunk 0 leaves room for one activation
+  // of chunk 1, so that what is in flight can come back.
   bool fits(int rank, int chunk) const {
-    const Stage& stage = stages_[stage_of(rank, chunk)];
-    const int others = problem_.chunks - 1 - chunk;
+    const Stage& at = stages_[stage_of(rank, chunk)];
+    const int room = problem_.chunks - 1 - chunk;
     return ranks_[rank].held < problem_.memory_limit &&
            ranks_[rank].live < problem_.in_flight_limit &&
-           stage.forwards - stage.weights + others < problem_.memory_limit &&
-           stage.forwards - stage.inputs + others < problem_.in_flight_limit;
+           at.forwards - at.weights + room < problem_.memory_limit &&
+           at.forwards - at.inputs + room < problem_.in_flight_limit;
   }
 
   void decide(int rank, Ticks now) {
-    Ticks next = kNever;  // when a stage 0 that is paced may go on
     std::optional<Choice> chosen;
     bool kept_back = false;
     for (const Choice& choice : policy_.preference) {
       if (choice.chunk >= problem_.chunks) continue;
       const int stage = stage_of(rank, choice.chunk);
       const bool forward = choice.kind == ActionKind::Forward;
-      const Ticks ready = forward ? forward_ready(stage) : input_ready(stage);
-      if (ready > now) {
-        next = std::min(next, ready);
+      if (!(forward ? forward_ready(stage, now) : input_ready(stage, now))) continue;
+      if (forward && !fits(rank, choice.chunk)) {
+        kept_back = true;
         continue;
       }
-      if (forward) {
-        if (stages_[stage].forwards - stages_[stage].inputs >= stages_[stage].most_live) continue;
-        if (!fits(rank, choice.chunk)) {
-          kept_back = true;
-          continue;
-        }
-      }
       if (!chosen) chosen = choice;
+      if (!policy_.free_first) break;
     }
     if (!chosen || (kept_back && policy_.free_first)) {
       const int stage = oldest_weight(rank);
-      if (stage >= 0) return start({ActionKind::BackwardWeight, 0}, stage, rank, now);
+      if (stage >= 0) return start(ActionKind::BackwardWeight, stage, rank, now);
     }
-    if (chosen) return start(*chosen, stage_of(rank, chosen->chunk), rank, now);
-    if (next != kNever) wakes_.push({next, rank});
+    if (chosen) start(chosen->kind, stage_of(rank, chosen->chunk), rank, now);
   }
 
   // The rank's stage whose next W has waited longest; -1: there is none.
@@ -212,40 +209,41 @@ class Scheduler {
     return oldest;
   }
 
-  void start(const Choice& choice, int stage, int rank, Ticks now) {
+  void start(ActionKind kind, int stage, int rank, Ticks now) {
     Stage& at = stages_[stage];
     Rank& by = ranks_[rank];
     by.first_start = std::min(by.first_start, now);
     int microbatch = 0;
-    switch (choice.kind) {
-      case ActionKind::Forward:
-        microbatch = at.forwards++;
-        by.busy_until = now + forward_;
-        forward_end_[slot(stage, microbatch)] = by.busy_until;
-        ++by.held;
-        peak_ = std::max(peak_, ++by.live);
-        if (stage < last_stage()) wake(stage, stage + 1);
-        break;
-      case ActionKind::BackwardInput:
-        microbatch = at.inputs++;
-        by.busy_until = now + input_;
-        gradient_end_[slot(stage, microbatch)] = by.busy_until;
-        --by.live;
-        if (stage > 0) wake(stage, stage - 1);
-        break;
-      default:
-        microbatch = at.weights++;
-        by.busy_until = now + weight_;
-        --by.held;
+    if (kind == ActionKind::Forward) {
+      microbatch = at.forwards++;
+      by.busy_until = now + forward_;
+      forward_end_[slot(stage, microbatch)] = by.busy_until;
+      ++by.held;
+      peak_ = std::max(peak_, ++by.live);
+      if (stage < last_stage()) send(stage, stage + 1);
+      if (stage == 0) wake(rank, entry(microbatch + 1));
+    } else if (kind == ActionKind::BackwardInput) {
+      microbatch = at.inputs++;
+      by.busy_until = now + input_;
+      gradient_end_[slot(stage, microbatch)] = by.busy_until;
+      --by.live;
+      if (stage > 0) send(stage, stage - 1);
+    } else {
+      microbatch = at.weights++;
+      by.busy_until = now + weight_;
+      --by.held;
     }
-    actions_[rank].push_back({tandem::Stage{stage}, choice.kind, Microbatch{microbatch}});
+    actions_[rank].push_back({tandem::Stage{stage}, kind, Microbatch{microbatch}});
     wakes_.push({by.busy_until, rank});
   }
 
+  void send(int from, int to) {
+    wake(rank_of(to), ranks_[rank_of(from)].busy_until + transfer(from, to));
+  }
+
   // A rank that is still busy then looks by itself.
-  void wake(int from, int to) {
-    const Ticks arrival = ranks_[rank_of(from)].busy_until + transfer(from, to);
-    if (arrival > ranks_[rank_of(to)].busy_until) wakes_.push({arrival, rank_of(to)});
+  void wake(int rank, Ticks when) {
+    if (when > ranks_[rank].busy_until) wakes_.push({when, rank});
   }
 
   using Wake = std::pair<Ticks, int>;
@@ -257,6 +255,7 @@ class Scheduler {
   std::vector<Rank> ranks_;
   std::vector<Ticks> forward_end_, gradient_end_;  // by stage and microbatch
   std::vector<std::vector<Action>> actions_;
+  // When a rank looks what it may do: where it has ended an action, or something has come.
   std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;
   int peak_ = 0;
 };
