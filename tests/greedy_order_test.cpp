@@ -203,7 +203,7 @@ TEST_CASE("DualPipe idles for (PP/2 - 1)(F&B + B - 3W) and holds PP + 1") {
       CHECK(both.microbatches == 2 * pp);
       REQUIRE(validate(both).ok());
       const OrderSpec one_stage = spec_of("zb1p", pp, 4 * pp, costs);
-      CHECK(play(both, costs).makespan == work_of(one_stage) + (pp / 2 - 1) * once);
+      CHECK(play(both, costs).makespan == work_of(one_stage) + (pp / 2.0 - 1) * once);
       CHECK(most_live(both) == pp + 1);
       const OrderSpec spec = spec_of("dualpipev", pp, 4 * pp, costs);
       const Order v = make(spec);
