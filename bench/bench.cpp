@@ -50,7 +50,7 @@ std::vector<Case> cases(const std::string& source) {
        {"simulate", pp64, "--engine", "ideal", "--set", "schedule.order=zbv", "--set",
         "parallel.vpp=2", "--json"},
        11,
-       0.60,
+       0.30,
        0,
        0},
       {"1T, 3072 GPUs, simgrid, folded",

@@ -106,29 +106,28 @@ Actions looped_bfs(const OrderSpec& spec, int rank) {
   return actions;
 }
 
-// PyTorch's InterleavedZeroBubble: interleaved where each rank is one unit ahead of the next, not
-// two, since input gradients alone come back sooner. A W follows each I, as many I's later as there
-// are ranks before this one: that is what each rank would wait for the ranks behind it.
+// PyTorch's InterleavedZeroBubble: interleaved, but each rank runs one unit further ahead than the
+// next, not two, and each rank puts off one W more than the rank before it, which fills its drain.
 Actions interleaved_zb(const OrderSpec& spec, int rank) {
   const int group = zb_group(spec);
   const std::int64_t ahead = spec.pp - rank - 1 + (spec.vpp - 1LL) * group;
   const Actions whole = one_forward_one_backward(
       spec, rank, units_in_groups(spec, group),
       std::min(ahead, static_cast<std::int64_t>(spec.vpp) * spec.microbatches));
-  Actions actions;
+  Actions actions, weights;
   actions.reserve(whole.size() / 2 * 3);
-  std::vector<Action> weights;
   weights.reserve(whole.size() / 2);
-  auto done = 0;
+  int done = 0;  // weights
   for (Action action : whole) {
-    if (action.kind == ActionKind::Backward) {
-      weights.push_back(action);
-      weights.back().kind = ActionKind::BackwardWeight;
-      action.kind = ActionKind::BackwardInput;
+    if (action.kind == ActionKind::Forward) {
+      actions.push_back(action);
+      continue;
     }
+    action.kind = ActionKind::BackwardInput;
     actions.push_back(action);
-    if (action.kind == ActionKind::BackwardInput && static_cast<int>(weights.size()) > rank)
-      actions.push_back(weights[done++]);
+    action.kind = ActionKind::BackwardWeight;
+    weights.push_back(action);
+    if (static_cast<int>(weights.size()) - done > rank) actions.push_back(weights[done++]);
   }
   actions.insert(actions.end(), weights.begin() + done, weights.end());
   return actions;
