@@ -1,7 +1,9 @@
 // tandem schedule: shows an order, or the Program of a scenario.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdio>
+#include <span>
 
 #include "base/csv.h"
 #include "cli/commands.h"
@@ -16,14 +18,14 @@ struct ScheduleOptions {
   std::string input;
   std::vector<std::string> sets;
   OrderSpec order;
+  int vpp = 0;  // 0: not given
   std::string costs;
   std::string format = "grid";
 };
 
 // "F,I,W" or "F,I,W,C" in any one unit.
-Result<GridCosts> parse_costs(const std::string& text) {
-  GridCosts costs;
-  if (text.empty()) return costs;
+Result<OrderCosts> parse_costs(const std::string& text) {
+  if (text.empty()) return OrderCosts{};
   std::vector<double> values;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
@@ -38,18 +40,15 @@ Result<GridCosts> parse_costs(const std::string& text) {
     return Error{
         fmt::format("--costs: found {} numbers, expected F,I,W or F,I,W,C", values.size())};
   constexpr double kMostTimes = 1000;  // a column a slot: the grid would be too wide
-  for (const double a : values) {
-    for (const double b : values) {
+  const std::span<const double> drawn(values.data(), 3);
+  for (const double a : drawn) {
+    for (const double b : drawn) {
       if (b > 0 && a > kMostTimes * b)
         return Error{fmt::format(
             "--costs: found {} beside {}, expected none above {} times another", a, b, kMostTimes)};
     }
   }
-  costs.forward = values[0];
-  costs.input = values[1];
-  costs.weight = values[2];
-  costs.backward = values[1] + values[2];
-  return costs;
+  return OrderCosts{values[0], values[1], values[2], values.size() == 4 ? values[3] : 0};
 }
 
 // The order in a file; where it is wrong, its grid goes to stderr, the fault marked.
@@ -61,8 +60,10 @@ Result<Order> read_order(const std::string& path) {
 }
 
 Status print_order(const Order& order, const ScheduleOptions& options) {
-  ASSIGN_OR_RETURN(const GridCosts costs, parse_costs(options.costs));
-  if (options.format == "grid") fmt::print("{}", to_grid(order, costs));
+  ASSIGN_OR_RETURN(const OrderCosts costs, parse_costs(options.costs));
+  if (options.format == "grid")
+    fmt::print("{}", to_grid(order, {costs.forward, costs.input + costs.weight, costs.input,
+                                     costs.weight}));
   if (options.format == "pytorch") fmt::print("{}", to_pytorch(order));
   if (options.format == "pytorch-comms") fmt::print("{}", to_pytorch(with_communication(order)));
   return Done{};
@@ -96,7 +97,10 @@ Status show(const ScheduleOptions& options) {
   }
   if (options.order.name.empty())
     return Error{"found neither a file nor --order, expected one of them"};
-  ASSIGN_OR_RETURN(const Order order, make_order(options.order));
+  OrderSpec spec = options.order;
+  spec.vpp = options.vpp > 0 ? options.vpp : default_vpp(spec.name);
+  ASSIGN_OR_RETURN(spec.costs, parse_costs(options.costs));
+  ASSIGN_OR_RETURN(const Order order, make_order(spec));
   return print_order(order, options);
 }
 
@@ -109,16 +113,30 @@ void add_schedule(CLI::App* app, Command* chosen) {
   command->add_option("input", options->input, "SCENARIO.toml (its first run) or ORDER.csv");
   command->add_option("--set", options->sets, "KEY=VALUE over the scenario's settings; repeatable")
       ->allow_extra_args(false);
-  command->add_option("--order", options->order.name, "none, gpipe, 1f1b, interleaved, looped-bfs");
+  command->add_option("--order", options->order.name,
+                      fmt::format("{}", fmt::join(order_names(), ", ")));
   command->add_option("--pp", options->order.pp, "pipeline ranks")->check(CLI::PositiveNumber);
-  command->add_option("--vpp", options->order.vpp, "stages a rank")->check(CLI::PositiveNumber);
+  command
+      ->add_option("--vpp", options->vpp,
+                   "stages a rank; default 2 for zbv, v-half, v-min and dualpipev, else 1")
+      ->check(CLI::PositiveNumber);
   command->add_option("--microbatches", options->order.microbatches, "microbatches")
       ->check(CLI::PositiveNumber);
   command
       ->add_option("--group", options->order.group,
                    "interleaved: microbatches a group and stage; default pp (or all, where fewer)")
       ->check(CLI::PositiveNumber);
-  command->add_option("--costs", options->costs, "F,I,W[,C] to draw the grid with; default 1,1,1");
+  command->add_option("--costs", options->costs,
+                      "F,I,W[,C]: times of a forward, an input gradient, a weight gradient and a "
+                      "transfer; zero-bubble orders are made for them, and the grid is drawn with "
+                      "them (without transfers); default 1,1,1");
+  command
+      ->add_option("--memory-limit", options->order.memory_limit,
+                   "zb1p, zb2p, zbv, v-half, v-min: activations of a stage that a rank may hold, "
+                   "from F to W; default: pp, 2pp, 2pp, pp + 2, 2ceil((pp + 2) / 3)")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--expert-overlap", options->order.expert_overlap,
+                    "interleaved: one more warm-up, as Megatron-LM where experts overlap");
   command
       ->add_option(
           "--format", options->format,

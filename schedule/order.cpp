@@ -1,10 +1,11 @@
-// The orders by name, each a pure function from sizes to the actions of one rank, and what an order
-// says of its stages.
+// The orders by name, each a pure function from sizes (and costs) to the actions of the ranks, and
+// what an order says of its stages.
 #include "schedule/order.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <numeric>
 #include <string_view>
@@ -12,6 +13,8 @@
 
 #include "base/check.h"
 #include "base/nearest.h"
+#include "schedule/dualpipe.h"
+#include "schedule/list_scheduler.h"
 
 namespace tandem {
 namespace {
@@ -70,12 +73,18 @@ int group_of(const OrderSpec& spec) {
   return spec.group > 0 ? spec.group : std::min(spec.pp, spec.microbatches);
 }
 
+// PyTorch's: as many rounds as fill the pipeline, all alike.
+int zb_group(const OrderSpec& spec) {
+  return spec.microbatches / std::max(1, spec.microbatches / spec.pp);
+}
+
 // Each rank runs two units further ahead than the next, so that its F and B alternate without a
 // wait.
 Actions interleaved(const OrderSpec& spec, int rank) {
   if (spec.vpp == 1) return one_f_one_b(spec, rank);
   const int group = group_of(spec);
-  const std::int64_t ahead = 2LL * (spec.pp - rank - 1) + (spec.vpp - 1LL) * group;
+  const std::int64_t ahead =
+      2LL * (spec.pp - rank - 1) + (spec.vpp - 1LL) * group + (spec.expert_overlap ? 1 : 0);
   return one_forward_one_backward(
       spec, rank, units_in_groups(spec, group),
       std::min(ahead, static_cast<std::int64_t>(spec.vpp) * spec.microbatches));
@@ -96,6 +105,73 @@ Actions looped_bfs(const OrderSpec& spec, int rank) {
     actions.push_back(action(spec, rank, ActionKind::Backward, *unit));
   return actions;
 }
+
+// PyTorch's InterleavedZeroBubble: interleaved, but each rank runs one unit further ahead than the
+// next, not two, and each rank puts off one W more than the rank before it, which fills its drain.
+Actions interleaved_zb(const OrderSpec& spec, int rank) {
+  const int group = zb_group(spec);
+  const std::int64_t ahead = spec.pp - rank - 1 + (spec.vpp - 1LL) * group;
+  const Actions whole = one_forward_one_backward(
+      spec, rank, units_in_groups(spec, group),
+      std::min(ahead, static_cast<std::int64_t>(spec.vpp) * spec.microbatches));
+  Actions actions, weights;
+  actions.reserve(whole.size() / 2 * 3);
+  weights.reserve(whole.size() / 2);
+  int done = 0;  // weights
+  for (Action action : whole) {
+    if (action.kind == ActionKind::Forward) {
+      actions.push_back(action);
+      continue;
+    }
+    action.kind = ActionKind::BackwardInput;
+    actions.push_back(action);
+    action.kind = ActionKind::BackwardWeight;
+    weights.push_back(action);
+    if (static_cast<int>(weights.size()) - done > rank) actions.push_back(weights[done++]);
+  }
+  actions.insert(actions.end(), weights.begin() + done, weights.end());
+  return actions;
+}
+
+using Ranks = std::vector<Actions>;
+
+template <Actions (*rank_actions)(const OrderSpec&, int rank)>
+Ranks each_rank(const OrderSpec& spec) {
+  Ranks ranks;
+  ranks.reserve(spec.pp);
+  for (int rank = 0; rank < spec.pp; ++rank) ranks.push_back(rank_actions(spec, rank));
+  return ranks;
+}
+
+// Activations of a stage that a rank may hold: from F to W, and of these from F to I.
+struct Limits {
+  int held = 0;
+  int in_flight = held;
+};
+
+// Unless told otherwise, with one stage a rank: 1F1B's, or twice that. In a V, as "Controllable
+// Memory" has it: 1F1B's, about half and about a third; fewer than 1F1B's on two ranks as well.
+Limits zb1p_limits(int pp) { return {pp}; }
+Limits twice_pp(int pp) { return {2 * pp}; }
+Limits v_half_limits(int pp) { return {pp + 2}; }
+Limits v_min_limits(int pp) {
+  const int held = 2 * ((pp + 4) / 3);
+  return {held, std::min(held, std::max(2 * pp - 1, 2))};
+}
+
+template <Limits (*own_limits)(int pp)>
+Ranks greedy(const OrderSpec& spec) {
+  Limits limits = own_limits(spec.pp);
+  if (spec.memory_limit > 0) {
+    const double all = static_cast<double>(spec.vpp) * spec.microbatches;
+    limits = {static_cast<int>(std::min(spec.memory_limit, all))};
+  }
+  return schedule_greedily(
+      {spec.pp, spec.vpp, spec.microbatches, spec.costs, limits.held, limits.in_flight});
+}
+
+Ranks both_ways(const OrderSpec& spec) { return dualpipe(spec.pp, spec.microbatches / 2); }
+Ranks both_ways_in_a_v(const OrderSpec& spec) { return dualpipe_v(spec.pp, spec.microbatches); }
 
 Status any_size(const OrderSpec&) { return Done{}; }
 
@@ -132,17 +208,69 @@ Status whole_groups(const OrderSpec& spec) {
   return Done{};
 }
 
+Status whole_rounds(const OrderSpec& spec) {
+  const int rounds = std::max(1, spec.microbatches / spec.pp);
+  if (spec.microbatches % rounds != 0)
+    return Error{fmt::format(
+        "order interleaved-zb: found M = {} microbatches, expected a multiple of the max(1, M / "
+        "PP) = {} rounds that they run in",
+        spec.microbatches, rounds)};
+  return Done{};
+}
+
+Status enough_for_dualpipe(const OrderSpec& spec) {
+  if (spec.microbatches < 2LL * spec.pp)
+    return Error{fmt::format("order {}: found {} microbatches, expected at least 2 PP = {}",
+                             spec.name, spec.microbatches, 2LL * spec.pp)};
+  return Done{};
+}
+
+Status two_chains(const OrderSpec& spec) {
+  if (spec.vpp != 1)
+    return Error{fmt::format(
+        "order dualpipe: found vpp = {}, expected 1: a rank has one stage of each of two chains",
+        spec.vpp)};
+  if (spec.pp % 2 != 0)
+    return Error{fmt::format(
+        "order dualpipe: found pp = {}, expected an even one: its two chains meet halfway",
+        spec.pp)};
+  if (spec.microbatches % 2 != 0)
+    return Error{fmt::format(
+        "order dualpipe: found {} microbatches, expected an even number: half for each chain",
+        spec.microbatches)};
+  return enough_for_dualpipe(spec);
+}
+
 struct NamedOrder {
   std::string_view name;
-  Actions (*rank_actions)(const OrderSpec&, int rank);
+  Ranks (*make)(const OrderSpec&);
   Status (*check)(const OrderSpec&);
+  bool greedy = false;   // follows costs and a memory limit
+  bool v_shape = false;  // two stages a rank, down the ranks and back up
+  int chains = 1;
 };
 
 constexpr NamedOrder kOrders[] = {
-    {"none", one_f_one_b, one_rank},      {"gpipe", gpipe, one_chunk},
-    {"1f1b", one_f_one_b, one_chunk},     {"interleaved", interleaved, whole_groups},
-    {"looped-bfs", looped_bfs, any_size},
+    {"none", each_rank<one_f_one_b>, one_rank},
+    {"gpipe", each_rank<gpipe>, one_chunk},
+    {"1f1b", each_rank<one_f_one_b>, one_chunk},
+    {"interleaved", each_rank<interleaved>, whole_groups},
+    {"looped-bfs", each_rank<looped_bfs>, any_size},
+    {"zb1p", greedy<zb1p_limits>, one_chunk, true},
+    {"zb2p", greedy<twice_pp>, one_chunk, true},
+    {"interleaved-zb", each_rank<interleaved_zb>, whole_rounds},
+    {"zbv", greedy<twice_pp>, any_size, true, true},
+    {"v-half", greedy<v_half_limits>, any_size, true, true},
+    {"v-min", greedy<v_min_limits>, any_size, true, true},
+    {"dualpipe", both_ways, two_chains, false, false, 2},
+    {"dualpipev", both_ways_in_a_v, enough_for_dualpipe, false, true},
 };
+
+const NamedOrder* find_order(std::string_view name) {
+  const auto* const named = std::find_if(std::begin(kOrders), std::end(kOrders),
+                                         [&](const NamedOrder& o) { return o.name == name; });
+  return named == std::end(kOrders) ? nullptr : named;
+}
 
 Error unknown_order(std::string_view found) {
   return Error{fmt::format("found order '{}', expected one of {}, or a CSV file; nearest is '{}'",
@@ -166,6 +294,38 @@ Status check_sizes(const OrderSpec& spec) {
   return Done{};
 }
 
+Status check_costs(const OrderCosts& costs) {
+  for (const double cost : {costs.forward, costs.input, costs.weight, costs.transfer}) {
+    if (!(cost >= 0) || std::isinf(cost))
+      return Error{fmt::format("found a cost of {}, expected one that is not negative", cost)};
+  }
+  return Done{};
+}
+
+// What only some orders have, or take.
+Status check_options(const NamedOrder& named, const OrderSpec& spec) {
+  if (named.v_shape && spec.vpp != 2)
+    return Error{fmt::format(
+        "order {}: found vpp = {}, expected 2: its stages lie in a V, down the ranks and back up",
+        spec.name, spec.vpp)};
+  if (spec.expert_overlap && (spec.name != "interleaved" || spec.vpp == 1))
+    return Error{fmt::format(
+        "order {}: found expert overlap with vpp = {}, expected order interleaved with vpp >= 2: "
+        "others have no warm-up to add to",
+        spec.name, spec.vpp)};
+  if (spec.memory_limit == 0) return Done{};
+  if (!named.greedy)
+    return Error{fmt::format(
+        "order {}: found a memory limit, expected none: its actions follow from the sizes alone",
+        spec.name)};
+  if (!(spec.memory_limit >= spec.vpp))
+    return Error{fmt::format(
+        "order {}: found a memory limit of {} activations, expected at least {}: a rank holds one "
+        "of each of its stages",
+        spec.name, spec.memory_limit, spec.vpp)};
+  return Done{};
+}
+
 }  // namespace
 
 bool is_compute(ActionKind kind) { return kind <= ActionKind::BackwardWeight; }
@@ -176,16 +336,19 @@ bool has_microbatch(ActionKind kind) {
 }
 
 Result<Order> make_order(const OrderSpec& spec) {
-  const auto* const named =
-      std::find_if(std::begin(kOrders), std::end(kOrders),
-                   [&](const NamedOrder& order) { return order.name == spec.name; });
-  if (named == std::end(kOrders)) return unknown_order(spec.name);
+  const NamedOrder* const named = find_order(spec.name);
+  if (named == nullptr) return unknown_order(spec.name);
   RETURN_IF_ERROR(check_sizes(spec));
+  RETURN_IF_ERROR(check_costs(spec.costs));
+  RETURN_IF_ERROR(check_options(*named, spec));
   RETURN_IF_ERROR(named->check(spec));
-  Order order{spec.name, spec.pp * spec.vpp, spec.microbatches, 1, {}};
-  order.ranks.reserve(spec.pp);
-  for (int rank = 0; rank < spec.pp; ++rank) order.ranks.push_back(named->rank_actions(spec, rank));
-  return order;
+  return Order{spec.name, named->chains * spec.pp * spec.vpp, spec.microbatches / named->chains,
+               named->chains, named->make(spec)};
+}
+
+int default_vpp(std::string_view name) {
+  const NamedOrder* const named = find_order(name);
+  return named != nullptr && named->v_shape ? 2 : 1;
 }
 
 std::vector<std::string> order_names() {

@@ -6,10 +6,12 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <map>
+#include <numeric>
 #include <regex>
 
 #include "base/csv.h"
 #include "base/file.h"
+#include "schedule/order_replay.h"
 #include "schedule/order_text.h"
 
 namespace tandem {
@@ -73,7 +75,9 @@ TEST_CASE("made orders and their lowering equal PyTorch's") {
   const std::map<std::string, std::string> ours = {{"GPipe", "gpipe"},
                                                    {"1F1B-runtime", "1f1b"},
                                                    {"Interleaved1F1B", "interleaved"},
-                                                   {"LoopedBFS", "looped-bfs"}};
+                                                   {"LoopedBFS", "looped-bfs"},
+                                                   {"InterleavedZeroBubble", "interleaved-zb"},
+                                                   {"DualPipeV", "dualpipev"}};
   std::map<std::string, int> compared;
   for (const Golden& golden : pytorch_files()) {
     const auto name = ours.find(golden.order);
@@ -86,9 +90,12 @@ TEST_CASE("made orders and their lowering equal PyTorch's") {
     check_equal(golden.comms ? with_communication(made) : made, read(golden.path));
     ++compared[golden.order];
   }
-  CHECK(compared ==
-        std::map<std::string, int>{
-            {"GPipe", 22}, {"1F1B-runtime", 22}, {"Interleaved1F1B", 66}, {"LoopedBFS", 44}});
+  CHECK(compared == std::map<std::string, int>{{"GPipe", 22},
+                                               {"1F1B-runtime", 22},
+                                               {"Interleaved1F1B", 66},
+                                               {"LoopedBFS", 44},
+                                               {"InterleavedZeroBubble", 88},
+                                               {"DualPipeV", 14}});
 }
 
 TEST_CASE("the lowering of every PyTorch order, zero-bubble and DualPipeV too, equals PyTorch's") {
@@ -124,10 +131,10 @@ TEST_CASE("interleaved equals Megatron's, and refuses what Megatron refuses") {
     const auto size = [&](const char* column) {
       return static_cast<int>(index->integer(row, column).value());
     };
-    const OrderSpec spec{"interleaved", size("pp"), size("vp"), size("m"), size("n_group")};
+    OrderSpec spec{"interleaved", size("pp"), size("vp"), size("m"), size("n_group")};
     const std::string file(index->text(row, "file"));
     INFO("row " << row << ": " << file);
-    if (file.starts_with("ep_")) continue;
+    spec.expert_overlap = file.starts_with("ep_");
     if (file == "REJECTED") {
       const auto refused = make_order(spec);
       REQUIRE(!refused.ok());
@@ -144,17 +151,60 @@ TEST_CASE("interleaved equals Megatron's, and refuses what Megatron refuses") {
     check_equal(made, read(kGolden / "megatron" / file));
     ++compared;
   }
-  // The index's rows without ep_: the 70 files stored here, 24 REJECTED, 74 of pp 8 and 16.
-  CHECK(compared == 70);
+  // The index's rows: the files stored here (18 with ep_), the REJECTED, those of pp 8 and 16.
+  CHECK(compared == 70 + 18);
   CHECK(rejected == 24);
-  CHECK(only_made == 74);
+  CHECK(only_made == 74 + 18);
+}
+
+TEST_CASE("DualPipe and DualPipeV equal DeepSeek's") {
+  const fs::path folder = kGolden / "dualpipe";
+  for (const int microbatches : {8, 12})
+    check_equal(make({"dualpipe", 4, 1, microbatches}),
+                read(folder / fmt::format("dualpipe_pp4_m{}.csv", microbatches)));
+  check_equal(make({"dualpipev", 2, 2, 4}), read(folder / "dualpipev_pp2_m4.csv"));
+  for (const int microbatches : {8, 10})
+    check_equal(make({"dualpipev", 4, 2, microbatches}),
+                read(folder / fmt::format("dualpipev_pp4_m{}.csv", microbatches)));
+}
+
+TEST_CASE("zero-bubble orders end no later and hold no more than the references' for their costs") {
+  auto summary = CsvTable::read((kGolden / "summary.csv").string());
+  REQUIRE(summary.ok());
+  std::map<std::string, int> compared;
+  for (int row = 0; row < summary->size(); ++row) {
+    const auto number = [&](const char* column) { return summary->number(row, column).value(); };
+    const auto size = [&](const char* column) { return static_cast<int>(number(column)); };
+    OrderSpec spec{std::string(summary->text(row, "order")), size("pp"), size("vpp"),
+                   size("microbatches")};
+    spec.costs = {number("F"), number("I"), number("W")};
+    INFO(spec.name << " against " << summary->text(row, "file") << ", I = " << spec.costs.input);
+    const Order made = make(spec);
+    REQUIRE(validate(made).ok());
+    int live = 0;
+    for (const std::vector<int>& stages : peak_live(made))
+      live = std::max(live, std::accumulate(stages.begin(), stages.end(), 0));
+    const OrderReplay played = replay_order(
+        made, {spec.costs.forward, number("I") + number("W"), spec.costs.input, spec.costs.weight});
+    CHECK(played.makespan <= number("makespan"));
+    CHECK(live <= number("peak_live_F_to_dgrad"));
+    ++compared[spec.name];
+  }
+  CHECK(compared == std::map<std::string, int>{{"zb1p", 16},
+                                               {"zb2p", 16},
+                                               {"interleaved-zb", 88},
+                                               {"zbv", 38},
+                                               {"v-half", 16},
+                                               {"v-min", 16},
+                                               {"dualpipe", 4},
+                                               {"dualpipev", 20}});
 }
 
 TEST_CASE("printing and reading every golden order is the identity") {
   const fs::path printed =
       fs::temp_directory_path() / fmt::format("tandem_golden_{}.csv", ::getpid());
   int files = 0;
-  for (const char* folder : {"pytorch", "megatron"}) {
+  for (const char* folder : {"pytorch", "megatron", "dualpipe"}) {
     for (const auto& entry : fs::directory_iterator(kGolden / folder)) {
       if (entry.path().filename() == "index.csv") continue;
       INFO(entry.path().filename());
@@ -168,7 +218,7 @@ TEST_CASE("printing and reading every golden order is the identity") {
     }
   }
   fs::remove(printed);
-  CHECK(files == 278 + 88);
+  CHECK(files == 278 + 88 + 5);
 }
 
 }  // namespace tandem

@@ -202,8 +202,9 @@ TEST_CASE("sizes that an order has no form for are refused, with the rule") {
 
 TEST_CASE("an unknown order is refused with the nearest name") {
   CHECK(message_of(make_order({"interleave", 2, 2, 4})) ==
-        "found order 'interleave', expected one of none, gpipe, 1f1b, interleaved, looped-bfs, or "
-        "a CSV file; nearest is 'interleaved'");
+        "found order 'interleave', expected one of none, gpipe, 1f1b, interleaved, looped-bfs, "
+        "zb1p, zb2p, interleaved-zb, zbv, v-half, v-min, dualpipe, dualpipev, or a CSV file; "
+        "nearest is 'interleaved'");
 }
 
 TEST_CASE("a second chain of stages begins halfway") {

@@ -393,8 +393,8 @@ TEST_CASE("an order that cannot be made is refused at the line that asks for it"
   // In groups of 7, the last of 8 microbatches is left: that does not fill two ranks.
   check_refused(kSmall, R"(
 [cluster] -> [schedule];order = "1f2b";[cluster]
-  14: found order '1f2b', expected one of none, gpipe, 1f1b, interleaved, looped-bfs, or a CSV
-  file; nearest is '1f1b'
+  14: found order '1f2b', expected one of none, gpipe, 1f1b, interleaved, looped-bfs, zb1p,
+  zb2p, interleaved-zb, zbv, v-half, v-min, dualpipe, dualpipev, or a CSV file; nearest is '1f1b'
 [cluster] -> [schedule];order = "none";[cluster]
   14: order none: found pp = 2, expected 1: it has no pipeline
 dp = 2;micro_batch = 1;global_batch = 16 -> vpp = 2;global_batch = 16;[schedule];group = 7
