@@ -10,6 +10,7 @@ namespace tandem {
 using Nanoseconds = std::int64_t;
 using Bytes = std::int64_t;
 
+constexpr double MB = 1e6;
 constexpr double GB = 1e9;
 constexpr double GiB = 1024.0 * 1024.0 * 1024.0;
 constexpr double Gbit = 1e9 / 8;  // bytes

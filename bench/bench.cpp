@@ -46,7 +46,7 @@ std::vector<Case> cases(const std::string& source) {
        0.30,
        0,
        0},
-      {"the same, ZBV, order included",
+      {"the same, ZBV, its making included",
        {"simulate", pp64, "--engine", "ideal", "--set", "schedule.order=zbv", "--set",
         "parallel.vpp=2", "--json"},
        11,

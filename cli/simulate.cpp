@@ -25,7 +25,7 @@ struct SimulateOptions {
   bool json = false;
 };
 
-void print(const std::vector<Outcome>& outcomes, bool json) {
+void print(const std::vector<Outcome>& outcomes, bool json, bool traffic = false) {
   for (const Outcome& outcome : outcomes) {
     for (const std::string& warning : outcome.warnings)
       fmt::print(stderr, "warning: {}\n", warning);
@@ -36,7 +36,9 @@ void print(const std::vector<Outcome>& outcomes, bool json) {
     // Names may come from the command line: what is no UTF-8 in them must not end the program.
     fmt::print("{}\n", array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
-    fmt::print("{}\n{}", outcome_table(outcomes), conclusions(outcomes));
+    const std::string saved = savings_table(outcomes);
+    fmt::print("{}\n{}{}{}", outcome_table(outcomes, traffic), saved, saved.empty() ? "" : "\n",
+               conclusions(outcomes));
   }
 }
 
@@ -91,7 +93,7 @@ Status simulate_scenarios(const SimulateOptions& options) {
     }
   }
   if (outcomes.empty()) return errors.front();
-  print(outcomes, options.json);
+  print(outcomes, options.json, scenarios[0].traffic);
   if (!options.json && !scenarios[0].note.empty()) fmt::print("\n{}\n", scenarios[0].note);
   if (errors.empty()) return Done{};
   for (std::size_t i = 1; i < errors.size(); ++i) fmt::print(stderr, "{}\n", errors[i].message);

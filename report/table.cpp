@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 #include <span>
 
 #include "base/units.h"
@@ -13,41 +15,111 @@ namespace {
 
 std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
 
-std::string exposed(const Outcome& outcome, Scope scope) {
-  return percent(outcome.exposed_s[static_cast<std::size_t>(scope)] / outcome.iteration_s);
+using Cells = std::vector<std::string>;
+
+// The first columns' titles; several names of one point have one.
+Cells axes(const Outcome& outcome) {
+  Cells titles = outcome.axes.empty() ? Cells{"run"} : outcome.axes;
+  for (std::size_t i = titles.size(); --i > 0;) {
+    if (titles[i] == titles[i - 1]) titles[i].clear();
+  }
+  return titles;
 }
 
-std::vector<std::string> row(const Outcome& o, bool published) {
-  std::vector<std::string> cells = o.points.empty() ? std::vector<std::string>{o.name} : o.points;
-  const auto add = [&](std::string cell) { cells.push_back(std::move(cell)); };
-  add(fmt::format("{}", o.gpus));
-  if (o.plan) {
-    for (const int number : {o.plan->tp, o.plan->pp, o.plan->vpp, o.plan->dp, o.plan->microbatches})
-      add(fmt::format("{}", number));
-  } else {
-    for (int i = 0; i < 5; ++i) add("-");
+Cells points(const Outcome& outcome) {
+  return outcome.points.empty() ? Cells{outcome.name} : outcome.points;
+}
+
+double sum(const std::array<double, kScopes>& by_scope) {
+  return std::accumulate(by_scope.begin(), by_scope.end(), 0.0);
+}
+
+struct Column {
+  std::string title;
+  std::function<std::string(const Outcome&)> cell;
+};
+
+Column size(const char* title, int Cut::*of) {
+  return {title, [of](const Outcome& o) { return o.plan ? fmt::format("{}", *o.plan.*of) : "-"; }};
+}
+
+template <class Value>  // std::string of a Training
+Column trained(const char* title, Value value) {
+  return {title,
+          [value](const Outcome& o) { return o.training ? std::string(value(*o.training)) : "-"; }};
+}
+
+Column exposed(Scope scope) {
+  return {fmt::format("{} %", name(scope)), [scope](const Outcome& o) {
+            return percent(o.exposed_s[static_cast<std::size_t>(scope)] / o.iteration_s);
+          }};
+}
+
+bool is_measured(const Outcome& o) { return o.published_tflops_per_gpu && o.training; }
+
+bool any(const std::vector<Outcome>& outcomes, const std::function<bool(const Outcome&)>& holds) {
+  return std::ranges::any_of(outcomes, holds);
+}
+
+// How the jobs are cut; contexts and experts only where there are some.
+void add_sizes(const std::vector<Outcome>& outcomes, std::vector<Column>* list) {
+  list->push_back({"GPUs", [](const Outcome& o) { return fmt::format("{}", o.gpus); }});
+  list->push_back(size("TP", &Cut::tp));
+  list->push_back(size("PP", &Cut::pp));
+  list->push_back(size("VPP", &Cut::vpp));
+  if (any(outcomes, [](const Outcome& o) { return o.plan && o.plan->cp > 1; }))
+    list->push_back(size("CP", &Cut::cp));
+  if (any(outcomes, [](const Outcome& o) { return o.plan && o.plan->ep > 1; }))
+    list->push_back(size("EP", &Cut::ep));
+  list->push_back(size("DP", &Cut::dp));
+  list->push_back(size("microb.", &Cut::microbatches));
+}
+
+void add_shares(const std::vector<Outcome>& outcomes, std::vector<Column>* list) {
+  list->push_back({"bubble %", [](const Outcome& o) { return percent(o.bubble_fraction); }});
+  for (const Scope scope : {Scope::Tensor, Scope::Pipeline, Scope::Data})
+    list->push_back(exposed(scope));
+  for (const Scope scope : {Scope::Context, Scope::Expert}) {
+    const auto communicates = [scope](const Outcome& o) {
+      return o.comm_s[static_cast<std::size_t>(scope)] > 0;
+    };
+    if (any(outcomes, communicates)) list->push_back(exposed(scope));
   }
-  add(fmt::format("{:.3f}", o.iteration_s));
-  if (o.training) {
-    add(fmt::format("{:.1f}", o.training->model_tflops_per_gpu));
-    add(fmt::format("{:.1f}", o.training->hardware_tflops_per_gpu));
-    add(percent(o.training->hfu));
-  } else {
-    for (int i = 0; i < 3; ++i) add("-");
+}
+
+void add_published(std::vector<Column>* list) {
+  list->push_back({"published", [](const Outcome& o) {
+                     return is_measured(o) ? fmt::format("{:.0f}", *o.published_tflops_per_gpu)
+                                           : "";
+                   }});
+  list->push_back({"diff %", [](const Outcome& o) {
+                     if (!is_measured(o)) return std::string();
+                     const double ratio =
+                         o.training->hardware_tflops_per_gpu / *o.published_tflops_per_gpu;
+                     return fmt::format("{:+.1f}", 100 * (ratio - 1));
+                   }});
+}
+
+std::vector<Column> columns(const std::vector<Outcome>& outcomes, bool traffic) {
+  std::vector<Column> list;
+  const auto rate = [](double value) { return fmt::format("{:.1f}", value); };
+  add_sizes(outcomes, &list);
+  list.push_back(
+      {"iteration s", [](const Outcome& o) { return fmt::format("{:.3f}", o.iteration_s); }});
+  list.push_back(trained("model TF/s", [=](auto& t) { return rate(t.model_tflops_per_gpu); }));
+  list.push_back(trained("hw TF/s", [=](auto& t) { return rate(t.hardware_tflops_per_gpu); }));
+  list.push_back(trained("% peak", [](auto& t) { return percent(t.hfu); }));
+  add_shares(outcomes, &list);
+  list.push_back(trained("GiB", [=](auto& t) { return rate(t.total / GiB); }));
+  list.push_back(trained("fits", [](auto& t) { return t.fits ? "yes" : "NO"; }));
+  if (traffic) {
+    list.push_back({"GB sent", [=](const Outcome& o) { return rate(sum(o.sent_bytes) / GB); }});
+    list.push_back(
+        {"exposed s", [](const Outcome& o) { return fmt::format("{:.3f}", sum(o.exposed_s)); }});
   }
-  add(percent(o.bubble_fraction));
-  for (const Scope scope : {Scope::Tensor, Scope::Pipeline, Scope::Data}) add(exposed(o, scope));
-  add(o.training ? fmt::format("{:.1f}", o.training->total / GiB) : "-");
-  add(!o.training ? "-" : o.training->fits ? "yes" : "NO");
-  if (published && o.published_tflops_per_gpu && o.training) {
-    const double measured = *o.published_tflops_per_gpu;
-    add(fmt::format("{:.0f}", measured));
-    add(fmt::format("{:+.1f}", 100 * (o.training->hardware_tflops_per_gpu / measured - 1)));
-  } else if (published) {
-    add("");
-    add("");
-  }
-  return cells;
+  if (any(outcomes, [](const Outcome& o) { return o.published_tflops_per_gpu.has_value(); }))
+    add_published(&list);
+  return list;
 }
 
 // A share of the iteration, by what it goes to.
@@ -113,15 +185,19 @@ std::string slower(const Outcome& run, const Outcome& other) {
         after[i].of_iteration * run.iteration_s - before[i].of_iteration * other.iteration_s;
     if (more_s > grown.of_iteration) grown = {after[i].what, more_s};
   }
-  return fmt::format(
-      ". {} takes {:.2f} times as long as {}: {} accounts for {:.0f} % of the {:.3g} s lost",
-      last_points(run), run.iteration_s / other.iteration_s, last_points(other), grown.what,
-      100 * grown.of_iteration / lost_s, lost_s);
+  const std::string times =
+      fmt::format(". {} takes {:.2f} times as long as {}: {}", last_points(run),
+                  run.iteration_s / other.iteration_s, last_points(other), grown.what);
+  if (grown.of_iteration > lost_s)  // something else has shrunk
+    return fmt::format("{} takes {:.3g} s more", times, grown.of_iteration);
+  return fmt::format("{} accounts for {:.0f} % of the {:.3g} s lost", times,
+                     100 * grown.of_iteration / lost_s, lost_s);
 }
 
-// Each run against the one before it.
+// Each run against the one before it; with a baseline, the savings tell that.
 std::string comparisons(std::span<const Outcome> group) {
   std::string text;
+  if (std::ranges::any_of(group, [](const Outcome& o) { return o.saving.has_value(); })) return "";
   for (std::size_t i = 1; i < group.size(); ++i) text += slower(group[i], group[i - 1]);
   return text;
 }
@@ -146,28 +222,37 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size
   return text;
 }
 
-std::string outcome_table(const std::vector<Outcome>& outcomes) {
+std::string outcome_table(const std::vector<Outcome>& outcomes, bool traffic) {
   if (outcomes.empty()) return "";
-  const bool published = std::any_of(outcomes.begin(), outcomes.end(), [](const Outcome& o) {
-    return o.published_tflops_per_gpu.has_value();
-  });
-  std::vector<std::vector<std::string>> rows(1, outcomes.front().axes);
-  if (rows.front().empty()) rows.front().push_back("run");
-  for (std::size_t i = rows.front().size(); --i > 0;) {
-    if (rows.front()[i] == rows.front()[i - 1])
-      rows.front()[i].clear();  // several names of one point
-  }
+  const std::vector<Column> list = columns(outcomes, traffic);
+  std::vector<Cells> rows = {axes(outcomes.front())};
   const std::size_t left = rows.front().size();
-  for (const char* title :
-       {"GPUs", "TP", "PP", "VPP", "DP", "microb.", "iteration s", "model TF/s", "hw TF/s",
-        "% peak", "bubble %", "tensor %", "pipeline %", "data %", "GiB", "fits"})
-    rows.front().push_back(title);
-  if (published) {
-    rows.front().push_back("published");
-    rows.front().push_back("diff %");
+  for (const Column& column : list) rows.front().push_back(column.title);
+  for (const Outcome& outcome : outcomes) {
+    rows.push_back(points(outcome));
+    for (const Column& column : list) rows.back().push_back(column.cell(outcome));
   }
-  for (const Outcome& outcome : outcomes) rows.push_back(row(outcome, published));
   return aligned(rows, left);
+}
+
+std::string savings_table(const std::vector<Outcome>& outcomes) {
+  std::vector<Cells> rows;
+  for (const Outcome& o : outcomes) {
+    if (!o.saving) continue;
+    if (rows.empty()) {
+      rows.push_back(axes(o));
+      rows[0].insert(rows[0].end(), {"against", "saved s", "% of iteration", "communication",
+                                     "takes s", "saved % of it"});
+    }
+    Cells cells = points(o);
+    cells.insert(cells.end(),
+                 {o.saving->baseline, fmt::format("{:.3f}", o.saving->seconds),
+                  percent(o.saving->of_iteration), o.saving->kind,
+                  fmt::format("{:.3f}", o.saving->communication_s),
+                  o.saving->of_communication ? percent(*o.saving->of_communication) : "-"});
+    rows.push_back(std::move(cells));
+  }
+  return rows.empty() ? "" : aligned(rows, axes(outcomes.front()).size() + 1);
 }
 
 std::string conclusions(const std::vector<Outcome>& outcomes) {

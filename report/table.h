@@ -11,8 +11,11 @@ namespace tandem {
 // Rows of cells, aligned: the first `left` columns to the left, the others to the right.
 std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t left);
 
-// A row a run.
-std::string outcome_table(const std::vector<Outcome>& outcomes);
+// A row a run. `traffic`: with columns of what a GPU sends, and of what of it is exposed.
+std::string outcome_table(const std::vector<Outcome>& outcomes, bool traffic = false);
+
+// A row a run that has a baseline: what it saves. Empty where none has one.
+std::string savings_table(const std::vector<Outcome>& outcomes);
 
 // A line for each point of the first axis: what binds it on each of the others, how each compares
 // with the one before it and why, and the least bandwidth between nodes that it can do with.

@@ -19,4 +19,8 @@ struct Field {
 
 const std::vector<Field>& fields();
 
+// Its two parts: what is trained and how; on what, and the rest.
+std::vector<Field> job_fields();
+std::vector<Field> cluster_fields();
+
 }  // namespace tandem

@@ -35,17 +35,64 @@ void add_training(const Training& training, Json* json) {
   (*json)["hardware_tflops_per_gpu"] = training.hardware_tflops_per_gpu;
   (*json)["mfu"] = training.mfu;
   (*json)["hfu"] = training.hfu;
-  (*json)["memory_bytes"] = {
-      {"weights", training.weights},     {"gradients", training.gradients},
-      {"optimizer", training.optimizer}, {"activations", training.activations},
-      {"total", training.total},         {"capacity", training.capacity}};
+  (*json)["memory_bytes"] = {{"weights", training.weights},
+                             {"gradients", training.gradients},
+                             {"optimizer", training.optimizer},
+                             {"activations", training.activations},
+                             {"communication", training.communication},
+                             {"total", training.total},
+                             {"capacity", training.capacity}};
   (*json)["fits"] = training.fits;
+  (*json)["peak"] = {{"pipeline_rank", training.peak.pipeline_rank},
+                     {"at_s", training.peak.at_s},
+                     {"action", training.peak.action}};
 }
 
 void add_no_training(Json* json) {
   for (const char* key : {"tokens_per_s", "model_tflops_per_gpu", "hardware_tflops_per_gpu", "mfu",
-                          "hfu", "memory_bytes", "fits"})
+                          "hfu", "memory_bytes", "fits", "peak"})
     (*json)[key] = nullptr;
+}
+
+Training training_from(const Json& json) {
+  const Json &memory = json.at("memory_bytes"), &peak = json.at("peak");
+  return {.tokens_per_s = json.at("tokens_per_s"),
+          .model_tflops_per_gpu = json.at("model_tflops_per_gpu"),
+          .hardware_tflops_per_gpu = json.at("hardware_tflops_per_gpu"),
+          .mfu = json.at("mfu"),
+          .hfu = json.at("hfu"),
+          .weights = memory.at("weights"),
+          .gradients = memory.at("gradients"),
+          .optimizer = memory.at("optimizer"),
+          .activations = memory.at("activations"),
+          .communication = memory.at("communication"),
+          .total = memory.at("total"),
+          .capacity = memory.at("capacity"),
+          .fits = json.at("fits"),
+          .peak = {peak.at("pipeline_rank"), peak.at("at_s"), peak.at("action")}};
+}
+
+void add_saving(const std::optional<Saving>& saving, Json* json) {
+  for (const char* key : {"baseline", "saved_s", "saved_of_iteration", "saved_kind",
+                          "saved_communication_s", "saved_of_communication"})
+    (*json)[key] = nullptr;
+  if (!saving) return;
+  (*json)["baseline"] = saving->baseline;
+  (*json)["saved_s"] = saving->seconds;
+  (*json)["saved_of_iteration"] = saving->of_iteration;
+  (*json)["saved_kind"] = saving->kind;
+  (*json)["saved_communication_s"] = saving->communication_s;
+  (*json)["saved_of_communication"] = optional_json(saving->of_communication);
+}
+
+std::optional<Saving> saving_from(const Json& json) {
+  if (json.at("baseline").is_null()) return std::nullopt;
+  return Saving{json.at("baseline"),
+                json.at("saved_s"),
+                json.at("saved_of_iteration"),
+                json.at("saved_kind"),
+                json.at("saved_communication_s"),
+                optional_from<double>(json.at("saved_of_communication"))};
 }
 
 }  // namespace
@@ -63,6 +110,8 @@ Json to_json(const Outcome& o) {
     json["plan"] = {{"tp", o.plan->tp},
                     {"pp", o.plan->pp},
                     {"vpp", o.plan->vpp},
+                    {"cp", o.plan->cp},
+                    {"ep", o.plan->ep},
                     {"dp", o.plan->dp},
                     {"microbatches", o.plan->microbatches}};
   json["iteration_s"] = o.iteration_s;
@@ -82,6 +131,8 @@ Json to_json(const Outcome& o) {
     json["overlap_fraction"][std::string(name(static_cast<Scope>(i)))] =
         optional_json(o.overlap_fraction[i]);
   json["exposed_between_nodes_s"] = o.exposed_between_nodes_s;
+  json["sent_bytes"] = by_scope(o.sent_bytes);
+  add_saving(o.saving, &json);
   json["published_tflops_per_gpu"] = optional_json(o.published_tflops_per_gpu);
   json["least_internode_Gbitps"] = optional_json(o.least_internode_Gbitps);
   json["looked_for_bandwidth"] = o.looked_for_bandwidth;
@@ -101,24 +152,10 @@ Outcome outcome_from_json(const Json& json) {
   json.at("engine").get_to(o.engine);
   json.at("gpus").get_to(o.gpus);
   if (const Json& plan = json.at("plan"); !plan.is_null())
-    o.plan =
-        Cut{plan.at("tp"), plan.at("pp"), plan.at("vpp"), plan.at("dp"), plan.at("microbatches")};
+    o.plan = Cut{plan.at("tp"), plan.at("pp"), plan.at("vpp"),         plan.at("cp"),
+                 plan.at("ep"), plan.at("dp"), plan.at("microbatches")};
   json.at("iteration_s").get_to(o.iteration_s);
-  if (!json.at("memory_bytes").is_null()) {
-    const Json& memory = json.at("memory_bytes");
-    o.training = Training{json.at("tokens_per_s"),
-                          json.at("model_tflops_per_gpu"),
-                          json.at("hardware_tflops_per_gpu"),
-                          json.at("mfu"),
-                          json.at("hfu"),
-                          memory.at("weights"),
-                          memory.at("gradients"),
-                          memory.at("optimizer"),
-                          memory.at("activations"),
-                          memory.at("total"),
-                          memory.at("capacity"),
-                          json.at("fits")};
-  }
+  if (!json.at("memory_bytes").is_null()) o.training = training_from(json);
   json.at("bubble_ratio").get_to(o.bubble_ratio);
   json.at("bubble_fraction").get_to(o.bubble_fraction);
   json.at("bubble_window_fraction").get_to(o.bubble_window_fraction);
@@ -130,6 +167,8 @@ Outcome outcome_from_json(const Json& json) {
     o.overlap_fraction[i] = optional_from<double>(
         json.at("overlap_fraction").at(std::string(name(static_cast<Scope>(i)))));
   json.at("exposed_between_nodes_s").get_to(o.exposed_between_nodes_s);
+  by_scope(json.at("sent_bytes"), &o.sent_bytes);
+  o.saving = saving_from(json);
   o.published_tflops_per_gpu = optional_from<double>(json.at("published_tflops_per_gpu"));
   o.least_internode_Gbitps = optional_from<double>(json.at("least_internode_Gbitps"));
   json.at("looked_for_bandwidth").get_to(o.looked_for_bandwidth);

@@ -9,25 +9,26 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/result.h"
+#include "scenarios/training.h"
 #include "schedule/program.h"
 
 namespace tandem {
 
 // How a job is cut.
 struct Cut {
-  int tp = 1, pp = 1, vpp = 1, dp = 1, microbatches = 1;
+  int tp = 1, pp = 1, vpp = 1, cp = 1, ep = 1, dp = 1, microbatches = 1;
 };
 
-// What a model on a cluster reaches, and what it needs of the fullest GPU's memory.
-struct Training {
-  double tokens_per_s = 0;
-  double model_tflops_per_gpu = 0;
-  double hardware_tflops_per_gpu = 0;
-  double mfu = 0;
-  double hfu = 0;
-  double weights = 0, gradients = 0, optimizer = 0, activations = 0;  // bytes
-  double total = 0, capacity = 0;                                     // bytes
-  bool fits = false;
+// What a run saves against the baseline: the run that differs from it in one point.
+struct Saving {
+  std::string baseline;  // the point of it
+  double seconds = 0;    // below 0: it takes longer
+  double of_iteration = 0;
+  // "data" or the like, or "all": of the baseline's communication of that kind, what is saved.
+  // Nothing where it has none.
+  std::string kind;
+  double communication_s = 0;
+  std::optional<double> of_communication;
 };
 
 // A run's results.
@@ -50,10 +51,12 @@ struct Outcome {
   std::array<double, kScopes> exposed_s{};
   std::array<double, kScopes> comm_s{};
   std::array<std::optional<double>, kScopes> overlap_fraction;
+  std::array<double, kScopes> sent_bytes{};
   double exposed_between_nodes_s = 0;
 
   std::optional<Training> training;  // nothing for uniform costs
 
+  std::optional<Saving> saving;  // nothing without a baseline, and for it
   std::optional<double> published_tflops_per_gpu;
   // Gbit/s a node at which exposed communication between nodes is 5 % of the iteration; 0: even the
   // slowest that was tried (1 Gbit/s) is enough; nothing: not looked for, or no bandwidth is.

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <sstream>
 
 #include "base/fork_map.h"
 #include "base/progress.h"
 #include "scenarios/least_bandwidth.h"
+#include "scenarios/savings.h"
 #include "schedule/lower.h"
 #include "schedule/order_text.h"
 #include "schedule/validate.h"
@@ -20,8 +22,25 @@
 namespace tandem {
 namespace {
 
-// The Error with the place where the first of the keys stands.
-Error placed(const Scenario& scenario, const std::vector<std::string>& keys, const Error& error) {
+// The keys that the message names, in its order.
+std::vector<std::string> keys_in(const std::string& message) {
+  std::vector<std::string> keys;
+  std::istringstream words(message);
+  for (std::string word; words >> word;) {
+    word.erase(word.find_last_not_of(",:;.") + 1);
+    if (word.find('.') != std::string::npos) keys.push_back(word);
+  }
+  return keys;
+}
+
+// The Error with the place where the first of the keys stands that it names, else the first of
+// `others`.
+Error placed(const Scenario& scenario, const std::vector<std::string>& others, const Error& error) {
+  std::vector<std::string> keys;
+  for (const std::string& key : keys_in(error.message)) {
+    if (scenario.places.contains(key)) keys.push_back(key);
+  }
+  keys.insert(keys.end(), others.begin(), others.end());
   return Error{fmt::format("{}: {}", scenario.place_of(keys), error.message), error.kind};
 }
 
@@ -36,49 +55,77 @@ ClusterSpec uniform_cluster(double p2p_s) {
   return spec;
 }
 
-Workload workload(const Scenario& scenario, const Order& order, const Cluster& cluster) {
-  const Plan& plan = scenario.plan;
-  const Model& model = scenario.model;
-  if (scenario.uniform) return uniform_workload(*scenario.uniform, order.stages);
-  std::vector<DeviceId> tensor_ranks = in_order(plan.tp);
-  const Bytes block_bytes =
-      static_cast<Bytes>(stored_bytes(plan)) * model.seq * plan.micro_batch * model.hidden;
-  return make_workload(model, plan, CostModel{scenario.cluster.device, plan.precision},
-                       collective_ns(cluster, CommKind::AllReduce, block_bytes, tensor_ranks));
+// The plan with what the order says of it.
+Plan plan_of(const Scenario& scenario, bool ends_on_one_rank, int copies) {
+  Plan plan = scenario.plan;
+  plan.ends_on_one_rank = ends_on_one_rank;
+  plan.copies = copies;
+  return plan;
 }
 
-LiveActivations live_activations(const Order& order) {
-  LiveActivations live;
+Plan plan_of(const Scenario& scenario, const Order& order) {
   const std::vector<int> rank_of = stage_to_rank(order);
-  const std::vector<std::vector<int>> peaks = peak_live(order);
-  live.ranks.resize(order.ranks.size());
-  for (int stage = 0; stage < order.stages; ++stage) {
-    auto& entries = live.ranks[rank_of[stage]];
-    entries.push_back({static_cast<Stage>(stage), peaks[rank_of[stage]][entries.size()]});
-  }
-  return live;
+  return plan_of(scenario, rank_of.front() == rank_of.back(), order.chains);
 }
 
-Training training(const Scenario& scenario, const Order& order, double iteration_s) {
-  const Plan& plan = scenario.plan;
-  const DeviceSpec& device = scenario.cluster.device;
-  const double per_gpu_s = iteration_s * scenario.gpus;
-  const double peak = device.flops_per_s.at(plan.precision);
-  const MemoryUse memory = peak_memory(scenario.model, plan, live_activations(order));
-  Training t;
-  t.tokens_per_s = static_cast<double>(plan.global_batch) * scenario.model.seq / iteration_s;
-  t.model_tflops_per_gpu = model_flops(scenario.model, plan) / per_gpu_s * 1e-12;
-  t.hardware_tflops_per_gpu = hardware_flops(scenario.model, plan) / per_gpu_s * 1e-12;
-  t.mfu = t.model_tflops_per_gpu * 1e12 / peak;
-  t.hfu = t.hardware_tflops_per_gpu * 1e12 / peak;
-  t.weights = memory.weights;
-  t.gradients = memory.gradients;
-  t.optimizer = memory.optimizer;
-  t.activations = memory.activations;
-  t.total = memory.total();
-  t.capacity = device.memory_bytes;
-  t.fits = t.total <= t.capacity;
-  return t;
+// An all-reduce of the slowest tensor group. Where groups lie on nodes repeats with the nodes.
+Nanoseconds slowest_tensor_ns(const Cluster& cluster, const Plan& plan, Bytes bytes) {
+  const int period = std::lcm(plan.tp, cluster.spec().gpus_per_node);
+  Nanoseconds slowest = 0;
+  for (int first = 0; first < std::min(period, plan.gpus()); first += plan.tp) {
+    std::vector<DeviceId> ranks;
+    for (int i = 0; i < plan.tp; ++i) ranks.push_back(static_cast<DeviceId>(first + i));
+    slowest = std::max(slowest, collective_ns(cluster, CommKind::AllReduce, bytes, ranks));
+  }
+  return slowest;
+}
+
+// One chain's work.
+Workload workload(const Scenario& scenario, const Plan& plan, const Cluster& cluster) {
+  const Model& model = scenario.model;
+  if (scenario.uniform) return uniform_workload(*scenario.uniform, plan.stages());
+  const Bytes block_bytes = static_cast<Bytes>(stored_bytes(plan)) * model.seq / plan.cp *
+                            plan.micro_batch * model.hidden;
+  return make_workload(model, plan, CostModel{scenario.cluster.device, plan.precision},
+                       slowest_tensor_ns(cluster, plan, block_bytes));
+}
+
+// Seconds of a pass when nothing overlaps.
+double seconds(const Pass& pass, const Plan& plan, const Cluster& cluster) {
+  Nanoseconds sum = 0;
+  for (const Step& step : pass.steps) {
+    sum += step.duration_ns;
+    if (step.computes) continue;
+    const auto [ranks, stride] = step.scope == Scope::Tensor ? std::pair{plan.tp, 1}
+                                 : step.scope == Scope::Context
+                                     ? std::pair{plan.cp, plan.tp}
+                                     : std::pair{plan.ep, plan.expert_tensor()};
+    std::vector<DeviceId> devices;
+    for (int i = 0; i < ranks; ++i) devices.push_back(static_cast<DeviceId>(i * stride));
+    sum += collective_ns(cluster, step.collective, step.bytes, devices);
+  }
+  return to_seconds(sum);
+}
+
+// What the order's actions take, as a mean over the stages: orders that are made for costs have one
+// number for all.
+OrderCosts order_costs(const Scenario& scenario, const Plan& plan, const Cluster& cluster) {
+  if (scenario.uniform)
+    return {scenario.uniform->forward_s, scenario.uniform->input_s, scenario.uniform->weight_s,
+            scenario.p2p_s};
+  const Workload work = workload(scenario, plan, cluster);
+  OrderCosts mean{0, 0, 0, 0};
+  for (const StageWork& stage : work.stages) {
+    const double share = 1.0 / static_cast<double>(work.stages.size());
+    mean.forward += share * seconds(stage.forward, plan, cluster);
+    mean.input += share * seconds(stage.backward_input, plan, cluster);
+    mean.weight += share * seconds(stage.backward_weight, plan, cluster);
+  }
+  const int next = plan.tp * plan.cp * plan.dp;  // the same rank of the next stage
+  if (plan.pp > 1)
+    mean.transfer = to_seconds(
+        transfer_ns(cluster, work.pipeline_bytes, DeviceId{0}, static_cast<DeviceId>(next)));
+  return mean;
 }
 
 void add_metrics(const Metrics& metrics, const Trace& trace, Outcome* outcome) {
@@ -91,6 +138,7 @@ void add_metrics(const Metrics& metrics, const Trace& trace, Outcome* outcome) {
   outcome->exposed_s = metrics.exposed_s;
   outcome->comm_s = metrics.comm_s;
   outcome->overlap_fraction = metrics.overlap_fraction;
+  outcome->sent_bytes = metrics.sent_bytes;
   outcome->exposed_between_nodes_s = metrics.exposed_between_nodes_s;
   outcome->ranks_simulated = static_cast<std::int64_t>(trace.ranks.size());
   outcome->ops = static_cast<std::int64_t>(trace.events.size());
@@ -128,11 +176,37 @@ class Stopwatch {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
+LowerOptions lower_options(const Scenario& scenario, const Order& order) {
+  const Plan& plan = scenario.plan;
+  LowerOptions options;
+  options.tp = plan.tp;
+  options.dp = plan.dp;
+  options.cp = plan.cp;
+  options.ep = plan.ep;
+  options.expert_tp = plan.expert_tensor();
+  options.overlap_p2p =
+      scenario.overlap_p2p.value_or(overlaps_p2p_by_default(order) && !scenario.batch_p2p);
+  options.batch_p2p = scenario.batch_p2p;
+  options.data = scenario.data;
+  options.p2p_sms = scenario.p2p_sms;
+  options.expert_overlap = scenario.expert_overlap;
+  if (!scenario.uniform)
+    options.device = {scenario.cluster.device.sms, scenario.cluster.device.memory_bytes_per_s};
+  return options;
+}
+
 }  // namespace
 
 Result<Order> make_order(const Scenario& scenario) {
   if (scenario.order_file.empty()) {
-    auto order = make_order(scenario.order);
+    OrderSpec spec = scenario.order;
+    spec.expert_overlap = scenario.expert_overlap && spec.name == "interleaved";
+    if (made_for_costs(spec.name)) {
+      ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(scenario));
+      spec.costs =
+          order_costs(scenario, plan_of(scenario, default_vpp(spec.name) == 2, 1), cluster);
+    }
+    auto order = make_order(spec);
     if (!order.ok())
       return placed(scenario, {"schedule.order", "schedule.group", "parallel.vpp", "parallel.pp"},
                     order.error());
@@ -140,11 +214,6 @@ Result<Order> make_order(const Scenario& scenario) {
   }
   ASSIGN_OR_RETURN(Order order, read_pytorch(scenario.order_file));
   const Plan& plan = scenario.plan;
-  if (order.chains > 1 && !scenario.uniform)
-    return placed(scenario, {"schedule.order"},
-                  Error{fmt::format("found two chains of stages in {}, expected one: only uniform "
-                                    "costs play two",
-                                    scenario.order_file)});
   if (order.pp() != plan.pp || order.stages != plan.stages() * order.chains ||
       order.microbatches * order.chains != plan.microbatches())
     return placed(scenario, {"schedule.order"},
@@ -176,15 +245,17 @@ Result<Prepared> prepare(const Scenario& scenario) {
   const Plan& plan = scenario.plan;
   ASSIGN_OR_RETURN(Order order, make_order(scenario));
   ASSIGN_OR_RETURN(Cluster cluster, make_cluster(scenario));
-  const Workload work = workload(scenario, order, cluster);
-  const bool overlap =
-      scenario.overlap_p2p.value_or(overlaps_p2p_by_default(order) && !scenario.batch_p2p);
-  auto program = lower(order, work, {plan.tp, plan.dp, overlap, scenario.batch_p2p});
+  const Plan own = plan_of(scenario, order);
+  Workload work = workload(scenario, own, cluster);
+  const std::vector<StageWork> one = work.stages;
+  for (int copy = 1; copy < order.chains; ++copy)
+    work.stages.insert(work.stages.end(), one.begin(), one.end());
+  auto program = lower(order, work, lower_options(scenario, order));
   if (!program.ok())
     return placed(scenario, {"overlap.p2p", "overlap.batch_p2p", "schedule.order", "parallel.pp"},
                   program.error());
   Prepared prepared{
-      std::move(order), *std::move(program), std::move(cluster), in_order(scenario.gpus), {}};
+      own, std::move(order), *std::move(program), std::move(cluster), in_order(scenario.gpus), {}};
   price(&prepared.program, prepared.cluster, prepared.placement);
   const auto crosses = [](const Communicator& c) {
     return c.scope == Scope::Tensor && c.between_nodes;
@@ -222,8 +293,8 @@ Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFi
   outcome.cluster = scenario.uniform ? "uniform" : scenario.cluster.name;
   outcome.engine = engine == Engine::Ideal ? "ideal" : "simgrid";
   outcome.gpus = scenario.gpus;
-  outcome.plan = Cut{scenario.plan.tp, scenario.plan.pp, scenario.plan.vpp, scenario.plan.dp,
-                     scenario.plan.microbatches()};
+  const Plan& plan = scenario.plan;
+  outcome.plan = Cut{plan.tp, plan.pp, plan.vpp, plan.cp, plan.ep, plan.dp, plan.microbatches()};
   outcome.engine_wall_s = wall_s;
   outcome.warnings = prepared.warnings;
   if (scenario.jitter > 0)
@@ -234,7 +305,9 @@ Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFi
   if (outcome.iteration_s == 0)
     return placed(scenario, {"costs.forward_s", "costs.backward_s"},
                   Error{"found an iteration that takes no time, expected costs above 0"});
-  if (!scenario.uniform) outcome.training = training(scenario, prepared.order, outcome.iteration_s);
+  if (!scenario.uniform)
+    outcome.training = training(scenario, prepared.plan, prepared.order, prepared.program, trace,
+                                outcome.iteration_s);
   if (scenario.published.tflops_per_gpu > 0) {
     for (const std::string& point : scenario.points) {
       if (point == scenario.published.cluster)
@@ -282,6 +355,7 @@ std::vector<Result<Outcome>> simulate_all(const std::vector<Scenario>& scenarios
       outcomes.emplace_back(text.error());
     }
   }
+  add_savings(scenarios, &outcomes);
   return outcomes;
 }
 

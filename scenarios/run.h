@@ -20,6 +20,7 @@ enum class Engine { Ideal, SimGrid };
 
 // A scenario made ready to play.
 struct Prepared {
+  Plan plan;  // the scenario's, with what the order says of it
   Order order;
   Program program;
   Cluster cluster;
@@ -49,7 +50,8 @@ Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFi
 // A priced Program by itself, on the ideal engine.
 Result<Outcome> simulate(const Program& program, const OutputFiles& files = {});
 
-// Many runs, each in a process of its own, `jobs` at once; files are those of run `files_of`.
+// Many runs, each in a process of its own, `jobs` at once, and what they save against their
+// baselines; files are those of run `files_of`.
 std::vector<Result<Outcome>> simulate_all(const std::vector<Scenario>& scenarios, Engine engine,
                                           int jobs, const OutputFiles& files = {},
                                           int files_of = 0);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/nearest.h"
@@ -47,10 +48,17 @@ Error bad(const Scenario& scenario, std::vector<std::string> keys, std::string_v
   return Error{fmt::format("{}: {}", scenario.place_of(keys), what)};
 }
 
-// Of a rule that names its key first: "model.heads: found ...".
+// Of a rule that names its key first: "model.heads: found ...". Where the key is not set, what sets
+// it by another name: `other_keys`, or for a GEMM's overlap the word or the file.
 Error bad(const Scenario& scenario, const Error& rule, std::vector<std::string> other_keys) {
   const std::string& what = rule.message;
-  other_keys.insert(other_keys.begin(), what.substr(0, what.find_first_of(" :")));
+  std::string key = what.substr(0, what.find_first_of(" :"));
+  constexpr std::string_view kGemm = "overlap.gemm.";
+  if (key.starts_with(kGemm)) {
+    key = key.substr(0, key.find('.', kGemm.size()));  // without .sms or .splits
+    other_keys = {"overlap.tensor_file", "overlap.tensor"};
+  }
+  other_keys.insert(other_keys.begin(), key);
   return bad(scenario, std::move(other_keys), what);
 }
 
@@ -58,23 +66,27 @@ Error bad(const Scenario& scenario, const Error& rule, std::vector<std::string> 
 Status complete_gpus(Scenario* s) {
   Plan& plan = s->plan;
   constexpr std::int64_t kMost = 1'000'000;
-  const std::int64_t model_parallel = std::int64_t{plan.tp} * plan.pp;
+  const std::int64_t model_parallel = std::int64_t{plan.tp} * plan.pp * plan.cp;
   if (s->gpus > 0 && !s->places.contains("parallel.dp")) {
     if (s->gpus % model_parallel != 0)
       return bad(*s, {"cluster.gpus"},
-                 fmt::format("found cluster.gpus = {}, expected a multiple of tp x pp = {} x {}",
-                             s->gpus, plan.tp, plan.pp));
+                 fmt::format("found cluster.gpus = {}, expected a multiple of {}", s->gpus,
+                             plan.cp > 1 ? fmt::format("tp x pp x cp = {} x {} x {}", plan.tp,
+                                                       plan.pp, plan.cp)
+                                         : fmt::format("tp x pp = {} x {}", plan.tp, plan.pp)));
     plan.dp = static_cast<int>(s->gpus / model_parallel);
   }
+  const std::string cp = plan.cp > 1 ? fmt::format(" x {}", plan.cp) : "";
+  const std::string product = fmt::format(
+      "tp x pp{} x dp = {} x {}{} x {}", plan.cp > 1 ? " x cp" : "", plan.tp, plan.pp, cp, plan.dp);
   if (model_parallel > kMost || model_parallel * plan.dp > kMost)
-    return bad(*s, {"parallel.dp", "parallel.tp", "parallel.pp"},
-               fmt::format("found tp x pp x dp = {} x {} x {}, expected at most {} GPUs", plan.tp,
-                           plan.pp, plan.dp, kMost));
+    return bad(*s, {"parallel.dp", "parallel.tp", "parallel.pp", "parallel.cp"},
+               fmt::format("found {}, expected at most {} GPUs", product, kMost));
   if (s->gpus == 0) s->gpus = plan.gpus();
   if (s->gpus != plan.gpus())
-    return bad(*s, {"cluster.gpus"},
-               fmt::format("found cluster.gpus = {}, expected tp x pp x dp = {} x {} x {} = {}",
-                           s->gpus, plan.tp, plan.pp, plan.dp, plan.gpus()));
+    return bad(
+        *s, {"cluster.gpus"},
+        fmt::format("found cluster.gpus = {}, expected {} = {}", s->gpus, product, plan.gpus()));
   return Done{};
 }
 
@@ -112,7 +124,42 @@ Status complete_order(Scenario* s) {
   return Done{};
 }
 
+// What overlaps: settings that need one another, and files.
+Status complete_overlap(Scenario* s) {
+  s->data.zero = s->plan.zero;
+  s->data.bucket_bytes = std::llround(s->bucket_bytes);
+  if (s->places.contains("overlap.align_param_gather") && s->data.align_param_gather &&
+      !s->data.param_gather)
+    return bad(
+        *s, {"overlap.align_param_gather"},
+        "found overlap.align_param_gather = true without overlap.param_gather, expected both");
+  if (s->expert_overlap && s->model.experts == 0)
+    return bad(*s, {"overlap.expert"},
+               "found overlap.expert = true with a dense model, expected model.experts: there is "
+               "no expert communication");
+  const std::string folder = std::filesystem::path(s->path).parent_path().string();
+  auto overlap = tensor_overlap(s->tensor, s->model, folder);
+  if (!overlap.ok() && overlap.error().message.starts_with("overlap."))
+    return bad(*s, overlap.error(), {});
+  if (!overlap.ok()) return bad(*s, {"overlap.tensor_file"}, overlap.error().message);
+  s->plan.tensor_overlap = *overlap;
+  return Done{};
+}
+
+// What an action's seconds leave no room for.
+constexpr const char* kNotUniform[] = {
+    "parallel.ep",         "parallel.expert_tp",  "train.zero",        "overlap.tensor",
+    "overlap.tensor_file", "overlap.context",     "overlap.expert",    "overlap.data_sms",
+    "overlap.p2p_sms",     "overlap.context_sms", "overlap.expert_sms"};
+
 Status complete_uniform(Scenario* s) {
+  for (const char* key : kNotUniform) {
+    if (s->places.contains(key))
+      return bad(*s, {key},
+                 fmt::format("found {} with costs.source = uniform, expected it not to be set: the "
+                             "seconds of an action are all there is",
+                             key));
+  }
   const auto given = [&](const char* key) { return s->places.contains(key); };
   UniformCosts& costs = *s->uniform;
   if (!given("costs.forward_s") ||
@@ -126,11 +173,32 @@ Status complete_uniform(Scenario* s) {
   return Done{};
 }
 
+// Communication leaves compute an SM at least.
+Status check_sms(const Scenario& s) {
+  std::vector<std::pair<std::string, int>> taken = {{"overlap.data_sms", s.data.sms},
+                                                    {"overlap.p2p_sms", s.p2p_sms},
+                                                    {"overlap.context_sms", s.plan.context_sms},
+                                                    {"overlap.expert_sms", s.plan.expert_sms}};
+  for (int i = 0; i < kTensorGemms; ++i)
+    taken.emplace_back(fmt::format("overlap.gemm.{}", name(static_cast<TensorGemm>(i))),
+                       s.plan.tensor_overlap[i].sms);
+  for (const auto& [key, sms] : taken) {
+    if (sms > 0 && sms >= s.cluster.device.sms)
+      return bad(s,
+                 Error{fmt::format("{}: found {} SMs, expected fewer than the GPU's {}", key, sms,
+                                   s.cluster.device.sms)},
+                 {});
+  }
+  return Done{};
+}
+
 // What depends on several keys: defaults, then the rules.
 Status complete(Scenario* s) {
+  if (!s->places.contains("parallel.vpp")) s->plan.vpp = default_vpp(s->order.name);
   RETURN_IF_ERROR(complete_gpus(s));
   RETURN_IF_ERROR(complete_batch(s));
   RETURN_IF_ERROR(complete_order(s));
+  RETURN_IF_ERROR(complete_overlap(s));
   if (s->uniform) return complete_uniform(s);
   if (s->cluster.gpus_per_node == 0)
     return bad(*s, {"cluster.gpus_per_node"},
@@ -141,7 +209,23 @@ Status complete(Scenario* s) {
     return bad(*s, status.error(), {"model.layers"});
   if (const Status status = check(CostModel{s->cluster.device, s->plan.precision}); !status.ok())
     return bad(*s, status.error(), {"cluster.preset", "cluster.gpu"});
-  return Done{};
+  return check_sms(*s);
+}
+
+Status check_baseline(const Scenario& scenario, const ScenarioFile& file) {
+  if (scenario.baseline.empty()) return Done{};
+  std::vector<std::string> names;
+  for (const Axis& axis : file.axes) {
+    for (const Point& point : axis.points)
+      names.insert(names.end(), point.names.begin(), point.names.end());
+  }
+  if (std::ranges::find(names, scenario.baseline) != names.end()) return Done{};
+  return bad(
+      scenario, {"report.baseline"},
+      fmt::format(
+          "found report.baseline = {}, expected a point's name on an axis; {}", scenario.baseline,
+          names.empty() ? "the file has none"
+                        : fmt::format("the nearest is '{}'", nearest(scenario.baseline, names))));
 }
 
 // The names of the points, or of the file where it has no axes.
@@ -170,6 +254,7 @@ Result<Scenario> make_scenario(const ScenarioFile& file, const std::vector<const
   for (const auto& [key, setting] : settings) scenario.places[key] = setting.where;
   RETURN_IF_ERROR(apply_settings(settings, &scenario));
   RETURN_IF_ERROR(complete(&scenario));
+  RETURN_IF_ERROR(check_baseline(scenario, file));
   return scenario;
 }
 

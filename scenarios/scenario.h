@@ -8,6 +8,8 @@
 
 #include "base/result.h"
 #include "scenarios/setting.h"
+#include "scenarios/tensor_settings.h"
+#include "schedule/lower.h"
 #include "schedule/order.h"
 #include "topology/cluster.h"
 #include "workload/model.h"
@@ -33,6 +35,11 @@ struct Scenario {
   std::string order_file;           // a CSV in PyTorch's form, instead of a named order
   std::optional<bool> overlap_p2p;  // default: by order
   bool batch_p2p = false;
+  DataOptions data;  // but zero, which the plan has
+  double bucket_bytes = 0;
+  TensorSettings tensor;
+  bool expert_overlap = false;
+  int p2p_sms = 0;
   std::string preset;  // of the cluster, or empty
   ClusterSpec cluster;
   int gpus = 0;
@@ -41,7 +48,10 @@ struct Scenario {
   double jitter = 0;
   std::uint64_t seed = 1;
   bool least_bandwidth = false;
-  std::string note;  // printed below the table
+  std::string baseline;       // a point's name: what the others save against it
+  std::optional<Scope> kind;  // of communication, that savings are compared with; nothing: all
+  bool traffic = false;       // columns of what a GPU sends
+  std::string note;           // printed below the table
   Published published;
 
   std::string path;                           // of its file

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -21,9 +22,15 @@ namespace {
 Status check_limits(const Context& context) {
   constexpr int kStages = INT16_MAX;
   constexpr int kLanes = 250;
+  const std::size_t kParts = INT16_MAX;
   if (context.order.stages > kStages)
     return Error{
         fmt::format("found {} stages, expected at most {}", context.order.stages, kStages)};
+  for (const StageWork& stage : context.work.stages) {
+    if (stage.units.size() > kParts)
+      return Error{fmt::format("found {} layers on a stage, expected at most {}",
+                               stage.units.size(), kParts)};
+  }
   std::vector<int> lanes(context.order.pp());
   for (const auto& [edge, microbatches] : context.produced) {
     ++lanes[context.rank_of_stage[edge.first]];
@@ -39,27 +46,57 @@ Status check_limits(const Context& context) {
   return Done{};
 }
 
-}  // namespace
-
-bool overlaps_p2p_by_default(const Order& order) {
-  return order.name != "1f1b" && order.name != "gpipe" && order.name != "none";
+bool has_cells(const Order& order) {
+  return std::ranges::any_of(order.ranks, [](const std::vector<Action>& actions) {
+    return std::ranges::any_of(actions, &Action::with_next);
+  });
 }
 
-Result<Program> lower(const Order& order, const Workload& work, const LowerOptions& options) {
-  CHECK(static_cast<int>(work.stages.size()) == order.stages);
+// Settings that exclude each other.
+Status check_options(const Order& order, const LowerOptions& options) {
   if (options.overlap_p2p && options.batch_p2p)
     return Error{
         "found overlap.p2p and overlap.batch_p2p both on, expected one of them at most: a grouped "
         "exchange is waited for"};
-  if (!options.overlap_p2p && overlaps_p2p_by_default(order) && order.name != "interleaved")
+  if (!options.overlap_p2p && order.exchanges == Exchanges::Never)
     return Error{
-        fmt::format("found overlap.p2p = false with order '{}', expected it on: only 1f1b, gpipe "
-                    "and interleaved have exchanges",
+        fmt::format("found overlap.{} with order '{}', expected transfers that overlap: only "
+                    "1f1b, gpipe and interleaved have exchanges",
+                    options.batch_p2p ? "batch_p2p = true" : "p2p = false", order.name)};
+  const DataOptions& data = options.data;
+  if (data.zero >= 2 && order.pp() > 1)
+    return Error{
+        fmt::format("found train.zero = {} with pp = {}, expected at most 1: with a pipeline, "
+                    "gradients and parameters would be exchanged for every microbatch",
+                    data.zero, order.pp())};
+  if (data.param_gather && data.zero == 0)
+    return Error{
+        "found overlap.param_gather = true with train.zero = 0, expected train.zero >= 1: without "
+        "it every replica updates all parameters and gathers none"};
+  if (options.expert_overlap && order.exchanges != Exchanges::Pairs && !has_cells(order))
+    return Error{
+        fmt::format("found overlap.expert = true with order '{}', expected interleaved, dualpipe "
+                    "or dualpipev: they run a forward and a backward of different microbatches "
+                    "together",
                     order.name)};
+  return Done{};
+}
+
+}  // namespace
+
+bool overlaps_p2p_by_default(const Order& order) {
+  return order.exchanges != Exchanges::EachAction;
+}
+
+Result<Program> lower(const Order& order, const Workload& work, const LowerOptions& options) {
+  CHECK(static_cast<int>(work.stages.size()) == order.stages);
+  CHECK(options.tp * options.cp * options.dp % (options.ep * options.expert_tp) == 0);
+  RETURN_IF_ERROR(check_options(order, options));
   const Context context = make_context(order, work, options);
   RETURN_IF_ERROR(check_limits(context));
   Program program;
   program.name = order.name;
+  program.device = options.device;
   program.kernels = work.kernels;
   std::vector<Slots> slots;
   for (int rank = 0; rank < order.pp(); ++rank) {

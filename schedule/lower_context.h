@@ -18,7 +18,9 @@ using Edge = std::pair<int, int>;
 
 // Where the communicators of a body stand; -1: none.
 struct Slots {
-  std::int16_t tensor = -1, data = -1, embedding = -1, norm = -1;
+  std::int16_t tensor = -1, context = -1, expert = -1;
+  std::int16_t data = -1, expert_data = -1;  // gradients and parameters
+  std::int16_t embedding = -1, norm = -1;
   std::map<Edge, std::int16_t> edges;
 };
 
@@ -32,6 +34,15 @@ struct Context {
 
   bool remote(int from, int to) const {
     return from >= 0 && to >= 0 && rank_of_stage[from] != rank_of_stage[to];
+  }
+
+  // The pipeline ranks that hold the parameters of `rank`: itself, and where the order runs two
+  // chains the one that holds the other copy.
+  std::vector<int> holders(int rank) const;
+  // How many GPUs share one dense parameter, and one expert's.
+  int data_ranks() const { return options.dp * options.cp * order.chains; }
+  int expert_data_ranks() const {
+    return options.tp * data_ranks() / (options.expert_tp * options.ep);
   }
 };
 

@@ -6,27 +6,35 @@
 #include <map>
 #include <span>
 
-#include "schedule/body_builder.h"
+#include "schedule/lower_data.h"
+#include "schedule/lower_pass.h"
+#include "schedule/order_replay.h"
 
 namespace tandem {
 namespace {
 
-// How many of a rank's actions run between two exchanges, one number a unit. Interleaved pairs each
-// F with the B after it, from the first B to the last F (Megatron-LM's steady state); where a rank
-// has all its forwards behind it by then, nothing pairs.
-std::vector<std::size_t> units(const Order& order, const std::vector<Action>& actions) {
-  std::vector<std::size_t> lengths;
-  const bool paired = order.name == "interleaved";
-  const auto is_forward = [](const Action& a) { return a.kind == ActionKind::Forward; };
+using Actions = std::vector<Action>;
+using Ops = std::vector<std::uint32_t>;
+
+bool is_forward(const Action& action) { return action.kind == ActionKind::Forward; }
+
+// The first position behind the cell that begins at `at`: actions that run together, or the F, B
+// pairs of the steady state where `pairs` is set. Interleaved exchanges after such a pair, from the
+// first B to the last F (Megatron-LM's steady state); where a rank has all its forwards behind it
+// by then, nothing pairs.
+std::vector<int> cell_ends(const Actions& actions, bool pairs) {
   const auto first_backward = std::find_if_not(actions.begin(), actions.end(), is_forward);
-  const bool steady = std::any_of(first_backward, actions.end(), is_forward);
-  for (std::size_t i = 0; i < actions.size();) {
-    const bool pair = paired && steady && i + 1 < actions.size() && is_forward(actions[i]) &&
-                      !is_forward(actions[i + 1]);
-    lengths.push_back(pair ? 2 : 1);
-    i += lengths.back();
+  pairs &= std::any_of(first_backward, actions.end(), is_forward);
+  std::vector<int> ends;
+  const int size = static_cast<int>(actions.size());
+  for (int at = 0; at < size; at = ends.back()) {
+    int end = end_of_cell(actions, at);
+    if (pairs && end == at + 1 && end < size && is_forward(actions[at]) &&
+        !is_forward(actions[end]))
+      ++end;
+    ends.push_back(end);
   }
-  return lengths;
+  return ends;
 }
 
 // Lowers one pipeline rank's actions.
@@ -36,18 +44,15 @@ class RankLowering {
       : context_(context),
         rank_(rank),
         actions_(compute_actions(context.order.ranks[rank])),
-        outputs_(2 * context.order.stages * context.order.microbatches, kNoOp) {
-    if (context.options.tp > 1) slots_.tensor = builder_.slot(Scope::Tensor, "tensor");
-    for (const auto& [edge, microbatches] : context.produced) {
-      if (context.rank_of_stage[edge.first] == rank || context.rank_of_stage[edge.second] == rank)
-        slots_.edges[edge] =
-            builder_.slot(Scope::Pipeline, fmt::format("{}>{}", edge.first, edge.second));
-    }
-  }
+        stages_(stages_by_first_use(actions_)),
+        builder_(),
+        slots_(make_slots()),
+        data_(context, stages_, &builder_, &slots_),
+        passes_(context, actions_, &builder_, slots_, &data_) {}
 
   LoweredRank run() {
     if (context_.options.overlap_p2p) {
-      for (const Action& action : actions_) overlapped(action);
+      overlapped();
     } else {
       exchanging();
     }
@@ -56,42 +61,73 @@ class RankLowering {
   }
 
  private:
-  // The action with its transfers on their own lanes: the receive posted ahead, the send let go.
-  void overlapped(const Action& action) {
-    std::vector<std::uint32_t> waits = {receive_until(action)};
-    compute(action, waits);
-    send(action, {&output(action), 1});
+  static std::vector<int> stages_by_first_use(const Actions& actions) {
+    std::vector<int> stages;
+    for (const Action& action : actions) {
+      const int stage = index(action.stage);
+      if (std::find(stages.begin(), stages.end(), stage) == stages.end()) stages.push_back(stage);
+    }
+    return stages;
   }
 
-  // Actions in units; between two units an exchange that both wait for.
+  Slots make_slots() {
+    Slots slots;
+    if (context_.options.tp > 1) slots.tensor = builder_.slot(Scope::Tensor, "tensor");
+    if (context_.options.cp > 1) slots.context = builder_.slot(Scope::Context, "context");
+    if (context_.options.ep > 1) slots.expert = builder_.slot(Scope::Expert, "expert");
+    for (const auto& [edge, microbatches] : context_.produced) {
+      if (context_.rank_of_stage[edge.first] == rank_ ||
+          context_.rank_of_stage[edge.second] == rank_)
+        slots.edges[edge] =
+            builder_.slot(Scope::Pipeline, fmt::format("{}>{}", edge.first, edge.second));
+    }
+    return slots;
+  }
+
+  bool has_pairs() const { return context_.order.exchanges == Exchanges::Pairs; }
+
+  // Transfers on their own lanes: receives posted ahead, sends let go.
+  void overlapped() {
+    int begin = 0;
+    for (const int end : cell_ends(actions_, context_.options.expert_overlap && has_pairs())) {
+      const std::span<const Action> cell{actions_.data() + begin, actions_.data() + end};
+      Ops received;
+      for (const Action& action : cell) received.push_back(receive_until(action));
+      passes_.run(cell, received);
+      for (const Action& action : cell) send(action, {&passes_.output(action), 1});
+      begin = end;
+    }
+  }
+
+  // Between two cells an exchange that both wait for.
   void exchanging() {
-    std::vector<std::uint32_t> before;  // what the next unit waits for
-    std::size_t next = 0;
-    const std::vector<std::size_t> lengths = units(context_.order, actions_);
-    receive_for({actions_.data(), lengths.empty() ? 0 : lengths[0]}, {}, &before);
+    const std::vector<int> ends = cell_ends(actions_, has_pairs());
+    const auto cell = [&](std::size_t i) {
+      const int begin = i == 0 ? 0 : ends[i - 1];
+      const int end = i < ends.size() ? ends[i] : begin;
+      return std::span<const Action>{actions_.data() + begin, actions_.data() + end};
+    };
+    Ops before;  // what the next cell waits for
+    receive_for(cell(0), {}, &before);
     ++exchange_;
-    for (std::size_t unit = 0; unit < lengths.size(); ++unit) {
-      const std::span<const Action> now{actions_.data() + next, lengths[unit]};
-      next += lengths[unit];
-      const std::span<const Action> then{actions_.data() + next,
-                                         unit + 1 < lengths.size() ? lengths[unit + 1] : 0};
-      for (const Action& action : now) compute(action, before);
-      std::vector<std::uint32_t> ended;
-      for (const Action& action : now) ended.push_back(output(action));
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      passes_.run(cell(i), before);
+      Ops ended;
+      for (const Action& action : cell(i)) ended.push_back(passes_.output(action));
       before.clear();
-      for (const Action& action : now) {
+      for (const Action& action : cell(i)) {
         const std::uint32_t sent = send(action, ended);
         if (sent != kNoOp) before.push_back(sent);
       }
-      receive_for(then, ended, &before);
+      receive_for(cell(i + 1), ended, &before);
       ++exchange_;
     }
     last_exchange_ = before;
   }
 
-  void receive_for(std::span<const Action> unit, std::span<const std::uint32_t> waits,
-                   std::vector<std::uint32_t>* received) {
-    for (const Action& action : unit) {
+  void receive_for(std::span<const Action> cell, std::span<const std::uint32_t> waits,
+                   Ops* received) {
+    for (const Action& action : cell) {
       const int from = source(context_.order, action), to = index(action.stage);
       if (context_.remote(from, to))
         received->push_back(receive({from, to}, index(action.microbatch), waits));
@@ -105,7 +141,7 @@ class RankLowering {
     const Edge edge{from, to};
     const std::vector<int>& order = context_.produced.at(edge);
     const int microbatch = index(action.microbatch);
-    auto& received = received_[edge];
+    Ops& received = received_[edge];
     received.resize(context_.order.microbatches, kNoOp);
     for (std::size_t& next = posted_[edge]; received[microbatch] == kNoOp && next < order.size();
          ++next)
@@ -117,8 +153,8 @@ class RankLowering {
     const std::uint32_t received =
         builder_.add(transfer(OpKind::Recv, edge, edge.second, microbatch), waits);
     if (context_.work.pipeline_gather_bytes == 0 || slots_.tensor < 0) return received;
-    const Op gather = collective(OpKind::AllGather, slots_.tensor,
-                                 context_.work.pipeline_gather_bytes, edge.second, microbatch);
+    const Op gather = communication(OpKind::AllGather, slots_.tensor,
+                                    context_.work.pipeline_gather_bytes, edge.second, microbatch);
     return builder_.add(gather, {&received, 1});
   }
 
@@ -130,135 +166,60 @@ class RankLowering {
 
   Op transfer(OpKind kind, const Edge& edge, int stage, int microbatch) const {
     Op op =
-        collective(kind, slots_.edges.at(edge), context_.work.pipeline_bytes, stage, microbatch);
+        communication(kind, slots_.edges.at(edge), context_.work.pipeline_bytes, stage, microbatch);
+    op.sms = static_cast<std::int16_t>(context_.options.p2p_sms);
     if (context_.options.batch_p2p) op.exchange = exchange_;
     return op;
   }
 
-  static Op collective(OpKind kind, std::int16_t slot, Bytes bytes, int stage, int microbatch) {
-    Op op;
-    op.kind = kind;
-    op.slot = slot;
-    op.bytes = bytes;
-    op.stage = static_cast<std::int16_t>(stage);
-    op.microbatch = microbatch;
-    return op;
-  }
-
-  // The action's pieces: kernels on the compute lane, each tensor collective between two of them.
-  void compute(const Action& action, std::span<const std::uint32_t> waits) {
-    const StageWork& stage = context_.work.stages[index(action.stage)];
-    std::vector<std::uint32_t> before(waits.begin(), waits.end());
-    before.push_back(local_input(action));
-    if (last_op_ != kNoOp && !is_compute(builder_.body().ops[last_op_].kind))
-      before.push_back(last_op_);  // a tensor collective is exposed: what follows waits for it
-    if (action.kind == ActionKind::BackwardWeight) {
-      pieces(stage.backward_weight, OpKind::BackwardWeight, action, before);
-    } else if (action.kind == ActionKind::BackwardInput) {
-      pieces(stage.backward_input, OpKind::BackwardInput, action, before);
-    } else if (action.kind == ActionKind::Backward) {
-      pieces(stage.backward, OpKind::Backward, action, before);
-    } else {
-      pieces(stage.forward, OpKind::Forward, action, before);
-    }
-  }
-
-  void pieces(const std::vector<Piece>& list, OpKind kind, const Action& action,
-              std::vector<std::uint32_t> before) {
-    std::uint32_t last = kNoOp;
-    for (const Piece& piece : list) {
-      if (piece.computes()) {
-        Op op;
-        op.kind = kind;
-        op.stage = static_cast<std::int16_t>(index(action.stage));
-        op.microbatch = index(action.microbatch);
-        op.kernel = piece.kernel;
-        op.duration_ns = piece.duration_ns;
-        last = builder_.add(op, before);
-        before.assign(1, kNoOp);  // the lane itself orders what computes next
-      }
-      if (piece.collective_bytes > 0 && slots_.tensor >= 0) {
-        const Op op = collective(op_kind(piece.collective), slots_.tensor, piece.collective_bytes,
-                                 index(action.stage), index(action.microbatch));
-        before.push_back(last);
-        last = builder_.add(op, before);
-        before.assign(1, last);
-      }
-    }
-    output(action) = last;
-    last_op_ = last;
-  }
-
-  // What the action reads from this same rank: the neighbouring stage's output, or its own
-  // forward's.
-  std::uint32_t local_input(const Action& action) {
-    const int stage = index(action.stage);
-    if (action.kind == ActionKind::BackwardWeight)
-      return outputs_[slot_of(stage, true, index(action.microbatch))];
-    const int from = source(context_.order, action);
-    if (from >= 0 && !context_.remote(from, stage))
-      return outputs_[slot_of(from, action.kind != ActionKind::Forward, index(action.microbatch))];
-    if (from < 0 && action.kind != ActionKind::Forward)
-      return outputs_[slot_of(stage, false, index(action.microbatch))];
-    return kNoOp;
-  }
-
-  std::size_t slot_of(int stage, bool gradient, int microbatch) const {
-    return (static_cast<std::size_t>(2 * stage + (gradient ? 1 : 0)) *
-            context_.order.microbatches) +
-           microbatch;
-  }
-
-  std::uint32_t& output(const Action& action) {
-    if (action.kind == ActionKind::BackwardWeight) return weight_output_;
-    return outputs_[slot_of(index(action.stage), produces_gradient(action.kind),
-                            index(action.microbatch))];
-  }
-
   // After the last microbatch: gradients over the replicas, the shared embedding's over first and
-  // last stage, the norm over the whole replica, the optimizer.
+  // last stage, the norm over the whole replica, the optimizer, updated parameters.
   void finish() {
     const Workload& work = context_.work;
-    std::vector<std::uint32_t> before = last_exchange_;
-    before.push_back(last_op_);
-    Bytes gradient_bytes = 0;
-    for (int stage = 0; stage < context_.order.stages; ++stage) {
-      if (context_.rank_of_stage[stage] == rank_)
-        gradient_bytes += work.stages[stage].gradient_bytes;
-    }
+    Ops before = last_exchange_;
+    const Ops& open = passes_.open();
+    before.insert(before.end(), open.begin(), open.end());
+    before.push_back(passes_.last_compute());
+    data_.reduce_rest(&before);
     const auto reduce = [&](std::int16_t* slot, Bytes bytes) {
       *slot = builder_.slot(Scope::Data, "data");
-      before.assign(1, builder_.add(collective(OpKind::AllReduce, *slot, bytes, -1, -1), before));
+      const Op op = communication(OpKind::AllReduce, *slot, bytes, -1, -1);
+      before.assign(1, builder_.add(op, before));
     };
-    if (context_.options.dp > 1 && gradient_bytes > 0) reduce(&slots_.data, gradient_bytes);
     if (shares_embedding()) reduce(&slots_.embedding, work.embedding_gradient_bytes);
+    data_.reduce_norm(&before);
     if (work.gradient_norm_bytes > 0 && context_.options.tp * context_.order.pp() > 1)
       reduce(&slots_.norm, work.gradient_norm_bytes);
-    if (rank_ >= static_cast<int>(work.optimizer.size())) return;
-    Op op;
-    op.kind = OpKind::Optimizer;
-    op.kernel = work.optimizer[rank_].kernel;
-    op.duration_ns = work.optimizer[rank_].duration_ns;
-    builder_.add(op, before);
+    for (const int stage : stages_) {
+      if (!work.stages[stage].optimizer) continue;
+      Op op;
+      op.kind = OpKind::Optimizer;
+      op.stage = static_cast<std::int16_t>(stage);
+      op.kernel = work.stages[stage].optimizer->kernel;
+      op.duration_ns = work.stages[stage].optimizer->duration_ns;
+      before.assign(1, builder_.add(op, before));
+    }
+    data_.gather_rest(before);
   }
 
   bool shares_embedding() const {
-    const int first = context_.rank_of_stage.front(), last = context_.rank_of_stage.back();
+    const int first = context_.rank_of_stage.front();
+    const int last = context_.rank_of_stage[context_.order.stages / context_.order.chains - 1];
     return context_.work.embedding_gradient_bytes > 0 && first != last &&
            (rank_ == first || rank_ == last);
   }
 
   const Context& context_;
   const int rank_;
-  const std::vector<Action> actions_;
+  const Actions actions_;
+  const std::vector<int> stages_;
   BodyBuilder builder_;
   Slots slots_;
-  std::vector<std::uint32_t> outputs_;  // the op that ends F (or B, I) of a stage and microbatch
-  std::uint32_t weight_output_ = kNoOp;
-  std::uint32_t last_op_ = kNoOp;
+  DataLane data_;
+  PassLowering passes_;
   std::int32_t exchange_ = 0;
-  std::vector<std::uint32_t> last_exchange_;
-  std::map<Edge, std::vector<std::uint32_t>> received_;  // by microbatch
+  Ops last_exchange_;
+  std::map<Edge, Ops> received_;  // by microbatch
   std::map<Edge, std::size_t> posted_;
 };
 

@@ -248,13 +248,26 @@ struct NamedOrder {
   bool greedy = false;   // follows costs and a memory limit
   bool v_shape = false;  // two stages a rank, down the ranks and back up
   int chains = 1;
+  Exchanges exchanges = Exchanges::Never;
 };
 
 constexpr NamedOrder kOrders[] = {
-    {"none", each_rank<one_f_one_b>, one_rank},
-    {"gpipe", each_rank<gpipe>, one_chunk},
-    {"1f1b", each_rank<one_f_one_b>, one_chunk},
-    {"interleaved", each_rank<interleaved>, whole_groups},
+    {.name = "none",
+     .make = each_rank<one_f_one_b>,
+     .check = one_rank,
+     .exchanges = Exchanges::EachAction},
+    {.name = "gpipe",
+     .make = each_rank<gpipe>,
+     .check = one_chunk,
+     .exchanges = Exchanges::EachAction},
+    {.name = "1f1b",
+     .make = each_rank<one_f_one_b>,
+     .check = one_chunk,
+     .exchanges = Exchanges::EachAction},
+    {.name = "interleaved",
+     .make = each_rank<interleaved>,
+     .check = whole_groups,
+     .exchanges = Exchanges::Pairs},
     {"looped-bfs", each_rank<looped_bfs>, any_size},
     {"zb1p", greedy<zb1p_limits>, one_chunk, true},
     {"zb2p", greedy<twice_pp>, one_chunk, true},
@@ -326,6 +339,12 @@ Status check_options(const NamedOrder& named, const OrderSpec& spec) {
   return Done{};
 }
 
+// By how many activations an action changes what its rank holds.
+int change_of_live(ActionKind kind) {
+  if (kind == ActionKind::Forward) return 1;
+  return kind == ActionKind::Backward || kind == ActionKind::BackwardInput ? -1 : 0;
+}
+
 }  // namespace
 
 bool is_compute(ActionKind kind) { return kind <= ActionKind::BackwardWeight; }
@@ -342,13 +361,22 @@ Result<Order> make_order(const OrderSpec& spec) {
   RETURN_IF_ERROR(check_costs(spec.costs));
   RETURN_IF_ERROR(check_options(*named, spec));
   RETURN_IF_ERROR(named->check(spec));
-  return Order{spec.name, named->chains * spec.pp * spec.vpp, spec.microbatches / named->chains,
-               named->chains, named->make(spec)};
+  return Order{spec.name,
+               named->chains * spec.pp * spec.vpp,
+               spec.microbatches / named->chains,
+               named->chains,
+               named->make(spec),
+               named->exchanges};
 }
 
 int default_vpp(std::string_view name) {
   const NamedOrder* const named = find_order(name);
   return named != nullptr && named->v_shape ? 2 : 1;
+}
+
+bool made_for_costs(std::string_view name) {
+  const NamedOrder* const named = find_order(name);
+  return named != nullptr && named->greedy;
 }
 
 std::vector<std::string> order_names() {
@@ -379,25 +407,31 @@ int previous_stage(const Order& order, int stage) {
   return stage % per_chain == 0 ? -1 : stage - 1;
 }
 
-std::vector<std::vector<int>> peak_live(const Order& order) {
-  const auto change = [](ActionKind kind) {
-    if (kind == ActionKind::Forward) return 1;
-    return kind == ActionKind::Backward || kind == ActionKind::BackwardInput ? -1 : 0;
-  };
-  const std::vector<int> rank_of_stage = stage_to_rank(order);
-  std::vector<int> live(order.stages);
+std::vector<std::size_t> peak_actions(const Order& order) {
+  std::vector<std::size_t> places;
   for (const Actions& actions : order.ranks) {
-    int sum = 0, peak = 0;
-    std::size_t peak_end = 0;
+    int live = 0, peak = 0;
+    std::size_t place = 0;
     for (std::size_t i = 0; i < actions.size(); ++i) {
-      sum += change(actions[i].kind);
-      if (sum > peak) {
-        peak = sum;
-        peak_end = i + 1;
+      live += change_of_live(actions[i].kind);
+      if (live > peak) {
+        peak = live;
+        place = i;
       }
     }
-    for (std::size_t i = 0; i < peak_end; ++i)
-      live[index(actions[i].stage)] += change(actions[i].kind);
+    places.push_back(place);
+  }
+  return places;
+}
+
+std::vector<std::vector<int>> peak_live(const Order& order) {
+  const std::vector<int> rank_of_stage = stage_to_rank(order);
+  const std::vector<std::size_t> peak = peak_actions(order);
+  std::vector<int> live(order.stages);
+  for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
+    const Actions& actions = order.ranks[rank];
+    for (std::size_t i = 0; i < actions.size() && i <= peak[rank]; ++i)
+      live[index(actions[i].stage)] += change_of_live(actions[i].kind);
   }
   std::vector<std::vector<int>> peaks(order.pp());
   for (int stage = 0; stage < order.stages; ++stage)

@@ -39,6 +39,10 @@ struct Action {
 bool is_compute(ActionKind kind);
 bool has_microbatch(ActionKind kind);
 
+// When a rank of the order exchanges with its neighbours where transfers do not overlap: never
+// (then they must), after each action, or in the steady state after each pair of an F and a B.
+enum class Exchanges : std::uint8_t { Never, EachAction, Pairs };
+
 // The ordered actions of every pipeline rank.
 struct Order {
   std::string name;
@@ -46,6 +50,7 @@ struct Order {
   int microbatches = 0;  // of each chain
   int chains = 1;        // DualPipe runs two: stages 0..S/2-1 and S/2..S-1
   std::vector<std::vector<Action>> ranks;
+  Exchanges exchanges = Exchanges::Never;
 
   int pp() const { return static_cast<int>(ranks.size()); }
 };
@@ -87,6 +92,8 @@ std::vector<std::string> order_names();
 
 // The stages a rank that the order needs: 2 for those in a V, else 1.
 int default_vpp(std::string_view name);
+// Whether it follows OrderSpec::costs.
+bool made_for_costs(std::string_view name);
 
 // The rank that computes each stage: rank_of_stage[s], from the order itself; -1 where none does.
 std::vector<int> stage_to_rank(const Order& order);
@@ -113,9 +120,12 @@ std::vector<Action> compute_actions(const std::vector<Action>& actions);
 // shows it in the grid.
 Status validate(const Order& order);
 
-// The activations that each rank holds at its peak: for every stage of the rank, in stage order,
-// the microbatches between their F and their B or I, at the first moment where the sum over the
-// rank's stages is largest.
+// By rank, the forward with which it comes to its peak: its place in `ranks[rank]`. The peak is the
+// first moment where the rank's activations, microbatches between their F and their B or I, are
+// most, over all its stages.
+std::vector<std::size_t> peak_actions(const Order& order);
+
+// The activations that each rank holds at its peak, for every stage of the rank, in stage order.
 std::vector<std::vector<int>> peak_live(const Order& order);
 
 }  // namespace tandem

@@ -1,6 +1,8 @@
 #include "schedule/program.h"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 
 #include "base/check.h"
 #include "base/random.h"
@@ -12,12 +14,6 @@ std::string_view name(OpKind kind) {
       "forward", "backward",   "backward-input", "backward-weight", "optimizer",  "send",
       "recv",    "all-reduce", "reduce-scatter", "all-gather",      "all-to-all", "ring-shift"};
   return kNames[static_cast<std::size_t>(kind)];
-}
-
-std::string_view name(Scope scope) {
-  static constexpr std::array<std::string_view, kScopes> kNames = {"tensor", "pipeline", "data",
-                                                                   "context", "expert"};
-  return kNames[static_cast<std::size_t>(scope)];
 }
 
 CommKind comm_kind(OpKind kind) {
@@ -62,6 +58,13 @@ std::int64_t Program::first_op(int body) const {
   return first;
 }
 
+bool takes_sms(const Program& program) {
+  const auto takes = [](const Op& op) { return op.sms > 0; };
+  return program.device.sms > 0 && std::ranges::any_of(program.bodies, [&](const Body& body) {
+           return std::ranges::any_of(body.ops, takes);
+         });
+}
+
 namespace {
 
 // A word at a time: each is scattered over all bits before the next comes.
@@ -69,6 +72,7 @@ class Hasher {
  public:
   void add(std::int64_t value) { state_ = scatter(state_ ^ static_cast<std::uint64_t>(value)); }
   void add(std::int64_t high, std::int64_t low) { add(high << 32 ^ low); }
+  void add_real(double value) { add(std::bit_cast<std::int64_t>(value)); }
   std::uint64_t state() const { return state_; }
 
  private:
@@ -79,6 +83,11 @@ class Hasher {
 
 std::uint64_t hash(const Program& program) {
   Hasher h;
+  const bool contends = takes_sms(program);
+  if (contends) {
+    h.add(program.device.sms);
+    h.add_real(program.device.memory_bytes_per_s);
+  }
   for (const Body& body : program.bodies) {
     h.add(static_cast<std::int64_t>(body.ops.size()));
     for (const Op& op : body.ops) {
@@ -87,6 +96,10 @@ std::uint64_t hash(const Program& program) {
       h.add(op.microbatch, op.exchange);
       h.add(op.bytes);
       h.add(op.duration_ns);
+      if (contends) {
+        h.add(op.sms);
+        h.add_real(op.kernel < 0 ? 0 : program.kernels[op.kernel].memory_share);
+      }
       for (const std::uint32_t wait : body.waits_of(op)) h.add(wait);
     }
   }

@@ -14,6 +14,7 @@
 #include "base/units.h"
 #include "topology/traffic.h"
 #include "workload/kernel.h"
+#include "workload/pass.h"
 
 namespace tandem {
 
@@ -37,11 +38,6 @@ constexpr bool is_compute(OpKind kind) { return kind <= OpKind::Optimizer; }
 std::string_view name(OpKind kind);
 CommKind comm_kind(OpKind kind);  // REQUIRES: !is_compute(kind)
 OpKind op_kind(CommKind kind);    // REQUIRES: kind is a collective
-
-// What a communication is for: metrics are split by it.
-enum class Scope : std::uint8_t { Tensor, Pipeline, Data, Context, Expert };
-constexpr int kScopes = 5;
-std::string_view name(Scope scope);
 
 // One node of the program. Ids of lanes and slots are its body's.
 struct Op {
@@ -99,10 +95,13 @@ struct Communicator {
   std::vector<Rank> members;
 };
 
-// What compute and communication share on a device. 0: not known, then they do not contend for it.
+// What compute and communication share on a device. 0: not known; then no op takes SMs, and none
+// memory bandwidth.
 struct SharedDevice {
   int sms = 0;
   double memory_bytes_per_s = 0;
+
+  bool operator==(const SharedDevice&) const = default;
 };
 
 struct Program {
@@ -119,7 +118,11 @@ struct Program {
   std::int64_t first_op(int body) const;
 };
 
-// A hash of all that a player sees: two programs of one hash are the same program.
+// Whether any op takes SMs from the compute beside it, on a device whose SMs are known. Where none
+// does, no time depends on `device`.
+bool takes_sms(const Program& program);
+
+// A hash of all that a player's times depend on: two programs of one hash are played alike.
 std::uint64_t hash(const Program& program);
 
 }  // namespace tandem

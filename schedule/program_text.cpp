@@ -23,8 +23,9 @@ std::string join(const Range& items, const Number& number) {
 }
 
 std::string gemms_text(const Kernel& kernel) {
-  return join(kernel.gemms,
-              [](const Gemm& g) { return fmt::format("{}x{}x{}x{}", g.batch, g.m, g.n, g.k); });
+  return join(kernel.gemms, [](const Gemm& g) {
+    return fmt::format("{}x{}x{}x{}{}", g.batch, g.m, g.n, g.k, g.of_activations ? "a" : "");
+  });
 }
 
 void print_body(const Program& program, int number, fmt::memory_buffer* out) {
@@ -74,6 +75,7 @@ class Reader {
   bool read_row() {
     const std::string& what = row_->cells[0];
     if (what == "program") return text(&program_.name);
+    if (what == "device") return device();
     if (what == "kernel") return kernel();
     if (what == "lane") return body() && text(&body_->lanes.emplace_back().name);
     if (what == "slot") return body() && slot();
@@ -83,22 +85,31 @@ class Reader {
     return false;
   }
 
+  bool device() {
+    const bool first = !has_device_;
+    has_device_ = true;
+    return first && integer(&program_.device.sms) && real(&program_.device.memory_bytes_per_s);
+  }
+
   bool kernel() {
     Kernel& kernel = program_.kernels.emplace_back();
     std::string gemms;
     if (!text(&kernel.name) || !real(&kernel.memory_bytes) || !real(&kernel.launch_s) ||
         !text(&gemms))
       return false;
-    for (const std::string_view word : split(gemms, ' ')) {
-      const auto sides = split(word, 'x');
+    for (std::string_view word : split(gemms, ' ')) {
       Gemm& gemm = kernel.gemms.emplace_back();
+      gemm.of_activations = word.ends_with('a');
+      if (gemm.of_activations) word.remove_suffix(1);
+      const auto sides = split(word, 'x');
       const std::array<std::int64_t*, 4> to = {&gemm.batch, &gemm.m, &gemm.n, &gemm.k};
       if (sides.size() != to.size()) return false;
       for (std::size_t i = 0; i < to.size(); ++i) {
         if (!parse(sides[i], to[i])) return false;
       }
     }
-    return true;
+    const auto said = [&](double* value) { return next_ >= row_->cells.size() || real(value); };
+    return said(&kernel.memory_share) && said(&kernel.attention_flops);
   }
 
   bool body() {
@@ -249,6 +260,7 @@ class Reader {
   const CsvRow* row_ = nullptr;
   std::size_t next_ = 0;
   Body* body_ = nullptr;
+  bool has_device_ = false;
 };
 
 }  // namespace
@@ -258,9 +270,12 @@ std::string to_text(const Program& program) {
   const auto to = std::back_inserter(out);
   fmt::format_to(to, "# tandem program, columns in docs/formats.md\nprogram,{}\n",
                  csv_cell(program.name));
+  if (program.device != SharedDevice{})
+    fmt::format_to(to, "device,{},{}\n", program.device.sms, program.device.memory_bytes_per_s);
   for (const Kernel& kernel : program.kernels)
-    fmt::format_to(to, "kernel,{},{},{},{}\n", csv_cell(kernel.name), kernel.memory_bytes,
-                   kernel.launch_s, gemms_text(kernel));
+    fmt::format_to(to, "kernel,{},{},{},{},{},{}\n", csv_cell(kernel.name), kernel.memory_bytes,
+                   kernel.launch_s, gemms_text(kernel), kernel.memory_share,
+                   kernel.attention_flops);
   for (int body = 0; body < static_cast<int>(program.bodies.size()); ++body)
     print_body(program, body, &out);
   for (const Communicator& communicator : program.communicators)

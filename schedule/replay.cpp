@@ -12,9 +12,9 @@ namespace tandem {
 namespace {
 
 // One pass over the players, each run until its lanes block, woken by the rendezvous it waits for.
-class Pass {
+class Replayer {
  public:
-  Pass(const Program& program, const Cast& cast, const Jitter& jitter)
+  Replayer(const Program& program, const Cast& cast, const Jitter& jitter)
       : program_(program),
         cast_(cast),
         jitter_(jitter),
@@ -214,7 +214,7 @@ class Pass {
 }  // namespace
 
 Result<Replay> replay(const Program& program, const Cast& cast, const Jitter& jitter) {
-  return Pass(program, cast, jitter).run();
+  return Replayer(program, cast, jitter).run();
 }
 
 }  // namespace tandem

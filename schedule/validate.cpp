@@ -26,6 +26,40 @@ Error bad(int body, const Body& ops, const Op& op, std::string_view expected) {
   return Error{fmt::format("body {}: found {}, expected {}", body, describe(ops, op), expected)};
 }
 
+// Rates and shares that compute and communication can be played with.
+Status check_device(const Program& program) {
+  const SharedDevice& device = program.device;
+  constexpr double kMost_bytes_per_s = 1e18;
+  if (device.sms < 0 || !(device.memory_bytes_per_s >= 0) ||
+      device.memory_bytes_per_s > kMost_bytes_per_s)
+    return Error{
+        fmt::format("found a device of {} SMs and {} bytes/s of memory bandwidth, "
+                    "expected no negative number and at most {:g} bytes/s",
+                    device.sms, device.memory_bytes_per_s, kMost_bytes_per_s)};
+  for (const Kernel& kernel : program.kernels) {
+    if (!(kernel.memory_share >= 0 && kernel.memory_share <= 1))
+      return Error{fmt::format("kernel {}: found memory share {}, expected one from 0 to 1",
+                               kernel.name, kernel.memory_share)};
+  }
+  return Done{};
+}
+
+// An op takes SMs only if it communicates, and leaves some.
+Status check_sms(const Program& program, int number, const Op& op) {
+  const Body& body = program.bodies[number];
+  const int sms = program.device.sms;
+  if (is_compute(op.kind) || op.sms < 0)
+    return bad(number, body, op,
+               fmt::format("SMs taken by communication only, and none negative, not {}", op.sms));
+  if (sms == 0)
+    return bad(number, body, op,
+               fmt::format("a device whose SMs are known, as it takes {} of them", op.sms));
+  if (op.sms >= sms)
+    return bad(number, body, op,
+               fmt::format("fewer than the device's {} SMs taken, not {}", sms, op.sms));
+  return Done{};
+}
+
 // What a body promises on its own: lanes and slots that exist, waits that lead back.
 Status check_body(const Program& program, int number) {
   const Body& body = program.bodies[number];
@@ -41,6 +75,7 @@ Status check_body(const Program& program, int number) {
     if (is_compute(op.kind) != (op.lane == 0))
       return bad(number, body, op, "compute on lane 0 and communication beside it");
     if (op.duration_ns < 0 || op.bytes < 0) return bad(number, body, op, "no negative size");
+    if (op.sms != 0) RETURN_IF_ERROR(check_sms(program, number, op));
     for (const std::uint32_t wait : body.waits_of(op)) {
       if (wait >= i)
         return bad(number, body, op, fmt::format("waits for ops before it, not {}", wait));
@@ -207,6 +242,7 @@ Status check_durations(const Program& program) {
 }
 
 Status validate(const Program& program) {
+  RETURN_IF_ERROR(check_device(program));
   for (int body = 0; body < static_cast<int>(program.bodies.size()); ++body)
     RETURN_IF_ERROR(check_body(program, body));
   RETURN_IF_ERROR(check_durations(program));

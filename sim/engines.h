@@ -26,7 +26,8 @@ struct SimOptions {
   bool folded() const { return fold && jitter == 0; }
 };
 
-// No link contention: every communication takes its duration when alone. One pass over the ops.
+// No link contention: every communication takes its duration when alone. One pass over the ops, in
+// order of time only where communication takes SMs from the compute beside it.
 Result<Trace> ideal(const Program& program, const SimOptions& options = {});
 
 // Flows that share a link share its bandwidth, as SimGrid's fluid model has it. Opens the plugin

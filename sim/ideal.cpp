@@ -1,13 +1,20 @@
-// The ideal engine: a replay, as a Trace.
+// The ideal engine: a replay, as a Trace; a playback without links where communication slows
+// compute.
 #include "schedule/replay.h"
 #include "sim/engines.h"
+#include "sim/playback.h"
 #include "sim/trace_of.h"
 
 namespace tandem {
 
 Result<Trace> ideal(const Program& program, const SimOptions& options) {
   const Cast cast = options.folded() ? fold(program) : unfold(program);
-  ASSIGN_OR_RETURN(Replay played, replay(program, cast, {options.jitter, options.seed}));
+  const Jitter jitter{options.jitter, options.seed};
+  const auto play = [&]() -> Result<Replay> {
+    if (!takes_sms(program)) return replay(program, cast, jitter);
+    return Playback(program, cast, {jitter, true, options.on_progress}).run();
+  };
+  ASSIGN_OR_RETURN(Replay played, play());
   return trace_of(program, cast, std::move(played), "ideal", options);
 }
 

@@ -15,16 +15,15 @@ constexpr std::int64_t kProgressStep = 1 << 16;
 
 }  // namespace
 
-Playback::Playback(const Program& program, const Cast& cast, const TrafficOf& traffic_of,
-                   std::span<const double> link_bytes_per_s, const PlaybackOptions& options)
+Playback::Playback(const Program& program, const Cast& cast, const PlaybackOptions& options)
     : program_(program),
       cast_(cast),
       options_(options),
       queues_(lane_queues(program)),
-      pattern_of_(cast.channels.size() * kCommKinds, -1),
-      link_users_(link_bytes_per_s.size()),
-      link_alone_(link_bytes_per_s.size(), -1),
-      transfers_(cast.channels.size()) {
+      stretches_(takes_sms(program)),
+      pattern_of_(cast.channels.size() * kCommKinds, kNoLinks),
+      transfers_(cast.channels.size()),
+      shared_(stretches_ ? cast.players.size() : 0) {
   std::size_t events = 0;
   for (const Player& player : cast.players) {
     const Body& ops = program.bodies[player.body];
@@ -34,6 +33,13 @@ Playback::Playback(const Program& program, const Cast& cast, const TrafficOf& tr
                         std::vector<std::uint8_t>(ops.lanes.size())});
   }
   out_.events.resize(events);
+}
+
+Playback::Playback(const Program& program, const Cast& cast, const TrafficOf& traffic_of,
+                   std::span<const double> link_bytes_per_s, const PlaybackOptions& options)
+    : Playback(program, cast, options) {
+  link_users_.resize(link_bytes_per_s.size());
+  link_alone_.resize(link_bytes_per_s.size(), -1);
   add_patterns(traffic_of, link_bytes_per_s);
   mark_private();
 }
@@ -104,7 +110,7 @@ Result<Replay> Playback::run(FlowSolver* solver) {
   solver_ = solver;
   for (std::size_t p = 0; p < players_.size(); ++p) start_ready(static_cast<std::int32_t>(p));
   pump();
-  solver_->run(this);
+  if (solver_ != nullptr) solver_->run(this);
   if (ended_ == out_.events.size()) return std::move(out_);
   for (std::size_t p = 0; p < players_.size(); ++p) {
     const Body& ops = body(static_cast<std::int32_t>(p));
@@ -122,7 +128,7 @@ Result<Replay> Playback::run(FlowSolver* solver) {
 }
 
 // The clock. Our events go first as long as no flow is in the solver; else the solver says what is
-// next.
+// next. Before time goes on, compute whose stretch changed gets its new end.
 
 void Playback::schedule(Nanoseconds time, std::int32_t subject, std::uint32_t generation) {
   events_.push({time, scheduled_++, subject, generation});
@@ -130,10 +136,12 @@ void Playback::schedule(Nanoseconds time, std::int32_t subject, std::uint32_t ge
 
 void Playback::pump() {
   start_pending();
-  while (!events_.empty()) {
+  for (;;) {
+    if (stretches_ && (events_.empty() || events_.top().time > now_)) restretch();
+    if (events_.empty()) return;
     const Event event = events_.top();
-    if (event.subject < 0 && transfers_[~event.subject].generation != event.generation) {
-      events_.pop();  // the operation went to the solver since
+    if (is_void(event)) {
+      events_.pop();
       continue;
     }
     if (flows_in_solver_ > 0 && event.time > solver_now_) {
@@ -216,12 +224,18 @@ void Playback::start(std::int32_t player, std::uint32_t i) {
   if (is_compute(op.kind)) {
     times.start_ns = now_;
     const int rank = index(cast_.players[player].rank);
-    schedule(now_ + options_.jitter.apply(op.duration_ns, rank, i), player, 0);
+    const Nanoseconds duration_ns = options_.jitter.apply(op.duration_ns, rank, i);
+    if (stretches_) {
+      begin_shared(player, op, duration_ns);
+    } else {
+      schedule(now_ + duration_ns, player, 0);
+    }
     return;
   }
   const std::int32_t channel = cast_.players[player].channels[op.slot];
   Transfer& transfer = transfers_[channel];
   transfer.bytes = op.bytes;
+  transfer.duration_ns = op.duration_ns;
   transfer.pattern = pattern_of_[channel * kCommKinds + static_cast<int>(comm_kind(op.kind))];
   arrive(channel);
 }
@@ -230,6 +244,7 @@ void Playback::end_op(std::int32_t player, std::uint8_t lane) {
   PlayerState& state = players_[player];
   const std::uint32_t op = queues_[cast_.players[player].body].lanes[lane][state.done[lane]];
   out_.events[out_.first[player] + op].end_ns = now_;
+  if (stretches_) leave_device(player, op);
   state.busy[lane] = 0;
   ++state.done[lane];
   if (++ended_ % kProgressStep == 0) options_.on_progress(kProgressStep);
@@ -247,23 +262,27 @@ void Playback::arrive(std::int32_t channel) {
     const std::uint32_t op =
         queues_[cast_.players[seat.player].body].lanes[lane][players_[seat.player].done[lane]];
     out_.events[out_.first[seat.player] + op].start_ns = now_;
+    if (stretches_) enter_device(seat.player, op);
   }
-  const Pattern& pattern = patterns_[transfer.pattern];
-  if (pattern.is_private && options_.closed_forms) {
+  if (never_shares(transfer)) {
     transfer.phase = Phase::Alone;
-    schedule(now_ + pattern.latency_ns +
-                 to_ns(static_cast<double>(transfer.bytes) * pattern.seconds_per_byte),
-             ~channel, ++transfer.generation);
+    schedule(now_ + alone_ns(transfer), ~channel, ++transfer.generation);
   } else {
     transfer.phase = Phase::Latency;
-    schedule(now_ + pattern.latency_ns, ~channel, ++transfer.generation);
+    schedule(now_ + patterns_[transfer.pattern].latency_ns, ~channel, ++transfer.generation);
   }
 }
 
-void Playback::advance(std::int32_t channel) {
-  Transfer& transfer = transfers_[channel];
+Nanoseconds Playback::alone_ns(const Transfer& transfer) const {
+  if (transfer.pattern == kNoLinks) return transfer.duration_ns;
   const Pattern& pattern = patterns_[transfer.pattern];
-  if (transfer.phase == Phase::Latency && transfer.bytes > 0 && !pattern.streams.empty()) {
+  return pattern.latency_ns + to_ns(static_cast<double>(transfer.bytes) * pattern.seconds_per_byte);
+}
+
+void Playback::advance(std::int32_t channel) {
+  const Transfer& transfer = transfers_[channel];
+  if (transfer.phase == Phase::Latency && transfer.bytes > 0 &&
+      !patterns_[transfer.pattern].streams.empty()) {
     begin_flows(channel);
     return;
   }
@@ -319,11 +338,8 @@ void Playback::leave_alone(std::int32_t channel) {
 
 void Playback::end_transfer(std::int32_t channel) {
   Transfer& transfer = transfers_[channel];
-  const Pattern& pattern = patterns_[transfer.pattern];
-  const bool marked =
-      transfer.phase != Phase::Latency && !(pattern.is_private && options_.closed_forms);
-  if (marked) {
-    for (const std::int32_t link : pattern.links) {
+  if (transfer.phase != Phase::Latency && !never_shares(transfer)) {
+    for (const std::int32_t link : patterns_[transfer.pattern].links) {
       --link_users_[link];
       link_alone_[link] = -1;
     }

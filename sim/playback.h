@@ -4,6 +4,9 @@
 // and needs no solver. Only when a second operation comes to a link in use do both go to the
 // FlowSolver, the first with the bytes it has left. The times are those that the solver would give
 // for all of them (tested), at a fraction of the work.
+//
+// Where communication takes SMs, compute beside it is stretched (sim/contention.h). All that begins
+// and ends at one instant counts together, so the order of ties changes no time.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +21,7 @@
 #include "schedule/cast.h"
 #include "schedule/lanes.h"
 #include "schedule/replay.h"
+#include "sim/contention.h"
 #include "sim/flows.h"
 #include "topology/traffic.h"
 
@@ -34,14 +38,17 @@ using TrafficOf = std::function<Traffic(const Channel& channel, CommKind kind)>;
 
 class Playback final : public FlowListener {
  public:
+  // Without links: every communication takes its duration when alone.
+  Playback(const Program& program, const Cast& cast, const PlaybackOptions& options);
   Playback(const Program& program, const Cast& cast, const TrafficOf& traffic_of,
            std::span<const double> link_bytes_per_s, const PlaybackOptions& options);
 
   // The links and routes that flows of this playback may take.
   const FlowNetwork& network() const { return network_; }
 
-  // The events, a player's from first[player] on. Error where some op never ended.
-  Result<Replay> run(FlowSolver* solver);
+  // The events, a player's from first[player] on. Error where some op never ended. Without links
+  // there are no flows to solve.
+  Result<Replay> run(FlowSolver* solver = nullptr);
 
  private:
   // What stands for an operation of a channel: its flows, over routes of the network.
@@ -59,20 +66,30 @@ class Playback final : public FlowListener {
     bool is_private = false;          // no other channel uses any of its links
     bool shares_with_itself = false;  // two of its streams have a link in common
   };
+  static constexpr std::int32_t kNoLinks = -1;
   enum class Phase : std::uint8_t { Idle, Latency, Alone, Shared };
   struct Transfer {
     Phase phase = Phase::Idle;
     std::int32_t arrived = 0;
-    std::int32_t pattern = -1;
+    std::int32_t pattern = kNoLinks;
     std::int32_t flows = 0;        // in the solver
     std::uint32_t generation = 0;  // events of an older one are void
-    Nanoseconds last_arrival_ns = 0;
     Nanoseconds flow_begin_ns = 0;
+    Nanoseconds duration_ns = 0;  // as priced
     Bytes bytes = 0;
   };
   struct PlayerState {
     std::vector<std::uint32_t> done;  // ops ended, by lane
     std::vector<std::uint8_t> busy;   // the lane's next op has arrived or runs
+  };
+  // A player's compute op under way beside its communication, where some takes SMs.
+  struct SharedCompute {
+    Taken taken;
+    StretchedOp op;
+    bool running = false;
+    bool changed = false;          // at this instant: its end is to be found anew
+    Nanoseconds end_ns = -1;       // as scheduled; -1: not yet
+    std::uint32_t generation = 0;  // events of an older one are void
   };
   // A thing that happens: a player's compute op ends, or a channel's operation goes on.
   struct Event {
@@ -96,6 +113,11 @@ class Playback final : public FlowListener {
   void on_wake(Nanoseconds now) override;
   void on_flow_end(std::int32_t flow, Nanoseconds now) override;
   void pump();
+  // The operation went to the solver since, or the compute op has another end.
+  bool is_void(const Event& event) const {
+    if (event.subject < 0) return transfers_[~event.subject].generation != event.generation;
+    return stretches_ && shared_[event.subject].generation != event.generation;
+  }
   void schedule(Nanoseconds time, std::int32_t subject, std::uint32_t generation);
 
   const Body& body(std::int32_t player) const {
@@ -106,6 +128,18 @@ class Playback final : public FlowListener {
   void start(std::int32_t player, std::uint32_t op);
   void end_op(std::int32_t player, std::uint8_t lane);
 
+  void begin_shared(std::int32_t player, const Op& op, Nanoseconds duration_ns);
+  void enter_device(std::int32_t player, std::uint32_t op);
+  void leave_device(std::int32_t player, std::uint32_t op);
+  Taken taken_from(std::int32_t player, const Op& op) const;
+  void mark_changed(std::int32_t player);
+  void restretch();
+
+  bool never_shares(const Transfer& transfer) const {
+    return transfer.pattern == kNoLinks ||
+           (patterns_[transfer.pattern].is_private && options_.closed_forms);
+  }
+  Nanoseconds alone_ns(const Transfer& transfer) const;
   void arrive(std::int32_t channel);
   void advance(std::int32_t channel);
   void begin_flows(std::int32_t channel);
@@ -118,6 +152,7 @@ class Playback final : public FlowListener {
   const Cast& cast_;
   const PlaybackOptions options_;
   const std::vector<LaneQueues> queues_;
+  const bool stretches_;  // some op takes SMs
 
   FlowNetwork network_;
   std::vector<Pattern> patterns_;
@@ -125,7 +160,9 @@ class Playback final : public FlowListener {
   std::vector<std::int32_t> link_users_;  // operations in flight
   std::vector<std::int32_t> link_alone_;  // the channel that uses the link by itself; -1
   std::vector<PlayerState> players_;
-  std::vector<Transfer> transfers_;  // by channel
+  std::vector<Transfer> transfers_;    // by channel
+  std::vector<SharedCompute> shared_;  // by player; empty where nothing stretches
+  std::vector<std::int32_t> changed_;  // players whose compute's end is to be found anew
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::uint64_t scheduled_ = 0;
   Nanoseconds now_ = 0;

@@ -1,5 +1,5 @@
-// The documentation is true: every command in an sh block runs, and the README's excerpt is what
-// comes out.
+// The documentation is true: every command in an sh block runs, and the README's excerpt and the
+// tables of docs/overlap.md are what comes out.
 #include <fmt/format.h>
 #include <unistd.h>
 #include <catch2/catch.hpp>
@@ -69,6 +69,31 @@ class Sandbox {
   fs::path path_;
 };
 
+// A command, or several, and what they are said to print.
+struct Example {
+  std::vector<std::string> commands, prints;
+};
+
+// The sh blocks of a file that a block of output follows.
+std::vector<Example> examples_of(const std::string& path) {
+  std::vector<Example> examples;
+  std::vector<std::string> block;
+  std::string fence;
+  for (const std::string& line : lines_of(source(path))) {
+    if (line.rfind("```", 0) != 0) {
+      if (!fence.empty()) block.push_back(line);
+    } else if (fence.empty()) {
+      fence = line;
+    } else {
+      if (fence == "```sh") examples.push_back({block, {}});
+      if (fence == "```" && !examples.empty()) examples.back().prints = block;
+      fence.clear();
+      block.clear();
+    }
+  }
+  return examples;
+}
+
 std::string words(const std::string& line) {
   std::istringstream in(line);
   std::string joined;
@@ -91,6 +116,26 @@ TEST_CASE("every command of the documentation runs") {
     }
   }
   CHECK(commands >= 10);
+}
+
+TEST_CASE("the tables of docs/overlap.md are what its commands print") {
+  const Sandbox sandbox;
+  const std::vector<Example> examples = examples_of("docs/overlap.md");
+  CHECK(examples.size() >= 9);
+  for (const Example& example : examples) {
+    std::string printed;
+    for (const std::string& command : example.commands) {
+      INFO(command);
+      CHECK(sandbox.run(command + " > output") == 0);
+      for (const std::string& line : lines_of(sandbox.read("output")))
+        printed += words(line) + '\n';
+    }
+    CHECK(!example.prints.empty());
+    for (const std::string& line : example.prints) {
+      INFO(line);
+      CHECK(printed.find(words(line) + '\n') != std::string::npos);
+    }
+  }
 }
 
 TEST_CASE("the README's excerpt is what the demo prints") {

@@ -129,8 +129,9 @@ TEST_CASE("layers over stages: listed, even, ends counted, or ceil with the rema
 TEST_CASE("stages share out the whole model, and a second copy of the embedding serves the head") {
   const Model model = gpt(24, 2304, 24);
   const auto sum = [&](const Plan& plan) {
-    const std::vector<double> stages = stage_parameters(model, plan);
-    return std::accumulate(stages.begin(), stages.end(), 0.0);
+    double all = 0;
+    for (const HeldParameters& held : stage_parameters(model, plan)) all += held.total();
+    return all;
   };
   CHECK(sum(plan_of(1, 1)) == Approx(parameters(model)).epsilon(1e-14));
   CHECK(sum(plan_of(1, 1, 4)) == Approx(parameters(model)).epsilon(1e-14));
@@ -212,7 +213,7 @@ TEST_CASE("every broken rule is named with what was found and what was expected"
       {[](Model*, Plan* p) { p->gradient_dtype = "fp8"; },
        "train.gradient_dtype: found fp8, expected fp32, fp16 or bf16"},
       {[](Model*, Plan* p) { p->pp = 20, p->dp = 1'000'000, p->tp = 8; },
-       "parallel.tp x pp x dp: found 160000000 GPUs, expected at most 1e8"},
+       "parallel.tp x pp x dp x cp: found 160000000 GPUs, expected at most 1e8"},
   };
   const Model model = gpt(24, 2304, 24);
   CHECK(check(model, plan_of(8, 4)).ok());
@@ -277,22 +278,22 @@ TEST_CASE("the fullest GPU: 16 or 18 bytes a parameter, and its live microbatche
   plan.gradient_dtype = "fp16";
   plan.recompute = Recompute::Selective;
   plan.sequence_parallel = true;
-  const std::vector<double> held = stage_parameters(model, plan);
+  const double held = stage_parameters(model, plan)[0].total();
   const LiveActivations live = {{{{Stage{0}, 2}}, {{Stage{1}, 1}}}};
   const MemoryUse use = peak_memory(model, plan, live);
   CHECK(use.rank == 0);
-  CHECK(use.weights == 2 * held[0]);
-  CHECK(use.gradients == 2 * held[0]);
-  CHECK(use.optimizer == 12 * held[0]);
+  CHECK(use.weights == 2 * held);
+  CHECK(use.gradients == 2 * held);
+  CHECK(use.optimizer == 12 * held);
   // 2 microbatches x (24 layers and the embedding's dropout mask, s b h / t), and once the
   // attention matrices of the layer whose core is recomputed.
   const double sb = 2048.0 * 4, h = 6144;
   CHECK(use.activations ==
         Approx(2 * (24 * sb * 34 * h / 8 + sb * h / 8) + sb * 5 * 64 * 2048 / 8).epsilon(1e-12));
   plan.gradient_dtype = "fp32";
-  CHECK(peak_memory(model, plan, live).gradients == 4 * held[0]);
+  CHECK(peak_memory(model, plan, live).gradients == 4 * held);
   plan.precision = "fp32";  // no originals beside the weights
-  CHECK(peak_memory(model, plan, live).optimizer == 8 * held[0]);
+  CHECK(peak_memory(model, plan, live).optimizer == 8 * held);
 }
 
 TEST_CASE("the last stage holds its logits, and with full recompute one layer at work") {
@@ -314,13 +315,13 @@ TEST_CASE(
   const Model model = gpt(48, 6144, 64);
   Plan plan = fp16(1, 2);
   plan.vpp = 2;
-  const std::vector<double> held = stage_parameters(model, plan);
+  const std::vector<HeldParameters> held = stage_parameters(model, plan);
   const LiveActivations folded = {{{{Stage{0}, 0}, {Stage{3}, 0}}, {{Stage{1}, 0}, {Stage{2}, 0}}}};
   const MemoryUse use = peak_memory(model, plan, folded);
   CHECK(use.rank == 0);
-  CHECK(use.weights == Approx(2 * (held[0] + held[3] - 51200.0 * 6144)).epsilon(1e-14));
+  CHECK(use.weights == Approx(2 * (held[0].dense + held[3].dense - 51200.0 * 6144)).epsilon(1e-14));
   CHECK(use.activations == 0);
-  CHECK(use.total() == Approx(18 * use.weights / 2).epsilon(1e-14));
+  CHECK(use.total() - use.communication == Approx(18 * use.weights / 2).epsilon(1e-14));
 }
 
 }  // namespace

@@ -171,6 +171,7 @@ TEST_CASE("peak live activations: interleaved holds min(mv, 2(p - r - 1) + (v - 
   // Rank 0 of p = 2, v = 2, N = 2 warms up with 0F0 0F1 2F0 2F1 and then does 0F2: 3 of stage 0
   // and 2 of stage 2, before 2B0.
   CHECK(peak_live(make({"interleaved", 2, 2, 4}))[0] == std::vector<int>{3, 2});
+  CHECK(peak_actions(make({"interleaved", 2, 2, 4}))[0] == 4);
 }
 
 TEST_CASE("peak live activations end with the input gradient") {

@@ -44,6 +44,17 @@ std::string scratch(const std::string& name) {
       .string();
 }
 
+// One rank that computes for 5 ns.
+const std::string kOneForward = "lane,0,compute\nop,0,forward,0,-1,0,0,0,1,0,0,5,-1,-1,\nrank,0,\n";
+
+Result<Program> read_text(const std::string& text) {
+  const std::string path = scratch("text.csv");
+  std::ofstream(path) << text;
+  auto read = read_program(path);
+  std::filesystem::remove(path);
+  return read;
+}
+
 // Sends of each rank over one cluster link of one second a transfer.
 Nanoseconds makespan(Program program, Nanoseconds transfer_ns) {
   for (Body& body : program.bodies) {
@@ -167,10 +178,12 @@ TEST_CASE("orders without a grouped form refuse p2p off") {
 TEST_CASE(
     "gradients are reduced over replicas, then the embedding, then the norm, then the optimizer") {
   Workload work = seconds(1, 2, 2);
-  work.stages[0].gradient_bytes = work.stages[1].gradient_bytes = 1000;
+  for (StageWork& stage : work.stages) {
+    stage.units = {{.gradient_bytes = 1000}};
+    stage.optimizer = Step{.duration_ns = kSecond};
+  }
   work.embedding_gradient_bytes = 100;
   work.gradient_norm_bytes = 4;
-  work.optimizer = {{-1, kSecond, CommKind::AllReduce, 0}, {-1, kSecond, CommKind::AllReduce, 0}};
   const auto program = lower(order_of("1f1b", 2, 2), work, {1, 4});
   REQUIRE(program.ok());
   for (const Body& body : program->bodies) {
@@ -185,7 +198,7 @@ TEST_CASE(
 
 TEST_CASE("folding plays one rank a body and one channel a class of communicators") {
   Workload work = seconds(1, 2, 4);
-  for (StageWork& stage : work.stages) stage.gradient_bytes = 8;
+  for (StageWork& stage : work.stages) stage.units = {{.gradient_bytes = 8}};
   const auto program = lower(order_of("1f1b", 4, 8), work, {2, 3});
   REQUIRE(program.ok());
   const Cast folded = fold(*program);
@@ -266,17 +279,37 @@ TEST_CASE("a cyclic order is refused with its cycle") {
 
 TEST_CASE("printing and reading a program are inverse") {
   Workload work = seconds(1, 2, 4);
-  for (StageWork& stage : work.stages) stage.gradient_bytes = 8;
-  work.kernels = {{"layer", {{1, 2, 3, 4}, {5, 6, 7, 8}}, 1234.5, 1e-6}};
-  const auto program = lower(order_of("interleaved", 2, 4, 2), work, {2, 3, true});
+  for (StageWork& stage : work.stages) stage.units = {{.gradient_bytes = 8}};
+  work.kernels = {{"layer", {{1, 2, 3, 4}, {5, 6, 7, 8, true}}, 99.5, 1234.5, 1e-6, 0.3}};
+  auto program = lower(order_of("interleaved", 2, 4, 2), work, {2, 3, true});
   REQUIRE(program.ok());
+  program->device = {108, 2.039e12};
+  for (Body& body : program->bodies) {
+    for (Op& op : body.ops) op.sms = is_compute(op.kind) ? 0 : 24;
+  }
   const std::string path = scratch("program.csv"), text = to_text(*program);
   std::ofstream(path) << text;
   const auto read = read_program(path);
   REQUIRE(read.ok());
   CHECK(to_text(*read) == text);
   CHECK(hash(*read) == hash(*program));
+  CHECK(read->device == program->device);
+  CHECK(read->kernels == program->kernels);
   std::filesystem::remove(path);
+}
+
+TEST_CASE(
+    "a program without a device, or with kernels that do not say what memory bounds, is read") {
+  const auto read = read_text("program,old\nkernel,layer,1234.5,1e-06,1x2x3x4\n" + kOneForward);
+  REQUIRE(read.ok());
+  CHECK(read->device == SharedDevice{});
+  CHECK(read->kernels[0].memory_share == 0);
+}
+
+TEST_CASE("a program has one device") {
+  const auto read = read_text("program,two\ndevice,108,2e12\ndevice,132,3e12\n" + kOneForward);
+  REQUIRE_FALSE(read.ok());
+  CHECK(read.error().message.find(":3: ") != std::string::npos);
 }
 
 TEST_CASE("a truncated program file is one clear line") {
@@ -295,6 +328,58 @@ TEST_CASE("the hash sees every duration") {
   const std::uint64_t before = hash(program);
   ++program.bodies[1].ops.back().duration_ns;
   CHECK(hash(program) != before);
+}
+
+TEST_CASE("the hash sees the device and what memory bounds where ops take SMs, else neither") {
+  Program program = lowered(order_of("1f1b", 2, 2), {});
+  program.device = {132, 3e12};
+  program.kernels.resize(1);
+  for (Op& op : program.bodies[0].ops) op.kernel = is_compute(op.kind) ? 0 : -1;
+  const auto changes_hash = [&](const auto& change) {
+    Program other = program;
+    change(&other);
+    return hash(other) != hash(program);
+  };
+  for (const bool taken : {false, true}) {
+    if (taken) program.bodies[0].ops.back().sms = 1;
+    CHECK(changes_hash([](Program* p) { p->device.sms = 108; }) == taken);
+    CHECK(changes_hash([](Program* p) { p->device.memory_bytes_per_s = 2e12; }) == taken);
+    CHECK(changes_hash([](Program* p) { p->kernels[0].memory_share = 0.5; }) == taken);
+    CHECK(changes_hash([](Program* p) { p->bodies[1].ops.back().sms = 2; }));
+  }
+}
+
+TEST_CASE("a communication takes fewer SMs than a known device has, and compute takes none") {
+  Program program = lowered(order_of("1f1b", 2, 2), {});
+  program.device = {108, 2e12};
+  const auto first = [](Program* p, bool compute) -> Op& {
+    return *std::ranges::find_if(p->bodies[0].ops,
+                                 [&](const Op& op) { return is_compute(op.kind) == compute; });
+  };
+  first(&program, false).sms = 107;
+  CHECK(validate(program).ok());
+  const auto refusal = [&](const auto& change) {
+    Program other = program;
+    change(&other);
+    const Status status = validate(other);
+    REQUIRE_FALSE(status.ok());
+    CHECK(status.error().message.find('\n') == std::string::npos);
+    return status.error().message;
+  };
+  using Catch::Matchers::Contains;
+  CHECK_THAT(refusal([](Program* p) { p->device.sms = 0; }), Contains("whose SMs are known"));
+  CHECK_THAT(refusal([](Program* p) { p->device.sms = 107; }),
+             Contains("found send 0") && Contains("fewer than the device's 107 SMs"));
+  CHECK_THAT(refusal([&](Program* p) { first(p, false).sms = -1; }), Contains("none negative"));
+  CHECK_THAT(refusal([&](Program* p) { first(p, true).sms = 1; }),
+             Contains("found forward 0") && Contains("by communication only"));
+  CHECK_THAT(refusal([](Program* p) { p->device.sms = -1; }), Contains("-1 SMs"));
+  CHECK_THAT(refusal([](Program* p) { p->device.memory_bytes_per_s = -1; }),
+             Contains("-1 bytes/s"));
+  CHECK_THAT(refusal([](Program* p) {
+               p->kernels.push_back({"layer", {}, 0, 0, 0, 1.5});
+             }),
+             Contains("kernel layer: found memory share 1.5"));
 }
 
 TEST_CASE("a rank and its communicators must know each other") {
@@ -322,8 +407,10 @@ TEST_CASE("the first receive is an exchange of its own") {
 TEST_CASE("an action waits for the tensor collective that ends the one before it") {
   Workload work = seconds(1, 2, 1);
   work.kernels.resize(1);
-  work.stages[0].forward[0].kernel = 0;
-  work.stages[0].forward[0].collective_bytes = 8;
+  PassBuilder forward;
+  forward.compute(0, kSecond);
+  forward.communicate(Scope::Tensor, CommKind::AllReduce, 8);
+  work.stages[0].forward = forward.take();
   const auto program = lower(order_of("none", 1, 2), work, {2, 1});
   REQUIRE(program.ok());
   const Body& body = program->bodies[0];

@@ -73,21 +73,25 @@ TEST_CASE("an outcome through JSON and back is the same") {
   outcome.overlap_fraction[2].reset();
   outcome.plan.emplace();
   outcome.training.emplace().fits = true;
+  outcome.saving.emplace().of_communication = 0;
   auto json = to_json(outcome);
   int numbers = 0;
   number_through(&json, &numbers);
-  // 6 sizes and 2 counts; 8 times and ratios, 5 + 5 + 4 by scope, 11 of training, 2 more.
-  CHECK(numbers == 43);
+  // 8 sizes and 2 counts; 8 times and ratios, 5 + 5 + 5 + 4 by scope, 12 of training and 2 of its
+  // peak, 4 of a saving, 2 more.
+  CHECK(numbers == 57);
   CHECK(to_json(outcome_from_json(nlohmann::ordered_json::parse(json.dump()))) == json);
 
   outcome = outcome_from_json(json);
   outcome.training.reset();
+  outcome.saving.reset();
   outcome.published_tflops_per_gpu.reset();
   outcome.least_internode_Gbitps.reset();
   json = to_json(outcome);
   for (const char* key :
-       {"tokens_per_s", "mfu", "hfu", "memory_bytes", "fits", "model_tflops_per_gpu",
-        "hardware_tflops_per_gpu", "published_tflops_per_gpu", "least_internode_Gbitps"})
+       {"tokens_per_s", "mfu", "hfu", "memory_bytes", "peak", "fits", "model_tflops_per_gpu",
+        "hardware_tflops_per_gpu", "published_tflops_per_gpu", "least_internode_Gbitps", "baseline",
+        "saved_s", "saved_of_communication"})
     CHECK(json.at(key).is_null());
   CHECK(to_json(outcome_from_json(json)) == json);
 }
@@ -121,8 +125,9 @@ TEST_CASE("an outcome's rates follow from the iteration") {
   CHECK(o.training->model_tflops_per_gpu ==
         Approx(model_flops(scenario.model, scenario.plan) / 8 / o.iteration_s * 1e-12));
   CHECK(o.training->mfu == Approx(o.training->model_tflops_per_gpu / 312));
-  CHECK(o.training->total == Approx(o.training->weights + o.training->gradients +
-                                    o.training->optimizer + o.training->activations));
+  CHECK(o.training->total ==
+        Approx(o.training->weights + o.training->gradients + o.training->optimizer +
+               o.training->activations + o.training->communication));
   CHECK(o.training->fits);
   CHECK(o.gpus == 8);
   CHECK(o.plan->microbatches == 8);

@@ -1,10 +1,11 @@
-// The ideal engine: bubbles in closed form, and what jitter does.
+// The ideal engine: bubbles in closed form, what jitter does, and compute beside communication.
 #include <catch2/catch.hpp>
 
-#include <numeric>
+#include <random>
 
 #include "schedule/lower.h"
 #include "sim/engines.h"
+#include "tests/device_job.h"
 #include "traces/metrics.h"
 
 using namespace tandem;
@@ -87,4 +88,21 @@ TEST_CASE("jitter unfolds, is seeded, and never makes a rank do less work in the
   // sqrt(1024) x 5 of 1.
   const Metrics metrics = measure(program, *first);
   CHECK(metrics.compute_s == Approx(64 * 3e-3).epsilon(0.008));
+}
+
+TEST_CASE("random jobs: every compute op does its work at the rates that communication leaves it") {
+  const unsigned seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  int stretched = 0;
+  for (int i = 0; i < 20; ++i) {
+    const int gpus = 4 + 2 * static_cast<int>(random() % 3);
+    const auto cluster = Cluster::build(pairs_of_gpus(2), gpus);
+    REQUIRE(cluster.ok());
+    const Program program = random_device_job(*cluster, gpus, &random);
+    const auto trace = ideal(program);
+    REQUIRE(trace.ok());
+    stretched += check_work_done(program, trace->events);
+  }
+  CHECK(stretched > 100);
 }

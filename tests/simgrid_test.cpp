@@ -223,7 +223,7 @@ TEST_CASE("folded and unfolded agree on any fabric") {
     ASSIGN_OR_RETURN(const Order order, make_order({"1f1b", 4, 1, 8, 0}));
     Workload work = uniform_workload({1e-3, 2e-3, 1e-3, 1e-3}, order.stages);
     work.pipeline_bytes = 20'000'000;
-    for (StageWork& stage : work.stages) stage.gradient_bytes = 50'000'000;
+    for (StageWork& stage : work.stages) stage.units = {{.gradient_bytes = 50'000'000}};
     LowerOptions options{1, 4};
     options.overlap_p2p = true;
     ASSIGN_OR_RETURN(Program program, lower(order, work, options));

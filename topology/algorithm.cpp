@@ -43,8 +43,7 @@ class Streams {
       links.insert(links.end(), links_.begin(), links_.end());
     }
     std::ranges::sort(links);
-    const auto repeated = std::ranges::unique(links);
-    links.erase(repeated.begin(), repeated.end());
+    links.erase(std::unique(links.begin(), links.end()), links.end());
     for (const LinkId link : links) traffic_.flows.push_back({{link}, share, 1});
   }
 

@@ -112,6 +112,30 @@ Nanoseconds bubble_after_last(const RankView& view, Interval tail, Scratch* scra
   return attribute(view, tail, scratch, split);
 }
 
+// Of an op's bytes, what each of its n ranks sends.
+double sent_share(OpKind kind, std::size_t n) {
+  const double others = static_cast<double>(n - 1) / static_cast<double>(n);
+  switch (kind) {
+    case OpKind::Send:
+    case OpKind::RingShift:
+      return 1;
+    case OpKind::AllReduce:
+      return 2 * others;
+    case OpKind::ReduceScatter:
+    case OpKind::AllGather:
+    case OpKind::AllToAll:
+      return others;
+    default:
+      return 0;
+  }
+}
+
+void count_sent(const RankView& view, const Op& op, RankSplit* split) {
+  const Communicator& with = view.program.communicators[view.row.communicators[op.slot]];
+  split->sent_bytes[static_cast<int>(view.body.slots[op.slot].scope)] +=
+      static_cast<double>(op.bytes) * sent_share(op.kind, with.members.size());
+}
+
 // One walk over the ops: compute, gaps, and all intervals into the scratch.
 void split_iteration(const RankView& view, Scratch* scratch, RankSplit* split) {
   Nanoseconds busy_until = view.iteration.begin;
@@ -119,6 +143,7 @@ void split_iteration(const RankView& view, Scratch* scratch, RankSplit* split) {
     const Op& op = view.body.ops[i];
     const EventTimes& event = view.events[i];
     if (!is_compute(op.kind)) {
+      count_sent(view, op, split);
       if (event.start_ns < event.end_ns) {
         const int scope = static_cast<int>(view.body.slots[op.slot].scope);
         scratch->comm[scope].push_back({event.start_ns, event.end_ns});
@@ -223,6 +248,7 @@ void take_means(const Trace& trace, Nanoseconds iteration_ns, Metrics* metrics) 
     for (int scope = 0; scope < kScopes; ++scope) {
       metrics->exposed_s[scope] += weight * to_seconds(split.exposed_ns[scope]);
       metrics->comm_s[scope] += weight * to_seconds(split.comm_ns[scope]);
+      metrics->sent_bytes[scope] += weight * split.sent_bytes[scope];
       if (split.comm_ns[scope] == 0) continue;
       ranks_with[scope] += count;
       overlap[scope] += count * ratio(split.overlap_ns[scope], split.comm_ns[scope]);

@@ -23,6 +23,7 @@ struct RankSplit {
   std::array<Nanoseconds, kScopes> comm_ns{};     // |union of the scope's communication|
   std::array<Nanoseconds, kScopes> overlap_ns{};  // |that union, beside compute|
   Nanoseconds exposed_between_nodes_ns = 0;       // of exposed_ns: on communicators across nodes
+  ByScope sent_bytes{};                           // that the rank puts on the wire
   Nanoseconds first_start_ns = 0;                 // of compute; both 0 where there is none
   Nanoseconds last_end_ns = 0;
 };
@@ -41,6 +42,9 @@ struct Metrics {
   // Of the ranks that have such communication.
   std::array<std::optional<double>, kScopes> overlap_fraction;
   double exposed_between_nodes_s = 0;
+  // What a rank puts on the wire, collectives as rings: of n ranks each sends 2(n-1)/n of an
+  // all-reduce's bytes, (n-1)/n of the others', and all of a send's or a ring shift's.
+  ByScope sent_bytes{};
   std::vector<RankSplit> ranks;
 };
 

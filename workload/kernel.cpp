@@ -47,7 +47,7 @@ double gemm_efficiency(const DeviceSpec& device, const std::string& precision) {
 // Transformer Engine runs the linear layers in fp8 and attention's batched products in bf16.
 std::string_view gemm_precision(const CostModel& model, const Gemm& gemm) {
   const bool wide =
-      model.precision == "fp8" && gemm.batch > 1 && model.device.flops_per_s.contains("bf16");
+      model.precision == "fp8" && gemm.of_activations && model.device.flops_per_s.contains("bf16");
   return wide ? std::string_view("bf16") : std::string_view(model.precision);
 }
 

@@ -15,6 +15,7 @@ namespace tandem {
 // `batch` products of (m x k) by (k x n).
 struct Gemm {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
+  bool of_activations = false;  // no operand is a weight: under fp8 it stays in 16 bits
 
   double flops() const { return 2.0 * batch * m * n * k; }
   bool operator==(const Gemm&) const = default;
@@ -33,6 +34,7 @@ struct Kernel {
   // bandwidth beside it stretches this share.
   double memory_share = 0;
 
+  bool empty() const { return gemms.empty() && attention_flops == 0 && memory_bytes == 0; }
   double flops() const;  // of GEMMs and attention
   bool operator==(const Kernel&) const = default;
 };

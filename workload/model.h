@@ -1,7 +1,10 @@
 // The model's shape and the plan: how it is cut over GPUs.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -21,17 +24,77 @@ struct Model {
   bool gated_mlp = false;
   int seq = 0;
   int vocab = 0;
+  // Mixture of experts: every layer's MLP is `experts` of them, each of width expert_ffn(), of
+  // which a token takes top_k, and beside them a shared one of width shared_expert_ffn (0: none). 0
+  // experts: a dense model.
+  int experts = 0;
+  int top_k = 0;
+  int expert_ffn_hidden = 0;  // 0: as ffn()
+  int shared_expert_ffn = 0;
+  // Tokens of the busiest expert rank over the mean: what all wait for. 1: even.
+  double expert_imbalance = 1;
 
+  bool is_moe() const { return experts > 0; }
   int head_size() const { return hidden / heads; }
   int key_value_heads() const { return kv_heads > 0 ? kv_heads : heads; }
   int ffn() const { return ffn_hidden > 0 ? ffn_hidden : 4 * hidden; }
+  int expert_ffn() const { return expert_ffn_hidden > 0 ? expert_ffn_hidden : ffn(); }
 };
 
 enum class Recompute { None, Selective, Full };
 
+// How attention reaches the whole sequence under context parallelism (Megatron's cp_comm_type): key
+// and value parts pass round a ring beside attention, are gathered before it, or heads are
+// exchanged for positions (DeepSpeed-Ulysses, arXiv 2309.14509).
+enum class ContextComm { Ring, AllGather, AllToAll };
+
+// How a tensor-parallel collective meets its GEMM (Transformer Engine's userbuffers): after or
+// before it; beside an independent GEMM; split into parts, each beside the GEMM's next or last
+// part; as tp - 1 steps round a ring, each beside a part.
+enum class TensorMethod { Off, Bulk, Pipelined, Ring };
+
+// The GEMMs of a layer with a collective, by Transformer Engine's names: `qkv` and `fc1` have an
+// all-gather before fprop, `proj` and `fc2` a reduce-scatter behind it; dgrad of proj and fc2 an
+// all-gather before it; dgrad of qkv and fc1 the gather of the saved input beside it, wgrad of qkv
+// and fc1 the reduce-scatter of dgrad's output.
+enum class TensorGemm {
+  QkvFprop,
+  QkvDgrad,
+  QkvWgrad,
+  ProjFprop,
+  ProjDgrad,
+  Fc1Fprop,
+  Fc1Dgrad,
+  Fc1Wgrad,
+  Fc2Fprop,
+  Fc2Dgrad
+};
+constexpr int kTensorGemms = 10;
+
+std::string_view name(TensorGemm gemm);      // qkv_fprop, ...
+std::string_view name(TensorMethod method);  // off, bulk, pipelined, ring
+std::string_view name(ContextComm comm);     // ring, all_gather, all_to_all
+
+struct GemmOverlap {
+  TensorMethod method = TensorMethod::Off;
+  int sms = 0;     // that the communication takes
+  int splits = 4;  // pipelined: parts
+};
+
+// Kernels that are one instead of several, each on by default as in Megatron-LM.
+struct Fusion {
+  bool softmax = true;    // scale, mask and softmax
+  bool bias_gelu = true;  // bias and activation
+  bool norm = true;       // LayerNorm or RMSNorm
+  bool cross_entropy = true;
+};
+
 // How the model is cut over the GPUs.
 struct Plan {
   int tp = 1, pp = 1, vpp = 1, dp = 1;
+  int cp = 1;         // context parallel: GPUs that share a sequence
+  int ep = 1;         // expert parallel: GPUs, of dp x cp, that share a layer's experts
+  int expert_tp = 0;  // GPUs that an expert is cut over: 1 or tp; 0: as tp
   int micro_batch = 1;
   int global_batch = 0;
   Recompute recompute = Recompute::None;
@@ -40,9 +103,36 @@ struct Plan {
   std::string precision = "bf16";       // of compute, parameters and activations
   std::string gradient_dtype = "fp32";  // of accumulation and of the data-parallel all-reduce
   std::vector<int> layers_per_stage;    // empty: even, see split_layers
+  int recompute_layers = -1;     // full recompute: of the first so many layers of a stage; -1: all
+  bool flash_attention = false;  // attention's core is one kernel that keeps no s x s matrix
+  Fusion fusion;
+  // What of each parameter the data-parallel ranks cut among them (ZeRO, arXiv 1910.02054): 1: the
+  // optimizer's state (Megatron's distributed optimizer), 2: gradients too, 3: parameters too.
+  int zero = 0;
+  bool fp8_param_gather = false;  // parameters are gathered in fp8, half of bf16's bytes
+  std::array<GemmOverlap, kTensorGemms> tensor_overlap;  // by TensorGemm
+  ContextComm context_comm = ContextComm::Ring;
+  bool overlap_context = false;         // the ring's steps beside attention's parts
+  int context_sms = 0, expert_sms = 0;  // that these communications take
+  int copies = 1;  // of the model in a pipeline: DualPipe has two, which share gradients
+  // Orders that lay the chain out as a V, or run two: first and last stage are on one rank, and the
+  // head needs no copy of the embedding.
+  bool ends_on_one_rank = false;
 
   int stages() const { return pp * vpp; }
-  int gpus() const { return tp * pp * dp; }
+  int gpus() const { return tp * pp * dp * cp; }
+  int expert_tensor() const { return expert_tp > 0 ? expert_tp : tp; }
+  // Replicas of the dense parameters, and of an expert's.
+  int data_ranks() const { return dp * cp * copies; }
+  int expert_data_ranks() const { return tp * data_ranks() / (expert_tensor() * ep); }
+  const GemmOverlap& overlap_of(TensorGemm gemm) const {
+    return tensor_overlap[static_cast<std::size_t>(gemm)];
+  }
+  bool overlaps_tensor() const {
+    return std::ranges::any_of(tensor_overlap, [](const GemmOverlap& overlap) {
+      return overlap.method != TensorMethod::Off;
+    });
+  }
   int microbatches() const { return global_batch / (micro_batch * dp); }
 };
 
@@ -69,16 +159,45 @@ double layer_parameters(const Model& model);
 double attention_parameters(const Model& model);
 double mlp_parameters(const Model& model);
 double embedding_parameters(const Model& model);
+// Of these, one expert's and those of the router that sends tokens to experts; 0 if dense.
+double expert_parameters(const Model& model);
+double router_parameters(const Model& model);
 
-// Parameters that one GPU holds, by stage: its tensor share of the layers; on the first stage the
-// embedding, with all positions; on the last one, with pp > 1, a copy of the embedding for the
-// head.
-std::vector<double> stage_parameters(const Model& model, const Plan& plan);
+// Parameters that one GPU holds; those of experts have fewer replicas.
+struct HeldParameters {
+  double dense = 0, expert = 0;
+
+  double total() const { return dense + expert; }
+};
+
+// Of layers: their tensor share (of the router, all), and that of their experts.
+HeldParameters layers_share(const Model& model, const Plan& plan, int layers);
+double embedding_share(const Model& model, const Plan& plan);
+double position_parameters(const Model& model);
+
+// Whether the last stage holds a copy of the embedding for the head.
+bool head_has_copy(const Plan& plan);
+
+// By stage: its layers; on the first one the embedding, with all positions; on the last one the
+// head's copy.
+std::vector<HeldParameters> stage_parameters(const Model& model, const Plan& plan);
+
+// Of a stage's layers, those that full recompute repeats: the first ones (Megatron's
+// --recompute-method block).
+int recomputed_layers(const Plan& plan, int stage_layers);
 
 // FLOPs of one iteration, all GPUs, from the real shapes. `model_flops` counts no recompute, for
 // f = 4h 72 B s l h^2 (1 + s/6h + V/12lh); `hardware_flops` adds the recomputed forward: with full
 // recompute 96 B s l h^2 (1 + s/6h + V/16lh) (Narayanan et al. 2021, equation 3), with selective
-// recompute another 4 B s^2 h a layer, the attention core's two products.
+// recompute another 4 B s^2 h a layer, the attention core's two products. A token of a mixture of
+// experts counts its top_k, the shared one and the router.
+//
+// Flash attention computes half of the core's products, as a causal mask hides the other half, and
+// in the backward the scores again (FlashAttention-2, arXiv 2307.08691: 2.5 times the forward).
+// `hardware_flops` counts that, and so may be the smaller of the two; `model_flops` counts whole
+// products, as the papers do.
+constexpr double kFlashShare = 0.5;
+constexpr double kFlashBackward = 2.5;
 double model_flops(const Model& model, const Plan& plan);
 double hardware_flops(const Model& model, const Plan& plan);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,39 +11,37 @@
 #include "topology/traffic.h"
 #include "workload/kernel.h"
 #include "workload/model.h"
+#include "workload/pass.h"
 
 namespace tandem {
 
-// A kernel and the tensor-parallel collective that follows it (bytes 0: none). Sequence parallelism
-// has collectives before kernels too: each is a piece of its own, without a kernel.
-struct Piece {
-  int kernel = -1;  // into Workload::kernels; -1: none, work of `duration_ns` all the same
-  Nanoseconds duration_ns = 0;
-  CommKind collective = CommKind::AllReduce;
-  Bytes collective_bytes = 0;
+// Parameters that are gathered and reduced together: a layer's, the embedding's, the head's. Bytes
+// of the whole arrays that one GPU's group holds, uncut by data parallelism; those of experts
+// belong to the smaller group of the GPUs that hold the same experts.
+struct ParameterUnit {
+  Bytes gradient_bytes = 0, parameter_bytes = 0;
+  Bytes expert_gradient_bytes = 0, expert_parameter_bytes = 0;
 
-  // False: nothing but a collective. What computes may take no time, but is an op.
-  bool computes() const { return kernel >= 0 || collective_bytes == 0; }
-  bool operator==(const Piece&) const = default;
+  bool operator==(const ParameterUnit&) const = default;
 };
 
-// One stage's pieces per microbatch, in order, on one GPU; and its sizes. No list is empty: a stage
-// with nothing to do in one (the weight gradient of an embedding without layers) has a piece that
-// takes no time.
+// One stage's work per microbatch on one GPU; and its sizes. No pass is empty: a stage with nothing
+// to do in one (the weight gradient of an embedding without layers) has a step that takes no time.
 struct StageWork {
   int layers = 0;
-  std::vector<Piece> forward;
-  std::vector<Piece> backward;         // what is recomputed first, then both gradients
-  std::vector<Piece> backward_input;   // the same, split: the input's gradient ...
-  std::vector<Piece> backward_weight;  // ... and the weights'
-  Bytes gradient_bytes = 0;            // what the data-parallel all-reduce carries
+  Pass forward;
+  Pass backward;                     // what is recomputed first, then both gradients
+  Pass backward_input;               // the same, split: the input's gradient ...
+  Pass backward_weight;              // ... and the weights'
+  std::vector<ParameterUnit> units;  // in the order of the forward
+  std::optional<Step> optimizer;     // of what the GPU updates of this stage; nothing: none
 };
 
-// A whole job's work. Everything is per GPU: tensor-parallel shares are already taken.
+// A whole job's work. Everything is per GPU: its shares of tensor, context and expert parallelism
+// are already taken.
 struct Workload {
   std::vector<Kernel> kernels;  // no two are equal
   std::vector<StageWork> stages;
-  std::vector<Piece> optimizer;        // by pipeline rank, stage s on rank s mod pp; empty: none
   Bytes pipeline_bytes = 0;            // an activation (or its gradient) from stage to stage
   Bytes pipeline_gather_bytes = 0;     // all-gathered by the tensor ranks after a transfer; 0: none
   Bytes embedding_gradient_bytes = 0;  // shared by first and last stage; 0: none
@@ -54,8 +53,13 @@ struct Workload {
 // Per layer, with tp > 1: attention, all-reduce, MLP, all-reduce; backward what full recompute
 // repeats of that (with its all-reduces), then MLP and attention, each with one. With sequence
 // parallelism each block has an all-gather before and a reduce-scatter after it instead. The gather
-// of a saved input for its weight gradient runs beside the input gradient and is left out. With
-// tp = 1 a layer is one piece.
+// of a saved input for its weight gradient runs beside the input gradient and is left out, but
+// where plan.tensor_overlap states it. With tp = 1 a layer is one kernel.
+//
+// Where communication comes between a block's parts they are steps of their own: under
+// tensor_overlap (workload/tensor_overlap.h), context parallelism (workload/context.h), in a
+// mixture of experts (workload/moe.h). A pass then ends with a norm's gradient or an addition,
+// which waits for the communication before it.
 //
 // `block_collective_ns` is what the collectives round one block take (two blocks a layer and pass;
 // topology knows): while they run, the CPU launches on, so only what a launch takes beyond them
@@ -76,9 +80,13 @@ Workload uniform_workload(const UniformCosts& costs, int stages);
 // microbatches' activations are alive at once (an order's property).
 struct MemoryUse {
   double weights = 0, gradients = 0, optimizer = 0, activations = 0;
+  // Buffers: a pipeline transfer's two; sequence parallelism's gathered array, and one a GEMM that
+  // overlaps; two of a context ring, or what is gathered or exchanged there; an expert exchange's
+  // two; a layer's gradients under ZeRO 2, two gathered layers under ZeRO 3.
+  double communication = 0;
   int rank = 0;  // the pipeline rank it is
 
-  double total() const { return weights + gradients + optimizer + activations; }
+  double total() const { return weights + gradients + optimizer + activations + communication; }
 };
 
 // One pipeline rank's stages and the largest number of microbatches alive in each at the rank's

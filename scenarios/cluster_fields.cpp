@@ -1,0 +1,191 @@
+// The keys of [cluster], [costs], [variability], [report] and [published].
+#include "scenarios/field_makers.h"
+#include "topology/preset.h"
+
+namespace tandem {
+namespace {
+
+Status set_costs_source(const Setting& setting, Scenario* scenario) {
+  const auto* word = std::get_if<std::string>(&setting.value);
+  if (word == nullptr || (*word != "analytic" && *word != "uniform"))
+    return setting.error("costs.source", "analytic or uniform");
+  if (*word == "uniform" && !scenario->uniform) scenario->uniform.emplace();
+  if (*word == "analytic" && scenario->uniform)
+    return setting.error("costs.source", "uniform, as costs.forward_s and the like are set");
+  return Done{};
+}
+
+// Seconds an action: they make the costs uniform. Keys are applied in alphabetical order,
+// costs.source last.
+template <class Place>  // Place: double& of a UniformCosts&
+Field seconds(const char* key, const char* help, Place place) {
+  const auto costs = [=](Scenario& scenario) -> double& {
+    if (!scenario.uniform) scenario.uniform.emplace();
+    return place(*scenario.uniform);
+  };
+  return number(key, help, costs, 1, kSeconds);
+}
+
+// Keys are applied in alphabetical order: single numbers of the GPU come after it, but for the
+// efficiencies, which it leaves alone where they are set.
+Status set_gpu(const Setting& setting, Scenario* scenario) {
+  const auto* name = std::get_if<std::string>(&setting.value);
+  if (name == nullptr) return setting.error("cluster.gpu", "a GPU's name");
+  auto device = load_device(*name);
+  if (!device.ok()) return Error{fmt::format("{}: {}", setting.where, device.error().message)};
+  DeviceSpec& own = scenario->cluster.device;
+  if (scenario->places.contains("cluster.gemm_efficiency")) {
+    device->gemm_efficiency = own.gemm_efficiency;
+    device->own_gemm_efficiency.clear();
+  }
+  if (scenario->places.contains("cluster.attention_efficiency"))
+    device->attention_efficiency = own.attention_efficiency;
+  own = *std::move(device);
+  return Done{};
+}
+
+// One share for every precision.
+Status set_gemm_efficiency(const Setting& setting, Scenario* scenario) {
+  const auto place = [](Scenario& s) -> double& { return s.cluster.device.gemm_efficiency; };
+  scenario->cluster.device.own_gemm_efficiency.clear();
+  return number("cluster.gemm_efficiency", "", place, 1, kShare).set(setting, scenario);
+}
+
+Status set_tflops(const Setting& setting, Scenario* scenario) {
+  double flops = 0;
+  RETURN_IF_ERROR(
+      number(
+          "cluster.tflops", "", [&](Scenario&) -> double& { return flops; }, 1e12, kPositive)
+          .set(setting, scenario));
+  for (const char* precision : {"fp16", "bf16", "fp8", "fp32"})
+    scenario->cluster.device.flops_per_s[precision] = flops;
+  return Done{};
+}
+
+}  // namespace
+
+std::vector<Field> cluster_fields() {
+  return {
+      text("cluster.preset", "text: a preset's name, see tandem topology", AT(preset)),
+      text("cluster.name", "text: shown in tables; default the preset's", AT(cluster.name)),
+      whole("cluster.gpus", "integer: GPUs of the job; default tp x pp x cp x dp", AT(gpus), 1),
+      whole("cluster.gpus_per_node", "integer", AT(cluster.gpus_per_node), 1),
+      number("cluster.intra_GBps", "number: GB/s of a GPU to its node's switch, per direction",
+             AT(cluster.intra_bytes_per_s), GB, kPositive),
+      number("cluster.intra_efficiency", "number: the share of it that NCCL reaches; default 1",
+             AT(cluster.intra_efficiency), 1, kShare),
+      number("cluster.intra_latency_us", "number: us a message inside a node",
+             AT(cluster.intra_latency_s), 1e-6, kMicroseconds),
+      whole("cluster.nics_per_node", "integer: NICs, shared evenly by the GPUs",
+            AT(cluster.nics_per_node), 1),
+      number("cluster.nic_Gbitps", "number: Gbit/s of a NIC, per direction",
+             AT(cluster.nic_bytes_per_s), Gbit, kPositive),
+      number("cluster.inter_efficiency", "number: the share of it that NCCL reaches; default 1",
+             AT(cluster.inter_efficiency), 1, kShare),
+      number("cluster.ring_efficiency",
+             "number: a further share that rings between nodes reach; default 1",
+             AT(cluster.ring_efficiency), 1, kShare),
+      number("cluster.inter_latency_us", "number: us a message between nodes",
+             AT(cluster.inter_latency_s), 1e-6, kMicroseconds),
+      choice<Fabric::Kind>("cluster.fabric",
+                           "text: star (non-blocking), rail-optimised or fat-tree; default star",
+                           {{"star", Fabric::Star},
+                            {"rail-optimised", Fabric::RailOptimised},
+                            {"fat-tree", Fabric::FatTree}},
+                           AT(cluster.fabric.kind)),
+      whole("cluster.nodes_per_leaf",
+            "integer: nodes below a leaf switch (rail-optimised, fat-tree)",
+            AT(cluster.fabric.nodes_per_leaf), 1),
+      number("cluster.oversubscription", "number: a leaf's downlinks over its uplinks; default 1",
+             AT(cluster.fabric.oversubscription), 1, {.least = 1}),
+      choice<Collectives>(
+          "cluster.collectives",
+          "text: ring (over all ranks), hierarchical (on the nodes, and between them "
+          "among ranks of equal place), or auto: the faster of both, group by "
+          "group; default ring",
+          {{"ring", Collectives::Ring},
+           {"hierarchical", Collectives::Hierarchical},
+           {"auto", Collectives::Auto}},
+          AT(cluster.collectives)),
+      flag("cluster.in_network_reduction",
+           "true or false: switches between nodes reduce (SHARP): all-reduce sends each byte up "
+           "once and gets it down once; default false",
+           AT(cluster.in_network_reduction)),
+      {"cluster.gpu", "text: a GPU that is known, such as a100-80gb; default the preset's",
+       set_gpu},
+      text("cluster.gpu_name", "text: the name of a GPU of your own", AT(cluster.device.name)),
+      number("cluster.memory_GiB", "number: GiB of a GPU's memory", AT(cluster.device.memory_bytes),
+             GiB, kPositive),
+      number("cluster.memory_GBps", "number: GB/s of a GPU's memory",
+             AT(cluster.device.memory_bytes_per_s), GB, kPositive),
+      whole("cluster.sms", "integer: streaming multiprocessors of a GPU", AT(cluster.device.sms),
+            1),
+      {"cluster.tflops", "number: a GPU's dense peak TFLOP/s, taken for every precision",
+       set_tflops},
+      {"cluster.gemm_efficiency",
+       "number: the share of its peak that a GPU's large GEMMs reach, taken for every precision; "
+       "default the GPU's, 0.761 for one of your own",
+       set_gemm_efficiency},
+      number(
+          "cluster.attention_efficiency",
+          "number: the share of its 16-bit peak that a GPU's fused attention reaches; default the "
+          "GPU's, 0.55 for one of your own",
+          AT(cluster.device.attention_efficiency), 1, kShare),
+      {"costs.source",
+       "text: analytic (from shapes), or uniform: seconds an action, and nothing else costs "
+       "anything; default analytic",
+       set_costs_source},
+      seconds("costs.forward_s", "number: seconds of a stage's forward",
+              [](UniformCosts& c) -> double& { return c.forward_s; }),
+      seconds("costs.backward_s", "number: seconds of a full backward; default input_s + weight_s",
+              [](UniformCosts& c) -> double& { return c.backward_s; }),
+      seconds("costs.input_s", "number: seconds of an input gradient; default half of backward_s",
+              [](UniformCosts& c) -> double& { return c.input_s; }),
+      seconds("costs.weight_s", "number: seconds of a weight gradient; default half of backward_s",
+              [](UniformCosts& c) -> double& { return c.weight_s; }),
+      number("costs.p2p_s", "number: seconds of a transfer between stages; default 0", AT(p2p_s), 1,
+             kTransferSeconds),
+      number("variability.jitter",
+             "number: each compute op takes its time times a log-normal factor of mean 1 with this "
+             "sigma; default 0",
+             AT(jitter), 1, {.most = 1}),
+      {"variability.seed", "integer: of the jitter; default 1",
+       [](const Setting& setting, Scenario* s) -> Status {
+         const auto* value = std::get_if<std::int64_t>(&setting.value);
+         if (value == nullptr || *value < 0)
+           return setting.error("variability.seed", "an integer, not negative");
+         s->seed = static_cast<std::uint64_t>(*value);
+         return Done{};
+       }},
+      flag("report.least_bandwidth",
+           "true or false: look for the least bandwidth between nodes at which exposed "
+           "communication between nodes is under 5 % of the iteration, on the ideal engine; "
+           "default false",
+           AT(least_bandwidth)),
+      text("report.baseline",
+           "text: a point's name on an axis; below the table stands what every other run saves "
+           "against the one with that point instead of its own",
+           AT(baseline)),
+      choice<std::optional<Scope>>(
+          "report.kind",
+          "text: tensor, pipeline, data, context, expert or all: the communication that a saving "
+          "is compared with; default all",
+          {{"tensor", Scope::Tensor},
+           {"pipeline", Scope::Pipeline},
+           {"data", Scope::Data},
+           {"context", Scope::Context},
+           {"expert", Scope::Expert},
+           {"all", std::nullopt}},
+          AT(kind)),
+      flag("report.traffic",
+           "true or false: columns of what a GPU sends and of the communication that is exposed; "
+           "default false",
+           AT(traffic)),
+      text("report.note", "text: printed below the table", AT(note)),
+      number("published.tflops_per_gpu", "number: what was measured, hardware FLOPs",
+             AT(published.tflops_per_gpu)),
+      text("published.cluster", "text: the cluster's point that it was measured on",
+           AT(published.cluster))};
+}
+
+}  // namespace tandem

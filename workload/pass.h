@@ -1,0 +1,111 @@
+// Pass: what one action does on its GPU, as steps: kernels on the compute lane, and communication
+// beside them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/units.h"
+#include "topology/traffic.h"
+
+namespace tandem {
+
+// What a communication is for, and so in which group it runs: metrics are split by it.
+enum class Scope : std::uint8_t { Tensor, Pipeline, Data, Context, Expert };
+constexpr int kScopes = 5;
+std::string_view name(Scope scope);
+
+// Part `part` of `parts` of one logical communication, and the SMs that it takes from compute.
+struct CommSettings {
+  std::int16_t part = 0, parts = 1;
+  std::int16_t sms = 0;
+
+  bool operator==(const CommSettings&) const = default;
+};
+
+// A kernel, or a communication of one of the GPU's groups (Tensor, Context or Expert; the others
+// are lowering's). Compute steps follow one another on their lane; communication starts with what
+// it waits for. What waits for no step waits for the action's inputs.
+struct Step {
+  bool computes = true;
+  int kernel = -1;              // compute: into Workload::kernels; -1: none, but `duration_ns`
+  Nanoseconds duration_ns = 0;  // compute
+  Scope scope = Scope::Tensor;  // communication: from here on
+  CommKind collective = CommKind::AllReduce;
+  Bytes bytes = 0;
+  CommSettings settings;
+  int unit = -1;  // compute: the unit (StageWork::units) whose parameters it uses; -1: none
+  std::vector<int> waits;  // steps before it in the pass
+
+  bool operator==(const Step&) const = default;
+};
+
+// `output` is the step that gives what the action sends on (the last one of most passes): the
+// activation, or the gradient of the stage's input. Whatever communication no step waits for is
+// waited for by the rank's next action.
+struct Pass {
+  std::vector<Step> steps;
+  int output = -1;  // REQUIRES: a step
+
+  bool operator==(const Pass&) const = default;
+};
+
+// A pass in the making. By itself it is a chain: compute waits for the communication before it,
+// and communication for what is before it.
+class PassBuilder {
+ public:
+  bool empty() const { return pass_.steps.empty(); }
+  int last() const { return last_; }  // the step that the next one follows; -1: none
+
+  int compute(int kernel, Nanoseconds duration_ns, int unit = -1) {
+    return compute_after({}, kernel, duration_ns, unit);
+  }
+  int communicate(Scope scope, CommKind kind, Bytes bytes, CommSettings settings = {}) {
+    return last_ = beside(scope, kind, bytes, settings, after_last());
+  }
+  // What the next step of the chain waits for: the last one; nothing at the beginning.
+  std::vector<int> after_last() const {
+    return last_ < 0 ? std::vector<int>{} : std::vector{last_};
+  }
+  // A pass that another builder made, in the chain; its kernels use this unit's parameters.
+  void append(const Pass& pass, int unit);
+
+  // Beside the chain: waits for the steps given, and the chain goes on from where it was.
+  int beside(Scope scope, CommKind kind, Bytes bytes, CommSettings settings,
+             std::vector<int> waits) {
+    return add({.computes = false,
+                .scope = scope,
+                .collective = kind,
+                .bytes = bytes,
+                .settings = settings,
+                .waits = std::move(waits)});
+  }
+  // In the chain, and after these as well.
+  int compute_after(std::vector<int> waits, int kernel, Nanoseconds duration_ns, int unit = -1) {
+    if (last_ >= 0 && !pass_.steps[last_].computes) waits.push_back(last_);
+    return last_ = add({.kernel = kernel,
+                        .duration_ns = duration_ns,
+                        .unit = unit,
+                        .waits = std::move(waits)});
+  }
+  // The next step follows this one, which is in the pass already.
+  void follow(int step) { last_ = step; }
+
+  // REQUIRES: !empty(). `output`: -1 for the last of the chain.
+  Pass take(int output = -1) {
+    pass_.output = output < 0 ? last_ : output;
+    return std::move(pass_);
+  }
+
+ private:
+  int add(Step step) {
+    pass_.steps.push_back(std::move(step));
+    return static_cast<int>(pass_.steps.size()) - 1;
+  }
+
+  Pass pass_;
+  int last_ = -1;
+};
+
+}  // namespace tandem
