@@ -107,25 +107,26 @@ double seconds(const Pass& pass, const Plan& plan, const Cluster& cluster) {
   return to_seconds(sum);
 }
 
-// What the order's actions take, as a mean over the stages: orders that are made for costs have one
-// number for all.
-OrderCosts order_costs(const Scenario& scenario, const Plan& plan, const Cluster& cluster) {
-  if (scenario.uniform)
-    return {scenario.uniform->forward_s, scenario.uniform->input_s, scenario.uniform->weight_s,
-            scenario.p2p_s};
-  const Workload work = workload(scenario, plan, cluster);
-  OrderCosts mean{0, 0, 0, 0};
-  for (const StageWork& stage : work.stages) {
-    const double share = 1.0 / static_cast<double>(work.stages.size());
-    mean.forward += share * seconds(stage.forward, plan, cluster);
-    mean.input += share * seconds(stage.backward_input, plan, cluster);
-    mean.weight += share * seconds(stage.backward_weight, plan, cluster);
+// What every stage's actions take.
+std::vector<OrderCosts> order_costs(const Scenario& scenario, const Plan& plan,
+                                    const Cluster& cluster) {
+  if (scenario.uniform) {
+    const UniformCosts& costs = *scenario.uniform;
+    return std::vector<OrderCosts>(
+        plan.stages(), {costs.forward_s, costs.input_s, costs.weight_s, scenario.p2p_s});
   }
+  const Workload work = workload(scenario, plan, cluster);
   const int next = plan.tp * plan.cp * plan.dp;  // the same rank of the next stage
-  if (plan.pp > 1)
-    mean.transfer = to_seconds(
-        transfer_ns(cluster, work.pipeline_bytes, DeviceId{0}, static_cast<DeviceId>(next)));
-  return mean;
+  const double transfer_s = plan.pp == 1
+                                ? 0
+                                : to_seconds(transfer_ns(cluster, work.pipeline_bytes, DeviceId{0},
+                                                         static_cast<DeviceId>(next)));
+  std::vector<OrderCosts> costs;
+  for (const StageWork& stage : work.stages)
+    costs.push_back({seconds(stage.forward, plan, cluster),
+                     seconds(stage.backward_input, plan, cluster),
+                     seconds(stage.backward_weight, plan, cluster), transfer_s});
+  return costs;
 }
 
 void add_metrics(const Metrics& metrics, const Trace& trace, Outcome* outcome) {
@@ -203,7 +204,7 @@ Result<Order> make_order(const Scenario& scenario) {
     spec.expert_overlap = scenario.expert_overlap && spec.name == "interleaved";
     if (made_for_costs(spec.name)) {
       ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(scenario));
-      spec.costs =
+      spec.stage_costs =
           order_costs(scenario, plan_of(scenario, default_vpp(spec.name) == 2, 1), cluster);
     }
     auto order = make_order(spec);

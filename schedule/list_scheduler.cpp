@@ -70,16 +70,24 @@ class Scheduler {
         forward_end_(static_cast<std::size_t>(stages_.size()) * problem.microbatches, kNever),
         gradient_end_(forward_end_),
         actions_(problem.pp) {
-    const OrderCosts& costs = problem.costs;
-    const double longest = std::max({costs.forward, costs.input, costs.weight, costs.transfer});
+    double longest = 0;
+    for (const OrderCosts& costs : problem.costs)
+      longest = std::max({longest, costs.forward, costs.input, costs.weight, costs.transfer});
     const auto ticks = [&](double cost) {
       return cost > 0 ? static_cast<Ticks>(std::llround(cost / longest * kTicksOfLongest)) : 0;
     };
     // What others wait for takes some time, so that it ends after they have decided what comes now.
-    forward_ = std::max<Ticks>(ticks(costs.forward), 1);
-    input_ = std::max<Ticks>(ticks(costs.input), 1);
-    weight_ = ticks(costs.weight);
-    transfer_ = ticks(costs.transfer);
+    std::vector<Ticks> periods(problem.pp);
+    for (int stage = 0; stage < static_cast<int>(stages_.size()); ++stage) {
+      const OrderCosts& costs = problem.costs[stage];
+      StageState& at = stages_[stage];
+      at.forward = std::max<Ticks>(ticks(costs.forward), 1);
+      at.input = std::max<Ticks>(ticks(costs.input), 1);
+      at.weight = ticks(costs.weight);
+      periods[rank_of(stage)] += at.forward + at.input + at.weight;
+    }
+    period_ = *std::max_element(periods.begin(), periods.end());
+    transfer_ = ticks(problem.costs.front().transfer);
     const int count = static_cast<int>(stages_.size());
     for (int stage = 0; stage < count; ++stage) {
       const std::int64_t all = static_cast<std::int64_t>(problem.memory_limit) * (count - stage);
@@ -119,6 +127,7 @@ class Scheduler {
 
  private:
   struct StageState {
+    Ticks forward = 0, input = 0, weight = 0;   // what they take
     int forwards = 0, inputs = 0, weights = 0;  // done, each in the order of the microbatches
     int most_live = 0;                          // between F and I
   };
@@ -139,8 +148,7 @@ class Scheduler {
   // When microbatch `microbatch` may enter.
   Ticks entry(int microbatch) const {
     if (policy_.pace == kUnpaced) return 0;
-    const Ticks period = problem_.chunks * (forward_ + input_ + weight_);
-    return std::max<Ticks>(0, (microbatch - policy_.pace) * period);
+    return std::max<Ticks>(0, (microbatch - policy_.pace) * period_);
   }
 
   // Whether the stage's next forward has its input, and may follow those that are in flight.
@@ -217,7 +225,7 @@ class Scheduler {
     int microbatch = 0;
     if (kind == ActionKind::Forward) {
       microbatch = at.forwards++;
-      by.busy_until = now + forward_;
+      by.busy_until = now + at.forward;
       forward_end_[slot(stage, microbatch)] = by.busy_until;
       ++by.held;
       peak_ = std::max(peak_, ++by.live);
@@ -225,13 +233,13 @@ class Scheduler {
       if (stage == 0) wake(rank, entry(microbatch + 1));
     } else if (kind == ActionKind::BackwardInput) {
       microbatch = at.inputs++;
-      by.busy_until = now + input_;
+      by.busy_until = now + at.input;
       gradient_end_[slot(stage, microbatch)] = by.busy_until;
       --by.live;
       if (stage > 0) send(stage, stage - 1);
     } else {
       microbatch = at.weights++;
-      by.busy_until = now + weight_;
+      by.busy_until = now + at.weight;
       --by.held;
     }
     actions_[rank].push_back({Stage{stage}, kind, Microbatch{microbatch}});
@@ -251,7 +259,8 @@ class Scheduler {
 
   const ListProblem& problem_;
   const Policy& policy_;
-  Ticks forward_ = 0, input_ = 0, weight_ = 0, transfer_ = 0;
+  Ticks transfer_ = 0;
+  Ticks period_ = 0;  // what the busiest rank has to do for a microbatch
   std::vector<StageState> stages_;
   std::vector<RankState> ranks_;
   std::vector<Ticks> forward_end_, gradient_end_;  // by stage and microbatch
@@ -265,6 +274,7 @@ class Scheduler {
 
 std::vector<std::vector<Action>> schedule_greedily(const ListProblem& problem) {
   CHECK(problem.chunks == 1 || problem.chunks == 2);
+  CHECK(problem.costs.size() == static_cast<std::size_t>(problem.pp) * problem.chunks);
   CHECK(problem.memory_limit >= problem.chunks && problem.in_flight_limit >= problem.chunks);
   const std::span<const Policy> policies = problem.chunks == 1
                                                ? std::span<const Policy>(kPoliciesOfOneChunk)

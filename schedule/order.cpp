@@ -166,8 +166,10 @@ Ranks greedy(const OrderSpec& spec) {
     const double all = static_cast<double>(spec.vpp) * spec.microbatches;
     limits = {static_cast<int>(std::min(spec.memory_limit, all))};
   }
+  std::vector<OrderCosts> costs = spec.stage_costs;
+  if (costs.empty()) costs.assign(static_cast<std::size_t>(spec.pp) * spec.vpp, spec.costs);
   return schedule_greedily(
-      {spec.pp, spec.vpp, spec.microbatches, spec.costs, limits.held, limits.in_flight});
+      {spec.pp, spec.vpp, spec.microbatches, std::move(costs), limits.held, limits.in_flight});
 }
 
 Ranks both_ways(const OrderSpec& spec) { return dualpipe(spec.pp, spec.microbatches / 2); }
@@ -359,6 +361,9 @@ Result<Order> make_order(const OrderSpec& spec) {
   if (named == nullptr) return unknown_order(spec.name);
   RETURN_IF_ERROR(check_sizes(spec));
   RETURN_IF_ERROR(check_costs(spec.costs));
+  for (const OrderCosts& costs : spec.stage_costs) RETURN_IF_ERROR(check_costs(costs));
+  CHECK(spec.stage_costs.empty() ||
+        spec.stage_costs.size() == static_cast<std::size_t>(spec.pp) * spec.vpp);
   RETURN_IF_ERROR(check_options(*named, spec));
   RETURN_IF_ERROR(named->check(spec));
   return Order{spec.name,

@@ -68,7 +68,8 @@ struct OrderSpec {
   int microbatches = 1;  // of all chains together
   int group =
       0;  // interleaved: Megatron's microbatch_group_size_per_vp_stage; 0: min(pp, microbatches)
-  OrderCosts costs = {};  // what those that take a memory limit are made for
+  OrderCosts costs = {};                     // what those that take a memory limit are made for
+  std::vector<OrderCosts> stage_costs = {};  // the same, one a stage; empty: all alike
   // Most activations that a rank holds, of one stage each, from F to W; 0: the order's own limit.
   // Only for zb1p, zb2p, zbv, v-half, v-min.
   double memory_limit = 0;

@@ -200,6 +200,38 @@ TEST_CASE("without communication a program takes what its order's replay takes, 
   }
 }
 
+// The last stage, with the head, takes `factor` times as long as the others.
+Workload uneven(int stages, double factor) {
+  Workload work = uniform_workload({10e-3, 20e-3, 10e-3, 10e-3}, stages);
+  work.stages.back() =
+      uniform_workload({10e-3 * factor, 20e-3 * factor, 10e-3 * factor, 10e-3 * factor}, 1)
+          .stages[0];
+  return work;
+}
+
+TEST_CASE("an order made for uneven stages is no slower than one made for even ones, but v-min") {
+  // v-min has so little memory that the greedy policies now and then run into it: 4 % at most here.
+  for (const char* name : {"zb1p", "zb2p", "zbv", "v-half", "v-min"}) {
+    for (const double factor : {1.3, 1.7}) {
+      OrderSpec spec;
+      spec.name = name;
+      spec.pp = 4;
+      spec.vpp = default_vpp(name);
+      spec.microbatches = 16;
+      const int stages = spec.pp * spec.vpp;
+      LowerOptions options;
+      options.overlap_p2p = true;
+      const auto even = play_ideal(*make_order(spec), uneven(stages, factor), options);
+      spec.stage_costs.assign(stages, OrderCosts{});
+      spec.stage_costs.back() = {factor, factor, factor, 0};
+      const auto made = play_ideal(*make_order(spec), uneven(stages, factor), options);
+      INFO(name << " " << factor);
+      const double most = spec.name == "v-min" ? 1.04 : 1;
+      CHECK(static_cast<double>(made.iteration()) <= most * static_cast<double>(even.iteration()));
+    }
+  }
+}
+
 TEST_CASE("full recompute adds exactly a forward to every backward") {
   Model model = gpt_22b();
   model.layers = 4;
