@@ -175,12 +175,13 @@ double expert_buffers(const Model& model, const Plan& plan) {
   return plan.ep == 1 ? 0 : 2.0 * static_cast<double>(expert_group(model, plan).sent_bytes);
 }
 
-// ZeRO 2: a layer's gradients before they are scattered. 3: also the layer in use and the next one,
-// gathered. Stage 1 gathers in place, into the parameters.
+// ZeRO 2: the largest unit's gradients before they are scattered. 3: also the layer in use and the
+// next unit, gathered. Stage 1 gathers in place, into the parameters.
 double zero_buffers(const Model& model, const Plan& plan) {
   const double layer = layers_share(model, plan, 1).total();
-  const double gradients = plan.zero >= 2 ? layer * bytes_of(plan.gradient_dtype) : 0;
-  return gradients + (plan.zero >= 3 ? 2 * layer * stored_bytes(plan) : 0);
+  const double largest = std::max(layer, embedding_share(model, plan) + position_parameters(model));
+  const double gradients = plan.zero >= 2 ? largest * bytes_of(plan.gradient_dtype) : 0;
+  return gradients + (plan.zero >= 3 ? (layer + largest) * stored_bytes(plan) : 0);
 }
 
 double communication_bytes(const Model& model, const Plan& plan) {

@@ -82,7 +82,7 @@ struct MemoryUse {
   double weights = 0, gradients = 0, optimizer = 0, activations = 0;
   // Buffers: a pipeline transfer's two; sequence parallelism's gathered array, and one a GEMM that
   // overlaps; two of a context ring, or what is gathered or exchanged there; an expert exchange's
-  // two; a layer's gradients under ZeRO 2, two gathered layers under ZeRO 3.
+  // two; the largest unit's gradients under ZeRO 2, a layer and the next unit under ZeRO 3.
   double communication = 0;
   int rank = 0;  // the pipeline rank it is
 
