@@ -1,4 +1,4 @@
-#include "sim/contention.h"
+#include "schedule/contention.h"
 
 #include <algorithm>
 #include <cmath>
