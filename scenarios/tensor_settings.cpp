@@ -19,16 +19,14 @@ using Json = nlohmann::ordered_json;
 
 // What bulk, pipelined and ring are for a GEMM; 0 SMs: it has no such form.
 struct Forms {
-  std::string_view name;
   TensorGemm gemm;
   int bulk_sms, pipelined_sms;
 };
 constexpr Forms kForms[] = {
-    {"qkv_fprop", TensorGemm::QkvFprop, 0, 16},   {"qkv_dgrad", TensorGemm::QkvDgrad, 4, 0},
-    {"qkv_wgrad", TensorGemm::QkvWgrad, 24, 0},   {"proj_fprop", TensorGemm::ProjFprop, 0, 24},
-    {"proj_dgrad", TensorGemm::ProjDgrad, 0, 16}, {"fc1_fprop", TensorGemm::Fc1Fprop, 0, 16},
-    {"fc1_dgrad", TensorGemm::Fc1Dgrad, 2, 0},    {"fc1_wgrad", TensorGemm::Fc1Wgrad, 4, 0},
-    {"fc2_fprop", TensorGemm::Fc2Fprop, 0, 16},   {"fc2_dgrad", TensorGemm::Fc2Dgrad, 0, 16},
+    {TensorGemm::QkvFprop, 0, 16},  {TensorGemm::QkvDgrad, 4, 0},   {TensorGemm::QkvWgrad, 24, 0},
+    {TensorGemm::ProjFprop, 0, 24}, {TensorGemm::ProjDgrad, 0, 16}, {TensorGemm::Fc1Fprop, 0, 16},
+    {TensorGemm::Fc1Dgrad, 2, 0},   {TensorGemm::Fc1Wgrad, 4, 0},   {TensorGemm::Fc2Fprop, 0, 16},
+    {TensorGemm::Fc2Dgrad, 0, 16},
 };
 static_assert(std::size(kForms) == kTensorGemms);
 
@@ -81,8 +79,8 @@ Result<GemmOverlap> parse_overlap(std::string_view text, TensorGemm gemm) {
 Result<TensorGemm> gemm_named(std::string_view text) {
   std::vector<std::string> names;
   for (const Forms& forms : kForms) {
-    if (forms.name == text) return forms.gemm;
-    names.emplace_back(forms.name);
+    if (name(forms.gemm) == text) return forms.gemm;
+    names.emplace_back(name(forms.gemm));
   }
   return Error{fmt::format("found GEMM '{}', expected a known one; the nearest is '{}'", text,
                            nearest(text, names))};
