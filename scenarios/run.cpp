@@ -70,9 +70,10 @@ Plan plan_of(const Scenario& scenario, const Order& order) {
 
 // An all-reduce of the slowest tensor group. Where groups lie on nodes repeats with the nodes.
 Nanoseconds slowest_tensor_ns(const Cluster& cluster, const Plan& plan, Bytes bytes) {
-  const int period = std::lcm(plan.tp, cluster.spec().gpus_per_node);
+  const std::int64_t period = std::lcm(std::int64_t{plan.tp}, cluster.spec().gpus_per_node);
+  const int groups_end = static_cast<int>(std::min<std::int64_t>(period, plan.gpus()));
   Nanoseconds slowest = 0;
-  for (int first = 0; first < std::min(period, plan.gpus()); first += plan.tp) {
+  for (int first = 0; first < groups_end; first += plan.tp) {
     std::vector<DeviceId> ranks;
     for (int i = 0; i < plan.tp; ++i) ranks.push_back(static_cast<DeviceId>(first + i));
     slowest = std::max(slowest, collective_ns(cluster, CommKind::AllReduce, bytes, ranks));
