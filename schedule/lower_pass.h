@@ -47,7 +47,8 @@ class PassLowering {
 
   const Pass& pass_of(const Action& action) const;
   Running start(const Action& action);
-  // Adds the next step, the first of each lane after `entry`; true for expert communication.
+  // Adds the next step; the first that computes, and communication that waits for no step, come
+  // after `entry`. True for expert communication.
   bool advance(Running* running, std::span<const std::uint32_t> entry);
   void compute(Running* running, const Step& step, std::vector<std::uint32_t> waits);
   void end(const Running& running);
