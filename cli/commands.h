@@ -12,6 +12,10 @@ namespace tandem {
 using Command = std::function<Status()>;
 
 void add_simulate(CLI::App* app, Command* chosen);
+void add_run(CLI::App* app, Command* chosen);
+void add_compare(CLI::App* app, Command* chosen);
+void add_validate(CLI::App* app, Command* chosen);
+void add_bench(CLI::App* app, Command* chosen);
 void add_schedule(CLI::App* app, Command* chosen);
 void add_topology(CLI::App* app, Command* chosen);
 void add_doctor(CLI::App* app, Command* chosen);

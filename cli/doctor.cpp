@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <thread>
 
 #include "cli/commands.h"
+#include "exec/execute.h"
 #include "report/table.h"
 #include "sim/engines.h"
 #include "topology/preset.h"
@@ -37,8 +39,19 @@ std::string program(const std::string& name) {
   return fmt::format("missing: {} is not in PATH", name);
 }
 
+// A cluster of network namespaces; where it cannot be, its script says why.
+std::string shaped_cluster() {
+  const std::string script = data_dir() + "/validation/shaped-cluster";
+  if (access(script.c_str(), X_OK) != 0) return fmt::format("missing: {}", script);
+  std::FILE* check = popen(fmt::format("'{}' --check 2>&1", script).c_str(), "r");
+  if (check == nullptr) return "unknown: no process can be started";
+  char line[256] = "unknown: its check says nothing";
+  if (std::fgets(line, sizeof line, check) != nullptr) line[std::strcspn(line, "\n")] = '\0';
+  return pclose(check) == 0 ? "ready" : line;
+}
+
 Status examine() {
-  const Status simgrid = simgrid_available();
+  const Status simgrid = simgrid_available(), mpi = mpi_available();
   const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
   Rows rows = {{"thing", "state", "used by"}};
   const auto add = [&](std::string thing, std::string state, std::string use) {
@@ -49,11 +62,15 @@ Status examine() {
   add("engine ideal", "ready", "simulate --engine ideal");
   add("engine simgrid", simgrid.ok() ? "ready" : simgrid.error().message,
       "simulate --engine simgrid");
+  add("backend host", "ready", "run --backend host");
+  add("backend mpi", mpi.ok() ? "ready" : mpi.error().message, "run --backend mpi");
+  add("mpirun", program("mpirun"), "run --backend mpi");
+  add("OpenBLAS", library("libopenblas.so.0", ""), "run --compute gemm");
   add("presets", fmt::format("{} in {}", preset_names().size(), data_dir()),
       "cluster.preset, topology");
   add("NVIDIA driver", library("libcuda.so.1", ""), "nothing yet: this version simulates only");
   add("NCCL", library("libnccl.so.2", ""), "nothing yet");
-  add("MPI", program("mpirun"), "nothing yet");
+  add("shaped cluster", shaped_cluster(), "validation/shaped-cluster");
   fmt::print("{}", aligned(rows, 3));
   return Done{};
 }

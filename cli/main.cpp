@@ -23,6 +23,10 @@ int run(int argc, char** argv) {
   });
   tandem::Command chosen;
   tandem::add_simulate(&app, &chosen);
+  tandem::add_run(&app, &chosen);
+  tandem::add_compare(&app, &chosen);
+  tandem::add_validate(&app, &chosen);
+  tandem::add_bench(&app, &chosen);
   tandem::add_schedule(&app, &chosen);
   tandem::add_topology(&app, &chosen);
   tandem::add_doctor(&app, &chosen);

@@ -22,6 +22,7 @@ struct SimulateOptions {
   std::string files_of;
   OutputFiles files;
   int jobs = 0;
+  bool unfolded = false;
   bool json = false;
 };
 
@@ -58,7 +59,7 @@ Status simulate_program(const SimulateOptions& options) {
         "cluster",
         options.input, options.engine)};
   ASSIGN_OR_RETURN(const Program program, read_program(options.input));
-  ASSIGN_OR_RETURN(const Outcome outcome, simulate(program, options.files));
+  ASSIGN_OR_RETURN(const Outcome outcome, simulate(program, options.files, !options.unfolded));
   print({outcome}, options.json);
   return Done{};
 }
@@ -68,8 +69,9 @@ Status simulate_scenarios(const SimulateOptions& options) {
   for (const std::string& text : options.sets) {
     ASSIGN_OR_RETURN(sets.emplace_back(), parse_set(text));
   }
-  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
+  ASSIGN_OR_RETURN(std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
+  for (Scenario& scenario : scenarios) scenario.fold = !options.unfolded;
   ASSIGN_OR_RETURN(const int files_of, number_of(scenarios, options.files_of));
   const Engine engine = options.engine == "ideal" ? Engine::Ideal : Engine::SimGrid;
   const int jobs = options.jobs > 0
@@ -126,6 +128,7 @@ void add_simulate(CLI::App* app, Command* chosen) {
                       "the run of --trace, --perfetto and --plot, by its name; default the first");
   command->add_option("--jobs", options->jobs, "runs at once; default one a core")
       ->check(CLI::PositiveNumber);
+  command->add_flag("--unfolded", options->unfolded, "play every rank: none stands for its equals");
   command->add_flag("--json", options->json,
                     "print one JSON array, an object a run, and nothing else");
   command->footer(

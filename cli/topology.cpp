@@ -100,7 +100,7 @@ Status show(const TopologyOptions& options) {
   if (options.input.ends_with(".toml")) {
     ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, load_scenarios(options.input));
     scenario = scenarios.front();
-    if (scenario.uniform)
+    if (!scenario.has_cluster())
       return Error{fmt::format("{}: found uniform costs, which know no cluster; expected [cluster]",
                                options.input)};
   } else {

@@ -1,5 +1,8 @@
 // The keys of [cluster], [costs], [variability], [report] and [published].
+#include <filesystem>
+
 #include "scenarios/field_makers.h"
+#include "topology/calibration.h"
 #include "topology/preset.h"
 
 namespace tandem {
@@ -62,6 +65,17 @@ Status set_tflops(const Setting& setting, Scenario* scenario) {
   return Done{};
 }
 
+// The path is relative to the scenario.
+Status set_calibration(const Setting& setting, Scenario* scenario) {
+  const auto* name = std::get_if<std::string>(&setting.value);
+  const auto file = std::filesystem::path(scenario->path).parent_path() / (name ? *name : "");
+  std::error_code unknown;
+  if (name == nullptr || !std::filesystem::is_regular_file(file, unknown))
+    return setting.error("cluster.calibration", "a file that tandem bench comm --fit wrote");
+  ASSIGN_OR_RETURN(scenario->cluster.calibration, read_calibration(file.string()));
+  return Done{};
+}
+
 }  // namespace
 
 std::vector<Field> cluster_fields() {
@@ -111,6 +125,13 @@ std::vector<Field> cluster_fields() {
            "true or false: switches between nodes reduce (SHARP): all-reduce sends each byte up "
            "once and gets it down once; default false",
            AT(cluster.in_network_reduction)),
+      {"cluster.calibration",
+       "text: a file that tandem bench comm --fit wrote; what it has measured takes that long",
+       set_calibration},
+      choice<bool>("cluster.placement",
+                   "text: block (ranks fill node after node) or cyclic (ranks are dealt round over "
+                   "the nodes, as Slurm says it); default block",
+                   {{"block", false}, {"cyclic", true}}, AT(cyclic)),
       {"cluster.gpu", "text: a GPU that is known, such as a100-80gb; default the preset's",
        set_gpu},
       text("cluster.gpu_name", "text: the name of a GPU of your own", AT(cluster.device.name)),
@@ -145,6 +166,10 @@ std::vector<Field> cluster_fields() {
               [](UniformCosts& c) -> double& { return c.weight_s; }),
       number("costs.p2p_s", "number: seconds of a transfer between stages; default 0", AT(p2p_s), 1,
              kTransferSeconds),
+      number("costs.p2p_MB",
+             "number: MB of a transfer between stages, instead of costs.p2p_s: [cluster] says what "
+             "it takes, and transfers may contend",
+             AT(p2p_bytes), 1e6, kPositive),
       number("variability.jitter",
              "number: each compute op takes its time times a log-normal factor of mean 1 with this "
              "sigma; default 0",

@@ -5,7 +5,8 @@ namespace tandem {
 const std::vector<Field>& fields() {
   static const std::vector<Field> kFields = [] {
     std::vector<Field> all = job_fields();
-    for (Field& field : cluster_fields()) all.push_back(std::move(field));
+    for (const auto& part : {cluster_fields(), validate_fields()})
+      all.insert(all.end(), part.begin(), part.end());
     return all;
   }();
   return kFields;

@@ -19,8 +19,9 @@ struct Field {
 
 const std::vector<Field>& fields();
 
-// Its two parts: what is trained and how; on what, and the rest.
+// Its parts: what is trained and how; on what, and the rest; how it is held against reality.
 std::vector<Field> job_fields();
 std::vector<Field> cluster_fields();
+std::vector<Field> validate_fields();
 
 }  // namespace tandem

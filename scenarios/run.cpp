@@ -16,8 +16,6 @@
 #include "schedule/order_text.h"
 #include "schedule/validate.h"
 #include "sim/engines.h"
-#include "traces/metrics.h"
-#include "traces/trace_files.h"
 
 namespace tandem {
 namespace {
@@ -44,7 +42,7 @@ Error placed(const Scenario& scenario, const std::vector<std::string>& others, c
   return Error{fmt::format("{}: {}", scenario.place_of(keys), error.message), error.kind};
 }
 
-// Uniform costs know no cluster: every transfer takes p2p_s, whatever it carries.
+// Uniform costs by themselves know no cluster: every transfer takes p2p_s, whatever it carries.
 ClusterSpec uniform_cluster(double p2p_s) {
   ClusterSpec spec;
   spec.name = "uniform";
@@ -53,6 +51,18 @@ ClusterSpec uniform_cluster(double p2p_s) {
   spec.intra_bytes_per_s = spec.nic_bytes_per_s = 1e15;
   spec.inter_latency_s = p2p_s;
   return spec;
+}
+
+Placement placement_of(const Scenario& scenario, const Cluster& cluster) {
+  return scenario.cyclic ? dealt_round(scenario.gpus, cluster.spec().gpus_per_node)
+                         : in_order(scenario.gpus);
+}
+
+// Where `ranks` ranks are, the first of them and every stride-th.
+std::vector<DeviceId> devices_of(const Placement& placement, int first, int ranks, int stride) {
+  std::vector<DeviceId> devices;
+  for (int i = 0; i < ranks; ++i) devices.push_back(placement[first + i * stride]);
+  return devices;
 }
 
 // The plan with what the order says of it.
@@ -68,31 +78,39 @@ Plan plan_of(const Scenario& scenario, const Order& order) {
   return plan_of(scenario, rank_of.front() == rank_of.back(), order.chains);
 }
 
-// An all-reduce of the slowest tensor group. Where groups lie on nodes repeats with the nodes.
-Nanoseconds slowest_tensor_ns(const Cluster& cluster, const Plan& plan, Bytes bytes) {
+// An all-reduce of the slowest tensor group. In blocks, where groups lie on nodes repeats with the
+// nodes.
+Nanoseconds slowest_tensor_ns(const Scenario& scenario, const Cluster& cluster,
+                              const Placement& placement, Bytes bytes) {
+  const Plan& plan = scenario.plan;
   const std::int64_t period = std::lcm(std::int64_t{plan.tp}, cluster.spec().gpus_per_node);
-  const int groups_end = static_cast<int>(std::min<std::int64_t>(period, plan.gpus()));
+  const int groups_end =
+      scenario.cyclic ? plan.gpus() : static_cast<int>(std::min<std::int64_t>(period, plan.gpus()));
   Nanoseconds slowest = 0;
-  for (int first = 0; first < groups_end; first += plan.tp) {
-    std::vector<DeviceId> ranks;
-    for (int i = 0; i < plan.tp; ++i) ranks.push_back(static_cast<DeviceId>(first + i));
-    slowest = std::max(slowest, collective_ns(cluster, CommKind::AllReduce, bytes, ranks));
-  }
+  for (int first = 0; first < groups_end; first += plan.tp)
+    slowest = std::max(slowest, collective_ns(cluster, CommKind::AllReduce, bytes,
+                                              devices_of(placement, first, plan.tp, 1)));
   return slowest;
 }
 
 // One chain's work.
-Workload workload(const Scenario& scenario, const Plan& plan, const Cluster& cluster) {
+Workload workload(const Scenario& scenario, const Plan& plan, const Cluster& cluster,
+                  const Placement& placement) {
   const Model& model = scenario.model;
-  if (scenario.uniform) return uniform_workload(*scenario.uniform, plan.stages());
+  if (scenario.uniform) {
+    Workload work = uniform_workload(*scenario.uniform, plan.stages());
+    work.pipeline_bytes = std::llround(scenario.p2p_bytes);
+    return work;
+  }
   const Bytes block_bytes = static_cast<Bytes>(stored_bytes(plan)) * model.seq / plan.cp *
                             plan.micro_batch * model.hidden;
   return make_workload(model, plan, CostModel{scenario.cluster.device, plan.precision},
-                       slowest_tensor_ns(cluster, plan, block_bytes));
+                       slowest_tensor_ns(scenario, cluster, placement, block_bytes));
 }
 
 // Seconds of a pass when nothing overlaps.
-double seconds(const Pass& pass, const Plan& plan, const Cluster& cluster) {
+double seconds(const Pass& pass, const Plan& plan, const Cluster& cluster,
+               const Placement& placement) {
   Nanoseconds sum = 0;
   for (const Step& step : pass.steps) {
     sum += step.duration_ns;
@@ -101,9 +119,8 @@ double seconds(const Pass& pass, const Plan& plan, const Cluster& cluster) {
                                  : step.scope == Scope::Context
                                      ? std::pair{plan.cp, plan.tp}
                                      : std::pair{plan.ep, plan.expert_tensor()};
-    std::vector<DeviceId> devices;
-    for (int i = 0; i < ranks; ++i) devices.push_back(static_cast<DeviceId>(i * stride));
-    sum += collective_ns(cluster, step.collective, step.bytes, devices);
+    sum += collective_ns(cluster, step.collective, step.bytes,
+                         devices_of(placement, 0, ranks, stride));
   }
   return to_seconds(sum);
 }
@@ -111,50 +128,24 @@ double seconds(const Pass& pass, const Plan& plan, const Cluster& cluster) {
 // What every stage's actions take.
 std::vector<OrderCosts> order_costs(const Scenario& scenario, const Plan& plan,
                                     const Cluster& cluster) {
-  if (scenario.uniform) {
-    const UniformCosts& costs = *scenario.uniform;
-    return std::vector<OrderCosts>(
-        plan.stages(), {costs.forward_s, costs.input_s, costs.weight_s, scenario.p2p_s});
-  }
-  const Workload work = workload(scenario, plan, cluster);
+  const Placement placement = placement_of(scenario, cluster);
+  const Workload work = workload(scenario, plan, cluster, placement);
   const int next = plan.tp * plan.cp * plan.dp;  // the same rank of the next stage
-  const double transfer_s = plan.pp == 1
-                                ? 0
-                                : to_seconds(transfer_ns(cluster, work.pipeline_bytes, DeviceId{0},
-                                                         static_cast<DeviceId>(next)));
+  const double transfer_s =
+      plan.pp == 1
+          ? 0
+          : to_seconds(transfer_ns(cluster, work.pipeline_bytes, placement[0], placement[next]));
+  if (scenario.uniform) {
+    const UniformCosts& own = *scenario.uniform;
+    return std::vector<OrderCosts>(plan.stages(),
+                                   {own.forward_s, own.input_s, own.weight_s, transfer_s});
+  }
   std::vector<OrderCosts> costs;
   for (const StageWork& stage : work.stages)
-    costs.push_back({seconds(stage.forward, plan, cluster),
-                     seconds(stage.backward_input, plan, cluster),
-                     seconds(stage.backward_weight, plan, cluster), transfer_s});
+    costs.push_back({seconds(stage.forward, plan, cluster, placement),
+                     seconds(stage.backward_input, plan, cluster, placement),
+                     seconds(stage.backward_weight, plan, cluster, placement), transfer_s});
   return costs;
-}
-
-void add_metrics(const Metrics& metrics, const Trace& trace, Outcome* outcome) {
-  outcome->iteration_s = metrics.iteration_s;
-  outcome->compute_s = metrics.compute_s;
-  outcome->bubble_ratio = metrics.bubble_ratio;
-  outcome->bubble_fraction = metrics.bubble_fraction;
-  outcome->bubble_window_fraction = metrics.bubble_window_fraction;
-  outcome->bubble_window_fraction_max = metrics.bubble_window_fraction_max;
-  outcome->exposed_s = metrics.exposed_s;
-  outcome->comm_s = metrics.comm_s;
-  outcome->overlap_fraction = metrics.overlap_fraction;
-  outcome->sent_bytes = metrics.sent_bytes;
-  outcome->exposed_between_nodes_s = metrics.exposed_between_nodes_s;
-  outcome->ranks_simulated = static_cast<std::int64_t>(trace.ranks.size());
-  outcome->ops = static_cast<std::int64_t>(trace.events.size());
-}
-
-Status write_files(const Program& program, Trace* trace, const OutputFiles& files) {
-  if (files.trace_csv.empty() && files.perfetto.empty() && files.svg.empty()) return Done{};
-  trace->meta.insert(trace->meta.begin(),
-                     {"program", fmt::format("{} {:016x}", program.name, hash(program))});
-  // Those that may refuse first, so that they leave no other behind.
-  if (!files.svg.empty()) RETURN_IF_ERROR(write_svg(program, *trace, files.svg));
-  if (!files.perfetto.empty()) RETURN_IF_ERROR(write_perfetto(program, *trace, files.perfetto));
-  if (!files.trace_csv.empty()) RETURN_IF_ERROR(write_trace_csv(program, *trace, files.trace_csv));
-  return Done{};
 }
 
 std::int64_t ops_to_play(const Program& program, const SimOptions& options) {
@@ -229,7 +220,8 @@ Result<Order> make_order(const Scenario& scenario) {
 }
 
 Result<Cluster> make_cluster(const Scenario& scenario) {
-  const ClusterSpec spec = scenario.uniform ? uniform_cluster(scenario.p2p_s) : scenario.cluster;
+  const ClusterSpec spec =
+      scenario.has_cluster() ? scenario.cluster : uniform_cluster(scenario.p2p_s);
   const int nodes = (scenario.gpus + spec.gpus_per_node - 1) / spec.gpus_per_node;
   auto cluster = Cluster::build(spec, nodes > 1 ? nodes * spec.gpus_per_node : scenario.gpus);
   if (cluster.ok()) return cluster;
@@ -248,7 +240,8 @@ Result<Prepared> prepare(const Scenario& scenario) {
   ASSIGN_OR_RETURN(Order order, make_order(scenario));
   ASSIGN_OR_RETURN(Cluster cluster, make_cluster(scenario));
   const Plan own = plan_of(scenario, order);
-  Workload work = workload(scenario, own, cluster);
+  const Placement placement = placement_of(scenario, cluster);
+  Workload work = workload(scenario, own, cluster, placement);
   const std::vector<StageWork> one = work.stages;
   for (int copy = 1; copy < order.chains; ++copy)
     work.stages.insert(work.stages.end(), one.begin(), one.end());
@@ -256,8 +249,7 @@ Result<Prepared> prepare(const Scenario& scenario) {
   if (!program.ok())
     return placed(scenario, {"overlap.p2p", "overlap.batch_p2p", "schedule.order", "parallel.pp"},
                   program.error());
-  Prepared prepared{
-      own, std::move(order), *std::move(program), std::move(cluster), in_order(scenario.gpus), {}};
+  Prepared prepared{own, std::move(order), *std::move(program), std::move(cluster), placement, {}};
   price(&prepared.program, prepared.cluster, prepared.placement);
   const auto crosses = [](const Communicator& c) {
     return c.scope == Scope::Tensor && c.between_nodes;
@@ -265,9 +257,10 @@ Result<Prepared> prepare(const Scenario& scenario) {
   const int node = scenario.cluster.gpus_per_node;
   if (!scenario.uniform && std::ranges::any_of(prepared.program.communicators, crosses))
     prepared.warnings.push_back(fmt::format(
-        "{}: parallel.tp = {} {} the {} GPUs of a node: tensor communication "
-        "crosses nodes",
-        scenario.name, plan.tp, plan.tp > node ? "is more than" : "does not divide", node));
+        "{}: {}: tensor communication crosses nodes", scenario.name,
+        scenario.cyclic ? "cluster.placement = cyclic parts neighbouring ranks"
+                        : fmt::format("parallel.tp = {} {} the {} GPUs of a node", plan.tp,
+                                      plan.tp > node ? "is more than" : "does not divide", node)));
   if (const Status status = check_durations(prepared.program); !status.ok())
     return placed(scenario, {"cluster.intra_GBps", "cluster.nic_Gbitps", "cluster.preset"},
                   status.error());
@@ -277,7 +270,7 @@ Result<Prepared> prepare(const Scenario& scenario) {
 Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFiles& files,
                          bool progress) {
   ASSIGN_OR_RETURN(Prepared prepared, prepare(scenario));
-  SimOptions options{scenario.jitter, scenario.seed};
+  SimOptions options{scenario.jitter, scenario.seed, scenario.fold};
   Progress bar("ops", ops_to_play(prepared.program, options));
   if (progress) options.on_progress = [&bar](std::int64_t ops) { bar.advance(ops); };
   const Stopwatch stopwatch;
@@ -288,52 +281,31 @@ Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFi
   if (!played.ok()) return played.error();
   Trace& trace = *played;
 
-  Outcome outcome;
-  outcome.name = scenario.name;
-  outcome.axes = scenario.axes;
-  outcome.points = scenario.points;
-  outcome.cluster = scenario.uniform ? "uniform" : scenario.cluster.name;
+  Outcome outcome = outcome_of(scenario, prepared, trace);
   outcome.engine = engine == Engine::Ideal ? "ideal" : "simgrid";
-  outcome.gpus = scenario.gpus;
-  const Plan& plan = scenario.plan;
-  outcome.plan = Cut{plan.tp, plan.pp, plan.vpp, plan.cp, plan.ep, plan.dp, plan.microbatches()};
   outcome.engine_wall_s = wall_s;
-  outcome.warnings = prepared.warnings;
   if (scenario.jitter > 0)
     outcome.warnings.push_back(
         fmt::format("{}: jitter: all {} ranks are simulated, none folded; seed {}", scenario.name,
                     scenario.gpus, scenario.seed));
-  add_metrics(measure(prepared.program, trace), trace, &outcome);
   if (outcome.iteration_s == 0)
     return placed(scenario, {"costs.forward_s", "costs.backward_s"},
                   Error{"found an iteration that takes no time, expected costs above 0"});
-  if (!scenario.uniform)
-    outcome.training = training(scenario, prepared.plan, prepared.order, prepared.program, trace,
-                                outcome.iteration_s);
-  if (scenario.published.tflops_per_gpu > 0) {
-    for (const std::string& point : scenario.points) {
-      if (point == scenario.published.cluster)
-        outcome.published_tflops_per_gpu = scenario.published.tflops_per_gpu;
-    }
-  }
   RETURN_IF_ERROR(write_files(prepared.program, &trace, files));
-  if (scenario.least_bandwidth && !scenario.uniform) {
+  if (scenario.least_bandwidth && scenario.has_cluster()) {
     outcome.looked_for_bandwidth = true;
     outcome.least_internode_Gbitps = least_internode_Gbitps(scenario, &prepared);
   }
   return outcome;
 }
 
-Result<Outcome> simulate(const Program& program, const OutputFiles& files) {
+Result<Outcome> simulate(const Program& program, const OutputFiles& files, bool fold) {
   const Stopwatch stopwatch;
-  ASSIGN_OR_RETURN(Trace trace, ideal(program));
-  Outcome outcome;
-  outcome.engine_wall_s = stopwatch.seconds();
-  outcome.name = program.name;
-  outcome.cluster = "as priced";
+  ASSIGN_OR_RETURN(Trace trace, ideal(program, {.fold = fold}));
+  const double wall_s = stopwatch.seconds();
+  Outcome outcome = outcome_of(program, trace);
   outcome.engine = "ideal";
-  outcome.gpus = static_cast<int>(program.ranks.size());
-  add_metrics(measure(program, trace), trace, &outcome);
+  outcome.engine_wall_s = wall_s;
   RETURN_IF_ERROR(write_files(program, &trace, files));
   return outcome;
 }

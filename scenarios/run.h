@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "scenarios/outcome.h"
+#include "scenarios/played.h"
 #include "scenarios/scenario.h"
 #include "schedule/order.h"
 #include "schedule/price.h"
@@ -18,16 +19,6 @@ namespace tandem {
 
 enum class Engine { Ideal, SimGrid };
 
-// A scenario made ready to play.
-struct Prepared {
-  Plan plan;  // the scenario's, with what the order says of it
-  Order order;
-  Program program;
-  Cluster cluster;
-  Placement placement;
-  std::vector<std::string> warnings;
-};
-
 // The order of a scenario: by name, or from its file.
 Result<Order> make_order(const Scenario& scenario);
 
@@ -36,19 +27,12 @@ Result<Cluster> make_cluster(const Scenario& scenario);
 
 Result<Prepared> prepare(const Scenario& scenario);
 
-// What else a run leaves behind; empty: nothing.
-struct OutputFiles {
-  std::string trace_csv;
-  std::string perfetto;
-  std::string svg;
-};
-
 // `progress`: with a bar, where stderr is a terminal.
 Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFiles& files = {},
                          bool progress = false);
 
-// A priced Program by itself, on the ideal engine.
-Result<Outcome> simulate(const Program& program, const OutputFiles& files = {});
+// A priced Program by itself, on the ideal engine. `fold`: one rank stands for its equals.
+Result<Outcome> simulate(const Program& program, const OutputFiles& files = {}, bool fold = true);
 
 // Many runs, each in a process of its own, `jobs` at once, and what they save against their
 // baselines; files are those of run `files_of`.

@@ -161,6 +161,10 @@ Status complete_uniform(Scenario* s) {
                              key));
   }
   const auto given = [&](const char* key) { return s->places.contains(key); };
+  if (given("costs.p2p_s") && given("costs.p2p_MB"))
+    return bad(*s, {"costs.p2p_MB"},
+               "found costs.p2p_s and costs.p2p_MB, expected one of them: seconds, or what the "
+               "cluster carries");
   UniformCosts& costs = *s->uniform;
   if (!given("costs.forward_s") ||
       (!given("costs.backward_s") && !(given("costs.input_s") && given("costs.weight_s"))))
@@ -170,6 +174,31 @@ Status complete_uniform(Scenario* s) {
   if (!given("costs.backward_s")) costs.backward_s = costs.input_s + costs.weight_s;
   if (!given("costs.input_s")) costs.input_s = costs.backward_s / 2;
   if (!given("costs.weight_s")) costs.weight_s = costs.backward_s / 2;
+  return Done{};
+}
+
+Status complete_costs(Scenario* s) {
+  if (s->uniform) return complete_uniform(s);
+  if (s->p2p_bytes == 0) return Done{};
+  return bad(*s, {"costs.p2p_MB"},
+             "found costs.p2p_MB with costs.source = analytic, expected uniform: a model says what "
+             "its transfers carry");
+}
+
+Status check_cluster(const Scenario& s) {
+  const int node = s.cluster.gpus_per_node;
+  if (node == 0)
+    return bad(s, {"cluster.gpus_per_node"},
+               "found no cluster, expected [cluster] with a preset or with its numbers");
+  if (s.cyclic && s.gpus % node != 0)
+    return bad(s, {"cluster.placement"},
+               fmt::format("found cluster.placement = cyclic with {} GPUs, expected whole nodes: a "
+                           "multiple of cluster.gpus_per_node = {}",
+                           s.gpus, node));
+  if (s.least_bandwidth && !s.cluster.calibration.empty())
+    return bad(s, {"report.least_bandwidth", "cluster.calibration"},
+               "found report.least_bandwidth with cluster.calibration, expected one of them: a "
+               "measured time holds at every bandwidth");
   return Done{};
 }
 
@@ -199,10 +228,9 @@ Status complete(Scenario* s) {
   RETURN_IF_ERROR(complete_batch(s));
   RETURN_IF_ERROR(complete_order(s));
   RETURN_IF_ERROR(complete_overlap(s));
-  if (s->uniform) return complete_uniform(s);
-  if (s->cluster.gpus_per_node == 0)
-    return bad(*s, {"cluster.gpus_per_node"},
-               "found no cluster, expected [cluster] with a preset or with its numbers");
+  RETURN_IF_ERROR(complete_costs(s));
+  if (s->has_cluster()) RETURN_IF_ERROR(check_cluster(*s));
+  if (s->uniform) return Done{};
   if (!s->places.contains("train.gradient_dtype"))
     s->plan.gradient_dtype = s->plan.precision == "fp16" ? "fp16" : "fp32";
   if (const Status status = check(s->model, s->plan); !status.ok())

@@ -24,6 +24,18 @@ struct Published {
   std::string cluster;  // the axis point's name that it was measured on
 };
 
+// How a run is held against reality: `tandem validate`.
+struct Validation {
+  std::string backend = "host";
+  std::string launch;  // a shell's words before the command that runs all ranks
+  // What simulated may differ from measured: the iteration and its ratio to the baseline's, where
+  // compute takes most of it and where exposed communication does; bubble and overlap.
+  double iteration_percent = 2;
+  double communicating_percent = 4;
+  double bubble_points = 2;
+  double overlap_points = 3;
+};
+
 struct Scenario {
   std::string name;                 // the names of its points, joined by ", "
   std::vector<std::string> axes;    // of its file
@@ -43,19 +55,26 @@ struct Scenario {
   std::string preset;  // of the cluster, or empty
   ClusterSpec cluster;
   int gpus = 0;
-  std::optional<UniformCosts> uniform;  // costs.source = "uniform": no model, no cluster
-  double p2p_s = 0;
+  bool cyclic = false;                  // ranks are dealt round over the nodes
+  std::optional<UniformCosts> uniform;  // costs.source = "uniform": no model
+  double p2p_s = 0;                     // with them: what a transfer takes, whatever the cluster
+  double p2p_bytes = 0;                 // or, above 0, what it carries over the cluster
   double jitter = 0;
   std::uint64_t seed = 1;
+  bool fold = true;  // one rank stands for its equals; not in the file: the caller's choice
   bool least_bandwidth = false;
   std::string baseline;       // a point's name: what the others save against it
   std::optional<Scope> kind;  // of communication, that savings are compared with; nothing: all
   bool traffic = false;       // columns of what a GPU sends
   std::string note;           // printed below the table
   Published published;
+  Validation validation;
 
   std::string path;                           // of its file
   std::map<std::string, std::string> places;  // of what is set, by key: "file:line", or "--set"
+
+  // Whether the cluster says what a transfer takes.
+  bool has_cluster() const { return !uniform || p2p_bytes > 0; }
 
   // Where the first of the keys that is set stands, else where another key of their tables does,
   // else the file: what an Error about them begins with.

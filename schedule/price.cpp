@@ -2,11 +2,22 @@
 
 #include <optional>
 
+#include "base/check.h"
+
 namespace tandem {
 
 Placement in_order(int ranks) {
   Placement placement(ranks);
   for (int i = 0; i < ranks; ++i) placement[i] = static_cast<DeviceId>(i);
+  return placement;
+}
+
+Placement dealt_round(int ranks, int gpus_per_node) {
+  CHECK(ranks % gpus_per_node == 0);
+  const int nodes = ranks / gpus_per_node;
+  Placement placement(ranks);
+  for (int i = 0; i < ranks; ++i)
+    placement[i] = static_cast<DeviceId>(i % nodes * gpus_per_node + i / nodes);
   return placement;
 }
 

@@ -16,6 +16,10 @@ using Placement = std::vector<DeviceId>;
 // Rank i on device i.
 Placement in_order(int ranks);
 
+// Dealt round over the nodes, as Slurm's --distribution=cyclic does: rank i is on node i % nodes.
+// REQUIRES: ranks that fill whole nodes.
+Placement dealt_round(int ranks, int gpus_per_node);
+
 // Durations from the cluster; the communicators of one class run in lock step, so those that share
 // a NIC share its bandwidth. Also marks the communicators that cross nodes.
 void price(Program* program, const Cluster& cluster, const Placement& placement);

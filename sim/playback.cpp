@@ -29,8 +29,7 @@ Playback::Playback(const Program& program, const Cast& cast, const PlaybackOptio
     const Body& ops = program.bodies[player.body];
     out_.first.push_back(events);
     events += ops.ops.size();
-    players_.push_back({std::vector<std::uint32_t>(ops.lanes.size()),
-                        std::vector<std::uint8_t>(ops.lanes.size())});
+    players_.emplace_back(ops);
   }
   out_.events.resize(events);
 }
@@ -196,30 +195,14 @@ void Playback::start_pending() {
 
 // Players: what an op waits for, as DESIGN section 3 has it.
 
-bool Playback::can_start(std::int32_t player, const Op& op) const {
-  const Body& ops = body(player);
-  const std::vector<std::uint32_t>& place = queues_[cast_.players[player].body].place;
-  for (const std::uint32_t wait : ops.waits_of(op)) {
-    if (place[wait] >= players_[player].done[ops.ops[wait].lane]) return false;
-  }
-  return true;
-}
-
 void Playback::start_ready(std::int32_t player) {
-  PlayerState& state = players_[player];
-  const LaneQueues& queues = queues_[cast_.players[player].body];
-  const Body& ops = body(player);
-  for (std::size_t lane = 0; lane < queues.lanes.size(); ++lane) {
-    if (state.busy[lane] || state.done[lane] == queues.lanes[lane].size()) continue;
-    const std::uint32_t op = queues.lanes[lane][state.done[lane]];
-    if (can_start(player, ops.ops[op])) start(player, op);
-  }
+  players_[player].start_ready(body(player), queues_[cast_.players[player].body],
+                               [&](std::uint32_t op) { start(player, op); });
 }
 
 void Playback::start(std::int32_t player, std::uint32_t i) {
   const Op& op = body(player).ops[i];
   EventTimes& times = out_.events[out_.first[player] + i];
-  players_[player].busy[op.lane] = 1;
   times.arrive_ns = now_;
   if (is_compute(op.kind)) {
     times.start_ns = now_;
@@ -241,12 +224,9 @@ void Playback::start(std::int32_t player, std::uint32_t i) {
 }
 
 void Playback::end_op(std::int32_t player, std::uint8_t lane) {
-  PlayerState& state = players_[player];
-  const std::uint32_t op = queues_[cast_.players[player].body].lanes[lane][state.done[lane]];
+  const std::uint32_t op = players_[player].end(queues_[cast_.players[player].body], lane);
   out_.events[out_.first[player] + op].end_ns = now_;
   if (stretches_) leave_device(player, op);
-  state.busy[lane] = 0;
-  ++state.done[lane];
   if (++ended_ % kProgressStep == 0) options_.on_progress(kProgressStep);
 }
 

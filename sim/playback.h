@@ -78,10 +78,6 @@ class Playback final : public FlowListener {
     Nanoseconds duration_ns = 0;  // as priced
     Bytes bytes = 0;
   };
-  struct PlayerState {
-    std::vector<std::uint32_t> done;  // ops ended, by lane
-    std::vector<std::uint8_t> busy;   // the lane's next op has arrived or runs
-  };
   // A player's compute op under way beside its communication, where some takes SMs.
   struct SharedCompute {
     Taken taken;
@@ -123,7 +119,6 @@ class Playback final : public FlowListener {
   const Body& body(std::int32_t player) const {
     return program_.bodies[cast_.players[player].body];
   }
-  bool can_start(std::int32_t player, const Op& op) const;
   void start_ready(std::int32_t player);
   void start(std::int32_t player, std::uint32_t op);
   void end_op(std::int32_t player, std::uint8_t lane);
@@ -159,7 +154,7 @@ class Playback final : public FlowListener {
   std::vector<std::int32_t> pattern_of_;  // channel x kind
   std::vector<std::int32_t> link_users_;  // operations in flight
   std::vector<std::int32_t> link_alone_;  // the channel that uses the link by itself; -1
-  std::vector<PlayerState> players_;
+  std::vector<LaneCursors> players_;
   std::vector<Transfer> transfers_;    // by channel
   std::vector<SharedCompute> shared_;  // by player; empty where nothing stretches
   std::vector<std::int32_t> changed_;  // players whose compute's end is to be found anew

@@ -1,10 +1,9 @@
 // The simgrid engine: a Playback whose flows SimGrid solves. SimGrid itself is in the plugin.
-#include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <memory>
 
+#include "base/plugin.h"
 #include "sim/engines.h"
 #include "sim/playback.h"
 #include "sim/trace_of.h"
@@ -12,28 +11,12 @@
 namespace tandem {
 namespace {
 
-// Beside the program, in lib/ beside its folder, or where the loader looks.
 Result<MakeFlowSolver> open_plugin() {
-  constexpr const char* kPlugin = "libtandem_simgrid.so";
-  std::error_code ignored;
-  const std::filesystem::path here =
-      std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
-  std::string why;
-  for (const std::string& path :
-       {(here / kPlugin).string(), (here / "../lib/tandem" / kPlugin).string(),
-        (here / ".." / kPlugin).string(), std::string(kPlugin)}) {
-    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) {
-      if (why.empty() || std::filesystem::exists(path)) why = dlerror();
-      continue;
-    }
-    if (void* symbol = dlsym(library, kSolverSymbol))
-      return reinterpret_cast<MakeFlowSolver>(symbol);
-    why = dlerror();
-  }
-  return Error{
-      fmt::format("the simgrid engine is unavailable: {}; --engine ideal needs no SimGrid", why),
-      Error::Missing};
+  const auto symbol = plugin_symbol("libtandem_simgrid.so", kSolverSymbol);
+  if (symbol.ok()) return reinterpret_cast<MakeFlowSolver>(*symbol);
+  return Error{fmt::format("the simgrid engine is unavailable: {}; --engine ideal needs no SimGrid",
+                           symbol.error().message),
+               Error::Missing};
 }
 
 }  // namespace

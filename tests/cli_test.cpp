@@ -1,12 +1,9 @@
 // The program itself: exit statuses, what goes to stdout and stderr, the files it leaves.
 #include <fmt/format.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -16,7 +13,7 @@
 
 #include "base/csv.h"
 #include "base/file.h"
-#include "tests/folder.h"
+#include "tests/sandbox.h"
 
 using namespace tandem;
 
@@ -24,57 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-using Names = std::vector<std::string>;
 
 const fs::path kSource = TANDEM_SOURCE_DIR;
-
-// What a command left behind.
-struct Ran {
-  int status = -1;
-  std::string out;
-  std::string err;
-};
-
-// A folder that goes with the test, to run the program in.
-class Sandbox {
- public:
-  Sandbox() { fs::create_directory(work()); }
-
-  void file(const char* name, const std::string& text) const {
-    std::ofstream(work() / name, std::ios::binary) << text;
-  }
-  std::string read(const char* name) const { return contents(work() / name); }
-
-  Names files() const {
-    Names names;
-    for (const auto& entry : fs::directory_iterator(work()))
-      names.push_back(entry.path().filename().string());
-    std::sort(names.begin(), names.end());
-    return names;
-  }
-
-  // `arguments` as a shell reads them.
-  Ran tandem(const std::string& arguments) const {
-    const fs::path out = folder_.path() / "out", err = folder_.path() / "err";
-    const std::string command =
-        fmt::format("cd '{}' && '{}' {} >'{}' 2>'{}' </dev/null", work().string(), TANDEM_PROGRAM,
-                    arguments, out.string(), err.string());
-    const int status = std::system(command.c_str());
-    REQUIRE(WIFEXITED(status));
-    return {WEXITSTATUS(status), contents(out), contents(err)};
-  }
-
- private:
-  static std::string contents(const fs::path& path) {
-    const auto text = read_file(path.string());
-    REQUIRE(text.ok());
-    return *text;
-  }
-
-  fs::path work() const { return folder_.path() / "work"; }
-
-  Folder folder_;
-};
 
 // Two stages of two tensor ranks and two replicas, on one node.
 const std::string kSmall = R"([model]
@@ -118,23 +66,6 @@ Names lines_of(const std::string& text) {
   return lines;
 }
 
-// Refused: exit status 2, one line on stderr that begins as said, nothing on stdout.
-void check_refused(const Ran& ran, const std::string& begin) {
-  INFO(ran.err);
-  CHECK(ran.status == 2);
-  CHECK(ran.out.empty());
-  CHECK(std::count(ran.err.begin(), ran.err.end(), '\n') == 1);
-  CHECK(ran.err.ends_with('\n'));
-  CHECK(ran.err.substr(0, begin.size()) == begin);
-}
-
-void check_done(const Ran& ran) {
-  INFO(ran.err);
-  CHECK(ran.status == 0);
-  CHECK(ran.err.empty());
-  CHECK(!ran.out.empty());
-}
-
 // The runs that `simulate ... --json` prints.
 Json runs_of(const Sandbox& box, const std::string& arguments) {
   const Ran ran = box.tandem("simulate " + arguments + " --json");
@@ -172,7 +103,8 @@ TEST_CASE("help and version go to stdout, and every command has an example") {
   const Sandbox box;
   const Ran help = box.tandem("--help");
   check_done(help);
-  for (const std::string command : {"simulate", "schedule", "topology", "doctor"}) {
+  for (const std::string command :
+       {"simulate", "run", "compare", "validate", "bench", "schedule", "topology", "doctor"}) {
     CHECK(help.out.find("\n  " + command + " ") != std::string::npos);
     const Ran ran = box.tandem(command + " --help");
     INFO(command);

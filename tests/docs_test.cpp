@@ -1,4 +1,4 @@
-// The documentation is true: every command in an sh block runs, and the README's excerpt and the
+// The documentation is true: every command in an sh block runs, and the README's excerpts and the
 // tables of docs/overlap.md are what comes out.
 #include <fmt/format.h>
 #include <unistd.h>
@@ -50,7 +50,7 @@ class Sandbox {
  public:
   Sandbox() : path_(fs::temp_directory_path() / fmt::format("tandem-docs-{}", getpid())) {
     fs::create_directories(path_ / "build/release");
-    for (const char* folder : {"scenarios", "bench"})
+    for (const char* folder : {"scenarios", "bench", "validation"})
       fs::create_directory_symlink(fs::path(TANDEM_SOURCE_DIR) / folder, path_ / folder);
     fs::create_symlink(TANDEM_PROGRAM, path_ / "build/release/tandem");
   }
@@ -153,6 +153,24 @@ TEST_CASE("the README's excerpt is what the demo prints") {
     ++compared;
   }
   CHECK(compared == 5);
+}
+
+TEST_CASE("the README's comparison is what its commands print") {
+  const Sandbox sandbox;
+  int compared = 0;
+  for (const Example& example : examples_of("README.md")) {
+    if (example.commands.back().find("tandem compare ") == std::string::npos) continue;
+    for (const std::string& command : example.commands)
+      REQUIRE(sandbox.run(command + " > output") == 0);
+    std::string printed;
+    for (const std::string& line : lines_of(sandbox.read("output"))) printed += words(line) + '\n';
+    for (const std::string& line : example.prints) {
+      INFO(line);
+      CHECK(printed.find(words(line) + '\n') != std::string::npos);
+      ++compared;
+    }
+  }
+  CHECK(compared == 7);
 }
 
 TEST_CASE("the documented scenario is one") {

@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "tests/folder.h"
+#include "traces/perfetto_file.h"
 
 using namespace tandem;
 
@@ -80,10 +81,18 @@ TEST_CASE("trace CSV rows are ordered by start, rank, lane, op") {
   const Job job = small_job();
   REQUIRE(write_trace_csv(job.program, job.trace, folder / "t.csv").ok());
   // At 10 rank 0 comes before rank 1, and its lane 1 (op 2) before its lane 2 (op 1). Rank 1's body
-  // counts on from 3.
+  // counts on from 3. Of the 25, rank 0 computes 10; then its end waits for the send until 15 (the
+  // all-reduce ends sooner), and nothing explains the rest. Rank 1's op waits for no receive.
   CHECK(read(folder / "t.csv") == std::string("# program: 1234abcd\n"
                                               "# real: nothing: \"simulated\"\n"
-                                              "# seed: \n") +
+                                              "# seed: \n"
+                                              "# split 0: compute_ns=10 bubble_ns=10 "
+                                              "tensor_exposed_ns=0 tensor_comm_ns=2 "
+                                              "tensor_overlap_ns=0 pipeline_exposed_ns=5 "
+                                              "pipeline_comm_ns=5 pipeline_overlap_ns=0\n"
+                                              "# split 1: ranks=48 compute_ns=10 bubble_ns=15 "
+                                              "pipeline_exposed_ns=0 pipeline_comm_ns=5 "
+                                              "pipeline_overlap_ns=0\n") +
                                       kColumns +
                                       "0,compute,0,forward,0,3,0,0,0,0,10\n"
                                       "0,tensor,2,all-reduce,-1,-1,1,1000000000000,10,10,12\n"
@@ -107,7 +116,20 @@ TEST_CASE("a trace written and read is the same trace") {
     REQUIRE(write_trace_csv(job.program, job.trace, folder / "t.csv").ok());
     const Result<TraceTable> table = read_trace_csv(folder / "t.csv");
     REQUIRE(table.ok());
+    CHECK(table->path == folder / "t.csv");
     CHECK(table->meta == job.trace.meta);
+    const Metrics metrics = measure(job.program, job.trace);
+    REQUIRE(table->splits.size() == 2);
+    for (const RankSplit& split : table->splits) {
+      const RankSplit& measured = metrics.ranks[1 - index(split.rank)];
+      CHECK(split.rank == measured.rank);
+      CHECK(split.multiplicity == (split.rank == Rank{1} ? 48 : 1));
+      CHECK(split.compute_ns == measured.compute_ns);
+      CHECK(split.bubble_ns == measured.bubble_ns);
+      CHECK(split.exposed_ns == measured.exposed_ns);
+      CHECK(split.comm_ns == measured.comm_ns);
+      CHECK(split.overlap_ns == measured.overlap_ns);
+    }
     std::set<std::int64_t> ops;
     for (const TraceRow& row : table->rows) {
       ops.insert(row.op);
@@ -133,6 +155,7 @@ TEST_CASE("events that never ended are no rows of a partial trace") {
   const Result<TraceTable> table = read_trace_csv(folder / "t.csv");
   REQUIRE(table.ok());
   CHECK(table->rows.size() == 3);
+  CHECK(table->splits.empty());
   REQUIRE(write_perfetto(job.program, job.trace, folder / "t.json").ok());
   CHECK(nlohmann::json::parse(read(folder / "t.json"))["traceEvents"].is_array());
 }
@@ -175,6 +198,15 @@ TEST_CASE("a bad trace file is an error with file and line") {
         "t.csv:2: column 'rank': found -1, expected 0 to 2147483647");
   CHECK(error_of(folder, columns + "0,compute,1,forward,99999,4,0,0,20,20,21\n") ==
         "t.csv:2: column 'stage': found 99999, expected -1 to 32767");
+  CHECK(error_of(folder, "# split 0: compute_ns=5 bubble_ns=x\n" + columns + row) ==
+        "t.csv: '# split 0': found 'bubble_ns=x', expected as in 'compute_ns=60 bubble_ns=30'");
+  for (const char* word : {"bubble_ns", "bubble_ns=", "idle_ns=5", "=5", "compute_ns=-1", "ranks=0",
+                           "ranks=2147483648"})
+    CHECK_THAT(
+        error_of(folder, std::string("# split 0: ") + word + "\n" + columns + row),
+        Catch::StartsWith(std::string("t.csv: '# split 0': found '") + word + "', expected"));
+  CHECK(error_of(folder, "# split x: compute_ns=5\n" + columns + row) ==
+        "t.csv: found '# split x', expected '# split ' and a rank");
   CHECK(!read_trace_csv(folder / "absent.csv").ok());
 }
 
@@ -231,4 +263,43 @@ TEST_CASE("a file that cannot be written is an error") {
   const Job job = small_job();
   CHECK(!write_trace_csv(job.program, job.trace, "/no/such/folder/t.csv").ok());
   CHECK(!write_perfetto(job.program, job.trace, "/no/such/folder/t.json").ok());
+}
+
+TEST_CASE("Perfetto shows two traces side by side, a rank's one below the other, both from 0") {
+  const Folder folder;
+  Job job = small_job();
+  REQUIRE(write_trace_csv(job.program, job.trace, folder / "s.csv").ok());
+  for (EventTimes& event : job.trace.events)  // twice as long, and 100 later
+    event = {100 + 2 * event.arrive_ns, 100 + 2 * event.start_ns, 100 + 2 * event.end_ns};
+  REQUIRE(write_trace_csv(job.program, job.trace, folder / "m.csv").ok());
+  const auto simulated = read_trace_csv(folder / "s.csv"),
+             measured = read_trace_csv(folder / "m.csv");
+  REQUIRE((simulated.ok() && measured.ok()));
+  REQUIRE(write_perfetto(*simulated, *measured, folder / "t.json").ok());
+  const auto json = nlohmann::json::parse(read(folder / "t.json"));
+  CHECK(json["otherData"]["measured program"] == "1234abcd");
+  std::vector<std::string> processes(4);
+  std::set<std::string> threads, events;
+  for (const auto& event : json["traceEvents"]) {
+    const std::string name = event["name"], at = event["pid"].dump() + " " + event["tid"].dump();
+    if (name == "process_name") processes.at(event["pid"]) = event["args"]["name"];
+    if (name == "process_sort_index") CHECK(event["args"]["sort_index"] == event["pid"]);
+    if (name == "thread_name") threads.insert(at + " " + std::string(event["args"]["name"]));
+    if (event["ph"] == "X")
+      events.insert(at + " " + name + " " + event["ts"].dump() + " " + event["dur"].dump());
+  }
+  CHECK(processes == std::vector<std::string>{"rank 0 simulated", "rank 0 measured",
+                                              "rank 1 simulated", "rank 1 measured"});
+  // By first op: rank 0 sends (op 1) before it reduces (op 2).
+  CHECK(threads == std::set<std::string>{"0 0 compute", "0 1 0>1", "0 2 tensor", "1 0 compute",
+                                         "1 1 0>1", "1 2 tensor", "2 0 compute", "2 1 0>1",
+                                         "3 0 compute", "3 1 0>1"});
+  CHECK(events == std::set<std::string>{"0 0 F3 0.0 0.01", "0 1 send F3 0>1 0.01 0.005",
+                                        "0 2 all-reduce 0.01 0.002", "1 0 F3 0.0 0.02",
+                                        "1 1 send F3 0>1 0.02 0.01", "1 2 all-reduce 0.02 0.004",
+                                        "2 0 F3 0.015 0.01", "2 1 recv F3 0>1 0.01 0.005",
+                                        "3 0 F3 0.03 0.02", "3 1 recv F3 0>1 0.02 0.01"});
+  CHECK_THAT(read(folder / "t.json"),
+             Catch::Contains(R"("cat":"tensor","args":{"op":2,"stage":-1,"microbatch":-1,"part":1,)"
+                             R"("bytes":1000000000000,"wait_ns":0}})"));
 }

@@ -10,6 +10,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/units.h"
+#include "topology/calibration.h"
 
 namespace tandem {
 
@@ -76,6 +77,8 @@ struct ClusterSpec {
   // byte up once and gets it down once (Graham et al. 2016, "Scalable hierarchical aggregation
   // protocol"). That is no ring: ring_efficiency does not hold for it.
   bool in_network_reduction = false;
+  // Measured times, which hold where there is one, whatever the numbers above say.
+  std::vector<CalibrationRow> calibration;
 };
 
 // The graph, built from a spec for a number of GPUs. Movable, not copyable.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "topology/algorithm.h"
@@ -93,32 +94,35 @@ Traffic chosen_streams(const Cluster& cluster, CommKind kind, std::span<const De
   return cost(nested) < cost(rings) ? nested : rings;
 }
 
-}  // namespace
-
-std::string_view name(CommKind kind) {
-  switch (kind) {
-    case CommKind::SendRecv:
-      return "sendrecv";
-    case CommKind::AllReduce:
-      return "all_reduce";
-    case CommKind::ReduceScatter:
-      return "reduce_scatter";
-    case CommKind::AllGather:
-      return "all_gather";
-    case CommKind::AllToAll:
-      return "alltoall";
-    case CommKind::RingShift:
-      return "ring_shift";
-  }
-  return "";
+int nodes_of(const Cluster& cluster, std::span<const DeviceId> devices) {
+  std::set<NodeId> nodes;
+  for (const DeviceId device : devices) nodes.insert(cluster.node_of(device));
+  return static_cast<int>(nodes.size());
 }
+
+// The same, with the time that was measured where the spec's calibration has one.
+Traffic calibrated_streams(const Cluster& cluster, CommKind kind,
+                           std::span<const DeviceId> devices) {
+  Traffic streams = chosen_streams(cluster, kind, devices);
+  const std::vector<CalibrationRow>& rows = cluster.spec().calibration;
+  if (rows.empty() || streams.flows.empty()) return streams;
+  const CalibrationRow* row =
+      find_row(rows, kind, static_cast<int>(devices.size()), nodes_of(cluster, devices));
+  if (row == nullptr) return streams;
+  const double factor = row->seconds_per_byte() / busiest_s(cluster, loads_of(streams.flows));
+  for (Flow& flow : streams.flows) flow.share *= factor;
+  streams.latency_ns = to_ns(row->latency_s);
+  return streams;
+}
+
+}  // namespace
 
 Nanoseconds duration_ns(const Traffic& traffic, Bytes bytes) {
   return traffic.latency_ns + to_ns(static_cast<double>(bytes) * traffic.seconds_per_byte);
 }
 
 Traffic traffic(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices) {
-  Traffic result = chosen_streams(cluster, kind, devices);
+  Traffic result = calibrated_streams(cluster, kind, devices);
   merge(&result.flows);
   result.seconds_per_byte = busiest_s(cluster, loads_of(result.flows));
   return result;
@@ -131,7 +135,7 @@ Traffic lockstep_traffic(const Cluster& cluster, CommKind kind,
   std::vector<std::size_t> ends;  // of each instance's flows
   bool alike = true;              // all have the same ways under the same load
   for (const std::vector<DeviceId>& devices : instances) {
-    Traffic one = chosen_streams(cluster, kind, devices);
+    Traffic one = calibrated_streams(cluster, kind, devices);
     alike &= all.latency_ns == 0 || one.latency_ns <= all.latency_ns;
     all.latency_ns = std::max(all.latency_ns, one.latency_ns);
     all.between_nodes |= one.between_nodes;

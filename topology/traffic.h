@@ -1,28 +1,15 @@
 // Traffic: what a transfer or a collective puts on which links, and what it costs alone.
 #pragma once
 
-#include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "base/ids.h"
 #include "base/units.h"
 #include "topology/cluster.h"
+#include "topology/comm_kind.h"
 
 namespace tandem {
-
-enum class CommKind : std::uint8_t {
-  SendRecv,       // devices: from, to
-  AllReduce,      // bytes: of the array
-  ReduceScatter,  // bytes: of the whole array, as nccl-tests counts
-  AllGather,      // bytes: of the whole array
-  AllToAll,       // bytes: what one rank holds for all the others and itself
-  RingShift,      // bytes: what each rank sends to the next one of the ring, all at once
-};
-constexpr int kCommKinds = 6;
-
-std::string_view name(CommKind kind);
 
 // `multiplicity` equal streams of `share` x the operation's bytes each, over the same links.
 struct Flow {
@@ -57,6 +44,9 @@ Nanoseconds duration_ns(const Traffic& traffic, Bytes bytes);
 // between nodes, up and down, in 2 steps.
 //
 // AllToAll sends pairwise, n-1 steps. RingShift keeps to the order of `devices`.
+//
+// Where the spec's calibration has a row of the kind, for as many ranks on as many nodes, all flows
+// grow or shrink alike, so that the operation alone takes the row's time.
 Traffic traffic(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices);
 
 // The traffic of many equal operations that run in lock step, as one that ends with the slowest.

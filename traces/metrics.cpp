@@ -227,55 +227,56 @@ double ratio(Nanoseconds part, Nanoseconds whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-// The means over ranks of what `metrics->ranks` holds.
-void take_means(const Trace& trace, Nanoseconds iteration_ns, Metrics* metrics) {
-  double ranks = 0;
-  for (const RankTrace& rank : trace.ranks) ranks += rank.multiplicity;
-  std::array<double, kScopes> ranks_with{};
-  ByScope overlap{};
-  for (std::size_t i = 0; i < trace.ranks.size(); ++i) {
-    const RankSplit& split = metrics->ranks[i];
-    const double count = trace.ranks[i].multiplicity;
-    const double weight = count / ranks;
-    const double window = ratio(split.window_bubble_ns, split.last_end_ns - split.first_start_ns);
-    metrics->compute_s += weight * to_seconds(split.compute_ns);
-    metrics->bubble_s += weight * to_seconds(split.bubble_ns);
-    metrics->bubble_ratio += weight * ratio(split.bubble_ns, split.compute_ns);
-    metrics->bubble_fraction += weight * ratio(split.bubble_ns, iteration_ns);
-    metrics->bubble_window_fraction += weight * window;
-    metrics->bubble_window_fraction_max = std::max(metrics->bubble_window_fraction_max, window);
-    metrics->exposed_between_nodes_s += weight * to_seconds(split.exposed_between_nodes_ns);
-    for (int scope = 0; scope < kScopes; ++scope) {
-      metrics->exposed_s[scope] += weight * to_seconds(split.exposed_ns[scope]);
-      metrics->comm_s[scope] += weight * to_seconds(split.comm_ns[scope]);
-      metrics->sent_bytes[scope] += weight * split.sent_bytes[scope];
-      if (split.comm_ns[scope] == 0) continue;
-      ranks_with[scope] += count;
-      overlap[scope] += count * ratio(split.overlap_ns[scope], split.comm_ns[scope]);
-    }
-  }
-  for (int scope = 0; scope < kScopes; ++scope) {
-    if (ranks_with[scope] > 0)
-      metrics->overlap_fraction[scope] = overlap[scope] / ranks_with[scope];
-  }
-}
-
 }  // namespace
 
 Metrics measure(const Program& program, const Trace& trace) {
   const Interval iteration = iteration_of(program, trace);
-  Metrics metrics;
-  metrics.iteration_s = to_seconds(iteration.end - iteration.begin);
-  metrics.ranks.reserve(trace.ranks.size());
+  std::vector<RankSplit> splits;
+  splits.reserve(trace.ranks.size());
   Scratch scratch;
   for (const RankTrace& rank : trace.ranks) {
     const Body& body = program.bodies[rank.body];
     if (std::exchange(scratch.body, rank.body) != rank.body) find_ops_before(body, &scratch.before);
     const RankView view{program, body, program.ranks[index(rank.rank)],
                         trace.events_of(program, rank), iteration};
-    metrics.ranks.push_back(measure_rank(view, &scratch));
+    splits.push_back(measure_rank(view, &scratch));
+    splits.back().rank = rank.rank;
+    splits.back().multiplicity = rank.multiplicity;
   }
-  take_means(trace, iteration.end - iteration.begin, &metrics);
+  return means_of(std::move(splits), iteration.end - iteration.begin);
+}
+
+Metrics means_of(std::vector<RankSplit> splits, Nanoseconds iteration_ns) {
+  Metrics metrics;
+  metrics.iteration_s = to_seconds(iteration_ns);
+  metrics.ranks = std::move(splits);
+  double ranks = 0;
+  for (const RankSplit& split : metrics.ranks) ranks += split.multiplicity;
+  std::array<double, kScopes> ranks_with{};
+  ByScope overlap{};
+  for (const RankSplit& split : metrics.ranks) {
+    const double count = split.multiplicity;
+    const double weight = count / ranks;
+    const double window = ratio(split.window_bubble_ns, split.last_end_ns - split.first_start_ns);
+    metrics.compute_s += weight * to_seconds(split.compute_ns);
+    metrics.bubble_s += weight * to_seconds(split.bubble_ns);
+    metrics.bubble_ratio += weight * ratio(split.bubble_ns, split.compute_ns);
+    metrics.bubble_fraction += weight * ratio(split.bubble_ns, iteration_ns);
+    metrics.bubble_window_fraction += weight * window;
+    metrics.bubble_window_fraction_max = std::max(metrics.bubble_window_fraction_max, window);
+    metrics.exposed_between_nodes_s += weight * to_seconds(split.exposed_between_nodes_ns);
+    for (int scope = 0; scope < kScopes; ++scope) {
+      metrics.exposed_s[scope] += weight * to_seconds(split.exposed_ns[scope]);
+      metrics.comm_s[scope] += weight * to_seconds(split.comm_ns[scope]);
+      metrics.sent_bytes[scope] += weight * split.sent_bytes[scope];
+      if (split.comm_ns[scope] == 0) continue;
+      ranks_with[scope] += count;
+      overlap[scope] += count * ratio(split.overlap_ns[scope], split.comm_ns[scope]);
+    }
+  }
+  for (int scope = 0; scope < kScopes; ++scope) {
+    if (ranks_with[scope] > 0) metrics.overlap_fraction[scope] = overlap[scope] / ranks_with[scope];
+  }
   return metrics;
 }
 

@@ -16,6 +16,8 @@ using ByScope = std::array<double, kScopes>;  // indexed by Scope
 // instant in which the compute lane idles is exposed communication while one of those that its next
 // compute op waits for is in flight (of several, the one that ends last), and bubble otherwise.
 struct RankSplit {
+  Rank rank{};
+  int multiplicity = 1;  // how many ranks it stands for
   Nanoseconds compute_ns = 0;
   Nanoseconds bubble_ns = 0;
   Nanoseconds window_bubble_ns = 0;  // of bubble_ns: from first_start_ns to last_end_ns
@@ -28,7 +30,7 @@ struct RankSplit {
   Nanoseconds last_end_ns = 0;
 };
 
-// Means over ranks, weighted by how many ranks each stands for.
+// Means over ranks, each counted as many times as the ranks that it stands for.
 struct Metrics {
   double iteration_s = 0;
   double compute_s = 0;
@@ -53,5 +55,8 @@ struct Metrics {
 //
 // REQUIRES: every event of the trace has ended, 0 <= start <= end; compute ops stand on lane 0.
 Metrics measure(const Program& program, const Trace& trace);
+
+// The means of these splits of an iteration.
+Metrics means_of(std::vector<RankSplit> splits, Nanoseconds iteration_ns);
 
 }  // namespace tandem

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/csv.h"
 #include "base/file.h"
+#include "traces/split_text.h"
 #include "traces/trace_files.h"
 
 namespace tandem {
@@ -20,7 +21,8 @@ namespace {
 constexpr std::array<std::string_view, 11> kColumns = {"rank",      "lane",       "op",    "kind",
                                                        "stage",     "microbatch", "part",  "bytes",
                                                        "arrive_ns", "start_ns",   "end_ns"};
-constexpr std::size_t kBlock = 1 << 20;  // bytes written at once
+constexpr std::string_view kSplitKey = "split ";  // and a rank
+constexpr std::size_t kBlock = 1 << 20;           // bytes written at once
 
 // Where an event stands in the file: by start, then rank, lane, op. The last three share one word,
 // so that sorting moves and compares little.
@@ -75,7 +77,19 @@ std::vector<Place> places_of(const Program& program, const Trace& trace,
   return places;
 }
 
-void append_header(const Trace& trace, fmt::memory_buffer* out) {
+// By rank; none where an event has not ended.
+std::vector<RankSplit> splits_of(const Program& program, const Trace& trace) {
+  const auto ended = [](const EventTimes& event) {
+    return 0 <= event.start_ns && event.start_ns <= event.end_ns;
+  };
+  if (!std::all_of(trace.events.begin(), trace.events.end(), ended)) return {};
+  std::vector<RankSplit> splits = measure(program, trace).ranks;
+  std::sort(splits.begin(), splits.end(),
+            [](const RankSplit& a, const RankSplit& b) { return a.rank < b.rank; });
+  return splits;
+}
+
+void append_header(const Program& program, const Trace& trace, fmt::memory_buffer* out) {
   for (const auto& [key, value] : trace.meta) {
     CHECK(!key.empty() && key.find_first_of(":\n\r") == std::string::npos);
     std::string line = value;
@@ -83,6 +97,9 @@ void append_header(const Trace& trace, fmt::memory_buffer* out) {
         line.begin(), line.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
     fmt::format_to(std::back_inserter(*out), "# {}: {}\n", key, line);
   }
+  for (const RankSplit& split : splits_of(program, trace))
+    fmt::format_to(std::back_inserter(*out), "# {}{}: {}\n", kSplitKey, index(split.rank),
+                   split_text(split));
   fmt::format_to(std::back_inserter(*out), "{}\n", fmt::join(kColumns, ","));
 }
 
@@ -132,6 +149,29 @@ Status read_cell(const CsvFile& file, const CsvRow& row, std::size_t column, T l
   return Done{};
 }
 
+// The comments: `split RANK: ...` and other `key: value`.
+Status read_header(const CsvFile& file, TraceTable* table) {
+  for (const std::string& comment : file.comments) {
+    const std::size_t colon = comment.find(':');
+    if (colon == 0 || colon == std::string::npos) continue;
+    const std::string key = comment.substr(0, colon);
+    const std::size_t begin = comment.find_first_not_of(' ', colon + 1);
+    const std::string value = begin == std::string::npos ? "" : comment.substr(begin);
+    if (!key.starts_with(kSplitKey)) {
+      table->meta.emplace_back(key, value);
+      continue;
+    }
+    const Result<std::int64_t> rank = parse_integer(key.substr(kSplitKey.size()));
+    if (!rank.ok() || *rank < 0 || *rank > std::numeric_limits<std::int32_t>::max())
+      return Error{fmt::format("{}: found '# {}', expected '# split ' and a rank", file.path, key)};
+    const Result<RankSplit> split = parse_split(static_cast<Rank>(*rank), value);
+    if (!split.ok())
+      return Error{fmt::format("{}: '# {}': {}", file.path, key, split.error().message)};
+    table->splits.push_back(*split);
+  }
+  return Done{};
+}
+
 Result<TraceRow> read_row(const CsvFile& file, const CsvRow& cells) {
   if (cells.cells.size() != kColumns.size())
     return file.error(cells.line, fmt::format("found {} cells, expected {}", cells.cells.size(),
@@ -165,6 +205,10 @@ Result<TraceRow> read_row(const CsvFile& file, const CsvRow& cells) {
 
 }  // namespace
 
+std::pair<std::string, std::string> program_line(const Program& program) {
+  return {"program", fmt::format("{} {:016x}", program.name, hash(program))};
+}
+
 Status write_trace_csv(const Program& program, const Trace& trace, const std::string& path) {
   std::vector<const RankTrace*> ranks;
   for (const RankTrace& rank : trace.ranks) ranks.push_back(&rank);
@@ -174,7 +218,7 @@ Status write_trace_csv(const Program& program, const Trace& trace, const std::st
 
   ASSIGN_OR_RETURN(FileWriter file, FileWriter::open(path));
   fmt::memory_buffer out;
-  append_header(trace, &out);
+  append_header(program, trace, &out);
   for (const Place& place : places_of(program, trace, ranks)) {
     const RankTrace& rank = *ranks[place.rank()];
     append_row(rank.rank, texts[rank.body], place.op(), program.bodies[rank.body].ops[place.op()],
@@ -190,14 +234,8 @@ Status write_trace_csv(const Program& program, const Trace& trace, const std::st
 
 Result<TraceTable> read_trace_csv(const std::string& path) {
   ASSIGN_OR_RETURN(const CsvFile file, read_csv(path));
-  TraceTable table;
-  for (const std::string& comment : file.comments) {
-    const std::size_t colon = comment.find(':');
-    if (colon == 0 || colon == std::string::npos) continue;
-    const std::size_t value = comment.find_first_not_of(' ', colon + 1);
-    table.meta.emplace_back(comment.substr(0, colon),
-                            value == std::string::npos ? "" : comment.substr(value));
-  }
+  TraceTable table{path, {}, {}, {}};
+  RETURN_IF_ERROR(read_header(file, &table));
   if (file.rows.empty())
     return file.error(
         1, fmt::format("found no rows, expected the columns {}", fmt::join(kColumns, ",")));
@@ -208,6 +246,12 @@ Result<TraceTable> read_trace_csv(const std::string& path) {
     table.rows.push_back(std::move(row));
   }
   return table;
+}
+
+std::string_view meta_value(const TraceTable& table, std::string_view key) {
+  const auto at = std::find_if(table.meta.begin(), table.meta.end(),
+                               [key](const auto& line) { return line.first == key; });
+  return at == table.meta.end() ? std::string_view() : at->second;
 }
 
 }  // namespace tandem

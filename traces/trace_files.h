@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -10,14 +11,19 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "schedule/program.h"
+#include "traces/metrics.h"
 #include "traces/trace.h"
 
 namespace tandem {
 
+// The `program` line of a trace's meta: the Program's name, and its hash as 16 hexadecimal digits.
+std::pair<std::string, std::string> program_line(const Program& program);
+
 // `# key: value` lines, a row of column names, and a row an event, ordered by start, rank, lane (as
 // the body counts them), op:
 //   rank,lane,op,kind,stage,microbatch,part,bytes,arrive_ns,start_ns,end_ns
-// A stage or microbatch that an op does not have is -1. Events that never ended (of a partial
+// A stage or microbatch that an op does not have is -1. Where all events have ended, the header
+// also has a line `# split RANK: ...` a rank (split_text.h). Events that never ended (of a partial
 // trace) are left out; line ends in meta values become blanks.
 //
 // REQUIRES: meta keys are not empty and hold no ':' and no line end.
@@ -42,19 +48,26 @@ struct TraceRow {
 
 // A trace file as read, rows in the file's order.
 struct TraceTable {
+  std::string path;
   std::vector<std::pair<std::string, std::string>> meta;
+  std::vector<RankSplit> splits;  // of a split, what split_text tells; none of a partial trace
   std::vector<TraceRow> rows;
 };
 
 // The inverse of write_trace_csv. Comments that are no `key: value` are skipped.
 Result<TraceTable> read_trace_csv(const std::string& path);
 
-// More events than this would not load in a browser.
-constexpr std::int64_t kPerfettoEventsMax = 2'000'000;
+// The value of a meta line; "" where there is none.
+std::string_view meta_value(const TraceTable& table, std::string_view key);
 
 // One process a rank, one thread a lane; events of no length are left out. Error(BadInput) where
 // more than kPerfettoEventsMax are left.
 Status write_perfetto(const Program& program, const Trace& trace, const std::string& path);
+
+// Two traces of one Program for the eye: a rank's two processes stand one above the other, and both
+// iterations begin at 0.
+Status write_perfetto(const TraceTable& simulated, const TraceTable& measured,
+                      const std::string& path);
 
 // A timeline of the whole iteration, for slides: a band a rank, in it a row a lane that has events;
 // what is too narrow to see is merged. Error(BadInput) for more than 64 ranks or 400 rows.

@@ -1,0 +1,28 @@
+#include "base/plugin.h"
+
+#include <dlfcn.h>
+
+#include <filesystem>
+
+namespace tandem {
+
+Result<void*> plugin_symbol(const std::string& plugin, const std::string& symbol, bool global) {
+  std::error_code ignored;
+  const std::filesystem::path here =
+      std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+  std::string why;
+  for (const std::string& path :
+       {(here / plugin).string(), (here / "../lib/tandem" / plugin).string(),
+        (here / ".." / plugin).string(), plugin}) {
+    void* library = dlopen(path.c_str(), RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL));
+    if (library == nullptr) {
+      if (why.empty() || std::filesystem::exists(path)) why = dlerror();
+      continue;
+    }
+    if (void* address = dlsym(library, symbol.c_str())) return address;
+    why = dlerror();
+  }
+  return Error{why, Error::Missing};
+}
+
+}  // namespace tandem

@@ -1,0 +1,18 @@
+// Plugins: shared libraries opened on demand, so that the program starts where what they need is
+// missing, and at once.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+
+namespace tandem {
+
+// The address of a plugin's symbol. The plugin is looked for beside the program, in lib/tandem
+// beside its folder, in the folder above, and where the loader looks. Error::Missing with the
+// loader's words. `global`: what it loads is seen by libraries loaded later (MPI's own plugins need
+// that).
+Result<void*> plugin_symbol(const std::string& plugin, const std::string& symbol,
+                            bool global = false);
+
+}  // namespace tandem

@@ -1,0 +1,241 @@
+// tandem bench comm: nccl-tests' tables, by a simulator or by real processes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/csv.h"
+#include "base/file.h"
+#include "cli/commands.h"
+#include "exec/execute.h"
+#include "exec/launch.h"
+#include "report/comm_table.h"
+#include "scenarios/run.h"
+#include "topology/preset.h"
+#include "validation/comm_run.h"
+#include "validation/fit.h"
+
+namespace tandem {
+namespace {
+
+constexpr Bytes kMiB = 1 << 20;
+
+struct CommOptions {
+  std::string backend = "simgrid";
+  std::vector<std::string> ops = {"all_reduce"};
+  std::vector<std::string> pairs;
+  Bytes least = kMiB, most = 64 * kMiB, step = kMiB;
+  int factor = 2;
+  bool by_step = false;
+  CommBench bench;
+  int ranks = 0;
+  std::string cluster;
+  std::string placement;
+  std::string fit;
+  bool json = false;
+};
+
+// Where the ranks are: a preset, or the cluster of a scenario's first run.
+Result<Scenario> load_place(const CommOptions& options) {
+  Scenario place;
+  const std::string& input = options.cluster;
+  if (input.ends_with(".toml")) {
+    ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, load_scenarios(input));
+    place = scenarios.front();
+    if (!place.has_cluster())
+      return Error{
+          fmt::format("{}: found uniform costs, which know no cluster; expected [cluster]", input)};
+  } else {
+    ASSIGN_OR_RETURN(place.cluster, load_preset(input));
+    place.preset = place.path = input;
+    place.gpus = 2 * place.cluster.gpus_per_node;
+  }
+  const auto launched = launched_rank();
+  if (options.backend == "mpi" && launched) place.gpus = launched->ranks;
+  if (options.ranks > 0) place.gpus = options.ranks;
+  if (!options.placement.empty()) place.cyclic = options.placement == "cyclic";
+  if (place.gpus < 2)
+    return Error{fmt::format("--ranks: found {}, expected at least 2", place.gpus)};
+  if (place.cyclic && place.gpus % place.cluster.gpus_per_node != 0)
+    return Error{
+        fmt::format("--ranks: found {} with cyclic placement, expected whole nodes: a "
+                    "multiple of {}",
+                    place.gpus, place.cluster.gpus_per_node)};
+  return place;
+}
+
+Result<CommTest> parse_pair(const std::string& text, int ranks) {
+  const std::size_t comma = text.find(',');
+  const auto from = parse_integer(text.substr(0, comma));
+  const auto to = parse_integer(comma == std::string::npos ? "" : text.substr(comma + 1));
+  const auto is_rank = [&](const Result<std::int64_t>& rank) {
+    return rank.ok() && *rank >= 0 && *rank < ranks;
+  };
+  if (!is_rank(from) || !is_rank(to) || *from == *to)
+    return Error{fmt::format("--pair: found '{}', expected two ranks from 0 to {}, such as 0,1",
+                             text, ranks - 1)};
+  return CommTest{CommKind::SendRecv, {Rank{static_cast<int>(*from)}, Rank{static_cast<int>(*to)}}};
+}
+
+Result<std::vector<CommTest>> tests_of(const CommOptions& options, int ranks) {
+  std::vector<Rank> all;
+  for (int rank = 0; rank < ranks; ++rank) all.push_back(Rank{rank});
+  std::vector<CommTest> tests;
+  std::set<std::string> seen;
+  for (const std::string& op : options.ops) {
+    if (!seen.insert(op).second)
+      return Error{fmt::format("--op: found {} twice, expected it once", op)};
+    const CommKind kind = *comm_kind_named(op);
+    if (kind != CommKind::SendRecv) {
+      tests.push_back({kind, all});
+      continue;
+    }
+    const auto pairs = options.pairs.empty() ? std::vector<std::string>{"0,1"} : options.pairs;
+    for (const std::string& pair : pairs) {
+      ASSIGN_OR_RETURN(tests.emplace_back(), parse_pair(pair, ranks));
+    }
+  }
+  if (!options.pairs.empty() && !seen.contains("p2p"))
+    return Error{"--pair: found a pair of ranks without --op p2p, expected both"};
+  return tests;
+}
+
+Result<CommBench> bench_of(const CommOptions& options, int ranks) {
+  CommBench bench = options.bench;
+  bench.ranks = ranks;
+  ASSIGN_OR_RETURN(bench.tests, tests_of(options, ranks));
+  if (options.least > options.most)
+    return Error{fmt::format("--minbytes: found {}, expected at most --maxbytes = {}",
+                             options.least, options.most)};
+  ASSIGN_OR_RETURN(bench.sizes, comm_sizes(options.least, options.most,
+                                           options.by_step ? 1 : options.factor, options.step));
+  constexpr std::size_t kMost = 10'000'000;
+  const std::size_t ops =
+      bench.tests.size() * bench.sizes.size() * static_cast<std::size_t>(bench.block());
+  if (ops > kMost)
+    return Error{
+        fmt::format("--iters: found {} operations in all, expected at most {}", ops, kMost)};
+  if (!options.fit.empty() && bench.sizes.size() < 2)
+    return Error{"--fit: found one size, expected two or more: a larger --maxbytes"};
+  return bench;
+}
+
+Status write_fit(const CommOptions& options, bool cyclic, const CommBench& bench,
+                 const CommResult& result) {
+  ASSIGN_OR_RETURN(const std::vector<Fit> fits, fit(result.tables));
+  const auto quoted = [](const std::string& text) { return nlohmann::json(text).dump(); };
+  ASSIGN_OR_RETURN(FileWriter file, FileWriter::open(options.fit));
+  file.write(calibration_text(fits, {{"backend", quoted(result.backend)},
+                                     {"real", quoted(result.real)},
+                                     {"cluster", quoted(result.cluster)},
+                                     {"placement", quoted(cyclic ? "cyclic" : "block")},
+                                     {"iterations", fmt::format("{}", bench.iterations)},
+                                     {"warmup", fmt::format("{}", bench.warmup)}}));
+  return file.commit();
+}
+
+Status run(const CommOptions& options) {
+  ASSIGN_OR_RETURN(const Scenario place, load_place(options));
+  ASSIGN_OR_RETURN(const CommBench bench, bench_of(options, place.gpus));
+  ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(place));
+  const Placement placement =
+      place.cyclic ? dealt_round(place.gpus, place.cluster.gpus_per_node) : in_order(place.gpus);
+  CommBackend backend = CommBackend::SimGrid;
+  if (options.backend == "host") backend = CommBackend::Host;
+  if (options.backend == "mpi") {
+    backend = CommBackend::Mpi;
+    RETURN_IF_ERROR(mpi_available());
+    if (!launched_rank()) return become_mpirun(place.gpus);
+  }
+  ASSIGN_OR_RETURN(const std::optional<CommResult> result,
+                   run_comm_bench(bench, backend, cluster, placement));
+  if (!result) return Done{};
+  if (options.json) {
+    fmt::print("{}\n", to_json(*result, bench).dump(2));
+  } else {
+    fmt::print("{}", comm_text(*result, bench,
+                               options.by_step ? fmt::format("{}(bytes)", options.step)
+                                               : fmt::format("{}(factor)", options.factor)));
+  }
+  if (options.fit.empty()) return Done{};
+  return write_fit(options, place.cyclic, bench, *result);
+}
+
+void add_sizes(CLI::App* command, CommOptions* options) {
+  constexpr Bytes kMost = Bytes{1} << 40;
+  const auto size = [&](const char* names, Bytes* bytes, const char* help) {
+    return command->add_option(names, *bytes, help)
+        ->transform(CLI::AsSizeValue(false))
+        ->check(CLI::Range(Bytes{4}, kMost));
+  };
+  size("-b,--minbytes", &options->least,
+       "the first size; K, M and G are powers of 1024; default 1M");
+  size("-e,--maxbytes", &options->most, "the last size; default 64M");
+  CLI::Option* step = size("-i,--stepbytes", &options->step, "from one size to the next");
+  step->each([options](const std::string&) { options->by_step = true; });
+  command
+      ->add_option("-f,--stepfactor", options->factor, "each size over the one before; default 2")
+      ->check(CLI::Range(2, 1'000'000))
+      ->excludes(step);
+  command->add_option("-n,--iters", options->bench.iterations, "operations that are timed")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command->add_option("-w,--warmup_iters", options->bench.warmup, "operations before them")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+}
+
+void add_comm(CLI::App* bench, Command* chosen) {
+  auto options = std::make_shared<CommOptions>();
+  CLI::App* command = bench->add_subcommand(
+      "comm",
+      "Times collectives and transfers one at a time, with nccl-tests' flags, definitions and "
+      "out-of-place columns (in-place ones are left out).");
+  command
+      ->add_option("--cluster", options->cluster,
+                   "a preset, or a SCENARIO.toml whose first run has one: what the ranks are on")
+      ->required();
+  command
+      ->add_option("--backend", options->backend,
+                   "simgrid; host: one process, priced links; mpi: a process a rank")
+      ->check(CLI::IsMember({"simgrid", "host", "mpi"}))
+      ->capture_default_str();
+  command
+      ->add_option("--op", options->ops,
+                   "nccl-tests' all_reduce (default), all_gather, reduce_scatter, alltoall, "
+                   "sendrecv (each rank to the next), or p2p (one to one); repeatable")
+      ->check(CLI::IsMember(
+          {"all_reduce", "all_gather", "reduce_scatter", "alltoall", "sendrecv", "p2p"}))
+      ->allow_extra_args(false);
+  command->add_option("--pair", options->pairs, "FROM,TO of p2p; repeatable; default 0,1")
+      ->allow_extra_args(false);
+  add_sizes(command, options.get());
+  command
+      ->add_option("--ranks", options->ranks,
+                   "default: as many as mpirun has started, the scenario's GPUs, or two nodes")
+      ->check(CLI::Range(2, 65536));
+  command
+      ->add_option("--placement", options->placement,
+                   "block (default) or cyclic: ranks are dealt round over the nodes")
+      ->check(CLI::IsMember({"block", "cyclic"}));
+  command->add_option("--fit", options->fit,
+                      "write latencies and bus bandwidths for a scenario's cluster.calibration");
+  command->add_flag("--json", options->json, "print one JSON array, and nothing else");
+  command->footer(
+      "Example: tandem bench comm --cluster jz-a100 --op all_reduce --op p2p --pair 0,8");
+  command->callback([options, chosen] { *chosen = [options] { return run(*options); }; });
+}
+
+}  // namespace
+
+void add_bench(CLI::App* app, Command* chosen) {
+  CLI::App* command = app->add_subcommand("bench", "Times the parts that a job is made of.");
+  command->require_subcommand(1);
+  command->footer("Example: tandem bench comm --cluster jz-a100 --op all_reduce");
+  add_comm(command, chosen);
+}
+
+}  // namespace tandem

@@ -1,0 +1,183 @@
+// tandem run: a scenario's one run, or a Program file, on real cores.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "exec/launch.h"
+#include "report/table.h"
+#include "scenarios/real_run.h"
+#include "scenarios/run.h"
+#include "schedule/program_text.h"
+
+namespace tandem {
+namespace {
+
+struct RunOptions {
+  std::string input;
+  std::string backend = "host";
+  std::string compute = "timed";
+  std::string payload = "sample";
+  std::vector<std::string> sets;
+  std::string only;
+  double timeout_s = 60;
+  RealOptions real;
+  bool json = false;
+};
+
+Result<Scenario> load_one(const RunOptions& options) {
+  std::vector<std::pair<std::string, Setting>> sets;
+  for (const std::string& text : options.sets) {
+    ASSIGN_OR_RETURN(sets.emplace_back(), parse_set(text));
+  }
+  ASSIGN_OR_RETURN(std::vector<Scenario> scenarios,
+                   load_scenarios(options.input, sets, options.only));
+  if (scenarios.size() > 1)
+    return Error{
+        fmt::format("{}: found {} runs such as '{}' and '{}', expected one: choose it "
+                    "with --only",
+                    options.input, scenarios.size(), scenarios[0].name, scenarios[1].name)};
+  return std::move(scenarios.front());
+}
+
+// Under mpirun where nobody has started the ranks: what is wrong with the input is said before.
+Status start_ranks(const RunOptions& options, const Program& program) {
+  const int ranks = static_cast<int>(program.ranks.size());
+  if (options.backend != "mpi" || launched_rank() || ranks == 1) return Done{};
+  RETURN_IF_ERROR(mpi_available());
+  return become_mpirun(ranks);
+}
+
+Result<std::optional<RealOutcome>> play(const RunOptions& options) {
+  if (options.backend == "cuda")
+    return Error{"cuda backend unavailable: this build has none", Error::Missing};
+  if (options.input.ends_with(".csv")) {
+    ASSIGN_OR_RETURN(const Program program, read_program(options.input));
+    RETURN_IF_ERROR(start_ranks(options, program));
+    return run_for_real(program, options.real, options.input);
+  }
+  ASSIGN_OR_RETURN(const Scenario scenario, load_one(options));
+  ASSIGN_OR_RETURN(const Prepared prepared, prepare(scenario));
+  RETURN_IF_ERROR(start_ranks(options, prepared.program));
+  return run_for_real(scenario, prepared, options.real);
+}
+
+std::string op_table(const std::vector<OpTimes>& op_times) {
+  std::vector<std::vector<std::string>> rows = {
+      {"kind", "stage", "count", "p5 ms", "p50 ms", "p95 ms"}};
+  const auto ms = [](double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); };
+  for (const OpTimes& times : op_times)
+    rows.push_back({std::string(name(times.kind)),
+                    times.stage < 0 ? "-" : fmt::format("{}", times.stage),
+                    fmt::format("{}", times.count), ms(times.seconds.p5), ms(times.seconds.p50),
+                    ms(times.seconds.p95)});
+  return aligned(rows, 1);
+}
+
+void print(const RealOutcome& real, bool json) {
+  for (const std::string& warning : real.outcome.warnings)
+    fmt::print(stderr, "warning: {}\n", warning);
+  if (json) {
+    const auto array = nlohmann::ordered_json::array({to_json(real)});
+    fmt::print("{}\n", array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    return;
+  }
+  fmt::print("{}\n", outcome_table({real.outcome}));
+  if (!real.op_times.empty()) fmt::print("{}\n", op_table(real.op_times));
+  fmt::print(
+      "{}: {}. Of {} iterations (p5, p50, p95): {:.3f}, {:.3f}, {:.3f} ms; bubble {:.2f}, {:.2f}, "
+      "{:.2f} %. {} payloads checked.\n",
+      real.backend, real.real, real.iterations, 1e3 * real.iteration_s.p5,
+      1e3 * real.iteration_s.p50, 1e3 * real.iteration_s.p95, 1e2 * real.bubble_fraction.p5,
+      1e2 * real.bubble_fraction.p50, 1e2 * real.bubble_fraction.p95, real.payloads_checked);
+}
+
+// An error that all ranks see is for rank 0 to say. It does, and the launcher ends the others, by a
+// signal, while they wait here.
+bool rank_0_says(const Error& error) {
+  constexpr unsigned kPatience_s = 5;
+  const auto launched = launched_rank();
+  return launched && launched->rank > 0 && error.kind != Error::Failed && sleep(kPatience_s) > 0;
+}
+
+Status run(RunOptions options) {
+  options.real.backend = options.backend == "mpi" ? Backend::Mpi : Backend::Host;
+  ExecOptions& exec = options.real.exec;
+  exec.compute = options.compute == "gemm" ? Compute::Gemm : Compute::Timed;
+  exec.full_payload = options.payload == "full";
+  exec.timeout_ns = to_ns(options.timeout_s);
+  const auto real = play(options);
+  if (!real.ok()) {
+    if (options.backend == "mpi" && rank_0_says(real.error())) return Done{};
+    return real.error();
+  }
+  if (*real) print(**real, options.json);
+  return Done{};
+}
+
+void add_exec_options(CLI::App* command, RunOptions* options) {
+  ExecOptions& exec = options->real.exec;
+  command
+      ->add_option("--backend", options->backend,
+                   "host: one process plays all ranks, links are emulated; mpi: a process a rank; "
+                   "cuda")
+      ->check(CLI::IsMember({"host", "mpi", "cuda"}))
+      ->capture_default_str();
+  command
+      ->add_option("--compute", options->compute,
+                   "timed: an op takes its priced time; gemm: it multiplies its matrices on a core")
+      ->check(CLI::IsMember({"timed", "gemm"}))
+      ->capture_default_str();
+  command->add_option("--gemm-scale", exec.gemm_scale, "times the sides of the matrices; default 1")
+      ->check(CLI::Range(1e-6, 1e3));
+  command
+      ->add_option("--payload", options->payload,
+                   "of a message: sample, about 4 KiB, or full; filled, moved and checked")
+      ->check(CLI::IsMember({"sample", "full"}))
+      ->capture_default_str();
+  command->add_option("--iterations", exec.iterations, "that are measured")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command->add_option("--warmup", exec.warmup, "iterations before them")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  command
+      ->add_option("--timeout", options->timeout_s,
+                   "seconds in which some op must end, or the run has failed")
+      ->check(CLI::Range(1e-6, 1e9))
+      ->capture_default_str();
+  command->add_option("--seed", exec.seed, "of payloads and matrices")->capture_default_str();
+}
+
+}  // namespace
+
+void add_run(CLI::App* app, Command* chosen) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* command = app->add_subcommand(
+      "run", "Runs one run of a scenario (TOML), or a Program (CSV), for real.");
+  command->add_option("input", options->input, "SCENARIO.toml or PROGRAM.csv")->required();
+  add_exec_options(command, options.get());
+  command->add_option("--set", options->sets, "KEY=VALUE over the file's settings; repeatable")
+      ->allow_extra_args(false);
+  command->add_option("--only", options->only, "the run whose name holds this text");
+  OutputFiles& files = options->real.files;
+  command->add_option("--trace", files.trace_csv,
+                      "write the median iteration's trace as CSV; of a run that fails what there "
+                      "is");
+  command->add_option("--perfetto", files.perfetto,
+                      "write it for https://ui.perfetto.dev (Open trace file)");
+  command->add_option("--plot", files.svg, "draw its timeline as SVG");
+  command->add_flag("--json", options->json,
+                    "print one JSON array of one object, and nothing else");
+  command->footer(
+      "Example: tandem run bench/pp64.toml --set parallel.pp=4 --set parallel.global_batch=8\n"
+      "         tandem run scenarios/megatron-sc21.toml --only '1.7B, selene' --set cluster.gpus=2 "
+      "--set parallel.pp=2 --set parallel.dp=1 --set parallel.global_batch=64 --compute gemm "
+      "--gemm-scale 0.03");
+  command->callback([options, chosen] { *chosen = [options] { return run(*options); }; });
+}
+
+}  // namespace tandem

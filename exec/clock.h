@@ -1,0 +1,33 @@
+// Clock: what executors measure with.
+#pragma once
+
+#include <sys/prctl.h>
+
+#include <ctime>
+
+#include "base/units.h"
+
+namespace tandem {
+
+// CLOCK_MONOTONIC: one for all processes of a machine.
+inline Nanoseconds now_ns() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return Nanoseconds{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+// While it lives, this thread's sleeps end when they should, not up to 50 us later.
+class ExactSleep {
+ public:
+  ExactSleep() : before_ns_(prctl(PR_GET_TIMERSLACK)) { prctl(PR_SET_TIMERSLACK, 1); }
+  ~ExactSleep() {
+    if (before_ns_ > 0) prctl(PR_SET_TIMERSLACK, before_ns_);
+  }
+  ExactSleep(const ExactSleep&) = delete;
+  ExactSleep& operator=(const ExactSleep&) = delete;
+
+ private:
+  int before_ns_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,55 @@
+// Executors: a Program played for real, by the rules that the simulators obey.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "schedule/program.h"
+#include "traces/trace.h"
+
+namespace tandem {
+
+// Timed: a compute op takes the time that it is priced at. Gemm: it multiplies matrices.
+enum class Compute { Timed, Gemm };
+
+struct ExecOptions {
+  Compute compute = Compute::Timed;
+  double gemm_scale = 1;      // on m, n and k of every GEMM: its FLOPs go with the third power
+  bool full_payload = false;  // every byte of a message is filled and checked, not a part of it
+  int warmup = 1;             // iterations that are played and not kept
+  int iterations = 5;
+  Nanoseconds timeout_ns = 60'000'000'000;  // in which some op must end
+  std::uint64_t seed = 1;                   // of payloads and matrices
+};
+
+// What was played, all ranks unfolded. The iterations differ in times only; their meta lines say
+// what was real.
+struct Execution {
+  std::string backend;
+  std::string real;  // "measured: ...; emulated-compute: ..."
+  std::vector<Trace> iterations;
+  std::int64_t payloads_checked = 0;
+  // Why it failed; empty: it did not. The last iteration is partial, then: ops that did not end
+  // have end_ns -1.
+  std::string failure;
+};
+
+// One process, one event loop over all ranks. Links are emulated: an op of a communicator takes
+// the time that it is priced at, alone.
+//
+// REQUIRES: program is validated, but for tests of what happens when it is not.
+Result<Execution> execute_host(const Program& program, const ExecOptions& options);
+
+// One process a rank, as mpirun or srun started them; messages are real. Gives the Execution on
+// rank 0, and nothing on the others. Opens the plugin libtandem_mpi.so; Error::Missing where it
+// cannot.
+Result<std::optional<Execution>> execute_mpi(const Program& program, const ExecOptions& options);
+
+// Whether the plugin opens; else why not.
+Status mpi_available();
+
+}  // namespace tandem

@@ -1,0 +1,32 @@
+// Launch: which rank of a job this process is, as whoever started it says in the environment.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+
+namespace tandem {
+
+struct LaunchedRank {
+  int rank = 0;
+  int ranks = 1;
+  int local_rank = 0;  // on its host
+  std::string family;  // "Open MPI": whose names they are
+};
+
+// Of torchrun, Open MPI, MVAPICH, PMI (MPICH, Intel MPI) and Slurm the first whose names are all
+// there. Nothing: this process was started by itself.
+using Environment = std::function<const char*(const char*)>;
+std::optional<LaunchedRank> launched_rank(const Environment& get);
+
+// Of this process.
+std::optional<LaunchedRank> launched_rank();
+
+// Starts this process's own command line again under mpirun, a process a rank, all on this machine
+// unless mpirun knows better. It takes this process's place; gives an Error::Missing where it
+// cannot.
+Error become_mpirun(int ranks);
+
+}  // namespace tandem

@@ -1,0 +1,71 @@
+// Line: words between the guards of a run, over TCP.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+
+namespace tandem {
+
+// A file descriptor that closes itself.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  ~Descriptor();
+
+  explicit operator bool() const { return number_ >= 0; }
+  int number() const { return number_; }
+  int release();
+
+ private:
+  int number_ = -1;
+};
+
+// A message of one of the kinds that the guards know.
+struct Word {
+  std::uint32_t kind = 0;
+  std::vector<std::byte> body;
+};
+
+// One end of a connection. Sending waits, receiving does not.
+class Line {
+ public:
+  explicit Line(Descriptor socket) : socket_(std::move(socket)) {}
+
+  int descriptor() const { return socket_.number(); }
+  bool is_open() const { return static_cast<bool>(socket_); }
+  // A line that fails is closed.
+  void send(std::uint32_t kind, std::span<const std::byte> body = {});
+  // What has come by now, and closes the line where the other end did.
+  std::vector<Word> receive();
+  // Nothing more is said, and the other end sees it close when this process ends.
+  void leave_open() { (void)socket_.release(); }
+
+ private:
+  Descriptor socket_;
+  std::vector<std::byte> pending_;
+};
+
+// Where others can reach this host: "10.0.0.1,127.0.0.1:4242", with the port that it listens on.
+struct Listener {
+  Descriptor socket;
+  std::string address;
+};
+Result<Listener> listen_anywhere();
+
+// A connection whose end is waiting to be accepted, if any.
+std::optional<Line> accept_line(const Listener& listener);
+
+// Tries the addresses one after the other, each for a second at most.
+Result<Line> connect_line(const std::string& address);
+
+}  // namespace tandem

@@ -1,0 +1,101 @@
+#include "exec/recording.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/check.h"
+#include "schedule/cast.h"
+
+namespace tandem {
+namespace {
+
+// The first arrival of any rank; 0: nobody came.
+Nanoseconds begin_of(const Recording& recording) {
+  constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
+  Nanoseconds begin = kNever;
+  for (const std::vector<OwnTimes>& rank : recording) {
+    for (const OwnTimes& times : rank) {
+      if (times.arrive_ns >= 0) begin = std::min(begin, times.arrive_ns);
+    }
+  }
+  return begin == kNever ? 0 : begin;
+}
+
+// The ops of one slot of a body, in the order of their lane.
+std::vector<std::vector<std::uint32_t>> ops_by_slot(const Body& body) {
+  std::vector<std::vector<std::uint32_t>> ops(body.slots.size());
+  for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
+    if (body.ops[i].slot >= 0) ops[body.ops[i].slot].push_back(i);
+  }
+  return ops;
+}
+
+// One operation of a channel: the events of its participants.
+void set_start(std::vector<EventTimes*>* events, std::size_t seats) {
+  bool all = events->size() == seats;
+  Nanoseconds latest = -1;
+  for (const EventTimes* event : *events) {
+    all &= event->arrive_ns >= 0;
+    latest = std::max(latest, event->arrive_ns);
+  }
+  for (EventTimes* event : *events) {
+    if (event->end_ns >= 0) {
+      event->start_ns = std::min(latest, event->end_ns);
+    } else if (all) {
+      event->start_ns = latest;
+    }
+  }
+}
+
+}  // namespace
+
+Trace trace_of(const Program& program, const Recording& recording) {
+  CHECK(recording.size() == program.ranks.size());
+  const Nanoseconds begin = begin_of(recording);
+  const auto since_begin = [begin](Nanoseconds ns) { return ns < 0 ? -1 : ns - begin; };
+  Trace trace;
+  for (std::size_t rank = 0; rank < recording.size(); ++rank) {
+    const int body = program.ranks[rank].body;
+    CHECK(recording[rank].size() == program.bodies[body].ops.size());
+    trace.ranks.push_back({static_cast<Rank>(rank), body, 1, trace.events.size()});
+    for (std::size_t i = 0; i < recording[rank].size(); ++i) {
+      const Nanoseconds arrive = since_begin(recording[rank][i].arrive_ns);
+      const Nanoseconds end = since_begin(recording[rank][i].end_ns);
+      const bool computes = is_compute(program.bodies[body].ops[i].kind);
+      trace.events.push_back({arrive, computes ? arrive : -1, end});
+    }
+  }
+  std::vector<std::vector<std::vector<std::uint32_t>>> slots;
+  for (const Body& body : program.bodies) slots.push_back(ops_by_slot(body));
+  std::vector<EventTimes*> events;
+  for (const Channel& channel : unfold(program).channels) {
+    const auto ops_of = [&](const Seat& seat) -> const std::vector<std::uint32_t>& {
+      return slots[trace.ranks[seat.player].body][seat.slot];
+    };
+    std::size_t operations = 0;
+    for (const Seat& seat : channel.seats) operations = std::max(operations, ops_of(seat).size());
+    for (std::size_t k = 0; k < operations; ++k) {
+      events.clear();
+      for (const Seat& seat : channel.seats) {
+        if (k < ops_of(seat).size())
+          events.push_back(&trace.events[trace.ranks[seat.player].first + ops_of(seat)[k]]);
+      }
+      set_start(&events, channel.seats.size());
+    }
+  }
+  return trace;
+}
+
+std::vector<std::pair<std::string, std::string>> meta_lines(const Program& program,
+                                                            const RunMeta& meta) {
+  return {{"backend", meta.backend},
+          {"real", meta.real},
+          {"ranks", fmt::format("{0} of {0}", program.ranks.size())},
+          {"seed", fmt::format("{}", meta.seed)},
+          {"iteration", fmt::format("{} of {}", meta.iteration, meta.iterations)},
+          {"complete", meta.complete ? "yes" : "no"}};
+}
+
+}  // namespace tandem

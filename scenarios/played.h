@@ -1,0 +1,42 @@
+// Played: from the Trace of a run, simulated or real, to its Outcome and files.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "scenarios/outcome.h"
+#include "scenarios/scenario.h"
+#include "schedule/order.h"
+#include "schedule/price.h"
+#include "schedule/program.h"
+#include "topology/cluster.h"
+#include "traces/trace.h"
+#include "workload/workload.h"
+
+namespace tandem {
+
+// A scenario made ready to play.
+struct Prepared {
+  Plan plan;  // the scenario's, with what the order says of it
+  Order order;
+  Program program;
+  Cluster cluster;
+  Placement placement;
+  std::vector<std::string> warnings;
+};
+
+// What else a run leaves behind; empty: nothing.
+struct OutputFiles {
+  std::string trace_csv;
+  std::string perfetto;
+  std::string svg;
+};
+
+// All but who played it, and how long that took.
+Outcome outcome_of(const Scenario& scenario, const Prepared& prepared, const Trace& trace);
+Outcome outcome_of(const Program& program, const Trace& trace);
+
+// Adds the Program's name and hash to the trace's meta lines.
+Status write_files(const Program& program, Trace* trace, const OutputFiles& files);
+
+}  // namespace tandem

@@ -1,0 +1,66 @@
+// Real run: a scenario's Program, or one by itself, on an executor; what its iterations gave.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/result.h"
+#include "exec/execute.h"
+#include "scenarios/outcome.h"
+#include "scenarios/played.h"
+#include "scenarios/run.h"
+#include "scenarios/scenario.h"
+
+namespace tandem {
+
+enum class Backend { Host, Mpi };
+
+struct RealOptions {
+  Backend backend = Backend::Host;
+  ExecOptions exec;
+  OutputFiles files;  // of the median iteration; of a run that failed only the trace, partial
+};
+
+// By nearest rank: the least value that so many percent of all do not exceed.
+struct Spread {
+  double p5 = 0, p50 = 0, p95 = 0;
+};
+// REQUIRES: some values.
+Spread spread_of(std::vector<double> values);
+
+// How long compute ops of one kind and stage took, all ranks and iterations together.
+struct OpTimes {
+  OpKind kind = OpKind::Forward;
+  int stage = -1;
+  std::int64_t count = 0;
+  Spread seconds;
+};
+
+struct RealOutcome {
+  Outcome outcome;  // of the median iteration (of an even number, the shorter in the middle)
+  std::string backend;
+  std::string real;
+  int iterations = 0;
+  Spread iteration_s, bubble_fraction;  // over the iterations
+  std::int64_t payloads_checked = 0;
+  std::vector<OpTimes> op_times;  // of matrix products; none where compute is timed
+};
+
+// Nothing on ranks that have no results to tell (mpi). Error::Failed where the run did, its partial
+// trace written. `path`: the Program's file, for Errors.
+Result<std::optional<RealOutcome>> run_for_real(const Scenario& scenario, const Prepared& prepared,
+                                                const RealOptions& options);
+Result<std::optional<RealOutcome>> run_for_real(const Program& program, const RealOptions& options,
+                                                const std::string& path);
+
+// The Outcome's object, with `backend`, `real`, `iterations`, `spread`, `payloads_checked`,
+// `op_times`.
+nlohmann::ordered_json to_json(const RealOutcome& outcome);
+// The inverse, but for `op_times`. REQUIRES: that object.
+RealOutcome real_outcome_from_json(const nlohmann::ordered_json& json);
+
+}  // namespace tandem

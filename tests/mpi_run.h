@@ -1,0 +1,144 @@
+// MpiRun: a command line under way, in a folder of its own, and the processes that it started.
+#pragma once
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "tests/folder.h"
+
+namespace tandem {
+
+// What stands in a file of /proc, say; empty where it cannot be read.
+inline std::string text_of(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// Asks every 20 ms until it holds, for 30 s at most.
+inline bool comes_true(const std::function<bool()>& holds) {
+  for (int i = 0; i < 1500; ++i) {
+    if (holds()) return true;
+    usleep(20'000);
+  }
+  return false;
+}
+
+class MpiRun {
+ public:
+  // Output and errors go to files; all that it starts has a mark in its environment.
+  MpiRun(const Folder& folder, const std::string& command)
+      : out_(folder / "out"), err_(folder / "err"), mark_("TANDEM_TEST=" + folder.path().string()) {
+    const std::string line = "cd '" + folder.path().string() + "' && exec " + command + " >'" +
+                             out_ + "' 2>'" + err_ + "' </dev/null";
+    process_ = fork();
+    REQUIRE(process_ >= 0);
+    if (process_ > 0) return;
+    setpgid(0, 0);
+    putenv(mark_.data());
+    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+    execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
+    _exit(127);
+  }
+  MpiRun(const MpiRun&) = delete;
+  MpiRun& operator=(const MpiRun&) = delete;
+  ~MpiRun() {
+    for (const pid_t process : processes()) kill(process, SIGKILL);
+    wait();
+  }
+
+  // The exit status, or 128 and the signal.
+  int wait() {
+    int status = 0;
+    if (status_ < 0 && waitpid(process_, &status, 0) == process_)
+      status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return status_;
+  }
+  std::string out() const { return text_of(out_); }
+  std::string err() const { return text_of(err_); }
+
+  pid_t launcher() const { return process_; }
+  // All processes under way that it started.
+  std::vector<pid_t> processes() const { return marked(mark_); }
+  bool leaves_nothing() const {
+    return comes_true([this] { return processes().empty(); });
+  }
+
+  // Of rank k, the process that mpirun started, and its child that plays; 0: not there.
+  pid_t guard(int rank) const {
+    for (const pid_t process : of(rank)) {
+      if (variable(parent(process), rank_name(rank)) == false) return process;
+    }
+    return 0;
+  }
+  pid_t player(int rank) const {
+    const pid_t own = guard(rank);
+    for (const pid_t process : of(rank)) {
+      if (own != 0 && parent(process) == own) return process;
+    }
+    return 0;
+  }
+
+  // Until all of so many ranks play, and a while longer.
+  bool plays(int ranks) const {
+    const bool all = comes_true([&] {
+      for (int rank = 0; rank < ranks; ++rank) {
+        const pid_t process = player(rank);  // who plays sleeps exactly
+        const auto slack = "/proc/" + std::to_string(process) + "/timerslack_ns";
+        if (process == 0 || text_of(slack) != "1\n") return false;
+      }
+      return true;
+    });
+    usleep(700'000);
+    return all;
+  }
+
+ private:
+  static std::string rank_name(int rank) { return "OMPI_COMM_WORLD_RANK=" + std::to_string(rank); }
+
+  // Whether a process has exactly this in its environment.
+  static bool variable(pid_t process, const std::string& setting) {
+    const std::string all = '\0' + text_of("/proc/" + std::to_string(process) + "/environ");
+    return all.find('\0' + setting + '\0') != std::string::npos;
+  }
+
+  static std::vector<pid_t> marked(const std::string& setting) {
+    std::vector<pid_t> found;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      const int process = std::atoi(entry.path().filename().c_str());
+      if (process > 0 && variable(process, setting)) found.push_back(process);
+    }
+    return found;
+  }
+
+  std::vector<pid_t> of(int rank) const {
+    std::vector<pid_t> own;
+    for (const pid_t process : processes()) {
+      if (variable(process, rank_name(rank))) own.push_back(process);
+    }
+    return own;
+  }
+
+  static pid_t parent(pid_t process) {
+    const std::string status = text_of("/proc/" + std::to_string(process) + "/status");
+    const std::size_t at = status.find("\nPPid:");
+    return at == std::string::npos ? 0 : std::atoi(status.c_str() + at + 6);
+  }
+
+  std::string out_, err_, mark_;
+  pid_t process_ = -1;
+  int status_ = -1;
+};
+
+}  // namespace tandem

@@ -1,0 +1,86 @@
+// Sandbox: a folder that goes with the test, to run the program in.
+#pragma once
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "tests/folder.h"
+
+namespace tandem {
+
+using Names = std::vector<std::string>;
+
+// What a command left behind.
+struct Ran {
+  int status = -1;
+  std::string out;
+  std::string err;
+};
+
+class Sandbox {
+ public:
+  Sandbox() { std::filesystem::create_directory(work()); }
+
+  void file(const char* name, const std::string& text) const {
+    std::ofstream(work() / name, std::ios::binary) << text;
+  }
+  std::string read(const char* name) const { return contents(work() / name); }
+
+  Names files() const {
+    Names names;
+    for (const auto& entry : std::filesystem::directory_iterator(work()))
+      names.push_back(entry.path().filename().string());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  // `arguments` as a shell reads them.
+  Ran tandem(const std::string& arguments) const {
+    const std::filesystem::path out = folder_.path() / "out", err = folder_.path() / "err";
+    const std::string command =
+        fmt::format("cd '{}' && '{}' {} >'{}' 2>'{}' </dev/null", work().string(), TANDEM_PROGRAM,
+                    arguments, out.string(), err.string());
+    const int status = std::system(command.c_str());
+    REQUIRE(WIFEXITED(status));
+    return {WEXITSTATUS(status), contents(out), contents(err)};
+  }
+
+ private:
+  static std::string contents(const std::filesystem::path& path) {
+    const auto text = read_file(path.string());
+    REQUIRE(text.ok());
+    return *text;
+  }
+
+  std::filesystem::path work() const { return folder_.path() / "work"; }
+
+  Folder folder_;
+};
+
+// Refused: exit status 2, one line on stderr that begins as said, nothing on stdout.
+inline void check_refused(const Ran& ran, const std::string& begin) {
+  INFO(ran.err);
+  CHECK(ran.status == 2);
+  CHECK(ran.out.empty());
+  CHECK(std::count(ran.err.begin(), ran.err.end(), '\n') == 1);
+  CHECK(ran.err.ends_with('\n'));
+  CHECK(ran.err.substr(0, begin.size()) == begin);
+}
+
+inline void check_done(const Ran& ran) {
+  INFO(ran.err);
+  CHECK(ran.status == 0);
+  CHECK(ran.err.empty());
+  CHECK(!ran.out.empty());
+}
+
+}  // namespace tandem

@@ -1,0 +1,32 @@
+// Calibration: what operations were measured to take alone, in place of what the links say.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "topology/comm_kind.h"
+
+namespace tandem {
+
+// The time of one kind of operation in groups of so many ranks on so many nodes:
+// latency + bytes x bus_factor / bus bandwidth.
+struct CalibrationRow {
+  CommKind kind = CommKind::AllReduce;
+  int ranks = 0;
+  int nodes = 0;
+  double latency_s = 0;
+  double bus_bytes_per_s = 0;
+
+  double seconds_per_byte() const { return bus_factor(kind, ranks) / bus_bytes_per_s; }
+};
+
+// The row of such groups, or nullptr.
+const CalibrationRow* find_row(std::span<const CalibrationRow> rows, CommKind kind, int ranks,
+                               int nodes);
+
+// A file as `tandem bench comm --fit` writes it. Errors name file and line.
+Result<std::vector<CalibrationRow>> read_calibration(const std::string& path);
+
+}  // namespace tandem

@@ -1,0 +1,28 @@
+// CommKind: what a communication does; named and measured as nccl-tests does.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace tandem {
+
+enum class CommKind : std::uint8_t {
+  SendRecv,       // devices: from, to
+  AllReduce,      // bytes: of the array
+  ReduceScatter,  // bytes: of the whole array, as nccl-tests counts
+  AllGather,      // bytes: of the whole array
+  AllToAll,       // bytes: what one rank holds for all the others and itself
+  RingShift,      // bytes: what each rank sends to the next one of the ring, all at once
+};
+constexpr int kCommKinds = 6;
+
+// nccl-tests' name. Its "sendrecv" is a RingShift; a SendRecv, which it does not have, is "p2p".
+std::string_view name(CommKind kind);
+// Nothing for a word that names none.
+std::optional<CommKind> comm_kind_named(std::string_view word);
+
+// Bus bandwidth over bytes a second: what the busiest rank of a ring sends for each byte.
+double bus_factor(CommKind kind, int ranks);
+
+}  // namespace tandem

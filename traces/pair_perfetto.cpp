@@ -1,0 +1,110 @@
+// Writes two traces of one Program into one file for Perfetto, from their tables.
+#include <fmt/compile.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "traces/perfetto_file.h"
+#include "traces/trace_files.h"
+
+namespace tandem {
+namespace {
+
+bool is_shown(const TraceRow& row) { return row.end_ns > row.start_ns; }
+
+// A lane has the name of its scope, but for the pipeline's edges.
+std::string_view category(const TraceRow& row) {
+  if (is_compute(row.kind)) return "compute";
+  for (int scope = 0; scope < kScopes; ++scope) {
+    if (name(static_cast<Scope>(scope)) == row.lane) return row.lane;
+  }
+  return name(Scope::Pipeline);
+}
+
+// The lanes of the ranks, in the order of their first op: so both traces have them in one order.
+class Lanes {
+ public:
+  explicit Lanes(const TraceTable& table) {
+    std::map<Rank, std::map<std::string_view, std::int64_t>> first;
+    for (const TraceRow& row : table.rows) {
+      if (!is_shown(row)) continue;
+      // The compute lane stands above all.
+      const std::int64_t op = is_compute(row.kind) ? -1 : row.op;
+      const auto [at, is_new] = first[row.rank].try_emplace(row.lane, op);
+      if (!is_new) at->second = std::min(at->second, op);
+    }
+    for (const auto& [rank, lanes] : first) {
+      std::set<std::pair<std::int64_t, std::string_view>> in_order;
+      for (const auto& [lane, op] : lanes) in_order.emplace(op, lane);
+      for (const auto& [op, lane] : in_order)
+        numbers_[rank].emplace(lane, static_cast<int>(numbers_[rank].size()));
+    }
+  }
+
+  int number_of(const TraceRow& row) const { return numbers_.at(row.rank).at(row.lane); }
+  const std::map<Rank, std::map<std::string_view, int>>& all() const { return numbers_; }
+
+ private:
+  std::map<Rank, std::map<std::string_view, int>> numbers_;
+};
+
+std::int64_t events_of(const TraceTable& table) {
+  return std::count_if(table.rows.begin(), table.rows.end(), is_shown);
+}
+
+// A rank's two processes are neighbours.
+std::int64_t process_of(Rank rank, int side) { return 2 * std::int64_t{index(rank)} + side; }
+
+// Times from the first start on.
+void append_table(const TraceTable& table, int side, std::string_view title, PerfettoFile* file) {
+  const Lanes lanes(table);
+  for (const auto& [rank, numbers] : lanes.all()) {
+    const std::int64_t process = process_of(rank, side);
+    file->name_process(process, fmt::format("rank {} {}", index(rank), title));
+    for (const auto& [lane, number] : numbers) file->name_lane(process, number, lane);
+  }
+  Nanoseconds begin_ns = std::numeric_limits<Nanoseconds>::max();
+  for (const TraceRow& row : table.rows) begin_ns = std::min(begin_ns, row.start_ns);
+  fmt::memory_buffer args;
+  for (const TraceRow& row : table.rows) {
+    if (!is_shown(row)) continue;
+    args.clear();
+    fmt::format_to(std::back_inserter(args),
+                   FMT_COMPILE(R"("op":{},"stage":{},"microbatch":{},"part":{})"), row.op,
+                   row.stage, row.microbatch, row.part);
+    if (!is_compute(row.kind))
+      fmt::format_to(std::back_inserter(args), FMT_COMPILE(R"(,"bytes":{},"wait_ns":{})"),
+                     row.bytes, row.start_ns - row.arrive_ns);
+    const std::string what = event_name(row.kind, row.microbatch, row.lane);
+    file->append({.process = process_of(row.rank, side),
+                  .lane = lanes.number_of(row),
+                  .start_ns = row.start_ns - begin_ns,
+                  .length_ns = row.end_ns - row.start_ns,
+                  .name = what,
+                  .category = category(row),
+                  .args = {args.data(), args.size()}});
+  }
+}
+
+}  // namespace
+
+Status write_perfetto(const TraceTable& simulated, const TraceTable& measured,
+                      const std::string& path) {
+  RETURN_IF_ERROR(check_perfetto_events(events_of(simulated) + events_of(measured), path,
+                                        "compare fewer ranks or microbatches"));
+  PerfettoFile::Meta meta;
+  for (const auto& [key, value] : simulated.meta) meta.emplace_back("simulated " + key, value);
+  for (const auto& [key, value] : measured.meta) meta.emplace_back("measured " + key, value);
+  ASSIGN_OR_RETURN(PerfettoFile file, PerfettoFile::open(path, meta));
+  append_table(simulated, 0, "simulated", &file);
+  append_table(measured, 1, "measured", &file);
+  return file.commit();
+}
+
+}  // namespace tandem
