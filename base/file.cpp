@@ -81,4 +81,14 @@ Status FileWriter::commit() {
   return error;
 }
 
+Status check_writable(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+  if (path.empty() || (std::filesystem::exists(status) && std::filesystem::is_other(status)))
+    return Done{};
+  const auto writer = FileWriter::open(path);
+  if (!writer.ok()) return writer.error();
+  return Done{};
+}
+
 }  // namespace tandem

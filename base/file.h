@@ -33,4 +33,8 @@ class FileWriter {
   std::FILE* file_;
 };
 
+// Whether a file can be written there, before the work that fills it. Nothing is left. An empty
+// path, a pipe or a device: not looked at.
+Status check_writable(const std::string& path);
+
 }  // namespace tandem

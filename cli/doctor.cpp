@@ -68,7 +68,7 @@ Status examine() {
   add("OpenBLAS", library("libopenblas.so.0", ""), "run --compute gemm");
   add("presets", fmt::format("{} in {}", preset_names().size(), data_dir()),
       "cluster.preset, topology");
-  add("NVIDIA driver", library("libcuda.so.1", ""), "nothing yet: this version simulates only");
+  add("NVIDIA driver", library("libcuda.so.1", ""), "nothing yet: this version runs on cores only");
   add("NCCL", library("libnccl.so.2", ""), "nothing yet");
   add("shaped cluster", shaped_cluster(), "validation/shaped-cluster");
   fmt::print("{}", aligned(rows, 3));

@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "cli/commands.h"
 #include "exec/launch.h"
 #include "report/table.h"
@@ -51,9 +53,27 @@ Status start_ranks(const RunOptions& options, const Program& program) {
   return become_mpirun(ranks);
 }
 
+// What is asked for in vain, or cannot be left behind.
+Status check_use(const RunOptions& options) {
+  if (options.input.ends_with(".csv") && (!options.sets.empty() || !options.only.empty()))
+    return Error{
+        fmt::format("{}: found a Program with --set or --only, expected neither: they "
+                    "choose what a scenario says",
+                    options.input)};
+  if (options.compute == "timed" && options.real.exec.gemm_scale != 1)
+    return Error{"found --gemm-scale, expected --compute gemm with it"};
+  if (!std::isfinite(options.timeout_s))
+    return Error{fmt::format("--timeout: found {}, expected seconds", options.timeout_s)};
+  const OutputFiles& files = options.real.files;
+  for (const std::string& path : {files.trace_csv, files.perfetto, files.svg})
+    RETURN_IF_ERROR(check_writable(path));
+  return Done{};
+}
+
 Result<std::optional<RealOutcome>> play(const RunOptions& options) {
   if (options.backend == "cuda")
     return Error{"cuda backend unavailable: this build has none", Error::Missing};
+  RETURN_IF_ERROR(check_use(options));
   if (options.input.ends_with(".csv")) {
     ASSIGN_OR_RETURN(const Program program, read_program(options.input));
     RETURN_IF_ERROR(start_ranks(options, program));
@@ -95,14 +115,6 @@ void print(const RealOutcome& real, bool json) {
       1e2 * real.bubble_fraction.p50, 1e2 * real.bubble_fraction.p95, real.payloads_checked);
 }
 
-// An error that all ranks see is for rank 0 to say. It does, and the launcher ends the others, by a
-// signal, while they wait here.
-bool rank_0_says(const Error& error) {
-  constexpr unsigned kPatience_s = 5;
-  const auto launched = launched_rank();
-  return launched && launched->rank > 0 && error.kind != Error::Failed && sleep(kPatience_s) > 0;
-}
-
 Status run(RunOptions options) {
   options.real.backend = options.backend == "mpi" ? Backend::Mpi : Backend::Host;
   ExecOptions& exec = options.real.exec;
@@ -135,7 +147,8 @@ void add_exec_options(CLI::App* command, RunOptions* options) {
       ->check(CLI::Range(1e-6, 1e3));
   command
       ->add_option("--payload", options->payload,
-                   "of a message: sample, about 4 KiB, or full; filled, moved and checked")
+                   "of a message: sample, about 4 KiB, or full; filled, moved and checked: full "
+                   "lengthens transfers, by that")
       ->check(CLI::IsMember({"sample", "full"}))
       ->capture_default_str();
   command->add_option("--iterations", exec.iterations, "that are measured")
@@ -146,7 +159,8 @@ void add_exec_options(CLI::App* command, RunOptions* options) {
       ->capture_default_str();
   command
       ->add_option("--timeout", options->timeout_s,
-                   "seconds in which some op must end, or the run has failed")
+                   "seconds in which some op must end, or the run has failed; timed ops on the "
+                   "host always do")
       ->check(CLI::Range(1e-6, 1e9))
       ->capture_default_str();
   command->add_option("--seed", exec.seed, "of payloads and matrices")->capture_default_str();

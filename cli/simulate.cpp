@@ -58,6 +58,11 @@ Status simulate_program(const SimulateOptions& options) {
         "{}: found a Program with --engine {}, expected --engine ideal: a Program has no "
         "cluster",
         options.input, options.engine)};
+  if (!options.sets.empty() || !options.only.empty())
+    return Error{
+        fmt::format("{}: found a Program with --set or --only, expected neither: they "
+                    "choose what a scenario says",
+                    options.input)};
   ASSIGN_OR_RETURN(const Program program, read_program(options.input));
   ASSIGN_OR_RETURN(const Outcome outcome, simulate(program, options.files, !options.unfolded));
   print({outcome}, options.json);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -39,6 +40,9 @@ Status run(ValidateOptions options) {
   }
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
+  if (!std::isfinite(options.suite.timeout_s))
+    return Error{fmt::format("--timeout: found {}, expected seconds", options.suite.timeout_s)};
+  for (const std::string& path : {options.csv, options.page}) RETURN_IF_ERROR(check_writable(path));
   std::error_code ignored;
   options.suite.program = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
   Progress progress("runs", static_cast<std::int64_t>(scenarios.size()));

@@ -18,6 +18,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "exec/clock.h"
 #include "exec/openblas.h"
 #include "schedule/validate.h"
 
@@ -166,6 +167,7 @@ class OpenBlasUnit final : public GemmUnit {
     started_.notify_one();
   }
   bool ended() const override { return ended_; }
+  Nanoseconds end_ns() const override { return end_ns_; }
   int event() const override { return event_; }
 
  private:
@@ -187,6 +189,7 @@ class OpenBlasUnit final : public GemmUnit {
   int event_;
   std::atomic<std::int64_t> started_ = kNothing;  // an op
   std::atomic<bool> ended_ = true;
+  Nanoseconds end_ns_ = 0;  // written before ended_
   std::thread thread_;
 };
 
@@ -227,6 +230,7 @@ void OpenBlasUnit::work() {
     if (op == kStop || !started_.compare_exchange_strong(op, kNothing)) return;
     const std::int32_t kernel = body_.ops[op].kernel;
     if (kernel >= 0) run(jobs_[kernel]);
+    end_ns_ = now_ns();
     ended_ = true;
     const std::uint64_t one = 1;
     CHECK(write(event_, &one, sizeof one) == sizeof one);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/units.h"
 #include "schedule/program.h"
 
 namespace tandem {
@@ -27,8 +28,9 @@ class GemmUnit {
 
   // Starts op `op` of the body. REQUIRES: none is under way.
   virtual void start(std::uint32_t op) = 0;
-  // Whether the op started last has ended.
+  // Whether the op started last has ended, and when, by now_ns().
   virtual bool ended() const = 0;
+  virtual Nanoseconds end_ns() const = 0;
   // A descriptor that becomes readable when an op ends: an eventfd, which reading resets.
   virtual int event() const = 0;
 };

@@ -119,8 +119,12 @@ void HostLoop::end_products() {
     std::uint64_t ended = 0;
     CHECK(read(products_[rank].fd, &ended, sizeof ended) == sizeof ended);
     --products_under_way_;
-    end_op(static_cast<std::int32_t>(rank), 0);
-    start_ready(static_cast<std::int32_t>(rank));
+    // The op that the lane is at: it ended when its thread says, not when the loop came to it.
+    const auto ended_rank = static_cast<std::int32_t>(rank);
+    const std::uint32_t op = queues(ended_rank).lanes[0][cursors_[rank].done[0]];
+    end_op(ended_rank, 0);
+    recording_[rank][op].end_ns = units_[rank]->end_ns();
+    start_ready(ended_rank);
   }
   if (events_.empty() && now_ns() >= last_end_ns_ + options_.timeout_ns)
     failure_ =

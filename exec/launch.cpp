@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <vector>
@@ -24,10 +25,10 @@ struct Family {
 };
 
 constexpr std::array<Family, 5> kFamilies = {{
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
     {"MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK"},
     {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
     {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"},
 }};
 
@@ -52,6 +53,13 @@ std::optional<LaunchedRank> launched_rank(const Environment& get) {
 
 std::optional<LaunchedRank> launched_rank() {
   return launched_rank([](const char* name) { return std::getenv(name); });
+}
+
+bool rank_0_says(const Error& error) {
+  constexpr timespec kPatience{5, 0};  // mpirun signals after a second
+  const auto launched = launched_rank();
+  return launched && launched->rank > 0 && error.kind != Error::Failed &&
+         nanosleep(&kPatience, nullptr) != 0;
 }
 
 Error become_mpirun(int ranks) {

@@ -16,8 +16,9 @@ struct LaunchedRank {
   std::string family;  // "Open MPI": whose names they are
 };
 
-// Of torchrun, Open MPI, MVAPICH, PMI (MPICH, Intel MPI) and Slurm the first whose names are all
-// there. Nothing: this process was started by itself.
+// Of Open MPI, MVAPICH, PMI (MPICH, Intel MPI), torchrun and Slurm the first whose names are all
+// there: an mpirun inside a job of torchrun or Slurm is the nearer one. Nothing: this process was
+// started by itself.
 using Environment = std::function<const char*(const char*)>;
 std::optional<LaunchedRank> launched_rank(const Environment& get);
 
@@ -28,5 +29,9 @@ std::optional<LaunchedRank> launched_rank();
 // unless mpirun knows better. It takes this process's place; gives an Error::Missing where it
 // cannot.
 Error become_mpirun(int ranks);
+
+// Whether an error that all ranks see is rank 0's to say, and not this one's. Then rank 0 has said
+// it, and the launcher has ended the others, by a signal, while they waited here.
+bool rank_0_says(const Error& error);
 
 }  // namespace tandem

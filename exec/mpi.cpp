@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <random>
 #include <thread>
@@ -15,6 +16,7 @@
 #include "exec/launch.h"
 #include "exec/rank_player.h"
 #include "exec/recording.h"
+#include "schedule/validate.h"
 
 namespace tandem {
 namespace {
@@ -98,10 +100,24 @@ int iteration_under_way(const ExecOptions& options, const Gathered& gathered) {
   return std::max(0, least - options.warmup);
 }
 
+// MPI counts words in ints.
+Status check_sizes(const Program& program) {
+  constexpr Bytes kMost = Bytes{std::numeric_limits<int>::max()} * Bytes{sizeof(float)} / 2;
+  for (const Body& body : program.bodies) {
+    for (const Op& op : body.ops) {
+      if (op.bytes > kMost)
+        return Error{fmt::format("found {} bytes in {}, expected at most {} on mpi", op.bytes,
+                                 describe(body, op), kMost)};
+    }
+  }
+  return Done{};
+}
+
 std::string what_is_real(const ExecOptions& options) {
-  return options.compute == Compute::Gemm
-             ? "measured: matrix products by OpenBLAS, messages by MPI"
-             : "emulated-compute: priced durations; measured: messages by MPI";
+  const std::string real = options.compute == Compute::Gemm
+                               ? "measured: matrix products by OpenBLAS, messages by MPI"
+                               : "emulated-compute: priced durations; measured: messages by MPI";
+  return real + (options.full_payload ? ", with the time to fill and check all of them" : "");
 }
 
 Execution assemble(const Program& program, const ExecOptions& options, Gathered gathered) {
@@ -133,8 +149,9 @@ Result<std::optional<Execution>> execute_mpi(const Program& program, const ExecO
   if (own.ranks != ranks)
     return Error{
         fmt::format("found {} process{} ({}), expected {}, one a rank: mpirun -np {} "
-                    "tandem run ...",
+                    "tandem ...",
                     own.ranks, own.ranks == 1 ? "" : "es", own.family, ranks, ranks)};
+  RETURN_IF_ERROR(check_sizes(program));
   RunState state(program, program.ranks[own.rank].body, options.iterations);
   HelloWord hello{own.rank, 0, hash(program)};
   Front front;

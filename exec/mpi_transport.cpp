@@ -1,7 +1,7 @@
 // The plugin libtandem_mpi.so: messages by nonblocking MPI. The only file that knows MPI.
 //
 // Collectives are rings of messages: those of Open MPI 4 are linear, or a third slower than a ring
-// should be (docs/validation.md).
+// should be (docs/architecture.md).
 #include <mpi.h>
 #include <unistd.h>
 

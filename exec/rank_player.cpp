@@ -185,6 +185,7 @@ class RankPlayer {
     std::uint64_t ends = 0;
     if (gemm_ && read(gemm_->event(), &ends, sizeof ends) < 0) ends = 0;  // it was reset before
     end(0);
+    if (gemm_) times_[lane.op].end_ns = gemm_->end_ns();
     ++*ended;
   }
 

@@ -79,11 +79,11 @@ std::vector<Cells> cells(const std::vector<SuiteRow>& rows) {
   return all;
 }
 
-std::string faults(const std::vector<SuiteRow>& rows) {
+std::string faults(const std::vector<SuiteRow>& rows, const char* before) {
   std::string text;
   for (const SuiteRow& row : rows) {
     for (const std::string& fault : row.faults)
-      text += fmt::format("{}: {}\n", fmt::join(row.points, ", "), fault);
+      text += fmt::format("{}{}: {}\n", before, fmt::join(row.points, ", "), fault);
   }
   return text;
 }
@@ -91,7 +91,7 @@ std::string faults(const std::vector<SuiteRow>& rows) {
 }  // namespace
 
 std::string suite_table(const std::vector<SuiteRow>& rows) {
-  const std::string below = faults(rows);
+  const std::string below = faults(rows, "");
   return aligned(cells(rows), rows.front().axes.size()) + (below.empty() ? "" : "\n" + below);
 }
 
@@ -125,7 +125,7 @@ std::string suite_page(const std::vector<SuiteRow>& rows, const std::string& tit
     }
     is_first = false;
   }
-  const std::string below = faults(rows);
+  const std::string below = faults(rows, "- ");
   return text + (below.empty() ? "" : "\n" + below);
 }
 

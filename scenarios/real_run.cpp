@@ -85,6 +85,9 @@ Result<std::optional<RealOutcome>> run_program(const Program& program, const Rea
   std::vector<double> iterations_s, bubble_fractions;
   for (const Trace& trace : execution->iterations) {
     const Metrics metrics = measure(program, trace);
+    if (metrics.iteration_s == 0)
+      return Error{
+          fmt::format("{}: found an iteration that takes no time, expected ops that do", place)};
     iterations_s.push_back(metrics.iteration_s);
     bubble_fractions.push_back(metrics.bubble_fraction);
   }

@@ -304,6 +304,9 @@ Result<Outcome> simulate(const Program& program, const OutputFiles& files, bool 
   ASSIGN_OR_RETURN(Trace trace, ideal(program, {.fold = fold}));
   const double wall_s = stopwatch.seconds();
   Outcome outcome = outcome_of(program, trace);
+  if (outcome.iteration_s == 0)
+    return Error{fmt::format("{}: found an iteration that takes no time, expected ops that do",
+                             program.name)};
   outcome.engine = "ideal";
   outcome.engine_wall_s = wall_s;
   RETURN_IF_ERROR(write_files(program, &trace, files));

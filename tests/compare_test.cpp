@@ -225,6 +225,9 @@ TEST_CASE("traces of two programs are refused, and so is one that does not say w
   check_refused(simulated(), b,
                 "m.csv: found a trace of program 'x 00000000000000ac', expected 'two stages "
                 "00000000000000ab' as in s.csv");
+  b = measured();
+  b.meta.emplace_back("complete", "no");
+  check_refused(simulated(), b, "m.csv: found '# complete: no', expected a complete trace");
   b.meta.clear();
   check_refused(simulated(), b,
                 "m.csv: found no line '# program: NAME HASH', expected one as Tandem writes it");

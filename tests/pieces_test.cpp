@@ -69,7 +69,6 @@ std::vector<Pieces> pieces_of_all(OpKind kind, int members, Bytes bytes, bool sa
 
 TEST_CASE("each launcher's names say which rank a process is") {
   const std::vector<std::pair<std::string, Names>> families = {
-      {"torchrun", {{"RANK", "2"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "1"}}},
       {"Open MPI",
        {{"OMPI_COMM_WORLD_RANK", "2"},
         {"OMPI_COMM_WORLD_SIZE", "4"},
@@ -79,6 +78,7 @@ TEST_CASE("each launcher's names say which rank a process is") {
         {"MV2_COMM_WORLD_SIZE", "4"},
         {"MV2_COMM_WORLD_LOCAL_RANK", "1"}}},
       {"PMI", {{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "1"}}},
+      {"torchrun", {{"RANK", "2"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "1"}}},
       {"Slurm", {{"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "4"}, {"SLURM_LOCALID", "1"}}}};
   Names earlier;  // those of all families from this one to the last
   for (auto family = families.rbegin(); family != families.rend(); ++family) {

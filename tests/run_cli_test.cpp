@@ -163,3 +163,19 @@ TEST_CASE("what run cannot do is one line: 2 for bad input, 3 for what is missin
   fails("two.toml --trace no/where.csv", 2, "no/where.csv");
   CHECK(sandbox.files() == Names{"many.toml", "two.toml"});
 }
+
+TEST_CASE("what is asked for in vain is refused before anything runs") {
+  const Sandbox sandbox;
+  sandbox.file("two.toml", kUniform);
+  check_done(sandbox.tandem("schedule two.toml --format program"));
+  sandbox.file("two.csv", sandbox.tandem("schedule two.toml --format program").out);
+  check_refused(sandbox.tandem("run two.csv --set parallel.pp=4"),
+                "two.csv: found a Program with --set or --only, expected neither");
+  check_refused(sandbox.tandem("simulate two.csv --only 1f1b"),
+                "two.csv: found a Program with --set or --only, expected neither");
+  check_refused(sandbox.tandem("run two.toml --gemm-scale 0.5"),
+                "found --gemm-scale, expected --compute gemm with it");
+  check_refused(sandbox.tandem("run two.toml --timeout nan"), "--timeout");
+  check_refused(sandbox.tandem("run two.toml --trace nowhere/t.csv"), "nowhere/t.csv");
+  CHECK(sandbox.files() == Names{"two.csv", "two.toml"});
+}

@@ -36,6 +36,11 @@ Status check_same_program(const TraceTable& simulated, const TraceTable& measure
                       "writes it",
                       table->path)};
   }
+  for (const TraceTable* table : {&simulated, &measured}) {
+    if (meta_value(*table, "complete") == "no")
+      return Error{
+          fmt::format("{}: found '# complete: no', expected a complete trace", table->path)};
+  }
   const std::string_view expected = meta_value(simulated, "program");
   const std::string_view found = meta_value(measured, "program");
   if (hash_of(expected) == hash_of(found)) return Done{};

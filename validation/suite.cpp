@@ -1,13 +1,18 @@
 #include "validation/suite.h"
 
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/file.h"
 #include "scenarios/run.h"
@@ -20,21 +25,40 @@ namespace {
 // A folder that goes with it.
 class TemporaryFolder {
  public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "tandem-XXXXXX").string();
-    if (mkdtemp(name.data()) != nullptr) path_ = name;
+  static Result<TemporaryFolder> make() {
+    std::error_code failed;
+    std::string name = (std::filesystem::temp_directory_path(failed) / "tandem-XXXXXX").string();
+    if (failed || mkdtemp(name.data()) == nullptr)
+      return Error{fmt::format("{}: found no place for a temporary folder, expected one", name),
+                   Error::Failed};
+    return TemporaryFolder(std::move(name));
   }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, "")) {}
+  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
   ~TemporaryFolder() {
     std::error_code ignored;
     if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
   }
-  std::string file(const char* name) const { return (path_ / name).string(); }
+  std::string file(const char* name) const { return path_ + "/" + name; }
 
  private:
-  std::filesystem::path path_;
+  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
+
+  std::string path_;
 };
+
+// A shell's exit status; -1: it was killed. The command ends with this process.
+int run_shell(const std::string& command) {
+  const pid_t parent = getpid(), shell = fork();
+  if (shell == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() == parent) execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+    _exit(Error::Failed);
+  }
+  int status = -1;
+  while (shell > 0 && waitpid(shell, &status, 0) < 0 && errno == EINTR) continue;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
 
 // The text between single quotes, for a shell.
 std::string quoted(const std::string& text) {
@@ -79,7 +103,7 @@ Result<RealOutcome> read_outcome(const std::string& path) {
 Result<RealOutcome> measure_by_mpi(const Scenario& scenario, const Program& program,
                                    const SuiteOptions& options) {
   constexpr int kCannot = 77;  // what a launcher exits with where the machine cannot
-  const TemporaryFolder folder;
+  ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::make());
   ASSIGN_OR_RETURN(FileWriter file, FileWriter::open(folder.file("program.csv")));
   file.write(to_text(program));
   RETURN_IF_ERROR(file.commit());
@@ -89,13 +113,15 @@ Result<RealOutcome> measure_by_mpi(const Scenario& scenario, const Program& prog
       fmt::format("{} {} run {} --backend mpi --iterations {} --timeout {} --json >{}", launch,
                   quoted(options.program), quoted(folder.file("program.csv")), options.iterations,
                   options.timeout_s, quoted(folder.file("out.json")));
-  const int status = std::system(command.c_str());
-  const int exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  const int exit_status = run_shell(command);
   if (exit_status == kCannot) return Error{"this machine cannot run it", Error::Missing};
   if (exit_status != 0)
     return Error{fmt::format("{}: exit status {}, expected 0", command, exit_status),
                  exit_status == Error::Missing ? Error::Missing : Error::Failed};
-  return read_outcome(folder.file("out.json"));
+  auto outcome = read_outcome(folder.file("out.json"));
+  if (!outcome.ok())
+    return Error{fmt::format("{}: {}", command, outcome.error().message), Error::Failed};
+  return outcome;
 }
 
 Result<RealOutcome> measure_one(const Scenario& scenario, const SuiteOptions& options) {
@@ -142,8 +168,8 @@ SuiteRow suite_row(const Scenario& scenario, const Outcome& simulated,
                    const RealOutcome& measured) {
   const auto kind = static_cast<std::size_t>(scenario.kind.value_or(Scope::Pipeline));
   SuiteRow row;
-  row.axes = scenario.axes;
-  row.points = scenario.points;
+  row.axes = scenario.axes.empty() ? std::vector<std::string>{"run"} : scenario.axes;
+  row.points = scenario.points.empty() ? std::vector{scenario.name} : scenario.points;
   row.simulated_s = simulated.iteration_s;
   row.measured_s = measured.iteration_s.p50;
   row.measured_p5_s = measured.iteration_s.p5;
