@@ -76,7 +76,7 @@ int main(int argc, char** argv) {
   const HandJob job = job_of(argv[1]);
   ExecOptions options;
   options.iterations = 2;
-  options.timeout_ns = 3'000'000'000;
+  options.timeout_ns = 10'000'000'000;
   options.full_payload = argc > 2 && std::strcmp(argv[2], "full") == 0;
   const auto played = execute_mpi(job.program, options);
   if (!played.ok()) {

@@ -228,11 +228,11 @@ TEST_CASE("a stopped rank is named when no op has ended for the time-out") {
   if (!possible()) return;
   const Folder folder;
   folder.with("chain.csv", chain(kLong));
-  MpiRun run(folder, kTandem + " run chain.csv --backend mpi --timeout 2 --trace t.csv");
+  MpiRun run(folder, kTandem + " run chain.csv --backend mpi --timeout 8 --trace t.csv");
   REQUIRE(run.plays(4));
   kill(run.player(2), SIGSTOP);
   CHECK(run.wait() == 1);
-  check_line(run, "no op ended within 2 s: rank 2 is stopped by signal 19 (Stopped (signal)) in ");
+  check_line(run, "no op ended within 8 s: rank 2 is stopped by signal 19 (Stopped (signal)) in ");
   CHECK(has(run.err(), "; rank 3 waits for it in recv "));
   CHECK(has(text_of(folder / "t.csv"), "# complete: no\n"));
   CHECK(run.leaves_nothing());
@@ -267,7 +267,7 @@ TEST_CASE("wrong pairings are found: other bytes, too many bytes, sends that wai
         "should have sent: ");
   fails("cut", "rank 1: MPI_Test: ");
   fails("crossed",
-        "no op ended within 3 s: rank 0 waits in send 0 of stage 0 (lane 0>1) for rank "
+        "no op ended within 10 s: rank 0 waits in send 0 of stage 0 (lane 0>1) for rank "
         "1, which waits in send 0 of stage 1 (lane 1>0) for rank 0");
 }
 
