@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/units.h"
-#include "exec/transport.h"
+#include "exec/control.h"
 
 namespace tandem {
 

@@ -13,6 +13,15 @@
 
 namespace tandem {
 
+// How a transfer both of whose ends share a GPU is carried out: NCCL's send and receive to oneself,
+// the copy engine, or not at all: it takes its priced time.
+enum class GpuTransfers { Nccl, Copy, Priced };
+
+// How an iteration reaches the GPU. Gated: all of it is asked for before it begins, so that the
+// host's time to launch stays out. Direct: it begins with the first call. Graph: captured once,
+// then launched whole.
+enum class GpuLaunch { Gated, Direct, Graph };
+
 // Timed: a compute op takes the time that it is priced at. Gemm: it multiplies matrices.
 enum class Compute { Timed, Gemm };
 
@@ -24,6 +33,11 @@ struct ExecOptions {
   int iterations = 5;
   Nanoseconds timeout_ns = 60'000'000'000;  // in which some op must end
   std::uint64_t seed = 1;                   // of payloads and matrices
+  // Of the cuda backend alone.
+  std::string precision = "bf16";  // of matrices: fp32, fp16, bf16, fp8
+  bool share_gpu = false;          // all ranks on one GPU, each on SMs of its own
+  GpuTransfers transfers = GpuTransfers::Nccl;
+  GpuLaunch launch = GpuLaunch::Gated;
 };
 
 // What was played, all ranks unfolded. The iterations differ in times only; their meta lines say
@@ -51,5 +65,13 @@ Result<std::optional<Execution>> execute_mpi(const Program& program, const ExecO
 
 // Whether the plugin opens; else why not.
 Status mpi_available();
+
+// GPUs, kernels and NCCL are real. One process a rank, each on the GPU of its local rank, as
+// torchrun, mpirun or srun started them; or with share_gpu all ranks in this process on one GPU.
+// Opens the plugin libtandem_cuda.so; Error::Missing where it cannot, or no GPU is there.
+Result<std::optional<Execution>> execute_cuda(const Program& program, const ExecOptions& options);
+
+// How many GPUs this process sees; else why none can be used.
+Result<int> cuda_available();
 
 }  // namespace tandem

@@ -11,7 +11,7 @@
 
 #include "base/result.h"
 #include "exec/recording.h"
-#include "exec/transport.h"
+#include "exec/control.h"
 #include "schedule/program.h"
 
 namespace tandem {
