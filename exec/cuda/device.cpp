@@ -16,6 +16,12 @@
 namespace tandem {
 namespace {
 
+// CUDA keeps it as its last error, where NCCL might find it.
+bool is_not_yet(cudaError_t code) {
+  if (code == cudaErrorNotReady) (void)cudaGetLastError();
+  return code == cudaErrorNotReady;
+}
+
 // Until the stream has done what it was asked for; false: not within the time. Leaves NCCL alone to
 // say why.
 Result<bool> finished(cudaStream_t stream, Nanoseconds until_ns) {
@@ -23,7 +29,7 @@ Result<bool> finished(cudaStream_t stream, Nanoseconds until_ns) {
   for (;;) {
     const cudaError_t code = cudaStreamQuery(stream);
     if (code == cudaSuccess) return true;
-    if (code != cudaErrorNotReady) return cuda_failed("cudaStreamQuery", code);
+    if (!is_not_yet(code)) return cuda_failed("cudaStreamQuery", code);
     if (now_ns() > until_ns) return false;
     usleep(kPoll_us);
   }
@@ -229,10 +235,10 @@ Result<bool> Device::has_happened(std::int32_t event) {
     RETURN_IF_ERROR(parts_->communicators.check());
   }
   const cudaError_t code = cudaEventQuery(parts_->events[event].get());
-  if (code != cudaSuccess && code != cudaErrorNotReady) return cuda_failed("cudaEventQuery", code);
-  if (!by_graph_) return code == cudaSuccess;
-  if (parts_->gate.done()) return true;
-  if (!parts_->gate.passed() || code != cudaSuccess || event == job_.plan->done) return false;
+  if (is_not_yet(code)) return false;
+  if (code != cudaSuccess) return cuda_failed("cudaEventQuery", code);
+  if (!by_graph_ || parts_->gate.done()) return true;
+  if (!parts_->gate.passed() || event == job_.plan->done) return false;
   float ms = 0;
   const cudaError_t elapsed =
       cudaEventElapsedTime(&ms, parts_->events[job_.plan->gate].get(), parts_->events[event].get());

@@ -29,9 +29,10 @@ class Range {
   Range& operator=(const Range&) = delete;
 };
 
-bool is_transfer(GpuVerb verb) {
-  return verb == GpuVerb::Send || verb == GpuVerb::Recv || verb == GpuVerb::Move ||
-         verb == GpuVerb::Collective || verb == GpuVerb::Emulate;
+// Whether it writes what its stream takes.
+bool brings(GpuVerb verb) {
+  return verb == GpuVerb::Recv || verb == GpuVerb::Move || verb == GpuVerb::Collective ||
+         verb == GpuVerb::Emulate;
 }
 
 bool is_same(const GpuCall& a, const GpuCall& b) {
@@ -73,7 +74,7 @@ Device::Checks Device::plan_checks(std::span<const GpuCall> calls) const {
   std::vector<std::ptrdiff_t> last(job_.plan->streams.size(), -1);
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const GpuCall& call = calls[i];
-    if (is_transfer(call.verb)) last[call.stream] = static_cast<std::ptrdiff_t>(i);
+    if (brings(call.verb)) last[call.stream] = static_cast<std::ptrdiff_t>(i);
     if (call.verb != GpuVerb::Check) continue;
     const std::ptrdiff_t brought = last[call.stream];
     if (brought >= 0 && !brings_nothing(calls[brought])) {
@@ -216,7 +217,7 @@ Result<Device::Graph> Device::capture(std::span<const GpuCall> calls) {
   cudaGraph_t graph = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(first, &graph);
   Graph own(graph);
-  RETURN_IF_ERROR(asked);
+  if (!asked.ok()) return asked.error();
   if (ended != cudaSuccess) return cuda_failed("cudaStreamEndCapture", ended);
   return own;
 }

@@ -127,6 +127,19 @@ __global__ void check_kernel(DevicePieces all, std::uint64_t key, const float* b
   if (own > 0) atomicAdd(wrong, own);
 }
 
+// What the launch gave, and no error that a call before has left.
+template <class... Parameters, class... Arguments>
+cudaError_t launch(cudaStream_t stream, dim3 blocks, int threads, void (*kernel)(Parameters...),
+                   Arguments... arguments) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks;
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
+}
+
+dim3 line(int blocks) { return dim3(static_cast<unsigned>(blocks)); }
+
 dim3 blocks_of(const DevicePieces& pieces) {
   const std::int64_t y = std::clamp(pieces.count, 1, kMostBlocks);
   const std::int64_t x = (pieces.most_words + kThreads - 1) / kThreads;
@@ -138,69 +151,60 @@ dim3 blocks_of(const DevicePieces& pieces) {
 }  // namespace
 
 cudaError_t hold_gate(cudaStream_t stream, GateWords* gate) {
-  gate_kernel<<<1, kWarp, 0, stream>>>(gate);
-  return cudaGetLastError();
+  return launch(stream, line(1), kWarp, gate_kernel, gate);
 }
 
 cudaError_t stamp_done(cudaStream_t stream, GateWords* gate) {
-  done_kernel<<<1, kWarp, 0, stream>>>(gate);
-  return cudaGetLastError();
+  return launch(stream, line(1), kWarp, done_kernel, gate);
 }
 
 cudaError_t spin(cudaStream_t stream, int blocks, std::int64_t duration_ns) {
-  spin_kernel<<<blocks, kWarp, 0, stream>>>(duration_ns);
-  return cudaGetLastError();
+  return launch(stream, line(blocks), kWarp, spin_kernel, duration_ns);
 }
 
 cudaError_t record_sms(cudaStream_t stream, int blocks, std::uint32_t* bits) {
-  record_sms_kernel<<<blocks, kWarp, 0, stream>>>(bits);
-  return cudaGetLastError();
+  return launch(stream, line(blocks), kWarp, record_sms_kernel, bits);
 }
 
 cudaError_t copy_bytes(cudaStream_t stream, int blocks, const void* from, void* to,
                        std::int64_t bytes, std::int64_t window) {
   constexpr std::int64_t kUnit = sizeof(uint4);
-  copy_kernel<<<blocks, kCopyThreads, 0, stream>>>(
-      static_cast<const uint4*>(from), static_cast<uint4*>(to), bytes / kUnit, window / kUnit);
-  return cudaGetLastError();
+  return launch(stream, line(blocks), kCopyThreads, copy_kernel, static_cast<const uint4*>(from),
+                static_cast<uint4*>(to), bytes / kUnit, window / kUnit);
 }
 
 cudaError_t fill_random(cudaStream_t stream, Number number, void* to, std::int64_t count,
                         std::uint64_t key) {
-  constexpr int kBlocks = 4096;
+  const dim3 blocks = line(4096);
   switch (number) {
     case Number::Fp32:
-      random_kernel<<<kBlocks, kThreads, 0, stream>>>(static_cast<float*>(to), count, key);
-      break;
+      return launch(stream, blocks, kThreads, random_kernel<float>, static_cast<float*>(to), count,
+                    key);
     case Number::Fp16:
-      random_kernel<<<kBlocks, kThreads, 0, stream>>>(static_cast<__half*>(to), count, key);
-      break;
+      return launch(stream, blocks, kThreads, random_kernel<__half>, static_cast<__half*>(to),
+                    count, key);
     case Number::Bf16:
-      random_kernel<<<kBlocks, kThreads, 0, stream>>>(static_cast<__nv_bfloat16*>(to), count, key);
-      break;
-    case Number::Fp8:
-      random_kernel<<<kBlocks, kThreads, 0, stream>>>(static_cast<__nv_fp8_e4m3*>(to), count, key);
-      break;
+      return launch(stream, blocks, kThreads, random_kernel<__nv_bfloat16>,
+                    static_cast<__nv_bfloat16*>(to), count, key);
+    default:
+      return launch(stream, blocks, kThreads, random_kernel<__nv_fp8_e4m3>,
+                    static_cast<__nv_fp8_e4m3*>(to), count, key);
   }
-  return cudaGetLastError();
 }
 
 cudaError_t fill_pieces(cudaStream_t stream, const DevicePieces& pieces, std::uint64_t key,
                         float* buffer) {
-  fill_kernel<<<blocks_of(pieces), kThreads, 0, stream>>>(pieces, key, buffer);
-  return cudaGetLastError();
+  return launch(stream, blocks_of(pieces), kThreads, fill_kernel, pieces, key, buffer);
 }
 
 cudaError_t poison_pieces(cudaStream_t stream, const DevicePieces& pieces, float* buffer) {
-  poison_kernel<<<blocks_of(pieces), kThreads, 0, stream>>>(
-      pieces, reinterpret_cast<std::uint32_t*>(buffer));
-  return cudaGetLastError();
+  return launch(stream, blocks_of(pieces), kThreads, poison_kernel, pieces,
+                reinterpret_cast<std::uint32_t*>(buffer));
 }
 
 cudaError_t check_pieces(cudaStream_t stream, const DevicePieces& pieces, std::uint64_t key,
                          const float* buffer, unsigned long long* wrong) {
-  check_kernel<<<blocks_of(pieces), kThreads, 0, stream>>>(pieces, key, buffer, wrong);
-  return cudaGetLastError();
+  return launch(stream, blocks_of(pieces), kThreads, check_kernel, pieces, key, buffer, wrong);
 }
 
 cudaError_t load_kernels(cudaStream_t stream, GateWords* gate) {
