@@ -37,10 +37,10 @@ Result<bool> finished(cudaStream_t stream, Nanoseconds until_ns) {
 
 // Bytes that may be taken, leaving NCCL and cuBLASLt some for themselves.
 Result<double> free_bytes() {
-  constexpr double kLeft = 0.5 * GB;
+  constexpr double kShare = 0.05;  // of all
   std::size_t free = 0, all = 0;
   RETURN_IF_CUDA_FAILS(cudaMemGetInfo, &free, &all);
-  return std::max(0.0, static_cast<double>(free) - kLeft);
+  return std::max(0.0, static_cast<double>(free) - kShare * static_cast<double>(all));
 }
 
 }  // namespace
