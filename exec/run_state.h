@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "exec/recording.h"
 #include "exec/control.h"
+#include "exec/recording.h"
 #include "schedule/program.h"
 
 namespace tandem {
@@ -26,7 +26,7 @@ class RunState {
  public:
   struct Header {
     std::atomic<Phase> phase;
-    std::atomic<std::uint32_t> go;         // all have joined
+    std::atomic<std::uint32_t> go;  // all have joined
     // The guard's word that the run is over, and the child's that it looks for it: it then has a
     // while to take back what others wait for, and is killed after that.
     std::atomic<std::uint32_t> stop, heeds_stop;
