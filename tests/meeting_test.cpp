@@ -48,8 +48,8 @@ TEST_CASE("the first host of a node list is the first number of its first name")
   CHECK(first_host("rack[0-1]node[02-03]") == "rack0node02");
   CHECK(first_host("rack-1-[4-7]-ib,x") == "rack-1-4-ib");
   CHECK(first_host("a.b-c.d") == "a.b-c.d");
-  CHECK(first_host("") == "");
-  CHECK(first_host("node[1-2") == "");
+  CHECK(first_host("").empty());
+  CHECK(first_host("node[1-2").empty());
 }
 
 TEST_CASE("ranks of torchrun meet at the master, beside its agent where that listens") {

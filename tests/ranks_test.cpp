@@ -66,6 +66,18 @@ TEST_CASE("ranks of torchrun and of Slurm meet as their environment says") {
   }
 }
 
+TEST_CASE("ranks of mpirun that find neither MASTER_ADDR nor MPI say so") {
+  const Folder folder;
+  std::filesystem::copy(kJob, folder / "job");  // the plugin is not beside it
+  MpiRun run(folder,
+             "env OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 "
+             "./job 2 short");
+  CHECK(run.wait() == 3);
+  check_line(run, "rank 0: found no MASTER_ADDR and no MPI (");
+  CHECK(
+      has(run.err(), "), expected mpirun -x MASTER_ADDR -x MASTER_PORT ... or libtandem_mpi.so\n"));
+}
+
 TEST_CASE("a rank that never comes is named by the front") {
   const Folder folder;
   const std::string names =
