@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "exec/recording.h"
 #include "exec/control.h"
+#include "exec/recording.h"
 #include "schedule/program.h"
 
 namespace tandem {
@@ -29,11 +29,13 @@ class RunState {
     std::atomic<std::uint32_t> go;         // all have joined
     std::atomic<std::uint32_t> iteration;  // under way, warm-up included
     std::atomic<std::uint64_t> ended;      // ops, over all iterations
+    std::atomic<std::uint32_t> stop;       // the player is to end at once: the run has failed
     std::int64_t payloads_checked;
     ClockReading before;  // the first iteration
     ClockReading after;   // the last; round_trip_ns 0: not read
     std::uint64_t run;    // its number
     char front[512];      // where rank 0 listens
+    char real[1024];      // what was real, in the player's words
     char failure[1024];   // why the rank gave up, in its own words
     Error::Kind failure_kind;
   };
