@@ -31,10 +31,7 @@ struct RunOptions {
 };
 
 Result<Scenario> load_one(const RunOptions& options) {
-  std::vector<std::pair<std::string, Setting>> sets;
-  for (const std::string& text : options.sets) {
-    ASSIGN_OR_RETURN(sets.emplace_back(), parse_set(text));
-  }
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   ASSIGN_OR_RETURN(std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
   if (scenarios.size() > 1)
@@ -55,11 +52,8 @@ Status start_ranks(const RunOptions& options, const Program& program) {
 
 // What is asked for in vain, or cannot be left behind.
 Status check_use(const RunOptions& options) {
-  if (options.input.ends_with(".csv") && (!options.sets.empty() || !options.only.empty()))
-    return Error{
-        fmt::format("{}: found a Program with --set or --only, expected neither: they "
-                    "choose what a scenario says",
-                    options.input)};
+  if (options.input.ends_with(".csv"))
+    RETURN_IF_ERROR(expect_no_choice(options.input, options.sets, options.only));
   if (options.compute == "timed" && options.real.exec.gemm_scale != 1)
     return Error{"found --gemm-scale, expected --compute gemm with it"};
   if (!std::isfinite(options.timeout_s))
@@ -147,7 +141,7 @@ void add_exec_options(CLI::App* command, RunOptions* options) {
       ->check(CLI::Range(1e-6, 1e3));
   command
       ->add_option("--payload", options->payload,
-                   "of a message: sample, about 4 KiB, or full; filled, moved and checked: full "
+                   "of a message: sample, a few KiB, or full; filled, moved and checked: full "
                    "lengthens transfers, by that")
       ->check(CLI::IsMember({"sample", "full"}))
       ->capture_default_str();

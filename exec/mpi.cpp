@@ -22,7 +22,7 @@ namespace tandem {
 namespace {
 
 // Where the front listens, and the run's number.
-struct Front {
+struct FrontAddress {
   char address[sizeof(RunState::Header::front)] = "";
   std::uint64_t run = 0;
 };
@@ -37,7 +37,7 @@ Result<MakeTransport> open_plugin() {
 
 // Joins all ranks, and plays once all are there.
 Status play(const Program& program, const ExecOptions& options, const LaunchedRank& own,
-            Front front, Transport* transport, RunState* state) {
+            FrontAddress front, Transport* transport, RunState* state) {
   if (transport->rank() != own.rank || transport->ranks() != own.ranks)
     return Error{
         fmt::format("found rank {} of {} by MPI, expected rank {} of {} as {} says: is "
@@ -58,7 +58,7 @@ Status play(const Program& program, const ExecOptions& options, const LaunchedRa
 
 // Plays in the child; its exit status.
 int play_or_say_why(const Program& program, const ExecOptions& options, const LaunchedRank& own,
-                    const Front& front, RunState* state) {
+                    const FrontAddress& front, RunState* state) {
   Status status = Done{};
   std::unique_ptr<Transport> transport;
   try {
@@ -154,7 +154,7 @@ Result<std::optional<Execution>> execute_mpi(const Program& program, const ExecO
   RETURN_IF_ERROR(check_sizes(program));
   RunState state(program, program.ranks[own.rank].body, options.iterations);
   HelloWord hello{own.rank, 0, hash(program)};
-  Front front;
+  FrontAddress front;
   Listener listener;
   if (own.rank == 0) {
     ASSIGN_OR_RETURN(listener, listen_anywhere());

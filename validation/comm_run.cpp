@@ -72,7 +72,6 @@ Result<std::optional<CommResult>> run_comm_bench(const CommBench& bench, CommBac
   Program program = comm_program(bench);
   price(&program, cluster, placement);
   RETURN_IF_ERROR(validate(program));
-  RETURN_IF_ERROR(check_durations(program));
   ASSIGN_OR_RETURN(std::optional<Blocks> blocks, play(bench, program, backend, cluster, placement));
   if (!blocks) return std::optional<CommResult>();
   std::vector<int> nodes;
