@@ -107,8 +107,9 @@ RanksBackend backend_of(const Program& program, const ExecOptions& options) {
 }  // namespace
 
 Result<std::optional<Execution>> execute_cuda(const Program& program, const ExecOptions& given) {
-  RETURN_IF_ERROR(check_options(program, given));
   ExecOptions options = given;
+  if (options.precision.empty()) options.precision = "bf16";
+  RETURN_IF_ERROR(check_options(program, options));
   options.warmup = std::max(1, given.warmup);  // play_gpu's first iteration is none to keep
   const RanksBackend backend = backend_of(program, options);
   if (options.share_gpu) return execute_shared(program, options, backend);
