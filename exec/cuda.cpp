@@ -90,7 +90,7 @@ RanksBackend backend_of(const Program& program, const ExecOptions& options) {
   backend.real = what_is_real(options);
   backend.launcher =
       fmt::format("torchrun, srun or mpirun -np {} tandem ...", program.ranks.size());
-  backend.meets_by = "the ranks";
+  backend.meets_by = "the job";
   backend.join = [&options](const LaunchedRank& own) {
     return join_ranks(own, options.timeout_ns);
   };
