@@ -186,6 +186,7 @@ class FakeGpus {
                                meeting.members, members),
                    Error::Failed};
     if (meeting.arrived.size() < members) return Done{};
+    std::ranges::sort(meeting.arrived, {}, &Arrival::process);
     for (const Arrival& other : meeting.arrived)
       RETURN_IF_ERROR(check_match(meeting.arrived.front(), other, members));
     for (const Arrival& each : meeting.arrived) {
