@@ -58,11 +58,7 @@ Status simulate_program(const SimulateOptions& options) {
         "{}: found a Program with --engine {}, expected --engine ideal: a Program has no "
         "cluster",
         options.input, options.engine)};
-  if (!options.sets.empty() || !options.only.empty())
-    return Error{
-        fmt::format("{}: found a Program with --set or --only, expected neither: they "
-                    "choose what a scenario says",
-                    options.input)};
+  RETURN_IF_ERROR(expect_no_choice(options.input, options.sets, options.only));
   ASSIGN_OR_RETURN(const Program program, read_program(options.input));
   ASSIGN_OR_RETURN(const Outcome outcome, simulate(program, options.files, !options.unfolded));
   print({outcome}, options.json);
@@ -70,10 +66,7 @@ Status simulate_program(const SimulateOptions& options) {
 }
 
 Status simulate_scenarios(const SimulateOptions& options) {
-  std::vector<std::pair<std::string, Setting>> sets;
-  for (const std::string& text : options.sets) {
-    ASSIGN_OR_RETURN(sets.emplace_back(), parse_set(text));
-  }
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   ASSIGN_OR_RETURN(std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
   for (Scenario& scenario : scenarios) scenario.fold = !options.unfolded;

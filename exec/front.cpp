@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstring>
 #include <list>
-#include <map>
 #include <span>
 
 #include "exec/diagnose.h"

@@ -92,6 +92,8 @@ std::string what_is_real(const RanksBackend& backend, const Gathered& gathered) 
   return note.empty() ? backend.real : backend.real + "; " + note;
 }
 
+}  // namespace
+
 Execution assemble(const Program& program, const ExecOptions& options, const RanksBackend& backend,
                    Gathered gathered) {
   Execution execution;
@@ -112,8 +114,6 @@ Execution assemble(const Program& program, const ExecOptions& options, const Ran
   }
   return execution;
 }
-
-}  // namespace
 
 Result<std::optional<Execution>> execute_ranks(const Program& program, const ExecOptions& options,
                                                const RanksBackend& backend) {

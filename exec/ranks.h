@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "exec/control.h"
 #include "exec/execute.h"
+#include "exec/guard.h"
 #include "exec/launch.h"
 #include "exec/run_state.h"
 #include "schedule/program.h"
@@ -37,6 +38,10 @@ struct RanksBackend {
 // REQUIRES: no other thread runs: it forks.
 Result<std::optional<Execution>> execute_ranks(const Program& program, const ExecOptions& options,
                                                const RanksBackend& backend);
+
+// What the ranks' states say, put together: of a run that failed what there is.
+Execution assemble(const Program& program, const ExecOptions& options, const RanksBackend& backend,
+                   Gathered gathered);
 
 // The Control of ranks that have no library to meet by: over TCP where meeting_point() (in
 // exec/meeting.h) says, else by MPI's plugin; alone where there is one rank. For `join`.

@@ -37,7 +37,7 @@ class RunState {
     ClockReading after;   // the last; round_trip_ns 0: not read
     std::uint64_t run;    // its number
     char front[512];      // where rank 0 listens
-    char note[256];       // what it plays on, say: rank 0's stands with what is real
+    char note[512];       // what it plays on, say: rank 0's stands with what is real
     char failure[1024];   // why the rank gave up, in its own words
     Error::Kind failure_kind;
   };
