@@ -146,7 +146,7 @@ Status time_all(const CommOptions& options) {
       place.cyclic ? dealt_round(place.gpus, place.cluster.gpus_per_node) : in_order(place.gpus);
   std::optional<Backend> backend;
   if (options.backend != "simgrid") backend = backend_named(options.backend);
-  if (backend) RETURN_IF_ERROR(start_ranks(*backend, place.gpus, {}));
+  if (backend) RETURN_IF_ERROR(start_ranks(*backend, place.gpus));
   ASSIGN_OR_RETURN(const std::optional<CommResult> result,
                    run_comm_bench(bench, backend, cluster, placement));
   if (!result) return Done{};

@@ -59,15 +59,14 @@ Status check_use(const RunOptions& options) {
 Result<std::optional<RealOutcome>> play(const RunOptions& options) {
   RETURN_IF_ERROR(check_use(options));
   const Backend backend = options.real.backend;
-  const ExecOptions& exec = options.real.exec;
   if (options.input.ends_with(".csv")) {
     ASSIGN_OR_RETURN(const Program program, read_program(options.input));
-    RETURN_IF_ERROR(start_ranks(backend, static_cast<int>(program.ranks.size()), exec));
+    RETURN_IF_ERROR(start_ranks(backend, static_cast<int>(program.ranks.size())));
     return run_for_real(program, options.real, options.input);
   }
   ASSIGN_OR_RETURN(const Scenario scenario, load_one(options));
   ASSIGN_OR_RETURN(const Prepared prepared, prepare(scenario));
-  RETURN_IF_ERROR(start_ranks(backend, static_cast<int>(prepared.program.ranks.size()), exec));
+  RETURN_IF_ERROR(start_ranks(backend, static_cast<int>(prepared.program.ranks.size())));
   return run_for_real(scenario, prepared, options.real);
 }
 

@@ -12,8 +12,6 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kNames = {"host", "mpi", "cuda"};
 
-Error no_cuda() { return {"cuda backend unavailable: this build has none", Error::Missing}; }
-
 }  // namespace
 
 std::string_view name(Backend backend) { return kNames[static_cast<std::size_t>(backend)]; }
@@ -26,16 +24,14 @@ Backend backend_named(std::string_view name) {
 
 Result<std::optional<Execution>> execute(const Program& program, Backend backend,
                                          const ExecOptions& options) {
-  if (backend == Backend::Cuda) return no_cuda();
+  if (backend == Backend::Cuda) return execute_cuda(program, options);
   if (backend == Backend::Mpi) return execute_mpi(program, options);
   ASSIGN_OR_RETURN(Execution execution, execute_host(program, options));
   return std::optional(std::move(execution));
 }
 
-Status start_ranks(Backend backend, int ranks, const ExecOptions& options) {
-  if (backend == Backend::Host) return Done{};
-  if (backend == Backend::Cuda) return no_cuda();
-  if (launched_rank() || ranks == 1 || options.share_gpu) return Done{};
+Status start_ranks(Backend backend, int ranks) {
+  if (backend != Backend::Mpi || launched_rank() || ranks == 1) return Done{};
   RETURN_IF_ERROR(mpi_available());
   return become_mpirun(ranks);
 }

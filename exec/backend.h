@@ -21,9 +21,8 @@ Backend backend_named(std::string_view name);
 Result<std::optional<Execution>> execute(const Program& program, Backend backend,
                                          const ExecOptions& options);
 
-// Where the backend wants a process a rank and nobody has started them: starts this process again
-// under mpirun, which takes its place. Else nothing; an Error::Missing where the backend cannot be
-// had.
-Status start_ranks(Backend backend, int ranks, const ExecOptions& options);
+// Of the mpi backend, where nobody has started the ranks: starts this process again under mpirun,
+// which takes its place. Else nothing; an Error::Missing where MPI cannot be had.
+Status start_ranks(Backend backend, int ranks);
 
 }  // namespace tandem
