@@ -24,7 +24,7 @@ Backend backend_named(std::string_view name) {
 
 Result<std::optional<Execution>> execute(const Program& program, Backend backend,
                                          const ExecOptions& options) {
-  if (backend == Backend::Cuda) return execute_cuda(program, options);
+  if (backend == Backend::Cuda) return Error{"cuda backend unavailable: this build has none", Error::Missing};
   if (backend == Backend::Mpi) return execute_mpi(program, options);
   ASSIGN_OR_RETURN(Execution execution, execute_host(program, options));
   return std::optional(std::move(execution));
