@@ -10,6 +10,7 @@
 #include "base/csv.h"
 #include "base/file.h"
 #include "cli/commands.h"
+#include "cli/gpu_options.h"
 #include "exec/execute.h"
 #include "exec/launch.h"
 #include "report/comm_table.h"
@@ -31,6 +32,7 @@ struct CommOptions {
   int factor = 2;
   bool by_step = false;
   CommBench bench;
+  ExecOptions exec;
   int ranks = 0;
   std::string cluster;
   std::string placement;
@@ -54,7 +56,8 @@ Result<Scenario> load_place(const CommOptions& options) {
     place.gpus = 2 * place.cluster.gpus_per_node;
   }
   const auto launched = launched_rank();
-  if (options.backend == "mpi" && launched) place.gpus = launched->ranks;
+  if ((options.backend == "mpi" || options.backend == "cuda") && launched)
+    place.gpus = launched->ranks;
   if (options.ranks > 0) place.gpus = options.ranks;
   if (!options.placement.empty()) place.cyclic = options.placement == "cyclic";
   if (place.gpus < 2)
@@ -143,15 +146,14 @@ Status time_all(const CommOptions& options) {
   ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(place));
   const Placement placement =
       place.cyclic ? dealt_round(place.gpus, place.cluster.gpus_per_node) : in_order(place.gpus);
-  CommBackend backend = CommBackend::SimGrid;
-  if (options.backend == "host") backend = CommBackend::Host;
-  if (options.backend == "mpi") {
-    backend = CommBackend::Mpi;
-    RETURN_IF_ERROR(mpi_available());
-    if (!launched_rank()) return become_mpirun(place.gpus);
+  std::optional<Backend> backend;
+  if (options.backend != "simgrid") backend = backend_named(options.backend);
+  if (backend) {
+    ASSIGN_OR_RETURN(const bool played, start_ranks(*backend, place.gpus, options.exec));
+    if (played) return Done{};
   }
   ASSIGN_OR_RETURN(const std::optional<CommResult> result,
-                   run_comm_bench(bench, backend, cluster, placement));
+                   run_comm_bench(bench, backend, cluster, placement, options.exec));
   if (!result) return Done{};
   if (options.json) {
     fmt::print("{}\n", to_json(*result, bench).dump(2));
@@ -166,7 +168,7 @@ Status time_all(const CommOptions& options) {
 
 Status run(const CommOptions& options) {
   const Status status = time_all(options);
-  if (!status.ok() && options.backend == "mpi" && rank_0_says(status.error())) return Done{};
+  if (!status.ok() && options.backend != "host" && rank_0_says(status.error())) return Done{};
   return status;
 }
 
@@ -206,8 +208,8 @@ void add_comm(CLI::App* bench, Command* chosen) {
       ->required();
   command
       ->add_option("--backend", options->backend,
-                   "simgrid; host: one process, priced links; mpi: a process a rank")
-      ->check(CLI::IsMember({"simgrid", "host", "mpi"}))
+                   "simgrid; host: one process, priced links; mpi, cuda: a process a rank")
+      ->check(CLI::IsMember({"simgrid", "host", "mpi", "cuda"}))
       ->capture_default_str();
   command
       ->add_option("--op", options->ops,
@@ -227,6 +229,7 @@ void add_comm(CLI::App* bench, Command* chosen) {
       ->add_option("--placement", options->placement,
                    "block (default) or cyclic: ranks are dealt round over the nodes")
       ->check(CLI::IsMember({"block", "cyclic"}));
+  add_gpu_options(command, &options->exec);
   command->add_option("--fit", options->fit,
                       "write latencies and bus bandwidths for a scenario's cluster.calibration");
   command->add_flag("--json", options->json, "print one JSON array, and nothing else");

@@ -1,7 +1,11 @@
 // The subcommands of `tandem`: each adds itself to the app, parses its options and runs.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -19,5 +23,15 @@ void add_bench(CLI::App* app, Command* chosen);
 void add_schedule(CLI::App* app, Command* chosen);
 void add_topology(CLI::App* app, Command* chosen);
 void add_doctor(CLI::App* app, Command* chosen);
+
+// An Error where a Program is given with what chooses among a scenario's settings and runs.
+inline Status expect_no_choice(const std::string& program, const std::vector<std::string>& sets,
+                               const std::string& only) {
+  if (sets.empty() && only.empty()) return Done{};
+  return Error{
+      fmt::format("{}: found a Program with --set or --only, expected neither: they choose what a "
+                  "scenario says",
+                  program)};
+}
 
 }  // namespace tandem

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "cli/commands.h"
+#include "cli/gpu_options.h"
 #include "exec/launch.h"
 #include "report/table.h"
 #include "scenarios/real_run.h"
@@ -31,10 +32,7 @@ struct RunOptions {
 };
 
 Result<Scenario> load_one(const RunOptions& options) {
-  std::vector<std::pair<std::string, Setting>> sets;
-  for (const std::string& text : options.sets) {
-    ASSIGN_OR_RETURN(sets.emplace_back(), parse_set(text));
-  }
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   ASSIGN_OR_RETURN(std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
   if (scenarios.size() > 1)
@@ -45,21 +43,10 @@ Result<Scenario> load_one(const RunOptions& options) {
   return std::move(scenarios.front());
 }
 
-// Under mpirun where nobody has started the ranks: what is wrong with the input is said before.
-Status start_ranks(const RunOptions& options, const Program& program) {
-  const int ranks = static_cast<int>(program.ranks.size());
-  if (options.backend != "mpi" || launched_rank() || ranks == 1) return Done{};
-  RETURN_IF_ERROR(mpi_available());
-  return become_mpirun(ranks);
-}
-
 // What is asked for in vain, or cannot be left behind.
 Status check_use(const RunOptions& options) {
-  if (options.input.ends_with(".csv") && (!options.sets.empty() || !options.only.empty()))
-    return Error{
-        fmt::format("{}: found a Program with --set or --only, expected neither: they "
-                    "choose what a scenario says",
-                    options.input)};
+  if (options.input.ends_with(".csv"))
+    RETURN_IF_ERROR(expect_no_choice(options.input, options.sets, options.only));
   if (options.compute == "timed" && options.real.exec.gemm_scale != 1)
     return Error{"found --gemm-scale, expected --compute gemm with it"};
   if (!std::isfinite(options.timeout_s))
@@ -71,17 +58,21 @@ Status check_use(const RunOptions& options) {
 }
 
 Result<std::optional<RealOutcome>> play(const RunOptions& options) {
-  if (options.backend == "cuda")
-    return Error{"cuda backend unavailable: this build has none", Error::Missing};
   RETURN_IF_ERROR(check_use(options));
+  const Backend backend = options.real.backend;
+  const ExecOptions& exec = options.real.exec;
   if (options.input.ends_with(".csv")) {
     ASSIGN_OR_RETURN(const Program program, read_program(options.input));
-    RETURN_IF_ERROR(start_ranks(options, program));
+    ASSIGN_OR_RETURN(const bool played,
+                     start_ranks(backend, static_cast<int>(program.ranks.size()), exec));
+    if (played) return std::optional<RealOutcome>();
     return run_for_real(program, options.real, options.input);
   }
   ASSIGN_OR_RETURN(const Scenario scenario, load_one(options));
   ASSIGN_OR_RETURN(const Prepared prepared, prepare(scenario));
-  RETURN_IF_ERROR(start_ranks(options, prepared.program));
+  ASSIGN_OR_RETURN(const bool played,
+                   start_ranks(backend, static_cast<int>(prepared.program.ranks.size()), exec));
+  if (played) return std::optional<RealOutcome>();
   return run_for_real(scenario, prepared, options.real);
 }
 
@@ -116,14 +107,14 @@ void print(const RealOutcome& real, bool json) {
 }
 
 Status run(RunOptions options) {
-  options.real.backend = options.backend == "mpi" ? Backend::Mpi : Backend::Host;
+  options.real.backend = backend_named(options.backend);
   ExecOptions& exec = options.real.exec;
   exec.compute = options.compute == "gemm" ? Compute::Gemm : Compute::Timed;
   exec.full_payload = options.payload == "full";
   exec.timeout_ns = to_ns(options.timeout_s);
   const auto real = play(options);
   if (!real.ok()) {
-    if (options.backend == "mpi" && rank_0_says(real.error())) return Done{};
+    if (options.backend != "host" && rank_0_says(real.error())) return Done{};
     return real.error();
   }
   if (*real) print(**real, options.json);
@@ -135,19 +126,21 @@ void add_exec_options(CLI::App* command, RunOptions* options) {
   command
       ->add_option("--backend", options->backend,
                    "host: one process plays all ranks, links are emulated; mpi: a process a rank; "
-                   "cuda")
+                   "cuda: a GPU a rank, or one for all")
       ->check(CLI::IsMember({"host", "mpi", "cuda"}))
       ->capture_default_str();
   command
-      ->add_option("--compute", options->compute,
-                   "timed: an op takes its priced time; gemm: it multiplies its matrices on a core")
+      ->add_option(
+          "--compute", options->compute,
+          "timed: an op takes its priced time; gemm: it multiplies its matrices, on a core or "
+          "a GPU")
       ->check(CLI::IsMember({"timed", "gemm"}))
       ->capture_default_str();
   command->add_option("--gemm-scale", exec.gemm_scale, "times the sides of the matrices; default 1")
       ->check(CLI::Range(1e-6, 1e3));
   command
       ->add_option("--payload", options->payload,
-                   "of a message: sample, about 4 KiB, or full; filled, moved and checked: full "
+                   "of a message: sample, a few KiB, or full; filled, moved and checked: full "
                    "lengthens transfers, by that")
       ->check(CLI::IsMember({"sample", "full"}))
       ->capture_default_str();
@@ -164,6 +157,7 @@ void add_exec_options(CLI::App* command, RunOptions* options) {
       ->check(CLI::Range(1e-6, 1e9))
       ->capture_default_str();
   command->add_option("--seed", exec.seed, "of payloads and matrices")->capture_default_str();
+  add_gpu_options(command, &exec);
 }
 
 }  // namespace

@@ -70,10 +70,7 @@ Status print_order(const Order& order, const ScheduleOptions& options) {
 }
 
 Status show_scenario(const ScheduleOptions& options) {
-  std::vector<std::pair<std::string, Setting>> sets;
-  for (const std::string& text : options.sets) {
-    ASSIGN_OR_RETURN(sets.emplace_back(), parse_set(text));
-  }
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, load_scenarios(options.input, sets));
   if (options.format == "program") {
     ASSIGN_OR_RETURN(const Prepared prepared, prepare(scenarios.front()));

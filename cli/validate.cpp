@@ -34,10 +34,7 @@ Status write(const std::string& path, const std::string& text) {
 }
 
 Status run(ValidateOptions options) {
-  std::vector<std::pair<std::string, Setting>> sets;
-  for (const std::string& text : options.sets) {
-    ASSIGN_OR_RETURN(sets.emplace_back(), parse_set(text));
-  }
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
   if (!std::isfinite(options.suite.timeout_s))

@@ -1,6 +1,7 @@
 // Clock: what executors measure with.
 #pragma once
 
+#include <poll.h>
 #include <sys/prctl.h>
 
 #include <ctime>
@@ -14,6 +15,15 @@ inline Nanoseconds now_ns() {
   timespec time{};
   clock_gettime(CLOCK_MONOTONIC, &time);
   return Nanoseconds{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+// Until `until` by now_ns(), or until the descriptor can be read.
+inline void sleep_until(Nanoseconds until, int descriptor = -1) {
+  const Nanoseconds left = until - now_ns();
+  if (left <= 0) return;
+  const timespec time{left / 1'000'000'000, left % 1'000'000'000};
+  pollfd event{descriptor, POLLIN, 0};
+  ppoll(&event, descriptor < 0 ? 0 : 1, &time, nullptr);
 }
 
 // While it lives, this thread's sleeps end when they should, not up to 50 us later.

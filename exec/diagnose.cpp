@@ -29,7 +29,9 @@ struct Reason {
 class Diagnosis {
  public:
   Diagnosis(const Program& program, std::span<const RankProgress> progress)
-      : program_(program), progress_(progress), queues_(lane_queues(program)) {}
+      : program_(program), progress_(progress), queues_(lane_queues(program)) {
+    for (const Body& body : program.bodies) slots_.push_back(ops_by_slot(body));
+  }
 
   std::string of_fates() const;
   std::string of_waiting() const;
@@ -68,6 +70,7 @@ class Diagnosis {
   const Program& program_;
   std::span<const RankProgress> progress_;
   std::vector<LaneQueues> queues_;
+  std::vector<std::vector<std::vector<std::uint32_t>>> slots_;  // body -> slot -> its ops
 };
 
 std::optional<Place> Diagnosis::next_op(std::int32_t rank, std::size_t lane) const {
@@ -87,19 +90,12 @@ std::vector<Place> Diagnosis::begun(std::int32_t rank) const {
 }
 
 std::optional<Place> Diagnosis::match(Place at, std::int32_t member) const {
-  const auto ops_of = [this](std::int32_t rank, std::int32_t slot) {
-    std::vector<std::uint32_t> ops;
-    for (const std::uint32_t i : queues(rank).lanes[body(rank).slots[slot].lane]) {
-      if (body(rank).ops[i].slot == slot) ops.push_back(i);
-    }
-    return ops;
-  };
-  const std::vector<std::uint32_t> own = ops_of(at.rank, op(at).slot);
+  const std::vector<std::uint32_t>& own = slots_[program_.ranks[at.rank].body][op(at).slot];
   const auto place = std::ranges::find(own, at.op) - own.begin();
   const std::vector<std::int32_t>& slots = program_.ranks[member].communicators;
   const auto slot =
       std::ranges::find(slots, program_.ranks[at.rank].communicators[op(at).slot]) - slots.begin();
-  const std::vector<std::uint32_t> others = ops_of(member, static_cast<std::int32_t>(slot));
+  const std::vector<std::uint32_t>& others = slots_[program_.ranks[member].body][slot];
   if (place >= static_cast<std::ptrdiff_t>(others.size())) return std::nullopt;
   return Place{member, others[place]};
 }

@@ -43,7 +43,7 @@ struct GpuCall {
   std::int32_t event = -1;   // of Wait and Record
   std::int32_t player = -1;  // whose op: into GpuPlan::players. Of a Move: the sender, for Check
                              // the receiver
-  std::uint32_t op = 0;  // of the player's body
+  std::uint32_t op = 0;      // of the player's body
 };
 
 // An in-order queue of the device.

@@ -1,14 +1,13 @@
 #include "exec/rank_player.h"
 
 #include <fmt/format.h>
-#include <poll.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <memory>
 #include <vector>
 
+#include "exec/begin.h"
 #include "exec/clock.h"
 #include "exec/gemm.h"
 #include "exec/payload.h"
@@ -21,16 +20,7 @@ namespace {
 
 constexpr Nanoseconds kPoll_ns = 50'000;     // between looks at messages under way
 constexpr Nanoseconds kSpin_ns = 50'000;     // before a deadline: sleeping is not exact
-constexpr Nanoseconds kLead_ns = 5'000'000;  // from the word to the start of an iteration
-
-// Until `until`, or until the descriptor can be read.
-void sleep_until(Nanoseconds until, int descriptor) {
-  const Nanoseconds left = until - now_ns();
-  if (left <= 0) return;
-  const timespec time{left / 1'000'000'000, left % 1'000'000'000};
-  pollfd event{descriptor, POLLIN, 0};
-  ppoll(&event, descriptor < 0 ? 0 : 1, &time, nullptr);
-}
+constexpr Nanoseconds kIdle_ns = 5'000'000;  // between looks where none are
 
 class RankPlayer {
  public:
@@ -104,24 +94,13 @@ class RankPlayer {
     return payload_key(options_.seed, iteration_, row_.communicators[op.slot], op);
   }
 
-  // All ranks begin at one instant of rank 0's clock, which rank 0 says once all are there.
-  Status wait_for_begin() {
-    RETURN_IF_ERROR(transport_.barrier());
-    Nanoseconds begin = now_ns() + kLead_ns;
-    RETURN_IF_ERROR(transport_.broadcast(std::as_writable_bytes(std::span(&begin, 1))));
-    begin += state_.header().before.ahead_ns;
-    sleep_until(begin - kSpin_ns, -1);
-    while (now_ns() < begin) continue;
-    return Done{};
-  }
-
   Status play(int iteration, std::span<OwnTimes> times) {
     iteration_ = iteration;
     times_ = times;
     cursors_ = LaneCursors(body_);
     std::ranges::fill(times, OwnTimes{});
     note_progress();
-    RETURN_IF_ERROR(wait_for_begin());
+    RETURN_IF_ERROR(wait_for_begin(&transport_, state_.header().before.ahead_ns));
     RETURN_IF_ERROR(start_ready());
     for (std::size_t ended = 0; ended < body_.ops.size();) {
       const std::size_t before = ended;
@@ -223,7 +202,7 @@ class RankPlayer {
     const bool messages = std::any_of(lanes_.begin() + 1, lanes_.end(),
                                       [](const LaneState& lane) { return lane.under_way; });
     const bool timed = lanes_[0].under_way && !gemm_;
-    Nanoseconds until = now_ns() + (messages ? kPoll_ns : kLead_ns);
+    Nanoseconds until = now_ns() + (messages ? kPoll_ns : kIdle_ns);
     if (timed) until = std::min(until, deadline() - kSpin_ns);
     sleep_until(until, gemm_ && lanes_[0].under_way ? gemm_->event() : -1);
   }

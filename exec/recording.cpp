@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "schedule/cast.h"
+#include "schedule/lanes.h"
 
 namespace tandem {
 namespace {
@@ -21,15 +22,6 @@ Nanoseconds begin_of(const Recording& recording) {
     }
   }
   return begin == kNever ? 0 : begin;
-}
-
-// The ops of one slot of a body, in the order of their lane.
-std::vector<std::vector<std::uint32_t>> ops_by_slot(const Body& body) {
-  std::vector<std::vector<std::uint32_t>> ops(body.slots.size());
-  for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
-    if (body.ops[i].slot >= 0) ops[body.ops[i].slot].push_back(i);
-  }
-  return ops;
 }
 
 // One operation of a channel: the events of its participants.

@@ -197,4 +197,13 @@ Result<std::pair<std::string, Setting>> parse_set(std::string_view text) {
   return std::pair{key, std::move(setting)};
 }
 
+Result<std::vector<std::pair<std::string, Setting>>> parse_sets(
+    const std::vector<std::string>& texts) {
+  std::vector<std::pair<std::string, Setting>> sets;
+  for (const std::string& text : texts) {
+    ASSIGN_OR_RETURN(sets.emplace_back(), parse_set(text));
+  }
+  return sets;
+}
+
 }  // namespace tandem

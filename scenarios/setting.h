@@ -50,4 +50,7 @@ Result<ScenarioFile> read_scenario_file(const std::string& path);
 // "KEY=VALUE", the value as TOML has it; a bare word is a string.
 Result<std::pair<std::string, Setting>> parse_set(std::string_view text);
 
+Result<std::vector<std::pair<std::string, Setting>>> parse_sets(
+    const std::vector<std::string>& texts);
+
 }  // namespace tandem

@@ -1,4 +1,5 @@
-// Lanes of a body as queues: which ops stand on each lane, and how far a rank is on them.
+// Lanes of a body as queues: which ops stand on each lane, of which communicator they are, and how
+// far a rank is on them.
 #pragma once
 
 #include <algorithm>
@@ -27,6 +28,15 @@ inline std::vector<LaneQueues> lane_queues(const Program& program) {
   queues.reserve(program.bodies.size());
   for (const Body& body : program.bodies) queues.emplace_back(body);
   return queues;
+}
+
+// The ops of each slot of a body, in issue order.
+inline std::vector<std::vector<std::uint32_t>> ops_by_slot(const Body& body) {
+  std::vector<std::vector<std::uint32_t>> slots(body.slots.size());
+  for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
+    if (body.ops[i].slot >= 0) slots[body.ops[i].slot].push_back(i);
+  }
+  return slots;
 }
 
 // How far a rank is: all that an engine or an executor keeps of its ops.

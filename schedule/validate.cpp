@@ -9,18 +9,10 @@
 #include <vector>
 
 #include "schedule/cast.h"
+#include "schedule/lanes.h"
 
 namespace tandem {
 namespace {
-
-// The ops of one slot of a body, in issue order.
-std::vector<std::vector<std::uint32_t>> ops_by_slot(const Body& body) {
-  std::vector<std::vector<std::uint32_t>> slots(body.slots.size());
-  for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
-    if (body.ops[i].slot >= 0) slots[body.ops[i].slot].push_back(i);
-  }
-  return slots;
-}
 
 Error bad(int body, const Body& ops, const Op& op, std::string_view expected) {
   return Error{fmt::format("body {}: found {}, expected {}", body, describe(ops, op), expected)};

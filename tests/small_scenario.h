@@ -42,10 +42,7 @@ backward_s = 2
 
 inline Result<std::vector<Scenario>> try_load(const Folder& folder, const std::string& text,
                                               const Names& set = {}) {
-  std::vector<std::pair<std::string, Setting>> sets;
-  for (const std::string& one : set) {
-    ASSIGN_OR_RETURN(sets.emplace_back(), parse_set(one));
-  }
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(set));
   return load_scenarios(folder.with("small.toml", text), sets);
 }
 
