@@ -54,7 +54,8 @@ Result<Scenario> load_place(const CommOptions& options) {
     place.gpus = 2 * place.cluster.gpus_per_node;
   }
   const auto launched = launched_rank();
-  if (options.backend == "mpi" && launched) place.gpus = launched->ranks;
+  if ((options.backend == "mpi" || options.backend == "cuda") && launched)
+    place.gpus = launched->ranks;
   if (options.ranks > 0) place.gpus = options.ranks;
   if (!options.placement.empty()) place.cyclic = options.placement == "cyclic";
   if (place.gpus < 2)
@@ -143,13 +144,9 @@ Status time_all(const CommOptions& options) {
   ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(place));
   const Placement placement =
       place.cyclic ? dealt_round(place.gpus, place.cluster.gpus_per_node) : in_order(place.gpus);
-  CommBackend backend = CommBackend::SimGrid;
-  if (options.backend == "host") backend = CommBackend::Host;
-  if (options.backend == "mpi") {
-    backend = CommBackend::Mpi;
-    RETURN_IF_ERROR(mpi_available());
-    if (!launched_rank()) return become_mpirun(place.gpus);
-  }
+  std::optional<Backend> backend;
+  if (options.backend != "simgrid") backend = backend_named(options.backend);
+  if (backend) RETURN_IF_ERROR(start_ranks(*backend, place.gpus));
   ASSIGN_OR_RETURN(const std::optional<CommResult> result,
                    run_comm_bench(bench, backend, cluster, placement));
   if (!result) return Done{};
@@ -166,7 +163,7 @@ Status time_all(const CommOptions& options) {
 
 Status run(const CommOptions& options) {
   const Status status = time_all(options);
-  if (!status.ok() && options.backend == "mpi" && rank_0_says(status.error())) return Done{};
+  if (!status.ok() && options.backend != "host" && rank_0_says(status.error())) return Done{};
   return status;
 }
 
@@ -206,8 +203,8 @@ void add_comm(CLI::App* bench, Command* chosen) {
       ->required();
   command
       ->add_option("--backend", options->backend,
-                   "simgrid; host: one process, priced links; mpi: a process a rank")
-      ->check(CLI::IsMember({"simgrid", "host", "mpi"}))
+                   "simgrid; host: one process, priced links; mpi, cuda: a process a rank")
+      ->check(CLI::IsMember({"simgrid", "host", "mpi", "cuda"}))
       ->capture_default_str();
   command
       ->add_option("--op", options->ops,

@@ -42,14 +42,6 @@ Result<Scenario> load_one(const RunOptions& options) {
   return std::move(scenarios.front());
 }
 
-// Under mpirun where nobody has started the ranks: what is wrong with the input is said before.
-Status start_ranks(const RunOptions& options, const Program& program) {
-  const int ranks = static_cast<int>(program.ranks.size());
-  if (options.backend != "mpi" || launched_rank() || ranks == 1) return Done{};
-  RETURN_IF_ERROR(mpi_available());
-  return become_mpirun(ranks);
-}
-
 // What is asked for in vain, or cannot be left behind.
 Status check_use(const RunOptions& options) {
   if (options.input.ends_with(".csv"))
@@ -65,17 +57,16 @@ Status check_use(const RunOptions& options) {
 }
 
 Result<std::optional<RealOutcome>> play(const RunOptions& options) {
-  if (options.backend == "cuda")
-    return Error{"cuda backend unavailable: this build has none", Error::Missing};
   RETURN_IF_ERROR(check_use(options));
+  const Backend backend = options.real.backend;
   if (options.input.ends_with(".csv")) {
     ASSIGN_OR_RETURN(const Program program, read_program(options.input));
-    RETURN_IF_ERROR(start_ranks(options, program));
+    RETURN_IF_ERROR(start_ranks(backend, static_cast<int>(program.ranks.size())));
     return run_for_real(program, options.real, options.input);
   }
   ASSIGN_OR_RETURN(const Scenario scenario, load_one(options));
   ASSIGN_OR_RETURN(const Prepared prepared, prepare(scenario));
-  RETURN_IF_ERROR(start_ranks(options, prepared.program));
+  RETURN_IF_ERROR(start_ranks(backend, static_cast<int>(prepared.program.ranks.size())));
   return run_for_real(scenario, prepared, options.real);
 }
 
@@ -110,14 +101,14 @@ void print(const RealOutcome& real, bool json) {
 }
 
 Status run(RunOptions options) {
-  options.real.backend = options.backend == "mpi" ? Backend::Mpi : Backend::Host;
+  options.real.backend = backend_named(options.backend);
   ExecOptions& exec = options.real.exec;
   exec.compute = options.compute == "gemm" ? Compute::Gemm : Compute::Timed;
   exec.full_payload = options.payload == "full";
   exec.timeout_ns = to_ns(options.timeout_s);
   const auto real = play(options);
   if (!real.ok()) {
-    if (options.backend == "mpi" && rank_0_says(real.error())) return Done{};
+    if (options.backend != "host" && rank_0_says(real.error())) return Done{};
     return real.error();
   }
   if (*real) print(**real, options.json);

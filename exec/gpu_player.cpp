@@ -1,12 +1,14 @@
 #include "exec/gpu_player.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "exec/begin.h"
@@ -42,8 +44,8 @@ class GpuPlayer {
     ASSIGN_OR_RETURN(std::vector<GpuCommId> ids, communicator_ids());
     ASSIGN_OR_RETURN(const GpuShare share,
                      gpu_.open({&program_, &plan_, options_, std::move(ids)}));
-    const std::string real = what_is_real(share);
-    std::strncpy(header(0).real, real.c_str(), sizeof header(0).real - 1);
+    std::strncpy(header(0).note, note(share).c_str(), sizeof header(0).note - 1);
+    header(0).heeds_stop = 1;
     RETURN_IF_ERROR(compare_clocks(&RunState::Header::before));
     const int warmup = std::max(1, options_.warmup);
     for (int number = 0; number < warmup + options_.iterations; ++number)
@@ -60,7 +62,7 @@ class GpuPlayer {
   }
 
   Result<std::vector<GpuCommId>> communicator_ids();
-  std::string what_is_real(const GpuShare& share) const;
+  std::string note(const GpuShare& share) const;
   bool fits_gate() const;
   Status compare_clocks(ClockReading RunState::Header::*reading);
 
@@ -111,28 +113,17 @@ bool GpuPlayer::fits_gate() const {
   return std::ranges::max(ops) <= kGatedOps;
 }
 
-std::string GpuPlayer::what_is_real(const GpuShare& share) const {
+std::string GpuPlayer::note(const GpuShare& share) const {
   const GpuFacts& facts = gpu_.facts();
-  std::string text = "measured: ";
-  text += options_.compute == Compute::Gemm
-              ? fmt::format("matrix products in {} by cuBLASLt", options_.precision)
-              : "when ops ran; emulated-compute: priced durations, spun";
-  if (!plan_.all_play_here()) {
-    text += ", messages by NCCL";
-  } else {
-    text += options_.transfers == GpuTransfers::Priced ? "; emulated-link: priced durations"
-            : options_.transfers == GpuTransfers::Copy ? ", transfers by copies on the GPU"
-                                                       : ", transfers by NCCL to oneself";
-    text += fmt::format(
-        "; {} ranks share one GPU, {}", plan_.players.size(),
-        share.disjoint ? fmt::format("each on {} SMs of its own", share.sms[0]) : share.note);
-    text += "; not validated: links between GPUs, collectives (priced)";
-  }
-  if (options_.launch != GpuLaunch::Gated || !fits_gate())
-    text += options_.launch == GpuLaunch::Graph ? "; launched as a graph"
-                                                : "; launched directly, with the host's time";
-  return text + fmt::format("; {}, driver {}, CUDA {}, NCCL {}, cuBLAS {}", facts.name,
-                            facts.driver, facts.runtime, facts.nccl, facts.cublas);
+  std::string text = fmt::format("{}, driver {}, CUDA {}, NCCL {}, cuBLAS {}", facts.name,
+                                 facts.driver, facts.runtime, facts.nccl, facts.cublas);
+  if (plan_.all_play_here() && share.disjoint)
+    text += fmt::format(", {} SMs a rank",
+                        fmt::join(std::set(share.sms.begin(), share.sms.end()), " or "));
+  if (!share.note.empty()) text += ", " + share.note;
+  if (options_.launch == GpuLaunch::Gated && !fits_gate())
+    text += fmt::format(", launched directly: a stream has more than {} ops", kGatedOps);
+  return text;
 }
 
 Status GpuPlayer::compare_clocks(ClockReading RunState::Header::*reading) {
@@ -144,7 +135,7 @@ Status GpuPlayer::compare_clocks(ClockReading RunState::Header::*reading) {
 // `number`: from 0, warm-up included; `iteration`: of those that are kept, or negative.
 Status GpuPlayer::play(int number, int iteration) {
   times_.clear();
-  for (const auto& state : states_) {
+  for (RunState* state : states_) {
     state->header().iteration = static_cast<std::uint32_t>(number);
     std::ranges::fill(state->done(), 0);
     std::ranges::fill(state->begun(), 0);
@@ -270,7 +261,7 @@ Status GpuPlayer::check_payloads() {
 
 Error GpuPlayer::stuck() const {
   std::vector<RankProgress> progress;
-  for (const auto& state : states_) {
+  for (RunState* state : states_) {
     RankProgress& own = progress.emplace_back();
     own.done.assign(state->done().begin(), state->done().end());
     own.begun.assign(state->begun().begin(), state->begun().end());

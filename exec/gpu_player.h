@@ -14,7 +14,7 @@
 namespace tandem {
 
 // One a player of a plan.
-using RunStates = std::span<const std::unique_ptr<RunState>>;
+using RunStates = std::span<RunState* const>;
 
 // Plays all iterations, noted in `states`, and what was real in the first of them. The first
 // iteration is always a warm-up: it is launched directly, as what CUDA loads and NCCL connects at

@@ -30,6 +30,15 @@ std::optional<LaunchedRank> launched_rank();
 // cannot.
 Error become_mpirun(int ranks);
 
+// Starts this process's own command line `ranks` times on this machine, each with torchrun's names
+// in its environment, and waits until all have ended; SIGINT and SIGTERM are passed on. Where one
+// ends badly the others are ended after they had the time to tell. Gives the exit status to end
+// with: rank 0's where that is not 0, else the greatest; of a rank that a signal ended 128 and the
+// signal. They end with this process, too.
+//
+// REQUIRES: no other thread runs, and no children.
+Result<int> run_ranks(int ranks);
+
 // Whether an error that all ranks see is rank 0's to say, and not this one's. Then rank 0 has said
 // it, and the launcher has ended the others, by a signal, while they waited here.
 bool rank_0_says(const Error& error);

@@ -18,18 +18,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The one place where backends are told apart.
-Result<std::optional<Execution>> play(const Program& program, const RealOptions& options) {
-  if (options.backend == Backend::Mpi) return execute_mpi(program, options.exec);
-  ASSIGN_OR_RETURN(Execution execution, execute_host(program, options.exec));
-  return std::optional(std::move(execution));
-}
-
 // Plays; of a run that failed the partial trace is written, and the Error says why. Bad input
 // stands at `place`.
 Result<std::optional<Execution>> play_whole(const Program& program, const RealOptions& options,
                                             const std::string& place) {
-  auto played = play(program, options);
+  auto played = execute(program, options.backend, options.exec);
   if (!played.ok() && played.error().kind == Error::BadInput)
     return Error{fmt::format("{}: {}", place, played.error().message)};
   if (!played.ok()) return played.error();

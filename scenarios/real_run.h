@@ -9,6 +9,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/result.h"
+#include "exec/backend.h"
 #include "exec/execute.h"
 #include "scenarios/outcome.h"
 #include "scenarios/played.h"
@@ -16,8 +17,6 @@
 #include "scenarios/scenario.h"
 
 namespace tandem {
-
-enum class Backend { Host, Mpi };
 
 struct RealOptions {
   Backend backend = Backend::Host;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <iterator>
 #include <optional>
 #include <string_view>
@@ -20,12 +19,6 @@ std::string join(const Range& items, const Number& number) {
   std::string text;
   for (const auto& item : items) text += fmt::format("{}{}", text.empty() ? "" : " ", number(item));
   return text;
-}
-
-std::string gemms_text(const Kernel& kernel) {
-  return join(kernel.gemms, [](const Gemm& g) {
-    return fmt::format("{}x{}x{}x{}{}", g.batch, g.m, g.n, g.k, g.of_activations ? "a" : "");
-  });
 }
 
 void print_body(const Program& program, int number, fmt::memory_buffer* out) {
@@ -97,17 +90,9 @@ class Reader {
     if (!text(&kernel.name) || !real(&kernel.memory_bytes) || !real(&kernel.launch_s) ||
         !text(&gemms))
       return false;
-    for (std::string_view word : split(gemms, ' ')) {
-      Gemm& gemm = kernel.gemms.emplace_back();
-      gemm.of_activations = word.ends_with('a');
-      if (gemm.of_activations) word.remove_suffix(1);
-      const auto sides = split(word, 'x');
-      const std::array<std::int64_t*, 4> to = {&gemm.batch, &gemm.m, &gemm.n, &gemm.k};
-      if (sides.size() != to.size()) return false;
-      for (std::size_t i = 0; i < to.size(); ++i) {
-        if (!parse(sides[i], to[i])) return false;
-      }
-    }
+    auto parsed = parse_gemms(gemms);
+    if (!parsed) return false;
+    kernel.gemms = *std::move(parsed);
     const auto said = [&](double* value) { return next_ >= row_->cells.size() || real(value); };
     return said(&kernel.memory_share) && said(&kernel.attention_flops);
   }
@@ -274,7 +259,7 @@ std::string to_text(const Program& program) {
     fmt::format_to(to, "device,{},{}\n", program.device.sms, program.device.memory_bytes_per_s);
   for (const Kernel& kernel : program.kernels)
     fmt::format_to(to, "kernel,{},{},{},{},{},{}\n", csv_cell(kernel.name), kernel.memory_bytes,
-                   kernel.launch_s, gemms_text(kernel), kernel.memory_share,
+                   kernel.launch_s, gemms_text(kernel.gemms), kernel.memory_share,
                    kernel.attention_flops);
   for (int body = 0; body < static_cast<int>(program.bodies.size()); ++body)
     print_body(program, body, &out);

@@ -40,16 +40,11 @@ Result<Blocks> simulated(const CommBench& bench, const Program& program, const C
 }
 
 // Warm-up is in the Program, so it is played once.
-Result<std::optional<Blocks>> executed(const CommBench& bench, const Program& program, bool mpi) {
-  ExecOptions options;
-  options.warmup = 0;
-  options.iterations = 1;
-  std::optional<Execution> execution;
-  if (mpi) {
-    ASSIGN_OR_RETURN(execution, execute_mpi(program, options));
-  } else {
-    ASSIGN_OR_RETURN(execution, execute_host(program, options));
-  }
+Result<std::optional<Blocks>> executed(const CommBench& bench, const Program& program,
+                                       Backend backend, ExecOptions exec) {
+  exec.warmup = 0;
+  exec.iterations = 1;
+  ASSIGN_OR_RETURN(const std::optional<Execution> execution, execute(program, backend, exec));
   if (!execution) return std::optional<Blocks>();
   if (!execution->failure.empty()) return Error{execution->failure, Error::Failed};
   return std::optional(Blocks{execution->backend, execution->real, true,
@@ -57,22 +52,24 @@ Result<std::optional<Blocks>> executed(const CommBench& bench, const Program& pr
 }
 
 Result<std::optional<Blocks>> play(const CommBench& bench, const Program& program,
-                                   CommBackend backend, const Cluster& cluster,
-                                   const Placement& placement) {
-  if (backend != CommBackend::SimGrid) return executed(bench, program, backend == CommBackend::Mpi);
+                                   std::optional<Backend> backend, const Cluster& cluster,
+                                   const Placement& placement, const ExecOptions& exec) {
+  if (backend) return executed(bench, program, *backend, exec);
   ASSIGN_OR_RETURN(Blocks blocks, simulated(bench, program, cluster, placement));
   return std::optional(std::move(blocks));
 }
 
 }  // namespace
 
-Result<std::optional<CommResult>> run_comm_bench(const CommBench& bench, CommBackend backend,
-                                                 const Cluster& cluster,
-                                                 const Placement& placement) {
+Result<std::optional<CommResult>> run_comm_bench(const CommBench& bench,
+                                                 std::optional<Backend> backend,
+                                                 const Cluster& cluster, const Placement& placement,
+                                                 ExecOptions exec) {
   Program program = comm_program(bench);
   price(&program, cluster, placement);
   RETURN_IF_ERROR(validate(program));
-  ASSIGN_OR_RETURN(std::optional<Blocks> blocks, play(bench, program, backend, cluster, placement));
+  ASSIGN_OR_RETURN(std::optional<Blocks> blocks,
+                   play(bench, program, backend, cluster, placement, exec));
   if (!blocks) return std::optional<CommResult>();
   std::vector<int> nodes;
   for (const CommTest& test : bench.tests) {

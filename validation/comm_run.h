@@ -6,13 +6,12 @@
 #include <vector>
 
 #include "base/result.h"
+#include "exec/backend.h"
 #include "schedule/price.h"
 #include "topology/cluster.h"
 #include "validation/comm_bench.h"
 
 namespace tandem {
-
-enum class CommBackend { SimGrid, Host, Mpi };
 
 struct CommResult {
   std::string backend;
@@ -22,10 +21,11 @@ struct CommResult {
   std::vector<CommTable> tables;
 };
 
-// Nothing on ranks that have no results to tell (mpi). Error::Failed where a payload was wrong, or
-// nothing ended any more.
-Result<std::optional<CommResult>> run_comm_bench(const CommBench& bench, CommBackend backend,
-                                                 const Cluster& cluster,
-                                                 const Placement& placement);
+// Without a backend SimGrid plays. Nothing on ranks that have no results to tell (mpi, cuda).
+// Error::Failed where a payload was wrong, or nothing ended any more.
+Result<std::optional<CommResult>> run_comm_bench(const CommBench& bench,
+                                                 std::optional<Backend> backend,
+                                                 const Cluster& cluster, const Placement& placement,
+                                                 ExecOptions exec = {});
 
 }  // namespace tandem

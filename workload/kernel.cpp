@@ -11,6 +11,8 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/csv.h"
+#include "workload/cost_table.h"
 
 namespace tandem {
 namespace {
@@ -80,7 +82,48 @@ double kernel_s(const CostModel& model, const Kernel& kernel) {
   return std::max(device_s, kernel.launch_s);
 }
 
+KernelPrice measured(const CostModel& model, const Kernel& kernel) {
+  const auto price = kernel_price(*model.table, kernel);
+  CHECK(price.ok());
+  return *price;
+}
+
+std::optional<std::int64_t> take_side(std::string_view* text) {
+  const std::size_t end = std::min(text->find('x'), text->size());
+  const auto side = parse_integer(text->substr(0, end));
+  text->remove_prefix(std::min(end + 1, text->size()));
+  if (!side.ok()) return std::nullopt;
+  return *side;
+}
+
 }  // namespace
+
+std::string gemms_text(const std::vector<Gemm>& gemms) {
+  std::string text;
+  for (const Gemm& g : gemms)
+    text += fmt::format("{}{}x{}x{}x{}{}", text.empty() ? "" : " ", g.batch, g.m, g.n, g.k,
+                        g.of_activations ? "a" : "");
+  return text;
+}
+
+std::optional<std::vector<Gemm>> parse_gemms(std::string_view text) {
+  std::vector<Gemm> gemms;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    Gemm& gemm = gemms.emplace_back();
+    gemm.of_activations = word.ends_with('a');
+    if (gemm.of_activations) word.remove_suffix(1);
+    if (std::ranges::count(word, 'x') != 3 || word.ends_with('x')) return std::nullopt;
+    for (std::int64_t* side : {&gemm.batch, &gemm.m, &gemm.n, &gemm.k}) {
+      const auto length = take_side(&word);
+      if (!length) return std::nullopt;
+      *side = *length;
+    }
+  }
+  return gemms;
+}
 
 double Kernel::flops() const {
   double sum = attention_flops;
@@ -146,10 +189,12 @@ double gemm_s(const CostModel& model, const Gemm& gemm) {
 }
 
 Nanoseconds kernel_ns(const CostModel& model, const Kernel& kernel) {
+  if (model.table != nullptr) return measured(model, kernel).ns;
   return to_ns(kernel_s(model, kernel));
 }
 
 double memory_share(const CostModel& model, const Kernel& kernel) {
+  if (model.table != nullptr) return measured(model, kernel).memory_share;
   const double whole_s = kernel_s(model, kernel);
   return whole_s > 0 ? passes_s(model, kernel) / whole_s : 0;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,11 @@ struct Gemm {
   bool operator==(const Gemm&) const = default;
 };
 
+// "1x4096x5120x1536 ...": batch x m x n x k each, an `a` behind one of activations. Printing and
+// reading are inverse; nothing for a text that is none.
+std::string gemms_text(const std::vector<Gemm>& gemms);
+std::optional<std::vector<Gemm>> parse_gemms(std::string_view text);
+
 // A compute op's work: its GEMMs, its fused attention, then memory-bound passes over `memory_bytes`
 // in all. The CPU takes `launch_s` to issue it, beside the device: where that is longer, the device
 // waits for the CPU.
@@ -39,10 +45,14 @@ struct Kernel {
   bool operator==(const Kernel&) const = default;
 };
 
-// What the analytic model prices kernels for; kernel.cpp holds its constants and their sources.
+struct CostTable;
+
+// What kernels are priced for: by the analytic model, whose constants and their sources kernel.cpp
+// holds, or, where there is a table, by what was measured.
 struct CostModel {
   DeviceSpec device;
-  std::string precision;  // a key of device.flops_per_s
+  std::string precision;             // a key of device.flops_per_s
+  const CostTable* table = nullptr;  // REQUIRES: check_covers() (cost_table.h)
 };
 
 // Whether the device has the precision, and rates to price with: an Error says what it has.
@@ -55,7 +65,7 @@ int bytes_of(std::string_view dtype);
 // bandwidth. REQUIRES: check(model); positive sizes.
 double gemm_s(const CostModel& model, const Gemm& gemm);
 
-// max(GEMMs + attention + memory-bound passes, launch).
+// max(GEMMs + attention + memory-bound passes, launch); with a table what that says.
 Nanoseconds kernel_ns(const CostModel& model, const Kernel& kernel);
 
 // The share of that time that the memory-bound passes take: 0 to 1, what Kernel::memory_share says.

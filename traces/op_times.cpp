@@ -1,0 +1,104 @@
+#include "traces/op_times.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "schedule/cast.h"
+#include "schedule/lanes.h"
+#include "schedule/validate.h"
+
+namespace tandem {
+namespace {
+
+using Samples = std::vector<std::vector<Nanoseconds>>;  // by op of a body
+
+Nanoseconds median(std::vector<Nanoseconds> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+Status check_whole(const Program& program, const TraceTable& measured) {
+  const std::string_view found = meta_value(measured, "program");
+  const std::string own = program_line(program).second;
+  const auto hash_of = [](std::string_view line) { return line.substr(line.rfind(' ') + 1); };
+  if (found.empty())
+    return Error{
+        fmt::format("{}: found no line '# program: NAME HASH', expected one as Tandem writes it",
+                    measured.path)};
+  if (hash_of(found) != hash_of(own))
+    return Error{fmt::format("{}: found a trace of Program {}, expected one of {}", measured.path,
+                             found, own)};
+  if (const std::string_view complete = meta_value(measured, "complete"); complete != "yes")
+    return Error{fmt::format("{}: found '# complete: {}', expected yes: a whole trace",
+                             measured.path, complete)};
+  return Done{};
+}
+
+Result<std::vector<Samples>> samples_of(const Program& program, const TraceTable& measured) {
+  std::vector<Samples> samples;
+  std::vector<std::int64_t> first;
+  for (std::size_t body = 0; body < program.bodies.size(); ++body) {
+    samples.emplace_back(program.bodies[body].ops.size());
+    first.push_back(program.first_op(static_cast<int>(body)));
+  }
+  for (const TraceRow& row : measured.rows) {
+    const int rank = index(row.rank);
+    const int body = rank < static_cast<int>(program.ranks.size()) ? program.ranks[rank].body : -1;
+    const std::int64_t op = body < 0 ? -1 : row.op - first[body];
+    if (op < 0 || op >= static_cast<std::int64_t>(samples[body].size()))
+      return Error{fmt::format("{}: found op {} on rank {}, expected the ops that it has in {}",
+                               measured.path, row.op, rank, program.name)};
+    samples[body][op].push_back(row.end_ns - row.start_ns);
+  }
+  for (std::size_t body = 0; body < samples.size(); ++body) {
+    for (std::size_t op = 0; op < samples[body].size(); ++op) {
+      if (samples[body][op].empty())
+        return Error{fmt::format("{}: found no {} of body {}, expected every op", measured.path,
+                                 describe(program.bodies[body], program.bodies[body].ops[op]),
+                                 body)};
+    }
+  }
+  return samples;
+}
+
+// Participants of a communication share what all of them measured.
+void share(const Program& program, const Cast& cast, std::vector<Samples>* samples) {
+  std::vector<std::vector<std::vector<std::uint32_t>>> slots;
+  for (const Body& body : program.bodies) slots.push_back(ops_by_slot(body));
+  for (const Channel& channel : cast.channels) {
+    const auto ops_of = [&](const Seat& seat) -> const std::vector<std::uint32_t>& {
+      return slots[cast.players[seat.player].body][seat.slot];
+    };
+    for (std::size_t i = 0; i < ops_of(channel.seats.front()).size(); ++i) {
+      std::vector<Nanoseconds> all;
+      for (const Seat& seat : channel.seats) {
+        const auto& own = (*samples)[cast.players[seat.player].body][ops_of(seat)[i]];
+        all.insert(all.end(), own.begin(), own.end());
+      }
+      for (const Seat& seat : channel.seats)
+        (*samples)[cast.players[seat.player].body][ops_of(seat)[i]] = all;
+    }
+  }
+}
+
+}  // namespace
+
+Status reprice(Program* program, const TraceTable& measured) {
+  RETURN_IF_ERROR(check_whole(*program, measured));
+  ASSIGN_OR_RETURN(std::vector<Samples> samples, samples_of(*program, measured));
+  share(*program, fold(*program), &samples);
+  for (std::size_t body = 0; body < samples.size(); ++body) {
+    for (std::size_t op = 0; op < samples[body].size(); ++op) {
+      program->bodies[body].ops[op].duration_ns = median(std::move(samples[body][op]));
+      program->bodies[body].ops[op].sms = 0;
+    }
+  }
+  program->device = {};
+  return Done{};
+}
+
+}  // namespace tandem
