@@ -10,6 +10,7 @@
 #include "base/csv.h"
 #include "base/file.h"
 #include "cli/commands.h"
+#include "cli/gpu_options.h"
 #include "exec/execute.h"
 #include "exec/launch.h"
 #include "report/comm_table.h"
@@ -31,6 +32,7 @@ struct CommOptions {
   int factor = 2;
   bool by_step = false;
   CommBench bench;
+  ExecOptions exec;
   int ranks = 0;
   std::string cluster;
   std::string placement;
@@ -146,9 +148,12 @@ Status time_all(const CommOptions& options) {
       place.cyclic ? dealt_round(place.gpus, place.cluster.gpus_per_node) : in_order(place.gpus);
   std::optional<Backend> backend;
   if (options.backend != "simgrid") backend = backend_named(options.backend);
-  if (backend) RETURN_IF_ERROR(start_ranks(*backend, place.gpus));
+  if (backend) {
+    ASSIGN_OR_RETURN(const bool played, start_ranks(*backend, place.gpus, options.exec));
+    if (played) return Done{};
+  }
   ASSIGN_OR_RETURN(const std::optional<CommResult> result,
-                   run_comm_bench(bench, backend, cluster, placement));
+                   run_comm_bench(bench, backend, cluster, placement, options.exec));
   if (!result) return Done{};
   if (options.json) {
     fmt::print("{}\n", to_json(*result, bench).dump(2));
@@ -224,6 +229,7 @@ void add_comm(CLI::App* bench, Command* chosen) {
       ->add_option("--placement", options->placement,
                    "block (default) or cyclic: ranks are dealt round over the nodes")
       ->check(CLI::IsMember({"block", "cyclic"}));
+  add_gpu_options(command, &options->exec);
   command->add_option("--fit", options->fit,
                       "write latencies and bus bandwidths for a scenario's cluster.calibration");
   command->add_flag("--json", options->json, "print one JSON array, and nothing else");

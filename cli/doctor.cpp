@@ -52,6 +52,7 @@ std::string shaped_cluster() {
 
 Status examine() {
   const Status simgrid = simgrid_available(), mpi = mpi_available();
+  const Result<int> gpus = cuda_available();
   const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
   Rows rows = {{"thing", "state", "used by"}};
   const auto add = [&](std::string thing, std::string state, std::string use) {
@@ -68,8 +69,11 @@ Status examine() {
   add("OpenBLAS", library("libopenblas.so.0", ""), "run --compute gemm");
   add("presets", fmt::format("{} in {}", preset_names().size(), data_dir()),
       "cluster.preset, topology");
-  add("NVIDIA driver", library("libcuda.so.1", ""), "nothing yet: this version runs on cores only");
-  add("NCCL", library("libnccl.so.2", ""), "nothing yet");
+  add("backend cuda",
+      gpus.ok() ? fmt::format("ready: {} GPU{}", *gpus, *gpus == 1 ? "" : "s")
+                : gpus.error().message,
+      "run --backend cuda");
+  add("NVIDIA driver", library("libcuda.so.1", ""), "backend cuda");
   add("shaped cluster", shaped_cluster(), "validation/shaped-cluster");
   fmt::print("{}", aligned(rows, 3));
   return Done{};

@@ -42,7 +42,8 @@ int run(int argc, char** argv) {
                stderr);
     return tandem::Error::Failed;
   }
-  std::fprintf(stderr, "%s\n", status.error().message.c_str());
+  const std::string& message = status.error().message;  // empty: others have said it
+  if (!message.empty()) std::fprintf(stderr, "%s\n", message.c_str());
   return status.error().kind;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "cli/commands.h"
+#include "cli/gpu_options.h"
 #include "exec/launch.h"
 #include "report/table.h"
 #include "scenarios/real_run.h"
@@ -59,14 +60,19 @@ Status check_use(const RunOptions& options) {
 Result<std::optional<RealOutcome>> play(const RunOptions& options) {
   RETURN_IF_ERROR(check_use(options));
   const Backend backend = options.real.backend;
+  const ExecOptions& exec = options.real.exec;
   if (options.input.ends_with(".csv")) {
     ASSIGN_OR_RETURN(const Program program, read_program(options.input));
-    RETURN_IF_ERROR(start_ranks(backend, static_cast<int>(program.ranks.size())));
+    ASSIGN_OR_RETURN(const bool played,
+                     start_ranks(backend, static_cast<int>(program.ranks.size()), exec));
+    if (played) return std::optional<RealOutcome>();
     return run_for_real(program, options.real, options.input);
   }
   ASSIGN_OR_RETURN(const Scenario scenario, load_one(options));
   ASSIGN_OR_RETURN(const Prepared prepared, prepare(scenario));
-  RETURN_IF_ERROR(start_ranks(backend, static_cast<int>(prepared.program.ranks.size())));
+  ASSIGN_OR_RETURN(const bool played,
+                   start_ranks(backend, static_cast<int>(prepared.program.ranks.size()), exec));
+  if (played) return std::optional<RealOutcome>();
   return run_for_real(scenario, prepared, options.real);
 }
 
@@ -120,12 +126,14 @@ void add_exec_options(CLI::App* command, RunOptions* options) {
   command
       ->add_option("--backend", options->backend,
                    "host: one process plays all ranks, links are emulated; mpi: a process a rank; "
-                   "cuda")
+                   "cuda: a GPU a rank, or one for all")
       ->check(CLI::IsMember({"host", "mpi", "cuda"}))
       ->capture_default_str();
   command
-      ->add_option("--compute", options->compute,
-                   "timed: an op takes its priced time; gemm: it multiplies its matrices on a core")
+      ->add_option(
+          "--compute", options->compute,
+          "timed: an op takes its priced time; gemm: it multiplies its matrices, on a core or "
+          "a GPU")
       ->check(CLI::IsMember({"timed", "gemm"}))
       ->capture_default_str();
   command->add_option("--gemm-scale", exec.gemm_scale, "times the sides of the matrices; default 1")
@@ -149,6 +157,7 @@ void add_exec_options(CLI::App* command, RunOptions* options) {
       ->check(CLI::Range(1e-6, 1e9))
       ->capture_default_str();
   command->add_option("--seed", exec.seed, "of payloads and matrices")->capture_default_str();
+  add_gpu_options(command, &exec);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "exec/backend.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -11,6 +13,19 @@ namespace tandem {
 namespace {
 
 constexpr std::array<std::string_view, 3> kNames = {"host", "mpi", "cuda"};
+
+// Here, where there is a GPU for each.
+Result<bool> start_on_gpus(int ranks) {
+  ASSIGN_OR_RETURN(const int gpus, cuda_available());
+  if (gpus < ranks)
+    return Error{fmt::format("found {} GPU{}, expected {}, one a rank: --share-gpu plays all ranks "
+                             "on one, torchrun, srun or mpirun start them on many machines",
+                             gpus, gpus == 1 ? "" : "s", ranks),
+                 Error::Missing};
+  ASSIGN_OR_RETURN(const int status, run_ranks(ranks));
+  if (status != 0) return Error{"", static_cast<Error::Kind>(status)};
+  return true;
+}
 
 }  // namespace
 
@@ -30,8 +45,10 @@ Result<std::optional<Execution>> execute(const Program& program, Backend backend
   return std::optional(std::move(execution));
 }
 
-Status start_ranks(Backend backend, int ranks) {
-  if (backend != Backend::Mpi || launched_rank() || ranks == 1) return Done{};
+Result<bool> start_ranks(Backend backend, int ranks, const ExecOptions& options) {
+  if (backend == Backend::Host || launched_rank() || ranks == 1) return false;
+  if (backend == Backend::Cuda)
+    return options.share_gpu ? Result<bool>(false) : start_on_gpus(ranks);
   RETURN_IF_ERROR(mpi_available());
   return become_mpirun(ranks);
 }

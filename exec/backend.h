@@ -21,8 +21,10 @@ Backend backend_named(std::string_view name);
 Result<std::optional<Execution>> execute(const Program& program, Backend backend,
                                          const ExecOptions& options);
 
-// Of the mpi backend, where nobody has started the ranks: starts this process again under mpirun,
-// which takes its place. Else nothing; an Error::Missing where MPI cannot be had.
-Status start_ranks(Backend backend, int ranks);
+// Where the backend wants a process a rank and nobody has started them: mpi starts this process
+// again under mpirun, which takes its place; cuda starts them on this machine's GPUs, and gives
+// true when they have played: nothing is left to do then. Error::Missing where the backend cannot
+// be had; an Error without words where the ranks have said them.
+Result<bool> start_ranks(Backend backend, int ranks, const ExecOptions& options);
 
 }  // namespace tandem

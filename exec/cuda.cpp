@@ -90,7 +90,7 @@ RanksBackend backend_of(const Program& program, const ExecOptions& options) {
   backend.real = what_is_real(options);
   backend.launcher =
       fmt::format("torchrun, srun or mpirun -np {} tandem ...", program.ranks.size());
-  backend.meets_by = "the ranks";
+  backend.meets_by = "the job";
   backend.join = [&options](const LaunchedRank& own) {
     return join_ranks(own, options.timeout_ns);
   };
@@ -107,8 +107,9 @@ RanksBackend backend_of(const Program& program, const ExecOptions& options) {
 }  // namespace
 
 Result<std::optional<Execution>> execute_cuda(const Program& program, const ExecOptions& given) {
-  RETURN_IF_ERROR(check_options(program, given));
   ExecOptions options = given;
+  if (options.precision.empty()) options.precision = "bf16";
+  RETURN_IF_ERROR(check_options(program, options));
   options.warmup = std::max(1, given.warmup);  // play_gpu's first iteration is none to keep
   const RanksBackend backend = backend_of(program, options);
   if (options.share_gpu) return execute_shared(program, options, backend);

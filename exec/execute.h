@@ -34,8 +34,8 @@ struct ExecOptions {
   Nanoseconds timeout_ns = 60'000'000'000;  // in which some op must end
   std::uint64_t seed = 1;                   // of payloads and matrices
   // Of the cuda backend alone.
-  std::string precision = "bf16";  // of matrices: fp32, fp16, bf16, fp8
-  bool share_gpu = false;          // all ranks on one GPU, each on SMs of its own
+  std::string precision;   // of matrices: fp32, fp16, bf16, fp8; empty: bf16
+  bool share_gpu = false;  // all ranks on one GPU, each on SMs of its own
   GpuTransfers transfers = GpuTransfers::Nccl;
   GpuLaunch launch = GpuLaunch::Gated;
 };

@@ -41,12 +41,13 @@ Nanoseconds longest_compute_ns(const Program& program) {
 class Front {
  public:
   Front(const Program& program, const ExecOptions& options, const HelloWord& own,
-        const Listener& listener, const Outside& outside)
+        const Listener& listener, const Outside& outside, const std::string& meets_by)
       : program_(program),
         options_(options),
         own_(own),
         listener_(listener),
         outside_(outside),
+        meets_by_(meets_by),
         members_(program.ranks.size()) {}
 
   Gathered run() {
@@ -120,7 +121,7 @@ class Front {
     return member.state && member.status.phase == Phase::Ended;
   }
 
-  // Without all of them MPI does not start, so that of those that came none can join, either.
+  // Without all of them MPI, say, does not start, so that of those that came none can join, either.
   std::string missing(const std::string& when) const {
     constexpr std::size_t kNamed = 8;
     std::vector<std::size_t> ranks;
@@ -128,7 +129,7 @@ class Front {
       if (members_[rank].status.phase < Phase::Joined) ranks.push_back(rank);
     }
     if (ranks.size() == members_.size())
-      return fmt::format("MPI did not start {}, expected all {} ranks to come", when,
+      return fmt::format("{} did not start {}, expected all {} ranks to come", meets_by_, when,
                          members_.size());
     const std::size_t more = ranks.size() - std::min(kNamed, ranks.size());
     ranks.resize(ranks.size() - more);
@@ -269,6 +270,7 @@ class Front {
   const HelloWord own_;
   const Listener& listener_;
   const Outside& outside_;
+  const std::string& meets_by_;
   std::vector<Member> members_;  // by rank
   std::list<Line> strangers_;    // connections that have not said who they are
   Clock::time_point changed_;    // when some op ended last, as far as was heard
@@ -277,8 +279,8 @@ class Front {
 }  // namespace
 
 Gathered gather(const Program& program, const ExecOptions& options, const HelloWord& own,
-                const Listener& listener, const Outside& outside) {
-  return Front(program, options, own, listener, outside).run();
+                const Listener& listener, const Outside& outside, const std::string& meets_by) {
+  return Front(program, options, own, listener, outside, meets_by).run();
 }
 
 }  // namespace tandem

@@ -20,7 +20,9 @@ using Clock = std::chrono::steady_clock;
 constexpr int kTick_ms = 20;
 constexpr auto kStatusEvery = std::chrono::milliseconds(200);
 constexpr auto kTimeToExit = std::chrono::seconds(5);
-constexpr auto kFrontFirst = std::chrono::seconds(5);  // it knows more, and says it
+constexpr auto kTimeToTakeBack = std::chrono::seconds(2);
+constexpr auto kTimeWhenEnded = std::chrono::milliseconds(200);  // mpirun gives a second in all
+constexpr auto kFrontFirst = std::chrono::seconds(5);            // it knows more, and says it
 
 volatile std::sig_atomic_t last_signal = 0;
 
@@ -51,7 +53,7 @@ class Guard {
       }
       report();
     }
-    child_.kill();
+    end_child();
     if (outside_.is_orphan() || hello_.rank != kSpeaker) return Done{};
     return Error{"rank 0 is gone, expected it to gather what the others did", Error::Failed};
   }
@@ -131,8 +133,21 @@ class Guard {
   }
 
   Status stop() {
-    child_.kill();
+    end_child();
     return hello_.rank == 0 ? Status(Done{}) : let_rank_0_tell();
+  }
+
+  // A child that looks for the word to stop has a while to take back what others wait for.
+  void end_child() {
+    RunState::Header& own = state_.header();
+    own.stop = 1;
+    const bool in_haste = !outside_.is_orphan() && !outside_.ending().empty();
+    const Clock::duration time = in_haste ? Clock::duration(kTimeWhenEnded) : kTimeToTakeBack;
+    for (const auto begin = Clock::now();
+         own.heeds_stop != 0 && !child_.is_gone() && Clock::now() - begin < time;
+         poll(nullptr, 0, kTick_ms))
+      child_.look();
+    child_.kill();
   }
 
   // The front keeps the line open until its process ends. Without a line, a while.

@@ -91,7 +91,8 @@ struct Gathered {
   Error::Kind kind = Error::Failed;             // of the failure
 };
 
+// `meets_by`: what did not start where no rank comes: "MPI".
 Gathered gather(const Program& program, const ExecOptions& options, const HelloWord& own,
-                const Listener& listener, const Outside& outside);
+                const Listener& listener, const Outside& outside, const std::string& meets_by);
 
 }  // namespace tandem

@@ -54,6 +54,12 @@ bool connect_to(int socket, const std::string& host, int port) {
   return getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
 }
 
+// Words are short, and waited for.
+void say_at_once(int socket) {
+  const int yes = 1;
+  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+}
+
 // The IPv4 addresses of this host's interfaces that are up, loopback last.
 std::vector<std::string> own_addresses() {
   std::vector<std::string> addresses, loopback;
@@ -132,13 +138,16 @@ std::vector<Word> Line::receive() {
   return words;
 }
 
-Result<Listener> listen_anywhere() {
+Result<Listener> listen_anywhere(int port) {
   constexpr int kWaiting = 4096;
   Listener listener{Descriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), ""};
   if (!listener.socket) return failed("socket");
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_ANY);
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  const int yes = 1;  // a port that a run before this one left is free at once
+  setsockopt(listener.socket.number(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   socklen_t size = sizeof address;
   auto* any = reinterpret_cast<sockaddr*>(&address);
   if (bind(listener.socket.number(), any, size) != 0) return failed("bind");
@@ -152,6 +161,7 @@ std::optional<Line> accept_line(const Listener& listener) {
   Descriptor socket(
       accept4(listener.socket.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket) return std::nullopt;
+  say_at_once(socket.number());
   return Line(std::move(socket));
 }
 
@@ -163,8 +173,7 @@ Result<Line> connect_line(const std::string& address) {
     Descriptor own(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!own) return failed("socket");
     if (!connect_to(own.number(), host, port)) continue;
-    const int yes = 1;
-    setsockopt(own.number(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    say_at_once(own.number());
     return Line(std::move(own));
   }
   return Error{fmt::format("found no way to {}, expected rank 0 there", address), Error::Failed};

@@ -56,11 +56,12 @@ class Line {
 };
 
 // Where others can reach this host: "10.0.0.1,127.0.0.1:4242", with the port that it listens on.
+// `port` 0: a free one.
 struct Listener {
   Descriptor socket;
   std::string address;
 };
-Result<Listener> listen_anywhere();
+Result<Listener> listen_anywhere(int port = 0);
 
 // A connection whose end is waiting to be accepted, if any.
 std::optional<Line> accept_line(const Listener& listener);

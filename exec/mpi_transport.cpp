@@ -13,15 +13,13 @@
 #include <string>
 #include <vector>
 
-#include "exec/clock.h"
 #include "exec/collective.h"
+#include "exec/compare_clocks.h"
 #include "exec/transport.h"
 #include "schedule/program.h"
 
 namespace tandem {
 namespace {
-
-constexpr int kPings = 64;
 
 std::string text_of(int code) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
@@ -112,41 +110,11 @@ class MpiTransport final : public Transport {
     return wait(&request);
   }
 
-  // Rank 0 reads one clock after the other; of many readings the one of the least round trip counts
-  // (Cristian 1989).
   Result<ClockReading> compare_clocks() override {
-    ClockReading best;
-    best.round_trip_ns = rank_ == 0 ? 0 : std::numeric_limits<Nanoseconds>::max();
-    best.at_ns = now_ns();
-    for (int other = 1; other < ranks_; ++other) {
-      if (rank_ != 0 && rank_ != other) continue;
-      for (int i = 0; i < kPings; ++i) {
-        std::array<Nanoseconds, 2> message{};  // sent on rank 0, read on the other
-        if (rank_ == 0) {
-          message[0] = now_ns();
-          RETURN_IF_MPI_FAILS(MPI_Send, message.data(), 1, MPI_INT64_T, other, kPingTag,
-                              MPI_COMM_WORLD);
-          Nanoseconds read = 0;
-          RETURN_IF_MPI_FAILS(MPI_Recv, &read, 1, MPI_INT64_T, other, kPingTag, MPI_COMM_WORLD,
-                              MPI_STATUS_IGNORE);
-          message[1] = now_ns();
-          RETURN_IF_MPI_FAILS(MPI_Send, message.data(), 2, MPI_INT64_T, other, kPingTag,
-                              MPI_COMM_WORLD);
-          continue;
-        }
-        RETURN_IF_MPI_FAILS(MPI_Recv, message.data(), 1, MPI_INT64_T, 0, kPingTag, MPI_COMM_WORLD,
-                            MPI_STATUS_IGNORE);
-        const Nanoseconds read = now_ns();
-        RETURN_IF_MPI_FAILS(MPI_Send, &read, 1, MPI_INT64_T, 0, kPingTag, MPI_COMM_WORLD);
-        RETURN_IF_MPI_FAILS(MPI_Recv, message.data(), 2, MPI_INT64_T, 0, kPingTag, MPI_COMM_WORLD,
-                            MPI_STATUS_IGNORE);
-        const Nanoseconds round_trip = message[1] - message[0];
-        if (round_trip < best.round_trip_ns)
-          best = {read, read - message[0] - round_trip / 2, round_trip};
-      }
-    }
+    ASSIGN_OR_RETURN(const ClockReading reading,
+                     tandem::compare_clocks(rank_, ranks_, {send_numbers, receive_numbers}));
     RETURN_IF_ERROR(barrier());
-    return best;
+    return reading;
   }
 
  private:
@@ -263,6 +231,17 @@ class MpiTransport final : public Transport {
                         MPI_COMM_WORLD, &word);
     MPI_Request_free(&word);
     own->from = -1;
+    return Done{};
+  }
+
+  static Status send_numbers(int peer, std::span<const Nanoseconds> numbers) {
+    RETURN_IF_MPI_FAILS(MPI_Send, numbers.data(), static_cast<int>(numbers.size()), MPI_INT64_T,
+                        peer, kPingTag, MPI_COMM_WORLD);
+    return Done{};
+  }
+  static Status receive_numbers(int peer, std::span<Nanoseconds> numbers) {
+    RETURN_IF_MPI_FAILS(MPI_Recv, numbers.data(), static_cast<int>(numbers.size()), MPI_INT64_T,
+                        peer, kPingTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     return Done{};
   }
 

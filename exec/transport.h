@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "base/result.h"
 #include "exec/control.h"
+#include "exec/launch.h"
 #include "schedule/program.h"
 
 namespace tandem {
@@ -39,5 +41,9 @@ class Transport : public Control {
 // cannot.
 constexpr const char* kTransportSymbol = "tandem_make_transport";
 using MakeTransport = Transport* (*)();
+
+// Opens libtandem_mpi.so, which meets the other ranks. Error::Missing where it cannot be opened;
+// BadInput where MPI numbers the ranks in another way than whoever started them.
+Result<std::unique_ptr<Transport>> open_mpi(const LaunchedRank& own);
 
 }  // namespace tandem

@@ -117,7 +117,8 @@ Spread spread_of(std::vector<double> values) {
 }
 
 Result<std::optional<RealOutcome>> run_for_real(const Scenario& scenario, const Prepared& prepared,
-                                                const RealOptions& options) {
+                                                RealOptions options) {
+  if (options.exec.precision.empty()) options.exec.precision = prepared.plan.precision;
   auto real = run_program(
       prepared.program, options, scenario.place_of({"costs.source"}), [&](const Trace& trace) {
         Outcome outcome = outcome_of(scenario, prepared, trace);

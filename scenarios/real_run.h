@@ -49,10 +49,12 @@ struct RealOutcome {
   std::vector<OpTimes> op_times;  // of matrix products; none where compute is timed
 };
 
+// Matrices have the scenario's precision where the options name none.
+//
 // Nothing on ranks that have no results to tell (mpi). Error::Failed where the run did, its partial
 // trace written. `path`: the Program's file, for Errors.
 Result<std::optional<RealOutcome>> run_for_real(const Scenario& scenario, const Prepared& prepared,
-                                                const RealOptions& options);
+                                                RealOptions options);
 Result<std::optional<RealOutcome>> run_for_real(const Program& program, const RealOptions& options,
                                                 const std::string& path);
 

@@ -110,7 +110,7 @@ class Crew {
     Gathered gathered;
     const HelloWord hello{0, kRun, 9};
     std::thread front(
-        [&] { gathered = gather(job_.program, options_, hello, *listener, outside); });
+        [&] { gathered = gather(job_.program, options_, hello, *listener, outside, "MPI"); });
     CHECK(guard(hello, options_, address, outside, &state, &child).ok());
     front.join();
     return gathered;
