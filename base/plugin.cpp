@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 namespace tandem {
@@ -10,10 +11,11 @@ Result<void*> plugin_symbol(const std::string& plugin, const std::string& symbol
   std::error_code ignored;
   const std::filesystem::path here =
       std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+  const char* first = std::getenv("TANDEM_PLUGINS");
   std::string why;
   for (const std::string& path :
-       {(here / plugin).string(), (here / "../lib/tandem" / plugin).string(),
-        (here / ".." / plugin).string(), plugin}) {
+       {((first == nullptr ? here : first) / plugin).string(), (here / plugin).string(),
+        (here / "../lib/tandem" / plugin).string(), (here / ".." / plugin).string(), plugin}) {
     void* library = dlopen(path.c_str(), RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL));
     if (library == nullptr) {
       if (why.empty() || std::filesystem::exists(path)) why = dlerror();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -21,6 +22,7 @@ struct SimulateOptions {
   std::string only;
   std::string files_of;
   OutputFiles files;
+  PricedBy priced_by;
   int jobs = 0;
   bool unfolded = false;
   bool json = false;
@@ -60,13 +62,24 @@ Status simulate_program(const SimulateOptions& options) {
         options.input, options.engine)};
   RETURN_IF_ERROR(expect_no_choice(options.input, options.sets, options.only));
   ASSIGN_OR_RETURN(const Program program, read_program(options.input));
-  ASSIGN_OR_RETURN(const Outcome outcome, simulate(program, options.files, !options.unfolded));
+  ASSIGN_OR_RETURN(const Outcome outcome,
+                   simulate(program, options.files, !options.unfolded, options.priced_by));
   print({outcome}, options.json);
   return Done{};
 }
 
 Status simulate_scenarios(const SimulateOptions& options) {
-  ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
+  if (!options.priced_by.op_times.empty())
+    return Error{fmt::format(
+        "{}: found a scenario with --op-times, expected a Program: tandem schedule --format "
+        "program writes one",
+        options.input)};
+  std::vector<std::string> texts = options.sets;
+  if (const std::string& costs = options.priced_by.costs; !costs.empty()) {
+    texts.push_back("costs.source=table");
+    texts.push_back("costs.table=" + std::filesystem::absolute(costs).string());
+  }
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(texts));
   ASSIGN_OR_RETURN(std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
   for (Scenario& scenario : scenarios) scenario.fold = !options.unfolded;
@@ -118,6 +131,15 @@ void add_simulate(CLI::App* app, Command* chosen) {
                    "KEY=VALUE over the file's settings, for every run; repeatable")
       ->allow_extra_args(false);
   command->add_option("--only", options->only, "only runs whose name holds this text");
+  CLI::Option* costs = command->add_option(
+      "--costs", options->priced_by.costs,
+      "a table of tandem calibrate device: what kernels take, and of a Program also its "
+      "communication; costs.source = table");
+  command
+      ->add_option("--op-times", options->priced_by.op_times,
+                   "a trace of the Program: each op takes what was measured there, its median over "
+                   "equal ranks")
+      ->excludes(costs);
   command->add_option("--trace", options->files.trace_csv, "write one run's trace as CSV");
   command->add_option("--perfetto", options->files.perfetto,
                       "write one run's trace for https://ui.perfetto.dev (Open trace file)");

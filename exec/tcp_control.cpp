@@ -16,7 +16,6 @@
 #include <optional>
 #include <vector>
 
-#include "base/check.h"
 #include "exec/compare_clocks.h"
 #include "exec/line.h"
 

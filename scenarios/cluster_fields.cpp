@@ -10,16 +10,28 @@ namespace {
 
 Status set_costs_source(const Setting& setting, Scenario* scenario) {
   const auto* word = std::get_if<std::string>(&setting.value);
-  if (word == nullptr || (*word != "analytic" && *word != "uniform"))
-    return setting.error("costs.source", "analytic or uniform");
+  if (word == nullptr || (*word != "analytic" && *word != "uniform" && *word != "table"))
+    return setting.error("costs.source", "analytic, table or uniform");
   if (*word == "uniform" && !scenario->uniform) scenario->uniform.emplace();
-  if (*word == "analytic" && scenario->uniform)
+  if (*word != "uniform" && scenario->uniform)
     return setting.error("costs.source", "uniform, as costs.forward_s and the like are set");
+  scenario->costs_source = *word;
+  return Done{};
+}
+
+// The path is relative to the scenario.
+Status set_costs_table(const Setting& setting, Scenario* scenario) {
+  const auto* name = std::get_if<std::string>(&setting.value);
+  const auto file = std::filesystem::path(scenario->path).parent_path() / (name ? *name : "");
+  std::error_code unknown;
+  if (name == nullptr || !std::filesystem::is_regular_file(file, unknown))
+    return setting.error("costs.table", "a file that tandem calibrate device wrote");
+  ASSIGN_OR_RETURN(scenario->cost_table, read_cost_table(file.string()));
   return Done{};
 }
 
 // Seconds an action: they make the costs uniform. Keys are applied in alphabetical order,
-// costs.source last.
+// costs.source after them.
 template <class Place>  // Place: double& of a UniformCosts&
 Field seconds(const char* key, const char* help, Place place) {
   const auto costs = [=](Scenario& scenario) -> double& {
@@ -153,9 +165,13 @@ std::vector<Field> cluster_fields() {
           "GPU's, 0.55 for one of your own",
           AT(cluster.device.attention_efficiency), 1, kShare),
       {"costs.source",
-       "text: analytic (from shapes), or uniform: seconds an action, and nothing else costs "
-       "anything; default analytic",
+       "text: analytic (from shapes), table (what costs.table measured), or uniform: seconds an "
+       "action, and nothing else costs anything; default analytic",
        set_costs_source},
+      {"costs.table",
+       "text: a file that tandem calibrate device wrote, relative to the scenario; with "
+       "costs.source = table it prices compute, and the cluster communication",
+       set_costs_table},
       seconds("costs.forward_s", "number: seconds of a stage's forward",
               [](UniformCosts& c) -> double& { return c.forward_s; }),
       seconds("costs.backward_s", "number: seconds of a full backward; default input_s + weight_s",

@@ -104,6 +104,7 @@ Json to_json(const Outcome& o) {
   json["points"] = o.points;
   json["cluster"] = o.cluster;
   json["engine"] = o.engine;
+  json["costs"] = o.costs;
   json["gpus"] = o.gpus;
   json["plan"] = nullptr;
   if (o.plan)
@@ -150,6 +151,7 @@ Outcome outcome_from_json(const Json& json) {
   json.at("points").get_to(o.points);
   json.at("cluster").get_to(o.cluster);
   json.at("engine").get_to(o.engine);
+  json.at("costs").get_to(o.costs);
   json.at("gpus").get_to(o.gpus);
   if (const Json& plan = json.at("plan"); !plan.is_null())
     o.plan = Cut{plan.at("tp"), plan.at("pp"), plan.at("vpp"),         plan.at("cp"),

@@ -38,6 +38,7 @@ struct Outcome {
   std::vector<std::string> points;  // one an axis
   std::string cluster;
   std::string engine;
+  std::string costs;  // "analytic", "uniform", "table FILE", "as priced", "op times of FILE"
   int gpus = 0;
 
   std::optional<Cut> plan;  // nothing for a Program by itself

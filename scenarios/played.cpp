@@ -33,6 +33,8 @@ Outcome outcome_of(const Scenario& scenario, const Prepared& prepared, const Tra
   outcome.points = scenario.points;
   outcome.cluster = scenario.has_cluster() ? scenario.cluster.name : "uniform";
   outcome.gpus = scenario.gpus;
+  outcome.costs = scenario.costs_source;
+  if (scenario.cost_table) outcome.costs += ' ' + scenario.cost_table->path;
   const Plan& plan = scenario.plan;
   outcome.plan = Cut{plan.tp, plan.pp, plan.vpp, plan.cp, plan.ep, plan.dp, plan.microbatches()};
   outcome.warnings = prepared.warnings;
@@ -52,7 +54,7 @@ Outcome outcome_of(const Scenario& scenario, const Prepared& prepared, const Tra
 Outcome outcome_of(const Program& program, const Trace& trace) {
   Outcome outcome;
   outcome.name = program.name;
-  outcome.cluster = "as priced";
+  outcome.cluster = outcome.costs = "as priced";
   outcome.gpus = static_cast<int>(program.ranks.size());
   add_metrics(measure(program, trace), trace, &outcome);
   return outcome;
@@ -60,7 +62,8 @@ Outcome outcome_of(const Program& program, const Trace& trace) {
 
 Status write_files(const Program& program, Trace* trace, const OutputFiles& files) {
   if (files.trace_csv.empty() && files.perfetto.empty() && files.svg.empty()) return Done{};
-  trace->meta.insert(trace->meta.begin(), program_line(program));
+  if (trace->meta.empty() || trace->meta.front().first != "program")
+    trace->meta.insert(trace->meta.begin(), program_line(program));
   // Those that may refuse first, so that they leave no other behind.
   if (!files.svg.empty()) RETURN_IF_ERROR(write_svg(program, *trace, files.svg));
   if (!files.perfetto.empty()) RETURN_IF_ERROR(write_perfetto(program, *trace, files.perfetto));

@@ -36,7 +36,7 @@ struct OutputFiles {
 Outcome outcome_of(const Scenario& scenario, const Prepared& prepared, const Trace& trace);
 Outcome outcome_of(const Program& program, const Trace& trace);
 
-// Adds the Program's name and hash to the trace's meta lines.
+// Adds the Program's name and hash to the trace's meta lines, where they do not have one already.
 Status write_files(const Program& program, Trace* trace, const OutputFiles& files);
 
 }  // namespace tandem

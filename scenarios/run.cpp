@@ -14,8 +14,11 @@
 #include "scenarios/savings.h"
 #include "schedule/lower.h"
 #include "schedule/order_text.h"
+#include "schedule/reprice.h"
 #include "schedule/validate.h"
 #include "sim/engines.h"
+#include "traces/op_times.h"
+#include "traces/trace_files.h"
 
 namespace tandem {
 namespace {
@@ -104,7 +107,7 @@ Workload workload(const Scenario& scenario, const Plan& plan, const Cluster& clu
   }
   const Bytes block_bytes = static_cast<Bytes>(stored_bytes(plan)) * model.seq / plan.cp *
                             plan.micro_batch * model.hidden;
-  return make_workload(model, plan, CostModel{scenario.cluster.device, plan.precision},
+  return make_workload(model, plan, scenario.cost_model(),
                        slowest_tensor_ns(scenario, cluster, placement, block_bytes));
 }
 
@@ -168,6 +171,38 @@ class Stopwatch {
  private:
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
+
+// What the table cannot say of a run that it prices.
+void add_table_warnings(const Scenario& scenario, Prepared* prepared) {
+  const CostTable& table = *scenario.cost_table;
+  Repriced repriced;
+  for (const Kernel& kernel : prepared->program.kernels) {
+    const auto price = kernel_price(table, kernel);
+    if (price.ok()) repriced.interpolated += price->interpolated;
+  }
+  for (const std::string& line : lines_of(repriced, table))
+    prepared->warnings.push_back(fmt::format("{}: {}", scenario.name, line));
+  const std::string_view precision = table.meta_value("precision");
+  if (!precision.empty() && precision != scenario.plan.precision)
+    prepared->warnings.push_back(fmt::format("{}: {}: measured in {}, the run is in {}",
+                                             scenario.name, table.path, precision,
+                                             scenario.plan.precision));
+}
+
+// Gives what priced it.
+Result<std::string> reprice(Program* program, const PricedBy& priced_by,
+                            std::vector<std::string>* warnings) {
+  if (!priced_by.costs.empty()) {
+    ASSIGN_OR_RETURN(const CostTable table, read_cost_table(priced_by.costs));
+    ASSIGN_OR_RETURN(const Repriced repriced, reprice(program, table));
+    *warnings = lines_of(repriced, table);
+    return fmt::format("table {}", priced_by.costs);
+  }
+  if (priced_by.op_times.empty()) return std::string("as priced");
+  ASSIGN_OR_RETURN(const TraceTable measured, read_trace_csv(priced_by.op_times));
+  RETURN_IF_ERROR(reprice(program, measured));
+  return fmt::format("op times of {}", priced_by.op_times);
+}
 
 LowerOptions lower_options(const Scenario& scenario, const Order& order) {
   const Plan& plan = scenario.plan;
@@ -261,6 +296,7 @@ Result<Prepared> prepare(const Scenario& scenario) {
         scenario.cyclic ? "cluster.placement = cyclic parts neighbouring ranks"
                         : fmt::format("parallel.tp = {} {} the {} GPUs of a node", plan.tp,
                                       plan.tp > node ? "is more than" : "does not divide", node)));
+  if (scenario.cost_table) add_table_warnings(scenario, &prepared);
   if (const Status status = check_durations(prepared.program); !status.ok())
     return placed(scenario, {"cluster.intra_GBps", "cluster.nic_Gbitps", "cluster.preset"},
                   status.error());
@@ -291,6 +327,7 @@ Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFi
   if (outcome.iteration_s == 0)
     return placed(scenario, {"costs.forward_s", "costs.backward_s"},
                   Error{"found an iteration that takes no time, expected costs above 0"});
+  if (scenario.cost_table) trace.meta.emplace_back("costs", outcome.costs);
   RETURN_IF_ERROR(write_files(prepared.program, &trace, files));
   if (scenario.least_bandwidth && scenario.has_cluster()) {
     outcome.looked_for_bandwidth = true;
@@ -299,7 +336,12 @@ Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFi
   return outcome;
 }
 
-Result<Outcome> simulate(const Program& program, const OutputFiles& files, bool fold) {
+Result<Outcome> simulate(const Program& given, const OutputFiles& files, bool fold,
+                         const PricedBy& priced_by) {
+  Program program = given;
+  std::vector<std::string> warnings;
+  ASSIGN_OR_RETURN(const std::string costs, reprice(&program, priced_by, &warnings));
+  RETURN_IF_ERROR(check_durations(program));
   const Stopwatch stopwatch;
   ASSIGN_OR_RETURN(Trace trace, ideal(program, {.fold = fold}));
   const double wall_s = stopwatch.seconds();
@@ -309,6 +351,12 @@ Result<Outcome> simulate(const Program& program, const OutputFiles& files, bool 
                              program.name)};
   outcome.engine = "ideal";
   outcome.engine_wall_s = wall_s;
+  outcome.costs = costs;
+  outcome.warnings = std::move(warnings);
+  if (!priced_by.costs.empty() || !priced_by.op_times.empty()) {
+    trace.meta.insert(trace.meta.begin(), program_line(given));
+    trace.meta.emplace_back("costs", costs);
+  }
   RETURN_IF_ERROR(write_files(program, &trace, files));
   return outcome;
 }

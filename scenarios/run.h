@@ -31,8 +31,17 @@ Result<Prepared> prepare(const Scenario& scenario);
 Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFiles& files = {},
                          bool progress = false);
 
-// A priced Program by itself, on the ideal engine. `fold`: one rank stands for its equals.
-Result<Outcome> simulate(const Program& program, const OutputFiles& files = {}, bool fold = true);
+// A Program's prices in place of its own, from a file: a cost table, or a trace of it that says
+// what its ops took. At most one of them; empty: its own.
+struct PricedBy {
+  std::string costs;
+  std::string op_times;
+};
+
+// A priced Program by itself, on the ideal engine. `fold`: one rank stands for its equals. Its
+// files name the Program as it came, so that traces with other prices can be compared.
+Result<Outcome> simulate(const Program& program, const OutputFiles& files = {}, bool fold = true,
+                         const PricedBy& priced_by = {});
 
 // Many runs, each in a process of its own, `jobs` at once, and what they save against their
 // baselines; files are those of run `files_of`.

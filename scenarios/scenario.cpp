@@ -177,12 +177,28 @@ Status complete_uniform(Scenario* s) {
   return Done{};
 }
 
+Status complete_table(Scenario* s) {
+  if (s->costs_source != "table")
+    return bad(
+        *s, {"costs.table"},
+        fmt::format("found costs.table with costs.source = {}, expected table", s->costs_source));
+  if (!s->cost_table)
+    return bad(*s, {"costs.source"},
+               "found costs.source = table without costs.table, expected its file");
+  if (const Status status = check_covers(*s->cost_table, s->plan.flash_attention); !status.ok())
+    return bad(*s, {"costs.table"}, status.error().message);
+  return Done{};
+}
+
 Status complete_costs(Scenario* s) {
+  if (s->uniform) s->costs_source = "uniform";
+  if (s->cost_table || s->costs_source == "table") RETURN_IF_ERROR(complete_table(s));
   if (s->uniform) return complete_uniform(s);
   if (s->p2p_bytes == 0) return Done{};
   return bad(*s, {"costs.p2p_MB"},
-             "found costs.p2p_MB with costs.source = analytic, expected uniform: a model says what "
-             "its transfers carry");
+             fmt::format("found costs.p2p_MB with costs.source = {}, expected uniform: a model "
+                         "says what its transfers carry",
+                         s->costs_source));
 }
 
 Status check_cluster(const Scenario& s) {
@@ -235,7 +251,7 @@ Status complete(Scenario* s) {
     s->plan.gradient_dtype = s->plan.precision == "fp16" ? "fp16" : "fp32";
   if (const Status status = check(s->model, s->plan); !status.ok())
     return bad(*s, status.error(), {"model.layers"});
-  if (const Status status = check(CostModel{s->cluster.device, s->plan.precision}); !status.ok())
+  if (const Status status = check(s->cost_model()); !status.ok())
     return bad(*s, status.error(), {"cluster.preset", "cluster.gpu"});
   return check_sms(*s);
 }

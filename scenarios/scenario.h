@@ -13,6 +13,7 @@
 #include "schedule/lower.h"
 #include "schedule/order.h"
 #include "topology/cluster.h"
+#include "workload/cost_table.h"
 #include "workload/model.h"
 #include "workload/workload.h"
 
@@ -61,10 +62,12 @@ struct Scenario {
   std::string preset;  // of the cluster, or empty
   ClusterSpec cluster;
   int gpus = 0;
-  bool cyclic = false;                  // ranks are dealt round over the nodes
-  std::optional<UniformCosts> uniform;  // costs.source = "uniform": no model
-  double p2p_s = 0;                     // with them: what a transfer takes, whatever the cluster
-  double p2p_bytes = 0;                 // or, above 0, what it carries over the cluster
+  bool cyclic = false;                    // ranks are dealt round over the nodes
+  std::optional<UniformCosts> uniform;    // costs.source = "uniform": no model
+  double p2p_s = 0;                       // with them: what a transfer takes, whatever the cluster
+  double p2p_bytes = 0;                   // or, above 0, what it carries over the cluster
+  std::string costs_source = "analytic";  // or "uniform", "table"
+  std::optional<CostTable> cost_table;    // costs.source = "table": what kernels are priced by
   double jitter = 0;
   std::uint64_t seed = 1;
   bool fold = true;  // one rank stands for its equals; not in the file: the caller's choice
@@ -81,6 +84,11 @@ struct Scenario {
 
   // Whether the cluster says what a transfer takes.
   bool has_cluster() const { return !uniform || p2p_bytes > 0; }
+
+  // What prices its kernels. REQUIRES: no uniform costs; the scenario outlives it.
+  CostModel cost_model() const {
+    return {cluster.device, plan.precision, cost_table ? &*cost_table : nullptr};
+  }
 
   // Where the first of the keys that is set stands, else where another key of their tables does,
   // else the file: what an Error about them begins with.

@@ -281,7 +281,7 @@ TEST_CASE("in one queue a call that cannot start holds back other streams' calls
   CHECK(run->event_ns[0][plans[0].op_events[0][1].end] == 1100);
 }
 
-TEST_CASE("events: recorded once, on their stream, all of them; done last, behind all streams") {
+TEST_CASE("all events are recorded, once and on their stream, and done behind all streams") {
   CHECK(edited([](GpuPlan* plan) {
           insert(plan, nth(*plan, GpuVerb::Record, 1), call(plan, GpuVerb::Record, 1));
         }) ==

@@ -146,6 +146,31 @@ TEST_CASE("plans of every order, with every form of transfers, take the ideal's 
   CHECK(without_overlap >= 2 * 3 * 3);  // 1f1b, gpipe, interleaved; pp 2, 4, 8; alone and in groups
 }
 
+TEST_CASE("a hardware queue for each stream is enough; fewer hold calls back") {
+  // DualPipe on 8 ranks: a middle rank has its compute and 8 edges, to and from 2 neighbours in 2
+  // chains; all together have 8 + 4 x 7 x 2 / 2 streams, as a transfer within the GPU needs one.
+  const auto order = make_order({"dualpipe", 8, 1, 16, 0});
+  REQUIRE(order.ok());
+  LowerOptions options;
+  options.overlap_p2p = true;
+  const Program program = order_program(*order, options, 300'000);
+  const auto makespan = [&](const std::vector<GpuPlan>& plans, int queues) {
+    const FakeRun run = played(program, plans, queues);
+    Nanoseconds last = 0;
+    for (std::size_t i = 0; i < plans.size(); ++i)
+      last = std::max(last, run.event_ns[i][plans[i].done]);
+    return last;
+  };
+  const std::vector<GpuPlan> lone = plans_by_rank(program), shared = shared_plan(program);
+  CHECK(lone[3].streams.size() == 9);
+  CHECK(shared[0].streams.size() == 36);
+  const Nanoseconds ideal_ns = makespan(lone, 0);
+  CHECK(makespan(lone, 9) == ideal_ns);
+  CHECK(makespan(shared, 36) == ideal_ns);
+  CHECK(makespan(lone, 8) > ideal_ns);     // CUDA's default
+  CHECK(makespan(shared, 32) > ideal_ns);  // CUDA's most
+}
+
 TEST_CASE("an exchange in one group is one launch, and its ops are the Program's") {
   const auto order = make_order({"1f1b", 2, 1, 4, 0});
   REQUIRE(order.ok());
@@ -303,8 +328,9 @@ TEST_CASE("plans of jobs at random take the ideal's times, and end with any numb
   INFO("seed " << seed);
   std::mt19937 random(seed);
   const Folder folder;
-  int sound = 0, drawn_in_all = 0;
-  while (sound < 100) {
+  // Until all that can be drawn has been.
+  int sound = 0, drawn_in_all = 0, tensor = 0, contexts = 0, grouped = 0, mixtures = 0;
+  while (sound < 100 || std::min({tensor, contexts, grouped, mixtures}) < 2) {
     REQUIRE(++drawn_in_all < 20'000);
     const std::string sets = drawn(&random);
     const auto scenarios = try_load(folder, kDense, words(sets));
@@ -313,6 +339,11 @@ TEST_CASE("plans of jobs at random take the ideal's times, and end with any numb
     if (!ready.ok()) continue;
     INFO(sets);
     require_sound(ready->program);
+    const Scenario& scenario = scenarios->at(0);
     ++sound;
+    tensor += scenario.plan.tp > 1 ? 1 : 0;
+    contexts += scenario.plan.cp > 1 ? 1 : 0;
+    grouped += scenario.batch_p2p && scenario.plan.pp > 1 ? 1 : 0;
+    mixtures += scenario.model.is_moe() ? 1 : 0;
   }
 }

@@ -36,9 +36,14 @@ inline bool comes_true(const std::function<bool()>& holds) {
 
 class MpiRun {
  public:
-  // Output and errors go to files; all that it starts has a mark in its environment.
-  MpiRun(const Folder& folder, const std::string& command)
-      : out_(folder / "out"), err_(folder / "err"), mark_("TANDEM_TEST=" + folder.path().string()) {
+  // Output and errors go to files; all that it starts has a mark in its environment. `rank_key`:
+  // how a process is told its rank.
+  MpiRun(const Folder& folder, const std::string& command,
+         std::string rank_key = "OMPI_COMM_WORLD_RANK")
+      : out_(folder / "out"),
+        err_(folder / "err"),
+        rank_key_(std::move(rank_key)),
+        mark_("TANDEM_TEST=" + folder.path().string()) {
     const std::string line = "cd '" + folder.path().string() + "' && exec " + command + " >'" +
                              out_ + "' 2>'" + err_ + "' </dev/null";
     process_ = fork();
@@ -105,7 +110,7 @@ class MpiRun {
   }
 
  private:
-  static std::string rank_name(int rank) { return "OMPI_COMM_WORLD_RANK=" + std::to_string(rank); }
+  std::string rank_name(int rank) const { return rank_key_ + '=' + std::to_string(rank); }
 
   // Whether a process has exactly this in its environment.
   static bool variable(pid_t process, const std::string& setting) {
@@ -136,7 +141,7 @@ class MpiRun {
     return at == std::string::npos ? 0 : std::atoi(status.c_str() + at + 6);
   }
 
-  std::string out_, err_, mark_;
+  std::string out_, err_, rank_key_, mark_;
   pid_t process_ = -1;
   int status_ = -1;
 };

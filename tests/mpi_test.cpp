@@ -17,6 +17,7 @@ namespace {
 
 const std::string kTandem = TANDEM_PROGRAM;
 const std::string kJob = TANDEM_MPI_JOB;
+const std::string kPretend = TANDEM_RANKS_JOB;
 
 const std::string kUniform = R"([parallel]
 pp = 4
@@ -122,6 +123,21 @@ TEST_CASE("a Program of one rank needs no mpirun") {
   CHECK(run.wait() == 0);
   CHECK(run.err().empty());
   CHECK(run.leaves_nothing());
+}
+
+TEST_CASE("ranks that need no messages meet by MPI, or where MASTER_ADDR says") {
+  if (!possible()) return;
+  const Folder folder;
+  const std::string port = std::to_string(20000 + getpid() % 12000);
+  for (const std::string& master :
+       {std::string(), " -x MASTER_ADDR=127.0.0.1 -x MASTER_PORT=" + port}) {
+    MpiRun run(folder, "mpirun -q --oversubscribe --bind-to none -np 3" + master + ' ' + kPretend +
+                           " 3 short");
+    CHECK(run.wait() == 0);
+    CHECK(run.err().empty());
+    CHECK(has(run.out(), "2 iterations, emulated: all"));
+    CHECK(run.leaves_nothing());
+  }
 }
 
 TEST_CASE("messages of all kinds and sizes hold what they should, as samples and whole") {

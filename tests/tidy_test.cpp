@@ -159,8 +159,12 @@ TEST_CASE("Boost is included by topology only, the CSV package by base/csv.cpp o
   CHECK(including({"libfccp"}) == std::set<std::string>{"base/csv.cpp"});
 }
 
-TEST_CASE("CUDA, NCCL and MPI are included below exec only") {
-  for (const std::string& file : including({"cuda", "nccl", "cublas", "mpi"})) {
+TEST_CASE("CUDA and NCCL are included only in exec/cuda/, MPI below exec only") {
+  for (const std::string& file : including({"cuda", "nccl", "cublas", "nvtx3"})) {
+    INFO(file);
+    CHECK(file.starts_with("exec/cuda/"));
+  }
+  for (const std::string& file : including({"mpi"})) {
     INFO(file);
     CHECK(file.starts_with("exec/"));
   }
@@ -210,7 +214,9 @@ TEST_CASE("every header is included once at most") {
   }
 }
 
-TEST_CASE("no file is dead: each .cpp stands in its folder's CMakeLists.txt, each .h is included") {
+TEST_CASE(
+    "no file is dead: each .cpp and .cu stands in its folder's CMakeLists.txt, each .h is "
+    "included") {
   std::set<std::string> included;
   for (const Source& source : all_sources()) {
     for (const std::string& header : includes_of(source, '"')) included.insert(header);

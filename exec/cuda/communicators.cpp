@@ -1,0 +1,252 @@
+#include "exec/cuda/communicators.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "base/check.h"
+#include "exec/clock.h"
+#include "exec/cuda/check.h"
+#include "exec/pieces.h"
+
+namespace tandem {
+namespace {
+
+// Blocks of a transfer on one device: more would only take SMs away.
+constexpr int kMoveBlocks = 4;
+
+std::string ranks_of(const Communicator& communicator) {
+  constexpr std::size_t kMost = 8;
+  std::string text = "ranks";
+  for (std::size_t i = 0; i < std::min(kMost, communicator.members.size()); ++i)
+    text += fmt::format("{}{}", i == 0 ? " " : ", ", index(communicator.members[i]));
+  return text + (communicator.members.size() > kMost ? ", ..." : "");
+}
+
+// Communicators of the Program that the plan's Moves go through.
+std::set<std::int32_t> moved_through(const GpuJob& job) {
+  std::set<std::int32_t> found;
+  for (const GpuCall& call : job.plan->calls) {
+    if (call.verb != GpuVerb::Move) continue;
+    const Rank rank = job.plan->players[call.player];
+    const Op& op = job.program->body_of(rank).ops[call.op];
+    found.insert(job.program->ranks[index(rank)].communicators[op.slot]);
+  }
+  return found;
+}
+
+}  // namespace
+
+Communicators::~Communicators() {
+  if (!close().ok()) abort();
+}
+
+Communicators::Own& Communicators::of(std::int32_t communicator) {
+  const auto at = std::ranges::lower_bound(all_, communicator, {}, &Own::number);
+  CHECK(at != all_.end() && at->number == communicator);
+  return *at;
+}
+
+Error Communicators::failed(const Own& own, const char* call, ncclResult_t code) const {
+  Error error = nccl_failed(call, code, own.nccl);
+  error.message += fmt::format(" (communicator {} of {})", own.number, own.ranks);
+  return error;
+}
+
+Status Communicators::settle(const Own& own, const char* call) const {
+  const Nanoseconds until_ns = now_ns() + timeout_ns_;
+  for (;;) {
+    ncclResult_t state = ncclSuccess;
+    const ncclResult_t asked = ncclCommGetAsyncError(own.nccl, &state);
+    if (asked != ncclSuccess) return failed(own, "ncclCommGetAsyncError", asked);
+    if (state == ncclSuccess) return Done{};
+    if (state != ncclInProgress) return failed(own, call, state);
+    if (now_ns() > until_ns)
+      return Error{fmt::format("{}: found communicator {} still waiting after {:g} s, expected all "
+                               "of {} to call",
+                               call, own.number, to_seconds(timeout_ns_), own.ranks),
+                   Error::Failed};
+    sched_yield();
+  }
+}
+
+// In a group calls are only noted; its end carries them out.
+Status Communicators::took(Own* own, const char* call, ncclResult_t code) {
+  if (code != ncclSuccess && code != ncclInProgress) return failed(*own, call, code);
+  if (depth_ == 0) return settle(*own, call);
+  if (std::ranges::find(grouped_, own) == grouped_.end()) grouped_.push_back(own);
+  return Done{};
+}
+
+Status Communicators::open(const GpuJob& job) {
+  timeout_ns_ = job.options.timeout_ns;
+  const std::set<std::int32_t> moved =
+      job.options.transfers == GpuTransfers::Nccl ? moved_through(job) : std::set<std::int32_t>();
+  const std::vector<GpuCommunicator>& planned = job.plan->communicators;
+  all_.reserve(planned.size());
+  for (std::size_t i = 0; i < planned.size(); ++i) {
+    if (planned[i].members > 1) {
+      CHECK(i < job.ids.size());
+      RETURN_IF_ERROR(start(job, planned[i], job.ids[i]));
+    } else if (moved.contains(planned[i].communicator)) {
+      ncclUniqueId id;
+      if (const ncclResult_t code = ncclGetUniqueId(&id); code != ncclSuccess)
+        return nccl_failed("ncclGetUniqueId", code, nullptr);
+      GpuCommId own;
+      std::memcpy(own.data(), &id, sizeof id);
+      RETURN_IF_ERROR(start(job, planned[i], own));
+    }
+  }
+  return Done{};
+}
+
+Status Communicators::start(const GpuJob& job, const GpuCommunicator& planned, GpuCommId id) {
+  static_assert(sizeof(ncclUniqueId) == sizeof(GpuCommId));
+  ncclUniqueId unique;
+  std::memcpy(&unique, id.data(), sizeof unique);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  config.splitShare = 0;
+  const int most = planned.sms > 0 ? planned.sms : planned.members == 1 ? kMoveBlocks : 0;
+  if (most > 0) {
+    config.minCTAs = 1;
+    config.maxCTAs = most;
+  }
+  CHECK(all_.empty() || all_.back().number < planned.communicator);
+  Own& own = all_.emplace_back();
+  own.number = planned.communicator;
+  own.ranks = ranks_of(job.program->communicators[planned.communicator]);
+  own.place = planned.place;
+  own.members = planned.members;
+  const int place = own.members == 1 ? 0 : own.place;
+  const ncclResult_t code = ncclCommInitRankConfig(&own.nccl, own.members, unique, place, &config);
+  if (code != ncclSuccess && code != ncclInProgress)
+    return failed(own, "ncclCommInitRankConfig", code);
+  return settle(own, "ncclCommInitRankConfig");
+}
+
+Status Communicators::begin_group() {
+  if (const ncclResult_t code = ncclGroupStart(); code != ncclSuccess)
+    return nccl_failed("ncclGroupStart", code, nullptr);
+  ++depth_;
+  return Done{};
+}
+
+Status Communicators::end_group() {
+  const ncclResult_t code = ncclGroupEnd();
+  --depth_;
+  if (code != ncclSuccess && code != ncclInProgress)
+    return grouped_.empty() ? nccl_failed("ncclGroupEnd", code, nullptr)
+                            : failed(*grouped_.front(), "ncclGroupEnd", code);
+  if (depth_ > 0) return Done{};
+  for (const Own* own : grouped_) RETURN_IF_ERROR(settle(*own, "ncclGroupEnd"));
+  grouped_.clear();
+  return Done{};
+}
+
+Status Communicators::move(const Op& op, std::int32_t communicator, const float* give, float* take,
+                           cudaStream_t stream) {
+  Own& own = of(communicator);
+  const auto words = static_cast<std::size_t>(pieces_of(op, 2, 0).give_words);
+  RETURN_IF_ERROR(begin_group());
+  RETURN_IF_ERROR(took(&own, "ncclSend", ncclSend(give, words, ncclFloat, 0, own.nccl, stream)));
+  RETURN_IF_ERROR(took(&own, "ncclRecv", ncclRecv(take, words, ncclFloat, 0, own.nccl, stream)));
+  return end_group();
+}
+
+Status Communicators::communicate(const Op& op, std::int32_t communicator, const float* give,
+                                  float* take, cudaStream_t stream) {
+  Own& own = of(communicator);
+  const Pieces pieces = pieces_of(op, own.members, own.place);
+  const auto gives = static_cast<std::size_t>(pieces.give_words);
+  const auto takes = static_cast<std::size_t>(pieces.take_words);
+  const int n = own.members;
+  switch (op.kind) {
+    case OpKind::Send:
+      return took(&own, "ncclSend", ncclSend(give, gives, ncclFloat, 1, own.nccl, stream));
+    case OpKind::Recv:
+      return took(&own, "ncclRecv", ncclRecv(take, takes, ncclFloat, 0, own.nccl, stream));
+    case OpKind::AllReduce:
+      return took(&own, "ncclAllReduce",
+                  ncclAllReduce(give, take, gives, ncclFloat, ncclSum, own.nccl, stream));
+    case OpKind::ReduceScatter:
+      return took(&own, "ncclReduceScatter",
+                  ncclReduceScatter(give, take, takes, ncclFloat, ncclSum, own.nccl, stream));
+    case OpKind::AllGather:
+      return took(&own, "ncclAllGather",
+                  ncclAllGather(give, take, gives, ncclFloat, own.nccl, stream));
+    case OpKind::AllToAll:
+      return all_to_all(&own, gives / static_cast<std::size_t>(n), give, take, stream);
+    case OpKind::RingShift: {
+      const int next = (own.place + 1) % n, before = (own.place + n - 1) % n;
+      RETURN_IF_ERROR(begin_group());
+      RETURN_IF_ERROR(
+          took(&own, "ncclSend", ncclSend(give, gives, ncclFloat, next, own.nccl, stream)));
+      RETURN_IF_ERROR(
+          took(&own, "ncclRecv", ncclRecv(take, takes, ncclFloat, before, own.nccl, stream)));
+      return end_group();
+    }
+    default:
+      CHECK(!is_compute(op.kind));
+      return Done{};
+  }
+}
+
+// `each`: words to each member, and from each.
+Status Communicators::all_to_all(Own* own, std::size_t each, const float* give, float* take,
+                                 cudaStream_t stream) {
+#if NCCL_VERSION_CODE >= 22800
+  return took(own, "ncclAlltoAll", ncclAlltoAll(give, take, each, ncclFloat, own->nccl, stream));
+#else
+  RETURN_IF_ERROR(begin_group());
+  for (int member = 0; member < own->members; ++member) {
+    RETURN_IF_ERROR(
+        took(own, "ncclSend",
+             ncclSend(give + member * each, each, ncclFloat, member, own->nccl, stream)));
+    RETURN_IF_ERROR(
+        took(own, "ncclRecv",
+             ncclRecv(take + member * each, each, ncclFloat, member, own->nccl, stream)));
+  }
+  return end_group();
+#endif
+}
+
+Status Communicators::check() const {
+  for (const Own& own : all_) {
+    ncclResult_t state = ncclSuccess;
+    const ncclResult_t asked = ncclCommGetAsyncError(own.nccl, &state);
+    if (asked != ncclSuccess) return failed(own, "ncclCommGetAsyncError", asked);
+    if (state != ncclSuccess && state != ncclInProgress)
+      return failed(own, "ncclCommGetAsyncError", state);
+  }
+  return Done{};
+}
+
+void Communicators::abort() {
+  for (Own& own : all_) {
+    if (own.nccl != nullptr) (void)ncclCommAbort(own.nccl);
+  }
+  all_.clear();
+}
+
+// All are told first: a member may have them end in another order.
+Status Communicators::close() {
+  constexpr Nanoseconds kMost_ns = 10'000'000'000;
+  timeout_ns_ = std::min(timeout_ns_, kMost_ns);
+  for (const Own& own : all_) {
+    const ncclResult_t code = ncclCommFinalize(own.nccl);
+    if (code != ncclSuccess && code != ncclInProgress) return failed(own, "ncclCommFinalize", code);
+  }
+  for (const Own& own : all_) RETURN_IF_ERROR(settle(own, "ncclCommFinalize"));
+  while (!all_.empty()) {
+    const ncclComm_t last = all_.back().nccl;
+    all_.pop_back();
+    (void)ncclCommDestroy(last);
+  }
+  return Done{};
+}
+
+}  // namespace tandem

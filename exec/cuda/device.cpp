@@ -1,0 +1,276 @@
+#include "exec/cuda/device.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+#include <tuple>
+
+#include "base/check.h"
+#include "exec/clock.h"
+#include "schedule/validate.h"
+
+namespace tandem {
+namespace {
+
+// CUDA keeps it as its last error, where NCCL might find it.
+bool is_not_yet(cudaError_t code) {
+  if (code == cudaErrorNotReady) (void)cudaGetLastError();
+  return code == cudaErrorNotReady;
+}
+
+// Until the stream has done what it was asked for; false: not within the time. Leaves NCCL alone to
+// say why.
+Result<bool> finished(cudaStream_t stream, Nanoseconds until_ns) {
+  constexpr useconds_t kPoll_us = 100;
+  for (;;) {
+    const cudaError_t code = cudaStreamQuery(stream);
+    if (code == cudaSuccess) return true;
+    if (!is_not_yet(code)) return cuda_failed("cudaStreamQuery", code);
+    if (now_ns() > until_ns) return false;
+    usleep(kPoll_us);
+  }
+}
+
+// Bytes that may be taken, leaving NCCL and cuBLASLt some for themselves.
+Result<double> free_bytes() {
+  constexpr double kLeft = 0.5 * GB;
+  std::size_t free = 0, all = 0;
+  RETURN_IF_CUDA_FAILS(cudaMemGetInfo, &free, &all);
+  return std::max(0.0, static_cast<double>(free) - kLeft);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> Device::make(int number) {
+  RETURN_IF_CUDA_FAILS(cudaSetDevice, number);
+  RETURN_IF_CUDA_FAILS(cudaFree, nullptr);  // starts the device's context
+  std::unique_ptr<Device> device(new Device(number));
+  RETURN_IF_ERROR(device->find_facts());
+  return device;
+}
+
+Device::~Device() {
+  if (!parts_) return;
+  constexpr Nanoseconds kMost_ns = 10'000'000'000;
+  parts_->gate.open_for_good();
+  (void)cudaSetDevice(number_);
+  const Nanoseconds until_ns = now_ns() + kMost_ns;
+  for (std::size_t i = 0; i < parts_->partitions.streams() && !aborted_; ++i) {
+    const auto done = finished(parts_->partitions.stream(static_cast<std::int32_t>(i)), until_ns);
+    if (!done.ok() || !*done) abort();
+  }
+  // What is under way may never end, and giving its memory back would wait for it.
+  if (aborted_) (void)parts_.release();
+}
+
+Result<GpuCommId> Device::make_id() {
+  ncclUniqueId id;
+  if (const ncclResult_t code = ncclGetUniqueId(&id); code != ncclSuccess)
+    return nccl_failed("ncclGetUniqueId", code, nullptr);
+  GpuCommId bytes;
+  static_assert(sizeof bytes == sizeof id);
+  std::memcpy(bytes.data(), &id, sizeof id);
+  return bytes;
+}
+
+Result<GpuShare> Device::open(GpuJob job) {
+  CHECK(!parts_);
+  job_ = std::move(job);
+  parts_ = std::make_unique<Parts>();
+  RETURN_IF_CUDA_FAILS(cudaSetDevice, number_);
+  for (const Rank rank : job_.plan->players) {
+    const Body& own = job_.program->body_of(rank);
+    std::vector<std::string>& names = names_.emplace_back();
+    for (const Op& each : own.ops) names.push_back(describe(own, each));
+  }
+  RETURN_IF_ERROR(open_streams(job_.options.share_gpu));
+  RETURN_IF_ERROR(open_events());
+  RETURN_IF_ERROR(open_messages());
+  RETURN_IF_ERROR(parts_->payloads.open(job_));
+  GpuShare share = parts_->partitions.share();
+  if (job_.options.compute == Compute::Gemm) RETURN_IF_ERROR(open_multipliers(&share));
+  RETURN_IF_ERROR(parts_->communicators.open(job_));
+  RETURN_IF_ERROR(connect());
+  return share;
+}
+
+Status Device::open_streams(bool own_sms) {
+  const GpuPlan& plan = *job_.plan;
+  RETURN_IF_ERROR(parts_->gate.open_words());
+  ASSIGN_OR_RETURN(parts_->setup, make_stream(0));
+  RETURN_IF_ERROR(parts_->partitions.open(plan, number_, facts_.sms, own_sms));
+  RETURN_IF_CUDA_FAILS(load_kernels, parts_->setup.get(), parts_->gate.words());
+  for (std::size_t i = 0; i < plan.streams.size(); ++i) {
+    cudaStream_t stream = parts_->partitions.stream(static_cast<std::int32_t>(i));
+    RETURN_IF_CUDA_FAILS(load_kernels, stream, parts_->gate.words());
+  }
+  return parts_->partitions.check_sms(plan);
+}
+
+Status Device::open_events() {
+  const GpuPlan& plan = *job_.plan;
+  for (const std::int32_t stream : plan.event_streams) {
+    ASSIGN_OR_RETURN(Event event, parts_->partitions.make_timed_event(plan, stream));
+    parts_->events.push_back(std::move(event));
+  }
+  if (job_.options.launch != GpuLaunch::Graph) return Done{};
+  for (auto [events, count] : {std::pair(&parts_->dependencies, plan.event_streams.size()),
+                               std::pair(&parts_->ends, plan.streams.size())}) {
+    for (std::size_t i = 0; i < count; ++i) {
+      ASSIGN_OR_RETURN(Event event, make_event(false));
+      events->push_back(std::move(event));
+    }
+  }
+  return Done{};
+}
+
+Status Device::open_messages() {
+  double needed = 0;
+  for (const GpuStream& stream : job_.plan->streams)
+    needed += sizeof(float) *
+              (static_cast<double>(stream.give_words) + static_cast<double>(stream.take_words));
+  ASSIGN_OR_RETURN(const double free, free_bytes());
+  if (needed > free)
+    return Error{
+        fmt::format("found messages of {:.3g} GB on {} streams, expected at most {:.3g} "
+                    "GB, what is free of the memory of {}",
+                    needed / GB, job_.plan->streams.size(), free / GB, facts_.name)};
+  for (const GpuStream& stream : job_.plan->streams) {
+    Messages own;
+    ASSIGN_OR_RETURN(own.give, make_array<float>(stream.give_words));
+    ASSIGN_OR_RETURN(own.take, make_array<float>(stream.take_words));
+    for (const auto& [memory, words] : {std::pair(own.give.get(), stream.give_words),
+                                        std::pair(own.take.get(), stream.take_words)}) {
+      if (words > 0)
+        RETURN_IF_CUDA_FAILS(cudaMemsetAsync, memory, 0, sizeof(float) * words,
+                             parts_->setup.get());
+    }
+    parts_->messages.push_back(std::move(own));
+  }
+  RETURN_IF_CUDA_FAILS(cudaStreamSynchronize, parts_->setup.get());
+  return Done{};
+}
+
+Status Device::open_multipliers(GpuShare* share) {
+  const GpuPlan& plan = *job_.plan;
+  int major = 0, minor = 0;
+  RETURN_IF_CUDA_FAILS(cudaDeviceGetAttribute, &major, cudaDevAttrComputeCapabilityMajor, number_);
+  RETURN_IF_CUDA_FAILS(cudaDeviceGetAttribute, &minor, cudaDevAttrComputeCapabilityMinor, number_);
+  if (job_.options.precision == "fp8" && std::pair(major, minor) < std::pair(8, 9))
+    return Error{
+        fmt::format("found precision fp8 on {} of compute capability {}.{}, expected 8.9 "
+                    "or newer",
+                    facts_.name, major, minor)};
+  double needed = 0;
+  bool rounded = false;
+  for (std::size_t i = 0; i < plan.players.size(); ++i) {
+    ASSIGN_OR_RETURN(Multiplier own,
+                     Multiplier::plan(*job_.program, job_.program->body_of(plan.players[i]),
+                                      job_.options, share->sms[i], facts_.sms));
+    needed += own.bytes();
+    rounded |= own.rounded();
+    parts_->multipliers.push_back(std::move(own));
+  }
+  ASSIGN_OR_RETURN(const double free, free_bytes());
+  if (needed > free)
+    return Error{fmt::format(
+        "found matrices of {:.3g} GB for {} ranks at --gemm-scale {:g}, "
+        "expected at most {:.3g} GB, what is free of the memory of {}: a "
+        "lower --gemm-scale makes them smaller",
+        needed / GB, plan.players.size(), job_.options.gemm_scale, free / GB, facts_.name)};
+  for (std::size_t i = 0; i < plan.streams.size(); ++i) {
+    const GpuStream& stream = plan.streams[i];
+    if (stream.lane != 0) continue;
+    const auto number = static_cast<std::int32_t>(i);
+    const auto player = static_cast<std::uint64_t>(stream.player);
+    RETURN_IF_ERROR(parts_->multipliers[player].open(parts_->partitions.stream(number),
+                                                     job_.options.seed + player));
+  }
+  if (rounded)
+    share->note += std::string(share->note.empty() ? "" : "; ") +
+                   "fp8: sides of matrices are rounded up to multiples of 16";
+  return Done{};
+}
+
+// NCCL connects members and loads kernels when it first meets a message of some size: that may wait
+// for others and for the device, and is not to happen behind a closed gate.
+Status Device::connect() {
+  std::set<std::tuple<std::int32_t, OpKind, Bytes>> seen;
+  std::vector<const GpuCall*> first;
+  for (const GpuCall& call : job_.plan->calls) {
+    const bool through_nccl =
+        call.verb == GpuVerb::Send || call.verb == GpuVerb::Recv ||
+        call.verb == GpuVerb::Collective ||
+        (call.verb == GpuVerb::Move && job_.options.transfers == GpuTransfers::Nccl);
+    if (!through_nccl) continue;
+    const Op& own = op(call);
+    if (seen.insert({communicator(call), own.kind, own.bytes}).second) first.push_back(&call);
+  }
+  std::ranges::stable_sort(first, {}, [this](const GpuCall* call) { return communicator(*call); });
+  for (const GpuCall* call : first) {
+    RETURN_IF_ERROR(call->verb == GpuVerb::Move ? move(*call) : communicate(*call));
+    ASSIGN_OR_RETURN(const bool ended, finished(stream(*call), now_ns() + job_.options.timeout_ns));
+    RETURN_IF_ERROR(parts_->communicators.check());
+    if (!ended)
+      return Error{fmt::format("found no answer to {} within {:g} s, expected all members of "
+                               "communicator {} to play the same program",
+                               describe(body(*call), op(*call)),
+                               to_seconds(job_.options.timeout_ns), communicator(*call)),
+                   Error::Failed};
+  }
+  return Done{};
+}
+
+Result<Nanoseconds> Device::open_gate() { return parts_->gate.open(); }
+
+// A graph's events keep what they were in the launch before until it comes to them.
+Result<bool> Device::has_happened(std::int32_t event) {
+  constexpr Nanoseconds kBetween_ns = 10'000'000;
+  if (const Nanoseconds now = now_ns(); now - looked_ns_ >= kBetween_ns) {
+    looked_ns_ = now;
+    RETURN_IF_ERROR(parts_->communicators.check());
+  }
+  const cudaError_t code = cudaEventQuery(parts_->events[event].get());
+  if (is_not_yet(code)) return false;
+  if (code != cudaSuccess) return cuda_failed("cudaEventQuery", code);
+  if (!by_graph_ || parts_->gate.done()) return true;
+  if (!parts_->gate.passed() || event == job_.plan->done) return false;
+  float ms = 0;
+  const cudaError_t elapsed =
+      cudaEventElapsedTime(&ms, parts_->events[job_.plan->gate].get(), parts_->events[event].get());
+  if (elapsed != cudaSuccess) (void)cudaGetLastError();  // one of them has never happened
+  return elapsed == cudaSuccess && ms >= 0;
+}
+
+Result<Nanoseconds> Device::ns_since_gate(std::int32_t event) {
+  float ms = 0;
+  RETURN_IF_CUDA_FAILS(cudaEventElapsedTime, &ms, parts_->events[job_.plan->gate].get(),
+                       parts_->events[event].get());
+  return std::max<Nanoseconds>(0, std::llround(static_cast<double>(ms) * 1e6));
+}
+
+Result<std::vector<GpuFault>> Device::faults() {
+  return parts_->payloads.faults(parts_->setup.get());
+}
+
+void Device::abort() {
+  if (aborted_ || !parts_) return;
+  aborted_ = true;
+  parts_->gate.open_for_good();
+  parts_->communicators.abort();
+}
+
+const Body& Device::body(const GpuCall& call) const {
+  return job_.program->body_of(job_.plan->players[call.player]);
+}
+
+std::int32_t Device::communicator(const GpuCall& call) const {
+  const Rank rank = job_.plan->players[call.player];
+  return job_.program->ranks[index(rank)].communicators[op(call).slot];
+}
+
+}  // namespace tandem

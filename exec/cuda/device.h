@@ -1,0 +1,113 @@
+// Device: a GPU that carries out the calls of a plan.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "exec/cuda/communicators.h"
+#include "exec/cuda/gate.h"
+#include "exec/cuda/handles.h"
+#include "exec/cuda/multiplier.h"
+#include "exec/cuda/partitions.h"
+#include "exec/cuda/payloads.h"
+#include "exec/gpu.h"
+
+namespace tandem {
+
+class Device final : public Gpu {
+ public:
+  // Device `number` of those that this process sees. REQUIRES: there is one.
+  static Result<std::unique_ptr<Device>> make(int number);
+  ~Device() override;
+
+  const GpuFacts& facts() const override { return facts_; }
+  Result<GpuCommId> make_id() override;
+  Result<GpuShare> open(GpuJob job) override;
+  Status issue(std::span<const GpuCall> calls, int iteration) override;
+  Result<Nanoseconds> open_gate() override;
+  Result<bool> has_happened(std::int32_t event) override;
+  Result<Nanoseconds> ns_since_gate(std::int32_t event) override;
+  Result<std::vector<GpuFault>> faults() override;
+  void abort() override;
+
+ private:
+  // Room for a stream's messages.
+  struct Messages {
+    DeviceArray<float> give, take;
+  };
+  struct DestroyGraph {
+    void operator()(CUgraphExec_st* graph) const { cudaGraphExecDestroy(graph); }
+  };
+  // What is under way lives here, so that it can be left alone after an abort.
+  struct Parts {
+    Gate gate;
+    Stream setup;  // of copies beside the plan's streams
+    Partitions partitions;
+    std::vector<Event> events;        // timed, by number of the plan
+    std::vector<Event> dependencies;  // likewise, inside a capture
+    std::vector<Event> ends;          // of streams, inside a capture
+    std::vector<Messages> messages;   // by stream
+    Payloads payloads;
+    std::vector<Multiplier> multipliers;  // by player
+    Communicators communicators;
+    std::vector<GpuCall> captured;  // what `graph` does
+    std::unique_ptr<CUgraphExec_st, DestroyGraph> graph;
+  };
+  struct DestroyTemplate {
+    void operator()(CUgraph_st* graph) const { cudaGraphDestroy(graph); }
+  };
+  using Graph = std::unique_ptr<CUgraph_st, DestroyTemplate>;
+  // What is done about the payloads of an iteration, by call.
+  struct Checks {
+    std::vector<const GpuCall*> of_call;  // the Check of what it brings; null: none
+    std::vector<bool> skipped;            // Checks of what nothing brings
+  };
+
+  explicit Device(int number) : number_(number) {}
+  Status find_facts();
+  Status open_streams(bool own_sms);
+  Status open_events();
+  Status open_messages();
+  Status open_multipliers(GpuShare* share);
+  Status connect();
+
+  Checks plan_checks(std::span<const GpuCall> calls) const;
+  bool brings_nothing(const GpuCall& call) const;
+  // `watch`: null where the gate is open.
+  Status issue_all(std::span<const GpuCall> calls, const Checks& checks, GateWatch* watch);
+  Status issue_one(const GpuCall& call, bool captures);
+  Status carry_out(const GpuCall& call);
+  Status record(const GpuCall& call, bool captures);
+  Status compute(const GpuCall& call);
+  Status take_time(const GpuCall& call, int blocks);
+  Status communicate(const GpuCall& call);
+  Status move(const GpuCall& call);
+
+  Status issue_graph(std::span<const GpuCall> calls);
+  Result<Graph> capture(std::span<const GpuCall> calls);
+  Status capture_all(std::span<const GpuCall> calls);
+
+  const Body& body(const GpuCall& call) const;
+  const Op& op(const GpuCall& call) const { return body(call).ops[call.op]; }
+  std::int32_t communicator(const GpuCall& call) const;
+  cudaStream_t stream(const GpuCall& call) const { return parts_->partitions.stream(call.stream); }
+  float* give(const GpuCall& call) const { return parts_->messages[call.stream].give.get(); }
+  float* take(const GpuCall& call) const { return parts_->messages[call.stream].take.get(); }
+
+  int number_;
+  GpuFacts facts_;
+  GpuJob job_;
+  bool aborted_ = false;
+  bool by_graph_ = false;                        // the iteration that was asked for last
+  Nanoseconds looked_ns_ = 0;                    // at communicators, for failures
+  std::vector<std::vector<std::string>> names_;  // by player and op, for profilers
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,55 @@
+#include "exec/cuda/gate.h"
+
+#include <chrono>
+
+#include "exec/clock.h"
+
+namespace tandem {
+
+Status Gate::open_words() {
+  ASSIGN_OR_RETURN(words_, make_mapped<GateWords>());
+  return Done{};
+}
+
+void Gate::expect() { store(&words_->wanted, load(&words_->wanted) + 1); }
+
+// Already open: the next iteration's is meant.
+Nanoseconds Gate::open() {
+  const std::uint32_t wanted = load(&words_->wanted), opened = load(&words_->opened);
+  const Nanoseconds at_ns = now_ns();
+  if (opened != kAllOpened) store(&words_->opened, opened < wanted ? wanted : wanted + 1);
+  return at_ns;
+}
+
+void Gate::open_for_good() {
+  if (words_) store(&words_->opened, kAllOpened);
+}
+
+GateWatch::GateWatch(Gate* gate) : gate_(gate), thread_([this] { watch(); }) {}
+
+GateWatch::~GateWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  end_.notify_one();
+  thread_.join();
+}
+
+void GateWatch::watch() {
+  constexpr auto kMost = std::chrono::seconds(5);
+  std::int64_t before = -1;
+  std::unique_lock lock(mutex_);
+  while (!end_.wait_for(lock, kMost, [this] { return ended_; })) {
+    const std::int64_t now = calls_;
+    if (now == before) {
+      calls_when_opened_ = now;
+      opened_ = true;
+      gate_->open();
+      return;
+    }
+    before = now;
+  }
+}
+
+}  // namespace tandem

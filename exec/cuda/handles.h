@@ -1,0 +1,68 @@
+// What the device lends, given back when its owner goes: streams, events, memory.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/result.h"
+#include "exec/cuda/check.h"
+
+namespace tandem {
+
+struct DestroyStream {
+  void operator()(CUstream_st* stream) const { cudaStreamDestroy(stream); }
+};
+using Stream = std::unique_ptr<CUstream_st, DestroyStream>;
+
+struct DestroyEvent {
+  void operator()(CUevent_st* event) const { cudaEventDestroy(event); }
+};
+using Event = std::unique_ptr<CUevent_st, DestroyEvent>;
+
+struct FreeDevice {
+  void operator()(void* memory) const { cudaFree(memory); }
+};
+// Of the device; null where nothing was asked for.
+template <class T>
+using DeviceArray = std::unique_ptr<T[], FreeDevice>;
+
+struct FreeMapped {
+  void operator()(void* memory) const { cudaFreeHost(memory); }
+};
+// Of the host, where the device reads and writes it too, under the same address.
+template <class T>
+using Mapped = std::unique_ptr<T, FreeMapped>;
+
+// Does not block on the legacy stream, nor it on this.
+inline Result<Stream> make_stream(int priority) {
+  cudaStream_t stream = nullptr;
+  RETURN_IF_CUDA_FAILS(cudaStreamCreateWithPriority, &stream, cudaStreamNonBlocking, priority);
+  return Stream(stream);
+}
+
+inline Result<Event> make_event(bool timed) {
+  cudaEvent_t event = nullptr;
+  RETURN_IF_CUDA_FAILS(cudaEventCreateWithFlags, &event,
+                       timed ? cudaEventDefault : cudaEventDisableTiming);
+  return Event(event);
+}
+
+template <class T>
+Result<DeviceArray<T>> make_array(std::int64_t count) {
+  void* memory = nullptr;
+  if (count > 0)
+    RETURN_IF_CUDA_FAILS(cudaMalloc, &memory, static_cast<std::size_t>(count) * sizeof(T));
+  return DeviceArray<T>(static_cast<T*>(memory));
+}
+
+template <class T>
+Result<Mapped<T>> make_mapped() {
+  void* memory = nullptr;
+  RETURN_IF_CUDA_FAILS(cudaHostAlloc, &memory, sizeof(T), cudaHostAllocMapped);
+  return Mapped<T>(new (memory) T());
+}
+
+}  // namespace tandem

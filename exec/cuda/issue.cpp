@@ -1,0 +1,244 @@
+// Issue: the calls of an iteration, asked for one by one or captured once as a graph.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "exec/cuda/device.h"
+#include "exec/pieces.h"
+#include "schedule/validate.h"
+
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+#define TANDEM_NVTX 1
+#endif
+
+namespace tandem {
+namespace {
+
+// A profiler shows what the host asks for by this name while it lives.
+class Range {
+ public:
+#ifdef TANDEM_NVTX
+  explicit Range(const std::string& name) { nvtxRangePushA(name.c_str()); }
+  ~Range() { nvtxRangePop(); }
+#else
+  explicit Range(const std::string&) {}
+#endif
+  Range(const Range&) = delete;
+  Range& operator=(const Range&) = delete;
+};
+
+// Whether it writes what its stream takes.
+bool brings(GpuVerb verb) {
+  return verb == GpuVerb::Recv || verb == GpuVerb::Move || verb == GpuVerb::Collective ||
+         verb == GpuVerb::Emulate;
+}
+
+bool is_same(const GpuCall& a, const GpuCall& b) {
+  return a.verb == b.verb && a.stream == b.stream && a.event == b.event && a.player == b.player &&
+         a.op == b.op;
+}
+
+bool is_checked(std::span<const GpuCall> calls) {
+  return std::ranges::any_of(calls, [](const GpuCall& call) {
+    return call.verb == GpuVerb::Fill || call.verb == GpuVerb::Check;
+  });
+}
+
+}  // namespace
+
+Status Device::issue(std::span<const GpuCall> calls, int iteration) {
+  RETURN_IF_CUDA_FAILS(cudaSetDevice, number_);
+  RETURN_IF_ERROR(parts_->payloads.begin(iteration, parts_->setup.get()));
+  by_graph_ = job_.options.launch == GpuLaunch::Graph && !is_checked(calls);
+  if (by_graph_) return issue_graph(calls);
+  parts_->gate.expect();
+  if (parts_->gate.is_open()) return issue_all(calls, plan_checks(calls), nullptr);
+  GateWatch watch(&parts_->gate);
+  RETURN_IF_ERROR(issue_all(calls, plan_checks(calls), &watch));
+  if (watch.opened())
+    return Error{fmt::format("found the queues of {} full after {} of {} calls behind the closed "
+                             "gate, expected room for all: launched as a graph, or directly, they "
+                             "need less",
+                             facts_.name, watch.calls_when_opened(), calls.size()),
+                 Error::Failed};
+  return Done{};
+}
+
+// Messages come before their Check, on its stream.
+Device::Checks Device::plan_checks(std::span<const GpuCall> calls) const {
+  Checks checks;
+  checks.of_call.assign(calls.size(), nullptr);
+  checks.skipped.assign(calls.size(), false);
+  std::vector<std::ptrdiff_t> last(job_.plan->streams.size(), -1);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const GpuCall& call = calls[i];
+    if (brings(call.verb)) last[call.stream] = static_cast<std::ptrdiff_t>(i);
+    if (call.verb != GpuVerb::Check) continue;
+    const std::ptrdiff_t brought = last[call.stream];
+    if (brought >= 0 && !brings_nothing(calls[brought])) {
+      checks.of_call[brought] = &call;
+    } else {
+      checks.skipped[i] = true;
+    }
+  }
+  return checks;
+}
+
+bool Device::brings_nothing(const GpuCall& call) const {
+  return call.verb == GpuVerb::Emulate ||
+         (call.verb == GpuVerb::Move && job_.options.transfers == GpuTransfers::Priced);
+}
+
+Status Device::issue_all(std::span<const GpuCall> calls, const Checks& checks, GateWatch* watch) {
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const GpuCall& call = calls[i];
+    if (checks.skipped[i]) continue;
+    if (const GpuCall* check = checks.of_call[i])
+      RETURN_IF_ERROR(parts_->payloads.poison(*check, take(call), stream(call)));
+    RETURN_IF_ERROR(issue_one(call, false));
+    if (watch != nullptr) watch->issued();
+  }
+  return Done{};
+}
+
+Status Device::issue_one(const GpuCall& call, bool captures) {
+  switch (call.verb) {
+    case GpuVerb::Gate:
+      RETURN_IF_CUDA_FAILS(hold_gate, stream(call), parts_->gate.words());
+      return Done{};
+    case GpuVerb::Wait: {
+      const Event& event = (captures ? parts_->dependencies : parts_->events)[call.event];
+      RETURN_IF_CUDA_FAILS(cudaStreamWaitEvent, stream(call), event.get(), 0);
+      return Done{};
+    }
+    case GpuVerb::Record:
+      return record(call, captures);
+    case GpuVerb::Fill:
+      return parts_->payloads.fill(call, give(call), stream(call));
+    case GpuVerb::Check:
+      return parts_->payloads.check(call, take(call), stream(call));
+    case GpuVerb::GroupBegin:
+      return parts_->communicators.begin_group();
+    case GpuVerb::GroupEnd:
+      return parts_->communicators.end_group();
+    default:
+      break;
+  }
+  const Range range(names_[call.player][call.op]);
+  const Status done = carry_out(call);
+  if (done.ok()) return done;
+  return Error{done.error().message + ", in " + names_[call.player][call.op], done.error().kind};
+}
+
+Status Device::carry_out(const GpuCall& call) {
+  switch (call.verb) {
+    case GpuVerb::Compute:
+      return compute(call);
+    case GpuVerb::Move:
+      return move(call);
+    case GpuVerb::Emulate:
+      return take_time(call, std::max<int>(1, op(call).sms));
+    default:
+      return communicate(call);
+  }
+}
+
+// Inside a capture an event that is to be timed is no dependency, and one that is a dependency is
+// not timed.
+Status Device::record(const GpuCall& call, bool captures) {
+  cudaEvent_t event = parts_->events[call.event].get();
+  if (!captures) {
+    RETURN_IF_CUDA_FAILS(cudaEventRecord, event, stream(call));
+    return Done{};
+  }
+  RETURN_IF_CUDA_FAILS(cudaEventRecordWithFlags, event, stream(call), cudaEventRecordExternal);
+  RETURN_IF_CUDA_FAILS(cudaEventRecord, parts_->dependencies[call.event].get(), stream(call));
+  return Done{};
+}
+
+Status Device::compute(const GpuCall& call) {
+  const Op& own = op(call);
+  if (job_.options.compute == Compute::Timed)
+    return take_time(call, parts_->partitions.share().sms[call.player]);
+  if (own.duration_ns == 0) return Done{};
+  return parts_->multipliers[call.player].run(own.kernel, stream(call));
+}
+
+Status Device::take_time(const GpuCall& call, int blocks) {
+  const Nanoseconds duration_ns = op(call).duration_ns;
+  if (duration_ns > 0) RETURN_IF_CUDA_FAILS(spin, stream(call), blocks, duration_ns);
+  return Done{};
+}
+
+Status Device::communicate(const GpuCall& call) {
+  return parts_->communicators.communicate(op(call), communicator(call), give(call), take(call),
+                                           stream(call));
+}
+
+Status Device::move(const GpuCall& call) {
+  switch (job_.options.transfers) {
+    case GpuTransfers::Nccl:
+      return parts_->communicators.move(op(call), communicator(call), give(call), take(call),
+                                        stream(call));
+    case GpuTransfers::Copy: {
+      const auto words = static_cast<std::size_t>(pieces_of(op(call), 2, 0).give_words);
+      RETURN_IF_CUDA_FAILS(cudaMemcpyAsync, take(call), give(call), words * sizeof(float),
+                           cudaMemcpyDeviceToDevice, stream(call));
+      return Done{};
+    }
+    default:
+      return take_time(call, 1);
+  }
+}
+
+Status Device::issue_graph(std::span<const GpuCall> calls) {
+  if (!parts_->graph || !std::ranges::equal(calls, parts_->captured, is_same)) {
+    ASSIGN_OR_RETURN(const Graph graph, capture(calls));
+    cudaGraphExec_t made = nullptr;
+    RETURN_IF_CUDA_FAILS(cudaGraphInstantiate, &made, graph.get(),
+                         cudaGraphInstantiateFlagUseNodePriority);
+    parts_->graph.reset(made);
+    parts_->captured.assign(calls.begin(), calls.end());
+    RETURN_IF_CUDA_FAILS(cudaGraphUpload, made, parts_->partitions.stream(0));
+    RETURN_IF_CUDA_FAILS(cudaStreamSynchronize, parts_->partitions.stream(0));
+  }
+  parts_->gate.expect();
+  RETURN_IF_CUDA_FAILS(cudaGraphLaunch, parts_->graph.get(), parts_->partitions.stream(0));
+  return Done{};
+}
+
+// Relaxed: NCCL asks for what it does from a thread of its own.
+Result<Device::Graph> Device::capture(std::span<const GpuCall> calls) {
+  cudaStream_t first = parts_->partitions.stream(0);
+  RETURN_IF_CUDA_FAILS(cudaStreamBeginCapture, first, cudaStreamCaptureModeRelaxed);
+  const Status asked = capture_all(calls);
+  cudaGraph_t graph = nullptr;
+  const cudaError_t ended = cudaStreamEndCapture(first, &graph);
+  Graph own(graph);
+  if (!asked.ok()) return asked.error();
+  if (ended != cudaSuccess) return cuda_failed("cudaStreamEndCapture", ended);
+  return own;
+}
+
+// All streams are drawn into the capture, and end before it does.
+Status Device::capture_all(std::span<const GpuCall> calls) {
+  const std::vector<Event>& ends = parts_->ends;
+  cudaStream_t first = parts_->partitions.stream(0);
+  RETURN_IF_CUDA_FAILS(cudaEventRecord, ends[0].get(), first);
+  for (std::size_t i = 1; i < ends.size(); ++i) {
+    cudaStream_t other = parts_->partitions.stream(static_cast<std::int32_t>(i));
+    RETURN_IF_CUDA_FAILS(cudaStreamWaitEvent, other, ends[0].get(), 0);
+  }
+  for (const GpuCall& call : calls) RETURN_IF_ERROR(issue_one(call, true));
+  for (std::size_t i = 1; i < ends.size(); ++i) {
+    cudaStream_t other = parts_->partitions.stream(static_cast<std::int32_t>(i));
+    RETURN_IF_CUDA_FAILS(cudaEventRecord, ends[i].get(), other);
+    RETURN_IF_CUDA_FAILS(cudaStreamWaitEvent, first, ends[i].get(), 0);
+  }
+  RETURN_IF_CUDA_FAILS(stamp_done, first, parts_->gate.words());
+  return Done{};
+}
+
+}  // namespace tandem

@@ -1,0 +1,76 @@
+// Kernels: what the device does itself, beside cuBLASLt and NCCL. Nothing here waits for it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace tandem {
+
+// What host and device tell each other about the gate: numbers of iterations, from 1, that only
+// grow. In mapped memory of the host. A gate reads here which one it waits for, so that it is the
+// same in every launch of a graph.
+struct GateWords {
+  std::uint32_t wanted = 0;  // written by the host: the iteration that was asked for last,
+  std::uint32_t opened = 0;  // and the one that may run
+  std::uint32_t passed = 0;  // written by the device: its gate has been passed,
+  std::uint32_t done = 0;    // and all of it has been carried out
+};
+constexpr std::uint32_t kAllOpened = ~std::uint32_t{0};  // in `opened`: nothing is held any more
+
+// Words of a message, as exec/pieces.h has them.
+struct DevicePiece {
+  static constexpr std::int32_t kSum = -1;
+  std::int64_t offset = 0;
+  std::int64_t words = 0;
+  std::int64_t first = 0;
+  std::int32_t member = 0;
+};
+
+struct DevicePieces {
+  const DevicePiece* pieces = nullptr;  // of the device
+  std::int32_t count = 0;
+  std::int32_t members = 1;     // that a sum goes over
+  std::int64_t most_words = 0;  // of one piece
+};
+
+// How matrices hold their numbers.
+enum class Number : std::uint8_t { Fp32, Fp16, Bf16, Fp8 };  // Fp8: e4m3
+constexpr int bytes_of(Number number) {
+  return number == Number::Fp32 ? 4 : number == Number::Fp8 ? 1 : 2;
+}
+
+// Holds the stream until gate->opened reaches gate->wanted.
+cudaError_t hold_gate(cudaStream_t stream, GateWords* gate);
+// Says in gate->done that the stream has come here.
+cudaError_t stamp_done(cudaStream_t stream, GateWords* gate);
+
+// Blocks of one warp, each for so long.
+cudaError_t spin(cudaStream_t stream, int blocks, std::int64_t duration_ns);
+
+// Sets the bits of the SMs that blocks of the stream run on; of kSmWords words.
+constexpr int kSmWords = 32;
+cudaError_t record_sms(cudaStream_t stream, int blocks, std::uint32_t* bits);
+
+// Copies `bytes` in all, from and to windows of `window` bytes over and over. REQUIRES: both are
+// multiples of 16.
+cudaError_t copy_bytes(cudaStream_t stream, int blocks, const void* from, void* to,
+                       std::int64_t bytes, std::int64_t window);
+
+// Uniform in (-1, 1).
+cudaError_t fill_random(cudaStream_t stream, Number number, void* to, std::int64_t count,
+                        std::uint64_t key);
+
+// exec/payload.h on the device: writes the pieces, makes them NaNs, and adds to *wrong how many
+// words are not what they should be.
+cudaError_t fill_pieces(cudaStream_t stream, const DevicePieces& pieces, std::uint64_t key,
+                        float* buffer);
+cudaError_t poison_pieces(cudaStream_t stream, const DevicePieces& pieces, float* buffer);
+cudaError_t check_pieces(cudaStream_t stream, const DevicePieces& pieces, std::uint64_t key,
+                         const float* buffer, unsigned long long* wrong);
+
+// Launches each of them once, with nothing to do: they are loaded when they are first launched, and
+// that may wait for all that the device is doing. REQUIRES: the gate is open.
+cudaError_t load_kernels(cudaStream_t stream, GateWords* gate);
+
+}  // namespace tandem

@@ -1,0 +1,72 @@
+// Multiplier: compute ops as real matrix products on a player's SMs.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "exec/cuda/handles.h"
+#include "exec/cuda/product.h"
+#include "exec/execute.h"
+#include "schedule/program.h"
+
+namespace tandem {
+
+// Does the work of a body's kernels, on random matrices: its GEMMs as they are, times
+// options.gemm_scale; the FLOPs of a fused attention as batches of 1024 x 1024 by 1024 x 128, or
+// smaller, in 16 bits; memory-bound passes copy their bytes.
+class Multiplier {
+ public:
+  // Error(BadInput) where a compute op that takes time has no kernel. `sms`: of the player;
+  // `device_sms`: of the device.
+  static Result<Multiplier> plan(const Program& program, const Body& body,
+                                 const ExecOptions& options, int sms, int device_sms);
+
+  double bytes() const;  // of the device that open() takes
+  // Whether a side was rounded up to a multiple of 16, as FP8 needs it.
+  bool rounded() const { return rounded_; }
+  // Takes memory, chooses algorithms, and multiplies each shape once: Error::Failed where the
+  // result is wrong. Waits for the stream.
+  Status open(cudaStream_t stream, std::uint64_t seed);
+  // Asks for a kernel's work. REQUIRES: the kernel is one of the body's ops that take time.
+  Status run(std::int32_t kernel, cudaStream_t stream) const;
+
+ private:
+  // So many times a shape.
+  struct Task {
+    std::size_t product = 0;  // into shapes_ and products_
+    std::int64_t times = 1;
+  };
+  struct Job {
+    std::vector<Task> tasks;
+    std::int64_t copied_bytes = 0;
+  };
+  struct Operands {
+    double a = 0, b = 0;  // numbers
+    DeviceArray<std::byte> a_memory, b_memory;
+  };
+
+  Multiplier() = default;
+  void add(const Kernel& kernel, const ExecOptions& options, Job* job);
+  void add_product(ProductShape shape, std::int64_t times, Job* job);
+  void add_attention(double flops, Number number, Job* job);
+  ProductMemory memory(const ProductShape& shape) const;
+
+  int sms_ = 0;
+  int device_sms_ = 0;
+  bool rounded_ = false;
+  std::map<ProductShape, std::size_t> numbers_;  // of shapes
+  std::vector<ProductShape> shapes_;
+  std::map<std::int32_t, Job> jobs_;  // by kernel
+  std::map<Number, Operands> operands_;
+  double c_bytes_ = 0;
+  std::int64_t window_bytes_ = 0;
+  CublasLt cublas_;
+  std::vector<Product> products_;
+  DeviceArray<std::byte> c_, from_, to_, workspace_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,191 @@
+#include "exec/cuda/partitions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bitset>
+
+#include "exec/cuda/kernels.h"
+
+namespace tandem {
+namespace {
+
+template <class Function>
+Status look_up(const char* name, unsigned version, Function* function) {
+  void* address = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  RETURN_IF_CUDA_FAILS(cudaGetDriverEntryPointByVersion, name, &address, version, cudaEnableDefault,
+                       &found);
+  if (found != cudaDriverEntryPointSuccess || address == nullptr)
+    return Error{fmt::format("the driver has no {}", name), Error::Missing};
+  *function = reinterpret_cast<Function>(address);
+  return Done{};
+}
+
+// Lanes that compute yield to those that communicate.
+Result<int> priority_of(const GpuStream& stream) {
+  int lowest = 0, highest = 0;
+  RETURN_IF_CUDA_FAILS(cudaDeviceGetStreamPriorityRange, &lowest, &highest);
+  return stream.lane == 0 ? lowest : highest;
+}
+
+// As many SMs each as there are for all players alike; the driver rounds to what the device can
+// part.
+Result<std::vector<CUdevResource>> split(const GreenDriver& driver, CUdevice device,
+                                         unsigned players) {
+  CUdevResource all{};
+  RETURN_IF_DRIVER_FAILS(driver, cuDeviceGetDevResource, device, &all, CU_DEV_RESOURCE_TYPE_SM);
+  std::vector<CUdevResource> parts(players);
+  for (unsigned sms = all.sm.smCount / players; sms > 0; --sms) {
+    unsigned count = players;
+    CUdevResource rest{};
+    const CUresult code =
+        driver.cuDevSmResourceSplitByCount(parts.data(), &count, &all, &rest, 0, sms);
+    if (code == CUDA_SUCCESS && count == players) return parts;
+  }
+  return Error{fmt::format("found {} SMs for {} players, expected enough for a partition each",
+                           all.sm.smCount, players)};
+}
+
+using SmSet = std::bitset<std::size_t{32} * kSmWords>;
+
+SmSet sms_of(const std::uint32_t* words) {
+  SmSet sms;
+  for (std::size_t sm = 0; sm < sms.size(); ++sm) sms[sm] = (words[sm / 32] >> (sm % 32) & 1) != 0;
+  return sms;
+}
+
+}  // namespace
+
+Result<GreenDriver> GreenDriver::load() {
+  constexpr unsigned kGreen = 12040, kOld = 4000;  // CUDA versions that the calls are as of
+  GreenDriver driver;
+  RETURN_IF_ERROR(look_up("cuDeviceGet", kOld, &driver.cuDeviceGet));
+  RETURN_IF_ERROR(look_up("cuDeviceGetDevResource", kGreen, &driver.cuDeviceGetDevResource));
+  RETURN_IF_ERROR(
+      look_up("cuDevSmResourceSplitByCount", kGreen, &driver.cuDevSmResourceSplitByCount));
+  RETURN_IF_ERROR(look_up("cuDevResourceGenerateDesc", kGreen, &driver.cuDevResourceGenerateDesc));
+  RETURN_IF_ERROR(look_up("cuGreenCtxCreate", kGreen, &driver.cuGreenCtxCreate));
+  RETURN_IF_ERROR(look_up("cuGreenCtxDestroy", kGreen, &driver.cuGreenCtxDestroy));
+  // Streams of green contexts came with 12.5.
+  RETURN_IF_ERROR(look_up("cuGreenCtxStreamCreate", 12050, &driver.cuGreenCtxStreamCreate));
+  RETURN_IF_ERROR(look_up("cuCtxFromGreenCtx", kGreen, &driver.cuCtxFromGreenCtx));
+  RETURN_IF_ERROR(look_up("cuCtxPushCurrent", kOld, &driver.cuCtxPushCurrent));
+  RETURN_IF_ERROR(look_up("cuCtxPopCurrent", kOld, &driver.cuCtxPopCurrent));
+  return driver;
+}
+
+Partitions::~Partitions() { close(); }
+
+void Partitions::close() {
+  streams_.clear();
+  for (CUgreenCtx context : contexts_) driver_.cuGreenCtxDestroy(context);
+  contexts_.clear();
+  share_ = {};
+}
+
+Status Partitions::open(const GpuPlan& plan, int device, int device_sms, bool own_sms) {
+  if (!own_sms || plan.players.size() < 2) return open_plain(plan, device_sms);
+  if (const Status green = open_green(plan, device); !green.ok()) {
+    close();
+    RETURN_IF_ERROR(open_plain(plan, device_sms));
+    share_.note = "plain streams: " + green.error().message;
+    return Done{};
+  }
+  return choose_events();
+}
+
+Status Partitions::open_green(const GpuPlan& plan, int device) {
+  ASSIGN_OR_RETURN(driver_, GreenDriver::load());
+  CUdevice handle = 0;
+  RETURN_IF_DRIVER_FAILS(driver_, cuDeviceGet, &handle, device);
+  ASSIGN_OR_RETURN(std::vector<CUdevResource> parts,
+                   split(driver_, handle, static_cast<unsigned>(plan.players.size())));
+  for (CUdevResource& part : parts) {
+    CUdevResourceDesc description = nullptr;
+    RETURN_IF_DRIVER_FAILS(driver_, cuDevResourceGenerateDesc, &description, &part, 1);
+    CUgreenCtx context = nullptr;
+    RETURN_IF_DRIVER_FAILS(driver_, cuGreenCtxCreate, &context, description, handle,
+                           CU_GREEN_CTX_DEFAULT_STREAM);
+    contexts_.push_back(context);
+    share_.sms.push_back(static_cast<int>(part.sm.smCount));
+  }
+  for (const GpuStream& own : plan.streams) {
+    ASSIGN_OR_RETURN(const int priority, priority_of(own));
+    CUstream stream = nullptr;
+    RETURN_IF_DRIVER_FAILS(driver_, cuGreenCtxStreamCreate, &stream, contexts_[own.player],
+                           CU_STREAM_NON_BLOCKING, priority);
+    streams_.emplace_back(stream);
+  }
+  return Done{};
+}
+
+Status Partitions::open_plain(const GpuPlan& plan, int device_sms) {
+  for (const GpuStream& own : plan.streams) {
+    ASSIGN_OR_RETURN(const int priority, priority_of(own));
+    ASSIGN_OR_RETURN(Stream stream, make_stream(priority));
+    streams_.push_back(std::move(stream));
+  }
+  const int players = static_cast<int>(plan.players.size());
+  share_.sms.assign(plan.players.size(), std::max(1, device_sms / players));
+  return Done{};
+}
+
+// "event and stream must be on the same CUDA context" leaves open whether green contexts of one
+// device count as one.
+Status Partitions::choose_events() {
+  ASSIGN_OR_RETURN(const Event event, make_event(true));
+  const cudaError_t recorded = cudaEventRecord(event.get(), streams_.front().get());
+  events_of_green_ = recorded != cudaSuccess;
+  if (events_of_green_) (void)cudaGetLastError();
+  return Done{};
+}
+
+Result<Event> Partitions::make_timed_event(const GpuPlan& plan, std::int32_t stream) {
+  if (!events_of_green_) return make_event(true);
+  CUcontext context = nullptr, popped = nullptr;
+  RETURN_IF_DRIVER_FAILS(driver_, cuCtxFromGreenCtx, &context,
+                         contexts_[plan.streams[stream].player]);
+  RETURN_IF_DRIVER_FAILS(driver_, cuCtxPushCurrent, context);
+  auto event = make_event(true);
+  RETURN_IF_DRIVER_FAILS(driver_, cuCtxPopCurrent, &popped);
+  return event;
+}
+
+Status Partitions::check_sms(const GpuPlan& plan) {
+  constexpr int kBlocks = 1024;  // more than any device has SMs
+  const std::size_t players = plan.players.size();
+  std::vector<std::uint32_t> words(players * kSmWords);
+  const std::size_t bytes = words.size() * sizeof words[0];
+  ASSIGN_OR_RETURN(const DeviceArray<std::uint32_t> bits,
+                   make_array<std::uint32_t>(static_cast<std::int64_t>(words.size())));
+  RETURN_IF_CUDA_FAILS(cudaMemset, bits.get(), 0, bytes);
+  RETURN_IF_CUDA_FAILS(cudaDeviceSynchronize);  // streams do not wait for the legacy one
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    const std::int32_t player = plan.streams[i].player;
+    RETURN_IF_CUDA_FAILS(record_sms, streams_[i].get(), kBlocks,
+                         bits.get() + std::size_t{kSmWords} * player);
+  }
+  for (const Stream& stream : streams_) RETURN_IF_CUDA_FAILS(cudaStreamSynchronize, stream.get());
+  RETURN_IF_CUDA_FAILS(cudaMemcpy, words.data(), bits.get(), bytes, cudaMemcpyDeviceToHost);
+  if (contexts_.empty()) return Done{};
+  for (std::size_t a = 0; a < players; ++a) {
+    for (std::size_t b = a + 1; b < players; ++b) {
+      const SmSet both = sms_of(&words[a * kSmWords]) & sms_of(&words[b * kSmWords]);
+      if (both.any())
+        return Error{fmt::format("found ranks {} and {} together on {} SMs, expected green "
+                                 "contexts to keep them apart",
+                                 index(plan.players[a]), index(plan.players[b]), both.count()),
+                     Error::Failed};
+    }
+    const std::size_t ran = sms_of(&words[a * kSmWords]).count();
+    if (ran > static_cast<std::size_t>(share_.sms[a]))
+      return Error{fmt::format("found rank {} on {} SMs, expected the {} of its green context",
+                               index(plan.players[a]), ran, share_.sms[a]),
+                   Error::Failed};
+  }
+  share_.disjoint = true;
+  return Done{};
+}
+
+}  // namespace tandem

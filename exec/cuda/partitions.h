@@ -1,0 +1,68 @@
+// Partitions: streams of players that share a GPU, each on SMs of its own where the driver has
+// green contexts.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "exec/cuda/handles.h"
+#include "exec/gpu.h"
+#include "exec/gpu_plan.h"
+
+namespace tandem {
+
+// The driver's calls for green contexts, looked up: nothing links to the driver.
+struct GreenDriver {
+  decltype(&::cuDeviceGet) cuDeviceGet = nullptr;
+  decltype(&::cuDeviceGetDevResource) cuDeviceGetDevResource = nullptr;
+  decltype(&::cuDevSmResourceSplitByCount) cuDevSmResourceSplitByCount = nullptr;
+  decltype(&::cuDevResourceGenerateDesc) cuDevResourceGenerateDesc = nullptr;
+  decltype(&::cuGreenCtxCreate) cuGreenCtxCreate = nullptr;
+  decltype(&::cuGreenCtxDestroy) cuGreenCtxDestroy = nullptr;
+  decltype(&::cuGreenCtxStreamCreate) cuGreenCtxStreamCreate = nullptr;
+  decltype(&::cuCtxFromGreenCtx) cuCtxFromGreenCtx = nullptr;
+  decltype(&::cuCtxPushCurrent) cuCtxPushCurrent = nullptr;
+  decltype(&::cuCtxPopCurrent) cuCtxPopCurrent = nullptr;
+
+  // An Error where one of them is not to be had: drivers before 550 have none.
+  static Result<GreenDriver> load();
+};
+
+// The streams of a plan, and on what SMs they run.
+class Partitions {
+ public:
+  Partitions() = default;
+  ~Partitions();
+  Partitions(const Partitions&) = delete;
+  Partitions& operator=(const Partitions&) = delete;
+
+  // `own_sms`: each player is to have SMs of its own. Where green contexts are not to be had the
+  // streams are plain ones, and share().note says why.
+  Status open(const GpuPlan& plan, int device, int device_sms, bool own_sms);
+  // Lets kernels say where they run. Error::Failed where two players with green contexts meet on
+  // one SM. Waits for the device.
+  Status check_sms(const GpuPlan& plan);
+
+  cudaStream_t stream(std::int32_t number) const { return streams_[number].get(); }
+  std::size_t streams() const { return streams_.size(); }
+  const GpuShare& share() const { return share_; }
+  // A timed event that the stream can record.
+  Result<Event> make_timed_event(const GpuPlan& plan, std::int32_t stream);
+
+ private:
+  Status open_green(const GpuPlan& plan, int device);
+  Status open_plain(const GpuPlan& plan, int device_sms);
+  void close();
+  Status choose_events();
+
+  GreenDriver driver_;
+  std::vector<CUgreenCtx> contexts_;  // by player; empty: plain streams
+  std::vector<Stream> streams_;       // by number of the plan
+  bool events_of_green_ = false;      // streams record only events of their own green contexts
+  GpuShare share_;
+};
+
+}  // namespace tandem

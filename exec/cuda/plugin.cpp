@@ -1,0 +1,46 @@
+// The plugin libtandem_cuda.so: what it exports.
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "exec/cuda/device.h"
+#include "exec/gpu.h"
+
+namespace tandem {
+namespace {
+
+// Before CUDA starts: streams that share one of its queues wait for each other.
+void have_many_queues() {
+  constexpr int kKeepWhatIsSet = 0;
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", kKeepWhatIsSet);
+}
+
+Result<int> count_devices() {
+  have_many_queues();
+  int count = 0;  // stays where there is no driver
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  if (code == cudaSuccess) return count;
+  const std::string why = cuda_failed("cudaGetDeviceCount", code).message;
+  if (code == cudaErrorInsufficientDriver) return Error{"no NVIDIA driver: " + why, Error::Missing};
+  if (code == cudaErrorNoDevice) return Error{"no NVIDIA GPU: " + why, Error::Missing};
+  return Error{why, Error::Missing};
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) Result<int> tandem_gpu_count() {
+  return count_devices();
+}
+
+extern "C" __attribute__((visibility("default"))) Result<Gpu*> tandem_open_gpu(int number) {
+  ASSIGN_OR_RETURN(const int count, count_devices());
+  if (number < 0 || number >= count)
+    return Error{fmt::format("found {} GPU{} here, expected one with the number {}: they count "
+                             "from 0",
+                             count, count == 1 ? "" : "s", number),
+                 Error::Missing};
+  ASSIGN_OR_RETURN(std::unique_ptr<Device> device, Device::make(number));
+  return static_cast<Gpu*>(device.release());
+}
+
+}  // namespace tandem

@@ -1,0 +1,76 @@
+// Product: a strided batch of matrix products by cuBLASLt, its algorithm chosen beforehand.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "exec/cuda/handles.h"
+#include "exec/cuda/kernels.h"
+
+namespace tandem {
+
+// c = a b: `batch` products of (m x k) by (k x n), all in rows but b, which stands in columns: so
+// the weights of a layer lie, and FP8 knows nothing else.
+struct ProductShape {
+  Number number = Number::Bf16;  // of a and b; c has the same, but for Fp8, whose c is in Bf16
+  std::int64_t batch = 1, m = 0, n = 0, k = 0;
+
+  auto operator<=>(const ProductShape&) const = default;
+  double flops() const;
+  double a_numbers() const, b_numbers() const;
+  double c_bytes() const;
+};
+
+struct DestroyLt {
+  void operator()(cublasLtContext* handle) const { cublasLtDestroy(handle); }
+};
+using CublasLt = std::unique_ptr<cublasLtContext, DestroyLt>;
+Result<CublasLt> open_cublas();
+
+constexpr std::int64_t kWorkspaceBytes = 32 << 20;  // that an algorithm may ask for
+
+// Of the device. The workspace is the stream's own.
+struct ProductMemory {
+  const void* a = nullptr;
+  const void* b = nullptr;
+  void* c = nullptr;
+  void* workspace = nullptr;
+};
+
+class Product {
+ public:
+  // `sms`: that it may use; 0: all. Error::Failed where cuBLASLt has no algorithm.
+  static Result<Product> open(cublasLtHandle_t handle, const ProductShape& shape, int sms);
+
+  const ProductShape& shape() const { return shape_; }
+  Status run(cublasLtHandle_t handle, const ProductMemory& memory, cudaStream_t stream) const;
+  // Compares entries of c with dot products by the host. Error::Failed where one is wrong. Waits
+  // for the stream. REQUIRES: it was run there last.
+  Status check(const ProductMemory& memory, std::uint64_t seed, cudaStream_t stream) const;
+
+ private:
+  struct DestroyDescription {
+    void operator()(cublasLtMatmulDescOpaque_t* own) const { cublasLtMatmulDescDestroy(own); }
+  };
+  struct DestroyLayout {
+    void operator()(cublasLtMatrixLayoutOpaque_t* own) const { cublasLtMatrixLayoutDestroy(own); }
+  };
+  using Layout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, DestroyLayout>;
+
+  static Result<Layout> layout(Number number, std::int64_t rows, std::int64_t columns,
+                               std::int64_t batch);
+  Status choose(cublasLtHandle_t handle);
+
+  ProductShape shape_;
+  std::unique_ptr<cublasLtMatmulDescOpaque_t, DestroyDescription> description_;
+  Layout a_, b_, c_;
+  cublasLtMatmulAlgo_t algorithm_{};
+};
+
+std::string describe(const ProductShape& shape);
+
+}  // namespace tandem
