@@ -114,13 +114,15 @@ ExecOptions exec_options(const Validation& validation, const MeasureOptions& opt
 }
 
 // What tandem run is told of [validate].
-std::string words_of(const Validation& validation, const MeasureOptions& options) {
-  std::string words = fmt::format(
-      "--backend {} --compute {} --iterations {} --timeout {}", name(validation.backend),
-      validation.compute == Compute::Gemm ? "gemm" : "timed", options.iterations,
-      options.timeout_s);
+std::string words_of(const Validation& validation, const std::string& precision,
+                     const MeasureOptions& options) {
+  std::string words =
+      fmt::format("--backend {} --compute {} --iterations {} --timeout {}",
+                  name(validation.backend), validation.compute == Compute::Gemm ? "gemm" : "timed",
+                  options.iterations, options.timeout_s);
   if (validation.backend != Backend::Cuda) return words;
   constexpr std::array<std::string_view, 3> kTransfers = {"nccl", "copy", "priced"};
+  if (validation.compute == Compute::Gemm) words += " --precision " + precision;
   if (validation.share_gpu)
     words += fmt::format(" --share-gpu --transfers {}",
                          kTransfers[static_cast<std::size_t>(validation.transfers)]);
@@ -129,8 +131,9 @@ std::string words_of(const Validation& validation, const MeasureOptions& options
 
 // As `tandem run` of the Program's file, in processes of its own: ranks, and a GPU that a run
 // leaves behind in a bad state takes no other run with it.
-Result<RealOutcome> measure_outside(const Scenario& scenario, const Program& program,
+Result<RealOutcome> measure_outside(const Scenario& scenario, const Prepared& prepared,
                                     const MeasureOptions& options, const TemporaryFolder& folder) {
+  const Program& program = prepared.program;
   constexpr int kCannot = 77;  // what a launcher exits with where the machine cannot
   ASSIGN_OR_RETURN(FileWriter file, FileWriter::open(folder.file("program.csv")));
   file.write(to_text(program));
@@ -139,7 +142,8 @@ Result<RealOutcome> measure_outside(const Scenario& scenario, const Program& pro
                    launch_of(scenario, static_cast<int>(program.ranks.size())));
   const std::string command =
       fmt::format("{} {} run {} {} --json --trace {} >{}", launch, quoted(options.program),
-                  quoted(folder.file("program.csv")), words_of(scenario.validation, options),
+                  quoted(folder.file("program.csv")),
+                  words_of(scenario.validation, prepared.plan.precision, options),
                   quoted(folder.file(kTrace)), quoted(folder.file("out.json")));
   const int exit_status = run_shell(command);
   if (exit_status == kCannot) return Error{"this machine cannot run it", Error::Missing};
@@ -170,7 +174,7 @@ Result<Measured> measure(const Scenario& scenario, const Prepared& prepared,
   if (scenario.validation.backend == Backend::Host) {
     ASSIGN_OR_RETURN(measured.real, measure_here(scenario, prepared, options, folder));
   } else {
-    ASSIGN_OR_RETURN(measured.real, measure_outside(scenario, prepared.program, options, folder));
+    ASSIGN_OR_RETURN(measured.real, measure_outside(scenario, prepared, options, folder));
   }
   ASSIGN_OR_RETURN(const TraceTable trace, read_trace_csv(folder.file(kTrace)));
   Program own = prepared.program;

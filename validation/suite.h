@@ -24,7 +24,7 @@ struct SuiteRow {
   double simulated_bubble = 0, measured_bubble = 0;           // fractions of the iteration
   std::optional<double> simulated_overlap, measured_overlap;  // of report.kind
   std::optional<double> simulated_ratio, measured_ratio;      // to the baseline's iteration
-  std::string engine;               // that simulated
+  std::string engine;                                         // that simulated
   // Simulated with the measured op times (Measured::own): the iteration, and by how much bubble and
   // overlap differ from the median iteration's.
   double own_s = 0;
@@ -45,8 +45,8 @@ struct SuiteRow {
   }
 };
 
-// Simulates all (with SimGrid where this build has it), then measures one after the other; on_done after each measurement. An Error of a
-// run has its name.
+// Simulates all (with SimGrid where this build has it), then measures one after the other; on_done
+// after each measurement. An Error of a run has its name.
 Result<std::vector<SuiteRow>> run_suite(
     const std::vector<Scenario>& scenarios, const MeasureOptions& options,
     const std::function<void()>& on_done = [] {});

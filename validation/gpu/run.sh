@@ -17,11 +17,11 @@ usage() {
   sed -n '2,/^set/s/^# \{0,1\}//p' "$0"
 }
 
-out=$here/results iterations=20 stages=(2 4 8) only=()
+out=$here/results iterations=20 stages=(2 4 8) only=
 while getopts o:qh option; do
   case $option in
     o) out=$OPTARG ;;
-    q) iterations=3 stages=(2) only=(--only '1f1b, on, P=2') ;;
+    q) iterations=3 stages=(2) only='1f1b, on, P=2' ;;
     h) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
   esac
@@ -50,7 +50,7 @@ build() {
   ) >"$work/build.log" 2>&1 || { tail -n 30 "$work/build.log" >&2; exit 1; }
 }
 
-# The lines of tandem doctor about GPUs; exit status 3 where there is none.
+# What tandem doctor says of GPUs, and a first run; exit status 3 where there is none.
 examine() {
   "$tandem" doctor >"$work/doctor"
   grep -E '^(backend cuda|NVIDIA driver|NCCL) ' "$work/doctor" || true
@@ -62,12 +62,9 @@ examine() {
   }
 }
 
-# program SUITE.toml NAME: the run of that name, lowered.
-program() {
-  local names=()
-  # schedule shows a file's first run: the points before it are set by hand.
-  names=(--set parallel.pp="$2" --set "matrix.P=[]")
-  "$tandem" schedule "$1" --format program "${names[@]}"
+# lower SUITE NAME ARGS...: the first of its runs whose name holds that, as a Program.
+lower() {
+  "$tandem" schedule "$here/$1.toml" --only "$2" --format program "${@:3}"
 }
 
 # curve TRANSFERS: sizes and times of a transfer to oneself, as "bytes us GB/s".
@@ -88,15 +85,26 @@ copy_curve() {
   } >"$out/copy.csv"
 }
 
-# suite NAME ARGS...: appends to $work/NAME.csv and $work/NAME.md; a bound that is missed is told.
+# calibrate P: the parts of gemm.toml's model on a P-th of the GPU, all P of them at work.
+calibrate() {
+  lower gemm "1f1b, on, P=$1" >"$work/gemm-$1.csv"
+  "$tandem" calibrate device "$work/gemm-$1.csv" --backend cuda --share-gpu \
+    --iterations "$iterations" -o "$out/costs-$1.csv" >"$work/calibrate.log" || {
+    local status=$?
+    cat "$work/calibrate.log" >&2
+    exit "$status"
+  }
+}
+
+# suite NAME ONLY ARGS...: its runs whose name holds ONLY; appends to $work/NAME.csv and $work/NAME.md; a bound that is missed is told.
 suite() {
-  local name=$1 status=0
-  shift
-  "$tandem" validate "$here/$name.toml" --iterations "$iterations" --timeout 60 "$@" \
+  local name=$1 only=$2 status=0
+  shift 2
+  "$tandem" validate "$here/$name.toml" --only "$only" --iterations "$iterations" "$@" \
     --set cluster.calibration="$out/links.toml" --csv "$work/rows.csv" --page "$work/page.md" ||
     status=$?
   [ "$status" -le 1 ] || exit "$status"
-  [ "$status" -eq 0 ] || miss "suite $name $*"
+  [ "$status" -eq 0 ] || miss "suite $name${only:+, $only}"
   [ -e "$work/rows.csv" ] || exit 1
   if [ -e "$work/$name.csv" ]; then
     tail -n +2 "$work/rows.csv" >>"$work/$name.csv"
@@ -112,7 +120,7 @@ suite() {
 sanitize() {
   if ! command -v compute-sanitizer >/dev/null; then
     sanitized="skipped: compute-sanitizer is not in PATH"
-  elif compute-sanitizer --tool memcheck --error-exitcode 99 "$tandem" run "$work/small.csv" \
+  elif compute-sanitizer --tool memcheck --error-exitcode 99 "$tandem" run "$work/gemm-2.csv" \
     --backend cuda --share-gpu --compute gemm --iterations 1 --timeout 300 \
     >"$work/sanitizer.log" 2>&1; then
     sanitized="clean: $(compute-sanitizer --version | grep -o 'Version [^ ]*' | head -n 1)"
@@ -183,21 +191,26 @@ else
 fi
 
 say "this machine"
-lower() { "$tandem" schedule "$1" --format program "${@:2}"; }
-lower "$here/spin.toml" >"$work/smoke.csv"
+lower spin '1f1b, on, P=2' >"$work/smoke.csv"
 examine
 
 say "a transfer to oneself, by NCCL and by a copy"
 copy_curve
 
 say "suite spin"
-suite spin "${only[@]}"
+suite spin "$only"
 
 for p in "${stages[@]}"; do
-  say "what parts of the model take on 1/$p of the GPU"
-  lower "$here/gemm.toml" --only "1f1b, on, P=$p" >"$work/gemm-$p.csv"
-  "$tandem" calibrate device "$work/gemm-$p.csv" --backend cuda --share-gpu \
-    -o "$out/costs-$p.csv" >"$work/calibrate.log"
+  say "what the parts of a model take on 1/$p of the GPU"
+  calibrate "$p"
   say "suite gemm, P=$p"
-  suite gemm "${only[@]:---only}" "${only[@]:+}" 
+  suite gemm "${only:-P=$p}" --set costs.source=table --set costs.table="$out/costs-$p.csv"
 done
+
+say "a small run under compute-sanitizer"
+sanitize
+
+cp "$work/spin.csv" "$work/gemm.csv" "$out"
+page >"$out/results.md"
+say "wrote $out/results.md"
+if [ ${#missed[@]} -gt 0 ]; then printf 'missed: %s\n' "${missed[@]}" >&2; exit 1; fi
