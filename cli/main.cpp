@@ -27,6 +27,7 @@ int run(int argc, char** argv) {
   tandem::add_compare(&app, &chosen);
   tandem::add_validate(&app, &chosen);
   tandem::add_bench(&app, &chosen);
+  tandem::add_calibrate(&app, &chosen);
   tandem::add_schedule(&app, &chosen);
   tandem::add_topology(&app, &chosen);
   tandem::add_doctor(&app, &chosen);

@@ -1,0 +1,120 @@
+// tandem calibrate device: what a Program's parts take on a device, as a table that prices runs.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "cli/commands.h"
+#include "exec/backend.h"
+#include "exec/launch.h"
+#include "report/cost_report.h"
+#include "schedule/program_text.h"
+#include "validation/device_run.h"
+
+namespace tandem {
+namespace {
+
+struct DeviceOptions {
+  std::string program;
+  std::string backend = "host";
+  std::string transfers = "nccl";
+  std::string output;
+  double timeout_s = 60;
+  ExecOptions exec;
+  bool json = false;
+};
+
+Status measure(DeviceOptions options) {
+  if (!std::isfinite(options.timeout_s))
+    return Error{fmt::format("--timeout: found {}, expected seconds", options.timeout_s)};
+  const Backend backend = backend_named(options.backend);
+  options.exec.timeout_ns = to_ns(options.timeout_s);
+  options.exec.transfers = options.transfers == "copy"     ? GpuTransfers::Copy
+                           : options.transfers == "priced" ? GpuTransfers::Priced
+                                                           : GpuTransfers::Nccl;
+  RETURN_IF_ERROR(check_writable(options.output));
+  ASSIGN_OR_RETURN(const Program program, read_program(options.program));
+  RETURN_IF_ERROR(start_ranks(backend, static_cast<int>(program.ranks.size())));
+  const auto table = calibrate_device(program, backend, options.exec);
+  if (!table.ok() && table.error().kind == Error::BadInput)
+    return Error{fmt::format("{}: {}", options.program, table.error().message)};
+  if (!table.ok()) return table.error();
+  if (!*table) return Done{};
+  if (!options.output.empty()) {
+    ASSIGN_OR_RETURN(FileWriter file, FileWriter::open(options.output));
+    file.write(to_text(**table));
+    RETURN_IF_ERROR(file.commit());
+  }
+  fmt::print("{}", options.json ? to_json(**table).dump(2) + "\n" : cost_text(**table));
+  return Done{};
+}
+
+Status run(const DeviceOptions& options) {
+  const Status status = measure(options);
+  if (!status.ok() && options.backend != "host" && rank_0_says(status.error())) return Done{};
+  return status;
+}
+
+void add_device(CLI::App* calibrate, Command* chosen) {
+  auto options = std::make_shared<DeviceOptions>();
+  CLI::App* command = calibrate->add_subcommand(
+      "device",
+      "Measures a Program's matrix products, attention, memory-bound passes, whole kernels, "
+      "transfers and collectives, with all ranks side by side.");
+  ExecOptions& exec = options->exec;
+  exec.iterations = 20;
+  command->add_option("program", options->program, "PROGRAM.csv")->required();
+  command
+      ->add_option("--backend", options->backend,
+                   "host: this machine's cores, links as priced; mpi: a process a rank; cuda")
+      ->check(CLI::IsMember({"host", "mpi", "cuda"}))
+      ->capture_default_str();
+  command->add_option("-o,--output", options->output,
+                      "write the table, for simulate --costs and a scenario's costs.table");
+  command->add_option("--iterations", exec.iterations, "that are measured, of all blocks")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command->add_option("--warmup", exec.warmup, "iterations before them")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str();
+  command
+      ->add_option("--gemm-scale", exec.gemm_scale,
+                   "host, mpi: times the sides of the matrices; a table of other ones than the "
+                   "Program's prices nothing; default 1")
+      ->check(CLI::Range(1e-6, 1e3));
+  command->add_option("--precision", exec.precision, "cuda: fp32, fp16, bf16 or fp8")
+      ->check(CLI::IsMember({"fp32", "fp16", "bf16", "fp8"}))
+      ->capture_default_str();
+  command->add_flag("--share-gpu", exec.share_gpu, "cuda: all ranks on one GPU, each on its SMs");
+  command
+      ->add_option("--transfers", options->transfers,
+                   "cuda, between ranks that share a GPU: nccl, copy (the copy engine) or priced "
+                   "(not measured)")
+      ->check(CLI::IsMember({"nccl", "copy", "priced"}))
+      ->capture_default_str();
+  command->add_option("--timeout", options->timeout_s, "seconds in which some op must end")
+      ->check(CLI::Range(1e-6, 1e9))
+      ->capture_default_str();
+  command->add_option("--seed", exec.seed, "of payloads and matrices")->capture_default_str();
+  command->add_flag("--json", options->json, "print one JSON object, and nothing else");
+  command->footer(
+      "Example: tandem schedule scenarios/megatron-sc21.toml --only '1.7B, selene' --format "
+      "program "
+      "> job.csv\n"
+      "         tandem calibrate device job.csv --backend cuda --share-gpu -o costs.csv");
+  command->callback([options, chosen] { *chosen = [options] { return run(*options); }; });
+}
+
+}  // namespace
+
+void add_calibrate(CLI::App* app, Command* chosen) {
+  CLI::App* command =
+      app->add_subcommand("calibrate", "Measures what the simulator's costs can be taken from.");
+  command->require_subcommand(1);
+  command->footer("Example: tandem calibrate device job.csv -o costs.csv");
+  add_device(command, chosen);
+}
+
+}  // namespace tandem

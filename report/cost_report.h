@@ -1,0 +1,17 @@
+// A cost table for people, and as JSON.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "workload/cost_table.h"
+
+namespace tandem {
+
+// What was measured and how, then a line a row: microseconds and rates.
+std::string cost_text(const CostTable& table);
+
+// One object: `meta`, and `rows` with the file's columns.
+nlohmann::ordered_json to_json(const CostTable& table);
+
+}  // namespace tandem
