@@ -17,6 +17,7 @@ namespace {
 struct ScheduleOptions {
   std::string input;
   std::vector<std::string> sets;
+  std::string only;
   OrderSpec order;
   int vpp = 0;  // 0: not given
   std::string costs;
@@ -71,7 +72,8 @@ Status print_order(const Order& order, const ScheduleOptions& options) {
 
 Status show_scenario(const ScheduleOptions& options) {
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
-  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, load_scenarios(options.input, sets));
+  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
+                   load_scenarios(options.input, sets, options.only));
   if (options.format == "program") {
     ASSIGN_OR_RETURN(const Prepared prepared, prepare(scenarios.front()));
     fmt::print("{}", to_text(prepared.program));
@@ -110,6 +112,7 @@ void add_schedule(CLI::App* app, Command* chosen) {
   command->add_option("input", options->input, "SCENARIO.toml (its first run) or ORDER.csv");
   command->add_option("--set", options->sets, "KEY=VALUE over the scenario's settings; repeatable")
       ->allow_extra_args(false);
+  command->add_option("--only", options->only, "the scenario's first run whose name holds this");
   command->add_option("--order", options->order.name,
                       fmt::format("{}", fmt::join(order_names(), ", ")));
   command->add_option("--pp", options->order.pp, "pipeline ranks")->check(CLI::PositiveNumber);

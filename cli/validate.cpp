@@ -20,7 +20,7 @@ struct ValidateOptions {
   std::string input;
   std::vector<std::string> sets;
   std::string only;
-  SuiteOptions suite;
+  MeasureOptions suite;
   std::string csv;
   std::string page;
   bool json = false;

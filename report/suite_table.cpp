@@ -30,10 +30,6 @@ std::string ratio(std::optional<double> value) {
   return value ? fmt::format("{:.3f}", *value) : "-";
 }
 
-std::optional<double> less(std::optional<double> a, std::optional<double> b) {
-  return a && b ? std::optional(*a - *b) : std::nullopt;
-}
-
 struct Column {
   const char* title;
   std::string (*cell)(const SuiteRow& row);
@@ -51,11 +47,13 @@ constexpr Column kColumns[] = {
     {"diff.", [](Row row) { return difference(row.simulated_bubble - row.measured_bubble); }},
     {"sim. overlap %", [](Row row) { return percent(row.simulated_overlap); }},
     {"meas.", [](Row row) { return percent(row.measured_overlap); }},
-    {"diff.",
-     [](Row row) { return difference(less(row.simulated_overlap, row.measured_overlap)); }},
+    {"diff.", [](Row row) { return difference(row.overlap_difference()); }},
     {"sim. ratio", [](Row row) { return ratio(row.simulated_ratio); }},
     {"meas.", [](Row row) { return ratio(row.measured_ratio); }},
     {"error %", [](Row row) { return difference(row.ratio_error()); }},
+    {"own error %", [](Row row) { return difference(row.own_iteration_error()); }},
+    {"own bubble", [](Row row) { return difference(row.own_bubble_difference); }},
+    {"own overlap", [](Row row) { return difference(row.own_overlap_difference); }},
     {"ok", [](Row row) { return std::string(row.faults.empty() ? "yes" : "NO"); }}};
 
 // An axis of several columns: only the first has its name; in a CSV the others have a number, too.

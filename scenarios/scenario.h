@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "exec/backend.h"
 #include "scenarios/setting.h"
 #include "scenarios/tensor_settings.h"
 #include "schedule/lower.h"
@@ -27,14 +28,19 @@ struct Published {
 
 // How a run is held against reality: `tandem validate`.
 struct Validation {
-  std::string backend = "host";
+  Backend backend = Backend::Host;
   std::string launch;  // a shell's words before the command that runs all ranks
+  Compute compute = Compute::Timed;
+  bool share_gpu = false;  // cuda: all ranks on one GPU
+  GpuTransfers transfers = GpuTransfers::Nccl;
   // What simulated may differ from measured: the iteration and its ratio to the baseline's, where
   // compute takes most of it and where exposed communication does; bubble and overlap.
   double iteration_percent = 2;
   double communicating_percent = 4;
   double bubble_points = 2;
   double overlap_points = 3;
+  // What the simulation with the measured op times may differ by.
+  std::optional<double> own_iteration_percent, own_bubble_points, own_overlap_points;
 };
 
 struct Scenario {

@@ -5,9 +5,24 @@ namespace tandem {
 
 std::vector<Field> validate_fields() {
   return {
-      choice<std::string>("validate.backend",
-                          "text: host or mpi: what tandem validate measures with; default host",
-                          {{"host", "host"}, {"mpi", "mpi"}}, AT(validation.backend)),
+      choice<Backend>("validate.backend",
+                      "text: host, mpi or cuda: what tandem validate measures with; default host",
+                      {{"host", Backend::Host}, {"mpi", Backend::Mpi}, {"cuda", Backend::Cuda}},
+                      AT(validation.backend)),
+      choice<Compute>("validate.compute",
+                      "text: timed (ops take their priced time) or gemm (they multiply matrices); "
+                      "default timed",
+                      {{"timed", Compute::Timed}, {"gemm", Compute::Gemm}}, AT(validation.compute)),
+      flag("validate.share_gpu",
+           "true or false: with cuda, all ranks on one GPU, each on SMs of its own; default false",
+           AT(validation.share_gpu)),
+      choice<GpuTransfers>("validate.transfers",
+                           "text: with validate.share_gpu, nccl, copy or priced: as tandem run "
+                           "--transfers; default nccl",
+                           {{"nccl", GpuTransfers::Nccl},
+                            {"copy", GpuTransfers::Copy},
+                            {"priced", GpuTransfers::Priced}},
+                           AT(validation.transfers)),
       text("validate.launch",
            "text: a shell's words before the command that runs the ranks, with {preset}, "
            "{placement}, {ranks} and {folder} (the scenario's) filled in; default none: mpirun on "
@@ -24,7 +39,17 @@ std::vector<Field> validate_fields() {
              AT(validation.bubble_points), 1, kPositive),
       number("validate.overlap_points",
              "number: percentage points that the overlap of report.kind may differ by; default 3",
-             AT(validation.overlap_points), 1, kPositive)};
+             AT(validation.overlap_points), 1, kPositive),
+      number("validate.own_iteration_percent",
+             "number: what the iteration may differ by that is simulated with the measured op "
+             "times; default any",
+             AT(validation.own_iteration_percent), 1, kPositive),
+      number("validate.own_bubble_points",
+             "number: percentage points, the same of its bubble; default any",
+             AT(validation.own_bubble_points), 1, kPositive),
+      number("validate.own_overlap_points",
+             "number: percentage points, the same of its overlap; default any",
+             AT(validation.own_overlap_points), 1, kPositive)};
 }
 
 }  // namespace tandem

@@ -23,12 +23,13 @@ Outcome outcome(double iteration_s, double compute_s, double exposed_s, double o
   return outcome;
 }
 
-RealOutcome measured(const Outcome& outcome) {
+// `own`: what is simulated with its op times; by default what was measured.
+Measured measured(const Outcome& outcome, std::optional<Outcome> own = {}) {
   RealOutcome real;
   real.outcome = outcome;
   real.iteration_s = {outcome.iteration_s, outcome.iteration_s, outcome.iteration_s};
   real.bubble_fraction.p50 = outcome.bubble_fraction;
-  return real;
+  return {real, own.value_or(outcome)};
 }
 
 Scenario scenario() {
@@ -100,6 +101,25 @@ TEST_CASE("overlap and bubble that differ by too many points are faults") {
   CHECK(suite_table({row}).find("1f1b: bubble differs by -10.00 points") != std::string::npos);
 }
 
+TEST_CASE("what the measured op times come to may differ by what the suite says, if it does") {
+  // 0.97 s against 1 s: -3 %; bubbles 0.26 and 0.2; overlaps 0.4 and 0.5.
+  const Measured real =
+      measured(outcome(1, 0.6, 0.1, 0.5, 0.2), outcome(0.97, 0.6, 0.1, 0.4, 0.26));
+  Scenario suite = scenario();
+  const SuiteRow row = suite_row(suite, outcome(1, 0.6, 0.1, 0.5, 0.2), real);
+  CHECK(row.own_iteration_error() == Approx(-0.03));
+  CHECK(row.own_bubble_difference == Approx(0.06));
+  CHECK(row.own_overlap_difference.value() == Approx(-0.1));
+  CHECK(row.faults.empty());
+  suite.validation.own_iteration_percent = 2;
+  suite.validation.own_bubble_points = 2;
+  suite.validation.own_overlap_points = 3;
+  CHECK(suite_row(suite, outcome(1, 0.6, 0.1, 0.5, 0.2), real).faults ==
+        Names{"iteration with its own op times differs by -3.00 %, expected at most 2",
+              "bubble with its own op times differs by +6.00 points, expected at most 2",
+              "overlap with its own op times differs by -10.00 points, expected at most 3"});
+}
+
 TEST_CASE("validate measures every run of a suite, and writes table, CSV and page") {
   const Sandbox box;
   box.file("suite.toml", kSuite);
@@ -116,6 +136,8 @@ TEST_CASE("validate measures every run of a suite, and writes table, CSV and pag
   CHECK(json[0].at("simulated_s").get<double>() == Approx(3 * 0.012 + 0.003));
   CHECK(json[0].at("measured_s").get<double>() > 3 * 0.012 + 0.003);
   CHECK(json[0].at("faults").empty());
+  // All transfers wait for their receivers: their own times make the iteration again.
+  CHECK(json[0].at("own_iteration_error").get<double>() == Approx(0).margin(0.02));
 }
 
 TEST_CASE("validate fails where a run differs by more than it may, and says by how much") {

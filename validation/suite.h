@@ -10,8 +10,8 @@
 
 #include "base/result.h"
 #include "scenarios/outcome.h"
-#include "scenarios/real_run.h"
 #include "scenarios/scenario.h"
+#include "validation/measure.h"
 
 namespace tandem {
 
@@ -24,30 +24,35 @@ struct SuiteRow {
   double simulated_bubble = 0, measured_bubble = 0;           // fractions of the iteration
   std::optional<double> simulated_overlap, measured_overlap;  // of report.kind
   std::optional<double> simulated_ratio, measured_ratio;      // to the baseline's iteration
+  std::string engine;                                         // that simulated
+  // Simulated with the measured op times (Measured::own): the iteration, and by how much bubble and
+  // overlap differ from the median iteration's.
+  double own_s = 0;
+  double own_bubble_difference = 0;
+  std::optional<double> own_overlap_difference;
   bool communicates = false;        // exposed communication takes longer than compute
   std::vector<std::string> faults;  // what differs by more than it may; empty: nothing
 
   double iteration_error() const { return simulated_s / measured_s - 1; }
+  double own_iteration_error() const { return own_s / measured_s - 1; }
+  std::optional<double> overlap_difference() const {
+    if (!simulated_overlap || !measured_overlap) return std::nullopt;
+    return *simulated_overlap - *measured_overlap;
+  }
   std::optional<double> ratio_error() const {
     if (!simulated_ratio || !measured_ratio) return std::nullopt;
     return *simulated_ratio / *measured_ratio - 1;
   }
 };
 
-struct SuiteOptions {
-  int iterations = 5;
-  double timeout_s = 60;
-  std::string program;  // tandem itself, to start ranks with
-};
-
-// Simulates all, then measures one after the other; on_done after each measurement. An Error of a
-// run has its name.
+// Simulates all (with SimGrid where this build has it), then measures one after the other; on_done
+// after each measurement. An Error of a run has its name.
 Result<std::vector<SuiteRow>> run_suite(
-    const std::vector<Scenario>& scenarios, const SuiteOptions& options,
+    const std::vector<Scenario>& scenarios, const MeasureOptions& options,
     const std::function<void()>& on_done = [] {});
 
 // Of one run. The ratios are those of the outcomes' savings.
-SuiteRow suite_row(const Scenario& scenario, const Outcome& simulated, const RealOutcome& measured);
+SuiteRow suite_row(const Scenario& scenario, const Outcome& simulated, const Measured& measured);
 
 nlohmann::ordered_json to_json(const SuiteRow& row);
 
