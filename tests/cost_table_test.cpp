@@ -209,7 +209,7 @@ TEST_CASE("what a table has nothing for is an Error that names the shape") {
   CHECK(!check_covers(small_table(), true).ok());
 }
 
-TEST_CASE("communication goes by rows of its kind, ranks and place; copies stand in for sends") {
+TEST_CASE("communication goes by rows of its kind, ranks and place, copies stand for sends") {
   CostTable table;
   table.rows = {
       size_row(CostKind::AllReduce, 100, 10, 4), size_row(CostKind::AllReduce, 300, 50, 4),
