@@ -102,9 +102,7 @@ void add_device(CLI::App* calibrate, Command* chosen) {
   command->add_option("--seed", exec.seed, "of payloads and matrices")->capture_default_str();
   command->add_flag("--json", options->json, "print one JSON object, and nothing else");
   command->footer(
-      "Example: tandem schedule scenarios/megatron-sc21.toml --only '1.7B, selene' --format "
-      "program "
-      "> job.csv\n"
+      "Example: tandem schedule job.toml --format program > job.csv\n"
       "         tandem calibrate device job.csv --backend cuda --share-gpu -o costs.csv");
   command->callback([options, chosen] { *chosen = [options] { return run(*options); }; });
 }
