@@ -31,6 +31,7 @@ Status measure(DeviceOptions options) {
     return Error{fmt::format("--timeout: found {}, expected seconds", options.timeout_s)};
   const Backend backend = backend_named(options.backend);
   options.exec.timeout_ns = to_ns(options.timeout_s);
+  if (options.exec.precision.empty()) options.exec.precision = "bf16";
   RETURN_IF_ERROR(check_writable(options.output));
   ASSIGN_OR_RETURN(const Program program, read_program(options.program));
   ASSIGN_OR_RETURN(const bool played,

@@ -12,24 +12,11 @@
 #include "exec/recording.h"
 #include "sim/engines.h"
 #include "tests/gpu_programs.h"
+#include "tests/variable.h"
 
 using namespace tandem;
 
 namespace {
-
-// Sets a variable of the environment while it lives.
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) {
-    setenv(name, value.c_str(), 1);
-  }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-  ~Variable() { unsetenv(name_); }
-
- private:
-  const char* name_;
-};
 
 std::unique_ptr<Gpu> fake_gpu() {
   const Variable folder("TANDEM_PLUGINS", TANDEM_FAKE_PLUGINS);

@@ -149,7 +149,6 @@ TEST_CASE("what run cannot do is one line: 2 for bad input, 3 for what is missin
     INFO(error);
     CHECK(error.find(message) != std::string::npos);
   };
-  fails("two.toml --backend cuda", 3, "cuda backend unavailable: ");
   fails("two.toml --compute gemm", 2,
         "two.toml:5: found forward 0 of stage 0 (lane compute) without a kernel");
   fails("many.toml", 2, "many.toml: found 2 runs such as ");

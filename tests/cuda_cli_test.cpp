@@ -1,0 +1,164 @@
+// tandem on GPUs, by a fake one in virtual time: all but the device itself.
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/sandbox.h"
+#include "tests/variable.h"
+
+using namespace tandem;
+
+namespace {
+
+using Json = nlohmann::json;
+
+// Two stages, four microbatches: (4 + 1) x 3 ms, and two transfers on the critical path.
+const std::string kTwo = R"([parallel]
+pp = 2
+global_batch = 4
+[costs]
+source = "uniform"
+forward_s = 0.001
+backward_s = 0.002
+p2p_s = 0.0001
+)";
+
+std::string said(const Ran& ran) {
+  CHECK(ran.out.empty());
+  return ran.err;
+}
+
+}  // namespace
+
+TEST_CASE("ranks that share a GPU play what ideal simulates") {
+  const Variable plugins("TANDEM_PLUGINS", TANDEM_FAKE_PLUGINS);
+  const Sandbox sandbox;
+  sandbox.file("two.toml", kTwo);
+  const Ran ran = sandbox.tandem(
+      "run two.toml --backend cuda --share-gpu --transfers priced --trace m.csv --json");
+  check_done(ran);
+  const Ran simulated = sandbox.tandem("simulate two.toml --engine ideal --trace s.csv --json");
+  check_done(simulated);
+  const Json real = Json::parse(ran.out)[0], ideal = Json::parse(simulated.out)[0];
+  CHECK(real["backend"] == "cuda");
+  CHECK(real["iteration_s"] == ideal["iteration_s"]);
+  CHECK(real["bubble_fraction"] == ideal["bubble_fraction"]);
+  CHECK(real["payloads_checked"] == 8);  // four activations, four gradients
+  const std::string what = real["real"];
+  CHECK(what.find("not validated on one GPU") != std::string::npos);
+  CHECK(what.find("fake GPU (virtual time)") != std::string::npos);
+  const Ran compared = sandbox.tandem("compare s.csv m.csv --json");
+  check_done(compared);
+  CHECK(Json::parse(compared.out)["iteration_error"] == 0);
+}
+
+TEST_CASE("every way to launch and to transfer plays a Program to its end") {
+  const Variable plugins("TANDEM_PLUGINS", TANDEM_FAKE_PLUGINS);
+  const Sandbox sandbox;
+  sandbox.file("two.toml", kTwo);
+  for (const char* options : {"--launch gated", "--launch direct", "--launch graph",
+                              "--transfers nccl", "--transfers copy", "--warmup 0"}) {
+    INFO(options);
+    const Ran ran =
+        sandbox.tandem(std::string("run two.toml --backend cuda --share-gpu --json ") + options);
+    check_done(ran);
+    CHECK(Json::parse(ran.out)[0]["iterations"] == 5);
+  }
+}
+
+TEST_CASE("ranks on GPUs of their own are started here where there are as many") {
+  const Variable plugins("TANDEM_PLUGINS", TANDEM_FAKE_PLUGINS);
+  const Variable gpus("TANDEM_FAKE_GPUS", "2");
+  const Sandbox sandbox;
+  sandbox.file("two.toml", kTwo);
+  const Ran ran = sandbox.tandem("run two.toml --backend cuda --json");
+  check_done(ran);
+  const Json real = Json::parse(ran.out)[0];
+  CHECK(real["backend"] == "cuda");
+  CHECK(real["ranks_simulated"] == 2);
+  CHECK(real["payloads_checked"] == 8);
+}
+
+TEST_CASE("what GPUs cannot do is one line: 3 for what is missing, 2 for wrong use") {
+  const Sandbox sandbox;
+  sandbox.file("two.toml", kTwo);
+  {
+    const Variable none("CUDA_VISIBLE_DEVICES", "");
+    const Ran ran = sandbox.tandem("run two.toml --backend cuda --share-gpu");
+    CHECK(ran.status == 3);
+    CHECK(said(ran).starts_with("cuda backend unavailable: "));
+  }
+  const Variable plugins("TANDEM_PLUGINS", TANDEM_FAKE_PLUGINS);
+  const Ran few = sandbox.tandem("run two.toml --backend cuda");
+  CHECK(few.status == 3);
+  CHECK(said(few).starts_with("found 1 GPU, expected 2, one a rank: --share-gpu plays all"));
+  const Variable world("WORLD_SIZE", "2"), rank("RANK", "0"), local("LOCAL_RANK", "0");
+  check_refused(sandbox.tandem("run two.toml --backend cuda --share-gpu"),
+                "two.toml:5: found 2 processes (torchrun) and --share-gpu, expected one");
+}
+
+TEST_CASE("a GPU that hangs is found by the time-out, and what is known is kept") {
+  const Variable plugins("TANDEM_PLUGINS", TANDEM_FAKE_PLUGINS);
+  const Variable hang("TANDEM_FAKE_HANG", "1");
+  const Sandbox sandbox;
+  sandbox.file("two.toml", kTwo);
+  const Ran shared =
+      sandbox.tandem("run two.toml --backend cuda --share-gpu --timeout 0.3 --trace part.csv");
+  CHECK(shared.status == 1);
+  CHECK(said(shared).starts_with("no op ended within 0.3 s: rank "));
+  CHECK(sandbox.read("part.csv").find("# complete: no\n") != std::string::npos);
+  const Variable gpus("TANDEM_FAKE_GPUS", "2");
+  const Ran many = sandbox.tandem("run two.toml --backend cuda --timeout 4");
+  CHECK(many.status == 1);
+  CHECK(said(many).starts_with("no op ended within 4 s: rank 1 is still in "));
+}
+
+TEST_CASE("a payload that is not what was sent fails the run") {
+  const Variable plugins("TANDEM_PLUGINS", TANDEM_FAKE_PLUGINS);
+  const Variable fault("TANDEM_FAKE_FAULT", "1:1");
+  const Sandbox sandbox;
+  sandbox.file("two.toml", kTwo);
+  const Ran ran = sandbox.tandem("run two.toml --backend cuda --share-gpu");
+  CHECK(ran.status == 1);
+  CHECK(said(ran).starts_with("received other bytes in "));
+}
+
+TEST_CASE("a table calibrated on a GPU prices the Program that it was measured for") {
+  const Variable plugins("TANDEM_PLUGINS", TANDEM_FAKE_PLUGINS);
+  const Sandbox sandbox;
+  sandbox.file("small.toml", R"([model]
+layers = 4
+hidden = 4096
+heads = 32
+seq = 2048
+vocab = 51200
+[parallel]
+pp = 2
+global_batch = 4
+micro_batch = 1
+[cluster]
+preset = "dgx-h100"
+gpus = 2
+)");
+  const Ran lowered = sandbox.tandem("schedule small.toml --format program");
+  check_done(lowered);
+  sandbox.file("small.csv", lowered.out);
+  check_done(sandbox.tandem(
+      "calibrate device small.csv --backend cuda --share-gpu --iterations 3 -o costs.csv"));
+  const std::string table = sandbox.read("costs.csv");
+  CHECK(table.find("fake GPU") != std::string::npos);
+  CHECK(table.find("bf16") != std::string::npos);
+  const Ran measured = sandbox.tandem(
+      "run small.csv --backend cuda --share-gpu --compute gemm --trace m.csv --json");
+  check_done(measured);
+  const Ran priced = sandbox.tandem("simulate small.csv --engine ideal --costs costs.csv --json");
+  CHECK(priced.status == 0);  // a GPU that ranks share measures no all-reduce of the embedding
+  CHECK(priced.err.find("as the Program was priced: all-reduce of 2 ranks") != std::string::npos);
+  // The fake takes the same time for a kernel, alone or in the Program.
+  const double real = Json::parse(measured.out)[0]["iteration_s"];
+  const double simulated = Json::parse(priced.out)[0]["iteration_s"];
+  CHECK(simulated == Approx(real).epsilon(0.02));
+  const Ran own = sandbox.tandem("simulate small.csv --engine ideal --op-times m.csv --json");
+  check_done(own);
+  CHECK(double{Json::parse(own.out)[0]["iteration_s"]} == Approx(real).epsilon(1e-6));
+}
