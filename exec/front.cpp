@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <list>
 #include <span>
 
@@ -231,13 +232,30 @@ class Front {
       }
       return diagnose(program_, progress);
     }
-    for (std::size_t rank = 0; rank < members_.size(); ++rank) {
-      const auto& state = gathered->states[rank];
-      if (!state || state->header().failure[0] == 0) continue;
-      gathered->kind = state->header().failure_kind;
-      return fmt::format("rank {}: {}", rank, state->header().failure);
+    if (const std::optional<std::size_t> rank = first_to_fail(*gathered)) {
+      const RunState::Header& header = gathered->states[*rank]->header();
+      gathered->kind = header.failure_kind;
+      return fmt::format("rank {}: {}", *rank, header.failure);
     }
     return diagnose(program_, progress);
+  }
+
+  // On rank 0's clock, as others may have failed because of it. Who has not compared clocks yet
+  // failed before all others.
+  std::optional<std::size_t> first_to_fail(const Gathered& gathered) const {
+    std::optional<std::size_t> first;
+    Nanoseconds first_ns = std::numeric_limits<Nanoseconds>::max();
+    for (std::size_t rank = 0; rank < members_.size(); ++rank) {
+      const auto& state = gathered.states[rank];
+      if (!state || state->header().failure[0] == 0) continue;
+      const RunState::Header& header = state->header();
+      const Nanoseconds failed_ns =
+          header.before.at_ns == 0 ? 0 : header.failed_ns - header.before.ahead_ns;
+      if (failed_ns >= first_ns) continue;
+      first = rank;
+      first_ns = failed_ns;
+    }
+    return first;
   }
 
   // All in the iteration of the slowest: who is ahead has ended all its ops there.

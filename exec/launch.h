@@ -17,8 +17,9 @@ struct LaunchedRank {
 };
 
 // Of Open MPI, MVAPICH, PMI (MPICH, Intel MPI), torchrun and Slurm the first whose names are all
-// there: an mpirun inside a job of torchrun or Slurm is the nearer one. Nothing: this process was
-// started by itself.
+// there: an mpirun inside a job of torchrun or Slurm is the nearer one. Of Slurm the step's, which
+// srun made: a batch script has the job's, and is one process. Nothing: this process was started by
+// itself.
 using Environment = std::function<const char*(const char*)>;
 std::optional<LaunchedRank> launched_rank(const Environment& get);
 

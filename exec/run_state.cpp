@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "exec/clock.h"
 
 namespace tandem {
 namespace {
@@ -65,6 +66,7 @@ std::span<OwnTimes> RunState::times(int iteration) {
 void RunState::fail(const Error& why) {
   Header& own = header();
   own.failure_kind = why.kind;
+  own.failed_ns = now_ns();
   std::strncpy(own.failure, why.message.c_str(), sizeof own.failure - 1);
 }
 

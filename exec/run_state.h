@@ -40,6 +40,7 @@ class RunState {
     char note[512];       // what it plays on, say: rank 0's stands with what is real
     char failure[1024];   // why the rank gave up, in its own words
     Error::Kind failure_kind;
+    Nanoseconds failed_ns;  // when, on its own clock
   };
 
   // Zeroed, in memory that a forked child shares.

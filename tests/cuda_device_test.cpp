@@ -158,9 +158,9 @@ void play_all(Gpu* gpu, const Pipeline& pipeline, const ExecOptions& options) {
 TEST_CASE("a GPU plays two ranks, by every kind of transfer and launch") {
   const auto transfers = GENERATE(GpuTransfers::Nccl, GpuTransfers::Copy, GpuTransfers::Priced);
   const auto launch = GENERATE(GpuLaunch::Gated, GpuLaunch::Direct, GpuLaunch::Graph);
+  Pipeline pipeline;
   const auto gpu = first_gpu();
   if (!gpu) return;
-  Pipeline pipeline;
   ExecOptions options;
   options.share_gpu = true;
   options.transfers = transfers;
@@ -172,9 +172,9 @@ TEST_CASE("a GPU plays two ranks, by every kind of transfer and launch") {
 
 TEST_CASE("a GPU multiplies matrices in every precision that it has") {
   const std::string precision = GENERATE("fp32", "fp16", "bf16", "fp8");
+  Pipeline pipeline;
   const auto gpu = first_gpu();
   if (!gpu) return;
-  Pipeline pipeline;
   // The sides of 100 are no multiple of 16.
   pipeline.job.program.kernels.push_back(
       {"layer", {{1, 512, 1024, 256}, {3, 100, 100, 100, true}, {2, 100, 100, 100}}, 3e10, 1e8});
@@ -190,9 +190,9 @@ TEST_CASE("a GPU multiplies matrices in every precision that it has") {
 }
 
 TEST_CASE("a GPU finds a message that did not arrive") {
+  Pipeline pipeline;
   const auto gpu = first_gpu();
   if (!gpu) return;
-  Pipeline pipeline;
   ExecOptions options;
   options.transfers = GpuTransfers::Copy;
   std::vector<GpuCall> calls = pipeline.plan.calls;

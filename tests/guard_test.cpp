@@ -1,9 +1,11 @@
 // Guards and front, with ranks that only pretend: no MPI.
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <functional>
@@ -317,6 +319,25 @@ TEST_CASE("a rank that gives up says why in its own words, though others fail wi
                                       [](RunState*) { return 1; }});
   CHECK(gathered.failure == "rank 1: found no OpenBLAS");
   CHECK(gathered.kind == Error::Missing);
+}
+
+TEST_CASE("of ranks that give up the first one says why, by rank 0's clock") {
+  auto* failed =
+      static_cast<std::atomic<int>*>(mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE,
+                                          MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  const auto fails = [=](Nanoseconds ahead_ns, const char* why) {
+    return [=](RunState* state) {
+      state->header().before = {1, ahead_ns, 1};
+      state->fail({why, Error::Failed});
+      state->header().failed_ns = 1000 + ahead_ns + (why[0] == 'g' ? 0 : 5);
+      for (++*failed; *failed < 3;) usleep(1000);  // so that all states tell
+      return 1;
+    };
+  };
+  Crew crew;
+  const Gathered gathered =
+      crew.run({fails(0, "lost rank 2"), fails(-700, "lost rank 2"), fails(900, "gave up")});
+  CHECK(gathered.failure == "rank 2: gave up");
 }
 
 TEST_CASE("ranks that go on and on without an op's end are stuck, and their ops are named") {

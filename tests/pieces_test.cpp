@@ -79,7 +79,7 @@ TEST_CASE("each launcher's names say which rank a process is") {
         {"MV2_COMM_WORLD_LOCAL_RANK", "1"}}},
       {"PMI", {{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "1"}}},
       {"torchrun", {{"RANK", "2"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "1"}}},
-      {"Slurm", {{"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "4"}, {"SLURM_LOCALID", "1"}}}};
+      {"Slurm", {{"SLURM_PROCID", "2"}, {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_LOCALID", "1"}}}};
   Names earlier;  // those of all families from this one to the last
   for (auto family = families.rbegin(); family != families.rend(); ++family) {
     INFO(family->first);
@@ -98,6 +98,8 @@ TEST_CASE("each launcher's names say which rank a process is") {
 TEST_CASE("a launcher whose names are not all there, or that make no sense, is none") {
   CHECK(!launched({}));
   CHECK(!launched({{"RANK", "0"}, {"WORLD_SIZE", "4"}}));
+  // A batch script of Slurm, outside all steps.
+  CHECK(!launched({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_LOCALID", "0"}}));
   for (const std::string rank : {"4", "-1", "x", ""})
     CHECK(!launched({{"RANK", rank}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "0"}}));
   // A RANK of something else does not hide mpirun's.

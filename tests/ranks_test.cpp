@@ -55,7 +55,8 @@ TEST_CASE("ranks of torchrun and of Slurm meet as their environment says") {
   for (const std::string& names :
        {"RANK=$R WORLD_SIZE=2 LOCAL_RANK=$R MASTER_ADDR=127.0.0.1 MASTER_PORT=" + port +
             " TORCHELASTIC_USE_AGENT_STORE=True",
-        "SLURM_PROCID=$R SLURM_NTASKS=2 SLURM_LOCALID=$R SLURM_STEP_NODELIST=localhost,n[1-2] "
+        "SLURM_PROCID=$R SLURM_STEP_NUM_TASKS=2 SLURM_LOCALID=$R "
+        "SLURM_STEP_NODELIST=localhost,n[1-2] "
         "SLURM_JOB_ID=" +
             std::to_string(getpid())}) {
     INFO(names);

@@ -17,9 +17,10 @@ inline Error cuda_failed(const char* call, cudaError_t code) {
   return Error{std::string(call) + ": " + cudaGetErrorString(code), Error::Failed};
 }
 
-// The runtime's codes are the driver's, number by number.
+// The runtime's codes are the driver's, number by number, but it does not know them all.
 inline Error driver_failed(const char* call, CUresult code) {
-  return Error{std::string(call) + ": " + cudaGetErrorString(static_cast<cudaError_t>(code)),
+  return Error{std::string(call) + ": " + cudaGetErrorString(static_cast<cudaError_t>(code)) +
+                   " (" + std::to_string(code) + ")",
                Error::Failed};
 }
 

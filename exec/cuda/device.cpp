@@ -37,10 +37,10 @@ Result<bool> finished(cudaStream_t stream, Nanoseconds until_ns) {
 
 // Bytes that may be taken, leaving NCCL and cuBLASLt some for themselves.
 Result<double> free_bytes() {
-  constexpr double kLeft = 0.5 * GB;
+  constexpr double kShare = 0.05;  // of all
   std::size_t free = 0, all = 0;
   RETURN_IF_CUDA_FAILS(cudaMemGetInfo, &free, &all);
-  return std::max(0.0, static_cast<double>(free) - kLeft);
+  return std::max(0.0, static_cast<double>(free) - kShare * static_cast<double>(all));
 }
 
 }  // namespace
@@ -227,7 +227,6 @@ Status Device::connect() {
 
 Result<Nanoseconds> Device::open_gate() { return parts_->gate.open(); }
 
-// A graph's events keep what they were in the launch before until it comes to them.
 Result<bool> Device::has_happened(std::int32_t event) {
   constexpr Nanoseconds kBetween_ns = 10'000'000;
   if (const Nanoseconds now = now_ns(); now - looked_ns_ >= kBetween_ns) {
@@ -237,13 +236,23 @@ Result<bool> Device::has_happened(std::int32_t event) {
   const cudaError_t code = cudaEventQuery(parts_->events[event].get());
   if (is_not_yet(code)) return false;
   if (code != cudaSuccess) return cuda_failed("cudaEventQuery", code);
-  if (!by_graph_ || parts_->gate.done()) return true;
-  if (!parts_->gate.passed() || event == job_.plan->done) return false;
-  float ms = 0;
-  const cudaError_t elapsed =
-      cudaEventElapsedTime(&ms, parts_->events[job_.plan->gate].get(), parts_->events[event].get());
-  if (elapsed != cudaSuccess) (void)cudaGetLastError();  // one of them has never happened
-  return elapsed == cudaSuccess && ms >= 0;
+  return !by_graph_ || graph_came_to(event);
+}
+
+// A graph's events keep what they were in the launch before until it comes to them: the gate's is
+// new when it is later than the end of the launch before, the others when they are later than it.
+bool Device::graph_came_to(std::int32_t event) const {
+  if (parts_->gate.done()) return true;
+  const GpuPlan& plan = *job_.plan;
+  if (event == plan.done) return false;
+  const auto is_later = [&](std::int32_t than, std::int32_t one) {
+    float ms = 0;
+    const cudaError_t code =
+        cudaEventElapsedTime(&ms, parts_->events[than].get(), parts_->events[one].get());
+    if (code != cudaSuccess) (void)cudaGetLastError();  // one of them has never happened
+    return code == cudaSuccess && (ms > 0 || (ms == 0 && than == plan.gate));
+  };
+  return is_later(plan.done, plan.gate) && (event == plan.gate || is_later(plan.gate, event));
 }
 
 Result<Nanoseconds> Device::ns_since_gate(std::int32_t event) {

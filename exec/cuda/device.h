@@ -77,6 +77,8 @@ class Device final : public Gpu {
   Status open_multipliers(GpuShare* share);
   Status connect();
 
+  bool graph_came_to(std::int32_t event) const;
+
   Checks plan_checks(std::span<const GpuCall> calls) const;
   bool brings_nothing(const GpuCall& call) const;
   // `watch`: null where the gate is open.

@@ -29,8 +29,7 @@ class Gate {
   Nanoseconds open();
   // Nothing is held any more, whatever follows.
   void open_for_good();
-  // Of the iteration that was asked for last.
-  bool passed() const { return load(&words_->passed) >= load(&words_->wanted); }
+  // Whether the iteration that was asked for last has been carried out; graphs say so.
   bool done() const { return load(&words_->done) >= load(&words_->wanted); }
 
  private:

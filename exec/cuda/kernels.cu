@@ -35,7 +35,6 @@ __global__ void gate_kernel(volatile GateWords* gate) {
   if (threadIdx.x != 0) return;
   const std::uint32_t wanted = gate->wanted;
   while (gate->opened < wanted) __nanosleep(200);
-  gate->passed = wanted;
 }
 
 __global__ void done_kernel(volatile GateWords* gate) {

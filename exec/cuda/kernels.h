@@ -13,8 +13,7 @@ namespace tandem {
 struct GateWords {
   std::uint32_t wanted = 0;  // written by the host: the iteration that was asked for last,
   std::uint32_t opened = 0;  // and the one that may run
-  std::uint32_t passed = 0;  // written by the device: its gate has been passed,
-  std::uint32_t done = 0;    // and all of it has been carried out
+  std::uint32_t done = 0;    // written by the device: all of it has been carried out
 };
 constexpr std::uint32_t kAllOpened = ~std::uint32_t{0};  // in `opened`: nothing is held any more
 
