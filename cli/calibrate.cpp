@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "cli/commands.h"
+#include "cli/gpu_options.h"
 #include "exec/backend.h"
 #include "exec/launch.h"
 #include "report/cost_report.h"
@@ -19,7 +20,6 @@ namespace {
 struct DeviceOptions {
   std::string program;
   std::string backend = "host";
-  std::string transfers = "nccl";
   std::string output;
   double timeout_s = 60;
   ExecOptions exec;
@@ -31,9 +31,6 @@ Status measure(DeviceOptions options) {
     return Error{fmt::format("--timeout: found {}, expected seconds", options.timeout_s)};
   const Backend backend = backend_named(options.backend);
   options.exec.timeout_ns = to_ns(options.timeout_s);
-  options.exec.transfers = options.transfers == "copy"     ? GpuTransfers::Copy
-                           : options.transfers == "priced" ? GpuTransfers::Priced
-                                                           : GpuTransfers::Nccl;
   RETURN_IF_ERROR(check_writable(options.output));
   ASSIGN_OR_RETURN(const Program program, read_program(options.program));
   ASSIGN_OR_RETURN(const bool played,
@@ -86,25 +83,14 @@ void add_device(CLI::App* calibrate, Command* chosen) {
                    "host, mpi: times the sides of the matrices; a table of other ones than the "
                    "Program's prices nothing; default 1")
       ->check(CLI::Range(1e-6, 1e3));
-  command->add_option("--precision", exec.precision, "cuda: fp32, fp16, bf16 or fp8")
-      ->check(CLI::IsMember({"fp32", "fp16", "bf16", "fp8"}))
-      ->capture_default_str();
-  command->add_flag("--share-gpu", exec.share_gpu, "cuda: all ranks on one GPU, each on its SMs");
-  command
-      ->add_option("--transfers", options->transfers,
-                   "cuda, between ranks that share a GPU: nccl, copy (the copy engine) or priced "
-                   "(not measured)")
-      ->check(CLI::IsMember({"nccl", "copy", "priced"}))
-      ->capture_default_str();
+  add_gpu_options(command, &exec);
   command->add_option("--timeout", options->timeout_s, "seconds in which some op must end")
       ->check(CLI::Range(1e-6, 1e9))
       ->capture_default_str();
   command->add_option("--seed", exec.seed, "of payloads and matrices")->capture_default_str();
   command->add_flag("--json", options->json, "print one JSON object, and nothing else");
   command->footer(
-      "Example: tandem schedule scenarios/megatron-sc21.toml --only '1.7B, selene' --format "
-      "program "
-      "> job.csv\n"
+      "Example: tandem schedule job.toml --format program > job.csv\n"
       "         tandem calibrate device job.csv --backend cuda --share-gpu -o costs.csv");
   command->callback([options, chosen] { *chosen = [options] { return run(*options); }; });
 }

@@ -64,8 +64,10 @@ class Gpu {
   // all processes open them in the order of their numbers.
   virtual Result<GpuShare> open(GpuJob job) = 0;
 
-  // Asks for all calls of an iteration, in order, behind the closed gate. `iteration` is counted
-  // from 0, warm-up included; payloads depend on it.
+  // What a Compute call puts into its stream: so many kernels. REQUIRES: open.
+  virtual std::int64_t launches(const GpuCall& call) const = 0;
+  // Asks for all calls of an iteration, in order. They begin when the gate is opened, before or
+  // after this. `iteration` is counted from 0, warm-up included; payloads depend on it.
   virtual Status issue(std::span<const GpuCall> calls, int iteration) = 0;
   // Opens the gate: when, by now_ns().
   virtual Result<Nanoseconds> open_gate() = 0;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -22,9 +23,10 @@ namespace {
 
 constexpr useconds_t kPoll_us = 200;  // between looks at the device
 
-// A stream holds so many ops behind a closed gate at most: its queue on the device is finite, and
-// whoever asks for more waits for the gate.
-constexpr std::size_t kGatedOps = 250;
+// Streams share so many queues of the device at most (CUDA_DEVICE_MAX_CONNECTIONS), in turn; what a
+// queue holds behind a closed gate is finite, and whoever asks for more waits for the gate.
+constexpr std::size_t kQueues = 32;
+constexpr std::int64_t kQueueCalls = 900;
 
 class GpuPlayer {
  public:
@@ -105,12 +107,10 @@ Result<std::vector<GpuCommId>> GpuPlayer::communicator_ids() {
 }
 
 bool GpuPlayer::fits_gate() const {
-  std::vector<std::size_t> ops(plan_.streams.size());
-  for (const GpuCall& call : plain_) {
-    if (call.player >= 0 && call.verb != GpuVerb::Record && call.verb != GpuVerb::Wait)
-      ++ops[call.stream];
-  }
-  return std::ranges::max(ops) <= kGatedOps;
+  std::array<std::int64_t, kQueues> calls{};
+  for (const GpuCall& call : plain_)
+    calls[call.stream % kQueues] += call.verb == GpuVerb::Compute ? gpu_.launches(call) : 1;
+  return std::ranges::max(calls) <= kQueueCalls;
 }
 
 std::string GpuPlayer::note(const GpuShare& share) const {
@@ -122,7 +122,10 @@ std::string GpuPlayer::note(const GpuShare& share) const {
                         fmt::join(std::set(share.sms.begin(), share.sms.end()), " or "));
   if (!share.note.empty()) text += ", " + share.note;
   if (options_.launch == GpuLaunch::Gated && !fits_gate())
-    text += fmt::format(", launched directly: a stream has more than {} ops", kGatedOps);
+    text += fmt::format(", launched directly: the device queues {} calls", kQueueCalls);
+  if (plan_.streams.size() > kQueues)
+    text += fmt::format(", {} streams share {} queues and may hold each other up",
+                        plan_.streams.size(), kQueues);
   return text;
 }
 
@@ -276,7 +279,9 @@ Error GpuPlayer::stuck() const {
 Status play_gpu(const Program& program, const ExecOptions& options, const GpuPlan& plan, Gpu* gpu,
                 Control* control, RunStates states) {
   const Status played = GpuPlayer(program, options, plan, gpu, control, states).run();
-  if (!played.ok()) gpu->abort();
+  if (played.ok()) return played;
+  for (RunState* state : states) state->fail(played.error());  // before its peers feel it
+  gpu->abort();
   return played;
 }
 

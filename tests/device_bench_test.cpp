@@ -56,7 +56,8 @@ TEST_CASE("a Program's bench has a row a shape, and a simulated one reprices it 
   // Transfers within pp, all-reduces of tp and dp, all of two ranks on one node.
   CHECK(count(table, CostKind::Send) > 1);
   CHECK(count(table, CostKind::AllReduce) > 2);
-  CHECK(count(table, CostKind::Slowdown) == 2);
+  // Beside sends, all-reduces of two ranks, and the gradient norm's of tp x pp = 4.
+  CHECK(count(table, CostKind::Slowdown) == 3);
   for (const CostRow& row : table.rows) {
     // Eight ranks and three repeats; two pairs in lock step for each of tp and dp are four groups.
     if (row.what == CostKind::Gemm) CHECK(row.count == 8 * 3);
@@ -68,7 +69,15 @@ TEST_CASE("a Program's bench has a row a shape, and a simulated one reprices it 
   REQUIRE(said.ok());
   CHECK(said->interpolated == 0);
   CHECK(said->kept.empty());
-  CHECK(hash(repriced) == hash(program));
+  // But for kernels of one part, which are priced in proportion, all is as it was.
+  for (std::size_t b = 0; b < program.bodies.size(); ++b) {
+    for (std::size_t i = 0; i < program.bodies[b].ops.size(); ++i) {
+      const Op &before = program.bodies[b].ops[i], &after = repriced.bodies[b].ops[i];
+      INFO(describe(program.bodies[b], before));
+      const bool one_part = before.kernel >= 0 && program.kernels[before.kernel].gemms.empty();
+      if (!one_part) CHECK(after.duration_ns == before.duration_ns);
+    }
+  }
 }
 
 TEST_CASE("a GEMM beside communication that takes SMs is as much slower as the formula says") {

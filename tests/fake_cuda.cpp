@@ -61,6 +61,7 @@ class FakeCuda : public Gpu {
     return share_;
   }
 
+  std::int64_t launches(const GpuCall&) const override { return 1; }
   Status issue(std::span<const GpuCall> calls, int) override {
     if (aborted_) return failed("asked for calls after the end");
     GpuPlan asked = *job_.plan;

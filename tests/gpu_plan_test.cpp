@@ -146,7 +146,7 @@ TEST_CASE("plans of every order, with every form of transfers, take the ideal's 
   CHECK(without_overlap >= 2 * 3 * 3);  // 1f1b, gpipe, interleaved; pp 2, 4, 8; alone and in groups
 }
 
-TEST_CASE("a hardware queue for each stream is enough; fewer hold calls back") {
+TEST_CASE("a hardware queue for each stream is enough, fewer hold calls back") {
   // DualPipe on 8 ranks: a middle rank has its compute and 8 edges, to and from 2 neighbours in 2
   // chains; all together have 8 + 4 x 7 x 2 / 2 streams, as a transfer within the GPU needs one.
   const auto order = make_order({"dualpipe", 8, 1, 16, 0});

@@ -498,7 +498,7 @@ backward_s = 2 -> input_s = 2
 "uniform" -> "analytic"
   5: found costs.source = analytic, expected uniform, as costs.forward_s and the like are set
 "uniform" -> "measured"
-  5: found costs.source = measured, expected analytic or uniform
+  5: found costs.source = measured, expected analytic, table or uniform
 forward_s = 1 -> forward_s = -1
   6: found costs.forward_s = -1, expected a number of at least 0 and at most 10000
 forward_s = 1 -> forward_s = 1;p2p_s = 1e9

@@ -29,6 +29,7 @@ class Device final : public Gpu {
   const GpuFacts& facts() const override { return facts_; }
   Result<GpuCommId> make_id() override;
   Result<GpuShare> open(GpuJob job) override;
+  std::int64_t launches(const GpuCall& call) const override;
   Status issue(std::span<const GpuCall> calls, int iteration) override;
   Result<Nanoseconds> open_gate() override;
   Result<bool> has_happened(std::int32_t event) override;

@@ -166,6 +166,12 @@ Status Device::compute(const GpuCall& call) {
   return parts_->multipliers[call.player].run(own.kernel, stream(call));
 }
 
+std::int64_t Device::launches(const GpuCall& call) const {
+  const Op& own = op(call);
+  if (job_.options.compute == Compute::Timed || own.duration_ns == 0) return 1;
+  return parts_->multipliers[call.player].launches(own.kernel);
+}
+
 Status Device::take_time(const GpuCall& call, int blocks) {
   const Nanoseconds duration_ns = op(call).duration_ns;
   if (duration_ns > 0) RETURN_IF_CUDA_FAILS(spin, stream(call), blocks, duration_ns);

@@ -157,6 +157,13 @@ Status Multiplier::open(cudaStream_t stream, std::uint64_t seed) {
   return Done{};
 }
 
+std::int64_t Multiplier::launches(std::int32_t kernel) const {
+  constexpr std::int64_t kOfProduct = 2;  // a split one adds up its parts
+  std::int64_t all = 1;                   // the copy
+  for (const Task& task : jobs_.at(kernel).tasks) all += kOfProduct * task.times;
+  return all;
+}
+
 Status Multiplier::run(std::int32_t kernel, cudaStream_t stream) const {
   const auto at = jobs_.find(kernel);
   CHECK(at != jobs_.end());

@@ -31,6 +31,8 @@ class Multiplier {
   // Takes memory, chooses algorithms, and multiplies each shape once: Error::Failed where the
   // result is wrong. Waits for the stream.
   Status open(cudaStream_t stream, std::uint64_t seed);
+  // What run() asks for: so many launches at most. REQUIRES: as run().
+  std::int64_t launches(std::int32_t kernel) const;
   // Asks for a kernel's work. REQUIRES: the kernel is one of the body's ops that take time.
   Status run(std::int32_t kernel, cudaStream_t stream) const;
 
