@@ -118,6 +118,10 @@ std::vector<Field> job_fields() {
            AT(plan.fusion.norm)),
       flag("train.fused_cross_entropy", "true or false: cross entropy in one kernel; default true",
            AT(plan.fusion.cross_entropy)),
+      flag("train.cuda_graphs",
+           "true or false: passes are launched as CUDA graphs, so that the CPU's time to launch "
+           "kernels does not count; default false",
+           AT(plan.cuda_graphs)),
       whole(
           "train.zero",
           "integer: what the data-parallel ranks cut among them: 0 nothing, 1 the optimizer's "

@@ -231,6 +231,10 @@ TEST_CASE("a small model is bound by the CPU that launches its kernels") {
   stage = middle_stage(tiny, plan, 1, &work);
   CHECK(stage.forward.steps[0].duration_ns == 630'000);
   CHECK(stage.forward.steps[2].duration_ns == 630'000);
+  // 24 s h^2 / 2 = 0.1 GFLOP in two blocks: far below 0.1 ms on an A100.
+  plan.cuda_graphs = true;
+  stage = middle_stage(tiny, plan, 1, &work);
+  CHECK(stage.forward.steps[0].duration_ns < 100'000);
 }
 
 TEST_CASE("the CPU launches on while collectives run") {

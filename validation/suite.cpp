@@ -41,6 +41,13 @@ void check(const Scenario& scenario, SuiteRow* row) {
         "points");
 }
 
+// Ranks that share a GPU share no links: nothing of what SimGrid solves is there.
+Engine engine_for(const std::vector<Scenario>& scenarios) {
+  const bool links = !std::ranges::all_of(
+      scenarios, [](const Scenario& scenario) { return scenario.validation.share_gpu; });
+  return links && simgrid_available().ok() ? Engine::SimGrid : Engine::Ideal;
+}
+
 }  // namespace
 
 SuiteRow suite_row(const Scenario& scenario, const Outcome& simulated, const Measured& measured) {
@@ -76,7 +83,7 @@ SuiteRow suite_row(const Scenario& scenario, const Outcome& simulated, const Mea
 Result<std::vector<SuiteRow>> run_suite(const std::vector<Scenario>& scenarios,
                                         const MeasureOptions& options,
                                         const std::function<void()>& on_done) {
-  const Engine engine = simgrid_available().ok() ? Engine::SimGrid : Engine::Ideal;
+  const Engine engine = engine_for(scenarios);
   std::vector<Result<Outcome>> simulated = simulate_all(scenarios, engine, 1);
   std::vector<Measured> measured;
   std::vector<Result<Outcome>> outcomes;

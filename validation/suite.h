@@ -45,8 +45,8 @@ struct SuiteRow {
   }
 };
 
-// Simulates all (with SimGrid where this build has it), then measures one after the other; on_done
-// after each measurement. An Error of a run has its name.
+// Simulates all, with SimGrid where this build has it and links are shared, then measures one after
+// the other; on_done after each measurement. An Error of a run has its name.
 Result<std::vector<SuiteRow>> run_suite(
     const std::vector<Scenario>& scenarios, const MeasureOptions& options,
     const std::function<void()>& on_done = [] {});

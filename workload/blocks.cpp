@@ -229,6 +229,7 @@ Parts kernels_of(const Shape& shape, const PartsOf<Work>& work, const PartsOf<st
 Block finish(const BlockWork& work, const Shape& shape, const std::string& name,
              const PartsOf<std::string>& names, double launch_share, const Plan& plan) {
   const auto& [f, i, w] = work;
+  if (plan.cuda_graphs) launch_share = 0;
   const double backward_s = launch_share * (kBackwardLaunch_s + tensor_launch_s(plan));
   Block block = {
       .forward = kernel_of(shape, name + " forward",

@@ -106,6 +106,7 @@ struct Plan {
   int recompute_layers = -1;     // full recompute: of the first so many layers of a stage; -1: all
   bool flash_attention = false;  // attention's core is one kernel that keeps no s x s matrix
   Fusion fusion;
+  bool cuda_graphs = false;  // the CPU launches a pass as one graph: its time does not count
   // What of each parameter the data-parallel ranks cut among them (ZeRO, arXiv 1910.02054): 1: the
   // optimizer's state (Megatron's distributed optimizer), 2: gradients too, 3: parameters too.
   int zero = 0;
