@@ -1,4 +1,4 @@
-// The executor build and validation/gpu/run.sh: what they need is there, and the steps fit together.
+// The executor build and validation/gpu/run.sh: what they need is there, and the steps fit.
 #include <fmt/format.h>
 #include <sys/wait.h>
 
