@@ -1,4 +1,4 @@
-// The executor build and validation/gpu/run.sh: what they need is there, and their steps fit.
+// The executor build and validation/gpu/run.sh: what they need is there, and the steps fit.
 #include <fmt/format.h>
 #include <sys/wait.h>
 
@@ -16,10 +16,9 @@ namespace {
 
 // A shell's exit status; what it says goes to the file `said` of the folder.
 int shell(const Folder& folder, const std::string& command) {
-  const int status =
-      std::system(fmt::format("cd '{}' && {{ {} ; }} >'{}/said' 2>&1 </dev/null", TANDEM_SOURCE_DIR,
-                              command, folder.path().string())
-                      .c_str());
+  const int status = std::system(fmt::format("cd '{}' && {{ {} ; }} >'{}/said' 2>&1 </dev/null",
+                                             TANDEM_SOURCE_DIR, command, folder.path().string())
+                                     .c_str());
   REQUIRE(WIFEXITED(status));
   return WEXITSTATUS(status);
 }
@@ -32,10 +31,10 @@ std::string contents(const Folder& folder, const std::string& name) {
 
 // run.sh on a GPU in virtual time.
 int run_script(const Folder& folder, const std::string& variables) {
-  return shell(folder, fmt::format("{} TANDEM='{}' TANDEM_PLUGINS='{}' validation/gpu/run.sh -q -o "
-                                   "'{}/results'",
-                                   variables, TANDEM_PROGRAM, TANDEM_FAKE_PLUGINS,
-                                   folder.path().string()));
+  return shell(folder,
+               fmt::format("{} TANDEM='{}' TANDEM_PLUGINS='{}' validation/gpu/run.sh -q -o "
+                           "'{}/results'",
+                           variables, TANDEM_PROGRAM, TANDEM_FAKE_PLUGINS, folder.path().string()));
 }
 
 }  // namespace

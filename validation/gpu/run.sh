@@ -7,8 +7,8 @@
 #   -o FOLDER   for the results; default validation/gpu/results
 #   -q          quick: 1F1B on two stages, three iterations: whether all works here
 #
-# TANDEM=PROGRAM takes that one and builds nothing. Exit status: 0 all bounds hold, 1 one does not or
-# a step failed, 2 wrong usage, 3 this machine cannot.
+# TANDEM=PROGRAM takes that one and builds nothing. Exit status: 0 all bounds hold, 1 one does not
+# or a step failed, 2 wrong usage, 3 this machine cannot.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 source_dir=$(cd "$here/../.." && pwd)
@@ -96,7 +96,8 @@ calibrate() {
   }
 }
 
-# suite NAME ONLY ARGS...: its runs whose name holds ONLY; appends to $work/NAME.csv and $work/NAME.md; a bound that is missed is told.
+# suite NAME ONLY ARGS...: its runs whose name holds ONLY; appends to $work/NAME.csv and
+# $work/NAME.md. A bound that is missed is told.
 suite() {
   local name=$1 only=$2 status=0
   shift 2
