@@ -39,6 +39,8 @@ class Planner {
     LaneQueues queues;
     std::map<std::int32_t, std::vector<std::uint32_t>> exchanges;  // number -> its ops
     std::size_t next = 0;                                          // op to issue
+    bool meets = false;                                            // it waits for its others
+    std::vector<Nanoseconds> ends_ns;                              // by op, as priced
     std::vector<std::uint32_t> issued;                             // ops, by lane
     std::vector<std::int32_t> lane_streams;                        // by lane; -1: none yet
     std::vector<std::int32_t> op_streams;                          // by op; -1: not issued
@@ -59,8 +61,10 @@ class Planner {
   GpuOpEvents& events(Part part) { return plan_.op_events[part.player][part.op]; }
 
   void join_communicators();
-  bool advance(std::int32_t number);
-  bool meet(Part part);
+  Nanoseconds ready_ns(Part part) const;
+  std::int32_t first_to_begin() const;
+  void advance(std::int32_t number);
+  void meet(Part part);
   void issue(const std::vector<Parts>& group);
 
   std::int32_t stream_of(Part part);
@@ -101,6 +105,7 @@ Planner::Planner(const Program& program, std::span<const Rank> players) : progra
     player.issued.resize(body.lanes.size());
     player.lane_streams.assign(body.lanes.size(), -1);
     player.op_streams.assign(body.ops.size(), -1);
+    player.ends_ns.resize(body.ops.size());
     player.first_lane = std::exchange(lanes_, lanes_ + body.lanes.size());
     plan_.op_events.emplace_back(body.ops.size());
     players_.push_back(std::move(player));
@@ -135,12 +140,7 @@ void Planner::join_communicators() {
 
 GpuPlan Planner::run() {
   stream_of({0, 0});
-  for (bool moves = true; moves;) {
-    moves = false;
-    for (std::int32_t number = 0; number < static_cast<std::int32_t>(players_.size()); ++number) {
-      while (advance(number)) moves = true;
-    }
-  }
+  for (std::int32_t next = first_to_begin(); next >= 0; next = first_to_begin()) advance(next);
   for (const Player& player : players_) CHECK(player.next == player.body->ops.size());
   for (std::int32_t stream = 1; stream < static_cast<std::int32_t>(plan_.streams.size()); ++stream)
     wait(0, record(stream));
@@ -148,17 +148,41 @@ GpuPlan Planner::run() {
   return std::move(plan_);
 }
 
-// Issues a player's next op, if it can be: an op whose other members play here, too, waits for
-// them.
-bool Planner::advance(std::int32_t number) {
-  Player& player = players_[number];
-  if (player.next == player.body->ops.size()) return false;
-  const Part part{number, static_cast<std::uint32_t>(player.next)};
-  if (player.op_streams[part.op] >= 0) {  // with its exchange
-    ++player.next;
-    return true;
+// When what it waits for has ended, by prices.
+Nanoseconds Planner::ready_ns(Part part) const {
+  const Player& player = players_[part.player];
+  const Op& own = op(part);
+  Nanoseconds ready = 0;
+  if (const std::uint32_t place = player.queues.place[part.op]; place > 0)
+    ready = player.ends_ns[player.queues.lanes[own.lane][place - 1]];
+  for (const std::uint32_t other : player.body->waits_of(own))
+    ready = std::max(ready, player.ends_ns[other]);
+  return ready;
+}
+
+// Players issue in the order in which their ops can begin: streams may share a queue of the device,
+// and what stands in one waits for all that was asked for before. -1: all has been issued.
+std::int32_t Planner::first_to_begin() const {
+  std::int32_t first = -1;
+  Nanoseconds first_ns = 0;
+  for (std::int32_t number = 0; number < static_cast<std::int32_t>(players_.size()); ++number) {
+    const Player& player = players_[number];
+    if (player.meets || player.next == player.body->ops.size()) continue;
+    const Nanoseconds own_ns = ready_ns({number, static_cast<std::uint32_t>(player.next)});
+    if (first >= 0 && own_ns >= first_ns) continue;
+    first = number;
+    first_ns = own_ns;
   }
+  return first;
+}
+
+// Issues a player's next op; if its other members play here, too, when the last of them comes.
+void Planner::advance(std::int32_t number) {
+  Player& player = players_[number];
+  const Part part{number, static_cast<std::uint32_t>(player.next)};
   if (op(part).slot >= 0 && players_.size() > 1) return meet(part);
+  ++player.next;
+  if (player.op_streams[part.op] >= 0) return;  // with its exchange
   std::vector<Parts> group;
   const auto exchange = player.exchanges.find(op(part).exchange);
   if (exchange == player.exchanges.end()) {
@@ -167,23 +191,21 @@ bool Planner::advance(std::int32_t number) {
     for (const std::uint32_t each : exchange->second) group.push_back({{number, each}});
   }
   issue(group);
-  ++player.next;
-  return true;
 }
 
-// Issued when the last member comes.
-bool Planner::meet(Part part) {
+void Planner::meet(Part part) {
   const std::int32_t number = communicator(part);
   Parts& parts = met_[number];
-  const auto is_same = [&](Part other) { return other.player == part.player; };
-  if (std::ranges::any_of(parts, is_same)) return false;
   parts.push_back(part);
-  if (static_cast<int>(parts.size()) < members(number)) return false;
+  players_[part.player].meets = true;
+  if (static_cast<int>(parts.size()) < members(number)) return;
   std::ranges::sort(parts, {}, [&](Part each) { return place(number, each); });
   issue({parts});
-  for (const Part each : parts) ++players_[each.player].next;
+  for (const Part each : parts) {
+    players_[each.player].meets = false;
+    ++players_[each.player].next;
+  }
   parts.clear();
-  return true;
 }
 
 void Planner::issue(const std::vector<Parts>& group) {
@@ -272,7 +294,12 @@ void Planner::act(const Parts& parts) { add(verb(parts), stream_of(parts[0]), pa
 void Planner::conclude(const Parts& parts) {
   const std::int32_t stream = stream_of(parts[0]);
   const std::int32_t end = record(stream, parts[0]);
-  for (const Part part : parts) events(part).end = end;
+  Nanoseconds begin_ns = 0;
+  for (const Part part : parts) begin_ns = std::max(begin_ns, ready_ns(part));
+  for (const Part part : parts) {
+    events(part).end = end;
+    players_[part.player].ends_ns[part.op] = begin_ns + op(part).duration_ns;
+  }
   const GpuVerb what = verb(parts);
   if (what == GpuVerb::Recv || what == GpuVerb::Move || what == GpuVerb::Collective)
     add(GpuVerb::Check, stream, parts.back());
