@@ -66,6 +66,7 @@ class GpuPlayer {
   Result<std::vector<GpuCommId>> communicator_ids();
   std::string note(const GpuShare& share) const;
   bool fits_gate() const;
+  std::size_t nccl_streams() const;
   Status compare_clocks(ClockReading RunState::Header::*reading);
 
   Status play(int number, int iteration);
@@ -113,6 +114,21 @@ bool GpuPlayer::fits_gate() const {
   return std::ranges::max(calls) <= kQueueCalls;
 }
 
+// A communicator has two of its own: one that follows its messages, one for the host.
+std::size_t GpuPlayer::nccl_streams() const {
+  std::set<std::int32_t> used;
+  for (const GpuCall& call : plain_) {
+    const bool by_nccl = call.verb == GpuVerb::Send || call.verb == GpuVerb::Recv ||
+                         call.verb == GpuVerb::Collective ||
+                         (call.verb == GpuVerb::Move && options_.transfers == GpuTransfers::Nccl);
+    if (!by_nccl) continue;
+    const auto player = static_cast<std::size_t>(call.player);
+    const RankRow& row = program_.ranks[index(plan_.players[player])];
+    used.insert(row.communicators[body(player).ops[call.op].slot]);
+  }
+  return 2 * used.size();
+}
+
 std::string GpuPlayer::note(const GpuShare& share) const {
   const GpuFacts& facts = gpu_.facts();
   std::string text = fmt::format("{}, driver {}, CUDA {}, NCCL {}, cuBLAS {}", facts.name,
@@ -123,9 +139,9 @@ std::string GpuPlayer::note(const GpuShare& share) const {
   if (!share.note.empty()) text += ", " + share.note;
   if (options_.launch == GpuLaunch::Gated && !fits_gate())
     text += fmt::format(", launched directly: the device queues {} calls", kQueueCalls);
-  if (plan_.streams.size() > kQueues)
-    text += fmt::format(", {} streams share {} queues and may hold each other up",
-                        plan_.streams.size(), kQueues);
+  if (const std::size_t nccl = nccl_streams(); plan_.streams.size() + nccl > kQueues)
+    text += fmt::format(", {} streams and {} of NCCL's share {} queues and may hold each other up",
+                        plan_.streams.size(), nccl, kQueues);
   return text;
 }
 
