@@ -113,19 +113,17 @@ Status Device::open_streams(bool own_sms) {
 
 Status Device::open_events() {
   const GpuPlan& plan = *job_.plan;
-  for (const std::int32_t stream : plan.event_streams) {
-    ASSIGN_OR_RETURN(Event event, parts_->partitions.make_timed_event(plan, stream));
-    parts_->events.push_back(std::move(event));
-  }
-  if (job_.options.launch != GpuLaunch::Graph) return Done{};
-  for (auto [events, count] : {std::pair(&parts_->dependencies, plan.event_streams.size()),
-                               std::pair(&parts_->ends, plan.streams.size())}) {
+  const auto make = [](std::vector<Event>* events, std::size_t count, bool timed) -> Status {
     for (std::size_t i = 0; i < count; ++i) {
-      ASSIGN_OR_RETURN(Event event, make_event(false));
+      ASSIGN_OR_RETURN(Event event, make_event(timed));
       events->push_back(std::move(event));
     }
-  }
-  return Done{};
+    return Done{};
+  };
+  RETURN_IF_ERROR(make(&parts_->events, plan.event_streams.size(), true));
+  if (job_.options.launch != GpuLaunch::Graph) return Done{};
+  RETURN_IF_ERROR(make(&parts_->dependencies, plan.event_streams.size(), false));
+  return make(&parts_->ends, plan.streams.size(), false);
 }
 
 Status Device::open_messages() {

@@ -23,9 +23,6 @@ struct GreenDriver {
   decltype(&::cuGreenCtxCreate) cuGreenCtxCreate = nullptr;
   decltype(&::cuGreenCtxDestroy) cuGreenCtxDestroy = nullptr;
   decltype(&::cuGreenCtxStreamCreate) cuGreenCtxStreamCreate = nullptr;
-  decltype(&::cuCtxFromGreenCtx) cuCtxFromGreenCtx = nullptr;
-  decltype(&::cuCtxPushCurrent) cuCtxPushCurrent = nullptr;
-  decltype(&::cuCtxPopCurrent) cuCtxPopCurrent = nullptr;
 
   // An Error where one of them is not to be had: drivers before 550 have none.
   static Result<GreenDriver> load();
@@ -42,26 +39,23 @@ class Partitions {
   // `own_sms`: each player is to have SMs of its own. Where green contexts are not to be had the
   // streams are plain ones, and share().note says why.
   Status open(const GpuPlan& plan, int device, int device_sms, bool own_sms);
-  // Lets kernels say where they run. Error::Failed where two players with green contexts meet on
-  // one SM. Waits for the device.
+  // Lets kernels say where they run. share().note tells where green contexts do not keep players
+  // apart. Waits for the device.
   Status check_sms(const GpuPlan& plan);
 
   cudaStream_t stream(std::int32_t number) const { return streams_[number].get(); }
   std::size_t streams() const { return streams_.size(); }
   const GpuShare& share() const { return share_; }
-  // A timed event that the stream can record.
-  Result<Event> make_timed_event(const GpuPlan& plan, std::int32_t stream);
 
  private:
   Status open_green(const GpuPlan& plan, int device);
   Status open_plain(const GpuPlan& plan, int device_sms);
   void close();
-  Status choose_events();
+  Status try_events() const;
 
   GreenDriver driver_;
   std::vector<CUgreenCtx> contexts_;  // by player; empty: plain streams
   std::vector<Stream> streams_;       // by number of the plan
-  bool events_of_green_ = false;      // streams record only events of their own green contexts
   GpuShare share_;
 };
 
