@@ -127,14 +127,18 @@ std::vector<Nanoseconds> play(Gpu* gpu, const std::vector<GpuCall>& calls, int i
   return times;
 }
 
-// Whether the chain went as it stands above. 1 us: an event's resolution, and more.
+// Whether the chain went as it stands above. Events are told to about 0.5 us, and the clock that
+// kernels spin by may tick every microsecond.
 void check_times(const std::vector<Nanoseconds>& times, bool timed) {
   const std::vector<std::int32_t> chain = {Open, Begin0, End0, Sent, Arrived, Begin1, End1, All};
+  constexpr Nanoseconds kTold_ns = 3000;
   for (std::size_t i = 1; i < chain.size(); ++i)
-    CHECK(times[chain[i]] + 1000 >= times[chain[i - 1]]);
+    CHECK(times[chain[i]] + kTold_ns >= times[chain[i - 1]]);
   if (!timed) return;
-  CHECK(times[End0] - times[Begin0] >= kOp_ns - 1000);
-  CHECK(times[End1] - times[Begin1] >= kOp_ns - 1000);
+  for (const auto& [begin, end] : {std::pair(Begin0, End0), std::pair(Begin1, End1)}) {
+    CHECK(times[end] - times[begin] >= kOp_ns - kTold_ns);
+    CHECK(times[end] - times[begin] <= 2 * kOp_ns - kTold_ns);  // its blocks ran side by side
+  }
 }
 
 void play_all(Gpu* gpu, const Pipeline& pipeline, const ExecOptions& options) {
