@@ -77,6 +77,20 @@ TEST_CASE("validation/gpu/run.sh runs its steps and writes its results") {
   CHECK(page.find("driver ") != std::string::npos);
 }
 
+TEST_CASE("validation/gpu/run.sh goes on where a step fails, and says which did") {
+  const Folder folder;
+  CHECK(run_script(folder, "TANDEM_FAKE_FAULT=1:0") == 1);  // wherever messages are checked
+  const std::string said = contents(folder, "said");
+  for (const char* what :
+       {"NOT OK: small runs in every way (exit status 1)", "received other bytes",
+        "missed: suite spin, P=2", "missed: suite gemm, P=2"}) {
+    INFO(what);
+    CHECK(said.find(what) != std::string::npos);
+  }
+  CHECK(contents(folder, "results/log").find("received other bytes") != std::string::npos);
+  CHECK(contents(folder, "results/results.md").find("**Missed:**") != std::string::npos);
+}
+
 TEST_CASE("validation/gpu/run.sh says what is missing where there is no GPU") {
   const Folder folder;
   CHECK(run_script(folder, "TANDEM_FAKE_GPUS=0") == 3);

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Validates the cuda backend and the simulator on one GPU: builds, calibrates, runs the suites spin
-# and gemm, and writes what came out. docs/validation.md says what that shows and what it does not.
+# Validates the cuda backend and the simulator on one GPU: builds, tries every way to play a small
+# run, calibrates, runs the suites spin and gemm, and writes what came out. A step that fails stops
+# no other; all that they print is in FOLDER/log. docs/validation.md says what that shows and what
+# it does not.
 #
 #   validation/gpu/run.sh [-o FOLDER] [-q]
 #
@@ -31,13 +33,31 @@ shift $((OPTIND - 1))
 
 missed=()
 say() { printf '[%3d s] %s\n' "$SECONDS" "$*"; }
-miss() { missed+=("$*"); say "NOT OK: $*"; }
 cannot() { echo "$*" >&2; exit 3; }
 
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
+rm -f "$out"/{log,links.toml,copy.csv,spin.csv,gemm.csv} "$out"/costs-*.csv
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+
+# step TITLE COMMAND...: tells and logs what it prints; its failure is told, and the next goes on.
+step() {
+  local title=$1 status
+  shift
+  say "$title" | tee -a "$out/log"
+  set +e
+  (set -e; "$@") 2>&1 | tee -a "$out/log"
+  status=${PIPESTATUS[0]}
+  set -e
+  if [ "$status" -ne 0 ]; then
+    missed+=("$title")
+    say "NOT OK: $title (exit status $status)" | tee -a "$out/log"
+  fi
+}
+
+# within SECONDS COMMAND...: what hangs is ended, with all that it started.
+within() { timeout -k 5 "$@"; }
 
 build() {
   for tool in cmake c++; do
@@ -47,19 +67,47 @@ build() {
   (
     cd "$source_dir"
     cmake --preset executor && cmake --build --preset executor -j "$(nproc)"
-  ) >"$work/build.log" 2>&1 || { tail -n 30 "$work/build.log" >&2; exit 1; }
+  ) >"$out/log" 2>&1 || { tail -n 30 "$out/log" >&2; exit 1; }
+  grep 'cuda backend is not built' "$out/log" >&2 || true
 }
 
 # What tandem doctor says of GPUs, and a first run; exit status 3 where there is none.
 examine() {
   "$tandem" doctor >"$work/doctor"
   grep -E '^(backend cuda|NVIDIA driver|NCCL) ' "$work/doctor" || true
-  "$tandem" run "$work/smoke.csv" --backend cuda --share-gpu --iterations 2 \
-    --trace "$work/smoke.trace" >"$work/smoke.log" 2>&1 || {
-    local status=$?
-    tail -n 5 "$work/smoke.log" >&2
-    exit "$status"
-  }
+  try "$work/smoke.csv" --transfers nccl --launch gated
+}
+
+# try PROGRAM ARGS...: a short run.
+try() {
+  local status=0
+  within 60 "$tandem" run "$1" --backend cuda --share-gpu --iterations 2 --timeout 20 \
+    --trace "$work/try.trace" "${@:2}" >"$work/try.log" 2>&1 || status=$?
+  if [ "$status" -eq 0 ]; then
+    [ -e "$work/smoke.trace" ] || cp "$work/try.trace" "$work/smoke.trace"
+    echo "ok: ${*:2}"
+  else
+    echo "NOT OK, exit status $status: ${*:2}"
+    tail -n 5 "$work/try.log"
+  fi
+  return "$status"
+}
+
+# Every kind of transfer, launch and precision, each byte of each message checked: the simplest
+# first. $work/failed names those that do not work.
+try_all() {
+  local transfers launch precision
+  for transfers in priced copy nccl; do
+    for launch in direct gated graph; do
+      try "$work/smoke.csv" --transfers "$transfers" --launch "$launch" --payload full ||
+        echo "$transfers $launch" >>"$work/failed"
+    done
+  done
+  for precision in fp32 fp16 bf16 fp8; do
+    try "$work/gemm-2.csv" --compute gemm --precision "$precision" ||
+      echo "$precision" >>"$work/failed"
+  done
+  [ ! -e "$work/failed" ]
 }
 
 # lower SUITE NAME ARGS...: the first of its runs whose name holds that, as a Program.
@@ -70,15 +118,16 @@ lower() {
 # curve TRANSFERS: sizes and times of a transfer to oneself, as "bytes us GB/s".
 curve() {
   local fit=()
-  [ "$1" != nccl ] || fit=(--fit "$out/links.toml")
-  "$tandem" bench comm --cluster "$here/spin.toml" --ranks 2 --backend cuda --share-gpu \
+  [ "$1" != "$transfers" ] || fit=(--fit "$out/links.toml")
+  within 120 "$tandem" bench comm --cluster "$here/spin.toml" --ranks 2 --backend cuda --share-gpu \
     --transfers "$1" --op p2p -b 64K -e 256M -f 4 -n 10 -w 2 "${fit[@]}" >"$work/$1.txt"
   awk '!/^#/ && NF >= 8 {print $1, $6, $7}' "$work/$1.txt" >"$work/$1"
 }
 
 copy_curve() {
-  curve nccl
   curve copy
+  [ "$transfers" = nccl ] || return 0
+  curve nccl
   {
     echo "bytes,nccl_us,nccl_GBps,copy_us,copy_GBps"
     join <(sort "$work/nccl") <(sort "$work/copy") | sort -n | tr ' ' ','
@@ -88,56 +137,71 @@ copy_curve() {
 # calibrate P: the parts of gemm.toml's model on a P-th of the GPU, all P of them at work.
 calibrate() {
   lower gemm "1f1b, on, P=$1" >"$work/gemm-$1.csv"
-  "$tandem" calibrate device "$work/gemm-$1.csv" --backend cuda --share-gpu \
-    --iterations "$iterations" -o "$out/costs-$1.csv" >"$work/calibrate.log" || {
-    local status=$?
-    cat "$work/calibrate.log" >&2
-    exit "$status"
-  }
+  within 120 "$tandem" calibrate device "$work/gemm-$1.csv" --backend cuda --share-gpu \
+    --transfers "$transfers" --iterations "$iterations" -o "$out/costs-$1.csv"
 }
 
-# suite NAME ONLY ARGS...: its runs whose name holds ONLY; appends to $work/NAME.csv and
-# $work/NAME.md. A bound that is missed is told.
+# suite NAME ONLY ARGS...: its runs whose name holds ONLY; appends to $out/NAME.csv and
+# $work/NAME.md. Exit status 1 where a bound is missed.
 suite() {
-  local name=$1 only=$2 status=0
+  local name=$1 only=$2 status=0 links=()
   shift 2
-  "$tandem" validate "$here/$name.toml" --only "$only" --iterations "$iterations" "$@" \
-    --set cluster.calibration="$out/links.toml" --csv "$work/rows.csv" --page "$work/page.md" ||
-    status=$?
-  [ "$status" -le 1 ] || exit "$status"
-  [ "$status" -eq 0 ] || miss "suite $name${only:+, $only}"
-  [ -e "$work/rows.csv" ] || exit 1
-  if [ -e "$work/$name.csv" ]; then
-    tail -n +2 "$work/rows.csv" >>"$work/$name.csv"
+  [ ! -e "$out/links.toml" ] || links=(--set cluster.calibration="$out/links.toml")
+  within 240 "$tandem" validate "$here/$name.toml" --only "$only" --iterations "$iterations" "$@" \
+    --set validate.transfers="$transfers" "${links[@]}" --csv "$work/rows.csv" \
+    --page "$work/page.md" || status=$?
+  [ -e "$work/rows.csv" ] || return "$((status > 0 ? status : 1))"
+  if [ -e "$out/$name.csv" ]; then
+    tail -n +2 "$work/rows.csv" >>"$out/$name.csv"
     grep '^|' "$work/page.md" | tail -n +3 >>"$work/$name.md"
   else
-    cp "$work/rows.csv" "$work/$name.csv"
+    cp "$work/rows.csv" "$out/$name.csv"
     grep '^|' "$work/page.md" >"$work/$name.md"
   fi
   grep '^- ' "$work/page.md" >>"$work/faults.md" || true
   rm "$work/rows.csv" "$work/page.md"
+  return "$status"
 }
 
+# suite_gemm P: with what its calibration has measured, if it has.
+suite_gemm() {
+  local table=()
+  [ ! -e "$out/costs-$1.csv" ] ||
+    table=(--set costs.source=table --set costs.table="$out/costs-$1.csv")
+  suite gemm "${only:-P=$1}" "${table[@]}"
+}
+
+# The most streams, without NCCL's: they share queues of the device, and may hold each other up.
+compare_copies() {
+  within 240 "$tandem" validate "$here/spin.toml" --only P=8 --iterations "$iterations" \
+    --set validate.transfers=copy || echo "(no bound is meant to hold here)"
+}
+
+# Launched directly: under the sanitizer a launch may wait for kernels that a gate holds. What CUDA's
+# libraries ask for and do not get is no error of ours.
 sanitize() {
   if ! command -v compute-sanitizer >/dev/null; then
-    sanitized="skipped: compute-sanitizer is not in PATH"
-  elif compute-sanitizer --tool memcheck --error-exitcode 99 "$tandem" run "$work/gemm-2.csv" \
-    --backend cuda --share-gpu --compute gemm --iterations 1 --timeout 300 \
-    >"$work/sanitizer.log" 2>&1; then
-    sanitized="clean: $(compute-sanitizer --version | grep -o 'Version [^ ]*' | head -n 1)"
-  else
-    sanitized="NOT clean"
-    tail -n 40 "$work/sanitizer.log" >&2
-    miss "compute-sanitizer memcheck"
+    echo "skipped: compute-sanitizer is not in PATH" | tee "$work/sanitized"
+    return
   fi
+  echo "NOT clean" >"$work/sanitized"
+  within 200 compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 99 \
+    "$tandem" run "$work/gemm-2.csv" --backend cuda --share-gpu --compute gemm --launch direct \
+    --iterations 1 --timeout 150 >"$work/sanitizer.log" 2>&1 || {
+    tail -n 40 "$work/sanitizer.log"
+    return 1
+  }
+  echo "clean: $(compute-sanitizer --version | grep -o 'Version [^ ]*' || true)" |
+    tee "$work/sanitized"
 }
 
 # worst COLUMN SUITE: the largest amount of a column, in percent or points.
 worst() {
+  [ -e "$out/$2.csv" ] || { echo none; return; }
   awk -F, -v column="$1" '
     NR == 1 { for (i = 1; i <= NF; ++i) if ($i == column) at = i; next }
     $at != "" { v = 100 * $at; if (v < 0) v = -v; if (v > most) most = v }
-    END { printf "%.2f", most }' "$work/$2.csv"
+    END { if (NR > 1) printf "%.2f", most; else printf "none" }' "$out/$2.csv"
 }
 
 figures() {
@@ -159,7 +223,8 @@ figures() {
 
 page() {
   local facts
-  facts=$(sed -n 's/^# real: //p' "$work/smoke.trace" | head -n 1)
+  facts="nothing: no run ended well"
+  [ ! -e "$work/smoke.trace" ] || facts=$(sed -n 's/^# real: //p' "$work/smoke.trace" | head -n 1)
   echo "# One GPU, $(date -u +%F)"
   echo
   echo "Written by \`validation/gpu/run.sh\`; [validation.md](../../../docs/validation.md#on-a-gpu)"
@@ -171,16 +236,18 @@ page() {
   if [ ${#missed[@]} -eq 0 ]; then echo "**All bounds hold.**"; else
     printf '**Missed:**\n\n'
     printf -- '- %s\n' "${missed[@]}"
+    if [ -s "$work/failed" ]; then sed 's/^/- small run: /' "$work/failed"; fi
     if [ -s "$work/faults.md" ]; then cat "$work/faults.md"; fi
   fi
   printf '\n'
   figures
-  printf '\nSmall run under compute-sanitizer, memcheck: %s. All took %d s.\n' "$sanitized" "$SECONDS"
-  printf '\n## Spin\n\n'; cat "$work/spin.md"
-  printf '\n## GEMM\n\n'; cat "$work/gemm.md"
+  printf '\nSmall run under compute-sanitizer, memcheck: %s. All took %d s.\n' \
+    "$(cat "$work/sanitized")" "$SECONDS"
+  printf '\n## Spin\n\n'; cat "$work/spin.md" 2>/dev/null || echo "None."
+  printf '\n## GEMM\n\n'; cat "$work/gemm.md" 2>/dev/null || echo "None."
   printf '\n## A transfer to oneself\n\nNCCL, and the copy engine beside it. No bus bandwidth: one '
   printf 'GPU has no bus.\n\n| bytes | NCCL us | GB/s | copy us | GB/s |\n|---:|---:|---:|---:|---:|\n'
-  tail -n +2 "$out/copy.csv" | sed 's/,/ | /g; s/^/| /; s/$/ |/'
+  [ ! -e "$out/copy.csv" ] || tail -n +2 "$out/copy.csv" | sed 's/,/ | /g; s/^/| /; s/$/ |/'
 }
 
 if [ -n "${TANDEM:-}" ]; then
@@ -191,27 +258,23 @@ else
   tandem=$source_dir/build/executor/tandem
 fi
 
-say "this machine"
 lower spin '1f1b, on, P=2' >"$work/smoke.csv"
-examine
-
-say "a transfer to oneself, by NCCL and by a copy"
-copy_curve
-
-say "suite spin"
-suite spin "$only"
-
+lower gemm '1f1b, on, P=2' >"$work/gemm-2.csv"
+step "this machine, and a small run" examine
+! grep -qs '^NOT OK, exit status 3' "$out/log" || exit 3
+step "small runs in every way" try_all
+transfers=nccl
+if grep -qs '^nccl gated' "$work/failed" && ! grep -qs '^copy gated' "$work/failed"; then
+  transfers=copy
+fi
+step "a transfer to oneself, by NCCL and by a copy" copy_curve
 for p in "${stages[@]}"; do
-  say "what the parts of a model take on 1/$p of the GPU"
-  calibrate "$p"
-  say "suite gemm, P=$p"
-  suite gemm "${only:-P=$p}" --set costs.source=table --set costs.table="$out/costs-$p.csv"
+  step "suite spin, P=$p" suite spin "${only:-P=$p}"
+  step "what the parts of a model take on 1/$p of the GPU" calibrate "$p"
+  step "suite gemm, P=$p" suite_gemm "$p"
 done
-
-say "a small run under compute-sanitizer"
-sanitize
-
-cp "$work/spin.csv" "$work/gemm.csv" "$out"
+step "a small run under compute-sanitizer" sanitize
+[ -n "$only" ] || step "to compare: suite spin, P=8, by copies" compare_copies
 page >"$out/results.md"
 say "wrote $out/results.md"
 if [ ${#missed[@]} -gt 0 ]; then printf 'missed: %s\n' "${missed[@]}" >&2; exit 1; fi
