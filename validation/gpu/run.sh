@@ -59,6 +59,12 @@ step() {
 # within SECONDS COMMAND...: what hangs is ended, with all that it started.
 within() { timeout -k 5 "$@"; }
 
+# wheels PATTERN: what Python's packages of NVIDIA's libraries have there.
+wheels() {
+  python3 -c 'import glob, nvidia, sys
+for folder in nvidia.__path__: print(*glob.glob(folder + "/" + sys.argv[1]), sep="\n")' "$1" 2>/dev/null
+}
+
 build() {
   for tool in cmake c++; do
     command -v "$tool" >/dev/null || cannot "$tool is missing; TANDEM=PROGRAM needs no build"
@@ -66,6 +72,8 @@ build() {
   if command -v ninja >/dev/null; then export CMAKE_GENERATOR=${CMAKE_GENERATOR:-Ninja}; fi
   (
     cd "$source_dir"
+    nccl=$(wheels nccl | head -n 1) || nccl=
+    if [ -n "$nccl" ]; then export NCCL_ROOT=${NCCL_ROOT:-$nccl}; fi
     cmake --preset executor && cmake --build --preset executor -j "$(nproc)"
   ) >"$out/log" 2>&1 || { tail -n 30 "$out/log" >&2; exit 1; }
   grep 'cuda backend is not built' "$out/log" >&2 || true
@@ -258,6 +266,11 @@ else
   tandem=$source_dir/build/executor/tandem
 fi
 
+# The system's libraries first.
+if "$tandem" doctor | grep -qE '^backend cuda .*lib(nccl|cublasLt)'; then
+  LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$(wheels '*/lib' | paste -sd:) || true
+  export LD_LIBRARY_PATH
+fi
 lower spin '1f1b, on, P=2' >"$work/smoke.csv"
 lower gemm '1f1b, on, P=2' >"$work/gemm-2.csv"
 step "this machine, and a small run" examine
