@@ -124,6 +124,23 @@ TEST_CASE("where a started process is killed the others end, and say so") {
   }
 }
 
+TEST_CASE("a process that is stopped with its guard is named when the time-out is over") {
+  const Folder folder;
+  for (const int rank : {0, 1}) {
+    INFO(rank);
+    MpiRun run(folder, kJob + " 2 heeds", "RANK");
+    REQUIRE(run.plays(2));
+    kill(run.player(rank), SIGSTOP);
+    kill(run.guard(rank), SIGSTOP);
+    CHECK(comes_true([&] { return has(run.err(), "\n"); }));
+    check_line(run, rank == 0 ? "rank 0 does not answer within 3 s, expected it to gather what "
+                              : "no op ended within 3 s: rank 1 does not answer");
+    if (rank == 0) kill(run.guard(0), SIGKILL);  // it has half a minute to write a trace
+    CHECK(run.wait() != 0);
+    CHECK(run.leaves_nothing());
+  }
+}
+
 TEST_CASE("a rank's own words and kind are the run's") {
   const Folder folder;
   MpiRun run(folder, kJob + " 2 fails", "RANK");
