@@ -32,6 +32,7 @@ struct CommOptions {
   int factor = 2;
   bool by_step = false;
   CommBench bench;
+  GpuOptions gpu;
   ExecOptions exec;
   int ranks = 0;
   std::string cluster;
@@ -166,7 +167,8 @@ Status time_all(const CommOptions& options) {
   return write_fit(options, place.cyclic, bench, *result);
 }
 
-Status run(const CommOptions& options) {
+Status run(CommOptions options) {
+  RETURN_IF_ERROR(apply(options.gpu, options.backend, &options.exec));
   const Status status = time_all(options);
   if (!status.ok() && options.backend != "host" && rank_0_says(status.error())) return Done{};
   return status;
@@ -208,7 +210,8 @@ void add_comm(CLI::App* bench, Command* chosen) {
       ->required();
   command
       ->add_option("--backend", options->backend,
-                   "simgrid; host: one process, priced links; mpi, cuda: a process a rank")
+                   "simgrid; host: one process, priced links; mpi: a process a rank; cuda: a GPU a "
+                   "rank, or one for all")
       ->check(CLI::IsMember({"simgrid", "host", "mpi", "cuda"}))
       ->capture_default_str();
   command
@@ -223,13 +226,14 @@ void add_comm(CLI::App* bench, Command* chosen) {
   add_sizes(command, options.get());
   command
       ->add_option("--ranks", options->ranks,
-                   "default: as many as mpirun has started, the scenario's GPUs, or two nodes")
+                   "default: as many as mpirun, srun or torchrun has started, the scenario's GPUs, "
+                   "or two nodes")
       ->check(CLI::Range(2, 65536));
   command
       ->add_option("--placement", options->placement,
                    "block (default) or cyclic: ranks are dealt round over the nodes")
       ->check(CLI::IsMember({"block", "cyclic"}));
-  add_gpu_options(command, &options->exec);
+  add_gpu_options(command, &options->gpu);
   command->add_option("--fit", options->fit,
                       "write latencies and bus bandwidths for a scenario's cluster.calibration");
   command->add_flag("--json", options->json, "print one JSON array, and nothing else");

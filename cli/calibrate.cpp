@@ -22,6 +22,7 @@ struct DeviceOptions {
   std::string backend = "host";
   std::string output;
   double timeout_s = 60;
+  GpuOptions gpu;
   ExecOptions exec;
   bool json = false;
 };
@@ -30,9 +31,15 @@ Status measure(DeviceOptions options) {
   if (!std::isfinite(options.timeout_s))
     return Error{fmt::format("--timeout: found {}, expected seconds", options.timeout_s)};
   const Backend backend = backend_named(options.backend);
+  RETURN_IF_ERROR(apply(options.gpu, options.backend, &options.exec));
   options.exec.timeout_ns = to_ns(options.timeout_s);
   if (options.exec.precision.empty()) options.exec.precision = "bf16";
   RETURN_IF_ERROR(check_writable(options.output));
+  if (options.program.ends_with(".toml"))
+    return Error{
+        fmt::format("{}: found a scenario, expected a Program: tandem schedule --format "
+                    "program writes one",
+                    options.program)};
   ASSIGN_OR_RETURN(const Program program, read_program(options.program));
   ASSIGN_OR_RETURN(const bool played,
                    start_ranks(backend, static_cast<int>(program.ranks.size()), options.exec));
@@ -67,8 +74,10 @@ void add_device(CLI::App* calibrate, Command* chosen) {
   exec.iterations = 20;
   command->add_option("program", options->program, "PROGRAM.csv")->required();
   command
-      ->add_option("--backend", options->backend,
-                   "host: this machine's cores, links as priced; mpi: a process a rank; cuda")
+      ->add_option(
+          "--backend", options->backend,
+          "host: this machine's cores, links as priced; mpi: a process a rank; cuda: a GPU "
+          "a rank, or one for all")
       ->check(CLI::IsMember({"host", "mpi", "cuda"}))
       ->capture_default_str();
   command->add_option("-o,--output", options->output,
@@ -81,10 +90,11 @@ void add_device(CLI::App* calibrate, Command* chosen) {
       ->capture_default_str();
   command
       ->add_option("--gemm-scale", exec.gemm_scale,
-                   "host, mpi: times the sides of the matrices; a table of other ones than the "
-                   "Program's prices nothing; default 1")
+                   "times the sides of the matrices; a table of other ones than the Program's "
+                   "prices nothing; default 1")
       ->check(CLI::Range(1e-6, 1e3));
-  add_gpu_options(command, &exec);
+  add_gpu_options(command, &options->gpu);
+  add_precision_option(command, &options->gpu);
   command->add_option("--timeout", options->timeout_s, "seconds in which some op must end")
       ->check(CLI::Range(1e-6, 1e9))
       ->capture_default_str();

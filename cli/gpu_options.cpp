@@ -1,41 +1,72 @@
 #include "cli/gpu_options.h"
 
-#include <map>
-#include <string>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
 
 namespace tandem {
 namespace {
 
+using Names = std::array<const char*, 3>;  // as the enumeration has them
+
+constexpr Names kTransfers = {"nccl", "copy", "priced"};
+constexpr Names kLaunches = {"gated", "direct", "graph"};
+
+CLI::IsMember one_of(const Names& names) {
+  return CLI::IsMember(std::vector<std::string>(names.begin(), names.end()));
+}
+
 template <class Value>
-void add_choice(CLI::App* command, const char* option, Value* value,
-                const std::map<std::string, Value>& names, const char* help) {
-  command->add_option(option, *value, help)
-      ->transform(CLI::CheckedTransformer(names).description(""))
-      ->option_text("NAME");
+void set(const std::string& name, const Names& names, Value* value) {
+  if (!name.empty()) *value = static_cast<Value>(std::ranges::find(names, name) - names.begin());
 }
 
 }  // namespace
 
-void add_gpu_options(CLI::App* command, ExecOptions* exec) {
-  command->add_flag("--share-gpu", exec->share_gpu,
+void add_gpu_options(CLI::App* command, GpuOptions* options) {
+  command->add_flag("--share-gpu", options->share_gpu,
                     "cuda: all ranks on one GPU, each on SMs of its own");
-  add_choice<GpuTransfers>(command, "--transfers", &exec->transfers,
-                           {{"nccl", GpuTransfers::Nccl},
-                            {"copy", GpuTransfers::Copy},
-                            {"priced", GpuTransfers::Priced}},
-                           "with --share-gpu: nccl (default), to oneself; copy: by the copy "
-                           "engine; priced: they take their priced time");
-  add_choice<GpuLaunch>(
-      command, "--launch", &exec->launch,
-      {{"gated", GpuLaunch::Gated}, {"direct", GpuLaunch::Direct}, {"graph", GpuLaunch::Graph}},
-      "cuda: gated (default): an iteration begins when all of it is queued; "
-      "direct: with the first call, so that the host's time counts; graph: as "
-      "one CUDA graph");
   command
-      ->add_option("--precision", exec->precision,
-                   "cuda with matrix products: of their operands; default: the scenario's, else "
-                   "bf16")
+      ->add_option("--transfers", options->transfers,
+                   "with --share-gpu: nccl (default), to oneself; copy: by the copy engine; "
+                   "priced: they take their priced time")
+      ->check(one_of(kTransfers));
+  command
+      ->add_option("--launch", options->launch,
+                   "cuda: gated (default): an iteration begins when all of it is queued; direct: "
+                   "with the first call, so that the host's time counts; graph: as one CUDA graph")
+      ->check(one_of(kLaunches));
+}
+
+void add_precision_option(CLI::App* command, GpuOptions* options) {
+  command
+      ->add_option("--precision", options->precision,
+                   "cuda with matrix products: of their operands; default: the scenario's, of a "
+                   "Program bf16")
       ->check(CLI::IsMember({"fp32", "fp16", "bf16", "fp8"}));
+}
+
+Status apply(const GpuOptions& options, const std::string& backend, ExecOptions* exec) {
+  const std::array<std::pair<const char*, bool>, 4> given = {
+      {{"--share-gpu", options.share_gpu},
+       {"--transfers", !options.transfers.empty()},
+       {"--launch", !options.launch.empty()},
+       {"--precision", !options.precision.empty()}}};
+  for (const auto& [option, is_given] : given) {
+    if (is_given && backend != "cuda")
+      return Error{
+          fmt::format("found {} with --backend {}, expected --backend cuda", option, backend)};
+  }
+  if (!options.transfers.empty() && !options.share_gpu)
+    return Error{"found --transfers, expected --share-gpu with it"};
+  exec->share_gpu = options.share_gpu;
+  set(options.transfers, kTransfers, &exec->transfers);
+  set(options.launch, kLaunches, &exec->launch);
+  exec->precision = options.precision;
+  return Done{};
 }
 
 }  // namespace tandem

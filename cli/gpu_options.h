@@ -2,11 +2,26 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <string>
 
+#include "base/result.h"
 #include "exec/execute.h"
 
 namespace tandem {
 
-void add_gpu_options(CLI::App* command, ExecOptions* exec);
+// As they are given; empty: not.
+struct GpuOptions {
+  bool share_gpu = false;
+  std::string transfers;
+  std::string launch;
+  std::string precision;
+};
+
+void add_gpu_options(CLI::App* command, GpuOptions* options);
+// Of commands that may multiply matrices.
+void add_precision_option(CLI::App* command, GpuOptions* options);
+
+// Fills in what they say, for the backend so named. An Error where one of them is given in vain.
+Status apply(const GpuOptions& options, const std::string& backend, ExecOptions* exec);
 
 }  // namespace tandem

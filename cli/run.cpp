@@ -27,6 +27,7 @@ struct RunOptions {
   std::vector<std::string> sets;
   std::string only;
   double timeout_s = 60;
+  GpuOptions gpu;
   RealOptions real;
   bool json = false;
 };
@@ -49,6 +50,8 @@ Status check_use(const RunOptions& options) {
     RETURN_IF_ERROR(expect_no_choice(options.input, options.sets, options.only));
   if (options.compute == "timed" && options.real.exec.gemm_scale != 1)
     return Error{"found --gemm-scale, expected --compute gemm with it"};
+  if (options.compute == "timed" && !options.gpu.precision.empty())
+    return Error{"found --precision, expected --compute gemm with it"};
   if (!std::isfinite(options.timeout_s))
     return Error{fmt::format("--timeout: found {}, expected seconds", options.timeout_s)};
   const OutputFiles& files = options.real.files;
@@ -112,6 +115,7 @@ Status run(RunOptions options) {
   exec.compute = options.compute == "gemm" ? Compute::Gemm : Compute::Timed;
   exec.full_payload = options.payload == "full";
   exec.timeout_ns = to_ns(options.timeout_s);
+  RETURN_IF_ERROR(apply(options.gpu, options.backend, &exec));
   const auto real = play(options);
   if (!real.ok()) {
     if (options.backend != "host" && rank_0_says(real.error())) return Done{};
@@ -157,7 +161,8 @@ void add_exec_options(CLI::App* command, RunOptions* options) {
       ->check(CLI::Range(1e-6, 1e9))
       ->capture_default_str();
   command->add_option("--seed", exec.seed, "of payloads and matrices")->capture_default_str();
-  add_gpu_options(command, &exec);
+  add_gpu_options(command, &options->gpu);
+  add_precision_option(command, &options->gpu);
 }
 
 }  // namespace

@@ -86,7 +86,9 @@ Status show_scenario(const ScheduleOptions& options) {
 }
 
 Status show(const ScheduleOptions& options) {
-  if (!options.input.empty() && options.input.ends_with(".toml")) return show_scenario(options);
+  if (options.input.ends_with(".toml")) return show_scenario(options);
+  if (!options.sets.empty() || !options.only.empty())
+    return Error{"found --set or --only without a scenario, expected SCENARIO.toml"};
   if (options.format == "program")
     return Error{
         "found --format program without a scenario, expected SCENARIO.toml: a Program is priced"};

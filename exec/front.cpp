@@ -19,6 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kTick_ms = 20;
+constexpr auto kAliveEvery = std::chrono::seconds(1);
 constexpr auto kTimeToAnswer = std::chrono::milliseconds(700);  // mpirun gives a second
 
 template <class T>
@@ -163,6 +164,10 @@ class Front {
   }
 
   void tick() {
+    if (const auto now = Clock::now(); now - said_alive_ > kAliveEvery) {
+      said_alive_ = now;
+      say(Say::Alive);
+    }
     std::vector<pollfd> events{{listener_.socket.number(), POLLIN, 0}};
     for (const Member& member : members_) {
       if (member.line && member.line->is_open())
@@ -292,6 +297,7 @@ class Front {
   std::vector<Member> members_;  // by rank
   std::list<Line> strangers_;    // connections that have not said who they are
   Clock::time_point changed_;    // when some op ended last, as far as was heard
+  Clock::time_point said_alive_{};
 };
 
 }  // namespace

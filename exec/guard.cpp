@@ -42,11 +42,13 @@ class Guard {
   Status run(const std::string& address) {
     RETURN_IF_ERROR(join(address));
     if (!line_) return Done{};
-    while (line_->is_open() && !outside_.is_orphan()) {
+    heard_ = Clock::now();
+    while (line_->is_open() && !outside_.is_orphan() && Clock::now() - heard_ < patience()) {
       pollfd event{line_->descriptor(), POLLIN, 0};
       poll(&event, 1, kTick_ms);
       child_.look();
       for (const Word& word : line_->receive()) {
+        heard_ = Clock::now();
         if (static_cast<Say>(word.kind) == Say::Bye) return leave();
         if (static_cast<Say>(word.kind) == Say::Stop) return stop();
         answer(static_cast<Say>(word.kind));
@@ -55,6 +57,11 @@ class Guard {
     }
     end_child();
     if (outside_.is_orphan() || hello_.rank != kSpeaker) return Done{};
+    if (line_->is_open())
+      return Error{fmt::format("rank 0 does not answer within {:g} s, expected it to gather what "
+                               "the others did",
+                               to_seconds(options_.timeout_ns)),
+                   Error::Failed};
     return Error{"rank 0 is gone, expected it to gather what the others did", Error::Failed};
   }
 
@@ -62,9 +69,12 @@ class Guard {
   // What happens to rank 0 this one says; what happens to others rank 0 does.
   static constexpr int kSpeaker = 1;
 
+  Clock::duration patience() const {
+    return std::chrono::nanoseconds(options_.timeout_ns) + kFrontFirst;
+  }
+
   // Until the rank says where the front is, and the front is reached. No line: ended from outside.
   Status join(const std::string& known) {
-    const auto patience = std::chrono::nanoseconds(options_.timeout_ns) + kFrontFirst;
     std::string address = known;
     for (const auto begin = Clock::now(); address.empty(); poll(nullptr, 0, kTick_ms)) {
       child_.look();
@@ -74,7 +84,7 @@ class Guard {
       }
       if (child_.is_gone()) return why_gone();
       const bool ended = !outside_.ending().empty();
-      if (!ended && Clock::now() - begin < patience) continue;
+      if (!ended && Clock::now() - begin < patience()) continue;
       child_.kill();
       if (ended) return let_rank_0_tell();
       return Error{fmt::format("rank {}: found no rank 0 within {:g} s", hello_.rank,
@@ -165,6 +175,7 @@ class Guard {
   RunState& state_;
   Child& child_;
   std::optional<Line> line_;
+  Clock::time_point heard_{};  // the front
   Clock::time_point reported_{};
   Phase phase_ = Phase::Starting;  // as reported
   std::string fate_;

@@ -21,8 +21,9 @@
 
 namespace tandem {
 
-// What guards and front say to each other. Bye: all have played. Stop: the run has failed.
-enum class Say : std::uint32_t { Hello, Go, Report, Dump, State, Bye, Stop };
+// What guards and front say to each other. Bye: all have played. Stop: the run has failed. Alive:
+// the front is there; who hears nothing of it for the time-out and a while gives up.
+enum class Say : std::uint32_t { Hello, Go, Report, Dump, State, Bye, Stop, Alive };
 
 struct HelloWord {
   std::int32_t rank = 0;
@@ -79,7 +80,7 @@ class Outside {
 // Guards a rank until the front says goodbye; then its child is no more. Of a run that failed,
 // ranks other than 0 stay until rank 0's process ends: where one leaves mpirun ends all, and rank 0
 // has yet to tell. `address`: the front's; empty: the rank will say it in its state. An Error where
-// the rank cannot join, or the front is lost; none where it was ended from outside.
+// the rank cannot join, or the front is lost or silent; none where it was ended from outside.
 Status guard(const HelloWord& hello, const ExecOptions& options, const std::string& address,
              const Outside& outside, RunState* state, Child* child);
 

@@ -121,7 +121,7 @@ class LocalRanks {
       if (Clock::now() < end_at_) continue;
       tell_all(told_to_end_ ? SIGKILL : SIGTERM);
       told_to_end_ = true;
-      end_at_ = Clock::now() + kTimeToEnd;
+      end_at_ = Clock::now() + (members_[0].status < 0 ? kTimeToWrite : kTimeToTakeBack);
     }
     const auto worst = std::ranges::max_element(members_, {}, &Member::status);
     return members_[0].status != 0 ? members_[0].status : worst->status;
@@ -134,7 +134,9 @@ class LocalRanks {
   static constexpr auto kTimeAfterRank0 = std::chrono::milliseconds(500);
   static constexpr auto kTimeToNotice = std::chrono::seconds(4);
   static constexpr auto kTimeToTell = std::chrono::seconds(10);
-  static constexpr auto kTimeToEnd = std::chrono::seconds(30);  // rank 0 may still write a trace
+  // After SIGTERM: rank 0 may still write a trace, others have at most something to take back.
+  static constexpr auto kTimeToWrite = std::chrono::seconds(30);
+  static constexpr auto kTimeToTakeBack = std::chrono::seconds(5);
 
   struct Member {
     pid_t process = 0;

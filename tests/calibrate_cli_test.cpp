@@ -112,6 +112,7 @@ TEST_CASE("what calibrate and repricing cannot do is one line, and status 2 or 3
   refused("calibrate", "A subcommand is required");
   refused("calibrate device", "program is required");
   refused("calibrate device none.csv", "none.csv: no such file");
+  refused("calibrate device tiny.toml", "tiny.toml: found a scenario, expected a Program: ");
   refused("calibrate device tiny.csv --backend tpu", "--backend: tpu not in ");
   refused("calibrate device tiny.csv --precision int8", "--precision: int8 not in ");
   refused("calibrate device tiny.csv -o no/where.csv", "no/where.csv");

@@ -103,8 +103,8 @@ TEST_CASE("help and version go to stdout, and every command has an example") {
   const Sandbox box;
   const Ran help = box.tandem("--help");
   check_done(help);
-  for (const std::string command :
-       {"simulate", "run", "compare", "validate", "bench", "schedule", "topology", "doctor"}) {
+  for (const std::string command : {"simulate", "run", "compare", "validate", "bench", "calibrate",
+                                    "schedule", "topology", "doctor"}) {
     CHECK(help.out.find("\n  " + command + " ") != std::string::npos);
     const Ran ran = box.tandem(command + " --help");
     INFO(command);
@@ -129,6 +129,7 @@ TEST_CASE("wrong use is one line on stderr and exit status 2") {
   check_refused(box.tandem("schedule --order 1f2b"), "found order '1f2b', expected one of ");
   check_refused(box.tandem("schedule --order 1f1b --format program"),
                 "found --format program without a scenario, expected SCENARIO.toml");
+  check_refused(box.tandem("schedule --order 1f1b --only x"), "found --set or --only without a ");
   check_refused(box.tandem("schedule --order 1f1b --costs 1,2"), "--costs: found 2 numbers, exp");
   check_refused(box.tandem("schedule --order 1f1b --costs 1,2,x"), "--costs: found '1,2,x', exp");
   check_refused(box.tandem("schedule --order 1f1b --costs 1,1e9,1"), "--costs: found ");

@@ -326,6 +326,16 @@ TEST_CASE("a Program repriced by a trace of itself gives the same trace") {
     }
     // Of other prices, so of another hash.
     CHECK(!reprice(&repriced, *table).ok());
+    // With an op too few, and one too many.
+    TraceTable wrong = *table;
+    wrong.rows.pop_back();
+    if (fold) CHECK(!reprice(&repriced, wrong).ok());
+    wrong = *table;
+    repriced = program;
+    wrong.rows.push_back(wrong.rows.back());
+    const Status twice = reprice(&repriced, wrong);
+    REQUIRE(!twice.ok());
+    CHECK(twice.error().message.ends_with(" twice, expected it once"));
     repriced = program;
     REQUIRE(reprice(&repriced, *table).ok());
     const auto again = ideal(repriced, {.fold = fold});

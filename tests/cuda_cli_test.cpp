@@ -97,6 +97,24 @@ TEST_CASE("what GPUs cannot do is one line: 3 for what is missing, 2 for wrong u
                 "two.toml:5: found 2 processes (torchrun) and --share-gpu, expected one");
 }
 
+TEST_CASE("an option of GPUs that is given in vain is refused, by every command that has it") {
+  const Sandbox sandbox;
+  sandbox.file("two.toml", kTwo);
+  const auto refused = [&](const std::string& arguments, const std::string& begin) {
+    INFO(arguments);
+    check_refused(sandbox.tandem(arguments), begin);
+  };
+  const std::string comm = "bench comm --cluster dgx-h100 --ranks 2 ";
+  refused("run two.toml --share-gpu", "found --share-gpu with --backend host, expected --backend");
+  refused("run two.toml --backend mpi --launch graph", "found --launch with --backend mpi, expe");
+  refused("run two.toml --backend cuda --precision fp8", "found --precision, expected --compute ");
+  refused(comm + "--share-gpu", "found --share-gpu with --backend simgrid, expected --backend");
+  refused(comm + "--backend cuda --transfers copy", "found --transfers, expected --share-gpu");
+  refused("calibrate device none.csv --precision fp8", "found --precision with --backend host, ");
+  refused("run two.toml --backend cuda --share-gpu --transfers 1", "--transfers: 1 not in ");
+  refused("run two.toml --backend cuda --launch queued", "--launch: queued not in ");
+}
+
 TEST_CASE("a GPU that hangs is found by the time-out, and what is known is kept") {
   const Variable plugins("TANDEM_PLUGINS", TANDEM_FAKE_PLUGINS);
   const Variable hang("TANDEM_FAKE_HANG", "1");

@@ -110,8 +110,9 @@ TEST_CASE("every command of the documentation runs") {
     for (const std::string& command : block_lines(path, "```sh")) {
       INFO(path << ": " << command);
       const bool redirected = command.find('>') != std::string::npos;
-      CHECK(sandbox.run(redirected ? command : command + " > output") == 0);
+      const int status = sandbox.run(redirected ? command : command + " > output");
       INFO(sandbox.read("errors"));
+      CHECK(status == 0);
       ++commands;
     }
   }

@@ -45,6 +45,7 @@ Result<std::vector<Samples>> samples_of(const Program& program, const TraceTable
     samples.emplace_back(program.bodies[body].ops.size());
     first.push_back(program.first_op(static_cast<int>(body)));
   }
+  std::vector<std::vector<bool>> seen(program.ranks.size());
   for (const TraceRow& row : measured.rows) {
     const int rank = index(row.rank);
     const int body = rank < static_cast<int>(program.ranks.size()) ? program.ranks[rank].body : -1;
@@ -52,6 +53,11 @@ Result<std::vector<Samples>> samples_of(const Program& program, const TraceTable
     if (op < 0 || op >= static_cast<std::int64_t>(samples[body].size()))
       return Error{fmt::format("{}: found op {} on rank {}, expected the ops that it has in {}",
                                measured.path, row.op, rank, program.name)};
+    seen[rank].resize(samples[body].size());
+    if (seen[rank][op])
+      return Error{fmt::format("{}: found op {} on rank {} twice, expected it once", measured.path,
+                               row.op, rank)};
+    seen[rank][op] = true;
     samples[body][op].push_back(row.end_ns - row.start_ns);
   }
   for (std::size_t body = 0; body < samples.size(); ++body) {
