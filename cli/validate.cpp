@@ -70,6 +70,9 @@ Status run_cases(const ValidateOptions& options) {
                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const Engine engine = options.engine == "ideal" ? Engine::Ideal : Engine::SimGrid;
   ASSIGN_OR_RETURN(const std::vector<CaseRow> rows, predict(cases, engine, jobs, sets));
+  const bool all_fail =
+      std::ranges::none_of(rows, [](const CaseRow& row) { return row.prediction.has_value(); });
+  if (all_fail && !sets.empty()) return Error{rows.front().reason};
   const std::string title = std::filesystem::path(options.input).stem().string();
   RETURN_IF_ERROR(write(options.csv, case_csv(rows)));
   RETURN_IF_ERROR(write(options.page, case_page(rows, title)));

@@ -331,6 +331,8 @@ TEST_CASE("validate takes a family of a cases file, and knows cases from suites"
                 "c.csv: found --iterations, expected it with a SUITE.toml only\n");
   check_refused(sandbox.tandem("validate c.toml --family x"),
                 "c.toml: found --family, expected it with a CASES.csv only\n");
+  check_refused(sandbox.tandem("validate c.csv --set model.layer=3"),
+                "--set: found unknown key 'model.layer', expected a known one");
   check_refused(sandbox.tandem("validate none.csv"), "none.csv: no such file");
 }
 

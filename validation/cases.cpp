@@ -12,7 +12,8 @@
 namespace tandem {
 namespace {
 
-constexpr std::int64_t kMost = 1'000'000'000;
+constexpr int kMost = 1'000'000'000;
+constexpr std::int64_t kMostStages = 1'000'000;
 
 // A column of texts, of integers above 0: where its cells go, and the scenario's key, if it is
 // carried over as it stands.
@@ -116,8 +117,8 @@ Result<Case> read_case(const CsvTable& table, int row, const std::string& path) 
   for (const WholeColumn& column : kWholes) {
     if (table.text(row, column.name).empty() && !column.required) continue;
     const bool is_zero = column.field == &Case::zero_stage;
-    ASSIGN_OR_RETURN(run.*column.field, whole_cell(table, row, column.name, is_zero ? 0 : 1,
-                                                   is_zero ? 3 : static_cast<int>(kMost)));
+    ASSIGN_OR_RETURN(run.*column.field,
+                     whole_cell(table, row, column.name, is_zero ? 0 : 1, is_zero ? 3 : kMost));
   }
   for (const FlagColumn& column : kFlags) {
     if (table.text(row, column.name).empty()) continue;
@@ -221,8 +222,8 @@ Result<Settings> settings_of(const Case& run) {
   const std::int64_t stages = std::int64_t{std::max(run.pp, 1)} * std::max(run.vpp, 1);
   if (stages > 1 && run.layers % stages != 0) {
     const std::vector<std::int64_t> layers =
-        stages > kMost ? std::vector<std::int64_t>{}
-                       : uneven_layers(run.layers, static_cast<int>(stages));
+        stages > kMostStages ? std::vector<std::int64_t>{}
+                             : uneven_layers(run.layers, static_cast<int>(stages));
     if (layers.empty())
       return Error{
           fmt::format("{}: found {} layers on {} stages, expected a multiple, two less, "
