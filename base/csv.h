@@ -37,6 +37,7 @@ class CsvTable {
 
   int size() const { return static_cast<int>(file_.rows.size()); }
   bool has(std::string_view column) const { return find(column) >= 0; }
+  int line(int row) const { return file_.rows[row].line; }
   // The cell, or "" where the file has no such column.
   std::string_view text(int row, std::string_view column) const;
   // Errors name file, line and column. An empty cell is an error.

@@ -1,4 +1,5 @@
-// tandem validate: the runs of a suite, simulated and measured, held against each other.
+// tandem validate: the runs of a suite, simulated and measured, or what others measured, simulated;
+// held against each other.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,11 +7,15 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "base/file.h"
+#include "base/nearest.h"
 #include "base/progress.h"
 #include "cli/commands.h"
+#include "report/case_table.h"
 #include "report/suite_table.h"
+#include "validation/cases.h"
 #include "validation/suite.h"
 
 namespace tandem {
@@ -21,6 +26,9 @@ struct ValidateOptions {
   std::vector<std::string> sets;
   std::string only;
   MeasureOptions suite;
+  std::string engine = "ideal";  // the rest for cases
+  std::string family;
+  int jobs = 0;
   std::string csv;
   std::string page;
   bool json = false;
@@ -33,7 +41,51 @@ Status write(const std::string& path, const std::string& text) {
   return file.commit();
 }
 
-Status run(ValidateOptions options) {
+// The cases of a family, or all, whose id holds `only`.
+Result<std::vector<Case>> load_cases(const ValidateOptions& options) {
+  ASSIGN_OR_RETURN(const std::vector<Case> all, read_cases(options.input));
+  std::vector<Case> cases;
+  std::vector<std::string> families;
+  for (const Case& run : all) {
+    families.push_back(run.family);
+    if (!options.family.empty() && run.family != options.family) continue;
+    if (run.id.find(options.only) != std::string::npos) cases.push_back(run);
+  }
+  if (std::ranges::find(families, options.family) == families.end() && !options.family.empty())
+    return Error{fmt::format("--family: found {}, expected a family of {}; the nearest is '{}'",
+                             options.family, options.input, nearest(options.family, families))};
+  if (cases.empty())
+    return Error{fmt::format("--only: found no row whose id holds '{}' in {}{}", options.only,
+                             options.input,
+                             options.family.empty() ? "" : ", family " + options.family)};
+  return cases;
+}
+
+Status run_cases(const ValidateOptions& options) {
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
+  ASSIGN_OR_RETURN(const std::vector<Case> cases, load_cases(options));
+  for (const std::string& path : {options.csv, options.page}) RETURN_IF_ERROR(check_writable(path));
+  const int jobs = options.jobs > 0
+                       ? options.jobs
+                       : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const Engine engine = options.engine == "ideal" ? Engine::Ideal : Engine::SimGrid;
+  ASSIGN_OR_RETURN(const std::vector<CaseRow> rows, predict(cases, engine, jobs, sets));
+  const bool all_fail =
+      std::ranges::none_of(rows, [](const CaseRow& row) { return row.prediction.has_value(); });
+  if (all_fail && !sets.empty()) return Error{rows.front().reason};
+  const std::string title = std::filesystem::path(options.input).stem().string();
+  RETURN_IF_ERROR(write(options.csv, case_csv(rows)));
+  RETURN_IF_ERROR(write(options.page, case_page(rows, title)));
+  if (options.json) {
+    fmt::print("{}\n",
+               cases_json(rows).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  } else {
+    fmt::print("{}", case_table(rows));
+  }
+  return Done{};
+}
+
+Status run_measured(ValidateOptions options) {
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
@@ -67,28 +119,52 @@ Status run(ValidateOptions options) {
 
 void add_validate(CLI::App* app, Command* chosen) {
   auto options = std::make_shared<ValidateOptions>();
-  CLI::App* command = app->add_subcommand(
-      "validate",
-      "Simulates and measures the runs of a scenario, and holds one against the other.");
-  command->add_option("input", options->input, "SUITE.toml")->required();
+  CLI::App* command = app->add_subcommand("validate",
+                                          "Simulates and measures the runs of a scenario, and "
+                                          "holds one against the other; or simulates "
+                                          "runs that others measured.");
+  command->add_option("input", options->input, "SUITE.toml or CASES.csv")->required();
   command->add_option("--set", options->sets, "KEY=VALUE over the file's settings; repeatable")
       ->allow_extra_args(false);
   command->add_option("--only", options->only, "only runs whose name holds this text");
-  command->add_option("--iterations", options->suite.iterations, "that are measured, a run")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  command
-      ->add_option("--timeout", options->suite.timeout_s,
-                   "seconds in which some op must end, or a run has failed")
-      ->check(CLI::Range(1e-6, 1e9))
-      ->capture_default_str();
+  std::vector<CLI::Option*> of_suites, of_cases;
+  of_suites.push_back(
+      command->add_option("--iterations", options->suite.iterations, "that are measured, a run")
+          ->check(CLI::Range(1, 1'000'000))
+          ->capture_default_str());
+  of_suites.push_back(command
+                          ->add_option("--timeout", options->suite.timeout_s,
+                                       "seconds in which some op must end, or a run has failed")
+                          ->check(CLI::Range(1e-6, 1e9))
+                          ->capture_default_str());
+  of_cases.push_back(
+      command->add_option("--engine", options->engine, "cases: what simulates, ideal or simgrid")
+          ->check(CLI::IsMember({"ideal", "simgrid"}))
+          ->capture_default_str());
+  of_cases.push_back(
+      command->add_option("--family", options->family, "cases: only the rows of this family"));
+  of_cases.push_back(
+      command->add_option("--jobs", options->jobs, "cases: runs at once; default one a core")
+          ->check(CLI::PositiveNumber));
   command->add_option("--csv", options->csv, "write all numbers as CSV");
   command->add_option("--page", options->page, "write the table as Markdown");
-  command->add_flag("--json", options->json, "print one JSON array, an object a run");
+  command->add_flag("--json", options->json,
+                    "print one JSON array, an object a run; of cases {rows, families, overall}");
   command->footer(
-      "Exit status 1: some run differs by more than [validate] allows.\n"
-      "Example: tandem validate validation/bubble.toml --only 1f1b");
-  command->callback([options, chosen] { *chosen = [options] { return run(*options); }; });
+      "Exit status 1: some run of a suite differs by more than [validate] allows.\n"
+      "Example: tandem validate validation/bubble.toml --only 1f1b\n"
+      "         tandem validate validation/published/cases.csv --family sc21-table1");
+  command->callback([=] {
+    *chosen = [=]() -> Status {
+      const bool is_cases = options->input.ends_with(".csv");
+      for (const CLI::Option* other : is_cases ? of_suites : of_cases) {
+        if (other->count() > 0)
+          return Error{fmt::format("{}: found {}, expected it with {} only", options->input,
+                                   other->get_name(), is_cases ? "a SUITE.toml" : "a CASES.csv")};
+      }
+      return is_cases ? run_cases(*options) : run_measured(*options);
+    };
+  });
 }
 
 }  // namespace tandem

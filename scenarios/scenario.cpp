@@ -281,8 +281,8 @@ std::string name_of(const ScenarioFile& file, const std::vector<const Point*>& p
   return joined.empty() ? std::filesystem::path(file.path).stem().string() : joined;
 }
 
-Result<Scenario> make_scenario(const ScenarioFile& file, const std::vector<const Point*>& points,
-                               const std::vector<std::pair<std::string, Setting>>& sets) {
+Result<Scenario> scenario_at(const ScenarioFile& file, const std::vector<const Point*>& points,
+                             const std::vector<std::pair<std::string, Setting>>& sets) {
   Settings settings = file.base;
   Scenario scenario;
   for (std::size_t i = 0; i < points.size(); ++i) {
@@ -328,7 +328,7 @@ Result<std::vector<Scenario>> load_scenarios(
     for (std::size_t i = 0; i < at.size(); ++i) points.push_back(&file.axes[i].points[at[i]]);
     const std::string name = name_of(file, points);
     if (name.find(only) != std::string::npos) {
-      auto scenario = make_scenario(file, points, sets);
+      auto scenario = scenario_at(file, points, sets);
       if (!scenario.ok() && !points.empty())
         return Error{fmt::format("{} (run '{}')", scenario.error().message, name)};
       if (!scenario.ok()) return scenario.error();
@@ -343,6 +343,14 @@ Result<std::vector<Scenario>> load_scenarios(
   if (scenarios.empty())
     return Error{fmt::format("--only: found no run whose name holds '{}' in {}", only, path)};
   return scenarios;
+}
+
+Result<Scenario> make_scenario(const std::string& path, const std::string& name,
+                               const Settings& settings,
+                               const std::vector<std::pair<std::string, Setting>>& sets) {
+  ASSIGN_OR_RETURN(Scenario scenario, scenario_at({path, settings, {}}, {}, sets));
+  scenario.name = name;
+  return scenario;
 }
 
 std::vector<std::pair<std::string, std::string>> scenario_keys() {

@@ -101,6 +101,12 @@ Result<std::vector<Scenario>> load_scenarios(
     const std::string& path, const std::vector<std::pair<std::string, Setting>>& sets = {},
     const std::string& only = "");
 
+// The run of these settings alone, as a file with them would give it; `path` and the settings'
+// places are what Errors name.
+Result<Scenario> make_scenario(const std::string& path, const std::string& name,
+                               const Settings& settings,
+                               const std::vector<std::pair<std::string, Setting>>& sets = {});
+
 // Every key that a scenario knows, with its help: docs/scenario.md has them all (tested).
 std::vector<std::pair<std::string, std::string>> scenario_keys();
 

@@ -1,0 +1,20 @@
+// Tables of cases: what others measured beside what is predicted, by row and by family.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "validation/cases.h"
+
+namespace tandem {
+
+// For a terminal: a row a run, a row a family, and the runs that have no prediction, with why.
+std::string case_table(const std::vector<CaseRow>& rows);
+
+// The rows, all digits.
+std::string case_csv(const std::vector<CaseRow>& rows);
+
+// Markdown: the families, the rows that are farthest off, and those without a prediction.
+std::string case_page(const std::vector<CaseRow>& rows, const std::string& title);
+
+}  // namespace tandem
