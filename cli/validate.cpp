@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -26,19 +25,11 @@ struct ValidateOptions {
   bool json = false;
 };
 
-Status write(const std::string& path, const std::string& text) {
-  if (path.empty()) return Done{};
-  ASSIGN_OR_RETURN(FileWriter file, FileWriter::open(path));
-  file.write(text);
-  return file.commit();
-}
-
 Status run(ValidateOptions options) {
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
-  if (!std::isfinite(options.suite.timeout_s))
-    return Error{fmt::format("--timeout: found {}, expected seconds", options.suite.timeout_s)};
+  RETURN_IF_ERROR(check_timeout(options.suite.timeout_s));
   for (const std::string& path : {options.csv, options.page}) RETURN_IF_ERROR(check_writable(path));
   std::error_code ignored;
   options.suite.program = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
@@ -46,8 +37,9 @@ Status run(ValidateOptions options) {
   ASSIGN_OR_RETURN(const std::vector<SuiteRow> rows,
                    run_suite(scenarios, options.suite, [&] { progress.advance(); }));
   const std::string title = std::filesystem::path(options.input).stem().string();
-  RETURN_IF_ERROR(write(options.csv, suite_csv(rows)));
-  RETURN_IF_ERROR(write(options.page, suite_page(rows, title, scenarios.front().note)));
+  if (!options.csv.empty()) RETURN_IF_ERROR(write_file(options.csv, suite_csv(rows)));
+  if (!options.page.empty())
+    RETURN_IF_ERROR(write_file(options.page, suite_page(rows, title, scenarios.front().note)));
   if (options.json) {
     auto array = nlohmann::ordered_json::array();
     for (const SuiteRow& row : rows) array.push_back(to_json(row));
