@@ -81,6 +81,12 @@ Status FileWriter::commit() {
   return error;
 }
 
+Status write_file(const std::string& path, std::string_view text) {
+  ASSIGN_OR_RETURN(FileWriter file, FileWriter::open(path));
+  file.write(text);
+  return file.commit();
+}
+
 Status check_writable(const std::string& path) {
   std::error_code ignored;
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);

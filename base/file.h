@@ -33,6 +33,8 @@ class FileWriter {
   std::FILE* file_;
 };
 
+Status write_file(const std::string& path, std::string_view text);
+
 // Whether a file can be written there, before the work that fills it. Nothing is left. An empty
 // path, a pipe or a device: not looked at.
 Status check_writable(const std::string& path);

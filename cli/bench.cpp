@@ -131,14 +131,13 @@ Status write_fit(const CommOptions& options, bool cyclic, const CommBench& bench
                  const CommResult& result) {
   ASSIGN_OR_RETURN(const std::vector<Fit> fits, fit(result.tables));
   const auto quoted = [](const std::string& text) { return nlohmann::json(text).dump(); };
-  ASSIGN_OR_RETURN(FileWriter file, FileWriter::open(options.fit));
-  file.write(calibration_text(fits, {{"backend", quoted(result.backend)},
-                                     {"real", quoted(result.real)},
-                                     {"cluster", quoted(result.cluster)},
-                                     {"placement", quoted(cyclic ? "cyclic" : "block")},
-                                     {"iterations", fmt::format("{}", bench.iterations)},
-                                     {"warmup", fmt::format("{}", bench.warmup)}}));
-  return file.commit();
+  return write_file(options.fit,
+                    calibration_text(fits, {{"backend", quoted(result.backend)},
+                                            {"real", quoted(result.real)},
+                                            {"cluster", quoted(result.cluster)},
+                                            {"placement", quoted(cyclic ? "cyclic" : "block")},
+                                            {"iterations", fmt::format("{}", bench.iterations)},
+                                            {"warmup", fmt::format("{}", bench.warmup)}}));
 }
 
 Status time_all(const CommOptions& options) {

@@ -1,7 +1,6 @@
 // tandem calibrate device: what a Program's parts take on a device, as a table that prices runs.
 #include <fmt/format.h>
 
-#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -28,8 +27,7 @@ struct DeviceOptions {
 };
 
 Status measure(DeviceOptions options) {
-  if (!std::isfinite(options.timeout_s))
-    return Error{fmt::format("--timeout: found {}, expected seconds", options.timeout_s)};
+  RETURN_IF_ERROR(check_timeout(options.timeout_s));
   const Backend backend = backend_named(options.backend);
   RETURN_IF_ERROR(apply(options.gpu, options.backend, &options.exec));
   options.exec.timeout_ns = to_ns(options.timeout_s);
@@ -49,11 +47,7 @@ Status measure(DeviceOptions options) {
     return Error{fmt::format("{}: {}", options.program, table.error().message)};
   if (!table.ok()) return table.error();
   if (!*table) return Done{};
-  if (!options.output.empty()) {
-    ASSIGN_OR_RETURN(FileWriter file, FileWriter::open(options.output));
-    file.write(to_text(**table));
-    RETURN_IF_ERROR(file.commit());
-  }
+  if (!options.output.empty()) RETURN_IF_ERROR(write_file(options.output, to_text(**table)));
   fmt::print("{}", options.json ? to_json(**table).dump(2) + "\n" : cost_text(**table));
   return Done{};
 }

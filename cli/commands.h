@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,12 @@ void add_calibrate(CLI::App* app, Command* chosen);
 void add_schedule(CLI::App* app, Command* chosen);
 void add_topology(CLI::App* app, Command* chosen);
 void add_doctor(CLI::App* app, Command* chosen);
+
+// CLI11's ranges let what is no number pass.
+inline Status check_timeout(double timeout_s) {
+  if (std::isfinite(timeout_s)) return Done{};
+  return Error{fmt::format("--timeout: found {}, expected seconds", timeout_s)};
+}
 
 // An Error where a Program is given with what chooses among a scenario's settings and runs.
 inline Status expect_no_choice(const std::string& program, const std::vector<std::string>& sets,

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -52,8 +51,7 @@ Status check_use(const RunOptions& options) {
     return Error{"found --gemm-scale, expected --compute gemm with it"};
   if (options.compute == "timed" && !options.gpu.precision.empty())
     return Error{"found --precision, expected --compute gemm with it"};
-  if (!std::isfinite(options.timeout_s))
-    return Error{fmt::format("--timeout: found {}, expected seconds", options.timeout_s)};
+  RETURN_IF_ERROR(check_timeout(options.timeout_s));
   const OutputFiles& files = options.real.files;
   for (const std::string& path : {files.trace_csv, files.perfetto, files.svg})
     RETURN_IF_ERROR(check_writable(path));

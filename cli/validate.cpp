@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -33,13 +32,6 @@ struct ValidateOptions {
   std::string page;
   bool json = false;
 };
-
-Status write(const std::string& path, const std::string& text) {
-  if (path.empty()) return Done{};
-  ASSIGN_OR_RETURN(FileWriter file, FileWriter::open(path));
-  file.write(text);
-  return file.commit();
-}
 
 // The cases of a family, or all, whose id holds `only`.
 Result<std::vector<Case>> load_cases(const ValidateOptions& options) {
@@ -74,8 +66,8 @@ Status run_cases(const ValidateOptions& options) {
       std::ranges::none_of(rows, [](const CaseRow& row) { return row.prediction.has_value(); });
   if (all_fail && !sets.empty()) return Error{rows.front().reason};
   const std::string title = std::filesystem::path(options.input).stem().string();
-  RETURN_IF_ERROR(write(options.csv, case_csv(rows)));
-  RETURN_IF_ERROR(write(options.page, case_page(rows, title)));
+  if (!options.csv.empty()) RETURN_IF_ERROR(write_file(options.csv, case_csv(rows)));
+  if (!options.page.empty()) RETURN_IF_ERROR(write_file(options.page, case_page(rows, title)));
   if (options.json) {
     fmt::print("{}\n",
                cases_json(rows).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
@@ -89,8 +81,7 @@ Status run_measured(ValidateOptions options) {
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
-  if (!std::isfinite(options.suite.timeout_s))
-    return Error{fmt::format("--timeout: found {}, expected seconds", options.suite.timeout_s)};
+  RETURN_IF_ERROR(check_timeout(options.suite.timeout_s));
   for (const std::string& path : {options.csv, options.page}) RETURN_IF_ERROR(check_writable(path));
   std::error_code ignored;
   options.suite.program = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
@@ -98,8 +89,9 @@ Status run_measured(ValidateOptions options) {
   ASSIGN_OR_RETURN(const std::vector<SuiteRow> rows,
                    run_suite(scenarios, options.suite, [&] { progress.advance(); }));
   const std::string title = std::filesystem::path(options.input).stem().string();
-  RETURN_IF_ERROR(write(options.csv, suite_csv(rows)));
-  RETURN_IF_ERROR(write(options.page, suite_page(rows, title, scenarios.front().note)));
+  if (!options.csv.empty()) RETURN_IF_ERROR(write_file(options.csv, suite_csv(rows)));
+  if (!options.page.empty())
+    RETURN_IF_ERROR(write_file(options.page, suite_page(rows, title, scenarios.front().note)));
   if (options.json) {
     auto array = nlohmann::ordered_json::array();
     for (const SuiteRow& row : rows) array.push_back(to_json(row));
