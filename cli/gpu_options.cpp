@@ -12,7 +12,6 @@ namespace {
 
 using Names = std::array<const char*, 3>;  // as the enumeration has them
 
-constexpr Names kTransfers = {"nccl", "copy", "priced"};
 constexpr Names kLaunches = {"gated", "direct", "graph"};
 
 CLI::IsMember one_of(const Names& names) {
@@ -33,7 +32,7 @@ void add_gpu_options(CLI::App* command, GpuOptions* options) {
       ->add_option("--transfers", options->transfers,
                    "with --share-gpu: nccl (default), to oneself; copy: by the copy engine; "
                    "priced: they take their priced time")
-      ->check(one_of(kTransfers));
+      ->check(one_of(kGpuTransferNames));
   command
       ->add_option("--launch", options->launch,
                    "cuda: gated (default): an iteration begins when all of it is queued; direct: "
@@ -63,7 +62,7 @@ Status apply(const GpuOptions& options, const std::string& backend, ExecOptions*
   if (!options.transfers.empty() && !options.share_gpu)
     return Error{"found --transfers, expected --share-gpu with it"};
   exec->share_gpu = options.share_gpu;
-  set(options.transfers, kTransfers, &exec->transfers);
+  set(options.transfers, kGpuTransferNames, &exec->transfers);
   set(options.launch, kLaunches, &exec->launch);
   exec->precision = options.precision;
   return Done{};

@@ -1,6 +1,7 @@
 // Executors: a Program played for real, by the rules that the simulators obey.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@ namespace tandem {
 // How a transfer both of whose ends share a GPU is carried out: NCCL's send and receive to oneself,
 // the copy engine, or not at all: it takes its priced time.
 enum class GpuTransfers { Nccl, Copy, Priced };
+constexpr std::array<const char*, 3> kGpuTransferNames = {"nccl", "copy", "priced"};
 
 // How an iteration reaches the GPU. Gated: all of it is asked for before it begins, so that the
 // host's time to launch stays out. Direct: it begins with the first call. Graph: captured once,

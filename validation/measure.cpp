@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -121,11 +120,10 @@ std::string words_of(const Validation& validation, const std::string& precision,
                   name(validation.backend), validation.compute == Compute::Gemm ? "gemm" : "timed",
                   options.iterations, options.timeout_s);
   if (validation.backend != Backend::Cuda) return words;
-  constexpr std::array<std::string_view, 3> kTransfers = {"nccl", "copy", "priced"};
   if (validation.compute == Compute::Gemm) words += " --precision " + precision;
   if (validation.share_gpu)
     words += fmt::format(" --share-gpu --transfers {}",
-                         kTransfers[static_cast<std::size_t>(validation.transfers)]);
+                         kGpuTransferNames[static_cast<std::size_t>(validation.transfers)]);
   return words;
 }
 
