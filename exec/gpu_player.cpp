@@ -164,8 +164,8 @@ Status GpuPlayer::play(int number, int iteration) {
   const Status started = start(number);
   const Status ended = started.ok() ? wait_for_end() : started;
   set_arrivals();
-  RETURN_IF_ERROR(ended);
-  return number == 0 ? check_payloads() : Done{};
+  if (!ended.ok() || number > 0) return ended;
+  return check_payloads();
 }
 
 Status GpuPlayer::start(int number) {
