@@ -61,7 +61,8 @@ TEST_CASE("what ./dev carry gathers is enough to configure with, and to compile 
   const std::regex elsewhere("/usr/(local/)?include/(boost|CLI|fmt|libfccp|nlohmann|toml)[^ ]*");
   std::smatch found;
   std::regex_search(headers, found, elsewhere);
-  CHECK(found.str() == "");
+  INFO(found.str());
+  CHECK(found.empty());
 }
 
 TEST_CASE("validation/gpu/run.sh runs its steps and writes its results") {

@@ -200,7 +200,7 @@ Status check_covers(const CostTable& table, bool attention) {
       {CostKind::Gemm, "GEMMs"}, {CostKind::Memory, "memory-bound passes"}};
   if (attention) needed.emplace_back(CostKind::Attention, "fused attention");
   for (const auto& [what, shape] : needed) {
-    if (std::ranges::none_of(table.rows, [&](const CostRow& row) { return row.what == what; }))
+    if (std::ranges::find(table.rows, what, &CostRow::what) == table.rows.end())
       return nothing_for(table, std::string(shape), what);
   }
   return Done{};
