@@ -12,17 +12,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Two stages, four microbatches: (4 + 1) x 3 ms, and two transfers on the critical path.
-const std::string kTwo = R"([parallel]
-pp = 2
-global_batch = 4
-[costs]
-source = "uniform"
-forward_s = 0.001
-backward_s = 0.002
-p2p_s = 0.0001
-)";
-
 std::string said(const Ran& ran) {
   CHECK(ran.out.empty());
   return ran.err;
@@ -33,7 +22,7 @@ std::string said(const Ran& ran) {
 TEST_CASE("ranks that share a GPU play what ideal simulates") {
   const Variable plugins("TANDEM_PLUGINS", TANDEM_FAKE_PLUGINS);
   const Sandbox sandbox;
-  sandbox.file("two.toml", kTwo);
+  sandbox.file("two.toml", kTwoStages);
   const Ran ran = sandbox.tandem(
       "run two.toml --backend cuda --share-gpu --transfers priced --trace m.csv --json");
   check_done(ran);
@@ -55,7 +44,7 @@ TEST_CASE("ranks that share a GPU play what ideal simulates") {
 TEST_CASE("every way to launch and to transfer plays a Program to its end") {
   const Variable plugins("TANDEM_PLUGINS", TANDEM_FAKE_PLUGINS);
   const Sandbox sandbox;
-  sandbox.file("two.toml", kTwo);
+  sandbox.file("two.toml", kTwoStages);
   for (const char* options : {"--launch gated", "--launch direct", "--launch graph",
                               "--transfers nccl", "--transfers copy", "--warmup 0"}) {
     INFO(options);
@@ -70,7 +59,7 @@ TEST_CASE("ranks on GPUs of their own are started here where there are as many")
   const Variable plugins("TANDEM_PLUGINS", TANDEM_FAKE_PLUGINS);
   const Variable gpus("TANDEM_FAKE_GPUS", "2");
   const Sandbox sandbox;
-  sandbox.file("two.toml", kTwo);
+  sandbox.file("two.toml", kTwoStages);
   const Ran ran = sandbox.tandem("run two.toml --backend cuda --json");
   check_done(ran);
   const Json real = Json::parse(ran.out)[0];
@@ -81,7 +70,7 @@ TEST_CASE("ranks on GPUs of their own are started here where there are as many")
 
 TEST_CASE("what GPUs cannot do is one line: 3 for what is missing, 2 for wrong use") {
   const Sandbox sandbox;
-  sandbox.file("two.toml", kTwo);
+  sandbox.file("two.toml", kTwoStages);
   {
     const Variable none("CUDA_VISIBLE_DEVICES", "");
     const Ran ran = sandbox.tandem("run two.toml --backend cuda --share-gpu");
@@ -99,7 +88,7 @@ TEST_CASE("what GPUs cannot do is one line: 3 for what is missing, 2 for wrong u
 
 TEST_CASE("an option of GPUs that is given in vain is refused, by every command that has it") {
   const Sandbox sandbox;
-  sandbox.file("two.toml", kTwo);
+  sandbox.file("two.toml", kTwoStages);
   const auto refused = [&](const std::string& arguments, const std::string& begin) {
     INFO(arguments);
     check_refused(sandbox.tandem(arguments), begin);
@@ -119,7 +108,7 @@ TEST_CASE("a GPU that hangs is found by the time-out, and what is known is kept"
   const Variable plugins("TANDEM_PLUGINS", TANDEM_FAKE_PLUGINS);
   const Variable hang("TANDEM_FAKE_HANG", "1");
   const Sandbox sandbox;
-  sandbox.file("two.toml", kTwo);
+  sandbox.file("two.toml", kTwoStages);
   const Ran shared =
       sandbox.tandem("run two.toml --backend cuda --share-gpu --timeout 0.3 --trace part.csv");
   CHECK(shared.status == 1);
@@ -135,7 +124,7 @@ TEST_CASE("a payload that is not what was sent fails the run") {
   const Variable plugins("TANDEM_PLUGINS", TANDEM_FAKE_PLUGINS);
   const Variable fault("TANDEM_FAKE_FAULT", "1:1");
   const Sandbox sandbox;
-  sandbox.file("two.toml", kTwo);
+  sandbox.file("two.toml", kTwoStages);
   const Ran ran = sandbox.tandem("run two.toml --backend cuda --share-gpu");
   CHECK(ran.status == 1);
   CHECK(said(ran).starts_with("received other bytes in "));

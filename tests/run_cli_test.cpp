@@ -9,17 +9,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Two stages, four microbatches, milliseconds.
-const std::string kUniform = R"([parallel]
-pp = 2
-global_batch = 4
-[costs]
-source = "uniform"
-forward_s = 0.001
-backward_s = 0.002
-p2p_s = 0.0001
-)";
-
 const std::string kSmall = R"([model]
 layers = 2
 hidden = 64
@@ -45,7 +34,7 @@ std::string one_line(const Ran& ran) {
 
 TEST_CASE("run plays a scenario, says what was real, and leaves the median iteration's trace") {
   const Sandbox sandbox;
-  sandbox.file("two.toml", kUniform);
+  sandbox.file("two.toml", kTwoStages);
   const Ran ran = sandbox.tandem("run two.toml --iterations 3 --trace t.csv --perfetto t.json");
   CHECK(ran.err.empty());
   CHECK(ran.status == 0);
@@ -67,7 +56,7 @@ TEST_CASE("run plays a scenario, says what was real, and leaves the median itera
 
 TEST_CASE("run's JSON is simulate's object with what was real and the spread") {
   const Sandbox sandbox;
-  sandbox.file("two.toml", kUniform);
+  sandbox.file("two.toml", kTwoStages);
   const Json real = Json::parse(sandbox.tandem("run two.toml --iterations 3 --json").out);
   const Json simulated = Json::parse(sandbox.tandem("simulate two.toml --engine ideal --json").out);
   REQUIRE(real.size() == 1);
@@ -93,7 +82,7 @@ TEST_CASE("run's JSON is simulate's object with what was real and the spread") {
 
 TEST_CASE("run plays a Program file, and draws it") {
   const Sandbox sandbox;
-  sandbox.file("two.toml", kUniform);
+  sandbox.file("two.toml", kTwoStages);
   sandbox.file("two.csv", sandbox.tandem("schedule two.toml --format program").out);
   const Ran ran = sandbox.tandem("run two.csv --iterations 1 --warmup 0 --plot t.svg --json");
   CHECK(ran.status == 0);
@@ -139,8 +128,8 @@ TEST_CASE("a run that fails says why in one line, with status 1, and leaves its 
 
 TEST_CASE("what run cannot do is one line: 2 for bad input, 3 for what is missing") {
   const Sandbox sandbox;
-  sandbox.file("two.toml", kUniform);
-  sandbox.file("many.toml", kUniform + "[matrix]\n\"parallel.global_batch\" = [4, 8]\n");
+  sandbox.file("two.toml", kTwoStages);
+  sandbox.file("many.toml", kTwoStages + "[matrix]\n\"parallel.global_batch\" = [4, 8]\n");
   const auto fails = [&](const std::string& arguments, int status, const std::string& message) {
     INFO(arguments);
     const Ran ran = sandbox.tandem("run " + arguments);
@@ -165,7 +154,7 @@ TEST_CASE("what run cannot do is one line: 2 for bad input, 3 for what is missin
 
 TEST_CASE("what is asked for in vain is refused before anything runs") {
   const Sandbox sandbox;
-  sandbox.file("two.toml", kUniform);
+  sandbox.file("two.toml", kTwoStages);
   check_done(sandbox.tandem("schedule two.toml --format program"));
   sandbox.file("two.csv", sandbox.tandem("schedule two.toml --format program").out);
   check_refused(sandbox.tandem("run two.csv --set parallel.pp=4"),

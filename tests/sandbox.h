@@ -19,6 +19,17 @@ namespace tandem {
 
 using Names = std::vector<std::string>;
 
+// Two stages, four microbatches, milliseconds: (4 + 1) x 3 ms, and transfers.
+inline const std::string kTwoStages = R"([parallel]
+pp = 2
+global_batch = 4
+[costs]
+source = "uniform"
+forward_s = 0.001
+backward_s = 0.002
+p2p_s = 0.0001
+)";
+
 // What a command left behind.
 struct Ran {
   int status = -1;
