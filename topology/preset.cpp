@@ -1,11 +1,9 @@
-// Reads presets with toml++. Every number is written  key = {value = 1, source = "where from"}.
+// Reads presets.
 #include "topology/preset.h"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
@@ -13,11 +11,10 @@
 
 #include "base/file.h"
 #include "base/nearest.h"
+#include "base/sourced_file.h"
 
 namespace tandem {
 namespace {
-
-using Sources = std::vector<std::pair<std::string, std::string>>;
 
 std::string presets_dir() { return data_dir() + "/topology/presets"; }
 std::string devices_dir() { return presets_dir() + "/devices"; }
@@ -31,96 +28,6 @@ std::vector<std::string> names_in(const std::string& folder) {
   std::ranges::sort(names);
   return names;
 }
-
-// One file of sourced entries. Each one read is ticked off; what is left at the end is an error.
-class SourcedFile {
- public:
-  static Result<SourcedFile> read(const std::string& path) {
-    ASSIGN_OR_RETURN(const std::string text, read_file(path));
-    try {
-      return SourcedFile(path, toml::parse(text));
-    } catch (const toml::parse_error& error) {
-      return Error{fmt::format("{}:{}: {}", path, error.source().begin.line, error.description())};
-    }
-  }
-
-  bool has(const std::string& key) const { return table_.contains(key); }
-  const Sources& sources() const { return sources_; }
-
-  // A plain text, without a source: a name, not a number.
-  Result<std::string> text(const std::string& key) {
-    read_.push_back(key);
-    const auto value = table_[key].value<std::string>();
-    if (!value) return expected(key, "a text");
-    return *value;
-  }
-
-  Result<double> number(const std::string& key) { return sourced<double>(key, "a number"); }
-  Result<double> share(const std::string& key) {
-    ASSIGN_OR_RETURN(const double value, number(key));
-    if (!(value > 0 && value <= 1)) return expected(key, "a number above 0 and at most 1");
-    return value;
-  }
-  Result<bool> flag(const std::string& key) { return sourced<bool>(key, "true or false"); }
-  Result<std::string> word(const std::string& key) { return sourced<std::string>(key, "a text"); }
-  Result<int> count(const std::string& key) {
-    ASSIGN_OR_RETURN(const auto value, sourced<std::int64_t>(key, "an integer"));
-    if (value < 0 || value > 1'000'000) return expected(key, "an integer from 0 to 1000000");
-    return static_cast<int>(value);
-  }
-
-  // The keys that end in `suffix`, without it.
-  std::vector<std::string> stems(std::string_view suffix) const {
-    std::vector<std::string> found;
-    for (const auto& [key, node] : table_) {
-      std::string_view stem = key.str();
-      if (!stem.ends_with(suffix)) continue;
-      stem.remove_suffix(suffix.size());
-      found.emplace_back(stem);
-    }
-    return found;
-  }
-
-  // Error: an entry that nothing asked for.
-  Status finish() const {
-    for (const auto& [key, node] : table_) {
-      if (std::ranges::find(read_, key.str()) != read_.end()) continue;
-      return at(&node, fmt::format("found key '{}', expected a known key; the nearest is '{}'",
-                                   key.str(), nearest(key.str(), read_)));
-    }
-    return Done{};
-  }
-
-  Error expected(const std::string& key, std::string_view what) const {
-    const toml::node* node = table_.get(key);
-    return at(node, fmt::format("found {} '{}', expected {}", node ? "a wrong" : "no", key, what));
-  }
-
- private:
-  SourcedFile(std::string path, toml::table table)
-      : path_(std::move(path)), table_(std::move(table)) {}
-
-  template <class T>
-  Result<T> sourced(const std::string& key, std::string_view what) {
-    read_.push_back(key);
-    const auto value = table_[key]["value"].value<T>();
-    const auto source = table_[key]["source"].value<std::string>();
-    if (!value || !source || source->empty()) {
-      return expected(key, fmt::format("{{value = {}, source = \"where it comes from\"}}", what));
-    }
-    sources_.emplace_back(key, *source);
-    return *value;
-  }
-
-  Error at(const toml::node* node, std::string_view message) const {
-    return Error{fmt::format("{}:{}: {}", path_, node ? node->source().begin.line : 1, message)};
-  }
-
-  std::string path_;
-  toml::table table_;
-  std::vector<std::string> read_;
-  Sources sources_;
-};
 
 // The file of a name that must be one of `known`.
 Result<SourcedFile> open_known(const std::string& name, std::string_view kind,

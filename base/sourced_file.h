@@ -1,0 +1,61 @@
+// SourcedFile: a TOML file of data, in which every number is written  key = {value = 1, source =
+// "where it comes from"}.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tandem {
+
+// {"intra_GBps", "NVIDIA DGX A100 data sheet, ..."}, in the order in which they were read.
+using Sources = std::vector<std::pair<std::string, std::string>>;
+
+// Each entry read is ticked off; what is left at the end is an Error. All Errors name file, line
+// and key.
+class SourcedFile {
+ public:
+  static Result<SourcedFile> read(const std::string& path);
+  SourcedFile(SourcedFile&&) noexcept;
+  SourcedFile& operator=(SourcedFile&&) noexcept;
+  ~SourcedFile();
+
+  bool has(const std::string& key) const;
+  const Sources& sources() const { return sources_; }
+
+  // A plain text, without a source: a name, not a number.
+  Result<std::string> text(const std::string& key);
+
+  Result<double> number(const std::string& key);
+  Result<double> share(const std::string& key);  // above 0, at most 1
+  Result<bool> flag(const std::string& key);
+  Result<std::string> word(const std::string& key);
+  Result<int> count(const std::string& key);  // 0 to 1,000,000
+
+  // The keys that end in `suffix`, without it.
+  std::vector<std::string> stems(std::string_view suffix) const;
+
+  // Error: an entry that nothing asked for.
+  Status finish() const;
+
+  // "file:line: found no 'key', expected ...".
+  Error expected(const std::string& key, std::string_view what) const;
+
+ private:
+  struct Table;  // toml++ stays behind this wall
+  SourcedFile(std::string path, std::unique_ptr<Table> table);
+
+  template <class T>
+  Result<T> sourced(const std::string& key, std::string_view what);
+
+  std::string path_;
+  std::unique_ptr<Table> table_;
+  std::vector<std::string> read_;
+  Sources sources_;
+};
+
+}  // namespace tandem
