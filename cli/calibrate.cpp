@@ -108,6 +108,7 @@ void add_calibrate(CLI::App* app, Command* chosen) {
   command->require_subcommand(1);
   command->footer("Example: tandem calibrate device job.csv -o costs.csv");
   add_device(command, chosen);
+  add_calibrate_published(command, chosen);
 }
 
 }  // namespace tandem

@@ -22,6 +22,7 @@ void add_compare(CLI::App* app, Command* chosen);
 void add_validate(CLI::App* app, Command* chosen);
 void add_bench(CLI::App* app, Command* chosen);
 void add_calibrate(CLI::App* app, Command* chosen);
+void add_calibrate_published(CLI::App* calibrate, Command* chosen);
 void add_schedule(CLI::App* app, Command* chosen);
 void add_topology(CLI::App* app, Command* chosen);
 void add_doctor(CLI::App* app, Command* chosen);

@@ -30,6 +30,18 @@ Status set_costs_table(const Setting& setting, Scenario* scenario) {
   return Done{};
 }
 
+// A file's path is relative to the scenario.
+Status set_software(const Setting& setting, Scenario* scenario) {
+  const auto* name = std::get_if<std::string>(&setting.value);
+  if (name == nullptr) return setting.error("costs.software", "a software's name, or a file");
+  const bool is_file = name->ends_with(".toml");
+  const auto beside = std::filesystem::path(scenario->path).parent_path() / *name;
+  auto software = load_software(is_file ? beside.string() : *name);
+  if (!software.ok()) return Error{fmt::format("{}: {}", setting.where, software.error().message)};
+  scenario->software = *std::move(software);
+  return Done{};
+}
+
 // Seconds an action: they make the costs uniform. Keys are applied in alphabetical order,
 // costs.source after them.
 template <class Place>  // Place: double& of a UniformCosts&
@@ -172,6 +184,10 @@ std::vector<Field> cluster_fields() {
        "text: a file that tandem calibrate device wrote, relative to the scenario; with "
        "costs.source = table it prices compute, and the cluster communication",
        set_costs_table},
+      {"costs.software",
+       "text: whose constants price the model, a file's name in workload/software or a file of "
+       "your own, relative to the scenario; default the GPU's",
+       set_software},
       seconds("costs.forward_s", "number: seconds of a stage's forward",
               [](UniformCosts& c) -> double& { return c.forward_s; }),
       seconds("costs.backward_s", "number: seconds of a full backward; default input_s + weight_s",

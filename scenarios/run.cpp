@@ -81,6 +81,25 @@ Plan plan_of(const Scenario& scenario, const Order& order) {
   return plan_of(scenario, rank_of.front() == rank_of.back(), order.chains);
 }
 
+std::array<CommCost, kScopes> comm_costs(const Scenario& scenario) {
+  std::array<CommCost, kScopes> costs;
+  if (scenario.uniform) return costs;
+  const Software& software = scenario.software;
+  const auto of = [&](Scope scope) -> CommCost& { return costs[static_cast<std::size_t>(scope)]; };
+  of(Scope::Tensor) = {software.tensor_stretch, software.tensor_overhead_s};
+  of(Scope::Pipeline) = {software.pipeline_stretch, software.pipeline_overhead_s};
+  of(Scope::Data).stretch =
+      software.data_stretch * (scenario.plan.zero == 3 ? software.zero3_stretch : 1);
+  return costs;
+}
+
+// What an operation of the job takes alone.
+Nanoseconds alone_ns(const Scenario& scenario, const Cluster& cluster, Scope scope, CommKind kind,
+                     Bytes bytes, const std::vector<DeviceId>& devices) {
+  const CommCost cost = comm_costs(scenario)[static_cast<std::size_t>(scope)];
+  return duration_ns(at_cost(traffic(cluster, kind, devices), scope, cost), bytes);
+}
+
 // An all-reduce of the slowest tensor group. In blocks, where groups lie on nodes repeats with the
 // nodes.
 Nanoseconds slowest_tensor_ns(const Scenario& scenario, const Cluster& cluster,
@@ -91,8 +110,8 @@ Nanoseconds slowest_tensor_ns(const Scenario& scenario, const Cluster& cluster,
       scenario.cyclic ? plan.gpus() : static_cast<int>(std::min<std::int64_t>(period, plan.gpus()));
   Nanoseconds slowest = 0;
   for (int first = 0; first < groups_end; first += plan.tp)
-    slowest = std::max(slowest, collective_ns(cluster, CommKind::AllReduce, bytes,
-                                              devices_of(placement, first, plan.tp, 1)));
+    slowest = std::max(slowest, alone_ns(scenario, cluster, Scope::Tensor, CommKind::AllReduce,
+                                         bytes, devices_of(placement, first, plan.tp, 1)));
   return slowest;
 }
 
@@ -112,8 +131,9 @@ Workload workload(const Scenario& scenario, const Plan& plan, const Cluster& clu
 }
 
 // Seconds of a pass when nothing overlaps.
-double seconds(const Pass& pass, const Plan& plan, const Cluster& cluster,
+double seconds(const Pass& pass, const Scenario& scenario, const Cluster& cluster,
                const Placement& placement) {
+  const Plan& plan = scenario.plan;
   Nanoseconds sum = 0;
   for (const Step& step : pass.steps) {
     sum += step.duration_ns;
@@ -122,8 +142,8 @@ double seconds(const Pass& pass, const Plan& plan, const Cluster& cluster,
                                  : step.scope == Scope::Context
                                      ? std::pair{plan.cp, plan.tp}
                                      : std::pair{plan.ep, plan.expert_tensor()};
-    sum += collective_ns(cluster, step.collective, step.bytes,
-                         devices_of(placement, 0, ranks, stride));
+    sum += alone_ns(scenario, cluster, step.scope, step.collective, step.bytes,
+                    devices_of(placement, 0, ranks, stride));
   }
   return to_seconds(sum);
 }
@@ -135,9 +155,9 @@ std::vector<OrderCosts> order_costs(const Scenario& scenario, const Plan& plan,
   const Workload work = workload(scenario, plan, cluster, placement);
   const int next = plan.tp * plan.cp * plan.dp;  // the same rank of the next stage
   const double transfer_s =
-      plan.pp == 1
-          ? 0
-          : to_seconds(transfer_ns(cluster, work.pipeline_bytes, placement[0], placement[next]));
+      plan.pp == 1 ? 0
+                   : to_seconds(alone_ns(scenario, cluster, Scope::Pipeline, CommKind::SendRecv,
+                                         work.pipeline_bytes, {placement[0], placement[next]}));
   if (scenario.uniform) {
     const UniformCosts& own = *scenario.uniform;
     return std::vector<OrderCosts>(plan.stages(),
@@ -145,9 +165,9 @@ std::vector<OrderCosts> order_costs(const Scenario& scenario, const Plan& plan,
   }
   std::vector<OrderCosts> costs;
   for (const StageWork& stage : work.stages)
-    costs.push_back({seconds(stage.forward, plan, cluster, placement),
-                     seconds(stage.backward_input, plan, cluster, placement),
-                     seconds(stage.backward_weight, plan, cluster, placement), transfer_s});
+    costs.push_back({seconds(stage.forward, scenario, cluster, placement),
+                     seconds(stage.backward_input, scenario, cluster, placement),
+                     seconds(stage.backward_weight, scenario, cluster, placement), transfer_s});
   return costs;
 }
 
@@ -285,6 +305,7 @@ Result<Prepared> prepare(const Scenario& scenario) {
     return placed(scenario, {"overlap.p2p", "overlap.batch_p2p", "schedule.order", "parallel.pp"},
                   program.error());
   Prepared prepared{own, std::move(order), *std::move(program), std::move(cluster), placement, {}};
+  prepared.program.comm_costs = comm_costs(scenario);
   price(&prepared.program, prepared.cluster, prepared.placement);
   const auto crosses = [](const Communicator& c) {
     return c.scope == Scope::Tensor && c.between_nodes;

@@ -247,6 +247,9 @@ Status complete(Scenario* s) {
   RETURN_IF_ERROR(complete_costs(s));
   if (s->has_cluster()) RETURN_IF_ERROR(check_cluster(*s));
   if (s->uniform) return Done{};
+  if (s->software.name.empty()) {
+    ASSIGN_OR_RETURN(s->software, load_software(s->cluster.device.software));
+  }
   if (!s->places.contains("train.gradient_dtype"))
     s->plan.gradient_dtype = s->plan.precision == "fp16" ? "fp16" : "fp32";
   if (const Status status = check(s->model, s->plan); !status.ok())

@@ -67,6 +67,7 @@ struct Scenario {
   double p2p_s = 0;                       // with them: what a transfer takes, whatever the cluster
   double p2p_bytes = 0;                   // or, above 0, what it carries over the cluster
   std::string costs_source = "analytic";  // or "uniform", "table"
+  Software software;                      // whose constants price the model
   std::optional<CostTable> cost_table;    // costs.source = "table": what kernels are priced by
   double jitter = 0;
   std::uint64_t seed = 1;
@@ -87,7 +88,7 @@ struct Scenario {
 
   // What prices its kernels. REQUIRES: no uniform costs; the scenario outlives it.
   CostModel cost_model() const {
-    return {cluster.device, plan.precision, cost_table ? &*cost_table : nullptr};
+    return {cluster.device, plan.precision, cost_table ? &*cost_table : nullptr, software};
   }
 
   // Where the first of the keys that is set stands, else where another key of their tables does,

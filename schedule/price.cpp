@@ -30,7 +30,18 @@ Traffic channel_traffic(const Program& program, const Channel& channel, CommKind
     for (const Rank member : program.communicators[c].members)
       devices.push_back(placement[index(member)]);
   }
-  return lockstep_traffic(cluster, kind, instances);
+  const Scope scope = program.communicators[channel.communicators.front()].scope;
+  return at_cost(lockstep_traffic(cluster, kind, instances), scope,
+                 program.comm_costs[static_cast<std::size_t>(scope)]);
+}
+
+Traffic at_cost(Traffic traffic, Scope scope, const CommCost& cost) {
+  if (traffic.flows.empty()) return traffic;
+  traffic.latency_ns += to_ns(cost.overhead_s);
+  if (traffic.between_nodes == (scope == Scope::Tensor)) return traffic;
+  for (Flow& flow : traffic.flows) flow.share *= cost.stretch;
+  traffic.seconds_per_byte *= cost.stretch;
+  return traffic;
 }
 
 void price(Program* program, const Cluster& cluster, const Placement& placement) {

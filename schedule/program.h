@@ -4,6 +4,7 @@
 // one Body of ops and differ only in their communicators.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -104,6 +105,13 @@ struct SharedDevice {
   bool operator==(const SharedDevice&) const = default;
 };
 
+// What a training run's communication costs beyond the same operation alone in a benchmark: its
+// bytes take `stretch` times as long, tensor groups' inside a node and all others' between nodes,
+// and each operation `overhead_s` longer.
+struct CommCost {
+  double stretch = 1, overhead_s = 0;
+};
+
 struct Program {
   std::string name;
   SharedDevice device;
@@ -111,6 +119,7 @@ struct Program {
   std::vector<Body> bodies;
   std::vector<RankRow> ranks;
   std::vector<Communicator> communicators;
+  std::array<CommCost, kScopes> comm_costs;  // what prices it; text forms have the prices alone
 
   const Body& body_of(Rank rank) const { return bodies[ranks[index(rank)].body]; }
   // The number of a body's first op when the ops of all bodies are counted through: the `op`

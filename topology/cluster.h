@@ -26,6 +26,8 @@ struct DeviceSpec {
   // share of their own. Default: fitted to 183 shapes on an A100-PCIe (MooreThreads/SimuMax).
   double gemm_efficiency = 0.761;
   std::map<std::string, double> own_gemm_efficiency;  // by precision
+  // The software whose constants price models on it where none is named (workload/software.h).
+  std::string software = "megatron-a100";
   // What fused attention, forward and backward, reaches of the 16-bit peak. Default: an H100's,
   // see topology/presets/devices.
   double attention_efficiency = 0.55;

@@ -40,6 +40,7 @@ constexpr TextColumn kTexts[] = {{"id", &Case::id, nullptr, true},
                                  {"system", &Case::system, "cluster.preset", true},
                                  {"gpu", &Case::gpu, nullptr},
                                  {"model", &Case::model, "model.name"},
+                                 {"source", &Case::source, nullptr},
                                  {"schedule", &Case::schedule, "schedule.order"},
                                  {"precision", &Case::precision, "train.precision"},
                                  {"recompute", &Case::recompute, "train.recompute"}};
@@ -78,23 +79,41 @@ constexpr Gpu kGpus[] = {{"A100-80GB", "a100-80gb", 0},
                          {"V100-SXM2-16GB", "v100-32gb", 16},
                          {"H100-80GB", "h100-80gb", 0}};
 
-// What a family's software does that no column says. No numbers of the cost model stand here.
+// What the software of a run does and no column says.
 struct Habit {
-  std::string_view family;  // its name's beginning
+  bool (*holds)(const Case& run);
   const char* key;
   std::variant<bool, const char*> value;
 };
+
+bool starts(const Case& run, std::string_view family) { return run.family.starts_with(family); }
+
+// Megatron-LM before it could send beside compute (2021).
+bool early_megatron(const Case& run) {
+  return starts(run, "sc21-table1") || starts(run, "korthikanti") || starts(run, "zero-bubble");
+}
+bool is_nemo(const Case& run) { return starts(run, "mlperf-"); }
+
 constexpr Habit kHabits[] = {
     // arXiv 2104.04473, section 4.1, and the rows' notes; Megatron-LM's default a year later.
-    {"sc21-table1", "parallel.scatter_gather", true},
-    {"korthikanti", "parallel.scatter_gather", true},
+    {[](const Case& run) { return starts(run, "sc21-table1") || starts(run, "korthikanti"); },
+     "parallel.scatter_gather", true},
+    {[](const Case& run) { return early_megatron(run) && run.schedule == "interleaved"; },
+     "overlap.p2p", false},
+    // DeepSpeed gathers the next layers' parameters ahead.
+    {[](const Case& run) { return run.zero_stage == 3; }, "overlap.param_gather", true},
+    {[](const Case& run) { return starts(run, "vtrain-"); }, "costs.software", "deepspeed-a100"},
+    {[](const Case& run) { return run.system == "jz-a100"; }, "costs.software", "bigscience-a100"},
+    {[](const Case& run) { return run.system == "jz-v100"; }, "costs.software", "bigscience-v100"},
     // NVIDIA's NeMo submissions: fused attention, and the overlaps as in
-    // scenarios/nemo-overlap.toml
-    // but for tensor communication's, whose settings go with a model's sizes.
-    {"mlperf-", "train.flash_attention", true},
-    {"mlperf-", "train.gradient_dtype", "bf16"},
-    {"mlperf-", "overlap.grad_reduce", true},
-    {"mlperf-", "overlap.param_gather", true}};
+    // scenarios/nemo-overlap.toml but for tensor communication's, whose settings go with a model's
+    // sizes.
+    {is_nemo, "train.flash_attention", true},
+    {is_nemo, "train.gradient_dtype", "bf16"},
+    {is_nemo, "overlap.grad_reduce", true},
+    {is_nemo, "overlap.param_gather", true},
+    {[](const Case& run) { return is_nemo(run) && run.source.find("v3.0") != std::string::npos; },
+     "costs.software", "nemo-2304-h100"}};
 
 Result<int> whole_cell(const CsvTable& table, int row, const char* column, int least, int most) {
   ASSIGN_OR_RETURN(const std::int64_t value, table.integer(row, column));
@@ -201,7 +220,7 @@ Result<Settings> settings_of(const Case& run) {
   }
   for (const FlagColumn& column : kFlags) set(column.key, run.*column.field);
   for (const Habit& habit : kHabits) {
-    if (!run.family.starts_with(habit.family)) continue;
+    if (!habit.holds(run)) continue;
     if (const auto* word = std::get_if<const char*>(&habit.value)) {
       set(habit.key, std::string(*word));
     } else {

@@ -19,7 +19,7 @@ namespace tandem {
 struct Case {
   std::string path;
   int line = 0;
-  std::string id, family, system, gpu, model, schedule, precision, recompute;
+  std::string id, family, source, system, gpu, model, schedule, precision, recompute;
   int layers = 0, hidden = 0, ffn_hidden = 0, heads = 0, kv_heads = 0, seq = 0, vocab = 0;
   int tp = 0, pp = 0, vpp = 0, cp = 0, ep = 0, dp = 0, micro_batch = 0, global_batch = 0;
   int gpus = 0, gpus_per_node = 0, zero_stage = 0;

@@ -1,8 +1,7 @@
 // Builds the blocks' kernels: GEMMs from the shapes, and passes over memory.
 //
-// The passes and their constants are those of a model fitted to published Megatron-LM
-// runs on A100s (docs/architecture.md). What was fitted is a layer's total; its division over the
-// blocks follows from what each of them reads and writes.
+// What a layer's passes cost in all is fitted (Software); their division over the blocks follows
+// from what each of them reads and writes.
 #include "workload/blocks.h"
 
 #include <algorithm>
@@ -14,9 +13,6 @@
 
 namespace tandem {
 namespace {
-
-// Share of the counted passes that reaches memory: fusion and the L2 cache spare the rest.
-constexpr double kPassShare = 0.86;
 
 // Passes of a block over an array of s b h numbers that tensor parallelism does not cut: a norm and
 // dropout-add. Forward 2 + 3.5 each (read and write; x, residual, sum, mask): 11 a layer;
@@ -38,17 +34,10 @@ constexpr double kMlpPasses = 2;
 constexpr double kGatedMlpPasses = 3;
 constexpr double kMlpPassesBackward = 5;
 
-// Passes over the attention matrix (b a s^2 / tp numbers), unfused: scale, mask, softmax, dropout.
-constexpr double kMatrixPasses = 6.7;
-constexpr double kMatrixPassesBackward = 6.25;
-
 // Passes over s b h numbers of the ends, counted, not fitted. Embedding: look-up 2, positions 2,
 // dropout 2.5 (the part sequence parallelism cuts); backward: dropout 2.5, positions 1, scatter 3.
 constexpr double kLookupPasses = 4;
 constexpr double kEmbeddingDropoutPasses = 2.5;
-
-// Cross entropy, forward and backward together, charged to the forward.
-constexpr double kCrossEntropyBytesPerLogit = 18;
 
 // What a fused kernel spares: each separate kernel's reads and writes, less the fused one's,
 // counted from the operations, not fitted. In numbers of the array's type.
@@ -84,19 +73,8 @@ constexpr double kRouterBytesPerLogit = 16;
 // read of each and one write of their sum.
 constexpr double kPermutePasses = 2;
 
-// Adding a microbatch's weight gradients to the accumulated ones.
-constexpr double kAccumulationBytesPerParameter = 3.7;
-
-// Adam in mixed precision: unscale, norm, clip, moments, fp32 parameters, fp16 copy.
-constexpr double kOptimizerBytesPerParameter = 58;
-
-// What the CPU takes to issue a layer's kernels, a pass: Python, PyTorch and autograd on the hosts
-// of A100 systems (Megatron on small models). More under tensor parallelism: its collectives.
-constexpr double kForwardLaunch_s = 1.16e-3;
-constexpr double kBackwardLaunch_s = 0.91e-3;
-constexpr double kTensorLaunch_s = 0.10e-3;
-constexpr double kWideTensorLaunch_s = 0.29e-3;  // tp >= 8
-// Of the backward's, what a weight gradient of its own issues: few, large kernels. Assumed.
+// Of what the CPU takes to issue a backward, what a weight gradient of its own issues: few, large
+// kernels. Assumed.
 constexpr double kWeightGradientShare = 0.25;
 
 // One GPU's share of the dimensions.
@@ -112,18 +90,19 @@ struct Shape {
   std::int64_t head_size;
   int sp;        // GPUs that the uncut arrays are spread over
   double bytes;  // of an activation
+  const Software& software;
 
   double array(double columns) const { return bytes * static_cast<double>(tokens) * columns; }
-  double whole(double passes) const { return kPassShare * passes * array(hidden) / sp; }
+  double whole(double passes) const { return software.pass_share * passes * array(hidden) / sp; }
   double cut(double passes, std::int64_t columns) const {
-    return kPassShare * passes * array(static_cast<double>(columns));
+    return software.pass_share * passes * array(static_cast<double>(columns));
   }
   double attention(double passes) const {
     return passes * bytes * static_cast<double>(matrices) * queries * keys;
   }
 };
 
-Shape shape_of(const Model& model, const Plan& plan) {
+Shape shape_of(const Model& model, const Plan& plan, const Software& software) {
   const bool ring = plan.context_comm == ContextComm::Ring;
   const bool exchanges_heads = plan.context_comm == ContextComm::AllToAll;
   const std::int64_t matrices = static_cast<std::int64_t>(plan.micro_batch) * model.heads / plan.tp;
@@ -138,7 +117,8 @@ Shape shape_of(const Model& model, const Plan& plan) {
           .keys = ring ? model.seq / plan.cp : model.seq,
           .head_size = model.head_size(),
           .sp = plan.sequence_parallel ? plan.tp : 1,
-          .bytes = static_cast<double>(stored_bytes(plan))};
+          .bytes = static_cast<double>(stored_bytes(plan)),
+          .software = software};
 }
 
 // What a kernel does: products, passes over arrays (by the array, so that sums are exact), bytes of
@@ -172,7 +152,7 @@ Kernel kernel_of(const Shape& shape, std::string name, const Work& work) {
           .attention_flops = work.attention_flops,
           .memory_bytes = shape.whole(work.whole) + shape.cut(work.qkv, shape.qkv) +
                           shape.cut(work.ffn, shape.ffn) + shape.attention(work.matrix) +
-                          work.bytes + kAccumulationBytesPerParameter * work.parameters};
+                          work.bytes + shape.software.accumulation_bytes * work.parameters};
 }
 
 // The three passes of a block in the making.
@@ -211,8 +191,9 @@ void add_split_activation(BlockWork* block, const Model& model, double array) {
 }
 
 // What the CPU takes to issue a pass of a layer under tensor parallelism, beyond the plain one.
-double tensor_launch_s(const Plan& plan) {
-  return plan.tp >= 8 ? kWideTensorLaunch_s : plan.tp > 1 ? kTensorLaunch_s : 0.0;
+double tensor_launch_s(const Plan& plan, const Software& software) {
+  if (plan.tp >= 8) return software.wide_tensor_launch_s;
+  return plan.tp > 1 ? software.tensor_launch_s : 0;
 }
 
 Parts kernels_of(const Shape& shape, const PartsOf<Work>& work, const PartsOf<std::string>& names,
@@ -230,7 +211,8 @@ Block finish(const BlockWork& work, const Shape& shape, const std::string& name,
              const PartsOf<std::string>& names, double launch_share, const Plan& plan) {
   const auto& [f, i, w] = work;
   if (plan.cuda_graphs) launch_share = 0;
-  const double backward_s = launch_share * (kBackwardLaunch_s + tensor_launch_s(plan));
+  const double backward_s =
+      launch_share * (shape.software.backward_launch_s + tensor_launch_s(plan, shape.software));
   Block block = {
       .forward = kernel_of(shape, name + " forward",
                            sum({f.norm, f.in, f.between, f.core, f.out, f.residual})),
@@ -242,7 +224,8 @@ Block finish(const BlockWork& work, const Shape& shape, const std::string& name,
       .forward_parts = kernels_of(shape, f, names, " forward"),
       .input_parts = kernels_of(shape, i, names, " input gradient"),
       .weight_parts = kernels_of(shape, w, names, " weight gradient")};
-  block.forward.launch_s = launch_share * (kForwardLaunch_s + tensor_launch_s(plan));
+  block.forward.launch_s =
+      launch_share * (shape.software.forward_launch_s + tensor_launch_s(plan, shape.software));
   block.input_gradient.launch_s = (1 - kWeightGradientShare) * backward_s;
   block.weight_gradient.launch_s = kWeightGradientShare * backward_s;
   return block;
@@ -277,8 +260,9 @@ void add_core(BlockWork* block, const Plan& plan, const Shape& shape) {
   // `context`; dK and dV are its transposed ones.
   forward.gemms = {scores, context};
   backward.gemms = {scores, context, transposed, transposed};
-  forward.matrix = kMatrixPasses + (plan.fusion.softmax ? 0 : kSplitSoftmaxPasses);
-  backward.matrix = kMatrixPassesBackward + (plan.fusion.softmax ? 0 : kSplitSoftmaxPassesBackward);
+  forward.matrix = shape.software.matrix_passes + (plan.fusion.softmax ? 0 : kSplitSoftmaxPasses);
+  backward.matrix = shape.software.matrix_passes_backward +
+                    (plan.fusion.softmax ? 0 : kSplitSoftmaxPassesBackward);
 }
 
 }  // namespace
@@ -301,8 +285,8 @@ std::int64_t key_value_columns(const Model& model, const Plan& plan) {
   return static_cast<std::int64_t>(model.key_value_heads()) * model.head_size() / plan.tp;
 }
 
-Block attention_block(const Model& model, const Plan& plan) {
-  const Shape shape = shape_of(model, plan);
+Block attention_block(const Model& model, const Plan& plan, const Software& software) {
+  const Shape shape = shape_of(model, plan, software);
   BlockWork block;
   add_ends(&block, model, plan, shape);
   add_linear(&block, &PartsOf<Work>::in, {.m = shape.tokens, .n = shape.qkv, .k = shape.hidden});
@@ -319,8 +303,8 @@ Block attention_block(const Model& model, const Plan& plan) {
       plan);
 }
 
-Block mlp_block(const Model& model, const Plan& plan) {
-  const Shape shape = shape_of(model, plan);
+Block mlp_block(const Model& model, const Plan& plan, const Software& software) {
+  const Shape shape = shape_of(model, plan, software);
   BlockWork block;
   add_ends(&block, model, plan, shape);
   add_linear(
@@ -338,8 +322,8 @@ Block mlp_block(const Model& model, const Plan& plan) {
                 0.5, plan);
 }
 
-Block experts_block(const Model& model, const Plan& plan) {
-  const Shape shape = shape_of(model, plan);
+Block experts_block(const Model& model, const Plan& plan, const Software& software) {
+  const Shape shape = shape_of(model, plan, software);
   const std::int64_t local = model.experts / plan.ep;
   const std::int64_t ffn = model.expert_ffn() / plan.expert_tensor();
   const std::int64_t tokens = routed_tokens(model, plan);
@@ -356,8 +340,8 @@ Block experts_block(const Model& model, const Plan& plan) {
   add_linear(&block, &PartsOf<Work>::out, {.batch = local, .m = rows, .n = shape.hidden, .k = ffn});
   const double inner = shape.bytes * static_cast<double>(local * rows) * static_cast<double>(ffn);
   block.forward.between.bytes =
-      kPassShare * (model.gated_mlp ? kGatedMlpPasses : kMlpPasses) * inner;
-  block.input_gradient.between.bytes = kPassShare * kMlpPassesBackward * inner;
+      software.pass_share * (model.gated_mlp ? kGatedMlpPasses : kMlpPasses) * inner;
+  block.input_gradient.between.bytes = software.pass_share * kMlpPassesBackward * inner;
   if (!plan.fusion.bias_gelu) add_split_activation(&block, model, inner);
   const double routing = kRouterBytesPerLogit * static_cast<double>(tokens) * model.experts;
   const double row = shape.bytes * static_cast<double>(shape.hidden);
@@ -378,32 +362,31 @@ Block experts_block(const Model& model, const Plan& plan) {
                 0.5, plan);
 }
 
-Block shared_expert_block(const Model& model, const Plan& plan) {
+Block shared_expert_block(const Model& model, const Plan& plan, const Software& software) {
   Model dense = model;
   dense.experts = 0;
   dense.ffn_hidden = model.shared_expert_ffn;
-  Block block = mlp_block(dense, plan);
+  Block block = mlp_block(dense, plan, software);
   for (Kernel Block::*pass : {&Block::forward, &Block::input_gradient, &Block::weight_gradient})
     (block.*pass).launch_s = 0;
   return block;
 }
 
-Block embedding_block(const Model& model, const Plan& plan) {
-  const Shape shape = shape_of(model, plan);
+Block embedding_block(const Model& model, const Plan& plan, const Software& software) {
+  const Shape shape = shape_of(model, plan, software);
   const double passes =
       shape.cut(kLookupPasses, shape.hidden) + shape.whole(kEmbeddingDropoutPasses);
   const double parameters =
       static_cast<double>(shape.vocab) * shape.hidden + position_parameters(model);
   // Nothing is before the embedding: its backward is the gradient of its parameters.
-  return {
-      .forward = {.name = "embedding forward", .memory_bytes = passes},
-      .weight_gradient = {.name = "embedding weight gradient",
-                          .memory_bytes = kAccumulationBytesPerParameter * parameters + passes}};
+  return {.forward = {.name = "embedding forward", .memory_bytes = passes},
+          .weight_gradient = {.name = "embedding weight gradient",
+                              .memory_bytes = software.accumulation_bytes * parameters + passes}};
 }
 
-Block head_block(const Model& model, const Plan& plan) {
-  const Shape shape = shape_of(model, plan);
-  const double logit_bytes = kCrossEntropyBytesPerLogit +
+Block head_block(const Model& model, const Plan& plan, const Software& software) {
+  const Shape shape = shape_of(model, plan, software);
+  const double logit_bytes = software.cross_entropy_bytes +
                              (plan.fusion.cross_entropy ? 0 : kSplitCrossEntropyBytesPerLogit);
   BlockWork block;
   add_linear(&block, &PartsOf<Work>::in, {.m = shape.tokens, .n = shape.vocab, .k = shape.hidden});
@@ -437,8 +420,8 @@ Kernel cut_rows(const Kernel& kernel, int part, int parts) {
   return cut;
 }
 
-Kernel optimizer_kernel(double parameters) {
-  return {.name = "optimizer", .memory_bytes = kOptimizerBytesPerParameter * parameters};
+Kernel optimizer_kernel(double parameters, const Software& software) {
+  return {.name = "optimizer", .memory_bytes = software.optimizer_bytes * parameters};
 }
 
 }  // namespace tandem

@@ -33,15 +33,17 @@ struct Block {
   Parts forward_parts, input_parts, weight_parts;
 };
 
-Block attention_block(const Model& model, const Plan& plan);
-Block mlp_block(const Model& model, const Plan& plan);  // REQUIRES: a dense model
-Block embedding_block(const Model& model, const Plan& plan);
-Block head_block(const Model& model, const Plan& plan);  // last norm, LM head, cross entropy
+Block attention_block(const Model& model, const Plan& plan, const Software& software);
+Block mlp_block(const Model& model, const Plan& plan,
+                const Software& software);  // REQUIRES: a dense model
+Block embedding_block(const Model& model, const Plan& plan, const Software& software);
+Block head_block(const Model& model, const Plan& plan,
+                 const Software& software);  // last norm, LM head, cross entropy
 
 // Of a mixture of experts: the router, and this GPU's experts on the tokens that they get; and the
 // shared expert, which has products and activation only.
-Block experts_block(const Model& model, const Plan& plan);
-Block shared_expert_block(const Model& model, const Plan& plan);
+Block experts_block(const Model& model, const Plan& plan, const Software& software);
+Block shared_expert_block(const Model& model, const Plan& plan, const Software& software);
 
 // Tokens of a microbatch that one GPU holds: its part of the sequence, s b / cp.
 std::int64_t tokens_of(const Model& model, const Plan& plan);
@@ -60,6 +62,6 @@ Kernel merge(std::string name, std::initializer_list<Kernel> parts);
 Kernel cut_rows(const Kernel& kernel, int part, int parts);
 
 // What the optimizer's step does to `parameters` of them.
-Kernel optimizer_kernel(double parameters);
+Kernel optimizer_kernel(double parameters, const Software& software);
 
 }  // namespace tandem

@@ -1,7 +1,6 @@
-// The analytic model of kernel times. Its constants were fitted to 183 GEMM shapes measured on an
-// A100-PCIe (SimuMax's table; mean error 4.2 %; tests/kernel_test.cpp holds a sample to 5 %) and
-// to published training runs on A100s; see docs/architecture.md. Other GPUs bring SM counts,
-// peaks, bandwidths and efficiencies (topology/presets/devices) and share the constants.
+// The analytic model of kernel times. Its tiles were fitted to 183 GEMM shapes measured on an
+// A100-PCIe (SimuMax's table; tests/kernel_test.cpp holds a sample to 5 %). GPUs bring SM counts,
+// peaks, bandwidths and efficiencies (topology/presets/devices), and Software the constants.
 #include "workload/kernel.h"
 
 #include <fmt/format.h>
@@ -28,19 +27,6 @@ constexpr Tile kTiles[] = {{256, 128, 1.0}, {128, 128, 0.95}, {128, 64, 0.80}, {
 // K may be cut so that a GEMM with few output tiles fills the SMs.
 constexpr int kSplits[] = {1, 2, 4};
 
-// A tile's prologue and epilogue cost as much as this much of K.
-constexpr double kRampK = 124;
-
-// The last wave: this share of it costs as if it were full, the rest goes by the tiles that are in
-// it (SMs that are done early leave clock and bandwidth to the others).
-constexpr double kWholeWave = 0.59;
-
-// From issue to the first instruction, and from the last one to the next kernel.
-constexpr double kGemmLaunch_s = 3e-6;
-
-// What long streams reach of the memory's data-sheet bandwidth.
-constexpr double kMemoryEfficiency = 0.85;
-
 double gemm_efficiency(const DeviceSpec& device, const std::string& precision) {
   const auto own = device.own_gemm_efficiency.find(precision);
   return own == device.own_gemm_efficiency.end() ? device.gemm_efficiency : own->second;
@@ -64,11 +50,18 @@ double attention_peak(const CostModel& model) {
   return peaks.at(model.precision);
 }
 
+// Tensor cores read rows of 16 bytes; where a row is no multiple of that, cuBLAS takes slower ways.
+constexpr int kAlignedBytes = 16;
+
+bool aligned(const Gemm& gemm, int number_bytes) {
+  return gemm.n * number_bytes % kAlignedBytes == 0 && gemm.k * number_bytes % kAlignedBytes == 0;
+}
+
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 double passes_s(const CostModel& model, const Kernel& kernel) {
   CHECK(model.device.memory_bytes_per_s > 0);
-  return kernel.memory_bytes / (kMemoryEfficiency * model.device.memory_bytes_per_s);
+  return kernel.memory_bytes / (model.software.memory_efficiency * model.device.memory_bytes_per_s);
 }
 
 double kernel_s(const CostModel& model, const Kernel& kernel) {
@@ -79,7 +72,7 @@ double kernel_s(const CostModel& model, const Kernel& kernel) {
     CHECK(rate > 0);
     device_s += kernel.attention_flops / rate;
   }
-  return std::max(device_s, kernel.launch_s);
+  return std::max(model.software.compute_stretch * device_s, kernel.launch_s);
 }
 
 KernelPrice measured(const CostModel& model, const Kernel& kernel) {
@@ -162,6 +155,7 @@ int bytes_of(std::string_view dtype) {
 double gemm_s(const CostModel& model, const Gemm& gemm) {
   CHECK(gemm.batch > 0 && gemm.m > 0 && gemm.n > 0 && gemm.k > 0);
   const DeviceSpec& device = model.device;
+  const Software& software = model.software;
   const std::string precision(gemm_precision(model, gemm));
   const auto peak = device.flops_per_s.find(precision);
   CHECK(peak != device.flops_per_s.end() && peak->second > 0);
@@ -174,18 +168,20 @@ double gemm_s(const CostModel& model, const Gemm& gemm) {
                          ceil_div(gemm.n, tile.columns);
     for (const int split : kSplits) {
       const double waves = tiles * split / device.sms;
-      const double charged =
-          kWholeWave * std::ceil(waves) + (1 - kWholeWave) * std::max(waves, 1.0);
+      const double charged = software.gemm_whole_wave * std::ceil(waves) +
+                             (1 - software.gemm_whole_wave) * std::max(waves, 1.0);
       const double wave_flops = device.sms * 2.0 * tile.rows * tile.columns *
-                                (static_cast<double>(gemm.k) / split + kRampK);
+                                (static_cast<double>(gemm.k) / split + software.gemm_ramp_k);
       best_s = std::min(best_s, charged * wave_flops / (tile.efficiency * rate));
     }
   }
+  const int number_bytes = std::max(1, bytes_of(precision));
+  if (!aligned(gemm, number_bytes)) best_s *= software.unaligned_gemm;
   const double numbers = static_cast<double>(gemm.batch) * (static_cast<double>(gemm.m) * gemm.k +
                                                             static_cast<double>(gemm.k) * gemm.n +
                                                             static_cast<double>(gemm.m) * gemm.n);
-  const double bytes_s = std::max(1, bytes_of(precision)) * numbers / device.memory_bytes_per_s;
-  return std::max(best_s + kGemmLaunch_s, bytes_s);
+  const double bytes_s = number_bytes * numbers / device.memory_bytes_per_s;
+  return std::max(best_s + software.gemm_launch_s, bytes_s);
 }
 
 Nanoseconds kernel_ns(const CostModel& model, const Kernel& kernel) {
@@ -196,7 +192,7 @@ Nanoseconds kernel_ns(const CostModel& model, const Kernel& kernel) {
 double memory_share(const CostModel& model, const Kernel& kernel) {
   if (model.table != nullptr) return measured(model, kernel).memory_share;
   const double whole_s = kernel_s(model, kernel);
-  return whole_s > 0 ? passes_s(model, kernel) / whole_s : 0;
+  return whole_s > 0 ? model.software.compute_stretch * passes_s(model, kernel) / whole_s : 0;
 }
 
 }  // namespace tandem

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "topology/cluster.h"
+#include "workload/software.h"
 
 namespace tandem {
 
@@ -47,12 +48,13 @@ struct Kernel {
 
 struct CostTable;
 
-// What kernels are priced for: by the analytic model, whose constants and their sources kernel.cpp
-// holds, or, where there is a table, by what was measured.
+// What kernels are priced for: by the analytic model, with the constants of a software, or, where
+// there is a table, by what was measured.
 struct CostModel {
   DeviceSpec device;
   std::string precision;             // a key of device.flops_per_s
   const CostTable* table = nullptr;  // REQUIRES: check_covers() (cost_table.h)
+  Software software;
 };
 
 // Whether the device has the precision, and rates to price with: an Error says what it has.

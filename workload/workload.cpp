@@ -62,7 +62,7 @@ class Assembler {
     if (first) {
       stage.units.push_back(
           unit_of({.dense = embedding_share(model_, plan_) + position_parameters(model_)}));
-      compute(&forward, embedding_block(model_, plan_).forward, 0);
+      compute(&forward, embedding_block(model_, plan_, software()).forward, 0);
       reduce(&forward, tensor_);
     }
     for (int i = 0; i < layers; ++i) {
@@ -100,7 +100,7 @@ class Assembler {
   // As in zero-bubble's Megatron, whose weight gradients are those of linear layers, the
   // embedding's is part of the pass that computes input gradients.
   void add_embedding_backward(Backward* backward) {
-    const Kernel gradient = embedding_block(model_, plan_).weight_gradient;
+    const Kernel gradient = embedding_block(model_, plan_, software()).weight_gradient;
     for (PassBuilder* pass : {&backward->both, &backward->input}) {
       gather(pass, tensor_);
       compute(pass, gradient, 0);
@@ -108,7 +108,7 @@ class Assembler {
   }
 
   void add_head(PassBuilder* forward, Backward* backward, int unit) {
-    const Block head = head_block(model_, plan_);
+    const Block head = head_block(model_, plan_, software());
     gather(forward, tensor_);
     compute(forward, head.forward, unit);
     if (plan_.tp > 1) {
@@ -121,6 +121,8 @@ class Assembler {
     for (PassBuilder* pass : {&backward->both, &backward->input}) reduce(pass, tensor_);
     compute(&backward->weight, head.weight_gradient, unit);
   }
+
+  const Software& software() const { return kernels_.cost().software; }
 
   ParameterUnit unit_of(const HeldParameters& held) const {
     const int gradient = bytes_of(plan_.gradient_dtype);
@@ -139,9 +141,10 @@ class Assembler {
       const double updated = held[s].dense / (cut ? plan_.data_ranks() : 1) +
                              held[s].expert / (cut ? plan_.expert_data_ranks() : 1);
       if (updated == 0) continue;
-      const int kernel = kernels_.add(optimizer_kernel(updated));
-      work_.stages[s].optimizer =
-          Step{.kernel = kernel, .duration_ns = kernels_.duration_ns(kernel)};
+      const int kernel = kernels_.add(optimizer_kernel(updated, software()));
+      work_.stages[s].optimizer = Step{
+          .kernel = kernel,
+          .duration_ns = kernels_.duration_ns(kernel) + to_ns(software().iteration_overhead_s)};
     }
   }
 
