@@ -274,7 +274,9 @@ void collective(CommKind kind, std::span<const DeviceId> devices, Algorithm algo
   const NodeGroups groups = group_by_node(streams->cluster(), devices);
   const std::size_t k = groups.on_each();
   const bool one_node = groups.nodes() == 1;
-  streams->wait(one_node ? spec.intra_base_s : spec.inter_base_s);
+  // A base is an all-reduce's, and a pass has half of it: then scattering and gathering take as
+  // long.
+  streams->wait((one_node ? spec.intra_base_s : spec.inter_base_s) * passes(kind) / 2);
   const bool nvls = algorithm == Algorithm::Nvls && k > 1;
   if (kind == CommKind::AllReduce && k > 0 && (nvls || (algorithm >= Algorithm::Tree && !one_node)))
     return trees_over_nodes(groups, nvls, streams);
