@@ -137,8 +137,9 @@ void add_algorithms(std::vector<Field>* fields) {
                   "default 0",
                   AT(cluster.ring_fill_steps), 1, kSteps),
            number("cluster.intra_base_us",
-                  "number: us that a collective inside a node takes before its first step; default "
-                  "0",
+                  "number: us that an all-reduce inside a node takes before its first step, twice "
+                  "what "
+                  "scattering or gathering does; default 0",
                   AT(cluster.intra_base_s), 1e-6, kMicroseconds),
            number("cluster.intra_ll_latency",
                   "number: the share of the latency that a collective inside a node takes in the "
@@ -148,7 +149,7 @@ void add_algorithms(std::vector<Field>* fields) {
                   "number: the share of the rate that it reaches then; default 1",
                   AT(cluster.intra_low_latency.rate), 1, kShare),
            number("cluster.inter_base_us",
-                  "number: us that a collective over nodes takes before its first step; default 0",
+                  "number: as cluster.intra_base_us, of a collective over nodes",
                   AT(cluster.inter_base_s), 1e-6, kMicroseconds),
            number("cluster.inter_ll_latency",
                   "number: as cluster.intra_ll_latency, of a collective over nodes",

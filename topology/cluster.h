@@ -73,7 +73,7 @@ struct ClusterSpec {
   // The NVLinks from GPU to GPU where no switch joins them. intra_bytes_per_s is then the rate of
   // the best joined pair.
   Mesh nvlinks;
-  double intra_base_s = 0;  // what a collective inside a node takes before its first step
+  double intra_base_s = 0;  // before the first step of an all-reduce in a node; half a pass
   LowLatency intra_low_latency;
   // A pass over a node's ring takes as long as that many steps more: what its pipeline needs to
   // fill and to drain, for every buffer anew.
@@ -89,7 +89,7 @@ struct ClusterSpec {
   // fewer NICs than sends do.
   double ring_efficiency = 1;
   double inter_latency_s = 0;  // a message between two nodes
-  double inter_base_s = 0;     // what a collective over nodes takes before its first step
+  double inter_base_s = 0;     // the same over nodes
   LowLatency inter_low_latency;
   bool trees = false;  // all-reduces over nodes may go in NCCL's double binary trees
   // Traffic between nodes crosses the GPU's link to the switch as well: one wire for both.
