@@ -277,8 +277,10 @@ void collective(CommKind kind, std::span<const DeviceId> devices, Algorithm algo
   // A base is an all-reduce's, and a pass has half of it: then scattering and gathering take as
   // long.
   streams->wait((one_node ? spec.intra_base_s : spec.inter_base_s) * passes(kind) / 2);
-  const bool nvls = algorithm == Algorithm::Nvls && k > 1;
-  if (kind == CommKind::AllReduce && k > 0 && (nvls || (algorithm >= Algorithm::Tree && !one_node)))
+  const bool may =
+      one_node ? algorithm == Algorithm::Nvls : algorithm >= Algorithm::Tree && spec.trees;
+  const bool nvls = may && algorithm == Algorithm::Nvls && k > 1;
+  if (kind == CommKind::AllReduce && k > 0 && may && (nvls || !one_node))
     return trees_over_nodes(groups, nvls, streams);
   if (one_node) return ring_on_node(kind, devices, streams);
   const bool in_network = spec.in_network_reduction && kind == CommKind::AllReduce && k > 0;
