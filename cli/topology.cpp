@@ -41,6 +41,8 @@ std::string collectives(const ClusterSpec& spec) {
   std::string text = "flat rings";
   if (spec.collectives == Collectives::Hierarchical) text = "hierarchical rings";
   if (spec.collectives == Collectives::Auto) text = "flat or hierarchical rings, the faster";
+  if (spec.trees) text += ", trees";
+  if (spec.nvls) text += ", NVLS";
   return spec.in_network_reduction ? text + "; the switches reduce" : text;
 }
 

@@ -100,10 +100,83 @@ Status set_calibration(const Setting& setting, Scenario* scenario) {
   return Done{};
 }
 
+Status set_nvlinks(const Setting& setting, Scenario* scenario) {
+  const auto* links = std::get_if<std::string>(&setting.value);
+  const auto mesh = parse_mesh(links != nullptr ? *links : "?");
+  if (!mesh.ok())
+    return setting.error("cluster.nvlinks",
+                         "each GPU's links to each, as in '0222 2022 2202 2220'");
+  scenario->cluster.nvlinks = mesh.value();
+  return Done{};
+}
+
+// How collectives go, and what they cost beside the links.
+void add_algorithms(std::vector<Field>* fields) {
+  for (Field field : {
+           choice<Collectives>(
+               "cluster.collectives",
+               "text: ring (over all ranks), hierarchical (on the nodes, and between them "
+               "among ranks of equal place), or auto: the faster of both, group by "
+               "group; default ring",
+               {{"ring", Collectives::Ring},
+                {"hierarchical", Collectives::Hierarchical},
+                {"auto", Collectives::Auto}},
+               AT(cluster.collectives)),
+           flag("cluster.in_network_reduction",
+                "true or false: switches between nodes reduce (SHARP): all-reduce sends each byte "
+                "up once and gets it down once; default false",
+                AT(cluster.in_network_reduction)),
+           flag("cluster.trees",
+                "true or false: an all-reduce over nodes may go in double binary trees, where that "
+                "is faster for its size; default false",
+                AT(cluster.trees)),
+           flag("cluster.nvls",
+                "true or false: an all-reduce may be reduced by the nodes' own switches (NVLS), "
+                "where that is faster for its size; default false",
+                AT(cluster.nvls)),
+           number("cluster.nvls_efficiency",
+                  "number: the share of the rate inside a node that NVLS reaches; default 1",
+                  AT(cluster.nvls_efficiency), 1, kShare),
+           {"cluster.nvlinks",
+            "text: where no switch joins a node's GPUs, the NVLinks of each to each, as in '0222 "
+            "2022 2202 2220'; intra_GBps is then the best joined pair's; default a switch",
+            set_nvlinks},
+           number("cluster.ring_efficiency",
+                  "number: a further share that rings between nodes reach; default 1",
+                  AT(cluster.ring_efficiency), 1, kShare),
+           number("cluster.ring_fill_steps",
+                  "number: steps that a ring inside a node takes longer to fill and drain, a pass; "
+                  "default 0",
+                  AT(cluster.ring_fill_steps), 1, kSteps),
+           number("cluster.intra_base_us",
+                  "number: us that an all-reduce inside a node takes before its first step, twice "
+                  "what "
+                  "scattering or gathering does; default 0",
+                  AT(cluster.intra_base_s), 1e-6, kMicroseconds),
+           number("cluster.intra_ll_latency",
+                  "number: the share of the latency that a collective inside a node takes in the "
+                  "low-latency protocol; default 1: there is none",
+                  AT(cluster.intra_low_latency.latency), 1, kShare),
+           number("cluster.intra_ll_rate",
+                  "number: the share of the rate that it reaches then; default 1",
+                  AT(cluster.intra_low_latency.rate), 1, kShare),
+           number("cluster.inter_base_us",
+                  "number: as cluster.intra_base_us, of a collective over nodes",
+                  AT(cluster.inter_base_s), 1e-6, kMicroseconds),
+           number("cluster.inter_ll_latency",
+                  "number: as cluster.intra_ll_latency, of a collective over nodes",
+                  AT(cluster.inter_low_latency.latency), 1, kShare),
+           number("cluster.inter_ll_rate",
+                  "number: as cluster.intra_ll_rate, of a collective over nodes",
+                  AT(cluster.inter_low_latency.rate), 1, kShare),
+       })
+    fields->push_back(std::move(field));
+}
+
 }  // namespace
 
 std::vector<Field> cluster_fields() {
-  return {
+  std::vector<Field> fields = {
       text("cluster.preset", "text: a preset's name, see tandem topology", AT(preset)),
       text("cluster.name", "text: shown in tables; default the preset's", AT(cluster.name)),
       whole("cluster.gpus", "integer: GPUs of the job; default tp x pp x cp x dp", AT(gpus), 1),
@@ -120,9 +193,6 @@ std::vector<Field> cluster_fields() {
              AT(cluster.nic_bytes_per_s), Gbit, kPositive),
       number("cluster.inter_efficiency", "number: the share of it that NCCL reaches; default 1",
              AT(cluster.inter_efficiency), 1, kShare),
-      number("cluster.ring_efficiency",
-             "number: a further share that rings between nodes reach; default 1",
-             AT(cluster.ring_efficiency), 1, kShare),
       number("cluster.inter_latency_us", "number: us a message between nodes",
              AT(cluster.inter_latency_s), 1e-6, kMicroseconds),
       choice<Fabric::Kind>("cluster.fabric",
@@ -136,19 +206,6 @@ std::vector<Field> cluster_fields() {
             AT(cluster.fabric.nodes_per_leaf), 1),
       number("cluster.oversubscription", "number: a leaf's downlinks over its uplinks; default 1",
              AT(cluster.fabric.oversubscription), 1, {.least = 1}),
-      choice<Collectives>(
-          "cluster.collectives",
-          "text: ring (over all ranks), hierarchical (on the nodes, and between them "
-          "among ranks of equal place), or auto: the faster of both, group by "
-          "group; default ring",
-          {{"ring", Collectives::Ring},
-           {"hierarchical", Collectives::Hierarchical},
-           {"auto", Collectives::Auto}},
-          AT(cluster.collectives)),
-      flag("cluster.in_network_reduction",
-           "true or false: switches between nodes reduce (SHARP): all-reduce sends each byte up "
-           "once and gets it down once; default false",
-           AT(cluster.in_network_reduction)),
       {"cluster.calibration",
        "text: a file that tandem bench comm --fit wrote; what it has measured takes that long",
        set_calibration},
@@ -243,6 +300,8 @@ std::vector<Field> cluster_fields() {
              AT(published.tflops_per_gpu)),
       text("published.cluster", "text: the cluster's point that it was measured on",
            AT(published.cluster))};
+  add_algorithms(&fields);
+  return fields;
 }
 
 }  // namespace tandem

@@ -49,6 +49,7 @@ inline constexpr Range kShare{.most = 1, .above_least = true};
 inline constexpr Range kSeconds{.most = 1e4};
 inline constexpr Range kTransferSeconds{.most = 900};
 inline constexpr Range kMicroseconds{.most = 900e6};
+inline constexpr Range kSteps{.most = 1000};
 
 // A number in that range, times `unit`.
 template <class Place>  // Place: double& of a Scenario&

@@ -97,7 +97,7 @@ std::array<CommCost, kScopes> comm_costs(const Scenario& scenario) {
 Nanoseconds alone_ns(const Scenario& scenario, const Cluster& cluster, Scope scope, CommKind kind,
                      Bytes bytes, const std::vector<DeviceId>& devices) {
   const CommCost cost = comm_costs(scenario)[static_cast<std::size_t>(scope)];
-  return duration_ns(at_cost(traffic(cluster, kind, devices), scope, cost), bytes);
+  return duration_ns(at_cost(choices(cluster, kind, devices), scope, cost), bytes);
 }
 
 // An all-reduce of the slowest tensor group. In blocks, where groups lie on nodes repeats with the

@@ -1,7 +1,5 @@
 #include "schedule/price.h"
 
-#include <optional>
-
 #include "base/check.h"
 
 namespace tandem {
@@ -21,7 +19,7 @@ Placement dealt_round(int ranks, int gpus_per_node) {
   return placement;
 }
 
-Traffic channel_traffic(const Program& program, const Channel& channel, CommKind kind,
+Choices channel_choices(const Program& program, const Channel& channel, CommKind kind,
                         const Cluster& cluster, const Placement& placement) {
   std::vector<std::vector<DeviceId>> instances;
   instances.reserve(channel.communicators.size());
@@ -31,31 +29,33 @@ Traffic channel_traffic(const Program& program, const Channel& channel, CommKind
       devices.push_back(placement[index(member)]);
   }
   const Scope scope = program.communicators[channel.communicators.front()].scope;
-  return at_cost(lockstep_traffic(cluster, kind, instances), scope,
+  return at_cost(lockstep_choices(cluster, kind, instances), scope,
                  program.comm_costs[static_cast<std::size_t>(scope)]);
 }
 
-Traffic at_cost(Traffic traffic, Scope scope, const CommCost& cost) {
-  if (traffic.flows.empty()) return traffic;
-  traffic.latency_ns += to_ns(cost.overhead_s);
-  if (traffic.between_nodes == (scope == Scope::Tensor)) return traffic;
-  for (Flow& flow : traffic.flows) flow.share *= cost.stretch;
-  traffic.seconds_per_byte *= cost.stretch;
-  return traffic;
+Choices at_cost(Choices choices, Scope scope, const CommCost& cost) {
+  for (Traffic& way : choices) {
+    if (way.flows.empty()) continue;
+    way.latency_ns += to_ns(cost.overhead_s);
+    if (way.between_nodes == (scope == Scope::Tensor)) continue;
+    for (Flow& flow : way.flows) flow.share *= cost.stretch;
+    way.seconds_per_byte *= cost.stretch;
+  }
+  return choices;
 }
 
 void price(Program* program, const Cluster& cluster, const Placement& placement) {
   const Cast cast = fold(*program);
-  std::vector<std::optional<Traffic>> cache(cast.channels.size() * kCommKinds);
+  std::vector<Choices> cache(cast.channels.size() * kCommKinds);  // empty: not asked for yet
   for (const Player& player : cast.players) {
     for (Op& op : program->bodies[player.body].ops) {
       if (is_compute(op.kind)) continue;
       const std::int32_t channel = player.channels[op.slot];
       const CommKind kind = comm_kind(op.kind);
-      std::optional<Traffic>& cached = cache[channel * kCommKinds + static_cast<std::size_t>(kind)];
-      if (!cached)
-        cached = channel_traffic(*program, cast.channels[channel], kind, cluster, placement);
-      op.duration_ns = duration_ns(*cached, op.bytes);
+      Choices& cached = cache[channel * kCommKinds + static_cast<std::size_t>(kind)];
+      if (cached.empty())
+        cached = channel_choices(*program, cast.channels[channel], kind, cluster, placement);
+      op.duration_ns = duration_ns(cached, op.bytes);
     }
   }
   for (Communicator& communicator : program->communicators) {

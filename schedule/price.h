@@ -24,11 +24,11 @@ Placement dealt_round(int ranks, int gpus_per_node);
 // a NIC share its bandwidth. Also marks the communicators that cross nodes.
 void price(Program* program, const Cluster& cluster, const Placement& placement);
 
-// An operation's traffic in a training run.
-Traffic at_cost(Traffic traffic, Scope scope, const CommCost& cost);
+// An operation's ways in a training run.
+Choices at_cost(Choices choices, Scope scope, const CommCost& cost);
 
-// What an op of `kind` on a channel of the cast puts on the links.
-Traffic channel_traffic(const Program& program, const Channel& channel, CommKind kind,
+// The ways that an op of `kind` on a channel of the cast can go.
+Choices channel_choices(const Program& program, const Channel& channel, CommKind kind,
                         const Cluster& cluster, const Placement& placement);
 
 }  // namespace tandem

@@ -21,7 +21,7 @@ Playback::Playback(const Program& program, const Cast& cast, const PlaybackOptio
       options_(options),
       queues_(lane_queues(program)),
       stretches_(takes_sms(program)),
-      pattern_of_(cast.channels.size() * kCommKinds, kNoLinks),
+      first_pattern_(cast.channels.size() * kCommKinds, kNoLinks),
       transfers_(cast.channels.size()),
       shared_(stretches_ ? cast.players.size() : 0) {
   std::size_t events = 0;
@@ -34,16 +34,16 @@ Playback::Playback(const Program& program, const Cast& cast, const PlaybackOptio
   out_.events.resize(events);
 }
 
-Playback::Playback(const Program& program, const Cast& cast, const TrafficOf& traffic_of,
+Playback::Playback(const Program& program, const Cast& cast, const ChoicesOf& choices_of,
                    std::span<const double> link_bytes_per_s, const PlaybackOptions& options)
     : Playback(program, cast, options) {
   link_users_.resize(link_bytes_per_s.size());
   link_alone_.resize(link_bytes_per_s.size(), -1);
-  add_patterns(traffic_of, link_bytes_per_s);
+  add_patterns(choices_of, link_bytes_per_s);
   mark_private();
 }
 
-void Playback::add_patterns(const TrafficOf& traffic_of, std::span<const double> link_bytes_per_s) {
+void Playback::add_patterns(const ChoicesOf& choices_of, std::span<const double> link_bytes_per_s) {
   network_.bytes_per_s.assign(link_bytes_per_s.begin(), link_bytes_per_s.end());
   std::vector<std::vector<CommKind>> kinds(cast_.channels.size());
   for (std::size_t p = 0; p < cast_.players.size(); ++p) {
@@ -60,45 +60,53 @@ void Playback::add_patterns(const TrafficOf& traffic_of, std::span<const double>
       }
     }
   }
-  std::map<std::vector<LinkId>, std::int32_t> route_numbers;
   for (std::size_t c = 0; c < cast_.channels.size(); ++c) {
     for (const CommKind kind : kinds[c]) {
-      std::int32_t& number = pattern_of_[c * kCommKinds + static_cast<std::size_t>(kind)];
-      if (number >= 0) continue;
-      number = static_cast<std::int32_t>(patterns_.size());
-      const Traffic traffic = traffic_of(cast_.channels[c], kind);
-      Pattern& pattern = patterns_.emplace_back();
-      pattern.latency_ns = traffic.latency_ns;
-      pattern.seconds_per_byte = traffic.seconds_per_byte;
-      for (const Flow& flow : traffic.flows) {
-        const auto [it, is_new] =
-            route_numbers.emplace(flow.links, static_cast<std::int32_t>(network_.routes.size()));
-        double alone_s = 0;
-        if (is_new) network_.routes.emplace_back();
-        for (const LinkId link : flow.links) {
-          if (is_new) network_.routes.back().push_back(index(link));
-          pattern.links.push_back(index(link));
-          alone_s =
-              std::max(alone_s, flow.share * flow.multiplicity / link_bytes_per_s[index(link)]);
-        }
-        pattern.streams.push_back({it->second, flow.share, alone_s, flow.multiplicity});
-      }
-      std::sort(pattern.links.begin(), pattern.links.end());
-      const auto last = std::unique(pattern.links.begin(), pattern.links.end());
-      pattern.shares_with_itself = last != pattern.links.end();
-      pattern.links.erase(last, pattern.links.end());
+      std::int32_t& first = first_pattern_[c * kCommKinds + static_cast<std::size_t>(kind)];
+      if (first >= 0) continue;
+      first = static_cast<std::int32_t>(patterns_.size());
+      const Choices choices = choices_of(cast_.channels[c], kind);
+      for (const Traffic& way : choices) patterns_.push_back(pattern_of(way, link_bytes_per_s));
+      patterns_[first].ways = static_cast<std::int32_t>(choices.size());
     }
   }
+}
+
+Playback::Pattern Playback::pattern_of(const Traffic& traffic,
+                                       std::span<const double> link_bytes_per_s) {
+  Pattern pattern;
+  pattern.latency_ns = traffic.latency_ns;
+  pattern.seconds_per_byte = traffic.seconds_per_byte;
+  for (const Flow& flow : traffic.flows) {
+    const auto [it, is_new] =
+        route_numbers_.emplace(flow.links, static_cast<std::int32_t>(network_.routes.size()));
+    double alone_s = 0;
+    if (is_new) network_.routes.emplace_back();
+    for (const LinkId link : flow.links) {
+      if (is_new) network_.routes.back().push_back(index(link));
+      pattern.links.push_back(index(link));
+      alone_s = std::max(alone_s, flow.share * flow.multiplicity / link_bytes_per_s[index(link)]);
+    }
+    pattern.streams.push_back({it->second, flow.share, alone_s, flow.multiplicity});
+  }
+  std::sort(pattern.links.begin(), pattern.links.end());
+  const auto last = std::unique(pattern.links.begin(), pattern.links.end());
+  pattern.shares_with_itself = last != pattern.links.end();
+  pattern.links.erase(last, pattern.links.end());
+  return pattern;
 }
 
 void Playback::mark_private() {
   constexpr std::int32_t kNobody = -1, kMany = -2;
   std::vector<std::int32_t> user(link_users_.size(), kNobody);
-  for (std::size_t i = 0; i < pattern_of_.size(); ++i) {
-    if (pattern_of_[i] < 0) continue;
+  for (std::size_t i = 0; i < first_pattern_.size(); ++i) {
+    if (first_pattern_[i] < 0) continue;
     const auto channel = static_cast<std::int32_t>(i / kCommKinds);
-    for (const std::int32_t link : patterns_[pattern_of_[i]].links)
-      user[link] = user[link] == kNobody || user[link] == channel ? channel : kMany;
+    const auto first = patterns_.begin() + first_pattern_[i];
+    for (auto way = first; way != first + first->ways; ++way) {
+      for (const std::int32_t link : way->links)
+        user[link] = user[link] == kNobody || user[link] == channel ? channel : kMany;
+    }
   }
   for (Pattern& pattern : patterns_)
     pattern.is_private = std::none_of(pattern.links.begin(), pattern.links.end(),
@@ -219,7 +227,8 @@ void Playback::start(std::int32_t player, std::uint32_t i) {
   Transfer& transfer = transfers_[channel];
   transfer.bytes = op.bytes;
   transfer.duration_ns = op.duration_ns;
-  transfer.pattern = pattern_of_[channel * kCommKinds + static_cast<int>(comm_kind(op.kind))];
+  transfer.pattern = fastest_pattern(
+      first_pattern_[channel * kCommKinds + static_cast<int>(comm_kind(op.kind))], op.bytes);
   arrive(channel);
 }
 
@@ -251,6 +260,20 @@ void Playback::arrive(std::int32_t channel) {
     transfer.phase = Phase::Latency;
     schedule(now_ + patterns_[transfer.pattern].latency_ns, ~channel, ++transfer.generation);
   }
+}
+
+// As fastest(Choices) chooses.
+std::int32_t Playback::fastest_pattern(std::int32_t first, Bytes bytes) const {
+  if (first == kNoLinks) return kNoLinks;
+  const auto took_ns = [&](std::int32_t i) {
+    return patterns_[i].latency_ns +
+           to_ns(static_cast<double>(bytes) * patterns_[i].seconds_per_byte);
+  };
+  std::int32_t best = first;
+  for (std::int32_t i = first + 1; i < first + patterns_[first].ways; ++i) {
+    if (took_ns(i) < took_ns(best)) best = i;
+  }
+  return best;
 }
 
 Nanoseconds Playback::alone_ns(const Transfer& transfer) const {

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <queue>
 #include <span>
@@ -33,14 +34,14 @@ struct PlaybackOptions {
   std::function<void(std::int64_t ops)> on_progress = [](std::int64_t) {};
 };
 
-// The traffic of a channel's operations of one kind.
-using TrafficOf = std::function<Traffic(const Channel& channel, CommKind kind)>;
+// The ways that a channel's operations of one kind can go.
+using ChoicesOf = std::function<Choices(const Channel& channel, CommKind kind)>;
 
 class Playback final : public FlowListener {
  public:
   // Without links: every communication takes its duration when alone.
   Playback(const Program& program, const Cast& cast, const PlaybackOptions& options);
-  Playback(const Program& program, const Cast& cast, const TrafficOf& traffic_of,
+  Playback(const Program& program, const Cast& cast, const ChoicesOf& choices_of,
            std::span<const double> link_bytes_per_s, const PlaybackOptions& options);
 
   // The links and routes that flows of this playback may take.
@@ -63,6 +64,7 @@ class Playback final : public FlowListener {
     std::vector<std::int32_t> links;  // each once
     Nanoseconds latency_ns = 0;
     double seconds_per_byte = 0;
+    std::int32_t ways = 0;            // of the operation: this pattern and those after it
     bool is_private = false;          // no other channel uses any of its links
     bool shares_with_itself = false;  // two of its streams have a link in common
   };
@@ -103,7 +105,8 @@ class Playback final : public FlowListener {
     double bytes = 0;
   };
 
-  void add_patterns(const TrafficOf& traffic_of, std::span<const double> link_bytes_per_s);
+  Pattern pattern_of(const Traffic& traffic, std::span<const double> link_bytes_per_s);
+  void add_patterns(const ChoicesOf& choices_of, std::span<const double> link_bytes_per_s);
   void mark_private();
 
   void on_wake(Nanoseconds now) override;
@@ -134,6 +137,7 @@ class Playback final : public FlowListener {
     return transfer.pattern == kNoLinks ||
            (patterns_[transfer.pattern].is_private && options_.closed_forms);
   }
+  std::int32_t fastest_pattern(std::int32_t first, Bytes bytes) const;
   Nanoseconds alone_ns(const Transfer& transfer) const;
   void arrive(std::int32_t channel);
   void advance(std::int32_t channel);
@@ -151,7 +155,8 @@ class Playback final : public FlowListener {
 
   FlowNetwork network_;
   std::vector<Pattern> patterns_;
-  std::vector<std::int32_t> pattern_of_;  // channel x kind
+  std::vector<std::int32_t> first_pattern_;  // channel x kind: that of its first way
+  std::map<std::vector<LinkId>, std::int32_t> route_numbers_;
   std::vector<std::int32_t> link_users_;  // operations in flight
   std::vector<std::int32_t> link_alone_;  // the channel that uses the link by itself; -1
   std::vector<LaneCursors> players_;

@@ -34,10 +34,10 @@ Result<Trace> simgrid(const Program& program, const Cluster& cluster, const Plac
   std::vector<double> link_bytes_per_s;
   for (int i = 0; i < cluster.links(); ++i)
     link_bytes_per_s.push_back(cluster.link(static_cast<LinkId>(i)).bytes_per_s);
-  const TrafficOf traffic_of = [&](const Channel& channel, CommKind kind) {
-    return channel_traffic(program, channel, kind, cluster, placement);
+  const ChoicesOf choices_of = [&](const Channel& channel, CommKind kind) {
+    return channel_choices(program, channel, kind, cluster, placement);
   };
-  Playback playback(program, cast, traffic_of, link_bytes_per_s,
+  Playback playback(program, cast, choices_of, link_bytes_per_s,
                     {{options.jitter, options.seed}, options.closed_forms, options.on_progress});
   const std::unique_ptr<FlowSolver> solver(make_solver(playback.network()));
   ASSIGN_OR_RETURN(Replay played, playback.run(solver.get()));

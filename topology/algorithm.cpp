@@ -1,7 +1,8 @@
-// Rings, rings in rings, trees in the switches and pairwise exchanges.
+// Rings, rings in rings, double binary trees, trees in the switches and pairwise exchanges.
 #include "topology/algorithm.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <unordered_map>
 #include <utility>
@@ -61,6 +62,8 @@ class Streams {
       if (loads[i] > 0) traffic_.flows.push_back({{LinkId{i}}, loads[i], 1});
     }
   }
+
+  void wait(double seconds) { traffic_.latency_ns += to_ns(seconds); }
 
   // So many messages, each waiting for the one before it, over the slowest way since the last such
   // call.
@@ -133,11 +136,53 @@ NodeGroups group_by_node(const Cluster& cluster, std::span<const DeviceId> devic
 // All-reduce scatters, then gathers; the others do one of both.
 int passes(CommKind kind) { return kind == CommKind::AllReduce ? 2 : 1; }
 
+// What the best joined pair's links would carry in place of those that a node's members have among
+// them; 1 where a switch joins all.
+double mesh_share(const Cluster& cluster, std::span<const DeviceId> members) {
+  const ClusterSpec& spec = cluster.spec();
+  if (spec.nvlinks.empty() || members.size() < 2) return 1;
+  std::vector<int> places;
+  for (const DeviceId member : members) places.push_back(index(member) % spec.gpus_per_node);
+  return 1 / mesh_rate(spec.nvlinks, places);
+}
+
 // What a rank sends to the next one of a ring over an array, and in how many messages.
 double ring_share(CommKind kind, std::size_t ranks) {
   return passes(kind) * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
 }
 std::size_t ring_steps(CommKind kind, std::size_t ranks) { return passes(kind) * (ranks - 1); }
+
+// A collective among members of one node.
+void ring_on_node(CommKind kind, std::span<const DeviceId> members, Streams* streams) {
+  const double fill = passes(kind) * streams->cluster().spec().ring_fill_steps;
+  const double share =
+      ring_share(kind, members.size()) + fill / static_cast<double>(members.size());
+  streams->ring(members, share * mesh_share(streams->cluster(), members));
+  streams->steps(ring_steps(kind, members.size()));
+}
+
+// An all-reduce of `share` of the array along NCCL's two trees (Sanders et al. 2009, "Two-tree
+// algorithms for full bandwidth broadcast, reduction and scan"): half goes up and down each, and a
+// member that has two children in one is a leaf of the other, so nobody sends more than two
+// shares. The trees are those of NCCL's ncclGetBtree and ncclGetDtree.
+void double_tree(std::span<const DeviceId> members, double share, Streams* streams) {
+  const int n = static_cast<int>(members.size());
+  const auto both_ways = [&](int child, int parent) {
+    streams->send(members[child], members[parent], share / 2);
+    streams->send(members[parent], members[child], share / 2);
+  };
+  for (int i = 1; i < n; ++i) {
+    const int bit = i & -i;
+    const int above = (i ^ bit) | (bit << 1);
+    const int parent = above < n ? above : i ^ bit;
+    both_ways(i, parent);
+    if (n % 2 == 0) {
+      both_ways(n - 1 - i, n - 1 - parent);
+    } else {
+      both_ways((i + 1) % n, (parent + 1) % n);
+    }
+  }
+}
 
 // k rings over several nodes, k the fewest members on a node. Ring r takes the even nodes forwards,
 // from member r round to member r - 1, and the odd ones backwards, from r - 1 round to r: so hops
@@ -181,13 +226,34 @@ void rings_over_nodes(const NodeGroups& groups, double share, Streams* streams) 
   }
 }
 
+// All-reduce in trees between the ranks of equal place. On a node either its ranks pass everything
+// along a chain and back, or its switch reduces and multicasts: each rank reads 1/k of the array
+// reduced from all k and stores it to all, so that k + 1 of k parts cross its link, both ways.
+void trees_over_nodes(const NodeGroups& groups, bool nvls, Streams* streams) {
+  const Cluster& cluster = streams->cluster();
+  const std::size_t k = groups.on_each();
+  const double part = 1.0 / static_cast<double>(k);
+  for (int j = 0; j < groups.nodes() && k > 1; ++j) {
+    const auto members = groups.members(j);
+    streams->ring(members, nvls ? (1 + part) / cluster.spec().nvls_efficiency
+                                : 2 * (1 - part) * mesh_share(cluster, members));
+  }
+  streams->steps(nvls ? 2 : 2 * (k - 1));
+  if (groups.nodes() == 1) return;
+  for (std::size_t place = 0; place < k; ++place) double_tree(groups.at(place), part, streams);
+  streams->steps(2 * std::bit_width(static_cast<unsigned>(groups.nodes() - 1)));
+}
+
 // A ring on every node, which leaves each of its k ranks 1/k of the array; then that much between
 // the ranks of equal place, in rings or through the switches. All-reduce gathers on the nodes at
 // the end. The phases run as a pipeline of pieces, so that all of their streams run at once.
 void by_node(const NodeGroups& groups, CommKind kind, bool in_network, Streams* streams) {
   const std::size_t k = groups.on_each();
   const auto nodes = static_cast<std::size_t>(groups.nodes());
-  for (int j = 0; j < groups.nodes(); ++j) streams->ring(groups.members(j), ring_share(kind, k));
+  for (int j = 0; j < groups.nodes(); ++j) {
+    const auto members = groups.members(j);
+    streams->ring(members, ring_share(kind, k) * mesh_share(streams->cluster(), members));
+  }
   streams->steps(ring_steps(kind, k));
   const double part = 1.0 / static_cast<double>(k);
   const double ring_efficiency = streams->cluster().spec().ring_efficiency;
@@ -201,18 +267,24 @@ void by_node(const NodeGroups& groups, CommKind kind, bool in_network, Streams* 
   streams->steps(in_network ? 2 : ring_steps(kind, nodes));
 }
 
-void collective(CommKind kind, std::span<const DeviceId> devices, Collectives collectives,
+void collective(CommKind kind, std::span<const DeviceId> devices, Algorithm algorithm,
                 Streams* streams) {
   const ClusterSpec& spec = streams->cluster().spec();
   const std::size_t n = devices.size();
   const NodeGroups groups = group_by_node(streams->cluster(), devices);
-  if (groups.nodes() == 1) {
-    streams->ring(devices, ring_share(kind, n));
-    return streams->steps(ring_steps(kind, n));
-  }
   const std::size_t k = groups.on_each();
+  const bool one_node = groups.nodes() == 1;
+  // A base is an all-reduce's, and a pass has half of it: then scattering and gathering take as
+  // long.
+  streams->wait((one_node ? spec.intra_base_s : spec.inter_base_s) * passes(kind) / 2);
+  const bool may =
+      one_node ? algorithm == Algorithm::Nvls : algorithm >= Algorithm::Tree && spec.trees;
+  const bool nvls = may && algorithm == Algorithm::Nvls && k > 1;
+  if (kind == CommKind::AllReduce && k > 0 && may && (nvls || !one_node))
+    return trees_over_nodes(groups, nvls, streams);
+  if (one_node) return ring_on_node(kind, devices, streams);
   const bool in_network = spec.in_network_reduction && kind == CommKind::AllReduce && k > 0;
-  if (in_network || (collectives == Collectives::Hierarchical && k > 1))
+  if (in_network || (algorithm == Algorithm::Hierarchical && k > 1))
     return by_node(groups, kind, in_network, streams);
   rings_over_nodes(groups, ring_share(kind, n), streams);
   streams->steps(ring_steps(kind, n));
@@ -221,14 +293,18 @@ void collective(CommKind kind, std::span<const DeviceId> devices, Collectives co
 }  // namespace
 
 Traffic streams_of(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
-                   Collectives collectives) {
+                   Algorithm algorithm) {
   const std::size_t n = devices.size();
   Streams streams(cluster);
   if (n < 2) return {};
   switch (kind) {
     case CommKind::SendRecv:
       CHECK(n == 2);
-      if (devices[0] != devices[1]) streams.send(devices[0], devices[1], 1);
+      if (cluster.node_of(devices[0]) != cluster.node_of(devices[1])) {
+        streams.send(devices[0], devices[1], 1);
+      } else if (devices[0] != devices[1]) {
+        streams.send(devices[0], devices[1], mesh_share(cluster, devices));
+      }
       streams.steps(1);
       break;
     case CommKind::RingShift:
@@ -252,7 +328,7 @@ Traffic streams_of(const Cluster& cluster, CommKind kind, std::span<const Device
     case CommKind::AllReduce:
     case CommKind::ReduceScatter:
     case CommKind::AllGather:
-      collective(kind, devices, collectives, &streams);
+      collective(kind, devices, algorithm, &streams);
       break;
   }
   return streams.take();

@@ -8,9 +8,14 @@
 
 namespace tandem {
 
+// Ring and Hierarchical: see Collectives. Tree: over nodes. Nvls: by the switch inside a node, and
+// in trees between nodes.
+enum class Algorithm { Ring, Hierarchical, Tree, Nvls };
+
 // The flows of one operation between `devices`, several over the same links as its algorithm makes
-// them, and its latency; without seconds_per_byte. `collectives` is not Auto.
+// them, and its latency; without seconds_per_byte. Where the algorithm does not fit the operation
+// it goes in flat rings.
 Traffic streams_of(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
-                   Collectives collectives);
+                   Algorithm algorithm);
 
 }  // namespace tandem

@@ -61,12 +61,24 @@ Status check(const ClusterSpec& spec, int gpus) {
   }
   for (auto [name, value] : {Named{"intra_efficiency", spec.intra_efficiency},
                              Named{"inter_efficiency", spec.inter_efficiency},
-                             Named{"ring_efficiency", spec.ring_efficiency}}) {
+                             Named{"ring_efficiency", spec.ring_efficiency},
+                             Named{"nvls_efficiency", spec.nvls_efficiency},
+                             Named{"intra_ll_latency", spec.intra_low_latency.latency},
+                             Named{"intra_ll_rate", spec.intra_low_latency.rate},
+                             Named{"inter_ll_latency", spec.inter_low_latency.latency},
+                             Named{"inter_ll_rate", spec.inter_low_latency.rate}}) {
     if (!(value > 0 && value <= 1)) return found(name, value, "above 0 and at most 1");
   }
-  for (auto [name, value] : {Named{"intra latency in s", spec.intra_latency_s},
-                             Named{"inter latency in s", spec.inter_latency_s}}) {
+  for (auto [name, value] :
+       {Named{"intra latency in s", spec.intra_latency_s},
+        Named{"inter latency in s", spec.inter_latency_s},
+        Named{"intra base in s", spec.intra_base_s}, Named{"inter base in s", spec.inter_base_s},
+        Named{"ring_fill_steps", spec.ring_fill_steps}}) {
     if (!(value >= 0 && value < 1000)) return found(name, value, "at least 0 and below 1000");
+  }
+  if (!spec.nvlinks.empty() && static_cast<int>(spec.nvlinks.size()) != spec.gpus_per_node) {
+    return found("gpus_per_node", spec.gpus_per_node,
+                 fmt::format("{}, as nvlinks has", spec.nvlinks.size()));
   }
   if (spec.gpus_per_node % spec.nics_per_node != 0) {
     return found("gpus_per_node", spec.gpus_per_node,

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "topology/calibration.h"
+#include "topology/mesh.h"
 
 namespace tandem {
 
@@ -56,6 +57,13 @@ struct Fabric {
 // between the ranks of equal place; or the faster of the two for a large message, group by group.
 enum class Collectives { Ring, Hierarchical, Auto };
 
+// NCCL's low-latency protocols (LL, LL128) beside its plain one: a collective may take `latency` of
+// its latency at `rate` of its rate; with 1 and 1 there is one protocol.
+struct LowLatency {
+  double latency = 1;
+  double rate = 1;
+};
+
 // A cluster in numbers, as a preset file or a scenario's [cluster] gives it.
 struct ClusterSpec {
   std::string name;
@@ -64,13 +72,28 @@ struct ClusterSpec {
   double intra_bytes_per_s = 0;  // a GPU to its node's switch, per direction
   double intra_efficiency = 1;   // the share of it that NCCL reaches
   double intra_latency_s = 0;    // a message between two GPUs of a node
-  int nics_per_node = 0;         // GPU i uses NIC i * nics_per_node / gpus_per_node
-  double nic_bytes_per_s = 0;    // per NIC and direction
+  // The NVLinks from GPU to GPU where no switch joins them. intra_bytes_per_s is then the rate of
+  // the best joined pair.
+  Mesh nvlinks;
+  double intra_base_s = 0;  // before the first step of an all-reduce in a node; half a pass
+  LowLatency intra_low_latency;
+  // A pass over a node's ring takes as long as that many steps more: what its pipeline needs to
+  // fill and to drain, for every buffer anew.
+  double ring_fill_steps = 0;
+  // The node's switch reduces and multicasts (NVLS, Hopper and later): another way to all-reduce,
+  // at a share of the GPUs' rate.
+  bool nvls = false;
+  double nvls_efficiency = 1;
+  int nics_per_node = 0;       // GPU i uses NIC i * nics_per_node / gpus_per_node
+  double nic_bytes_per_s = 0;  // per NIC and direction
   double inter_efficiency = 1;
   // The share of that which a ring over nodes reaches: there are clusters where NCCL's rings use
   // fewer NICs than sends do.
   double ring_efficiency = 1;
   double inter_latency_s = 0;  // a message between two nodes
+  double inter_base_s = 0;     // the same over nodes
+  LowLatency inter_low_latency;
+  bool trees = false;  // all-reduces over nodes may go in NCCL's double binary trees
   // Traffic between nodes crosses the GPU's link to the switch as well: one wire for both.
   bool nics_on_switch = false;
   Fabric fabric;

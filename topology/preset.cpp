@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 
 #include "base/file.h"
 #include "base/nearest.h"
@@ -102,6 +103,35 @@ Result<Collectives> read_collectives(SourcedFile* file) {
   return file->expected("collectives", "ring, hierarchical or auto");
 }
 
+// What may be left out: the choice of algorithms and protocols, and what they cost.
+Status read_algorithms(SourcedFile* file, ClusterSpec* spec) {
+  for (const auto& [key, place, unit] :
+       {std::tuple{"ring_efficiency", &spec->ring_efficiency, 1.0},
+        {"nvls_efficiency", &spec->nvls_efficiency, 1.0},
+        {"ring_fill_steps", &spec->ring_fill_steps, 1.0},
+        {"intra_base_us", &spec->intra_base_s, 1e-6},
+        {"intra_ll_latency", &spec->intra_low_latency.latency, 1.0},
+        {"intra_ll_rate", &spec->intra_low_latency.rate, 1.0},
+        {"inter_base_us", &spec->inter_base_s, 1e-6},
+        {"inter_ll_latency", &spec->inter_low_latency.latency, 1.0},
+        {"inter_ll_rate", &spec->inter_low_latency.rate, 1.0}}) {
+    if (!file->has(key)) continue;
+    ASSIGN_OR_RETURN(const double value, file->number(key));
+    *place = value * unit;
+  }
+  for (const auto& [key, place] : {std::pair{"nvls", &spec->nvls}, {"trees", &spec->trees}}) {
+    if (!file->has(key)) continue;
+    ASSIGN_OR_RETURN(*place, file->flag(key));
+  }
+  if (file->has("nvlinks")) {
+    ASSIGN_OR_RETURN(const std::string text, file->word("nvlinks"));
+    const auto mesh = parse_mesh(text);
+    if (!mesh.ok()) return file->expected("nvlinks", "links as in '0222 2022 2202 2220'");
+    spec->nvlinks = mesh.value();
+  }
+  return Done{};
+}
+
 Result<ClusterSpec> read_preset(const std::string& name, Sources* sources) {
   ASSIGN_OR_RETURN(SourcedFile file, open_known(name, "preset", presets_dir(), preset_names()));
   ClusterSpec spec;
@@ -115,9 +145,7 @@ Result<ClusterSpec> read_preset(const std::string& name, Sources* sources) {
   ASSIGN_OR_RETURN(const double nic_Gbitps, file.number("nic_Gbitps"));
   ASSIGN_OR_RETURN(spec.inter_efficiency, file.number("inter_efficiency"));
   ASSIGN_OR_RETURN(const double inter_latency_us, file.number("inter_latency_us"));
-  if (file.has("ring_efficiency")) {
-    ASSIGN_OR_RETURN(spec.ring_efficiency, file.number("ring_efficiency"));
-  }
+  RETURN_IF_ERROR(read_algorithms(&file, &spec));
   if (file.has("nics_on_switch")) {
     ASSIGN_OR_RETURN(spec.nics_on_switch, file.flag("nics_on_switch"));
   }

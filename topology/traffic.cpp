@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -82,12 +83,18 @@ bool scale_streams(const Loads& total, std::vector<Flow>* flows) {
   return true;
 }
 
-// The flows of one operation by the algorithm that the cluster's spec names, not merged.
-Traffic chosen_streams(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices) {
+// What a spec's `collectives` say, or an algorithm in their place.
+using Way = std::optional<Algorithm>;
+
+// The flows of one operation, not merged.
+Traffic chosen_streams(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
+                       Way way) {
+  if (way) return streams_of(cluster, kind, devices, *way);
   const Collectives collectives = cluster.spec().collectives;
-  if (collectives != Collectives::Auto) return streams_of(cluster, kind, devices, collectives);
-  Traffic rings = streams_of(cluster, kind, devices, Collectives::Ring);
-  Traffic nested = streams_of(cluster, kind, devices, Collectives::Hierarchical);
+  if (collectives == Collectives::Ring) return streams_of(cluster, kind, devices, Algorithm::Ring);
+  Traffic nested = streams_of(cluster, kind, devices, Algorithm::Hierarchical);
+  if (collectives == Collectives::Hierarchical) return nested;
+  Traffic rings = streams_of(cluster, kind, devices, Algorithm::Ring);
   const auto cost = [&](const Traffic& streams) {
     return std::pair(busiest_s(cluster, loads_of(streams.flows)), streams.latency_ns);
   };
@@ -100,42 +107,42 @@ int nodes_of(const Cluster& cluster, std::span<const DeviceId> devices) {
   return static_cast<int>(nodes.size());
 }
 
-// The same, with the time that was measured where the spec's calibration has one.
-Traffic calibrated_streams(const Cluster& cluster, CommKind kind,
-                           std::span<const DeviceId> devices) {
-  Traffic streams = chosen_streams(cluster, kind, devices);
+// The row of the spec's calibration for such an operation, or nullptr.
+const CalibrationRow* row_of(const Cluster& cluster, CommKind kind,
+                             std::span<const DeviceId> devices) {
   const std::vector<CalibrationRow>& rows = cluster.spec().calibration;
-  if (rows.empty() || streams.flows.empty()) return streams;
-  const CalibrationRow* row =
-      find_row(rows, kind, static_cast<int>(devices.size()), nodes_of(cluster, devices));
-  if (row == nullptr) return streams;
+  if (rows.empty()) return nullptr;
+  return find_row(rows, kind, static_cast<int>(devices.size()), nodes_of(cluster, devices));
+}
+
+// The flows with the time that was measured where the spec's calibration has one.
+Traffic calibrated_streams(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
+                           Way way) {
+  Traffic streams = chosen_streams(cluster, kind, devices, way);
+  const CalibrationRow* row = row_of(cluster, kind, devices);
+  if (row == nullptr || streams.flows.empty()) return streams;
   const double factor = row->seconds_per_byte() / busiest_s(cluster, loads_of(streams.flows));
   for (Flow& flow : streams.flows) flow.share *= factor;
   streams.latency_ns = to_ns(row->latency_s);
   return streams;
 }
 
-}  // namespace
-
-Nanoseconds duration_ns(const Traffic& traffic, Bytes bytes) {
-  return traffic.latency_ns + to_ns(static_cast<double>(bytes) * traffic.seconds_per_byte);
-}
-
-Traffic traffic(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices) {
-  Traffic result = calibrated_streams(cluster, kind, devices);
+Traffic one_traffic(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
+                    Way way) {
+  Traffic result = calibrated_streams(cluster, kind, devices, way);
   merge(&result.flows);
   result.seconds_per_byte = busiest_s(cluster, loads_of(result.flows));
   return result;
 }
 
-Traffic lockstep_traffic(const Cluster& cluster, CommKind kind,
-                         std::span<const std::vector<DeviceId>> instances) {
+Traffic lockstep_of(const Cluster& cluster, CommKind kind,
+                    std::span<const std::vector<DeviceId>> instances, Way way) {
   if (instances.empty()) return {};
   Traffic all;
   std::vector<std::size_t> ends;  // of each instance's flows
   bool alike = true;              // all have the same ways under the same load
   for (const std::vector<DeviceId>& devices : instances) {
-    Traffic one = calibrated_streams(cluster, kind, devices);
+    Traffic one = calibrated_streams(cluster, kind, devices, way);
     alike &= all.latency_ns == 0 || one.latency_ns <= all.latency_ns;
     all.latency_ns = std::max(all.latency_ns, one.latency_ns);
     all.between_nodes |= one.between_nodes;
@@ -154,12 +161,99 @@ Traffic lockstep_traffic(const Cluster& cluster, CommKind kind,
     alike &= busiest >= all.seconds_per_byte * (1 - 1e-12);
   }
   if (alike) {
-    Traffic first = traffic(cluster, kind, instances[0]);
+    Traffic first = one_traffic(cluster, kind, instances[0], way);
     first.seconds_per_byte = all.seconds_per_byte;
     if (first.latency_ns == all.latency_ns && scale_streams(total, &first.flows)) return first;
   }
   merge(&all.flows);
   return all;
+}
+
+// The ways of an operation, but for its protocols.
+std::vector<Way> ways(const ClusterSpec& spec, CommKind kind) {
+  std::vector<Way> found = {std::nullopt};
+  if (kind != CommKind::AllReduce) return found;
+  if (spec.trees) found.emplace_back(Algorithm::Tree);
+  if (spec.nvls) found.emplace_back(Algorithm::Nvls);
+  return found;
+}
+
+bool is_collective(CommKind kind) {
+  return kind == CommKind::AllReduce || kind == CommKind::ReduceScatter ||
+         kind == CommKind::AllGather;
+}
+
+// Adds the low-latency protocol's ways, and drops every way that another one beats at all sizes.
+Choices with_protocols(const ClusterSpec& spec, CommKind kind, Choices all) {
+  const std::size_t plain = is_collective(kind) ? all.size() : 0;
+  for (std::size_t i = 0; i < plain; ++i) {
+    const LowLatency& low = all[i].between_nodes ? spec.inter_low_latency : spec.intra_low_latency;
+    if (low.latency >= 1 || all[i].flows.empty()) continue;
+    Traffic quick = all[i];
+    quick.latency_ns = std::llround(static_cast<double>(quick.latency_ns) * low.latency);
+    quick.seconds_per_byte /= low.rate;
+    for (Flow& flow : quick.flows) flow.share /= low.rate;
+    all.push_back(std::move(quick));
+  }
+  std::ranges::stable_sort(all, [](const Traffic& a, const Traffic& b) {
+    return std::pair(a.latency_ns, a.seconds_per_byte) <
+           std::pair(b.latency_ns, b.seconds_per_byte);
+  });
+  Choices kept;
+  for (Traffic& one : all) {
+    if (kept.empty() || one.seconds_per_byte < kept.back().seconds_per_byte)
+      kept.push_back(std::move(one));
+  }
+  return kept;
+}
+
+}  // namespace
+
+Nanoseconds duration_ns(const Traffic& traffic, Bytes bytes) {
+  return traffic.latency_ns + to_ns(static_cast<double>(bytes) * traffic.seconds_per_byte);
+}
+
+std::size_t fastest(const Choices& choices, Bytes bytes) {
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < choices.size(); ++i) {
+    if (duration_ns(choices[i], bytes) < duration_ns(choices[best], bytes)) best = i;
+  }
+  return best;
+}
+
+Nanoseconds duration_ns(const Choices& choices, Bytes bytes) {
+  return duration_ns(choices[fastest(choices, bytes)], bytes);
+}
+
+Choices choices(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices) {
+  Choices all;
+  for (const Way way : ways(cluster.spec(), kind)) {
+    all.push_back(one_traffic(cluster, kind, devices, way));
+    if (row_of(cluster, kind, devices) != nullptr) return all;
+  }
+  return with_protocols(cluster.spec(), kind, std::move(all));
+}
+
+Traffic traffic(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices) {
+  return std::move(choices(cluster, kind, devices).back());
+}
+
+Choices lockstep_choices(const Cluster& cluster, CommKind kind,
+                         std::span<const std::vector<DeviceId>> instances) {
+  Choices all;
+  for (const Way way : ways(cluster.spec(), kind)) {
+    all.push_back(lockstep_of(cluster, kind, instances, way));
+    if (std::ranges::any_of(instances, [&](const std::vector<DeviceId>& devices) {
+          return row_of(cluster, kind, devices) != nullptr;
+        }))
+      return all;
+  }
+  return with_protocols(cluster.spec(), kind, std::move(all));
+}
+
+Traffic lockstep_traffic(const Cluster& cluster, CommKind kind,
+                         std::span<const std::vector<DeviceId>> instances) {
+  return std::move(lockstep_choices(cluster, kind, instances).back());
 }
 
 Nanoseconds transfer_ns(const Cluster& cluster, Bytes bytes, DeviceId from, DeviceId to) {
@@ -168,7 +262,7 @@ Nanoseconds transfer_ns(const Cluster& cluster, Bytes bytes, DeviceId from, Devi
 
 Nanoseconds collective_ns(const Cluster& cluster, CommKind kind, Bytes bytes,
                           std::span<const DeviceId> devices) {
-  return duration_ns(traffic(cluster, kind, devices), bytes);
+  return duration_ns(choices(cluster, kind, devices), bytes);
 }
 
 }  // namespace tandem

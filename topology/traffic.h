@@ -30,10 +30,21 @@ struct Traffic {
 // What it takes alone: latency + bytes x seconds_per_byte.
 Nanoseconds duration_ns(const Traffic& traffic, Bytes bytes);
 
-// The traffic of one operation between `devices`, in ring order; no flows for fewer than two.
+// The ways that one operation can go, of which its size decides: by growing latency and falling
+// seconds_per_byte, so that the last one is for the largest. Never empty.
+using Choices = std::vector<Traffic>;
+
+// The fastest alone for so many bytes, by its place; of equal ones the first. As NCCL does it: with
+// a latency and a rate of every algorithm and protocol. So a larger message never takes less time.
+std::size_t fastest(const Choices& choices, Bytes bytes);
+// Its time.
+Nanoseconds duration_ns(const Choices& choices, Bytes bytes);
+
+// The ways of one operation between `devices`, in ring order; no flows for fewer than two.
 //
 // Collectives run as rings (NCCL's algorithm for large messages): per rank 2(n-1)/n (all-reduce) or
 // (n-1)/n of the bytes to its neighbour, in 2(n-1) or n-1 latency steps (Patarasuk and Yuan 2009).
+// On one node a pass takes as long as the spec's ring_fill_steps more.
 // A group with k ranks on each of its nodes runs k rings, each through another rank's NIC; what
 // they carry between nodes is charged at the spec's ring_efficiency.
 //
@@ -43,15 +54,28 @@ Nanoseconds duration_ns(const Traffic& traffic, Bytes bytes);
 // stay in flat rings. With in-network reduction an all-reduce puts 1/k of the bytes on each link
 // between nodes, up and down, in 2 steps.
 //
+// An all-reduce has more ways where the spec says so. With trees, over m nodes of k ranks each: 1/k
+// of the bytes along two binary trees between the ranks of equal place, half along each, up and
+// down in 2 ceil(log2 m) steps, and 2(k-1)/k of them along the nodes' links in 2(k-1) steps. With
+// nvls the node's switch does its part: (k+1)/k of the bytes over nvls_efficiency, in 2 steps.
+// Every collective has its low-latency protocol as one more way, where the spec has one.
+//
 // AllToAll sends pairwise, n-1 steps. RingShift keeps to the order of `devices`.
 //
 // Where the spec's calibration has a row of the kind, for as many ranks on as many nodes, all flows
-// grow or shrink alike, so that the operation alone takes the row's time.
+// grow or shrink alike, so that the operation alone takes the row's time; it has no other way.
+Choices choices(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices);
+
+// The way of a large message.
 Traffic traffic(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices);
 
-// The traffic of many equal operations that run in lock step, as one that ends with the slowest.
+// The ways of many equal operations that run in lock step, as one that ends with the slowest.
 // Where they are alike, and every link of a way carries equally many of them, the first one's flows
-// stand for all, with that many streams each; else it is all of their flows.
+// stand for all, with that many streams each; else it is all of their flows. All go the same way.
+Choices lockstep_choices(const Cluster& cluster, CommKind kind,
+                         std::span<const std::vector<DeviceId>> instances);
+
+// The way of a large message.
 Traffic lockstep_traffic(const Cluster& cluster, CommKind kind,
                          std::span<const std::vector<DeviceId>> instances);
 
