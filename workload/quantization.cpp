@@ -21,12 +21,16 @@ namespace {
 constexpr double kLeastWaste = 0.05;
 // Of its part's time: a product that is small beside the others is no matter, either.
 constexpr double kLeastGain = 0.02;
+// Of that gain, what must be spared waste: else it is another matter (a larger microbatch adds its
+// weight gradients up less often). Heads need not: whatever their number changes, the FLOPs stay
+// the same.
+constexpr double kLeastShare = 0.5;
 // A near size is better than a farther one that spares a little more waste.
 constexpr double kMostOfWaste = 0.75;
 constexpr std::size_t kMostWarnings = 4;
 
 // Widths this far away are the same model still.
-constexpr double kReach = 0.10;
+constexpr double kReach = 0.05;
 constexpr std::int64_t kMostSteps = 64;  // in reach, to either side
 
 // Multiples fill tiles whatever their size: a tile has at most so many rows or columns.
@@ -174,6 +178,7 @@ struct Dimension {
   Choice here;
   std::vector<Choice> near;
   bool of_head = false;
+  double least_share = kLeastShare;
 };
 
 // Multiples of `multiple` within reach of the value, thinned out where there are many.
@@ -223,6 +228,7 @@ Dimension hidden(const Model& model, const Plan& plan) {
 Dimension heads(const Model& model, const Plan& plan) {
   const auto remark = [](const Model& of) { return fmt::format("head size {}", of.head_size()); };
   Dimension dimension{"model.heads", {model, plan, model.heads, remark(model)}, {}};
+  dimension.least_share = 0;
   for (int near = (model.heads + 1) / 2; near <= 2 * model.heads; ++near) {
     if (near == model.heads || model.hidden % near != 0) continue;
     Choice choice{model, plan, near, ""};
@@ -293,13 +299,13 @@ Found better_choice(const Dimension& dimension, const Part& here, const CostMode
   for (const Choice& choice : dimension.near) {
     if (!check(choice.model, choice.plan).ok()) continue;
     Part there = part_of(dimension, choice, cost);
-    if (gain(here, there) < kLeastGain) continue;
+    const double gained = gain(here, there);
+    if (gained < kLeastGain || spared(here, there) < dimension.least_share * gained) continue;
     most = std::max(most, spared(here, there));
     all.push_back({&choice, std::move(there)});
   }
-  std::erase_if(all, [&](const Found& found) {
-    return most <= 0 || spared(here, found.part) < kMostOfWaste * most;
-  });
+  std::erase_if(all,
+                [&](const Found& found) { return spared(here, found.part) < kMostOfWaste * most; });
   if (all.empty()) return {};
   const auto distance = [&](const Found& found) {
     return std::abs(found.choice->value - dimension.here.value);
@@ -312,14 +318,17 @@ std::optional<WastefulSize> waste_of(const Dimension& dimension, const CostModel
   const auto [choice, there] = better_choice(dimension, here, cost);
   if (choice == nullptr) return std::nullopt;
   CHECK(here.products.size() == there.products.size());
+  // Of those above the threshold the one that loses most time.
+  const auto lost_s = [&](std::size_t i) {
+    const double share = spared(here.products[i], there.products[i]);
+    return share > kLeastWaste ? share * here.products[i].now_s : 0;
+  };
   std::size_t worst = 0;
-  for (std::size_t i = 0; i < here.products.size(); ++i) {
-    if (spared(here.products[i], there.products[i]) >
-        spared(here.products[worst], there.products[worst]))
-      worst = i;
+  for (std::size_t i = 1; i < here.products.size(); ++i) {
+    if (lost_s(i) > lost_s(worst)) worst = i;
   }
+  if (lost_s(worst) == 0) return std::nullopt;
   const Product& product = here.products[worst];
-  if (spared(product, there.products[worst]) <= kLeastWaste) return std::nullopt;
   return WastefulSize{.key = dimension.key,
                       .value = dimension.here.value,
                       .remark = dimension.here.remark,

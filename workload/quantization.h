@@ -20,7 +20,7 @@ struct WastefulSize {
   std::string key;  // of the scenario: model.hidden, model.heads, ..., parallel.micro_batch
   std::int64_t value = 0;
   std::string remark;   // what follows from it: "head size 108"; or empty
-  std::string product;  // the one that gains most, as "fc1 weight gradient"
+  std::string product;  // the one that loses most, as "fc1 weight gradient"
   Gemm gemm;            // its shape on one GPU
   bool unaligned = false;
   double wasted = 0;  // share of its time
@@ -34,7 +34,7 @@ struct WastefulSize {
 };
 
 // At most one a dimension, the largest gain first; none that gains its part less than 2 %. Of the
-// sizes in reach (10 % for widths, the vocabulary, and a sequence that is no multiple of 64; half
+// sizes in reach (5 % for widths, the vocabulary, and a sequence that is no multiple of 64; half
 // to twice for heads and microbatches) `better` is the nearest that spares most of the waste.
 // Products that overlap.tensor cuts count uncut. Memory is not looked at, nor the bubble.
 //
