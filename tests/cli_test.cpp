@@ -550,6 +550,7 @@ TEST_CASE("the models of the V100 scenario fit into their GPUs") {
   for (const Json& run : runs) {
     INFO(run.at("name"));
     CHECK(run.at("fits").get<bool>());
-    CHECK(run.at("warnings").empty());  // tensor parallelism stays inside a node
+    for (const Json& warning : run.at("warnings"))  // tensor parallelism stays inside a node
+      CHECK(warning.get<std::string>().find("crosses nodes") == std::string::npos);
   }
 }

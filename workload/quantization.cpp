@@ -315,8 +315,9 @@ Found better_choice(const Dimension& dimension, const Part& here, const CostMode
 
 std::optional<WastefulSize> waste_of(const Dimension& dimension, const CostModel& cost) {
   const Part here = part_of(dimension, dimension.here, cost);
-  const auto [choice, there] = better_choice(dimension, here, cost);
-  if (choice == nullptr) return std::nullopt;
+  const Found found = better_choice(dimension, here, cost);
+  if (found.choice == nullptr) return std::nullopt;
+  const Part& there = found.part;
   CHECK(here.products.size() == there.products.size());
   // Of those above the threshold the one that loses most time.
   const auto lost_s = [&](std::size_t i) {
@@ -336,8 +337,8 @@ std::optional<WastefulSize> waste_of(const Dimension& dimension, const CostModel
                       .gemm = product.gemm,
                       .unaligned = unaligned(cost, product.gemm),
                       .wasted = product.wasted(),
-                      .better = choice->value,
-                      .better_remark = choice->remark,
+                      .better = found.choice->value,
+                      .better_remark = found.choice->remark,
                       .better_wasted = there.products[worst].wasted(),
                       .part = dimension.of_head ? "the head's" : "a layer's",
                       .gain = gain(here, there)};
