@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -28,11 +29,36 @@ struct SimulateOptions {
   bool json = false;
 };
 
-void print(const std::vector<Outcome>& outcomes, bool json, bool traffic = false) {
+// Each warning once: of the first run that has it, and how many others have it too.
+void print_warnings(const std::vector<Outcome>& outcomes) {
+  struct Seen {
+    std::string first;
+    int others = 0;
+  };
+  std::vector<std::string> order;
+  std::map<std::string, Seen> seen;
   for (const Outcome& outcome : outcomes) {
-    for (const std::string& warning : outcome.warnings)
-      fmt::print(stderr, "warning: {}\n", warning);
+    for (const std::string& warning : outcome.warnings) {
+      const std::string run = outcome.name + ": ";
+      const std::string what = warning.substr(warning.starts_with(run) ? run.size() : 0);
+      const auto [it, is_new] = seen.try_emplace(what, Seen{warning});
+      if (is_new) {
+        order.push_back(what);
+      } else {
+        ++it->second.others;
+      }
+    }
   }
+  for (const std::string& what : order) {
+    const auto& [first, others] = seen.at(what);
+    fmt::print(
+        stderr, "warning: {}{}\n", first,
+        others == 0 ? "" : fmt::format(" (and {} other run{})", others, others == 1 ? "" : "s"));
+  }
+}
+
+void print(const std::vector<Outcome>& outcomes, bool json, bool traffic = false) {
+  print_warnings(outcomes);
   if (json) {
     nlohmann::ordered_json array = nlohmann::ordered_json::array();
     for (const Outcome& outcome : outcomes) array.push_back(to_json(outcome));

@@ -19,6 +19,7 @@
 #include "sim/engines.h"
 #include "traces/op_times.h"
 #include "traces/trace_files.h"
+#include "workload/quantization.h"
 
 namespace tandem {
 namespace {
@@ -209,6 +210,14 @@ void add_table_warnings(const Scenario& scenario, Prepared* prepared) {
                                              scenario.plan.precision));
 }
 
+// Where priced by the analytic model, which alone can tell what another size would take.
+void add_size_warnings(const Scenario& scenario, Outcome* outcome) {
+  if (scenario.uniform || scenario.cost_table) return;
+  for (const WastefulSize& size :
+       wasteful_sizes(scenario.model, scenario.plan, scenario.cost_model()))
+    outcome->warnings.push_back(fmt::format("{}: {}", scenario.name, text_of(size)));
+}
+
 // Gives what priced it.
 Result<std::string> reprice(Program* program, const PricedBy& priced_by,
                             std::vector<std::string>* warnings) {
@@ -345,6 +354,7 @@ Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFi
     outcome.warnings.push_back(
         fmt::format("{}: jitter: all {} ranks are simulated, none folded; seed {}", scenario.name,
                     scenario.gpus, scenario.seed));
+  add_size_warnings(scenario, &outcome);
   if (outcome.iteration_s == 0)
     return placed(scenario, {"costs.forward_s", "costs.backward_s"},
                   Error{"found an iteration that takes no time, expected costs above 0"});

@@ -288,6 +288,31 @@ TEST_CASE("warnings go to stderr, and JSON stays JSON") {
   CHECK(odd.at(0).at("cluster") == "\xEF\xBF\xBD");
 }
 
+TEST_CASE("a warning that several runs share stands once on stderr, and not on stdout") {
+  const Sandbox box;
+  // 32 heads of 108: with 27 of 128 tiles are full.
+  box.file("odd.toml",
+           "[model]\nlayers = 2\nhidden = 3456\nheads = 32\nseq = 2048\nvocab = 51200\n"
+           "[parallel]\nmicro_batch = 2\n[cluster]\npreset = \"selene\"\ngpus = 1\n"
+           "[matrix]\nparallel.global_batch = [2, 4]\n");
+  const Ran ran = box.tandem("simulate odd.toml --engine ideal");
+  CHECK(ran.status == 0);
+  const Names lines = lines_of(ran.err);
+  REQUIRE(lines.size() == 1);
+  INFO(lines[0]);
+  CHECK(lines[0].starts_with("warning: "));
+  CHECK(lines[0].find("model.heads = 32 (head size 108): attention's ") != std::string::npos);
+  CHECK(lines[0].find("; with 27 (head size 128) it loses ") != std::string::npos);
+  CHECK(lines[0].ends_with(" (and 1 other run)"));
+  CHECK(ran.out.find("head size") == std::string::npos);
+  for (const Json& run : runs_of(box, "odd.toml --engine ideal"))
+    CHECK(run.at("warnings").size() == 1);
+  // What was measured says nothing of other sizes, and uniform costs know none.
+  box.file("uniform.toml", kUniform);
+  box.file("two.csv", "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
+  CHECK(box.tandem("simulate uniform.toml --engine ideal").err.empty());
+}
+
 TEST_CASE("two runs give byte-identical JSON, traces and Perfetto files") {
   const Sandbox box;
   if (!has_simgrid(box)) return;
@@ -525,6 +550,7 @@ TEST_CASE("the models of the V100 scenario fit into their GPUs") {
   for (const Json& run : runs) {
     INFO(run.at("name"));
     CHECK(run.at("fits").get<bool>());
-    CHECK(run.at("warnings").empty());  // tensor parallelism stays inside a node
+    for (const Json& warning : run.at("warnings"))  // tensor parallelism stays inside a node
+      CHECK(warning.get<std::string>().find("crosses nodes") == std::string::npos);
   }
 }
