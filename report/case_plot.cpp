@@ -24,7 +24,7 @@ constexpr int kSide = 520;  // of the square
 constexpr int kAxisHeight = 56;
 constexpr int kLegend = kLeft + kSide + 28;
 constexpr int kLegendName = kLegend + 20;
-constexpr int kLegendRows = kLegend + 200;
+constexpr int kLegendRows = kLegend + 185;
 constexpr int kLegendError = kLegend + 272;
 constexpr int kLegendLine = 22;
 constexpr double kLegendMark = 5;
@@ -33,11 +33,13 @@ constexpr std::size_t kNameLength = 22;
 constexpr int kTicks = 18;  // more steps than these: powers of ten alone are labelled
 constexpr int kPowers = 12;
 constexpr double kBand = 0.1;
+constexpr int kCrowd = 300;  // rows of a family
 
 // Okabe and Ito's palette, which the colour-blind can tell apart, without its yellow, which white
-// swallows. As many shapes and one: a pair comes again after 56 families.
-constexpr std::array<std::string_view, 7> kColours = {"#0072b2", "#d55e00", "#009e73", "#000000",
-                                                      "#cc79a7", "#56b4e9", "#e69f00"};
+// swallows, and two more. With a shape less than colours a pair comes again after 72 families.
+constexpr std::array<std::string_view, 9> kColours = {"#0072b2", "#d55e00", "#009e73",
+                                                      "#000000", "#cc79a7", "#56b4e9",
+                                                      "#e69f00", "#882255", "#888888"};
 
 // Round 0, about a pixel wide either way.
 constexpr std::array<std::string_view, 8> kShapes = {
@@ -109,16 +111,20 @@ struct Style {
   std::string_view shape;
   double size = 0;
   double opacity = 1;
+  std::string_view rim = "#ffffff";
 };
 
-// Many marks are small and thin, so that they do not hide each other and the few.
+// Many marks are small, thin and without a rim, so that they do not hide each other and the few.
 Style style_of(std::size_t family, int runs) {
-  const bool is_crowd = runs > 300;
-  return {kColours[family % kColours.size()], kShapes[family % kShapes.size()],
-          is_crowd    ? 1.8
-          : runs > 60 ? 3.2
-                      : 4.6,
-          is_crowd ? 0.5 : 0.85};
+  Style style{kColours[family % kColours.size()], kShapes[family % kShapes.size()], 4.6, 0.85};
+  if (runs > 20) style.size = 3.8;
+  if (runs > 60) style.size = 3;
+  if (runs > kCrowd) {
+    style.size = 1.8;
+    style.opacity = 0.6;
+    style.rim = "none";
+  }
+  return style;
 }
 
 class Picture {
@@ -212,8 +218,8 @@ class Picture {
                              [&](std::size_t family) { return families_[family].n; });
     for (const std::size_t family : order) {
       const Style style = style_of(family, families_[family].n);
-      append("<g class=\"family\" fill=\"{}\" fill-opacity=\"{}\" stroke=\"#ffffff\" ",
-             style.colour, style.opacity);
+      append("<g class=\"family\" fill=\"{}\" fill-opacity=\"{}\" stroke=\"{}\" ", style.colour,
+             style.opacity, style.rim);
       append("stroke-width=\"0.15\">\n");
       for (const CaseRow& row : rows_) {
         if (row.run.family != families_[family].family || !is_drawn(row)) continue;
