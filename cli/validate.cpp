@@ -12,9 +12,12 @@
 #include "base/nearest.h"
 #include "base/progress.h"
 #include "cli/commands.h"
+#include "report/case_page.h"
+#include "report/case_plot.h"
 #include "report/case_table.h"
 #include "report/suite_table.h"
 #include "validation/cases.h"
+#include "validation/rivals.h"
 #include "validation/suite.h"
 
 namespace tandem {
@@ -28,7 +31,10 @@ struct ValidateOptions {
   std::string engine = "ideal";  // the rest for cases
   std::string family;
   int jobs = 0;
-  std::string csv;
+  std::string plot;
+  std::string rivals;
+  std::string update;
+  std::string csv;  // of both
   std::string page;
   bool json = false;
 };
@@ -53,10 +59,37 @@ Result<std::vector<Case>> load_cases(const ValidateOptions& options) {
   return cases;
 }
 
+// The page with the parts that these rows make of it. None is read where none is asked for.
+Result<std::string> updated(const ValidateOptions& options, const std::vector<CaseRow>& rows,
+                            const std::vector<Rival>& rivals) {
+  if (options.update.empty()) return std::string();
+  ASSIGN_OR_RETURN(const std::string page, read_file(options.update));
+  return updated_page(page, options.update, rows, rivals);
+}
+
+Status write_cases(const ValidateOptions& options, const std::vector<CaseRow>& rows,
+                   const std::vector<Rival>& rivals) {
+  const std::string title = std::filesystem::path(options.input).stem().string();
+  ASSIGN_OR_RETURN(const std::string page, updated(options, rows, rivals));
+  if (!options.csv.empty()) RETURN_IF_ERROR(write_file(options.csv, case_csv(rows)));
+  if (!options.page.empty())
+    RETURN_IF_ERROR(write_file(options.page, case_page(rows, rivals, title)));
+  if (!options.plot.empty()) RETURN_IF_ERROR(write_file(options.plot, case_plot(rows)));
+  if (!options.update.empty()) RETURN_IF_ERROR(write_file(options.update, page));
+  return Done{};
+}
+
 Status run_cases(const ValidateOptions& options) {
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   ASSIGN_OR_RETURN(const std::vector<Case> cases, load_cases(options));
-  for (const std::string& path : {options.csv, options.page}) RETURN_IF_ERROR(check_writable(path));
+  std::vector<Rival> rivals;
+  if (!options.rivals.empty()) {
+    ASSIGN_OR_RETURN(rivals, read_rivals(options.rivals));
+  }
+  for (const std::string& path : {options.csv, options.page, options.plot, options.update})
+    RETURN_IF_ERROR(check_writable(path));
+  const auto page = updated(options, {}, rivals);  // what is wrong with it is said before the work
+  if (!page.ok()) return page.error();
   const int jobs = options.jobs > 0
                        ? options.jobs
                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
@@ -65,9 +98,7 @@ Status run_cases(const ValidateOptions& options) {
   const bool all_fail =
       std::ranges::none_of(rows, [](const CaseRow& row) { return row.prediction.has_value(); });
   if (all_fail && !sets.empty()) return Error{rows.front().reason};
-  const std::string title = std::filesystem::path(options.input).stem().string();
-  if (!options.csv.empty()) RETURN_IF_ERROR(write_file(options.csv, case_csv(rows)));
-  if (!options.page.empty()) RETURN_IF_ERROR(write_file(options.page, case_page(rows, title)));
+  RETURN_IF_ERROR(write_cases(options, rows, rivals));
   if (options.json) {
     fmt::print("{}\n",
                cases_json(rows).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
@@ -138,6 +169,15 @@ void add_validate(CLI::App* app, Command* chosen) {
   of_cases.push_back(
       command->add_option("--jobs", options->jobs, "cases: runs at once; default one a core")
           ->check(CLI::PositiveNumber));
+  of_cases.push_back(command->add_option("--plot", options->plot,
+                                         "cases: draw predicted against measured, an SVG picture"));
+  of_cases.push_back(command->add_option(
+      "--rivals", options->rivals,
+      "cases: what other tools reach on them, a CSV, beside them in --page and --update"));
+  of_cases.push_back(command->add_option(
+      "--update", options->update,
+      "cases: write the tables into this page, between its lines <!-- made by ./dev accuracy: "
+      "PART --> and <!-- end -->"));
   command->add_option("--csv", options->csv, "write all numbers as CSV");
   command->add_option("--page", options->page, "write the table as Markdown");
   command->add_flag("--json", options->json,

@@ -14,7 +14,4 @@ std::string case_table(const std::vector<CaseRow>& rows);
 // The rows, all digits.
 std::string case_csv(const std::vector<CaseRow>& rows);
 
-// Markdown: the families, the rows that are farthest off, and those without a prediction.
-std::string case_page(const std::vector<CaseRow>& rows, const std::string& title);
-
 }  // namespace tandem

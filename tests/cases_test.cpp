@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "report/case_page.h"
 #include "report/case_table.h"
+#include "tests/case_rows.h"
 #include "tests/sandbox.h"
 
 using namespace tandem;
@@ -82,35 +84,6 @@ Scenario scenario(const Case& run) {
   INFO((made.ok() ? "" : made.error().message));
   REQUIRE(made.ok());
   return *made;
-}
-
-CaseRow made_up(const char* id, const char* family, double measured_s, double predicted_s) {
-  CaseRow row;
-  row.run.id = id;
-  row.run.family = family;
-  row.run.measured_s = measured_s;
-  if (predicted_s > 0) row.prediction = Prediction{predicted_s, predicted_s, 0, 0};
-  if (predicted_s == 0) row.reason = "made up";
-  return row;
-}
-
-// Errors: a +10, -20, +30 %; b +5 % and one without.
-std::vector<CaseRow> made_up_rows() {
-  return {made_up("a1", "a", 10, 11), made_up("b1", "b", 20, 21), made_up("a2", "a", 10, 8),
-          made_up("a3", "a", 1, 1.3), made_up("b2", "b", 5, 0)};
-}
-
-// Empty where they are not here, and said so.
-std::vector<Case> published() {
-  const std::string path = TANDEM_SOURCE_DIR "/validation/published/cases.csv";
-  if (!std::filesystem::exists(path)) {
-    WARN("skipped: no " << path);
-    return {};
-  }
-  const auto cases = read_cases(path);
-  REQUIRE(cases.ok());
-  CHECK(cases->size() == 991);
-  return *cases;
 }
 
 }  // namespace
@@ -239,7 +212,7 @@ TEST_CASE("a row that cannot be expressed is listed with its reason and counted"
   CHECK(accuracy_of(*rows, "korthikanti").without == 4);
   CHECK(accuracy_of(*rows).without == 5);
   CHECK(case_table(*rows).find("KOR-22B-present: found the GPU TPU") != std::string::npos);
-  CHECK(case_page(*rows, "t").find("- ZB-037: found 10 layers") != std::string::npos);
+  CHECK(case_page(*rows, {}, "t").find("- ZB-037: found 10 layers") != std::string::npos);
 }
 
 TEST_CASE("compute, bubble and exposed communication add up to the prediction") {
@@ -342,26 +315,4 @@ TEST_CASE("every published row has a scenario") {
     INFO((made.ok() ? run.id : made.error().message));
     CHECK(made.ok());
   }
-}
-
-TEST_CASE("docs/accuracy.md has the families' lines as they come out, where they come fast") {
-  std::vector<Case> cases = published();
-  // The others take a few seconds more, and minutes under sanitizers.
-  std::erase_if(cases, [](const Case& run) {
-    return run.family.starts_with("jz-") || run.family.starts_with("vtrain-");
-  });
-  if (cases.empty()) return;
-  const auto rows = predict(cases, Engine::Ideal, 2);
-  REQUIRE(rows.ok());
-  const auto docs = read_file(TANDEM_SOURCE_DIR "/docs/accuracy.md");
-  REQUIRE(docs.ok());
-  std::istringstream page(case_page(*rows, "t"));
-  int seen = 0;
-  for (std::string line; std::getline(page, line) && line != "## Farthest off";) {
-    if (!line.starts_with("| ") || line.starts_with("| overall")) continue;
-    INFO(line);
-    CHECK(docs->find("\n" + line + "\n") != std::string::npos);
-    ++seen;
-  }
-  CHECK(seen == 7);  // the header and six families
 }

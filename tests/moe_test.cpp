@@ -99,7 +99,7 @@ TEST_CASE("tokens are dispatched and combined in all-to-alls of top_k copies, bo
 
 TEST_CASE("each expert gets its share of the tokens, the busiest rank more of them") {
   const auto rows = [](const Model& model, const Plan& plan) {
-    const Block block = experts_block(model, plan);
+    const Block block = experts_block(model, plan, {});
     const Gemm& gemm = block.forward_parts.in.gemms[0];
     return std::pair(gemm.batch, gemm.m);
   };

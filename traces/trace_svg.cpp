@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/xml.h"
 #include "traces/trace_files.h"
 
 namespace tandem {
@@ -65,30 +66,6 @@ int colour_of(const Body& body, const Op& op) {
 
 bool is_shown(const EventTimes& event) {
   return event.start_ns >= 0 && event.end_ns > event.start_ns;
-}
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
-  return out;
-}
-
-// The first characters of a text that is too long, UTF-8's continuation bytes kept together.
-std::string shortened(std::string_view text, std::size_t most) {
-  if (text.size() <= most) return std::string(text);
-  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80) --most;
-  return std::string(text.substr(0, most)) + "..";
 }
 
 // One lane of a rank that has events, as they start.
@@ -216,7 +193,7 @@ class Picture {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" "
         "viewBox=\"0 0 {0} {1}\" font-family=\"sans-serif\" font-size=\"11\">\n"
         "<title>{2}</title>\n<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n",
-        kWidth, height, escaped(program_.name.empty() ? "timeline" : program_.name));
+        kWidth, height, xml_escaped(program_.name.empty() ? "timeline" : program_.name));
     draw_legend();
     int y = kLegendHeight;
     for (const Band& band : bands_) y = draw_band(band, y);
@@ -269,12 +246,12 @@ class Picture {
   int draw_band(const Band& band, int y) {
     const Body& body = program_.bodies[band.rank->body];
     append("<g class=\"band\">\n<text x=\"8\" y=\"{}\" font-weight=\"bold\">{}</text>\n", y + 13,
-           escaped(title_of(body, *band.rank)));
+           xml_escaped(title_of(body, *band.rank)));
     y += kTitleHeight;
     for (const Row& row : band.rows) {
       append("<text x=\"{}\" y=\"{}\" font-size=\"{}\" text-anchor=\"end\">{}</text>\n", kLeft - 6,
              y + row.height() / 2 + (row.lane == 0 ? 4 : 3), row.lane == 0 ? 11 : 9,
-             escaped(shortened(body.lanes[row.lane].name, 12)));
+             xml_escaped(shortened(body.lanes[row.lane].name, 12)));
       append("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"/>\n", kLeft, y,
              kPlotWidth, row.height(), kIdle);
       draw_blocks(band, row, y);
