@@ -1,12 +1,18 @@
 // tandem calibrate published: fits the constants of workload/software to runs that others measured.
 #include <fmt/format.h>
 
+#include <cmath>
+#include <filesystem>
 #include <memory>
 #include <thread>
 
+#include "base/file.h"
 #include "cli/commands.h"
+#include "report/fit_table.h"
+#include "report/page_parts.h"
 #include "topology/preset.h"
-#include "validation/published_fit.h"
+#include "validation/published_checks.h"
+#include "validation/software_text.h"
 
 namespace tandem {
 namespace {
@@ -14,32 +20,67 @@ namespace {
 struct PublishedOptions {
   std::string cases;
   std::string folder;
+  std::vector<std::string> together;
+  std::string update;
   int steps = 6;
   int jobs = 0;
+  bool check = true;
+  bool write = false;
 };
+
+// "a+b": families that are also left out together.
+std::vector<std::vector<std::string>> groups_of(const std::vector<std::string>& texts) {
+  std::vector<std::vector<std::string>> groups;
+  for (const std::string& text : texts) {
+    std::vector<std::string>& group = groups.emplace_back();
+    for (std::size_t at = 0; at <= text.size();) {
+      const std::size_t end = std::min(text.find('+', at), text.size());
+      group.push_back(text.substr(at, end - at));
+      at = end + 1;
+    }
+  }
+  return groups;
+}
+
+Status write_page(const std::string& path, const Checks& checks) {
+  ASSIGN_OR_RETURN(std::string page, read_file(path));
+  const std::vector<PagePart> parts = {
+      {"leave a family out", left_out_table(checks.families, "without it")},
+      {"halves", left_out_table(checks.halves, "with the other half")},
+      {"intervals", interval_table(checks.intervals)}};
+  ASSIGN_OR_RETURN(page, with_parts(page, path, "tandem calibrate published", parts));
+  return write_file(path, page);
+}
 
 Status run(const PublishedOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<Case> cases, read_cases(options.cases));
   const std::string folder =
       options.folder.empty() ? data_dir() + "/validation/published" : options.folder;
   ASSIGN_OR_RETURN(FitPlan plan, read_fit_plan(folder));
+  RETURN_IF_ERROR(check_writable(options.update));
   const int jobs = options.jobs > 0
                        ? options.jobs
                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   ASSIGN_OR_RETURN(const FitData data, fit_data(cases, std::move(plan), jobs));
   ASSIGN_OR_RETURN(const Values start, current_values(data.plan));
-  const auto say = [&](int step, const Fit& now) {
-    fmt::print(stderr, "step {}: cost {:.2f}\n", step, now.cost);
-  };
-  ASSIGN_OR_RETURN(const Fit done,
-                   fit(data, thinned(data, all_rows(data)), start, options.steps, nullptr, say));
-  for (std::size_t k = 0; k < start.size(); ++k) {
-    const Constant& c = data.plan.constants[k];
-    fmt::print("{:<16} {:<22} {:9.4g} -> {:9.4g} +- {:.2g}   prior {:g} +- {:g}\n", c.software,
-               c.key, start[k], done.values[k], done.sigma.empty() ? 0 : done.sigma[k], c.prior,
-               c.sigma);
+  const Rows rows = thinned(data, all_rows(data));
+  fmt::print(stderr, "{} constants, {} of {} rows\n", start.size(), rows.size(), data.cases.size());
+  ASSIGN_OR_RETURN(Fit done,
+                   fit(data, rows, start, options.steps, nullptr, [](int step, const Fit& now) {
+                     fmt::print(stderr, "step {}: cost {:.2f}\n", step, now.cost);
+                   }));
+  for (double& value : done.values) value = rounded(value);
+  fmt::print("{}", moved_table(data.plan, start, done));
+  Checks checks;
+  if (options.check) {
+    ASSIGN_OR_RETURN(checks, check_fit(data, done, groups_of(options.together)));
+    fmt::print("\n{}\n{}\n{}", left_out_table(checks.halves, "with the other half"),
+               left_out_table(checks.families, "without it"), interval_table(checks.intervals));
   }
-  return Done{};
+  if (!options.update.empty()) RETURN_IF_ERROR(write_page(options.update, checks));
+  if (!options.write) return Done{};
+  const std::string origin = std::filesystem::path(options.cases).filename().string();
+  return write_software(data.plan, done, checks.intervals, origin);
 }
 
 }  // namespace
@@ -47,15 +88,31 @@ Status run(const PublishedOptions& options) {
 void add_calibrate_published(CLI::App* calibrate, Command* chosen) {
   auto options = std::make_shared<PublishedOptions>();
   CLI::App* command = calibrate->add_subcommand(
-      "published", "Fits the constants of workload/software to runs that others measured.");
+      "published",
+      "Fits the constants of workload/software to runs that others measured, prints what moved, "
+      "and how a fit to some of the runs predicts the others.");
   command->add_option("cases", options->cases, "CASES.csv")->required();
   command->add_option("--plan", options->folder,
-                      "folder of constants.csv and weights.csv; default validation/published");
-  command->add_option("--steps", options->steps, "of Gauss-Newton at most")
+                      "folder of constants.csv (what is fitted, and what is believed of it) and "
+                      "weights.csv (how noisy a family is); default validation/published");
+  command->add_option("--steps", options->steps, "of Gauss-Newton at most; 0: none, checks alone")
       ->check(CLI::Range(0, 100))
       ->capture_default_str();
+  command
+      ->add_option("--together", options->together,
+                   "A+B: families that are also left out together; repeatable")
+      ->allow_extra_args(false);
+  command->add_flag("!--no-check", options->check,
+                    "do not refit without halves and families of the runs; no intervals then");
+  command->add_flag("--write", options->write,
+                    "write the constants and intervals to the files of workload/software");
+  command->add_option("--update", options->update,
+                      "PAGE.md: write the checks between its marks, as docs/accuracy.md has them");
   command->add_option("--jobs", options->jobs, "runs at once; default one a core")
       ->check(CLI::PositiveNumber);
+  command->footer(
+      "Example: tandem calibrate published validation/published/cases.csv --write "
+      "--update docs/accuracy.md");
   command->callback([options, chosen] { *chosen = [options] { return run(*options); }; });
 }
 

@@ -7,18 +7,14 @@
 #include <map>
 #include <string_view>
 
-#include "base/nearest.h"
 #include "report/case_cells.h"
+#include "report/page_parts.h"
 
 namespace tandem {
 namespace {
 
 constexpr std::size_t kFarthest = 20;
 constexpr int kOfOneFamily = 3;
-
-constexpr std::string_view kBegin = "<!-- made by ./dev accuracy: ";
-constexpr std::string_view kClose = " -->";
-constexpr std::string_view kEnd = "<!-- end -->";
 
 // A bar would begin a cell of its own.
 std::string cell(std::string_view text) {
@@ -144,31 +140,11 @@ std::string unpredicted_part(const std::vector<CaseRow>& rows) {
   return text.empty() ? "All rows are predicted.\n" : text;
 }
 
-using Parts = std::vector<std::pair<std::string, std::string>>;
-
-Parts parts_of(const std::vector<CaseRow>& rows, const std::vector<Rival>& rivals) {
+std::vector<PagePart> parts_of(const std::vector<CaseRow>& rows, const std::vector<Rival>& rivals) {
   return {{"families", families_part(rows, rivals)},
           {"rivals", rivals_part(rows, rivals)},
           {"farthest", farthest_part(rows)},
           {"not predicted", unpredicted_part(rows)}};
-}
-
-struct PageLine {
-  std::string_view text;  // with its line end
-  std::string_view bare;  // without
-  int number = 0;
-};
-
-std::vector<PageLine> lines_of(std::string_view page) {
-  std::vector<PageLine> lines;
-  while (!page.empty()) {
-    const std::size_t end = std::min(page.find('\n'), page.size() - 1) + 1;
-    std::string_view bare = page.substr(0, end);
-    while (bare.ends_with('\n') || bare.ends_with('\r')) bare.remove_suffix(1);
-    lines.push_back({page.substr(0, end), bare, static_cast<int>(lines.size()) + 1});
-    page.remove_prefix(end);
-  }
-  return lines;
 }
 
 }  // namespace
@@ -185,40 +161,7 @@ std::string case_page(const std::vector<CaseRow>& rows, const std::vector<Rival>
 Result<std::string> updated_page(const std::string& page, const std::string& path,
                                  const std::vector<CaseRow>& rows,
                                  const std::vector<Rival>& rivals) {
-  const Parts parts = parts_of(rows, rivals);
-  std::vector<std::string> names;
-  for (const auto& [name, text] : parts) names.push_back(name);
-  std::string out;
-  int begun = 0;  // the line of the part that we are in
-  int updated = 0;
-  for (const PageLine& line : lines_of(page)) {
-    const bool begins = line.bare.starts_with(kBegin) && line.bare.ends_with(kClose);
-    if (begun > 0 && begins) break;
-    if (begun > 0 && line.bare != kEnd) continue;
-    out += line.text;
-    begun = 0;
-    if (!begins) continue;
-    const std::string name(
-        line.bare.substr(kBegin.size(), line.bare.size() - kBegin.size() - kClose.size()));
-    const auto part = std::ranges::find(parts, name, &Parts::value_type::first);
-    if (part == parts.end())
-      return Error{
-          fmt::format("{}:{}: found the part '{}', expected one of {}; the nearest is "
-                      "'{}'",
-                      path, line.number, name, fmt::join(names, ", "), nearest(name, names))};
-    out += "\n" + part->second + "\n";
-    begun = line.number;
-    ++updated;
-  }
-  if (begun > 0)
-    return Error{
-        fmt::format("{}:{}: found no end of this part, expected a line '{}' before the "
-                    "next part and the page's end",
-                    path, begun, kEnd)};
-  if (updated == 0)
-    return Error{fmt::format("{}: found no part, expected a line '{}PART{}', PART one of {}", path,
-                             kBegin, kClose, fmt::join(names, ", "))};
-  return out;
+  return with_parts(page, path, "./dev accuracy", parts_of(rows, rivals));
 }
 
 }  // namespace tandem

@@ -106,6 +106,12 @@ std::vector<Column> columns(const std::vector<Outcome>& outcomes, bool traffic) 
   add_sizes(outcomes, &list);
   list.push_back(
       {"iteration s", [](const Outcome& o) { return fmt::format("{:.3f}", o.iteration_s); }});
+  if (any(outcomes, [](const Outcome& o) { return o.interval_s.has_value(); }))
+    list.push_back({"90 % s", [](const Outcome& o) {
+                      return o.interval_s ? fmt::format("{:.3g}-{:.3g}", o.interval_s->first,
+                                                        o.interval_s->second)
+                                          : "";
+                    }});
   list.push_back(trained("model TF/s", [=](auto& t) { return rate(t.model_tflops_per_gpu); }));
   list.push_back(trained("hw TF/s", [=](auto& t) { return rate(t.hardware_tflops_per_gpu); }));
   list.push_back(trained("% peak", [](auto& t) { return percent(t.hfu); }));

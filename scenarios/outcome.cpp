@@ -116,6 +116,8 @@ Json to_json(const Outcome& o) {
                     {"dp", o.plan->dp},
                     {"microbatches", o.plan->microbatches}};
   json["iteration_s"] = o.iteration_s;
+  json["iteration_low_s"] = o.interval_s ? Json(o.interval_s->first) : Json();
+  json["iteration_high_s"] = o.interval_s ? Json(o.interval_s->second) : Json();
   if (o.training) {
     add_training(*o.training, &json);
   } else {
@@ -157,6 +159,8 @@ Outcome outcome_from_json(const Json& json) {
     o.plan = Cut{plan.at("tp"), plan.at("pp"), plan.at("vpp"),         plan.at("cp"),
                  plan.at("ep"), plan.at("dp"), plan.at("microbatches")};
   json.at("iteration_s").get_to(o.iteration_s);
+  if (const Json& low = json.at("iteration_low_s"); !low.is_null())
+    o.interval_s.emplace(low, json.at("iteration_high_s"));
   if (!json.at("memory_bytes").is_null()) o.training = training_from(json);
   json.at("bubble_ratio").get_to(o.bubble_ratio);
   json.at("bubble_fraction").get_to(o.bubble_fraction);

@@ -44,6 +44,9 @@ struct Outcome {
   std::optional<Cut> plan;  // nothing for a Program by itself
 
   double iteration_s = 0;
+  // Of 100 runs like those that the cost model was fitted to, 90 lie between. Nothing for what was
+  // measured, and for costs that are not the model's.
+  std::optional<std::pair<double, double>> interval_s;
   double compute_s = 0;
   double bubble_ratio = 0;
   double bubble_fraction = 0;

@@ -87,7 +87,9 @@ std::array<CommCost, kScopes> comm_costs(const Scenario& scenario) {
   if (scenario.uniform) return costs;
   const Software& software = scenario.software;
   const auto of = [&](Scope scope) -> CommCost& { return costs[static_cast<std::size_t>(scope)]; };
-  of(Scope::Tensor) = {software.tensor_stretch, software.tensor_overhead_s};
+  const bool partial = scenario.plan.tp < scenario.cluster.gpus_per_node;
+  of(Scope::Tensor) = {software.tensor_stretch * (partial ? software.partial_tensor_stretch : 1),
+                       software.tensor_overhead_s};
   of(Scope::Pipeline) = {software.pipeline_stretch, software.pipeline_overhead_s};
   of(Scope::Data).stretch =
       software.data_stretch * (scenario.plan.zero == 3 ? software.zero3_stretch : 1);
@@ -350,6 +352,9 @@ Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFi
   Outcome outcome = outcome_of(scenario, prepared, trace);
   outcome.engine = engine == Engine::Ideal ? "ideal" : "simgrid";
   outcome.engine_wall_s = wall_s;
+  if (const Software& by = scenario.software; scenario.is_analytic() && by.interval_high > 0)
+    outcome.interval_s.emplace(outcome.iteration_s * by.interval_low,
+                               outcome.iteration_s * by.interval_high);
   if (scenario.jitter > 0)
     outcome.warnings.push_back(
         fmt::format("{}: jitter: all {} ranks are simulated, none folded; seed {}", scenario.name,

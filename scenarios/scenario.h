@@ -86,6 +86,9 @@ struct Scenario {
   // Whether the cluster says what a transfer takes.
   bool has_cluster() const { return !uniform || p2p_bytes > 0; }
 
+  // Whether shapes and constants price it, not measured or stated times.
+  bool is_analytic() const { return !uniform && !cost_table; }
+
   // What prices its kernels. REQUIRES: no uniform costs; the scenario outlives it.
   CostModel cost_model() const {
     return {cluster.device, plan.precision, cost_table ? &*cost_table : nullptr, software};

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -42,9 +43,11 @@ struct Table {
   std::vector<double> errors;  // predicted over measured, less 1
 };
 
-ClusterSpec spec_of(std::string_view preset, std::string_view setting) {
+// `settings`: words, each KEY=VALUE of [cluster].
+ClusterSpec spec_of(std::string_view preset, const std::string& settings) {
   Names keys = {fmt::format("cluster.preset={}", preset), "train.precision=fp16"};
-  if (!setting.empty()) keys.push_back(fmt::format("cluster.{}", setting));
+  std::istringstream words(settings);
+  for (std::string word; words >> word;) keys.push_back(fmt::format("cluster.{}", word));
   return load(kSmall, keys)[0].cluster;
 }
 

@@ -161,7 +161,7 @@ std::string reason_of(const Case& run, const Error& error) {
 CaseRow row_of(const Case& run, const Result<Outcome>& outcome) {
   if (!outcome.ok()) return {run, std::nullopt, reason_of(run, outcome.error())};
   Prediction prediction{outcome->iteration_s, outcome->compute_s,
-                        outcome->bubble_fraction * outcome->iteration_s, 0};
+                        outcome->bubble_fraction * outcome->iteration_s, 0, outcome->interval_s};
   for (const double seconds : outcome->exposed_s) prediction.exposed_s += seconds;
   return {run, prediction, ""};
 }
@@ -327,6 +327,12 @@ nlohmann::ordered_json to_json(const CaseRow& row) {
   const Prediction parts = row.prediction.value_or(Prediction{});
   json["predicted_s"] = number(parts.predicted_s);
   json["error"] = is_predicted ? nlohmann::ordered_json(row.error()) : nlohmann::ordered_json();
+  const auto bound = [&](double std::pair<double, double>::*end) {
+    return parts.interval_s ? nlohmann::ordered_json((*parts.interval_s).*end)
+                            : nlohmann::ordered_json();
+  };
+  json["low_s"] = bound(&std::pair<double, double>::first);
+  json["high_s"] = bound(&std::pair<double, double>::second);
   json["compute_s"] = number(parts.compute_s);
   json["bubble_s"] = number(parts.bubble_s);
   json["exposed_s"] = number(parts.exposed_s);

@@ -52,6 +52,7 @@ std::vector<std::int64_t> uneven_layers(int layers, int stages);
 struct Prediction {
   double predicted_s = 0;
   double compute_s = 0, bubble_s = 0, exposed_s = 0;
+  std::optional<std::pair<double, double>> interval_s;  // 90 %
 };
 
 struct CaseRow {

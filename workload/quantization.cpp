@@ -154,7 +154,8 @@ Part layer_part(const Model& model, const Plan& plan, const CostModel& cost) {
     return part;
   }
   add_block(cost, experts_block(model, plan, cost.software), 1, 1, &part);
-  if (model.shared_expert_ffn > 0) add_block(cost, shared_expert_block(model, plan, cost.software), 1, 1, &part);
+  if (model.shared_expert_ffn > 0)
+    add_block(cost, shared_expert_block(model, plan, cost.software), 1, 1, &part);
   return part;
 }
 

@@ -31,6 +31,7 @@ constexpr SoftwareField kFields[] = {
     {"wide_tensor_launch_ms", &Software::wide_tensor_launch_s, 1e-3},
     {"iteration_overhead_ms", &Software::iteration_overhead_s, 1e-3},
     {"tensor_stretch", &Software::tensor_stretch},
+    {"partial_tensor_stretch", &Software::partial_tensor_stretch},
     {"tensor_overhead_us", &Software::tensor_overhead_s, 1e-6},
     {"pipeline_stretch", &Software::pipeline_stretch},
     {"pipeline_overhead_us", &Software::pipeline_overhead_s, 1e-6},
@@ -57,7 +58,7 @@ Result<std::string> path_of(const std::string& name) {
         fmt::format("found software '{}', expected a known one or a file.toml; the "
                     "nearest is '{}'",
                     name, nearest(name, known))};
-  return fmt::format("{}/{}.toml", folder(), name);
+  return software_path(name);
 }
 
 // Sets what the file holds over what its base does, and collects the sources.
@@ -103,6 +104,10 @@ Result<std::pair<Software, Sources>> read(const std::string& name,
 }  // namespace
 
 std::span<const SoftwareField> software_fields() { return kFields; }
+
+std::string software_path(const std::string& name) {
+  return fmt::format("{}/{}.toml", folder(), name);
+}
 
 Result<Software> load_software(const std::string& name, const SoftwareValues& instead) {
   ASSIGN_OR_RETURN(auto result, read(name, instead));

@@ -49,7 +49,8 @@ struct Software {
 
   // Communication, against what nccl-tests measure: bytes take so many times as long, and every
   // operation so much longer. Tensor: inside a node. The others: between nodes.
-  double tensor_stretch = 0.8;
+  double tensor_stretch = 1;
+  double partial_tensor_stretch = 1;  // of tensor's, in groups that do not fill a node
   double tensor_overhead_s = 0;
   double pipeline_stretch = 1;
   double pipeline_overhead_s = 0;
@@ -77,6 +78,9 @@ using SoftwareValues = std::map<std::pair<std::string, std::string>, double>;
 // `name` of workload/software, or a file's path. A file names another one with `base` and holds
 // what differs from it, or holds all. Errors name file and line.
 Result<Software> load_software(const std::string& name, const SoftwareValues& instead = {});
+
+// The file of a name that is known.
+std::string software_path(const std::string& name);
 
 // Sorted.
 std::vector<std::string> software_names();

@@ -1,0 +1,197 @@
+#include "validation/published_checks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/check.h"
+
+namespace tandem {
+namespace {
+
+// Of Gauss-Newton, from a fit that has a part of the rows more.
+constexpr int kRefitSteps = 2;
+
+// Shares of rows below and above a 90 % interval.
+constexpr double kTail = 0.05;
+
+// All of a run but how many microbatches it has and when it was measured.
+std::string configuration(const Case& run) {
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}", run.family, run.layers, run.hidden,
+                     run.heads, run.seq, run.vocab, run.tp, run.pp, run.vpp, run.dp,
+                     run.micro_batch, run.schedule, run.recompute);
+}
+
+// Which half a row is in: configurations in turn, family by family.
+std::vector<bool> second_half(const FitData& data) {
+  std::map<std::string, std::map<std::string, bool>> halves;
+  std::vector<bool> second;
+  for (const Case& run : data.cases) {
+    auto& family = halves[run.family];
+    second.push_back(family.try_emplace(configuration(run), family.size() % 2 == 1).first->second);
+  }
+  return second;
+}
+
+std::vector<std::string> families_of(const FitData& data) {
+  std::vector<std::string> families;
+  for (const Case& run : data.cases) {
+    if (std::ranges::find(families, run.family) == families.end()) families.push_back(run.family);
+  }
+  return families;
+}
+
+template <class Keep>
+Rows filtered(const Rows& rows, const Keep& keep) {
+  Rows kept;
+  std::ranges::copy_if(rows, std::back_inserter(kept), keep);
+  return kept;
+}
+
+// Residuals, by row.
+using ByRow = std::map<int, double>;
+
+Result<ByRow> predicted(const FitData& data, const Rows& rows, const Values& values) {
+  ASSIGN_OR_RETURN(const std::vector<double> found, residuals(data, rows, values));
+  ByRow all;
+  for (std::size_t i = 0; i < rows.size(); ++i) all[rows[i]] = found[i];
+  return all;
+}
+
+template <class Keep>
+std::vector<double> values_of(const ByRow& residuals, const Keep& keep) {
+  std::vector<double> found;
+  for (const auto& [row, value] : residuals) {
+    if (keep(row)) found.push_back(value);
+  }
+  return found;
+}
+
+// The value that a new one exceeds with probability `tail`, as far as so many can tell: the
+// ceil((n + 1) (1 - tail))-th smallest (split conformal prediction, Lei et al. 2018), at most the
+// largest.
+double upper(std::vector<double> values, double tail) {
+  std::ranges::sort(values);
+  const auto n = static_cast<double>(values.size());
+  const auto place = static_cast<std::size_t>(std::ceil((n + 1) * (1 - tail)));
+  return values[std::min(place, values.size()) - 1];
+}
+
+struct Bounds {
+  double low = 0, high = 0;  // of log(measured / predicted)
+};
+Bounds bounds_of(const std::vector<double>& residuals) {
+  std::vector<double> minus;
+  for (const double r : residuals) minus.push_back(-r);
+  return {.low = -upper(residuals, kTail), .high = upper(minus, kTail)};
+}
+
+double share_within(const std::vector<double>& residuals, const Bounds& bounds) {
+  const auto inside = [&](double r) { return bounds.low <= -r && -r <= bounds.high; };
+  return static_cast<double>(std::ranges::count_if(residuals, inside)) /
+         static_cast<double>(residuals.size());
+}
+
+// What the halves' and the left out families' residuals say of one software, or of all.
+Interval interval_of(const FitData& data, const std::vector<bool>& second, const ByRow& halves,
+                     const ByRow& families, const std::string& software) {
+  const auto is_its = [&](int row) {
+    return software == "all" || data.scenarios[row].software.name == software;
+  };
+  const auto half = [&](bool which) {
+    return values_of(halves, [&](int row) { return is_its(row) && second[row] == which; });
+  };
+  std::vector<double> all = values_of(halves, is_its);
+  Interval interval{software, static_cast<int>(all.size()), 0, 0, 0};
+  const std::vector<double> a = half(false), b = half(true);
+  if (!a.empty() && !b.empty())
+    interval.coverage = (share_within(b, bounds_of(a)) * static_cast<double>(b.size()) +
+                         share_within(a, bounds_of(b)) * static_cast<double>(a.size())) /
+                        static_cast<double>(all.size());
+  std::ranges::copy(values_of(families, is_its), std::back_inserter(all));
+  const Bounds bounds = bounds_of(all);
+  interval.low = std::exp(bounds.low);
+  interval.high = std::exp(bounds.high);
+  return interval;
+}
+
+}  // namespace
+
+Errors errors_of(const std::vector<double>& residuals) {
+  Errors errors{.n = static_cast<int>(residuals.size())};
+  if (residuals.empty()) return errors;
+  std::vector<double> sizes;
+  for (const double r : residuals) {
+    const double error = std::expm1(r);
+    sizes.push_back(std::abs(error));
+    errors.bias += error / errors.n;
+    errors.mape += std::abs(error) / errors.n;
+    if (std::abs(error) > std::abs(errors.worst)) errors.worst = error;
+  }
+  std::ranges::sort(sizes);
+  const std::size_t middle = sizes.size() / 2;
+  errors.median = sizes.size() % 2 == 1 ? sizes[middle] : (sizes[middle - 1] + sizes[middle]) / 2;
+  return errors;
+}
+
+Result<Checks> check_fit(const FitData& data, const Fit& whole,
+                         const std::vector<std::vector<std::string>>& pairs) {
+  const Rows fitted = thinned(data, all_rows(data));
+  ASSIGN_OR_RETURN(const Slopes nearby, slopes(data, fitted, whole.values));
+  ASSIGN_OR_RETURN(const ByRow seen, predicted(data, fitted, whole.values));
+  const std::vector<std::string> families = families_of(data);
+  const auto errors = [&](const ByRow& residuals, const auto& keep) {
+    return errors_of(values_of(residuals, keep));
+  };
+
+  const std::vector<bool> second = second_half(data);
+  ByRow of_halves;
+  for (const bool half : {false, true}) {
+    const Rows own = filtered(fitted, [&](int row) { return second[row] == half; });
+    const Rows other = filtered(fitted, [&](int row) { return second[row] != half; });
+    ASSIGN_OR_RETURN(const Fit refit, fit(data, own, whole.values, kRefitSteps, &nearby));
+    ASSIGN_OR_RETURN(const ByRow found, predicted(data, other, refit.values));
+    of_halves.insert(found.begin(), found.end());
+  }
+  Checks checks;
+  for (const std::string& family : families) {
+    const auto in = [&](int row) { return data.cases[row].family == family; };
+    checks.halves.push_back({family, errors(seen, in), errors(of_halves, in)});
+  }
+
+  std::vector<std::vector<std::string>> groups;
+  for (const std::string& family : families) groups.push_back({family});
+  groups.insert(groups.end(), pairs.begin(), pairs.end());
+  ByRow of_families;
+  for (const std::vector<std::string>& group : groups) {
+    const auto in = [&](int row) {
+      return std::ranges::find(group, data.cases[row].family) != group.end();
+    };
+    const Rows rest = filtered(fitted, [&](int row) { return !in(row); });
+    const Rows left = filtered(fitted, in);
+    if (rest.empty() || left.empty()) continue;
+    ASSIGN_OR_RETURN(const Fit refit, fit(data, rest, whole.values, kRefitSteps, &nearby));
+    ASSIGN_OR_RETURN(const ByRow found, predicted(data, left, refit.values));
+    if (group.size() == 1) of_families.insert(found.begin(), found.end());
+    for (const std::string& family : group) {
+      const auto here = [&](int row) { return data.cases[row].family == family; };
+      checks.families.push_back(
+          {group.size() == 1 ? family
+                             : fmt::format("{}, without {}", family, fmt::join(group, ", ")),
+           errors(seen, here), errors(found, here)});
+    }
+  }
+
+  std::set<std::string> names;
+  for (const int row : fitted) names.insert(data.scenarios[row].software.name);
+  for (const std::string& name : names)
+    checks.intervals.push_back(interval_of(data, second, of_halves, of_families, name));
+  checks.intervals.push_back(interval_of(data, second, of_halves, of_families, "all"));
+  return checks;
+}
+
+}  // namespace tandem
