@@ -24,7 +24,8 @@ std::string case_table(const std::vector<CaseRow>& rows) {
 
 std::string case_csv(const std::vector<CaseRow>& rows) {
   std::string text =
-      "id,family,measured_s,predicted_s,error,low_s,high_s,compute_s,bubble_s,exposed_s,line,reason\n";
+      "id,family,measured_s,predicted_s,error,low_s,high_s,compute_s,bubble_s,exposed_s,line,"
+      "reason\n";
   for (const CaseRow& row : rows) {
     Cells cells;
     const nlohmann::ordered_json json = to_json(row);
