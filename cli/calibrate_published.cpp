@@ -1,7 +1,7 @@
 // tandem calibrate published: fits the constants of workload/software to runs that others measured.
 #include <fmt/format.h>
 
-#include <cmath>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <thread>
@@ -53,6 +53,10 @@ Status write_page(const std::string& path, const Checks& checks) {
 }
 
 Status run(const PublishedOptions& options) {
+  if (!options.check && !(options.update.empty() && options.together.empty()))
+    return Error{
+        "--no-check: found it with --update or --together, expected neither: they are "
+        "about the checks"};
   ASSIGN_OR_RETURN(const std::vector<Case> cases, read_cases(options.cases));
   const std::string folder =
       options.folder.empty() ? data_dir() + "/validation/published" : options.folder;
