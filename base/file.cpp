@@ -70,6 +70,10 @@ void FileWriter::write(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), file_);  // failures stay in ferror, see commit
 }
 
+void FileWriter::sync() {
+  if (std::fflush(file_) == 0) ::fsync(fileno(file_));
+}
+
 Status FileWriter::commit() {
   const bool written = std::ferror(file_) == 0 && std::fflush(file_) == 0;
   const bool closed = std::fclose(std::exchange(file_, nullptr)) == 0;

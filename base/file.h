@@ -21,6 +21,9 @@ class FileWriter {
   ~FileWriter();
 
   void write(std::string_view text);
+  // What was written is on the disk: after a commit the file survives a loss of power. Failures
+  // show at commit().
+  void sync();
   // Error where a write failed (a full disk, say) or the rename did.
   Status commit();
 

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 
@@ -44,9 +46,12 @@ Child spawn(int job, const std::function<Result<std::string>(int)>& work) {
   int ends[2];
   CHECK(::pipe(ends) == 0);
   std::fflush(nullptr);  // or the child would print what waits in our buffers again
+  const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   CHECK(pid >= 0);
   if (pid == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) _exit(1);  // it has ended before that
     ::close(ends[0]);
     run_child(ends[1], job, work);
   }
@@ -82,28 +87,61 @@ Result<std::string> collect(Child* child) {
   return Error{std::move(text), static_cast<Error::Kind>(kind)};
 }
 
+// Children under way. Those that are left when it goes are ended.
+struct Running {
+  Running() = default;
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+  ~Running() {
+    for (Child& child : children) {
+      ::kill(child.pid, SIGKILL);
+      (void)collect(&child);
+    }
+  }
+
+  std::vector<Child> children;
+};
+
 }  // namespace
+
+Status fork_each(int jobs, const NextJob& next, const std::function<Result<std::string>(int)>& job,
+                 const OnJobDone& on_done) {
+  CHECK(jobs >= 1);
+  Running running;
+  for (bool more = true;;) {
+    while (more && static_cast<int>(running.children.size()) < jobs) {
+      ASSIGN_OR_RETURN(const std::optional<int> number, next());
+      more = number.has_value();
+      if (more) running.children.push_back(spawn(*number, job));
+    }
+    if (running.children.empty()) break;
+    std::vector<pollfd> waits;
+    for (const Child& child : running.children) waits.push_back({child.pipe, POLLIN, 0});
+    if (::poll(waits.data(), waits.size(), -1) < 0) continue;
+    for (std::size_t i = running.children.size(); i-- > 0;) {
+      if (waits[i].revents == 0 || !drain(&running.children[i])) continue;
+      Child ended = std::move(running.children[i]);
+      running.children.erase(running.children.begin() + static_cast<std::ptrdiff_t>(i));
+      RETURN_IF_ERROR(on_done(ended.job, collect(&ended)));
+    }
+  }
+  return Done{};
+}
 
 std::vector<Result<std::string>> fork_map(int count, int jobs,
                                           const std::function<Result<std::string>(int)>& job,
                                           const std::function<void(int)>& on_done) {
-  CHECK(jobs >= 1);
   std::vector<Result<std::string>> results(count, Error{"not run", Error::Failed});
-  std::vector<Child> running;
-  int next = 0;
-  while (next < count || !running.empty()) {
-    while (next < count && static_cast<int>(running.size()) < jobs)
-      running.push_back(spawn(next++, job));
-    std::vector<pollfd> waits;
-    for (const Child& child : running) waits.push_back({child.pipe, POLLIN, 0});
-    if (::poll(waits.data(), waits.size(), -1) < 0) continue;
-    for (std::size_t i = running.size(); i-- > 0;) {
-      if (waits[i].revents == 0 || !drain(&running[i])) continue;
-      results[running[i].job] = collect(&running[i]);
-      on_done(running[i].job);
-      running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
-    }
-  }
+  int begun = 0;
+  const auto next = [&]() -> Result<std::optional<int>> {
+    return begun < count ? std::optional(begun++) : std::nullopt;
+  };
+  const Status status = fork_each(jobs, next, job, [&](int i, const auto& result) -> Status {
+    results[i] = result;
+    on_done(i);
+    return Done{};
+  });
+  CHECK(status.ok());  // neither next nor on_done has errors
   return results;
 }
 

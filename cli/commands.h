@@ -17,6 +17,7 @@ namespace tandem {
 using Command = std::function<Status()>;
 
 void add_simulate(CLI::App* app, Command* chosen);
+void add_sweep(CLI::App* app, Command* chosen);
 void add_run(CLI::App* app, Command* chosen);
 void add_compare(CLI::App* app, Command* chosen);
 void add_validate(CLI::App* app, Command* chosen);

@@ -23,6 +23,7 @@ int run(int argc, char** argv) {
   });
   tandem::Command chosen;
   tandem::add_simulate(&app, &chosen);
+  tandem::add_sweep(&app, &chosen);
   tandem::add_run(&app, &chosen);
   tandem::add_compare(&app, &chosen);
   tandem::add_validate(&app, &chosen);

@@ -1,4 +1,4 @@
-// The plugin libtandem_mpi.so: messages by nonblocking MPI. The only file that knows MPI.
+// The plugin libtandem_mpi.so: messages by nonblocking MPI.
 //
 // Collectives are rings of messages: those of Open MPI 4 are linear, or a third slower than a ring
 // should be (docs/architecture.md).
@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <optional>
 #include <span>
@@ -15,29 +14,12 @@
 
 #include "exec/collective.h"
 #include "exec/compare_clocks.h"
+#include "exec/mpi_failure.h"
 #include "exec/transport.h"
 #include "schedule/program.h"
 
 namespace tandem {
 namespace {
-
-std::string text_of(int code) {
-  std::array<char, MPI_MAX_ERROR_STRING> text{};
-  int length = 0;
-  MPI_Error_string(code, text.data(), &length);
-  return {text.data(), static_cast<std::size_t>(length)};
-}
-
-Error failed(const char* call, int code) {
-  return Error{std::string(call) + ": " + text_of(code), Error::Failed};
-}
-
-#define RETURN_IF_MPI_FAILS(call, ...)                             \
-  do {                                                             \
-    if (const int code = call(__VA_ARGS__); code != MPI_SUCCESS) { \
-      return failed(#call, code);                                  \
-    }                                                              \
-  } while (false)
 
 class MpiTransport final : public Transport {
  public:

@@ -284,25 +284,19 @@ std::string name_of(const ScenarioFile& file, const std::vector<const Point*>& p
   return joined.empty() ? std::filesystem::path(file.path).stem().string() : joined;
 }
 
-Result<Scenario> scenario_at(const ScenarioFile& file, const std::vector<const Point*>& points,
-                             const std::vector<std::pair<std::string, Setting>>& sets) {
-  Settings settings = file.base;
-  Scenario scenario;
+// A point an axis.
+RunSettings run_at(const ScenarioFile& file, const std::vector<const Point*>& points,
+                   const std::vector<std::pair<std::string, Setting>>& sets) {
+  RunSettings run{name_of(file, points), {}, {}, file.base};
   for (std::size_t i = 0; i < points.size(); ++i) {
-    for (const auto& [key, setting] : points[i]->settings) settings[key] = setting;
+    for (const auto& [key, setting] : points[i]->settings) run.settings[key] = setting;
     for (const std::string& name : points[i]->names) {
-      scenario.axes.push_back(file.axes[i].name);
-      scenario.points.push_back(name);
+      run.axes.push_back(file.axes[i].name);
+      run.points.push_back(name);
     }
   }
-  for (const auto& [key, setting] : sets) settings[key] = setting;
-  scenario.name = name_of(file, points);
-  scenario.path = file.path;
-  for (const auto& [key, setting] : settings) scenario.places[key] = setting.where;
-  RETURN_IF_ERROR(apply_settings(settings, &scenario));
-  RETURN_IF_ERROR(complete(&scenario));
-  RETURN_IF_ERROR(check_baseline(scenario, file));
-  return scenario;
+  for (const auto& [key, setting] : sets) run.settings[key] = setting;
+  return run;
 }
 
 }  // namespace
@@ -320,40 +314,63 @@ std::string Scenario::place_of(const std::vector<std::string>& keys) const {
   return path;
 }
 
-Result<std::vector<Scenario>> load_scenarios(
-    const std::string& path, const std::vector<std::pair<std::string, Setting>>& sets,
-    const std::string& only) {
-  ASSIGN_OR_RETURN(const ScenarioFile file, read_scenario_file(path));
-  std::vector<Scenario> scenarios;
+Result<std::vector<RunSettings>> runs_of(const ScenarioFile& file,
+                                         const std::vector<std::pair<std::string, Setting>>& sets,
+                                         const std::string& only) {
+  std::vector<RunSettings> runs;
   std::vector<std::size_t> at(file.axes.size());
   for (bool more = true; more;) {
     std::vector<const Point*> points;
     for (std::size_t i = 0; i < at.size(); ++i) points.push_back(&file.axes[i].points[at[i]]);
-    const std::string name = name_of(file, points);
-    if (name.find(only) != std::string::npos) {
-      auto scenario = scenario_at(file, points, sets);
-      if (!scenario.ok() && !points.empty())
-        return Error{fmt::format("{} (run '{}')", scenario.error().message, name)};
-      if (!scenario.ok()) return scenario.error();
-      scenarios.push_back(*std::move(scenario));
-    }
+    if (name_of(file, points).find(only) != std::string::npos)
+      runs.push_back(run_at(file, points, sets));
     more = false;
     for (std::size_t i = at.size(); i-- > 0 && !more;) {
       more = ++at[i] < file.axes[i].points.size();
       if (!more) at[i] = 0;
     }
   }
-  if (scenarios.empty())
-    return Error{fmt::format("--only: found no run whose name holds '{}' in {}", only, path)};
+  if (runs.empty())
+    return Error{fmt::format("--only: found no run whose name holds '{}' in {}", only, file.path)};
+  return runs;
+}
+
+Result<Scenario> make_scenario(const ScenarioFile& file, const RunSettings& run) {
+  Scenario scenario;
+  scenario.name = run.name;
+  scenario.axes = run.axes;
+  scenario.points = run.points;
+  scenario.path = file.path;
+  for (const auto& [key, setting] : run.settings) scenario.places[key] = setting.where;
+  RETURN_IF_ERROR(apply_settings(run.settings, &scenario));
+  RETURN_IF_ERROR(complete(&scenario));
+  RETURN_IF_ERROR(check_baseline(scenario, file));
+  return scenario;
+}
+
+Result<std::vector<Scenario>> load_scenarios(
+    const std::string& path, const std::vector<std::pair<std::string, Setting>>& sets,
+    const std::string& only) {
+  ASSIGN_OR_RETURN(const ScenarioFile file, read_scenario_file(path));
+  ASSIGN_OR_RETURN(const std::vector<RunSettings> runs, runs_of(file, sets, only));
+  std::vector<Scenario> scenarios;
+  for (const RunSettings& run : runs) {
+    auto scenario = make_scenario(file, run);
+    if (!scenario.ok() && !file.axes.empty())
+      return Error{fmt::format("{} (run '{}')", scenario.error().message, run.name)};
+    if (!scenario.ok()) return scenario.error();
+    scenarios.push_back(*std::move(scenario));
+  }
   return scenarios;
 }
 
 Result<Scenario> make_scenario(const std::string& path, const std::string& name,
                                const Settings& settings,
                                const std::vector<std::pair<std::string, Setting>>& sets) {
-  ASSIGN_OR_RETURN(Scenario scenario, scenario_at({path, settings, {}}, {}, sets));
-  scenario.name = name;
-  return scenario;
+  const ScenarioFile file{path, settings, {}};
+  RunSettings run = run_at(file, {}, sets);
+  run.name = name;
+  return make_scenario(file, run);
 }
 
 std::vector<std::pair<std::string, std::string>> scenario_keys() {

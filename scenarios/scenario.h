@@ -99,6 +99,21 @@ struct Scenario {
   std::string place_of(const std::vector<std::string>& keys) const;
 };
 
+// A run of a file before it is looked at: its name, and all that it sets.
+struct RunSettings {
+  std::string name;                       // the names of its points, joined by ", "
+  std::vector<std::string> axes, points;  // one a point
+  Settings settings;
+};
+
+// The product of the file's axes, `sets` over all: the runs whose name holds `only`.
+Result<std::vector<RunSettings>> runs_of(
+    const ScenarioFile& file, const std::vector<std::pair<std::string, Setting>>& sets = {},
+    const std::string& only = "");
+
+// Errors as load_scenarios has them.
+Result<Scenario> make_scenario(const ScenarioFile& file, const RunSettings& run);
+
 // The runs of a file whose name holds `only`, `sets` applied over all of them. Errors: unknown keys
 // with the nearest known one, wrong types, negative sizes, and every rule that a plan breaks.
 Result<std::vector<Scenario>> load_scenarios(

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
 
 #include <toml++/toml.h>
+
+#include "base/csv.h"
 
 namespace tandem {
 namespace {
@@ -180,20 +183,48 @@ Result<ScenarioFile> read_scenario_file(const std::string& path) {
   return file;
 }
 
-Result<std::pair<std::string, Setting>> parse_set(std::string_view text) {
+Result<Axis> read_list(const std::string& path) {
+  ASSIGN_OR_RETURN(const CsvFile file, read_csv(path));
+  if (file.rows.size() < 2)
+    return file.error(1, "found no rows, expected a header row of keys and a row a run");
+  const std::vector<std::string>& keys = file.rows.front().cells;
+  Axis axis{"list", {}};
+  for (const CsvRow& row : std::span(file.rows).subspan(1)) {
+    if (row.cells.size() != keys.size())
+      return file.error(row.line, fmt::format("found {} cells, expected {} as in the header",
+                                              row.cells.size(), keys.size()));
+    Point& point = axis.points.emplace_back();
+    std::string name;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (row.cells[i].empty()) continue;
+      if (keys[i] == "name") {
+        point.names = {row.cells[i]};
+        continue;
+      }
+      ASSIGN_OR_RETURN(
+          auto set, parse_set(keys[i] + '=' + row.cells[i], fmt::format("{}:{}", path, row.line)));
+      name += fmt::format("{}{}={}", name.empty() ? "" : ", ", set.first, set.second.text());
+      point.settings.insert(std::move(set));
+    }
+    if (point.names.empty()) point.names = {name};
+  }
+  return axis;
+}
+
+Result<std::pair<std::string, Setting>> parse_set(std::string_view text, const std::string& where) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos || equals == 0)
-    return Error{fmt::format("--set: found '{}', expected KEY=VALUE", text)};
+    return Error{fmt::format("{}: found '{}', expected KEY=VALUE", where, text)};
   const std::string key(text.substr(0, equals));
   const std::string value(text.substr(equals + 1));
   toml::table table;
   try {
     table = toml::parse("value = " + value);
   } catch (const toml::parse_error&) {
-    return std::pair{key, Setting{value, "--set"}};  // a bare word
+    return std::pair{key, Setting{value, where}};  // a bare word
   }
   const toml::node* node = table.get("value");
-  ASSIGN_OR_RETURN(Setting setting, to_setting(*node, "--set", key));
+  ASSIGN_OR_RETURN(Setting setting, to_setting(*node, where, key));
   return std::pair{key, std::move(setting)};
 }
 

@@ -47,8 +47,14 @@ struct ScenarioFile {
 
 Result<ScenarioFile> read_scenario_file(const std::string& path);
 
+// A list of runs as an axis: a CSV with a row a run. Its columns are keys, their cells values as
+// those of --set, and an empty cell sets nothing; a column `name` names the runs, else what they
+// set does.
+Result<Axis> read_list(const std::string& path);
+
 // "KEY=VALUE", the value as TOML has it; a bare word is a string.
-Result<std::pair<std::string, Setting>> parse_set(std::string_view text);
+Result<std::pair<std::string, Setting>> parse_set(std::string_view text,
+                                                  const std::string& where = "--set");
 
 Result<std::vector<std::pair<std::string, Setting>>> parse_sets(
     const std::vector<std::string>& texts);

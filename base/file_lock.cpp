@@ -1,0 +1,71 @@
+#include "base/file_lock.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace tandem {
+namespace {
+
+// A POSIX lock: it holds over NFS, and children do not inherit it.
+struct flock range_of(std::optional<int> part) {
+  struct flock range {};
+  range.l_type = F_WRLCK;
+  range.l_whence = SEEK_SET;
+  range.l_start = part.value_or(0);
+  range.l_len = part ? 1 : 0;  // 0: to the end, however far
+  return range;
+}
+
+// Whether the file is still the one of that path: who had the lock before may have removed it.
+bool is_there(const std::string& path, int file) {
+  struct stat by_path {
+  }, opened{};
+  return ::stat(path.c_str(), &by_path) == 0 && ::fstat(file, &opened) == 0 &&
+         by_path.st_ino == opened.st_ino && by_path.st_dev == opened.st_dev;
+}
+
+}  // namespace
+
+Result<FileLock> FileLock::take(const std::string& path, std::optional<int> part) {
+  const std::string lock_path = path + ".lock";
+  for (;;) {
+    const int file = ::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (file < 0)
+      return Error{fmt::format("{}: cannot be written: {}", lock_path, std::strerror(errno))};
+    FileLock lock(lock_path, file, !part);
+    struct flock range = range_of(part);
+    if (::fcntl(file, F_SETLK, &range) != 0) {
+      lock.whole_ = false;  // not this one's to remove
+      if (errno != EACCES && errno != EAGAIN)
+        return Error{fmt::format("{}: cannot be locked: {}", lock_path, std::strerror(errno)),
+                     Error::Failed};
+      range = range_of(part);
+      const bool known = ::fcntl(file, F_GETLK, &range) == 0 && range.l_type != F_UNLCK;
+      return Error{fmt::format("{}: found that {} writes it, expected nobody else to", path,
+                               known ? fmt::format("process {}", range.l_pid) : "somebody"),
+                   Error::Failed};
+    }
+    if (is_there(lock_path, file)) return lock;
+    lock.whole_ = false;
+  }
+}
+
+FileLock::FileLock(std::string path, int file, bool whole)
+    : path_(std::move(path)), file_(file), whole_(whole) {}
+
+FileLock::FileLock(FileLock&& other) noexcept
+    : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)), whole_(other.whole_) {}
+
+FileLock::~FileLock() {
+  if (file_ < 0) return;
+  if (whole_) ::unlink(path_.c_str());  // while nobody else can have it
+  ::close(file_);
+}
+
+}  // namespace tandem

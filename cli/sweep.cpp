@@ -1,0 +1,143 @@
+// tandem sweep: all runs of a scenario, or of a list of settings, into one CSV.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "base/csv.h"
+#include "base/progress.h"
+#include "cli/commands.h"
+#include "planning/sweep.h"
+#include "sim/engines.h"
+
+namespace tandem {
+namespace {
+
+struct SweepWords {
+  std::string input;
+  std::string list;
+  std::string output;
+  std::string engine = "simgrid";
+  std::vector<std::string> sets;
+  std::string only;
+  std::string shard;
+  int jobs = 0;
+};
+
+// "3/8".
+Result<std::optional<Shard>> parse_shard(const std::string& text) {
+  if (text.empty()) return std::optional<Shard>();
+  const std::size_t slash = text.find('/');
+  const auto number = parse_integer(text.substr(0, slash));
+  const auto of = parse_integer(slash == std::string::npos ? "" : text.substr(slash + 1));
+  if (!number.ok() || !of.ok() || *number < 1 || *number > *of || *of > 1'000'000)
+    return Error{fmt::format("--shard: found '{}', expected I/N with I from 1 to N", text)};
+  return std::optional(Shard{static_cast<int>(*number), static_cast<int>(*of)});
+}
+
+// The first run that can be made says that the file is sound; where none can, the first Error is
+// all there is to say.
+Status check_some_run(const ScenarioFile& file, const std::vector<RunSettings>& runs) {
+  Status first = Done{};
+  for (const RunSettings& run : runs) {
+    const auto scenario = make_scenario(file, run);
+    if (scenario.ok()) return Done{};
+    if (first.ok()) first = scenario.error();
+  }
+  return first;
+}
+
+void print_start(const SweepStart& start, const std::string& output) {
+  if (!start.resumed && start.cut_bytes == 0) return;
+  std::string text = fmt::format("{}: {} rows kept", output, start.kept);
+  if (start.cut_bytes > 0) text += ", a torn line cut";
+  if (start.dropped > 0)
+    text +=
+        fmt::format(", {} dropped that no run has (they stay in {}.old)", start.dropped, output);
+  if (start.again > 0) text += fmt::format(", {} failed runs again", start.again);
+  fmt::print(stderr, "{}, {} to run\n", text, start.to_run);
+}
+
+Status run_sweep(const SweepWords& words) {
+  ASSIGN_OR_RETURN(const std::optional<Shard> shard, parse_shard(words.shard));
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(words.sets));
+  ASSIGN_OR_RETURN(ScenarioFile file, read_scenario_file(words.input));
+  if (!words.list.empty()) {
+    ASSIGN_OR_RETURN(file.axes.emplace_back(), read_list(words.list));
+  }
+  ASSIGN_OR_RETURN(std::vector<RunSettings> runs, runs_of(file, sets, words.only));
+  RETURN_IF_ERROR(check_some_run(file, runs));
+  const Engine engine = words.engine == "ideal" ? Engine::Ideal : Engine::SimGrid;
+  if (engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
+  ASSIGN_OR_RETURN(const Results results, Results::of(file, std::move(runs), engine));
+
+  SweepOptions options{words.output, words.jobs, shard, launched_rank()};
+  const bool many = options.launched && options.launched->ranks > 1;
+  if (many && shard)
+    return Error{
+        fmt::format("--shard: found {} ranks ({}), expected one process: ranks share the "
+                    "runs by themselves",
+                    options.launched->ranks, options.launched->family)};
+  if (options.jobs == 0)
+    options.jobs = many ? 1 : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  std::optional<Progress> progress;
+  int done = 0;
+  SweepEvents events;
+  events.started = [&](const SweepStart& start) {
+    print_start(start, words.output);
+    progress.emplace("runs", start.to_run);
+  };
+  events.done = [&](int runs_done) {
+    if (progress) progress->advance(runs_done - done);
+    done = runs_done;
+  };
+  const auto ended = sweep(file, results, engine, options, events);
+  progress.reset();
+  if (!ended.ok()) return ended.error();
+  if (!ended->speaks) return Done{};
+  if (ended->failed > 0)
+    fmt::print(stderr, "{}: {} of {} runs failed, the first is '{}': see the column error\n",
+               ended->written, ended->failed, ended->rows, ended->first_failure);
+  fmt::print("{}: {} rows\n", ended->written, ended->rows);
+  return Done{};
+}
+
+}  // namespace
+
+void add_sweep(CLI::App* app, Command* chosen) {
+  auto words = std::make_shared<SweepWords>();
+  CLI::App* command = app->add_subcommand(
+      "sweep",
+      "Simulates all runs of a scenario, thousands of them, into one CSV. Killed and started "
+      "again it goes on. Under mpirun or srun the ranks share the runs.");
+  command->add_option("input", words->input, "SCENARIO.toml")->required();
+  command->add_option("-o,--output", words->output, "the CSV: a row a run")->required();
+  command->add_option("--list", words->list,
+                      "a CSV with a row a run, its columns keys of a scenario (and name): each "
+                      "over the scenario's settings");
+  command
+      ->add_option("--engine", words->engine,
+                   "simgrid: flows that share a link share its bandwidth (default); ideal: no "
+                   "contention")
+      ->check(CLI::IsMember({"ideal", "simgrid"}));
+  command
+      ->add_option("--set", words->sets,
+                   "KEY=VALUE over the file's settings, for every run; repeatable")
+      ->allow_extra_args(false);
+  command->add_option("--only", words->only, "only runs whose name holds this text");
+  command
+      ->add_option("--jobs", words->jobs,
+                   "runs at once; default one a core, under mpirun or srun one a rank")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--shard", words->shard,
+                      "I/N: every N-th run from the I-th on, into a part beside the CSV, for jobs "
+                      "that know nothing of one another; without --shard their parts are joined");
+  command->footer(
+      "Example: tandem sweep scenarios/nemo-pipeline.toml -o results.csv --engine ideal\n"
+      "         mpirun -np 64 tandem sweep scenarios/nemo-pipeline.toml -o results.csv");
+  command->callback([words, chosen] { *chosen = [words] { return run_sweep(*words); }; });
+}
+
+}  // namespace tandem
