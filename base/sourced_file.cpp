@@ -13,6 +13,7 @@ namespace tandem {
 
 struct SourcedFile::Table {
   toml::table entries;
+  std::vector<std::string> asked;  // the keys that somebody looked for, there or not
 
   int line_of(const toml::node* node) const {
     return node != nullptr ? static_cast<int>(node->source().begin.line) : 1;
@@ -22,7 +23,7 @@ struct SourcedFile::Table {
 Result<SourcedFile> SourcedFile::read(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, read_file(path));
   try {
-    return SourcedFile(path, std::make_unique<Table>(Table{toml::parse(text)}));
+    return SourcedFile(path, std::make_unique<Table>(Table{toml::parse(text), {}}));
   } catch (const toml::parse_error& error) {
     return Error{fmt::format("{}:{}: {}", path, error.source().begin.line, error.description())};
   }
@@ -34,7 +35,10 @@ SourcedFile::SourcedFile(SourcedFile&&) noexcept = default;
 SourcedFile& SourcedFile::operator=(SourcedFile&&) noexcept = default;
 SourcedFile::~SourcedFile() = default;
 
-bool SourcedFile::has(const std::string& key) const { return table_->entries.contains(key); }
+bool SourcedFile::has(const std::string& key) const {
+  table_->asked.push_back(key);
+  return table_->entries.contains(key);
+}
 
 template <class T>
 Result<T> SourcedFile::sourced(const std::string& key, std::string_view what) {
@@ -90,10 +94,12 @@ std::vector<std::string> SourcedFile::stems(std::string_view suffix) const {
 }
 
 Status SourcedFile::finish() const {
+  std::vector<std::string> known = read_;
+  known.insert(known.end(), table_->asked.begin(), table_->asked.end());
   for (const auto& [key, node] : table_->entries) {
     if (std::ranges::find(read_, key.str()) != read_.end()) continue;
     return Error{fmt::format("{}:{}: found key '{}', expected a known key; the nearest is '{}'",
-                             path_, table_->line_of(&node), key.str(), nearest(key.str(), read_))};
+                             path_, table_->line_of(&node), key.str(), nearest(key.str(), known))};
   }
   return Done{};
 }

@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "base/file.h"
+#include "base/nearest.h"
+#include "base/progress.h"
 #include "cli/commands.h"
 #include "report/fit_table.h"
 #include "report/page_parts.h"
@@ -42,15 +45,43 @@ std::vector<std::vector<std::string>> groups_of(const std::vector<std::string>& 
   return groups;
 }
 
-Status write_page(const std::string& path, const Checks& checks) {
-  ASSIGN_OR_RETURN(std::string page, read_file(path));
+Status check_families(const std::vector<std::vector<std::string>>& groups, const FitData& data) {
+  const std::vector<std::string> known = families_of(data);
+  for (const std::vector<std::string>& group : groups) {
+    for (const std::string& family : group) {
+      if (std::ranges::find(known, family) == known.end())
+        return Error{
+            fmt::format("--together: found the family '{}', expected one that is fitted; "
+                        "the nearest is '{}'",
+                        family, nearest(family, known))};
+    }
+  }
+  return Done{};
+}
+
+// The page with these checks. None is read where none is asked for.
+Result<std::string> updated(const std::string& path, const Checks& checks) {
+  if (path.empty()) return std::string();
+  ASSIGN_OR_RETURN(const std::string page, read_file(path));
   const std::vector<PagePart> parts = {
       {"leave a family out", left_out_table(checks.families, "without it")},
       {"halves", left_out_table(checks.halves, "with the other half")},
       {"intervals", interval_table(checks.intervals)}};
-  ASSIGN_OR_RETURN(page, with_parts(page, path, "tandem calibrate published", parts));
-  return write_file(path, page);
+  return with_parts(page, path, "tandem calibrate published", parts);
 }
+
+// A bar for each pass over the rows.
+class PassProgress {
+ public:
+  void row(int done, int of) {
+    if (done == 1) bar_.emplace("runs", of);
+    bar_->advance();
+    if (done == of) bar_.reset();
+  }
+
+ private:
+  std::optional<Progress> bar_;
+};
 
 Status run(const PublishedOptions& options) {
   if (!options.check && !(options.update.empty() && options.together.empty()))
@@ -62,10 +93,16 @@ Status run(const PublishedOptions& options) {
       options.folder.empty() ? data_dir() + "/validation/published" : options.folder;
   ASSIGN_OR_RETURN(FitPlan plan, read_fit_plan(folder));
   RETURN_IF_ERROR(check_writable(options.update));
+  const auto page = updated(options.update, {});  // what is wrong with it is said before the work
+  if (!page.ok()) return page.error();
   const int jobs = options.jobs > 0
                        ? options.jobs
                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  ASSIGN_OR_RETURN(const FitData data, fit_data(cases, std::move(plan), jobs));
+  ASSIGN_OR_RETURN(FitData data, fit_data(cases, std::move(plan), jobs));
+  const auto groups = groups_of(options.together);
+  RETURN_IF_ERROR(check_families(groups, data));
+  PassProgress progress;
+  data.on_row = [&](int done, int of) { progress.row(done, of); };
   ASSIGN_OR_RETURN(const Values start, current_values(data.plan));
   const Rows rows = thinned(data, all_rows(data));
   fmt::print(stderr, "{} constants, {} of {} rows\n", start.size(), rows.size(), data.cases.size());
@@ -77,11 +114,12 @@ Status run(const PublishedOptions& options) {
   fmt::print("{}", moved_table(data.plan, start, done));
   Checks checks;
   if (options.check) {
-    ASSIGN_OR_RETURN(checks, check_fit(data, done, groups_of(options.together)));
+    ASSIGN_OR_RETURN(checks, check_fit(data, done, groups));
     fmt::print("\n{}\n{}\n{}", left_out_table(checks.halves, "with the other half"),
                left_out_table(checks.families, "without it"), interval_table(checks.intervals));
   }
-  if (!options.update.empty()) RETURN_IF_ERROR(write_page(options.update, checks));
+  ASSIGN_OR_RETURN(const std::string new_page, updated(options.update, checks));
+  if (!options.update.empty()) RETURN_IF_ERROR(write_file(options.update, new_page));
   if (!options.write) return Done{};
   const std::string origin = std::filesystem::path(options.cases).filename().string();
   return write_software(data.plan, done, checks.intervals, origin);

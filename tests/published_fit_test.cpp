@@ -176,6 +176,9 @@ TEST_CASE("a software of one's own holds what differs, and is refused at the lin
   CHECK_THAT(refused("base = \"bad.toml\"\n"), Contains("bad.toml:1: ") && Contains("base"));
   CHECK_THAT(refused("base = \"megatron-a100\"\ncompute = {value = 1, source = \"x\"}\n"),
              Contains("bad.toml:2: found key 'compute', expected a known key"));
+  // A key that its base holds is known, too.
+  CHECK_THAT(refused("base = \"megatron-a100\"\ndata_strech = {value = 1, source = \"x\"}\n"),
+             Contains("the nearest is 'data_stretch'"));
   CHECK_THAT(
       refused("base = \"megatron-a100\"\n\ncompute_stretch = {value = -1, source = \"x\"}\n"),
       Contains("bad.toml:3: ") && Contains("at least 0"));

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
+#include <string_view>
 
 #include "base/check.h"
 
@@ -26,23 +29,39 @@ std::string configuration(const Case& run) {
                      run.micro_batch, run.schedule, run.recompute);
 }
 
-// Which half a row is in: configurations in turn, family by family.
-std::vector<bool> second_half(const FitData& data) {
-  std::map<std::string, std::map<std::string, bool>> halves;
-  std::vector<bool> second;
-  for (const Case& run : data.cases) {
-    auto& family = halves[run.family];
-    second.push_back(family.try_emplace(configuration(run), family.size() % 2 == 1).first->second);
-  }
-  return second;
+// FNV-1a (Fowler, Noll, Vo): shuffles texts, everywhere alike.
+std::uint64_t shuffled(std::string_view text) {
+  std::uint64_t hash = 14695981039346656037U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  return hash;
 }
 
-std::vector<std::string> families_of(const FitData& data) {
-  std::vector<std::string> families;
-  for (const Case& run : data.cases) {
-    if (std::ranges::find(families, run.family) == families.end()) families.push_back(run.family);
+// Which half each row is in: of what one family measured of one software, every other configuration
+// in a shuffled order (in the files' order the halves would be of other models, not of other runs).
+// Nothing: there is but one, so it stays in both fits.
+using Halves = std::vector<std::optional<bool>>;
+Halves halves_of(const FitData& data) {
+  const auto stratum = [&](std::size_t row) {
+    return data.cases[row].family + ' ' + data.scenarios[row].software.name;
+  };
+  std::map<std::string, std::map<std::uint64_t, bool>> strata;
+  for (std::size_t row = 0; row < data.cases.size(); ++row)
+    strata[stratum(row)][shuffled(configuration(data.cases[row]))] = false;
+  for (auto& [name, configurations] : strata) {
+    bool second = false;
+    for (auto& [hash, half] : configurations) {
+      half = second;
+      second = !second;
+    }
   }
-  return families;
+  Halves halves;
+  for (std::size_t row = 0; row < data.cases.size(); ++row) {
+    const auto& configurations = strata[stratum(row)];
+    halves.emplace_back();
+    if (configurations.size() > 1)
+      halves.back() = configurations.at(shuffled(configuration(data.cases[row])));
+  }
+  return halves;
 }
 
 template <class Keep>
@@ -97,13 +116,13 @@ double share_within(const std::vector<double>& residuals, const Bounds& bounds) 
 }
 
 // What the halves' and the left out families' residuals say of one software, or of all.
-Interval interval_of(const FitData& data, const std::vector<bool>& second, const ByRow& halves,
+Interval interval_of(const FitData& data, const Halves& half_of, const ByRow& halves,
                      const ByRow& families, const std::string& software) {
   const auto is_its = [&](int row) {
     return software == "all" || data.scenarios[row].software.name == software;
   };
   const auto half = [&](bool which) {
-    return values_of(halves, [&](int row) { return is_its(row) && second[row] == which; });
+    return values_of(halves, [&](int row) { return is_its(row) && half_of[row] == which; });
   };
   std::vector<double> all = values_of(halves, is_its);
   Interval interval{software, static_cast<int>(all.size()), 0, 0, 0};
@@ -113,6 +132,7 @@ Interval interval_of(const FitData& data, const std::vector<bool>& second, const
                          share_within(a, bounds_of(b)) * static_cast<double>(a.size())) /
                         static_cast<double>(all.size());
   std::ranges::copy(values_of(families, is_its), std::back_inserter(all));
+  if (all.empty()) return interval;
   const Bounds bounds = bounds_of(all);
   interval.low = std::exp(bounds.low);
   interval.high = std::exp(bounds.high);
@@ -148,19 +168,23 @@ Result<Checks> check_fit(const FitData& data, const Fit& whole,
     return errors_of(values_of(residuals, keep));
   };
 
-  const std::vector<bool> second = second_half(data);
+  const Halves half_of = halves_of(data);
   ByRow of_halves;
   for (const bool half : {false, true}) {
-    const Rows own = filtered(fitted, [&](int row) { return second[row] == half; });
-    const Rows other = filtered(fitted, [&](int row) { return second[row] != half; });
+    const Rows own = filtered(fitted, [&](int row) { return half_of[row].value_or(half) == half; });
+    const Rows other =
+        filtered(fitted, [&](int row) { return half_of[row].value_or(half) != half; });
     ASSIGN_OR_RETURN(const Fit refit, fit(data, own, whole.values, kRefitSteps, &nearby));
     ASSIGN_OR_RETURN(const ByRow found, predicted(data, other, refit.values));
     of_halves.insert(found.begin(), found.end());
   }
   Checks checks;
   for (const std::string& family : families) {
-    const auto in = [&](int row) { return data.cases[row].family == family; };
-    checks.halves.push_back({family, errors(seen, in), errors(of_halves, in)});
+    const auto in = [&](int row) {
+      return data.cases[row].family == family && of_halves.contains(row);
+    };
+    const LeftOut row = {family, errors(seen, in), errors(of_halves, in)};
+    if (row.unseen.n > 0) checks.halves.push_back(row);
   }
 
   std::vector<std::vector<std::string>> groups;
@@ -189,8 +213,8 @@ Result<Checks> check_fit(const FitData& data, const Fit& whole,
   std::set<std::string> names;
   for (const int row : fitted) names.insert(data.scenarios[row].software.name);
   for (const std::string& name : names)
-    checks.intervals.push_back(interval_of(data, second, of_halves, of_families, name));
-  checks.intervals.push_back(interval_of(data, second, of_halves, of_families, "all"));
+    checks.intervals.push_back(interval_of(data, half_of, of_halves, of_families, name));
+  checks.intervals.push_back(interval_of(data, half_of, of_halves, of_families, "all"));
   return checks;
 }
 

@@ -41,8 +41,10 @@ struct Checks {
 
 // Refits without some rows, near `whole`, the fit of thinned(all rows).
 //
-// Halves: every other configuration of a family (all but the batch's size) in either; each half's
-// fit predicts the other half. Families: each one left out, and `pairs` of them together.
+// Halves: every other configuration (all but the batch's size) of a family's runs of a software in
+// either, in a shuffled order; each half's fit predicts the other half. A configuration that is the
+// only one stays in both, and is not counted. Families: each one left out, and `pairs` of them
+// together.
 Result<Checks> check_fit(const FitData& data, const Fit& whole,
                          const std::vector<std::vector<std::string>>& pairs);
 

@@ -47,10 +47,16 @@ Result<double> residual(const Scenario& scenario, const Case& run) {
 Result<std::vector<std::vector<double>>> for_each_row(
     const FitData& data, const Rows& rows,
     const std::function<Result<std::vector<double>>(int row)>& numbers) {
-  const auto texts =
-      fork_map(static_cast<int>(rows.size()), data.jobs, [&](int i) -> Result<std::string> {
+  const int count = static_cast<int>(rows.size());
+  int done = 0;
+  const auto texts = fork_map(
+      count, data.jobs,
+      [&](int i) -> Result<std::string> {
         ASSIGN_OR_RETURN(const std::vector<double> found, numbers(rows[i]));
         return nlohmann::json(found).dump();
+      },
+      [&](int) {
+        if (data.on_row) data.on_row(++done, count);
       });
   std::vector<std::vector<double>> all;
   for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -238,6 +244,14 @@ Rows all_rows(const FitData& data) {
   Rows rows(data.cases.size());
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int>(i);
   return rows;
+}
+
+std::vector<std::string> families_of(const FitData& data) {
+  std::vector<std::string> families;
+  for (const Case& run : data.cases) {
+    if (std::ranges::find(families, run.family) == families.end()) families.push_back(run.family);
+  }
+  return families;
 }
 
 Rows thinned(const FitData& data, const Rows& rows) {

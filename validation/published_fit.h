@@ -36,18 +36,22 @@ struct FitPlan {
 // noise_percent, most_rows). Errors name file and line.
 Result<FitPlan> read_fit_plan(const std::string& folder);
 
-// The cases as scenarios, made once; and how many processes predict.
+// The cases as scenarios, made once; how many processes predict; and who is told of each prediction
+// of a pass over some rows.
 struct FitData {
   FitPlan plan;
   std::vector<Case> cases;  // those that a scenario can express, of families with a weight
   std::vector<Scenario> scenarios;
   int jobs = 1;
+  std::function<void(int done, int of)> on_row = {};
 };
 Result<FitData> fit_data(const std::vector<Case>& cases, FitPlan plan, int jobs);
 
 // Some of the cases, by index.
 using Rows = std::vector<int>;
 Rows all_rows(const FitData& data);
+// Of the cases, in the order in which they first appear.
+std::vector<std::string> families_of(const FitData& data);
 // Of `rows`, those that count: no family has more than its weight says.
 Rows thinned(const FitData& data, const Rows& rows);
 
