@@ -59,21 +59,24 @@ Result<std::vector<Case>> load_cases(const ValidateOptions& options) {
   return cases;
 }
 
+std::string stem_of(const ValidateOptions& options) {
+  return std::filesystem::path(options.input).stem().string();
+}
+
 // The page with the parts that these rows make of it. None is read where none is asked for.
 Result<std::string> updated(const ValidateOptions& options, const std::vector<CaseRow>& rows,
                             const std::vector<Rival>& rivals) {
   if (options.update.empty()) return std::string();
   ASSIGN_OR_RETURN(const std::string page, read_file(options.update));
-  return updated_page(page, options.update, rows, rivals);
+  return updated_page(page, options.update, rows, rivals, maker_of(page, stem_of(options)));
 }
 
 Status write_cases(const ValidateOptions& options, const std::vector<CaseRow>& rows,
                    const std::vector<Rival>& rivals) {
-  const std::string title = std::filesystem::path(options.input).stem().string();
   ASSIGN_OR_RETURN(const std::string page, updated(options, rows, rivals));
   if (!options.csv.empty()) RETURN_IF_ERROR(write_file(options.csv, case_csv(rows)));
   if (!options.page.empty())
-    RETURN_IF_ERROR(write_file(options.page, case_page(rows, rivals, title)));
+    RETURN_IF_ERROR(write_file(options.page, case_page(rows, rivals, stem_of(options))));
   if (!options.plot.empty()) RETURN_IF_ERROR(write_file(options.plot, case_plot(rows)));
   if (!options.update.empty()) RETURN_IF_ERROR(write_file(options.update, page));
   return Done{};
@@ -119,10 +122,10 @@ Status run_measured(ValidateOptions options) {
   Progress progress("runs", static_cast<std::int64_t>(scenarios.size()));
   ASSIGN_OR_RETURN(const std::vector<SuiteRow> rows,
                    run_suite(scenarios, options.suite, [&] { progress.advance(); }));
-  const std::string title = std::filesystem::path(options.input).stem().string();
   if (!options.csv.empty()) RETURN_IF_ERROR(write_file(options.csv, suite_csv(rows)));
   if (!options.page.empty())
-    RETURN_IF_ERROR(write_file(options.page, suite_page(rows, title, scenarios.front().note)));
+    RETURN_IF_ERROR(
+        write_file(options.page, suite_page(rows, stem_of(options), scenarios.front().note)));
   if (options.json) {
     auto array = nlohmann::ordered_json::array();
     for (const SuiteRow& row : rows) array.push_back(to_json(row));
@@ -177,7 +180,8 @@ void add_validate(CLI::App* app, Command* chosen) {
   of_cases.push_back(command->add_option(
       "--update", options->update,
       "cases: write the tables into this page, between its lines <!-- made by ./dev accuracy: "
-      "PART --> and <!-- end -->"));
+      "PART --> and <!-- end -->; where it has lines <!-- made by ./dev accuracy of CASES: PART "
+      "-->, between those"));
   command->add_option("--csv", options->csv, "write all numbers as CSV");
   command->add_option("--page", options->page, "write the table as Markdown");
   command->add_flag("--json", options->json,

@@ -159,9 +159,14 @@ std::string case_page(const std::vector<CaseRow>& rows, const std::vector<Rival>
 }
 
 Result<std::string> updated_page(const std::string& page, const std::string& path,
-                                 const std::vector<CaseRow>& rows,
-                                 const std::vector<Rival>& rivals) {
-  return with_parts(page, path, "./dev accuracy", parts_of(rows, rivals));
+                                 const std::vector<CaseRow>& rows, const std::vector<Rival>& rivals,
+                                 const std::string& maker) {
+  return with_parts(page, path, maker, parts_of(rows, rivals));
+}
+
+std::string maker_of(const std::string& page, const std::string& stem) {
+  const std::string own = "./dev accuracy of " + stem;
+  return page.find("<!-- made by " + own + ": ") == std::string::npos ? "./dev accuracy" : own;
 }
 
 }  // namespace tandem

@@ -15,12 +15,17 @@ namespace tandem {
 std::string case_page(const std::vector<CaseRow>& rows, const std::vector<Rival>& rivals,
                       const std::string& title);
 
-// `page` with new parts: what stands between a line "<!-- made by ./dev accuracy: PART -->" and the
-// next line "<!-- end -->", where PART is families, rivals, farthest or not predicted. All else
-// stays as it is. An Error names `path` and the line: a part that is not known, or has no end; a
+// `page` with new parts: what stands between a line "<!-- made by MAKER: PART -->" and the next
+// line "<!-- end -->", where PART is families, rivals, farthest or not predicted. All else stays as
+// it is. An Error names `path` and the line: a part that is not known, or has no end; a
 // page without any.
 Result<std::string> updated_page(const std::string& page, const std::string& path,
                                  const std::vector<CaseRow>& rows,
-                                 const std::vector<Rival>& rivals);
+                                 const std::vector<Rival>& rivals,
+                                 const std::string& maker = "./dev accuracy");
+
+// Who makes a file's parts of `page`: "./dev accuracy of STEM", where the page has such marks, so
+// that it can hold the parts of several files; else "./dev accuracy".
+std::string maker_of(const std::string& page, const std::string& stem);
 
 }  // namespace tandem

@@ -243,7 +243,7 @@ std::vector<Field> cluster_fields() {
        set_costs_table},
       {"costs.software",
        "text: whose constants price the model, a file's name in workload/software or a file of "
-       "your own, relative to the scenario; default the GPU's",
+       "your own, relative to the scenario; default the GPU's, with costs.source = uniform none",
        set_software},
       seconds("costs.forward_s", "number: seconds of a stage's forward",
               [](UniformCosts& c) -> double& { return c.forward_s; }),

@@ -84,7 +84,6 @@ Plan plan_of(const Scenario& scenario, const Order& order) {
 
 std::array<CommCost, kScopes> comm_costs(const Scenario& scenario) {
   std::array<CommCost, kScopes> costs;
-  if (scenario.uniform) return costs;
   const Software& software = scenario.software;
   const auto of = [&](Scope scope) -> CommCost& { return costs[static_cast<std::size_t>(scope)]; };
   const bool partial = scenario.plan.tp < scenario.cluster.gpus_per_node;
@@ -118,12 +117,20 @@ Nanoseconds slowest_tensor_ns(const Scenario& scenario, const Cluster& cluster,
   return slowest;
 }
 
+// The stated seconds, as a stated software makes them; another one's stretch is 1.
+UniformCosts uniform_costs(const Scenario& scenario) {
+  const UniformCosts& own = *scenario.uniform;
+  const double stretch = scenario.software.compute_stretch;
+  return {own.forward_s * stretch, own.backward_s * stretch, own.input_s * stretch,
+          own.weight_s * stretch};
+}
+
 // One chain's work.
 Workload workload(const Scenario& scenario, const Plan& plan, const Cluster& cluster,
                   const Placement& placement) {
   const Model& model = scenario.model;
   if (scenario.uniform) {
-    Workload work = uniform_workload(*scenario.uniform, plan.stages());
+    Workload work = uniform_workload(uniform_costs(scenario), plan.stages());
     work.pipeline_bytes = std::llround(scenario.p2p_bytes);
     return work;
   }
@@ -162,7 +169,7 @@ std::vector<OrderCosts> order_costs(const Scenario& scenario, const Plan& plan,
                    : to_seconds(alone_ns(scenario, cluster, Scope::Pipeline, CommKind::SendRecv,
                                          work.pipeline_bytes, {placement[0], placement[next]}));
   if (scenario.uniform) {
-    const UniformCosts& own = *scenario.uniform;
+    const UniformCosts own = uniform_costs(scenario);
     return std::vector<OrderCosts>(plan.stages(),
                                    {own.forward_s, own.input_s, own.weight_s, transfer_s});
   }
@@ -287,7 +294,8 @@ Result<Order> make_order(const Scenario& scenario) {
 
 Result<Cluster> make_cluster(const Scenario& scenario) {
   const ClusterSpec spec =
-      scenario.has_cluster() ? scenario.cluster : uniform_cluster(scenario.p2p_s);
+      scenario.has_cluster() ? scenario.cluster
+                             : uniform_cluster(scenario.p2p_s * scenario.software.pipeline_stretch);
   const int nodes = (scenario.gpus + spec.gpus_per_node - 1) / spec.gpus_per_node;
   auto cluster = Cluster::build(spec, nodes > 1 ? nodes * spec.gpus_per_node : scenario.gpus);
   if (cluster.ok()) return cluster;
@@ -352,7 +360,7 @@ Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFi
   Outcome outcome = outcome_of(scenario, prepared, trace);
   outcome.engine = engine == Engine::Ideal ? "ideal" : "simgrid";
   outcome.engine_wall_s = wall_s;
-  if (const Software& by = scenario.software; scenario.is_analytic() && by.interval_high > 0)
+  if (const Software& by = scenario.software; !scenario.cost_table && by.interval_high > 0)
     outcome.interval_s.emplace(outcome.iteration_s * by.interval_low,
                                outcome.iteration_s * by.interval_high);
   if (scenario.jitter > 0)

@@ -67,7 +67,7 @@ struct Scenario {
   double p2p_s = 0;                       // with them: what a transfer takes, whatever the cluster
   double p2p_bytes = 0;                   // or, above 0, what it carries over the cluster
   std::string costs_source = "analytic";  // or "uniform", "table"
-  Software software;                      // whose constants price the model
+  Software software;                      // whose constants price the model; uniform: stretches
   std::optional<CostTable> cost_table;    // costs.source = "table": what kernels are priced by
   double jitter = 0;
   std::uint64_t seed = 1;
@@ -85,9 +85,6 @@ struct Scenario {
 
   // Whether the cluster says what a transfer takes.
   bool has_cluster() const { return !uniform || p2p_bytes > 0; }
-
-  // Whether shapes and constants price it, not measured or stated times.
-  bool is_analytic() const { return !uniform && !cost_table; }
 
   // What prices its kernels. REQUIRES: no uniform costs; the scenario outlives it.
   CostModel cost_model() const {

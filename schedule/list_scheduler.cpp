@@ -41,6 +41,7 @@ struct Policy {
   bool free_first = false;  // do W before all else where only the limit keeps a forward back
   bool taper = false;       // a stage near the end holds fewer activations: F to I takes less time
   int pace = kUnpaced;      // microbatches that enter at once, before the others, one a period
+  double patience = 0;      // no W where something comes within this share of it
 };
 
 // Chosen one by one from all 480 (paces 0, 1, 2, 4) on pipelines of 2 to 16 ranks with random
@@ -58,6 +59,14 @@ constexpr Policy kPoliciesOfOneChunk[] = {
     {{kI0, kF0, kI1, kF1}, false, false},
     {{kI0, kF0, kI1, kF1}, false, true},
     {{kF0, kI0, kF1, kI1}, false, false},
+    {{kF0, kI0, kF1, kI1}, false, true, kUnpaced, 0.5},
+    {{kI0, kF0, kI1, kF1}, false, false, kUnpaced, 0.5},
+    {{kI0, kF0, kI1, kF1}, false, true, kUnpaced, 0.5},
+    {{kF0, kI0, kF1, kI1}, false, false, kUnpaced, 0.5},
+    {{kF0, kI0, kF1, kI1}, false, true, kUnpaced, 1},
+    {{kI0, kF0, kI1, kF1}, false, false, kUnpaced, 1},
+    {{kI0, kF0, kI1, kF1}, false, true, kUnpaced, 1},
+    {{kF0, kI0, kF1, kI1}, false, false, kUnpaced, 1},
 };
 
 class Scheduler {
@@ -151,22 +160,29 @@ class Scheduler {
     return std::max<Ticks>(0, (microbatch - policy_.pace) * period_);
   }
 
-  // Whether the stage's next forward has its input, and may follow those that are in flight.
-  bool forward_ready(int stage, Ticks now) const {
+  // When the stage's next forward has its input and may follow those that are in flight; kNever:
+  // not known yet.
+  Ticks forward_comes(int stage) const {
     const StageState& at = stages_[stage];
     if (at.forwards == problem_.microbatches || at.forwards - at.inputs >= at.most_live)
-      return false;
-    if (stage == 0) return entry(at.forwards) <= now;
-    const Ticks sent = forward_end_[slot(stage - 1, at.forwards)];
-    return sent <= now && sent + transfer(stage - 1, stage) <= now;
+      return kNever;
+    if (stage == 0) return entry(at.forwards);
+    return arrival(forward_end_[slot(stage - 1, at.forwards)], stage - 1, stage);
   }
 
-  bool input_ready(int stage, Ticks now) const {
+  Ticks input_comes(int stage) const {
     const StageState& at = stages_[stage];
-    if (at.inputs == at.forwards) return false;
-    if (stage == last_stage()) return true;
-    const Ticks sent = gradient_end_[slot(stage + 1, at.inputs)];
-    return sent <= now && sent + transfer(stage + 1, stage) <= now;
+    if (at.inputs == at.forwards) return kNever;
+    if (stage == last_stage()) return 0;
+    return arrival(gradient_end_[slot(stage + 1, at.inputs)], stage + 1, stage);
+  }
+
+  Ticks arrival(Ticks sent, int from, int to) const {
+    return sent == kNever ? kNever : sent + transfer(from, to);
+  }
+
+  Ticks comes(const Choice& choice, int stage) const {
+    return choice.kind == ActionKind::Forward ? forward_comes(stage) : input_comes(stage);
   }
 
   // Whether the limits let the rank hold one more forward. Chunk 0 leaves room for one activation
@@ -183,12 +199,17 @@ class Scheduler {
   void decide(int rank, Ticks now) {
     std::optional<Choice> chosen;
     bool kept_back = false;
+    Ticks next = kNever;  // when something comes that is not there yet
     for (const Choice& choice : policy_.preference) {
       if (choice.chunk >= problem_.chunks) continue;
       const int stage = stage_of(rank, choice.chunk);
-      const bool forward = choice.kind == ActionKind::Forward;
-      if (!(forward ? forward_ready(stage, now) : input_ready(stage, now))) continue;
-      if (forward && !fits(rank, choice.chunk)) {
+      const Ticks when = comes(choice, stage);
+      const bool fits_now = choice.kind != ActionKind::Forward || fits(rank, choice.chunk);
+      if (when > now) {
+        if (fits_now) next = std::min(next, when);
+        continue;
+      }
+      if (!fits_now) {
         kept_back = true;
         continue;
       }
@@ -197,7 +218,10 @@ class Scheduler {
     }
     if (!chosen || (kept_back && policy_.free_first)) {
       const int stage = oldest_weight(rank);
-      if (stage >= 0) return start(ActionKind::BackwardWeight, stage, rank, now);
+      const bool waits = !chosen && stage >= 0 &&
+                         static_cast<double>(next - now) <
+                             policy_.patience * static_cast<double>(stages_[stage].weight);
+      if (stage >= 0 && !waits) return start(ActionKind::BackwardWeight, stage, rank, now);
     }
     if (chosen) start(chosen->kind, stage_of(rank, chosen->chunk), rank, now);
   }

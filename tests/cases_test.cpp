@@ -181,6 +181,58 @@ TEST_CASE("a family's software does what its source says, another family's does 
   CHECK(scenario(nemo).data.grad_reduce);
 }
 
+TEST_CASE("zero-bubble's iterations follow from its profiled op times within 2.5 %") {
+  const auto cases = read_cases(TANDEM_SOURCE_DIR "/validation/published/zero-bubble-profiled.csv");
+  REQUIRE(cases.ok());
+  const auto rows = predict(*cases, Engine::Ideal, 2);
+  REQUIRE(rows.ok());
+  const Accuracy all = accuracy_of(*rows);
+  CHECK(all.n == 36);
+  CHECK(all.mape < 0.025);
+  CHECK(std::abs(all.bias) < 0.02);
+}
+
+TEST_CASE("profiled seconds take a case's software's stretches, all of them the same") {
+  const std::string header = kLeast + ",pp,global_batch,schedule,costs.forward_s,costs.input_s," +
+                             "costs.weight_s,costs.p2p_s\n";
+  const std::string of = ",selene,4,512,8,128,1024,2,2,2,1f1b,0.3,0.2,0.1,0.01\n";
+  const std::vector<Case> cases = read(header + "a,f" + of + "b,zero-bubble" + of);
+  CHECK(scenario(cases[0]).software.name.empty());
+  const Software software = scenario(cases[1]).software;
+  CHECK(software.name == "profiled-a100");
+  const auto rows = predict(cases, Engine::Ideal, 1);
+  REQUIRE(rows.ok());
+  // The last rank computes two microbatches behind the first one's forward, before its last
+  // backward: three microbatches' seconds. Between them F0 goes forth, B0 back while F1 goes forth,
+  // B1 back.
+  const double compute_s = 3 * 0.6, transfers_s = 3 * 0.01;
+  CHECK(rows->at(0).prediction->predicted_s == Approx(compute_s + transfers_s));
+  CHECK(rows->at(1).prediction->predicted_s ==
+        Approx(compute_s * software.compute_stretch + transfers_s * software.pipeline_stretch));
+}
+
+TEST_CASE("a software stretches stated seconds and transfers, and adds its overhead") {
+  const Folder folder;
+  const std::string path =
+      folder.with("slow.toml",
+                  "base = \"megatron-a100\"\n"
+                  "compute_stretch = {value = 2, source = \"made up\"}\n"
+                  "pipeline_stretch = {value = 3, source = \"made up\"}\n"
+                  "pipeline_overhead_us = {value = 5e5, source = \"made up\"}\n");
+  const std::string text =
+      "[parallel]\npp = 2\nglobal_batch = 1\n[costs]\nforward_s = 1\nbackward_s = 2\np2p_s = 1\n";
+  const auto iteration_s = [&](const std::string& more) {
+    const auto runs = load_scenarios(folder.with("s.toml", text + more));
+    REQUIRE(runs.ok());
+    const auto outcome = simulate(runs->front(), Engine::Ideal);
+    REQUIRE(outcome.ok());
+    return outcome->iteration_s;
+  };
+  // Forward and backward on two stages, a transfer each way.
+  CHECK(iteration_s("") == Approx(2 * 3 + 2 * 1));
+  CHECK(iteration_s("software = \"slow.toml\"\n") == Approx(2 * 3 * 2 + 2 * (1 * 3 + 0.5)));
+}
+
 TEST_CASE("a V100 of 16 GB is one of 32 GB with half the memory") {
   Case run = read(kThree)[0];
   run.gpu = "V100-SXM2-16GB";

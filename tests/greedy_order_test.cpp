@@ -164,6 +164,16 @@ TEST_CASE("zb1p and interleaved-zb idle for (p - 1)(F + I - W) when F = I = W") 
   }
 }
 
+TEST_CASE("zb1p's weight gradients do not get in the way of what arrives a moment later") {
+  // Transfers of 6 % of a W: a rank that begins a W while the next gradient is on its way holds
+  // that up for nearly a W, and every rank before it. Without: (p - 1)(F + I - W), as if transfers
+  // took nothing.
+  for (const int pp : {4, 8, 16}) {
+    OrderSpec spec = spec_of("zb1p", pp, 4 * pp, {2, 2, 1, 0.06});
+    CHECK(play(make(spec), spec.costs).makespan == Approx(work_of(spec) + (pp - 1) * (2 + 2 - 1)));
+  }
+}
+
 TEST_CASE("zb2p and zbv end when the last rank, which starts (p - 1)F late, is never idle") {
   for (const int pp : {2, 4, 6, 8, 12, 16}) {
     for (const char* name : {"zb2p", "zbv"}) {

@@ -34,6 +34,10 @@ struct FlagColumn {
   bool Case::*field;
   const char* key;
 };
+struct SecondsColumn {
+  const char* key;  // and the column's name
+  std::optional<double> Case::*field;
+};
 
 constexpr TextColumn kTexts[] = {{"id", &Case::id, nullptr, true},
                                  {"family", &Case::family, nullptr, true},
@@ -68,6 +72,11 @@ constexpr FlagColumn kFlags[] = {
     {"gated_mlp", &Case::gated_mlp, "model.gated_mlp"},
     {"sequence_parallel", &Case::sequence_parallel, "train.sequence_parallel"}};
 
+constexpr SecondsColumn kSeconds[] = {{"costs.forward_s", &Case::forward_s},
+                                      {"costs.input_s", &Case::input_s},
+                                      {"costs.weight_s", &Case::weight_s},
+                                      {"costs.p2p_s", &Case::p2p_s}};
+
 // The GPUs' names in cases files, and what a scenario calls them.
 struct Gpu {
   std::string_view name;
@@ -93,6 +102,7 @@ bool early_megatron(const Case& run) {
   return starts(run, "sc21-table1") || starts(run, "korthikanti") || starts(run, "zero-bubble");
 }
 bool is_nemo(const Case& run) { return starts(run, "mlperf-"); }
+bool is_profiled(const Case& run) { return run.forward_s.has_value(); }
 
 constexpr Habit kHabits[] = {
     // arXiv 2104.04473, section 4.1, and the rows' notes; Megatron-LM's default a year later.
@@ -105,6 +115,9 @@ constexpr Habit kHabits[] = {
     {[](const Case& run) { return starts(run, "vtrain-"); }, "costs.software", "deepspeed-a100"},
     {[](const Case& run) { return run.system == "jz-a100"; }, "costs.software", "bigscience-a100"},
     {[](const Case& run) { return run.system == "jz-v100"; }, "costs.software", "bigscience-v100"},
+    // Its transfers block, and its profiler saw no gaps between ops.
+    {[](const Case& run) { return starts(run, "zero-bubble") && is_profiled(run); },
+     "costs.software", "profiled-a100"},
     // NVIDIA's NeMo submissions: fused attention, and the overlaps as in
     // scenarios/nemo-overlap.toml but for tensor communication's, whose settings go with a model's
     // sizes.
@@ -143,6 +156,10 @@ Result<Case> read_case(const CsvTable& table, int row, const std::string& path) 
     if (table.text(row, column.name).empty()) continue;
     ASSIGN_OR_RETURN(const int value, whole_cell(table, row, column.name, 0, 1));
     run.*column.field = value == 1;
+  }
+  for (const SecondsColumn& column : kSeconds) {
+    if (table.text(row, column.key).empty()) continue;
+    ASSIGN_OR_RETURN(run.*column.field, table.number(row, column.key));
   }
   ASSIGN_OR_RETURN(run.measured_s, table.number(row, "iteration_s"));
   if (run.measured_s <= 0)
@@ -219,6 +236,9 @@ Result<Settings> settings_of(const Case& run) {
     if (run.*column.field > 0) set(column.key, std::int64_t{run.*column.field});
   }
   for (const FlagColumn& column : kFlags) set(column.key, run.*column.field);
+  for (const SecondsColumn& column : kSeconds) {
+    if (run.*column.field) set(column.key, *(run.*column.field));
+  }
   for (const Habit& habit : kHabits) {
     if (!habit.holds(run)) continue;
     if (const auto* word = std::get_if<const char*>(&habit.value)) {

@@ -24,6 +24,8 @@ struct Case {
   int tp = 0, pp = 0, vpp = 0, cp = 0, ep = 0, dp = 0, micro_batch = 0, global_batch = 0;
   int gpus = 0, gpus_per_node = 0, zero_stage = 0;
   bool gated_mlp = false, sequence_parallel = false;
+  // Profiled: seconds of an action and of a transfer, instead of a model's.
+  std::optional<double> forward_s, input_s, weight_s, p2p_s;
   double measured_s = 0;
 
   // "file:line".

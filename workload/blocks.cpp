@@ -206,13 +206,25 @@ Parts kernels_of(const Shape& shape, const PartsOf<Work>& work, const PartsOf<st
           .residual = kernel_of(shape, names.residual + pass, work.residual)};
 }
 
-// Names the kernels, merges the parts, and gives the whole its share of a layer's launch times.
+// A block's share of what the CPU takes to issue a layer; the embedding and the head have kernels
+// enough for half a layer each.
+constexpr double kLaunchShare = 0.5;
+
+struct Launch {
+  double forward_s = 0, backward_s = 0;
+};
+Launch launch_of(const Plan& plan, const Software& software) {
+  if (plan.cuda_graphs) return {};
+  const double tensor_s = tensor_launch_s(plan, software);
+  return {kLaunchShare * (software.forward_launch_s + tensor_s),
+          kLaunchShare * (software.backward_launch_s + tensor_s)};
+}
+
+// Names the kernels, merges the parts, and gives the whole its launch times.
 Block finish(const BlockWork& work, const Shape& shape, const std::string& name,
-             const PartsOf<std::string>& names, double launch_share, const Plan& plan) {
+             const PartsOf<std::string>& names, const Plan& plan) {
   const auto& [f, i, w] = work;
-  if (plan.cuda_graphs) launch_share = 0;
-  const double backward_s =
-      launch_share * (shape.software.backward_launch_s + tensor_launch_s(plan, shape.software));
+  const Launch launch = launch_of(plan, shape.software);
   Block block = {
       .forward = kernel_of(shape, name + " forward",
                            sum({f.norm, f.in, f.between, f.core, f.out, f.residual})),
@@ -224,10 +236,9 @@ Block finish(const BlockWork& work, const Shape& shape, const std::string& name,
       .forward_parts = kernels_of(shape, f, names, " forward"),
       .input_parts = kernels_of(shape, i, names, " input gradient"),
       .weight_parts = kernels_of(shape, w, names, " weight gradient")};
-  block.forward.launch_s =
-      launch_share * (shape.software.forward_launch_s + tensor_launch_s(plan, shape.software));
-  block.input_gradient.launch_s = (1 - kWeightGradientShare) * backward_s;
-  block.weight_gradient.launch_s = kWeightGradientShare * backward_s;
+  block.forward.launch_s = launch.forward_s;
+  block.input_gradient.launch_s = (1 - kWeightGradientShare) * launch.backward_s;
+  block.weight_gradient.launch_s = kWeightGradientShare * launch.backward_s;
   return block;
 }
 
@@ -299,7 +310,7 @@ Block attention_block(const Model& model, const Plan& plan, const Software& soft
   block.weight_gradient.out.parameters = projection;
   return finish(
       block, shape, "attention",
-      {"attention norm", "qkv", "qkv layout", "attention core", "proj", "attention residual"}, 0.5,
+      {"attention norm", "qkv", "qkv layout", "attention core", "proj", "attention residual"},
       plan);
 }
 
@@ -319,7 +330,7 @@ Block mlp_block(const Model& model, const Plan& plan, const Software& software) 
   block.weight_gradient.in.parameters = mlp_parameters(model) / plan.tp - down;
   block.weight_gradient.out.parameters = down;
   return finish(block, shape, "mlp", {"mlp norm", "fc1", "activation", "", "fc2", "mlp residual"},
-                0.5, plan);
+                plan);
 }
 
 Block experts_block(const Model& model, const Plan& plan, const Software& software) {
@@ -359,7 +370,7 @@ Block experts_block(const Model& model, const Plan& plan, const Software& softwa
   return finish(block, shape, "experts",
                 {"mlp norm and router", "experts fc1", "experts activation", "", "experts fc2",
                  "combination"},
-                0.5, plan);
+                plan);
 }
 
 Block shared_expert_block(const Model& model, const Plan& plan, const Software& software) {
@@ -378,10 +389,14 @@ Block embedding_block(const Model& model, const Plan& plan, const Software& soft
       shape.cut(kLookupPasses, shape.hidden) + shape.whole(kEmbeddingDropoutPasses);
   const double parameters =
       static_cast<double>(shape.vocab) * shape.hidden + position_parameters(model);
+  const Launch launch = launch_of(plan, software);
   // Nothing is before the embedding: its backward is the gradient of its parameters.
-  return {.forward = {.name = "embedding forward", .memory_bytes = passes},
+  return {.forward = {.name = "embedding forward",
+                      .memory_bytes = passes,
+                      .launch_s = launch.forward_s},
           .weight_gradient = {.name = "embedding weight gradient",
-                              .memory_bytes = software.accumulation_bytes * parameters + passes}};
+                              .memory_bytes = software.accumulation_bytes * parameters + passes,
+                              .launch_s = launch.backward_s}};
 }
 
 Block head_block(const Model& model, const Plan& plan, const Software& software) {
@@ -395,7 +410,7 @@ Block head_block(const Model& model, const Plan& plan, const Software& software)
       logit_bytes * static_cast<double>(shape.tokens) * static_cast<double>(shape.vocab);
   block.input_gradient.norm.whole = kNormPassesBackward;
   block.weight_gradient.in.parameters = static_cast<double>(shape.vocab) * shape.hidden;
-  return finish(block, shape, "head", {}, 0, plan);
+  return finish(block, shape, "head", {}, plan);
 }
 
 Kernel merge(std::string name, std::initializer_list<Kernel> parts) {

@@ -67,32 +67,37 @@ class LayerBuilder {
 
   Kernel recomputed_core() const { return recomputes_core_ ? attention_.core : Kernel{}; }
 
+  bool has_whole_blocks() const { return !splits_attention() && !model_.is_moe(); }
+
   void forward(PricedPass* pass) {
+    if (has_whole_blocks()) return whole_blocks(pass, {attention_.forward, mlp_.forward});
     if (splits_attention())
       block_forward(pass, spread_forward(attention_, attention_comm_.gemms), attention_comm_);
     else
-      whole_block(pass, attention_.forward);
+      whole_blocks(pass, {attention_.forward});
     if (model_.is_moe()) {
       experts_forward(pass, spread_forward(mlp_, mlp_comm_.gemms),
                       shared_ ? &shared_->forward_parts : nullptr, experts_, mlp_comm_);
     } else if (plan_.overlaps_tensor()) {
       block_forward(pass, spread_forward(mlp_, mlp_comm_.gemms), mlp_comm_);
     } else {
-      whole_block(pass, mlp_.forward);
+      whole_blocks(pass, {mlp_.forward});
     }
   }
 
   Pass backward(bool weights) {
     PricedPass pass(kernels_);
+    if (has_whole_blocks()) {
+      std::vector<Kernel> blocks = {mlp_gradients(weights), attention_gradients(weights)};
+      if (plan_.recompute == Recompute::Full)
+        blocks.insert(blocks.begin(), {attention_.forward, mlp_.forward});
+      whole_blocks(&pass, std::move(blocks));
+      return pass.take();
+    }
     if (plan_.recompute == Recompute::Full) forward(&pass);
     mlp_backward(&pass, weights);
     if (!splits_attention()) {
-      whole_block(
-          &pass,
-          weights
-              ? merge("attention backward",
-                      {recomputed_core(), attention_.input_gradient, attention_.weight_gradient})
-              : merge("attention input gradient", {recomputed_core(), attention_.input_gradient}));
+      whole_blocks(&pass, {attention_gradients(weights)});
       return pass.take();
     }
     Gradients parts = spread_backward(attention_, attention_comm_.gemms, weights);
@@ -102,12 +107,20 @@ class LayerBuilder {
     return pass.take();
   }
 
+  Kernel attention_gradients(bool weights) const {
+    if (!weights)
+      return merge("attention input gradient", {recomputed_core(), attention_.input_gradient});
+    return merge("attention backward",
+                 {recomputed_core(), attention_.input_gradient, attention_.weight_gradient});
+  }
+  Kernel mlp_gradients(bool weights) const {
+    return weights ? merge("mlp backward", {mlp_.input_gradient, mlp_.weight_gradient})
+                   : mlp_.input_gradient;
+  }
+
   void mlp_backward(PricedPass* pass, bool weights) {
-    if (!model_.is_moe() && !plan_.overlaps_tensor()) {
-      whole_block(pass, weights ? merge("mlp backward", {mlp_.input_gradient, mlp_.weight_gradient})
-                                : mlp_.input_gradient);
-      return;
-    }
+    if (!model_.is_moe() && !plan_.overlaps_tensor())
+      return whole_blocks(pass, {mlp_gradients(weights)});
     const Gradients parts = spread_backward(mlp_, mlp_comm_.gemms, weights);
     const Parts* weight = weights ? &parts.weight : nullptr;
     if (!model_.is_moe()) {
@@ -122,13 +135,25 @@ class LayerBuilder {
                      experts_, mlp_comm_);
   }
 
-  // A block between its collectives. max(device, launch - collectives) + collectives is max(device
-  // + collectives, launch), and that is what a CPU that runs ahead gives.
-  void whole_block(PricedPass* pass, Kernel kernel) {
-    kernel.launch_s = std::max(0.0, kernel.launch_s - collective_s_);
-    gather(pass, attention_comm_.tensor);
-    pass->run(kernel);
-    reduce(pass, attention_comm_.tensor);
+  double device_s(const Kernel& kernel) const {
+    return to_seconds(kernel_ns(kernels_->cost(), kernel));
+  }
+
+  // A pass's blocks, each between its collectives. max(device, launch - collectives) + collectives
+  // is max(device + collectives, launch), of all blocks together, and that is what a CPU that runs
+  // ahead gives: all of them wait for the CPU, each its share by its time, or none does.
+  void whole_blocks(PricedPass* pass, std::vector<Kernel> blocks) {
+    double left_s = 0, sum_s = 0;
+    for (Kernel& block : blocks) {
+      left_s += std::exchange(block.launch_s, 0) - collective_s_;
+      sum_s += device_s(block);
+    }
+    for (Kernel& block : blocks) {
+      if (left_s > sum_s) block.launch_s = left_s * device_s(block) / sum_s;
+      gather(pass, attention_comm_.tensor);
+      pass->run(block);
+      reduce(pass, attention_comm_.tensor);
+    }
   }
 
   struct Gradients {
@@ -169,9 +194,6 @@ class LayerBuilder {
     const auto exposed = std::ranges::count(methods, TensorMethod::Off);
     const double left_s = std::max(0.0, launch_s - collective_s * static_cast<double>(exposed) / 2);
     const bool ring = plan_.context_comm == ContextComm::Ring;
-    const auto device_s = [&](const Kernel& kernel) {
-      return to_seconds(kernel_ns(kernels_->cost(), kernel));
-    };
     double sum_s = 0;
     for (const Parts* parts : all) {
       for (const auto part : kParts)
