@@ -10,7 +10,9 @@
 
 #include "cli/commands.h"
 #include "report/table.h"
+#include "report/variability_table.h"
 #include "scenarios/run.h"
+#include "scenarios/sensitivity.h"
 #include "schedule/program_text.h"
 
 namespace tandem {
@@ -25,6 +27,8 @@ struct SimulateOptions {
   OutputFiles files;
   PricedBy priced_by;
   int jobs = 0;
+  int repeat = 0;  // 0: as the scenario says
+  bool sensitivity = false;
   bool unfolded = false;
   bool json = false;
 };
@@ -65,9 +69,12 @@ void print(const std::vector<Outcome>& outcomes, bool json, bool traffic = false
     // Names may come from the command line: what is no UTF-8 in them must not end the program.
     fmt::print("{}\n", array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
-    const std::string saved = savings_table(outcomes);
-    fmt::print("{}\n{}{}{}", outcome_table(outcomes, traffic), saved, saved.empty() ? "" : "\n",
-               conclusions(outcomes));
+    fmt::print("{}\n", outcome_table(outcomes, traffic));
+    for (const std::string& table :
+         {savings_table(outcomes), repeats_table(outcomes), sensitivity_table(outcomes)}) {
+      if (!table.empty()) fmt::print("{}\n", table);
+    }
+    fmt::print("{}", conclusions(outcomes));
   }
 }
 
@@ -87,6 +94,11 @@ Status simulate_program(const SimulateOptions& options) {
         "cluster",
         options.input, options.engine)};
   RETURN_IF_ERROR(expect_no_choice(options.input, options.sets, options.only));
+  if (options.repeat > 0 || options.sensitivity)
+    return Error{
+        fmt::format("{}: found a Program with --repeat or --sensitivity, expected a "
+                    "scenario: it says what varies",
+                    options.input)};
   ASSIGN_OR_RETURN(const Program program, read_program(options.input));
   ASSIGN_OR_RETURN(const Outcome outcome,
                    simulate(program, options.files, !options.unfolded, options.priced_by));
@@ -105,6 +117,7 @@ Status simulate_scenarios(const SimulateOptions& options) {
     texts.push_back("costs.source=table");
     texts.push_back("costs.table=" + std::filesystem::absolute(costs).string());
   }
+  if (options.repeat > 0) texts.push_back(fmt::format("variability.runs={}", options.repeat));
   ASSIGN_OR_RETURN(const auto sets, parse_sets(texts));
   ASSIGN_OR_RETURN(std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
@@ -115,8 +128,8 @@ Status simulate_scenarios(const SimulateOptions& options) {
                        ? options.jobs
                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   std::vector<Result<Outcome>> results;
-  if (scenarios.size() == 1) {
-    results.push_back(simulate(scenarios[0], engine, options.files, true));
+  if (scenarios.size() == 1 && !options.sensitivity) {  // SimGrid: one use a process
+    results.push_back(simulate(scenarios[0], engine, options.files, true, jobs));
   } else {
     results = simulate_all(scenarios, engine, jobs, options.files, files_of);
   }
@@ -125,6 +138,9 @@ Status simulate_scenarios(const SimulateOptions& options) {
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (results[i].ok()) {
       outcomes.push_back(*results[i]);
+      if (!options.sensitivity) continue;
+      ASSIGN_OR_RETURN(outcomes.back().sensitivity,
+                       sensitivity(scenarios[i], engine, outcomes.back(), true, jobs));
     } else {
       errors.push_back(results[i].error());
       if (results.size() > 1)
@@ -174,6 +190,14 @@ void add_simulate(CLI::App* app, Command* chosen) {
                       "the run of --trace, --perfetto and --plot, by its name; default the first");
   command->add_option("--jobs", options->jobs, "runs at once; default one a core")
       ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--repeat", options->repeat,
+                   "play each run so often, with one seed after another, and give p5, p50 and p95; "
+                   "variability.runs")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--sensitivity", options->sensitivity,
+                    "what the iteration takes more when a stage, a kind of communication or a "
+                    "level of links is 10 % slower, one by one");
   command->add_flag("--unfolded", options->unfolded, "play every rank: none stands for its equals");
   command->add_flag("--json", options->json,
                     "print one JSON array, an object a run, and nothing else");

@@ -22,6 +22,7 @@ constexpr std::array kFirst = {"name", "settings", "error", "engine"};
 constexpr std::array kLeftOut = {"name",
                                  "engine",
                                  "engine_wall_s",
+                                 "sensitivity",
                                  "baseline",
                                  "saved_s",
                                  "saved_of_iteration",
@@ -54,6 +55,7 @@ std::vector<std::string> output_columns() {
   Outcome whole;  // with all that it can have
   whole.plan.emplace();
   whole.training.emplace();
+  whole.repeats.emplace();
   std::vector<std::pair<std::string, std::string>> cells;
   flatten(to_json(whole), "", &cells);
   std::vector<std::string> columns;

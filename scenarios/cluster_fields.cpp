@@ -263,7 +263,7 @@ std::vector<Field> cluster_fields() {
              "number: each compute op takes its time times a log-normal factor of mean 1 with this "
              "sigma; default 0",
              AT(jitter), 1, {.most = 1}),
-      {"variability.seed", "integer: of the jitter; default 1",
+      {"variability.seed", "integer: of the jitter and of drawn stragglers; default 1",
        [](const Setting& setting, Scenario* s) -> Status {
          const auto* value = std::get_if<std::int64_t>(&setting.value);
          if (value == nullptr || *value < 0)
@@ -271,6 +271,37 @@ std::vector<Field> cluster_fields() {
          s->seed = static_cast<std::uint64_t>(*value);
          return Done{};
        }},
+      number("variability.straggler_factor",
+             "number: how many times as long stragglers' compute takes", AT(stragglers.factor), 1,
+             {.least = 1, .most = 1000}),
+      numbers("variability.straggler_ranks", "list of integers: ranks that are stragglers",
+              AT(stragglers.ranks)),
+      numbers("variability.straggler_nodes", "list of integers: nodes whose GPUs all are",
+              AT(stragglers.nodes)),
+      numbers("variability.straggler_stages", "list of integers: stages whose compute all is",
+              AT(stragglers.stages)),
+      number("variability.straggler_share",
+             "number: each node is one with this probability, drawn by the seed; default 0",
+             AT(stragglers.node_share), 1, {.most = 1}),
+      number("variability.background",
+             "number: the share of the bandwidth between nodes that other traffic takes; default 0",
+             AT(background), 1, {.most = 0.99}),
+      text("variability.slow_link",
+           "text: links that are slow for a while, by a name (n0.nic0.up) or what names begin with "
+           "(n0.nic0, n0); engine simgrid only",
+           AT(slow_link.name)),
+      number("variability.slow_link_rate",
+             "number: the share of its bandwidth that a slow link has; needed with slow_link",
+             AT(slow_link.rate), 1, kShare),
+      number("variability.slow_link_from_s",
+             "number: seconds into the iteration from which on; default 0", AT(slow_link.from_s), 1,
+             kSeconds),
+      number(
+          "variability.slow_link_to_s", "number: seconds until which; default to the end",
+          [](Scenario& s) -> double& { return s.slow_link.to_s.emplace(); }, 1, kSeconds),
+      whole("variability.runs",
+            "integer: how often the run is played, with seed, seed + 1, ...; default 1",
+            AT(repeats), 1, 1'000'000),
       flag("report.least_bandwidth",
            "true or false: look for the least bandwidth between nodes at which exposed "
            "communication between nodes is under 5 % of the iteration, on the ideal engine; "

@@ -66,6 +66,20 @@ Field number(const char* key, const char* help, Place place, double unit = 1, Ra
           }};
 }
 
+template <class Place>  // Place: std::vector<int>& of a Scenario&
+Field numbers(const char* key, const char* help, Place place) {
+  return {key, help, [=](const Setting& setting, Scenario* scenario) -> Status {
+            const auto* list = std::get_if<std::vector<std::int64_t>>(&setting.value);
+            if (list == nullptr) return setting.error(key, "a list of integers");
+            for (const std::int64_t number : *list) {
+              if (number < 0 || number > 1'000'000'000)
+                return setting.error(key, "integers, not negative");
+            }
+            place(*scenario).assign(list->begin(), list->end());
+            return Done{};
+          }};
+}
+
 template <class Place>  // Place: bool& (or optional) of a Scenario&
 Field flag(const char* key, const char* help, Place place) {
   return {key, help, [=](const Setting& setting, Scenario* scenario) -> Status {

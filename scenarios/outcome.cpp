@@ -95,6 +95,38 @@ std::optional<Saving> saving_from(const Json& json) {
                 optional_from<double>(json.at("saved_of_communication"))};
 }
 
+Json repeats_json(const std::optional<Repeats>& repeats) {
+  if (!repeats) return nullptr;
+  const Spread& spread = repeats->iteration_s;
+  return {{"runs", repeats->runs},
+          {"first_seed", repeats->first_seed},
+          {"iteration_s", {{"p5", spread.p5}, {"p50", spread.p50}, {"p95", spread.p95}}}};
+}
+
+std::optional<Repeats> repeats_from(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  const Json& spread = json.at("iteration_s");
+  return Repeats{json.at("runs"),
+                 json.at("first_seed"),
+                 {spread.at("p5"), spread.at("p50"), spread.at("p95")}};
+}
+
+Json sensitivity_json(const std::vector<Sensitivity>& sensitivity) {
+  if (sensitivity.empty()) return nullptr;
+  Json json = Json::array();
+  for (const Sensitivity& each : sensitivity)
+    json.push_back(
+        {{"part", each.part}, {"seconds", each.seconds}, {"of_iteration", each.of_iteration}});
+  return json;
+}
+
+std::vector<Sensitivity> sensitivity_from(const Json& json) {
+  std::vector<Sensitivity> sensitivity;
+  for (const Json& each : json)
+    sensitivity.push_back({each.at("part"), each.at("seconds"), each.at("of_iteration")});
+  return sensitivity;
+}
+
 }  // namespace
 
 Json to_json(const Outcome& o) {
@@ -139,6 +171,8 @@ Json to_json(const Outcome& o) {
   json["published_tflops_per_gpu"] = optional_json(o.published_tflops_per_gpu);
   json["least_internode_Gbitps"] = optional_json(o.least_internode_Gbitps);
   json["looked_for_bandwidth"] = o.looked_for_bandwidth;
+  json["repeats"] = repeats_json(o.repeats);
+  json["sensitivity"] = sensitivity_json(o.sensitivity);
   json["warnings"] = o.warnings;
   json["ranks_simulated"] = o.ranks_simulated;
   json["ops"] = o.ops;
@@ -178,6 +212,8 @@ Outcome outcome_from_json(const Json& json) {
   o.published_tflops_per_gpu = optional_from<double>(json.at("published_tflops_per_gpu"));
   o.least_internode_Gbitps = optional_from<double>(json.at("least_internode_Gbitps"));
   json.at("looked_for_bandwidth").get_to(o.looked_for_bandwidth);
+  o.repeats = repeats_from(json.at("repeats"));
+  o.sensitivity = sensitivity_from(json.at("sensitivity"));
   json.at("warnings").get_to(o.warnings);
   json.at("ranks_simulated").get_to(o.ranks_simulated);
   json.at("ops").get_to(o.ops);

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "scenarios/training.h"
+#include "scenarios/variability.h"
 #include "schedule/program.h"
 
 namespace tandem {
@@ -29,6 +30,20 @@ struct Saving {
   std::string kind;
   double communication_s = 0;
   std::optional<double> of_communication;
+};
+
+// A run played again and again, each time with the next seed.
+struct Repeats {
+  int runs = 0;
+  std::uint64_t first_seed = 0;
+  Spread iteration_s;
+};
+
+// What an iteration takes more (below 0: less) when one part is 10 % slower.
+struct Sensitivity {
+  std::string part;  // "stage 3", "pipeline communication", "links between nodes"
+  double seconds = 0;
+  double of_iteration = 0;
 };
 
 // A run's results.
@@ -67,6 +82,8 @@ struct Outcome {
   std::optional<double> least_internode_Gbitps;
   bool looked_for_bandwidth = false;
 
+  std::optional<Repeats> repeats;  // nothing where it was played once; else this is the median
+  std::vector<Sensitivity> sensitivity;  // none where not asked for
   std::int64_t ranks_simulated = 0;
   std::int64_t ops = 0;  // played
   double engine_wall_s = 0;

@@ -23,6 +23,7 @@ struct Prepared {
   Cluster cluster;
   Placement placement;
   std::vector<std::string> warnings;
+  bool folds = true;  // equal ranks do the same; not where stragglers made them differ
 };
 
 // What else a run leaves behind; empty: nothing.

@@ -37,14 +37,6 @@ Result<std::optional<Execution>> play_whole(const Program& program, const RealOp
   return Error{failure, Error::Failed};
 }
 
-// The place of the iteration whose time is the median.
-std::size_t median_of(const std::vector<double>& iterations_s) {
-  std::vector<std::size_t> places(iterations_s.size());
-  for (std::size_t i = 0; i < places.size(); ++i) places[i] = i;
-  std::ranges::sort(places, {}, [&](std::size_t i) { return iterations_s[i]; });
-  return places[(places.size() - 1) / 2];
-}
-
 std::vector<OpTimes> op_times(const Program& program, const std::vector<Trace>& iterations) {
   std::map<std::pair<OpKind, int>, std::vector<double>> seconds;
   for (const Trace& trace : iterations) {
@@ -105,16 +97,6 @@ Json to_json(const Spread& spread) {
 }
 
 }  // namespace
-
-Spread spread_of(std::vector<double> values) {
-  CHECK(!values.empty());
-  std::ranges::sort(values);
-  const auto at = [&](double share) {
-    const double rank = std::ceil(share * static_cast<double>(values.size()));
-    return values[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];
-  };
-  return {at(0.05), at(0.5), at(0.95)};
-}
 
 Result<std::optional<RealOutcome>> run_for_real(const Scenario& scenario, const Prepared& prepared,
                                                 RealOptions options) {

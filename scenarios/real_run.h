@@ -15,6 +15,7 @@
 #include "scenarios/played.h"
 #include "scenarios/run.h"
 #include "scenarios/scenario.h"
+#include "scenarios/variability.h"
 
 namespace tandem {
 
@@ -23,13 +24,6 @@ struct RealOptions {
   ExecOptions exec;
   OutputFiles files;  // of the median iteration; of a run that failed only the trace, partial
 };
-
-// By nearest rank: the least value that so many percent of all do not exceed.
-struct Spread {
-  double p5 = 0, p50 = 0, p95 = 0;
-};
-// REQUIRES: some values.
-Spread spread_of(std::vector<double> values);
 
 // How long compute ops of one kind and stage took, all ranks and iterations together.
 struct OpTimes {

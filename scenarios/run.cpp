@@ -11,10 +11,12 @@
 #include "base/fork_map.h"
 #include "base/progress.h"
 #include "scenarios/least_bandwidth.h"
+#include "scenarios/repeat.h"
 #include "scenarios/savings.h"
 #include "schedule/lower.h"
 #include "schedule/order_text.h"
 #include "schedule/reprice.h"
+#include "schedule/slow.h"
 #include "schedule/validate.h"
 #include "sim/engines.h"
 #include "traces/op_times.h"
@@ -242,6 +244,44 @@ Result<std::string> reprice(Program* program, const PricedBy& priced_by,
   return fmt::format("op times of {}", priced_by.op_times);
 }
 
+// What the scenario makes slower, before prices and behind them.
+void slow_parts(const Scenario& scenario, Program* program) {
+  for (const int stage : scenario.stragglers.stages)
+    slow_stage(program, stage, scenario.stragglers.factor);
+  if (!scenario.slower) return;
+  if (scenario.slower->stage) slow_stage(program, *scenario.slower->stage, scenario.slower->factor);
+  if (scenario.slower->kind) slow_kind(program, *scenario.slower->kind, scenario.slower->factor);
+}
+
+void add_stragglers(const Scenario& scenario, Prepared* prepared) {
+  if (!scenario.stragglers.any()) return;
+  const std::vector<double> factors =
+      rank_factors(scenario.stragglers, scenario.seed, prepared->cluster, prepared->placement);
+  prepared->folds = !slow_ranks(&prepared->program, factors);
+  const auto slow = std::ranges::count_if(factors, [](double factor) { return factor != 1; });
+  if (slow == 0 && scenario.stragglers.node_share == 0) return;  // stages
+  prepared->warnings.push_back(fmt::format(
+      "{}: stragglers: {} of {} ranks take {:g} times as long; {}seed {}", scenario.name, slow,
+      factors.size(), scenario.stragglers.factor,
+      prepared->folds ? ""
+                      : fmt::format("all {} ranks are simulated, none folded; ", factors.size()),
+      scenario.seed));
+}
+
+Result<SimOptions> sim_options(const Scenario& scenario, const Prepared& prepared, Engine engine) {
+  SimOptions options{scenario.jitter, scenario.seed, scenario.fold && prepared.folds};
+  if (scenario.slow_link.name.empty()) return options;
+  if (engine == Engine::Ideal)
+    return placed(
+        scenario, {"variability.slow_link"},
+        Error{"found variability.slow_link with the ideal engine, expected simgrid: ideal "
+              "knows no time on links"});
+  auto changes = link_changes(scenario.slow_link, prepared.cluster);
+  if (!changes.ok()) return placed(scenario, {"variability.slow_link"}, changes.error());
+  options.link_changes = *std::move(changes);
+  return options;
+}
+
 LowerOptions lower_options(const Scenario& scenario, const Order& order) {
   const Plan& plan = scenario.plan;
   LowerOptions options;
@@ -293,9 +333,10 @@ Result<Order> make_order(const Scenario& scenario) {
 }
 
 Result<Cluster> make_cluster(const Scenario& scenario) {
-  const ClusterSpec spec =
-      scenario.has_cluster() ? scenario.cluster
-                             : uniform_cluster(scenario.p2p_s * scenario.software.pipeline_stretch);
+  ClusterSpec spec = scenario.has_cluster()
+                         ? scenario.cluster
+                         : uniform_cluster(scenario.p2p_s * scenario.software.pipeline_stretch);
+  spec.nic_bytes_per_s *= 1 - scenario.background;
   const int nodes = (scenario.gpus + spec.gpus_per_node - 1) / spec.gpus_per_node;
   auto cluster = Cluster::build(spec, nodes > 1 ? nodes * spec.gpus_per_node : scenario.gpus);
   if (cluster.ok()) return cluster;
@@ -325,7 +366,9 @@ Result<Prepared> prepare(const Scenario& scenario) {
                   program.error());
   Prepared prepared{own, std::move(order), *std::move(program), std::move(cluster), placement, {}};
   prepared.program.comm_costs = comm_costs(scenario);
+  slow_parts(scenario, &prepared.program);
   price(&prepared.program, prepared.cluster, prepared.placement);
+  add_stragglers(scenario, &prepared);
   const auto crosses = [](const Communicator& c) {
     return c.scope == Scope::Tensor && c.between_nodes;
   };
@@ -344,9 +387,10 @@ Result<Prepared> prepare(const Scenario& scenario) {
 }
 
 Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFiles& files,
-                         bool progress) {
+                         bool progress, int jobs) {
+  if (scenario.repeats > 1) return simulate_repeated(scenario, engine, files, progress, jobs);
   ASSIGN_OR_RETURN(Prepared prepared, prepare(scenario));
-  SimOptions options{scenario.jitter, scenario.seed, scenario.fold};
+  ASSIGN_OR_RETURN(SimOptions options, sim_options(scenario, prepared, engine));
   Progress bar("ops", ops_to_play(prepared.program, options));
   if (progress) options.on_progress = [&bar](std::int64_t ops) { bar.advance(ops); };
   const Stopwatch stopwatch;
@@ -367,6 +411,9 @@ Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFi
     outcome.warnings.push_back(
         fmt::format("{}: jitter: all {} ranks are simulated, none folded; seed {}", scenario.name,
                     scenario.gpus, scenario.seed));
+  if (!options.link_changes.empty())
+    outcome.warnings.push_back(fmt::format(
+        "{}: slow links: all {} ranks are simulated, none folded", scenario.name, scenario.gpus));
   add_size_warnings(scenario, &outcome);
   if (outcome.iteration_s == 0)
     return placed(scenario, {"costs.forward_s", "costs.backward_s"},

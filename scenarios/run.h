@@ -27,9 +27,10 @@ Result<Cluster> make_cluster(const Scenario& scenario);
 
 Result<Prepared> prepare(const Scenario& scenario);
 
-// `progress`: with a bar, where stderr is a terminal.
+// `progress`: with a bar, where stderr is a terminal. `jobs`: of one that is played many times, how
+// many at once.
 Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFiles& files = {},
-                         bool progress = false);
+                         bool progress = false, int jobs = 1);
 
 // A Program's prices in place of its own, from a file: a cost table, or a trace of it that says
 // what its ops took. At most one of them; empty: its own.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <tuple>
 
 #include "base/nearest.h"
 #include "scenarios/fields.h"
@@ -237,6 +238,44 @@ Status check_sms(const Scenario& s) {
   return Done{};
 }
 
+Status check_slow_link(const Scenario& s) {
+  const SlowLink& slow = s.slow_link;
+  if (slow.name.empty() == s.places.contains("variability.slow_link_rate"))
+    return bad(s, {"variability.slow_link", "variability.slow_link_rate"},
+               "found one of variability.slow_link and variability.slow_link_rate, expected both: "
+               "which link has what share of its bandwidth");
+  if (slow.to_s && *slow.to_s <= slow.from_s)
+    return bad(s, {"variability.slow_link_to_s"},
+               fmt::format("found variability.slow_link_to_s = {}, expected more than slow_link_"
+                           "from_s = {}",
+                           *slow.to_s, slow.from_s));
+  return Done{};
+}
+
+// Stragglers are there.
+Status check_stragglers(const Scenario& s) {
+  const Stragglers& slow = s.stragglers;
+  if (slow.any() && !s.places.contains("variability.straggler_factor"))
+    return bad(s,
+               {"variability.straggler_ranks", "variability.straggler_nodes",
+                "variability.straggler_stages", "variability.straggler_share"},
+               "found stragglers without variability.straggler_factor, expected how many times as "
+               "long they take");
+  const int node = s.has_cluster() ? s.cluster.gpus_per_node : 1;
+  const std::tuple<const char*, const std::vector<int>*, int> lists[] = {
+      {"variability.straggler_ranks", &slow.ranks, s.gpus},
+      {"variability.straggler_nodes", &slow.nodes, (s.gpus + node - 1) / node},
+      {"variability.straggler_stages", &slow.stages, s.plan.stages()}};
+  for (const auto& [key, list, end] : lists) {
+    for (const int number : *list) {
+      if (number >= end)
+        return bad(s, {key},
+                   fmt::format("found {} with {}, expected numbers below {}", key, number, end));
+    }
+  }
+  return Done{};
+}
+
 // What depends on several keys: defaults, then the rules.
 Status complete(Scenario* s) {
   if (!s->places.contains("parallel.vpp")) s->plan.vpp = default_vpp(s->order.name);
@@ -246,6 +285,8 @@ Status complete(Scenario* s) {
   RETURN_IF_ERROR(complete_overlap(s));
   RETURN_IF_ERROR(complete_costs(s));
   if (s->has_cluster()) RETURN_IF_ERROR(check_cluster(*s));
+  RETURN_IF_ERROR(check_stragglers(*s));
+  RETURN_IF_ERROR(check_slow_link(*s));
   if (s->uniform) return Done{};
   if (s->software.name.empty()) {
     ASSIGN_OR_RETURN(s->software, load_software(s->cluster.device.software));

@@ -10,6 +10,7 @@
 #include "exec/backend.h"
 #include "scenarios/setting.h"
 #include "scenarios/tensor_settings.h"
+#include "scenarios/variability.h"
 #include "schedule/lower.h"
 #include "schedule/order.h"
 #include "topology/cluster.h"
@@ -71,6 +72,11 @@ struct Scenario {
   std::optional<CostTable> cost_table;    // costs.source = "table": what kernels are priced by
   double jitter = 0;
   std::uint64_t seed = 1;
+  Stragglers stragglers;
+  SlowLink slow_link;
+  double background = 0;         // the share of the bandwidth between nodes that others take
+  int repeats = 1;               // how often it is played, each time with the next seed
+  std::optional<Slower> slower;  // not in the file: what asks for sensitivities sets it
   bool fold = true;  // one rank stands for its equals; not in the file: the caller's choice
   bool least_bandwidth = false;
   std::string baseline;       // a point's name: what the others save against it

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "base/result.h"
 #include "schedule/price.h"
 #include "schedule/program.h"
+#include "sim/flows.h"
 #include "topology/cluster.h"
 #include "traces/trace.h"
 
@@ -20,10 +22,13 @@ struct SimOptions {
   bool fold = true;  // one rank for each class of equal ranks; unfolds by itself where jitter > 0
   bool closed_forms =
       true;  // simgrid: operations alone on their links skip the solver; see playback.h
+  // simgrid: links whose bandwidth changes, in order of time; unfolds by itself, and all goes
+  // through the solver.
+  std::vector<LinkChange> link_changes;
   // simgrid: told now and then how many ops have ended since it was told last.
   std::function<void(std::int64_t ops)> on_progress = [](std::int64_t) {};
 
-  bool folded() const { return fold && jitter == 0; }
+  bool folded() const { return fold && jitter == 0 && link_changes.empty(); }
 };
 
 // No link contention: every communication takes its duration when alone. One pass over the ops, in

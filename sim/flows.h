@@ -17,10 +17,18 @@ class FlowListener {
   virtual void on_flow_end(std::int32_t flow, Nanoseconds now) = 0;
 };
 
+// From that time on the link has that bandwidth.
+struct LinkChange {
+  Nanoseconds at_ns = 0;
+  std::int32_t link = 0;
+  double bytes_per_s = 0;
+};
+
 // Links and the routes over them, all known before the first flow.
 struct FlowNetwork {
   std::vector<double> bytes_per_s;                // by link
   std::vector<std::vector<std::int32_t>> routes;  // links, by route
+  std::vector<LinkChange> changes;                // in order of time
 };
 
 // A clock and the flows in flight. Flows that share a link share its bandwidth max-min fairly.

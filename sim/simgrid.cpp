@@ -38,8 +38,12 @@ Result<Trace> simgrid(const Program& program, const Cluster& cluster, const Plac
     return channel_choices(program, channel, kind, cluster, placement);
   };
   Playback playback(program, cast, choices_of, link_bytes_per_s,
-                    {{options.jitter, options.seed}, options.closed_forms, options.on_progress});
-  const std::unique_ptr<FlowSolver> solver(make_solver(playback.network()));
+                    {{options.jitter, options.seed},
+                     options.closed_forms && options.link_changes.empty(),
+                     options.on_progress});
+  FlowNetwork network = playback.network();
+  network.changes = options.link_changes;
+  const std::unique_ptr<FlowSolver> solver(make_solver(network));
   ASSIGN_OR_RETURN(Replay played, playback.run(solver.get()));
   return trace_of(program, cast, std::move(played), "simgrid", options);
 }

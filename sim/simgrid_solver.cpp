@@ -10,6 +10,7 @@
 #include <xbt/log.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 #include "base/check.h"
@@ -27,10 +28,13 @@ class SimGridSolver final : public FlowSolver {
   explicit SimGridSolver(const FlowNetwork& network) : engine_(make_engine()) {
     s4u::NetZone* zone = simgrid_version::star_zone(engine_);
     std::vector<s4u::LinkInRoute> links;
-    for (std::size_t i = 0; i < network.bytes_per_s.size(); ++i)
-      links.emplace_back(zone->create_link(fmt::format("link{}", i), network.bytes_per_s[i])
-                             ->set_latency(0)
-                             ->seal());
+    std::vector<s4u::Link*> wires;
+    for (std::size_t i = 0; i < network.bytes_per_s.size(); ++i) {
+      wires.push_back(zone->create_link(fmt::format("link{}", i), network.bytes_per_s[i])
+                          ->set_latency(0)
+                          ->seal());
+      links.emplace_back(wires.back());
+    }
     sink_ = zone->create_host("sink", 1e9)->seal();
     zone->add_route(nullptr, sink_->get_netpoint(), nullptr, nullptr, {}, false);
     for (std::size_t i = 0; i < network.routes.size(); ++i) {
@@ -40,6 +44,28 @@ class SimGridSolver final : public FlowSolver {
       zone->add_route(sources_.back()->get_netpoint(), nullptr, nullptr, nullptr, way, false);
     }
     zone->seal();
+    for (const LinkChange& change : network.changes) {
+      const auto [at, is_new] = changing_.try_emplace(change.link);
+      Changing& link = at->second;
+      if (is_new) link = {wires[change.link], wires[change.link]->get_bandwidth(), 0};
+      if (is_new) link.now = link.greatest;
+      link.greatest = std::max(link.greatest, change.bytes_per_s);
+      const auto apply = [&link, rate = change.bytes_per_s] {
+        link.now = rate;
+        link.wire->set_bandwidth(rate);
+      };
+      if (change.at_ns > 0) {
+        Timer::set(to_seconds(change.at_ns), apply);
+      } else {
+        apply();
+      }
+    }
+    for (const std::vector<std::int32_t>& route : network.routes) {
+      std::vector<Changing*>& own = changing_on_.emplace_back();
+      for (const std::int32_t link : route) {
+        if (const auto at = changing_.find(link); at != changing_.end()) own.push_back(&at->second);
+      }
+    }
   }
 
   void start(std::int32_t flow, std::int32_t route, double bytes) override {
@@ -47,7 +73,10 @@ class SimGridSolver final : public FlowSolver {
     s4u::CommPtr comm = s4u::Comm::sendto_init(sources_[route], sink_);
     comm->set_payload_size(static_cast<std::uint64_t>(std::max(1.0, bytes + 0.5)));
     comm->set_data(reinterpret_cast<void*>(static_cast<std::intptr_t>(flow) + 1));
+    // SimGrid caps a flow for good at the least bandwidth that its links have when it starts.
+    for (const Changing* link : changing_on_[route]) link->wire->set_bandwidth(link->greatest);
     simgrid_version::start(*comm);
+    for (const Changing* link : changing_on_[route]) link->wire->set_bandwidth(link->now);
     comms_[flow] = comm;  // SimGrid itself keeps no reference until the flow ends
   }
 
@@ -68,6 +97,12 @@ class SimGridSolver final : public FlowSolver {
   }
 
  private:
+  // A link whose bandwidth changes.
+  struct Changing {
+    s4u::Link* wire = nullptr;
+    double greatest = 0, now = 0;
+  };
+
   static s4u::Engine& make_engine() {
     // No line for every setting that follows.
     static char arguments[][64] = {"tandem", "--log=root.thres:critical"};
@@ -95,8 +130,10 @@ class SimGridSolver final : public FlowSolver {
 
   s4u::Engine& engine_;
   s4u::Host* sink_ = nullptr;
-  std::vector<s4u::Host*> sources_;  // by route
-  std::vector<s4u::CommPtr> comms_;  // by flow, those in flight
+  std::vector<s4u::Host*> sources_;                  // by route
+  std::map<std::int32_t, Changing> changing_;        // by link
+  std::vector<std::vector<Changing*>> changing_on_;  // by route
+  std::vector<s4u::CommPtr> comms_;                  // by flow, those in flight
   std::vector<s4u::CommPtr> ended_;
   Timer* wake_ = nullptr;
   Nanoseconds wake_ns_ = 0;

@@ -1,0 +1,17 @@
+// Tables of how much runs vary, and of what they hang on.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "scenarios/outcome.h"
+
+namespace tandem {
+
+// A row a run that was played several times. Empty where none was.
+std::string repeats_table(const std::vector<Outcome>& outcomes);
+
+// A row a part of each run, the one that counts most first. Empty where no run has any.
+std::string sensitivity_table(const std::vector<Outcome>& outcomes);
+
+}  // namespace tandem
