@@ -110,9 +110,13 @@ Result<std::optional<RealOutcome>> run_for_real(const Scenario& scenario, const 
         }
         return outcome;
       });
-  if (real.ok() && *real && scenario.jitter > 0)
-    (*real)->outcome.warnings.push_back(fmt::format(
-        "{}: variability.jitter is simulated only: a real run has its own", scenario.name));
+  const std::pair<const char*, bool> simulated_only[] = {
+      {"jitter", scenario.jitter > 0}, {"slow_link", !scenario.slow_link.name.empty()}};
+  for (const auto& [key, is_set] : simulated_only) {
+    if (real.ok() && *real && is_set)
+      (*real)->outcome.warnings.push_back(fmt::format(
+          "{}: variability.{} is simulated only: a real run has its own", scenario.name, key));
+  }
   return real;
 }
 

@@ -1,0 +1,61 @@
+// tandem simulate --repeat and --sensitivity: what is printed.
+#include <nlohmann/json.hpp>
+
+#include "tests/sandbox.h"
+
+using namespace tandem;
+
+namespace {
+
+using Json = nlohmann::json;
+
+}  // namespace
+
+TEST_CASE("simulate --repeat prints the seeds and p5, p50 and p95, as a table and as JSON") {
+  const Sandbox sandbox;
+  sandbox.file("job.toml", kTwoStages + "[variability]\njitter = 0.1\nseed = 3\n");
+  const std::string command = "simulate job.toml --engine ideal --repeat 9 ";
+  const Ran table = sandbox.tandem(command);
+  CHECK(table.status == 0);
+  CHECK(table.out.find("runs  seeds") != std::string::npos);
+  CHECK(table.out.find("  3-11  ") != std::string::npos);
+  const Ran ran = sandbox.tandem(command + "--json"), again = sandbox.tandem(command + "--json");
+  const Json run = Json::parse(ran.out)[0];
+  CHECK(run["repeats"]["runs"] == 9);
+  CHECK(run["repeats"]["first_seed"] == 3);
+  const Json& spread = run["repeats"]["iteration_s"];
+  CHECK(spread["p5"] <= spread["p50"]);
+  CHECK(spread["p50"] <= spread["p95"]);
+  CHECK(run["iteration_s"] == spread["p50"]);
+  CHECK(Json::parse(again.out)[0]["repeats"] == run["repeats"]);
+  CHECK(run["sensitivity"].is_null());
+}
+
+TEST_CASE("simulate --sensitivity prints each part, the one that counts most first in the table") {
+  const Sandbox sandbox;
+  // Two stages, four microbatches of 3 ms: 10 % of stage 1 is 4 x 0.3 ms, of stage 0 3 x 0.3 ms, as
+  // its warm-up forward and its last backward fall into its waits.
+  sandbox.file("job.toml", kTwoStages);
+  const std::string command = "simulate job.toml --engine ideal --set costs.p2p_s=0 --sensitivity ";
+  const Json run = Json::parse(sandbox.tandem(command + "--json").out)[0];
+  REQUIRE(run["sensitivity"].size() == 2);
+  CHECK(run["sensitivity"][0]["part"] == "stage 0");
+  CHECK(run["sensitivity"][0]["seconds"].get<double>() == Approx(0.0009));
+  CHECK(run["sensitivity"][1]["seconds"].get<double>() == Approx(0.0012));
+  CHECK(run["sensitivity"][1]["of_iteration"].get<double>() == Approx(0.0012 / 0.015));
+  const std::string table = sandbox.tandem(command).out;
+  CHECK(table.find("+1.200") < table.find("+0.900"));
+  CHECK(table.find("+0.900") != std::string::npos);
+  CHECK(run["repeats"].is_null());
+}
+
+TEST_CASE("a Program is refused with --repeat or --sensitivity") {
+  const Sandbox sandbox;
+  sandbox.file("job.toml", kTwoStages);
+  const Ran program = sandbox.tandem("schedule job.toml --format program");
+  check_done(program);
+  sandbox.file("job.csv", program.out);
+  for (const char* option : {"--repeat 3", "--sensitivity"})
+    check_refused(sandbox.tandem(std::string("simulate job.csv ") + option),
+                  "job.csv: found a Program with --repeat or --sensitivity");
+}
