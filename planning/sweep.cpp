@@ -1,8 +1,11 @@
 #include "planning/sweep.h"
 
 #include <fmt/format.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <vector>
 
@@ -93,6 +96,17 @@ Result<Rows> gather(const Results& results, const std::vector<std::string>& file
   return rows;
 }
 
+// Tries for a second: who was killed a moment ago may not be gone yet.
+Result<FileLock> take_lock(const std::string& path, std::optional<int> part = std::nullopt) {
+  constexpr int kTries = 20;
+  constexpr useconds_t kPause_us = 50'000;
+  for (int i = 1; i < kTries; ++i, usleep(kPause_us)) {
+    auto lock = FileLock::take(path, part);
+    if (lock.ok() || lock.error().kind == Error::BadInput) return lock;
+  }
+  return FileLock::take(path, part);
+}
+
 // One process's sweep, alone or one of several.
 class Sweep {
  public:
@@ -102,7 +116,7 @@ class Sweep {
 
   Result<SweepEnd> alone() {
     const std::string& output = options_.output;
-    ASSIGN_OR_RETURN(const FileLock lock, FileLock::take(output));
+    ASSIGN_OR_RETURN(const FileLock lock, take_lock(output));
     RETURN_IF_ERROR(take_stock({output}, parts_of(output)));
     events_.started(start_);
     RETURN_IF_ERROR(run(output, next_of(to_run())));
@@ -111,7 +125,7 @@ class Sweep {
 
   Result<SweepEnd> shard(const Shard& shard) {
     const std::string part = shard_part(options_.output, shard);
-    ASSIGN_OR_RETURN(const FileLock lock, FileLock::take(options_.output, shard.number));
+    ASSIGN_OR_RETURN(const FileLock lock, take_lock(options_.output, shard.number));
     RETURN_IF_ERROR(take_stock({part}, {}));
     std::vector<int> own;
     for (const int i : to_run()) {
@@ -126,6 +140,7 @@ class Sweep {
   // Rank 0 gathers what there is; then all have the same list of runs to do.
   Result<SweepEnd> together(const LaunchedRank& launched) {
     const std::string& output = options_.output;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // with the launcher, which started this rank
     ASSIGN_OR_RETURN(SharedCounter counter, SharedCounter::join(launched));
     std::optional<FileLock> lock;
     if (launched.rank == 0) RETURN_IF_ERROR(tell_others(&counter, lead(&lock)));
@@ -162,7 +177,7 @@ class Sweep {
   }
 
   Status lead(std::optional<FileLock>* lock) {
-    auto taken = FileLock::take(options_.output);
+    auto taken = take_lock(options_.output);
     if (!taken.ok()) return taken.error();
     lock->emplace(std::move(*taken));
     RETURN_IF_ERROR(take_stock({options_.output}, parts_of(options_.output)));
