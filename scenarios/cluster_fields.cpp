@@ -290,9 +290,11 @@ std::vector<Field> cluster_fields() {
            "text: links that are slow for a while, by a name (n0.nic0.up) or what names begin with "
            "(n0.nic0, n0); engine simgrid only",
            AT(slow_link.name)),
-      number("variability.slow_link_rate",
-             "number: the share of its bandwidth that a slow link has; needed with slow_link",
-             AT(slow_link.rate), 1, kShare),
+      number(
+          "variability.slow_link_rate",
+          "number: the share of its bandwidth that a slow link has; 0: it has failed; needed with "
+          "slow_link",
+          AT(slow_link.rate), 1, {.most = 1}),
       number("variability.slow_link_from_s",
              "number: seconds into the iteration from which on; default 0", AT(slow_link.from_s), 1,
              kSeconds),

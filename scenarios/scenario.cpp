@@ -244,6 +244,11 @@ Status check_slow_link(const Scenario& s) {
     return bad(s, {"variability.slow_link", "variability.slow_link_rate"},
                "found one of variability.slow_link and variability.slow_link_rate, expected both: "
                "which link has what share of its bandwidth");
+  if (slow.rate == 0 && !slow.to_s)
+    return bad(s, {"variability.slow_link_rate"},
+               fmt::format("found that {} fails for good, expected variability.slow_link_to_s: "
+                           "there is no other way",
+                           slow.name));
   if (slow.to_s && *slow.to_s <= slow.from_s)
     return bad(s, {"variability.slow_link_to_s"},
                fmt::format("found variability.slow_link_to_s = {}, expected more than slow_link_"

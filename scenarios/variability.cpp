@@ -35,7 +35,8 @@ Result<std::vector<LinkChange>> link_changes(const SlowLink& slow, const Cluster
     const Link& link = cluster.link(static_cast<LinkId>(i));
     names.push_back(link.name);
     if (!(link.name + '.').starts_with(slow.name + '.')) continue;
-    begin.push_back({to_ns(slow.from_s), i, link.bytes_per_s * slow.rate});
+    constexpr double kFailed = 1;  // byte a second: what is on its way waits
+    begin.push_back({to_ns(slow.from_s), i, std::max(kFailed, link.bytes_per_s * slow.rate)});
     if (slow.to_s) end.push_back({to_ns(*slow.to_s), i, link.bytes_per_s});
   }
   if (begin.empty())

@@ -220,6 +220,10 @@ TEST_CASE("a slow link slows what is on its way for as long as it is slow") {
         Approx(0.005 + 0.050 + 0.010).epsilon(1e-6));
   CHECK(slow("n0.nic0.up", "0.1", {"variability.slow_link_from_s=2"}) ==
         Approx(0.020).epsilon(1e-6));
+  // Failed for 45 ms behind the first 50 MB: the others wait, then take 5 ms.
+  CHECK(slow("n0.nic0.up", "0",
+             {"variability.slow_link_from_s=1.005", "variability.slow_link_to_s=1.05"}) ==
+        Approx(0.055 + 0.010).epsilon(1e-6));
   // Both directions: the gradient comes down to the first node.
   CHECK(slow("n0", "0.1") == Approx(0.200).epsilon(1e-6));
   CHECK(slow("n0", "1") == Approx(0.020).epsilon(1e-6));
@@ -264,7 +268,8 @@ TEST_CASE(
             .epsilon(1e-9));
 }
 
-TEST_CASE("stragglers that are not there, or are not said to be slow, are refused with the place") {
+TEST_CASE(
+    "stragglers that are not there, and links that fail for good, are refused with the place") {
   const auto refused = [](const Names& sets) {
     const Folder folder;
     const auto scenarios = try_load(folder, kSmall, sets);
@@ -275,6 +280,12 @@ TEST_CASE("stragglers that are not there, or are not said to be slow, are refuse
         "--set: found variability.straggler_ranks with 8, expected numbers below 8");
   CHECK(refused({"variability.straggler_nodes=[1]", "variability.straggler_factor=2"}) ==
         "--set: found variability.straggler_nodes with 1, expected numbers below 1");
+  CHECK(refused({"variability.slow_link=n0", "variability.slow_link_rate=0"}) ==
+        "--set: found that n0 fails for good, expected variability.slow_link_to_s: there is no "
+        "other way");
+  CHECK(refused({"variability.slow_link=n0"}) ==
+        "--set: found one of variability.slow_link and variability.slow_link_rate, expected both: "
+        "which link has what share of its bandwidth");
   CHECK(refused({"variability.straggler_stages=[0]"}) ==
         "--set: found stragglers without variability.straggler_factor, expected how many times as "
         "long they take");
