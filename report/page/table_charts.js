@@ -1,0 +1,235 @@
+// The charts of a table of runs: the frontier, parallel coordinates, and the rows.
+"use strict";
+
+const kTableRowsMax = 500;
+
+// A condition such as "cost < 5" on a column, or a text that stands somewhere in the row.
+function rowTest(table, text) {
+  const tests = text.split(/,|\band\b/i).map((part) => part.trim()).filter(Boolean).map((part) => {
+    const found = part.match(/^(.+?)\s*(<=|>=|<|>|=)\s*(.+)$/);
+    const name = found && found[1].toLowerCase();
+    const column = found ? table.columns.findIndex((each) =>
+      each.name.toLowerCase() === name || each.name.toLowerCase().startsWith(name)) : -1;
+    if (column < 0) {
+      const word = part.toLowerCase();
+      return (row) => row.some((cell) => String(cell).toLowerCase().includes(word));
+    }
+    const [, , sign, value] = found;
+    const limit = Number(value);
+    if (sign === "=")
+      return (row) => String(row[column]).toLowerCase() === value.toLowerCase() ||
+        row[column] === limit;
+    const holds = {"<": (a) => a < limit, ">": (a) => a > limit,
+      "<=": (a) => a <= limit, ">=": (a) => a >= limit}[sign];
+    return (row) => typeof row[column] === "number" && holds(row[column]);
+  });
+  return (row) => tests.every((test) => test(row));
+}
+
+// A scale of a column's values on a range that begins at the bad end. Numbers that span much are
+// logarithmic; texts have a place each.
+function columnScale(table, column, range) {
+  const values = table.rows.map((row) => row[column]).filter((value) => value !== null);
+  const {better} = table.columns[column];
+  const towards = better === "less" ? [...range].reverse() : range;
+  if (values.some((value) => typeof value === "string"))
+    return d3.scalePoint().domain([...new Set(values.map(String))].sort(d3.ascending)).range(range)
+      .padding(0.3);
+  const [least, most] = d3.extent(values);
+  if (least === undefined) return d3.scaleLinear().range(towards);
+  if (least > 0 && most / least > 50) return d3.scaleLog().domain([least, most]).range(towards);
+  if (least === most) return d3.scaleLinear().domain([least - 1, most + 1]).range(towards);
+  return d3.scaleLinear().domain([least, most]).range(towards);
+}
+
+const axisName = ({name, unit}) => unit ? `${name}, ${unit}` : name;
+
+class TableCharts {
+  constructor(table) {
+    this.table = table;
+    this.onFrontier = new Set(table.frontier);
+    this.brushes = new Map();  // column -> [one end, the other] in pixels of its axis
+    byId("table-section").hidden = false;
+    byId("table-title").textContent = table.title;
+    const numeric = table.columns.map((_, i) => i).filter((i) =>
+      table.rows.some((row) => typeof row[i] === "number"));
+    for (const [id, key] of [["table-x", "x"], ["table-y", "y"]]) {
+      const select = byId(id);
+      select.replaceChildren(...numeric.map((i) => make("option",
+        {value: String(i), ...(i === table[key] ? {selected: ""} : {})},
+        axisName(table.columns[i]))));
+      select.onchange = () => { this[key] = Number(select.value); this.draw(); };
+      this[key] = table[key];
+    }
+    byId("table-filter").addEventListener("input", () => this.filter());
+    byId("table-reset").onclick = () => {
+      this.brushes.clear();
+      byId("table-filter").value = "";
+      this.draw();
+    };
+    this.rowsTable = new SortedTable(byId("table-rows"), table.columns.map((column, i) => ({
+      name: column.name, unit: column.unit, value: ({row}) => row[i],
+      text: !numeric.includes(i), show: (value) => typeof value === "number" ? number(value) : value,
+    })), {most: kTableRowsMax, isChosen: ({index}) => this.onFrontier.has(index)});
+    this.draw();
+  }
+
+  draw() {
+    this.drawParallel();
+    this.filter();
+  }
+
+  // Which rows pass the text and every brush; then all that shows them.
+  filter() {
+    const test = rowTest(this.table, byId("table-filter").value);
+    const within = (row) => [...this.brushes].every(([column, [a, b]]) => {
+      if (row[column] === null) return false;
+      const at = this.axes[column](row[column]);
+      return at >= Math.min(a, b) && at <= Math.max(a, b);
+    });
+    this.shown = this.table.rows.map((row) => test(row) && within(row));
+    const rows = this.table.rows.map((row, index) => ({row, index}))
+      .filter(({index}) => this.shown[index]);
+    const more = rows.length > kTableRowsMax ? `, the first ${kTableRowsMax} below` : "";
+    byId("table-count").textContent =
+      `${number(rows.length)} of ${number(this.table.rows.length)} rows${more}`;
+    this.drawLines();
+    this.drawFrontier();
+    this.rowsTable.show(rows);
+  }
+
+  facts(index) {
+    return this.table.columns.map(({name, unit}, i) =>
+      [name, withUnit(this.table.rows[index][i], unit)]);
+  }
+
+  drawFrontier() {
+    const {table, x: cx, y: cy} = this;
+    const chart = byId("frontier-chart");
+    const width = Math.max(300, chart.clientWidth), height = Math.min(460, 0.62 * width + 60);
+    const margin = {left: 66, right: 20, top: 26, bottom: 44};
+    const points = table.rows.map((row, index) => ({row, index}))
+      .filter(({row}) => typeof row[cx] === "number" && typeof row[cy] === "number");
+    const scale = (column, range) => {
+      const [least, most] = d3.extent(points, ({row}) => row[column]);
+      const log = least > 0 && most / least > 50;
+      return (log ? d3.scaleLog() : d3.scaleLinear())
+        .domain(log ? [least / 1.1, most * 1.1]
+          : [Math.max(least >= 0 ? 0 : -Infinity, least - 0.08 * (most - least || 1)),
+            most + 0.08 * (most - least || 1)])
+        .range(range);
+    };
+    const x = scale(cx, [margin.left, width - margin.right]);
+    const y = scale(cy, [height - margin.bottom, margin.top]);
+    const svg = d3.select(chart).html("").append("svg").attr("width", width).attr("height", height)
+      .attr("role", "img").attr("aria-label",
+        `${axisName(table.columns[cy])} over ${axisName(table.columns[cx])}`);
+    const axis = (make_axis, at, ticks) => make_axis(at).ticks(ticks).tickSizeOuter(0)
+      .tickFormat((value) => at.tickFormat && at.base && !at.tickFormat(ticks)(value) ? ""
+        : plain(value));
+    svg.append("g").attr("transform", `translate(0,${height - margin.bottom})`)
+      .call(axis(d3.axisBottom, x, Math.max(3, Math.floor(width / 130))));
+    svg.append("g").attr("transform", `translate(${margin.left},0)`).call(axis(d3.axisLeft, y, 6));
+    const better = (column) => table.columns[column].better
+      ? ` (${table.columns[column].better} is better)` : "";
+    svg.append("text").attr("x", width - margin.right).attr("y", height - 8)
+      .attr("text-anchor", "end").attr("class", "soft")
+      .text(axisName(table.columns[cx]) + better(cx));
+    svg.append("text").attr("x", 4).attr("y", 12).attr("class", "soft")
+      .text(axisName(table.columns[cy]) + better(cy));
+    const own = cx === table.x && cy === table.y;
+    if (own) {
+      const line = table.frontier.map((index) => table.rows[index])
+        .sort((a, b) => d3.ascending(a[cx], b[cx]));
+      const rises = table.columns[cx].better === "more" ? d3.curveStepBefore : d3.curveStepAfter;
+      svg.append("path").attr("fill", "none").attr("stroke", "var(--accent)")
+        .attr("stroke-width", 1.5)
+        .attr("d", d3.line().curve(rises).x((row) => x(row[cx])).y((row) => y(row[cy]))(line));
+    }
+    const front = ({index}) => this.onFrontier.has(index);
+    svg.append("g").selectAll("circle")
+      .data(points.sort((a, b) => front(a) - front(b))).join("circle")
+      .attr("cx", ({row}) => x(row[cx])).attr("cy", ({row}) => y(row[cy]))
+      .attr("r", (point) => front(point) ? 5.5 : 3.5)
+      .style("fill", (point) => front(point) ? "var(--accent)" : "var(--soft)")
+      .style("stroke", "var(--paper)")
+      .attr("opacity", ({index}) => this.shown[index] ? 1 : 0.12)
+      .on("mousemove", ({index}) => tip.show(d3.event,
+        this.onFrontier.has(index) ? "On the frontier" : "Beaten by others", this.facts(index)))
+      .on("mouseleave", () => tip.hide());
+  }
+
+  // The axes with their brushes; the lines are on a canvas below them.
+  drawParallel() {
+    const {table} = this;
+    const chart = byId("parallel-chart");
+    const columns = table.columns.length;
+    const width = Math.max(chart.clientWidth, 96 * columns), height = 300;
+    const margin = {top: 40, bottom: 18, side: 56};
+    this.size = {width, height};
+    this.along = d3.scalePoint().domain(d3.range(columns)).range([margin.side, width - margin.side]);
+    this.axes = table.columns.map((_, i) =>
+      columnScale(table, i, [height - margin.bottom, margin.top]));
+    chart.replaceChildren();
+    this.canvas = chart.appendChild(make("canvas"));
+    const svg = d3.select(chart).append("svg").attr("width", width).attr("height", height);
+    const axes = svg.selectAll("g.column").data(table.columns).join("g").attr("class", "column")
+      .attr("transform", (_, i) => `translate(${this.along(i)},0)`);
+    const self = this;
+    axes.each(function (column, i) {
+      const scale = self.axes[i];
+      const axis = d3.axisLeft(scale).tickSizeOuter(0);
+      if (!scale.step) axis.ticks(5).tickFormat((value) =>
+        scale.base && !scale.tickFormat(5)(value) ? "" : plain(value));
+      d3.select(this).call(axis);
+      d3.select(this).append("text").attr("y", 14).attr("text-anchor", "middle").text(column.name);
+      if (column.unit)
+        d3.select(this).append("text").attr("y", 28).attr("text-anchor", "middle")
+          .attr("class", "soft").text(column.unit);
+      const brush = d3.brushY().extent([[-12, margin.top - 4], [12, height - margin.bottom + 4]])
+        .on("brush end", () => {
+          if (!d3.event.sourceEvent) return;
+          if (d3.event.selection) self.brushes.set(i, d3.event.selection);
+          else self.brushes.delete(i);
+          self.filter();
+        });
+      const group = d3.select(this).append("g").call(brush);
+      if (self.brushes.has(i)) group.call(brush.move, self.brushes.get(i));
+    });
+    svg.selectAll(".column > text").attr("fill", "var(--ink)");
+  }
+
+  drawLines() {
+    const ratio = window.devicePixelRatio || 1;
+    const {width, height} = this.size;
+    const {canvas, table} = this;
+    canvas.width = width * ratio;
+    canvas.height = height * ratio;
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+    const context = canvas.getContext("2d");
+    context.scale(ratio, ratio);
+    const draw = (index, colour, alpha, wide) => {
+      context.globalAlpha = alpha;
+      context.strokeStyle = colour;
+      context.lineWidth = wide;
+      context.beginPath();
+      let begun = false;
+      table.rows[index].forEach((value, i) => {
+        if (value === null) { begun = false; return; }
+        const at = [this.along(i), this.axes[i](this.axes[i].step ? String(value) : value)];
+        if (begun) context.lineTo(...at); else context.moveTo(...at);
+        begun = true;
+      });
+      context.stroke();
+    };
+    const soft = cssColour("--soft"), accent = cssColour("--accent");
+    const alpha = Math.max(0.06, Math.min(0.5, 60 / table.rows.length));
+    const all = d3.range(table.rows.length);
+    for (const index of all) if (!this.shown[index]) draw(index, soft, alpha * 0.15, 1);
+    for (const index of all)
+      if (this.shown[index] && !this.onFrontier.has(index)) draw(index, soft, alpha, 1);
+    for (const index of all)
+      if (this.shown[index] && this.onFrontier.has(index)) draw(index, accent, 0.9, 1.6);
+  }
+}
