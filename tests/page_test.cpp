@@ -212,10 +212,11 @@ TEST_CASE("a frame costs by pixels: of 200,000 events at most three rectangles a
   const auto chromium = browser();
   if (!chromium) return;
   const Sandbox box;
-  // 4 ranks: 2 x 9000 compute ops and as many as 4 x 9000 ends of transfers each.
+  // 4 ranks of 2 x 10000 compute ops each, and 3 edges with 10000 transfers each way and 2 ends:
+  // 80000 + 120000.
   box.file("job.toml", R"([parallel]
 pp = 4
-global_batch = 9000
+global_batch = 10000
 [costs]
 source = "uniform"
 forward_s = 0.001
@@ -224,7 +225,7 @@ p2p_s = 0.0001
 )");
   REQUIRE(box.tandem("simulate job.toml --engine ideal --report r.html").status == 0);
   const Json seen = seen_on(box, *chromium, "r.html", "crowd.js");
-  CHECK(seen.at("events") >= 125000);
+  CHECK(seen.at("events") >= 200000);
   for (const Json& frame : seen.at("frames")) {
     INFO(frame);
     CHECK(frame.at("rectangles").get<double>() <=

@@ -1,8 +1,6 @@
 // Numbers as people read them, each with its unit, and small helpers that make elements.
 "use strict";
 
-const plain = d3.format(",.3~g");
-
 // Three or more digits, without an exponent where there is a choice.
 function number(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "-";
@@ -12,12 +10,12 @@ function number(value) {
   return d3.format(".4~g")(value);
 }
 
-// The largest unit that leaves at least one before the point.
-function scaled(value, units, digits = 4) {
+// Four digits in the largest unit that leaves at least one before the point.
+function scaled(value, units, format = d3.format(".4r")) {
   if (value === null || value === undefined) return "-";
   const size = Math.abs(value);
   const [step, unit] = units.find(([least]) => size >= least) || units[units.length - 1];
-  return `${d3.format(`.${digits}~g`)(value / step)} ${unit}`;
+  return `${size === 0 ? 0 : format(value / step)} ${unit}`;
 }
 
 const kTimes = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
@@ -26,6 +24,7 @@ const kBytes = [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]];
 const seconds = (value) => value >= 1000 ? `${d3.format(",.0f")(value)} s` : scaled(value, kTimes);
 const nanoseconds = (value) => seconds(value * 1e-9);
 const bytes = (value) => scaled(value, kBytes);
+const bytesTick = (value) => scaled(value, kBytes, d3.format(".4~r"));
 const percent = (value) =>
   value === null || value === undefined ? "-" : `${d3.format(".1f")(100 * value)} %`;
 

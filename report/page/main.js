@@ -2,19 +2,21 @@
 "use strict";
 
 const kHelp = [
-  ["+ - or W S", "zoom in and out"], ["A D", "pan"], ["0", "the whole iteration"],
-  ["← →", "the event before, the next one on the lane"], ["↑ ↓", "the lane above, below"],
-  ["Home End", "the lane's first event, its last"], ["Enter", "zoom to the event"],
-  ["Esc", "let the event go"], ["/", "search"], ["n p", "next match, match before"],
-  ["Ctrl + wheel, pinch", "zoom"], ["Shift + wheel, drag", "pan"], ["?", "this list"],
+  [["+", "-", "W", "S"], "zoom in and out"], [["A", "D"], "pan"], [["0"], "the whole iteration"],
+  [["←", "→"], "the event before, the next one on the lane"],
+  [["↑", "↓"], "the lane above, below"], [["Home", "End"], "the lane's first event, its last"],
+  [["Enter"], "zoom to the event"], [["Esc"], "let the event go"], [["/"], "search"],
+  [["n", "p"], "next match, match before"], [["Ctrl + wheel", "pinch"], "zoom"],
+  [["Shift + wheel", "drag"], "pan"], [["?"], "this list"],
 ];
 
 // What the page consists of, for those who look at it from a console.
 const report = {};
 
 function startHelp() {
-  byId("keys").replaceChildren(...kHelp.map(([key, what]) =>
-    make("tr", {}, make("td", {}, make("kbd", {}, key)), make("td", {}, what))));
+  byId("keys").replaceChildren(...kHelp.map(([keys, what]) => make("tr", {},
+    make("td", {}, ...d3.merge(keys.map((key) => [make("kbd", {}, key), " "]))),
+    make("td", {}, what))));
   byId("help-button").onclick = () => byId("help").showModal();
   document.addEventListener("keydown", (event) => {
     const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);

@@ -82,13 +82,13 @@ class MemoryChart {
     svg.append("line").attr("class", "capacity").attr("x1", margin.left)
       .attr("x2", width - margin.right).attr("y1", y(capacity)).attr("y2", y(capacity));
     svg.append("text").attr("x", width - margin.right).attr("y", y(capacity) - 7)
-      .attr("text-anchor", "end").attr("class", "soft").text(`capacity ${bytes(capacity)}`);
+      .attr("text-anchor", "end").attr("class", "soft").text(`capacity ${bytesTick(capacity)}`);
     const ticks = Math.max(2, Math.floor((width - margin.left) / 110));
     svg.append("g").attr("transform", `translate(0,${height - margin.bottom})`)
       .call(d3.axisBottom(x).ticks(ticks).tickSizeOuter(0)
         .tickFormat(timeTick(t1 - t0, d3.tickStep(t0, t1, ticks))));
     svg.append("g").attr("transform", `translate(${margin.left},0)`)
-      .call(d3.axisLeft(y).ticks(5).tickSizeOuter(0).tickFormat(bytes));
+      .call(d3.axisLeft(y).ticks(5).tickSizeOuter(0).tickFormat(bytesTick));
     this.hover(svg, rank, x, margin, width, height);
   }
 

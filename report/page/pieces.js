@@ -4,6 +4,17 @@
 
 const kShades = 4;  // of a merged column, by how much of it is busy
 
+// The first place from `low` on whose value is `limit` or more; fast where it is near.
+function firstFrom(values, limit, low, count) {
+  let step = 1, high = low;
+  while (high < count && values[high] < limit) {
+    low = high + 1;
+    high += step;
+    step *= 2;
+  }
+  return d3.bisectLeft(values, limit, low, Math.min(high, count));
+}
+
 // visit({begin, end, kind, shade, matched, event}) from left to right, begin and end in pixels of
 // `width`; event is -1 for a merged piece. `hidden`: kinds that are not shown. At most two pieces a
 // pixel column: at most one that is merged, and one that is wide and begins in it.
@@ -26,7 +37,7 @@ function visitPieces(lane, t0, t1, width, hidden, visit) {
     }
     // All that start in this column; the last may be wide, and is then left for the next round.
     const pixel = Math.floor(begin);
-    let next = Math.max(i + 1, lane.from(t0 + (pixel + 1) / scale));
+    let next = firstFrom(lane.start, t0 + (pixel + 1) / scale, i + 1, lane.count);
     if (next > i + 1 && (lane.end[next - 1] - lane.start[next - 1]) * scale >= 1) --next;
     let busy = 0, most = 0, kind = -1;
     for (const [candidate, sums] of kinds) {

@@ -9,14 +9,26 @@ const kRunColumns = [
   {name: "GPUs", value: (r) => r.gpus, show: number},
   {name: "Iteration", value: (r) => r.iteration_s, show: seconds},
   {name: "Tokens", unit: "1/s", value: (r) => r.tokens_per_s, show: number},
-  {name: "Model rate", unit: "TFLOP/s a GPU", value: (r) => r.model_tflops_per_gpu, show: number},
+  {name: "Model rate", unit: "TFLOP/s a GPU", value: (r) => r.model_tflops_per_gpu,
+    show: d3.format(".1f")},
   {name: "MFU", value: (r) => r.mfu, show: percent},
   {name: "Bubble", unit: "of the iteration", value: (r) => r.bubble_fraction, show: percent},
   {name: "Exposed", unit: "of the iteration", value: (r) => sumOf(r.exposed_s) / r.iteration_s,
     show: percent},
   {name: "Memory", unit: "a GPU", value: (r) => r.memory_bytes && r.memory_bytes.total,
     show: bytes},
+  {name: "Compute, exposed, bubble", unit: "shares of the iteration",
+    value: (r) => r.compute_s / r.iteration_s, draw: (r) => shareBar(r)},
 ];
+
+// A bar of what an iteration is, the mean over ranks.
+function shareBar(result) {
+  const parts = [["--forward", result.compute_s], ...kScopeNames.map((name) =>
+    [`--${name}`, result.exposed_s[name]])];
+  return make("span", {class: "bar"}, ...parts.filter(([, value]) => value > 0).map(
+    ([colour, value]) => make("i",
+      {style: {background: `var(${colour})`, width: `${100 * value / result.iteration_s}%`}})));
+}
 
 // A table whose columns sort. rows: any; columns: {name, unit, value(row), show, text}.
 class SortedTable {
@@ -47,7 +59,7 @@ class SortedTable {
         ...this.columns.map((column, i) => {
           const value = column.value(row);
           const missing = value === null || value === undefined;
-          const shown = column.text || missing ? String(missing ? "-" : value)
+          const shown = column.draw ? column.draw(row) : column.text || missing ? String(missing ? "-" : value)
             : exact(value, (column.show || number)(value));
           const cell = i === 0 && this.choose
             ? make("button", {type: "button", onclick: () => this.choose(row)}, shown) : shown;
@@ -72,7 +84,10 @@ class RunList {
   // choose(run): another run is looked at.
   constructor(runs, choose) {
     this.runs = runs.filter((run) => run.result);
-    const columns = kRunColumns.map((column) => ({...column, value: (run) => column.value(run.result)}));
+    const columns = kRunColumns.map((column) =>
+      ({...column,
+      value: (run) => column.value(run.result),
+      draw: column.draw && ((run) => column.draw(run.result))}));
     columns.find(({name}) => name === "Memory").isBad = (run) => run.result.fits === false;
     this.chosen = null;
     this.table = new SortedTable(byId("runs-table"), columns, {

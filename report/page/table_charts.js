@@ -42,6 +42,25 @@ function columnScale(table, column, range) {
   return d3.scaleLinear().domain([least, most]).range(towards);
 }
 
+// Ticks of a column: its own values where they are few, else round ones; each as its table has it.
+function columnTicks(axis, scale, values) {
+  if (scale.step) return axis;
+  const own = [...new Set(values)].filter((value) => value !== null).sort(d3.ascending);
+  if (own.length <= 6 && own.length > 1 && !scale.base) return axis.tickValues(own).tickFormat(number);
+  if (!scale.base) return axis.ticks(5).tickFormat(number);
+  const [least, most] = scale.domain();
+  return axis.tickValues(logTicks(least, most, 6)).tickFormat(number);
+}
+
+// 1, 2 and 5 times powers of ten between the two, or the powers alone where that is too many.
+function logTicks(least, most, wanted) {
+  const powers = d3.range(Math.floor(Math.log10(least)), Math.ceil(Math.log10(most)) + 1)
+    .map((power) => Number(`1e${power}`));
+  const inside = (value) => value >= least && value <= most;
+  const all = d3.merge(powers.map((power) => [power, 2 * power, 5 * power])).filter(inside);
+  return all.length <= 2 * wanted ? all : powers.filter(inside);
+}
+
 const axisName = ({name, unit}) => unit ? `${name}, ${unit}` : name;
 
 class TableCharts {
@@ -67,6 +86,7 @@ class TableCharts {
       byId("table-filter").value = "";
       this.draw();
     };
+    this.text = table.columns.findIndex((_, i) => !numeric.includes(i));  // what names a row
     this.rowsTable = new SortedTable(byId("table-rows"), table.columns.map((column, i) => ({
       name: column.name, unit: column.unit, value: ({row}) => row[i],
       text: !numeric.includes(i), show: (value) => typeof value === "number" ? number(value) : value,
@@ -124,9 +144,10 @@ class TableCharts {
     const svg = d3.select(chart).html("").append("svg").attr("width", width).attr("height", height)
       .attr("role", "img").attr("aria-label",
         `${axisName(table.columns[cy])} over ${axisName(table.columns[cx])}`);
-    const axis = (make_axis, at, ticks) => make_axis(at).ticks(ticks).tickSizeOuter(0)
-      .tickFormat((value) => at.tickFormat && at.base && !at.tickFormat(ticks)(value) ? ""
-        : plain(value));
+    const axis = (side, at, ticks) => {
+      const made = side(at).tickSizeOuter(0).tickFormat(number);
+      return at.base ? made.tickValues(logTicks(...at.domain(), ticks)) : made.ticks(ticks);
+    };
     svg.append("g").attr("transform", `translate(0,${height - margin.bottom})`)
       .call(axis(d3.axisBottom, x, Math.max(3, Math.floor(width / 130))));
     svg.append("g").attr("transform", `translate(${margin.left},0)`).call(axis(d3.axisLeft, y, 6));
@@ -153,10 +174,15 @@ class TableCharts {
       .attr("r", (point) => front(point) ? 5.5 : 3.5)
       .style("fill", (point) => front(point) ? "var(--accent)" : "var(--soft)")
       .style("stroke", "var(--paper)")
-      .attr("opacity", ({index}) => this.shown[index] ? 1 : 0.12)
+      .attr("opacity", (point) => !this.shown[point.index] ? 0.1 : front(point) ? 1 : 0.6)
       .on("mousemove", ({index}) => tip.show(d3.event,
         this.onFrontier.has(index) ? "On the frontier" : "Beaten by others", this.facts(index)))
       .on("mouseleave", () => tip.hide());
+    if (own && this.text >= 0 && table.frontier.length <= 15)
+      svg.append("g").selectAll("text").data(points.filter(front)).join("text")
+        .attr("class", "halo").attr("x", ({row}) => Math.min(x(row[cx]), width - 90) + 9)
+        .attr("y", ({row}) => y(row[cy]) - 9).text(({row}) => row[this.text])
+        .attr("opacity", ({index}) => this.shown[index] ? 1 : 0.12);
   }
 
   // The axes with their brushes; the lines are on a canvas below them.
@@ -164,10 +190,12 @@ class TableCharts {
     const {table} = this;
     const chart = byId("parallel-chart");
     const columns = table.columns.length;
-    const width = Math.max(chart.clientWidth, 96 * columns), height = 300;
-    const margin = {top: 40, bottom: 18, side: 56};
+    const width = Math.max(chart.clientWidth, 100 * columns), height = 300;
+    const longest = d3.max(table.rows, (row) => typeof row[0] === "string" ? row[0].length : 5) || 5;
+    const margin = {top: 40, bottom: 18, left: Math.min(200, 20 + 6.6 * longest), right: 40};
     this.size = {width, height};
-    this.along = d3.scalePoint().domain(d3.range(columns)).range([margin.side, width - margin.side]);
+    this.along = d3.scalePoint().domain(d3.range(columns))
+      .range([margin.left, width - margin.right]);
     this.axes = table.columns.map((_, i) =>
       columnScale(table, i, [height - margin.bottom, margin.top]));
     chart.replaceChildren();
@@ -178,14 +206,13 @@ class TableCharts {
     const self = this;
     axes.each(function (column, i) {
       const scale = self.axes[i];
-      const axis = d3.axisLeft(scale).tickSizeOuter(0);
-      if (!scale.step) axis.ticks(5).tickFormat((value) =>
-        scale.base && !scale.tickFormat(5)(value) ? "" : plain(value));
-      d3.select(this).call(axis);
+      const values = table.rows.map((row) => row[i]);
+      d3.select(this).call(columnTicks(d3.axisLeft(scale).tickSizeOuter(0), scale, values));
+      d3.select(this).selectAll(".tick text").attr("class", "halo");
       d3.select(this).append("text").attr("y", 14).attr("text-anchor", "middle").text(column.name);
       if (column.unit)
         d3.select(this).append("text").attr("y", 28).attr("text-anchor", "middle")
-          .attr("class", "soft").text(column.unit);
+          .attr("class", "unit").text(column.unit);
       const brush = d3.brushY().extent([[-12, margin.top - 4], [12, height - margin.bottom + 4]])
         .on("brush end", () => {
           if (!d3.event.sourceEvent) return;
@@ -196,7 +223,6 @@ class TableCharts {
       const group = d3.select(this).append("g").call(brush);
       if (self.brushes.has(i)) group.call(brush.move, self.brushes.get(i));
     });
-    svg.selectAll(".column > text").attr("fill", "var(--ink)");
   }
 
   drawLines() {

@@ -136,7 +136,9 @@ class Timeline {
       .attr("width", this.plot + this.gutter + 1).attr("height", kAxisHeight)
       .attr("overflow", "visible")
       .selectAll("g").data([0]).join("g")
-      .attr("transform", `translate(0,${kAxisHeight - 1})`).call(axis);
+      .attr("transform", `translate(0,${kAxisHeight - 1})`).call(axis)
+      .selectAll(".tick text")  // none stands out of the page
+      .attr("text-anchor", (tick) => x(tick) > this.gutter + this.plot - 30 ? "end" : "middle");
   }
 
   // At most one frame for each that the screen shows.

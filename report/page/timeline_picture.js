@@ -97,9 +97,11 @@ class TimelinePicture {
       lane.computes ? 12 : 10.5, palette.soft, "right", gutter - 10);
     context.fillStyle = palette.idle;
     context.fillRect(gutter, y, this.plot, row.height);
+    let kind = -1, alpha = -1;  // as the context has them: setting a colour takes long
     visitPieces(lane, t0, t1, this.plot, view.hidden, (piece) => {
-      context.globalAlpha = (0.4 + 0.6 * piece.shade / kShades) * (piece.matched ? 1 : 0.16);
-      context.fillStyle = palette.kinds[piece.kind];
+      const shade = (0.4 + 0.6 * piece.shade / kShades) * (piece.matched ? 1 : 0.16);
+      if (shade !== alpha) context.globalAlpha = alpha = shade;
+      if (piece.kind !== kind) context.fillStyle = palette.kinds[kind = piece.kind];
       // On whole pixels of the screen, so that neighbours leave no seam.
       const begin = Math.round(piece.begin * this.ratio) / this.ratio;
       const end = Math.round(piece.end * this.ratio) / this.ratio;
