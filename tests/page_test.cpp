@@ -243,8 +243,8 @@ TEST_CASE("a comparison's page has both runs' lanes one below the other, and com
   box.file("job.toml", kJob);
   for (const char* engine : {"ideal", "simgrid"})
     REQUIRE(
-        box.tandem(fmt::format("simulate job.toml --unfolded --engine {0} --trace {0}.csv", engine)).status ==
-        0);
+        box.tandem(fmt::format("simulate job.toml --unfolded --engine {0} --trace {0}.csv", engine))
+            .status == 0);
   const Ran ran = box.tandem("compare ideal.csv simgrid.csv --json --report r.html");
   REQUIRE(ran.status == 0);
   const Json comparison = Json::parse(ran.out);

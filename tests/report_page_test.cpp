@@ -65,8 +65,9 @@ PageTable table_of(const std::vector<std::pair<double, double>>& points) {
 TEST_CASE("the page's runs are the objects of simulate --json, the timeline of the one named") {
   const Sandbox box;
   box.file("job.toml", kJob);
-  const Ran ran = box.tandem(
-      "simulate job.toml --json --report r.html --files-of parallel.global_batch=16");
+  const Ran ran =
+      box.tandem("simulate job.toml --json --report r.html --files-of "
+      "parallel.global_batch=16");
   INFO(ran.err);
   REQUIRE(ran.status == 0);
   Json printed = Json::parse(ran.out);
@@ -117,8 +118,8 @@ TEST_CASE("the page's runs are the objects of simulate --json, the timeline of t
 TEST_CASE("the page's timeline has the events of the trace that have a length") {
   const Sandbox box;
   box.file("job.toml", kJob);
-  REQUIRE(
-      box.tandem("simulate job.toml --only batch=16 --trace t.csv --report r.html").status == 0);
+  REQUIRE(box.tandem("simulate job.toml --only batch=16 --trace t.csv --report r.html").status ==
+          0);
   std::multiset<std::string> of_trace, of_page;
   std::istringstream lines(box.read("t.csv"));
   for (std::string line; std::getline(lines, line);) {
@@ -147,6 +148,21 @@ TEST_CASE("the page's timeline has the events of the trace that have a length") 
   CHECK(of_page.size() > 50);
   CHECK(timeline.at("events") == of_page.size());
   CHECK(of_page == of_trace);
+}
+
+TEST_CASE("a timeline of more events than a browser can show says how many there are") {
+  const Sandbox box;
+  // 8 ops and 12 ends of transfers a microbatch: 80000 of them have 1.6 million events.
+  box.file("job.toml", kTwoStages);
+  REQUIRE(box.tandem("simulate job.toml --engine ideal --set parallel.pp=4 --set "
+                     "parallel.global_batch=80000 --report r.html")
+              .status == 0);
+  const Json run = data_of(box.read("r.html")).at("runs").at(0);
+  const Json& timeline = run.at("detail").at("timeline");
+  CHECK(timeline.at("events") == 1'600'000);
+  CHECK(timeline.at("ranks").empty());
+  CHECK(1e-9 * timeline.at("end_ns").get<double>() ==
+        Approx(run.at("result").at("iteration_s").get<double>()));
 }
 
 TEST_CASE("the same runs give the same page, and it asks for nothing from outside") {

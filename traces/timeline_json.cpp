@@ -102,28 +102,29 @@ void append_names(int count, const Name& name_of, Text* out) {
   out->push_back(']');
 }
 
-std::string text_of(std::vector<RankEvents> ranks) {
+// What there is to show in all.
+struct Totals {
+  std::int64_t events = 0;
+  Nanoseconds end_ns = 0;
+
+  void add(Nanoseconds event_end_ns) {
+    ++events;
+    end_ns = std::max(end_ns, event_end_ns);
+  }
+  bool are_too_many() const { return events > kTimelineEventsMax; }
+};
+
+std::string text_of(std::vector<RankEvents> ranks, const Totals& totals) {
   std::ranges::stable_sort(ranks, {}, &RankEvents::rank);
   Text out;
   const auto at = std::back_inserter(out);
-  std::int64_t events = 0;
-  Nanoseconds end_ns = 0;
-  for (RankEvents& rank : ranks) {
-    std::erase_if(rank.lanes, [](const LaneEvents& lane) { return lane.events.empty(); });
-    for (const LaneEvents& lane : rank.lanes) {
-      events += static_cast<std::int64_t>(lane.events.size());
-      for (const Event& event : lane.events)
-        end_ns = std::max(end_ns, event.start_ns + event.length_ns);
-    }
-  }
-  fmt::format_to(at, "{{\"events\":{},\"end_ns\":{},\n\"kinds\":", events, end_ns);
+  fmt::format_to(at, "{{\"events\":{},\"end_ns\":{},\n\"kinds\":", totals.events, totals.end_ns);
   append_names(
       kOpKinds, [](int i) { return name(static_cast<OpKind>(i)); }, &out);
   fmt::format_to(at, ",\n\"scopes\":");
   append_names(
       kScopes, [](int i) { return name(static_cast<Scope>(i)); }, &out);
   fmt::format_to(at, ",\n\"ranks\":[");
-  if (events > kTimelineEventsMax) ranks.clear();
   std::string_view comma = "";
   for (RankEvents& rank : ranks) {
     fmt::format_to(at, "{}\n{{\"rank\":{},\"stands_for\":{},\"stages\":[{}],\"lanes\":[",
@@ -131,6 +132,7 @@ std::string text_of(std::vector<RankEvents> ranks) {
                    fmt::join(stages_of(rank), ","));
     std::string_view lane_comma = "";
     for (LaneEvents& lane : rank.lanes) {
+      if (lane.events.empty()) continue;
       fmt::format_to(at, "{}\n", std::exchange(lane_comma, ","));
       append_lane(&lane, &out);
     }
@@ -138,6 +140,10 @@ std::string text_of(std::vector<RankEvents> ranks) {
   }
   fmt::format_to(at, "]}}");
   return fmt::to_string(out);
+}
+
+bool is_shown(Nanoseconds start_ns, Nanoseconds end_ns) {
+  return start_ns >= 0 && end_ns > start_ns;
 }
 
 // A lane has the name of its scope, but for the pipeline's edges.
@@ -152,6 +158,11 @@ int scope_of(const TraceRow& row) {
 }  // namespace
 
 std::string timeline_json(const Program& program, const Trace& trace) {
+  Totals totals;
+  for (const EventTimes& event : trace.events) {
+    if (is_shown(event.start_ns, event.end_ns)) totals.add(event.end_ns);
+  }
+  if (totals.are_too_many()) return text_of({}, totals);
   std::vector<RankEvents> ranks;
   for (const RankTrace& rank : trace.ranks) {
     const Body& body = program.bodies[rank.body];
@@ -160,7 +171,7 @@ std::string timeline_json(const Program& program, const Trace& trace) {
     for (const Lane& lane : body.lanes) made.lanes.push_back({lane.name, {}});
     for (std::size_t i = 0; i < events.size(); ++i) {
       const auto& [arrive_ns, start_ns, end_ns] = events[i];
-      if (start_ns < 0 || end_ns <= start_ns) continue;
+      if (!is_shown(start_ns, end_ns)) continue;
       const Op& op = body.ops[i];
       const bool computes = is_compute(op.kind);
       made.lanes[op.lane].events.push_back(
@@ -175,7 +186,7 @@ std::string timeline_json(const Program& program, const Trace& trace) {
            .bytes = op.bytes});
     }
   }
-  return text_of(std::move(ranks));
+  return text_of(std::move(ranks), totals);
 }
 
 std::string timeline_json(const TraceTable& table) {
@@ -186,13 +197,15 @@ std::string timeline_json(const TraceTable& table) {
   // Lanes stand in the order of their first op, compute above all; so two tables of one Program
   // have them alike.
   std::map<Rank, std::map<std::string_view, std::int64_t>> first_op;
-  const auto is_shown = [](const TraceRow& row) { return row.end_ns > row.start_ns; };
+  Totals totals;
   for (const TraceRow& row : table.rows) {
-    if (!is_shown(row)) continue;
+    if (!is_shown(row.start_ns, row.end_ns)) continue;
+    totals.add(row.end_ns - begin_ns);
     const std::int64_t op = is_compute(row.kind) ? -1 : row.op;
     const auto [at, is_new] = first_op[row.rank].try_emplace(row.lane, op);
     if (!is_new) at->second = std::min(at->second, op);
   }
+  if (totals.are_too_many()) return text_of({}, totals);
   std::vector<RankEvents> ranks;
   std::map<std::pair<Rank, std::string_view>, std::pair<std::size_t, std::size_t>> places;
   for (const auto& [rank, lanes] : first_op) {
@@ -207,7 +220,7 @@ std::string timeline_json(const TraceTable& table) {
     }
   }
   for (const TraceRow& row : table.rows) {
-    if (!is_shown(row)) continue;
+    if (!is_shown(row.start_ns, row.end_ns)) continue;
     const auto [rank, lane] = places.at({row.rank, row.lane});
     ranks[rank].lanes[lane].events.push_back(
         {.start_ns = row.start_ns - begin_ns,
@@ -220,7 +233,7 @@ std::string timeline_json(const TraceTable& table) {
          .part = row.part,
          .bytes = row.bytes});
   }
-  return text_of(std::move(ranks));
+  return text_of(std::move(ranks), totals);
 }
 
 std::string split_json(std::span<const RankSplit> splits) {
