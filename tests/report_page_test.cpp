@@ -65,8 +65,8 @@ PageTable table_of(const std::vector<std::pair<double, double>>& points) {
 TEST_CASE("the page's runs are the objects of simulate --json, the timeline of the one named") {
   const Sandbox box;
   box.file("job.toml", kJob);
-  const Ran ran =
-      box.tandem("simulate job.toml --json --report r.html --files-of "
+  const Ran ran = box.tandem(
+      "simulate job.toml --json --report r.html --files-of "
       "parallel.global_batch=16");
   INFO(ran.err);
   REQUIRE(ran.status == 0);
@@ -181,6 +181,31 @@ TEST_CASE("the same runs give the same page, and it asks for nothing from outsid
   CHECK(page.find("default-src 'none'") != std::string::npos);
   CHECK(page.find("https://d3js.org v") != std::string::npos);  // its notice
   CHECK(around.find("THIS SOFTWARE IS PROVIDED BY THE COPYRIGHT HOLDERS") != std::string::npos);
+}
+
+TEST_CASE("a sweep's page has its rows, the columns in which they differ, and their frontier") {
+  const Sandbox box;
+  box.file("job.toml", kJob + "\"parallel.dp\" = [1, 2]\n");
+  const Ran ran = box.tandem("sweep job.toml -o rows.csv --engine ideal --report r.html");
+  INFO(ran.err);
+  REQUIRE(ran.status == 0);
+  const Json table = data_of(box.read("r.html")).at("table");
+  std::vector<std::string> names;
+  for (const Json& column : table.at("columns")) names.push_back(column.at("name"));
+  // 4 runs; bubbles differ with the number of microbatches, memory with that of warm-ups' sizes.
+  const Names first = {"run",  "parallel.dp", "parallel.global_batch",
+                       "GPUs", "iteration",   "tokens"};
+  REQUIRE(names.size() >= first.size());
+  CHECK(Names(names.begin(), names.begin() + 6) == first);
+  CHECK(table.at("rows").size() == 4);
+  CHECK(names[table.at("x")] == "GPUs");
+  CHECK(names[table.at("y")] == "tokens");
+  // Of 2 and of 4 GPUs the larger batch, whose bubble is smaller, gives more tokens; and 4 GPUs
+  // more than 2.
+  Names best;
+  for (const Json& row : table.at("frontier")) best.push_back(table.at("rows").at(row).at(0));
+  REQUIRE(best.size() == 2);
+  for (const std::string& name : best) CHECK(name.find("=16") != std::string::npos);
 }
 
 TEST_CASE("no name ends the data, and what is no UTF-8 is replaced") {

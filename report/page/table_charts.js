@@ -43,14 +43,18 @@ function columnScale(table, column, range) {
 }
 
 // Ticks of a column: its own values where they are few, else round ones; each as its table has it.
-function columnTicks(axis, scale, values) {
-  if (scale.step) return axis;
+function columnTicks(axis, scale, values, {unit}) {
+  if (scale.step) return scale.domain().length > 30 ? axis.tickValues([]) : axis;
+  axis.tickFormat((value) => cellText(value, unit));
   const own = [...new Set(values)].filter((value) => value !== null).sort(d3.ascending);
-  if (own.length <= 6 && own.length > 1 && !scale.base) return axis.tickValues(own).tickFormat(number);
-  if (!scale.base) return axis.ticks(5).tickFormat(number);
-  const [least, most] = scale.domain();
-  return axis.tickValues(logTicks(least, most, 6)).tickFormat(number);
+  if (own.length <= 6 && own.length > 1 && !scale.base) return axis.tickValues(own);
+  return scale.base ? axis.tickValues(logTicks(...scale.domain(), 6)) : axis.ticks(5);
 }
+
+// A value as its column has it; bytes carry their own unit, as they come in many.
+const cellText = (value, unit) => typeof value === "string" ? value
+  : unit === "bytes" ? bytesTick(value) : number(value);
+const shownUnit = ({unit}) => unit === "bytes" ? "" : unit;
 
 // 1, 2 and 5 times powers of ten between the two, or the powers alone where that is too many.
 function logTicks(least, most, wanted) {
@@ -61,7 +65,7 @@ function logTicks(least, most, wanted) {
   return all.length <= 2 * wanted ? all : powers.filter(inside);
 }
 
-const axisName = ({name, unit}) => unit ? `${name}, ${unit}` : name;
+const axisName = (column) => shownUnit(column) ? `${column.name}, ${column.unit}` : column.name;
 
 class TableCharts {
   constructor(table) {
@@ -88,8 +92,8 @@ class TableCharts {
     };
     this.text = table.columns.findIndex((_, i) => !numeric.includes(i));  // what names a row
     this.rowsTable = new SortedTable(byId("table-rows"), table.columns.map((column, i) => ({
-      name: column.name, unit: column.unit, value: ({row}) => row[i],
-      text: !numeric.includes(i), show: (value) => typeof value === "number" ? number(value) : value,
+      name: column.name, unit: shownUnit(column), value: ({row}) => row[i],
+      text: !numeric.includes(i), show: (value) => cellText(value, column.unit),
     })), {most: kTableRowsMax, isChosen: ({index}) => this.onFrontier.has(index)});
     this.draw();
   }
@@ -130,6 +134,8 @@ class TableCharts {
     const margin = {left: 66, right: 20, top: 26, bottom: 44};
     const points = table.rows.map((row, index) => ({row, index}))
       .filter(({row}) => typeof row[cx] === "number" && typeof row[cy] === "number");
+    chart.replaceChildren();
+    if (points.length === 0) return;
     const scale = (column, range) => {
       const [least, most] = d3.extent(points, ({row}) => row[column]);
       const log = least > 0 && most / least > 50;
@@ -144,13 +150,14 @@ class TableCharts {
     const svg = d3.select(chart).html("").append("svg").attr("width", width).attr("height", height)
       .attr("role", "img").attr("aria-label",
         `${axisName(table.columns[cy])} over ${axisName(table.columns[cx])}`);
-    const axis = (side, at, ticks) => {
-      const made = side(at).tickSizeOuter(0).tickFormat(number);
+    const axis = (side, at, ticks, {unit}) => {
+      const made = side(at).tickSizeOuter(0).tickFormat((value) => cellText(value, unit));
       return at.base ? made.tickValues(logTicks(...at.domain(), ticks)) : made.ticks(ticks);
     };
     svg.append("g").attr("transform", `translate(0,${height - margin.bottom})`)
-      .call(axis(d3.axisBottom, x, Math.max(3, Math.floor(width / 130))));
-    svg.append("g").attr("transform", `translate(${margin.left},0)`).call(axis(d3.axisLeft, y, 6));
+      .call(axis(d3.axisBottom, x, Math.max(3, Math.floor(width / 130)),
+        table.columns[cx]));
+    svg.append("g").attr("transform", `translate(${margin.left},0)`).call(axis(d3.axisLeft, y, 6, table.columns[cy]));
     const better = (column) => table.columns[column].better
       ? ` (${table.columns[column].better} is better)` : "";
     svg.append("text").attr("x", width - margin.right).attr("y", height - 8)
@@ -191,6 +198,7 @@ class TableCharts {
     const chart = byId("parallel-chart");
     const columns = table.columns.length;
     const width = Math.max(chart.clientWidth, 100 * columns), height = 300;
+    // Texts of the first column stand to its left.
     const longest = d3.max(table.rows, (row) => typeof row[0] === "string" ? row[0].length : 5) || 5;
     const margin = {top: 40, bottom: 18, left: Math.min(200, 20 + 6.6 * longest), right: 40};
     this.size = {width, height};
@@ -207,10 +215,11 @@ class TableCharts {
     axes.each(function (column, i) {
       const scale = self.axes[i];
       const values = table.rows.map((row) => row[i]);
-      d3.select(this).call(columnTicks(d3.axisLeft(scale).tickSizeOuter(0), scale, values));
+      d3.select(this).call(columnTicks(d3.axisLeft(scale).tickSizeOuter(0), scale,
+        values, column));
       d3.select(this).selectAll(".tick text").attr("class", "halo");
       d3.select(this).append("text").attr("y", 14).attr("text-anchor", "middle").text(column.name);
-      if (column.unit)
+      if (shownUnit(column))
         d3.select(this).append("text").attr("y", 28).attr("text-anchor", "middle")
           .attr("class", "unit").text(column.unit);
       const brush = d3.brushY().extent([[-12, margin.top - 4], [12, height - margin.bottom + 4]])
