@@ -1,4 +1,4 @@
-// Kinds and their colours, as the style sheet has them for the theme at hand; the legend; the theme.
+// Kinds and their colours, as the style sheet has them for the theme; the legend; the theme.
 "use strict";
 
 // Compute first, then communication, in the order of the data's `kinds` and `scopes`.

@@ -42,7 +42,8 @@ function showTimeline(runs) {
   const {ranks} = runs[0].detail.timeline;
   const all = d3.sum(ranks, (rank) => rank.stands_for);
   byId("timeline-note").textContent = all > ranks.length
-    ? `Of ${number(all)} ranks ${number(ranks.length)} ${ranks.length > 1 ? "were" : "was"} played: ` +
+    ? `Of ${number(all)} ranks ${number(ranks.length)} ` +
+      `${ranks.length > 1 ? "were" : "was"} played: ` +
       "each stands for others that do the same at the same time."
     : ranks.length === 1 ? "One rank." : `${number(ranks.length)} ranks, each played.`;
   report.timeline.show(model);

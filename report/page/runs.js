@@ -59,7 +59,8 @@ class SortedTable {
         ...this.columns.map((column, i) => {
           const value = column.value(row);
           const missing = value === null || value === undefined;
-          const shown = column.draw ? column.draw(row) : column.text || missing ? String(missing ? "-" : value)
+          const shown = column.draw ? column.draw(row)
+            : column.text || missing ? String(missing ? "-" : value)
             : exact(value, (column.show || number)(value));
           const cell = i === 0 && this.choose
             ? make("button", {type: "button", onclick: () => this.choose(row)}, shown) : shown;
@@ -124,9 +125,11 @@ function drawNumbers(run) {
   const {plan} = result;
   const parts = [`${number(result.gpus)} GPUs`, result.cluster, `${result.engine} engine`];
   if (plan) {
-    parts.push(`tp ${plan.tp}, pp ${plan.pp}${plan.vpp > 1 ? ` x ${plan.vpp}` : ""}, dp ${plan.dp}` +
-      `${plan.cp > 1 ? `, cp ${plan.cp}` : ""}${plan.ep > 1 ? `, ep ${plan.ep}` : ""}`,
-    `${plan.microbatches} microbatches`);
+    const sizes = [`tp ${plan.tp}`, `pp ${plan.pp}${plan.vpp > 1 ? ` x ${plan.vpp}` : ""}`,
+      `dp ${plan.dp}`];
+    for (const key of ["cp", "ep"]) if (plan[key] > 1) sizes.push(`${key} ${plan[key]}`);
+    parts.push(sizes.join(", "),
+      `${plan.microbatches} microbatch${plan.microbatches > 1 ? "es" : ""}`);
   }
   byId("run-plan").textContent = parts.join(" · ");
   const exposed = sumOf(result.exposed_s);
@@ -138,7 +141,8 @@ function drawNumbers(run) {
     figure("Compute", result.compute_s, seconds(result.compute_s),
       `${percent(result.compute_s / result.iteration_s)} of the iteration`),
     figure("Exposed communication", exposed, seconds(exposed),
-      exposed > 0 ? `${percent(exposed / result.iteration_s)}, most of it ${kScopeNames[most]}` : ""),
+      exposed > 0
+        ? `${percent(exposed / result.iteration_s)}, most of it ${kScopeNames[most]}` : ""),
     figure("Bubble", result.bubble_fraction, percent(result.bubble_fraction),
       `${d3.format(".3~g")(result.bubble_ratio)} of compute`),
   ];

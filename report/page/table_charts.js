@@ -157,7 +157,8 @@ class TableCharts {
     svg.append("g").attr("transform", `translate(0,${height - margin.bottom})`)
       .call(axis(d3.axisBottom, x, Math.max(3, Math.floor(width / 130)),
         table.columns[cx]));
-    svg.append("g").attr("transform", `translate(${margin.left},0)`).call(axis(d3.axisLeft, y, 6, table.columns[cy]));
+    svg.append("g").attr("transform", `translate(${margin.left},0)`)
+      .call(axis(d3.axisLeft, y, 6, table.columns[cy]));
     const better = (column) => table.columns[column].better
       ? ` (${table.columns[column].better} is better)` : "";
     svg.append("text").attr("x", width - margin.right).attr("y", height - 8)
@@ -199,8 +200,8 @@ class TableCharts {
     const columns = table.columns.length;
     const width = Math.max(chart.clientWidth, 100 * columns), height = 300;
     // Texts of the first column stand to its left.
-    const longest = d3.max(table.rows, (row) => typeof row[0] === "string" ? row[0].length : 5) || 5;
-    const margin = {top: 40, bottom: 18, left: Math.min(200, 20 + 6.6 * longest), right: 40};
+    const longest = d3.max(table.rows, ([first]) => typeof first === "string" ? first.length : 5);
+    const margin = {top: 40, bottom: 18, left: Math.min(200, 20 + 6.6 * (longest || 5)), right: 40};
     this.size = {width, height};
     this.along = d3.scalePoint().domain(d3.range(columns))
       .range([margin.left, width - margin.right]);

@@ -10,7 +10,8 @@ function shareComputing(model) {
   const compute = model.lanes.filter((lane) => lane.computes);
   const busy = new Float64Array(parts + 1);
   for (const lane of compute) {
-    for (let part = 0; part <= parts; ++part) busy[part] += lane.busyBefore(part / parts * model.end);
+    for (let part = 0; part <= parts; ++part)
+      busy[part] += lane.busyBefore(part / parts * model.end);
   }
   const whole = model.end / parts * Math.max(1, compute.length);
   return d3.range(parts).map((part) => (busy[part + 1] - busy[part]) / whole);
@@ -85,12 +86,13 @@ class Timeline {
     const y = d3.scaleLinear().domain([0, 1]).range([kOverviewHeight - 1, 3]);
     const svg = d3.select("#overview").html("").append("svg")
       .attr("width", this.plot + this.gutter).attr("height", kOverviewHeight)
-      .attr("role", "img").attr("aria-label", "Share of the ranks that compute, over the iteration");
+      .attr("role", "img").attr("aria-label", "Share of the ranks that compute, over time");
     if (this.gutter > 100)
       svg.append("text").attr("class", "soft").attr("x", this.gutter - 8).attr("y", 20)
         .attr("text-anchor", "end").text("ranks computing");
     svg.append("path").attr("fill", "var(--forward)").attr("opacity", 0.55)
-      .attr("d", d3.area().x((_, b) => x(b)).y0(kOverviewHeight - 1).y1((value) => y(value))(share));
+      .attr("d", d3.area().x((_, b) => x(b)).y0(kOverviewHeight - 1).y1((value) => y(value))(
+        share));
     this.brush = d3.brushX()
       .extent([[this.gutter, 0], [this.gutter + this.plot, kOverviewHeight]])
       .on("brush end", () => this.brushed());
