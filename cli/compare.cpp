@@ -2,10 +2,13 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
 #include "report/comparison_table.h"
+#include "report/html_page.h"
+#include "scenarios/run_detail.h"
 #include "traces/trace_files.h"
 #include "validation/compare.h"
 
@@ -16,16 +19,32 @@ struct CompareOptions {
   std::string simulated;
   std::string measured;
   std::string perfetto;
+  std::string report;
   std::size_t worst = 10;
   bool json = false;
 };
 
+Status write_report(const CompareOptions& options, const TraceTable& simulated,
+                    const TraceTable& measured, const Comparison& comparison) {
+  const auto file = [](const std::string& path) {
+    return std::filesystem::path(path).filename().string();
+  };
+  return write_html_page(
+      {.title = file(options.simulated) + " and " + file(options.measured),
+       .runs = {{"simulated", {}, detail_of(simulated)}, {"measured", {}, detail_of(measured)}},
+       .comparison = to_json(comparison)},
+      options.report);
+}
+
 Status run(const CompareOptions& options) {
+  RETURN_IF_ERROR(check_html_page(options.report));
   ASSIGN_OR_RETURN(const TraceTable simulated, read_trace_csv(options.simulated));
   ASSIGN_OR_RETURN(const TraceTable measured, read_trace_csv(options.measured));
   ASSIGN_OR_RETURN(const Comparison comparison, compare(simulated, measured, options.worst));
   if (!options.perfetto.empty())
     RETURN_IF_ERROR(write_perfetto(simulated, measured, options.perfetto));
+  if (!options.report.empty())
+    RETURN_IF_ERROR(write_report(options, simulated, measured, comparison));
   if (options.json) {
     fmt::print("{}\n",
                to_json(comparison).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
@@ -46,6 +65,9 @@ void add_compare(CLI::App* app, Command* chosen) {
   command->add_option("measured", options->measured, "MEASURED.csv")->required();
   command->add_option("--perfetto", options->perfetto,
                       "write both timelines for https://ui.perfetto.dev (Open trace file)");
+  command->add_option("--report", options->report,
+                      "write a page to open in a browser, offline: both timelines aligned, and "
+                      "what differs");
   command->add_option("--worst", options->worst, "so many ops that differ most; default 10")
       ->check(CLI::NonNegativeNumber);
   command->add_flag("--json", options->json, "print one JSON object and nothing else");

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "cli/commands.h"
+#include "report/html_page.h"
 #include "report/table.h"
 #include "report/variability_table.h"
 #include "scenarios/run.h"
@@ -25,6 +26,7 @@ struct SimulateOptions {
   std::string only;
   std::string files_of;
   OutputFiles files;
+  std::string report;
   PricedBy priced_by;
   int jobs = 0;
   int repeat = 0;  // 0: as the scenario says
@@ -78,6 +80,13 @@ void print(const std::vector<Outcome>& outcomes, bool json, bool traffic = false
   }
 }
 
+Status write_report(const SimulateOptions& options, const std::vector<Outcome>& outcomes) {
+  if (options.report.empty()) return Done{};
+  PageData page{.title = std::filesystem::path(options.input).filename().string()};
+  for (const Outcome& outcome : outcomes) page.runs.push_back(page_run(outcome));
+  return write_html_page(page, options.report);
+}
+
 Result<int> number_of(const std::vector<Scenario>& scenarios, const std::string& name) {
   if (name.empty()) return 0;
   for (std::size_t i = 0; i < scenarios.size(); ++i) {
@@ -102,6 +111,7 @@ Status simulate_program(const SimulateOptions& options) {
   ASSIGN_OR_RETURN(const Program program, read_program(options.input));
   ASSIGN_OR_RETURN(const Outcome outcome,
                    simulate(program, options.files, !options.unfolded, options.priced_by));
+  RETURN_IF_ERROR(write_report(options, {outcome}));
   print({outcome}, options.json);
   return Done{};
 }
@@ -148,6 +158,7 @@ Status simulate_scenarios(const SimulateOptions& options) {
     }
   }
   if (outcomes.empty()) return errors.front();
+  RETURN_IF_ERROR(write_report(options, outcomes));
   print(outcomes, options.json, scenarios[0].traffic);
   if (!options.json && !scenarios[0].note.empty()) fmt::print("\n{}\n", scenarios[0].note);
   if (errors.empty()) return Done{};
@@ -186,8 +197,12 @@ void add_simulate(CLI::App* app, Command* chosen) {
   command->add_option("--perfetto", options->files.perfetto,
                       "write one run's trace for https://ui.perfetto.dev (Open trace file)");
   command->add_option("--plot", options->files.svg, "draw one run's timeline as SVG");
+  command->add_option("--report", options->report,
+                      "write a page to open in a browser, offline: timeline, where the time goes, "
+                      "memory over time");
   command->add_option("--files-of", options->files_of,
-                      "the run of --trace, --perfetto and --plot, by its name; default the first");
+                      "the run of --trace, --perfetto, --plot and the timeline of --report, by its "
+                      "name; default the first");
   command->add_option("--jobs", options->jobs, "runs at once; default one a core")
       ->check(CLI::PositiveNumber);
   command
@@ -203,10 +218,13 @@ void add_simulate(CLI::App* app, Command* chosen) {
                     "print one JSON array, an object a run, and nothing else");
   command->footer(
       "Example: tandem simulate scenarios/megatron-sc21.toml --only 39B --perfetto 39B.json\n"
+      "         tandem simulate scenarios/megatron-sc21.toml --report models.html\n"
       "         tandem simulate scenarios/megatron-sc21.toml --only '1T, selene' --set "
       "variability.jitter=0.05");
   command->callback([options, chosen] {
     *chosen = [options]() -> Status {
+      RETURN_IF_ERROR(check_html_page(options->report));
+      if (!options->report.empty()) options->files.detail = Detail::Timeline;
       return options->input.ends_with(".csv") ? simulate_program(*options)
                                               : simulate_scenarios(*options);
     };

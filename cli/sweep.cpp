@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -10,6 +11,8 @@
 #include "base/progress.h"
 #include "cli/commands.h"
 #include "planning/sweep.h"
+#include "report/html_page.h"
+#include "report/sweep_page.h"
 #include "sim/engines.h"
 
 namespace tandem {
@@ -19,6 +22,7 @@ struct SweepWords {
   std::string input;
   std::string list;
   std::string output;
+  std::string report;
   std::string engine = "simgrid";
   std::vector<std::string> sets;
   std::string only;
@@ -35,6 +39,17 @@ Result<std::optional<Shard>> parse_shard(const std::string& text) {
   if (!number.ok() || !of.ok() || *number < 1 || *number > *of || *of > 1'000'000)
     return Error{fmt::format("--shard: found '{}', expected I/N with I from 1 to N", text)};
   return std::optional(Shard{static_cast<int>(*number), static_cast<int>(*of)});
+}
+
+// Of the whole sweep: a shard's part is none.
+Status write_report(const SweepWords& words, const SweepEnd& ended) {
+  if (words.report.empty() || ended.written != words.output) return Done{};
+  ASSIGN_OR_RETURN(PageTable table, sweep_table(words.output));
+  return write_html_page({.title = std::filesystem::path(words.input).filename().string(),
+                          .runs = {},
+                          .comparison = {},
+                          .table = std::move(table)},
+                         words.report);
 }
 
 // The first run that can be made says that the file is sound; where none can, the first Error is
@@ -61,6 +76,7 @@ void print_start(const SweepStart& start, const std::string& output) {
 }
 
 Status run_sweep(const SweepWords& words) {
+  RETURN_IF_ERROR(check_html_page(words.report));
   ASSIGN_OR_RETURN(const std::optional<Shard> shard, parse_shard(words.shard));
   ASSIGN_OR_RETURN(const auto sets, parse_sets(words.sets));
   ASSIGN_OR_RETURN(ScenarioFile file, read_scenario_file(words.input));
@@ -101,7 +117,7 @@ Status run_sweep(const SweepWords& words) {
     fmt::print(stderr, "{}: {} of {} runs failed, the first is '{}': see the column error\n",
                ended->written, ended->failed, ended->rows, ended->first_failure);
   fmt::print("{}: {} rows\n", ended->written, ended->rows);
-  return Done{};
+  return write_report(words, *ended);
 }
 
 }  // namespace
@@ -114,6 +130,9 @@ void add_sweep(CLI::App* app, Command* chosen) {
       "again it goes on. Under mpirun or srun the ranks share the runs.");
   command->add_option("input", words->input, "SCENARIO.toml")->required();
   command->add_option("-o,--output", words->output, "the CSV: a row a run")->required();
+  command->add_option("--report", words->report,
+                      "write a page of the whole sweep to open in a browser, offline: the "
+                      "frontier, every column side by side, the rows to filter");
   command->add_option("--list", words->list,
                       "a CSV with a row a run, its columns keys of a scenario (and name): each "
                       "over the scenario's settings");

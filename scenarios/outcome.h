@@ -88,8 +88,11 @@ struct Outcome {
   std::int64_t ops = 0;  // played
   double engine_wall_s = 0;
   std::vector<std::string> warnings;
+
+  std::string detail;  // what a page draws of the run (run_detail.h); empty: not asked for
 };
 
+// All but the detail.
 nlohmann::ordered_json to_json(const Outcome& outcome);
 // The inverse, for outcomes that come from a child process.
 Outcome outcome_from_json(const nlohmann::ordered_json& json);

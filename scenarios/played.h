@@ -5,6 +5,7 @@
 
 #include "base/result.h"
 #include "scenarios/outcome.h"
+#include "scenarios/run_detail.h"
 #include "scenarios/scenario.h"
 #include "schedule/order.h"
 #include "schedule/price.h"
@@ -31,6 +32,7 @@ struct OutputFiles {
   std::string trace_csv;
   std::string perfetto;
   std::string svg;
+  Detail detail = Detail::None;  // the Outcome's
 };
 
 // All but who played it, and how long that took.

@@ -31,7 +31,7 @@ Result<std::optional<Execution>> play_whole(const Program& program, const RealOp
   std::string failure = execution->failure;
   if (!execution->iterations.empty()) {
     const Status written =
-        write_files(program, &execution->iterations.back(), {options.files.trace_csv, "", ""});
+        write_files(program, &execution->iterations.back(), {.trace_csv = options.files.trace_csv});
     if (!written.ok()) failure += "; " + written.error().message;
   }
   return Error{failure, Error::Failed};

@@ -418,6 +418,7 @@ Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFi
   if (outcome.iteration_s == 0)
     return placed(scenario, {"costs.forward_s", "costs.backward_s"},
                   Error{"found an iteration that takes no time, expected costs above 0"});
+  outcome.detail = detail_of(scenario, prepared, trace, files.detail);
   if (scenario.cost_table) trace.meta.emplace_back("costs", outcome.costs);
   RETURN_IF_ERROR(write_files(prepared.program, &trace, files));
   if (scenario.least_bandwidth && scenario.has_cluster()) {
@@ -444,6 +445,7 @@ Result<Outcome> simulate(const Program& given, const OutputFiles& files, bool fo
   outcome.engine_wall_s = wall_s;
   outcome.costs = costs;
   outcome.warnings = std::move(warnings);
+  outcome.detail = detail_of(program, trace, files.detail);
   if (!priced_by.costs.empty() || !priced_by.op_times.empty()) {
     trace.meta.insert(trace.meta.begin(), program_line(given));
     trace.meta.emplace_back("costs", costs);
@@ -455,18 +457,23 @@ Result<Outcome> simulate(const Program& given, const OutputFiles& files, bool fo
 std::vector<Result<Outcome>> simulate_all(const std::vector<Scenario>& scenarios, Engine engine,
                                           int jobs, const OutputFiles& files, int files_of) {
   Progress progress("runs", static_cast<std::int64_t>(scenarios.size()));
+  const OutputFiles of_others{.detail = std::min(files.detail, Detail::Numbers)};
   const std::vector<Result<std::string>> texts = fork_map(
       static_cast<int>(scenarios.size()), jobs,
       [&](int i) -> Result<std::string> {
         ASSIGN_OR_RETURN(const Outcome outcome,
-                         simulate(scenarios[i], engine, i == files_of ? files : OutputFiles{}));
-        return to_json(outcome).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+                         simulate(scenarios[i], engine, i == files_of ? files : of_others));
+        return to_json(outcome).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+               '\n' + outcome.detail;
       },
       [&](int) { progress.advance(); });
   std::vector<Result<Outcome>> outcomes;
   for (const Result<std::string>& text : texts) {
     if (text.ok()) {
-      outcomes.emplace_back(outcome_from_json(nlohmann::ordered_json::parse(*text)));
+      const std::size_t line = text->find('\n');
+      outcomes.emplace_back(
+          outcome_from_json(nlohmann::ordered_json::parse(text->substr(0, line))));
+      outcomes.back()->detail = text->substr(line + 1);
     } else {
       outcomes.emplace_back(text.error());
     }

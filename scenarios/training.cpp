@@ -4,46 +4,18 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "scenarios/memory_course.h"
 
 namespace tandem {
 namespace {
 
-LiveActivations live_activations(const Order& order) {
-  LiveActivations live;
-  const std::vector<int> rank_of = stage_to_rank(order);
-  const std::vector<std::vector<int>> peaks = peak_live(order);
-  live.ranks.resize(order.ranks.size());
-  for (int stage = 0; stage < order.stages; ++stage) {
-    auto& entries = live.ranks[rank_of[stage]];
-    const int in_chain = stage % (order.stages / order.chains);
-    entries.push_back({static_cast<Stage>(in_chain), peaks[rank_of[stage]][entries.size()]});
-  }
-  return live;
-}
-
-// The end of the forward on the first GPU of the pipeline rank, or on the one that stands for it.
-Nanoseconds end_of(const Action& forward, const Program& program, const Trace& trace, int gpu) {
-  const int body = program.ranks[gpu].body;
-  const auto played = std::ranges::find(trace.ranks, body, &RankTrace::body);
-  CHECK(played != trace.ranks.end());
-  const std::span<const EventTimes> events = trace.events_of(program, *played);
-  Nanoseconds end = 0;
-  for (std::size_t i = 0; i < events.size(); ++i) {
-    const Op& op = program.bodies[body].ops[i];
-    if (op.kind == OpKind::Forward && op.stage == index(forward.stage) &&
-        op.microbatch == index(forward.microbatch))
-      end = std::max(end, events[i].end_ns);
-  }
-  return end;
-}
-
-MemoryPeak peak_of(int pipeline_rank, const Order& order, const Program& program,
+MemoryPeak peak_of(const MemoryCourse& course, int pipeline_ranks, const Program& program,
                    const Trace& trace) {
-  const Action& forward = order.ranks[pipeline_rank][peak_actions(order)[pipeline_rank]];
-  const int gpu = static_cast<int>(program.ranks.size()) / order.pp() * pipeline_rank;
-  return {pipeline_rank, to_seconds(end_of(forward, program, trace, gpu)),
-          fmt::format("forward {} of stage {}", index(forward.microbatch), index(forward.stage))};
+  const MemoryCourse::Step& peak = course.peak();
+  return {course.pipeline_rank,
+          to_seconds(StepEnds(course.pipeline_rank, pipeline_ranks, program, trace).of(peak)),
+          fmt::format("forward {} of stage {}", index(peak.action->microbatch),
+                      index(peak.action->stage))};
 }
 
 }  // namespace
@@ -53,22 +25,25 @@ Training training(const Scenario& scenario, const Plan& plan, const Order& order
   const DeviceSpec& device = scenario.cluster.device;
   const double per_gpu_s = iteration_s * scenario.gpus;
   const double peak_flops = device.flops_per_s.at(plan.precision);
-  const MemoryUse memory = peak_memory(scenario.model, plan, live_activations(order));
+  const std::vector<MemoryCourse> courses = memory_courses(scenario.model, plan, order);
+  const MemoryCourse& fullest = *std::ranges::max_element(
+      courses, {},
+      [](const MemoryCourse& course) { return course.held.total() + course.peak().activations; });
   Training t;
   t.tokens_per_s = static_cast<double>(plan.global_batch) * scenario.model.seq / iteration_s;
   t.model_tflops_per_gpu = model_flops(scenario.model, plan) / per_gpu_s * 1e-12;
   t.hardware_tflops_per_gpu = hardware_flops(scenario.model, plan) / per_gpu_s * 1e-12;
   t.mfu = t.model_tflops_per_gpu * 1e12 / peak_flops;
   t.hfu = t.hardware_tflops_per_gpu * 1e12 / peak_flops;
-  t.weights = memory.weights;
-  t.gradients = memory.gradients;
-  t.optimizer = memory.optimizer;
-  t.activations = memory.activations;
-  t.communication = memory.communication;
-  t.total = memory.total();
+  t.weights = fullest.held.weights;
+  t.gradients = fullest.held.gradients;
+  t.optimizer = fullest.held.optimizer;
+  t.activations = fullest.peak().activations;
+  t.communication = fullest.held.communication;
+  t.total = fullest.held.total() + t.activations;
   t.capacity = device.memory_bytes;
   t.fits = t.total <= t.capacity;
-  t.peak = peak_of(memory.rank, order, program, trace);
+  t.peak = peak_of(fullest, order.pp(), program, trace);
   return t;
 }
 

@@ -45,6 +45,7 @@ class Sandbox {
     std::ofstream(work() / name, std::ios::binary) << text;
   }
   std::string read(const char* name) const { return contents(work() / name); }
+  std::string path(const char* name) const { return (work() / name).string(); }
 
   Names files() const {
     Names names;

@@ -1,0 +1,62 @@
+// Kinds and their colours, as the style sheet has them for the theme; the legend; the theme.
+"use strict";
+
+// Compute first, then communication, in the order of the data's `kinds` and `scopes`.
+const kKinds = [
+  {name: "forward", colour: "--forward"},
+  {name: "backward", colour: "--backward"},
+  {name: "input gradient", colour: "--input-gradient"},
+  {name: "weight gradient", colour: "--weight-gradient"},
+  {name: "optimizer", colour: "--optimizer"},
+  {name: "tensor", colour: "--tensor"},
+  {name: "pipeline", colour: "--pipeline"},
+  {name: "data", colour: "--data"},
+  {name: "context", colour: "--context"},
+  {name: "expert", colour: "--expert"},
+];
+const kComputeKinds = 5;
+
+const cssColour = (variable) =>
+  getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
+
+// What a canvas needs, read once a theme.
+function readPalette() {
+  const palette = {kinds: kKinds.map((kind) => cssColour(kind.colour))};
+  for (const name of ["paper", "ink", "soft", "line", "idle", "accent", "mark", "on-colour"])
+    palette[name] = cssColour(`--${name}`);
+  palette.font = getComputedStyle(document.body).fontFamily;
+  return palette;
+}
+
+// Swatches with names; with `toggle` each is a button that hides its kind.
+function fillLegend(element, entries, toggle = null) {
+  element.replaceChildren(...entries.map(({name, colour, key}) => {
+    const swatch = make("i", {style: {background: `var(${colour})`}});
+    if (!toggle) return make("span", {}, swatch, name);
+    return make("button", {
+      type: "button", "aria-pressed": "true", "data-kind": key,
+      onclick: (event) => {
+        const button = event.currentTarget;
+        const shown = button.getAttribute("aria-pressed") !== "true";
+        button.setAttribute("aria-pressed", String(shown));
+        toggle(key, shown);
+      },
+    }, swatch, name);
+  }));
+}
+
+// The theme follows the system until the button says otherwise. `changed` draws anew.
+function startTheme(changed) {
+  const root = document.documentElement;
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => root.dataset.theme ? root.dataset.theme === "dark" : dark.matches;
+  const button = byId("theme");
+  const label = () => { button.textContent = isDark() ? "Light" : "Dark"; };
+  button.onclick = () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    label();
+    changed();
+  };
+  dark.addEventListener("change", () => { label(); changed(); });
+  label();
+}

@@ -1,0 +1,44 @@
+// What two traces of one Program differ in: simulated against measured.
+"use strict";
+
+const signed = (value, show) =>
+  value === null || value === undefined ? "-" : `${value > 0 ? "+" : value < 0 ? "−" : ""}` +
+    show(Math.abs(value));
+
+function drawComparison(comparison) {
+  byId("comparison-section").hidden = false;
+  const {simulated, measured} = comparison;
+  const row = (name, a, b, show, difference, showDifference = show) => make("tr", {},
+    make("td", {}, name),
+    make("td", {}, a === null ? "-" : exact(a, show(a))),
+    make("td", {}, b === null ? "-" : exact(b, show(b))),
+    make("td", {}, difference === null || difference === undefined ? "-"
+      : exact(difference, signed(difference, showDifference))),
+    make("td", {}, b > 0 && show === seconds ? signed(a / b - 1, percent) : ""));
+  const points = (value) => `${d3.format(".2f")(100 * value)} points`;
+  const rows = [
+    row("Iteration", simulated.iteration_s, measured.iteration_s, seconds,
+      simulated.iteration_s - measured.iteration_s),
+    row("Compute", simulated.compute_s, measured.compute_s, seconds,
+      simulated.compute_s - measured.compute_s),
+    row("Bubble", simulated.bubble_fraction, measured.bubble_fraction, percent,
+      comparison.bubble_difference, points),
+  ];
+  for (const scope of kScopeNames) {
+    if (comparison.exposed_difference_s[scope] !== null)
+      rows.push(row(`Exposed ${scope} communication`, simulated.exposed_s[scope],
+        measured.exposed_s[scope], seconds, comparison.exposed_difference_s[scope]));
+  }
+  for (const scope of kScopeNames) {
+    if (comparison.overlap_difference[scope] !== null)
+      rows.push(row(`Overlapped ${scope} communication`, simulated.overlap_fraction[scope],
+        measured.overlap_fraction[scope], percent, comparison.overlap_difference[scope], points));
+  }
+  const head = ["", "Simulated", "Measured", "Difference", "Error"].map((name) =>
+    make("th", {scope: "col"}, name));
+  const {ops} = comparison;
+  byId("comparison").replaceChildren(
+    make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows)),
+    make("p", {class: "hint"}, `${number(ops.count)} ops in both traces; ` +
+      `median error ${percent(ops.median_error)}, worst ${percent(ops.worst_error)}.`));
+}

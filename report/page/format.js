@@ -1,0 +1,86 @@
+// Numbers as people read them, each with its unit, and small helpers that make elements.
+"use strict";
+
+// Three or more digits, without an exponent where there is a choice.
+function number(value) {
+  if (value === null || value === undefined || Number.isNaN(value)) return "-";
+  const size = Math.abs(value);
+  if (size >= 1e15 || (size > 0 && size < 1e-4)) return d3.format(".3~g")(value);
+  if (size >= 1000) return d3.format(",.0f")(value);
+  return d3.format(".4~g")(value);
+}
+
+// Four digits in the largest unit that leaves at least one before the point.
+function scaled(value, units, format = d3.format(".4r")) {
+  if (value === null || value === undefined) return "-";
+  const size = Math.abs(value);
+  const [step, unit] = units.find(([least]) => size >= least) || units[units.length - 1];
+  return `${size === 0 ? 0 : format(value / step)} ${unit}`;
+}
+
+const kTimes = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
+const kBytes = [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]];
+
+const seconds = (value) => value >= 1000 ? `${d3.format(",.0f")(value)} s` : scaled(value, kTimes);
+const nanoseconds = (value) => seconds(value * 1e-9);
+const bytes = (value) => scaled(value, kBytes);
+const bytesTick = (value) => scaled(value, kBytes, d3.format(".4~r"));
+const percent = (value) =>
+  value === null || value === undefined ? "-" : `${d3.format(".1f")(100 * value)} %`;
+
+// A value by the unit of its column.
+function withUnit(value, unit) {
+  if (value === null || value === undefined) return "-";
+  if (typeof value === "string") return value;
+  if (unit === "s") return seconds(value);
+  if (unit === "bytes") return bytes(value);
+  if (unit === "%") return `${d3.format(".4~g")(value)} %`;
+  return unit ? `${number(value)} ${unit}` : number(value);
+}
+
+// Times along an axis, all in one unit that suits the span; enough digits to tell ticks apart.
+function timeTick(spanNs, stepNs) {
+  const [step, unit] = kTimes.find(([least]) => spanNs * 1e-9 >= least) || kTimes[3];
+  const digits = Math.max(0, Math.ceil(-Math.log10(stepNs * 1e-9 / step) - 1e-6));
+  const format = d3.format(`,.${digits}f`);
+  return (ns) => `${format(ns * 1e-9 / step)} ${unit}`;
+}
+
+// make("td", {class: "text"}, "a", element): an element with attributes and children. Text is
+// always text: nothing of the data is read as HTML.
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key === "onclick") element.onclick = value;
+    else if (key === "style") Object.assign(element.style, value);
+    else element.setAttribute(key, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+// A shown number with the exact one beside it.
+const exact = (value, text) => make("data", {value: String(value)}, text);
+
+const byId = (id) => document.getElementById(id);
+
+// Pairs of a name and a text as a definition list.
+function definitions(pairs) {
+  return make("dl", {}, ...pairs.filter(([, text]) => text !== null).map(([name, text]) =>
+    make("div", {}, make("dt", {}, name), make("dd", {}, text))));
+}
+
+// The box that follows the pointer.
+const tip = {
+  show(event, title, pairs) {
+    const box = byId("tip");
+    box.replaceChildren(make("strong", {}, title), definitions(pairs));
+    box.hidden = false;
+    const {width, height} = box.getBoundingClientRect();
+    const right = event.clientX + 16 + width > window.innerWidth;
+    const below = event.clientY + 18 + height > window.innerHeight;
+    box.style.left = `${Math.max(4, right ? event.clientX - width - 12 : event.clientX + 16)}px`;
+    box.style.top = `${Math.max(4, below ? event.clientY - height - 12 : event.clientY + 18)}px`;
+  },
+  hide() { byId("tip").hidden = true; },
+};

@@ -1,0 +1,124 @@
+// Memory over time of a pipeline rank's GPUs against what they have.
+"use strict";
+
+const kMemoryParts = [
+  {key: "weights", name: "weights", colour: "--pipeline"},
+  {key: "gradients", name: "gradients", colour: "--tensor"},
+  {key: "optimizer", name: "optimizer", colour: "--context"},
+  {key: "communication", name: "communication buffers", colour: "--data"},
+  {key: "activations", name: "activations", colour: "--backward"},
+];
+
+const heldBefore = (rank) =>
+  rank.weights + rank.gradients + rank.optimizer + rank.communication;
+
+class MemoryChart {
+  constructor() {
+    byId("memory-rank").addEventListener("change", (event) => {
+      this.chosen = Number(event.target.value);
+      this.draw();
+    });
+  }
+
+  // The fullest rank first.
+  show(run) {
+    this.memory = run && run.detail && run.detail.memory;
+    byId("memory-section").hidden = !this.memory;
+    if (!this.memory) return;
+    const {ranks} = this.memory;
+    const peaks = ranks.map((rank) => heldBefore(rank) + d3.max(rank.activations));
+    this.chosen = d3.scan(peaks, d3.descending);
+    this.end = run.result ? run.result.iteration_s * 1e9 : d3.max(ranks, (r) => d3.max(r.at_ns));
+    this.domain = null;
+    byId("memory-rank").replaceChildren(...ranks.map((rank, i) =>
+      make("option", {value: String(i), ...(i === this.chosen ? {selected: ""} : {})},
+        `${rank.pipeline_rank}, peak ${bytes(peaks[i])}`)));
+    this.draw();
+  }
+
+  // The same times as the timeline has in sight.
+  follow(t0, t1) {
+    this.domain = [t0, t1];
+    if (this.waiting) return;
+    this.waiting = requestAnimationFrame(() => { this.waiting = 0; this.draw(); });
+  }
+
+  draw() {
+    if (!this.memory || byId("memory-section").hidden) return;
+    const chart = byId("memory-chart");
+    const width = Math.max(300, chart.clientWidth), height = 280;
+    const narrow = width < 640;
+    const margin = {left: narrow ? 60 : 112, right: 14, top: 16, bottom: 26};
+    const rank = this.memory.ranks[this.chosen];
+    const {capacity} = this.memory;
+    const held = heldBefore(rank);
+    const peak = held + d3.max(rank.activations);
+    const parts = kMemoryParts.filter(({key}) => key === "activations" || rank[key] > 0);
+    fillLegend(byId("memory-legend"), parts);
+    byId("memory-note").replaceChildren("peak ", exact(peak, bytes(peak)), " of ",
+      exact(capacity, bytes(capacity)), peak > capacity ? ": does not fit" : "");
+    byId("memory-note").classList.toggle("bad", peak > capacity);
+
+    const [t0, t1] = this.domain || [0, this.end];
+    const x = d3.scaleLinear().domain([t0, t1]).range([margin.left, width - margin.right]);
+    const y = d3.scaleLinear().domain([0, 1.06 * Math.max(peak, capacity)])
+      .range([height - margin.bottom, margin.top]);
+    const svg = d3.select(chart).html("").append("svg").attr("width", width).attr("height", height)
+      .attr("role", "img")
+      .attr("aria-label", `Memory of pipeline rank ${rank.pipeline_rank}: peak ${bytes(peak)} of ` +
+        bytes(capacity));
+    svg.append("clipPath").attr("id", "memory-clip").append("rect").attr("x", margin.left)
+      .attr("width", Math.max(0, width - margin.left - margin.right)).attr("height", height);
+    const plot = svg.append("g").attr("clip-path", "url(#memory-clip)");
+    let base = 0;
+    for (const part of parts) {
+      if (part.key === "activations") continue;
+      plot.append("rect").attr("x", margin.left).attr("width", width - margin.left - margin.right)
+        .attr("y", y(base + rank[part.key])).attr("height", y(base) - y(base + rank[part.key]))
+        .style("fill", `var(${part.colour})`);
+      base += rank[part.key];
+    }
+    plot.append("path").style("fill", "var(--backward)").attr("d", this.steps(rank, x, y, base));
+    svg.append("line").attr("class", "capacity").attr("x1", margin.left)
+      .attr("x2", width - margin.right).attr("y1", y(capacity)).attr("y2", y(capacity));
+    svg.append("text").attr("x", width - margin.right).attr("y", y(capacity) - 7)
+      .attr("text-anchor", "end").attr("class", "soft").text(`capacity ${bytesTick(capacity)}`);
+    const ticks = Math.max(2, Math.floor((width - margin.left) / 110));
+    svg.append("g").attr("transform", `translate(0,${height - margin.bottom})`)
+      .call(d3.axisBottom(x).ticks(ticks).tickSizeOuter(0)
+        .tickFormat(timeTick(t1 - t0, d3.tickStep(t0, t1, ticks))));
+    svg.append("g").attr("transform", `translate(${margin.left},0)`)
+      .call(d3.axisLeft(y).ticks(5).tickSizeOuter(0).tickFormat(bytesTick));
+    this.hover(svg, rank, x, margin, width, height);
+  }
+
+  // Activations as an area of steps, of what is in sight.
+  steps(rank, x, y, base) {
+    const [t0, t1] = x.domain();
+    const first = Math.max(0, d3.bisectRight(rank.at_ns, t0) - 1);
+    const last = Math.min(rank.at_ns.length, d3.bisectRight(rank.at_ns, t1) + 1);
+    const points = d3.range(first, last).map((i) => [rank.at_ns[i], rank.activations[i]]);
+    points.push([t1, points[points.length - 1][1]]);
+    return d3.area().curve(d3.curveStepAfter).x(([at]) => x(at)).y0(y(base))
+      .y1(([, value]) => y(base + value))(points);
+  }
+
+  hover(svg, rank, x, margin, width, height) {
+    const rule = svg.append("line").attr("y1", margin.top).attr("y2", height - margin.bottom)
+      .attr("stroke", "var(--ink)").attr("opacity", 0);
+    svg.append("rect").attr("x", margin.left).attr("y", 0)
+      .attr("width", Math.max(0, width - margin.left - margin.right)).attr("height", height)
+      .attr("fill", "none").style("pointer-events", "all")
+      .on("mousemove", () => {
+        const [at] = d3.mouse(svg.node());
+        const time = x.invert(at);
+        const i = Math.max(0, d3.bisectRight(rank.at_ns, time) - 1);
+        rule.attr("x1", at).attr("x2", at).attr("opacity", 0.4);
+        tip.show(d3.event, `At ${nanoseconds(time)}`, [
+          ...kMemoryParts.map(({key, name}) =>
+            [name, bytes(key === "activations" ? rank.activations[i] : rank[key])]),
+          ["all", bytes(heldBefore(rank) + rank.activations[i])]]);
+      })
+      .on("mouseleave", () => { tip.hide(); rule.attr("opacity", 0); });
+  }
+}

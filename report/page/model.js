@@ -1,0 +1,151 @@
+// The timelines of the data as lanes with typed arrays, ready to be searched and drawn.
+"use strict";
+
+const column = (values) => Array.isArray(values) ? (i) => values[i] : () => values;
+
+// One lane of one rank. Its events are ordered by their start, and each ends before the next
+// begins. sums[kind][i]: nanoseconds of that kind in the events before i.
+class Lane {
+  constructor(raw, rank, run, names) {
+    this.name = raw.name;
+    this.rank = rank;
+    this.run = run;
+    this.names = names;
+    this.count = raw.events;
+    const start = column(raw.start_ns), length = column(raw.length_ns);
+    this.start = Float64Array.from({length: this.count}, (_, i) => start(i));
+    this.end = this.start.map((begin, i) => begin + length(i));
+    for (const name of ["kind", "scope", "stage", "microbatch", "part", "bytes", "waited_ns"])
+      this[name] = column(raw[name]);
+    this.colour = new Uint8Array(this.count);
+    for (let i = 0; i < this.count; ++i) {
+      const scope = this.scope(i);
+      this.colour[i] = scope < 0 ? this.kind(i) : kComputeKinds + scope;
+    }
+    this.computes = this.count > 0 && this.scope(0) < 0;
+    this.sums = this.sumsByKind();
+    this.actions = this.computes ? this.findActions() : null;
+    this.matches = null;  // how many of the events before i match the search; null: no search
+  }
+
+  sumsByKind() {
+    const sums = new Map();
+    for (let i = 0; i < this.count; ++i) {
+      const kind = this.colour[i];
+      if (!sums.has(kind)) sums.set(kind, new Float64Array(this.count + 1));
+    }
+    for (const [kind, sum] of sums) {
+      for (let i = 0; i < this.count; ++i)
+        sum[i + 1] = sum[i] + (this.colour[i] === kind ? this.end[i] - this.start[i] : 0);
+    }
+    return sums;
+  }
+
+  // Runs of events of one kind, stage and microbatch: a lane of its own, of what a schedule calls
+  // actions.
+  findActions() {
+    const first = [];
+    for (let i = 0; i < this.count; ++i) {
+      const same = i > 0 && this.kind(i) === this.kind(i - 1) &&
+        this.stage(i) === this.stage(i - 1) && this.microbatch(i) === this.microbatch(i - 1);
+      if (!same) first.push(i);
+    }
+    const last = first.map((_, a) => (a + 1 < first.length ? first[a + 1] : this.count) - 1);
+    return {
+      first, last, count: first.length,
+      start: Float64Array.from(first, (i) => this.start[i]),
+      end: Float64Array.from(last, (i) => this.end[i]),
+    };
+  }
+
+  // The number of the first event that starts at `time` or later.
+  from(time) { return d3.bisectLeft(this.start, time); }
+
+  // The number of the first event that ends after `time`.
+  after(time) { return d3.bisectRight(this.end, time); }
+
+  // Nanoseconds of events before `time`.
+  busyBefore(time) {
+    const next = this.from(time);
+    if (next === 0) return 0;
+    let busy = Math.min(this.end[next - 1], time) - this.start[next - 1];
+    for (const sums of this.sums.values()) busy += sums[next - 1];
+    return busy;
+  }
+
+  // The event at a time, or the nearest one no further than `slack`; -1: none.
+  at(time, slack) {
+    let best = -1, distance = slack;
+    const next = this.after(time);
+    for (const i of [next - 1, next]) {
+      if (i < 0 || i >= this.count) continue;
+      const away = time < this.start[i] ? this.start[i] - time
+        : time > this.end[i] ? time - this.end[i] : 0;
+      if (away <= distance && (best < 0 || away < distance)) { best = i; distance = away; }
+    }
+    return best;
+  }
+
+  title(i) {
+    const letters = {forward: "Forward", backward: "Backward", input: "Input gradient",
+      weight: "Weight gradient", optimizer: "Optimizer"};
+    const raw = this.names.kinds[this.kind(i)];
+    const name = this.computes ? kKinds[this.kind(i)].name : raw;
+    const text = letters[raw] || name.charAt(0).toUpperCase() + name.slice(1);
+    return this.microbatch(i) >= 0 ? `${text} ${this.microbatch(i)}` : text;
+  }
+
+  // What there is to say of an event, for people.
+  facts(i) {
+    const length = this.end[i] - this.start[i];
+    const sent = this.bytes(i) > 0 && !this.computes;
+    return [
+      ["Rank", this.rank.label],
+      ["Run", this.run.label || null],
+      ["Lane", this.name],
+      ["Kind", this.computes ? null : this.names.scopes[this.scope(i)]],
+      ["Stage", this.stage(i) >= 0 ? String(this.stage(i)) : null],
+      ["Microbatch", this.microbatch(i) >= 0 ? String(this.microbatch(i)) : null],
+      ["Part", this.part(i) > 0 ? String(this.part(i) + 1) : null],
+      ["Start", nanoseconds(this.start[i])],
+      ["Duration", nanoseconds(length)],
+      ["Waited", this.waited_ns(i) > 0 ? `${nanoseconds(this.waited_ns(i))} for its peers` : null],
+      ["Bytes", sent ? bytes(this.bytes(i)) : null],
+      ["Rate", sent ? `${bytes(this.bytes(i) / (length * 1e-9))}/s` : null],
+    ];
+  }
+}
+
+function rankOf(raw) {
+  const stages = raw.stages.length === 0 ? ""
+    : `, stage${raw.stages.length > 1 ? "s" : ""} ${raw.stages.join(" ")}`;
+  const others = raw.stands_for > 1 ? `, stands for ${raw.stands_for} ranks` : "";
+  return {number: raw.rank, standsFor: raw.stands_for, label: `${raw.rank}${stages}${others}`};
+}
+
+// runs: [{label, timeline}]. Lanes of one rank stand together, and of several runs a lane's
+// versions do.
+function timelineModel(runs) {
+  const lanes = [];
+  for (const run of runs) {
+    run.timeline.ranks.forEach((raw, order) => {
+      const rank = rankOf(raw);
+      raw.lanes.forEach((lane) => {
+        if (lane.events > 0) lanes.push(new Lane(lane, {...rank, order}, run, run.timeline));
+      });
+    });
+  }
+  const place = new Map();  // of a lane's name in a rank, by where it first stands
+  lanes.forEach((lane) => {
+    const key = `${lane.rank.number}/${lane.name}`;
+    if (!place.has(key)) place.set(key, place.size);
+    lane.place = place.get(key);
+  });
+  lanes.sort((a, b) => a.rank.number - b.rank.number || a.place - b.place);
+  return {
+    lanes,
+    runs,
+    end: d3.max(runs, (run) => run.timeline.end_ns) || 1,
+    events: d3.sum(runs, (run) => run.timeline.events),
+  };
+}

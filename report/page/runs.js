@@ -1,0 +1,161 @@
+// The table of runs, and the numbers of the one that is chosen.
+"use strict";
+
+const sumOf = (object) => d3.sum(Object.values(object || {}));
+
+// What the table shows: a name, the value in a result, and how it reads.
+const kRunColumns = [
+  {name: "Run", value: (r) => r.name, text: true},
+  {name: "GPUs", value: (r) => r.gpus, show: number},
+  {name: "Iteration", value: (r) => r.iteration_s, show: seconds},
+  {name: "Tokens", unit: "1/s", value: (r) => r.tokens_per_s, show: number},
+  {name: "Model rate", unit: "TFLOP/s a GPU", value: (r) => r.model_tflops_per_gpu,
+    show: d3.format(".1f")},
+  {name: "MFU", value: (r) => r.mfu, show: percent},
+  {name: "Bubble", unit: "of the iteration", value: (r) => r.bubble_fraction, show: percent},
+  {name: "Exposed", unit: "of the iteration", value: (r) => sumOf(r.exposed_s) / r.iteration_s,
+    show: percent},
+  {name: "Memory", unit: "a GPU", value: (r) => r.memory_bytes && r.memory_bytes.total,
+    show: bytes},
+  {name: "Compute, exposed, bubble", unit: "shares of the iteration",
+    value: (r) => r.compute_s / r.iteration_s, draw: (r) => shareBar(r)},
+];
+
+// A bar of what an iteration is, the mean over ranks.
+function shareBar(result) {
+  const parts = [["--forward", result.compute_s], ...kScopeNames.map((name) =>
+    [`--${name}`, result.exposed_s[name]])];
+  return make("span", {class: "bar"}, ...parts.filter(([, value]) => value > 0).map(
+    ([colour, value]) => make("i",
+      {style: {background: `var(${colour})`, width: `${100 * value / result.iteration_s}%`}})));
+}
+
+// A table whose columns sort. rows: any; columns: {name, unit, value(row), show, text}.
+class SortedTable {
+  constructor(element, columns, options = {}) {
+    Object.assign(this, {element, columns, ...options});
+    this.by = -1;
+    this.descending = false;
+  }
+
+  show(rows) {
+    this.rows = rows;
+    const head = this.columns.map((column, i) => make("th",
+      {scope: "col", class: column.text ? "text" : "",
+        "aria-sort": i !== this.by ? "none" : this.descending ? "descending" : "ascending"},
+      make("button", {type: "button", onclick: () => this.sort(i)}, column.name),
+      ...(column.unit ? [make("br"), make("small", {}, column.unit)] : [])));
+    let sorted = [...rows];
+    if (this.by >= 0) {
+      const {value} = this.columns[this.by];
+      const compare = this.descending ? d3.descending : d3.ascending;
+      const has = (row) => value(row) !== null && value(row) !== undefined;
+      sorted = [...sorted.filter(has).sort((a, b) => compare(value(a), value(b))),
+        ...sorted.filter((row) => !has(row))];
+    }
+    const most = this.most || Infinity;
+    const body = sorted.slice(0, most).map((row) => {
+      const line = make("tr", {class: this.isChosen && this.isChosen(row) ? "chosen" : ""},
+        ...this.columns.map((column, i) => {
+          const value = column.value(row);
+          const missing = value === null || value === undefined;
+          const shown = column.draw ? column.draw(row)
+            : column.text || missing ? String(missing ? "-" : value)
+            : exact(value, (column.show || number)(value));
+          const cell = i === 0 && this.choose
+            ? make("button", {type: "button", onclick: () => this.choose(row)}, shown) : shown;
+          const bad = column.isBad && column.isBad(row);
+          return make("td", {class: `${column.text ? "text" : ""}${bad ? " bad" : ""}`}, cell);
+        }));
+      return line;
+    });
+    this.element.replaceChildren(make("table", {}, make("thead", {}, make("tr", {}, ...head)),
+      make("tbody", {}, ...body)));
+  }
+
+  sort(column) {
+    this.descending = this.by === column ? !this.descending : false;
+    this.by = column;
+    this.show(this.rows);
+    this.element.querySelectorAll("thead button")[column].focus();
+  }
+}
+
+class RunList {
+  // choose(run): another run is looked at.
+  constructor(runs, choose) {
+    this.runs = runs.filter((run) => run.result);
+    const columns = kRunColumns.map((column) =>
+      ({...column,
+      value: (run) => column.value(run.result),
+      draw: column.draw && ((run) => column.draw(run.result))}));
+    columns.find(({name}) => name === "Memory").isBad = (run) => run.result.fits === false;
+    this.chosen = null;
+    this.table = new SortedTable(byId("runs-table"), columns, {
+      isChosen: (run) => run === this.chosen,
+      choose: (run) => choose(run),
+    });
+    byId("runs-filter").addEventListener("input", () => this.draw());
+    byId("runs-section").hidden = this.runs.length < 2;
+  }
+
+  mark(run) { this.chosen = run; this.draw(); }
+
+  draw() {
+    const words = byId("runs-filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const shown = this.runs.filter(({result}) =>
+      words.every((word) => `${result.name} ${result.cluster}`.toLowerCase().includes(word)));
+    byId("runs-count").textContent = `${shown.length} of ${this.runs.length} runs`;
+    this.table.show(shown);
+  }
+}
+
+// A name, the number large, and a line below.
+function figure(name, value, text, below = "", bad = false) {
+  const small = make("small", bad ? {class: "bad"} : {}, below);
+  return make("div", {}, make("dt", {}, name),
+    make("dd", {}, value === null || value === undefined ? "-" : exact(value, text), small));
+}
+
+function drawNumbers(run) {
+  const {result} = run;
+  byId("run-section").hidden = !result;
+  if (!result) return;
+  byId("run-title").textContent = result.name;
+  const {plan} = result;
+  const parts = [`${number(result.gpus)} GPUs`, result.cluster, `${result.engine} engine`];
+  if (plan) {
+    const sizes = [`tp ${plan.tp}`, `pp ${plan.pp}${plan.vpp > 1 ? ` x ${plan.vpp}` : ""}`,
+      `dp ${plan.dp}`];
+    for (const key of ["cp", "ep"]) if (plan[key] > 1) sizes.push(`${key} ${plan[key]}`);
+    parts.push(sizes.join(", "),
+      `${plan.microbatches} microbatch${plan.microbatches > 1 ? "es" : ""}`);
+  }
+  byId("run-plan").textContent = parts.join(" · ");
+  const exposed = sumOf(result.exposed_s);
+  const most = d3.scan(kScopeNames, (a, b) => result.exposed_s[b] - result.exposed_s[a]);
+  const figures = [
+    figure("Iteration", result.iteration_s, seconds(result.iteration_s),
+      result.iteration_low_s === null ? ""
+        : `${seconds(result.iteration_low_s)} to ${seconds(result.iteration_high_s)} in 90 of 100`),
+    figure("Compute", result.compute_s, seconds(result.compute_s),
+      `${percent(result.compute_s / result.iteration_s)} of the iteration`),
+    figure("Exposed communication", exposed, seconds(exposed),
+      exposed > 0
+        ? `${percent(exposed / result.iteration_s)}, most of it ${kScopeNames[most]}` : ""),
+    figure("Bubble", result.bubble_fraction, percent(result.bubble_fraction),
+      `${d3.format(".3~g")(result.bubble_ratio)} of compute`),
+  ];
+  if (result.memory_bytes) {
+    const {total, capacity} = result.memory_bytes;
+    figures.splice(1, 0,
+      figure("Tokens", result.tokens_per_s, `${number(result.tokens_per_s)} /s`),
+      figure("Model rate", result.model_tflops_per_gpu,
+        `${number(result.model_tflops_per_gpu)} TFLOP/s`, "a GPU, without recompute"),
+      figure("MFU", result.mfu, percent(result.mfu), `HFU ${percent(result.hfu)}`));
+    figures.push(figure("Memory, fullest GPU", total, bytes(total),
+      result.fits ? `of ${bytes(capacity)}` : `does not fit ${bytes(capacity)}`, !result.fits));
+  }
+  byId("numbers").replaceChildren(...figures);
+  byId("warnings").replaceChildren(...(result.warnings || []).map((text) => make("li", {}, text)));
+}

@@ -1,0 +1,73 @@
+// The search over events: words that all must hold, such as "forward 3 stage=1 >5ms".
+"use strict";
+
+const kNumberFields = {
+  stage: (lane, i) => lane.stage(i),
+  microbatch: (lane, i) => lane.microbatch(i),
+  mb: (lane, i) => lane.microbatch(i),
+  part: (lane, i) => lane.part(i),
+  rank: (lane) => lane.rank.number,
+};
+const kLetters = {f: "forward", b: "backward", i: "input gradient", w: "weight gradient"};
+const kFactors = {ns: 1, us: 1e3, "µs": 1e3, ms: 1e6, s: 1e9};
+
+// One word as a test of an event.
+function testOf(word) {
+  let found = word.match(/^([a-z]+)[=:](\d+)(?:-(\d+))?$/);
+  if (found && kNumberFields[found[1]]) {
+    const field = kNumberFields[found[1]];
+    const least = Number(found[2]), most = Number(found[3] || found[2]);
+    return (lane, i) => field(lane, i) >= least && field(lane, i) <= most;
+  }
+  found = word.match(/^lane[=:](.+)$/);
+  if (found) return (lane) => lane.name.toLowerCase() === found[1];
+  found = word.match(/^([<>])([\d.]+)(ns|us|µs|ms|s)$/);
+  if (found) {
+    const limit = Number(found[2]) * kFactors[found[3]];
+    return found[1] === ">" ? (lane, i) => lane.end[i] - lane.start[i] > limit
+      : (lane, i) => lane.end[i] - lane.start[i] < limit;
+  }
+  found = word.match(/^([fbiw])(\d+)$/);  // F3, as the orders' text forms write it
+  if (found)
+    return (lane, i) => lane.computes && lane.microbatch(i) === Number(found[2]) &&
+      kKinds[lane.colour[i]].name === kLetters[found[1]];
+  if (/^\d+$/.test(word)) return (lane, i) => lane.microbatch(i) === Number(word);
+  return (lane, i) => kKinds[lane.colour[i]].name.includes(word) ||
+    lane.names.kinds[lane.kind(i)].includes(word) || lane.name.toLowerCase().includes(word);
+}
+
+// Marks what matches in every lane; nothing is marked for an empty text. Returns how many match,
+// and their time together.
+function search(lanes, text) {
+  const tests = text.trim().toLowerCase().split(/\s+/).filter(Boolean).map(testOf);
+  let count = 0, ns = 0;
+  for (const lane of lanes) {
+    if (tests.length === 0) { lane.matches = null; continue; }
+    lane.matches = new Uint32Array(lane.count + 1);
+    for (let i = 0; i < lane.count; ++i) {
+      const match = tests.every((test) => test(lane, i));
+      lane.matches[i + 1] = lane.matches[i] + (match ? 1 : 0);
+      if (!match) continue;
+      ++count;
+      ns += lane.end[i] - lane.start[i];
+    }
+  }
+  return {searching: tests.length > 0, count, ns};
+}
+
+// The match after (or before) a place {lane, event} in reading order: by rows, then by time; round
+// at the ends. null: no match.
+function nextMatch(lanes, from, step) {
+  const isMatch = (lane, i) => lane.matches[i + 1] > lane.matches[i];
+  const first = from ? lanes.indexOf(from.lane) : step > 0 ? 0 : lanes.length - 1;
+  for (let k = 0; k <= lanes.length; ++k) {
+    const lane = lanes[(first + step * k + lanes.length * (k + 1)) % lanes.length];
+    if (!lane.matches || lane.matches[lane.count] === 0) continue;
+    let i = step > 0 ? 0 : lane.count - 1;
+    if (k === 0 && from) i = from.event + step;
+    for (; i >= 0 && i < lane.count; i += step) {
+      if (isMatch(lane, i)) return {lane, event: i};
+    }
+  }
+  return null;
+}

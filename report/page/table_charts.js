@@ -1,0 +1,271 @@
+// The charts of a table of runs: the frontier, parallel coordinates, and the rows.
+"use strict";
+
+const kTableRowsMax = 500;
+
+// A condition such as "cost < 5" on a column, or a text that stands somewhere in the row.
+function rowTest(table, text) {
+  const tests = text.split(/,|\band\b/i).map((part) => part.trim()).filter(Boolean).map((part) => {
+    const found = part.match(/^(.+?)\s*(<=|>=|<|>|=)\s*(.+)$/);
+    const name = found && found[1].toLowerCase();
+    const column = found ? table.columns.findIndex((each) =>
+      each.name.toLowerCase() === name || each.name.toLowerCase().startsWith(name)) : -1;
+    if (column < 0) {
+      const word = part.toLowerCase();
+      return (row) => row.some((cell) => String(cell).toLowerCase().includes(word));
+    }
+    const [, , sign, value] = found;
+    const limit = Number(value);
+    if (sign === "=")
+      return (row) => String(row[column]).toLowerCase() === value.toLowerCase() ||
+        row[column] === limit;
+    const holds = {"<": (a) => a < limit, ">": (a) => a > limit,
+      "<=": (a) => a <= limit, ">=": (a) => a >= limit}[sign];
+    return (row) => typeof row[column] === "number" && holds(row[column]);
+  });
+  return (row) => tests.every((test) => test(row));
+}
+
+// A scale of a column's values on a range that begins at the bad end. Numbers that span much are
+// logarithmic; texts have a place each.
+function columnScale(table, column, range) {
+  const values = table.rows.map((row) => row[column]).filter((value) => value !== null);
+  const {better} = table.columns[column];
+  const towards = better === "less" ? [...range].reverse() : range;
+  if (values.some((value) => typeof value === "string"))
+    return d3.scalePoint().domain([...new Set(values.map(String))].sort(d3.ascending)).range(range)
+      .padding(0.3);
+  const [least, most] = d3.extent(values);
+  if (least === undefined) return d3.scaleLinear().range(towards);
+  if (least > 0 && most / least > 50) return d3.scaleLog().domain([least, most]).range(towards);
+  if (least === most) return d3.scaleLinear().domain([least - 1, most + 1]).range(towards);
+  return d3.scaleLinear().domain([least, most]).range(towards);
+}
+
+// Ticks of a column: its own values where they are few, else round ones; each as its table has it.
+function columnTicks(axis, scale, values, {unit}) {
+  if (scale.step) return scale.domain().length > 30 ? axis.tickValues([]) : axis;
+  axis.tickFormat((value) => cellText(value, unit));
+  const own = [...new Set(values)].filter((value) => value !== null).sort(d3.ascending);
+  if (own.length <= 6 && own.length > 1 && !scale.base) return axis.tickValues(own);
+  return scale.base ? axis.tickValues(logTicks(...scale.domain(), 6)) : axis.ticks(5);
+}
+
+// A value as its column has it; bytes carry their own unit, as they come in many.
+const cellText = (value, unit) => typeof value === "string" ? value
+  : unit === "bytes" ? bytesTick(value) : number(value);
+const shownUnit = ({unit}) => unit === "bytes" ? "" : unit;
+
+// 1, 2 and 5 times powers of ten between the two, or the powers alone where that is too many.
+function logTicks(least, most, wanted) {
+  const powers = d3.range(Math.floor(Math.log10(least)), Math.ceil(Math.log10(most)) + 1)
+    .map((power) => Number(`1e${power}`));
+  const inside = (value) => value >= least && value <= most;
+  const all = d3.merge(powers.map((power) => [power, 2 * power, 5 * power])).filter(inside);
+  return all.length <= 2 * wanted ? all : powers.filter(inside);
+}
+
+const axisName = (column) => shownUnit(column) ? `${column.name}, ${column.unit}` : column.name;
+
+class TableCharts {
+  constructor(table) {
+    this.table = table;
+    this.onFrontier = new Set(table.frontier);
+    this.brushes = new Map();  // column -> [one end, the other] in pixels of its axis
+    byId("table-section").hidden = false;
+    byId("table-title").textContent = table.title;
+    const numeric = table.columns.map((_, i) => i).filter((i) =>
+      table.rows.some((row) => typeof row[i] === "number"));
+    for (const [id, key] of [["table-x", "x"], ["table-y", "y"]]) {
+      const select = byId(id);
+      select.replaceChildren(...numeric.map((i) => make("option",
+        {value: String(i), ...(i === table[key] ? {selected: ""} : {})},
+        axisName(table.columns[i]))));
+      select.onchange = () => { this[key] = Number(select.value); this.draw(); };
+      this[key] = table[key];
+    }
+    byId("table-filter").addEventListener("input", () => this.filter());
+    byId("table-reset").onclick = () => {
+      this.brushes.clear();
+      byId("table-filter").value = "";
+      this.draw();
+    };
+    this.text = table.columns.findIndex((_, i) => !numeric.includes(i));  // what names a row
+    this.rowsTable = new SortedTable(byId("table-rows"), table.columns.map((column, i) => ({
+      name: column.name, unit: shownUnit(column), value: ({row}) => row[i],
+      text: !numeric.includes(i), show: (value) => cellText(value, column.unit),
+    })), {most: kTableRowsMax, isChosen: ({index}) => this.onFrontier.has(index)});
+    this.draw();
+  }
+
+  draw() {
+    this.drawParallel();
+    this.filter();
+  }
+
+  // Which rows pass the text and every brush; then all that shows them.
+  filter() {
+    const test = rowTest(this.table, byId("table-filter").value);
+    const within = (row) => [...this.brushes].every(([column, [a, b]]) => {
+      if (row[column] === null) return false;
+      const at = this.axes[column](row[column]);
+      return at >= Math.min(a, b) && at <= Math.max(a, b);
+    });
+    this.shown = this.table.rows.map((row) => test(row) && within(row));
+    const rows = this.table.rows.map((row, index) => ({row, index}))
+      .filter(({index}) => this.shown[index]);
+    const more = rows.length > kTableRowsMax ? `, the first ${kTableRowsMax} below` : "";
+    byId("table-count").textContent =
+      `${number(rows.length)} of ${number(this.table.rows.length)} rows${more}`;
+    this.drawLines();
+    this.drawFrontier();
+    this.rowsTable.show(rows);
+  }
+
+  facts(index) {
+    return this.table.columns.map(({name, unit}, i) =>
+      [name, withUnit(this.table.rows[index][i], unit)]);
+  }
+
+  drawFrontier() {
+    const {table, x: cx, y: cy} = this;
+    const chart = byId("frontier-chart");
+    const width = Math.max(300, chart.clientWidth), height = Math.min(460, 0.62 * width + 60);
+    const margin = {left: 66, right: 20, top: 26, bottom: 44};
+    const points = table.rows.map((row, index) => ({row, index}))
+      .filter(({row}) => typeof row[cx] === "number" && typeof row[cy] === "number");
+    chart.replaceChildren();
+    if (points.length === 0) return;
+    const scale = (column, range) => {
+      const [least, most] = d3.extent(points, ({row}) => row[column]);
+      const log = least > 0 && most / least > 50;
+      return (log ? d3.scaleLog() : d3.scaleLinear())
+        .domain(log ? [least / 1.1, most * 1.1]
+          : [Math.max(least >= 0 ? 0 : -Infinity, least - 0.08 * (most - least || 1)),
+            most + 0.08 * (most - least || 1)])
+        .range(range);
+    };
+    const x = scale(cx, [margin.left, width - margin.right]);
+    const y = scale(cy, [height - margin.bottom, margin.top]);
+    const svg = d3.select(chart).html("").append("svg").attr("width", width).attr("height", height)
+      .attr("role", "img").attr("aria-label",
+        `${axisName(table.columns[cy])} over ${axisName(table.columns[cx])}`);
+    const axis = (side, at, ticks, {unit}) => {
+      const made = side(at).tickSizeOuter(0).tickFormat((value) => cellText(value, unit));
+      return at.base ? made.tickValues(logTicks(...at.domain(), ticks)) : made.ticks(ticks);
+    };
+    svg.append("g").attr("transform", `translate(0,${height - margin.bottom})`)
+      .call(axis(d3.axisBottom, x, Math.max(3, Math.floor(width / 130)),
+        table.columns[cx]));
+    svg.append("g").attr("transform", `translate(${margin.left},0)`)
+      .call(axis(d3.axisLeft, y, 6, table.columns[cy]));
+    const better = (column) => table.columns[column].better
+      ? ` (${table.columns[column].better} is better)` : "";
+    svg.append("text").attr("x", width - margin.right).attr("y", height - 8)
+      .attr("text-anchor", "end").attr("class", "soft")
+      .text(axisName(table.columns[cx]) + better(cx));
+    svg.append("text").attr("x", 4).attr("y", 12).attr("class", "soft")
+      .text(axisName(table.columns[cy]) + better(cy));
+    const own = cx === table.x && cy === table.y;
+    if (own) {
+      const line = table.frontier.map((index) => table.rows[index])
+        .sort((a, b) => d3.ascending(a[cx], b[cx]));
+      const rises = table.columns[cx].better === "more" ? d3.curveStepBefore : d3.curveStepAfter;
+      svg.append("path").attr("fill", "none").attr("stroke", "var(--accent)")
+        .attr("stroke-width", 1.5)
+        .attr("d", d3.line().curve(rises).x((row) => x(row[cx])).y((row) => y(row[cy]))(line));
+    }
+    const front = ({index}) => this.onFrontier.has(index);
+    svg.append("g").selectAll("circle")
+      .data(points.sort((a, b) => front(a) - front(b))).join("circle")
+      .attr("cx", ({row}) => x(row[cx])).attr("cy", ({row}) => y(row[cy]))
+      .attr("r", (point) => front(point) ? 5.5 : 3.5)
+      .style("fill", (point) => front(point) ? "var(--accent)" : "var(--soft)")
+      .style("stroke", "var(--paper)")
+      .attr("opacity", (point) => !this.shown[point.index] ? 0.1 : front(point) ? 1 : 0.6)
+      .on("mousemove", ({index}) => tip.show(d3.event,
+        this.onFrontier.has(index) ? "On the frontier" : "Beaten by others", this.facts(index)))
+      .on("mouseleave", () => tip.hide());
+    if (own && this.text >= 0 && table.frontier.length <= 15)
+      svg.append("g").selectAll("text").data(points.filter(front)).join("text")
+        .attr("class", "halo").attr("x", ({row}) => Math.min(x(row[cx]), width - 90) + 9)
+        .attr("y", ({row}) => y(row[cy]) - 9).text(({row}) => row[this.text])
+        .attr("opacity", ({index}) => this.shown[index] ? 1 : 0.12);
+  }
+
+  // The axes with their brushes; the lines are on a canvas below them.
+  drawParallel() {
+    const {table} = this;
+    const chart = byId("parallel-chart");
+    const columns = table.columns.length;
+    const width = Math.max(chart.clientWidth, 100 * columns), height = 300;
+    // Texts of the first column stand to its left.
+    const longest = d3.max(table.rows, ([first]) => typeof first === "string" ? first.length : 5);
+    const margin = {top: 40, bottom: 18, left: Math.min(200, 20 + 6.6 * (longest || 5)), right: 40};
+    this.size = {width, height};
+    this.along = d3.scalePoint().domain(d3.range(columns))
+      .range([margin.left, width - margin.right]);
+    this.axes = table.columns.map((_, i) =>
+      columnScale(table, i, [height - margin.bottom, margin.top]));
+    chart.replaceChildren();
+    this.canvas = chart.appendChild(make("canvas"));
+    const svg = d3.select(chart).append("svg").attr("width", width).attr("height", height);
+    const axes = svg.selectAll("g.column").data(table.columns).join("g").attr("class", "column")
+      .attr("transform", (_, i) => `translate(${this.along(i)},0)`);
+    const self = this;
+    axes.each(function (column, i) {
+      const scale = self.axes[i];
+      const values = table.rows.map((row) => row[i]);
+      d3.select(this).call(columnTicks(d3.axisLeft(scale).tickSizeOuter(0), scale,
+        values, column));
+      d3.select(this).selectAll(".tick text").attr("class", "halo");
+      d3.select(this).append("text").attr("y", 14).attr("text-anchor", "middle").text(column.name);
+      if (shownUnit(column))
+        d3.select(this).append("text").attr("y", 28).attr("text-anchor", "middle")
+          .attr("class", "unit").text(column.unit);
+      const brush = d3.brushY().extent([[-12, margin.top - 4], [12, height - margin.bottom + 4]])
+        .on("brush end", () => {
+          if (!d3.event.sourceEvent) return;
+          if (d3.event.selection) self.brushes.set(i, d3.event.selection);
+          else self.brushes.delete(i);
+          self.filter();
+        });
+      const group = d3.select(this).append("g").call(brush);
+      if (self.brushes.has(i)) group.call(brush.move, self.brushes.get(i));
+    });
+  }
+
+  drawLines() {
+    const ratio = window.devicePixelRatio || 1;
+    const {width, height} = this.size;
+    const {canvas, table} = this;
+    canvas.width = width * ratio;
+    canvas.height = height * ratio;
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+    const context = canvas.getContext("2d");
+    context.scale(ratio, ratio);
+    const draw = (index, colour, alpha, wide) => {
+      context.globalAlpha = alpha;
+      context.strokeStyle = colour;
+      context.lineWidth = wide;
+      context.beginPath();
+      let begun = false;
+      table.rows[index].forEach((value, i) => {
+        if (value === null) { begun = false; return; }
+        const at = [this.along(i), this.axes[i](this.axes[i].step ? String(value) : value)];
+        if (begun) context.lineTo(...at); else context.moveTo(...at);
+        begun = true;
+      });
+      context.stroke();
+    };
+    const soft = cssColour("--soft"), accent = cssColour("--accent");
+    const alpha = Math.max(0.06, Math.min(0.5, 60 / table.rows.length));
+    const all = d3.range(table.rows.length);
+    for (const index of all) if (!this.shown[index]) draw(index, soft, alpha * 0.15, 1);
+    for (const index of all)
+      if (this.shown[index] && !this.onFrontier.has(index)) draw(index, soft, alpha, 1);
+    for (const index of all)
+      if (this.shown[index] && this.onFrontier.has(index)) draw(index, accent, 0.9, 1.6);
+  }
+}

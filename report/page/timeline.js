@@ -1,0 +1,322 @@
+// The timeline as one works with it: zoom, pan, hover, keys, search, the strip of the whole.
+"use strict";
+
+const kOverviewHeight = 34, kAxisHeight = 24, kNarrow = 640;
+const kLeastSpanNs = 200;  // as far as one can zoom in
+
+// Of equal parts of the iteration, the share of it that ranks compute, their mean.
+function shareComputing(model) {
+  const parts = 400;
+  const compute = model.lanes.filter((lane) => lane.computes);
+  const busy = new Float64Array(parts + 1);
+  for (const lane of compute) {
+    for (let part = 0; part <= parts; ++part)
+      busy[part] += lane.busyBefore(part / parts * model.end);
+  }
+  const whole = model.end / parts * Math.max(1, compute.length);
+  return d3.range(parts).map((part) => (busy[part + 1] - busy[part]) / whole);
+}
+
+class Timeline {
+  // onDomain(t0, t1): the times in sight have changed.
+  constructor(onDomain) {
+    this.onDomain = onDomain;
+    this.canvas = byId("canvas");
+    this.picture = new TimelinePicture(this.canvas);
+    this.hidden = new Set();
+    this.selected = this.hovered = null;
+    this.communication = true;
+    this.frames = 0;
+    this.zoom = d3.zoom()
+      .filter(() => d3.event.type === "wheel" ? d3.event.ctrlKey || d3.event.metaKey
+        : !d3.event.button && !(d3.event.ctrlKey && d3.event.type === "mousedown"))
+      .on("zoom", () => this.zoomed());
+    d3.select(this.canvas).call(this.zoom)
+      .on("dblclick.zoom", null);
+    this.listen();
+  }
+
+  show(model) {
+    this.model = model;
+    this.selected = this.hovered = null;
+    const kinds = new Set();
+    for (const lane of model.lanes) for (const kind of lane.sums.keys()) kinds.add(kind);
+    fillLegend(byId("legend"), [...kinds].sort(d3.ascending).map((key) => ({...kKinds[key], key})),
+      (key, shown) => {
+        if (shown) this.hidden.delete(key); else this.hidden.add(key);
+        this.draw();
+      });
+    this.share = shareComputing(model);
+    this.t0 = this.t1 = undefined;
+    this.lay();
+    this.find();
+  }
+
+  // Rows and sizes anew: the model, the window or what is shown has changed.
+  lay() {
+    if (!this.model) return;
+    const box = byId("lanes");
+    const whole = byId("timeline-section").clientWidth;
+    this.gutter = whole < kNarrow ? 74 : this.model.runs.length > 1 ? 168 : 112;
+    const lanes = this.model.lanes.filter((lane) => this.communication || lane.computes);
+    const several = this.model.lanes.some((lane) => !lane.computes) && this.communication;
+    this.titled = several || (this.model.runs.length > 1);
+    this.lanes = lanes;
+    this.laid = layRows(lanes, this.titled);
+    byId("lanes-height").style.height = `${this.laid.height}px`;
+    const height = Math.min(this.laid.height, box.clientHeight || this.laid.height);
+    const width = box.clientWidth;
+    this.plot = width - this.gutter - 1;
+    this.picture.resize(width, height);
+    this.base = d3.scaleLinear().domain([0, this.model.end])
+      .range([this.gutter, this.gutter + this.plot]);
+    const sides = [[this.gutter, 0], [this.gutter + this.plot, height]];
+    this.zoom.extent(sides).translateExtent(sides)
+      .scaleExtent([1, Math.max(1, this.model.end / kLeastSpanNs)]);
+    this.layOverview();
+    this.zoomTo(this.t0 || 0, this.t1 || this.model.end);
+  }
+
+  retheme() { this.palette = null; this.lay(); }
+
+  // Share of ranks that compute, along the whole iteration, with the window in sight as a brush.
+  layOverview() {
+    const {share} = this;
+    const x = (b) => this.gutter + b / (share.length - 1) * this.plot;
+    const y = d3.scaleLinear().domain([0, 1]).range([kOverviewHeight - 1, 3]);
+    const svg = d3.select("#overview").html("").append("svg")
+      .attr("width", this.plot + this.gutter).attr("height", kOverviewHeight)
+      .attr("role", "img").attr("aria-label", "Share of the ranks that compute, over time");
+    if (this.gutter > 100)
+      svg.append("text").attr("class", "soft").attr("x", this.gutter - 8).attr("y", 20)
+        .attr("text-anchor", "end").text("ranks computing");
+    svg.append("path").attr("fill", "var(--forward)").attr("opacity", 0.55)
+      .attr("d", d3.area().x((_, b) => x(b)).y0(kOverviewHeight - 1).y1((value) => y(value))(
+        share));
+    this.brush = d3.brushX()
+      .extent([[this.gutter, 0], [this.gutter + this.plot, kOverviewHeight]])
+      .on("brush end", () => this.brushed());
+    this.window = svg.append("g").call(this.brush);
+  }
+
+  brushed() {
+    const {sourceEvent, selection} = d3.event;
+    if (!sourceEvent || sourceEvent.type === "zoom" || this.moving) return;
+    if (!selection) return this.zoomTo(0, this.model.end);
+    const [t0, t1] = selection.map(this.base.invert);
+    if (t1 - t0 > kLeastSpanNs) this.zoomTo(t0, t1);
+  }
+
+  // Shows the times from t0 to t1.
+  zoomTo(t0, t1) {
+    const span = Math.max(kLeastSpanNs, Math.min(this.model.end, t1 - t0));
+    const k = this.model.end / span;
+    const begin = Math.max(0, Math.min(this.model.end - span, t0));
+    this.zoom.transform(d3.select(this.canvas),
+      d3.zoomIdentity.translate(this.gutter - k * this.base(begin), 0).scale(k));
+  }
+
+  zoomed() {
+    if (!this.base) return;
+    const x = d3.zoomTransform(this.canvas).rescaleX(this.base);
+    [this.t0, this.t1] = x.domain();
+    this.moving = true;
+    this.window.call(this.brush.move, [this.base(this.t0), this.base(this.t1)]);
+    this.moving = false;
+    this.drawAxis(x);
+    this.draw();
+    this.onDomain(this.t0, this.t1);
+  }
+
+  drawAxis(x) {
+    const wanted = Math.max(2, Math.floor(this.plot / 110));
+    const step = d3.tickStep(this.t0, this.t1, wanted);
+    this.ticks = x.ticks(wanted);
+    const axis = d3.axisTop(x).tickValues(this.ticks).tickSizeOuter(0)
+      .tickFormat(timeTick(this.t1 - this.t0, step));
+    d3.select("#axis").selectAll("svg").data([0]).join("svg")
+      .attr("width", this.plot + this.gutter + 1).attr("height", kAxisHeight)
+      .attr("overflow", "visible")
+      .selectAll("g").data([0]).join("g")
+      .attr("transform", `translate(0,${kAxisHeight - 1})`).call(axis)
+      .selectAll(".tick text")  // none stands out of the page
+      .attr("text-anchor", (tick) => x(tick) > this.gutter + this.plot - 30 ? "end" : "middle");
+  }
+
+  // At most one frame for each that the screen shows.
+  draw() {
+    if (this.asked) return;
+    this.asked = true;
+    requestAnimationFrame(() => { this.asked = false; this.drawNow(); });
+  }
+
+  drawNow() {
+    if (!this.laid || this.t1 === undefined) return;
+    this.palette = this.palette || readPalette();
+    this.picture.draw({t0: this.t0, t1: this.t1, top: byId("lanes").scrollTop,
+      gutter: this.gutter, hidden: this.hidden, rows: this.laid.rows, titled: this.titled,
+      palette: this.palette, ticks: this.ticks, selected: this.selected, hovered: this.hovered});
+    ++this.frames;
+  }
+
+  // What stands at a point of the canvas: {lane, event} or null.
+  placeAt(x, y) {
+    if (!this.laid || x < this.gutter) return null;
+    const top = y + byId("lanes").scrollTop;
+    const row = this.laid.rows.find((each) => each.lane && top >= each.y - 1 &&
+      top <= each.y + each.height + 1);
+    if (!row) return null;
+    const perPixel = (this.t1 - this.t0) / this.plot;
+    const event = row.lane.at(this.t0 + (x - this.gutter) * perPixel, 2 * perPixel);
+    if (event < 0 || this.hidden.has(row.lane.colour[event])) return null;
+    return {lane: row.lane, event};
+  }
+
+  select(place, reveal = false) {
+    this.selected = place;
+    const box = byId("selected");
+    box.replaceChildren();
+    if (place) {
+      box.append(make("strong", {}, place.lane.title(place.event)),
+        definitions(place.lane.facts(place.event)));
+      if (reveal) this.reveal(place);
+    }
+    this.draw();
+  }
+
+  // Scrolls and pans until the event is in sight, and zooms in where it is too narrow to see.
+  reveal({lane, event}) {
+    const row = this.laid.rows.find((each) => each.lane === lane);
+    if (!row) return;
+    const box = byId("lanes");
+    if (row.y < box.scrollTop) box.scrollTop = row.y - kTitleHeight;
+    if (row.y + row.height > box.scrollTop + box.clientHeight)
+      box.scrollTop = row.y + row.height - box.clientHeight + kTitleHeight;
+    const begin = lane.start[event], end = lane.end[event];
+    const pixels = (end - begin) / (this.t1 - this.t0) * this.plot;
+    if (pixels < 3) {
+      const span = Math.min(this.t1 - this.t0, 25 * (end - begin));
+      this.zoomTo((begin + end - span) / 2, (begin + end + span) / 2);
+    } else if (begin < this.t0 || end > this.t1) {
+      const span = Math.max(this.t1 - this.t0, 1.2 * (end - begin));
+      this.zoomTo((begin + end - span) / 2, (begin + end + span) / 2);
+    }
+  }
+
+  find() {
+    if (!this.model) return;
+    const found = search(this.model.lanes, byId("search").value);
+    byId("matches").textContent = !found.searching ? `${number(this.model.events)} events`
+      : `${number(found.count)} of ${number(this.model.events)} events, ` +
+        `${nanoseconds(found.ns)} together`;
+    this.draw();
+  }
+
+  step(by) {
+    const place = nextMatch(this.lanes, this.selected, by);
+    if (place) this.select(place, true);
+  }
+
+  // From event to event along the lane, or to the lane above or below at the same time.
+  move(alongLane, acrossLanes) {
+    const from = this.selected;
+    if (!from) {
+      const lane = this.lanes.find((each) => each.after(this.t0) < each.count);
+      if (lane) this.select({lane, event: lane.after(this.t0)}, true);
+      return;
+    }
+    if (alongLane) {
+      const event = from.event + alongLane;
+      if (event >= 0 && event < from.lane.count) this.select({lane: from.lane, event}, true);
+      return;
+    }
+    const lane = this.lanes[this.lanes.indexOf(from.lane) + acrossLanes];
+    if (!lane) return;
+    const middle = (from.lane.start[from.event] + from.lane.end[from.event]) / 2;
+    const event = Math.min(lane.count - 1, lane.after(middle));
+    this.select({lane, event}, true);
+  }
+
+  zoomBy(factor) { this.zoom.scaleBy(d3.select(this.canvas), factor,
+      [this.gutter + this.plot / 2, 0]); }
+  panBy(share) {
+    const k = d3.zoomTransform(this.canvas).k;
+    this.zoom.translateBy(d3.select(this.canvas), -share * this.plot / k, 0);
+  }
+
+  key(name) {
+    const keys = {
+      "+": () => this.zoomBy(1.5), "=": () => this.zoomBy(1.5), w: () => this.zoomBy(1.5),
+      "-": () => this.zoomBy(1 / 1.5), s: () => this.zoomBy(1 / 1.5),
+      a: () => this.panBy(-0.2), d: () => this.panBy(0.2),
+      0: () => this.zoomTo(0, this.model.end),
+      ArrowLeft: () => this.move(-1, 0), ArrowRight: () => this.move(1, 0),
+      ArrowUp: () => this.move(0, -1), ArrowDown: () => this.move(0, 1),
+      Home: () => this.selected && this.select({lane: this.selected.lane, event: 0}, true),
+      End: () => this.selected &&
+        this.select({lane: this.selected.lane, event: this.selected.lane.count - 1}, true),
+      Enter: () => {
+        if (!this.selected) return;
+        const {lane, event} = this.selected;
+        const length = lane.end[event] - lane.start[event];
+        this.zoomTo(lane.start[event] - 0.3 * length, lane.end[event] + 0.3 * length);
+      },
+      Escape: () => this.select(null),
+      n: () => this.step(1), p: () => this.step(-1),
+    };
+    if (!keys[name]) return false;
+    keys[name]();
+    return true;
+  }
+
+  listen() {
+    const canvas = this.canvas;
+    canvas.addEventListener("mousemove", (event) => {
+      const place = event.buttons ? null : this.placeAt(event.offsetX, event.offsetY);
+      if (place) tip.show(event, place.lane.title(place.event), place.lane.facts(place.event));
+      else tip.hide();
+      const same = this.hovered && place && this.hovered.lane === place.lane &&
+        this.hovered.event === place.event;
+      if (same || (!place && !this.hovered)) return;
+      this.hovered = place;
+      this.draw();
+    });
+    canvas.addEventListener("mouseleave", () => {
+      tip.hide();
+      this.hovered = null;
+      this.draw();
+    });
+    canvas.addEventListener("click", (event) => {
+      this.select(this.placeAt(event.offsetX, event.offsetY));
+    });
+    canvas.addEventListener("wheel", (event) => {
+      if (event.ctrlKey || event.metaKey) return;
+      const sideways = event.shiftKey && event.deltaX === 0 ? event.deltaY : event.deltaX;
+      if (Math.abs(sideways) <= (event.shiftKey ? 0 : Math.abs(event.deltaY))) return;
+      event.preventDefault();
+      this.panBy(sideways / this.plot);
+    }, {passive: false});
+    canvas.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      if (this.key(event.key)) event.preventDefault();
+    });
+    byId("lanes").addEventListener("scroll", () => { tip.hide(); this.draw(); });
+    let waiting = 0;
+    byId("search").addEventListener("input", () => {
+      clearTimeout(waiting);
+      waiting = setTimeout(() => this.find(), 80);
+    });
+    byId("search").addEventListener("keydown", (event) => {
+      if (event.key === "Enter") this.step(event.shiftKey ? -1 : 1);
+    });
+    byId("communication").addEventListener("change", (event) => {
+      this.communication = event.target.checked;
+      this.lay();
+    });
+    for (const [id, name] of [["zoom-in", "+"], ["zoom-out", "-"], ["zoom-reset", "0"],
+      ["next", "n"], ["previous", "p"]]) byId(id).onclick = () => this.key(name);
+    new ResizeObserver(() => {
+      if (this.model && byId("lanes").clientWidth !== this.picture.width) this.lay();
+    }).observe(byId("timeline-section"));
+  }
+}

@@ -1,0 +1,177 @@
+// Draws the timeline's rows that are in sight on a canvas, and says how many rectangles that took.
+"use strict";
+
+const kComputeHeight = 22, kCommHeight = 11, kRowGap = 2, kTitleHeight = 22, kRankGap = 8;
+const kTopGap = 6;
+
+// Where each row stands: a title a rank where there are several lanes, then its lanes.
+function layRows(lanes, titled) {
+  const rows = [];
+  let y = kTopGap, before = null;
+  for (const lane of lanes) {
+    if (before === null || before.rank.number !== lane.rank.number) {
+      if (before !== null) y += titled ? kRankGap : 0;
+      if (titled) {
+        rows.push({y, height: kTitleHeight, title: `Rank ${lane.rank.label}`});
+        y += kTitleHeight;
+      }
+    }
+    const height = lane.computes ? kComputeHeight : kCommHeight;
+    rows.push({y, height, lane});
+    y += height + kRowGap;
+    before = lane;
+  }
+  return {rows, height: y + kTopGap};
+}
+
+// The label of a row in the gutter.
+function rowLabel(lane, titled) {
+  if (!titled) return lane.run.label ? `${lane.rank.number} ${lane.run.label}`
+    : `rank ${lane.rank.number}`;
+  return lane.run.label ? `${lane.name}, ${lane.run.label}` : lane.name;
+}
+
+class TimelinePicture {
+  constructor(canvas) {
+    this.canvas = canvas;
+    this.context = canvas.getContext("2d", {alpha: false});
+    this.counts = {rectangles: 0, rows: 0, labels: 0};  // of the last frame
+  }
+
+  resize(width, height) {
+    const ratio = this.ratio = window.devicePixelRatio || 1;
+    this.width = width;
+    this.height = height;
+    this.canvas.width = Math.round(width * ratio);
+    this.canvas.height = Math.round(height * ratio);
+    this.canvas.style.width = `${width}px`;
+    this.canvas.style.height = `${height}px`;
+    this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  }
+
+  // view: {t0, t1, top, gutter, hidden, rows, titled, palette, ticks, selected, hovered}
+  draw(view) {
+    const {context, width, height} = this;
+    const {palette, gutter} = view;
+    this.counts = {rectangles: 0, rows: 0, labels: 0};
+    this.plot = width - gutter;
+    context.globalAlpha = 1;
+    context.fillStyle = palette.paper;
+    context.fillRect(0, 0, width, height);
+    for (const row of view.rows) {
+      const y = row.y - view.top;
+      if (y + row.height < 0) continue;
+      if (y > height) break;
+      if (row.title) this.drawTitle(view, row, y);
+      else this.drawRow(view, row, y);
+    }
+    this.drawTicks(view);
+  }
+
+  text(value, x, y, size, colour, align, most, weight = "") {
+    const {context} = this;
+    context.globalAlpha = 1;
+    context.font = `${weight} ${size}px ${this.font}`;
+    context.textAlign = align;
+    context.textBaseline = "middle";
+    context.fillStyle = colour;
+    let shown = value;
+    while (shown.length > 2 && context.measureText(shown).width > most)
+      shown = `${shown.slice(0, -2)}…`;
+    context.fillText(shown, x, y);
+  }
+
+  drawTitle(view, row, y) {
+    this.font = view.palette.font;
+    this.text(row.title, 0, y + row.height / 2 + 1, 12.5, view.palette.ink, "left", this.width,
+      "600");
+  }
+
+  drawRow(view, row, y) {
+    const {context} = this;
+    const {palette, gutter, t0, t1} = view;
+    const {lane} = row;
+    ++this.counts.rows;
+    this.font = palette.font;
+    this.text(rowLabel(lane, view.titled), gutter - 8, y + row.height / 2 + 0.5,
+      lane.computes ? 12 : 10.5, palette.soft, "right", gutter - 10);
+    context.fillStyle = palette.idle;
+    context.fillRect(gutter, y, this.plot, row.height);
+    let kind = -1, alpha = -1;  // as the context has them: setting a colour takes long
+    visitPieces(lane, t0, t1, this.plot, view.hidden, (piece) => {
+      const shade = (0.4 + 0.6 * piece.shade / kShades) * (piece.matched ? 1 : 0.16);
+      if (shade !== alpha) context.globalAlpha = alpha = shade;
+      if (piece.kind !== kind) context.fillStyle = palette.kinds[kind = piece.kind];
+      // On whole pixels of the screen, so that neighbours leave no seam.
+      const begin = Math.round(piece.begin * this.ratio) / this.ratio;
+      const end = Math.round(piece.end * this.ratio) / this.ratio;
+      context.fillRect(gutter + begin, y, Math.max(end - begin, 1 / this.ratio), row.height);
+      ++this.counts.rectangles;
+    });
+    if (lane.actions) this.drawActions(view, lane, y, row.height);
+    for (const [place, colour] of [[view.hovered, palette.ink], [view.selected, palette.mark]]) {
+      if (place && place.lane === lane) this.outline(view, place, y, row.height, colour);
+    }
+  }
+
+  // Lines between actions, and their microbatches where there is room.
+  drawActions(view, lane, y, height) {
+    const {context} = this;
+    const {actions} = lane;
+    const {palette, gutter, t0, t1} = view;
+    const scale = this.plot / (t1 - t0);
+    let a = d3.bisectRight(actions.end, t0);
+    while (a < actions.count && actions.start[a] < t1) {
+      const wide = (actions.end[a] - actions.start[a]) * scale;
+      if (wide < 4) {  // on to the first that may start beyond these four pixels
+        a = Math.max(a + 1, d3.bisectLeft(actions.start, actions.start[a] + 4 / scale) - 1);
+        continue;
+      }
+      const i = actions.first[a];
+      const begin = (actions.start[a] - t0) * scale;
+      const shown = !view.hidden.has(lane.colour[i]);
+      if (shown && begin > 0) {
+        context.globalAlpha = 1;
+        context.fillStyle = palette.paper;
+        context.fillRect(gutter + begin - 0.5, y, 1, height);
+        ++this.counts.rectangles;
+      }
+      const left = Math.max(0, begin), right = Math.min(this.plot, begin + wide);
+      const label = String(lane.microbatch(i));
+      if (shown && lane.microbatch(i) >= 0 && right - left > 8 + 7 * label.length) {
+        const matched = lane.matches === null ||
+          lane.matches[actions.last[a] + 1] > lane.matches[i];
+        if (matched) {
+          this.text(label, gutter + (left + right) / 2, y + height / 2 + 0.5, 11,
+            lane.colour[i] === 4 ? palette.paper : palette["on-colour"], "center", right - left);
+          ++this.counts.labels;
+        }
+      }
+      ++a;
+    }
+  }
+
+  outline(view, {lane, event}, y, height, colour) {
+    const {context} = this;
+    const scale = this.plot / (view.t1 - view.t0);
+    const begin = Math.max(0, (lane.start[event] - view.t0) * scale);
+    const end = Math.min(this.plot, (lane.end[event] - view.t0) * scale);
+    if (end < 0 || begin > this.plot) return;
+    context.globalAlpha = 1;
+    context.strokeStyle = colour;
+    context.lineWidth = 1.5;
+    context.strokeRect(view.gutter + begin - 0.75, y - 0.75, Math.max(1, end - begin) + 1.5,
+      height + 1.5);
+  }
+
+  drawTicks(view) {
+    const {context} = this;
+    context.globalAlpha = 0.14;
+    context.fillStyle = view.palette.ink;
+    for (const tick of view.ticks) {
+      const x = view.gutter + Math.round((tick - view.t0) / (view.t1 - view.t0) * this.plot);
+      context.fillRect(x, 0, 1, this.height);
+    }
+    context.globalAlpha = 1;
+  }
+}

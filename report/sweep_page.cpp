@@ -1,0 +1,89 @@
+#include "report/sweep_page.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <set>
+
+#include "base/csv.h"
+
+namespace tandem {
+namespace {
+
+using Better = PageColumn::Better;
+
+// The results that a chart has room for; `column` is the CSV's.
+struct Shown {
+  std::string_view column;
+  PageColumn as;
+};
+const std::array<Shown, 7> kShown = {{{"gpus", {"GPUs", "", Better::Less}},
+                                      {"iteration_s", {"iteration", "s", Better::Less}},
+                                      {"tokens_per_s", {"tokens", "1/s", Better::More}},
+                                      {"mfu", {"MFU", "", Better::More}},
+                                      {"bubble_fraction", {"bubble", "", Better::Less}},
+                                      {"memory_bytes.total", {"memory", "bytes", Better::Less}},
+                                      {"error", {"error", "", Better::Neither}}}};
+
+PageCell cell_of(std::string_view text) {
+  if (text.empty()) return {};
+  if (const auto number = parse_number(std::string(text)); number.ok()) return *number;
+  return std::string(text);
+}
+
+std::vector<PageCell> cells_of(const CsvTable& csv, std::string_view column) {
+  std::vector<PageCell> cells;
+  for (int row = 0; row < csv.size(); ++row) cells.push_back(cell_of(csv.text(row, column)));
+  return cells;
+}
+
+bool differ(const std::vector<PageCell>& cells) {
+  return std::ranges::any_of(cells, [&](const PageCell& cell) { return cell != cells.front(); });
+}
+
+// The keys that runs set stand between the engine and the first result.
+std::vector<std::string> set_columns(const std::string& path) {
+  std::vector<std::string> columns;
+  const auto file = read_csv(path);
+  if (!file.ok() || file->rows.empty()) return columns;
+  const std::vector<std::string>& names = file->rows.front().cells;
+  const auto engine = std::ranges::find(names, "engine");
+  const auto results = std::find(engine, names.end(), "axes");
+  for (auto at = engine; at != results; ++at) {
+    if (at != engine) columns.push_back(*at);
+  }
+  return columns;
+}
+
+}  // namespace
+
+Result<PageTable> sweep_table(const std::string& results_csv) {
+  ASSIGN_OR_RETURN(const CsvTable csv, CsvTable::read(results_csv));
+  PageTable table{.title = std::filesystem::path(results_csv).filename().string()};
+  table.rows.resize(static_cast<std::size_t>(csv.size()));
+  const auto add = [&](const PageColumn& column, const std::vector<PageCell>& cells) {
+    table.columns.push_back(column);
+    for (std::size_t row = 0; row < cells.size(); ++row) table.rows[row].push_back(cells[row]);
+  };
+  if (csv.size() == 0) return table;
+  add({"run"}, cells_of(csv, "name"));
+  for (const std::string& column : set_columns(results_csv)) {
+    const std::vector<PageCell> cells = cells_of(csv, column);
+    if (differ(cells)) add({column}, cells);
+  }
+  for (const auto& [column, as] : kShown) {
+    const std::vector<PageCell> cells = cells_of(csv, column);
+    if (csv.has(column) && differ(cells)) add(as, cells);
+  }
+  const auto place = [&](std::string_view name) {
+    const auto at = std::ranges::find(table.columns, name, &PageColumn::name);
+    return at == table.columns.end() ? 0 : static_cast<std::size_t>(at - table.columns.begin());
+  };
+  table.y = place("tokens") > 0 ? place("tokens") : place("iteration");
+  table.x = place("GPUs") > 0 ? place("GPUs") : place("memory");
+  if (table.x == 0) table.x = place("iteration");
+  if (table.x > 0 && table.y > 0) table.frontier = frontier_of(table);
+  return table;
+}
+
+}  // namespace tandem

@@ -1,0 +1,306 @@
+// Report pages in headless Chromium, as people use them: real events on the page as written, with
+// a script of the test in it (tests/page) that tells what it saw.
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+
+#include "report/html_page.h"
+#include "tests/sandbox.h"
+
+using namespace tandem;
+
+namespace {
+
+using Json = nlohmann::json;
+using Better = PageColumn::Better;
+
+std::string text_of(const std::string& path) {
+  const auto text = read_file(path);
+  REQUIRE(text.ok());
+  return *text;
+}
+
+std::string replaced(std::string text, const std::string& what, const std::string& with) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
+    text.replace(at, what.size(), with);
+  return text;
+}
+
+// Chromium's command; nothing where it, or D3, is not there: the test is skipped with the reason.
+std::optional<std::string> browser() {
+  if (const auto files = load_page_files(); !files.ok()) {
+    WARN("skipped: " << files.error().message);
+    return std::nullopt;
+  }
+  for (const char* name : {"chromium", "chromium-browser", "google-chrome"}) {
+    if (std::system(fmt::format("command -v {} >/dev/null 2>&1", name).c_str()) == 0) return name;
+  }
+  WARN("skipped: no chromium");
+  return std::nullopt;
+}
+
+// The page with the test's script in it, under another name.
+void with_script(const Sandbox& box, const char* page, const std::string& script,
+                 const char* name) {
+  const auto js = [](const std::string& file) {
+    return "<script>\n" + text_of(TANDEM_SOURCE_DIR "/tests/page/" + file) + "</script>\n";
+  };
+  std::string text = box.read(page);
+  const std::string head = "<meta charset=\"utf-8\">\n";
+  text.insert(text.find(head) + head.size(), js("harness.js"));
+  text.insert(text.rfind("</body>"), js(script));
+  box.file(name, text);
+}
+
+// What the script saw on the page, in a window as wide as that or, where windows cannot be so
+// narrow, in a frame.
+Json seen_on(const Sandbox& box, const std::string& chromium, const char* page,
+             const std::string& script, int width = 1280) {
+  with_script(box, page, script, "under-test.html");
+  const bool framed = width < 600;
+  if (framed)
+    box.file("frame.html",
+             fmt::format("<body><iframe src=\"under-test.html\" style=\"width:{}px;height:800px;"
+                         "border:0\"></iframe><script>addEventListener(\"message\",(e)=>{{"
+                         "const p=document.createElement(\"pre\");p.id=\"seen\";"
+                         "p.textContent=e.data;document.body.append(p);}});</script></body>\n",
+                         width));
+  const std::string command = fmt::format(
+      "timeout 120 {} --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage "
+      "--no-first-run --user-data-dir='{}' --window-size={},900 --virtual-time-budget=20000 "
+      "--dump-dom 'file://{}' >'{}' 2>'{}'",
+      chromium, box.path("profile"), std::max(width, 800),
+      box.path(framed ? "frame.html" : "under-test.html"), box.path("dom"), box.path("log"));
+  REQUIRE(std::system(command.c_str()) == 0);
+  const std::string dom = box.read("dom"), open = "<pre id=\"seen\">";
+  const std::size_t begin = dom.rfind(open);
+  REQUIRE(begin != std::string::npos);
+  std::string text = dom.substr(begin + open.size());
+  text = text.substr(0, text.find("</pre>"));
+  text = replaced(replaced(replaced(text, "&lt;", "<"), "&gt;", ">"), "&amp;", "&");
+  Json seen = Json::parse(text);
+  INFO(text);
+  CHECK(seen.at("problems") == Json::array());
+  CHECK(seen.at("requests") == 0);
+  CHECK(seen.at("overflow") <= 0);
+  return seen;
+}
+
+const std::string kJob = R"([model]
+layers = 8
+hidden = 1024
+heads = 16
+seq = 1024
+vocab = 51200
+[parallel]
+tp = 2
+pp = 2
+dp = 2
+micro_batch = 1
+global_batch = 16
+[schedule]
+order = "1f1b"
+[cluster]
+preset = "selene"
+)";
+
+double width_of(const Json& domain) {
+  return domain.at(1).get<double>() - domain.at(0).get<double>();
+}
+
+// 10 to 60 days, cost falling with them but for "H100 slow", which others beat.
+PageTable candidates() {
+  PageTable table{.title = "Candidates",
+                  .columns = {{"node"}, {"days", "d", Better::Less}, {"cost", "M$", Better::Less}},
+                  .rows = {{"H100 8x400", 10.0, 40.0},
+                           {"H100 4x400", 15.0, 30.0},
+                           {"H100 slow", 30.0, 38.0},
+                           {"A100", 60.0, 20.0},
+                           {"A100 failed", PageCell{}, PageCell{}}},
+                  .x = 1,
+                  .y = 2};
+  table.frontier = frontier_of(table);
+  return table;
+}
+
+}  // namespace
+
+TEST_CASE("a run's page zooms, searches, filters and selects, and its numbers are the JSON's") {
+  const auto chromium = browser();
+  if (!chromium) return;
+  const Sandbox box;
+  box.file("job.toml", kJob);
+  const Ran ran = box.tandem("simulate job.toml --json --trace t.csv --report r.html");
+  REQUIRE(ran.status == 0);
+  const Json result = Json::parse(ran.out).at(0);
+  const Json seen = seen_on(box, *chromium, "r.html", "run.js");
+  CHECK(seen.at("title") == "job.toml - Tandem");
+  CHECK(seen.at("failure") == "");
+
+  double exposed_s = 0;
+  for (const auto& [kind, seconds] : result.at("exposed_s").items())
+    exposed_s += seconds.get<double>();
+  const Json numbers = {{"Iteration", result.at("iteration_s")},
+                        {"Tokens", result.at("tokens_per_s")},
+                        {"Model rate", result.at("model_tflops_per_gpu")},
+                        {"MFU", result.at("mfu")},
+                        {"Compute", result.at("compute_s")},
+                        {"Bubble", result.at("bubble_fraction")},
+                        {"Memory, fullest GPU", result.at("memory_bytes").at("total")}};
+  for (const auto& [name, value] : numbers.items()) {
+    INFO(name);
+    CHECK(seen.at("numbers").at(name) == value);
+  }
+  CHECK(seen.at("numbers").at("Exposed communication").get<double>() == Approx(exposed_s));
+  CHECK(seen.at("memoryNote") ==
+        Json{result.at("memory_bytes").at("total"), result.at("memory_bytes").at("capacity")});
+
+  const double whole = width_of(seen.at("whole"));
+  CHECK(seen.at("whole").at(0) == 0);
+  CHECK(1e-9 * whole == Approx(result.at("iteration_s").get<double>()));
+  // Ctrl + wheel zooms about the pointer, a quarter into the plot.
+  const double wheeled = width_of(seen.at("wheeled"));
+  CHECK(wheeled < 0.7 * whole);
+  CHECK(seen.at("wheeled").at(0).get<double>() + wheeled / 4 == Approx(whole / 4));
+  CHECK(seen.at("scrolled") == seen.at("wheeled"));
+  CHECK(width_of(seen.at("pressed")) == Approx(wheeled / 1.5));
+  CHECK(width_of(seen.at("panned")) == Approx(width_of(seen.at("pressed"))));
+  CHECK(seen.at("panned").at(0).get<double>() > seen.at("pressed").at(0).get<double>());
+  CHECK(seen.at("reset") == seen.at("whole"));
+  CHECK(width_of(seen.at("brushed")) == Approx(whole / 4).epsilon(0.02));
+
+  // The forwards of microbatch 3 in the trace.
+  int forwards = 0;
+  std::istringstream lines(box.read("t.csv"));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(",compute,") != std::string::npos && line.find(",forward,") != std::string::npos)
+      forwards += line.find(",3,", line.find(",forward,") + 9) ==
+                  line.find(',', line.find(",forward,") + 9);
+  }
+  CHECK(forwards > 0);
+  CHECK(seen.at("found").get<std::string>().starts_with(fmt::format("{} of ", forwards)));
+  CHECK(seen.at("match") == "Forward 3");
+  const auto selected = seen.at("selected").get<std::string>();
+  for (const char* word : {"Forward 0", "Rank", "Stage", "Microbatch", "Start", "Duration"}) {
+    INFO(word);
+    CHECK(selected.find(word) != std::string::npos);
+  }
+  CHECK(seen.at("selectedNext") != seen.at("selected"));
+  CHECK(seen.at("tip").get<std::string>().find("Duration") != std::string::npos);
+
+  CHECK(seen.at("legend") ==
+        Json({"forward", "backward", "optimizer", "tensor", "pipeline", "data"}));
+  CHECK(seen.at("rectangles") > 20);
+  CHECK(seen.at("rectanglesOfNone") == 0);
+  CHECK(seen.at("rectanglesAgain") == seen.at("rectangles"));
+  CHECK(seen.at("rowsOfCompute") == 2);
+
+  // The canvas is painted in the theme's own paper.
+  CHECK(seen.at("light").at(0) == seen.at("light").at(1));
+  CHECK(seen.at("dark").at(0) == seen.at("dark").at(1));
+  CHECK(seen.at("dark") != seen.at("light"));
+  CHECK(seen.at("splitBars") >= 2 * 3);
+  CHECK(seen.at("memoryShown") == true);
+}
+
+TEST_CASE("a frame costs by pixels: of 200,000 events at most three rectangles a column and lane") {
+  const auto chromium = browser();
+  if (!chromium) return;
+  const Sandbox box;
+  // 4 ranks of 2 x 10000 compute ops each, and 3 edges with 10000 transfers each way and 2 ends:
+  // 80000 + 120000.
+  box.file("job.toml", R"([parallel]
+pp = 4
+global_batch = 10000
+[costs]
+source = "uniform"
+forward_s = 0.001
+backward_s = 0.002
+p2p_s = 0.0001
+)");
+  REQUIRE(box.tandem("simulate job.toml --engine ideal --report r.html").status == 0);
+  const Json seen = seen_on(box, *chromium, "r.html", "crowd.js");
+  CHECK(seen.at("events") >= 200000);
+  for (const Json& frame : seen.at("frames")) {
+    INFO(frame);
+    CHECK(frame.at("rectangles").get<double>() <=
+          3 * frame.at("plot").get<double>() * frame.at("rows").get<double>());
+    CHECK(frame.at("rectangles") > 0);
+    CHECK(frame.at("labels").get<double>() <=
+          frame.at("plot").get<double>() / 14 * frame.at("rows").get<double>());
+  }
+}
+
+TEST_CASE("a comparison's page has both runs' lanes one below the other, and compare's numbers") {
+  const auto chromium = browser();
+  if (!chromium) return;
+  const Sandbox box;
+  box.file("job.toml", kJob);
+  for (const char* engine : {"ideal", "simgrid"})
+    REQUIRE(
+        box.tandem(fmt::format("simulate job.toml --unfolded --engine {0} --trace {0}.csv", engine))
+            .status == 0);
+  const Ran ran = box.tandem("compare ideal.csv simgrid.csv --json --report r.html");
+  REQUIRE(ran.status == 0);
+  const Json comparison = Json::parse(ran.out);
+  const Json seen = seen_on(box, *chromium, "r.html", "comparison.js");
+  const auto lanes = seen.at("lanes").get<std::vector<std::string>>();
+  REQUIRE(lanes.size() >= 4);
+  REQUIRE(lanes.size() % 2 == 0);
+  for (std::size_t i = 0; i < lanes.size(); i += 2) {
+    const std::string lane = lanes[i].substr(0, lanes[i].rfind(' '));
+    CHECK(lanes[i] == lane + " simulated");
+    CHECK(lanes[i + 1] == lane + " measured");
+  }
+  // The first two rows: simulated, measured, their difference.
+  const auto values = seen.at("values").get<std::vector<double>>();
+  REQUIRE(values.size() >= 9);
+  const Json &a = comparison.at("simulated"), &b = comparison.at("measured");
+  CHECK(values[0] == a.at("iteration_s"));
+  CHECK(values[1] == b.at("iteration_s"));
+  CHECK(values[3] == a.at("compute_s"));
+  CHECK(values[6] == a.at("bubble_fraction"));
+  CHECK(values[8] == comparison.at("bubble_difference"));
+  CHECK(seen.at("splitRows") == 4);  // two ranks, each of two runs
+}
+
+TEST_CASE("a table's page shows the frontier, and filters rows by text and along its axes") {
+  const auto chromium = browser();
+  if (!chromium) return;
+  const Sandbox box;
+  REQUIRE(write_html_page({.title = "Purchase", .table = candidates()}, box.path("r.html")).ok());
+  const Json seen = seen_on(box, *chromium, "r.html", "table.js");
+  CHECK(seen.at("all").size() == 5);
+  CHECK(seen.at("points") == 4);  // the failed one has no place
+  CHECK(seen.at("onFrontier") == 3);
+  CHECK(seen.at("cheap") == Json({"A100"}));
+  CHECK(seen.at("a100") == Json({"A100", "A100 failed"}));
+  // Six tenths of 20 to 40: up to 32.
+  CHECK(seen.at("brushed") == Json({"H100 4x400", "A100"}));
+  CHECK(seen.at("brushedCount") == "2 of 5 rows");
+  CHECK(seen.at("sorted") ==
+        Json({"A100", "H100 4x400", "H100 slow", "H100 8x400", "A100 failed"}));
+  CHECK(seen.at("pointsElsewhere") == 4);
+}
+
+TEST_CASE("pages lie within the window, wide and narrow") {
+  const auto chromium = browser();
+  if (!chromium) return;
+  const Sandbox box;
+  box.file("job.toml", kJob + "[matrix]\n\"parallel.global_batch\" = [8, 16]\n");
+  REQUIRE(box.tandem("simulate job.toml --report run.html").status == 0);
+  REQUIRE(
+      write_html_page({.title = "Purchase", .table = candidates()}, box.path("table.html")).ok());
+  for (const char* page : {"run.html", "table.html"}) {
+    for (const int width : {1600, 800, 360}) {
+      INFO(page << ", " << width << " pixels");
+      const Json seen = seen_on(box, *chromium, page, "layout.js", width);
+      CHECK(seen.at("width") == width);
+    }
+  }
+}

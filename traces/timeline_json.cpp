@@ -1,0 +1,266 @@
+#include "traces/timeline_json.h"
+
+#include <fmt/compile.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "traces/perfetto_file.h"
+
+namespace tandem {
+namespace {
+
+constexpr int kNoScope = -1;  // of compute
+
+struct Event {
+  Nanoseconds start_ns = 0, length_ns = 0, waited_ns = 0;
+  OpKind kind = OpKind::Forward;
+  int scope = kNoScope;
+  int stage = -1, microbatch = -1, part = 0;
+  Bytes bytes = 0;
+};
+
+struct LaneEvents {
+  std::string name;
+  std::vector<Event> events;
+};
+
+struct RankEvents {
+  int rank = 0;
+  int stands_for = 1;
+  std::vector<LaneEvents> lanes;
+};
+
+using Text = fmt::memory_buffer;
+
+// A column: one number where all events agree on it, else an array of them.
+template <class Get>
+void append_column(std::string_view name, const std::vector<Event>& events, const Get& get,
+                   Text* out) {
+  const auto at = std::back_inserter(*out);
+  fmt::format_to(at, FMT_COMPILE(",\n\"{}\":"), name);
+  const std::int64_t first = get(events.front());
+  if (std::ranges::all_of(events, [&](const Event& event) { return get(event) == first; })) {
+    fmt::format_to(at, FMT_COMPILE("{}"), first);
+    return;
+  }
+  char before = '[';
+  for (const Event& event : events)
+    fmt::format_to(at, FMT_COMPILE("{}{}"), std::exchange(before, ','), std::int64_t{get(event)});
+  out->push_back(']');
+}
+
+void append_lane(LaneEvents* lane, Text* out) {
+  std::ranges::stable_sort(lane->events, {}, &Event::start_ns);
+  const std::vector<Event>& events = lane->events;
+  fmt::format_to(std::back_inserter(*out), "{{\"name\":{},\"events\":{}", json_string(lane->name),
+                 events.size());
+  append_column(
+      "kind", events, [](const Event& e) { return static_cast<int>(e.kind); }, out);
+  append_column(
+      "scope", events, [](const Event& e) { return e.scope; }, out);
+  append_column(
+      "stage", events, [](const Event& e) { return e.stage; }, out);
+  append_column(
+      "microbatch", events, [](const Event& e) { return e.microbatch; }, out);
+  append_column(
+      "part", events, [](const Event& e) { return e.part; }, out);
+  append_column(
+      "bytes", events, [](const Event& e) { return e.bytes; }, out);
+  append_column(
+      "start_ns", events, [](const Event& e) { return e.start_ns; }, out);
+  append_column(
+      "length_ns", events, [](const Event& e) { return e.length_ns; }, out);
+  append_column(
+      "waited_ns", events, [](const Event& e) { return e.waited_ns; }, out);
+  out->push_back('}');
+}
+
+// The stages that it computes, in their order.
+std::vector<int> stages_of(const RankEvents& rank) {
+  std::vector<int> stages;
+  for (const LaneEvents& lane : rank.lanes) {
+    for (const Event& event : lane.events) {
+      if (event.scope == kNoScope && event.stage >= 0) stages.push_back(event.stage);
+    }
+  }
+  std::ranges::sort(stages);
+  const auto rest = std::ranges::unique(stages);
+  stages.erase(rest.begin(), rest.end());
+  return stages;
+}
+
+template <class Name>
+void append_names(int count, const Name& name_of, Text* out) {
+  for (int i = 0; i < count; ++i)
+    fmt::format_to(std::back_inserter(*out), "{}\"{}\"", i == 0 ? "[" : ",", name_of(i));
+  out->push_back(']');
+}
+
+// What there is to show in all.
+struct Totals {
+  std::int64_t events = 0;
+  Nanoseconds end_ns = 0;
+
+  void add(Nanoseconds event_end_ns) {
+    ++events;
+    end_ns = std::max(end_ns, event_end_ns);
+  }
+  bool are_too_many() const { return events > kTimelineEventsMax; }
+};
+
+std::string text_of(std::vector<RankEvents> ranks, const Totals& totals) {
+  std::ranges::stable_sort(ranks, {}, &RankEvents::rank);
+  Text out;
+  const auto at = std::back_inserter(out);
+  fmt::format_to(at, "{{\"events\":{},\"end_ns\":{},\n\"kinds\":", totals.events, totals.end_ns);
+  append_names(
+      kOpKinds, [](int i) { return name(static_cast<OpKind>(i)); }, &out);
+  fmt::format_to(at, ",\n\"scopes\":");
+  append_names(
+      kScopes, [](int i) { return name(static_cast<Scope>(i)); }, &out);
+  fmt::format_to(at, ",\n\"ranks\":[");
+  std::string_view comma = "";
+  for (RankEvents& rank : ranks) {
+    fmt::format_to(at, "{}\n{{\"rank\":{},\"stands_for\":{},\"stages\":[{}],\"lanes\":[",
+                   std::exchange(comma, ","), rank.rank, rank.stands_for,
+                   fmt::join(stages_of(rank), ","));
+    std::string_view lane_comma = "";
+    for (LaneEvents& lane : rank.lanes) {
+      if (lane.events.empty()) continue;
+      fmt::format_to(at, "{}\n", std::exchange(lane_comma, ","));
+      append_lane(&lane, &out);
+    }
+    fmt::format_to(at, "]}}");
+  }
+  fmt::format_to(at, "]}}");
+  return fmt::to_string(out);
+}
+
+bool is_shown(Nanoseconds start_ns, Nanoseconds end_ns) {
+  return start_ns >= 0 && end_ns > start_ns;
+}
+
+// A lane has the name of its scope, but for the pipeline's edges.
+int scope_of(const TraceRow& row) {
+  if (is_compute(row.kind)) return kNoScope;
+  for (int scope = 0; scope < kScopes; ++scope) {
+    if (name(static_cast<Scope>(scope)) == row.lane) return scope;
+  }
+  return static_cast<int>(Scope::Pipeline);
+}
+
+}  // namespace
+
+std::string timeline_json(const Program& program, const Trace& trace) {
+  Totals totals;
+  for (const EventTimes& event : trace.events) {
+    if (is_shown(event.start_ns, event.end_ns)) totals.add(event.end_ns);
+  }
+  if (totals.are_too_many()) return text_of({}, totals);
+  std::vector<RankEvents> ranks;
+  for (const RankTrace& rank : trace.ranks) {
+    const Body& body = program.bodies[rank.body];
+    const std::span<const EventTimes> events = trace.events_of(program, rank);
+    RankEvents& made = ranks.emplace_back(RankEvents{index(rank.rank), rank.multiplicity, {}});
+    for (const Lane& lane : body.lanes) made.lanes.push_back({lane.name, {}});
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      const auto& [arrive_ns, start_ns, end_ns] = events[i];
+      if (!is_shown(start_ns, end_ns)) continue;
+      const Op& op = body.ops[i];
+      const bool computes = is_compute(op.kind);
+      made.lanes[op.lane].events.push_back(
+          {.start_ns = start_ns,
+           .length_ns = end_ns - start_ns,
+           .waited_ns = computes ? 0 : start_ns - arrive_ns,
+           .kind = op.kind,
+           .scope = computes ? kNoScope : static_cast<int>(body.slots[op.slot].scope),
+           .stage = op.stage,
+           .microbatch = op.microbatch,
+           .part = op.part,
+           .bytes = op.bytes});
+    }
+  }
+  return text_of(std::move(ranks), totals);
+}
+
+std::string timeline_json(const TraceTable& table) {
+  Nanoseconds begin_ns = std::numeric_limits<Nanoseconds>::max();
+  for (const TraceRow& row : table.rows) begin_ns = std::min(begin_ns, row.start_ns);
+  std::map<Rank, int> stands_for;
+  for (const RankSplit& split : table.splits) stands_for[split.rank] = split.multiplicity;
+  // Lanes stand in the order of their first op, compute above all; so two tables of one Program
+  // have them alike.
+  std::map<Rank, std::map<std::string_view, std::int64_t>> first_op;
+  Totals totals;
+  for (const TraceRow& row : table.rows) {
+    if (!is_shown(row.start_ns, row.end_ns)) continue;
+    totals.add(row.end_ns - begin_ns);
+    const std::int64_t op = is_compute(row.kind) ? -1 : row.op;
+    const auto [at, is_new] = first_op[row.rank].try_emplace(row.lane, op);
+    if (!is_new) at->second = std::min(at->second, op);
+  }
+  if (totals.are_too_many()) return text_of({}, totals);
+  std::vector<RankEvents> ranks;
+  std::map<std::pair<Rank, std::string_view>, std::pair<std::size_t, std::size_t>> places;
+  for (const auto& [rank, lanes] : first_op) {
+    const auto at = stands_for.find(rank);
+    ranks.push_back({index(rank), at == stands_for.end() ? 1 : at->second, {}});
+    std::vector<std::pair<std::int64_t, std::string_view>> in_order;
+    for (const auto& [lane, op] : lanes) in_order.emplace_back(op, lane);
+    std::ranges::sort(in_order);
+    for (const auto& [op, lane] : in_order) {
+      places[{rank, lane}] = {ranks.size() - 1, ranks.back().lanes.size()};
+      ranks.back().lanes.push_back({std::string(lane), {}});
+    }
+  }
+  for (const TraceRow& row : table.rows) {
+    if (!is_shown(row.start_ns, row.end_ns)) continue;
+    const auto [rank, lane] = places.at({row.rank, row.lane});
+    ranks[rank].lanes[lane].events.push_back(
+        {.start_ns = row.start_ns - begin_ns,
+         .length_ns = row.end_ns - row.start_ns,
+         .waited_ns = is_compute(row.kind) ? 0 : row.start_ns - row.arrive_ns,
+         .kind = row.kind,
+         .scope = scope_of(row),
+         .stage = row.stage,
+         .microbatch = row.microbatch,
+         .part = row.part,
+         .bytes = row.bytes});
+  }
+  return text_of(std::move(ranks), totals);
+}
+
+std::string split_json(std::span<const RankSplit> splits) {
+  Text out;
+  const auto column = [&](std::string_view name, const auto& get) {
+    fmt::format_to(std::back_inserter(out), "\"{}\":", name);
+    char before = '[';
+    for (const RankSplit& split : splits)
+      fmt::format_to(std::back_inserter(out), "{}{}", std::exchange(before, ','), get(split));
+    fmt::format_to(std::back_inserter(out), "{}]", splits.empty() ? "[" : "");
+  };
+  out.push_back('{');
+  column("rank", [](const RankSplit& split) { return index(split.rank); });
+  out.push_back(',');
+  column("stands_for", [](const RankSplit& split) { return split.multiplicity; });
+  out.push_back(',');
+  column("compute_ns", [](const RankSplit& split) { return split.compute_ns; });
+  fmt::format_to(std::back_inserter(out), ",\n\"exposed_ns\":{{");
+  for (int scope = 0; scope < kScopes; ++scope) {
+    if (scope > 0) out.push_back(',');
+    column(name(static_cast<Scope>(scope)),
+           [scope](const RankSplit& split) { return split.exposed_ns[scope]; });
+  }
+  fmt::format_to(std::back_inserter(out), "}},\n");
+  column("bubble_ns", [](const RankSplit& split) { return split.bubble_ns; });
+  out.push_back('}');
+  return fmt::to_string(out);
+}
+
+}  // namespace tandem
