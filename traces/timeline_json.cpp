@@ -90,8 +90,7 @@ std::vector<int> stages_of(const RankEvents& rank) {
     }
   }
   std::ranges::sort(stages);
-  const auto rest = std::ranges::unique(stages);
-  stages.erase(rest.begin(), rest.end());
+  stages.erase(std::unique(stages.begin(), stages.end()), stages.end());
   return stages;
 }
 
