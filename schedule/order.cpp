@@ -356,7 +356,7 @@ bool has_microbatch(ActionKind kind) {
          kind != ActionKind::ReduceGrad;
 }
 
-Result<Order> make_order(const OrderSpec& spec) {
+Status check_order(const OrderSpec& spec) {
   const NamedOrder* const named = find_order(spec.name);
   if (named == nullptr) return unknown_order(spec.name);
   RETURN_IF_ERROR(check_sizes(spec));
@@ -365,7 +365,12 @@ Result<Order> make_order(const OrderSpec& spec) {
   CHECK(spec.stage_costs.empty() ||
         spec.stage_costs.size() == static_cast<std::size_t>(spec.pp) * spec.vpp);
   RETURN_IF_ERROR(check_options(*named, spec));
-  RETURN_IF_ERROR(named->check(spec));
+  return named->check(spec);
+}
+
+Result<Order> make_order(const OrderSpec& spec) {
+  RETURN_IF_ERROR(check_order(spec));
+  const NamedOrder* const named = find_order(spec.name);
   return Order{spec.name,
                named->chains * spec.pp * spec.vpp,
                spec.microbatches / named->chains,

@@ -89,6 +89,8 @@ struct OrderSpec {
 //   each; chain 1's stage s is stage pp + s of the order, on rank pp - 1 - s. `dualpipev`: one
 //   chain in a V. Both pair a forward of one direction with a backward of the other (with_next).
 Result<Order> make_order(const OrderSpec& spec);
+// The rules of make_order, without the order: as many specs a second as a search asks for.
+Status check_order(const OrderSpec& spec);
 std::vector<std::string> order_names();
 
 // The stages a rank that the order needs: 2 for those in a V, else 1.

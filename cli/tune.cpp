@@ -1,0 +1,108 @@
+// tandem tune: the best plan for a model, a number of GPUs and a cluster.
+#include "planning/tune.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cli/commands.h"
+#include "report/tune_table.h"
+
+namespace tandem {
+namespace {
+
+struct TuneCommand {
+  std::string input;
+  std::string engine = "simgrid";
+  std::vector<std::string> sets, among;
+  std::string only;
+  int keep = 5;
+  int jobs = 0;
+  bool json = false;
+};
+
+volatile std::sig_atomic_t interrupted = 0;
+
+// The first Ctrl-C ends the search, the second the program.
+void end_search_at_interrupt() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { interrupted = 1; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+}
+
+Status run_tune(const TuneCommand& options) {
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
+  ASSIGN_OR_RETURN(const Space space, Space::among(options.among));
+  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
+                   load_scenarios(options.input, sets, options.only));
+  if (scenarios.size() > 1)
+    return Error{fmt::format("{}: found {} runs, expected one: choose it with --only, such as '{}'",
+                             options.input, scenarios.size(), scenarios.front().name)};
+  end_search_at_interrupt();
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  ASSIGN_OR_RETURN(const Tuned tuned,
+                   tune(scenarios.front(), space,
+                        {.keep = options.keep,
+                         .jobs = options.jobs > 0 ? options.jobs : cores,
+                         .engine = options.engine == "ideal" ? Engine::Ideal : Engine::SimGrid,
+                         .stop = [] { return interrupted != 0; },
+                         .on_better =
+                             [terminal](const Found& found, bool of_rules) {
+                               if (terminal)
+                                 fmt::print(stderr, "{}\n", better_line(found, of_rules));
+                             }}));
+  if (options.json) {
+    fmt::print("{}\n",
+               to_json(tuned).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    return Done{};
+  }
+  std::string command = "tandem simulate " + options.input;
+  if (!options.only.empty()) command += fmt::format(" --only '{}'", options.only);
+  for (const std::string& set : options.sets) command += " --set " + set;
+  fmt::print("{}", tune_text(tuned, command));
+  return Done{};
+}
+
+}  // namespace
+
+void add_tune(CLI::App* app, Command* chosen) {
+  auto options = std::make_shared<TuneCommand>();
+  CLI::App* command = app->add_subcommand(
+      "tune",
+      "Finds the fastest plan for a scenario's model, batch and GPUs: of all parallel sizes, "
+      "orders, recompute, ZeRO and overlaps that fit into memory. What the scenario says of its "
+      "own plan is only compared.");
+  command->add_option("input", options->input, "SCENARIO.toml")->required();
+  command
+      ->add_option("--among", options->among,
+                   "KEY=VALUE,VALUE: only plans with one of these values; repeatable. Keys: " +
+                       fmt::format("{}", fmt::join(Space::keys(), ", ")))
+      ->allow_extra_args(false);
+  command->add_option("--set", options->sets, "KEY=VALUE over the file's settings; repeatable")
+      ->allow_extra_args(false);
+  command->add_option("--only", options->only, "the run whose name holds this text");
+  command
+      ->add_option("--keep", options->keep,
+                   "plans to simulate, no two with the same parallel sizes and order; default 5")
+      ->check(CLI::Range(1, 1000));
+  command->add_option("--engine", options->engine, "what plays them: simgrid (default) or ideal")
+      ->check(CLI::IsMember({"ideal", "simgrid"}));
+  command->add_option("--jobs", options->jobs, "simulations at once; default one a core")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--json", options->json, "print one JSON document, and nothing else");
+  command->footer(
+      "Ctrl-C ends the search and gives the best so far.\n"
+      "Example: tandem tune scenarios/megatron-sc21.toml --only '39B, selene' --among "
+      "parallel.tp=4,8 --among schedule.order=1f1b,interleaved");
+  command->callback(
+      [options, chosen] { *chosen = [options]() -> Status { return run_tune(*options); }; });
+}
+
+}  // namespace tandem

@@ -1,0 +1,25 @@
+// Rules: what tuning guides advise, as questions to a layout. A search begins with a plan that
+// keeps them, and says at its end which of them the best plans keep.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "planning/space.h"
+#include "scenarios/scenario.h"
+
+namespace tandem {
+
+struct Rule {
+  std::string_view name;
+  std::string_view source;
+  bool (*applies)(const Scenario& base);
+  bool (*holds)(const Scenario& base, const Layout& layout);
+};
+
+// Those of ChatLearn's tuning guide and of Megatron-LM's parallelism guide.
+std::span<const Rule> rules();
+
+bool keeps_all(const Scenario& base, const Layout& layout);
+
+}  // namespace tandem

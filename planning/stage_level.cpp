@@ -1,0 +1,473 @@
+#include "planning/stage_level.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "base/check.h"
+#include "scenarios/memory_course.h"
+#include "schedule/body_builder.h"
+#include "schedule/lower.h"
+#include "schedule/price.h"
+#include "sim/engines.h"
+#include "workload/blocks.h"
+#include "workload/kernel.h"
+
+namespace tandem {
+namespace {
+
+PassTimes operator+(const PassTimes& a, const PassTimes& b) {
+  return {a.forward + b.forward, a.backward + b.backward, a.input + b.input, a.weight + b.weight};
+}
+PassTimes operator*(int n, const PassTimes& a) {
+  return {n * a.forward, n * a.backward, n * a.input, n * a.weight};
+}
+// What a has beyond b.
+PassTimes operator-(const PassTimes& a, const PassTimes& b) { return a + -1 * b; }
+
+bool in_a_v(std::string_view order) { return default_vpp(order) == 2; }
+int chains(std::string_view order) { return order == "dualpipe" ? 2 : 1; }
+bool whole_backwards(std::string_view order) {
+  return order == "none" || order == "gpipe" || order == "1f1b" || order == "interleaved" ||
+         order == "looped-bfs";
+}
+
+Plan plan_of(const Candidate& candidate, const Scenario& base) {
+  const std::string_view order = candidate.playing.order;
+  const bool one_rank = candidate.layout.pp == 1 || in_a_v(order) || chains(order) == 2;
+  return plan_of(with(base, candidate), one_rank, chains(order));
+}
+
+int microbatches(const Scenario& base, const Layout& layout) {
+  return base.plan.global_batch / (layout.micro_batch * layout.dp);
+}
+
+// A pass of one step, or of one a unit: without a pipeline, data-parallel chunks go by units.
+Pass one_step(Nanoseconds duration, int unit = 0) {
+  PassBuilder pass;
+  pass.compute(-1, duration, unit);
+  return pass.take();
+}
+
+struct UnitTimes {
+  int unit = 0;
+  Nanoseconds duration_ns = 0;
+};
+
+Pass a_step_a_unit(const std::vector<UnitTimes>& units) {
+  PassBuilder pass;
+  for (const auto& [unit, duration_ns] : units) pass.compute(-1, duration_ns, unit);
+  return pass.take();
+}
+
+}  // namespace
+
+PassTimes StageTimes::of(int layers, bool first, bool last) const {
+  PassTimes sum = layers * layer + once;
+  if (first) sum = sum + embedding;
+  if (last) sum = sum + head;
+  return sum;
+}
+
+std::vector<std::vector<int>> stages_of_ranks(std::string_view order, const Layout& layout) {
+  const int pp = layout.pp;
+  std::vector<std::vector<int>> ranks(pp);
+  for (int stage = 0; stage < layout.stages(); ++stage) {
+    const int turn = stage / pp, place = stage % pp;
+    ranks[in_a_v(order) && turn % 2 == 1 ? pp - 1 - place : place].push_back(stage);
+    if (chains(order) == 2) ranks[pp - 1 - place].push_back(stage);
+  }
+  return ranks;
+}
+
+StageLevel::StageLevel(const Scenario& base, Cluster cluster)
+    : base_(base), cluster_(std::move(cluster)), placement_(placement_of(base, cluster_)) {}
+
+double StageLevel::memory_floor(const Candidate& candidate) const {
+  LiveActivations live;
+  for (const std::vector<int>& stages :
+       stages_of_ranks(candidate.playing.order, candidate.layout)) {
+    auto& entries = live.ranks.emplace_back();
+    for (const int stage : stages)
+      entries.push_back({static_cast<Stage>(stage), stage == stages.front() ? 1 : 0});
+  }
+  return peak_memory(base_.model, plan_of(candidate, base_), live).total();
+}
+
+double StageLevel::memory(const Candidate& candidate, const Order& order) const {
+  double most = 0;
+  for (const MemoryCourse& course : memory_courses(base_.model, plan_of(candidate, base_), order))
+    most = std::max(most, course.held.total() + course.peak().activations);
+  return most;
+}
+
+// The first of the ranks, as far as it matters which: nodes are alike.
+int StageLevel::begin_of(const Layout& layout, int rank) const {
+  const int begin = rank * layout.block();
+  const ClusterSpec& spec = cluster_.spec();
+  return base_.cyclic || spec.fabric.kind != Fabric::Star ? begin : begin % spec.gpus_per_node;
+}
+
+const Choices& StageLevel::choices_of(const Groups& groups) {
+  Choices& known = choices_[groups];
+  if (!known.empty()) return known;
+  std::vector<std::vector<DeviceId>> instances;
+  if (groups.kind == CommKind::SendRecv) {
+    for (int i = 0; i < groups.block; ++i)
+      instances.push_back(
+          {placement_[groups.begin + i], placement_[groups.begin + i + groups.stride]});
+  } else {
+    const int span = groups.size * groups.stride;
+    for (int first = 0; first < groups.block; ++first) {
+      if (first % span >= groups.stride) continue;
+      auto& members = instances.emplace_back();
+      for (int i = 0; i < groups.size; ++i)
+        members.push_back(placement_[groups.begin + first + i * groups.stride]);
+    }
+  }
+  Scenario scenario = base_;
+  scenario.plan.tp = groups.scope == Scope::Tensor ? groups.size : base_.plan.tp;
+  scenario.plan.zero = groups.zero;
+  const CommCost cost = comm_costs(scenario)[static_cast<std::size_t>(groups.scope)];
+  return known = at_cost(lockstep_choices(cluster_, groups.kind, instances), groups.scope, cost);
+}
+
+Nanoseconds StageLevel::duration(const Groups& groups, Bytes bytes) {
+  return duration_ns(choices_of(groups), bytes);
+}
+
+// Groups that lie inside nodes are alike on all of them.
+StageLevel::Groups StageLevel::step_groups(const Layout& layout, const Step& step) const {
+  Groups groups{.scope = step.scope, .kind = step.collective, .block = layout.block()};
+  if (step.scope == Scope::Tensor) {
+    groups.size = layout.tp;
+  } else if (step.scope == Scope::Context) {
+    groups.size = layout.cp;
+    groups.stride = layout.tp;
+  } else {
+    groups.size = layout.ep;
+    groups.stride = std::max(layout.expert_tp, 1);
+  }
+  const int node = cluster_.spec().gpus_per_node;
+  if (!base_.cyclic && node % (groups.size * groups.stride) == 0)
+    groups.block = std::min(groups.block, node);
+  return groups;
+}
+
+// From the pass's input to its last step, as the ideal engine plays it on a GPU of its own.
+Nanoseconds StageLevel::length(const Pass& pass, const Layout& layout, Program* program) {
+  BodyBuilder body;
+  std::array<std::int16_t, kScopes> slots{};
+  std::vector<std::int32_t> communicators;
+  for (int scope = 0; scope < kScopes; ++scope) {
+    slots[scope] =
+        body.slot(static_cast<Scope>(scope), std::string(name(static_cast<Scope>(scope))));
+    communicators.push_back(scope);
+  }
+  std::vector<std::uint32_t> ops, waits;
+  for (const Step& step : pass.steps) {
+    Op op{.kernel = step.kernel, .duration_ns = step.duration_ns};
+    if (!step.computes) {
+      op.kind = op_kind(step.collective);
+      op.slot = slots[static_cast<std::size_t>(step.scope)];
+      op.sms = step.settings.sms;
+      op.bytes = step.bytes;
+      op.duration_ns = duration(step_groups(layout, step), step.bytes);
+    }
+    waits.clear();
+    for (const int wait : step.waits) waits.push_back(ops[wait]);
+    ops.push_back(body.add(op, waits));
+  }
+  program->bodies = {body.take()};
+  program->ranks = {{0, communicators}};
+  const auto trace = ideal(*program);
+  CHECK(trace.ok());
+  return std::ranges::max(trace->events, {}, &EventTimes::end_ns).end_ns;
+}
+
+// From a job of four stages: with the embedding, of one layer, of two, with the head.
+StageTimes StageLevel::measure_layer(const Layout& layout) {
+  Scenario scenario = with(base_, {layout, {"1f1b"}, {}});
+  Plan plan = scenario.plan;
+  plan.pp = 4;
+  plan.vpp = 1;
+  plan.layers_per_stage = {1, 1, 2, 1};
+  scenario.model.layers = 5;
+  const Workload work = workload(scenario, plan, cluster_, placement_);
+  Program program;
+  program.kernels = work.kernels;
+  program.device = {base_.cluster.device.sms, base_.cluster.device.memory_bytes_per_s};
+  for (int scope = 0; scope < kScopes; ++scope)
+    program.communicators.push_back({static_cast<Scope>(scope), false, {Rank{0}}});
+  std::array<PassTimes, 4> stages;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const StageWork& stage = work.stages[s];
+    stages[s] = {length(stage.forward, layout, &program), length(stage.backward, layout, &program),
+                 length(stage.backward_input, layout, &program),
+                 length(stage.backward_weight, layout, &program)};
+  }
+  StageTimes times;
+  times.layer = stages[2] - stages[1];
+  times.once = stages[1] - times.layer;
+  times.embedding = stages[0] - stages[1];
+  times.head = stages[3] - stages[1];
+  times.pipeline_bytes = work.pipeline_bytes;
+  return times;
+}
+
+const StageTimes& StageLevel::times(const Layout& layout) {
+  Layout key = layout;
+  key.vpp = 1;
+  const int node = cluster_.spec().gpus_per_node;
+  const int span = std::lcm(layout.tp * layout.cp, layout.ep * std::max(layout.expert_tp, 1));
+  if (!base_.cyclic && node % span == 0) {
+    key.pp = std::min(layout.pp, 2);  // whether the embedding is shared shows in no time
+    key.dp = std::min(layout.block(), node) / (layout.tp * layout.cp);
+  }
+  const auto known = times_.find(key);
+  if (known != times_.end()) return known->second;
+  return times_.emplace(key, measure_layer(layout)).first->second;
+}
+
+std::vector<PassTimes> StageLevel::stages(const Layout& layout) {
+  const StageTimes& parts = times(layout);
+  Plan plan = base_.plan;
+  plan.pp = layout.pp;
+  plan.vpp = layout.vpp;
+  plan.layers_per_stage.clear();
+  const std::vector<int> layers = split_layers(base_.model, plan);
+  std::vector<PassTimes> stages;
+  for (std::size_t s = 0; s < layers.size(); ++s)
+    stages.push_back(parts.of(layers[s], s == 0, s + 1 == layers.size()));
+  return stages;
+}
+
+Nanoseconds StageLevel::transfer_ns(const Layout& layout, int from, int to) {
+  if (to == from - 1) std::swap(from, to);  // links are alike both ways
+  const Groups groups{.scope = Scope::Pipeline,
+                      .kind = CommKind::SendRecv,
+                      .begin = to > from ? begin_of(layout, from) : from * layout.block(),
+                      .block = layout.block(),
+                      .size = 2,
+                      .stride = (to - from) * layout.block()};
+  return duration(groups, times(layout).pipeline_bytes);
+}
+
+Nanoseconds StageLevel::work_bound(const Layout& layout) {
+  const StageTimes& parts = times(layout);
+  const PassTimes whole = base_.model.layers * parts.layer + layout.stages() * parts.once +
+                          parts.embedding + parts.head;
+  // One microbatch goes through all stages; its weights' gradients may wait, and go side by side.
+  const Nanoseconds chain = whole.forward + std::min(whole.backward, whole.input);
+  return std::max(whole.least() * microbatches(base_, layout) / layout.pp, chain);
+}
+
+RankEnds StageLevel::ends_bound(const Layout& layout, const Playing& playing) {
+  const std::vector<PassTimes> passes = stages(layout);
+  const std::vector<std::vector<int>> ranks = stages_of_ranks(playing.order, layout);
+  const bool whole = whole_backwards(playing.order);
+  const int own = microbatches(base_, layout) / chains(playing.order);
+  std::vector<Nanoseconds> edges(layout.pp);  // from a rank to the next
+  for (int rank = 0; rank + 1 < layout.pp; ++rank)
+    edges[rank] = transfer_ns(layout, rank, rank + 1);
+  // Before a stage's first forward, and behind the last of its backwards.
+  std::vector<Nanoseconds> before(passes.size()), behind(passes.size());
+  std::vector<int> rank_of(passes.size());
+  for (int rank = layout.pp - 1; rank >= 0; --rank)
+    for (const int stage : ranks[rank]) rank_of[stage] = rank;
+  if (chains(playing.order) == 2) std::iota(rank_of.begin(), rank_of.end(), 0);
+  for (std::size_t s = 1; s < passes.size(); ++s) {
+    const int low = std::min(rank_of[s - 1], rank_of[s]),
+              high = std::max(rank_of[s - 1], rank_of[s]);
+    // Looped stages go from the last rank to the first: another way, of which nothing is known.
+    const Nanoseconds edge = high - low == 1 ? edges[low] : 0;
+    before[s] = before[s - 1] + passes[s - 1].forward + edge;
+    behind[s] = behind[s - 1] + passes[s - 1].backward + edge;
+  }
+  RankEnds ends;
+  Nanoseconds last = 0;
+  for (int rank = 0; rank < layout.pp; ++rank) {
+    Nanoseconds first = INT64_MAX, tail = INT64_MAX, work = 0;
+    for (const int stage : ranks[rank]) {
+      const PassTimes& pass = passes[stage];
+      first = std::min(first, before[stage]);
+      tail = std::min(tail, behind[stage]);
+      work += own * (whole ? pass.forward + pass.backward : pass.least());
+    }
+    if (!playing.overlap_p2p && layout.pp > 1) {
+      // The last one's transfer is nobody's wait. Of a forward and a backward that exchange at once
+      // one is waited for at least.
+      const Nanoseconds up = rank + 1 < layout.pp ? edges[rank] : 0;
+      const Nanoseconds down = rank > 0 ? edges[rank - 1] : 0;
+      work += layout.vpp == 1 ? own * (up + down) - down
+                              : (std::int64_t{own} * layout.vpp - 1) * std::min(up, down);
+    }
+    ends.push_back(first + work);
+    if (whole) last = std::max(last, first + work + tail);
+  }
+  ends[0] = std::max(ends[0], last);
+  return ends;
+}
+
+Nanoseconds StageLevel::data_ns(const Candidate& candidate, int rank, CommKind kind, double bytes) {
+  const Layout& layout = candidate.layout;
+  const Groups groups{.scope = Scope::Data,
+                      .kind = kind,
+                      .begin = begin_of(layout, rank),
+                      .block = layout.block(),
+                      .size = layout.dp * layout.cp,
+                      .stride = layout.tp,
+                      .zero = candidate.sharing.zero == 3 ? 3 : 0};
+  if (groups.size == 1 || bytes <= 0) return 0;
+  return duration(groups, static_cast<Bytes>(bytes));
+}
+
+Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& ends) {
+  const auto& [layout, playing, sharing] = candidate;
+  const Plan plan = plan_of(candidate, base_);
+  const std::vector<HeldParameters> held = stage_parameters(base_.model, plan);
+  const std::vector<std::vector<int>> ranks = stages_of_ranks(playing.order, layout);
+  const double gradient = bytes_of(plan.gradient_dtype);
+  const double parameter = plan.fp8_param_gather ? 1 : stored_bytes(plan);
+  const CommKind reduce = sharing.zero == 0 ? CommKind::AllReduce : CommKind::ReduceScatter;
+  const CostModel cost = base_.cost_model();
+  const bool two_chains = chains(playing.order) == 2;  // their groups span two ranks
+  // Bytes are rounded by unit: what one less a unit leaves is a bound.
+  const auto ns = [&](int rank, CommKind kind, double parameters, double bytes) {
+    return two_chains ? 0
+                      : data_ns(candidate, rank, kind,
+                                std::max(0.0, parameters * bytes - base_.model.layers - 2));
+  };
+  Nanoseconds reduced = 0, behind = 0, lanes = 0;
+  for (int rank = 0; rank < layout.pp; ++rank) {
+    double all = 0, least = 1e300;
+    Nanoseconds optimizer = 0;
+    for (const int stage : ranks[rank]) {
+      all += held[stage].dense;
+      least = std::min(least, held[stage].dense);
+      const bool cut = sharing.zero >= 1;
+      const double updated = held[stage].dense / (cut ? plan.data_ranks() : 1) +
+                             held[stage].expert / (cut ? plan.expert_data_ranks() : 1);
+      if (updated > 0)
+        optimizer += kernel_ns(cost, optimizer_kernel(updated, base_.software)) +
+                     to_ns(base_.software.iteration_overhead_s);
+    }
+    if (two_chains) optimizer = 0;
+    const int passes = sharing.zero >= 2 ? microbatches(base_, layout) : 1;
+    const Nanoseconds reduction = ns(rank, reduce, all, gradient);
+    const Nanoseconds gathering =
+        sharing.zero == 0 ? 0 : ns(rank, CommKind::AllGather, all, parameter);
+    const Nanoseconds gathers = sharing.zero == 3 ? 2 * passes * gathering : gathering;
+    lanes = std::max(lanes, passes * reduction + gathers);
+    Nanoseconds end = ends[rank];
+    if (!sharing.grad_reduce) {
+      end += passes * reduction;
+    } else if (layout.pp > 1) {
+      end += ns(rank, reduce, least, gradient);
+    }
+    if (sharing.zero == 3 && !sharing.param_gather) end += gathers;
+    reduced = std::max(reduced, end);
+    const bool at_end = (sharing.zero == 1 || sharing.zero == 2) && !sharing.param_gather;
+    behind = std::max(behind, optimizer + (at_end ? gathering : 0));
+  }
+  Nanoseconds ahead = 0;
+  if (sharing.param_gather && layout.pp > 1 && base_.bucket_bytes == 0)
+    ahead = ns(0, CommKind::AllGather, held[0].dense, parameter);
+  // The gradient norm's all-reduce keeps every rank's optimizer behind all reductions.
+  return std::max(lanes, ahead + reduced + behind);
+}
+
+Result<Order> StageLevel::order_of(const Candidate& candidate) {
+  const auto& [layout, playing, sharing] = candidate;
+  OrderSpec spec = with(base_, candidate).order;
+  spec.expert_overlap = base_.expert_overlap && spec.name == "interleaved" && spec.vpp > 1;
+  if (made_for_costs(spec.name)) {
+    const double transfer = layout.pp == 1 ? 0 : to_seconds(transfer_ns(layout, 0, 1));
+    for (const PassTimes& pass : stages(layout))
+      spec.stage_costs.push_back(
+          {to_seconds(pass.forward), to_seconds(pass.input), to_seconds(pass.weight), transfer});
+  }
+  return make_order(spec);
+}
+
+Workload StageLevel::collapsed(const Candidate& candidate, const Order& order) {
+  const Layout& layout = candidate.layout;
+  Workload work = workload(with(base_, candidate), order, cluster_, placement_);
+  const std::vector<PassTimes> passes = stages(layout);
+  const StageTimes& parts = times(layout);
+  for (std::size_t s = 0; s < work.stages.size(); ++s) {
+    StageWork& stage = work.stages[s];
+    const PassTimes& pass = passes[s % passes.size()];
+    if (layout.pp > 1) {
+      stage.forward = one_step(pass.forward);
+      stage.backward = one_step(pass.backward);
+      stage.backward_input = one_step(pass.input);
+      stage.backward_weight = one_step(pass.weight);
+      continue;
+    }
+    std::vector<UnitTimes> forward = {{0, parts.embedding.forward}}, backward;
+    for (int layer = 1; layer <= stage.layers; ++layer)
+      forward.push_back({layer, parts.layer.forward});
+    forward.push_back({stage.layers + 1, parts.head.forward + parts.once.forward});
+    backward.push_back({stage.layers + 1, parts.head.backward + parts.once.backward});
+    for (int layer = stage.layers; layer >= 1; --layer)
+      backward.push_back({layer, parts.layer.backward});
+    backward.push_back({0, parts.embedding.backward});
+    stage.forward = a_step_a_unit(forward);
+    stage.backward = a_step_a_unit(backward);
+  }
+  work.kernels.clear();
+  for (StageWork& stage : work.stages) {
+    if (stage.optimizer) stage.optimizer->kernel = -1;
+  }
+  return work;
+}
+
+Result<RankEnds> StageLevel::play_ranks(const Candidate& candidate, const Order& order) {
+  const Layout& layout = candidate.layout;
+  Workload work;
+  for (int chain = 0; chain < order.chains; ++chain) {
+    for (const PassTimes& pass : stages(layout))
+      work.stages.push_back({.forward = one_step(pass.forward, -1),
+                             .backward = one_step(pass.backward, -1),
+                             .backward_input = one_step(pass.input, -1),
+                             .backward_weight = one_step(pass.weight, -1)});
+  }
+  work.pipeline_bytes = times(layout).pipeline_bytes;
+  ASSIGN_OR_RETURN(Program program,
+                   lower(order, work, {.overlap_p2p = candidate.playing.overlap_p2p}));
+  for (const RankRow& rank : program.ranks) {
+    for (Op& op : program.bodies[rank.body].ops) {
+      if (is_compute(op.kind)) continue;
+      const auto& pair = program.communicators[rank.communicators[op.slot]].members;
+      op.duration_ns = transfer_ns(layout, index(pair[0]), index(pair[1]));
+    }
+  }
+  ASSIGN_OR_RETURN(const Trace trace, ideal(program));
+  RankEnds ends(layout.pp);
+  for (const RankTrace& rank : trace.ranks) {
+    const std::span<const EventTimes> events = trace.events_of(program, rank);
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      if (is_compute(program.bodies[rank.body].ops[i].kind))
+        ends[rank.body] = std::max(ends[rank.body], events[i].end_ns);
+    }
+  }
+  return ends;
+}
+
+Result<Nanoseconds> StageLevel::play(const Candidate& candidate, const Order& order) {
+  const Scenario scenario = with(base_, candidate);
+  LowerOptions options = lower_options(scenario, order);
+  options.expert_overlap = false;  // no pass has steps to overlap with
+  ASSIGN_OR_RETURN(Program program, lower(order, collapsed(candidate, order), options));
+  program.comm_costs = comm_costs(scenario);
+  price(&program, cluster_, placement_);
+  ASSIGN_OR_RETURN(const Trace trace, ideal(program));
+  Nanoseconds end = 0;
+  for (const EventTimes& event : trace.events) end = std::max(end, event.end_ns);
+  return end;
+}
+
+}  // namespace tandem

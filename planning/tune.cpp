@@ -1,0 +1,162 @@
+#include "planning/tune.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "planning/stage_level.h"
+
+namespace tandem {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::vector<Verdict> judge(const Scenario& base, const Search& found, const Found& best,
+                           const TuneOptions& options) {
+  std::vector<Verdict> verdicts;
+  for (const Rule& rule : rules()) {
+    if (!rule.applies(base) || options.stop()) continue;
+    const bool kept = rule.holds(base, best.candidate.layout);
+    const SearchResult others =
+        found.best({.keep = 1,
+                    .wants = [&](const Layout& l) { return rule.holds(base, l) != kept; },
+                    .stop = options.stop});
+    std::optional<Found> other;
+    if (!others.best.empty()) other = others.best.front();
+    Verdict verdict{std::string(rule.name), std::string(rule.source), best, other};
+    if (!kept) std::swap(verdict.keeps, verdict.breaks);
+    verdicts.push_back(std::move(verdict));
+  }
+  return verdicts;
+}
+
+// Through the engine: the best, then the rules' and the scenario's own.
+std::vector<Finalist> play_best(const Scenario& base, const std::vector<Found>& best,
+                                const std::optional<Found>& by_rules, const TuneOptions& options) {
+  std::vector<Finalist> finalists;
+  std::vector<Scenario> scenarios;
+  const auto add = [&](std::string label, const Found& found) {
+    finalists.push_back({std::move(label), found.candidate, found.iteration_ns, Error{""}});
+    scenarios.push_back(with(base, found.candidate));
+  };
+  for (const Found& found : best) add("best", found);
+  if (by_rules) add("rules", *by_rules);
+  finalists.push_back({"own", candidate_of(base), std::nullopt, Error{""}});
+  scenarios.push_back(base);
+  std::vector<Result<Outcome>> outcomes = simulate_all(scenarios, options.engine, options.jobs);
+  for (std::size_t i = 0; i < outcomes.size(); ++i) finalists[i].outcome = std::move(outcomes[i]);
+  const auto seconds = [](const Finalist& finalist) {
+    const bool counts = finalist.outcome.ok() && finalist.outcome->training->fits;
+    return counts ? finalist.outcome->iteration_s : 1e300;
+  };
+  const auto rest = finalists.begin() + static_cast<std::ptrdiff_t>(best.size());
+  std::stable_sort(finalists.begin(), rest,
+                   [&](const Finalist& a, const Finalist& b) { return seconds(a) < seconds(b); });
+  for (std::size_t i = 0; i < best.size(); ++i) finalists[i].label = std::to_string(i + 1);
+  return finalists;
+}
+
+nlohmann::ordered_json plan_json(const Candidate& candidate) {
+  nlohmann::ordered_json plan;
+  for (const auto& [key, value] : settings_of(candidate)) plan[key] = value;
+  return plan;
+}
+
+nlohmann::ordered_json to_json(const std::optional<Found>& found) {
+  if (!found) return nullptr;
+  return {{"plan", plan_json(found->candidate)},
+          {"stage_level_s", to_seconds(found->iteration_ns)}};
+}
+
+nlohmann::ordered_json to_json(const Finalist& finalist) {
+  nlohmann::ordered_json json = {{"plan", plan_json(finalist.candidate)},
+                                 {"stage_level_s", nullptr}};
+  if (finalist.stage_level_ns) json["stage_level_s"] = to_seconds(*finalist.stage_level_ns);
+  if (finalist.outcome.ok()) {
+    json["simulate"] = to_json(*finalist.outcome);
+  } else {
+    json["error"] = finalist.outcome.error().message;
+  }
+  return json;
+}
+
+}  // namespace
+
+Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& options) {
+  if (base.uniform)
+    return Error{
+        fmt::format("{}: found costs.source = uniform, expected a model: its plans have no "
+                    "other costs to tell them apart",
+                    base.place_of({"costs.source"}))};
+  ASSIGN_OR_RETURN(Cluster cluster, make_cluster(base));
+  StageLevel level(base, std::move(cluster));
+  const auto begin = Clock::now();
+  const auto on_better = [&](bool of_rules) {
+    return [&options, of_rules](const Found& found) { options.on_better(found, of_rules); };
+  };
+  const Space narrow = space.by_rules(base);
+  const Search of_rules(base, narrow, &level, options.stop);
+  const SearchResult ruled =
+      of_rules.best({.keep = 1,
+                     .wants = [&](const Layout& layout) { return keeps_all(base, layout); },
+                     .stop = options.stop,
+                     .on_better = on_better(true)});
+  std::optional<Found> by_rules;
+  if (!ruled.best.empty()) by_rules = ruled.best.front();
+
+  const Search found(base, space, &level, options.stop);
+  const SearchResult result =
+      found.best({.keep = options.keep, .stop = options.stop, .on_better = on_better(false)});
+  Tuned tuned{.scenario = base.name, .counts = result.counts};
+  tuned.search_s = std::chrono::duration<double>(Clock::now() - begin).count();
+  tuned.complete = found.complete() && result.counts.left == 0;
+  std::vector<Found> best = result.best;
+  if (best.empty() && by_rules) best.push_back(*by_rules);
+  if (best.empty() && !tuned.complete)
+    return Error{"stopped before the first plan was played", Error::Failed};
+  if (best.empty())
+    return Error{
+        fmt::format("{}: found {} plans and none that fits into {:.0f} GB of memory, "
+                    "expected more GPUs or a smaller model",
+                    base.path, result.counts.enumerated, base.cluster.device.memory_bytes / GB)};
+  if (tuned.complete) tuned.verdicts = judge(base, found, best.front(), options);
+  tuned.finalists = play_best(base, best, by_rules, options);
+  return tuned;
+}
+
+nlohmann::ordered_json to_json(const Tuned& tuned) {
+  const SearchCounts& counts = tuned.counts;
+  nlohmann::ordered_json json = {{"scenario", tuned.scenario},
+                                 {"enumerated", counts.enumerated},
+                                 {"pruned",
+                                  {{"memory", counts.memory},
+                                   {"work", counts.work},
+                                   {"pipeline", counts.pipeline},
+                                   {"data", counts.data}}},
+                                 {"scheduled", counts.scheduled},
+                                 {"orders_played", counts.orders},
+                                 {"unplayable", counts.unplayable},
+                                 {"not_searched", counts.left},
+                                 {"complete", tuned.complete},
+                                 {"search_wall_s", tuned.search_s}};
+  json["best"] = nlohmann::ordered_json::array();
+  for (const Finalist& finalist : tuned.finalists) {
+    if (finalist.label == "rules" || finalist.label == "own") {
+      json[finalist.label] = to_json(finalist);
+    } else {
+      json["best"].push_back(to_json(finalist));
+    }
+  }
+  json["verdicts"] = nlohmann::ordered_json::array();
+  for (const Verdict& verdict : tuned.verdicts)
+    json["verdicts"].push_back({{"rule", verdict.rule},
+                                {"source", verdict.source},
+                                {"keeps", to_json(verdict.keeps)},
+                                {"breaks", to_json(verdict.breaks)}});
+  return json;
+}
+
+}  // namespace tandem

@@ -1,0 +1,16 @@
+// The text of a tune: the best plans, what the search cut, and how the guides' rules fared.
+#pragma once
+
+#include <string>
+
+#include "planning/tune.h"
+
+namespace tandem {
+
+// `command`: how to simulate the best plan, without its settings: "tandem simulate FILE".
+std::string tune_text(const Tuned& tuned, const std::string& command);
+
+// One line of a search under way.
+std::string better_line(const Found& found, bool of_rules);
+
+}  // namespace tandem

@@ -1,0 +1,230 @@
+// The search: its answer is that of trying every plan, its bounds are bounds, its plans are
+// scenarios; and the program.
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "planning/tune.h"
+#include "tests/sandbox.h"
+#include "tests/small_scenario.h"
+
+namespace tandem {
+namespace {
+
+using Json = nlohmann::json;
+
+// The small model's 16 sequences on 4 GPUs, of which some plans do not fit.
+Scenario small(const Names& set = {}) {
+  Names all = {"cluster.gpus=4", "parallel.dp=1", "cluster.memory_GiB=4"};
+  all.insert(all.end(), set.begin(), set.end());
+  return load(kSmall, all).front();
+}
+
+Scenario small_experts() {
+  return small(
+      {"model.experts=4", "model.top_k=2", "train.sequence_parallel=true", "cluster.memory_GiB=8"});
+}
+
+StageLevel level_of(const Scenario& scenario) {
+  auto cluster = make_cluster(scenario);
+  REQUIRE(cluster.ok());
+  return {scenario, *std::move(cluster)};
+}
+
+Space among(const Names& texts) {
+  auto space = Space::among(texts);
+  REQUIRE(space.ok());
+  return *std::move(space);
+}
+
+std::vector<Candidate> all_of(const Scenario& base, const Space& space) {
+  std::vector<Candidate> all;
+  space.for_each_layout(base, [&](const Layout& layout) {
+    for (const Playing& playing : space.playings(base, layout))
+      for (const Sharing& sharing : space.sharings(base, layout, playing))
+        all.push_back({layout, playing, sharing});
+    return true;
+  });
+  return all;
+}
+
+void check_against_all(const Scenario& base, const Space& space) {
+  StageLevel level = level_of(base);
+  const SearchResult all = search_all(base, space, &level, 4);
+  const SearchResult found = Search(base, space, &level).best({.keep = 4});
+  REQUIRE(all.best.size() == found.best.size());
+  REQUIRE(!all.best.empty());
+  for (std::size_t i = 0; i < all.best.size(); ++i) {
+    INFO(i << ": " << text_of(all.best[i].candidate) << " | " << text_of(found.best[i].candidate));
+    CHECK(found.best[i].iteration_ns == all.best[i].iteration_ns);
+  }
+  const SearchCounts& counts = found.counts;
+  CHECK(counts.enumerated == all.counts.enumerated);
+  CHECK(counts.memory <= all.counts.memory);  // those that a bound cut first are not asked
+  CHECK(counts.memory + counts.work + counts.pipeline + counts.data + counts.scheduled +
+            counts.unplayable ==
+        counts.enumerated);
+  CHECK(counts.scheduled < all.counts.scheduled);
+}
+
+TEST_CASE("the search finds what trying every plan finds") {
+  check_against_all(small(), among({"parallel.micro_batch=1,4", "overlap.tensor=off,ring",
+                                    "parallel.vpp=1,2", "parallel.cp=1,2"}));
+}
+
+TEST_CASE("the search finds what trying every plan finds among experts") {
+  check_against_all(small_experts(), among({"parallel.micro_batch=1", "overlap.tensor=off",
+                                            "parallel.vpp=1,2", "parallel.cp=1"}));
+}
+
+TEST_CASE("the search finds what trying every plan finds across nodes") {
+  check_against_all(
+      small({"cluster.preset=jz-v100", "cluster.gpus=16", "parallel.dp=4", "train.precision=fp16"}),
+      among({"parallel.micro_batch=1", "overlap.tensor=off", "parallel.vpp=1,2", "parallel.cp=1",
+             "train.recompute=none,full"}));
+}
+
+TEST_CASE("no bound is above the iteration of a plan below it") {
+  for (const Scenario& base : {small(), small_experts(),
+                               small({"cluster.preset=jz-v100", "cluster.gpus=16", "parallel.dp=4",
+                                      "train.precision=fp16"})}) {
+    StageLevel level = level_of(base);
+    std::vector<Candidate> plans = all_of(base, among({}));
+    const unsigned seed = 20261121;
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    std::shuffle(plans.begin(), plans.end(), random);
+    plans.resize(300);
+    for (const Candidate& plan : plans) {
+      INFO(text_of(plan));
+      const auto order = level.order_of(plan);
+      REQUIRE(order.ok());
+      const auto played = level.play(plan, *order);
+      REQUIRE(played.ok());
+      CHECK(level.work_bound(plan.layout) <= *played);
+      const RankEnds least = level.ends_bound(plan.layout, plan.playing);
+      CHECK(level.data_bound(plan, least) <= *played);
+      CHECK(level.memory_floor(plan) <= level.memory(plan, *order));
+      const auto ends = level.play_ranks(plan, *order);
+      REQUIRE(ends.ok());
+      CHECK(level.data_bound(plan, *ends) <= *played);
+      for (std::size_t rank = 0; rank < least.size(); ++rank) CHECK(least[rank] <= (*ends)[rank]);
+    }
+  }
+}
+
+TEST_CASE("a plan's settings are the plan") {
+  const Scenario base = small({"cluster.memory_GiB=40"});
+  std::vector<Candidate> plans = all_of(base, among({"parallel.micro_batch=2"}));
+  std::mt19937 random(7);
+  std::shuffle(plans.begin(), plans.end(), random);
+  plans.resize(20);
+  for (const Candidate& plan : plans) {
+    INFO(text_of(plan));
+    Names sets = {"cluster.gpus=4", "cluster.memory_GiB=40"};
+    for (const auto& [key, value] : settings_of(plan)) sets.push_back(key + "=" + value);
+    const auto written = simulate(load(kSmall, sets).front(), Engine::Ideal);
+    const auto built = simulate(with(base, plan), Engine::Ideal);
+    REQUIRE((written.ok() && built.ok()));
+    CHECK(written->iteration_s == built->iteration_s);
+    CHECK(candidate_of(load(kSmall, sets).front()) == plan);
+  }
+}
+
+TEST_CASE("what the stage level leaves out is a few percent of the iteration") {
+  // Left out: communication of one pass beside the next one's compute, and SMs that data-parallel
+  // and pipeline communication take.
+  const Scenario base = small({"cluster.memory_GiB=40"});
+  StageLevel level = level_of(base);
+  for (const Candidate& plan : all_of(base, among({"parallel.micro_batch=2", "parallel.cp=1",
+                                                   "overlap.tensor=off", "train.zero=0,1"}))) {
+    INFO(text_of(plan));
+    const auto order = level.order_of(plan);
+    const auto played = level.play(plan, *order);
+    const auto ideal = simulate(with(base, plan), Engine::Ideal);
+    REQUIRE((played.ok() && ideal.ok()));
+    CHECK(to_seconds(*played) == Approx(ideal->iteration_s).epsilon(0.05));
+  }
+}
+
+TEST_CASE("a tune plays its best, the rules' and the scenario's own plan, and judges the rules") {
+  const auto tuned = tune(small({"cluster.memory_GiB=40"}), among({"parallel.cp=1"}),
+                          {.keep = 3, .engine = Engine::Ideal});
+  REQUIRE(tuned.ok());
+  REQUIRE(tuned->finalists.size() == 5);
+  CHECK(tuned->finalists[3].label == "rules");
+  CHECK(tuned->finalists[4].label == "own");
+  for (int i = 0; i + 1 < 3; ++i)
+    CHECK(tuned->finalists[i].outcome->iteration_s <= tuned->finalists[i + 1].outcome->iteration_s);
+  CHECK(tuned->finalists[0].outcome->iteration_s < tuned->finalists[4].outcome->iteration_s);
+  CHECK(tuned->complete);
+  for (const Verdict& verdict : tuned->verdicts) {
+    INFO(verdict.rule);
+    CHECK((verdict.keeps || verdict.breaks));
+  }
+}
+
+TEST_CASE("a search that is stopped says so and keeps what it has") {
+  bool found = false;
+  const auto tuned = tune(small(), among({}),
+                          {.keep = 1,
+                           .engine = Engine::Ideal,
+                           .stop = [&] { return found; },
+                           .on_better = [&](const Found&, bool) { found = true; }});
+  REQUIRE(tuned.ok());
+  CHECK(!tuned->complete);
+  CHECK(tuned->verdicts.empty());
+  CHECK(tuned->finalists.size() >= 2);
+}
+
+TEST_CASE("tandem tune: counts add up, and the best plan simulates as it says") {
+  const Sandbox sandbox;
+  sandbox.file("small.toml", kSmall);
+  const std::string command =
+      "tune small.toml --among parallel.cp=1 --among overlap.tensor=off --among "
+      "parallel.micro_batch=1,2 --keep 2 ";
+  const Ran ran = sandbox.tandem(command + "--json");
+  check_done(ran);
+  const Json tuned = Json::parse(ran.out);
+  const Json& pruned = tuned["pruned"];
+  std::int64_t sum = tuned["scheduled"].get<std::int64_t>() +
+                     tuned["unplayable"].get<std::int64_t>() +
+                     tuned["not_searched"].get<std::int64_t>();
+  for (const Json& count : pruned) sum += count.get<std::int64_t>();
+  CHECK(sum == tuned["enumerated"]);
+  REQUIRE(tuned["best"].size() == 2);
+  std::string sets;
+  for (const auto& [key, value] : tuned["best"][0]["plan"].items())
+    sets += " --set " + key + "=" + value.get<std::string>();
+  const Ran simulated = sandbox.tandem("simulate small.toml --json" + sets);
+  check_done(simulated);
+  CHECK(Json::parse(simulated.out)[0]["iteration_s"] ==
+        tuned["best"][0]["simulate"]["iteration_s"]);
+  const Ran text = sandbox.tandem(command);
+  check_done(text);
+  CHECK(text.out.find("The first plan: tandem simulate small.toml --set parallel.tp=") !=
+        std::string::npos);
+}
+
+TEST_CASE("tandem tune refuses what it cannot search with one line") {
+  const Sandbox sandbox;
+  sandbox.file("small.toml", kSmall);
+  sandbox.file("uniform.toml", kTwoStages);
+  sandbox.file("two.toml", kSmall + "[matrix]\nparallel.micro_batch = [1, 2]\n");
+  const auto refused = [&](const std::string& arguments, const std::string& line) {
+    const Ran ran = sandbox.tandem("tune " + arguments);
+    INFO(ran.err);
+    CHECK(ran.status == 2);
+    CHECK(ran.out.empty());
+    CHECK(ran.err.find(line) != std::string::npos);
+  };
+  refused("uniform.toml", "uniform.toml:5: found costs.source = uniform, expected a model");
+  refused("two.toml", "two.toml: found 2 runs, expected one: choose it with --only");
+  refused("small.toml --among parallel.tpp=2", "nearest is 'parallel.tp'");
+  refused("small.toml --among schedule.order=1f2b", "nearest is '1f1b'");
+  refused("small.toml --among parallel.tp=", "expected a whole number");
+  refused("small.toml --among parallel.tp", "expected KEY=VALUE,VALUE");
+  refused("small.toml --set cluster.memory_GiB=0.01", "none that fits into");
+}
+
+}  // namespace
+}  // namespace tandem
