@@ -27,6 +27,7 @@ void add_calibrate_published(CLI::App* calibrate, Command* chosen);
 void add_schedule(CLI::App* app, Command* chosen);
 void add_topology(CLI::App* app, Command* chosen);
 void add_doctor(CLI::App* app, Command* chosen);
+void add_size(CLI::App* app, Command* chosen);
 void add_tune(CLI::App* app, Command* chosen);
 
 // CLI11's ranges let what is no number pass.

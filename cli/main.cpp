@@ -31,6 +31,7 @@ int run(int argc, char** argv) {
   tandem::add_calibrate(&app, &chosen);
   tandem::add_schedule(&app, &chosen);
   tandem::add_topology(&app, &chosen);
+  tandem::add_size(&app, &chosen);
   tandem::add_tune(&app, &chosen);
   tandem::add_doctor(&app, &chosen);
   try {

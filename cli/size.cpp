@@ -1,0 +1,76 @@
+// tandem size: what to buy or rent for a training.
+#include "planning/size.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/progress.h"
+#include "cli/commands.h"
+#include "report/size_table.h"
+
+namespace tandem {
+namespace {
+
+struct SizeCommand {
+  std::string input;
+  std::string engine = "simgrid";
+  std::vector<std::string> sets, among;
+  std::string only;
+  int jobs = 0;
+  bool json = false;
+};
+
+Status run_size(const SizeCommand& options) {
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
+  RETURN_IF_ERROR(Space::among(options.among));
+  ASSIGN_OR_RETURN(const std::vector<SizeCase> cases,
+                   load_size_cases(options.input, sets, options.only));
+  Progress bar("candidates", static_cast<std::int64_t>(cases.size()));
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  ASSIGN_OR_RETURN(const SizeResult result,
+                   size(cases, options.among,
+                        {.jobs = options.jobs > 0 ? options.jobs : cores,
+                         .engine = options.engine == "ideal" ? Engine::Ideal : Engine::SimGrid,
+                         .on_progress = [&bar](int, int) { bar.advance(); }}));
+  if (options.json) {
+    fmt::print("{}\n",
+               to_json(result).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  } else {
+    fmt::print("{}", size_text(result));
+  }
+  return Done{};
+}
+
+}  // namespace
+
+void add_size(CLI::App* app, Command* chosen) {
+  auto options = std::make_shared<SizeCommand>();
+  CLI::App* command = app->add_subcommand(
+      "size",
+      "Sizes a purchase: each run of the file is a candidate (GPU, node, network, price). For "
+      "each number of GPUs the plan is tuned, and days, cost and energy of the whole training "
+      "follow, failures included; the cheapest in time is recommended.");
+  command->add_option("input", options->input, "SCENARIO.toml with [size] and [price]")->required();
+  command->add_option("--set", options->sets, "KEY=VALUE over the file's settings; repeatable")
+      ->allow_extra_args(false);
+  command->add_option("--only", options->only, "only runs whose name holds this text");
+  command
+      ->add_option("--among", options->among,
+                   "KEY=VALUE,VALUE: plans to choose among, as tandem tune has it; default the "
+                   "usual ones (docs/planning.md)")
+      ->allow_extra_args(false);
+  command->add_option("--engine", options->engine, "what plays them: simgrid (default) or ideal")
+      ->check(CLI::IsMember({"ideal", "simgrid"}));
+  command->add_option("--jobs", options->jobs, "simulations at once; default one a core")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--json", options->json, "print one JSON document, and nothing else");
+  command->footer("Example: tandem size scenarios/procurement.toml --only 70B");
+  command->callback(
+      [options, chosen] { *chosen = [options]() -> Status { return run_size(*options); }; });
+}
+
+}  // namespace tandem

@@ -1,0 +1,104 @@
+// Size: what to buy or rent for a training: candidates against deadline, budget and each other.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/result.h"
+#include "planning/goodput.h"
+#include "planning/search.h"
+#include "planning/size_inputs.h"
+#include "planning/space.h"
+#include "scenarios/run.h"
+
+namespace tandem {
+
+// A candidate: a job on so many GPUs of a kind, without a plan yet.
+struct SizeCase {
+  std::string job, candidate;  // its points on the file's axes: the first one; all others
+  Scenario scenario;  // with `gpus` of its own; its plan is a placeholder but for the batch
+  SizeInputs inputs;
+};
+
+// What a training on it takes and costs.
+struct Economics {
+  double iterations = 0;
+  double ideal_days = 0;  // without failures
+  double checkpoint_interval_s = 0, goodput = 0, available = 0;
+  Wall wall;  // p50 and p95
+  int nodes = 0, spares = 0;
+  double energy_MWh = 0;  // p50
+  double cost = 0;        // p95, energy included
+  double cost_per_T = 0;  // of it, a trillion tokens
+
+  double days_p50() const;
+  double days_p95() const;
+};
+
+// `iteration_s` at the full batch; the batches before it take `ramp_s` for all their iterations.
+Economics economics(const SizeInputs& inputs, int gpus, int gpus_per_node, double tokens_a_step,
+                    double iteration_s, double ramp_s, std::pair<double, double> interval);
+
+// A candidate with its tuned plan.
+struct Sized {
+  std::string job, candidate;
+  int gpus = 0;
+  std::string reason;  // why it is out; empty: it can be recommended
+  std::optional<Found> plan;
+  std::optional<Outcome> outcome;
+  Economics economics;
+  // The iteration with the fabric 2 and 4 times oversubscribed, with NICs 10 % slower and faster;
+  // times that of the candidate. 1: nothing changes.
+  double oversubscribed_2 = 1, oversubscribed_4 = 1, slower_nics = 1, faster_nics = 1;
+  bool on_frontier = false;  // no other one of the job is both faster (p95) and cheaper
+  bool recommended = false;  // the cheapest of the job that is not out
+};
+
+// What a change of an input does to the recommended candidate of a job.
+struct InputChange {
+  std::string job, input;                   // "price.node_hour +10 %"
+  double days_change = 0, cost_change = 0;  // shares
+  std::string recommended;                  // another candidate, where the choice changes
+};
+
+// A network against the best one of the same nodes and GPUs.
+struct TierWorth {
+  std::string job, candidate, best;
+  int gpus = 0;
+  double times_as_long = 1;  // the iteration
+  // What a node-hour of the best may cost, over this one's, before it is no longer the cheaper.
+  double worth_percent = 0;
+};
+
+struct SizeResult {
+  std::vector<Sized> sized;  // in the file's order
+  std::vector<InputChange> input_changes;
+  std::vector<TierWorth> tiers;
+  double seed = 1;
+};
+
+struct SizeOptions {
+  int jobs = 1;
+  Engine engine = Engine::SimGrid;
+  std::function<void(int done, int of)> on_progress = [](int, int) {};
+};
+
+// The runs of a file as candidates. Errors as make_scenario and take_size_inputs have them.
+Result<std::vector<SizeCase>> load_size_cases(
+    const std::string& path, const std::vector<std::pair<std::string, Setting>>& sets,
+    const std::string& only);
+
+// Where nothing is said among what plans are chosen: what large jobs are run with.
+std::vector<std::string> usual_space(const Scenario& scenario);
+
+// Tunes each, plays the plans, adds up. `among`: as of Space; empty: usual_space().
+Result<SizeResult> size(const std::vector<SizeCase>& cases, const std::vector<std::string>& among,
+                        const SizeOptions& options);
+
+nlohmann::ordered_json to_json(const SizeResult& result);
+
+}  // namespace tandem
