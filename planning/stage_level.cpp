@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "scenarios/memory_course.h"
 #include "schedule/body_builder.h"
 #include "schedule/lower.h"
 #include "schedule/price.h"
@@ -49,6 +48,19 @@ Pass one_step(Nanoseconds duration, int unit = 0) {
   PassBuilder pass;
   pass.compute(-1, duration, unit);
   return pass.take();
+}
+
+LiveActivations live_activations(const Order& order) {
+  LiveActivations live;
+  const std::vector<int> rank_of = stage_to_rank(order);
+  const std::vector<std::vector<int>> peaks = peak_live(order);
+  live.ranks.resize(order.ranks.size());
+  for (int stage = 0; stage < order.stages; ++stage) {
+    auto& entries = live.ranks[rank_of[stage]];
+    const int in_chain = stage % (order.stages / order.chains);
+    entries.push_back({static_cast<Stage>(in_chain), peaks[rank_of[stage]][entries.size()]});
+  }
+  return live;
 }
 
 struct UnitTimes {
@@ -96,11 +108,10 @@ double StageLevel::memory_floor(const Candidate& candidate) const {
   return peak_memory(base_.model, plan_of(candidate, base_), live).total();
 }
 
+// By the microbatches alive where most are: a course of bytes (scenarios/memory_course.h) is up to
+// a thousandth above it, and takes a hundred times as long.
 double StageLevel::memory(const Candidate& candidate, const Order& order) const {
-  double most = 0;
-  for (const MemoryCourse& course : memory_courses(base_.model, plan_of(candidate, base_), order))
-    most = std::max(most, course.held.total() + course.peak().activations);
-  return most;
+  return peak_memory(base_.model, plan_of(candidate, base_), live_activations(order)).total();
 }
 
 // The first of the ranks, as far as it matters which: nodes are alike.

@@ -20,8 +20,7 @@ std::string case_page(const std::vector<CaseRow>& rows, const std::vector<Rival>
 // it is. An Error names `path` and the line: a part that is not known, or has no end; a
 // page without any.
 Result<std::string> updated_page(const std::string& page, const std::string& path,
-                                 const std::vector<CaseRow>& rows,
-                                 const std::vector<Rival>& rivals,
+                                 const std::vector<CaseRow>& rows, const std::vector<Rival>& rivals,
                                  const std::string& maker = "./dev accuracy");
 
 // Who makes a file's parts of `page`: "./dev accuracy of STEM", where the page has such marks, so
