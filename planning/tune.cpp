@@ -14,19 +14,24 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// What a rule's other side is worth looking at: where no plan fits, all would have to be asked.
+constexpr int kVerdictBranches = 500;
+
 std::vector<Verdict> judge(const Scenario& base, const Search& found, const Found& best,
                            const TuneOptions& options) {
   std::vector<Verdict> verdicts;
   for (const Rule& rule : rules()) {
     if (!rule.applies(base) || options.stop()) continue;
     const bool kept = rule.holds(base, best.candidate.layout);
+    int branches = 0;
     const SearchResult others =
         found.best({.keep = 1,
                     .wants = [&](const Layout& l) { return rule.holds(base, l) != kept; },
-                    .stop = options.stop});
+                    .stop = [&] { return ++branches > kVerdictBranches || options.stop(); }});
     std::optional<Found> other;
     if (!others.best.empty()) other = others.best.front();
-    Verdict verdict{std::string(rule.name), std::string(rule.source), best, other};
+    Verdict verdict{std::string(rule.name), std::string(rule.source), best, other,
+                    others.counts.left == 0};
     if (!kept) std::swap(verdict.keeps, verdict.breaks);
     verdicts.push_back(std::move(verdict));
   }
@@ -154,6 +159,7 @@ nlohmann::ordered_json to_json(const Tuned& tuned) {
   for (const Verdict& verdict : tuned.verdicts)
     json["verdicts"].push_back({{"rule", verdict.rule},
                                 {"source", verdict.source},
+                                {"complete", verdict.complete},
                                 {"keeps", to_json(verdict.keeps)},
                                 {"breaks", to_json(verdict.breaks)}});
   return json;

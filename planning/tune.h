@@ -22,6 +22,7 @@ namespace tandem {
 struct Verdict {
   std::string rule, source;
   std::optional<Found> keeps, breaks;
+  bool complete = true;  // the slower side was searched to its end; else it may be a little faster
 };
 
 // A plan of the search's best, through an engine.

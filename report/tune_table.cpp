@@ -65,8 +65,9 @@ std::string counts_text(const Tuned& tuned) {
 }
 
 std::string verdict_of(const Verdict& verdict) {
-  if (!verdict.breaks) return "no plan that fits breaks it";
-  if (!verdict.keeps) return "no plan that fits keeps it";
+  const char* among = verdict.complete ? "" : " among the likeliest";
+  if (!verdict.breaks) return fmt::format("no plan that fits breaks it{}", among);
+  if (!verdict.keeps) return fmt::format("no plan that fits keeps it{}", among);
   const double keeps = to_seconds(verdict.keeps->iteration_ns);
   const double breaks = to_seconds(verdict.breaks->iteration_ns);
   return keeps <= breaks ? fmt::format("confirmed: {:.1f} % faster", 100 * (breaks / keeps - 1))
