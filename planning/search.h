@@ -48,7 +48,8 @@ struct SearchOptions {
 
 class Search {
  public:
-  // Finds the space's layouts: all of which memory may hold one plan. REQUIRES: all outlive it.
+  // Finds the space's layouts, and of how many of their plans memory may hold one. REQUIRES: all
+  // outlive it.
   Search(
       const Scenario& base, const Space& space, StageLevel* level,
       const std::function<bool()>& stop = [] { return false; });

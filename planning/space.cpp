@@ -123,7 +123,7 @@ Status check_value(const std::string& key, const std::string& value) {
                            value.empty() ? "" : "; nearest is '" + nearest(value, words) + "'")};
 }
 
-// The order's own stages a rank: 0 for any.
+// Whether a search looks at the order for the layout at all.
 bool fits(std::string_view order, const Layout& layout) {
   if (order == "none") return layout.pp == 1;
   if (layout.pp == 1) return false;
@@ -131,8 +131,7 @@ bool fits(std::string_view order, const Layout& layout) {
   return true;
 }
 
-// The rules of an order without making it: its generator's own, on as few microbatches as ask the
-// same of it.
+// Whether the order keeps its own rules there.
 bool can_order(const Scenario& base, std::string_view order, const Layout& layout,
                int microbatches) {
   return check_order({.name = std::string(order),
