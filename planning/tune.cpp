@@ -17,8 +17,9 @@ using Clock = std::chrono::steady_clock;
 // What a rule's other side is worth looking at: where no plan fits, all would have to be asked.
 constexpr int kVerdictBranches = 500;
 
+// `by_rules` keeps every rule.
 std::vector<Verdict> judge(const Scenario& base, const Search& found, const Found& best,
-                           const TuneOptions& options) {
+                           const std::optional<Found>& by_rules, const TuneOptions& options) {
   std::vector<Verdict> verdicts;
   for (const Rule& rule : rules()) {
     if (!rule.applies(base) || options.stop()) continue;
@@ -30,6 +31,8 @@ std::vector<Verdict> judge(const Scenario& base, const Search& found, const Foun
                     .stop = [&] { return ++branches > kVerdictBranches || options.stop(); }});
     std::optional<Found> other;
     if (!others.best.empty()) other = others.best.front();
+    if (!kept && by_rules && (!other || by_rules->iteration_ns < other->iteration_ns))
+      other = by_rules;
     Verdict verdict{std::string(rule.name), std::string(rule.source), best, other,
                     others.counts.left == 0};
     if (!kept) std::swap(verdict.keeps, verdict.breaks);
@@ -127,7 +130,7 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
         fmt::format("{}: found {} plans and none that fits into {:.0f} GB of memory, "
                     "expected more GPUs or a smaller model",
                     base.path, result.counts.enumerated, base.cluster.device.memory_bytes / GB)};
-  if (tuned.complete) tuned.verdicts = judge(base, found, best.front(), options);
+  if (tuned.complete) tuned.verdicts = judge(base, found, best.front(), by_rules, options);
   tuned.finalists = play_best(base, best, by_rules, options);
   return tuned;
 }
