@@ -6,7 +6,6 @@ namespace tandem {
 namespace {
 
 constexpr double kParametersAGpu = 4e9;
-constexpr int kLongSequence = 8192;
 constexpr int kMostTensorParallel = 8;
 constexpr std::string_view kChatLearn = "ChatLearn", kMegatron = "Megatron-LM";
 
@@ -49,6 +48,11 @@ std::span<const Rule> rules() { return kRules; }
 bool keeps_all(const Scenario& base, const Layout& layout) {
   return std::ranges::all_of(
       kRules, [&](const Rule& rule) { return !rule.applies(base) || rule.holds(base, layout); });
+}
+
+Space where_rules_look(const Space& space, const Scenario& base) {
+  const Space narrow = space.only("parallel.micro_batch", {"1"}).only("train.recompute", {"none"});
+  return base.model.seq < kLongSequence ? narrow.only("parallel.cp", {"1"}) : narrow;
 }
 
 }  // namespace tandem

@@ -22,4 +22,10 @@ std::span<const Rule> rules();
 
 bool keeps_all(const Scenario& base, const Layout& layout);
 
+// A small part of the space that has all plans which keep them.
+Space where_rules_look(const Space& space, const Scenario& base);
+
+// From here on sequences are cut (cp), by Megatron-LM's guide.
+inline constexpr int kLongSequence = 8192;
+
 }  // namespace tandem

@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <numeric>
 #include <utility>
 
+#include "planning/rules.h"
 #include "planning/stage_level.h"
 
 namespace tandem {
@@ -199,7 +198,6 @@ const std::vector<Change>& changes() {
 
 std::vector<InputChange> input_changes(const std::vector<SizeCase>& cases,
                                        const std::vector<Sized>& sized,
-                                       const std::vector<std::size_t>& case_of,
                                        const std::vector<double>& ramps) {
   std::vector<InputChange> all;
   for (std::size_t chosen = 0; chosen < sized.size(); ++chosen) {
@@ -210,7 +208,7 @@ std::vector<InputChange> input_changes(const std::vector<SizeCase>& cases,
       std::vector<std::string> reasons(sized.size(), "out");
       for (std::size_t i = 0; i < sized.size(); ++i) {
         if (sized[i].job != sized[chosen].job || !sized[i].outcome) continue;
-        SizeCase changed = cases[case_of[i]];
+        SizeCase changed = cases[i];
         change.apply(&changed.inputs);
         const double times = change.nics != nullptr ? sized[i].*change.nics : change.times;
         after[i] = economics_of(changed, sized[i], ramps[i], times);
@@ -230,11 +228,10 @@ std::vector<InputChange> input_changes(const std::vector<SizeCase>& cases,
 }
 
 // Candidates with the same GPU and as many of them a node differ in their network.
-std::vector<TierWorth> tiers(const std::vector<SizeCase>& cases, const std::vector<Sized>& sized,
-                             const std::vector<std::size_t>& case_of) {
+std::vector<TierWorth> tiers(const std::vector<SizeCase>& cases, const std::vector<Sized>& sized) {
   std::vector<TierWorth> all;
   const auto cluster = [&](std::size_t i) -> const ClusterSpec& {
-    return cases[case_of[i]].scenario.cluster;
+    return cases[i].scenario.cluster;
   };
   for (std::size_t i = 0; i < sized.size(); ++i) {
     if (!sized[i].outcome) continue;
@@ -247,9 +244,8 @@ std::vector<TierWorth> tiers(const std::vector<SizeCase>& cases, const std::vect
       if (alike && sized[j].outcome->iteration_s < sized[best].outcome->iteration_s) best = j;
     }
     if (best == i) continue;
-    const double ratio = sized[i].outcome->iteration_s / sized[best].outcome->iteration_s;
-    all.push_back({sized[i].job, sized[i].candidate, sized[best].candidate, sized[i].gpus, ratio,
-                   100 * (ratio - 1)});
+    all.push_back({sized[i].job, sized[i].candidate, sized[best].candidate, sized[i].gpus,
+                   sized[i].outcome->iteration_s / sized[best].outcome->iteration_s});
   }
   return all;
 }
@@ -321,7 +317,7 @@ std::vector<std::string> usual_space(const Scenario& scenario) {
                                     "overlap.tensor=off,ring",
                                     "train.zero=0,1,3",
                                     "parallel.cp=1,2,4,8"};
-  if (scenario.model.seq < 8192) among.emplace_back("parallel.cp=1");
+  if (scenario.model.seq < kLongSequence) among.emplace_back("parallel.cp=1");
   return among;
 }
 
@@ -329,13 +325,11 @@ Result<SizeResult> size(const std::vector<SizeCase>& cases, const std::vector<st
                         const SizeOptions& options) {
   SizeResult result{.seed = cases.front().inputs.seed};
   std::vector<Sized>& sized = result.sized;
-  std::vector<std::size_t> case_of;
   std::vector<Variation> variations;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const SizeCase& c = cases[i];
     ASSIGN_OR_RETURN(const Tuned tuned, tuned_plan(c, among));
     sized.push_back({c.job, c.candidate, c.scenario.gpus, tuned.reason, tuned.plan});
-    case_of.push_back(i);
     if (tuned.plan) add_variations(i, c, *tuned.plan, &variations);
     options.on_progress(static_cast<int>(i) + 1, static_cast<int>(cases.size()));
   }
@@ -388,8 +382,8 @@ Result<SizeResult> size(const std::vector<SizeCase>& cases, const std::vector<st
     if (best >= 0) sized[best].recommended = true;
   }
   find_least_bandwidth(cases, options.jobs, &sized);
-  result.input_changes = input_changes(cases, sized, case_of, ramps);
-  result.tiers = tiers(cases, sized, case_of);
+  result.input_changes = input_changes(cases, sized, ramps);
+  result.tiers = tiers(cases, sized);
   return result;
 }
 

@@ -69,13 +69,13 @@ struct InputChange {
 struct TierWorth {
   std::string job, candidate, best;
   int gpus = 0;
-  double times_as_long = 1;  // the iteration
-  // What a node-hour of the best may cost, over this one's, before it is no longer the cheaper.
-  double worth_percent = 0;
+  // The iteration. So many times this one's node-hour may the best one's cost before it is no
+  // longer the cheaper.
+  double times_as_long = 1;
 };
 
 struct SizeResult {
-  std::vector<Sized> sized;  // in the file's order
+  std::vector<Sized> sized;  // one a case, in their order
   std::vector<InputChange> input_changes;
   std::vector<TierWorth> tiers;
   double seed = 1;

@@ -49,8 +49,7 @@ Json to_json(const SizeResult& result) {
                              {"gpus", tier.gpus},
                              {"candidate", tier.candidate},
                              {"best", tier.best},
-                             {"times_as_long", tier.times_as_long},
-                             {"worth_percent", tier.worth_percent}});
+                             {"times_as_long", tier.times_as_long}});
   json["sensitivities"] = Json::array();
   for (const InputChange& s : result.input_changes)
     json["sensitivities"].push_back(

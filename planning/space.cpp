@@ -196,15 +196,9 @@ Result<Space> Space::among(const std::vector<std::string>& texts) {
   return space;
 }
 
-Space Space::by_rules(const Scenario& base) const {
+Space Space::only(const std::string& key, const std::vector<std::string>& values) const {
   Space narrow = *this;
-  const auto only = [&](const char* key, const std::vector<std::string>& values) {
-    narrow.only_.emplace_back(key, values);
-  };
-  only("parallel.tp", {"1", "2", "4", "8"});
-  only("parallel.micro_batch", {"1"});
-  only("train.recompute", {"none"});
-  if (base.model.seq < 8192) only("parallel.cp", {"1"});
+  narrow.only_.emplace_back(key, values);
   return narrow;
 }
 

@@ -61,8 +61,8 @@ class Space {
   // "parallel.tp=1,2,4".
   static Result<Space> among(const std::vector<std::string>& texts);
   static std::vector<std::string> keys();
-  // Of these, the small part in which the rules of tuning guides (rules.h) look.
-  Space by_rules(const Scenario& base) const;
+  // Of these, those with one of these values.
+  Space only(const std::string& key, const std::vector<std::string>& values) const;
 
   // Every layout of the scenario's model and batch on its GPUs that keeps the rules (check() of
   // model.h), in one fixed order. Experts' communication beside compute, the kind of context

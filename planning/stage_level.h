@@ -2,12 +2,10 @@
 // plans can be scheduled a second, and bounds below their iteration times.
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <map>
-#include <optional>
-#include <span>
-#include <tuple>
 #include <vector>
 
 #include "base/result.h"

@@ -105,7 +105,7 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   const auto on_better = [&](bool of_rules) {
     return [&options, of_rules](const Found& found) { options.on_better(found, of_rules); };
   };
-  const Space narrow = space.by_rules(base);
+  const Space narrow = where_rules_look(space, base);
   const Search of_rules(base, narrow, &level, options.stop);
   const SearchResult ruled =
       of_rules.best({.keep = 1,

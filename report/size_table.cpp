@@ -79,7 +79,7 @@ std::string tiers(const SizeResult& result) {
   for (const TierWorth& tier : result.tiers)
     rows.push_back({tier.job, tier.candidate, tier.best, fmt::format("{}", tier.gpus),
                     fmt::format("{:.3f} times", tier.times_as_long),
-                    fmt::format("{:.1f} %", tier.worth_percent)});
+                    fmt::format("{:.1f} %", 100 * (tier.times_as_long - 1))});
   return aligned(rows, 3);
 }
 
