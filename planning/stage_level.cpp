@@ -96,7 +96,7 @@ std::vector<std::vector<int>> stages_of_ranks(std::string_view order, const Layo
 }
 
 StageLevel::StageLevel(const Scenario& base, Cluster cluster)
-    : base_(base), cluster_(std::move(cluster)), placement_(placement_of(base, cluster_)) {}
+    : base_(base), groups_(base, std::move(cluster)) {}
 
 double StageLevel::memory_floor(const Candidate& candidate) const {
   LiveActivations live;
@@ -113,59 +113,6 @@ double StageLevel::memory_floor(const Candidate& candidate) const {
 // a thousandth above it, and takes a hundred times as long.
 double StageLevel::memory(const Candidate& candidate, const Order& order) const {
   return peak_memory(base_.model, plan_of(candidate, base_), live_activations(order)).total();
-}
-
-// The first of the ranks, as far as it matters which: nodes are alike.
-int StageLevel::begin_of(const Layout& layout, int rank) const {
-  const int begin = rank * layout.block();
-  const ClusterSpec& spec = cluster_.spec();
-  return base_.cyclic || spec.fabric.kind != Fabric::Star ? begin : begin % spec.gpus_per_node;
-}
-
-const Choices& StageLevel::choices_of(const Groups& groups) {
-  Choices& known = choices_[groups];
-  if (!known.empty()) return known;
-  std::vector<std::vector<DeviceId>> instances;
-  if (groups.kind == CommKind::SendRecv) {
-    for (int i = 0; i < groups.block; ++i)
-      instances.push_back(
-          {placement_[groups.begin + i], placement_[groups.begin + i + groups.stride]});
-  } else {
-    const int span = groups.size * groups.stride;
-    for (int first = 0; first < groups.block; ++first) {
-      if (first % span >= groups.stride) continue;
-      auto& members = instances.emplace_back();
-      for (int i = 0; i < groups.size; ++i)
-        members.push_back(placement_[groups.begin + first + i * groups.stride]);
-    }
-  }
-  Scenario scenario = base_;
-  scenario.plan.tp = groups.scope == Scope::Tensor ? groups.size : base_.plan.tp;
-  scenario.plan.zero = groups.zero;
-  const CommCost cost = comm_costs(scenario)[static_cast<std::size_t>(groups.scope)];
-  return known = at_cost(lockstep_choices(cluster_, groups.kind, instances), groups.scope, cost);
-}
-
-Nanoseconds StageLevel::duration(const Groups& groups, Bytes bytes) {
-  return duration_ns(choices_of(groups), bytes);
-}
-
-// Groups that lie inside nodes are alike on all of them.
-StageLevel::Groups StageLevel::step_groups(const Layout& layout, const Step& step) const {
-  Groups groups{.scope = step.scope, .kind = step.collective, .block = layout.block()};
-  if (step.scope == Scope::Tensor) {
-    groups.size = layout.tp;
-  } else if (step.scope == Scope::Context) {
-    groups.size = layout.cp;
-    groups.stride = layout.tp;
-  } else {
-    groups.size = layout.ep;
-    groups.stride = std::max(layout.expert_tp, 1);
-  }
-  const int node = cluster_.spec().gpus_per_node;
-  if (!base_.cyclic && node % (groups.size * groups.stride) == 0)
-    groups.block = std::min(groups.block, node);
-  return groups;
 }
 
 // From the pass's input to its last step, as the ideal engine plays it on a GPU of its own.
@@ -186,7 +133,8 @@ Nanoseconds StageLevel::length(const Pass& pass, const Layout& layout, Program* 
       op.slot = slots[static_cast<std::size_t>(step.scope)];
       op.sms = step.settings.sms;
       op.bytes = step.bytes;
-      op.duration_ns = duration(step_groups(layout, step), step.bytes);
+      op.duration_ns =
+          groups_.alone_ns(groups_.of_pass(layout, step.scope, step.collective), step.bytes);
     }
     waits.clear();
     for (const int wait : step.waits) waits.push_back(ops[wait]);
@@ -207,7 +155,7 @@ StageTimes StageLevel::measure_layer(const Layout& layout) {
   plan.vpp = 1;
   plan.layers_per_stage = {1, 1, 2, 1};
   scenario.model.layers = 5;
-  const Workload work = workload(scenario, plan, cluster_, placement_);
+  const Workload work = workload(scenario, plan, groups_.cluster(), groups_.placement());
   Program program;
   program.kernels = work.kernels;
   program.device = {base_.cluster.device.sms, base_.cluster.device.memory_bytes_per_s};
@@ -232,7 +180,7 @@ StageTimes StageLevel::measure_layer(const Layout& layout) {
 const StageTimes& StageLevel::times(const Layout& layout) {
   Layout key = layout;
   key.vpp = 1;
-  const int node = cluster_.spec().gpus_per_node;
+  const int node = groups_.cluster().spec().gpus_per_node;
   const int span = std::lcm(layout.tp * layout.cp, layout.ep * std::max(layout.expert_tp, 1));
   if (!base_.cyclic && node % span == 0) {
     key.pp = std::min(layout.pp, 2);  // whether the embedding is shared shows in no time
@@ -257,14 +205,7 @@ std::vector<PassTimes> StageLevel::stages(const Layout& layout) {
 }
 
 Nanoseconds StageLevel::transfer_ns(const Layout& layout, int from, int to) {
-  if (to == from - 1) std::swap(from, to);  // links are alike both ways
-  const Groups groups{.scope = Scope::Pipeline,
-                      .kind = CommKind::SendRecv,
-                      .begin = to > from ? begin_of(layout, from) : from * layout.block(),
-                      .block = layout.block(),
-                      .size = 2,
-                      .stride = (to - from) * layout.block()};
-  return duration(groups, times(layout).pipeline_bytes);
+  return groups_.alone_ns(groups_.of_transfer(layout, from, to), times(layout).pipeline_bytes);
 }
 
 Nanoseconds StageLevel::work_bound(const Layout& layout) {
@@ -325,15 +266,12 @@ RankEnds StageLevel::ends_bound(const Layout& layout, const Playing& playing) {
 
 Nanoseconds StageLevel::data_ns(const Candidate& candidate, int rank, CommKind kind, double bytes) {
   const Layout& layout = candidate.layout;
-  const Groups groups{.scope = Scope::Data,
-                      .kind = kind,
-                      .begin = begin_of(layout, rank),
-                      .block = layout.block(),
-                      .size = layout.dp * layout.cp,
-                      .stride = layout.tp,
-                      .zero = candidate.sharing.zero == 3 ? 3 : 0};
+  RankGroups groups = groups_.of_data(layout, kind, {rank});
+  groups.stride = layout.tp;
+  groups.size = layout.dp * layout.cp;
+  groups.zero3 = candidate.sharing.zero == 3;
   if (groups.size == 1 || bytes <= 0) return 0;
-  return duration(groups, static_cast<Bytes>(bytes));
+  return groups_.alone_ns(groups, static_cast<Bytes>(bytes));
 }
 
 Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& ends) {
@@ -406,7 +344,7 @@ Result<Order> StageLevel::order_of(const Candidate& candidate) {
 
 Workload StageLevel::collapsed(const Candidate& candidate, const Order& order) {
   const Layout& layout = candidate.layout;
-  Workload work = workload(with(base_, candidate), order, cluster_, placement_);
+  Workload work = workload(with(base_, candidate), order, groups_.cluster(), groups_.placement());
   const std::vector<PassTimes> passes = stages(layout);
   const StageTimes& parts = times(layout);
   for (std::size_t s = 0; s < work.stages.size(); ++s) {
@@ -448,15 +386,10 @@ Result<RankEnds> StageLevel::play_ranks(const Candidate& candidate, const Order&
                              .backward_weight = one_step(pass.weight, -1)});
   }
   work.pipeline_bytes = times(layout).pipeline_bytes;
-  ASSIGN_OR_RETURN(Program program,
-                   lower(order, work, {.overlap_p2p = candidate.playing.overlap_p2p}));
-  for (const RankRow& rank : program.ranks) {
-    for (Op& op : program.bodies[rank.body].ops) {
-      if (is_compute(op.kind)) continue;
-      const auto& pair = program.communicators[rank.communicators[op.slot]].members;
-      op.duration_ns = transfer_ns(layout, index(pair[0]), index(pair[1]));
-    }
-  }
+  ASSIGN_OR_RETURN(OneReplica lowered,
+                   lower_one_replica(order, work, {.overlap_p2p = candidate.playing.overlap_p2p}));
+  price(candidate, &lowered);
+  const Program& program = lowered.program;
   ASSIGN_OR_RETURN(const Trace trace, ideal(program));
   RankEnds ends(layout.pp);
   for (const RankTrace& rank : trace.ranks) {
@@ -469,17 +402,46 @@ Result<RankEnds> StageLevel::play_ranks(const Candidate& candidate, const Order&
   return ends;
 }
 
+void StageLevel::price(const Candidate& candidate, OneReplica* lowered) {
+  Program& program = lowered->program;
+  for (int body = 0; body < candidate.layout.pp; ++body) {
+    for (Op& op : program.bodies[body].ops) {
+      if (!is_compute(op.kind)) op.duration_ns = alone_ns(candidate, *lowered, body, op);
+    }
+  }
+}
+
+Nanoseconds StageLevel::alone_ns(const Candidate& candidate, const OneReplica& lowered, int body,
+                                 const Op& op) {
+  const Layout& layout = candidate.layout;
+  const Program& program = lowered.program;
+  const auto& [scope, between_nodes, members] =
+      program.communicators[program.ranks[body].communicators[op.slot]];
+  if (scope == Scope::Pipeline) return transfer_ns(layout, index(members[0]), index(members[1]));
+  const CommKind kind = comm_kind(op.kind);
+  if (scope != Scope::Data) return groups_.alone_ns(groups_.of_pass(layout, scope, kind), op.bytes);
+  std::vector<int> stages;
+  for (const Rank member : members) stages.push_back(index(member));
+  RankGroups groups = groups_.of_data(layout, kind, stages);
+  groups.zero3 = candidate.sharing.zero == 3;
+  const Slots& slots = lowered.slots[body];
+  if (op.slot == slots.data) groups.stride = layout.tp;
+  if (op.slot == slots.expert_data) groups.stride = layout.ep * std::max(layout.expert_tp, 1);
+  if (op.slot == slots.data || op.slot == slots.expert_data)
+    groups.size = layout.block() / groups.stride;
+  if (op.slot == slots.norm) groups.size = layout.tp;
+  return groups_.alone_ns(groups, op.bytes);
+}
+
 Result<Nanoseconds> StageLevel::play(const Candidate& candidate, const Order& order) {
   const Scenario scenario = with(base_, candidate);
   LowerOptions options = lower_options(scenario, order);
   options.expert_overlap = false;  // no pass has steps to overlap with
-  ASSIGN_OR_RETURN(Program program, lower(order, collapsed(candidate, order), options));
-  program.comm_costs = comm_costs(scenario);
-  price(&program, cluster_, placement_);
-  ASSIGN_OR_RETURN(const Trace trace, ideal(program));
-  Nanoseconds end = 0;
-  for (const EventTimes& event : trace.events) end = std::max(end, event.end_ns);
-  return end;
+  ASSIGN_OR_RETURN(OneReplica lowered,
+                   lower_one_replica(order, collapsed(candidate, order), options));
+  price(candidate, &lowered);
+  ASSIGN_OR_RETURN(const Trace trace, ideal(lowered.program));
+  return std::ranges::max(trace.events, {}, &EventTimes::end_ns).end_ns;
 }
 
 }  // namespace tandem

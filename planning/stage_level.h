@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "base/result.h"
+#include "planning/group_times.h"
 #include "planning/space.h"
 #include "scenarios/job.h"
+#include "schedule/lower.h"
 #include "schedule/order.h"
 #include "topology/cluster.h"
-#include "topology/traffic.h"
 
 namespace tandem {
 
@@ -65,33 +66,21 @@ class StageLevel {
   Result<Nanoseconds> play(const Candidate& candidate, const Order& order);
 
  private:
-  // Equal groups of a block of ranks: `size` ranks `stride` apart each, from rank `begin` on.
-  struct Groups {
-    Scope scope = Scope::Tensor;
-    CommKind kind = CommKind::AllReduce;
-    int begin = 0, block = 1, size = 1, stride = 1;
-    int zero = 0;
-
-    auto operator<=>(const Groups&) const = default;
-  };
-
   const StageTimes& times(const Layout& layout);
   StageTimes measure_layer(const Layout& layout);
   Nanoseconds length(const Pass& pass, const Layout& layout, Program* program);
-  const Choices& choices_of(const Groups& groups);
-  Nanoseconds duration(const Groups& groups, Bytes bytes);
-  Groups step_groups(const Layout& layout, const Step& step) const;
+  // Of all the ranks that one of each stage stands for.
+  Nanoseconds alone_ns(const Candidate& candidate, const OneReplica& lowered, int body,
+                       const Op& op);
+  void price(const Candidate& candidate, OneReplica* lowered);
   Nanoseconds transfer_ns(const Layout& layout, int from, int to);
   Nanoseconds data_ns(const Candidate& candidate, int rank, CommKind kind, double bytes);
   std::vector<PassTimes> stages(const Layout& layout);
   Workload collapsed(const Candidate& candidate, const Order& order);
-  int begin_of(const Layout& layout, int rank) const;
 
   const Scenario& base_;
-  Cluster cluster_;
-  Placement placement_;
+  GroupTimes groups_;
   std::map<Layout, StageTimes> times_;
-  std::map<Groups, Choices> choices_;
 };
 
 // The stages of each pipeline rank, by their place in the model's chain.

@@ -82,6 +82,30 @@ Status check_options(const Order& order, const LowerOptions& options) {
   return Done{};
 }
 
+// Bodies as `options` say, between as many ranks as `ranks` says.
+Result<OneReplica> lower_wired(const Order& order, const Workload& work,
+                               const LowerOptions& options, const LowerOptions& ranks) {
+  CHECK(static_cast<int>(work.stages.size()) == order.stages);
+  CHECK(options.tp * options.cp * options.dp % (options.ep * options.expert_tp) == 0);
+  RETURN_IF_ERROR(check_options(order, options));
+  const Context context = make_context(order, work, options);
+  RETURN_IF_ERROR(check_limits(context));
+  OneReplica lowered;
+  Program& program = lowered.program;
+  program.name = order.name;
+  program.device = options.device;
+  program.kernels = work.kernels;
+  for (int rank = 0; rank < order.pp(); ++rank) {
+    LoweredRank one = lower_rank(context, rank);
+    lowered.slots.push_back(std::move(one.slots));
+    program.bodies.push_back(std::move(one.body));
+  }
+  wire({order, work, ranks, context.rank_of_stage, context.produced}, lowered.slots, &program);
+  RETURN_IF_ERROR(sort_by_issue_order(&program));
+  RETURN_IF_ERROR(validate(program));
+  return lowered;
+}
+
 }  // namespace
 
 bool overlaps_p2p_by_default(const Order& order) {
@@ -89,25 +113,13 @@ bool overlaps_p2p_by_default(const Order& order) {
 }
 
 Result<Program> lower(const Order& order, const Workload& work, const LowerOptions& options) {
-  CHECK(static_cast<int>(work.stages.size()) == order.stages);
-  CHECK(options.tp * options.cp * options.dp % (options.ep * options.expert_tp) == 0);
-  RETURN_IF_ERROR(check_options(order, options));
-  const Context context = make_context(order, work, options);
-  RETURN_IF_ERROR(check_limits(context));
-  Program program;
-  program.name = order.name;
-  program.device = options.device;
-  program.kernels = work.kernels;
-  std::vector<Slots> slots;
-  for (int rank = 0; rank < order.pp(); ++rank) {
-    LoweredRank lowered = lower_rank(context, rank);
-    slots.push_back(std::move(lowered.slots));
-    program.bodies.push_back(std::move(lowered.body));
-  }
-  wire(context, slots, &program);
-  RETURN_IF_ERROR(sort_by_issue_order(&program));
-  RETURN_IF_ERROR(validate(program));
-  return program;
+  ASSIGN_OR_RETURN(OneReplica lowered, lower_wired(order, work, options, options));
+  return std::move(lowered.program);
+}
+
+Result<OneReplica> lower_one_replica(const Order& order, const Workload& work,
+                                     const LowerOptions& options) {
+  return lower_wired(order, work, options, LowerOptions{});
 }
 
 }  // namespace tandem

@@ -1,6 +1,11 @@
 // Lowering: from an Order of actions to a Program of ops on lanes.
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
 #include "base/result.h"
 #include "schedule/order.h"
 #include "schedule/program.h"
@@ -47,6 +52,18 @@ struct LowerOptions {
   SharedDevice device;  // what communication that takes SMs shares with compute
 };
 
+// A directed pipeline edge: activations from a stage to the next, gradients from a stage to the one
+// before.
+using Edge = std::pair<int, int>;
+
+// Where the communicators of a body stand; -1: none.
+struct Slots {
+  std::int16_t tensor = -1, context = -1, expert = -1;
+  std::int16_t data = -1, expert_data = -1;  // gradients and parameters
+  std::int16_t embedding = -1, norm = -1;
+  std::map<Edge, std::int16_t> edges;
+};
+
 // Whether transfers overlap where nothing is said: all orders but 1F1B, GPipe and none, by name.
 bool overlaps_p2p_by_default(const Order& order);
 
@@ -54,5 +71,15 @@ bool overlaps_p2p_by_default(const Order& order);
 // pipeline)), as Megatron numbers them. Compute ops are priced by the workload; communication has
 // bytes, and no duration yet (price.h).
 Result<Program> lower(const Order& order, const Workload& work, const LowerOptions& options);
+
+// The same program with one rank a stage: what its peers of tensor, context, expert and data
+// parallelism do is alike. A group of them is a communicator of that rank alone, or of the one rank
+// on each of its stages.
+struct OneReplica {
+  Program program;
+  std::vector<Slots> slots;  // of its bodies
+};
+Result<OneReplica> lower_one_replica(const Order& order, const Workload& work,
+                                     const LowerOptions& options);
 
 }  // namespace tandem

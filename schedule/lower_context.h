@@ -1,9 +1,7 @@
-// What lowering needs to know of an order as a whole, and where a body's communicators stand.
+// What lowering needs to know of an order as a whole.
 #pragma once
 
-#include <cstdint>
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "schedule/lower.h"
@@ -11,18 +9,6 @@
 #include "workload/workload.h"
 
 namespace tandem {
-
-// A directed pipeline edge: activations from a stage to the next, gradients from a stage to the one
-// before.
-using Edge = std::pair<int, int>;
-
-// Where the communicators of a body stand; -1: none.
-struct Slots {
-  std::int16_t tensor = -1, context = -1, expert = -1;
-  std::int16_t data = -1, expert_data = -1;  // gradients and parameters
-  std::int16_t embedding = -1, norm = -1;
-  std::map<Edge, std::int16_t> edges;
-};
 
 // What all ranks of a lowering have in common.
 struct Context {

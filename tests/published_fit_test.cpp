@@ -112,7 +112,7 @@ TEST_CASE("errors are shares of what was measured") {
   CHECK(errors.worst == Approx(-0.2));
 }
 
-TEST_CASE("a family with more rows than it may count is thinned evenly") {
+TEST_CASE("a family with more rows than it may count is thinned in a shuffled order") {
   const Folder folder;
   FitData data = data_of(folder, 1.0);
   data.plan.weights[0].most_rows = 1;

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/csv.h"
 #include "base/fork_map.h"
+#include "base/random.h"
 
 namespace tandem {
 namespace {
@@ -255,16 +256,16 @@ std::vector<std::string> families_of(const FitData& data) {
 }
 
 Rows thinned(const FitData& data, const Rows& rows) {
-  std::map<std::string, int> sizes, seen;
-  for (const int row : rows) ++sizes[data.cases[row].family];
+  std::map<std::string, Rows> families;
+  for (const int row : rows) families[data.cases[row].family].push_back(row);
   Rows kept;
-  for (const int row : rows) {
-    const std::string& family = data.cases[row].family;
-    const std::int64_t most = weight_of(data.plan, family)->most_rows;
-    const std::int64_t at = seen[family]++;
-    const std::int64_t size = sizes[family];
-    if (size <= most || at * most / size != (at + 1) * most / size) kept.push_back(row);
+  for (auto& [family, own] : families) {
+    const auto most = static_cast<std::size_t>(weight_of(data.plan, family)->most_rows);
+    std::ranges::sort(own, {}, [](int row) { return scatter(static_cast<std::uint64_t>(row)); });
+    own.resize(std::min(own.size(), most));
+    kept.insert(kept.end(), own.begin(), own.end());
   }
+  std::ranges::sort(kept);
   return kept;
 }
 
