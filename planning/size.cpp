@@ -3,16 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 #include "planning/rules.h"
+#include "planning/size_compare.h"
 #include "planning/stage_level.h"
 
 namespace tandem {
 namespace {
-
-constexpr double kDay_s = 86400, kHour_s = 3600, kYear_h = 8766, kTrillion = 1e12;
 
 // What make_scenario wants of a plan; the search replaces all of it.
 const std::vector<std::pair<const char*, std::int64_t>> kPlaceholder = {
@@ -36,6 +38,35 @@ Result<Tuned> tuned_plan(const SizeCase& c, const std::vector<std::string>& amon
   if (!found.best.empty()) return Tuned{found.best.front(), ""};
   return Tuned{std::nullopt, found.counts.enumerated == 0 ? "no plan keeps the rules"
                                                           : "no plan fits into memory"};
+}
+
+// Every candidate's plan, found on `jobs` threads: searches share nothing.
+Result<std::vector<Tuned>> tuned_plans(const std::vector<SizeCase>& cases,
+                                       const std::vector<std::string>& among,
+                                       const SizeOptions& options) {
+  const int of = static_cast<int>(cases.size());
+  std::vector<Result<Tuned>> found(cases.size(), Result<Tuned>(Tuned{}));
+  std::atomic<int> next = 0;
+  int done = 0;
+  std::mutex progress;
+  const auto work = [&] {
+    for (int i = next++; i < of; i = next++) {
+      found[i] = tuned_plan(cases[i], among);
+      const std::lock_guard lock(progress);
+      options.on_progress(++done, of);
+    }
+  };
+  {
+    std::vector<std::jthread> workers;
+    for (int i = 1; i < std::min(options.jobs, of); ++i) workers.emplace_back(work);
+    work();
+  }
+  std::vector<Tuned> plans;
+  for (Result<Tuned>& one : found) {
+    ASSIGN_OR_RETURN(Tuned plan, std::move(one));
+    plans.push_back(std::move(plan));
+  }
+  return plans;
 }
 
 Scenario planned(const SizeCase& c, const Found& plan) {
@@ -63,40 +94,6 @@ std::vector<double> ramp_batches(const SizeInputs& inputs, int global_batch) {
   return batches;
 }
 
-// The variations of a candidate that are simulated beside it.
-struct Variation {
-  std::size_t of = 0;
-  Scenario scenario;
-  enum Kind { Itself, Two, Four, Slower, Faster, Ramp } kind = Itself;
-};
-
-void add_variations(std::size_t of, const SizeCase& c, const Found& plan,
-                    std::vector<Variation>* all) {
-  const Scenario itself = planned(c, plan);
-  const auto add = [&](Variation::Kind kind, const Scenario& scenario) {
-    all->push_back({of, scenario, kind});
-  };
-  add(Variation::Itself, itself);
-  const auto with_fabric = [&](double oversubscription) {
-    Scenario scenario = itself;
-    scenario.cluster.fabric.oversubscription *= oversubscription;
-    return scenario;
-  };
-  if (itself.cluster.fabric.kind != Fabric::Star) {
-    add(Variation::Two, with_fabric(2));
-    add(Variation::Four, with_fabric(4));
-  }
-  const auto with_nics = [&](double factor) {
-    Scenario scenario = itself;
-    scenario.cluster.nic_bytes_per_s *= factor;
-    return scenario;
-  };
-  add(Variation::Slower, with_nics(0.9));
-  add(Variation::Faster, with_nics(1.1));
-  for (const double batch : ramp_batches(c.inputs, itself.plan.global_batch))
-    add(Variation::Ramp, with_batch(itself, batch));
-}
-
 // Seconds of all iterations before the whole batch; each batch has an equal share of the tokens.
 double ramp_seconds(const SizeCase& c, const std::vector<double>& iterations) {
   if (iterations.empty()) return 0;
@@ -108,46 +105,84 @@ double ramp_seconds(const SizeCase& c, const std::vector<double>& iterations) {
   return seconds;
 }
 
-std::pair<double, double> interval_of(const Outcome& outcome) {
-  if (!outcome.interval_s) return {1, 1};
-  return {outcome.interval_s->first / outcome.iteration_s,
-          outcome.interval_s->second / outcome.iteration_s};
-}
+// What a candidate's iteration is asked for beside itself.
+struct Variation {
+  std::size_t of = 0;
+  Scenario scenario;
+  double Sized::*ratio = nullptr;  // the answer's place; nullptr: a batch of the ramp
+};
 
-Economics economics_of(const SizeCase& c, const Sized& sized, double ramp_s, double times = 1) {
-  const Outcome& outcome = *sized.outcome;
-  const double tokens = static_cast<double>(c.scenario.plan.global_batch) * c.scenario.model.seq;
-  return economics(c.inputs, sized.gpus, c.scenario.cluster.gpus_per_node, tokens,
-                   outcome.iteration_s * times, ramp_s * times, interval_of(outcome));
-}
-
-std::string why_out(const SizeInputs& inputs, const Economics& e) {
-  if (e.days_p95() > inputs.days) return fmt::format("later than {:g} days", inputs.days);
-  if (inputs.budget > 0 && e.cost > inputs.budget) return "above the budget";
-  return "";
-}
-
-// By job: the place of the cheapest that is not out; -1: none.
-int cheapest(const std::vector<Sized>& sized, const std::string& job,
-             const std::vector<Economics>& all, const std::vector<std::string>& reasons) {
-  int best = -1;
-  for (std::size_t i = 0; i < sized.size(); ++i) {
-    if (sized[i].job != job || !reasons[i].empty()) continue;
-    if (best < 0 || all[i].cost < all[best].cost) best = static_cast<int>(i);
+// A fabric without leaves is taken as one of the same bandwidth that has them, as DGX SuperPOD has:
+// a switch for every GPU of 32 nodes of 8.
+ClusterSpec oversubscribed(ClusterSpec cluster, double times) {
+  constexpr int kLeafGpus = 256;
+  if (cluster.fabric.kind == Fabric::Star) {
+    cluster.fabric.kind = Fabric::RailOptimised;
+    cluster.fabric.nodes_per_leaf = std::max(1, kLeafGpus / cluster.gpus_per_node);
+    cluster.fabric.oversubscription = 1;
   }
-  return best;
+  cluster.fabric.oversubscription *= times;
+  return cluster;
 }
 
-void mark(std::vector<Sized>* sized) {
-  for (Sized& one : *sized) {
-    if (!one.outcome) continue;
-    one.on_frontier = std::ranges::none_of(*sized, [&](const Sized& other) {
-      if (other.job != one.job || !other.outcome) return false;
-      const Economics &a = other.economics, &b = one.economics;
-      return a.wall.p95_s <= b.wall.p95_s && a.cost <= b.cost &&
-             (a.wall.p95_s < b.wall.p95_s || a.cost < b.cost);
-    });
+void add_variations(std::size_t of, const SizeCase& c, const Scenario& itself,
+                    std::vector<Variation>* all) {
+  const auto add = [&](ClusterSpec cluster, double Sized::*ratio) {
+    all->push_back({of, itself, ratio});
+    all->back().scenario.cluster = std::move(cluster);
+  };
+  const auto with_nics = [&](double factor) {
+    ClusterSpec cluster = itself.cluster;
+    cluster.nic_bytes_per_s *= factor;
+    return cluster;
+  };
+  add(oversubscribed(itself.cluster, 2), &Sized::oversubscribed_2);
+  add(oversubscribed(itself.cluster, 4), &Sized::oversubscribed_4);
+  add(with_nics(0.9), &Sized::slower_nics);
+  add(with_nics(1.1), &Sized::faster_nics);
+  for (const double batch : ramp_batches(c.inputs, itself.plan.global_batch))
+    all->push_back({of, with_batch(itself, batch), nullptr});
+}
+
+// Plays the plans through the engine, and how much longer their variations take on the ideal one.
+Status play(const std::vector<SizeCase>& cases, const SizeOptions& options,
+            std::vector<Sized>* sized) {
+  std::vector<Variation> variations;
+  std::vector<std::size_t> of;
+  std::vector<Scenario> plans, ideal;
+  for (std::size_t i = 0; i < sized->size(); ++i) {
+    if (!(*sized)[i].plan) continue;
+    of.push_back(i);
+    plans.push_back(planned(cases[i], *(*sized)[i].plan));
+    add_variations(i, cases[i], plans.back(), &variations);
   }
+  for (const Variation& variation : variations) ideal.push_back(variation.scenario);
+  ideal.insert(ideal.end(), plans.begin(), plans.end());
+  std::vector<Result<Outcome>> played = simulate_all(plans, options.engine, options.jobs);
+  const std::vector<Result<Outcome>> varied = simulate_all(ideal, Engine::Ideal, options.jobs);
+  std::vector<double> ideal_s(sized->size());
+  for (std::size_t i = 0; i < of.size(); ++i) {
+    const Result<Outcome>& plain = varied[variations.size() + i];
+    if (!played[i].ok()) return played[i].error();
+    if (!plain.ok()) return plain.error();
+    (*sized)[of[i]].outcome = std::move(*played[i]);
+    ideal_s[of[i]] = plain->iteration_s;
+  }
+  std::vector<std::vector<double>> ramps(sized->size());
+  for (std::size_t i = 0; i < variations.size(); ++i) {
+    const auto& [candidate, scenario, ratio] = variations[i];
+    if (!varied[i].ok()) return varied[i].error();
+    Sized& one = (*sized)[candidate];
+    const double times = varied[i]->iteration_s / ideal_s[candidate];
+    if (ratio != nullptr) {
+      one.*ratio = times;
+    } else {
+      ramps[candidate].push_back(times * one.outcome->iteration_s);
+    }
+  }
+  for (std::size_t i = 0; i < sized->size(); ++i)
+    (*sized)[i].ramp_s = ramp_seconds(cases[i], ramps[i]);
+  return Done{};
 }
 
 // What bandwidth the best and the frontier need: many simulations each, so not for all.
@@ -171,118 +206,7 @@ void find_least_bandwidth(const std::vector<SizeCase>& cases, int jobs, std::vec
   }
 }
 
-struct Change {
-  const char* input;
-  void (*apply)(SizeInputs*);
-  double times = 1;  // the iteration
-  double Sized::*nics = nullptr;
-};
-
-const std::vector<Change>& changes() {
-  static const std::vector<Change> kChanges = {
-      {"the iteration +10 %", [](SizeInputs*) {}, 1.1},
-      {"the iteration -10 %", [](SizeInputs*) {}, 0.9},
-      {"NIC bandwidth -10 %", [](SizeInputs*) {}, 1, &Sized::slower_nics},
-      {"NIC bandwidth +10 %", [](SizeInputs*) {}, 1, &Sized::faster_nics},
-      {"size.tokens_T +10 %", [](SizeInputs* s) { s->tokens *= 1.1; }},
-      {"price of a node +10 %", [](SizeInputs* s) { s->node_hour *= 1.1, s->node *= 1.1; }},
-      {"price.kWh +10 %", [](SizeInputs* s) { s->kWh *= 1.1; }},
-      {"failures twice as often", [](SizeInputs* s) { s->failures.gpu_mtbf_h /= 2; }},
-      {"failures half as often", [](SizeInputs* s) { s->failures.gpu_mtbf_h *= 2; }},
-      {"failures.checkpoint_s x 2", [](SizeInputs* s) { s->failures.checkpoint_s *= 2; }},
-      {"failures.restart_s x 2", [](SizeInputs* s) { s->failures.restart_s *= 2; }},
-      {"failures.repair_hours x 2", [](SizeInputs* s) { s->failures.repair_h *= 2; }},
-  };
-  return kChanges;
-}
-
-std::vector<InputChange> input_changes(const std::vector<SizeCase>& cases,
-                                       const std::vector<Sized>& sized,
-                                       const std::vector<double>& ramps) {
-  std::vector<InputChange> all;
-  for (std::size_t chosen = 0; chosen < sized.size(); ++chosen) {
-    if (!sized[chosen].recommended) continue;
-    const Economics& before = sized[chosen].economics;
-    for (const Change& change : changes()) {
-      std::vector<Economics> after(sized.size());
-      std::vector<std::string> reasons(sized.size(), "out");
-      for (std::size_t i = 0; i < sized.size(); ++i) {
-        if (sized[i].job != sized[chosen].job || !sized[i].outcome) continue;
-        SizeCase changed = cases[i];
-        change.apply(&changed.inputs);
-        const double times = change.nics != nullptr ? sized[i].*change.nics : change.times;
-        after[i] = economics_of(changed, sized[i], ramps[i], times);
-        reasons[i] = why_out(changed.inputs, after[i]);
-      }
-      const int now = cheapest(sized, sized[chosen].job, after, reasons);
-      InputChange s{sized[chosen].job, change.input,
-                    after[chosen].wall.p95_s / before.wall.p95_s - 1,
-                    after[chosen].cost / before.cost - 1, ""};
-      if (now < 0) s.recommended = "none is in time and budget";
-      if (now >= 0 && static_cast<std::size_t>(now) != chosen)
-        s.recommended = fmt::format("{}, {} GPUs", sized[now].candidate, sized[now].gpus);
-      all.push_back(std::move(s));
-    }
-  }
-  return all;
-}
-
-// Candidates with the same GPU and as many of them a node differ in their network.
-std::vector<TierWorth> tiers(const std::vector<SizeCase>& cases, const std::vector<Sized>& sized) {
-  std::vector<TierWorth> all;
-  const auto cluster = [&](std::size_t i) -> const ClusterSpec& {
-    return cases[i].scenario.cluster;
-  };
-  for (std::size_t i = 0; i < sized.size(); ++i) {
-    if (!sized[i].outcome) continue;
-    std::size_t best = i;
-    for (std::size_t j = 0; j < sized.size(); ++j) {
-      const bool alike = sized[j].outcome && sized[j].job == sized[i].job &&
-                         sized[j].gpus == sized[i].gpus &&
-                         cluster(j).device.name == cluster(i).device.name &&
-                         cluster(j).gpus_per_node == cluster(i).gpus_per_node;
-      if (alike && sized[j].outcome->iteration_s < sized[best].outcome->iteration_s) best = j;
-    }
-    if (best == i) continue;
-    all.push_back({sized[i].job, sized[i].candidate, sized[best].candidate, sized[i].gpus,
-                   sized[i].outcome->iteration_s / sized[best].outcome->iteration_s});
-  }
-  return all;
-}
-
 }  // namespace
-
-double Economics::days_p50() const { return wall.p50_s / kDay_s; }
-double Economics::days_p95() const { return wall.p95_s / kDay_s; }
-
-Economics economics(const SizeInputs& inputs, int gpus, int gpus_per_node, double tokens_a_step,
-                    double iteration_s, double ramp_s, std::pair<double, double> interval) {
-  Economics e;
-  const double ramped = ramp_s > 0 ? inputs.ramp_tokens : 0;
-  e.iterations = std::ceil(std::max(0.0, inputs.tokens - ramped) / tokens_a_step);
-  const double work_s = e.iterations * iteration_s + ramp_s;
-  e.ideal_days = work_s / kDay_s;
-  e.nodes = (gpus + gpus_per_node - 1) / gpus_per_node;
-  e.spares = inputs.spare_nodes >= 0 ? inputs.spare_nodes
-                                     : spares_for(inputs.failures, e.nodes, gpus_per_node);
-  e.available = availability(inputs.failures, e.nodes, gpus_per_node, e.spares);
-  e.checkpoint_interval_s = checkpoint_interval_s(inputs.failures, gpus);
-  e.goodput = goodput(inputs.failures, gpus, e.checkpoint_interval_s) * e.available;
-  e.wall = wall_time(inputs.failures, {.work_s = work_s,
-                                       .interval = interval,
-                                       .interval_s = e.checkpoint_interval_s,
-                                       .available = e.available,
-                                       .gpus = gpus,
-                                       .seed = static_cast<std::uint64_t>(inputs.seed)});
-  const double paid = e.nodes + e.spares;
-  const double node_hour =
-      inputs.node_hour > 0 ? inputs.node_hour : inputs.node / (inputs.years * kYear_h);
-  const double kW = paid * inputs.node_kW * inputs.pue;
-  e.energy_MWh = kW * e.wall.p50_s / kHour_s / 1000;
-  e.cost = e.wall.p95_s / kHour_s * (paid * node_hour + kW * inputs.kWh);
-  e.cost_per_T = e.cost / (inputs.tokens / kTrillion);
-  return e;
-}
 
 Result<std::vector<SizeCase>> load_size_cases(
     const std::string& path, const std::vector<std::pair<std::string, Setting>>& sets,
@@ -324,66 +248,18 @@ std::vector<std::string> usual_space(const Scenario& scenario) {
 Result<SizeResult> size(const std::vector<SizeCase>& cases, const std::vector<std::string>& among,
                         const SizeOptions& options) {
   SizeResult result{.seed = cases.front().inputs.seed};
-  std::vector<Sized>& sized = result.sized;
-  std::vector<Variation> variations;
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    const SizeCase& c = cases[i];
-    ASSIGN_OR_RETURN(const Tuned tuned, tuned_plan(c, among));
-    sized.push_back({c.job, c.candidate, c.scenario.gpus, tuned.reason, tuned.plan});
-    if (tuned.plan) add_variations(i, c, *tuned.plan, &variations);
-    options.on_progress(static_cast<int>(i) + 1, static_cast<int>(cases.size()));
-  }
-  std::vector<Scenario> scenarios;
-  for (const Variation& variation : variations) scenarios.push_back(variation.scenario);
-  std::vector<Result<Outcome>> outcomes = simulate_all(scenarios, options.engine, options.jobs);
-  std::vector<std::vector<double>> ramp(sized.size());
-  for (std::size_t i = 0; i < variations.size(); ++i) {
-    if (!outcomes[i].ok()) return outcomes[i].error();
-    Sized& one = sized[variations[i].of];
-    const double iteration_s = outcomes[i]->iteration_s;
-    const auto times = [&] { return iteration_s / one.outcome->iteration_s; };
-    switch (variations[i].kind) {
-      case Variation::Itself:
-        one.outcome = std::move(*outcomes[i]);
-        break;
-      case Variation::Two:
-        one.oversubscribed_2 = times();
-        break;
-      case Variation::Four:
-        one.oversubscribed_4 = times();
-        break;
-      case Variation::Slower:
-        one.slower_nics = times();
-        break;
-      case Variation::Faster:
-        one.faster_nics = times();
-        break;
-      case Variation::Ramp:
-        ramp[variations[i].of].push_back(iteration_s);
-        break;
-    }
-  }
-  std::vector<double> ramps;
-  std::vector<Economics> all;
-  std::vector<std::string> reasons;
-  for (std::size_t i = 0; i < sized.size(); ++i) {
-    ramps.push_back(ramp_seconds(cases[i], ramp[i]));
-    if (sized[i].outcome) {
-      sized[i].economics = economics_of(cases[i], sized[i], ramps[i]);
-      if (!sized[i].outcome->training->fits) sized[i].reason = "does not fit into memory";
-      if (sized[i].reason.empty()) sized[i].reason = why_out(cases[i].inputs, sized[i].economics);
-    }
-    all.push_back(sized[i].economics);
-    reasons.push_back(sized[i].reason);
-  }
-  mark(&sized);
-  for (const Sized& one : sized) {
-    const int best = cheapest(sized, one.job, all, reasons);
-    if (best >= 0) sized[best].recommended = true;
-  }
-  find_least_bandwidth(cases, options.jobs, &sized);
-  result.input_changes = input_changes(cases, sized, ramps);
-  result.tiers = tiers(cases, sized);
+  ASSIGN_OR_RETURN(const std::vector<Tuned> plans, tuned_plans(cases, among, options));
+  for (std::size_t i = 0; i < cases.size(); ++i)
+    result.sized.push_back({.job = cases[i].job,
+                            .candidate = cases[i].candidate,
+                            .gpus = cases[i].scenario.gpus,
+                            .reason = plans[i].reason,
+                            .plan = plans[i].plan});
+  RETURN_IF_ERROR(play(cases, options, &result.sized));
+  compare(cases, &result.sized);
+  find_least_bandwidth(cases, options.jobs, &result.sized);
+  result.input_changes = input_changes(cases, result.sized);
+  result.tiers = tiers(cases, result.sized);
   return result;
 }
 

@@ -9,7 +9,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/result.h"
-#include "planning/goodput.h"
+#include "planning/economics.h"
 #include "planning/search.h"
 #include "planning/size_inputs.h"
 #include "planning/space.h"
@@ -24,25 +24,6 @@ struct SizeCase {
   SizeInputs inputs;
 };
 
-// What a training on it takes and costs.
-struct Economics {
-  double iterations = 0;
-  double ideal_days = 0;  // without failures
-  double checkpoint_interval_s = 0, goodput = 0, available = 0;
-  Wall wall;  // p50 and p95
-  int nodes = 0, spares = 0;
-  double energy_MWh = 0;  // p50
-  double cost = 0;        // p95, energy included
-  double cost_per_T = 0;  // of it, a trillion tokens
-
-  double days_p50() const;
-  double days_p95() const;
-};
-
-// `iteration_s` at the full batch; the batches before it take `ramp_s` for all their iterations.
-Economics economics(const SizeInputs& inputs, int gpus, int gpus_per_node, double tokens_a_step,
-                    double iteration_s, double ramp_s, std::pair<double, double> interval);
-
 // A candidate with its tuned plan.
 struct Sized {
   std::string job, candidate;
@@ -50,9 +31,10 @@ struct Sized {
   std::string reason;  // why it is out; empty: it can be recommended
   std::optional<Found> plan;
   std::optional<Outcome> outcome;
+  double ramp_s = 0;  // of the iterations before the whole batch
   Economics economics;
   // The iteration with the fabric 2 and 4 times oversubscribed, with NICs 10 % slower and faster;
-  // times that of the candidate. 1: nothing changes.
+  // times that of the candidate.
   double oversubscribed_2 = 1, oversubscribed_4 = 1, slower_nics = 1, faster_nics = 1;
   bool on_frontier = false;  // no other one of the job is both faster (p95) and cheaper
   bool recommended = false;  // the cheapest of the job that is not out
