@@ -22,6 +22,12 @@ constexpr double uniform(std::uint64_t key) {
   return (static_cast<double>(scatter(key) >> 11) + 0.5) * 0x1p-53;
 }
 
+// Of mean 0 and standard deviation 1: Box and Muller 1958.
+inline double normal(std::uint64_t key) {
+  return std::sqrt(-2 * std::log(uniform(key))) *
+         std::cos(2 * std::numbers::pi * uniform(scatter(key) + 1));
+}
+
 // Multiplies durations by log-normal factors of mean 1; sigma is the logarithm's standard
 // deviation.
 struct Jitter {
@@ -31,11 +37,8 @@ struct Jitter {
   Nanoseconds apply(Nanoseconds duration_ns, int rank, std::uint32_t op) const {
     if (sigma == 0 || duration_ns == 0) return duration_ns;
     const std::uint64_t key = scatter(scatter(seed) + static_cast<std::uint64_t>(rank)) + op;
-    // Box and Muller 1958.
-    const double normal = std::sqrt(-2 * std::log(uniform(key))) *
-                          std::cos(2 * std::numbers::pi * uniform(scatter(key) + 1));
     return std::llround(static_cast<double>(duration_ns) *
-                        std::exp(sigma * normal - sigma * sigma / 2));
+                        std::exp(sigma * normal(key) - sigma * sigma / 2));
   }
 };
 

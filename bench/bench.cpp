@@ -1,5 +1,5 @@
 // The bounds of DESIGN.md section 6, measured on whole processes: wall time, peak memory, and the
-// engine's own wall time, on one core. Machines are noisy: the least of several runs is what the
+// engine's or the search's own wall time, on one core. Machines are noisy: the least of several runs is what the
 // work costs.
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -27,7 +27,10 @@ struct Case {
   double wall_s = 0;    // bound on the process's wall time; 0: none
   double engine_s = 0;  // bound on engine_wall_s, as --json gives it; 0: none
   double memory_MB = 0;
+  std::string key = "engine_wall_s";  // in --json: seconds of the engine, or of a search
 };
+
+constexpr double kLeastPlans_per_s = 5000;
 
 std::vector<Case> cases(const std::string& source) {
   const std::string pp64 = source + "/bench/pp64.toml",
@@ -72,19 +75,33 @@ std::vector<Case> cases(const std::string& source) {
        20,
        0,
        0},
+      {"the search: GPT-3 175B, 64 A100",
+       {"tune", source + "/bench/gpt3-175b-64.toml", "--keep", "1", "--engine", "ideal", "--json"},
+       1,
+       0,
+       60,
+       0,
+       "search_wall_s"},
+      {"the search: 1T, 3072 A100",
+       {"tune", sc21, "--only", "1T, selene", "--keep", "1", "--engine", "ideal", "--json"},
+       1,
+       0,
+       120,
+       0,
+       "search_wall_s"},
   };
 }
 
 struct Measured {
   double wall_s = 1e30, engine_s = 1e30, memory_MB = 0;
+  double plans = 0;  // enumerated by a search
 };
 
-// The first number behind "engine_wall_s" in the program's output.
-double engine_wall_s(const std::string& output) {
-  const std::string key = "\"engine_wall_s\": ";
-  const std::size_t at = output.find(key);
-  CHECK(at != std::string::npos);
-  return std::atof(output.c_str() + at + key.size());
+// The first number behind a key in the program's output; 0 where it is not.
+double number(const std::string& output, const std::string& key) {
+  const std::string quoted = fmt::format("\"{}\": ", key);
+  const std::size_t at = output.find(quoted);
+  return at == std::string::npos ? 0 : std::atof(output.c_str() + at + quoted.size());
 }
 
 void run_once(const std::string& program, const Case& c, const std::string& output_path,
@@ -111,7 +128,9 @@ void run_once(const std::string& program, const Case& c, const std::string& outp
   const auto output = tandem::read_file(output_path);
   CHECK(output.ok());
   m->wall_s = std::min(m->wall_s, wall.count());
-  m->engine_s = std::min(m->engine_s, engine_wall_s(*output));
+  m->engine_s = std::min(m->engine_s, number(*output, c.key));
+  CHECK(m->engine_s > 0);
+  m->plans = number(*output, "enumerated");
   m->memory_MB = std::max(m->memory_MB, static_cast<double>(usage.ru_maxrss) * 1024 / 1e6);
 }
 
@@ -141,6 +160,9 @@ int main(int argc, char** argv) {
     for (int i = 0; i < c.runs; ++i) run_once(argv[1], c, output_path, &m);
     fmt::print("{:<42} {:<28} {:<28} {}\n", c.what, against(m.wall_s, c.wall_s, "s"),
                against(m.engine_s, c.engine_s, "s"), against(m.memory_MB, c.memory_MB, "MB"));
+    if (m.plans > 0)
+      fmt::print("  {:.0f} plans, {:.0f} a second of at least {:.0f}\n", m.plans,
+                 m.plans / m.engine_s, kLeastPlans_per_s);
     std::fflush(stdout);
   }
   std::remove(output_path.c_str());

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <vector>
 
 #include "base/check.h"
@@ -15,11 +14,6 @@ constexpr int kDraws = 1000;
 constexpr double kHour_s = 3600;
 constexpr double kWantedAvailability = 0.99;
 constexpr double kNormal95 = 1.6449;  // the standard normal's 95th percentile
-
-double normal(std::uint64_t key) {  // Box and Muller 1958
-  return std::sqrt(-2 * std::log(uniform(key))) *
-         std::cos(2 * std::numbers::pi * uniform(scatter(key) + 1));
-}
 
 // Poisson's number, by its inverse; the normal's where the mean is large.
 double failures_drawn(double mean, std::uint64_t key) {

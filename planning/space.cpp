@@ -232,7 +232,7 @@ std::vector<Playing> Space::playings(const Scenario& base, const Layout& layout)
     if (!fits(order, layout) || !allows("schedule.order", order) ||
         !can_order(base, order, layout, microbatches))
       continue;
-    const bool exchanges = order == "1f1b" || order == "gpipe" || order == "interleaved";
+    const bool exchanges = exchanges_of(order) != Exchanges::Never;
     if (layout.pp == 1) {
       found.push_back({order, false});
       continue;
@@ -245,7 +245,7 @@ std::vector<Playing> Space::playings(const Scenario& base, const Layout& layout)
 
 std::vector<Sharing> Space::sharings(const Scenario&, const Layout& layout,
                                      const Playing& playing) const {
-  const bool shares = layout.dp * layout.cp * (playing.order == "dualpipe" ? 2 : 1) > 1;
+  const bool shares = layout.dp * layout.cp * chains_of(playing.order) > 1;
   std::vector<Sharing> found;
   for (int zero = 0; zero <= (!shares ? 0 : layout.pp > 1 ? 1 : 3); ++zero) {
     if (!allows("train.zero", number_word(zero))) continue;
@@ -289,7 +289,7 @@ Candidate candidate_of(const Scenario& scenario) {
   static const std::vector<std::string> kOrders = order_names();
   const std::string& order = plan.pp == 1 ? std::string("none") : scenario.order.name;
   const auto known = std::ranges::find(kOrders, order);
-  const bool exchanges = order == "1f1b" || order == "gpipe" || order == "none";
+  const bool exchanges = exchanges_of(order) == Exchanges::EachAction;
   return {{.tp = plan.tp,
            .cp = plan.cp,
            .ep = plan.ep,

@@ -28,16 +28,11 @@ PassTimes operator*(int n, const PassTimes& a) {
 PassTimes operator-(const PassTimes& a, const PassTimes& b) { return a + -1 * b; }
 
 bool in_a_v(std::string_view order) { return default_vpp(order) == 2; }
-int chains(std::string_view order) { return order == "dualpipe" ? 2 : 1; }
-bool whole_backwards(std::string_view order) {
-  return order == "none" || order == "gpipe" || order == "1f1b" || order == "interleaved" ||
-         order == "looped-bfs";
-}
 
 Plan plan_of(const Candidate& candidate, const Scenario& base) {
   const std::string_view order = candidate.playing.order;
-  const bool one_rank = candidate.layout.pp == 1 || in_a_v(order) || chains(order) == 2;
-  return plan_of(with(base, candidate), one_rank, chains(order));
+  const bool one_rank = candidate.layout.pp == 1 || in_a_v(order) || chains_of(order) == 2;
+  return plan_of(with(base, candidate), one_rank, chains_of(order));
 }
 
 int microbatches(const Scenario& base, const Layout& layout) {
@@ -90,7 +85,7 @@ std::vector<std::vector<int>> stages_of_ranks(std::string_view order, const Layo
   for (int stage = 0; stage < layout.stages(); ++stage) {
     const int turn = stage / pp, place = stage % pp;
     ranks[in_a_v(order) && turn % 2 == 1 ? pp - 1 - place : place].push_back(stage);
-    if (chains(order) == 2) ranks[pp - 1 - place].push_back(stage);
+    if (chains_of(order) == 2) ranks[pp - 1 - place].push_back(stage);
   }
   return ranks;
 }
@@ -220,8 +215,8 @@ Nanoseconds StageLevel::work_bound(const Layout& layout) {
 RankEnds StageLevel::ends_bound(const Layout& layout, const Playing& playing) {
   const std::vector<PassTimes> passes = stages(layout);
   const std::vector<std::vector<int>> ranks = stages_of_ranks(playing.order, layout);
-  const bool whole = whole_backwards(playing.order);
-  const int own = microbatches(base_, layout) / chains(playing.order);
+  const bool whole = !splits_backwards(playing.order);
+  const int own = microbatches(base_, layout) / chains_of(playing.order);
   std::vector<Nanoseconds> edges(layout.pp);  // from a rank to the next
   for (int rank = 0; rank + 1 < layout.pp; ++rank)
     edges[rank] = transfer_ns(layout, rank, rank + 1);
@@ -230,7 +225,7 @@ RankEnds StageLevel::ends_bound(const Layout& layout, const Playing& playing) {
   std::vector<int> rank_of(passes.size());
   for (int rank = layout.pp - 1; rank >= 0; --rank)
     for (const int stage : ranks[rank]) rank_of[stage] = rank;
-  if (chains(playing.order) == 2) std::iota(rank_of.begin(), rank_of.end(), 0);
+  if (chains_of(playing.order) == 2) std::iota(rank_of.begin(), rank_of.end(), 0);
   for (std::size_t s = 1; s < passes.size(); ++s) {
     const int low = std::min(rank_of[s - 1], rank_of[s]),
               high = std::max(rank_of[s - 1], rank_of[s]);
@@ -283,7 +278,7 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
   const double parameter = plan.fp8_param_gather ? 1 : stored_bytes(plan);
   const CommKind reduce = sharing.zero == 0 ? CommKind::AllReduce : CommKind::ReduceScatter;
   const CostModel cost = base_.cost_model();
-  const bool two_chains = chains(playing.order) == 2;  // their groups span two ranks
+  const bool two_chains = chains_of(playing.order) == 2;  // their groups span two ranks
   // Bytes are rounded by unit: what one less a unit leaves is a bound.
   const auto ns = [&](int rank, CommKind kind, double parameters, double bytes) {
     return two_chains ? 0

@@ -37,8 +37,9 @@ std::string interval_table(const std::vector<Interval>& intervals) {
       "| software | rows left out | measured over predicted, 5 to 95 % | of the other half's rows, "
       "in the interval of one half, % |\n|---|---:|---:|---:|\n";
   for (const Interval& i : intervals)
-    text += fmt::format("| {} | {} | {:.3f} to {:.3f} | {} |\n", i.software, i.n, i.low, i.high,
-                        percent(i.coverage));
+    text += i.n == 0 ? fmt::format("| {} | 0 | | |\n", i.software)
+                     : fmt::format("| {} | {} | {:.3f} to {:.3f} | {} |\n", i.software, i.n,
+                                   i.low, i.high, percent(i.coverage));
   return text;
 }
 

@@ -249,6 +249,7 @@ struct NamedOrder {
   Status (*check)(const OrderSpec&);
   bool greedy = false;   // follows costs and a memory limit
   bool v_shape = false;  // two stages a rank, down the ranks and back up
+  bool splits_backwards = true;
   int chains = 1;
   Exchanges exchanges = Exchanges::Never;
 };
@@ -257,28 +258,35 @@ constexpr NamedOrder kOrders[] = {
     {.name = "none",
      .make = each_rank<one_f_one_b>,
      .check = one_rank,
+     .splits_backwards = false,
      .exchanges = Exchanges::EachAction},
     {.name = "gpipe",
      .make = each_rank<gpipe>,
      .check = one_chunk,
+     .splits_backwards = false,
      .exchanges = Exchanges::EachAction},
     {.name = "1f1b",
      .make = each_rank<one_f_one_b>,
      .check = one_chunk,
+     .splits_backwards = false,
      .exchanges = Exchanges::EachAction},
     {.name = "interleaved",
      .make = each_rank<interleaved>,
      .check = whole_groups,
+     .splits_backwards = false,
      .exchanges = Exchanges::Pairs},
-    {"looped-bfs", each_rank<looped_bfs>, any_size},
+    {.name = "looped-bfs",
+     .make = each_rank<looped_bfs>,
+     .check = any_size,
+     .splits_backwards = false},
     {"zb1p", greedy<zb1p_limits>, one_chunk, true},
     {"zb2p", greedy<twice_pp>, one_chunk, true},
     {"interleaved-zb", each_rank<interleaved_zb>, whole_rounds},
     {"zbv", greedy<twice_pp>, any_size, true, true},
     {"v-half", greedy<v_half_limits>, any_size, true, true},
     {"v-min", greedy<v_min_limits>, any_size, true, true},
-    {"dualpipe", both_ways, two_chains, false, false, 2},
-    {"dualpipev", both_ways_in_a_v, enough_for_dualpipe, false, true},
+    {.name = "dualpipe", .make = both_ways, .check = two_chains, .chains = 2},
+    {.name = "dualpipev", .make = both_ways_in_a_v, .check = enough_for_dualpipe, .v_shape = true},
 };
 
 const NamedOrder* find_order(std::string_view name) {
@@ -387,6 +395,21 @@ int default_vpp(std::string_view name) {
 bool made_for_costs(std::string_view name) {
   const NamedOrder* const named = find_order(name);
   return named != nullptr && named->greedy;
+}
+
+bool splits_backwards(std::string_view name) {
+  const NamedOrder* const named = find_order(name);
+  return named != nullptr && named->splits_backwards;
+}
+
+int chains_of(std::string_view name) {
+  const NamedOrder* const named = find_order(name);
+  return named != nullptr ? named->chains : 1;
+}
+
+Exchanges exchanges_of(std::string_view name) {
+  const NamedOrder* const named = find_order(name);
+  return named != nullptr ? named->exchanges : Exchanges::Never;
 }
 
 std::vector<std::string> order_names() {

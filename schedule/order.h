@@ -97,6 +97,12 @@ std::vector<std::string> order_names();
 int default_vpp(std::string_view name);
 // Whether it follows OrderSpec::costs.
 bool made_for_costs(std::string_view name);
+// Whether the gradients of inputs and of weights are actions of their own.
+bool splits_backwards(std::string_view name);
+// The chains of stages that run at once.
+int chains_of(std::string_view name);
+// When transfers can be waited for.
+Exchanges exchanges_of(std::string_view name);
 
 // The rank that computes each stage: rank_of_stage[s], from the order itself; -1 where none does.
 std::vector<int> stage_to_rank(const Order& order);
