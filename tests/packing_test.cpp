@@ -1,0 +1,2 @@
+// x
+#include <catch2/catch.hpp>
