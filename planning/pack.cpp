@@ -26,10 +26,32 @@ Scenario with_sizes(Scenario scenario, int seq, int micro_batch, int microbatche
   return scenario;
 }
 
-// The scenario's microbatches in sequences of half the length: as many tokens, or half of them.
-Scenario of_halves(const Scenario& whole, int sequences) {
-  return with_sizes(whole, whole.model.seq / 2, sequences * whole.plan.micro_batch,
+// The scenario's microbatches of sequences of a `part` of the length, and `times` as many.
+Scenario of_parts(const Scenario& whole, int part, int times) {
+  return with_sizes(whole, whole.model.seq / part, times * whole.plan.micro_batch,
                     whole.plan.microbatches());
+}
+
+// Its microbatches of sequences of half the length, a quarter, ... as far as the rules go.
+std::vector<Scenario> shorter(const Scenario& whole) {
+  constexpr int kParts = 128;
+  std::vector<Scenario> all;
+  for (int part = 2; part <= kParts && whole.model.seq % part == 0; part *= 2) {
+    all.push_back(of_parts(whole, part, 1));
+    if (!check(all.back().model, all.back().plan).ok()) {
+      all.pop_back();
+      break;
+    }
+  }
+  return all;
+}
+
+// f of the scenario, of the same tokens in halves, and of shorter ones.
+template <class F>
+auto fit_of(const Scenario& whole, const F& f) {
+  std::vector<decltype(f(whole))> less;
+  for (const Scenario& scenario : shorter(whole)) less.push_back(f(scenario));
+  return fit(f(whole), f(of_parts(whole, 2, 2)), less);
 }
 
 // That its microbatches can be priced whole and in halves. `key`: what gives their length.
@@ -42,7 +64,7 @@ Status check_halves(const Scenario& whole, const std::string& key) {
         fmt::format("{}: found {}, expected an even number of tokens: other sizes are "
                     "priced by half of it",
                     key, seq)};
-  const Scenario halves = of_halves(whole, 2);
+  const Scenario halves = of_parts(whole, 2, 2);
   if (const Status status = check(halves.model, halves.plan); !status.ok())
     return Error{fmt::format("{}: of half of {} tokens, which other sizes are priced by: {}", key,
                              seq, status.error().message)};
@@ -61,7 +83,7 @@ SizeCost microbatch_cost(const Scenario& whole, const Cluster& cluster) {
       sum += stage.forward + stage.input + stage.weight;
     return sum;
   };
-  return fit(seconds(whole), seconds(of_halves(whole, 2)), seconds(of_halves(whole, 1)));
+  return fit_of(whole, seconds);
 }
 
 // The scenario with microbatches of these sizes; none: all whole.
@@ -70,9 +92,7 @@ Result<Outcome> play(const Scenario& scenario, const Sizes& sizes, Engine engine
     const auto work = [&](const Scenario& of) {
       return workload(of, prepared->order, prepared->cluster, prepared->placement);
     };
-    const std::vector<StageCosts> costs =
-        fit(work(scenario), work(of_halves(scenario, 2)), work(of_halves(scenario, 1)));
-    resize_microbatches(&prepared->program, costs, prepared->order.chains, sizes);
+    resize_microbatches(&prepared->program, fit_of(scenario, work), prepared->order.chains, sizes);
   };
   ASSIGN_OR_RETURN(const Prepared prepared,
                    sizes.empty() ? prepare(scenario) : prepare(scenario, resize));

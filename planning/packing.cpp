@@ -18,36 +18,35 @@ namespace {
 class Bins {
  public:
   Bins(std::vector<Bin> bins, int limit, const SizeCost& cost)
-      : bins_(std::move(bins)), limit_(limit), cost_(cost) {
-    for (const Bin& bin : bins_) {
-      tokens_.push_back(tokens_of(bin));
-      costs_.push_back(cost.of(size_of(bin, limit)));
-    }
+      : bins_(std::move(bins)), limit_(limit), cost_(cost), loads_(bins_.size()) {
+    for (int bin = 0; bin < size(); ++bin) update(bin);
   }
 
   int size() const { return static_cast<int>(bins_.size()); }
   const Bin& operator[](int bin) const { return bins_[bin]; }
-  double cost(int bin) const { return costs_[bin]; }
-  std::pair<double, std::int64_t> load(int bin) const { return {costs_[bin], tokens_[bin]}; }
+  double cost(int bin) const { return loads_[bin].cost; }
+  // What is less goes first: of bins that cost the same the one with fewer tokens.
+  std::pair<double, double> rank(int bin) const {
+    return {loads_[bin].cost, loads_[bin].size.tokens};
+  }
   std::vector<Bin> take() { return std::move(bins_); }
 
   // The bins from the cheapest on.
   std::vector<int> by_cost() const {
     std::vector<int> order(bins_.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int a, int b) { return costs_[a] < costs_[b]; });
+    std::ranges::stable_sort(order, {}, [&](int bin) { return cost(bin); });
     return order;
   }
 
-  // What a bin costs with `in` tokens more in a sequence, and one of `out` tokens less; 0: none.
+  // What a bin costs with one sequence more, of `in` tokens, and one of `out` less; 0: none.
   // Nothing where it has no room.
   std::optional<double> changed(int bin, int in, int out) const {
-    if (tokens_[bin] + in - out > limit_) return std::nullopt;
-    const double n = limit_;
-    return costs_[bin] + cost_.by_tokens * (in - out) / n +
-           cost_.by_squares * (static_cast<double>(in) * in - static_cast<double>(out) * out) /
-               (n * n);
+    const Load& load = loads_[bin];
+    if (load.tokens + in - out > limit_) return std::nullopt;
+    const double more = static_cast<double>(in) / limit_, less = static_cast<double>(out) / limit_;
+    return cost_.of(
+        {load.size.tokens + more - less, load.size.squares + more * more - less * less});
   }
 
   void add(int bin, int length) {
@@ -60,16 +59,21 @@ class Bins {
   }
 
  private:
+  struct Load {
+    std::int64_t tokens = 0;
+    MicrobatchSize size;
+    double cost = 0;
+  };
+
   void update(int bin) {
-    tokens_[bin] = tokens_of(bins_[bin]);
-    costs_[bin] = cost_.of(size_of(bins_[bin], limit_));
+    const MicrobatchSize size = size_of(bins_[bin], limit_);
+    loads_[bin] = {tokens_of(bins_[bin]), size, cost_.of(size)};
   }
 
   std::vector<Bin> bins_;
   int limit_;
   SizeCost cost_;
-  std::vector<std::int64_t> tokens_;
-  std::vector<double> costs_;
+  std::vector<Load> loads_;
 };
 
 // Each into the cheapest bin with room; nothing where there is none. Longest first.
@@ -79,7 +83,7 @@ std::optional<Bins> cheapest_first(const std::vector<int>& lengths, int count, i
   for (const int length : lengths) {
     int best = -1;
     for (int bin = 0; bin < count; ++bin) {
-      if (bins.changed(bin, length, 0) && (best < 0 || bins.load(bin) < bins.load(best)))
+      if (bins.changed(bin, length, 0) && (best < 0 || bins.rank(bin) < bins.rank(best)))
         best = bin;
     }
     if (best < 0) return std::nullopt;

@@ -15,11 +15,9 @@ std::string beginning(const PackStudy& study) {
       study.lengths, study.sequences, study.mean_length, study.longest, study.iterations,
       study.global_batch, study.played);
   if (study.left_out > 0) text += fmt::format("; the last {} sequences fill none", study.left_out);
-  return text +
-         fmt::format(
-             ".\nOf an iteration {:.4g} bins of {} tokens hold all; {:.4g} are what the plan "
-             "runs.\n\n",
-             study.least_bins, study.limit, study.bins);
+  return text + fmt::format(
+                    ".\nAn iteration fits into {:.4g} bins of {} tokens; the plan runs {:.4g}.\n\n",
+                    study.least_bins, study.limit, study.bins);
 }
 
 std::string table(const PackStudy& study) {
@@ -42,16 +40,14 @@ std::string conclusion(const PackStudy& study) {
   const PackWay &fixed = study.ways.front(), &packed = study.ways.back();
   const double gain = study.speedup(packed);
   std::string text = fmt::format(
-      "Packed into {} tokens an iteration takes {:.3f} s instead of {:.3f}: {}, as {:.0f} % of "
-      "what fixed length processes is padding",
+      "Packed into {} tokens an iteration takes {:.3f} s instead of {:.3f}, {}: {:.0f} % of what "
+      "fixed length processes is padding, and bins are {:.0f} % full",
       study.limit, packed.iteration_s, fixed.iteration_s,
       gain >= 1 ? fmt::format("{:.2f} times as fast", gain)
                 : fmt::format("{:.2f} times as slow", 1 / gain),
-      100 * study.padding_fraction(fixed));
-  if (gain < 1)
-    text += fmt::format(" and bins are {:.0f} % full", 100 * study.fill_fraction(packed));
+      100 * study.padding_fraction(fixed), 100 * study.fill_fraction(packed));
   if (!packed.fits)
-    text += fmt::format("; but it does not fit: {:.1f} GiB of {:.1f}", packed.memory_bytes / GiB,
+    text += fmt::format("; it does not fit: {:.1f} GiB of {:.1f}", packed.memory_bytes / GiB,
                         packed.capacity_bytes / GiB);
   return text + ".\n";
 }

@@ -18,39 +18,63 @@ std::vector<double> durations(const Pass& pass) {
   return durations;
 }
 
-std::vector<SizeCost> step_costs(const Pass& whole, const Pass& halves, const Pass& half) {
-  const std::vector<double> a = durations(whole), b = durations(halves), c = durations(half);
-  CHECK(a.size() == b.size() && a.size() == c.size());
-  std::vector<SizeCost> costs;
-  for (std::size_t i = 0; i < a.size(); ++i) costs.push_back(fit(a[i], b[i], c[i]));
-  return costs;
-}
+using PassOfStage = Pass StageWork::*;
 
-Nanoseconds resized(const SizeCost& cost, const MicrobatchSize& size) {
-  return std::llround(cost.of(size));
+std::vector<SizeCost> step_costs(const Workload& whole, const Workload& halves,
+                                 const std::vector<Workload>& shorter, std::size_t stage,
+                                 PassOfStage pass) {
+  const auto of = [&](const Workload& work) {
+    CHECK(work.stages.size() == whole.stages.size());
+    return durations(work.stages[stage].*pass);
+  };
+  const std::vector<double> all = of(whole), same = of(halves);
+  CHECK(same.size() == all.size());
+  std::vector<std::vector<double>> less(all.size());  // by step
+  for (const Workload& work : shorter) {
+    const std::vector<double> steps = of(work);
+    CHECK(steps.size() == all.size());
+    for (std::size_t i = 0; i < steps.size(); ++i) less[i].push_back(steps[i]);
+  }
+  std::vector<SizeCost> costs;
+  for (std::size_t i = 0; i < all.size(); ++i) costs.push_back(fit(all[i], same[i], less[i]));
+  return costs;
 }
 
 }  // namespace
 
-SizeCost fit(double whole, double halves, double half) {
-  // whole = once + tokens + squares, halves = once + tokens + squares / 2,
-  // half = once + tokens / 2 + squares / 4.
+double SizeCost::of(const MicrobatchSize& size) const {
+  std::size_t segment = 0;  // from a share of 2^-segment down to half of it
+  double share = 1;
+  while (size.tokens < share / 2 && segment + 2 < by_tokens.size()) {
+    ++segment;
+    share /= 2;
+  }
+  const double high = by_tokens[segment], low = by_tokens[segment + 1];
+  const double straight = high + (high - low) * (size.tokens / share - 1) * 2;
+  return std::max(straight, 0.0) + by_squares * size.squares;
+}
+
+SizeCost fit(double whole, double halves, const std::vector<double>& shorter) {
+  CHECK(!shorter.empty());
   SizeCost cost;
   cost.by_squares = std::clamp(2 * (whole - halves), 0.0, whole);
-  cost.once = std::clamp(2 * half - halves, 0.0, whole - cost.by_squares);
-  cost.by_tokens = whole - cost.by_squares - cost.once;
+  cost.by_tokens = {whole - cost.by_squares};
+  double squares = cost.by_squares;
+  for (const double time : shorter) {
+    squares /= 4;
+    cost.by_tokens.push_back(std::clamp(time - squares, 0.0, cost.by_tokens.back()));
+  }
   return cost;
 }
 
-std::vector<StageCosts> fit(const Workload& whole, const Workload& halves, const Workload& half) {
-  CHECK(whole.stages.size() == halves.stages.size() && whole.stages.size() == half.stages.size());
-  std::vector<StageCosts> stages;
-  for (std::size_t s = 0; s < whole.stages.size(); ++s) {
-    const StageWork &a = whole.stages[s], &b = halves.stages[s], &c = half.stages[s];
-    stages.push_back({step_costs(a.forward, b.forward, c.forward),
-                      step_costs(a.backward, b.backward, c.backward),
-                      step_costs(a.backward_input, b.backward_input, c.backward_input),
-                      step_costs(a.backward_weight, b.backward_weight, c.backward_weight)});
+std::vector<StageCosts> fit(const Workload& whole, const Workload& halves,
+                            const std::vector<Workload>& shorter) {
+  constexpr PassOfStage kPasses[] = {&StageWork::forward, &StageWork::backward,
+                                     &StageWork::backward_input, &StageWork::backward_weight};
+  std::vector<StageCosts> stages(whole.stages.size());
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    for (std::size_t kind = 0; kind < kPassKinds; ++kind)
+      stages[stage][kind] = step_costs(whole, halves, shorter, stage, kPasses[kind]);
   }
   return stages;
 }
@@ -75,7 +99,7 @@ void resize_microbatches(Program* program, std::span<const StageCosts> stages, i
       const std::size_t step = steps[{op.kind, op.stage, op.microbatch}]++;
       const std::vector<SizeCost>& costs = stages[op.stage][kind];
       CHECK(step < costs.size());
-      op.duration_ns = resized(costs[step], size);
+      op.duration_ns = std::llround(costs[step].of(size));
     }
   }
 }

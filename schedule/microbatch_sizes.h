@@ -18,26 +18,28 @@ struct MicrobatchSize {
   bool operator==(const MicrobatchSize&) const = default;
 };
 
-// What something takes of a microbatch of any size: once, by tokens and by squares.
+// What something takes of a microbatch of any size: what goes with the squares, and what goes with
+// the tokens, which is no line: short kernels wait for their launches.
 struct SizeCost {
-  double once = 0, by_tokens = 0, by_squares = 0;
+  double by_squares = 0;
+  std::vector<double> by_tokens;  // of all tokens, half of them, a quarter, ...; straight between
 
-  double of(const MicrobatchSize& size) const {
-    return once + by_tokens * size.tokens + by_squares * size.squares;
-  }
+  double of(const MicrobatchSize& size) const;
 };
 
 // The one that takes `whole` of a whole microbatch, `halves` of the same tokens in sequences of
-// half the length, `half` of half as many of these. No part is below 0 and `whole` is kept: where
-// kernels are wasteful at one of the sizes, the other two figures give way.
-SizeCost fit(double whole, double halves, double half);
+// half the length, and `shorter` of as many sequences of half the length, a quarter, ... More
+// tokens or squares never take less, and `whole` is kept: where kernels are wasteful at one of the
+// other sizes, its figure gives way. REQUIRES: one shorter size.
+SizeCost fit(double whole, double halves, const std::vector<double>& shorter);
 
 // A stage's compute steps in their order, by the kind of its passes (OpKind's first four).
 constexpr int kPassKinds = 4;
 using StageCosts = std::array<std::vector<SizeCost>, kPassKinds>;
 
-// Of three workloads of one plan and cluster, as above. REQUIRES: they differ in nothing else.
-std::vector<StageCosts> fit(const Workload& whole, const Workload& halves, const Workload& half);
+// Of workloads as above. REQUIRES: they differ in nothing else.
+std::vector<StageCosts> fit(const Workload& whole, const Workload& halves,
+                            const std::vector<Workload>& shorter);
 
 // Compute of each microbatch takes what its stage's costs say of its size; pipeline, tensor,
 // context and expert communication carries its share of the tokens. To be priced after that.
