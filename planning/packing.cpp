@@ -31,19 +31,26 @@ class Bins {
   }
   std::vector<Bin> take() { return std::move(bins_); }
 
-  // The bins from the cheapest on.
-  std::vector<int> by_cost() const {
+  int costliest() const {
+    return static_cast<int>(std::ranges::max_element(loads_, {}, &Load::cost) - loads_.begin());
+  }
+  // So many bins, or all, from the cheapest on; of equals the first.
+  std::vector<int> cheapest(int count) const {
     std::vector<int> order(bins_.size());
     std::iota(order.begin(), order.end(), 0);
-    std::ranges::stable_sort(order, {}, [&](int bin) { return cost(bin); });
+    const auto end = order.begin() + std::min(count, size());
+    std::ranges::partial_sort(order, end, {},
+                              [&](int bin) { return std::pair(loads_[bin].cost, bin); });
+    order.erase(end, order.end());
     return order;
   }
 
+  bool has_room(int bin, int length) const { return loads_[bin].tokens + length <= limit_; }
   // What a bin costs with one sequence more, of `in` tokens, and one of `out` less; 0: none.
   // Nothing where it has no room.
   std::optional<double> changed(int bin, int in, int out) const {
     const Load& load = loads_[bin];
-    if (load.tokens + in - out > limit_) return std::nullopt;
+    if (!has_room(bin, in - out)) return std::nullopt;
     const double more = static_cast<double>(in) / limit_, less = static_cast<double>(out) / limit_;
     return cost_.of(
         {load.size.tokens + more - less, load.size.squares + more * more - less * less});
@@ -83,8 +90,7 @@ std::optional<Bins> cheapest_first(const std::vector<int>& lengths, int count, i
   for (const int length : lengths) {
     int best = -1;
     for (int bin = 0; bin < count; ++bin) {
-      if (bins.changed(bin, length, 0) && (best < 0 || bins.rank(bin) < bins.rank(best)))
-        best = bin;
+      if ((best < 0 || bins.rank(bin) < bins.rank(best)) && bins.has_room(bin, length)) best = bin;
     }
     if (best < 0) return std::nullopt;
     bins.add(best, length);
@@ -108,7 +114,6 @@ Bins first_fit(const std::vector<int>& lengths, int count, int limit, const Size
 // A sequence of the costliest bin that goes, and one of the other bin that comes for it; 0: none.
 struct Change {
   int out = 0, in = 0;
-  double highest = 0;  // of the two bins' costs then
 };
 
 // The change with another bin that leaves the costlier of the two cheapest.
@@ -119,7 +124,7 @@ std::optional<Change> best_change(const Bins& bins, int from, int to) {
     const auto left = bins.changed(from, in, out), there = bins.changed(to, out, in);
     if (!left || !there || std::max(*left, *there) >= highest) return;
     highest = std::max(*left, *there);
-    best = {out, in, highest};
+    best = {out, in};
   };
   for (const int out : bins[from]) {
     if (bins[from].size() > 1) look_at(out, 0);
@@ -134,18 +139,17 @@ std::optional<Change> best_change(const Bins& bins, int from, int to) {
 void even_out(Bins* bins) {
   constexpr int kPartners = 16;
   for (int step = 0; step < 4 * bins->size(); ++step) {
-    const std::vector<int> order = bins->by_cost();
-    const int from = order.back();
+    const int from = bins->costliest();
     std::optional<Change> change;
-    for (int i = 0; i < std::min(kPartners, bins->size() - 1) && !change; ++i) {
-      const int to = order[i];
-      change = best_change(*bins, from, to);
+    for (const int to : bins->cheapest(kPartners)) {
+      if (to != from) change = best_change(*bins, from, to);
       if (!change) continue;
       bins->remove(from, change->out);
       bins->add(to, change->out);
-      if (change->in == 0) continue;
+      if (change->in == 0) break;
       bins->remove(to, change->in);
       bins->add(from, change->in);
+      break;
     }
     if (!change) return;
   }
