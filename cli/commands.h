@@ -29,6 +29,7 @@ void add_topology(CLI::App* app, Command* chosen);
 void add_doctor(CLI::App* app, Command* chosen);
 void add_size(CLI::App* app, Command* chosen);
 void add_tune(CLI::App* app, Command* chosen);
+void add_pack(CLI::App* app, Command* chosen);
 
 // CLI11's ranges let what is no number pass.
 inline Status check_timeout(double timeout_s) {

@@ -33,6 +33,7 @@ int run(int argc, char** argv) {
   tandem::add_topology(&app, &chosen);
   tandem::add_size(&app, &chosen);
   tandem::add_tune(&app, &chosen);
+  tandem::add_pack(&app, &chosen);
   tandem::add_doctor(&app, &chosen);
   try {
     app.parse(argc, argv);

@@ -158,6 +158,11 @@ Result<SimOptions> sim_options(const Scenario& scenario, const Prepared& prepare
   return options;
 }
 
+Result<Trace> trace_of(const Prepared& prepared, Engine engine, const SimOptions& options) {
+  if (engine == Engine::Ideal) return ideal(prepared.program, options);
+  return simgrid(prepared.program, prepared.cluster, prepared.placement, options);
+}
+
 }  // namespace
 
 Result<Order> make_order(const Scenario& scenario) {
@@ -207,7 +212,8 @@ Result<Cluster> make_cluster(const Scenario& scenario) {
                 cluster.error());
 }
 
-Result<Prepared> prepare(const Scenario& scenario) {
+Result<Prepared> prepare(const Scenario& scenario,
+                         const std::function<void(Prepared*)>& before_prices) {
   const Plan& plan = scenario.plan;
   ASSIGN_OR_RETURN(Order order, make_order(scenario));
   ASSIGN_OR_RETURN(Cluster cluster, make_cluster(scenario));
@@ -219,6 +225,7 @@ Result<Prepared> prepare(const Scenario& scenario) {
     return placed(scenario, {"overlap.p2p", "overlap.batch_p2p", "schedule.order", "parallel.pp"},
                   program.error());
   Prepared prepared{own, std::move(order), *std::move(program), std::move(cluster), placement, {}};
+  if (before_prices) before_prices(&prepared);
   prepared.program.comm_costs = comm_costs(scenario);
   slow_parts(scenario, &prepared.program);
   price(&prepared.program, prepared.cluster, prepared.placement);
@@ -240,6 +247,14 @@ Result<Prepared> prepare(const Scenario& scenario) {
   return prepared;
 }
 
+Result<Outcome> play(const Scenario& scenario, const Prepared& prepared, Engine engine) {
+  ASSIGN_OR_RETURN(const SimOptions options, sim_options(scenario, prepared, engine));
+  ASSIGN_OR_RETURN(const Trace trace, trace_of(prepared, engine, options));
+  Outcome outcome = outcome_of(scenario, prepared, trace);
+  outcome.engine = engine == Engine::Ideal ? "ideal" : "simgrid";
+  return outcome;
+}
+
 Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFiles& files,
                          bool progress, int jobs) {
   if (scenario.repeats > 1) return simulate_repeated(scenario, engine, files, progress, jobs);
@@ -248,9 +263,7 @@ Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFi
   Progress bar("ops", ops_to_play(prepared.program, options));
   if (progress) options.on_progress = [&bar](std::int64_t ops) { bar.advance(ops); };
   const Stopwatch stopwatch;
-  auto played = engine == Engine::Ideal
-                    ? ideal(prepared.program, options)
-                    : simgrid(prepared.program, prepared.cluster, prepared.placement, options);
+  auto played = trace_of(prepared, engine, options);
   const double wall_s = stopwatch.seconds();
   if (!played.ok()) return played.error();
   Trace& trace = *played;

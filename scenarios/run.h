@@ -25,7 +25,12 @@ Result<Order> make_order(const Scenario& scenario);
 // In whole nodes, where it is more than one.
 Result<Cluster> make_cluster(const Scenario& scenario);
 
-Result<Prepared> prepare(const Scenario& scenario);
+// `before_prices`: what changes the lowered Program, or nothing.
+Result<Prepared> prepare(const Scenario& scenario,
+                         const std::function<void(Prepared*)>& before_prices = {});
+
+// Played once, by itself.
+Result<Outcome> play(const Scenario& scenario, const Prepared& prepared, Engine engine);
 
 // `progress`: with a bar, where stderr is a terminal. `jobs`: of one that is played many times, how
 // many at once.

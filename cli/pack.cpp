@@ -1,0 +1,82 @@
+// tandem pack: sequences of many lengths, packed against padded.
+#include "planning/pack.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cli/commands.h"
+#include "report/pack_table.h"
+
+namespace tandem {
+namespace {
+
+struct PackCommand {
+  std::string input, lengths;
+  int tokens = 0;
+  int batches = 8;
+  std::string engine = "simgrid";
+  std::vector<std::string> sets;
+  std::string only;
+  bool json = false;
+};
+
+Status run_pack(const PackCommand& options) {
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
+  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
+                   load_scenarios(options.input, sets, options.only));
+  if (scenarios.size() > 1)
+    return Error{fmt::format("{}: found {} runs, expected one: choose it with --only, such as '{}'",
+                             options.input, scenarios.size(), scenarios.front().name)};
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  ASSIGN_OR_RETURN(const PackStudy study,
+                   pack(scenarios.front(), options.lengths,
+                        {.tokens = options.tokens,
+                         .batches = options.batches,
+                         .jobs = cores,
+                         .engine = options.engine == "ideal" ? Engine::Ideal : Engine::SimGrid}));
+  if (options.json) {
+    fmt::print("{}\n",
+               to_json(study).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  } else {
+    fmt::print("{}", pack_text(study));
+  }
+  return Done{};
+}
+
+}  // namespace
+
+void add_pack(CLI::App* app, Command* chosen) {
+  auto options = std::make_shared<PackCommand>();
+  CLI::App* command = app->add_subcommand(
+      "pack",
+      "Packs sequences of many lengths into bins of a bounded number of tokens, one a microbatch, "
+      "and plays a scenario's plan so: against every sequence padded to model.seq, and against "
+      "each microbatch padded to its longest sequence.");
+  command->add_option("input", options->input, "SCENARIO.toml")->required();
+  command
+      ->add_option("lengths", options->lengths,
+                   "LENGTHS.csv: a column 'length', the tokens of each sequence in its order")
+      ->required();
+  command->add_option("--tokens", options->tokens, "most tokens of a bin")
+      ->required()
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--batches", options->batches,
+                   "iterations to play, evenly spread over the file; default 8")
+      ->check(CLI::Range(1, 1000000));
+  command->add_option("--engine", options->engine, "what plays them: simgrid (default) or ideal")
+      ->check(CLI::IsMember({"ideal", "simgrid"}));
+  command->add_option("--set", options->sets, "KEY=VALUE over the file's settings; repeatable")
+      ->allow_extra_args(false);
+  command->add_option("--only", options->only, "the run whose name holds this text");
+  command->add_flag("--json", options->json, "print one JSON document, and nothing else");
+  command->footer(
+      "Example: tandem pack scenarios/packing.toml scenarios/lengths.csv --tokens 8192");
+  command->callback(
+      [options, chosen] { *chosen = [options]() -> Status { return run_pack(*options); }; });
+}
+
+}  // namespace tandem

@@ -1,0 +1,12 @@
+// The text of a pack: what padding and packing make of the same sequences.
+#pragma once
+
+#include <string>
+
+#include "planning/pack.h"
+
+namespace tandem {
+
+std::string pack_text(const PackStudy& study);
+
+}  // namespace tandem
