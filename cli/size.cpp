@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/progress.h"
 #include "cli/commands.h"
+#include "report/html_page.h"
+#include "report/plan_page.h"
 #include "report/size_table.h"
 
 namespace tandem {
@@ -21,10 +24,32 @@ struct SizeCommand {
   std::vector<std::string> sets, among;
   std::string only;
   int jobs = 0;
+  std::string report;
   bool json = false;
+
+  Engine plays() const { return engine == "ideal" ? Engine::Ideal : Engine::SimGrid; }
 };
 
+// With the plans of the recommended candidates played a second time, for their timelines.
+Status write_report(const SizeCommand& options, const std::vector<SizeCase>& cases,
+                    const SizeResult& result) {
+  if (options.report.empty()) return Done{};
+  PageData page = size_page(std::filesystem::path(options.input).filename().string(), result);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const Sized& one = result.sized[i];
+    if (!one.recommended) continue;
+    Scenario scenario = with(cases[i].scenario, one.plan->candidate);
+    scenario.least_bandwidth = false;  // looked for already
+    ASSIGN_OR_RETURN(
+        const Outcome again,
+        simulate_all({scenario}, options.plays(), 1, {.detail = Detail::Timeline}).front());
+    page.runs.push_back(size_run(one, again.detail));
+  }
+  return write_html_page(page, options.report);
+}
+
 Status run_size(const SizeCommand& options) {
+  RETURN_IF_ERROR(check_html_page(options.report));
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   RETURN_IF_ERROR(Space::among(options.among));
   ASSIGN_OR_RETURN(const std::vector<SizeCase> cases,
@@ -34,8 +59,9 @@ Status run_size(const SizeCommand& options) {
   ASSIGN_OR_RETURN(const SizeResult result,
                    size(cases, options.among,
                         {.jobs = options.jobs > 0 ? options.jobs : cores,
-                         .engine = options.engine == "ideal" ? Engine::Ideal : Engine::SimGrid,
+                         .engine = options.plays(),
                          .on_progress = [&bar](int, int) { bar.advance(); }}));
+  RETURN_IF_ERROR(write_report(options, cases, result));
   if (options.json) {
     fmt::print("{}\n",
                to_json(result).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
@@ -67,6 +93,9 @@ void add_size(CLI::App* app, Command* chosen) {
       ->check(CLI::IsMember({"ideal", "simgrid"}));
   command->add_option("--jobs", options->jobs, "simulations at once; default one a core")
       ->check(CLI::PositiveNumber);
+  command->add_option("--report", options->report,
+                      "write a page to open in a browser, offline: cost against days, every "
+                      "column side by side, and the timelines of what is recommended");
   command->add_flag("--json", options->json, "print one JSON document, and nothing else");
   command->footer("Example: tandem size scenarios/procurement.toml --only 70B");
   command->callback(

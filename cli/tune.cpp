@@ -7,10 +7,13 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "cli/commands.h"
+#include "report/html_page.h"
+#include "report/plan_page.h"
 #include "report/tune_table.h"
 
 namespace tandem {
@@ -23,6 +26,7 @@ struct TuneCommand {
   std::string only;
   int keep = 5;
   int jobs = 0;
+  std::string report;
   bool json = false;
 };
 
@@ -37,6 +41,7 @@ void end_search_at_interrupt() {
 }
 
 Status run_tune(const TuneCommand& options) {
+  RETURN_IF_ERROR(check_html_page(options.report));
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   ASSIGN_OR_RETURN(const Space space, Space::among(options.among));
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
@@ -52,12 +57,17 @@ Status run_tune(const TuneCommand& options) {
                         {.keep = options.keep,
                          .jobs = options.jobs > 0 ? options.jobs : cores,
                          .engine = options.engine == "ideal" ? Engine::Ideal : Engine::SimGrid,
+                         .detail = options.report.empty() ? Detail::None : Detail::Timeline,
                          .stop = [] { return interrupted != 0; },
                          .on_better =
                              [terminal](const Found& found, bool of_rules) {
                                if (terminal)
                                  fmt::print(stderr, "{}\n", better_line(found, of_rules));
                              }}));
+  if (!options.report.empty()) {
+    const std::string title = std::filesystem::path(options.input).filename().string();
+    RETURN_IF_ERROR(write_html_page(tune_page(title, tuned), options.report));
+  }
   if (options.json) {
     fmt::print("{}\n",
                to_json(tuned).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
@@ -96,6 +106,9 @@ void add_tune(CLI::App* app, Command* chosen) {
       ->check(CLI::IsMember({"ideal", "simgrid"}));
   command->add_option("--jobs", options->jobs, "simulations at once; default one a core")
       ->check(CLI::PositiveNumber);
+  command->add_option("--report", options->report,
+                      "write a page to open in a browser, offline: the plans' frontier of time and "
+                      "memory, and the timelines of the best and of the scenario's own");
   command->add_flag("--json", options->json, "print one JSON document, and nothing else");
   command->footer(
       "Ctrl-C ends the search and gives the best so far.\n"

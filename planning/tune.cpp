@@ -41,6 +41,15 @@ std::vector<Verdict> judge(const Scenario& base, const Search& found, const Foun
   return verdicts;
 }
 
+// A process of its own plays the plan a second time, now that it is known to be the best.
+void add_timeline(const Scenario& base, const TuneOptions& options, Finalist* best) {
+  if (!best->outcome.ok()) return;
+  const Result<Outcome> again =
+      simulate_all({with(base, best->candidate)}, options.engine, 1, {.detail = Detail::Timeline})
+          .front();
+  if (again.ok()) best->outcome->detail = again->detail;
+}
+
 // Through the engine: the best, then the rules' and the scenario's own.
 std::vector<Finalist> play_best(const Scenario& base, const std::vector<Found>& best,
                                 const std::optional<Found>& by_rules, const TuneOptions& options) {
@@ -54,7 +63,9 @@ std::vector<Finalist> play_best(const Scenario& base, const std::vector<Found>& 
   if (by_rules) add("rules", *by_rules);
   finalists.push_back({"own", candidate_of(base), std::nullopt, Error{""}});
   scenarios.push_back(base);
-  std::vector<Result<Outcome>> outcomes = simulate_all(scenarios, options.engine, options.jobs);
+  const int own = static_cast<int>(scenarios.size()) - 1;
+  std::vector<Result<Outcome>> outcomes =
+      simulate_all(scenarios, options.engine, options.jobs, {.detail = options.detail}, own);
   for (std::size_t i = 0; i < outcomes.size(); ++i) finalists[i].outcome = std::move(outcomes[i]);
   const auto seconds = [](const Finalist& finalist) {
     const bool counts = finalist.outcome.ok() && finalist.outcome->training->fits;
@@ -64,6 +75,7 @@ std::vector<Finalist> play_best(const Scenario& base, const std::vector<Found>& 
   std::stable_sort(finalists.begin(), rest,
                    [&](const Finalist& a, const Finalist& b) { return seconds(a) < seconds(b); });
   for (std::size_t i = 0; i < best.size(); ++i) finalists[i].label = std::to_string(i + 1);
+  if (options.detail == Detail::Timeline) add_timeline(base, options, &finalists.front());
   return finalists;
 }
 

@@ -36,12 +36,16 @@ Json json_of(const PageTable& table) {
     for (const PageCell& cell : row) cells.push_back(json_of(cell));
     rows.push_back(std::move(cells));
   }
+  Json marks = Json::array();
+  for (const PageMark& mark : table.marks) marks.push_back({{"row", mark.row}, {"as", mark.as}});
   return {{"title", table.title},
           {"columns", std::move(columns)},
           {"rows", std::move(rows)},
           {"x", table.x},
           {"y", table.y},
-          {"frontier", table.frontier}};
+          {"frontier", table.frontier},
+          {"marks", std::move(marks)},
+          {"group", table.group ? Json(*table.group) : Json()}};
 }
 
 // As large as it is good.
@@ -54,6 +58,17 @@ double goodness(const PageTable& table, std::size_t row, std::size_t column) {
 
 PageRun page_run(const Outcome& outcome) {
   return {outcome.name, to_json(outcome), outcome.detail};
+}
+
+bool differ(const std::vector<PageCell>& cells) {
+  return std::ranges::any_of(cells, [&](const PageCell& cell) { return cell != cells.front(); });
+}
+
+void add_column(PageTable* table, const PageColumn& column, const std::vector<PageCell>& cells) {
+  if (table->columns.empty()) table->rows.resize(cells.size());
+  CHECK(table->rows.size() == cells.size());
+  table->columns.push_back(column);
+  for (std::size_t row = 0; row < cells.size(); ++row) table->rows[row].push_back(cells[row]);
 }
 
 std::vector<std::size_t> frontier_of(const PageTable& table) {

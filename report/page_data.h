@@ -30,13 +30,22 @@ struct PageColumn {
 
 using PageCell = std::variant<std::monostate, double, std::string>;
 
-// Many runs, a row each, for the charts of a sweep or of a purchase.
+// A row that is to be found at once.
+struct PageMark {
+  std::size_t row = 0;
+  std::string as;  // "recommended"
+};
+
+// Many runs, a row each, for the charts of a sweep, of plans or of a purchase.
 struct PageTable {
   std::string title;
   std::vector<PageColumn> columns;
   std::vector<std::vector<PageCell>> rows;  // as many cells each as there are columns
   std::size_t x = 0, y = 0;                 // the columns that the frontier is of
   std::vector<std::size_t> frontier;        // rows that no other one beats in both
+  std::vector<PageMark> marks = {};
+  // A column of texts: rows are compared within one of them, and each has a frontier of its own.
+  std::optional<std::size_t> group = {};
 };
 
 struct PageData {
@@ -48,6 +57,11 @@ struct PageData {
 
 // A run as `simulate` gives it.
 PageRun page_run(const Outcome& outcome);
+
+bool differ(const std::vector<PageCell>& cells);
+
+// Another column, a cell a row. REQUIRES: as many rows as the table has, where it has columns.
+void add_column(PageTable* table, const PageColumn& column, const std::vector<PageCell>& cells);
 
 // The rows, among those with numbers in both of the table's columns x and y, that no other one
 // beats: one that is as good in both and better in one. In the order of x's values.

@@ -37,10 +37,6 @@ std::vector<PageCell> cells_of(const CsvTable& csv, std::string_view column) {
   return cells;
 }
 
-bool differ(const std::vector<PageCell>& cells) {
-  return std::ranges::any_of(cells, [&](const PageCell& cell) { return cell != cells.front(); });
-}
-
 // The keys that runs set stand between the engine and the first result.
 std::vector<std::string> set_columns(const std::string& path) {
   std::vector<std::string> columns;
@@ -60,20 +56,15 @@ std::vector<std::string> set_columns(const std::string& path) {
 Result<PageTable> sweep_table(const std::string& results_csv) {
   ASSIGN_OR_RETURN(const CsvTable csv, CsvTable::read(results_csv));
   PageTable table{.title = std::filesystem::path(results_csv).filename().string()};
-  table.rows.resize(static_cast<std::size_t>(csv.size()));
-  const auto add = [&](const PageColumn& column, const std::vector<PageCell>& cells) {
-    table.columns.push_back(column);
-    for (std::size_t row = 0; row < cells.size(); ++row) table.rows[row].push_back(cells[row]);
-  };
   if (csv.size() == 0) return table;
-  add({"run"}, cells_of(csv, "name"));
+  add_column(&table, {"run"}, cells_of(csv, "name"));
   for (const std::string& column : set_columns(results_csv)) {
     const std::vector<PageCell> cells = cells_of(csv, column);
-    if (differ(cells)) add({column}, cells);
+    if (differ(cells)) add_column(&table, {column}, cells);
   }
   for (const auto& [column, as] : kShown) {
     const std::vector<PageCell> cells = cells_of(csv, column);
-    if (csv.has(column) && differ(cells)) add(as, cells);
+    if (csv.has(column) && differ(cells)) add_column(&table, as, cells);
   }
   const auto place = [&](std::string_view name) {
     const auto at = std::ranges::find(table.columns, name, &PageColumn::name);

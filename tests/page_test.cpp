@@ -1,113 +1,16 @@
 // Report pages in headless Chromium, as people use them: real events on the page as written, with
 // a script of the test in it (tests/page) that tells what it saw.
-#include <unistd.h>
-
-#include <algorithm>
 #include <catch2/catch.hpp>
-#include <cmath>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <sstream>
 
-#include "report/html_page.h"
-#include "tests/sandbox.h"
+#include "tests/page_seen.h"
+#include "tests/small_scenario.h"
 
 using namespace tandem;
 
 namespace {
 
-using Json = nlohmann::json;
 using Better = PageColumn::Better;
-
-std::string text_of(const std::string& path) {
-  const auto text = read_file(path);
-  REQUIRE(text.ok());
-  return *text;
-}
-
-std::string replaced(std::string text, const std::string& what, const std::string& with) {
-  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
-    text.replace(at, what.size(), with);
-  return text;
-}
-
-// Chromium's command; nothing where it, or D3, is not there: the test is skipped with the reason.
-std::optional<std::string> browser() {
-  if (const auto files = load_page_files(); !files.ok()) {
-    WARN("skipped: " << files.error().message);
-    return std::nullopt;
-  }
-  for (const char* name : {"chromium", "chromium-browser", "google-chrome"}) {
-    if (std::system(fmt::format("command -v {} >/dev/null 2>&1", name).c_str()) == 0) return name;
-  }
-  WARN("skipped: no chromium");
-  return std::nullopt;
-}
-
-// The page with the test's script in it, under another name.
-void with_script(const Sandbox& box, const char* page, const std::string& script,
-                 const char* name) {
-  const auto js = [](const std::string& file) {
-    return "<script>\n" + text_of(TANDEM_SOURCE_DIR "/tests/page/" + file) + "</script>\n";
-  };
-  std::string text = box.read(page);
-  const std::string head = "<meta charset=\"utf-8\">\n";
-  text.insert(text.find(head) + head.size(), js("harness.js"));
-  text.insert(text.rfind("</body>"), js(script));
-  box.file(name, text);
-}
-
-// What the script saw on the page, in a window as wide as that or, where windows cannot be so
-// narrow, in a frame.
-Json seen_on(const Sandbox& box, const std::string& chromium, const char* page,
-             const std::string& script, int width = 1280) {
-  with_script(box, page, script, "under-test.html");
-  const bool framed = width < 600;
-  if (framed)
-    box.file("frame.html",
-             fmt::format("<body><iframe src=\"under-test.html\" style=\"width:{}px;height:800px;"
-                         "border:0\"></iframe><script>addEventListener(\"message\",(e)=>{{"
-                         "const p=document.createElement(\"pre\");p.id=\"seen\";"
-                         "p.textContent=e.data;document.body.append(p);}});</script></body>\n",
-                         width));
-  const std::string command = fmt::format(
-      "timeout 120 {} --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage "
-      "--no-first-run --user-data-dir='{}' --window-size={},900 --virtual-time-budget=20000 "
-      "--dump-dom 'file://{}' >'{}' 2>'{}'",
-      chromium, box.path("profile"), std::max(width, 800),
-      box.path(framed ? "frame.html" : "under-test.html"), box.path("dom"), box.path("log"));
-  REQUIRE(std::system(command.c_str()) == 0);
-  const std::string dom = box.read("dom"), open = "<pre id=\"seen\">";
-  const std::size_t begin = dom.rfind(open);
-  REQUIRE(begin != std::string::npos);
-  std::string text = dom.substr(begin + open.size());
-  text = text.substr(0, text.find("</pre>"));
-  text = replaced(replaced(replaced(text, "&lt;", "<"), "&gt;", ">"), "&amp;", "&");
-  Json seen = Json::parse(text);
-  INFO(text);
-  CHECK(seen.at("problems") == Json::array());
-  CHECK(seen.at("requests") == 0);
-  CHECK(seen.at("overflow") <= 0);
-  return seen;
-}
-
-const std::string kJob = R"([model]
-layers = 8
-hidden = 1024
-heads = 16
-seq = 1024
-vocab = 51200
-[parallel]
-tp = 2
-pp = 2
-dp = 2
-micro_batch = 1
-global_batch = 16
-[schedule]
-order = "1f1b"
-[cluster]
-preset = "selene"
-)";
 
 double width_of(const Json& domain) {
   return domain.at(1).get<double>() - domain.at(0).get<double>();
@@ -134,7 +37,7 @@ TEST_CASE("a run's page zooms, searches, filters and selects, and its numbers ar
   const auto chromium = browser();
   if (!chromium) return;
   const Sandbox box;
-  box.file("job.toml", kJob);
+  box.file("job.toml", kSmall);
   const Ran ran = box.tandem("simulate job.toml --json --trace t.csv --report r.html");
   REQUIRE(ran.status == 0);
   const Json result = Json::parse(ran.out).at(0);
@@ -240,7 +143,7 @@ TEST_CASE("a comparison's page has both runs' lanes one below the other, and com
   const auto chromium = browser();
   if (!chromium) return;
   const Sandbox box;
-  box.file("job.toml", kJob);
+  box.file("job.toml", kSmall);
   for (const char* engine : {"ideal", "simgrid"})
     REQUIRE(
         box.tandem(fmt::format("simulate job.toml --unfolded --engine {0} --trace {0}.csv", engine))
@@ -292,7 +195,7 @@ TEST_CASE("pages lie within the window, wide and narrow") {
   const auto chromium = browser();
   if (!chromium) return;
   const Sandbox box;
-  box.file("job.toml", kJob + "[matrix]\n\"parallel.global_batch\" = [8, 16]\n");
+  box.file("job.toml", kSmall + "[matrix]\n\"parallel.global_batch\" = [8, 16]\n");
   REQUIRE(box.tandem("simulate job.toml --report run.html").status == 0);
   REQUIRE(
       write_html_page({.title = "Purchase", .table = candidates()}, box.path("table.html")).ok());

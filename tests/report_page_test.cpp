@@ -1,30 +1,22 @@
 // The page's data: that its numbers are the JSON's, that no name breaks out of it, the frontier.
 #include <catch2/catch.hpp>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <sstream>
 
-#include "report/html_page.h"
-#include "tests/sandbox.h"
+#include "tests/page_seen.h"
+#include "tests/small_scenario.h"
 #include "tests/variable.h"
 
 using namespace tandem;
 
 namespace {
 
-using Json = nlohmann::json;
 using Better = PageColumn::Better;
 
 // Interleaved: two ranks of two stages each, on a real cluster, so that there is memory.
-const std::string kJob = R"([model]
-layers = 8
-hidden = 1024
-heads = 16
-seq = 1024
-vocab = 51200
-[parallel]
+const std::string kJob = kSmallModel + R"([parallel]
 pp = 2
 vpp = 2
 dp = 2
@@ -37,16 +29,6 @@ preset = "selene"
 [matrix]
 "parallel.global_batch" = [8, 16]
 )";
-
-std::string data_text(const std::string& page) {
-  const std::string open = "<script type=\"application/json\" id=\"data\">";
-  const std::size_t begin = page.find(open);
-  REQUIRE(begin != std::string::npos);
-  const std::size_t end = page.find("</script>", begin);
-  return page.substr(begin + open.size(), end - begin - open.size());
-}
-
-Json data_of(const std::string& page) { return Json::parse(data_text(page)); }
 
 std::int64_t at(const Json& column, std::size_t i) {
   return column.is_array() ? column.at(i).get<std::int64_t>() : column.get<std::int64_t>();

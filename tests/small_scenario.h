@@ -12,14 +12,16 @@ namespace tandem {
 
 using Names = std::vector<std::string>;
 
-// 8 layers on 8 GPUs of one node. Tests count its lines.
-inline const std::string kSmall = R"([model]
+inline const std::string kSmallModel = R"([model]
 layers = 8
 hidden = 1024
 heads = 16
 seq = 512
 vocab = 32000
-[parallel]
+)";
+
+// 8 layers on 8 GPUs of one node. Tests count its lines.
+inline const std::string kSmall = kSmallModel + R"([parallel]
 tp = 2
 pp = 2
 dp = 2

@@ -33,12 +33,14 @@ function startHelp() {
 const hasTimeline = (run) => run.detail && run.detail.timeline &&
   run.detail.timeline.ranks.length > 0;
 
+const shortened = (text, most) => text.length > most ? `${text.slice(0, most - 1)}\u2026` : text;
+
 // The timeline of one run, or of all that are compared.
 function showTimeline(runs) {
   byId("timeline-section").hidden = false;
   const several = runs.length > 1;
   const model = timelineModel(runs.map((run) =>
-    ({label: several ? run.name : "", timeline: run.detail.timeline})));
+    ({label: several ? shortened(run.name, 14) : "", timeline: run.detail.timeline})));
   const {ranks} = runs[0].detail.timeline;
   const all = d3.sum(ranks, (rank) => rank.stands_for);
   byId("timeline-note").textContent = all > ranks.length
@@ -49,21 +51,45 @@ function showTimeline(runs) {
   report.timeline.show(model);
 }
 
+// The run whose lanes are to stand below those of the chosen one, if any.
+const runBeside = () => report.data.runs.find((run, i) =>
+  run !== report.chosen && String(i) === byId("beside").value);
+
+// The chosen run, and what stands beside it.
+const runsShown = () => [report.chosen, runBeside()].filter(Boolean);
+
+// Offers the other runs that have a timeline.
+function startBeside(runs) {
+  const others = runs.map((run, i) => ({run, i})).filter(({run}) => hasTimeline(run));
+  byId("beside-label").hidden = others.length < 2;
+  byId("beside").replaceChildren(make("option", {value: ""}, "none"),
+    ...others.map(({run, i}) => make("option", {value: String(i)}, run.name)));
+  byId("beside").onchange = () => { showTimeline(runsShown()); drawSplit(runsShown()); };
+}
+
+// Which runs have what is missing here.
+function whereTimelines() {
+  const names = report.data.runs.filter(hasTimeline).map(({name}) => name);
+  if (!report.data.table) return "The timeline is in the page of the run that --files-of names.";
+  return names.length > 0 ? `This page has the timelines of: ${names.join(", ")}.`
+    : "This page has no timelines.";
+}
+
 function chooseRun(run) {
   report.chosen = run;
   report.list.mark(run);
   drawNumbers(run);
-  drawSplit([run]);
+  drawSplit(hasTimeline(run) ? runsShown() : [run]);
   report.memory.show(run);
   const {timeline} = run.detail || {};
   if (hasTimeline(run)) {
-    showTimeline([run]);
+    showTimeline(runsShown());
   } else {
     byId("timeline-section").hidden = true;
     const note = timeline && timeline.events > 0
       ? `The timeline is left out: ${number(timeline.events)} events are more than a browser can ` +
         "show."
-      : "The timeline is in the page of the run that --files-of names.";
+      : whereTimelines();
     byId("run-plan").append(make("br"), run.detail ? note : "");
   }
 }
@@ -71,14 +97,20 @@ function chooseRun(run) {
 function redraw() {
   if (report.timeline.model) report.timeline.retheme();
   if (report.data.comparison) drawSplit(report.data.runs);
-  else if (report.chosen) drawSplit([report.chosen]);
+  else if (report.chosen) drawSplit(hasTimeline(report.chosen) ? runsShown() : [report.chosen]);
   report.memory.draw();
   if (report.charts) report.charts.draw();
 }
 
 function subtitle({runs, comparison, table}) {
   if (comparison) return "A simulated trace held against a measured one";
-  if (table) return `${number(table.rows.length)} rows, ${table.frontier.length} on the frontier`;
+  if (table) {
+    const words = [`${number(table.rows.length)} rows`,
+      `${table.frontier.length} on ${table.group === null ? "the frontier" : "frontiers"}`];
+    if (table.marks.length > 0 && table.marks.every(({as}) => as === table.marks[0].as))
+      words.push(`${table.marks.length} ${table.marks[0].as}`);
+    return words.join(", ");
+  }
   return runs.length === 1 ? "One simulated run" : `${runs.length} simulated runs`;
 }
 
@@ -100,6 +132,7 @@ function start() {
     if (drawn.length > 0) showTimeline(drawn);
     drawSplit(data.runs);
   } else if (data.runs.length > 0) {
+    startBeside(data.runs);
     chooseRun(data.runs.find(hasTimeline) || data.runs[0]);
   }
   let width = window.innerWidth;

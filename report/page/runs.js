@@ -81,6 +81,9 @@ class SortedTable {
   }
 }
 
+// What the run is called here, and its own name where that is another one.
+const runTitle = ({name, result}) => name === result.name ? name : `${name}: ${result.name}`;
+
 class RunList {
   // choose(run): another run is looked at.
   constructor(runs, choose) {
@@ -89,6 +92,7 @@ class RunList {
       ({...column,
       value: (run) => column.value(run.result),
       draw: column.draw && ((run) => column.draw(run.result))}));
+    columns[0].value = runTitle;
     columns.find(({name}) => name === "Memory").isBad = (run) => run.result.fits === false;
     this.chosen = null;
     this.table = new SortedTable(byId("runs-table"), columns, {
@@ -103,8 +107,8 @@ class RunList {
 
   draw() {
     const words = byId("runs-filter").value.toLowerCase().split(/\s+/).filter(Boolean);
-    const shown = this.runs.filter(({result}) =>
-      words.every((word) => `${result.name} ${result.cluster}`.toLowerCase().includes(word)));
+    const shown = this.runs.filter((run) =>
+      words.every((word) => `${runTitle(run)} ${run.result.cluster}`.toLowerCase().includes(word)));
     byId("runs-count").textContent = `${shown.length} of ${this.runs.length} runs`;
     this.table.show(shown);
   }
@@ -121,7 +125,7 @@ function drawNumbers(run) {
   const {result} = run;
   byId("run-section").hidden = !result;
   if (!result) return;
-  byId("run-title").textContent = result.name;
+  byId("run-title").textContent = runTitle(run);
   const {plan} = result;
   const parts = [`${number(result.gpus)} GPUs`, result.cluster, `${result.engine} engine`];
   if (plan) {

@@ -45,7 +45,7 @@ function columnScale(table, column, range) {
 // Ticks of a column: its own values where they are few, else round ones; each as its table has it.
 function columnTicks(axis, scale, values, {unit}) {
   if (scale.step) return scale.domain().length > 30 ? axis.tickValues([]) : axis;
-  axis.tickFormat((value) => cellText(value, unit));
+  axis.tickFormat((value) => tickText(value, unit));
   const own = [...new Set(values)].filter((value) => value !== null).sort(d3.ascending);
   if (own.length <= 6 && own.length > 1 && !scale.base) return axis.tickValues(own);
   return scale.base ? axis.tickValues(logTicks(...scale.domain(), 6)) : axis.ticks(5);
@@ -54,6 +54,10 @@ function columnTicks(axis, scale, values, {unit}) {
 // A value as its column has it; bytes carry their own unit, as they come in many.
 const cellText = (value, unit) => typeof value === "string" ? value
   : unit === "bytes" ? bytesTick(value) : number(value);
+// The same along an axis, where there is little room.
+const tickText = (value, unit) =>
+  typeof value === "number" && unit !== "bytes" && Math.abs(value) >= 1e5
+    ? d3.format(".4~s")(value) : cellText(value, unit);
 const shownUnit = ({unit}) => unit === "bytes" ? "" : unit;
 
 // 1, 2 and 5 times powers of ten between the two, or the powers alone where that is too many.
@@ -63,6 +67,20 @@ function logTicks(least, most, wanted) {
   const inside = (value) => value >= least && value <= most;
   const all = d3.merge(powers.map((power) => [power, 2 * power, 5 * power])).filter(inside);
   return all.length <= 2 * wanted ? all : powers.filter(inside);
+}
+
+const labelWidth = (text) => 2 + 6.8 * text.length;  // pixels, about
+
+// Of labels, first come first, those that do not lie on others.
+function apart(labels) {
+  const kept = [];
+  for (const label of labels) {
+    const right = label.x + labelWidth(label.text);
+    if (kept.every((other) => Math.abs(other.y - label.y) > 13 || label.x > other.right ||
+        right < other.x))
+      kept.push({...label, right});
+  }
+  return kept;
 }
 
 const axisName = (column) => shownUnit(column) ? `${column.name}, ${column.unit}` : column.name;
@@ -84,18 +102,58 @@ class TableCharts {
       select.onchange = () => { this[key] = Number(select.value); this.draw(); };
       this[key] = table[key];
     }
+    this.marks = new Map(table.marks.map(({row, as}) => [row, as]));
+    this.startGroups();
     byId("table-filter").addEventListener("input", () => this.filter());
     byId("table-reset").onclick = () => {
       this.brushes.clear();
+      byId("table-group").value = "";
       byId("table-filter").value = "";
       this.draw();
     };
-    this.text = table.columns.findIndex((_, i) => !numeric.includes(i));  // what names a row
+    this.text = table.columns.findIndex((_, i) =>  // what names a row
+      !numeric.includes(i) && i !== table.group);
     this.rowsTable = new SortedTable(byId("table-rows"), table.columns.map((column, i) => ({
       name: column.name, unit: shownUnit(column), value: ({row}) => row[i],
       text: !numeric.includes(i), show: (value) => cellText(value, column.unit),
+      draw: i === this.text && table.marks.length > 0
+        ? ({row, index}) => this.named(row[i], index) : undefined,
     })), {most: kTableRowsMax, isChosen: ({index}) => this.onFrontier.has(index)});
     this.draw();
+  }
+
+  // A choice among the groups, where there are some.
+  startGroups() {
+    const {table} = this;
+    const select = byId("table-group");
+    if (table.group === null) return;
+    this.groups = [...new Set(table.rows.map((row) => row[table.group]))];
+    byId("table-group-label").hidden = false;
+    byId("table-group-label").querySelector("span").textContent = table.columns[table.group].name;
+    select.replaceChildren(make("option", {value: ""}, "all"),
+      ...this.groups.map((group, i) => make("option", {value: String(i)}, group)));
+    select.onchange = () => this.filter();
+  }
+
+  // Whether the row is of the group that is looked at.
+  inGroup(row) {
+    const {value} = byId("table-group");
+    return value === "" || row[this.table.group] === this.groups[Number(value)];
+  }
+
+  // A row's name in the table, with its mark.
+  named(name, index) {
+    const text = String(name === null ? "-" : name);
+    return this.marks.has(index)
+      ? make("span", {}, text, " ", make("small", {class: "badge"}, this.marks.get(index))) : text;
+  }
+
+  // What the row is among the others.
+  standing(index) {
+    const words = [this.marks.get(index), this.onFrontier.has(index) ? "on the frontier" : null]
+      .filter(Boolean);
+    const text = words.join(", ") || "not on the frontier";
+    return text.charAt(0).toUpperCase() + text.slice(1);
   }
 
   draw() {
@@ -111,7 +169,7 @@ class TableCharts {
       const at = this.axes[column](row[column]);
       return at >= Math.min(a, b) && at <= Math.max(a, b);
     });
-    this.shown = this.table.rows.map((row) => test(row) && within(row));
+    this.shown = this.table.rows.map((row) => this.inGroup(row) && test(row) && within(row));
     const rows = this.table.rows.map((row, index) => ({row, index}))
       .filter(({index}) => this.shown[index]);
     const more = rows.length > kTableRowsMax ? `, the first ${kTableRowsMax} below` : "";
@@ -133,12 +191,16 @@ class TableCharts {
     const width = Math.max(300, chart.clientWidth), height = Math.min(460, 0.62 * width + 60);
     const margin = {left: 66, right: 20, top: 26, bottom: 44};
     const points = table.rows.map((row, index) => ({row, index}))
-      .filter(({row}) => typeof row[cx] === "number" && typeof row[cy] === "number");
+      .filter(({row}) => typeof row[cx] === "number" && typeof row[cy] === "number" &&
+        this.inGroup(row));
     chart.replaceChildren();
+    this.drawLegend(points);
     if (points.length === 0) return;
     const scale = (column, range) => {
       const [least, most] = d3.extent(points, ({row}) => row[column]);
-      const log = least > 0 && most / least > 50;
+      // Groups beside each other are of different sizes as a rule.
+      const several = table.group !== null && byId("table-group").value === "";
+      const log = least > 0 && most / least > (several ? 4 : 50);
       return (log ? d3.scaleLog() : d3.scaleLinear())
         .domain(log ? [least / 1.1, most * 1.1]
           : [Math.max(least >= 0 ? 0 : -Infinity, least - 0.08 * (most - least || 1)),
@@ -151,7 +213,7 @@ class TableCharts {
       .attr("role", "img").attr("aria-label",
         `${axisName(table.columns[cy])} over ${axisName(table.columns[cx])}`);
     const axis = (side, at, ticks, {unit}) => {
-      const made = side(at).tickSizeOuter(0).tickFormat((value) => cellText(value, unit));
+      const made = side(at).tickSizeOuter(0).tickFormat((value) => tickText(value, unit));
       return at.base ? made.tickValues(logTicks(...at.domain(), ticks)) : made.ticks(ticks);
     };
     svg.append("g").attr("transform", `translate(0,${height - margin.bottom})`)
@@ -168,14 +230,20 @@ class TableCharts {
       .text(axisName(table.columns[cy]) + better(cy));
     const own = cx === table.x && cy === table.y;
     if (own) {
-      const line = table.frontier.map((index) => table.rows[index])
-        .sort((a, b) => d3.ascending(a[cx], b[cx]));
       const rises = table.columns[cx].better === "more" ? d3.curveStepBefore : d3.curveStepAfter;
-      svg.append("path").attr("fill", "none").attr("stroke", "var(--accent)")
-        .attr("stroke-width", 1.5)
-        .attr("d", d3.line().curve(rises).x((row) => x(row[cx])).y((row) => y(row[cy]))(line));
+      const lines = d3.nest().key((row) => table.group === null ? "" : row[table.group])
+        .entries(table.frontier.map((index) => table.rows[index]).filter((row) =>
+          this.inGroup(row)));
+      svg.append("g").selectAll("path").data(lines).join("path").attr("class", "frontier")
+        .attr("d", ({values}) => d3.line().curve(rises).x((row) => x(row[cx]))
+          .y((row) => y(row[cy]))(values.sort((a, b) => d3.ascending(a[cx], b[cx]))));
     }
     const front = ({index}) => this.onFrontier.has(index);
+    const marked = ({index}) => this.marks.has(index);
+    svg.append("g").selectAll("path").data(points.filter(marked)).join("path")
+      .attr("class", "mark").attr("d", d3.symbol().type(d3.symbolDiamond).size(330))
+      .attr("transform", ({row}) => `translate(${x(row[cx])},${y(row[cy])})`)
+      .attr("opacity", ({index}) => this.shown[index] ? 1 : 0.12);
     svg.append("g").selectAll("circle")
       .data(points.sort((a, b) => front(a) - front(b))).join("circle")
       .attr("cx", ({row}) => x(row[cx])).attr("cy", ({row}) => y(row[cy]))
@@ -184,27 +252,59 @@ class TableCharts {
       .style("stroke", "var(--paper)")
       .attr("opacity", (point) => !this.shown[point.index] ? 0.1 : front(point) ? 1 : 0.6)
       .on("mousemove", ({index}) => tip.show(d3.event,
-        this.onFrontier.has(index) ? "On the frontier" : "Beaten by others", this.facts(index)))
+        this.standing(index), this.facts(index)))
       .on("mouseleave", () => tip.hide());
-    if (own && this.text >= 0 && table.frontier.length <= 15)
-      svg.append("g").selectAll("text").data(points.filter(front)).join("text")
-        .attr("class", "halo").attr("x", ({row}) => Math.min(x(row[cx]), width - 90) + 9)
-        .attr("y", ({row}) => y(row[cy]) - 9).text(({row}) => row[this.text])
-        .attr("opacity", ({index}) => this.shown[index] ? 1 : 0.12);
+    const named = (point) => own && (front(point) || marked(point));
+    if (this.text < 0 || points.filter(named).length > 15) return;
+    const labels = points.filter(named).sort((a, b) => marked(b) - marked(a))
+      .map(({row, index}) => {
+        const text = String(row[this.text]);
+        return {text, index, x: Math.min(x(row[cx]) + 9, width - labelWidth(text)),
+          y: y(row[cy]) - 9};
+      });
+    svg.append("g").selectAll("text").data(apart(labels)).join("text").attr("class", "halo")
+      .attr("x", (label) => label.x).attr("y", (label) => label.y).text(({text}) => text)
+      .attr("opacity", ({index}) => this.shown[index] ? 1 : 0.12);
+  }
+
+  // What the points are, where some are marked.
+  drawLegend(points) {
+    const legend = byId("frontier-legend");
+    if (this.table.marks.length === 0) return;
+    const words = [...new Set(points.filter(({index}) => this.marks.has(index))
+      .map(({index}) => this.marks.get(index)))];
+    fillLegend(legend, [{name: "on the frontier", colour: "--accent"},
+      {name: "others", colour: "--soft"}]);
+    if (words.length > 0)
+      legend.append(make("span", {}, make("i", {class: "mark"}), words.join("; ")));
+  }
+
+  // Where the axes stand: a text's values are written to the left of its own.
+  placeAxes() {
+    const {table} = this;
+    const room = table.columns.map((_, i) => {
+      const texts = table.rows.map((row) => row[i]).filter((value) => typeof value === "string");
+      const longest = d3.max(texts, (text) => text.length) || 5;
+      const names = table.columns[i].name.length + (i > 0 ? table.columns[i - 1].name.length : 0);
+      return Math.max(i === 0 ? 50 : 100, Math.min(200, 20 + 6.6 * longest), 14 + 3.8 * names);
+    });
+    const right = 40;
+    const needed = d3.sum(room) + right;
+    const width = Math.max(byId("parallel-chart").clientWidth, needed);
+    const more = (width - needed) / Math.max(1, room.length - 1);
+    let at = -more;
+    this.along = d3.scaleOrdinal().domain(d3.range(room.length))
+      .range(room.map((each) => { at += each + more; return at; }));
+    return width;
   }
 
   // The axes with their brushes; the lines are on a canvas below them.
   drawParallel() {
     const {table} = this;
     const chart = byId("parallel-chart");
-    const columns = table.columns.length;
-    const width = Math.max(chart.clientWidth, 100 * columns), height = 300;
-    // Texts of the first column stand to its left.
-    const longest = d3.max(table.rows, ([first]) => typeof first === "string" ? first.length : 5);
-    const margin = {top: 40, bottom: 18, left: Math.min(200, 20 + 6.6 * (longest || 5)), right: 40};
+    const width = this.placeAxes(), height = 300;
+    const margin = {top: 40, bottom: 18};
     this.size = {width, height};
-    this.along = d3.scalePoint().domain(d3.range(columns))
-      .range([margin.left, width - margin.right]);
     this.axes = table.columns.map((_, i) =>
       columnScale(table, i, [height - margin.bottom, margin.top]));
     chart.replaceChildren();

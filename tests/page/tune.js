@@ -1,0 +1,24 @@
+// A page of tune: the marks, and another run's lanes beside those of the best.
+"use strict";
+
+see(async () => {
+  const all = (selector) => [...document.querySelectorAll(selector)];
+  const runs = () => [...new Set(report.timeline.model.lanes.map((lane) => lane.run.label))];
+  seen.failure = document.getElementById("failure").textContent;
+  seen.points = all("#frontier-chart circle").length;
+  seen.marks = all("#frontier-chart path.mark").length;
+  seen.badges = all("#table-rows .badge").map((each) => each.textContent);
+  seen.title = document.getElementById("run-title").textContent;
+  const beside = document.getElementById("beside");
+  seen.beside = [...beside.options].map((option) => option.textContent);
+  seen.laneRuns = runs();
+  beside.selectedIndex = 2;
+  beside.dispatchEvent(new Event("change"));
+  await frame();
+  seen.laneRunsBeside = runs();
+  const rules = all("#runs-table tbody button").find((each) =>
+    each.textContent.startsWith("rules: "));
+  rules.click();
+  await frame();
+  seen.noteOfRules = document.getElementById("run-plan").textContent;
+});
