@@ -38,8 +38,8 @@ std::string interval_table(const std::vector<Interval>& intervals) {
       "in the interval of one half, % |\n|---|---:|---:|---:|\n";
   for (const Interval& i : intervals)
     text += i.n == 0 ? fmt::format("| {} | 0 | | |\n", i.software)
-                     : fmt::format("| {} | {} | {:.3f} to {:.3f} | {} |\n", i.software, i.n,
-                                   i.low, i.high, percent(i.coverage));
+                     : fmt::format("| {} | {} | {:.3f} to {:.3f} | {} |\n", i.software, i.n, i.low,
+                                   i.high, percent(i.coverage));
   return text;
 }
 

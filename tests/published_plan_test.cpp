@@ -7,8 +7,8 @@ namespace tandem {
 namespace {
 
 TEST_CASE("the best plan of each of the ten models is at least as fast as the published one") {
-  const auto all = load_scenarios(
-      std::string(TANDEM_SOURCE_DIR) + "/scenarios/megatron-sc21.toml", {}, "selene");
+  const auto all = load_scenarios(std::string(TANDEM_SOURCE_DIR) + "/scenarios/megatron-sc21.toml",
+                                  {}, "selene");
   REQUIRE(all.ok());
   CHECK(all->size() == 10);
   const auto space =
