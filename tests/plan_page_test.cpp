@@ -202,7 +202,7 @@ TEST_CASE("size's page says why candidates are out, and needs no run where all a
 }
 
 TEST_CASE(
-    "--report of tune and size is refused before anything runs where nothing can be written") {
+    "a report of tune and size is refused before anything runs where nothing can be written") {
   const Sandbox box;
   box.file("job.toml", kSmall);
   box.file("purchase.toml", kPurchase);
