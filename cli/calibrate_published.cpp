@@ -151,7 +151,7 @@ void add_calibrate_published(CLI::App* calibrate, Command* chosen) {
   command->add_option("--update", options->update,
                       "PAGE.md: write the checks between its marks, as docs/accuracy.md has them");
   command->add_option("--jobs", options->jobs, "runs at once; default one a core")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   command->footer(
       "Example: tandem calibrate published validation/published/cases.csv --write "
       "--update docs/accuracy.md");

@@ -31,6 +31,18 @@ void add_size(CLI::App* app, Command* chosen);
 void add_tune(CLI::App* app, Command* chosen);
 void add_pack(CLI::App* app, Command* chosen);
 
+// A check for a count: CLI11's own names the largest double where it finds 0.
+inline CLI::Validator at_least_one() {
+  return {[](const std::string& text) {
+            const bool digits =
+                !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+            return digits && text.find_first_not_of('0') != std::string::npos
+                       ? std::string()
+                       : fmt::format("found {}, expected a whole number of at least 1", text);
+          },
+          "POSITIVE"};
+}
+
 // CLI11's ranges let what is no number pass.
 inline Status check_timeout(double timeout_s) {
   if (std::isfinite(timeout_s)) return Done{};

@@ -62,7 +62,7 @@ void add_pack(CLI::App* app, Command* chosen) {
       ->required();
   command->add_option("--tokens", options->tokens, "most tokens of a bin")
       ->required()
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   command
       ->add_option("--batches", options->batches,
                    "iterations to play, evenly spread over the file; default 8")

@@ -117,17 +117,17 @@ void add_schedule(CLI::App* app, Command* chosen) {
   command->add_option("--only", options->only, "the scenario's first run whose name holds this");
   command->add_option("--order", options->order.name,
                       fmt::format("{}", fmt::join(order_names(), ", ")));
-  command->add_option("--pp", options->order.pp, "pipeline ranks")->check(CLI::PositiveNumber);
+  command->add_option("--pp", options->order.pp, "pipeline ranks")->check(at_least_one());
   command
       ->add_option("--vpp", options->vpp,
                    "stages a rank; default 2 for zbv, v-half, v-min and dualpipev, else 1")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   command->add_option("--microbatches", options->order.microbatches, "microbatches")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   command
       ->add_option("--group", options->order.group,
                    "interleaved: microbatches a group and stage; default pp (or all, where fewer)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   command->add_option("--costs", options->costs,
                       "F,I,W[,C]: times of a forward, an input gradient, a weight gradient and a "
                       "transfer; zero-bubble orders are made for them, and the grid is drawn with "
@@ -136,7 +136,7 @@ void add_schedule(CLI::App* app, Command* chosen) {
       ->add_option("--memory-limit", options->order.memory_limit,
                    "zb1p, zb2p, zbv, v-half, v-min: activations of a stage that a rank may hold, "
                    "from F to W; default: pp, 2pp, 2pp, pp + 2, 2ceil((pp + 2) / 3)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   command->add_flag("--expert-overlap", options->order.expert_overlap,
                     "interleaved: one more warm-up, as Megatron-LM where experts overlap");
   command

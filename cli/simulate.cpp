@@ -204,12 +204,12 @@ void add_simulate(CLI::App* app, Command* chosen) {
                       "the run of --trace, --perfetto, --plot and the timeline of --report, by its "
                       "name; default the first");
   command->add_option("--jobs", options->jobs, "runs at once; default one a core")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   command
       ->add_option("--repeat", options->repeat,
                    "play each run so often, with one seed after another, and give p5, p50 and p95; "
                    "variability.runs")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   command->add_flag("--sensitivity", options->sensitivity,
                     "what the iteration takes more when a stage, a kind of communication or a "
                     "level of links is 10 % slower, one by one");

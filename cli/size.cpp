@@ -38,11 +38,10 @@ Status write_report(const SizeCommand& options, const std::vector<SizeCase>& cas
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const Sized& one = result.sized[i];
     if (!one.recommended) continue;
-    Scenario scenario = with(cases[i].scenario, one.plan->candidate);
-    scenario.least_bandwidth = false;  // looked for already
-    ASSIGN_OR_RETURN(
-        const Outcome again,
-        simulate_all({scenario}, options.plays(), 1, {.detail = Detail::Timeline}).front());
+    ASSIGN_OR_RETURN(const Outcome again,
+                     simulate_all({planned(cases[i], *one.plan)}, options.plays(), 1,
+                                  {.detail = Detail::Timeline})
+                         .front());
     page.runs.push_back(size_run(one, again.detail));
   }
   return write_html_page(page, options.report);
@@ -92,7 +91,7 @@ void add_size(CLI::App* app, Command* chosen) {
   command->add_option("--engine", options->engine, "what plays them: simgrid (default) or ideal")
       ->check(CLI::IsMember({"ideal", "simgrid"}));
   command->add_option("--jobs", options->jobs, "simulations at once; default one a core")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   command->add_option("--report", options->report,
                       "write a page to open in a browser, offline: cost against days, every "
                       "column side by side, and the timelines of what is recommended");

@@ -149,7 +149,7 @@ void add_sweep(CLI::App* app, Command* chosen) {
   command
       ->add_option("--jobs", words->jobs,
                    "runs at once; default one a core, under mpirun or srun one a rank")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   command->add_option("--shard", words->shard,
                       "I/N: every N-th run from the I-th on, into a part beside the CSV, for jobs "
                       "that know nothing of one another; without --shard their parts are joined");

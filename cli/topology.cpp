@@ -131,7 +131,7 @@ void add_topology(CLI::App* app, Command* chosen) {
   command->add_option("input", options->input, "SCENARIO.toml or one of:" + presets)->required();
   command
       ->add_option("--gpus", options->gpus, "GPUs to build; default two nodes, or the scenario's")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   command->add_option("--format", options->format, "table, or dot for Graphviz")
       ->check(CLI::IsMember({"table", "dot"}))
       ->capture_default_str();

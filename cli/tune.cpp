@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -40,6 +41,18 @@ void end_search_at_interrupt() {
   sigaction(SIGINT, &action, nullptr);
 }
 
+// As a shell takes it for one word.
+std::string quoted(const std::string& word) {
+  const bool plain = !word.empty() && std::ranges::all_of(word, [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("._-=/,+:").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
 Status run_tune(const TuneCommand& options) {
   RETURN_IF_ERROR(check_html_page(options.report));
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
@@ -73,9 +86,10 @@ Status run_tune(const TuneCommand& options) {
                to_json(tuned).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return Done{};
   }
-  std::string command = "tandem simulate " + options.input;
-  if (!options.only.empty()) command += fmt::format(" --only '{}'", options.only);
-  for (const std::string& set : options.sets) command += " --set " + set;
+  std::string command = "tandem simulate " + quoted(options.input);
+  if (!options.only.empty()) command += " --only " + quoted(options.only);
+  if (options.engine != "simgrid") command += " --engine " + options.engine;
+  for (const std::string& set : options.sets) command += " --set " + quoted(set);
   fmt::print("{}", tune_text(tuned, command));
   return Done{};
 }
@@ -105,7 +119,7 @@ void add_tune(CLI::App* app, Command* chosen) {
   command->add_option("--engine", options->engine, "what plays them: simgrid (default) or ideal")
       ->check(CLI::IsMember({"ideal", "simgrid"}));
   command->add_option("--jobs", options->jobs, "simulations at once; default one a core")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   command->add_option("--report", options->report,
                       "write a page to open in a browser, offline: the plans' frontier of time and "
                       "memory, and the timelines of the best and of the scenario's own");

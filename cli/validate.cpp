@@ -171,7 +171,7 @@ void add_validate(CLI::App* app, Command* chosen) {
       command->add_option("--family", options->family, "cases: only the rows of this family"));
   of_cases.push_back(
       command->add_option("--jobs", options->jobs, "cases: runs at once; default one a core")
-          ->check(CLI::PositiveNumber));
+          ->check(at_least_one()));
   of_cases.push_back(command->add_option("--plot", options->plot,
                                          "cases: draw predicted against measured, an SVG picture"));
   of_cases.push_back(command->add_option(

@@ -12,7 +12,6 @@ namespace {
 
 constexpr int kDraws = 1000;
 constexpr double kHour_s = 3600;
-constexpr double kWantedAvailability = 0.99;
 constexpr double kNormal95 = 1.6449;  // the standard normal's 95th percentile
 
 // Poisson's number, by its inverse; the normal's where the mean is large.
@@ -52,20 +51,24 @@ double goodput(const Failures& failures, int gpus, double interval_s) {
 
 double availability(const Failures& failures, int nodes, int gpus_per_node, int spares) {
   const double mean = (nodes + spares) * failures.repair_h * gpus_per_node / failures.gpu_mtbf_h;
-  double probability = std::exp(-mean), sum = 0;
-  for (int down = 0; down <= spares; ++down) {
-    sum += probability;
-    probability *= mean / (down + 1);
-  }
+  if (mean == 0) return 1;
+  double sum = 0;  // in logarithms, as exp(-mean) of many nodes is no number
+  for (int down = 0; down <= spares; ++down)
+    sum += std::exp(down * std::log(mean) - mean - std::lgamma(down + 1.0));
   return std::min(sum, 1.0);
 }
 
 int spares_for(const Failures& failures, int nodes, int gpus_per_node) {
-  int spares = 0;
-  while (spares < nodes &&
-         availability(failures, nodes, gpus_per_node, spares) < kWantedAvailability)
-    ++spares;
-  return spares;
+  int least = 0, most = nodes;
+  while (least < most) {
+    const int middle = least + (most - least) / 2;
+    if (availability(failures, nodes, gpus_per_node, middle) < kWantedAvailability) {
+      least = middle + 1;
+    } else {
+      most = middle;
+    }
+  }
+  return least;
 }
 
 Wall wall_time(const Failures& failures, const WallInputs& inputs) {
@@ -74,17 +77,17 @@ Wall wall_time(const Failures& failures, const WallInputs& inputs) {
   const double sigma = std::log(high / low) / (2 * kNormal95);
   const double mtbf = job_mtbf_s(failures, inputs.gpus);
   const double dumps = inputs.interval_s > 0 ? 1 + failures.checkpoint_s / inputs.interval_s : 1.0;
+  // Daly's mean: of wall time, and so of failures and of what each of them loses.
+  const double share = goodput(failures, inputs.gpus, inputs.interval_s);
+  const double mean_loss = std::max(0.0, (1 / share - dumps) * share * mtbf);
   std::vector<double> walls;
   for (int draw = 0; draw < kDraws; ++draw) {
     const std::uint64_t key = scatter(scatter(inputs.seed) + static_cast<std::uint64_t>(draw));
-    const double work = inputs.work_s * std::exp(middle + sigma * normal(key)) * dumps;
-    // The time lost can fail again: the mean number grows with it, as in a geometric series.
-    const double mean_loss = failures.restart_s + inputs.interval_s / 2;
-    const double mean = work / mtbf / std::max(0.05, 1 - mean_loss / mtbf);
-    const double number = failures_drawn(mean, scatter(key + 2));
+    const double work = inputs.work_s * std::exp(middle + sigma * normal(key));
+    const double number = failures_drawn(work / share / mtbf, scatter(key + 2));
     const double spread = inputs.interval_s / std::sqrt(12.0) * std::sqrt(number);
     const double lost = number * mean_loss + spread * normal(scatter(key + 3));
-    walls.push_back((work + std::max(0.0, lost)) / inputs.available);
+    walls.push_back((work * dumps + std::max(0.0, lost)) / inputs.available);
   }
   std::ranges::sort(walls);
   return {walls[kDraws / 2], walls[kDraws * 95 / 100]};

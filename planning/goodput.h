@@ -31,7 +31,8 @@ double goodput(const Failures& failures, int gpus, double interval_s);
 // The share of time in which at most `spares` of the nodes are under repair (their number is
 // Poisson's); with fewer nodes than it needs the job waits.
 double availability(const Failures& failures, int nodes, int gpus_per_node, int spares);
-// The fewest spare nodes with which 99 % is reached.
+constexpr double kWantedAvailability = 0.99;
+// The fewest spare nodes with which that is reached; as many as `nodes` where none do.
 int spares_for(const Failures& failures, int nodes, int gpus_per_node);
 
 // What a run of so much work takes on the wall, drawn many times.
@@ -46,8 +47,9 @@ struct WallInputs {
   int gpus = 1;
   std::uint64_t seed = 1;
 };
-// 1000 draws of the prediction's error (log-normal) and of failures: each costs the restart and
-// what was done since the last checkpoint, uniform over the interval.
+// 1000 draws of the prediction's error (log-normal) and of failures. Their mean number, and what
+// each costs in the mean, are those of goodput(); what was done since the last checkpoint is
+// uniform over the interval.
 Wall wall_time(const Failures& failures, const WallInputs& inputs);
 
 }  // namespace tandem

@@ -29,15 +29,26 @@ struct Tuned {
   std::string reason;
 };
 
+// The usual space, but for the keys that `among` names.
+std::vector<std::string> space_of(const Scenario& scenario, std::vector<std::string> among) {
+  const auto key = [](const std::string& text) { return text.substr(0, text.find('=')); };
+  const std::vector<std::string> own = among;
+  for (const std::string& usual : usual_space(scenario)) {
+    if (std::ranges::find(own, key(usual), key) == own.end()) among.push_back(usual);
+  }
+  return among;
+}
+
 Result<Tuned> tuned_plan(const SizeCase& c, const std::vector<std::string>& among) {
-  ASSIGN_OR_RETURN(const Space space,
-                   Space::among(among.empty() ? usual_space(c.scenario) : among));
+  ASSIGN_OR_RETURN(const Space space, Space::among(space_of(c.scenario, among)));
   ASSIGN_OR_RETURN(Cluster cluster, make_cluster(c.scenario));
   StageLevel level(c.scenario, std::move(cluster));
   const SearchResult found = Search(c.scenario, space, &level).best({.keep = 1});
   if (!found.best.empty()) return Tuned{found.best.front(), ""};
-  return Tuned{std::nullopt, found.counts.enumerated == 0 ? "no plan keeps the rules"
-                                                          : "no plan fits into memory"};
+  const SearchCounts& counts = found.counts;
+  return Tuned{std::nullopt, counts.enumerated == 0               ? "no plan keeps the rules"
+                             : counts.memory == counts.enumerated ? "no plan fits into memory"
+                                                                  : "no plan can be played"};
 }
 
 // Every candidate's plan, found on `jobs` threads: searches share nothing.
@@ -69,14 +80,6 @@ Result<std::vector<Tuned>> tuned_plans(const std::vector<SizeCase>& cases,
   return plans;
 }
 
-Scenario planned(const SizeCase& c, const Found& plan) {
-  Scenario scenario = with(c.scenario, plan.candidate);
-  scenario.published = {};
-  scenario.baseline.clear();
-  scenario.least_bandwidth = false;
-  return scenario;
-}
-
 // A batch that the plan can be run with: the next whole number of microbatches.
 Scenario with_batch(Scenario scenario, double batch) {
   const Plan& plan = scenario.plan;
@@ -94,14 +97,19 @@ std::vector<double> ramp_batches(const SizeInputs& inputs, int global_batch) {
   return batches;
 }
 
+// An iteration before the whole batch.
+struct RampStep {
+  int batch = 0;
+  double iteration_s = 0;
+};
+
 // Seconds of all iterations before the whole batch; each batch has an equal share of the tokens.
-double ramp_seconds(const SizeCase& c, const std::vector<double>& iterations) {
-  if (iterations.empty()) return 0;
-  const std::vector<double> batches = ramp_batches(c.inputs, c.scenario.plan.global_batch);
-  const double share = c.inputs.ramp_tokens / static_cast<double>(batches.size());
+double ramp_seconds(const SizeCase& c, const std::vector<RampStep>& steps) {
   double seconds = 0;
-  for (std::size_t i = 0; i < batches.size(); ++i)
-    seconds += share / (batches[i] * c.scenario.model.seq) * iterations[i];
+  for (const auto& [batch, iteration_s] : steps) {
+    const double share = c.inputs.ramp_tokens / static_cast<double>(steps.size());
+    seconds += share / (static_cast<double>(batch) * c.scenario.model.seq) * iteration_s;
+  }
   return seconds;
 }
 
@@ -123,6 +131,12 @@ ClusterSpec oversubscribed(ClusterSpec cluster, double times) {
   }
   cluster.fabric.oversubscription *= times;
   return cluster;
+}
+
+// Without what that engine cannot play.
+Scenario on_ideal(Scenario scenario) {
+  scenario.slow_link = {};
+  return scenario;
 }
 
 void add_variations(std::size_t of, const SizeCase& c, const Scenario& itself,
@@ -154,10 +168,10 @@ Status play(const std::vector<SizeCase>& cases, const SizeOptions& options,
     if (!(*sized)[i].plan) continue;
     of.push_back(i);
     plans.push_back(planned(cases[i], *(*sized)[i].plan));
-    add_variations(i, cases[i], plans.back(), &variations);
+    add_variations(i, cases[i], on_ideal(plans.back()), &variations);
   }
   for (const Variation& variation : variations) ideal.push_back(variation.scenario);
-  ideal.insert(ideal.end(), plans.begin(), plans.end());
+  for (const Scenario& plan : plans) ideal.push_back(on_ideal(plan));
   std::vector<Result<Outcome>> played = simulate_all(plans, options.engine, options.jobs);
   const std::vector<Result<Outcome>> varied = simulate_all(ideal, Engine::Ideal, options.jobs);
   std::vector<double> ideal_s(sized->size());
@@ -168,7 +182,7 @@ Status play(const std::vector<SizeCase>& cases, const SizeOptions& options,
     (*sized)[of[i]].outcome = std::move(*played[i]);
     ideal_s[of[i]] = plain->iteration_s;
   }
-  std::vector<std::vector<double>> ramps(sized->size());
+  std::vector<std::vector<RampStep>> ramps(sized->size());
   for (std::size_t i = 0; i < variations.size(); ++i) {
     const auto& [candidate, scenario, ratio] = variations[i];
     if (!varied[i].ok()) return varied[i].error();
@@ -177,7 +191,7 @@ Status play(const std::vector<SizeCase>& cases, const SizeOptions& options,
     if (ratio != nullptr) {
       one.*ratio = times;
     } else {
-      ramps[candidate].push_back(times * one.outcome->iteration_s);
+      ramps[candidate].push_back({scenario.plan.global_batch, times * one.outcome->iteration_s});
     }
   }
   for (std::size_t i = 0; i < sized->size(); ++i)
@@ -185,28 +199,35 @@ Status play(const std::vector<SizeCase>& cases, const SizeOptions& options,
   return Done{};
 }
 
-// What bandwidth the best and the frontier need: many simulations each, so not for all.
-void find_least_bandwidth(const std::vector<SizeCase>& cases, int jobs, std::vector<Sized>* sized) {
+// What bandwidth between nodes each needs. Measured times of a calibration know no other one.
+Status find_least_bandwidth(const std::vector<SizeCase>& cases, int jobs,
+                            std::vector<Sized>* sized) {
   std::vector<std::size_t> of;
   std::vector<Scenario> scenarios;
   for (std::size_t i = 0; i < sized->size(); ++i) {
-    const Sized& one = (*sized)[i];
-    if (!one.outcome || !(one.recommended || one.on_frontier) ||
-        !cases[i].scenario.cluster.calibration.empty())
-      continue;
+    if (!(*sized)[i].outcome || !cases[i].scenario.cluster.calibration.empty()) continue;
     of.push_back(i);
-    scenarios.push_back(planned(cases[i], *one.plan));
+    scenarios.push_back(on_ideal(planned(cases[i], *(*sized)[i].plan)));
     scenarios.back().least_bandwidth = true;
   }
   const std::vector<Result<Outcome>> found = simulate_all(scenarios, Engine::Ideal, jobs);
   for (std::size_t i = 0; i < of.size(); ++i) {
-    if (!found[i].ok()) continue;
+    if (!found[i].ok()) return found[i].error();
     (*sized)[of[i]].outcome->looked_for_bandwidth = true;
     (*sized)[of[i]].outcome->least_internode_Gbitps = found[i]->least_internode_Gbitps;
   }
+  return Done{};
 }
 
 }  // namespace
+
+Scenario planned(const SizeCase& c, const Found& plan) {
+  Scenario scenario = with(c.scenario, plan.candidate);
+  scenario.published = {};
+  scenario.baseline.clear();
+  scenario.least_bandwidth = false;
+  return scenario;
+}
 
 Result<std::vector<SizeCase>> load_size_cases(
     const std::string& path, const std::vector<std::pair<std::string, Setting>>& sets,
@@ -216,6 +237,7 @@ Result<std::vector<SizeCase>> load_size_cases(
   std::vector<SizeCase> cases;
   for (RunSettings& run : runs) {
     ASSIGN_OR_RETURN(const SizeInputs inputs, take_size_inputs(path, &run.settings));
+    for (const std::string& key : Space::keys()) run.settings.erase(key);
     for (const auto& [key, value] : kPlaceholder) run.settings[key] = {value, path};
     ASSIGN_OR_RETURN(Scenario scenario, make_scenario(file, run));
     if (scenario.uniform)
@@ -257,7 +279,7 @@ Result<SizeResult> size(const std::vector<SizeCase>& cases, const std::vector<st
                             .plan = plans[i].plan});
   RETURN_IF_ERROR(play(cases, options, &result.sized));
   compare(cases, &result.sized);
-  find_least_bandwidth(cases, options.jobs, &result.sized);
+  RETURN_IF_ERROR(find_least_bandwidth(cases, options.jobs, &result.sized));
   result.input_changes = input_changes(cases, result.sized);
   result.tiers = tiers(cases, result.sized);
   return result;

@@ -36,7 +36,8 @@ struct Sized {
   // The iteration with the fabric 2 and 4 times oversubscribed, with NICs 10 % slower and faster;
   // times that of the candidate.
   double oversubscribed_2 = 1, oversubscribed_4 = 1, slower_nics = 1, faster_nics = 1;
-  bool on_frontier = false;  // no other one of the job is both faster (p95) and cheaper
+  // No other one of the job that fits is both faster (p95) and cheaper; late ones count as well.
+  bool on_frontier = false;
   bool recommended = false;  // the cheapest of the job that is not out
 };
 
@@ -77,7 +78,10 @@ Result<std::vector<SizeCase>> load_size_cases(
 // Where nothing is said among what plans are chosen: what large jobs are run with.
 std::vector<std::string> usual_space(const Scenario& scenario);
 
-// Tunes each, plays the plans, adds up. `among`: as of Space; empty: usual_space().
+// With the plan, and nothing to compare it with.
+Scenario planned(const SizeCase& c, const Found& plan);
+
+// Tunes each, plays the plans, adds up. `among`: as of Space, over usual_space() key by key.
 Result<SizeResult> size(const std::vector<SizeCase>& cases, const std::vector<std::string>& among,
                         const SizeOptions& options);
 

@@ -23,6 +23,8 @@ Economics economics_of(const SizeCase& c, const Sized& sized, double times = 1) 
 }
 
 std::string why_out(const SizeInputs& inputs, const Economics& e) {
+  if (inputs.spare_nodes < 0 && e.available < kWantedAvailability)
+    return "nodes fail faster than they are repaired";
   if (e.days_p95() > inputs.days) return fmt::format("later than {:g} days", inputs.days);
   if (inputs.budget > 0 && e.cost > inputs.budget) return "above the budget";
   return "";
@@ -39,11 +41,13 @@ int cheapest(const std::vector<Sized>& sized, const std::string& job,
   return best;
 }
 
+bool is_possible(const Sized& one) { return one.outcome && one.outcome->training->fits; }
+
 void mark(std::vector<Sized>* sized) {
   for (Sized& one : *sized) {
-    if (!one.outcome) continue;
+    if (!is_possible(one)) continue;
     one.on_frontier = std::ranges::none_of(*sized, [&](const Sized& other) {
-      if (other.job != one.job || !other.outcome) return false;
+      if (other.job != one.job || !is_possible(other)) return false;
       const Economics &a = other.economics, &b = one.economics;
       return a.wall.p95_s <= b.wall.p95_s && a.cost <= b.cost &&
              (a.wall.p95_s < b.wall.p95_s || a.cost < b.cost);
@@ -108,7 +112,7 @@ std::vector<InputChange> input_changes(const std::vector<SizeCase>& cases,
       std::vector<Economics> after(sized.size());
       std::vector<std::string> reasons(sized.size(), "out");
       for (std::size_t i = 0; i < sized.size(); ++i) {
-        if (sized[i].job != sized[chosen].job || !sized[i].outcome) continue;
+        if (sized[i].job != sized[chosen].job || !is_possible(sized[i])) continue;
         SizeCase changed = cases[i];
         change.apply(&changed.inputs);
         const double times = change.nics != nullptr ? sized[i].*change.nics : change.times;

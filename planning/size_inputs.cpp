@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <functional>
 #include <optional>
 
@@ -93,8 +94,11 @@ Status set_key(const std::string& key, const Setting& setting, SizeInputs* input
   for (const Key& known : number_keys()) {
     if (key != known.key) continue;
     const std::optional<double> value = number_of(setting);
-    if (!value || !(*value >= known.least && *value <= known.most))
-      return setting.error(key, fmt::format("a number from {} to {}", known.least, known.most));
+    const bool whole = std::string_view(known.help).starts_with("integer");
+    if (!value || !(*value >= known.least && *value <= known.most) ||
+        (whole && *value != std::floor(*value)))
+      return setting.error(key, fmt::format("{} from {} to {}", whole ? "an integer" : "a number",
+                                            known.least, known.most));
     known.set(inputs, *value);
     return Done{};
   }
@@ -133,6 +137,10 @@ Result<SizeInputs> take_size_inputs(const std::string& path, Settings* settings)
         fmt::format("{}: found one of size.ramp_from and size.ramp_tokens_T, expected "
                     "both",
                     path)};
+  if (inputs.ramp_tokens > inputs.tokens)
+    return Error{
+        fmt::format("{}: found size.ramp_tokens_T = {:g}, expected at most size.tokens_T = {:g}",
+                    path, inputs.ramp_tokens / kTrillion, inputs.tokens / kTrillion)};
   return inputs;
 }
 

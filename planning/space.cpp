@@ -112,10 +112,11 @@ std::vector<std::string> words_of(const std::string& key) {
 Status check_value(const std::string& key, const std::string& value) {
   const std::vector<std::string> words = words_of(key);
   if (words.empty()) {
-    if (!value.empty() && value.size() < 8 &&
+    if (!value.empty() && value.size() < 8 && value.front() != '0' &&
         std::ranges::all_of(value, [](unsigned char c) { return std::isdigit(c) != 0; }))
       return Done{};
-    return Error{fmt::format("--among: found {} = '{}', expected a whole number", key, value)};
+    return Error{
+        fmt::format("--among: found {} = '{}', expected a whole number of at least 1", key, value)};
   }
   if (std::ranges::find(words, value) != words.end()) return Done{};
   return Error{fmt::format("--among: found {} = '{}', expected one of {}{}", key, value,

@@ -79,6 +79,18 @@ std::vector<Finalist> play_best(const Scenario& base, const std::vector<Found>& 
   return finalists;
 }
 
+std::vector<std::string> cleared_keys(const Scenario& base) {
+  constexpr std::string_view kCleared[] = {"overlap.batch_p2p", "parallel.layers_per_stage",
+                                           "schedule.group", "schedule.memory_limit",
+                                           "train.recompute_layers"};
+  std::vector<std::string> found;
+  for (const auto& [key, place] : base.places) {
+    if (std::ranges::find(kCleared, key) != std::end(kCleared) || key.starts_with("overlap.gemm"))
+      found.push_back(key);
+  }
+  return found;
+}
+
 nlohmann::ordered_json plan_json(const Candidate& candidate) {
   nlohmann::ordered_json plan;
   for (const auto& [key, value] : settings_of(candidate)) plan[key] = value;
@@ -137,13 +149,20 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   if (best.empty() && by_rules) best.push_back(*by_rules);
   if (best.empty() && !tuned.complete)
     return Error{"stopped before the first plan was played", Error::Failed};
+  if (best.empty() && result.counts.enumerated == 0)
+    return Error{
+        fmt::format("{}: found no plan for {} GPUs and a batch of {}, expected sizes that divide "
+                    "them and keep the model's rules, and --among that leaves some",
+                    base.path, base.gpus, base.plan.global_batch)};
   if (best.empty())
     return Error{
-        fmt::format("{}: found {} plans and none that fits into {:.0f} GB of memory, "
+        fmt::format("{}: found {} plans and none that fits into {:.1f} GiB of memory, "
                     "expected more GPUs or a smaller model",
-                    base.path, result.counts.enumerated, base.cluster.device.memory_bytes / GB)};
+                    base.path, result.counts.enumerated, base.cluster.device.memory_bytes / GiB)};
   if (tuned.complete) tuned.verdicts = judge(base, found, best.front(), by_rules, options);
   tuned.finalists = play_best(base, best, by_rules, options);
+  if (!tuned.finalists.front().outcome.ok()) return tuned.finalists.front().outcome.error();
+  tuned.cleared = cleared_keys(base);
   return tuned;
 }
 
@@ -161,7 +180,8 @@ nlohmann::ordered_json to_json(const Tuned& tuned) {
                                  {"unplayable", counts.unplayable},
                                  {"not_searched", counts.left},
                                  {"complete", tuned.complete},
-                                 {"search_wall_s", tuned.search_s}};
+                                 {"search_wall_s", tuned.search_s},
+                                 {"cleared", tuned.cleared}};
   json["best"] = nlohmann::ordered_json::array();
   for (const Finalist& finalist : tuned.finalists) {
     if (finalist.label == "rules" || finalist.label == "own") {

@@ -40,6 +40,9 @@ struct Tuned {
   double search_s = 0;              // on the wall
   std::vector<Finalist> finalists;  // the best by their simulated iteration, then "rules" and "own"
   std::vector<Verdict> verdicts;
+  // Keys that the scenario sets and plans of a search do not have: without them a plan's settings
+  // are the whole plan.
+  std::vector<std::string> cleared;
 };
 
 struct TuneOptions {

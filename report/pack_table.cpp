@@ -46,9 +46,11 @@ std::string conclusion(const PackStudy& study) {
       gain >= 1 ? fmt::format("{:.2f} times as fast", gain)
                 : fmt::format("{:.2f} times as slow", 1 / gain),
       100 * study.padding_fraction(fixed), 100 * study.fill_fraction(packed));
-  if (!packed.fits)
-    text += fmt::format("; it does not fit: {:.1f} GiB of {:.1f}", packed.memory_bytes / GiB,
-                        packed.capacity_bytes / GiB);
+  for (const PackWay* way : {&fixed, &packed}) {
+    if (!way->fits)
+      text += fmt::format("; {} does not fit: {:.1f} GiB of {:.1f}", way->name,
+                          way->memory_bytes / GiB, way->capacity_bytes / GiB);
+  }
   return text + ".\n";
 }
 

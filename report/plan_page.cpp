@@ -106,12 +106,13 @@ PageTable tune_table(const Tuned& tuned) {
     if (!f.outcome.ok()) return PageCell(f.outcome.error().message);
     return f.outcome->training->fits ? PageCell() : PageCell("does not fit into memory");
   });
-  if (differ(out)) add_column(&table, {"out"}, out);
+  if (std::ranges::any_of(out, [](const PageCell& cell) { return cell.index() != 0; }))
+    add_column(&table, {"out"}, out);
   table.x = place(table, kMemory);
   table.y = place(table, kIteration);
   table.frontier = frontier_among(table, fits);
   for (std::size_t row = 0; row < all.size(); ++row) {
-    if (all[row].label == "1") table.marks.push_back({row, "fastest"});
+    if (all[row].label == "1" && fits(row)) table.marks.push_back({row, "fastest"});
     if (all[row].label == "own") table.marks.push_back({row, "the scenario's own"});
   }
   return table;

@@ -101,15 +101,16 @@ std::string conclusions(const SizeResult& result) {
   for (const std::string& job : jobs) {
     const auto best = std::ranges::find_if(
         result.sized, [&](const Sized& one) { return one.job == job && one.recommended; });
+    const std::string of = job.empty() ? "" : job + ": ";
     if (best == result.sized.end()) {
-      text += fmt::format("{}: no candidate is in time, budget and memory.\n", job);
+      text += of + "no candidate is in time, budget and memory.\n";
       continue;
     }
     const Economics& e = best->economics;
     text += fmt::format(
-        "{}: {}, {} GPUs: the cheapest in time: {:.1f} days (p95 {:.1f}), {} in all, {} a trillion "
+        "{}{}, {} GPUs: the cheapest in time: {:.1f} days (p95 {:.1f}), {} in all, {} a trillion "
         "tokens, {:.0f} MWh; a checkpoint every {:.0f} min, {} spare node{}.\n",
-        job, best->candidate, best->gpus, e.days_p50(), e.days_p95(), money(e.cost),
+        of, best->candidate, best->gpus, e.days_p50(), e.days_p95(), money(e.cost),
         money(e.cost_per_T), e.energy_MWh, e.checkpoint_interval_s / 60, e.spares,
         e.spares == 1 ? "" : "s");
   }

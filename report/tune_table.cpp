@@ -66,8 +66,8 @@ std::string counts_text(const Tuned& tuned) {
 
 std::string verdict_of(const Verdict& verdict) {
   const char* among = verdict.complete ? "" : " among the likeliest";
-  if (!verdict.breaks) return fmt::format("no plan that fits breaks it{}", among);
-  if (!verdict.keeps) return fmt::format("no plan that fits keeps it{}", among);
+  if (!verdict.breaks) return fmt::format("no plan that was looked at and fits breaks it{}", among);
+  if (!verdict.keeps) return fmt::format("no plan that was looked at and fits keeps it{}", among);
   const double keeps = to_seconds(verdict.keeps->iteration_ns);
   const double breaks = to_seconds(verdict.breaks->iteration_ns);
   return keeps <= breaks ? fmt::format("confirmed: {:.1f} % faster", 100 * (breaks / keeps - 1))
@@ -94,7 +94,15 @@ std::string tune_text(const Tuned& tuned, const std::string& command) {
   text += "\nThe first plan: " + command;
   for (const auto& [key, value] : settings_of(tuned.finalists.front().candidate))
     text += fmt::format(" --set {}={}", key, value);
-  return text + "\n";
+  text += "\n";
+  if (!tuned.cleared.empty())
+    text += fmt::format("In a scenario without {}, which the search's plans do not have.\n",
+                        fmt::join(tuned.cleared, ", "));
+  for (const Finalist& finalist : tuned.finalists) {
+    if (!finalist.outcome.ok())
+      text += fmt::format("{}: {}\n", finalist.label, finalist.outcome.error().message);
+  }
+  return text;
 }
 
 std::string better_line(const Found& found, bool of_rules) {

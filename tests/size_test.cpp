@@ -1,6 +1,7 @@
 // Sizing: goodput against its formulas, economics by hand, recommendations that keep their limits;
 // and the program.
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "planning/size.h"
@@ -47,6 +48,17 @@ TEST_CASE("the drawn runs take, at their median, what Daly's formula gives") {
   CHECK(again.p95_s == wall.p95_s);
 }
 
+TEST_CASE("days and goodput agree however often hardware fails") {
+  // Restarts of half the time between failures, and of all of it.
+  for (const double restart_s : {500.0, 1000.0}) {
+    INFO(restart_s);
+    const Failures f = {.gpu_mtbf_h = 10.0 / 3.6, .checkpoint_s = 50, .restart_s = restart_s};
+    const double interval = checkpoint_interval_s(f, 10), work = 1e7;
+    const Wall wall = wall_time(f, {.work_s = work, .interval_s = interval, .gpus = 10});
+    CHECK(wall.p50_s == Approx(work / goodput(f, 10, interval)).epsilon(0.02));
+  }
+}
+
 TEST_CASE("the prediction's interval is the drawn runs'") {
   const Failures never = {.gpu_mtbf_h = 1e12, .checkpoint_s = 0, .restart_s = 0, .repair_h = 0};
   const Wall wall = wall_time(never, {.work_s = 1000, .interval = {0.9, 1.2}});
@@ -60,6 +72,17 @@ TEST_CASE("spare nodes keep the job running 99 % of the time") {
   const Failures f = {.gpu_mtbf_h = 800 * 24, .repair_h = 24};
   CHECK(availability(f, 100, 8, 0) == Approx(std::exp(-1.0)));
   CHECK(spares_for(f, 100, 8) == 4);
+}
+
+TEST_CASE("the share of time with enough nodes is a number for any number of nodes") {
+  // 20,000 nodes of 5, 1000 of them and their spares under repair on average.
+  const Failures f = {.gpu_mtbf_h = 5 * 20'000, .repair_h = 1000};
+  const int spares = spares_for(f, 20'000, 5);
+  CHECK(availability(f, 20'000, 5, spares) >= kWantedAvailability);
+  CHECK(availability(f, 20'000, 5, spares - 1) < kWantedAvailability);
+  // Poisson's 99th percentile is near mean + 2.33 times its root; the mean has the spares as well.
+  const double mean = (20'000 + spares) * 0.05;
+  CHECK(spares == Approx(mean + 2.33 * std::sqrt(mean)).margin(3));
 }
 
 TEST_CASE("economics by hand") {
@@ -83,7 +106,7 @@ TEST_CASE("economics by hand") {
   CHECK(economics(inputs, 16, 8, 1e6, 2, 0, {1, 1}).cost == Approx(e.cost));
 }
 
-const std::string kSize = R"([model]
+const std::string kJob = R"([model]
 layers = 8
 hidden = 2048
 heads = 16
@@ -91,7 +114,9 @@ seq = 1024
 vocab = 32000
 [parallel]
 global_batch = 64
-[size]
+)";
+
+const std::string kSize = kJob + R"([size]
 tokens_T = 0.001
 days = 1
 gpus = [8, 16]
@@ -115,6 +140,19 @@ Json sized(const Sandbox& sandbox, const std::string& options) {
   const Ran ran = sandbox.tandem("size size.toml --json --engine ideal " + options);
   check_done(ran);
   return Json::parse(ran.out);
+}
+
+// The candidate's plan, as tandem simulate has it.
+Json simulated(const Sandbox& sandbox, const Json& one, const std::string& options) {
+  sandbox.file("job.toml", kJob);
+  std::string command = "simulate job.toml --engine ideal --json " + options;
+  command += " --set cluster.preset=dgx-h100";
+  command += " --set cluster.gpus=" + std::to_string(one["gpus"].get<int>());
+  for (const auto& [key, value] : one["plan"].items())
+    command += " --set " + key + "=" + value.get<std::string>();
+  const Ran ran = sandbox.tandem(command);
+  check_done(ran);
+  return Json::parse(ran.out)[0];
 }
 
 TEST_CASE("tandem size recommends the cheapest of those that are in time") {
@@ -151,14 +189,70 @@ TEST_CASE("no candidate that misses the deadline, the budget or memory is recomm
   }
 }
 
-TEST_CASE("a batch that grows takes longer") {
+TEST_CASE("a batch that grows takes longer, by what its iterations take") {
   const Sandbox sandbox;
-  const Json whole = sized(sandbox, "--only '8 NICs'");
+  const std::string own = "--only '8 NICs' --among parallel.micro_batch=1 ";
+  const Json whole = sized(sandbox, own);
   const Json ramped =
-      sized(sandbox, "--only '8 NICs' --set size.ramp_from=16 --set size.ramp_tokens_T=0.0005");
-  for (std::size_t i = 0; i < 2; ++i)
-    CHECK(ramped["sized"][i]["economics"]["ideal_days"] >
-          whole["sized"][i]["economics"]["ideal_days"]);
+      sized(sandbox, own + "--set size.ramp_from=16 --set size.ramp_tokens_T=0.0005");
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Json& one = ramped["sized"][i];
+    CHECK(one["economics"]["ideal_days"] > whole["sized"][i]["economics"]["ideal_days"]);
+    // Batches of 16 and 32 sequences of 1024 tokens, half of the ramp's tokens each.
+    double seconds =
+        std::ceil(0.0005e12 / (64 * 1024)) * one["simulate"]["iteration_s"].get<double>();
+    for (const int batch : {16, 32}) {
+      const std::string set = "--set parallel.global_batch=" + std::to_string(batch);
+      seconds +=
+          0.00025e12 / (batch * 1024) * simulated(sandbox, one, set)["iteration_s"].get<double>();
+    }
+    CHECK(one["economics"]["ideal_days"].get<double>() == Approx(seconds / 86400));
+  }
+}
+
+TEST_CASE("as many jobs as one likes give the same answer") {
+  const Sandbox sandbox;
+  const Json one = sized(sandbox, "--jobs 1"), three = sized(sandbox, "--jobs 3");
+  for (std::size_t i = 0; i < one["sized"].size(); ++i) {
+    CHECK(one["sized"][i]["economics"] == three["sized"][i]["economics"]);
+    CHECK(one["sized"][i]["plan"] == three["sized"][i]["plan"]);
+  }
+  CHECK(one["sensitivities"] == three["sensitivities"]);
+}
+
+TEST_CASE("what else is asked of a candidate is what simulations of it give") {
+  const Sandbox sandbox;
+  const Json result = sized(sandbox, "--only '1 NIC'");
+  const Json& one = result["sized"][1];  // 2 nodes
+  const auto with = [&](const std::string& set) {
+    return simulated(sandbox, one, "--set cluster.nics_per_node=1 " + set);
+  };
+  const double plain = with("")["iteration_s"];
+  CHECK(one["simulate"]["iteration_s"] == plain);
+  CHECK(one["nics"]["0.9"].get<double>() ==
+        Approx(with("--set cluster.nic_Gbitps=360")["iteration_s"].get<double>() / plain));
+  // A star is a fabric of leaves without oversubscription; these 2 nodes are on one leaf of 32.
+  const std::string leaves = "--set cluster.fabric=rail-optimised --set cluster.nodes_per_leaf=";
+  CHECK(with(leaves + "32")["iteration_s"] == plain);
+  CHECK(one["oversubscribed"]["4"] == 1);
+  CHECK(with(leaves + "1 --set cluster.oversubscription=4")["iteration_s"] > plain);
+  CHECK(with("--set report.least_bandwidth=true")["least_internode_Gbitps"] ==
+        one["simulate"]["least_internode_Gbitps"]);
+}
+
+TEST_CASE("a network tier is worth what the same GPUs take longer") {
+  const Sandbox sandbox;
+  const Json result = sized(sandbox, "");
+  std::map<std::pair<std::string, int>, double> iteration_s;
+  for (const Json& one : result["sized"])
+    iteration_s[{one["candidate"], one["gpus"]}] = one["simulate"]["iteration_s"];
+  REQUIRE(!result["tiers"].empty());
+  for (const Json& tier : result["tiers"]) {
+    const int gpus = tier["gpus"];
+    CHECK(tier["times_as_long"].get<double>() ==
+          Approx(iteration_s[{tier["candidate"], gpus}] / iteration_s[{tier["best"], gpus}]));
+    CHECK(tier["times_as_long"] > 1);
+  }
 }
 
 TEST_CASE("tandem size refuses a wrong file with one line") {
@@ -175,6 +269,10 @@ TEST_CASE("tandem size refuses a wrong file with one line") {
   refused("--set size.days=0", "size.days = 0, expected a number from 0.001");
   refused("--set price.node=100000", "expected one of them: rented, or bought");
   refused("--set size.ramp_from=8", "expected both");
+  refused("--set size.ramp_from=8 --set size.ramp_tokens_T=1",
+          "size.ramp_tokens_T = 1, expected at most size.tokens_T = 0.001");
+  refused("--set size.seed=1.5", "expected an integer from 0");
+  refused("--among parallel.tp=0", "expected a whole number of at least 1");
   refused("--set model.layer=8", "nearest is 'model.layers'");
 }
 

@@ -205,6 +205,19 @@ TEST_CASE("tandem tune: counts add up, and the best plan simulates as it says") 
         std::string::npos);
 }
 
+TEST_CASE("tandem tune names what its plans do not have, and what a shell needs quoted") {
+  const Sandbox sandbox;
+  sandbox.file("small.toml", kSmall);
+  const Ran ran = sandbox.tandem(
+      "tune small.toml --among parallel.cp=1 --among overlap.tensor=off --among "
+      "parallel.micro_batch=1 --keep 1 --engine ideal --set 'parallel.layers_per_stage=[5,3]' "
+      "--set 'model.name=\"A model\"'");
+  check_done(ran);
+  CHECK(ran.out.find("--engine ideal --set 'parallel.layers_per_stage=[5,3]' --set "
+                     "'model.name=\"A model\"'") != std::string::npos);
+  CHECK(ran.out.find("In a scenario without parallel.layers_per_stage") != std::string::npos);
+}
+
 TEST_CASE("tandem tune refuses what it cannot search with one line") {
   const Sandbox sandbox;
   sandbox.file("small.toml", kSmall);
@@ -224,6 +237,8 @@ TEST_CASE("tandem tune refuses what it cannot search with one line") {
   refused("small.toml --among parallel.tp=", "expected a whole number");
   refused("small.toml --among parallel.tp", "expected KEY=VALUE,VALUE");
   refused("small.toml --set cluster.memory_GiB=0.01", "none that fits into");
+  refused("small.toml --among parallel.tp=3", "found no plan for 8 GPUs and a batch of 16");
+  refused("small.toml --jobs 0", "--jobs: found 0, expected a whole number of at least 1");
 }
 
 }  // namespace
