@@ -182,7 +182,9 @@ TEST_CASE("no candidate that misses the deadline, the budget or memory is recomm
   const Sandbox sandbox;
   for (const char* set : {"size.days=0.01", "size.budget=0.5", "cluster.memory_GiB=0.5"}) {
     INFO(set);
-    for (const Json& one : sized(sandbox, std::string("--set ") + set)["sized"]) {
+    const Json result = sized(sandbox, std::string("--set ") + set);
+    REQUIRE(result["sized"].size() == 4);
+    for (const Json& one : result["sized"]) {
       CHECK(!one["out"].is_null());
       CHECK(one["recommended"] == false);
     }
