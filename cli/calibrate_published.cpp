@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "base/file.h"
 #include "base/nearest.h"
@@ -95,9 +94,7 @@ Status run(const PublishedOptions& options) {
   RETURN_IF_ERROR(check_writable(options.update));
   const auto page = updated(options.update, {});  // what is wrong with it is said before the work
   if (!page.ok()) return page.error();
-  const int jobs = options.jobs > 0
-                       ? options.jobs
-                       : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int jobs = jobs_or_cores(options.jobs);
   ASSIGN_OR_RETURN(FitData data, fit_data(cases, std::move(plan), jobs));
   const auto groups = groups_of(options.together);
   RETURN_IF_ERROR(check_families(groups, data));

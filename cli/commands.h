@@ -4,11 +4,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/result.h"
+#include "scenarios/run.h"
 
 namespace tandem {
 
@@ -41,6 +44,16 @@ inline CLI::Validator at_least_one() {
                        : fmt::format("found {}, expected a whole number of at least 1", text);
           },
           "POSITIVE"};
+}
+
+// The value of --jobs; 0: as many as there are cores.
+inline int jobs_or_cores(int jobs) {
+  return jobs > 0 ? jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+// The value of --engine.
+inline Engine engine_of(const std::string& name) {
+  return name == "ideal" ? Engine::Ideal : Engine::SimGrid;
 }
 
 // CLI11's ranges let what is no number pass.

@@ -3,9 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "cli/commands.h"
 #include "report/pack_table.h"
@@ -30,13 +28,11 @@ Status run_pack(const PackCommand& options) {
   if (scenarios.size() > 1)
     return Error{fmt::format("{}: found {} runs, expected one: choose it with --only, such as '{}'",
                              options.input, scenarios.size(), scenarios.front().name)};
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  ASSIGN_OR_RETURN(const PackStudy study,
-                   pack(scenarios.front(), options.lengths,
-                        {.tokens = options.tokens,
-                         .batches = options.batches,
-                         .jobs = cores,
-                         .engine = options.engine == "ideal" ? Engine::Ideal : Engine::SimGrid}));
+  ASSIGN_OR_RETURN(const PackStudy study, pack(scenarios.front(), options.lengths,
+                                               {.tokens = options.tokens,
+                                                .batches = options.batches,
+                                                .jobs = jobs_or_cores(0),
+                                                .engine = engine_of(options.engine)}));
   if (options.json) {
     fmt::print("{}\n",
                to_json(study).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));

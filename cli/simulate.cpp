@@ -1,12 +1,10 @@
 // tandem simulate: runs of a scenario, or a Program file, through an engine.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "cli/commands.h"
 #include "report/html_page.h"
@@ -133,10 +131,8 @@ Status simulate_scenarios(const SimulateOptions& options) {
                    load_scenarios(options.input, sets, options.only));
   for (Scenario& scenario : scenarios) scenario.fold = !options.unfolded;
   ASSIGN_OR_RETURN(const int files_of, number_of(scenarios, options.files_of));
-  const Engine engine = options.engine == "ideal" ? Engine::Ideal : Engine::SimGrid;
-  const int jobs = options.jobs > 0
-                       ? options.jobs
-                       : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const Engine engine = engine_of(options.engine);
+  const int jobs = jobs_or_cores(options.jobs);
   std::vector<Result<Outcome>> results;
   if (scenarios.size() == 1 && !options.sensitivity) {  // SimGrid: one use a process
     results.push_back(simulate(scenarios[0], engine, options.files, true, jobs));

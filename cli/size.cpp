@@ -3,11 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "base/progress.h"
 #include "cli/commands.h"
@@ -27,7 +25,7 @@ struct SizeCommand {
   std::string report;
   bool json = false;
 
-  Engine plays() const { return engine == "ideal" ? Engine::Ideal : Engine::SimGrid; }
+  Engine plays() const { return engine_of(engine); }
 };
 
 // With the plans of the recommended candidates played a second time, for their timelines.
@@ -54,10 +52,9 @@ Status run_size(const SizeCommand& options) {
   ASSIGN_OR_RETURN(const std::vector<SizeCase> cases,
                    load_size_cases(options.input, sets, options.only));
   Progress bar("candidates", static_cast<std::int64_t>(cases.size()));
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   ASSIGN_OR_RETURN(const SizeResult result,
                    size(cases, options.among,
-                        {.jobs = options.jobs > 0 ? options.jobs : cores,
+                        {.jobs = jobs_or_cores(options.jobs),
                          .engine = options.plays(),
                          .on_progress = [&bar](int, int) { bar.advance(); }}));
   RETURN_IF_ERROR(write_report(options, cases, result));

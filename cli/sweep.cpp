@@ -1,11 +1,9 @@
 // tandem sweep: all runs of a scenario, or of a list of settings, into one CSV.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "base/csv.h"
 #include "base/progress.h"
@@ -85,7 +83,7 @@ Status run_sweep(const SweepWords& words) {
   }
   ASSIGN_OR_RETURN(std::vector<RunSettings> runs, runs_of(file, sets, words.only));
   RETURN_IF_ERROR(check_some_run(file, runs));
-  const Engine engine = words.engine == "ideal" ? Engine::Ideal : Engine::SimGrid;
+  const Engine engine = engine_of(words.engine);
   if (engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
   ASSIGN_OR_RETURN(const Results results, Results::of(file, std::move(runs), engine));
 
@@ -96,8 +94,7 @@ Status run_sweep(const SweepWords& words) {
         fmt::format("--shard: found {} ranks ({}), expected one process: ranks share the "
                     "runs by themselves",
                     options.launched->ranks, options.launched->family)};
-  if (options.jobs == 0)
-    options.jobs = many ? 1 : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  if (options.jobs == 0) options.jobs = many ? 1 : jobs_or_cores(0);
   std::optional<Progress> progress;
   int done = 0;
   SweepEvents events;

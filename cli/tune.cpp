@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "cli/commands.h"
 #include "report/html_page.h"
@@ -64,12 +63,11 @@ Status run_tune(const TuneCommand& options) {
                              options.input, scenarios.size(), scenarios.front().name)};
   end_search_at_interrupt();
   const bool terminal = isatty(STDERR_FILENO) != 0;
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   ASSIGN_OR_RETURN(const Tuned tuned,
                    tune(scenarios.front(), space,
                         {.keep = options.keep,
-                         .jobs = options.jobs > 0 ? options.jobs : cores,
-                         .engine = options.engine == "ideal" ? Engine::Ideal : Engine::SimGrid,
+                         .jobs = jobs_or_cores(options.jobs),
+                         .engine = engine_of(options.engine),
                          .detail = options.report.empty() ? Detail::None : Detail::Timeline,
                          .stop = [] { return interrupted != 0; },
                          .on_better =

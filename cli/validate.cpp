@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "base/file.h"
 #include "base/nearest.h"
@@ -93,10 +92,8 @@ Status run_cases(const ValidateOptions& options) {
     RETURN_IF_ERROR(check_writable(path));
   const auto page = updated(options, {}, rivals);  // what is wrong with it is said before the work
   if (!page.ok()) return page.error();
-  const int jobs = options.jobs > 0
-                       ? options.jobs
-                       : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  const Engine engine = options.engine == "ideal" ? Engine::Ideal : Engine::SimGrid;
+  const int jobs = jobs_or_cores(options.jobs);
+  const Engine engine = engine_of(options.engine);
   ASSIGN_OR_RETURN(const std::vector<CaseRow> rows, predict(cases, engine, jobs, sets));
   const bool all_fail =
       std::ranges::none_of(rows, [](const CaseRow& row) { return row.prediction.has_value(); });
