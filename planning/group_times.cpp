@@ -56,8 +56,8 @@ RankGroups GroupTimes::of_data(const Layout& layout, CommKind kind,
           .far = stages.size() > 1 ? (stages[1] - stages[0]) * layout.block() : 0};
 }
 
-const Choices& GroupTimes::choices_of(const RankGroups& groups) {
-  Choices& known = choices_[groups];
+const std::vector<Choices>& GroupTimes::choices_of(const RankGroups& groups) {
+  std::vector<Choices>& known = choices_[groups];
   if (!known.empty()) return known;
   std::vector<std::vector<DeviceId>> instances;
   const int span = groups.size * groups.stride;
@@ -74,11 +74,16 @@ const Choices& GroupTimes::choices_of(const RankGroups& groups) {
   if (groups.scope == Scope::Tensor) scenario.plan.tp = groups.size;
   scenario.plan.zero = groups.zero3 ? 3 : 0;
   const CommCost cost = comm_costs(scenario)[static_cast<std::size_t>(groups.scope)];
-  return known = at_cost(lockstep_choices(cluster_, groups.kind, instances), groups.scope, cost);
+  known = lockstep_choices(cluster_, groups.kind, instances);
+  for (Choices& each : known) each = at_cost(std::move(each), groups.scope, cost);
+  return known;
 }
 
 Nanoseconds GroupTimes::alone_ns(const RankGroups& groups, Bytes bytes) {
-  return duration_ns(choices_of(groups), bytes);
+  Nanoseconds slowest = 0;
+  for (const Choices& each : choices_of(groups))
+    slowest = std::max(slowest, duration_ns(each, bytes));
+  return slowest;
 }
 
 }  // namespace tandem

@@ -40,16 +40,17 @@ class GroupTimes {
   // Each rank of these stages, evenly apart, with its peers there.
   RankGroups of_data(const Layout& layout, CommKind kind, const std::vector<int>& stages) const;
 
+  // Of groups that sit differently the slowest's.
   Nanoseconds alone_ns(const RankGroups& groups, Bytes bytes);
 
  private:
   int begin_of(const Layout& layout, int stage) const;
-  const Choices& choices_of(const RankGroups& groups);
+  const std::vector<Choices>& choices_of(const RankGroups& groups);
 
   const Scenario& base_;
   Cluster cluster_;
   Placement placement_;
-  std::map<RankGroups, Choices> choices_;
+  std::map<RankGroups, std::vector<Choices>> choices_;
 };
 
 }  // namespace tandem

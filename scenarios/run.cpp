@@ -281,6 +281,11 @@ Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFi
   if (!options.link_changes.empty())
     outcome.warnings.push_back(fmt::format(
         "{}: slow links: all {} ranks are simulated, none folded", scenario.name, scenario.gpus));
+  const std::size_t played_ranks = trace.ranks.size(), ranks = prepared.program.ranks.size();
+  if (options.folded() && played_ranks > prepared.order.ranks.size())
+    outcome.warnings.push_back(fmt::format(
+        "{}: equal ranks sit differently on the nodes: {} of {} ranks are simulated{}",
+        scenario.name, played_ranks, ranks, played_ranks == ranks ? ", none folded" : ""));
   add_size_warnings(scenario, &outcome);
   if (outcome.iteration_s == 0)
     return placed(scenario, {"costs.forward_s", "costs.backward_s"},

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/ids.h"
@@ -37,7 +38,10 @@ struct Cast {
   bool folded = false;
 };
 
-Cast fold(const Program& program);
+// Equal ranks have one body, and communicators of equal ranks in each of its slots: several players
+// of one body where its ranks meet unlike ones. Communicators of unlike `colours`, one each,
+// differ.
+Cast fold(const Program& program, std::span<const std::int32_t> colours = {});
 Cast unfold(const Program& program);
 
 }  // namespace tandem

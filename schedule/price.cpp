@@ -1,6 +1,13 @@
 #include "schedule/price.h"
 
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
 #include "base/check.h"
+#include "schedule/cast.h"
+#include "schedule/split.h"
 
 namespace tandem {
 
@@ -19,23 +26,9 @@ Placement dealt_round(int ranks, int gpus_per_node) {
   return placement;
 }
 
-Choices channel_choices(const Program& program, const Channel& channel, CommKind kind,
-                        const Cluster& cluster, const Placement& placement) {
-  std::vector<std::vector<DeviceId>> instances;
-  instances.reserve(channel.communicators.size());
-  for (const std::int32_t c : channel.communicators) {
-    std::vector<DeviceId>& devices = instances.emplace_back();
-    for (const Rank member : program.communicators[c].members)
-      devices.push_back(placement[index(member)]);
-  }
-  const Scope scope = program.communicators[channel.communicators.front()].scope;
-  return at_cost(lockstep_choices(cluster, kind, instances), scope,
-                 program.comm_costs[static_cast<std::size_t>(scope)]);
-}
-
 Choices at_cost(Choices choices, Scope scope, const CommCost& cost) {
   for (Traffic& way : choices) {
-    if (way.flows.empty()) continue;
+    if (way.seconds_per_byte == 0) continue;
     way.latency_ns += to_ns(cost.overhead_s);
     if (way.between_nodes == (scope == Scope::Tensor)) continue;
     for (Flow& flow : way.flows) flow.share *= cost.stretch;
@@ -44,18 +37,112 @@ Choices at_cost(Choices choices, Scope scope, const CommCost& cost) {
   return choices;
 }
 
+namespace {
+
+std::vector<DeviceId> devices_of(const Communicator& communicator, const Placement& placement) {
+  std::vector<DeviceId> devices;
+  devices.reserve(communicator.members.size());
+  for (const Rank member : communicator.members) devices.push_back(placement[index(member)]);
+  return devices;
+}
+
+// What the operations of a program's communicators take, under the load of those in lock step.
+class Prices {
+ public:
+  Prices(const Program& program, const Cluster& cluster, const Placement& placement)
+      : program_(program),
+        channel_of_(program.communicators.size()),
+        place_of_(program.communicators.size()) {
+    const Cast cast = fold(program);
+    choices_.resize(cast.channels.size() * kCommKinds);
+    for (std::size_t c = 0; c < cast.channels.size(); ++c) {
+      const Channel& channel = cast.channels[c];
+      for (std::size_t i = 0; i < channel.communicators.size(); ++i) {
+        channel_of_[channel.communicators[i]] = static_cast<std::int32_t>(c);
+        place_of_[channel.communicators[i]] = static_cast<std::int32_t>(i);
+      }
+    }
+    for (const Player& player : cast.players) {
+      for (const Op& op : program.bodies[player.body].ops) {
+        if (is_compute(op.kind)) continue;
+        const std::int32_t channel = player.channels[op.slot];
+        const CommKind kind = comm_kind(op.kind);
+        std::vector<Choices>& choices = choices_[at(channel, kind)];
+        if (!choices.empty()) continue;
+        choices = choices_of(cast.channels[channel], kind, cluster, placement);
+        differ_ |= choices.size() > 1;
+      }
+    }
+  }
+
+  const Choices& of(std::int32_t communicator, CommKind kind) const {
+    const std::vector<Choices>& choices = choices_[at(channel_of_[communicator], kind)];
+    return choices.size() == 1 ? choices[0] : choices[place_of_[communicator]];
+  }
+
+  // Equal for ranks of a body whose communicators take equal times.
+  std::vector<std::int32_t> keys() const {
+    std::vector<std::int32_t> keys(program_.ranks.size());
+    if (!differ_) return keys;
+    std::map<std::vector<Times>, std::int32_t> key_of;
+    for (std::size_t rank = 0; rank < keys.size(); ++rank) {
+      std::vector<Times> own;
+      for (const std::int32_t communicator : program_.ranks[rank].communicators) {
+        for (int kind = 0; kind < kCommKinds; ++kind) {
+          if (choices_[at(channel_of_[communicator], static_cast<CommKind>(kind))].empty())
+            continue;
+          Times& times = own.emplace_back();
+          for (const Traffic& way : of(communicator, static_cast<CommKind>(kind)))
+            times.emplace_back(way.way, way.latency_ns, way.seconds_per_byte);
+        }
+      }
+      keys[rank] = key_of.try_emplace(std::move(own), static_cast<std::int32_t>(key_of.size()))
+                       .first->second;
+    }
+    return keys;
+  }
+
+ private:
+  using Times = std::vector<std::tuple<int, Nanoseconds, double>>;  // by way
+
+  static std::size_t at(std::int32_t channel, CommKind kind) {
+    return static_cast<std::size_t>(channel) * kCommKinds + static_cast<std::size_t>(kind);
+  }
+
+  std::vector<Choices> choices_of(const Channel& channel, CommKind kind, const Cluster& cluster,
+                                  const Placement& placement) const {
+    std::vector<std::vector<DeviceId>> instances;
+    instances.reserve(channel.communicators.size());
+    for (const std::int32_t c : channel.communicators)
+      instances.push_back(devices_of(program_.communicators[c], placement));
+    std::vector<Choices> choices = lockstep_choices(cluster, kind, instances);
+    for (Choices& one : choices)
+      one = at_cost(std::move(one), channel.scope,
+                    program_.comm_costs[static_cast<std::size_t>(channel.scope)]);
+    return choices;
+  }
+
+  const Program& program_;
+  std::vector<std::int32_t> channel_of_, place_of_;  // of communicators; the place in a channel
+  std::vector<std::vector<Choices>> choices_;        // by channel and kind: one for all, or an each
+  bool differ_ = false;
+};
+
+}  // namespace
+
 void price(Program* program, const Cluster& cluster, const Placement& placement) {
-  const Cast cast = fold(*program);
-  std::vector<Choices> cache(cast.channels.size() * kCommKinds);  // empty: not asked for yet
-  for (const Player& player : cast.players) {
-    for (Op& op : program->bodies[player.body].ops) {
+  const Prices prices(*program, cluster, placement);
+  split_bodies(program, prices.keys());
+  std::vector<bool> priced(program->bodies.size());
+  for (const RankRow& rank : program->ranks) {
+    if (priced[rank.body]) continue;
+    priced[rank.body] = true;
+    for (Op& op : program->bodies[rank.body].ops) {
       if (is_compute(op.kind)) continue;
-      const std::int32_t channel = player.channels[op.slot];
-      const CommKind kind = comm_kind(op.kind);
-      Choices& cached = cache[channel * kCommKinds + static_cast<std::size_t>(kind)];
-      if (cached.empty())
-        cached = channel_choices(*program, cast.channels[channel], kind, cluster, placement);
-      op.duration_ns = duration_ns(cached, op.bytes);
+      const Choices& choices = prices.of(rank.communicators[op.slot], comm_kind(op.kind));
+      const Traffic& way = choices[fastest(choices, op.bytes)];
+      op.duration_ns = duration_ns(way, op.bytes);
+      op.way = static_cast<std::int8_t>(way.way);
     }
   }
   for (Communicator& communicator : program->communicators) {
@@ -64,6 +151,27 @@ void price(Program* program, const Cluster& cluster, const Placement& placement)
     for (const Rank member : communicator.members)
       communicator.between_nodes |= cluster.node_of(placement[index(member)]) != first;
   }
+}
+
+std::vector<std::vector<CommUse>> comm_uses(const Body& body) {
+  std::vector<std::vector<CommUse>> uses(body.slots.size());
+  for (const Op& op : body.ops) {
+    if (op.slot < 0) continue;
+    const CommUse use{comm_kind(op.kind), op.way};
+    std::vector<CommUse>& known = uses[op.slot];
+    const auto place = std::ranges::lower_bound(known, use);
+    if (place == known.end() || *place != use) known.insert(place, use);
+  }
+  return uses;
+}
+
+Traffic traffic_of(const Program& program, std::int32_t communicator, const CommUse& use,
+                   const Cluster& cluster, const Placement& placement) {
+  const Communicator& group = program.communicators[communicator];
+  Choices one;
+  one.push_back(traffic_by(cluster, use.kind, devices_of(group, placement), use.way));
+  return at_cost(std::move(one), group.scope,
+                 program.comm_costs[static_cast<std::size_t>(group.scope)])[0];
 }
 
 }  // namespace tandem

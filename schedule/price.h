@@ -1,10 +1,11 @@
 // Pricing: gives every communication op of a Program its duration when alone.
 #pragma once
 
+#include <compare>
+#include <cstdint>
 #include <vector>
 
 #include "base/ids.h"
-#include "schedule/cast.h"
 #include "schedule/program.h"
 #include "topology/cluster.h"
 
@@ -20,15 +21,27 @@ Placement in_order(int ranks);
 // REQUIRES: ranks that fill whole nodes.
 Placement dealt_round(int ranks, int gpus_per_node);
 
-// Durations from the cluster; the communicators of one class run in lock step, so those that share
-// a NIC share its bandwidth. Also marks the communicators that cross nodes.
+// Durations and ways from the cluster; the communicators of one class run in lock step, so those
+// that share a NIC share its bandwidth, and each takes its own time. Bodies whose ranks'
+// communicators take unlike times are split. Also marks the communicators that cross nodes.
 void price(Program* program, const Cluster& cluster, const Placement& placement);
 
 // An operation's ways in a training run.
 Choices at_cost(Choices choices, Scope scope, const CommCost& cost);
 
-// The ways that an op of `kind` on a channel of the cast can go.
-Choices channel_choices(const Program& program, const Channel& channel, CommKind kind,
-                        const Cluster& cluster, const Placement& placement);
+// What the ops of a communicator are: of a kind, by a way.
+struct CommUse {
+  CommKind kind = CommKind::SendRecv;
+  int way = 0;
+
+  auto operator<=>(const CommUse&) const = default;
+};
+
+// Those of each slot of a body, each once, in order.
+std::vector<std::vector<CommUse>> comm_uses(const Body& body);
+
+// What such an op of a communicator puts on links by itself.
+Traffic traffic_of(const Program& program, std::int32_t communicator, const CommUse& use,
+                   const Cluster& cluster, const Placement& placement);
 
 }  // namespace tandem

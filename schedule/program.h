@@ -49,6 +49,7 @@ struct Op {
   std::int16_t parts = 1;
   std::int16_t sms = 0;  // taken from the compute beside it while in flight
   std::int16_t stage = -1;
+  std::int8_t way = 0;  // of a communication over its links: Traffic::way, as priced
   std::int32_t microbatch = -1;
   std::int32_t kernel = -1;  // into Program::kernels; -1: none
   std::int32_t exchange =

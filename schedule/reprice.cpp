@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <vector>
 
 #include "schedule/cast.h"
 
@@ -55,7 +56,10 @@ Result<Repriced> reprice(Program* program, const CostTable& table) {
   std::map<std::string, std::int64_t> kept;
   CommPrices comm_prices(table, &kept);
   const Cast cast = fold(*program);
+  std::vector<bool> repriced_bodies(program->bodies.size());
   for (const Player& player : cast.players) {
+    if (repriced_bodies[player.body]) continue;
+    repriced_bodies[player.body] = true;
     for (Op& op : program->bodies[player.body].ops) {
       if (!is_compute(op.kind)) {
         const Channel& channel = cast.channels[player.channels[op.slot]];

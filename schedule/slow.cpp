@@ -1,10 +1,11 @@
 #include "schedule/slow.h"
 
 #include <cmath>
+#include <cstdint>
 #include <map>
-#include <utility>
+#include <vector>
 
-#include "base/check.h"
+#include "schedule/split.h"
 
 namespace tandem {
 namespace {
@@ -16,26 +17,20 @@ void slow(Op* op, double factor) {
 }  // namespace
 
 bool slow_ranks(Program* program, std::span<const double> factors) {
-  CHECK(factors.size() == program->ranks.size());
-  const std::vector<Body> before = program->bodies;
-  std::map<std::pair<std::int32_t, double>, std::int32_t> body_of;  // by its old one and the factor
-  std::vector<bool> taken(before.size());
-  bool split = false;
+  std::map<double, std::int32_t> key_of;
+  std::vector<std::int32_t> keys;
+  for (const double factor : factors)
+    keys.push_back(
+        key_of.try_emplace(factor, static_cast<std::int32_t>(key_of.size())).first->second);
+  const bool split = split_bodies(program, keys);
+  std::vector<bool> slowed(program->bodies.size());
   for (std::size_t rank = 0; rank < factors.size(); ++rank) {
-    std::int32_t& body = program->ranks[rank].body;
-    const auto [at, is_new] = body_of.try_emplace({body, factors[rank]}, body);
-    if (is_new) {
-      if (taken[body]) {
-        split = true;
-        at->second = static_cast<std::int32_t>(program->bodies.size());
-        program->bodies.push_back(before[body]);
-      }
-      taken[body] = true;
-      for (Op& op : program->bodies[at->second].ops) {
-        if (is_compute(op.kind)) slow(&op, factors[rank]);
-      }
+    const std::int32_t body = program->ranks[rank].body;
+    if (slowed[body]) continue;
+    slowed[body] = true;
+    for (Op& op : program->bodies[body].ops) {
+      if (is_compute(op.kind)) slow(&op, factors[rank]);
     }
-    body = at->second;
   }
   return split;
 }

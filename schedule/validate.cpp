@@ -87,8 +87,7 @@ bool match(const Op& a, int role_a, const Op& b, int role_b) {
          (a.kind == OpKind::Send) == (role_a == 0) && (b.kind == OpKind::Send) == (role_b == 0);
 }
 
-// Members know their communicators, communicators their members, each once; and all ranks of a body
-// use a slot for the same purpose, or they were not equal.
+// Members know their communicators, communicators their members, each once.
 Status check_membership(const Program& program) {
   std::set<std::pair<int, int>> members;
   std::size_t listed = 0;
@@ -113,16 +112,6 @@ Status check_membership(const Program& program) {
     return Error{
         fmt::format("found {} places in communicators and {} among ranks, expected as many",
                     members.size(), listed)};
-  const Cast cast = fold(program);
-  for (std::size_t c = 0; c < cast.channels.size(); ++c) {
-    for (const Seat& seat : cast.channels[c].seats) {
-      if (cast.players[seat.player].channels[seat.slot] != static_cast<int>(c))
-        return Error{
-            fmt::format("body {}: found ranks whose slot {} leads to unlike communicators, "
-                        "expected a body for each kind of rank",
-                        cast.players[seat.player].body, seat.slot)};
-    }
-  }
   return Done{};
 }
 

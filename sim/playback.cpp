@@ -34,40 +34,27 @@ Playback::Playback(const Program& program, const Cast& cast, const PlaybackOptio
   out_.events.resize(events);
 }
 
-Playback::Playback(const Program& program, const Cast& cast, const ChoicesOf& choices_of,
+Playback::Playback(const Program& program, const Cast& cast, const TrafficOf& traffic_of,
                    std::span<const double> link_bytes_per_s, const PlaybackOptions& options)
     : Playback(program, cast, options) {
   link_users_.resize(link_bytes_per_s.size());
   link_alone_.resize(link_bytes_per_s.size(), -1);
-  add_patterns(choices_of, link_bytes_per_s);
+  add_patterns(traffic_of, link_bytes_per_s);
   mark_private();
 }
 
-void Playback::add_patterns(const ChoicesOf& choices_of, std::span<const double> link_bytes_per_s) {
+void Playback::add_patterns(const TrafficOf& traffic_of, std::span<const double> link_bytes_per_s) {
   network_.bytes_per_s.assign(link_bytes_per_s.begin(), link_bytes_per_s.end());
-  std::vector<std::vector<CommKind>> kinds(cast_.channels.size());
-  for (std::size_t p = 0; p < cast_.players.size(); ++p) {
-    const Player& player = cast_.players[p];
-    if (cast_.folded || p == 0 || cast_.players[p - 1].body != player.body ||
-        cast_.players[p - 1].channels != player.channels) {
-      std::vector<std::uint8_t> used(player.channels.size() * kCommKinds);
-      for (const Op& op : body(static_cast<std::int32_t>(p)).ops) {
-        if (op.slot >= 0) used[op.slot * kCommKinds + static_cast<int>(comm_kind(op.kind))] = 1;
-      }
-      for (std::size_t i = 0; i < used.size(); ++i) {
-        if (used[i])
-          kinds[player.channels[i / kCommKinds]].push_back(static_cast<CommKind>(i % kCommKinds));
-      }
-    }
-  }
+  std::vector<std::vector<std::vector<CommUse>>> uses;
+  for (const Body& body : program_.bodies) uses.push_back(comm_uses(body));
   for (std::size_t c = 0; c < cast_.channels.size(); ++c) {
-    for (const CommKind kind : kinds[c]) {
-      std::int32_t& first = first_pattern_[c * kCommKinds + static_cast<std::size_t>(kind)];
-      if (first >= 0) continue;
-      first = static_cast<std::int32_t>(patterns_.size());
-      const Choices choices = choices_of(cast_.channels[c], kind);
-      for (const Traffic& way : choices) patterns_.push_back(pattern_of(way, link_bytes_per_s));
-      patterns_[first].ways = static_cast<std::int32_t>(choices.size());
+    const Seat& seat = cast_.channels[c].seats.front();  // all issue the same
+    for (const CommUse& use : uses[cast_.players[seat.player].body][seat.slot]) {
+      std::int32_t& first = first_pattern_[c * kCommKinds + static_cast<std::size_t>(use.kind)];
+      if (first < 0) first = static_cast<std::int32_t>(patterns_.size());
+      patterns_.push_back(
+          pattern_of(traffic_of(static_cast<std::int32_t>(c), use), link_bytes_per_s));
+      ++patterns_[first].ways;
     }
   }
 }
@@ -75,6 +62,7 @@ void Playback::add_patterns(const ChoicesOf& choices_of, std::span<const double>
 Playback::Pattern Playback::pattern_of(const Traffic& traffic,
                                        std::span<const double> link_bytes_per_s) {
   Pattern pattern;
+  pattern.way = traffic.way;
   pattern.latency_ns = traffic.latency_ns;
   pattern.seconds_per_byte = traffic.seconds_per_byte;
   for (const Flow& flow : traffic.flows) {
@@ -227,8 +215,7 @@ void Playback::start(std::int32_t player, std::uint32_t i) {
   Transfer& transfer = transfers_[channel];
   transfer.bytes = op.bytes;
   transfer.duration_ns = op.duration_ns;
-  transfer.pattern = fastest_pattern(
-      first_pattern_[channel * kCommKinds + static_cast<int>(comm_kind(op.kind))], op.bytes);
+  transfer.pattern = pattern_by(channel, op);
   arrive(channel);
 }
 
@@ -262,18 +249,11 @@ void Playback::arrive(std::int32_t channel) {
   }
 }
 
-// As fastest(Choices) chooses.
-std::int32_t Playback::fastest_pattern(std::int32_t first, Bytes bytes) const {
-  if (first == kNoLinks) return kNoLinks;
-  const auto took_ns = [&](std::int32_t i) {
-    return patterns_[i].latency_ns +
-           to_ns(static_cast<double>(bytes) * patterns_[i].seconds_per_byte);
-  };
-  std::int32_t best = first;
-  for (std::int32_t i = first + 1; i < first + patterns_[first].ways; ++i) {
-    if (took_ns(i) < took_ns(best)) best = i;
-  }
-  return best;
+std::int32_t Playback::pattern_by(std::int32_t channel, const Op& op) const {
+  std::int32_t found = first_pattern_[channel * kCommKinds + static_cast<int>(comm_kind(op.kind))];
+  if (found == kNoLinks) return kNoLinks;
+  while (patterns_[found].way != op.way) ++found;
+  return found;
 }
 
 Nanoseconds Playback::alone_ns(const Transfer& transfer) const {

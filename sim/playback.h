@@ -22,6 +22,7 @@
 #include "schedule/cast.h"
 #include "schedule/contention.h"
 #include "schedule/lanes.h"
+#include "schedule/price.h"
 #include "schedule/replay.h"
 #include "sim/flows.h"
 #include "topology/traffic.h"
@@ -34,14 +35,14 @@ struct PlaybackOptions {
   std::function<void(std::int64_t ops)> on_progress = [](std::int64_t) {};
 };
 
-// The ways that a channel's operations of one kind can go.
-using ChoicesOf = std::function<Choices(const Channel& channel, CommKind kind)>;
+// What a channel's operations put on the links.
+using TrafficOf = std::function<Traffic(std::int32_t channel, const CommUse& use)>;
 
 class Playback final : public FlowListener {
  public:
   // Without links: every communication takes its duration when alone.
   Playback(const Program& program, const Cast& cast, const PlaybackOptions& options);
-  Playback(const Program& program, const Cast& cast, const ChoicesOf& choices_of,
+  Playback(const Program& program, const Cast& cast, const TrafficOf& traffic_of,
            std::span<const double> link_bytes_per_s, const PlaybackOptions& options);
 
   // The links and routes that flows of this playback may take.
@@ -64,7 +65,8 @@ class Playback final : public FlowListener {
     std::vector<std::int32_t> links;  // each once
     Nanoseconds latency_ns = 0;
     double seconds_per_byte = 0;
-    std::int32_t ways = 0;            // of the operation: this pattern and those after it
+    int way = 0;
+    std::int32_t ways = 0;            // of the channel's kind: this pattern and those after it
     bool is_private = false;          // no other channel uses any of its links
     bool shares_with_itself = false;  // two of its streams have a link in common
   };
@@ -106,7 +108,7 @@ class Playback final : public FlowListener {
   };
 
   Pattern pattern_of(const Traffic& traffic, std::span<const double> link_bytes_per_s);
-  void add_patterns(const ChoicesOf& choices_of, std::span<const double> link_bytes_per_s);
+  void add_patterns(const TrafficOf& traffic_of, std::span<const double> link_bytes_per_s);
   void mark_private();
 
   void on_wake(Nanoseconds now) override;
@@ -137,7 +139,7 @@ class Playback final : public FlowListener {
     return transfer.pattern == kNoLinks ||
            (patterns_[transfer.pattern].is_private && options_.closed_forms);
   }
-  std::int32_t fastest_pattern(std::int32_t first, Bytes bytes) const;
+  std::int32_t pattern_by(std::int32_t channel, const Op& op) const;
   Nanoseconds alone_ns(const Transfer& transfer) const;
   void arrive(std::int32_t channel);
   void advance(std::int32_t channel);

@@ -2,9 +2,12 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "base/plugin.h"
 #include "sim/engines.h"
+#include "sim/lockstep.h"
 #include "sim/playback.h"
 #include "sim/trace_of.h"
 
@@ -30,14 +33,18 @@ Status simgrid_available() {
 Result<Trace> simgrid(const Program& program, const Cluster& cluster, const Placement& placement,
                       const SimOptions& options) {
   ASSIGN_OR_RETURN(const MakeFlowSolver make_solver, open_plugin());
-  const Cast cast = options.folded() ? fold(program) : unfold(program);
+  std::optional<LockStep> folded;
+  if (options.folded()) folded = lock_step(program, cluster, placement);
+  const Cast cast = folded ? folded->cast : unfold(program);
   std::vector<double> link_bytes_per_s;
-  for (int i = 0; i < cluster.links(); ++i)
+  for (int i = 0; i < cluster.links() && !folded; ++i)
     link_bytes_per_s.push_back(cluster.link(static_cast<LinkId>(i)).bytes_per_s);
-  const ChoicesOf choices_of = [&](const Channel& channel, CommKind kind) {
-    return channel_choices(program, channel, kind, cluster, placement);
+  const TrafficOf traffic_on = [&](std::int32_t channel, const CommUse& use) {
+    if (folded) return folded->traffic.at({channel, use});
+    return traffic_of(program, cast.channels[channel].communicators.front(), use, cluster,
+                      placement);
   };
-  Playback playback(program, cast, choices_of, link_bytes_per_s,
+  Playback playback(program, cast, traffic_on, folded ? folded->link_bytes_per_s : link_bytes_per_s,
                     {{options.jitter, options.seed},
                      options.closed_forms && options.link_changes.empty(),
                      options.on_progress});

@@ -12,6 +12,7 @@
 #include "schedule/price.h"
 #include "schedule/program_text.h"
 #include "schedule/replay.h"
+#include "schedule/slow.h"
 #include "schedule/validate.h"
 
 using namespace tandem;
@@ -210,6 +211,53 @@ TEST_CASE("folding plays one rank a body and one channel a class of communicator
   for (const Channel& channel : folded.channels) stood_for += channel.communicators.size();
   CHECK(stood_for == program->communicators.size());
   CHECK(unfold(*program).players.size() == 24);
+}
+
+TEST_CASE("ranks of a body that meet unlike ones are apart") {
+  // Stages 0 and 1 of three replicas, of which one's second stage is slow: ranks 3 to 5 are 0 to
+  // 2's second stages, and 4 has a body of its own. So rank 1 meets others than 0 and 2 do.
+  Program program = lowered(order_of("1f1b", 2, 4), {1, 3});
+  CHECK(fold(program).players.size() == 2);
+  REQUIRE(slow_ranks(&program, std::vector<double>{1, 1, 1, 1, 2, 1}));
+  CHECK(program.bodies.size() == 3);
+  const Cast folded = fold(program);
+  REQUIRE(folded.players.size() == 4);
+  for (const int i : {0, 2}) CHECK(folded.players[i].multiplicity == 2);
+  for (const int i : {1, 3}) CHECK(folded.players[i].multiplicity == 1);
+  CHECK(folded.players[0].body == folded.players[1].body);
+  CHECK(folded.channels.size() == 4);  // to and fro
+  const auto some = replay(program, folded), all = replay(program, unfold(program));
+  REQUIRE(some.ok());
+  REQUIRE(all.ok());
+  const auto last = [](const Replay& played) {
+    return std::ranges::max(played.events, {}, &EventTimes::end_ns).end_ns;
+  };
+  CHECK(last(*some) == last(*all));
+}
+
+TEST_CASE("what is written of a Program with stragglers is read, and played alike") {
+  const unsigned seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  for (int i = 0; i < 40; ++i) {
+    const int pp = 1 + static_cast<int>(random() % 4), dp = 1 + static_cast<int>(random() % 4);
+    const int tp = 1 + static_cast<int>(random() % 2);
+    Workload work = seconds(1, 2, pp);
+    for (StageWork& stage : work.stages) stage.units = {{.gradient_bytes = 8}};
+    auto program = lower(order_of("1f1b", pp, pp + 2), work, {tp, dp});
+    REQUIRE(program.ok());
+    std::vector<double> factors;
+    for (std::size_t rank = 0; rank < program->ranks.size(); ++rank)
+      factors.push_back(random() % 4 == 0 ? 1.5 : 1);
+    slow_ranks(&*program, factors);
+    const std::string text = to_text(*program);
+    const auto read = read_text(text);
+    INFO((read.ok() ? "" : read.error().message));
+    REQUIRE(read.ok());
+    CHECK(to_text(*read) == text);
+    CHECK(hash(*read) == hash(*program));
+    CHECK(makespan(*read, 1) == makespan(*program, 1));
+  }
 }
 
 TEST_CASE("issue orders agree: random programs validate and replay to their end") {

@@ -61,6 +61,14 @@ std::string error_of(ClusterSpec spec, int gpus) {
 
 using Names = std::vector<std::string>;
 
+// The way of a large message, of operations that are alike.
+Traffic lockstep_traffic(const Cluster& cluster, CommKind kind,
+                         const std::vector<std::vector<DeviceId>>& instances) {
+  const std::vector<Choices> each = lockstep_choices(cluster, kind, instances);
+  REQUIRE(each.size() == 1);
+  return each[0].back();
+}
+
 TEST_CASE("a route inside a node goes over the switch, between nodes over the NICs") {
   const Cluster cluster = build(round_spec(4), 16);
   CHECK(cluster.nodes() == 2);
@@ -218,9 +226,6 @@ TEST_CASE("eight peers that send over four shared NICs get half a NIC each") {
   std::vector<std::vector<DeviceId>> sends;
   for (int i = 0; i < 8; ++i) sends.push_back({DeviceId{i}, DeviceId{8 + i}});
   const Traffic load = lockstep_traffic(cluster, CommKind::SendRecv, sends);
-  REQUIRE(load.flows.size() == 1);
-  CHECK(load.flows[0].multiplicity == 2);
-  CHECK(load.flows[0].share == 1);
   CHECK(load.seconds_per_byte == 2 / 10e9);
   CHECK(load.latency_ns == 5'000);
 }
@@ -237,27 +242,49 @@ TEST_CASE("in lock step the slowest link counts, not the one with most streams")
   spec.fabric.oversubscription = 2;
   const Traffic load = lockstep_traffic(build(spec, 32), CommKind::SendRecv, sends);
   CHECK(load.seconds_per_byte == Approx(16 / 40e9));
-  // Two streams a NIC all the same: a stream more there would slow what shares the NIC.
-  for (const Flow& flow : load.flows) CHECK(flow.multiplicity == 2);
 }
 
-TEST_CASE("lock step ends with the slowest instance, and one instance is what it is alone") {
+TEST_CASE("in lock step each takes its own time, and one alone what it takes alone") {
+  // 0 to 1 inside the node, at 100 GB/s; 7 to 8 and 6 to 8 between nodes, into one NIC of 10 GB/s.
   const Cluster cluster = build(round_spec(), 16);
-  const std::vector<std::vector<DeviceId>> mixed = {devices(2), {DeviceId{7}, DeviceId{8}}};
-  const Traffic load = lockstep_traffic(cluster, CommKind::SendRecv, mixed);
-  CHECK(load.between_nodes);
-  CHECK(load.seconds_per_byte == 1 / 10e9);
-
-  const std::vector<std::vector<DeviceId>> one = {devices(16)};
-  const Traffic alone = traffic(cluster, CommKind::AllReduce, one[0]);
-  const Traffic same = lockstep_traffic(cluster, CommKind::AllReduce, one);
-  REQUIRE(same.flows.size() == alone.flows.size());
-  for (std::size_t i = 0; i < alone.flows.size(); ++i) {
-    CHECK(same.flows[i].multiplicity == alone.flows[i].multiplicity);
-    CHECK(same.flows[i].share == alone.flows[i].share);
+  const std::vector<std::vector<DeviceId>> mixed = {
+      devices(2), {DeviceId{7}, DeviceId{8}}, {DeviceId{6}, DeviceId{8}}};
+  const std::vector<Choices> each = lockstep_choices(cluster, CommKind::SendRecv, mixed);
+  REQUIRE(each.size() == 3);
+  CHECK_FALSE(each[0].back().between_nodes);
+  CHECK(each[0].back().seconds_per_byte == 1 / 100e9);
+  CHECK(each[0].back().latency_ns == 2'000);
+  for (const int i : {1, 2}) {
+    CHECK(each[i].back().between_nodes);
+    CHECK(each[i].back().seconds_per_byte == 2 / 10e9);
+    CHECK(each[i].back().latency_ns == 5'000);
   }
-  CHECK(same.seconds_per_byte == Approx(alone.seconds_per_byte));
-  CHECK(lockstep_traffic(cluster, CommKind::AllReduce, {}).flows.empty());
+  const std::vector<std::vector<DeviceId>> one = {devices(16)};
+  CHECK(lockstep_traffic(cluster, CommKind::AllReduce, one).seconds_per_byte ==
+        Approx(traffic(cluster, CommKind::AllReduce, one[0]).seconds_per_byte));
+  CHECK(lockstep_choices(cluster, CommKind::AllReduce, {}).empty());
+}
+
+TEST_CASE("a way by its number is the choice of that number") {
+  ClusterSpec spec = round_spec();
+  spec.trees = spec.nvls = true;
+  spec.inter_low_latency = spec.intra_low_latency = {0.5, 0.4};
+  const Cluster cluster = build(spec, 32);
+  for (const auto& group : {devices(8), devices(32), devices(4, 0, 8)}) {
+    for (const CommKind kind : kCollectives) {
+      for (const Traffic& way : choices(cluster, kind, group)) {
+        const Traffic same = traffic_by(cluster, kind, group, way.way);
+        CHECK(same.way == way.way);
+        CHECK(same.latency_ns == way.latency_ns);
+        CHECK(same.seconds_per_byte == way.seconds_per_byte);
+        REQUIRE(same.flows.size() == way.flows.size());
+        for (std::size_t i = 0; i < way.flows.size(); ++i) {
+          CHECK(same.flows[i].links == way.flows[i].links);
+          CHECK(same.flows[i].share == way.flows[i].share);
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("data-parallel rings of all tensor ranks share the NICs that one ring would have alone") {
@@ -268,7 +295,6 @@ TEST_CASE("data-parallel rings of all tensor ranks share the NICs that one ring 
   const Traffic load = lockstep_traffic(cluster, CommKind::AllReduce, groups);
   CHECK(load.seconds_per_byte ==
         Approx(2 * traffic(cluster, CommKind::AllReduce, groups[0]).seconds_per_byte));
-  for (const Flow& flow : load.flows) CHECK(flow.multiplicity == 2);
 }
 
 TEST_CASE("on a rail-optimised fabric a rail of a pod stays off the spine") {

@@ -49,6 +49,38 @@ TEST_CASE("simulate --sensitivity prints each part, the one that counts most fir
   CHECK(run["repeats"].is_null());
 }
 
+TEST_CASE("a scenario with a straggler is written as a Program, read, simulated and run") {
+  const Sandbox box;
+  box.file("job.toml", R"([parallel]
+pp = 2
+dp = 2
+global_batch = 8
+[costs]
+source = "uniform"
+forward_s = 0.002
+backward_s = 0.004
+p2p_s = 0.0001
+[variability]
+straggler_factor = 2.0
+straggler_ranks = [1]
+)");
+  const Ran written = box.tandem("schedule job.toml --format program");
+  REQUIRE(written.status == 0);
+  box.file("job.csv", written.out);
+  // Rank 1, first stage of the second replica, forwards in 4 ms and sends in 0.1; its second stage
+  // has the gradient 6 ms later, and 0.1 for the way: 10.2 ms. Then four backwards of 8 ms and two
+  // forwards, with a transfer before each backward but the first.
+  for (const std::string options : {"", " --unfolded"}) {
+    const Ran ran = box.tandem("simulate job.csv --json" + options);
+    INFO(ran.err);
+    REQUIRE(ran.status == 0);
+    CHECK(Json::parse(ran.out)[0]["iteration_s"].get<double>() == Approx(0.0102 + 0.04 + 0.0003));
+  }
+  const Ran run = box.tandem("run job.csv --backend host --json");
+  INFO(run.err);
+  CHECK(run.status == 0);
+}
+
 TEST_CASE("a Program is refused with --repeat or --sensitivity") {
   const Sandbox sandbox;
   sandbox.file("job.toml", kTwoStages);

@@ -68,21 +68,6 @@ double load_on(const Loads& total, LinkId link) {
   return std::ranges::lower_bound(total, link, {}, &Loads::value_type::first)->second;
 }
 
-// Multiplies the streams of each flow by how many such operations share its way; false where its
-// links carry different numbers of them.
-bool scale_streams(const Loads& total, std::vector<Flow>* flows) {
-  const Loads own = loads_of(*flows);
-  for (Flow& flow : *flows) {
-    const double times = load_on(total, flow.links[0]) / load_on(own, flow.links[0]);
-    for (const LinkId link : flow.links) {
-      if (std::abs(load_on(total, link) / load_on(own, link) - times) > 1e-9) return false;
-    }
-    if (std::abs(times - std::round(times)) > 1e-9) return false;
-    flow.multiplicity *= static_cast<int>(std::lround(times));
-  }
-  return true;
-}
-
 // What a spec's `collectives` say, or an algorithm in their place.
 using Way = std::optional<Algorithm>;
 
@@ -135,38 +120,38 @@ Traffic one_traffic(const Cluster& cluster, CommKind kind, std::span<const Devic
   return result;
 }
 
-Traffic lockstep_of(const Cluster& cluster, CommKind kind,
-                    std::span<const std::vector<DeviceId>> instances, Way way) {
-  if (instances.empty()) return {};
-  Traffic all;
-  std::vector<std::size_t> ends;  // of each instance's flows
-  bool alike = true;              // all have the same ways under the same load
-  for (const std::vector<DeviceId>& devices : instances) {
-    Traffic one = calibrated_streams(cluster, kind, devices, way);
-    alike &= all.latency_ns == 0 || one.latency_ns <= all.latency_ns;
-    all.latency_ns = std::max(all.latency_ns, one.latency_ns);
-    all.between_nodes |= one.between_nodes;
-    std::ranges::move(one.flows, std::back_inserter(all.flows));
-    ends.push_back(all.flows.size());
+// What differs by rounding alone is equal to what was found before.
+double snapped(double value, std::vector<double>* found) {
+  for (const double known : *found) {
+    if (std::abs(value - known) <= 1e-12 * known) return known;
   }
-  const Loads total = loads_of(all.flows);
-  all.seconds_per_byte = busiest_s(cluster, total);
+  return found->emplace_back(value);
+}
+
+// Each instance's latency and time by one way, under the load of all.
+std::vector<Traffic> lockstep_of(const Cluster& cluster, CommKind kind,
+                                 std::span<const std::vector<DeviceId>> instances, Way way) {
+  std::vector<Traffic> each;
+  std::vector<Flow> flows;
+  std::vector<std::size_t> ends;  // of each instance's flows
+  for (const std::vector<DeviceId>& devices : instances) {
+    Traffic& one = each.emplace_back(calibrated_streams(cluster, kind, devices, way));
+    std::ranges::move(one.flows, std::back_inserter(flows));
+    one.flows.clear();
+    ends.push_back(flows.size());
+  }
+  const Loads total = loads_of(flows);
+  std::vector<double> found = {busiest_s(cluster, total)};
   std::size_t flow = 0;
-  for (const std::size_t end : ends) {
+  for (std::size_t i = 0; i < each.size(); ++i) {
     double busiest = 0;
-    for (; flow < end; ++flow) {
-      for (const LinkId link : all.flows[flow].links)
+    for (; flow < ends[i]; ++flow) {
+      for (const LinkId link : flows[flow].links)
         busiest = std::max(busiest, load_on(total, link) / cluster.link(link).bytes_per_s);
     }
-    alike &= busiest >= all.seconds_per_byte * (1 - 1e-12);
+    each[i].seconds_per_byte = snapped(busiest, &found);
   }
-  if (alike) {
-    Traffic first = one_traffic(cluster, kind, instances[0], way);
-    first.seconds_per_byte = all.seconds_per_byte;
-    if (first.latency_ns == all.latency_ns && scale_streams(total, &first.flows)) return first;
-  }
-  merge(&all.flows);
-  return all;
+  return each;
 }
 
 // The ways of an operation, but for its protocols.
@@ -183,17 +168,24 @@ bool is_collective(CommKind kind) {
          kind == CommKind::AllGather;
 }
 
+// The number of an algorithm's plain way, by its place in ways(); the next is its low-latency one.
+int number_of(std::size_t place) { return 2 * static_cast<int>(place); }
+
+Traffic in_low_latency(const ClusterSpec& spec, Traffic traffic) {
+  const LowLatency& low = traffic.between_nodes ? spec.inter_low_latency : spec.intra_low_latency;
+  traffic.latency_ns = std::llround(static_cast<double>(traffic.latency_ns) * low.latency);
+  traffic.seconds_per_byte /= low.rate;
+  for (Flow& flow : traffic.flows) flow.share /= low.rate;
+  ++traffic.way;
+  return traffic;
+}
+
 // Adds the low-latency protocol's ways, and drops every way that another one beats at all sizes.
 Choices with_protocols(const ClusterSpec& spec, CommKind kind, Choices all) {
   const std::size_t plain = is_collective(kind) ? all.size() : 0;
   for (std::size_t i = 0; i < plain; ++i) {
     const LowLatency& low = all[i].between_nodes ? spec.inter_low_latency : spec.intra_low_latency;
-    if (low.latency >= 1 || all[i].flows.empty()) continue;
-    Traffic quick = all[i];
-    quick.latency_ns = std::llround(static_cast<double>(quick.latency_ns) * low.latency);
-    quick.seconds_per_byte /= low.rate;
-    for (Flow& flow : quick.flows) flow.share /= low.rate;
-    all.push_back(std::move(quick));
+    if (low.latency < 1 && all[i].seconds_per_byte > 0) all.push_back(in_low_latency(spec, all[i]));
   }
   std::ranges::stable_sort(all, [](const Traffic& a, const Traffic& b) {
     return std::pair(a.latency_ns, a.seconds_per_byte) <
@@ -228,7 +220,9 @@ Nanoseconds duration_ns(const Choices& choices, Bytes bytes) {
 Choices choices(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices) {
   Choices all;
   for (const Way way : ways(cluster.spec(), kind)) {
+    const int number = number_of(all.size());
     all.push_back(one_traffic(cluster, kind, devices, way));
+    all.back().way = number;
     if (row_of(cluster, kind, devices) != nullptr) return all;
   }
   return with_protocols(cluster.spec(), kind, std::move(all));
@@ -238,22 +232,37 @@ Traffic traffic(const Cluster& cluster, CommKind kind, std::span<const DeviceId>
   return std::move(choices(cluster, kind, devices).back());
 }
 
-Choices lockstep_choices(const Cluster& cluster, CommKind kind,
-                         std::span<const std::vector<DeviceId>> instances) {
-  Choices all;
-  for (const Way way : ways(cluster.spec(), kind)) {
-    all.push_back(lockstep_of(cluster, kind, instances, way));
-    if (std::ranges::any_of(instances, [&](const std::vector<DeviceId>& devices) {
-          return row_of(cluster, kind, devices) != nullptr;
-        }))
-      return all;
-  }
-  return with_protocols(cluster.spec(), kind, std::move(all));
+Traffic traffic_by(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
+                   int way) {
+  Traffic result = one_traffic(cluster, kind, devices, ways(cluster.spec(), kind)[way / 2]);
+  result.way = number_of(way / 2);
+  return way % 2 == 0 ? result : in_low_latency(cluster.spec(), std::move(result));
 }
 
-Traffic lockstep_traffic(const Cluster& cluster, CommKind kind,
-                         std::span<const std::vector<DeviceId>> instances) {
-  return std::move(lockstep_choices(cluster, kind, instances).back());
+std::vector<Choices> lockstep_choices(const Cluster& cluster, CommKind kind,
+                                      std::span<const std::vector<DeviceId>> instances) {
+  std::vector<Choices> all(instances.size());
+  const std::vector<Way> known = ways(cluster.spec(), kind);
+  for (std::size_t place = 0; place < known.size(); ++place) {
+    std::vector<Traffic> each = lockstep_of(cluster, kind, instances, known[place]);
+    for (std::size_t i = 0; i < each.size(); ++i) {
+      each[i].way = number_of(place);
+      if (place == 0 || row_of(cluster, kind, instances[i]) == nullptr)
+        all[i].push_back(std::move(each[i]));
+    }
+  }
+  const auto like = [](const Traffic& a, const Traffic& b) {
+    return a.latency_ns == b.latency_ns && a.seconds_per_byte == b.seconds_per_byte &&
+           a.between_nodes == b.between_nodes;
+  };
+  if (std::ranges::all_of(
+          all, [&](const Choices& one) { return std::ranges::equal(one, all.front(), like); }))
+    all.resize(std::min<std::size_t>(all.size(), 1));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (row_of(cluster, kind, instances[i]) == nullptr)
+      all[i] = with_protocols(cluster.spec(), kind, std::move(all[i]));
+  }
+  return all;
 }
 
 Nanoseconds transfer_ns(const Cluster& cluster, Bytes bytes, DeviceId from, DeviceId to) {

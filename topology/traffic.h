@@ -25,6 +25,7 @@ struct Traffic {
   Nanoseconds latency_ns = 0;
   double seconds_per_byte = 0;  // alone: the busiest link's load over its bandwidth
   bool between_nodes = false;
+  int way = 0;  // its number among all ways of its kind on the cluster
 };
 
 // What it takes alone: latency + bytes x seconds_per_byte.
@@ -69,15 +70,14 @@ Choices choices(const Cluster& cluster, CommKind kind, std::span<const DeviceId>
 // The way of a large message.
 Traffic traffic(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices);
 
-// The ways of many equal operations that run in lock step, as one that ends with the slowest.
-// Where they are alike, and every link of a way carries equally many of them, the first one's flows
-// stand for all, with that many streams each; else it is all of their flows. All go the same way.
-Choices lockstep_choices(const Cluster& cluster, CommKind kind,
-                         std::span<const std::vector<DeviceId>> instances);
+// The way of that number.
+Traffic traffic_by(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
+                   int way);
 
-// The way of a large message.
-Traffic lockstep_traffic(const Cluster& cluster, CommKind kind,
-                         std::span<const std::vector<DeviceId>> instances);
+// The ways of many operations that run in lock step, without their flows: an entry for each, or one
+// where all are alike. Each has its own latency, and takes what its own links take that carry all.
+std::vector<Choices> lockstep_choices(const Cluster& cluster, CommKind kind,
+                                      std::span<const std::vector<DeviceId>> instances);
 
 // What one operation costs alone on an idle cluster.
 Nanoseconds transfer_ns(const Cluster& cluster, Bytes bytes, DeviceId from, DeviceId to);

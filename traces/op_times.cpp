@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "schedule/cast.h"
@@ -71,22 +73,43 @@ Result<std::vector<Samples>> samples_of(const Program& program, const TraceTable
   return samples;
 }
 
+// Slots of bodies, each set of which leads to one another: of what is played as a whole.
+std::vector<std::vector<std::pair<int, int>>> slots_that_meet(const Program& program) {
+  std::map<std::pair<int, int>, std::size_t> set_of;
+  std::vector<std::vector<std::pair<int, int>>> sets;
+  const Cast cast = fold(program);
+  for (const Channel& channel : cast.channels) {
+    std::size_t set = sets.size();
+    sets.emplace_back();
+    for (const Seat& seat : channel.seats) {
+      const std::pair<int, int> slot{cast.players[seat.player].body, seat.slot};
+      const auto [at, is_new] = set_of.try_emplace(slot, set);
+      if (is_new) sets[set].push_back(slot);
+      if (at->second == set) continue;
+      std::size_t other = at->second;
+      if (sets[other].size() < sets[set].size()) std::swap(set, other);
+      for (const auto& moved : sets[other]) set_of[moved] = set;
+      sets[set].insert(sets[set].end(), sets[other].begin(), sets[other].end());
+      sets[other].clear();
+    }
+  }
+  std::erase_if(sets, [](const auto& set) { return set.empty(); });
+  return sets;
+}
+
 // Participants of a communication share what all of them measured.
-void share(const Program& program, const Cast& cast, std::vector<Samples>* samples) {
+void share(const Program& program, std::vector<Samples>* samples) {
   std::vector<std::vector<std::vector<std::uint32_t>>> slots;
   for (const Body& body : program.bodies) slots.push_back(ops_by_slot(body));
-  for (const Channel& channel : cast.channels) {
-    const auto ops_of = [&](const Seat& seat) -> const std::vector<std::uint32_t>& {
-      return slots[cast.players[seat.player].body][seat.slot];
-    };
-    for (std::size_t i = 0; i < ops_of(channel.seats.front()).size(); ++i) {
+  for (const auto& set : slots_that_meet(program)) {
+    const auto [first_body, first_slot] = set.front();
+    for (std::size_t i = 0; i < slots[first_body][first_slot].size(); ++i) {
       std::vector<Nanoseconds> all;
-      for (const Seat& seat : channel.seats) {
-        const auto& own = (*samples)[cast.players[seat.player].body][ops_of(seat)[i]];
+      for (const auto& [body, slot] : set) {
+        const auto& own = (*samples)[body][slots[body][slot][i]];
         all.insert(all.end(), own.begin(), own.end());
       }
-      for (const Seat& seat : channel.seats)
-        (*samples)[cast.players[seat.player].body][ops_of(seat)[i]] = all;
+      for (const auto& [body, slot] : set) (*samples)[body][slots[body][slot][i]] = all;
     }
   }
 }
@@ -96,7 +119,7 @@ void share(const Program& program, const Cast& cast, std::vector<Samples>* sampl
 Status reprice(Program* program, const TraceTable& measured) {
   RETURN_IF_ERROR(check_whole(*program, measured));
   ASSIGN_OR_RETURN(std::vector<Samples> samples, samples_of(*program, measured));
-  share(*program, fold(*program), &samples);
+  share(*program, &samples);
   for (std::size_t body = 0; body < samples.size(); ++body) {
     for (std::size_t op = 0; op < samples[body].size(); ++op) {
       program->bodies[body].ops[op].duration_ns = median(std::move(samples[body][op]));

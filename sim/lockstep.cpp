@@ -1,0 +1,325 @@
+#include "sim/lockstep.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/random.h"
+
+namespace tandem {
+namespace {
+
+// Colours are hashes of 64 bits.
+std::uint64_t mixed(std::uint64_t state, std::uint64_t value) {
+  return scatter(state ^ scatter(value));
+}
+std::uint64_t mixed(std::uint64_t state, std::int64_t value) {
+  return mixed(state, static_cast<std::uint64_t>(value));
+}
+std::uint64_t mixed(std::uint64_t state, int value) {
+  return mixed(state, static_cast<std::uint64_t>(value));
+}
+std::uint64_t mixed(std::uint64_t state, double value) {
+  return mixed(state, std::bit_cast<std::uint64_t>(value));
+}
+
+// An operation of a communicator: its flows up to the next one's.
+struct Operation {
+  std::int32_t communicator = 0;
+  CommUse use;
+  Nanoseconds latency_ns = 0;
+  std::size_t first_flow = 0;
+};
+
+// `streams` over a way, which is up to the next one's.
+struct Streams {
+  double share = 0;
+  int streams = 0;
+  std::size_t first_link = 0;
+  std::uint64_t colour = 0;
+};
+
+struct LinkColour {
+  std::uint64_t own = 0;                  // of what it is: bandwidth, and its place on ways
+  std::uint64_t colour = 0;               // with the flows that it carries
+  std::int32_t before = -1, behind = -1;  // the most links of a way; -1: no flow goes there
+};
+
+// The flows of all communicators' operations on the links, in colours that grow finer.
+class Refinement {
+ public:
+  Refinement(const Program& program, const Cluster& cluster, const Placement& placement)
+      : program_(program), cluster_(cluster), cast_(fold(program)), links_(cluster.links()) {
+    collect(placement);
+  }
+
+  const Cluster& cluster() const { return cluster_; }
+  const Cast& cast() const { return cast_; }
+  std::span<const Operation> operations() const {
+    return {operations_.data(), operations_.size() - 1};
+  }
+  std::span<const Streams> flows() const { return {flows_.data(), flows_.size() - 1}; }
+  const std::vector<LinkColour>& links() const { return links_; }
+  std::span<const std::int32_t> way(std::size_t flow) const {
+    return {ways_.data() + flows_[flow].first_link, ways_.data() + flows_[flow + 1].first_link};
+  }
+
+  // Until all is equitable; false where half of the ranks or more would be played for that.
+  bool refine() {
+    for (;;) {
+      colour_flows();
+      const std::size_t players = cast_.players.size();
+      if (!split_channels()) return true;
+      if (cast_.players.size() > players && 2 * cast_.players.size() >= program_.ranks.size())
+        return false;
+    }
+  }
+
+ private:
+  void collect(const Placement& placement) {
+    std::vector<std::vector<std::vector<CommUse>>> uses;
+    for (const Body& body : program_.bodies) uses.push_back(comm_uses(body));
+    for (const Channel& channel : cast_.channels) {
+      const Seat& seat = channel.seats.front();
+      for (const std::int32_t c : channel.communicators) {
+        for (const CommUse& use : uses[cast_.players[seat.player].body][seat.slot])
+          add(c, use, traffic_of(program_, c, use, cluster_, placement));
+      }
+    }
+    operations_.push_back({.first_flow = flows_.size()});
+    flows_.push_back({.first_link = ways_.size()});
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+      LinkColour& link = links_[i];
+      link.own = mixed(mixed(mixed(0, link.before), link.behind),
+                       cluster_.link(LinkId{static_cast<std::int32_t>(i)}).bytes_per_s);
+    }
+  }
+
+  void add(std::int32_t communicator, const CommUse& use, const Traffic& traffic) {
+    operations_.push_back({communicator, use, traffic.latency_ns, flows_.size()});
+    for (const Flow& flow : traffic.flows) {
+      if (flow.links.empty()) continue;
+      flows_.push_back({flow.share, flow.multiplicity, ways_.size()});
+      const auto length = static_cast<std::int32_t>(flow.links.size());
+      for (std::int32_t i = 0; i < length; ++i) {
+        ways_.push_back(index(flow.links[i]));
+        LinkColour& link = links_[ways_.back()];
+        link.before = std::max(link.before, i);
+        link.behind = std::max(link.behind, length - 1 - i);
+      }
+    }
+  }
+
+  // From their operations' channels, by the links they cross, and those by the flows they carry.
+  void colour_flows() {
+    std::vector<std::int32_t> channel_of(program_.communicators.size());
+    for (std::size_t c = 0; c < cast_.channels.size(); ++c) {
+      for (const std::int32_t communicator : cast_.channels[c].communicators)
+        channel_of[communicator] = static_cast<std::int32_t>(c);
+    }
+    for (std::size_t i = 0; i + 1 < operations_.size(); ++i) {
+      const auto& [communicator, use, latency_ns, first] = operations_[i];
+      const std::uint64_t colour =
+          mixed(mixed(mixed(0, channel_of[communicator]), static_cast<int>(use.kind)), use.way);
+      for (std::size_t flow = first; flow < operations_[i + 1].first_flow; ++flow) {
+        Streams& streams = flows_[flow];
+        streams.colour =
+            mixed(mixed(mixed(colour ^ streams.colour, streams.share), streams.streams),
+                  static_cast<std::int64_t>(way(flow).size()));
+      }
+    }
+    std::size_t colours = 0;
+    for (std::size_t refined = 1; refined != colours;) {
+      colours = refined;
+      refined = refine_flows();
+    }
+  }
+
+  // Gives how many colours of flows there are.
+  std::size_t refine_flows() {
+    for (LinkColour& link : links_) link.colour = link.own;
+    for (std::size_t flow = 0; flow + 1 < flows_.size(); ++flow) {
+      const std::uint64_t carried = scatter(flows_[flow].colour) * flows_[flow].streams;
+      for (const std::int32_t link : way(flow)) links_[link].colour += carried;
+    }
+    std::unordered_set<std::uint64_t> colours;
+    for (std::size_t flow = 0; flow + 1 < flows_.size(); ++flow) {
+      std::uint64_t colour = flows_[flow].colour;
+      for (const std::int32_t link : way(flow)) colour = mixed(colour, links_[link].colour);
+      flows_[flow].colour = colour;
+      colours.insert(colour);
+    }
+    return colours.size();
+  }
+
+  // By their flows; whether any communicator was unlike the others of its channel.
+  bool split_channels() {
+    std::vector<std::uint64_t> colour_of(program_.communicators.size());
+    for (std::size_t i = 0; i + 1 < operations_.size(); ++i) {
+      const auto& [communicator, use, latency_ns, first] = operations_[i];
+      std::uint64_t flows = 0;
+      for (std::size_t flow = first; flow < operations_[i + 1].first_flow; ++flow)
+        flows += scatter(flows_[flow].colour);
+      colour_of[communicator] = mixed(mixed(colour_of[communicator], latency_ns), flows);
+    }
+    const bool alike = std::ranges::all_of(cast_.channels, [&](const Channel& channel) {
+      return std::ranges::all_of(channel.communicators, [&](std::int32_t c) {
+        return colour_of[c] == colour_of[channel.communicators.front()];
+      });
+    });
+    if (alike) return false;
+    std::unordered_map<std::uint64_t, std::int32_t> numbers;
+    std::vector<std::int32_t> colours;
+    for (const std::uint64_t colour : colour_of)
+      colours.push_back(
+          numbers.try_emplace(colour, static_cast<std::int32_t>(numbers.size())).first->second);
+    cast_ = fold(program_, colours);
+    return true;
+  }
+
+  const Program& program_;
+  const Cluster& cluster_;
+  Cast cast_;
+  std::vector<Operation> operations_;  // in order of channels at first; one more at the end
+  std::vector<Streams> flows_;         // one more at the end
+  std::vector<std::int32_t> ways_;     // links
+  std::vector<LinkColour> links_;
+};
+
+// A network with one link for each class of links.
+class Classes {
+ public:
+  explicit Classes(const Refinement& refined) : refined_(refined) {
+    number_links();
+    number_flows();
+    find_units();
+  }
+
+  LockStep take() {
+    LockStep made{refined_.cast(), {}, {}};
+    for (std::size_t l = 0; l < links_.size(); ++l)
+      made.link_bytes_per_s.push_back(links_[l].bytes_per_s * static_cast<double>(links_[l].count) /
+                                      static_cast<double>(unit_of(static_cast<std::int32_t>(l))));
+    std::vector<std::int32_t> channel_of(channels_of());
+    const std::span<const Operation> operations = refined_.operations();
+    for (std::size_t i = 0; i < operations.size(); ++i) {
+      const Operation& operation = operations[i];
+      const std::int32_t channel = channel_of[operation.communicator];
+      if (channel < 0) continue;  // another one stands for it
+      const std::size_t end =
+          i + 1 < operations.size() ? operations[i + 1].first_flow : refined_.flows().size();
+      made.traffic[{channel, operation.use}] = traffic_of(operation, end, made.link_bytes_per_s);
+    }
+    return made;
+  }
+
+ private:
+  struct Link {
+    double bytes_per_s = 0;
+    std::int64_t count = 0;
+    std::int32_t joined = 0;  // to what it shares flows with; a tree
+  };
+  struct FlowClass {
+    std::size_t first = 0;
+    std::int64_t streams = 0;
+  };
+
+  void number_links() {
+    std::unordered_map<std::uint64_t, std::int32_t> numbers;
+    link_of_.resize(refined_.links().size(), -1);
+    for (std::size_t i = 0; i < link_of_.size(); ++i) {
+      const LinkColour& link = refined_.links()[i];
+      if (link.before < 0) continue;
+      const auto [at, is_new] =
+          numbers.try_emplace(link.colour, static_cast<std::int32_t>(links_.size()));
+      if (is_new)
+        links_.push_back({refined_.cluster().link(LinkId{static_cast<std::int32_t>(i)}).bytes_per_s,
+                          0, at->second});
+      link_of_[i] = at->second;
+      ++links_[at->second].count;
+    }
+  }
+
+  void number_flows() {
+    for (std::size_t flow = 0; flow < refined_.flows().size(); ++flow) {
+      const Streams& streams = refined_.flows()[flow];
+      const auto [at, is_new] = flow_classes_.try_emplace(streams.colour, FlowClass{flow, 0});
+      at->second.streams += streams.streams;
+    }
+  }
+
+  std::int32_t root(std::int32_t link) const {
+    while (links_[link].joined != link) link = links_[link].joined;
+    return link;
+  }
+
+  // What shares links, directly or not, is scaled alike: by the greatest whole number.
+  void find_units() {
+    for (const auto& [colour, flows] : flow_classes_) {
+      const std::int32_t first = root(link_of_[refined_.way(flows.first).front()]);
+      for (const std::int32_t link : refined_.way(flows.first))
+        links_[root(link_of_[link])].joined = first;
+    }
+    units_.resize(links_.size());
+    for (const auto& [colour, flows] : flow_classes_) {
+      std::int64_t& unit = units_[root(link_of_[refined_.way(flows.first).front()])];
+      unit = std::gcd(unit, flows.streams);
+    }
+  }
+  std::int64_t unit_of(std::int32_t link) const { return units_[root(link)]; }
+
+  // That of the first communicator of each; -1: of the others.
+  std::vector<std::int32_t> channels_of() const {
+    std::size_t communicators = 0;
+    for (const Channel& channel : refined_.cast().channels)
+      communicators += channel.communicators.size();
+    std::vector<std::int32_t> channels(communicators, -1);
+    for (std::size_t c = 0; c < refined_.cast().channels.size(); ++c)
+      channels[refined_.cast().channels[c].communicators.front()] = static_cast<std::int32_t>(c);
+    return channels;
+  }
+
+  Traffic traffic_of(const Operation& operation, std::size_t end,
+                     std::span<const double> link_bytes_per_s) const {
+    Traffic traffic;
+    traffic.latency_ns = operation.latency_ns;
+    traffic.way = operation.use.way;
+    std::unordered_set<std::uint64_t> seen;
+    std::map<std::int32_t, double> seconds;
+    for (std::size_t i = operation.first_flow; i < end; ++i) {
+      const Streams& streams = refined_.flows()[i];
+      if (!seen.insert(streams.colour).second) continue;
+      Flow& flow = traffic.flows.emplace_back();
+      flow.share = streams.share;
+      for (const std::int32_t link : refined_.way(i)) flow.links.push_back(LinkId{link_of_[link]});
+      flow.multiplicity = static_cast<int>(flow_classes_.at(streams.colour).streams /
+                                           unit_of(index(flow.links.front())));
+      for (const LinkId link : flow.links) {
+        double& all = seconds[index(link)];
+        all += flow.share * flow.multiplicity / link_bytes_per_s[index(link)];
+        traffic.seconds_per_byte = std::max(traffic.seconds_per_byte, all);
+      }
+    }
+    return traffic;
+  }
+
+  const Refinement& refined_;
+  std::vector<std::int32_t> link_of_;  // class; -1: no flow goes there
+  std::vector<Link> links_;
+  std::unordered_map<std::uint64_t, FlowClass> flow_classes_;  // by colour
+  std::vector<std::int64_t> units_;                            // by root of links
+};
+
+}  // namespace
+
+std::optional<LockStep> lock_step(const Program& program, const Cluster& cluster,
+                                  const Placement& placement) {
+  Refinement refinement(program, cluster, placement);
+  if (!refinement.refine()) return std::nullopt;
+  return Classes(refinement).take();
+}
+
+}  // namespace tandem
