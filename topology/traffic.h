@@ -11,11 +11,13 @@
 
 namespace tandem {
 
-// `multiplicity` equal streams of `share` x the operation's bytes each, over the same links.
+// `multiplicity` equal streams of `share` x the operation's bytes each, over the same links; each
+// at `limit_bytes_per_s` at most, whatever the links have (0: no limit).
 struct Flow {
   std::vector<LinkId> links;
   double share = 0;
   int multiplicity = 1;
+  double limit_bytes_per_s = 0;
 };
 
 // An operation's traffic per byte. All flows run at once; the operation ends `latency_ns` after the
@@ -23,7 +25,7 @@ struct Flow {
 struct Traffic {
   std::vector<Flow> flows;
   Nanoseconds latency_ns = 0;
-  double seconds_per_byte = 0;  // alone: the busiest link's load over its bandwidth
+  double seconds_per_byte = 0;  // alone: the busiest link's load over its bandwidth, or a limit's
   bool between_nodes = false;
 };
 
@@ -62,6 +64,10 @@ Nanoseconds duration_ns(const Choices& choices, Bytes bytes);
 //
 // AllToAll sends pairwise, n-1 steps. RingShift keeps to the order of `devices`.
 //
+// Whatever the operation and its way, `devices` are one communicator: what leaves a node, or comes
+// to it, does so at the spec's communicator_bytes_per_s at most. All flows between nodes keep to
+// the pace of the busiest node: k equal ones that leave it have 1/k of that rate each.
+//
 // Where the spec's calibration has a row of the kind, for as many ranks on as many nodes, all flows
 // grow or shrink alike, so that the operation alone takes the row's time; it has no other way.
 Choices choices(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices);
@@ -72,6 +78,7 @@ Traffic traffic(const Cluster& cluster, CommKind kind, std::span<const DeviceId>
 // The ways of many equal operations that run in lock step, as one that ends with the slowest.
 // Where they are alike, and every link of a way carries equally many of them, the first one's flows
 // stand for all, with that many streams each; else it is all of their flows. All go the same way.
+// They load links together; each has its communicator's rate to itself.
 Choices lockstep_choices(const Cluster& cluster, CommKind kind,
                          std::span<const std::vector<DeviceId>> instances);
 
