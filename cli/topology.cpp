@@ -78,6 +78,9 @@ void print_table(const Cluster& cluster, const std::string& preset) {
                                    rate(spec.nic_bytes_per_s, spec.inter_efficiency)));
   if (spec.ring_efficiency < 1)
     add("", fmt::format("rings reach {:.1f} % of that", 100 * spec.ring_efficiency));
+  if (spec.communicator_bytes_per_s > 0)
+    add("", fmt::format("one communicator has {:.4g} GB/s of a node at most",
+                        spec.communicator_bytes_per_s / GB));
   add("", fmt::format("{:.3g} us a message", 1e6 * spec.inter_latency_s));
   add("a node's NICs",
       fmt::format("{:.4g} Gbit/s a direction", spec.nics_per_node * spec.nic_bytes_per_s / Gbit));

@@ -142,8 +142,14 @@ void add_algorithms(std::vector<Field>* fields) {
             "2022 2202 2220'; intra_GBps is then the best joined pair's; default a switch",
             set_nvlinks},
            number("cluster.ring_efficiency",
-                  "number: a further share that rings between nodes reach; default 1",
+                  "number: a further share that rings between nodes reach, of the NICs and of "
+                  "communicator_GBps; default 1",
                   AT(cluster.ring_efficiency), 1, kShare),
+           number("cluster.communicator_GBps",
+                  "number: GB/s that one communicator moves out of a node, or into it, at most, in "
+                  "whatever operation; several have as much each, until the NICs are full; default "
+                  "what the NICs carry",
+                  AT(cluster.communicator_bytes_per_s), GB, kPositive),
            number("cluster.ring_fill_steps",
                   "number: steps that a ring inside a node takes longer to fill and drain, a pass; "
                   "default 0",

@@ -6,11 +6,12 @@
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <queue>
-#include <span>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 
@@ -35,6 +36,11 @@ struct Choice {
 constexpr Choice kF0{ActionKind::Forward, 0}, kF1{ActionKind::Forward, 1};
 constexpr Choice kI0{ActionKind::BackwardInput, 0}, kI1{ActionKind::BackwardInput, 1};
 
+// Which building block of a V an action's turn follows: what a rank does for one microbatch, in
+// time slots, again and again every six of them ("Controllable Memory", 3). kHalf and kThird are
+// those of V-Half and V-Min.
+enum class Block : std::uint8_t { kNone, kHalf, kThird };
+
 // How a rank decides. W fills what time is left.
 struct Policy {
   std::array<Choice, 4> preference;  // the first that is ready is done
@@ -42,6 +48,7 @@ struct Policy {
   bool taper = false;       // a stage near the end holds fewer activations: F to I takes less time
   int pace = kUnpaced;      // microbatches that enter at once, before the others, one a period
   double patience = 0;      // no W where something comes within this share of it
+  Block block = Block::kNone;  // what is ready goes by its slots, and the preference parts ties
 };
 
 // Chosen one by one from all 480 (paces 0, 1, 2, 4) on pipelines of 2 to 16 ranks with random
@@ -54,6 +61,15 @@ constexpr Policy kPoliciesOfV[] = {
     {{kF1, kI1, kF0, kI0}, false, false, 1},      {{kF1, kI1, kF0, kI0}, true, true, 4},
     {{kF1, kI1, kF0, kI0}, true, true, 2},        {{kF1, kI0, kF0, kI1}, false, true, 0},
 };
+// Where memory is short in a V, the slots of the block that has as much are tried as well: the ways
+// above were up to two actions slower than those blocks squeezed together, with F = I = W on 2 to
+// 16 ranks. About 3p/8 microbatches fill V-Half's pipeline before its first gradient.
+constexpr int kSlots = 6;
+Policy half_block(int pp) {
+  return {{kF0, kF1, kI0, kI1}, true, true, (3 * pp + 7) / 8, 0, Block::kHalf};
+}
+constexpr Policy kThirdBlock = {{kF0, kF1, kI0, kI1}, true, true, 1, 0, Block::kThird};
+
 constexpr Policy kPoliciesOfOneChunk[] = {
     {{kF0, kI0, kF1, kI1}, false, true},
     {{kI0, kF0, kI1, kF1}, false, false},
@@ -185,6 +201,37 @@ class Scheduler {
     return choice.kind == ActionKind::Forward ? forward_comes(stage) : input_comes(stage);
   }
 
+  // The slot of a rank's next action of a kind and chunk in its building block. A block's slots of
+  // a rank differ by six: where p, or a third of it, would make two of them equal, the gradients
+  // come later.
+  int slot_of(int rank, const Choice& choice) const {
+    const StageState& at = stages_[stage_of(rank, choice.chunk)];
+    const int p = problem_.pp;
+    const bool forward = choice.kind == ActionKind::Forward;
+    int first = 0;
+    if (policy_.block == Block::kHalf) {
+      const int later = p % 2 == 0 ? 3 : 0;
+      const int down = 2 * rank, up = 3 * p - 2 - rank;
+      const int back = 3 * p - 1 + later + 2 * rank, out = 6 * p - 2 + later - rank;
+      first = forward ? (choice.chunk == 0 ? down : up) : (choice.chunk == 1 ? back : out);
+    } else {
+      const int later = p % 3 == 0 ? 2 : 0;
+      const int down = rank, up = 2 * p - 1 - rank;
+      const int back = 2 * p + later + rank, out = 4 * p - 1 + later - rank;
+      first = forward ? (choice.chunk == 0 ? down : up) : (choice.chunk == 1 ? back : out);
+    }
+    return first + kSlots * (forward ? at.forwards : at.inputs);
+  }
+
+  // What the rank would rather do comes first.
+  std::array<Choice, 4> turns(int rank) const {
+    std::array<Choice, 4> turns = policy_.preference;
+    if (policy_.block == Block::kNone) return turns;
+    std::ranges::stable_sort(turns, {},
+                             [&](const Choice& choice) { return slot_of(rank, choice); });
+    return turns;
+  }
+
   // Whether the limits let the rank hold one more forward. Chunk 0 leaves room for one activation
   // of chunk 1, so that what is in flight can come back.
   bool fits(int rank, int chunk) const {
@@ -200,7 +247,7 @@ class Scheduler {
     std::optional<Choice> chosen;
     bool kept_back = false;
     Ticks next = kNever;  // when something comes that is not there yet
-    for (const Choice& choice : policy_.preference) {
+    for (const Choice& choice : turns(rank)) {
       if (choice.chunk >= problem_.chunks) continue;
       const int stage = stage_of(rank, choice.chunk);
       const Ticks when = comes(choice, stage);
@@ -300,9 +347,14 @@ std::vector<std::vector<Action>> schedule_greedily(const ListProblem& problem) {
   CHECK(problem.chunks == 1 || problem.chunks == 2);
   CHECK(problem.costs.size() == static_cast<std::size_t>(problem.pp) * problem.chunks);
   CHECK(problem.memory_limit >= problem.chunks && problem.in_flight_limit >= problem.chunks);
-  const std::span<const Policy> policies = problem.chunks == 1
-                                               ? std::span<const Policy>(kPoliciesOfOneChunk)
-                                               : std::span<const Policy>(kPoliciesOfV);
+  std::vector<Policy> policies(std::begin(kPoliciesOfV), std::end(kPoliciesOfV));
+  if (problem.chunks == 1) {
+    policies.assign(std::begin(kPoliciesOfOneChunk), std::end(kPoliciesOfOneChunk));
+  } else if (problem.memory_limit <= problem.pp) {
+    policies.push_back(kThirdBlock);
+  } else if (problem.memory_limit < 2 * problem.pp) {
+    policies.push_back(half_block(problem.pp));
+  }
   // So many microbatches tell the policies apart; with more, the steady state is longer.
   ListProblem trial = problem;
   trial.microbatches = std::min(problem.microbatches, std::max(3 * problem.pp / 2, 32));

@@ -153,7 +153,7 @@ struct Limits {
 // Memory" has it: 1F1B's, about half and about a third; fewer than 1F1B's on two ranks as well.
 Limits zb1p_limits(int pp) { return {pp}; }
 Limits twice_pp(int pp) { return {2 * pp}; }
-Limits v_half_limits(int pp) { return {pp + 2}; }
+Limits v_half_limits(int pp) { return {2 * (pp / 2) + 2}; }
 Limits v_min_limits(int pp) {
   const int held = 2 * ((pp + 4) / 3);
   return {held, std::min(held, std::max(2 * pp - 1, 2))};

@@ -83,8 +83,8 @@ struct OrderSpec {
 //   rank holds more than the limit (pp and 2 pp activations). `interleaved-zb`: PyTorch's, for any
 //   vpp; it knows no costs.
 // - `zbv`, `v-half`, `v-min`: the same with two stages a rank in a V (stage s >= pp is on rank
-//   2 pp - 1 - s), which hold as much as 1F1B, about half and about a third of it: 2 pp, pp + 2 and
-//   2 ceil((pp + 2) / 3) activations of these half stages.
+//   2 pp - 1 - s), which hold as much as 1F1B, about half and about a third of it: 2 pp,
+//   2 floor(pp / 2) + 2 and 2 ceil((pp + 2) / 3) activations of these half stages.
 // - `dualpipe`: two chains of pp stages, one down the ranks and one up, with half the microbatches
 //   each; chain 1's stage s is stage pp + s of the order, on rank pp - 1 - s. `dualpipev`: one
 //   chain in a V. Both pair a forward of one direction with a backward of the other (with_next).

@@ -28,10 +28,12 @@ struct LinkChange {
 struct FlowNetwork {
   std::vector<double> bytes_per_s;                // by link
   std::vector<std::vector<std::int32_t>> routes;  // links, by route
-  std::vector<LinkChange> changes;                // in order of time
+  std::vector<double> route_limits;  // bytes/s that a flow over the route gets at most; 0: none
+  std::vector<LinkChange> changes;   // in order of time
 };
 
-// A clock and the flows in flight. Flows that share a link share its bandwidth max-min fairly.
+// A clock and the flows in flight. Flows that share a link share its bandwidth max-min fairly, each
+// up to its route's limit.
 class FlowSolver {
  public:
   virtual ~FlowSolver() = default;

@@ -38,6 +38,7 @@ struct Operation {
 struct Streams {
   double share = 0;
   int streams = 0;
+  double limit_bytes_per_s = 0;  // of each; 0: none
   std::size_t first_link = 0;
   std::uint64_t colour = 0;
 };
@@ -102,7 +103,7 @@ class Refinement {
     operations_.push_back({communicator, use, traffic.latency_ns, flows_.size()});
     for (const Flow& flow : traffic.flows) {
       if (flow.links.empty()) continue;
-      flows_.push_back({flow.share, flow.multiplicity, ways_.size()});
+      flows_.push_back({flow.share, flow.multiplicity, flow.limit_bytes_per_s, ways_.size()});
       const auto length = static_cast<std::int32_t>(flow.links.size());
       for (std::int32_t i = 0; i < length; ++i) {
         ways_.push_back(index(flow.links[i]));
@@ -127,7 +128,8 @@ class Refinement {
       for (std::size_t flow = first; flow < operations_[i + 1].first_flow; ++flow) {
         Streams& streams = flows_[flow];
         streams.colour =
-            mixed(mixed(mixed(colour ^ streams.colour, streams.share), streams.streams),
+            mixed(mixed(mixed(mixed(colour ^ streams.colour, streams.share), streams.streams),
+                        streams.limit_bytes_per_s),
                   static_cast<std::int64_t>(way(flow).size()));
       }
     }
@@ -294,6 +296,8 @@ class Classes {
       if (!seen.insert(streams.colour).second) continue;
       Flow& flow = traffic.flows.emplace_back();
       flow.share = streams.share;
+      flow.limit_bytes_per_s = streams.limit_bytes_per_s;
+      traffic.seconds_per_byte = std::max(traffic.seconds_per_byte, limited_s(flow));
       for (const std::int32_t link : refined_.way(i)) flow.links.push_back(LinkId{link_of_[link]});
       flow.multiplicity = static_cast<int>(flow_classes_.at(streams.colour).streams /
                                            unit_of(index(flow.links.front())));

@@ -67,9 +67,11 @@ Playback::Pattern Playback::pattern_of(const Traffic& traffic,
   pattern.seconds_per_byte = traffic.seconds_per_byte;
   for (const Flow& flow : traffic.flows) {
     const auto [it, is_new] =
-        route_numbers_.emplace(flow.links, static_cast<std::int32_t>(network_.routes.size()));
-    double alone_s = 0;
+        route_numbers_.emplace(std::pair(flow.links, flow.limit_bytes_per_s),
+                               static_cast<std::int32_t>(network_.routes.size()));
+    double alone_s = limited_s(flow);
     if (is_new) network_.routes.emplace_back();
+    if (is_new) network_.route_limits.push_back(flow.limit_bytes_per_s);
     for (const LinkId link : flow.links) {
       if (is_new) network_.routes.back().push_back(index(link));
       pattern.links.push_back(index(link));

@@ -15,6 +15,7 @@
 #include <memory>
 #include <queue>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -158,7 +159,7 @@ class Playback final : public FlowListener {
   FlowNetwork network_;
   std::vector<Pattern> patterns_;
   std::vector<std::int32_t> first_pattern_;  // channel x kind: that of its first way
-  std::map<std::vector<LinkId>, std::int32_t> route_numbers_;
+  std::map<std::pair<std::vector<LinkId>, double>, std::int32_t> route_numbers_;  // links, limit
   std::vector<std::int32_t> link_users_;  // operations in flight
   std::vector<std::int32_t> link_alone_;  // the channel that uses the link by itself; -1
   std::vector<LaneCursors> players_;

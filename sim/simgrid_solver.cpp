@@ -3,7 +3,8 @@
 // A route, whatever its links, is one host of a star zone whose way up is the list of those links;
 // the way down to the one sink is empty. So SimGrid sees exactly the links of our topology. Links
 // have no latency (the playback adds each operation's own), which also gives all flows the same
-// weight.
+// weight. A route's limit is one more link, a FATPIPE: its bandwidth bounds each flow and is not
+// shared (Comm::set_rate knows no communication between hosts in 3.32).
 #include <simgrid/kernel/Timer.hpp>
 
 #include <fmt/format.h>
@@ -41,6 +42,11 @@ class SimGridSolver final : public FlowSolver {
       sources_.push_back(zone->create_host(fmt::format("route{}", i), 1e9)->seal());
       std::vector<s4u::LinkInRoute> way;
       for (const std::int32_t link : network.routes[i]) way.push_back(links[link]);
+      if (const double limit = network.route_limits[i]; limit > 0)
+        way.emplace_back(zone->create_link(fmt::format("limit{}", i), limit)
+                             ->set_latency(0)
+                             ->set_sharing_policy(s4u::Link::SharingPolicy::FATPIPE)
+                             ->seal());
       zone->add_route(sources_.back()->get_netpoint(), nullptr, nullptr, nullptr, way, false);
     }
     zone->seal();

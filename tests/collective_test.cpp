@@ -295,5 +295,118 @@ TEST_CASE("in lock step hierarchical groups share NICs as their sum does") {
   }
 }
 
+// What leaves the node that most leaves, and what comes to the one that most comes to, per byte.
+double busiest_node(const Cluster& cluster, const Traffic& traffic) {
+  std::map<std::string, double> nodes;
+  for (const auto& [link, amount] : loads(cluster, traffic)) {
+    if (!is_of(link, ".nic")) continue;
+    nodes[link.substr(0, link.find('.')) + link.substr(link.rfind('.'))] += amount;
+  }
+  double most = 0;
+  for (const auto& [node, amount] : nodes) most = std::max(most, amount);
+  return most;
+}
+
+TEST_CASE("one communicator moves its own rate out of a node, through however many NICs") {
+  ClusterSpec spec = round_spec();
+  spec.communicator_bytes_per_s = 25e9;
+  const Cluster cluster = build(spec, 16);
+  for (const int k : {1, 2, 4, 8}) {
+    INFO(k << " ranks on each of two nodes");
+    // k rings through k NICs of 10 GB/s, n = 2k: 2(n-1)/n leave a node, in all. Two NICs carry less
+    // than 25 GB/s, four would carry more.
+    const double out = 2.0 * (2 * k - 1) / (2 * k);
+    const double rate = std::min(k * kNicRate, 25e9);
+    const Traffic load = traffic(cluster, CommKind::AllReduce, group(2, k));
+    CHECK(load.seconds_per_byte == Approx(out / rate));
+    for (const Flow& flow : load.flows)
+      CHECK(flow.limit_bytes_per_s == Approx(crosses(cluster, flow) ? 25e9 / k : 0));
+  }
+  // A transfer is alone on its NIC: 10 GB/s of 25, then 4 of 4.
+  CHECK(traffic(cluster, CommKind::SendRecv, devices({0, 8})).seconds_per_byte == 1 / kNicRate);
+  spec.communicator_bytes_per_s = 4e9;
+  CHECK(traffic(build(spec, 16), CommKind::SendRecv, devices({0, 8})).seconds_per_byte == 1 / 4e9);
+  // Inside a node nothing changes.
+  CHECK(traffic(build(spec, 16), CommKind::AllReduce, group(1, 8)).seconds_per_byte ==
+        Approx(1.75 / kNodeRate));
+}
+
+TEST_CASE("k rings of one rail each scale until the NICs are full") {
+  // Communicators of one rank on each of two nodes send 2 x 1/2 of the bytes; one has 3 GB/s. GPUs
+  // that share a NIC of 10 GB/s get 3 each up to three of them, four get 2.5.
+  for (const int nics : {2, 8}) {
+    ClusterSpec spec = round_spec(Collectives::Ring, nics);
+    spec.communicator_bytes_per_s = 3e9;
+    const Cluster cluster = build(spec, 16);
+    std::vector<std::vector<DeviceId>> rings;
+    for (int k = 1; k <= 8; ++k) {
+      INFO(k << " rings, " << nics << " NICs");
+      rings.push_back(group(2, 1, k - 1));
+      const int on_a_nic = nics == 8 ? 1 : std::min(k, 4);
+      const double each = std::min(3e9, kNicRate / on_a_nic);
+      const Traffic load = lockstep_traffic(cluster, CommKind::AllReduce, rings);
+      CHECK(load.seconds_per_byte == Approx(1 / each));
+      CHECK(duration_ns(load, 3'000'000'000) == to_ns(3e9 / each) + 2 * kNicLatency_ns);
+    }
+    // One alone, as `tandem topology` and nccl-tests have it.
+    CHECK(collective_ns(cluster, CommKind::AllReduce, 3'000'000'000, rings[0]) ==
+          1'000'000'000 + 2 * kNicLatency_ns);
+  }
+}
+
+TEST_CASE("a communicator's rate holds for every operation, however it goes") {
+  const unsigned seed = 987654321;
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  const auto pick = [&](int low, int high) {
+    return low + static_cast<int>(random() % (high - low + 1));
+  };
+  for (int round = 0; round < 300; ++round) {
+    ClusterSpec spec = round_spec(static_cast<Collectives>(pick(0, 1)), 1 << pick(0, 3));
+    spec.in_network_reduction = pick(0, 1) == 1;
+    spec.nics_on_switch = pick(0, 1) == 1;
+    spec.fabric = {static_cast<Fabric::Kind>(pick(0, 2)), pick(1, 4),
+                   static_cast<double>(pick(1, 4))};
+    std::vector<DeviceId> ranks;  // up to 48: an all-to-all of more than 32 goes link by link
+    for (int i = 0; i < 64; ++i) ranks.push_back(DeviceId{i});
+    if (pick(0, 1) == 1) std::shuffle(ranks.begin(), ranks.end(), random);
+    ranks.resize(pick(2, 48));
+    const CommKind kind = static_cast<CommKind>(pick(1, kCommKinds - 1));
+    const Cluster plain = build(spec, 64);
+    const Traffic free = traffic(plain, kind, ranks);
+    spec.communicator_bytes_per_s = pick(1, 60) * 1e9;
+    const Cluster bound = build(spec, 64);
+    const Traffic limited = traffic(bound, kind, ranks);
+    const double out_s = busiest_node(plain, free) / spec.communicator_bytes_per_s;
+    INFO("round " << round << ", " << name(kind) << " of " << ranks.size());
+    REQUIRE(limited.seconds_per_byte == Approx(std::max(free.seconds_per_byte, out_s)));
+    REQUIRE(loads(bound, limited) == loads(plain, free));
+    // In lock step with itself it loads links twice, and has its own rate.
+    if (limited.flows.empty()) continue;
+    const Traffic twice = lockstep_traffic(bound, kind, std::vector{ranks, ranks});
+    REQUIRE(twice.seconds_per_byte == Approx(std::max(2 * free.seconds_per_byte, out_s)));
+  }
+}
+
+TEST_CASE("trees between nodes keep to their communicator's rate") {
+  ClusterSpec spec = round_spec();
+  spec.trees = spec.nvls = true;
+  spec.communicator_bytes_per_s = 4e9;
+  // Two nodes' trees send each byte once, at 4 GB/s; their rings nearly twice.
+  for (const int k : {1, 2, 8}) {
+    INFO(k << " ranks on each");
+    CHECK(traffic(build(spec, 16), CommKind::AllReduce, group(2, k)).seconds_per_byte ==
+          Approx(1 / 4e9));
+  }
+}
+
+TEST_CASE("what was measured of a group holds, whatever its communicator's rate") {
+  ClusterSpec spec = round_spec();
+  spec.communicator_bytes_per_s = 4e9;
+  spec.calibration = {{CommKind::AllReduce, 16, 2, 7e-6, 50e9}};
+  const Traffic load = traffic(build(spec, 16), CommKind::AllReduce, group(2, 8));
+  CHECK(load.seconds_per_byte == Approx(2.0 * 15 / 16 / 50e9));
+}
+
 }  // namespace
 }  // namespace tandem

@@ -109,9 +109,10 @@ TEST_CASE("greedy orders are valid and keep the memory limit, whatever the costs
   }
 }
 
-TEST_CASE("greedy orders hold p, 2p, 2p, p + 2 and 2ceil((p + 2) / 3) activations from F to W") {
-  for (const int pp : {2, 4, 8, 16}) {
-    const std::vector<int> most = {pp, 2 * pp, 2 * pp, pp + 2, 2 * ((pp + 4) / 3)};
+TEST_CASE("greedy orders hold p, 2p, 2p, about p + 2 and 2ceil((p + 2) / 3) from F to W") {
+  // V-Half holds whole microbatches, of two activations each: p + 1 where p is odd.
+  for (const int pp : {2, 3, 4, 5, 8, 15, 16}) {
+    const std::vector<int> most = {pp, 2 * pp, 2 * pp, pp + 2 - pp % 2, 2 * ((pp + 4) / 3)};
     for (const OrderCosts& costs : {kEqual, OrderCosts{1, 2, 1}, OrderCosts{1, 1.3, 0.7, 0.2}}) {
       for (std::size_t i = 0; i < kGreedy.size(); ++i) {
         INFO(kGreedy[i] << " pp " << pp);
@@ -198,6 +199,28 @@ TEST_CASE("v-half and v-min idle only at the start and the end when F = I = W") 
       const double longer = play(make(spec_of(name, pp, 8 * pp)), kEqual).makespan;
       CHECK(longer - shorter == 4 * pp * 6);
       CHECK(shorter <= (4 * pp - 1) * 6 + 4 * pp + 1);
+    }
+  }
+}
+
+TEST_CASE("v-half and v-min are no slower than their building blocks squeezed, pp 2 to 16") {
+  // The reference repeats a block of a microbatch every six slots, squeezes the blocks, and replays
+  // what comes out. With F = I = W = 1 and m >= 2p that is 6m of work and so many slots of bubble:
+  // V-Half's blocks take 3p - 7 (p even, at least 4), 3p - 4 (p odd) and 1 (p = 2), V-Min's 4p - 5,
+  // or 4p - 7 where 3 divides p. (Its published code, and its values for p = 2, 4 and 8: 113, 161
+  // and 209 with 16, 24 and 32 microbatches.)
+  CHECK(play(make(spec_of("v-half", 8, 16)), kEqual).makespan <= 113);
+  CHECK(play(make(spec_of("v-half", 8, 24)), kEqual).makespan <= 161);
+  CHECK(play(make(spec_of("v-half", 8, 32)), kEqual).makespan <= 209);
+  for (int pp = 2; pp <= 16; ++pp) {
+    const int half = pp == 2 ? 1 : 3 * pp - (pp % 2 == 0 ? 7 : 4);
+    const int third = 4 * pp - (pp % 3 == 0 ? 7 : 5);
+    for (const int microbatches : {2 * pp, 2 * pp + 1, 3 * pp, 4 * pp}) {
+      INFO("pp " << pp << " m " << microbatches);
+      CHECK(play(make(spec_of("v-half", pp, microbatches)), kEqual).makespan <=
+            6 * microbatches + half);
+      CHECK(play(make(spec_of("v-min", pp, microbatches)), kEqual).makespan <=
+            6 * microbatches + third);
     }
   }
 }

@@ -188,6 +188,87 @@ TEST_CASE("a flow and an all-reduce contend on a NIC") {
   CHECK(t[0] == Approx(5e-6 + 2 / 25.0).epsilon(1e-6));
 }
 
+// `k` all-reduces of 1 GB between two nodes of 8 GPUs, each from a GPU of its own.
+std::vector<Operation> rails(int k) {
+  std::vector<Operation> operations;
+  for (int i = 0; i < k; ++i) operations.push_back({OpKind::AllReduce, {i, 8 + i}, kGB});
+  return operations;
+}
+
+TEST_CASE("k rings of one rail each scale until the NICs are full, through SimGrid") {
+  // A ring of two sends 2 x 1/2 x 1 GB; one communicator has 10 GB/s of a node. On 8 NICs of 25
+  // GB/s all have theirs; on one NIC two have it, from three on they share its 25.
+  for (const int nics : {1, 8}) {
+    ClusterSpec limited = spec(8, nics);
+    limited.communicator_bytes_per_s = 10e9;
+    for (const int k : {1, 2, 3, 8}) {
+      INFO(k << " rings, " << nics << " NICs");
+      const double each = nics == 8 ? 10 : std::min(10.0, 25.0 / k);
+      for (const bool closed_forms : {true, false}) {
+        for (const double t : ends(limited, 16, rails(k), closed_forms))
+          CHECK(t == Approx(10e-6 + 1 / each).epsilon(1e-6));
+      }
+    }
+  }
+}
+
+TEST_CASE("a job's k data-parallel rings scale until the NICs are full, in both engines") {
+  // Two replicas of k tensor peers, a node of k GPUs each: k rings of one rail between the nodes. 1
+  // ms forward, 2 ms backward, then all-reduces of 1 GB: 2 steps, and 1 GB out of the node each.
+  for (const int nics_per_gpu : {0, 1}) {
+    const auto results = fork_map(16, 2, [&](int i) -> Result<std::string> {
+      const int k = 1 << i / 4;
+      ASSIGN_OR_RETURN(const Order order, make_order({"none", 1, 1, 1, 0}));
+      Workload work = uniform_workload({1e-3, 2e-3, 1e-3, 1e-3}, 1);
+      work.stages[0].units = {{.gradient_bytes = kGB}};
+      LowerOptions options;
+      options.tp = k;
+      options.dp = 2;
+      ASSIGN_OR_RETURN(Program program, lower(order, work, options));
+      ClusterSpec s = spec(k, nics_per_gpu == 0 ? 1 : k);
+      s.communicator_bytes_per_s = 10e9;
+      ASSIGN_OR_RETURN(const Cluster cluster, Cluster::build(s, 2 * k));
+      price(&program, cluster, in_order(2 * k));
+      SimOptions played;
+      played.fold = i % 2 == 0;
+      ASSIGN_OR_RETURN(const Trace trace, i % 4 < 2
+                                              ? ideal(program, played)
+                                              : simgrid(program, cluster, in_order(2 * k), played));
+      Nanoseconds end = 0;
+      for (const EventTimes& times : trace.events) end = std::max(end, times.end_ns);
+      return fmt::format("{}", end);
+    });
+    for (int i = 0; i < 16; ++i) {
+      if (!results[i].ok()) FAIL(results[i].error().message);
+      const int k = 1 << i / 4;
+      const double each = nics_per_gpu == 0 ? std::min(10.0, 25.0 / k) : 10;
+      INFO(k << " rings, " << (nics_per_gpu == 0 ? 1 : k) << " NICs, "
+             << (i % 4 < 2 ? "ideal" : "simgrid") << (i % 2 == 0 ? ", folded" : ""));
+      CHECK(1e-9 * std::stod(*results[i]) == Approx(3e-3 + 10e-6 + 1 / each).epsilon(1e-6));
+    }
+  }
+}
+
+TEST_CASE("what a communicator's limit leaves of a NIC, another one gets") {
+  // A NIC of 25 GB/s, 10 GB/s a communicator. Two rings from 0 s, 10 us of latency: 10 GB/s each.
+  // A third of 0.5 GB from 50 ms: 25/3 each. By then the first two have 0.5 GB left: all end 60 ms
+  // later.
+  ClusterSpec limited = spec(8, 1);
+  limited.communicator_bytes_per_s = 10e9;
+  auto three = rails(3);
+  three[2].bytes = kGB / 2;
+  three[2].after_ns = 50'000'000;
+  for (const double t : ends(limited, 16, three))
+    CHECK(t == Approx(0.050 + 10e-6 + 0.060).epsilon(1e-6));
+  // A second ring through its own NIC is in nobody's way, though both leave GPU 0's node.
+  limited = spec(8, 8);
+  limited.communicator_bytes_per_s = 10e9;
+  const auto apart = ends(limited, 16, {rails(2)[0], {OpKind::AllReduce, {1, 2, 9, 10}, kGB}});
+  CHECK(apart[0] == Approx(10e-6 + 1 / 10.0).epsilon(1e-6));
+  // Two rings of four ranks, 2 x 3/4 x 1 GB out of a node in all, 6 steps.
+  CHECK(apart[1] == Approx(30e-6 + 1.5 / 10.0).epsilon(1e-6));
+}
+
 TEST_CASE("operations alone on their links take the same time as through the solver") {
   const unsigned seed = std::random_device{}();
   INFO("seed " << seed);
@@ -207,8 +288,9 @@ TEST_CASE("operations alone on their links take the same time as through the sol
           ranks.begin(), ranks.begin() + (operation.kind == OpKind::Send ? 2 : 2 + random() % 4));
       operations.push_back(operation);
     }
-    const auto quick = ends(spec(4, 2), 8, operations),
-               solved = ends(spec(4, 2), 8, operations, false);
+    ClusterSpec cluster = spec(4, 2);
+    if (i % 2 == 1) cluster.communicator_bytes_per_s = static_cast<double>(5 + random() % 30) * 1e9;
+    const auto quick = ends(cluster, 8, operations), solved = ends(cluster, 8, operations, false);
     for (std::size_t k = 0; k < quick.size(); ++k)
       CHECK(quick[k] == Approx(solved[k]).margin(1e-8));
   }
@@ -219,7 +301,8 @@ TEST_CASE("folded and unfolded agree on any fabric") {
   // NICs.
   const Fabric fabrics[] = {
       {Fabric::Star, 0, 1}, {Fabric::FatTree, 2, 4}, {Fabric::RailOptimised, 2, 2}};
-  const auto results = fork_map(6, 1, [&](int i) -> Result<std::string> {
+  // Whether a communicator has all of that or 8 GB/s of a node.
+  const auto results = fork_map(12, 1, [&](int i) -> Result<std::string> {
     ASSIGN_OR_RETURN(const Order order, make_order({"1f1b", 4, 1, 8, 0}));
     Workload work = uniform_workload({1e-3, 2e-3, 1e-3, 1e-3}, order.stages);
     work.pipeline_bytes = 20'000'000;
@@ -228,7 +311,8 @@ TEST_CASE("folded and unfolded agree on any fabric") {
     options.overlap_p2p = true;
     ASSIGN_OR_RETURN(Program program, lower(order, work, options));
     ClusterSpec s = spec(4, 2);
-    s.fabric = fabrics[i / 2];
+    s.fabric = fabrics[i / 2 % 3];
+    s.communicator_bytes_per_s = i < 6 ? 0 : 8e9;
     ASSIGN_OR_RETURN(const Cluster cluster, Cluster::build(s, 16));
     price(&program, cluster, in_order(16));
     SimOptions played;
@@ -238,9 +322,9 @@ TEST_CASE("folded and unfolded agree on any fabric") {
     for (const EventTimes& times : trace.events) end = std::max(end, times.end_ns);
     return fmt::format("{}", end);
   });
-  for (int i = 0; i < 6; i += 2) {
+  for (int i = 0; i < 12; i += 2) {
     if (!results[i].ok()) FAIL(results[i].error().message);
-    INFO("fabric " << i / 2);
+    INFO("fabric " << i / 2 % 3 << (i < 6 ? "" : ", 8 GB/s a communicator"));
     CHECK(std::stod(*results[i]) == Approx(std::stod(*results[i + 1])).epsilon(1e-6));
   }
 }

@@ -19,13 +19,18 @@ constexpr std::size_t kPairwiseRanks = 32;
 // A Traffic as it grows: streams, then the messages that follow one another over them.
 class Streams {
  public:
-  explicit Streams(const Cluster& cluster) : cluster_(cluster) {}
+  explicit Streams(const Cluster& cluster)
+      : cluster_(cluster), limit_(cluster.spec().communicator_bytes_per_s) {}
 
   const Cluster& cluster() const { return cluster_; }
 
   void send(DeviceId from, DeviceId to, double share, int multiplicity = 1) {
-    cross(from, to);
-    traffic_.flows.push_back({links_, share, multiplicity});
+    const bool crosses = cross(from, to);
+    add(links_, share, multiplicity, crosses);
+    if (crosses) {
+      leaves(from, share * multiplicity);
+      comes(to, share * multiplicity);
+    }
   }
 
   // Each member to the next one, the last to the first; nothing for one alone.
@@ -37,29 +42,39 @@ class Streams {
 
   // Up to the switch that joins the members and down again: once over every link of the smallest
   // tree, which is every link of a ring.
+  // REQUIRES: each on a node of its own.
   void tree(std::span<const DeviceId> members, double share) {
     std::vector<LinkId> links;
     for (std::size_t i = 0; i < members.size(); ++i) {
       cross(members[i], members[(i + 1) % members.size()]);
       links.insert(links.end(), links_.begin(), links_.end());
+      leaves(members[i], share);
+      comes(members[i], share);
     }
     std::ranges::sort(links);
     links.erase(std::unique(links.begin(), links.end()), links.end());
-    for (const LinkId link : links) traffic_.flows.push_back({{link}, share, 1});
+    for (const LinkId link : links) add({link}, share, 1, true);
   }
 
   // Everybody `share` to everybody else, link by link.
   void all_pairs(std::span<const DeviceId> members, double share) {
     std::vector<double> loads(cluster_.links());
+    std::vector<char> inside(cluster_.links());  // carries what stays on a node as well
     for (const DeviceId from : members) {
       for (const DeviceId to : members) {
         if (from == to) continue;
-        cross(from, to);
-        for (const LinkId link : links_) loads[index(link)] += share;
+        const bool crosses = cross(from, to);
+        for (const LinkId link : links_) {
+          loads[index(link)] += share;
+          inside[index(link)] |= static_cast<char>(!crosses);
+        }
+        if (!crosses) continue;
+        leaves(from, share);
+        comes(to, share);
       }
     }
     for (int i = 0; i < static_cast<int>(loads.size()); ++i) {
-      if (loads[i] > 0) traffic_.flows.push_back({{LinkId{i}}, loads[i], 1});
+      if (loads[i] > 0) add({LinkId{i}}, loads[i], 1, inside[i] == 0);
     }
   }
 
@@ -72,16 +87,46 @@ class Streams {
     slowest_ns_ = 0;
   }
 
-  Traffic take() { return std::move(traffic_); }
+  // Streams between nodes run at the pace at which the busiest node's keep to the communicator's
+  // rate.
+  Traffic take() {
+    double busiest = 0;
+    for (const auto& [node, share] : leaving_) busiest = std::max(busiest, share);
+    for (const auto& [node, share] : coming_) busiest = std::max(busiest, share);
+    for (std::size_t i = 0; i < between_.size(); ++i) {
+      Flow& flow = traffic_.flows[i];
+      if (between_[i] != 0) flow.limit_bytes_per_s = limit_ * flow.share / busiest;
+    }
+    return std::move(traffic_);
+  }
 
  private:
-  void cross(DeviceId from, DeviceId to) {
+  // Whether it leaves the node.
+  bool cross(DeviceId from, DeviceId to) {
     slowest_ns_ = std::max(slowest_ns_, cluster_.latency_ns(from, to));
-    traffic_.between_nodes |= cluster_.node_of(from) != cluster_.node_of(to);
     cluster_.route(from, to, &links_);
+    const bool crosses = cluster_.node_of(from) != cluster_.node_of(to);
+    traffic_.between_nodes |= crosses;
+    return crosses;
+  }
+
+  void add(std::vector<LinkId> links, double share, int multiplicity, bool crosses) {
+    traffic_.flows.push_back({std::move(links), share, multiplicity});
+    if (limit_ > 0) between_.push_back(static_cast<char>(crosses));
+  }
+
+  // What of the operation leaves the device's node, and what comes to it.
+  void leaves(DeviceId from, double share) {
+    if (limit_ > 0) leaving_[index(cluster_.node_of(from))] += share;
+  }
+  void comes(DeviceId to, double share) {
+    if (limit_ > 0) coming_[index(cluster_.node_of(to))] += share;
   }
 
   const Cluster& cluster_;
+  const double limit_;         // the communicator's; 0: none, and then nothing below is kept
+  std::vector<char> between_;  // by flow: it leaves its node
+  std::unordered_map<int, double> leaving_, coming_;  // by node
   Traffic traffic_;
   std::vector<LinkId> links_;  // of the last crossing
   Nanoseconds slowest_ns_ = 0;

@@ -59,6 +59,9 @@ Status check(const ClusterSpec& spec, int gpus) {
                              Named{"NIC bytes/s", spec.nic_bytes_per_s}}) {
     if (!std::isfinite(value) || value < 1) return found(name, value, "at least 1");
   }
+  if (const double rate = spec.communicator_bytes_per_s;
+      rate != 0 && !(std::isfinite(rate) && rate >= 1))
+    return found("communicator bytes/s", rate, "at least 1, or 0 for no limit");
   for (auto [name, value] : {Named{"intra_efficiency", spec.intra_efficiency},
                              Named{"inter_efficiency", spec.inter_efficiency},
                              Named{"ring_efficiency", spec.ring_efficiency},

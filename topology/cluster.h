@@ -90,6 +90,9 @@ struct ClusterSpec {
   // The share of that which a ring over nodes reaches: there are clusters where NCCL's rings use
   // fewer NICs than sends do.
   double ring_efficiency = 1;
+  // What one communicator moves out of a node, or into it, at most, whatever NICs it finds; 0: what
+  // they carry. Several communicators have as much each, until the NICs are full.
+  double communicator_bytes_per_s = 0;
   double inter_latency_s = 0;  // a message between two nodes
   double inter_base_s = 0;     // the same over nodes
   LowLatency inter_low_latency;

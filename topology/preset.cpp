@@ -107,6 +107,7 @@ Result<Collectives> read_collectives(SourcedFile* file) {
 Status read_algorithms(SourcedFile* file, ClusterSpec* spec) {
   for (const auto& [key, place, unit] :
        {std::tuple{"ring_efficiency", &spec->ring_efficiency, 1.0},
+        {"communicator_GBps", &spec->communicator_bytes_per_s, GB},
         {"nvls_efficiency", &spec->nvls_efficiency, 1.0},
         {"ring_fill_steps", &spec->ring_fill_steps, 1.0},
         {"intra_base_us", &spec->intra_base_s, 1e-6},

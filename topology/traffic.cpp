@@ -35,7 +35,7 @@ Loads loads_of(std::span<const Flow> flows) {
 }
 
 // One flow for all that goes over the same links; its share is their mean, so that the load is
-// theirs.
+// theirs, and its limit lets it end with the slowest.
 void merge(std::vector<Flow>* flows) {
   std::ranges::stable_sort(*flows, {}, &Flow::links);
   std::size_t count = 0;
@@ -44,8 +44,10 @@ void merge(std::vector<Flow>* flows) {
     if (count > 0 && (*flows)[count - 1].links == flow.links) {
       Flow& into = (*flows)[count - 1];
       const int streams = into.multiplicity + flow.multiplicity;
-      if (into.share != flow.share) {
+      if (into.share != flow.share || into.limit_bytes_per_s != flow.limit_bytes_per_s) {
+        const double slowest_s = std::max(limited_s(into), limited_s(flow));
         into.share = (into.share * into.multiplicity + flow.share * flow.multiplicity) / streams;
+        if (slowest_s > 0) into.limit_bytes_per_s = into.share / slowest_s;
       }
       into.multiplicity = streams;
     } else {
@@ -56,11 +58,17 @@ void merge(std::vector<Flow>* flows) {
   flows->resize(count);
 }
 
-double busiest_s(const Cluster& cluster, const Loads& loads) {
+// What the flows, which put these loads on links, take alone for each byte of the operation.
+double alone_s(const Cluster& cluster, const Loads& loads, std::span<const Flow> flows) {
   double seconds = 0;
   for (const auto& [link, load] : loads)
     seconds = std::max(seconds, load / cluster.link(link).bytes_per_s);
+  for (const Flow& flow : flows) seconds = std::max(seconds, limited_s(flow));
   return seconds;
+}
+
+double alone_s(const Cluster& cluster, std::span<const Flow> flows) {
+  return alone_s(cluster, loads_of(flows), flows);
 }
 
 // What all of `total` comes to on one link.
@@ -81,7 +89,7 @@ Traffic chosen_streams(const Cluster& cluster, CommKind kind, std::span<const De
   if (collectives == Collectives::Hierarchical) return nested;
   Traffic rings = streams_of(cluster, kind, devices, Algorithm::Ring);
   const auto cost = [&](const Traffic& streams) {
-    return std::pair(busiest_s(cluster, loads_of(streams.flows)), streams.latency_ns);
+    return std::pair(alone_s(cluster, streams.flows), streams.latency_ns);
   };
   return cost(nested) < cost(rings) ? nested : rings;
 }
@@ -106,7 +114,7 @@ Traffic calibrated_streams(const Cluster& cluster, CommKind kind, std::span<cons
   Traffic streams = chosen_streams(cluster, kind, devices, way);
   const CalibrationRow* row = row_of(cluster, kind, devices);
   if (row == nullptr || streams.flows.empty()) return streams;
-  const double factor = row->seconds_per_byte() / busiest_s(cluster, loads_of(streams.flows));
+  const double factor = row->seconds_per_byte() / alone_s(cluster, streams.flows);
   for (Flow& flow : streams.flows) flow.share *= factor;
   streams.latency_ns = to_ns(row->latency_s);
   return streams;
@@ -116,7 +124,7 @@ Traffic one_traffic(const Cluster& cluster, CommKind kind, std::span<const Devic
                     Way way) {
   Traffic result = calibrated_streams(cluster, kind, devices, way);
   merge(&result.flows);
-  result.seconds_per_byte = busiest_s(cluster, loads_of(result.flows));
+  result.seconds_per_byte = alone_s(cluster, result.flows);
   return result;
 }
 
@@ -141,11 +149,12 @@ std::vector<Traffic> lockstep_of(const Cluster& cluster, CommKind kind,
     ends.push_back(flows.size());
   }
   const Loads total = loads_of(flows);
-  std::vector<double> found = {busiest_s(cluster, total)};
+  std::vector<double> found = {alone_s(cluster, total, flows)};
   std::size_t flow = 0;
   for (std::size_t i = 0; i < each.size(); ++i) {
     double busiest = 0;
     for (; flow < ends[i]; ++flow) {
+      busiest = std::max(busiest, limited_s(flows[flow]));
       for (const LinkId link : flows[flow].links)
         busiest = std::max(busiest, load_on(total, link) / cluster.link(link).bytes_per_s);
     }
@@ -200,6 +209,10 @@ Choices with_protocols(const ClusterSpec& spec, CommKind kind, Choices all) {
 }
 
 }  // namespace
+
+double limited_s(const Flow& flow) {
+  return flow.limit_bytes_per_s > 0 ? flow.share / flow.limit_bytes_per_s : 0;
+}
 
 Nanoseconds duration_ns(const Traffic& traffic, Bytes bytes) {
   return traffic.latency_ns + to_ns(static_cast<double>(bytes) * traffic.seconds_per_byte);

@@ -11,19 +11,24 @@
 
 namespace tandem {
 
-// `multiplicity` equal streams of `share` x the operation's bytes each, over the same links.
+// `multiplicity` equal streams of `share` x the operation's bytes each, over the same links; each
+// at `limit_bytes_per_s` at most, whatever the links have (0: no limit).
 struct Flow {
   std::vector<LinkId> links;
   double share = 0;
   int multiplicity = 1;
+  double limit_bytes_per_s = 0;
 };
+
+// Seconds for each byte of the operation that its limit makes a stream take; 0: it has none.
+double limited_s(const Flow& flow);
 
 // An operation's traffic per byte. All flows run at once; the operation ends `latency_ns` after the
 // last one would have ended. Flows of one Traffic have different lists of links.
 struct Traffic {
   std::vector<Flow> flows;
   Nanoseconds latency_ns = 0;
-  double seconds_per_byte = 0;  // alone: the busiest link's load over its bandwidth
+  double seconds_per_byte = 0;  // alone: the busiest link's load over its bandwidth, or a limit's
   bool between_nodes = false;
   int way = 0;  // its number among all ways of its kind on the cluster
 };
@@ -63,6 +68,10 @@ Nanoseconds duration_ns(const Choices& choices, Bytes bytes);
 //
 // AllToAll sends pairwise, n-1 steps. RingShift keeps to the order of `devices`.
 //
+// Whatever the operation and its way, `devices` are one communicator: what leaves a node, or comes
+// to it, does so at the spec's communicator_bytes_per_s at most. All flows between nodes keep to
+// the pace of the busiest node: k equal ones that leave it have 1/k of that rate each.
+//
 // Where the spec's calibration has a row of the kind, for as many ranks on as many nodes, all flows
 // grow or shrink alike, so that the operation alone takes the row's time; it has no other way.
 Choices choices(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices);
@@ -75,7 +84,8 @@ Traffic traffic_by(const Cluster& cluster, CommKind kind, std::span<const Device
                    int way);
 
 // The ways of many operations that run in lock step, without their flows: an entry for each, or one
-// where all are alike. Each has its own latency, and takes what its own links take that carry all.
+// where all are alike. Each has its own latency and its communicator's rate to itself, and takes
+// what its own links take that carry all.
 std::vector<Choices> lockstep_choices(const Cluster& cluster, CommKind kind,
                                       std::span<const std::vector<DeviceId>> instances);
 
