@@ -129,7 +129,7 @@ Result<CommBench> bench_of(const CommOptions& options, int ranks) {
 
 Status write_fit(const CommOptions& options, bool cyclic, const CommBench& bench,
                  const CommResult& result) {
-  ASSIGN_OR_RETURN(const std::vector<Fit> fits, fit(result.tables));
+  ASSIGN_OR_RETURN(const std::vector<CommFit> fits, fit(result.tables));
   const auto quoted = [](const std::string& text) { return nlohmann::json(text).dump(); };
   return write_file(options.fit,
                     calibration_text(fits, {{"backend", quoted(result.backend)},

@@ -103,10 +103,11 @@ Status run(const PublishedOptions& options) {
   ASSIGN_OR_RETURN(const Values start, current_values(data.plan));
   const Rows rows = thinned(data, all_rows(data));
   fmt::print(stderr, "{} constants, {} of {} rows\n", start.size(), rows.size(), data.cases.size());
-  ASSIGN_OR_RETURN(Fit done,
-                   fit(data, rows, start, options.steps, nullptr, [](int step, const Fit& now) {
-                     fmt::print(stderr, "step {}: cost {:.2f}\n", step, now.cost);
-                   }));
+  ASSIGN_OR_RETURN(
+      PublishedFit done,
+      fit(data, rows, start, options.steps, nullptr, [](int step, const PublishedFit& now) {
+        fmt::print(stderr, "step {}: cost {:.2f}\n", step, now.cost);
+      }));
   for (double& value : done.values) value = rounded(value);
   fmt::print("{}", moved_table(data.plan, start, done));
   Checks checks;
