@@ -342,6 +342,16 @@ TEST_CASE("no test has a name that ctest cuts or takes for an option, and passes
               [&](const std::string& line) { return std::regex_match(line, name); });
 }
 
+TEST_CASE("a test asks for what it needs in tests/needs.h, and ends where it is missing") {
+  std::vector<Source> others = sources_of({"tests"});
+  std::erase_if(others, [](const Source& source) { return source.path == "tests/needs.h"; });
+  const std::regex asks(
+      "\\bsimgrid_avail"
+      "able\\(|open_open"
+      "blas\\(\\)\\.ok");  // but this one
+  check_lines(others, [&](const std::string& line) { return std::regex_search(line, asks); });
+}
+
 TEST_CASE("library code never prints and never exits") {
   std::vector<std::string> libraries = kRooms;
   libraries.pop_back();  // cli
