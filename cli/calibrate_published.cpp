@@ -10,6 +10,7 @@
 #include "base/nearest.h"
 #include "base/progress.h"
 #include "cli/commands.h"
+#include "cli/files.h"
 #include "report/fit_table.h"
 #include "report/page_parts.h"
 #include "topology/preset.h"
@@ -91,7 +92,9 @@ Status run(const PublishedOptions& options) {
   const std::string folder =
       options.folder.empty() ? data_dir() + "/validation/published" : options.folder;
   ASSIGN_OR_RETURN(FitPlan plan, read_fit_plan(folder));
-  RETURN_IF_ERROR(check_writable(options.update));
+  RETURN_IF_ERROR(check_files(options.cases, {}, {{"--update", options.update}},
+                              {{"--plan's constants.csv", folder + "/constants.csv"},
+                               {"--plan's weights.csv", folder + "/weights.csv"}}));
   const auto page = updated(options.update, {});  // what is wrong with it is said before the work
   if (!page.ok()) return page.error();
   const int jobs = jobs_or_cores(options.jobs);
