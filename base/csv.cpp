@@ -8,7 +8,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <filesystem>
+
+#include "base/file.h"
 
 namespace tandem {
 namespace {
@@ -62,9 +63,7 @@ Error CsvFile::error(int line, std::string_view message) const {
 }
 
 Result<CsvFile> read_csv(const std::string& path) {
-  std::error_code unknown;
-  if (!std::filesystem::is_regular_file(path, unknown))
-    return Error{fmt::format("{}: no such file, expected a CSV file", path)};
+  RETURN_IF_ERROR(check_readable(path, "a CSV file"));
   CsvFile file{path, {}, {}};
   int number = 0;
   try {

@@ -1,13 +1,13 @@
 #include "base/file.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 namespace tandem {
 namespace {
@@ -24,27 +24,52 @@ std::string temporary_of(const std::string& path) {
   return fmt::format("{}.{}.tmp", path, getpid());
 }
 
-Error cannot_write(const std::string& path) {
-  return Error{fmt::format("{}: cannot be written: {}", path, std::strerror(errno))};
+Error cannot_write(const std::string& path, int why) {
+  return Error{fmt::format("{}: cannot be written: {}", path, std::strerror(why))};
 }
 
 }  // namespace
 
-Result<std::string> read_file(const std::string& path) {
-  std::error_code unknown;
-  if (!std::filesystem::is_regular_file(path, unknown))
-    return Error{fmt::format("{}: no such file, expected a readable file", path)};
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in) return Error{fmt::format("{}: cannot be read: {}", path, std::strerror(errno))};
-  return text.str();
+std::string why_unreadable(const std::string& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0)
+    return errno == ENOENT ? "no such file" : std::strerror(errno);
+  if (S_ISDIR(found.st_mode)) return "is a directory";
+  if (S_ISFIFO(found.st_mode)) return "is a pipe";
+  if (S_ISCHR(found.st_mode) || S_ISBLK(found.st_mode)) return "is a device";
+  if (!S_ISREG(found.st_mode)) return "is a socket";
+  return ::faccessat(AT_FDCWD, path.c_str(), R_OK, AT_EACCESS) == 0 ? "" : std::strerror(errno);
+}
+
+Status check_readable(const std::string& path, std::string_view expected) {
+  const std::string why = why_unreadable(path);
+  if (why.empty()) return Done{};
+  return Error{fmt::format("{}: {}, expected {}", path, why, expected)};
+}
+
+Result<std::string> read_file(const std::string& path, std::string_view expected) {
+  RETURN_IF_ERROR(check_readable(path, expected));
+  std::string text;
+  std::FILE* file = std::fopen(path.c_str(), "rb");
+  bool failed = file == nullptr;
+  char buffer[1 << 16];
+  for (std::size_t got = 1; !failed && got > 0;) {
+    got = std::fread(buffer, 1, sizeof buffer, file);
+    text.append(buffer, got);
+    failed = std::ferror(file) != 0;
+  }
+  const int why = errno;
+  if (file != nullptr) std::fclose(file);
+  if (failed) return Error{fmt::format("{}: cannot be read: {}", path, std::strerror(why))};
+  return text;
 }
 
 Result<FileWriter> FileWriter::open(const std::string& path) {
+  std::error_code unknown;
+  if (std::filesystem::is_directory(path, unknown)) return cannot_write(path, EISDIR);
   std::string temporary = temporary_of(path);
   std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  if (file == nullptr) return cannot_write(path);
+  if (file == nullptr) return cannot_write(path, errno);
   return FileWriter(path, std::move(temporary), file);
 }
 
@@ -54,7 +79,8 @@ FileWriter::FileWriter(std::string path, std::string temporary, std::FILE* file)
 FileWriter::FileWriter(FileWriter&& other) noexcept
     : path_(std::move(other.path_)),
       temporary_(std::move(other.temporary_)),
-      file_(std::exchange(other.file_, nullptr)) {}
+      file_(std::exchange(other.file_, nullptr)),
+      failed_(other.failed_) {}
 
 FileWriter::~FileWriter() {
   if (file_ == nullptr) return;
@@ -66,23 +92,27 @@ void FileWriter::discard() {
   if (temporary_ != path_) std::remove(temporary_.c_str());
 }
 
+void FileWriter::note(bool written) {
+  if (!written && failed_ == 0) failed_ = errno;
+}
+
 void FileWriter::write(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), file_);  // failures stay in ferror, see commit
+  note(std::fwrite(text.data(), 1, text.size(), file_) == text.size());
 }
 
 void FileWriter::sync() {
-  if (std::fflush(file_) == 0) ::fsync(fileno(file_));
+  note(std::fflush(file_) == 0);
+  ::fsync(fileno(file_));
 }
 
 Status FileWriter::commit() {
-  const bool written = std::ferror(file_) == 0 && std::fflush(file_) == 0;
-  const bool closed = std::fclose(std::exchange(file_, nullptr)) == 0;
-  if (written && closed &&
-      (temporary_ == path_ || std::rename(temporary_.c_str(), path_.c_str()) == 0))
-    return Done{};
-  const Error error = cannot_write(path_);
+  note(std::fflush(file_) == 0);
+  note(std::fclose(std::exchange(file_, nullptr)) == 0);
+  if (failed_ == 0 && temporary_ != path_)
+    note(std::rename(temporary_.c_str(), path_.c_str()) == 0);
+  if (failed_ == 0) return Done{};
   discard();
-  return error;
+  return cannot_write(path_, failed_);
 }
 
 Status write_file(const std::string& path, std::string_view text) {

@@ -9,7 +9,15 @@
 
 namespace tandem {
 
-Result<std::string> read_file(const std::string& path);
+// Why a path cannot be read as a file: "no such file", "is a directory", "Permission denied";
+// empty: it can. A pipe or a device cannot: it may never end, and is not there a second time.
+std::string why_unreadable(const std::string& path);
+
+// The Error "path: why, expected ...".
+Status check_readable(const std::string& path, std::string_view expected);
+
+Result<std::string> read_file(const std::string& path,
+                              std::string_view expected = "a readable file");
 
 // Writes beside the target and renames at commit(); what was not committed is removed. Pipes and
 // devices are written to directly.
@@ -30,10 +38,12 @@ class FileWriter {
  private:
   FileWriter(std::string path, std::string temporary, std::FILE* file);
   void discard();
+  void note(bool written);
 
   std::string path_;
   std::string temporary_;  // written to; path_ itself for a pipe or a device
   std::FILE* file_;
+  int failed_ = 0;  // errno of the first write that did
 };
 
 Status write_file(const std::string& path, std::string_view text);

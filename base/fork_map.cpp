@@ -105,7 +105,7 @@ struct Running {
 }  // namespace
 
 Status fork_each(int jobs, const NextJob& next, const std::function<Result<std::string>(int)>& job,
-                 const OnJobDone& on_done) {
+                 const OnJobDone& on_done, const std::function<void()>& on_wait) {
   CHECK(jobs >= 1);
   Running running;
   for (bool more = true;;) {
@@ -117,7 +117,10 @@ Status fork_each(int jobs, const NextJob& next, const std::function<Result<std::
     if (running.children.empty()) break;
     std::vector<pollfd> waits;
     for (const Child& child : running.children) waits.push_back({child.pipe, POLLIN, 0});
-    if (::poll(waits.data(), waits.size(), -1) < 0) continue;
+    constexpr int kWait_ms = 500;
+    const int ready = ::poll(waits.data(), waits.size(), on_wait ? kWait_ms : -1);
+    if (ready == 0) on_wait();
+    if (ready <= 0) continue;
     for (std::size_t i = running.children.size(); i-- > 0;) {
       if (waits[i].revents == 0 || !drain(&running.children[i])) continue;
       Child ended = std::move(running.children[i]);
@@ -130,17 +133,21 @@ Status fork_each(int jobs, const NextJob& next, const std::function<Result<std::
 
 std::vector<Result<std::string>> fork_map(int count, int jobs,
                                           const std::function<Result<std::string>(int)>& job,
-                                          const std::function<void(int)>& on_done) {
+                                          const std::function<void(int)>& on_done,
+                                          const std::function<void()>& on_wait) {
   std::vector<Result<std::string>> results(count, Error{"not run", Error::Failed});
   int begun = 0;
   const auto next = [&]() -> Result<std::optional<int>> {
     return begun < count ? std::optional(begun++) : std::nullopt;
   };
-  const Status status = fork_each(jobs, next, job, [&](int i, const auto& result) -> Status {
-    results[i] = result;
-    on_done(i);
-    return Done{};
-  });
+  const Status status = fork_each(
+      jobs, next, job,
+      [&](int i, const auto& result) -> Status {
+        results[i] = result;
+        on_done(i);
+        return Done{};
+      },
+      on_wait);
   CHECK(status.ok());  // neither next nor on_done has errors
   return results;
 }

@@ -13,18 +13,20 @@ namespace tandem {
 
 // job(i) for each i that `next` gives, at most `jobs` at once, each in a forked child, until `next`
 // gives nothing; on_done has a job's result in the parent as soon as it ends. A child that dies
-// gives an Error that says how. The first Error of `next` or on_done ends all. Children end with
+// gives an Error that says how. on_wait is called twice a second meanwhile. The first
+// Error of `next` or on_done ends all. Children end with
 // this process, however it ends. REQUIRES: jobs >= 1.
 using NextJob = std::function<Result<std::optional<int>>()>;
 using OnJobDone = std::function<Status(int, const Result<std::string>&)>;
 Status fork_each(int jobs, const NextJob& next, const std::function<Result<std::string>(int)>& job,
-                 const OnJobDone& on_done);
+                 const OnJobDone& on_done, const std::function<void()>& on_wait = {});
 
 // job(i) for i in [0, count), at most `jobs` at once, each in a forked child; results in order of
 // i. on_done(i) is called in the parent as each one ends. A child that dies gives an Error that
 // says how. REQUIRES: jobs >= 1.
 std::vector<Result<std::string>> fork_map(
     int count, int jobs, const std::function<Result<std::string>(int)>& job,
-    const std::function<void(int)>& on_done = [](int) {});
+    const std::function<void(int)>& on_done = [](int) {},
+    const std::function<void()>& on_wait = {});
 
 }  // namespace tandem

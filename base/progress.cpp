@@ -31,6 +31,34 @@ Progress::~Progress() {
   if (shown_) std::fputs("\r\033[K", stderr);
 }
 
+Waiting::Waiting(std::string what) : what_(std::move(what)) {
+  if (isatty(STDERR_FILENO) != 0)
+    thread_ = std::jthread([this](std::stop_token stop) { show(std::move(stop)); });
+}
+
+Waiting::~Waiting() = default;
+
+void Waiting::now(std::string what) {
+  const std::lock_guard lock(mutex_);
+  what_ = std::move(what);
+}
+
+void Waiting::show(std::stop_token stop) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::unique_lock lock(mutex_);
+  bool shown = false;
+  while (!stopped_.wait_for(lock, stop, std::chrono::seconds(1),
+                            [&] { return stop.stop_requested(); })) {
+    const auto elapsed = std::chrono::steady_clock::now() - begin;
+    std::fputs(fmt::format("\r\033[K{}, {} s", what_,
+                           std::chrono::duration_cast<std::chrono::seconds>(elapsed).count())
+                   .c_str(),
+               stderr);
+    shown = true;
+  }
+  if (shown) std::fputs("\r\033[K", stderr);
+}
+
 void Progress::advance(std::int64_t count) {
   done_ += count;
   const auto now = Clock::now();

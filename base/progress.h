@@ -1,9 +1,13 @@
-// A progress bar with rate and time left, on stderr, and only where stderr is a terminal.
+// A progress bar with rate and time left, or what is waited for and how long it has taken: on
+// stderr, and only where stderr is a terminal.
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <string>
+#include <thread>
 
 namespace tandem {
 
@@ -27,6 +31,26 @@ class Progress {
   bool shown_ = false;
   Clock::time_point begin_;
   Clock::time_point last_;
+};
+
+// Where nothing is counted: "lowering, 12 s" from a second on, by a thread of its own. REQUIRES:
+// nobody forks while it lives.
+class Waiting {
+ public:
+  explicit Waiting(std::string what);
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+  ~Waiting();  // wipes the line
+
+  void now(std::string what);
+
+ private:
+  void show(std::stop_token stop);
+
+  std::mutex mutex_;
+  std::condition_variable_any stopped_;
+  std::string what_;
+  std::jthread thread_;  // none where there is no terminal
 };
 
 // The line itself: "[####....] 12/30 runs, 3.4/s, 5 s left".

@@ -10,6 +10,7 @@
 #include "base/csv.h"
 #include "base/file.h"
 #include "cli/commands.h"
+#include "cli/files.h"
 #include "cli/gpu_options.h"
 #include "exec/execute.h"
 #include "exec/launch.h"
@@ -129,7 +130,7 @@ Result<CommBench> bench_of(const CommOptions& options, int ranks) {
 
 Status write_fit(const CommOptions& options, bool cyclic, const CommBench& bench,
                  const CommResult& result) {
-  ASSIGN_OR_RETURN(const std::vector<Fit> fits, fit(result.tables));
+  ASSIGN_OR_RETURN(const std::vector<CommFit> fits, fit(result.tables));
   const auto quoted = [](const std::string& text) { return nlohmann::json(text).dump(); };
   return write_file(options.fit,
                     calibration_text(fits, {{"backend", quoted(result.backend)},
@@ -141,6 +142,8 @@ Status write_fit(const CommOptions& options, bool cyclic, const CommBench& bench
 }
 
 Status time_all(const CommOptions& options) {
+  const bool is_file = options.cluster.ends_with(".toml");
+  RETURN_IF_ERROR(check_files(is_file ? options.cluster : "", {}, {{"--fit", options.fit}}));
   ASSIGN_OR_RETURN(const Scenario place, load_place(options));
   ASSIGN_OR_RETURN(const CommBench bench, bench_of(options, place.gpus));
   ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(place));

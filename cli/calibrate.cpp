@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "cli/commands.h"
+#include "cli/files.h"
 #include "cli/gpu_options.h"
 #include "exec/backend.h"
 #include "exec/launch.h"
@@ -32,7 +33,7 @@ Status measure(DeviceOptions options) {
   RETURN_IF_ERROR(apply(options.gpu, options.backend, &options.exec));
   options.exec.timeout_ns = to_ns(options.timeout_s);
   if (options.exec.precision.empty()) options.exec.precision = "bf16";
-  RETURN_IF_ERROR(check_writable(options.output));
+  RETURN_IF_ERROR(check_files(options.program, {}, {{"-o", options.output}}));
   if (options.program.ends_with(".toml"))
     return Error{
         fmt::format("{}: found a scenario, expected a Program: tandem schedule --format "

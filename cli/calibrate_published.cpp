@@ -10,6 +10,7 @@
 #include "base/nearest.h"
 #include "base/progress.h"
 #include "cli/commands.h"
+#include "cli/files.h"
 #include "report/fit_table.h"
 #include "report/page_parts.h"
 #include "topology/preset.h"
@@ -91,7 +92,9 @@ Status run(const PublishedOptions& options) {
   const std::string folder =
       options.folder.empty() ? data_dir() + "/validation/published" : options.folder;
   ASSIGN_OR_RETURN(FitPlan plan, read_fit_plan(folder));
-  RETURN_IF_ERROR(check_writable(options.update));
+  RETURN_IF_ERROR(check_files(options.cases, {}, {{"--update", options.update}},
+                              {{"--plan's constants.csv", folder + "/constants.csv"},
+                               {"--plan's weights.csv", folder + "/weights.csv"}}));
   const auto page = updated(options.update, {});  // what is wrong with it is said before the work
   if (!page.ok()) return page.error();
   const int jobs = jobs_or_cores(options.jobs);
@@ -103,10 +106,11 @@ Status run(const PublishedOptions& options) {
   ASSIGN_OR_RETURN(const Values start, current_values(data.plan));
   const Rows rows = thinned(data, all_rows(data));
   fmt::print(stderr, "{} constants, {} of {} rows\n", start.size(), rows.size(), data.cases.size());
-  ASSIGN_OR_RETURN(Fit done,
-                   fit(data, rows, start, options.steps, nullptr, [](int step, const Fit& now) {
-                     fmt::print(stderr, "step {}: cost {:.2f}\n", step, now.cost);
-                   }));
+  ASSIGN_OR_RETURN(
+      PublishedFit done,
+      fit(data, rows, start, options.steps, nullptr, [](int step, const PublishedFit& now) {
+        fmt::print(stderr, "step {}: cost {:.2f}\n", step, now.cost);
+      }));
   for (double& value : done.values) value = rounded(value);
   fmt::print("{}", moved_table(data.plan, start, done));
   Checks checks;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/files.h"
 #include "report/comparison_table.h"
 #include "report/html_page.h"
 #include "scenarios/run_detail.h"
@@ -37,6 +38,9 @@ Status write_report(const CompareOptions& options, const TraceTable& simulated,
 }
 
 Status run(const CompareOptions& options) {
+  RETURN_IF_ERROR(check_files(options.simulated, {},
+                              {{"--perfetto", options.perfetto}, {"--report", options.report}},
+                              {{"the measured input", options.measured}}));
   RETURN_IF_ERROR(check_html_page(options.report));
   ASSIGN_OR_RETURN(const TraceTable simulated, read_trace_csv(options.simulated));
   ASSIGN_OR_RETURN(const TraceTable measured, read_trace_csv(options.measured));

@@ -3,9 +3,33 @@
 #include <functional>
 #include <new>
 
+#include <fmt/ranges.h>
+
+#include "base/nearest.h"
 #include "cli/commands.h"
 
 namespace {
+
+// An Error where a word stands in a command's place and is none.
+tandem::Status check_commands(const CLI::App& app, int argc, char** argv) {
+  const CLI::App* at = &app;
+  for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
+    std::vector<std::string> names;
+    const CLI::App* next = nullptr;
+    for (const CLI::App* command : at->get_subcommands({})) {
+      names.push_back(command->get_name());
+      if (names.back() == argv[i]) next = command;
+    }
+    if (names.empty()) return tandem::Done{};
+    if (next == nullptr)
+      return tandem::Error{
+          fmt::format("found the command '{}', expected one of {}; the nearest is "
+                      "'{}'",
+                      argv[i], fmt::join(names, ", "), tandem::nearest(argv[i], names))};
+    at = next;
+  }
+  return tandem::Done{};
+}
 
 int run(int argc, char** argv) {
   CLI::App app{
@@ -35,6 +59,10 @@ int run(int argc, char** argv) {
   tandem::add_tune(&app, &chosen);
   tandem::add_pack(&app, &chosen);
   tandem::add_doctor(&app, &chosen);
+  if (const tandem::Status known = check_commands(app, argc, argv); !known.ok()) {
+    std::fprintf(stderr, "%s\n", known.error().message.c_str());
+    return tandem::Error::BadInput;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -6,8 +6,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "base/file.h"
+#include "base/progress.h"
 #include "cli/commands.h"
+#include "cli/files.h"
 #include "cli/gpu_options.h"
 #include "exec/launch.h"
 #include "report/table.h"
@@ -53,9 +54,9 @@ Status check_use(const RunOptions& options) {
     return Error{"found --precision, expected --compute gemm with it"};
   RETURN_IF_ERROR(check_timeout(options.timeout_s));
   const OutputFiles& files = options.real.files;
-  for (const std::string& path : {files.trace_csv, files.perfetto, files.svg})
-    RETURN_IF_ERROR(check_writable(path));
-  return Done{};
+  return check_files(
+      options.input, options.sets,
+      {{"--trace", files.trace_csv}, {"--perfetto", files.perfetto}, {"--plot", files.svg}});
 }
 
 Result<std::optional<RealOutcome>> play(const RunOptions& options) {
@@ -70,7 +71,9 @@ Result<std::optional<RealOutcome>> play(const RunOptions& options) {
     return run_for_real(program, options.real, options.input);
   }
   ASSIGN_OR_RETURN(const Scenario scenario, load_one(options));
+  std::optional<Waiting> waiting("making the program");
   ASSIGN_OR_RETURN(const Prepared prepared, prepare(scenario));
+  waiting.reset();  // ranks are forked
   ASSIGN_OR_RETURN(const bool played,
                    start_ranks(backend, static_cast<int>(prepared.program.ranks.size()), exec));
   if (played) return std::optional<RealOutcome>();

@@ -3,10 +3,13 @@
 #include <fmt/ranges.h>
 
 #include <cstdio>
+#include <optional>
 #include <span>
 
 #include "base/csv.h"
+#include "base/progress.h"
 #include "cli/commands.h"
+#include "scenarios/limits.h"
 #include "scenarios/run.h"
 #include "schedule/order_text.h"
 #include "schedule/program_text.h"
@@ -62,11 +65,14 @@ Result<Order> read_order(const std::string& path) {
 
 Status print_order(const Order& order, const ScheduleOptions& options) {
   ASSIGN_OR_RETURN(const OrderCosts costs, parse_costs(options.costs));
+  std::optional<Waiting> waiting("drawing the order");
+  std::string text;
   if (options.format == "grid")
-    fmt::print("{}", to_grid(order, {costs.forward, costs.input + costs.weight, costs.input,
-                                     costs.weight}));
-  if (options.format == "pytorch") fmt::print("{}", to_pytorch(order));
-  if (options.format == "pytorch-comms") fmt::print("{}", to_pytorch(with_communication(order)));
+    text = to_grid(order, {costs.forward, costs.input + costs.weight, costs.input, costs.weight});
+  if (options.format == "pytorch") text = to_pytorch(order);
+  if (options.format == "pytorch-comms") text = to_pytorch(with_communication(order));
+  waiting.reset();
+  fmt::print("{}", text);
   return Done{};
 }
 
@@ -75,11 +81,16 @@ Status show_scenario(const ScheduleOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
   if (options.format == "program") {
+    std::optional<Waiting> waiting("making the program");
     ASSIGN_OR_RETURN(const Prepared prepared, prepare(scenarios.front()));
-    fmt::print("{}", to_text(prepared.program));
+    const std::string text = to_text(prepared.program);
+    waiting.reset();
+    fmt::print("{}", text);
     return Done{};
   }
   const Scenario& scenario = scenarios.front();
+  ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(scenario));
+  RETURN_IF_ERROR(check_ops(scenario, cluster));
   if (!scenario.order_file.empty()) RETURN_IF_ERROR(read_order(scenario.order_file));
   ASSIGN_OR_RETURN(const Order order, make_order(scenario));
   return print_order(order, options);
@@ -101,7 +112,9 @@ Status show(const ScheduleOptions& options) {
   OrderSpec spec = options.order;
   spec.vpp = options.vpp > 0 ? options.vpp : default_vpp(spec.name);
   ASSIGN_OR_RETURN(spec.costs, parse_costs(options.costs));
+  std::optional<Waiting> waiting("making the order");
   ASSIGN_OR_RETURN(const Order order, make_order(spec));
+  waiting.reset();
   return print_order(order, options);
 }
 

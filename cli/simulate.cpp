@@ -5,8 +5,11 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "base/progress.h"
 #include "cli/commands.h"
+#include "cli/files.h"
 #include "report/html_page.h"
 #include "report/table.h"
 #include "report/variability_table.h"
@@ -127,8 +130,10 @@ Status simulate_scenarios(const SimulateOptions& options) {
   }
   if (options.repeat > 0) texts.push_back(fmt::format("variability.runs={}", options.repeat));
   ASSIGN_OR_RETURN(const auto sets, parse_sets(texts));
+  std::optional<Waiting> waiting("reading the runs");
   ASSIGN_OR_RETURN(std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
+  waiting.reset();
   for (Scenario& scenario : scenarios) scenario.fold = !options.unfolded;
   ASSIGN_OR_RETURN(const int files_of, number_of(scenarios, options.files_of));
   const Engine engine = engine_of(options.engine);
@@ -219,6 +224,14 @@ void add_simulate(CLI::App* app, Command* chosen) {
       "variability.jitter=0.05");
   command->callback([options, chosen] {
     *chosen = [options]() -> Status {
+      const OutputFiles& files = options->files;
+      RETURN_IF_ERROR(check_files(
+          options->input, options->sets,
+          {{"--trace", files.trace_csv},
+           {"--perfetto", files.perfetto},
+           {"--plot", files.svg},
+           {"--report", options->report}},
+          {{"--costs", options->priced_by.costs}, {"--op-times", options->priced_by.op_times}}));
       RETURN_IF_ERROR(check_html_page(options->report));
       if (!options->report.empty()) options->files.detail = Detail::Timeline;
       return options->input.ends_with(".csv") ? simulate_program(*options)

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "base/progress.h"
 #include "cli/commands.h"
+#include "cli/files.h"
 #include "report/html_page.h"
 #include "report/plan_page.h"
 #include "report/size_table.h"
@@ -46,17 +46,15 @@ Status write_report(const SizeCommand& options, const std::vector<SizeCase>& cas
 }
 
 Status run_size(const SizeCommand& options) {
+  RETURN_IF_ERROR(check_files(options.input, options.sets, {{"--report", options.report}}));
   RETURN_IF_ERROR(check_html_page(options.report));
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   RETURN_IF_ERROR(Space::among(options.among));
   ASSIGN_OR_RETURN(const std::vector<SizeCase> cases,
                    load_size_cases(options.input, sets, options.only));
-  Progress bar("candidates", static_cast<std::int64_t>(cases.size()));
-  ASSIGN_OR_RETURN(const SizeResult result,
-                   size(cases, options.among,
-                        {.jobs = jobs_or_cores(options.jobs),
-                         .engine = options.plays(),
-                         .on_progress = [&bar](int, int) { bar.advance(); }}));
+  ASSIGN_OR_RETURN(
+      const SizeResult result,
+      size(cases, options.among, {.jobs = jobs_or_cores(options.jobs), .engine = options.plays()}));
   RETURN_IF_ERROR(write_report(options, cases, result));
   if (options.json) {
     fmt::print("{}\n",

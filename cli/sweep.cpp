@@ -6,8 +6,10 @@
 #include <optional>
 
 #include "base/csv.h"
+#include "base/file.h"
 #include "base/progress.h"
 #include "cli/commands.h"
+#include "cli/files.h"
 #include "planning/sweep.h"
 #include "report/html_page.h"
 #include "report/sweep_page.h"
@@ -73,10 +75,26 @@ void print_start(const SweepStart& start, const std::string& output) {
   fmt::print(stderr, "{}, {} to run\n", text, start.to_run);
 }
 
+// Its results are read again, so they must be a file; it keeps two more beside them.
+Status check_sweep_files(const SweepWords& words) {
+  const std::string& output = words.output;
+  std::error_code unknown;
+  if (std::filesystem::exists(output, unknown))
+    RETURN_IF_ERROR(check_readable(output, "a CSV file, or none"));
+  return check_files(words.input, words.sets,
+                     {{"-o", output},
+                      {"--report", words.report},
+                      {"the lock of -o", output + ".lock"},
+                      {"what -o drops", output + ".old"}},
+                     {{"--list", words.list}});
+}
+
 Status run_sweep(const SweepWords& words) {
+  RETURN_IF_ERROR(check_sweep_files(words));
   RETURN_IF_ERROR(check_html_page(words.report));
   ASSIGN_OR_RETURN(const std::optional<Shard> shard, parse_shard(words.shard));
   ASSIGN_OR_RETURN(const auto sets, parse_sets(words.sets));
+  std::optional<Waiting> waiting("reading the runs");
   ASSIGN_OR_RETURN(ScenarioFile file, read_scenario_file(words.input));
   if (!words.list.empty()) {
     ASSIGN_OR_RETURN(file.axes.emplace_back(), read_list(words.list));
@@ -86,6 +104,7 @@ Status run_sweep(const SweepWords& words) {
   const Engine engine = engine_of(words.engine);
   if (engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
   ASSIGN_OR_RETURN(const Results results, Results::of(file, std::move(runs), engine));
+  waiting.reset();  // it forks
 
   SweepOptions options{words.output, words.jobs, shard, launched_rank()};
   const bool many = options.launched && options.launched->ranks > 1;

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/files.h"
 #include "report/html_page.h"
 #include "report/plan_page.h"
 #include "report/tune_table.h"
@@ -53,6 +54,7 @@ std::string quoted(const std::string& word) {
 }
 
 Status run_tune(const TuneCommand& options) {
+  RETURN_IF_ERROR(check_files(options.input, options.sets, {{"--report", options.report}}));
   RETURN_IF_ERROR(check_html_page(options.report));
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   ASSIGN_OR_RETURN(const Space space, Space::among(options.among));
@@ -73,7 +75,7 @@ Status run_tune(const TuneCommand& options) {
                          .on_better =
                              [terminal](const Found& found, bool of_rules) {
                                if (terminal)
-                                 fmt::print(stderr, "{}\n", better_line(found, of_rules));
+                                 fmt::print(stderr, "\r\033[K{}\n", better_line(found, of_rules));
                              }}));
   if (!options.report.empty()) {
     const std::string title = std::filesystem::path(options.input).filename().string();

@@ -11,6 +11,7 @@
 #include "base/nearest.h"
 #include "base/progress.h"
 #include "cli/commands.h"
+#include "cli/files.h"
 #include "report/case_page.h"
 #include "report/case_plot.h"
 #include "report/case_table.h"
@@ -88,8 +89,12 @@ Status run_cases(const ValidateOptions& options) {
   if (!options.rivals.empty()) {
     ASSIGN_OR_RETURN(rivals, read_rivals(options.rivals));
   }
-  for (const std::string& path : {options.csv, options.page, options.plot, options.update})
-    RETURN_IF_ERROR(check_writable(path));
+  RETURN_IF_ERROR(check_files(options.input, options.sets,
+                              {{"--csv", options.csv},
+                               {"--page", options.page},
+                               {"--plot", options.plot},
+                               {"--update", options.update}},
+                              {{"--rivals", options.rivals}}));
   const auto page = updated(options, {}, rivals);  // what is wrong with it is said before the work
   if (!page.ok()) return page.error();
   const int jobs = jobs_or_cores(options.jobs);
@@ -113,7 +118,8 @@ Status run_measured(ValidateOptions options) {
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
   RETURN_IF_ERROR(check_timeout(options.suite.timeout_s));
-  for (const std::string& path : {options.csv, options.page}) RETURN_IF_ERROR(check_writable(path));
+  RETURN_IF_ERROR(
+      check_files(options.input, options.sets, {{"--csv", options.csv}, {"--page", options.page}}));
   std::error_code ignored;
   options.suite.program = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
   Progress progress("runs", static_cast<std::int64_t>(scenarios.size()));

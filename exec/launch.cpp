@@ -221,6 +221,8 @@ Error become_mpirun(int ranks) {
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
   }
+  constexpr int kKeepWhatIsSet = 0;
+  setenv("HWLOC_HIDE_ERRORS", "2", kKeepWhatIsSet);  // Open MPI's hwloc, where there is no /sys
   become(std::move(words));
   return Error{fmt::format("mpirun: {}; --backend host needs no MPI", std::strerror(errno)),
                Error::Missing};

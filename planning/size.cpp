@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <mutex>
 #include <thread>
 #include <utility>
 
+#include "base/progress.h"
 #include "planning/rules.h"
 #include "planning/size_compare.h"
 #include "planning/stage_level.h"
@@ -57,14 +57,12 @@ Result<std::vector<Tuned>> tuned_plans(const std::vector<SizeCase>& cases,
                                        const SizeOptions& options) {
   const int of = static_cast<int>(cases.size());
   std::vector<Result<Tuned>> found(cases.size(), Result<Tuned>(Tuned{}));
-  std::atomic<int> next = 0;
-  int done = 0;
-  std::mutex progress;
+  std::atomic<int> next = 0, done = 0;
+  Waiting waiting("searching plans");
   const auto work = [&] {
     for (int i = next++; i < of; i = next++) {
       found[i] = tuned_plan(cases[i], among);
-      const std::lock_guard lock(progress);
-      options.on_progress(++done, of);
+      waiting.now(fmt::format("searching plans: {} of {} candidates", ++done, of));
     }
   };
   {

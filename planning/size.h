@@ -1,7 +1,6 @@
 // Size: what to buy or rent for a training: candidates against deadline, budget and each other.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -67,7 +66,6 @@ struct SizeResult {
 struct SizeOptions {
   int jobs = 1;
   Engine engine = Engine::SimGrid;
-  std::function<void(int done, int of)> on_progress = [](int, int) {};
 };
 
 // The runs of a file as candidates. Errors as make_scenario and take_size_inputs have them.

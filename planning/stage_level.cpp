@@ -1,5 +1,7 @@
 #include "planning/stage_level.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -327,6 +329,13 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
 Result<Order> StageLevel::order_of(const Candidate& candidate) {
   const auto& [layout, playing, sharing] = candidate;
   OrderSpec spec = with(base_, candidate).order;
+  // Passes, sends and receives of a stage and microbatch; and a search plays plans by the dozen.
+  constexpr double kOps = 6, kPlans = 4;
+  if (kOps * layout.stages() * spec.microbatches > base_.limits.ops / kPlans)
+    return Error{
+        fmt::format("found {} microbatches on {} stages, expected at most limits.ops / 4 "
+                    "= {:g} ops",
+                    spec.microbatches, layout.stages(), base_.limits.ops / kPlans)};
   spec.expert_overlap = base_.expert_overlap && spec.name == "interleaved" && spec.vpp > 1;
   if (made_for_costs(spec.name)) {
     const double transfer = layout.pp == 1 ? 0 : to_seconds(transfer_ns(layout, 0, 1));

@@ -239,6 +239,9 @@ class Sweep {
         [&](int run, const Result<std::string>& row) -> Status {
           if (counts_) events_.done(++done);
           return journal.append(row.ok() ? *row : results_.row(run, row.error()));
+        },
+        [&] {
+          if (counts_) events_.done(done);
         }));
     return journal.sync();
   }

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
+#include "base/progress.h"
 #include "planning/stage_level.h"
 
 namespace tandem {
@@ -126,6 +128,7 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   ASSIGN_OR_RETURN(Cluster cluster, make_cluster(base));
   StageLevel level(base, std::move(cluster));
   const auto begin = Clock::now();
+  std::optional<Waiting> waiting("searching plans");
   const auto on_better = [&](bool of_rules) {
     return [&options, of_rules](const Found& found) { options.on_better(found, of_rules); };
   };
@@ -154,12 +157,18 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
         fmt::format("{}: found no plan for {} GPUs and a batch of {}, expected sizes that divide "
                     "them and keep the model's rules, and --among that leaves some",
                     base.path, base.gpus, base.plan.global_batch)};
+  if (best.empty() && result.counts.unplayable > 0)
+    return Error{
+        fmt::format("{}: found {} plans and none that can be played, expected fewer microbatches "
+                    "or more ops than limits.ops = {:g}",
+                    base.path, result.counts.enumerated, base.limits.ops)};
   if (best.empty())
     return Error{
         fmt::format("{}: found {} plans and none that fits into {:.1f} GiB of memory, "
                     "expected more GPUs or a smaller model",
                     base.path, result.counts.enumerated, base.cluster.device.memory_bytes / GiB)};
   if (tuned.complete) tuned.verdicts = judge(base, found, best.front(), by_rules, options);
+  waiting.reset();  // it forks
   tuned.finalists = play_best(base, best, by_rules, options);
   if (!tuned.finalists.front().outcome.ok()) return tuned.finalists.front().outcome.error();
   tuned.cleared = cleared_keys(base);

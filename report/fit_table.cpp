@@ -7,7 +7,7 @@
 
 namespace tandem {
 
-std::string moved_table(const FitPlan& plan, const Values& before, const Fit& after) {
+std::string moved_table(const FitPlan& plan, const Values& before, const PublishedFit& after) {
   std::vector<Cells> rows = {{"software", "constant", "was", "now", "+-", "believed"}};
   for (std::size_t k = 0; k < before.size(); ++k) {
     const Constant& c = plan.constants[k];

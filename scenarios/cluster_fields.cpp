@@ -19,14 +19,16 @@ Status set_costs_source(const Setting& setting, Scenario* scenario) {
   return Done{};
 }
 
+std::string folder_of(const Scenario& scenario) {
+  return std::filesystem::path(scenario.path).parent_path().string();
+}
+
 // The path is relative to the scenario.
 Status set_costs_table(const Setting& setting, Scenario* scenario) {
-  const auto* name = std::get_if<std::string>(&setting.value);
-  const auto file = std::filesystem::path(scenario->path).parent_path() / (name ? *name : "");
-  std::error_code unknown;
-  if (name == nullptr || !std::filesystem::is_regular_file(file, unknown))
-    return setting.error("costs.table", "a file that tandem calibrate device wrote");
-  ASSIGN_OR_RETURN(scenario->cost_table, read_cost_table(file.string()));
+  ASSIGN_OR_RETURN(const std::string path,
+                   setting.file("costs.table", folder_of(*scenario),
+                                "a file that tandem calibrate device wrote"));
+  ASSIGN_OR_RETURN(scenario->cost_table, read_cost_table(path));
   return Done{};
 }
 
@@ -35,8 +37,11 @@ Status set_software(const Setting& setting, Scenario* scenario) {
   const auto* name = std::get_if<std::string>(&setting.value);
   if (name == nullptr) return setting.error("costs.software", "a software's name, or a file");
   const bool is_file = name->ends_with(".toml");
-  const auto beside = std::filesystem::path(scenario->path).parent_path() / *name;
-  auto software = load_software(is_file ? beside.string() : *name);
+  std::string file = *name;
+  if (is_file) {
+    ASSIGN_OR_RETURN(file, setting.file("costs.software", folder_of(*scenario), "a file (TOML)"));
+  }
+  auto software = load_software(file);
   if (!software.ok()) return Error{fmt::format("{}: {}", setting.where, software.error().message)};
   scenario->software = *std::move(software);
   return Done{};
@@ -91,12 +96,10 @@ Status set_tflops(const Setting& setting, Scenario* scenario) {
 
 // The path is relative to the scenario.
 Status set_calibration(const Setting& setting, Scenario* scenario) {
-  const auto* name = std::get_if<std::string>(&setting.value);
-  const auto file = std::filesystem::path(scenario->path).parent_path() / (name ? *name : "");
-  std::error_code unknown;
-  if (name == nullptr || !std::filesystem::is_regular_file(file, unknown))
-    return setting.error("cluster.calibration", "a file that tandem bench comm --fit wrote");
-  ASSIGN_OR_RETURN(scenario->cluster.calibration, read_calibration(file.string()));
+  ASSIGN_OR_RETURN(const std::string path,
+                   setting.file("cluster.calibration", folder_of(*scenario),
+                                "a file that tandem bench comm --fit wrote"));
+  ASSIGN_OR_RETURN(scenario->cluster.calibration, read_calibration(path));
   return Done{};
 }
 
@@ -335,6 +338,13 @@ std::vector<Field> cluster_fields() {
            "default false",
            AT(traffic)),
       text("report.note", "text: printed below the table", AT(note)),
+      number("limits.runs", "number: most runs of a file, the product of its axes; default 1e5",
+             AT(limits.runs), 1, kCount),
+      number(
+          "limits.ops",
+          "number: most ops of a run, of all ranks that are played; default 5e7: 6 GB and a "
+          "minute",
+          AT(limits.ops), 1, kCount),
       number("published.tflops_per_gpu", "number: what was measured, hardware FLOPs",
              AT(published.tflops_per_gpu)),
       text("published.cluster", "text: the cluster's point that it was measured on",

@@ -37,10 +37,11 @@ struct Range {
   bool has(double value) const {
     return value <= most && (above_least ? value > least : value >= least);
   }
-  std::string text() const {
+  // What is expected in place of a value.
+  std::string text(double value) const {
     const std::string from = fmt::format("{} {}", above_least ? "above" : "of at least", least);
-    return most < 1e30 ? fmt::format("a number {} and at most {}", from, most)
-                       : fmt::format("a number {}", from);
+    return most < 1e30 || value > most ? fmt::format("a number {} and at most {}", from, most)
+                                       : fmt::format("a number {}", from);
   }
 };
 inline constexpr Range kPositive{.above_least = true};
@@ -50,6 +51,7 @@ inline constexpr Range kSeconds{.most = 1e4};
 inline constexpr Range kTransferSeconds{.most = 900};
 inline constexpr Range kMicroseconds{.most = 900e6};
 inline constexpr Range kSteps{.most = 1000};
+inline constexpr Range kCount{.least = 1, .most = 1e15};
 
 // A number in that range, times `unit`.
 template <class Place>  // Place: double& of a Scenario&
@@ -60,7 +62,7 @@ Field number(const char* key, const char* help, Place place, double unit = 1, Ra
             const double value = integer != nullptr ? static_cast<double>(*integer)
                                  : real != nullptr  ? *real
                                                     : -1;
-            if (!range.has(value)) return setting.error(key, range.text());
+            if (!range.has(value)) return setting.error(key, range.text(value));
             place(*scenario) = value * unit;
             return Done{};
           }};

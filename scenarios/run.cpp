@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "scenarios/job.h"
 #include "scenarios/least_bandwidth.h"
+#include "scenarios/limits.h"
 #include "scenarios/repeat.h"
 #include "scenarios/savings.h"
 #include "schedule/lower.h"
@@ -215,8 +216,9 @@ Result<Cluster> make_cluster(const Scenario& scenario) {
 Result<Prepared> prepare(const Scenario& scenario,
                          const std::function<void(Prepared*)>& before_prices) {
   const Plan& plan = scenario.plan;
-  ASSIGN_OR_RETURN(Order order, make_order(scenario));
   ASSIGN_OR_RETURN(Cluster cluster, make_cluster(scenario));
+  RETURN_IF_ERROR(check_ops(scenario, cluster));
+  ASSIGN_OR_RETURN(Order order, make_order(scenario));
   const Plan own = plan_of(scenario, order);
   const Placement placement = placement_of(scenario, cluster);
   const Workload work = workload(scenario, order, cluster, placement);
@@ -258,7 +260,10 @@ Result<Outcome> play(const Scenario& scenario, const Prepared& prepared, Engine 
 Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFiles& files,
                          bool progress, int jobs) {
   if (scenario.repeats > 1) return simulate_repeated(scenario, engine, files, progress, jobs);
+  std::optional<Waiting> waiting;
+  if (progress) waiting.emplace("making the program");
   ASSIGN_OR_RETURN(Prepared prepared, prepare(scenario));
+  waiting.reset();
   ASSIGN_OR_RETURN(SimOptions options, sim_options(scenario, prepared, engine));
   Progress bar("ops", ops_to_play(prepared.program, options));
   if (progress) options.on_progress = [&bar](std::int64_t ops) { bar.advance(ops); };
@@ -338,7 +343,7 @@ std::vector<Result<Outcome>> simulate_all(const std::vector<Scenario>& scenarios
         return to_json(outcome).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
                '\n' + outcome.detail;
       },
-      [&](int) { progress.advance(); });
+      [&](int) { progress.advance(); }, [&] { progress.advance(0); });
   std::vector<Result<Outcome>> outcomes;
   for (const Result<std::string>& text : texts) {
     if (text.ok()) {

@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <tuple>
 
+#include "base/file.h"
 #include "base/nearest.h"
 #include "scenarios/fields.h"
+#include "scenarios/limits.h"
 #include "topology/preset.h"
 
 namespace tandem {
@@ -116,13 +118,12 @@ Status complete_order(Scenario* s) {
     s->order.name = s->plan.vpp > 1 ? "interleaved" : "1f1b";
   if (!s->order.name.ends_with(".csv")) return Done{};
   s->order_file = (std::filesystem::path(s->path).parent_path() / s->order.name).string();
-  std::error_code unknown;
-  if (!std::filesystem::is_regular_file(s->order_file, unknown))
-    return bad(*s, {"schedule.order"},
-               fmt::format("found schedule.order = {}, which is no file, expected a CSV file in "
-                           "PyTorch's form beside the scenario",
-                           s->order.name));
-  return Done{};
+  const std::string why = why_unreadable(s->order_file);
+  if (why.empty()) return Done{};
+  return bad(*s, {"schedule.order"},
+             fmt::format("found schedule.order = {}: {}, expected a CSV file in PyTorch's form "
+                         "beside the scenario",
+                         s->order.name, why));
 }
 
 // What overlaps: settings that need one another, and files.
@@ -363,6 +364,7 @@ std::string Scenario::place_of(const std::vector<std::string>& keys) const {
 Result<std::vector<RunSettings>> runs_of(const ScenarioFile& file,
                                          const std::vector<std::pair<std::string, Setting>>& sets,
                                          const std::string& only) {
+  RETURN_IF_ERROR(check_runs(file, sets));
   std::vector<RunSettings> runs;
   std::vector<std::size_t> at(file.axes.size());
   for (bool more = true; more;) {

@@ -44,6 +44,12 @@ struct Validation {
   std::optional<double> own_iteration_percent, own_bubble_points, own_overlap_points;
 };
 
+// What is refused, as a typing error is likelier.
+struct Limits {
+  double runs = 100'000;    // of a file
+  double ops = 50'000'000;  // of a run
+};
+
 struct Scenario {
   std::string name;                 // the names of its points, joined by ", "
   std::vector<std::string> axes;    // of its file
@@ -83,6 +89,7 @@ struct Scenario {
   std::optional<Scope> kind;  // of communication, that savings are compared with; nothing: all
   bool traffic = false;       // columns of what a GPU sends
   std::string note;           // printed below the table
+  Limits limits;
   Published published;
   Validation validation;
 
@@ -109,7 +116,8 @@ struct RunSettings {
   Settings settings;
 };
 
-// The product of the file's axes, `sets` over all: the runs whose name holds `only`.
+// The product of the file's axes, `sets` over all: the runs whose name holds `only`. Error: more
+// than limits.runs, found before any of them is made.
 Result<std::vector<RunSettings>> runs_of(
     const ScenarioFile& file, const std::vector<std::pair<std::string, Setting>>& sets = {},
     const std::string& only = "");

@@ -10,6 +10,7 @@
 #include <toml++/toml.h>
 
 #include "base/csv.h"
+#include "base/file.h"
 
 namespace tandem {
 namespace {
@@ -137,6 +138,17 @@ Error Setting::error(std::string_view key, std::string_view expected) const {
   return Error{fmt::format("{}: found {} = {}, expected {}", where, key, text(), expected)};
 }
 
+Result<std::string> Setting::file(std::string_view key, const std::string& folder,
+                                  std::string_view expected) const {
+  const auto* name = std::get_if<std::string>(&value);
+  if (name == nullptr || name->empty()) return error(key, expected);
+  const std::string path = (std::filesystem::path(folder) / *name).string();
+  if (const std::string why = why_unreadable(path); !why.empty())
+    return Error{
+        fmt::format("{}: found {} = {}: {}, expected {}", where, key, *name, why, expected)};
+  return path;
+}
+
 std::string Setting::text() const {
   if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value))
     return fmt::format("[{}]", fmt::join(*list, ", "));
@@ -147,12 +159,12 @@ std::string Setting::text() const {
 }
 
 Result<ScenarioFile> read_scenario_file(const std::string& path) {
-  std::error_code unknown;
-  if (!std::filesystem::is_regular_file(path, unknown))
-    return Error{fmt::format("{}: no such file, expected a scenario (TOML)", path)};
+  constexpr const char* kExpected = "a scenario (TOML)";
+  ASSIGN_OR_RETURN(const std::string text, read_file(path, kExpected));
+  if (text.empty()) return Error{fmt::format("{}: is empty, expected {}", path, kExpected)};
   toml::table table;
   try {
-    table = toml::parse_file(path);
+    table = toml::parse(text);
   } catch (const toml::parse_error& error) {
     return Error{fmt::format("{}:{}: found text that is not TOML ({}), expected TOML", path,
                              error.source().begin.line, error.description())};
@@ -181,6 +193,25 @@ Result<ScenarioFile> read_scenario_file(const std::string& path) {
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   for (auto& [line, axis] : axes) file.axes.push_back(std::move(axis));
   return file;
+}
+
+std::vector<NamedFile> files_named(const ScenarioFile& file,
+                                   const std::vector<std::pair<std::string, Setting>>& sets) {
+  const std::string folder = std::filesystem::path(file.path).parent_path().string();
+  std::vector<NamedFile> files;
+  const auto add = [&](const std::string& key, const Setting& setting) {
+    if (setting.text().find('.') == std::string::npos) return;  // a name of something else
+    const auto path = setting.file(key, folder, "");
+    if (path.ok()) files.push_back({key, *path});
+  };
+  for (const auto& [key, setting] : file.base) add(key, setting);
+  for (const Axis& axis : file.axes) {
+    for (const Point& point : axis.points) {
+      for (const auto& [key, setting] : point.settings) add(key, setting);
+    }
+  }
+  for (const auto& [key, setting] : sets) add(key, setting);
+  return files;
 }
 
 Result<Axis> read_list(const std::string& path) {

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/outputs.h"
 #include "base/result.h"
 
 namespace tandem {
@@ -21,6 +22,9 @@ struct Setting {
   // The Error "where: found what, expected ..."
   Error error(std::string_view key, std::string_view expected) const;
   std::string text() const;
+  // The path of a file that it names, relative to the folder; an Error where none can be read.
+  Result<std::string> file(std::string_view key, const std::string& folder,
+                           std::string_view expected) const;
 };
 
 using Settings = std::map<std::string, Setting>;  // by dotted key, "parallel.tp"
@@ -46,6 +50,10 @@ struct ScenarioFile {
 };
 
 Result<ScenarioFile> read_scenario_file(const std::string& path);
+
+// The files that its settings and `sets` name, by their keys: orders, tables, calibrations.
+std::vector<NamedFile> files_named(const ScenarioFile& file,
+                                   const std::vector<std::pair<std::string, Setting>>& sets);
 
 // A list of runs as an axis: a CSV with a row a run. Its columns are keys, their cells values as
 // those of --set, and an empty cell sets nothing; a column `name` names the runs, else what they

@@ -98,6 +98,29 @@ TEST_CASE("a missing file, a folder and a name that is too long are errors, not 
   }
 }
 
+TEST_CASE("a file that must not be read, a folder, a device and a pipe are said to be that") {
+  const Folder folder;
+  const std::string path = folder.with("secret", "text"), pipe = folder / "pipe";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(read_file(folder / "").error().message ==
+        (folder / "") + ": is a directory, expected a readable file");
+  CHECK(read_file("/dev/null", "a table").error().message ==
+        "/dev/null: is a device, expected a table");
+  CHECK(read_csv(pipe).error().message == pipe + ": is a pipe, expected a CSV file");
+  // Its memory from the first byte on: there is none.
+  CHECK(read_file("/proc/self/mem").error().message ==
+        "/proc/self/mem: cannot be read: Input/output error");
+  std::filesystem::permissions(folder.path(), std::filesystem::perms(0755));
+  std::filesystem::permissions(path, std::filesystem::perms::none);
+  const auto results = fork_map(1, 1, [&](int) -> Result<std::string> {
+    constexpr uid_t kNobody = 65534;
+    if (geteuid() == 0 && seteuid(kNobody) != 0) return Error{"cannot become nobody"};
+    return read_file(path);
+  });
+  REQUIRE(!results[0].ok());
+  CHECK(results[0].error().message == path + ": Permission denied, expected a readable file");
+}
+
 TEST_CASE("a table has a cell for every column in every row") {
   CHECK(error_of(CsvTable::read, "a,b\n1,2\n# comment\n3\n") ==
         "file.csv:4: found 1 cells, expected 2 as in the header");
@@ -202,18 +225,22 @@ TEST_CASE("where a file cannot be written there is an Error, and nothing left") 
   REQUIRE(!nowhere.ok());
   CHECK(nowhere.error().message ==
         (folder / "no such folder/file") + ": cannot be written: No such file or directory");
-  // A folder of the file's name: renaming fails.
-  std::filesystem::create_directory(folder / "taken");
-  std::ofstream(folder / "taken/file") << "x";
+  // A folder of the file's name, at once, and while the file is written: renaming fails.
   auto writer = FileWriter::open(folder / "taken");
   REQUIRE(writer.ok());
   writer->write("text");
-  CHECK(!writer->commit().ok());
+  std::filesystem::create_directory(folder / "taken");
+  const std::string expected = (folder / "taken") + ": cannot be written: Is a directory";
+  CHECK(FileWriter::open(folder / "taken").error().message == expected);
+  CHECK(check_writable(folder / "taken").error().message == expected);
+  const Status renamed = writer->commit();
+  REQUIRE(!renamed.ok());
+  CHECK(renamed.error().message == expected);
   CHECK(folder.files() == Cells{"taken"});
 }
 
 TEST_CASE("a full disk is an Error of commit") {
-  if (!std::filesystem::exists("/dev/full")) return;
+  if (!std::filesystem::exists("/dev/full")) FAIL("skipped: no /dev/full");
   auto writer = FileWriter::open("/dev/full");  // a device: written to directly, not replaced
   REQUIRE(writer.ok());
   writer->write("text");

@@ -11,7 +11,7 @@
 #include "base/fork_map.h"
 #include "schedule/lower.h"
 #include "schedule/price.h"
-#include "sim/engines.h"
+#include "tests/needs.h"
 #include "traces/metrics.h"
 
 namespace tandem {
@@ -45,6 +45,7 @@ struct Played {
 
 // The simgrid engine's events, start and end, from a process of its own.
 inline std::string simgrid_times(const Program& program, const Cluster& cluster) {
+  need_simgrid();
   const auto texts = fork_map(1, 1, [&](int) -> Result<std::string> {
     ASSIGN_OR_RETURN(const Trace trace,
                      simgrid(program, cluster, in_order(static_cast<int>(program.ranks.size()))));

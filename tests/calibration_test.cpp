@@ -5,6 +5,7 @@
 
 #include "scenarios/run.h"
 #include "sim/engines.h"
+#include "tests/needs.h"
 #include "tests/small_scenario.h"
 #include "topology/traffic.h"
 
@@ -110,9 +111,8 @@ TEST_CASE("a scenario's calibration says what its transfers take") {
   const Folder folder;
   folder.with("F.toml", kRow + "busbw_GBps = 0.04\n");
   const double measured = 0.001 + 4e6 / 0.04e9, between = 4e6 / 100e6 + 50e-6;
-  std::vector<Engine> engines = {Engine::Ideal};
-  if (simgrid_available().ok()) engines.push_back(Engine::SimGrid);
-  for (const Engine engine : engines) {
+  need_simgrid();
+  for (const Engine engine : {Engine::Ideal, Engine::SimGrid}) {
     // One microbatch: the stages one after the other, and a transfer each way.
     CHECK(iteration_s(folder, {"parallel.global_batch=1"}, engine) ==
           Approx(2 * 3 + 2 * measured).epsilon(1e-9));

@@ -4,6 +4,7 @@
 
 #include "scenarios/run.h"
 #include "sim/engines.h"
+#include "tests/needs.h"
 #include "tests/small_scenario.h"
 
 namespace tandem {
@@ -75,13 +76,12 @@ std::string refused_on_cluster(const Names& keys, const std::string& text = kOnC
 }
 
 TEST_CASE("with uniform costs the cluster carries transfers, inside and between nodes") {
-  std::vector<Engine> engines = {Engine::Ideal};
-  if (simgrid_available().ok()) engines.push_back(Engine::SimGrid);
+  need_simgrid();
   const auto iteration_s = [](Names keys, Engine engine) {
     keys.push_back("parallel.global_batch=" + std::string(keys[0] == "parallel.dp=2" ? "2" : "1"));
     return played(keys, engine).iteration_s;
   };
-  for (const Engine engine : engines) {
+  for (const Engine engine : {Engine::Ideal, Engine::SimGrid}) {
     // One microbatch: four stages one after the other, and three transfers each way.
     CHECK(iteration_s({"parallel.pp=4"}, engine) ==
           Approx(4 * 3 + 2 * (2 * kInside + kBetween)).epsilon(1e-9));
@@ -97,7 +97,7 @@ TEST_CASE("with uniform costs the cluster carries transfers, inside and between 
 }
 
 TEST_CASE("transfers of uniform costs contend where ranks that are dealt round share an uplink") {
-  if (!simgrid_available().ok()) return;
+  need_simgrid();
   // Steps of 40 ms, as long as a transfer between nodes: the stages' transfers meet.
   const auto iteration_s = [](const char* placement, Engine engine) {
     return played({"parallel.pp=4", "parallel.global_batch=8", "overlap.p2p=true",

@@ -5,8 +5,8 @@
 
 #include "report/comm_table.h"
 #include "schedule/validate.h"
-#include "sim/engines.h"
 #include "tests/folder.h"
+#include "tests/needs.h"
 #include "topology/preset.h"
 #include "topology/traffic.h"
 #include "validation/comm_run.h"
@@ -108,7 +108,7 @@ TEST_CASE("bandwidths are nccl-tests'") {
 }
 
 TEST_CASE("SimGrid's table has the closed forms, and its fit, read back, gives the same table") {
-  if (!simgrid_available().ok()) return;
+  need_simgrid();
   const CommBench bench = four_ranks({1 << 20, 1 << 21, 1 << 23});
   const Cluster plain = shaped();
   const CommResult result = run(bench, std::nullopt, plain);
@@ -143,7 +143,7 @@ TEST_CASE("SimGrid's table has the closed forms, and its fit, read back, gives t
 }
 
 TEST_CASE("tests of other ranks do not run at once") {
-  if (!simgrid_available().ok()) return;
+  need_simgrid();
   // Both transfers cross the one uplink of node 0.
   CommBench bench{4, 2, 0, {}, {1'000'000}};
   bench.tests = {{CommKind::SendRecv, {Rank{0}, Rank{2}}},

@@ -9,6 +9,7 @@
 #include "report/table.h"
 #include "scenarios/run.h"
 #include "sim/engines.h"
+#include "tests/needs.h"
 #include "tests/small_scenario.h"
 
 using namespace tandem;
@@ -18,9 +19,9 @@ namespace {
 using ByName = std::map<std::string, Outcome>;
 
 ByName simulated(const std::vector<Scenario>& scenarios) {
-  const Engine engine = simgrid_available().ok() ? Engine::SimGrid : Engine::Ideal;
+  need_simgrid();
   ByName outcomes;
-  for (const auto& outcome : simulate_all(scenarios, engine, 2)) {
+  for (const auto& outcome : simulate_all(scenarios, Engine::SimGrid, 2)) {
     INFO((outcome.ok() ? "" : outcome.error().message));
     REQUIRE(outcome.ok());
     outcomes[outcome->name] = *outcome;
@@ -191,8 +192,7 @@ TEST_CASE("virtual stages send more, and only with them does pipeline overlap pa
   CHECK(runs.at("VPP 1, overlap").saving->of_iteration < 0.005);
   CHECK(runs.at("VPP 12, overlap").saving->of_iteration > 0.015);
   // Transfers both ways share a NIC, and then cost more than the bubble that they save.
-  if (simgrid_available().ok())
-    CHECK(runs.at("VPP 12, in line").iteration_s > runs.at("VPP 6, in line").iteration_s);
+  CHECK(runs.at("VPP 12, in line").iteration_s > runs.at("VPP 6, in line").iteration_s);
 }
 
 TEST_CASE("ZeRO-3 collapses as its batch is spread thinner, tensor and pipeline cuts do not") {

@@ -8,6 +8,7 @@
 #include "base/fork_map.h"
 #include "schedule/lower.h"
 #include "sim/engines.h"
+#include "tests/needs.h"
 #include "tests/device_job.h"
 
 using namespace tandem;
@@ -29,6 +30,7 @@ enum class Engine { Ideal, SimGrid };
 // A trace's events, of all its ranks; SimGrid's from a process of its own.
 std::vector<EventTimes> play(Engine engine, const Program& program, const Cluster& cluster,
                              const SimOptions& options = {}) {
+  if (engine == Engine::SimGrid) need_simgrid();
   const auto results = fork_map(1, 1, [&](int) -> Result<std::string> {
     const Placement placement = in_order(static_cast<int>(program.ranks.size()));
     ASSIGN_OR_RETURN(const Trace trace, engine == Engine::Ideal

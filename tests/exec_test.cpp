@@ -9,6 +9,7 @@
 #include "schedule/lower.h"
 #include "sim/engines.h"
 #include "tests/exec_jobs.h"
+#include "tests/needs.h"
 #include "traces/metrics.h"
 
 using namespace tandem;
@@ -243,10 +244,7 @@ TEST_CASE("compute beside communication that takes half of the SMs takes twice i
 }
 
 TEST_CASE("matrix products run on two ranks at once, and a limit on time ends them") {
-  if (!open_openblas().ok()) {
-    WARN("no libopenblas.so.0: matrix products are not tested");
-    return;
-  }
+  need(open_openblas());
   HandJob job(2);
   job.program.kernels = {{.name = "layer", .gemms = {{2, 64, 48, 80}, {1, 33, 65, 17}}},
                          {.name = "optimizer", .memory_bytes = 1e6},

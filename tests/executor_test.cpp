@@ -47,7 +47,7 @@ TEST_CASE("what ./dev carry gathers is enough to configure with, and to compile 
   // A folder that is somebody else's stays as it is.
   CHECK(shell(folder, "cmake/carry .") == 2);
 
-  REQUIRE(shell(folder, fmt::format("cmake --preset executor -B '{}/build' -DTANDEM_CUDA=OFF "
+  REQUIRE(shell(folder, fmt::format("cmake/executor -B '{}/build' -DTANDEM_CUDA=OFF "
                                     "-DTANDEM_CARRIED='{}'",
                                     folder.path().string(), carried)) == 0);
   // Every header that is no compiler's and no C library's comes from there.
@@ -63,6 +63,29 @@ TEST_CASE("what ./dev carry gathers is enough to configure with, and to compile 
   std::regex_search(headers, found, elsewhere);
   INFO(found.str());
   CHECK(found.empty());
+}
+
+TEST_CASE("cmake/executor builds with ninja or make, whichever is there, and says if neither is") {
+  const Folder folder;
+  std::filesystem::create_directory(folder / "bin");
+  REQUIRE(shell(folder, fmt::format("ln -s $(command -v bash) $(command -v env) $(command -v "
+                                    "dirname) '{}/bin'",
+                                    folder.path().string())) == 0);
+  const auto tool = [&](const std::string& name, const std::string& line) {
+    const std::string path = folder.with("bin/" + name, "#!/usr/bin/env bash\n" + line + "\n");
+    std::filesystem::permissions(path, std::filesystem::perms(0755));
+  };
+  tool("cmake", "echo \"$CMAKE_GENERATOR: $*\"");
+  const auto said = [&](int status) {
+    CHECK(shell(folder, fmt::format("PATH='{}/bin' CMAKE_GENERATOR= cmake/executor -DA=B",
+                                    folder.path().string())) == status);
+    return contents(folder, "said");
+  };
+  CHECK(said(3) == "found neither ninja nor make, expected one of them\n");
+  tool("make", "");
+  CHECK(said(0) == "Unix Makefiles: --preset executor -DA=B\n");
+  tool("ninja", "");
+  CHECK(said(0) == "Ninja: --preset executor -DA=B\n");
 }
 
 TEST_CASE("validation/gpu/run.sh runs its steps and writes its results") {

@@ -10,6 +10,7 @@
 
 #include "scenarios/run.h"
 #include "sim/engines.h"
+#include "tests/needs.h"
 #include "tests/small_scenario.h"
 
 using namespace tandem;
@@ -24,9 +25,8 @@ Outcome simulated(const Scenario& scenario, Engine engine = Engine::Ideal) {
 }
 
 std::vector<Engine> engines() {
-  if (simgrid_available().ok()) return {Engine::Ideal, Engine::SimGrid};
-  WARN("no simgrid engine: only the ideal one is tested");
-  return {Engine::Ideal};
+  need_simgrid();
+  return {Engine::Ideal, Engine::SimGrid};
 }
 
 }  // namespace

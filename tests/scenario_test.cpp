@@ -515,7 +515,7 @@ TEST_CASE("a custom order that is missing, cut short, cyclic or of other sizes i
     return error_of(folder, text, set);
   };
   CHECK(error_of(folder, text, set) ==
-        "small.toml:9: found schedule.order = two.csv, which is no file, expected a CSV file in "
+        "small.toml:9: found schedule.order = two.csv: no such file, expected a CSV file in "
         "PyTorch's form beside the scenario");
   // Cut inside a cell, behind a cell, and behind a row.
   CHECK(

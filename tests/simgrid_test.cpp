@@ -11,6 +11,7 @@
 #include "base/fork_map.h"
 #include "schedule/lower.h"
 #include "sim/engines.h"
+#include "tests/needs.h"
 
 using namespace tandem;
 
@@ -81,6 +82,7 @@ Program program_of(int ranks, const std::vector<Operation>& operations) {
 // The end of every operation, in seconds, through SimGrid.
 std::vector<double> ends(const ClusterSpec& cluster_spec, int gpus,
                          const std::vector<Operation>& operations, bool closed_forms = true) {
+  need_simgrid();
   const auto results = fork_map(1, 1, [&](int) -> Result<std::string> {
     const Program program = program_of(gpus, operations);
     ASSIGN_OR_RETURN(const Cluster cluster, Cluster::build(cluster_spec, gpus));
@@ -297,6 +299,7 @@ TEST_CASE("operations alone on their links take the same time as through the sol
 }
 
 TEST_CASE("folded and unfolded agree on any fabric") {
+  need_simgrid();
   // Pipeline transfers and gradients of 4 replicas of 4 stages, on nodes of 4 GPUs that share 2
   // NICs.
   const Fabric fabrics[] = {
@@ -330,6 +333,7 @@ TEST_CASE("folded and unfolded agree on any fabric") {
 }
 
 TEST_CASE("without contention both engines give the same trace to 1 ns an event") {
+  need_simgrid();
   const auto results = fork_map(4, 1, [](int i) -> Result<std::string> {
     const char* names[] = {"1f1b", "gpipe", "interleaved", "looped-bfs"};
     ASSIGN_OR_RETURN(const Order order, make_order({names[i], 4, i < 2 ? 1 : 2, 8, 0}));

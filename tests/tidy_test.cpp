@@ -121,6 +121,94 @@ std::size_t columns(const std::string& line) {
   }));
 }
 
+// The words and signs of a source, without comments, literals and preprocessor lines.
+Lines words_of(const Source& source) {
+  std::string code;
+  for (const std::string& line : source.lines) code += line + '\n';
+  Lines words;
+  const auto after = [&](std::string_view sign, std::size_t from) {
+    return std::min(code.find(sign, from), code.size() - sign.size()) + sign.size();
+  };
+  const auto is_word = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+  for (std::size_t i = 0; i < code.size();) {
+    const std::string_view rest = std::string_view(code).substr(i);
+    std::size_t end = i + 1;
+    if (rest.starts_with("//")) {
+      end = after("\n", i);
+    } else if (rest.starts_with('#')) {
+      while (code[(end = after("\n", end)) - 2] == '\\') continue;
+    } else if (rest.starts_with("/*")) {
+      end = after("*/", i + 2);
+    } else if (rest.starts_with("R\"")) {
+      const std::size_t open = code.find('(', i);
+      end = after(')' + code.substr(i + 2, open - i - 2) + '"', open);
+    } else if (rest[0] == '"' || rest[0] == '\'') {
+      while (end < code.size() && code[end] != rest[0]) end += code[end] == '\\' ? 2 : 1;
+      ++end;
+    } else if (is_word(rest[0])) {
+      const bool number = std::isdigit(static_cast<unsigned char>(rest[0])) != 0;
+      while (is_word(code[end]) || (number && code[end] == '\'')) ++end;
+      words.push_back(code.substr(i, end - i));
+    } else if (rest[0] != ' ' && rest[0] != '\n') {
+      words.emplace_back(1, rest[0]);
+    }
+    i = end;
+  }
+  return words;
+}
+
+// The type that a statement before its "{" begins to define; empty: none, or a template's special
+// case, or another type's part.
+std::string type_of(Lines statement) {
+  if (!statement.empty() && statement[0] == "template") {
+    int open = 0;
+    std::size_t i = 1;
+    do {
+      open += statement[i] == "<" ? 1 : statement[i] == ">" ? -1 : 0;
+    } while (++i < statement.size() && open > 0);
+    statement.erase(statement.begin(), statement.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  const std::set<std::string> keywords = {"struct", "class", "union", "enum"};
+  std::size_t i = 0;
+  while (i < statement.size() && keywords.count(statement[i]) == 1) ++i;
+  if (i == 0 || i == statement.size()) return "";
+  const std::string next = i + 1 < statement.size() ? statement[i + 1] : "";
+  const bool part = next == ":" && i + 2 < statement.size() && statement[i + 2] == ":";
+  return (next.empty() || next == ":" || next == "final") && !part ? statement[i] : "";
+}
+
+// The types that a source defines at the scope of a namespace that has a name: "tandem::Order".
+Lines types_of(const Source& source) {
+  Lines types, statement;
+  std::vector<std::string> scopes;  // that are open; "-": no namespace, or one without a name
+  for (const std::string& word : words_of(source)) {
+    if (word == "{") {
+      const bool visible = std::find(scopes.begin(), scopes.end(), "-") == scopes.end();
+      const bool is_space = !statement.empty() && statement[0] == "namespace";
+      std::string scope = "-";
+      if (is_space && statement.size() > 1) {
+        scope.clear();
+        for (const std::string& part : Lines(statement.begin() + 1, statement.end())) scope += part;
+        scope += "::";
+      }
+      if (const std::string type = type_of(statement); visible && !type.empty()) {
+        types.emplace_back();
+        for (const std::string& outer : scopes) types.back() += outer;
+        types.back() += type;
+      }
+      scopes.push_back(scope);
+    }
+    if (word == "}" && !scopes.empty()) scopes.pop_back();
+    if (word == "{" || word == "}" || word == ";") {
+      statement.clear();
+    } else {
+      statement.push_back(word);
+    }
+  }
+  CHECK(scopes.empty());
+  return types;
+}
+
 }  // namespace
 
 TEST_CASE("a room includes itself and rooms before it, sim and exec never each other") {
@@ -254,6 +342,16 @@ TEST_CASE("no test has a name that ctest cuts or takes for an option, and passes
               [&](const std::string& line) { return std::regex_match(line, name); });
 }
 
+TEST_CASE("a test asks for what it needs in tests/needs.h, and ends where it is missing") {
+  std::vector<Source> others = sources_of({"tests"});
+  std::erase_if(others, [](const Source& source) { return source.path == "tests/needs.h"; });
+  const std::regex asks(
+      "\\bsimgrid_avail"
+      "able\\(|open_open"
+      "blas\\(\\)\\.ok");  // but this one
+  check_lines(others, [&](const std::string& line) { return std::regex_search(line, asks); });
+}
+
 TEST_CASE("library code never prints and never exits") {
   std::vector<std::string> libraries = kRooms;
   libraries.pop_back();  // cli
@@ -262,4 +360,39 @@ TEST_CASE("library code never prints and never exits") {
   check_lines(sources_of(libraries), [&](const std::string& line) {
     return std::regex_search(line.substr(0, line.find("//")), words);
   });
+}
+
+// Two types of one name that are both linked into a program are undefined behaviour: the linker
+// keeps one of their inline functions (C++20, basic.def.odr).
+TEST_CASE("no two types have one name, but in namespaces without a name") {
+  std::map<std::string, std::string> defined_in;
+  for (const Source& source : all_sources()) {
+    for (const std::string& type : types_of(source)) {
+      const auto [at, is_new] = defined_in.try_emplace(type, source.path);
+      INFO(type << " is defined in " << at->second << " and in " << source.path);
+      CHECK(is_new);
+    }
+  }
+  CHECK(defined_in.size() > 200);
+}
+
+TEST_CASE("types are found where they stand: not in functions, other types and literals") {
+  const Source source = {"a.h", lines_of(R"(
+#define OPEN \
+  struct Macro {
+namespace tandem {
+struct Declared;
+template <class T> class Box final { struct Inner {}; };
+template <> struct Box<int> {};
+enum class Kind : char { A = '{', B = '"' };  // struct Comment {
+struct Box<int>::Part {};
+int million() { struct Local {}; return 1'000'000; }
+struct flock lock {};
+const char* text = "struct Text {";
+namespace { struct Hidden {}; }
+namespace inner { union Value { int i; }; }
+}
+struct Global : tandem::Declared {};
+)")};
+  CHECK(types_of(source) == Lines{"tandem::Box", "tandem::Kind", "tandem::inner::Value", "Global"});
 }

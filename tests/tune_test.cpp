@@ -147,8 +147,8 @@ TEST_CASE("what the stage level leaves out is a few percent of the iteration") {
 }
 
 TEST_CASE("a tune plays its best, the rules' and the scenario's own plan, and judges the rules") {
-  const auto tuned = tune(small({"cluster.memory_GiB=40"}), among({"parallel.cp=1"}),
-                          {.keep = 3, .engine = Engine::Ideal});
+  const Scenario base = small({"cluster.memory_GiB=40"});
+  const auto tuned = tune(base, among({"parallel.cp=1"}), {.keep = 3, .engine = Engine::Ideal});
   REQUIRE(tuned.ok());
   REQUIRE(tuned->finalists.size() == 5);
   CHECK(tuned->finalists[3].label == "rules");
@@ -157,10 +157,27 @@ TEST_CASE("a tune plays its best, the rules' and the scenario's own plan, and ju
     CHECK(tuned->finalists[i].outcome->iteration_s <= tuned->finalists[i + 1].outcome->iteration_s);
   CHECK(tuned->finalists[0].outcome->iteration_s < tuned->finalists[4].outcome->iteration_s);
   CHECK(tuned->complete);
-  for (const Verdict& verdict : tuned->verdicts) {
-    INFO(verdict.rule);
-    CHECK((verdict.keeps || verdict.breaks));
+  // One of each rule that is about such a job: the best plan on the side where it is, and on the
+  // other, if any, one that is there and no faster.
+  Nanoseconds best = INT64_MAX;
+  for (int i = 0; i < 3; ++i) best = std::min(best, *tuned->finalists[i].stage_level_ns);
+  std::size_t judged = 0;
+  for (const Rule& rule : rules()) {
+    if (!rule.applies(base)) continue;
+    REQUIRE(judged < tuned->verdicts.size());
+    const Verdict& verdict = tuned->verdicts[judged++];
+    INFO(rule.name);
+    CHECK(verdict.rule == rule.name);
+    Nanoseconds fastest = INT64_MAX;
+    for (const auto& [side, holds] : {std::pair{&verdict.keeps, true}, {&verdict.breaks, false}}) {
+      if (!*side) continue;
+      CHECK(rule.holds(base, (*side)->candidate.layout) == holds);
+      fastest = std::min(fastest, (*side)->iteration_ns);
+    }
+    CHECK(fastest == best);
   }
+  CHECK(judged > 0);
+  CHECK(judged == tuned->verdicts.size());
 }
 
 TEST_CASE("a search that is stopped says so and keeps what it has") {

@@ -9,6 +9,7 @@
 #include "scenarios/sensitivity.h"
 #include "schedule/slow.h"
 #include "sim/engines.h"
+#include "tests/needs.h"
 #include "tests/small_scenario.h"
 
 using namespace tandem;
@@ -23,9 +24,8 @@ Outcome simulated(const Scenario& scenario, Engine engine = Engine::Ideal) {
 }
 
 std::vector<Engine> engines() {
-  if (simgrid_available().ok()) return {Engine::Ideal, Engine::SimGrid};
-  WARN("no simgrid engine: only the ideal one is tested");
-  return {Engine::Ideal};
+  need_simgrid();
+  return {Engine::Ideal, Engine::SimGrid};
 }
 
 // 1F1B on uniform costs, F of 1 s and B of 2 s, transfers free.
@@ -198,7 +198,7 @@ TEST_CASE("background traffic takes its share of the links between nodes") {
 }
 
 TEST_CASE("a slow link slows what is on its way for as long as it is slow") {
-  if (!simgrid_available().ok()) return;
+  need_simgrid();
   // F of 1 s, then 100 MB over a NIC of 10 GB/s from 1 s on: 10 ms. At a tenth of the rate 100 ms;
   // for the first 20 ms only: 20 MB by then, the other 80 MB in 8 ms, 28 ms in all. The gradient
   // goes back behind F and B of the second stage: 10 ms, as it takes the other NIC's way up.
@@ -236,7 +236,7 @@ TEST_CASE("a link that the cluster lacks is refused, and so is any on the ideal 
   CHECK(ideal.error().message ==
         "--set: found variability.slow_link with the ideal engine, expected simgrid: ideal knows "
         "no time on links");
-  if (!simgrid_available().ok()) return;
+  need_simgrid();
   const auto lacking = simulate(load(kTwoNodes, slow)[0], Engine::SimGrid);
   REQUIRE(!lacking.ok());
   CHECK(lacking.error().message.starts_with(

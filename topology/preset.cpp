@@ -2,6 +2,7 @@
 #include "topology/preset.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -40,8 +41,10 @@ Result<SourcedFile> open_known(const std::string& name, std::string_view kind,
                  Error::Missing};
   }
   if (std::ranges::find(known, name) == known.end()) {
-    return Error{fmt::format("found {} '{}', expected a known one; the nearest is '{}'", kind, name,
-                             nearest(name, known))};
+    return Error{
+        fmt::format("found {} '{}', expected a known one; the nearest is '{}'; known "
+                    "are {}",
+                    kind, name, nearest(name, known), fmt::join(known, ", "))};
   }
   return SourcedFile::read(fmt::format("{}/{}.toml", folder, name));
 }

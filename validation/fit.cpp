@@ -45,7 +45,7 @@ Line least_squares(std::span<const Point> points) {
 
 }  // namespace
 
-Result<std::vector<Fit>> fit(const std::vector<CommTable>& tables) {
+Result<std::vector<CommFit>> fit(const std::vector<CommTable>& tables) {
   std::map<std::tuple<CommKind, int, int>, std::vector<Point>> groups;
   for (const CommTable& table : tables) {
     std::vector<Point>& points = groups[{table.test.kind, table.ranks(), table.nodes}];
@@ -53,7 +53,7 @@ Result<std::vector<Fit>> fit(const std::vector<CommTable>& tables) {
     for (const CommRow& row : table.rows)
       points.push_back({row.size.bytes, factor * static_cast<double>(row.size.bytes), row.seconds});
   }
-  std::vector<Fit> fits;
+  std::vector<CommFit> fits;
   for (const auto& [key, points] : groups) {
     const auto& [kind, ranks, nodes] = key;
     std::set<Bytes> sizes;
@@ -68,7 +68,7 @@ Result<std::vector<Fit>> fit(const std::vector<CommTable>& tables) {
                                "larger messages",
                                what),
                    Error::Failed};
-    Fit& own = fits.emplace_back();
+    CommFit& own = fits.emplace_back();
     own.row = {kind, ranks, nodes, line.latency_s, 1 / line.slope};
     own.sizes.assign(sizes.begin(), sizes.end());
     for (const Point& point : points)
@@ -78,14 +78,14 @@ Result<std::vector<Fit>> fit(const std::vector<CommTable>& tables) {
   return fits;
 }
 
-std::string calibration_text(const std::vector<Fit>& fits,
+std::string calibration_text(const std::vector<CommFit>& fits,
                              const std::vector<std::pair<std::string, std::string>>& origin) {
   std::string text =
       "# What operations take alone: latency + bytes x factor / bus bandwidth, bytes and factor "
       "as\n"
       "# nccl-tests has them. Fitted by tandem bench comm; cluster.calibration names this file.\n";
   for (const auto& [key, value] : origin) text += fmt::format("{} = {}\n", key, value);
-  for (const Fit& fit : fits) {
+  for (const CommFit& fit : fits) {
     text += fmt::format("\n[[fit]]\nop = \"{}\"\nranks = {}\nnodes = {}\n", name(fit.row.kind),
                         fit.row.ranks, fit.row.nodes);
     text += fmt::format("latency_us = {:.9g}\nbusbw_GBps = {:.12g}\n", 1e6 * fit.row.latency_s,

@@ -1,4 +1,4 @@
-// Fit: from tables of times to a calibration, latency + bytes x factor / bus bandwidth.
+// CommFit: from tables of times to a calibration, latency + bytes x factor / bus bandwidth.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace tandem {
 
-struct Fit {
+struct CommFit {
   CalibrationRow row;
   double worst_error = 0;    // of a size's time, as a share of it
   std::vector<Bytes> sizes;  // that were measured
@@ -19,10 +19,10 @@ struct Fit {
 
 // A fit for each kind, number of ranks and number of nodes: the least squares of relative errors,
 // with no latency below 0. Error: fewer than two sizes, or times that do not grow with them.
-Result<std::vector<Fit>> fit(const std::vector<CommTable>& tables);
+Result<std::vector<CommFit>> fit(const std::vector<CommTable>& tables);
 
 // The file that read_calibration reads. `origin`: its first lines, a key and a TOML value each.
-std::string calibration_text(const std::vector<Fit>& fits,
+std::string calibration_text(const std::vector<CommFit>& fits,
                              const std::vector<std::pair<std::string, std::string>>& origin);
 
 }  // namespace tandem

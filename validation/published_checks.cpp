@@ -158,7 +158,7 @@ Errors errors_of(const std::vector<double>& residuals) {
   return errors;
 }
 
-Result<Checks> check_fit(const FitData& data, const Fit& whole,
+Result<Checks> check_fit(const FitData& data, const PublishedFit& whole,
                          const std::vector<std::vector<std::string>>& pairs) {
   const Rows fitted = thinned(data, all_rows(data));
   ASSIGN_OR_RETURN(const Slopes nearby, slopes(data, fitted, whole.values));
@@ -174,7 +174,7 @@ Result<Checks> check_fit(const FitData& data, const Fit& whole,
     const Rows own = filtered(fitted, [&](int row) { return half_of[row].value_or(half) == half; });
     const Rows other =
         filtered(fitted, [&](int row) { return half_of[row].value_or(half) != half; });
-    ASSIGN_OR_RETURN(const Fit refit, fit(data, own, whole.values, kRefitSteps, &nearby));
+    ASSIGN_OR_RETURN(const PublishedFit refit, fit(data, own, whole.values, kRefitSteps, &nearby));
     ASSIGN_OR_RETURN(const ByRow found, predicted(data, other, refit.values));
     of_halves.insert(found.begin(), found.end());
   }
@@ -198,7 +198,7 @@ Result<Checks> check_fit(const FitData& data, const Fit& whole,
     const Rows rest = filtered(fitted, [&](int row) { return !in(row); });
     const Rows left = filtered(fitted, in);
     if (rest.empty() || left.empty()) continue;
-    ASSIGN_OR_RETURN(const Fit refit, fit(data, rest, whole.values, kRefitSteps, &nearby));
+    ASSIGN_OR_RETURN(const PublishedFit refit, fit(data, rest, whole.values, kRefitSteps, &nearby));
     ASSIGN_OR_RETURN(const ByRow found, predicted(data, left, refit.values));
     if (group.size() == 1) of_families.insert(found.begin(), found.end());
     for (const std::string& family : group) {

@@ -45,7 +45,7 @@ struct Checks {
 // either, in a shuffled order; each half's fit predicts the other half. A configuration that is the
 // only one stays in both, and is not counted. Families: each one left out, and `pairs` of them
 // together.
-Result<Checks> check_fit(const FitData& data, const Fit& whole,
+Result<Checks> check_fit(const FitData& data, const PublishedFit& whole,
                          const std::vector<std::vector<std::string>>& pairs);
 
 }  // namespace tandem

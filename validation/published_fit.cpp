@@ -329,9 +329,10 @@ Result<Slopes> slopes(const FitData& data, const Rows& rows, const Values& value
   return all;
 }
 
-Result<Fit> fit(const FitData& data, const Rows& rows, Values start, int steps,
-                const Slopes* nearby, const std::function<void(int, const Fit&)>& on_step) {
-  Fit best{std::move(start), {}, 0};
+Result<PublishedFit> fit(const FitData& data, const Rows& rows, Values start, int steps,
+                         const Slopes* nearby,
+                         const std::function<void(int, const PublishedFit&)>& on_step) {
+  PublishedFit best{std::move(start), {}, 0};
   ASSIGN_OR_RETURN(std::vector<double> found, residuals(data, rows, best.values));
   best.cost = cost_of(data, rows, found, best.values);
   if (on_step) on_step(0, best);

@@ -70,7 +70,7 @@ struct Slopes {
 };
 Result<Slopes> slopes(const FitData& data, const Rows& rows, const Values& values);
 
-struct Fit {
+struct PublishedFit {
   Values values;
   Values sigma;     // what rows and priors leave open
   double cost = 0;  // what is made small
@@ -79,8 +79,8 @@ struct Fit {
 // Gauss-Newton: makes small the sum of Huber's function of residual / noise over the rows, and of
 // the constants' distances from their priors over sigma, squared. The derivatives are taken anew in
 // each step, or, where there are some of a fit nearby, once and for all.
-Result<Fit> fit(const FitData& data, const Rows& rows, Values start, int steps,
-                const Slopes* nearby = nullptr,
-                const std::function<void(int, const Fit&)>& on_step = {});
+Result<PublishedFit> fit(const FitData& data, const Rows& rows, Values start, int steps,
+                         const Slopes* nearby = nullptr,
+                         const std::function<void(int, const PublishedFit&)>& on_step = {});
 
 }  // namespace tandem

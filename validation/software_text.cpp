@@ -30,8 +30,8 @@ std::string with_value(std::string text, const std::string& key, double value,
 
 double rounded(double value) { return std::stod(fmt::format("{:.4g}", value)); }
 
-Status write_software(const FitPlan& plan, const Fit& fit, const std::vector<Interval>& intervals,
-                      const std::string& origin) {
+Status write_software(const FitPlan& plan, const PublishedFit& fit,
+                      const std::vector<Interval>& intervals, const std::string& origin) {
   std::map<std::string, std::string> texts;
   const auto set = [&](const std::string& name, const std::string& key, double value,
                        const std::string& source) -> Status {

@@ -69,12 +69,11 @@ build() {
   for tool in cmake c++; do
     command -v "$tool" >/dev/null || cannot "$tool is missing; TANDEM=PROGRAM needs no build"
   done
-  if command -v ninja >/dev/null; then export CMAKE_GENERATOR=${CMAKE_GENERATOR:-Ninja}; fi
   (
     cd "$source_dir"
     nccl=$(wheels nccl | head -n 1) || nccl=
     if [ -n "$nccl" ]; then export NCCL_ROOT=${NCCL_ROOT:-$nccl}; fi
-    cmake --preset executor && cmake --build --preset executor -j "$(nproc)"
+    cmake/executor && cmake --build --preset executor -j "$(nproc)"
   ) >"$out/log" 2>&1 || { tail -n 30 "$out/log" >&2; exit 1; }
   grep 'cuda backend is not built' "$out/log" >&2 || true
 }

@@ -1,0 +1,89 @@
+#include "base/outputs.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <optional>
+
+#include "base/file.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What tells a file from others: its device and inode; while it is not there its path, without
+// links.
+struct Identity {
+  dev_t device = 0;
+  ino_t inode = 0;
+  std::string path;
+
+  bool operator==(const Identity&) const = default;
+};
+
+struct Known {
+  NamedFile file;
+  Identity identity;
+};
+
+Identity identity_of(const struct stat& found) { return {found.st_dev, found.st_ino, ""}; }
+
+// Where a file would come to be: a link may lead to where none is.
+std::string path_to_be(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as Linux follows
+  std::error_code failed;
+  fs::path target = fs::absolute(path, failed);
+  for (int i = 0; i < kMostLinks && fs::is_symlink(target, failed); ++i)
+    target = target.parent_path() / fs::read_symlink(target, failed);
+  const fs::path folder = fs::weakly_canonical(target.parent_path(), failed);
+  return (failed ? target.lexically_normal() : folder / target.filename()).string();
+}
+
+// Nothing: a device, or no path.
+std::optional<Identity> output_identity(const std::string& path) {
+  struct stat found {};
+  if (path.empty()) return std::nullopt;
+  if (::stat(path.c_str(), &found) != 0) return Identity{0, 0, path_to_be(path)};
+  if (S_ISCHR(found.st_mode) || S_ISBLK(found.st_mode)) return std::nullopt;
+  return identity_of(found);
+}
+
+// Those that are there, and where the program's own words go, if into files.
+std::vector<Known> known_before(const std::vector<NamedFile>& inputs) {
+  std::vector<Known> known;
+  struct stat found {};
+  for (const NamedFile& input : inputs) {
+    if (::stat(input.path.c_str(), &found) == 0) known.push_back({input, identity_of(found)});
+  }
+  for (const auto& [number, name] :
+       {std::pair{STDOUT_FILENO, "standard output"}, std::pair{STDERR_FILENO, "standard error"}}) {
+    if (::fstat(number, &found) == 0 && S_ISREG(found.st_mode))
+      known.push_back({{name, ""}, identity_of(found)});
+  }
+  return known;
+}
+
+}  // namespace
+
+Status check_outputs(const std::vector<NamedFile>& outputs, const std::vector<NamedFile>& inputs) {
+  std::vector<Known> known = known_before(inputs);
+  for (const NamedFile& output : outputs) {
+    const std::optional<Identity> identity = output_identity(output.path);
+    if (!identity) continue;
+    for (const auto& [other, other_identity] : known) {
+      if (*identity != other_identity) continue;
+      const bool says_path = !other.path.empty() && other.path != output.path;
+      return Error{fmt::format("{}: found {}, the same file as {}{}, expected another one",
+                               output.name, output.path, other.name,
+                               says_path ? ' ' + other.path : "")};
+    }
+    known.push_back({output, *identity});
+  }
+  for (const NamedFile& output : outputs) RETURN_IF_ERROR(check_writable(output.path));
+  return Done{};
+}
+
+}  // namespace tandem

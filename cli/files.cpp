@@ -1,0 +1,41 @@
+#include "cli/files.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "scenarios/setting.h"
+#include "topology/preset.h"
+
+namespace tandem {
+namespace {
+
+// Presets, GPUs, software.
+void add_own_files(std::vector<NamedFile>* inputs) {
+  for (const char* folder : {"/topology/presets", "/workload/software"}) {
+    std::error_code missing;
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(data_dir() + folder, missing))
+      inputs->push_back({"tandem's own", entry.path().string()});
+  }
+}
+
+}  // namespace
+
+Status check_files(const std::string& input, const std::vector<std::string>& sets,
+                   const std::vector<NamedFile>& outputs, std::vector<NamedFile> inputs) {
+  const bool writes = std::ranges::any_of(outputs, [](const auto& o) { return !o.path.empty(); });
+  if (!writes) return Done{};
+  inputs.push_back({"the input", input});
+  // What is wrong with a scenario or a setting is said where they are read.
+  if (!input.ends_with(".csv")) {
+    const auto file = read_scenario_file(input);
+    const auto parsed = parse_sets(sets);
+    if (file.ok() && parsed.ok()) {
+      for (NamedFile& named : files_named(*file, *parsed)) inputs.push_back(std::move(named));
+    }
+  }
+  add_own_files(&inputs);
+  return check_outputs(outputs, inputs);
+}
+
+}  // namespace tandem
