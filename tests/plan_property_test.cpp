@@ -23,7 +23,8 @@ class Draw {
                    .kv_heads = coin() ? 0 : power(5),
                    .gated_mlp = coin(),
                    .seq = 64 * from(1, 64),
-                   .vocab = from(1, 200000)};
+                   .vocab = from(1, 200000),
+                   .tied_embeddings = coin()};
     if (from(0, 2) > 0) return model;
     model.experts = power(6);
     model.top_k = from(1, std::min(8, model.experts));

@@ -130,7 +130,8 @@ double embedding_parameters(const Model& model) {
 }
 
 double parameters(const Model& model) {
-  return model.layers * layer_parameters(model) + embedding_parameters(model);
+  const double head = model.tied_embeddings ? 0 : static_cast<double>(model.vocab) * model.hidden;
+  return model.layers * layer_parameters(model) + embedding_parameters(model) + head;
 }
 
 HeldParameters layers_share(const Model& model, const Plan& plan, int layers) {
@@ -149,14 +150,21 @@ double position_parameters(const Model& model) {
   return model.gated_mlp ? 0.0 : static_cast<double>(model.seq) * model.hidden;
 }
 
-bool head_has_copy(const Plan& plan) { return plan.pp > 1 && !plan.ends_on_one_rank; }
+bool head_has_copy(const Model& model, const Plan& plan) {
+  return model.tied_embeddings && plan.pp > 1 && !plan.ends_on_one_rank;
+}
+
+double head_share(const Model& model, const Plan& plan) {
+  const bool holds = !model.tied_embeddings || head_has_copy(model, plan);
+  return holds ? embedding_share(model, plan) : 0;
+}
 
 std::vector<HeldParameters> stage_parameters(const Model& model, const Plan& plan) {
   std::vector<HeldParameters> sums;
   for (const int layers : split_layers(model, plan))
     sums.push_back(layers_share(model, plan, layers));
   sums.front().dense += embedding_share(model, plan) + position_parameters(model);
-  if (head_has_copy(plan)) sums.back().dense += embedding_share(model, plan);
+  sums.back().dense += head_share(model, plan);
   return sums;
 }
 

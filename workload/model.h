@@ -33,6 +33,7 @@ struct Model {
   int shared_expert_ffn = 0;
   // Tokens of the busiest expert rank over the mean: what all wait for. 1: even.
   double expert_imbalance = 1;
+  bool tied_embeddings = true;  // the head multiplies by the embedding; else by a matrix of its own
 
   bool is_moe() const { return experts > 0; }
   int head_size() const { return hidden / heads; }
@@ -152,8 +153,8 @@ Status check(const Model& model, const Plan& plan);
 // (GPT-2's 50,257 becomes 50,304, or 51,200 with tp = 8). FLOPs and parameters count it unpadded.
 int padded_vocab(const Model& model, const Plan& plan);
 
-// Parameters of the whole model (embedding shared with the head), of one layer and its two blocks,
-// of the embedding with its learned positions. GPT: 12 l h^2 (1 + 13/12h) + (V + s) h (Narayanan et
+// Parameters of the whole model (of untied embeddings both), of one layer and its two blocks, of
+// the embedding with its learned positions. GPT: 12 l h^2 (1 + 13/12h) + (V + s) h (Narayanan et
 // al. 2021, arXiv 2104.04473, equation 2, where the last LayerNorm's 2h are left out too).
 double parameters(const Model& model);
 double layer_parameters(const Model& model);
@@ -176,11 +177,13 @@ HeldParameters layers_share(const Model& model, const Plan& plan, int layers);
 double embedding_share(const Model& model, const Plan& plan);
 double position_parameters(const Model& model);
 
-// Whether the last stage holds a copy of the embedding for the head.
-bool head_has_copy(const Plan& plan);
+// Whether the last stage holds a copy of the embedding for the head; and what it holds for the head
+// beside the embedding: the copy, or an untied model's matrix.
+bool head_has_copy(const Model& model, const Plan& plan);
+double head_share(const Model& model, const Plan& plan);
 
 // By stage: its layers; on the first one the embedding, with all positions; on the last one the
-// head's copy.
+// head's matrix.
 std::vector<HeldParameters> stage_parameters(const Model& model, const Plan& plan);
 
 // Of a stage's layers, those that full recompute repeats: the first ones (Megatron's
