@@ -155,10 +155,11 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
                     "them and keep the model's rules, and --among that leaves some",
                     base.path, base.gpus, base.plan.global_batch)};
   if (best.empty())
-    return Error{
-        fmt::format("{}: found {} plans and none that fits into {:.1f} GiB of memory, "
-                    "expected more GPUs or a smaller model",
-                    base.path, result.counts.enumerated, base.cluster.device.memory_bytes / GiB)};
+    return Error{fmt::format(
+        "{}: found {} plans and none that fits into {:.1f} of the GPU's {:.1f} GiB "
+        "of memory, expected more GPUs or a smaller model",
+        base.path, result.counts.enumerated, usable_memory_bytes(base.cluster.device) / GiB,
+        base.cluster.device.memory_bytes / GiB)};
   if (tuned.complete) tuned.verdicts = judge(base, found, best.front(), by_rules, options);
   tuned.finalists = play_best(base, best, by_rules, options);
   if (!tuned.finalists.front().outcome.ok()) return tuned.finalists.front().outcome.error();

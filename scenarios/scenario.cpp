@@ -212,6 +212,12 @@ Status check_cluster(const Scenario& s) {
                fmt::format("found cluster.placement = cyclic with {} GPUs, expected whole nodes: a "
                            "multiple of cluster.gpus_per_node = {}",
                            s.gpus, node));
+  const DeviceSpec& device = s.cluster.device;
+  if (device.memory_bytes > 0 && usable_memory_bytes(device) <= 0)
+    return bad(s, {"cluster.memory_reserve_GiB"},
+               fmt::format("found cluster.memory_reserve_GiB = {:g}, expected less than the GPU's "
+                           "memory, {:g} GiB",
+                           memory_reserve_bytes(device) / GiB, device.memory_bytes / GiB));
   if (s.least_bandwidth && !s.cluster.calibration.empty())
     return bad(s, {"report.least_bandwidth", "cluster.calibration"},
                "found report.least_bandwidth with cluster.calibration, expected one of them: a "

@@ -178,6 +178,33 @@ TEST_CASE("untied, the last stage holds V h / tp parameters more wherever it is"
   }
 }
 
+TEST_CASE("causal FLOPs are whole ones less half of attention's products") {
+  // Forward 4 B s^2 h a layer, backward twice that; full recompute repeats the forward.
+  const Model model = gpt(24, 2304, 24);
+  Plan plan = plan_of(1, 1);
+  const double half = 0.5 * 24 * 4.0 * plan.global_batch * 2048 * 2048 * 2304;
+  const auto model_less =
+      model_flops(model, plan) - model_flops(model, plan, AttentionFlops::Causal);
+  CHECK(model_less == Approx(3 * half).epsilon(1e-9));
+  plan.recompute = Recompute::Full;
+  CHECK(hardware_flops(model, plan) - hardware_flops(model, plan, AttentionFlops::Causal) ==
+        Approx(4 * half).epsilon(1e-9));
+}
+
+TEST_CASE("at 128k tokens with fused attention HFU is above MFU, by what its backward repeats") {
+  // It was below: hardware FLOPs counted the causal half and model FLOPs all of it. Now both count
+  // 3 cores, and the hardware the scores of the backward again, half a core.
+  Model model = llama2_70b();
+  model.seq = 131072;
+  Plan plan = plan_of(8, 1);
+  plan.flash_attention = true;
+  const double core = 4.0 * plan.global_batch * 131072.0 * 131072.0 * 8192;
+  for (const auto& [attention, share] :
+       {std::pair{AttentionFlops::Whole, 1.0}, std::pair{AttentionFlops::Causal, 0.5}})
+    CHECK(hardware_flops(model, plan, attention) - model_flops(model, plan, attention) ==
+          Approx(80 * share * 0.5 * core).epsilon(1e-9));
+}
+
 TEST_CASE("the vocabulary is padded to a multiple of 128 tp") {
   Model model = gpt(4, 64, 8);
   model.vocab = 50257;

@@ -20,13 +20,17 @@ constexpr std::int64_t kVocabMultiple = 128;
 // A linear layer's weights into the MLP's inner width and out of it.
 double products(const Model& model) { return model.gated_mlp ? 3 : 2; }
 
+// Of an s x s matrix, what a causal mask leaves.
+constexpr double kCausalShare = 0.5;
+
 // FLOPs of the attention core's two products, of a whole layer and of the head, forward, for the
-// global batch. The core is counted whole: kernels of the time computed what the mask hides, too.
-double core_flops(const Model& model, const Plan& plan) {
-  return 4.0 * plan.global_batch * model.seq * model.seq * model.hidden;
+// global batch.
+double core_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
+  return (attention == AttentionFlops::Causal ? kCausalShare : 1) * 4.0 * plan.global_batch *
+         model.seq * model.seq * model.hidden;
 }
 
-double layer_flops(const Model& model, const Plan& plan) {
+double layer_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
   const double h = model.hidden;
   const double kv = static_cast<double>(model.key_value_heads()) * model.head_size();
   const double mlp =
@@ -36,7 +40,7 @@ double layer_flops(const Model& model, const Plan& plan) {
                                      model.shared_expert_ffn)
           : products(model) * h * model.ffn();
   const double weights = h * (h + 2 * kv) + h * h + mlp;
-  return 2.0 * plan.global_batch * model.seq * weights + core_flops(model, plan);
+  return 2.0 * plan.global_batch * model.seq * weights + core_flops(model, plan, attention);
 }
 
 double head_flops(const Model& model, const Plan& plan) {
@@ -173,17 +177,16 @@ int recomputed_layers(const Plan& plan, int stage_layers) {
   return plan.recompute_layers < 0 ? stage_layers : std::min(plan.recompute_layers, stage_layers);
 }
 
-double model_flops(const Model& model, const Plan& plan) {
-  return 3 * (model.layers * layer_flops(model, plan) + head_flops(model, plan));
+double model_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
+  return 3 * (model.layers * layer_flops(model, plan, attention) + head_flops(model, plan));
 }
 
-double hardware_flops(const Model& model, const Plan& plan) {
-  const double core = core_flops(model, plan);
-  double sum = model_flops(model, plan);
-  double forward = layer_flops(model, plan);
+double hardware_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
+  const double core = core_flops(model, plan, attention);
+  double sum = model_flops(model, plan, attention);
+  const double forward = layer_flops(model, plan, attention);
   if (plan.flash_attention) {
-    sum += model.layers * core * (kFlashShare * (1 + kFlashBackward) - 3);
-    forward += core * (kFlashShare - 1);
+    sum += model.layers * core * (kFlashBackward - 2);  // forward and twice that is the model's
   } else if (plan.recompute == Recompute::Selective) {
     sum += model.layers * core;
   }

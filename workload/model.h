@@ -196,14 +196,19 @@ int recomputed_layers(const Plan& plan, int stage_layers);
 // recompute another 4 B s^2 h a layer, the attention core's two products. A token of a mixture of
 // experts counts its top_k, the shared one and the router.
 //
-// Flash attention computes half of the core's products, as a causal mask hides the other half, and
-// in the backward the scores again (FlashAttention-2, arXiv 2307.08691: 2.5 times the forward).
-// `hardware_flops` counts that, and so may be the smaller of the two; `model_flops` counts whole
-// products, as the papers do.
+// Both count the attention core's products by one convention, so that no hardware FLOPs are fewer
+// than the model's: whole, as Megatron-LM's equation above and PaLM's appendix B (arXiv 2204.02311)
+// do, or the half that a causal mask leaves. Flash attention computes that half, and in the
+// backward the scores again (FlashAttention-2, arXiv 2307.08691: 2.5 times the forward):
+// `hardware_flops` counts this once more, by the convention. What kernels compute is `Causal` with
+// flash attention, else `Whole`.
 constexpr double kFlashShare = 0.5;
 constexpr double kFlashBackward = 2.5;
-double model_flops(const Model& model, const Plan& plan);
-double hardware_flops(const Model& model, const Plan& plan);
+enum class AttentionFlops { Whole, Causal };
+double model_flops(const Model& model, const Plan& plan,
+                   AttentionFlops attention = AttentionFlops::Whole);
+double hardware_flops(const Model& model, const Plan& plan,
+                      AttentionFlops attention = AttentionFlops::Whole);
 
 // Bytes of one parameter or activation in memory and on the wire: fp8 is a GEMM's format only, its
 // parameters and activations are kept and sent in 16 bits. REQUIRES: a plan that passed check().
