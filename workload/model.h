@@ -149,6 +149,10 @@ std::vector<int> split_layers(const Model& model, const Plan& plan);
 // see padded_vocab.
 Status check(const Model& model, const Plan& plan);
 
+// Of these rules those among what is stated of a model (sizes above 0): for jobs whose costs do not
+// come from it.
+Status check_stated(const Model& model, const Plan& plan);
+
 // The vocabulary as it is laid out on the GPUs: padded to a multiple of 128 tp, as Megatron does
 // (GPT-2's 50,257 becomes 50,304, or 51,200 with tp = 8). FLOPs and parameters count it unpadded.
 int padded_vocab(const Model& model, const Plan& plan);
