@@ -101,6 +101,8 @@ void print(const RealOutcome& real, bool json) {
     return;
   }
   fmt::print("{}\n", outcome_table({real.outcome}));
+  if (const std::string text = notes(std::vector{real.outcome}); !text.empty())
+    fmt::print("{}\n", text);
   if (!real.op_times.empty()) fmt::print("{}\n", op_table(real.op_times));
   fmt::print(
       "{}: {}. Of {} iterations (p5, p50, p95): {:.3f}, {:.3f}, {:.3f} ms; bubble {:.2f}, {:.2f}, "

@@ -109,6 +109,11 @@ Status show(const ScheduleOptions& options) {
   }
   if (options.order.name.empty())
     return Error{"found neither a file nor --order, expected one of them"};
+  if (options.order.group > 0 && options.order.name != "interleaved")
+    return Error{
+        fmt::format("--group: found {} with --order {}, expected --order interleaved: no "
+                    "other one goes in groups",
+                    options.order.group, options.order.name)};
   OrderSpec spec = options.order;
   spec.vpp = options.vpp > 0 ? options.vpp : default_vpp(spec.name);
   ASSIGN_OR_RETURN(spec.costs, parse_costs(options.costs));

@@ -78,6 +78,7 @@ void print(const std::vector<Outcome>& outcomes, bool json, bool traffic = false
       if (!table.empty()) fmt::print("{}\n", table);
     }
     fmt::print("{}", conclusions(outcomes));
+    if (const std::string text = notes(outcomes); !text.empty()) fmt::print("\n{}", text);
   }
 }
 

@@ -39,6 +39,7 @@ Economics economics(const SizeInputs& inputs, int gpus, int gpus_per_node, doubl
   const double kW = paid * inputs.node_kW * inputs.pue;
   e.energy_MWh = kW * e.wall.p50_s / kHour_s / 1000;
   e.cost = e.wall.p95_s / kHour_s * (paid * node_hour + kW * inputs.kWh);
+  e.days_per_T = e.days_p50() / (inputs.tokens / kTrillion);
   e.cost_per_T = e.cost / (inputs.tokens / kTrillion);
   return e;
 }

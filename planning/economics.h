@@ -11,6 +11,7 @@ namespace tandem {
 struct Economics {
   double iterations = 0;
   double ideal_days = 0;  // without failures
+  double days_per_T = 0;  // p50, a trillion tokens
   double checkpoint_interval_s = 0, goodput = 0, available = 0;
   Wall wall;  // p50 and p95
   int nodes = 0, spares = 0;

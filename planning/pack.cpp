@@ -205,6 +205,7 @@ void add(const Playable& playable, const Outcome& outcome, double share, PackWay
   way->room += share * plan.global_batch * scenario.model.seq;
   way->iteration_s += share * outcome.iteration_s;
   way->memory_bytes = std::max(way->memory_bytes, training.total);
+  way->reserve_bytes = training.reserve;
   way->capacity_bytes = training.capacity;
 }
 
@@ -304,6 +305,7 @@ nlohmann::ordered_json to_json(const PackStudy& study) {
                             {"tokens_per_s", study.tokens_per_s(way)},
                             {"speedup", study.speedup(way)},
                             {"memory_bytes", way.memory_bytes},
+                            {"reserve_bytes", way.reserve_bytes},
                             {"capacity_bytes", way.capacity_bytes},
                             {"fits", way.fits}});
   return json;

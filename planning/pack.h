@@ -20,7 +20,8 @@ struct PackWay {
   double processed = 0;     // tokens of an iteration, with padding
   double room = 0;          // tokens that its microbatches could hold
   double iteration_s = 0;
-  double memory_bytes = 0, capacity_bytes = 0;  // of the fullest GPU, in the fullest iteration
+  // Of the fullest GPU, in the fullest iteration; what of its capacity no tensor gets.
+  double memory_bytes = 0, reserve_bytes = 0, capacity_bytes = 0;
   bool fits = false;
 };
 

@@ -30,6 +30,9 @@ constexpr std::array kLeftOut = {"name",
                                  "saved_communication_s",
                                  "saved_of_communication"};
 
+// Columns that came later stand last, so that the others keep their places.
+constexpr std::array kLast = {"tokens_per_s_per_gpu", "flops_convention", "memory_bytes.reserve"};
+
 std::string cell(const Json& value) {
   if (value.is_null()) return "";
   if (value.is_string()) return value.get<std::string>();
@@ -62,6 +65,9 @@ std::vector<std::string> output_columns() {
   for (const auto& [column, text] : cells) {
     if (std::ranges::find(kLeftOut, column) == kLeftOut.end()) columns.push_back(column);
   }
+  std::ranges::stable_partition(columns, [](const std::string& column) {
+    return std::ranges::find(kLast, column) == kLast.end();
+  });
   return columns;
 }
 

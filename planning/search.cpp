@@ -68,7 +68,7 @@ std::vector<Playing> playings_in_memory(const Scenario& base, const Space& space
     const std::vector<Sharing> sharings = space.sharings(base, layout, playing);
     if (sharings.empty()) continue;
     const bool fits =
-        level.memory_floor({layout, playing, sharings.back()}) <= base.cluster.device.memory_bytes;
+        fits_memory(base.cluster.device, level.memory_floor({layout, playing, sharings.back()}));
     *(fits ? plans : others) += static_cast<std::int32_t>(sharings.size());
     if (fits) kept.push_back(playing);
   }
@@ -106,7 +106,6 @@ class BranchAndBound {
   const Layout& layout_of(const Branch& branch) const {
     return known_.layouts_[branch.layout].layout;
   }
-  double capacity() const { return known_.base_.cluster.device.memory_bytes; }
   std::vector<Sharing> sharings(const Layout& layout, const Playing& playing) const {
     return known_.space_.sharings(known_.base_, layout, playing);
   }
@@ -151,7 +150,8 @@ class BranchAndBound {
     }
     std::vector<Branch> plans;
     for (std::size_t i = 0; i < all.size(); ++i) {
-      if (level_.memory({layout, playing, all[i]}, *order) <= capacity()) {
+      if (fits_memory(known_.base_.cluster.device,
+                      level_.memory({layout, playing, all[i]}, *order))) {
         plans.push_back({0, branch.layout, branch.playing, static_cast<std::int16_t>(i)});
       } else {
         ++counts_.memory;
@@ -234,7 +234,7 @@ SearchResult search_all(const Scenario& base, const Space& space, StageLevel* le
   const auto play = [&](const Candidate& candidate) {
     ++counts.enumerated;
     const Result<Order> order = level->order_of(candidate);
-    if (order.ok() && level->memory(candidate, *order) > base.cluster.device.memory_bytes) {
+    if (order.ok() && !fits_memory(base.cluster.device, level->memory(candidate, *order))) {
       ++counts.memory;
       return;
     }

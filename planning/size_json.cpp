@@ -20,7 +20,8 @@ Json to_json(const Economics& e) {
           {"spare_nodes", e.spares},
           {"energy_MWh", e.energy_MWh},
           {"cost", e.cost},
-          {"cost_per_T_tokens", e.cost_per_T}};
+          {"cost_per_T_tokens", e.cost_per_T},
+          {"days_per_T_tokens", e.days_per_T}};
 }
 
 Json to_json(const Sized& one) {

@@ -163,10 +163,11 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
                     "or more ops than limits.ops = {:g}",
                     base.path, result.counts.enumerated, base.limits.ops)};
   if (best.empty())
-    return Error{
-        fmt::format("{}: found {} plans and none that fits into {:.1f} GiB of memory, "
-                    "expected more GPUs or a smaller model",
-                    base.path, result.counts.enumerated, base.cluster.device.memory_bytes / GiB)};
+    return Error{fmt::format(
+        "{}: found {} plans and none that fits into {:.1f} of the GPU's {:.1f} GiB "
+        "of memory, expected more GPUs or a smaller model",
+        base.path, result.counts.enumerated, usable_memory_bytes(base.cluster.device) / GiB,
+        base.cluster.device.memory_bytes / GiB)};
   if (tuned.complete) tuned.verdicts = judge(base, found, best.front(), by_rules, options);
   waiting.reset();  // it forks
   tuned.finalists = play_best(base, best, by_rules, options);

@@ -48,8 +48,9 @@ std::string conclusion(const PackStudy& study) {
       100 * study.padding_fraction(fixed), 100 * study.fill_fraction(packed));
   for (const PackWay* way : {&fixed, &packed}) {
     if (!way->fits)
-      text += fmt::format("; {} does not fit: {:.1f} GiB of {:.1f}", way->name,
-                          way->memory_bytes / GiB, way->capacity_bytes / GiB);
+      text +=
+          fmt::format("; {} does not fit: {:.1f} GiB of the {:.1f} beside the reserve", way->name,
+                      way->memory_bytes / GiB, (way->capacity_bytes - way->reserve_bytes) / GiB);
   }
   return text + ".\n";
 }

@@ -62,11 +62,14 @@ struct Shown {
   PageColumn as;
   PageCell (*of)(const Outcome&);
 };
-constexpr auto kIteration = "iteration", kMemory = "memory";
+constexpr auto kIteration = "iteration", kMemory = "memory", kTokens = "tokens a GPU";
+
+PageCell tokens_cell(const Outcome& o) { return o.training->tokens_per_s_per_gpu; }
 
 std::vector<Shown> tune_results() {
   return {
       {{kIteration, "s", Better::Less}, [](const Outcome& o) -> PageCell { return o.iteration_s; }},
+      {{kTokens, "1/s", Better::More}, tokens_cell},
       {{"MFU", "", Better::More}, [](const Outcome& o) -> PageCell { return o.training->mfu; }},
       {{"bubble", "", Better::Less},
        [](const Outcome& o) -> PageCell { return o.bubble_fraction; }},
@@ -121,6 +124,7 @@ PageTable tune_table(const Tuned& tuned) {
 std::vector<Shown> size_results() {
   return {
       {{kIteration, "s", Better::Less}, [](const Outcome& o) -> PageCell { return o.iteration_s; }},
+      {{kTokens, "1/s", Better::More}, tokens_cell},
       {{"MFU", "", Better::More}, [](const Outcome& o) -> PageCell { return o.training->mfu; }}};
 }
 
@@ -133,6 +137,7 @@ std::vector<Sum> size_sums() {
   return {
       {{"nodes"}, [](const Economics& e) { return static_cast<double>(e.nodes); }},
       {{"goodput", "", Better::More}, [](const Economics& e) { return e.goodput; }},
+      {{"days per T tokens", "d", Better::Less}, [](const Economics& e) { return e.days_per_T; }},
       {{"days p50", "d", Better::Less}, &Economics::days_p50},
       {{"days p95", "d", Better::Less}, &Economics::days_p95},
       {{"cost p95", "", Better::Less}, [](const Economics& e) { return e.cost; }},

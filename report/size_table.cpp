@@ -41,14 +41,15 @@ std::vector<std::string> row_of(const Sized& one) {
   std::vector<std::string> row = {one.job, one.candidate, mark_of(one),
                                   fmt::format("{}", one.gpus)};
   if (!one.outcome) {
-    row.resize(15);
+    row.resize(17);
     return row;
   }
   const Economics& e = one.economics;
   const Outcome& o = *one.outcome;
   for (const std::string& cell :
        {fmt::format("{}+{}", e.nodes, e.spares), fmt::format("{:.3f}", o.iteration_s),
-        fmt::format("{:.0f}", 100 * o.training->mfu), fmt::format("{:.1f}", e.ideal_days),
+        tokens_rate(*o.training), fmt::format("{:.0f}", 100 * o.training->mfu),
+        fmt::format("{:.1f}", e.days_per_T), fmt::format("{:.1f}", e.ideal_days),
         fmt::format("{:.3f}", e.goodput), fmt::format("{:.1f}", e.days_p50()),
         fmt::format("{:.1f}", e.days_p95()), money(e.cost), money(e.cost_per_T),
         fmt::format("{:.0f}", e.energy_MWh), least_Gbitps(o)})
@@ -57,8 +58,9 @@ std::vector<std::string> row_of(const Sized& one) {
 }
 
 std::string candidates(const SizeResult& result) {
-  Rows rows = {{"job", "candidate", "", "GPUs", "nodes", "iteration s", "MFU %", "ideal days",
-                "goodput", "days p50", "p95", "cost p95", "a T tokens", "MWh", "least Gbit/s"}};
+  Rows rows = {{"job", "candidate", "", "GPUs", "nodes", "iteration s", "tokens/s/GPU", "MFU %",
+                "days a T tokens", "ideal days", "goodput", "days p50", "p95", "cost p95",
+                "a T tokens", "MWh", "least Gbit/s"}};
   for (const Sized& one : result.sized) rows.push_back(row_of(one));
   return aligned(rows, 3);
 }
@@ -92,6 +94,14 @@ std::string input_changes(const SizeResult& result) {
   return aligned(rows, 3);
 }
 
+std::vector<Training> trainings(const SizeResult& result) {
+  std::vector<Training> all;
+  for (const Sized& one : result.sized) {
+    if (one.outcome) all.push_back(*one.outcome->training);
+  }
+  return all;
+}
+
 std::string conclusions(const SizeResult& result) {
   std::vector<std::string> jobs;
   for (const Sized& one : result.sized) {
@@ -120,7 +130,8 @@ std::string conclusions(const SizeResult& result) {
 }  // namespace
 
 std::string size_text(const SizeResult& result) {
-  std::string text = candidates(result) + "\n" + conclusions(result);
+  std::string text =
+      candidates(result) + "\n" + notes(trainings(result)) + "\n" + conclusions(result);
   text +=
       "\nPlans of the best and of the frontier (days p95 against cost), and how many times as "
       "long their iterations take where the fabric is oversubscribed more:\n" +

@@ -17,13 +17,15 @@ struct Shown {
   std::string_view column;
   PageColumn as;
 };
-const std::array<Shown, 7> kShown = {{{"gpus", {"GPUs", "", Better::Less}},
-                                      {"iteration_s", {"iteration", "s", Better::Less}},
-                                      {"tokens_per_s", {"tokens", "1/s", Better::More}},
-                                      {"mfu", {"MFU", "", Better::More}},
-                                      {"bubble_fraction", {"bubble", "", Better::Less}},
-                                      {"memory_bytes.total", {"memory", "bytes", Better::Less}},
-                                      {"error", {"error", "", Better::Neither}}}};
+const std::array<Shown, 8> kShown = {
+    {{"gpus", {"GPUs", "", Better::Less}},
+     {"iteration_s", {"iteration", "s", Better::Less}},
+     {"tokens_per_s", {"tokens", "1/s", Better::More}},
+     {"tokens_per_s_per_gpu", {"tokens a GPU", "1/s", Better::More}},
+     {"mfu", {"MFU", "", Better::More}},
+     {"bubble_fraction", {"bubble", "", Better::Less}},
+     {"memory_bytes.total", {"memory", "bytes", Better::Less}},
+     {"error", {"error", "", Better::Neither}}}};
 
 PageCell cell_of(std::string_view text) {
   if (text.empty()) return {};

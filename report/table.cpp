@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <set>
 #include <span>
 
 #include "base/units.h"
@@ -112,6 +113,8 @@ std::vector<Column> columns(const std::vector<Outcome>& outcomes, bool traffic) 
                                                         o.interval_s->second)
                                           : "";
                     }});
+  list.push_back(trained("tokens/s/GPU", [](auto& t) { return tokens_rate(t); }));
+  list.push_back(trained("MFU %", [](auto& t) { return percent(t.mfu); }));
   list.push_back(trained("model TF/s", [=](auto& t) { return rate(t.model_tflops_per_gpu); }));
   list.push_back(trained("hw TF/s", [=](auto& t) { return rate(t.hardware_tflops_per_gpu); }));
   list.push_back(trained("% peak", [](auto& t) { return percent(t.hfu); }));
@@ -209,6 +212,43 @@ std::string comparisons(std::span<const Outcome> group) {
 }
 
 }  // namespace
+
+std::string tokens_rate(const Training& training) {
+  const double rate = training.tokens_per_s_per_gpu;
+  return fmt::format("{:.{}f}", rate, rate < 100 ? 1 : 0);
+}
+
+std::string notes(const std::vector<Training>& trainings) {
+  if (trainings.empty()) return "";
+  std::set<bool> conventions;
+  std::vector<std::string> reserves;
+  for (const Training& t : trainings) {
+    conventions.insert(t.causal_flops);
+    const std::string reserve = fmt::format("{:.1f} of {:.1f}", t.reserve / GiB, t.capacity / GiB);
+    if (std::ranges::find(reserves, reserve) == reserves.end()) reserves.push_back(reserve);
+  }
+  const char* counted =
+      conventions.size() > 1 ? "all of attention's products, or the causal half, as each run's "
+                               "report.causal_flops says"
+      : *conventions.begin()
+          ? "the half of attention's products that a causal mask leaves (report.causal_flops)"
+          : "all of attention's products, as Megatron-LM and PaLM do (report.causal_flops: the "
+            "half "
+            "that a causal mask leaves)";
+  return fmt::format(
+      "FLOPs, and with them MFU and TF/s, count {}.\n"
+      "A plan fits beside a reserve of {} GiB: CUDA's context, NCCL, fragmentation "
+      "(cluster.memory_reserve_GiB).\n",
+      counted, fmt::join(reserves, ", "));
+}
+
+std::string notes(const std::vector<Outcome>& outcomes) {
+  std::vector<Training> trainings;
+  for (const Outcome& outcome : outcomes) {
+    if (outcome.training) trainings.push_back(*outcome.training);
+  }
+  return notes(trainings);
+}
 
 std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t left) {
   std::vector<std::size_t> widths;

@@ -23,13 +23,14 @@ std::vector<std::string> row_of(const Finalist& finalist) {
       finalist.stage_level_ns ? fmt::format("{:.3f}", to_seconds(*finalist.stage_level_ns)) : "";
   const std::string plan = text_of(finalist.candidate);
   if (!finalist.outcome.ok())
-    return {finalist.label, plan, "error", "", "", "", "", "", "", stage_level};
+    return {finalist.label, plan, "error", "", "", "", "", "", "", "", stage_level};
   const Outcome& o = *finalist.outcome;
   const Training& t = *o.training;
   const double exposed = std::accumulate(o.exposed_s.begin(), o.exposed_s.end(), 0.0);
   return {finalist.label,
           plan,
           fmt::format("{:.3f}", o.iteration_s),
+          tokens_rate(t),
           fmt::format("{:.1f}", t.model_tflops_per_gpu),
           fmt::format("{:.1f}", 100 * t.mfu),
           fmt::format("{:.1f}", 100 * o.bubble_fraction),
@@ -40,10 +41,18 @@ std::vector<std::string> row_of(const Finalist& finalist) {
 }
 
 std::string plans_table(const Tuned& tuned) {
-  Rows rows = {{"", "plan", "iteration s", "model TF/s", "MFU %", "bubble %", "exposed %", "GiB",
-                "fits", "stage level s"}};
+  Rows rows = {{"", "plan", "iteration s", "tokens/s/GPU", "model TF/s", "MFU %", "bubble %",
+                "exposed %", "GiB", "fits", "stage level s"}};
   for (const Finalist& finalist : tuned.finalists) rows.push_back(row_of(finalist));
   return aligned(rows, 2);
+}
+
+std::vector<Training> trainings(const Tuned& tuned) {
+  std::vector<Training> all;
+  for (const Finalist& finalist : tuned.finalists) {
+    if (finalist.outcome.ok()) all.push_back(*finalist.outcome->training);
+  }
+  return all;
 }
 
 std::string counts_text(const Tuned& tuned) {
@@ -88,7 +97,7 @@ std::string verdicts_table(const Tuned& tuned) {
 }  // namespace
 
 std::string tune_text(const Tuned& tuned, const std::string& command) {
-  std::string text = plans_table(tuned) + "\n" + counts_text(tuned);
+  std::string text = plans_table(tuned) + "\n" + notes(trainings(tuned)) + counts_text(tuned);
   if (!tuned.verdicts.empty())
     text += "\nRules of the guides, at stage level:\n" + verdicts_table(tuned);
   text += "\nThe first plan: " + command;

@@ -227,6 +227,15 @@ std::vector<Field> cluster_fields() {
       text("cluster.gpu_name", "text: the name of a GPU of your own", AT(cluster.device.name)),
       number("cluster.memory_GiB", "number: GiB of a GPU's memory", AT(cluster.device.memory_bytes),
              GiB, kPositive),
+      number(
+          "cluster.memory_reserve_GiB",
+          "number: GiB of it that CUDA's context, NCCL's buffers and fragmentation take: a plan "
+          "fits "
+          "into the rest; default the GPU's, 6 % of its memory",
+          [](Scenario& s) -> double& {
+            return s.cluster.device.own_memory_reserve_bytes.emplace();
+          },
+          GiB),
       number("cluster.memory_GBps", "number: GB/s of a GPU's memory",
              AT(cluster.device.memory_bytes_per_s), GB, kPositive),
       whole("cluster.sms", "integer: streaming multiprocessors of a GPU", AT(cluster.device.sms),
@@ -333,6 +342,11 @@ std::vector<Field> cluster_fields() {
            {"expert", Scope::Expert},
            {"all", std::nullopt}},
           AT(kind)),
+      flag("report.causal_flops",
+           "true or false: FLOPs, of the model and of the hardware alike, count of attention's "
+           "products the half that a causal mask leaves; default false: whole, as Megatron-LM and "
+           "PaLM's appendix B count",
+           AT(causal_flops)),
       flag("report.traffic",
            "true or false: columns of what a GPU sends and of the communication that is exposed; "
            "default false",
@@ -345,7 +359,8 @@ std::vector<Field> cluster_fields() {
           "number: most ops of a run, of all ranks that are played; default 5e7: 6 GB and a "
           "minute",
           AT(limits.ops), 1, kCount),
-      number("published.tflops_per_gpu", "number: what was measured, hardware FLOPs",
+      number("published.tflops_per_gpu",
+             "number: what was measured, hardware FLOPs as report.causal_flops says",
              AT(published.tflops_per_gpu)),
       text("published.cluster", "text: the cluster's point that it was measured on",
            AT(published.cluster))};

@@ -46,6 +46,11 @@ std::vector<Field> job_fields() {
              AT(model.expert_imbalance), 1, {.least = 1, .most = 1000}),
       whole("model.seq", "integer: tokens a sequence s", AT(model.seq), 1),
       whole("model.vocab", "integer: vocabulary V", AT(model.vocab), 1),
+      flag(
+          "model.tied_embeddings",
+          "true or false: the head multiplies by the embedding, or by a matrix of its own; default "
+          "true",
+          AT(model.tied_embeddings)),
       whole("parallel.tp", "integer: tensor parallel size; default 1", AT(plan.tp), 1),
       whole("parallel.pp", "integer: pipeline parallel size; default 1", AT(plan.pp), 1),
       whole(

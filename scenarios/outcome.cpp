@@ -7,6 +7,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// How FLOPs count attention's products.
+constexpr const char *kWholeFlops = "whole attention", *kCausalFlops = "causal attention";
+
 Json by_scope(const std::array<double, kScopes>& values) {
   Json json;
   for (int i = 0; i < kScopes; ++i) json[std::string(name(static_cast<Scope>(i)))] = values[i];
@@ -31,16 +34,19 @@ std::optional<T> optional_from(const Json& json) {
 
 void add_training(const Training& training, Json* json) {
   (*json)["tokens_per_s"] = training.tokens_per_s;
+  (*json)["tokens_per_s_per_gpu"] = training.tokens_per_s_per_gpu;
   (*json)["model_tflops_per_gpu"] = training.model_tflops_per_gpu;
   (*json)["hardware_tflops_per_gpu"] = training.hardware_tflops_per_gpu;
   (*json)["mfu"] = training.mfu;
   (*json)["hfu"] = training.hfu;
+  (*json)["flops_convention"] = training.causal_flops ? kCausalFlops : kWholeFlops;
   (*json)["memory_bytes"] = {{"weights", training.weights},
                              {"gradients", training.gradients},
                              {"optimizer", training.optimizer},
                              {"activations", training.activations},
                              {"communication", training.communication},
                              {"total", training.total},
+                             {"reserve", training.reserve},
                              {"capacity", training.capacity}};
   (*json)["fits"] = training.fits;
   (*json)["peak"] = {{"pipeline_rank", training.peak.pipeline_rank},
@@ -49,24 +55,28 @@ void add_training(const Training& training, Json* json) {
 }
 
 void add_no_training(Json* json) {
-  for (const char* key : {"tokens_per_s", "model_tflops_per_gpu", "hardware_tflops_per_gpu", "mfu",
-                          "hfu", "memory_bytes", "fits", "peak"})
+  for (const char* key :
+       {"tokens_per_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "hardware_tflops_per_gpu",
+        "mfu", "hfu", "flops_convention", "memory_bytes", "fits", "peak"})
     (*json)[key] = nullptr;
 }
 
 Training training_from(const Json& json) {
   const Json &memory = json.at("memory_bytes"), &peak = json.at("peak");
   return {.tokens_per_s = json.at("tokens_per_s"),
+          .tokens_per_s_per_gpu = json.at("tokens_per_s_per_gpu"),
           .model_tflops_per_gpu = json.at("model_tflops_per_gpu"),
           .hardware_tflops_per_gpu = json.at("hardware_tflops_per_gpu"),
           .mfu = json.at("mfu"),
           .hfu = json.at("hfu"),
+          .causal_flops = json.at("flops_convention") == kCausalFlops,
           .weights = memory.at("weights"),
           .gradients = memory.at("gradients"),
           .optimizer = memory.at("optimizer"),
           .activations = memory.at("activations"),
           .communication = memory.at("communication"),
           .total = memory.at("total"),
+          .reserve = memory.at("reserve"),
           .capacity = memory.at("capacity"),
           .fits = json.at("fits"),
           .peak = {peak.at("pipeline_rank"), peak.at("at_s"), peak.at("action")}};

@@ -7,6 +7,7 @@
 #include "base/csv.h"
 #include "base/fork_map.h"
 #include "base/progress.h"
+#include "scenarios/doubts.h"
 
 namespace tandem {
 
@@ -43,6 +44,11 @@ Result<Outcome> simulate_repeated(const Scenario& scenario, Engine engine, const
   median.repeats = 1;
   ASSIGN_OR_RETURN(Outcome outcome, simulate(median, engine, files));
   outcome.repeats = Repeats{scenario.repeats, scenario.seed, spread_of(seconds)};
+  if (!varies_by_seed(scenario))
+    outcome.warnings.push_back(
+        fmt::format("{}: {}: found variability.runs = {} of a run that no seed changes, expected "
+                    "variability.jitter or variability.straggler_share: all of them are alike",
+                    scenario.name, scenario.place_of({"variability.runs"}), scenario.repeats));
   return outcome;
 }
 

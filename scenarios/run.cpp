@@ -9,6 +9,7 @@
 
 #include "base/fork_map.h"
 #include "base/progress.h"
+#include "scenarios/doubts.h"
 #include "scenarios/job.h"
 #include "scenarios/least_bandwidth.h"
 #include "scenarios/limits.h"
@@ -242,6 +243,8 @@ Result<Prepared> prepare(const Scenario& scenario,
         scenario.cyclic ? "cluster.placement = cyclic parts neighbouring ranks"
                         : fmt::format("parallel.tp = {} {} the {} GPUs of a node", plan.tp,
                                       plan.tp > node ? "is more than" : "does not divide", node)));
+  for (const std::string& doubt : doubts(scenario))
+    prepared.warnings.push_back(fmt::format("{}: {}", scenario.name, doubt));
   if (scenario.cost_table) add_table_warnings(scenario, &prepared);
   if (const Status status = check_durations(prepared.program); !status.ok())
     return placed(scenario, {"cluster.intra_GBps", "cluster.nic_Gbitps", "cluster.preset"},

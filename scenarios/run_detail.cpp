@@ -14,8 +14,9 @@ namespace tandem {
 namespace {
 
 std::string memory_json(const Scenario& scenario, const Prepared& prepared, const Trace& trace) {
-  std::string out =
-      fmt::format("{{\"capacity\":{},\"ranks\":[", scenario.cluster.device.memory_bytes);
+  std::string out = fmt::format("{{\"capacity\":{},\"reserve\":{},\"ranks\":[",
+                                scenario.cluster.device.memory_bytes,
+                                memory_reserve_bytes(scenario.cluster.device));
   const auto at = std::back_inserter(out);
   std::string_view comma = "";
   for (const MemoryCourse& course : memory_courses(scenario.model, prepared.plan, prepared.order)) {

@@ -213,6 +213,12 @@ Status check_cluster(const Scenario& s) {
                fmt::format("found cluster.placement = cyclic with {} GPUs, expected whole nodes: a "
                            "multiple of cluster.gpus_per_node = {}",
                            s.gpus, node));
+  const DeviceSpec& device = s.cluster.device;
+  if (device.memory_bytes > 0 && usable_memory_bytes(device) <= 0)
+    return bad(s, {"cluster.memory_reserve_GiB"},
+               fmt::format("found cluster.memory_reserve_GiB = {:g}, expected less than the GPU's "
+                           "memory, {:g} GiB",
+                           memory_reserve_bytes(device) / GiB, device.memory_bytes / GiB));
   if (s.least_bandwidth && !s.cluster.calibration.empty())
     return bad(s, {"report.least_bandwidth", "cluster.calibration"},
                "found report.least_bandwidth with cluster.calibration, expected one of them: a "
@@ -282,6 +288,20 @@ Status check_stragglers(const Scenario& s) {
   return Done{};
 }
 
+// Keys of experts without their number; where that is said to be 0, they may wait for another run.
+Status check_expert_keys(const Scenario& s) {
+  if (s.model.is_moe() || s.places.contains("model.experts")) return Done{};
+  for (const char* key : {"model.top_k", "model.expert_ffn_hidden", "model.shared_expert_ffn",
+                          "model.expert_imbalance"}) {
+    if (s.places.contains(key))
+      return bad(s, {key},
+                 fmt::format("found {} without model.experts, expected both: a dense model has no "
+                             "experts",
+                             key));
+  }
+  return Done{};
+}
+
 // What depends on several keys: defaults, then the rules.
 Status complete(Scenario* s) {
   if (!s->places.contains("parallel.vpp")) s->plan.vpp = default_vpp(s->order.name);
@@ -293,7 +313,12 @@ Status complete(Scenario* s) {
   if (s->has_cluster()) RETURN_IF_ERROR(check_cluster(*s));
   RETURN_IF_ERROR(check_stragglers(*s));
   RETURN_IF_ERROR(check_slow_link(*s));
-  if (s->uniform) return Done{};
+  RETURN_IF_ERROR(check_expert_keys(*s));
+  if (s->uniform) {
+    const Status status = check_stated(s->model, s->plan);
+    if (!status.ok()) return bad(*s, status.error(), {"model.layers"});
+    return Done{};
+  }
   if (s->software.name.empty()) {
     ASSIGN_OR_RETURN(s->software, load_software(s->cluster.device.software));
   }

@@ -87,6 +87,7 @@ struct Scenario {
   bool least_bandwidth = false;
   std::string baseline;       // a point's name: what the others save against it
   std::optional<Scope> kind;  // of communication, that savings are compared with; nothing: all
+  bool causal_flops = false;  // FLOPs count the half of attention that a causal mask leaves
   bool traffic = false;       // columns of what a GPU sends
   std::string note;           // printed below the table
   Limits limits;

@@ -31,8 +31,11 @@ Training training(const Scenario& scenario, const Plan& plan, const Order& order
       [](const MemoryCourse& course) { return course.held.total() + course.peak().activations; });
   Training t;
   t.tokens_per_s = static_cast<double>(plan.global_batch) * scenario.model.seq / iteration_s;
-  t.model_tflops_per_gpu = model_flops(scenario.model, plan) / per_gpu_s * 1e-12;
-  t.hardware_tflops_per_gpu = hardware_flops(scenario.model, plan) / per_gpu_s * 1e-12;
+  t.tokens_per_s_per_gpu = t.tokens_per_s / scenario.gpus;
+  t.causal_flops = scenario.causal_flops;
+  const auto attention = t.causal_flops ? AttentionFlops::Causal : AttentionFlops::Whole;
+  t.model_tflops_per_gpu = model_flops(scenario.model, plan, attention) / per_gpu_s * 1e-12;
+  t.hardware_tflops_per_gpu = hardware_flops(scenario.model, plan, attention) / per_gpu_s * 1e-12;
   t.mfu = t.model_tflops_per_gpu * 1e12 / peak_flops;
   t.hfu = t.hardware_tflops_per_gpu * 1e12 / peak_flops;
   t.weights = fullest.held.weights;
@@ -41,8 +44,9 @@ Training training(const Scenario& scenario, const Plan& plan, const Order& order
   t.activations = fullest.peak().activations;
   t.communication = fullest.held.communication;
   t.total = fullest.held.total() + t.activations;
+  t.reserve = memory_reserve_bytes(device);
   t.capacity = device.memory_bytes;
-  t.fits = t.total <= t.capacity;
+  t.fits = fits_memory(device, t.total);
   t.peak = peak_of(fullest, order.pp(), program, trace);
   return t;
 }

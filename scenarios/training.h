@@ -19,12 +19,15 @@ struct MemoryPeak {
 
 struct Training {
   double tokens_per_s = 0;
+  double tokens_per_s_per_gpu = 0;
   double model_tflops_per_gpu = 0;
   double hardware_tflops_per_gpu = 0;
   double mfu = 0;
   double hfu = 0;
+  bool causal_flops = false;  // how the four before count attention: see AttentionFlops
   double weights = 0, gradients = 0, optimizer = 0, activations = 0, communication = 0;  // bytes
-  double total = 0, capacity = 0;                                                        // bytes
+  // Bytes. `reserve` of the capacity is for what is no tensor; `total` fits into the rest.
+  double total = 0, reserve = 0, capacity = 0;
   bool fits = false;
   MemoryPeak peak;
 };

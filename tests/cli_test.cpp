@@ -247,11 +247,14 @@ TEST_CASE("simulate --json prints one array, an object a run, with every key pro
       CHECK(run.at("overlap_fraction").at(kind).is_null() == !has);
     }
     for (const char* key :
-         {"weights", "gradients", "optimizer", "activations", "total", "capacity"}) {
+         {"weights", "gradients", "optimizer", "activations", "total", "reserve", "capacity"}) {
       INFO(key);
       CHECK(run.at("memory_bytes").at(key).get<double>() > 0);
     }
     CHECK(run.at("fits").get<bool>());
+    CHECK(run.at("tokens_per_s_per_gpu").get<double>() ==
+          Approx(run.at("tokens_per_s").get<double>() / 8));
+    CHECK(run.at("flops_convention") == "whole attention");
     CHECK(run.at("cluster") == "selene");
     CHECK(run.at("gpus") == 8);
   }

@@ -90,6 +90,39 @@ TEST_CASE("with both ends on one rank the head has no copy of the embedding, sai
   CHECK(work.stages[3].units.back() == ParameterUnit{});
 }
 
+TEST_CASE("an untied head costs weights, gradients, optimizer and data-parallel bytes, no sum") {
+  // On one stage V h / tp more of each: 2 + 4 + 12 bytes with fp32 gradients, and a unit of the
+  // head that is reduced (4) and gathered (2). Over four stages the copy was there already, and
+  // only the all-reduce of both ends' gradients goes.
+  Model untied = gpt_22b();
+  untied.tied_embeddings = false;
+  Plan plan = plan_of(8);
+  plan.gradient_dtype = "fp32";
+  const double matrix = 51200.0 * 6144 / 8;
+  const LiveActivations live = live_on({{Stage{0}, 1}});
+  const MemoryUse with = peak_memory(untied, plan, live),
+                  without = peak_memory(gpt_22b(), plan, live);
+  CHECK(with.weights - without.weights == 2 * matrix);
+  CHECK(with.gradients - without.gradients == 4 * matrix);
+  CHECK(with.optimizer - without.optimizer == 12 * matrix);
+  CHECK(with.activations == without.activations);
+  const ParameterUnit head = make_workload(untied, plan, a100()).stages[0].units.back();
+  CHECK(head.gradient_bytes == 4 * matrix);
+  CHECK(head.parameter_bytes == 2 * matrix);
+  CHECK(make_workload(gpt_22b(), plan, a100()).stages[0].units.back() == ParameterUnit{});
+
+  plan.pp = 4;
+  const Workload own = make_workload(untied, plan, a100()),
+                 shared = make_workload(gpt_22b(), plan, a100());
+  CHECK(own.stages[3].units == shared.stages[3].units);
+  CHECK(own.embedding_gradient_bytes == 0);
+  CHECK(shared.embedding_gradient_bytes == 4 * matrix);
+  // Both ends on one rank: two matrices there, where a tied model has one.
+  const LiveActivations ends = live_on({{Stage{0}, 1}, {Stage{3}, 1}});
+  CHECK(peak_memory(untied, plan, ends).weights - peak_memory(gpt_22b(), plan, ends).weights ==
+        2 * matrix);
+}
+
 TEST_CASE("recompute of n layers repeats the first n of a stage, and keeps the others whole") {
   Plan plan = plan_of(8, 4);
   plan.recompute = Recompute::Full;

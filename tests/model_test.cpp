@@ -142,6 +142,69 @@ TEST_CASE("stages share out the whole model, and a second copy of the embedding 
         Approx((parameters(model) - positions) / 8 + positions).epsilon(1e-14));
 }
 
+TEST_CASE("an untied head has a matrix of its own: Llama 2 7B has 6,738,415,616 parameters") {
+  // 32 layers of 4 h^2 + 3 h f + 2 h, twice V h, and a last norm of h that we leave out.
+  Model model = {.layers = 32,
+                 .hidden = 4096,
+                 .heads = 32,
+                 .ffn_hidden = 11008,
+                 .gated_mlp = true,
+                 .seq = 4096,
+                 .vocab = 32000,
+                 .tied_embeddings = false};
+  const double untied = parameters(model);
+  CHECK(untied + 4096 == 6'738'415'616.0);
+  model.tied_embeddings = true;
+  CHECK(untied - parameters(model) == 32000.0 * 4096);
+}
+
+TEST_CASE("untied, the last stage holds V h / tp parameters more wherever it is") {
+  for (const int tp : {1, 4}) {
+    for (const int pp : {1, 4}) {
+      for (const bool ends_on_one_rank : {false, true}) {
+        Plan plan = plan_of(tp, pp);
+        plan.ends_on_one_rank = ends_on_one_rank;
+        Model model = gpt(24, 2304, 24);
+        const std::vector<HeldParameters> tied = stage_parameters(model, plan);
+        model.tied_embeddings = false;
+        const std::vector<HeldParameters> untied = stage_parameters(model, plan);
+        // Tied with a pipeline in a line, the last stage has a copy: as many bytes.
+        const bool copy = pp > 1 && !ends_on_one_rank;
+        CHECK(untied.back().dense - tied.back().dense ==
+              Approx(copy ? 0.0 : 51200.0 * 2304 / tp).margin(1e-3));
+        for (std::size_t s = 0; s + 1 < tied.size(); ++s) CHECK(untied[s].dense == tied[s].dense);
+      }
+    }
+  }
+}
+
+TEST_CASE("causal FLOPs are whole ones less half of attention's products") {
+  // Forward 4 B s^2 h a layer, backward twice that; full recompute repeats the forward.
+  const Model model = gpt(24, 2304, 24);
+  Plan plan = plan_of(1, 1);
+  const double half = 0.5 * 24 * 4.0 * plan.global_batch * 2048 * 2048 * 2304;
+  const auto model_less =
+      model_flops(model, plan) - model_flops(model, plan, AttentionFlops::Causal);
+  CHECK(model_less == Approx(3 * half).epsilon(1e-9));
+  plan.recompute = Recompute::Full;
+  CHECK(hardware_flops(model, plan) - hardware_flops(model, plan, AttentionFlops::Causal) ==
+        Approx(4 * half).epsilon(1e-9));
+}
+
+TEST_CASE("at 128k tokens with fused attention HFU is above MFU, by what its backward repeats") {
+  // It was below: hardware FLOPs counted the causal half and model FLOPs all of it. Now both count
+  // 3 cores, and the hardware the scores of the backward again, half a core.
+  Model model = llama2_70b();
+  model.seq = 131072;
+  Plan plan = plan_of(8, 1);
+  plan.flash_attention = true;
+  const double core = 4.0 * plan.global_batch * 131072.0 * 131072.0 * 8192;
+  for (const auto& [attention, share] :
+       {std::pair{AttentionFlops::Whole, 1.0}, std::pair{AttentionFlops::Causal, 0.5}})
+    CHECK(hardware_flops(model, plan, attention) - model_flops(model, plan, attention) ==
+          Approx(80 * share * 0.5 * core).epsilon(1e-9));
+}
+
 TEST_CASE("the vocabulary is padded to a multiple of 128 tp") {
   Model model = gpt(4, 64, 8);
   model.vocab = 50257;

@@ -23,7 +23,8 @@ class Draw {
                    .kv_heads = coin() ? 0 : power(5),
                    .gated_mlp = coin(),
                    .seq = 64 * from(1, 64),
-                   .vocab = from(1, 200000)};
+                   .vocab = from(1, 200000),
+                   .tied_embeddings = coin()};
     if (from(0, 2) > 0) return model;
     model.experts = power(6);
     model.top_k = from(1, std::min(8, model.experts));
@@ -137,11 +138,16 @@ void require_sound(const Model& model, const Plan& plan) {
   }
   REQUIRE(use.communication >= 0);
   REQUIRE(model_flops(model, plan) > 0);
+  // By either convention hardware FLOPs are the model's and what is repeated: HFU >= MFU.
+  for (const AttentionFlops attention : {AttentionFlops::Whole, AttentionFlops::Causal})
+    REQUIRE(hardware_flops(model, plan, attention) >= model_flops(model, plan, attention));
+  REQUIRE(model_flops(model, plan, AttentionFlops::Causal) < model_flops(model, plan));
   // All ranks together compute what is counted, where experts are evenly used and rows divide.
   if (model.is_moe()) return;
   REQUIRE(flops(work) * plan.tp * plan.cp * plan.dp * plan.microbatches() ==
-          Approx(hardware_flops(model, plan) + (padded_vocab(model, plan) - model.vocab) * 6.0 *
-                                                   plan.global_batch * model.seq * model.hidden)
+          Approx(hardware_flops(model, plan, computed(plan)) +
+                 (padded_vocab(model, plan) - model.vocab) * 6.0 * plan.global_batch * model.seq *
+                     model.hidden)
               .epsilon(1e-9));
 }
 

@@ -78,7 +78,8 @@ TEST_CASE("the page's runs are the objects of simulate --json, the timeline of t
 
     // The fullest rank's most is the printed total, at the printed time.
     const Json& memory = run.at("detail").at("memory");
-    CHECK(memory.at("capacity") == printed.at(i).at("memory_bytes").at("capacity"));
+    for (const char* key : {"capacity", "reserve"})
+      CHECK(memory.at(key) == printed.at(i).at("memory_bytes").at(key));
     double most = 0, at_s = 0;
     for (const Json& rank : memory.at("ranks")) {
       double held = 0;

@@ -77,9 +77,9 @@ TEST_CASE("an outcome through JSON and back is the same") {
   auto json = to_json(outcome);
   int numbers = 0;
   number_through(&json, &numbers);
-  // 8 sizes and 2 counts; 8 times and ratios, 5 + 5 + 5 + 4 by scope, 12 of training and 2 of its
+  // 8 sizes and 2 counts; 8 times and ratios, 5 + 5 + 5 + 4 by scope, 14 of training and 2 of its
   // peak, 4 of a saving, 2 more.
-  CHECK(numbers == 57);
+  CHECK(numbers == 59);
   CHECK(to_json(outcome_from_json(nlohmann::ordered_json::parse(json.dump()))) == json);
 
   outcome = outcome_from_json(json);
@@ -89,9 +89,10 @@ TEST_CASE("an outcome through JSON and back is the same") {
   outcome.least_internode_Gbitps.reset();
   json = to_json(outcome);
   for (const char* key :
-       {"tokens_per_s", "mfu", "hfu", "memory_bytes", "peak", "fits", "model_tflops_per_gpu",
-        "hardware_tflops_per_gpu", "published_tflops_per_gpu", "least_internode_Gbitps", "baseline",
-        "saved_s", "saved_of_communication"})
+       {"tokens_per_s", "tokens_per_s_per_gpu", "flops_convention", "mfu", "hfu", "memory_bytes",
+        "peak", "fits", "model_tflops_per_gpu", "hardware_tflops_per_gpu",
+        "published_tflops_per_gpu", "least_internode_Gbitps", "baseline", "saved_s",
+        "saved_of_communication"})
     CHECK(json.at(key).is_null());
   CHECK(to_json(outcome_from_json(json)) == json);
 }
@@ -124,6 +125,7 @@ TEST_CASE("an outcome's rates follow from the iteration") {
   CHECK(o.training->tokens_per_s == Approx(16 * 512 / o.iteration_s));
   CHECK(o.training->model_tflops_per_gpu ==
         Approx(model_flops(scenario.model, scenario.plan) / 8 / o.iteration_s * 1e-12));
+  CHECK(o.training->tokens_per_s_per_gpu == Approx(16 * 512 / 8 / o.iteration_s));
   CHECK(o.training->mfu == Approx(o.training->model_tflops_per_gpu / 312));
   CHECK(o.training->total ==
         Approx(o.training->weights + o.training->gradients + o.training->optimizer +

@@ -99,6 +99,10 @@ TEST_CASE("economics by hand") {
   CHECK(e.energy_MWh == Approx(2 * 5 * 1.5 * 2e6 / 3600 / 1000));
   CHECK(e.cost == Approx(2e6 / 3600 * (2 * 10 + 2 * 5 * 1.5 * 0.2)));
   CHECK(e.cost_per_T == Approx(e.cost));
+  CHECK(e.days_per_T == Approx(2e6 / 86400));
+  SizeInputs half = inputs;  // of the tokens takes half the days: as many a trillion
+  half.tokens = 0.5e12;
+  CHECK(economics(half, 16, 8, 1e6, 2, 0, {1, 1}).days_per_T == Approx(2e6 / 86400));
   // Bought: a node of 87660 for a year (8766 h) is 10 an hour.
   inputs.node_hour = 0;
   inputs.node = 87660;
@@ -180,7 +184,8 @@ TEST_CASE("tandem size recommends the cheapest of those that are in time") {
 
 TEST_CASE("no candidate that misses the deadline, the budget or memory is recommended") {
   const Sandbox sandbox;
-  for (const char* set : {"size.days=0.01", "size.budget=0.5", "cluster.memory_GiB=0.5"}) {
+  for (const char* set : {"size.days=0.01", "size.budget=0.5", "cluster.memory_GiB=0.5",
+                          "cluster.memory_reserve_GiB=79.2"}) {
     INFO(set);
     const Json result = sized(sandbox, std::string("--set ") + set);
     REQUIRE(result["sized"].size() == 4);

@@ -71,6 +71,25 @@ TEST_CASE("the search finds what trying every plan finds") {
                                     "parallel.vpp=1,2", "parallel.cp=1,2"}));
 }
 
+TEST_CASE("no plan is found that needs the reserve") {
+  // The best plan of 4 GiB needs so many bytes; a reserve that leaves a thousandth less shuts it
+  // out, and what is found then fits beside it.
+  const Space space = among({"parallel.micro_batch=1,4", "overlap.tensor=off", "parallel.cp=1"});
+  const auto needs = [&](double reserve_GiB) {
+    const Scenario base = small({fmt::format("cluster.memory_reserve_GiB={}", reserve_GiB)});
+    StageLevel level = level_of(base);
+    std::vector<double> bytes;
+    for (const Found& found : Search(base, space, &level).best({.keep = 4}).best)
+      bytes.push_back(level.memory(found.candidate, *level.order_of(found.candidate)));
+    REQUIRE(!bytes.empty());
+    return bytes;
+  };
+  const double best = needs(0).front() / GiB;
+  REQUIRE(best <= 4);
+  for (const double bytes : needs(4 - 0.999 * best))
+    CHECK(bytes <= 0.999 * best * GiB * (1 + 1e-12));
+}
+
 TEST_CASE("the search finds what trying every plan finds among experts") {
   check_against_all(small_experts(), among({"parallel.micro_batch=1", "overlap.tensor=off",
                                             "parallel.vpp=1,2", "parallel.cp=1"}));

@@ -32,6 +32,11 @@ inline Plan plan_of(int tp, int pp = 1, int micro_batch = 4) {
           .precision = "fp16"};
 }
 
+// How hardware_flops counts what kernels compute.
+inline AttentionFlops computed(const Plan& plan) {
+  return plan.flash_attention ? AttentionFlops::Causal : AttentionFlops::Whole;
+}
+
 inline double seconds(const Pass& pass) {
   Nanoseconds sum = 0;
   for (const Step& step : pass.steps) sum += step.duration_ns;

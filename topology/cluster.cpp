@@ -274,6 +274,18 @@ void Cluster::route(DeviceId from, DeviceId to, std::vector<LinkId>* links) cons
   if (graph.spec.nics_on_switch) links->push_back(gpu_down);
 }
 
+double memory_reserve_bytes(const DeviceSpec& device) {
+  return device.own_memory_reserve_bytes.value_or(kMemoryReserve * device.memory_bytes);
+}
+
+double usable_memory_bytes(const DeviceSpec& device) {
+  return device.memory_bytes - memory_reserve_bytes(device);
+}
+
+bool fits_memory(const DeviceSpec& device, double bytes) {
+  return bytes <= usable_memory_bytes(device);
+}
+
 Nanoseconds Cluster::latency_ns(DeviceId from, DeviceId to) const {
   if (from == to) return 0;
   return node_of(from) == node_of(to) ? graph_->intra_latency_ns : graph_->inter_latency_ns;

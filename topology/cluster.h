@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,7 +33,22 @@ struct DeviceSpec {
   // What fused attention, forward and backward, reaches of the 16-bit peak. Default: an H100's,
   // see topology/presets/devices.
   double attention_efficiency = 0.55;
+  // What no tensor gets: see memory_reserve_bytes. Nothing: kMemoryReserve of the memory.
+  std::optional<double> own_memory_reserve_bytes;
 };
+
+// The share of a GPU's memory that the CUDA context, NCCL's buffers and the allocator's
+// fragmentation take. Of an 80 GiB GPU it is 4.8 GiB: some 0.5 for the context, 0.5 to 0.7 for each
+// communicator (NVIDIA/nccl issues 864 and 964 on A100s; a job has three to five), and some 2 %
+// that an allocator cannot give out.
+constexpr double kMemoryReserve = 0.06;
+
+double memory_reserve_bytes(const DeviceSpec& device);
+
+// What is left for weights, gradients, optimizer, activations and buffers: all that asks whether
+// something fits asks here.
+double usable_memory_bytes(const DeviceSpec& device);
+bool fits_memory(const DeviceSpec& device, double bytes);
 
 // One direction of one wire. `bytes_per_s` is what a long transfer gets: the line rate times the
 // share of it that NCCL reaches; `latency_ns` is half a message's, to be shown: what a message

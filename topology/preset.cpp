@@ -61,6 +61,10 @@ Result<DeviceSpec> read_device(const std::string& name, Sources* sources) {
   ASSIGN_OR_RETURN(device.sms, file.count("sms"));
   device.memory_bytes = memory_GiB * GiB;
   device.memory_bytes_per_s = memory_GBps * GB;
+  if (file.has("memory_reserve_GiB")) {
+    ASSIGN_OR_RETURN(const double reserve_GiB, file.number("memory_reserve_GiB"));
+    device.own_memory_reserve_bytes = reserve_GiB * GiB;
+  }
   for (const std::string& precision : file.stems("_Tflops")) {
     ASSIGN_OR_RETURN(const double peak, file.number(precision + "_Tflops"));
     device.flops_per_s[precision] = peak * 1e12;

@@ -218,7 +218,8 @@ MemoryUse peak_memory(const Model& model, const Plan& plan, const LiveActivation
       activations += microbatches * stage_bytes(model, plan, split[s], s == 0, s == last);
     }
     // Orders that lay the chain out as a V have both ends on one rank: it needs no copy.
-    if (head_has_copy(plan) && first_here && last_here) held.dense -= embedding_share(model, plan);
+    if (head_has_copy(model, plan) && first_here && last_here)
+      held.dense -= embedding_share(model, plan);
     if (activations > 0 && recomputes) activations += recomputed_bytes(model, plan);
     const MemoryUse use = {.weights = zero_share(held, plan, 3) * stored_bytes(plan),
                            .gradients = zero_share(held, plan, 2) * bytes_of(plan.gradient_dtype),

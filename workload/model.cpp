@@ -20,13 +20,17 @@ constexpr std::int64_t kVocabMultiple = 128;
 // A linear layer's weights into the MLP's inner width and out of it.
 double products(const Model& model) { return model.gated_mlp ? 3 : 2; }
 
+// Of an s x s matrix, what a causal mask leaves.
+constexpr double kCausalShare = 0.5;
+
 // FLOPs of the attention core's two products, of a whole layer and of the head, forward, for the
-// global batch. The core is counted whole: kernels of the time computed what the mask hides, too.
-double core_flops(const Model& model, const Plan& plan) {
-  return 4.0 * plan.global_batch * model.seq * model.seq * model.hidden;
+// global batch.
+double core_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
+  return (attention == AttentionFlops::Causal ? kCausalShare : 1) * 4.0 * plan.global_batch *
+         model.seq * model.seq * model.hidden;
 }
 
-double layer_flops(const Model& model, const Plan& plan) {
+double layer_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
   const double h = model.hidden;
   const double kv = static_cast<double>(model.key_value_heads()) * model.head_size();
   const double mlp =
@@ -36,7 +40,7 @@ double layer_flops(const Model& model, const Plan& plan) {
                                      model.shared_expert_ffn)
           : products(model) * h * model.ffn();
   const double weights = h * (h + 2 * kv) + h * h + mlp;
-  return 2.0 * plan.global_batch * model.seq * weights + core_flops(model, plan);
+  return 2.0 * plan.global_batch * model.seq * weights + core_flops(model, plan, attention);
 }
 
 double head_flops(const Model& model, const Plan& plan) {
@@ -130,7 +134,8 @@ double embedding_parameters(const Model& model) {
 }
 
 double parameters(const Model& model) {
-  return model.layers * layer_parameters(model) + embedding_parameters(model);
+  const double head = model.tied_embeddings ? 0 : static_cast<double>(model.vocab) * model.hidden;
+  return model.layers * layer_parameters(model) + embedding_parameters(model) + head;
 }
 
 HeldParameters layers_share(const Model& model, const Plan& plan, int layers) {
@@ -149,14 +154,21 @@ double position_parameters(const Model& model) {
   return model.gated_mlp ? 0.0 : static_cast<double>(model.seq) * model.hidden;
 }
 
-bool head_has_copy(const Plan& plan) { return plan.pp > 1 && !plan.ends_on_one_rank; }
+bool head_has_copy(const Model& model, const Plan& plan) {
+  return model.tied_embeddings && plan.pp > 1 && !plan.ends_on_one_rank;
+}
+
+double head_share(const Model& model, const Plan& plan) {
+  const bool holds = !model.tied_embeddings || head_has_copy(model, plan);
+  return holds ? embedding_share(model, plan) : 0;
+}
 
 std::vector<HeldParameters> stage_parameters(const Model& model, const Plan& plan) {
   std::vector<HeldParameters> sums;
   for (const int layers : split_layers(model, plan))
     sums.push_back(layers_share(model, plan, layers));
   sums.front().dense += embedding_share(model, plan) + position_parameters(model);
-  if (head_has_copy(plan)) sums.back().dense += embedding_share(model, plan);
+  sums.back().dense += head_share(model, plan);
   return sums;
 }
 
@@ -165,17 +177,16 @@ int recomputed_layers(const Plan& plan, int stage_layers) {
   return plan.recompute_layers < 0 ? stage_layers : std::min(plan.recompute_layers, stage_layers);
 }
 
-double model_flops(const Model& model, const Plan& plan) {
-  return 3 * (model.layers * layer_flops(model, plan) + head_flops(model, plan));
+double model_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
+  return 3 * (model.layers * layer_flops(model, plan, attention) + head_flops(model, plan));
 }
 
-double hardware_flops(const Model& model, const Plan& plan) {
-  const double core = core_flops(model, plan);
-  double sum = model_flops(model, plan);
-  double forward = layer_flops(model, plan);
+double hardware_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
+  const double core = core_flops(model, plan, attention);
+  double sum = model_flops(model, plan, attention);
+  const double forward = layer_flops(model, plan, attention);
   if (plan.flash_attention) {
-    sum += model.layers * core * (kFlashShare * (1 + kFlashBackward) - 3);
-    forward += core * (kFlashShare - 1);
+    sum += model.layers * core * (kFlashBackward - 2);  // forward and twice that is the model's
   } else if (plan.recompute == Recompute::Selective) {
     sum += model.layers * core;
   }

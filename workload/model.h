@@ -33,6 +33,7 @@ struct Model {
   int shared_expert_ffn = 0;
   // Tokens of the busiest expert rank over the mean: what all wait for. 1: even.
   double expert_imbalance = 1;
+  bool tied_embeddings = true;  // the head multiplies by the embedding; else by a matrix of its own
 
   bool is_moe() const { return experts > 0; }
   int head_size() const { return hidden / heads; }
@@ -148,12 +149,16 @@ std::vector<int> split_layers(const Model& model, const Plan& plan);
 // see padded_vocab.
 Status check(const Model& model, const Plan& plan);
 
+// Of these rules those among what is stated of a model (sizes above 0): for jobs whose costs do not
+// come from it.
+Status check_stated(const Model& model, const Plan& plan);
+
 // The vocabulary as it is laid out on the GPUs: padded to a multiple of 128 tp, as Megatron does
 // (GPT-2's 50,257 becomes 50,304, or 51,200 with tp = 8). FLOPs and parameters count it unpadded.
 int padded_vocab(const Model& model, const Plan& plan);
 
-// Parameters of the whole model (embedding shared with the head), of one layer and its two blocks,
-// of the embedding with its learned positions. GPT: 12 l h^2 (1 + 13/12h) + (V + s) h (Narayanan et
+// Parameters of the whole model (of untied embeddings both), of one layer and its two blocks, of
+// the embedding with its learned positions. GPT: 12 l h^2 (1 + 13/12h) + (V + s) h (Narayanan et
 // al. 2021, arXiv 2104.04473, equation 2, where the last LayerNorm's 2h are left out too).
 double parameters(const Model& model);
 double layer_parameters(const Model& model);
@@ -176,11 +181,13 @@ HeldParameters layers_share(const Model& model, const Plan& plan, int layers);
 double embedding_share(const Model& model, const Plan& plan);
 double position_parameters(const Model& model);
 
-// Whether the last stage holds a copy of the embedding for the head.
-bool head_has_copy(const Plan& plan);
+// Whether the last stage holds a copy of the embedding for the head; and what it holds for the head
+// beside the embedding: the copy, or an untied model's matrix.
+bool head_has_copy(const Model& model, const Plan& plan);
+double head_share(const Model& model, const Plan& plan);
 
 // By stage: its layers; on the first one the embedding, with all positions; on the last one the
-// head's copy.
+// head's matrix.
 std::vector<HeldParameters> stage_parameters(const Model& model, const Plan& plan);
 
 // Of a stage's layers, those that full recompute repeats: the first ones (Megatron's
@@ -193,14 +200,19 @@ int recomputed_layers(const Plan& plan, int stage_layers);
 // recompute another 4 B s^2 h a layer, the attention core's two products. A token of a mixture of
 // experts counts its top_k, the shared one and the router.
 //
-// Flash attention computes half of the core's products, as a causal mask hides the other half, and
-// in the backward the scores again (FlashAttention-2, arXiv 2307.08691: 2.5 times the forward).
-// `hardware_flops` counts that, and so may be the smaller of the two; `model_flops` counts whole
-// products, as the papers do.
+// Both count the attention core's products by one convention, so that no hardware FLOPs are fewer
+// than the model's: whole, as Megatron-LM's equation above and PaLM's appendix B (arXiv 2204.02311)
+// do, or the half that a causal mask leaves. Flash attention computes that half, and in the
+// backward the scores again (FlashAttention-2, arXiv 2307.08691: 2.5 times the forward):
+// `hardware_flops` counts this once more, by the convention. What kernels compute is `Causal` with
+// flash attention, else `Whole`.
 constexpr double kFlashShare = 0.5;
 constexpr double kFlashBackward = 2.5;
-double model_flops(const Model& model, const Plan& plan);
-double hardware_flops(const Model& model, const Plan& plan);
+enum class AttentionFlops { Whole, Causal };
+double model_flops(const Model& model, const Plan& plan,
+                   AttentionFlops attention = AttentionFlops::Whole);
+double hardware_flops(const Model& model, const Plan& plan,
+                      AttentionFlops attention = AttentionFlops::Whole);
 
 // Bytes of one parameter or activation in memory and on the wire: fp8 is a GEMM's format only, its
 // parameters and activations are kept and sent in 16 bits. REQUIRES: a plan that passed check().

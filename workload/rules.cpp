@@ -321,6 +321,21 @@ Status check_dtypes(const Plan& plan) {
 
 }  // namespace
 
+Status check_stated(const Model& model, const Plan& plan) {
+  // A number that is not stated is 0, of which everything is a divisor.
+  const Multiple multiples[] = {
+      {"model.hidden", model.hidden, "model.heads", std::max(1, model.heads)},
+      {"model.heads", model.heads, "model.kv_heads", std::max(1, model.kv_heads)},
+      {"model.heads", model.heads, "parallel.tp", plan.tp},
+      {"model.kv_heads", model.kv_heads, "parallel.tp", plan.tp},
+      {"model.ffn_hidden", model.ffn(), "parallel.tp", plan.tp},
+      {"model.seq", model.seq, "parallel.cp", plan.cp},
+  };
+  RETURN_IF_ERROR(check_multiples(multiples));
+  if (model.layers > 0) return check_layers(model, plan);
+  return Done{};
+}
+
 Status check(const Model& model, const Plan& plan) {
   RETURN_IF_ERROR(check_ranges(model, plan));
   RETURN_IF_ERROR(check_shape(model, plan));

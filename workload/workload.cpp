@@ -70,8 +70,7 @@ class Assembler {
       forward.append(layer(i).forward, first_layer + i);
     }
     if (last) {
-      const double copy = head_has_copy(plan_) ? embedding_share(model_, plan_) : 0;
-      stage.units.push_back(unit_of({.dense = copy}));
+      stage.units.push_back(unit_of({.dense = head_share(model_, plan_)}));
       add_head(&forward, &backward, first_layer + layers);
     }
     for (int i = layers - 1; i >= 0; --i) {
@@ -152,7 +151,7 @@ class Assembler {
     const bool cut = plan_.tp > 1 && (plan_.sequence_parallel || plan_.scatter_gather);
     work_.pipeline_bytes = cut ? tensor_.bytes / plan_.tp : tensor_.bytes;
     if (cut && !plan_.sequence_parallel) work_.pipeline_gather_bytes = tensor_.bytes;
-    if (head_has_copy(plan_)) {
+    if (head_has_copy(model_, plan_)) {
       work_.embedding_gradient_bytes = static_cast<Bytes>(padded_vocab(model_, plan_)) / plan_.tp *
                                        model_.hidden * bytes_of(plan_.gradient_dtype);
     }

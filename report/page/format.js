@@ -21,10 +21,22 @@ function scaled(value, units, format = d3.format(".4r")) {
 const kTimes = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
 const kBytes = [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]];
 
+const kMemory = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
+
 const seconds = (value) => value >= 1000 ? `${d3.format(",.0f")(value)} s` : scaled(value, kTimes);
 const nanoseconds = (value) => seconds(value * 1e-9);
 const bytes = (value) => scaled(value, kBytes);
-const bytesTick = (value) => scaled(value, kBytes, d3.format(".4~r"));
+// What a GPU holds is in GiB, as what it has; messages and their rates in GB, as links are.
+const memory = (value) => scaled(value, kMemory);
+const memoryTick = (value) => scaled(value, kMemory, d3.format(".4~r"));
+// Ticks of a scale, round in the unit that they are shown in.
+function ticksOf(scale, count, unit) {
+  const [low, high] = scale.domain();
+  const [step] = unit === "bytes" && kMemory.find(([least]) => high >= least) || [1];
+  const ticks = scale.base ? logTicks(low / step, high / step, count)
+    : d3.ticks(low / step, high / step, count);
+  return ticks.map((value) => value * step);
+}
 const percent = (value) =>
   value === null || value === undefined ? "-" : `${d3.format(".1f")(100 * value)} %`;
 
@@ -33,7 +45,7 @@ function withUnit(value, unit) {
   if (value === null || value === undefined) return "-";
   if (typeof value === "string") return value;
   if (unit === "s") return seconds(value);
-  if (unit === "bytes") return bytes(value);
+  if (unit === "bytes") return memory(value);
   if (unit === "%") return `${d3.format(".4~g")(value)} %`;
   return unit ? `${number(value)} ${unit}` : number(value);
 }

@@ -32,7 +32,7 @@ class MemoryChart {
     this.domain = null;
     byId("memory-rank").replaceChildren(...ranks.map((rank, i) =>
       make("option", {value: String(i), ...(i === this.chosen ? {selected: ""} : {})},
-        `${rank.pipeline_rank}, peak ${bytes(peaks[i])}`)));
+        `${rank.pipeline_rank}, peak ${memory(peaks[i])}`)));
     this.draw();
   }
 
@@ -50,14 +50,16 @@ class MemoryChart {
     const narrow = width < 640;
     const margin = {left: narrow ? 60 : 112, right: 14, top: 16, bottom: 26};
     const rank = this.memory.ranks[this.chosen];
-    const {capacity} = this.memory;
+    const {capacity, reserve} = this.memory;
+    const usable = capacity - reserve;
     const held = heldBefore(rank);
     const peak = held + d3.max(rank.activations);
     const parts = kMemoryParts.filter(({key}) => key === "activations" || rank[key] > 0);
     fillLegend(byId("memory-legend"), parts);
-    byId("memory-note").replaceChildren("peak ", exact(peak, bytes(peak)), " of ",
-      exact(capacity, bytes(capacity)), peak > capacity ? ": does not fit" : "");
-    byId("memory-note").classList.toggle("bad", peak > capacity);
+    byId("memory-note").replaceChildren("peak ", exact(peak, memory(peak)), " of ",
+      exact(usable, memory(usable)), ", beside ", exact(reserve, memory(reserve)),
+      " in reserve for CUDA, NCCL and fragmentation", peak > usable ? ": does not fit" : "");
+    byId("memory-note").classList.toggle("bad", peak > usable);
 
     const [t0, t1] = this.domain || [0, this.end];
     const x = d3.scaleLinear().domain([t0, t1]).range([margin.left, width - margin.right]);
@@ -65,8 +67,8 @@ class MemoryChart {
       .range([height - margin.bottom, margin.top]);
     const svg = d3.select(chart).html("").append("svg").attr("width", width).attr("height", height)
       .attr("role", "img")
-      .attr("aria-label", `Memory of pipeline rank ${rank.pipeline_rank}: peak ${bytes(peak)} of ` +
-        bytes(capacity));
+      .attr("aria-label", `Memory of pipeline rank ${rank.pipeline_rank}: peak ` +
+        `${memory(peak)} of ${memory(usable)}, ${memory(capacity)} less the reserve`);
     svg.append("clipPath").attr("id", "memory-clip").append("rect").attr("x", margin.left)
       .attr("width", Math.max(0, width - margin.left - margin.right)).attr("height", height);
     const plot = svg.append("g").attr("clip-path", "url(#memory-clip)");
@@ -79,16 +81,22 @@ class MemoryChart {
       base += rank[part.key];
     }
     plot.append("path").style("fill", "var(--backward)").attr("d", this.steps(rank, x, y, base));
-    svg.append("line").attr("class", "capacity").attr("x1", margin.left)
-      .attr("x2", width - margin.right).attr("y1", y(capacity)).attr("y2", y(capacity));
+    svg.append("rect").attr("class", "reserve").attr("x", margin.left)
+      .attr("width", Math.max(0, width - margin.left - margin.right))
+      .attr("y", y(capacity)).attr("height", y(usable) - y(capacity));
+    for (const level of [usable, capacity])
+      svg.append("line").attr("class", "capacity").attr("x1", margin.left)
+        .attr("x2", width - margin.right).attr("y1", y(level)).attr("y2", y(level));
     svg.append("text").attr("x", width - margin.right).attr("y", y(capacity) - 7)
-      .attr("text-anchor", "end").attr("class", "soft").text(`capacity ${bytesTick(capacity)}`);
+      .attr("text-anchor", "end").attr("class", "soft")
+      .text(`capacity ${memoryTick(capacity)}, less reserve ${memoryTick(usable)}`);
     const ticks = Math.max(2, Math.floor((width - margin.left) / 110));
     svg.append("g").attr("transform", `translate(0,${height - margin.bottom})`)
       .call(d3.axisBottom(x).ticks(ticks).tickSizeOuter(0)
         .tickFormat(timeTick(t1 - t0, d3.tickStep(t0, t1, ticks))));
     svg.append("g").attr("transform", `translate(${margin.left},0)`)
-      .call(d3.axisLeft(y).ticks(5).tickSizeOuter(0).tickFormat(bytesTick));
+      .call(d3.axisLeft(y).tickValues(ticksOf(y, 5, "bytes")).tickSizeOuter(0)
+        .tickFormat(memoryTick));
     this.hover(svg, rank, x, margin, width, height);
   }
 
@@ -116,8 +124,8 @@ class MemoryChart {
         rule.attr("x1", at).attr("x2", at).attr("opacity", 0.4);
         tip.show(d3.event, `At ${nanoseconds(time)}`, [
           ...kMemoryParts.map(({key, name}) =>
-            [name, bytes(key === "activations" ? rank.activations[i] : rank[key])]),
-          ["all", bytes(heldBefore(rank) + rank.activations[i])]]);
+            [name, memory(key === "activations" ? rank.activations[i] : rank[key])]),
+          ["all", memory(heldBefore(rank) + rank.activations[i])]]);
       })
       .on("mouseleave", () => { tip.hide(); rule.attr("opacity", 0); });
   }

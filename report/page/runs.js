@@ -9,6 +9,7 @@ const kRunColumns = [
   {name: "GPUs", value: (r) => r.gpus, show: number},
   {name: "Iteration", value: (r) => r.iteration_s, show: seconds},
   {name: "Tokens", unit: "1/s", value: (r) => r.tokens_per_s, show: number},
+  {name: "Tokens a GPU", unit: "1/s", value: (r) => r.tokens_per_s_per_gpu, show: number},
   {name: "Model rate", unit: "TFLOP/s a GPU", value: (r) => r.model_tflops_per_gpu,
     show: d3.format(".1f")},
   {name: "MFU", value: (r) => r.mfu, show: percent},
@@ -16,7 +17,7 @@ const kRunColumns = [
   {name: "Exposed", unit: "of the iteration", value: (r) => sumOf(r.exposed_s) / r.iteration_s,
     show: percent},
   {name: "Memory", unit: "a GPU", value: (r) => r.memory_bytes && r.memory_bytes.total,
-    show: bytes},
+    show: memory},
   {name: "Compute, exposed, bubble", unit: "shares of the iteration",
     value: (r) => r.compute_s / r.iteration_s, draw: (r) => shareBar(r)},
 ];
@@ -151,14 +152,17 @@ function drawNumbers(run) {
       `${d3.format(".3~g")(result.bubble_ratio)} of compute`),
   ];
   if (result.memory_bytes) {
-    const {total, capacity} = result.memory_bytes;
+    const {total, reserve, capacity} = result.memory_bytes;
+    const usable = `${memory(capacity - reserve)}, beside ${memory(reserve)} in reserve`;
     figures.splice(1, 0,
-      figure("Tokens", result.tokens_per_s, `${number(result.tokens_per_s)} /s`),
+      figure("Tokens", result.tokens_per_s, `${number(result.tokens_per_s)} /s`,
+        `${number(result.tokens_per_s_per_gpu)} /s a GPU`),
       figure("Model rate", result.model_tflops_per_gpu,
         `${number(result.model_tflops_per_gpu)} TFLOP/s`, "a GPU, without recompute"),
-      figure("MFU", result.mfu, percent(result.mfu), `HFU ${percent(result.hfu)}`));
-    figures.push(figure("Memory, fullest GPU", total, bytes(total),
-      result.fits ? `of ${bytes(capacity)}` : `does not fit ${bytes(capacity)}`, !result.fits));
+      figure("MFU", result.mfu, percent(result.mfu),
+        `HFU ${percent(result.hfu)}, FLOPs of ${result.flops_convention}`));
+    figures.push(figure("Memory, fullest GPU", total, memory(total),
+      result.fits ? `of ${usable}` : `does not fit ${usable}`, !result.fits));
   }
   byId("numbers").replaceChildren(...figures);
   byId("warnings").replaceChildren(...(result.warnings || []).map((text) => make("li", {}, text)));

@@ -48,12 +48,12 @@ function columnTicks(axis, scale, values, {unit}) {
   axis.tickFormat((value) => tickText(value, unit));
   const own = [...new Set(values)].filter((value) => value !== null).sort(d3.ascending);
   if (own.length <= 6 && own.length > 1 && !scale.base) return axis.tickValues(own);
-  return scale.base ? axis.tickValues(logTicks(...scale.domain(), 6)) : axis.ticks(5);
+  return axis.tickValues(ticksOf(scale, scale.base ? 6 : 5, unit));
 }
 
 // A value as its column has it; bytes carry their own unit, as they come in many.
 const cellText = (value, unit) => typeof value === "string" ? value
-  : unit === "bytes" ? bytesTick(value) : number(value);
+  : unit === "bytes" ? memoryTick(value) : number(value);
 // The same along an axis, where there is little room.
 const tickText = (value, unit) =>
   typeof value === "number" && unit !== "bytes" && Math.abs(value) >= 1e5
@@ -214,7 +214,7 @@ class TableCharts {
         `${axisName(table.columns[cy])} over ${axisName(table.columns[cx])}`);
     const axis = (side, at, ticks, {unit}) => {
       const made = side(at).tickSizeOuter(0).tickFormat((value) => tickText(value, unit));
-      return at.base ? made.tickValues(logTicks(...at.domain(), ticks)) : made.ticks(ticks);
+      return made.tickValues(ticksOf(at, ticks, unit));
     };
     svg.append("g").attr("transform", `translate(0,${height - margin.bottom})`)
       .call(axis(d3.axisBottom, x, Math.max(3, Math.floor(width / 130)),
