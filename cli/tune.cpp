@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/text_width.h"
 #include "report/html_page.h"
 #include "report/plan_page.h"
 #include "report/tune_table.h"
@@ -28,6 +29,7 @@ struct TuneCommand {
   int jobs = 0;
   std::string report;
   bool json = false;
+  bool wide = false;
 };
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -88,7 +90,7 @@ Status run_tune(const TuneCommand& options) {
   if (!options.only.empty()) command += " --only " + quoted(options.only);
   if (options.engine != "simgrid") command += " --engine " + options.engine;
   for (const std::string& set : options.sets) command += " --set " + quoted(set);
-  fmt::print("{}", tune_text(tuned, command));
+  fmt::print("{}", tune_text(tuned, command, text_width(options.wide)));
   return Done{};
 }
 
@@ -122,6 +124,7 @@ void add_tune(CLI::App* app, Command* chosen) {
                       "write a page to open in a browser, offline: the plans' frontier of time and "
                       "memory, and the timelines of the best and of the scenario's own");
   command->add_flag("--json", options->json, "print one JSON document, and nothing else");
+  add_wide(command, &options->wide);
   command->footer(
       "Ctrl-C ends the search and gives the best so far.\n"
       "Example: tandem tune scenarios/megatron-sc21.toml --only '39B, selene' --among "

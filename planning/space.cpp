@@ -333,7 +333,7 @@ std::string text_of(const Candidate& candidate) {
   if (layout.expert_tp > 0) text += fmt::format(" etp {}", layout.expert_tp);
   text += fmt::format(" pp {}", layout.pp);
   if (layout.vpp > 1) text += fmt::format(" vpp {}", layout.vpp);
-  text += fmt::format(" dp {} mb {} {}", layout.dp, layout.micro_batch, playing.order);
+  text += fmt::format(" dp {} mb {} order {}", layout.dp, layout.micro_batch, playing.order);
   if (layout.recompute != Recompute::None)
     text += fmt::format(" recompute {}", recompute_word(static_cast<int>(layout.recompute)));
   if (layout.sequence_parallel) text += " sp";

@@ -83,7 +83,7 @@ class Space {
 Scenario with(const Scenario& base, const Candidate& candidate);
 // The same plan as keys and values of a scenario: "parallel.tp", "8".
 std::vector<std::pair<std::string, std::string>> settings_of(const Candidate& candidate);
-// A line: "tp 8 pp 4 vpp 2 dp 2 mb 1 interleaved recompute selective sp overlap p2p".
+// A line: "tp 8 pp 4 vpp 2 dp 2 mb 1 order interleaved recompute selective sp overlap p2p".
 std::string text_of(const Candidate& candidate);
 // What the scenario's own plan is in the space.
 Candidate candidate_of(const Scenario& scenario);
