@@ -82,9 +82,10 @@ void print(const std::vector<Outcome>& outcomes, const SimulateOptions& options,
   }
 }
 
-Status write_report(const SimulateOptions& options, const std::vector<Outcome>& outcomes) {
+Status write_report(const SimulateOptions& options, const std::vector<Outcome>& outcomes,
+                    const std::string& note) {
   if (options.report.empty()) return Done{};
-  PageData page{.title = std::filesystem::path(options.input).filename().string()};
+  PageData page{.title = std::filesystem::path(options.input).filename().string(), .note = note};
   for (const Outcome& outcome : outcomes) page.runs.push_back(page_run(outcome));
   return write_html_page(page, options.report);
 }
@@ -113,7 +114,7 @@ Status simulate_program(const SimulateOptions& options) {
   ASSIGN_OR_RETURN(const Program program, read_program(options.input));
   ASSIGN_OR_RETURN(const Outcome outcome,
                    simulate(program, options.files, !options.unfolded, options.priced_by));
-  RETURN_IF_ERROR(write_report(options, {outcome}));
+  RETURN_IF_ERROR(write_report(options, {outcome}, ""));
   print({outcome}, options);
   return Done{};
 }
@@ -158,7 +159,7 @@ Status simulate_scenarios(const SimulateOptions& options) {
     }
   }
   if (outcomes.empty()) return errors.front();
-  RETURN_IF_ERROR(write_report(options, outcomes));
+  RETURN_IF_ERROR(write_report(options, outcomes, scenarios[0].note));
   print(outcomes, options, scenarios[0].traffic);
   if (!options.json && !scenarios[0].note.empty())
     fmt::print("\n{}\n", wrapped(scenarios[0].note, text_width(options.wide)));

@@ -13,6 +13,7 @@
 
 #include "cli/commands.h"
 #include "cli/text_width.h"
+#include "planning/frameworks.h"
 #include "report/html_page.h"
 #include "report/plan_page.h"
 #include "report/tune_table.h"
@@ -25,6 +26,7 @@ struct TuneCommand {
   std::string engine = "simgrid";
   std::vector<std::string> sets, among;
   std::string only;
+  std::string framework;
   int keep = 5;
   int jobs = 0;
   std::string report;
@@ -57,7 +59,12 @@ std::string quoted(const std::string& word) {
 Status run_tune(const TuneCommand& options) {
   RETURN_IF_ERROR(check_html_page(options.report));
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
-  ASSIGN_OR_RETURN(const Space space, Space::among(options.among));
+  ASSIGN_OR_RETURN(Space space, Space::among(options.among));
+  const Framework* framework = nullptr;
+  if (!options.framework.empty()) {
+    ASSIGN_OR_RETURN(framework, framework_named(options.framework));
+    space = space.run_by(*framework);
+  }
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
   if (scenarios.size() > 1)
@@ -67,7 +74,8 @@ Status run_tune(const TuneCommand& options) {
   const bool terminal = isatty(STDERR_FILENO) != 0;
   ASSIGN_OR_RETURN(const Tuned tuned,
                    tune(scenarios.front(), space,
-                        {.keep = options.keep,
+                        {.framework = framework,
+                         .keep = options.keep,
                          .jobs = jobs_or_cores(options.jobs),
                          .engine = engine_of(options.engine),
                          .detail = options.report.empty() ? Detail::None : Detail::Timeline,
@@ -109,6 +117,9 @@ void add_tune(CLI::App* app, Command* chosen) {
                    "KEY=VALUE,VALUE: only plans with one of these values; repeatable. Keys: " +
                        fmt::format("{}", fmt::join(Space::keys(), ", ")))
       ->allow_extra_args(false);
+  command->add_option("--framework", options->framework,
+                      "megatron, nemo, deepspeed or fsdp: only plans that it runs "
+                      "(docs/planning.md has its rules)");
   command->add_option("--set", options->sets, "KEY=VALUE over the file's settings; repeatable")
       ->allow_extra_args(false);
   command->add_option("--only", options->only, "the run whose name holds this text");

@@ -14,6 +14,8 @@
 
 namespace tandem {
 
+struct Framework;
+
 // How the model is cut over the GPUs, and what a stage's passes do: all that a stage's times depend
 // on.
 struct Layout {
@@ -63,6 +65,8 @@ class Space {
   static std::vector<std::string> keys();
   // Of these, those with one of these values.
   Space only(const std::string& key, const std::vector<std::string>& values) const;
+  // Of these, those that the framework runs. REQUIRES: it outlives the space.
+  Space run_by(const Framework& framework) const;
 
   // Every layout of the scenario's model and batch on its GPUs that keeps the rules (check() of
   // model.h), in one fixed order. Experts' communication beside compute, the kind of context
@@ -75,7 +79,10 @@ class Space {
 
  private:
   bool allows(std::string_view key, const std::string& value) const;
+  // Whether the framework, if any, runs plans with this part of a candidate.
+  bool runs(const Scenario& base, const Candidate& candidate, int part) const;
 
+  const Framework* framework_ = nullptr;
   std::vector<std::pair<std::string, std::vector<std::string>>> only_;
 };
 

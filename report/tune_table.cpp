@@ -107,6 +107,12 @@ std::string tune_text(const Tuned& tuned, const std::string& command, int width)
   for (const auto& [key, value] : settings_of(tuned.finalists.front().candidate))
     first += fmt::format(" --set {}={}", key, value);
   text += "\n" + wrapped_command(first, width) + "\n";
+  if (!tuned.framework.empty())
+    text += wrapped(
+        fmt::format(
+            "All but own are plans that {} runs{}.\n", tuned.framework,
+            tuned.own_breaks.empty() ? "" : "; own breaks its rule '" + tuned.own_breaks + "'"),
+        width);
   if (!tuned.cleared.empty())
     text += wrapped(fmt::format("In a scenario without {}, which the search's plans do not have.\n",
                                 fmt::join(tuned.cleared, ", ")),
