@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/gpu_options.h"
+#include "cli/text_width.h"
 #include "exec/backend.h"
 #include "exec/launch.h"
 #include "report/cost_report.h"
@@ -25,6 +26,7 @@ struct DeviceOptions {
   GpuOptions gpu;
   ExecOptions exec;
   bool json = false;
+  bool wide = false;
 };
 
 Status measure(DeviceOptions options) {
@@ -49,7 +51,8 @@ Status measure(DeviceOptions options) {
   if (!table.ok()) return table.error();
   if (!*table) return Done{};
   if (!options.output.empty()) RETURN_IF_ERROR(write_file(options.output, to_text(**table)));
-  fmt::print("{}", options.json ? to_json(**table).dump(2) + "\n" : cost_text(**table));
+  fmt::print("{}", options.json ? to_json(**table).dump(2) + "\n"
+                                : cost_text(**table, text_width(options.wide)));
   return Done{};
 }
 
@@ -95,6 +98,7 @@ void add_device(CLI::App* calibrate, Command* chosen) {
       ->capture_default_str();
   command->add_option("--seed", exec.seed, "of payloads and matrices")->capture_default_str();
   command->add_flag("--json", options->json, "print one JSON object, and nothing else");
+  add_wide(command, &options->wide);
   command->footer(
       "Example: tandem schedule job.toml --format program > job.csv\n"
       "         tandem calibrate device job.csv --backend cuda --share-gpu -o costs.csv");

@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "cli/commands.h"
 #include "cli/files.h"
+#include "cli/text_width.h"
 #include "report/fit_table.h"
 #include "report/page_parts.h"
 #include "topology/preset.h"
@@ -29,6 +30,7 @@ struct PublishedOptions {
   int jobs = 0;
   bool check = true;
   bool write = false;
+  bool wide = false;
 };
 
 // "a+b": families that are also left out together.
@@ -112,7 +114,7 @@ Status run(const PublishedOptions& options) {
         fmt::print(stderr, "step {}: cost {:.2f}\n", step, now.cost);
       }));
   for (double& value : done.values) value = rounded(value);
-  fmt::print("{}", moved_table(data.plan, start, done));
+  fmt::print("{}", moved_table(data.plan, start, done, text_width(options.wide)));
   Checks checks;
   if (options.check) {
     ASSIGN_OR_RETURN(checks, check_fit(data, done, groups));
@@ -153,6 +155,7 @@ void add_calibrate_published(CLI::App* calibrate, Command* chosen) {
                       "PAGE.md: write the checks between its marks, as docs/accuracy.md has them");
   command->add_option("--jobs", options->jobs, "runs at once; default one a core")
       ->check(at_least_one());
+  add_wide(command, &options->wide);
   command->footer(
       "Example: tandem calibrate published validation/published/cases.csv --write "
       "--update docs/accuracy.md");

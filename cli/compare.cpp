@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/files.h"
+#include "cli/text_width.h"
 #include "report/comparison_table.h"
 #include "report/html_page.h"
 #include "scenarios/run_detail.h"
@@ -23,6 +24,7 @@ struct CompareOptions {
   std::string report;
   std::size_t worst = 10;
   bool json = false;
+  bool wide = false;
 };
 
 Status write_report(const CompareOptions& options, const TraceTable& simulated,
@@ -53,7 +55,7 @@ Status run(const CompareOptions& options) {
     fmt::print("{}\n",
                to_json(comparison).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
-    fmt::print("{}", comparison_table(comparison));
+    fmt::print("{}", comparison_table(comparison, text_width(options.wide)));
   }
   return Done{};
 }
@@ -75,6 +77,7 @@ void add_compare(CLI::App* app, Command* chosen) {
   command->add_option("--worst", options->worst, "so many ops that differ most; default 10")
       ->check(CLI::NonNegativeNumber);
   command->add_flag("--json", options->json, "print one JSON object and nothing else");
+  add_wide(command, &options->wide);
   command->footer("Example: tandem compare simulated.csv measured.csv --perfetto both.json");
   command->callback([options, chosen] { *chosen = [options] { return run(*options); }; });
 }

@@ -9,15 +9,14 @@
 #include <thread>
 
 #include "cli/commands.h"
+#include "cli/text_width.h"
 #include "exec/execute.h"
-#include "report/table.h"
+#include "report/text_table.h"
 #include "sim/engines.h"
 #include "topology/preset.h"
 
 namespace tandem {
 namespace {
-
-using Rows = std::vector<std::vector<std::string>>;
 
 std::string library(const char* name, const char* use) {
   if (void* handle = dlopen(name, RTLD_LAZY | RTLD_LOCAL)) {
@@ -50,11 +49,11 @@ std::string shaped_cluster() {
   return pclose(check) == 0 ? "ready" : line;
 }
 
-Status examine() {
+Status examine(bool wide) {
   const Status simgrid = simgrid_available(), mpi = mpi_available();
   const Result<int> gpus = cuda_available();
   const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
-  Rows rows = {{"thing", "state", "used by"}};
+  std::vector<Cells> rows;
   const auto add = [&](std::string thing, std::string state, std::string use) {
     rows.push_back({std::move(thing), std::move(state), std::move(use)});
   };
@@ -75,7 +74,10 @@ Status examine() {
       "run --backend cuda");
   add("NVIDIA driver", library("libcuda.so.1", ""), "backend cuda");
   add("shaped cluster", shaped_cluster(), "validation/shaped-cluster");
-  fmt::print("{}", aligned(rows, 3));
+  fmt::print("{}", laid_out({{"thing", Place::Name},
+                             {"state", Place::First, Align::Left},
+                             {"used by", Place::First, Align::Left}},
+                            rows, text_width(wide)));
   return Done{};
 }
 
@@ -84,8 +86,10 @@ Status examine() {
 void add_doctor(CLI::App* app, Command* chosen) {
   CLI::App* command =
       app->add_subcommand("doctor", "Says what of this machine can be used, and why not.");
+  auto wide = std::make_shared<bool>(false);
+  add_wide(command, wide.get());
   command->footer("Example: tandem doctor");
-  command->callback([chosen] { *chosen = examine; });
+  command->callback([wide, chosen] { *chosen = [wide] { return examine(*wide); }; });
 }
 
 }  // namespace tandem

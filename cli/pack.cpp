@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/text_width.h"
 #include "report/pack_table.h"
 
 namespace tandem {
@@ -19,6 +20,7 @@ struct PackCommand {
   std::vector<std::string> sets;
   std::string only;
   bool json = false;
+  bool wide = false;
 };
 
 Status run_pack(const PackCommand& options) {
@@ -37,7 +39,7 @@ Status run_pack(const PackCommand& options) {
     fmt::print("{}\n",
                to_json(study).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
-    fmt::print("{}", pack_text(study));
+    fmt::print("{}", pack_text(study, text_width(options.wide)));
   }
   return Done{};
 }
@@ -69,6 +71,7 @@ void add_pack(CLI::App* app, Command* chosen) {
       ->allow_extra_args(false);
   command->add_option("--only", options->only, "the run whose name holds this text");
   command->add_flag("--json", options->json, "print one JSON document, and nothing else");
+  add_wide(command, &options->wide);
   command->footer(
       "Example: tandem pack scenarios/packing.toml scenarios/lengths.csv --tokens 8192");
   command->callback(

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/gpu_options.h"
+#include "cli/text_width.h"
 #include "exec/launch.h"
 #include "report/table.h"
 #include "scenarios/real_run.h"
@@ -30,6 +31,7 @@ struct RunOptions {
   GpuOptions gpu;
   RealOptions real;
   bool json = false;
+  bool wide = false;
 };
 
 Result<Scenario> load_one(const RunOptions& options) {
@@ -80,19 +82,20 @@ Result<std::optional<RealOutcome>> play(const RunOptions& options) {
   return run_for_real(scenario, prepared, options.real);
 }
 
-std::string op_table(const std::vector<OpTimes>& op_times) {
-  std::vector<std::vector<std::string>> rows = {
-      {"kind", "stage", "count", "p5 ms", "p50 ms", "p95 ms"}};
+std::string op_table(const std::vector<OpTimes>& op_times, int width) {
+  using Row = const OpTimes&;
   const auto ms = [](double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); };
-  for (const OpTimes& times : op_times)
-    rows.push_back({std::string(name(times.kind)),
-                    times.stage < 0 ? "-" : fmt::format("{}", times.stage),
-                    fmt::format("{}", times.count), ms(times.seconds.p5), ms(times.seconds.p50),
-                    ms(times.seconds.p95)});
-  return aligned(rows, 1);
+  const std::vector<Column<OpTimes>> columns = {
+      {"kind", [](Row t) { return std::string(name(t.kind)); }, Place::Name},
+      {"stage", [](Row t) { return t.stage < 0 ? "-" : fmt::format("{}", t.stage); }},
+      {"count", [](Row t) { return fmt::format("{}", t.count); }},
+      {"p5 ms", [=](Row t) { return ms(t.seconds.p5); }},
+      {"p50 ms", [=](Row t) { return ms(t.seconds.p50); }},
+      {"p95 ms", [=](Row t) { return ms(t.seconds.p95); }}};
+  return text_table(columns, op_times, width);
 }
 
-void print(const RealOutcome& real, bool json) {
+void print(const RealOutcome& real, bool json, int width) {
   for (const std::string& warning : real.outcome.warnings)
     fmt::print(stderr, "warning: {}\n", warning);
   if (json) {
@@ -100,16 +103,17 @@ void print(const RealOutcome& real, bool json) {
     fmt::print("{}\n", array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return;
   }
-  fmt::print("{}\n", outcome_table({real.outcome}));
+  fmt::print("{}\n", outcome_table({real.outcome}, false, width));
   if (const std::string text = notes(std::vector{real.outcome}); !text.empty())
-    fmt::print("{}\n", text);
-  if (!real.op_times.empty()) fmt::print("{}\n", op_table(real.op_times));
-  fmt::print(
+    fmt::print("{}\n", wrapped(text, width));
+  if (!real.op_times.empty()) fmt::print("{}\n", op_table(real.op_times, width));
+  const std::string line = fmt::format(
       "{}: {}. Of {} iterations (p5, p50, p95): {:.3f}, {:.3f}, {:.3f} ms; bubble {:.2f}, {:.2f}, "
       "{:.2f} %. {} payloads checked.\n",
       real.backend, real.real, real.iterations, 1e3 * real.iteration_s.p5,
       1e3 * real.iteration_s.p50, 1e3 * real.iteration_s.p95, 1e2 * real.bubble_fraction.p5,
       1e2 * real.bubble_fraction.p50, 1e2 * real.bubble_fraction.p95, real.payloads_checked);
+  fmt::print("{}", wrapped(line, width));
 }
 
 Status run(RunOptions options) {
@@ -124,7 +128,7 @@ Status run(RunOptions options) {
     if (options.backend != "host" && rank_0_says(real.error())) return Done{};
     return real.error();
   }
-  if (*real) print(**real, options.json);
+  if (*real) print(**real, options.json, text_width(options.wide));
   return Done{};
 }
 
@@ -188,6 +192,7 @@ void add_run(CLI::App* app, Command* chosen) {
   command->add_option("--plot", files.svg, "draw its timeline as SVG");
   command->add_flag("--json", options->json,
                     "print one JSON array of one object, and nothing else");
+  add_wide(command, &options->wide);
   command->footer(
       "Example: tandem run bench/pp64.toml --set parallel.pp=4 --set parallel.global_batch=8\n"
       "         tandem run scenarios/megatron-sc21.toml --only '1.7B, selene' --set cluster.gpus=2 "

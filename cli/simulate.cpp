@@ -10,6 +10,7 @@
 #include "base/progress.h"
 #include "cli/commands.h"
 #include "cli/files.h"
+#include "cli/text_width.h"
 #include "report/html_page.h"
 #include "report/table.h"
 #include "report/variability_table.h"
@@ -34,6 +35,7 @@ struct SimulateOptions {
   bool sensitivity = false;
   bool unfolded = false;
   bool json = false;
+  bool wide = false;
 };
 
 // Each warning once: of the first run that has it, and how many others have it too.
@@ -64,27 +66,31 @@ void print_warnings(const std::vector<Outcome>& outcomes) {
   }
 }
 
-void print(const std::vector<Outcome>& outcomes, bool json, bool traffic = false) {
+void print(const std::vector<Outcome>& outcomes, const SimulateOptions& options,
+           bool traffic = false) {
   print_warnings(outcomes);
-  if (json) {
+  if (options.json) {
     nlohmann::ordered_json array = nlohmann::ordered_json::array();
     for (const Outcome& outcome : outcomes) array.push_back(to_json(outcome));
     // Names may come from the command line: what is no UTF-8 in them must not end the program.
     fmt::print("{}\n", array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
-    fmt::print("{}\n", outcome_table(outcomes, traffic));
-    for (const std::string& table :
-         {savings_table(outcomes), repeats_table(outcomes), sensitivity_table(outcomes)}) {
+    const int width = text_width(options.wide);
+    fmt::print("{}\n", outcome_table(outcomes, traffic, width));
+    for (const std::string& table : {savings_table(outcomes, width), repeats_table(outcomes, width),
+                                     sensitivity_table(outcomes, width)}) {
       if (!table.empty()) fmt::print("{}\n", table);
     }
-    fmt::print("{}", conclusions(outcomes));
-    if (const std::string text = notes(outcomes); !text.empty()) fmt::print("\n{}", text);
+    fmt::print("{}", wrapped(conclusions(outcomes), width));
+    if (const std::string text = notes(outcomes); !text.empty())
+      fmt::print("\n{}", wrapped(text, width));
   }
 }
 
-Status write_report(const SimulateOptions& options, const std::vector<Outcome>& outcomes) {
+Status write_report(const SimulateOptions& options, const std::vector<Outcome>& outcomes,
+                    const std::string& note) {
   if (options.report.empty()) return Done{};
-  PageData page{.title = std::filesystem::path(options.input).filename().string()};
+  PageData page{.title = std::filesystem::path(options.input).filename().string(), .note = note};
   for (const Outcome& outcome : outcomes) page.runs.push_back(page_run(outcome));
   return write_html_page(page, options.report);
 }
@@ -113,8 +119,8 @@ Status simulate_program(const SimulateOptions& options) {
   ASSIGN_OR_RETURN(const Program program, read_program(options.input));
   ASSIGN_OR_RETURN(const Outcome outcome,
                    simulate(program, options.files, !options.unfolded, options.priced_by));
-  RETURN_IF_ERROR(write_report(options, {outcome}));
-  print({outcome}, options.json);
+  RETURN_IF_ERROR(write_report(options, {outcome}, ""));
+  print({outcome}, options);
   return Done{};
 }
 
@@ -160,9 +166,10 @@ Status simulate_scenarios(const SimulateOptions& options) {
     }
   }
   if (outcomes.empty()) return errors.front();
-  RETURN_IF_ERROR(write_report(options, outcomes));
-  print(outcomes, options.json, scenarios[0].traffic);
-  if (!options.json && !scenarios[0].note.empty()) fmt::print("\n{}\n", scenarios[0].note);
+  RETURN_IF_ERROR(write_report(options, outcomes, scenarios[0].note));
+  print(outcomes, options, scenarios[0].traffic);
+  if (!options.json && !scenarios[0].note.empty())
+    fmt::print("\n{}\n", wrapped(scenarios[0].note, text_width(options.wide)));
   if (errors.empty()) return Done{};
   for (std::size_t i = 1; i < errors.size(); ++i) fmt::print(stderr, "{}\n", errors[i].message);
   return errors.front();
@@ -218,6 +225,7 @@ void add_simulate(CLI::App* app, Command* chosen) {
   command->add_flag("--unfolded", options->unfolded, "play every rank: none stands for its equals");
   command->add_flag("--json", options->json,
                     "print one JSON array, an object a run, and nothing else");
+  add_wide(command, &options->wide);
   command->footer(
       "Example: tandem simulate scenarios/megatron-sc21.toml --only 39B --perfetto 39B.json\n"
       "         tandem simulate scenarios/megatron-sc21.toml --report models.html\n"

@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/files.h"
+#include "cli/text_width.h"
 #include "report/html_page.h"
 #include "report/plan_page.h"
 #include "report/size_table.h"
@@ -24,6 +25,7 @@ struct SizeCommand {
   int jobs = 0;
   std::string report;
   bool json = false;
+  bool wide = false;
 
   Engine plays() const { return engine_of(engine); }
 };
@@ -60,7 +62,7 @@ Status run_size(const SizeCommand& options) {
     fmt::print("{}\n",
                to_json(result).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
-    fmt::print("{}", size_text(result));
+    fmt::print("{}", size_text(result, text_width(options.wide)));
   }
   return Done{};
 }
@@ -91,6 +93,7 @@ void add_size(CLI::App* app, Command* chosen) {
                       "write a page to open in a browser, offline: cost against days, every "
                       "column side by side, and the timelines of what is recommended");
   command->add_flag("--json", options->json, "print one JSON document, and nothing else");
+  add_wide(command, &options->wide);
   command->footer("Example: tandem size scenarios/procurement.toml --only 70B");
   command->callback(
       [options, chosen] { *chosen = [options]() -> Status { return run_size(*options); }; });

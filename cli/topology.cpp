@@ -4,7 +4,8 @@
 #include <cstdio>
 
 #include "cli/commands.h"
-#include "report/table.h"
+#include "cli/text_width.h"
+#include "report/text_table.h"
 #include "scenarios/run.h"
 #include "topology/preset.h"
 #include "topology/traffic.h"
@@ -16,6 +17,7 @@ struct TopologyOptions {
   std::string input;
   std::string format = "table";
   int gpus = 0;
+  bool wide = false;
 };
 
 std::string rate(double bytes_per_s, double efficiency) {
@@ -55,9 +57,9 @@ std::string collective_line(const Cluster& cluster, int gpus) {
                      2.0 * (gpus - 1) / gpus * kBytes / s / GB);
 }
 
-void print_table(const Cluster& cluster, const std::string& preset) {
+void print_table(const Cluster& cluster, const std::string& preset, int width) {
   const ClusterSpec& spec = cluster.spec();
-  std::vector<std::vector<std::string>> rows;
+  std::vector<Cells> rows;
   const auto add = [&](std::string key, std::string value) {
     rows.push_back({std::move(key), std::move(value)});
   };
@@ -94,11 +96,12 @@ void print_table(const Cluster& cluster, const std::string& preset) {
   if (cluster.nodes() > 1)
     add(fmt::format("all-reduce of 1 GiB, {} GPUs", cluster.gpus()),
         collective_line(cluster, cluster.gpus()));
-  fmt::print("{}", aligned(rows, 2));
+  fmt::print("{}", laid_out({{"", Place::Name}, {"", Place::First, Align::Left}}, rows, width));
   if (preset.empty()) return;
   if (const auto sources = preset_sources(preset); sources.ok()) {
     fmt::print("\nsources\n");
-    for (const auto& [key, source] : *sources) fmt::print("  {}: {}\n", key, source);
+    for (const auto& [key, source] : *sources)
+      fmt::print("{}\n", wrapped(fmt::format("  {}: {}", key, source), width));
   }
 }
 
@@ -120,7 +123,7 @@ Status show(const TopologyOptions& options) {
   if (options.format == "dot") {
     fmt::print("{}", cluster.dot());
   } else {
-    print_table(cluster, scenario.preset);
+    print_table(cluster, scenario.preset, text_width(options.wide));
   }
   return Done{};
 }
@@ -140,6 +143,7 @@ void add_topology(CLI::App* app, Command* chosen) {
   command->add_option("--format", options->format, "table, or dot for Graphviz")
       ->check(CLI::IsMember({"table", "dot"}))
       ->capture_default_str();
+  add_wide(command, &options->wide);
   command->footer("Example: tandem topology jz-a100 --format dot | dot -Tsvg > jz-a100.svg");
   command->callback([options, chosen] { *chosen = [options] { return show(*options); }; });
 }

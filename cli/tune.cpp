@@ -13,6 +13,8 @@
 
 #include "cli/commands.h"
 #include "cli/files.h"
+#include "cli/text_width.h"
+#include "planning/frameworks.h"
 #include "report/html_page.h"
 #include "report/plan_page.h"
 #include "report/tune_table.h"
@@ -25,10 +27,12 @@ struct TuneCommand {
   std::string engine = "simgrid";
   std::vector<std::string> sets, among;
   std::string only;
+  std::string framework;
   int keep = 5;
   int jobs = 0;
   std::string report;
   bool json = false;
+  bool wide = false;
 };
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -57,7 +61,12 @@ Status run_tune(const TuneCommand& options) {
   RETURN_IF_ERROR(check_files(options.input, options.sets, {{"--report", options.report}}));
   RETURN_IF_ERROR(check_html_page(options.report));
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
-  ASSIGN_OR_RETURN(const Space space, Space::among(options.among));
+  ASSIGN_OR_RETURN(Space space, Space::among(options.among));
+  const Framework* framework = nullptr;
+  if (!options.framework.empty()) {
+    ASSIGN_OR_RETURN(framework, framework_named(options.framework));
+    space = space.run_by(*framework);
+  }
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
   if (scenarios.size() > 1)
@@ -67,7 +76,8 @@ Status run_tune(const TuneCommand& options) {
   const bool terminal = isatty(STDERR_FILENO) != 0;
   ASSIGN_OR_RETURN(const Tuned tuned,
                    tune(scenarios.front(), space,
-                        {.keep = options.keep,
+                        {.framework = framework,
+                         .keep = options.keep,
                          .jobs = jobs_or_cores(options.jobs),
                          .engine = engine_of(options.engine),
                          .detail = options.report.empty() ? Detail::None : Detail::Timeline,
@@ -90,7 +100,7 @@ Status run_tune(const TuneCommand& options) {
   if (!options.only.empty()) command += " --only " + quoted(options.only);
   if (options.engine != "simgrid") command += " --engine " + options.engine;
   for (const std::string& set : options.sets) command += " --set " + quoted(set);
-  fmt::print("{}", tune_text(tuned, command));
+  fmt::print("{}", tune_text(tuned, command, text_width(options.wide)));
   return Done{};
 }
 
@@ -109,6 +119,9 @@ void add_tune(CLI::App* app, Command* chosen) {
                    "KEY=VALUE,VALUE: only plans with one of these values; repeatable. Keys: " +
                        fmt::format("{}", fmt::join(Space::keys(), ", ")))
       ->allow_extra_args(false);
+  command->add_option("--framework", options->framework,
+                      "megatron, nemo, deepspeed or fsdp: only plans that it runs "
+                      "(docs/planning.md has its rules)");
   command->add_option("--set", options->sets, "KEY=VALUE over the file's settings; repeatable")
       ->allow_extra_args(false);
   command->add_option("--only", options->only, "the run whose name holds this text");
@@ -124,6 +137,7 @@ void add_tune(CLI::App* app, Command* chosen) {
                       "write a page to open in a browser, offline: the plans' frontier of time and "
                       "memory, and the timelines of the best and of the scenario's own");
   command->add_flag("--json", options->json, "print one JSON document, and nothing else");
+  add_wide(command, &options->wide);
   command->footer(
       "Ctrl-C ends the search and gives the best so far.\n"
       "Example: tandem tune scenarios/megatron-sc21.toml --only '39B, selene' --among "

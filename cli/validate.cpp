@@ -12,6 +12,7 @@
 #include "base/progress.h"
 #include "cli/commands.h"
 #include "cli/files.h"
+#include "cli/text_width.h"
 #include "report/case_page.h"
 #include "report/case_plot.h"
 #include "report/case_table.h"
@@ -37,6 +38,7 @@ struct ValidateOptions {
   std::string csv;  // of both
   std::string page;
   bool json = false;
+  bool wide = false;
 };
 
 // The cases of a family, or all, whose id holds `only`.
@@ -108,7 +110,7 @@ Status run_cases(const ValidateOptions& options) {
     fmt::print("{}\n",
                cases_json(rows).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
-    fmt::print("{}", case_table(rows));
+    fmt::print("{}", case_table(rows, text_width(options.wide)));
   }
   return Done{};
 }
@@ -134,7 +136,7 @@ Status run_measured(ValidateOptions options) {
     for (const SuiteRow& row : rows) array.push_back(to_json(row));
     fmt::print("{}\n", array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
-    fmt::print("{}", suite_table(rows));
+    fmt::print("{}", suite_table(rows, text_width(options.wide)));
   }
   const auto failed =
       std::ranges::count_if(rows, [](const SuiteRow& row) { return !row.faults.empty(); });
@@ -189,6 +191,7 @@ void add_validate(CLI::App* app, Command* chosen) {
   command->add_option("--page", options->page, "write the table as Markdown");
   command->add_flag("--json", options->json,
                     "print one JSON array, an object a run; of cases {rows, families, overall}");
+  add_wide(command, &options->wide);
   command->footer(
       "Exit status 1: some run of a suite differs by more than [validate] allows.\n"
       "Example: tandem validate validation/bubble.toml --only 1f1b\n"

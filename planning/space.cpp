@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/nearest.h"
+#include "planning/frameworks.h"
 #include "scenarios/tensor_settings.h"
 #include "schedule/order.h"
 
@@ -98,6 +99,14 @@ const Dimension kDimensions[] = {
 };
 #undef OF
 
+// "1,2,4"
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> values;
+  std::istringstream in(list + ",");
+  for (std::string value; std::getline(in, value, ',');) values.push_back(value);
+  return values;
+}
+
 // The words that a key may have; none: it has numbers.
 std::vector<std::string> words_of(const std::string& key) {
   if (key == "schedule.order") return order_names();
@@ -186,13 +195,9 @@ Result<Space> Space::among(const std::vector<std::string>& texts) {
           fmt::format("--among: found key '{}', expected one that a search chooses; "
                       "nearest is '{}'",
                       key, nearest(key, known))};
-    std::vector<std::string> values;
-    std::istringstream list(text.substr(equals + 1) + ",");
-    for (std::string value; std::getline(list, value, ',');) {
-      RETURN_IF_ERROR(check_value(key, value));
-      values.push_back(value);
-    }
-    space.only_.emplace_back(key, std::move(values));
+    const std::vector<std::string> values = split(text.substr(equals + 1));
+    for (const std::string& value : values) RETURN_IF_ERROR(check_value(key, value));
+    space.only_.emplace_back(key, values);
   }
   return space;
 }
@@ -201,6 +206,21 @@ Space Space::only(const std::string& key, const std::vector<std::string>& values
   Space narrow = *this;
   narrow.only_.emplace_back(key, values);
   return narrow;
+}
+
+Space Space::run_by(const Framework& framework) const {
+  Space narrow = *this;
+  for (const AllowedValues& allowed : framework.values)
+    narrow.only_.emplace_back(allowed.key, split(std::string(allowed.values)));
+  narrow.framework_ = &framework;
+  return narrow;
+}
+
+bool Space::runs(const Scenario& base, const Candidate& candidate, int part) const {
+  return framework_ == nullptr ||
+         std::ranges::all_of(framework_->rules, [&](const FrameworkRule& rule) {
+           return rule.part != part || rule.holds(base, candidate);
+         });
 }
 
 bool Space::allows(std::string_view key, const std::string& value) const {
@@ -214,7 +234,8 @@ void Space::for_each_layout(const Scenario& base,
   Layout layout;
   const auto choose = [&](const auto& self, const Dimension* dimension) -> bool {
     if (dimension == std::end(kDimensions))
-      return !check(base.model, plan_with(base, layout)).ok() || visit(layout);
+      return !runs(base, {.layout = layout}, FrameworkRule::OfLayout) ||
+             !check(base.model, plan_with(base, layout)).ok() || visit(layout);
     for (const int value : dimension->values(base, layout)) {
       if (!allows(dimension->key, dimension->word(value))) continue;
       dimension->set(&layout, value);
@@ -234,17 +255,21 @@ std::vector<Playing> Space::playings(const Scenario& base, const Layout& layout)
         !can_order(base, order, layout, microbatches))
       continue;
     const bool exchanges = exchanges_of(order) != Exchanges::Never;
+    const auto add = [&](bool overlap_p2p) {
+      const Playing playing{order, overlap_p2p};
+      if (runs(base, {layout, playing, {}}, FrameworkRule::OfPlaying)) found.push_back(playing);
+    };
     if (layout.pp == 1) {
-      found.push_back({order, false});
+      add(false);
       continue;
     }
-    if (exchanges && allows("overlap.p2p", "false")) found.push_back({order, false});
-    if (allows("overlap.p2p", "true")) found.push_back({order, true});
+    if (exchanges && allows("overlap.p2p", "false")) add(false);
+    if (allows("overlap.p2p", "true")) add(true);
   }
   return found;
 }
 
-std::vector<Sharing> Space::sharings(const Scenario&, const Layout& layout,
+std::vector<Sharing> Space::sharings(const Scenario& base, const Layout& layout,
                                      const Playing& playing) const {
   const bool shares = layout.dp * layout.cp * chains_of(playing.order) > 1;
   std::vector<Sharing> found;
@@ -256,7 +281,9 @@ std::vector<Sharing> Space::sharings(const Scenario&, const Layout& layout,
       for (const bool gather : {false, true}) {
         if (!allows("overlap.param_gather", flag_word(gather ? 1 : 0)) || (gather && zero == 0))
           continue;
-        found.push_back({zero, reduce, gather});
+        const Sharing sharing{zero, reduce, gather};
+        if (runs(base, {layout, playing, sharing}, FrameworkRule::OfSharing))
+          found.push_back(sharing);
       }
     }
   }
@@ -333,7 +360,7 @@ std::string text_of(const Candidate& candidate) {
   if (layout.expert_tp > 0) text += fmt::format(" etp {}", layout.expert_tp);
   text += fmt::format(" pp {}", layout.pp);
   if (layout.vpp > 1) text += fmt::format(" vpp {}", layout.vpp);
-  text += fmt::format(" dp {} mb {} {}", layout.dp, layout.micro_batch, playing.order);
+  text += fmt::format(" dp {} mb {} order {}", layout.dp, layout.micro_batch, playing.order);
   if (layout.recompute != Recompute::None)
     text += fmt::format(" recompute {}", recompute_word(static_cast<int>(layout.recompute)));
   if (layout.sequence_parallel) text += " sp";

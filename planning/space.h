@@ -14,6 +14,8 @@
 
 namespace tandem {
 
+struct Framework;
+
 // How the model is cut over the GPUs, and what a stage's passes do: all that a stage's times depend
 // on.
 struct Layout {
@@ -63,6 +65,8 @@ class Space {
   static std::vector<std::string> keys();
   // Of these, those with one of these values.
   Space only(const std::string& key, const std::vector<std::string>& values) const;
+  // Of these, those that the framework runs. REQUIRES: it outlives the space.
+  Space run_by(const Framework& framework) const;
 
   // Every layout of the scenario's model and batch on its GPUs that keeps the rules (check() of
   // model.h), in one fixed order. Experts' communication beside compute, the kind of context
@@ -75,7 +79,10 @@ class Space {
 
  private:
   bool allows(std::string_view key, const std::string& value) const;
+  // Whether the framework, if any, runs plans with this part of a candidate.
+  bool runs(const Scenario& base, const Candidate& candidate, int part) const;
 
+  const Framework* framework_ = nullptr;
   std::vector<std::pair<std::string, std::vector<std::string>>> only_;
 };
 
@@ -83,7 +90,7 @@ class Space {
 Scenario with(const Scenario& base, const Candidate& candidate);
 // The same plan as keys and values of a scenario: "parallel.tp", "8".
 std::vector<std::pair<std::string, std::string>> settings_of(const Candidate& candidate);
-// A line: "tp 8 pp 4 vpp 2 dp 2 mb 1 interleaved recompute selective sp overlap p2p".
+// A line: "tp 8 pp 4 vpp 2 dp 2 mb 1 order interleaved recompute selective sp overlap p2p".
 std::string text_of(const Candidate& candidate);
 // What the scenario's own plan is in the space.
 Candidate candidate_of(const Scenario& scenario);

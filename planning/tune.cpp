@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/progress.h"
+#include "planning/frameworks.h"
 #include "planning/stage_level.h"
 
 namespace tandem {
@@ -147,6 +148,10 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
       found.best({.keep = options.keep, .stop = options.stop, .on_better = on_better(false)});
   Tuned tuned{.scenario = base.name, .counts = result.counts};
   tuned.search_s = std::chrono::duration<double>(Clock::now() - begin).count();
+  if (options.framework != nullptr) {
+    tuned.framework = options.framework->name;
+    tuned.own_breaks = broken_rule(*options.framework, base, candidate_of(base));
+  }
   tuned.complete = found.complete() && result.counts.left == 0;
   std::vector<Found> best = result.best;
   if (best.empty() && by_rules) best.push_back(*by_rules);
@@ -155,7 +160,7 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   if (best.empty() && result.counts.enumerated == 0)
     return Error{
         fmt::format("{}: found no plan for {} GPUs and a batch of {}, expected sizes that divide "
-                    "them and keep the model's rules, and --among that leaves some",
+                    "them and keep the model's rules, and --among and --framework that leave some",
                     base.path, base.gpus, base.plan.global_batch)};
   if (best.empty() && result.counts.unplayable > 0)
     return Error{
@@ -191,7 +196,13 @@ nlohmann::ordered_json to_json(const Tuned& tuned) {
                                  {"not_searched", counts.left},
                                  {"complete", tuned.complete},
                                  {"search_wall_s", tuned.search_s},
-                                 {"cleared", tuned.cleared}};
+                                 {"cleared", tuned.cleared},
+                                 {"framework", nullptr}};
+  if (!tuned.framework.empty()) {
+    json["framework"] = tuned.framework;
+    json["own_breaks"] = nullptr;
+    if (!tuned.own_breaks.empty()) json["own_breaks"] = tuned.own_breaks;
+  }
   json["best"] = nlohmann::ordered_json::array();
   for (const Finalist& finalist : tuned.finalists) {
     if (finalist.label == "rules" || finalist.label == "own") {

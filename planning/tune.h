@@ -43,9 +43,12 @@ struct Tuned {
   // Keys that the scenario sets and plans of a search do not have: without them a plan's settings
   // are the whole plan.
   std::vector<std::string> cleared;
+  std::string framework;   // all plans but the scenario's own are what it runs; empty: any
+  std::string own_breaks;  // the rule of it that the scenario's own plan breaks; empty: none
 };
 
 struct TuneOptions {
+  const Framework* framework = nullptr;  // that the space is narrowed to
   int keep = 5;
   int jobs = 1;  // simulations at once; the search itself runs on one core
   Engine engine = Engine::SimGrid;

@@ -9,6 +9,21 @@ namespace {
 
 std::string seconds(double value) { return fmt::format("{:.4g}", value); }
 
+template <class Value>  // std::string of a CaseRow with its Prediction
+Column<CaseRow> predicted(const char* title, Value value, Place place) {
+  return {title,
+          [value](const CaseRow& row) {
+            return row.prediction ? std::string(value(row, *row.prediction)) : "-";
+          },
+          place};
+}
+
+template <class Value>  // std::string of an Accuracy of some rows
+Column<Accuracy> judged(const char* title, Value value, Place place) {
+  return {title, [value](const Accuracy& of) { return of.n > 0 ? std::string(value(of)) : "-"; },
+          place};
+}
+
 }  // namespace
 
 std::string percent(double share) { return fmt::format("{:.1f}", 1e2 * share); }
@@ -17,39 +32,46 @@ std::string signed_percent(double share) {
   return std::abs(share) < 0.0005 ? "0.0" : fmt::format("{:+.1f}", 1e2 * share);
 }
 
-Cells case_titles() {
-  return {"id",      "family",    "measured s", "predicted s",
-          "error %", "compute s", "bubble s",   "exposed s"};
+std::vector<Column<CaseRow>> case_columns() {
+  using Row = const CaseRow&;
+  using P = const Prediction&;
+  return {{"id", [](Row row) { return row.run.id; }, Place::Name},
+          {"family", [](Row row) { return row.run.family; }, Place::Name},
+          {"measured s", [](Row row) { return seconds(row.run.measured_s); }, Place::First},
+          predicted(
+              "predicted s", [](Row, P p) { return seconds(p.predicted_s); }, Place::First),
+          predicted(
+              "error %", [](Row row, P) { return signed_percent(row.error()); }, Place::First),
+          predicted(
+              "compute s", [](Row, P p) { return seconds(p.compute_s); }, Place::Second),
+          predicted(
+              "bubble s", [](Row, P p) { return seconds(p.bubble_s); }, Place::Beside),
+          predicted(
+              "exposed s", [](Row, P p) { return seconds(p.exposed_s); }, Place::Beside)};
 }
 
-Cells case_cells(const CaseRow& row) {
-  Cells cells = {row.run.id, row.run.family, seconds(row.run.measured_s)};
-  if (!row.prediction) {
-    cells.resize(case_titles().size(), "-");
-    return cells;
-  }
-  const Prediction& parts = *row.prediction;
-  cells.push_back(seconds(parts.predicted_s));
-  cells.push_back(signed_percent(row.error()));
-  for (const double part : {parts.compute_s, parts.bubble_s, parts.exposed_s})
-    cells.push_back(seconds(part));
-  return cells;
+std::vector<Column<Accuracy>> family_columns() {
+  using Of = const Accuracy&;
+  return {{"family", [](Of of) { return of.family; }, Place::Name},
+          {"rows", [](Of of) { return std::to_string(of.n); }, Place::First},
+          {"not predicted", [](Of of) { return std::to_string(of.without); }, Place::Second},
+          judged(
+              "mean absolute %", [](Of of) { return percent(of.mape); }, Place::First),
+          judged(
+              "median %", [](Of of) { return percent(of.median); }, Place::First),
+          judged(
+              "bias %", [](Of of) { return signed_percent(of.bias); }, Place::First),
+          judged(
+              "worst %", [](Of of) { return signed_percent(of.worst); }, Place::First),
+          judged(
+              "worst row", [](Of of) { return of.worst_id; }, Place::Second)};
 }
 
-Cells family_titles() {
-  return {"family",   "rows",   "not predicted", "mean absolute %",
-          "median %", "bias %", "worst %",       "worst row"};
-}
-
-Cells family_cells(const Accuracy& of, const std::string& name) {
-  Cells cells = {name, std::to_string(of.n), std::to_string(of.without)};
-  if (of.n == 0) {
-    cells.resize(family_titles().size(), "-");
-    return cells;
-  }
-  cells.insert(cells.end(), {percent(of.mape), percent(of.median), signed_percent(of.bias),
-                             signed_percent(of.worst), of.worst_id});
-  return cells;
+std::vector<Accuracy> families_and_all(const std::vector<CaseRow>& rows) {
+  std::vector<Accuracy> all = accuracy_by_family(rows);
+  all.push_back(accuracy_of(rows));
+  all.back().family = "overall";
+  return all;
 }
 
 std::string reasons(const std::vector<CaseRow>& rows, const char* before) {

@@ -1,24 +1,23 @@
-// The cells that all tables of cases share, for a terminal and for Markdown.
+// The columns that all tables of cases share, for a terminal and for Markdown.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "report/text_table.h"
 #include "validation/cases.h"
 
 namespace tandem {
-
-using Cells = std::vector<std::string>;
 
 // Of a share, in percent; signed: with its sign, and never "-0.0".
 std::string percent(double share);
 std::string signed_percent(double share);
 
-Cells case_titles();
-Cells case_cells(const CaseRow& row);
+std::vector<Column<CaseRow>> case_columns();
+std::vector<Column<Accuracy>> family_columns();
 
-Cells family_titles();
-Cells family_cells(const Accuracy& of, const std::string& name);
+// A row a family, and one of all.
+std::vector<Accuracy> families_and_all(const std::vector<CaseRow>& rows);
 
 // A line a row without a prediction, with `before` before it: its id, and why.
 std::string reasons(const std::vector<CaseRow>& rows, const char* before);

@@ -57,15 +57,15 @@ std::string rival_cell(const std::vector<Rival>& rivals, const Accuracy& ours) {
 }
 
 std::string families_part(const std::vector<CaseRow>& rows, const std::vector<Rival>& rivals) {
-  std::vector<Cells> all = {family_titles()};
+  const std::vector<Column<Accuracy>> columns = family_columns();
+  std::vector<Cells> all = {titles_of(columns)};
   const bool has_rivals = !rivals.empty();
   if (has_rivals) all[0].emplace_back("others, mean absolute %");
-  for (const Accuracy& family : accuracy_by_family(rows)) {
-    all.push_back(family_cells(family, family.family));
-    if (has_rivals) all.back().push_back(rival_cell(rivals, family));
+  for (const Accuracy& family : families_and_all(rows)) {
+    all.push_back(cells_of(columns, family));
+    if (has_rivals)
+      all.back().push_back(family.family == "overall" ? "" : rival_cell(rivals, family));
   }
-  all.push_back(family_cells(accuracy_of(rows), "overall"));
-  if (has_rivals) all.back().emplace_back();
   return markdown(all, 1, has_rivals ? 2 : 1);
 }
 
@@ -126,10 +126,11 @@ std::string plan_cell(const Case& run) {
 }
 
 std::string farthest_part(const std::vector<CaseRow>& rows) {
-  std::vector<Cells> all = {case_titles()};
+  const std::vector<Column<CaseRow>> columns = case_columns();
+  std::vector<Cells> all = {titles_of(columns)};
   all[0].emplace_back("run");
   for (const CaseRow* row : farthest_rows(rows)) {
-    all.push_back(case_cells(*row));
+    all.push_back(cells_of(columns, *row));
     all.back().push_back(plan_cell(row->run));
   }
   return markdown(all, 2, 1);

@@ -6,20 +6,14 @@
 
 #include "base/csv.h"
 #include "report/case_cells.h"
-#include "report/table.h"
 
 namespace tandem {
 
-std::string case_table(const std::vector<CaseRow>& rows) {
-  std::vector<Cells> all = {case_titles()};
-  for (const CaseRow& row : rows) all.push_back(case_cells(row));
-  std::vector<Cells> families = {family_titles()};
-  for (const Accuracy& family : accuracy_by_family(rows))
-    families.push_back(family_cells(family, family.family));
-  families.push_back(family_cells(accuracy_of(rows), "overall"));
+std::string case_table(const std::vector<CaseRow>& rows, int width) {
   const std::string below = reasons(rows, "");
-  return aligned(all, 2) + "\n" + aligned(families, 1) +
-         (below.empty() ? "" : "\nnot predicted:\n" + below);
+  return text_table(case_columns(), rows, width) + "\n" +
+         text_table(family_columns(), families_and_all(rows), width) +
+         (below.empty() ? "" : "\nnot predicted:\n" + wrapped(below, width));
 }
 
 std::string case_csv(const std::vector<CaseRow>& rows) {

@@ -6,12 +6,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "report/table.h"
-
 namespace tandem {
 namespace {
-
-using Cells = std::vector<std::string>;
 
 constexpr std::size_t kMostRanks = 16;  // in the table; JSON has all
 
@@ -55,9 +51,9 @@ std::vector<Part> parts_of(const Comparison& comparison) {
   return parts;
 }
 
-std::string totals(const Comparison& comparison) {
+std::string totals(const Comparison& comparison, int width) {
   const Metrics &simulated = comparison.simulated.metrics, &measured = comparison.measured.metrics;
-  std::vector<Cells> rows = {{"", "simulated", "measured", "difference", "error %"}};
+  std::vector<Cells> rows;
   const auto add = [&rows](const Part& part) {
     rows.push_back({part.name + " ms", ms(part.simulated_s), ms(part.measured_s),
                     ms_difference(-part.longer_s()),
@@ -73,12 +69,16 @@ std::string totals(const Comparison& comparison) {
                       percent(simulated.overlap_fraction[i]), percent(measured.overlap_fraction[i]),
                       percent_difference(comparison.overlap_difference[i])});
   }
-  return aligned(rows, 1);
+  return laid_out({{"", Place::Name},
+                   {"simulated", Place::First},
+                   {"measured", Place::First},
+                   {"difference", Place::First},
+                   {"error %", Place::First}},
+                  rows, width);
 }
 
-std::string kinds(const Comparison& comparison) {
-  std::vector<Cells> rows = {{"ops", "count", "simulated ms", "measured ms", "error %",
-                              "median |error| %", "worst |error| %"}};
+std::string kinds(const Comparison& comparison, int width) {
+  std::vector<Cells> rows;
   const auto add = [&rows](std::string_view what, const OpsSummary& ops) {
     rows.push_back({std::string(what), fmt::format("{}", ops.count), ms(ops.simulated_s),
                     ms(ops.measured_s), percent_difference(error(ops.simulated_s, ops.measured_s)),
@@ -86,7 +86,14 @@ std::string kinds(const Comparison& comparison) {
   };
   for (const auto& [kind, ops] : comparison.kinds) add(name(kind), ops);
   if (comparison.kinds.size() > 1) add("all", comparison.ops);
-  std::string text = aligned(rows, 1);
+  std::string text = laid_out({{"ops", Place::Name},
+                               {"count", Place::First},
+                               {"simulated ms", Place::First},
+                               {"measured ms", Place::First},
+                               {"error %", Place::First},
+                               {"median |error| %"},
+                               {"worst |error| %", Place::Beside}},
+                              rows, width);
   if (const auto without = comparison.ops.count - comparison.ops.with_error; without > 0)
     text += fmt::format("{} of them were measured shorter than {} ns and have no |error|.\n",
                         without, kLeastMeasured_ns);
@@ -115,34 +122,41 @@ std::vector<std::size_t> ranks_shown(const std::vector<RankSplit>& simulated,
   return ranks;
 }
 
-std::string ranks(const Comparison& comparison) {
+std::string ranks(const Comparison& comparison, int width) {
   const std::vector<RankSplit>& simulated = comparison.simulated.metrics.ranks;
   const std::vector<RankSplit>& measured = comparison.measured.metrics.ranks;
-  std::vector<Cells> rows = {{"rank", "compute ms: simulated", "measured", "bubble ms: simulated",
-                              "measured", "exposed ms: simulated", "measured"}};
-  for (const std::size_t i : ranks_shown(simulated, measured)) {
-    const RankSplit &a = simulated[i], &b = measured[i];
-    rows.push_back({fmt::format("{}", index(a.rank)), ms(to_seconds(a.compute_ns)),
-                    ms(to_seconds(b.compute_ns)), ms(to_seconds(a.bubble_ns)),
-                    ms(to_seconds(b.bubble_ns)), ms(exposed_s(a)), ms(exposed_s(b))});
-  }
-  std::string text = aligned(rows, 1);
+  using I = std::size_t;
+  const std::vector<Column<I>> columns = {
+      {"rank", [&](I i) { return fmt::format("{}", index(simulated[i].rank)); }, Place::Name},
+      {"compute ms: simulated", [&](I i) { return ms(to_seconds(simulated[i].compute_ns)); }},
+      {"measured", [&](I i) { return ms(to_seconds(measured[i].compute_ns)); }, Place::Beside},
+      {"bubble ms: simulated", [&](I i) { return ms(to_seconds(simulated[i].bubble_ns)); }},
+      {"measured", [&](I i) { return ms(to_seconds(measured[i].bubble_ns)); }, Place::Beside},
+      {"exposed ms: simulated", [&](I i) { return ms(exposed_s(simulated[i])); }},
+      {"measured", [&](I i) { return ms(exposed_s(measured[i])); }, Place::Beside}};
+  std::string text = text_table(columns, ranks_shown(simulated, measured), width);
   if (simulated.size() > kMostRanks)
     text += fmt::format("{} of {} ranks: those that differ most.\n", kMostRanks, simulated.size());
   return text;
 }
 
-std::string worst(const Comparison& comparison) {
-  std::vector<Cells> rows = {{"worst ops", "lane", "kind", "stage", "microbatch", "part",
-                              "simulated ms", "measured ms", "difference ms", "error %"}};
+std::string worst(const Comparison& comparison, int width) {
+  using Pair = const OpPair&;
   const auto number = [](int value) { return value < 0 ? "-" : fmt::format("{}", value); };
-  for (const OpPair& pair : comparison.worst)
-    rows.push_back(
-        {fmt::format("rank {} op {}", index(pair.rank), pair.op), pair.lane,
-         std::string(name(pair.kind)), number(pair.stage), number(pair.microbatch),
-         number(pair.part), ms(to_seconds(pair.simulated_ns)), ms(to_seconds(pair.measured_ns)),
-         ms_difference(to_seconds(pair.difference_ns())), percent_difference(pair.error())});
-  return aligned(rows, 3);
+  const std::vector<Column<OpPair>> columns = {
+      {"worst ops", [](Pair p) { return fmt::format("rank {} op {}", index(p.rank), p.op); },
+       Place::Name},
+      {"lane", [](Pair p) { return p.lane; }, Place::Second, Align::Left},
+      {"kind", [](Pair p) { return std::string(name(p.kind)); }, Place::First, Align::Left},
+      {"stage", [=](Pair p) { return number(p.stage); }, Place::First},
+      {"microbatch", [=](Pair p) { return number(p.microbatch); }, Place::First},
+      {"part", [=](Pair p) { return number(p.part); }},
+      {"simulated ms", [](Pair p) { return ms(to_seconds(p.simulated_ns)); }},
+      {"measured ms", [](Pair p) { return ms(to_seconds(p.measured_ns)); }, Place::Beside},
+      {"difference ms", [](Pair p) { return ms_difference(to_seconds(p.difference_ns())); },
+       Place::First},
+      {"error %", [](Pair p) { return percent_difference(p.error()); }, Place::First}};
+  return text_table(columns, comparison.worst, width);
 }
 
 // What the measured iteration has more or less, and which parts account for it.
@@ -182,13 +196,15 @@ std::string maker(const TraceTotal& side) {
 
 }  // namespace
 
-std::string comparison_table(const Comparison& comparison) {
-  std::string text = fmt::format("simulated  {}\nmeasured   {}\n\n", maker(comparison.simulated),
-                                 maker(comparison.measured));
-  for (const std::string& table : {totals(comparison), kinds(comparison), ranks(comparison)})
+std::string comparison_table(const Comparison& comparison, int width) {
+  std::string text = wrapped(fmt::format("simulated  {}\nmeasured   {}\n\n",
+                                         maker(comparison.simulated), maker(comparison.measured)),
+                             width);
+  for (const std::string& table :
+       {totals(comparison, width), kinds(comparison, width), ranks(comparison, width)})
     text += table + '\n';
-  if (!comparison.worst.empty()) text += worst(comparison) + '\n';
-  return text + sentence(comparison);
+  if (!comparison.worst.empty()) text += worst(comparison, width) + '\n';
+  return text + wrapped(sentence(comparison), width);
 }
 
 }  // namespace tandem

@@ -3,12 +3,13 @@
 
 #include <string>
 
+#include "report/text_table.h"
 #include "validation/compare.h"
 
 namespace tandem {
 
 // What the iteration splits into, the kinds of op, the ranks, the worst ops, and a sentence that
 // says where the difference lies.
-std::string comparison_table(const Comparison& comparison);
+std::string comparison_table(const Comparison& comparison, int width = kAnyWidth);
 
 }  // namespace tandem

@@ -5,8 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "report/table.h"
-
 namespace tandem {
 namespace {
 
@@ -32,18 +30,22 @@ std::string rate_text(const CostTable& table, const CostRow& row) {
 
 }  // namespace
 
-std::string cost_text(const CostTable& table) {
+std::string cost_text(const CostTable& table, int width) {
   std::string text;
   for (const auto& [key, value] : table.meta) text += fmt::format("# {}: {}\n", key, value);
-  std::vector<std::vector<std::string>> rows = {
-      {"what", "of", "count", "p5 us", "p50 us", "p95 us", "rate"}};
+  using Row = const CostRow&;
   const auto us = [](Nanoseconds ns) {
     return fmt::format("{:.1f}", 1e-3 * static_cast<double>(ns));
   };
-  for (const CostRow& row : table.rows)
-    rows.push_back({std::string(name(row.what)), size_of(row), fmt::format("{}", row.count),
-                    us(row.p5_ns), us(row.p50_ns), us(row.p95_ns), rate_text(table, row)});
-  return text + aligned(rows, 2);
+  const std::vector<Column<CostRow>> columns = {
+      {"what", [](Row row) { return std::string(name(row.what)); }, Place::Name},
+      {"of", size_of, Place::Name},
+      {"count", [](Row row) { return fmt::format("{}", row.count); }},
+      {"p5 us", [=](Row row) { return us(row.p5_ns); }},
+      {"p50 us", [=](Row row) { return us(row.p50_ns); }, Place::First},
+      {"p95 us", [=](Row row) { return us(row.p95_ns); }},
+      {"rate", [&](Row row) { return rate_text(table, row); }, Place::First}};
+  return wrapped(text, width) + text_table(columns, table.rows, width);
 }
 
 Json to_json(const CostTable& table) {

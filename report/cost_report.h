@@ -4,12 +4,13 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "report/text_table.h"
 #include "workload/cost_table.h"
 
 namespace tandem {
 
 // What was measured and how, then a line a row: microseconds and rates.
-std::string cost_text(const CostTable& table);
+std::string cost_text(const CostTable& table, int width = kAnyWidth);
 
 // One object: `meta`, and `rows` with the file's columns.
 nlohmann::ordered_json to_json(const CostTable& table);

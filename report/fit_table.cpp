@@ -2,21 +2,29 @@
 
 #include <fmt/format.h>
 
+#include <ranges>
+
 #include "report/case_cells.h"
-#include "report/table.h"
 
 namespace tandem {
 
-std::string moved_table(const FitPlan& plan, const Values& before, const PublishedFit& after) {
-  std::vector<Cells> rows = {{"software", "constant", "was", "now", "+-", "believed"}};
-  for (std::size_t k = 0; k < before.size(); ++k) {
-    const Constant& c = plan.constants[k];
-    rows.push_back({c.software, c.key, fmt::format("{:.4g}", before[k]),
-                    fmt::format("{:.4g}", after.values[k]),
-                    after.sigma.empty() ? "" : fmt::format("{:.2g}", after.sigma[k]),
-                    fmt::format("{:g} +- {:g}", c.prior, c.sigma)});
-  }
-  return aligned(rows, 2);
+std::string moved_table(const FitPlan& plan, const Values& before, const PublishedFit& after,
+                        int width) {
+  const auto constant = [&plan](std::size_t k) -> const Constant& { return plan.constants[k]; };
+  const std::vector<Column<std::size_t>> columns = {
+      {"software", [&](std::size_t k) { return constant(k).software; }, Place::Name},
+      {"constant", [&](std::size_t k) { return constant(k).key; }, Place::Name},
+      {"was", [&](std::size_t k) { return fmt::format("{:.4g}", before[k]); }, Place::First},
+      {"now", [&](std::size_t k) { return fmt::format("{:.4g}", after.values[k]); }, Place::First},
+      {"+-",
+       [&](std::size_t k) {
+         return after.sigma.empty() ? "" : fmt::format("{:.2g}", after.sigma[k]);
+       },
+       Place::Beside},
+      {"believed", [&](std::size_t k) {
+         return fmt::format("{:g} +- {:g}", constant(k).prior, constant(k).sigma);
+       }}};
+  return text_table(columns, std::views::iota(std::size_t{0}, before.size()), width);
 }
 
 std::string left_out_table(const std::vector<LeftOut>& rows, const std::string& unseen) {

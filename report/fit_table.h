@@ -3,13 +3,15 @@
 
 #include <string>
 
+#include "report/text_table.h"
 #include "validation/published_checks.h"
 #include "validation/published_fit.h"
 
 namespace tandem {
 
 // For a terminal, a line a constant: before, after, and what stays open of it.
-std::string moved_table(const FitPlan& plan, const Values& before, const PublishedFit& after);
+std::string moved_table(const FitPlan& plan, const Values& before, const PublishedFit& after,
+                        int width = kAnyWidth);
 
 // Markdown, as docs/accuracy.md has them.
 std::string left_out_table(const std::vector<LeftOut>& rows, const std::string& unseen);

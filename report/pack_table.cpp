@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "base/units.h"
-#include "report/table.h"
 
 namespace tandem {
 namespace {
@@ -20,20 +19,24 @@ std::string beginning(const PackStudy& study) {
                     study.least_bins, study.limit, study.bins);
 }
 
-std::string table(const PackStudy& study) {
-  std::vector<std::vector<std::string>> rows = {{"", "seq", "micro batch", "microbatches", "tokens",
-                                                 "padding %", "fill %", "iteration s", "tokens/s",
-                                                 "speedup", "GiB", "fits"}};
-  for (const PackWay& way : study.ways)
-    rows.push_back({way.name, std::to_string(way.seq), std::to_string(way.micro_batch),
-                    fmt::format("{:.4g}", way.microbatches), fmt::format("{:.0f}", study.tokens),
-                    fmt::format("{:.1f}", 100 * study.padding_fraction(way)),
-                    fmt::format("{:.1f}", 100 * study.fill_fraction(way)),
-                    fmt::format("{:.3f}", way.iteration_s),
-                    fmt::format("{:.0f}", study.tokens_per_s(way)),
-                    fmt::format("{:.2f}", study.speedup(way)),
-                    fmt::format("{:.1f}", way.memory_bytes / GiB), way.fits ? "yes" : "NO"});
-  return aligned(rows, 1);
+std::string table(const PackStudy& study, int width) {
+  using Way = const PackWay&;
+  const auto tenths = [](double value) { return fmt::format("{:.1f}", value); };
+  const std::vector<Column<PackWay>> columns = {
+      {"", [](Way w) { return w.name; }, Place::Name},
+      {"seq", [](Way w) { return std::to_string(w.seq); }},
+      {"micro batch", [](Way w) { return std::to_string(w.micro_batch); }},
+      {"microbatches", [](Way w) { return fmt::format("{:.4g}", w.microbatches); }},
+      {"tokens", [&](Way) { return fmt::format("{:.0f}", study.tokens); }},
+      {"padding %", [&](Way w) { return tenths(100 * study.padding_fraction(w)); }, Place::First},
+      {"fill %", [&](Way w) { return tenths(100 * study.fill_fraction(w)); }},
+      {"iteration s", [](Way w) { return fmt::format("{:.3f}", w.iteration_s); }, Place::First},
+      {"tokens/s", [&](Way w) { return fmt::format("{:.0f}", study.tokens_per_s(w)); },
+       Place::First},
+      {"speedup", [&](Way w) { return fmt::format("{:.2f}", study.speedup(w)); }, Place::First},
+      {"GiB", [=](Way w) { return tenths(w.memory_bytes / GiB); }, Place::First},
+      {"fits", [](Way w) { return w.fits ? "yes" : "NO"; }, Place::First}};
+  return text_table(columns, study.ways, width);
 }
 
 std::string conclusion(const PackStudy& study) {
@@ -57,8 +60,9 @@ std::string conclusion(const PackStudy& study) {
 
 }  // namespace
 
-std::string pack_text(const PackStudy& study) {
-  return beginning(study) + table(study) + "\n" + conclusion(study);
+std::string pack_text(const PackStudy& study, int width) {
+  return wrapped(beginning(study), width) + table(study, width) + "\n" +
+         wrapped(conclusion(study), width);
 }
 
 }  // namespace tandem

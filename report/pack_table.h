@@ -4,9 +4,10 @@
 #include <string>
 
 #include "planning/pack.h"
+#include "report/text_table.h"
 
 namespace tandem {
 
-std::string pack_text(const PackStudy& study);
+std::string pack_text(const PackStudy& study, int width = kAnyWidth);
 
 }  // namespace tandem

@@ -21,6 +21,11 @@ Json json_of(const PageCell& cell) {
   return nullptr;
 }
 
+Json json_of(const std::optional<PageLimit>& limit) {
+  if (!limit) return nullptr;
+  return {{"column", limit->column}, {"most", limit->most}, {"as", limit->as}};
+}
+
 Json json_of(const PageTable& table) {
   Json columns = Json::array();
   for (const PageColumn& column : table.columns) {
@@ -45,7 +50,9 @@ Json json_of(const PageTable& table) {
           {"y", table.y},
           {"frontier", table.frontier},
           {"marks", std::move(marks)},
-          {"group", table.group ? Json(*table.group) : Json()}};
+          {"group", table.group ? Json(*table.group) : Json()},
+          {"unfit", table.unfit},
+          {"limit", json_of(table.limit)}};
 }
 
 // As large as it is good.
@@ -83,7 +90,8 @@ std::vector<std::size_t> frontier_of(const PageTable& table) {
     const auto has = [&](std::size_t column) {
       return std::holds_alternative<double>(table.rows[row][column]);
     };
-    if (has(table.x) && has(table.y))
+    const bool fits = std::ranges::find(table.unfit, row) == table.unfit.end();
+    if (fits && has(table.x) && has(table.y))
       points.push_back({goodness(table, row, table.x), goodness(table, row, table.y), row});
   }
   // The best x first, of equal ones the best y: then a point is on the frontier if its y is above
@@ -103,7 +111,9 @@ std::vector<std::size_t> frontier_of(const PageTable& table) {
 }
 
 std::string to_text(const PageData& data) {
-  std::string text = "{\"title\":" + dumped(data.title) + ",\n\"runs\":[";
+  std::string text = "{\"title\":" + dumped(data.title) +
+                     ",\n\"note\":" + (data.note.empty() ? "null" : dumped(data.note)) +
+                     ",\n\"runs\":[";
   std::string_view comma = "";
   for (const PageRun& run : data.runs) {
     text += std::exchange(comma, ",");

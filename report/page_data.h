@@ -36,6 +36,13 @@ struct PageMark {
   std::string as;  // "recommended"
 };
 
+// What the values of a column may be at most: of memory what a GPU has.
+struct PageLimit {
+  std::size_t column = 0;
+  double most = 0;
+  std::string as;  // "capacity"
+};
+
 // Many runs, a row each, for the charts of a sweep, of plans or of a purchase.
 struct PageTable {
   std::string title;
@@ -46,6 +53,8 @@ struct PageTable {
   std::vector<PageMark> marks = {};
   // A column of texts: rows are compared within one of them, and each has a frontier of its own.
   std::optional<std::size_t> group = {};
+  std::vector<std::size_t> unfit = {};  // rows that do not fit into memory: on no frontier
+  std::optional<PageLimit> limit = {};
 };
 
 struct PageData {
@@ -53,6 +62,7 @@ struct PageData {
   std::vector<PageRun> runs;
   nlohmann::ordered_json comparison;  // `compare --json`'s object, of runs[0] against runs[1]
   std::optional<PageTable> table;
+  std::string note = {};  // the scenario's
 };
 
 // A run as `simulate` gives it.
@@ -63,8 +73,8 @@ bool differ(const std::vector<PageCell>& cells);
 // Another column, a cell a row. REQUIRES: as many rows as the table has, where it has columns.
 void add_column(PageTable* table, const PageColumn& column, const std::vector<PageCell>& cells);
 
-// The rows, among those with numbers in both of the table's columns x and y, that no other one
-// beats: one that is as good in both and better in one. In the order of x's values.
+// The rows that fit, among those with numbers in both of the table's columns x and y, that no other
+// one beats: one that is as good in both and better in one. In the order of x's values.
 // REQUIRES: both columns have a better end.
 std::vector<std::size_t> frontier_of(const PageTable& table);
 

@@ -84,15 +84,6 @@ std::size_t place(const PageTable& table, std::string_view name) {
   return static_cast<std::size_t>(at - table.columns.begin());
 }
 
-// The frontier of the rows that `counts` names alone.
-std::vector<std::size_t> frontier_among(PageTable table,
-                                        const std::function<bool(std::size_t)>& counts) {
-  for (std::size_t row = 0; row < table.rows.size(); ++row) {
-    if (!counts(row)) table.rows[row][table.x] = {};
-  }
-  return frontier_of(table);
-}
-
 PageTable tune_table(const Tuned& tuned) {
   const std::vector<Finalist>& all = tuned.finalists;
   const auto fits = [&](std::size_t row) {
@@ -113,7 +104,12 @@ PageTable tune_table(const Tuned& tuned) {
     add_column(&table, {"out"}, out);
   table.x = place(table, kMemory);
   table.y = place(table, kIteration);
-  table.frontier = frontier_among(table, fits);
+  for (std::size_t row = 0; row < all.size(); ++row) {
+    if (!fits(row)) table.unfit.push_back(row);
+    if (all[row].outcome.ok() && !table.limit)
+      table.limit = {table.x, all[row].outcome->training->capacity, "capacity"};
+  }
+  table.frontier = frontier_of(table);
   for (std::size_t row = 0; row < all.size(); ++row) {
     if (all[row].label == "1" && fits(row)) table.marks.push_back({row, "fastest"});
     if (all[row].label == "own") table.marks.push_back({row, "the scenario's own"});

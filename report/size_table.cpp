@@ -3,14 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <vector>
-
-#include "report/table.h"
 
 namespace tandem {
 namespace {
-
-using Rows = std::vector<std::vector<std::string>>;
 
 // 1234567 -> "1.23 M".
 std::string money(double value) {
@@ -37,61 +34,107 @@ std::string mark_of(const Sized& one) {
   return one.on_frontier ? "frontier" : "";
 }
 
-std::vector<std::string> row_of(const Sized& one) {
-  std::vector<std::string> row = {one.job, one.candidate, mark_of(one),
-                                  fmt::format("{}", one.gpus)};
-  if (!one.outcome) {
-    row.resize(17);
-    return row;
-  }
-  const Economics& e = one.economics;
-  const Outcome& o = *one.outcome;
-  for (const std::string& cell :
-       {fmt::format("{}+{}", e.nodes, e.spares), fmt::format("{:.3f}", o.iteration_s),
-        tokens_rate(*o.training), fmt::format("{:.0f}", 100 * o.training->mfu),
-        fmt::format("{:.1f}", e.days_per_T), fmt::format("{:.1f}", e.ideal_days),
-        fmt::format("{:.3f}", e.goodput), fmt::format("{:.1f}", e.days_p50()),
-        fmt::format("{:.1f}", e.days_p95()), money(e.cost), money(e.cost_per_T),
-        fmt::format("{:.0f}", e.energy_MWh), least_Gbitps(o)})
-    row.push_back(cell);
-  return row;
+template <class Value>  // std::string of an Outcome and its Economics
+Column<Sized> played(const char* title, Value value, Place place) {
+  return {title,
+          [value](const Sized& one) {
+            return one.outcome ? std::string(value(*one.outcome, one.economics)) : "";
+          },
+          place};
 }
 
-std::string candidates(const SizeResult& result) {
-  Rows rows = {{"job", "candidate", "", "GPUs", "nodes", "iteration s", "tokens/s/GPU", "MFU %",
-                "days a T tokens", "ideal days", "goodput", "days p50", "p95", "cost p95",
-                "a T tokens", "MWh", "least Gbit/s"}};
-  for (const Sized& one : result.sized) rows.push_back(row_of(one));
-  return aligned(rows, 3);
+Column<Sized> job() {
+  return {"job", [](const Sized& one) { return one.job; }, Place::Name};
 }
 
-std::string plans(const SizeResult& result) {
-  Rows rows = {{"job", "candidate", "plan", "GPUs", "oversubscribed x 2", "x 4"}};
-  for (const Sized& one : result.sized) {
-    if (one.outcome && (one.recommended || one.on_frontier))
-      rows.push_back({one.job, one.candidate, text_of(one.plan->candidate),
-                      fmt::format("{}", one.gpus), times(one.oversubscribed_2),
-                      times(one.oversubscribed_4)});
-  }
-  return aligned(rows, 3);
+Column<Sized> candidate() {
+  return {"candidate", [](const Sized& one) { return one.candidate; }, Place::Name};
 }
 
-std::string tiers(const SizeResult& result) {
-  Rows rows = {{"job", "candidate", "against", "GPUs", "takes", "worth"}};
-  for (const TierWorth& tier : result.tiers)
-    rows.push_back({tier.job, tier.candidate, tier.best, fmt::format("{}", tier.gpus),
-                    fmt::format("{:.3f} times", tier.times_as_long),
-                    fmt::format("{:.1f} %", 100 * (tier.times_as_long - 1))});
-  return aligned(rows, 3);
+Column<Sized> gpus(Place place) {
+  return {"GPUs", [](const Sized& one) { return fmt::format("{}", one.gpus); }, place};
 }
 
-std::string input_changes(const SizeResult& result) {
-  Rows rows = {{"job", "input", "the best is then", "days p95", "cost p95"}};
-  for (const InputChange& s : result.input_changes)
-    rows.push_back({s.job, s.input, s.recommended.empty() ? "the same" : s.recommended,
-                    fmt::format("{:+.1f} %", 100 * s.days_change),
-                    fmt::format("{:+.1f} %", 100 * s.cost_change)});
-  return aligned(rows, 3);
+std::string candidates(const SizeResult& result, int width) {
+  using O = const Outcome&;
+  using E = const Economics&;
+  const auto tenths = [](double value) { return fmt::format("{:.1f}", value); };
+  const std::vector<Column<Sized>> columns = {
+      job(),
+      candidate(),
+      {"", mark_of, Place::First, Align::Left},
+      gpus(Place::Name),
+      played(
+          "nodes", [](O, E e) { return fmt::format("{}+{}", e.nodes, e.spares); }, Place::Second),
+      played(
+          "iteration s", [](O o, E) { return fmt::format("{:.3f}", o.iteration_s); },
+          Place::Second),
+      played(
+          "tokens/s/GPU", [](O o, E) { return tokens_rate(*o.training); }, Place::First),
+      played(
+          "MFU %", [](O o, E) { return fmt::format("{:.0f}", 100 * o.training->mfu); },
+          Place::Second),
+      played(
+          "days a T tokens", [=](O, E e) { return tenths(e.days_per_T); }, Place::Second),
+      played(
+          "ideal days", [=](O, E e) { return tenths(e.ideal_days); }, Place::Second),
+      played(
+          "goodput", [](O, E e) { return fmt::format("{:.3f}", e.goodput); }, Place::Second),
+      played(
+          "days p50", [=](O, E e) { return tenths(e.days_p50()); }, Place::First),
+      played(
+          "p95", [=](O, E e) { return tenths(e.days_p95()); }, Place::Beside),
+      played(
+          "cost p95", [](O, E e) { return money(e.cost); }, Place::First),
+      played(
+          "a T tokens", [](O, E e) { return money(e.cost_per_T); }, Place::First),
+      played(
+          "MWh", [](O, E e) { return fmt::format("{:.0f}", e.energy_MWh); }, Place::First),
+      played(
+          "least Gbit/s", [](O o, E) { return least_Gbitps(o); }, Place::Second)};
+  return text_table(columns, result.sized, width);
+}
+
+std::string plans(const SizeResult& result, int width) {
+  const std::vector<Column<Sized>> columns = {
+      job(),
+      candidate(),
+      {"plan", [](const Sized& one) { return text_of(one.plan->candidate); }, Place::Second,
+       Align::Left},
+      gpus(Place::First),
+      {"oversubscribed x 2", [](const Sized& one) { return times(one.oversubscribed_2); },
+       Place::First},
+      {"x 4", [](const Sized& one) { return times(one.oversubscribed_4); }, Place::Beside}};
+  const auto shown = [](const Sized& one) {
+    return one.outcome && (one.recommended || one.on_frontier);
+  };
+  return text_table(columns, result.sized | std::views::filter(shown), width);
+}
+
+std::string tiers(const SizeResult& result, int width) {
+  using Row = const TierWorth&;
+  const std::vector<Column<TierWorth>> columns = {
+      {"job", [](Row t) { return t.job; }, Place::Name},
+      {"candidate", [](Row t) { return t.candidate; }, Place::Name},
+      {"against", [](Row t) { return t.best; }, Place::Second, Align::Left},
+      {"GPUs", [](Row t) { return fmt::format("{}", t.gpus); }, Place::First},
+      {"takes", [](Row t) { return fmt::format("{:.3f} times", t.times_as_long); }, Place::First},
+      {"worth", [](Row t) { return fmt::format("{:.1f} %", 100 * (t.times_as_long - 1)); },
+       Place::First}};
+  return text_table(columns, result.tiers, width);
+}
+
+std::string input_changes(const SizeResult& result, int width) {
+  using Row = const InputChange&;
+  const auto change = [](double share) { return fmt::format("{:+.1f} %", 100 * share); };
+  const std::vector<Column<InputChange>> columns = {
+      {"job", [](Row s) { return s.job; }, Place::Name},
+      {"input", [](Row s) { return s.input; }, Place::Name},
+      {"the best is then", [](Row s) { return s.recommended.empty() ? "the same" : s.recommended; },
+       Place::Second, Align::Left},
+      {"days p95", [=](Row s) { return change(s.days_change); }, Place::First},
+      {"cost p95", [=](Row s) { return change(s.cost_change); }, Place::First}};
+  return text_table(columns, result.input_changes, width);
 }
 
 std::vector<Training> trainings(const SizeResult& result) {
@@ -129,19 +172,21 @@ std::string conclusions(const SizeResult& result) {
 
 }  // namespace
 
-std::string size_text(const SizeResult& result) {
-  std::string text =
-      candidates(result) + "\n" + notes(trainings(result)) + "\n" + conclusions(result);
-  text +=
-      "\nPlans of the best and of the frontier (days p95 against cost), and how many times as "
-      "long their iterations take where the fabric is oversubscribed more:\n" +
-      plans(result);
+std::string size_text(const SizeResult& result, int width) {
+  const auto said = [width](const std::string& prose) { return wrapped(prose, width); };
+  std::string text = candidates(result, width) + "\n" + said(notes(trainings(result))) + "\n" +
+                     said(conclusions(result));
+  text += said(
+              "\nPlans of the best and of the frontier (days p95 against cost), and how many times "
+              "as long their iterations take where the fabric is oversubscribed more:\n") +
+          plans(result, width);
   if (!result.tiers.empty())
-    text +=
-        "\nNetwork tiers: how much longer the same GPUs take than on the best network, which "
-        "is what a node-hour of that may cost more:\n" +
-        tiers(result);
-  if (!result.input_changes.empty()) text += "\nWhat moves the answer:\n" + input_changes(result);
+    text += said(
+                "\nNetwork tiers: how much longer the same GPUs take than on the best network, "
+                "which is what a node-hour of that may cost more:\n") +
+            tiers(result, width);
+  if (!result.input_changes.empty())
+    text += "\nWhat moves the answer:\n" + input_changes(result, width);
   return text + fmt::format("\nSeed {:.0f}.\n", result.seed);
 }
 

@@ -4,9 +4,10 @@
 #include <string>
 
 #include "planning/size.h"
+#include "report/text_table.h"
 
 namespace tandem {
 
-std::string size_text(const SizeResult& result);
+std::string size_text(const SizeResult& result, int width = kAnyWidth);
 
 }  // namespace tandem

@@ -7,12 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/csv.h"
-#include "report/table.h"
 
 namespace tandem {
 namespace {
-
-using Cells = std::vector<std::string>;
 
 std::string ms(double seconds) { return fmt::format("{:.1f}", 1e3 * seconds); }
 
@@ -30,32 +27,6 @@ std::string ratio(std::optional<double> value) {
   return value ? fmt::format("{:.3f}", *value) : "-";
 }
 
-struct Column {
-  const char* title;
-  std::string (*cell)(const SuiteRow& row);
-};
-
-using Row = const SuiteRow&;
-constexpr Column kColumns[] = {
-    {"sim. ms", [](Row row) { return ms(row.simulated_s); }},
-    {"meas. ms", [](Row row) { return ms(row.measured_s); }},
-    {"p5 ms", [](Row row) { return ms(row.measured_p5_s); }},
-    {"p95 ms", [](Row row) { return ms(row.measured_p95_s); }},
-    {"error %", [](Row row) { return difference(row.iteration_error()); }},
-    {"sim. bubble %", [](Row row) { return percent(row.simulated_bubble); }},
-    {"meas.", [](Row row) { return percent(row.measured_bubble); }},
-    {"diff.", [](Row row) { return difference(row.simulated_bubble - row.measured_bubble); }},
-    {"sim. overlap %", [](Row row) { return percent(row.simulated_overlap); }},
-    {"meas.", [](Row row) { return percent(row.measured_overlap); }},
-    {"diff.", [](Row row) { return difference(row.overlap_difference()); }},
-    {"sim. ratio", [](Row row) { return ratio(row.simulated_ratio); }},
-    {"meas.", [](Row row) { return ratio(row.measured_ratio); }},
-    {"error %", [](Row row) { return difference(row.ratio_error()); }},
-    {"own error %", [](Row row) { return difference(row.own_iteration_error()); }},
-    {"own bubble", [](Row row) { return difference(row.own_bubble_difference); }},
-    {"own overlap", [](Row row) { return difference(row.own_overlap_difference); }},
-    {"ok", [](Row row) { return std::string(row.faults.empty() ? "yes" : "NO"); }}};
-
 // An axis of several columns: only the first has its name; in a CSV the others have a number, too.
 Cells axis_titles(const SuiteRow& row, bool numbered) {
   Cells titles = row.axes;
@@ -67,14 +38,37 @@ Cells axis_titles(const SuiteRow& row, bool numbered) {
   return titles;
 }
 
-std::vector<Cells> cells(const std::vector<SuiteRow>& rows) {
-  std::vector<Cells> all = {axis_titles(rows.front(), false)};
-  for (const Column& column : kColumns) all.front().emplace_back(column.title);
-  for (const SuiteRow& row : rows) {
-    all.push_back(row.points);
-    for (const Column& column : kColumns) all.back().push_back(column.cell(row));
-  }
-  return all;
+std::vector<Column<SuiteRow>> columns(const std::vector<SuiteRow>& rows) {
+  using Row = const SuiteRow&;
+  std::vector<Column<SuiteRow>> list;
+  const Cells titles = axis_titles(rows.front(), false);
+  for (std::size_t i = 0; i < titles.size(); ++i)
+    list.push_back({titles[i], [i](Row row) { return row.points[i]; }, Place::Name});
+  list.insert(
+      list.end(),
+      {{"sim. ms", [](Row row) { return ms(row.simulated_s); }, Place::First},
+       {"meas. ms", [](Row row) { return ms(row.measured_s); }, Place::First},
+       {"p5 ms", [](Row row) { return ms(row.measured_p5_s); }, Place::Second},
+       {"p95 ms", [](Row row) { return ms(row.measured_p95_s); }, Place::Beside},
+       {"error %", [](Row row) { return difference(row.iteration_error()); }, Place::First},
+       {"sim. bubble %", [](Row row) { return percent(row.simulated_bubble); }, Place::First},
+       {"meas.", [](Row row) { return percent(row.measured_bubble); }, Place::Beside},
+       {"diff.", [](Row row) { return difference(row.simulated_bubble - row.measured_bubble); },
+        Place::Beside},
+       {"sim. overlap %", [](Row row) { return percent(row.simulated_overlap); }, Place::Second},
+       {"meas.", [](Row row) { return percent(row.measured_overlap); }, Place::Beside},
+       {"diff.", [](Row row) { return difference(row.overlap_difference()); }, Place::Beside},
+       {"sim. ratio", [](Row row) { return ratio(row.simulated_ratio); }, Place::Second},
+       {"meas.", [](Row row) { return ratio(row.measured_ratio); }, Place::Beside},
+       {"error %", [](Row row) { return difference(row.ratio_error()); }, Place::Beside},
+       {"own error %", [](Row row) { return difference(row.own_iteration_error()); },
+        Place::Second},
+       {"own bubble", [](Row row) { return difference(row.own_bubble_difference); }, Place::Beside},
+       {"own overlap", [](Row row) { return difference(row.own_overlap_difference); },
+        Place::Beside},
+       {"ok", [](Row row) { return std::string(row.faults.empty() ? "yes" : "NO"); },
+        Place::First}});
+  return list;
 }
 
 std::string faults(const std::vector<SuiteRow>& rows, const char* before) {
@@ -88,9 +82,10 @@ std::string faults(const std::vector<SuiteRow>& rows, const char* before) {
 
 }  // namespace
 
-std::string suite_table(const std::vector<SuiteRow>& rows) {
+std::string suite_table(const std::vector<SuiteRow>& rows, int width) {
   const std::string below = faults(rows, "");
-  return aligned(cells(rows), rows.front().axes.size()) + (below.empty() ? "" : "\n" + below);
+  return text_table(columns(rows), rows, width) +
+         (below.empty() ? "" : "\n" + wrapped(below, width));
 }
 
 std::string suite_csv(const std::vector<SuiteRow>& rows) {
@@ -113,16 +108,13 @@ std::string suite_csv(const std::vector<SuiteRow>& rows) {
 std::string suite_page(const std::vector<SuiteRow>& rows, const std::string& title,
                        const std::string& note) {
   std::string text = fmt::format("# {}\n\n{}{}", title, note, note.empty() ? "" : "\n\n");
-  bool is_first = true;
-  for (const Cells& row : cells(rows)) {
-    text += fmt::format("| {} |\n", fmt::join(row, " | "));
-    if (is_first) {
-      for (std::size_t i = 0; i < row.size(); ++i)
-        text += i < rows.front().axes.size() ? "|---" : "|---:";
-      text += "|\n";
-    }
-    is_first = false;
-  }
+  const std::vector<Column<SuiteRow>> list = columns(rows);
+  text += fmt::format("| {} |\n", fmt::join(titles_of(list), " | "));
+  for (const Column<SuiteRow>& column : list)
+    text += column.place == Place::Name ? "|---" : "|---:";
+  text += "|\n";
+  for (const SuiteRow& row : rows)
+    text += fmt::format("| {} |\n", fmt::join(cells_of(list, row), " | "));
   const std::string below = faults(rows, "- ");
   return text + (below.empty() ? "" : "\n" + below);
 }

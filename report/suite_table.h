@@ -4,12 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "report/text_table.h"
 #include "validation/suite.h"
 
 namespace tandem {
 
 // A row a run, and below them what differs by more than it may.
-std::string suite_table(const std::vector<SuiteRow>& rows);
+std::string suite_table(const std::vector<SuiteRow>& rows, int width = kAnyWidth);
 
 // The same numbers, all digits, times in seconds.
 std::string suite_csv(const std::vector<SuiteRow>& rows);

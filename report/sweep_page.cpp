@@ -17,7 +17,7 @@ struct Shown {
   std::string_view column;
   PageColumn as;
 };
-const std::array<Shown, 8> kShown = {
+const std::array<Shown, 9> kShown = {
     {{"gpus", {"GPUs", "", Better::Less}},
      {"iteration_s", {"iteration", "s", Better::Less}},
      {"tokens_per_s", {"tokens", "1/s", Better::More}},
@@ -25,6 +25,7 @@ const std::array<Shown, 8> kShown = {
      {"mfu", {"MFU", "", Better::More}},
      {"bubble_fraction", {"bubble", "", Better::Less}},
      {"memory_bytes.total", {"memory", "bytes", Better::Less}},
+     {"fits", {"fits", "", Better::Neither}},
      {"error", {"error", "", Better::Neither}}}};
 
 PageCell cell_of(std::string_view text) {
@@ -37,6 +38,22 @@ std::vector<PageCell> cells_of(const CsvTable& csv, std::string_view column) {
   std::vector<PageCell> cells;
   for (int row = 0; row < csv.size(); ++row) cells.push_back(cell_of(csv.text(row, column)));
   return cells;
+}
+
+// Rows that do not fit, and what all GPUs have, where it is the same.
+void add_memory(const CsvTable& csv, PageTable* table) {
+  const auto memory = std::ranges::find(table->columns, "memory", &PageColumn::name);
+  std::set<double> capacities;
+  for (int row = 0; row < csv.size(); ++row) {
+    if (csv.has("fits") && csv.text(row, "fits") == "false")
+      table->unfit.push_back(static_cast<std::size_t>(row));
+    if (!csv.has("memory_bytes.capacity")) continue;
+    const PageCell capacity = cell_of(csv.text(row, "memory_bytes.capacity"));
+    if (const double* bytes = std::get_if<double>(&capacity)) capacities.insert(*bytes);
+  }
+  if (memory != table->columns.end() && capacities.size() == 1)
+    table->limit = {static_cast<std::size_t>(memory - table->columns.begin()), *capacities.begin(),
+                    "capacity"};
 }
 
 // The keys that runs set stand between the engine and the first result.
@@ -75,6 +92,7 @@ Result<PageTable> sweep_table(const std::string& results_csv) {
   table.y = place("tokens") > 0 ? place("tokens") : place("iteration");
   table.x = place("GPUs") > 0 ? place("GPUs") : place("memory");
   if (table.x == 0) table.x = place("iteration");
+  add_memory(csv, &table);
   if (table.x > 0 && table.y > 0) table.frontier = frontier_of(table);
   return table;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <ranges>
 #include <set>
 #include <span>
 
@@ -16,41 +17,39 @@ namespace {
 
 std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
 
-using Cells = std::vector<std::string>;
+using OutcomeColumn = Column<Outcome>;
 
-// The first columns' titles; several names of one point have one.
-Cells axes(const Outcome& outcome) {
-  Cells titles = outcome.axes.empty() ? Cells{"run"} : outcome.axes;
-  for (std::size_t i = titles.size(); --i > 0;) {
-    if (titles[i] == titles[i - 1]) titles[i].clear();
+// The names of a run: its point on every axis; several names of one point have one title.
+std::vector<OutcomeColumn> names(const Outcome& outcome) {
+  if (outcome.points.empty())
+    return {{"run", [](const Outcome& o) { return o.name; }, Place::Name}};
+  std::vector<OutcomeColumn> list;
+  for (std::size_t i = 0; i < outcome.points.size(); ++i) {
+    const bool again = i > 0 && outcome.axes[i] == outcome.axes[i - 1];
+    list.push_back({again ? "" : outcome.axes[i],
+                    [i](const Outcome& o) { return i < o.points.size() ? o.points[i] : o.name; },
+                    Place::Name});
   }
-  return titles;
-}
-
-Cells points(const Outcome& outcome) {
-  return outcome.points.empty() ? Cells{outcome.name} : outcome.points;
+  return list;
 }
 
 double sum(const std::array<double, kScopes>& by_scope) {
   return std::accumulate(by_scope.begin(), by_scope.end(), 0.0);
 }
 
-struct Column {
-  std::string title;
-  std::function<std::string(const Outcome&)> cell;
-};
-
-Column size(const char* title, int Cut::*of) {
-  return {title, [of](const Outcome& o) { return o.plan ? fmt::format("{}", *o.plan.*of) : "-"; }};
+OutcomeColumn size(const char* title, int Cut::*of, Place place = Place::Beside) {
+  return {title, [of](const Outcome& o) { return o.plan ? fmt::format("{}", *o.plan.*of) : "-"; },
+          place};
 }
 
 template <class Value>  // std::string of a Training
-Column trained(const char* title, Value value) {
+OutcomeColumn trained(const char* title, Value value, Place place = Place::First) {
   return {title,
-          [value](const Outcome& o) { return o.training ? std::string(value(*o.training)) : "-"; }};
+          [value](const Outcome& o) { return o.training ? std::string(value(*o.training)) : "-"; },
+          place};
 }
 
-Column exposed(Scope scope) {
+OutcomeColumn exposed(Scope scope) {
   return {fmt::format("{} %", name(scope)), [scope](const Outcome& o) {
             return percent(o.exposed_s[static_cast<std::size_t>(scope)] / o.iteration_s);
           }};
@@ -63,9 +62,10 @@ bool any(const std::vector<Outcome>& outcomes, const std::function<bool(const Ou
 }
 
 // How the jobs are cut; contexts and experts only where there are some.
-void add_sizes(const std::vector<Outcome>& outcomes, std::vector<Column>* list) {
-  list->push_back({"GPUs", [](const Outcome& o) { return fmt::format("{}", o.gpus); }});
-  list->push_back(size("TP", &Cut::tp));
+void add_sizes(const std::vector<Outcome>& outcomes, std::vector<OutcomeColumn>* list) {
+  list->push_back(
+      {"GPUs", [](const Outcome& o) { return fmt::format("{}", o.gpus); }, Place::First});
+  list->push_back(size("TP", &Cut::tp, Place::Second));
   list->push_back(size("PP", &Cut::pp));
   list->push_back(size("VPP", &Cut::vpp));
   if (any(outcomes, [](const Outcome& o) { return o.plan && o.plan->cp > 1; }))
@@ -76,8 +76,9 @@ void add_sizes(const std::vector<Outcome>& outcomes, std::vector<Column>* list) 
   list->push_back(size("microb.", &Cut::microbatches));
 }
 
-void add_shares(const std::vector<Outcome>& outcomes, std::vector<Column>* list) {
-  list->push_back({"bubble %", [](const Outcome& o) { return percent(o.bubble_fraction); }});
+void add_shares(const std::vector<Outcome>& outcomes, std::vector<OutcomeColumn>* list) {
+  list->push_back(
+      {"bubble %", [](const Outcome& o) { return percent(o.bubble_fraction); }, Place::First});
   for (const Scope scope : {Scope::Tensor, Scope::Pipeline, Scope::Data})
     list->push_back(exposed(scope));
   for (const Scope scope : {Scope::Context, Scope::Expert}) {
@@ -88,35 +89,41 @@ void add_shares(const std::vector<Outcome>& outcomes, std::vector<Column>* list)
   }
 }
 
-void add_published(std::vector<Column>* list) {
+void add_published(std::vector<OutcomeColumn>* list) {
   list->push_back({"published", [](const Outcome& o) {
                      return is_measured(o) ? fmt::format("{:.0f}", *o.published_tflops_per_gpu)
                                            : "";
                    }});
-  list->push_back({"diff %", [](const Outcome& o) {
+  list->push_back({"diff %",
+                   [](const Outcome& o) {
                      if (!is_measured(o)) return std::string();
                      const double ratio =
                          o.training->hardware_tflops_per_gpu / *o.published_tflops_per_gpu;
                      return fmt::format("{:+.1f}", 100 * (ratio - 1));
-                   }});
+                   },
+                   Place::Beside});
 }
 
-std::vector<Column> columns(const std::vector<Outcome>& outcomes, bool traffic) {
-  std::vector<Column> list;
+std::vector<OutcomeColumn> columns(const std::vector<Outcome>& outcomes, bool traffic) {
+  std::vector<OutcomeColumn> list = names(outcomes.front());
   const auto rate = [](double value) { return fmt::format("{:.1f}", value); };
   add_sizes(outcomes, &list);
-  list.push_back(
-      {"iteration s", [](const Outcome& o) { return fmt::format("{:.3f}", o.iteration_s); }});
+  list.push_back({"iteration s",
+                  [](const Outcome& o) { return fmt::format("{:.3f}", o.iteration_s); },
+                  Place::First});
   if (any(outcomes, [](const Outcome& o) { return o.interval_s.has_value(); }))
-    list.push_back({"90 % s", [](const Outcome& o) {
+    list.push_back({"90 % s",
+                    [](const Outcome& o) {
                       return o.interval_s ? fmt::format("{:.3g}-{:.3g}", o.interval_s->first,
                                                         o.interval_s->second)
                                           : "";
-                    }});
+                    },
+                    Place::Beside});
   list.push_back(trained("tokens/s/GPU", [](auto& t) { return tokens_rate(t); }));
   list.push_back(trained("MFU %", [](auto& t) { return percent(t.mfu); }));
   list.push_back(trained("model TF/s", [=](auto& t) { return rate(t.model_tflops_per_gpu); }));
-  list.push_back(trained("hw TF/s", [=](auto& t) { return rate(t.hardware_tflops_per_gpu); }));
+  list.push_back(trained(
+      "hw TF/s", [=](auto& t) { return rate(t.hardware_tflops_per_gpu); }, Place::Second));
   list.push_back(trained("% peak", [](auto& t) { return percent(t.hfu); }));
   add_shares(outcomes, &list);
   list.push_back(trained("GiB", [=](auto& t) { return rate(t.total / GiB); }));
@@ -250,55 +257,36 @@ std::string notes(const std::vector<Outcome>& outcomes) {
   return notes(trainings);
 }
 
-std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t left) {
-  std::vector<std::size_t> widths;
-  for (const auto& cells : rows) {
-    widths.resize(std::max(widths.size(), cells.size()));
-    for (std::size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], cells[i].size());
-  }
-  std::string text;
-  for (const auto& cells : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < cells.size(); ++i)
-      line += i < left ? fmt::format("{:<{}}  ", cells[i], widths[i])
-                       : fmt::format("{:>{}}  ", cells[i], widths[i]);
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + '\n';
-  }
-  return text;
-}
-
-std::string outcome_table(const std::vector<Outcome>& outcomes, bool traffic) {
+std::string outcome_table(const std::vector<Outcome>& outcomes, bool traffic, int width) {
   if (outcomes.empty()) return "";
-  const std::vector<Column> list = columns(outcomes, traffic);
-  std::vector<Cells> rows = {axes(outcomes.front())};
-  const std::size_t left = rows.front().size();
-  for (const Column& column : list) rows.front().push_back(column.title);
-  for (const Outcome& outcome : outcomes) {
-    rows.push_back(points(outcome));
-    for (const Column& column : list) rows.back().push_back(column.cell(outcome));
-  }
-  return aligned(rows, left);
+  return text_table(columns(outcomes, traffic), outcomes, width);
 }
 
-std::string savings_table(const std::vector<Outcome>& outcomes) {
-  std::vector<Cells> rows;
-  for (const Outcome& o : outcomes) {
-    if (!o.saving) continue;
-    if (rows.empty()) {
-      rows.push_back(axes(o));
-      rows[0].insert(rows[0].end(), {"against", "saved s", "% of iteration", "communication",
-                                     "takes s", "saved % of it"});
-    }
-    Cells cells = points(o);
-    cells.insert(cells.end(),
-                 {o.saving->baseline, fmt::format("{:.3f}", o.saving->seconds),
-                  percent(o.saving->of_iteration), o.saving->kind,
-                  fmt::format("{:.3f}", o.saving->communication_s),
-                  o.saving->of_communication ? percent(*o.saving->of_communication) : "-"});
-    rows.push_back(std::move(cells));
-  }
-  return rows.empty() ? "" : aligned(rows, axes(outcomes.front()).size() + 1);
+std::string savings_table(const std::vector<Outcome>& outcomes, int width) {
+  const auto saves = [](const Outcome& o) { return o.saving.has_value(); };
+  const auto first = std::ranges::find_if(outcomes, saves);
+  if (first == outcomes.end()) return "";
+  std::vector<OutcomeColumn> list = names(*first);
+  const auto add = [&list](const char* title, auto cell, Place place) {
+    list.push_back(
+        {title, [cell](const Outcome& o) { return std::string(cell(*o.saving)); }, place});
+  };
+  add(
+      "against", [](const Saving& s) { return s.baseline; }, Place::Name);
+  add(
+      "saved s", [](const Saving& s) { return fmt::format("{:.3f}", s.seconds); }, Place::First);
+  add(
+      "% of iteration", [](const Saving& s) { return percent(s.of_iteration); }, Place::First);
+  add(
+      "communication", [](const Saving& s) { return s.kind; }, Place::Second);
+  add(
+      "takes s", [](const Saving& s) { return fmt::format("{:.3f}", s.communication_s); },
+      Place::Beside);
+  add(
+      "saved % of it",
+      [](const Saving& s) { return s.of_communication ? percent(*s.of_communication) : "-"; },
+      Place::Beside);
+  return text_table(list, outcomes | std::views::filter(saves), width);
 }
 
 std::string conclusions(const std::vector<Outcome>& outcomes) {

@@ -4,18 +4,17 @@
 #include <string>
 #include <vector>
 
+#include "report/text_table.h"
 #include "scenarios/outcome.h"
 
 namespace tandem {
-
-// Rows of cells, aligned: the first `left` columns to the left, the others to the right.
-std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t left);
 
 // "4512", "31.4": tokens a second and GPU.
 std::string tokens_rate(const Training& training);
 
 // A row a run. `traffic`: with columns of what a GPU sends, and of what of it is exposed.
-std::string outcome_table(const std::vector<Outcome>& outcomes, bool traffic = false);
+std::string outcome_table(const std::vector<Outcome>& outcomes, bool traffic = false,
+                          int width = kAnyWidth);
 
 // What the figures of these trainings mean: how FLOPs count attention, and beside what a plan fits
 // into the GPU's memory. A line each; none without a training.
@@ -23,7 +22,7 @@ std::string notes(const std::vector<Training>& trainings);
 std::string notes(const std::vector<Outcome>& outcomes);
 
 // A row a run that has a baseline: what it saves. Empty where none has one.
-std::string savings_table(const std::vector<Outcome>& outcomes);
+std::string savings_table(const std::vector<Outcome>& outcomes, int width = kAnyWidth);
 
 // A line for each point of the first axis: what binds it on each of the others, how each compares
 // with the one before it and why, and the least bandwidth between nodes that it can do with.

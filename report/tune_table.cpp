@@ -4,12 +4,8 @@
 
 #include <numeric>
 
-#include "report/table.h"
-
 namespace tandem {
 namespace {
-
-using Rows = std::vector<std::vector<std::string>>;
 
 // "5,438,394"
 std::string grouped(std::int64_t number) {
@@ -18,33 +14,47 @@ std::string grouped(std::int64_t number) {
   return text;
 }
 
-std::vector<std::string> row_of(const Finalist& finalist) {
-  const std::string stage_level =
-      finalist.stage_level_ns ? fmt::format("{:.3f}", to_seconds(*finalist.stage_level_ns)) : "";
-  const std::string plan = text_of(finalist.candidate);
-  if (!finalist.outcome.ok())
-    return {finalist.label, plan, "error", "", "", "", "", "", "", "", stage_level};
-  const Outcome& o = *finalist.outcome;
-  const Training& t = *o.training;
-  const double exposed = std::accumulate(o.exposed_s.begin(), o.exposed_s.end(), 0.0);
-  return {finalist.label,
-          plan,
-          fmt::format("{:.3f}", o.iteration_s),
-          tokens_rate(t),
-          fmt::format("{:.1f}", t.model_tflops_per_gpu),
-          fmt::format("{:.1f}", 100 * t.mfu),
-          fmt::format("{:.1f}", 100 * o.bubble_fraction),
-          fmt::format("{:.1f}", 100 * exposed / o.iteration_s),
-          fmt::format("{:.1f}", t.total / GiB),
-          t.fits ? "yes" : "NO",
-          stage_level};
+template <class Value>  // std::string of an Outcome with its Training
+Column<Finalist> played(const char* title, Value value, Place place = Place::First) {
+  return {title,
+          [value](const Finalist& f) {
+            return f.outcome.ok() ? std::string(value(*f.outcome, *f.outcome->training)) : "";
+          },
+          place};
 }
 
-std::string plans_table(const Tuned& tuned) {
-  Rows rows = {{"", "plan", "iteration s", "tokens/s/GPU", "model TF/s", "MFU %", "bubble %",
-                "exposed %", "GiB", "fits", "stage level s"}};
-  for (const Finalist& finalist : tuned.finalists) rows.push_back(row_of(finalist));
-  return aligned(rows, 2);
+std::string plans_table(const Tuned& tuned, int width) {
+  using O = const Outcome&;
+  using T = const Training&;
+  const auto tenths = [](double value) { return fmt::format("{:.1f}", value); };
+  const std::vector<Column<Finalist>> columns = {
+      {"", [](const Finalist& f) { return f.label; }, Place::Name},
+      {"plan", [](const Finalist& f) { return text_of(f.candidate); }, Place::Second, Align::Left},
+      {"iteration s",
+       [](const Finalist& f) {
+         return f.outcome.ok() ? fmt::format("{:.3f}", f.outcome->iteration_s) : "error";
+       },
+       Place::First},
+      played("tokens/s/GPU", [](O, T t) { return tokens_rate(t); }),
+      played("model TF/s", [=](O, T t) { return tenths(t.model_tflops_per_gpu); }),
+      played("MFU %", [=](O, T t) { return tenths(100 * t.mfu); }),
+      played(
+          "bubble %", [=](O o, T) { return tenths(100 * o.bubble_fraction); }, Place::Second),
+      played(
+          "exposed %",
+          [=](O o, T) {
+            const double exposed = std::accumulate(o.exposed_s.begin(), o.exposed_s.end(), 0.0);
+            return tenths(100 * exposed / o.iteration_s);
+          },
+          Place::Beside),
+      played("GiB", [=](O, T t) { return tenths(t.total / GiB); }),
+      played("fits", [](O, T t) { return t.fits ? "yes" : "NO"; }),
+      {"stage level s",
+       [](const Finalist& f) {
+         return f.stage_level_ns ? fmt::format("{:.3f}", to_seconds(*f.stage_level_ns)) : "";
+       },
+       Place::First}};
+  return text_table(columns, tuned.finalists, width);
 }
 
 std::vector<Training> trainings(const Tuned& tuned) {
@@ -83,33 +93,44 @@ std::string verdict_of(const Verdict& verdict) {
                          : fmt::format("beaten by {:.1f} %", 100 * (keeps / breaks - 1));
 }
 
-std::string verdicts_table(const Tuned& tuned) {
+std::string verdicts_table(const Tuned& tuned, int width) {
   const auto seconds = [](const std::optional<Found>& found) {
     return found ? fmt::format("{:.3f}", to_seconds(found->iteration_ns)) : "";
   };
-  Rows rows = {{"rule", "of", "verdict", "best that keeps it s", "best that breaks it s"}};
-  for (const Verdict& verdict : tuned.verdicts)
-    rows.push_back({verdict.rule, verdict.source, verdict_of(verdict), seconds(verdict.keeps),
-                    seconds(verdict.breaks)});
-  return aligned(rows, 3);
+  const std::vector<Column<Verdict>> columns = {
+      {"rule", [](const Verdict& v) { return v.rule; }, Place::Name},
+      {"of", [](const Verdict& v) { return v.source; }, Place::Second, Align::Left},
+      {"verdict", verdict_of, Place::First, Align::Left},
+      {"with it s", [=](const Verdict& v) { return seconds(v.keeps); }},
+      {"without it s", [=](const Verdict& v) { return seconds(v.breaks); }, Place::Beside}};
+  return text_table(columns, tuned.verdicts, width);
 }
 
 }  // namespace
 
-std::string tune_text(const Tuned& tuned, const std::string& command) {
-  std::string text = plans_table(tuned) + "\n" + notes(trainings(tuned)) + counts_text(tuned);
+std::string tune_text(const Tuned& tuned, const std::string& command, int width) {
+  std::string text = plans_table(tuned, width) + "\n" +
+                     wrapped(notes(trainings(tuned)) + counts_text(tuned), width);
   if (!tuned.verdicts.empty())
-    text += "\nRules of the guides, at stage level:\n" + verdicts_table(tuned);
-  text += "\nThe first plan: " + command;
+    text += "\nRules of the guides, at stage level:\n" + verdicts_table(tuned, width);
+  std::string first = "The first plan: " + command;
   for (const auto& [key, value] : settings_of(tuned.finalists.front().candidate))
-    text += fmt::format(" --set {}={}", key, value);
-  text += "\n";
+    first += fmt::format(" --set {}={}", key, value);
+  text += "\n" + wrapped_command(first, width) + "\n";
+  if (!tuned.framework.empty())
+    text += wrapped(
+        fmt::format(
+            "All but own are plans that {} runs{}.\n", tuned.framework,
+            tuned.own_breaks.empty() ? "" : "; own breaks its rule '" + tuned.own_breaks + "'"),
+        width);
   if (!tuned.cleared.empty())
-    text += fmt::format("In a scenario without {}, which the search's plans do not have.\n",
-                        fmt::join(tuned.cleared, ", "));
+    text += wrapped(fmt::format("In a scenario without {}, which the search's plans do not have.\n",
+                                fmt::join(tuned.cleared, ", ")),
+                    width);
   for (const Finalist& finalist : tuned.finalists) {
     if (!finalist.outcome.ok())
-      text += fmt::format("{}: {}\n", finalist.label, finalist.outcome.error().message);
+      text +=
+          wrapped(fmt::format("{}: {}\n", finalist.label, finalist.outcome.error().message), width);
   }
   return text;
 }

@@ -3,35 +3,56 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-
-#include "report/table.h"
+#include <ranges>
 
 namespace tandem {
+namespace {
 
-std::string repeats_table(const std::vector<Outcome>& outcomes) {
-  std::vector<std::vector<std::string>> rows = {{"run", "runs", "seeds", "p5 s", "p50 s", "p95 s"}};
-  for (const Outcome& outcome : outcomes) {
-    if (!outcome.repeats) continue;
-    const auto& [runs, first, spread] = *outcome.repeats;
-    rows.push_back({outcome.name, fmt::format("{}", runs),
-                    fmt::format("{}-{}", first, first + static_cast<std::uint64_t>(runs) - 1),
-                    fmt::format("{:.4f}", spread.p5), fmt::format("{:.4f}", spread.p50),
-                    fmt::format("{:.4f}", spread.p95)});
-  }
-  return rows.size() == 1 ? "" : aligned(rows, 1);
+std::string seconds(double value) { return fmt::format("{:.4f}", value); }
+
+struct PartOfRun {
+  std::string run;
+  Sensitivity part;
+};
+
+}  // namespace
+
+std::string repeats_table(const std::vector<Outcome>& outcomes, int width) {
+  const auto repeated = [](const Outcome& o) { return o.repeats.has_value(); };
+  if (std::ranges::none_of(outcomes, repeated)) return "";
+  const std::vector<Column<Outcome>> columns = {
+      {"run", [](const Outcome& o) { return o.name; }, Place::Name},
+      {"runs", [](const Outcome& o) { return fmt::format("{}", o.repeats->runs); }},
+      {"seeds",
+       [](const Outcome& o) {
+         const std::uint64_t first = o.repeats->first_seed;
+         return fmt::format("{}-{}", first,
+                            first + static_cast<std::uint64_t>(o.repeats->runs) - 1);
+       }},
+      {"p5 s", [](const Outcome& o) { return seconds(o.repeats->iteration_s.p5); }, Place::First},
+      {"p50 s", [](const Outcome& o) { return seconds(o.repeats->iteration_s.p50); },
+       Place::Beside},
+      {"p95 s", [](const Outcome& o) { return seconds(o.repeats->iteration_s.p95); },
+       Place::Beside}};
+  return text_table(columns, outcomes | std::views::filter(repeated), width);
 }
 
-std::string sensitivity_table(const std::vector<Outcome>& outcomes) {
-  std::vector<std::vector<std::string>> rows = {
-      {"run", "10 % slower", "iteration +ms", "iteration +%"}};
+std::string sensitivity_table(const std::vector<Outcome>& outcomes, int width) {
+  std::vector<PartOfRun> rows;
   for (const Outcome& outcome : outcomes) {
     std::vector<Sensitivity> parts = outcome.sensitivity;
     std::ranges::stable_sort(parts, std::ranges::greater{}, &Sensitivity::seconds);
-    for (const Sensitivity& part : parts)
-      rows.push_back({outcome.name, part.part, fmt::format("{:+.3f}", 1e3 * part.seconds),
-                      fmt::format("{:+.2f}", 100 * part.of_iteration)});
+    for (Sensitivity& part : parts) rows.push_back({outcome.name, std::move(part)});
   }
-  return rows.size() == 1 ? "" : aligned(rows, 2);
+  if (rows.empty()) return "";
+  using Row = PartOfRun;
+  const std::vector<Column<Row>> columns = {
+      {"run", [](const Row& r) { return r.run; }, Place::Name},
+      {"10 % slower", [](const Row& r) { return r.part.part; }, Place::Name},
+      {"iteration +ms", [](const Row& r) { return fmt::format("{:+.3f}", 1e3 * r.part.seconds); }},
+      {"iteration +%",
+       [](const Row& r) { return fmt::format("{:+.2f}", 100 * r.part.of_iteration); }}};
+  return text_table(columns, rows, width);
 }
 
 }  // namespace tandem

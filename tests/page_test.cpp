@@ -132,6 +132,12 @@ p2p_s = 0.0001
   REQUIRE(box.tandem("simulate job.toml --engine ideal --report r.html").status == 0);
   const Json seen = seen_on(box, *chromium, "r.html", "crowd.js");
   CHECK(seen.at("events") >= 200000);
+  // In the steady state a rank computes a forward of 1 ms and a backward of 2 ms in turn, and waits
+  // while a transfer of 0.1 ms goes each way: of 1000 columns near to a third and two thirds, each
+  // to half of one of eight levels.
+  const Json& heights = seen.at("heights");
+  CHECK(heights.at("forward").get<double>() == Approx(1000 / 3.2).margin(1000 / 16.0));
+  CHECK(heights.at("backward").get<double>() == Approx(2000 / 3.2).margin(1000 / 16.0));
   for (const Json& frame : seen.at("frames")) {
     INFO(frame);
     CHECK(frame.at("rectangles").get<double>() <=
@@ -194,6 +200,83 @@ TEST_CASE("a table's page shows the frontier, and filters rows by text and along
   CHECK(seen.at("pointsElsewhere") == 4);
 }
 
+TEST_CASE("a page of several runs says of each what it saves, its interval, whether it fits") {
+  const auto chromium = browser();
+  if (!chromium) return;
+  const Sandbox box;
+  // Both runs have the same warnings: each stands once below the table.
+  box.file("job.toml", kSmall + R"([report]
+note = "Two ways to hold the optimizer."
+baseline = "whole"
+kind = "data"
+[[matrix.optimizer]]
+name = "whole"
+train.zero = 0
+[[matrix.optimizer]]
+name = "shared"
+train.zero = 1
+)");
+  const Ran ran = box.tandem("simulate job.toml --json --report r.html");
+  REQUIRE(ran.status == 0);
+  const Json runs = Json::parse(ran.out);
+  const Json seen = seen_on(box, *chromium, "r.html", "runs.js");
+  CHECK(seen.at("noteShown") == true);
+  CHECK(seen.at("note") == "Two ways to hold the optimizer.");
+  const auto columns = seen.at("columns").get<Names>();
+  const auto cell = [&](std::size_t row, const std::string& name) {
+    const auto at = std::ranges::find(columns, name);
+    REQUIRE(at != columns.end());
+    return seen.at("rows").at(row).at(at - columns.begin()).get<std::string>();
+  };
+  CHECK(cell(0, "Fits") == "yes");
+  CHECK(cell(0, "90 of 100 within").find(" to ") != std::string::npos);
+  CHECK(cell(0, "Saved") == "-");
+  CHECK(cell(1, "Saved").ends_with("against whole"));
+  Names figures = seen.at("figures"), second = seen.at("figuresOfSecond");
+  CHECK(std::ranges::find(figures, "Saved") == figures.end());
+  CHECK(std::ranges::find(second, "Saved") != second.end());
+  CHECK(seen.at("warnings").size() == (runs[0].at("warnings").empty() ? 0u : 1u));
+  CHECK(seen.at("warningsOfSecond").size() == runs[1].at("warnings").size());
+}
+
+TEST_CASE("capacity is a line, and one plan far beyond it does not squash the others") {
+  const auto chromium = browser();
+  if (!chromium) return;
+  const Sandbox box;
+  PageTable table{.title = "Plans",
+                  .columns = {{"plan"}, {"memory", "bytes", Better::Less}, {"iteration", "s",
+                                                                            Better::Less}},
+                  .rows = {{"1", 40e9, 3.0},
+                           {"2", 60e9, 2.0},
+                           {"3", 78e9, 1.5},
+                           {"4", 88e9, 1.4},
+                           {"own", 635e9, 1.0}},
+                  .x = 1,
+                  .y = 2,
+                  .unfit = {3, 4},
+                  .limit = PageLimit{1, 80e9, "capacity"}};
+  table.frontier = frontier_of(table);
+  CHECK(table.frontier == std::vector<std::size_t>{0, 1, 2});  // of those that fit
+  REQUIRE(write_html_page({.title = "Plans", .table = table}, box.path("r.html")).ok());
+  const Json seen = seen_on(box, *chromium, "r.html", "limit.js");
+  CHECK(seen.at("beyond") == 1);
+  REQUIRE(seen.at("points").size() == 4);
+  // The axis ends at 1.15 x 80 = 92 GB: from 40 to 88 GB the points take most of it; up to 635 GB
+  // they would take a thirteenth.
+  double least = 1e9, most = 0;
+  for (const Json& x : seen.at("points")) {
+    least = std::min(least, x.get<double>());
+    most = std::max(most, x.get<double>());
+  }
+  CHECK(most - least > 0.6 * seen.at("plot").get<double>());
+  REQUIRE(seen.at("lines").size() == 1);
+  CHECK(seen.at("lines").at(0) < most);   // 80 GB lies below 88 GB
+  CHECK(seen.at("lines").at(0) > least);
+  CHECK(seen.at("note") == "1 beyond 92 GB stands at the edge, as triangles: up to 635 GB.");
+  CHECK(seen.at("linesElsewhere") == 0);
+  CHECK(seen.at("pointsElsewhere") == 5);
+}
+
 TEST_CASE("pages lie within the window, wide and narrow") {
   const auto chromium = browser();
   if (!chromium) return;
@@ -207,6 +290,7 @@ TEST_CASE("pages lie within the window, wide and narrow") {
       INFO(page << ", " << width << " pixels");
       const Json seen = seen_on(box, *chromium, page, "layout.js", width);
       CHECK(seen.at("width") == width);
+      if (width > 1400) CHECK(seen.at("scrolls") == Json::array());
     }
   }
 }

@@ -259,4 +259,44 @@ TEST_CASE("the frontier holds the rows that no other one beats, along x") {
   PageTable gaps = table_of(points);
   gaps.rows[3][0] = {};  // a run that failed has no days
   CHECK(frontier_of(gaps) == std::vector<std::size_t>{1, 2, 5});
+  PageTable full = table_of(points);
+  full.unfit = {1};  // without (3, 5) there is (3, 4), and (4, 4) is as good and later
+  CHECK(frontier_of(full) == std::vector<std::size_t>{3, 4, 2, 5});
+}
+
+TEST_CASE("of a sweep only runs that fit are on the frontier, and capacity is the limit") {
+  const Sandbox box;
+  // ZeRO 1 halves the optimizer on two replicas: the runs without it hold most.
+  box.file("job.toml", kJob + "\"train.zero\" = [0, 1]\n");
+  const auto sweep = [&](const std::string& more) {
+    const Ran ran = box.tandem("sweep job.toml -o rows.csv --engine ideal --report r.html" + more);
+    INFO(ran.err);
+    REQUIRE(ran.status == 0);
+    std::filesystem::remove(box.path("rows.csv"));
+    return data_of(box.read("r.html")).at("table");
+  };
+  const auto memory_of = [](const Json& table, std::size_t row) {
+    const auto& columns = table.at("columns");
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      if (columns.at(i).at("name") == "memory") return table.at("rows").at(row).at(i).get<double>();
+    }
+    FAIL("no memory");
+    return 0.0;
+  };
+  const Json roomy = sweep("");
+  CHECK(roomy.at("unfit").empty());
+  std::vector<double> held;
+  for (std::size_t row = 0; row < roomy.at("rows").size(); ++row)
+    held.push_back(memory_of(roomy, row));
+  const auto [least, most] = std::ranges::minmax(held);
+  REQUIRE(least < most);
+  const Json tight =
+      sweep(fmt::format(" --set cluster.memory_GiB={}", (least + most) / 2 / (1 << 30)));
+  CHECK(tight.at("limit").at("most").get<double>() == Approx((least + most) / 2));
+  CHECK(tight.at("limit").at("as") == "capacity");
+  REQUIRE(!tight.at("unfit").empty());
+  for (const Json& row : tight.at("unfit")) {
+    CHECK(memory_of(tight, row) > (least + most) / 2);
+    for (const Json& on : tight.at("frontier")) CHECK(on != row);
+  }
 }

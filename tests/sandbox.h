@@ -55,12 +55,13 @@ class Sandbox {
     return names;
   }
 
-  // `arguments` as a shell reads them.
-  Ran tandem(const std::string& arguments) const {
+  // `arguments` as a shell reads them, `environment` as env does: "COLUMNS=80". Without, no table is
+  // cut to the width of whoever runs the tests.
+  Ran tandem(const std::string& arguments, const std::string& environment = "") const {
     const std::filesystem::path out = folder_.path() / "out", err = folder_.path() / "err";
     const std::string command =
-        fmt::format("cd '{}' && '{}' {} >'{}' 2>'{}' </dev/null", work().string(), TANDEM_PROGRAM,
-                    arguments, out.string(), err.string());
+        fmt::format("cd '{}' && env -u COLUMNS {} '{}' {} >'{}' 2>'{}' </dev/null", work().string(),
+                    environment, TANDEM_PROGRAM, arguments, out.string(), err.string());
     const int status = std::system(command.c_str());
     REQUIRE(WIFEXITED(status));
     return {WEXITSTATUS(status), contents(out), contents(err)};

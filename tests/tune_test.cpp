@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "planning/frameworks.h"
 #include "planning/tune.h"
 #include "tests/sandbox.h"
 #include "tests/small_scenario.h"
@@ -199,6 +200,98 @@ TEST_CASE("a tune plays its best, the rules' and the scenario's own plan, and ju
   CHECK(judged == tuned->verdicts.size());
 }
 
+TEST_CASE("a framework's plans are those of the space that keep its rules, and no others") {
+  const Space wide = among({"parallel.micro_batch=1,2", "parallel.vpp=1,2,3,4"});
+  for (const Scenario& base : {small(), small_experts()}) {
+    for (const Framework& framework : frameworks()) {
+      INFO(framework.name);
+      std::vector<Candidate> kept;
+      for (const Candidate& plan : all_of(base, wide)) {
+        if (broken_rule(framework, base, plan).empty()) kept.push_back(plan);
+      }
+      CHECK(!kept.empty());
+      CHECK((all_of(base, wide.run_by(framework)) == kept));
+    }
+  }
+}
+
+// Of pp 2, dp 2 on 4 GPUs, 16 sequences.
+Candidate piped(std::string_view order, int vpp, Sharing sharing, bool overlap_p2p) {
+  return {{.pp = 2, .dp = 2, .vpp = vpp}, {order, overlap_p2p}, sharing};
+}
+
+TEST_CASE("plans that a framework cannot run break the rule that says so") {
+  const Scenario base = small();
+  const auto breaks = [&](const char* name, const Candidate& plan) {
+    return broken_rule(**framework_named(name), base, plan);
+  };
+  // Megatron interleaves, DeepSpeed's TrainSchedule does not.
+  const Candidate interleaved = piped("interleaved", 2, {1, true, true}, true);
+  CHECK(breaks("megatron", interleaved).empty());
+  CHECK(breaks("nemo", interleaved).empty());
+  CHECK(breaks("deepspeed", interleaved) == "parallel.vpp = 1");
+  CHECK(breaks("fsdp", interleaved) == "parallel.pp = 1");
+  // Two virtual stages on two ranks leave no time between a send and its receive but overlapped.
+  CHECK(breaks("megatron", piped("interleaved", 2, {}, false)) ==
+        "interleaved on pp = 2 with overlap.p2p only");
+  CHECK(breaks("megatron", piped("1f1b", 1, {}, true)) == "overlap.p2p with interleaved only");
+  CHECK(breaks("deepspeed", piped("1f1b", 1, {1, false, false}, false)).empty());
+  CHECK(breaks("deepspeed", piped("1f1b", 1, {1, true, false}, false)) ==
+        "overlap.grad_reduce with ZeRO and without a pipeline only");
+  CHECK(breaks("megatron", piped("1f1b", 1, {1, false, true}, false)) ==
+        "overlap.param_gather with overlap.grad_reduce only");
+  // Three virtual stages a rank: neither 8 nor 8 + 2 layers are a multiple of 6.
+  CHECK(breaks("megatron", piped("interleaved", 3, {}, true)) ==
+        "pp x vpp divides the layers, or the layers with embedding and head");
+  const Candidate sharded = {{.dp = 4}, {"none", false}, {3, true, true}};
+  CHECK(breaks("fsdp", sharded).empty());
+  CHECK(breaks("deepspeed", sharded).empty());
+  CHECK(breaks("nemo", sharded) == "train.zero = 0,1");
+  for (const Framework& framework : frameworks())
+    CHECK(breaks(framework.name.data(), piped("zbv", 2, {1, true, true}, true)) != "");
+}
+
+TEST_CASE("the best plans under a framework break none of its rules") {
+  for (const Framework& framework : frameworks()) {
+    INFO(framework.name);
+    const Scenario base = small({"cluster.memory_GiB=40"});
+    const auto tuned = tune(base, among({"parallel.cp=1"}).run_by(framework),
+                            {.framework = &framework, .keep = 3, .engine = Engine::Ideal});
+    REQUIRE(tuned.ok());
+    CHECK(tuned->framework == framework.name);
+    for (const Finalist& finalist : tuned->finalists) {
+      INFO(text_of(finalist.candidate));
+      if (finalist.label != "own")
+        CHECK(broken_rule(framework, base, finalist.candidate).empty());
+      else
+        CHECK(tuned->own_breaks == broken_rule(framework, base, finalist.candidate));
+    }
+    // FSDP has no pipeline, and the scenario's own plan has one of two stages.
+    CHECK(tuned->own_breaks.empty() == (framework.name != "fsdp"));
+  }
+}
+
+TEST_CASE("every rule of a framework stands in docs/planning.md, with its source") {
+  const auto page = read_file(TANDEM_SOURCE_DIR "/docs/planning.md");
+  REQUIRE(page.ok());
+  for (const Framework& framework : frameworks()) {
+    for (const AllowedValues& allowed : framework.values) {
+      INFO(allowed.key << " of " << framework.name);
+      CHECK(page->find(fmt::format("| {} | `{}` = {} | {} |", framework.name, allowed.key,
+                                   allowed.values, allowed.source)) != std::string::npos);
+    }
+    for (const FrameworkRule& rule : framework.rules) {
+      INFO(rule.what);
+      CHECK(page->find(fmt::format("| {} | {} |", rule.what, rule.source)) != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a plan's line says that none is its order, not its recompute") {
+  const Candidate plan = {{.dp = 4}, {"none", false}, {}};
+  CHECK(text_of(plan) == "tp 1 pp 1 dp 4 mb 1 order none");
+}
+
 TEST_CASE("a search that is stopped says so and keeps what it has") {
   bool found = false;
   const auto tuned = tune(small(), among({}),
@@ -270,6 +363,10 @@ TEST_CASE("tandem tune refuses what it cannot search with one line") {
   refused("two.toml", "two.toml: found 2 runs, expected one: choose it with --only");
   refused("small.toml --among parallel.tpp=2", "nearest is 'parallel.tp'");
   refused("small.toml --among schedule.order=1f2b", "nearest is '1f1b'");
+  refused("small.toml --framework megatrn",
+          "--framework: found 'megatrn', expected one of megatron, nemo, deepspeed, fsdp; the "
+          "nearest is 'megatron'");
+  refused("small.toml --framework fsdp --among parallel.pp=2", "found no plan for 8 GPUs");
   refused("small.toml --among parallel.tp=", "expected a whole number");
   refused("small.toml --among parallel.tp", "expected KEY=VALUE,VALUE");
   refused("small.toml --set cluster.memory_GiB=0.01", "none that fits into");

@@ -74,6 +74,8 @@ function make(tag, attributes = {}, ...children) {
 // A shown number with the exact one beside it.
 const exact = (value, text) => make("data", {value: String(value)}, text);
 
+const shortened = (text, most) => text.length > most ? `${text.slice(0, most - 1)}\u2026` : text;
+
 const byId = (id) => document.getElementById(id);
 
 // Pairs of a name and a text as a definition list.

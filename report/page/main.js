@@ -33,8 +33,6 @@ function startHelp() {
 const hasTimeline = (run) => run.detail && run.detail.timeline &&
   run.detail.timeline.ranks.length > 0;
 
-const shortened = (text, most) => text.length > most ? `${text.slice(0, most - 1)}\u2026` : text;
-
 // The timeline of one run, or of all that are compared.
 function showTimeline(runs) {
   byId("timeline-section").hidden = false;
@@ -123,6 +121,8 @@ function start() {
   report.memory = new MemoryChart();
   report.timeline = new Timeline((t0, t1) => report.memory.follow(t0, t1));
   report.list = new RunList(data.runs, chooseRun);
+  byId("note").textContent = data.note || "";
+  byId("note").hidden = !data.note;
   startHelp();
   startTheme(redraw);
   if (data.table) report.charts = new TableCharts(data.table);

@@ -1,8 +1,25 @@
 // What a frame draws of a lane: events wider than a pixel one by one, the others merged by pixel
-// columns. The cost is by columns, not by events: each column is two searches.
+// columns: of each a stack of the kinds' shares. The cost is by columns, not by events: each column
+// is two searches.
 "use strict";
 
-const kShades = 4;  // of a merged column, by how much of it is busy
+const kLevels = 8;  // of a merged column's height
+
+// Shares of a column's time as levels, one kind on the other: [[kind, from, to], ...]. What is busy
+// at all has a level.
+function levelsOf(shares) {
+  const levels = [];
+  let sum = 0, from = 0;
+  for (const [kind, share] of shares) {
+    sum += share;
+    const to = Math.min(kLevels, Math.round(kLevels * sum));
+    if (to > from) levels.push([kind, from, to]);
+    from = Math.max(from, to);
+  }
+  if (levels.length === 0 && sum > 0)
+    levels.push([shares[d3.scan(shares, (a, b) => b[1] - a[1])][0], 0, 1]);
+  return levels;
+}
 
 // The first place from `low` on whose value is `limit` or more; fast where it is near.
 function firstFrom(values, limit, low, count) {
@@ -15,12 +32,13 @@ function firstFrom(values, limit, low, count) {
   return d3.bisectLeft(values, limit, low, Math.min(high, count));
 }
 
-// visit({begin, end, kind, shade, matched, event}) from left to right, begin and end in pixels of
+// visit({begin, end, levels, matched, event}) from left to right, begin and end in pixels of
 // `width`; event is -1 for a merged piece. `hidden`: kinds that are not shown. At most two pieces a
 // pixel column: at most one that is merged, and one that is wide and begins in it.
 function visitPieces(lane, t0, t1, width, hidden, visit) {
   const scale = width / (t1 - t0);
-  const kinds = [...lane.sums].filter(([kind]) => !hidden.has(kind));
+  const kinds = [...lane.sums].filter(([kind]) => !hidden.has(kind))
+    .sort(([a], [b]) => d3.ascending(a, b));
   const matched = (first, end) => lane.matches === null || lane.matches[end] > lane.matches[first];
   let open = null;  // the merged piece that the next column may prolong
   const close = () => { if (open) visit(open); open = null; };
@@ -30,8 +48,8 @@ function visitPieces(lane, t0, t1, width, hidden, visit) {
     if ((lane.end[i] - lane.start[i]) * scale >= 1) {
       close();
       if (!hidden.has(lane.colour[i]))
-        visit({begin, end: Math.min(width, (lane.end[i] - t0) * scale), kind: lane.colour[i],
-          shade: kShades, matched: matched(i, i + 1), event: i});
+        visit({begin, end: Math.min(width, (lane.end[i] - t0) * scale),
+          levels: [[lane.colour[i], 0, kLevels]], matched: matched(i, i + 1), event: i});
       ++i;
       continue;
     }
@@ -39,21 +57,15 @@ function visitPieces(lane, t0, t1, width, hidden, visit) {
     const pixel = Math.floor(begin);
     let next = firstFrom(lane.start, t0 + (pixel + 1) / scale, i + 1, lane.count);
     if (next > i + 1 && (lane.end[next - 1] - lane.start[next - 1]) * scale >= 1) --next;
-    let busy = 0, most = 0, kind = -1;
-    for (const [candidate, sums] of kinds) {
-      const share = sums[next] - sums[i];
-      busy += share;
-      if (share > most) { most = share; kind = candidate; }
-    }
-    if (kind >= 0) {
-      const shade = Math.max(1, Math.min(kShades, Math.ceil(busy * scale * kShades)));
+    const levels = levelsOf(kinds.map(([kind, sums]) => [kind, (sums[next] - sums[i]) * scale]));
+    if (levels.length > 0) {
       const match = matched(i, next);
-      if (open && open.end === pixel && open.kind === kind && open.shade === shade &&
-          open.matched === match) {
+      const key = levels.join(";");
+      if (open && open.end === pixel && open.key === key && open.matched === match) {
         open.end = pixel + 1;
       } else {
         close();
-        open = {begin: pixel, end: pixel + 1, kind, shade, matched: match, event: -1};
+        open = {begin: pixel, end: pixel + 1, levels, key, matched: match, event: -1};
       }
     }
     i = next;

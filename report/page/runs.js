@@ -8,6 +8,8 @@ const kRunColumns = [
   {name: "Run", value: (r) => r.name, text: true},
   {name: "GPUs", value: (r) => r.gpus, show: number},
   {name: "Iteration", value: (r) => r.iteration_s, show: seconds},
+  {name: "90 of 100 within", value: (r) => r.iteration_low_s,
+    draw: (r) => r.iteration_low_s === null ? "-" : interval(r)},
   {name: "Tokens", unit: "1/s", value: (r) => r.tokens_per_s, show: number},
   {name: "Tokens a GPU", unit: "1/s", value: (r) => r.tokens_per_s_per_gpu, show: number},
   {name: "Model rate", unit: "TFLOP/s a GPU", value: (r) => r.model_tflops_per_gpu,
@@ -18,9 +20,17 @@ const kRunColumns = [
     show: percent},
   {name: "Memory", unit: "a GPU", value: (r) => r.memory_bytes && r.memory_bytes.total,
     show: memory},
+  {name: "Fits", value: (r) => fitsText(r), text: true},
+  {name: "Saved", unit: "of the baseline's iteration", value: (r) => r.saved_of_iteration,
+    draw: (r) => r.baseline ? savedText(r) : "-"},
   {name: "Compute, exposed, bubble", unit: "shares of the iteration",
     value: (r) => r.compute_s / r.iteration_s, draw: (r) => shareBar(r)},
 ];
+
+const interval = (r) => `${seconds(r.iteration_low_s)} to ${seconds(r.iteration_high_s)}`;
+const fitsText = ({fits}) => fits === undefined || fits === null ? null : fits ? "yes" : "NO";
+const savedText = (r) =>
+  `${seconds(r.saved_s)}, ${percent(r.saved_of_iteration)} against ${r.baseline}`;
 
 // A bar of what an iteration is, the mean over ranks.
 function shareBar(result) {
@@ -66,12 +76,15 @@ class SortedTable {
           const cell = i === 0 && this.choose
             ? make("button", {type: "button", onclick: () => this.choose(row)}, shown) : shown;
           const bad = column.isBad && column.isBad(row);
-          return make("td", {class: `${column.text ? "text" : ""}${bad ? " bad" : ""}`}, cell);
+          const long = typeof shown === "string" && shown.length > 24;
+          return make("td", {class: [column.text ? "text" : "", bad ? "bad" : "",
+            long ? "long" : ""].filter(Boolean).join(" ")}, cell);
         }));
       return line;
     });
-    this.element.replaceChildren(make("table", {}, make("thead", {}, make("tr", {}, ...head)),
-      make("tbody", {}, ...body)));
+    const dense = this.columns.length > 10 ? "dense" : "";
+    this.element.replaceChildren(make("table", {class: dense},
+      make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body)));
   }
 
   sort(column) {
@@ -85,16 +98,36 @@ class SortedTable {
 // What the run is called here, and its own name where that is another one.
 const runTitle = ({name, result}) => name === result.name ? name : `${name}: ${result.name}`;
 
+// Each warning once: of the first run that has it, and how many others have it too.
+function warningsOf(runs) {
+  const seen = new Map();  // what is said without the run's name -> its first text, and others
+  for (const {result} of runs) {
+    for (const text of result.warnings || []) {
+      const begin = `${result.name}: `;
+      const what = text.startsWith(begin) ? text.slice(begin.length) : text;
+      if (seen.has(what)) ++seen.get(what).others;
+      else seen.set(what, {text, others: 0});
+    }
+  }
+  return [...seen.values()].map(({text, others}) => others === 0 ? text
+    : `${text} (and ${others} other run${others > 1 ? "s" : ""})`);
+}
+
 class RunList {
   // choose(run): another run is looked at.
   constructor(runs, choose) {
     this.runs = runs.filter((run) => run.result);
-    const columns = kRunColumns.map((column) =>
-      ({...column,
+    // Without those that no run has a value for.
+    const some = (value) => value !== null && value !== undefined && !Number.isNaN(value);
+    const columns = kRunColumns.filter((column) =>
+      this.runs.length === 0 || this.runs.some((run) => some(column.value(run.result))))
+      .map((column) => ({...column,
       value: (run) => column.value(run.result),
       draw: column.draw && ((run) => column.draw(run.result))}));
     columns[0].value = runTitle;
-    columns.find(({name}) => name === "Memory").isBad = (run) => run.result.fits === false;
+    for (const column of columns)
+      if (["Memory", "Fits"].includes(column.name))
+        column.isBad = (run) => run.result.fits === false;
     this.chosen = null;
     this.table = new SortedTable(byId("runs-table"), columns, {
       isChosen: (run) => run === this.chosen,
@@ -102,6 +135,8 @@ class RunList {
     });
     byId("runs-filter").addEventListener("input", () => this.draw());
     byId("runs-section").hidden = this.runs.length < 2;
+    byId("runs-warnings").replaceChildren(...warningsOf(this.runs).map((text) =>
+      make("li", {}, text)));
   }
 
   mark(run) { this.chosen = run; this.draw(); }
@@ -142,7 +177,7 @@ function drawNumbers(run) {
   const figures = [
     figure("Iteration", result.iteration_s, seconds(result.iteration_s),
       result.iteration_low_s === null ? ""
-        : `${seconds(result.iteration_low_s)} to ${seconds(result.iteration_high_s)} in 90 of 100`),
+        : `${interval(result)} in 90 of 100`),
     figure("Compute", result.compute_s, seconds(result.compute_s),
       `${percent(result.compute_s / result.iteration_s)} of the iteration`),
     figure("Exposed communication", exposed, seconds(exposed),
@@ -163,6 +198,10 @@ function drawNumbers(run) {
         `HFU ${percent(result.hfu)}, FLOPs of ${result.flops_convention}`));
     figures.push(figure("Memory, fullest GPU", total, memory(total),
       result.fits ? `of ${usable}` : `does not fit ${usable}`, !result.fits));
+  }
+  if (result.baseline) {
+    figures.push(figure("Saved", result.saved_s, seconds(result.saved_s),
+      `${percent(result.saved_of_iteration)} of the iteration, against ${result.baseline}`));
   }
   byId("numbers").replaceChildren(...figures);
   byId("warnings").replaceChildren(...(result.warnings || []).map((text) => make("li", {}, text)));

@@ -2,6 +2,8 @@
 "use strict";
 
 const kTableRowsMax = 500;
+const kBeyond = 1.15;    // times the limit: as far as the chart goes
+const kFarBelow = 0.4;   // of the limit: where all are below, the chart does not go up to it
 
 // A condition such as "cost < 5" on a column, or a text that stands somewhere in the row.
 function rowTest(table, text) {
@@ -69,6 +71,16 @@ function logTicks(least, most, wanted) {
   return all.length <= 2 * wanted ? all : powers.filter(inside);
 }
 
+// A column's name, in two lines where it is long.
+function titleLines(name) {
+  if (name.length <= 9) return [name];
+  const middle = name.length / 2;
+  const breaks = [...name].map((letter, i) => " ._".includes(letter) ? i + 1 : 0).filter(Boolean);
+  if (breaks.length === 0) return [name];
+  const at = breaks[d3.scan(breaks, (a, b) => Math.abs(a - middle) - Math.abs(b - middle))];
+  return [name.slice(0, at).trim(), name.slice(at)];
+}
+
 const labelWidth = (text) => 2 + 6.8 * text.length;  // pixels, about
 
 // Of labels, first come first, those that do not lie on others.
@@ -89,6 +101,7 @@ class TableCharts {
   constructor(table) {
     this.table = table;
     this.onFrontier = new Set(table.frontier);
+    this.unfit = new Set(table.unfit);
     this.brushes = new Map();  // column -> [one end, the other] in pixels of its axis
     byId("table-section").hidden = false;
     byId("table-title").textContent = table.title;
@@ -114,7 +127,8 @@ class TableCharts {
     this.text = table.columns.findIndex((_, i) =>  // what names a row
       !numeric.includes(i) && i !== table.group);
     this.rowsTable = new SortedTable(byId("table-rows"), table.columns.map((column, i) => ({
-      name: column.name, unit: shownUnit(column), value: ({row}) => row[i],
+      name: column.name.replace(/([._])/g, "$1\u200b"), unit: shownUnit(column),
+      value: ({row}) => row[i],
       text: !numeric.includes(i), show: (value) => cellText(value, column.unit),
       draw: i === this.text && table.marks.length > 0
         ? ({row, index}) => this.named(row[i], index) : undefined,
@@ -150,8 +164,8 @@ class TableCharts {
 
   // What the row is among the others.
   standing(index) {
-    const words = [this.marks.get(index), this.onFrontier.has(index) ? "on the frontier" : null]
-      .filter(Boolean);
+    const words = [this.marks.get(index), this.onFrontier.has(index) ? "on the frontier" : null,
+      this.unfit.has(index) ? "does not fit into memory" : null].filter(Boolean);
     const text = words.join(", ") || "not on the frontier";
     return text.charAt(0).toUpperCase() + text.slice(1);
   }
@@ -195,13 +209,14 @@ class TableCharts {
         this.inGroup(row));
     chart.replaceChildren();
     this.drawLegend(points);
+    byId("frontier-note").textContent = this.limitNote(points);
     if (points.length === 0) return;
     const scale = (column, range) => {
-      const [least, most] = d3.extent(points, ({row}) => row[column]);
+      const [least, most] = this.shownRange(points, column);
       // Groups beside each other are of different sizes as a rule.
       const several = table.group !== null && byId("table-group").value === "";
       const log = least > 0 && most / least > (several ? 4 : 50);
-      return (log ? d3.scaleLog() : d3.scaleLinear())
+      return (log ? d3.scaleLog() : d3.scaleLinear()).clamp(true)
         .domain(log ? [least / 1.1, most * 1.1]
           : [Math.max(least >= 0 ? 0 : -Infinity, least - 0.08 * (most - least || 1)),
             most + 0.08 * (most - least || 1)])
@@ -238,22 +253,35 @@ class TableCharts {
         .attr("d", ({values}) => d3.line().curve(rises).x((row) => x(row[cx]))
           .y((row) => y(row[cy]))(values.sort((a, b) => d3.ascending(a[cx], b[cx]))));
     }
+    this.drawLimit(svg, x, y, {left: margin.left, right: width - margin.right,
+      top: margin.top, bottom: height - margin.bottom});
     const front = ({index}) => this.onFrontier.has(index);
+    const beyond = ({row}) => this.isBeyond(row);
     const marked = ({index}) => this.marks.has(index);
     svg.append("g").selectAll("path").data(points.filter(marked)).join("path")
       .attr("class", "mark").attr("d", d3.symbol().type(d3.symbolDiamond).size(330))
       .attr("transform", ({row}) => `translate(${x(row[cx])},${y(row[cy])})`)
       .attr("opacity", ({index}) => this.shown[index] ? 1 : 0.12);
-    svg.append("g").selectAll("circle")
-      .data(points.sort((a, b) => front(a) - front(b))).join("circle")
-      .attr("cx", ({row}) => x(row[cx])).attr("cy", ({row}) => y(row[cy]))
-      .attr("r", (point) => front(point) ? 5.5 : 3.5)
-      .style("fill", (point) => front(point) ? "var(--accent)" : "var(--soft)")
-      .style("stroke", "var(--paper)")
-      .attr("opacity", (point) => !this.shown[point.index] ? 0.1 : front(point) ? 1 : 0.6)
+    // What lies beyond stands at the edge, as a triangle that points there.
+    const pointed = cx === (table.limit || {}).column ? 90 : 0;
+    const hover = (points) => points
       .on("mousemove", ({index}) => tip.show(d3.event,
         this.standing(index), this.facts(index)))
       .on("mouseleave", () => tip.hide());
+    hover(svg.append("g").selectAll("path").data(points.filter(beyond)).join("path")
+      .attr("class", "beyond").attr("d", d3.symbol().type(d3.symbolTriangle).size(70))
+      .attr("transform", ({row}) =>
+        `translate(${x(row[cx])},${y(row[cy])}) rotate(${pointed})`)
+      .attr("opacity", ({index}) => this.shown[index] ? 1 : 0.12));
+    hover(svg.append("g").selectAll("circle")
+      .data(points.filter((point) => !beyond(point)).sort((a, b) => front(a) - front(b)))
+      .join("circle")
+      .attr("cx", ({row}) => x(row[cx])).attr("cy", ({row}) => y(row[cy]))
+      .attr("r", (point) => front(point) ? 5.5 : 3.5)
+      .style("fill", (point) => front(point) ? "var(--accent)"
+        : this.unfit.has(point.index) ? "var(--paper)" : "var(--soft)")
+      .style("stroke", ({index}) => this.unfit.has(index) ? "var(--mark)" : "var(--paper)")
+      .attr("opacity", (point) => !this.shown[point.index] ? 0.1 : front(point) ? 1 : 0.6));
     const named = (point) => own && (front(point) || marked(point));
     if (this.text < 0 || points.filter(named).length > 15) return;
     const labels = points.filter(named).sort((a, b) => marked(b) - marked(a))
@@ -267,30 +295,88 @@ class TableCharts {
       .attr("opacity", ({index}) => this.shown[index] ? 1 : 0.12);
   }
 
+  // Whether the axes that are chosen show the limit's column, and the row lies far above it.
+  isBeyond(row) {
+    const {limit} = this.table;
+    return limit !== null && [this.x, this.y].includes(limit.column) &&
+      row[limit.column] > kBeyond * limit.most;
+  }
+
+  // The values of a column that the chart has room for: of the limit's up to a bit above it.
+  shownRange(points, column) {
+    const {limit} = this.table;
+    const values = points.map(({row}) => row[column]);
+    if (limit === null || limit.column !== column) return d3.extent(values);
+    const most = d3.max(values);
+    if (most < kFarBelow * limit.most) return d3.extent(values);
+    return [Math.min(d3.min(values), limit.most),
+      Math.min(Math.max(most, limit.most), kBeyond * limit.most)];
+  }
+
+  drawLimit(svg, x, y, {left, right, top, bottom}) {
+    const {limit, columns} = this.table;
+    if (limit === null) return;
+    const text = `${limit.as} ${cellText(limit.most, columns[limit.column].unit)}`;
+    for (const [scale, column] of [[x, this.x], [y, this.y]]) {
+      const at = scale(limit.most);
+      if (column !== limit.column || scale.invert(at) < 0.999 * limit.most) continue;
+      const across = scale === x;
+      svg.append("line").attr("class", "capacity")
+        .attr("x1", across ? at : left).attr("x2", across ? at : right)
+        .attr("y1", across ? top : at).attr("y2", across ? bottom : at);
+      svg.append("text").attr("class", "soft halo").attr("text-anchor", "end").text(text)
+        .attr("x", across ? at - 5 : right).attr("y", across ? top + 9 : at - 6);
+    }
+  }
+
+  // What the chart does not show as it is.
+  limitNote(points) {
+    const {limit, columns} = this.table;
+    if (limit === null || ![this.x, this.y].includes(limit.column) || points.length === 0)
+      return "";
+    const said = (value) => cellText(value, columns[limit.column].unit);
+    const values = points.map(({row}) => row[limit.column]);
+    if (d3.max(values) < kFarBelow * limit.most)
+      return `The ${limit.as}, ${said(limit.most)}, is far to the side.`;
+    const beyond = values.filter((value) => value > kBeyond * limit.most);
+    return beyond.length === 0 ? ""
+      : `${beyond.length} beyond ${said(kBeyond * limit.most)} ` +
+        `${beyond.length > 1 ? "stand" : "stands"} at the edge, as triangles: up to ` +
+        `${said(d3.max(beyond))}.`;
+  }
+
   // What the points are, where some are marked.
   drawLegend(points) {
     const legend = byId("frontier-legend");
-    if (this.table.marks.length === 0) return;
+    if (this.table.marks.length === 0 && this.unfit.size === 0) return;
     const words = [...new Set(points.filter(({index}) => this.marks.has(index))
       .map(({index}) => this.marks.get(index)))];
     fillLegend(legend, [{name: "on the frontier", colour: "--accent"},
       {name: "others", colour: "--soft"}]);
+    if (points.some(({index}) => this.unfit.has(index)))
+      legend.append(make("span", {}, make("i", {class: "unfit"}), "does not fit into memory"));
     if (words.length > 0)
       legend.append(make("span", {}, make("i", {class: "mark"}), words.join("; ")));
   }
 
-  // Where the axes stand: a text's values are written to the left of its own.
+  // Where the axes stand: a text's values are written to the left of its own, shortened where there
+  // is no room for all of all columns.
   placeAxes() {
     const {table} = this;
-    const room = table.columns.map((_, i) => {
+    const named = table.columns.map(({name}) => d3.max(titleLines(name), (line) => line.length));
+    const roomFor = (most) => table.columns.map((_, i) => {
       const texts = table.rows.map((row) => row[i]).filter((value) => typeof value === "string");
       const longest = d3.max(texts, (text) => text.length) || 5;
-      const names = table.columns[i].name.length + (i > 0 ? table.columns[i - 1].name.length : 0);
-      return Math.max(i === 0 ? 50 : 100, Math.min(200, 20 + 6.6 * longest), 14 + 3.8 * names);
+      return Math.max(i === 0 ? 50 : 64, Math.min(most, 20 + 6.6 * longest),
+        12 + 3.7 * (named[i] + (i > 0 ? named[i - 1] : 0)));
     });
-    const right = 40;
+    const right = 40, inSight = byId("parallel-chart").clientWidth;
+    let most = 200;
+    while (most > 80 && d3.sum(roomFor(most)) + right > inSight) most -= 10;
+    const room = roomFor(most);
+    this.ticksMost = room.map((each) => Math.floor((each - 18) / 6.6));
     const needed = d3.sum(room) + right;
-    const width = Math.max(byId("parallel-chart").clientWidth, needed);
+    const width = Math.max(inSight, needed);
     const more = (width - needed) / Math.max(1, room.length - 1);
     let at = -more;
     this.along = d3.scaleOrdinal().domain(d3.range(room.length))
@@ -303,7 +389,7 @@ class TableCharts {
     const {table} = this;
     const chart = byId("parallel-chart");
     const width = this.placeAxes(), height = 300;
-    const margin = {top: 40, bottom: 18};
+    const margin = {top: 54, bottom: 18};
     this.size = {width, height};
     this.axes = table.columns.map((_, i) =>
       columnScale(table, i, [height - margin.bottom, margin.top]));
@@ -318,11 +404,14 @@ class TableCharts {
       const values = table.rows.map((row) => row[i]);
       d3.select(this).call(columnTicks(d3.axisLeft(scale).tickSizeOuter(0), scale,
         values, column));
-      d3.select(this).selectAll(".tick text").attr("class", "halo");
-      d3.select(this).append("text").attr("y", 14).attr("text-anchor", "middle").text(column.name);
+      const ticks = d3.select(this).selectAll(".tick text").attr("class", "halo");
+      if (scale.step) ticks.text((text) => shortened(text, self.ticksMost[i]));
+      const lines = titleLines(column.name);
+      d3.select(this).selectAll("text.title").data(lines).join("text").attr("class", "title")
+        .attr("y", (_, k) => 14 + 14 * k).attr("text-anchor", "middle").text((line) => line);
       if (shownUnit(column))
-        d3.select(this).append("text").attr("y", 28).attr("text-anchor", "middle")
-          .attr("class", "unit").text(column.unit);
+        d3.select(this).append("text").attr("y", 14 + 14 * lines.length)
+          .attr("text-anchor", "middle").attr("class", "unit").text(column.unit);
       const brush = d3.brushY().extent([[-12, margin.top - 4], [12, height - margin.bottom + 4]])
         .on("brush end", () => {
           if (!d3.event.sourceEvent) return;

@@ -99,14 +99,17 @@ class TimelinePicture {
     context.fillRect(gutter, y, this.plot, row.height);
     let kind = -1, alpha = -1;  // as the context has them: setting a colour takes long
     visitPieces(lane, t0, t1, this.plot, view.hidden, (piece) => {
-      const shade = (0.4 + 0.6 * piece.shade / kShades) * (piece.matched ? 1 : 0.16);
+      const shade = piece.matched ? 1 : 0.16;
       if (shade !== alpha) context.globalAlpha = alpha = shade;
-      if (piece.kind !== kind) context.fillStyle = palette.kinds[kind = piece.kind];
       // On whole pixels of the screen, so that neighbours leave no seam.
       const begin = Math.round(piece.begin * this.ratio) / this.ratio;
       const end = Math.round(piece.end * this.ratio) / this.ratio;
-      context.fillRect(gutter + begin, y, Math.max(end - begin, 1 / this.ratio), row.height);
-      ++this.counts.rectangles;
+      for (const [of, from, to] of piece.levels) {
+        if (of !== kind) context.fillStyle = palette.kinds[kind = of];
+        context.fillRect(gutter + begin, y + row.height * (1 - to / kLevels),
+          Math.max(end - begin, 1 / this.ratio), row.height * (to - from) / kLevels);
+        ++this.counts.rectangles;
+      }
     });
     if (lane.actions) this.drawActions(view, lane, y, row.height);
     for (const [place, colour] of [[view.hovered, palette.ink], [view.selected, palette.mark]]) {

@@ -1,0 +1,81 @@
+// Text tables that fit a width.
+//
+// A table is a list of columns, each with a title, a function that takes the cell from a row, and a
+// place. Where all columns fit into the width they stand side by side, as listed. Where they do
+// not, those of Place::First fill the first block, then those of Place::Second what is left of it;
+// the others follow in blocks below, each of which begins with the rows' names. No column is left
+// out and no number is cut; text may wrap inside its column, at blanks.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tandem {
+
+// One block, and lines as long as they come: what files, pipes and --wide get.
+inline constexpr int kAnyWidth = 1'000'000;
+
+enum class Place {
+  Name,    // says what the row is: to the left, in every block
+  First,   // stays in the first block for as long as there is room
+  Second,  // comes after those
+  Beside,  // stays beside the column before it, as a part of it
+};
+
+enum class Align { Left, Right };
+
+using Cells = std::vector<std::string>;
+
+// What is known of a column without its rows. Names are aligned to the left in any case.
+struct Heading {
+  std::string title;
+  Place place = Place::Second;
+  Align align = Align::Right;
+};
+
+template <class Row>
+struct Column {
+  std::string title;
+  std::function<std::string(const Row&)> cell;
+  Place place = Place::Second;
+  Align align = Align::Right;
+};
+
+// The lines of the blocks, each ended, with an empty one between blocks. Every row has a cell for
+// each heading. Where no heading has a title there is no line of titles.
+std::string laid_out(const std::vector<Heading>& headings, const std::vector<Cells>& rows,
+                     int width);
+
+template <class Row>
+Cells titles_of(const std::vector<Column<Row>>& columns) {
+  Cells titles;
+  for (const Column<Row>& column : columns) titles.push_back(column.title);
+  return titles;
+}
+
+template <class Row>
+Cells cells_of(const std::vector<Column<Row>>& columns, const Row& row) {
+  Cells cells;
+  for (const Column<Row>& column : columns) cells.push_back(column.cell(row));
+  return cells;
+}
+
+template <class Row, class Rows>
+std::string text_table(const std::vector<Column<Row>>& columns, Rows&& rows, int width) {
+  std::vector<Heading> headings;
+  for (const Column<Row>& column : columns)
+    headings.push_back({column.title, column.place, column.align});
+  std::vector<Cells> cells;
+  for (const Row& row : rows) cells.push_back(cells_of(columns, row));
+  return laid_out(headings, cells, width);
+}
+
+// Each line broken at blanks, so that none is longer but where a word is; what goes on is indented.
+std::string wrapped(const std::string& text, int width);
+
+// A shell's command, broken before its options: a backslash ends each line but the last, so that it
+// can be pasted as it stands.
+std::string wrapped_command(const std::string& command, int width);
+
+}  // namespace tandem
