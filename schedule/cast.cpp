@@ -95,8 +95,7 @@ Ends ends_of(const Program& program, const Classes& classes, std::int32_t commun
     }
   }
   std::ranges::sort(ends);
-  const auto [from, to] = std::ranges::unique(ends);
-  ends.erase(from, to);
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
   return ends;
 }
 
