@@ -61,6 +61,9 @@ TEST_CASE("a run's page zooms, searches, filters and selects, and its numbers ar
   }
   CHECK(seen.at("numbers").at("Exposed communication").get<double>() == Approx(exposed_s));
   const Json& memory = result.at("memory_bytes");
+  // 80 GiB less 6 %: in GiB, as the tables have it.
+  CHECK(seen.at("memoryText").get<std::string>().find(" of 75.20 GiB, beside 4.800 GiB in") !=
+        std::string::npos);
   CHECK(seen.at("memoryNote") ==
         Json{memory.at("total"),
              memory.at("capacity").get<double>() - memory.at("reserve").get<double>(),

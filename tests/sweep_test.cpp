@@ -54,6 +54,10 @@ TEST_CASE("a sweep has a row a run, in the scenario's order, with the numbers of
   CHECK(two.at("exposed_s.data") == "0.0");
   CHECK(two.at("error").empty());
   CHECK(two.count("engine_wall_s") == 0);
+  // Columns that came later stand behind the others, which keep their places.
+  const std::string sweep = text_of(csv);
+  CHECK(sweep.substr(0, sweep.find('\n'))
+            .ends_with(",ops,tokens_per_s_per_gpu,flops_convention,memory_bytes.reserve"));
 
   const std::string json = folder / "all.json";
   REQUIRE(std::system(fmt::format("'{}' simulate '{}' --engine ideal --only 1f1b --json > '{}'",

@@ -91,5 +91,6 @@ see(async () => {
 
   seen.splitBars = document.querySelectorAll("#split-chart rect[x]").length;
   seen.memoryNote = valuesIn(document.getElementById("memory-note"));
+  seen.memoryText = document.getElementById("memory-note").textContent;
   seen.memoryShown = !document.getElementById("memory-section").hidden;
 });
