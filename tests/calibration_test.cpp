@@ -132,8 +132,9 @@ TEST_CASE("what a scenario says of its calibration is checked") {
   CHECK(error("calibration = \"F.toml\"\n")
             .ends_with("F.toml:6: found busbw_GBps = -1, expected a number above 0"));
   CHECK(error("calibration = \"none.toml\"\n")
-            .ends_with("small.toml:11: found cluster.calibration = none.toml, expected a file that "
-                       "tandem bench comm --fit wrote"));
+            .ends_with(
+                "small.toml:11: found cluster.calibration = none.toml: no such file, expected a "
+                "file that tandem bench comm --fit wrote"));
   folder.with("F.toml", kRow + "busbw_GBps = 1\n");
   CHECK(error("calibration = \"F.toml\"\n", {"report.least_bandwidth=true"}) ==
         "--set: found report.least_bandwidth with cluster.calibration, expected one of them: a "

@@ -8,8 +8,8 @@
 #include "base/fork_map.h"
 #include "schedule/lower.h"
 #include "sim/engines.h"
-#include "tests/needs.h"
 #include "tests/device_job.h"
+#include "tests/needs.h"
 
 using namespace tandem;
 

@@ -413,7 +413,8 @@ TEST_CASE("a missing, empty or garbled scenario is refused, with the line where 
   CHECK(!load_scenarios(folder / "").ok());
   CHECK(!load_scenarios(folder / std::string(5000, 'x').c_str()).ok());
 
-  CHECK(error_of("") ==
+  CHECK(error_of("") == "small.toml: is empty, expected a scenario (TOML)");
+  CHECK(error_of("# all comments\n") ==
         "small.toml: found no cluster, expected [cluster] with a preset or with its "
         "numbers");
   CHECK(error_of(changed(kSmall, "preset = \"selene\"\n", "")) ==
@@ -431,9 +432,11 @@ TEST_CASE("a missing, empty or garbled scenario is refused, with the line where 
 }
 
 TEST_CASE("an unknown or half-given cluster is refused at its line") {
+  CHECK(
+      error_of(changed(kSmall, "\"selene\"", "\"selen\""))
+          .starts_with("small.toml:14: found preset 'selen', expected a known one; the nearest is "
+                       "'selene'; known are aws-"));
   check_refused(kSmall, R"(
-"selene" -> "selen"
-  14: found preset 'selen', expected a known one; the nearest is 'selene'
 preset = "selene" -> gpus_per_node = 8;nics_per_node = 8;tflops = 100;sms = 80;memory_GBps = 900
   15: found intra bytes/s = 0, expected at least 1
 gpus = 8 -> gpus = 8;nics_per_node = 3
