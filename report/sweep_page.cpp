@@ -40,6 +40,15 @@ std::vector<PageCell> cells_of(const CsvTable& csv, std::string_view column) {
   return cells;
 }
 
+// Whether some of the column's numbers differ; failed runs have none.
+bool varies(const PageTable& table, std::size_t column) {
+  std::set<double> numbers;
+  for (const std::vector<PageCell>& row : table.rows) {
+    if (const double* number = std::get_if<double>(&row[column])) numbers.insert(*number);
+  }
+  return numbers.size() > 1;
+}
+
 // Rows that do not fit, and what all GPUs have, where it is the same.
 void add_memory(const CsvTable& csv, PageTable* table) {
   const auto memory = std::ranges::find(table->columns, "memory", &PageColumn::name);
@@ -90,7 +99,7 @@ Result<PageTable> sweep_table(const std::string& results_csv) {
     return at == table.columns.end() ? 0 : static_cast<std::size_t>(at - table.columns.begin());
   };
   table.y = place("tokens") > 0 ? place("tokens") : place("iteration");
-  table.x = place("GPUs") > 0 ? place("GPUs") : place("memory");
+  table.x = varies(table, place("GPUs")) ? place("GPUs") : place("memory");
   if (table.x == 0) table.x = place("iteration");
   add_memory(csv, &table);
   if (table.x > 0 && table.y > 0) table.frontier = frontier_of(table);

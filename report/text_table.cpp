@@ -48,13 +48,17 @@ std::vector<std::string> broken(const std::string& line, int width) {
   return lines;
 }
 
+// A row that ends early has empty cells there.
+std::string cell_of(const Cells& cells, std::size_t i) { return i < cells.size() ? cells[i] : ""; }
+
 class Blocks {
  public:
   Blocks(const std::vector<Heading>& headings, const std::vector<Cells>& rows, int width)
       : headings_(headings), rows_(rows), width_(width), widths_(headings.size()) {
     for (std::size_t i = 0; i < headings.size(); ++i) {
       widths_[i] = columns_of(headings[i].title);
-      for (const Cells& cells : rows) widths_[i] = std::max(widths_[i], columns_of(cells.at(i)));
+      for (const Cells& cells : rows)
+        widths_[i] = std::max(widths_[i], columns_of(cell_of(cells, i)));
       if (headings[i].place == Place::Name) names_.push_back(i);
     }
     narrow_names();
@@ -186,7 +190,8 @@ class Blocks {
     std::vector<std::vector<std::string>> parts;
     std::size_t height = 1;
     for (const std::size_t i : columns) {
-      parts.push_back(is_text(i) ? broken(cells[i], widths_[i]) : Cells{cells[i]});
+      const std::string cell = cell_of(cells, i);
+      parts.push_back(is_text(i) ? broken(cell, widths_[i]) : Cells{cell});
       height = std::max(height, parts.back().size());
     }
     std::string text;

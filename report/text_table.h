@@ -42,8 +42,8 @@ struct Column {
   Align align = Align::Right;
 };
 
-// The lines of the blocks, each ended, with an empty one between blocks. Every row has a cell for
-// each heading. Where no heading has a title there is no line of titles.
+// The lines of the blocks, each ended, with an empty one between blocks. A row may end
+// early. Where no heading has a title there is no line of titles.
 std::string laid_out(const std::vector<Heading>& headings, const std::vector<Cells>& rows,
                      int width);
 

@@ -135,12 +135,11 @@ p2p_s = 0.0001
   REQUIRE(box.tandem("simulate job.toml --engine ideal --report r.html").status == 0);
   const Json seen = seen_on(box, *chromium, "r.html", "crowd.js");
   CHECK(seen.at("events") >= 200000);
-  // In the steady state a rank computes a forward of 1 ms and a backward of 2 ms in turn, and waits
-  // while a transfer of 0.1 ms goes each way: of 1000 columns near to a third and two thirds, each
-  // to half of one of eight levels.
+  // In the steady state a rank computes a forward of 1 ms and a backward of 2 ms in turn: of 1000
+  // columns a third and two thirds, each to half of one of eight levels.
   const Json& heights = seen.at("heights");
-  CHECK(heights.at("forward").get<double>() == Approx(1000 / 3.2).margin(1000 / 16.0));
-  CHECK(heights.at("backward").get<double>() == Approx(2000 / 3.2).margin(1000 / 16.0));
+  CHECK(heights.at("forward").get<double>() == Approx(1000 / 3.0).margin(1000 / 16.0));
+  CHECK(heights.at("backward").get<double>() == Approx(2000 / 3.0).margin(1000 / 16.0));
   for (const Json& frame : seen.at("frames")) {
     INFO(frame);
     CHECK(frame.at("rectangles").get<double>() <=
@@ -246,18 +245,18 @@ TEST_CASE("capacity is a line, and one plan far beyond it does not squash the ot
   const auto chromium = browser();
   if (!chromium) return;
   const Sandbox box;
-  PageTable table{.title = "Plans",
-                  .columns = {{"plan"}, {"memory", "bytes", Better::Less}, {"iteration", "s",
-                                                                            Better::Less}},
-                  .rows = {{"1", 40e9, 3.0},
-                           {"2", 60e9, 2.0},
-                           {"3", 78e9, 1.5},
-                           {"4", 88e9, 1.4},
-                           {"own", 635e9, 1.0}},
-                  .x = 1,
-                  .y = 2,
-                  .unfit = {3, 4},
-                  .limit = PageLimit{1, 80e9, "capacity"}};
+  PageTable table{
+      .title = "Plans",
+      .columns = {{"plan"}, {"memory", "bytes", Better::Less}, {"iteration", "s", Better::Less}},
+      .rows = {{"1", 40e9, 3.0},
+               {"2", 60e9, 2.0},
+               {"3", 78e9, 1.5},
+               {"4", 88e9, 1.4},
+               {"own", 635e9, 1.0}},
+      .x = 1,
+      .y = 2,
+      .unfit = {3, 4},
+      .limit = PageLimit{1, 80e9, "capacity"}};
   table.frontier = frontier_of(table);
   CHECK(table.frontier == std::vector<std::size_t>{0, 1, 2});  // of those that fit
   REQUIRE(write_html_page({.title = "Plans", .table = table}, box.path("r.html")).ok());
@@ -273,7 +272,7 @@ TEST_CASE("capacity is a line, and one plan far beyond it does not squash the ot
   }
   CHECK(most - least > 0.6 * seen.at("plot").get<double>());
   REQUIRE(seen.at("lines").size() == 1);
-  CHECK(seen.at("lines").at(0) < most);   // 80 GB lies below 88 GB
+  CHECK(seen.at("lines").at(0) < most);  // 80 GB lies below 88 GB
   CHECK(seen.at("lines").at(0) > least);
   CHECK(seen.at("note") == "1 beyond 92 GB stands at the edge, as triangles: up to 635 GB.");
   CHECK(seen.at("linesElsewhere") == 0);

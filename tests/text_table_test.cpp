@@ -84,6 +84,11 @@ TEST_CASE("text wraps at blanks inside its column, beside its row's numbers") {
         "     too\n");
 }
 
+TEST_CASE("a row that ends early has empty cells at its end") {
+  CHECK(laid_out({{"a", Place::Name}, {"b"}, {"c"}}, {{"x", "1"}, {"y", "2", "3"}}, 80) ==
+        "a  b  c\nx  1\ny  2  3\n");
+}
+
 TEST_CASE("widths are of characters, not of bytes") {
   CHECK(laid_out({{"a", Place::Name}, {"b"}}, {{"\xC3\xA9", "1"}, {"ee", "2"}}, 80) ==
         "a   b\n\xC3\xA9   1\nee  2\n");

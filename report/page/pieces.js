@@ -4,20 +4,18 @@
 "use strict";
 
 const kLevels = 8;  // of a merged column's height
+const kShades = 4;  // of a merged column, by how much of it is busy
 
-// Shares of a column's time as levels, one kind on the other: [[kind, from, to], ...]. What is busy
-// at all has a level.
-function levelsOf(shares) {
+// The kinds' parts of a column's busy time as levels, one on the other: [[kind, from, to], ...].
+function levelsOf(shares, busy) {
   const levels = [];
   let sum = 0, from = 0;
   for (const [kind, share] of shares) {
     sum += share;
-    const to = Math.min(kLevels, Math.round(kLevels * sum));
+    const to = Math.round(kLevels * sum / busy);
     if (to > from) levels.push([kind, from, to]);
-    from = Math.max(from, to);
+    from = to;
   }
-  if (levels.length === 0 && sum > 0)
-    levels.push([shares[d3.scan(shares, (a, b) => b[1] - a[1])][0], 0, 1]);
   return levels;
 }
 
@@ -32,7 +30,7 @@ function firstFrom(values, limit, low, count) {
   return d3.bisectLeft(values, limit, low, Math.min(high, count));
 }
 
-// visit({begin, end, levels, matched, event}) from left to right, begin and end in pixels of
+// visit({begin, end, levels, shade, matched, event}) from left to right, begin and end in pixels of
 // `width`; event is -1 for a merged piece. `hidden`: kinds that are not shown. At most two pieces a
 // pixel column: at most one that is merged, and one that is wide and begins in it.
 function visitPieces(lane, t0, t1, width, hidden, visit) {
@@ -49,7 +47,8 @@ function visitPieces(lane, t0, t1, width, hidden, visit) {
       close();
       if (!hidden.has(lane.colour[i]))
         visit({begin, end: Math.min(width, (lane.end[i] - t0) * scale),
-          levels: [[lane.colour[i], 0, kLevels]], matched: matched(i, i + 1), event: i});
+          levels: [[lane.colour[i], 0, kLevels]], shade: kShades, matched: matched(i, i + 1),
+          event: i});
       ++i;
       continue;
     }
@@ -57,15 +56,18 @@ function visitPieces(lane, t0, t1, width, hidden, visit) {
     const pixel = Math.floor(begin);
     let next = firstFrom(lane.start, t0 + (pixel + 1) / scale, i + 1, lane.count);
     if (next > i + 1 && (lane.end[next - 1] - lane.start[next - 1]) * scale >= 1) --next;
-    const levels = levelsOf(kinds.map(([kind, sums]) => [kind, (sums[next] - sums[i]) * scale]));
-    if (levels.length > 0) {
+    const shares = kinds.map(([kind, sums]) => [kind, (sums[next] - sums[i]) * scale]);
+    const busy = d3.sum(shares, ([, share]) => share);
+    if (busy > 0) {
+      const levels = levelsOf(shares, busy);
+      const shade = Math.max(1, Math.min(kShades, Math.ceil(busy * kShades)));
       const match = matched(i, next);
-      const key = levels.join(";");
+      const key = `${levels.join(";")};${shade}`;
       if (open && open.end === pixel && open.key === key && open.matched === match) {
         open.end = pixel + 1;
       } else {
         close();
-        open = {begin: pixel, end: pixel + 1, levels, key, matched: match, event: -1};
+        open = {begin: pixel, end: pixel + 1, levels, shade, key, matched: match, event: -1};
       }
     }
     i = next;

@@ -82,8 +82,9 @@ class SortedTable {
         }));
       return line;
     });
-    const dense = this.columns.length > 10 ? "dense" : "";
-    this.element.replaceChildren(make("table", {class: dense},
+    const many = this.columns.length;
+    this.element.replaceChildren(make("table",
+      {class: many > 14 ? "packed" : many > 10 ? "dense" : ""},
       make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body)));
   }
 

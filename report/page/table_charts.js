@@ -2,6 +2,7 @@
 "use strict";
 
 const kTableRowsMax = 500;
+const kTextTicksMax = 30;  // texts along an axis; more are not written
 const kBeyond = 1.15;    // times the limit: as far as the chart goes
 const kFarBelow = 0.4;   // of the limit: where all are below, the chart does not go up to it
 
@@ -46,7 +47,7 @@ function columnScale(table, column, range) {
 
 // Ticks of a column: its own values where they are few, else round ones; each as its table has it.
 function columnTicks(axis, scale, values, {unit}) {
-  if (scale.step) return scale.domain().length > 30 ? axis.tickValues([]) : axis;
+  if (scale.step) return scale.domain().length > kTextTicksMax ? axis.tickValues([]) : axis;
   axis.tickFormat((value) => tickText(value, unit));
   const own = [...new Set(values)].filter((value) => value !== null).sort(d3.ascending);
   if (own.length <= 6 && own.length > 1 && !scale.base) return axis.tickValues(own);
@@ -71,14 +72,15 @@ function logTicks(least, most, wanted) {
   return all.length <= 2 * wanted ? all : powers.filter(inside);
 }
 
-// A column's name, in two lines where it is long.
+// A column's name, in lines of its words where it is long.
 function titleLines(name) {
-  if (name.length <= 9) return [name];
-  const middle = name.length / 2;
-  const breaks = [...name].map((letter, i) => " ._".includes(letter) ? i + 1 : 0).filter(Boolean);
-  if (breaks.length === 0) return [name];
-  const at = breaks[d3.scan(breaks, (a, b) => Math.abs(a - middle) - Math.abs(b - middle))];
-  return [name.slice(0, at).trim(), name.slice(at)];
+  const lines = [];
+  for (const word of name.match(/[^ ._]*[ ._]?/g).filter(Boolean)) {
+    const last = lines.length - 1;
+    if (last >= 0 && lines[last].length + word.length <= 10) lines[last] += word;
+    else lines.push(word);
+  }
+  return lines.map((line) => line.trim());
 }
 
 const labelWidth = (text) => 2 + 6.8 * text.length;  // pixels, about
@@ -213,13 +215,15 @@ class TableCharts {
     if (points.length === 0) return;
     const scale = (column, range) => {
       const [least, most] = this.shownRange(points, column);
+      const {limit} = table;  // where the axis ends, what is beyond stands
+      const ends = limit !== null && limit.column === column && most === kBeyond * limit.most;
       // Groups beside each other are of different sizes as a rule.
       const several = table.group !== null && byId("table-group").value === "";
       const log = least > 0 && most / least > (several ? 4 : 50);
       return (log ? d3.scaleLog() : d3.scaleLinear()).clamp(true)
-        .domain(log ? [least / 1.1, most * 1.1]
+        .domain(log ? [least / 1.1, ends ? most : most * 1.1]
           : [Math.max(least >= 0 ? 0 : -Infinity, least - 0.08 * (most - least || 1)),
-            most + 0.08 * (most - least || 1)])
+            ends ? most : most + 0.08 * (most - least || 1)])
         .range(range);
     };
     const x = scale(cx, [margin.left, width - margin.right]);
@@ -365,9 +369,11 @@ class TableCharts {
     const {table} = this;
     const named = table.columns.map(({name}) => d3.max(titleLines(name), (line) => line.length));
     const roomFor = (most) => table.columns.map((_, i) => {
-      const texts = table.rows.map((row) => row[i]).filter((value) => typeof value === "string");
-      const longest = d3.max(texts, (text) => text.length) || 5;
-      return Math.max(i === 0 ? 50 : 64, Math.min(most, 20 + 6.6 * longest),
+      const texts = new Set(table.rows.map((row) => row[i])
+        .filter((value) => typeof value === "string"));
+      const longest = texts.size > kTextTicksMax ? 0
+        : d3.max([...texts], (text) => text.length) || 4;
+      return Math.max(46, Math.min(most, 20 + 6.6 * longest),
         12 + 3.7 * (named[i] + (i > 0 ? named[i - 1] : 0)));
     });
     const right = 40, inSight = byId("parallel-chart").clientWidth;
@@ -388,8 +394,10 @@ class TableCharts {
   drawParallel() {
     const {table} = this;
     const chart = byId("parallel-chart");
-    const width = this.placeAxes(), height = 300;
-    const margin = {top: 54, bottom: 18};
+    const width = this.placeAxes(), height = 310;
+    const titles = d3.max(table.columns, (column) =>
+      titleLines(column.name).length + (shownUnit(column) ? 1 : 0));
+    const margin = {top: 14 + 14 * titles, bottom: 18};
     this.size = {width, height};
     this.axes = table.columns.map((_, i) =>
       columnScale(table, i, [height - margin.bottom, margin.top]));

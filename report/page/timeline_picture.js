@@ -99,7 +99,7 @@ class TimelinePicture {
     context.fillRect(gutter, y, this.plot, row.height);
     let kind = -1, alpha = -1;  // as the context has them: setting a colour takes long
     visitPieces(lane, t0, t1, this.plot, view.hidden, (piece) => {
-      const shade = piece.matched ? 1 : 0.16;
+      const shade = (0.4 + 0.6 * piece.shade / kShades) * (piece.matched ? 1 : 0.16);
       if (shade !== alpha) context.globalAlpha = alpha = shade;
       // On whole pixels of the screen, so that neighbours leave no seam.
       const begin = Math.round(piece.begin * this.ratio) / this.ratio;

@@ -6,7 +6,7 @@ see(async () => {
   seen.events = timeline.model.events;
   seen.frames = [];
   const {end} = timeline.model;
-  // Of the first rank's compute lane at the lowest zoom: columns by kind, each as high as its share.
+  // Of the first rank's compute lane at the lowest zoom: columns by kind, each as high as its share of what is busy.
   const lane = timeline.model.lanes.find((each) => each.computes);
   seen.heights = {};
   visitPieces(lane, 0.2 * end, 0.8 * end, 1000, new Set(), ({begin, end: right, levels}) => {
