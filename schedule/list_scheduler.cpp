@@ -37,9 +37,9 @@ constexpr Choice kF0{ActionKind::Forward, 0}, kF1{ActionKind::Forward, 1};
 constexpr Choice kI0{ActionKind::BackwardInput, 0}, kI1{ActionKind::BackwardInput, 1};
 
 // Which building block of a V an action's turn follows: what a rank does for one microbatch, in
-// time slots, again and again every six of them ("Controllable Memory", 3). kHalf and kThird are
+// time slots, again and again every six of them ("Controllable Memory", 3). Half and Third are
 // those of V-Half and V-Min.
-enum class Block : std::uint8_t { kNone, kHalf, kThird };
+enum class Block : std::uint8_t { None, Half, Third };
 
 // How a rank decides. W fills what time is left.
 struct Policy {
@@ -48,7 +48,7 @@ struct Policy {
   bool taper = false;       // a stage near the end holds fewer activations: F to I takes less time
   int pace = kUnpaced;      // microbatches that enter at once, before the others, one a period
   double patience = 0;      // no W where something comes within this share of it
-  Block block = Block::kNone;  // what is ready goes by its slots, and the preference parts ties
+  Block block = Block::None;  // what is ready goes by its slots, not by preference
 };
 
 // Chosen one by one from all 480 (paces 0, 1, 2, 4) on pipelines of 2 to 16 ranks with random
@@ -66,9 +66,25 @@ constexpr Policy kPoliciesOfV[] = {
 // 16 ranks. About 3p/8 microbatches fill V-Half's pipeline before its first gradient.
 constexpr int kSlots = 6;
 Policy half_block(int pp) {
-  return {{kF0, kF1, kI0, kI1}, true, true, (3 * pp + 7) / 8, 0, Block::kHalf};
+  return {{kF0, kF1, kI0, kI1}, true, true, (3 * pp + 7) / 8, 0, Block::Half};
 }
-constexpr Policy kThirdBlock = {{kF0, kF1, kI0, kI1}, true, true, 1, 0, Block::kThird};
+constexpr Policy kThirdBlock = {{kF0, kF1, kI0, kI1}, true, true, 1, 0, Block::Third};
+
+// When a rank does what for the first microbatch, by chunk. Its four slots differ modulo six, so
+// that one block fits into the next: where p is even, or a multiple of 3, gradients come later for
+// that.
+struct BlockSlots {
+  std::array<int, 2> forward = {}, input = {};
+};
+BlockSlots slots_of(Block block, int pp, int rank) {
+  if (block == Block::Half) {
+    const int later = pp % 2 == 0 ? 3 : 0;
+    return {{2 * rank, 3 * pp - 2 - rank},
+            {6 * pp - 2 + later - rank, 3 * pp - 1 + later + 2 * rank}};
+  }
+  const int later = pp % 3 == 0 ? 2 : 0;
+  return {{rank, 2 * pp - 1 - rank}, {4 * pp - 1 + later - rank, 2 * pp + later + rank}};
+}
 
 constexpr Policy kPoliciesOfOneChunk[] = {
     {{kF0, kI0, kF1, kI1}, false, true},
@@ -119,6 +135,8 @@ class Scheduler {
       stages_[stage].most_live =
           policy.taper ? static_cast<int>((all + count - 1) / count) : problem.memory_limit;
     }
+    for (int rank = 0; rank < problem.pp; ++rank)
+      ranks_[rank].slots = slots_of(policy.block, problem.pp, rank);
     for (auto& actions : actions_) actions.reserve(3UL * problem.chunks * problem.microbatches);
   }
 
@@ -160,6 +178,7 @@ class Scheduler {
     Ticks first_start = kNever;
     Ticks busy_until = 0;
     int live = 0, held = 0;  // forwards without an I, and without a W
+    BlockSlots slots;        // where the policy follows a block
   };
 
   int rank_of(int stage) const { return stage < problem_.pp ? stage : 2 * problem_.pp - 1 - stage; }
@@ -201,35 +220,19 @@ class Scheduler {
     return choice.kind == ActionKind::Forward ? forward_comes(stage) : input_comes(stage);
   }
 
-  // The slot of a rank's next action of a kind and chunk in its building block. A block's slots of
-  // a rank differ by six: where p, or a third of it, would make two of them equal, the gradients
-  // come later.
-  int slot_of(int rank, const Choice& choice) const {
-    const StageState& at = stages_[stage_of(rank, choice.chunk)];
-    const int p = problem_.pp;
-    const bool forward = choice.kind == ActionKind::Forward;
-    int first = 0;
-    if (policy_.block == Block::kHalf) {
-      const int later = p % 2 == 0 ? 3 : 0;
-      const int down = 2 * rank, up = 3 * p - 2 - rank;
-      const int back = 3 * p - 1 + later + 2 * rank, out = 6 * p - 2 + later - rank;
-      first = forward ? (choice.chunk == 0 ? down : up) : (choice.chunk == 1 ? back : out);
-    } else {
-      const int later = p % 3 == 0 ? 2 : 0;
-      const int down = rank, up = 2 * p - 1 - rank;
-      const int back = 2 * p + later + rank, out = 4 * p - 1 + later - rank;
-      first = forward ? (choice.chunk == 0 ? down : up) : (choice.chunk == 1 ? back : out);
-    }
-    return first + kSlots * (forward ? at.forwards : at.inputs);
-  }
-
   // What the rank would rather do comes first.
   std::array<Choice, 4> turns(int rank) const {
-    std::array<Choice, 4> turns = policy_.preference;
-    if (policy_.block == Block::kNone) return turns;
-    std::ranges::stable_sort(turns, {},
-                             [&](const Choice& choice) { return slot_of(rank, choice); });
-    return turns;
+    if (policy_.block == Block::None) return policy_.preference;
+    const StageState& down = stages_[stage_of(rank, 0)];
+    const StageState& up = stages_[stage_of(rank, 1)];
+    const BlockSlots& slots = ranks_[rank].slots;
+    std::array<std::pair<int, Choice>, 4> by_slot = {
+        {{slots.forward[0] + kSlots * down.forwards, kF0},
+         {slots.forward[1] + kSlots * up.forwards, kF1},
+         {slots.input[0] + kSlots * down.inputs, kI0},
+         {slots.input[1] + kSlots * up.inputs, kI1}}};
+    std::ranges::sort(by_slot, {}, &std::pair<int, Choice>::first);
+    return {by_slot[0].second, by_slot[1].second, by_slot[2].second, by_slot[3].second};
   }
 
   // Whether the limits let the rank hold one more forward. Chunk 0 leaves room for one activation

@@ -32,10 +32,10 @@ TEST_CASE("a cluster says how its collectives go, in flat rings by default") {
 TEST_CASE("a communicator has its own rate where it is given one, without limit by default") {
   CHECK(with({}).cluster.communicator_bytes_per_s == 0);
   CHECK(with({"cluster.communicator_GBps=4.5"}).cluster.communicator_bytes_per_s == 4.5e9);
-  CHECK(with({"cluster.preset=jz-a100"}).cluster.communicator_bytes_per_s == 5.07e9);
+  CHECK(with({"cluster.preset=jz-a100"}).cluster.communicator_bytes_per_s == 10.5e9);
   CHECK(refused("cluster.communicator_GBps=0") ==
         "--set: found cluster.communicator_GBps = 0, expected a number above 0");
-  // The older key, a share for rings alone, is still there.
+  // Of that, and of the NICs, rings may reach a share.
   CHECK(with({"cluster.ring_efficiency=0.5"}).cluster.ring_efficiency == 0.5);
 }
 
