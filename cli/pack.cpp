@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/commands.h"
 #include "report/pack_table.h"
+#include "report/table.h"
 
 namespace tandem {
 namespace {
@@ -33,11 +35,15 @@ Status run_pack(const PackCommand& options) {
                                                 .batches = options.batches,
                                                 .jobs = jobs_or_cores(0),
                                                 .engine = engine_of(options.engine)}));
+  const std::optional<bool> calibrated = scenarios.front().calibrated;
   if (options.json) {
-    fmt::print("{}\n",
-               to_json(study).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    nlohmann::ordered_json json = to_json(study);
+    json["calibrated"] =
+        calibrated ? nlohmann::ordered_json(*calibrated) : nlohmann::ordered_json();
+    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
     fmt::print("{}", pack_text(study));
+    if (calibrated == false) fmt::print("{}", uncalibrated_line(scenarios.front().cost_model_name));
   }
   return Done{};
 }

@@ -69,7 +69,10 @@ void print(const std::vector<Outcome>& outcomes, bool json, bool traffic = false
     // Names may come from the command line: what is no UTF-8 in them must not end the program.
     fmt::print("{}\n", array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
-    fmt::print("{}\n", outcome_table(outcomes, traffic));
+    fmt::print("{}", outcome_table(outcomes, traffic));
+    std::vector<const Outcome*> all;
+    for (const Outcome& outcome : outcomes) all.push_back(&outcome);
+    fmt::print("{}\n", uncalibrated_text(all));
     for (const std::string& table :
          {savings_table(outcomes), repeats_table(outcomes), sensitivity_table(outcomes)}) {
       if (!table.empty()) fmt::print("{}\n", table);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/csv.h"
@@ -9,6 +10,19 @@
 #include "report/table.h"
 
 namespace tandem {
+namespace {
+
+std::string guesses(const std::vector<CaseRow>& rows) {
+  const auto count = std::ranges::count_if(rows, [](const CaseRow& row) {
+    return row.prediction && row.prediction->calibrated == false;
+  });
+  if (count == 0) return "";
+  return fmt::format(
+      "\n{} of {} rows are not calibrated: no other measured run stands behind them.\n", count,
+      rows.size());
+}
+
+}  // namespace
 
 std::string case_table(const std::vector<CaseRow>& rows) {
   std::vector<Cells> all = {case_titles()};
@@ -19,13 +33,13 @@ std::string case_table(const std::vector<CaseRow>& rows) {
   families.push_back(family_cells(accuracy_of(rows), "overall"));
   const std::string below = reasons(rows, "");
   return aligned(all, 2) + "\n" + aligned(families, 1) +
-         (below.empty() ? "" : "\nnot predicted:\n" + below);
+         (below.empty() ? "" : "\nnot predicted:\n" + below) + guesses(rows);
 }
 
 std::string case_csv(const std::vector<CaseRow>& rows) {
   std::string text =
-      "id,family,measured_s,predicted_s,error,low_s,high_s,compute_s,bubble_s,exposed_s,line,"
-      "reason\n";
+      "id,family,measured_s,predicted_s,error,low_s,high_s,calibrated,compute_s,bubble_s,"
+      "exposed_s,line,reason\n";
   for (const CaseRow& row : rows) {
     Cells cells;
     const nlohmann::ordered_json json = to_json(row);

@@ -1,6 +1,7 @@
 #include "report/size_table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <vector>
@@ -31,6 +32,8 @@ std::string least_Gbitps(const Outcome& outcome) {
 
 std::string times(double ratio) { return ratio == 1 ? "" : fmt::format("{:.3f}", ratio); }
 
+bool is_guess(const Sized& one) { return one.outcome && one.outcome->calibrated == false; }
+
 std::string mark_of(const Sized& one) {
   if (one.recommended) return "best";
   if (!one.reason.empty()) return one.reason;
@@ -47,7 +50,8 @@ std::vector<std::string> row_of(const Sized& one) {
   const Economics& e = one.economics;
   const Outcome& o = *one.outcome;
   for (const std::string& cell :
-       {fmt::format("{}+{}", e.nodes, e.spares), fmt::format("{:.3f}", o.iteration_s),
+       {fmt::format("{}+{}", e.nodes, e.spares),
+        fmt::format("{:.3f}{}", o.iteration_s, is_guess(one) ? "*" : ""),
         fmt::format("{:.0f}", 100 * o.training->mfu), fmt::format("{:.1f}", e.ideal_days),
         fmt::format("{:.3f}", e.goodput), fmt::format("{:.1f}", e.days_p50()),
         fmt::format("{:.1f}", e.days_p95()), money(e.cost), money(e.cost_per_T),
@@ -59,8 +63,12 @@ std::vector<std::string> row_of(const Sized& one) {
 std::string candidates(const SizeResult& result) {
   Rows rows = {{"job", "candidate", "", "GPUs", "nodes", "iteration s", "MFU %", "ideal days",
                 "goodput", "days p50", "p95", "cost p95", "a T tokens", "MWh", "least Gbit/s"}};
-  for (const Sized& one : result.sized) rows.push_back(row_of(one));
-  return aligned(rows, 3);
+  std::vector<const Outcome*> played;
+  for (const Sized& one : result.sized) {
+    rows.push_back(row_of(one));
+    if (one.outcome) played.push_back(&*one.outcome);
+  }
+  return aligned(rows, 3) + uncalibrated_text(played);
 }
 
 std::string plans(const SizeResult& result) {
@@ -92,6 +100,36 @@ std::string input_changes(const SizeResult& result) {
   return aligned(rows, 3);
 }
 
+// Whether it was a guess that won, and who is guessed beside it: nobody should prefer by p95 what
+// is known least about without knowing that.
+std::string guesses(const SizeResult& result, const Sized& best) {
+  const auto is_rival = [&](const Sized& one) { return one.job == best.job && one.outcome; };
+  std::vector<std::string> names;
+  const Sized* known = nullptr;  // the cheapest in time that is calibrated
+  for (const Sized& one : result.sized) {
+    if (!is_rival(one)) continue;
+    if (is_guess(one)) {
+      if (std::ranges::find(names, one.candidate) == names.end()) names.push_back(one.candidate);
+    } else if (one.reason.empty() &&
+               (known == nullptr || one.economics.cost < known->economics.cost)) {
+      known = &one;
+    }
+  }
+  if (names.empty()) return "";
+  std::string text =
+      fmt::format("This weighs guesses, whose p95 is of the widest interval: {} {} not calibrated.",
+                  fmt::join(names, "; "), names.size() == 1 ? "is" : "are");
+  if (!is_guess(best)) return text + " The best is calibrated.\n";
+  text += fmt::format(" The best, {}, is one: no measured run stands behind {}.", best.candidate,
+                      best.outcome->cost_model);
+  if (known == nullptr) return text + " None that is calibrated is in time.\n";
+  return text + fmt::format(
+                    " The cheapest that is calibrated: {}, {} GPUs, {:.1f} days (p95 "
+                    "{:.1f}), {}.\n",
+                    known->candidate, known->gpus, known->economics.days_p50(),
+                    known->economics.days_p95(), money(known->economics.cost));
+}
+
 std::string conclusions(const SizeResult& result) {
   std::vector<std::string> jobs;
   for (const Sized& one : result.sized) {
@@ -113,6 +151,7 @@ std::string conclusions(const SizeResult& result) {
         of, best->candidate, best->gpus, e.days_p50(), e.days_p95(), money(e.cost),
         money(e.cost_per_T), e.energy_MWh, e.checkpoint_interval_s / 60, e.spares,
         e.spares == 1 ? "" : "s");
+    text += guesses(result, *best);
   }
   return text;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <set>
 #include <span>
 
 #include "base/units.h"
@@ -87,6 +88,8 @@ void add_shares(const std::vector<Outcome>& outcomes, std::vector<Column>* list)
   }
 }
 
+bool is_guess(const Outcome& o) { return o.calibrated == false; }
+
 void add_published(std::vector<Column>* list) {
   list->push_back({"published", [](const Outcome& o) {
                      return is_measured(o) ? fmt::format("{:.0f}", *o.published_tflops_per_gpu)
@@ -108,9 +111,10 @@ std::vector<Column> columns(const std::vector<Outcome>& outcomes, bool traffic) 
       {"iteration s", [](const Outcome& o) { return fmt::format("{:.3f}", o.iteration_s); }});
   if (any(outcomes, [](const Outcome& o) { return o.interval_s.has_value(); }))
     list.push_back({"90 % s", [](const Outcome& o) {
-                      return o.interval_s ? fmt::format("{:.3g}-{:.3g}", o.interval_s->first,
-                                                        o.interval_s->second)
-                                          : "";
+                      return o.interval_s
+                                 ? fmt::format("{:.3g}-{:.3g}{}", o.interval_s->first,
+                                               o.interval_s->second, is_guess(o) ? "*" : "")
+                                 : "";
                     }});
   list.push_back(trained("model TF/s", [=](auto& t) { return rate(t.model_tflops_per_gpu); }));
   list.push_back(trained("hw TF/s", [=](auto& t) { return rate(t.hardware_tflops_per_gpu); }));
@@ -239,6 +243,20 @@ std::string outcome_table(const std::vector<Outcome>& outcomes, bool traffic) {
     for (const Column& column : list) rows.back().push_back(column.cell(outcome));
   }
   return aligned(rows, left);
+}
+
+std::string uncalibrated_line(const std::string& cost_model) {
+  return fmt::format("* not calibrated: no measured run stands behind {}: a guess.\n", cost_model);
+}
+
+std::string uncalibrated_text(const std::vector<const Outcome*>& outcomes) {
+  std::set<std::string> guesses;
+  for (const Outcome* outcome : outcomes) {
+    if (is_guess(*outcome)) guesses.insert(outcome->cost_model);
+  }
+  std::string text;
+  for (const std::string& guess : guesses) text += uncalibrated_line(guess);
+  return text;
 }
 
 std::string savings_table(const std::vector<Outcome>& outcomes) {

@@ -29,7 +29,7 @@ std::vector<std::string> row_of(const Finalist& finalist) {
   const double exposed = std::accumulate(o.exposed_s.begin(), o.exposed_s.end(), 0.0);
   return {finalist.label,
           plan,
-          fmt::format("{:.3f}", o.iteration_s),
+          fmt::format("{:.3f}{}", o.iteration_s, o.calibrated == false ? "*" : ""),
           fmt::format("{:.1f}", t.model_tflops_per_gpu),
           fmt::format("{:.1f}", 100 * t.mfu),
           fmt::format("{:.1f}", 100 * o.bubble_fraction),
@@ -43,7 +43,11 @@ std::string plans_table(const Tuned& tuned) {
   Rows rows = {{"", "plan", "iteration s", "model TF/s", "MFU %", "bubble %", "exposed %", "GiB",
                 "fits", "stage level s"}};
   for (const Finalist& finalist : tuned.finalists) rows.push_back(row_of(finalist));
-  return aligned(rows, 2);
+  std::vector<const Outcome*> played;
+  for (const Finalist& finalist : tuned.finalists) {
+    if (finalist.outcome.ok()) played.push_back(&*finalist.outcome);
+  }
+  return aligned(rows, 2) + uncalibrated_text(played);
 }
 
 std::string counts_text(const Tuned& tuned) {

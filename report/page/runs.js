@@ -7,6 +7,8 @@ const sumOf = (object) => d3.sum(Object.values(object || {}));
 const kRunColumns = [
   {name: "Run", value: (r) => r.name, text: true},
   {name: "GPUs", value: (r) => r.gpus, show: number},
+  {name: "Calibrated", value: (r) => r.calibrated === false ? "no" : r.calibrated ? "yes" : null,
+    text: true},
   {name: "Iteration", value: (r) => r.iteration_s, show: seconds},
   {name: "Tokens", unit: "1/s", value: (r) => r.tokens_per_s, show: number},
   {name: "Model rate", unit: "TFLOP/s a GPU", value: (r) => r.model_tflops_per_gpu,
@@ -141,7 +143,9 @@ function drawNumbers(run) {
   const figures = [
     figure("Iteration", result.iteration_s, seconds(result.iteration_s),
       result.iteration_low_s === null ? ""
-        : `${seconds(result.iteration_low_s)} to ${seconds(result.iteration_high_s)} in 90 of 100`),
+        : `${seconds(result.iteration_low_s)} to ${seconds(result.iteration_high_s)} in 90 of 100` +
+          (result.calibrated === false ? ", not calibrated: a guess" : ""),
+      result.calibrated === false),
     figure("Compute", result.compute_s, seconds(result.compute_s),
       `${percent(result.compute_s / result.iteration_s)} of the iteration`),
     figure("Exposed communication", exposed, seconds(exposed),
