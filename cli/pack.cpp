@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/commands.h"
 #include "cli/text_width.h"
 #include "report/pack_table.h"
+#include "report/table.h"
 
 namespace tandem {
 namespace {
@@ -35,11 +37,17 @@ Status run_pack(const PackCommand& options) {
                                                 .batches = options.batches,
                                                 .jobs = jobs_or_cores(0),
                                                 .engine = engine_of(options.engine)}));
+  const std::optional<bool> calibrated = scenarios.front().calibrated;
   if (options.json) {
-    fmt::print("{}\n",
-               to_json(study).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    nlohmann::ordered_json json = to_json(study);
+    json["calibrated"] =
+        calibrated ? nlohmann::ordered_json(*calibrated) : nlohmann::ordered_json();
+    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
-    fmt::print("{}", pack_text(study, text_width(options.wide)));
+    const int width = text_width(options.wide);
+    fmt::print("{}", pack_text(study, width));
+    if (calibrated == false)
+      fmt::print("{}", wrapped(uncalibrated_line(scenarios.front().cost_model_name), width));
   }
   return Done{};
 }

@@ -30,6 +30,7 @@ Json to_json(const Sized& one) {
   json["recommended"] = one.recommended;
   json["frontier"] = one.on_frontier;
   if (!one.outcome) return json;
+  json["calibrated"] = one.outcome->calibrated ? Json(*one.outcome->calibrated) : Json();
   for (const auto& [key, value] : settings_of(one.plan->candidate)) json["plan"][key] = value;
   json["economics"] = to_json(one.economics);
   json["oversubscribed"] = {{"2", one.oversubscribed_2}, {"4", one.oversubscribed_4}};

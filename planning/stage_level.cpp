@@ -290,16 +290,14 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
   Nanoseconds reduced = 0, behind = 0, lanes = 0;
   for (int rank = 0; rank < layout.pp; ++rank) {
     double all = 0, least = 1e300;
-    Nanoseconds optimizer = 0;
+    Nanoseconds optimizer = to_ns(base_.software.iteration_overhead_s);
     for (const int stage : ranks[rank]) {
       all += held[stage].dense;
       least = std::min(least, held[stage].dense);
       const bool cut = sharing.zero >= 1;
       const double updated = held[stage].dense / (cut ? plan.data_ranks() : 1) +
                              held[stage].expert / (cut ? plan.expert_data_ranks() : 1);
-      if (updated > 0)
-        optimizer += kernel_ns(cost, optimizer_kernel(updated, base_.software)) +
-                     to_ns(base_.software.iteration_overhead_s);
+      if (updated > 0) optimizer += kernel_ns(cost, optimizer_kernel(updated, base_.software));
     }
     if (two_chains) optimizer = 0;
     const int passes = sharing.zero >= 2 ? microbatches(base_, layout) : 1;

@@ -79,6 +79,15 @@ std::vector<Shown> tune_results() {
        [](const Outcome& o) -> PageCell { return o.training->total; }}};
 }
 
+// A column of who is not calibrated, where somebody is not.
+void add_calibrated(const std::vector<PageCell>& cells, PageTable* table) {
+  if (std::ranges::any_of(cells, [](const PageCell& cell) { return cell.index() != 0; }))
+    add_column(table, {"calibrated"}, cells);
+}
+PageCell calibrated_cell(const Outcome& outcome) {
+  return outcome.calibrated == false ? PageCell("no: a guess") : PageCell();
+}
+
 std::size_t place(const PageTable& table, std::string_view name) {
   const auto at = std::ranges::find(table.columns, name, &PageColumn::name);
   return static_cast<std::size_t>(at - table.columns.begin());
@@ -96,6 +105,12 @@ PageTable tune_table(const Tuned& tuned) {
     add_column(&table, shown.as, cells_of<Finalist>(all, [&](const Finalist& f) {
       return f.outcome.ok() ? shown.of(*f.outcome) : PageCell();
     }));
+  add_calibrated(cells_of<Finalist>(all,
+                                    [](const Finalist& f) {
+                                      return f.outcome.ok() ? calibrated_cell(*f.outcome)
+                                                            : PageCell();
+                                    }),
+                 &table);
   const std::vector<PageCell> out = cells_of<Finalist>(all, [](const Finalist& f) {
     if (!f.outcome.ok()) return PageCell(f.outcome.error().message);
     return f.outcome->training->fits ? PageCell() : PageCell("does not fit into memory");
@@ -175,6 +190,10 @@ PageData size_page(const std::string& title, const SizeResult& result) {
     add_column(&table, sum.as, cells([&](const Sized& one) {
       return one.outcome ? PageCell(sum.of(one.economics)) : PageCell();
     }));
+  add_calibrated(cells([](const Sized& one) {
+                   return one.outcome ? calibrated_cell(*one.outcome) : PageCell();
+                 }),
+                 &table);
   const std::vector<PageCell> out = cells(
       [](const Sized& one) { return one.reason.empty() ? PageCell() : PageCell(one.reason); });
   if (differ(out) || !all.front().reason.empty()) add_column(&table, {"out"}, out);

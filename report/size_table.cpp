@@ -1,6 +1,7 @@
 #include "report/size_table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <ranges>
@@ -27,6 +28,8 @@ std::string least_Gbitps(const Outcome& outcome) {
 }
 
 std::string times(double ratio) { return ratio == 1 ? "" : fmt::format("{:.3f}", ratio); }
+
+bool is_guess(const Sized& one) { return one.outcome && one.outcome->calibrated == false; }
 
 std::string mark_of(const Sized& one) {
   if (one.recommended) return "best";
@@ -67,7 +70,10 @@ std::string candidates(const SizeResult& result, int width) {
       played(
           "nodes", [](O, E e) { return fmt::format("{}+{}", e.nodes, e.spares); }, Place::Second),
       played(
-          "iteration s", [](O o, E) { return fmt::format("{:.3f}", o.iteration_s); },
+          "iteration s",
+          [](O o, E) {
+            return fmt::format("{:.3f}{}", o.iteration_s, o.calibrated == false ? "*" : "");
+          },
           Place::Second),
       played(
           "tokens/s/GPU", [](O o, E) { return tokens_rate(*o.training); }, Place::First),
@@ -92,7 +98,11 @@ std::string candidates(const SizeResult& result, int width) {
           "MWh", [](O, E e) { return fmt::format("{:.0f}", e.energy_MWh); }, Place::First),
       played(
           "least Gbit/s", [](O o, E) { return least_Gbitps(o); }, Place::Second)};
-  return text_table(columns, result.sized, width);
+  std::vector<const Outcome*> outcomes;
+  for (const Sized& one : result.sized) {
+    if (one.outcome) outcomes.push_back(&*one.outcome);
+  }
+  return text_table(columns, result.sized, width) + wrapped(uncalibrated_text(outcomes), width);
 }
 
 std::string plans(const SizeResult& result, int width) {
@@ -145,6 +155,36 @@ std::vector<Training> trainings(const SizeResult& result) {
   return all;
 }
 
+// Whether it was a guess that won, and who is guessed beside it: nobody should prefer by p95 what
+// is known least about without knowing that.
+std::string guesses(const SizeResult& result, const Sized& best) {
+  const auto is_rival = [&](const Sized& one) { return one.job == best.job && one.outcome; };
+  std::vector<std::string> names;
+  const Sized* known = nullptr;  // the cheapest in time that is calibrated
+  for (const Sized& one : result.sized) {
+    if (!is_rival(one)) continue;
+    if (is_guess(one)) {
+      if (std::ranges::find(names, one.candidate) == names.end()) names.push_back(one.candidate);
+    } else if (one.reason.empty() &&
+               (known == nullptr || one.economics.cost < known->economics.cost)) {
+      known = &one;
+    }
+  }
+  if (names.empty()) return "";
+  std::string text =
+      fmt::format("This weighs guesses, whose p95 is of the widest interval: {} {} not calibrated.",
+                  fmt::join(names, "; "), names.size() == 1 ? "is" : "are");
+  if (!is_guess(best)) return text + " The best is calibrated.\n";
+  text += fmt::format(" The best, {}, is one: no measured run stands behind {}.", best.candidate,
+                      best.outcome->cost_model);
+  if (known == nullptr) return text + " None that is calibrated is in time.\n";
+  return text + fmt::format(
+                    " The cheapest that is calibrated: {}, {} GPUs, {:.1f} days (p95 "
+                    "{:.1f}), {}.\n",
+                    known->candidate, known->gpus, known->economics.days_p50(),
+                    known->economics.days_p95(), money(known->economics.cost));
+}
+
 std::string conclusions(const SizeResult& result) {
   std::vector<std::string> jobs;
   for (const Sized& one : result.sized) {
@@ -166,6 +206,7 @@ std::string conclusions(const SizeResult& result) {
         of, best->candidate, best->gpus, e.days_p50(), e.days_p95(), money(e.cost),
         money(e.cost_per_T), e.energy_MWh, e.checkpoint_interval_s / 60, e.spares,
         e.spares == 1 ? "" : "s");
+    text += guesses(result, *best);
   }
   return text;
 }

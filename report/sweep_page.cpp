@@ -94,6 +94,11 @@ Result<PageTable> sweep_table(const std::string& results_csv) {
     const std::vector<PageCell> cells = cells_of(csv, column);
     if (csv.has(column) && differ(cells)) add_column(&table, as, cells);
   }
+  std::vector<PageCell> guesses;
+  for (int row = 0; row < csv.size(); ++row)
+    guesses.push_back(csv.text(row, "calibrated") == "false" ? PageCell("no: a guess")
+                                                             : PageCell());
+  if (differ(guesses) || guesses.front().index() != 0) add_column(&table, {"calibrated"}, guesses);
   const auto place = [&](std::string_view name) {
     const auto at = std::ranges::find(table.columns, name, &PageColumn::name);
     return at == table.columns.end() ? 0 : static_cast<std::size_t>(at - table.columns.begin());

@@ -89,6 +89,8 @@ void add_shares(const std::vector<Outcome>& outcomes, std::vector<OutcomeColumn>
   }
 }
 
+bool is_guess(const Outcome& o) { return o.calibrated == false; }
+
 void add_published(std::vector<OutcomeColumn>* list) {
   list->push_back({"published", [](const Outcome& o) {
                      return is_measured(o) ? fmt::format("{:.0f}", *o.published_tflops_per_gpu)
@@ -114,9 +116,10 @@ std::vector<OutcomeColumn> columns(const std::vector<Outcome>& outcomes, bool tr
   if (any(outcomes, [](const Outcome& o) { return o.interval_s.has_value(); }))
     list.push_back({"90 % s",
                     [](const Outcome& o) {
-                      return o.interval_s ? fmt::format("{:.3g}-{:.3g}", o.interval_s->first,
-                                                        o.interval_s->second)
-                                          : "";
+                      return o.interval_s
+                                 ? fmt::format("{:.3g}-{:.3g}{}", o.interval_s->first,
+                                               o.interval_s->second, is_guess(o) ? "*" : "")
+                                 : "";
                     },
                     Place::Beside});
   list.push_back(trained("tokens/s/GPU", [](auto& t) { return tokens_rate(t); }));
@@ -255,6 +258,20 @@ std::string notes(const std::vector<Outcome>& outcomes) {
     if (outcome.training) trainings.push_back(*outcome.training);
   }
   return notes(trainings);
+}
+
+std::string uncalibrated_line(const std::string& cost_model) {
+  return fmt::format("* not calibrated: no measured run stands behind {}: a guess.\n", cost_model);
+}
+
+std::string uncalibrated_text(const std::vector<const Outcome*>& outcomes) {
+  std::set<std::string> guesses;
+  for (const Outcome* outcome : outcomes) {
+    if (is_guess(*outcome)) guesses.insert(outcome->cost_model);
+  }
+  std::string text;
+  for (const std::string& guess : guesses) text += uncalibrated_line(guess);
+  return text;
 }
 
 std::string outcome_table(const std::vector<Outcome>& outcomes, bool traffic, int width) {

@@ -21,6 +21,11 @@ std::string outcome_table(const std::vector<Outcome>& outcomes, bool traffic = f
 std::string notes(const std::vector<Training>& trainings);
 std::string notes(const std::vector<Outcome>& outcomes);
 
+// What '*' in the tables means: a line for a cost model that no measured run stands behind, and one
+// for each of many outcomes'; empty where there is none.
+std::string uncalibrated_line(const std::string& cost_model);
+std::string uncalibrated_text(const std::vector<const Outcome*>& outcomes);
+
 // A row a run that has a baseline: what it saves. Empty where none has one.
 std::string savings_table(const std::vector<Outcome>& outcomes, int width = kAnyWidth);
 

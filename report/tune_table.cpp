@@ -32,7 +32,9 @@ std::string plans_table(const Tuned& tuned, int width) {
       {"plan", [](const Finalist& f) { return text_of(f.candidate); }, Place::Second, Align::Left},
       {"iteration s",
        [](const Finalist& f) {
-         return f.outcome.ok() ? fmt::format("{:.3f}", f.outcome->iteration_s) : "error";
+         return f.outcome.ok() ? fmt::format("{:.3f}{}", f.outcome->iteration_s,
+                                             f.outcome->calibrated == false ? "*" : "")
+                               : "error";
        },
        Place::First},
       played("tokens/s/GPU", [](O, T t) { return tokens_rate(t); }),
@@ -54,7 +56,11 @@ std::string plans_table(const Tuned& tuned, int width) {
          return f.stage_level_ns ? fmt::format("{:.3f}", to_seconds(*f.stage_level_ns)) : "";
        },
        Place::First}};
-  return text_table(columns, tuned.finalists, width);
+  std::vector<const Outcome*> outcomes;
+  for (const Finalist& finalist : tuned.finalists) {
+    if (finalist.outcome.ok()) outcomes.push_back(&*finalist.outcome);
+  }
+  return text_table(columns, tuned.finalists, width) + wrapped(uncalibrated_text(outcomes), width);
 }
 
 std::vector<Training> trainings(const Tuned& tuned) {

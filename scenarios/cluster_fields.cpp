@@ -354,11 +354,10 @@ std::vector<Field> cluster_fields() {
       text("report.note", "text: printed below the table", AT(note)),
       number("limits.runs", "number: most runs of a file, the product of its axes; default 1e5",
              AT(limits.runs), 1, kCount),
-      number(
-          "limits.ops",
-          "number: most ops of a run, of all ranks that are played; default 5e7: 6 GB and a "
-          "minute",
-          AT(limits.ops), 1, kCount),
+      number("limits.ops",
+             "number: most ops of a run, of all ranks that are played; default 5e7: 6 GB and a "
+             "minute",
+             AT(limits.ops), 1, kCount),
       number("published.tflops_per_gpu",
              "number: what was measured, hardware FLOPs as report.causal_flops says",
              AT(published.tflops_per_gpu)),

@@ -92,7 +92,7 @@ std::array<CommCost, kScopes> comm_costs(const Scenario& scenario) {
                        software.tensor_overhead_s};
   of(Scope::Pipeline) = {software.pipeline_stretch, software.pipeline_overhead_s};
   of(Scope::Data).stretch =
-      software.data_stretch * (scenario.plan.zero == 3 ? software.zero3_stretch : 1);
+      scenario.plan.zero == 3 ? software.zero3_stretch : software.data_stretch;
   return costs;
 }
 

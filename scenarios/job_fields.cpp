@@ -151,7 +151,8 @@ std::vector<Field> job_fields() {
            AT(data.grad_reduce)),
       flag("overlap.param_gather",
            "true or false: updated parameters are gathered chunk by chunk, each ahead of its first "
-           "forward; default false: all in one behind the optimizer",
+           "forward; default false: all in one behind the optimizer; with train.zero = 3 each "
+           "layer's ahead of each pass, default true",
            AT(data.param_gather)),
       flag("overlap.align_param_gather",
            "true or false: all stages gather at once from the iteration's start on, or each chunk "

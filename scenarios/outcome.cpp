@@ -160,6 +160,8 @@ Json to_json(const Outcome& o) {
   json["iteration_s"] = o.iteration_s;
   json["iteration_low_s"] = o.interval_s ? Json(o.interval_s->first) : Json();
   json["iteration_high_s"] = o.interval_s ? Json(o.interval_s->second) : Json();
+  json["calibrated"] = optional_json(o.calibrated);
+  json["cost_model"] = o.cost_model.empty() ? Json() : Json(o.cost_model);
   if (o.training) {
     add_training(*o.training, &json);
   } else {
@@ -205,6 +207,8 @@ Outcome outcome_from_json(const Json& json) {
   json.at("iteration_s").get_to(o.iteration_s);
   if (const Json& low = json.at("iteration_low_s"); !low.is_null())
     o.interval_s.emplace(low, json.at("iteration_high_s"));
+  o.calibrated = optional_from<bool>(json.at("calibrated"));
+  if (const Json& model = json.at("cost_model"); !model.is_null()) model.get_to(o.cost_model);
   if (!json.at("memory_bytes").is_null()) o.training = training_from(json);
   json.at("bubble_ratio").get_to(o.bubble_ratio);
   json.at("bubble_fraction").get_to(o.bubble_fraction);

@@ -62,6 +62,10 @@ struct Outcome {
   // Of 100 runs like those that the cost model was fitted to, 90 lie between. Nothing for what was
   // measured, and for costs that are not the model's.
   std::optional<std::pair<double, double>> interval_s;
+  // Whether measured runs stand behind `cost_model`, "nemo-h100 on H100-SXM5-80GB in fp8"; if not,
+  // the figures are a guess. Nothing, and empty, where there is no interval either.
+  std::optional<bool> calibrated;
+  std::string cost_model;
   double compute_s = 0;
   double bubble_ratio = 0;
   double bubble_fraction = 0;

@@ -282,6 +282,8 @@ Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFi
   if (const Software& by = scenario.software; !scenario.cost_table && by.interval_high > 0)
     outcome.interval_s.emplace(outcome.iteration_s * by.interval_low,
                                outcome.iteration_s * by.interval_high);
+  outcome.calibrated = scenario.calibrated;
+  outcome.cost_model = scenario.cost_model_name;
   if (scenario.jitter > 0)
     outcome.warnings.push_back(
         fmt::format("{}: jitter: all {} ranks are simulated, none folded; seed {}", scenario.name,

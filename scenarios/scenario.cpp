@@ -129,6 +129,8 @@ Status complete_order(Scenario* s) {
 // What overlaps: settings that need one another, and files.
 Status complete_overlap(Scenario* s) {
   s->data.zero = s->plan.zero;
+  // FSDP and DeepSpeed gather the next layer ahead where nobody says that they should not.
+  if (s->plan.zero == 3 && !s->places.contains("overlap.param_gather")) s->data.param_gather = true;
   s->data.bucket_bytes = std::llround(s->bucket_bytes);
   if (s->places.contains("overlap.align_param_gather") && s->data.align_param_gather &&
       !s->data.param_gather)
@@ -201,6 +203,29 @@ Status complete_costs(Scenario* s) {
              fmt::format("found costs.p2p_MB with costs.source = {}, expected uniform: a model "
                          "says what its transfers carry",
                          s->costs_source));
+}
+
+// What makes a GPU another one than those that are known.
+constexpr const char* kOfTheGpu[] = {"cluster.gpu_name",        "cluster.tflops",
+                                     "cluster.memory_GBps",     "cluster.sms",
+                                     "cluster.gemm_efficiency", "cluster.attention_efficiency"};
+
+Status complete_software(Scenario* s) {
+  if (s->software.name.empty()) {
+    ASSIGN_OR_RETURN(s->software, load_software(s->cluster.device.software));
+  }
+  if (s->cost_table) return Done{};
+  const bool known =
+      std::ranges::none_of(kOfTheGpu, [&](const char* key) { return s->places.contains(key); });
+  const std::string& gpu = s->cluster.device.name;
+  s->cost_model_name =
+      fmt::format("{} on {} in {}", s->software.name,
+                  known && !gpu.empty() ? gpu : "a GPU of your own", s->plan.precision);
+  s->calibrated = known && is_measured(s->software, gpu, s->plan.precision);
+  if (*s->calibrated) return Done{};
+  ASSIGN_OR_RETURN(const auto interval, uncalibrated_interval());
+  std::tie(s->software.interval_low, s->software.interval_high) = interval;
+  return Done{};
 }
 
 Status check_cluster(const Scenario& s) {
@@ -319,9 +344,7 @@ Status complete(Scenario* s) {
     if (!status.ok()) return bad(*s, status.error(), {"model.layers"});
     return Done{};
   }
-  if (s->software.name.empty()) {
-    ASSIGN_OR_RETURN(s->software, load_software(s->cluster.device.software));
-  }
+  RETURN_IF_ERROR(complete_software(s));
   if (!s->places.contains("train.gradient_dtype"))
     s->plan.gradient_dtype = s->plan.precision == "fp16" ? "fp16" : "fp32";
   if (const Status status = check(s->model, s->plan); !status.ok())

@@ -75,7 +75,11 @@ struct Scenario {
   double p2p_bytes = 0;                   // or, above 0, what it carries over the cluster
   std::string costs_source = "analytic";  // or "uniform", "table"
   Software software;                      // whose constants price the model; uniform: stretches
-  std::optional<CostTable> cost_table;    // costs.source = "table": what kernels are priced by
+  // Whether runs of that software on that GPU in that precision were measured; if not, the
+  // software's interval is that of a guess. Nothing: costs are not the model's.
+  std::optional<bool> calibrated;
+  std::string cost_model_name;  // "nemo-h100 on H100-SXM5-80GB in fp8"; empty as `calibrated`
+  std::optional<CostTable> cost_table;  // costs.source = "table": what kernels are priced by
   double jitter = 0;
   std::uint64_t seed = 1;
   Stragglers stragglers;

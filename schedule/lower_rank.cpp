@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <span>
+#include <utility>
 
 #include "schedule/lower_data.h"
 #include "schedule/lower_pass.h"
@@ -190,16 +192,27 @@ class RankLowering {
     data_.reduce_norm(&before);
     if (work.gradient_norm_bytes > 0 && context_.options.tp * context_.order.pp() > 1)
       reduce(&slots_.norm, work.gradient_norm_bytes);
-    for (const int stage : stages_) {
-      if (!work.stages[stage].optimizer) continue;
+    optimize(&before);
+    data_.gather_rest(before);
+  }
+
+  // A stage after the other. What an iteration takes beside belongs to the first one's op; a rank
+  // that updates nothing has an op of that alone.
+  void optimize(Ops* before) {
+    Nanoseconds overhead_ns = context_.work.iteration_overhead_ns;
+    const auto add = [&](int stage, const Step& step) {
       Op op;
       op.kind = OpKind::Optimizer;
       op.stage = static_cast<std::int16_t>(stage);
-      op.kernel = work.stages[stage].optimizer->kernel;
-      op.duration_ns = work.stages[stage].optimizer->duration_ns;
-      before.assign(1, builder_.add(op, before));
+      op.kernel = step.kernel;
+      op.duration_ns = step.duration_ns + std::exchange(overhead_ns, 0);
+      before->assign(1, builder_.add(op, *before));
+    };
+    for (const int stage : stages_) {
+      const std::optional<Step>& optimizer = context_.work.stages[stage].optimizer;
+      if (optimizer) add(stage, *optimizer);
     }
-    data_.gather_rest(before);
+    if (overhead_ns > 0) add(stages_.front(), Step{});
   }
 
   bool shares_embedding() const {

@@ -179,6 +179,11 @@ TEST_CASE("a family's software does what its source says, another family's does 
   CHECK(scenario(nemo).plan.flash_attention);
   CHECK(scenario(nemo).plan.gradient_dtype == "bf16");
   CHECK(scenario(nemo).data.grad_reduce);
+  // DeepSpeed's ZeRO-3 of 2021 got a fifth of what NCCL reaches, which is not Megatron's.
+  Case zero3 = cases[2];
+  zero3.family = "sc21-table2-zero3";
+  CHECK(scenario(zero3).software.name == "deepspeed-zero3-a100");
+  CHECK(scenario(cases[2]).software.name == "megatron-a100");
 }
 
 TEST_CASE("zero-bubble's iterations follow from its profiled op times within 2.5 %") {

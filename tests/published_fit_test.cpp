@@ -101,6 +101,9 @@ TEST_CASE("a family that was left out of runs without noise is predicted as well
   CHECK(checks->intervals.back().software == "all");
   CHECK(checks->intervals.back().low == Approx(1).epsilon(5e-3));
   CHECK(checks->intervals.back().high == Approx(1).epsilon(5e-3));
+  // Of the two configurations of f each was left out once; g has but one, which stays in.
+  CHECK(checks->intervals.front().measured_on ==
+        std::map<std::string, int>{{"A100-SXM4-80GB fp16", 2}});
 }
 
 TEST_CASE("errors are shares of what was measured") {
@@ -142,6 +145,30 @@ TEST_CASE("a value takes its line in a software's file, or a new one, and all el
   CHECK(with_value(text, "b", 3, "fit") == text + "b = {value = 3, source = \"fit\"}\n");
 }
 
+TEST_CASE(
+    "a fit writes where the rows that it left out were measured, and none where there are none") {
+  const Folder folder;
+  const auto measured_on = [&](const Interval& interval) {
+    const std::string text = with_measured_on(
+        "base = \"nemo-h100\"\nmeasured_on = {value = \"X fp8\", source = \"x\"}\n", interval,
+        "cases.csv");
+    const std::string path = folder.file("mine.toml", text);
+    const auto software = load_software(path);
+    REQUIRE(software.ok());
+    return std::pair{software->measured_on, software_sources(path)->front().second};
+  };
+  const auto [pairs, rows] =
+      measured_on({.n = 5, .measured_on = {{"H100-SXM5-80GB bf16", 4}, {"H200 fp8", 1}}});
+  CHECK(pairs == std::vector<std::string>{"H100-SXM5-80GB bf16", "H200 fp8"});
+  CHECK(rows == "4, 1 rows that a fit to cases.csv left out");
+  const auto [none, no_rows] = measured_on({});
+  CHECK(none.empty());
+  CHECK(no_rows == "0 rows that a fit to cases.csv left out");
+  // A base's rows are not its own.
+  CHECK(load_software("nemo-h100")->measured_on.size() == 1);
+  CHECK(load_software(folder.file("other.toml", "base = \"nemo-h100\"\n"))->measured_on.empty());
+}
+
 TEST_CASE("every software that is shipped is whole, has an interval, and names its sources") {
   REQUIRE(software_names().size() >= 7);
   for (const std::string& name : software_names()) {
@@ -152,7 +179,10 @@ TEST_CASE("every software that is shipped is whole, has an interval, and names i
     CHECK(software->interval_low < software->interval_high);
     const auto sources = software_sources(name);
     REQUIRE(sources.ok());
-    CHECK(sources->size() == software_fields().size());
+    const bool says_where =
+        std::ranges::find(*sources, "measured_on", &Sources::value_type::first) != sources->end();
+    CHECK(sources->size() == software_fields().size() + (says_where ? 1 : 0));
+    CHECK(says_where >= !software->measured_on.empty());
   }
 }
 

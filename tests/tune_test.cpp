@@ -166,6 +166,34 @@ TEST_CASE("what the stage level leaves out is a few percent of the iteration") {
   }
 }
 
+TEST_CASE("an iteration's overhead lengthens stage level and engine alike, by itself alone") {
+  // Every rank has it once, behind what all ranks wait for: the gradient norm, or each other.
+  const Scenario plain = small();
+  Scenario charged = plain;
+  charged.software.iteration_overhead_s = 0.0117;
+  StageLevel level = level_of(plain), level_charged = level_of(charged);
+  std::vector<Candidate> plans = all_of(plain, among({"parallel.vpp=1,2,4"}));
+  const unsigned seed = 16;
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  std::shuffle(plans.begin(), plans.end(), random);
+  plans.resize(40);
+  for (const Candidate& plan : plans) {
+    INFO(text_of(plan));
+    const auto order = level.order_of(plan);
+    REQUIRE(order.ok());
+    const auto before = level.play(plan, *order), after = level_charged.play(plan, *order);
+    REQUIRE((before.ok() && after.ok()));
+    CHECK(*after - *before == 11'700'000);
+    const auto engine = [&](const Scenario& base) {
+      const auto outcome = simulate(with(base, plan), Engine::Ideal);
+      REQUIRE(outcome.ok());
+      return std::llround(1e9 * outcome->iteration_s);
+    };
+    CHECK(engine(charged) - engine(plain) == 11'700'000);
+  }
+}
+
 TEST_CASE("a tune plays its best, the rules' and the scenario's own plan, and judges the rules") {
   const Scenario base = small({"cluster.memory_GiB=40"});
   const auto tuned = tune(base, among({"parallel.cp=1"}), {.keep = 3, .engine = Engine::Ideal});

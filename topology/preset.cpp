@@ -53,9 +53,7 @@ Result<DeviceSpec> read_device(const std::string& name, Sources* sources) {
   ASSIGN_OR_RETURN(SourcedFile file, open_known(name, "device", devices_dir(), device_names()));
   DeviceSpec device;
   ASSIGN_OR_RETURN(device.name, file.text("name"));
-  if (file.has("software")) {
-    ASSIGN_OR_RETURN(device.software, file.text("software"));
-  }
+  ASSIGN_OR_RETURN(device.software, file.text("software"));
   ASSIGN_OR_RETURN(const double memory_GiB, file.number("memory_GiB"));
   ASSIGN_OR_RETURN(const double memory_GBps, file.number("memory_GBps"));
   ASSIGN_OR_RETURN(device.sms, file.count("sms"));

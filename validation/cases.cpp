@@ -112,6 +112,8 @@ constexpr Habit kHabits[] = {
      "overlap.p2p", false},
     // DeepSpeed gathers the next layers' parameters ahead.
     {[](const Case& run) { return run.zero_stage == 3; }, "overlap.param_gather", true},
+    {[](const Case& run) { return starts(run, "sc21-table2-zero3"); }, "costs.software",
+     "deepspeed-zero3-a100"},
     {[](const Case& run) { return starts(run, "vtrain-"); }, "costs.software", "deepspeed-a100"},
     {[](const Case& run) { return run.system == "jz-a100"; }, "costs.software", "bigscience-a100"},
     {[](const Case& run) { return run.system == "jz-v100"; }, "costs.software", "bigscience-v100"},
@@ -177,8 +179,9 @@ std::string reason_of(const Case& run, const Error& error) {
 
 CaseRow row_of(const Case& run, const Result<Outcome>& outcome) {
   if (!outcome.ok()) return {run, std::nullopt, reason_of(run, outcome.error())};
-  Prediction prediction{outcome->iteration_s, outcome->compute_s,
-                        outcome->bubble_fraction * outcome->iteration_s, 0, outcome->interval_s};
+  Prediction prediction{
+      outcome->iteration_s, outcome->compute_s, outcome->bubble_fraction * outcome->iteration_s, 0,
+      outcome->interval_s,  outcome->calibrated};
   for (const double seconds : outcome->exposed_s) prediction.exposed_s += seconds;
   return {run, prediction, ""};
 }
@@ -353,6 +356,8 @@ nlohmann::ordered_json to_json(const CaseRow& row) {
   };
   json["low_s"] = bound(&std::pair<double, double>::first);
   json["high_s"] = bound(&std::pair<double, double>::second);
+  json["calibrated"] =
+      parts.calibrated ? nlohmann::ordered_json(*parts.calibrated) : nlohmann::ordered_json();
   json["compute_s"] = number(parts.compute_s);
   json["bubble_s"] = number(parts.bubble_s);
   json["exposed_s"] = number(parts.exposed_s);

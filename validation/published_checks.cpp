@@ -125,7 +125,11 @@ Interval interval_of(const FitData& data, const Halves& half_of, const ByRow& ha
     return values_of(halves, [&](int row) { return is_its(row) && half_of[row] == which; });
   };
   std::vector<double> all = values_of(halves, is_its);
-  Interval interval{software, static_cast<int>(all.size()), 0, 0, 0};
+  Interval interval{.software = software, .n = static_cast<int>(all.size())};
+  for (const auto& [row, residual] : halves) {
+    const Scenario& run = data.scenarios[row];
+    if (is_its(row)) ++interval.measured_on[run.cluster.device.name + ' ' + run.plan.precision];
+  }
   const std::vector<double> a = half(false), b = half(true);
   if (!a.empty() && !b.empty())
     interval.coverage = (share_within(b, bounds_of(a)) * static_cast<double>(b.size()) +

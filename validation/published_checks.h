@@ -2,6 +2,7 @@
 // prediction is worth because of it.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct Interval {
   double low = 0, high = 0;
   // Of one half's rows, the share that lies in the interval which the other half's give.
   double coverage = 0;
+  std::map<std::string, int> measured_on;  // its n rows by GPU and precision: "H100-SXM5-80GB fp8"
 };
 
 struct Checks {

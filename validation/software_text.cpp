@@ -1,8 +1,11 @@
 #include "validation/software_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "base/file.h"
 
@@ -12,12 +15,10 @@ namespace {
 // With fewer rows the 5 and 95 % are beyond the smallest and largest of them.
 constexpr int kLeastRows = 20;
 
-}  // namespace
-
-std::string with_value(std::string text, const std::string& key, double value,
-                       const std::string& source) {
-  const std::string line =
-      fmt::format("{} = {{value = {:.4g}, source = \"{}\"}}", key, value, source);
+// `value` as TOML has it.
+std::string with_line(std::string text, const std::string& key, const std::string& value,
+                      const std::string& source) {
+  const std::string line = fmt::format("{} = {{value = {}, source = \"{}\"}}", key, value, source);
   std::size_t at = 0;
   while (at < text.size()) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
@@ -28,16 +29,40 @@ std::string with_value(std::string text, const std::string& key, double value,
   return text + line + '\n';
 }
 
+}  // namespace
+
+std::string with_value(std::string text, const std::string& key, double value,
+                       const std::string& source) {
+  return with_line(std::move(text), key, fmt::format("{:.4g}", value), source);
+}
+
+std::string with_measured_on(std::string text, const Interval& interval,
+                             const std::string& origin) {
+  std::vector<std::string> where;
+  std::vector<int> rows;
+  for (const auto& [place, count] : interval.measured_on) {
+    where.push_back(place);
+    rows.push_back(count);
+  }
+  if (rows.empty()) rows.push_back(0);
+  return with_line(std::move(text), "measured_on", fmt::format("\"{}\"", fmt::join(where, ", ")),
+                   fmt::format("{} rows that a fit to {} left out", fmt::join(rows, ", "), origin));
+}
+
 double rounded(double value) { return std::stod(fmt::format("{:.4g}", value)); }
 
 Status write_software(const FitPlan& plan, const PublishedFit& fit,
                       const std::vector<Interval>& intervals, const std::string& origin) {
   std::map<std::string, std::string> texts;
-  const auto set = [&](const std::string& name, const std::string& key, double value,
-                       const std::string& source) -> Status {
+  const auto read = [&](const std::string& name) -> Status {
     if (!texts.contains(name)) {
       ASSIGN_OR_RETURN(texts[name], read_file(software_path(name)));
     }
+    return Done{};
+  };
+  const auto set = [&](const std::string& name, const std::string& key, double value,
+                       const std::string& source) -> Status {
+    RETURN_IF_ERROR(read(name));
     texts[name] = with_value(texts[name], key, value, source);
     return Done{};
   };
@@ -51,6 +76,9 @@ Status write_software(const FitPlan& plan, const PublishedFit& fit,
   }
   for (const Interval& interval : intervals) {
     if (interval.software == "all") continue;
+    RETURN_IF_ERROR(read(interval.software));
+    texts[interval.software] = with_measured_on(texts[interval.software], interval, origin);
+    if (interval.n == 0) continue;  // what it predicts has the interval of a guess
     const bool few = interval.n < kLeastRows;
     const Interval& taken = few ? intervals.back() : interval;
     const auto source = [&](int percent) {

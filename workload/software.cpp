@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <string_view>
 
 #include "base/nearest.h"
 #include "topology/preset.h"
@@ -61,6 +62,18 @@ Result<std::string> path_of(const std::string& name) {
   return software_path(name);
 }
 
+// "a, b" -> a and b.
+std::vector<std::string> parts_of(const std::string& list) {
+  std::vector<std::string> parts;
+  constexpr std::string_view kBetween = ", ";
+  for (std::size_t at = 0; at < list.size();) {
+    const std::size_t end = std::min(list.find(kBetween, at), list.size());
+    parts.push_back(list.substr(at, end - at));
+    at = end + kBetween.size();
+  }
+  return parts;
+}
+
 // Sets what the file holds over what its base does, and collects the sources.
 Status read_into(const std::string& name, const SoftwareValues& instead, int bases,
                  Software* software, Sources* sources) {
@@ -84,10 +97,15 @@ Status read_into(const std::string& name, const SoftwareValues& instead, int bas
       return file.expected(field.key, "a number of at least 0");
     if (other == instead.end()) software->*field.place = value * field.unit;
   }
+  if (file.has("measured_on")) {
+    ASSIGN_OR_RETURN(const std::string list, file.word("measured_on"));
+    if (bases == 0) software->measured_on = parts_of(list);
+  }
   RETURN_IF_ERROR(file.finish());
   *sources = file.sources();
   for (const auto& [key, source] : of_base) {
-    if (std::ranges::find(*sources, key, &Sources::value_type::first) == sources->end())
+    if (key != "measured_on" &&
+        std::ranges::find(*sources, key, &Sources::value_type::first) == sources->end())
       sources->emplace_back(key, source);
   }
   return Done{};
@@ -102,6 +120,20 @@ Result<std::pair<Software, Sources>> read(const std::string& name,
 }
 
 }  // namespace
+
+bool is_measured(const Software& software, const std::string& gpu, const std::string& precision) {
+  return std::ranges::find(software.measured_on, gpu + ' ' + precision) !=
+         software.measured_on.end();
+}
+
+Result<std::pair<double, double>> uncalibrated_interval() {
+  ASSIGN_OR_RETURN(SourcedFile file, SourcedFile::read(data_dir() + "/workload/uncalibrated.toml"));
+  ASSIGN_OR_RETURN(const double low, file.number("interval_low"));
+  ASSIGN_OR_RETURN(const double high, file.number("interval_high"));
+  if (!(low > 0 && low <= high)) return file.expected("interval_high", "0 < low <= high");
+  RETURN_IF_ERROR(file.finish());
+  return std::pair{low, high};
+}
 
 std::span<const SoftwareField> software_fields() { return kFields; }
 

@@ -55,14 +55,24 @@ struct Software {
   double pipeline_stretch = 1;
   double pipeline_overhead_s = 0;
   double data_stretch = 1;
-  double zero3_stretch = 1;  // of data's, where parameters are gathered layer by layer
+  double zero3_stretch = 1;  // of data, where ZeRO-3 gathers parameters layer by layer
 
   // The 90 % interval of an iteration over its prediction: from the residuals of rows that a fit
   // left out. 0: not known.
   double interval_low = 0, interval_high = 0;
 
+  // The GPUs and precisions of those rows, "H100-SXM5-80GB fp8": its own file's, not its base's.
+  std::vector<std::string> measured_on;
+
   bool operator==(const Software&) const = default;
 };
+
+// Whether rows of the software's own were measured on that GPU in that precision. fp16 says nothing
+// of bf16: their peaks are alike, but who runs in the one runs other releases with other options.
+bool is_measured(const Software& software, const std::string& gpu, const std::string& precision);
+
+// The 90 % interval of a prediction that no such rows stand behind: workload/uncalibrated.toml.
+Result<std::pair<double, double>> uncalibrated_interval();
 
 // A constant's key in files, and what one of its units is.
 struct SoftwareField {

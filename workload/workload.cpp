@@ -141,10 +141,10 @@ class Assembler {
                              held[s].expert / (cut ? plan_.expert_data_ranks() : 1);
       if (updated == 0) continue;
       const int kernel = kernels_.add(optimizer_kernel(updated, software()));
-      work_.stages[s].optimizer = Step{
-          .kernel = kernel,
-          .duration_ns = kernels_.duration_ns(kernel) + to_ns(software().iteration_overhead_s)};
+      work_.stages[s].optimizer =
+          Step{.kernel = kernel, .duration_ns = kernels_.duration_ns(kernel)};
     }
+    work_.iteration_overhead_ns = to_ns(software().iteration_overhead_s);
   }
 
   void add_sizes() {

@@ -46,6 +46,8 @@ struct Workload {
   Bytes pipeline_gather_bytes = 0;     // all-gathered by the tensor ranks after a transfer; 0: none
   Bytes embedding_gradient_bytes = 0;  // shared by first and last stage; 0: none
   Bytes gradient_norm_bytes = 0;       // 0: no such all-reduce
+  // Of every rank, once an iteration and whatever stages it has: data, timers, logging.
+  Nanoseconds iteration_overhead_ns = 0;
 };
 
 // The analytic workload of a model under a plan, priced by `cost`.

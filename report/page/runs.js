@@ -7,6 +7,8 @@ const sumOf = (object) => d3.sum(Object.values(object || {}));
 const kRunColumns = [
   {name: "Run", value: (r) => r.name, text: true},
   {name: "GPUs", value: (r) => r.gpus, show: number},
+  {name: "Calibrated", value: (r) => r.calibrated === false ? "no" : r.calibrated ? "yes" : null,
+    text: true},
   {name: "Iteration", value: (r) => r.iteration_s, show: seconds},
   {name: "90 of 100 within", value: (r) => r.iteration_low_s,
     draw: (r) => r.iteration_low_s === null ? "-" : interval(r)},
@@ -178,7 +180,9 @@ function drawNumbers(run) {
   const figures = [
     figure("Iteration", result.iteration_s, seconds(result.iteration_s),
       result.iteration_low_s === null ? ""
-        : `${interval(result)} in 90 of 100`),
+        : `${interval(result)} in 90 of 100` +
+          (result.calibrated === false ? ", not calibrated: a guess" : ""),
+      result.calibrated === false),
     figure("Compute", result.compute_s, seconds(result.compute_s),
       `${percent(result.compute_s / result.iteration_s)} of the iteration`),
     figure("Exposed communication", exposed, seconds(exposed),
