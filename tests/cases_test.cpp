@@ -332,10 +332,10 @@ TEST_CASE("the JSON of cases has the keys that are documented") {
 
 TEST_CASE("the CSV of cases has a line a row, with a reason where there is no prediction") {
   CHECK(case_csv({made_up("a", "f", 2, 3), made_up("b", "f", 2, 0)}) ==
-        "id,family,measured_s,predicted_s,error,low_s,high_s,compute_s,bubble_s,exposed_s,line,"
-        "reason\n"
-        "a,f,2.0,3.0,0.5,,,3.0,0.0,0.0,0,\n"
-        "b,f,2.0,,,,,,,,0,made up\n");
+        "id,family,measured_s,predicted_s,error,low_s,high_s,calibrated,compute_s,bubble_s,"
+        "exposed_s,line,reason\n"
+        "a,f,2.0,3.0,0.5,,,,3.0,0.0,0.0,0,\n"
+        "b,f,2.0,,,,,,,,,0,made up\n");
 }
 
 TEST_CASE("validate takes a family of a cases file, and knows cases from suites") {
