@@ -284,7 +284,7 @@ Result<std::vector<double>> iterations(const Scenario& drawn) {
 TEST_CASE("folded and unfolded agree on any placement: random jobs") {
   if (!has_simgrid()) return;
   const char* many = std::getenv("TANDEM_FOLD_CASES");
-  const int cases = many != nullptr ? std::atoi(many) : 60;
+  const int cases = many != nullptr ? std::atoi(many) : 200;
   const char* given = std::getenv("TANDEM_FOLD_SEED");
   const unsigned seed =
       given != nullptr ? static_cast<unsigned>(std::atoi(given)) : std::random_device{}();
