@@ -55,7 +55,8 @@ Column<Sized> candidate() {
 }
 
 Column<Sized> gpus(Place place) {
-  return {"GPUs", [](const Sized& one) { return fmt::format("{}", one.gpus); }, place};
+  return {"GPUs", [](const Sized& one) { return fmt::format("{}", one.gpus); }, place,
+          Align::Right};
 }
 
 std::string candidates(const SizeResult& result, int width) {

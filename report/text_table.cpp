@@ -93,10 +93,12 @@ class Blocks {
 
   // Names take at most half of the width, the widest of them less than it would.
   void narrow_names() {
-    if (headings_.size() == names_.size()) return;
+    if (headings_.size() == names_.size() ||
+        std::ranges::none_of(names_, [this](std::size_t i) { return is_text(i); }))
+      return;
     for (int over = width_of(names_) - kGap - width_ / 2; over > 0; --over) {
-      const std::size_t widest =
-          *std::ranges::max_element(names_, {}, [this](std::size_t i) { return widths_[i]; });
+      const std::size_t widest = *std::ranges::max_element(
+          names_, {}, [this](std::size_t i) { return is_text(i) ? widths_[i] : 0; });
       if (widths_[widest] <= kLeastText) return;
       --widths_[widest];
     }
@@ -182,7 +184,8 @@ class Blocks {
   }
 
   bool is_text(std::size_t i) const {
-    return headings_[i].place == Place::Name || headings_[i].align == Align::Left;
+    const auto& [title, place, align] = headings_[i];
+    return align == Align::Left || (align == Align::Auto && place == Place::Name);
   }
 
   // A row's cells, and more lines where text wraps.

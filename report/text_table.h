@@ -4,7 +4,8 @@
 // place. Where all columns fit into the width they stand side by side, as listed. Where they do
 // not, those of Place::First fill the first block, then those of Place::Second what is left of it;
 // the others follow in blocks below, each of which begins with the rows' names. No column is left
-// out and no number is cut; text may wrap inside its column, at blanks.
+// out and no number is cut; text, which is what
+// stands to the left, may wrap inside its column, at blanks.
 #pragma once
 
 #include <functional>
@@ -23,15 +24,15 @@ enum class Place {
   Beside,  // stays beside the column before it, as a part of it
 };
 
-enum class Align { Left, Right };
+enum class Align { Auto, Left, Right };  // Auto: names to the left, others to the right
 
 using Cells = std::vector<std::string>;
 
-// What is known of a column without its rows. Names are aligned to the left in any case.
+// What is known of a column without its rows.
 struct Heading {
   std::string title;
   Place place = Place::Second;
-  Align align = Align::Right;
+  Align align = Align::Auto;
 };
 
 template <class Row>
@@ -39,11 +40,11 @@ struct Column {
   std::string title;
   std::function<std::string(const Row&)> cell;
   Place place = Place::Second;
-  Align align = Align::Right;
+  Align align = Align::Auto;
 };
 
-// The lines of the blocks, each ended, with an empty one between blocks. A row may end
-// early. Where no heading has a title there is no line of titles.
+// The lines of the blocks, each ended, with an empty one between blocks. A row may end early. Where
+// no heading has a title there is no line of titles.
 std::string laid_out(const std::vector<Heading>& headings, const std::vector<Cells>& rows,
                      int width);
 

@@ -55,8 +55,8 @@ class Sandbox {
     return names;
   }
 
-  // `arguments` as a shell reads them, `environment` as env does: "COLUMNS=80". Without, no table is
-  // cut to the width of whoever runs the tests.
+  // `arguments` as a shell reads them, `environment` as env does: "COLUMNS=80". Without, no table
+  // takes the width of whoever runs the tests.
   Ran tandem(const std::string& arguments, const std::string& environment = "") const {
     const std::filesystem::path out = folder_.path() / "out", err = folder_.path() / "err";
     const std::string command =

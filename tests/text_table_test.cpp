@@ -89,6 +89,11 @@ TEST_CASE("a row that ends early has empty cells at its end") {
         "a  b  c\nx  1\ny  2  3\n");
 }
 
+TEST_CASE("names stand to the left but where they say otherwise") {
+  CHECK(laid_out({{"a", Place::Name}, {"n", Place::Name, Align::Right}, {"b"}},
+                 {{"x", "1", "2"}, {"yy", "10", "3"}}, 80) == "a    n  b\nx    1  2\nyy  10  3\n");
+}
+
 TEST_CASE("widths are of characters, not of bytes") {
   CHECK(laid_out({{"a", Place::Name}, {"b"}}, {{"\xC3\xA9", "1"}, {"ee", "2"}}, 80) ==
         "a   b\n\xC3\xA9   1\nee  2\n");
@@ -111,7 +116,7 @@ TEST_CASE("no line is wider than asked for, and no cell is lost, at any width") 
                                                  : Place::Second;
       const bool text = below(5) == 0;
       headings.push_back(
-          {std::string(1 + below(14), 't'), place, text ? Align::Left : Align::Right});
+          {std::string(1 + below(14), 't'), place, text ? Align::Left : Align::Auto});
       cells.push_back(std::to_string(100000 + i));  // no two alike
       for (std::size_t words = text ? below(12) : 0; words > 0; --words) cells.back() += " word";
     }
