@@ -121,8 +121,9 @@ PageTable tune_table(const Tuned& tuned) {
   table.y = place(table, kIteration);
   for (std::size_t row = 0; row < all.size(); ++row) {
     if (!fits(row)) table.unfit.push_back(row);
-    if (all[row].outcome.ok() && !table.limit)
-      table.limit = {table.x, all[row].outcome->training->capacity, "capacity"};
+    if (!all[row].outcome.ok() || table.limit) continue;
+    const Training& training = *all[row].outcome->training;
+    table.limit = {table.x, training.capacity - training.reserve, "capacity less reserve"};
   }
   table.frontier = frontier_of(table);
   for (std::size_t row = 0; row < all.size(); ++row) {

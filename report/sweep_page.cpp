@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <optional>
 #include <set>
 
 #include "base/csv.h"
@@ -49,20 +50,28 @@ bool varies(const PageTable& table, std::size_t column) {
   return numbers.size() > 1;
 }
 
-// Rows that do not fit, and what all GPUs have, where it is the same.
+// What a run of the row may fill: the memory less its reserve.
+std::optional<double> usable_bytes(const CsvTable& csv, int row) {
+  if (!csv.has("memory_bytes.capacity") || !csv.has("memory_bytes.reserve")) return std::nullopt;
+  const PageCell capacity = cell_of(csv.text(row, "memory_bytes.capacity"));
+  const PageCell reserve = cell_of(csv.text(row, "memory_bytes.reserve"));
+  const auto *all = std::get_if<double>(&capacity), *kept = std::get_if<double>(&reserve);
+  if (all == nullptr || kept == nullptr) return std::nullopt;
+  return *all - *kept;
+}
+
+// Rows that do not fit, and what they may fill of a GPU's memory, where it is the same for all.
 void add_memory(const CsvTable& csv, PageTable* table) {
   const auto memory = std::ranges::find(table->columns, "memory", &PageColumn::name);
-  std::set<double> capacities;
+  std::set<double> usable;
   for (int row = 0; row < csv.size(); ++row) {
     if (csv.has("fits") && csv.text(row, "fits") == "false")
       table->unfit.push_back(static_cast<std::size_t>(row));
-    if (!csv.has("memory_bytes.capacity")) continue;
-    const PageCell capacity = cell_of(csv.text(row, "memory_bytes.capacity"));
-    if (const double* bytes = std::get_if<double>(&capacity)) capacities.insert(*bytes);
+    if (const auto bytes = usable_bytes(csv, row)) usable.insert(*bytes);
   }
-  if (memory != table->columns.end() && capacities.size() == 1)
-    table->limit = {static_cast<std::size_t>(memory - table->columns.begin()), *capacities.begin(),
-                    "capacity"};
+  if (memory != table->columns.end() && usable.size() == 1)
+    table->limit = {static_cast<std::size_t>(memory - table->columns.begin()), *usable.begin(),
+                    "capacity less reserve"};
 }
 
 // The keys that runs set stand between the engine and the first result.

@@ -264,7 +264,9 @@ TEST_CASE("the frontier holds the rows that no other one beats, along x") {
   CHECK(frontier_of(full) == std::vector<std::size_t>{3, 4, 2, 5});
 }
 
-TEST_CASE("of a sweep only runs that fit are on the frontier, and capacity is the limit") {
+TEST_CASE(
+    "of a sweep only runs that fit are on the frontier, and capacity less the reserve is the "
+    "limit") {
   const Sandbox box;
   // ZeRO 1 halves the optimizer on two replicas: the runs without it hold most.
   box.file("job.toml", kJob + "\"train.zero\" = [0, 1]\n");
@@ -291,9 +293,10 @@ TEST_CASE("of a sweep only runs that fit are on the frontier, and capacity is th
   const auto [least, most] = std::ranges::minmax(held);
   REQUIRE(least < most);
   const Json tight =
-      sweep(fmt::format(" --set cluster.memory_GiB={}", (least + most) / 2 / (1 << 30)));
+      sweep(fmt::format(" --set cluster.memory_GiB={} --set cluster.memory_reserve_GiB=1",
+                        (least + most) / 2 / (1 << 30) + 1));
   CHECK(tight.at("limit").at("most").get<double>() == Approx((least + most) / 2));
-  CHECK(tight.at("limit").at("as") == "capacity");
+  CHECK(tight.at("limit").at("as") == "capacity less reserve");
   REQUIRE(!tight.at("unfit").empty());
   for (const Json& row : tight.at("unfit")) {
     CHECK(memory_of(tight, row) > (least + most) / 2);
