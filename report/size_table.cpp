@@ -7,6 +7,8 @@
 #include <ranges>
 #include <vector>
 
+#include "report/table.h"
+
 namespace tandem {
 namespace {
 

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <numeric>
+#include <vector>
+
+#include "report/table.h"
 
 namespace tandem {
 namespace {
