@@ -124,10 +124,12 @@ std::vector<OutcomeColumn> columns(const std::vector<Outcome>& outcomes, bool tr
                     Place::Beside});
   list.push_back(trained("tokens/s/GPU", [](auto& t) { return tokens_rate(t); }));
   list.push_back(trained("MFU %", [](auto& t) { return percent(t.mfu); }));
-  list.push_back(trained("model TF/s", [=](auto& t) { return rate(t.model_tflops_per_gpu); }));
+  list.push_back(trained(
+      "model TF/s", [=](auto& t) { return rate(t.model_tflops_per_gpu); }, Place::Second));
   list.push_back(trained(
       "hw TF/s", [=](auto& t) { return rate(t.hardware_tflops_per_gpu); }, Place::Second));
-  list.push_back(trained("% peak", [](auto& t) { return percent(t.hfu); }));
+  list.push_back(trained(
+      "% peak", [](auto& t) { return percent(t.hfu); }, Place::Second));
   add_shares(outcomes, &list);
   list.push_back(trained("GiB", [=](auto& t) { return rate(t.total / GiB); }));
   list.push_back(trained("fits", [](auto& t) { return t.fits ? "yes" : "NO"; }));

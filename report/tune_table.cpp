@@ -41,7 +41,8 @@ std::string plans_table(const Tuned& tuned, int width) {
        },
        Place::First},
       played("tokens/s/GPU", [](O, T t) { return tokens_rate(t); }),
-      played("model TF/s", [=](O, T t) { return tenths(t.model_tflops_per_gpu); }),
+      played(
+          "model TF/s", [=](O, T t) { return tenths(t.model_tflops_per_gpu); }, Place::Second),
       played("MFU %", [=](O, T t) { return tenths(100 * t.mfu); }),
       played(
           "bubble %", [=](O o, T) { return tenths(100 * o.bubble_fraction); }, Place::Second),
