@@ -48,7 +48,7 @@ class SimGridSolver final : public FlowSolver {
       std::vector<s4u::LinkInRoute> way;
       for (const std::int32_t link : network.routes[i]) way.push_back(links[link]);
       if (const double limit = network.route_limits[i]; limit > 0)
-        way.emplace_back(zone->create_link(fmt::format("limit{}", i), limit)
+        way.emplace_back(zone->create_link(fmt::format("limit{}", i), kParts * limit)
                              ->set_latency(0)
                              ->set_sharing_policy(s4u::Link::SharingPolicy::FATPIPE)
                              ->seal());

@@ -14,6 +14,7 @@
 #include "schedule/program_text.h"
 #include "sim/engines.h"
 #include "sim/lockstep.h"
+#include "tests/needs.h"
 #include "tests/small_scenario.h"
 
 namespace tandem {
@@ -73,12 +74,6 @@ std::vector<std::string> four_runs(const Program& program, const Cluster& cluste
   return texts;
 }
 
-bool has_simgrid() {
-  const Status status = simgrid_available();
-  if (!status.ok()) WARN("skipped: " << status.error().message);
-  return status.ok();
-}
-
 // Two replicas of two stages, a GPU a node. The first stage's reduce their gradients, 4 MB from
 // each to the other; meanwhile they send 1 MB to their second stages, which send as much back.
 const std::string kTwoReplicas = R"(lane,0,compute
@@ -110,7 +105,7 @@ rank,1,2 4
 )";
 
 TEST_CASE("folded, each flow meets at either end what it would meet among all ranks") {
-  if (!has_simgrid()) return;
+  need_simgrid();
   Program program = read(kTwoReplicas);
   const Cluster cluster = build(megabyte_a_ms(1, 1), 4);
   price(&program, cluster, in_order(4));
@@ -186,7 +181,7 @@ rank,0,1
 )";
 
 TEST_CASE("a group takes what it takes where it sits, whatever its class does elsewhere") {
-  if (!has_simgrid()) return;
+  need_simgrid();
   // On nodes of three GPUs ranks 0 and 1 sit inside the first, 2 and 3 on both. Half a megabyte
   // goes each way: 50 us over the switch, twice that in training, and 500 us over the NICs, which
   // is no tensor group's own place: as it is.
@@ -282,7 +277,7 @@ Result<std::vector<double>> iterations(const Scenario& drawn) {
 }
 
 TEST_CASE("folded and unfolded agree on any placement: random jobs") {
-  if (!has_simgrid()) return;
+  need_simgrid();
   const char* many = std::getenv("TANDEM_FOLD_CASES");
   const int cases = many != nullptr ? std::atoi(many) : 200;
   const char* given = std::getenv("TANDEM_FOLD_SEED");

@@ -207,7 +207,9 @@ TEST_CASE("over the same links no newer GPU is slower on the same job") {
         INFO(name << ", links of " << preset << ", " << gpu);
         const auto outcome = simulate(with(keys), Engine::Ideal);
         REQUIRE(outcome.ok());
-        CHECK(outcome->iteration_s <= before);
+        // Where the host's launches take longest all GPUs take as long, but for a layer's parts,
+        // each of which is rounded to a nanosecond.
+        CHECK(outcome->iteration_s <= before * (1 + 1e-6));
         before = outcome->iteration_s;
       }
     }
