@@ -291,8 +291,10 @@ Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFi
   if (!options.link_changes.empty())
     outcome.warnings.push_back(fmt::format(
         "{}: slow links: all {} ranks are simulated, none folded", scenario.name, scenario.gpus));
+  // So few take no time, folded or not.
+  constexpr std::size_t kFewRanks = 256;
   const std::size_t played_ranks = trace.ranks.size(), ranks = prepared.program.ranks.size();
-  if (options.folded() && played_ranks > prepared.order.ranks.size())
+  if (options.folded() && played_ranks > prepared.order.ranks.size() && played_ranks > kFewRanks)
     outcome.warnings.push_back(fmt::format(
         "{}: equal ranks sit differently on the nodes: {} of {} ranks are simulated{}",
         scenario.name, played_ranks, ranks, played_ranks == ranks ? ", none folded" : ""));

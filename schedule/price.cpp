@@ -157,10 +157,14 @@ std::vector<std::vector<CommUse>> comm_uses(const Body& body) {
   std::vector<std::vector<CommUse>> uses(body.slots.size());
   for (const Op& op : body.ops) {
     if (op.slot < 0) continue;
-    const CommUse use{comm_kind(op.kind), op.way};
+    const CommUse use{comm_kind(op.kind), op.way, op.bytes};
     std::vector<CommUse>& known = uses[op.slot];
-    const auto place = std::ranges::lower_bound(known, use);
-    if (place == known.end() || *place != use) known.insert(place, use);
+    const auto place = std::lower_bound(known.begin(), known.end(), use);
+    if (place == known.end() || *place != use) {
+      known.insert(place, use);
+    } else {
+      place->bytes = std::max(place->bytes, use.bytes);
+    }
   }
   return uses;
 }
@@ -170,8 +174,16 @@ Traffic traffic_of(const Program& program, std::int32_t communicator, const Comm
   const Communicator& group = program.communicators[communicator];
   Choices one;
   one.push_back(traffic_by(cluster, use.kind, devices_of(group, placement), use.way));
-  return at_cost(std::move(one), group.scope,
-                 program.comm_costs[static_cast<std::size_t>(group.scope)])[0];
+  one = at_cost(std::move(one), group.scope,
+                program.comm_costs[static_cast<std::size_t>(group.scope)]);
+  Traffic traffic = std::move(one[0]);
+  constexpr Nanoseconds kNoFlow_ns = 10;
+  const Nanoseconds bytes_ns = to_ns(static_cast<double>(use.bytes) * traffic.seconds_per_byte);
+  if (bytes_ns >= kNoFlow_ns) return traffic;
+  traffic.flows.clear();
+  traffic.latency_ns += bytes_ns;
+  traffic.seconds_per_byte = 0;
+  return traffic;
 }
 
 }  // namespace tandem

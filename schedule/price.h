@@ -29,18 +29,25 @@ void price(Program* program, const Cluster& cluster, const Placement& placement)
 // An operation's ways in a training run.
 Choices at_cost(Choices choices, Scope scope, const CommCost& cost);
 
-// What the ops of a communicator are: of a kind, by a way.
+// What the ops of a communicator are: of a kind, by a way, of so many bytes at most.
 struct CommUse {
   CommKind kind = CommKind::SendRecv;
   int way = 0;
+  Bytes bytes = 0;
 
-  auto operator<=>(const CommUse&) const = default;
+  // Whatever their bytes.
+  bool operator==(const CommUse& other) const { return kind == other.kind && way == other.way; }
+  auto operator<=>(const CommUse& other) const {
+    return kind != other.kind ? kind <=> other.kind : way <=> other.way;
+  }
 };
 
 // Those of each slot of a body, each once, in order.
 std::vector<std::vector<CommUse>> comm_uses(const Body& body);
 
-// What such an op of a communicator puts on links by itself.
+// What such an op of a communicator puts on links by itself. Where its bytes take less than 10 ns
+// (the gradient norm's 4) that is nothing, and its latency has them: such ops would tell ranks
+// apart that nothing else does.
 Traffic traffic_of(const Program& program, std::int32_t communicator, const CommUse& use,
                    const Cluster& cluster, const Placement& placement);
 

@@ -274,7 +274,7 @@ TEST_CASE("capacity is a line, and one plan far beyond it does not squash the ot
   REQUIRE(seen.at("lines").size() == 1);
   CHECK(seen.at("lines").at(0) < most);  // 80 GB lies below 88 GB
   CHECK(seen.at("lines").at(0) > least);
-  CHECK(seen.at("note") == "1 beyond 92 GB stands at the edge, as triangles: up to 635 GB.");
+  CHECK(seen.at("note") == "1 beyond 85.68 GiB stands at the edge, as triangles: up to 591.4 GiB.");
   CHECK(seen.at("linesElsewhere") == 0);
   CHECK(seen.at("pointsElsewhere") == 5);
 }
