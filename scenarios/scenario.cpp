@@ -214,7 +214,10 @@ Status complete_software(Scenario* s) {
   if (s->software.name.empty()) {
     ASSIGN_OR_RETURN(s->software, load_software(s->cluster.device.software));
   }
-  if (s->cost_table) return Done{};
+  if (s->cost_table) {
+    s->software.iteration_overhead_s = 0;  // no part of what a table measures
+    return Done{};
+  }
   const bool known =
       std::ranges::none_of(kOfTheGpu, [&](const char* key) { return s->places.contains(key); });
   const std::string& gpu = s->cluster.device.name;

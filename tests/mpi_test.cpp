@@ -160,7 +160,7 @@ TEST_CASE("ranks multiply matrices under mpi") {
 layers = 2
 hidden = 64
 heads = 4
-seq = 32
+seq = 128
 vocab = 128
 [parallel]
 pp = 2

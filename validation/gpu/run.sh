@@ -188,7 +188,7 @@ compare_copies() {
 # libraries ask for and do not get is no error of ours.
 sanitize() {
   if ! command -v compute-sanitizer >/dev/null; then
-    echo "skipped: compute-sanitizer is not in PATH" | tee "$work/sanitized"
+    echo "left out: compute-sanitizer is not in PATH" | tee "$work/sanitized"
     return
   fi
   echo "NOT clean" >"$work/sanitized"
