@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <ranges>
+#include <numeric>
 
 #include "report/case_cells.h"
 
@@ -24,7 +24,9 @@ std::string moved_table(const FitPlan& plan, const Values& before, const Publish
       {"believed", [&](std::size_t k) {
          return fmt::format("{:g} +- {:g}", constant(k).prior, constant(k).sigma);
        }}};
-  return text_table(columns, std::views::iota(std::size_t{0}, before.size()), width);
+  std::vector<std::size_t> all(before.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return text_table(columns, all, width);
 }
 
 std::string left_out_table(const std::vector<LeftOut>& rows, const std::string& unseen) {

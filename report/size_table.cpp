@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <ranges>
 #include <vector>
 
 #include "report/table.h"
@@ -121,7 +120,7 @@ std::string plans(const SizeResult& result, int width) {
   const auto shown = [](const Sized& one) {
     return one.outcome && (one.recommended || one.on_frontier);
   };
-  return text_table(columns, result.sized | std::views::filter(shown), width);
+  return text_table(columns, rows_where(result.sized, shown), width);
 }
 
 std::string tiers(const SizeResult& result, int width) {

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
-#include <ranges>
 #include <set>
 #include <span>
 
@@ -305,7 +304,7 @@ std::string savings_table(const std::vector<Outcome>& outcomes, int width) {
       "saved % of it",
       [](const Saving& s) { return s.of_communication ? percent(*s.of_communication) : "-"; },
       Place::Beside);
-  return text_table(list, outcomes | std::views::filter(saves), width);
+  return text_table(list, rows_where(outcomes, saves), width);
 }
 
 std::string conclusions(const std::vector<Outcome>& outcomes) {

@@ -62,8 +62,17 @@ Cells cells_of(const std::vector<Column<Row>>& columns, const Row& row) {
   return cells;
 }
 
+template <class Row, class Holds>  // bool of a Row
+std::vector<Row> rows_where(const std::vector<Row>& rows, Holds holds) {
+  std::vector<Row> kept;
+  for (const Row& row : rows) {
+    if (holds(row)) kept.push_back(row);
+  }
+  return kept;
+}
+
 template <class Row, class Rows>
-std::string text_table(const std::vector<Column<Row>>& columns, Rows&& rows, int width) {
+std::string text_table(const std::vector<Column<Row>>& columns, const Rows& rows, int width) {
   std::vector<Heading> headings;
   for (const Column<Row>& column : columns)
     headings.push_back({column.title, column.place, column.align});

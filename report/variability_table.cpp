@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ranges>
 
 namespace tandem {
 namespace {
@@ -34,7 +33,7 @@ std::string repeats_table(const std::vector<Outcome>& outcomes, int width) {
        Place::Beside},
       {"p95 s", [](const Outcome& o) { return seconds(o.repeats->iteration_s.p95); },
        Place::Beside}};
-  return text_table(columns, outcomes | std::views::filter(repeated), width);
+  return text_table(columns, rows_where(outcomes, repeated), width);
 }
 
 std::string sensitivity_table(const std::vector<Outcome>& outcomes, int width) {
