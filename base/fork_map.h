@@ -13,9 +13,8 @@ namespace tandem {
 
 // job(i) for each i that `next` gives, at most `jobs` at once, each in a forked child, until `next`
 // gives nothing; on_done has a job's result in the parent as soon as it ends. A child that dies
-// gives an Error that says how. on_wait is called twice a second meanwhile. The first
-// Error of `next` or on_done ends all. Children end with
-// this process, however it ends. REQUIRES: jobs >= 1.
+// gives an Error that says how. on_wait is called twice a second meanwhile. The first Error of
+// `next` or on_done ends all. Children end with this process, however it ends. REQUIRES: jobs >= 1.
 using NextJob = std::function<Result<std::optional<int>>()>;
 using OnJobDone = std::function<Status(int, const Result<std::string>&)>;
 Status fork_each(int jobs, const NextJob& next, const std::function<Result<std::string>(int)>& job,

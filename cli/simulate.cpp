@@ -76,10 +76,7 @@ void print(const std::vector<Outcome>& outcomes, const SimulateOptions& options,
     fmt::print("{}\n", array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
     const int width = text_width(options.wide);
-    fmt::print("{}", outcome_table(outcomes, traffic, width));
-    std::vector<const Outcome*> all;
-    for (const Outcome& outcome : outcomes) all.push_back(&outcome);
-    fmt::print("{}\n", wrapped(uncalibrated_text(all), width));
+    fmt::print("{}\n", outcome_table(outcomes, traffic, width));
     for (const std::string& table : {savings_table(outcomes, width), repeats_table(outcomes, width),
                                      sensitivity_table(outcomes, width)}) {
       if (!table.empty()) fmt::print("{}\n", table);

@@ -6,9 +6,9 @@
 #include <cctype>
 #include <iterator>
 #include <numeric>
-#include <sstream>
 
 #include "base/nearest.h"
+#include "base/split.h"
 #include "planning/frameworks.h"
 #include "scenarios/tensor_settings.h"
 #include "schedule/order.h"
@@ -99,14 +99,6 @@ const Dimension kDimensions[] = {
 };
 #undef OF
 
-// "1,2,4"
-std::vector<std::string> split(const std::string& list) {
-  std::vector<std::string> values;
-  std::istringstream in(list + ",");
-  for (std::string value; std::getline(in, value, ',');) values.push_back(value);
-  return values;
-}
-
 // The words that a key may have; none: it has numbers.
 std::vector<std::string> words_of(const std::string& key) {
   if (key == "schedule.order") return order_names();
@@ -195,7 +187,7 @@ Result<Space> Space::among(const std::vector<std::string>& texts) {
           fmt::format("--among: found key '{}', expected one that a search chooses; "
                       "nearest is '{}'",
                       key, nearest(key, known))};
-    const std::vector<std::string> values = split(text.substr(equals + 1));
+    const std::vector<std::string> values = split(text.substr(equals + 1) + ",", ",");
     for (const std::string& value : values) RETURN_IF_ERROR(check_value(key, value));
     space.only_.emplace_back(key, values);
   }
@@ -211,7 +203,7 @@ Space Space::only(const std::string& key, const std::vector<std::string>& values
 Space Space::run_by(const Framework& framework) const {
   Space narrow = *this;
   for (const AllowedValues& allowed : framework.values)
-    narrow.only_.emplace_back(allowed.key, split(std::string(allowed.values)));
+    narrow.only_.emplace_back(allowed.key, split(allowed.values, ","));
   narrow.framework_ = &framework;
   return narrow;
 }

@@ -72,11 +72,7 @@ std::string candidates(const SizeResult& result, int width) {
       played(
           "nodes", [](O, E e) { return fmt::format("{}+{}", e.nodes, e.spares); }, Place::Second),
       played(
-          "iteration s",
-          [](O o, E) {
-            return fmt::format("{:.3f}{}", o.iteration_s, o.calibrated == false ? "*" : "");
-          },
-          Place::Second),
+          "iteration s", [](O o, E) { return iteration_text(o); }, Place::Second),
       played(
           "tokens/s/GPU", [](O o, E) { return tokens_rate(*o.training); }, Place::First),
       played(
@@ -100,11 +96,7 @@ std::string candidates(const SizeResult& result, int width) {
           "MWh", [](O, E e) { return fmt::format("{:.0f}", e.energy_MWh); }, Place::First),
       played(
           "least Gbit/s", [](O o, E) { return least_Gbitps(o); }, Place::Second)};
-  std::vector<const Outcome*> outcomes;
-  for (const Sized& one : result.sized) {
-    if (one.outcome) outcomes.push_back(&*one.outcome);
-  }
-  return text_table(columns, result.sized, width) + wrapped(uncalibrated_text(outcomes), width);
+  return text_table(columns, result.sized, width);
 }
 
 std::string plans(const SizeResult& result, int width) {
@@ -149,10 +141,10 @@ std::string input_changes(const SizeResult& result, int width) {
   return text_table(columns, result.input_changes, width);
 }
 
-std::vector<Training> trainings(const SizeResult& result) {
-  std::vector<Training> all;
+std::vector<const Outcome*> outcomes(const SizeResult& result) {
+  std::vector<const Outcome*> all;
   for (const Sized& one : result.sized) {
-    if (one.outcome) all.push_back(*one.outcome->training);
+    if (one.outcome) all.push_back(&*one.outcome);
   }
   return all;
 }
@@ -217,7 +209,7 @@ std::string conclusions(const SizeResult& result) {
 
 std::string size_text(const SizeResult& result, int width) {
   const auto said = [width](const std::string& prose) { return wrapped(prose, width); };
-  std::string text = candidates(result, width) + "\n" + said(notes(trainings(result))) + "\n" +
+  std::string text = candidates(result, width) + "\n" + said(notes(outcomes(result))) + "\n" +
                      said(conclusions(result));
   text += said(
               "\nPlans of the best and of the frontier (days p95 against cost), and how many times "

@@ -229,50 +229,45 @@ std::string tokens_rate(const Training& training) {
   return fmt::format("{:.{}f}", rate, rate < 100 ? 1 : 0);
 }
 
-std::string notes(const std::vector<Training>& trainings) {
-  if (trainings.empty()) return "";
-  std::set<bool> conventions;
-  std::vector<std::string> reserves;
-  for (const Training& t : trainings) {
-    conventions.insert(t.causal_flops);
-    const std::string reserve = fmt::format("{:.1f} of {:.1f}", t.reserve / GiB, t.capacity / GiB);
-    if (std::ranges::find(reserves, reserve) == reserves.end()) reserves.push_back(reserve);
-  }
-  const char* counted =
-      conventions.size() > 1 ? "all of attention's products, or the causal half, as each run's "
-                               "report.causal_flops says"
-      : *conventions.begin()
-          ? "the half of attention's products that a causal mask leaves (report.causal_flops)"
-          : "all of attention's products, as Megatron-LM and PaLM do (report.causal_flops: the "
-            "half "
-            "that a causal mask leaves)";
-  return fmt::format(
-      "FLOPs, and with them MFU and TF/s, count {}.\n"
-      "A plan fits beside a reserve of {} GiB: CUDA's context, NCCL, fragmentation "
-      "(cluster.memory_reserve_GiB).\n",
-      counted, fmt::join(reserves, ", "));
-}
-
-std::string notes(const std::vector<Outcome>& outcomes) {
-  std::vector<Training> trainings;
-  for (const Outcome& outcome : outcomes) {
-    if (outcome.training) trainings.push_back(*outcome.training);
-  }
-  return notes(trainings);
+std::string iteration_text(const Outcome& outcome) {
+  return fmt::format("{:.3f}{}", outcome.iteration_s, is_guess(outcome) ? "*" : "");
 }
 
 std::string uncalibrated_line(const std::string& cost_model) {
   return fmt::format("* not calibrated: no measured run stands behind {}: a guess.\n", cost_model);
 }
 
-std::string uncalibrated_text(const std::vector<const Outcome*>& outcomes) {
-  std::set<std::string> guesses;
+std::string notes(const std::vector<const Outcome*>& outcomes) {
+  std::set<std::string> guesses, reserves;
+  std::set<bool> causal;
   for (const Outcome* outcome : outcomes) {
-    if (is_guess(*outcome)) guesses.insert(outcome->cost_model);
+    if (is_guess(*outcome)) guesses.insert(uncalibrated_line(outcome->cost_model));
+    if (!outcome->training) continue;
+    const Training& training = *outcome->training;
+    causal.insert(training.causal_flops);
+    reserves.insert(
+        fmt::format("{:.1f} of {:.1f}", training.reserve / GiB, training.capacity / GiB));
   }
-  std::string text;
-  for (const std::string& guess : guesses) text += uncalibrated_line(guess);
-  return text;
+  std::string text = fmt::format("{}", fmt::join(guesses, ""));
+  if (causal.empty()) return text;
+  const char* counted =
+      causal.size() > 1 ? "all of attention's products, or the causal half, as each run's "
+                          "report.causal_flops says"
+      : *causal.begin() ? "the half of attention's products that a causal mask leaves "
+                          "(report.causal_flops)"
+                        : "all of attention's products, as Megatron-LM and PaLM do "
+                          "(report.causal_flops: the half that a causal mask leaves)";
+  return text + fmt::format(
+                    "FLOPs, and with them MFU and TF/s, count {}.\n"
+                    "A plan fits beside a reserve of {} GiB: CUDA's context, NCCL, fragmentation "
+                    "(cluster.memory_reserve_GiB).\n",
+                    counted, fmt::join(reserves, ", "));
+}
+
+std::string notes(const std::vector<Outcome>& outcomes) {
+  std::vector<const Outcome*> all;
+  for (const Outcome& outcome : outcomes) all.push_back(&outcome);
+  return notes(all);
 }
 
 std::string outcome_table(const std::vector<Outcome>& outcomes, bool traffic, int width) {

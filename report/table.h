@@ -9,6 +9,9 @@
 
 namespace tandem {
 
+// "14.452", or "14.452*" where that is a guess: seconds of an iteration.
+std::string iteration_text(const Outcome& outcome);
+
 // "4512", "31.4": tokens a second and GPU.
 std::string tokens_rate(const Training& training);
 
@@ -16,15 +19,13 @@ std::string tokens_rate(const Training& training);
 std::string outcome_table(const std::vector<Outcome>& outcomes, bool traffic = false,
                           int width = kAnyWidth);
 
-// What the figures of these trainings mean: how FLOPs count attention, and beside what a plan fits
-// into the GPU's memory. A line each; none without a training.
-std::string notes(const std::vector<Training>& trainings);
+// What the figures of these runs mean, a line each: what '*' marks, how FLOPs count attention, and
+// beside what a plan fits into the GPU's memory.
+std::string notes(const std::vector<const Outcome*>& outcomes);
 std::string notes(const std::vector<Outcome>& outcomes);
 
-// What '*' in the tables means: a line for a cost model that no measured run stands behind, and one
-// for each of many outcomes'; empty where there is none.
+// The first of them: no measured run stands behind that cost model.
 std::string uncalibrated_line(const std::string& cost_model);
-std::string uncalibrated_text(const std::vector<const Outcome*>& outcomes);
 
 // A row a run that has a baseline: what it saves. Empty where none has one.
 std::string savings_table(const std::vector<Outcome>& outcomes, int width = kAnyWidth);

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
-#include <sstream>
 
 #include "base/check.h"
+#include "base/split.h"
 
 namespace tandem {
 namespace {
@@ -20,13 +20,6 @@ int columns_of(const std::string& text) {
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> parts;
-  std::istringstream in(text);
-  for (std::string part; std::getline(in, part, at);) parts.push_back(part);
-  return parts;
-}
-
 // One line, broken at blanks; blanks at its beginning stay.
 std::vector<std::string> broken(const std::string& line, int width) {
   if (columns_of(line) <= width) return {line};
@@ -35,7 +28,7 @@ std::vector<std::string> broken(const std::string& line, int width) {
   if (first == std::string::npos) return {""};
   std::string now(first, ' ');
   bool empty = true;
-  for (const std::string& word : split(line.substr(now.size()), ' ')) {
+  for (const std::string& word : split(line.substr(now.size()), " ")) {
     if (!empty && columns_of(now) + 1 + columns_of(word) > width) {
       lines.push_back(std::move(now));
       now.assign(first + kIndent, ' ');
@@ -230,7 +223,7 @@ std::string laid_out(const std::vector<Heading>& headings, const std::vector<Cel
 
 std::string wrapped(const std::string& text, int width) {
   std::string all;
-  for (const std::string& line : split(text, '\n')) {
+  for (const std::string& line : split(text, "\n")) {
     for (const std::string& part : broken(line, width)) all += part + '\n';
   }
   if (!text.ends_with('\n') && !all.empty()) all.pop_back();

@@ -34,11 +34,7 @@ std::string plans_table(const Tuned& tuned, int width) {
       {"", [](const Finalist& f) { return f.label; }, Place::Name},
       {"plan", [](const Finalist& f) { return text_of(f.candidate); }, Place::Second, Align::Left},
       {"iteration s",
-       [](const Finalist& f) {
-         return f.outcome.ok() ? fmt::format("{:.3f}{}", f.outcome->iteration_s,
-                                             f.outcome->calibrated == false ? "*" : "")
-                               : "error";
-       },
+       [](const Finalist& f) { return f.outcome.ok() ? iteration_text(*f.outcome) : "error"; },
        Place::First},
       played("tokens/s/GPU", [](O, T t) { return tokens_rate(t); }),
       played(
@@ -60,17 +56,13 @@ std::string plans_table(const Tuned& tuned, int width) {
          return f.stage_level_ns ? fmt::format("{:.3f}", to_seconds(*f.stage_level_ns)) : "";
        },
        Place::First}};
-  std::vector<const Outcome*> outcomes;
-  for (const Finalist& finalist : tuned.finalists) {
-    if (finalist.outcome.ok()) outcomes.push_back(&*finalist.outcome);
-  }
-  return text_table(columns, tuned.finalists, width) + wrapped(uncalibrated_text(outcomes), width);
+  return text_table(columns, tuned.finalists, width);
 }
 
-std::vector<Training> trainings(const Tuned& tuned) {
-  std::vector<Training> all;
+std::vector<const Outcome*> outcomes(const Tuned& tuned) {
+  std::vector<const Outcome*> all;
   for (const Finalist& finalist : tuned.finalists) {
-    if (finalist.outcome.ok()) all.push_back(*finalist.outcome->training);
+    if (finalist.outcome.ok()) all.push_back(&*finalist.outcome);
   }
   return all;
 }
@@ -120,7 +112,7 @@ std::string verdicts_table(const Tuned& tuned, int width) {
 
 std::string tune_text(const Tuned& tuned, const std::string& command, int width) {
   std::string text = plans_table(tuned, width) + "\n" +
-                     wrapped(notes(trainings(tuned)) + counts_text(tuned), width);
+                     wrapped(notes(outcomes(tuned)) + counts_text(tuned), width);
   if (!tuned.verdicts.empty())
     text += "\nRules of the guides, at stage level:\n" + verdicts_table(tuned, width);
   std::string first = "The first plan: " + command;

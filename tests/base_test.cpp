@@ -21,6 +21,7 @@
 #include "base/progress.h"
 #include "base/random.h"
 #include "base/result.h"
+#include "base/split.h"
 #include "tests/folder.h"
 
 using namespace tandem;
@@ -363,6 +364,12 @@ TEST_CASE("the progress line shows the share done, the rate and the time left") 
   // Nothing done: no rate, so no time left.
   CHECK(progress_line("runs", 0, 30, 4) == "[........................] 0/30 runs, 0.0/s, ");
   CHECK(progress_line("runs", 0, 0, 0) == "[........................] 0/0 runs, 0.0/s, ");
+}
+
+TEST_CASE("a list falls into its parts, and what stands at its end begins no further one") {
+  CHECK(split("a,,b", ",") == Cells{"a", "", "b"});
+  CHECK(split("a, b c, ", ", ") == Cells{"a", "b c"});
+  CHECK(split("", ",").empty());
 }
 
 TEST_CASE("the nearest name is that of the fewest edits, of equals the first") {

@@ -1,6 +1,5 @@
 // tandem bench comm over MPI: two processes on this machine. Skipped, with the reason, where there
 // is no MPI.
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "tests/sandbox.h"
@@ -23,7 +22,7 @@ TEST_CASE("bench comm starts its ranks under mpirun, and all sizes and operation
                                  "--op alltoall --op sendrecv --op p2p --pair 1,0 --json "
                                  "--fit F.toml");
   if (ran.status == 3) {
-    std::printf("skipped: %s", ran.err.c_str());
+    WARN("skipped: " << ran.err);
     return;
   }
   check_done(ran);

@@ -215,6 +215,7 @@ TEST_CASE("k rings of one rail each scale until the NICs are full, through SimGr
 }
 
 TEST_CASE("a job's k data-parallel rings scale until the NICs are full, in both engines") {
+  need_simgrid();
   // Two replicas of k tensor peers, a node of k GPUs each: k rings of one rail between the nodes. 1
   // ms forward, 2 ms backward, then all-reduces of 1 GB: 2 steps, and 1 GB out of the node each.
   for (const int nics_per_gpu : {0, 1}) {

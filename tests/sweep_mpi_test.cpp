@@ -1,5 +1,4 @@
 // tandem sweep under mpirun. Skipped, with the reason, where there is no MPI.
-#include <cstdio>
 
 #include "exec/execute.h"
 #include "tests/mpi_run.h"
@@ -16,7 +15,7 @@ std::string ranks(int number, const std::string& output) {
 bool has_mpi() {
   const Status mpi = mpi_available();
   if (mpi.ok() && std::system("command -v mpirun > /dev/null") == 0) return true;
-  std::printf("skipped: %s\n", mpi.ok() ? "no mpirun" : mpi.error().message.c_str());
+  WARN("skipped: " << (mpi.ok() ? "no mpirun" : mpi.error().message));
   return false;
 }
 

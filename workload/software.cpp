@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <string_view>
 
 #include "base/nearest.h"
+#include "base/split.h"
 #include "topology/preset.h"
 
 namespace tandem {
@@ -62,18 +62,6 @@ Result<std::string> path_of(const std::string& name) {
   return software_path(name);
 }
 
-// "a, b" -> a and b.
-std::vector<std::string> parts_of(const std::string& list) {
-  std::vector<std::string> parts;
-  constexpr std::string_view kBetween = ", ";
-  for (std::size_t at = 0; at < list.size();) {
-    const std::size_t end = std::min(list.find(kBetween, at), list.size());
-    parts.push_back(list.substr(at, end - at));
-    at = end + kBetween.size();
-  }
-  return parts;
-}
-
 // Sets what the file holds over what its base does, and collects the sources.
 Status read_into(const std::string& name, const SoftwareValues& instead, int bases,
                  Software* software, Sources* sources) {
@@ -99,7 +87,7 @@ Status read_into(const std::string& name, const SoftwareValues& instead, int bas
   }
   if (file.has("measured_on")) {
     ASSIGN_OR_RETURN(const std::string list, file.word("measured_on"));
-    if (bases == 0) software->measured_on = parts_of(list);
+    if (bases == 0) software->measured_on = split(list, ", ");
   }
   RETURN_IF_ERROR(file.finish());
   *sources = file.sources();

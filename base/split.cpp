@@ -1,0 +1,20 @@
+#include "base/split.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace tandem {
+
+std::vector<std::string> split(std::string_view text, std::string_view between) {
+  CHECK(!between.empty());
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(between, at), text.size());
+    parts.emplace_back(text.substr(at, end - at));
+    at = end + between.size();
+  }
+  return parts;
+}
+
+}  // namespace tandem

@@ -1,0 +1,14 @@
+// The parts of a list in a text.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem {
+
+// "a,,b" -> "a", "", "b". What stands at the very end ends the last part: "a," -> "a"; "" -> none.
+// REQUIRES: between not empty.
+std::vector<std::string> split(std::string_view text, std::string_view between);
+
+}  // namespace tandem
