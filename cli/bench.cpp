@@ -176,81 +176,77 @@ Status run(CommOptions options) {
   return status;
 }
 
-void add_sizes(CLI::App* command, CommOptions* options) {
+void add_sizes(const Command& command, CommOptions* options) {
   constexpr Bytes kMost = Bytes{1} << 40;
   const auto size = [&](const char* names, Bytes* bytes, const char* help) {
-    return command->add_option(names, *bytes, help)
-        ->transform(CLI::AsSizeValue(false))
-        ->check(CLI::Range(Bytes{4}, kMost));
+    return command.option(names, bytes, help).as_size().range(Bytes{4}, kMost);
   };
   size("-b,--minbytes", &options->least,
        "the first size; K, M and G are powers of 1024; default 1M");
   size("-e,--maxbytes", &options->most, "the last size; default 64M");
-  CLI::Option* step = size("-i,--stepbytes", &options->step, "from one size to the next");
-  step->each([options](const std::string&) { options->by_step = true; });
-  command
-      ->add_option("-f,--stepfactor", options->factor, "each size over the one before; default 2")
-      ->check(CLI::Range(2, 1'000'000))
-      ->excludes(step);
-  command->add_option("-n,--iters", options->bench.iterations, "operations that are timed")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  command->add_option("-w,--warmup_iters", options->bench.warmup, "operations before them")
-      ->check(CLI::Range(0, 1'000'000))
-      ->capture_default_str();
+  const Option step = size("-i,--stepbytes", &options->step, "from one size to the next");
+  step.on_value([options] { options->by_step = true; });
+  command.option("-f,--stepfactor", &options->factor, "each size over the one before; default 2")
+      .range(2, 1'000'000)
+      .excludes(step);
+  command.option("-n,--iters", &options->bench.iterations, "operations that are timed")
+      .range(1, 1'000'000)
+      .show_default();
+  command.option("-w,--warmup_iters", &options->bench.warmup, "operations before them")
+      .range(0, 1'000'000)
+      .show_default();
 }
 
-void add_comm(CLI::App* bench, Command* chosen) {
+void add_comm(const Command& bench) {
   auto options = std::make_shared<CommOptions>();
-  CLI::App* command = bench->add_subcommand(
+  const Command command = bench.subcommand(
       "comm",
       "Times collectives and transfers one at a time, with nccl-tests' flags, definitions and "
       "out-of-place columns (in-place ones are left out).");
   command
-      ->add_option("--cluster", options->cluster,
-                   "a preset, or a SCENARIO.toml whose first run has one: what the ranks are on")
-      ->required();
+      .option("--cluster", &options->cluster,
+              "a preset, or a SCENARIO.toml whose first run has one: what the ranks are on")
+      .required();
   command
-      ->add_option("--backend", options->backend,
-                   "simgrid; host: one process, priced links; mpi: a process a rank; cuda: a GPU a "
-                   "rank, or one for all")
-      ->check(CLI::IsMember({"simgrid", "host", "mpi", "cuda"}))
-      ->capture_default_str();
+      .option("--backend", &options->backend,
+              "simgrid; host: one process, priced links; mpi: a process a rank; cuda: a GPU a "
+              "rank, or one for all")
+      .one_of({"simgrid", "host", "mpi", "cuda"})
+      .show_default();
   command
-      ->add_option("--op", options->ops,
-                   "nccl-tests' all_reduce (default), all_gather, reduce_scatter, alltoall, "
-                   "sendrecv (each rank to the next), or p2p (one to one); repeatable")
-      ->check(CLI::IsMember(
-          {"all_reduce", "all_gather", "reduce_scatter", "alltoall", "sendrecv", "p2p"}))
-      ->allow_extra_args(false);
-  command->add_option("--pair", options->pairs, "FROM,TO of p2p; repeatable; default 0,1")
-      ->allow_extra_args(false);
+      .option("--op", &options->ops,
+              "nccl-tests' all_reduce (default), all_gather, reduce_scatter, alltoall, "
+              "sendrecv (each rank to the next), or p2p (one to one); repeatable")
+      .one_of({"all_reduce", "all_gather", "reduce_scatter", "alltoall", "sendrecv", "p2p"})
+      .one_value_each();
+  command.option("--pair", &options->pairs, "FROM,TO of p2p; repeatable; default 0,1")
+      .one_value_each();
   add_sizes(command, options.get());
   command
-      ->add_option("--ranks", options->ranks,
-                   "default: as many as mpirun, srun or torchrun has started, the scenario's GPUs, "
-                   "or two nodes")
-      ->check(CLI::Range(2, 65536));
+      .option("--ranks", &options->ranks,
+              "default: as many as mpirun, srun or torchrun has started, the scenario's GPUs, "
+              "or two nodes")
+      .range(2, 65536);
   command
-      ->add_option("--placement", options->placement,
-                   "block (default) or cyclic: ranks are dealt round over the nodes")
-      ->check(CLI::IsMember({"block", "cyclic"}));
+      .option("--placement", &options->placement,
+              "block (default) or cyclic: ranks are dealt round over the nodes")
+      .one_of({"block", "cyclic"});
   add_gpu_options(command, &options->gpu);
-  command->add_option("--fit", options->fit,
-                      "write latencies and bus bandwidths for a scenario's cluster.calibration");
-  command->add_flag("--json", options->json, "print one JSON array, and nothing else");
-  command->footer(
+  command.option("--fit", &options->fit,
+                 "write latencies and bus bandwidths for a scenario's cluster.calibration");
+  command.flag("--json", &options->json, "print one JSON array, and nothing else");
+  command.footer(
       "Example: tandem bench comm --cluster jz-a100 --op all_reduce --op p2p --pair 0,8");
-  command->callback([options, chosen] { *chosen = [options] { return run(*options); }; });
+  command.run([options] { return run(*options); });
 }
 
 }  // namespace
 
-void add_bench(CLI::App* app, Command* chosen) {
-  CLI::App* command = app->add_subcommand("bench", "Times the parts that a job is made of.");
-  command->require_subcommand(1);
-  command->footer("Example: tandem bench comm --cluster jz-a100 --op all_reduce");
-  add_comm(command, chosen);
+void add_bench(const Command& app) {
+  const Command command = app.subcommand("bench", "Times the parts that a job is made of.");
+  command.require_subcommand();
+  command.footer("Example: tandem bench comm --cluster jz-a100 --op all_reduce");
+  add_comm(command);
 }
 
 }  // namespace tandem

@@ -62,58 +62,57 @@ Status run(const DeviceOptions& options) {
   return status;
 }
 
-void add_device(CLI::App* calibrate, Command* chosen) {
+void add_device(const Command& calibrate) {
   auto options = std::make_shared<DeviceOptions>();
-  CLI::App* command = calibrate->add_subcommand(
+  const Command command = calibrate.subcommand(
       "device",
       "Measures a Program's matrix products, attention, memory-bound passes, whole kernels, "
       "transfers and collectives, with all ranks side by side.");
   ExecOptions& exec = options->exec;
   exec.iterations = 20;
-  command->add_option("program", options->program, "PROGRAM.csv")->required();
+  command.option("program", &options->program, "PROGRAM.csv").required();
   command
-      ->add_option(
-          "--backend", options->backend,
-          "host: this machine's cores, links as priced; mpi: a process a rank; cuda: a GPU "
-          "a rank, or one for all")
-      ->check(CLI::IsMember({"host", "mpi", "cuda"}))
-      ->capture_default_str();
-  command->add_option("-o,--output", options->output,
-                      "write the table, for simulate --costs and a scenario's costs.table");
-  command->add_option("--iterations", exec.iterations, "that are measured, of all blocks")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  command->add_option("--warmup", exec.warmup, "iterations before them")
-      ->check(CLI::Range(0, 1'000'000))
-      ->capture_default_str();
+      .option("--backend", &options->backend,
+              "host: this machine's cores, links as priced; mpi: a process a rank; cuda: a GPU "
+              "a rank, or one for all")
+      .one_of({"host", "mpi", "cuda"})
+      .show_default();
+  command.option("-o,--output", &options->output,
+                 "write the table, for simulate --costs and a scenario's costs.table");
+  command.option("--iterations", &exec.iterations, "that are measured, of all blocks")
+      .range(1, 1'000'000)
+      .show_default();
+  command.option("--warmup", &exec.warmup, "iterations before them")
+      .range(0, 1'000'000)
+      .show_default();
   command
-      ->add_option("--gemm-scale", exec.gemm_scale,
-                   "times the sides of the matrices; a table of other ones than the Program's "
-                   "prices nothing; default 1")
-      ->check(CLI::Range(1e-6, 1e3));
+      .option("--gemm-scale", &exec.gemm_scale,
+              "times the sides of the matrices; a table of other ones than the Program's "
+              "prices nothing; default 1")
+      .range(1e-6, 1e3);
   add_gpu_options(command, &options->gpu);
   add_precision_option(command, &options->gpu);
-  command->add_option("--timeout", options->timeout_s, "seconds in which some op must end")
-      ->check(CLI::Range(1e-6, 1e9))
-      ->capture_default_str();
-  command->add_option("--seed", exec.seed, "of payloads and matrices")->capture_default_str();
-  command->add_flag("--json", options->json, "print one JSON object, and nothing else");
+  command.option("--timeout", &options->timeout_s, "seconds in which some op must end")
+      .range(1e-6, 1e9)
+      .show_default();
+  command.option("--seed", &exec.seed, "of payloads and matrices").show_default();
+  command.flag("--json", &options->json, "print one JSON object, and nothing else");
   add_wide(command, &options->wide);
-  command->footer(
+  command.footer(
       "Example: tandem schedule job.toml --format program > job.csv\n"
       "         tandem calibrate device job.csv --backend cuda --share-gpu -o costs.csv");
-  command->callback([options, chosen] { *chosen = [options] { return run(*options); }; });
+  command.run([options] { return run(*options); });
 }
 
 }  // namespace
 
-void add_calibrate(CLI::App* app, Command* chosen) {
-  CLI::App* command =
-      app->add_subcommand("calibrate", "Measures what the simulator's costs can be taken from.");
-  command->require_subcommand(1);
-  command->footer("Example: tandem calibrate device job.csv -o costs.csv");
-  add_device(command, chosen);
-  add_calibrate_published(command, chosen);
+void add_calibrate(const Command& app) {
+  const Command command =
+      app.subcommand("calibrate", "Measures what the simulator's costs can be taken from.");
+  command.require_subcommand();
+  command.footer("Example: tandem calibrate device job.csv -o costs.csv");
+  add_device(command);
+  add_calibrate_published(command);
 }
 
 }  // namespace tandem

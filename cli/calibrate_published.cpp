@@ -130,36 +130,35 @@ Status run(const PublishedOptions& options) {
 
 }  // namespace
 
-void add_calibrate_published(CLI::App* calibrate, Command* chosen) {
+void add_calibrate_published(const Command& calibrate) {
   auto options = std::make_shared<PublishedOptions>();
-  CLI::App* command = calibrate->add_subcommand(
+  const Command command = calibrate.subcommand(
       "published",
       "Fits the constants of workload/software to runs that others measured, prints what moved, "
       "and how a fit to some of the runs predicts the others.");
-  command->add_option("cases", options->cases, "CASES.csv")->required();
-  command->add_option("--plan", options->folder,
-                      "folder of constants.csv (what is fitted, and what is believed of it) and "
-                      "weights.csv (how noisy a family is); default validation/published");
-  command->add_option("--steps", options->steps, "of Gauss-Newton at most; 0: none, checks alone")
-      ->check(CLI::Range(0, 100))
-      ->capture_default_str();
+  command.option("cases", &options->cases, "CASES.csv").required();
+  command.option("--plan", &options->folder,
+                 "folder of constants.csv (what is fitted, and what is believed of it) and "
+                 "weights.csv (how noisy a family is); default validation/published");
+  command.option("--steps", &options->steps, "of Gauss-Newton at most; 0: none, checks alone")
+      .range(0, 100)
+      .show_default();
   command
-      ->add_option("--together", options->together,
-                   "A+B: families that are also left out together; repeatable")
-      ->allow_extra_args(false);
-  command->add_flag("!--no-check", options->check,
-                    "do not refit without halves and families of the runs; no intervals then");
-  command->add_flag("--write", options->write,
-                    "write the constants and intervals to the files of workload/software");
-  command->add_option("--update", options->update,
-                      "PAGE.md: write the checks between its marks, as docs/accuracy.md has them");
-  command->add_option("--jobs", options->jobs, "runs at once; default one a core")
-      ->check(at_least_one());
+      .option("--together", &options->together,
+              "A+B: families that are also left out together; repeatable")
+      .one_value_each();
+  command.flag("!--no-check", &options->check,
+               "do not refit without halves and families of the runs; no intervals then");
+  command.flag("--write", &options->write,
+               "write the constants and intervals to the files of workload/software");
+  command.option("--update", &options->update,
+                 "PAGE.md: write the checks between its marks, as docs/accuracy.md has them");
+  command.option("--jobs", &options->jobs, "runs at once; default one a core").at_least_one();
   add_wide(command, &options->wide);
-  command->footer(
+  command.footer(
       "Example: tandem calibrate published validation/published/cases.csv --write "
       "--update docs/accuracy.md");
-  command->callback([options, chosen] { *chosen = [options] { return run(*options); }; });
+  command.run([options] { return run(*options); });
 }
 
 }  // namespace tandem

@@ -3,53 +3,30 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cmath>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/result.h"
+#include "cli/command_line.h"
 #include "scenarios/run.h"
 
 namespace tandem {
 
-// What main does after parsing: runs the chosen subcommand, prints its Error, gives the exit
-// status.
-using Command = std::function<Status()>;
-
-void add_simulate(CLI::App* app, Command* chosen);
-void add_sweep(CLI::App* app, Command* chosen);
-void add_run(CLI::App* app, Command* chosen);
-void add_compare(CLI::App* app, Command* chosen);
-void add_validate(CLI::App* app, Command* chosen);
-void add_bench(CLI::App* app, Command* chosen);
-void add_calibrate(CLI::App* app, Command* chosen);
-void add_calibrate_published(CLI::App* calibrate, Command* chosen);
-void add_schedule(CLI::App* app, Command* chosen);
-void add_topology(CLI::App* app, Command* chosen);
-void add_doctor(CLI::App* app, Command* chosen);
-void add_size(CLI::App* app, Command* chosen);
-void add_tune(CLI::App* app, Command* chosen);
-void add_pack(CLI::App* app, Command* chosen);
-
-// A check for a count: CLI11's own names the largest double where it finds 0.
-inline CLI::Validator at_least_one() {
-  return {[](const std::string& text) {
-            const bool digits =
-                !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-            return digits && text.find_first_not_of('0') != std::string::npos
-                       ? std::string()
-                       : fmt::format("found {}, expected a whole number of at least 1", text);
-          },
-          "POSITIVE"};
-}
-
-// The value of --jobs; 0: as many as there are cores.
-inline int jobs_or_cores(int jobs) {
-  return jobs > 0 ? jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
+void add_simulate(const Command& app);
+void add_sweep(const Command& app);
+void add_run(const Command& app);
+void add_compare(const Command& app);
+void add_validate(const Command& app);
+void add_bench(const Command& app);
+void add_calibrate(const Command& app);
+void add_calibrate_published(const Command& calibrate);
+void add_schedule(const Command& app);
+void add_topology(const Command& app);
+void add_doctor(const Command& app);
+void add_size(const Command& app);
+void add_tune(const Command& app);
+void add_pack(const Command& app);
 
 // The value of --engine.
 inline Engine engine_of(const std::string& name) {

@@ -62,24 +62,24 @@ Status run(const CompareOptions& options) {
 
 }  // namespace
 
-void add_compare(CLI::App* app, Command* chosen) {
+void add_compare(const Command& app) {
   auto options = std::make_shared<CompareOptions>();
-  CLI::App* command = app->add_subcommand(
+  const Command command = app.subcommand(
       "compare", "Holds a simulated trace against a measured one of the same Program.");
-  command->add_option("simulated", options->simulated, "SIMULATED.csv: simulate --unfolded --trace")
-      ->required();
-  command->add_option("measured", options->measured, "MEASURED.csv")->required();
-  command->add_option("--perfetto", options->perfetto,
-                      "write both timelines for https://ui.perfetto.dev (Open trace file)");
-  command->add_option("--report", options->report,
-                      "write a page to open in a browser, offline: both timelines aligned, and "
-                      "what differs");
-  command->add_option("--worst", options->worst, "so many ops that differ most; default 10")
-      ->check(CLI::NonNegativeNumber);
-  command->add_flag("--json", options->json, "print one JSON object and nothing else");
+  command.option("simulated", &options->simulated, "SIMULATED.csv: simulate --unfolded --trace")
+      .required();
+  command.option("measured", &options->measured, "MEASURED.csv").required();
+  command.option("--perfetto", &options->perfetto,
+                 "write both timelines for https://ui.perfetto.dev (Open trace file)");
+  command.option("--report", &options->report,
+                 "write a page to open in a browser, offline: both timelines aligned, and "
+                 "what differs");
+  command.option("--worst", &options->worst, "so many ops that differ most; default 10")
+      .not_negative();
+  command.flag("--json", &options->json, "print one JSON object and nothing else");
   add_wide(command, &options->wide);
-  command->footer("Example: tandem compare simulated.csv measured.csv --perfetto both.json");
-  command->callback([options, chosen] { *chosen = [options] { return run(*options); }; });
+  command.footer("Example: tandem compare simulated.csv measured.csv --perfetto both.json");
+  command.run([options] { return run(*options); });
 }
 
 }  // namespace tandem

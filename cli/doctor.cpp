@@ -83,13 +83,13 @@ Status examine(bool wide) {
 
 }  // namespace
 
-void add_doctor(CLI::App* app, Command* chosen) {
-  CLI::App* command =
-      app->add_subcommand("doctor", "Says what of this machine can be used, and why not.");
+void add_doctor(const Command& app) {
+  const Command command =
+      app.subcommand("doctor", "Says what of this machine can be used, and why not.");
   auto wide = std::make_shared<bool>(false);
   add_wide(command, wide.get());
-  command->footer("Example: tandem doctor");
-  command->callback([wide, chosen] { *chosen = [wide] { return examine(*wide); }; });
+  command.footer("Example: tandem doctor");
+  command.run([wide] { return examine(*wide); });
 }
 
 }  // namespace tandem

@@ -14,10 +14,6 @@ using Names = std::array<const char*, 3>;  // as the enumeration has them
 
 constexpr Names kLaunches = {"gated", "direct", "graph"};
 
-CLI::IsMember one_of(const Names& names) {
-  return CLI::IsMember(std::vector<std::string>(names.begin(), names.end()));
-}
-
 template <class Value>
 void set(const std::string& name, const Names& names, Value* value) {
   if (!name.empty()) *value = static_cast<Value>(std::ranges::find(names, name) - names.begin());
@@ -25,27 +21,27 @@ void set(const std::string& name, const Names& names, Value* value) {
 
 }  // namespace
 
-void add_gpu_options(CLI::App* command, GpuOptions* options) {
-  command->add_flag("--share-gpu", options->share_gpu,
-                    "cuda: all ranks on one GPU, each on SMs of its own");
+void add_gpu_options(const Command& command, GpuOptions* options) {
+  command.flag("--share-gpu", &options->share_gpu,
+               "cuda: all ranks on one GPU, each on SMs of its own");
   command
-      ->add_option("--transfers", options->transfers,
-                   "with --share-gpu: nccl (default), to oneself; copy: by the copy engine; "
-                   "priced: they take their priced time")
-      ->check(one_of(kGpuTransferNames));
+      .option("--transfers", &options->transfers,
+              "with --share-gpu: nccl (default), to oneself; copy: by the copy engine; "
+              "priced: they take their priced time")
+      .one_of({kGpuTransferNames.begin(), kGpuTransferNames.end()});
   command
-      ->add_option("--launch", options->launch,
-                   "cuda: gated (default): an iteration begins when all of it is queued; direct: "
-                   "with the first call, so that the host's time counts; graph: as one CUDA graph")
-      ->check(one_of(kLaunches));
+      .option("--launch", &options->launch,
+              "cuda: gated (default): an iteration begins when all of it is queued; direct: "
+              "with the first call, so that the host's time counts; graph: as one CUDA graph")
+      .one_of({kLaunches.begin(), kLaunches.end()});
 }
 
-void add_precision_option(CLI::App* command, GpuOptions* options) {
+void add_precision_option(const Command& command, GpuOptions* options) {
   command
-      ->add_option("--precision", options->precision,
-                   "cuda with matrix products: of their operands; default: the scenario's, of a "
-                   "Program bf16")
-      ->check(CLI::IsMember({"fp32", "fp16", "bf16", "fp8"}));
+      .option("--precision", &options->precision,
+              "cuda with matrix products: of their operands; default: the scenario's, of a "
+              "Program bf16")
+      .one_of({"fp32", "fp16", "bf16", "fp8"});
 }
 
 Status apply(const GpuOptions& options, const std::string& backend, ExecOptions* exec) {

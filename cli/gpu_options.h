@@ -1,10 +1,10 @@
 // The options of all commands that play on GPUs.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "base/result.h"
+#include "cli/command_line.h"
 #include "exec/execute.h"
 
 namespace tandem {
@@ -17,9 +17,9 @@ struct GpuOptions {
   std::string precision;
 };
 
-void add_gpu_options(CLI::App* command, GpuOptions* options);
+void add_gpu_options(const Command& command, GpuOptions* options);
 // Of commands that may multiply matrices.
-void add_precision_option(CLI::App* command, GpuOptions* options);
+void add_precision_option(const Command& command, GpuOptions* options);
 
 // Fills in what they say, for the backend so named. An Error where one of them is given in vain.
 Status apply(const GpuOptions& options, const std::string& backend, ExecOptions* exec);

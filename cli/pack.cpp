@@ -54,36 +54,32 @@ Status run_pack(const PackCommand& options) {
 
 }  // namespace
 
-void add_pack(CLI::App* app, Command* chosen) {
+void add_pack(const Command& app) {
   auto options = std::make_shared<PackCommand>();
-  CLI::App* command = app->add_subcommand(
+  const Command command = app.subcommand(
       "pack",
       "Packs sequences of many lengths into bins of a bounded number of tokens, one a microbatch, "
       "and plays a scenario's plan so: against every sequence padded to model.seq, and against "
       "each microbatch padded to its longest sequence.");
-  command->add_option("input", options->input, "SCENARIO.toml")->required();
+  command.option("input", &options->input, "SCENARIO.toml").required();
   command
-      ->add_option("lengths", options->lengths,
-                   "LENGTHS.csv: a column 'length', the tokens of each sequence in its order")
-      ->required();
-  command->add_option("--tokens", options->tokens, "most tokens of a bin")
-      ->required()
-      ->check(at_least_one());
+      .option("lengths", &options->lengths,
+              "LENGTHS.csv: a column 'length', the tokens of each sequence in its order")
+      .required();
+  command.option("--tokens", &options->tokens, "most tokens of a bin").required().at_least_one();
   command
-      ->add_option("--batches", options->batches,
-                   "iterations to play, evenly spread over the file; default 8")
-      ->check(CLI::Range(1, 1000000));
-  command->add_option("--engine", options->engine, "what plays them: simgrid (default) or ideal")
-      ->check(CLI::IsMember({"ideal", "simgrid"}));
-  command->add_option("--set", options->sets, "KEY=VALUE over the file's settings; repeatable")
-      ->allow_extra_args(false);
-  command->add_option("--only", options->only, "the run whose name holds this text");
-  command->add_flag("--json", options->json, "print one JSON document, and nothing else");
+      .option("--batches", &options->batches,
+              "iterations to play, evenly spread over the file; default 8")
+      .range(1, 1000000);
+  command.option("--engine", &options->engine, "what plays them: simgrid (default) or ideal")
+      .one_of({"ideal", "simgrid"});
+  command.option("--set", &options->sets, "KEY=VALUE over the file's settings; repeatable")
+      .one_value_each();
+  command.option("--only", &options->only, "the run whose name holds this text");
+  command.flag("--json", &options->json, "print one JSON document, and nothing else");
   add_wide(command, &options->wide);
-  command->footer(
-      "Example: tandem pack scenarios/packing.toml scenarios/lengths.csv --tokens 8192");
-  command->callback(
-      [options, chosen] { *chosen = [options]() -> Status { return run_pack(*options); }; });
+  command.footer("Example: tandem pack scenarios/packing.toml scenarios/lengths.csv --tokens 8192");
+  command.run([options]() -> Status { return run_pack(*options); });
 }
 
 }  // namespace tandem

@@ -132,73 +132,71 @@ Status run(RunOptions options) {
   return Done{};
 }
 
-void add_exec_options(CLI::App* command, RunOptions* options) {
+void add_exec_options(const Command& command, RunOptions* options) {
   ExecOptions& exec = options->real.exec;
   command
-      ->add_option("--backend", options->backend,
-                   "host: one process plays all ranks, links are emulated; mpi: a process a rank; "
-                   "cuda: a GPU a rank, or one for all")
-      ->check(CLI::IsMember({"host", "mpi", "cuda"}))
-      ->capture_default_str();
+      .option("--backend", &options->backend,
+              "host: one process plays all ranks, links are emulated; mpi: a process a rank; "
+              "cuda: a GPU a rank, or one for all")
+      .one_of({"host", "mpi", "cuda"})
+      .show_default();
   command
-      ->add_option(
-          "--compute", options->compute,
-          "timed: an op takes its priced time; gemm: it multiplies its matrices, on a core or "
-          "a GPU")
-      ->check(CLI::IsMember({"timed", "gemm"}))
-      ->capture_default_str();
-  command->add_option("--gemm-scale", exec.gemm_scale, "times the sides of the matrices; default 1")
-      ->check(CLI::Range(1e-6, 1e3));
+      .option("--compute", &options->compute,
+              "timed: an op takes its priced time; gemm: it multiplies its matrices, on a core or "
+              "a GPU")
+      .one_of({"timed", "gemm"})
+      .show_default();
+  command.option("--gemm-scale", &exec.gemm_scale, "times the sides of the matrices; default 1")
+      .range(1e-6, 1e3);
   command
-      ->add_option("--payload", options->payload,
-                   "of a message: sample, a few KiB, or full; filled, moved and checked: full "
-                   "lengthens transfers, by that")
-      ->check(CLI::IsMember({"sample", "full"}))
-      ->capture_default_str();
-  command->add_option("--iterations", exec.iterations, "that are measured")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  command->add_option("--warmup", exec.warmup, "iterations before them")
-      ->check(CLI::Range(0, 1'000'000))
-      ->capture_default_str();
+      .option("--payload", &options->payload,
+              "of a message: sample, a few KiB, or full; filled, moved and checked: full "
+              "lengthens transfers, by that")
+      .one_of({"sample", "full"})
+      .show_default();
+  command.option("--iterations", &exec.iterations, "that are measured")
+      .range(1, 1'000'000)
+      .show_default();
+  command.option("--warmup", &exec.warmup, "iterations before them")
+      .range(0, 1'000'000)
+      .show_default();
   command
-      ->add_option("--timeout", options->timeout_s,
-                   "seconds in which some op must end, or the run has failed; timed ops on the "
-                   "host always do")
-      ->check(CLI::Range(1e-6, 1e9))
-      ->capture_default_str();
-  command->add_option("--seed", exec.seed, "of payloads and matrices")->capture_default_str();
+      .option("--timeout", &options->timeout_s,
+              "seconds in which some op must end, or the run has failed; timed ops on the "
+              "host always do")
+      .range(1e-6, 1e9)
+      .show_default();
+  command.option("--seed", &exec.seed, "of payloads and matrices").show_default();
   add_gpu_options(command, &options->gpu);
   add_precision_option(command, &options->gpu);
 }
 
 }  // namespace
 
-void add_run(CLI::App* app, Command* chosen) {
+void add_run(const Command& app) {
   auto options = std::make_shared<RunOptions>();
-  CLI::App* command = app->add_subcommand(
-      "run", "Runs one run of a scenario (TOML), or a Program (CSV), for real.");
-  command->add_option("input", options->input, "SCENARIO.toml or PROGRAM.csv")->required();
+  const Command command =
+      app.subcommand("run", "Runs one run of a scenario (TOML), or a Program (CSV), for real.");
+  command.option("input", &options->input, "SCENARIO.toml or PROGRAM.csv").required();
   add_exec_options(command, options.get());
-  command->add_option("--set", options->sets, "KEY=VALUE over the file's settings; repeatable")
-      ->allow_extra_args(false);
-  command->add_option("--only", options->only, "the run whose name holds this text");
+  command.option("--set", &options->sets, "KEY=VALUE over the file's settings; repeatable")
+      .one_value_each();
+  command.option("--only", &options->only, "the run whose name holds this text");
   OutputFiles& files = options->real.files;
-  command->add_option("--trace", files.trace_csv,
-                      "write the median iteration's trace as CSV; of a run that fails what there "
-                      "is");
-  command->add_option("--perfetto", files.perfetto,
-                      "write it for https://ui.perfetto.dev (Open trace file)");
-  command->add_option("--plot", files.svg, "draw its timeline as SVG");
-  command->add_flag("--json", options->json,
-                    "print one JSON array of one object, and nothing else");
+  command.option("--trace", &files.trace_csv,
+                 "write the median iteration's trace as CSV; of a run that fails what there "
+                 "is");
+  command.option("--perfetto", &files.perfetto,
+                 "write it for https://ui.perfetto.dev (Open trace file)");
+  command.option("--plot", &files.svg, "draw its timeline as SVG");
+  command.flag("--json", &options->json, "print one JSON array of one object, and nothing else");
   add_wide(command, &options->wide);
-  command->footer(
+  command.footer(
       "Example: tandem run bench/pp64.toml --set parallel.pp=4 --set parallel.global_batch=8\n"
       "         tandem run scenarios/megatron-sc21.toml --only '1.7B, selene' --set cluster.gpus=2 "
       "--set parallel.pp=2 --set parallel.dp=1 --set parallel.global_batch=64 --compute gemm "
       "--gemm-scale 0.03");
-  command->callback([options, chosen] { *chosen = [options] { return run(*options); }; });
+  command.run([options] { return run(*options); });
 }
 
 }  // namespace tandem

@@ -125,47 +125,45 @@ Status show(const ScheduleOptions& options) {
 
 }  // namespace
 
-void add_schedule(CLI::App* app, Command* chosen) {
+void add_schedule(const Command& app) {
   auto options = std::make_shared<ScheduleOptions>();
-  CLI::App* command = app->add_subcommand(
+  const Command command = app.subcommand(
       "schedule", "Shows an order: by name, from a CSV in PyTorch's form, or a scenario's.");
-  command->add_option("input", options->input, "SCENARIO.toml (its first run) or ORDER.csv");
-  command->add_option("--set", options->sets, "KEY=VALUE over the scenario's settings; repeatable")
-      ->allow_extra_args(false);
-  command->add_option("--only", options->only, "the scenario's first run whose name holds this");
-  command->add_option("--order", options->order.name,
-                      fmt::format("{}", fmt::join(order_names(), ", ")));
-  command->add_option("--pp", options->order.pp, "pipeline ranks")->check(at_least_one());
+  command.option("input", &options->input, "SCENARIO.toml (its first run) or ORDER.csv");
+  command.option("--set", &options->sets, "KEY=VALUE over the scenario's settings; repeatable")
+      .one_value_each();
+  command.option("--only", &options->only, "the scenario's first run whose name holds this");
+  command.option("--order", &options->order.name,
+                 fmt::format("{}", fmt::join(order_names(), ", ")));
+  command.option("--pp", &options->order.pp, "pipeline ranks").at_least_one();
   command
-      ->add_option("--vpp", options->vpp,
-                   "stages a rank; default 2 for zbv, v-half, v-min and dualpipev, else 1")
-      ->check(at_least_one());
-  command->add_option("--microbatches", options->order.microbatches, "microbatches")
-      ->check(at_least_one());
+      .option("--vpp", &options->vpp,
+              "stages a rank; default 2 for zbv, v-half, v-min and dualpipev, else 1")
+      .at_least_one();
+  command.option("--microbatches", &options->order.microbatches, "microbatches").at_least_one();
   command
-      ->add_option("--group", options->order.group,
-                   "interleaved: microbatches a group and stage; default pp (or all, where fewer)")
-      ->check(at_least_one());
-  command->add_option("--costs", options->costs,
-                      "F,I,W[,C]: times of a forward, an input gradient, a weight gradient and a "
-                      "transfer; zero-bubble orders are made for them, and the grid is drawn with "
-                      "them (without transfers); default 1,1,1");
+      .option("--group", &options->order.group,
+              "interleaved: microbatches a group and stage; default pp (or all, where fewer)")
+      .at_least_one();
+  command.option("--costs", &options->costs,
+                 "F,I,W[,C]: times of a forward, an input gradient, a weight gradient and a "
+                 "transfer; zero-bubble orders are made for them, and the grid is drawn with "
+                 "them (without transfers); default 1,1,1");
   command
-      ->add_option("--memory-limit", options->order.memory_limit,
-                   "zb1p, zb2p, zbv, v-half, v-min: activations of a stage that a rank may hold, "
-                   "from F to W; default: pp, 2pp, 2pp, pp + 2, 2ceil((pp + 2) / 3)")
-      ->check(at_least_one());
-  command->add_flag("--expert-overlap", options->order.expert_overlap,
-                    "interleaved: one more warm-up, as Megatron-LM where experts overlap");
+      .option("--memory-limit", &options->order.memory_limit,
+              "zb1p, zb2p, zbv, v-half, v-min: activations of a stage that a rank may hold, "
+              "from F to W; default: pp, 2pp, 2pp, pp + 2, 2ceil((pp + 2) / 3)")
+      .at_least_one();
+  command.flag("--expert-overlap", &options->order.expert_overlap,
+               "interleaved: one more warm-up, as Megatron-LM where experts overlap");
   command
-      ->add_option(
-          "--format", options->format,
-          "grid: a picture; pytorch: one cell an action; pytorch-comms: with communication; "
-          "program: lowered and priced")
-      ->check(CLI::IsMember({"grid", "pytorch", "pytorch-comms", "program"}))
-      ->capture_default_str();
-  command->footer("Example: tandem schedule --order interleaved --pp 4 --vpp 2 --microbatches 8");
-  command->callback([options, chosen] { *chosen = [options] { return show(*options); }; });
+      .option("--format", &options->format,
+              "grid: a picture; pytorch: one cell an action; pytorch-comms: with communication; "
+              "program: lowered and priced")
+      .one_of({"grid", "pytorch", "pytorch-comms", "program"})
+      .show_default();
+  command.footer("Example: tandem schedule --order interleaved --pp 4 --vpp 2 --microbatches 8");
+  command.run([options] { return show(*options); });
 }
 
 }  // namespace tandem

@@ -177,75 +177,71 @@ Status simulate_scenarios(const SimulateOptions& options) {
 
 }  // namespace
 
-void add_simulate(CLI::App* app, Command* chosen) {
+void add_simulate(const Command& app) {
   auto options = std::make_shared<SimulateOptions>();
-  CLI::App* command = app->add_subcommand(
+  const Command command = app.subcommand(
       "simulate",
       "Simulates the runs of a scenario (TOML), or a priced Program (CSV, ideal engine only).");
-  command->add_option("input", options->input, "SCENARIO.toml or PROGRAM.csv")->required();
+  command.option("input", &options->input, "SCENARIO.toml or PROGRAM.csv").required();
   command
-      ->add_option("--engine", options->engine,
-                   "simgrid: flows that share a link share its bandwidth (default for a "
-                   "scenario); ideal: no contention (default for a Program)")
-      ->check(CLI::IsMember({"ideal", "simgrid"}));
+      .option("--engine", &options->engine,
+              "simgrid: flows that share a link share its bandwidth (default for a "
+              "scenario); ideal: no contention (default for a Program)")
+      .one_of({"ideal", "simgrid"});
   command
-      ->add_option("--set", options->sets,
-                   "KEY=VALUE over the file's settings, for every run; repeatable")
-      ->allow_extra_args(false);
-  command->add_option("--only", options->only, "only runs whose name holds this text");
-  CLI::Option* costs = command->add_option(
-      "--costs", options->priced_by.costs,
+      .option("--set", &options->sets,
+              "KEY=VALUE over the file's settings, for every run; repeatable")
+      .one_value_each();
+  command.option("--only", &options->only, "only runs whose name holds this text");
+  const Option costs = command.option(
+      "--costs", &options->priced_by.costs,
       "a table of tandem calibrate device: what kernels take, and of a Program also its "
       "communication; costs.source = table");
   command
-      ->add_option("--op-times", options->priced_by.op_times,
-                   "a trace of the Program: each op takes what was measured there, its median over "
-                   "equal ranks")
-      ->excludes(costs);
-  command->add_option("--trace", options->files.trace_csv, "write one run's trace as CSV");
-  command->add_option("--perfetto", options->files.perfetto,
-                      "write one run's trace for https://ui.perfetto.dev (Open trace file)");
-  command->add_option("--plot", options->files.svg, "draw one run's timeline as SVG");
-  command->add_option("--report", options->report,
-                      "write a page to open in a browser, offline: timeline, where the time goes, "
-                      "memory over time");
-  command->add_option("--files-of", options->files_of,
-                      "the run of --trace, --perfetto, --plot and the timeline of --report, by its "
-                      "name; default the first");
-  command->add_option("--jobs", options->jobs, "runs at once; default one a core")
-      ->check(at_least_one());
+      .option("--op-times", &options->priced_by.op_times,
+              "a trace of the Program: each op takes what was measured there, its median over "
+              "equal ranks")
+      .excludes(costs);
+  command.option("--trace", &options->files.trace_csv, "write one run's trace as CSV");
+  command.option("--perfetto", &options->files.perfetto,
+                 "write one run's trace for https://ui.perfetto.dev (Open trace file)");
+  command.option("--plot", &options->files.svg, "draw one run's timeline as SVG");
+  command.option("--report", &options->report,
+                 "write a page to open in a browser, offline: timeline, where the time goes, "
+                 "memory over time");
+  command.option("--files-of", &options->files_of,
+                 "the run of --trace, --perfetto, --plot and the timeline of --report, by its "
+                 "name; default the first");
+  command.option("--jobs", &options->jobs, "runs at once; default one a core").at_least_one();
   command
-      ->add_option("--repeat", options->repeat,
-                   "play each run so often, with one seed after another, and give p5, p50 and p95; "
-                   "variability.runs")
-      ->check(at_least_one());
-  command->add_flag("--sensitivity", options->sensitivity,
-                    "what the iteration takes more when a stage, a kind of communication or a "
-                    "level of links is 10 % slower, one by one");
-  command->add_flag("--unfolded", options->unfolded, "play every rank: none stands for its equals");
-  command->add_flag("--json", options->json,
-                    "print one JSON array, an object a run, and nothing else");
+      .option("--repeat", &options->repeat,
+              "play each run so often, with one seed after another, and give p5, p50 and p95; "
+              "variability.runs")
+      .at_least_one();
+  command.flag("--sensitivity", &options->sensitivity,
+               "what the iteration takes more when a stage, a kind of communication or a "
+               "level of links is 10 % slower, one by one");
+  command.flag("--unfolded", &options->unfolded, "play every rank: none stands for its equals");
+  command.flag("--json", &options->json, "print one JSON array, an object a run, and nothing else");
   add_wide(command, &options->wide);
-  command->footer(
+  command.footer(
       "Example: tandem simulate scenarios/megatron-sc21.toml --only 39B --perfetto 39B.json\n"
       "         tandem simulate scenarios/megatron-sc21.toml --report models.html\n"
       "         tandem simulate scenarios/megatron-sc21.toml --only '1T, selene' --set "
       "variability.jitter=0.05");
-  command->callback([options, chosen] {
-    *chosen = [options]() -> Status {
-      const OutputFiles& files = options->files;
-      RETURN_IF_ERROR(check_files(
-          options->input, options->sets,
-          {{"--trace", files.trace_csv},
-           {"--perfetto", files.perfetto},
-           {"--plot", files.svg},
-           {"--report", options->report}},
-          {{"--costs", options->priced_by.costs}, {"--op-times", options->priced_by.op_times}}));
-      RETURN_IF_ERROR(check_html_page(options->report));
-      if (!options->report.empty()) options->files.detail = Detail::Timeline;
-      return options->input.ends_with(".csv") ? simulate_program(*options)
-                                              : simulate_scenarios(*options);
-    };
+  command.run([options]() -> Status {
+    const OutputFiles& files = options->files;
+    RETURN_IF_ERROR(check_files(
+        options->input, options->sets,
+        {{"--trace", files.trace_csv},
+         {"--perfetto", files.perfetto},
+         {"--plot", files.svg},
+         {"--report", options->report}},
+        {{"--costs", options->priced_by.costs}, {"--op-times", options->priced_by.op_times}}));
+    RETURN_IF_ERROR(check_html_page(options->report));
+    if (!options->report.empty()) options->files.detail = Detail::Timeline;
+    return options->input.ends_with(".csv") ? simulate_program(*options)
+                                            : simulate_scenarios(*options);
   });
 }
 

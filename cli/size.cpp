@@ -69,34 +69,33 @@ Status run_size(const SizeCommand& options) {
 
 }  // namespace
 
-void add_size(CLI::App* app, Command* chosen) {
+void add_size(const Command& app) {
   auto options = std::make_shared<SizeCommand>();
-  CLI::App* command = app->add_subcommand(
+  const Command command = app.subcommand(
       "size",
       "Sizes a purchase: each run of the file is a candidate (GPU, node, network, price). For "
       "each number of GPUs the plan is tuned, and days, cost and energy of the whole training "
       "follow, failures included; the cheapest in time is recommended.");
-  command->add_option("input", options->input, "SCENARIO.toml with [size] and [price]")->required();
-  command->add_option("--set", options->sets, "KEY=VALUE over the file's settings; repeatable")
-      ->allow_extra_args(false);
-  command->add_option("--only", options->only, "only runs whose name holds this text");
+  command.option("input", &options->input, "SCENARIO.toml with [size] and [price]").required();
+  command.option("--set", &options->sets, "KEY=VALUE over the file's settings; repeatable")
+      .one_value_each();
+  command.option("--only", &options->only, "only runs whose name holds this text");
   command
-      ->add_option("--among", options->among,
-                   "KEY=VALUE,VALUE: plans to choose among, as tandem tune has it; default the "
-                   "usual ones (docs/planning.md)")
-      ->allow_extra_args(false);
-  command->add_option("--engine", options->engine, "what plays them: simgrid (default) or ideal")
-      ->check(CLI::IsMember({"ideal", "simgrid"}));
-  command->add_option("--jobs", options->jobs, "simulations at once; default one a core")
-      ->check(at_least_one());
-  command->add_option("--report", options->report,
-                      "write a page to open in a browser, offline: cost against days, every "
-                      "column side by side, and the timelines of what is recommended");
-  command->add_flag("--json", options->json, "print one JSON document, and nothing else");
+      .option("--among", &options->among,
+              "KEY=VALUE,VALUE: plans to choose among, as tandem tune has it; default the "
+              "usual ones (docs/planning.md)")
+      .one_value_each();
+  command.option("--engine", &options->engine, "what plays them: simgrid (default) or ideal")
+      .one_of({"ideal", "simgrid"});
+  command.option("--jobs", &options->jobs, "simulations at once; default one a core")
+      .at_least_one();
+  command.option("--report", &options->report,
+                 "write a page to open in a browser, offline: cost against days, every "
+                 "column side by side, and the timelines of what is recommended");
+  command.flag("--json", &options->json, "print one JSON document, and nothing else");
   add_wide(command, &options->wide);
-  command->footer("Example: tandem size scenarios/procurement.toml --only 70B");
-  command->callback(
-      [options, chosen] { *chosen = [options]() -> Status { return run_size(*options); }; });
+  command.footer("Example: tandem size scenarios/procurement.toml --only 70B");
+  command.run([options]() -> Status { return run_size(*options); });
 }
 
 }  // namespace tandem

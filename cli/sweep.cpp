@@ -138,41 +138,41 @@ Status run_sweep(const SweepWords& words) {
 
 }  // namespace
 
-void add_sweep(CLI::App* app, Command* chosen) {
+void add_sweep(const Command& app) {
   auto words = std::make_shared<SweepWords>();
-  CLI::App* command = app->add_subcommand(
+  const Command command = app.subcommand(
       "sweep",
       "Simulates all runs of a scenario, thousands of them, into one CSV. Killed and started "
       "again it goes on. Under mpirun or srun the ranks share the runs.");
-  command->add_option("input", words->input, "SCENARIO.toml")->required();
-  command->add_option("-o,--output", words->output, "the CSV: a row a run")->required();
-  command->add_option("--report", words->report,
-                      "write a page of the whole sweep to open in a browser, offline: the "
-                      "frontier, every column side by side, the rows to filter");
-  command->add_option("--list", words->list,
-                      "a CSV with a row a run, its columns keys of a scenario (and name): each "
-                      "over the scenario's settings");
+  command.option("input", &words->input, "SCENARIO.toml").required();
+  command.option("-o,--output", &words->output, "the CSV: a row a run").required();
+  command.option("--report", &words->report,
+                 "write a page of the whole sweep to open in a browser, offline: the "
+                 "frontier, every column side by side, the rows to filter");
+  command.option("--list", &words->list,
+                 "a CSV with a row a run, its columns keys of a scenario (and name): each "
+                 "over the scenario's settings");
   command
-      ->add_option("--engine", words->engine,
-                   "simgrid: flows that share a link share its bandwidth (default); ideal: no "
-                   "contention")
-      ->check(CLI::IsMember({"ideal", "simgrid"}));
+      .option("--engine", &words->engine,
+              "simgrid: flows that share a link share its bandwidth (default); ideal: no "
+              "contention")
+      .one_of({"ideal", "simgrid"});
   command
-      ->add_option("--set", words->sets,
-                   "KEY=VALUE over the file's settings, for every run; repeatable")
-      ->allow_extra_args(false);
-  command->add_option("--only", words->only, "only runs whose name holds this text");
+      .option("--set", &words->sets,
+              "KEY=VALUE over the file's settings, for every run; repeatable")
+      .one_value_each();
+  command.option("--only", &words->only, "only runs whose name holds this text");
   command
-      ->add_option("--jobs", words->jobs,
-                   "runs at once; default one a core, under mpirun or srun one a rank")
-      ->check(at_least_one());
-  command->add_option("--shard", words->shard,
-                      "I/N: every N-th run from the I-th on, into a part beside the CSV, for jobs "
-                      "that know nothing of one another; without --shard their parts are joined");
-  command->footer(
+      .option("--jobs", &words->jobs,
+              "runs at once; default one a core, under mpirun or srun one a rank")
+      .at_least_one();
+  command.option("--shard", &words->shard,
+                 "I/N: every N-th run from the I-th on, into a part beside the CSV, for jobs "
+                 "that know nothing of one another; without --shard their parts are joined");
+  command.footer(
       "Example: tandem sweep scenarios/nemo-pipeline.toml -o results.csv --engine ideal\n"
       "         mpirun -np 64 tandem sweep scenarios/nemo-pipeline.toml -o results.csv");
-  command->callback([words, chosen] { *chosen = [words] { return run_sweep(*words); }; });
+  command.run([words] { return run_sweep(*words); });
 }
 
 }  // namespace tandem

@@ -16,10 +16,10 @@ constexpr int kLeast = 40;  // narrower, numbers and their names no longer stand
 
 }  // namespace
 
-void add_wide(CLI::App* command, bool* wide) {
-  command->add_flag("--wide", *wide,
-                    "tables in one block and lines unbroken, however wide; else they fit COLUMNS, "
-                    "or the terminal (a file or a pipe gets them wide)");
+void add_wide(const Command& command, bool* wide) {
+  command.flag("--wide", wide,
+               "tables in one block and lines unbroken, however wide; else they fit COLUMNS, "
+               "or the terminal (a file or a pipe gets them wide)");
 }
 
 int text_width(bool wide) {

@@ -130,22 +130,21 @@ Status show(const TopologyOptions& options) {
 
 }  // namespace
 
-void add_topology(CLI::App* app, Command* chosen) {
+void add_topology(const Command& app) {
   auto options = std::make_shared<TopologyOptions>();
   std::string presets;
   for (const std::string& preset : preset_names()) presets += ' ' + preset;
-  CLI::App* command = app->add_subcommand(
-      "topology", "Shows a cluster: a preset, or that of a scenario's first run.");
-  command->add_option("input", options->input, "SCENARIO.toml or one of:" + presets)->required();
-  command
-      ->add_option("--gpus", options->gpus, "GPUs to build; default two nodes, or the scenario's")
-      ->check(at_least_one());
-  command->add_option("--format", options->format, "table, or dot for Graphviz")
-      ->check(CLI::IsMember({"table", "dot"}))
-      ->capture_default_str();
+  const Command command =
+      app.subcommand("topology", "Shows a cluster: a preset, or that of a scenario's first run.");
+  command.option("input", &options->input, "SCENARIO.toml or one of:" + presets).required();
+  command.option("--gpus", &options->gpus, "GPUs to build; default two nodes, or the scenario's")
+      .at_least_one();
+  command.option("--format", &options->format, "table, or dot for Graphviz")
+      .one_of({"table", "dot"})
+      .show_default();
   add_wide(command, &options->wide);
-  command->footer("Example: tandem topology jz-a100 --format dot | dot -Tsvg > jz-a100.svg");
-  command->callback([options, chosen] { *chosen = [options] { return show(*options); }; });
+  command.footer("Example: tandem topology jz-a100 --format dot | dot -Tsvg > jz-a100.svg");
+  command.run([options] { return show(*options); });
 }
 
 }  // namespace tandem

@@ -106,44 +106,43 @@ Status run_tune(const TuneCommand& options) {
 
 }  // namespace
 
-void add_tune(CLI::App* app, Command* chosen) {
+void add_tune(const Command& app) {
   auto options = std::make_shared<TuneCommand>();
-  CLI::App* command = app->add_subcommand(
+  const Command command = app.subcommand(
       "tune",
       "Finds the fastest plan for a scenario's model, batch and GPUs: of all parallel sizes, "
       "orders, recompute, ZeRO and overlaps that fit into memory. What the scenario says of its "
       "own plan is only compared.");
-  command->add_option("input", options->input, "SCENARIO.toml")->required();
+  command.option("input", &options->input, "SCENARIO.toml").required();
   command
-      ->add_option("--among", options->among,
-                   "KEY=VALUE,VALUE: only plans with one of these values; repeatable. Keys: " +
-                       fmt::format("{}", fmt::join(Space::keys(), ", ")))
-      ->allow_extra_args(false);
-  command->add_option("--framework", options->framework,
-                      "megatron, nemo, deepspeed or fsdp: only plans that it runs "
-                      "(docs/planning.md has its rules)");
-  command->add_option("--set", options->sets, "KEY=VALUE over the file's settings; repeatable")
-      ->allow_extra_args(false);
-  command->add_option("--only", options->only, "the run whose name holds this text");
+      .option("--among", &options->among,
+              "KEY=VALUE,VALUE: only plans with one of these values; repeatable. Keys: " +
+                  fmt::format("{}", fmt::join(Space::keys(), ", ")))
+      .one_value_each();
+  command.option("--framework", &options->framework,
+                 "megatron, nemo, deepspeed or fsdp: only plans that it runs "
+                 "(docs/planning.md has its rules)");
+  command.option("--set", &options->sets, "KEY=VALUE over the file's settings; repeatable")
+      .one_value_each();
+  command.option("--only", &options->only, "the run whose name holds this text");
   command
-      ->add_option("--keep", options->keep,
-                   "plans to simulate, no two with the same parallel sizes and order; default 5")
-      ->check(CLI::Range(1, 1000));
-  command->add_option("--engine", options->engine, "what plays them: simgrid (default) or ideal")
-      ->check(CLI::IsMember({"ideal", "simgrid"}));
-  command->add_option("--jobs", options->jobs, "simulations at once; default one a core")
-      ->check(at_least_one());
-  command->add_option("--report", options->report,
-                      "write a page to open in a browser, offline: the plans' frontier of time and "
-                      "memory, and the timelines of the best and of the scenario's own");
-  command->add_flag("--json", options->json, "print one JSON document, and nothing else");
+      .option("--keep", &options->keep,
+              "plans to simulate, no two with the same parallel sizes and order; default 5")
+      .range(1, 1000);
+  command.option("--engine", &options->engine, "what plays them: simgrid (default) or ideal")
+      .one_of({"ideal", "simgrid"});
+  command.option("--jobs", &options->jobs, "simulations at once; default one a core")
+      .at_least_one();
+  command.option("--report", &options->report,
+                 "write a page to open in a browser, offline: the plans' frontier of time and "
+                 "memory, and the timelines of the best and of the scenario's own");
+  command.flag("--json", &options->json, "print one JSON document, and nothing else");
   add_wide(command, &options->wide);
-  command->footer(
+  command.footer(
       "Ctrl-C ends the search and gives the best so far.\n"
       "Example: tandem tune scenarios/megatron-sc21.toml --only '39B, selene' --among "
       "parallel.tp=4,8 --among schedule.order=1f1b,interleaved");
-  command->callback(
-      [options, chosen] { *chosen = [options]() -> Status { return run_tune(*options); }; });
+  command.run([options]() -> Status { return run_tune(*options); });
 }
 
 }  // namespace tandem

@@ -148,64 +148,62 @@ Status run_measured(ValidateOptions options) {
 
 }  // namespace
 
-void add_validate(CLI::App* app, Command* chosen) {
+void add_validate(const Command& app) {
   auto options = std::make_shared<ValidateOptions>();
-  CLI::App* command = app->add_subcommand("validate",
-                                          "Simulates and measures the runs of a scenario, and "
-                                          "holds one against the other; or simulates "
-                                          "runs that others measured.");
-  command->add_option("input", options->input, "SUITE.toml or CASES.csv")->required();
-  command->add_option("--set", options->sets, "KEY=VALUE over the file's settings; repeatable")
-      ->allow_extra_args(false);
-  command->add_option("--only", options->only, "only runs whose name holds this text");
-  std::vector<CLI::Option*> of_suites, of_cases;
+  const Command command = app.subcommand("validate",
+                                         "Simulates and measures the runs of a scenario, and "
+                                         "holds one against the other; or simulates "
+                                         "runs that others measured.");
+  command.option("input", &options->input, "SUITE.toml or CASES.csv").required();
+  command.option("--set", &options->sets, "KEY=VALUE over the file's settings; repeatable")
+      .one_value_each();
+  command.option("--only", &options->only, "only runs whose name holds this text");
+  std::vector<Option> of_suites, of_cases;
   of_suites.push_back(
-      command->add_option("--iterations", options->suite.iterations, "that are measured, a run")
-          ->check(CLI::Range(1, 1'000'000))
-          ->capture_default_str());
+      command.option("--iterations", &options->suite.iterations, "that are measured, a run")
+          .range(1, 1'000'000)
+          .show_default());
   of_suites.push_back(command
-                          ->add_option("--timeout", options->suite.timeout_s,
-                                       "seconds in which some op must end, or a run has failed")
-                          ->check(CLI::Range(1e-6, 1e9))
-                          ->capture_default_str());
+                          .option("--timeout", &options->suite.timeout_s,
+                                  "seconds in which some op must end, or a run has failed")
+                          .range(1e-6, 1e9)
+                          .show_default());
   of_cases.push_back(
-      command->add_option("--engine", options->engine, "cases: what simulates, ideal or simgrid")
-          ->check(CLI::IsMember({"ideal", "simgrid"}))
-          ->capture_default_str());
+      command.option("--engine", &options->engine, "cases: what simulates, ideal or simgrid")
+          .one_of({"ideal", "simgrid"})
+          .show_default());
   of_cases.push_back(
-      command->add_option("--family", options->family, "cases: only the rows of this family"));
+      command.option("--family", &options->family, "cases: only the rows of this family"));
   of_cases.push_back(
-      command->add_option("--jobs", options->jobs, "cases: runs at once; default one a core")
-          ->check(at_least_one()));
-  of_cases.push_back(command->add_option("--plot", options->plot,
-                                         "cases: draw predicted against measured, an SVG picture"));
-  of_cases.push_back(command->add_option(
-      "--rivals", options->rivals,
+      command.option("--jobs", &options->jobs, "cases: runs at once; default one a core")
+          .at_least_one());
+  of_cases.push_back(command.option("--plot", &options->plot,
+                                    "cases: draw predicted against measured, an SVG picture"));
+  of_cases.push_back(command.option(
+      "--rivals", &options->rivals,
       "cases: what other tools reach on them, a CSV, beside them in --page and --update"));
-  of_cases.push_back(command->add_option(
-      "--update", options->update,
+  of_cases.push_back(command.option(
+      "--update", &options->update,
       "cases: write the tables into this page, between its lines <!-- made by ./dev accuracy: "
       "PART --> and <!-- end -->; where it has lines <!-- made by ./dev accuracy of CASES: PART "
       "-->, between those"));
-  command->add_option("--csv", options->csv, "write all numbers as CSV");
-  command->add_option("--page", options->page, "write the table as Markdown");
-  command->add_flag("--json", options->json,
-                    "print one JSON array, an object a run; of cases {rows, families, overall}");
+  command.option("--csv", &options->csv, "write all numbers as CSV");
+  command.option("--page", &options->page, "write the table as Markdown");
+  command.flag("--json", &options->json,
+               "print one JSON array, an object a run; of cases {rows, families, overall}");
   add_wide(command, &options->wide);
-  command->footer(
+  command.footer(
       "Exit status 1: some run of a suite differs by more than [validate] allows.\n"
       "Example: tandem validate validation/bubble.toml --only 1f1b\n"
       "         tandem validate validation/published/cases.csv --family sc21-table1");
-  command->callback([=] {
-    *chosen = [=]() -> Status {
-      const bool is_cases = options->input.ends_with(".csv");
-      for (const CLI::Option* other : is_cases ? of_suites : of_cases) {
-        if (other->count() > 0)
-          return Error{fmt::format("{}: found {}, expected it with {} only", options->input,
-                                   other->get_name(), is_cases ? "a SUITE.toml" : "a CASES.csv")};
-      }
-      return is_cases ? run_cases(*options) : run_measured(*options);
-    };
+  command.run([=]() -> Status {
+    const bool is_cases = options->input.ends_with(".csv");
+    for (const Option other : is_cases ? of_suites : of_cases) {
+      if (other.given())
+        return Error{fmt::format("{}: found {}, expected it with {} only", options->input,
+                                 other.name(), is_cases ? "a SUITE.toml" : "a CASES.csv")};
+    }
+    return is_cases ? run_cases(*options) : run_measured(*options);
   });
 }
 

@@ -1,0 +1,149 @@
+#include "cli/command_line.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <thread>
+#include <utility>
+
+#include "base/nearest.h"
+
+namespace tandem {
+namespace {
+
+// An Error where a word stands in a command's place and is none.
+Status check_commands(const CLI::App& app, int argc, char** argv) {
+  const CLI::App* at = &app;
+  for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
+    std::vector<std::string> names;
+    const CLI::App* next = nullptr;
+    for (const CLI::App* command : at->get_subcommands({})) {
+      names.push_back(command->get_name());
+      if (names.back() == argv[i]) next = command;
+    }
+    if (names.empty()) return Done{};
+    if (next == nullptr)
+      return Error{
+          fmt::format("found the command '{}', expected one of {}; the nearest is "
+                      "'{}'",
+                      argv[i], fmt::join(names, ", "), nearest(argv[i], names))};
+    at = next;
+  }
+  return Done{};
+}
+
+// CLI11's own check of a count names the largest double where it finds 0.
+CLI::Validator count() {
+  return {[](const std::string& text) {
+            const bool digits =
+                !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+            return digits && text.find_first_not_of('0') != std::string::npos
+                       ? std::string()
+                       : fmt::format("found {}, expected a whole number of at least 1", text);
+          },
+          "POSITIVE"};
+}
+
+}  // namespace
+
+Option Option::required() const { return Option(option_->required()); }
+Option Option::one_of(const std::vector<std::string>& values) const {
+  return Option(option_->check(CLI::IsMember(values)));
+}
+Option Option::range(int least, int most) const {
+  return Option(option_->check(CLI::Range(least, most)));
+}
+Option Option::range(double least, double most) const {
+  return Option(option_->check(CLI::Range(least, most)));
+}
+Option Option::range(Bytes least, Bytes most) const {
+  return Option(option_->check(CLI::Range(least, most)));
+}
+Option Option::at_least_one() const { return Option(option_->check(count())); }
+Option Option::not_negative() const { return Option(option_->check(CLI::NonNegativeNumber)); }
+Option Option::one_value_each() const { return Option(option_->allow_extra_args(false)); }
+Option Option::as_size() const { return Option(option_->transform(CLI::AsSizeValue(false))); }
+Option Option::excludes(const Option& other) const {
+  return Option(option_->excludes(other.option_));
+}
+Option Option::show_default() const { return Option(option_->capture_default_str()); }
+Option Option::on_value(std::function<void()> seen) const {
+  return Option(option_->each([seen = std::move(seen)](const std::string&) { seen(); }));
+}
+bool Option::given() const { return option_->count() > 0; }
+std::string Option::name() const { return option_->get_name(); }
+
+Command Command::subcommand(const std::string& name, const std::string& about) const {
+  return {app_->add_subcommand(name, about), chosen_};
+}
+
+void Command::require_subcommand() const { app_->require_subcommand(1); }
+
+template <class Value>
+Option Command::option(const std::string& names, Value* value, const std::string& help) const {
+  return Option(app_->add_option(names, *value, help));
+}
+template Option Command::option(const std::string&, int*, const std::string&) const;
+template Option Command::option(const std::string&, double*, const std::string&) const;
+template Option Command::option(const std::string&, std::string*, const std::string&) const;
+template Option Command::option(const std::string&, std::vector<std::string>*,
+                                const std::string&) const;
+template Option Command::option(const std::string&, Bytes*, const std::string&) const;
+template Option Command::option(const std::string&, std::uint64_t*, const std::string&) const;
+
+Option Command::flag(const std::string& names, bool* value, const std::string& help) const {
+  return Option(app_->add_flag(names, *value, help));
+}
+
+void Command::footer(const std::string& text) const { app_->footer(text); }
+
+void Command::run(Run run) const {
+  app_->callback([run = std::move(run), chosen = chosen_] { *chosen = run; });
+}
+
+CommandLine::CommandLine(const std::string& name, const std::string& about,
+                         const std::string& version)
+    : app_(std::make_unique<CLI::App>(about)) {
+  app_->name(name);
+  app_->set_version_flag("--version", version);
+  app_->require_subcommand(1);
+  app_->failure_message([](const CLI::App* app, const CLI::Error& error) {
+    return fmt::format("{}; see {} --help\n", error.what(), app->get_name());
+  });
+}
+
+CommandLine::~CommandLine() = default;
+
+Command CommandLine::root() { return {app_.get(), &chosen_}; }
+
+int CommandLine::run(int argc, char** argv) {
+  if (const Status known = check_commands(*app_, argc, argv); !known.ok()) {
+    fmt::print(stderr, "{}\n", known.error().message);
+    return Error::BadInput;
+  }
+  try {
+    app_->parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app_->exit(e) == 0 ? 0 : Error::BadInput;
+  }
+  const Status status = chosen_();
+  if (status.ok() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
+  if (status.ok()) {
+    std::fputs("standard output: found a write that failed, expected room for the results\n",
+               stderr);
+    return Error::Failed;
+  }
+  const std::string& message = status.error().message;  // empty: others have said it
+  if (!message.empty()) fmt::print(stderr, "{}\n", message);
+  return status.error().kind;
+}
+
+int jobs_or_cores(int jobs) {
+  return jobs > 0 ? jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+}  // namespace tandem

@@ -1,0 +1,89 @@
+// Commands, their options and what each runs. Only command_line.cpp includes CLI11, whose templates
+// would take seconds to compile in every command's file.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace tandem {
+
+// One option of a command. Checks are made when the command line is parsed.
+class Option {
+ public:
+  explicit Option(CLI::Option* option) : option_(option) {}
+
+  Option required() const;
+  Option one_of(const std::vector<std::string>& values) const;
+  Option range(int least, int most) const;
+  Option range(double least, double most) const;
+  Option range(Bytes least, Bytes most) const;
+  Option at_least_one() const;
+  Option not_negative() const;
+  // Of a repeatable option: each time it takes one value.
+  Option one_value_each() const;
+  // K, M and G are powers of 1024.
+  Option as_size() const;
+  Option excludes(const Option& other) const;
+  Option show_default() const;
+  Option on_value(std::function<void()> seen) const;
+
+  bool given() const;
+  std::string name() const;
+
+ private:
+  CLI::Option* option_;
+};
+
+// What runs when its command was chosen.
+using Run = std::function<Status()>;
+
+// A command, to which its options are added. The values they point to must live as long as the
+// command line.
+class Command {
+ public:
+  Command(CLI::App* app, Run* chosen) : app_(app), chosen_(chosen) {}
+
+  Command subcommand(const std::string& name, const std::string& about) const;
+  // A command that only has subcommands.
+  void require_subcommand() const;
+  // Value: int, double, std::string, std::vector<std::string>, Bytes, std::uint64_t.
+  template <class Value>
+  Option option(const std::string& names, Value* value, const std::string& help) const;
+  Option flag(const std::string& names, bool* value, const std::string& help) const;
+  void footer(const std::string& text) const;
+  void run(Run run) const;
+
+ private:
+  CLI::App* app_;
+  Run* chosen_;
+};
+
+// The whole command line of a program.
+class CommandLine {
+ public:
+  CommandLine(const std::string& name, const std::string& about, const std::string& version);
+  ~CommandLine();
+
+  Command root();
+  // Parses, runs what was chosen, and says what went wrong on stderr; the exit status.
+  int run(int argc, char** argv);
+
+ private:
+  std::unique_ptr<CLI::App> app_;
+  Run chosen_;
+};
+
+// The value of --jobs; 0: as many as there are cores.
+int jobs_or_cores(int jobs);
+
+}  // namespace tandem
