@@ -10,8 +10,8 @@
 
 #include "base/check.h"
 #include "exec/execute.h"
-#include "schedule/lower.h"
-#include "schedule/price.h"
+#include "schedule/lowering/lower.h"
+#include "schedule/lowering/price.h"
 #include "sim/engines.h"
 #include "traces/metrics.h"
 

@@ -13,12 +13,12 @@
 #include "cli/files.h"
 #include "cli/gpu_options.h"
 #include "exec/execute.h"
-#include "exec/launch.h"
-#include "report/comm_table.h"
-#include "scenarios/run.h"
+#include "launch/launch.h"
+#include "report/text/comm_table.h"
+#include "scenarios/run/run.h"
 #include "topology/preset.h"
-#include "validation/comm_run.h"
-#include "validation/fit.h"
+#include "validation/microbench/comm_fit.h"
+#include "validation/microbench/comm_run.h"
 
 namespace tandem {
 namespace {

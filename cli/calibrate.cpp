@@ -10,10 +10,10 @@
 #include "cli/gpu_options.h"
 #include "cli/text_width.h"
 #include "exec/backend.h"
-#include "exec/launch.h"
-#include "report/cost_report.h"
-#include "schedule/program_text.h"
-#include "validation/device_run.h"
+#include "launch/launch.h"
+#include "report/text/cost_report.h"
+#include "schedule/program/program_text.h"
+#include "validation/microbench/device_run.h"
 
 namespace tandem {
 namespace {

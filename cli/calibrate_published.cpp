@@ -1,4 +1,5 @@
-// tandem calibrate published: fits the constants of workload/software to runs that others measured.
+// tandem calibrate published: fits the constants of workload/frameworks/framework_profile to runs
+// that others measured.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,11 +13,11 @@
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/text_width.h"
-#include "report/fit_table.h"
-#include "report/page_parts.h"
+#include "report/page/page_parts.h"
+#include "report/text/fit_table.h"
 #include "topology/preset.h"
-#include "validation/published_checks.h"
-#include "validation/software_text.h"
+#include "validation/published/profile_text.h"
+#include "validation/published/published_checks.h"
 
 namespace tandem {
 namespace {
@@ -132,10 +133,11 @@ Status run(const PublishedOptions& options) {
 
 void add_calibrate_published(const Command& calibrate) {
   auto options = std::make_shared<PublishedOptions>();
-  const Command command = calibrate.subcommand(
-      "published",
-      "Fits the constants of workload/software to runs that others measured, prints what moved, "
-      "and how a fit to some of the runs predicts the others.");
+  const Command command =
+      calibrate.subcommand("published",
+                           "Fits the constants of workload/frameworks/framework_profile to runs "
+                           "that others measured, prints what moved, "
+                           "and how a fit to some of the runs predicts the others.");
   command.option("cases", &options->cases, "CASES.csv").required();
   command.option("--plan", &options->folder,
                  "folder of constants.csv (what is fitted, and what is believed of it) and "
@@ -149,8 +151,9 @@ void add_calibrate_published(const Command& calibrate) {
       .one_value_each();
   command.flag("!--no-check", &options->check,
                "do not refit without halves and families of the runs; no intervals then");
-  command.flag("--write", &options->write,
-               "write the constants and intervals to the files of workload/software");
+  command.flag(
+      "--write", &options->write,
+      "write the constants and intervals to the files of workload/frameworks/framework_profile");
   command.option("--update", &options->update,
                  "PAGE.md: write the checks between its marks, as docs/accuracy.md has them");
   command.option("--jobs", &options->jobs, "runs at once; default one a core").at_least_one();

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "cli/command_line.h"
-#include "scenarios/run.h"
+#include "scenarios/run/run.h"
 
 namespace tandem {
 

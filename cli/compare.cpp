@@ -8,11 +8,11 @@
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/text_width.h"
-#include "report/comparison_table.h"
-#include "report/html_page.h"
-#include "scenarios/run_detail.h"
+#include "report/page/html_page.h"
+#include "report/text/comparison_table.h"
+#include "scenarios/run/run_detail.h"
 #include "traces/trace_files.h"
-#include "validation/compare.h"
+#include "validation/compare/compare.h"
 
 namespace tandem {
 namespace {

@@ -11,7 +11,7 @@
 #include "cli/commands.h"
 #include "cli/text_width.h"
 #include "exec/execute.h"
-#include "report/text_table.h"
+#include "report/text/text_table.h"
 #include "sim/engines.h"
 #include "topology/preset.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "scenarios/setting.h"
+#include "scenarios/config/setting.h"
 #include "topology/preset.h"
 
 namespace tandem {
@@ -11,7 +11,7 @@ namespace {
 
 // Presets, GPUs, software.
 void add_own_files(std::vector<NamedFile>* inputs) {
-  for (const char* folder : {"/topology/presets", "/workload/software"}) {
+  for (const char* folder : {"/topology/presets", "/workload/frameworks"}) {
     std::error_code missing;
     for (const auto& entry :
          std::filesystem::recursive_directory_iterator(data_dir() + folder, missing))

@@ -1,5 +1,5 @@
 // tandem pack: sequences of many lengths, packed against padded.
-#include "planning/pack.h"
+#include "planning/pack/pack.h"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 
 #include "cli/commands.h"
 #include "cli/text_width.h"
-#include "report/pack_table.h"
-#include "report/table.h"
+#include "report/text/pack_table.h"
+#include "report/text/table.h"
 
 namespace tandem {
 namespace {

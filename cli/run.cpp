@@ -11,11 +11,11 @@
 #include "cli/files.h"
 #include "cli/gpu_options.h"
 #include "cli/text_width.h"
-#include "exec/launch.h"
-#include "report/table.h"
-#include "scenarios/real_run.h"
-#include "scenarios/run.h"
-#include "schedule/program_text.h"
+#include "launch/launch.h"
+#include "report/text/table.h"
+#include "scenarios/run/real_run.h"
+#include "scenarios/run/run.h"
+#include "schedule/program/program_text.h"
 
 namespace tandem {
 namespace {

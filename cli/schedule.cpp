@@ -9,10 +9,10 @@
 #include "base/csv.h"
 #include "base/progress.h"
 #include "cli/commands.h"
-#include "scenarios/limits.h"
-#include "scenarios/run.h"
-#include "schedule/order_text.h"
-#include "schedule/program_text.h"
+#include "scenarios/config/limits.h"
+#include "scenarios/run/run.h"
+#include "schedule/order/order_text.h"
+#include "schedule/program/program_text.h"
 
 namespace tandem {
 namespace {

@@ -11,12 +11,12 @@
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/text_width.h"
-#include "report/html_page.h"
-#include "report/table.h"
-#include "report/variability_table.h"
-#include "scenarios/run.h"
-#include "scenarios/sensitivity.h"
-#include "schedule/program_text.h"
+#include "report/page/html_page.h"
+#include "report/text/table.h"
+#include "report/text/variability_table.h"
+#include "scenarios/run/run.h"
+#include "scenarios/run/sensitivity.h"
+#include "schedule/program/program_text.h"
 
 namespace tandem {
 namespace {

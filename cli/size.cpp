@@ -1,5 +1,5 @@
 // tandem size: what to buy or rent for a training.
-#include "planning/size.h"
+#include "planning/size/size.h"
 
 #include <fmt/format.h>
 
@@ -10,9 +10,9 @@
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/text_width.h"
-#include "report/html_page.h"
-#include "report/plan_page.h"
-#include "report/size_table.h"
+#include "report/page/html_page.h"
+#include "report/page/plan_page.h"
+#include "report/text/size_table.h"
 
 namespace tandem {
 namespace {

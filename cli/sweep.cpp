@@ -10,9 +10,9 @@
 #include "base/progress.h"
 #include "cli/commands.h"
 #include "cli/files.h"
-#include "planning/sweep.h"
-#include "report/html_page.h"
-#include "report/sweep_page.h"
+#include "planning/sweep/sweep.h"
+#include "report/page/html_page.h"
+#include "report/page/sweep_page.h"
 #include "sim/engines.h"
 
 namespace tandem {

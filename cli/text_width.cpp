@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "base/csv.h"
-#include "report/text_table.h"
+#include "report/text/text_table.h"
 
 namespace tandem {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "cli/commands.h"
 #include "cli/text_width.h"
-#include "report/text_table.h"
-#include "scenarios/run.h"
+#include "report/text/text_table.h"
+#include "scenarios/run/run.h"
 #include "topology/preset.h"
 #include "topology/traffic.h"
 

@@ -1,5 +1,5 @@
 // tandem tune: the best plan for a model, a number of GPUs and a cluster.
-#include "planning/tune.h"
+#include "planning/tune/tune.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -14,10 +14,10 @@
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/text_width.h"
-#include "planning/frameworks.h"
-#include "report/html_page.h"
-#include "report/plan_page.h"
-#include "report/tune_table.h"
+#include "planning/tune/frameworks.h"
+#include "report/page/html_page.h"
+#include "report/page/plan_page.h"
+#include "report/text/tune_table.h"
 
 namespace tandem {
 namespace {

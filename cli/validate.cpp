@@ -13,13 +13,13 @@
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/text_width.h"
-#include "report/case_page.h"
-#include "report/case_plot.h"
-#include "report/case_table.h"
-#include "report/suite_table.h"
-#include "validation/cases.h"
-#include "validation/rivals.h"
-#include "validation/suite.h"
+#include "report/page/case_page.h"
+#include "report/page/case_plot.h"
+#include "report/text/case_table.h"
+#include "report/text/suite_table.h"
+#include "validation/compare/suite.h"
+#include "validation/published/baselines.h"
+#include "validation/published/cases.h"
 
 namespace tandem {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "exec/launch.h"
+#include "launch/launch.h"
 
 namespace tandem {
 namespace {

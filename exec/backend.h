@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 #include "exec/execute.h"
-#include "schedule/program.h"
+#include "schedule/program/program.h"
 
 namespace tandem {
 

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
-#include "schedule/program.h"
+#include "schedule/program/program.h"
 #include "traces/trace.h"
 
 namespace tandem {

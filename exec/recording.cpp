@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "base/check.h"
-#include "schedule/cast.h"
-#include "schedule/lanes.h"
+#include "schedule/program/lanes.h"
+#include "schedule/program/rank_folding.h"
 
 namespace tandem {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "schedule/program.h"
+#include "schedule/program/program.h"
 #include "traces/trace.h"
 
 namespace tandem {

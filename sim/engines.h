@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "schedule/price.h"
-#include "schedule/program.h"
+#include "schedule/lowering/price.h"
+#include "schedule/program/program.h"
 #include "sim/flows.h"
 #include "topology/cluster.h"
 #include "traces/trace.h"

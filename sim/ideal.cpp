@@ -1,6 +1,6 @@
 // The ideal engine: a replay, as a Trace; a playback without links where communication slows
 // compute.
-#include "schedule/replay.h"
+#include "schedule/program/replay.h"
 #include "sim/engines.h"
 #include "sim/playback.h"
 #include "sim/trace_of.h"

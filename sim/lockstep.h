@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "schedule/cast.h"
-#include "schedule/price.h"
+#include "schedule/lowering/price.h"
+#include "schedule/program/rank_folding.h"
 #include "topology/cluster.h"
 #include "topology/traffic.h"
 

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/check.h"
-#include "schedule/validate.h"
+#include "schedule/program/validate.h"
 
 namespace tandem {
 namespace {

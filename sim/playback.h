@@ -5,8 +5,8 @@
 // FlowSolver, the first with the bytes it has left. The times are those that the solver would give
 // for all of them (tested), at a fraction of the work.
 //
-// Where communication takes SMs, compute beside it is stretched (schedule/contention.h). All that
-// begins and ends at one instant counts together, so the order of ties changes no time.
+// Where communication takes SMs, compute beside it is stretched (schedule/program/contention.h).
+// All that begins and ends at one instant counts together, so the order of ties changes no time.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@
 
 #include "base/random.h"
 #include "base/result.h"
-#include "schedule/cast.h"
-#include "schedule/contention.h"
-#include "schedule/lanes.h"
-#include "schedule/price.h"
-#include "schedule/replay.h"
+#include "schedule/lowering/price.h"
+#include "schedule/program/contention.h"
+#include "schedule/program/lanes.h"
+#include "schedule/program/rank_folding.h"
+#include "schedule/program/replay.h"
 #include "sim/flows.h"
 #include "topology/traffic.h"
 

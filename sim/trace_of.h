@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "schedule/cast.h"
-#include "schedule/replay.h"
+#include "schedule/program/rank_folding.h"
+#include "schedule/program/replay.h"
 #include "sim/engines.h"
 #include "traces/trace.h"
 

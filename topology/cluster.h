@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "topology/calibration.h"
-#include "topology/mesh.h"
+#include "topology/nvlink_adjacency.h"
 
 namespace tandem {
 
@@ -28,7 +28,8 @@ struct DeviceSpec {
   // share of their own. Default: fitted to 183 shapes on an A100-PCIe (MooreThreads/SimuMax).
   double gemm_efficiency = 0.761;
   std::map<std::string, double> own_gemm_efficiency;  // by precision
-  // The software whose constants price models on it where none is named (workload/software.h).
+  // The software whose constants price models on it where none is named
+  // (workload/frameworks/framework_profile.h).
   std::string software = "megatron-a100";
   // What fused attention, forward and backward, reaches of the 16-bit peak. Default: an H100's,
   // see topology/presets/devices.

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "schedule/program.h"
+#include "schedule/program/program.h"
 #include "traces/trace.h"
 
 namespace tandem {

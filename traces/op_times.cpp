@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "schedule/cast.h"
-#include "schedule/lanes.h"
-#include "schedule/validate.h"
+#include "schedule/program/lanes.h"
+#include "schedule/program/rank_folding.h"
+#include "schedule/program/validate.h"
 
 namespace tandem {
 namespace {

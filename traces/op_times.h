@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "schedule/program.h"
+#include "schedule/program/program.h"
 #include "traces/trace_files.h"
 
 namespace tandem {

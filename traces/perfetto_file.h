@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/result.h"
 #include "base/units.h"
-#include "schedule/program.h"
+#include "schedule/program/program.h"
 
 namespace tandem {
 

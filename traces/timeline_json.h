@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "schedule/program.h"
+#include "schedule/program/program.h"
 #include "traces/metrics.h"
 #include "traces/trace.h"
 #include "traces/trace_files.h"

@@ -9,8 +9,8 @@
 
 #include "base/ids.h"
 #include "base/units.h"
-#include "schedule/program.h"
-#include "schedule/replay.h"
+#include "schedule/program/program.h"
+#include "schedule/program/replay.h"
 
 namespace tandem {
 

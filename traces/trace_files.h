@@ -10,7 +10,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/units.h"
-#include "schedule/program.h"
+#include "schedule/program/program.h"
 #include "traces/metrics.h"
 #include "traces/trace.h"
 

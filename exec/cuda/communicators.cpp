@@ -8,9 +8,9 @@
 #include <set>
 
 #include "base/check.h"
-#include "exec/clock.h"
 #include "exec/cuda/check.h"
-#include "exec/pieces.h"
+#include "exec/payload/payload_layout.h"
+#include "launch/clock.h"
 
 namespace tandem {
 namespace {

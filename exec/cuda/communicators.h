@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
-#include "exec/gpu.h"
+#include "exec/cuda/gpu.h"
 
 namespace tandem {
 

@@ -10,8 +10,8 @@
 #include <tuple>
 
 #include "base/check.h"
-#include "exec/clock.h"
-#include "schedule/validate.h"
+#include "launch/clock.h"
+#include "schedule/program/validate.h"
 
 namespace tandem {
 namespace {

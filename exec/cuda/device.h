@@ -12,11 +12,11 @@
 #include "base/result.h"
 #include "exec/cuda/communicators.h"
 #include "exec/cuda/gate.h"
+#include "exec/cuda/gpu.h"
 #include "exec/cuda/handles.h"
 #include "exec/cuda/multiplier.h"
 #include "exec/cuda/partitions.h"
 #include "exec/cuda/payloads.h"
-#include "exec/gpu.h"
 
 namespace tandem {
 

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "exec/clock.h"
+#include "launch/clock.h"
 
 namespace tandem {
 

@@ -75,7 +75,8 @@ __global__ void random_kernel(T* to, std::int64_t count, std::uint64_t key) {
   }
 }
 
-// payload_word() of exec/payload.cpp: a draw gives eight words, the first from its lowest byte.
+// payload_word() of exec/payload/payload.cpp: a draw gives eight words, the first from its lowest
+// byte.
 __device__ float payload_word(std::uint64_t key, std::int32_t member, std::int64_t i) {
   const std::uint64_t base = scatter(key + scatter(static_cast<std::uint64_t>(member)));
   const std::uint64_t draw = scatter(base + static_cast<std::uint64_t>(i / 8));

@@ -17,7 +17,7 @@ struct GateWords {
 };
 constexpr std::uint32_t kAllOpened = ~std::uint32_t{0};  // in `opened`: nothing is held any more
 
-// Words of a message, as exec/pieces.h has them.
+// Words of a message, as exec/payload/payload_layout.h has them.
 struct DevicePiece {
   static constexpr std::int32_t kSum = -1;
   std::int64_t offset = 0;
@@ -60,8 +60,8 @@ cudaError_t copy_bytes(cudaStream_t stream, int blocks, const void* from, void* 
 cudaError_t fill_random(cudaStream_t stream, Number number, void* to, std::int64_t count,
                         std::uint64_t key);
 
-// exec/payload.h on the device: writes the pieces, makes them NaNs, and adds to *wrong how many
-// words are not what they should be.
+// exec/payload/payload.h on the device: writes the pieces, makes them NaNs, and adds to *wrong how
+// many words are not what they should be.
 cudaError_t fill_pieces(cudaStream_t stream, const DevicePieces& pieces, std::uint64_t key,
                         float* buffer);
 cudaError_t poison_pieces(cudaStream_t stream, const DevicePieces& pieces, float* buffer);

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
-#include "schedule/validate.h"
+#include "schedule/program/validate.h"
 
 namespace tandem {
 namespace {

@@ -11,7 +11,7 @@
 #include "exec/cuda/handles.h"
 #include "exec/cuda/product.h"
 #include "exec/execute.h"
-#include "schedule/program.h"
+#include "schedule/program/program.h"
 
 namespace tandem {
 

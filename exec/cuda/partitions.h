@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "exec/cuda/gpu.h"
+#include "exec/cuda/gpu_plan.h"
 #include "exec/cuda/handles.h"
-#include "exec/gpu.h"
-#include "exec/gpu_plan.h"
 
 namespace tandem {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "exec/payload.h"
-#include "exec/pieces.h"
+#include "exec/payload/payload.h"
+#include "exec/payload/payload_layout.h"
 
 namespace tandem {
 

@@ -1,13 +1,13 @@
-// Payloads: messages filled and checked on the device, word by word as exec/payload.h says.
+// Payloads: messages filled and checked on the device, word by word as exec/payload/payload.h says.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "base/result.h"
+#include "exec/cuda/gpu.h"
 #include "exec/cuda/handles.h"
 #include "exec/cuda/kernels.h"
-#include "exec/gpu.h"
 
 namespace tandem {
 

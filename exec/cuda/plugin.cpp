@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "exec/cuda/device.h"
-#include "exec/gpu.h"
+#include "exec/cuda/gpu.h"
 
 namespace tandem {
 namespace {

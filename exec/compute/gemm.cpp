@@ -1,0 +1,276 @@
+#include "exec/compute/gemm.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <set>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "exec/compute/openblas.h"
+#include "launch/clock.h"
+#include "schedule/program/validate.h"
+
+namespace tandem {
+namespace {
+
+// `batch` products of (m x k) by (k x n).
+struct Product {
+  std::int64_t batch = 1, m = 0, n = 0, k = 0;
+};
+
+// What a kernel does here.
+struct Job {
+  std::vector<Product> products;
+  std::int64_t copied_bytes = 0;
+};
+
+// Floats of each operand: enough for every product of a body.
+struct Sizes {
+  double a = 0, b = 0, c = 0;
+  double copied = 0;
+
+  double bytes() const { return sizeof(float) * (a + b + c + 2 * copied); }
+};
+
+constexpr std::int64_t kCopyFloats = 8 << 20;  // copied at once: beyond any cache
+
+Product scaled(const Gemm& gemm, double scale) {
+  const auto side = [scale](std::int64_t of) {
+    const double length = std::round(static_cast<double>(of) * scale);
+    return static_cast<std::int64_t>(std::clamp(length, 1.0, 0x1p52));
+  };
+  return {gemm.batch, side(gemm.m), side(gemm.n), side(gemm.k)};
+}
+
+// Square products of so many FLOPs together.
+Product attention(double flops) {
+  constexpr double kSide = 512;
+  const double side = std::clamp(std::round(std::cbrt(flops / 2)), 1.0, kSide);
+  const double batch = std::max(1.0, std::round(flops / (2 * side * side * side)));
+  const auto length = static_cast<std::int64_t>(side);
+  return {static_cast<std::int64_t>(batch), length, length, length};
+}
+
+Job job_of(const Kernel& kernel, double scale) {
+  Job job;
+  for (const Gemm& gemm : kernel.gemms) job.products.push_back(scaled(gemm, scale));
+  if (kernel.attention_flops > 0)
+    job.products.push_back(attention(kernel.attention_flops * scale * scale * scale));
+  job.copied_bytes = std::llround(kernel.memory_bytes / 2 * scale * scale);  // read, and written
+  return job;
+}
+
+void enlarge(Sizes* sizes, const Job& job) {
+  const auto floats = [](std::int64_t x, std::int64_t y) {
+    return static_cast<double>(x) * static_cast<double>(y);
+  };
+  for (const Product& p : job.products) {
+    sizes->a = std::max(sizes->a, floats(p.m, p.k));
+    sizes->b = std::max(sizes->b, floats(p.k, p.n));
+    sizes->c = std::max(sizes->c, floats(p.m, p.n));
+  }
+  const auto copied = static_cast<double>(job.copied_bytes) / sizeof(float);
+  sizes->copied = std::max(sizes->copied, std::min(copied, double{kCopyFloats}));
+}
+
+Status check_memory(const Sizes& sizes, int units, double scale) {
+  const double quarter = 0.25 * static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
+                         static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  const double needed = sizes.bytes() * units;
+  // Sides are ints to OpenBLAS; no matrix that has a longer one fits elsewhere.
+  const double longest = std::max({sizes.a, sizes.b, sizes.c});
+  if (needed <= quarter && longest <= std::numeric_limits<int>::max()) return Done{};
+  return Error{
+      fmt::format("found matrices of {:.3g} GB for {} ranks at --gemm-scale {:g}, expected "
+                  "at most {:.3g} GB, a quarter of this machine's memory, and 2^31 "
+                  "numbers each: a lower --gemm-scale makes them smaller",
+                  needed / GB, units, scale, quarter / GB)};
+}
+
+// Uniform in (-1, 1).
+std::vector<float> random_matrix(double floats, std::uint64_t seed) {
+  std::vector<float> matrix(static_cast<std::size_t>(floats));
+  const std::uint64_t key = scatter(seed);
+  for (std::size_t i = 0; i < matrix.size(); ++i)
+    matrix[i] = static_cast<float>(2 * uniform(key + i) - 1);
+  return matrix;
+}
+
+// Whether c = a b, by Freivalds 1977: c x = a (b x) for a random x of -1 and 1. A wrong c passes
+// with a chance of a half at most; an error of rounding is far below the bound, an entry that is
+// missing or of another place far above.
+bool is_product(const Product& p, const float* a, const float* b, const float* c,
+                std::uint64_t seed) {
+  std::vector<double> x(p.n), bx(p.k);
+  for (std::int64_t j = 0; j < p.n; ++j) x[j] = scatter(seed + j) & 1 ? 1 : -1;
+  for (std::int64_t l = 0; l < p.k; ++l) {
+    for (std::int64_t j = 0; j < p.n; ++j) bx[l] += b[l * p.n + j] * x[j];
+  }
+  const double bound = 1e-3 * std::sqrt(static_cast<double>(p.n) * static_cast<double>(p.k));
+  for (std::int64_t i = 0; i < p.m; ++i) {
+    double difference = 0;
+    for (std::int64_t j = 0; j < p.n; ++j) difference += c[i * p.n + j] * x[j];
+    for (std::int64_t l = 0; l < p.k; ++l) difference -= a[i * p.k + l] * bx[l];
+    if (!(std::abs(difference) <= bound)) return false;
+  }
+  return true;
+}
+
+class OpenBlasUnit final : public GemmUnit {
+ public:
+  OpenBlasUnit(const Body& body, const OpenBlas& blas, std::vector<Job> jobs, const Sizes& sizes,
+               std::uint64_t seed)
+      : body_(body),
+        blas_(blas),
+        jobs_(std::move(jobs)),
+        seed_(seed),
+        a_(random_matrix(sizes.a, scatter(seed))),
+        b_(random_matrix(sizes.b, scatter(seed) + 1)),
+        c_(static_cast<std::size_t>(sizes.c)),
+        from_(random_matrix(sizes.copied, scatter(seed) + 2)),
+        to_(static_cast<std::size_t>(sizes.copied)),
+        event_(eventfd(0, EFD_CLOEXEC)) {
+    CHECK(event_ >= 0);
+  }
+
+  ~OpenBlasUnit() override {
+    started_ = kStop;
+    started_.notify_one();
+    if (thread_.joinable()) thread_.join();
+    close(event_);
+  }
+
+  Status check_products();
+
+  // From here on ops may start.
+  void begin(int core) {
+    thread_ = std::thread([this] { work(); });
+    pin(core);
+  }
+
+  void start(std::uint32_t op) override {
+    CHECK(ended());
+    ended_ = false;
+    started_ = op;
+    started_.notify_one();
+  }
+  bool ended() const override { return ended_; }
+  Nanoseconds end_ns() const override { return end_ns_; }
+  int event() const override { return event_; }
+
+ private:
+  static constexpr std::int64_t kNothing = -1, kStop = -2;
+
+  void pin(int core);
+  void work();
+  void run(const Job& job);
+  void multiply(const Product& p) {
+    blas_.multiply(static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k), a_.data(),
+                   b_.data(), c_.data());
+  }
+
+  const Body& body_;
+  OpenBlas blas_;
+  std::vector<Job> jobs_;  // by kernel
+  std::uint64_t seed_;
+  std::vector<float> a_, b_, c_, from_, to_;
+  int event_;
+  std::atomic<std::int64_t> started_ = kNothing;  // an op
+  std::atomic<bool> ended_ = true;
+  Nanoseconds end_ns_ = 0;  // written before ended_
+  std::thread thread_;
+};
+
+Status OpenBlasUnit::check_products() {
+  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> checked;
+  for (const Job& job : jobs_) {
+    for (const Product& p : job.products) {
+      if (!checked.insert({p.m, p.n, p.k}).second) continue;
+      multiply(p);
+      if (!is_product(p, a_.data(), b_.data(), c_.data(), scatter(seed_) + 3))
+        return Error{fmt::format("found a wrong product of {} x {} by {} x {}, expected OpenBLAS "
+                                 "to multiply",
+                                 p.m, p.k, p.k, p.n),
+                     Error::Failed};
+    }
+  }
+  return Done{};
+}
+
+// Where the machine does not allow it, the thread stays free.
+void OpenBlasUnit::pin(int core) {
+  cpu_set_t allowed, own;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  int left = core % CPU_COUNT(&allowed);
+  for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed) || left-- > 0) continue;
+    CPU_ZERO(&own);
+    CPU_SET(cpu, &own);
+    pthread_setaffinity_np(thread_.native_handle(), sizeof own, &own);
+    return;
+  }
+}
+
+void OpenBlasUnit::work() {
+  for (;;) {
+    started_.wait(kNothing);
+    std::int64_t op = started_;
+    if (op == kStop || !started_.compare_exchange_strong(op, kNothing)) return;
+    const std::int32_t kernel = body_.ops[op].kernel;
+    if (kernel >= 0) run(jobs_[kernel]);
+    end_ns_ = now_ns();
+    ended_ = true;
+    const std::uint64_t one = 1;
+    CHECK(write(event_, &one, sizeof one) == sizeof one);
+  }
+}
+
+void OpenBlasUnit::run(const Job& job) {
+  for (const Product& p : job.products) {
+    for (std::int64_t i = 0; i < p.batch; ++i) multiply(p);
+  }
+  const auto most = static_cast<std::int64_t>(to_.size() * sizeof(float));
+  for (std::int64_t left = most > 0 ? job.copied_bytes : 0; left > 0; left -= most)
+    std::memcpy(to_.data(), from_.data(), static_cast<std::size_t>(std::min(left, most)));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<GemmUnit>> GemmUnit::open(const Program& program, int body, double scale,
+                                                 std::uint64_t seed, int core, int units) {
+  const Body& own = program.bodies[body];
+  std::vector<Job> jobs(program.kernels.size());
+  Sizes sizes;
+  for (const Op& op : own.ops) {
+    if (!is_compute(op.kind) || op.duration_ns == 0) continue;
+    if (op.kernel < 0 || program.kernels[op.kernel].empty())
+      return Error{
+          fmt::format("found {} without a kernel, expected the shapes of its matrices to "
+                      "multiply: costs.source = \"uniform\" has none",
+                      describe(own, op))};
+    Job& job = jobs[op.kernel];
+    if (job.products.empty() && job.copied_bytes == 0)
+      job = job_of(program.kernels[op.kernel], scale);
+    enlarge(&sizes, job);
+  }
+  RETURN_IF_ERROR(check_memory(sizes, units, scale));
+  ASSIGN_OR_RETURN(const OpenBlas blas, open_openblas());
+  auto unit = std::make_unique<OpenBlasUnit>(own, blas, std::move(jobs), sizes, seed);
+  RETURN_IF_ERROR(unit->check_products());
+  unit->begin(core);
+  return std::unique_ptr<GemmUnit>(std::move(unit));
+}
+
+}  // namespace tandem

@@ -1,0 +1,126 @@
+// The cuda backend: one process a rank, each on a GPU of its own, or all ranks in this one, which
+// share a GPU.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/plugin.h"
+#include "exec/cuda/gpu.h"
+#include "exec/cuda/gpu_player.h"
+#include "exec/execute.h"
+#include "exec/supervise/ranks.h"
+#include "launch/launch.h"
+
+namespace tandem {
+namespace {
+
+template <class Function>
+Result<Function> plugin_function(const char* name) {
+  const auto symbol = plugin_symbol("libtandem_cuda.so", name);
+  if (symbol.ok()) return reinterpret_cast<Function>(*symbol);
+  return Error{fmt::format("cuda backend unavailable: {}; --backend host needs no GPU",
+                           symbol.error().message),
+               Error::Missing};
+}
+
+// Device `number` of those that this process sees; where it sees but one, as some launchers have
+// it, that one.
+Result<std::unique_ptr<Gpu>> open_gpu(int number) {
+  ASSIGN_OR_RETURN(const int count, cuda_available());
+  ASSIGN_OR_RETURN(const OpenGpu open, plugin_function<OpenGpu>(kGpuSymbol));
+  ASSIGN_OR_RETURN(Gpu * gpu, open(count == 1 ? 0 : number));
+  return std::unique_ptr<Gpu>(gpu);
+}
+
+std::string what_is_real(const ExecOptions& options) {
+  const bool timed = options.compute == Compute::Timed;
+  const std::string compute =
+      timed ? "when ops ran" : fmt::format("matrix products in {} by cuBLASLt", options.precision);
+  const std::string emulated = timed ? "; emulated-compute: priced durations, spun" : "";
+  if (!options.share_gpu) return fmt::format("measured: {}, messages by NCCL{}", compute, emulated);
+  constexpr std::array<std::string_view, 3> kTransfers = {
+      ", transfers by NCCL to oneself", ", transfers by copies within the GPU", ""};
+  return fmt::format(
+      "measured: {}{}{}; emulated-link: {}; not validated on one GPU: links between GPUs, NCCL's "
+      "collectives",
+      compute, kTransfers[static_cast<std::size_t>(options.transfers)], emulated,
+      options.transfers == GpuTransfers::Priced ? "priced durations"
+                                                : "priced durations of collectives");
+}
+
+Status check_options(const Program& program, const ExecOptions& options) {
+  constexpr std::array<std::string_view, 4> kPrecisions = {"fp32", "fp16", "bf16", "fp8"};
+  if (std::ranges::find(kPrecisions, options.precision) == kPrecisions.end())
+    return Error{
+        fmt::format("--precision: found {}, expected fp32, fp16, bf16 or fp8", options.precision)};
+  if (options.share_gpu && launched_rank() && launched_rank()->ranks > 1)
+    return Error{
+        fmt::format("found {} processes ({}) and --share-gpu, expected one process, which "
+                    "plays all {} ranks",
+                    launched_rank()->ranks, launched_rank()->family, program.ranks.size())};
+  return Done{};
+}
+
+// All ranks in this process.
+Result<std::optional<Execution>> execute_shared(const Program& program, const ExecOptions& options,
+                                                const RanksBackend& backend) {
+  std::vector<Rank> players;
+  Gathered gathered;
+  for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
+    players.push_back(static_cast<Rank>(rank));
+    gathered.states.emplace_back(RunState(program, program.ranks[rank].body, options.iterations));
+  }
+  std::vector<RunState*> states;
+  for (auto& state : gathered.states) states.push_back(&*state);
+  const GpuPlan plan = gpu_plan(program, players);
+  ASSIGN_OR_RETURN(const std::unique_ptr<Gpu> gpu, open_gpu(0));
+  const Status played = play_gpu(program, options, plan, gpu.get(), nullptr, states);
+  if (!played.ok() && played.error().kind != Error::Failed) return played.error();
+  if (!played.ok()) gathered.failure = played.error().message;
+  return std::optional(assemble(program, options, backend, std::move(gathered)));
+}
+
+RanksBackend backend_of(const Program& program, const ExecOptions& options) {
+  RanksBackend backend;
+  backend.name = "cuda";
+  backend.real = what_is_real(options);
+  backend.launcher =
+      fmt::format("torchrun, srun or mpirun -np {} tandem ...", program.ranks.size());
+  backend.meets_by = "the job";
+  backend.join = [&options](const LaunchedRank& own) {
+    return join_ranks(own, options.timeout_ns);
+  };
+  backend.play = [&](const LaunchedRank& own, Control* control, RunState* state) -> Status {
+    ASSIGN_OR_RETURN(std::unique_ptr<Gpu> gpu, open_gpu(own.local_rank));
+    const GpuPlan plan = gpu_plan(program, std::vector{static_cast<Rank>(own.rank)});
+    const Status played = play_gpu(program, options, plan, gpu.get(), control, {&state, 1});
+    if (!played.ok()) (void)gpu.release();  // closing it may wait for the others
+    return played;
+  };
+  return backend;
+}
+
+}  // namespace
+
+Result<std::optional<Execution>> execute_cuda(const Program& program, const ExecOptions& given) {
+  ExecOptions options = given;
+  if (options.precision.empty()) options.precision = "bf16";
+  RETURN_IF_ERROR(check_options(program, options));
+  options.warmup = std::max(1, given.warmup);  // play_gpu's first iteration is none to keep
+  const RanksBackend backend = backend_of(program, options);
+  if (options.share_gpu) return execute_shared(program, options, backend);
+  return execute_ranks(program, options, backend);
+}
+
+Result<int> cuda_available() {
+  ASSIGN_OR_RETURN(const GpuCount count, plugin_function<GpuCount>(kGpuCountSymbol));
+  const Result<int> gpus = count();
+  if (gpus.ok()) return gpus;
+  return Error{fmt::format("cuda backend unavailable: {}", gpus.error().message), Error::Missing};
+}
+
+}  // namespace tandem

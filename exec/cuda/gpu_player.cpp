@@ -1,0 +1,304 @@
+#include "exec/cuda/gpu_player.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "exec/supervise/diagnose.h"
+#include "launch/clock.h"
+#include "launch/start_barrier.h"
+#include "schedule/program/lanes.h"
+#include "schedule/program/validate.h"
+
+namespace tandem {
+namespace {
+
+constexpr useconds_t kPoll_us = 200;  // between looks at the device
+
+// Streams share so many queues of the device at most (CUDA_DEVICE_MAX_CONNECTIONS), in turn; what a
+// queue holds behind a closed gate is finite, and whoever asks for more waits for the gate.
+constexpr std::size_t kQueues = 32;
+constexpr std::int64_t kQueueCalls = 900;
+
+class GpuPlayer {
+ public:
+  GpuPlayer(const Program& program, const ExecOptions& options, const GpuPlan& plan, Gpu* gpu,
+            Control* control, RunStates states)
+      : program_(program),
+        options_(options),
+        plan_(plan),
+        gpu_(*gpu),
+        control_(control),
+        states_(states),
+        plain_(without_checks(plan.calls)) {
+    for (const Rank rank : plan.players) queues_.emplace_back(program.body_of(rank));
+  }
+
+  Status run() {
+    ASSIGN_OR_RETURN(std::vector<GpuCommId> ids, communicator_ids());
+    ASSIGN_OR_RETURN(const GpuShare share,
+                     gpu_.open({&program_, &plan_, options_, std::move(ids)}));
+    std::strncpy(header(0).note, note(share).c_str(), sizeof header(0).note - 1);
+    header(0).heeds_stop = 1;
+    RETURN_IF_ERROR(compare_clocks(&RunState::Header::before));
+    const int warmup = std::max(1, options_.warmup);
+    for (int number = 0; number < warmup + options_.iterations; ++number)
+      RETURN_IF_ERROR(play(number, number - warmup));
+    if (control_ != nullptr) RETURN_IF_ERROR(control_->barrier());
+    return compare_clocks(&RunState::Header::after);
+  }
+
+ private:
+  const Body& body(std::size_t player) const { return program_.body_of(plan_.players[player]); }
+  RunState::Header& header(std::size_t player) { return states_[player]->header(); }
+  const GpuOpEvents& events(std::size_t player, std::uint32_t op) const {
+    return plan_.op_events[player][op];
+  }
+
+  Result<std::vector<GpuCommId>> communicator_ids();
+  std::string note(const GpuShare& share) const;
+  bool fits_gate() const;
+  std::size_t nccl_streams() const;
+  Status compare_clocks(ClockReading RunState::Header::*reading);
+
+  Status play(int number, int iteration);
+  Status start(int number);
+  Status wait_for_end();
+  Status look(std::size_t player);
+  Status check_payloads();
+  void set_arrivals();
+  Nanoseconds ready_ns(std::size_t player, std::uint32_t op) const;
+  Error stuck() const;
+
+  const Program& program_;
+  const ExecOptions& options_;
+  const GpuPlan& plan_;
+  Gpu& gpu_;
+  Control* control_;
+  RunStates states_;
+  std::vector<LaneQueues> queues_;          // by player
+  std::vector<GpuCall> plain_;              // the plan's calls without checks
+  std::vector<std::span<OwnTimes>> times_;  // by player: of the iteration
+  Nanoseconds gate_ns_ = 0;                 // when the gate was opened, on this process's clock
+  Nanoseconds moved_ns_ = 0;                // when an op was seen to have ended last
+};
+
+// Rank 0 makes those of all communicators of the Program, so that all have them.
+Result<std::vector<GpuCommId>> GpuPlayer::communicator_ids() {
+  std::vector<GpuCommId> ids(plan_.communicators.size());
+  if (control_ == nullptr) return ids;
+  std::vector<GpuCommId> all(program_.communicators.size());
+  if (control_->rank() == 0) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (program_.communicators[i].members.size() < 2) continue;
+      ASSIGN_OR_RETURN(all[i], gpu_.make_id());
+    }
+  }
+  RETURN_IF_ERROR(control_->broadcast(std::as_writable_bytes(std::span(all))));
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = all[plan_.communicators[i].communicator];
+  return ids;
+}
+
+bool GpuPlayer::fits_gate() const {
+  std::array<std::int64_t, kQueues> calls{};
+  for (const GpuCall& call : plain_)
+    calls[call.stream % kQueues] += call.verb == GpuVerb::Compute ? gpu_.launches(call) : 1;
+  return std::ranges::max(calls) <= kQueueCalls;
+}
+
+// A communicator has two of its own: one that follows its messages, one for the host.
+std::size_t GpuPlayer::nccl_streams() const {
+  std::set<std::int32_t> used;
+  for (const GpuCall& call : plain_) {
+    const bool by_nccl = call.verb == GpuVerb::Send || call.verb == GpuVerb::Recv ||
+                         call.verb == GpuVerb::Collective ||
+                         (call.verb == GpuVerb::Move && options_.transfers == GpuTransfers::Nccl);
+    if (!by_nccl) continue;
+    const auto player = static_cast<std::size_t>(call.player);
+    const RankRow& row = program_.ranks[index(plan_.players[player])];
+    used.insert(row.communicators[body(player).ops[call.op].slot]);
+  }
+  return 2 * used.size();
+}
+
+std::string GpuPlayer::note(const GpuShare& share) const {
+  const GpuFacts& facts = gpu_.facts();
+  std::string text = fmt::format("{}, driver {}, CUDA {}, NCCL {}, cuBLAS {}", facts.name,
+                                 facts.driver, facts.runtime, facts.nccl, facts.cublas);
+  if (plan_.all_play_here() && share.disjoint)
+    text += fmt::format(", {} SMs a rank",
+                        fmt::join(std::set(share.sms.begin(), share.sms.end()), " or "));
+  if (!share.note.empty()) text += ", " + share.note;
+  if (options_.launch == GpuLaunch::Gated && !fits_gate())
+    text += fmt::format(", launched directly: the device queues {} calls", kQueueCalls);
+  if (const std::size_t nccl = nccl_streams(); plan_.streams.size() + nccl > kQueues)
+    text += fmt::format(", {} streams and {} of NCCL's share {} queues and may hold each other up",
+                        plan_.streams.size(), nccl, kQueues);
+  return text;
+}
+
+Status GpuPlayer::compare_clocks(ClockReading RunState::Header::*reading) {
+  if (control_ == nullptr) return Done{};
+  ASSIGN_OR_RETURN(header(0).*reading, control_->compare_clocks());
+  return Done{};
+}
+
+// `number`: from 0, warm-up included; `iteration`: of those that are kept, or negative.
+Status GpuPlayer::play(int number, int iteration) {
+  times_.clear();
+  for (RunState* state : states_) {
+    state->header().iteration = static_cast<std::uint32_t>(number);
+    std::ranges::fill(state->done(), 0);
+    std::ranges::fill(state->begun(), 0);
+    times_.push_back(state->times(std::max(iteration, 0)));
+    std::ranges::fill(times_.back(), OwnTimes{});
+  }
+  const Status started = start(number);
+  const Status ended = started.ok() ? wait_for_end() : started;
+  set_arrivals();
+  if (!ended.ok() || number > 0) return ended;
+  return check_payloads();
+}
+
+Status GpuPlayer::start(int number) {
+  const bool direct = number == 0 || options_.launch == GpuLaunch::Direct ||
+                      (options_.launch == GpuLaunch::Gated && !fits_gate());
+  const std::span<const GpuCall> calls = number == 0 ? plan_.calls : plain_;
+  const auto begin = [&]() -> Status {
+    if (control_ != nullptr) RETURN_IF_ERROR(wait_for_begin(control_, header(0).before.ahead_ns));
+    ASSIGN_OR_RETURN(gate_ns_, gpu_.open_gate());
+    return Done{};
+  };
+  if (direct) RETURN_IF_ERROR(begin());
+  RETURN_IF_ERROR(gpu_.issue(calls, number));
+  return direct ? Done{} : begin();
+}
+
+// Looks at the device until all has ended, and notes how far it is.
+Status GpuPlayer::wait_for_end() {
+  Nanoseconds longest = 0;
+  for (const Body& each : program_.bodies) {
+    for (const Op& op : each.ops) longest = std::max(longest, op.duration_ns);
+  }
+  moved_ns_ = now_ns();
+  for (;; usleep(kPoll_us)) {
+    ASSIGN_OR_RETURN(const bool done, gpu_.has_happened(plan_.done));
+    for (std::size_t player = 0; player < states_.size(); ++player) RETURN_IF_ERROR(look(player));
+    if (done) return Done{};
+    if (header(0).stop != 0) return Error{"was told to stop", Error::Failed};
+    if (control_ == nullptr && now_ns() - moved_ns_ > options_.timeout_ns + longest) return stuck();
+  }
+}
+
+// Notes the ops that have ended since the last look.
+Status GpuPlayer::look(std::size_t player) {
+  const auto done = states_[player]->done();
+  const auto begun = states_[player]->begun();
+  for (std::size_t lane = 0; lane < done.size(); ++lane) {
+    const std::vector<std::uint32_t>& queue = queues_[player].lanes[lane];
+    while (done[lane] < queue.size()) {
+      const std::uint32_t op = queue[done[lane]];
+      const GpuOpEvents& own = events(player, op);
+      OwnTimes& times = times_[player][op];
+      if (times.arrive_ns < 0) {
+        ASSIGN_OR_RETURN(const bool has_begun, gpu_.has_happened(own.begin));
+        if (!has_begun) break;
+        ASSIGN_OR_RETURN(const Nanoseconds begin, gpu_.ns_since_gate(own.begin));
+        times.arrive_ns = gate_ns_ + begin;
+        begun[lane] = 1;
+      }
+      ASSIGN_OR_RETURN(const bool has_ended, gpu_.has_happened(own.end));
+      if (!has_ended) break;
+      ASSIGN_OR_RETURN(const Nanoseconds end, gpu_.ns_since_gate(own.end));
+      times.end_ns = std::max(gate_ns_ + end, times.arrive_ns);
+      begun[lane] = 0;
+      ++done[lane];
+      ++header(player).ended;
+      moved_ns_ = now_ns();
+    }
+  }
+  return Done{};
+}
+
+// When what an op waits for had ended, on its own rank.
+Nanoseconds GpuPlayer::ready_ns(std::size_t player, std::uint32_t op) const {
+  const Op& own = body(player).ops[op];
+  const LaneQueues& queues = queues_[player];
+  Nanoseconds ready = gate_ns_;
+  if (const std::uint32_t place = queues.place[op]; place > 0)
+    ready = std::max(ready, times_[player][queues.lanes[own.lane][place - 1]].end_ns);
+  for (const std::uint32_t wait : body(player).waits_of(own))
+    ready = std::max(ready, times_[player][wait].end_ns);
+  return ready;
+}
+
+// One event tells when the last rank came to a communication whose members all play here. The
+// others came when what they waited for had ended.
+void GpuPlayer::set_arrivals() {
+  if (!plan_.all_play_here()) return;
+  std::map<std::int32_t, Nanoseconds> latest;  // by event of the beginning
+  const auto for_comms = [&](auto act) {
+    for (std::size_t player = 0; player < times_.size(); ++player) {
+      const std::vector<Op>& ops = body(player).ops;
+      for (std::uint32_t op = 0; op < ops.size(); ++op) {
+        if (!is_compute(ops[op].kind) && times_[player][op].arrive_ns >= 0)
+          act(times_[player][op], events(player, op).begin, ready_ns(player, op));
+      }
+    }
+  };
+  for_comms([&](const OwnTimes&, std::int32_t begin, Nanoseconds ready) {
+    Nanoseconds& time = latest.try_emplace(begin, ready).first->second;
+    time = std::max(time, ready);
+  });
+  for_comms([&](OwnTimes& times, std::int32_t begin, Nanoseconds ready) {
+    if (ready < latest.at(begin)) times.arrive_ns = std::min(ready, times.arrive_ns);
+  });
+}
+
+Status GpuPlayer::check_payloads() {
+  for (const GpuCall& call : plan_.calls)
+    header(static_cast<std::size_t>(std::max(call.player, 0))).payloads_checked +=
+        call.verb == GpuVerb::Check;
+  ASSIGN_OR_RETURN(const std::vector<GpuFault> faults, gpu_.faults());
+  if (faults.empty()) return Done{};
+  const GpuFault& first = faults.front();
+  return Error{
+      fmt::format("received other bytes in {} than should have been sent: {} of {} words checked "
+                  "are wrong",
+                  describe(body(first.player), body(first.player).ops[first.op]), first.wrong,
+                  first.checked),
+      Error::Failed};
+}
+
+Error GpuPlayer::stuck() const {
+  std::vector<RankProgress> progress;
+  for (RunState* state : states_) {
+    RankProgress& own = progress.emplace_back();
+    own.done.assign(state->done().begin(), state->done().end());
+    own.begun.assign(state->begun().begin(), state->begun().end());
+  }
+  return Error{fmt::format("no op ended within {:g} s: {}", to_seconds(options_.timeout_ns),
+                           diagnose(program_, progress)),
+               Error::Failed};
+}
+
+}  // namespace
+
+Status play_gpu(const Program& program, const ExecOptions& options, const GpuPlan& plan, Gpu* gpu,
+                Control* control, RunStates states) {
+  const Status played = GpuPlayer(program, options, plan, gpu, control, states).run();
+  if (played.ok()) return played;
+  for (RunState* state : states) state->fail(played.error());  // before its peers feel it
+  gpu->abort();
+  return played;
+}
+
+}  // namespace tandem

@@ -1,0 +1,245 @@
+#include "exec/host/host_loop.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "exec/payload/payload.h"
+#include "exec/supervise/diagnose.h"
+#include "launch/clock.h"
+
+namespace tandem {
+namespace {
+
+constexpr Nanoseconds kSpin_ns = 100'000;    // before a deadline: what a sleep may be late by
+constexpr Nanoseconds kPayload_ns = 20'000;  // a part of a payload takes less
+
+}  // namespace
+
+HostLoop::HostLoop(const Program& program, const ExecOptions& options,
+                   std::span<const std::unique_ptr<GemmUnit>> units)
+    : program_(program),
+      options_(options),
+      units_(units),
+      cast_(unfold(program)),
+      queues_(lane_queues(program)),
+      seats_(cast_.channels.size()) {
+  for (std::size_t c = 0; c < cast_.channels.size(); ++c) {
+    for (const Rank member : program.communicators[c].members) {
+      const auto seat = std::ranges::find(cast_.channels[c].seats, index(member), &Seat::player);
+      CHECK(seat != cast_.channels[c].seats.end());
+      seats_[c].push_back(*seat);
+    }
+  }
+  for (const std::unique_ptr<GemmUnit>& unit : units)
+    products_.push_back({unit->event(), POLLIN, 0});
+}
+
+void HostLoop::reset(int iteration) {
+  iteration_ = iteration;
+  cursors_.clear();
+  computes_.assign(cast_.players.size(), {});
+  transfers_.assign(cast_.channels.size(), {});
+  moving_.clear();
+  events_ = {};
+  recording_.clear();
+  ops_ = ended_ = 0;
+  failure_.clear();
+  for (const Player& player : cast_.players) {
+    const Body& own = program_.bodies[player.body];
+    cursors_.emplace_back(own);
+    recording_.emplace_back(own.ops.size());
+    ops_ += own.ops.size();
+  }
+  last_end_ns_ = now_ns();
+}
+
+std::string HostLoop::play(int iteration) {
+  reset(iteration);
+  const auto ranks = static_cast<std::int32_t>(cast_.players.size());
+  for (std::int32_t rank = 0; rank < ranks; ++rank) start_ready(rank);
+  while (ended_ < ops_ && failure_.empty()) {
+    if (events_.empty() && products_under_way_ == 0) return diagnosis();
+    await();
+    while (!events_.empty() && events_.top().time <= now_ns() && failure_.empty()) {
+      const Event event = events_.top();
+      events_.pop();
+      handle(event);
+    }
+  }
+  return failure_;
+}
+
+void HostLoop::schedule(Nanoseconds time, std::int32_t subject, std::uint32_t generation) {
+  events_.push({time, scheduled_++, subject, generation});
+}
+
+void HostLoop::handle(const Event& event) {
+  if (event.subject >= 0) {
+    if (event.generation != computes_[event.subject].generation) return;
+    end_op(event.subject, 0);
+    start_ready(event.subject);
+    return;
+  }
+  const std::int32_t channel = ~event.subject;
+  if (transfers_[channel].delivery.done()) {
+    end_transfer(channel);
+  } else {
+    move_payload(channel);
+    schedule(now_ns(), event.subject, 0);
+  }
+}
+
+void HostLoop::await() {
+  const bool multiplies = !units_.empty();
+  const Nanoseconds deadline =
+      events_.empty() ? last_end_ns_ + options_.timeout_ns : events_.top().time;
+  while (!moving_.empty() && failure_.empty() && now_ns() + kPayload_ns < deadline)
+    move_payload(moving_.front());
+  if (!failure_.empty()) return;
+  // Beside products the loop does not spin: it has no core of its own.
+  const Nanoseconds sleep_ns =
+      std::max<Nanoseconds>(0, deadline - now_ns() - (multiplies ? 0 : kSpin_ns));
+  const timespec time{sleep_ns / 1'000'000'000, sleep_ns % 1'000'000'000};
+  if (multiplies || sleep_ns > 0) ppoll(products_.data(), products_.size(), &time, nullptr);
+  if (multiplies) {
+    end_products();
+    return;
+  }
+  while (now_ns() < deadline) {
+  }
+}
+
+void HostLoop::end_products() {
+  for (std::size_t rank = 0; rank < products_.size(); ++rank) {
+    if (std::exchange(products_[rank].revents, 0) == 0) continue;
+    std::uint64_t ended = 0;
+    CHECK(read(products_[rank].fd, &ended, sizeof ended) == sizeof ended);
+    --products_under_way_;
+    // The op that the lane is at: it ended when its thread says, not when the loop came to it.
+    const auto ended_rank = static_cast<std::int32_t>(rank);
+    const std::uint32_t op = queues(ended_rank).lanes[0][cursors_[rank].done[0]];
+    end_op(ended_rank, 0);
+    recording_[rank][op].end_ns = units_[rank]->end_ns();
+    start_ready(ended_rank);
+  }
+  if (events_.empty() && now_ns() >= last_end_ns_ + options_.timeout_ns)
+    failure_ =
+        fmt::format("no op ended within {:g} s: {}", to_seconds(options_.timeout_ns), diagnosis());
+}
+
+std::string HostLoop::diagnosis() const {
+  std::vector<RankProgress> progress;
+  for (const LaneCursors& cursors : cursors_) progress.push_back({cursors.done, cursors.busy, ""});
+  return diagnose(program_, progress);
+}
+
+// Ranks: what an op waits for, as DESIGN section 3 has it.
+
+void HostLoop::start_ready(std::int32_t rank) {
+  cursors_[rank].start_ready(body(rank), queues(rank), [&](std::uint32_t op) { start(rank, op); });
+}
+
+void HostLoop::start(std::int32_t rank, std::uint32_t i) {
+  const Op& op = body(rank).ops[i];
+  if (is_compute(op.kind)) {
+    begin_compute(rank, i);
+    return;
+  }
+  recording_[rank][i].arrive_ns = now_ns();
+  arrive(cast_.players[rank].channels[op.slot], op.duration_ns);
+}
+
+void HostLoop::end_op(std::int32_t rank, std::uint8_t lane) {
+  const std::uint32_t i = cursors_[rank].end(queues(rank), lane);
+  const Op& op = body(rank).ops[i];
+  const Nanoseconds now = now_ns();
+  recording_[rank][i].end_ns = last_end_ns_ = now;
+  ++ended_;
+  if (is_compute(op.kind)) {
+    computes_[rank].running = false;
+  } else if (op.sms > 0) {
+    computes_[rank].taken -= taken_from(rank, op);
+    restretch(rank, now);
+  }
+}
+
+// Compute.
+
+void HostLoop::begin_compute(std::int32_t rank, std::uint32_t i) {
+  const Op& op = body(rank).ops[i];
+  const Nanoseconds now = now_ns();
+  recording_[rank][i].arrive_ns = now;
+  if (!units_.empty() && op.duration_ns > 0) {
+    ++products_under_way_;
+    units_[rank]->start(i);
+    return;
+  }
+  const double memory_share = op.kernel < 0 ? 0 : program_.kernels[op.kernel].memory_share;
+  computes_[rank].op = StretchedOp(now, op.duration_ns, memory_share);
+  computes_[rank].running = true;
+  restretch(rank, now);
+}
+
+void HostLoop::restretch(std::int32_t rank, Nanoseconds now) {
+  TimedCompute& compute = computes_[rank];
+  if (!compute.running) return;
+  compute.op.set_stretch(now, stretch(program_.device, compute.taken, compute.op.memory_share()));
+  schedule(compute.op.end_ns(), rank, ++compute.generation);
+}
+
+Taken HostLoop::taken_from(std::int32_t rank, const Op& op) const {
+  const std::int32_t channel = cast_.players[rank].channels[op.slot];
+  return taken_by(op, static_cast<int>(seats_[channel].size()), program_.device);
+}
+
+// Operations of a channel.
+
+std::uint32_t HostLoop::op_at(const Seat& seat) const {
+  const std::uint8_t lane = body(seat.player).slots[seat.slot].lane;
+  return queues(seat.player).lanes[lane][cursors_[seat.player].done[lane]];
+}
+
+Party HostLoop::party(std::int32_t channel, const Seat& seat) const {
+  const Body& own = body(seat.player);
+  const Op& op = own.ops[op_at(seat)];
+  return {Rank{seat.player}, &own, &op, payload_key(options_.seed, iteration_, channel, op)};
+}
+
+void HostLoop::arrive(std::int32_t channel, Nanoseconds duration_ns) {
+  Transfer& transfer = transfers_[channel];
+  if (++transfer.arrived < seats_[channel].size()) return;
+  transfer.arrived = 0;
+  const Nanoseconds now = now_ns();
+  schedule(now + duration_ns, ~channel, 0);
+  std::vector<Party> parties;
+  for (const Seat& seat : seats_[channel]) {
+    parties.push_back(party(channel, seat));
+    const Op& op = *parties.back().op;
+    if (op.sms == 0) continue;
+    computes_[seat.player].taken += taken_from(seat.player, op);
+    restretch(seat.player, now);
+  }
+  transfer.delivery = Delivery(std::move(parties), options_.full_payload);
+  moving_.push_back(channel);
+}
+
+void HostLoop::move_payload(std::int32_t channel) {
+  Delivery& delivery = transfers_[channel].delivery;
+  if (!delivery.done()) {
+    failure_ = delivery.step();
+    if (delivery.done() && failure_.empty()) payloads_checked_ += delivery.receivers();
+  }
+  if (delivery.done() && moving_.front() == channel) moving_.pop_front();
+}
+
+void HostLoop::end_transfer(std::int32_t channel) {
+  for (const Seat& seat : seats_[channel])
+    end_op(seat.player, body(seat.player).slots[seat.slot].lane);
+  for (const Seat& seat : seats_[channel]) start_ready(seat.player);
+}
+
+}  // namespace tandem

@@ -1,0 +1,115 @@
+// HostLoop: one iteration of a Program in one process, by one event loop over all ranks.
+//
+// Every op has an absolute deadline. The loop sleeps until shortly before the next one and spins
+// the rest; meanwhile it moves payloads. Times are the clock's when the loop comes to an op, never
+// the deadlines: what the loop is late by is in them, and adds up as it would on a device.
+#pragma once
+
+#include <poll.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <queue>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exec/compute/gemm.h"
+#include "exec/execute.h"
+#include "exec/payload/payload_transfer.h"
+#include "exec/recording.h"
+#include "schedule/program/contention.h"
+#include "schedule/program/lanes.h"
+#include "schedule/program/rank_folding.h"
+
+namespace tandem {
+
+class HostLoop {
+ public:
+  // `units`: one a rank, that multiply; none: compute is timed.
+  HostLoop(const Program& program, const ExecOptions& options,
+           std::span<const std::unique_ptr<GemmUnit>> units);
+
+  // `iteration` is part of what messages hold. Gives why it failed; empty: it did not.
+  std::string play(int iteration);
+
+  // Of the iteration played last.
+  const Recording& recording() const { return recording_; }
+  // Of all iterations: messages and results of collectives, by receiver.
+  std::int64_t payloads_checked() const { return payloads_checked_; }
+
+ private:
+  // A thing that happens: a rank's timed compute op ends, or a channel's operation.
+  struct Event {
+    Nanoseconds time = 0;
+    std::uint64_t number = 0;  // ties in order of scheduling
+    std::int32_t subject = 0;  // a rank; ~channel
+    std::uint32_t generation = 0;
+    bool operator>(const Event& other) const {
+      return time != other.time ? time > other.time : number > other.number;
+    }
+  };
+  // A rank's timed compute op under way, beside its communication.
+  struct TimedCompute {
+    Taken taken;
+    StretchedOp op;
+    bool running = false;
+    std::uint32_t generation = 0;  // events of an older one are void
+  };
+  struct Transfer {
+    std::size_t arrived = 0;
+    Delivery delivery;
+  };
+
+  const Body& body(std::int32_t rank) const { return program_.bodies[cast_.players[rank].body]; }
+  const LaneQueues& queues(std::int32_t rank) const { return queues_[cast_.players[rank].body]; }
+
+  void reset(int iteration);
+  void start_ready(std::int32_t rank);
+  void start(std::int32_t rank, std::uint32_t op);
+  void end_op(std::int32_t rank, std::uint8_t lane);
+
+  void begin_compute(std::int32_t rank, std::uint32_t op);
+  void restretch(std::int32_t rank, Nanoseconds now);
+  Taken taken_from(std::int32_t rank, const Op& op) const;
+
+  void arrive(std::int32_t channel, Nanoseconds duration_ns);
+  std::uint32_t op_at(const Seat& seat) const;
+  Party party(std::int32_t channel, const Seat& seat) const;
+  void move_payload(std::int32_t channel);
+  void end_transfer(std::int32_t channel);
+
+  void schedule(Nanoseconds time, std::int32_t subject, std::uint32_t generation);
+  void handle(const Event& event);
+  // Until the next deadline; beside products, or until one is done.
+  void await();
+  void end_products();
+  std::string diagnosis() const;
+
+  const Program& program_;
+  const ExecOptions& options_;
+  std::span<const std::unique_ptr<GemmUnit>> units_;
+  Cast cast_;
+  std::vector<LaneQueues> queues_;
+  std::vector<std::vector<Seat>> seats_;  // by channel, as the communicator lists its members
+
+  int iteration_ = 0;
+  std::vector<LaneCursors> cursors_;
+  std::vector<TimedCompute> computes_;
+  std::vector<Transfer> transfers_;
+  std::deque<std::int32_t> moving_;  // channels whose payloads are on their way
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::uint64_t scheduled_ = 0;
+  std::vector<pollfd> products_;  // by rank: its unit's event
+  int products_under_way_ = 0;
+  Nanoseconds last_end_ns_ = 0;
+
+  Recording recording_;
+  std::size_t ops_ = 0, ended_ = 0;
+  std::int64_t payloads_checked_ = 0;
+  std::string failure_;
+};
+
+}  // namespace tandem

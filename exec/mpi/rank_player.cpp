@@ -1,0 +1,239 @@
+#include "exec/mpi/rank_player.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "exec/compute/gemm.h"
+#include "exec/payload/payload.h"
+#include "exec/payload/payload_layout.h"
+#include "launch/clock.h"
+#include "launch/start_barrier.h"
+#include "schedule/program/lanes.h"
+#include "schedule/program/validate.h"
+
+namespace tandem {
+namespace {
+
+constexpr Nanoseconds kPoll_ns = 50'000;     // between looks at messages under way
+constexpr Nanoseconds kSpin_ns = 50'000;     // before a deadline: sleeping is not exact
+constexpr Nanoseconds kIdle_ns = 5'000'000;  // between looks where none are
+
+class RankPlayer {
+ public:
+  RankPlayer(const Program& program, const ExecOptions& options, int core, Transport* transport,
+             RunState* state)
+      : program_(program),
+        options_(options),
+        core_(core),
+        transport_(*transport),
+        state_(*state),
+        row_(program.ranks[transport->rank()]),
+        body_(program.bodies[row_.body]),
+        queues_(body_),
+        cursors_(body_),
+        lanes_(body_.lanes.size()) {}
+
+  Status run() {
+    RETURN_IF_ERROR(prepare());
+    ASSIGN_OR_RETURN(state_.header().before, transport_.compare_clocks());
+    for (int i = -options_.warmup; i < options_.iterations; ++i) {
+      state_.header().iteration = static_cast<std::uint32_t>(i + options_.warmup);
+      RETURN_IF_ERROR(play(i, state_.times(std::max(i, 0))));
+    }
+    RETURN_IF_ERROR(transport_.barrier());
+    ASSIGN_OR_RETURN(state_.header().after, transport_.compare_clocks());
+    return Done{};
+  }
+
+ private:
+  // A lane's op under way, and room for the largest message of the lane.
+  struct LaneState {
+    bool under_way = false;
+    std::uint32_t op = 0;
+    int ticket = 0;
+    std::vector<float> give, take;
+  };
+
+  Status prepare() {
+    RETURN_IF_ERROR(transport_.open(program_));
+    if (options_.compute == Compute::Gemm) {
+      ASSIGN_OR_RETURN(
+          gemm_, GemmUnit::open(program_, row_.body, options_.gemm_scale,
+                                options_.seed + transport_.rank(), core_, transport_.ranks()));
+    }
+    for (std::uint32_t i = 0; i < body_.ops.size(); ++i) {
+      const Op& op = body_.ops[i];
+      pieces_.push_back(is_compute(op.kind) ? Pieces{} : pieces_of(op, members(op), own_place(op)));
+      LaneState& lane = lanes_[op.lane];
+      const auto give = static_cast<std::size_t>(pieces_[i].give_words);
+      const auto take = static_cast<std::size_t>(pieces_[i].take_words);
+      lane.give.resize(std::max(lane.give.size(), give));
+      lane.take.resize(std::max(lane.take.size(), take));
+      if (options_.full_payload) continue;
+      pieces_[i].given = sampled(pieces_[i].given);
+      pieces_[i].taken = sampled(pieces_[i].taken);
+    }
+    for (LaneState& lane : lanes_) fill(lane.give, options_.seed, transport_.rank());
+    return Done{};
+  }
+
+  const std::vector<Rank>& members_of(const Op& op) const {
+    return program_.communicators[row_.communicators[op.slot]].members;
+  }
+  int members(const Op& op) const { return static_cast<int>(members_of(op).size()); }
+  int own_place(const Op& op) const {
+    const std::vector<Rank>& all = members_of(op);
+    return static_cast<int>(std::ranges::find(all, static_cast<Rank>(transport_.rank())) -
+                            all.begin());
+  }
+  std::uint64_t key(const Op& op) const {
+    return payload_key(options_.seed, iteration_, row_.communicators[op.slot], op);
+  }
+
+  Status play(int iteration, std::span<OwnTimes> times) {
+    iteration_ = iteration;
+    times_ = times;
+    cursors_ = LaneCursors(body_);
+    std::ranges::fill(times, OwnTimes{});
+    note_progress();
+    RETURN_IF_ERROR(wait_for_begin(&transport_, state_.header().before.ahead_ns));
+    RETURN_IF_ERROR(start_ready());
+    for (std::size_t ended = 0; ended < body_.ops.size();) {
+      const std::size_t before = ended;
+      RETURN_IF_ERROR(end_messages(&ended));
+      end_compute(&ended);
+      if (ended == before) {
+        wait();
+        continue;
+      }
+      state_.header().ended += ended - before;
+      RETURN_IF_ERROR(start_ready());
+    }
+    note_progress();
+    return Done{};
+  }
+
+  Status start_ready() {
+    Status status = Done{};
+    cursors_.start_ready(body_, queues_, [&](std::uint32_t op) {
+      if (status.ok()) status = start(op);
+    });
+    note_progress();
+    return status;
+  }
+
+  Status start(std::uint32_t i) {
+    const Op& op = body_.ops[i];
+    LaneState& lane = lanes_[op.lane];
+    lane.under_way = true;
+    lane.op = i;
+    times_[i].arrive_ns = now_ns();
+    if (is_compute(op.kind)) {
+      if (gemm_) gemm_->start(i);
+      return Done{};
+    }
+    const Pieces& pieces = pieces_[i];
+    fill(lane.give, key(op), pieces.given);
+    ASSIGN_OR_RETURN(lane.ticket,
+                     transport_.start({op.kind, row_.communicators[op.slot],
+                                       std::span(lane.give).first(pieces.give_words),
+                                       std::span(lane.take).first(pieces.take_words)}));
+    return Done{};
+  }
+
+  Status end_messages(std::size_t* ended) {
+    for (std::size_t number = 1; number < lanes_.size(); ++number) {
+      LaneState& lane = lanes_[number];
+      if (!lane.under_way) continue;
+      ASSIGN_OR_RETURN(const bool has_ended, transport_.has_ended(lane.ticket));
+      if (!has_ended) continue;
+      end(static_cast<std::uint8_t>(number));
+      ++*ended;
+      RETURN_IF_ERROR(check(lane));
+    }
+    return Done{};
+  }
+
+  void end_compute(std::size_t* ended) {
+    LaneState& lane = lanes_[0];
+    if (!lane.under_way || !compute_has_ended()) return;
+    std::uint64_t ends = 0;
+    if (gemm_ && read(gemm_->event(), &ends, sizeof ends) < 0) ends = 0;  // it was reset before
+    end(0);
+    if (gemm_) times_[lane.op].end_ns = gemm_->end_ns();
+    ++*ended;
+  }
+
+  Nanoseconds deadline() const {
+    const std::uint32_t op = lanes_[0].op;
+    return times_[op].arrive_ns + body_.ops[op].duration_ns;
+  }
+  bool compute_has_ended() const { return gemm_ ? gemm_->ended() : now_ns() >= deadline(); }
+
+  void end(std::uint8_t number) {
+    lanes_[number].under_way = false;
+    times_[cursors_.end(queues_, number)].end_ns = now_ns();
+  }
+
+  Status check(const LaneState& lane) {
+    const Op& op = body_.ops[lane.op];
+    const Pieces& pieces = pieces_[lane.op];
+    if (pieces.taken.empty()) return Done{};
+    const std::int64_t words = wrong(lane.take, key(op), members(op), pieces.taken);
+    ++state_.header().payloads_checked;
+    if (words == 0) return Done{};
+    std::int64_t checked = 0;
+    for (const Piece& piece : pieces.taken) checked += piece.words;
+    const int from = op.kind == OpKind::Recv ? index(members_of(op)[0]) : -1;
+    return Error{
+        fmt::format("received other bytes in {} than {} should have sent: {} of {} words "
+                    "checked are wrong",
+                    describe(body_, op), from < 0 ? "the others" : fmt::format("rank {}", from),
+                    words, checked),
+        Error::Failed};
+  }
+
+  // Until the next thing may happen.
+  void wait() {
+    const bool messages = std::any_of(lanes_.begin() + 1, lanes_.end(),
+                                      [](const LaneState& lane) { return lane.under_way; });
+    const bool timed = lanes_[0].under_way && !gemm_;
+    Nanoseconds until = now_ns() + (messages ? kPoll_ns : kIdle_ns);
+    if (timed) until = std::min(until, deadline() - kSpin_ns);
+    sleep_until(until, gemm_ && lanes_[0].under_way ? gemm_->event() : -1);
+  }
+
+  void note_progress() {
+    std::ranges::copy(cursors_.done, state_.done().begin());
+    std::ranges::copy(cursors_.busy, state_.begun().begin());
+  }
+
+  const Program& program_;
+  const ExecOptions& options_;
+  const int core_;
+  Transport& transport_;
+  RunState& state_;
+  const RankRow& row_;
+  const Body& body_;
+  const LaneQueues queues_;
+  LaneCursors cursors_;
+  std::vector<LaneState> lanes_;
+  std::vector<Pieces> pieces_;  // by op
+  std::unique_ptr<GemmUnit> gemm_;
+  int iteration_ = 0;
+  std::span<OwnTimes> times_;
+};
+
+}  // namespace
+
+Status play_rank(const Program& program, const ExecOptions& options, int core, Transport* transport,
+                 RunState* state) {
+  const ExactSleep exact_sleep;
+  return RankPlayer(program, options, core, transport, state).run();
+}
+
+}  // namespace tandem

@@ -1,0 +1,110 @@
+#include "exec/payload/payload.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/random.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::int64_t kWordsADraw = 8;    // a byte of a draw each
+constexpr std::size_t kBlockWords = 1024;  // that are compared at once
+
+// The draws of a member's words.
+class Words {
+ public:
+  Words(std::uint64_t key, int member)
+      : base_(scatter(key + scatter(static_cast<std::uint64_t>(member)))) {}
+
+  // Words kWordsADraw draw to kWordsADraw (draw + 1) - 1, the first in the lowest byte.
+  std::uint64_t draw(std::int64_t number) const {
+    return scatter(base_ + static_cast<std::uint64_t>(number));
+  }
+
+ private:
+  std::uint64_t base_;
+};
+
+float word_of(std::uint64_t draw, std::int64_t place) {
+  return static_cast<float>(draw >> (8 * place) & 0xff);
+}
+
+// Calls block(at, words) for blocks that together are all words.
+template <class Block>
+void for_blocks(std::size_t words, Block block) {
+  for (std::size_t at = 0; at < words; at += kBlockWords)
+    block(at, std::min(kBlockWords, words - at));
+}
+
+std::int64_t differences(std::span<const float> words, const float* expected) {
+  std::int64_t wrong = 0;
+  for (std::size_t i = 0; i < words.size(); ++i) wrong += words[i] != expected[i];
+  return wrong;
+}
+
+}  // namespace
+
+std::uint64_t payload_key(std::uint64_t seed, int iteration, std::int32_t communicator,
+                          const Op& op) {
+  std::uint64_t key = scatter(seed);
+  for (const std::int64_t part : {std::int64_t{iteration}, std::int64_t{communicator},
+                                  static_cast<std::int64_t>(comm_kind(op.kind)),
+                                  std::int64_t{op.microbatch}, std::int64_t{op.part}})
+    key = scatter(key + static_cast<std::uint64_t>(part));
+  return key;
+}
+
+std::int64_t payload_words(Bytes bytes) {
+  constexpr Bytes kWord = sizeof(float);
+  return std::max<std::int64_t>(1, bytes / kWord + (bytes % kWord != 0));
+}
+
+float payload_word(std::uint64_t key, int member, std::int64_t i) {
+  return word_of(Words(key, member).draw(i / kWordsADraw), i % kWordsADraw);
+}
+
+void fill(std::span<float> words, std::uint64_t key, int member, std::int64_t first) {
+  const Words source(key, member);
+  const auto count = static_cast<std::int64_t>(words.size());
+  std::int64_t i = 0;
+  while (i < count) {
+    const std::uint64_t draw = source.draw((first + i) / kWordsADraw);
+    const std::int64_t place = (first + i) % kWordsADraw;
+    const std::int64_t here = std::min(kWordsADraw - place, count - i);
+    if (here == kWordsADraw) {
+      for (std::int64_t k = 0; k < kWordsADraw; ++k) words[i + k] = word_of(draw, k);
+    } else {
+      for (std::int64_t k = 0; k < here; ++k) words[i + k] = word_of(draw, place + k);
+    }
+    i += here;
+  }
+}
+
+std::int64_t wrong_words(std::span<const float> words, std::uint64_t key, int member,
+                         std::int64_t first) {
+  std::array<float, kBlockWords> expected;
+  std::int64_t wrong = 0;
+  for_blocks(words.size(), [&](std::size_t at, std::size_t count) {
+    fill({expected.data(), count}, key, member, first + static_cast<std::int64_t>(at));
+    wrong += differences(words.subspan(at, count), expected.data());
+  });
+  return wrong;
+}
+
+std::int64_t wrong_sums(std::span<const float> words, std::uint64_t key, int members,
+                        std::int64_t first) {
+  std::array<float, kBlockWords> sums, own;
+  std::int64_t wrong = 0;
+  for_blocks(words.size(), [&](std::size_t at, std::size_t count) {
+    sums.fill(0);
+    for (int member = 0; member < members; ++member) {
+      fill({own.data(), count}, key, member, first + static_cast<std::int64_t>(at));
+      for (std::size_t i = 0; i < count; ++i) sums[i] += own[i];
+    }
+    wrong += differences(words.subspan(at, count), sums.data());
+  });
+  return wrong;
+}
+
+}  // namespace tandem

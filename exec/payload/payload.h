@@ -1,0 +1,36 @@
+// Payload: what messages hold, so that a wrong pairing is found. Words are whole numbers from 0 to
+// 255 as floats: sums over 65,536 ranks are exact.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/units.h"
+#include "schedule/program/program.h"
+
+namespace tandem {
+
+// Which message: the communicator's op `op` (its kind of traffic, microbatch, part) of one
+// iteration. Two ops that may match have the same key.
+std::uint64_t payload_key(std::uint64_t seed, int iteration, std::int32_t communicator,
+                          const Op& op);
+
+// Floats that hold `bytes`; at least one.
+std::int64_t payload_words(Bytes bytes);
+
+// Word i of what `member` of the communicator contributes. All-to-all and the like: word i of the
+// whole array that it holds.
+float payload_word(std::uint64_t key, int member, std::int64_t i);
+
+// words[i] = payload_word(key, member, first + i).
+void fill(std::span<float> words, std::uint64_t key, int member, std::int64_t first = 0);
+
+// How many of words[i] are not payload_word(key, member, first + i).
+std::int64_t wrong_words(std::span<const float> words, std::uint64_t key, int member,
+                         std::int64_t first = 0);
+
+// How many of words[i] are not the sum of payload_word(key, member, first + i) over `members`.
+std::int64_t wrong_sums(std::span<const float> words, std::uint64_t key, int members,
+                        std::int64_t first = 0);
+
+}  // namespace tandem

@@ -1,0 +1,43 @@
+// Pieces: which words of a message a rank fills, and which it can check.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "schedule/program/program.h"
+
+namespace tandem {
+
+// Words of a buffer, and whose they are: word `offset + i` is payload_word(key, member, first + i),
+// or, where member is kSum, the sum of that over all members.
+struct Piece {
+  static constexpr int kSum = -1;
+  std::int64_t offset = 0;
+  std::int64_t words = 0;
+  int member = 0;
+  std::int64_t first = 0;
+};
+
+// How many words an op's rank gives and takes, and what they hold. `own`: the rank's place among
+// `members`.
+struct Pieces {
+  std::int64_t give_words = 0;
+  std::int64_t take_words = 0;
+  std::vector<Piece> given;
+  std::vector<Piece> taken;
+};
+
+Pieces pieces_of(const Op& op, int members, int own);
+
+// Of each piece, the first and the last kSampleWords words.
+constexpr std::int64_t kSampleWords = 256;
+std::vector<Piece> sampled(const std::vector<Piece>& pieces);
+
+void fill(std::span<float> buffer, std::uint64_t key, const std::vector<Piece>& pieces);
+
+// How many words are not what the pieces say.
+std::int64_t wrong(std::span<const float> buffer, std::uint64_t key, int members,
+                   const std::vector<Piece>& pieces);
+
+}  // namespace tandem

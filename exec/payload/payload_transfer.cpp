@@ -1,0 +1,90 @@
+#include "exec/payload/payload_transfer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
+
+#include "base/check.h"
+#include "exec/payload/payload.h"
+#include "schedule/program/validate.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::int64_t kStepWords = 1024;
+constexpr std::int64_t kSampleWords = 1024;
+
+bool reduces(CommKind kind) {
+  return kind == CommKind::AllReduce || kind == CommKind::ReduceScatter;
+}
+
+// Whether op.bytes is a block for each member.
+bool has_blocks(CommKind kind) {
+  return kind == CommKind::ReduceScatter || kind == CommKind::AllGather ||
+         kind == CommKind::AllToAll;
+}
+
+}  // namespace
+
+Delivery::Delivery(std::vector<Party> parties, bool full) : parties_(std::move(parties)) {
+  CHECK(!parties_.empty());
+  const int n = members();
+  words_ = payload_words(parties_.front().op->bytes);
+  if (has_blocks(kind())) words_ = (words_ + n - 1) / n;
+  if (!full) words_ = std::min(words_, std::max<std::int64_t>(1, kSampleWords / n));
+  if (kind() == CommKind::ReduceScatter || kind() == CommKind::AllToAll) block_ = words_;
+  receivers_begin_ = receiver_ = kind() == CommKind::SendRecv ? 1 : 0;
+  receivers_end_ = n;
+}
+
+std::string Delivery::step() {
+  std::array<float, kStepWords> sent, received;
+  const std::int64_t count = std::min(kStepWords, words_ - at_);
+  const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(float);
+  const std::span<float> out(sent.data(), count), in(received.data(), count);
+  const int n = members();
+  const bool one_sender = kind() == CommKind::SendRecv || kind() == CommKind::RingShift;
+  const int first_sender = one_sender ? (receiver_ + n - 1) % n : 0;
+  const int senders_end = one_sender ? first_sender + 1 : n;
+  const std::int64_t first = block_ * receiver_ + at_;
+  const std::uint64_t key = parties_[receiver_].key;
+  std::string wrong;
+  if (reduces(kind())) received.fill(0);
+  for (int sender = first_sender; sender < senders_end && wrong.empty(); ++sender) {
+    fill(out, parties_[sender].key, sender, first);
+    if (reduces(kind())) {
+      for (std::int64_t i = 0; i < count; ++i) in[i] += out[i];
+      continue;
+    }
+    std::memcpy(in.data(), out.data(), bytes);
+    const std::int64_t differ = wrong_words(in, key, sender, first);
+    if (differ > 0) wrong = complaint(sender, differ, count);
+  }
+  if (reduces(kind())) {
+    const std::int64_t differ = wrong_sums(in, key, n, first);
+    // The sender whose op is another one.
+    const auto other = std::ranges::find_if(parties_, [&](const Party& p) { return p.key != key; });
+    if (differ > 0)
+      wrong = complaint(static_cast<int>(other - parties_.begin()) % n, differ, count);
+  }
+  at_ += count;
+  if (at_ == words_) {
+    at_ = 0;
+    ++receiver_;
+  }
+  return wrong;
+}
+
+std::string Delivery::complaint(int sender, std::int64_t wrong, std::int64_t words) const {
+  const Party &from = parties_[sender], &to = parties_[receiver_];
+  const std::string sent = describe(*from.body, *from.op), asked = describe(*to.body, *to.op);
+  return fmt::format(
+      "rank {} received other bytes in {} than rank {} should have sent: found {} of {} words that "
+      "are not its, as rank {} is in {}; expected the partner of {}",
+      index(to.rank), asked, index(from.rank), wrong, words, index(from.rank), sent, asked);
+}
+
+}  // namespace tandem

@@ -1,0 +1,54 @@
+// Delivery: the payload of one communication inside a process, filled by its senders, moved, and
+// checked by its receivers against their own ops.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schedule/program/program.h"
+
+namespace tandem {
+
+// A member of the communicator, and what it has come with.
+struct Party {
+  Rank rank{};
+  const Body* body = nullptr;
+  const Op* op = nullptr;
+  std::uint64_t key = 0;
+};
+
+// What a member sends and receives, as words of op.bytes:
+//   send, recv       the words of member 0, at member 1
+//   all-reduce       the sums over all members, at each
+//   reduce-scatter   each member's block of the sums
+//   all-gather       a block of each member, at all
+//   all-to-all       of each member's array, each member's block
+//   ring shift       the words of the member before, at each
+class Delivery {
+ public:
+  Delivery() = default;
+  // `parties` as the communicator lists its members. Not `full`: of all that is received together,
+  // about 4 KiB, at least a word of each message.
+  Delivery(std::vector<Party> parties, bool full);
+
+  bool done() const { return receiver_ == receivers_end_; }
+  // Moves and checks one part of what one member receives: some microseconds. Gives what is wrong;
+  // empty: nothing. REQUIRES: !done().
+  std::string step();
+  int receivers() const { return receivers_end_ - receivers_begin_; }
+
+ private:
+  CommKind kind() const { return comm_kind(parties_.front().op->kind); }
+  int members() const { return static_cast<int>(parties_.size()); }
+  std::string complaint(int sender, std::int64_t wrong, std::int64_t words) const;
+
+  std::vector<Party> parties_;
+  std::int64_t words_ = 0;  // that a receiver has of each sender
+  std::int64_t block_ = 0;  // from one receiver's first word in an array to the next one's
+  int receivers_begin_ = 0, receivers_end_ = 0;
+  int receiver_ = 0;
+  std::int64_t at_ = 0;  // of words_
+};
+
+}  // namespace tandem

@@ -1,0 +1,215 @@
+#include "exec/supervise/diagnose.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/check.h"
+#include "schedule/program/lanes.h"
+#include "schedule/program/validate.h"
+
+namespace tandem {
+namespace {
+
+// An op of a rank.
+struct Place {
+  std::int32_t rank = 0;
+  std::uint32_t op = 0;
+  bool operator==(const Place&) const = default;
+};
+
+// Why an op has not ended.
+struct Reason {
+  enum Kind { Blocked, NoPartner, GoesOn, NotBegun } kind = GoesOn;
+  Place next;             // Blocked: by this one
+  std::int32_t rank = 0;  // NoPartner: whose partner there is none
+};
+
+class Diagnosis {
+ public:
+  Diagnosis(const Program& program, std::span<const RankProgress> progress)
+      : program_(program), progress_(progress), queues_(lane_queues(program)) {
+    for (const Body& body : program.bodies) slots_.push_back(ops_by_slot(body));
+  }
+
+  std::string of_fates() const;
+  std::string of_waiting() const;
+
+ private:
+  const Body& body(std::int32_t rank) const { return program_.bodies[program_.ranks[rank].body]; }
+  const LaneQueues& queues(std::int32_t rank) const { return queues_[program_.ranks[rank].body]; }
+  const Op& op(Place at) const { return body(at.rank).ops[at.op]; }
+  std::string text(Place at) const { return describe(body(at.rank), op(at)); }
+
+  bool has_ended(Place at) const {
+    return queues(at.rank).place[at.op] < progress_[at.rank].done[op(at).lane];
+  }
+  bool has_begun(Place at) const {
+    const RankProgress& own = progress_[at.rank];
+    const std::uint8_t lane = op(at).lane;
+    const std::uint32_t place = queues(at.rank).place[at.op];
+    return place < own.done[lane] || (place == own.done[lane] && own.begun[lane]);
+  }
+
+  // A lane's next op; nothing where all have ended.
+  std::optional<Place> next_op(std::int32_t rank, std::size_t lane) const;
+  // The ops that a rank is in.
+  std::vector<Place> begun(std::int32_t rank) const;
+  // What `member` calls the communication `at`.
+  std::optional<Place> match(Place at, std::int32_t member) const;
+
+  const std::vector<Rank>& members_of(Place at) const {
+    return program_.communicators[program_.ranks[at.rank].communicators[op(at).slot]].members;
+  }
+
+  Reason reason(Place at) const;
+  std::string cycle(std::vector<Place> path) const;
+  std::string waiters_for(std::int32_t rank) const;
+
+  const Program& program_;
+  std::span<const RankProgress> progress_;
+  std::vector<LaneQueues> queues_;
+  std::vector<std::vector<std::vector<std::uint32_t>>> slots_;  // body -> slot -> its ops
+};
+
+std::optional<Place> Diagnosis::next_op(std::int32_t rank, std::size_t lane) const {
+  const std::vector<std::uint32_t>& ops = queues(rank).lanes[lane];
+  const std::uint32_t done = progress_[rank].done[lane];
+  if (done >= ops.size()) return std::nullopt;
+  return Place{rank, ops[done]};
+}
+
+std::vector<Place> Diagnosis::begun(std::int32_t rank) const {
+  std::vector<Place> places;
+  for (std::size_t lane = 0; lane < queues(rank).lanes.size(); ++lane) {
+    const std::optional<Place> next = next_op(rank, lane);
+    if (next && progress_[rank].begun[lane]) places.push_back(*next);
+  }
+  return places;
+}
+
+std::optional<Place> Diagnosis::match(Place at, std::int32_t member) const {
+  const std::vector<std::uint32_t>& own = slots_[program_.ranks[at.rank].body][op(at).slot];
+  const auto place = std::ranges::find(own, at.op) - own.begin();
+  const std::vector<std::int32_t>& slots = program_.ranks[member].communicators;
+  const auto slot =
+      std::ranges::find(slots, program_.ranks[at.rank].communicators[op(at).slot]) - slots.begin();
+  const std::vector<std::uint32_t>& others = slots_[program_.ranks[member].body][slot];
+  if (place >= static_cast<std::ptrdiff_t>(others.size())) return std::nullopt;
+  return Place{member, others[place]};
+}
+
+Reason Diagnosis::reason(Place at) const {
+  if (!has_begun(at)) {
+    const std::optional<Place> first = next_op(at.rank, op(at).lane);
+    CHECK(first);
+    if (*first != at) return {Reason::Blocked, *first};
+    for (const std::uint32_t wait : body(at.rank).waits_of(op(at))) {
+      if (!has_ended({at.rank, wait})) return {Reason::Blocked, {at.rank, wait}};
+    }
+    return {Reason::NotBegun};
+  }
+  if (is_compute(op(at).kind)) return {Reason::GoesOn};
+  for (const Rank member : members_of(at)) {
+    if (index(member) == at.rank) continue;
+    const std::optional<Place> other = match(at, index(member));
+    if (!other) return {Reason::NoPartner, {}, index(member)};
+    if (!has_begun(*other)) return {Reason::Blocked, *other};
+  }
+  return {Reason::GoesOn};
+}
+
+// Who waits for the rank: those whose partner it is in a communication that it has not come to, or
+// is in, too.
+std::string Diagnosis::waiters_for(std::int32_t rank) const {
+  constexpr int kNamed = 3;
+  std::string text;
+  int waiters = 0;
+  for (std::int32_t other = 0; other < static_cast<std::int32_t>(progress_.size()); ++other) {
+    if (other == rank || !progress_[other].fate.empty()) continue;
+    for (const Place at : begun(other)) {
+      if (is_compute(op(at).kind) || std::ranges::count(members_of(at), Rank{rank}) == 0) continue;
+      const std::optional<Place> partner = match(at, rank);
+      if (!partner || has_ended(*partner)) continue;
+      if (++waiters <= kNamed)
+        text += fmt::format("; rank {} waits for it in {}", other, this->text(at));
+      break;
+    }
+  }
+  if (waiters > kNamed) text += fmt::format("; and {} more", waiters - kNamed);
+  return text;
+}
+
+std::string Diagnosis::of_fates() const {
+  std::string text;
+  for (std::int32_t rank = 0; rank < static_cast<std::int32_t>(progress_.size()); ++rank) {
+    if (progress_[rank].fate.empty()) continue;
+    text += fmt::format("{}rank {} {}", text.empty() ? "" : "; ", rank, progress_[rank].fate);
+    const char* before = " in ";
+    for (const Place at : begun(rank)) {
+      text += before + this->text(at);
+      before = " and ";
+    }
+    text += waiters_for(rank);
+  }
+  return text;
+}
+
+// The cycle that the path's last place closes: the ops in which a rank waits for another one.
+std::string Diagnosis::cycle(std::vector<Place> path) const {
+  path.erase(path.begin(), std::ranges::find(path, path.back()));
+  path.pop_back();
+  std::vector<Place> ops;
+  for (const Place at : path) {
+    if (has_begun(at)) ops.push_back(at);
+  }
+  if (ops.empty())
+    return fmt::format("rank {}: {} waits for itself", path.front().rank, text(path.front()));
+  std::string cycle;
+  for (std::size_t i = 0; i < ops.size(); ++i)
+    cycle += fmt::format("{} waits in {} for rank {}",
+                         i == 0 ? fmt::format("rank {}", ops[i].rank) : ", which", text(ops[i]),
+                         ops[(i + 1) % ops.size()].rank);
+  return cycle;
+}
+
+std::string Diagnosis::of_waiting() const {
+  std::vector<Place> path;
+  for (std::int32_t rank = 0; rank < static_cast<std::int32_t>(progress_.size()); ++rank) {
+    for (std::size_t lane = 0; lane < queues(rank).lanes.size() && path.empty(); ++lane) {
+      if (const std::optional<Place> next = next_op(rank, lane)) path.push_back(*next);
+    }
+  }
+  if (path.empty()) return "";
+  for (;;) {
+    const Place at = path.back();
+    const Reason why = reason(at);
+    switch (why.kind) {
+      case Reason::Blocked: {
+        const bool closes = std::ranges::count(path, why.next) > 0;
+        path.push_back(why.next);
+        if (closes) return cycle(std::move(path));
+        break;
+      }
+      case Reason::NoPartner:
+        return fmt::format("rank {} waits in {} for rank {}, which has no partner for it", at.rank,
+                           text(at), why.rank);
+      case Reason::GoesOn:
+        return fmt::format("rank {} is still in {}{}", at.rank, text(at), waiters_for(at.rank));
+      case Reason::NotBegun:
+        return fmt::format("rank {} has not begun {}{}", at.rank, text(at), waiters_for(at.rank));
+    }
+  }
+}
+
+}  // namespace
+
+std::string diagnose(const Program& program, std::span<const RankProgress> progress) {
+  CHECK(progress.size() == program.ranks.size());
+  const Diagnosis diagnosis(program, progress);
+  const std::string fates = diagnosis.of_fates();
+  return fates.empty() ? diagnosis.of_waiting() : fates;
+}
+
+}  // namespace tandem

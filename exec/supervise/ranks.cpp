@@ -1,0 +1,170 @@
+#include "exec/supervise/ranks.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include "exec/mpi/transport.h"
+#include "exec/recording.h"
+#include "exec/supervise/watchdog.h"
+#include "launch/clock_map.h"
+#include "launch/rendezvous.h"
+#include "launch/tcp_control.h"
+
+namespace tandem {
+namespace {
+
+// Where the front listens, and the run's number.
+struct FrontAddress {
+  char address[sizeof(RunState::Header::front)] = "";
+  std::uint64_t run = 0;
+};
+
+// Joins all ranks, and plays once all are there.
+Status play(const RanksBackend& backend, const LaunchedRank& own, FrontAddress front,
+            Control* control, RunState* state) {
+  RunState::Header& header = state->header();
+  if (own.rank == 0) header.phase = Phase::Joined;  // it is the others that may be missing
+  RETURN_IF_ERROR(control->broadcast(std::as_writable_bytes(std::span(&front, 1))));
+  std::memcpy(header.front, front.address, sizeof header.front);
+  header.run = front.run;
+  header.phase = Phase::Joined;
+  constexpr useconds_t kPoll_us = 1000;
+  while (header.go == 0) usleep(kPoll_us);
+  header.phase = Phase::Playing;
+  RETURN_IF_ERROR(backend.play(own, control, state));
+  header.phase = Phase::Ended;
+  return Done{};
+}
+
+// Plays in the child; its exit status.
+int play_or_say_why(const RanksBackend& backend, const LaunchedRank& own, const FrontAddress& front,
+                    RunState* state) {
+  Status status = Done{};
+  std::unique_ptr<Control> control;
+  try {
+    auto joined = backend.join(own);
+    if (joined.ok()) control = std::move(*joined);
+    status = control ? play(backend, own, front, control.get(), state) : joined.error();
+  } catch (const std::bad_alloc&) {
+    status =
+        Error{"found no memory left, expected a smaller run or a larger machine", Error::Failed};
+  }
+  if (status.ok()) return 0;
+  state->fail(status.error());
+  (void)control.release();  // closing it waits for the others, and they wait for this rank
+  return status.error().kind;
+}
+
+Recording recording_of(const Program& program, Gathered* gathered, int iteration) {
+  Recording recording;
+  for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
+    auto& state = gathered->states[rank];
+    std::vector<OwnTimes>& times =
+        recording.emplace_back(program.body_of(static_cast<Rank>(rank)).ops.size());
+    if (!state) continue;
+    const ClockMap map(state->header().before, state->header().after);
+    std::ranges::transform(state->times(iteration), times.begin(), [&](const OwnTimes& own) {
+      return OwnTimes{map(own.arrive_ns), map(own.end_ns)};
+    });
+  }
+  return recording;
+}
+
+// From 1: the iteration that the slowest rank is in, of those who told; 0: a warm-up.
+int iteration_under_way(const ExecOptions& options, const Gathered& gathered) {
+  int least = options.warmup + options.iterations;
+  for (const auto& state : gathered.states) {
+    if (state) least = std::min(least, static_cast<int>(state->header().iteration) + 1);
+  }
+  return std::max(0, least - options.warmup);
+}
+
+// What rank 0 says of itself stands with it.
+std::string what_is_real(const RanksBackend& backend, const Gathered& gathered) {
+  const auto& first = gathered.states.front();
+  const std::string note = first ? first->header().note : "";
+  return note.empty() ? backend.real : backend.real + "; " + note;
+}
+
+}  // namespace
+
+Execution assemble(const Program& program, const ExecOptions& options, const RanksBackend& backend,
+                   Gathered gathered) {
+  Execution execution;
+  execution.backend = backend.name;
+  execution.real = what_is_real(backend, gathered);
+  execution.failure = gathered.failure;
+  for (auto& state : gathered.states)
+    execution.payloads_checked += state ? state->header().payloads_checked : 0;
+  const bool failed = !gathered.failure.empty();
+  const int last = failed ? iteration_under_way(options, gathered) : options.iterations;
+  const bool all_told = std::ranges::all_of(gathered.states, [](const auto& s) { return bool(s); });
+  for (int i = 0; i < std::max(1, last); ++i) {
+    Trace& trace =
+        execution.iterations.emplace_back(trace_of(program, recording_of(program, &gathered, i)));
+    const bool complete = all_told && (!failed || i + 1 < last);
+    trace.meta = meta_lines(program, {backend.name, execution.real, options.seed,
+                                      std::min(i + 1, last), options.iterations, complete});
+  }
+  return execution;
+}
+
+Result<std::optional<Execution>> execute_ranks(const Program& program, const ExecOptions& options,
+                                               const RanksBackend& backend) {
+  const std::optional<LaunchedRank> launched = launched_rank();
+  const LaunchedRank own = launched.value_or(LaunchedRank{0, 1, 0, "a start by itself"});
+  const int ranks = static_cast<int>(program.ranks.size());
+  if (own.ranks != ranks)
+    return Error{fmt::format("found {} process{} ({}), expected {}, one a rank: {}", own.ranks,
+                             own.ranks == 1 ? "" : "es", own.family, ranks, backend.launcher)};
+  RunState state(program, program.ranks[own.rank].body, options.iterations);
+  HelloWord hello{own.rank, 0, hash(program)};
+  FrontAddress front;
+  Listener listener;
+  if (own.rank == 0) {
+    ASSIGN_OR_RETURN(listener, listen_anywhere());
+    if (listener.address.size() >= sizeof front.address)
+      return Error{fmt::format("found the addresses {}, expected fewer network interfaces",
+                               listener.address)};
+    std::ranges::copy(listener.address, front.address);
+    std::random_device random;
+    front.run = hello.run = std::uint64_t{random()} << 32 | random();
+  }
+  Child child([&] { return play_or_say_why(backend, own, front, &state); });
+  const Outside outside(launched.has_value());
+  Gathered gathered;
+  std::thread gathering;
+  if (own.rank == 0)
+    gathering = std::thread(
+        [&] { gathered = gather(program, options, hello, listener, outside, backend.meets_by); });
+  const Status guarded = guard(hello, options, listener.address, outside, &state, &child);
+  if (own.rank != 0) {
+    if (!guarded.ok()) return guarded.error();
+    return std::optional<Execution>();
+  }
+  gathering.join();
+  if (gathered.kind != Error::Failed) return Error{gathered.failure, gathered.kind};
+  return std::optional(assemble(program, options, backend, std::move(gathered)));
+}
+
+Result<std::unique_ptr<Control>> join_ranks(const LaunchedRank& own, Nanoseconds timeout_ns) {
+  if (own.ranks == 1) return join_tcp(own, {}, timeout_ns);
+  ASSIGN_OR_RETURN(const Meeting meeting,
+                   meeting_point([](const char* name) { return std::getenv(name); }));
+  if (!meeting.host.empty()) return join_tcp(own, meeting, timeout_ns);
+  auto transport = open_mpi(own);
+  if (transport.ok()) return std::unique_ptr<Control>(std::move(*transport));
+  if (transport.error().kind != Error::Missing) return transport.error();
+  return Error{fmt::format("found no MASTER_ADDR and no MPI ({}), expected mpirun -x MASTER_ADDR "
+                           "-x MASTER_PORT ... or libtandem_mpi.so",
+                           transport.error().message),
+               Error::Missing};
+}
+
+}  // namespace tandem

@@ -1,0 +1,75 @@
+// RunState: what a rank that plays lets others see of it, in memory that outlives it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "exec/recording.h"
+#include "launch/control.h"
+#include "schedule/program/program.h"
+
+namespace tandem {
+
+// In the order in which a rank goes through them. Joined: the transport is open, and it waits to be
+// told that all are.
+enum class Phase : std::uint32_t { Starting, Joined, Playing, Ended };
+
+// A rank's state as plain bytes: shared between the process that plays and the one that guards it,
+// and sent to rank 0 as it is. One writes, others read at any time.
+class RunState {
+ public:
+  struct Header {
+    std::atomic<Phase> phase;
+    std::atomic<std::uint32_t> go;  // all have joined
+    // The guard's word that the run is over, and the child's that it looks for it: it then has a
+    // while to take back what others wait for, and is killed after that.
+    std::atomic<std::uint32_t> stop, heeds_stop;
+    std::atomic<std::uint32_t> iteration;  // under way, warm-up included
+    std::atomic<std::uint64_t> ended;      // ops, over all iterations
+    std::int64_t payloads_checked;
+    ClockReading before;  // the first iteration
+    ClockReading after;   // the last; round_trip_ns 0: not read
+    std::uint64_t run;    // its number
+    char front[512];      // where rank 0 listens
+    char note[512];       // what it plays on, say: rank 0's stands with what is real
+    char failure[1024];   // why the rank gave up, in its own words
+    Error::Kind failure_kind;
+    Nanoseconds failed_ns;  // when, on its own clock
+  };
+
+  // Zeroed, in memory that a forked child shares.
+  RunState(const Program& program, int body, int iterations);
+  // A copy that came from elsewhere. REQUIRES: bytes.size() == size_of(...).
+  RunState(const Program& program, int body, int iterations, std::vector<std::byte> bytes);
+  static std::size_t size_of(const Program& program, int body, int iterations);
+
+  Header& header() { return *reinterpret_cast<Header*>(bytes_.data()); }
+  const Header& header() const { return *reinterpret_cast<const Header*>(bytes_.data()); }
+  // By lane: ops ended in this iteration; whether the next one has arrived.
+  std::span<std::uint32_t> done();
+  std::span<std::uint8_t> begun();
+  // Iteration i of those that are kept, by op; on the rank's own clock.
+  std::span<OwnTimes> times(int iteration);
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+  void fail(const Error& why);
+
+ private:
+  struct Unmap {
+    std::size_t size;
+    void operator()(void* memory) const;
+  };
+  std::size_t lanes_ = 0;
+  std::size_t ops_ = 0;
+  std::unique_ptr<void, Unmap> shared_;
+  std::vector<std::byte> copy_;
+  std::span<std::byte> bytes_;  // of shared_ or copy_
+};
+
+}  // namespace tandem

@@ -1,0 +1,251 @@
+#include "exec/supervise/watchdog.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+
+namespace tandem {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kTick_ms = 20;
+constexpr auto kStatusEvery = std::chrono::milliseconds(200);
+constexpr auto kTimeToExit = std::chrono::seconds(5);
+constexpr auto kTimeToTakeBack = std::chrono::seconds(2);
+constexpr auto kTimeWhenEnded = std::chrono::milliseconds(200);  // mpirun gives a second in all
+constexpr auto kFrontFirst = std::chrono::seconds(5);            // it knows more, and says it
+
+volatile std::sig_atomic_t last_signal = 0;
+
+std::string exit_fate(int status) {
+  if (WIFSIGNALED(status))
+    return fmt::format("was killed by signal {} ({})", WTERMSIG(status),
+                       strsignal(WTERMSIG(status)));
+  return WEXITSTATUS(status) == 0 ? "" : fmt::format("exited with {}", WEXITSTATUS(status));
+}
+
+class Guard {
+ public:
+  Guard(const HelloWord& hello, const ExecOptions& options, const Outside& outside, RunState* state,
+        Child* child)
+      : hello_(hello), options_(options), outside_(outside), state_(*state), child_(*child) {}
+
+  Status run(const std::string& address) {
+    RETURN_IF_ERROR(join(address));
+    if (!line_) return Done{};
+    heard_ = Clock::now();
+    while (line_->is_open() && !outside_.is_orphan() && Clock::now() - heard_ < patience()) {
+      pollfd event{line_->descriptor(), POLLIN, 0};
+      poll(&event, 1, kTick_ms);
+      child_.look();
+      for (const Word& word : line_->receive()) {
+        heard_ = Clock::now();
+        if (static_cast<Say>(word.kind) == Say::Bye) return leave();
+        if (static_cast<Say>(word.kind) == Say::Stop) return stop();
+        answer(static_cast<Say>(word.kind));
+      }
+      report();
+    }
+    end_child();
+    if (outside_.is_orphan() || hello_.rank != kSpeaker) return Done{};
+    if (line_->is_open())
+      return Error{fmt::format("rank 0 does not answer within {:g} s, expected it to gather what "
+                               "the others did",
+                               to_seconds(options_.timeout_ns)),
+                   Error::Failed};
+    return Error{"rank 0 is gone, expected it to gather what the others did", Error::Failed};
+  }
+
+ private:
+  // What happens to rank 0 this one says; what happens to others rank 0 does.
+  static constexpr int kSpeaker = 1;
+
+  Clock::duration patience() const {
+    return std::chrono::nanoseconds(options_.timeout_ns) + kFrontFirst;
+  }
+
+  // Until the rank says where the front is, and the front is reached. No line: ended from outside.
+  Status join(const std::string& known) {
+    std::string address = known;
+    for (const auto begin = Clock::now(); address.empty(); poll(nullptr, 0, kTick_ms)) {
+      child_.look();
+      if (state_.header().phase.load() >= Phase::Joined) {
+        address = state_.header().front;
+        hello_.run = state_.header().run;
+      }
+      if (child_.is_gone()) return why_gone();
+      const bool ended = !outside_.ending().empty();
+      if (!ended && Clock::now() - begin < patience()) continue;
+      child_.kill();
+      if (ended) return let_rank_0_tell();
+      return Error{fmt::format("rank {}: found no rank 0 within {:g} s", hello_.rank,
+                               to_seconds(options_.timeout_ns)),
+                   Error::Failed};
+    }
+    ASSIGN_OR_RETURN(line_, connect_line(address));
+    line_->send(static_cast<std::uint32_t>(Say::Hello), std::as_bytes(std::span(&hello_, 1)));
+    return Done{};
+  }
+
+  Error why_gone() const {
+    const RunState::Header& own = state_.header();
+    if (own.failure[0] != 0)
+      return Error{fmt::format("rank {}: {}", hello_.rank, own.failure), own.failure_kind};
+    return Error{fmt::format("rank {} {} before all had joined", hello_.rank,
+                             child_.fate().empty() ? "ended" : child_.fate()),
+                 Error::Failed};
+  }
+
+  void answer(Say word) {
+    if (word == Say::Go) state_.header().go = 1;
+    if (word == Say::Dump) send_state();
+  }
+
+  void report() {
+    const bool over = child_.is_gone() || state_.header().phase.load() == Phase::Ended;
+    const auto now = Clock::now();
+    const Phase phase = state_.header().phase;
+    if (now - reported_ > kStatusEvery || child_.fate() != fate_ || phase != phase_) {
+      reported_ = now;
+      fate_ = child_.fate();
+      phase_ = phase;
+      ReportWord word;
+      word.ended = state_.header().ended;
+      word.phase = phase;
+      word.gone = child_.is_gone() ? 1 : 0;
+      std::strncpy(word.fate, fate_.c_str(), sizeof word.fate - 1);
+      line_->send(static_cast<std::uint32_t>(Say::Report), std::as_bytes(std::span(&word, 1)));
+    }
+    if (over && !sent_) send_state();
+  }
+
+  void send_state() {
+    sent_ = true;
+    line_->send(static_cast<std::uint32_t>(Say::State), state_.bytes());
+  }
+
+  // A rank that has played closes its transport; one that does not end is ended.
+  Status leave() {
+    for (const auto begin = Clock::now(); !child_.is_gone() && Clock::now() - begin < kTimeToExit;
+         poll(nullptr, 0, kTick_ms))
+      child_.look();
+    child_.kill();
+    return Done{};
+  }
+
+  Status stop() {
+    end_child();
+    return hello_.rank == 0 ? Status(Done{}) : let_rank_0_tell();
+  }
+
+  // A child that looks for the word to stop has a while to take back what others wait for.
+  void end_child() {
+    RunState::Header& own = state_.header();
+    own.stop = 1;
+    const bool in_haste = !outside_.is_orphan() && !outside_.ending().empty();
+    const Clock::duration time = in_haste ? Clock::duration(kTimeWhenEnded) : kTimeToTakeBack;
+    for (const auto begin = Clock::now();
+         own.heeds_stop != 0 && !child_.is_gone() && Clock::now() - begin < time;
+         poll(nullptr, 0, kTick_ms))
+      child_.look();
+    child_.kill();
+  }
+
+  // The front keeps the line open until its process ends. Without a line, a while.
+  Status let_rank_0_tell() {
+    for (const auto begin = Clock::now(); !outside_.is_orphan(); poll(nullptr, 0, kTick_ms)) {
+      if (line_) line_->receive();
+      if (line_ ? !line_->is_open() : Clock::now() - begin > kTimeToExit) break;
+    }
+    return Done{};
+  }
+
+  HelloWord hello_;
+  const ExecOptions& options_;
+  const Outside& outside_;
+  RunState& state_;
+  Child& child_;
+  std::optional<Line> line_;
+  Clock::time_point heard_{};  // the front
+  Clock::time_point reported_{};
+  Phase phase_ = Phase::Starting;  // as reported
+  std::string fate_;
+  bool sent_ = false;
+};
+
+}  // namespace
+
+Child::Child(const std::function<int()>& body) {
+  const pid_t parent = getpid();
+  process_ = fork();
+  if (process_ < 0) {
+    gone_ = true;
+    exit_status_ = Error::Failed;
+    fate_ = fmt::format("could not be started: {}", std::strerror(errno));
+  }
+  if (process_ != 0) return;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(Error::Failed);
+  for (const int signal : {SIGTERM, SIGINT}) std::signal(signal, SIG_IGN);
+  int status = Error::Failed;
+  try {
+    status = body();
+  } catch (...) {  // nothing of the parent's may run here
+  }
+  _exit(status);
+}
+
+void Child::look() {
+  int status = 0;
+  while (!gone_ && waitpid(process_, &status, WNOHANG | WUNTRACED | WCONTINUED) == process_) {
+    if (WIFSTOPPED(status)) {
+      fate_ = fmt::format("is stopped by signal {} ({})", WSTOPSIG(status),
+                          strsignal(WSTOPSIG(status)));
+    } else if (WIFCONTINUED(status)) {
+      fate_.clear();
+    } else {
+      gone_ = true;
+      fate_ = exit_fate(status);
+      exit_status_ = WIFEXITED(status) ? WEXITSTATUS(status) : Error::Failed;
+    }
+  }
+}
+
+void Child::kill() {
+  if (gone_) return;
+  ::kill(process_, SIGKILL);
+  while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) continue;
+  gone_ = true;
+}
+
+Outside::Outside(bool launched) {
+  if (launched) parent_ = getppid();
+  last_signal = 0;
+  struct sigaction action {};
+  action.sa_handler = [](int signal) { last_signal = signal; };
+  for (const int signal : {SIGTERM, SIGINT}) sigaction(signal, &action, nullptr);
+}
+
+bool Outside::is_orphan() const { return parent_ && getppid() != *parent_; }
+
+std::string Outside::ending() const {
+  if (const int signal = last_signal; signal != 0)
+    return fmt::format("was ended by signal {} ({})", signal, strsignal(signal));
+  return is_orphan() ? "was left by the process that started it" : "";
+}
+
+Status guard(const HelloWord& hello, const ExecOptions& options, const std::string& address,
+             const Outside& outside, RunState* state, Child* child) {
+  return Guard(hello, options, outside, state, child).run(address);
+}
+
+}  // namespace tandem

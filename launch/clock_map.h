@@ -1,0 +1,32 @@
+// ClockMap: a rank's own clock as rank 0's.
+#pragma once
+
+#include <cmath>
+
+#include "base/units.h"
+#include "launch/control.h"
+
+namespace tandem {
+
+// By what was read before and after a run: linear drift in between, none where `after` was not
+// read.
+class ClockMap {
+ public:
+  ClockMap(const ClockReading& before, const ClockReading& after) : before_(before) {
+    if (after.round_trip_ns > 0 && after.at_ns > before.at_ns)
+      drift_ = static_cast<double>(after.ahead_ns - before.ahead_ns) /
+               static_cast<double>(after.at_ns - before.at_ns);
+  }
+
+  // -1, never, stays.
+  Nanoseconds operator()(Nanoseconds own) const {
+    if (own < 0) return own;
+    return own - before_.ahead_ns - std::llround(drift_ * static_cast<double>(own - before_.at_ns));
+  }
+
+ private:
+  ClockReading before_;
+  double drift_ = 0;
+};
+
+}  // namespace tandem

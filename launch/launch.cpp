@@ -1,0 +1,242 @@
+#include "launch/launch.h"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "base/csv.h"
+#include "launch/connection.h"
+
+namespace tandem {
+namespace {
+
+struct Family {
+  const char* name;
+  const char* rank;
+  const char* ranks;
+  const char* local_rank;
+};
+
+constexpr std::array<Family, 5> kFamilies = {{
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+    {"MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK"},
+    {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
+    {"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"},
+}};
+
+std::optional<int> number(const char* text) {
+  if (text == nullptr) return std::nullopt;
+  const auto value = parse_integer(text);
+  if (!value.ok() || *value < 0 || *value > 1'000'000'000) return std::nullopt;
+  return static_cast<int>(*value);
+}
+
+// This process's own, with the program's path.
+std::vector<std::string> own_command() {
+  std::error_code ignored;
+  std::vector<std::string> words = {
+      std::filesystem::read_symlink("/proc/self/exe", ignored).string()};
+  std::ifstream command("/proc/self/cmdline");
+  std::string word;
+  std::getline(command, word, '\0');
+  while (std::getline(command, word, '\0')) words.push_back(word);
+  return words;
+}
+
+// Gives back only where it cannot.
+void become(std::vector<std::string> words) {
+  std::vector<char*> arguments;
+  for (std::string& each : words) arguments.push_back(each.data());
+  arguments.push_back(nullptr);
+  execvp(arguments[0], arguments.data());
+}
+
+volatile std::sig_atomic_t to_pass_on = 0;
+
+// The processes of run_ranks().
+class LocalRanks {
+ public:
+  LocalRanks() {
+    to_pass_on = 0;
+    struct sigaction action {};
+    action.sa_handler = [](int signal) { to_pass_on = signal; };
+    for (const int signal : {SIGTERM, SIGINT}) sigaction(signal, &action, nullptr);
+  }
+  LocalRanks(const LocalRanks&) = delete;
+  LocalRanks& operator=(const LocalRanks&) = delete;
+  ~LocalRanks() {
+    tell_all(SIGKILL);
+    for (const Member& member : members_) {
+      while (member.status < 0 && waitpid(member.process, nullptr, 0) < 0 && errno == EINTR) {
+      }
+    }
+  }
+
+  Status start(int ranks, const std::string& port) {
+    const std::vector<std::string> command = own_command();
+    const pid_t parent = getpid();
+    for (int rank = 0; rank < ranks; ++rank) {
+      const pid_t process = fork();
+      if (process < 0)
+        return Error{fmt::format("process {} of {} could not be started: {}", rank, ranks,
+                                 std::strerror(errno)),
+                     Error::Failed};
+      if (process > 0) {
+        members_.push_back({process});
+        continue;
+      }
+      prctl(PR_SET_PDEATHSIG, SIGTERM);
+      if (getppid() != parent) _exit(Error::Failed);
+      name(rank, ranks, fmt::format("tandem-{}", parent), port);
+      become(command);
+      _exit(Error::Failed);
+    }
+    return Done{};
+  }
+
+  int wait() {
+    while (!all_have_ended()) {
+      constexpr timespec kTick{0, 20'000'000};
+      nanosleep(&kTick, nullptr);
+      if (const int signal = to_pass_on; signal != 0) {
+        to_pass_on = 0;
+        tell_all(signal);
+        end_all_after(kTimeToTell);
+      }
+      look();
+      if (Clock::now() < end_at_) continue;
+      tell_all(told_to_end_ ? SIGKILL : SIGTERM);
+      told_to_end_ = true;
+      end_at_ = Clock::now() + (members_[0].status < 0 ? kTimeToWrite : kTimeToTakeBack);
+    }
+    const auto worst = std::ranges::max_element(members_, {}, &Member::status);
+    return members_[0].status != 0 ? members_[0].status : worst->status;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  // For others: after rank 0 has failed, and has said why; after another has, for rank 0 to say
+  // why, which takes up to the guards' patience; after rank 0 has ended well, or a signal.
+  static constexpr auto kTimeAfterRank0 = std::chrono::milliseconds(500);
+  static constexpr auto kTimeToNotice = std::chrono::seconds(4);
+  static constexpr auto kTimeToTell = std::chrono::seconds(10);
+  // After SIGTERM: rank 0 may still write a trace, others have at most something to take back.
+  static constexpr auto kTimeToWrite = std::chrono::seconds(30);
+  static constexpr auto kTimeToTakeBack = std::chrono::seconds(5);
+
+  struct Member {
+    pid_t process = 0;
+    int status = -1;  // -1: under way
+  };
+
+  static void name(int rank, int ranks, const std::string& run, const std::string& port) {
+    const auto set = [](const char* key, const std::string& value) {
+      setenv(key, value.c_str(), 1);
+    };
+    set("RANK", std::to_string(rank));
+    set("WORLD_SIZE", std::to_string(ranks));
+    set("LOCAL_RANK", std::to_string(rank));
+    set("LOCAL_WORLD_SIZE", std::to_string(ranks));
+    set("MASTER_ADDR", "127.0.0.1");
+    set("MASTER_PORT", port);
+    set("TORCHELASTIC_RUN_ID", run);
+    unsetenv("TORCHELASTIC_USE_AGENT_STORE");
+  }
+
+  bool all_have_ended() const {
+    return std::ranges::none_of(members_, [](const Member& one) { return one.status < 0; });
+  }
+
+  void tell_all(int signal) const {
+    for (const Member& member : members_) {
+      if (member.status < 0) kill(member.process, signal);
+    }
+  }
+
+  void end_all_after(Clock::duration time) {
+    if (!told_to_end_) end_at_ = std::min(end_at_, Clock::now() + time);
+  }
+
+  void look() {
+    for (Member& member : members_) {
+      int status = 0;
+      if (member.status >= 0 || waitpid(member.process, &status, WNOHANG) != member.process)
+        continue;
+      member.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+      const bool well = member.status == 0;
+      if (&member == &members_[0])
+        end_all_after(well ? Clock::duration(kTimeToTell) : kTimeAfterRank0);
+      else if (!well)
+        end_all_after(kTimeToNotice);
+    }
+  }
+
+  std::vector<Member> members_;  // by rank
+  Clock::time_point end_at_ = Clock::time_point::max();
+  bool told_to_end_ = false;
+};
+
+}  // namespace
+
+std::optional<LaunchedRank> launched_rank(const Environment& get) {
+  for (const Family& family : kFamilies) {
+    const auto rank = number(get(family.rank)), ranks = number(get(family.ranks)),
+               local_rank = number(get(family.local_rank));
+    if (rank && ranks && local_rank && *rank < *ranks)
+      return LaunchedRank{*rank, *ranks, *local_rank, family.name};
+  }
+  return std::nullopt;
+}
+
+std::optional<LaunchedRank> launched_rank() {
+  return launched_rank([](const char* name) { return std::getenv(name); });
+}
+
+bool rank_0_says(const Error& error) {
+  constexpr timespec kPatience{5, 0};  // mpirun signals after a second
+  const auto launched = launched_rank();
+  return launched && launched->rank > 0 && error.kind != Error::Failed &&
+         nanosleep(&kPatience, nullptr) != 0;
+}
+
+Error become_mpirun(int ranks) {
+  std::vector<std::string> words = {"mpirun", "-q",  "--oversubscribe",    "--bind-to",
+                                    "none",   "-np", std::to_string(ranks)};
+  for (std::string& word : own_command()) words.push_back(std::move(word));
+  if (geteuid() == 0) {  // whoever runs this as root means it
+    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+  }
+  constexpr int kKeepWhatIsSet = 0;
+  setenv("HWLOC_HIDE_ERRORS", "2", kKeepWhatIsSet);  // Open MPI's hwloc, where there is no /sys
+  become(std::move(words));
+  return Error{fmt::format("mpirun: {}; --backend host needs no MPI", std::strerror(errno)),
+               Error::Missing};
+}
+
+Result<int> run_ranks(int ranks) {
+  std::string port;
+  {
+    ASSIGN_OR_RETURN(const Listener free, listen_anywhere());
+    port = free.address.substr(free.address.rfind(':') + 1);
+  }
+  LocalRanks members;
+  RETURN_IF_ERROR(members.start(ranks, port));
+  return members.wait();
+}
+
+}  // namespace tandem

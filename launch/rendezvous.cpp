@@ -1,0 +1,112 @@
+#include "launch/rendezvous.h"
+
+#include <fmt/format.h>
+
+#include <initializer_list>
+#include <optional>
+
+#include "base/csv.h"
+
+namespace tandem {
+namespace {
+
+std::string text(const Environment& get, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (const char* value = get(name); value != nullptr && *value != 0) return value;
+  }
+  return "";
+}
+
+// The first of these that is set; 0: none is.
+Result<int> port_of(const Environment& get, std::initializer_list<const char*> names) {
+  constexpr int kMost = 65535;
+  for (const char* name : names) {
+    const std::string value = text(get, {name});
+    if (value.empty()) continue;
+    const auto port = parse_integer(value);
+    if (!port.ok() || *port < 1 || *port > kMost)
+      return Error{fmt::format("{}: found '{}', expected a port, 1 to {}", name, value, kMost)};
+    return static_cast<int>(*port);
+  }
+  return 0;
+}
+
+// Below those that Linux gives out by itself, from 32768 on.
+int port_of_job(const std::string& job) {
+  constexpr int kFirst = 20000, kPorts = 12000;
+  const auto number = parse_integer(job);
+  return number.ok() && *number >= 0 ? kFirst + static_cast<int>(*number % kPorts) : 0;
+}
+
+Result<Meeting> torchrun(const Environment& get) {
+  Meeting meeting{text(get, {"MASTER_ADDR"}), 0, text(get, {"TORCHELASTIC_RUN_ID"})};
+  ASSIGN_OR_RETURN(const int own, port_of(get, {"TANDEM_PORT"}));
+  ASSIGN_OR_RETURN(const int master, port_of(get, {"MASTER_PORT"}));
+  if (meeting.host.empty() || (own == 0 && master == 0))
+    return Error{
+        fmt::format("found RANK and WORLD_SIZE, and no {}, expected it as torchrun sets it",
+                    meeting.host.empty() ? "MASTER_ADDR" : "MASTER_PORT")};
+  const bool taken = text(get, {"TORCHELASTIC_USE_AGENT_STORE"}) == "True";  // by torchrun's agent
+  const int next = master == 65535 ? master - 1 : master + 1;
+  meeting.port = own != 0 ? own : taken ? next : master;
+  return meeting;
+}
+
+Result<Meeting> slurm(const Environment& get) {
+  const std::string job = text(get, {"SLURM_JOB_ID", "SLURM_JOBID"});
+  Meeting meeting{text(get, {"MASTER_ADDR"}), 0, job + "." + text(get, {"SLURM_STEP_ID"})};
+  const std::string nodes = text(get, {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"});
+  if (meeting.host.empty()) meeting.host = first_host(nodes);
+  if (meeting.host.empty())
+    return Error{
+        fmt::format("found no MASTER_ADDR and no host in SLURM_STEP_NODELIST '{}', "
+                    "expected rank 0's host in one of them",
+                    nodes)};
+  ASSIGN_OR_RETURN(meeting.port, port_of(get, {"TANDEM_PORT", "MASTER_PORT"}));
+  if (meeting.port == 0) meeting.port = port_of_job(job);
+  if (meeting.port == 0)
+    return Error{
+        fmt::format("found no TANDEM_PORT, no MASTER_PORT and SLURM_JOB_ID '{}', expected "
+                    "a port or a job's number",
+                    job)};
+  return meeting;
+}
+
+}  // namespace
+
+Result<Meeting> meeting_point(const Environment& get) {
+  const std::optional<LaunchedRank> launched = launched_rank(get);
+  if (!launched)
+    return Error{"found no rank in the environment, expected torchrun's, mpirun's or srun's"};
+  if (launched->family == "torchrun") return torchrun(get);
+  if (launched->family == "Slurm") return slurm(get);
+  Meeting meeting{text(get, {"MASTER_ADDR"}), 0, ""};
+  if (meeting.host.empty()) return meeting;
+  ASSIGN_OR_RETURN(meeting.port, port_of(get, {"TANDEM_PORT", "MASTER_PORT"}));
+  if (meeting.port == 0)
+    return Error{
+        fmt::format("found MASTER_ADDR '{}' and no MASTER_PORT, expected both or neither: mpirun "
+                    "-x MASTER_ADDR -x MASTER_PORT ...",
+                    meeting.host)};
+  return meeting;
+}
+
+std::string first_host(const std::string& node_list) {
+  std::string host;
+  bool in_list = false, past_first = false;  // inside brackets; behind their first number
+  for (const char c : node_list) {
+    if (c == ',' && !in_list) break;
+    if (c == '[') {
+      in_list = true;
+      past_first = false;
+    } else if (c == ']') {
+      in_list = false;
+    } else {
+      past_first |= in_list && (c == '-' || c == ',');
+      if (!in_list || !past_first) host += c;
+    }
+  }
+  return in_list ? "" : host;
+}
+
+}  // namespace tandem

@@ -1,0 +1,157 @@
+#include "launch/shared_counter.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "base/plugin.h"
+
+namespace tandem {
+namespace {
+
+enum : char { kNext = 'n', kMeet = 'm', kLeave = 'l' };
+
+struct Question {
+  char what = 0;
+  std::int64_t own = 0;
+};
+
+struct Answer {
+  std::int64_t number = 0;
+  Error::Kind kind = Error::Failed;
+  char failure[512] = "";  // empty: none
+};
+
+// Whether all of it went; not where the other end is gone.
+template <class T>
+bool give(int socket, const T& value) {
+  return ::send(socket, &value, sizeof value, MSG_NOSIGNAL) == sizeof value;
+}
+
+template <class T>
+bool take(int socket, T* value) {
+  return ::recv(socket, value, sizeof *value, MSG_WAITALL) == sizeof *value;
+}
+
+Answer answer_of(const Result<std::int64_t>& result) {
+  Answer answer;
+  if (result.ok()) {
+    answer.number = *result;
+  } else {
+    answer.kind = result.error().kind;
+    std::strncpy(answer.failure, result.error().message.c_str(), sizeof answer.failure - 1);
+  }
+  return answer;
+}
+
+Result<std::unique_ptr<Counter>> open_counter(const LaunchedRank& own) {
+  const auto symbol = plugin_symbol("libtandem_mpi.so", kCounterSymbol, true);
+  if (!symbol.ok())
+    return Error{fmt::format("found no MPI ({}), expected libtandem_mpi.so: {} ranks share their "
+                             "work by it; --shard needs none",
+                             symbol.error().message, own.ranks),
+                 Error::Missing};
+  std::unique_ptr<Counter> counter(reinterpret_cast<MakeCounter>(*symbol)());
+  if (counter->rank() == own.rank && counter->ranks() == own.ranks) return counter;
+  const Error strange{
+      fmt::format("found rank {} of {} by MPI, expected rank {} of {} as {} says: is it started by "
+                  "another MPI's mpirun?",
+                  counter->rank(), counter->ranks(), own.rank, own.ranks, own.family)};
+  (void)counter.release();  // closing it would wait for the others
+  return strange;
+}
+
+Result<std::int64_t> answer(const Question& question, Counter* counter) {
+  if (question.what == kNext) return counter->next();
+  return counter->greatest(question.own);
+}
+
+// The child's life: until it has left, or the other end is gone.
+void serve(int socket, const LaunchedRank& own) {
+  auto opened = open_counter(own);
+  if (!give(socket, answer_of(opened.ok() ? Result<std::int64_t>(0) : opened.error())) ||
+      !opened.ok())
+    return;
+  Counter* const counter = opened->release();  // closed only where all ranks are sure to close it
+  for (;;) {
+    constexpr int kPoll_ms = 1;
+    pollfd event{socket, POLLIN, 0};
+    if (::poll(&event, 1, kPoll_ms) <= 0) {
+      if (!counter->progress().ok()) return;
+      continue;
+    }
+    Question question;
+    if (!take(socket, &question)) return;
+    const Result<std::int64_t> result = answer(question, counter);
+    if (question.what == kLeave && result.ok()) delete counter;
+    if (!give(socket, answer_of(result)) || question.what == kLeave) return;
+  }
+}
+
+}  // namespace
+
+Result<SharedCounter> SharedCounter::join(const LaunchedRank& own) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return Error{fmt::format("socketpair: {}", std::strerror(errno)), Error::Failed};
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0) return Error{fmt::format("fork: {}", std::strerror(errno)), Error::Failed};
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() == parent) {
+      ::close(ends[0]);
+      serve(ends[1], own);
+    }
+    _exit(0);
+  }
+  ::close(ends[1]);
+  SharedCounter counter(ends[0], child);
+  Answer joined;
+  if (!take(counter.socket_, &joined))
+    return Error{fmt::format("rank {}: found MPI ended at its start, expected it to run", own.rank),
+                 Error::Failed};
+  if (joined.failure[0] != 0) return Error{joined.failure, joined.kind};
+  return counter;
+}
+
+SharedCounter::SharedCounter(SharedCounter&& other) noexcept
+    : socket_(std::exchange(other.socket_, -1)), child_(std::exchange(other.child_, -1)) {}
+
+SharedCounter::~SharedCounter() {
+  if (socket_ < 0) return;
+  ::close(socket_);
+  ::kill(child_, SIGKILL);
+  while (::waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+Result<std::int64_t> SharedCounter::ask(char what, std::int64_t own) {
+  Answer answer;
+  if (!give(socket_, Question{what, own}) || !take(socket_, &answer))
+    return Error{"found MPI ended, expected it to share the work", Error::Failed};
+  if (answer.failure[0] != 0) return Error{answer.failure, answer.kind};
+  return answer.number;
+}
+
+Result<std::int64_t> SharedCounter::next() { return ask(kNext, 0); }
+Result<std::int64_t> SharedCounter::meet(std::int64_t own) { return ask(kMeet, own); }
+
+Status SharedCounter::leave() {
+  ASSIGN_OR_RETURN(const std::int64_t ignored, ask(kLeave, 0));
+  (void)ignored;
+  return Done{};
+}
+
+}  // namespace tandem

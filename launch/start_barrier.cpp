@@ -1,0 +1,22 @@
+#include "launch/start_barrier.h"
+
+#include <cstddef>
+#include <span>
+
+#include "launch/clock.h"
+
+namespace tandem {
+
+Status wait_for_begin(Control* control, Nanoseconds ahead_ns) {
+  constexpr Nanoseconds kLead_ns = 5'000'000;  // from the word to the instant
+  constexpr Nanoseconds kSpin_ns = 50'000;     // before it: sleeping is not exact
+  RETURN_IF_ERROR(control->barrier());
+  Nanoseconds begin = now_ns() + kLead_ns;
+  RETURN_IF_ERROR(control->broadcast(std::as_writable_bytes(std::span(&begin, 1))));
+  begin += ahead_ns;
+  sleep_until(begin - kSpin_ns);
+  while (now_ns() < begin) continue;
+  return Done{};
+}
+
+}  // namespace tandem

@@ -1,0 +1,22 @@
+// Control over TCP, where there is no MPI: rank 0 listens, the others connect.
+#pragma once
+
+#include <memory>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "launch/control.h"
+#include "launch/launch.h"
+#include "launch/rendezvous.h"
+
+namespace tandem {
+
+// Rank 0 listens and is there at once; the first operation waits for the others, a second longer
+// than `timeout_ns`: a front knows by then, and says it. The others try to reach rank 0 until
+// `timeout_ns` are over. Later operations wait without end for ranks that live;
+// where one is lost they give an Error after some seconds, as its guard knows more and goes first.
+// One rank needs no meeting.
+Result<std::unique_ptr<Control>> join_tcp(const LaunchedRank& own, const Meeting& meeting,
+                                          Nanoseconds timeout_ns);
+
+}  // namespace tandem

@@ -1,0 +1,314 @@
+#include "planning/pack/pack.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <utility>
+
+#include "base/fork_map.h"
+#include "base/progress.h"
+#include "planning/pack/packing.h"
+#include "scenarios/run/job.h"
+#include "schedule/lowering/microbatch_sizes.h"
+
+namespace tandem {
+namespace {
+
+using Sizes = std::vector<MicrobatchSize>;
+
+Scenario with_sizes(Scenario scenario, int seq, int micro_batch, int microbatches) {
+  scenario.model.seq = seq;
+  scenario.plan.micro_batch = micro_batch;
+  scenario.plan.global_batch = micro_batch * scenario.plan.dp * microbatches;
+  scenario.order.microbatches = microbatches;
+  return scenario;
+}
+
+// The scenario's microbatches of sequences of a `part` of the length, and `times` as many.
+Scenario of_parts(const Scenario& whole, int part, int times) {
+  return with_sizes(whole, whole.model.seq / part, times * whole.plan.micro_batch,
+                    whole.plan.microbatches());
+}
+
+// Its microbatches of sequences of half the length, a quarter, ... as far as the rules go.
+std::vector<Scenario> shorter(const Scenario& whole) {
+  constexpr int kParts = 128;
+  std::vector<Scenario> all;
+  for (int part = 2; part <= kParts && whole.model.seq % part == 0; part *= 2) {
+    all.push_back(of_parts(whole, part, 1));
+    if (!check(all.back().model, all.back().plan).ok()) {
+      all.pop_back();
+      break;
+    }
+  }
+  return all;
+}
+
+// f of the scenario, of the same tokens in halves, and of shorter ones.
+template <class F>
+auto fit_of(const Scenario& whole, const F& f) {
+  std::vector<decltype(f(whole))> less;
+  for (const Scenario& scenario : shorter(whole)) less.push_back(f(scenario));
+  return fit(f(whole), f(of_parts(whole, 2, 2)), less);
+}
+
+// That its microbatches can be priced whole and in halves. `key`: what gives their length.
+Status check_halves(const Scenario& whole, const std::string& key) {
+  const int seq = whole.model.seq;
+  if (const Status status = check(whole.model, whole.plan); !status.ok())
+    return Error{fmt::format("{}: {}", key, status.error().message)};
+  if (seq % 2 != 0)
+    return Error{
+        fmt::format("{}: found {}, expected an even number of tokens: other sizes are "
+                    "priced by half of it",
+                    key, seq)};
+  const Scenario halves = of_parts(whole, 2, 2);
+  if (const Status status = check(halves.model, halves.plan); !status.ok())
+    return Error{fmt::format("{}: of half of {} tokens, which other sizes are priced by: {}", key,
+                             seq, status.error().message)};
+  return Done{};
+}
+
+Plan plan_of_chain(const Scenario& scenario) {
+  return plan_of(scenario, default_vpp(scenario.order.name) == 2, 1);
+}
+
+// What a microbatch takes of all stages, communication included, when nothing overlaps.
+SizeCost microbatch_cost(const Scenario& whole, const Cluster& cluster) {
+  const auto seconds = [&](const Scenario& scenario) {
+    double sum = 0;
+    for (const OrderCosts& stage : order_costs(scenario, plan_of_chain(scenario), cluster))
+      sum += stage.forward + stage.input + stage.weight;
+    return sum;
+  };
+  return fit_of(whole, seconds);
+}
+
+// The scenario with microbatches of these sizes; none: all whole.
+Result<Outcome> play(const Scenario& scenario, const Sizes& sizes, Engine engine) {
+  const auto resize = [&](Prepared* prepared) {
+    const auto work = [&](const Scenario& of) {
+      return workload(of, prepared->order, prepared->cluster, prepared->placement);
+    };
+    resize_microbatches(&prepared->program, fit_of(scenario, work), prepared->order.chains, sizes);
+  };
+  ASSIGN_OR_RETURN(const Prepared prepared,
+                   sizes.empty() ? prepare(scenario) : prepare(scenario, resize));
+  return play(scenario, prepared, engine);
+}
+
+// The replica whose microbatches cost most: replicas meet at the gradients, so it sets the time.
+const Sizes& costliest(const std::vector<Sizes>& replicas, const SizeCost& cost) {
+  return *std::ranges::max_element(replicas, {}, [&](const Sizes& sizes) {
+    return std::accumulate(
+        sizes.begin(), sizes.end(), 0.0,
+        [&](double sum, const MicrobatchSize& size) { return sum + cost.of(size); });
+  });
+}
+
+// Of one iteration, one way: what is played, and what it holds.
+struct Playable {
+  int way = 0;
+  Scenario scenario;
+  Sizes sizes;
+  double processed = 0;
+  int weight = 1;  // iterations that it stands for
+};
+
+// As Megatron deals them: the replicas take a microbatch in turn.
+Playable padded_to_longest(const Scenario& scenario, const Bin& batch, const SizeCost& cost) {
+  const Plan& plan = scenario.plan;
+  std::vector<Sizes> replicas(plan.dp);
+  Playable playable{1, scenario, {}, 0};
+  for (std::size_t at = 0; at < batch.size(); at += plan.micro_batch) {
+    const auto begin = batch.begin() + static_cast<std::ptrdiff_t>(at);
+    const int longest = *std::max_element(begin, begin + plan.micro_batch);
+    const double share = static_cast<double>(longest) / scenario.model.seq;
+    replicas[at / plan.micro_batch % plan.dp].push_back({share, share * share});
+    playable.processed += static_cast<double>(longest) * plan.micro_batch;
+  }
+  playable.sizes = costliest(replicas, cost);
+  return playable;
+}
+
+// The least number of microbatches a replica, no less than `least` bins in all, that the order
+// runs: with several stages a rank in rounds of pp, as Megatron asks for.
+Result<int> microbatches_for(const Scenario& scenario, int least, int sequences) {
+  const int dp = scenario.plan.dp;
+  const int step = scenario.order.vpp > 1 ? scenario.plan.pp : 1;
+  const int first = (least + dp * step - 1) / (dp * step) * step;
+  OrderSpec spec = scenario.order;
+  for (spec.microbatches = first; spec.microbatches * dp <= sequences; spec.microbatches += step) {
+    if (check_order(spec).ok()) return spec.microbatches;
+  }
+  return Error{fmt::format(
+      "{}: found an iteration of {} sequences that fits into {} bins, expected one that fills "
+      "microbatches that schedule.order = {} can run",
+      scenario.place_of({"parallel.global_batch"}), sequences, least, scenario.order.name)};
+}
+
+Result<Playable> packed(const Scenario& scenario, const Bin& batch, int limit, const SizeCost& cost,
+                        PackStudy* study) {
+  const int least = static_cast<int>(first_fit_decreasing(batch, limit).size());
+  ASSIGN_OR_RETURN(const int microbatches,
+                   microbatches_for(scenario, least, static_cast<int>(batch.size())));
+  const int dp = scenario.plan.dp;
+  std::vector<Sizes> replicas;
+  for (const std::vector<Bin>& bins :
+       deal(pack_into(batch, microbatches * dp, limit, cost), dp, limit, cost)) {
+    Sizes& sizes = replicas.emplace_back();
+    for (const Bin& bin : bins) sizes.push_back(size_of(bin, limit));
+  }
+  study->least_bins += least;
+  study->bins += microbatches * dp;
+  return Playable{2, with_sizes(scenario, limit, 1, microbatches), costliest(replicas, cost),
+                  static_cast<double>(tokens_of(batch))};
+}
+
+Result<std::vector<Playable>> make_playables(const Scenario& scenario, const Cluster& cluster,
+                                             const std::vector<Bin>& batches, PackStudy* study) {
+  const Plan& plan = scenario.plan;
+  const Scenario whole = with_sizes(scenario, study->limit, 1, plan.global_batch / plan.dp);
+  RETURN_IF_ERROR(check_halves(scenario, scenario.place_of({"model.seq"})));
+  RETURN_IF_ERROR(check_halves(whole, "--tokens"));
+  const SizeCost padded_cost = microbatch_cost(scenario, cluster);
+  const SizeCost packed_cost = microbatch_cost(whole, cluster);
+  std::vector<Playable> all;
+  all.push_back({0,
+                 scenario,
+                 {},
+                 static_cast<double>(plan.global_batch) * scenario.model.seq,
+                 study->played});
+  for (const Bin& batch : batches) {
+    all.push_back(padded_to_longest(scenario, batch, padded_cost));
+    ASSIGN_OR_RETURN(Playable bins, packed(whole, batch, study->limit, packed_cost, study));
+    all.push_back(std::move(bins));
+    study->tokens += static_cast<double>(tokens_of(batch)) / study->played;
+  }
+  study->least_bins /= study->played;
+  study->bins /= study->played;
+  return all;
+}
+
+// `share`: of the iterations played.
+void add(const Playable& playable, const Outcome& outcome, double share, PackWay* way) {
+  const Scenario& scenario = playable.scenario;
+  const Plan& plan = scenario.plan;
+  const Training& training = *outcome.training;
+  way->fits = training.fits && (way->fits || way->iteration_s == 0);
+  way->seq = scenario.model.seq;
+  way->micro_batch = plan.micro_batch;
+  way->microbatches += share * plan.microbatches();
+  way->processed += share * playable.processed;
+  way->room += share * plan.global_batch * scenario.model.seq;
+  way->iteration_s += share * outcome.iteration_s;
+  way->memory_bytes = std::max(way->memory_bytes, training.total);
+  way->reserve_bytes = training.reserve;
+  way->capacity_bytes = training.capacity;
+}
+
+Status play_all(const std::vector<Playable>& all, const PackOptions& options, PackStudy* study) {
+  Progress progress("runs", static_cast<std::int64_t>(all.size()));
+  const std::vector<Result<std::string>> texts = fork_map(
+      static_cast<int>(all.size()), options.jobs,
+      [&](int i) -> Result<std::string> {
+        ASSIGN_OR_RETURN(const Outcome outcome,
+                         play(all[i].scenario, all[i].sizes, options.engine));
+        return to_json(outcome).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+      },
+      [&](int) { progress.advance(); });
+  study->ways = {{.name = "fixed"}, {.name = "longest"}, {.name = "packed"}};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!texts[i].ok()) return texts[i].error();
+    const Outcome outcome = outcome_from_json(nlohmann::ordered_json::parse(*texts[i]));
+    add(all[i], outcome, static_cast<double>(all[i].weight) / study->played,
+        &study->ways[all[i].way]);
+  }
+  return Done{};
+}
+
+// Iterations of the file, evenly spread.
+std::vector<Bin> batches_of(const std::vector<int>& lengths, const PackStudy& study) {
+  std::vector<Bin> batches;
+  for (int i = 0; i < study.played; ++i) {
+    const std::int64_t iteration = std::int64_t{i} * study.iterations / study.played;
+    const auto begin =
+        lengths.begin() + static_cast<std::ptrdiff_t>(iteration * study.global_batch);
+    batches.emplace_back(begin, begin + study.global_batch);
+  }
+  return batches;
+}
+
+}  // namespace
+
+Result<PackStudy> pack(const Scenario& scenario, const std::string& lengths,
+                       const PackOptions& options) {
+  if (scenario.uniform)
+    return Error{fmt::format(
+        "{}: found costs.source = uniform, expected a model: seconds a microbatch know no tokens",
+        scenario.place_of({"costs.source"}))};
+  if (!scenario.order_file.empty())
+    return Error{fmt::format(
+        "{}: found an order from a file, expected one by name: packing needs fewer microbatches",
+        scenario.place_of({"schedule.order"}))};
+  const int seq = scenario.model.seq;
+  ASSIGN_OR_RETURN(const std::vector<int> all,
+                   read_lengths(lengths, std::min(seq, options.tokens),
+                                seq <= options.tokens ? "model.seq" : "--tokens"));
+  PackStudy study{.scenario = scenario.name,
+                  .lengths = lengths,
+                  .engine = options.engine == Engine::Ideal ? "ideal" : "simgrid",
+                  .limit = options.tokens,
+                  .global_batch = scenario.plan.global_batch};
+  study.sequences = static_cast<int>(all.size());
+  study.iterations = study.sequences / study.global_batch;
+  study.left_out = study.sequences % study.global_batch;
+  study.played = std::min(options.batches, study.iterations);
+  if (study.iterations == 0)
+    return Error{fmt::format("{}: found {} sequences, expected an iteration of {}", lengths,
+                             study.sequences, study.global_batch)};
+  study.longest = std::ranges::max(all);
+  study.mean_length = static_cast<double>(tokens_of(all)) / study.sequences;
+  ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(scenario));
+  ASSIGN_OR_RETURN(const std::vector<Playable> playables,
+                   make_playables(scenario, cluster, batches_of(all, study), &study));
+  RETURN_IF_ERROR(play_all(playables, options, &study));
+  return study;
+}
+
+nlohmann::ordered_json to_json(const PackStudy& study) {
+  nlohmann::ordered_json json = {{"scenario", study.scenario},
+                                 {"lengths", study.lengths},
+                                 {"engine", study.engine},
+                                 {"token_limit", study.limit},
+                                 {"global_batch", study.global_batch},
+                                 {"sequences", study.sequences},
+                                 {"sequences_left_out", study.left_out},
+                                 {"longest", study.longest},
+                                 {"mean_length", study.mean_length},
+                                 {"iterations", study.iterations},
+                                 {"iterations_played", study.played},
+                                 {"tokens", study.tokens},
+                                 {"least_bins", study.least_bins},
+                                 {"bins", study.bins}};
+  for (const PackWay& way : study.ways)
+    json["ways"].push_back({{"way", way.name},
+                            {"seq", way.seq},
+                            {"micro_batch", way.micro_batch},
+                            {"microbatches", way.microbatches},
+                            {"processed_tokens", way.processed},
+                            {"padding_fraction", study.padding_fraction(way)},
+                            {"fill_fraction", study.fill_fraction(way)},
+                            {"iteration_s", way.iteration_s},
+                            {"tokens_per_s", study.tokens_per_s(way)},
+                            {"speedup", study.speedup(way)},
+                            {"memory_bytes", way.memory_bytes},
+                            {"reserve_bytes", way.reserve_bytes},
+                            {"capacity_bytes", way.capacity_bytes},
+                            {"fits", way.fits}});
+  return json;
+}
+
+}  // namespace tandem

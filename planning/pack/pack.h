@@ -1,0 +1,62 @@
+// Pack: a plan that trains on sequences of many lengths, padded or packed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/result.h"
+#include "scenarios/config/scenario.h"
+#include "scenarios/run/run.h"
+
+namespace tandem {
+
+// One way to make microbatches of the sequences; numbers are means of the iterations played.
+struct PackWay {
+  std::string name;  // "fixed", "longest", "packed"
+  int seq = 0, micro_batch = 0;
+  double microbatches = 0;  // of a replica
+  double processed = 0;     // tokens of an iteration, with padding
+  double room = 0;          // tokens that its microbatches could hold
+  double iteration_s = 0;
+  // Of the fullest GPU, in the fullest iteration; what of its capacity no tensor gets.
+  double memory_bytes = 0, reserve_bytes = 0, capacity_bytes = 0;
+  bool fits = false;
+};
+
+struct PackStudy {
+  std::string scenario, lengths, engine;  // `lengths`: the file
+  int limit = 0;                          // tokens of a bin
+  int global_batch = 0;
+  int sequences = 0, left_out = 0;  // of the file; behind its last whole iteration
+  int iterations = 0, played = 0;   // of the file, and how many of them
+  int longest = 0;
+  double mean_length = 0;
+  double tokens = 0;                // of an iteration, without padding
+  double least_bins = 0, bins = 0;  // of an iteration: that hold it, and that the plan runs
+  std::vector<PackWay> ways;        // fixed, longest, packed
+
+  double padding_fraction(const PackWay& way) const { return 1 - tokens / way.processed; }
+  double fill_fraction(const PackWay& way) const { return tokens / way.room; }
+  double tokens_per_s(const PackWay& way) const { return tokens / way.iteration_s; }
+  double speedup(const PackWay& way) const { return ways.front().iteration_s / way.iteration_s; }
+};
+
+struct PackOptions {
+  int tokens = 0;   // of a bin at most
+  int batches = 8;  // iterations to play, spread over the file
+  int jobs = 1;     // at once
+  Engine engine = Engine::SimGrid;
+};
+
+// Plays iterations of the file's sequences three ways: all padded to model.seq, each microbatch
+// padded to its longest sequence, and packed into bins of at most options.tokens tokens, one bin a
+// microbatch. Errors: what cannot be read; uniform costs; an order from a file; fewer sequences
+// than an iteration has; a limit that breaks a rule of the model or plan.
+Result<PackStudy> pack(const Scenario& scenario, const std::string& lengths,
+                       const PackOptions& options);
+
+nlohmann::ordered_json to_json(const PackStudy& study);
+
+}  // namespace tandem

@@ -1,0 +1,236 @@
+#include "planning/pack/packing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "base/check.h"
+#include "base/csv.h"
+
+namespace tandem {
+namespace {
+
+// Bins with what each has and costs.
+class Bins {
+ public:
+  Bins(std::vector<Bin> bins, int limit, const SizeCost& cost)
+      : bins_(std::move(bins)), limit_(limit), cost_(cost), loads_(bins_.size()) {
+    for (int bin = 0; bin < size(); ++bin) update(bin);
+  }
+
+  int size() const { return static_cast<int>(bins_.size()); }
+  const Bin& operator[](int bin) const { return bins_[bin]; }
+  double cost(int bin) const { return loads_[bin].cost; }
+  // What is less goes first: of bins that cost the same the one with fewer tokens.
+  std::pair<double, double> rank(int bin) const {
+    return {loads_[bin].cost, loads_[bin].size.tokens};
+  }
+  std::vector<Bin> take() { return std::move(bins_); }
+
+  int costliest() const {
+    return static_cast<int>(std::ranges::max_element(loads_, {}, &Load::cost) - loads_.begin());
+  }
+  // So many bins, or all, from the cheapest on; of equals the first.
+  std::vector<int> cheapest(int count) const {
+    std::vector<int> order(bins_.size());
+    std::iota(order.begin(), order.end(), 0);
+    const auto end = order.begin() + std::min(count, size());
+    std::ranges::partial_sort(order, end, {},
+                              [&](int bin) { return std::pair(loads_[bin].cost, bin); });
+    order.erase(end, order.end());
+    return order;
+  }
+
+  bool has_room(int bin, int length) const { return loads_[bin].tokens + length <= limit_; }
+  // What a bin costs with one sequence more, of `in` tokens, and one of `out` less; 0: none.
+  // Nothing where it has no room.
+  std::optional<double> changed(int bin, int in, int out) const {
+    const Load& load = loads_[bin];
+    if (!has_room(bin, in - out)) return std::nullopt;
+    const double more = static_cast<double>(in) / limit_, less = static_cast<double>(out) / limit_;
+    return cost_.of(
+        {load.size.tokens + more - less, load.size.squares + more * more - less * less});
+  }
+
+  void add(int bin, int length) {
+    bins_[bin].push_back(length);
+    update(bin);
+  }
+  void remove(int bin, int length) {
+    bins_[bin].erase(std::ranges::find(bins_[bin], length));
+    update(bin);
+  }
+
+ private:
+  struct Load {
+    std::int64_t tokens = 0;
+    MicrobatchSize size;
+    double cost = 0;
+  };
+
+  void update(int bin) {
+    const MicrobatchSize size = size_of(bins_[bin], limit_);
+    loads_[bin] = {tokens_of(bins_[bin]), size, cost_.of(size)};
+  }
+
+  std::vector<Bin> bins_;
+  int limit_;
+  SizeCost cost_;
+  std::vector<Load> loads_;
+};
+
+// Each into the cheapest bin with room; nothing where there is none. Longest first.
+std::optional<Bins> cheapest_first(const std::vector<int>& lengths, int count, int limit,
+                                   const SizeCost& cost) {
+  Bins bins(std::vector<Bin>(count), limit, cost);
+  for (const int length : lengths) {
+    int best = -1;
+    for (int bin = 0; bin < count; ++bin) {
+      if ((best < 0 || bins.rank(bin) < bins.rank(best)) && bins.has_room(bin, length)) best = bin;
+    }
+    if (best < 0) return std::nullopt;
+    bins.add(best, length);
+  }
+  return bins;
+}
+
+// As first fit has them; a bin that it left empty gets the shortest sequence of the fullest one.
+Bins first_fit(const std::vector<int>& lengths, int count, int limit, const SizeCost& cost) {
+  std::vector<Bin> bins = first_fit_decreasing(lengths, limit);
+  CHECK(static_cast<int>(bins.size()) <= count);
+  while (static_cast<int>(bins.size()) < count) {
+    Bin& most = *std::ranges::max_element(bins, {}, &Bin::size);
+    const int moved = most.back();
+    most.pop_back();
+    bins.push_back({moved});
+  }
+  return {std::move(bins), limit, cost};
+}
+
+// A sequence of the costliest bin that goes, and one of the other bin that comes for it; 0: none.
+struct Change {
+  int out = 0, in = 0;
+};
+
+// The change with another bin that leaves the costlier of the two cheapest.
+std::optional<Change> best_change(const Bins& bins, int from, int to) {
+  std::optional<Change> best;
+  double highest = bins.cost(from) * (1 - 1e-9);
+  const auto look_at = [&](int out, int in) {
+    const auto left = bins.changed(from, in, out), there = bins.changed(to, out, in);
+    if (!left || !there || std::max(*left, *there) >= highest) return;
+    highest = std::max(*left, *there);
+    best = {out, in};
+  };
+  for (const int out : bins[from]) {
+    if (bins[from].size() > 1) look_at(out, 0);
+    for (const int in : bins[to]) {
+      if (in < out) look_at(out, in);
+    }
+  }
+  return best;
+}
+
+// Lowers the costliest bin until none of the cheapest others can take anything off it.
+void even_out(Bins* bins) {
+  constexpr int kPartners = 16;
+  for (int step = 0; step < 4 * bins->size(); ++step) {
+    const int from = bins->costliest();
+    std::optional<Change> change;
+    for (const int to : bins->cheapest(kPartners)) {
+      if (to != from) change = best_change(*bins, from, to);
+      if (!change) continue;
+      bins->remove(from, change->out);
+      bins->add(to, change->out);
+      if (change->in == 0) break;
+      bins->remove(to, change->in);
+      bins->add(from, change->in);
+      break;
+    }
+    if (!change) return;
+  }
+}
+
+}  // namespace
+
+Result<std::vector<int>> read_lengths(const std::string& path, int longest,
+                                      const std::string& expected) {
+  ASSIGN_OR_RETURN(const CsvTable table, CsvTable::read(path));
+  if (!table.has("length"))
+    return Error{fmt::format("{}:1: found no column 'length', expected one of tokens", path)};
+  std::vector<int> lengths;
+  for (int row = 0; row < table.size(); ++row) {
+    ASSIGN_OR_RETURN(const std::int64_t length, table.integer(row, "length"));
+    if (length < 1 || length > longest)
+      return table.error(row, fmt::format("column 'length': found {}, expected 1 to {}, {}", length,
+                                          longest, expected));
+    lengths.push_back(static_cast<int>(length));
+  }
+  return lengths;
+}
+
+std::int64_t tokens_of(const Bin& bin) {
+  return std::accumulate(bin.begin(), bin.end(), std::int64_t{0});
+}
+
+MicrobatchSize size_of(const Bin& bin, int limit) {
+  MicrobatchSize size{0, 0};
+  for (const int length : bin) {
+    const double share = static_cast<double>(length) / limit;
+    size.tokens += share;
+    size.squares += share * share;
+  }
+  return size;
+}
+
+std::vector<Bin> first_fit_decreasing(std::vector<int> lengths, int limit) {
+  std::ranges::sort(lengths, std::greater<>());
+  std::vector<Bin> bins;
+  std::vector<int> room;
+  for (const int length : lengths) {
+    std::size_t bin = 0;
+    while (bin < bins.size() && room[bin] < length) ++bin;
+    if (bin == bins.size()) {
+      bins.emplace_back();
+      room.push_back(limit);
+    }
+    bins[bin].push_back(length);
+    room[bin] -= length;
+  }
+  return bins;
+}
+
+std::vector<Bin> pack_into(std::vector<int> lengths, int bins, int limit, const SizeCost& cost) {
+  CHECK(bins <= static_cast<int>(lengths.size()));
+  std::ranges::sort(lengths, std::greater<>());
+  std::optional<Bins> packed = cheapest_first(lengths, bins, limit, cost);
+  if (!packed) packed = first_fit(lengths, bins, limit, cost);
+  even_out(&*packed);
+  return packed->take();
+}
+
+std::vector<std::vector<Bin>> deal(std::vector<Bin> bins, int replicas, int limit,
+                                   const SizeCost& cost) {
+  CHECK(bins.size() % replicas == 0);
+  const std::size_t each = bins.size() / replicas;
+  std::ranges::stable_sort(bins, std::greater<>(),
+                           [&](const Bin& bin) { return cost.of(size_of(bin, limit)); });
+  std::vector<std::vector<Bin>> dealt(replicas);
+  std::vector<double> costs(replicas);
+  for (Bin& bin : bins) {
+    int best = -1;
+    for (int replica = 0; replica < replicas; ++replica) {
+      if (dealt[replica].size() < each && (best < 0 || costs[replica] < costs[best]))
+        best = replica;
+    }
+    costs[best] += cost.of(size_of(bin, limit));
+    dealt[best].push_back(std::move(bin));
+  }
+  return dealt;
+}
+
+}  // namespace tandem

@@ -1,0 +1,96 @@
+#include "planning/size/goodput.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/check.h"
+#include "base/random.h"
+
+namespace tandem {
+namespace {
+
+constexpr int kDraws = 1000;
+constexpr double kHour_s = 3600;
+constexpr double kNormal95 = 1.6449;  // the standard normal's 95th percentile
+
+// Poisson's number, by its inverse; the normal's where the mean is large.
+double failures_drawn(double mean, std::uint64_t key) {
+  constexpr double kLarge = 100;
+  if (mean > kLarge) return std::max(0.0, std::round(mean + std::sqrt(mean) * normal(key)));
+  double left = uniform(key), probability = std::exp(-mean);
+  int number = 0;
+  for (; left > probability && number < 10 * kLarge; ++number) {
+    left -= probability;
+    probability *= mean / (number + 1);
+  }
+  return number;
+}
+
+}  // namespace
+
+double job_mtbf_s(const Failures& failures, int gpus) {
+  CHECK(gpus > 0 && failures.gpu_mtbf_h > 0);
+  return failures.gpu_mtbf_h * kHour_s / gpus;
+}
+
+double checkpoint_interval_s(const Failures& failures, int gpus) {
+  const double mtbf = job_mtbf_s(failures, gpus), dump = failures.checkpoint_s;
+  if (dump <= 0) return 0;
+  if (dump >= 2 * mtbf) return mtbf;
+  const double ratio = dump / (2 * mtbf);
+  return std::sqrt(2 * dump * mtbf) * (1 + std::sqrt(ratio) / 3 + ratio / 9) - dump;
+}
+
+double goodput(const Failures& failures, int gpus, double interval_s) {
+  const double mtbf = job_mtbf_s(failures, gpus);
+  if (interval_s <= 0) return 1 / std::exp(failures.restart_s / mtbf);  // checkpoints cost nothing
+  return interval_s / (mtbf * std::exp(failures.restart_s / mtbf) *
+                       std::expm1((interval_s + failures.checkpoint_s) / mtbf));
+}
+
+double availability(const Failures& failures, int nodes, int gpus_per_node, int spares) {
+  const double mean = (nodes + spares) * failures.repair_h * gpus_per_node / failures.gpu_mtbf_h;
+  if (mean == 0) return 1;
+  double sum = 0;  // in logarithms, as exp(-mean) of many nodes is no number
+  for (int down = 0; down <= spares; ++down)
+    sum += std::exp(down * std::log(mean) - mean - std::lgamma(down + 1.0));
+  return std::min(sum, 1.0);
+}
+
+int spares_for(const Failures& failures, int nodes, int gpus_per_node) {
+  int least = 0, most = nodes;
+  while (least < most) {
+    const int middle = least + (most - least) / 2;
+    if (availability(failures, nodes, gpus_per_node, middle) < kWantedAvailability) {
+      least = middle + 1;
+    } else {
+      most = middle;
+    }
+  }
+  return least;
+}
+
+Wall wall_time(const Failures& failures, const WallInputs& inputs) {
+  const auto& [low, high] = inputs.interval;
+  const double middle = std::log(low * high) / 2;
+  const double sigma = std::log(high / low) / (2 * kNormal95);
+  const double mtbf = job_mtbf_s(failures, inputs.gpus);
+  const double dumps = inputs.interval_s > 0 ? 1 + failures.checkpoint_s / inputs.interval_s : 1.0;
+  // Daly's mean: of wall time, and so of failures and of what each of them loses.
+  const double share = goodput(failures, inputs.gpus, inputs.interval_s);
+  const double mean_loss = std::max(0.0, (1 / share - dumps) * share * mtbf);
+  std::vector<double> walls;
+  for (int draw = 0; draw < kDraws; ++draw) {
+    const std::uint64_t key = scatter(scatter(inputs.seed) + static_cast<std::uint64_t>(draw));
+    const double work = inputs.work_s * std::exp(middle + sigma * normal(key));
+    const double number = failures_drawn(work / share / mtbf, scatter(key + 2));
+    const double spread = inputs.interval_s / std::sqrt(12.0) * std::sqrt(number);
+    const double lost = number * mean_loss + spread * normal(scatter(key + 3));
+    walls.push_back((work * dumps + std::max(0.0, lost)) / inputs.available);
+  }
+  std::ranges::sort(walls);
+  return {walls[kDraws / 2], walls[kDraws * 95 / 100]};
+}
+
+}  // namespace tandem

@@ -1,0 +1,286 @@
+#include "planning/size/size.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <thread>
+#include <utility>
+
+#include "base/progress.h"
+#include "planning/size/size_compare.h"
+#include "planning/tune/rules.h"
+#include "planning/tune/stage_level.h"
+
+namespace tandem {
+namespace {
+
+// What make_scenario wants of a plan; the search replaces all of it.
+const std::vector<std::pair<const char*, std::int64_t>> kPlaceholder = {
+    {"parallel.tp", 1}, {"parallel.pp", 1}, {"parallel.dp", 1}, {"cluster.gpus", 1}};
+
+std::string joined(const std::vector<std::string>& words) {
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+struct Tuned {
+  std::optional<Found> plan;
+  std::string reason;
+};
+
+// The usual space, but for the keys that `among` names.
+std::vector<std::string> space_of(const Scenario& scenario, std::vector<std::string> among) {
+  const auto key = [](const std::string& text) { return text.substr(0, text.find('=')); };
+  const std::vector<std::string> own = among;
+  for (const std::string& usual : usual_space(scenario)) {
+    if (std::ranges::find(own, key(usual), key) == own.end()) among.push_back(usual);
+  }
+  return among;
+}
+
+Result<Tuned> tuned_plan(const SizeCase& c, const std::vector<std::string>& among) {
+  ASSIGN_OR_RETURN(const Space space, Space::among(space_of(c.scenario, among)));
+  ASSIGN_OR_RETURN(Cluster cluster, make_cluster(c.scenario));
+  StageLevel level(c.scenario, std::move(cluster));
+  const SearchResult found = Search(c.scenario, space, &level).best({.keep = 1});
+  if (!found.best.empty()) return Tuned{found.best.front(), ""};
+  const SearchCounts& counts = found.counts;
+  return Tuned{std::nullopt, counts.enumerated == 0               ? "no plan keeps the rules"
+                             : counts.memory == counts.enumerated ? "no plan fits into memory"
+                                                                  : "no plan can be played"};
+}
+
+// Every candidate's plan, found on `jobs` threads: searches share nothing.
+Result<std::vector<Tuned>> tuned_plans(const std::vector<SizeCase>& cases,
+                                       const std::vector<std::string>& among,
+                                       const SizeOptions& options) {
+  const int of = static_cast<int>(cases.size());
+  std::vector<Result<Tuned>> found(cases.size(), Result<Tuned>(Tuned{}));
+  std::atomic<int> next = 0, done = 0;
+  Waiting waiting("searching plans");
+  const auto work = [&] {
+    for (int i = next++; i < of; i = next++) {
+      found[i] = tuned_plan(cases[i], among);
+      waiting.now(fmt::format("searching plans: {} of {} candidates", ++done, of));
+    }
+  };
+  {
+    std::vector<std::jthread> workers;
+    for (int i = 1; i < std::min(options.jobs, of); ++i) workers.emplace_back(work);
+    work();
+  }
+  std::vector<Tuned> plans;
+  for (Result<Tuned>& one : found) {
+    ASSIGN_OR_RETURN(Tuned plan, std::move(one));
+    plans.push_back(std::move(plan));
+  }
+  return plans;
+}
+
+// A batch that the plan can be run with: the next whole number of microbatches.
+Scenario with_batch(Scenario scenario, double batch) {
+  const Plan& plan = scenario.plan;
+  const int step = plan.micro_batch * plan.dp * (scenario.order.vpp > 1 ? plan.pp : 1);
+  const int steps = std::max(1, static_cast<int>(std::ceil(batch / step)));
+  scenario.plan.global_batch = steps * step;
+  scenario.order.microbatches = scenario.plan.microbatches();
+  return scenario;
+}
+
+std::vector<double> ramp_batches(const SizeInputs& inputs, int global_batch) {
+  std::vector<double> batches;
+  for (double batch = inputs.ramp_from; batch > 0 && batch < global_batch; batch *= 2)
+    batches.push_back(batch);
+  return batches;
+}
+
+// An iteration before the whole batch.
+struct RampStep {
+  int batch = 0;
+  double iteration_s = 0;
+};
+
+// Seconds of all iterations before the whole batch; each batch has an equal share of the tokens.
+double ramp_seconds(const SizeCase& c, const std::vector<RampStep>& steps) {
+  double seconds = 0;
+  for (const auto& [batch, iteration_s] : steps) {
+    const double share = c.inputs.ramp_tokens / static_cast<double>(steps.size());
+    seconds += share / (static_cast<double>(batch) * c.scenario.model.seq) * iteration_s;
+  }
+  return seconds;
+}
+
+// What a candidate's iteration is asked for beside itself.
+struct Variation {
+  std::size_t of = 0;
+  Scenario scenario;
+  double Sized::*ratio = nullptr;  // the answer's place; nullptr: a batch of the ramp
+};
+
+// A fabric without leaves is taken as one of the same bandwidth that has them, as DGX SuperPOD has:
+// a switch for every GPU of 32 nodes of 8.
+ClusterSpec oversubscribed(ClusterSpec cluster, double times) {
+  constexpr int kLeafGpus = 256;
+  if (cluster.fabric.kind == Fabric::Star) {
+    cluster.fabric.kind = Fabric::RailOptimised;
+    cluster.fabric.nodes_per_leaf = std::max(1, kLeafGpus / cluster.gpus_per_node);
+    cluster.fabric.oversubscription = 1;
+  }
+  cluster.fabric.oversubscription *= times;
+  return cluster;
+}
+
+// Without what that engine cannot play.
+Scenario on_ideal(Scenario scenario) {
+  scenario.slow_link = {};
+  return scenario;
+}
+
+void add_variations(std::size_t of, const SizeCase& c, const Scenario& itself,
+                    std::vector<Variation>* all) {
+  const auto add = [&](ClusterSpec cluster, double Sized::*ratio) {
+    all->push_back({of, itself, ratio});
+    all->back().scenario.cluster = std::move(cluster);
+  };
+  const auto with_nics = [&](double factor) {
+    ClusterSpec cluster = itself.cluster;
+    cluster.nic_bytes_per_s *= factor;
+    return cluster;
+  };
+  add(oversubscribed(itself.cluster, 2), &Sized::oversubscribed_2);
+  add(oversubscribed(itself.cluster, 4), &Sized::oversubscribed_4);
+  add(with_nics(0.9), &Sized::slower_nics);
+  add(with_nics(1.1), &Sized::faster_nics);
+  for (const double batch : ramp_batches(c.inputs, itself.plan.global_batch))
+    all->push_back({of, with_batch(itself, batch), nullptr});
+}
+
+// Plays the plans through the engine, and how much longer their variations take on the ideal one.
+Status play(const std::vector<SizeCase>& cases, const SizeOptions& options,
+            std::vector<Sized>* sized) {
+  std::vector<Variation> variations;
+  std::vector<std::size_t> of;
+  std::vector<Scenario> plans, ideal;
+  for (std::size_t i = 0; i < sized->size(); ++i) {
+    if (!(*sized)[i].plan) continue;
+    of.push_back(i);
+    plans.push_back(planned(cases[i], *(*sized)[i].plan));
+    add_variations(i, cases[i], on_ideal(plans.back()), &variations);
+  }
+  for (const Variation& variation : variations) ideal.push_back(variation.scenario);
+  for (const Scenario& plan : plans) ideal.push_back(on_ideal(plan));
+  std::vector<Result<Outcome>> played = simulate_all(plans, options.engine, options.jobs);
+  const std::vector<Result<Outcome>> varied = simulate_all(ideal, Engine::Ideal, options.jobs);
+  std::vector<double> ideal_s(sized->size());
+  for (std::size_t i = 0; i < of.size(); ++i) {
+    const Result<Outcome>& plain = varied[variations.size() + i];
+    if (!played[i].ok()) return played[i].error();
+    if (!plain.ok()) return plain.error();
+    (*sized)[of[i]].outcome = std::move(*played[i]);
+    ideal_s[of[i]] = plain->iteration_s;
+  }
+  std::vector<std::vector<RampStep>> ramps(sized->size());
+  for (std::size_t i = 0; i < variations.size(); ++i) {
+    const auto& [candidate, scenario, ratio] = variations[i];
+    if (!varied[i].ok()) return varied[i].error();
+    Sized& one = (*sized)[candidate];
+    const double times = varied[i]->iteration_s / ideal_s[candidate];
+    if (ratio != nullptr) {
+      one.*ratio = times;
+    } else {
+      ramps[candidate].push_back({scenario.plan.global_batch, times * one.outcome->iteration_s});
+    }
+  }
+  for (std::size_t i = 0; i < sized->size(); ++i)
+    (*sized)[i].ramp_s = ramp_seconds(cases[i], ramps[i]);
+  return Done{};
+}
+
+// What bandwidth between nodes each needs. Measured times of a calibration know no other one.
+Status find_least_bandwidth(const std::vector<SizeCase>& cases, int jobs,
+                            std::vector<Sized>* sized) {
+  std::vector<std::size_t> of;
+  std::vector<Scenario> scenarios;
+  for (std::size_t i = 0; i < sized->size(); ++i) {
+    if (!(*sized)[i].outcome || !cases[i].scenario.cluster.calibration.empty()) continue;
+    of.push_back(i);
+    scenarios.push_back(on_ideal(planned(cases[i], *(*sized)[i].plan)));
+    scenarios.back().least_bandwidth = true;
+  }
+  const std::vector<Result<Outcome>> found = simulate_all(scenarios, Engine::Ideal, jobs);
+  for (std::size_t i = 0; i < of.size(); ++i) {
+    if (!found[i].ok()) return found[i].error();
+    (*sized)[of[i]].outcome->looked_for_bandwidth = true;
+    (*sized)[of[i]].outcome->least_internode_Gbitps = found[i]->least_internode_Gbitps;
+  }
+  return Done{};
+}
+
+}  // namespace
+
+Scenario planned(const SizeCase& c, const Found& plan) {
+  Scenario scenario = with(c.scenario, plan.candidate);
+  scenario.published = {};
+  scenario.baseline.clear();
+  scenario.least_bandwidth = false;
+  return scenario;
+}
+
+Result<std::vector<SizeCase>> load_size_cases(
+    const std::string& path, const std::vector<std::pair<std::string, Setting>>& sets,
+    const std::string& only) {
+  ASSIGN_OR_RETURN(const ScenarioFile file, read_scenario_file(path));
+  ASSIGN_OR_RETURN(std::vector<RunSettings> runs, runs_of(file, sets, only));
+  std::vector<SizeCase> cases;
+  for (RunSettings& run : runs) {
+    ASSIGN_OR_RETURN(const SizeInputs inputs, take_size_inputs(path, &run.settings));
+    for (const std::string& key : Space::keys()) run.settings.erase(key);
+    for (const auto& [key, value] : kPlaceholder) run.settings[key] = {value, path};
+    ASSIGN_OR_RETURN(Scenario scenario, make_scenario(file, run));
+    if (scenario.uniform)
+      return Error{fmt::format("{}: found costs.source = uniform, expected a model", path)};
+    const std::vector<std::string>& points = run.points;
+    const std::string job = points.size() > 1 ? points.front() : scenario.model_name;
+    const std::string candidate =
+        points.size() > 1 ? joined({points.begin() + 1, points.end()}) : run.name;
+    for (const int gpus : inputs.gpus) {
+      cases.push_back({job, candidate, scenario, inputs});
+      cases.back().scenario.gpus = gpus;
+    }
+  }
+  return cases;
+}
+
+std::vector<std::string> usual_space(const Scenario& scenario) {
+  std::vector<std::string> among = {"schedule.order=none,1f1b,interleaved",
+                                    "parallel.micro_batch=1,2,4",
+                                    "parallel.scatter_gather=false",
+                                    "parallel.tp=1,2,4,8,16",
+                                    "parallel.vpp=1,2,3,4,5,6,7,8",
+                                    "overlap.tensor=off,ring",
+                                    "train.zero=0,1,3",
+                                    "parallel.cp=1,2,4,8"};
+  if (scenario.model.seq < kLongSequence) among.emplace_back("parallel.cp=1");
+  return among;
+}
+
+Result<SizeResult> size(const std::vector<SizeCase>& cases, const std::vector<std::string>& among,
+                        const SizeOptions& options) {
+  SizeResult result{.seed = cases.front().inputs.seed};
+  ASSIGN_OR_RETURN(const std::vector<Tuned> plans, tuned_plans(cases, among, options));
+  for (std::size_t i = 0; i < cases.size(); ++i)
+    result.sized.push_back({.job = cases[i].job,
+                            .candidate = cases[i].candidate,
+                            .gpus = cases[i].scenario.gpus,
+                            .reason = plans[i].reason,
+                            .plan = plans[i].plan});
+  RETURN_IF_ERROR(play(cases, options, &result.sized));
+  compare(cases, &result.sized);
+  RETURN_IF_ERROR(find_least_bandwidth(cases, options.jobs, &result.sized));
+  result.input_changes = input_changes(cases, result.sized);
+  result.tiers = tiers(cases, result.sized);
+  return result;
+}
+
+}  // namespace tandem

@@ -1,0 +1,157 @@
+#include "planning/size/size_compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace tandem {
+namespace {
+
+std::pair<double, double> interval_of(const Outcome& outcome) {
+  if (!outcome.interval_s) return {1, 1};
+  return {outcome.interval_s->first / outcome.iteration_s,
+          outcome.interval_s->second / outcome.iteration_s};
+}
+
+Economics economics_of(const SizeCase& c, const Sized& sized, double times = 1) {
+  const Outcome& outcome = *sized.outcome;
+  const double tokens = static_cast<double>(c.scenario.plan.global_batch) * c.scenario.model.seq;
+  return economics(c.inputs, sized.gpus, c.scenario.cluster.gpus_per_node, tokens,
+                   outcome.iteration_s * times, sized.ramp_s * times, interval_of(outcome));
+}
+
+std::string why_out(const SizeInputs& inputs, const Economics& e) {
+  if (inputs.spare_nodes < 0 && e.available < kWantedAvailability)
+    return "nodes fail faster than they are repaired";
+  if (e.days_p95() > inputs.days) return fmt::format("later than {:g} days", inputs.days);
+  if (inputs.budget > 0 && e.cost > inputs.budget) return "above the budget";
+  return "";
+}
+
+// By job: the place of the cheapest that is not out; -1: none.
+int cheapest(const std::vector<Sized>& sized, const std::string& job,
+             const std::vector<Economics>& all, const std::vector<std::string>& reasons) {
+  int best = -1;
+  for (std::size_t i = 0; i < sized.size(); ++i) {
+    if (sized[i].job != job || !reasons[i].empty()) continue;
+    if (best < 0 || all[i].cost < all[best].cost) best = static_cast<int>(i);
+  }
+  return best;
+}
+
+bool is_possible(const Sized& one) { return one.outcome && one.outcome->training->fits; }
+
+void mark(std::vector<Sized>* sized) {
+  for (Sized& one : *sized) {
+    if (!is_possible(one)) continue;
+    one.on_frontier = std::ranges::none_of(*sized, [&](const Sized& other) {
+      if (other.job != one.job || !is_possible(other)) return false;
+      const Economics &a = other.economics, &b = one.economics;
+      return a.wall.p95_s <= b.wall.p95_s && a.cost <= b.cost &&
+             (a.wall.p95_s < b.wall.p95_s || a.cost < b.cost);
+    });
+  }
+}
+
+struct Change {
+  const char* input;
+  void (*apply)(SizeInputs*);
+  double times = 1;  // the iteration
+  double Sized::*nics = nullptr;
+};
+
+const std::vector<Change>& changes() {
+  static const std::vector<Change> kChanges = {
+      {"the iteration +10 %", [](SizeInputs*) {}, 1.1},
+      {"the iteration -10 %", [](SizeInputs*) {}, 0.9},
+      {"NIC bandwidth -10 %", [](SizeInputs*) {}, 1, &Sized::slower_nics},
+      {"NIC bandwidth +10 %", [](SizeInputs*) {}, 1, &Sized::faster_nics},
+      {"size.tokens_T +10 %", [](SizeInputs* s) { s->tokens *= 1.1; }},
+      {"price of a node +10 %", [](SizeInputs* s) { s->node_hour *= 1.1, s->node *= 1.1; }},
+      {"price.kWh +10 %", [](SizeInputs* s) { s->kWh *= 1.1; }},
+      {"failures twice as often", [](SizeInputs* s) { s->failures.gpu_mtbf_h /= 2; }},
+      {"failures half as often", [](SizeInputs* s) { s->failures.gpu_mtbf_h *= 2; }},
+      {"failures.checkpoint_s x 2", [](SizeInputs* s) { s->failures.checkpoint_s *= 2; }},
+      {"failures.restart_s x 2", [](SizeInputs* s) { s->failures.restart_s *= 2; }},
+      {"failures.repair_hours x 2", [](SizeInputs* s) { s->failures.repair_h *= 2; }},
+  };
+  return kChanges;
+}
+
+}  // namespace
+
+void compare(const std::vector<SizeCase>& cases, std::vector<Sized>* sized) {
+  std::vector<Economics> all;
+  std::vector<std::string> reasons;
+  for (std::size_t i = 0; i < sized->size(); ++i) {
+    Sized& one = (*sized)[i];
+    if (one.outcome) {
+      one.economics = economics_of(cases[i], one);
+      one.reason = one.outcome->training->fits ? why_out(cases[i].inputs, one.economics)
+                                               : "does not fit into memory";
+    }
+    all.push_back(one.economics);
+    reasons.push_back(one.reason);
+  }
+  mark(sized);
+  for (const Sized& one : *sized) {
+    const int best = cheapest(*sized, one.job, all, reasons);
+    if (best >= 0) (*sized)[best].recommended = true;
+  }
+}
+
+std::vector<InputChange> input_changes(const std::vector<SizeCase>& cases,
+                                       const std::vector<Sized>& sized) {
+  std::vector<InputChange> all;
+  for (std::size_t chosen = 0; chosen < sized.size(); ++chosen) {
+    if (!sized[chosen].recommended) continue;
+    const Economics& before = sized[chosen].economics;
+    for (const Change& change : changes()) {
+      std::vector<Economics> after(sized.size());
+      std::vector<std::string> reasons(sized.size(), "out");
+      for (std::size_t i = 0; i < sized.size(); ++i) {
+        if (sized[i].job != sized[chosen].job || !is_possible(sized[i])) continue;
+        SizeCase changed = cases[i];
+        change.apply(&changed.inputs);
+        const double times = change.nics != nullptr ? sized[i].*change.nics : change.times;
+        after[i] = economics_of(changed, sized[i], times);
+        reasons[i] = why_out(changed.inputs, after[i]);
+      }
+      const int now = cheapest(sized, sized[chosen].job, after, reasons);
+      InputChange s{sized[chosen].job, change.input,
+                    after[chosen].wall.p95_s / before.wall.p95_s - 1,
+                    after[chosen].cost / before.cost - 1, ""};
+      if (now < 0) s.recommended = "none is in time and budget";
+      if (now >= 0 && static_cast<std::size_t>(now) != chosen)
+        s.recommended = fmt::format("{}, {} GPUs", sized[now].candidate, sized[now].gpus);
+      all.push_back(std::move(s));
+    }
+  }
+  return all;
+}
+
+std::vector<TierWorth> tiers(const std::vector<SizeCase>& cases, const std::vector<Sized>& sized) {
+  std::vector<TierWorth> all;
+  const auto cluster = [&](std::size_t i) -> const ClusterSpec& {
+    return cases[i].scenario.cluster;
+  };
+  for (std::size_t i = 0; i < sized.size(); ++i) {
+    if (!sized[i].outcome) continue;
+    std::size_t best = i;
+    for (std::size_t j = 0; j < sized.size(); ++j) {
+      const bool alike = sized[j].outcome && sized[j].job == sized[i].job &&
+                         sized[j].gpus == sized[i].gpus &&
+                         cluster(j).device.name == cluster(i).device.name &&
+                         cluster(j).gpus_per_node == cluster(i).gpus_per_node;
+      if (alike && sized[j].outcome->iteration_s < sized[best].outcome->iteration_s) best = j;
+    }
+    if (best == i) continue;
+    all.push_back({sized[i].job, sized[i].candidate, sized[best].candidate, sized[i].gpus,
+                   sized[i].outcome->iteration_s / sized[best].outcome->iteration_s});
+  }
+  return all;
+}
+
+}  // namespace tandem

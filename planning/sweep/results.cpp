@@ -1,0 +1,220 @@
+#include "planning/sweep/results.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <span>
+
+#include "base/csv.h"
+#include "base/file.h"
+
+namespace tandem {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array kFirst = {"name", "settings", "error", "engine"};
+// Of `simulate --json`: what stands above, what is timed, and what two rows give.
+constexpr std::array kLeftOut = {"name",
+                                 "engine",
+                                 "engine_wall_s",
+                                 "sensitivity",
+                                 "baseline",
+                                 "saved_s",
+                                 "saved_of_iteration",
+                                 "saved_kind",
+                                 "saved_communication_s",
+                                 "saved_of_communication"};
+
+// Columns that came later stand last, so that the others keep their places.
+constexpr std::array kLast = {"tokens_per_s_per_gpu", "flops_convention", "memory_bytes.reserve"};
+
+std::string cell(const Json& value) {
+  if (value.is_null()) return "";
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_array()) return value.dump();
+  std::string joined;
+  for (const Json& each : value) joined += (joined.empty() ? "" : "; ") + cell(each);
+  return joined;
+}
+
+// {"a": {"b": 1}} gives "a.b".
+void flatten(const Json& json, const std::string& prefix,
+             std::vector<std::pair<std::string, std::string>>* to) {
+  for (const auto& [key, value] : json.items()) {
+    if (value.is_object()) {
+      flatten(value, prefix + key + '.', to);
+    } else {
+      to->emplace_back(prefix + key, cell(value));
+    }
+  }
+}
+
+std::vector<std::string> output_columns() {
+  Outcome whole;  // with all that it can have
+  whole.plan.emplace();
+  whole.training.emplace();
+  whole.repeats.emplace();
+  std::vector<std::pair<std::string, std::string>> cells;
+  flatten(to_json(whole), "", &cells);
+  std::vector<std::string> columns;
+  for (const auto& [column, text] : cells) {
+    if (std::ranges::find(kLeftOut, column) == kLeftOut.end()) columns.push_back(column);
+  }
+  std::ranges::stable_partition(columns, [](const std::string& column) {
+    return std::ranges::find(kLast, column) == kLast.end();
+  });
+  return columns;
+}
+
+std::vector<std::string> output_cells(const Outcome& outcome,
+                                      const std::vector<std::string>& columns) {
+  std::vector<std::pair<std::string, std::string>> cells;
+  flatten(to_json(outcome), "", &cells);
+  const std::map<std::string, std::string> by_column(cells.begin(), cells.end());
+  std::vector<std::string> texts;
+  for (const std::string& column : columns) {
+    const auto at = by_column.find(column);
+    texts.push_back(at == by_column.end() ? "" : at->second);
+  }
+  return texts;
+}
+
+// FNV-1a.
+std::uint64_t mixed(std::uint64_t hash, std::string_view text) {
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+// Hashes what runs set; of a file that they name, what stands in it.
+class SettingsHash {
+ public:
+  explicit SettingsHash(const std::string& scenario_path)
+      : folder_(std::filesystem::path(scenario_path).parent_path()) {}
+
+  std::string of(const Settings& settings, std::string_view engine) {
+    std::uint64_t hash = mixed(0xcbf29ce484222325u, engine);
+    for (const auto& [key, setting] : settings) {
+      const std::string text = setting.text();
+      hash = mixed(hash, fmt::format("\n{}={}", key, text));
+      if (std::holds_alternative<std::string>(setting.value)) hash = mixed(hash, content(text));
+    }
+    return fmt::format("{:016x}", hash);
+  }
+
+ private:
+  // Empty where it names no file.
+  const std::string& content(const std::string& text) {
+    const auto [at, is_new] = contents_.try_emplace(text);
+    if (!is_new || text.find('.') == std::string::npos) return at->second;
+    const auto file = read_file((folder_ / text).string());
+    if (file.ok()) at->second = *file;
+    return at->second;
+  }
+
+  std::filesystem::path folder_;
+  std::map<std::string, std::string> contents_;
+};
+
+std::string joined(const std::vector<std::string>& cells) {
+  std::string line = csv_cell(cells.front());
+  for (const std::string& each : std::span(cells).subspan(1)) line += ',' + csv_cell(each);
+  return line;
+}
+
+}  // namespace
+
+std::string name(Engine engine) { return engine == Engine::Ideal ? "ideal" : "simgrid"; }
+
+Result<Results> Results::of(const ScenarioFile& file, std::vector<RunSettings> runs,
+                            Engine engine) {
+  Results results;
+  results.runs_ = std::move(runs);
+  results.engine_ = tandem::name(engine);
+  results.outputs_ = output_columns();
+  SettingsHash hash(file.path);
+  std::set<std::string> inputs;
+  for (const RunSettings& run : results.runs_) {
+    for (const auto& [key, setting] : run.settings) inputs.insert(key);
+    const int number = static_cast<int>(results.hashes_.size());
+    results.hashes_.push_back(hash.of(run.settings, results.engine_));
+    if (!results.by_key_.try_emplace({run.name, results.hashes_.back()}, number).second)
+      return Error{
+          fmt::format("{}: found the run '{}' twice, expected each once", file.path, run.name)};
+  }
+  results.inputs_.assign(inputs.begin(), inputs.end());
+  return results;
+}
+
+std::string Results::header() const {
+  std::vector<std::string> columns(kFirst.begin(), kFirst.end());
+  columns.insert(columns.end(), inputs_.begin(), inputs_.end());
+  columns.insert(columns.end(), outputs_.begin(), outputs_.end());
+  return joined(columns);
+}
+
+std::string Results::line(int run, const std::string& error,
+                          const std::vector<std::string>& outputs) const {
+  const RunSettings& own = runs_[run];
+  std::vector<std::string> cells = {own.name, hashes_[run], error, engine_};
+  for (const std::string& key : inputs_) {
+    const auto at = own.settings.find(key);
+    cells.push_back(at == own.settings.end() ? "" : at->second.text());
+  }
+  cells.insert(cells.end(), outputs.begin(), outputs.end());
+  return joined(cells);
+}
+
+std::string Results::row(int run, const Result<Outcome>& outcome) const {
+  if (outcome.ok()) return line(run, "", output_cells(*outcome, outputs_));
+  const std::string& why = outcome.error().message;
+  return line(run, why.empty() ? "failed" : why, std::vector<std::string>(outputs_.size()));
+}
+
+Status Results::check_form(const std::string& path) {
+  std::error_code unknown;
+  if (!std::filesystem::exists(path, unknown)) return Done{};
+  ASSIGN_OR_RETURN(const std::string text, read_file(path));
+  const std::string begin = joined({kFirst.begin(), kFirst.end()}) + ',';
+  if (text.empty() || text.starts_with(begin)) return Done{};
+  return Error{
+      fmt::format("{}:1: found another file than a sweep's results, expected none or one "
+                  "that begins with {}",
+                  path, begin)};
+}
+
+Result<Results::Found> Results::read(const std::string& path) const {
+  std::error_code unknown;
+  Found found;
+  if (!std::filesystem::exists(path, unknown) || std::filesystem::file_size(path, unknown) == 0)
+    return found;
+  ASSIGN_OR_RETURN(const CsvTable table, CsvTable::read(path));
+  std::vector<std::string> needed(kFirst.begin(), kFirst.end());
+  needed.insert(needed.end(), outputs_.begin(), outputs_.end());
+  for (const std::string& column : needed) {
+    if (!table.has(column))
+      return Error{
+          fmt::format("{}:1: found no column '{}', expected the results of this version "
+                      "of tandem; move the file away to begin anew",
+                      path, column)};
+  }
+  for (int i = 0; i < table.size(); ++i) {
+    const auto at = by_key_.find(
+        Key{std::string(table.text(i, "name")), std::string(table.text(i, "settings"))});
+    if (at == by_key_.end()) {
+      ++found.strange;
+      continue;
+    }
+    std::vector<std::string> outputs;
+    for (const std::string& column : outputs_) outputs.emplace_back(table.text(i, column));
+    const std::string error(table.text(i, "error"));
+    found.rows[at->second] = {line(at->second, error, outputs), !error.empty()};
+  }
+  return found;
+}
+
+}  // namespace tandem

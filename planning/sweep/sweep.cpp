@@ -1,0 +1,289 @@
+#include "planning/sweep/sweep.h"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <vector>
+
+#include "base/file.h"
+#include "base/file_lock.h"
+#include "base/fork_map.h"
+#include "launch/shared_counter.h"
+#include "planning/sweep/journal.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Rows = std::map<int, Results::Row>;
+
+std::string shard_part(const std::string& output, const Shard& shard) {
+  return fmt::format("{}.part-{}-of-{}", output, shard.number, shard.of);
+}
+
+std::string rank_part(const std::string& output, int rank) {
+  return fmt::format("{}.part-of-rank-{}", output, rank);
+}
+
+// The files whose paths begin so.
+std::vector<std::string> files_beside(const std::string& begin) {
+  const fs::path path(begin);
+  std::vector<std::string> files;
+  std::error_code unknown;
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  for (const auto& entry : fs::directory_iterator(folder, unknown)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(path.filename().string()))
+      files.push_back((path.parent_path() / name).string());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+// Parts of shards and of ranks.
+std::vector<std::string> parts_of(const std::string& output) {
+  std::vector<std::string> parts = files_beside(output + ".part-");
+  std::erase_if(parts, [](const std::string& path) {
+    return path.ends_with(".old") || path.ends_with(".tmp");
+  });
+  return parts;
+}
+
+// What killed processes had begun to write. REQUIRES: the lock on `output`.
+void remove_unfinished(const std::string& output) {
+  for (const std::string& path : files_beside(output + '.')) {
+    if (path.ends_with(".tmp")) fs::remove(path);
+  }
+}
+
+// The file holds exactly these rows, in order, or stays as it was.
+Status write_rows(const std::string& path, const Results& results, const Rows& rows) {
+  ASSIGN_OR_RETURN(FileWriter file, FileWriter::open(path));
+  file.write(results.header() + '\n');
+  for (const auto& [run, row] : rows) file.write(row.line + '\n');
+  file.sync();
+  return file.commit();
+}
+
+// The rows of these files together. A run that failed in one and not in the other did not.
+Result<Rows> gather(const Results& results, const std::vector<std::string>& files,
+                    SweepStart* start) {
+  Rows rows;
+  for (const std::string& path : files) {
+    RETURN_IF_ERROR(Results::check_form(path));
+    ASSIGN_OR_RETURN(const std::int64_t bytes, cut_torn_lines(path));
+    ASSIGN_OR_RETURN(const Results::Found found, results.read(path));
+    start->cut_bytes += bytes;
+    start->dropped += found.strange;
+    start->resumed |= !found.rows.empty() || found.strange > 0;
+    if (found.strange > 0) {
+      std::error_code failed;
+      fs::copy_file(path, path + ".old", fs::copy_options::overwrite_existing, failed);
+      if (failed)
+        return Error{fmt::format("{}.old: cannot be written: {}", path, failed.message()),
+                     Error::Failed};
+    }
+    for (const auto& [run, row] : found.rows) {
+      const auto [at, is_new] = rows.try_emplace(run, row);
+      if (!is_new && at->second.failed) at->second = row;
+    }
+  }
+  return rows;
+}
+
+// Tries for a second: who was killed a moment ago may not be gone yet.
+Result<FileLock> take_lock(const std::string& path, std::optional<int> part = std::nullopt) {
+  constexpr int kTries = 20;
+  constexpr useconds_t kPause_us = 50'000;
+  for (int i = 1; i < kTries; ++i, usleep(kPause_us)) {
+    auto lock = FileLock::take(path, part);
+    if (lock.ok() || lock.error().kind == Error::BadInput) return lock;
+  }
+  return FileLock::take(path, part);
+}
+
+// One process's sweep, alone or one of several.
+class Sweep {
+ public:
+  Sweep(const ScenarioFile& file, const Results& results, Engine engine,
+        const SweepOptions& options, const SweepEvents& events)
+      : file_(file), results_(results), engine_(engine), options_(options), events_(events) {}
+
+  Result<SweepEnd> alone() {
+    const std::string& output = options_.output;
+    ASSIGN_OR_RETURN(const FileLock lock, take_lock(output));
+    RETURN_IF_ERROR(take_stock({output}, parts_of(output)));
+    events_.started(start_);
+    RETURN_IF_ERROR(run(output, next_of(to_run())));
+    return end(output, {});
+  }
+
+  Result<SweepEnd> shard(const Shard& shard) {
+    const std::string part = shard_part(options_.output, shard);
+    ASSIGN_OR_RETURN(const FileLock lock, take_lock(options_.output, shard.number));
+    RETURN_IF_ERROR(take_stock({part}, {}));
+    std::vector<int> own;
+    for (const int i : to_run()) {
+      if (i % shard.of == shard.number - 1) own.push_back(i);
+    }
+    start_.to_run = static_cast<int>(own.size());
+    events_.started(start_);
+    RETURN_IF_ERROR(run(part, next_of(own)));
+    return end(part, {});
+  }
+
+  // Rank 0 gathers what there is; then all have the same list of runs to do.
+  Result<SweepEnd> together(const LaunchedRank& launched) {
+    const std::string& output = options_.output;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // with the launcher, which started this rank
+    ASSIGN_OR_RETURN(SharedCounter counter, SharedCounter::join(launched));
+    std::optional<FileLock> lock;
+    if (launched.rank == 0) RETURN_IF_ERROR(tell_others(&counter, lead(&lock)));
+    if (launched.rank != 0) RETURN_IF_ERROR(follow(&counter));
+    const std::vector<int> runs = to_run();
+    const NextJob next = [&]() -> Result<std::optional<int>> {
+      ASSIGN_OR_RETURN(const std::int64_t number, counter.next());
+      const bool more = number < static_cast<std::int64_t>(runs.size());
+      events_.done(static_cast<int>(more ? number : runs.size()));
+      return more ? std::optional(runs[number]) : std::nullopt;
+    };
+    counts_ = false;
+    RETURN_IF_ERROR(run(rank_part(output, launched.rank), next));
+    ASSIGN_OR_RETURN(const std::int64_t all_there, counter.meet(0));
+    (void)all_there;
+    SweepEnd ended;
+    ended.speaks = launched.rank == 0;
+    if (launched.rank == 0) {
+      std::vector<std::string> parts;
+      for (int rank = 0; rank < launched.ranks; ++rank) parts.push_back(rank_part(output, rank));
+      ASSIGN_OR_RETURN(ended, end(output, parts));
+    }
+    RETURN_IF_ERROR(counter.leave());
+    return ended;
+  }
+
+ private:
+  // Rank 0's Error ends all; it alone says it.
+  static Status tell_others(SharedCounter* counter, const Status& led) {
+    ASSIGN_OR_RETURN(const std::int64_t heard, counter->meet(led.ok() ? 0 : led.error().kind));
+    (void)heard;
+    if (!led.ok()) RETURN_IF_ERROR(counter->leave());
+    return led;
+  }
+
+  Status lead(std::optional<FileLock>* lock) {
+    auto taken = take_lock(options_.output);
+    if (!taken.ok()) return taken.error();
+    lock->emplace(std::move(*taken));
+    RETURN_IF_ERROR(take_stock({options_.output}, parts_of(options_.output)));
+    events_.started(start_);
+    return Done{};
+  }
+
+  Status follow(SharedCounter* counter) {
+    ASSIGN_OR_RETURN(const std::int64_t heard, counter->meet(0));
+    if (heard != 0) {
+      RETURN_IF_ERROR(counter->leave());
+      return Error{"", static_cast<Error::Kind>(heard)};
+    }
+    ASSIGN_OR_RETURN(const Results::Found found, results_.read(options_.output));
+    rows_ = found.rows;
+    return Done{};
+  }
+
+  // Makes of all rows that there are one file in order. Runs that failed are run again.
+  Status take_stock(std::vector<std::string> files, const std::vector<std::string>& parts) {
+    const std::string path = files.front();
+    remove_unfinished(path);
+    files.insert(files.end(), parts.begin(), parts.end());
+    ASSIGN_OR_RETURN(rows_, gather(results_, files, &start_));
+    start_.again =
+        static_cast<int>(std::erase_if(rows_, [](const auto& row) { return row.second.failed; }));
+    start_.kept = static_cast<int>(rows_.size());
+    start_.to_run = results_.size() - start_.kept;
+    RETURN_IF_ERROR(write_rows(path, results_, rows_));
+    for (const std::string& part : parts) fs::remove(part);
+    return Done{};
+  }
+
+  std::vector<int> to_run() const {
+    std::vector<int> runs;
+    for (int i = 0; i < results_.size(); ++i) {
+      if (!rows_.contains(i)) runs.push_back(i);
+    }
+    return runs;
+  }
+
+  static NextJob next_of(std::vector<int> runs) {
+    return [runs = std::move(runs), at = std::size_t{0}]() mutable -> Result<std::optional<int>> {
+      return at < runs.size() ? std::optional(runs[at++]) : std::nullopt;
+    };
+  }
+
+  std::string row_of(int run) const {
+    const auto scenario = make_scenario(file_, results_.runs()[run]);
+    return results_.row(run, scenario.ok() ? simulate(*scenario, engine_) : scenario.error());
+  }
+
+  // Runs what comes, each in a process of its own; its row goes to the end of the file.
+  Status run(const std::string& path, const NextJob& next) {
+    ASSIGN_OR_RETURN(Journal journal, Journal::open(path, results_.header()));
+    int done = 0;
+    RETURN_IF_ERROR(fork_each(
+        options_.jobs, next, [&](int run) -> Result<std::string> { return row_of(run); },
+        [&](int run, const Result<std::string>& row) -> Status {
+          if (counts_) events_.done(++done);
+          return journal.append(row.ok() ? *row : results_.row(run, row.error()));
+        },
+        [&] {
+          if (counts_) events_.done(done);
+        }));
+    return journal.sync();
+  }
+
+  // All rows of the file and its parts, in order.
+  Result<SweepEnd> end(const std::string& path, const std::vector<std::string>& parts) {
+    std::vector<std::string> files = {path};
+    files.insert(files.end(), parts.begin(), parts.end());
+    SweepStart ignored;
+    ASSIGN_OR_RETURN(const Rows rows, gather(results_, files, &ignored));
+    if (!options_.shard && static_cast<int>(rows.size()) < results_.size())
+      return Error{fmt::format("{}: found {} rows when all had ended, expected {}: start it again",
+                               path, rows.size(), results_.size()),
+                   Error::Failed};
+    RETURN_IF_ERROR(write_rows(path, results_, rows));
+    for (const std::string& part : parts) fs::remove(part);
+    SweepEnd ended{path, static_cast<int>(rows.size())};
+    for (const auto& [run, row] : rows) {
+      if (!row.failed) continue;
+      if (ended.failed++ == 0) ended.first_failure = results_.runs()[run].name;
+    }
+    return ended;
+  }
+
+  const ScenarioFile& file_;
+  const Results& results_;
+  const Engine engine_;
+  const SweepOptions& options_;
+  const SweepEvents& events_;
+  SweepStart start_;
+  Rows rows_;
+  bool counts_ = true;  // itself, what is done
+};
+
+}  // namespace
+
+Result<SweepEnd> sweep(const ScenarioFile& file, const Results& results, Engine engine,
+                       const SweepOptions& options, const SweepEvents& events) {
+  Sweep own(file, results, engine, options, events);
+  if (options.shard) return own.shard(*options.shard);
+  if (options.launched && options.launched->ranks > 1) return own.together(*options.launched);
+  return own.alone();
+}
+
+}  // namespace tandem

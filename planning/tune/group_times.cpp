@@ -1,0 +1,89 @@
+#include "planning/tune/group_times.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "scenarios/run/job.h"
+
+namespace tandem {
+
+GroupTimes::GroupTimes(const Scenario& base, Cluster cluster)
+    : base_(base), cluster_(std::move(cluster)), placement_(placement_of(base, cluster_)) {}
+
+// Its first rank, as far as it matters which: nodes are alike.
+int GroupTimes::begin_of(const Layout& layout, int stage) const {
+  const int begin = stage * layout.block();
+  const ClusterSpec& spec = cluster_.spec();
+  return base_.cyclic || spec.fabric.kind != Fabric::Star ? begin : begin % spec.gpus_per_node;
+}
+
+// Groups that lie inside nodes are alike on all of them.
+RankGroups GroupTimes::of_pass(const Layout& layout, Scope scope, CommKind kind) const {
+  RankGroups groups{.scope = scope, .kind = kind, .block = layout.block()};
+  if (scope == Scope::Tensor) {
+    groups.size = layout.tp;
+  } else if (scope == Scope::Context) {
+    groups.size = layout.cp;
+    groups.stride = layout.tp;
+  } else {
+    groups.size = layout.ep;
+    groups.stride = std::max(layout.expert_tp, 1);
+  }
+  const int node = cluster_.spec().gpus_per_node;
+  if (!base_.cyclic && node % (groups.size * groups.stride) == 0)
+    groups.block = std::min(groups.block, node);
+  return groups;
+}
+
+RankGroups GroupTimes::of_transfer(const Layout& layout, int from, int to) const {
+  if (to == from - 1) std::swap(from, to);  // links are alike both ways
+  return {.scope = Scope::Pipeline,
+          .kind = CommKind::SendRecv,
+          .begin = to > from ? begin_of(layout, from) : from * layout.block(),
+          .block = layout.block(),
+          .blocks = 2,
+          .far = (to - from) * layout.block()};
+}
+
+RankGroups GroupTimes::of_data(const Layout& layout, CommKind kind,
+                               const std::vector<int>& stages) const {
+  return {.scope = Scope::Data,
+          .kind = kind,
+          .begin = begin_of(layout, stages.front()),
+          .block = layout.block(),
+          .blocks = static_cast<int>(stages.size()),
+          .far = stages.size() > 1 ? (stages[1] - stages[0]) * layout.block() : 0};
+}
+
+const std::vector<Choices>& GroupTimes::choices_of(const RankGroups& groups) {
+  std::vector<Choices>& known = choices_[groups];
+  if (!known.empty()) return known;
+  std::vector<std::vector<DeviceId>> instances;
+  const int span = groups.size * groups.stride;
+  for (int first = 0; first < groups.block; ++first) {
+    if (first % span >= groups.stride) continue;
+    auto& members = instances.emplace_back();
+    for (int block = 0; block < groups.blocks; ++block) {
+      for (int i = 0; i < groups.size; ++i)
+        members.push_back(
+            placement_[groups.begin + first + i * groups.stride + block * groups.far]);
+    }
+  }
+  Scenario scenario = base_;
+  if (groups.scope == Scope::Tensor) scenario.plan.tp = groups.size;
+  scenario.plan.zero = groups.zero3 ? 3 : 0;
+  const CommCost cost = comm_costs(scenario)[static_cast<std::size_t>(groups.scope)];
+  known = lockstep_choices(cluster_, groups.kind, instances);
+  for (Choices& each : known) each = at_cost(std::move(each), groups.scope, cost);
+  return known;
+}
+
+Nanoseconds GroupTimes::alone_ns(const RankGroups& groups, Bytes bytes) {
+  Nanoseconds slowest = 0;
+  for (const Choices& each : choices_of(groups))
+    slowest = std::max(slowest, duration_ns(each, bytes));
+  return slowest;
+}
+
+}  // namespace tandem

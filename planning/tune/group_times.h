@@ -1,0 +1,56 @@
+// Group times: what communication between equal groups of a layout's ranks takes, remembered.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <vector>
+
+#include "planning/tune/space.h"
+#include "schedule/lowering/price.h"
+#include "topology/cluster.h"
+#include "topology/traffic.h"
+
+namespace tandem {
+
+// Groups that communicate in lock step: all of a block of ranks, from rank `begin` on. A group has
+// `size` ranks of the block, `stride` apart, and as many of each other block, `far` apart.
+struct RankGroups {
+  Scope scope = Scope::Tensor;
+  CommKind kind = CommKind::AllReduce;
+  int begin = 0, block = 1;
+  int size = 1, stride = 1;
+  int blocks = 1, far = 0;
+  bool zero3 = false;
+
+  auto operator<=>(const RankGroups&) const = default;
+};
+
+class GroupTimes {
+ public:
+  // REQUIRES: `base` outlives it.
+  GroupTimes(const Scenario& base, Cluster cluster);
+
+  const Cluster& cluster() const { return cluster_; }
+  const Placement& placement() const { return placement_; }
+
+  // Those of a pass: tensor, context, or expert.
+  RankGroups of_pass(const Layout& layout, Scope scope, CommKind kind) const;
+  // From every rank of a stage to its peer of another.
+  RankGroups of_transfer(const Layout& layout, int from, int to) const;
+  // Each rank of these stages, evenly apart, with its peers there.
+  RankGroups of_data(const Layout& layout, CommKind kind, const std::vector<int>& stages) const;
+
+  // Of groups that sit differently the slowest's.
+  Nanoseconds alone_ns(const RankGroups& groups, Bytes bytes);
+
+ private:
+  int begin_of(const Layout& layout, int stage) const;
+  const std::vector<Choices>& choices_of(const RankGroups& groups);
+
+  const Scenario& base_;
+  Cluster cluster_;
+  Placement placement_;
+  std::map<RankGroups, std::vector<Choices>> choices_;
+};
+
+}  // namespace tandem

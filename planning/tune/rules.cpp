@@ -1,0 +1,58 @@
+#include "planning/tune/rules.h"
+
+#include <algorithm>
+
+namespace tandem {
+namespace {
+
+constexpr double kParametersAGpu = 4e9;
+constexpr int kMostTensorParallel = 8;
+constexpr std::string_view kChatLearn = "ChatLearn", kMegatron = "Megatron-LM";
+
+using S = const Scenario&;
+using L = const Layout&;
+
+constexpr auto kAlways = [](S) { return true; };
+constexpr auto kExperts = [](S s) { return s.model.is_moe(); };
+constexpr auto kShort = [](S s) { return s.model.seq < kLongSequence; };
+constexpr auto kLong = [](S s) { return s.model.seq >= kLongSequence; };
+
+// Within a factor of two, as sizes go by powers of two.
+bool about_4b(S s, L l) {
+  const double share = parameters(s.model) / (static_cast<double>(l.tp) * l.pp * l.ep);
+  return share <= 2 * kParametersAGpu && (share >= kParametersAGpu / 2 || l.tp * l.pp * l.ep == 1);
+}
+
+const Rule kRules[] = {
+    {"about 4 B parameters a GPU", kChatLearn, kAlways, about_4b},
+    {"tp inside a node", kMegatron, kAlways,
+     [](S s, L l) { return s.cluster.gpus_per_node % l.tp == 0; }},
+    {"tp up to 8, then pp", kChatLearn, kAlways,
+     [](S s, L l) {
+       return l.pp == 1 || l.tp >= std::min(kMostTensorParallel, s.cluster.gpus_per_node);
+     }},
+    {"no cp below a sequence of 8192", kMegatron, kShort, [](S, L l) { return l.cp == 1; }},
+    {"cp from a sequence of 8192", kMegatron, kLong, [](S, L l) { return l.cp > 1; }},
+    {"ep rather than expert tp", kMegatron, kExperts, [](S, L l) { return l.expert_tp == 1; }},
+    {"vpp with pp", kChatLearn, kAlways, [](S, L l) { return l.pp == 1 || l.vpp > 1; }},
+    {"pp below the microbatches", kChatLearn, kAlways,
+     [](S s, L l) { return l.pp == 1 || l.pp < s.plan.global_batch / (l.micro_batch * l.dp); }},
+    {"micro batch 1", kChatLearn, kAlways, [](S, L l) { return l.micro_batch == 1; }},
+    {"no recompute", kChatLearn, kAlways, [](S, L l) { return l.recompute == Recompute::None; }},
+};
+
+}  // namespace
+
+std::span<const Rule> rules() { return kRules; }
+
+bool keeps_all(const Scenario& base, const Layout& layout) {
+  return std::ranges::all_of(
+      kRules, [&](const Rule& rule) { return !rule.applies(base) || rule.holds(base, layout); });
+}
+
+Space where_rules_look(const Space& space, const Scenario& base) {
+  const Space narrow = space.only("parallel.micro_batch", {"1"}).only("train.recompute", {"none"});
+  return base.model.seq < kLongSequence ? narrow.only("parallel.cp", {"1"}) : narrow;
+}
+
+}  // namespace tandem

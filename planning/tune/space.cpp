@@ -1,0 +1,372 @@
+#include "planning/tune/space.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <iterator>
+#include <numeric>
+
+#include "base/nearest.h"
+#include "base/split.h"
+#include "planning/tune/frameworks.h"
+#include "scenarios/config/tensor_settings.h"
+#include "schedule/order/order.h"
+
+namespace tandem {
+namespace {
+
+std::vector<int> divisors(int number) {
+  std::vector<int> found;
+  for (int i = 1; i <= number; ++i) {
+    if (number % i == 0) found.push_back(i);
+  }
+  return found;
+}
+
+using Ints = std::vector<int>;
+
+std::string number_word(int value) { return std::to_string(value); }
+std::string flag_word(int value) { return value != 0 ? "true" : "false"; }
+std::string recompute_word(int value) {
+  constexpr const char* kWords[] = {"none", "selective", "full"};
+  return kWords[value];
+}
+std::string method_word(int value) { return std::string(name(static_cast<TensorMethod>(value))); }
+
+Ints flags(bool may_be_on) { return may_be_on ? Ints{0, 1} : Ints{0}; }
+
+// One number of a layout: what it can be once those before it are chosen.
+struct Dimension {
+  std::string_view key;
+  std::string (*word)(int);
+  Ints (*values)(const Scenario&, const Layout& so_far);
+  int (*get)(const Layout&);
+  void (*set)(Layout*, int);
+};
+
+// What a captureless lambda is to read and to write `member`.
+#define OF(member)                                            \
+  [](const Layout& l) { return static_cast<int>(l.member); }, \
+      [](Layout* l, int value) { l->member = static_cast<decltype(l->member)>(value); }
+
+using S = const Scenario&;
+using L = const Layout&;
+
+const Dimension kDimensions[] = {
+    {"parallel.tp", number_word, [](S s, L) { return divisors(s.gpus); }, OF(tp)},
+    {"parallel.cp", number_word, [](S s, L l) { return divisors(s.gpus / l.tp); }, OF(cp)},
+    {"parallel.pp", number_word, [](S s, L l) { return divisors(s.gpus / (l.tp * l.cp)); }, OF(pp)},
+    {"parallel.dp", number_word,
+     [](S s, L l) {
+       const int dp = s.gpus / (l.tp * l.cp * l.pp);
+       return s.plan.global_batch % dp == 0 ? Ints{dp} : Ints{};
+     },
+     OF(dp)},
+    {"parallel.expert_tp", number_word,
+     [](S s, L l) {
+       if (!s.model.is_moe()) return Ints{0};
+       return l.tp == 1 ? Ints{1} : Ints{1, l.tp};
+     },
+     OF(expert_tp)},
+    {"parallel.ep", number_word,
+     [](S s, L l) { return l.expert_tp == 0 ? Ints{1} : divisors(s.model.experts); }, OF(ep)},
+    {"parallel.vpp", number_word,
+     [](S s, L l) {
+       Ints all(l.pp == 1 ? 1 : std::max(1, (s.model.layers + 2) / l.pp));
+       std::iota(all.begin(), all.end(), 1);
+       return all;
+     },
+     OF(vpp)},
+    {"parallel.micro_batch", number_word,
+     [](S s, L l) { return divisors(s.plan.global_batch / l.dp); }, OF(micro_batch)},
+    {"train.recompute", recompute_word,
+     [](S, L) {
+       return Ints{0, 1, 2};
+     },
+     OF(recompute)},
+    {"train.sequence_parallel", flag_word, [](S, L l) { return flags(l.tp > 1); },
+     OF(sequence_parallel)},
+    {"overlap.tensor", method_word,
+     [](S, L l) {
+       return l.sequence_parallel ? Ints{0, 1, 2, 3} : Ints{0};
+     },
+     OF(tensor)},
+    {"overlap.context", flag_word, [](S, L l) { return flags(l.cp > 1); }, OF(overlap_context)},
+    {"parallel.scatter_gather", flag_word,
+     [](S, L l) { return flags(l.tp > 1 && l.pp > 1 && !l.sequence_parallel); },
+     OF(scatter_gather)},
+};
+#undef OF
+
+// The words that a key may have; none: it has numbers.
+std::vector<std::string> words_of(const std::string& key) {
+  if (key == "schedule.order") return order_names();
+  if (key == "train.zero") return {"0", "1", "2", "3"};
+  const auto dimension = std::ranges::find(kDimensions, key, &Dimension::key);
+  if (dimension == std::end(kDimensions) || dimension->word == flag_word) return {"true", "false"};
+  if (dimension->word == recompute_word) return {"none", "selective", "full"};
+  if (dimension->word == method_word) return {"off", "bulk", "pipelined", "ring"};
+  return {};
+}
+
+Status check_value(const std::string& key, const std::string& value) {
+  const std::vector<std::string> words = words_of(key);
+  if (words.empty()) {
+    if (!value.empty() && value.size() < 8 && value.front() != '0' &&
+        std::ranges::all_of(value, [](unsigned char c) { return std::isdigit(c) != 0; }))
+      return Done{};
+    return Error{
+        fmt::format("--among: found {} = '{}', expected a whole number of at least 1", key, value)};
+  }
+  if (std::ranges::find(words, value) != words.end()) return Done{};
+  return Error{fmt::format("--among: found {} = '{}', expected one of {}{}", key, value,
+                           fmt::join(words, ", "),
+                           value.empty() ? "" : "; nearest is '" + nearest(value, words) + "'")};
+}
+
+// Whether a search looks at the order for the layout at all.
+bool fits(std::string_view order, const Layout& layout) {
+  if (order == "none") return layout.pp == 1;
+  if (layout.pp == 1) return false;
+  if (order == "interleaved") return layout.vpp > 1;  // with one stage a rank it is 1f1b
+  return true;
+}
+
+// Whether the order keeps its own rules there.
+bool can_order(const Scenario& base, std::string_view order, const Layout& layout,
+               int microbatches) {
+  return check_order({.name = std::string(order),
+                      .pp = layout.pp,
+                      .vpp = layout.vpp,
+                      .microbatches = microbatches,
+                      .expert_overlap = base.expert_overlap && order == "interleaved"})
+      .ok();
+}
+
+Plan plan_with(const Scenario& base, const Layout& layout) {
+  Plan plan = base.plan;
+  plan.tp = layout.tp;
+  plan.cp = layout.cp;
+  plan.ep = layout.ep;
+  plan.expert_tp = layout.expert_tp;
+  plan.pp = layout.pp;
+  plan.dp = layout.dp;
+  plan.vpp = layout.vpp;
+  plan.micro_batch = layout.micro_batch;
+  plan.recompute = layout.recompute;
+  plan.recompute_layers = -1;
+  plan.layers_per_stage.clear();
+  plan.sequence_parallel = layout.sequence_parallel;
+  plan.scatter_gather = layout.scatter_gather;
+  plan.overlap_context = layout.overlap_context;
+  plan.zero = 0;
+  const auto overlap = tensor_overlap({.method = layout.tensor}, base.model, "");
+  if (overlap.ok()) plan.tensor_overlap = *overlap;
+  return plan;
+}
+
+}  // namespace
+
+std::vector<std::string> Space::keys() {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : settings_of({.layout = {.expert_tp = 1}})) keys.push_back(key);
+  return keys;
+}
+
+Result<Space> Space::among(const std::vector<std::string>& texts) {
+  Space space;
+  for (const std::string& text : texts) {
+    const std::size_t equals = text.find('=');
+    const std::string key = text.substr(0, equals);
+    const std::vector<std::string> known = keys();
+    if (equals == std::string::npos || key.empty())
+      return Error{fmt::format("--among: found '{}', expected KEY=VALUE,VALUE,...", text)};
+    if (std::ranges::find(known, key) == known.end())
+      return Error{
+          fmt::format("--among: found key '{}', expected one that a search chooses; "
+                      "nearest is '{}'",
+                      key, nearest(key, known))};
+    const std::vector<std::string> values = split(text.substr(equals + 1) + ",", ",");
+    for (const std::string& value : values) RETURN_IF_ERROR(check_value(key, value));
+    space.only_.emplace_back(key, values);
+  }
+  return space;
+}
+
+Space Space::only(const std::string& key, const std::vector<std::string>& values) const {
+  Space narrow = *this;
+  narrow.only_.emplace_back(key, values);
+  return narrow;
+}
+
+Space Space::run_by(const Framework& framework) const {
+  Space narrow = *this;
+  for (const AllowedValues& allowed : framework.values)
+    narrow.only_.emplace_back(allowed.key, split(allowed.values, ","));
+  narrow.framework_ = &framework;
+  return narrow;
+}
+
+bool Space::runs(const Scenario& base, const Candidate& candidate, int part) const {
+  return framework_ == nullptr ||
+         std::ranges::all_of(framework_->rules, [&](const FrameworkRule& rule) {
+           return rule.part != part || rule.holds(base, candidate);
+         });
+}
+
+bool Space::allows(std::string_view key, const std::string& value) const {
+  return std::ranges::all_of(only_, [&](const auto& only) {
+    return only.first != key || std::ranges::find(only.second, value) != only.second.end();
+  });
+}
+
+void Space::for_each_layout(const Scenario& base,
+                            const std::function<bool(const Layout&)>& visit) const {
+  Layout layout;
+  const auto choose = [&](const auto& self, const Dimension* dimension) -> bool {
+    if (dimension == std::end(kDimensions))
+      return !runs(base, {.layout = layout}, FrameworkRule::OfLayout) ||
+             !check(base.model, plan_with(base, layout)).ok() || visit(layout);
+    for (const int value : dimension->values(base, layout)) {
+      if (!allows(dimension->key, dimension->word(value))) continue;
+      dimension->set(&layout, value);
+      if (!self(self, dimension + 1)) return false;
+    }
+    return true;
+  };
+  choose(choose, std::begin(kDimensions));
+}
+
+std::vector<Playing> Space::playings(const Scenario& base, const Layout& layout) const {
+  static const std::vector<std::string> kOrders = order_names();
+  const int microbatches = base.plan.global_batch / (layout.micro_batch * layout.dp);
+  std::vector<Playing> found;
+  for (const std::string& order : kOrders) {
+    if (!fits(order, layout) || !allows("schedule.order", order) ||
+        !can_order(base, order, layout, microbatches))
+      continue;
+    const bool exchanges = exchanges_of(order) != Exchanges::Never;
+    const auto add = [&](bool overlap_p2p) {
+      const Playing playing{order, overlap_p2p};
+      if (runs(base, {layout, playing, {}}, FrameworkRule::OfPlaying)) found.push_back(playing);
+    };
+    if (layout.pp == 1) {
+      add(false);
+      continue;
+    }
+    if (exchanges && allows("overlap.p2p", "false")) add(false);
+    if (allows("overlap.p2p", "true")) add(true);
+  }
+  return found;
+}
+
+std::vector<Sharing> Space::sharings(const Scenario& base, const Layout& layout,
+                                     const Playing& playing) const {
+  const bool shares = layout.dp * layout.cp * chains_of(playing.order) > 1;
+  std::vector<Sharing> found;
+  for (int zero = 0; zero <= (!shares ? 0 : layout.pp > 1 ? 1 : 3); ++zero) {
+    if (!allows("train.zero", number_word(zero))) continue;
+    for (const bool reduce : {false, true}) {
+      if (!allows("overlap.grad_reduce", flag_word(reduce ? 1 : 0)) || (reduce && !shares))
+        continue;
+      for (const bool gather : {false, true}) {
+        if (!allows("overlap.param_gather", flag_word(gather ? 1 : 0)) || (gather && zero == 0))
+          continue;
+        const Sharing sharing{zero, reduce, gather};
+        if (runs(base, {layout, playing, sharing}, FrameworkRule::OfSharing))
+          found.push_back(sharing);
+      }
+    }
+  }
+  return found;
+}
+
+Scenario with(const Scenario& base, const Candidate& candidate) {
+  const auto& [layout, playing, sharing] = candidate;
+  Scenario scenario = base;
+  scenario.name = text_of(candidate);
+  scenario.plan = plan_with(base, layout);
+  scenario.plan.zero = sharing.zero;
+  scenario.tensor = {.method = layout.tensor};
+  scenario.order_file.clear();
+  scenario.order = {.name = std::string(playing.order),
+                    .pp = layout.pp,
+                    .vpp = layout.vpp,
+                    .microbatches = scenario.plan.microbatches()};
+  scenario.overlap_p2p = playing.overlap_p2p;
+  scenario.batch_p2p = false;
+  const bool pairs = playing.order == "interleaved" || playing.order.starts_with("dualpipe");
+  scenario.expert_overlap = base.expert_overlap && pairs;
+  scenario.data.zero = sharing.zero;
+  scenario.data.grad_reduce = sharing.grad_reduce;
+  scenario.data.param_gather = sharing.param_gather;
+  return scenario;
+}
+
+Candidate candidate_of(const Scenario& scenario) {
+  const Plan& plan = scenario.plan;
+  static const std::vector<std::string> kOrders = order_names();
+  const std::string& order = plan.pp == 1 ? std::string("none") : scenario.order.name;
+  const auto known = std::ranges::find(kOrders, order);
+  const bool exchanges = exchanges_of(order) == Exchanges::EachAction;
+  return {{.tp = plan.tp,
+           .cp = plan.cp,
+           .ep = plan.ep,
+           .expert_tp = scenario.model.is_moe() ? plan.expert_tensor() : 0,
+           .pp = plan.pp,
+           .dp = plan.dp,
+           .vpp = plan.vpp,
+           .micro_batch = plan.micro_batch,
+           .recompute = plan.recompute,
+           .sequence_parallel = plan.sequence_parallel,
+           .tensor = scenario.tensor.method,
+           .overlap_context = plan.overlap_context,
+           .scatter_gather = plan.scatter_gather},
+          {known == kOrders.end() ? std::string_view("1f1b") : std::string_view(*known),
+           plan.pp > 1 && scenario.overlap_p2p.value_or(!exchanges)},
+          {plan.zero, scenario.data.grad_reduce, scenario.data.param_gather}};
+}
+
+std::vector<std::pair<std::string, std::string>> settings_of(const Candidate& candidate) {
+  const auto& [layout, playing, sharing] = candidate;
+  std::vector<std::pair<std::string, std::string>> settings;
+  for (const Dimension& dimension : kDimensions) {
+    const int value = dimension.get(layout);
+    if (dimension.key == "parallel.expert_tp" && value == 0) continue;  // a dense model
+    settings.emplace_back(dimension.key, dimension.word(value));
+  }
+  settings.emplace_back("schedule.order", playing.order);
+  settings.emplace_back("overlap.p2p", flag_word(playing.overlap_p2p ? 1 : 0));
+  settings.emplace_back("train.zero", number_word(sharing.zero));
+  settings.emplace_back("overlap.grad_reduce", flag_word(sharing.grad_reduce ? 1 : 0));
+  settings.emplace_back("overlap.param_gather", flag_word(sharing.param_gather ? 1 : 0));
+  return settings;
+}
+
+std::string text_of(const Candidate& candidate) {
+  const auto& [layout, playing, sharing] = candidate;
+  std::string text = fmt::format("tp {}", layout.tp);
+  if (layout.cp > 1) text += fmt::format(" cp {}", layout.cp);
+  if (layout.ep > 1) text += fmt::format(" ep {}", layout.ep);
+  if (layout.expert_tp > 0) text += fmt::format(" etp {}", layout.expert_tp);
+  text += fmt::format(" pp {}", layout.pp);
+  if (layout.vpp > 1) text += fmt::format(" vpp {}", layout.vpp);
+  text += fmt::format(" dp {} mb {} order {}", layout.dp, layout.micro_batch, playing.order);
+  if (layout.recompute != Recompute::None)
+    text += fmt::format(" recompute {}", recompute_word(static_cast<int>(layout.recompute)));
+  if (layout.sequence_parallel) text += " sp";
+  if (sharing.zero > 0) text += fmt::format(" zero {}", sharing.zero);
+  std::vector<std::string> overlaps;
+  if (layout.tensor != TensorMethod::Off)
+    overlaps.push_back(fmt::format("tensor {}", name(layout.tensor)));
+  if (layout.overlap_context) overlaps.emplace_back("context");
+  if (playing.overlap_p2p) overlaps.emplace_back("p2p");
+  if (sharing.grad_reduce) overlaps.emplace_back("grads");
+  if (sharing.param_gather) overlaps.emplace_back("params");
+  if (!overlaps.empty()) text += fmt::format(" overlap {}", fmt::join(overlaps, "+"));
+  if (layout.scatter_gather) text += " scatter-gather";
+  return text;
+}
+
+}  // namespace tandem

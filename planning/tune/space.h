@@ -1,0 +1,98 @@
+// Space: the plans that a search chooses among.
+#pragma once
+
+#include <compare>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "scenarios/config/scenario.h"
+#include "workload/model/model.h"
+
+namespace tandem {
+
+struct Framework;
+
+// How the model is cut over the GPUs, and what a stage's passes do: all that a stage's times depend
+// on.
+struct Layout {
+  int tp = 1, cp = 1, ep = 1, expert_tp = 0, pp = 1, dp = 1, vpp = 1, micro_batch = 1;
+  Recompute recompute = Recompute::None;
+  bool sequence_parallel = false;
+  TensorMethod tensor = TensorMethod::Off;
+  bool overlap_context = false;
+  bool scatter_gather = false;
+
+  int stages() const { return pp * vpp; }
+  int block() const { return tp * cp * dp; }  // GPUs of a pipeline rank
+
+  auto operator<=>(const Layout&) const = default;
+};
+
+// In which order the stages' passes are played, and whether transfers overlap.
+struct Playing {
+  std::string_view order;
+  bool overlap_p2p = false;
+
+  bool operator==(const Playing&) const = default;
+};
+
+// What the data-parallel ranks share, and when they talk of it.
+struct Sharing {
+  int zero = 0;
+  bool grad_reduce = false, param_gather = false;
+
+  bool operator==(const Sharing&) const = default;
+};
+
+struct Candidate {
+  Layout layout;
+  Playing playing;
+  Sharing sharing;
+
+  bool operator==(const Candidate&) const = default;
+};
+
+// The values that a search may choose, by scenario key; a key that is not named may take all that
+// the rules allow. Errors name the nearest key or value.
+class Space {
+ public:
+  // "parallel.tp=1,2,4".
+  static Result<Space> among(const std::vector<std::string>& texts);
+  static std::vector<std::string> keys();
+  // Of these, those with one of these values.
+  Space only(const std::string& key, const std::vector<std::string>& values) const;
+  // Of these, those that the framework runs. REQUIRES: it outlives the space.
+  Space run_by(const Framework& framework) const;
+
+  // Every layout of the scenario's model and batch on its GPUs that keeps the rules (check() of
+  // model.h), in one fixed order. Experts' communication beside compute, the kind of context
+  // communication and all else is as the scenario has it. Until `visit` says false.
+  void for_each_layout(const Scenario& base, const std::function<bool(const Layout&)>& visit) const;
+  // How a layout can be played; never empty but where the space has no order for it.
+  std::vector<Playing> playings(const Scenario& base, const Layout& layout) const;
+  std::vector<Sharing> sharings(const Scenario& base, const Layout& layout,
+                                const Playing& playing) const;
+
+ private:
+  bool allows(std::string_view key, const std::string& value) const;
+  // Whether the framework, if any, runs plans with this part of a candidate.
+  bool runs(const Scenario& base, const Candidate& candidate, int part) const;
+
+  const Framework* framework_ = nullptr;
+  std::vector<std::pair<std::string, std::vector<std::string>>> only_;
+};
+
+// The scenario with the candidate's plan in place of its own.
+Scenario with(const Scenario& base, const Candidate& candidate);
+// The same plan as keys and values of a scenario: "parallel.tp", "8".
+std::vector<std::pair<std::string, std::string>> settings_of(const Candidate& candidate);
+// A line: "tp 8 pp 4 vpp 2 dp 2 mb 1 order interleaved recompute selective sp overlap p2p".
+std::string text_of(const Candidate& candidate);
+// What the scenario's own plan is in the space.
+Candidate candidate_of(const Scenario& scenario);
+
+}  // namespace tandem

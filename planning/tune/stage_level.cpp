@@ -1,0 +1,449 @@
+#include "planning/tune/stage_level.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "base/check.h"
+#include "schedule/lowering/body_builder.h"
+#include "schedule/lowering/lower.h"
+#include "schedule/lowering/price.h"
+#include "sim/engines.h"
+#include "workload/cost/kernel.h"
+#include "workload/model/blocks.h"
+
+namespace tandem {
+namespace {
+
+PassTimes operator+(const PassTimes& a, const PassTimes& b) {
+  return {a.forward + b.forward, a.backward + b.backward, a.input + b.input, a.weight + b.weight};
+}
+PassTimes operator*(int n, const PassTimes& a) {
+  return {n * a.forward, n * a.backward, n * a.input, n * a.weight};
+}
+// What a has beyond b.
+PassTimes operator-(const PassTimes& a, const PassTimes& b) { return a + -1 * b; }
+
+bool in_a_v(std::string_view order) { return default_vpp(order) == 2; }
+
+Plan plan_of(const Candidate& candidate, const Scenario& base) {
+  const std::string_view order = candidate.playing.order;
+  const bool one_rank = candidate.layout.pp == 1 || in_a_v(order) || chains_of(order) == 2;
+  return plan_of(with(base, candidate), one_rank, chains_of(order));
+}
+
+int microbatches(const Scenario& base, const Layout& layout) {
+  return base.plan.global_batch / (layout.micro_batch * layout.dp);
+}
+
+// A pass of one step, or of one a unit: without a pipeline, data-parallel chunks go by units.
+Pass one_step(Nanoseconds duration, int unit = 0) {
+  PassBuilder pass;
+  pass.compute(-1, duration, unit);
+  return pass.take();
+}
+
+LiveActivations live_activations(const Order& order) {
+  LiveActivations live;
+  const std::vector<int> rank_of = stage_to_rank(order);
+  const std::vector<std::vector<int>> peaks = peak_live(order);
+  live.ranks.resize(order.ranks.size());
+  for (int stage = 0; stage < order.stages; ++stage) {
+    auto& entries = live.ranks[rank_of[stage]];
+    const int in_chain = stage % (order.stages / order.chains);
+    entries.push_back({static_cast<Stage>(in_chain), peaks[rank_of[stage]][entries.size()]});
+  }
+  return live;
+}
+
+struct UnitTimes {
+  int unit = 0;
+  Nanoseconds duration_ns = 0;
+};
+
+Pass a_step_a_unit(const std::vector<UnitTimes>& units) {
+  PassBuilder pass;
+  for (const auto& [unit, duration_ns] : units) pass.compute(-1, duration_ns, unit);
+  return pass.take();
+}
+
+}  // namespace
+
+PassTimes StageTimes::of(int layers, bool first, bool last) const {
+  PassTimes sum = layers * layer + once;
+  if (first) sum = sum + embedding;
+  if (last) sum = sum + head;
+  return sum;
+}
+
+std::vector<std::vector<int>> stages_of_ranks(std::string_view order, const Layout& layout) {
+  const int pp = layout.pp;
+  std::vector<std::vector<int>> ranks(pp);
+  for (int stage = 0; stage < layout.stages(); ++stage) {
+    const int turn = stage / pp, place = stage % pp;
+    ranks[in_a_v(order) && turn % 2 == 1 ? pp - 1 - place : place].push_back(stage);
+    if (chains_of(order) == 2) ranks[pp - 1 - place].push_back(stage);
+  }
+  return ranks;
+}
+
+StageLevel::StageLevel(const Scenario& base, Cluster cluster)
+    : base_(base), groups_(base, std::move(cluster)) {}
+
+double StageLevel::memory_floor(const Candidate& candidate) const {
+  LiveActivations live;
+  for (const std::vector<int>& stages :
+       stages_of_ranks(candidate.playing.order, candidate.layout)) {
+    auto& entries = live.ranks.emplace_back();
+    for (const int stage : stages)
+      entries.push_back({static_cast<Stage>(stage), stage == stages.front() ? 1 : 0});
+  }
+  return peak_memory(base_.model, plan_of(candidate, base_), live).total();
+}
+
+// By the microbatches alive where most are: a course of bytes (scenarios/run/memory_timeline.h) is
+// up to a thousandth above it, and takes a hundred times as long.
+double StageLevel::memory(const Candidate& candidate, const Order& order) const {
+  return peak_memory(base_.model, plan_of(candidate, base_), live_activations(order)).total();
+}
+
+// From the pass's input to its last step, as the ideal engine plays it on a GPU of its own.
+Nanoseconds StageLevel::length(const Pass& pass, const Layout& layout, Program* program) {
+  BodyBuilder body;
+  std::array<std::int16_t, kScopes> slots{};
+  std::vector<std::int32_t> communicators;
+  for (int scope = 0; scope < kScopes; ++scope) {
+    slots[scope] =
+        body.slot(static_cast<Scope>(scope), std::string(name(static_cast<Scope>(scope))));
+    communicators.push_back(scope);
+  }
+  std::vector<std::uint32_t> ops, waits;
+  for (const Step& step : pass.steps) {
+    Op op{.kernel = step.kernel, .duration_ns = step.duration_ns};
+    if (!step.computes) {
+      op.kind = op_kind(step.collective);
+      op.slot = slots[static_cast<std::size_t>(step.scope)];
+      op.sms = step.settings.sms;
+      op.bytes = step.bytes;
+      op.duration_ns =
+          groups_.alone_ns(groups_.of_pass(layout, step.scope, step.collective), step.bytes);
+    }
+    waits.clear();
+    for (const int wait : step.waits) waits.push_back(ops[wait]);
+    ops.push_back(body.add(op, waits));
+  }
+  program->bodies = {body.take()};
+  program->ranks = {{0, communicators}};
+  const auto trace = ideal(*program);
+  CHECK(trace.ok());
+  return std::ranges::max(trace->events, {}, &EventTimes::end_ns).end_ns;
+}
+
+// From a job of four stages: with the embedding, of one layer, of two, with the head.
+StageTimes StageLevel::measure_layer(const Layout& layout) {
+  Scenario scenario = with(base_, {layout, {"1f1b"}, {}});
+  Plan plan = scenario.plan;
+  plan.pp = 4;
+  plan.vpp = 1;
+  plan.layers_per_stage = {1, 1, 2, 1};
+  scenario.model.layers = 5;
+  const Workload work = workload(scenario, plan, groups_.cluster(), groups_.placement());
+  Program program;
+  program.kernels = work.kernels;
+  program.device = {base_.cluster.device.sms, base_.cluster.device.memory_bytes_per_s};
+  for (int scope = 0; scope < kScopes; ++scope)
+    program.communicators.push_back({static_cast<Scope>(scope), false, {Rank{0}}});
+  std::array<PassTimes, 4> stages;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const StageWork& stage = work.stages[s];
+    stages[s] = {length(stage.forward, layout, &program), length(stage.backward, layout, &program),
+                 length(stage.backward_input, layout, &program),
+                 length(stage.backward_weight, layout, &program)};
+  }
+  StageTimes times;
+  times.layer = stages[2] - stages[1];
+  times.once = stages[1] - times.layer;
+  times.embedding = stages[0] - stages[1];
+  times.head = stages[3] - stages[1];
+  times.pipeline_bytes = work.pipeline_bytes;
+  return times;
+}
+
+const StageTimes& StageLevel::times(const Layout& layout) {
+  Layout key = layout;
+  key.vpp = 1;
+  const int node = groups_.cluster().spec().gpus_per_node;
+  const int span = std::lcm(layout.tp * layout.cp, layout.ep * std::max(layout.expert_tp, 1));
+  if (!base_.cyclic && node % span == 0) {
+    key.pp = std::min(layout.pp, 2);  // whether the embedding is shared shows in no time
+    key.dp = std::min(layout.block(), node) / (layout.tp * layout.cp);
+  }
+  const auto known = times_.find(key);
+  if (known != times_.end()) return known->second;
+  return times_.emplace(key, measure_layer(layout)).first->second;
+}
+
+std::vector<PassTimes> StageLevel::stages(const Layout& layout) {
+  const StageTimes& parts = times(layout);
+  Plan plan = base_.plan;
+  plan.pp = layout.pp;
+  plan.vpp = layout.vpp;
+  plan.layers_per_stage.clear();
+  const std::vector<int> layers = split_layers(base_.model, plan);
+  std::vector<PassTimes> stages;
+  for (std::size_t s = 0; s < layers.size(); ++s)
+    stages.push_back(parts.of(layers[s], s == 0, s + 1 == layers.size()));
+  return stages;
+}
+
+Nanoseconds StageLevel::transfer_ns(const Layout& layout, int from, int to) {
+  return groups_.alone_ns(groups_.of_transfer(layout, from, to), times(layout).pipeline_bytes);
+}
+
+Nanoseconds StageLevel::work_bound(const Layout& layout) {
+  const StageTimes& parts = times(layout);
+  const PassTimes whole = base_.model.layers * parts.layer + layout.stages() * parts.once +
+                          parts.embedding + parts.head;
+  // One microbatch goes through all stages; its weights' gradients may wait, and go side by side.
+  const Nanoseconds chain = whole.forward + std::min(whole.backward, whole.input);
+  return std::max(whole.least() * microbatches(base_, layout) / layout.pp, chain);
+}
+
+RankEnds StageLevel::ends_bound(const Layout& layout, const Playing& playing) {
+  const std::vector<PassTimes> passes = stages(layout);
+  const std::vector<std::vector<int>> ranks = stages_of_ranks(playing.order, layout);
+  const bool whole = !splits_backwards(playing.order);
+  const int own = microbatches(base_, layout) / chains_of(playing.order);
+  std::vector<Nanoseconds> edges(layout.pp);  // from a rank to the next
+  for (int rank = 0; rank + 1 < layout.pp; ++rank)
+    edges[rank] = transfer_ns(layout, rank, rank + 1);
+  // Before a stage's first forward, and behind the last of its backwards.
+  std::vector<Nanoseconds> before(passes.size()), behind(passes.size());
+  std::vector<int> rank_of(passes.size());
+  for (int rank = layout.pp - 1; rank >= 0; --rank)
+    for (const int stage : ranks[rank]) rank_of[stage] = rank;
+  if (chains_of(playing.order) == 2) std::iota(rank_of.begin(), rank_of.end(), 0);
+  for (std::size_t s = 1; s < passes.size(); ++s) {
+    const int low = std::min(rank_of[s - 1], rank_of[s]),
+              high = std::max(rank_of[s - 1], rank_of[s]);
+    // Looped stages go from the last rank to the first: another way, of which nothing is known.
+    const Nanoseconds edge = high - low == 1 ? edges[low] : 0;
+    before[s] = before[s - 1] + passes[s - 1].forward + edge;
+    behind[s] = behind[s - 1] + passes[s - 1].backward + edge;
+  }
+  RankEnds ends;
+  Nanoseconds last = 0;
+  for (int rank = 0; rank < layout.pp; ++rank) {
+    Nanoseconds first = INT64_MAX, tail = INT64_MAX, work = 0;
+    for (const int stage : ranks[rank]) {
+      const PassTimes& pass = passes[stage];
+      first = std::min(first, before[stage]);
+      tail = std::min(tail, behind[stage]);
+      work += own * (whole ? pass.forward + pass.backward : pass.least());
+    }
+    if (!playing.overlap_p2p && layout.pp > 1) {
+      // The last one's transfer is nobody's wait. Of a forward and a backward that exchange at once
+      // one is waited for at least.
+      const Nanoseconds up = rank + 1 < layout.pp ? edges[rank] : 0;
+      const Nanoseconds down = rank > 0 ? edges[rank - 1] : 0;
+      work += layout.vpp == 1 ? own * (up + down) - down
+                              : (std::int64_t{own} * layout.vpp - 1) * std::min(up, down);
+    }
+    ends.push_back(first + work);
+    if (whole) last = std::max(last, first + work + tail);
+  }
+  ends[0] = std::max(ends[0], last);
+  return ends;
+}
+
+Nanoseconds StageLevel::data_ns(const Candidate& candidate, int rank, CommKind kind, double bytes) {
+  const Layout& layout = candidate.layout;
+  RankGroups groups = groups_.of_data(layout, kind, {rank});
+  groups.stride = layout.tp;
+  groups.size = layout.dp * layout.cp;
+  groups.zero3 = candidate.sharing.zero == 3;
+  if (groups.size == 1 || bytes <= 0) return 0;
+  return groups_.alone_ns(groups, static_cast<Bytes>(bytes));
+}
+
+Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& ends) {
+  const auto& [layout, playing, sharing] = candidate;
+  const Plan plan = plan_of(candidate, base_);
+  const std::vector<HeldParameters> held = stage_parameters(base_.model, plan);
+  const std::vector<std::vector<int>> ranks = stages_of_ranks(playing.order, layout);
+  const double gradient = bytes_of(plan.gradient_dtype);
+  const double parameter = plan.fp8_param_gather ? 1 : stored_bytes(plan);
+  const CommKind reduce = sharing.zero == 0 ? CommKind::AllReduce : CommKind::ReduceScatter;
+  const CostModel cost = base_.cost_model();
+  const bool two_chains = chains_of(playing.order) == 2;  // their groups span two ranks
+  // Bytes are rounded by unit: what one less a unit leaves is a bound.
+  const auto ns = [&](int rank, CommKind kind, double parameters, double bytes) {
+    return two_chains ? 0
+                      : data_ns(candidate, rank, kind,
+                                std::max(0.0, parameters * bytes - base_.model.layers - 2));
+  };
+  Nanoseconds reduced = 0, behind = 0, lanes = 0;
+  for (int rank = 0; rank < layout.pp; ++rank) {
+    double all = 0, least = 1e300;
+    Nanoseconds optimizer = to_ns(base_.software.iteration_overhead_s);
+    for (const int stage : ranks[rank]) {
+      all += held[stage].dense;
+      least = std::min(least, held[stage].dense);
+      const bool cut = sharing.zero >= 1;
+      const double updated = held[stage].dense / (cut ? plan.data_ranks() : 1) +
+                             held[stage].expert / (cut ? plan.expert_data_ranks() : 1);
+      if (updated > 0) optimizer += kernel_ns(cost, optimizer_kernel(updated, base_.software));
+    }
+    if (two_chains) optimizer = 0;
+    const int passes = sharing.zero >= 2 ? microbatches(base_, layout) : 1;
+    const Nanoseconds reduction = ns(rank, reduce, all, gradient);
+    const Nanoseconds gathering =
+        sharing.zero == 0 ? 0 : ns(rank, CommKind::AllGather, all, parameter);
+    const Nanoseconds gathers = sharing.zero == 3 ? 2 * passes * gathering : gathering;
+    lanes = std::max(lanes, passes * reduction + gathers);
+    Nanoseconds end = ends[rank];
+    if (!sharing.grad_reduce) {
+      end += passes * reduction;
+    } else if (layout.pp > 1) {
+      end += ns(rank, reduce, least, gradient);
+    }
+    if (sharing.zero == 3 && !sharing.param_gather) end += gathers;
+    reduced = std::max(reduced, end);
+    const bool at_end = (sharing.zero == 1 || sharing.zero == 2) && !sharing.param_gather;
+    behind = std::max(behind, optimizer + (at_end ? gathering : 0));
+  }
+  Nanoseconds ahead = 0;
+  if (sharing.param_gather && layout.pp > 1 && base_.bucket_bytes == 0)
+    ahead = ns(0, CommKind::AllGather, held[0].dense, parameter);
+  // The gradient norm's all-reduce keeps every rank's optimizer behind all reductions.
+  return std::max(lanes, ahead + reduced + behind);
+}
+
+Result<Order> StageLevel::order_of(const Candidate& candidate) {
+  const auto& [layout, playing, sharing] = candidate;
+  OrderSpec spec = with(base_, candidate).order;
+  // Passes, sends and receives of a stage and microbatch; and a search plays plans by the dozen.
+  constexpr double kOps = 6, kPlans = 4;
+  if (kOps * layout.stages() * spec.microbatches > base_.limits.ops / kPlans)
+    return Error{
+        fmt::format("found {} microbatches on {} stages, expected at most limits.ops / 4 "
+                    "= {:g} ops",
+                    spec.microbatches, layout.stages(), base_.limits.ops / kPlans)};
+  spec.expert_overlap = base_.expert_overlap && spec.name == "interleaved" && spec.vpp > 1;
+  if (made_for_costs(spec.name)) {
+    const double transfer = layout.pp == 1 ? 0 : to_seconds(transfer_ns(layout, 0, 1));
+    for (const PassTimes& pass : stages(layout))
+      spec.stage_costs.push_back(
+          {to_seconds(pass.forward), to_seconds(pass.input), to_seconds(pass.weight), transfer});
+  }
+  return make_order(spec);
+}
+
+Workload StageLevel::collapsed(const Candidate& candidate, const Order& order) {
+  const Layout& layout = candidate.layout;
+  Workload work = workload(with(base_, candidate), order, groups_.cluster(), groups_.placement());
+  const std::vector<PassTimes> passes = stages(layout);
+  const StageTimes& parts = times(layout);
+  for (std::size_t s = 0; s < work.stages.size(); ++s) {
+    StageWork& stage = work.stages[s];
+    const PassTimes& pass = passes[s % passes.size()];
+    if (layout.pp > 1) {
+      stage.forward = one_step(pass.forward);
+      stage.backward = one_step(pass.backward);
+      stage.backward_input = one_step(pass.input);
+      stage.backward_weight = one_step(pass.weight);
+      continue;
+    }
+    std::vector<UnitTimes> forward = {{0, parts.embedding.forward}}, backward;
+    for (int layer = 1; layer <= stage.layers; ++layer)
+      forward.push_back({layer, parts.layer.forward});
+    forward.push_back({stage.layers + 1, parts.head.forward + parts.once.forward});
+    backward.push_back({stage.layers + 1, parts.head.backward + parts.once.backward});
+    for (int layer = stage.layers; layer >= 1; --layer)
+      backward.push_back({layer, parts.layer.backward});
+    backward.push_back({0, parts.embedding.backward});
+    stage.forward = a_step_a_unit(forward);
+    stage.backward = a_step_a_unit(backward);
+  }
+  work.kernels.clear();
+  for (StageWork& stage : work.stages) {
+    if (stage.optimizer) stage.optimizer->kernel = -1;
+  }
+  return work;
+}
+
+Result<RankEnds> StageLevel::play_ranks(const Candidate& candidate, const Order& order) {
+  const Layout& layout = candidate.layout;
+  Workload work;
+  for (int chain = 0; chain < order.chains; ++chain) {
+    for (const PassTimes& pass : stages(layout))
+      work.stages.push_back({.forward = one_step(pass.forward, -1),
+                             .backward = one_step(pass.backward, -1),
+                             .backward_input = one_step(pass.input, -1),
+                             .backward_weight = one_step(pass.weight, -1)});
+  }
+  work.pipeline_bytes = times(layout).pipeline_bytes;
+  ASSIGN_OR_RETURN(OneReplica lowered,
+                   lower_one_replica(order, work, {.overlap_p2p = candidate.playing.overlap_p2p}));
+  price(candidate, &lowered);
+  const Program& program = lowered.program;
+  ASSIGN_OR_RETURN(const Trace trace, ideal(program));
+  RankEnds ends(layout.pp);
+  for (const RankTrace& rank : trace.ranks) {
+    const std::span<const EventTimes> events = trace.events_of(program, rank);
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      if (is_compute(program.bodies[rank.body].ops[i].kind))
+        ends[rank.body] = std::max(ends[rank.body], events[i].end_ns);
+    }
+  }
+  return ends;
+}
+
+void StageLevel::price(const Candidate& candidate, OneReplica* lowered) {
+  Program& program = lowered->program;
+  for (int body = 0; body < candidate.layout.pp; ++body) {
+    for (Op& op : program.bodies[body].ops) {
+      if (!is_compute(op.kind)) op.duration_ns = alone_ns(candidate, *lowered, body, op);
+    }
+  }
+}
+
+Nanoseconds StageLevel::alone_ns(const Candidate& candidate, const OneReplica& lowered, int body,
+                                 const Op& op) {
+  const Layout& layout = candidate.layout;
+  const Program& program = lowered.program;
+  const auto& [scope, between_nodes, members] =
+      program.communicators[program.ranks[body].communicators[op.slot]];
+  if (scope == Scope::Pipeline) return transfer_ns(layout, index(members[0]), index(members[1]));
+  const CommKind kind = comm_kind(op.kind);
+  if (scope != Scope::Data) return groups_.alone_ns(groups_.of_pass(layout, scope, kind), op.bytes);
+  std::vector<int> stages;
+  for (const Rank member : members) stages.push_back(index(member));
+  RankGroups groups = groups_.of_data(layout, kind, stages);
+  groups.zero3 = candidate.sharing.zero == 3;
+  const Slots& slots = lowered.slots[body];
+  if (op.slot == slots.data) groups.stride = layout.tp;
+  if (op.slot == slots.expert_data) groups.stride = layout.ep * std::max(layout.expert_tp, 1);
+  if (op.slot == slots.data || op.slot == slots.expert_data)
+    groups.size = layout.block() / groups.stride;
+  if (op.slot == slots.norm) groups.size = layout.tp;
+  return groups_.alone_ns(groups, op.bytes);
+}
+
+Result<Nanoseconds> StageLevel::play(const Candidate& candidate, const Order& order) {
+  const Scenario scenario = with(base_, candidate);
+  LowerOptions options = lower_options(scenario, order);
+  options.expert_overlap = false;  // no pass has steps to overlap with
+  ASSIGN_OR_RETURN(OneReplica lowered,
+                   lower_one_replica(order, collapsed(candidate, order), options));
+  price(candidate, &lowered);
+  ASSIGN_OR_RETURN(const Trace trace, ideal(lowered.program));
+  return std::ranges::max(trace.events, {}, &EventTimes::end_ns).end_ns;
+}
+
+}  // namespace tandem

@@ -1,0 +1,89 @@
+// Stage level: a layout's job with each pass of a stage as one operation, so that thousands of
+// plans can be scheduled a second, and bounds below their iteration times.
+#pragma once
+
+#include <algorithm>
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "base/result.h"
+#include "planning/tune/group_times.h"
+#include "planning/tune/space.h"
+#include "scenarios/run/job.h"
+#include "schedule/lowering/lower.h"
+#include "schedule/order/order.h"
+#include "topology/cluster.h"
+
+namespace tandem {
+
+// What a pass takes from its input to its last step, communication inside it included.
+struct PassTimes {
+  Nanoseconds forward = 0, backward = 0, input = 0, weight = 0;
+
+  // What a microbatch takes of a rank, forward and back, at least.
+  Nanoseconds least() const { return forward + std::min(backward, input + weight); }
+};
+
+// A stage's times are sums: of its layers, of the embedding on the first and the head on the last
+// one, and of what a pass takes once.
+struct StageTimes {
+  PassTimes layer, embedding, head, once;
+  Bytes pipeline_bytes = 0;
+
+  PassTimes of(int layers, bool first, bool last) const;
+};
+
+// When each pipeline rank has done its last action, data-parallel communication left out.
+using RankEnds = std::vector<Nanoseconds>;
+
+// Prices and plays the layouts of one scenario, and remembers what they have in common.
+class StageLevel {
+ public:
+  // REQUIRES: `base` outlives it, and has no uniform costs.
+  StageLevel(const Scenario& base, Cluster cluster);
+
+  // Bytes of the fullest GPU with one microbatch of one stage alive: less than any order needs.
+  double memory_floor(const Candidate& candidate) const;
+  double memory(const Candidate& candidate, const Order& order) const;
+
+  // Bounds below the iteration. Of a layout, however it is played: the mean rank's passes.
+  Nanoseconds work_bound(const Layout& layout);
+  // When the ranks end at the earliest. A rank's passes, after the passes of one microbatch on the
+  // stages before it; where backwards are whole, those of the stages before its first follow. Where
+  // transfers do not overlap, each pass waits for what it sends.
+  RankEnds ends_bound(const Layout& layout, const Playing& playing);
+  // What data parallelism adds: parameters that the first stage waits for, gradients that are
+  // reduced behind a rank's last pass, the optimizer, parameters gathered behind it; and no lane
+  // carries its bytes in less time than they take.
+  Nanoseconds data_bound(const Candidate& candidate, const RankEnds& ends);
+
+  // Played on the ideal engine, without data parallelism.
+  Result<Order> order_of(const Candidate& candidate);
+  Result<RankEnds> play_ranks(const Candidate& candidate, const Order& order);
+  // The whole: the iteration.
+  Result<Nanoseconds> play(const Candidate& candidate, const Order& order);
+
+ private:
+  const StageTimes& times(const Layout& layout);
+  StageTimes measure_layer(const Layout& layout);
+  Nanoseconds length(const Pass& pass, const Layout& layout, Program* program);
+  // Of all the ranks that one of each stage stands for.
+  Nanoseconds alone_ns(const Candidate& candidate, const OneReplica& lowered, int body,
+                       const Op& op);
+  void price(const Candidate& candidate, OneReplica* lowered);
+  Nanoseconds transfer_ns(const Layout& layout, int from, int to);
+  Nanoseconds data_ns(const Candidate& candidate, int rank, CommKind kind, double bytes);
+  std::vector<PassTimes> stages(const Layout& layout);
+  Workload collapsed(const Candidate& candidate, const Order& order);
+
+  const Scenario& base_;
+  GroupTimes groups_;
+  std::map<Layout, StageTimes> times_;
+};
+
+// The stages of each pipeline rank, by their place in the model's chain.
+std::vector<std::vector<int>> stages_of_ranks(std::string_view order, const Layout& layout);
+
+}  // namespace tandem

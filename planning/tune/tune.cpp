@@ -1,0 +1,224 @@
+#include "planning/tune/tune.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "base/progress.h"
+#include "planning/tune/frameworks.h"
+#include "planning/tune/stage_level.h"
+
+namespace tandem {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// What a rule's other side is worth looking at: where no plan fits, all would have to be asked.
+constexpr int kVerdictBranches = 500;
+
+// `by_rules` keeps every rule.
+std::vector<Verdict> judge(const Scenario& base, const Search& found, const Found& best,
+                           const std::optional<Found>& by_rules, const TuneOptions& options) {
+  std::vector<Verdict> verdicts;
+  for (const Rule& rule : rules()) {
+    if (!rule.applies(base) || options.stop()) continue;
+    const bool kept = rule.holds(base, best.candidate.layout);
+    int branches = 0;
+    const SearchResult others =
+        found.best({.keep = 1,
+                    .wants = [&](const Layout& l) { return rule.holds(base, l) != kept; },
+                    .stop = [&] { return ++branches > kVerdictBranches || options.stop(); }});
+    std::optional<Found> other;
+    if (!others.best.empty()) other = others.best.front();
+    if (!kept && by_rules && (!other || by_rules->iteration_ns < other->iteration_ns))
+      other = by_rules;
+    Verdict verdict{std::string(rule.name), std::string(rule.source), best, other,
+                    others.counts.left == 0};
+    if (!kept) std::swap(verdict.keeps, verdict.breaks);
+    verdicts.push_back(std::move(verdict));
+  }
+  return verdicts;
+}
+
+// A process of its own plays the plan a second time, now that it is known to be the best.
+void add_timeline(const Scenario& base, const TuneOptions& options, Finalist* best) {
+  if (!best->outcome.ok()) return;
+  const Result<Outcome> again =
+      simulate_all({with(base, best->candidate)}, options.engine, 1, {.detail = Detail::Timeline})
+          .front();
+  if (again.ok()) best->outcome->detail = again->detail;
+}
+
+// Through the engine: the best, then the rules' and the scenario's own.
+std::vector<Finalist> play_best(const Scenario& base, const std::vector<Found>& best,
+                                const std::optional<Found>& by_rules, const TuneOptions& options) {
+  std::vector<Finalist> finalists;
+  std::vector<Scenario> scenarios;
+  const auto add = [&](std::string label, const Found& found) {
+    finalists.push_back({std::move(label), found.candidate, found.iteration_ns, Error{""}});
+    scenarios.push_back(with(base, found.candidate));
+  };
+  for (const Found& found : best) add("best", found);
+  if (by_rules) add("rules", *by_rules);
+  finalists.push_back({"own", candidate_of(base), std::nullopt, Error{""}});
+  scenarios.push_back(base);
+  const int own = static_cast<int>(scenarios.size()) - 1;
+  std::vector<Result<Outcome>> outcomes =
+      simulate_all(scenarios, options.engine, options.jobs, {.detail = options.detail}, own);
+  for (std::size_t i = 0; i < outcomes.size(); ++i) finalists[i].outcome = std::move(outcomes[i]);
+  const auto seconds = [](const Finalist& finalist) {
+    const bool counts = finalist.outcome.ok() && finalist.outcome->training->fits;
+    return counts ? finalist.outcome->iteration_s : 1e300;
+  };
+  const auto rest = finalists.begin() + static_cast<std::ptrdiff_t>(best.size());
+  std::stable_sort(finalists.begin(), rest,
+                   [&](const Finalist& a, const Finalist& b) { return seconds(a) < seconds(b); });
+  for (std::size_t i = 0; i < best.size(); ++i) finalists[i].label = std::to_string(i + 1);
+  if (options.detail == Detail::Timeline) add_timeline(base, options, &finalists.front());
+  return finalists;
+}
+
+std::vector<std::string> cleared_keys(const Scenario& base) {
+  constexpr std::string_view kCleared[] = {"overlap.batch_p2p", "parallel.layers_per_stage",
+                                           "schedule.group", "schedule.memory_limit",
+                                           "train.recompute_layers"};
+  std::vector<std::string> found;
+  for (const auto& [key, place] : base.places) {
+    if (std::ranges::find(kCleared, key) != std::end(kCleared) || key.starts_with("overlap.gemm"))
+      found.push_back(key);
+  }
+  return found;
+}
+
+nlohmann::ordered_json plan_json(const Candidate& candidate) {
+  nlohmann::ordered_json plan;
+  for (const auto& [key, value] : settings_of(candidate)) plan[key] = value;
+  return plan;
+}
+
+nlohmann::ordered_json to_json(const std::optional<Found>& found) {
+  if (!found) return nullptr;
+  return {{"plan", plan_json(found->candidate)},
+          {"stage_level_s", to_seconds(found->iteration_ns)}};
+}
+
+nlohmann::ordered_json to_json(const Finalist& finalist) {
+  nlohmann::ordered_json json = {{"plan", plan_json(finalist.candidate)},
+                                 {"stage_level_s", nullptr}};
+  if (finalist.stage_level_ns) json["stage_level_s"] = to_seconds(*finalist.stage_level_ns);
+  if (finalist.outcome.ok()) {
+    json["simulate"] = to_json(*finalist.outcome);
+  } else {
+    json["error"] = finalist.outcome.error().message;
+  }
+  return json;
+}
+
+}  // namespace
+
+Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& options) {
+  if (base.uniform)
+    return Error{
+        fmt::format("{}: found costs.source = uniform, expected a model: its plans have no "
+                    "other costs to tell them apart",
+                    base.place_of({"costs.source"}))};
+  ASSIGN_OR_RETURN(Cluster cluster, make_cluster(base));
+  StageLevel level(base, std::move(cluster));
+  const auto begin = Clock::now();
+  std::optional<Waiting> waiting("searching plans");
+  const auto on_better = [&](bool of_rules) {
+    return [&options, of_rules](const Found& found) { options.on_better(found, of_rules); };
+  };
+  const Space narrow = where_rules_look(space, base);
+  const Search of_rules(base, narrow, &level, options.stop);
+  const SearchResult ruled =
+      of_rules.best({.keep = 1,
+                     .wants = [&](const Layout& layout) { return keeps_all(base, layout); },
+                     .stop = options.stop,
+                     .on_better = on_better(true)});
+  std::optional<Found> by_rules;
+  if (!ruled.best.empty()) by_rules = ruled.best.front();
+
+  const Search found(base, space, &level, options.stop);
+  const SearchResult result =
+      found.best({.keep = options.keep, .stop = options.stop, .on_better = on_better(false)});
+  Tuned tuned{.scenario = base.name, .counts = result.counts};
+  tuned.search_s = std::chrono::duration<double>(Clock::now() - begin).count();
+  if (options.framework != nullptr) {
+    tuned.framework = options.framework->name;
+    tuned.own_breaks = broken_rule(*options.framework, base, candidate_of(base));
+  }
+  tuned.complete = found.complete() && result.counts.left == 0;
+  std::vector<Found> best = result.best;
+  if (best.empty() && by_rules) best.push_back(*by_rules);
+  if (best.empty() && !tuned.complete)
+    return Error{"stopped before the first plan was played", Error::Failed};
+  if (best.empty() && result.counts.enumerated == 0)
+    return Error{
+        fmt::format("{}: found no plan for {} GPUs and a batch of {}, expected sizes that divide "
+                    "them and keep the model's rules, and --among and --framework that leave some",
+                    base.path, base.gpus, base.plan.global_batch)};
+  if (best.empty() && result.counts.unplayable > 0)
+    return Error{
+        fmt::format("{}: found {} plans and none that can be played, expected fewer microbatches "
+                    "or more ops than limits.ops = {:g}",
+                    base.path, result.counts.enumerated, base.limits.ops)};
+  if (best.empty())
+    return Error{fmt::format(
+        "{}: found {} plans and none that fits into {:.1f} of the GPU's {:.1f} GiB "
+        "of memory, expected more GPUs or a smaller model",
+        base.path, result.counts.enumerated, usable_memory_bytes(base.cluster.device) / GiB,
+        base.cluster.device.memory_bytes / GiB)};
+  if (tuned.complete) tuned.verdicts = judge(base, found, best.front(), by_rules, options);
+  waiting.reset();  // it forks
+  tuned.finalists = play_best(base, best, by_rules, options);
+  if (!tuned.finalists.front().outcome.ok()) return tuned.finalists.front().outcome.error();
+  tuned.cleared = cleared_keys(base);
+  return tuned;
+}
+
+nlohmann::ordered_json to_json(const Tuned& tuned) {
+  const SearchCounts& counts = tuned.counts;
+  nlohmann::ordered_json json = {{"scenario", tuned.scenario},
+                                 {"enumerated", counts.enumerated},
+                                 {"pruned",
+                                  {{"memory", counts.memory},
+                                   {"work", counts.work},
+                                   {"pipeline", counts.pipeline},
+                                   {"data", counts.data}}},
+                                 {"scheduled", counts.scheduled},
+                                 {"orders_played", counts.orders},
+                                 {"unplayable", counts.unplayable},
+                                 {"not_searched", counts.left},
+                                 {"complete", tuned.complete},
+                                 {"search_wall_s", tuned.search_s},
+                                 {"cleared", tuned.cleared},
+                                 {"framework", nullptr}};
+  if (!tuned.framework.empty()) {
+    json["framework"] = tuned.framework;
+    json["own_breaks"] = nullptr;
+    if (!tuned.own_breaks.empty()) json["own_breaks"] = tuned.own_breaks;
+  }
+  json["best"] = nlohmann::ordered_json::array();
+  for (const Finalist& finalist : tuned.finalists) {
+    if (finalist.label == "rules" || finalist.label == "own") {
+      json[finalist.label] = to_json(finalist);
+    } else {
+      json["best"].push_back(to_json(finalist));
+    }
+  }
+  json["verdicts"] = nlohmann::ordered_json::array();
+  for (const Verdict& verdict : tuned.verdicts)
+    json["verdicts"].push_back({{"rule", verdict.rule},
+                                {"source", verdict.source},
+                                {"complete", verdict.complete},
+                                {"keeps", to_json(verdict.keeps)},
+                                {"breaks", to_json(verdict.breaks)}});
+  return json;
+}
+
+}  // namespace tandem

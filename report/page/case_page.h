@@ -1,0 +1,30 @@
+// Markdown of cases: the families beside what other tools reach on them, the rows that are farthest
+// off, those without a prediction. As a page of its own, or as the parts of one written by hand.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "validation/published/baselines.h"
+#include "validation/published/cases.h"
+
+namespace tandem {
+
+// A page of its own, with all parts.
+std::string case_page(const std::vector<CaseRow>& rows, const std::vector<Rival>& rivals,
+                      const std::string& title);
+
+// `page` with new parts: what stands between a line "<!-- made by MAKER: PART -->" and the next
+// line "<!-- end -->", where PART is families, rivals, farthest or not predicted. All else stays as
+// it is. An Error names `path` and the line: a part that is not known, or has no end; a
+// page without any.
+Result<std::string> updated_page(const std::string& page, const std::string& path,
+                                 const std::vector<CaseRow>& rows, const std::vector<Rival>& rivals,
+                                 const std::string& maker = "./dev accuracy");
+
+// Who makes a file's parts of `page`: "./dev accuracy of STEM", where the page has such marks, so
+// that it can hold the parts of several files; else "./dev accuracy".
+std::string maker_of(const std::string& page, const std::string& stem);
+
+}  // namespace tandem

@@ -1,0 +1,111 @@
+#include "report/page/html_page.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <vector>
+
+#include "base/check.h"
+#include "base/file.h"
+#include "topology/preset.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kLibrary = "d3.min.js";
+
+// The text between `before` and `after`, where the line is made of these three.
+std::string_view between(std::string_view line, std::string_view before, std::string_view after) {
+  if (line.size() < before.size() + after.size() || !line.starts_with(before) ||
+      !line.ends_with(after))
+    return {};
+  return line.substr(before.size(), line.size() - before.size() - after.size());
+}
+
+// In a JSON document "<" stands in strings alone, where it can be written as an escape: so no text
+// of a user ends the element that holds the document, nor begins a comment in it.
+std::string escaped(std::string_view json) {
+  std::string text;
+  text.reserve(json.size());
+  for (const char c : json) {
+    if (c == '<') {
+      text += "\\u003c";
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+const std::string& file_of(const PageFiles& files, std::string_view name) {
+  const auto file = files.find(std::string(name));
+  CHECK(file != files.end());
+  return file->second;
+}
+
+}  // namespace
+
+Result<PageFiles> load_page_files() {
+  const fs::path folder = fs::path(data_dir()) / "report/page/web";
+  std::error_code failed;
+  PageFiles files;
+  for (const auto& entry : fs::directory_iterator(folder, failed)) {
+    ASSIGN_OR_RETURN(files[entry.path().filename().string()], read_file(entry.path().string()));
+  }
+  if (!files.contains("page.html"))
+    return Error{fmt::format("found no page.html in {}, expected TANDEM_DATA_DIR to name the "
+                             "folder that holds report/page/web",
+                             folder.string()),
+                 Error::Missing};
+  const fs::path program = fs::read_symlink("/proc/self/exe", failed).parent_path();
+  for (const fs::path& place : {program, program.parent_path()}) {
+    if (files.contains(std::string(kLibrary)) || !fs::is_regular_file(place / kLibrary)) continue;
+    ASSIGN_OR_RETURN(files[std::string(kLibrary)], read_file((place / kLibrary).string()));
+  }
+  if (!files.contains(std::string(kLibrary)))
+    return Error{fmt::format("--report: found no {0} beside {1}, expected D3 (Debian's node-d3) "
+                             "when Tandem is built, or its {0} there",
+                             kLibrary, (program / "tandem").string()),
+                 Error::Missing};
+  return files;
+}
+
+std::string html_page(const PageFiles& files, std::string_view data) {
+  std::string out;
+  std::string_view page = file_of(files, "page.html");
+  while (!page.empty()) {
+    const std::size_t end = std::min(page.find('\n'), page.size() - 1) + 1;
+    std::string_view line = page.substr(0, end);
+    page.remove_prefix(end);
+    while (line.ends_with('\n')) line.remove_suffix(1);
+    if (const auto name = between(line, "<link rel=\"stylesheet\" href=\"", "\">"); !name.empty()) {
+      out += fmt::format("<style>\n{}</style>\n", file_of(files, name));
+    } else if (const auto script = between(line, "<script src=\"", "\"></script>");
+               !script.empty()) {
+      const std::string& text = file_of(files, script);
+      CHECK(text.find("</script") == std::string::npos);
+      out += fmt::format("<script>\n{}</script>\n", text);
+    } else if (line == "<script type=\"application/json\" id=\"data\"></script>") {
+      out +=
+          fmt::format("<script type=\"application/json\" id=\"data\">{}</script>\n", escaped(data));
+    } else {
+      out += fmt::format("{}\n", line);
+    }
+  }
+  return out;
+}
+
+Status check_html_page(const std::string& path) {
+  if (path.empty()) return Done{};
+  ASSIGN_OR_RETURN([[maybe_unused]] const PageFiles files, load_page_files());
+  return check_writable(path);
+}
+
+Status write_html_page(const PageData& data, const std::string& path) {
+  ASSIGN_OR_RETURN(const PageFiles files, load_page_files());
+  return write_file(path, html_page(files, to_text(data)));
+}
+
+}  // namespace tandem

@@ -1,0 +1,128 @@
+#include "report/page/page_data.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace tandem {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Better = PageColumn::Better;
+
+std::string dumped(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json json_of(const PageCell& cell) {
+  if (const double* number = std::get_if<double>(&cell)) return *number;
+  if (const std::string* text = std::get_if<std::string>(&cell)) return *text;
+  return nullptr;
+}
+
+Json json_of(const std::optional<PageLimit>& limit) {
+  if (!limit) return nullptr;
+  return {{"column", limit->column}, {"most", limit->most}, {"as", limit->as}};
+}
+
+Json json_of(const PageTable& table) {
+  Json columns = Json::array();
+  for (const PageColumn& column : table.columns) {
+    const Json better = column.better == Better::Less   ? Json("less")
+                        : column.better == Better::More ? Json("more")
+                                                        : Json();
+    columns.push_back({{"name", column.name}, {"unit", column.unit}, {"better", better}});
+  }
+  Json rows = Json::array();
+  for (const std::vector<PageCell>& row : table.rows) {
+    CHECK(row.size() == table.columns.size());
+    Json cells = Json::array();
+    for (const PageCell& cell : row) cells.push_back(json_of(cell));
+    rows.push_back(std::move(cells));
+  }
+  Json marks = Json::array();
+  for (const PageMark& mark : table.marks) marks.push_back({{"row", mark.row}, {"as", mark.as}});
+  return {{"title", table.title},
+          {"columns", std::move(columns)},
+          {"rows", std::move(rows)},
+          {"x", table.x},
+          {"y", table.y},
+          {"frontier", table.frontier},
+          {"marks", std::move(marks)},
+          {"group", table.group ? Json(*table.group) : Json()},
+          {"unfit", table.unfit},
+          {"limit", json_of(table.limit)}};
+}
+
+// As large as it is good.
+double goodness(const PageTable& table, std::size_t row, std::size_t column) {
+  const double value = std::get<double>(table.rows[row][column]);
+  return table.columns[column].better == Better::Less ? -value : value;
+}
+
+}  // namespace
+
+PageRun page_run(const Outcome& outcome) {
+  return {outcome.name, to_json(outcome), outcome.detail};
+}
+
+bool differ(const std::vector<PageCell>& cells) {
+  return std::ranges::any_of(cells, [&](const PageCell& cell) { return cell != cells.front(); });
+}
+
+void add_column(PageTable* table, const PageColumn& column, const std::vector<PageCell>& cells) {
+  if (table->columns.empty()) table->rows.resize(cells.size());
+  CHECK(table->rows.size() == cells.size());
+  table->columns.push_back(column);
+  for (std::size_t row = 0; row < cells.size(); ++row) table->rows[row].push_back(cells[row]);
+}
+
+std::vector<std::size_t> frontier_of(const PageTable& table) {
+  CHECK(table.columns[table.x].better != Better::Neither);
+  CHECK(table.columns[table.y].better != Better::Neither);
+  struct Candidate {
+    double x = 0, y = 0;
+    std::size_t row = 0;
+  };
+  std::vector<Candidate> points;
+  for (std::size_t row = 0; row < table.rows.size(); ++row) {
+    const auto has = [&](std::size_t column) {
+      return std::holds_alternative<double>(table.rows[row][column]);
+    };
+    const bool fits = std::ranges::find(table.unfit, row) == table.unfit.end();
+    if (fits && has(table.x) && has(table.y))
+      points.push_back({goodness(table, row, table.x), goodness(table, row, table.y), row});
+  }
+  // The best x first, of equal ones the best y: then a point is on the frontier if its y is above
+  // all before, or it equals the one before that is.
+  std::ranges::stable_sort(points, [](const Candidate& a, const Candidate& b) {
+    return a.x != b.x ? a.x > b.x : a.y > b.y;
+  });
+  std::vector<std::size_t> frontier;
+  const Candidate* last = nullptr;
+  for (const Candidate& point : points) {
+    if (last != nullptr && point.y <= last->y && (point.y < last->y || point.x < last->x)) continue;
+    frontier.push_back(point.row);
+    last = &point;
+  }
+  if (table.columns[table.x].better == Better::Less) return frontier;
+  return {frontier.rbegin(), frontier.rend()};
+}
+
+std::string to_text(const PageData& data) {
+  std::string text = "{\"title\":" + dumped(data.title) +
+                     ",\n\"note\":" + (data.note.empty() ? "null" : dumped(data.note)) +
+                     ",\n\"runs\":[";
+  std::string_view comma = "";
+  for (const PageRun& run : data.runs) {
+    text += std::exchange(comma, ",");
+    text += "\n{\"name\":" + dumped(run.name) + ",\"result\":" + dumped(run.result) +
+            ",\n\"detail\":" + (run.detail.empty() ? "null" : run.detail) + "}";
+  }
+  text += "],\n\"comparison\":" + dumped(data.comparison);
+  text += ",\n\"table\":" + (data.table ? dumped(json_of(*data.table)) : "null");
+  return text + "}";
+}
+
+}  // namespace tandem

@@ -1,0 +1,73 @@
+#include "report/page/page_parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/nearest.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::string_view kClose = " -->";
+constexpr std::string_view kEnd = "<!-- end -->";
+
+struct PageLine {
+  std::string_view text;  // with its line end
+  std::string_view bare;  // without
+  int number = 0;
+};
+
+std::vector<PageLine> lines_of(std::string_view page) {
+  std::vector<PageLine> lines;
+  while (!page.empty()) {
+    const std::size_t end = std::min(page.find('\n'), page.size() - 1) + 1;
+    std::string_view bare = page.substr(0, end);
+    while (bare.ends_with('\n') || bare.ends_with('\r')) bare.remove_suffix(1);
+    lines.push_back({page.substr(0, end), bare, static_cast<int>(lines.size()) + 1});
+    page.remove_prefix(end);
+  }
+  return lines;
+}
+
+}  // namespace
+
+Result<std::string> with_parts(const std::string& page, const std::string& path,
+                               std::string_view maker, const std::vector<PagePart>& parts) {
+  const std::string begin = fmt::format("<!-- made by {}: ", maker);
+  std::vector<std::string> names;
+  for (const PagePart& part : parts) names.push_back(part.name);
+  std::string out;
+  int begun = 0;  // the line of the part that we are in
+  int updated = 0;
+  for (const PageLine& line : lines_of(page)) {
+    const bool begins = line.bare.starts_with(begin) && line.bare.ends_with(kClose);
+    if (begun > 0 && begins) break;
+    if (begun > 0 && line.bare != kEnd) continue;
+    out += line.text;
+    begun = 0;
+    if (!begins) continue;
+    const std::string name(
+        line.bare.substr(begin.size(), line.bare.size() - begin.size() - kClose.size()));
+    const auto part = std::ranges::find(parts, name, &PagePart::name);
+    if (part == parts.end())
+      return Error{
+          fmt::format("{}:{}: found the part '{}', expected one of {}; the nearest is "
+                      "'{}'",
+                      path, line.number, name, fmt::join(names, ", "), nearest(name, names))};
+    out += "\n" + part->text + "\n";
+    begun = line.number;
+    ++updated;
+  }
+  if (begun > 0)
+    return Error{
+        fmt::format("{}:{}: found no end of this part, expected a line '{}' before the "
+                    "next part and the page's end",
+                    path, begun, kEnd)};
+  if (updated == 0)
+    return Error{fmt::format("{}: found no part, expected a line '{}PART{}', PART one of {}", path,
+                             begin, kClose, fmt::join(names, ", "))};
+  return out;
+}
+
+}  // namespace tandem

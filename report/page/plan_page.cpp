@@ -1,0 +1,220 @@
+#include "report/page/plan_page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "base/csv.h"
+
+namespace tandem {
+namespace {
+
+using Better = PageColumn::Better;
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+// A cell of every one of `all`; nothing where `get` gives an empty cell.
+template <typename T>
+std::vector<PageCell> cells_of(const std::vector<T>& all,
+                               const std::function<PageCell(const T&)>& get) {
+  std::vector<PageCell> cells;
+  std::ranges::transform(all, std::back_inserter(cells), get);
+  return cells;
+}
+
+PageCell value_cell(const std::string& text) {
+  if (const auto number = parse_number(text); number.ok()) return *number;
+  return text;
+}
+
+// "parallel.tp" -> "tp": a chart has little room. What overlaps keeps its name.
+std::string short_key(const std::string& key) {
+  return key.starts_with("overlap.") ? key : key.substr(key.find('.') + 1);
+}
+
+double exposed_fraction(const Outcome& outcome) {
+  return std::accumulate(outcome.exposed_s.begin(), outcome.exposed_s.end(), 0.0) /
+         outcome.iteration_s;
+}
+
+// What the plans of some finalists set, a column a key in which they differ.
+void add_plan_columns(const std::vector<Finalist>& finalists, PageTable* table) {
+  std::vector<Settings> plans;
+  std::vector<std::string> keys;
+  for (const Finalist& finalist : finalists) {
+    plans.push_back(settings_of(finalist.candidate));
+    for (const auto& [key, value] : plans.back()) {
+      if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
+    }
+  }
+  for (const std::string& key : keys) {
+    const std::vector<PageCell> cells = cells_of<Settings>(plans, [&](const Settings& plan) {
+      const auto at = std::ranges::find(plan, key, &Settings::value_type::first);
+      return at == plan.end() ? PageCell() : value_cell(at->second);
+    });
+    if (differ(cells)) add_column(table, {short_key(key)}, cells);
+  }
+}
+
+// The results of a finalist, where it has them.
+struct Shown {
+  PageColumn as;
+  PageCell (*of)(const Outcome&);
+};
+constexpr auto kIteration = "iteration", kMemory = "memory", kTokens = "tokens a GPU";
+
+PageCell tokens_cell(const Outcome& o) { return o.training->tokens_per_s_per_gpu; }
+
+std::vector<Shown> tune_results() {
+  return {
+      {{kIteration, "s", Better::Less}, [](const Outcome& o) -> PageCell { return o.iteration_s; }},
+      {{kTokens, "1/s", Better::More}, tokens_cell},
+      {{"MFU", "", Better::More}, [](const Outcome& o) -> PageCell { return o.training->mfu; }},
+      {{"bubble", "", Better::Less},
+       [](const Outcome& o) -> PageCell { return o.bubble_fraction; }},
+      {{"exposed", "", Better::Less},
+       [](const Outcome& o) -> PageCell { return exposed_fraction(o); }},
+      {{kMemory, "bytes", Better::Less},
+       [](const Outcome& o) -> PageCell { return o.training->total; }}};
+}
+
+// A column of who is not calibrated, where somebody is not.
+void add_calibrated(const std::vector<PageCell>& cells, PageTable* table) {
+  if (std::ranges::any_of(cells, [](const PageCell& cell) { return cell.index() != 0; }))
+    add_column(table, {"calibrated"}, cells);
+}
+PageCell calibrated_cell(const Outcome& outcome) {
+  return outcome.calibrated == false ? PageCell("no: a guess") : PageCell();
+}
+
+std::size_t place(const PageTable& table, std::string_view name) {
+  const auto at = std::ranges::find(table.columns, name, &PageColumn::name);
+  return static_cast<std::size_t>(at - table.columns.begin());
+}
+
+PageTable tune_table(const Tuned& tuned) {
+  const std::vector<Finalist>& all = tuned.finalists;
+  const auto fits = [&](std::size_t row) {
+    return all[row].outcome.ok() && all[row].outcome->training->fits;
+  };
+  PageTable table{.title = "Plans"};
+  add_column(&table, {"plan"}, cells_of<Finalist>(all, [](const Finalist& f) { return f.label; }));
+  add_plan_columns(all, &table);
+  for (const Shown& shown : tune_results())
+    add_column(&table, shown.as, cells_of<Finalist>(all, [&](const Finalist& f) {
+      return f.outcome.ok() ? shown.of(*f.outcome) : PageCell();
+    }));
+  add_calibrated(cells_of<Finalist>(all,
+                                    [](const Finalist& f) {
+                                      return f.outcome.ok() ? calibrated_cell(*f.outcome)
+                                                            : PageCell();
+                                    }),
+                 &table);
+  const std::vector<PageCell> out = cells_of<Finalist>(all, [](const Finalist& f) {
+    if (!f.outcome.ok()) return PageCell(f.outcome.error().message);
+    return f.outcome->training->fits ? PageCell() : PageCell("does not fit into memory");
+  });
+  if (std::ranges::any_of(out, [](const PageCell& cell) { return cell.index() != 0; }))
+    add_column(&table, {"out"}, out);
+  table.x = place(table, kMemory);
+  table.y = place(table, kIteration);
+  for (std::size_t row = 0; row < all.size(); ++row) {
+    if (!fits(row)) table.unfit.push_back(row);
+    if (!all[row].outcome.ok() || table.limit) continue;
+    const Training& training = *all[row].outcome->training;
+    table.limit = {table.x, training.capacity - training.reserve, "capacity less reserve"};
+  }
+  table.frontier = frontier_of(table);
+  for (std::size_t row = 0; row < all.size(); ++row) {
+    if (all[row].label == "1" && fits(row)) table.marks.push_back({row, "fastest"});
+    if (all[row].label == "own") table.marks.push_back({row, "the scenario's own"});
+  }
+  return table;
+}
+
+std::vector<Shown> size_results() {
+  return {
+      {{kIteration, "s", Better::Less}, [](const Outcome& o) -> PageCell { return o.iteration_s; }},
+      {{kTokens, "1/s", Better::More}, tokens_cell},
+      {{"MFU", "", Better::More}, [](const Outcome& o) -> PageCell { return o.training->mfu; }}};
+}
+
+struct Sum {
+  PageColumn as;
+  std::function<double(const Economics&)> of;
+};
+
+std::vector<Sum> size_sums() {
+  return {
+      {{"nodes"}, [](const Economics& e) { return static_cast<double>(e.nodes); }},
+      {{"goodput", "", Better::More}, [](const Economics& e) { return e.goodput; }},
+      {{"days per T tokens", "d", Better::Less}, [](const Economics& e) { return e.days_per_T; }},
+      {{"days p50", "d", Better::Less}, &Economics::days_p50},
+      {{"days p95", "d", Better::Less}, &Economics::days_p95},
+      {{"cost p95", "", Better::Less}, [](const Economics& e) { return e.cost; }},
+      {{"cost per T tokens", "", Better::Less}, [](const Economics& e) { return e.cost_per_T; }},
+      {{"energy", "MWh", Better::Less}, [](const Economics& e) { return e.energy_MWh; }}};
+}
+
+}  // namespace
+
+PageData tune_page(const std::string& title, const Tuned& tuned) {
+  PageData page{.title = title, .runs = {}, .comparison = {}, .table = tune_table(tuned)};
+  for (const Finalist& finalist : tuned.finalists) {
+    if (!finalist.outcome.ok()) continue;
+    page.runs.push_back(page_run(*finalist.outcome));
+    page.runs.back().name = finalist.label;
+  }
+  return page;
+}
+
+PageData size_page(const std::string& title, const SizeResult& result) {
+  const std::vector<Sized>& all = result.sized;
+  const auto cells = [&](const std::function<PageCell(const Sized&)>& get) {
+    return cells_of<Sized>(all, get);
+  };
+  PageTable table{.title = "Candidates"};
+  const std::vector<PageCell> jobs = cells([](const Sized& one) { return one.job; });
+  if (differ(jobs)) {
+    add_column(&table, {"job"}, jobs);
+    table.group = 0;
+  }
+  add_column(&table, {"candidate"}, cells([](const Sized& one) { return one.candidate; }));
+  add_column(&table, {"GPUs", "", Better::Less},
+             cells([](const Sized& one) { return static_cast<double>(one.gpus); }));
+  for (const Shown& shown : size_results())
+    add_column(&table, shown.as, cells([&](const Sized& one) {
+      return one.outcome ? shown.of(*one.outcome) : PageCell();
+    }));
+  for (const Sum& sum : size_sums())
+    add_column(&table, sum.as, cells([&](const Sized& one) {
+      return one.outcome ? PageCell(sum.of(one.economics)) : PageCell();
+    }));
+  add_calibrated(cells([](const Sized& one) {
+                   return one.outcome ? calibrated_cell(*one.outcome) : PageCell();
+                 }),
+                 &table);
+  const std::vector<PageCell> out = cells(
+      [](const Sized& one) { return one.reason.empty() ? PageCell() : PageCell(one.reason); });
+  if (differ(out) || !all.front().reason.empty()) add_column(&table, {"out"}, out);
+  table.x = place(table, "days p95");
+  table.y = place(table, "cost p95");
+  for (std::size_t row = 0; row < all.size(); ++row) {
+    if (all[row].on_frontier) table.frontier.push_back(row);
+    if (all[row].recommended) table.marks.push_back({row, "recommended"});
+  }
+  std::ranges::stable_sort(table.frontier, {},
+                           [&](std::size_t row) { return all[row].economics.days_p95(); });
+  return {.title = title, .runs = {}, .comparison = {}, .table = std::move(table)};
+}
+
+PageRun size_run(const Sized& one, const std::string& detail) {
+  PageRun run = page_run(*one.outcome);
+  run.name = one.job.empty() ? one.candidate : one.job + ": " + one.candidate;
+  run.name += fmt::format(", {} GPUs", one.gpus);
+  run.detail = detail;
+  return run;
+}
+
+}  // namespace tandem

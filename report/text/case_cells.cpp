@@ -1,0 +1,85 @@
+#include "report/text/case_cells.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace tandem {
+namespace {
+
+std::string seconds(double value) { return fmt::format("{:.4g}", value); }
+
+template <class Value>  // std::string of a CaseRow with its Prediction
+Column<CaseRow> predicted(const char* title, Value value, Place place) {
+  return {title,
+          [value](const CaseRow& row) {
+            return row.prediction ? std::string(value(row, *row.prediction)) : "-";
+          },
+          place};
+}
+
+template <class Value>  // std::string of an Accuracy of some rows
+Column<Accuracy> judged(const char* title, Value value, Place place) {
+  return {title, [value](const Accuracy& of) { return of.n > 0 ? std::string(value(of)) : "-"; },
+          place};
+}
+
+}  // namespace
+
+std::string percent(double share) { return fmt::format("{:.1f}", 1e2 * share); }
+
+std::string signed_percent(double share) {
+  return std::abs(share) < 0.0005 ? "0.0" : fmt::format("{:+.1f}", 1e2 * share);
+}
+
+std::vector<Column<CaseRow>> case_columns() {
+  using Row = const CaseRow&;
+  using P = const Prediction&;
+  return {{"id", [](Row row) { return row.run.id; }, Place::Name},
+          {"family", [](Row row) { return row.run.family; }, Place::Name},
+          {"measured s", [](Row row) { return seconds(row.run.measured_s); }, Place::First},
+          predicted(
+              "predicted s", [](Row, P p) { return seconds(p.predicted_s); }, Place::First),
+          predicted(
+              "error %", [](Row row, P) { return signed_percent(row.error()); }, Place::First),
+          predicted(
+              "compute s", [](Row, P p) { return seconds(p.compute_s); }, Place::Second),
+          predicted(
+              "bubble s", [](Row, P p) { return seconds(p.bubble_s); }, Place::Beside),
+          predicted(
+              "exposed s", [](Row, P p) { return seconds(p.exposed_s); }, Place::Beside)};
+}
+
+std::vector<Column<Accuracy>> family_columns() {
+  using Of = const Accuracy&;
+  return {{"family", [](Of of) { return of.family; }, Place::Name},
+          {"rows", [](Of of) { return std::to_string(of.n); }, Place::First},
+          {"not predicted", [](Of of) { return std::to_string(of.without); }, Place::Second},
+          judged(
+              "mean absolute %", [](Of of) { return percent(of.mape); }, Place::First),
+          judged(
+              "median %", [](Of of) { return percent(of.median); }, Place::First),
+          judged(
+              "bias %", [](Of of) { return signed_percent(of.bias); }, Place::First),
+          judged(
+              "worst %", [](Of of) { return signed_percent(of.worst); }, Place::First),
+          judged(
+              "worst row", [](Of of) { return of.worst_id; }, Place::Second)};
+}
+
+std::vector<Accuracy> families_and_all(const std::vector<CaseRow>& rows) {
+  std::vector<Accuracy> all = accuracy_by_family(rows);
+  all.push_back(accuracy_of(rows));
+  all.back().family = "overall";
+  return all;
+}
+
+std::string reasons(const std::vector<CaseRow>& rows, const char* before) {
+  std::string text;
+  for (const CaseRow& row : rows) {
+    if (!row.prediction) text += fmt::format("{}{}: {}\n", before, row.run.id, row.reason);
+  }
+  return text;
+}
+
+}  // namespace tandem

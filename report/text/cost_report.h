@@ -1,0 +1,18 @@
+// A cost table for people, and as JSON.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "report/text/text_table.h"
+#include "workload/cost/cost_table.h"
+
+namespace tandem {
+
+// What was measured and how, then a line a row: microseconds and rates.
+std::string cost_text(const CostTable& table, int width = kAnyWidth);
+
+// One object: `meta`, and `rows` with the file's columns.
+nlohmann::ordered_json to_json(const CostTable& table);
+
+}  // namespace tandem

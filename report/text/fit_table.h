@@ -1,0 +1,20 @@
+// Tables of a fit to published runs: what moved, and how it does on runs that it has not seen.
+#pragma once
+
+#include <string>
+
+#include "report/text/text_table.h"
+#include "validation/published/published_checks.h"
+#include "validation/published/published_fit.h"
+
+namespace tandem {
+
+// For a terminal, a line a constant: before, after, and what stays open of it.
+std::string moved_table(const FitPlan& plan, const Values& before, const PublishedFit& after,
+                        int width = kAnyWidth);
+
+// Markdown, as docs/accuracy.md has them.
+std::string left_out_table(const std::vector<LeftOut>& rows, const std::string& unseen);
+std::string interval_table(const std::vector<Interval>& intervals);
+
+}  // namespace tandem

@@ -1,0 +1,228 @@
+#include "report/text/size_table.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "report/text/table.h"
+
+namespace tandem {
+namespace {
+
+// 1234567 -> "1.23 M".
+std::string money(double value) {
+  if (value >= 1e9) return fmt::format("{:.2f} G", value / 1e9);
+  if (value >= 1e6) return fmt::format("{:.2f} M", value / 1e6);
+  return value >= 1e3 ? fmt::format("{:.1f} k", value / 1e3) : fmt::format("{:.2f}", value);
+}
+
+// The least Gbit/s a node, in the range that is sold.
+std::string least_Gbitps(const Outcome& outcome) {
+  constexpr double kLeast = 5, kMost = 12'800;
+  if (!outcome.looked_for_bandwidth) return "";
+  if (!outcome.least_internode_Gbitps) return "none is";
+  const double least = *outcome.least_internode_Gbitps;
+  if (least <= kLeast) return "<= 5";
+  return least > kMost ? "> 12800" : fmt::format("{:.0f}", least);
+}
+
+std::string times(double ratio) { return ratio == 1 ? "" : fmt::format("{:.3f}", ratio); }
+
+bool is_guess(const Sized& one) { return one.outcome && one.outcome->calibrated == false; }
+
+std::string mark_of(const Sized& one) {
+  if (one.recommended) return "best";
+  if (!one.reason.empty()) return one.reason;
+  return one.on_frontier ? "frontier" : "";
+}
+
+template <class Value>  // std::string of an Outcome and its Economics
+Column<Sized> played(const char* title, Value value, Place place) {
+  return {title,
+          [value](const Sized& one) {
+            return one.outcome ? std::string(value(*one.outcome, one.economics)) : "";
+          },
+          place};
+}
+
+Column<Sized> job() {
+  return {"job", [](const Sized& one) { return one.job; }, Place::Name};
+}
+
+Column<Sized> candidate() {
+  return {"candidate", [](const Sized& one) { return one.candidate; }, Place::Name};
+}
+
+Column<Sized> gpus(Place place) {
+  return {"GPUs", [](const Sized& one) { return fmt::format("{}", one.gpus); }, place,
+          Align::Right};
+}
+
+std::string candidates(const SizeResult& result, int width) {
+  using O = const Outcome&;
+  using E = const Economics&;
+  const auto tenths = [](double value) { return fmt::format("{:.1f}", value); };
+  const std::vector<Column<Sized>> columns = {
+      job(),
+      candidate(),
+      {"", mark_of, Place::First, Align::Left},
+      gpus(Place::Name),
+      played(
+          "nodes", [](O, E e) { return fmt::format("{}+{}", e.nodes, e.spares); }, Place::Second),
+      played(
+          "iteration s", [](O o, E) { return iteration_text(o); }, Place::Second),
+      played(
+          "tokens/s/GPU", [](O o, E) { return tokens_rate(*o.training); }, Place::First),
+      played(
+          "MFU %", [](O o, E) { return fmt::format("{:.0f}", 100 * o.training->mfu); },
+          Place::Second),
+      played(
+          "days a T tokens", [=](O, E e) { return tenths(e.days_per_T); }, Place::Second),
+      played(
+          "ideal days", [=](O, E e) { return tenths(e.ideal_days); }, Place::Second),
+      played(
+          "goodput", [](O, E e) { return fmt::format("{:.3f}", e.goodput); }, Place::Second),
+      played(
+          "days p50", [=](O, E e) { return tenths(e.days_p50()); }, Place::First),
+      played(
+          "p95", [=](O, E e) { return tenths(e.days_p95()); }, Place::Beside),
+      played(
+          "cost p95", [](O, E e) { return money(e.cost); }, Place::First),
+      played(
+          "a T tokens", [](O, E e) { return money(e.cost_per_T); }, Place::First),
+      played(
+          "MWh", [](O, E e) { return fmt::format("{:.0f}", e.energy_MWh); }, Place::First),
+      played(
+          "least Gbit/s", [](O o, E) { return least_Gbitps(o); }, Place::Second)};
+  return text_table(columns, result.sized, width);
+}
+
+std::string plans(const SizeResult& result, int width) {
+  const std::vector<Column<Sized>> columns = {
+      job(),
+      candidate(),
+      {"plan", [](const Sized& one) { return text_of(one.plan->candidate); }, Place::Second,
+       Align::Left},
+      gpus(Place::First),
+      {"oversubscribed x 2", [](const Sized& one) { return times(one.oversubscribed_2); },
+       Place::First},
+      {"x 4", [](const Sized& one) { return times(one.oversubscribed_4); }, Place::Beside}};
+  const auto shown = [](const Sized& one) {
+    return one.outcome && (one.recommended || one.on_frontier);
+  };
+  return text_table(columns, rows_where(result.sized, shown), width);
+}
+
+std::string tiers(const SizeResult& result, int width) {
+  using Row = const TierWorth&;
+  const std::vector<Column<TierWorth>> columns = {
+      {"job", [](Row t) { return t.job; }, Place::Name},
+      {"candidate", [](Row t) { return t.candidate; }, Place::Name},
+      {"against", [](Row t) { return t.best; }, Place::Second, Align::Left},
+      {"GPUs", [](Row t) { return fmt::format("{}", t.gpus); }, Place::First},
+      {"takes", [](Row t) { return fmt::format("{:.3f} times", t.times_as_long); }, Place::First},
+      {"worth", [](Row t) { return fmt::format("{:.1f} %", 100 * (t.times_as_long - 1)); },
+       Place::First}};
+  return text_table(columns, result.tiers, width);
+}
+
+std::string input_changes(const SizeResult& result, int width) {
+  using Row = const InputChange&;
+  const auto change = [](double share) { return fmt::format("{:+.1f} %", 100 * share); };
+  const std::vector<Column<InputChange>> columns = {
+      {"job", [](Row s) { return s.job; }, Place::Name},
+      {"input", [](Row s) { return s.input; }, Place::Name},
+      {"the best is then", [](Row s) { return s.recommended.empty() ? "the same" : s.recommended; },
+       Place::Second, Align::Left},
+      {"days p95", [=](Row s) { return change(s.days_change); }, Place::First},
+      {"cost p95", [=](Row s) { return change(s.cost_change); }, Place::First}};
+  return text_table(columns, result.input_changes, width);
+}
+
+std::vector<const Outcome*> outcomes(const SizeResult& result) {
+  std::vector<const Outcome*> all;
+  for (const Sized& one : result.sized) {
+    if (one.outcome) all.push_back(&*one.outcome);
+  }
+  return all;
+}
+
+// Whether it was a guess that won, and who is guessed beside it: nobody should prefer by p95 what
+// is known least about without knowing that.
+std::string guesses(const SizeResult& result, const Sized& best) {
+  const auto is_rival = [&](const Sized& one) { return one.job == best.job && one.outcome; };
+  std::vector<std::string> names;
+  const Sized* known = nullptr;  // the cheapest in time that is calibrated
+  for (const Sized& one : result.sized) {
+    if (!is_rival(one)) continue;
+    if (is_guess(one)) {
+      if (std::ranges::find(names, one.candidate) == names.end()) names.push_back(one.candidate);
+    } else if (one.reason.empty() &&
+               (known == nullptr || one.economics.cost < known->economics.cost)) {
+      known = &one;
+    }
+  }
+  if (names.empty()) return "";
+  std::string text =
+      fmt::format("This weighs guesses, whose p95 is of the widest interval: {} {} not calibrated.",
+                  fmt::join(names, "; "), names.size() == 1 ? "is" : "are");
+  if (!is_guess(best)) return text + " The best is calibrated.\n";
+  text += fmt::format(" The best, {}, is one: no measured run stands behind {}.", best.candidate,
+                      best.outcome->cost_model);
+  if (known == nullptr) return text + " None that is calibrated is in time.\n";
+  return text + fmt::format(
+                    " The cheapest that is calibrated: {}, {} GPUs, {:.1f} days (p95 "
+                    "{:.1f}), {}.\n",
+                    known->candidate, known->gpus, known->economics.days_p50(),
+                    known->economics.days_p95(), money(known->economics.cost));
+}
+
+std::string conclusions(const SizeResult& result) {
+  std::vector<std::string> jobs;
+  for (const Sized& one : result.sized) {
+    if (std::ranges::find(jobs, one.job) == jobs.end()) jobs.push_back(one.job);
+  }
+  std::string text;
+  for (const std::string& job : jobs) {
+    const auto best = std::ranges::find_if(
+        result.sized, [&](const Sized& one) { return one.job == job && one.recommended; });
+    const std::string of = job.empty() ? "" : job + ": ";
+    if (best == result.sized.end()) {
+      text += of + "no candidate is in time, budget and memory.\n";
+      continue;
+    }
+    const Economics& e = best->economics;
+    text += fmt::format(
+        "{}{}, {} GPUs: the cheapest in time: {:.1f} days (p95 {:.1f}), {} in all, {} a trillion "
+        "tokens, {:.0f} MWh; a checkpoint every {:.0f} min, {} spare node{}.\n",
+        of, best->candidate, best->gpus, e.days_p50(), e.days_p95(), money(e.cost),
+        money(e.cost_per_T), e.energy_MWh, e.checkpoint_interval_s / 60, e.spares,
+        e.spares == 1 ? "" : "s");
+    text += guesses(result, *best);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string size_text(const SizeResult& result, int width) {
+  const auto said = [width](const std::string& prose) { return wrapped(prose, width); };
+  std::string text = candidates(result, width) + "\n" + said(notes(outcomes(result))) + "\n" +
+                     said(conclusions(result));
+  text += said(
+              "\nPlans of the best and of the frontier (days p95 against cost), and how many times "
+              "as long their iterations take where the fabric is oversubscribed more:\n") +
+          plans(result, width);
+  if (!result.tiers.empty())
+    text += said(
+                "\nNetwork tiers: how much longer the same GPUs take than on the best network, "
+                "which is what a node-hour of that may cost more:\n") +
+            tiers(result, width);
+  if (!result.input_changes.empty())
+    text += "\nWhat moves the answer:\n" + input_changes(result, width);
+  return text + fmt::format("\nSeed {:.0f}.\n", result.seed);
+}
+
+}  // namespace tandem

@@ -1,0 +1,13 @@
+// The text of a sizing: candidates, frontier, recommendation, network tiers, sensitivity.
+#pragma once
+
+#include <string>
+
+#include "planning/size/size.h"
+#include "report/text/text_table.h"
+
+namespace tandem {
+
+std::string size_text(const SizeResult& result, int width = kAnyWidth);
+
+}  // namespace tandem

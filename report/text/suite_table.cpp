@@ -1,0 +1,122 @@
+#include "report/text/suite_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/csv.h"
+
+namespace tandem {
+namespace {
+
+std::string ms(double seconds) { return fmt::format("{:.1f}", 1e3 * seconds); }
+
+std::string percent(std::optional<double> share) {
+  return share ? fmt::format("{:.1f}", 1e2 * *share) : "-";
+}
+
+// Signed; never "-0.0".
+std::string difference(std::optional<double> share) {
+  if (!share) return "-";
+  return std::abs(*share) < 0.0005 ? "0.0" : fmt::format("{:+.1f}", 1e2 * *share);
+}
+
+std::string ratio(std::optional<double> value) {
+  return value ? fmt::format("{:.3f}", *value) : "-";
+}
+
+// An axis of several columns: only the first has its name; in a CSV the others have a number, too.
+Cells axis_titles(const SuiteRow& row, bool numbered) {
+  Cells titles = row.axes;
+  for (std::size_t i = titles.size(); i-- > 1;) {
+    if (titles[i] != titles[i - 1]) continue;
+    const auto before = std::ranges::count(titles.begin(), titles.begin() + i, titles[i]);
+    titles[i] = numbered ? fmt::format("{}_{}", titles[i], before + 1) : "";
+  }
+  return titles;
+}
+
+std::vector<Column<SuiteRow>> columns(const std::vector<SuiteRow>& rows) {
+  using Row = const SuiteRow&;
+  std::vector<Column<SuiteRow>> list;
+  const Cells titles = axis_titles(rows.front(), false);
+  for (std::size_t i = 0; i < titles.size(); ++i)
+    list.push_back({titles[i], [i](Row row) { return row.points[i]; }, Place::Name});
+  list.insert(
+      list.end(),
+      {{"sim. ms", [](Row row) { return ms(row.simulated_s); }, Place::First},
+       {"meas. ms", [](Row row) { return ms(row.measured_s); }, Place::First},
+       {"p5 ms", [](Row row) { return ms(row.measured_p5_s); }, Place::Second},
+       {"p95 ms", [](Row row) { return ms(row.measured_p95_s); }, Place::Beside},
+       {"error %", [](Row row) { return difference(row.iteration_error()); }, Place::First},
+       {"sim. bubble %", [](Row row) { return percent(row.simulated_bubble); }, Place::First},
+       {"meas.", [](Row row) { return percent(row.measured_bubble); }, Place::Beside},
+       {"diff.", [](Row row) { return difference(row.simulated_bubble - row.measured_bubble); },
+        Place::Beside},
+       {"sim. overlap %", [](Row row) { return percent(row.simulated_overlap); }, Place::Second},
+       {"meas.", [](Row row) { return percent(row.measured_overlap); }, Place::Beside},
+       {"diff.", [](Row row) { return difference(row.overlap_difference()); }, Place::Beside},
+       {"sim. ratio", [](Row row) { return ratio(row.simulated_ratio); }, Place::Second},
+       {"meas.", [](Row row) { return ratio(row.measured_ratio); }, Place::Beside},
+       {"error %", [](Row row) { return difference(row.ratio_error()); }, Place::Beside},
+       {"own error %", [](Row row) { return difference(row.own_iteration_error()); },
+        Place::Second},
+       {"own bubble", [](Row row) { return difference(row.own_bubble_difference); }, Place::Beside},
+       {"own overlap", [](Row row) { return difference(row.own_overlap_difference); },
+        Place::Beside},
+       {"ok", [](Row row) { return std::string(row.faults.empty() ? "yes" : "NO"); },
+        Place::First}});
+  return list;
+}
+
+std::string faults(const std::vector<SuiteRow>& rows, const char* before) {
+  std::string text;
+  for (const SuiteRow& row : rows) {
+    for (const std::string& fault : row.faults)
+      text += fmt::format("{}{}: {}\n", before, fmt::join(row.points, ", "), fault);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string suite_table(const std::vector<SuiteRow>& rows, int width) {
+  const std::string below = faults(rows, "");
+  return text_table(columns(rows), rows, width) +
+         (below.empty() ? "" : "\n" + wrapped(below, width));
+}
+
+std::string suite_csv(const std::vector<SuiteRow>& rows) {
+  std::string text;
+  for (const SuiteRow& row : rows) {
+    Cells titles = axis_titles(row, true), values = row.points;
+    const nlohmann::ordered_json json = to_json(row);
+    for (const auto& [key, value] : json.items()) {
+      if (value.is_array()) continue;
+      titles.push_back(key);
+      values.push_back(value.is_null() ? "" : value.dump());
+    }
+    for (std::string& value : values) value = csv_cell(value);
+    if (text.empty()) text += fmt::format("{}\n", fmt::join(titles, ","));
+    text += fmt::format("{}\n", fmt::join(values, ","));
+  }
+  return text;
+}
+
+std::string suite_page(const std::vector<SuiteRow>& rows, const std::string& title,
+                       const std::string& note) {
+  std::string text = fmt::format("# {}\n\n{}{}", title, note, note.empty() ? "" : "\n\n");
+  const std::vector<Column<SuiteRow>> list = columns(rows);
+  text += fmt::format("| {} |\n", fmt::join(titles_of(list), " | "));
+  for (const Column<SuiteRow>& column : list)
+    text += column.place == Place::Name ? "|---" : "|---:";
+  text += "|\n";
+  for (const SuiteRow& row : rows)
+    text += fmt::format("| {} |\n", fmt::join(cells_of(list, row), " | "));
+  const std::string below = faults(rows, "- ");
+  return text + (below.empty() ? "" : "\n" + below);
+}
+
+}  // namespace tandem

@@ -1,0 +1,327 @@
+#include "report/text/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <set>
+#include <span>
+
+#include "base/units.h"
+
+namespace tandem {
+namespace {
+
+std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
+
+using OutcomeColumn = Column<Outcome>;
+
+// The names of a run: its point on every axis; several names of one point have one title.
+std::vector<OutcomeColumn> names(const Outcome& outcome) {
+  if (outcome.points.empty())
+    return {{"run", [](const Outcome& o) { return o.name; }, Place::Name}};
+  std::vector<OutcomeColumn> list;
+  for (std::size_t i = 0; i < outcome.points.size(); ++i) {
+    const bool again = i > 0 && outcome.axes[i] == outcome.axes[i - 1];
+    list.push_back({again ? "" : outcome.axes[i],
+                    [i](const Outcome& o) { return i < o.points.size() ? o.points[i] : o.name; },
+                    Place::Name});
+  }
+  return list;
+}
+
+double sum(const std::array<double, kScopes>& by_scope) {
+  return std::accumulate(by_scope.begin(), by_scope.end(), 0.0);
+}
+
+OutcomeColumn size(const char* title, int Cut::*of, Place place = Place::Beside) {
+  return {title, [of](const Outcome& o) { return o.plan ? fmt::format("{}", *o.plan.*of) : "-"; },
+          place};
+}
+
+template <class Value>  // std::string of a Training
+OutcomeColumn trained(const char* title, Value value, Place place = Place::First) {
+  return {title,
+          [value](const Outcome& o) { return o.training ? std::string(value(*o.training)) : "-"; },
+          place};
+}
+
+OutcomeColumn exposed(Scope scope) {
+  return {fmt::format("{} %", name(scope)), [scope](const Outcome& o) {
+            return percent(o.exposed_s[static_cast<std::size_t>(scope)] / o.iteration_s);
+          }};
+}
+
+bool is_measured(const Outcome& o) { return o.published_tflops_per_gpu && o.training; }
+
+bool any(const std::vector<Outcome>& outcomes, const std::function<bool(const Outcome&)>& holds) {
+  return std::ranges::any_of(outcomes, holds);
+}
+
+// How the jobs are cut; contexts and experts only where there are some.
+void add_sizes(const std::vector<Outcome>& outcomes, std::vector<OutcomeColumn>* list) {
+  list->push_back(
+      {"GPUs", [](const Outcome& o) { return fmt::format("{}", o.gpus); }, Place::First});
+  list->push_back(size("TP", &Cut::tp, Place::Second));
+  list->push_back(size("PP", &Cut::pp));
+  list->push_back(size("VPP", &Cut::vpp));
+  if (any(outcomes, [](const Outcome& o) { return o.plan && o.plan->cp > 1; }))
+    list->push_back(size("CP", &Cut::cp));
+  if (any(outcomes, [](const Outcome& o) { return o.plan && o.plan->ep > 1; }))
+    list->push_back(size("EP", &Cut::ep));
+  list->push_back(size("DP", &Cut::dp));
+  list->push_back(size("microb.", &Cut::microbatches));
+}
+
+void add_shares(const std::vector<Outcome>& outcomes, std::vector<OutcomeColumn>* list) {
+  list->push_back(
+      {"bubble %", [](const Outcome& o) { return percent(o.bubble_fraction); }, Place::First});
+  for (const Scope scope : {Scope::Tensor, Scope::Pipeline, Scope::Data})
+    list->push_back(exposed(scope));
+  for (const Scope scope : {Scope::Context, Scope::Expert}) {
+    const auto communicates = [scope](const Outcome& o) {
+      return o.comm_s[static_cast<std::size_t>(scope)] > 0;
+    };
+    if (any(outcomes, communicates)) list->push_back(exposed(scope));
+  }
+}
+
+bool is_guess(const Outcome& o) { return o.calibrated == false; }
+
+void add_published(std::vector<OutcomeColumn>* list) {
+  list->push_back({"published", [](const Outcome& o) {
+                     return is_measured(o) ? fmt::format("{:.0f}", *o.published_tflops_per_gpu)
+                                           : "";
+                   }});
+  list->push_back({"diff %",
+                   [](const Outcome& o) {
+                     if (!is_measured(o)) return std::string();
+                     const double ratio =
+                         o.training->hardware_tflops_per_gpu / *o.published_tflops_per_gpu;
+                     return fmt::format("{:+.1f}", 100 * (ratio - 1));
+                   },
+                   Place::Beside});
+}
+
+std::vector<OutcomeColumn> columns(const std::vector<Outcome>& outcomes, bool traffic) {
+  std::vector<OutcomeColumn> list = names(outcomes.front());
+  const auto rate = [](double value) { return fmt::format("{:.1f}", value); };
+  add_sizes(outcomes, &list);
+  list.push_back({"iteration s",
+                  [](const Outcome& o) { return fmt::format("{:.3f}", o.iteration_s); },
+                  Place::First});
+  if (any(outcomes, [](const Outcome& o) { return o.interval_s.has_value(); }))
+    list.push_back({"90 % s",
+                    [](const Outcome& o) {
+                      return o.interval_s
+                                 ? fmt::format("{:.3g}-{:.3g}{}", o.interval_s->first,
+                                               o.interval_s->second, is_guess(o) ? "*" : "")
+                                 : "";
+                    },
+                    Place::Beside});
+  list.push_back(trained("tokens/s/GPU", [](auto& t) { return tokens_rate(t); }));
+  list.push_back(trained("MFU %", [](auto& t) { return percent(t.mfu); }));
+  list.push_back(trained(
+      "model TF/s", [=](auto& t) { return rate(t.model_tflops_per_gpu); }, Place::Second));
+  list.push_back(trained(
+      "hw TF/s", [=](auto& t) { return rate(t.hardware_tflops_per_gpu); }, Place::Second));
+  list.push_back(trained(
+      "% peak", [](auto& t) { return percent(t.hfu); }, Place::Second));
+  add_shares(outcomes, &list);
+  list.push_back(trained("GiB", [=](auto& t) { return rate(t.total / GiB); }));
+  list.push_back(trained("fits", [](auto& t) { return t.fits ? "yes" : "NO"; }));
+  if (traffic) {
+    list.push_back({"GB sent", [=](const Outcome& o) { return rate(sum(o.sent_bytes) / GB); }});
+    list.push_back(
+        {"exposed s", [](const Outcome& o) { return fmt::format("{:.3f}", sum(o.exposed_s)); }});
+  }
+  if (any(outcomes, [](const Outcome& o) { return o.published_tflops_per_gpu.has_value(); }))
+    add_published(&list);
+  return list;
+}
+
+// A share of the iteration, by what it goes to.
+struct Share {
+  std::string what;
+  double of_iteration = 0;
+};
+
+std::vector<Share> shares(const Outcome& o) {
+  std::vector<Share> list = {{"compute", o.compute_s / o.iteration_s},
+                             {"bubble", o.bubble_fraction}};
+  for (int i = 0; i < kScopes; ++i)
+    list.push_back({fmt::format("{} communication", name(static_cast<Scope>(i))),
+                    o.exposed_s[i] / o.iteration_s});
+  return list;
+}
+
+Share largest(std::vector<Share> list) {
+  return *std::max_element(list.begin(), list.end(), [](const Share& a, const Share& b) {
+    return a.of_iteration < b.of_iteration;
+  });
+}
+
+// The points after the first.
+std::string last_points(const Outcome& o) {
+  std::string text;
+  for (std::size_t i = 1; i < o.points.size(); ++i) text += (i > 1 ? ", " : "") + o.points[i];
+  return text.empty() ? o.name : text;
+}
+
+std::string bandwidth(const Outcome& o) {
+  if (!o.least_internode_Gbitps) return "none is enough";
+  if (*o.least_internode_Gbitps == 0) return "1 is enough";
+  const double unit = *o.least_internode_Gbitps < 1000 ? 1 : 10;  // found to within 2 %
+  return fmt::format("{:.0f}", std::round(*o.least_internode_Gbitps / unit) * unit);
+}
+
+std::string binds(std::span<const Outcome> group) {
+  std::string text;
+  for (const Outcome& o : group) {
+    std::vector<Share> list = shares(o);
+    const Share most = largest(list);
+    list.erase(std::find_if(list.begin(), list.end(),
+                            [&](const Share& s) { return s.what == most.what; }));
+    const Share next = largest(list);
+    if (group.size() > 1) text += fmt::format("{}{}: ", text.empty() ? "" : "; ", last_points(o));
+    text += fmt::format("{} {:.0f} %, then {} {:.0f} %", most.what, 100 * most.of_iteration,
+                        next.what, 100 * next.of_iteration);
+  }
+  return text;
+}
+
+// By how much the run is slower than the other, and what grew most.
+std::string slower(const Outcome& run, const Outcome& other) {
+  const double lost_s = run.iteration_s - other.iteration_s;
+  if (lost_s < 0.001 * other.iteration_s)
+    return fmt::format(". {} takes {:.3f} times as long as {}", last_points(run),
+                       run.iteration_s / other.iteration_s, last_points(other));
+  const std::vector<Share> before = shares(other), after = shares(run);
+  Share grown;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const double more_s =
+        after[i].of_iteration * run.iteration_s - before[i].of_iteration * other.iteration_s;
+    if (more_s > grown.of_iteration) grown = {after[i].what, more_s};
+  }
+  const std::string times =
+      fmt::format(". {} takes {:.2f} times as long as {}: {}", last_points(run),
+                  run.iteration_s / other.iteration_s, last_points(other), grown.what);
+  if (grown.of_iteration > lost_s)  // something else has shrunk
+    return fmt::format("{} takes {:.3g} s more", times, grown.of_iteration);
+  return fmt::format("{} accounts for {:.0f} % of the {:.3g} s lost", times,
+                     100 * grown.of_iteration / lost_s, lost_s);
+}
+
+// Each run against the one before it; with a baseline, the savings tell that.
+std::string comparisons(std::span<const Outcome> group) {
+  std::string text;
+  if (std::ranges::any_of(group, [](const Outcome& o) { return o.saving.has_value(); })) return "";
+  for (std::size_t i = 1; i < group.size(); ++i) text += slower(group[i], group[i - 1]);
+  return text;
+}
+
+}  // namespace
+
+std::string tokens_rate(const Training& training) {
+  const double rate = training.tokens_per_s_per_gpu;
+  return fmt::format("{:.{}f}", rate, rate < 100 ? 1 : 0);
+}
+
+std::string iteration_text(const Outcome& outcome) {
+  return fmt::format("{:.3f}{}", outcome.iteration_s, is_guess(outcome) ? "*" : "");
+}
+
+std::string uncalibrated_line(const std::string& cost_model) {
+  return fmt::format("* not calibrated: no measured run stands behind {}: a guess.\n", cost_model);
+}
+
+std::string notes(const std::vector<const Outcome*>& outcomes) {
+  std::set<std::string> guesses, reserves;
+  std::set<bool> causal;
+  for (const Outcome* outcome : outcomes) {
+    if (is_guess(*outcome)) guesses.insert(uncalibrated_line(outcome->cost_model));
+    if (!outcome->training) continue;
+    const Training& training = *outcome->training;
+    causal.insert(training.causal_flops);
+    reserves.insert(
+        fmt::format("{:.1f} of {:.1f}", training.reserve / GiB, training.capacity / GiB));
+  }
+  std::string text = fmt::format("{}", fmt::join(guesses, ""));
+  if (causal.empty()) return text;
+  const char* counted =
+      causal.size() > 1 ? "all of attention's products, or the causal half, as each run's "
+                          "report.causal_flops says"
+      : *causal.begin() ? "the half of attention's products that a causal mask leaves "
+                          "(report.causal_flops)"
+                        : "all of attention's products, as Megatron-LM and PaLM do "
+                          "(report.causal_flops: the half that a causal mask leaves)";
+  return text + fmt::format(
+                    "FLOPs, and with them MFU and TF/s, count {}.\n"
+                    "A plan fits beside a reserve of {} GiB: CUDA's context, NCCL, fragmentation "
+                    "(cluster.memory_reserve_GiB).\n",
+                    counted, fmt::join(reserves, ", "));
+}
+
+std::string notes(const std::vector<Outcome>& outcomes) {
+  std::vector<const Outcome*> all;
+  for (const Outcome& outcome : outcomes) all.push_back(&outcome);
+  return notes(all);
+}
+
+std::string outcome_table(const std::vector<Outcome>& outcomes, bool traffic, int width) {
+  if (outcomes.empty()) return "";
+  return text_table(columns(outcomes, traffic), outcomes, width);
+}
+
+std::string savings_table(const std::vector<Outcome>& outcomes, int width) {
+  const auto saves = [](const Outcome& o) { return o.saving.has_value(); };
+  const auto first = std::ranges::find_if(outcomes, saves);
+  if (first == outcomes.end()) return "";
+  std::vector<OutcomeColumn> list = names(*first);
+  const auto add = [&list](const char* title, auto cell, Place place) {
+    list.push_back(
+        {title, [cell](const Outcome& o) { return std::string(cell(*o.saving)); }, place});
+  };
+  add(
+      "against", [](const Saving& s) { return s.baseline; }, Place::Name);
+  add(
+      "saved s", [](const Saving& s) { return fmt::format("{:.3f}", s.seconds); }, Place::First);
+  add(
+      "% of iteration", [](const Saving& s) { return percent(s.of_iteration); }, Place::First);
+  add(
+      "communication", [](const Saving& s) { return s.kind; }, Place::Second);
+  add(
+      "takes s", [](const Saving& s) { return fmt::format("{:.3f}", s.communication_s); },
+      Place::Beside);
+  add(
+      "saved % of it",
+      [](const Saving& s) { return s.of_communication ? percent(*s.of_communication) : "-"; },
+      Place::Beside);
+  return text_table(list, rows_where(outcomes, saves), width);
+}
+
+std::string conclusions(const std::vector<Outcome>& outcomes) {
+  std::string text;
+  for (std::size_t begin = 0; begin < outcomes.size();) {
+    std::size_t end = begin + 1;
+    while (end < outcomes.size() && !outcomes[begin].points.empty() &&
+           outcomes[end].points.front() == outcomes[begin].points.front())
+      ++end;
+    const std::span<const Outcome> group{outcomes.data() + begin, end - begin};
+    const std::string title = group[0].points.empty() ? group[0].name : group[0].points.front();
+    text += fmt::format("{}: {}{}", title, binds(group), comparisons(group));
+    if (group[0].looked_for_bandwidth) {
+      text += ". Least Gbit/s a node between nodes: ";
+      for (const Outcome& o : group)
+        text += fmt::format("{}{}{}", &o == group.data() ? "" : ", ",
+                            group.size() > 1 ? last_points(o) + " " : "", bandwidth(o));
+    }
+    text += ".\n";
+    begin = end;
+  }
+  return text;
+}
+
+}  // namespace tandem

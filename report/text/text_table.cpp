@@ -1,0 +1,253 @@
+#include "report/text/text_table.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+
+#include "base/check.h"
+#include "base/split.h"
+
+namespace tandem {
+namespace {
+
+constexpr int kGap = 2;             // blanks between columns
+constexpr std::size_t kIndent = 2;  // of what goes on from the line before
+constexpr int kLeastText = 16;      // a column of text is not made narrower
+
+// Characters, not bytes: all but UTF-8's continuation bytes.
+int columns_of(const std::string& text) {
+  return static_cast<int>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+// One line, broken at blanks; blanks at its beginning stay.
+std::vector<std::string> broken(const std::string& line, int width) {
+  if (columns_of(line) <= width) return {line};
+  std::vector<std::string> lines;
+  const std::size_t first = line.find_first_not_of(' ');
+  if (first == std::string::npos) return {""};
+  std::string now(first, ' ');
+  bool empty = true;
+  for (const std::string& word : split(line.substr(now.size()), " ")) {
+    if (!empty && columns_of(now) + 1 + columns_of(word) > width) {
+      lines.push_back(std::move(now));
+      now.assign(first + kIndent, ' ');
+      empty = true;
+    }
+    now += (empty ? "" : " ") + word;
+    empty = false;
+  }
+  lines.push_back(std::move(now));
+  return lines;
+}
+
+// A row that ends early has empty cells there.
+std::string cell_of(const Cells& cells, std::size_t i) { return i < cells.size() ? cells[i] : ""; }
+
+class Blocks {
+ public:
+  Blocks(const std::vector<Heading>& headings, const std::vector<Cells>& rows, int width)
+      : headings_(headings), rows_(rows), width_(width), widths_(headings.size()) {
+    for (std::size_t i = 0; i < headings.size(); ++i) {
+      widths_[i] = columns_of(headings[i].title);
+      for (const Cells& cells : rows)
+        widths_[i] = std::max(widths_[i], columns_of(cell_of(cells, i)));
+      if (headings[i].place == Place::Name) names_.push_back(i);
+    }
+    narrow_names();
+    for (const Group& group : groups()) put(group);
+    for (const Group& block : blocks_) squeeze(block);
+    if (blocks_.empty()) blocks_.emplace_back();
+  }
+
+  std::string text() const {
+    std::string all;
+    for (const Group& block : blocks_) {
+      if (!all.empty()) all += '\n';
+      Group columns = names_;
+      columns.insert(columns.end(), block.begin(), block.end());
+      if (std::ranges::any_of(headings_, [](const Heading& h) { return !h.title.empty(); })) {
+        Cells titles;
+        for (const Heading& heading : headings_) titles.push_back(heading.title);
+        all += line(columns, titles);
+      }
+      for (const Cells& cells : rows_) all += line(columns, cells);
+    }
+    return all;
+  }
+
+ private:
+  using Group = std::vector<std::size_t>;  // numbers of columns, ascending
+
+  int width_of(const Group& group) const {
+    return std::accumulate(group.begin(), group.end(), 0,
+                           [this](int sum, std::size_t i) { return sum + kGap + widths_[i]; });
+  }
+
+  // Names take at most half of the width, the widest of them less than it would.
+  void narrow_names() {
+    if (headings_.size() == names_.size() ||
+        std::ranges::none_of(names_, [this](std::size_t i) { return is_text(i); }))
+      return;
+    for (int over = width_of(names_) - kGap - width_ / 2; over > 0; --over) {
+      const std::size_t widest = *std::ranges::max_element(
+          names_, {}, [this](std::size_t i) { return is_text(i) ? widths_[i] : 0; });
+      if (widths_[widest] <= kLeastText) return;
+      --widths_[widest];
+    }
+  }
+
+  // Columns that stay together: a column, and those beside it; the first ones first.
+  std::vector<Group> groups() const {
+    std::vector<Group> first, second;
+    for (std::size_t i = 0; i < headings_.size(); ++i) {
+      std::vector<Group>* last = &second;
+      switch (headings_[i].place) {
+        case Place::Name:
+          continue;
+        case Place::First:
+          (last = &first)->emplace_back();
+          break;
+        case Place::Second:
+          second.emplace_back();
+          break;
+        case Place::Beside:
+          last = before(i) == Place::First ? &first : &second;
+          break;
+      }
+      CHECK(!last->empty());
+      last->back().push_back(i);
+    }
+    first.insert(first.end(), second.begin(), second.end());
+    return first;
+  }
+
+  // The place of the column that this one is beside.
+  Place before(std::size_t i) const {
+    while (i > 0 && headings_[i].place == Place::Beside) --i;
+    return headings_[i].place;
+  }
+
+  // With text as narrow as may be: a third of it wraps.
+  int least_of(const Group& group) const {
+    int sum = 0;
+    for (const std::size_t i : group)
+      sum += kGap + (is_text(i) ? std::min(widths_[i], std::max(kLeastText, 2 * widths_[i] / 3))
+                                : widths_[i]);
+    return sum;
+  }
+
+  // Beside the names.
+  int room() const { return names_.empty() ? width_ : width_ - width_of(names_) + kGap; }
+
+  // Into the first block with room, or a new one; columns that no block has room for, one by one.
+  // Text of Place::Second makes room for others, but not in the first block.
+  void put(const Group& group) {
+    for (std::size_t at = 0; at < blocks_.size(); ++at) {
+      Group both = blocks_[at];
+      both.insert(both.end(), group.begin(), group.end());
+      const bool squeezes = at > 0 || headings_[group.front()].place == Place::First;
+      if ((squeezes ? least_of(both) : width_of(both)) > room() + lead()) continue;
+      std::ranges::sort(both);
+      blocks_[at] = std::move(both);
+      return;
+    }
+    if (group.size() == 1 || least_of(group) <= room() + lead()) {
+      blocks_.push_back(group);
+      return;
+    }
+    for (const std::size_t i : group) put({i});
+  }
+
+  // The first column of all has no gap before it.
+  int lead() const { return names_.empty() ? kGap : 0; }
+
+  // What a block is too wide, its text gives, the widest first.
+  void squeeze(const Group& block) {
+    Group texts;
+    std::ranges::copy_if(block, std::back_inserter(texts), [this](auto i) { return is_text(i); });
+    if (texts.empty()) return;
+    const auto widest = [&] {
+      return *std::ranges::max_element(texts, {}, [this](auto i) { return widths_[i]; });
+    };
+    for (int over = width_of(block) - lead() - room(); over > 0; --over) {
+      if (widths_[widest()] <= kLeastText) return;
+      --widths_[widest()];
+    }
+  }
+
+  bool is_text(std::size_t i) const {
+    const auto& [title, place, align] = headings_[i];
+    return align == Align::Left || (align == Align::Auto && place == Place::Name);
+  }
+
+  // A row's cells, and more lines where text wraps.
+  std::string line(const Group& columns, const Cells& cells) const {
+    std::vector<std::vector<std::string>> parts;
+    std::size_t height = 1;
+    for (const std::size_t i : columns) {
+      const std::string cell = cell_of(cells, i);
+      parts.push_back(is_text(i) ? broken(cell, widths_[i]) : Cells{cell});
+      height = std::max(height, parts.back().size());
+    }
+    std::string text;
+    for (std::size_t row = 0; row < height; ++row) {
+      std::string now;
+      for (std::size_t k = 0; k < columns.size(); ++k) {
+        const std::string part = row < parts[k].size() ? parts[k][row] : "";
+        const std::string blanks(
+            static_cast<std::size_t>(std::max(0, widths_[columns[k]] - columns_of(part))), ' ');
+        now += (k > 0 ? std::string(kGap, ' ') : "") +
+               (is_text(columns[k]) ? part + blanks : blanks + part);
+      }
+      now.erase(now.find_last_not_of(' ') + 1);
+      text += now + '\n';
+    }
+    return text;
+  }
+
+  const std::vector<Heading>& headings_;
+  const std::vector<Cells>& rows_;
+  int width_;
+  std::vector<int> widths_;
+  Group names_;
+  std::vector<Group> blocks_;
+};
+
+}  // namespace
+
+std::string laid_out(const std::vector<Heading>& headings, const std::vector<Cells>& rows,
+                     int width) {
+  return Blocks(headings, rows, width).text();
+}
+
+std::string wrapped(const std::string& text, int width) {
+  std::string all;
+  for (const std::string& line : split(text, "\n")) {
+    for (const std::string& part : broken(line, width)) all += part + '\n';
+  }
+  if (!text.ends_with('\n') && !all.empty()) all.pop_back();
+  return all;
+}
+
+std::string wrapped_command(const std::string& command, int width) {
+  std::vector<std::string> words(1);  // an option with its values is one
+  bool quoted = false;
+  for (std::size_t i = 0; i < command.size(); ++i) {
+    if (!quoted && command.compare(i, 3, " --") == 0) words.emplace_back();
+    if (command[i] == '\'' && (quoted || i == 0 || command[i - 1] != '\\')) quoted = !quoted;
+    words.back() += command[i];
+  }
+  std::string all, now;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const int tail = i + 1 < words.size() ? 2 : 0;  // " \"
+    if (!now.empty() && columns_of(now) + columns_of(words[i]) > width - tail) {
+      all += now + " \\\n";
+      now = std::string(kIndent - 1, ' ');
+    }
+    now += words[i];
+  }
+  return all + now;
+}
+
+}  // namespace tandem

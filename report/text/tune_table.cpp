@@ -1,0 +1,145 @@
+#include "report/text/tune_table.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+#include <vector>
+
+#include "report/text/table.h"
+
+namespace tandem {
+namespace {
+
+// "5,438,394"
+std::string grouped(std::int64_t number) {
+  std::string text = std::to_string(number);
+  for (int at = static_cast<int>(text.size()) - 3; at > 0; at -= 3) text.insert(at, ",");
+  return text;
+}
+
+template <class Value>  // std::string of an Outcome with its Training
+Column<Finalist> played(const char* title, Value value, Place place = Place::First) {
+  return {title,
+          [value](const Finalist& f) {
+            return f.outcome.ok() ? std::string(value(*f.outcome, *f.outcome->training)) : "";
+          },
+          place};
+}
+
+std::string plans_table(const Tuned& tuned, int width) {
+  using O = const Outcome&;
+  using T = const Training&;
+  const auto tenths = [](double value) { return fmt::format("{:.1f}", value); };
+  const std::vector<Column<Finalist>> columns = {
+      {"", [](const Finalist& f) { return f.label; }, Place::Name},
+      {"plan", [](const Finalist& f) { return text_of(f.candidate); }, Place::Second, Align::Left},
+      {"iteration s",
+       [](const Finalist& f) { return f.outcome.ok() ? iteration_text(*f.outcome) : "error"; },
+       Place::First},
+      played("tokens/s/GPU", [](O, T t) { return tokens_rate(t); }),
+      played(
+          "model TF/s", [=](O, T t) { return tenths(t.model_tflops_per_gpu); }, Place::Second),
+      played("MFU %", [=](O, T t) { return tenths(100 * t.mfu); }),
+      played(
+          "bubble %", [=](O o, T) { return tenths(100 * o.bubble_fraction); }, Place::Second),
+      played(
+          "exposed %",
+          [=](O o, T) {
+            const double exposed = std::accumulate(o.exposed_s.begin(), o.exposed_s.end(), 0.0);
+            return tenths(100 * exposed / o.iteration_s);
+          },
+          Place::Beside),
+      played("GiB", [=](O, T t) { return tenths(t.total / GiB); }),
+      played("fits", [](O, T t) { return t.fits ? "yes" : "NO"; }),
+      {"stage level s",
+       [](const Finalist& f) {
+         return f.stage_level_ns ? fmt::format("{:.3f}", to_seconds(*f.stage_level_ns)) : "";
+       },
+       Place::First}};
+  return text_table(columns, tuned.finalists, width);
+}
+
+std::vector<const Outcome*> outcomes(const Tuned& tuned) {
+  std::vector<const Outcome*> all;
+  for (const Finalist& finalist : tuned.finalists) {
+    if (finalist.outcome.ok()) all.push_back(&*finalist.outcome);
+  }
+  return all;
+}
+
+std::string counts_text(const Tuned& tuned) {
+  const SearchCounts& c = tuned.counts;
+  std::string text = fmt::format(
+      "{} plans in {:.1f} s, {} a second on one core. Not scheduled: {} beyond the GPU's memory; "
+      "{} by the work of their layout, {} with its bubble and transfers, {} with least "
+      "data-parallel "
+      "communication. Scheduled: {}, and {} orders for a bound.",
+      grouped(c.enumerated), tuned.search_s,
+      grouped(static_cast<std::int64_t>(static_cast<double>(c.enumerated) / tuned.search_s)),
+      grouped(c.memory), grouped(c.work), grouped(c.pipeline), grouped(c.data),
+      grouped(c.scheduled), grouped(c.orders));
+  if (c.unplayable > 0) text += fmt::format(" Refused by lowering: {}.", grouped(c.unplayable));
+  if (!tuned.complete)
+    text += fmt::format(" Stopped early: {} of these plans and all later ones were not looked at.",
+                        grouped(c.left));
+  return text + "\n";
+}
+
+std::string verdict_of(const Verdict& verdict) {
+  const char* among = verdict.complete ? "" : " among the likeliest";
+  if (!verdict.breaks) return fmt::format("no plan that was looked at and fits breaks it{}", among);
+  if (!verdict.keeps) return fmt::format("no plan that was looked at and fits keeps it{}", among);
+  const double keeps = to_seconds(verdict.keeps->iteration_ns);
+  const double breaks = to_seconds(verdict.breaks->iteration_ns);
+  return keeps <= breaks ? fmt::format("confirmed: {:.1f} % faster", 100 * (breaks / keeps - 1))
+                         : fmt::format("beaten by {:.1f} %", 100 * (keeps / breaks - 1));
+}
+
+std::string verdicts_table(const Tuned& tuned, int width) {
+  const auto seconds = [](const std::optional<Found>& found) {
+    return found ? fmt::format("{:.3f}", to_seconds(found->iteration_ns)) : "";
+  };
+  const std::vector<Column<Verdict>> columns = {
+      {"rule", [](const Verdict& v) { return v.rule; }, Place::Name},
+      {"of", [](const Verdict& v) { return v.source; }, Place::Second, Align::Left},
+      {"verdict", verdict_of, Place::First, Align::Left},
+      {"with it s", [=](const Verdict& v) { return seconds(v.keeps); }},
+      {"without it s", [=](const Verdict& v) { return seconds(v.breaks); }, Place::Beside}};
+  return text_table(columns, tuned.verdicts, width);
+}
+
+}  // namespace
+
+std::string tune_text(const Tuned& tuned, const std::string& command, int width) {
+  std::string text = plans_table(tuned, width) + "\n" +
+                     wrapped(notes(outcomes(tuned)) + counts_text(tuned), width);
+  if (!tuned.verdicts.empty())
+    text += "\nRules of the guides, at stage level:\n" + verdicts_table(tuned, width);
+  std::string first = "The first plan: " + command;
+  for (const auto& [key, value] : settings_of(tuned.finalists.front().candidate))
+    first += fmt::format(" --set {}={}", key, value);
+  text += "\n" + wrapped_command(first, width) + "\n";
+  if (!tuned.framework.empty())
+    text += wrapped(
+        fmt::format(
+            "All but own are plans that {} runs{}.\n", tuned.framework,
+            tuned.own_breaks.empty() ? "" : "; own breaks its rule '" + tuned.own_breaks + "'"),
+        width);
+  if (!tuned.cleared.empty())
+    text += wrapped(fmt::format("In a scenario without {}, which the search's plans do not have.\n",
+                                fmt::join(tuned.cleared, ", ")),
+                    width);
+  for (const Finalist& finalist : tuned.finalists) {
+    if (!finalist.outcome.ok())
+      text +=
+          wrapped(fmt::format("{}: {}\n", finalist.label, finalist.outcome.error().message), width);
+  }
+  return text;
+}
+
+std::string better_line(const Found& found, bool of_rules) {
+  return fmt::format("{:10.3f} s  {}{}", to_seconds(found.iteration_ns), text_of(found.candidate),
+                     of_rules ? "  (keeps the guides' rules)" : "");
+}
+
+}  // namespace tandem

@@ -1,0 +1,57 @@
+#include "report/text/variability_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tandem {
+namespace {
+
+std::string seconds(double value) { return fmt::format("{:.4f}", value); }
+
+struct PartOfRun {
+  std::string run;
+  Sensitivity part;
+};
+
+}  // namespace
+
+std::string repeats_table(const std::vector<Outcome>& outcomes, int width) {
+  const auto repeated = [](const Outcome& o) { return o.repeats.has_value(); };
+  if (std::ranges::none_of(outcomes, repeated)) return "";
+  const std::vector<Column<Outcome>> columns = {
+      {"run", [](const Outcome& o) { return o.name; }, Place::Name},
+      {"runs", [](const Outcome& o) { return fmt::format("{}", o.repeats->runs); }},
+      {"seeds",
+       [](const Outcome& o) {
+         const std::uint64_t first = o.repeats->first_seed;
+         return fmt::format("{}-{}", first,
+                            first + static_cast<std::uint64_t>(o.repeats->runs) - 1);
+       }},
+      {"p5 s", [](const Outcome& o) { return seconds(o.repeats->iteration_s.p5); }, Place::First},
+      {"p50 s", [](const Outcome& o) { return seconds(o.repeats->iteration_s.p50); },
+       Place::Beside},
+      {"p95 s", [](const Outcome& o) { return seconds(o.repeats->iteration_s.p95); },
+       Place::Beside}};
+  return text_table(columns, rows_where(outcomes, repeated), width);
+}
+
+std::string sensitivity_table(const std::vector<Outcome>& outcomes, int width) {
+  std::vector<PartOfRun> rows;
+  for (const Outcome& outcome : outcomes) {
+    std::vector<Sensitivity> parts = outcome.sensitivity;
+    std::ranges::stable_sort(parts, std::ranges::greater{}, &Sensitivity::seconds);
+    for (Sensitivity& part : parts) rows.push_back({outcome.name, std::move(part)});
+  }
+  if (rows.empty()) return "";
+  using Row = PartOfRun;
+  const std::vector<Column<Row>> columns = {
+      {"run", [](const Row& r) { return r.run; }, Place::Name},
+      {"10 % slower", [](const Row& r) { return r.part.part; }, Place::Name},
+      {"iteration +ms", [](const Row& r) { return fmt::format("{:+.3f}", 1e3 * r.part.seconds); }},
+      {"iteration +%",
+       [](const Row& r) { return fmt::format("{:+.2f}", 100 * r.part.of_iteration); }}};
+  return text_table(columns, rows, width);
+}
+
+}  // namespace tandem

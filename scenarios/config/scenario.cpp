@@ -1,0 +1,481 @@
+#include "scenarios/config/scenario.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <tuple>
+
+#include "base/file.h"
+#include "base/nearest.h"
+#include "scenarios/config/fields.h"
+#include "scenarios/config/limits.h"
+#include "topology/preset.h"
+
+namespace tandem {
+namespace {
+
+std::vector<std::string> known_keys() {
+  std::vector<std::string> keys;
+  for (const Field& field : fields()) keys.emplace_back(field.key);
+  return keys;
+}
+
+// Presets first, so that single numbers of [cluster] change what the preset gives.
+Status apply_settings(const Settings& settings, Scenario* scenario) {
+  if (const auto preset = settings.find("cluster.preset"); preset != settings.end()) {
+    const std::string& where = preset->second.where;
+    const auto* name = std::get_if<std::string>(&preset->second.value);
+    if (name == nullptr) return preset->second.error("cluster.preset", "a preset's name");
+    auto spec = load_preset(*name);
+    if (!spec.ok()) return Error{fmt::format("{}: {}", where, spec.error().message)};
+    scenario->cluster = *spec;
+    scenario->preset = *name;
+  }
+  for (const auto& [key, setting] : settings) {
+    const Field* known = nullptr;
+    for (const Field& field : fields()) {
+      if (field.key == key) known = &field;
+    }
+    if (known == nullptr)
+      return Error{
+          fmt::format("{}: found unknown key '{}', expected a known one; the nearest is '{}'",
+                      setting.where, key, nearest(key, known_keys()))};
+    RETURN_IF_ERROR(known->set(setting, scenario));
+  }
+  return Done{};
+}
+
+// The Error of a broken rule: "place: what was found, what was expected".
+Error bad(const Scenario& scenario, std::vector<std::string> keys, std::string_view what) {
+  return Error{fmt::format("{}: {}", scenario.place_of(keys), what)};
+}
+
+// Of a rule that names its key first: "model.heads: found ...". Where the key is not set, what sets
+// it by another name: `other_keys`, or for a GEMM's overlap the word or the file.
+Error bad(const Scenario& scenario, const Error& rule, std::vector<std::string> other_keys) {
+  const std::string& what = rule.message;
+  std::string key = what.substr(0, what.find_first_of(" :"));
+  constexpr std::string_view kGemm = "overlap.gemm.";
+  if (key.starts_with(kGemm)) {
+    key = key.substr(0, key.find('.', kGemm.size()));  // without .sms or .splits
+    other_keys = {"overlap.tensor_file", "overlap.tensor"};
+  }
+  other_keys.insert(other_keys.begin(), key);
+  return bad(scenario, std::move(other_keys), what);
+}
+
+// How many GPUs: given, or the plan's; they must agree.
+Status complete_gpus(Scenario* s) {
+  Plan& plan = s->plan;
+  constexpr std::int64_t kMost = 1'000'000;
+  const std::int64_t model_parallel = std::int64_t{plan.tp} * plan.pp * plan.cp;
+  if (s->gpus > 0 && !s->places.contains("parallel.dp")) {
+    if (s->gpus % model_parallel != 0)
+      return bad(*s, {"cluster.gpus"},
+                 fmt::format("found cluster.gpus = {}, expected a multiple of {}", s->gpus,
+                             plan.cp > 1 ? fmt::format("tp x pp x cp = {} x {} x {}", plan.tp,
+                                                       plan.pp, plan.cp)
+                                         : fmt::format("tp x pp = {} x {}", plan.tp, plan.pp)));
+    plan.dp = static_cast<int>(s->gpus / model_parallel);
+  }
+  const std::string cp = plan.cp > 1 ? fmt::format(" x {}", plan.cp) : "";
+  const std::string product = fmt::format(
+      "tp x pp{} x dp = {} x {}{} x {}", plan.cp > 1 ? " x cp" : "", plan.tp, plan.pp, cp, plan.dp);
+  if (model_parallel > kMost || model_parallel * plan.dp > kMost)
+    return bad(*s, {"parallel.dp", "parallel.tp", "parallel.pp", "parallel.cp"},
+               fmt::format("found {}, expected at most {} GPUs", product, kMost));
+  if (s->gpus == 0) s->gpus = plan.gpus();
+  if (s->gpus != plan.gpus())
+    return bad(
+        *s, {"cluster.gpus"},
+        fmt::format("found cluster.gpus = {}, expected {} = {}", s->gpus, product, plan.gpus()));
+  return Done{};
+}
+
+Status complete_batch(Scenario* s) {
+  Plan& plan = s->plan;
+  constexpr std::int64_t kMost = 1'000'000'000;
+  const std::int64_t step = std::int64_t{plan.micro_batch} * plan.dp;
+  if (step > kMost)
+    return bad(*s, {"parallel.micro_batch", "parallel.dp"},
+               fmt::format("found micro_batch x dp = {} x {}, expected at most {} sequences",
+                           plan.micro_batch, plan.dp, kMost));
+  if (plan.global_batch == 0) plan.global_batch = static_cast<int>(step);
+  if (plan.global_batch % step != 0)
+    return bad(*s, {"parallel.global_batch", "parallel.micro_batch"},
+               fmt::format("found parallel.global_batch = {}, expected a multiple of "
+                           "micro_batch x dp = {} x {}",
+                           plan.global_batch, plan.micro_batch, plan.dp));
+  return Done{};
+}
+
+Status complete_order(Scenario* s) {
+  s->order.pp = s->plan.pp;
+  s->order.vpp = s->plan.vpp;
+  s->order.microbatches = s->plan.microbatches();
+  if (!s->places.contains("schedule.order"))
+    s->order.name = s->plan.vpp > 1 ? "interleaved" : "1f1b";
+  if (!s->order.name.ends_with(".csv")) return Done{};
+  s->order_file = (std::filesystem::path(s->path).parent_path() / s->order.name).string();
+  const std::string why = why_unreadable(s->order_file);
+  if (why.empty()) return Done{};
+  return bad(*s, {"schedule.order"},
+             fmt::format("found schedule.order = {}: {}, expected a CSV file in PyTorch's form "
+                         "beside the scenario",
+                         s->order.name, why));
+}
+
+// What overlaps: settings that need one another, and files.
+Status complete_overlap(Scenario* s) {
+  s->data.zero = s->plan.zero;
+  // FSDP and DeepSpeed gather the next layer ahead where nobody says that they should not.
+  if (s->plan.zero == 3 && !s->places.contains("overlap.param_gather")) s->data.param_gather = true;
+  s->data.bucket_bytes = std::llround(s->bucket_bytes);
+  if (s->places.contains("overlap.align_param_gather") && s->data.align_param_gather &&
+      !s->data.param_gather)
+    return bad(
+        *s, {"overlap.align_param_gather"},
+        "found overlap.align_param_gather = true without overlap.param_gather, expected both");
+  if (s->expert_overlap && s->model.experts == 0)
+    return bad(*s, {"overlap.expert"},
+               "found overlap.expert = true with a dense model, expected model.experts: there is "
+               "no expert communication");
+  const std::string folder = std::filesystem::path(s->path).parent_path().string();
+  auto overlap = tensor_overlap(s->tensor, s->model, folder);
+  if (!overlap.ok() && overlap.error().message.starts_with("overlap."))
+    return bad(*s, overlap.error(), {});
+  if (!overlap.ok()) return bad(*s, {"overlap.tensor_file"}, overlap.error().message);
+  s->plan.tensor_overlap = *overlap;
+  return Done{};
+}
+
+// What an action's seconds leave no room for.
+constexpr const char* kNotUniform[] = {
+    "parallel.ep",         "parallel.expert_tp",  "train.zero",        "overlap.tensor",
+    "overlap.tensor_file", "overlap.context",     "overlap.expert",    "overlap.data_sms",
+    "overlap.p2p_sms",     "overlap.context_sms", "overlap.expert_sms"};
+
+Status complete_uniform(Scenario* s) {
+  for (const char* key : kNotUniform) {
+    if (s->places.contains(key))
+      return bad(*s, {key},
+                 fmt::format("found {} with costs.source = uniform, expected it not to be set: the "
+                             "seconds of an action are all there is",
+                             key));
+  }
+  const auto given = [&](const char* key) { return s->places.contains(key); };
+  if (given("costs.p2p_s") && given("costs.p2p_MB"))
+    return bad(*s, {"costs.p2p_MB"},
+               "found costs.p2p_s and costs.p2p_MB, expected one of them: seconds, or what the "
+               "cluster carries");
+  UniformCosts& costs = *s->uniform;
+  if (!given("costs.forward_s") ||
+      (!given("costs.backward_s") && !(given("costs.input_s") && given("costs.weight_s"))))
+    return bad(*s, {"costs.source"},
+               "found costs.source = uniform without its seconds, expected costs.forward_s and "
+               "costs.backward_s (or input_s and weight_s)");
+  if (!given("costs.backward_s")) costs.backward_s = costs.input_s + costs.weight_s;
+  if (!given("costs.input_s")) costs.input_s = costs.backward_s / 2;
+  if (!given("costs.weight_s")) costs.weight_s = costs.backward_s / 2;
+  return Done{};
+}
+
+Status complete_table(Scenario* s) {
+  if (s->costs_source != "table")
+    return bad(
+        *s, {"costs.table"},
+        fmt::format("found costs.table with costs.source = {}, expected table", s->costs_source));
+  if (!s->cost_table)
+    return bad(*s, {"costs.source"},
+               "found costs.source = table without costs.table, expected its file");
+  if (const Status status = check_covers(*s->cost_table, s->plan.flash_attention); !status.ok())
+    return bad(*s, {"costs.table"}, status.error().message);
+  return Done{};
+}
+
+Status complete_costs(Scenario* s) {
+  if (s->uniform) s->costs_source = "uniform";
+  if (s->cost_table || s->costs_source == "table") RETURN_IF_ERROR(complete_table(s));
+  if (s->uniform) return complete_uniform(s);
+  if (s->p2p_bytes == 0) return Done{};
+  return bad(*s, {"costs.p2p_MB"},
+             fmt::format("found costs.p2p_MB with costs.source = {}, expected uniform: a model "
+                         "says what its transfers carry",
+                         s->costs_source));
+}
+
+// What makes a GPU another one than those that are known.
+constexpr const char* kOfTheGpu[] = {"cluster.gpu_name",        "cluster.tflops",
+                                     "cluster.memory_GBps",     "cluster.sms",
+                                     "cluster.gemm_efficiency", "cluster.attention_efficiency"};
+
+Status complete_software(Scenario* s) {
+  if (s->software.name.empty()) {
+    ASSIGN_OR_RETURN(s->software, load_software(s->cluster.device.software));
+  }
+  if (s->cost_table) {
+    s->software.iteration_overhead_s = 0;  // no part of what a table measures
+    return Done{};
+  }
+  const bool known =
+      std::ranges::none_of(kOfTheGpu, [&](const char* key) { return s->places.contains(key); });
+  const std::string& gpu = s->cluster.device.name;
+  s->cost_model_name =
+      fmt::format("{} on {} in {}", s->software.name,
+                  known && !gpu.empty() ? gpu : "a GPU of your own", s->plan.precision);
+  s->calibrated = known && is_measured(s->software, gpu, s->plan.precision);
+  if (*s->calibrated) return Done{};
+  ASSIGN_OR_RETURN(const auto interval, uncalibrated_interval());
+  std::tie(s->software.interval_low, s->software.interval_high) = interval;
+  return Done{};
+}
+
+Status check_cluster(const Scenario& s) {
+  const int node = s.cluster.gpus_per_node;
+  if (node == 0)
+    return bad(s, {"cluster.gpus_per_node"},
+               "found no cluster, expected [cluster] with a preset or with its numbers");
+  if (s.cyclic && s.gpus % node != 0)
+    return bad(s, {"cluster.placement"},
+               fmt::format("found cluster.placement = cyclic with {} GPUs, expected whole nodes: a "
+                           "multiple of cluster.gpus_per_node = {}",
+                           s.gpus, node));
+  const DeviceSpec& device = s.cluster.device;
+  if (device.memory_bytes > 0 && usable_memory_bytes(device) <= 0)
+    return bad(s, {"cluster.memory_reserve_GiB"},
+               fmt::format("found cluster.memory_reserve_GiB = {:g}, expected less than the GPU's "
+                           "memory, {:g} GiB",
+                           memory_reserve_bytes(device) / GiB, device.memory_bytes / GiB));
+  if (s.least_bandwidth && !s.cluster.calibration.empty())
+    return bad(s, {"report.least_bandwidth", "cluster.calibration"},
+               "found report.least_bandwidth with cluster.calibration, expected one of them: a "
+               "measured time holds at every bandwidth");
+  return Done{};
+}
+
+// Communication leaves compute an SM at least.
+Status check_sms(const Scenario& s) {
+  std::vector<std::pair<std::string, int>> taken = {{"overlap.data_sms", s.data.sms},
+                                                    {"overlap.p2p_sms", s.p2p_sms},
+                                                    {"overlap.context_sms", s.plan.context_sms},
+                                                    {"overlap.expert_sms", s.plan.expert_sms}};
+  for (int i = 0; i < kTensorGemms; ++i)
+    taken.emplace_back(fmt::format("overlap.gemm.{}", name(static_cast<TensorGemm>(i))),
+                       s.plan.tensor_overlap[i].sms);
+  for (const auto& [key, sms] : taken) {
+    if (sms > 0 && sms >= s.cluster.device.sms)
+      return bad(s,
+                 Error{fmt::format("{}: found {} SMs, expected fewer than the GPU's {}", key, sms,
+                                   s.cluster.device.sms)},
+                 {});
+  }
+  return Done{};
+}
+
+Status check_slow_link(const Scenario& s) {
+  const SlowLink& slow = s.slow_link;
+  if (slow.name.empty() == s.places.contains("variability.slow_link_rate"))
+    return bad(s, {"variability.slow_link", "variability.slow_link_rate"},
+               "found one of variability.slow_link and variability.slow_link_rate, expected both: "
+               "which link has what share of its bandwidth");
+  if (slow.rate == 0 && !slow.to_s)
+    return bad(s, {"variability.slow_link_rate"},
+               fmt::format("found that {} fails for good, expected variability.slow_link_to_s: "
+                           "there is no other way",
+                           slow.name));
+  if (slow.to_s && *slow.to_s <= slow.from_s)
+    return bad(s, {"variability.slow_link_to_s"},
+               fmt::format("found variability.slow_link_to_s = {}, expected more than slow_link_"
+                           "from_s = {}",
+                           *slow.to_s, slow.from_s));
+  return Done{};
+}
+
+// Stragglers are there.
+Status check_stragglers(const Scenario& s) {
+  const Stragglers& slow = s.stragglers;
+  if (slow.any() && !s.places.contains("variability.straggler_factor"))
+    return bad(s,
+               {"variability.straggler_ranks", "variability.straggler_nodes",
+                "variability.straggler_stages", "variability.straggler_share"},
+               "found stragglers without variability.straggler_factor, expected how many times as "
+               "long they take");
+  const int node = s.has_cluster() ? s.cluster.gpus_per_node : 1;
+  const std::tuple<const char*, const std::vector<int>*, int> lists[] = {
+      {"variability.straggler_ranks", &slow.ranks, s.gpus},
+      {"variability.straggler_nodes", &slow.nodes, (s.gpus + node - 1) / node},
+      {"variability.straggler_stages", &slow.stages, s.plan.stages()}};
+  for (const auto& [key, list, end] : lists) {
+    for (const int number : *list) {
+      if (number >= end)
+        return bad(s, {key},
+                   fmt::format("found {} with {}, expected numbers below {}", key, number, end));
+    }
+  }
+  return Done{};
+}
+
+// Keys of experts without their number; where that is said to be 0, they may wait for another run.
+Status check_expert_keys(const Scenario& s) {
+  if (s.model.is_moe() || s.places.contains("model.experts")) return Done{};
+  for (const char* key : {"model.top_k", "model.expert_ffn_hidden", "model.shared_expert_ffn",
+                          "model.expert_imbalance"}) {
+    if (s.places.contains(key))
+      return bad(s, {key},
+                 fmt::format("found {} without model.experts, expected both: a dense model has no "
+                             "experts",
+                             key));
+  }
+  return Done{};
+}
+
+// What depends on several keys: defaults, then the rules.
+Status complete(Scenario* s) {
+  if (!s->places.contains("parallel.vpp")) s->plan.vpp = default_vpp(s->order.name);
+  RETURN_IF_ERROR(complete_gpus(s));
+  RETURN_IF_ERROR(complete_batch(s));
+  RETURN_IF_ERROR(complete_order(s));
+  RETURN_IF_ERROR(complete_overlap(s));
+  RETURN_IF_ERROR(complete_costs(s));
+  if (s->has_cluster()) RETURN_IF_ERROR(check_cluster(*s));
+  RETURN_IF_ERROR(check_stragglers(*s));
+  RETURN_IF_ERROR(check_slow_link(*s));
+  RETURN_IF_ERROR(check_expert_keys(*s));
+  if (s->uniform) {
+    const Status status = check_stated(s->model, s->plan);
+    if (!status.ok()) return bad(*s, status.error(), {"model.layers"});
+    return Done{};
+  }
+  RETURN_IF_ERROR(complete_software(s));
+  if (!s->places.contains("train.gradient_dtype"))
+    s->plan.gradient_dtype = s->plan.precision == "fp16" ? "fp16" : "fp32";
+  if (const Status status = check(s->model, s->plan); !status.ok())
+    return bad(*s, status.error(), {"model.layers"});
+  if (const Status status = check(s->cost_model()); !status.ok())
+    return bad(*s, status.error(), {"cluster.preset", "cluster.gpu"});
+  return check_sms(*s);
+}
+
+Status check_baseline(const Scenario& scenario, const ScenarioFile& file) {
+  if (scenario.baseline.empty()) return Done{};
+  std::vector<std::string> names;
+  for (const Axis& axis : file.axes) {
+    for (const Point& point : axis.points)
+      names.insert(names.end(), point.names.begin(), point.names.end());
+  }
+  if (std::ranges::find(names, scenario.baseline) != names.end()) return Done{};
+  return bad(
+      scenario, {"report.baseline"},
+      fmt::format(
+          "found report.baseline = {}, expected a point's name on an axis; {}", scenario.baseline,
+          names.empty() ? "the file has none"
+                        : fmt::format("the nearest is '{}'", nearest(scenario.baseline, names))));
+}
+
+// The names of the points, or of the file where it has no axes.
+std::string name_of(const ScenarioFile& file, const std::vector<const Point*>& points) {
+  std::string joined;
+  for (const Point* point : points) {
+    for (const std::string& name : point->names) joined += (joined.empty() ? "" : ", ") + name;
+  }
+  return joined.empty() ? std::filesystem::path(file.path).stem().string() : joined;
+}
+
+// A point an axis.
+RunSettings run_at(const ScenarioFile& file, const std::vector<const Point*>& points,
+                   const std::vector<std::pair<std::string, Setting>>& sets) {
+  RunSettings run{name_of(file, points), {}, {}, file.base};
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    for (const auto& [key, setting] : points[i]->settings) run.settings[key] = setting;
+    for (const std::string& name : points[i]->names) {
+      run.axes.push_back(file.axes[i].name);
+      run.points.push_back(name);
+    }
+  }
+  for (const auto& [key, setting] : sets) run.settings[key] = setting;
+  return run;
+}
+
+}  // namespace
+
+std::string Scenario::place_of(const std::vector<std::string>& keys) const {
+  for (const std::string& key : keys) {
+    if (const auto place = places.find(key); place != places.end()) return place->second;
+  }
+  for (const std::string& key : keys) {
+    const std::string table = key.substr(0, key.find('.') + 1);
+    for (const auto& [other, place] : places) {
+      if (!table.empty() && other.starts_with(table) && place.starts_with(path)) return place;
+    }
+  }
+  return path;
+}
+
+Result<std::vector<RunSettings>> runs_of(const ScenarioFile& file,
+                                         const std::vector<std::pair<std::string, Setting>>& sets,
+                                         const std::string& only) {
+  RETURN_IF_ERROR(check_runs(file, sets));
+  std::vector<RunSettings> runs;
+  std::vector<std::size_t> at(file.axes.size());
+  for (bool more = true; more;) {
+    std::vector<const Point*> points;
+    for (std::size_t i = 0; i < at.size(); ++i) points.push_back(&file.axes[i].points[at[i]]);
+    if (name_of(file, points).find(only) != std::string::npos)
+      runs.push_back(run_at(file, points, sets));
+    more = false;
+    for (std::size_t i = at.size(); i-- > 0 && !more;) {
+      more = ++at[i] < file.axes[i].points.size();
+      if (!more) at[i] = 0;
+    }
+  }
+  if (runs.empty())
+    return Error{fmt::format("--only: found no run whose name holds '{}' in {}", only, file.path)};
+  return runs;
+}
+
+Result<Scenario> make_scenario(const ScenarioFile& file, const RunSettings& run) {
+  Scenario scenario;
+  scenario.name = run.name;
+  scenario.axes = run.axes;
+  scenario.points = run.points;
+  scenario.path = file.path;
+  for (const auto& [key, setting] : run.settings) scenario.places[key] = setting.where;
+  RETURN_IF_ERROR(apply_settings(run.settings, &scenario));
+  RETURN_IF_ERROR(complete(&scenario));
+  RETURN_IF_ERROR(check_baseline(scenario, file));
+  return scenario;
+}
+
+Result<std::vector<Scenario>> load_scenarios(
+    const std::string& path, const std::vector<std::pair<std::string, Setting>>& sets,
+    const std::string& only) {
+  ASSIGN_OR_RETURN(const ScenarioFile file, read_scenario_file(path));
+  ASSIGN_OR_RETURN(const std::vector<RunSettings> runs, runs_of(file, sets, only));
+  std::vector<Scenario> scenarios;
+  for (const RunSettings& run : runs) {
+    auto scenario = make_scenario(file, run);
+    if (!scenario.ok() && !file.axes.empty())
+      return Error{fmt::format("{} (run '{}')", scenario.error().message, run.name)};
+    if (!scenario.ok()) return scenario.error();
+    scenarios.push_back(*std::move(scenario));
+  }
+  return scenarios;
+}
+
+Result<Scenario> make_scenario(const std::string& path, const std::string& name,
+                               const Settings& settings,
+                               const std::vector<std::pair<std::string, Setting>>& sets) {
+  const ScenarioFile file{path, settings, {}};
+  RunSettings run = run_at(file, {}, sets);
+  run.name = name;
+  return make_scenario(file, run);
+}
+
+std::vector<std::pair<std::string, std::string>> scenario_keys() {
+  std::vector<std::pair<std::string, std::string>> keys;
+  for (const Field& field : fields()) keys.emplace_back(field.key, field.help);
+  return keys;
+}
+
+}  // namespace tandem

@@ -1,0 +1,148 @@
+// Scenario: one run, all its settings in place; and the files that describe many.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "exec/backend.h"
+#include "scenarios/config/setting.h"
+#include "scenarios/config/tensor_settings.h"
+#include "scenarios/config/variability.h"
+#include "schedule/lowering/lower.h"
+#include "schedule/order/order.h"
+#include "topology/cluster.h"
+#include "workload/cost/cost_table.h"
+#include "workload/model/model.h"
+#include "workload/model/workload.h"
+
+namespace tandem {
+
+// What somebody measured, to stand beside the simulated number.
+struct Published {
+  // Hardware FLOPs, as Narayanan et al. 2021 count; 0: nothing published.
+  double tflops_per_gpu = 0;
+  std::string cluster;  // the axis point's name that it was measured on
+};
+
+// How a run is held against reality: `tandem validate`.
+struct Validation {
+  Backend backend = Backend::Host;
+  std::string launch;  // a shell's words before the command that runs all ranks
+  Compute compute = Compute::Timed;
+  bool share_gpu = false;  // cuda: all ranks on one GPU
+  GpuTransfers transfers = GpuTransfers::Nccl;
+  // What simulated may differ from measured: the iteration and its ratio to the baseline's, where
+  // compute takes most of it and where exposed communication does; bubble and overlap.
+  double iteration_percent = 2;
+  double communicating_percent = 4;
+  double bubble_points = 2;
+  double overlap_points = 3;
+  // What the simulation with the measured op times may differ by.
+  std::optional<double> own_iteration_percent, own_bubble_points, own_overlap_points;
+};
+
+// What is refused, as a typing error is likelier.
+struct Limits {
+  double runs = 100'000;    // of a file
+  double ops = 50'000'000;  // of a run
+};
+
+struct Scenario {
+  std::string name;                 // the names of its points, joined by ", "
+  std::vector<std::string> axes;    // of its file
+  std::vector<std::string> points;  // one an axis
+  std::string model_name;
+  Model model;
+  Plan plan;
+  OrderSpec order;
+  std::string order_file;           // a CSV in PyTorch's form, instead of a named order
+  std::optional<bool> overlap_p2p;  // default: by order
+  bool batch_p2p = false;
+  DataOptions data;  // but zero, which the plan has
+  double bucket_bytes = 0;
+  TensorSettings tensor;
+  bool expert_overlap = false;
+  int p2p_sms = 0;
+  std::string preset;  // of the cluster, or empty
+  ClusterSpec cluster;
+  int gpus = 0;
+  bool cyclic = false;                    // ranks are dealt round over the nodes
+  std::optional<UniformCosts> uniform;    // costs.source = "uniform": no model
+  double p2p_s = 0;                       // with them: what a transfer takes, whatever the cluster
+  double p2p_bytes = 0;                   // or, above 0, what it carries over the cluster
+  std::string costs_source = "analytic";  // or "uniform", "table"
+  Software software;                      // whose constants price the model; uniform: stretches
+  // Whether runs of that software on that GPU in that precision were measured; if not, the
+  // software's interval is that of a guess. Nothing: costs are not the model's.
+  std::optional<bool> calibrated;
+  std::string cost_model_name;  // "nemo-h100 on H100-SXM5-80GB in fp8"; empty as `calibrated`
+  std::optional<CostTable> cost_table;  // costs.source = "table": what kernels are priced by
+  double jitter = 0;
+  std::uint64_t seed = 1;
+  Stragglers stragglers;
+  SlowLink slow_link;
+  double background = 0;         // the share of the bandwidth between nodes that others take
+  int repeats = 1;               // how often it is played, each time with the next seed
+  std::optional<Slower> slower;  // not in the file: what asks for sensitivities sets it
+  bool fold = true;  // one rank stands for its equals; not in the file: the caller's choice
+  bool least_bandwidth = false;
+  std::string baseline;       // a point's name: what the others save against it
+  std::optional<Scope> kind;  // of communication, that savings are compared with; nothing: all
+  bool causal_flops = false;  // FLOPs count the half of attention that a causal mask leaves
+  bool traffic = false;       // columns of what a GPU sends
+  std::string note;           // printed below the table
+  Limits limits;
+  Published published;
+  Validation validation;
+
+  std::string path;                           // of its file
+  std::map<std::string, std::string> places;  // of what is set, by key: "file:line", or "--set"
+
+  // Whether the cluster says what a transfer takes.
+  bool has_cluster() const { return !uniform || p2p_bytes > 0; }
+
+  // What prices its kernels. REQUIRES: no uniform costs; the scenario outlives it.
+  CostModel cost_model() const {
+    return {cluster.device, plan.precision, cost_table ? &*cost_table : nullptr, software};
+  }
+
+  // Where the first of the keys that is set stands, else where another key of their tables does,
+  // else the file: what an Error about them begins with.
+  std::string place_of(const std::vector<std::string>& keys) const;
+};
+
+// A run of a file before it is looked at: its name, and all that it sets.
+struct RunSettings {
+  std::string name;                       // the names of its points, joined by ", "
+  std::vector<std::string> axes, points;  // one a point
+  Settings settings;
+};
+
+// The product of the file's axes, `sets` over all: the runs whose name holds `only`. Error: more
+// than limits.runs, found before any of them is made.
+Result<std::vector<RunSettings>> runs_of(
+    const ScenarioFile& file, const std::vector<std::pair<std::string, Setting>>& sets = {},
+    const std::string& only = "");
+
+// Errors as load_scenarios has them.
+Result<Scenario> make_scenario(const ScenarioFile& file, const RunSettings& run);
+
+// The runs of a file whose name holds `only`, `sets` applied over all of them. Errors: unknown keys
+// with the nearest known one, wrong types, negative sizes, and every rule that a plan breaks.
+Result<std::vector<Scenario>> load_scenarios(
+    const std::string& path, const std::vector<std::pair<std::string, Setting>>& sets = {},
+    const std::string& only = "");
+
+// The run of these settings alone, as a file with them would give it; `path` and the settings'
+// places are what Errors name.
+Result<Scenario> make_scenario(const std::string& path, const std::string& name,
+                               const Settings& settings,
+                               const std::vector<std::pair<std::string, Setting>>& sets = {});
+
+// Every key that a scenario knows, with its help: docs/scenario.md has them all (tested).
+std::vector<std::pair<std::string, std::string>> scenario_keys();
+
+}  // namespace tandem

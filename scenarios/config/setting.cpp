@@ -1,0 +1,271 @@
+#include "scenarios/config/setting.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <span>
+
+#include <toml++/toml.h>
+
+#include "base/csv.h"
+#include "base/file.h"
+
+namespace tandem {
+namespace {
+
+std::string place(const std::string& path, const toml::node& node) {
+  return fmt::format("{}:{}", path, node.source().begin.line);
+}
+
+std::string dotted(const std::string& prefix, std::string_view key) {
+  return prefix.empty() ? std::string(key) : fmt::format("{}.{}", prefix, key);
+}
+
+Result<Setting> to_setting(const toml::node& node, const std::string& where,
+                           const std::string& key) {
+  if (const auto* value = node.as_boolean()) return Setting{value->get(), where};
+  if (const auto* value = node.as_integer()) return Setting{value->get(), where};
+  if (const auto* value = node.as_floating_point()) return Setting{value->get(), where};
+  if (const auto* value = node.as_string()) return Setting{value->get(), where};
+  if (const auto* array = node.as_array()) {
+    std::vector<std::int64_t> list;
+    for (const toml::node& item : *array) {
+      const auto* number = item.as_integer();
+      if (number == nullptr)
+        return Error{fmt::format("{}: found '{}' with a list of other things, expected integers",
+                                 where, key)};
+      list.push_back(number->get());
+    }
+    return Setting{std::move(list), where};
+  }
+  return Error{
+      fmt::format("{}: found '{}' with {}, expected a number, a text, true, false or a list", where,
+                  key, node.is_table() ? "a table" : "a date or time")};
+}
+
+// Flattens one file.
+class Flattener {
+ public:
+  explicit Flattener(std::string path) : path_(std::move(path)) {}
+
+  // Without the table's own key `skipped`.
+  Status settings(const toml::table& table, const std::string& prefix, Settings* to,
+                  std::string_view skipped = {}) const {
+    for (auto&& [key, node] : table) {
+      const std::string name = dotted(prefix, key.str());
+      if (name == skipped) continue;
+      if (const toml::table* inner = node.as_table()) {
+        RETURN_IF_ERROR(settings(*inner, name, to));
+        continue;
+      }
+      ASSIGN_OR_RETURN((*to)[name], to_setting(node, place(path_, node), name));
+    }
+    return Done{};
+  }
+
+  // The axes below [matrix]: at each key a list of values, or of tables.
+  Status axes(const toml::table& table, const std::string& prefix,
+              std::vector<std::pair<std::uint32_t, Axis>>* to) const {
+    for (auto&& [key, node] : table) {
+      const std::string name = dotted(prefix, key.str());
+      if (const toml::table* inner = node.as_table()) {
+        RETURN_IF_ERROR(axes(*inner, name, to));
+        continue;
+      }
+      const toml::array* array = node.as_array();
+      if (array == nullptr || array->empty())
+        return Error{fmt::format("{}: found matrix.{} without a list, expected the values to run",
+                                 place(path_, node), name)};
+      ASSIGN_OR_RETURN(Axis axis,
+                       array->is_array_of_tables() ? points(*array, name) : values(*array, name));
+      to->emplace_back((*array)[0].source().begin.line, std::move(axis));
+    }
+    return Done{};
+  }
+
+  Result<Axis> points(const toml::array& array, const std::string& name) const {
+    Axis axis{name, {}};
+    for (const toml::node& node : array) {
+      const toml::table* table = node.as_table();
+      if (table == nullptr)
+        return Error{fmt::format("{}: found [[{}]] with other things than tables, expected tables",
+                                 place(path_, node), name)};
+      Point& point = axis.points.emplace_back();
+      if (const toml::node* given = table->get("name")) {
+        ASSIGN_OR_RETURN(point.names, names(*given));
+      }
+      RETURN_IF_ERROR(settings(*table, "", &point.settings, "name"));
+      if (point.names.empty())
+        return Error{fmt::format("{}: found [[{}]] without a name, expected name = \"...\"",
+                                 place(path_, node), name)};
+    }
+    return axis;
+  }
+
+ private:
+  Result<Axis> values(const toml::array& array, const std::string& name) const {
+    Axis axis{name, {}};
+    for (const toml::node& node : array) {
+      ASSIGN_OR_RETURN(const Setting setting, to_setting(node, place(path_, node), name));
+      axis.points.push_back({{fmt::format("{}={}", name, setting.text())}, {{name, setting}}});
+    }
+    return axis;
+  }
+
+  // A text, or a list of texts.
+  Result<std::vector<std::string>> names(const toml::node& node) const {
+    std::vector<std::string> list;
+    const toml::array* array = node.as_array();
+    if (array == nullptr && node.is_string()) list.push_back(node.as_string()->get());
+    for (std::size_t i = 0; array != nullptr && i < array->size(); ++i) {
+      if (const auto* text = array->get_as<std::string>(i)) list.push_back(text->get());
+    }
+    if (list.empty() || (array != nullptr && list.size() != array->size()))
+      return Error{fmt::format(
+          "{}: found a name that is no text, expected name = \"...\" or a list of texts",
+          place(path_, node))};
+    return list;
+  }
+
+  std::string path_;
+};
+
+}  // namespace
+
+Error Setting::error(std::string_view key, std::string_view expected) const {
+  return Error{fmt::format("{}: found {} = {}, expected {}", where, key, text(), expected)};
+}
+
+Result<std::string> Setting::file(std::string_view key, const std::string& folder,
+                                  std::string_view expected) const {
+  const auto* name = std::get_if<std::string>(&value);
+  if (name == nullptr || name->empty()) return error(key, expected);
+  const std::string path = (std::filesystem::path(folder) / *name).string();
+  if (const std::string why = why_unreadable(path); !why.empty())
+    return Error{
+        fmt::format("{}: found {} = {}: {}, expected {}", where, key, *name, why, expected)};
+  return path;
+}
+
+std::string Setting::text() const {
+  if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value))
+    return fmt::format("[{}]", fmt::join(*list, ", "));
+  if (const auto* word = std::get_if<std::string>(&value)) return *word;
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *integer);
+  return fmt::format("{}", std::get<double>(value));
+}
+
+Result<ScenarioFile> read_scenario_file(const std::string& path) {
+  constexpr const char* kExpected = "a scenario (TOML)";
+  ASSIGN_OR_RETURN(const std::string text, read_file(path, kExpected));
+  if (text.empty()) return Error{fmt::format("{}: is empty, expected {}", path, kExpected)};
+  toml::table table;
+  try {
+    table = toml::parse(text);
+  } catch (const toml::parse_error& error) {
+    return Error{fmt::format("{}:{}: found text that is not TOML ({}), expected TOML", path,
+                             error.source().begin.line, error.description())};
+  }
+  ScenarioFile file{path, {}, {}};
+  const Flattener flattener(path);
+  std::vector<std::pair<std::uint32_t, Axis>> axes;
+  if (const toml::node* variants = table.get("variant")) {
+    const toml::array* array = variants->as_array();
+    if (array == nullptr || !array->is_array_of_tables())
+      return Error{fmt::format("{}: found variant that is no list of tables, expected [[variant]]",
+                               place(path, *variants))};
+    ASSIGN_OR_RETURN(Axis axis, flattener.points(*array, "variant"));
+    axes.emplace_back(variants->source().begin.line, std::move(axis));
+    table.erase("variant");
+  }
+  if (const toml::node* matrix = table.get("matrix")) {
+    if (!matrix->is_table())
+      return Error{fmt::format("{}: found matrix that is no table, expected [matrix]",
+                               place(path, *matrix))};
+    RETURN_IF_ERROR(flattener.axes(*matrix->as_table(), "", &axes));
+    table.erase("matrix");
+  }
+  RETURN_IF_ERROR(flattener.settings(table, "", &file.base));
+  std::stable_sort(axes.begin(), axes.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [line, axis] : axes) file.axes.push_back(std::move(axis));
+  return file;
+}
+
+std::vector<NamedFile> files_named(const ScenarioFile& file,
+                                   const std::vector<std::pair<std::string, Setting>>& sets) {
+  const std::string folder = std::filesystem::path(file.path).parent_path().string();
+  std::vector<NamedFile> files;
+  const auto add = [&](const std::string& key, const Setting& setting) {
+    if (setting.text().find('.') == std::string::npos) return;  // a name of something else
+    const auto path = setting.file(key, folder, "");
+    if (path.ok()) files.push_back({key, *path});
+  };
+  for (const auto& [key, setting] : file.base) add(key, setting);
+  for (const Axis& axis : file.axes) {
+    for (const Point& point : axis.points) {
+      for (const auto& [key, setting] : point.settings) add(key, setting);
+    }
+  }
+  for (const auto& [key, setting] : sets) add(key, setting);
+  return files;
+}
+
+Result<Axis> read_list(const std::string& path) {
+  ASSIGN_OR_RETURN(const CsvFile file, read_csv(path));
+  if (file.rows.size() < 2)
+    return file.error(1, "found no rows, expected a header row of keys and a row a run");
+  const std::vector<std::string>& keys = file.rows.front().cells;
+  Axis axis{"list", {}};
+  for (const CsvRow& row : std::span(file.rows).subspan(1)) {
+    if (row.cells.size() != keys.size())
+      return file.error(row.line, fmt::format("found {} cells, expected {} as in the header",
+                                              row.cells.size(), keys.size()));
+    Point& point = axis.points.emplace_back();
+    std::string name;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (row.cells[i].empty()) continue;
+      if (keys[i] == "name") {
+        point.names = {row.cells[i]};
+        continue;
+      }
+      ASSIGN_OR_RETURN(
+          auto set, parse_set(keys[i] + '=' + row.cells[i], fmt::format("{}:{}", path, row.line)));
+      name += fmt::format("{}{}={}", name.empty() ? "" : ", ", set.first, set.second.text());
+      point.settings.insert(std::move(set));
+    }
+    if (point.names.empty()) point.names = {name};
+  }
+  return axis;
+}
+
+Result<std::pair<std::string, Setting>> parse_set(std::string_view text, const std::string& where) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string_view::npos || equals == 0)
+    return Error{fmt::format("{}: found '{}', expected KEY=VALUE", where, text)};
+  const std::string key(text.substr(0, equals));
+  const std::string value(text.substr(equals + 1));
+  toml::table table;
+  try {
+    table = toml::parse("value = " + value);
+  } catch (const toml::parse_error&) {
+    return std::pair{key, Setting{value, where}};  // a bare word
+  }
+  const toml::node* node = table.get("value");
+  ASSIGN_OR_RETURN(Setting setting, to_setting(*node, where, key));
+  return std::pair{key, std::move(setting)};
+}
+
+Result<std::vector<std::pair<std::string, Setting>>> parse_sets(
+    const std::vector<std::string>& texts) {
+  std::vector<std::pair<std::string, Setting>> sets;
+  for (const std::string& text : texts) {
+    ASSIGN_OR_RETURN(sets.emplace_back(), parse_set(text));
+  }
+  return sets;
+}
+
+}  // namespace tandem

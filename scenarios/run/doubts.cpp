@@ -1,0 +1,63 @@
+#include "scenarios/run/doubts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "workload/model/model.h"
+
+namespace tandem {
+namespace {
+
+// Rows and columns of a GEMM's tile; the runs that the cost model was fitted to have sequences of
+// 1024 tokens and more, and vocabularies of 50257 and more.
+constexpr int kLeastSize = 128;
+
+void add_uneven_stages(const Scenario& s, std::vector<std::string>* lines) {
+  if (s.uniform || !s.plan.layers_per_stage.empty()) return;
+  // Where the embedding and the head count as layers, Megatron-LM has the same stages
+  // (--account-for-embedding-in-pipeline-split and -loss-).
+  const int stages = s.plan.stages();
+  if (s.model.layers % stages == 0 || (s.model.layers + 2) % stages == 0) return;
+  const std::vector<int> split = split_layers(s.model, s.plan);
+  lines->push_back(fmt::format(
+      "{}: found {} layers on pp x vpp = {} x {} stages, which are uneven: the first has {}, the "
+      "last {}; Megatron-LM refuses that, and parallel.layers_per_stage says what is meant",
+      s.place_of({"parallel.vpp", "parallel.pp", "model.layers"}), s.model.layers, s.plan.pp,
+      s.plan.vpp, split.front(), split.back()));
+}
+
+void add_group(const Scenario& s, std::vector<std::string>* lines) {
+  if (s.order.group == 0 || s.order.name == "interleaved") return;
+  lines->push_back(
+      fmt::format("{}: found schedule.group = {} with schedule.order = {}, which has no groups: it "
+                  "counts for interleaved alone",
+                  s.place_of({"schedule.group"}), s.order.group, s.order.name));
+}
+
+void add_small_sizes(const Scenario& s, std::vector<std::string>* lines) {
+  if (s.uniform || s.cost_table) return;
+  for (const auto& [key, size] :
+       {std::pair{"model.seq", s.model.seq}, std::pair{"model.vocab", s.model.vocab}}) {
+    if (size >= kLeastSize) continue;
+    lines->push_back(
+        fmt::format("{}: found {} = {}, below what the cost model was made for, {} and more",
+                    s.place_of({key}), key, size, kLeastSize));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> doubts(const Scenario& scenario) {
+  std::vector<std::string> lines;
+  add_uneven_stages(scenario, &lines);
+  add_group(scenario, &lines);
+  add_small_sizes(scenario, &lines);
+  return lines;
+}
+
+bool varies_by_seed(const Scenario& scenario) {
+  return scenario.jitter > 0 || scenario.stragglers.node_share > 0;
+}
+
+}  // namespace tandem

@@ -1,0 +1,98 @@
+#include "scenarios/run/memory_timeline.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace tandem {
+namespace {
+
+OpKind op_kind(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::Forward:
+      return OpKind::Forward;
+    case ActionKind::Backward:
+      return OpKind::Backward;
+    case ActionKind::BackwardInput:
+      return OpKind::BackwardInput;
+    default:
+      return OpKind::BackwardWeight;
+  }
+}
+
+// The rank's stages with as many microbatches alive, in the order's numbering of stages.
+using Live = std::map<int, int>;
+
+// What peak_memory says of a rank that holds these; asked once for each.
+class RankMemory {
+ public:
+  RankMemory(const Model& model, const Plan& plan, int stages_of_chain)
+      : model_(model), plan_(plan), stages_of_chain_(stages_of_chain) {}
+
+  const MemoryUse& with(const Live& live) {
+    const auto [at, is_new] = known_.try_emplace(live);
+    if (is_new) {
+      LiveActivations one{.ranks = {{}}};
+      for (const auto& [stage, microbatches] : live)
+        one.ranks[0].push_back({static_cast<Stage>(stage % stages_of_chain_), microbatches});
+      at->second = peak_memory(model_, plan_, one);
+    }
+    return at->second;
+  }
+
+ private:
+  const Model& model_;
+  const Plan& plan_;
+  int stages_of_chain_;
+  std::map<Live, MemoryUse> known_;
+};
+
+}  // namespace
+
+const MemoryCourse::Step& MemoryCourse::peak() const {
+  return *std::ranges::max_element(steps, {}, &Step::activations);
+}
+
+std::vector<MemoryCourse> memory_courses(const Model& model, const Plan& plan, const Order& order) {
+  const std::vector<int> rank_of = stage_to_rank(order);
+  std::vector<MemoryCourse> courses;
+  for (int rank = 0; rank < order.pp(); ++rank) {
+    RankMemory memory(model, plan, order.stages / order.chains);
+    Live live;
+    for (int stage = 0; stage < order.stages; ++stage) {
+      if (rank_of[stage] == rank) live[stage] = 0;
+    }
+    MemoryCourse& course = courses.emplace_back(MemoryCourse{rank, memory.with(live), {}});
+    course.steps.push_back({});
+    for (const Action& action : order.ranks[rank]) {
+      const bool grows = action.kind == ActionKind::Forward;
+      if (!grows && !produces_gradient(action.kind)) continue;
+      live[index(action.stage)] += grows ? 1 : -1;
+      course.steps.push_back({action, memory.with(live).activations});
+    }
+  }
+  return courses;
+}
+
+StepEnds::StepEnds(int pipeline_rank, int pipeline_ranks, const Program& program,
+                   const Trace& trace) {
+  const std::size_t gpu = program.ranks.size() / pipeline_ranks * pipeline_rank;
+  const int body = program.ranks[gpu].body;
+  const auto played = std::ranges::find(trace.ranks, body, &RankTrace::body);
+  CHECK(played != trace.ranks.end());
+  const std::span<const EventTimes> events = trace.events_of(program, *played);
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const Op& op = program.bodies[body].ops[i];
+    if (!is_compute(op.kind)) continue;
+    Nanoseconds& end = ends_[{op.kind, op.stage, op.microbatch}];
+    end = std::max(end, events[i].end_ns);
+  }
+}
+
+Nanoseconds StepEnds::of(const MemoryCourse::Step& step) const {
+  if (!step.action) return 0;
+  const auto& [stage, kind, microbatch, with_next] = *step.action;
+  return ends_.at({op_kind(kind), index(stage), index(microbatch)});
+}
+
+}  // namespace tandem

@@ -1,0 +1,164 @@
+#include "scenarios/run/real_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/check.h"
+#include "launch/clock.h"
+#include "scenarios/run/run.h"
+#include "traces/metrics.h"
+
+namespace tandem {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Plays; of a run that failed the partial trace is written, and the Error says why. Bad input
+// stands at `place`.
+Result<std::optional<Execution>> play_whole(const Program& program, const RealOptions& options,
+                                            const std::string& place) {
+  auto played = execute(program, options.backend, options.exec);
+  if (!played.ok() && played.error().kind == Error::BadInput)
+    return Error{fmt::format("{}: {}", place, played.error().message)};
+  if (!played.ok()) return played.error();
+  std::optional<Execution>& execution = *played;
+  if (!execution || execution->failure.empty()) return played;
+  std::string failure = execution->failure;
+  if (!execution->iterations.empty()) {
+    const Status written =
+        write_files(program, &execution->iterations.back(), {.trace_csv = options.files.trace_csv});
+    if (!written.ok()) failure += "; " + written.error().message;
+  }
+  return Error{failure, Error::Failed};
+}
+
+std::vector<OpTimes> op_times(const Program& program, const std::vector<Trace>& iterations) {
+  std::map<std::pair<OpKind, int>, std::vector<double>> seconds;
+  for (const Trace& trace : iterations) {
+    for (const RankTrace& rank : trace.ranks) {
+      const std::vector<Op>& ops = program.bodies[rank.body].ops;
+      const auto events = trace.events_of(program, rank);
+      for (std::size_t i = 0; i < ops.size(); ++i) {
+        if (is_compute(ops[i].kind) && ops[i].duration_ns > 0)
+          seconds[{ops[i].kind, ops[i].stage}].push_back(
+              to_seconds(events[i].end_ns - events[i].start_ns));
+      }
+    }
+  }
+  std::vector<OpTimes> list;
+  for (auto& [key, values] : seconds) {
+    const auto count = static_cast<std::int64_t>(values.size());
+    list.push_back({key.first, key.second, count, spread_of(std::move(values))});
+  }
+  return list;
+}
+
+// `outcome_of_trace`: what one iteration gives.
+template <class OutcomeOfTrace>
+Result<std::optional<RealOutcome>> run_program(const Program& program, const RealOptions& options,
+                                               const std::string& place,
+                                               OutcomeOfTrace outcome_of_trace) {
+  const Nanoseconds begin = now_ns();
+  ASSIGN_OR_RETURN(std::optional<Execution> execution, play_whole(program, options, place));
+  const double wall_s = to_seconds(now_ns() - begin);
+  if (!execution) return std::optional<RealOutcome>();
+  std::vector<double> iterations_s, bubble_fractions;
+  for (const Trace& trace : execution->iterations) {
+    const Metrics metrics = measure(program, trace);
+    if (metrics.iteration_s == 0)
+      return Error{
+          fmt::format("{}: found an iteration that takes no time, expected ops that do", place)};
+    iterations_s.push_back(metrics.iteration_s);
+    bubble_fractions.push_back(metrics.bubble_fraction);
+  }
+  RealOutcome real;
+  Trace& median = execution->iterations[median_of(iterations_s)];
+  real.outcome = outcome_of_trace(median);
+  real.outcome.engine = real.backend = execution->backend;
+  real.outcome.engine_wall_s = wall_s;
+  real.real = execution->real;
+  real.iterations = static_cast<int>(execution->iterations.size());
+  real.iteration_s = spread_of(iterations_s);
+  real.bubble_fraction = spread_of(bubble_fractions);
+  real.payloads_checked = execution->payloads_checked;
+  if (options.exec.compute == Compute::Gemm)
+    real.op_times = op_times(program, execution->iterations);
+  RETURN_IF_ERROR(write_files(program, &median, options.files));
+  return std::optional(std::move(real));
+}
+
+Json to_json(const Spread& spread) {
+  return {{"p5", spread.p5}, {"p50", spread.p50}, {"p95", spread.p95}};
+}
+
+}  // namespace
+
+Result<std::optional<RealOutcome>> run_for_real(const Scenario& scenario, const Prepared& prepared,
+                                                RealOptions options) {
+  if (options.exec.precision.empty()) options.exec.precision = prepared.plan.precision;
+  auto real = run_program(
+      prepared.program, options, scenario.place_of({"costs.source"}), [&](const Trace& trace) {
+        Outcome outcome = outcome_of(scenario, prepared, trace);
+        if (options.exec.compute == Compute::Gemm && options.exec.gemm_scale != 1) {
+          outcome.training.reset();  // its FLOPs are those of another model
+          outcome.published_tflops_per_gpu.reset();
+        }
+        return outcome;
+      });
+  const std::pair<const char*, bool> simulated_only[] = {
+      {"jitter", scenario.jitter > 0}, {"slow_link", !scenario.slow_link.name.empty()}};
+  for (const auto& [key, is_set] : simulated_only) {
+    if (real.ok() && *real && is_set)
+      (*real)->outcome.warnings.push_back(fmt::format(
+          "{}: variability.{} is simulated only: a real run has its own", scenario.name, key));
+  }
+  return real;
+}
+
+Result<std::optional<RealOutcome>> run_for_real(const Program& program, const RealOptions& options,
+                                                const std::string& path) {
+  return run_program(program, options, path,
+                     [&](const Trace& trace) { return outcome_of(program, trace); });
+}
+
+Json to_json(const RealOutcome& real) {
+  Json json = to_json(real.outcome);
+  json["backend"] = real.backend;
+  json["real"] = real.real;
+  json["iterations"] = real.iterations;
+  json["spread"] = {{"iteration_s", to_json(real.iteration_s)},
+                    {"bubble_fraction", to_json(real.bubble_fraction)}};
+  json["payloads_checked"] = real.payloads_checked;
+  json["op_times"] = Json::array();
+  for (const OpTimes& times : real.op_times)
+    json["op_times"].push_back({{"kind", name(times.kind)},
+                                {"stage", times.stage},
+                                {"count", times.count},
+                                {"p5_s", times.seconds.p5},
+                                {"p50_s", times.seconds.p50},
+                                {"p95_s", times.seconds.p95}});
+  return json;
+}
+
+RealOutcome real_outcome_from_json(const Json& json) {
+  const auto spread = [&](const char* of) {
+    const Json& values = json.at("spread").at(of);
+    return Spread{values.at("p5"), values.at("p50"), values.at("p95")};
+  };
+  RealOutcome real;
+  real.outcome = outcome_from_json(json);
+  json.at("backend").get_to(real.backend);
+  json.at("real").get_to(real.real);
+  json.at("iterations").get_to(real.iterations);
+  json.at("payloads_checked").get_to(real.payloads_checked);
+  real.iteration_s = spread("iteration_s");
+  real.bubble_fraction = spread("bubble_fraction");
+  return real;
+}
+
+}  // namespace tandem

@@ -1,0 +1,61 @@
+// Real run: a scenario's Program, or one by itself, on an executor; what its iterations gave.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/result.h"
+#include "exec/backend.h"
+#include "exec/execute.h"
+#include "scenarios/config/scenario.h"
+#include "scenarios/config/variability.h"
+#include "scenarios/run/played.h"
+#include "scenarios/run/run.h"
+#include "scenarios/run/run_result.h"
+
+namespace tandem {
+
+struct RealOptions {
+  Backend backend = Backend::Host;
+  ExecOptions exec;
+  OutputFiles files;  // of the median iteration; of a run that failed only the trace, partial
+};
+
+// How long compute ops of one kind and stage took, all ranks and iterations together.
+struct OpTimes {
+  OpKind kind = OpKind::Forward;
+  int stage = -1;
+  std::int64_t count = 0;
+  Spread seconds;
+};
+
+struct RealOutcome {
+  Outcome outcome;  // of the median iteration (of an even number, the shorter in the middle)
+  std::string backend;
+  std::string real;
+  int iterations = 0;
+  Spread iteration_s, bubble_fraction;  // over the iterations
+  std::int64_t payloads_checked = 0;
+  std::vector<OpTimes> op_times;  // of matrix products; none where compute is timed
+};
+
+// Matrices have the scenario's precision where the options name none.
+//
+// Nothing on ranks that have no results to tell (mpi). Error::Failed where the run did, its partial
+// trace written. `path`: the Program's file, for Errors.
+Result<std::optional<RealOutcome>> run_for_real(const Scenario& scenario, const Prepared& prepared,
+                                                RealOptions options);
+Result<std::optional<RealOutcome>> run_for_real(const Program& program, const RealOptions& options,
+                                                const std::string& path);
+
+// The Outcome's object, with `backend`, `real`, `iterations`, `spread`, `payloads_checked`,
+// `op_times`.
+nlohmann::ordered_json to_json(const RealOutcome& outcome);
+// The inverse, but for `op_times`. REQUIRES: that object.
+RealOutcome real_outcome_from_json(const nlohmann::ordered_json& json);
+
+}  // namespace tandem

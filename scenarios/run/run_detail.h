@@ -1,0 +1,27 @@
+// A run's detail: what a page draws of it beyond its Outcome's numbers, as a JSON object with
+// `split`, `memory` and `timeline` (docs/formats.md).
+#pragma once
+
+#include <string>
+
+#include "schedule/program/program.h"
+#include "traces/trace.h"
+#include "traces/trace_files.h"
+
+namespace tandem {
+
+struct Scenario;
+struct Prepared;
+
+// How much of it: nothing, all but the timeline, all.
+enum class Detail { None, Numbers, Timeline };
+
+// Empty for Detail::None.
+std::string detail_of(const Scenario& scenario, const Prepared& prepared, const Trace& trace,
+                      Detail detail);
+std::string detail_of(const Program& program, const Trace& trace, Detail detail);
+
+// All that a trace file tells.
+std::string detail_of(const TraceTable& table);
+
+}  // namespace tandem

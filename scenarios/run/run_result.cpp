@@ -1,0 +1,238 @@
+#include "scenarios/run/run_result.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tandem {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// How FLOPs count attention's products.
+constexpr const char *kWholeFlops = "whole attention", *kCausalFlops = "causal attention";
+
+Json by_scope(const std::array<double, kScopes>& values) {
+  Json json;
+  for (int i = 0; i < kScopes; ++i) json[std::string(name(static_cast<Scope>(i)))] = values[i];
+  return json;
+}
+
+void by_scope(const Json& json, std::array<double, kScopes>* values) {
+  for (int i = 0; i < kScopes; ++i)
+    (*values)[i] = json.at(std::string(name(static_cast<Scope>(i)))).get<double>();
+}
+
+template <class T>
+Json optional_json(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+template <class T>
+std::optional<T> optional_from(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  return json.get<T>();
+}
+
+void add_training(const Training& training, Json* json) {
+  (*json)["tokens_per_s"] = training.tokens_per_s;
+  (*json)["tokens_per_s_per_gpu"] = training.tokens_per_s_per_gpu;
+  (*json)["model_tflops_per_gpu"] = training.model_tflops_per_gpu;
+  (*json)["hardware_tflops_per_gpu"] = training.hardware_tflops_per_gpu;
+  (*json)["mfu"] = training.mfu;
+  (*json)["hfu"] = training.hfu;
+  (*json)["flops_convention"] = training.causal_flops ? kCausalFlops : kWholeFlops;
+  (*json)["memory_bytes"] = {{"weights", training.weights},
+                             {"gradients", training.gradients},
+                             {"optimizer", training.optimizer},
+                             {"activations", training.activations},
+                             {"communication", training.communication},
+                             {"total", training.total},
+                             {"reserve", training.reserve},
+                             {"capacity", training.capacity}};
+  (*json)["fits"] = training.fits;
+  (*json)["peak"] = {{"pipeline_rank", training.peak.pipeline_rank},
+                     {"at_s", training.peak.at_s},
+                     {"action", training.peak.action}};
+}
+
+void add_no_training(Json* json) {
+  for (const char* key :
+       {"tokens_per_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "hardware_tflops_per_gpu",
+        "mfu", "hfu", "flops_convention", "memory_bytes", "fits", "peak"})
+    (*json)[key] = nullptr;
+}
+
+Training training_from(const Json& json) {
+  const Json &memory = json.at("memory_bytes"), &peak = json.at("peak");
+  return {.tokens_per_s = json.at("tokens_per_s"),
+          .tokens_per_s_per_gpu = json.at("tokens_per_s_per_gpu"),
+          .model_tflops_per_gpu = json.at("model_tflops_per_gpu"),
+          .hardware_tflops_per_gpu = json.at("hardware_tflops_per_gpu"),
+          .mfu = json.at("mfu"),
+          .hfu = json.at("hfu"),
+          .causal_flops = json.at("flops_convention") == kCausalFlops,
+          .weights = memory.at("weights"),
+          .gradients = memory.at("gradients"),
+          .optimizer = memory.at("optimizer"),
+          .activations = memory.at("activations"),
+          .communication = memory.at("communication"),
+          .total = memory.at("total"),
+          .reserve = memory.at("reserve"),
+          .capacity = memory.at("capacity"),
+          .fits = json.at("fits"),
+          .peak = {peak.at("pipeline_rank"), peak.at("at_s"), peak.at("action")}};
+}
+
+void add_saving(const std::optional<Saving>& saving, Json* json) {
+  for (const char* key : {"baseline", "saved_s", "saved_of_iteration", "saved_kind",
+                          "saved_communication_s", "saved_of_communication"})
+    (*json)[key] = nullptr;
+  if (!saving) return;
+  (*json)["baseline"] = saving->baseline;
+  (*json)["saved_s"] = saving->seconds;
+  (*json)["saved_of_iteration"] = saving->of_iteration;
+  (*json)["saved_kind"] = saving->kind;
+  (*json)["saved_communication_s"] = saving->communication_s;
+  (*json)["saved_of_communication"] = optional_json(saving->of_communication);
+}
+
+std::optional<Saving> saving_from(const Json& json) {
+  if (json.at("baseline").is_null()) return std::nullopt;
+  return Saving{json.at("baseline"),
+                json.at("saved_s"),
+                json.at("saved_of_iteration"),
+                json.at("saved_kind"),
+                json.at("saved_communication_s"),
+                optional_from<double>(json.at("saved_of_communication"))};
+}
+
+Json repeats_json(const std::optional<Repeats>& repeats) {
+  if (!repeats) return nullptr;
+  const Spread& spread = repeats->iteration_s;
+  return {{"runs", repeats->runs},
+          {"first_seed", repeats->first_seed},
+          {"iteration_s", {{"p5", spread.p5}, {"p50", spread.p50}, {"p95", spread.p95}}}};
+}
+
+std::optional<Repeats> repeats_from(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  const Json& spread = json.at("iteration_s");
+  return Repeats{json.at("runs"),
+                 json.at("first_seed"),
+                 {spread.at("p5"), spread.at("p50"), spread.at("p95")}};
+}
+
+Json sensitivity_json(const std::vector<Sensitivity>& sensitivity) {
+  if (sensitivity.empty()) return nullptr;
+  Json json = Json::array();
+  for (const Sensitivity& each : sensitivity)
+    json.push_back(
+        {{"part", each.part}, {"seconds", each.seconds}, {"of_iteration", each.of_iteration}});
+  return json;
+}
+
+std::vector<Sensitivity> sensitivity_from(const Json& json) {
+  std::vector<Sensitivity> sensitivity;
+  for (const Json& each : json)
+    sensitivity.push_back({each.at("part"), each.at("seconds"), each.at("of_iteration")});
+  return sensitivity;
+}
+
+}  // namespace
+
+Json to_json(const Outcome& o) {
+  Json json;
+  json["name"] = o.name;
+  json["axes"] = o.axes;
+  json["points"] = o.points;
+  json["cluster"] = o.cluster;
+  json["engine"] = o.engine;
+  json["costs"] = o.costs;
+  json["gpus"] = o.gpus;
+  json["plan"] = nullptr;
+  if (o.plan)
+    json["plan"] = {{"tp", o.plan->tp},
+                    {"pp", o.plan->pp},
+                    {"vpp", o.plan->vpp},
+                    {"cp", o.plan->cp},
+                    {"ep", o.plan->ep},
+                    {"dp", o.plan->dp},
+                    {"microbatches", o.plan->microbatches}};
+  json["iteration_s"] = o.iteration_s;
+  json["iteration_low_s"] = o.interval_s ? Json(o.interval_s->first) : Json();
+  json["iteration_high_s"] = o.interval_s ? Json(o.interval_s->second) : Json();
+  json["calibrated"] = optional_json(o.calibrated);
+  json["cost_model"] = o.cost_model.empty() ? Json() : Json(o.cost_model);
+  if (o.training) {
+    add_training(*o.training, &json);
+  } else {
+    add_no_training(&json);
+  }
+  json["bubble_ratio"] = o.bubble_ratio;
+  json["bubble_fraction"] = o.bubble_fraction;
+  json["bubble_window_fraction"] = o.bubble_window_fraction;
+  json["bubble_window_fraction_max"] = o.bubble_window_fraction_max;
+  json["compute_s"] = o.compute_s;
+  json["exposed_s"] = by_scope(o.exposed_s);
+  json["comm_s"] = by_scope(o.comm_s);
+  for (int i = 0; i < kScopes; ++i)
+    json["overlap_fraction"][std::string(name(static_cast<Scope>(i)))] =
+        optional_json(o.overlap_fraction[i]);
+  json["exposed_between_nodes_s"] = o.exposed_between_nodes_s;
+  json["sent_bytes"] = by_scope(o.sent_bytes);
+  add_saving(o.saving, &json);
+  json["published_tflops_per_gpu"] = optional_json(o.published_tflops_per_gpu);
+  json["least_internode_Gbitps"] = optional_json(o.least_internode_Gbitps);
+  json["looked_for_bandwidth"] = o.looked_for_bandwidth;
+  json["repeats"] = repeats_json(o.repeats);
+  json["sensitivity"] = sensitivity_json(o.sensitivity);
+  json["warnings"] = o.warnings;
+  json["ranks_simulated"] = o.ranks_simulated;
+  json["ops"] = o.ops;
+  json["engine_wall_s"] = o.engine_wall_s;
+  return json;
+}
+
+Outcome outcome_from_json(const Json& json) {
+  Outcome o;
+  json.at("name").get_to(o.name);
+  json.at("axes").get_to(o.axes);
+  json.at("points").get_to(o.points);
+  json.at("cluster").get_to(o.cluster);
+  json.at("engine").get_to(o.engine);
+  json.at("costs").get_to(o.costs);
+  json.at("gpus").get_to(o.gpus);
+  if (const Json& plan = json.at("plan"); !plan.is_null())
+    o.plan = Cut{plan.at("tp"), plan.at("pp"), plan.at("vpp"),         plan.at("cp"),
+                 plan.at("ep"), plan.at("dp"), plan.at("microbatches")};
+  json.at("iteration_s").get_to(o.iteration_s);
+  if (const Json& low = json.at("iteration_low_s"); !low.is_null())
+    o.interval_s.emplace(low, json.at("iteration_high_s"));
+  o.calibrated = optional_from<bool>(json.at("calibrated"));
+  if (const Json& model = json.at("cost_model"); !model.is_null()) model.get_to(o.cost_model);
+  if (!json.at("memory_bytes").is_null()) o.training = training_from(json);
+  json.at("bubble_ratio").get_to(o.bubble_ratio);
+  json.at("bubble_fraction").get_to(o.bubble_fraction);
+  json.at("bubble_window_fraction").get_to(o.bubble_window_fraction);
+  json.at("bubble_window_fraction_max").get_to(o.bubble_window_fraction_max);
+  json.at("compute_s").get_to(o.compute_s);
+  by_scope(json.at("exposed_s"), &o.exposed_s);
+  by_scope(json.at("comm_s"), &o.comm_s);
+  for (int i = 0; i < kScopes; ++i)
+    o.overlap_fraction[i] = optional_from<double>(
+        json.at("overlap_fraction").at(std::string(name(static_cast<Scope>(i)))));
+  json.at("exposed_between_nodes_s").get_to(o.exposed_between_nodes_s);
+  by_scope(json.at("sent_bytes"), &o.sent_bytes);
+  o.saving = saving_from(json);
+  o.published_tflops_per_gpu = optional_from<double>(json.at("published_tflops_per_gpu"));
+  o.least_internode_Gbitps = optional_from<double>(json.at("least_internode_Gbitps"));
+  json.at("looked_for_bandwidth").get_to(o.looked_for_bandwidth);
+  o.repeats = repeats_from(json.at("repeats"));
+  o.sensitivity = sensitivity_from(json.at("sensitivity"));
+  json.at("warnings").get_to(o.warnings);
+  json.at("ranks_simulated").get_to(o.ranks_simulated);
+  json.at("ops").get_to(o.ops);
+  json.at("engine_wall_s").get_to(o.engine_wall_s);
+  return o;
+}
+
+}  // namespace tandem

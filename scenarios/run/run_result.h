@@ -1,0 +1,104 @@
+// Outcome: what one run gives, in the units of `simulate --json`.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/result.h"
+#include "scenarios/config/variability.h"
+#include "scenarios/run/training.h"
+#include "schedule/program/program.h"
+
+namespace tandem {
+
+// How a job is cut.
+struct Cut {
+  int tp = 1, pp = 1, vpp = 1, cp = 1, ep = 1, dp = 1, microbatches = 1;
+};
+
+// What a run saves against the baseline: the run that differs from it in one point.
+struct Saving {
+  std::string baseline;  // the point of it
+  double seconds = 0;    // below 0: it takes longer
+  double of_iteration = 0;
+  // "data" or the like, or "all": of the baseline's communication of that kind, what is saved.
+  // Nothing where it has none.
+  std::string kind;
+  double communication_s = 0;
+  std::optional<double> of_communication;
+};
+
+// A run played again and again, each time with the next seed.
+struct Repeats {
+  int runs = 0;
+  std::uint64_t first_seed = 0;
+  Spread iteration_s;
+};
+
+// What an iteration takes more (below 0: less) when one part is 10 % slower.
+struct Sensitivity {
+  std::string part;  // "stage 3", "pipeline communication", "links between nodes"
+  double seconds = 0;
+  double of_iteration = 0;
+};
+
+// A run's results.
+struct Outcome {
+  std::string name;
+  std::vector<std::string> axes;    // of the scenario file
+  std::vector<std::string> points;  // one an axis
+  std::string cluster;
+  std::string engine;
+  std::string costs;  // "analytic", "uniform", "table FILE", "as priced", "op times of FILE"
+  int gpus = 0;
+
+  std::optional<Cut> plan;  // nothing for a Program by itself
+
+  double iteration_s = 0;
+  // Of 100 runs like those that the cost model was fitted to, 90 lie between. Nothing for what was
+  // measured, and for costs that are not the model's.
+  std::optional<std::pair<double, double>> interval_s;
+  // Whether measured runs stand behind `cost_model`, "nemo-h100 on H100-SXM5-80GB in fp8"; if not,
+  // the figures are a guess. Nothing, and empty, where there is no interval either.
+  std::optional<bool> calibrated;
+  std::string cost_model;
+  double compute_s = 0;
+  double bubble_ratio = 0;
+  double bubble_fraction = 0;
+  double bubble_window_fraction = 0;
+  double bubble_window_fraction_max = 0;
+  std::array<double, kScopes> exposed_s{};
+  std::array<double, kScopes> comm_s{};
+  std::array<std::optional<double>, kScopes> overlap_fraction;
+  std::array<double, kScopes> sent_bytes{};
+  double exposed_between_nodes_s = 0;
+
+  std::optional<Training> training;  // nothing for uniform costs
+
+  std::optional<Saving> saving;  // nothing without a baseline, and for it
+  std::optional<double> published_tflops_per_gpu;
+  // Gbit/s a node at which exposed communication between nodes is 5 % of the iteration; 0: even the
+  // slowest that was tried (1 Gbit/s) is enough; nothing: not looked for, or no bandwidth is.
+  std::optional<double> least_internode_Gbitps;
+  bool looked_for_bandwidth = false;
+
+  std::optional<Repeats> repeats;  // nothing where it was played once; else this is the median
+  std::vector<Sensitivity> sensitivity;  // none where not asked for
+  std::int64_t ranks_simulated = 0;
+  std::int64_t ops = 0;  // played
+  double engine_wall_s = 0;
+  std::vector<std::string> warnings;
+
+  std::string detail;  // what a page draws of the run (run_detail.h); empty: not asked for
+};
+
+// All but the detail.
+nlohmann::ordered_json to_json(const Outcome& outcome);
+// The inverse, for outcomes that come from a child process.
+Outcome outcome_from_json(const nlohmann::ordered_json& json);
+
+}  // namespace tandem

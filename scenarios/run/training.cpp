@@ -1,0 +1,54 @@
+#include "scenarios/run/training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scenarios/run/memory_timeline.h"
+
+namespace tandem {
+namespace {
+
+MemoryPeak peak_of(const MemoryCourse& course, int pipeline_ranks, const Program& program,
+                   const Trace& trace) {
+  const MemoryCourse::Step& peak = course.peak();
+  return {course.pipeline_rank,
+          to_seconds(StepEnds(course.pipeline_rank, pipeline_ranks, program, trace).of(peak)),
+          fmt::format("forward {} of stage {}", index(peak.action->microbatch),
+                      index(peak.action->stage))};
+}
+
+}  // namespace
+
+Training training(const Scenario& scenario, const Plan& plan, const Order& order,
+                  const Program& program, const Trace& trace, double iteration_s) {
+  const DeviceSpec& device = scenario.cluster.device;
+  const double per_gpu_s = iteration_s * scenario.gpus;
+  const double peak_flops = device.flops_per_s.at(plan.precision);
+  const std::vector<MemoryCourse> courses = memory_courses(scenario.model, plan, order);
+  const MemoryCourse& fullest = *std::ranges::max_element(
+      courses, {},
+      [](const MemoryCourse& course) { return course.held.total() + course.peak().activations; });
+  Training t;
+  t.tokens_per_s = static_cast<double>(plan.global_batch) * scenario.model.seq / iteration_s;
+  t.tokens_per_s_per_gpu = t.tokens_per_s / scenario.gpus;
+  t.causal_flops = scenario.causal_flops;
+  const auto attention = t.causal_flops ? AttentionFlops::Causal : AttentionFlops::Whole;
+  t.model_tflops_per_gpu = model_flops(scenario.model, plan, attention) / per_gpu_s * 1e-12;
+  t.hardware_tflops_per_gpu = hardware_flops(scenario.model, plan, attention) / per_gpu_s * 1e-12;
+  t.mfu = t.model_tflops_per_gpu * 1e12 / peak_flops;
+  t.hfu = t.hardware_tflops_per_gpu * 1e12 / peak_flops;
+  t.weights = fullest.held.weights;
+  t.gradients = fullest.held.gradients;
+  t.optimizer = fullest.held.optimizer;
+  t.activations = fullest.peak().activations;
+  t.communication = fullest.held.communication;
+  t.total = fullest.held.total() + t.activations;
+  t.reserve = memory_reserve_bytes(device);
+  t.capacity = device.memory_bytes;
+  t.fits = fits_memory(device, t.total);
+  t.peak = peak_of(fullest, order.pp(), program, trace);
+  return t;
+}
+
+}  // namespace tandem

@@ -1,0 +1,50 @@
+// BodyBuilder: a body under construction.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "schedule/program/program.h"
+
+namespace tandem {
+
+// Stands for no op where waits are listed.
+constexpr std::uint32_t kNoOp = UINT32_MAX;
+
+class BodyBuilder {
+ public:
+  BodyBuilder() { body_.lanes.push_back({"compute"}); }
+
+  std::int16_t slot(Scope scope, const std::string& lane_name) {
+    const auto lane = std::find_if(body_.lanes.begin(), body_.lanes.end(),
+                                   [&](const Lane& known) { return known.name == lane_name; });
+    const auto number = static_cast<std::size_t>(lane - body_.lanes.begin());
+    if (lane == body_.lanes.end()) body_.lanes.push_back({lane_name});
+    CHECK(body_.lanes.size() <= UINT8_MAX);
+    body_.slots.push_back({scope, static_cast<std::uint8_t>(number)});
+    return static_cast<std::int16_t>(body_.slots.size() - 1);
+  }
+
+  std::uint32_t add(Op op, std::span<const std::uint32_t> waits) {
+    if (op.slot >= 0) op.lane = body_.slots[op.slot].lane;
+    op.first_wait = static_cast<std::uint32_t>(body_.waits.size());
+    for (const std::uint32_t wait : waits) {
+      if (wait != kNoOp) body_.waits.push_back(wait);
+    }
+    op.waits = static_cast<std::uint32_t>(body_.waits.size()) - op.first_wait;
+    body_.ops.push_back(op);
+    return static_cast<std::uint32_t>(body_.ops.size() - 1);
+  }
+
+  const Body& body() const { return body_; }
+  Body take() { return std::move(body_); }
+
+ private:
+  Body body_;
+};
+
+}  // namespace tandem

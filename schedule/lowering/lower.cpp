@@ -1,0 +1,125 @@
+#include "schedule/lowering/lower.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "schedule/lowering/issue_order.h"
+#include "schedule/lowering/lower_context.h"
+#include "schedule/lowering/lower_rank.h"
+#include "schedule/lowering/wire.h"
+#include "schedule/program/validate.h"
+
+namespace tandem {
+
+namespace {
+
+// What an Op's numbers can hold.
+Status check_limits(const Context& context) {
+  constexpr int kStages = INT16_MAX;
+  constexpr int kLanes = 250;
+  const std::size_t kParts = INT16_MAX;
+  if (context.order.stages > kStages)
+    return Error{
+        fmt::format("found {} stages, expected at most {}", context.order.stages, kStages)};
+  for (const StageWork& stage : context.work.stages) {
+    if (stage.units.size() > kParts)
+      return Error{fmt::format("found {} layers on a stage, expected at most {}",
+                               stage.units.size(), kParts)};
+  }
+  std::vector<int> lanes(context.order.pp());
+  for (const auto& [edge, microbatches] : context.produced) {
+    ++lanes[context.rank_of_stage[edge.first]];
+    ++lanes[context.rank_of_stage[edge.second]];
+  }
+  for (const int count : lanes) {
+    if (count > kLanes)
+      return Error{
+          fmt::format("found {} pipeline edges at one rank, expected at most {}: fewer "
+                      "stages a rank (parallel.vpp)",
+                      count, kLanes)};
+  }
+  return Done{};
+}
+
+bool has_cells(const Order& order) {
+  return std::ranges::any_of(order.ranks, [](const std::vector<Action>& actions) {
+    return std::ranges::any_of(actions, &Action::with_next);
+  });
+}
+
+// Settings that exclude each other.
+Status check_options(const Order& order, const LowerOptions& options) {
+  if (options.overlap_p2p && options.batch_p2p)
+    return Error{
+        "found overlap.p2p and overlap.batch_p2p both on, expected one of them at most: a grouped "
+        "exchange is waited for"};
+  if (!options.overlap_p2p && order.exchanges == Exchanges::Never)
+    return Error{
+        fmt::format("found overlap.{} with order '{}', expected transfers that overlap: only "
+                    "1f1b, gpipe and interleaved have exchanges",
+                    options.batch_p2p ? "batch_p2p = true" : "p2p = false", order.name)};
+  const DataOptions& data = options.data;
+  if (data.zero >= 2 && order.pp() > 1)
+    return Error{
+        fmt::format("found train.zero = {} with pp = {}, expected at most 1: with a pipeline, "
+                    "gradients and parameters would be exchanged for every microbatch",
+                    data.zero, order.pp())};
+  if (data.param_gather && data.zero == 0)
+    return Error{
+        "found overlap.param_gather = true with train.zero = 0, expected train.zero >= 1: without "
+        "it every replica updates all parameters and gathers none"};
+  if (options.expert_overlap && order.exchanges != Exchanges::Pairs && !has_cells(order))
+    return Error{
+        fmt::format("found overlap.expert = true with order '{}', expected interleaved, dualpipe "
+                    "or dualpipev: they run a forward and a backward of different microbatches "
+                    "together",
+                    order.name)};
+  return Done{};
+}
+
+// Bodies as `options` say, between as many ranks as `ranks` says.
+Result<OneReplica> lower_wired(const Order& order, const Workload& work,
+                               const LowerOptions& options, const LowerOptions& ranks) {
+  CHECK(static_cast<int>(work.stages.size()) == order.stages);
+  CHECK(options.tp * options.cp * options.dp % (options.ep * options.expert_tp) == 0);
+  RETURN_IF_ERROR(check_options(order, options));
+  const Context context = make_context(order, work, options);
+  RETURN_IF_ERROR(check_limits(context));
+  OneReplica lowered;
+  Program& program = lowered.program;
+  program.name = order.name;
+  program.device = options.device;
+  program.kernels = work.kernels;
+  for (int rank = 0; rank < order.pp(); ++rank) {
+    LoweredRank one = lower_rank(context, rank);
+    lowered.slots.push_back(std::move(one.slots));
+    program.bodies.push_back(std::move(one.body));
+  }
+  wire({order, work, ranks, context.rank_of_stage, context.produced}, lowered.slots, &program);
+  RETURN_IF_ERROR(sort_by_issue_order(&program));
+  RETURN_IF_ERROR(validate(program));
+  return lowered;
+}
+
+}  // namespace
+
+bool overlaps_p2p_by_default(const Order& order) {
+  return order.exchanges != Exchanges::EachAction;
+}
+
+Result<Program> lower(const Order& order, const Workload& work, const LowerOptions& options) {
+  ASSIGN_OR_RETURN(OneReplica lowered, lower_wired(order, work, options, options));
+  return std::move(lowered.program);
+}
+
+Result<OneReplica> lower_one_replica(const Order& order, const Workload& work,
+                                     const LowerOptions& options) {
+  return lower_wired(order, work, options, LowerOptions{});
+}
+
+}  // namespace tandem

@@ -1,0 +1,85 @@
+// Lowering: from an Order of actions to a Program of ops on lanes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "schedule/order/order.h"
+#include "schedule/program/program.h"
+#include "workload/model/workload.h"
+
+namespace tandem {
+
+// How the data-parallel ranks share parameters, and when they talk of them. A chunk is what one
+// gather or reduction carries: a parameter unit, with a pipeline all units of a stage, or so many
+// units that they have `bucket_bytes`.
+struct DataOptions {
+  // 0: gradients are all-reduced. 1: reduce-scattered, and updated parameters all-gathered. 2:
+  // scattered after every backward. 3: and every chunk gathered before each pass that uses it.
+  int zero = 0;
+  // Each chunk is reduced when the last gradient of its units is there, beside what goes on; off:
+  // all in one after the last microbatch (zero >= 2: after the chunk's backward, which waits).
+  bool grad_reduce = false;
+  // Each chunk is gathered ahead of its first use (zero 3: of each use, one chunk ahead); off: all
+  // in one after the optimizer (zero 3: when it is needed).
+  bool param_gather = false;
+  // Ranks gather ahead from the iteration's start on, all at once; off: each chunk when the one
+  // before it is used.
+  bool align_param_gather = true;
+  Bytes bucket_bytes = 0;  // of gradients; 0: by unit or by stage
+  int sms = 0;             // that these communications take from compute
+};
+
+struct LowerOptions {
+  int tp = 1;
+  int dp = 1;
+  // Pipeline transfers beside compute: each directed edge issues in the sender's order of
+  // production. Off: 1F1B and GPipe exchange after each action, interleaved after each action in
+  // warm-up and cool-down and after each F, B pair in between; other orders have no such form.
+  bool overlap_p2p = false;
+  bool batch_p2p = false;  // an exchange is issued as one group; excludes overlap_p2p
+  int cp = 1;
+  int ep = 1;         // of tp x cp x dp / expert_tp
+  int expert_tp = 1;  // 1 or tp
+  DataOptions data;
+  int p2p_sms = 0;  // that pipeline transfers take from compute
+  // Of the actions of a cell, one computes while the other's expert communication is in flight;
+  // interleaved's cells are the F, B pairs of its steady state (Megatron-LM's combined 1F1B).
+  bool expert_overlap = false;
+  SharedDevice device;  // what communication that takes SMs shares with compute
+};
+
+// A directed pipeline edge: activations from a stage to the next, gradients from a stage to the one
+// before.
+using Edge = std::pair<int, int>;
+
+// Where the communicators of a body stand; -1: none.
+struct Slots {
+  std::int16_t tensor = -1, context = -1, expert = -1;
+  std::int16_t data = -1, expert_data = -1;  // gradients and parameters
+  std::int16_t embedding = -1, norm = -1;
+  std::map<Edge, std::int16_t> edges;
+};
+
+// Whether transfers overlap where nothing is said: all orders but 1F1B, GPipe and none, by name.
+bool overlaps_p2p_by_default(const Order& order);
+
+// The order, valid, over tp x cp x dp x pp ranks; rank = tensor + tp (context + cp (data + dp
+// pipeline)), as Megatron numbers them. Compute ops are priced by the workload; communication has
+// bytes, and no duration yet (price.h).
+Result<Program> lower(const Order& order, const Workload& work, const LowerOptions& options);
+
+// The same program with one rank a stage: what its peers of tensor, context, expert and data
+// parallelism do is alike. A group of them is a communicator of that rank alone, or of the one rank
+// on each of its stages.
+struct OneReplica {
+  Program program;
+  std::vector<Slots> slots;  // of its bodies
+};
+Result<OneReplica> lower_one_replica(const Order& order, const Workload& work,
+                                     const LowerOptions& options);
+
+}  // namespace tandem

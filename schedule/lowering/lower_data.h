@@ -1,0 +1,75 @@
+// Lowering of data parallelism: when a rank gathers parameters and reduces gradients, chunk by
+// chunk.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "schedule/lowering/body_builder.h"
+#include "schedule/lowering/lower_context.h"
+
+namespace tandem {
+
+// The data lane of one pipeline rank. lower_rank.cpp calls it in the order of the rank's steps.
+class DataLane {
+ public:
+  DataLane(const Context& context, const std::vector<int>& stages, BodyBuilder* builder,
+           Slots* slots);
+
+  // A pass of the stage begins.
+  void begin_pass(int stage);
+  // A step is about to use the unit's parameters, after `*waits`: gathers what must be, and adds
+  // to `*waits` what the step has to wait for. `last_computes`: the rank's last compute op, and the
+  // one before it.
+  void before_use(int stage, int unit, bool forward, std::array<std::uint32_t, 2> last_computes,
+                  std::vector<std::uint32_t>* waits);
+  // The op gave the last gradient of the unit in this pass; `is_last`: of all microbatches.
+  void after_gradient(int stage, int unit, bool is_last, std::uint32_t op);
+  // The pass, one that gives gradients, has ended with this op.
+  void end_gradients(int stage, bool is_last, std::uint32_t op);
+  // Reductions that are not overlapped: what the next compute has to wait for.
+  std::vector<std::uint32_t> take_exposed();
+
+  // Before the optimizer: reduces what is left, after `waits`. Adds to them the last reduction.
+  void reduce_rest(std::vector<std::uint32_t>* waits);
+  // With a distributed optimizer each rank has the norm of its cut: sums it over all, after
+  // `waits`, and replaces them.
+  void reduce_norm(std::vector<std::uint32_t>* waits);
+  // After the optimizer: gathers what was updated, where that is not done ahead of the forward.
+  void gather_rest(std::span<const std::uint32_t> waits);
+
+ private:
+  struct Chunk {
+    int stage = 0;
+    int first_unit = 0;
+    std::int16_t part = 0, parts = 1;
+    ParameterUnit bytes;             // of its units together
+    std::uint32_t gathered = kNoOp;  // the op that brought its parameters
+    bool is_gathered = false;
+    bool is_reduced = false;  // in this pass (zero >= 2), or for good
+  };
+
+  bool gathers_ahead() const;  // before the first forward, not each pass
+  void cut(int stage);
+  Chunk& chunk_of(int stage, int unit);
+  Chunk* next_chunk(const Chunk& chunk);
+  Chunk* chunk_before(const Chunk& chunk);
+  void gather(Chunk* chunk, std::span<const std::uint32_t> waits);
+  void reduce(Chunk* chunk, std::uint32_t op);
+  // The op that carries the dense bytes, then that of the experts'; the last of them, or kNoOp.
+  std::uint32_t communicate(OpKind kind, Bytes dense, Bytes expert, const Chunk& chunk,
+                            std::span<const std::uint32_t> waits);
+
+  const Context& context_;
+  const DataOptions& options_;
+  BodyBuilder& builder_;
+  std::int16_t dense_slot_ = -1, expert_slot_ = -1;
+  std::vector<Chunk> chunks_;                    // stage by stage, in the order of the forward
+  std::vector<std::vector<std::size_t>> chunk_;  // stage and unit -> its chunk
+  std::uint32_t last_reduction_ = kNoOp;
+  std::vector<std::uint32_t> exposed_;
+};
+
+}  // namespace tandem

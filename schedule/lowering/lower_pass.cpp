@@ -1,0 +1,206 @@
+#include "schedule/lowering/lower_pass.h"
+
+#include "base/check.h"
+
+namespace tandem {
+namespace {
+
+OpKind op_kind_of(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::BackwardWeight:
+      return OpKind::BackwardWeight;
+    case ActionKind::BackwardInput:
+      return OpKind::BackwardInput;
+    case ActionKind::Backward:
+      return OpKind::Backward;
+    default:
+      return OpKind::Forward;
+  }
+}
+
+bool gives_weight_gradients(ActionKind kind) {
+  return kind == ActionKind::Backward || kind == ActionKind::BackwardWeight;
+}
+
+// The unit that the next compute step behind `step` uses; -1: none.
+int next_unit(const Pass& pass, std::size_t step) {
+  for (std::size_t i = step + 1; i < pass.steps.size(); ++i) {
+    if (pass.steps[i].computes && pass.steps[i].unit >= 0) return pass.steps[i].unit;
+  }
+  return -1;
+}
+
+}  // namespace
+
+Op communication(OpKind kind, std::int16_t slot, Bytes bytes, int stage, int microbatch) {
+  CHECK(slot >= 0);
+  Op op;
+  op.kind = kind;
+  op.slot = slot;
+  op.bytes = bytes;
+  op.stage = static_cast<std::int16_t>(stage);
+  op.microbatch = microbatch;
+  return op;
+}
+
+PassLowering::PassLowering(const Context& context, const std::vector<Action>& actions,
+                           BodyBuilder* builder, const Slots& slots, DataLane* data)
+    : context_(context),
+      builder_(*builder),
+      slots_(slots),
+      data_(*data),
+      last_gradients_(context.order.stages),
+      outputs_(std::size_t{2} * context.order.stages * context.order.microbatches, kNoOp) {
+  for (const Action& action : actions) {
+    if (gives_weight_gradients(action.kind)) last_gradients_[index(action.stage)] = &action;
+  }
+}
+
+void PassLowering::run(std::span<const Action> cell, std::span<const std::uint32_t> inputs) {
+  if (cell.size() > 1 && waits_for_itself(cell)) {
+    for (const Action& action : cell) run({&action, 1}, inputs);
+    return;
+  }
+  std::vector<std::uint32_t> entry(inputs.begin(), inputs.end());
+  std::vector<Running> running;
+  for (const Action& action : cell) {
+    running.push_back(start(action));
+    if (const std::uint32_t* input = local_input(action)) entry.push_back(*input);
+  }
+  entry.insert(entry.end(), open_.begin(), open_.end());
+  open_.clear();
+  for (std::size_t at = 0, left = running.size(); left > 0;) {
+    Running& now = running[at];
+    const bool exchanges = advance(&now, entry);
+    if (now.ended()) {
+      end(now);
+      --left;
+    }
+    if (left > 0 && ((exchanges && context_.options.expert_overlap) || now.ended())) {
+      do {
+        at = (at + 1) % running.size();
+      } while (running[at].ended());
+    }
+  }
+}
+
+PassLowering::Running PassLowering::start(const Action& action) {
+  const Pass& pass = pass_of(action);
+  CHECK(!pass.steps.empty() && pass.output >= 0);
+  data_.begin_pass(index(action.stage));
+  Running running{&action, &pass, {}, std::vector<bool>(pass.steps.size())};
+  running.gives_gradients = gives_weight_gradients(action.kind);
+  running.is_last = last_gradients_[index(action.stage)] == &action;
+  return running;
+}
+
+bool PassLowering::advance(Running* running, std::span<const std::uint32_t> entry) {
+  const Step& step = running->pass->steps[running->ops.size()];
+  std::vector<std::uint32_t> waits;
+  for (const int wait : step.waits) {
+    waits.push_back(running->ops[wait]);
+    running->awaited[wait] = true;
+  }
+  const bool is_first = step.computes ? !running->computed : step.waits.empty();
+  if (is_first) waits.insert(waits.end(), entry.begin(), entry.end());
+  if (step.computes) {
+    compute(running, step, std::move(waits));
+    return false;
+  }
+  running->ops.push_back(builder_.add(op_of(step, *running->action), waits));
+  return step.scope == Scope::Expert;
+}
+
+void PassLowering::compute(Running* running, const Step& step, std::vector<std::uint32_t> waits) {
+  const Action& action = *running->action;
+  const int stage = index(action.stage);
+  running->computed = true;
+  for (const std::uint32_t op : data_.take_exposed()) waits.push_back(op);
+  if (step.unit >= 0 && action.kind != ActionKind::BackwardWeight)
+    data_.before_use(stage, step.unit, action.kind == ActionKind::Forward, last_computes_, &waits);
+  const std::uint32_t op = builder_.add(op_of(step, action), waits);
+  last_computes_ = {op, last_computes_[0]};
+  running->ops.push_back(op);
+  if (running->gives_gradients && step.unit >= 0 &&
+      next_unit(*running->pass, running->ops.size() - 1) != step.unit)
+    data_.after_gradient(stage, step.unit, running->is_last, op);
+}
+
+void PassLowering::end(const Running& running) {
+  for (std::size_t i = 0; i < running.ops.size(); ++i) {
+    if (!running.pass->steps[i].computes && !running.awaited[i]) open_.push_back(running.ops[i]);
+  }
+  output_of(*running.action) = running.ops[running.pass->output];
+  if (running.gives_gradients)
+    data_.end_gradients(index(running.action->stage), running.is_last, last_computes_[0]);
+}
+
+const Pass& PassLowering::pass_of(const Action& action) const {
+  const StageWork& stage = context_.work.stages[index(action.stage)];
+  switch (action.kind) {
+    case ActionKind::BackwardWeight:
+      return stage.backward_weight;
+    case ActionKind::BackwardInput:
+      return stage.backward_input;
+    case ActionKind::Backward:
+      return stage.backward;
+    default:
+      return stage.forward;
+  }
+}
+
+Op PassLowering::op_of(const Step& step, const Action& action) const {
+  if (!step.computes) {
+    Op op = communication(op_kind(step.collective), slot_of(step.scope), step.bytes,
+                          index(action.stage), index(action.microbatch));
+    op.part = step.settings.part;
+    op.parts = step.settings.parts;
+    op.sms = step.settings.sms;
+    return op;
+  }
+  Op op;
+  op.kind = op_kind_of(action.kind);
+  op.stage = static_cast<std::int16_t>(index(action.stage));
+  op.microbatch = index(action.microbatch);
+  op.kernel = step.kernel;
+  op.duration_ns = step.duration_ns;
+  return op;
+}
+
+std::int16_t PassLowering::slot_of(Scope scope) const {
+  if (scope == Scope::Tensor) return slots_.tensor;
+  if (scope == Scope::Context) return slots_.context;
+  CHECK(scope == Scope::Expert);
+  return slots_.expert;
+}
+
+const std::uint32_t* PassLowering::local_input(const Action& action) {
+  const int stage = index(action.stage), microbatch = index(action.microbatch);
+  if (action.kind == ActionKind::BackwardWeight) return &output_of(stage, true, microbatch);
+  const bool gradient = action.kind != ActionKind::Forward;
+  const int from = source(context_.order, action);
+  if (from >= 0 && !context_.remote(from, stage)) return &output_of(from, gradient, microbatch);
+  if (from < 0 && gradient) return &output_of(stage, false, microbatch);
+  return nullptr;
+}
+
+bool PassLowering::waits_for_itself(std::span<const Action> cell) {
+  for (const Action& action : cell) {
+    const std::uint32_t* input = local_input(action);
+    if (input != nullptr && *input == kNoOp) return true;
+  }
+  return false;
+}
+
+std::uint32_t& PassLowering::output_of(int stage, bool gradient, int microbatch) {
+  return outputs_[static_cast<std::size_t>(2 * stage + (gradient ? 1 : 0)) *
+                      context_.order.microbatches +
+                  microbatch];
+}
+
+std::uint32_t& PassLowering::output_of(const Action& action) {
+  if (action.kind == ActionKind::BackwardWeight) return weight_output_;
+  return output_of(index(action.stage), produces_gradient(action.kind), index(action.microbatch));
+}
+
+}  // namespace tandem

@@ -1,0 +1,77 @@
+// Lowering of passes: an action's steps become ops.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "schedule/lowering/body_builder.h"
+#include "schedule/lowering/lower_context.h"
+#include "schedule/lowering/lower_data.h"
+
+namespace tandem {
+
+// A communication op of the slot; pipeline transfers and collectives alike.
+Op communication(OpKind kind, std::int16_t slot, Bytes bytes, int stage, int microbatch);
+
+// The compute lane of one pipeline rank, and the communication that its passes bring along.
+class PassLowering {
+ public:
+  PassLowering(const Context& context, const std::vector<Action>& actions, BodyBuilder* builder,
+               const Slots& slots, DataLane* data);
+
+  // The actions of one cell, after `inputs` and after the communication that the cell before left
+  // open. Of several actions, with LowerOptions::expert_overlap one goes on where another has
+  // expert communication in flight, else one follows the other.
+  void run(std::span<const Action> cell, std::span<const std::uint32_t> inputs);
+
+  // The op that gives what the action sends on. REQUIRES: it has run.
+  const std::uint32_t& output(const Action& action) { return output_of(action); }
+  // Communication of the last cell that nothing waits for yet.
+  const std::vector<std::uint32_t>& open() const { return open_; }
+  std::uint32_t last_compute() const { return last_computes_[0]; }
+
+ private:
+  // An action on its way.
+  struct Running {
+    const Action* action;
+    const Pass* pass;
+    std::vector<std::uint32_t> ops;  // of the steps so far
+    std::vector<bool> awaited;       // steps that a later one waits for
+    bool computed = false;
+    bool gives_gradients = false, is_last = false;
+
+    bool ended() const { return ops.size() == pass->steps.size(); }
+  };
+
+  const Pass& pass_of(const Action& action) const;
+  Running start(const Action& action);
+  // Adds the next step; the first that computes, and communication that waits for no step, come
+  // after `entry`. True for expert communication.
+  bool advance(Running* running, std::span<const std::uint32_t> entry);
+  void compute(Running* running, const Step& step, std::vector<std::uint32_t> waits);
+  void end(const Running& running);
+  Op op_of(const Step& step, const Action& action) const;
+  std::int16_t slot_of(Scope scope) const;
+
+  // What the action reads from this same rank: the neighbouring stage's output, or its own
+  // forward's; null: nothing.
+  const std::uint32_t* local_input(const Action& action);
+  // Whether one action of the cell reads what another one is still to give.
+  bool waits_for_itself(std::span<const Action> cell);
+  std::uint32_t& output_of(const Action& action);
+  std::uint32_t& output_of(int stage, bool gradient, int microbatch);
+
+  const Context& context_;
+  BodyBuilder& builder_;
+  const Slots& slots_;
+  DataLane& data_;
+  std::vector<const Action*> last_gradients_;  // by stage: the action that ends its gradients
+  std::vector<std::uint32_t> outputs_;  // the op that ends F (or B, I) of a stage and microbatch
+  std::uint32_t weight_output_ = kNoOp;
+  std::array<std::uint32_t, 2> last_computes_{kNoOp, kNoOp};  // the latest, and the one before
+  std::vector<std::uint32_t> open_;
+};
+
+}  // namespace tandem

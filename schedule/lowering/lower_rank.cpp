@@ -1,0 +1,245 @@
+#include "schedule/lowering/lower_rank.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "schedule/lowering/lower_data.h"
+#include "schedule/lowering/lower_pass.h"
+#include "schedule/order/order_replay.h"
+
+namespace tandem {
+namespace {
+
+using Actions = std::vector<Action>;
+using Ops = std::vector<std::uint32_t>;
+
+bool is_forward(const Action& action) { return action.kind == ActionKind::Forward; }
+
+// The first position behind the cell that begins at `at`: actions that run together, or the F, B
+// pairs of the steady state where `pairs` is set. Interleaved exchanges after such a pair, from the
+// first B to the last F (Megatron-LM's steady state); where a rank has all its forwards behind it
+// by then, nothing pairs.
+std::vector<int> cell_ends(const Actions& actions, bool pairs) {
+  const auto first_backward = std::find_if_not(actions.begin(), actions.end(), is_forward);
+  pairs &= std::any_of(first_backward, actions.end(), is_forward);
+  std::vector<int> ends;
+  const int size = static_cast<int>(actions.size());
+  for (int at = 0; at < size; at = ends.back()) {
+    int end = end_of_cell(actions, at);
+    if (pairs && end == at + 1 && end < size && is_forward(actions[at]) &&
+        !is_forward(actions[end]))
+      ++end;
+    ends.push_back(end);
+  }
+  return ends;
+}
+
+// Lowers one pipeline rank's actions.
+class RankLowering {
+ public:
+  RankLowering(const Context& context, int rank)
+      : context_(context),
+        rank_(rank),
+        actions_(compute_actions(context.order.ranks[rank])),
+        stages_(stages_by_first_use(actions_)),
+        builder_(),
+        slots_(make_slots()),
+        data_(context, stages_, &builder_, &slots_),
+        passes_(context, actions_, &builder_, slots_, &data_) {}
+
+  LoweredRank run() {
+    if (context_.options.overlap_p2p) {
+      overlapped();
+    } else {
+      exchanging();
+    }
+    finish();
+    return {builder_.take(), slots_};
+  }
+
+ private:
+  static std::vector<int> stages_by_first_use(const Actions& actions) {
+    std::vector<int> stages;
+    for (const Action& action : actions) {
+      const int stage = index(action.stage);
+      if (std::find(stages.begin(), stages.end(), stage) == stages.end()) stages.push_back(stage);
+    }
+    return stages;
+  }
+
+  Slots make_slots() {
+    Slots slots;
+    if (context_.options.tp > 1) slots.tensor = builder_.slot(Scope::Tensor, "tensor");
+    if (context_.options.cp > 1) slots.context = builder_.slot(Scope::Context, "context");
+    if (context_.options.ep > 1) slots.expert = builder_.slot(Scope::Expert, "expert");
+    for (const auto& [edge, microbatches] : context_.produced) {
+      if (context_.rank_of_stage[edge.first] == rank_ ||
+          context_.rank_of_stage[edge.second] == rank_)
+        slots.edges[edge] =
+            builder_.slot(Scope::Pipeline, fmt::format("{}>{}", edge.first, edge.second));
+    }
+    return slots;
+  }
+
+  bool has_pairs() const { return context_.order.exchanges == Exchanges::Pairs; }
+
+  // Transfers on their own lanes: receives posted ahead, sends let go.
+  void overlapped() {
+    int begin = 0;
+    for (const int end : cell_ends(actions_, context_.options.expert_overlap && has_pairs())) {
+      const std::span<const Action> cell{actions_.data() + begin, actions_.data() + end};
+      Ops received;
+      for (const Action& action : cell) received.push_back(receive_until(action));
+      passes_.run(cell, received);
+      for (const Action& action : cell) send(action, {&passes_.output(action), 1});
+      begin = end;
+    }
+  }
+
+  // Between two cells an exchange that both wait for.
+  void exchanging() {
+    const std::vector<int> ends = cell_ends(actions_, has_pairs());
+    const auto cell = [&](std::size_t i) {
+      const int begin = i == 0 ? 0 : ends[i - 1];
+      const int end = i < ends.size() ? ends[i] : begin;
+      return std::span<const Action>{actions_.data() + begin, actions_.data() + end};
+    };
+    Ops before;  // what the next cell waits for
+    receive_for(cell(0), {}, &before);
+    ++exchange_;
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      passes_.run(cell(i), before);
+      Ops ended;
+      for (const Action& action : cell(i)) ended.push_back(passes_.output(action));
+      before.clear();
+      for (const Action& action : cell(i)) {
+        const std::uint32_t sent = send(action, ended);
+        if (sent != kNoOp) before.push_back(sent);
+      }
+      receive_for(cell(i + 1), ended, &before);
+      ++exchange_;
+    }
+    last_exchange_ = before;
+  }
+
+  void receive_for(std::span<const Action> cell, std::span<const std::uint32_t> waits,
+                   Ops* received) {
+    for (const Action& action : cell) {
+      const int from = source(context_.order, action), to = index(action.stage);
+      if (context_.remote(from, to))
+        received->push_back(receive({from, to}, index(action.microbatch), waits));
+    }
+  }
+
+  // Posts the edge's receives, in the sender's order, up to the one that the action needs.
+  std::uint32_t receive_until(const Action& action) {
+    const int from = source(context_.order, action), to = index(action.stage);
+    if (!context_.remote(from, to)) return kNoOp;
+    const Edge edge{from, to};
+    const std::vector<int>& order = context_.produced.at(edge);
+    const int microbatch = index(action.microbatch);
+    Ops& received = received_[edge];
+    received.resize(context_.order.microbatches, kNoOp);
+    for (std::size_t& next = posted_[edge]; received[microbatch] == kNoOp && next < order.size();
+         ++next)
+      received[order[next]] = receive(edge, order[next], {});
+    return received[microbatch];
+  }
+
+  std::uint32_t receive(const Edge& edge, int microbatch, std::span<const std::uint32_t> waits) {
+    const std::uint32_t received =
+        builder_.add(transfer(OpKind::Recv, edge, edge.second, microbatch), waits);
+    if (context_.work.pipeline_gather_bytes == 0 || slots_.tensor < 0) return received;
+    const Op gather = communication(OpKind::AllGather, slots_.tensor,
+                                    context_.work.pipeline_gather_bytes, edge.second, microbatch);
+    return builder_.add(gather, {&received, 1});
+  }
+
+  std::uint32_t send(const Action& action, std::span<const std::uint32_t> waits) {
+    const int from = index(action.stage), to = sink(context_.order, action);
+    if (!context_.remote(from, to)) return kNoOp;
+    return builder_.add(transfer(OpKind::Send, {from, to}, from, index(action.microbatch)), waits);
+  }
+
+  Op transfer(OpKind kind, const Edge& edge, int stage, int microbatch) const {
+    Op op =
+        communication(kind, slots_.edges.at(edge), context_.work.pipeline_bytes, stage, microbatch);
+    op.sms = static_cast<std::int16_t>(context_.options.p2p_sms);
+    if (context_.options.batch_p2p) op.exchange = exchange_;
+    return op;
+  }
+
+  // After the last microbatch: gradients over the replicas, the shared embedding's over first and
+  // last stage, the norm over the whole replica, the optimizer, updated parameters.
+  void finish() {
+    const Workload& work = context_.work;
+    Ops before = last_exchange_;
+    const Ops& open = passes_.open();
+    before.insert(before.end(), open.begin(), open.end());
+    before.push_back(passes_.last_compute());
+    data_.reduce_rest(&before);
+    const auto reduce = [&](std::int16_t* slot, Bytes bytes) {
+      *slot = builder_.slot(Scope::Data, "data");
+      const Op op = communication(OpKind::AllReduce, *slot, bytes, -1, -1);
+      before.assign(1, builder_.add(op, before));
+    };
+    if (shares_embedding()) reduce(&slots_.embedding, work.embedding_gradient_bytes);
+    data_.reduce_norm(&before);
+    if (work.gradient_norm_bytes > 0 && context_.options.tp * context_.order.pp() > 1)
+      reduce(&slots_.norm, work.gradient_norm_bytes);
+    optimize(&before);
+    data_.gather_rest(before);
+  }
+
+  // A stage after the other. What an iteration takes beside belongs to the first one's op; a rank
+  // that updates nothing has an op of that alone.
+  void optimize(Ops* before) {
+    Nanoseconds overhead_ns = context_.work.iteration_overhead_ns;
+    const auto add = [&](int stage, const Step& step) {
+      Op op;
+      op.kind = OpKind::Optimizer;
+      op.stage = static_cast<std::int16_t>(stage);
+      op.kernel = step.kernel;
+      op.duration_ns = step.duration_ns + std::exchange(overhead_ns, 0);
+      before->assign(1, builder_.add(op, *before));
+    };
+    for (const int stage : stages_) {
+      const std::optional<Step>& optimizer = context_.work.stages[stage].optimizer;
+      if (optimizer) add(stage, *optimizer);
+    }
+    if (overhead_ns > 0) add(stages_.front(), Step{});
+  }
+
+  bool shares_embedding() const {
+    const int first = context_.rank_of_stage.front();
+    const int last = context_.rank_of_stage[context_.order.stages / context_.order.chains - 1];
+    return context_.work.embedding_gradient_bytes > 0 && first != last &&
+           (rank_ == first || rank_ == last);
+  }
+
+  const Context& context_;
+  const int rank_;
+  const Actions actions_;
+  const std::vector<int> stages_;
+  BodyBuilder builder_;
+  Slots slots_;
+  DataLane data_;
+  PassLowering passes_;
+  std::int32_t exchange_ = 0;
+  Ops last_exchange_;
+  std::map<Edge, Ops> received_;  // by microbatch
+  std::map<Edge, std::size_t> posted_;
+};
+
+}  // namespace
+
+LoweredRank lower_rank(const Context& context, int rank) {
+  return RankLowering(context, rank).run();
+}
+
+}  // namespace tandem

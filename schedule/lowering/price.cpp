@@ -1,0 +1,189 @@
+#include "schedule/lowering/price.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "base/check.h"
+#include "schedule/program/rank_folding.h"
+#include "schedule/program/split.h"
+
+namespace tandem {
+
+Placement in_order(int ranks) {
+  Placement placement(ranks);
+  for (int i = 0; i < ranks; ++i) placement[i] = static_cast<DeviceId>(i);
+  return placement;
+}
+
+Placement dealt_round(int ranks, int gpus_per_node) {
+  CHECK(ranks % gpus_per_node == 0);
+  const int nodes = ranks / gpus_per_node;
+  Placement placement(ranks);
+  for (int i = 0; i < ranks; ++i)
+    placement[i] = static_cast<DeviceId>(i % nodes * gpus_per_node + i / nodes);
+  return placement;
+}
+
+Choices at_cost(Choices choices, Scope scope, const CommCost& cost) {
+  for (Traffic& way : choices) {
+    if (way.seconds_per_byte == 0) continue;
+    way.latency_ns += to_ns(cost.overhead_s);
+    if (way.between_nodes == (scope == Scope::Tensor)) continue;
+    for (Flow& flow : way.flows) flow.share *= cost.stretch;
+    way.seconds_per_byte *= cost.stretch;
+  }
+  return choices;
+}
+
+namespace {
+
+std::vector<DeviceId> devices_of(const Communicator& communicator, const Placement& placement) {
+  std::vector<DeviceId> devices;
+  devices.reserve(communicator.members.size());
+  for (const Rank member : communicator.members) devices.push_back(placement[index(member)]);
+  return devices;
+}
+
+// What the operations of a program's communicators take, under the load of those in lock step.
+class Prices {
+ public:
+  Prices(const Program& program, const Cluster& cluster, const Placement& placement)
+      : program_(program),
+        channel_of_(program.communicators.size()),
+        place_of_(program.communicators.size()) {
+    const Cast cast = fold(program);
+    choices_.resize(cast.channels.size() * kCommKinds);
+    for (std::size_t c = 0; c < cast.channels.size(); ++c) {
+      const Channel& channel = cast.channels[c];
+      for (std::size_t i = 0; i < channel.communicators.size(); ++i) {
+        channel_of_[channel.communicators[i]] = static_cast<std::int32_t>(c);
+        place_of_[channel.communicators[i]] = static_cast<std::int32_t>(i);
+      }
+    }
+    for (const Player& player : cast.players) {
+      for (const Op& op : program.bodies[player.body].ops) {
+        if (is_compute(op.kind)) continue;
+        const std::int32_t channel = player.channels[op.slot];
+        const CommKind kind = comm_kind(op.kind);
+        std::vector<Choices>& choices = choices_[at(channel, kind)];
+        if (!choices.empty()) continue;
+        choices = choices_of(cast.channels[channel], kind, cluster, placement);
+        differ_ |= choices.size() > 1;
+      }
+    }
+  }
+
+  const Choices& of(std::int32_t communicator, CommKind kind) const {
+    const std::vector<Choices>& choices = choices_[at(channel_of_[communicator], kind)];
+    return choices.size() == 1 ? choices[0] : choices[place_of_[communicator]];
+  }
+
+  // Equal for ranks of a body whose communicators take equal times.
+  std::vector<std::int32_t> keys() const {
+    std::vector<std::int32_t> keys(program_.ranks.size());
+    if (!differ_) return keys;
+    std::map<std::vector<Times>, std::int32_t> key_of;
+    for (std::size_t rank = 0; rank < keys.size(); ++rank) {
+      std::vector<Times> own;
+      for (const std::int32_t communicator : program_.ranks[rank].communicators) {
+        for (int kind = 0; kind < kCommKinds; ++kind) {
+          if (choices_[at(channel_of_[communicator], static_cast<CommKind>(kind))].empty())
+            continue;
+          Times& times = own.emplace_back();
+          for (const Traffic& way : of(communicator, static_cast<CommKind>(kind)))
+            times.emplace_back(way.way, way.latency_ns, way.seconds_per_byte);
+        }
+      }
+      keys[rank] = key_of.try_emplace(std::move(own), static_cast<std::int32_t>(key_of.size()))
+                       .first->second;
+    }
+    return keys;
+  }
+
+ private:
+  using Times = std::vector<std::tuple<int, Nanoseconds, double>>;  // by way
+
+  static std::size_t at(std::int32_t channel, CommKind kind) {
+    return static_cast<std::size_t>(channel) * kCommKinds + static_cast<std::size_t>(kind);
+  }
+
+  std::vector<Choices> choices_of(const Channel& channel, CommKind kind, const Cluster& cluster,
+                                  const Placement& placement) const {
+    std::vector<std::vector<DeviceId>> instances;
+    instances.reserve(channel.communicators.size());
+    for (const std::int32_t c : channel.communicators)
+      instances.push_back(devices_of(program_.communicators[c], placement));
+    std::vector<Choices> choices = lockstep_choices(cluster, kind, instances);
+    for (Choices& one : choices)
+      one = at_cost(std::move(one), channel.scope,
+                    program_.comm_costs[static_cast<std::size_t>(channel.scope)]);
+    return choices;
+  }
+
+  const Program& program_;
+  std::vector<std::int32_t> channel_of_, place_of_;  // of communicators; the place in a channel
+  std::vector<std::vector<Choices>> choices_;        // by channel and kind: one for all, or an each
+  bool differ_ = false;
+};
+
+}  // namespace
+
+void price(Program* program, const Cluster& cluster, const Placement& placement) {
+  const Prices prices(*program, cluster, placement);
+  split_bodies(program, prices.keys());
+  std::vector<bool> priced(program->bodies.size());
+  for (const RankRow& rank : program->ranks) {
+    if (priced[rank.body]) continue;
+    priced[rank.body] = true;
+    for (Op& op : program->bodies[rank.body].ops) {
+      if (is_compute(op.kind)) continue;
+      const Choices& choices = prices.of(rank.communicators[op.slot], comm_kind(op.kind));
+      const Traffic& way = choices[fastest(choices, op.bytes)];
+      op.duration_ns = duration_ns(way, op.bytes);
+      op.way = static_cast<std::int8_t>(way.way);
+    }
+  }
+  for (Communicator& communicator : program->communicators) {
+    const NodeId first = cluster.node_of(placement[index(communicator.members.front())]);
+    communicator.between_nodes = false;
+    for (const Rank member : communicator.members)
+      communicator.between_nodes |= cluster.node_of(placement[index(member)]) != first;
+  }
+}
+
+std::vector<std::vector<CommUse>> comm_uses(const Body& body) {
+  std::vector<std::vector<CommUse>> uses(body.slots.size());
+  for (const Op& op : body.ops) {
+    if (op.slot < 0) continue;
+    const CommUse use{comm_kind(op.kind), op.way, op.bytes};
+    std::vector<CommUse>& known = uses[op.slot];
+    const auto place = std::lower_bound(known.begin(), known.end(), use);
+    if (place == known.end() || *place != use) {
+      known.insert(place, use);
+    } else {
+      place->bytes = std::max(place->bytes, use.bytes);
+    }
+  }
+  return uses;
+}
+
+Traffic traffic_of(const Program& program, std::int32_t communicator, const CommUse& use,
+                   const Cluster& cluster, const Placement& placement) {
+  const Communicator& group = program.communicators[communicator];
+  Choices one;
+  one.push_back(traffic_by(cluster, use.kind, devices_of(group, placement), use.way));
+  one = at_cost(std::move(one), group.scope,
+                program.comm_costs[static_cast<std::size_t>(group.scope)]);
+  Traffic traffic = std::move(one[0]);
+  constexpr Nanoseconds kNoFlow_ns = 10;
+  const Nanoseconds bytes_ns = to_ns(static_cast<double>(use.bytes) * traffic.seconds_per_byte);
+  if (bytes_ns >= kNoFlow_ns) return traffic;
+  traffic.flows.clear();
+  traffic.latency_ns += bytes_ns;
+  traffic.seconds_per_byte = 0;
+  return traffic;
+}
+
+}  // namespace tandem

@@ -1,0 +1,54 @@
+// Pricing: gives every communication op of a Program its duration when alone.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <vector>
+
+#include "base/ids.h"
+#include "schedule/program/program.h"
+#include "topology/cluster.h"
+
+namespace tandem {
+
+// rank -> device.
+using Placement = std::vector<DeviceId>;
+
+// Rank i on device i.
+Placement in_order(int ranks);
+
+// Dealt round over the nodes, as Slurm's --distribution=cyclic does: rank i is on node i % nodes.
+// REQUIRES: ranks that fill whole nodes.
+Placement dealt_round(int ranks, int gpus_per_node);
+
+// Durations and ways from the cluster; the communicators of one class run in lock step, so those
+// that share a NIC share its bandwidth, and each takes its own time. Bodies whose ranks'
+// communicators take unlike times are split. Also marks the communicators that cross nodes.
+void price(Program* program, const Cluster& cluster, const Placement& placement);
+
+// An operation's ways in a training run.
+Choices at_cost(Choices choices, Scope scope, const CommCost& cost);
+
+// What the ops of a communicator are: of a kind, by a way, of so many bytes at most.
+struct CommUse {
+  CommKind kind = CommKind::SendRecv;
+  int way = 0;
+  Bytes bytes = 0;
+
+  // Whatever their bytes.
+  bool operator==(const CommUse& other) const { return kind == other.kind && way == other.way; }
+  auto operator<=>(const CommUse& other) const {
+    return kind != other.kind ? kind <=> other.kind : way <=> other.way;
+  }
+};
+
+// Those of each slot of a body, each once, in order.
+std::vector<std::vector<CommUse>> comm_uses(const Body& body);
+
+// What such an op of a communicator puts on links by itself. Where its bytes take less than 10 ns
+// (the gradient norm's 4) that is nothing, and its latency has them: such ops would tell ranks
+// apart that nothing else does.
+Traffic traffic_of(const Program& program, std::int32_t communicator, const CommUse& use,
+                   const Cluster& cluster, const Placement& placement);
+
+}  // namespace tandem

@@ -1,0 +1,112 @@
+#include "schedule/lowering/wire.h"
+
+#include "schedule/program/rank_folding.h"
+
+namespace tandem {
+namespace {
+
+class Wiring {
+ public:
+  Wiring(const Context& context, const std::vector<Slots>& slots, Program* program)
+      : context_(context), options_(context.options), slots_(slots), program_(program) {
+    for (int pipeline = 0; pipeline < context.order.pp(); ++pipeline) {
+      for (int i = 0; i < stage_ranks(); ++i)
+        program->ranks.push_back(
+            {pipeline, std::vector<std::int32_t>(program->bodies[pipeline].slots.size(), -1)});
+    }
+  }
+
+  void run() {
+    for (int p = 0; p < context_.order.pp(); ++p) {
+      connect_strided(Scope::Tensor, p, &Slots::tensor, options_.tp, 1);
+      connect_strided(Scope::Context, p, &Slots::context, options_.cp, options_.tp);
+      connect_strided(Scope::Expert, p, &Slots::expert, options_.ep, options_.expert_tp);
+      const int dense = options_.tp, expert = options_.expert_tp * options_.ep;
+      connect_holders(p, &Slots::data, dense);
+      connect_holders(p, &Slots::expert_data, expert);
+    }
+    for (const auto& [edge, microbatches] : context_.produced) {
+      const int from = context_.rank_of_stage[edge.first], to = context_.rank_of_stage[edge.second];
+      pair_up(Scope::Pipeline, from, slots_[from].edges.at(edge), to, slots_[to].edges.at(edge));
+    }
+    connect_embedding();
+    connect_norm();
+  }
+
+ private:
+  // Ranks of one stage: tensor + tp (context + cp data).
+  int stage_ranks() const { return options_.tp * options_.cp * options_.dp; }
+  int rank(int within_stage, int pipeline) const { return within_stage + stage_ranks() * pipeline; }
+
+  // Groups of `size` ranks of a stage that stand `stride` apart.
+  void connect_strided(Scope scope, int pipeline, std::int16_t Slots::*slot, int size, int stride) {
+    if (slots_[pipeline].*slot < 0) return;
+    for (int block = 0; block < stage_ranks(); block += size * stride) {
+      for (int first = block; first < block + stride; ++first)
+        connect(scope, size, [&](int i) {
+          return Seat{rank(first + i * stride, pipeline), slots_[pipeline].*slot};
+        });
+    }
+  }
+
+  // All ranks that hold the same parameters: those `stride` apart, on all ranks of the pipeline
+  // that hold the stage.
+  void connect_holders(int pipeline, std::int16_t Slots::*slot, int stride) {
+    const std::vector<int> holders = context_.holders(pipeline);
+    if (slots_[pipeline].*slot < 0 || holders.front() != pipeline) return;
+    const int copies = stage_ranks() / stride;
+    for (int first = 0; first < stride; ++first)
+      connect(Scope::Data, copies * static_cast<int>(holders.size()), [&](int i) {
+        const int holder = holders[i / copies];
+        return Seat{rank(first + i % copies * stride, holder), slots_[holder].*slot};
+      });
+  }
+
+  void connect_embedding() {
+    const int first = context_.rank_of_stage.front();
+    const int last = context_.rank_of_stage[context_.order.stages / context_.order.chains - 1];
+    if (slots_[first].embedding >= 0)
+      pair_up(Scope::Data, first, slots_[first].embedding, last, slots_[last].embedding);
+  }
+
+  // Each replica: the tensor ranks of all stages.
+  void connect_norm() {
+    const int tp = options_.tp, pp = context_.order.pp();
+    for (int first = 0; first < stage_ranks() && slots_[0].norm >= 0; first += tp)
+      connect(Scope::Data, tp * pp, [&](int i) {
+        return Seat{rank(first + i % tp, i / tp), slots_[i / tp].norm};
+      });
+  }
+
+  template <class SeatOf>
+  void connect(Scope scope, int size, const SeatOf& seat_of) {
+    Communicator communicator{scope, false, {}};
+    for (int i = 0; i < size; ++i) {
+      const auto [member, slot] = seat_of(i);
+      communicator.members.push_back(static_cast<Rank>(member));
+      program_->ranks[member].communicators[slot] =
+          static_cast<std::int32_t>(program_->communicators.size());
+    }
+    program_->communicators.push_back(std::move(communicator));
+  }
+
+  void pair_up(Scope scope, int from, std::int16_t from_slot, int to, std::int16_t to_slot) {
+    for (int i = 0; i < stage_ranks(); ++i)
+      connect(scope, 2, [&](int end) {
+        return end == 0 ? Seat{rank(i, from), from_slot} : Seat{rank(i, to), to_slot};
+      });
+  }
+
+  const Context& context_;
+  const LowerOptions& options_;
+  const std::vector<Slots>& slots_;
+  Program* program_;
+};
+
+}  // namespace
+
+void wire(const Context& context, const std::vector<Slots>& slots, Program* program) {
+  Wiring(context, slots, program).run();
+}
+
+}  // namespace tandem

@@ -1,0 +1,379 @@
+#include "schedule/order/list_scheduler.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <queue>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+
+namespace tandem {
+namespace {
+
+// Time in whole ticks, so that what ends together is seen to end together.
+using Ticks = std::int64_t;
+constexpr Ticks kNever = std::numeric_limits<Ticks>::max();
+
+// The longest cost is this many: every cost that is a fraction of it with a denominator up to 16
+// is exact.
+constexpr double kTicksOfLongest = 720'720;
+
+constexpr int kUnpaced = -1;
+
+// What a rank may do next but for W: a chunk's forward or input gradient.
+struct Choice {
+  ActionKind kind;
+  int chunk;
+};
+constexpr Choice kF0{ActionKind::Forward, 0}, kF1{ActionKind::Forward, 1};
+constexpr Choice kI0{ActionKind::BackwardInput, 0}, kI1{ActionKind::BackwardInput, 1};
+
+// Which building block of a V an action's turn follows: what a rank does for one microbatch, in
+// time slots, again and again every six of them ("Controllable Memory", 3). Half and Third are
+// those of V-Half and V-Min.
+enum class Block : std::uint8_t { None, Half, Third };
+
+// How a rank decides. W fills what time is left.
+struct Policy {
+  std::array<Choice, 4> preference;  // the first that is ready is done
+  bool free_first = false;  // do W before all else where only the limit keeps a forward back
+  bool taper = false;       // a stage near the end holds fewer activations: F to I takes less time
+  int pace = kUnpaced;      // microbatches that enter at once, before the others, one a period
+  double patience = 0;      // no W where something comes within this share of it
+  Block block = Block::None;  // what is ready goes by its slots, not by preference
+};
+
+// Chosen one by one from all 480 (paces 0, 1, 2, 4) on pipelines of 2 to 16 ranks with random
+// costs: each brings the best of those so far closest to the best of all. Eight are within 1 % of
+// it in the mean. Pace keeps the microbatches of a V from running into each other where memory is
+// short.
+constexpr Policy kPoliciesOfV[] = {
+    {{kF1, kF0, kI0, kI1}, false, true, 4},       {{kF1, kF0, kI1, kI0}, true, true, 1},
+    {{kF1, kI0, kF0, kI1}, true, true, kUnpaced}, {{kF1, kI0, kF0, kI1}, true, true, 2},
+    {{kF1, kI1, kF0, kI0}, false, false, 1},      {{kF1, kI1, kF0, kI0}, true, true, 4},
+    {{kF1, kI1, kF0, kI0}, true, true, 2},        {{kF1, kI0, kF0, kI1}, false, true, 0},
+};
+// Where memory is short in a V, the slots of the block that has as much are tried as well: the ways
+// above were up to two actions slower than those blocks squeezed together, with F = I = W on 2 to
+// 16 ranks. About 3p/8 microbatches fill V-Half's pipeline before its first gradient.
+constexpr int kSlots = 6;
+Policy half_block(int pp) {
+  return {{kF0, kF1, kI0, kI1}, true, true, (3 * pp + 7) / 8, 0, Block::Half};
+}
+constexpr Policy kThirdBlock = {{kF0, kF1, kI0, kI1}, true, true, 1, 0, Block::Third};
+
+// When a rank does what for the first microbatch, by chunk. Its four slots differ modulo six, so
+// that one block fits into the next: where p is even, or a multiple of 3, gradients come later for
+// that.
+struct BlockSlots {
+  std::array<int, 2> forward = {}, input = {};
+};
+BlockSlots slots_of(Block block, int pp, int rank) {
+  if (block == Block::Half) {
+    const int later = pp % 2 == 0 ? 3 : 0;
+    return {{2 * rank, 3 * pp - 2 - rank},
+            {6 * pp - 2 + later - rank, 3 * pp - 1 + later + 2 * rank}};
+  }
+  const int later = pp % 3 == 0 ? 2 : 0;
+  return {{rank, 2 * pp - 1 - rank}, {4 * pp - 1 + later - rank, 2 * pp + later + rank}};
+}
+
+constexpr Policy kPoliciesOfOneChunk[] = {
+    {{kF0, kI0, kF1, kI1}, false, true},
+    {{kI0, kF0, kI1, kF1}, false, false},
+    {{kI0, kF0, kI1, kF1}, false, true},
+    {{kF0, kI0, kF1, kI1}, false, false},
+    {{kF0, kI0, kF1, kI1}, false, true, kUnpaced, 0.5},
+    {{kI0, kF0, kI1, kF1}, false, false, kUnpaced, 0.5},
+    {{kI0, kF0, kI1, kF1}, false, true, kUnpaced, 0.5},
+    {{kF0, kI0, kF1, kI1}, false, false, kUnpaced, 0.5},
+    {{kF0, kI0, kF1, kI1}, false, true, kUnpaced, 1},
+    {{kI0, kF0, kI1, kF1}, false, false, kUnpaced, 1},
+    {{kI0, kF0, kI1, kF1}, false, true, kUnpaced, 1},
+    {{kF0, kI0, kF1, kI1}, false, false, kUnpaced, 1},
+};
+
+class Scheduler {
+ public:
+  Scheduler(const ListProblem& problem, const Policy& policy)
+      : problem_(problem),
+        policy_(policy),
+        stages_(problem.pp * problem.chunks),
+        ranks_(problem.pp),
+        forward_end_(static_cast<std::size_t>(stages_.size()) * problem.microbatches, kNever),
+        gradient_end_(forward_end_),
+        actions_(problem.pp) {
+    double longest = 0;
+    for (const OrderCosts& costs : problem.costs)
+      longest = std::max({longest, costs.forward, costs.input, costs.weight, costs.transfer});
+    const auto ticks = [&](double cost) {
+      return cost > 0 ? static_cast<Ticks>(std::llround(cost / longest * kTicksOfLongest)) : 0;
+    };
+    // What others wait for takes some time, so that it ends after they have decided what comes now.
+    std::vector<Ticks> periods(problem.pp);
+    for (int stage = 0; stage < static_cast<int>(stages_.size()); ++stage) {
+      const OrderCosts& costs = problem.costs[stage];
+      StageState& at = stages_[stage];
+      at.forward = std::max<Ticks>(ticks(costs.forward), 1);
+      at.input = std::max<Ticks>(ticks(costs.input), 1);
+      at.weight = ticks(costs.weight);
+      periods[rank_of(stage)] += at.forward + at.input + at.weight;
+    }
+    period_ = *std::max_element(periods.begin(), periods.end());
+    transfer_ = ticks(problem.costs.front().transfer);
+    const int count = static_cast<int>(stages_.size());
+    for (int stage = 0; stage < count; ++stage) {
+      const std::int64_t all = static_cast<std::int64_t>(problem.memory_limit) * (count - stage);
+      stages_[stage].most_live =
+          policy.taper ? static_cast<int>((all + count - 1) / count) : problem.memory_limit;
+    }
+    for (int rank = 0; rank < problem.pp; ++rank)
+      ranks_[rank].slots = slots_of(policy.block, problem.pp, rank);
+    for (auto& actions : actions_) actions.reserve(3UL * problem.chunks * problem.microbatches);
+  }
+
+  void run() {
+    for (int rank = 0; rank < problem_.pp; ++rank) wakes_.push({0, rank});
+    while (!wakes_.empty()) {
+      const auto [now, rank] = wakes_.top();
+      wakes_.pop();
+      if (ranks_[rank].busy_until <= now) decide(rank, now);
+    }
+    for (const StageState& stage : stages_) CHECK(stage.weights == problem_.microbatches);
+  }
+
+  // The less the better, compared in this order.
+  struct Outcome {
+    Ticks makespan = kNever;
+    Ticks window = 0;  // the longest time from a rank's first action to its last
+    int peak = 0;      // the most activations between F and I on a rank
+
+    auto operator<=>(const Outcome&) const = default;
+  };
+  Outcome outcome() const {
+    Outcome outcome{0, 0, peak_};
+    for (const RankState& rank : ranks_) {
+      outcome.makespan = std::max(outcome.makespan, rank.busy_until);
+      outcome.window = std::max(outcome.window, rank.busy_until - rank.first_start);
+    }
+    return outcome;
+  }
+  std::vector<std::vector<Action>> take_actions() { return std::move(actions_); }
+
+ private:
+  struct StageState {
+    Ticks forward = 0, input = 0, weight = 0;   // what they take
+    int forwards = 0, inputs = 0, weights = 0;  // done, each in the order of the microbatches
+    int most_live = 0;                          // between F and I
+  };
+  struct RankState {
+    Ticks first_start = kNever;
+    Ticks busy_until = 0;
+    int live = 0, held = 0;  // forwards without an I, and without a W
+    BlockSlots slots;        // where the policy follows a block
+  };
+
+  int rank_of(int stage) const { return stage < problem_.pp ? stage : 2 * problem_.pp - 1 - stage; }
+  int stage_of(int rank, int chunk) const { return chunk == 0 ? rank : 2 * problem_.pp - 1 - rank; }
+  int last_stage() const { return static_cast<int>(stages_.size()) - 1; }
+  std::size_t slot(int stage, int microbatch) const {
+    return static_cast<std::size_t>(stage) * problem_.microbatches + microbatch;
+  }
+  Ticks transfer(int from, int to) const { return rank_of(from) == rank_of(to) ? 0 : transfer_; }
+
+  // When microbatch `microbatch` may enter.
+  Ticks entry(int microbatch) const {
+    if (policy_.pace == kUnpaced) return 0;
+    return std::max<Ticks>(0, (microbatch - policy_.pace) * period_);
+  }
+
+  // When the stage's next forward has its input and may follow those that are in flight; kNever:
+  // not known yet.
+  Ticks forward_comes(int stage) const {
+    const StageState& at = stages_[stage];
+    if (at.forwards == problem_.microbatches || at.forwards - at.inputs >= at.most_live)
+      return kNever;
+    if (stage == 0) return entry(at.forwards);
+    return arrival(forward_end_[slot(stage - 1, at.forwards)], stage - 1, stage);
+  }
+
+  Ticks input_comes(int stage) const {
+    const StageState& at = stages_[stage];
+    if (at.inputs == at.forwards) return kNever;
+    if (stage == last_stage()) return 0;
+    return arrival(gradient_end_[slot(stage + 1, at.inputs)], stage + 1, stage);
+  }
+
+  Ticks arrival(Ticks sent, int from, int to) const {
+    return sent == kNever ? kNever : sent + transfer(from, to);
+  }
+
+  Ticks comes(const Choice& choice, int stage) const {
+    return choice.kind == ActionKind::Forward ? forward_comes(stage) : input_comes(stage);
+  }
+
+  // What the rank would rather do comes first.
+  std::array<Choice, 4> turns(int rank) const {
+    if (policy_.block == Block::None) return policy_.preference;
+    const StageState& down = stages_[stage_of(rank, 0)];
+    const StageState& up = stages_[stage_of(rank, 1)];
+    const BlockSlots& slots = ranks_[rank].slots;
+    std::array<std::pair<int, Choice>, 4> by_slot = {
+        {{slots.forward[0] + kSlots * down.forwards, kF0},
+         {slots.forward[1] + kSlots * up.forwards, kF1},
+         {slots.input[0] + kSlots * down.inputs, kI0},
+         {slots.input[1] + kSlots * up.inputs, kI1}}};
+    std::ranges::sort(by_slot, {}, &std::pair<int, Choice>::first);
+    return {by_slot[0].second, by_slot[1].second, by_slot[2].second, by_slot[3].second};
+  }
+
+  // Whether the limits let the rank hold one more forward. Chunk 0 leaves room for one activation
+  // of chunk 1, so that what is in flight can come back.
+  bool fits(int rank, int chunk) const {
+    const StageState& at = stages_[stage_of(rank, chunk)];
+    const int room = problem_.chunks - 1 - chunk;
+    return ranks_[rank].held < problem_.memory_limit &&
+           ranks_[rank].live < problem_.in_flight_limit &&
+           at.forwards - at.weights + room < problem_.memory_limit &&
+           at.forwards - at.inputs + room < problem_.in_flight_limit;
+  }
+
+  void decide(int rank, Ticks now) {
+    std::optional<Choice> chosen;
+    bool kept_back = false;
+    Ticks next = kNever;  // when something comes that is not there yet
+    for (const Choice& choice : turns(rank)) {
+      if (choice.chunk >= problem_.chunks) continue;
+      const int stage = stage_of(rank, choice.chunk);
+      const Ticks when = comes(choice, stage);
+      const bool fits_now = choice.kind != ActionKind::Forward || fits(rank, choice.chunk);
+      if (when > now) {
+        if (fits_now) next = std::min(next, when);
+        continue;
+      }
+      if (!fits_now) {
+        kept_back = true;
+        continue;
+      }
+      if (!chosen) chosen = choice;
+      if (!policy_.free_first) break;
+    }
+    if (!chosen || (kept_back && policy_.free_first)) {
+      const int stage = oldest_weight(rank);
+      const bool waits = !chosen && stage >= 0 &&
+                         static_cast<double>(next - now) <
+                             policy_.patience * static_cast<double>(stages_[stage].weight);
+      if (stage >= 0 && !waits) return start(ActionKind::BackwardWeight, stage, rank, now);
+    }
+    if (chosen) start(chosen->kind, stage_of(rank, chosen->chunk), rank, now);
+  }
+
+  // The rank's stage whose next W has waited longest; -1: there is none.
+  int oldest_weight(int rank) const {
+    int oldest = -1;
+    Ticks since = kNever;
+    for (int chunk = 0; chunk < problem_.chunks; ++chunk) {
+      const int stage = stage_of(rank, chunk);
+      if (stages_[stage].weights == stages_[stage].inputs) continue;
+      const Ticks ended = gradient_end_[slot(stage, stages_[stage].weights)];
+      if (ended < since) {
+        since = ended;
+        oldest = stage;
+      }
+    }
+    return oldest;
+  }
+
+  void start(ActionKind kind, int stage, int rank, Ticks now) {
+    StageState& at = stages_[stage];
+    RankState& by = ranks_[rank];
+    by.first_start = std::min(by.first_start, now);
+    int microbatch = 0;
+    if (kind == ActionKind::Forward) {
+      microbatch = at.forwards++;
+      by.busy_until = now + at.forward;
+      forward_end_[slot(stage, microbatch)] = by.busy_until;
+      ++by.held;
+      peak_ = std::max(peak_, ++by.live);
+      if (stage < last_stage()) send(stage, stage + 1);
+      if (stage == 0) wake(rank, entry(microbatch + 1));
+    } else if (kind == ActionKind::BackwardInput) {
+      microbatch = at.inputs++;
+      by.busy_until = now + at.input;
+      gradient_end_[slot(stage, microbatch)] = by.busy_until;
+      --by.live;
+      if (stage > 0) send(stage, stage - 1);
+    } else {
+      microbatch = at.weights++;
+      by.busy_until = now + at.weight;
+      --by.held;
+    }
+    actions_[rank].push_back({Stage{stage}, kind, Microbatch{microbatch}});
+    wakes_.push({by.busy_until, rank});
+  }
+
+  void send(int from, int to) {
+    wake(rank_of(to), ranks_[rank_of(from)].busy_until + transfer(from, to));
+  }
+
+  // A rank that is still busy then looks by itself.
+  void wake(int rank, Ticks when) {
+    if (when > ranks_[rank].busy_until) wakes_.push({when, rank});
+  }
+
+  using Wake = std::pair<Ticks, int>;
+
+  const ListProblem& problem_;
+  const Policy& policy_;
+  Ticks transfer_ = 0;
+  Ticks period_ = 0;  // what the busiest rank has to do for a microbatch
+  std::vector<StageState> stages_;
+  std::vector<RankState> ranks_;
+  std::vector<Ticks> forward_end_, gradient_end_;  // by stage and microbatch
+  std::vector<std::vector<Action>> actions_;
+  // When a rank looks what it may do: where it has ended an action, or something has come.
+  std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;
+  int peak_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::vector<Action>> schedule_greedily(const ListProblem& problem) {
+  CHECK(problem.chunks == 1 || problem.chunks == 2);
+  CHECK(problem.costs.size() == static_cast<std::size_t>(problem.pp) * problem.chunks);
+  CHECK(problem.memory_limit >= problem.chunks && problem.in_flight_limit >= problem.chunks);
+  std::vector<Policy> policies(std::begin(kPoliciesOfV), std::end(kPoliciesOfV));
+  if (problem.chunks == 1) {
+    policies.assign(std::begin(kPoliciesOfOneChunk), std::end(kPoliciesOfOneChunk));
+  } else if (problem.memory_limit <= problem.pp) {
+    policies.push_back(kThirdBlock);
+  } else if (problem.memory_limit < 2 * problem.pp) {
+    policies.push_back(half_block(problem.pp));
+  }
+  // So many microbatches tell the policies apart; with more, the steady state is longer.
+  ListProblem trial = problem;
+  trial.microbatches = std::min(problem.microbatches, std::max(3 * problem.pp / 2, 32));
+  const Policy* best = nullptr;
+  Scheduler::Outcome least;
+  for (const Policy& policy : policies) {
+    Scheduler scheduler(trial, policy);
+    scheduler.run();
+    const Scheduler::Outcome outcome = scheduler.outcome();
+    if (outcome >= least) continue;
+    least = outcome;
+    best = &policy;
+  }
+  Scheduler scheduler(problem, *best);
+  scheduler.run();
+  return scheduler.take_actions();
+}
+
+}  // namespace tandem

@@ -1,0 +1,195 @@
+// Communication put into an order as PyTorch's pipeline runtime lowers it: first each rank for
+// itself gathers and drops its stages' parameters and reduces their gradients, then sends and
+// receives are put in by a sweep over the ranks.
+//
+// A cell is an action or the actions that run together; nothing is put inside a cell.
+#include <algorithm>
+#include <span>
+
+#include "base/check.h"
+#include "schedule/order/order_replay.h"
+#include "schedule/order/order_text.h"
+
+namespace tandem {
+namespace {
+
+using Actions = std::vector<Action>;
+
+// Stages of one rank whose parameters are gathered at a time (a compound cell may need more).
+constexpr int kActiveStages = 3;
+
+// For the cell that begins at each position: the next different stages of the rank, by first use.
+class StagesAhead {
+ public:
+  explicit StagesAhead(const Actions& actions) {
+    int longest = 0, cell = 0;
+    for (const Action& action : actions) {
+      longest = std::max(longest, ++cell);
+      if (!action.with_next) cell = 0;
+    }
+    width_ = std::max(kActiveStages, longest);
+    stages_.assign(actions.size() * width_, -1);
+    std::vector<int> recent;  // stages by the first use from here on
+    for (std::size_t i = actions.size(); i-- > 0;) {
+      const int stage = index(actions[i].stage);
+      const auto found = std::find(recent.begin(), recent.end(), stage);
+      if (found == recent.end()) {
+        recent.insert(recent.begin(), stage);
+      } else {
+        std::rotate(recent.begin(), found, found + 1);
+      }
+      std::copy_n(recent.begin(), std::min<std::size_t>(recent.size(), width_),
+                  stages_.begin() + i * width_);
+    }
+  }
+
+  // At most `width` stages; -1 where the rank has fewer left.
+  std::span<const int> at(std::size_t position) const {
+    return std::span(stages_).subspan(position * width_, width_);
+  }
+
+ private:
+  std::size_t width_ = 0;
+  std::vector<int> stages_;
+};
+
+// UNSHARD and RESHARD of a rank's stages: before each cell the stages not needed soon are dropped,
+// in order of stage, then those needed next gathered, in order of use.
+Actions with_shards(const Actions& actions) {
+  const StagesAhead ahead(actions);
+  Actions result;
+  result.reserve(actions.size() + 64);
+  std::vector<int> active;  // sorted
+  for (std::size_t i = 0; i < actions.size();) {
+    const std::span<const int> needed = ahead.at(i);
+    std::erase_if(active, [&](int stage) {
+      if (std::find(needed.begin(), needed.end(), stage) != needed.end()) return false;
+      result.push_back({Stage{stage}, ActionKind::Reshard});
+      return true;
+    });
+    for (const int stage : needed) {
+      const auto place = std::lower_bound(active.begin(), active.end(), stage);
+      if (stage < 0 || (place != active.end() && *place == stage)) continue;
+      active.insert(place, stage);
+      result.push_back({Stage{stage}, ActionKind::Unshard});
+    }
+    for (const auto end = static_cast<std::size_t>(end_of_cell(actions, static_cast<int>(i)));
+         i < end; ++i)
+      result.push_back(actions[i]);
+  }
+  for (const int stage : active) result.push_back({Stage{stage}, ActionKind::Reshard});
+  return result;
+}
+
+// REDUCE_GRAD of each stage, after the cell with the last of its weight gradients.
+Actions with_reductions(const Actions& actions, int stages, int microbatches) {
+  Actions result;
+  result.reserve(actions.size() + 64);
+  std::vector<int> gradients(stages);
+  std::vector<Stage> complete;
+  for (const Action& action : actions) {
+    result.push_back(action);
+    const bool weight =
+        action.kind == ActionKind::Backward || action.kind == ActionKind::BackwardWeight;
+    if (weight && ++gradients[index(action.stage)] == microbatches)
+      complete.push_back(action.stage);
+    if (action.with_next) continue;
+    for (const Stage stage : complete) result.push_back({stage, ActionKind::ReduceGrad});
+    complete.clear();
+  }
+  return result;
+}
+
+// Puts SEND and RECV into the ranks' cells. Sweep after sweep over the ranks, each does one cell,
+// if what it takes from other stages has come: the sender appends its SEND to its own list and the
+// RECV to its peer's, so both ends see the transfers between them in one order.
+class Sweep {
+ public:
+  Sweep(const Order& order, const std::vector<Actions>& cells)
+      : order_(order),
+        cells_(cells),
+        rank_of_stage_(stage_to_rank(order)),
+        output_come_(static_cast<std::size_t>(order.stages) * order.microbatches),
+        gradient_come_(output_come_),
+        position_(order.pp()),
+        lowered_(order.pp()) {
+    for (int rank = 0; rank < order.pp(); ++rank) lowered_[rank].reserve(3 * cells[rank].size());
+  }
+
+  std::vector<Actions> run() {
+    for (bool done = false; !done;) {
+      done = true;
+      bool progress = false;
+      for (int rank = 0; rank < order_.pp(); ++rank) {
+        if (position_[rank] == static_cast<int>(cells_[rank].size())) continue;
+        done = false;
+        progress |= step(rank);
+      }
+      CHECK(done || progress);  // a valid order never blocks
+    }
+    return std::move(lowered_);
+  }
+
+ private:
+  bool step(int rank) {
+    const int begin = position_[rank];
+    const int end = end_of_cell(cells_[rank], begin);
+    const auto cell = std::span(cells_[rank]).subspan(begin, end - begin);
+    if (!std::all_of(cell.begin(), cell.end(), [&](const Action& a) { return ready(a); }))
+      return false;
+    lowered_[rank].insert(lowered_[rank].end(), cell.begin(), cell.end());
+    for (const Action& action : cell) deliver(rank, action);
+    position_[rank] = end;
+    return true;
+  }
+
+  // Where an action's output goes: to the next stage's forward, or the previous one's gradient.
+  bool ready(const Action& action) const {
+    const int stage = index(action.stage);
+    if (action.kind == ActionKind::Forward)
+      return previous_stage(order_, stage) < 0 || output_come_[slot(stage, action)];
+    if (produces_gradient(action.kind))
+      return next_stage(order_, stage) < 0 || gradient_come_[slot(stage, action)];
+    return true;
+  }
+
+  void deliver(int rank, const Action& action) {
+    const int to = sink(order_, action);
+    if (to < 0) return;
+    const bool forward = action.kind == ActionKind::Forward;
+    (forward ? output_come_ : gradient_come_)[slot(to, action)] = true;
+    const int peer = rank_of_stage_[to];
+    if (peer == rank) return;
+    lowered_[rank].push_back({action.stage,
+                              forward ? ActionKind::SendForward : ActionKind::SendBackward,
+                              action.microbatch});
+    lowered_[peer].push_back({Stage{to},
+                              forward ? ActionKind::RecvForward : ActionKind::RecvBackward,
+                              action.microbatch});
+  }
+
+  std::size_t slot(int stage, const Action& action) const {
+    return static_cast<std::size_t>(stage) * order_.microbatches + index(action.microbatch);
+  }
+
+  const Order& order_;
+  const std::vector<Actions>& cells_;
+  std::vector<int> rank_of_stage_;
+  std::vector<char> output_come_, gradient_come_;  // by consuming stage and microbatch
+  std::vector<int> position_;                      // by rank, into its cells
+  std::vector<Actions> lowered_;
+};
+
+}  // namespace
+
+Order with_communication(const Order& order) {
+  std::vector<Actions> cells;
+  for (const Actions& actions : order.ranks)
+    cells.push_back(
+        with_reductions(with_shards(compute_actions(actions)), order.stages, order.microbatches));
+  Order lowered = order;
+  lowered.ranks = Sweep(order, cells).run();
+  return lowered;
+}
+
+}  // namespace tandem

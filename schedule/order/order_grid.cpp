@@ -1,0 +1,151 @@
+// Orders drawn as text: replayed in time slots, or as lists with a bad step marked.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "schedule/order/order_fault.h"
+#include "schedule/order/order_replay.h"
+#include "schedule/order/order_text.h"
+
+namespace tandem {
+namespace {
+
+// "F0" where the row says the stage already, else "2F0".
+std::string label(const Action& action, bool with_stage) {
+  std::string text = to_text(action);
+  if (!with_stage) text.erase(0, text.find_first_not_of("0123456789"));
+  return text;
+}
+
+std::string row_name(const Order& order, int rank) {
+  const auto digits = std::to_string(order.pp() - 1).size();
+  return fmt::format("rank {:>{}} ", rank, digits);
+}
+
+void trim_end(std::string* line) { line->erase(line->find_last_not_of(' ') + 1); }
+
+// The longest slot that all the order's costs are multiples of, if the shortest of them takes at
+// most 8; else the shortest itself, and the drawing rounds.
+double slot_length(const Order& order, const GridCosts& costs) {
+  constexpr int kMostSlots = 8;
+  std::vector<double> used;
+  for (const std::vector<Action>& actions : order.ranks) {
+    for (const Action& action : actions) {
+      if (!is_compute(action.kind)) continue;
+      const double cost = cost_of(costs, action.kind);
+      if (cost > 0 && std::find(used.begin(), used.end(), cost) == used.end()) used.push_back(cost);
+    }
+  }
+  if (used.empty()) return 1;
+  const double shortest = *std::min_element(used.begin(), used.end());
+  for (int slots = 1; slots <= kMostSlots; ++slots) {
+    const double slot = shortest / slots;
+    if (std::all_of(used.begin(), used.end(), [&](double cost) {
+          return std::abs(cost / slot - std::round(cost / slot)) < 1e-6;
+        }))
+      return slot;
+  }
+  return shortest;
+}
+
+// A line of times, one above every slot or above every 2nd, 5th, 10th, ... where they are wide.
+std::string time_line(std::size_t begin, int slots, double slot, std::size_t width) {
+  std::size_t widest = 0;
+  for (int i = 0; i < slots; ++i) widest = std::max(widest, fmt::format("{:g}", i * slot).size());
+  int step = 1;
+  for (int i = 0; step * width <= widest; ++i) step = step * 2 + (i % 3 == 1 ? step / 2 : 0);
+  std::string line = "time";
+  for (int i = 0; i < slots; i += step) {
+    line.resize(begin + i * width, ' ');
+    line += fmt::format("{:g}", i * slot);
+  }
+  return line + '\n';
+}
+
+// Writes the action over its slots: "F0", "B0--" over several, "F0&" if it runs with the next.
+void draw(std::string* line, std::size_t begin, std::size_t end, std::size_t width,
+          std::string text, bool with_next) {
+  CHECK(end <= line->size());
+  if (end <= begin) return;
+  text.resize(end - begin - 1, end - begin > width ? '-' : ' ');
+  line->replace(begin, end - begin, text + (with_next ? '&' : ' '));
+}
+
+// How much of a long row explain() shows, before and after the bad step.
+constexpr int kWholeRow = 24;
+constexpr int kBefore = 8;
+constexpr int kAfter = 5;
+
+// The row's actions around its marked position (or around `centre`), the marked one in brackets.
+std::string marked_row(const std::vector<Action>& actions, int marked, int centre,
+                       std::size_t width) {
+  const int size = static_cast<int>(actions.size());
+  const bool whole = size <= kWholeRow;
+  if (marked >= 0) centre = marked;
+  const int begin = whole ? 0 : std::clamp(centre - kBefore, 0, size);
+  const int end = whole ? size : std::clamp(centre + kAfter + 1, 0, size);
+  std::string line = begin > 0 ? "... " : "";
+  for (int i = begin; i < end; ++i) {
+    std::string text = to_text(actions[i]);
+    if (actions[i].with_next) text += '&';
+    text = i == marked ? fmt::format("[{}]", text) : fmt::format(" {}", text);
+    line += fmt::format("{:<{}}", text, width);
+  }
+  if (end < size) line += " ...";
+  trim_end(&line);
+  return line;
+}
+
+}  // namespace
+
+std::string to_grid(const Order& order, const GridCosts& costs) {
+  const OrderReplay played = replay_order(order, costs);
+  const double slot = slot_length(order, costs);
+  const int slots = static_cast<int>(std::llround(played.makespan / slot));
+  const bool with_stage = order.stages > order.pp();
+  std::size_t width = 2;
+  for (const std::vector<Action>& actions : order.ranks)
+    for (const Action& action : actions)
+      if (is_compute(action.kind)) width = std::max(width, label(action, with_stage).size() + 1);
+  const std::size_t begin = row_name(order, 0).size();
+  std::string text = time_line(begin, slots, slot, width);
+  for (int rank = 0; rank < order.pp(); ++rank) {
+    std::string line = row_name(order, rank);
+    for (int i = 0; i < slots; ++i) line += fmt::format("{:<{}}", '.', width);
+    for (std::size_t i = 0; i < order.ranks[rank].size(); ++i) {
+      const Action& action = order.ranks[rank][i];
+      if (!is_compute(action.kind)) continue;
+      const OrderReplay::Span& span = played.spans[rank][i];
+      CHECK(span.start >= 0);
+      draw(&line, begin + width * std::llround(span.start / slot),
+           begin + width * std::llround(span.end / slot), width, label(action, with_stage),
+           action.with_next);
+    }
+    trim_end(&line);
+    text += line + '\n';
+  }
+  return text;
+}
+
+std::string explain(const Order& order) {
+  const auto fault = find_fault(order);
+  if (!fault) return "";
+  std::size_t width = 0;
+  for (const std::vector<Action>& actions : order.ranks)
+    for (const Action& action : actions)
+      width = std::max(width, to_text(action).size() + (action.with_next ? 3 : 2));
+  const int centre = fault->steps.empty() ? 0 : fault->steps.front().position;
+  std::string text;
+  for (int rank = 0; rank < order.pp(); ++rank) {
+    const auto step =
+        std::find_if(fault->steps.begin(), fault->steps.end(),
+                     [&](const OrderFault::Step& other) { return other.rank == rank; });
+    const int marked = step == fault->steps.end() ? -1 : step->position;
+    text += row_name(order, rank) + marked_row(order.ranks[rank], marked, centre, width) + '\n';
+  }
+  return text;
+}
+
+}  // namespace tandem

@@ -1,0 +1,46 @@
+// The text forms of an Order: PyTorch's CSV (with or without communication) and a grid to look at.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "schedule/order/order.h"
+
+namespace tandem {
+
+// "2F0", "3UNSHARD", "0SEND_F1".
+std::string to_text(const Action& action);
+
+// One cell: an action, or "(a;b)OVERLAP_F_B". The grammar is anchored: "2BW0" (an old form) is
+// refused with a hint. Empty text gives no actions.
+Result<std::vector<Action>> parse_cell(std::string_view cell);
+
+// One row a rank, one cell an action, no header; a first line "# chains: 2" where there are two.
+std::string to_pytorch(const Order& order);
+
+// Reads a file in that form; errors name file, line and cell. The order is validated, and named as
+// the file without its folder and extension. Where it is not valid, `fault` (if given) gets what
+// explain() says of it.
+Result<Order> read_pytorch(const std::string& path, std::string* fault = nullptr);
+
+// The same order with UNSHARD/RESHARD/REDUCE_GRAD and SEND/RECV put in, as PyTorch's lowering does
+// (3 stages unsharded at a time, sends swept in rank order). What the order says of communication
+// already is dropped first. REQUIRES: validate(order).ok().
+Order with_communication(const Order& order);
+
+// Seconds of the replayed actions, to draw the grid with.
+struct GridCosts {
+  double forward = 1, backward = 2, input = 1, weight = 1;
+};
+
+// The order replayed without communication, a row a rank, a column a time slot: "." is idle, "B0--"
+// takes more than one slot, "0F3&" runs together with the next. REQUIRES: validate(order).ok().
+std::string to_grid(const Order& order, const GridCosts& costs = {});
+
+// What is wrong, to look at: each rank's actions in their order, not in time, the bad step in
+// brackets; long rows are cut to what stands around it. "" for a valid order.
+std::string explain(const Order& order);
+
+}  // namespace tandem

@@ -1,0 +1,77 @@
+#include "schedule/program/contention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace tandem {
+namespace {
+
+constexpr double kMostMemoryShare = 0.9;
+
+// Bytes read and written by a rank for each byte of the op, as rings and pairs have it.
+double memory_passes(OpKind kind, int members) {
+  const double others = static_cast<double>(members - 1) / members;
+  switch (kind) {
+    case OpKind::Send:
+    case OpKind::Recv:
+      return 1;
+    case OpKind::RingShift:
+      return 2;
+    case OpKind::AllReduce:
+      return 2 * 2 * others;
+    case OpKind::ReduceScatter:
+    case OpKind::AllGather:
+    case OpKind::AllToAll:
+      return 2 * others;
+    default:
+      CHECK(false && "compute moves its bytes as its kernel says");
+  }
+}
+
+}  // namespace
+
+Taken& Taken::operator+=(const Taken& other) {
+  sms += other.sms;
+  memory_bytes_per_s += other.memory_bytes_per_s;
+  return *this;
+}
+
+Taken& Taken::operator-=(const Taken& other) {
+  sms -= other.sms;
+  memory_bytes_per_s -= other.memory_bytes_per_s;
+  return *this;
+}
+
+Taken taken_by(const Op& op, int members, const SharedDevice& device) {
+  if (op.sms == 0) return {};
+  if (op.duration_ns == 0) return {op.sms, 0};
+  const double bytes = memory_passes(op.kind, members) * static_cast<double>(op.bytes);
+  const double bytes_per_s = bytes / to_seconds(op.duration_ns);
+  return {op.sms, std::llround(std::min(bytes_per_s, device.memory_bytes_per_s))};
+}
+
+double stretch(const SharedDevice& device, const Taken& taken, double memory_share) {
+  if (taken.sms == 0) return 1;
+  const int sms_left = std::max(1, device.sms - taken.sms);
+  double memory_taken = 0;
+  if (device.memory_bytes_per_s > 0)
+    memory_taken = std::min(kMostMemoryShare, static_cast<double>(taken.memory_bytes_per_s) /
+                                                  device.memory_bytes_per_s);
+  const double memory_lost = memory_taken / (1 - memory_taken);  // 1 / (1 - M), less 1
+  return static_cast<double>(device.sms) / sms_left * (1 + memory_share * memory_lost);
+}
+
+StretchedOp::StretchedOp(Nanoseconds now, Nanoseconds duration_ns, double memory_share)
+    : memory_share_(memory_share), left_ns_(static_cast<double>(duration_ns)), since_ns_(now) {}
+
+void StretchedOp::set_stretch(Nanoseconds now, double stretch) {
+  left_ns_ = std::max(0.0, left_ns_ - static_cast<double>(now - since_ns_) / stretch_);
+  stretch_ = stretch;
+  since_ns_ = now;
+}
+
+Nanoseconds StretchedOp::end_ns() const { return since_ns_ + std::llround(left_ns_ * stretch_); }
+
+}  // namespace tandem

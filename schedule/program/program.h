@@ -1,0 +1,138 @@
+// Program: the validated, lowered, priced schedule that simulators and executors play.
+//
+// Ranks that do the same (the tensor-parallel peers of a stage, the data-parallel replicas) share
+// one Body of ops and differ only in their communicators.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/units.h"
+#include "topology/traffic.h"
+#include "workload/cost/kernel.h"
+#include "workload/model/pass.h"
+
+namespace tandem {
+
+enum class OpKind : std::uint8_t {
+  Forward,
+  Backward,
+  BackwardInput,
+  BackwardWeight,
+  Optimizer,
+  Send,
+  Recv,
+  AllReduce,
+  ReduceScatter,
+  AllGather,
+  AllToAll,
+  RingShift,
+};
+constexpr int kOpKinds = 12;
+
+constexpr bool is_compute(OpKind kind) { return kind <= OpKind::Optimizer; }
+std::string_view name(OpKind kind);
+CommKind comm_kind(OpKind kind);  // REQUIRES: !is_compute(kind)
+OpKind op_kind(CommKind kind);    // REQUIRES: kind is a collective
+
+// One node of the program. Ids of lanes and slots are its body's.
+struct Op {
+  OpKind kind = OpKind::Forward;
+  std::uint8_t lane = 0;
+  std::int16_t slot = -1;  // the communicator, through RankRow::communicators; -1: compute
+  std::int16_t part = 0;   // part of parts of one logical communication
+  std::int16_t parts = 1;
+  std::int16_t sms = 0;  // taken from the compute beside it while in flight
+  std::int16_t stage = -1;
+  std::int8_t way = 0;  // of a communication over its links: Traffic::way, as priced
+  std::int32_t microbatch = -1;
+  std::int32_t kernel = -1;  // into Program::kernels; -1: none
+  std::int32_t exchange =
+      -1;  // transfers of one number are issued as one group (batch_p2p); -1: alone
+  std::uint32_t first_wait = 0;  // into Body::waits
+  std::uint32_t waits = 0;
+  Bytes bytes = 0;
+  Nanoseconds duration_ns = 0;  // compute: on this device; communication: when alone
+};
+
+// A lane's name: "compute", "tensor", "data", or "0>1" for a pipeline edge from stage 0 to stage 1.
+struct Lane {
+  std::string name;
+};
+
+// The communicator slot of a body: all its ops stand on one lane.
+struct Slot {
+  Scope scope = Scope::Pipeline;
+  std::uint8_t lane = 0;
+};
+
+// What each rank of a class does. Lane 0 is the compute lane. An op waits only for ops before it in
+// `ops`; a lane's ops are those that name it, in order.
+struct Body {
+  std::vector<Lane> lanes;
+  std::vector<Slot> slots;
+  std::vector<Op> ops;
+  std::vector<std::uint32_t> waits;
+
+  std::span<const std::uint32_t> waits_of(const Op& op) const {
+    return {waits.data() + op.first_wait, op.waits};
+  }
+};
+
+// A rank of the job: its body and, per slot of it, its communicator.
+struct RankRow {
+  std::int32_t body = 0;
+  std::vector<std::int32_t> communicators;
+};
+
+// Ranks that communicate together, in ring order (for a pipeline edge: sender, receiver).
+struct Communicator {
+  Scope scope = Scope::Pipeline;
+  bool between_nodes = false;
+  std::vector<Rank> members;
+};
+
+// What compute and communication share on a device. 0: not known; then no op takes SMs, and none
+// memory bandwidth.
+struct SharedDevice {
+  int sms = 0;
+  double memory_bytes_per_s = 0;
+
+  bool operator==(const SharedDevice&) const = default;
+};
+
+// What a training run's communication costs beyond the same operation alone in a benchmark: its
+// bytes take `stretch` times as long, tensor groups' inside a node and all others' between nodes,
+// and each operation `overhead_s` longer.
+struct CommCost {
+  double stretch = 1, overhead_s = 0;
+};
+
+struct Program {
+  std::string name;
+  SharedDevice device;
+  std::vector<Kernel> kernels;
+  std::vector<Body> bodies;
+  std::vector<RankRow> ranks;
+  std::vector<Communicator> communicators;
+  std::array<CommCost, kScopes> comm_costs;  // what prices it; text forms have the prices alone
+
+  const Body& body_of(Rank rank) const { return bodies[ranks[index(rank)].body]; }
+  // The number of a body's first op when the ops of all bodies are counted through: the `op`
+  // column.
+  std::int64_t first_op(int body) const;
+};
+
+// Whether any op takes SMs from the compute beside it, on a device whose SMs are known. Where none
+// does, no time depends on `device`.
+bool takes_sms(const Program& program);
+
+// A hash of all that a player's times depend on: two programs of one hash are played alike.
+std::uint64_t hash(const Program& program);
+
+}  // namespace tandem

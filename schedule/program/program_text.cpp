@@ -1,0 +1,281 @@
+#include "schedule/program/program_text.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/csv.h"
+#include "schedule/program/replay.h"
+#include "schedule/program/validate.h"
+
+namespace tandem {
+namespace {
+
+template <class Range, class Number>
+std::string join(const Range& items, const Number& number) {
+  std::string text;
+  for (const auto& item : items) text += fmt::format("{}{}", text.empty() ? "" : " ", number(item));
+  return text;
+}
+
+void print_body(const Program& program, int number, fmt::memory_buffer* out) {
+  const auto to = std::back_inserter(*out);
+  const Body& body = program.bodies[number];
+  for (const Lane& lane : body.lanes)
+    fmt::format_to(to, "lane,{},{}\n", number, csv_cell(lane.name));
+  for (const Slot& slot : body.slots)
+    fmt::format_to(to, "slot,{},{},{}\n", number, name(slot.scope), slot.lane);
+  for (const Op& op : body.ops) {
+    fmt::format_to(to, "op,{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", number, name(op.kind),
+                   op.lane, op.slot, op.stage, op.microbatch, op.part, op.parts, op.bytes, op.sms,
+                   op.duration_ns, op.kernel, op.exchange,
+                   join(body.waits_of(op), [](std::uint32_t wait) { return wait; }));
+  }
+}
+
+// Reads the rows of one file into a Program.
+class Reader {
+ public:
+  explicit Reader(const CsvFile& file) : file_(file) {}
+
+  Result<Program> read() {
+    for (const CsvRow& row : file_.rows) {
+      row_ = &row;
+      next_ = 1;
+      if (!read_row() || next_ != row.cells.size()) return error();
+    }
+    if (program_.bodies.empty() || program_.ranks.empty())
+      return file_.error(1, "found no body or no rank rows, expected a whole program");
+    RETURN_IF_ERROR(check_references());
+    if (const Status valid = validate(program_); !valid.ok())
+      return Error{fmt::format("{}: {}", file_.path, valid.error().message)};
+    if (const auto played = replay(program_, fold(program_)); !played.ok())
+      return Error{fmt::format("{}: {}", file_.path, played.error().message)};
+    return std::move(program_);
+  }
+
+ private:
+  Error error() const {
+    return file_.error(
+        row_->line, fmt::format("found a '{}' row that is cut short or has a bad cell {}, expected "
+                                "the columns that docs/formats.md lists",
+                                row_->cells[0], next_));
+  }
+
+  bool read_row() {
+    const std::string& what = row_->cells[0];
+    if (what == "program") return text(&program_.name);
+    if (what == "device") return device();
+    if (what == "kernel") return kernel();
+    if (what == "lane") return body() && text(&body_->lanes.emplace_back().name);
+    if (what == "slot") return body() && slot();
+    if (what == "op") return body() && op();
+    if (what == "communicator") return communicator();
+    if (what == "rank") return rank();
+    return false;
+  }
+
+  bool device() {
+    const bool first = !has_device_;
+    has_device_ = true;
+    return first && integer(&program_.device.sms) && real(&program_.device.memory_bytes_per_s);
+  }
+
+  bool kernel() {
+    Kernel& kernel = program_.kernels.emplace_back();
+    std::string gemms;
+    if (!text(&kernel.name) || !real(&kernel.memory_bytes) || !real(&kernel.launch_s) ||
+        !text(&gemms))
+      return false;
+    auto parsed = parse_gemms(gemms);
+    if (!parsed) return false;
+    kernel.gemms = *std::move(parsed);
+    const auto said = [&](double* value) { return next_ >= row_->cells.size() || real(value); };
+    return said(&kernel.memory_share) && said(&kernel.attention_flops);
+  }
+
+  bool body() {
+    std::int64_t number = 0;
+    if (!integer(&number) || number < 0 ||
+        number > static_cast<std::int64_t>(program_.bodies.size()))
+      return false;
+    if (number == static_cast<std::int64_t>(program_.bodies.size())) program_.bodies.emplace_back();
+    body_ = &program_.bodies[number];
+    return true;
+  }
+
+  bool slot() {
+    Slot& slot = body_->slots.emplace_back();
+    return scope(&slot.scope) && integer(&slot.lane);
+  }
+
+  bool op() {
+    Op op;
+    std::string waits;
+    if (!kind(&op.kind) || !integer(&op.lane) || !integer(&op.slot) || !integer(&op.stage) ||
+        !integer(&op.microbatch) || !integer(&op.part) || !integer(&op.parts) ||
+        !integer(&op.bytes) || !integer(&op.sms) || !integer(&op.duration_ns) ||
+        !integer(&op.kernel) || !integer(&op.exchange) || !text(&waits))
+      return false;
+    op.first_wait = static_cast<std::uint32_t>(body_->waits.size());
+    if (!numbers(waits, &body_->waits)) return false;
+    op.waits = static_cast<std::uint32_t>(body_->waits.size()) - op.first_wait;
+    body_->ops.push_back(op);
+    return true;
+  }
+
+  bool communicator() {
+    Communicator& communicator = program_.communicators.emplace_back();
+    std::string members;
+    std::vector<std::int32_t> ranks;
+    if (!scope(&communicator.scope) || !integer(&communicator.between_nodes) || !text(&members) ||
+        !numbers(members, &ranks) || ranks.size() < 2)
+      return false;
+    for (const std::int32_t rank : ranks) communicator.members.push_back(static_cast<Rank>(rank));
+    return true;
+  }
+
+  bool rank() {
+    RankRow& rank = program_.ranks.emplace_back();
+    std::string communicators;
+    return integer(&rank.body) && text(&communicators) &&
+           numbers(communicators, &rank.communicators);
+  }
+
+  // Numbers that lead from row to row must lead somewhere.
+  Status check_references() const {
+    const auto bad = [&](std::string_view what) {
+      return Error{
+          fmt::format("{}: found {}, expected only what the file defines", file_.path, what)};
+    };
+    for (const RankRow& rank : program_.ranks) {
+      if (rank.body < 0 || rank.body >= static_cast<int>(program_.bodies.size()))
+        return bad(fmt::format("a rank with body {}", rank.body));
+      if (rank.communicators.size() != program_.bodies[rank.body].slots.size())
+        return bad(fmt::format("a rank with {} communicators for {} slots",
+                               rank.communicators.size(), program_.bodies[rank.body].slots.size()));
+      for (const std::int32_t c : rank.communicators) {
+        if (c < 0 || c >= static_cast<int>(program_.communicators.size()))
+          return bad(fmt::format("a rank with communicator {}", c));
+      }
+    }
+    for (const Communicator& communicator : program_.communicators) {
+      for (const Rank member : communicator.members) {
+        if (index(member) < 0 || index(member) >= static_cast<int>(program_.ranks.size()))
+          return bad(fmt::format("a communicator with rank {}", index(member)));
+      }
+    }
+    for (const Body& body : program_.bodies) {
+      for (const Op& op : body.ops) {
+        if (op.kernel < -1 || op.kernel >= static_cast<int>(program_.kernels.size()))
+          return bad(fmt::format("an op with kernel {}", op.kernel));
+      }
+    }
+    return Done{};
+  }
+
+  // Cells, one after the other.
+  bool text(std::string* to) {
+    if (next_ >= row_->cells.size()) return false;
+    *to = row_->cells[next_++];
+    return true;
+  }
+  bool real(double* to) {
+    std::string cell;
+    if (!text(&cell)) return false;
+    const auto value = parse_number(cell);
+    if (value.ok()) *to = *value;
+    return value.ok();
+  }
+  template <class Integer>
+  bool integer(Integer* to) {
+    std::string cell;
+    return text(&cell) && parse(cell, to);
+  }
+  bool kind(OpKind* to) {
+    std::string cell;
+    if (!text(&cell)) return false;
+    for (int k = 0; k < kOpKinds; ++k) {
+      *to = static_cast<OpKind>(k);
+      if (name(*to) == cell) return true;
+    }
+    return false;
+  }
+  bool scope(Scope* to) {
+    std::string cell;
+    if (!text(&cell)) return false;
+    for (int k = 0; k < kScopes; ++k) {
+      *to = static_cast<Scope>(k);
+      if (name(*to) == cell) return true;
+    }
+    return false;
+  }
+
+  // The whole text as an integer that fits.
+  template <class Integer>
+  static bool parse(std::string_view text, Integer* to) {
+    const auto value = parse_integer(text);
+    if (!value.ok() || static_cast<std::int64_t>(static_cast<Integer>(*value)) != *value)
+      return false;
+    *to = static_cast<Integer>(*value);
+    return true;
+  }
+  template <class Integer>
+  static bool numbers(std::string_view text, std::vector<Integer>* to) {
+    for (const std::string_view word : split(text, ' ')) {
+      if (!parse(word, &to->emplace_back())) return false;
+    }
+    return true;
+  }
+  static std::vector<std::string_view> split(std::string_view text, char separator) {
+    std::vector<std::string_view> words;
+    while (!text.empty()) {
+      const std::size_t end = std::min(text.find(separator), text.size());
+      words.push_back(text.substr(0, end));
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return words;
+  }
+
+  const CsvFile& file_;
+  Program program_;
+  const CsvRow* row_ = nullptr;
+  std::size_t next_ = 0;
+  Body* body_ = nullptr;
+  bool has_device_ = false;
+};
+
+}  // namespace
+
+std::string to_text(const Program& program) {
+  fmt::memory_buffer out;
+  const auto to = std::back_inserter(out);
+  fmt::format_to(to, "# tandem program, columns in docs/formats.md\nprogram,{}\n",
+                 csv_cell(program.name));
+  if (program.device != SharedDevice{})
+    fmt::format_to(to, "device,{},{}\n", program.device.sms, program.device.memory_bytes_per_s);
+  for (const Kernel& kernel : program.kernels)
+    fmt::format_to(to, "kernel,{},{},{},{},{},{}\n", csv_cell(kernel.name), kernel.memory_bytes,
+                   kernel.launch_s, gemms_text(kernel.gemms), kernel.memory_share,
+                   kernel.attention_flops);
+  for (int body = 0; body < static_cast<int>(program.bodies.size()); ++body)
+    print_body(program, body, &out);
+  for (const Communicator& communicator : program.communicators)
+    fmt::format_to(to, "communicator,{},{},{}\n", name(communicator.scope),
+                   communicator.between_nodes ? 1 : 0,
+                   join(communicator.members, [](Rank rank) { return index(rank); }));
+  for (const RankRow& rank : program.ranks)
+    fmt::format_to(to, "rank,{},{}\n", rank.body,
+                   join(rank.communicators, [](std::int32_t c) { return c; }));
+  return fmt::to_string(out);
+}
+
+Result<Program> read_program(const std::string& path) {
+  ASSIGN_OR_RETURN(const CsvFile file, read_csv(path));
+  return Reader(file).read();
+}
+
+}  // namespace tandem

@@ -1,0 +1,149 @@
+#include "schedule/program/rank_folding.h"
+
+#include <algorithm>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "base/random.h"
+
+namespace tandem {
+namespace {
+
+// Numbers for what was not seen before, in order of first sight.
+class Numbers {
+ public:
+  std::int32_t of(std::uint64_t key) {
+    return numbers_.try_emplace(key, static_cast<std::int32_t>(numbers_.size())).first->second;
+  }
+  std::size_t count() const { return numbers_.size(); }
+
+ private:
+  std::unordered_map<std::uint64_t, std::int32_t> numbers_;
+};
+
+std::uint64_t mixed(std::uint64_t state, std::int64_t value) {
+  return scatter(state ^ scatter(static_cast<std::uint64_t>(value)));
+}
+
+// Classes of ranks and of communicators, as coarse as they can be where all of a class are equal:
+// colour refinement, its colours hashes of 64 bits.
+class Classes {
+ public:
+  Classes(const Program& program, std::span<const std::int32_t> colours)
+      : program_(program), colours_(colours) {
+    Numbers bodies;
+    for (const RankRow& rank : program.ranks) of_rank_.push_back(bodies.of(rank.body));
+    ranks_ = bodies.count();
+    do class_communicators();
+    while (split_ranks());
+  }
+
+  std::size_t ranks() const { return ranks_; }
+  std::size_t communicators() const { return communicators_; }
+  std::int32_t of_rank(std::size_t rank) const { return of_rank_[rank]; }
+  std::int32_t of_communicator(std::size_t c) const { return of_communicator_[c]; }
+
+ private:
+  // By the (class, slot) of each of its members.
+  void class_communicators() {
+    std::vector<std::uint64_t> ends(program_.communicators.size());
+    for (std::size_t rank = 0; rank < of_rank_.size(); ++rank) {
+      const RankRow& row = program_.ranks[rank];
+      for (std::size_t slot = 0; slot < row.communicators.size(); ++slot)
+        ends[row.communicators[slot]] +=
+            mixed(mixed(0, of_rank_[rank]), static_cast<std::int64_t>(slot));
+    }
+    Numbers classes;
+    of_communicator_.resize(ends.size());
+    for (std::size_t c = 0; c < ends.size(); ++c)
+      of_communicator_[c] =
+          classes.of(mixed(mixed(ends[c], static_cast<int>(program_.communicators[c].scope)),
+                           colours_.empty() ? 0 : colours_[c]));
+    communicators_ = classes.count();
+  }
+
+  // By the classes of their communicators; whether any was.
+  bool split_ranks() {
+    Numbers classes;
+    for (std::size_t rank = 0; rank < of_rank_.size(); ++rank) {
+      std::uint64_t key = mixed(0, of_rank_[rank]);
+      for (const std::int32_t c : program_.ranks[rank].communicators)
+        key = mixed(key, of_communicator_[c]);
+      of_rank_[rank] = classes.of(key);
+    }
+    return std::exchange(ranks_, classes.count()) != classes.count();
+  }
+
+  const Program& program_;
+  const std::span<const std::int32_t> colours_;
+  std::vector<std::int32_t> of_rank_, of_communicator_;
+  std::size_t ranks_ = 0, communicators_ = 0;
+};
+
+// Where members of a communicator use it: (body, player, slot), in order, each once.
+using Ends = std::vector<std::tuple<std::int32_t, std::int32_t, std::int32_t>>;
+
+Ends ends_of(const Program& program, const Classes& classes, std::int32_t communicator) {
+  Ends ends;
+  for (const Rank member : program.communicators[communicator].members) {
+    const RankRow& rank = program.ranks[index(member)];
+    for (std::size_t slot = 0; slot < rank.communicators.size(); ++slot) {
+      if (rank.communicators[slot] == communicator)
+        ends.emplace_back(rank.body, classes.of_rank(index(member)),
+                          static_cast<std::int32_t>(slot));
+    }
+  }
+  std::ranges::sort(ends);
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  return ends;
+}
+
+}  // namespace
+
+Cast fold(const Program& program, std::span<const std::int32_t> colours) {
+  const Classes classes(program, colours);
+  Cast cast;
+  cast.folded = true;
+  for (std::size_t r = 0; r < program.ranks.size(); ++r) {
+    const auto player = static_cast<std::size_t>(classes.of_rank(r));
+    if (player < cast.players.size()) {
+      ++cast.players[player].multiplicity;
+      continue;
+    }
+    cast.players.push_back({static_cast<Rank>(r), program.ranks[r].body, 1, {}});
+    for (const std::int32_t c : program.ranks[r].communicators)
+      cast.players.back().channels.push_back(classes.of_communicator(c));
+  }
+  cast.channels.reserve(classes.communicators());
+  for (std::size_t c = 0; c < program.communicators.size(); ++c) {
+    const auto channel = static_cast<std::size_t>(classes.of_communicator(c));
+    if (channel == cast.channels.size()) {
+      cast.channels.push_back({program.communicators[c].scope, {}, {}});
+      for (const auto& [body, player, slot] :
+           ends_of(program, classes, static_cast<std::int32_t>(c)))
+        cast.channels.back().seats.push_back({player, slot});
+    }
+    cast.channels[channel].communicators.push_back(static_cast<std::int32_t>(c));
+  }
+  return cast;
+}
+
+Cast unfold(const Program& program) {
+  Cast cast;
+  cast.players.reserve(program.ranks.size());
+  for (std::size_t r = 0; r < program.ranks.size(); ++r) {
+    const RankRow& row = program.ranks[r];
+    cast.players.push_back({static_cast<Rank>(r), row.body, 1, row.communicators});
+  }
+  for (std::size_t c = 0; c < program.communicators.size(); ++c)
+    cast.channels.push_back({program.communicators[c].scope, {}, {static_cast<std::int32_t>(c)}});
+  for (std::int32_t p = 0; p < static_cast<std::int32_t>(cast.players.size()); ++p) {
+    const std::vector<std::int32_t>& channels = cast.players[p].channels;
+    for (std::int32_t slot = 0; slot < static_cast<std::int32_t>(channels.size()); ++slot)
+      cast.channels[channels[slot]].seats.push_back({p, slot});
+  }
+  return cast;
+}
+
+}  // namespace tandem

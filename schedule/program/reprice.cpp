@@ -1,0 +1,94 @@
+#include "schedule/program/reprice.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "schedule/program/rank_folding.h"
+
+namespace tandem {
+namespace {
+
+// Communication that takes as long: its kind, ranks, place and bytes.
+using Like = std::tuple<OpKind, int, bool, Bytes>;
+
+// The prices of communication, each looked up once.
+class CommPrices {
+ public:
+  CommPrices(const CostTable& table, std::map<std::string, std::int64_t>* kept)
+      : table_(table), kept_(kept) {}
+
+  void reprice(const Communicator& communicator, Op* op) {
+    const auto ranks = static_cast<int>(communicator.members.size());
+    const auto [at, is_new] = prices_.try_emplace(
+        Like{op->kind, ranks, communicator.between_nodes, op->bytes}, std::nullopt);
+    if (is_new)
+      at->second = comm_ns(table_, comm_kind(op->kind), ranks, communicator.between_nodes,
+                           static_cast<double>(op->bytes));
+    if (at->second) {
+      op->duration_ns = *at->second;
+      return;
+    }
+    ++(*kept_)[fmt::format("{} of {} ranks{}", name(op->kind), ranks,
+                           communicator.between_nodes ? " between nodes" : "")];
+  }
+
+ private:
+  const CostTable& table_;
+  std::map<std::string, std::int64_t>* kept_;
+  std::map<Like, std::optional<Nanoseconds>> prices_;
+};
+
+}  // namespace
+
+Result<Repriced> reprice(Program* program, const CostTable& table) {
+  Repriced repriced;
+  std::vector<KernelPrice> prices;
+  for (const Kernel& kernel : program->kernels) {
+    ASSIGN_OR_RETURN(prices.emplace_back(), kernel_price(table, kernel));
+    repriced.interpolated += prices.back().interpolated;
+  }
+  for (std::size_t i = 0; i < prices.size(); ++i)
+    program->kernels[i].memory_share = prices[i].memory_share;
+  std::map<std::string, std::int64_t> kept;
+  CommPrices comm_prices(table, &kept);
+  const Cast cast = fold(*program);
+  std::vector<bool> repriced_bodies(program->bodies.size());
+  for (const Player& player : cast.players) {
+    if (repriced_bodies[player.body]) continue;
+    repriced_bodies[player.body] = true;
+    for (Op& op : program->bodies[player.body].ops) {
+      if (!is_compute(op.kind)) {
+        const Channel& channel = cast.channels[player.channels[op.slot]];
+        comm_prices.reprice(program->communicators[channel.communicators.front()], &op);
+      } else if (op.kernel >= 0) {
+        op.duration_ns = prices[op.kernel].ns;
+      } else if (op.duration_ns > 0) {
+        ++kept["compute without a kernel"];
+      }
+    }
+  }
+  repriced.kept.assign(kept.begin(), kept.end());
+  return repriced;
+}
+
+std::vector<std::string> lines_of(const Repriced& repriced, const CostTable& table) {
+  std::vector<std::string> lines;
+  if (repriced.interpolated > 0)
+    lines.push_back(
+        fmt::format("{}: {} shapes of GEMMs and attention are not in it: priced by the "
+                    "rates of those with the next fewer and more FLOPs",
+                    table.path, repriced.interpolated));
+  if (repriced.kept.empty()) return lines;
+  std::string list;
+  for (const auto& [what, ops] : repriced.kept)
+    list += fmt::format("{}{} ({} ops)", list.empty() ? "" : ", ", what, ops);
+  lines.push_back(
+      fmt::format("{}: not in it, and as the Program was priced: {}", table.path, list));
+  return lines;
+}
+
+}  // namespace tandem

@@ -1,0 +1,30 @@
+#include "schedule/program/split.h"
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+
+namespace tandem {
+
+bool split_bodies(Program* program, std::span<const std::int32_t> keys) {
+  CHECK(keys.size() == program->ranks.size());
+  std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> body_of;  // by its old one and key
+  std::vector<bool> taken(program->bodies.size());
+  bool split = false;
+  for (std::size_t rank = 0; rank < keys.size(); ++rank) {
+    std::int32_t& body = program->ranks[rank].body;
+    const auto [at, is_new] = body_of.try_emplace({body, keys[rank]}, body);
+    if (is_new && taken[body]) {
+      split = true;
+      at->second = static_cast<std::int32_t>(program->bodies.size());
+      program->bodies.push_back(Body(program->bodies[body]));
+    }
+    taken[body] = true;
+    body = at->second;
+  }
+  return split;
+}
+
+}  // namespace tandem

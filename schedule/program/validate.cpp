@@ -1,0 +1,234 @@
+#include "schedule/program/validate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "schedule/program/lanes.h"
+#include "schedule/program/rank_folding.h"
+
+namespace tandem {
+namespace {
+
+Error bad(int body, const Body& ops, const Op& op, std::string_view expected) {
+  return Error{fmt::format("body {}: found {}, expected {}", body, describe(ops, op), expected)};
+}
+
+// Rates and shares that compute and communication can be played with.
+Status check_device(const Program& program) {
+  const SharedDevice& device = program.device;
+  constexpr double kMost_bytes_per_s = 1e18;
+  if (device.sms < 0 || !(device.memory_bytes_per_s >= 0) ||
+      device.memory_bytes_per_s > kMost_bytes_per_s)
+    return Error{
+        fmt::format("found a device of {} SMs and {} bytes/s of memory bandwidth, "
+                    "expected no negative number and at most {:g} bytes/s",
+                    device.sms, device.memory_bytes_per_s, kMost_bytes_per_s)};
+  for (const Kernel& kernel : program.kernels) {
+    if (!(kernel.memory_share >= 0 && kernel.memory_share <= 1))
+      return Error{fmt::format("kernel {}: found memory share {}, expected one from 0 to 1",
+                               kernel.name, kernel.memory_share)};
+  }
+  return Done{};
+}
+
+// An op takes SMs only if it communicates, and leaves some.
+Status check_sms(const Program& program, int number, const Op& op) {
+  const Body& body = program.bodies[number];
+  const int sms = program.device.sms;
+  if (is_compute(op.kind) || op.sms < 0)
+    return bad(number, body, op,
+               fmt::format("SMs taken by communication only, and none negative, not {}", op.sms));
+  if (sms == 0)
+    return bad(number, body, op,
+               fmt::format("a device whose SMs are known, as it takes {} of them", op.sms));
+  if (op.sms >= sms)
+    return bad(number, body, op,
+               fmt::format("fewer than the device's {} SMs taken, not {}", sms, op.sms));
+  return Done{};
+}
+
+// What a body promises on its own: lanes and slots that exist, waits that lead back.
+Status check_body(const Program& program, int number) {
+  const Body& body = program.bodies[number];
+  for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
+    const Op& op = body.ops[i];
+    if (op.lane >= body.lanes.size())
+      return Error{fmt::format("body {}: found op {} on lane {}, expected a lane below {}", number,
+                               i, op.lane, body.lanes.size())};
+    if (is_compute(op.kind) != (op.slot < 0) || op.slot >= static_cast<int>(body.slots.size()))
+      return bad(number, body, op, "a communicator slot for communication and none for compute");
+    if (op.slot >= 0 && body.slots[op.slot].lane != op.lane)
+      return bad(number, body, op, "all ops of a communicator on its one lane");
+    if (is_compute(op.kind) != (op.lane == 0))
+      return bad(number, body, op, "compute on lane 0 and communication beside it");
+    if (op.duration_ns < 0 || op.bytes < 0) return bad(number, body, op, "no negative size");
+    if (op.sms != 0) RETURN_IF_ERROR(check_sms(program, number, op));
+    for (const std::uint32_t wait : body.waits_of(op)) {
+      if (wait >= i)
+        return bad(number, body, op, fmt::format("waits for ops before it, not {}", wait));
+    }
+  }
+  return Done{};
+}
+
+// Two ops that two members of a communicator issue at the same place must be one communication.
+bool match(const Op& a, int role_a, const Op& b, int role_b) {
+  if (a.bytes != b.bytes || a.duration_ns != b.duration_ns || a.part != b.part ||
+      a.microbatch != b.microbatch)
+    return false;
+  const bool transfer = comm_kind(a.kind) == CommKind::SendRecv;
+  if (!transfer) return a.kind == b.kind;
+  return comm_kind(b.kind) == CommKind::SendRecv && role_a != role_b &&
+         (a.kind == OpKind::Send) == (role_a == 0) && (b.kind == OpKind::Send) == (role_b == 0);
+}
+
+// Members know their communicators, communicators their members, each once.
+Status check_membership(const Program& program) {
+  std::set<std::pair<int, int>> members;
+  std::size_t listed = 0;
+  for (int c = 0; c < static_cast<int>(program.communicators.size()); ++c) {
+    for (const Rank member : program.communicators[c].members) {
+      if (!members.insert({index(member), c}).second)
+        return Error{fmt::format("communicator {}: found rank {} twice, expected it once", c,
+                                 index(member))};
+    }
+  }
+  for (int rank = 0; rank < static_cast<int>(program.ranks.size()); ++rank) {
+    for (const int c : program.ranks[rank].communicators) {
+      ++listed;
+      if (!members.contains({rank, c}))
+        return Error{
+            fmt::format("rank {}: found communicator {}, expected one that has it as a "
+                        "member",
+                        rank, c)};
+    }
+  }
+  if (listed != members.size())
+    return Error{
+        fmt::format("found {} places in communicators and {} among ranks, expected as many",
+                    members.size(), listed)};
+  return Done{};
+}
+
+// Every communicator's members issue the same ops in the same order. Communicators of the same
+// bodies and slots are checked once.
+Status check_communicators(const Program& program) {
+  RETURN_IF_ERROR(check_membership(program));
+  std::vector<std::vector<std::vector<std::uint32_t>>> slots;
+  for (const Body& body : program.bodies) slots.push_back(ops_by_slot(body));
+  std::set<std::pair<std::pair<int, int>, std::pair<int, int>>> checked;
+  for (const Communicator& communicator : program.communicators) {
+    const int id = static_cast<int>(&communicator - program.communicators.data());
+    std::pair<int, int> first{-1, -1};
+    for (int role = 0; role < static_cast<int>(communicator.members.size()); ++role) {
+      const RankRow& rank = program.ranks[index(communicator.members[role])];
+      const auto at = std::find(rank.communicators.begin(), rank.communicators.end(), id);
+      if (at == rank.communicators.end())
+        return Error{
+            fmt::format("communicator {}: found rank {} as a member, expected it among that "
+                        "rank's communicators",
+                        id, index(communicator.members[role]))};
+      const std::pair<int, int> here{rank.body, static_cast<int>(at - rank.communicators.begin())};
+      if (role == 0) first = here;
+      if (role == 0 || !checked.insert({first, here}).second) continue;
+      const Body& a = program.bodies[first.first];
+      const Body& b = program.bodies[here.first];
+      const auto& ops_a = slots[first.first][first.second];
+      const auto& ops_b = slots[here.first][here.second];
+      for (std::size_t i = 0; i < std::max(ops_a.size(), ops_b.size()); ++i) {
+        if (i >= ops_b.size())
+          return bad(first.first, a, a.ops[ops_a[i]],
+                     fmt::format("its partner on rank {}", index(communicator.members[role])));
+        if (i >= ops_a.size())
+          return bad(here.first, b, b.ops[ops_b[i]],
+                     fmt::format("its partner on rank {}", index(communicator.members[0])));
+        if (!match(a.ops[ops_a[i]], 0, b.ops[ops_b[i]], role))
+          return bad(
+              here.first, b, b.ops[ops_b[i]],
+              fmt::format("the partner of {} of body {}: the members of a communicator issue "
+                          "the same ops in the same order",
+                          describe(a, a.ops[ops_a[i]]), first.first));
+      }
+    }
+  }
+  return Done{};
+}
+
+// Every rank issues its communications in the body's order; were each issue to block until the
+// others come, all would still end: so no two communicators can wait for each other (NCCL's rule
+// for several communicators on one device).
+Status check_issue_order(const Program& program) {
+  const Cast cast = fold(program);
+  std::vector<std::uint32_t> cursor(cast.players.size());
+  std::vector<std::int32_t> arrived(cast.channels.size());
+  std::vector<std::int32_t> runnable;
+  for (std::size_t p = cast.players.size(); p-- > 0;) runnable.push_back(static_cast<int>(p));
+  while (!runnable.empty()) {
+    const std::int32_t p = runnable.back();
+    runnable.pop_back();
+    const Body& body = program.bodies[cast.players[p].body];
+    while (cursor[p] < body.ops.size()) {
+      const Op& op = body.ops[cursor[p]];
+      if (op.slot >= 0) {
+        const std::int32_t c = cast.players[p].channels[op.slot];
+        if (++arrived[c] < static_cast<std::int32_t>(cast.channels[c].seats.size())) break;
+        arrived[c] = 0;
+        for (const Seat& seat : cast.channels[c].seats) {
+          if (seat.player == p) continue;
+          ++cursor[seat.player];
+          runnable.push_back(seat.player);
+        }
+      }
+      ++cursor[p];
+    }
+  }
+  std::string stuck;
+  for (std::size_t p = 0; p < cast.players.size(); ++p) {
+    const Body& body = program.bodies[cast.players[p].body];
+    if (cursor[p] == body.ops.size()) continue;
+    stuck += fmt::format("{}rank {} issues {}", stuck.empty() ? "" : ", ",
+                         index(cast.players[p].rank), describe(body, body.ops[cursor[p]]));
+  }
+  if (stuck.empty()) return Done{};
+  return Error{"found communicators whose issue orders form a cycle, expected one common order: " +
+               stuck};
+}
+
+}  // namespace
+
+std::string describe(const Body& body, const Op& op) {
+  std::string text{name(op.kind)};
+  if (op.microbatch >= 0) text += fmt::format(" {}", op.microbatch);
+  if (op.stage >= 0) text += fmt::format(" of stage {}", op.stage);
+  if (op.lane < body.lanes.size()) text += fmt::format(" (lane {})", body.lanes[op.lane].name);
+  return text;
+}
+
+Status check_durations(const Program& program) {
+  constexpr double kMost_s = 100 * 365.25 * 86400;
+  double sum_s = 0;
+  for (const Body& body : program.bodies) {
+    for (const Op& op : body.ops) sum_s += 1e-9 * static_cast<double>(op.duration_ns);
+  }
+  if (sum_s <= kMost_s) return Done{};
+  return Error{
+      fmt::format("found ops that take {:.3g} s together, expected at most {:.3g} s: a rate "
+                  "or a duration is out of all measure",
+                  sum_s, kMost_s)};
+}
+
+Status validate(const Program& program) {
+  RETURN_IF_ERROR(check_device(program));
+  for (int body = 0; body < static_cast<int>(program.bodies.size()); ++body)
+    RETURN_IF_ERROR(check_body(program, body));
+  RETURN_IF_ERROR(check_durations(program));
+  RETURN_IF_ERROR(check_communicators(program));
+  return check_issue_order(program);
+}
+
+}  // namespace tandem

@@ -1,0 +1,293 @@
+// The host executor: it plays what the simulators play, finds wrong pairings and deadlocks, and
+// multiplies. No test depends on times beyond generous bounds.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "exec/compute/openblas.h"
+#include "exec/execute.h"
+#include "schedule/lowering/lower.h"
+#include "sim/engines.h"
+#include "tests/exec/exec_jobs.h"
+#include "tests/needs.h"
+#include "traces/metrics.h"
+
+using namespace tandem;
+
+namespace {
+
+constexpr Nanoseconds kMs = 1'000'000;
+
+ExecOptions quick() {
+  ExecOptions options;
+  options.warmup = 0;
+  options.iterations = 1;
+  return options;
+}
+
+Execution played(const Program& program, const ExecOptions& options = quick()) {
+  auto execution = execute_host(program, options);
+  INFO((execution.ok() ? "" : execution.error().message));
+  REQUIRE(execution.ok());
+  return *std::move(execution);
+}
+
+// Transfers carry bytes and take p2p_ns.
+Program lowered(const std::string& name, int pp, int microbatches, int vpp, int dp,
+                Nanoseconds p2p_ns) {
+  const auto order = make_order({name, pp, vpp, microbatches, 0});
+  REQUIRE(order.ok());
+  LowerOptions options{1, dp};
+  options.overlap_p2p = overlaps_p2p_by_default(*order);
+  auto program = lower(*order, uniform_workload({2e-3, 2e-3, 2e-3, 1e-3}, order->stages), options);
+  REQUIRE(program.ok());
+  for (Body& body : program->bodies) {
+    for (Op& op : body.ops) {
+      if (is_compute(op.kind)) continue;
+      op.bytes = 10'000;
+      op.duration_ns = p2p_ns;
+    }
+  }
+  return *std::move(program);
+}
+
+Trace simulated(const Program& program) {
+  SimOptions options;
+  options.fold = false;
+  auto trace = ideal(program, options);
+  REQUIRE(trace.ok());
+  return *std::move(trace);
+}
+
+// Every op ended, none before it started, none started before what it waits for had ended.
+void check_order(const Program& program, const Trace& trace) {
+  for (const RankTrace& rank : trace.ranks) {
+    const Body& body = program.bodies[rank.body];
+    const auto events = trace.events_of(program, rank);
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      CHECK(0 <= events[i].arrive_ns);
+      CHECK(events[i].arrive_ns <= events[i].start_ns);
+      CHECK(events[i].start_ns + body.ops[i].duration_ns <= events[i].end_ns);
+      for (const std::uint32_t wait : body.waits_of(body.ops[i]))
+        CHECK(events[wait].end_ns <= events[i].arrive_ns);
+    }
+  }
+}
+
+// Two ranks, each with `waits`-free compute of 1 ms and then an operation of both.
+HandJob both(OpKind kind, Bytes bytes, int ranks = 2) {
+  HandJob job(ranks);
+  std::vector<int> all;
+  for (int rank = 0; rank < ranks; ++rank) all.push_back(rank);
+  const int group = job.join(all, Scope::Data);
+  for (const int rank : all) {
+    const auto own = job.compute(rank, 0, 1000 * rank);
+    job.comm(rank, kind, group, 0, {own}, 1000, bytes);
+  }
+  return job;
+}
+
+// The swap that validation refuses: sent are microbatches 0, 1; received 1, 0.
+HandJob swapped() {
+  HandJob job(2);
+  const int edge = job.join({0, 1});
+  for (const int mb : {0, 1}) job.comm(0, OpKind::Send, edge, mb, {}, 1000);
+  for (const int mb : {1, 0}) job.comm(1, OpKind::Recv, edge, mb, {}, 1000);
+  return job;
+}
+
+}  // namespace
+
+TEST_CASE("the host plays every op once, in an order that waits and lanes allow, near ideal") {
+  for (const auto& [name, vpp] : {std::pair{"1f1b", 1},
+                                  {"gpipe", 1},
+                                  {"interleaved", 2},
+                                  {"zb1p", 1},
+                                  {"zbv", 2},
+                                  {"dualpipe", 1}}) {
+    INFO(name);
+    const Program program = lowered(name, 2, 4, vpp, 2, kMs / 10);
+    const Trace ideal_trace = simulated(program);
+    const Execution execution = played(program);
+    REQUIRE(execution.failure.empty());
+    REQUIRE(execution.iterations.size() == 1);
+    const Trace& trace = execution.iterations[0];
+    REQUIRE(trace.events.size() == ideal_trace.events.size());
+    check_order(program, trace);
+    const double took_s = measure(program, trace).iteration_s;
+    const double ideal_s = measure(program, ideal_trace).iteration_s;
+    CHECK(took_s >= ideal_s);
+    CHECK(took_s < ideal_s + 2);  // a machine may be busy
+    // Every receive, and every result of a collective.
+    std::int64_t receivers = 0;
+    for (const RankRow& rank : program.ranks) {
+      receivers += std::ranges::count_if(program.bodies[rank.body].ops, [](const Op& op) {
+        return !is_compute(op.kind) && op.kind != OpKind::Send;
+      });
+    }
+    CHECK(execution.payloads_checked == receivers);
+  }
+}
+
+TEST_CASE("warm-up iterations are not kept, and meta lines count the others") {
+  ExecOptions options = quick();
+  options.warmup = 2;
+  options.iterations = 3;
+  const Execution execution = played(both(OpKind::AllReduce, 64).program, options);
+  CHECK(execution.backend == "host");
+  REQUIRE(execution.iterations.size() == 3);
+  CHECK(execution.payloads_checked == 5 * 2);
+  const auto& meta = execution.iterations[1].meta;
+  CHECK(std::ranges::count(meta, std::pair<std::string, std::string>{"iteration", "2 of 3"}) == 1);
+  CHECK(std::ranges::count(meta, std::pair<std::string, std::string>{"complete", "yes"}) == 1);
+  for (const char* word : {"measured", "emulated-compute", "emulated-link"})
+    CHECK(execution.real.find(word) != std::string::npos);
+}
+
+TEST_CASE("collectives of every kind move and check their payloads, whole or in part") {
+  for (const OpKind kind : {OpKind::AllReduce, OpKind::ReduceScatter, OpKind::AllGather,
+                            OpKind::AllToAll, OpKind::RingShift}) {
+    for (const int ranks : {1, 2, 3, 5}) {
+      for (const Bytes bytes : {0, 4, 100, 100'000}) {
+        for (const bool full : {false, true}) {
+          INFO(name(kind) << " of " << ranks << " ranks, " << bytes << " bytes");
+          ExecOptions options = quick();
+          options.full_payload = full;
+          const Execution execution = played(both(kind, bytes, ranks).program, options);
+          CHECK(execution.failure.empty());
+          CHECK(execution.payloads_checked == ranks);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a swapped receive is found by what the message holds") {
+  const Execution execution = played(swapped().program);
+  CHECK(execution.failure ==
+        "rank 1 received other bytes in recv 1 of stage 1 (lane 0>1) than rank 0 should have sent: "
+        "found 16 of 16 words that are not its, as rank 0 is in send 0 of stage 0 (lane 0>1); "
+        "expected the partner of recv 1 of stage 1 (lane 0>1)");
+  REQUIRE(execution.iterations.size() == 1);
+  CHECK(execution.payloads_checked == 0);
+}
+
+TEST_CASE("a rank that reduces another microbatch is found, whichever collective it is") {
+  for (const OpKind kind : {OpKind::AllReduce, OpKind::ReduceScatter, OpKind::AllGather,
+                            OpKind::AllToAll, OpKind::RingShift}) {
+    INFO(name(kind));
+    HandJob job = both(kind, 4096, 3);
+    job.program.bodies[2].ops[1].microbatch = 7;
+    const Execution execution = played(job.program);
+    CHECK(execution.failure.find("received other bytes in") != std::string::npos);
+    CHECK(execution.failure.find(std::string(name(kind)) + " 7 of stage 2") != std::string::npos);
+  }
+}
+
+TEST_CASE("the seed changes what messages hold, not whether they match") {
+  ExecOptions options = quick();
+  options.seed = 12345;
+  CHECK(played(both(OpKind::AllToAll, 4096).program, options).failure.empty());
+  CHECK(!played(swapped().program, options).failure.empty());
+}
+
+TEST_CASE("a deadlock is found when nothing can happen, and the trace so far stays") {
+  // After a forward each, both send first and receive when their sends have ended.
+  HandJob job(2);
+  const int there = job.join({0, 1}), back = job.join({1, 0});
+  for (const int rank : {0, 1}) {
+    const auto own = job.compute(rank, 0, kMs);
+    const auto sent = job.comm(rank, OpKind::Send, rank == 0 ? there : back, 0, {own});
+    job.comm(rank, OpKind::Recv, rank == 0 ? back : there, 0, {sent});
+  }
+  const Execution execution = played(job.program);
+  CHECK(execution.failure ==
+        "rank 0 waits in send 0 of stage 0 (lane 0>1) for rank 1, which waits in send 0 of stage 1 "
+        "(lane 1>0) for rank 0");
+  REQUIRE(execution.iterations.size() == 1);
+  const Trace& trace = execution.iterations[0];
+  CHECK(trace.meta.back() == std::pair<std::string, std::string>{"complete", "no"});
+  for (const std::size_t first : {0, 3}) {
+    CHECK(trace.events[first].end_ns >= kMs);
+    CHECK(trace.events[first + 1].arrive_ns >= kMs);
+    CHECK(trace.events[first + 1].end_ns == -1);
+    CHECK(trace.events[first + 2].arrive_ns == -1);
+  }
+}
+
+TEST_CASE("a send without a receive ends the run at once") {
+  HandJob job(2);
+  job.comm(0, OpKind::Send, job.join({0, 1}), 0);
+  CHECK(played(job.program).failure ==
+        "rank 0 waits in send 0 of stage 0 (lane 0>1) for rank 1, which has no partner for it");
+}
+
+TEST_CASE("compute beside communication that takes half of the SMs takes twice its time there") {
+  // 50 ms of compute beside a transfer of 40 ms that takes 66 of 132 SMs: 20 ms of it are done when
+  // the transfer ends, so it takes 40 + 30 ms; the other rank's takes 40 + 30 ms, too.
+  HandJob job(2);
+  job.program.device = {132, 0};
+  const int edge = job.join({0, 1});
+  for (const int rank : {0, 1}) {
+    job.compute(rank, 0, 50 * kMs);
+    job.comm(rank, rank == 0 ? OpKind::Send : OpKind::Recv, edge, 0, {}, 40 * kMs);
+    job.program.bodies[rank].ops.back().sms = 66;
+  }
+  const Trace ideal_trace = simulated(job.program);
+  const Trace trace = played(job.program).iterations.at(0);
+  for (const std::size_t compute : {0, 2}) {
+    CHECK(ideal_trace.events[compute].end_ns == 70 * kMs);
+    const EventTimes& times = trace.events[compute];
+    CHECK(times.end_ns - times.start_ns > 65 * kMs);
+    CHECK(times.end_ns - times.start_ns < 2000 * kMs);
+  }
+}
+
+TEST_CASE("matrix products run on two ranks at once, and a limit on time ends them") {
+  need(open_openblas());
+  HandJob job(2);
+  job.program.kernels = {{.name = "layer", .gemms = {{2, 64, 48, 80}, {1, 33, 65, 17}}},
+                         {.name = "optimizer", .memory_bytes = 1e6},
+                         {.name = "attention", .attention_flops = 1e7}};
+  const int edge = job.join({0, 1});
+  for (const int rank : {0, 1}) {
+    for (int mb = 0; mb < 3; ++mb) {
+      const auto own = job.compute(rank, mb, kMs);
+      job.program.bodies[rank].ops[own].kernel = mb;
+      job.comm(rank, rank == 0 ? OpKind::Send : OpKind::Recv, edge, mb, {own}, 1000);
+    }
+  }
+  ExecOptions options = quick();
+  options.compute = Compute::Gemm;
+  options.iterations = 2;
+  const Execution execution = played(job.program, options);
+  CHECK(execution.failure.empty());
+  CHECK(execution.real.find("emulated-compute") == std::string::npos);
+  for (const Trace& trace : execution.iterations) {
+    for (const EventTimes& times : trace.events) CHECK(times.end_ns > times.start_ns);
+  }
+  // 10 products of 2^30 FLOPs and no more than a microsecond.
+  job.program.kernels[0].gemms = {{10, 1024, 512, 1024}};
+  options.timeout_ns = 1000;
+  const std::string failure = played(job.program, options).failure;
+  CHECK(failure.starts_with("no op ended within 1e-06 s: rank 0 is still in forward 0"));
+}
+
+TEST_CASE("products that no memory holds, and ops without a shape, are refused in one line") {
+  HandJob job(1);
+  job.compute(0, 0, kMs);
+  ExecOptions options = quick();
+  options.compute = Compute::Gemm;
+  auto execution = execute_host(job.program, options);
+  REQUIRE(!execution.ok());
+  CHECK(execution.error().kind == Error::BadInput);
+  CHECK(execution.error().message ==
+        "found forward 0 of stage 0 (lane compute) without a kernel, expected the shapes of its "
+        "matrices to multiply: costs.source = \"uniform\" has none");
+  job.program.kernels = {{.name = "huge", .gemms = {{1, 1'000'000, 1'000'000, 1'000'000}}}};
+  job.program.bodies[0].ops[0].kernel = 0;
+  execution = execute_host(job.program, options);
+  REQUIRE(!execution.ok());
+  CHECK(execution.error().message.find("for 1 ranks at --gemm-scale 1, expected at most") !=
+        std::string::npos);
+}

@@ -1,0 +1,92 @@
+// ranks_job RANKS HOW: ranks that pretend to play and meet over TCP, started here where nobody has
+// started them. For ranks_test.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "exec/supervise/ranks.h"
+#include "launch/clock.h"
+#include "tests/exec/exec_jobs.h"
+
+using namespace tandem;
+
+namespace {
+
+// HOW: "short"; "long": 20 s an iteration; "heeds": long, and it looks for the word to stop;
+// "fails": rank 1 does.
+HandJob job_of(int ranks, const std::string& how) {
+  HandJob job(ranks);
+  const int microbatches = how == "short" || how == "fails" ? 4 : 4000;
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (int mb = 0; mb < microbatches; ++mb) job.compute(rank, mb, 5'000'000);
+  }
+  return job;
+}
+
+// Each op takes its time. Who heeds the word to stop leaves a file.
+Status play(const ExecOptions& options, const std::string& how, Control* control, RunState* state) {
+  const ExactSleep exact_sleep;  // tests know by it who plays
+  RunState::Header& header = state->header();
+  header.heeds_stop = how == "heeds" ? 1 : 0;
+  std::snprintf(header.note, sizeof header.note, "on nothing");
+  ASSIGN_OR_RETURN(header.before, control->compare_clocks());
+  for (int i = 0; i < options.iterations; ++i) {
+    header.iteration = static_cast<std::uint32_t>(i);
+    RETURN_IF_ERROR(control->barrier());
+    state->done()[0] = 0;
+    state->begun()[0] = 1;
+    for (OwnTimes& times : state->times(i)) {
+      times.arrive_ns = now_ns();
+      usleep(5000);
+      times.end_ns = now_ns();
+      ++state->done()[0];
+      ++header.ended;
+      if (header.heeds_stop == 0 || header.stop == 0) continue;
+      std::ofstream("stopped." + std::to_string(control->rank())) << "taken back\n";
+      return Error{"was told to stop", Error::Failed};
+    }
+  }
+  RETURN_IF_ERROR(control->barrier());
+  ASSIGN_OR_RETURN(header.after, control->compare_clocks());
+  if (how == "fails" && control->rank() == 1) return Error{"found no GPU 1", Error::Missing};
+  return Done{};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return Error::BadInput;
+  const int ranks = std::atoi(argv[1]);
+  const std::string how = argv[2];
+  if (!launched_rank()) {
+    const auto status = run_ranks(ranks);
+    return status.ok() ? *status : Error::Failed;
+  }
+  const HandJob job = job_of(ranks, how);
+  ExecOptions options;
+  options.iterations = 2;
+  options.warmup = 0;
+  options.timeout_ns = 3'000'000'000;
+  const RanksBackend backend{
+      "pretended",
+      "emulated: all",
+      "ranks_job ...",
+      "TCP",
+      [&](const LaunchedRank& own) { return join_ranks(own, options.timeout_ns); },
+      [&](const LaunchedRank&, Control* control, RunState* state) {
+        return play(options, how, control, state);
+      }};
+  const auto played = execute_ranks(job.program, options, backend);
+  if (!played.ok()) {
+    std::fprintf(stderr, "%s\n", played.error().message.c_str());
+    return played.error().kind;
+  }
+  if (!*played) return 0;
+  const Execution& execution = **played;
+  std::printf("%zu iterations, %s\n", execution.iterations.size(), execution.real.c_str());
+  if (!execution.failure.empty()) std::fprintf(stderr, "%s\n", execution.failure.c_str());
+  return execution.failure.empty() ? 0 : Error::Failed;
+}

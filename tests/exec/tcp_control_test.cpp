@@ -1,0 +1,217 @@
+// Control over TCP, among processes of this machine.
+#include "launch/tcp_control.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <list>
+#include <new>
+#include <optional>
+
+#include "exec/supervise/watchdog.h"
+#include "launch/connection.h"
+
+using namespace tandem;
+
+namespace {
+
+constexpr Nanoseconds kSecond_ns = 1'000'000'000;
+
+int free_port() {
+  const auto listener = listen_anywhere();
+  REQUIRE(listener.ok());
+  return std::atoi(listener->address.c_str() + listener->address.rfind(':') + 1);
+}
+
+Meeting here(int port) { return {"localhost", port, "a run"}; }
+LaunchedRank rank_of(int rank, int ranks) { return {rank, ranks, rank, "by hand"}; }
+
+// What a rank does with its Control; its exit status, 0 where all is as it should be.
+using Part = std::function<int(Control*)>;
+
+// Ranks from 1 on, each a process that joins and does its part.
+class Others {
+ public:
+  Others(const Meeting& meeting, int ranks, const Part& part, int come = 1 << 30) {
+    for (int rank = 1; rank < std::min(ranks, come); ++rank) {
+      processes_.emplace_back([=] {
+        const auto control = join_tcp(rank_of(rank, ranks), meeting, 10 * kSecond_ns);
+        return control.ok() ? part(control->get()) : 99;
+      });
+    }
+  }
+  // The greatest of their exit statuses.
+  int wait() {
+    int worst = 0;
+    for (Child& process : processes_) {
+      for (int i = 0; i < 4000 && !process.is_gone(); ++i, usleep(5000)) process.look();
+      worst = std::max(worst, process.is_gone() ? process.exit_status() : 98);
+    }
+    return worst;
+  }
+
+ private:
+  std::list<Child> processes_;
+};
+
+// One number that forked processes share.
+class Shared {
+ public:
+  Shared()
+      : number_(new (mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS, -1, 0)) std::atomic<int>(0)) {}
+  std::atomic<int>& operator*() const { return *number_; }
+
+ private:
+  std::atomic<int>* number_;
+};
+
+std::string why_rank_fails(int rank, int ranks, const Meeting& meeting, Nanoseconds timeout_ns) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto control = join_tcp(rank_of(rank, ranks), meeting, timeout_ns);
+  Status status = control.ok() ? (*control)->barrier() : control.error();
+  const auto time = std::chrono::steady_clock::now() - begin;
+  CHECK(time < std::chrono::nanoseconds(timeout_ns) + std::chrono::seconds(4));
+  return status.ok() ? "" : status.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("what rank 0 broadcasts all have, the late ones too") {
+  const Meeting meeting = here(free_port());
+  const auto part = [](Control* control) {
+    if (control->rank() == 2) usleep(200'000);
+    long long value = control->rank() == 0 ? 4711 : 0;
+    char none = 0;
+    if (!control->broadcast(std::as_writable_bytes(std::span(&value, 1))).ok()) return 1;
+    if (!control->broadcast(std::as_writable_bytes(std::span(&none, 0))).ok()) return 2;
+    return value == 4711 ? 0 : 3;
+  };
+  Others others(meeting, 3, part);
+  const auto control = join_tcp(rank_of(0, 3), meeting, 10 * kSecond_ns);
+  REQUIRE(control.ok());
+  CHECK((*control)->ranks() == 3);
+  CHECK(part(control->get()) == 0);
+  CHECK(others.wait() == 0);
+}
+
+TEST_CASE("nobody leaves a barrier before all have come to it") {
+  const Meeting meeting = here(free_port());
+  const Shared came;
+  const auto part = [&](Control* control) {
+    for (int i = 1; i <= 3; ++i) {
+      usleep(20'000 * control->rank());
+      ++*came;
+      if (!control->barrier().ok()) return 1;
+      if (*came < 3 * i) return 2;
+    }
+    return 0;
+  };
+  Others others(meeting, 3, part);
+  const auto control = join_tcp(rank_of(0, 3), meeting, 10 * kSecond_ns);
+  REQUIRE(control.ok());
+  CHECK(part(control->get()) == 0);
+  CHECK(others.wait() == 0);
+}
+
+TEST_CASE("clocks of one machine agree within a millisecond") {
+  const Meeting meeting = here(free_port());
+  const auto part = [](Control* control) {
+    const auto reading = control->compare_clocks();
+    if (!reading.ok()) return 1;
+    if (control->rank() == 0) return reading->ahead_ns == 0 ? 0 : 2;
+    return std::abs(reading->ahead_ns) < 1'000'000 && reading->round_trip_ns > 0 ? 0 : 3;
+  };
+  Others others(meeting, 3, part);
+  const auto control = join_tcp(rank_of(0, 3), meeting, 10 * kSecond_ns);
+  REQUIRE(control.ok());
+  CHECK(part(control->get()) == 0);
+  CHECK(others.wait() == 0);
+}
+
+TEST_CASE("one rank meets nobody") {
+  const auto control = join_tcp(rank_of(0, 1), {}, kSecond_ns);
+  REQUIRE(control.ok());
+  CHECK((*control)->barrier().ok());
+  CHECK((*control)->compare_clocks().ok());
+}
+
+TEST_CASE("ranks that never come are named after the time-out") {
+  const Meeting meeting = here(free_port());
+  Others others(
+      meeting, 4, [](Control* control) { return control->barrier().ok() ? 1 : 0; }, 2);
+  CHECK(why_rank_fails(0, 4, meeting, kSecond_ns / 2) ==
+        "found no rank 2, 3 within 0.5 s, expected all 4 to come");
+  CHECK(others.wait() == 0);
+}
+
+TEST_CASE("where rank 0 never comes it is missed with its address") {
+  const int port = free_port();
+  const std::string begin = "localhost:" + std::to_string(port) + ": found ";
+  CHECK(why_rank_fails(1, 2, here(port), kSecond_ns / 5) ==
+        begin + "nobody within 0.2 s, expected rank 0 of 2 of the run 'a run'");
+  const auto listener = listen_anywhere(port);  // somebody, who says nothing
+  REQUIRE(listener.ok());
+  CHECK(why_rank_fails(1, 2, here(port), kSecond_ns / 5) ==
+        begin +
+            "somebody who does not answer within 0.2 s, expected rank 0 of 2 of the run 'a "
+            "run'");
+  CHECK(why_rank_fails(0, 2, here(port), kSecond_ns) ==
+        "port " + std::to_string(port) +
+            ": bind: Address already in use, expected a free one here: TANDEM_PORT chooses "
+            "another");
+}
+
+TEST_CASE("who is none of the ranks is turned away, and the ranks meet") {
+  const Meeting meeting = here(free_port());
+  const auto control = join_tcp(rank_of(0, 2), meeting, 10 * kSecond_ns);
+  REQUIRE(control.ok());
+  const std::string address = "127.0.0.1:" + std::to_string(meeting.port);
+  auto mute = connect_line(address), strange = connect_line(address),
+       browser = connect_line(address);
+  REQUIRE((mute.ok() && strange.ok() && browser.ok()));
+  std::vector<std::byte> hello(136);  // a hello's size, without its magic
+  strange->send(0x7a1de001, hello);
+  const std::string get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  CHECK(write(browser->descriptor(), get.data(), get.size()) > 0);
+  Meeting other = meeting;
+  other.run = "another";
+  Others astray(other, 2, [](Control*) { return 1; });
+  usleep(200'000);
+  Others others(meeting, 2, [](Control* own) { return own->barrier().ok() ? 0 : 1; });
+  CHECK((*control)->barrier().ok());
+  CHECK(others.wait() == 0);
+  CHECK(strange->receive().empty());
+  CHECK(!strange->is_open());
+}
+
+TEST_CASE("ranks that count differently are refused on both sides") {
+  const Meeting meeting = here(free_port());
+  Child third([&] {
+    return why_rank_fails(2, 3, meeting, 5 * kSecond_ns) ==
+                   "localhost:" + std::to_string(meeting.port) +
+                       ": found rank 0 of 2, expected rank 0 of 3 of the run 'a run'"
+               ? 0
+               : 1;
+  });
+  CHECK(why_rank_fails(0, 2, meeting, 5 * kSecond_ns) ==
+        "found rank 2 of 3 and rank 0 of 2 in one run, expected equally many ranks everywhere");
+  for (int i = 0; i < 2000 && !third.is_gone(); ++i, usleep(5000)) third.look();
+  CHECK(third.exit_status() == 0);
+}
+
+TEST_CASE("who waits for a rank that is lost gets an Error, a while later") {
+  const Meeting meeting = here(free_port());
+  Others others(meeting, 2, [](Control*) { return 0; });  // goes at once
+  const auto control = join_tcp(rank_of(0, 2), meeting, 10 * kSecond_ns);
+  REQUIRE(control.ok());
+  const Status status = (*control)->barrier();
+  REQUIRE(!status.ok());
+  CHECK(status.error().message == "rank 1 is gone, expected it to go on");
+}

@@ -1,0 +1,348 @@
+// Guards and front, with ranks that only pretend: no MPI.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <functional>
+#include <stdexcept>
+#include <thread>
+
+#include "exec/supervise/watchdog.h"
+#include "tests/exec/exec_jobs.h"
+
+using namespace tandem;
+
+namespace {
+
+std::span<const std::byte> as_bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+std::string text_of(const Word& word) {
+  return {reinterpret_cast<const char*>(word.body.data()), word.body.size()};
+}
+
+std::pair<Descriptor, Descriptor> socket_pair() {
+  int ends[2];
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+// Asks every 5 ms until it holds, for 10 s at most.
+bool comes_true(const std::function<bool()>& holds) {
+  for (int i = 0; i < 2000; ++i) {
+    if (holds()) return true;
+    usleep(5000);
+  }
+  return false;
+}
+
+// All words until so many have come.
+std::vector<Word> words(Line* line, std::size_t count) {
+  std::vector<Word> all;
+  CHECK(comes_true([&] {
+    for (Word& word : line->receive()) all.push_back(std::move(word));
+    return all.size() >= count;
+  }));
+  return all;
+}
+
+bool ends_as(Child* child, const std::string& fate) {
+  return comes_true([&] {
+    child->look();
+    return child->fate() == fate;
+  });
+}
+
+// What a rank that pretends does once all have joined.
+using Part = std::function<int(RunState*)>;
+
+int plays(RunState* state) {
+  state->header().phase = Phase::Ended;
+  return 0;
+}
+int hangs(RunState* state) {
+  state->begun()[1] = 1;  // in the first op of its edge
+  for (;;) pause();
+}
+
+// Three stages, a microbatch handed on.
+HandJob three_stages() {
+  HandJob job(3);
+  const int first = job.join({0, 1}), second = job.join({1, 2});
+  job.comm(0, OpKind::Send, first, 0);
+  const auto received = job.comm(1, OpKind::Recv, first, 0);
+  job.comm(1, OpKind::Send, second, 0, {received});
+  job.comm(2, OpKind::Recv, second, 0);
+  return job;
+}
+
+// A run of ranks that pretend; rank 0 and the front are in this process.
+class Crew {
+ public:
+  Crew() {
+    options_.iterations = 1;
+    options_.timeout_ns = 500'000'000;
+  }
+  ~Crew() {
+    for (const pid_t guard : guards_) {
+      kill(guard, SIGKILL);
+      waitpid(guard, nullptr, 0);
+    }
+  }
+
+  // An empty part: the rank never comes. `strange`: whose Program is another; -1: nobody's.
+  Gathered run(const std::vector<Part>& parts, int strange = -1) {
+    auto listener = listen_anywhere();
+    REQUIRE(listener.ok());
+    const std::string address = listener->address;
+    for (int rank = 1; rank < static_cast<int>(parts.size()); ++rank) {
+      const pid_t guard = parts[rank] ? fork() : -1;
+      if (guard == 0)
+        _exit(guarded({rank, 0, rank == strange ? 8u : 9u}, "", address, parts[rank]));
+      if (guard > 0) guards_.push_back(guard);
+    }
+    RunState state(job_.program, 0, 1);
+    Child child([&] { return pretended(&state, address, parts[0]); });
+    const Outside outside(false);
+    Gathered gathered;
+    const HelloWord hello{0, kRun, 9};
+    std::thread front(
+        [&] { gathered = gather(job_.program, options_, hello, *listener, outside, "MPI"); });
+    CHECK(guard(hello, options_, address, outside, &state, &child).ok());
+    front.join();
+    return gathered;
+  }
+
+ private:
+  static constexpr std::uint64_t kRun = 77;
+
+  static int pretended(RunState* state, const std::string& address, const Part& part) {
+    RunState::Header& header = state->header();
+    std::strncpy(header.front, address.c_str(), sizeof header.front - 1);
+    header.run = kRun;
+    header.phase = Phase::Joined;
+    while (header.go == 0) usleep(1000);
+    header.phase = Phase::Playing;
+    return part(state);
+  }
+
+  int guarded(const HelloWord& hello, const std::string& known, const std::string& address,
+              const Part& part) {
+    RunState state(job_.program, hello.rank, 1);
+    Child child([&] { return pretended(&state, address, part); });
+    const Outside outside(true);
+    return guard(hello, options_, known, outside, &state, &child).ok() ? 0 : 1;
+  }
+
+  const HandJob job_ = three_stages();
+  ExecOptions options_;
+  std::vector<pid_t> guards_;
+};
+
+}  // namespace
+
+TEST_CASE("words come as they were said, large ones too, and a closed end is seen") {
+  auto [one, other] = socket_pair();
+  Line speaker(std::move(one));
+  Line hearer(std::move(other));
+  const std::string large(8'000'000, 'x');
+  std::thread speaks([&] {
+    speaker.send(1, as_bytes_of("one"));
+    speaker.send(2);
+    speaker.send(3, as_bytes_of(large));
+    speaker = Line(Descriptor());
+  });
+  const std::vector<Word> all = words(&hearer, 3);
+  speaks.join();
+  REQUIRE(all.size() == 3);
+  CHECK(all[0].kind == 1);
+  CHECK(text_of(all[0]) == "one");
+  CHECK(all[1].kind == 2);
+  CHECK(all[1].body.empty());
+  CHECK(text_of(all[2]) == large);
+  CHECK(comes_true([&] { return hearer.receive().empty() && !hearer.is_open(); }));
+  hearer.send(4);  // to nobody
+}
+
+TEST_CASE("a word that comes in pieces is heard once it is whole, and one cut short never") {
+  auto [raw, other] = socket_pair();
+  Line hearer(std::move(other));
+  const std::string head("\5\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0", 16);
+  const std::string sent = head + "abc" + head + "a";
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    REQUIRE(write(raw.number(), &sent[i], 1) == 1);
+    const std::vector<Word> heard = hearer.receive();
+    REQUIRE(heard.size() == (i == head.size() + 2 ? 1 : 0));
+    if (!heard.empty()) CHECK(text_of(heard[0]) == "abc");
+  }
+  raw = {};
+  CHECK(hearer.receive().empty());
+  CHECK(!hearer.is_open());
+}
+
+TEST_CASE("saying something to an end that is closed closes the line, without a signal") {
+  auto [one, other] = socket_pair();
+  Line speaker(std::move(one));
+  other = {};
+  speaker.send(1, as_bytes_of("one"));
+  CHECK(!speaker.is_open());
+}
+
+TEST_CASE("a listener is reached at its address, and nobody where none listens") {
+  auto listener = listen_anywhere();
+  REQUIRE(listener.ok());
+  CHECK(!accept_line(*listener));
+  auto line = connect_line(listener->address);
+  REQUIRE(line.ok());
+  std::optional<Line> accepted;
+  REQUIRE(comes_true([&] {
+    accepted = accept_line(*listener);
+    return accepted.has_value();
+  }));
+  line->send(1, as_bytes_of("hello"));
+  CHECK(text_of(words(&*accepted, 1).at(0)) == "hello");
+  const std::string port = listener->address.substr(listener->address.find(':'));
+  listener->socket = {};
+  CHECK(!connect_line("127.0.0.1" + port).ok());
+  CHECK(!connect_line("nowhere").ok());
+}
+
+TEST_CASE("a child's fate is known: it ends, is killed, stops, goes on") {
+  Child well([] { return 0; });
+  CHECK(comes_true([&] {
+    well.look();
+    return well.is_gone();
+  }));
+  CHECK(well.fate().empty());
+  Child badly([] { return 3; });
+  CHECK(ends_as(&badly, "exited with 3"));
+  CHECK(badly.exit_status() == 3);
+  Child throws([]() -> int { throw std::runtime_error("no"); });
+  CHECK(ends_as(&throws, "exited with 1"));
+  Child killed([] { return kill(getpid(), SIGKILL); });
+  CHECK(ends_as(&killed, "was killed by signal 9 (Killed)"));
+  CHECK(killed.is_gone());
+  Child deaf([] {  // to what a launcher sends to all
+    for (const int signal : {SIGTERM, SIGINT}) raise(signal);
+    return 4;
+  });
+  CHECK(ends_as(&deaf, "exited with 4"));
+}
+
+TEST_CASE("a child that stopped and goes on has no fate any more") {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  Child child([&] {
+    const pid_t own = getpid();
+    if (write(ends[1], &own, sizeof own) < 0) return 1;
+    for (;;) pause();
+  });
+  pid_t process = 0;
+  REQUIRE(read(ends[0], &process, sizeof process) == sizeof process);
+  kill(process, SIGSTOP);
+  CHECK(ends_as(&child, "is stopped by signal 19 (Stopped (signal))"));
+  CHECK(!child.is_gone());
+  kill(process, SIGCONT);
+  CHECK(ends_as(&child, ""));
+  child.kill();
+  CHECK(child.is_gone());
+  CHECK(kill(process, 0) != 0);
+  for (const int end : ends) close(end);
+}
+
+TEST_CASE("ranks that all play end a run well, and the front has their states") {
+  Crew crew;
+  Gathered gathered = crew.run({plays, plays, [](RunState* state) {
+                                  state->times(0)[0] = {5, 6};
+                                  return plays(state);
+                                }});
+  CHECK(gathered.failure.empty());
+  REQUIRE(gathered.states.size() == 3);
+  for (const auto& state : gathered.states) CHECK(state.has_value());
+  CHECK(gathered.states[2]->times(0)[0].end_ns == 6);
+}
+
+TEST_CASE("a rank that never comes is missing after the time-out") {
+  Crew crew;
+  CHECK(crew.run({plays, plays, nullptr}).failure ==
+        "found no rank 2 within 0.5 s, expected all 3 to join");
+}
+
+TEST_CASE("a rank with another Program is refused") {
+  Crew crew;
+  CHECK(
+      crew.run({plays, plays, plays}, 1).failure ==
+      "found the Program 0000000000000008 on rank 1 and 0000000000000009 on rank 0, expected one");
+}
+
+TEST_CASE("a rank that is killed is named, and who waits for it") {
+  Crew crew;
+  const Gathered gathered = crew.run({plays,
+                                      [](RunState* state) {
+                                        usleep(100'000);
+                                        state->begun()[2] = state->done()[1] = 1;
+                                        return kill(getpid(), SIGKILL);
+                                      },
+                                      hangs});
+  CHECK(gathered.failure ==
+        "rank 1 was killed by signal 9 (Killed) in send 0 of stage 1 (lane 1>2); rank 2 waits for "
+        "it in recv 0 of stage 2 (lane 1>2)");
+  CHECK(gathered.fates[1] == "was killed by signal 9 (Killed)");
+}
+
+TEST_CASE("a rank whose guard is killed is gone, and who waits for it is known") {
+  Crew crew;
+  const Gathered gathered = crew.run({plays,
+                                      [](RunState*) {
+                                        usleep(100'000);
+                                        kill(getppid(), SIGKILL);
+                                        return 0;
+                                      },
+                                      hangs});
+  CHECK(gathered.failure ==
+        "rank 1 is gone, and what guarded it; rank 2 waits for it in recv 0 of stage 2 (lane 1>2)");
+  CHECK(!gathered.states[1]);
+}
+
+TEST_CASE("a rank that gives up says why in its own words, though others fail with it") {
+  Crew crew;
+  const Gathered gathered = crew.run({plays,
+                                      [](RunState* state) {
+                                        state->fail({"found no OpenBLAS", Error::Missing});
+                                        return 3;
+                                      },
+                                      [](RunState*) { return 1; }});
+  CHECK(gathered.failure == "rank 1: found no OpenBLAS");
+  CHECK(gathered.kind == Error::Missing);
+}
+
+TEST_CASE("of ranks that give up the first one says why, by rank 0's clock") {
+  auto* failed =
+      static_cast<std::atomic<int>*>(mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE,
+                                          MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  const auto fails = [=](Nanoseconds ahead_ns, const char* why) {
+    return [=](RunState* state) {
+      state->header().before = {1, ahead_ns, 1};
+      state->fail({why, Error::Failed});
+      state->header().failed_ns = 1000 + ahead_ns + (why[0] == 'g' ? 0 : 5);
+      for (++*failed; *failed < 3;) usleep(1000);  // so that all states tell
+      return 1;
+    };
+  };
+  Crew crew;
+  const Gathered gathered =
+      crew.run({fails(0, "lost rank 2"), fails(-700, "lost rank 2"), fails(900, "gave up")});
+  CHECK(gathered.failure == "rank 2: gave up");
+}
+
+TEST_CASE("ranks that go on and on without an op's end are stuck, and their ops are named") {
+  Crew crew;
+  CHECK(crew.run({plays, hangs, hangs}).failure ==
+        "no op ended within 0.5 s: rank 0 has not begun send 0 of stage 0 (lane 0>1); rank 1 waits "
+        "for it in recv 0 of stage 1 (lane 0>1)");
+}

@@ -1,0 +1,296 @@
+// Sizing: goodput against its formulas, economics by hand, recommendations that keep their limits;
+// and the program.
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "planning/size/size.h"
+#include "tests/sandbox.h"
+
+namespace tandem {
+namespace {
+
+using Json = nlohmann::json;
+
+// A failure of the job every 1000 s.
+const Failures kOften = {.gpu_mtbf_h = 10.0 / 3.6, .checkpoint_s = 5, .restart_s = 20};
+
+TEST_CASE("the checkpoint interval is Young's for rare failures, with Daly's refinement") {
+  // Young: sqrt(2 x 5 x 1000) = 100. Daly: 100 (1 + sqrt(0.0025) / 3 + 0.0025 / 9) - 5 = 96.69.
+  CHECK(job_mtbf_s(kOften, 10) == Approx(1000));
+  CHECK(checkpoint_interval_s(kOften, 10) == Approx(100 * (1 + 0.05 / 3 + 0.0025 / 9) - 5));
+}
+
+TEST_CASE("no other interval has a better goodput") {
+  const double best = checkpoint_interval_s(kOften, 10);
+  for (const double factor : {0.5, 0.8, 0.95, 1.05, 1.25, 2.0}) {
+    INFO(factor);
+    CHECK(goodput(kOften, 10, best * factor) <= goodput(kOften, 10, best) * (1 + 1e-5));
+  }
+}
+
+TEST_CASE("without failures and checkpoints a run takes what its work takes") {
+  const Failures never = {.gpu_mtbf_h = 1e12, .checkpoint_s = 0, .restart_s = 0, .repair_h = 0};
+  CHECK(goodput(never, 1, checkpoint_interval_s(never, 1)) == Approx(1));
+  const Wall wall = wall_time(never, {.work_s = 1000});
+  CHECK(wall.p50_s == Approx(1000));
+  CHECK(wall.p95_s == Approx(1000));
+}
+
+TEST_CASE("the drawn runs take, at their median, what Daly's formula gives") {
+  // 10,000 failures: the spread is a percent. 1 / goodput is the mean wall time of a unit of work.
+  const double interval = checkpoint_interval_s(kOften, 10);
+  const double work = 1e7;
+  const Wall wall = wall_time(kOften, {.work_s = work, .interval_s = interval, .gpus = 10});
+  CHECK(wall.p50_s == Approx(work / goodput(kOften, 10, interval)).epsilon(0.02));
+  CHECK(wall.p95_s >= wall.p50_s);
+  const Wall again = wall_time(kOften, {.work_s = work, .interval_s = interval, .gpus = 10});
+  CHECK(again.p95_s == wall.p95_s);
+}
+
+TEST_CASE("days and goodput agree however often hardware fails") {
+  // Restarts of half the time between failures, and of all of it.
+  for (const double restart_s : {500.0, 1000.0}) {
+    INFO(restart_s);
+    const Failures f = {.gpu_mtbf_h = 10.0 / 3.6, .checkpoint_s = 50, .restart_s = restart_s};
+    const double interval = checkpoint_interval_s(f, 10), work = 1e7;
+    const Wall wall = wall_time(f, {.work_s = work, .interval_s = interval, .gpus = 10});
+    CHECK(wall.p50_s == Approx(work / goodput(f, 10, interval)).epsilon(0.02));
+  }
+}
+
+TEST_CASE("the prediction's interval is the drawn runs'") {
+  const Failures never = {.gpu_mtbf_h = 1e12, .checkpoint_s = 0, .restart_s = 0, .repair_h = 0};
+  const Wall wall = wall_time(never, {.work_s = 1000, .interval = {0.9, 1.2}});
+  CHECK(wall.p95_s == Approx(1200).epsilon(0.02));
+  CHECK(wall.p50_s == Approx(1000 * std::sqrt(0.9 * 1.2)).epsilon(0.02));
+}
+
+TEST_CASE("spare nodes keep the job running 99 % of the time") {
+  // 100 nodes of 8, one under repair at a time on average: P(N <= s) of Poisson(1) passes 0.99 at
+  // s = 4 (0.9963; at 3 0.9810), a little later as the spares fail as well.
+  const Failures f = {.gpu_mtbf_h = 800 * 24, .repair_h = 24};
+  CHECK(availability(f, 100, 8, 0) == Approx(std::exp(-1.0)));
+  CHECK(spares_for(f, 100, 8) == 4);
+}
+
+TEST_CASE("the share of time with enough nodes is a number for any number of nodes") {
+  // 20,000 nodes of 5, 1000 of them and their spares under repair on average.
+  const Failures f = {.gpu_mtbf_h = 5 * 20'000, .repair_h = 1000};
+  const int spares = spares_for(f, 20'000, 5);
+  CHECK(availability(f, 20'000, 5, spares) >= kWantedAvailability);
+  CHECK(availability(f, 20'000, 5, spares - 1) < kWantedAvailability);
+  // Poisson's 99th percentile is near mean + 2.33 times its root; the mean has the spares as well.
+  const double mean = (20'000 + spares) * 0.05;
+  CHECK(spares == Approx(mean + 2.33 * std::sqrt(mean)).margin(3));
+}
+
+TEST_CASE("economics by hand") {
+  // 1e12 tokens in steps of 1e6 at 2 s: 2e6 s. 16 GPUs, 2 nodes and no spare: 2 x 2e6 / 3600 h x
+  // 10; 2 x 5 kW x 1.5 x 2e6 / 3600 h = 8333 kWh.
+  SizeInputs inputs{.tokens = 1e12, .days = 30, .spare_nodes = 0, .node_hour = 10};
+  inputs.node_kW = 5;
+  inputs.pue = 1.5;
+  inputs.kWh = 0.2;
+  inputs.failures = {.gpu_mtbf_h = 1e12, .checkpoint_s = 0, .restart_s = 0, .repair_h = 0};
+  const Economics e = economics(inputs, 16, 8, 1e6, 2, 0, {1, 1});
+  CHECK(e.nodes == 2);
+  CHECK(e.days_p50() == Approx(2e6 / 86400));
+  CHECK(e.energy_MWh == Approx(2 * 5 * 1.5 * 2e6 / 3600 / 1000));
+  CHECK(e.cost == Approx(2e6 / 3600 * (2 * 10 + 2 * 5 * 1.5 * 0.2)));
+  CHECK(e.cost_per_T == Approx(e.cost));
+  CHECK(e.days_per_T == Approx(2e6 / 86400));
+  SizeInputs half = inputs;  // of the tokens takes half the days: as many a trillion
+  half.tokens = 0.5e12;
+  CHECK(economics(half, 16, 8, 1e6, 2, 0, {1, 1}).days_per_T == Approx(2e6 / 86400));
+  // Bought: a node of 87660 for a year (8766 h) is 10 an hour.
+  inputs.node_hour = 0;
+  inputs.node = 87660;
+  inputs.years = 1;
+  CHECK(economics(inputs, 16, 8, 1e6, 2, 0, {1, 1}).cost == Approx(e.cost));
+}
+
+const std::string kJob = R"([model]
+layers = 8
+hidden = 2048
+heads = 16
+seq = 1024
+vocab = 32000
+[parallel]
+global_batch = 64
+)";
+
+const std::string kSize = kJob + R"([size]
+tokens_T = 0.001
+days = 1
+gpus = [8, 16]
+[price]
+node_hour = 10
+node_kW = 10
+kWh = 0.1
+[[matrix.job]]
+name = "small"
+[[matrix.node]]
+name = "8 NICs"
+cluster = {preset = "dgx-h100"}
+[[matrix.node]]
+name = "1 NIC"
+cluster = {preset = "dgx-h100", nics_per_node = 1}
+price = {node_hour = 9}
+)";
+
+Json sized(const Sandbox& sandbox, const std::string& options) {
+  sandbox.file("size.toml", kSize);
+  const Ran ran = sandbox.tandem("size size.toml --json --engine ideal " + options);
+  check_done(ran);
+  return Json::parse(ran.out);
+}
+
+// The candidate's plan, as tandem simulate has it.
+Json simulated(const Sandbox& sandbox, const Json& one, const std::string& options) {
+  sandbox.file("job.toml", kJob);
+  std::string command = "simulate job.toml --engine ideal --json " + options;
+  command += " --set cluster.preset=dgx-h100";
+  command += " --set cluster.gpus=" + std::to_string(one["gpus"].get<int>());
+  for (const auto& [key, value] : one["plan"].items())
+    command += " --set " + key + "=" + value.get<std::string>();
+  const Ran ran = sandbox.tandem(command);
+  check_done(ran);
+  return Json::parse(ran.out)[0];
+}
+
+TEST_CASE("tandem size recommends the cheapest of those that are in time") {
+  const Sandbox sandbox;
+  const Json result = sized(sandbox, "");
+  REQUIRE(result["sized"].size() == 4);
+  double best = 1e300, recommended = 0;
+  for (const Json& one : result["sized"]) {
+    if (one["out"].is_null()) best = std::min(best, one["economics"]["cost"].get<double>());
+    if (one["recommended"]) recommended = one["economics"]["cost"];
+    CHECK(one["economics"]["days_p95"] >= one["economics"]["days_p50"]);
+    // More bandwidth never takes longer.
+    CHECK(one["nics"]["0.9"] >= 1);
+    CHECK(one["nics"]["1.1"] <= 1);
+  }
+  CHECK(recommended == best);
+  // The same but for what engines took on the wall.
+  const Json again = sized(sandbox, "");
+  for (std::size_t i = 0; i < again["sized"].size(); ++i) {
+    CHECK(again["sized"][i]["economics"] == result["sized"][i]["economics"]);
+    CHECK(again["sized"][i]["plan"] == result["sized"][i]["plan"]);
+  }
+  CHECK(again["sensitivities"] == result["sensitivities"]);
+}
+
+TEST_CASE("no candidate that misses the deadline, the budget or memory is recommended") {
+  const Sandbox sandbox;
+  for (const char* set : {"size.days=0.01", "size.budget=0.5", "cluster.memory_GiB=0.5",
+                          "cluster.memory_reserve_GiB=79.2"}) {
+    INFO(set);
+    const Json result = sized(sandbox, std::string("--set ") + set);
+    REQUIRE(result["sized"].size() == 4);
+    for (const Json& one : result["sized"]) {
+      CHECK(!one["out"].is_null());
+      CHECK(one["recommended"] == false);
+    }
+  }
+}
+
+TEST_CASE("a batch that grows takes longer, by what its iterations take") {
+  const Sandbox sandbox;
+  const std::string own = "--only '8 NICs' --among parallel.micro_batch=1 ";
+  const Json whole = sized(sandbox, own);
+  const Json ramped =
+      sized(sandbox, own + "--set size.ramp_from=16 --set size.ramp_tokens_T=0.0005");
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Json& one = ramped["sized"][i];
+    CHECK(one["economics"]["ideal_days"] > whole["sized"][i]["economics"]["ideal_days"]);
+    // Batches of 16 and 32 sequences of 1024 tokens, half of the ramp's tokens each.
+    double seconds =
+        std::ceil(0.0005e12 / (64 * 1024)) * one["simulate"]["iteration_s"].get<double>();
+    for (const int batch : {16, 32}) {
+      const std::string set = "--set parallel.global_batch=" + std::to_string(batch);
+      seconds +=
+          0.00025e12 / (batch * 1024) * simulated(sandbox, one, set)["iteration_s"].get<double>();
+    }
+    CHECK(one["economics"]["ideal_days"].get<double>() == Approx(seconds / 86400));
+  }
+}
+
+TEST_CASE("as many jobs as one likes give the same answer") {
+  const Sandbox sandbox;
+  const Json one = sized(sandbox, "--jobs 1"), three = sized(sandbox, "--jobs 3");
+  for (std::size_t i = 0; i < one["sized"].size(); ++i) {
+    CHECK(one["sized"][i]["economics"] == three["sized"][i]["economics"]);
+    CHECK(one["sized"][i]["plan"] == three["sized"][i]["plan"]);
+  }
+  CHECK(one["sensitivities"] == three["sensitivities"]);
+}
+
+TEST_CASE("what else is asked of a candidate is what simulations of it give") {
+  const Sandbox sandbox;
+  const Json result = sized(sandbox, "--only '1 NIC'");
+  const Json& one = result["sized"][1];  // 2 nodes
+  const auto with = [&](const std::string& set) {
+    return simulated(sandbox, one, "--set cluster.nics_per_node=1 " + set);
+  };
+  const double plain = with("")["iteration_s"];
+  CHECK(one["simulate"]["iteration_s"] == plain);
+  CHECK(one["nics"]["0.9"].get<double>() ==
+        Approx(with("--set cluster.nic_Gbitps=360")["iteration_s"].get<double>() / plain));
+  // A star is a fabric of leaves without oversubscription; these 2 nodes are on one leaf of 32.
+  const std::string leaves = "--set cluster.fabric=rail-optimised --set cluster.nodes_per_leaf=";
+  CHECK(with(leaves + "32")["iteration_s"] == plain);
+  CHECK(one["oversubscribed"]["4"] == 1);
+  CHECK(with(leaves + "1 --set cluster.oversubscription=4")["iteration_s"] > plain);
+  CHECK(with("--set report.least_bandwidth=true")["least_internode_Gbitps"] ==
+        one["simulate"]["least_internode_Gbitps"]);
+}
+
+TEST_CASE("a network tier is worth what the same GPUs take longer") {
+  const Sandbox sandbox;
+  const Json result = sized(sandbox, "");
+  std::map<std::pair<std::string, int>, double> iteration_s;
+  for (const Json& one : result["sized"])
+    iteration_s[{one["candidate"], one["gpus"]}] = one["simulate"]["iteration_s"];
+  REQUIRE(!result["tiers"].empty());
+  for (const Json& tier : result["tiers"]) {
+    const int gpus = tier["gpus"];
+    CHECK(tier["times_as_long"].get<double>() ==
+          Approx(iteration_s[{tier["candidate"], gpus}] / iteration_s[{tier["best"], gpus}]));
+    CHECK(tier["times_as_long"] > 1);
+  }
+}
+
+TEST_CASE("tandem size refuses a wrong file with one line") {
+  const Sandbox sandbox;
+  sandbox.file("size.toml", kSize);
+  const auto refused = [&](const std::string& arguments, const std::string& line) {
+    const Ran ran = sandbox.tandem("size size.toml " + arguments);
+    INFO(ran.err);
+    CHECK(ran.status == 2);
+    CHECK(ran.out.empty());
+    CHECK(ran.err.find(line) != std::string::npos);
+  };
+  refused("--set price.nodehour=3", "nearest is 'price.node_hour'");
+  refused("--set size.days=0", "size.days = 0, expected a number from 0.001");
+  refused("--set price.node=100000", "expected one of them: rented, or bought");
+  refused("--set size.ramp_from=8", "expected both");
+  refused("--set size.ramp_from=8 --set size.ramp_tokens_T=1",
+          "size.ramp_tokens_T = 1, expected at most size.tokens_T = 0.001");
+  refused("--set size.seed=1.5", "expected an integer from 0");
+  refused("--among parallel.tp=0", "expected a whole number of at least 1");
+  refused("--set model.layer=8", "nearest is 'model.layers'");
+}
+
+TEST_CASE("docs/planning.md has every key of tandem size, word for word") {
+  const auto page = read_file(std::string(TANDEM_SOURCE_DIR) + "/docs/planning.md");
+  REQUIRE(page.ok());
+  for (const auto& [key, help] : size_keys()) {
+    INFO(key);
+    CHECK(page->find("| `" + key + "` | " + help + " |") != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,406 @@
+// The search: its answer is that of trying every plan, its bounds are bounds, its plans are
+// scenarios; and the program.
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "planning/tune/frameworks.h"
+#include "planning/tune/tune.h"
+#include "tests/sandbox.h"
+#include "tests/scenarios/small_scenario.h"
+
+namespace tandem {
+namespace {
+
+using Json = nlohmann::json;
+
+// The small model's 16 sequences on 4 GPUs, of which some plans do not fit.
+Scenario small(const Names& set = {}) {
+  Names all = {"cluster.gpus=4", "parallel.dp=1", "cluster.memory_GiB=4"};
+  all.insert(all.end(), set.begin(), set.end());
+  return load(kSmall, all).front();
+}
+
+Scenario small_experts() {
+  return small(
+      {"model.experts=4", "model.top_k=2", "train.sequence_parallel=true", "cluster.memory_GiB=8"});
+}
+
+StageLevel level_of(const Scenario& scenario) {
+  auto cluster = make_cluster(scenario);
+  REQUIRE(cluster.ok());
+  return {scenario, *std::move(cluster)};
+}
+
+Space among(const Names& texts) {
+  auto space = Space::among(texts);
+  REQUIRE(space.ok());
+  return *std::move(space);
+}
+
+std::vector<Candidate> all_of(const Scenario& base, const Space& space) {
+  std::vector<Candidate> all;
+  space.for_each_layout(base, [&](const Layout& layout) {
+    for (const Playing& playing : space.playings(base, layout))
+      for (const Sharing& sharing : space.sharings(base, layout, playing))
+        all.push_back({layout, playing, sharing});
+    return true;
+  });
+  return all;
+}
+
+void check_against_all(const Scenario& base, const Space& space) {
+  StageLevel level = level_of(base);
+  const SearchResult all = search_all(base, space, &level, 4);
+  const SearchResult found = Search(base, space, &level).best({.keep = 4});
+  REQUIRE(all.best.size() == found.best.size());
+  REQUIRE(!all.best.empty());
+  for (std::size_t i = 0; i < all.best.size(); ++i) {
+    INFO(i << ": " << text_of(all.best[i].candidate) << " | " << text_of(found.best[i].candidate));
+    CHECK(found.best[i].iteration_ns == all.best[i].iteration_ns);
+  }
+  const SearchCounts& counts = found.counts;
+  CHECK(counts.enumerated == all.counts.enumerated);
+  CHECK(counts.memory <= all.counts.memory);  // those that a bound cut first are not asked
+  CHECK(counts.memory + counts.work + counts.pipeline + counts.data + counts.scheduled +
+            counts.unplayable ==
+        counts.enumerated);
+  CHECK(counts.scheduled < all.counts.scheduled);
+}
+
+TEST_CASE("the search finds what trying every plan finds") {
+  check_against_all(small(), among({"parallel.micro_batch=1,4", "overlap.tensor=off,ring",
+                                    "parallel.vpp=1,2", "parallel.cp=1,2"}));
+}
+
+TEST_CASE("no plan is found that needs the reserve") {
+  // The best plan of 4 GiB needs so many bytes; a reserve that leaves a thousandth less shuts it
+  // out, and what is found then fits beside it.
+  const Space space = among({"parallel.micro_batch=1,4", "overlap.tensor=off", "parallel.cp=1"});
+  const auto needs = [&](double reserve_GiB) {
+    const Scenario base = small({fmt::format("cluster.memory_reserve_GiB={}", reserve_GiB)});
+    StageLevel level = level_of(base);
+    std::vector<double> bytes;
+    for (const Found& found : Search(base, space, &level).best({.keep = 4}).best)
+      bytes.push_back(level.memory(found.candidate, *level.order_of(found.candidate)));
+    REQUIRE(!bytes.empty());
+    return bytes;
+  };
+  const double best = needs(0).front() / GiB;
+  REQUIRE(best <= 4);
+  for (const double bytes : needs(4 - 0.999 * best))
+    CHECK(bytes <= 0.999 * best * GiB * (1 + 1e-12));
+}
+
+TEST_CASE("the search finds what trying every plan finds among experts") {
+  check_against_all(small_experts(), among({"parallel.micro_batch=1", "overlap.tensor=off",
+                                            "parallel.vpp=1,2", "parallel.cp=1"}));
+}
+
+TEST_CASE("the search finds what trying every plan finds across nodes") {
+  check_against_all(
+      small({"cluster.preset=jz-v100", "cluster.gpus=16", "parallel.dp=4", "train.precision=fp16"}),
+      among({"parallel.micro_batch=1", "overlap.tensor=off", "parallel.vpp=1,2", "parallel.cp=1",
+             "train.recompute=none,full"}));
+}
+
+TEST_CASE("no bound is above the iteration of a plan below it") {
+  for (const Scenario& base : {small(), small_experts(),
+                               small({"cluster.preset=jz-v100", "cluster.gpus=16", "parallel.dp=4",
+                                      "train.precision=fp16"})}) {
+    StageLevel level = level_of(base);
+    std::vector<Candidate> plans = all_of(base, among({}));
+    const unsigned seed = 20261121;
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    std::shuffle(plans.begin(), plans.end(), random);
+    plans.resize(300);
+    for (const Candidate& plan : plans) {
+      INFO(text_of(plan));
+      const auto order = level.order_of(plan);
+      REQUIRE(order.ok());
+      const auto played = level.play(plan, *order);
+      REQUIRE(played.ok());
+      CHECK(level.work_bound(plan.layout) <= *played);
+      const RankEnds least = level.ends_bound(plan.layout, plan.playing);
+      CHECK(level.data_bound(plan, least) <= *played);
+      CHECK(level.memory_floor(plan) <= level.memory(plan, *order));
+      const auto ends = level.play_ranks(plan, *order);
+      REQUIRE(ends.ok());
+      CHECK(level.data_bound(plan, *ends) <= *played);
+      for (std::size_t rank = 0; rank < least.size(); ++rank) CHECK(least[rank] <= (*ends)[rank]);
+    }
+  }
+}
+
+TEST_CASE("a plan's settings are the plan") {
+  const Scenario base = small({"cluster.memory_GiB=40"});
+  std::vector<Candidate> plans = all_of(base, among({"parallel.micro_batch=2"}));
+  std::mt19937 random(7);
+  std::shuffle(plans.begin(), plans.end(), random);
+  plans.resize(20);
+  for (const Candidate& plan : plans) {
+    INFO(text_of(plan));
+    Names sets = {"cluster.gpus=4", "cluster.memory_GiB=40"};
+    for (const auto& [key, value] : settings_of(plan)) sets.push_back(key + "=" + value);
+    const auto written = simulate(load(kSmall, sets).front(), Engine::Ideal);
+    const auto built = simulate(with(base, plan), Engine::Ideal);
+    REQUIRE((written.ok() && built.ok()));
+    CHECK(written->iteration_s == built->iteration_s);
+    CHECK(candidate_of(load(kSmall, sets).front()) == plan);
+  }
+}
+
+TEST_CASE("what the stage level leaves out is a few percent of the iteration") {
+  // Left out: communication of one pass beside the next one's compute, and SMs that data-parallel
+  // and pipeline communication take.
+  const Scenario base = small({"cluster.memory_GiB=40"});
+  StageLevel level = level_of(base);
+  for (const Candidate& plan : all_of(base, among({"parallel.micro_batch=2", "parallel.cp=1",
+                                                   "overlap.tensor=off", "train.zero=0,1"}))) {
+    INFO(text_of(plan));
+    const auto order = level.order_of(plan);
+    const auto played = level.play(plan, *order);
+    const auto ideal = simulate(with(base, plan), Engine::Ideal);
+    REQUIRE((played.ok() && ideal.ok()));
+    CHECK(to_seconds(*played) == Approx(ideal->iteration_s).epsilon(0.05));
+  }
+}
+
+TEST_CASE("an iteration's overhead lengthens stage level and engine alike, by itself alone") {
+  // Every rank has it once, behind what all ranks wait for: the gradient norm, or each other.
+  const Scenario plain = small();
+  Scenario charged = plain;
+  charged.software.iteration_overhead_s = 0.0117;
+  StageLevel level = level_of(plain), level_charged = level_of(charged);
+  std::vector<Candidate> plans = all_of(plain, among({"parallel.vpp=1,2,4"}));
+  const unsigned seed = 16;
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  std::shuffle(plans.begin(), plans.end(), random);
+  plans.resize(40);
+  for (const Candidate& plan : plans) {
+    INFO(text_of(plan));
+    const auto order = level.order_of(plan);
+    REQUIRE(order.ok());
+    const auto before = level.play(plan, *order), after = level_charged.play(plan, *order);
+    REQUIRE((before.ok() && after.ok()));
+    CHECK(*after - *before == 11'700'000);
+    const auto engine = [&](const Scenario& base) {
+      const auto outcome = simulate(with(base, plan), Engine::Ideal);
+      REQUIRE(outcome.ok());
+      return std::llround(1e9 * outcome->iteration_s);
+    };
+    CHECK(engine(charged) - engine(plain) == 11'700'000);
+  }
+}
+
+TEST_CASE("a tune plays its best, the rules' and the scenario's own plan, and judges the rules") {
+  const Scenario base = small({"cluster.memory_GiB=40"});
+  const auto tuned = tune(base, among({"parallel.cp=1"}), {.keep = 3, .engine = Engine::Ideal});
+  REQUIRE(tuned.ok());
+  REQUIRE(tuned->finalists.size() == 5);
+  CHECK(tuned->finalists[3].label == "rules");
+  CHECK(tuned->finalists[4].label == "own");
+  for (int i = 0; i + 1 < 3; ++i)
+    CHECK(tuned->finalists[i].outcome->iteration_s <= tuned->finalists[i + 1].outcome->iteration_s);
+  CHECK(tuned->finalists[0].outcome->iteration_s < tuned->finalists[4].outcome->iteration_s);
+  CHECK(tuned->complete);
+  // One of each rule that is about such a job: the best plan on the side where it is, and on the
+  // other, if any, one that is there and no faster.
+  Nanoseconds best = INT64_MAX;
+  for (int i = 0; i < 3; ++i) best = std::min(best, *tuned->finalists[i].stage_level_ns);
+  std::size_t judged = 0;
+  for (const Rule& rule : rules()) {
+    if (!rule.applies(base)) continue;
+    REQUIRE(judged < tuned->verdicts.size());
+    const Verdict& verdict = tuned->verdicts[judged++];
+    INFO(rule.name);
+    CHECK(verdict.rule == rule.name);
+    Nanoseconds fastest = INT64_MAX;
+    for (const auto& [side, holds] : {std::pair{&verdict.keeps, true}, {&verdict.breaks, false}}) {
+      if (!*side) continue;
+      CHECK(rule.holds(base, (*side)->candidate.layout) == holds);
+      fastest = std::min(fastest, (*side)->iteration_ns);
+    }
+    CHECK(fastest == best);
+  }
+  CHECK(judged > 0);
+  CHECK(judged == tuned->verdicts.size());
+}
+
+TEST_CASE("a framework's plans are those of the space that keep its rules, and no others") {
+  const Space wide = among({"parallel.micro_batch=1,2", "parallel.vpp=1,2,3,4"});
+  for (const Scenario& base : {small(), small_experts()}) {
+    for (const Framework& framework : frameworks()) {
+      INFO(framework.name);
+      std::vector<Candidate> kept;
+      for (const Candidate& plan : all_of(base, wide)) {
+        if (broken_rule(framework, base, plan).empty()) kept.push_back(plan);
+      }
+      CHECK(!kept.empty());
+      CHECK((all_of(base, wide.run_by(framework)) == kept));
+    }
+  }
+}
+
+// Of pp 2, dp 2 on 4 GPUs, 16 sequences.
+Candidate piped(std::string_view order, int vpp, Sharing sharing, bool overlap_p2p) {
+  return {{.pp = 2, .dp = 2, .vpp = vpp}, {order, overlap_p2p}, sharing};
+}
+
+TEST_CASE("plans that a framework cannot run break the rule that says so") {
+  const Scenario base = small();
+  const auto breaks = [&](const char* name, const Candidate& plan) {
+    return broken_rule(**framework_named(name), base, plan);
+  };
+  // Megatron interleaves, DeepSpeed's TrainSchedule does not.
+  const Candidate interleaved = piped("interleaved", 2, {1, true, true}, true);
+  CHECK(breaks("megatron", interleaved).empty());
+  CHECK(breaks("nemo", interleaved).empty());
+  CHECK(breaks("deepspeed", interleaved) == "parallel.vpp = 1");
+  CHECK(breaks("fsdp", interleaved) == "parallel.pp = 1");
+  // Two virtual stages on two ranks leave no time between a send and its receive but overlapped.
+  CHECK(breaks("megatron", piped("interleaved", 2, {}, false)) ==
+        "interleaved on pp = 2 with overlap.p2p only");
+  CHECK(breaks("megatron", piped("1f1b", 1, {}, true)) == "overlap.p2p with interleaved only");
+  CHECK(breaks("deepspeed", piped("1f1b", 1, {1, false, false}, false)).empty());
+  CHECK(breaks("deepspeed", piped("1f1b", 1, {1, true, false}, false)) ==
+        "overlap.grad_reduce with ZeRO and without a pipeline only");
+  CHECK(breaks("megatron", piped("1f1b", 1, {1, false, true}, false)) ==
+        "overlap.param_gather with overlap.grad_reduce only");
+  // Three virtual stages a rank: neither 8 nor 8 + 2 layers are a multiple of 6.
+  CHECK(breaks("megatron", piped("interleaved", 3, {}, true)) ==
+        "pp x vpp divides the layers, or the layers with embedding and head");
+  const Candidate sharded = {{.dp = 4}, {"none", false}, {3, true, true}};
+  CHECK(breaks("fsdp", sharded).empty());
+  CHECK(breaks("deepspeed", sharded).empty());
+  CHECK(breaks("nemo", sharded) == "train.zero = 0,1");
+  for (const Framework& framework : frameworks())
+    CHECK(breaks(framework.name.data(), piped("zbv", 2, {1, true, true}, true)) != "");
+}
+
+TEST_CASE("the best plans under a framework break none of its rules") {
+  for (const Framework& framework : frameworks()) {
+    INFO(framework.name);
+    const Scenario base = small({"cluster.memory_GiB=40"});
+    const auto tuned = tune(base, among({"parallel.cp=1"}).run_by(framework),
+                            {.framework = &framework, .keep = 3, .engine = Engine::Ideal});
+    REQUIRE(tuned.ok());
+    CHECK(tuned->framework == framework.name);
+    for (const Finalist& finalist : tuned->finalists) {
+      INFO(text_of(finalist.candidate));
+      if (finalist.label != "own")
+        CHECK(broken_rule(framework, base, finalist.candidate).empty());
+      else
+        CHECK(tuned->own_breaks == broken_rule(framework, base, finalist.candidate));
+    }
+    // FSDP has no pipeline, and the scenario's own plan has one of two stages.
+    CHECK(tuned->own_breaks.empty() == (framework.name != "fsdp"));
+  }
+}
+
+TEST_CASE("every rule of a framework stands in docs/planning.md, with its source") {
+  const auto page = read_file(TANDEM_SOURCE_DIR "/docs/planning.md");
+  REQUIRE(page.ok());
+  for (const Framework& framework : frameworks()) {
+    for (const AllowedValues& allowed : framework.values) {
+      INFO(allowed.key << " of " << framework.name);
+      CHECK(page->find(fmt::format("| {} | `{}` = {} | {} |", framework.name, allowed.key,
+                                   allowed.values, allowed.source)) != std::string::npos);
+    }
+    for (const FrameworkRule& rule : framework.rules) {
+      INFO(rule.what);
+      CHECK(page->find(fmt::format("| {} | {} |", rule.what, rule.source)) != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a plan's line says that none is its order, not its recompute") {
+  const Candidate plan = {{.dp = 4}, {"none", false}, {}};
+  CHECK(text_of(plan) == "tp 1 pp 1 dp 4 mb 1 order none");
+}
+
+TEST_CASE("a search that is stopped says so and keeps what it has") {
+  bool found = false;
+  const auto tuned = tune(small(), among({}),
+                          {.keep = 1,
+                           .engine = Engine::Ideal,
+                           .stop = [&] { return found; },
+                           .on_better = [&](const Found&, bool) { found = true; }});
+  REQUIRE(tuned.ok());
+  CHECK(!tuned->complete);
+  CHECK(tuned->verdicts.empty());
+  CHECK(tuned->finalists.size() >= 2);
+}
+
+TEST_CASE("tandem tune: counts add up, and the best plan simulates as it says") {
+  const Sandbox sandbox;
+  sandbox.file("small.toml", kSmall);
+  const std::string command =
+      "tune small.toml --among parallel.cp=1 --among overlap.tensor=off --among "
+      "parallel.micro_batch=1,2 --keep 2 ";
+  const Ran ran = sandbox.tandem(command + "--json");
+  check_done(ran);
+  const Json tuned = Json::parse(ran.out);
+  const Json& pruned = tuned["pruned"];
+  std::int64_t sum = tuned["scheduled"].get<std::int64_t>() +
+                     tuned["unplayable"].get<std::int64_t>() +
+                     tuned["not_searched"].get<std::int64_t>();
+  for (const Json& count : pruned) sum += count.get<std::int64_t>();
+  CHECK(sum == tuned["enumerated"]);
+  REQUIRE(tuned["best"].size() == 2);
+  std::string sets;
+  for (const auto& [key, value] : tuned["best"][0]["plan"].items())
+    sets += " --set " + key + "=" + value.get<std::string>();
+  const Ran simulated = sandbox.tandem("simulate small.toml --json" + sets);
+  check_done(simulated);
+  CHECK(Json::parse(simulated.out)[0]["iteration_s"] ==
+        tuned["best"][0]["simulate"]["iteration_s"]);
+  const Ran text = sandbox.tandem(command);
+  check_done(text);
+  CHECK(text.out.find("The first plan: tandem simulate small.toml --set parallel.tp=") !=
+        std::string::npos);
+}
+
+TEST_CASE("tandem tune names what its plans do not have, and what a shell needs quoted") {
+  const Sandbox sandbox;
+  sandbox.file("small.toml", kSmall);
+  const Ran ran = sandbox.tandem(
+      "tune small.toml --among parallel.cp=1 --among overlap.tensor=off --among "
+      "parallel.micro_batch=1 --keep 1 --engine ideal --set 'parallel.layers_per_stage=[5,3]' "
+      "--set 'model.name=\"A model\"'");
+  check_done(ran);
+  CHECK(ran.out.find("--engine ideal --set 'parallel.layers_per_stage=[5,3]' --set "
+                     "'model.name=\"A model\"'") != std::string::npos);
+  CHECK(ran.out.find("In a scenario without parallel.layers_per_stage") != std::string::npos);
+}
+
+TEST_CASE("tandem tune refuses what it cannot search with one line") {
+  const Sandbox sandbox;
+  sandbox.file("small.toml", kSmall);
+  sandbox.file("uniform.toml", kTwoStages);
+  sandbox.file("two.toml", kSmall + "[matrix]\nparallel.micro_batch = [1, 2]\n");
+  const auto refused = [&](const std::string& arguments, const std::string& line) {
+    const Ran ran = sandbox.tandem("tune " + arguments);
+    INFO(ran.err);
+    CHECK(ran.status == 2);
+    CHECK(ran.out.empty());
+    CHECK(ran.err.find(line) != std::string::npos);
+  };
+  refused("uniform.toml", "uniform.toml:5: found costs.source = uniform, expected a model");
+  refused("two.toml", "two.toml: found 2 runs, expected one: choose it with --only");
+  refused("small.toml --among parallel.tpp=2", "nearest is 'parallel.tp'");
+  refused("small.toml --among schedule.order=1f2b", "nearest is '1f1b'");
+  refused("small.toml --framework megatrn",
+          "--framework: found 'megatrn', expected one of megatron, nemo, deepspeed, fsdp; the "
+          "nearest is 'megatron'");
+  refused("small.toml --framework fsdp --among parallel.pp=2", "found no plan for 8 GPUs");
+  refused("small.toml --among parallel.tp=", "expected a whole number");
+  refused("small.toml --among parallel.tp", "expected KEY=VALUE,VALUE");
+  refused("small.toml --set cluster.memory_GiB=0.01", "none that fits into");
+  refused("small.toml --among parallel.tp=3", "found no plan for 8 GPUs and a batch of 16");
+  refused("small.toml --jobs 0", "--jobs: found 0, expected a whole number of at least 1");
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,269 @@
+// The pages of tune and size: their numbers are those of --json, and what Chromium makes of them.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "tests/report/page_seen.h"
+#include "tests/scenarios/small_scenario.h"
+
+using namespace tandem;
+
+namespace {
+
+// Two jobs, each on two kinds of nodes and two numbers of GPUs; on one node the NICs say nothing.
+const std::string kPurchase = R"([parallel]
+global_batch = 64
+[size]
+tokens_T = 0.001
+days = 0.4
+gpus = [8, 16]
+[price]
+node_hour = 10
+[[matrix.job]]
+name = "small"
+model = {layers = 8, hidden = 1024, heads = 16, seq = 1024, vocab = 32000}
+[[matrix.job]]
+name = "large"
+model = {layers = 8, hidden = 2048, heads = 16, seq = 1024, vocab = 32000}
+[[matrix.node]]
+name = "8 NICs"
+cluster = {preset = "dgx-h100"}
+[[matrix.node]]
+name = "1 NIC"
+cluster = {preset = "dgx-h100", nics_per_node = 1}
+price = {node_hour = 9}
+)";
+
+struct Made {
+  Json printed, page;
+};
+
+Made made(const Sandbox& box, const std::string& command) {
+  const Ran ran = box.tandem(command + " --json --report r.html");
+  check_done(ran);
+  return {Json::parse(ran.out), data_of(box.read("r.html"))};
+}
+
+Made tuned(const Sandbox& box, const std::string& more = "") {
+  box.file("job.toml", kSmall);
+  return made(box,
+              "tune job.toml --engine ideal --keep 3 --among parallel.cp=1 --among "
+              "overlap.tensor=off " +
+                  more);
+}
+
+Made sized(const Sandbox& box, const std::string& more = "") {
+  box.file("job.toml", kPurchase);
+  return made(box, "size job.toml --engine ideal " + more);
+}
+
+std::size_t column(const Json& table, const std::string& name) {
+  for (std::size_t i = 0; i < table.at("columns").size(); ++i) {
+    if (table.at("columns").at(i).at("name") == name) return i;
+  }
+  FAIL("no column " << name);
+  return 0;
+}
+
+const Json& cell(const Json& table, std::size_t row, const std::string& name) {
+  return table.at("rows").at(row).at(column(table, name));
+}
+
+// A size or a word, as a scenario has it.
+std::string as_text(const Json& cell) {
+  return cell.is_number() ? fmt::format("{:g}", cell.get<double>()) : cell.get<std::string>();
+}
+
+// By label: "1", "2", ..., "rules", "own".
+const Json& plan_of(const Json& printed, const std::string& label) {
+  if (printed.contains(label)) return printed.at(label);
+  return printed.at("best").at(std::stoul(label) - 1);
+}
+
+}  // namespace
+
+TEST_CASE("tune's page has a row a finalist, with the plan and the numbers of --json") {
+  const Sandbox box;
+  const auto [printed, page] = tuned(box);
+  const Json& table = page.at("table");
+  REQUIRE(table.at("rows").size() == printed.at("best").size() + 2);
+  for (std::size_t row = 0; row < table.at("rows").size(); ++row) {
+    const std::string label = cell(table, row, "plan");
+    INFO(label);
+    const Json& plan = plan_of(printed, label);
+    const Json& result = plan.at("simulate");
+    CHECK(cell(table, row, "iteration") == result.at("iteration_s"));
+    CHECK(cell(table, row, "MFU") == result.at("mfu"));
+    CHECK(cell(table, row, "bubble") == result.at("bubble_fraction"));
+    CHECK(cell(table, row, "memory") == result.at("memory_bytes").at("total"));
+    double exposed = 0;
+    for (const Json& seconds : result.at("exposed_s")) exposed += seconds.get<double>();
+    CHECK(cell(table, row, "exposed").get<double>() ==
+          Approx(exposed / result.at("iteration_s").get<double>()));
+    for (const auto& [key, value] : plan.at("plan").items()) {
+      const std::string name = key.starts_with("overlap.") ? key : key.substr(key.find('.') + 1);
+      for (std::size_t i = 0; i < table.at("columns").size(); ++i) {
+        if (table.at("columns").at(i).at("name") != name) continue;
+        CHECK(as_text(table.at("rows").at(row).at(i)) == value);
+      }
+    }
+  }
+  CHECK(table.at("marks").at(0) == Json({{"row", 0}, {"as", "fastest"}}));
+  CHECK(table.at("columns").at(table.at("x").get<std::size_t>()).at("name") == "memory");
+  CHECK(table.at("columns").at(table.at("y").get<std::size_t>()).at("name") == "iteration");
+}
+
+TEST_CASE("tune's page has the runs of --json, the timelines of the best and of the own plan") {
+  const Sandbox box;
+  const auto [printed, page] = tuned(box);
+  Names with_timeline;
+  for (const Json& run : page.at("runs")) {
+    const std::string name = run.at("name");
+    CHECK(run.at("result") == plan_of(printed, name).at("simulate"));
+    const Json& timeline = run.at("detail").at("timeline");
+    if (timeline.is_null()) continue;
+    with_timeline.push_back(name);
+    CHECK(1e-9 * timeline.at("end_ns").get<double>() ==
+          Approx(run.at("result").at("iteration_s").get<double>()));
+  }
+  CHECK(with_timeline == Names{"1", "own"});
+}
+
+TEST_CASE("a plan that does not fit is on no frontier, and the page says why") {
+  const Sandbox box;
+  // The scenario's own micro batch of 4 holds more than any plan of 1 that the search keeps.
+  const double least = [&] {
+    const Json table = tuned(box).page.at("table");
+    double most = 0;
+    for (std::size_t row = 0; row < table.at("rows").size(); ++row) {
+      if (cell(table, row, "plan") != "own")
+        most = std::max(most, cell(table, row, "memory").get<double>());
+    }
+    return most;
+  }();
+  const Json table =
+      tuned(box, fmt::format("--set parallel.tp=1 --set parallel.pp=1 --set parallel.dp=8 --set "
+                             "parallel.micro_batch=2 --among parallel.micro_batch=1 --set "
+                             "cluster.memory_GiB={}",
+                             0.9 * least / (1 << 30)))
+          .page.at("table");
+  const std::size_t own = table.at("rows").size() - 1;
+  REQUIRE(cell(table, own, "plan") == "own");
+  CHECK(cell(table, own, "out") == "does not fit into memory");
+  for (const Json& row : table.at("frontier")) CHECK(row != own);
+  CHECK(table.at("unfit").back() == own);
+  const Json& limit = table.at("limit");
+  CHECK(limit.at("column") == column(table, "memory"));
+  CHECK(limit.at("most").get<double>() < cell(table, own, "memory").get<double>());
+}
+
+TEST_CASE("size's page has a row a candidate, each job's frontier and what is recommended") {
+  const Sandbox box;
+  const auto [printed, page] = sized(box);
+  const Json& table = page.at("table");
+  REQUIRE(table.at("rows").size() == 8);
+  CHECK(table.at("group") == 0);
+  std::set<std::size_t> frontier, recommended;
+  for (const Json& row : table.at("frontier")) frontier.insert(row.get<std::size_t>());
+  for (const Json& mark : table.at("marks")) {
+    CHECK(mark.at("as") == "recommended");
+    recommended.insert(mark.at("row").get<std::size_t>());
+  }
+  for (std::size_t row = 0; row < 8; ++row) {
+    const Json& one = printed.at("sized").at(row);
+    const Json& sums = one.at("economics");
+    CHECK(cell(table, row, "job") == one.at("job"));
+    CHECK(cell(table, row, "candidate") == one.at("candidate"));
+    CHECK(cell(table, row, "GPUs") == one.at("gpus"));
+    CHECK(cell(table, row, "nodes") == sums.at("nodes"));
+    CHECK(cell(table, row, "iteration") == one.at("simulate").at("iteration_s"));
+    CHECK(cell(table, row, "MFU") == one.at("simulate").at("mfu"));
+    CHECK(cell(table, row, "days p50") == sums.at("days_p50"));
+    CHECK(cell(table, row, "days p95") == sums.at("days_p95"));
+    CHECK(cell(table, row, "cost p95") == sums.at("cost"));
+    CHECK(cell(table, row, "cost per T tokens") == sums.at("cost_per_T_tokens"));
+    CHECK(cell(table, row, "energy") == sums.at("energy_MWh"));
+    CHECK(cell(table, row, "goodput") == sums.at("goodput"));
+    CHECK(frontier.contains(row) == one.at("frontier"));
+    CHECK(recommended.contains(row) == one.at("recommended"));
+  }
+  CHECK(recommended.size() == 2);
+  REQUIRE(page.at("runs").size() == 2);
+  for (const Json& run : page.at("runs"))
+    CHECK(1e-9 * run.at("detail").at("timeline").at("end_ns").get<double>() ==
+          Approx(run.at("result").at("iteration_s").get<double>()));
+}
+
+TEST_CASE("size's page says why candidates are out, and needs no run where all are") {
+  const Sandbox box;
+  const auto [printed, page] = sized(box, "--only small --set size.days=0.001");
+  const Json& table = page.at("table");
+  CHECK(table.at("group").is_null());  // one job
+  CHECK(table.at("marks").empty());
+  CHECK(page.at("runs").empty());
+  for (std::size_t row = 0; row < table.at("rows").size(); ++row)
+    CHECK(cell(table, row, "out") == "later than 0.001 days");
+}
+
+TEST_CASE(
+    "a report of tune and size is refused before anything runs where nothing can be written") {
+  const Sandbox box;
+  box.file("job.toml", kSmall);
+  box.file("purchase.toml", kPurchase);
+  check_refused(box.tandem("tune job.toml --report none/r.html"), "none/r.html: ");
+  check_refused(box.tandem("size purchase.toml --report none/r.html"), "none/r.html: ");
+  check_refused(box.tandem("tune job.toml --set model.layer=2 --report r.html"), "--set");
+  CHECK(box.files() == Names{"job.toml", "purchase.toml"});
+}
+
+TEST_CASE("tune's page marks the fastest plan, and lays the own one's lanes beside it") {
+  const auto chromium = browser();
+  if (!chromium) return;
+  const Sandbox box;
+  const Json page = tuned(box).page;
+  const Json seen = seen_on(box, *chromium, "r.html", "tune.js");
+  CHECK(seen.at("failure") == "");
+  CHECK(seen.at("points") == page.at("table").at("rows").size());
+  CHECK(seen.at("marks") == 2);
+  CHECK(seen.at("badges") == Json({"fastest", "the scenario's own"}));
+  CHECK(seen.at("title").get<std::string>().starts_with("1: tp "));
+  CHECK(seen.at("beside") == Json({"none", "1", "own"}));
+  CHECK(seen.at("laneRuns") == Json::array({""}));
+  CHECK(seen.at("laneRunsBeside") == Json({"1", "own"}));
+  CHECK(seen.at("noteOfRules").get<std::string>().find("timelines of: 1, own") !=
+        std::string::npos);
+}
+
+TEST_CASE("size's page draws a frontier a job, and shows one job alone") {
+  const auto chromium = browser();
+  if (!chromium) return;
+  const Sandbox box;
+  sized(box);
+  const Json seen = seen_on(box, *chromium, "r.html", "size.js");
+  CHECK(seen.at("failure") == "");
+  CHECK(seen.at("points") == 8);
+  CHECK(seen.at("frontiers") == 2);
+  CHECK(seen.at("marks") == 2);
+  CHECK(seen.at("groups") == Json({"all", "small", "large"}));
+  CHECK(seen.at("count") == "4 of 8 rows");
+  CHECK(seen.at("jobs") == Json({"large"}));
+  CHECK(seen.at("pointsOfOne") == 4);
+  CHECK(seen.at("frontiersOfOne") == 1);
+  CHECK(seen.at("marksOfOne") == 1);
+  CHECK(seen.at("countAgain") == "8 of 8 rows");
+}
+
+TEST_CASE("the pages of tune and size lie within the window, wide and narrow") {
+  const auto chromium = browser();
+  if (!chromium) return;
+  const Sandbox box;
+  for (const bool tune : {true, false}) {
+    tune ? tuned(box) : sized(box);
+    for (const int width : {1400, 800, 360}) {
+      INFO((tune ? "tune, " : "size, ") << width << " pixels");
+      const Json seen = seen_on(box, *chromium, "r.html", "layout.js", width);
+      CHECK(seen.at("width") == width);
+      if (width == 1400) CHECK(seen.at("scrolls") == Json::array());
+    }
+  }
+}

@@ -1,0 +1,104 @@
+// What can be played, but hardly means what it says: a warning, or an Error where nothing could run
+// it.
+#include <algorithm>
+
+#include "scenarios/run/doubts.h"
+#include "scenarios/run/run.h"
+#include "tests/scenarios/small_scenario.h"
+
+using namespace tandem;
+
+namespace {
+
+Names doubts_of(const std::string& text, const Names& set) {
+  return doubts(load(text, set).front());
+}
+
+// The one doubt of the settings, which begins with its place.
+std::string doubt_of(const Names& set) {
+  const Names lines = doubts_of(kSmall, set);
+  REQUIRE(lines.size() == 1);
+  return lines.front();
+}
+
+std::string error_of(const std::string& text, const Names& set) {
+  const Folder folder;
+  const auto scenarios = try_load(folder, text, set);
+  REQUIRE(!scenarios.ok());
+  return scenarios.error().message;
+}
+
+// The warnings of a run of kSmall on the ideal engine.
+Names warnings_of(const Names& set) {
+  const auto outcome = simulate(load(kSmall, set).front(), Engine::Ideal);
+  REQUIRE(outcome.ok());
+  return outcome->warnings;
+}
+
+bool some_holds(const Names& lines, const std::string& text) {
+  return std::ranges::any_of(
+      lines, [&](const std::string& line) { return line.find(text) != std::string::npos; });
+}
+
+}  // namespace
+
+TEST_CASE("stages that pp x vpp makes uneven are a warning, but where the ends count as layers") {
+  // 32 layers on 2 x 3 stages: five of ceil(32 / 6) = 6, and 2 on the last.
+  const std::string line = doubt_of({"model.layers=32", "parallel.vpp=3"});
+  CHECK(line ==
+        "--set: found 32 layers on pp x vpp = 2 x 3 stages, which are "
+        "uneven: the first has 6, the last 2; Megatron-LM refuses that, and "
+        "parallel.layers_per_stage says what is meant");
+  CHECK(some_holds(warnings_of({"model.layers=32", "parallel.vpp=3"}), "which are uneven"));
+  CHECK(doubts_of(kSmall, {}).empty());
+  CHECK(doubts_of(kSmall, {"model.layers=10", "parallel.vpp=3"}).empty());  // 10 + 2 = 6 x 2
+  CHECK(doubts_of(kSmall, {"model.layers=9", "parallel.layers_per_stage=[4, 5]"}).empty());
+}
+
+TEST_CASE("a group of microbatches counts for interleaved alone, and is a warning elsewhere") {
+  const std::string line = doubt_of({"schedule.group=4"});
+  CHECK(line.find("--set: found schedule.group = 4 with schedule.order = 1f1b") == 0);
+  CHECK(doubts_of(kSmall, {"schedule.group=4", "parallel.vpp=2"}).empty());
+}
+
+TEST_CASE("sequences and vocabularies below a GEMM's tile are a warning") {
+  const Names lines =
+      doubts_of(kSmall, {"model.seq=1", "model.vocab=1", "train.sequence_parallel=false"});
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0].find("--set: found model.seq = 1, below") == 0);
+  CHECK(lines[1].find("--set: found model.vocab = 1, below") == 0);
+  CHECK(doubts_of(kSmall, {"model.seq=128", "model.vocab=128"}).empty());
+}
+
+TEST_CASE("repeats of what no seed changes are a warning") {
+  const std::string alike = "variability.runs = 3 of a run that no seed changes";
+  CHECK(some_holds(warnings_of({"variability.runs=3"}), alike));
+  // Stragglers by name are the same with every seed.
+  CHECK(some_holds(warnings_of({"variability.runs=3", "variability.straggler_factor=2",
+                                "variability.straggler_stages=[0]"}),
+                   alike));
+  CHECK(!some_holds(warnings_of({"variability.runs=3", "variability.jitter=0.1"}), alike));
+}
+
+TEST_CASE("a key of experts without their number is refused with its place") {
+  for (const char* key : {"model.top_k", "model.expert_ffn_hidden", "model.shared_expert_ffn",
+                          "model.expert_imbalance"}) {
+    const std::string set = std::string(key) + "=2";
+    CHECK(error_of(kSmall, {set})
+              .find(std::string("--set: found ") + key + " without model.experts, expected both") ==
+          0);
+  }
+  CHECK(!load(kSmall, {"model.top_k=2", "model.experts=0"}).empty());  // said: a dense model
+}
+
+TEST_CASE("with uniform costs, too, what is stated of a model must divide") {
+  const std::string text = kUniform + "[model]\nlayers = 8\nhidden = 1024\nheads = 6\n";
+  CHECK(load(text, {"model.heads=8", "parallel.tp=4"}).size() == 1);
+  CHECK(error_of(text, {"model.hidden=1020", "parallel.tp=4"})
+            .find("small.toml:11: model.heads: found 6, expected a multiple of parallel.tp = 4") !=
+        std::string::npos);
+  CHECK(error_of(text, {}).find("model.hidden: found 1024, expected a multiple of model.heads") !=
+        std::string::npos);
+  CHECK(error_of(kUniform, {"model.layers=4", "parallel.pp=8", "parallel.vpp=2"})
+            .find("found 16 stages, expected at most model.layers + 2 = 6") != std::string::npos);
+}

@@ -1,0 +1,220 @@
+// Software: what of it belongs to which GPU, what its constants mean for a whole iteration.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+
+#include "scenarios/run/run.h"
+#include "schedule/lowering/lower.h"
+#include "tests/scenarios/small_scenario.h"
+#include "topology/preset.h"
+
+namespace tandem {
+namespace {
+
+Scenario with(const Names& keys) { return load(kSmall, keys)[0]; }
+
+// Of every pipeline rank, what its optimizer ops take together.
+std::vector<Nanoseconds> optimizer_ns(const Program& program) {
+  std::vector<Nanoseconds> sums;
+  for (const Body& body : program.bodies) {
+    Nanoseconds& sum = sums.emplace_back();
+    for (const Op& op : body.ops) sum += op.kind == OpKind::Optimizer ? op.duration_ns : 0;
+  }
+  return sums;
+}
+
+std::vector<Nanoseconds> optimizer_ns(Scenario scenario, double overhead_s) {
+  scenario.software.iteration_overhead_s = overhead_s;
+  const auto prepared = prepare(scenario);
+  INFO((prepared.ok() ? "" : prepared.error().message));
+  REQUIRE(prepared.ok());
+  return optimizer_ns(prepared->program);
+}
+
+TEST_CASE("an iteration's overhead is charged once a rank, whatever stages the rank has") {
+  for (const Names& order :
+       {Names{"schedule.order=1f1b"}, Names{"schedule.order=interleaved", "parallel.vpp=4"},
+        Names{"schedule.order=zbv"}, Names{"schedule.order=dualpipe"},
+        Names{"schedule.order=dualpipev"}}) {
+    INFO(order[0]);
+    const Scenario scenario = with(order);
+    const std::vector<Nanoseconds> without = optimizer_ns(scenario, 0);
+    const std::vector<Nanoseconds> charged = optimizer_ns(scenario, 0.016);
+    REQUIRE(charged.size() == 2);
+    for (int rank = 0; rank < 2; ++rank) CHECK(charged[rank] == without[rank] + 16'000'000);
+  }
+}
+
+TEST_CASE("optimizer and overhead take every rank as long with 1 virtual stage as with 10") {
+  // 40 layers on 4 ranks: 10 each either way. Each of a rank's 10 parts is rounded to a nanosecond.
+  const auto of = [](const char* vpp) {
+    return optimizer_ns(with({"model.layers=40", "parallel.pp=4", "parallel.dp=1", vpp}), 0.0117);
+  };
+  const std::vector<Nanoseconds> one = of("parallel.vpp=1"), ten = of("parallel.vpp=10");
+  REQUIRE(one.size() == 4);
+  for (int rank = 0; rank < 4; ++rank) {
+    CHECK(one[rank] > 11'700'000);
+    CHECK(std::abs(one[rank] - ten[rank]) <= 10);
+  }
+}
+
+TEST_CASE("a rank that updates nothing has the overhead alone") {
+  Workload work = uniform_workload({.forward_s = 1, .backward_s = 2}, 4);
+  work.iteration_overhead_ns = 5;
+  OrderSpec spec{.name = "interleaved", .pp = 2, .vpp = 2, .microbatches = 4};
+  const auto order = make_order(spec);
+  REQUIRE(order.ok());
+  const auto program = lower(*order, work, {});
+  REQUIRE(program.ok());
+  CHECK(optimizer_ns(*program) == std::vector<Nanoseconds>{5, 5});
+}
+
+TEST_CASE("ZeRO-3 gathers ahead where nobody says that it should not, other stages do not") {
+  const Names alone = {"parallel.tp=1", "parallel.pp=1", "parallel.dp=8"};
+  const auto gathers_ahead = [&](const Names& more) {
+    Names keys = alone;
+    keys.insert(keys.end(), more.begin(), more.end());
+    return with(keys).data.param_gather;
+  };
+  CHECK(gathers_ahead({"train.zero=3"}));
+  CHECK_FALSE(gathers_ahead({"train.zero=3", "overlap.param_gather=false"}));
+  CHECK_FALSE(gathers_ahead({"train.zero=1"}));
+  CHECK_FALSE(gathers_ahead({"train.zero=2"}));
+}
+
+TEST_CASE("only what was measured of early DeepSpeed gathers slower than NCCL's own benchmarks") {
+  for (const std::string& name : software_names()) {
+    INFO(name);
+    const bool early = name.starts_with("deepspeed-") || name.starts_with("bigscience-");
+    CHECK((load_software(name)->zero3_stretch > 1) == early);
+  }
+}
+
+TEST_CASE("every device names its software, and one that names none is refused") {
+  for (const std::string& name : device_names()) {
+    INFO(name);
+    const auto device = load_device(name);
+    REQUIRE(device.ok());
+    CHECK(load_software(device->software).ok());
+  }
+}
+
+TEST_CASE("calibrated is what runs of that software on that GPU in that precision stand behind") {
+  const struct {
+    Names keys;
+    bool calibrated;
+  } cases[] = {
+      // 1.7B to 1T on A100 in fp16; nobody measured that Megatron in bf16.
+      {{"train.precision=fp16"}, true},
+      {{"train.precision=bf16"}, false},
+      // MLPerf is in fp8.
+      {{"cluster.preset=dgx-h100", "train.precision=fp8"}, true},
+      {{"cluster.preset=dgx-h100", "train.precision=bf16"}, false},
+      // The same software on other GPUs; one row of its own, so that none could be left out.
+      {{"cluster.preset=dgx-h200", "train.precision=fp8"}, false},
+      {{"cluster.preset=dgx-b200", "train.precision=fp8"}, false},
+      {{"cluster.preset=gb200-nvl72", "train.precision=fp8"}, false},
+      {{"cluster.preset=dgx-h100", "train.precision=fp8", "costs.software=nemo-2304-h100"}, false},
+      // No row on V100s but BigScience's.
+      {{"cluster.preset=jz-v100", "train.precision=fp16"}, false},
+      {{"cluster.preset=jz-v100", "train.precision=fp16", "costs.software=bigscience-v100"}, true},
+      // What was not measured is not a base's either.
+      {{"train.precision=fp16", "costs.software=nccl-rates-a100"}, false},
+      // GPUs of one's own, by whatever number; memory that is larger takes no time.
+      {{"train.precision=fp16", "cluster.gpu_name=A100-SXM4-80GB"}, false},
+      {{"train.precision=fp16", "cluster.tflops=400"}, false},
+      {{"train.precision=fp16", "cluster.memory_GBps=1555"}, false},
+      {{"train.precision=fp16", "cluster.sms=100"}, false},
+      {{"train.precision=fp16", "cluster.gemm_efficiency=0.8"}, false},
+      {{"train.precision=fp16", "cluster.memory_GiB=40"}, true},
+      // Links are another question.
+      {{"train.precision=fp16", "cluster.nic_Gbitps=50"}, true},
+  };
+  for (const auto& [keys, calibrated] : cases) {
+    INFO(fmt::format("{}", fmt::join(keys, " ")));
+    CHECK(with(keys).calibrated == calibrated);
+  }
+  CHECK_FALSE(load(kUniform)[0].calibrated);  // stated costs are not the model's
+}
+
+TEST_CASE("what is not calibrated has the widest interval") {
+  const auto widest = uncalibrated_interval();
+  REQUIRE(widest.ok());
+  // 24 % too fast in the mean were runs that no fit had seen: measured over predicted up to 1.5 and
+  // more.
+  CHECK(widest->second > 1.5);
+  for (const std::string& name : software_names()) {
+    INFO(name);
+    const Software software = *load_software(name);
+    CHECK(software.interval_high <= widest->second);
+    // The low end of bigscience-v100 is that of a network that others used, too.
+    if (name != "bigscience-v100") CHECK(software.interval_low >= widest->first);
+  }
+  const auto guess = simulate(with({"cluster.preset=dgx-b200"}), Engine::Ideal);
+  REQUIRE(guess.ok());
+  CHECK(guess->calibrated == false);
+  CHECK(guess->cost_model == "nemo-h100 on B200-180GB in bf16");
+  REQUIRE(guess->interval_s);
+  CHECK(guess->interval_s->first == Approx(widest->first * guess->iteration_s));
+  CHECK(guess->interval_s->second == Approx(widest->second * guess->iteration_s));
+}
+
+TEST_CASE("over the same links no newer GPU is slower on the same job") {
+  // By generation; H200 is H100's chip with faster memory, GB200 is B200's with more power.
+  const char* const generations[] = {"a100-80gb", "h100-80gb", "h200-141gb", "b200-180gb",
+                                     "gb200-186gb"};
+  const Names seven_b = {"model.layers=32", "model.hidden=4096",          "model.heads=32",
+                         "model.seq=4096",  "train.flash_attention=true", "parallel.tp=1",
+                         "parallel.pp=1",   "cluster.memory_GiB=200"};
+  const Names gpt = {"model.layers=48", "model.hidden=8192",      "model.heads=64",
+                     "model.seq=2048",  "cluster.memory_GiB=500", "train.recompute=full"};
+  const struct {
+    const char* name;
+    const Names& model;
+    Names plan;
+  } jobs[] = {
+      {"FSDP, 7B",
+       seven_b,
+       {"parallel.dp=64", "parallel.global_batch=64", "train.zero=3", "cluster.gpus=64",
+        "overlap.grad_reduce=true"}},
+      {"FSDP, 7B, nothing reduced beside compute",
+       seven_b,
+       {"parallel.dp=64", "parallel.global_batch=64", "train.zero=3", "cluster.gpus=64"}},
+      {"FSDP, 7B, one node",
+       seven_b,
+       {"parallel.dp=8", "parallel.global_batch=8", "train.zero=3", "cluster.gpus=8"}},
+      {"DDP, 7B", seven_b, {"parallel.dp=64", "parallel.global_batch=256", "cluster.gpus=64"}},
+      {"3D",
+       gpt,
+       {"parallel.tp=8", "parallel.pp=4", "parallel.dp=2", "parallel.global_batch=64",
+        "cluster.gpus=64"}},
+      {"3D, interleaved",
+       gpt,
+       {"parallel.tp=8", "parallel.pp=4", "parallel.vpp=6", "parallel.dp=2", "train.zero=1",
+        "parallel.global_batch=64", "cluster.gpus=64"}},
+      {"pipeline alone",
+       gpt,
+       {"parallel.tp=1", "parallel.pp=8", "parallel.dp=1", "parallel.global_batch=32",
+        "cluster.gpus=8"}}};
+  for (const auto& [name, model, plan] : jobs) {
+    for (const char* preset : {"dgx-a100", "dgx-h100"}) {
+      double before = 1e300;
+      for (const char* gpu : generations) {
+        Names keys = model;
+        keys.insert(keys.end(), plan.begin(), plan.end());
+        keys.push_back(fmt::format("cluster.preset={}", preset));
+        keys.push_back(fmt::format("cluster.gpu={}", gpu));
+        INFO(name << ", links of " << preset << ", " << gpu);
+        const auto outcome = simulate(with(keys), Engine::Ideal);
+        REQUIRE(outcome.ok());
+        // Where the host's launches take longest all GPUs take as long, but for a layer's parts,
+        // each of which is rounded to a nanosecond.
+        CHECK(outcome->iteration_s <= before * (1 + 1e-6));
+        before = outcome->iteration_s;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,289 @@
+// Runs of scenarios: what adds up, what follows from what, on both engines.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "scenarios/run/run.h"
+#include "sim/engines.h"
+#include "tests/needs.h"
+#include "tests/scenarios/small_scenario.h"
+
+using namespace tandem;
+
+namespace {
+
+Outcome simulated(const Scenario& scenario, Engine engine = Engine::Ideal) {
+  const auto outcomes = simulate_all({scenario}, engine, 1);
+  INFO((outcomes[0].ok() ? "" : outcomes[0].error().message));
+  REQUIRE(outcomes[0].ok());
+  return outcomes[0].value();
+}
+
+std::vector<Engine> engines() {
+  need_simgrid();
+  return {Engine::Ideal, Engine::SimGrid};
+}
+
+}  // namespace
+
+TEST_CASE("a custom order is read beside its scenario") {
+  const Folder folder;
+  folder.with("two.csv", "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
+  const auto scenarios =
+      try_load(folder, kUniform + "[schedule]\norder = \"two.csv\"\n", {"parallel.global_batch=2"});
+  REQUIRE(scenarios.ok());
+  const auto order = make_order(scenarios->front());
+  REQUIRE(order.ok());
+  CHECK(order->name == "two");
+  CHECK(order->pp() == 2);
+  // F of 1 s, B of 2 s: F0 0-1 and 1-2; rank 1 works through from 1 to 7; B0 3-5, B1 7-9 on rank 0.
+  const auto outcome = simulate(scenarios->front(), Engine::Ideal);
+  REQUIRE(outcome.ok());
+  CHECK(outcome->iteration_s == Approx(9).epsilon(1e-12));
+}
+
+namespace {
+
+// Every number becomes another one, by its place.
+void number_through(nlohmann::ordered_json* json, int* next) {
+  if (json->is_number_float()) *json = ++*next / 3.0;  // not exact in binary
+  if (json->is_number_integer()) *json = ++*next;
+  if (!json->is_structured()) return;
+  for (auto& inner : *json) number_through(&inner, next);
+}
+
+}  // namespace
+
+TEST_CASE("an outcome through JSON and back is the same") {
+  Outcome outcome;
+  outcome.name = "A, \"B\"";
+  outcome.axes = {"model", "cluster"};
+  outcome.points = {"A", "\"B\""};
+  outcome.cluster = "selene";
+  outcome.engine = "ideal";
+  outcome.warnings = {"first", "second"};
+  outcome.looked_for_bandwidth = true;
+  outcome.published_tflops_per_gpu = outcome.least_internode_Gbitps = 0;
+  outcome.overlap_fraction.fill(0);
+  outcome.overlap_fraction[2].reset();
+  outcome.plan.emplace();
+  outcome.training.emplace().fits = true;
+  outcome.saving.emplace().of_communication = 0;
+  auto json = to_json(outcome);
+  int numbers = 0;
+  number_through(&json, &numbers);
+  // 8 sizes and 2 counts; 8 times and ratios, 5 + 5 + 5 + 4 by scope, 14 of training and 2 of its
+  // peak, 4 of a saving, 2 more.
+  CHECK(numbers == 59);
+  CHECK(to_json(outcome_from_json(nlohmann::ordered_json::parse(json.dump()))) == json);
+
+  outcome = outcome_from_json(json);
+  outcome.training.reset();
+  outcome.saving.reset();
+  outcome.published_tflops_per_gpu.reset();
+  outcome.least_internode_Gbitps.reset();
+  json = to_json(outcome);
+  for (const char* key :
+       {"tokens_per_s", "tokens_per_s_per_gpu", "flops_convention", "mfu", "hfu", "memory_bytes",
+        "peak", "fits", "model_tflops_per_gpu", "hardware_tflops_per_gpu",
+        "published_tflops_per_gpu", "least_internode_Gbitps", "baseline", "saved_s",
+        "saved_of_communication"})
+    CHECK(json.at(key).is_null());
+  CHECK(to_json(outcome_from_json(json)) == json);
+}
+
+TEST_CASE("compute, exposed communication and bubble add up to the iteration") {
+  // Inside a node, over nodes, interleaved, and with nothing but data parallelism.
+  for (const Names& set :
+       {Names{}, Names{"cluster.gpus_per_node=2", "cluster.nics_per_node=2"},
+        Names{"parallel.vpp=2", "cluster.gpus_per_node=4", "cluster.nics_per_node=1"},
+        Names{"parallel.tp=1", "parallel.pp=1", "parallel.dp=8"},
+        Names{"parallel.scatter_gather=true", "overlap.batch_p2p=true"}}) {
+    const Scenario scenario = load(kSmall, set)[0];
+    for (const Engine engine : engines()) {
+      const Outcome o = simulated(scenario, engine);
+      double sum = o.compute_s + o.bubble_fraction * o.iteration_s;
+      for (const double exposed : o.exposed_s) sum += exposed;
+      CHECK(o.iteration_s > 0);
+      CHECK(o.compute_s > 0);
+      CHECK(o.exposed_s[static_cast<int>(Scope::Data)] > 0);  // always exposed at the end
+      CHECK(sum == Approx(o.iteration_s).epsilon(1e-9));
+    }
+  }
+}
+
+TEST_CASE("an outcome's rates follow from the iteration") {
+  const Scenario scenario = load(kSmall)[0];
+  const Outcome o = simulated(scenario);
+  REQUIRE(o.training.has_value());
+  // 16 sequences of 512 tokens; 312 TFLOP/s is an A100's dense bf16 peak.
+  CHECK(o.training->tokens_per_s == Approx(16 * 512 / o.iteration_s));
+  CHECK(o.training->model_tflops_per_gpu ==
+        Approx(model_flops(scenario.model, scenario.plan) / 8 / o.iteration_s * 1e-12));
+  CHECK(o.training->tokens_per_s_per_gpu == Approx(16 * 512 / 8 / o.iteration_s));
+  CHECK(o.training->mfu == Approx(o.training->model_tflops_per_gpu / 312));
+  CHECK(o.training->total ==
+        Approx(o.training->weights + o.training->gradients + o.training->optimizer +
+               o.training->activations + o.training->communication));
+  CHECK(o.training->fits);
+  CHECK(o.gpus == 8);
+  CHECK(o.plan->microbatches == 8);
+  CHECK(o.ranks_simulated == 2);  // a class a stage
+}
+
+TEST_CASE("a faster NIC never slows a plan") {
+  const unsigned seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  const auto one_of = [&](std::initializer_list<int> values) {
+    return *(values.begin() + random() % values.size());
+  };
+  for (int i = 0; i < 15; ++i) {
+    const int tp = one_of({1, 2, 4, 8, 16}), pp = one_of({1, 2, 4}), dp = one_of({1, 2, 4});
+    const int vpp = pp > 1 ? one_of({1, 2}) : 1, node = one_of({1, 2, 4, 8});
+    const Names set = {fmt::format("parallel.tp={}", tp),
+                       fmt::format("parallel.pp={}", pp),
+                       fmt::format("parallel.dp={}", dp),
+                       fmt::format("parallel.vpp={}", vpp),
+                       fmt::format("parallel.global_batch={}", 4 * dp * one_of({1, 2, 3})),
+                       fmt::format("cluster.gpus={}", tp * pp * dp),
+                       fmt::format("cluster.gpus_per_node={}", node),
+                       fmt::format("cluster.nics_per_node={}", one_of({1, node})),
+                       fmt::format("train.recompute={}", one_of({0, 1}) ? "full" : "none"),
+                       fmt::format("parallel.scatter_gather={}", one_of({0, 1}) == 1)};
+    double before = std::numeric_limits<double>::infinity();
+    for (const double Gbitps : {1.0, 10.0, 37.5, 200.0, 1000.0}) {
+      Names faster = set;
+      faster.push_back(fmt::format("cluster.nic_Gbitps={}", Gbitps));
+      INFO(fmt::format("{}", fmt::join(faster, " ")));
+      const auto outcome = simulate(load(kSmall, faster)[0], Engine::Ideal);
+      REQUIRE(outcome.ok());
+      CHECK(outcome->iteration_s <= before);
+      before = outcome->iteration_s;
+    }
+  }
+}
+
+TEST_CASE("more tensor ranks than a node has GPUs is a warning, and is simulated across nodes") {
+  // 16 heads over 16 ranks, on nodes of 8.
+  const Names set = {"parallel.tp=16", "parallel.pp=1", "parallel.dp=1", "cluster.gpus=16"};
+  const Scenario wide = load(kSmall, set)[0];
+  for (const Engine engine : engines()) {
+    const Outcome o = simulated(wide, engine);
+    CHECK(o.warnings == Names{"small: parallel.tp = 16 is more than the 8 GPUs of a node: tensor "
+                              "communication crosses nodes"});
+    CHECK(o.exposed_s[static_cast<int>(Scope::Tensor)] > 0);
+    CHECK(o.exposed_between_nodes_s >= o.exposed_s[static_cast<int>(Scope::Tensor)]);
+  }
+  const Outcome inside = simulated(
+      load(kSmall, {"parallel.tp=8", "parallel.pp=1", "parallel.dp=1", "cluster.gpus=8"})[0]);
+  CHECK(inside.warnings.empty());
+  CHECK(inside.exposed_s[static_cast<int>(Scope::Tensor)] > 0);
+  CHECK(inside.exposed_between_nodes_s == 0);
+}
+
+TEST_CASE("jitter unfolds the ranks, says so, and is the same for the same seed") {
+  const auto run = [](int seed) {
+    return simulated(
+        load(kSmall, {"variability.jitter=0.1", fmt::format("variability.seed={}", seed)})[0]);
+  };
+  const Outcome first = run(7);
+  CHECK(first.ranks_simulated == 8);
+  CHECK(first.warnings == Names{"small: jitter: all 8 ranks are simulated, none folded; seed 7"});
+  CHECK(run(7).iteration_s == first.iteration_s);
+  CHECK(run(8).iteration_s != first.iteration_s);
+}
+
+TEST_CASE("what was published stands beside the run on the cluster that it was measured on") {
+  const auto scenarios = load(kSmall + R"(
+[published]
+tflops_per_gpu = 137
+cluster = "A"
+[[variant]]
+name = "A"
+[[variant]]
+name = "B"
+)");
+  CHECK(simulated(scenarios[0]).published_tflops_per_gpu == 137);
+  CHECK(!simulated(scenarios[1]).published_tflops_per_gpu.has_value());
+}
+
+TEST_CASE("several runs give what each gives alone, a bad one an Error of its own") {
+  auto scenarios = load(kSmall + "[matrix]\nparallel.global_batch = [8, 16, 24]\n");
+  scenarios[1].order.name = "no such order";
+  const auto outcomes = simulate_all(scenarios, Engine::Ideal, 2);
+  REQUIRE(outcomes.size() == 3);
+  CHECK(!outcomes[1].ok());
+  for (const int i : {0, 2}) {
+    REQUIRE(outcomes[i].ok());
+    CHECK(outcomes[i]->iteration_s == simulated(scenarios[i]).iteration_s);
+    CHECK(outcomes[i]->points == scenarios[i].points);
+  }
+}
+
+TEST_CASE("without communication the bubble is (p-1)/m, interleaved (p-1)/(vm), on both engines") {
+  // Narayanan et al. 2021, section 2.2: a rank idles for p-1 forwards and backwards of one of its v
+  // chunks, and computes m of all v.
+  struct Case {
+    const char* order;
+    int p, v, m;
+  };
+  std::vector<Case> cases;
+  for (const int p : {2, 8, 64}) {
+    for (const int m : {8, 512}) {
+      if (m < p) continue;
+      for (const char* order : {"1f1b", "gpipe"}) cases.push_back({order, p, 1, m});
+      for (const int v : {2, 3}) cases.push_back({"interleaved", p, v, m});
+    }
+  }
+  CHECK(cases.size() == 5 * 4);
+  std::vector<Scenario> scenarios;
+  for (const Case& c : cases)
+    scenarios.push_back(load(
+        kUniform,
+        {fmt::format("schedule.order={}", c.order), fmt::format("parallel.pp={}", c.p),
+         fmt::format("parallel.vpp={}", c.v), fmt::format("parallel.global_batch={}", c.m)})[0]);
+  for (const Engine engine : engines()) {
+    const auto outcomes = simulate_all(scenarios, engine, 2);
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      const Case& c = cases[i];
+      INFO(c.order << ", p " << c.p << ", v " << c.v << ", m " << c.m << ", engine "
+                   << (engine == Engine::Ideal ? "ideal" : "simgrid"));
+      REQUIRE(outcomes[i].ok());
+      CHECK(outcomes[i]->bubble_ratio ==
+            Approx((c.p - 1.0) / (static_cast<double>(c.v) * c.m)).margin(1e-9).epsilon(0));
+      // Forward 1 s and backward 2 s of v chunks, m times, and the bubble.
+      CHECK(outcomes[i]->iteration_s == Approx(3.0 * c.v * c.m + 3.0 * (c.p - 1)).epsilon(1e-9));
+    }
+  }
+}
+
+TEST_CASE("what is out of all measure is one line, not an overflow") {
+  const auto refused = [](const std::string& text, const Names& set) {
+    const auto outcome = simulate(load(text, set)[0], Engine::Ideal);
+    REQUIRE_FALSE(outcome.ok());
+    CHECK(outcome.error().kind == Error::BadInput);
+    return outcome.error().message;
+  };
+  // 2 ranks, 65 stages each: 129 edges, both directions, at either rank.
+  CHECK(refused(kUniform, {"parallel.vpp=65"}).find("258 pipeline edges") != std::string::npos);
+  CHECK(refused(kSmall, {"cluster.intra_GBps=1e-12"}).find("expected at") != std::string::npos);
+  CHECK(refused(kUniform, {"costs.forward_s=0", "costs.backward_s=0"}).find("takes no time") !=
+        std::string::npos);
+}
+
+TEST_CASE("only the runs whose name is asked for are checked") {
+  // parallel.tp = 3 breaks several rules; the other run does not know of it.
+  const Folder folder;
+  const std::string path = folder.with("two.toml", kSmall + "[matrix]\nparallel.tp = [2, 3]\n");
+  CHECK_FALSE(load_scenarios(path).ok());
+  const auto one = load_scenarios(path, {}, "parallel.tp=2");
+  REQUIRE(one.ok());
+  CHECK(one->size() == 1);
+  CHECK_FALSE(load_scenarios(path, {}, "parallel.tp=4").ok());
+}

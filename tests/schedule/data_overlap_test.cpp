@@ -1,0 +1,263 @@
+// Data-parallel communication, chunk by chunk, in closed form and on both engines.
+#include "tests/sim/both_engines.h"
+
+namespace tandem {
+namespace {
+
+constexpr int kLayers = 4;
+
+// `layers` units on each of `stages` stages: a forward of 3 ms and a backward of 6 ms a layer, and
+// bytes of which each of two replicas sends half: 1 ms for a layer's gradients, 1 ms for its
+// parameters.
+Workload layered(int stages = 1, int layers = kLayers) {
+  StageWork stage;
+  stage.layers = layers;
+  PassBuilder forward, backward, input, weight;
+  for (int layer = 0; layer < layers; ++layer) {
+    stage.units.push_back({.gradient_bytes = 2'000'000, .parameter_bytes = 2'000'000});
+    forward.compute(-1, 3 * kMs, layer);
+    backward.compute(-1, 6 * kMs, layers - 1 - layer);
+    input.compute(-1, 3 * kMs, layers - 1 - layer);
+    weight.compute(-1, 3 * kMs, layers - 1 - layer);
+  }
+  stage.forward = forward.take();
+  stage.backward = backward.take();
+  stage.backward_input = input.take();
+  stage.backward_weight = weight.take();
+  stage.optimizer = Step{.duration_ns = kMs};
+  Workload work;
+  work.stages.assign(stages, stage);
+  return work;
+}
+
+LowerOptions replicas(int dp, const DataOptions& data) {
+  LowerOptions options;
+  options.dp = dp;
+  options.data = data;
+  return options;
+}
+
+Played alone(const DataOptions& data, int microbatches = 2, Workload work = layered()) {
+  return play(order_named("none", 1, microbatches), work, replicas(2, data));
+}
+
+// Two microbatches of four layers, 9 ms each, and the optimizer.
+constexpr Nanoseconds kCompute = 2 * kLayers * 9 * kMs + kMs;
+
+std::vector<const Op*> data_ops(const Played& played, int body, OpKind kind) {
+  std::vector<const Op*> ops;
+  for (const Op& op : played.program.bodies[body].ops) {
+    if (op.kind == kind && op.slot >= 0) ops.push_back(&op);
+  }
+  return ops;
+}
+
+TEST_CASE("with one stage, one chunk stays exposed at either end") {
+  // The first layer's gather before its forward, the first layer's scatter behind its backward. All
+  // others are shorter than the layer beside them.
+  const Played played = alone({.zero = 1, .grad_reduce = true, .param_gather = true});
+  CHECK(data_ops(played, 0, OpKind::ReduceScatter).size() == kLayers);
+  CHECK(data_ops(played, 0, OpKind::AllGather).size() == kLayers);
+  CHECK(played.iteration() == kCompute + kMs + kMs);
+  CHECK(played.exposed(Scope::Data) == 2 * kMs);
+  CHECK(played.comm(Scope::Data) == 2 * kLayers * kMs);
+}
+
+TEST_CASE("aligned gathers run ahead from the start, others when the chunk before is used") {
+  const auto gathers_end = [](bool align) {
+    const Played played =
+        alone({.zero = 1, .grad_reduce = true, .param_gather = true, .align_param_gather = align});
+    CHECK(played.iteration() == kCompute + 2 * kMs);
+    Nanoseconds last = 0;
+    for (std::size_t i = 0; i < played.program.bodies[0].ops.size(); ++i) {
+      if (played.program.bodies[0].ops[i].kind == OpKind::AllGather)
+        last = std::max(last, played.trace.events[i].end_ns);
+    }
+    return last;
+  };
+  CHECK(gathers_end(true) == kLayers * kMs);
+  // The last one beside the last layer but one, which starts behind a gather and two forwards.
+  CHECK(gathers_end(false) == (1 + 3 + 3 + 1) * kMs);
+}
+
+TEST_CASE("without overlap all gradients and all parameters are exposed") {
+  const Played played = alone({.zero = 1});
+  CHECK(data_ops(played, 0, OpKind::ReduceScatter).size() == 1);
+  CHECK(data_ops(played, 0, OpKind::AllGather).size() == 1);
+  CHECK(played.iteration() == kCompute + 2 * kLayers * kMs);
+  CHECK(played.exposed(Scope::Data) == 2 * kLayers * kMs);
+}
+
+TEST_CASE("without a distributed optimizer, gradients are all-reduced: twice a scatter's time") {
+  const Played exposed = alone({});
+  CHECK(exposed.iteration() == kCompute + 2 * kLayers * kMs);
+  const Played overlapped = alone({.grad_reduce = true});
+  CHECK(data_ops(overlapped, 0, OpKind::AllReduce).size() == kLayers);
+  CHECK(overlapped.iteration() == kCompute + 2 * kMs);
+}
+
+TEST_CASE("a chunk longer than its layer's backward delays the next") {
+  // 8 ms a chunk beside 6 ms of backward: the first is ready after its layer, then all four follow
+  // one another: 3 x 6 - 4 x 8 = 14 ms over.
+  Workload work = layered();
+  for (ParameterUnit& unit : work.stages[0].units) unit.gradient_bytes = 16'000'000;
+  const Played played = alone({.zero = 1, .grad_reduce = true, .param_gather = true}, 2, work);
+  CHECK(played.iteration() == kCompute + kMs + 14 * kMs);
+}
+
+TEST_CASE("half the bytes take half the time: bf16 gradients, fp8 parameters") {
+  Workload work = layered();
+  for (ParameterUnit& unit : work.stages[0].units) {
+    unit.gradient_bytes /= 2;
+    unit.parameter_bytes /= 2;
+  }
+  const Played played = alone({.zero = 1}, 2, work);
+  CHECK(played.comm(Scope::Data) == kLayers * kMs);
+}
+
+TEST_CASE("buckets hold whole units up to their size, from the last layer on") {
+  // 4 MB: two layers a bucket. The last to be reduced holds layers 0 and 1: 2 ms exposed; so does
+  // the first to be gathered.
+  const Played played =
+      alone({.zero = 1, .grad_reduce = true, .param_gather = true, .bucket_bytes = 4'000'000});
+  CHECK(data_ops(played, 0, OpKind::ReduceScatter).size() == 2);
+  CHECK(played.iteration() == kCompute + 4 * kMs);
+  const Played odd =
+      alone({.zero = 1, .grad_reduce = true, .param_gather = true, .bucket_bytes = 5'000'000});
+  const auto ops = data_ops(odd, 0, OpKind::ReduceScatter);
+  REQUIRE(ops.size() == 2);
+  CHECK(ops[0]->bytes == 6'000'000);  // of layers 3, 2 and 1
+  CHECK(ops[1]->bytes == 2'000'000);
+}
+
+TEST_CASE("with a pipeline a chunk is a stage, and waits for the last microbatch") {
+  // Stages end their backwards from the last to the first, and each reduces then: only the first
+  // stage's chunk, 4 ms, is exposed to the iteration. Gathers: all stages at once, 4 ms before the
+  // first forward.
+  LowerOptions options = replicas(2, {.zero = 1, .grad_reduce = true, .param_gather = true});
+  const Workload work = layered(2);
+  const Nanoseconds alone_ns = play(order_named("1f1b", 2, 4), work, {}).iteration();
+  const Played played = play(order_named("1f1b", 2, 4), work, options);
+  CHECK(data_ops(played, 0, OpKind::ReduceScatter).size() == 1);
+  CHECK(played.iteration() == alone_ns + 8 * kMs);
+  // Not aligned, the second stage gathers only when its first input is there.
+  options.data.align_param_gather = false;
+  CHECK(play(order_named("1f1b", 2, 4), work, options).iteration() == alone_ns + 12 * kMs);
+}
+
+TEST_CASE("virtual stages each have their chunk") {
+  const LowerOptions options = [] {
+    LowerOptions o = replicas(2, {.zero = 1, .grad_reduce = true, .param_gather = true});
+    o.overlap_p2p = true;
+    return o;
+  }();
+  const Played played = play(order_named("interleaved", 2, 4, 3), layered(6), options);
+  CHECK(data_ops(played, 0, OpKind::ReduceScatter).size() == 3);
+  CHECK(data_ops(played, 1, OpKind::AllGather).size() == 3);
+}
+
+TEST_CASE("ZeRO-2 scatters gradients after every backward") {
+  const Played played = alone({.zero = 2, .grad_reduce = true, .param_gather = true});
+  CHECK(data_ops(played, 0, OpKind::ReduceScatter).size() == 2 * kLayers);
+  // The last chunk of the first microbatch runs beside the second's forward.
+  CHECK(played.iteration() == kCompute + 2 * kMs);
+  const Played exposed = alone({.zero = 2, .param_gather = true});
+  CHECK(exposed.iteration() == kCompute + kMs + 2 * kLayers * kMs);
+}
+
+TEST_CASE("ZeRO-3 gathers every layer for each pass, one ahead") {
+  const Played played = alone({.zero = 3, .grad_reduce = true, .param_gather = true});
+  CHECK(data_ops(played, 0, OpKind::AllGather).size() == 2 * 2 * kLayers);
+  CHECK(data_ops(played, 0, OpKind::ReduceScatter).size() == 2 * kLayers);
+  CHECK(played.comm(Scope::Data) == 6 * kLayers * kMs);
+  // Gather and scatter of a layer, 2 ms, fit beside a backward of 6 ms, a gather beside a forward.
+  // Between two microbatches the first layer's scatter goes first, then its gather for the next
+  // forward: 2 ms more.
+  CHECK(played.iteration() == kCompute + 2 * kMs + 2 * kMs);
+  const Played exposed = alone({.zero = 3});
+  CHECK(exposed.iteration() == kCompute + 6 * kLayers * kMs);
+}
+
+TEST_CASE("ZeRO-3 is bound by its bytes where they take longer than the compute") {
+  // 20 ms a gather or scatter: 2 microbatches x 3 x 4 of them on one lane, and the optimizer. The
+  // gather behind a scatter does not wait for it but on the lane, so the lane never rests.
+  Workload work = layered();
+  for (ParameterUnit& unit : work.stages[0].units)
+    unit.gradient_bytes = unit.parameter_bytes = 40'000'000;
+  const Played played = alone({.zero = 3, .grad_reduce = true, .param_gather = true}, 2, work);
+  CHECK(played.iteration() >= 24 * 20 * kMs + kMs);
+  CHECK(played.iteration() <= 24 * 20 * kMs + kCompute);
+  CHECK(played.comm(Scope::Data) == 24 * 20 * kMs);
+}
+
+TEST_CASE("experts' gradients go over the GPUs that hold the same experts") {
+  // dp 4, ep 2: dense bytes over four, experts' over two.
+  Workload work = layered();
+  for (ParameterUnit& unit : work.stages[0].units) unit.expert_gradient_bytes = 2'000'000;
+  LowerOptions options = replicas(4, {.zero = 1});
+  options.ep = 2;
+  const Played played = play(order_named("none", 1, 2), work, options);
+  std::vector<std::size_t> sizes;
+  for (const Communicator& communicator : played.program.communicators) {
+    if (communicator.scope == Scope::Data) sizes.push_back(communicator.members.size());
+  }
+  std::sort(sizes.begin(), sizes.end());
+  CHECK(sizes == std::vector<std::size_t>{2, 2, 4});
+  CHECK(data_ops(played, 0, OpKind::ReduceScatter).size() == 2);
+}
+
+TEST_CASE("ZeRO-3 gathers every chunk once a pass, on several stages of one rank, too") {
+  const Played played = play(order_named("interleaved", 1, 2, 2), layered(2), [] {
+    LowerOptions options = replicas(2, {.zero = 3, .grad_reduce = true, .param_gather = true});
+    options.overlap_p2p = true;
+    return options;
+  }());
+  CHECK(data_ops(played, 0, OpKind::AllGather).size() == 2 * 2 * 2 * kLayers);
+}
+
+TEST_CASE("a distributed optimizer sums the norm of its cuts before the optimizer") {
+  Workload work = layered();
+  work.gradient_norm_bytes = 4;
+  const Played played = alone({.zero = 1}, 2, work);
+  const auto norms = data_ops(played, 0, OpKind::AllReduce);
+  REQUIRE(norms.size() == 1);
+  CHECK(norms[0]->bytes == 4);
+  CHECK(data_ops(alone({}, 2, work), 0, OpKind::AllReduce).size() == 1);  // of all gradients
+}
+
+TEST_CASE("DualPipe's two copies of a stage are one data-parallel group") {
+  // Four ranks hold two stages each, ranks r and 3 - r the same two: over two replicas that is
+  // groups of four, and each rank reduces what both of its stages have.
+  const Order order = order_named("dualpipe", 4, 8);
+  LowerOptions options = replicas(2, {});
+  options.overlap_p2p = true;
+  const Played played = play_ideal(order, layered(8), options);
+  int groups = 0;
+  for (const Communicator& communicator : played.program.communicators) {
+    if (communicator.scope != Scope::Data) continue;
+    ++groups;
+    CHECK(communicator.members.size() == 4);
+    const int stage = index(communicator.members.front()) / 2;
+    for (const Rank member : communicator.members) {
+      const int there = index(member) / 2;
+      CHECK((there == stage || there == 3 - stage));
+    }
+  }
+  CHECK(groups == 2);
+  const auto reduced = data_ops(played, 0, OpKind::AllReduce);
+  REQUIRE(reduced.size() == 1);
+  CHECK(reduced[0]->bytes == 2 * kLayers * 2'000'000);
+}
+
+TEST_CASE("data-parallel rules are named") {
+  const auto message = [](const std::string& order, int pp, const DataOptions& data) {
+    const auto program = lower(order_named(order, pp, 4), layered(pp), replicas(2, data));
+    REQUIRE_FALSE(program.ok());
+    return program.error().message;
+  };
+  CHECK(message("1f1b", 2, {.zero = 3}).find("train.zero = 3 with pp = 2") != std::string::npos);
+  CHECK(message("none", 1, {.param_gather = true}).find("train.zero >= 1") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,471 @@
+// Lowering, casts, validation and the text form of Programs.
+#include <fmt/format.h>
+#include <unistd.h>
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "schedule/lowering/lower.h"
+#include "schedule/lowering/price.h"
+#include "schedule/program/program_text.h"
+#include "schedule/program/replay.h"
+#include "schedule/program/slowdown.h"
+#include "schedule/program/validate.h"
+
+using namespace tandem;
+
+namespace {
+
+Order order_of(const std::string& name, int pp, int microbatches, int vpp = 1) {
+  auto order = make_order({name, pp, vpp, microbatches, 0});
+  REQUIRE(order.ok());
+  return *order;
+}
+
+Workload seconds(double forward, double backward, int stages) {
+  return uniform_workload({forward, backward, backward / 2, backward / 2}, stages);
+}
+
+Program lowered(const Order& order, const LowerOptions& options) {
+  auto program = lower(order, seconds(1, 2, order.stages), options);
+  REQUIRE(program.ok());
+  return *program;
+}
+
+std::size_t count(const Body& body, OpKind kind) {
+  return static_cast<std::size_t>(std::count_if(body.ops.begin(), body.ops.end(),
+                                                [&](const Op& op) { return op.kind == kind; }));
+}
+
+std::string scratch(const std::string& name) {
+  return (std::filesystem::temp_directory_path() / fmt::format("tandem-{}-{}", getpid(), name))
+      .string();
+}
+
+// One rank that computes for 5 ns.
+const std::string kOneForward = "lane,0,compute\nop,0,forward,0,-1,0,0,0,1,0,0,5,-1,-1,\nrank,0,\n";
+
+Result<Program> read_text(const std::string& text) {
+  const std::string path = scratch("text.csv");
+  std::ofstream(path) << text;
+  auto read = read_program(path);
+  std::filesystem::remove(path);
+  return read;
+}
+
+// Sends of each rank over one cluster link of one second a transfer.
+Nanoseconds makespan(Program program, Nanoseconds transfer_ns) {
+  for (Body& body : program.bodies) {
+    for (Op& op : body.ops) {
+      if (!is_compute(op.kind)) op.duration_ns = transfer_ns;
+    }
+  }
+  const auto played = replay(program, fold(program));
+  REQUIRE(played.ok());
+  Nanoseconds end = 0;
+  for (const EventTimes& times : played->events) end = std::max(end, times.end_ns);
+  return end;
+}
+
+constexpr Nanoseconds kSecond = 1'000'000'000;
+
+}  // namespace
+
+TEST_CASE("a program has one body a pipeline rank and one rank a GPU") {
+  const Program program = lowered(order_of("1f1b", 4, 8), {2, 3});
+  CHECK(program.bodies.size() == 4);
+  CHECK(program.ranks.size() == 24);
+  // Megatron's numbering: tensor fastest, then data, then pipeline.
+  CHECK(program.ranks[0].body == 0);
+  CHECK(program.ranks[5].body == 0);
+  CHECK(program.ranks[6].body == 1);
+  CHECK(program.ranks[23].body == 3);
+}
+
+TEST_CASE("every microbatch crosses every edge once in each direction") {
+  const Program program = lowered(order_of("1f1b", 4, 8), {});
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::size_t neighbours = (rank > 0 ? 1 : 0) + (rank < 3 ? 1 : 0);
+    CHECK(count(program.bodies[rank], OpKind::Send) == 8 * neighbours);
+    CHECK(count(program.bodies[rank], OpKind::Recv) == 8 * neighbours);
+    CHECK(count(program.bodies[rank], OpKind::Forward) == 8);
+    CHECK(count(program.bodies[rank], OpKind::Backward) == 8);
+  }
+}
+
+TEST_CASE("stages of one rank exchange nothing") {
+  const Program program = lowered(order_of("interleaved", 1, 4, 3), {});
+  CHECK(program.bodies[0].slots.empty());
+}
+
+TEST_CASE("1F1B of two ranks pays one transfer a microbatch and one more") {
+  // F 1 s, B 2 s, transfer c. F0 reaches rank 1 at F + c. In every round rank 1 does F, B and then
+  // sends the gradient while it receives the next activation: F + B + c, m - 1 times, and F + B at
+  // the end. The last gradient takes c and rank 0's B: F + c + m (F + B) + (m - 1) c + c + B = (m +
+  // 1)(F + B) + (m + 1) c.
+  const Program program = lowered(order_of("1f1b", 2, 4), {});
+  CHECK(makespan(program, 0) == 15 * kSecond);
+  CHECK(makespan(program, kSecond / 10) == 15 * kSecond + 5 * kSecond / 10);
+}
+
+TEST_CASE("overlapped transfers cost 1F1B no more than non-overlapped ones") {
+  for (const int microbatches : {1, 2, 5, 8}) {
+    const Order order = order_of("1f1b", 4, microbatches);
+    LowerOptions overlapped;
+    overlapped.overlap_p2p = true;
+    CHECK(makespan(lowered(order, overlapped), kSecond / 4) <=
+          makespan(lowered(order, {}), kSecond / 4));
+  }
+}
+
+TEST_CASE("GPipe overlaps all but the fill and the flush of its transfers") {
+  // Transfers beside compute: F's pipeline fills in (p-1)(F+c), B's drains in (p-1)(B+c); in
+  // between m F and m B, with c < F: m(F+B) + (p-1)(F+B+2c), p = 3, m = 4, c = 0.5: 12 + 6 + 2
+  // = 20.
+  LowerOptions overlapped;
+  overlapped.overlap_p2p = true;
+  CHECK(makespan(lowered(order_of("gpipe", 3, 4), overlapped), kSecond / 2) == 20 * kSecond);
+}
+
+TEST_CASE("interleaved has exchanges after each action and after each F, B pair") {
+  for (const int pp : {2, 4}) {
+    for (const int vpp : {2, 3}) {
+      const Order order = order_of("interleaved", pp, 2 * pp, vpp);
+      const Program program = lowered(order, {});
+      CHECK(makespan(program, 0) >= 2 * pp * vpp * 3 * kSecond);
+      LowerOptions overlapped;
+      overlapped.overlap_p2p = true;
+      CHECK(makespan(lowered(order, overlapped), kSecond / 10) <= makespan(program, kSecond / 10));
+    }
+  }
+}
+
+TEST_CASE("an exchange has one number in batch_p2p, and none otherwise") {
+  LowerOptions batched;
+  batched.batch_p2p = true;
+  const Program together = lowered(order_of("1f1b", 2, 4), batched);
+  int largest = 0;
+  for (const Op& op : together.bodies[0].ops) {
+    CHECK((op.exchange >= 0) == (op.slot >= 0));
+    largest = std::max(
+        largest,
+        static_cast<int>(std::count_if(
+            together.bodies[0].ops.begin(), together.bodies[0].ops.end(),
+            [&](const Op& other) { return op.exchange >= 0 && other.exchange == op.exchange; })));
+  }
+  CHECK(largest == 2);  // send an activation, receive a gradient
+  for (const Op& op : lowered(order_of("1f1b", 2, 4), {}).bodies[0].ops) CHECK(op.exchange == -1);
+}
+
+TEST_CASE("p2p and batch_p2p exclude each other") {
+  LowerOptions both;
+  both.overlap_p2p = both.batch_p2p = true;
+  const Order order = order_of("1f1b", 2, 4);
+  const auto program = lower(order, seconds(1, 2, 2), both);
+  REQUIRE_FALSE(program.ok());
+  CHECK(program.error().message.find("batch_p2p") != std::string::npos);
+}
+
+TEST_CASE("orders without a grouped form refuse p2p off") {
+  const Order order = order_of("looped-bfs", 2, 4, 2);
+  const auto program = lower(order, seconds(1, 2, 4), {});
+  REQUIRE_FALSE(program.ok());
+  CHECK(program.error().message.find("looped-bfs") != std::string::npos);
+}
+
+TEST_CASE(
+    "gradients are reduced over replicas, then the embedding, then the norm, then the optimizer") {
+  Workload work = seconds(1, 2, 2);
+  for (StageWork& stage : work.stages) {
+    stage.units = {{.gradient_bytes = 1000}};
+    stage.optimizer = Step{.duration_ns = kSecond};
+  }
+  work.embedding_gradient_bytes = 100;
+  work.gradient_norm_bytes = 4;
+  const auto program = lower(order_of("1f1b", 2, 2), work, {1, 4});
+  REQUIRE(program.ok());
+  for (const Body& body : program->bodies) {
+    const std::size_t n = body.ops.size();
+    REQUIRE(n > 4);
+    CHECK(body.ops[n - 4].bytes == 1000);
+    CHECK(body.ops[n - 3].bytes == 100);
+    CHECK(body.ops[n - 2].bytes == 4);
+    CHECK(body.ops[n - 1].kind == OpKind::Optimizer);
+  }
+}
+
+TEST_CASE("folding plays one rank a body and one channel a class of communicators") {
+  Workload work = seconds(1, 2, 4);
+  for (StageWork& stage : work.stages) stage.units = {{.gradient_bytes = 8}};
+  const auto program = lower(order_of("1f1b", 4, 8), work, {2, 3});
+  REQUIRE(program.ok());
+  const Cast folded = fold(*program);
+  CHECK(folded.players.size() == 4);
+  for (const Player& player : folded.players) CHECK(player.multiplicity == 6);
+  // 4 tensor classes, 6 directed edges, 4 data classes.
+  CHECK(folded.channels.size() == 14);
+  std::size_t stood_for = 0;
+  for (const Channel& channel : folded.channels) stood_for += channel.communicators.size();
+  CHECK(stood_for == program->communicators.size());
+  CHECK(unfold(*program).players.size() == 24);
+}
+
+TEST_CASE("ranks of a body that meet unlike ones are apart") {
+  // Stages 0 and 1 of three replicas, of which one's second stage is slow: ranks 3 to 5 are 0 to
+  // 2's second stages, and 4 has a body of its own. So rank 1 meets others than 0 and 2 do.
+  Program program = lowered(order_of("1f1b", 2, 4), {1, 3});
+  CHECK(fold(program).players.size() == 2);
+  REQUIRE(slow_ranks(&program, std::vector<double>{1, 1, 1, 1, 2, 1}));
+  CHECK(program.bodies.size() == 3);
+  const Cast folded = fold(program);
+  REQUIRE(folded.players.size() == 4);
+  for (const int i : {0, 2}) CHECK(folded.players[i].multiplicity == 2);
+  for (const int i : {1, 3}) CHECK(folded.players[i].multiplicity == 1);
+  CHECK(folded.players[0].body == folded.players[1].body);
+  CHECK(folded.channels.size() == 4);  // to and fro
+  const auto some = replay(program, folded), all = replay(program, unfold(program));
+  REQUIRE(some.ok());
+  REQUIRE(all.ok());
+  const auto last = [](const Replay& played) {
+    return std::ranges::max(played.events, {}, &EventTimes::end_ns).end_ns;
+  };
+  CHECK(last(*some) == last(*all));
+}
+
+TEST_CASE("what is written of a Program with stragglers is read, and played alike") {
+  const unsigned seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  for (int i = 0; i < 40; ++i) {
+    const int pp = 1 + static_cast<int>(random() % 4), dp = 1 + static_cast<int>(random() % 4);
+    const int tp = 1 + static_cast<int>(random() % 2);
+    Workload work = seconds(1, 2, pp);
+    for (StageWork& stage : work.stages) stage.units = {{.gradient_bytes = 8}};
+    auto program = lower(order_of("1f1b", pp, pp + 2), work, {tp, dp});
+    REQUIRE(program.ok());
+    std::vector<double> factors;
+    for (std::size_t rank = 0; rank < program->ranks.size(); ++rank)
+      factors.push_back(random() % 4 == 0 ? 1.5 : 1);
+    slow_ranks(&*program, factors);
+    const std::string text = to_text(*program);
+    const auto read = read_text(text);
+    INFO((read.ok() ? "" : read.error().message));
+    REQUIRE(read.ok());
+    CHECK(to_text(*read) == text);
+    CHECK(hash(*read) == hash(*program));
+    CHECK(makespan(*read, 1) == makespan(*program, 1));
+  }
+}
+
+TEST_CASE("issue orders agree: random programs validate and replay to their end") {
+  const unsigned seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  const std::vector<std::string> names = {"gpipe", "1f1b", "interleaved", "looped-bfs"};
+  for (int i = 0; i < 60; ++i) {
+    const std::string& name = names[random() % names.size()];
+    const int pp = 1 + static_cast<int>(random() % 6);
+    const int vpp = name == "gpipe" || name == "1f1b" ? 1 : 1 + static_cast<int>(random() % 3);
+    const int microbatches = pp * (1 + static_cast<int>(random() % 3));
+    LowerOptions options{1 + static_cast<int>(random() % 2), 1 + static_cast<int>(random() % 3)};
+    options.overlap_p2p = name == "looped-bfs" || random() % 2 == 0;
+    INFO(name << " pp " << pp << " vpp " << vpp << " m " << microbatches);
+    const Program program = lowered(order_of(name, pp, microbatches, vpp), options);
+    CHECK(validate(program).ok());
+    const auto played = replay(program, unfold(program));
+    REQUIRE(played.ok());
+    // No rank beats its own work.
+    for (const EventTimes& times : played->events) CHECK(times.end_ns >= times.start_ns);
+    CHECK(makespan(program, 0) >= static_cast<Nanoseconds>(microbatches) * vpp * 3 * kSecond);
+  }
+}
+
+TEST_CASE("a program is refused when a send has no receive") {
+  Program program = lowered(order_of("1f1b", 2, 2), {});
+  Body& last = program.bodies[1];
+  const auto receive = std::find_if(last.ops.rbegin(), last.ops.rend(),
+                                    [](const Op& op) { return op.kind == OpKind::Recv; });
+  receive->kind = OpKind::Send;
+  const Status status = validate(program);
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.error().message.find("expected") != std::string::npos);
+}
+
+TEST_CASE("a program is refused when two members issue in different orders") {
+  Program program = lowered(order_of("gpipe", 2, 3), {});
+  Body& last = program.bodies[1];
+  std::vector<Op*> receives;
+  for (Op& op : last.ops) {
+    if (op.kind == OpKind::Recv) receives.push_back(&op);
+  }
+  std::swap(receives[0]->microbatch, receives[1]->microbatch);
+  const Status status = validate(program);
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.error().message.find("same order") != std::string::npos);
+}
+
+TEST_CASE("a cyclic order is refused with its cycle") {
+  // Rank 0 wants B0 before it has sent F1, rank 1 wants F1 before it does B0.
+  Order order = order_of("1f1b", 2, 2);
+  const auto at = [](int stage, ActionKind kind, int microbatch) {
+    return Action{static_cast<Stage>(stage), kind, static_cast<Microbatch>(microbatch)};
+  };
+  order.ranks[0] = {at(0, ActionKind::Forward, 0), at(0, ActionKind::Backward, 0),
+                    at(0, ActionKind::Forward, 1), at(0, ActionKind::Backward, 1)};
+  order.ranks[1] = {at(1, ActionKind::Forward, 0), at(1, ActionKind::Forward, 1),
+                    at(1, ActionKind::Backward, 0), at(1, ActionKind::Backward, 1)};
+  LowerOptions overlapped;
+  overlapped.overlap_p2p = true;
+  const auto program = lower(order, seconds(1, 2, 2), overlapped);
+  REQUIRE_FALSE(program.ok());
+  CHECK(program.error().message.find("deadlock") != std::string::npos);
+  CHECK(program.error().message.find("waits for") != std::string::npos);
+}
+
+TEST_CASE("printing and reading a program are inverse") {
+  Workload work = seconds(1, 2, 4);
+  for (StageWork& stage : work.stages) stage.units = {{.gradient_bytes = 8}};
+  work.kernels = {{"layer", {{1, 2, 3, 4}, {5, 6, 7, 8, true}}, 99.5, 1234.5, 1e-6, 0.3}};
+  auto program = lower(order_of("interleaved", 2, 4, 2), work, {2, 3, true});
+  REQUIRE(program.ok());
+  program->device = {108, 2.039e12};
+  for (Body& body : program->bodies) {
+    for (Op& op : body.ops) op.sms = is_compute(op.kind) ? 0 : 24;
+  }
+  const std::string path = scratch("program.csv"), text = to_text(*program);
+  std::ofstream(path) << text;
+  const auto read = read_program(path);
+  REQUIRE(read.ok());
+  CHECK(to_text(*read) == text);
+  CHECK(hash(*read) == hash(*program));
+  CHECK(read->device == program->device);
+  CHECK(read->kernels == program->kernels);
+  std::filesystem::remove(path);
+}
+
+TEST_CASE(
+    "a program without a device, or with kernels that do not say what memory bounds, is read") {
+  const auto read = read_text("program,old\nkernel,layer,1234.5,1e-06,1x2x3x4\n" + kOneForward);
+  REQUIRE(read.ok());
+  CHECK(read->device == SharedDevice{});
+  CHECK(read->kernels[0].memory_share == 0);
+}
+
+TEST_CASE("a program has one device") {
+  const auto read = read_text("program,two\ndevice,108,2e12\ndevice,132,3e12\n" + kOneForward);
+  REQUIRE_FALSE(read.ok());
+  CHECK(read.error().message.find(":3: ") != std::string::npos);
+}
+
+TEST_CASE("a truncated program file is one clear line") {
+  const std::string path = scratch("cut.csv");
+  const std::string text = to_text(lowered(order_of("1f1b", 2, 2), {}));
+  std::ofstream(path) << text.substr(0, text.rfind("op,") + 9);
+  const auto read = read_program(path);
+  REQUIRE_FALSE(read.ok());
+  CHECK(read.error().message.rfind(path + ":", 0) == 0);
+  CHECK(read.error().message.find('\n') == std::string::npos);
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("the hash sees every duration") {
+  Program program = lowered(order_of("1f1b", 2, 2), {});
+  const std::uint64_t before = hash(program);
+  ++program.bodies[1].ops.back().duration_ns;
+  CHECK(hash(program) != before);
+}
+
+TEST_CASE("the hash sees the device and what memory bounds where ops take SMs, else neither") {
+  Program program = lowered(order_of("1f1b", 2, 2), {});
+  program.device = {132, 3e12};
+  program.kernels.resize(1);
+  for (Op& op : program.bodies[0].ops) op.kernel = is_compute(op.kind) ? 0 : -1;
+  const auto changes_hash = [&](const auto& change) {
+    Program other = program;
+    change(&other);
+    return hash(other) != hash(program);
+  };
+  for (const bool taken : {false, true}) {
+    if (taken) program.bodies[0].ops.back().sms = 1;
+    CHECK(changes_hash([](Program* p) { p->device.sms = 108; }) == taken);
+    CHECK(changes_hash([](Program* p) { p->device.memory_bytes_per_s = 2e12; }) == taken);
+    CHECK(changes_hash([](Program* p) { p->kernels[0].memory_share = 0.5; }) == taken);
+    CHECK(changes_hash([](Program* p) { p->bodies[1].ops.back().sms = 2; }));
+  }
+}
+
+TEST_CASE("a communication takes fewer SMs than a known device has, and compute takes none") {
+  Program program = lowered(order_of("1f1b", 2, 2), {});
+  program.device = {108, 2e12};
+  const auto first = [](Program* p, bool compute) -> Op& {
+    return *std::ranges::find_if(p->bodies[0].ops,
+                                 [&](const Op& op) { return is_compute(op.kind) == compute; });
+  };
+  first(&program, false).sms = 107;
+  CHECK(validate(program).ok());
+  const auto refusal = [&](const auto& change) {
+    Program other = program;
+    change(&other);
+    const Status status = validate(other);
+    REQUIRE_FALSE(status.ok());
+    CHECK(status.error().message.find('\n') == std::string::npos);
+    return status.error().message;
+  };
+  using Catch::Matchers::Contains;
+  CHECK_THAT(refusal([](Program* p) { p->device.sms = 0; }), Contains("whose SMs are known"));
+  CHECK_THAT(refusal([](Program* p) { p->device.sms = 107; }),
+             Contains("found send 0") && Contains("fewer than the device's 107 SMs"));
+  CHECK_THAT(refusal([&](Program* p) { first(p, false).sms = -1; }), Contains("none negative"));
+  CHECK_THAT(refusal([&](Program* p) { first(p, true).sms = 1; }),
+             Contains("found forward 0") && Contains("by communication only"));
+  CHECK_THAT(refusal([](Program* p) { p->device.sms = -1; }), Contains("-1 SMs"));
+  CHECK_THAT(refusal([](Program* p) { p->device.memory_bytes_per_s = -1; }),
+             Contains("-1 bytes/s"));
+  CHECK_THAT(refusal([](Program* p) {
+               p->kernels.push_back({"layer", {}, 0, 0, 0, 1.5});
+             }),
+             Contains("kernel layer: found memory share 1.5"));
+}
+
+TEST_CASE("a rank and its communicators must know each other") {
+  Program program = lowered(order_of("1f1b", 2, 2), {1, 2});
+  Program stranger = program;
+  std::swap(stranger.ranks[0].communicators, stranger.ranks[1].communicators);
+  CHECK_FALSE(validate(stranger).ok());
+  Program twice = program;
+  twice.communicators[0].members[1] = twice.communicators[0].members[0];
+  CHECK_FALSE(validate(twice).ok());
+}
+
+TEST_CASE("the first receive is an exchange of its own") {
+  LowerOptions batched;
+  batched.batch_p2p = true;
+  const Program program = lowered(order_of("1f1b", 2, 2), batched);
+  const Body& last = program.bodies[1];
+  const auto numbered = [&](std::int32_t number) {
+    return std::count_if(last.ops.begin(), last.ops.end(),
+                         [&](const Op& op) { return op.exchange == number; });
+  };
+  CHECK(numbered(0) == 1);  // before F0, nothing to send yet
+}
+
+TEST_CASE("an action waits for the tensor collective that ends the one before it") {
+  Workload work = seconds(1, 2, 1);
+  work.kernels.resize(1);
+  PassBuilder forward;
+  forward.compute(0, kSecond);
+  forward.communicate(Scope::Tensor, CommKind::AllReduce, 8);
+  work.stages[0].forward = forward.take();
+  const auto program = lower(order_of("none", 1, 2), work, {2, 1});
+  REQUIRE(program.ok());
+  const Body& body = program->bodies[0];
+  // F0, its all-reduce, B0, F1, its all-reduce, B1: F's reduces are waited for by the B that
+  // follows.
+  REQUIRE(body.ops.size() == 6);
+  CHECK(body.ops[2].kind == OpKind::Backward);
+  REQUIRE(body.ops[2].waits >= 1);
+  CHECK(body.waits_of(body.ops[2])[0] == 1);
+}

@@ -1,0 +1,376 @@
+// tandem validate CASES.csv: reading, settings, predictions, and the numbers by family.
+#include "validation/published/cases.h"
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "report/page/case_page.h"
+#include "report/text/case_table.h"
+#include "tests/sandbox.h"
+#include "tests/validation/case_rows.h"
+
+using namespace tandem;
+
+namespace {
+
+using Json = nlohmann::json;
+using Layers = std::vector<std::int64_t>;
+
+// Lines of validation/published/cases.csv, which names their sources: arXiv 2104.04473 (table 1),
+// 2205.05198 (tables 3 and 5), 2401.10241 (tables 4, 8 and 9).
+const std::string kHeader =
+    "id,source,system,gpu,gpus,gpus_per_node,model,layers,hidden,ffn_hidden,heads,kv_heads,seq,"
+    "vocab,gated_mlp,tp,pp,vpp,cp,ep,dp,schedule,micro_batch,global_batch,precision,recompute,"
+    "sequence_parallel,zero_stage,iteration_s,iteration_s_origin,uncertainty,family,notes\n";
+const std::string kSelene =
+    "SC21-T1-04,arXiv 2104.04473 Table 1,selene,A100-80GB,256,8,GPT 18.4B,40,6144,24576,48,48,2048,"
+    "51200,0,8,1,1,1,1,32,1f1b,8,1024,fp16,full,0,0,9.399,derived,0.0037,sc21-table1,\n";
+const std::string kKorthikanti =
+    "KOR-22B-present,arXiv 2205.05198 Tables 3 and 5,selene,A100-80GB,8,8,GPT 22B,48,6144,24576,64,"
+    "64,2048,51200,0,8,1,1,1,1,1,1f1b,4,4,fp16,selective,1,0,1.1,reported,0.005,korthikanti,\n";
+const std::string kZeroBubble =
+    "ZB-037,\"arXiv 2401.10241 Tables 4, 8, 9\",zb-a100,A100-80GB,8,8,GPT 1.5B,22,2304,9216,24,24,"
+    "1024,50257,0,1,8,3,1,1,1,interleaved,6,144,fp16,none,0,0,1.3740,derived,0.01,zero-bubble,"
+    "\"layers = k*p-2; vocab assumed\"\n";
+const std::string kThree = kHeader + kSelene + kKorthikanti + kZeroBubble;
+
+// What kSelene says, as somebody would write it by hand.
+const std::string kSeleneToml = R"([model]
+layers = 40
+hidden = 6144
+heads = 48
+seq = 2048
+vocab = 51200
+[parallel]
+tp = 8
+dp = 32
+micro_batch = 8
+global_batch = 1024
+scatter_gather = true
+[train]
+precision = "fp16"
+recompute = "full"
+[cluster]
+preset = "selene"
+)";
+
+const std::string kLeast = "id,family,system,layers,hidden,heads,seq,vocab,iteration_s";
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+std::vector<Case> read(const std::string& text) {
+  const Folder folder;
+  const auto cases = read_cases(folder.with("c.csv", text));
+  INFO((cases.ok() ? "" : cases.error().message));
+  REQUIRE(cases.ok());
+  return *cases;
+}
+
+// The Error's message from the file's name on.
+std::string refused(const std::string& text) {
+  const Folder folder;
+  const auto cases = read_cases(folder.with("c.csv", text));
+  REQUIRE(!cases.ok());
+  const std::string& message = cases.error().message;
+  return message.substr(message.find("c.csv"));
+}
+
+Scenario scenario(const Case& run) {
+  const auto made = scenario_of(run);
+  INFO((made.ok() ? "" : made.error().message));
+  REQUIRE(made.ok());
+  return *made;
+}
+
+}  // namespace
+
+TEST_CASE("a line of a cases file is read, quoted cells and all") {
+  const std::vector<Case> cases = read(kThree);
+  REQUIRE(cases.size() == 3);
+  const Case& run = cases[2];
+  CHECK(run.id == "ZB-037");
+  CHECK(run.family == "zero-bubble");
+  CHECK(run.place().ends_with("c.csv:4"));
+  CHECK(run.layers == 22);
+  CHECK(run.vpp == 3);
+  CHECK(run.dp == 1);
+  CHECK(run.schedule == "interleaved");
+  CHECK(run.measured_s == 1.374);
+  CHECK(cases[1].sequence_parallel);
+  CHECK_FALSE(cases[0].sequence_parallel);
+}
+
+TEST_CASE("what a case leaves out is the scenario's default") {
+  const std::vector<Case> cases = read(kLeast +
+                                       ",dp,pp,gated_mlp\nx,f,selene,4,512,8,128,1024,2,"
+                                       ",2,\n");
+  const Scenario run = scenario(cases.at(0));
+  CHECK(run.name == "x");
+  CHECK(run.order.name == "1f1b");
+  CHECK(run.plan.tp == 1);
+  CHECK(run.plan.dp == 1);
+  CHECK(run.gpus == 2);
+  CHECK(run.plan.micro_batch == 1);
+  CHECK(run.plan.global_batch == 1);
+  CHECK(run.plan.precision == "bf16");
+  CHECK(run.plan.recompute == Recompute::None);
+  CHECK(run.plan.zero == 0);
+  CHECK_FALSE(run.model.gated_mlp);
+}
+
+TEST_CASE("a bad line is refused with its place, what was found and what was expected") {
+  CHECK(refused(kLeast + "\nx,f,selene,4,512,8,128,1024,soon\n") ==
+        "c.csv:2: column 'iteration_s': found 'soon', expected a finite number");
+  CHECK(refused(kLeast + "\n\nx,f,selene,4,512,8,128,1024,0\n") ==
+        "c.csv:3: column 'iteration_s': found 0, expected seconds above 0");
+  CHECK(refused(kLeast + "\nx,f,selene,4.5,512,8,128,1024,2\n") ==
+        "c.csv:2: column 'layers': found '4.5', expected an integer");
+  CHECK(refused(kLeast + "\nx,f,selene,0,512,8,128,1024,2\n") ==
+        "c.csv:2: column 'layers': found 0, expected 1 to 1000000000");
+  CHECK(refused(kLeast + "\nx,f,,4,512,8,128,1024,2\n") ==
+        "c.csv:2: column 'system': found nothing, expected a text");
+  CHECK(refused(kLeast + ",zero_stage\nx,f,selene,4,512,8,128,1024,2,4\n") ==
+        "c.csv:2: column 'zero_stage': found 4, expected 0 to 3");
+  CHECK(refused(kLeast + "\nx,f,selene,4,512\n") ==
+        "c.csv:2: found 5 cells, expected 9 as in the header");
+  CHECK(refused(kLeast + "\n") == "c.csv:1: found a header alone, expected a line a run");
+  CHECK(refused("id,family\nx,f\n").starts_with("c.csv:1: found no column 'iteration_s', "));
+}
+
+TEST_CASE("a case's scenario is the one that somebody would write by hand") {
+  const Sandbox sandbox;
+  sandbox.file("c.csv", kThree);
+  sandbox.file("s.toml", kSeleneToml);
+  const Ran cases = sandbox.tandem("validate c.csv --only SC21-T1-04 --json");
+  check_done(cases);
+  const Ran run = sandbox.tandem("simulate s.toml --engine ideal --json");
+  check_done(run);
+  const Json row = Json::parse(cases.out)["rows"].at(0);
+  const Json outcome = Json::parse(run.out).at(0);
+  CHECK(row["predicted_s"] == outcome["iteration_s"]);
+  CHECK(row["compute_s"] == outcome["compute_s"]);
+}
+
+TEST_CASE("layers that do not divide are one short at both ends, or few on the last stage") {
+  CHECK(uneven_layers(22, 8) == Layers{2, 3, 3, 3, 3, 3, 3, 2});
+  // BLOOM's 70 on 12.
+  CHECK(uneven_layers(70, 12) == Layers{5, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 5});
+  CHECK(uneven_layers(78, 12) == Layers{7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 1});
+  CHECK(uneven_layers(7, 4) == Layers{2, 2, 2, 1});
+  // Two on each of five stages leave none for the last three.
+  CHECK(uneven_layers(10, 8).empty());
+  const std::vector<int> layers = scenario(read(kThree)[2]).plan.layers_per_stage;
+  REQUIRE(layers.size() == 24);
+  CHECK(layers.front() == 0);
+  CHECK(layers[1] == 1);
+  CHECK(layers.back() == 0);
+}
+
+TEST_CASE("a family's software does what its source says, another family's does not") {
+  const std::vector<Case> cases = read(kThree);
+  CHECK(scenario(cases[0]).plan.scatter_gather);
+  CHECK_FALSE(scenario(cases[2]).plan.scatter_gather);
+  Case nemo = cases[0];
+  nemo.family = "mlperf-gpt3";
+  CHECK(scenario(nemo).plan.flash_attention);
+  CHECK(scenario(nemo).plan.gradient_dtype == "bf16");
+  CHECK(scenario(nemo).data.grad_reduce);
+  // DeepSpeed's ZeRO-3 of 2021 got a fifth of what NCCL reaches, which is not Megatron's.
+  Case zero3 = cases[2];
+  zero3.family = "sc21-table2-zero3";
+  CHECK(scenario(zero3).software.name == "deepspeed-zero3-a100");
+  CHECK(scenario(cases[2]).software.name == "megatron-a100");
+}
+
+TEST_CASE("zero-bubble's iterations follow from its profiled op times within 2.5 %") {
+  const auto cases = read_cases(TANDEM_SOURCE_DIR "/validation/published/zero-bubble-profiled.csv");
+  REQUIRE(cases.ok());
+  const auto rows = predict(*cases, Engine::Ideal, 2);
+  REQUIRE(rows.ok());
+  const Accuracy all = accuracy_of(*rows);
+  CHECK(all.n == 36);
+  CHECK(all.mape < 0.025);
+  CHECK(std::abs(all.bias) < 0.02);
+}
+
+TEST_CASE("profiled seconds take a case's software's stretches, all of them the same") {
+  const std::string header = kLeast + ",pp,global_batch,schedule,costs.forward_s,costs.input_s," +
+                             "costs.weight_s,costs.p2p_s\n";
+  const std::string of = ",selene,4,512,8,128,1024,2,2,2,1f1b,0.3,0.2,0.1,0.01\n";
+  const std::vector<Case> cases = read(header + "a,f" + of + "b,zero-bubble" + of);
+  CHECK(scenario(cases[0]).software.name.empty());
+  const Software software = scenario(cases[1]).software;
+  CHECK(software.name == "profiled-a100");
+  const auto rows = predict(cases, Engine::Ideal, 1);
+  REQUIRE(rows.ok());
+  // The last rank computes two microbatches behind the first one's forward, before its last
+  // backward: three microbatches' seconds. Between them F0 goes forth, B0 back while F1 goes forth,
+  // B1 back.
+  const double compute_s = 3 * 0.6, transfers_s = 3 * 0.01;
+  CHECK(rows->at(0).prediction->predicted_s == Approx(compute_s + transfers_s));
+  CHECK(rows->at(1).prediction->predicted_s ==
+        Approx(compute_s * software.compute_stretch + transfers_s * software.pipeline_stretch));
+}
+
+TEST_CASE("a software stretches stated seconds and transfers, and adds its overhead") {
+  const Folder folder;
+  const std::string path =
+      folder.with("slow.toml",
+                  "base = \"megatron-a100\"\n"
+                  "compute_stretch = {value = 2, source = \"made up\"}\n"
+                  "pipeline_stretch = {value = 3, source = \"made up\"}\n"
+                  "pipeline_overhead_us = {value = 5e5, source = \"made up\"}\n");
+  const std::string text =
+      "[parallel]\npp = 2\nglobal_batch = 1\n[costs]\nforward_s = 1\nbackward_s = 2\np2p_s = 1\n";
+  const auto iteration_s = [&](const std::string& more) {
+    const auto runs = load_scenarios(folder.with("s.toml", text + more));
+    REQUIRE(runs.ok());
+    const auto outcome = simulate(runs->front(), Engine::Ideal);
+    REQUIRE(outcome.ok());
+    return outcome->iteration_s;
+  };
+  // Forward and backward on two stages, a transfer each way.
+  CHECK(iteration_s("") == Approx(2 * 3 + 2 * 1));
+  CHECK(iteration_s("software = \"slow.toml\"\n") == Approx(2 * 3 * 2 + 2 * (1 * 3 + 0.5)));
+}
+
+TEST_CASE("a V100 of 16 GB is one of 32 GB with half the memory") {
+  Case run = read(kThree)[0];
+  run.gpu = "V100-SXM2-16GB";
+  CHECK(scenario(run).cluster.device.memory_bytes == 16.0 * (1 << 30));
+  run.gpu = "V100-SXM2-32GB";
+  CHECK(scenario(run).cluster.device.memory_bytes == 32.0 * (1 << 30));
+}
+
+TEST_CASE("a row that cannot be expressed is listed with its reason and counted") {
+  const std::vector<Case> cases = read(
+      kHeader + kSelene + replaced(kKorthikanti, ",selene,", ",eos,") +
+      replaced(kKorthikanti, "A100-80GB", "TPU") + replaced(kKorthikanti, ",1f1b,", ",sideways,") +
+      replaced(kKorthikanti, ",8,8,GPT 22B", ",9,8,GPT 22B") +
+      replaced(kZeroBubble, ",22,2304", ",10,2304"));
+  const auto rows = predict(cases, Engine::Ideal, 2);
+  REQUIRE(rows.ok());
+  REQUIRE(rows->size() == 6);
+  CHECK(rows->at(0).prediction);
+  CHECK(rows->at(0).reason.empty());
+  for (int i = 1; i < 6; ++i) {
+    INFO(i << ": " << rows->at(i).reason);
+    CHECK_FALSE(rows->at(i).prediction);
+    CHECK(rows->at(i).reason.find("found") != std::string::npos);
+    CHECK(rows->at(i).reason.find("c.csv") == std::string::npos);
+  }
+  CHECK(rows->at(2).reason.starts_with("found the GPU TPU, expected one of A100-80GB, "));
+  CHECK(rows->at(5).reason.starts_with("found 10 layers on 24 stages, expected a multiple"));
+  CHECK(accuracy_of(*rows, "korthikanti").n == 0);
+  CHECK(accuracy_of(*rows, "korthikanti").without == 4);
+  CHECK(accuracy_of(*rows).without == 5);
+  CHECK(case_table(*rows).find("KOR-22B-present: found the GPU TPU") != std::string::npos);
+  CHECK(case_page(*rows, {}, "t").find("- ZB-037: found 10 layers") != std::string::npos);
+}
+
+TEST_CASE("compute, bubble and exposed communication add up to the prediction") {
+  const auto rows = predict(read(kThree), Engine::Ideal, 1);
+  REQUIRE(rows.ok());
+  for (const CaseRow& row : *rows) {
+    INFO(row.run.id << ": " << row.reason);
+    REQUIRE(row.prediction);
+    const Prediction& of = *row.prediction;
+    CHECK(of.compute_s + of.bubble_s + of.exposed_s == Approx(of.predicted_s).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("mean absolute error, bias, median and worst are those worked out by hand") {
+  const std::vector<CaseRow> rows = made_up_rows();
+  const std::vector<Accuracy> families = accuracy_by_family(rows);
+  REQUIRE(families.size() == 2);
+  CHECK(families[0].family == "a");
+  CHECK(families[0].n == 3);
+  CHECK(families[0].without == 0);
+  CHECK(families[0].mape == Approx(0.2));      // (10 + 20 + 30) / 3
+  CHECK(families[0].bias == Approx(0.2 / 3));  // (10 - 20 + 30) / 3
+  CHECK(families[0].median == Approx(0.2));
+  CHECK(families[0].worst == Approx(0.3));
+  CHECK(families[0].worst_id == "a3");
+  CHECK(families[1].n == 1);
+  CHECK(families[1].without == 1);
+  CHECK(families[1].mape == Approx(0.05));
+  const Accuracy all = accuracy_of(rows);
+  CHECK(all.n == 4);
+  CHECK(all.mape == Approx(0.1625));  // (10 + 20 + 30 + 5) / 4
+  CHECK(all.bias == Approx(0.0625));  // (10 - 20 + 30 + 5) / 4
+  CHECK(all.median == Approx(0.15));  // of 5, 10, 20, 30
+  CHECK(accuracy_of({made_up("c", "c", 1, 0.5), made_up("c", "c", 1, 1.4)}).worst == Approx(-0.5));
+}
+
+TEST_CASE("the JSON of cases has the keys that are documented") {
+  const Json json = Json::parse(cases_json(made_up_rows()).dump());
+  REQUIRE(json.size() == 3);
+  REQUIRE(json["rows"].size() == 5);
+  CHECK(json["rows"][2]["id"] == "a2");
+  CHECK(json["rows"][2]["family"] == "a");
+  CHECK(json["rows"][2]["measured_s"] == 10);
+  CHECK(json["rows"][2]["predicted_s"] == 8);
+  CHECK(json["rows"][2]["error"].get<double>() == Approx(-0.2));
+  CHECK_FALSE(json["rows"][2].contains("reason"));
+  for (const char* key : {"compute_s", "bubble_s", "exposed_s"})
+    CHECK(json["rows"][2][key].is_number());
+  CHECK(json["rows"][4]["predicted_s"].is_null());
+  CHECK(json["rows"][4]["error"].is_null());
+  CHECK(json["rows"][4]["reason"] == "made up");
+  for (const Json& sum : {json["families"]["a"], json["families"]["b"], json["overall"]}) {
+    for (const char* key : {"mape", "bias", "worst", "n"}) CHECK(sum[key].is_number());
+  }
+  CHECK(json["families"]["b"]["not_predicted"] == 1);
+  CHECK(json["overall"]["n"] == 4);
+  // Nothing to average: null, not 0.
+  CHECK(to_json(accuracy_of({made_up("c", "c", 1, 0)}))["mape"].is_null());
+}
+
+TEST_CASE("the CSV of cases has a line a row, with a reason where there is no prediction") {
+  CHECK(case_csv({made_up("a", "f", 2, 3), made_up("b", "f", 2, 0)}) ==
+        "id,family,measured_s,predicted_s,error,low_s,high_s,calibrated,compute_s,bubble_s,"
+        "exposed_s,line,reason\n"
+        "a,f,2.0,3.0,0.5,,,,3.0,0.0,0.0,0,\n"
+        "b,f,2.0,,,,,,,,,0,made up\n");
+}
+
+TEST_CASE("validate takes a family of a cases file, and knows cases from suites") {
+  const Sandbox sandbox;
+  sandbox.file("c.csv", kThree);
+  const Ran ran = sandbox.tandem("validate c.csv --family korthikanti --jobs 2 --json --csv o.csv");
+  check_done(ran);
+  CHECK(Json::parse(ran.out)["rows"].size() == 1);
+  CHECK(sandbox.read("o.csv").starts_with("id,family,measured_s,"));
+  const Ran table = sandbox.tandem("validate c.csv");
+  check_done(table);
+  CHECK(table.out.find("overall") != std::string::npos);
+  // Without recompute a quarter of the GEMMs' FLOPs goes.
+  const Ran set =
+      sandbox.tandem("validate c.csv --family sc21-table1 --set train.recompute=none --json");
+  check_done(set);
+  CHECK(Json::parse(set.out)["rows"][0]["predicted_s"] <
+        0.9 * Json::parse(sandbox.tandem("validate c.csv --json").out)["rows"][0]["predicted_s"]
+                  .get<double>());
+  check_refused(sandbox.tandem("validate c.csv --family korthikant"),
+                "--family: found korthikant, expected a family of c.csv; the nearest is "
+                "'korthikanti'\n");
+  check_refused(sandbox.tandem("validate c.csv --iterations 3"),
+                "c.csv: found --iterations, expected it with a SUITE.toml only\n");
+  check_refused(sandbox.tandem("validate c.toml --family x"),
+                "c.toml: found --family, expected it with a CASES.csv only\n");
+  check_refused(sandbox.tandem("validate c.csv --set model.layer=3"),
+                "--set: found unknown key 'model.layer', expected a known one");
+  check_refused(sandbox.tandem("validate none.csv"), "none.csv: no such file");
+}
+
+TEST_CASE("every published row has a scenario") {
+  for (const Case& run : published()) {
+    const auto made = scenario_of(run);
+    INFO((made.ok() ? run.id : made.error().message));
+    CHECK(made.ok());
+  }
+}

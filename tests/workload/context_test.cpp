@@ -1,0 +1,204 @@
+// Context parallelism and fused attention: tokens cut, keys and values passed on, and totals that
+// stay.
+#include "workload/model/context.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/workload/workload_fixture.h"
+
+namespace tandem {
+namespace {
+
+// Grouped keys and values, so that their bytes are not the queries'.
+Model grouped() {
+  return {.layers = 4,
+          .hidden = 4096,
+          .heads = 32,
+          .kv_heads = 8,
+          .ffn_hidden = 14336,
+          .gated_mlp = true,
+          .seq = 8192,
+          .vocab = 32768};
+}
+
+Plan context_plan(int cp, ContextComm comm, bool overlap = false, int tp = 1) {
+  Plan plan = plan_of(tp, 1, 1);
+  plan.cp = cp;
+  plan.context_comm = comm;
+  plan.overlap_context = overlap;
+  plan.context_sms = 3;
+  plan.sequence_parallel = tp > 1;
+  return plan;
+}
+
+// Its own keys and values: 2 x (s / cp) x b x 1024 columns / tp x 2 bytes.
+Bytes key_values(int cp, int tp = 1) { return 2 * (8192 / cp) * 1024 / tp * 2; }
+
+std::vector<Nanoseconds> core_parts(const Workload& work, const Pass& pass) {
+  std::vector<Nanoseconds> parts;
+  for (const Step& step : pass.steps) {
+    if (name_of(work, step).starts_with("attention core")) parts.push_back(step.duration_ns);
+  }
+  return parts;
+}
+
+TEST_CASE("a ring attends in cp equal parts, with cp - 1 shifts of a rank's keys and values") {
+  for (const int cp : {2, 4, 8}) {
+    for (const bool overlap : {false, true}) {
+      Workload work;
+      const StageWork stage =
+          middle_stage(grouped(), context_plan(cp, ContextComm::Ring, overlap), 1, &work);
+      for (const auto pass : {&StageWork::forward, &StageWork::backward}) {
+        const std::vector<Nanoseconds> parts = core_parts(work, stage.*pass);
+        CHECK(static_cast<int>(parts.size()) == cp);
+        for (const Nanoseconds part : parts) CHECK(part == parts[0]);
+        // The backward's shifts carry gradients as well.
+        const Bytes bytes = (pass == &StageWork::backward ? 2 : 1) * key_values(cp);
+        CHECK(collectives(stage.*pass, CommKind::RingShift) == Moved{cp - 1, (cp - 1) * bytes});
+      }
+      const std::vector<Step> shifts = communication(stage.forward, CommKind::RingShift);
+      CHECK(shifts.back().scope == Scope::Context);
+      CHECK(shifts.back().settings == CommSettings{.part = static_cast<std::int16_t>(cp - 2),
+                                                   .parts = static_cast<std::int16_t>(cp - 1),
+                                                   .sms = 3});
+    }
+  }
+}
+
+TEST_CASE("an overlapped ring exposes max(0, step - part) a step, another one every step") {
+  const int cp = 4;
+  for (const auto pass : {&StageWork::forward, &StageWork::backward}) {
+    Workload work;
+    const auto stage = [&](bool overlap) {
+      return middle_stage(grouped(), context_plan(cp, ContextComm::Ring, overlap), 1, &work);
+    };
+    const Pass beside = stage(true).*pass, between = stage(false).*pass;
+    const Nanoseconds part = core_parts(work, beside)[0];
+    const Nanoseconds compute = to_ns(seconds(beside));
+    for (const Nanoseconds step : {part / 2, part, 3 * part}) {
+      const auto comm_ns = [&](const Step&) { return step; };
+      CHECK(makespan(beside, comm_ns) - compute ==
+            (cp - 1) * std::max<Nanoseconds>(0, step - part));
+      CHECK(makespan(between, comm_ns) - compute == (cp - 1) * step);
+    }
+  }
+}
+
+TEST_CASE("gathered keys and values: once forward, once again and summed backward") {
+  const int cp = 4;
+  Workload work;
+  const StageWork stage =
+      middle_stage(grouped(), context_plan(cp, ContextComm::AllGather), 1, &work);
+  const Bytes whole = cp * key_values(cp);
+  CHECK(collectives(stage.forward, CommKind::AllGather) == Moved{1, whole});
+  CHECK(collectives(stage.forward, CommKind::ReduceScatter).count == 0);
+  CHECK(collectives(stage.backward, CommKind::AllGather) == Moved{1, whole});
+  CHECK(collectives(stage.backward, CommKind::ReduceScatter) == Moved{1, whole});
+  CHECK(core_parts(work, stage.forward).size() == 1);
+  CHECK(makespan(stage.backward, [](const Step&) { return 1000; }) ==
+        to_ns(seconds(stage.backward)) + 2000);
+}
+
+TEST_CASE("heads for positions: q, k, v before the core and its output behind it, both ways") {
+  const int cp = 4;
+  Workload work;
+  const StageWork stage =
+      middle_stage(grouped(), context_plan(cp, ContextComm::AllToAll), 1, &work);
+  const Bytes queries = 8192 / cp * 4096 * 2;
+  for (const auto pass : {&StageWork::forward, &StageWork::backward}) {
+    const std::vector<Step> exchanges = communication(stage.*pass, CommKind::AllToAll);
+    REQUIRE(exchanges.size() == 2);
+    const bool forward = pass == &StageWork::forward;
+    CHECK(exchanges[forward ? 0 : 1].bytes == queries + key_values(cp));
+    CHECK(exchanges[forward ? 1 : 0].bytes == queries);
+  }
+  // Whole sequences, a quarter of the heads: 32 / 4 matrices of 8192 x 8192.
+  for (const Kernel& kernel : work.kernels) {
+    if (kernel.name == "attention core forward")
+      CHECK(kernel.gemms[0] ==
+            Gemm{.batch = 8, .m = 8192, .n = 8192, .k = 128, .of_activations = true});
+  }
+}
+
+TEST_CASE("context ranks' FLOPs add up to the whole's, however they attend") {
+  for (const ContextComm comm :
+       {ContextComm::Ring, ContextComm::AllGather, ContextComm::AllToAll}) {
+    for (const int cp : {1, 2, 8}) {
+      for (const int tp : {1, 2}) {
+        if (comm == ContextComm::AllToAll && cp * tp > 8) continue;  // 8 kv heads
+        for (const Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+          for (const bool flash : {false, true}) {
+            Plan plan = context_plan(cp, comm, false, tp);
+            plan.recompute = recompute;
+            plan.flash_attention = flash;
+            const Workload work = make_workload(grouped(), plan, a100());
+            CHECK(flops(work) * tp * cp * plan.microbatches() ==
+                  Approx(hardware_flops(grouped(), plan, computed(plan))).epsilon(1e-12));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("cp cuts the activations: tensor collectives, pipeline transfers, memory, the head") {
+  Plan plan = context_plan(1, ContextComm::Ring, false, 2);
+  plan.pp = 2;
+  const Workload whole = make_workload(grouped(), plan, a100());
+  const double kept = activation_bytes_per_layer(grouped(), plan);
+  plan.cp = 4;
+  const Workload cut = make_workload(grouped(), plan, a100());
+  CHECK(cut.pipeline_bytes * 4 == whole.pipeline_bytes);
+  CHECK(collectives(cut.stages[1].forward, CommKind::AllReduce).bytes * 4 ==
+        collectives(whole.stages[1].forward, CommKind::AllReduce).bytes);
+  CHECK(collectives(cut.stages[0].forward, CommKind::AllGather).bytes * 4 ==
+        collectives(whole.stages[0].forward, CommKind::AllGather).bytes);
+  CHECK(activation_bytes_per_layer(grouped(), plan) == Approx(kept / 4).epsilon(1e-14));
+  // Parameters are whole on each of them.
+  CHECK(cut.stages[0].units[1].gradient_bytes == whole.stages[0].units[1].gradient_bytes);
+}
+
+TEST_CASE("fused attention counts the causal half forward, and 2.5 times that backward") {
+  Plan plan = plan_of(1, 1, 1);
+  plan.flash_attention = true;
+  Workload work;
+  const StageWork stage = middle_stage(grouped(), plan, 1, &work);
+  const Kernel& forward = work.kernels[stage.forward.steps[0].kernel];
+  const Kernel& backward = work.kernels[stage.backward.steps[0].kernel];
+  // Two products of 2 x 32 x 8192 x 8192 x 128, halved.
+  const double core = 2.0 * 32 * 8192 * 8192 * 128;
+  CHECK(forward.attention_flops == core);
+  CHECK(backward.attention_flops == 2.5 * core);
+  CHECK(forward.gemms.size() == 4);  // qkv, projection, fc1, fc2
+  // The matrix's passes are gone: 6.7 of 2 bytes forward, 6.25 backward.
+  plan.flash_attention = false;
+  Workload unfused;
+  const StageWork other = middle_stage(grouped(), plan, 1, &unfused);
+  const double matrix = 2.0 * 32 * 8192 * 8192;
+  CHECK(memory_bytes(unfused, other.forward) - memory_bytes(work, stage.forward) ==
+        Approx(6.7 * matrix).epsilon(1e-9));
+  CHECK(memory_bytes(unfused, other.backward) - memory_bytes(work, stage.backward) ==
+        Approx(6.25 * matrix).epsilon(1e-9));
+}
+
+TEST_CASE("with fused attention selective recompute has nothing to do") {
+  for (const int tp : {1, 8}) {
+    Plan plan = plan_of(tp, 1, 1);
+    plan.flash_attention = true;
+    const Workload none = make_workload(grouped(), plan, a100());
+    const double kept = activation_bytes_per_layer(grouped(), plan);
+    plan.recompute = Recompute::Selective;
+    const Workload selective = make_workload(grouped(), plan, a100());
+    CHECK(selective.stages[0].backward == none.stages[0].backward);
+    CHECK(selective.kernels == none.kernels);
+    CHECK(activation_bytes_per_layer(grouped(), plan) == kept);
+    // Selective recompute adds nothing to what the fused backward repeats: of the forward core's
+    // two products, 4 B s^2 h a layer, the scores once more.
+    const double core = 4.0 * plan.global_batch * 8192 * 8192 * grouped().hidden;
+    CHECK(hardware_flops(grouped(), plan) - model_flops(grouped(), plan) ==
+          Approx(grouped().layers * 0.5 * core).epsilon(1e-9));
+  }
+}
+
+}  // namespace
+}  // namespace tandem

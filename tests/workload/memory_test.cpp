@@ -1,0 +1,260 @@
+// Memory: Korthikanti et al.'s totals, ZeRO's cuts and Megatron's accounting, recompute by number
+// of layers, and the buffers of communication.
+#include <catch2/catch.hpp>
+
+#include "tests/workload/workload_fixture.h"
+
+namespace tandem {
+namespace {
+
+LiveActivations live_on(std::vector<LiveActivations::Entry> entries) { return {{entries}}; }
+
+constexpr double kSequence = 2048, kBatch = 4, kHidden = 6144, kHeads = 64;
+
+TEST_CASE("a pipeline's first rank holds Korthikanti et al.'s total, equations 5 and 6") {
+  // 1F1B keeps pp microbatches on the first of pp stages, each of L / pp layers: L layers' worth,
+  // s b h L / t (34 + 5 a s / h), and with selective recompute 34 s b h L / t; there the matrices
+  // of one layer at work. Beside them the embedding's dropout masks, s b h pp / t.
+  const double s = kSequence, b = kBatch, h = kHidden, a = kHeads, L = 48, pp = 4, t = 8;
+  Plan plan = plan_of(8, 4);
+  plan.sequence_parallel = true;
+  const auto activations = [&] {
+    return peak_memory(gpt_22b(), plan, live_on({{Stage{0}, 4}})).activations;
+  };
+  CHECK(activations() == s * b * L / t * (34 * h + 5 * a * s) + s * b * h * pp / t);
+  plan.recompute = Recompute::Selective;
+  CHECK(activations() == 34 * s * b * h * L / t + s * b * h * pp / t + 5 * a * s * s * b / t);
+}
+
+TEST_CASE("weights, gradients and optimizer are Megatron's 18, or 6 + 12 / d bytes a parameter") {
+  // bf16 parameters (2), fp32 gradients (4), fp32 copy and two moments (12).
+  for (const int dp : {1, 2, 8}) {
+    for (const int cp : {1, 2}) {
+      Plan plan = plan_of(8);
+      plan.precision = "bf16";
+      plan.dp = dp;
+      plan.cp = cp;
+      plan.global_batch = 4 * dp;
+      const double d = dp * cp;
+      const double held = stage_parameters(gpt_22b(), plan)[0].total();
+      const auto bytes = [&](int zero) {
+        plan.zero = zero;
+        const MemoryUse use = peak_memory(gpt_22b(), plan, live_on({{Stage{0}, 1}}));
+        return (use.weights + use.gradients + use.optimizer) / held;
+      };
+      CHECK(bytes(0) == Approx(18).epsilon(1e-14));
+      CHECK(bytes(1) == Approx(6 + 12 / d).epsilon(1e-14));
+      CHECK(bytes(2) == Approx(2 + 16 / d).epsilon(1e-14));
+      CHECK(bytes(3) == Approx(18 / d).epsilon(1e-14));
+    }
+  }
+}
+
+TEST_CASE("ZeRO updates a data-parallel rank's cut, and leaves the bytes of units whole") {
+  Plan plan = plan_of(8, 2);
+  plan.dp = 4;
+  plan.cp = 2;
+  plan.global_batch = 16;
+  const Workload whole = make_workload(gpt_22b(), plan, a100());
+  plan.zero = 1;
+  const Workload cut = make_workload(gpt_22b(), plan, a100());
+  for (int s = 0; s < 2; ++s) {
+    CHECK(cut.stages[s].optimizer->duration_ns ==
+          Approx(whole.stages[s].optimizer->duration_ns / 8.0).epsilon(1e-5));
+    CHECK(cut.stages[s].units[0].gradient_bytes == whole.stages[s].units[0].gradient_bytes);
+  }
+}
+
+TEST_CASE("an fp8 gather halves a unit's parameter bytes") {
+  Plan plan = plan_of(8);
+  const Workload wide = make_workload(gpt_22b(), plan, a100());
+  plan.fp8_param_gather = true;
+  const Workload narrow = make_workload(gpt_22b(), plan, a100());
+  for (std::size_t i = 0; i < wide.stages[0].units.size(); ++i) {
+    CHECK(narrow.stages[0].units[i].parameter_bytes * 2 == wide.stages[0].units[i].parameter_bytes);
+    CHECK(narrow.stages[0].units[i].gradient_bytes == wide.stages[0].units[i].gradient_bytes);
+  }
+}
+
+TEST_CASE("with both ends on one rank the head has no copy of the embedding, said or seen") {
+  Plan plan = plan_of(1, 2);
+  plan.vpp = 2;
+  const LiveActivations folded = {{{{Stage{0}, 1}, {Stage{3}, 1}}, {{Stage{1}, 1}, {Stage{2}, 1}}}};
+  const MemoryUse seen = peak_memory(gpt_22b(), plan, folded);
+  plan.ends_on_one_rank = true;
+  const MemoryUse said = peak_memory(gpt_22b(), plan, folded);
+  CHECK(seen.weights == said.weights);
+  CHECK(stage_parameters(gpt_22b(), plan)[3].dense == 12 * layer_parameters(gpt_22b()));
+  const Workload work = make_workload(gpt_22b(), plan, a100());
+  CHECK(work.embedding_gradient_bytes == 0);
+  CHECK(work.stages[3].units.back() == ParameterUnit{});
+}
+
+TEST_CASE("an untied head costs weights, gradients, optimizer and data-parallel bytes, no sum") {
+  // On one stage V h / tp more of each: 2 + 4 + 12 bytes with fp32 gradients, and a unit of the
+  // head that is reduced (4) and gathered (2). Over four stages the copy was there already, and
+  // only the all-reduce of both ends' gradients goes.
+  Model untied = gpt_22b();
+  untied.tied_embeddings = false;
+  Plan plan = plan_of(8);
+  plan.gradient_dtype = "fp32";
+  const double matrix = 51200.0 * 6144 / 8;
+  const LiveActivations live = live_on({{Stage{0}, 1}});
+  const MemoryUse with = peak_memory(untied, plan, live),
+                  without = peak_memory(gpt_22b(), plan, live);
+  CHECK(with.weights - without.weights == 2 * matrix);
+  CHECK(with.gradients - without.gradients == 4 * matrix);
+  CHECK(with.optimizer - without.optimizer == 12 * matrix);
+  CHECK(with.activations == without.activations);
+  const ParameterUnit head = make_workload(untied, plan, a100()).stages[0].units.back();
+  CHECK(head.gradient_bytes == 4 * matrix);
+  CHECK(head.parameter_bytes == 2 * matrix);
+  CHECK(make_workload(gpt_22b(), plan, a100()).stages[0].units.back() == ParameterUnit{});
+
+  plan.pp = 4;
+  const Workload own = make_workload(untied, plan, a100()),
+                 shared = make_workload(gpt_22b(), plan, a100());
+  CHECK(own.stages[3].units == shared.stages[3].units);
+  CHECK(own.embedding_gradient_bytes == 0);
+  CHECK(shared.embedding_gradient_bytes == 4 * matrix);
+  // Both ends on one rank: two matrices there, where a tied model has one.
+  const LiveActivations ends = live_on({{Stage{0}, 1}, {Stage{3}, 1}});
+  CHECK(peak_memory(untied, plan, ends).weights - peak_memory(gpt_22b(), plan, ends).weights ==
+        2 * matrix);
+}
+
+TEST_CASE("recompute of n layers repeats the first n of a stage, and keeps the others whole") {
+  Plan plan = plan_of(8, 4);
+  plan.recompute = Recompute::Full;
+  const double input = activation_bytes_per_layer(gpt_22b(), plan);
+  plan.recompute = Recompute::None;
+  const double whole = activation_bytes_per_layer(gpt_22b(), plan);
+  const double none_flops = hardware_flops(gpt_22b(), plan);
+  const Workload none = make_workload(gpt_22b(), plan, a100());
+  plan.recompute = Recompute::Full;
+  const double all_flops = hardware_flops(gpt_22b(), plan);
+  const Workload all = make_workload(gpt_22b(), plan, a100());
+  for (const int n : {0, 5, 12, 40}) {
+    plan.recompute_layers = n;
+    const int again = std::min(n, 12);  // of 12 layers a stage
+    CHECK(hardware_flops(gpt_22b(), plan) ==
+          Approx(none_flops + (all_flops - none_flops) * again / 12).epsilon(1e-14));
+    const Workload work = make_workload(gpt_22b(), plan, a100());
+    CHECK(flops(work) * 8 * plan.microbatches() ==
+          Approx(hardware_flops(gpt_22b(), plan)).epsilon(1e-12));
+    // A middle stage: each repeated layer brings its forward's two kernels and two all-reduces.
+    const Pass& pass = work.stages[1].backward;
+    CHECK(collectives(pass, CommKind::AllReduce).count == 24 + 2 * again);
+    CHECK(pass.steps.size() == none.stages[1].backward.steps.size() + 4 * again);
+    if (n >= 12) CHECK(pass.steps.size() == all.stages[1].backward.steps.size());
+    // The last layer of the stage is the first of its backward: kept while n < 12.
+    CHECK((name_of(work, pass.steps[0]) == "mlp backward") == (n < 12));
+    const double at_work = again > 0 ? whole : 0;
+    CHECK(peak_memory(gpt_22b(), plan, live_on({{Stage{1}, 2}})).activations ==
+          Approx(2 * (again * input + (12 - again) * whole) + at_work).epsilon(1e-14));
+  }
+}
+
+TEST_CASE("full recompute adds exactly a forward, at a piece and in parts") {
+  for (const bool overlaps : {false, true}) {
+    Plan plan = plan_of(8);
+    plan.sequence_parallel = true;
+    if (overlaps) plan.tensor_overlap[0].method = TensorMethod::Ring;
+    Workload work;
+    const StageWork none = middle_stage(gpt_22b(), plan, 3, &work);
+    plan.recompute = Recompute::Full;
+    const StageWork full = middle_stage(gpt_22b(), plan, 3, &work);
+    CHECK(seconds(full.backward) ==
+          Approx(seconds(none.backward) + seconds(none.forward)).epsilon(1e-14));
+    for (const CommKind kind :
+         {CommKind::AllGather, CommKind::ReduceScatter, CommKind::RingShift}) {
+      CHECK(collectives(full.backward, kind).bytes ==
+            collectives(none.backward, kind).bytes + collectives(none.forward, kind).bytes);
+    }
+  }
+}
+
+TEST_CASE("fused attention keeps a log-sum-exp a row instead of the matrix") {
+  Plan plan = plan_of(8);
+  plan.sequence_parallel = true;
+  plan.flash_attention = true;
+  // s b / t (34 h + 4 a): fp32, a row of each head.
+  CHECK(activation_bytes_per_layer(gpt_22b(), plan) ==
+        kSequence * kBatch / 8 * (34 * kHidden + 4 * kHeads));
+}
+
+TEST_CASE("communication buffers, one after the other") {
+  const double array = 2 * kSequence * kBatch * kHidden;
+  const auto buffers = [](const Plan& plan) {
+    return peak_memory(gpt_22b(), plan, live_on({{Stage{0}, 1}})).communication;
+  };
+  Plan plan = plan_of(8);
+  CHECK(buffers(plan) == 0);
+  plan.pp = 2;  // one goes out while one comes in
+  CHECK(buffers(plan) == 2 * array);
+  plan.scatter_gather = true;
+  CHECK(buffers(plan) == 2 * array / 8);
+  plan = plan_of(8);
+  plan.sequence_parallel = true;  // what is gathered
+  CHECK(buffers(plan) == array);
+  plan.tensor_overlap[0].method = TensorMethod::Ring;
+  plan.tensor_overlap[3].method = TensorMethod::Pipelined;
+  CHECK(buffers(plan) == 3 * array);
+  // Keys and values of 2048 / 4 positions, and their gradients: in use and coming; gathered; or q,
+  // k and v of 16 heads each, sent and got.
+  plan = plan_of(1);
+  plan.cp = 4;
+  CHECK(buffers(plan) == 2 * 2 * 2 * array / 4);
+  plan.context_comm = ContextComm::AllGather;
+  CHECK(buffers(plan) == 2 * 2 * array);
+  plan.context_comm = ContextComm::AllToAll;
+  CHECK(buffers(plan) == 2 * 3 * array / 4);
+  // ZeRO 2: a layer's gradients; 3: two layers more.
+  plan = plan_of(8);
+  const double layer = layer_parameters(gpt_22b()) / 8;
+  plan.zero = 2;
+  CHECK(buffers(plan) == Approx(4 * layer));
+  plan.zero = 3;
+  CHECK(buffers(plan) == Approx(4 * layer + 2 * 2 * layer));
+}
+
+TEST_CASE("what is not fused passes over memory again") {
+  // tp 8, a layer: 16 and 17 passes of the matrix, 2 of the inner array, 10 and 17 for each norm's
+  // input; the head 42 bytes a logit.
+  const double array = 2 * kSequence * kBatch * kHidden;
+  const double matrix = 2 * kBatch * kHeads / 8 * kSequence * kSequence;
+  const Fusion all;
+  const auto more = [&](Fusion fusion, Pass StageWork::*pass) {
+    Plan plan = plan_of(8);
+    Workload fused, separate;
+    const StageWork with = middle_stage(gpt_22b(), plan, 1, &fused);
+    plan.fusion = fusion;
+    const StageWork without = middle_stage(gpt_22b(), plan, 1, &separate);
+    return memory_bytes(separate, without.*pass) - memory_bytes(fused, with.*pass);
+  };
+  Fusion fusion = all;
+  fusion.softmax = false;
+  CHECK(more(fusion, &StageWork::forward) == Approx(16 * matrix));
+  CHECK(more(fusion, &StageWork::backward) == Approx(17 * matrix));
+  fusion = all;
+  fusion.bias_gelu = false;
+  CHECK(more(fusion, &StageWork::forward) == Approx(2 * 4 * array / 8));
+  CHECK(more(fusion, &StageWork::backward) == 0);
+  fusion = all;
+  fusion.norm = false;
+  CHECK(more(fusion, &StageWork::forward) == Approx(2 * 10 * array));
+  CHECK(more(fusion, &StageWork::backward) == Approx(2 * 17 * array));
+  fusion = all;
+  fusion.cross_entropy = false;
+  CHECK(more(fusion, &StageWork::forward) == 0);
+  Plan plan = plan_of(8);
+  const Workload fused = make_workload(gpt_22b(), plan, a100());
+  plan.fusion = fusion;
+  const Workload separate = make_workload(gpt_22b(), plan, a100());
+  CHECK(memory_bytes(separate, separate.stages[0].forward) -
+            memory_bytes(fused, fused.stages[0].forward) ==
+        Approx(42 * kSequence * kBatch * 51200 / 8));
+}
+
+}  // namespace
+}  // namespace tandem

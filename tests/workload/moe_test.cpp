@@ -1,0 +1,211 @@
+// Mixtures of experts: who holds what, what goes where, and totals that stay.
+#include "workload/model/moe.h"
+
+#include <catch2/catch.hpp>
+#include <numeric>
+
+#include "tests/workload/workload_fixture.h"
+
+namespace tandem {
+namespace {
+
+// 8 experts, 2 a token.
+Model mixture() {
+  return {.layers = 4,
+          .hidden = 4096,
+          .heads = 32,
+          .kv_heads = 8,
+          .ffn_hidden = 14336,
+          .gated_mlp = true,
+          .seq = 4096,
+          .vocab = 32000,
+          .experts = 8,
+          .top_k = 2};
+}
+
+Plan expert_plan(int tp, int ep, int expert_tp = 0) {
+  Plan plan = plan_of(tp, 1, 1);
+  plan.dp = 8;
+  plan.global_batch = 32;
+  plan.ep = ep;
+  plan.expert_tp = expert_tp;
+  plan.sequence_parallel = tp > 1;
+  plan.expert_sms = 5;
+  return plan;
+}
+
+TEST_CASE("Mixtral 8x7B has 46.7 billion parameters, of which a token meets 12.9") {
+  // Embedding and head apart: 46,702,792,704 in all, by its configuration; ours shares them and
+  // leaves the last norm out.
+  Model model = mixture();
+  model.layers = 32;
+  CHECK(parameters(model) + 32000.0 * 4096 + 4096 == 46'702'792'704.0);
+  const double idle = 32.0 * (8 - 2) * expert_parameters(model);
+  CHECK((parameters(model) + 32000.0 * 4096 - idle) / 1e9 == Approx(12.9).epsilon(0.003));
+}
+
+TEST_CASE("experts are cut ep and expert_tp ways, the router not at all") {
+  const Model model = mixture();
+  const double expert = 3.0 * 4096 * 14336, router = 4096.0 * 8;
+  CHECK(expert_parameters(model) == expert);
+  CHECK(router_parameters(model) == router);
+  const double others = layer_parameters(model) - 8 * expert - router;
+  for (const int tp : {1, 4}) {
+    for (const int ep : {1, 2, 8}) {
+      for (const int expert_tp : {1, tp}) {
+        const HeldParameters held = layers_share(model, expert_plan(tp, ep, expert_tp), 3);
+        CHECK(held.dense == Approx(3 * (others / tp + router)).epsilon(1e-14));
+        CHECK(held.expert == Approx(3 * 8 * expert / ep / expert_tp).epsilon(1e-14));
+      }
+    }
+  }
+}
+
+TEST_CASE("a unit's expert bytes stand apart, and ZeRO cuts them by the experts' replicas") {
+  Plan plan = expert_plan(4, 8, 1);
+  const Workload work = make_workload(mixture(), plan, a100());
+  const HeldParameters held = layers_share(mixture(), plan, 1);
+  const ParameterUnit& unit = work.stages[0].units[1];
+  CHECK(unit.gradient_bytes == std::llround(4 * held.dense));
+  CHECK(unit.expert_gradient_bytes == std::llround(4 * held.expert));
+  CHECK(unit.expert_parameter_bytes == std::llround(2 * held.expert));
+  // tp 4 x dp 8 over ep 8: four replicas of an expert, eight of the rest.
+  plan.zero = 1;
+  const Workload cut = make_workload(mixture(), plan, a100());
+  const HeldParameters all = stage_parameters(mixture(), plan)[0];
+  CHECK(to_seconds(cut.stages[0].optimizer->duration_ns) ==
+        Approx(58 * (all.dense / 8 + all.expert / 4) / (0.85 * 2.039e12)).epsilon(1e-6));
+}
+
+TEST_CASE("tokens are dispatched and combined in all-to-alls of top_k copies, both ways") {
+  for (const int tp : {1, 2}) {
+    Workload work;
+    const StageWork stage = middle_stage(mixture(), expert_plan(tp, 4, 1), 1, &work);
+    // A rank's own tokens, s b / tp, twice.
+    const Bytes copies = 4096 / tp * 2 * 4096 * 2;
+    for (const auto pass : {&StageWork::forward, &StageWork::backward}) {
+      CHECK(collectives(stage.*pass, CommKind::AllToAll) == Moved{2, 2 * copies});
+      for (const Step& step : communication(stage.*pass, CommKind::AllToAll)) {
+        CHECK(step.scope == Scope::Expert);
+        CHECK(step.settings == CommSettings{.sms = 5});
+      }
+    }
+    CHECK(collectives(stage.backward_weight, CommKind::AllToAll).count == 0);
+  }
+  Workload alone;
+  const StageWork stage = middle_stage(mixture(), expert_plan(1, 1), 1, &alone);
+  CHECK(collectives(stage.forward, CommKind::AllToAll).count == 0);
+}
+
+TEST_CASE("each expert gets its share of the tokens, the busiest rank more of them") {
+  const auto rows = [](const Model& model, const Plan& plan) {
+    const Block block = experts_block(model, plan, {});
+    const Gemm& gemm = block.forward_parts.in.gemms[0];
+    return std::pair(gemm.batch, gemm.m);
+  };
+  Model model = mixture();
+  // 4096 tokens x 2 copies from each of 4 ranks, over 8 experts: 4096 rows each, two here.
+  CHECK(rows(model, expert_plan(1, 4)) == std::pair<std::int64_t, std::int64_t>(2, 4096));
+  // Tensor ranks route their own halves, and share experts or not.
+  CHECK(rows(model, expert_plan(2, 4, 1)) == std::pair<std::int64_t, std::int64_t>(2, 2048));
+  CHECK(rows(model, expert_plan(2, 4, 2)) == std::pair<std::int64_t, std::int64_t>(2, 4096));
+  model.expert_imbalance = 1.25;
+  CHECK(rows(model, expert_plan(1, 4)) == std::pair<std::int64_t, std::int64_t>(2, 5120));
+  CHECK(expert_group(model, expert_plan(1, 4)).sent_bytes == 4096 * 2 * 4096 * 2 * 5 / 4);
+  // One rank with all experts has them all, whatever they get.
+  CHECK(rows(model, expert_plan(1, 1)) == std::pair<std::int64_t, std::int64_t>(8, 1024));
+}
+
+TEST_CASE("tensor ranks that share experts gather the tokens that arrive, and scatter the sums") {
+  Workload shared, apart;
+  const StageWork cut = middle_stage(mixture(), expert_plan(2, 4, 2), 1, &shared);
+  const StageWork whole = middle_stage(mixture(), expert_plan(2, 4, 1), 1, &apart);
+  const Bytes array = 4096 * 4096 * 2, arrived = 4096 * 2 * 4096 * 2;
+  for (const auto pass : {&StageWork::forward, &StageWork::backward}) {
+    CHECK(collectives(whole.*pass, CommKind::AllGather) == Moved{1, array});  // attention's
+    CHECK(collectives(cut.*pass, CommKind::AllGather) == Moved{2, array + arrived});
+    CHECK(collectives(cut.*pass, CommKind::ReduceScatter) == Moved{2, array + arrived});
+  }
+}
+
+TEST_CASE("FLOPs add up over expert ranks: top_k experts, the router, the shared one") {
+  for (const int shared : {0, 8192}) {
+    for (const int tp : {1, 2}) {
+      for (const int ep : {1, 2, 8}) {
+        for (const int cp : {1, 2}) {
+          Model model = mixture();
+          model.shared_expert_ffn = shared;
+          Plan plan = expert_plan(tp, ep, ep == 2 ? 1 : 0);
+          plan.cp = cp;
+          plan.recompute = ep == 8 ? Recompute::Full : Recompute::None;
+          const Workload work = make_workload(model, plan, a100());
+          CHECK(flops(work) * tp * cp * 8 * plan.microbatches() ==
+                Approx(hardware_flops(model, plan)).epsilon(1e-12));
+        }
+      }
+    }
+  }
+  // Forward and backward of 32 sequences: attention, 2 experts of 3 products, a router.
+  const double h = 4096, s = 4096, B = 32;
+  const double weights = 2 * h * h + 2 * h * 1024 + 2 * 3 * h * 14336 + h * 8;
+  CHECK(model_flops(mixture(), expert_plan(1, 8)) ==
+        Approx(3 * (4 * (2 * B * s * weights + 4 * B * s * s * h) + 2 * B * s * h * 32000))
+            .epsilon(1e-12));
+}
+
+TEST_CASE("input and weight gradients of experts add up to the backward") {
+  Model model = mixture();
+  model.shared_expert_ffn = 8192;
+  Workload work;
+  const StageWork stage = middle_stage(model, expert_plan(2, 4, 2), 2, &work);
+  CHECK(flops(work, stage.backward_input) + flops(work, stage.backward_weight) ==
+        Approx(flops(work, stage.backward)).epsilon(1e-14));
+  CHECK(memory_bytes(work, stage.backward_input) + memory_bytes(work, stage.backward_weight) ==
+        Approx(memory_bytes(work, stage.backward)).epsilon(1e-12));
+}
+
+TEST_CASE("the shared expert runs beside the dispatch, and the addition waits for both") {
+  Model model = mixture();
+  model.shared_expert_ffn = 8192;
+  Workload work;
+  const StageWork stage = middle_stage(model, expert_plan(1, 4), 1, &work);
+  const std::vector<Step>& steps = stage.forward.steps;
+  const auto place = [&](const std::string& name) {
+    const auto is_it = [&](const Step& step) { return name_of(work, step) == name; };
+    return static_cast<int>(std::ranges::find_if(steps, is_it) - steps.begin());
+  };
+  const int dispatch = place("mlp norm and router forward") + 1;
+  CHECK(steps[dispatch].collective == CommKind::AllToAll);
+  CHECK(place("fc1 forward") == dispatch + 1);
+  CHECK(steps[dispatch + 1].waits.empty());
+  CHECK(steps[place("experts fc1 forward")].waits == std::vector{dispatch});
+  CHECK(stage.forward.output == place("combination forward"));
+  // A dispatch as long as the shared expert costs nothing, the combination all of it.
+  const Nanoseconds shared = steps[place("fc1 forward")].duration_ns +
+                             steps[place("activation forward")].duration_ns +
+                             steps[place("fc2 forward")].duration_ns;
+  CHECK(makespan(stage.forward, [&](const Step&) { return shared; }) ==
+        to_ns(seconds(stage.forward)) + shared);
+}
+
+TEST_CASE("memory holds the experts' share, and the tokens that came") {
+  const Model model = mixture();
+  Plan plan = expert_plan(1, 4);
+  plan.zero = 1;
+  const LiveActivations live = {{{{Stage{0}, 1}}}};
+  const MemoryUse use = peak_memory(model, plan, live);
+  const HeldParameters held = stage_parameters(model, plan)[0];
+  CHECK(use.weights == 2 * held.total());
+  CHECK(use.gradients == 4 * held.total());
+  // 8 replicas, and 8 / 4 of an expert.
+  CHECK(use.optimizer == Approx(12 * (held.dense / 8 + held.expert / 2)).epsilon(1e-14));
+  CHECK(use.communication == 2.0 * 4096 * 2 * 4096 * 2);  // sent and got
+  // A token: norms and inputs 4 h, Q and the projection's input 2 h, K and V 2 x 1024, attention's
+  // matrix; twice an expert's input h, inner arrays 3 f and output h; two bytes each. The router's
+  // logits, 4 bytes.
+  CHECK(activation_bytes_per_layer(model, plan) ==
+        4096.0 * (2 * (6 * 4096 + 2 * 1024 + 32 * 4096 + 2 * (2 * 4096 + 3 * 14336)) + 4 * 8));
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,106 @@
+// Packs rings into a mesh, as NCCL searches for channels.
+#include "topology/nvlink_adjacency.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tandem {
+namespace {
+
+constexpr std::size_t kMostGpus = 8;  // the search below is exhaustive
+
+// The most cycles through all members that use no link twice. Each is two rings, as links have two
+// directions.
+class Packing {
+ public:
+  explicit Packing(Mesh links) : links_(std::move(links)) { pack(0); }
+
+  int cycles() const { return best_; }
+
+  int fewest_links() const {
+    int fewest = static_cast<int>(kMostGpus) * 9;
+    for (const std::vector<int>& row : links_) {
+      int sum = 0;
+      for (const int links : row) sum += links;
+      fewest = std::min(fewest, sum);
+    }
+    return fewest;
+  }
+
+ private:
+  void pack(int found) {
+    best_ = std::max(best_, found);
+    if (found + fewest_links() / 2 <= best_) return;
+    walk(0, 1, found);
+  }
+
+  // On from `here`, with the members of the bits `seen` behind.
+  void walk(std::size_t here, unsigned seen, int found) {
+    const bool closes = seen + 1 == 1U << links_.size();
+    for (std::size_t next = closes ? 0 : 1; next < (closes ? 1 : links_.size()); ++next) {
+      if (links_[here][next] == 0 || (!closes && (seen >> next & 1) != 0)) continue;
+      take(here, next, 1);
+      closes ? pack(found + 1) : walk(next, seen | 1U << next, found);
+      take(here, next, -1);
+    }
+  }
+
+  void take(std::size_t a, std::size_t b, int links) {
+    links_[a][b] -= links;
+    links_[b][a] -= links;
+  }
+
+  Mesh links_;
+  int best_ = 0;
+};
+
+int rings(const Mesh& mesh, std::span<const int> places) {
+  Mesh among;
+  for (const int from : places) {
+    std::vector<int>& row = among.emplace_back();
+    for (const int to : places) row.push_back(mesh[from][to]);
+  }
+  if (places.size() == 2) return std::max(1, among[0][1]);
+  const Packing packing(std::move(among));
+  // Where no cycle closes, a member passes on what two of its neighbours send each other.
+  return packing.cycles() > 0 ? 2 * packing.cycles() : std::max(1, packing.fewest_links());
+}
+
+}  // namespace
+
+Result<Mesh> parse_mesh(std::string_view text) {
+  Mesh mesh;
+  for (std::size_t at = 0; at < text.size(); at = text.find_first_not_of(' ', at)) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    std::vector<int>& row = mesh.emplace_back();
+    for (const char digit : text.substr(at, end - at)) row.push_back(digit - '0');
+    at = end;
+  }
+  const Error wrong{
+      fmt::format("found links '{}', expected for each of at most {} GPUs its links "
+                  "to each, as in '0222 2022 2202 2220'",
+                  text, kMostGpus)};
+  if (mesh.size() > kMostGpus) return wrong;
+  for (std::size_t i = 0; i < mesh.size(); ++i) {
+    if (mesh[i].size() != mesh.size() || mesh[i][i] != 0) return wrong;
+    int sum = 0;
+    for (std::size_t j = 0; j < mesh.size(); ++j) {
+      if (mesh[i][j] < 0 || mesh[i][j] > 9 || mesh[j].size() != mesh.size() ||
+          mesh[i][j] != mesh[j][i])
+        return wrong;
+      sum += mesh[i][j];
+    }
+    if (sum == 0) return wrong;
+  }
+  return mesh;
+}
+
+double mesh_rate(const Mesh& mesh, std::span<const int> places) {
+  int best = 0;
+  for (const std::vector<int>& row : mesh) best = std::max(best, *std::ranges::max_element(row));
+  return static_cast<double>(rings(mesh, places)) / best;
+}
+
+}  // namespace tandem

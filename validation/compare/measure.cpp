@@ -1,0 +1,184 @@
+#include "validation/compare/measure.h"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "scenarios/run/run.h"
+#include "schedule/program/program_text.h"
+#include "traces/op_times.h"
+#include "traces/trace_files.h"
+
+namespace tandem {
+namespace {
+
+constexpr const char* kTrace = "trace.csv";
+
+// A folder that goes with it.
+class TemporaryFolder {
+ public:
+  static Result<TemporaryFolder> make() {
+    std::error_code failed;
+    std::string name = (std::filesystem::temp_directory_path(failed) / "tandem-XXXXXX").string();
+    if (failed || mkdtemp(name.data()) == nullptr)
+      return Error{fmt::format("{}: found no place for a temporary folder, expected one", name),
+                   Error::Failed};
+    return TemporaryFolder(std::move(name));
+  }
+  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, "")) {}
+  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  std::string file(std::string_view name) const { return fmt::format("{}/{}", path_, name); }
+
+ private:
+  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
+
+  std::string path_;
+};
+
+// A shell's exit status; -1: it was killed. The command ends with this process.
+int run_shell(const std::string& command) {
+  const pid_t parent = getpid(), shell = fork();
+  if (shell == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() == parent) execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+    _exit(Error::Failed);
+  }
+  int status = -1;
+  while (shell > 0 && waitpid(shell, &status, 0) < 0 && errno == EINTR) continue;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+// The text between single quotes, for a shell.
+std::string quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+// The launch words with their names filled in.
+Result<std::string> launch_of(const Scenario& scenario, int ranks) {
+  const std::vector<std::pair<std::string, std::string>> names = {
+      {"{preset}", scenario.preset},
+      {"{placement}", scenario.cyclic ? "cyclic" : "block"},
+      {"{ranks}", fmt::format("{}", ranks)},
+      {"{folder}", std::filesystem::path(scenario.path).parent_path().string()}};
+  std::string words = scenario.validation.launch;
+  for (std::size_t at = words.find('{'); at != std::string::npos; at = words.find('{', at)) {
+    const auto known = std::ranges::find_if(names, [&](const auto& pair) {
+      return words.compare(at, pair.first.size(), pair.first) == 0;
+    });
+    if (known == names.end())
+      return Error{
+          fmt::format("{}: validate.launch: found '{}', expected {{preset}}, {{placement}}, "
+                      "{{ranks}} or {{folder}}",
+                      scenario.place_of({"validate.launch"}), words.substr(at))};
+    const std::string value = known->second.empty() ? "." : known->second;
+    words.replace(at, known->first.size(), value);
+    at += value.size();
+  }
+  return words;
+}
+
+Result<RealOutcome> read_outcome(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, read_file(path));
+  const auto json = nlohmann::ordered_json::parse(text, nullptr, false);
+  if (!json.is_array() || json.size() != 1 || !json[0].contains("spread"))
+    return Error{"found no results of tandem run --json, expected one object", Error::Failed};
+  return real_outcome_from_json(json[0]);
+}
+
+ExecOptions exec_options(const Validation& validation, const MeasureOptions& options) {
+  ExecOptions exec;
+  exec.compute = validation.compute;
+  exec.share_gpu = validation.share_gpu;
+  exec.transfers = validation.transfers;
+  exec.iterations = options.iterations;
+  exec.timeout_ns = to_ns(options.timeout_s);
+  return exec;
+}
+
+// What tandem run is told of [validate].
+std::string words_of(const Validation& validation, const std::string& precision,
+                     const MeasureOptions& options) {
+  std::string words =
+      fmt::format("--backend {} --compute {} --iterations {} --timeout {}",
+                  name(validation.backend), validation.compute == Compute::Gemm ? "gemm" : "timed",
+                  options.iterations, options.timeout_s);
+  if (validation.backend != Backend::Cuda) return words;
+  if (validation.compute == Compute::Gemm) words += " --precision " + precision;
+  if (validation.share_gpu)
+    words += fmt::format(" --share-gpu --transfers {}",
+                         kGpuTransferNames[static_cast<std::size_t>(validation.transfers)]);
+  return words;
+}
+
+// As `tandem run` of the Program's file, in processes of its own: ranks, and a GPU that a run
+// leaves behind in a bad state takes no other run with it.
+Result<RealOutcome> measure_outside(const Scenario& scenario, const Prepared& prepared,
+                                    const MeasureOptions& options, const TemporaryFolder& folder) {
+  const Program& program = prepared.program;
+  constexpr int kCannot = 77;  // what a launcher exits with where the machine cannot
+  ASSIGN_OR_RETURN(FileWriter file, FileWriter::open(folder.file("program.csv")));
+  file.write(to_text(program));
+  RETURN_IF_ERROR(file.commit());
+  ASSIGN_OR_RETURN(const std::string launch,
+                   launch_of(scenario, static_cast<int>(program.ranks.size())));
+  const std::string command =
+      fmt::format("{} {} run {} {} --json --trace {} >{}", launch, quoted(options.program),
+                  quoted(folder.file("program.csv")),
+                  words_of(scenario.validation, prepared.plan.precision, options),
+                  quoted(folder.file(kTrace)), quoted(folder.file("out.json")));
+  const int exit_status = run_shell(command);
+  if (exit_status == kCannot) return Error{"this machine cannot run it", Error::Missing};
+  if (exit_status != 0)
+    return Error{fmt::format("{}: exit status {}, expected 0", command, exit_status),
+                 exit_status == Error::Missing ? Error::Missing : Error::Failed};
+  auto outcome = read_outcome(folder.file("out.json"));
+  if (!outcome.ok())
+    return Error{fmt::format("{}: {}", command, outcome.error().message), Error::Failed};
+  return outcome;
+}
+
+Result<RealOutcome> measure_here(const Scenario& scenario, const Prepared& prepared,
+                                 const MeasureOptions& options, const TemporaryFolder& folder) {
+  RealOptions real;
+  real.exec = exec_options(scenario.validation, options);
+  real.files.trace_csv = folder.file(kTrace);
+  ASSIGN_OR_RETURN(std::optional<RealOutcome> outcome, run_for_real(scenario, prepared, real));
+  return *std::move(outcome);
+}
+
+}  // namespace
+
+Result<Measured> measure(const Scenario& scenario, const Prepared& prepared,
+                         const MeasureOptions& options) {
+  ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::make());
+  Measured measured;
+  if (scenario.validation.backend == Backend::Host) {
+    ASSIGN_OR_RETURN(measured.real, measure_here(scenario, prepared, options, folder));
+  } else {
+    ASSIGN_OR_RETURN(measured.real, measure_outside(scenario, prepared, options, folder));
+  }
+  ASSIGN_OR_RETURN(const TraceTable trace, read_trace_csv(folder.file(kTrace)));
+  Program own = prepared.program;
+  RETURN_IF_ERROR(reprice(&own, trace));
+  ASSIGN_OR_RETURN(measured.own, simulate(own));
+  return measured;
+}
+
+}  // namespace tandem

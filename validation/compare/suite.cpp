@@ -1,0 +1,141 @@
+#include "validation/compare/suite.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "scenarios/run/run.h"
+#include "scenarios/run/savings.h"
+#include "sim/engines.h"
+
+namespace tandem {
+namespace {
+
+// The iteration over the baseline's, where there is one.
+std::optional<double> ratio(const Outcome& outcome) {
+  if (!outcome.saving) return std::nullopt;
+  return outcome.iteration_s / (outcome.iteration_s + outcome.saving->seconds);
+}
+
+void check(const Scenario& scenario, SuiteRow* row) {
+  const Validation& may = scenario.validation;
+  const double percent = row->communicates ? may.communicating_percent : may.iteration_percent;
+  const auto check = [row](const char* what, std::optional<double> differs,
+                           std::optional<double> most, const char* unit) {
+    if (differs && most && !(std::abs(1e2 * *differs) <= *most))
+      row->faults.push_back(fmt::format("{} differs by {:+.2f} {}, expected at most {:g}", what,
+                                        1e2 * *differs, unit, *most));
+  };
+  check("iteration", row->iteration_error(), percent, "%");
+  check("ratio", row->ratio_error(), percent, "%");
+  check("bubble", row->simulated_bubble - row->measured_bubble, may.bubble_points, "points");
+  check("overlap", row->overlap_difference(), may.overlap_points, "points");
+  check("iteration with its own op times", row->own_iteration_error(), may.own_iteration_percent,
+        "%");
+  check("bubble with its own op times", row->own_bubble_difference, may.own_bubble_points,
+        "points");
+  check("overlap with its own op times", row->own_overlap_difference, may.own_overlap_points,
+        "points");
+}
+
+// Ranks that share a GPU share no links: nothing of what SimGrid solves is there.
+Engine engine_for(const std::vector<Scenario>& scenarios) {
+  const bool links = !std::ranges::all_of(
+      scenarios, [](const Scenario& scenario) { return scenario.validation.share_gpu; });
+  return links && simgrid_available().ok() ? Engine::SimGrid : Engine::Ideal;
+}
+
+}  // namespace
+
+SuiteRow suite_row(const Scenario& scenario, const Outcome& simulated, const Measured& measured) {
+  const RealOutcome& real = measured.real;
+  const Outcome& own = measured.own;
+  const auto kind = static_cast<std::size_t>(scenario.kind.value_or(Scope::Pipeline));
+  SuiteRow row;
+  row.axes = scenario.axes.empty() ? std::vector<std::string>{"run"} : scenario.axes;
+  row.points = scenario.points.empty() ? std::vector{scenario.name} : scenario.points;
+  row.simulated_s = simulated.iteration_s;
+  row.measured_s = real.iteration_s.p50;
+  row.measured_p5_s = real.iteration_s.p5;
+  row.measured_p95_s = real.iteration_s.p95;
+  row.simulated_bubble = simulated.bubble_fraction;
+  row.measured_bubble = real.bubble_fraction.p50;
+  row.simulated_overlap = simulated.overlap_fraction[kind];
+  row.measured_overlap = real.outcome.overlap_fraction[kind];
+  row.simulated_ratio = ratio(simulated);
+  row.measured_ratio = ratio(real.outcome);
+  row.engine = simulated.engine;
+  row.own_s = own.iteration_s;
+  // The median iteration, which they came from, has its own bubble.
+  row.own_bubble_difference = own.bubble_fraction - real.outcome.bubble_fraction;
+  if (own.overlap_fraction[kind] && row.measured_overlap)
+    row.own_overlap_difference = *own.overlap_fraction[kind] - *row.measured_overlap;
+  double exposed_s = 0;
+  for (const double seconds : simulated.exposed_s) exposed_s += seconds;
+  row.communicates = exposed_s > simulated.compute_s;
+  check(scenario, &row);
+  return row;
+}
+
+Result<std::vector<SuiteRow>> run_suite(const std::vector<Scenario>& scenarios,
+                                        const MeasureOptions& options,
+                                        const std::function<void()>& on_done) {
+  const Engine engine = engine_for(scenarios);
+  std::vector<Result<Outcome>> simulated = simulate_all(scenarios, engine, 1);
+  std::vector<Measured> measured;
+  std::vector<Result<Outcome>> outcomes;
+  for (std::size_t i = 0; i < scenarios.size(); ++i) {
+    const auto named = [&](const Error& error) {
+      return Error{fmt::format("{}: {}", scenarios[i].name, error.message), error.kind};
+    };
+    if (!simulated[i].ok()) return named(simulated[i].error());
+    const auto prepared = prepare(scenarios[i]);
+    if (!prepared.ok()) return named(prepared.error());
+    auto one = measure(scenarios[i], *prepared, options);
+    if (!one.ok()) return named(one.error());
+    outcomes.emplace_back(one->real.outcome);
+    measured.push_back(*std::move(one));
+    on_done();
+  }
+  add_savings(scenarios, &outcomes);
+  std::vector<SuiteRow> rows;
+  for (std::size_t i = 0; i < scenarios.size(); ++i) {
+    measured[i].real.outcome = *outcomes[i];
+    rows.push_back(suite_row(scenarios[i], *simulated[i], measured[i]));
+  }
+  return rows;
+}
+
+nlohmann::ordered_json to_json(const SuiteRow& row) {
+  const auto number = [](std::optional<double> value) {
+    return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+  };
+  return {{"axes", row.axes},
+          {"points", row.points},
+          {"simulated_s", row.simulated_s},
+          {"measured_s", row.measured_s},
+          {"measured_p5_s", row.measured_p5_s},
+          {"measured_p95_s", row.measured_p95_s},
+          {"iteration_error", row.iteration_error()},
+          {"simulated_bubble", row.simulated_bubble},
+          {"measured_bubble", row.measured_bubble},
+          {"bubble_difference", row.simulated_bubble - row.measured_bubble},
+          {"simulated_overlap", number(row.simulated_overlap)},
+          {"measured_overlap", number(row.measured_overlap)},
+          {"overlap_difference", number(row.overlap_difference())},
+          {"simulated_ratio", number(row.simulated_ratio)},
+          {"measured_ratio", number(row.measured_ratio)},
+          {"ratio_error", number(row.ratio_error())},
+          {"own_s", row.own_s},
+          {"own_iteration_error", row.own_iteration_error()},
+          {"own_bubble_difference", row.own_bubble_difference},
+          {"own_overlap_difference", number(row.own_overlap_difference)},
+          {"communication_dominates", row.communicates},
+          {"engine", row.engine},
+          {"faults", row.faults}};
+}
+
+}  // namespace tandem

@@ -1,0 +1,99 @@
+#include "validation/microbench/comm_fit.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <span>
+#include <tuple>
+
+#include "base/units.h"
+
+namespace tandem {
+namespace {
+
+// A measured time: x bytes on the bus took t seconds.
+struct Point {
+  Bytes bytes;
+  double x, t;
+};
+
+struct Line {
+  double latency_s = 0;
+  double slope = 0;  // seconds a byte on the bus
+};
+
+// Minimises the sum of (latency + slope x - t)^2 / t^2: with u = 1 / t and v = x / t the sum of
+// (latency u + slope v - 1)^2, whose normal equations these are.
+Line least_squares(std::span<const Point> points) {
+  double uu = 0, uv = 0, vv = 0, u1 = 0, v1 = 0;
+  for (const Point& point : points) {
+    const double u = 1 / point.t, v = point.x / point.t;
+    uu += u * u;
+    uv += u * v;
+    vv += v * v;
+    u1 += u;
+    v1 += v;
+  }
+  const double determinant = uu * vv - uv * uv;
+  const Line line{(u1 * vv - v1 * uv) / determinant, (v1 * uu - u1 * uv) / determinant};
+  return line.latency_s >= 0 ? line : Line{0, v1 / vv};
+}
+
+}  // namespace
+
+Result<std::vector<CommFit>> fit(const std::vector<CommTable>& tables) {
+  std::map<std::tuple<CommKind, int, int>, std::vector<Point>> groups;
+  for (const CommTable& table : tables) {
+    std::vector<Point>& points = groups[{table.test.kind, table.ranks(), table.nodes}];
+    const double factor = bus_factor(table.test.kind, table.ranks());
+    for (const CommRow& row : table.rows)
+      points.push_back({row.size.bytes, factor * static_cast<double>(row.size.bytes), row.seconds});
+  }
+  std::vector<CommFit> fits;
+  for (const auto& [key, points] : groups) {
+    const auto& [kind, ranks, nodes] = key;
+    std::set<Bytes> sizes;
+    for (const Point& point : points) sizes.insert(point.bytes);
+    const std::string what =
+        fmt::format("{} of {} ranks on {} node{}", name(kind), ranks, nodes, nodes > 1 ? "s" : "");
+    if (sizes.size() < 2)
+      return Error{fmt::format("--fit: found one size of {}, expected two or more", what)};
+    const Line line = least_squares(points);
+    if (!(line.slope > 0) || !std::isfinite(line.slope))
+      return Error{fmt::format("--fit: found times of {} that do not grow with the size, expected "
+                               "larger messages",
+                               what),
+                   Error::Failed};
+    CommFit& own = fits.emplace_back();
+    own.row = {kind, ranks, nodes, line.latency_s, 1 / line.slope};
+    own.sizes.assign(sizes.begin(), sizes.end());
+    for (const Point& point : points)
+      own.worst_error = std::max(
+          own.worst_error, std::abs(line.latency_s + line.slope * point.x - point.t) / point.t);
+  }
+  return fits;
+}
+
+std::string calibration_text(const std::vector<CommFit>& fits,
+                             const std::vector<std::pair<std::string, std::string>>& origin) {
+  std::string text =
+      "# What operations take alone: latency + bytes x factor / bus bandwidth, bytes and factor "
+      "as\n"
+      "# nccl-tests has them. Fitted by tandem bench comm; cluster.calibration names this file.\n";
+  for (const auto& [key, value] : origin) text += fmt::format("{} = {}\n", key, value);
+  for (const CommFit& fit : fits) {
+    text += fmt::format("\n[[fit]]\nop = \"{}\"\nranks = {}\nnodes = {}\n", name(fit.row.kind),
+                        fit.row.ranks, fit.row.nodes);
+    text += fmt::format("latency_us = {:.9g}\nbusbw_GBps = {:.12g}\n", 1e6 * fit.row.latency_s,
+                        fit.row.bus_bytes_per_s / GB);
+    text += fmt::format("worst_error_percent = {:.3g}\nsizes = [{}]\n", 100 * fit.worst_error,
+                        fmt::join(fit.sizes, ", "));
+  }
+  return text;
+}
+
+}  // namespace tandem

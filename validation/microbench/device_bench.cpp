@@ -1,0 +1,443 @@
+#include "validation/microbench/device_bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "base/check.h"
+#include "schedule/program/rank_folding.h"
+#include "schedule/program/validate.h"
+
+namespace tandem {
+namespace {
+
+constexpr double kMiB = 1 << 20;
+constexpr int kLadder = 4;
+constexpr int kMostBeside = 256;   // operations beside a GEMM
+constexpr double kCovered = 0.95;  // of a GEMM that counts as beside communication
+constexpr double kCoverBy = 1.5;   // times the GEMMs' priced time
+
+// What is measured of one kind of communication: groups of one class, side by side.
+struct CommClass {
+  CommKind kind = CommKind::SendRecv;
+  int ranks = 0;
+  bool between_nodes = false;
+  Scope scope = Scope::Pipeline;
+  int sms = 0;                              // the most that one of its ops states
+  std::vector<std::int32_t> communicators;  // of the input; no two share a rank
+  std::map<Bytes, Nanoseconds> priced;      // by size: what occurs
+};
+
+// Powers of four from `first` on that stay under both bounds, and the sizes that occur.
+template <class Size>
+std::set<Size> with_ladder(std::set<Size> sizes, double first, double last) {
+  const double most = sizes.empty() ? 0 : static_cast<double>(*sizes.rbegin());
+  for (double size = first; size <= last && size < most; size *= kLadder)
+    sizes.insert(static_cast<Size>(size));
+  return sizes;
+}
+
+// The groups of the channel that share no rank with one before them.
+std::vector<std::int32_t> disjoint(const Program& program, const Channel& channel) {
+  std::vector<std::int32_t> chosen;
+  std::set<Rank> taken;
+  for (const std::int32_t c : channel.communicators) {
+    const std::vector<Rank>& members = program.communicators[c].members;
+    if (std::ranges::any_of(members, [&](Rank rank) { return taken.contains(rank); })) continue;
+    taken.insert(members.begin(), members.end());
+    chosen.push_back(c);
+  }
+  return chosen;
+}
+
+// By kind, ranks and place; of several classes of groups the first.
+std::vector<CommClass> comm_classes(const Program& program) {
+  std::map<std::tuple<CommKind, int, bool>, CommClass> classes;
+  const Cast cast = fold(program);
+  for (const Player& player : cast.players) {
+    for (const Op& op : program.bodies[player.body].ops) {
+      if (is_compute(op.kind)) continue;
+      const Channel& channel = cast.channels[player.channels[op.slot]];
+      const Communicator& first = program.communicators[channel.communicators.front()];
+      const auto ranks = static_cast<int>(first.members.size());
+      CommClass& own = classes[{comm_kind(op.kind), ranks, first.between_nodes}];
+      if (own.ranks == 0) {
+        own.kind = comm_kind(op.kind);
+        own.ranks = ranks;
+        own.between_nodes = first.between_nodes;
+        own.scope = first.scope;
+        own.communicators = disjoint(program, channel);
+      }
+      own.sms = std::max(own.sms, int{op.sms});
+      own.priced.try_emplace(op.bytes, op.duration_ns);
+    }
+  }
+  std::vector<CommClass> list;
+  for (auto& [key, own] : classes) list.push_back(std::move(own));
+  return list;
+}
+
+// As priced, or in proportion to the largest.
+Nanoseconds priced_ns(const CommClass& comm, Bytes bytes) {
+  if (const auto at = comm.priced.find(bytes); at != comm.priced.end()) return at->second;
+  const auto& [most, ns] = *comm.priced.rbegin();
+  return most == 0 ? ns : std::llround(static_cast<double>(ns) * static_cast<double>(bytes) / most);
+}
+
+// What the Program's kernels are made of, and what each part takes by its price.
+struct Parts {
+  std::vector<std::pair<Gemm, double>> gemms;         // ns
+  std::map<double, double> attention_ns;              // by FLOPs
+  std::set<double> passes;                            // bytes
+  double ns_per_byte = 0;                             // of passes
+  std::vector<std::pair<Kernel, Nanoseconds>> whole;  // kernels of several parts
+
+  void add(const Kernel& kernel, Nanoseconds ns);
+};
+
+void Parts::add(const Kernel& kernel, Nanoseconds ns) {
+  const double passes_ns = kernel.memory_share * static_cast<double>(ns);
+  const double flops = kernel.flops();
+  const double ns_per_flop = flops > 0 ? (static_cast<double>(ns) - passes_ns) / flops : 0;
+  for (const Gemm& gemm : kernel.gemms) {
+    if (std::ranges::find(gemms, gemm, [](const auto& g) { return g.first; }) == gemms.end())
+      gemms.emplace_back(gemm, gemm.flops() * ns_per_flop);
+  }
+  if (kernel.attention_flops > 0)
+    attention_ns.try_emplace(kernel.attention_flops, kernel.attention_flops * ns_per_flop);
+  if (kernel.memory_bytes > 0) {
+    passes.insert(kernel.memory_bytes);
+    ns_per_byte = std::max(ns_per_byte, passes_ns / kernel.memory_bytes);
+  }
+  const std::size_t parts = kernel.gemms.size() + (kernel.attention_flops > 0 ? 1 : 0) +
+                            (kernel.memory_bytes > 0 ? 1 : 0);
+  const auto same = [&](const std::pair<Kernel, Nanoseconds>& other) {
+    return other.first.gemms == kernel.gemms &&
+           other.first.attention_flops == kernel.attention_flops &&
+           other.first.memory_bytes == kernel.memory_bytes;
+  };
+  if (parts > 1 && std::ranges::none_of(whole, same)) whole.emplace_back(kernel, ns);
+}
+
+Parts parts_of(const Program& program) {
+  Parts parts;
+  std::vector<bool> seen(program.kernels.size());
+  for (const Body& body : program.bodies) {
+    for (const Op& op : body.ops) {
+      if (!is_compute(op.kind) || op.kernel < 0 || seen[op.kernel]) continue;
+      seen[op.kernel] = true;
+      parts.add(program.kernels[op.kernel], op.duration_ns);
+    }
+  }
+  return parts;
+}
+
+// The bench's Program as it grows, block by block. Every rank has a body of its own; an op's
+// microbatch is its block, its part 0 where it does not count.
+class Builder {
+ public:
+  Builder(const Program& of, const DeviceBenchOptions& options) : options_(options) {
+    Program& program = bench_.program;
+    program.name = "device bench";
+    program.device = of.device;
+    const auto ranks = static_cast<int>(of.ranks.size());
+    Communicator all;
+    all.scope = Scope::Data;
+    for (int rank = 0; rank < ranks; ++rank) {
+      program.ranks.push_back({rank, {}});
+      program.bodies.emplace_back().lanes.push_back({"compute"});
+      all.members.push_back(Rank{rank});
+    }
+    last_.resize(ranks);
+    barrier_.resize(ranks, -1);
+    if (ranks > 1) join(std::move(all), "barrier");
+  }
+
+  void compute_block(CostRow row, double ns) {
+    begin(std::move(row));
+    const std::int32_t kernel = add_kernel(bench_.rows.back(), ns);
+    for (std::size_t rank = 0; rank < last_.size(); ++rank) compute(rank, kernel, ns);
+  }
+
+  // Each class's communicators, joined once.
+  using Slots = std::map<std::pair<int, std::int16_t>, bool>;  // (rank, slot) -> first member
+  Slots join_class(const Program& of, const CommClass& comm) {
+    Slots slots;
+    for (const std::int32_t c : comm.communicators) {
+      Communicator own = of.communicators[c];
+      const std::vector<Rank> members = own.members;
+      join(std::move(own), fmt::format("{} {}", name(cost_kind(comm.kind)), c));
+      for (const Rank member : members)
+        slots[{index(member), static_cast<std::int16_t>(
+                                  bench_.program.ranks[index(member)].communicators.size() - 1)}] =
+            member == members.front();
+    }
+    return slots;
+  }
+
+  void comm_block(const CommClass& comm, const Slots& slots, Bytes bytes) {
+    CostRow row = row_of(comm, bytes);
+    begin(std::move(row));
+    for (const auto& [at, first] : slots) {
+      for (int i = 0; i <= options_.repeats; ++i)
+        communicate(at.first, at.second, op_of(comm, bytes, first), i);
+    }
+  }
+
+  void slowdown_block(const CommClass& comm, const Slots& slots, const Gemm& gemm, double gemm_ns) {
+    const Bytes bytes = comm.priced.rbegin()->first;
+    const double beside_ns = std::max(1.0, static_cast<double>(priced_ns(comm, bytes)));
+    const double needed = kCoverBy * gemm_ns * (options_.repeats + 1) / beside_ns;
+    const int operations = static_cast<int>(std::clamp(std::ceil(needed), 4.0, 1.0 * kMostBeside));
+    CostRow row = row_of(comm, bytes);
+    row.name = name(row.what);
+    row.what = CostKind::Slowdown;
+    row.gemms = {gemm};
+    begin(std::move(row));
+    CostRow alone;
+    alone.gemms = {gemm};
+    const std::int32_t kernel = add_kernel(alone, gemm_ns);
+    // Communication first: it is issued before the GEMMs that it is to be beside.
+    std::set<int> ranks;
+    for (const auto& [at, first] : slots) {
+      for (int i = 0; i < operations; ++i)
+        communicate(at.first, at.second, op_of(comm, bytes, first), 0);
+      ranks.insert(at.first);
+    }
+    for (const int rank : ranks) compute(rank, kernel, gemm_ns);
+  }
+
+  DeviceBench take() { return std::move(bench_); }
+
+ private:
+  CostRow row_of(const CommClass& comm, Bytes bytes) const {
+    CostRow row;
+    row.what =
+        comm.kind == CommKind::SendRecv && options_.copies ? CostKind::Copy : cost_kind(comm.kind);
+    row.bytes = static_cast<double>(bytes);
+    row.ranks = comm.ranks;
+    row.between_nodes = comm.between_nodes;
+    row.sms = comm.sms;
+    return row;
+  }
+
+  static Op op_of(const CommClass& comm, Bytes bytes, bool first) {
+    Op op;
+    op.kind = comm.kind != CommKind::SendRecv ? op_kind(comm.kind)
+              : first                         ? OpKind::Send
+                                              : OpKind::Recv;
+    op.sms = static_cast<std::int16_t>(comm.sms);
+    op.bytes = bytes;
+    op.duration_ns = priced_ns(comm, bytes);
+    return op;
+  }
+
+  void join(Communicator communicator, const std::string& lane) {
+    const auto number = static_cast<std::int32_t>(bench_.program.communicators.size());
+    for (const Rank member : communicator.members) {
+      Body& body = bench_.program.bodies[index(member)];
+      body.slots.push_back({communicator.scope, static_cast<std::uint8_t>(body.lanes.size())});
+      body.lanes.push_back({lane});
+      bench_.program.ranks[index(member)].communicators.push_back(number);
+    }
+    bench_.program.communicators.push_back(std::move(communicator));
+  }
+
+  // A new block: what follows waits for all ranks.
+  void begin(CostRow row) {
+    const auto block = static_cast<std::int32_t>(bench_.rows.size());
+    bench_.rows.push_back(std::move(row));
+    for (std::size_t rank = 0; rank < last_.size(); ++rank) {
+      std::vector<std::uint32_t> waits;
+      for (const auto& [lane, op] : last_[rank]) waits.push_back(op);
+      std::ranges::sort(waits);
+      last_[rank].clear();
+      if (last_.size() == 1) {
+        barrier_[rank] = waits.empty() ? -1 : static_cast<std::int64_t>(waits.back());
+        continue;
+      }
+      Op op;
+      op.kind = OpKind::AllReduce;
+      op.slot = 0;
+      op.lane = bench_.program.bodies[rank].slots[0].lane;
+      op.bytes = sizeof(float);
+      op.microbatch = block;
+      barrier_[rank] = add(rank, op, waits);
+    }
+  }
+
+  std::int32_t add_kernel(const CostRow& row, double ns) {
+    Kernel kernel;
+    kernel.name = row.name.empty() ? std::string(name(row.what)) : row.name;
+    kernel.gemms = row.gemms;
+    kernel.attention_flops = row.attention_flops;
+    kernel.memory_bytes =
+        row.what == CostKind::Memory || row.what == CostKind::Kernel ? row.bytes : 0;
+    kernel.memory_share = row.what == CostKind::Memory && ns > 0 ? 1 : 0;
+    bench_.program.kernels.push_back(std::move(kernel));
+    return static_cast<std::int32_t>(bench_.program.kernels.size()) - 1;
+  }
+
+  void compute(std::size_t rank, std::int32_t kernel, double ns) {
+    Op op;
+    op.kernel = kernel;
+    op.duration_ns = std::max<Nanoseconds>(1, std::llround(ns));  // 0 would be nothing to do
+    for (int i = 0; i <= options_.repeats; ++i) chain(rank, op, i);
+  }
+
+  void communicate(int rank, std::int16_t slot, Op op, int number) {
+    op.slot = slot;
+    op.lane = bench_.program.bodies[rank].slots[slot].lane;
+    chain(rank, op, number);
+  }
+
+  // Behind the block's barrier, or the op before it on its lane.
+  void chain(std::size_t rank, Op op, int number) {
+    op.microbatch = static_cast<std::int32_t>(bench_.rows.size()) - 1;
+    op.part = static_cast<std::int16_t>(number);
+    op.parts = static_cast<std::int16_t>(options_.repeats + 1);
+    std::vector<std::uint32_t> waits;
+    const auto before = last_[rank].find(op.lane);
+    if (before == last_[rank].end() && barrier_[rank] >= 0)
+      waits.push_back(static_cast<std::uint32_t>(barrier_[rank]));
+    last_[rank][op.lane] = add(rank, op, waits);
+  }
+
+  std::uint32_t add(std::size_t rank, Op op, const std::vector<std::uint32_t>& waits) {
+    Body& body = bench_.program.bodies[rank];
+    op.first_wait = static_cast<std::uint32_t>(body.waits.size());
+    op.waits = static_cast<std::uint32_t>(waits.size());
+    body.waits.insert(body.waits.end(), waits.begin(), waits.end());
+    body.ops.push_back(op);
+    return static_cast<std::uint32_t>(body.ops.size()) - 1;
+  }
+
+  DeviceBenchOptions options_;
+  DeviceBench bench_;
+  std::vector<std::map<std::uint8_t, std::uint32_t>> last_;  // of the block, by rank and lane
+  std::vector<std::int64_t> barrier_;                        // by rank; -1: none
+};
+
+void add_compute(const Parts& parts, Builder* builder) {
+  for (const auto& [gemm, ns] : parts.gemms) {
+    CostRow row;
+    row.gemms = {gemm};
+    builder->compute_block(std::move(row), ns);
+  }
+  for (const auto& [flops, ns] : parts.attention_ns) {
+    CostRow row;
+    row.what = CostKind::Attention;
+    row.attention_flops = flops;
+    builder->compute_block(std::move(row), ns);
+  }
+  std::set<double> passes;
+  if (!parts.passes.empty()) passes.insert(*parts.passes.rbegin());
+  for (const double bytes : with_ladder(std::move(passes), kMiB, 1024 * kMiB)) {
+    CostRow row;
+    row.what = CostKind::Memory;
+    row.bytes = bytes;
+    builder->compute_block(std::move(row), bytes * parts.ns_per_byte);
+  }
+  for (const auto& [kernel, ns] : parts.whole) {
+    CostRow row;
+    row.what = CostKind::Kernel;
+    row.name = kernel.name;
+    row.gemms = kernel.gemms;
+    row.attention_flops = kernel.attention_flops;
+    row.bytes = kernel.memory_bytes;
+    builder->compute_block(std::move(row), static_cast<double>(ns));
+  }
+}
+
+// Whether so much of the time is inside intervals, of which none overlap.
+bool is_covered(const std::vector<std::pair<Nanoseconds, Nanoseconds>>& intervals,
+                const EventTimes& event) {
+  Nanoseconds inside = 0;
+  for (const auto& [begin, end] : intervals)
+    inside +=
+        std::max<Nanoseconds>(0, std::min(end, event.end_ns) - std::max(begin, event.start_ns));
+  return static_cast<double>(inside) >=
+         kCovered * static_cast<double>(event.end_ns - event.start_ns);
+}
+
+// The counted times of a rank, by block.
+void gather(const DeviceBench& bench, const Trace& trace, const RankTrace& rank,
+            std::vector<std::vector<Nanoseconds>>* times) {
+  const std::vector<Op>& ops = bench.program.bodies[rank.body].ops;
+  const auto events = trace.events_of(bench.program, rank);
+  std::map<std::int32_t, std::vector<std::pair<Nanoseconds, Nanoseconds>>> beside;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const bool slows = bench.rows[ops[i].microbatch].what == CostKind::Slowdown;
+    if (slows && !is_compute(ops[i].kind) && ops[i].parts > 1)
+      beside[ops[i].microbatch].emplace_back(events[i].start_ns, events[i].end_ns);
+  }
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const Op& op = ops[i];
+    if (op.part == 0 || op.kind == OpKind::Recv) continue;
+    const bool slowed = bench.rows[op.microbatch].what == CostKind::Slowdown;
+    if (slowed && !is_covered(beside[op.microbatch], events[i])) continue;
+    (*times)[op.microbatch].push_back(events[i].end_ns - events[i].start_ns);
+  }
+}
+
+}  // namespace
+
+Result<DeviceBench> device_bench(const Program& of, const DeviceBenchOptions& options) {
+  CHECK(options.repeats > 0);
+  const Parts parts = parts_of(of);
+  if (parts.gemms.empty() && parts.attention_ns.empty() && parts.passes.empty())
+    return Error{
+        fmt::format("found Program {} without kernels, expected the shapes of what it "
+                    "computes: costs.source = \"uniform\" has none",
+                    of.name)};
+  Builder builder(of, options);
+  add_compute(parts, &builder);
+  const auto largest = std::ranges::max_element(
+      parts.gemms, {}, [](const auto& gemm) { return gemm.first.flops(); });
+  for (const CommClass& comm : comm_classes(of)) {
+    if (!(comm.kind == CommKind::SendRecv ? options.transfers : options.collectives)) continue;
+    const Builder::Slots slots = builder.join_class(of, comm);
+    std::set<Bytes> sizes;
+    for (const auto& [bytes, ns] : comm.priced) sizes.insert(bytes);
+    for (const Bytes bytes : with_ladder(std::move(sizes), kMiB / 16, 256 * kMiB))
+      builder.comm_block(comm, slots, bytes);
+    if (largest != parts.gemms.end())
+      builder.slowdown_block(comm, slots, largest->first, largest->second);
+  }
+  DeviceBench bench = builder.take();
+  RETURN_IF_ERROR(validate(bench.program));
+  RETURN_IF_ERROR(check_durations(bench.program));
+  return bench;
+}
+
+std::vector<CostRow> cost_rows(const DeviceBench& bench, std::span<const Trace> iterations) {
+  std::vector<std::vector<Nanoseconds>> times(bench.rows.size());
+  for (const Trace& trace : iterations) {
+    for (const RankTrace& rank : trace.ranks) gather(bench, trace, rank, &times);
+  }
+  std::vector<CostRow> rows;
+  for (std::size_t block = 0; block < times.size(); ++block) {
+    std::vector<Nanoseconds>& own = times[block];
+    if (own.empty()) continue;
+    std::ranges::sort(own);
+    // By nearest rank.
+    const auto at = [&](double share) {
+      const double rank = std::ceil(share * static_cast<double>(own.size()));
+      return std::max<Nanoseconds>(1, own[static_cast<std::size_t>(std::max(rank, 1.0)) - 1]);
+    };
+    CostRow& row = rows.emplace_back(bench.rows[block]);
+    row.count = static_cast<std::int64_t>(own.size());
+    row.p5_ns = at(0.05);
+    row.p50_ns = at(0.5);
+    row.p95_ns = at(0.95);
+  }
+  return rows;
+}
+
+}  // namespace tandem

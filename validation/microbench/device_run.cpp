@@ -1,0 +1,53 @@
+#include "validation/microbench/device_run.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "traces/trace_files.h"
+#include "validation/microbench/device_bench.h"
+
+namespace tandem {
+namespace {
+
+// All that the run says of itself, and what the numbers depend on.
+std::vector<std::pair<std::string, std::string>> meta_of(const Program& program, Backend backend,
+                                                         const ExecOptions& options,
+                                                         const DeviceBenchOptions& bench,
+                                                         const Execution& execution) {
+  std::vector<std::pair<std::string, std::string>> meta = {program_line(program)};
+  for (const auto& [key, value] : execution.iterations.front().meta) {
+    if (key != "iteration" && key != "complete") meta.emplace_back(key, value);
+  }
+  // The hosts' products are OpenBLAS's sgemm.
+  meta.emplace_back("precision", backend == Backend::Cuda ? options.precision : "fp32");
+  meta.emplace_back("gemm_scale", fmt::format("{:g}", options.gemm_scale));
+  meta.emplace_back("iterations", fmt::format("{}", execution.iterations.size()));
+  meta.emplace_back("repeats", fmt::format("{}", bench.repeats));
+  return meta;
+}
+
+}  // namespace
+
+Result<std::optional<CostTable>> calibrate_device(const Program& program, Backend backend,
+                                                  ExecOptions options) {
+  options.compute = Compute::Gemm;
+  DeviceBenchOptions what;
+  if (backend == Backend::Cuda) {
+    // Between ranks of one GPU there are no collectives, and some transfers are emulated.
+    what.collectives = !options.share_gpu;
+    what.transfers = !options.share_gpu || options.transfers != GpuTransfers::Priced;
+    what.copies = options.share_gpu && options.transfers == GpuTransfers::Copy;
+  }
+  ASSIGN_OR_RETURN(const DeviceBench bench, device_bench(program, what));
+  ASSIGN_OR_RETURN(const std::optional<Execution> execution,
+                   execute(bench.program, backend, options));
+  if (!execution) return std::optional<CostTable>();
+  if (!execution->failure.empty()) return Error{execution->failure, Error::Failed};
+  CostTable table;
+  table.meta = meta_of(program, backend, options, what, *execution);
+  table.rows = cost_rows(bench, execution->iterations);
+  return std::optional(std::move(table));
+}
+
+}  // namespace tandem

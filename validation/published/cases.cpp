@@ -1,0 +1,396 @@
+#include "validation/published/cases.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/csv.h"
+#include "sim/engines.h"
+
+namespace tandem {
+namespace {
+
+constexpr int kMost = 1'000'000'000;
+constexpr std::int64_t kMostStages = 1'000'000;
+
+// A column of texts, of integers above 0: where its cells go, and the scenario's key, if it is
+// carried over as it stands.
+struct TextColumn {
+  const char* name;
+  std::string Case::*field;
+  const char* key;
+  bool required = false;
+};
+struct WholeColumn {
+  const char* name;
+  int Case::*field;
+  const char* key;
+  bool required = false;
+};
+struct FlagColumn {
+  const char* name;
+  bool Case::*field;
+  const char* key;
+};
+struct SecondsColumn {
+  const char* key;  // and the column's name
+  std::optional<double> Case::*field;
+};
+
+constexpr TextColumn kTexts[] = {{"id", &Case::id, nullptr, true},
+                                 {"family", &Case::family, nullptr, true},
+                                 {"system", &Case::system, "cluster.preset", true},
+                                 {"gpu", &Case::gpu, nullptr},
+                                 {"model", &Case::model, "model.name"},
+                                 {"source", &Case::source, nullptr},
+                                 {"schedule", &Case::schedule, "schedule.order"},
+                                 {"precision", &Case::precision, "train.precision"},
+                                 {"recompute", &Case::recompute, "train.recompute"}};
+
+constexpr WholeColumn kWholes[] = {{"layers", &Case::layers, "model.layers", true},
+                                   {"hidden", &Case::hidden, "model.hidden", true},
+                                   {"ffn_hidden", &Case::ffn_hidden, "model.ffn_hidden"},
+                                   {"heads", &Case::heads, "model.heads", true},
+                                   {"kv_heads", &Case::kv_heads, "model.kv_heads"},
+                                   {"seq", &Case::seq, "model.seq", true},
+                                   {"vocab", &Case::vocab, "model.vocab", true},
+                                   {"tp", &Case::tp, "parallel.tp"},
+                                   {"pp", &Case::pp, "parallel.pp"},
+                                   {"vpp", &Case::vpp, "parallel.vpp"},
+                                   {"cp", &Case::cp, "parallel.cp"},
+                                   {"ep", &Case::ep, "parallel.ep"},
+                                   {"dp", &Case::dp, "parallel.dp"},
+                                   {"micro_batch", &Case::micro_batch, "parallel.micro_batch"},
+                                   {"global_batch", &Case::global_batch, "parallel.global_batch"},
+                                   {"gpus", &Case::gpus, "cluster.gpus"},
+                                   {"gpus_per_node", &Case::gpus_per_node, "cluster.gpus_per_node"},
+                                   {"zero_stage", &Case::zero_stage, "train.zero"}};
+
+constexpr FlagColumn kFlags[] = {
+    {"gated_mlp", &Case::gated_mlp, "model.gated_mlp"},
+    {"sequence_parallel", &Case::sequence_parallel, "train.sequence_parallel"}};
+
+constexpr SecondsColumn kSeconds[] = {{"costs.forward_s", &Case::forward_s},
+                                      {"costs.input_s", &Case::input_s},
+                                      {"costs.weight_s", &Case::weight_s},
+                                      {"costs.p2p_s", &Case::p2p_s}};
+
+// The GPUs' names in cases files, and what a scenario calls them.
+struct Gpu {
+  std::string_view name;
+  const char* key;
+  double memory_GiB;  // 0: the GPU's own
+};
+constexpr Gpu kGpus[] = {{"A100-80GB", "a100-80gb", 0},
+                         {"V100-SXM2-32GB", "v100-32gb", 0},
+                         {"V100-SXM2-16GB", "v100-32gb", 16},
+                         {"H100-80GB", "h100-80gb", 0}};
+
+// What the software of a run does and no column says.
+struct Habit {
+  bool (*holds)(const Case& run);
+  const char* key;
+  std::variant<bool, const char*> value;
+};
+
+bool starts(const Case& run, std::string_view family) { return run.family.starts_with(family); }
+
+// Megatron-LM before it could send beside compute (2021).
+bool early_megatron(const Case& run) {
+  return starts(run, "sc21-table1") || starts(run, "korthikanti") || starts(run, "zero-bubble");
+}
+// Jean Zay mended its A100 nodes' PCIe and NUMA settings on 25 February 2022, after which all runs
+// took 1 to 5 % less (BigScience's throughput log). A row's source ends with its day.
+bool before_numa_fix(const Case& run) {
+  return run.system == "jz-a100" && run.source.find(", 2022-02-") != std::string::npos &&
+         run.source.substr(run.source.size() - 2) < "25";
+}
+bool is_nemo(const Case& run) { return starts(run, "mlperf-"); }
+bool is_profiled(const Case& run) { return run.forward_s.has_value(); }
+
+constexpr Habit kHabits[] = {
+    // arXiv 2104.04473, section 4.1, and the rows' notes; Megatron-LM's default a year later.
+    {[](const Case& run) { return starts(run, "sc21-table1") || starts(run, "korthikanti"); },
+     "parallel.scatter_gather", true},
+    {[](const Case& run) { return early_megatron(run) && run.schedule == "interleaved"; },
+     "overlap.p2p", false},
+    // DeepSpeed gathers the next layers' parameters ahead.
+    {[](const Case& run) { return run.zero_stage == 3; }, "overlap.param_gather", true},
+    {[](const Case& run) { return starts(run, "sc21-table2-zero3"); }, "costs.software",
+     "deepspeed-zero3-a100"},
+    {[](const Case& run) { return starts(run, "vtrain-"); }, "costs.software", "deepspeed-a100"},
+    {[](const Case& run) { return run.system == "jz-a100"; }, "costs.software", "bigscience-a100"},
+    {before_numa_fix, "costs.software", "bigscience-a100-2202"},
+    {[](const Case& run) { return run.system == "jz-v100"; }, "costs.software", "bigscience-v100"},
+    // Its transfers block, and its profiler saw no gaps between ops.
+    {[](const Case& run) { return starts(run, "zero-bubble") && is_profiled(run); },
+     "costs.software", "profiled-a100"},
+    // NVIDIA's NeMo submissions: fused attention, and the overlaps as in
+    // scenarios/nemo-overlap.toml but for tensor communication's, whose settings go with a model's
+    // sizes.
+    {is_nemo, "train.flash_attention", true},
+    {is_nemo, "train.gradient_dtype", "bf16"},
+    {is_nemo, "overlap.grad_reduce", true},
+    {is_nemo, "overlap.param_gather", true},
+    {[](const Case& run) { return is_nemo(run) && run.source.find("v3.0") != std::string::npos; },
+     "costs.software", "nemo-2304-h100"}};
+
+Result<int> whole_cell(const CsvTable& table, int row, const char* column, int least, int most) {
+  ASSIGN_OR_RETURN(const std::int64_t value, table.integer(row, column));
+  if (value < least || value > most)
+    return table.error(
+        row, fmt::format("column '{}': found {}, expected {} to {}", column, value, least, most));
+  return static_cast<int>(value);
+}
+
+Result<Case> read_case(const CsvTable& table, int row, const std::string& path) {
+  Case run;
+  run.path = path;
+  run.line = table.line(row);
+  for (const TextColumn& column : kTexts) {
+    run.*column.field = table.text(row, column.name);
+    if (column.required && (run.*column.field).empty())
+      return table.error(row,
+                         fmt::format("column '{}': found nothing, expected a text", column.name));
+  }
+  for (const WholeColumn& column : kWholes) {
+    if (table.text(row, column.name).empty() && !column.required) continue;
+    const bool is_zero = column.field == &Case::zero_stage;
+    ASSIGN_OR_RETURN(run.*column.field,
+                     whole_cell(table, row, column.name, is_zero ? 0 : 1, is_zero ? 3 : kMost));
+  }
+  for (const FlagColumn& column : kFlags) {
+    if (table.text(row, column.name).empty()) continue;
+    ASSIGN_OR_RETURN(const int value, whole_cell(table, row, column.name, 0, 1));
+    run.*column.field = value == 1;
+  }
+  for (const SecondsColumn& column : kSeconds) {
+    if (table.text(row, column.key).empty()) continue;
+    ASSIGN_OR_RETURN(run.*column.field, table.number(row, column.key));
+  }
+  ASSIGN_OR_RETURN(run.measured_s, table.number(row, "iteration_s"));
+  if (run.measured_s <= 0)
+    return table.error(
+        row,
+        fmt::format("column 'iteration_s': found {:g}, expected seconds above 0", run.measured_s));
+  return run;
+}
+
+// A scenario's Error without the place, which the row says itself.
+std::string reason_of(const Case& run, const Error& error) {
+  const std::string place = run.place() + ": ";
+  return error.message.starts_with(place) ? error.message.substr(place.size()) : error.message;
+}
+
+CaseRow row_of(const Case& run, const Result<Outcome>& outcome) {
+  if (!outcome.ok()) return {run, std::nullopt, reason_of(run, outcome.error())};
+  Prediction prediction{
+      outcome->iteration_s, outcome->compute_s, outcome->bubble_fraction * outcome->iteration_s, 0,
+      outcome->interval_s,  outcome->calibrated};
+  for (const double seconds : outcome->exposed_s) prediction.exposed_s += seconds;
+  return {run, prediction, ""};
+}
+
+}  // namespace
+
+std::string Case::place() const { return fmt::format("{}:{}", path, line); }
+
+Result<std::vector<Case>> read_cases(const std::string& path) {
+  ASSIGN_OR_RETURN(const CsvTable table, CsvTable::read(path));
+  std::vector<const char*> required = {"iteration_s"};
+  for (const TextColumn& column : kTexts) {
+    if (column.required) required.push_back(column.name);
+  }
+  for (const WholeColumn& column : kWholes) {
+    if (column.required) required.push_back(column.name);
+  }
+  for (const char* column : required) {
+    if (!table.has(column))
+      return Error{fmt::format("{}:1: found no column '{}', expected the columns {}", path, column,
+                               fmt::join(required, ", "))};
+  }
+  if (table.size() == 0)
+    return Error{fmt::format("{}:1: found a header alone, expected a line a run", path)};
+  std::vector<Case> cases;
+  for (int row = 0; row < table.size(); ++row) {
+    ASSIGN_OR_RETURN(Case run, read_case(table, row, path));
+    cases.push_back(std::move(run));
+  }
+  return cases;
+}
+
+std::vector<std::int64_t> uneven_layers(int layers, int stages) {
+  if ((layers + 2) % stages == 0) {
+    std::vector<std::int64_t> counts(stages, (layers + 2) / stages);
+    --counts.front();
+    --counts.back();
+    return counts;
+  }
+  const int most = (layers + stages - 1) / stages;
+  const int rest = layers - (stages - 1) * most;
+  if (rest < 1) return {};
+  std::vector<std::int64_t> counts(stages, most);
+  counts.back() = rest;
+  return counts;
+}
+
+Result<Settings> settings_of(const Case& run) {
+  Settings settings;
+  const auto set = [&](const char* key, auto value) { settings[key] = {value, run.place()}; };
+  for (const TextColumn& column : kTexts) {
+    if (column.key != nullptr && !(run.*column.field).empty()) set(column.key, run.*column.field);
+  }
+  for (const WholeColumn& column : kWholes) {
+    if (run.*column.field > 0) set(column.key, std::int64_t{run.*column.field});
+  }
+  for (const FlagColumn& column : kFlags) set(column.key, run.*column.field);
+  for (const SecondsColumn& column : kSeconds) {
+    if (run.*column.field) set(column.key, *(run.*column.field));
+  }
+  for (const Habit& habit : kHabits) {
+    if (!habit.holds(run)) continue;
+    if (const auto* word = std::get_if<const char*>(&habit.value)) {
+      set(habit.key, std::string(*word));
+    } else {
+      set(habit.key, std::get<bool>(habit.value));
+    }
+  }
+  if (!run.gpu.empty()) {
+    const auto* known = std::ranges::find(kGpus, run.gpu, &Gpu::name);
+    if (known == std::end(kGpus)) {
+      std::vector<std::string_view> names;
+      for (const Gpu& gpu : kGpus) names.push_back(gpu.name);
+      return Error{fmt::format("{}: found the GPU {}, expected one of {}", run.place(), run.gpu,
+                               fmt::join(names, ", "))};
+    }
+    set("cluster.gpu", std::string(known->key));
+    if (known->memory_GiB > 0) set("cluster.memory_GiB", known->memory_GiB);
+  }
+  const std::int64_t stages = std::int64_t{std::max(run.pp, 1)} * std::max(run.vpp, 1);
+  if (stages > 1 && run.layers % stages != 0) {
+    const std::vector<std::int64_t> layers =
+        stages > kMostStages ? std::vector<std::int64_t>{}
+                             : uneven_layers(run.layers, static_cast<int>(stages));
+    if (layers.empty())
+      return Error{
+          fmt::format("{}: found {} layers on {} stages, expected a multiple, two less, "
+                      "or so many that the last stage alone has fewer",
+                      run.place(), run.layers, stages)};
+    set("parallel.layers_per_stage", layers);
+  }
+  return settings;
+}
+
+Result<Scenario> scenario_of(const Case& run, const Sets& sets) {
+  ASSIGN_OR_RETURN(const Settings settings, settings_of(run));
+  return make_scenario(run.path, run.id, settings, sets);
+}
+
+Result<std::vector<CaseRow>> predict(const std::vector<Case>& cases, Engine engine, int jobs,
+                                     const Sets& sets) {
+  if (engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
+  std::vector<CaseRow> rows;
+  std::vector<Scenario> scenarios;
+  std::vector<std::size_t> row_of_scenario;
+  for (const Case& run : cases) {
+    auto scenario = scenario_of(run, sets);
+    if (scenario.ok()) {
+      row_of_scenario.push_back(rows.size());
+      scenarios.push_back(*std::move(scenario));
+      rows.push_back({run, std::nullopt, ""});
+    } else {
+      rows.push_back({run, std::nullopt, reason_of(run, scenario.error())});
+    }
+  }
+  const std::vector<Result<Outcome>> outcomes = simulate_all(scenarios, engine, jobs);
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    CaseRow& row = rows[row_of_scenario[i]];
+    row = row_of(row.run, outcomes[i]);
+  }
+  return rows;
+}
+
+Accuracy accuracy_of(const std::vector<CaseRow>& rows, std::string_view family) {
+  Accuracy sum{.family = std::string(family)};
+  std::vector<double> sizes;
+  for (const CaseRow& row : rows) {
+    if (!family.empty() && row.run.family != family) continue;
+    if (!row.prediction) {
+      ++sum.without;
+      continue;
+    }
+    const double error = row.error();
+    sizes.push_back(std::abs(error));
+    sum.bias += error;
+    if (sizes.size() > 1 && std::abs(error) <= std::abs(sum.worst)) continue;
+    sum.worst = error;
+    sum.worst_id = row.run.id;
+  }
+  sum.n = static_cast<int>(sizes.size());
+  if (sum.n == 0) return sum;
+  for (const double size : sizes) sum.mape += size;
+  sum.mape /= sum.n;
+  sum.bias /= sum.n;
+  std::ranges::sort(sizes);
+  sum.median = (sizes[(sizes.size() - 1) / 2] + sizes[sizes.size() / 2]) / 2;
+  return sum;
+}
+
+std::vector<Accuracy> accuracy_by_family(const std::vector<CaseRow>& rows) {
+  std::vector<Accuracy> families;
+  for (const CaseRow& row : rows) {
+    if (std::ranges::find(families, row.run.family, &Accuracy::family) == families.end())
+      families.push_back(accuracy_of(rows, row.run.family));
+  }
+  return families;
+}
+
+nlohmann::ordered_json to_json(const CaseRow& row) {
+  nlohmann::ordered_json json = {
+      {"id", row.run.id}, {"family", row.run.family}, {"measured_s", row.run.measured_s}};
+  const bool is_predicted = row.prediction.has_value();
+  const auto number = [&](double value) {
+    return is_predicted ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+  };
+  const Prediction parts = row.prediction.value_or(Prediction{});
+  json["predicted_s"] = number(parts.predicted_s);
+  json["error"] = is_predicted ? nlohmann::ordered_json(row.error()) : nlohmann::ordered_json();
+  const auto bound = [&](double std::pair<double, double>::*end) {
+    return parts.interval_s ? nlohmann::ordered_json((*parts.interval_s).*end)
+                            : nlohmann::ordered_json();
+  };
+  json["low_s"] = bound(&std::pair<double, double>::first);
+  json["high_s"] = bound(&std::pair<double, double>::second);
+  json["calibrated"] =
+      parts.calibrated ? nlohmann::ordered_json(*parts.calibrated) : nlohmann::ordered_json();
+  json["compute_s"] = number(parts.compute_s);
+  json["bubble_s"] = number(parts.bubble_s);
+  json["exposed_s"] = number(parts.exposed_s);
+  json["line"] = row.run.line;
+  if (!is_predicted) json["reason"] = row.reason;
+  return json;
+}
+
+nlohmann::ordered_json to_json(const Accuracy& accuracy) {
+  const auto share = [&](double value) {
+    return accuracy.n > 0 ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+  };
+  return {{"mape", share(accuracy.mape)},     {"bias", share(accuracy.bias)},
+          {"worst", share(accuracy.worst)},   {"n", accuracy.n},
+          {"median", share(accuracy.median)}, {"worst_id", accuracy.worst_id},
+          {"not_predicted", accuracy.without}};
+}
+
+nlohmann::ordered_json cases_json(const std::vector<CaseRow>& rows) {
+  nlohmann::ordered_json json = {{"rows", nlohmann::ordered_json::array()},
+                                 {"families", nlohmann::ordered_json::object()},
+                                 {"overall", to_json(accuracy_of(rows))}};
+  for (const CaseRow& row : rows) json["rows"].push_back(to_json(row));
+  for (const Accuracy& family : accuracy_by_family(rows))
+    json["families"][family.family] = to_json(family);
+  return json;
+}
+
+}  // namespace tandem

@@ -1,0 +1,96 @@
+#include "validation/published/profile_text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+
+namespace tandem {
+namespace {
+
+// With fewer rows the 5 and 95 % are beyond the smallest and largest of them.
+constexpr int kLeastRows = 20;
+
+// `value` as TOML has it.
+std::string with_line(std::string text, const std::string& key, const std::string& value,
+                      const std::string& source) {
+  const std::string line = fmt::format("{} = {{value = {}, source = \"{}\"}}", key, value, source);
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    if (text.compare(at, key.size() + 1, key + " ") == 0) return text.replace(at, end - at, line);
+    at = end + 1;
+  }
+  if (!text.empty() && text.back() != '\n') text += '\n';
+  return text + line + '\n';
+}
+
+}  // namespace
+
+std::string with_value(std::string text, const std::string& key, double value,
+                       const std::string& source) {
+  return with_line(std::move(text), key, fmt::format("{:.4g}", value), source);
+}
+
+std::string with_measured_on(std::string text, const Interval& interval,
+                             const std::string& origin) {
+  std::vector<std::string> where;
+  std::vector<int> rows;
+  for (const auto& [place, count] : interval.measured_on) {
+    where.push_back(place);
+    rows.push_back(count);
+  }
+  if (rows.empty()) rows.push_back(0);
+  return with_line(std::move(text), "measured_on", fmt::format("\"{}\"", fmt::join(where, ", ")),
+                   fmt::format("{} rows that a fit to {} left out", fmt::join(rows, ", "), origin));
+}
+
+double rounded(double value) { return std::stod(fmt::format("{:.4g}", value)); }
+
+Status write_software(const FitPlan& plan, const PublishedFit& fit,
+                      const std::vector<Interval>& intervals, const std::string& origin) {
+  std::map<std::string, std::string> texts;
+  const auto read = [&](const std::string& name) -> Status {
+    if (!texts.contains(name)) {
+      ASSIGN_OR_RETURN(texts[name], read_file(software_path(name)));
+    }
+    return Done{};
+  };
+  const auto set = [&](const std::string& name, const std::string& key, double value,
+                       const std::string& source) -> Status {
+    RETURN_IF_ERROR(read(name));
+    texts[name] = with_value(texts[name], key, value, source);
+    return Done{};
+  };
+  for (std::size_t k = 0; k < plan.constants.size(); ++k) {
+    const Constant& constant = plan.constants[k];
+    const std::string open =
+        fit.sigma.empty() ? std::string() : fmt::format(", +- {:.2g}", fit.sigma[k]);
+    RETURN_IF_ERROR(set(constant.software, constant.key, fit.values[k],
+                        fmt::format("fit to {}{}; before {:g} +- {:g}", origin, open,
+                                    constant.prior, constant.sigma)));
+  }
+  for (const Interval& interval : intervals) {
+    if (interval.software == "all") continue;
+    RETURN_IF_ERROR(read(interval.software));
+    texts[interval.software] = with_measured_on(texts[interval.software], interval, origin);
+    if (interval.n == 0) continue;  // what it predicts has the interval of a guess
+    const bool few = interval.n < kLeastRows;
+    const Interval& taken = few ? intervals.back() : interval;
+    const auto source = [&](int percent) {
+      return fmt::format("{}{} % of {} rows that a fit to {} left out",
+                         few ? fmt::format("{} rows of its own are too few: ", interval.n) : "",
+                         percent, taken.n, origin);
+    };
+    RETURN_IF_ERROR(set(interval.software, "interval_low", taken.low, source(5)));
+    RETURN_IF_ERROR(set(interval.software, "interval_high", taken.high, source(95)));
+  }
+  for (const auto& [name, text] : texts) RETURN_IF_ERROR(write_file(software_path(name), text));
+  return Done{};
+}
+
+}  // namespace tandem

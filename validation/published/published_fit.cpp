@@ -1,0 +1,366 @@
+#include "validation/published/published_fit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/check.h"
+#include "base/csv.h"
+#include "base/fork_map.h"
+#include "base/random.h"
+
+namespace tandem {
+namespace {
+
+// Beyond so many standard deviations of its family a residual pulls with constant force.
+constexpr double kHuber = 1.5;
+
+// A derivative's step, in the constant's sigma.
+constexpr double kSlopeStep = 0.2;
+
+// A step that does not help is halved so often before the fit ends.
+constexpr int kHalvings = 3;
+
+// The fit ends where a step gains less than this share of the cost.
+constexpr double kGain = 1e-3;
+
+const FamilyWeight* weight_of(const FitPlan& plan, const std::string& family) {
+  const auto found = std::ranges::find(plan.weights, family, &FamilyWeight::family);
+  return found == plan.weights.end() ? nullptr : &*found;
+}
+
+// Its Software with these values; the scenario's name of it is the file's.
+Result<Scenario> with(const FitData& data, int row, const SoftwareValues& values) {
+  Scenario scenario = data.scenarios[row];
+  ASSIGN_OR_RETURN(scenario.software, load_software(scenario.software.name, values));
+  return scenario;
+}
+
+Result<double> residual(const Scenario& scenario, const Case& run) {
+  ASSIGN_OR_RETURN(const Outcome outcome, simulate(scenario, Engine::Ideal));
+  return std::log(outcome.iteration_s / run.measured_s);
+}
+
+// A list of numbers for each row, each row in a process of its own.
+Result<std::vector<std::vector<double>>> for_each_row(
+    const FitData& data, const Rows& rows,
+    const std::function<Result<std::vector<double>>(int row)>& numbers) {
+  const int count = static_cast<int>(rows.size());
+  int done = 0;
+  const auto texts = fork_map(
+      count, data.jobs,
+      [&](int i) -> Result<std::string> {
+        ASSIGN_OR_RETURN(const std::vector<double> found, numbers(rows[i]));
+        return nlohmann::json(found).dump();
+      },
+      [&](int) {
+        if (data.on_row) data.on_row(++done, count);
+      });
+  std::vector<std::vector<double>> all;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (!texts[i].ok())
+      return Error{fmt::format("{}: {}", data.cases[rows[i]].place(), texts[i].error().message)};
+    all.push_back(nlohmann::json::parse(*texts[i]).get<std::vector<double>>());
+  }
+  return all;
+}
+
+double huber(double x) {
+  return std::abs(x) <= kHuber ? x * x : kHuber * (2 * std::abs(x) - kHuber);
+}
+double huber_weight(double x) { return std::abs(x) <= kHuber ? 1 : kHuber / std::abs(x); }
+
+double noise_of(const FitData& data, int row) {
+  return weight_of(data.plan, data.cases[row].family)->noise;
+}
+
+double cost_of(const FitData& data, const Rows& rows, const std::vector<double>& found,
+               const Values& values) {
+  double cost = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) cost += huber(found[i] / noise_of(data, rows[i]));
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    const Constant& constant = data.plan.constants[k];
+    cost += std::pow((values[k] - constant.prior) / constant.sigma, 2);
+  }
+  return cost;
+}
+
+using Matrix = std::vector<std::vector<double>>;
+
+// The normal equations of one step, in units of sigma.
+struct Equations {
+  Matrix matrix;
+  std::vector<double> right;
+};
+
+Equations equations_of(const FitData& data, const Rows& rows, const std::vector<double>& found,
+                       const Slopes& slopes, const Values& values) {
+  const std::size_t n = values.size();
+  Equations e{Matrix(n, std::vector<double>(n)), std::vector<double>(n)};
+  for (std::size_t k = 0; k < n; ++k) {
+    const Constant& constant = data.plan.constants[k];
+    e.matrix[k][k] = 1;
+    e.right[k] = (constant.prior - values[k]) / constant.sigma;
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const double noise = noise_of(data, rows[i]);
+    const std::vector<double>& slope = slopes.rows[rows[i]];
+    CHECK(slope.size() == n);
+    const double weight = huber_weight(found[i] / noise) / (noise * noise);
+    for (std::size_t k = 0; k < n; ++k) {
+      if (slope[k] == 0) continue;
+      e.right[k] -= weight * slope[k] * found[i];
+      for (std::size_t j = 0; j < n; ++j) e.matrix[k][j] += weight * slope[k] * slope[j];
+    }
+  }
+  return e;
+}
+
+// Cholesky's L with L L^T = matrix. The matrix is the identity and a sum of squares, so there is
+// one. (Boost's uBLAS of Debian 12 does not compile as C++20.)
+Matrix factor_of(const Matrix& matrix) {
+  const std::size_t n = matrix.size();
+  Matrix factor(n, std::vector<double>(n));
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j <= i; ++j) {
+      double sum = matrix[i][j];
+      for (std::size_t k = 0; k < j; ++k) sum -= factor[i][k] * factor[j][k];
+      factor[i][j] = i == j ? std::sqrt(sum) : sum / factor[j][j];
+    }
+    CHECK(factor[i][i] > 0);
+  }
+  return factor;
+}
+
+// L L^T x = right.
+std::vector<double> solve(const Matrix& factor, std::vector<double> right) {
+  const std::size_t n = right.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t k = 0; k < i; ++k) right[i] -= factor[i][k] * right[k];
+    right[i] /= factor[i][i];
+  }
+  for (std::size_t i = n; i-- > 0;) {
+    for (std::size_t k = i + 1; k < n; ++k) right[i] -= factor[k][i] * right[k];
+    right[i] /= factor[i][i];
+  }
+  return right;
+}
+
+// The step, and what stays open: the square roots of the inverse's diagonal.
+std::vector<double> step_of(const Equations& e, std::vector<double>* sigma) {
+  const Matrix factor = factor_of(e.matrix);
+  sigma->clear();
+  for (std::size_t k = 0; k < e.right.size(); ++k) {
+    std::vector<double> unit(e.right.size());
+    unit[k] = 1;
+    sigma->push_back(std::sqrt(solve(factor, unit)[k]));
+  }
+  return solve(factor, e.right);
+}
+
+Values moved(const FitPlan& plan, const Values& values, const std::vector<double>& step,
+             double share) {
+  Values result = values;
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    const Constant& constant = plan.constants[k];
+    result[k] =
+        std::clamp(values[k] + share * step[k] * constant.sigma, constant.least, constant.most);
+  }
+  return result;
+}
+
+Result<Constant> read_constant(const CsvTable& table, int row) {
+  Constant constant;
+  constant.software = table.text(row, "software");
+  constant.key = table.text(row, "key");
+  ASSIGN_OR_RETURN(constant.prior, table.number(row, "prior"));
+  ASSIGN_OR_RETURN(constant.sigma, table.number(row, "sigma"));
+  ASSIGN_OR_RETURN(constant.least, table.number(row, "least"));
+  ASSIGN_OR_RETURN(constant.most, table.number(row, "most"));
+  if (!(constant.sigma > 0 && constant.least <= constant.prior && constant.prior <= constant.most))
+    return table.error(row, "expected a sigma above 0, and least <= prior <= most");
+  if (const auto software = load_software(constant.software); !software.ok())
+    return table.error(row, software.error().message);
+  const auto fields = software_fields();
+  if (std::ranges::find(fields, constant.key, &SoftwareField::key) == fields.end())
+    return table.error(row,
+                       fmt::format("found key '{}', expected one of a software's", constant.key));
+  return constant;
+}
+
+Result<FamilyWeight> read_weight(const CsvTable& table, int row) {
+  FamilyWeight weight;
+  weight.family = table.text(row, "family");
+  ASSIGN_OR_RETURN(const double percent, table.number(row, "noise_percent"));
+  ASSIGN_OR_RETURN(const std::int64_t most, table.integer(row, "most_rows"));
+  if (!(percent > 0 && percent <= 100) || most < 1 || most > 1'000'000)
+    return table.error(row, "expected a noise of above 0 to 100 %, and 1 to 1000000 rows");
+  weight.noise = percent / 100;
+  weight.most_rows = static_cast<int>(most);
+  return weight;
+}
+
+template <class T>
+Result<std::vector<T>> read_rows(const std::string& path,
+                                 Result<T> (*read)(const CsvTable& table, int row)) {
+  ASSIGN_OR_RETURN(const CsvTable table, CsvTable::read(path));
+  std::vector<T> rows;
+  for (int row = 0; row < table.size(); ++row) {
+    ASSIGN_OR_RETURN(T value, read(table, row));
+    rows.push_back(std::move(value));
+  }
+  if (rows.empty()) return Error{fmt::format("{}:1: found a header alone, expected rows", path)};
+  return rows;
+}
+
+}  // namespace
+
+Result<FitPlan> read_fit_plan(const std::string& folder) {
+  FitPlan plan;
+  ASSIGN_OR_RETURN(plan.constants, read_rows(folder + "/constants.csv", read_constant));
+  ASSIGN_OR_RETURN(plan.weights, read_rows(folder + "/weights.csv", read_weight));
+  return plan;
+}
+
+Result<FitData> fit_data(const std::vector<Case>& cases, FitPlan plan, int jobs) {
+  FitData data{std::move(plan), {}, {}, jobs};
+  for (const Case& run : cases) {
+    if (weight_of(data.plan, run.family) == nullptr) continue;
+    auto scenario = scenario_of(run);
+    if (!scenario.ok()) continue;
+    data.cases.push_back(run);
+    data.scenarios.push_back(*std::move(scenario));
+  }
+  if (data.cases.empty())
+    return Error{
+        "found no run to fit to: expected a family that weights.csv names, and runs that "
+        "a scenario can express"};
+  return data;
+}
+
+Rows all_rows(const FitData& data) {
+  Rows rows(data.cases.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int>(i);
+  return rows;
+}
+
+std::vector<std::string> families_of(const FitData& data) {
+  std::vector<std::string> families;
+  for (const Case& run : data.cases) {
+    if (std::ranges::find(families, run.family) == families.end()) families.push_back(run.family);
+  }
+  return families;
+}
+
+Rows thinned(const FitData& data, const Rows& rows) {
+  std::map<std::string, Rows> families;
+  for (const int row : rows) families[data.cases[row].family].push_back(row);
+  Rows kept;
+  for (auto& [family, own] : families) {
+    const auto most = static_cast<std::size_t>(weight_of(data.plan, family)->most_rows);
+    std::ranges::sort(own, {}, [](int row) { return scatter(static_cast<std::uint64_t>(row)); });
+    own.resize(std::min(own.size(), most));
+    kept.insert(kept.end(), own.begin(), own.end());
+  }
+  std::ranges::sort(kept);
+  return kept;
+}
+
+Result<Values> current_values(const FitPlan& plan) {
+  Values values;
+  for (const Constant& constant : plan.constants) {
+    ASSIGN_OR_RETURN(const Software software, load_software(constant.software));
+    const auto fields = software_fields();
+    const auto field = std::ranges::find(fields, constant.key, &SoftwareField::key);
+    CHECK(field != fields.end());
+    values.push_back(
+        std::clamp(software.*field->place / field->unit, constant.least, constant.most));
+  }
+  return values;
+}
+
+SoftwareValues software_values(const FitPlan& plan, const Values& values) {
+  CHECK(values.size() == plan.constants.size());
+  SoftwareValues all;
+  for (std::size_t k = 0; k < values.size(); ++k)
+    all[{plan.constants[k].software, plan.constants[k].key}] = values[k];
+  return all;
+}
+
+Result<std::vector<double>> residuals(const FitData& data, const Rows& rows, const Values& values) {
+  const SoftwareValues given = software_values(data.plan, values);
+  ASSIGN_OR_RETURN(const auto lists,
+                   for_each_row(data, rows, [&](int row) -> Result<std::vector<double>> {
+                     ASSIGN_OR_RETURN(const Scenario scenario, with(data, row, given));
+                     ASSIGN_OR_RETURN(const double found, residual(scenario, data.cases[row]));
+                     return std::vector{found};
+                   }));
+  std::vector<double> all;
+  for (const std::vector<double>& list : lists) all.push_back(list.front());
+  return all;
+}
+
+Result<Slopes> slopes(const FitData& data, const Rows& rows, const Values& values) {
+  const auto row_slopes = [&](int row) -> Result<std::vector<double>> {
+    const SoftwareValues given = software_values(data.plan, values);
+    ASSIGN_OR_RETURN(const Scenario scenario, with(data, row, given));
+    ASSIGN_OR_RETURN(const double here, residual(scenario, data.cases[row]));
+    std::vector<double> found;
+    for (const Constant& constant : data.plan.constants) {
+      SoftwareValues stepped = given;
+      double& value = stepped[{constant.software, constant.key}];
+      const double direction = value + kSlopeStep * constant.sigma <= constant.most ? 1 : -1;
+      value += direction * kSlopeStep * constant.sigma;
+      ASSIGN_OR_RETURN(const Scenario other, with(data, row, stepped));
+      double there = here;
+      if (!(other.software == scenario.software)) {
+        ASSIGN_OR_RETURN(there, residual(other, data.cases[row]));
+      }
+      found.push_back((there - here) / (direction * kSlopeStep));
+    }
+    return found;
+  };
+  ASSIGN_OR_RETURN(auto lists, for_each_row(data, rows, row_slopes));
+  Slopes all{values, std::vector<std::vector<double>>(data.cases.size())};
+  for (std::size_t i = 0; i < rows.size(); ++i) all.rows[rows[i]] = std::move(lists[i]);
+  return all;
+}
+
+Result<PublishedFit> fit(const FitData& data, const Rows& rows, Values start, int steps,
+                         const Slopes* nearby,
+                         const std::function<void(int, const PublishedFit&)>& on_step) {
+  PublishedFit best{std::move(start), {}, 0};
+  ASSIGN_OR_RETURN(std::vector<double> found, residuals(data, rows, best.values));
+  best.cost = cost_of(data, rows, found, best.values);
+  if (on_step) on_step(0, best);
+  for (int step = 1; step <= steps; ++step) {
+    Slopes own;
+    if (nearby == nullptr) {
+      ASSIGN_OR_RETURN(own, slopes(data, rows, best.values));
+    }
+    const Equations equations =
+        equations_of(data, rows, found, nearby != nullptr ? *nearby : own, best.values);
+    const std::vector<double> direction = step_of(equations, &best.sigma);
+    const double before = best.cost;
+    double share = 1;
+    for (int halving = 0; halving <= kHalvings; ++halving, share /= 2) {
+      Values there = moved(data.plan, best.values, direction, share);
+      ASSIGN_OR_RETURN(std::vector<double> then, residuals(data, rows, there));
+      const double cost = cost_of(data, rows, then, there);
+      if (cost >= before) continue;
+      best.values = std::move(there);
+      best.cost = cost;
+      found = std::move(then);
+      break;
+    }
+    if (on_step) on_step(step, best);
+    if (best.cost > before * (1 - kGain)) break;
+  }
+  for (std::size_t k = 0; k < best.sigma.size(); ++k) best.sigma[k] *= data.plan.constants[k].sigma;
+  return best;
+}
+
+}  // namespace tandem

@@ -1,0 +1,199 @@
+// The analytic model of kernel times. Its tiles were fitted to 183 GEMM shapes measured on an
+// A100-PCIe (SimuMax's table; tests/workload/kernel_test.cpp holds a sample to 5 %). GPUs bring SM
+// counts, peaks, bandwidths and efficiencies (topology/presets/devices), and Software the
+// constants.
+#include "workload/cost/kernel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+#include "base/csv.h"
+#include "workload/cost/cost_table.h"
+
+namespace tandem {
+namespace {
+
+// An output tile that one SM computes, and its rate against the largest one's: small tiles read
+// their operands from shared memory more often.
+struct Tile {
+  int rows, columns;
+  double efficiency;
+};
+constexpr Tile kTiles[] = {{256, 128, 1.0}, {128, 128, 0.95}, {128, 64, 0.80}, {64, 64, 0.62}};
+
+// K may be cut so that a GEMM with few output tiles fills the SMs.
+constexpr int kSplits[] = {1, 2, 4};
+
+double gemm_efficiency(const DeviceSpec& device, const std::string& precision) {
+  const auto own = device.own_gemm_efficiency.find(precision);
+  return own == device.own_gemm_efficiency.end() ? device.gemm_efficiency : own->second;
+}
+
+// Transformer Engine runs the linear layers in fp8 and attention's batched products in bf16.
+std::string_view gemm_precision(const CostModel& model, const Gemm& gemm) {
+  const bool wide =
+      model.precision == "fp8" && gemm.of_activations && model.device.flops_per_s.contains("bf16");
+  return wide ? std::string_view("bf16") : std::string_view(model.precision);
+}
+
+// Fused attention runs in 16 bits: in the model's precision, or beside fp8 in bf16, as Transformer
+// Engine does.
+double attention_peak(const CostModel& model) {
+  const auto& peaks = model.device.flops_per_s;
+  for (const std::string& precision : {model.precision, std::string("bf16"), std::string("fp16")}) {
+    if (bytes_of(precision) == 2 && peaks.contains(precision)) return peaks.at(precision);
+  }
+  CHECK(peaks.contains(model.precision));
+  return peaks.at(model.precision);
+}
+
+// Tensor cores read rows of 16 bytes; where a row is no multiple of that, cuBLAS takes slower ways.
+constexpr int kAlignedBytes = 16;
+
+bool aligned(const Gemm& gemm, int number_bytes) {
+  return gemm.n * number_bytes % kAlignedBytes == 0 && gemm.k * number_bytes % kAlignedBytes == 0;
+}
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+double passes_s(const CostModel& model, const Kernel& kernel) {
+  CHECK(model.device.memory_bytes_per_s > 0);
+  return kernel.memory_bytes / (model.software.memory_efficiency * model.device.memory_bytes_per_s);
+}
+
+double kernel_s(const CostModel& model, const Kernel& kernel) {
+  double device_s = passes_s(model, kernel);
+  for (const Gemm& gemm : kernel.gemms) device_s += gemm_s(model, gemm);
+  if (kernel.attention_flops > 0) {
+    const double rate = model.device.attention_efficiency * attention_peak(model);
+    CHECK(rate > 0);
+    device_s += kernel.attention_flops / rate;
+  }
+  return std::max(model.software.compute_stretch * device_s, kernel.launch_s);
+}
+
+KernelPrice measured(const CostModel& model, const Kernel& kernel) {
+  const auto price = kernel_price(*model.table, kernel);
+  CHECK(price.ok());
+  return *price;
+}
+
+std::optional<std::int64_t> take_side(std::string_view* text) {
+  const std::size_t end = std::min(text->find('x'), text->size());
+  const auto side = parse_integer(text->substr(0, end));
+  text->remove_prefix(std::min(end + 1, text->size()));
+  if (!side.ok()) return std::nullopt;
+  return *side;
+}
+
+}  // namespace
+
+std::string gemms_text(const std::vector<Gemm>& gemms) {
+  std::string text;
+  for (const Gemm& g : gemms)
+    text += fmt::format("{}{}x{}x{}x{}{}", text.empty() ? "" : " ", g.batch, g.m, g.n, g.k,
+                        g.of_activations ? "a" : "");
+  return text;
+}
+
+std::optional<std::vector<Gemm>> parse_gemms(std::string_view text) {
+  std::vector<Gemm> gemms;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    Gemm& gemm = gemms.emplace_back();
+    gemm.of_activations = word.ends_with('a');
+    if (gemm.of_activations) word.remove_suffix(1);
+    if (std::ranges::count(word, 'x') != 3 || word.ends_with('x')) return std::nullopt;
+    for (std::int64_t* side : {&gemm.batch, &gemm.m, &gemm.n, &gemm.k}) {
+      const auto length = take_side(&word);
+      if (!length) return std::nullopt;
+      *side = *length;
+    }
+  }
+  return gemms;
+}
+
+double Kernel::flops() const {
+  double sum = attention_flops;
+  for (const Gemm& gemm : gemms) sum += gemm.flops();
+  return sum;
+}
+
+Status check(const CostModel& model) {
+  const DeviceSpec& device = model.device;
+  const auto rate = device.flops_per_s.find(model.precision);
+  if (rate == device.flops_per_s.end()) {
+    std::string known;
+    for (const auto& [precision, _] : device.flops_per_s) {
+      known += (known.empty() ? "" : ", ") + precision;
+    }
+    return Error{fmt::format("train.precision: found {}, expected one that {} has a rate for: {}",
+                             model.precision, device.name, known.empty() ? "none" : known)};
+  }
+  const auto positive = [](double x) { return std::isfinite(x) && x > 0; };
+  if (!positive(rate->second) || !positive(device.memory_bytes_per_s) || device.sms <= 0) {
+    return Error{fmt::format(
+        "device {}: found {} SMs, {} FLOP/s ({}) and {} bytes/s of memory bandwidth, expected "
+        "positive numbers",
+        device.name, device.sms, rate->second, model.precision, device.memory_bytes_per_s)};
+  }
+  return Done{};
+}
+
+int bytes_of(std::string_view dtype) {
+  if (dtype == "fp32") return 4;
+  if (dtype == "fp16" || dtype == "bf16") return 2;
+  if (dtype == "fp8") return 1;
+  return 0;
+}
+
+double gemm_s(const CostModel& model, const Gemm& gemm) {
+  CHECK(gemm.batch > 0 && gemm.m > 0 && gemm.n > 0 && gemm.k > 0);
+  const DeviceSpec& device = model.device;
+  const Software& software = model.software;
+  const std::string precision(gemm_precision(model, gemm));
+  const auto peak = device.flops_per_s.find(precision);
+  CHECK(peak != device.flops_per_s.end() && peak->second > 0);
+  CHECK(device.sms > 0 && device.memory_bytes_per_s > 0);
+
+  const double rate = gemm_efficiency(device, precision) * peak->second;
+  double best_s = std::numeric_limits<double>::infinity();
+  for (const Tile& tile : kTiles) {
+    const double tiles = static_cast<double>(gemm.batch) * ceil_div(gemm.m, tile.rows) *
+                         ceil_div(gemm.n, tile.columns);
+    for (const int split : kSplits) {
+      const double waves = tiles * split / device.sms;
+      const double charged = software.gemm_whole_wave * std::ceil(waves) +
+                             (1 - software.gemm_whole_wave) * std::max(waves, 1.0);
+      const double wave_flops = device.sms * 2.0 * tile.rows * tile.columns *
+                                (static_cast<double>(gemm.k) / split + software.gemm_ramp_k);
+      best_s = std::min(best_s, charged * wave_flops / (tile.efficiency * rate));
+    }
+  }
+  const int number_bytes = std::max(1, bytes_of(precision));
+  if (!aligned(gemm, number_bytes)) best_s *= software.unaligned_gemm;
+  const double numbers = static_cast<double>(gemm.batch) * (static_cast<double>(gemm.m) * gemm.k +
+                                                            static_cast<double>(gemm.k) * gemm.n +
+                                                            static_cast<double>(gemm.m) * gemm.n);
+  const double bytes_s = number_bytes * numbers / device.memory_bytes_per_s;
+  return std::max(best_s + software.gemm_launch_s, bytes_s);
+}
+
+Nanoseconds kernel_ns(const CostModel& model, const Kernel& kernel) {
+  if (model.table != nullptr) return measured(model, kernel).ns;
+  return to_ns(kernel_s(model, kernel));
+}
+
+double memory_share(const CostModel& model, const Kernel& kernel) {
+  if (model.table != nullptr) return measured(model, kernel).memory_share;
+  const double whole_s = kernel_s(model, kernel);
+  return whole_s > 0 ? model.software.compute_stretch * passes_s(model, kernel) / whole_s : 0;
+}
+
+}  // namespace tandem

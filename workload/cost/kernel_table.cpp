@@ -1,0 +1,23 @@
+#include "workload/cost/kernel_table.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tandem {
+
+int KernelTable::add(Kernel kernel) {
+  kernel.memory_share = memory_share(cost_, kernel);
+  const auto known = std::ranges::find(kernels_, kernel);
+  if (known != kernels_.end()) return static_cast<int>(known - kernels_.begin());
+  durations_.push_back(kernel_ns(cost_, kernel));
+  kernels_.push_back(std::move(kernel));
+  return static_cast<int>(kernels_.size()) - 1;
+}
+
+int PricedPass::run(const Kernel& kernel, std::vector<int> waits) {
+  if (kernel.empty()) return last();
+  const int index = kernels_->add(kernel);
+  return compute_after(std::move(waits), index, kernels_->duration_ns(index));
+}
+
+}  // namespace tandem

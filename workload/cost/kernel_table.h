@@ -1,0 +1,39 @@
+// KernelTable: a workload's kernels, each held once and priced; and passes whose kernels go there.
+#pragma once
+
+#include <vector>
+
+#include "workload/cost/kernel.h"
+#include "workload/model/pass.h"
+
+namespace tandem {
+
+class KernelTable {
+ public:
+  explicit KernelTable(const CostModel& cost) : cost_(cost) {}
+
+  // The kernel's index; equal kernels share one.
+  int add(Kernel kernel);
+
+  Nanoseconds duration_ns(int kernel) const { return durations_[kernel]; }
+  const CostModel& cost() const { return cost_; }
+  std::vector<Kernel> take() { return std::move(kernels_); }
+
+ private:
+  const CostModel& cost_;
+  std::vector<Kernel> kernels_;
+  std::vector<Nanoseconds> durations_;
+};
+
+class PricedPass : public PassBuilder {
+ public:
+  explicit PricedPass(KernelTable* kernels) : kernels_(kernels) {}
+
+  // In the chain, and after these steps as well; no step for a kernel with nothing to do.
+  int run(const Kernel& kernel, std::vector<int> waits = {});
+
+ private:
+  KernelTable* kernels_;
+};
+
+}  // namespace tandem

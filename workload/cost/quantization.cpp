@@ -1,0 +1,378 @@
+// Finds sizes that waste: prices every product of a layer and of the head as it is and as it would
+// be with nothing left over, and then those of near sizes.
+#include "workload/cost/quantization.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "base/check.h"
+#include "workload/model/blocks.h"
+
+namespace tandem {
+namespace {
+
+// Of a product's time: below it a size is no matter.
+constexpr double kLeastWaste = 0.05;
+// Of its part's time: a product that is small beside the others is no matter, either.
+constexpr double kLeastGain = 0.02;
+// Of that gain, what must be spared waste: else it is another matter (a larger microbatch adds its
+// weight gradients up less often). Heads need not: whatever their number changes, the FLOPs stay
+// the same.
+constexpr double kLeastShare = 0.5;
+// A near size is better than a farther one that spares a little more waste.
+constexpr double kMostOfWaste = 0.75;
+constexpr std::size_t kMostWarnings = 4;
+
+// Widths this far away are the same model still.
+constexpr double kReach = 0.05;
+constexpr std::int64_t kMostSteps = 64;  // in reach, to either side
+
+// Multiples fill tiles whatever their size: a tile has at most so many rows or columns.
+constexpr std::int64_t kTileMultiple = 256;
+// So many products side by side leave no wave of note unfilled.
+constexpr std::int64_t kManyProducts = 4096;
+// Tensor cores want rows of whole 16 bytes.
+constexpr std::int64_t kAlignedBytes = 16;
+// What widths should be multiples of, by NVIDIA's guide for A100s (128 bytes of 16-bit numbers).
+constexpr std::int64_t kWidthMultiple = 64;
+constexpr int kHeadMultiple = 8;
+
+std::int64_t number_bytes(const CostModel& cost, const Gemm& gemm) {
+  // Attention's products stay in 16 bits under fp8.
+  if (cost.precision == "fp8" && gemm.of_activations) return 2;
+  return std::max(1, bytes_of(cost.precision));
+}
+
+bool unaligned(const CostModel& cost, const Gemm& gemm) {
+  const std::int64_t bytes = number_bytes(cost, gemm);
+  return gemm.n * bytes % kAlignedBytes != 0 || gemm.k * bytes % kAlignedBytes != 0;
+}
+
+// The product's time with nothing left over: of so many side by side that all tiles and waves are
+// full, K rounded up to whole rows. It keeps what every product has: its launch, its bytes.
+double even_s(const CostModel& cost, const Gemm& gemm) {
+  const auto repeats = [](std::int64_t side) {
+    return kTileMultiple / std::gcd(side, kTileMultiple);
+  };
+  const std::int64_t bytes = number_bytes(cost, gemm);
+  const std::int64_t row = kAlignedBytes / std::min(bytes, kAlignedBytes);
+  Gemm many = gemm;
+  many.batch *= kManyProducts;
+  many.m *= repeats(gemm.m);
+  many.n *= repeats(gemm.n);
+  many.k = (gemm.k + row - 1) / row * row;
+  const double launch_s = gemm_s(cost, {.m = 1, .n = 1, .k = 1});
+  const double compute_s = gemm_s(cost, many) * (gemm.flops() / many.flops());
+  const auto [m, n, k] = std::array{static_cast<double>(gemm.m), static_cast<double>(gemm.n),
+                                    static_cast<double>(gemm.k)};
+  const double memory_s = static_cast<double>(bytes * gemm.batch) * (m * k + k * n + m * n) /
+                          cost.device.memory_bytes_per_s;
+  return std::min(gemm_s(cost, gemm), std::max(compute_s + launch_s, memory_s));
+}
+
+struct Product {
+  std::string name;
+  Gemm gemm;
+  double now_s = 0, even_s = 0;
+
+  double wasted() const { return 1 - even_s / now_s; }
+};
+
+// All compute of a layer, or of the head, for one microbatch.
+struct Part {
+  std::vector<Product> products;
+  double now_s = 0, even_s = 0;
+  double flops = 0;  // without padding
+};
+
+// Of the time taken here, what is wasted here and not there.
+template <class T>
+double spared(const T& here, const T& there) {
+  return 1 - (there.now_s / there.even_s) / (here.now_s / here.even_s);
+}
+
+// Of the time a FLOP takes here, what it takes less there: with all that the other size changes.
+double gain(const Part& here, const Part& there) {
+  return 1 - (there.now_s / there.flops) / (here.now_s / here.flops);
+}
+
+std::string product_name(const Kernel& kernel, std::size_t index) {
+  if (kernel.name.starts_with("attention core")) {
+    const bool forward = kernel.name.ends_with("forward");
+    if (forward) return index == 0 ? "attention's scores" : "attention's context";
+    return "attention's gradient";
+  }
+  return kernel.name.starts_with(' ') ? "head" + kernel.name : kernel.name;
+}
+
+// `useful`: the share of the products that is no padding. `cores`: parts of attention's core.
+void add_pass(const CostModel& cost, const Parts& parts, double launch_s, double useful, int cores,
+              Part* sum) {
+  double now_s = 0, even = 0;
+  for (const Kernel Parts::*which :
+       {&Parts::norm, &Parts::in, &Parts::between, &Parts::core, &Parts::out, &Parts::residual}) {
+    const Kernel& kernel = parts.*which;
+    double gemms_s = 0, even_gemms_s = 0;
+    for (std::size_t i = 0; i < kernel.gemms.size(); ++i) {
+      const Gemm& gemm = kernel.gemms[i];
+      sum->products.push_back(
+          {product_name(kernel, i), gemm, gemm_s(cost, gemm), useful * even_s(cost, gemm)});
+      gemms_s += sum->products.back().now_s;
+      even_gemms_s += sum->products.back().even_s;
+    }
+    Kernel rest = kernel;
+    rest.gemms.clear();
+    const double whole_s = to_seconds(kernel_ns(cost, kernel));
+    const double rest_s = to_seconds(kernel_ns(cost, rest));
+    const int count = which == &Parts::core ? cores : 1;
+    now_s += count * whole_s;
+    sum->flops += useful * count * kernel.flops();
+    even += count * (rest_s + (gemms_s > 0 ? (whole_s - rest_s) * even_gemms_s / gemms_s : 0));
+  }
+  sum->now_s += std::max(now_s, launch_s);
+  sum->even_s += std::max(even, launch_s);
+}
+
+void add_block(const CostModel& cost, const Block& block, double useful, int cores, Part* sum) {
+  add_pass(cost, block.forward_parts, block.forward.launch_s, useful, cores, sum);
+  add_pass(cost, block.input_parts, block.input_gradient.launch_s, useful, cores, sum);
+  add_pass(cost, block.weight_parts, block.weight_gradient.launch_s, useful, cores, sum);
+}
+
+Part layer_part(const Model& model, const Plan& plan, const CostModel& cost) {
+  Part part;
+  const int cores = plan.context_comm == ContextComm::Ring ? plan.cp : 1;
+  add_block(cost, attention_block(model, plan, cost.software), 1, cores, &part);
+  if (!model.is_moe()) {
+    add_block(cost, mlp_block(model, plan, cost.software), 1, 1, &part);
+    return part;
+  }
+  add_block(cost, experts_block(model, plan, cost.software), 1, 1, &part);
+  if (model.shared_expert_ffn > 0)
+    add_block(cost, shared_expert_block(model, plan, cost.software), 1, 1, &part);
+  return part;
+}
+
+Part head_part(const Model& model, const Plan& plan, const CostModel& cost) {
+  Part part;
+  const double useful = static_cast<double>(model.vocab) / padded_vocab(model, plan);
+  add_block(cost, head_block(model, plan, cost.software), useful, 1, &part);
+  return part;
+}
+
+// A model and plan with another size of one dimension.
+struct Choice {
+  Model model;
+  Plan plan;
+  std::int64_t value = 0;
+  std::string remark;
+};
+
+struct Dimension {
+  std::string key;
+  Choice here;
+  std::vector<Choice> near;
+  bool of_head = false;
+  double least_share = kLeastShare;
+};
+
+// Multiples of `multiple` within reach of the value, thinned out where there are many.
+std::vector<std::int64_t> in_reach(std::int64_t value, std::int64_t multiple) {
+  const auto reach = static_cast<std::int64_t>(kReach * static_cast<double>(value));
+  const std::int64_t step = multiple * std::max<std::int64_t>(1, reach / (multiple * kMostSteps));
+  std::vector<std::int64_t> values;
+  for (std::int64_t near = (value - reach + step - 1) / step * step; near <= value + reach;
+       near += step) {
+    if (near > 0 && near != value) values.push_back(near);
+  }
+  return values;
+}
+
+// A width that a field of the model holds; 0 there: the value follows from others.
+Dimension width(const Model& model, const Plan& plan, const char* key, int Model::*field,
+                std::int64_t value, std::int64_t cut) {
+  Dimension dimension{key, {model, plan, value, ""}, {}};
+  for (const std::int64_t near : in_reach(value, kWidthMultiple * cut)) {
+    Choice choice{model, plan, near, ""};
+    choice.model.*field = static_cast<int>(near);
+    dimension.near.push_back(std::move(choice));
+  }
+  return dimension;
+}
+
+// With as many heads of another size, or with more or fewer of the same.
+Dimension hidden(const Model& model, const Plan& plan) {
+  Dimension dimension{"model.hidden", {model, plan, model.hidden, ""}, {}};
+  const int size = model.head_size();
+  for (const std::int64_t near : in_reach(model.hidden, kWidthMultiple)) {
+    Choice choice{model, plan, near, ""};
+    choice.model.hidden = static_cast<int>(near);
+    if (near % model.heads == 0 && near / model.heads % kHeadMultiple == 0) {
+      choice.remark = fmt::format("head size {}", near / model.heads);
+      dimension.near.push_back(choice);
+    }
+    if (near % size == 0) {
+      choice.model.heads = static_cast<int>(near / size);
+      choice.remark = fmt::format("{} heads", choice.model.heads);
+      dimension.near.push_back(choice);
+    }
+  }
+  return dimension;
+}
+
+Dimension heads(const Model& model, const Plan& plan) {
+  const auto remark = [](const Model& of) { return fmt::format("head size {}", of.head_size()); };
+  Dimension dimension{"model.heads", {model, plan, model.heads, remark(model)}, {}};
+  dimension.least_share = 0;
+  for (int near = (model.heads + 1) / 2; near <= 2 * model.heads; ++near) {
+    if (near == model.heads || model.hidden % near != 0) continue;
+    Choice choice{model, plan, near, ""};
+    choice.model.heads = near;
+    if (choice.model.head_size() % kHeadMultiple != 0) continue;
+    choice.remark = remark(choice.model);
+    dimension.near.push_back(std::move(choice));
+  }
+  return dimension;
+}
+
+Dimension vocab(const Model& model, const Plan& plan) {
+  Dimension dimension = width(model, plan, "model.vocab", &Model::vocab, model.vocab, 2 * plan.tp);
+  const int padded = padded_vocab(model, plan);
+  if (padded != model.vocab) dimension.here.remark = fmt::format("{} with padding", padded);
+  dimension.of_head = true;
+  return dimension;
+}
+
+// Orders go through the microbatches in groups of pp: one that does now must be able to.
+Dimension micro_batch(const Model& model, const Plan& plan) {
+  Dimension dimension{"parallel.micro_batch", {model, plan, plan.micro_batch, ""}, {}};
+  const bool grouped = plan.microbatches() % plan.pp == 0;
+  for (int near = (plan.micro_batch + 1) / 2; near <= 2 * plan.micro_batch; ++near) {
+    const std::int64_t together = std::int64_t{near} * plan.dp;
+    if (near == plan.micro_batch || plan.global_batch % together != 0) continue;
+    if (grouped && plan.global_batch / together % plan.pp != 0) continue;
+    Choice choice{model, plan, near, ""};
+    choice.plan.micro_batch = near;
+    dimension.near.push_back(std::move(choice));
+  }
+  return dimension;
+}
+
+std::vector<Dimension> dimensions(const Model& model, const Plan& plan) {
+  std::vector<Dimension> all = {hidden(model, plan), heads(model, plan), vocab(model, plan),
+                                micro_batch(model, plan)};
+  if (!model.is_moe())
+    all.push_back(width(model, plan, "model.ffn_hidden", &Model::ffn_hidden, model.ffn(), plan.tp));
+  if (model.is_moe())
+    all.push_back(width(model, plan, "model.expert_ffn_hidden", &Model::expert_ffn_hidden,
+                        model.expert_ffn(), plan.expert_tensor()));
+  if (model.shared_expert_ffn > 0)
+    all.push_back(width(model, plan, "model.shared_expert_ffn", &Model::shared_expert_ffn,
+                        model.shared_expert_ffn, plan.tp));
+  // A round sequence is what was asked for; waves are better filled by another microbatch.
+  if (model.seq % kWidthMultiple != 0)
+    all.push_back(width(model, plan, "model.seq", &Model::seq, model.seq, plan.cp));
+  return all;
+}
+
+Part part_of(const Dimension& dimension, const Choice& choice, const CostModel& cost) {
+  return dimension.of_head ? head_part(choice.model, choice.plan, cost)
+                           : layer_part(choice.model, choice.plan, cost);
+}
+
+// A choice that is faster, and its part.
+struct Found {
+  const Choice* choice = nullptr;
+  Part part;
+};
+
+// The nearest that spares most of the waste that can be spared. Choices that waste less and take
+// longer are none: more heads fill tiles better, and have more attention matrices to write.
+Found better_choice(const Dimension& dimension, const Part& here, const CostModel& cost) {
+  std::vector<Found> all;
+  double most = 0;
+  for (const Choice& choice : dimension.near) {
+    if (!check(choice.model, choice.plan).ok()) continue;
+    Part there = part_of(dimension, choice, cost);
+    const double gained = gain(here, there);
+    if (gained < kLeastGain || spared(here, there) < dimension.least_share * gained) continue;
+    most = std::max(most, spared(here, there));
+    all.push_back({&choice, std::move(there)});
+  }
+  std::erase_if(all,
+                [&](const Found& found) { return spared(here, found.part) < kMostOfWaste * most; });
+  if (all.empty()) return {};
+  const auto distance = [&](const Found& found) {
+    return std::abs(found.choice->value - dimension.here.value);
+  };
+  return *std::ranges::min_element(all, {}, distance);
+}
+
+std::optional<WastefulSize> waste_of(const Dimension& dimension, const CostModel& cost) {
+  const Part here = part_of(dimension, dimension.here, cost);
+  const Found found = better_choice(dimension, here, cost);
+  if (found.choice == nullptr) return std::nullopt;
+  const Part& there = found.part;
+  CHECK(here.products.size() == there.products.size());
+  // Of those above the threshold the one that loses most time.
+  const auto lost_s = [&](std::size_t i) {
+    const double share = spared(here.products[i], there.products[i]);
+    return share > kLeastWaste ? share * here.products[i].now_s : 0;
+  };
+  std::size_t worst = 0;
+  for (std::size_t i = 1; i < here.products.size(); ++i) {
+    if (lost_s(i) > lost_s(worst)) worst = i;
+  }
+  if (lost_s(worst) == 0) return std::nullopt;
+  const Product& product = here.products[worst];
+  return WastefulSize{.key = dimension.key,
+                      .value = dimension.here.value,
+                      .remark = dimension.here.remark,
+                      .product = product.name,
+                      .gemm = product.gemm,
+                      .unaligned = unaligned(cost, product.gemm),
+                      .wasted = product.wasted(),
+                      .better = found.choice->value,
+                      .better_remark = found.choice->remark,
+                      .better_wasted = there.products[worst].wasted(),
+                      .part = dimension.of_head ? "the head's" : "a layer's",
+                      .gain = gain(here, there)};
+}
+
+std::string with_remark(std::int64_t value, const std::string& remark) {
+  return remark.empty() ? fmt::format("{}", value) : fmt::format("{} ({})", value, remark);
+}
+
+}  // namespace
+
+std::vector<WastefulSize> wasteful_sizes(const Model& model, const Plan& plan,
+                                         const CostModel& cost) {
+  CHECK(cost.table == nullptr);
+  std::vector<WastefulSize> sizes;
+  for (const Dimension& dimension : dimensions(model, plan)) {
+    if (auto waste = waste_of(dimension, cost)) sizes.push_back(*std::move(waste));
+  }
+  std::ranges::stable_sort(sizes, std::ranges::greater{}, &WastefulSize::gain);
+  if (sizes.size() > kMostWarnings) sizes.resize(kMostWarnings);
+  return sizes;
+}
+
+std::string text_of(const WastefulSize& size) {
+  const Gemm& g = size.gemm;
+  const std::string batch = g.batch > 1 ? fmt::format("{} times ", g.batch) : "";
+  return fmt::format(
+      "{} = {}: {}, {}{} x {} x {} on a GPU, loses {:.1f} % of its time to {}part-filled tiles and "
+      "waves; with {} it loses {:.1f} %, and {} compute takes {:.1f} % less time a FLOP",
+      size.key, with_remark(size.value, size.remark), size.product, batch, g.m, g.n, g.k,
+      100 * size.wasted, size.unaligned ? "unaligned sides and " : "",
+      with_remark(size.better, size.better_remark), 100 * size.better_wasted, size.part,
+      100 * size.gain);
+}
+
+}  // namespace tandem

@@ -1,0 +1,153 @@
+#include "workload/frameworks/framework_profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "base/nearest.h"
+#include "base/split.h"
+#include "topology/preset.h"
+
+namespace tandem {
+namespace {
+
+constexpr SoftwareField kFields[] = {
+    {"gemm_ramp_k", &Software::gemm_ramp_k},
+    {"gemm_whole_wave", &Software::gemm_whole_wave},
+    {"gemm_launch_us", &Software::gemm_launch_s, 1e-6},
+    {"unaligned_gemm", &Software::unaligned_gemm},
+    {"compute_stretch", &Software::compute_stretch},
+    {"memory_efficiency", &Software::memory_efficiency},
+    {"pass_share", &Software::pass_share},
+    {"matrix_passes", &Software::matrix_passes},
+    {"matrix_passes_backward", &Software::matrix_passes_backward},
+    {"cross_entropy_bytes", &Software::cross_entropy_bytes},
+    {"accumulation_bytes", &Software::accumulation_bytes},
+    {"optimizer_bytes", &Software::optimizer_bytes},
+    {"forward_launch_ms", &Software::forward_launch_s, 1e-3},
+    {"backward_launch_ms", &Software::backward_launch_s, 1e-3},
+    {"tensor_launch_ms", &Software::tensor_launch_s, 1e-3},
+    {"wide_tensor_launch_ms", &Software::wide_tensor_launch_s, 1e-3},
+    {"iteration_overhead_ms", &Software::iteration_overhead_s, 1e-3},
+    {"tensor_stretch", &Software::tensor_stretch},
+    {"partial_tensor_stretch", &Software::partial_tensor_stretch},
+    {"tensor_overhead_us", &Software::tensor_overhead_s, 1e-6},
+    {"pipeline_stretch", &Software::pipeline_stretch},
+    {"pipeline_overhead_us", &Software::pipeline_overhead_s, 1e-6},
+    {"data_stretch", &Software::data_stretch},
+    {"zero3_stretch", &Software::zero3_stretch},
+    {"interval_low", &Software::interval_low},
+    {"interval_high", &Software::interval_high}};
+
+// A chain of bases longer than this is a circle.
+constexpr int kMostBases = 8;
+
+std::string folder() { return data_dir() + "/workload/frameworks"; }
+
+Result<std::string> path_of(const std::string& name) {
+  if (name.ends_with(".toml")) return name;
+  const std::vector<std::string> known = software_names();
+  if (known.empty())
+    return Error{fmt::format("found no software in {}, expected TANDEM_DATA_DIR to name the folder "
+                             "that holds workload/frameworks/framework_profile",
+                             folder()),
+                 Error::Missing};
+  if (std::ranges::find(known, name) == known.end())
+    return Error{
+        fmt::format("found software '{}', expected a known one or a file.toml; the "
+                    "nearest is '{}'",
+                    name, nearest(name, known))};
+  return software_path(name);
+}
+
+// Sets what the file holds over what its base does, and collects the sources.
+Status read_into(const std::string& name, const SoftwareValues& instead, int bases,
+                 Software* software, Sources* sources) {
+  ASSIGN_OR_RETURN(const std::string path, path_of(name));
+  ASSIGN_OR_RETURN(SourcedFile file, SourcedFile::read(path));
+  const bool derived = file.has("base");
+  Sources of_base;
+  if (derived) {
+    ASSIGN_OR_RETURN(const std::string base, file.text("base"));
+    if (bases >= kMostBases) return file.expected("base", "bases that end");
+    const auto beside = std::filesystem::path(path).parent_path() / base;
+    RETURN_IF_ERROR(read_into(base.ends_with(".toml") ? beside.string() : base, instead, bases + 1,
+                              software, &of_base));
+  }
+  for (const SoftwareField& field : kFields) {
+    const auto other = instead.find({name, field.key});
+    if (other != instead.end()) software->*field.place = other->second * field.unit;
+    if (derived && !file.has(field.key)) continue;
+    ASSIGN_OR_RETURN(const double value, file.number(field.key));
+    if (!std::isfinite(value) || value < 0)
+      return file.expected(field.key, "a number of at least 0");
+    if (other == instead.end()) software->*field.place = value * field.unit;
+  }
+  if (file.has("measured_on")) {
+    ASSIGN_OR_RETURN(const std::string list, file.word("measured_on"));
+    if (bases == 0) software->measured_on = split(list, ", ");
+  }
+  RETURN_IF_ERROR(file.finish());
+  *sources = file.sources();
+  for (const auto& [key, source] : of_base) {
+    if (key != "measured_on" &&
+        std::ranges::find(*sources, key, &Sources::value_type::first) == sources->end())
+      sources->emplace_back(key, source);
+  }
+  return Done{};
+}
+
+Result<std::pair<Software, Sources>> read(const std::string& name,
+                                          const SoftwareValues& instead = {}) {
+  std::pair<Software, Sources> result;
+  RETURN_IF_ERROR(read_into(name, instead, 0, &result.first, &result.second));
+  result.first.name = name;
+  return result;
+}
+
+}  // namespace
+
+bool is_measured(const Software& software, const std::string& gpu, const std::string& precision) {
+  return std::ranges::find(software.measured_on, gpu + ' ' + precision) !=
+         software.measured_on.end();
+}
+
+Result<std::pair<double, double>> uncalibrated_interval() {
+  ASSIGN_OR_RETURN(SourcedFile file,
+                   SourcedFile::read(data_dir() + "/workload/frameworks/uncalibrated.toml"));
+  ASSIGN_OR_RETURN(const double low, file.number("interval_low"));
+  ASSIGN_OR_RETURN(const double high, file.number("interval_high"));
+  if (!(low > 0 && low <= high)) return file.expected("interval_high", "0 < low <= high");
+  RETURN_IF_ERROR(file.finish());
+  return std::pair{low, high};
+}
+
+std::span<const SoftwareField> software_fields() { return kFields; }
+
+std::string software_path(const std::string& name) {
+  return fmt::format("{}/{}.toml", folder(), name);
+}
+
+Result<Software> load_software(const std::string& name, const SoftwareValues& instead) {
+  ASSIGN_OR_RETURN(auto result, read(name, instead));
+  return std::move(result.first);
+}
+
+Result<Sources> software_sources(const std::string& name) {
+  ASSIGN_OR_RETURN(auto result, read(name));
+  return std::move(result.second);
+}
+
+std::vector<std::string> software_names() {
+  std::vector<std::string> names;
+  std::error_code missing;  // no folder: no names
+  for (const auto& entry : std::filesystem::directory_iterator(folder(), missing)) {
+    if (entry.path().extension() == ".toml") names.push_back(entry.path().stem());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+}  // namespace tandem

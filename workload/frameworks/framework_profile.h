@@ -1,0 +1,102 @@
+// Software: what a training framework, on the GPUs and hosts that it was measured on, makes of the
+// work: the constants of the analytic cost model.
+//
+// They are data, workload/frameworks/NAME.toml, each number with its source; `tandem calibrate
+// published` fits them. None belongs to a model or to a run. The defaults here are those of the
+// fit's first guess, for callers without a file.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "base/sourced_file.h"
+
+namespace tandem {
+
+struct Software {
+  std::string name;
+
+  // GEMMs. A tile's prologue and epilogue cost as much as this much of K.
+  double gemm_ramp_k = 124;
+  // The last wave: this share of it costs as if it were full, the rest goes by the tiles that are
+  // in it (SMs that are done early leave clock and bandwidth to the others).
+  double gemm_whole_wave = 0.59;
+  double gemm_launch_s = 3e-6;  // from the last kernel's end to the first instruction
+  // How much longer a product takes in which a row of an operand is no multiple of 16 bytes.
+  double unaligned_gemm = 1;
+  double compute_stretch = 1;  // of all kernels: a slower release of the same software
+
+  // Memory-bound passes.
+  double memory_efficiency = 0.85;  // what long streams reach of the data sheet's bandwidth
+  double pass_share = 0.86;         // of the counted passes: fusion and the L2 cache spare the rest
+  // Passes over the attention matrix, unfused: scale, mask, softmax, dropout.
+  double matrix_passes = 6.7;
+  double matrix_passes_backward = 6.25;
+  double cross_entropy_bytes = 18;  // a logit, forward and backward
+  double accumulation_bytes = 3.7;  // a parameter and microbatch: weight gradients added up
+  double optimizer_bytes = 58;      // a parameter: Adam in mixed precision, unscale, norm, clip
+
+  // What the CPU takes to issue a layer's kernels; more under tensor parallelism, and with tp >= 8.
+  double forward_launch_s = 1.16e-3;
+  double backward_launch_s = 0.91e-3;
+  double tensor_launch_s = 0.10e-3;
+  double wide_tensor_launch_s = 0.29e-3;
+  double iteration_overhead_s = 0;  // of an iteration: data, timers, logging
+
+  // Communication, against what nccl-tests measure: bytes take so many times as long, and every
+  // operation so much longer. Tensor: inside a node. The others: between nodes.
+  double tensor_stretch = 1;
+  double partial_tensor_stretch = 1;  // of tensor's, in groups that do not fill a node
+  double tensor_overhead_s = 0;
+  double pipeline_stretch = 1;
+  double pipeline_overhead_s = 0;
+  double data_stretch = 1;
+  double zero3_stretch = 1;  // of data, where ZeRO-3 gathers parameters layer by layer
+
+  // The 90 % interval of an iteration over its prediction: from the residuals of rows that a fit
+  // left out. 0: not known.
+  double interval_low = 0, interval_high = 0;
+
+  // The GPUs and precisions of those rows, "H100-SXM5-80GB fp8": its own file's, not its base's.
+  std::vector<std::string> measured_on;
+
+  bool operator==(const Software&) const = default;
+};
+
+// Whether rows of the software's own were measured on that GPU in that precision. fp16 says nothing
+// of bf16: their peaks are alike, but who runs in the one runs other releases with other options.
+bool is_measured(const Software& software, const std::string& gpu, const std::string& precision);
+
+// The 90 % interval of a prediction that no such rows stand behind:
+// workload/frameworks/uncalibrated.toml.
+Result<std::pair<double, double>> uncalibrated_interval();
+
+// A constant's key in files, and what one of its units is.
+struct SoftwareField {
+  const char* key;
+  double Software::*place;
+  double unit = 1;
+};
+std::span<const SoftwareField> software_fields();
+
+// Values in place of those of files, in the keys' units: by the file's name and the key.
+using SoftwareValues = std::map<std::pair<std::string, std::string>, double>;
+
+// `name` of workload/frameworks/framework_profile, or a file's path. A file names another one with
+// `base` and holds what differs from it, or holds all. Errors name file and line.
+Result<Software> load_software(const std::string& name, const SoftwareValues& instead = {});
+
+// The file of a name that is known.
+std::string software_path(const std::string& name);
+
+// Sorted.
+std::vector<std::string> software_names();
+
+// Where each number comes from: {"gemm_ramp_k", "fit ..."}; those of its base follow.
+Result<Sources> software_sources(const std::string& name);
+
+}  // namespace tandem

@@ -1,0 +1,67 @@
+// Blocks: the kernels of one GPU's share of a layer's two halves, of the embedding and of the head.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+#include "workload/cost/kernel.h"
+#include "workload/model/model.h"
+
+namespace tandem {
+
+// One pass over a block, in the order of the forward; a backward goes through it from the end.
+template <class T>
+struct PartsOf {
+  T norm;      // before the first product; in a mixture of experts with its router
+  T in;        // the product that wants its input whole: qkv, fc1
+  T between;   // bias and transposition of q, k and v; the activation
+  T core;      // attention's; under a ring of context parallelism one of its `cp` equal parts
+  T out;       // the product that leaves a summand on each tensor rank: projection, fc2
+  T residual;  // dropout and the addition
+};
+using Parts = PartsOf<Kernel>;
+
+// What one GPU computes in a block for one microbatch: at a piece, between two tensor-parallel
+// collectives, and part by part, where communication comes between. Both add up to the same. A full
+// backward is both gradients after what is recomputed.
+struct Block {
+  Kernel forward;
+  Kernel core;             // what selective recompute repeats; attention only. As Parts::core
+  Kernel input_gradient;   // products with activations' gradients, and all memory-bound passes
+  Kernel weight_gradient;  // products for parameters, and their accumulation
+  Parts forward_parts, input_parts, weight_parts;
+};
+
+Block attention_block(const Model& model, const Plan& plan, const Software& software);
+Block mlp_block(const Model& model, const Plan& plan,
+                const Software& software);  // REQUIRES: a dense model
+Block embedding_block(const Model& model, const Plan& plan, const Software& software);
+Block head_block(const Model& model, const Plan& plan,
+                 const Software& software);  // last norm, LM head, cross entropy
+
+// Of a mixture of experts: the router, and this GPU's experts on the tokens that they get; and the
+// shared expert, which has products and activation only.
+Block experts_block(const Model& model, const Plan& plan, const Software& software);
+Block shared_expert_block(const Model& model, const Plan& plan, const Software& software);
+
+// Tokens of a microbatch that one GPU holds: its part of the sequence, s b / cp.
+std::int64_t tokens_of(const Model& model, const Plan& plan);
+// Tokens that one GPU sends to experts, each top_k times: with sequence parallelism a tensor rank
+// sends its own part only. And what the busiest rank gets over the mean.
+std::int64_t routed_tokens(const Model& model, const Plan& plan);
+double expert_load(const Model& model, const Plan& plan);
+// Columns of Q, K and V that one GPU computes.
+std::int64_t query_columns(const Model& model, const Plan& plan);
+std::int64_t key_value_columns(const Model& model, const Plan& plan);
+
+// One kernel that does what all of them do.
+Kernel merge(std::string name, std::initializer_list<Kernel> parts);
+
+// Part `part` of `parts` of a kernel, cut by rows: the output's, and its input's.
+Kernel cut_rows(const Kernel& kernel, int part, int parts);
+
+// What the optimizer's step does to `parameters` of them.
+Kernel optimizer_kernel(double parameters, const Software& software);
+
+}  // namespace tandem

@@ -1,0 +1,90 @@
+#include "workload/model/context.h"
+
+#include "workload/model/blocks.h"
+
+namespace tandem {
+namespace {
+
+CommSettings whole(const ContextGroup& group) { return {.sms = group.sms}; }
+
+// The core's parts, with a shift of `bytes` before each but the first.
+void ring(PricedPass* pass, const Kernel& core, Bytes bytes, const ContextGroup& group) {
+  std::vector<int> ready = pass->after_last(), arrived;
+  for (int i = 0; i < group.size; ++i) {
+    const auto shift = [&](std::vector<int> waits) {
+      return pass->beside(Scope::Context, CommKind::RingShift, bytes,
+                          {.part = static_cast<std::int16_t>(i),
+                           .parts = static_cast<std::int16_t>(group.size - 1),
+                           .sms = group.sms},
+                          std::move(waits));
+    };
+    const bool shifts = i + 1 < group.size;
+    if (shifts && group.overlap) ready = {shift(ready)};
+    pass->run(core, arrived);
+    if (shifts && !group.overlap) ready = {shift(pass->after_last())};
+    arrived = ready;
+  }
+}
+
+void exchange(PricedPass* pass, CommKind kind, Bytes bytes, const ContextGroup& group) {
+  pass->communicate(Scope::Context, kind, bytes, whole(group));
+}
+
+}  // namespace
+
+ContextGroup context_group(const Model& model, const Plan& plan) {
+  const Bytes number = tokens_of(model, plan) * stored_bytes(plan);
+  return {.size = plan.cp,
+          .comm = plan.context_comm,
+          .overlap = plan.overlap_context,
+          .sms = static_cast<std::int16_t>(plan.context_sms),
+          .key_value_bytes = 2 * number * key_value_columns(model, plan),
+          .query_bytes = number * query_columns(model, plan)};
+}
+
+void attend(PricedPass* pass, const Kernel& before, const Kernel& core, const ContextGroup& group) {
+  if (group.size == 1) {
+    pass->run(merge(core.name, {before, core}));
+    return;
+  }
+  pass->run(before);
+  switch (group.comm) {
+    case ContextComm::Ring:
+      return ring(pass, core, group.key_value_bytes, group);
+    case ContextComm::AllGather:
+      exchange(pass, CommKind::AllGather, group.size * group.key_value_bytes, group);
+      pass->run(core);
+      return;
+    case ContextComm::AllToAll:
+      exchange(pass, CommKind::AllToAll, group.query_bytes + group.key_value_bytes, group);
+      pass->run(core);
+      exchange(pass, CommKind::AllToAll, group.query_bytes, group);
+      return;
+  }
+}
+
+void attend_backward(PricedPass* pass, const Kernel& after, const Kernel& core,
+                     const ContextGroup& group) {
+  if (group.size == 1) {
+    pass->run(merge(core.name, {core, after}));
+    return;
+  }
+  switch (group.comm) {
+    case ContextComm::Ring:
+      ring(pass, core, 2 * group.key_value_bytes, group);
+      break;
+    case ContextComm::AllGather:
+      exchange(pass, CommKind::AllGather, group.size * group.key_value_bytes, group);
+      pass->run(core);
+      exchange(pass, CommKind::ReduceScatter, group.size * group.key_value_bytes, group);
+      break;
+    case ContextComm::AllToAll:
+      exchange(pass, CommKind::AllToAll, group.query_bytes, group);
+      pass->run(core);
+      exchange(pass, CommKind::AllToAll, group.query_bytes + group.key_value_bytes, group);
+      break;
+  }
+  pass->run(after);
+}
+
+}  // namespace tandem

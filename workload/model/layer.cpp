@@ -1,0 +1,226 @@
+#include "workload/model/layer.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "workload/model/moe.h"
+
+namespace tandem {
+namespace {
+
+constexpr Kernel Parts::*kParts[] = {&Parts::norm, &Parts::in,  &Parts::between,
+                                     &Parts::core, &Parts::out, &Parts::residual};
+
+class LayerBuilder {
+ public:
+  LayerBuilder(const Model& model, const Plan& plan, double collective_s, KernelTable* kernels)
+      : model_(model),
+        plan_(plan),
+        collective_s_(plan.tp > 1 ? collective_s : 0),
+        kernels_(kernels),
+        recomputes_core_(plan.recompute == Recompute::Selective && !plan.flash_attention),
+        attention_(attention_block(model, plan, kernels->cost().software)),
+        mlp_(model.is_moe() ? experts_block(model, plan, kernels->cost().software)
+                            : mlp_block(model, plan, kernels->cost().software)),
+        attention_comm_{tensor_group(model, plan), context_group(model, plan),
+                        attention_gemms(plan)},
+        mlp_comm_{attention_comm_.tensor, attention_comm_.context, mlp_gemms(plan)},
+        experts_(expert_group(model, plan)) {
+    if (model.shared_expert_ffn > 0 && model.is_moe())
+      shared_ = shared_expert_block(model, plan, kernels->cost().software);
+  }
+
+  LayerPasses build() {
+    LayerPasses layer;
+    layer.backward_weight =
+        one_kernel(merge("layer weight gradient", {mlp_.weight_gradient, attention_.weight_gradient,
+                                                   shared_ ? shared_->weight_gradient : Kernel{}}));
+    if (is_one_kernel()) {
+      const Kernel forward = merge("layer forward", {attention_.forward, mlp_.forward});
+      const Kernel input = merge("layer input gradient",
+                                 {plan_.recompute == Recompute::Full ? forward : recomputed_core(),
+                                  mlp_.input_gradient, attention_.input_gradient});
+      layer.forward = one_kernel(forward);
+      layer.backward_input = one_kernel(input);
+      layer.backward = one_kernel(
+          merge("layer backward", {input, mlp_.weight_gradient, attention_.weight_gradient}));
+      return layer;
+    }
+    PricedPass pass(kernels_);
+    forward(&pass);
+    layer.forward = pass.take();
+    layer.backward = backward(/*weights=*/true);
+    layer.backward_input = backward(/*weights=*/false);
+    return layer;
+  }
+
+ private:
+  bool is_one_kernel() const { return plan_.tp == 1 && plan_.cp == 1 && !model_.is_moe(); }
+  bool splits_attention() const { return plan_.overlaps_tensor() || plan_.cp > 1; }
+
+  Pass one_kernel(const Kernel& kernel) {
+    PricedPass pass(kernels_);
+    pass.run(kernel);
+    return pass.take();
+  }
+
+  Kernel recomputed_core() const { return recomputes_core_ ? attention_.core : Kernel{}; }
+
+  bool has_whole_blocks() const { return !splits_attention() && !model_.is_moe(); }
+
+  void forward(PricedPass* pass) {
+    if (has_whole_blocks()) return whole_blocks(pass, {attention_.forward, mlp_.forward});
+    if (splits_attention())
+      block_forward(pass, spread_forward(attention_, attention_comm_.gemms), attention_comm_);
+    else
+      whole_blocks(pass, {attention_.forward});
+    if (model_.is_moe()) {
+      experts_forward(pass, spread_forward(mlp_, mlp_comm_.gemms),
+                      shared_ ? &shared_->forward_parts : nullptr, experts_, mlp_comm_);
+    } else if (plan_.overlaps_tensor()) {
+      block_forward(pass, spread_forward(mlp_, mlp_comm_.gemms), mlp_comm_);
+    } else {
+      whole_blocks(pass, {mlp_.forward});
+    }
+  }
+
+  Pass backward(bool weights) {
+    PricedPass pass(kernels_);
+    if (has_whole_blocks()) {
+      std::vector<Kernel> blocks = {mlp_gradients(weights), attention_gradients(weights)};
+      if (plan_.recompute == Recompute::Full)
+        blocks.insert(blocks.begin(), {attention_.forward, mlp_.forward});
+      whole_blocks(&pass, std::move(blocks));
+      return pass.take();
+    }
+    if (plan_.recompute == Recompute::Full) forward(&pass);
+    mlp_backward(&pass, weights);
+    if (!splits_attention()) {
+      whole_blocks(&pass, {attention_gradients(weights)});
+      return pass.take();
+    }
+    Gradients parts = spread_backward(attention_, attention_comm_.gemms, weights);
+    if (recomputes_core_)
+      parts.input.core = merge("attention core backward", {attention_.core, parts.input.core});
+    block_backward(&pass, parts.input, weights ? &parts.weight : nullptr, attention_comm_);
+    return pass.take();
+  }
+
+  Kernel attention_gradients(bool weights) const {
+    if (!weights)
+      return merge("attention input gradient", {recomputed_core(), attention_.input_gradient});
+    return merge("attention backward",
+                 {recomputed_core(), attention_.input_gradient, attention_.weight_gradient});
+  }
+  Kernel mlp_gradients(bool weights) const {
+    return weights ? merge("mlp backward", {mlp_.input_gradient, mlp_.weight_gradient})
+                   : mlp_.input_gradient;
+  }
+
+  void mlp_backward(PricedPass* pass, bool weights) {
+    if (!model_.is_moe() && !plan_.overlaps_tensor())
+      return whole_blocks(pass, {mlp_gradients(weights)});
+    const Gradients parts = spread_backward(mlp_, mlp_comm_.gemms, weights);
+    const Parts* weight = weights ? &parts.weight : nullptr;
+    if (!model_.is_moe()) {
+      block_backward(pass, parts.input, weight, mlp_comm_);
+      return;
+    }
+    experts_backward(pass,
+                     {.input = parts.input,
+                      .weight = weight,
+                      .shared_input = shared_ ? &shared_->input_parts : nullptr,
+                      .shared_weight = shared_ && weights ? &shared_->weight_parts : nullptr},
+                     experts_, mlp_comm_);
+  }
+
+  double device_s(const Kernel& kernel) const {
+    return to_seconds(kernel_ns(kernels_->cost(), kernel));
+  }
+
+  // A pass's blocks, each between its collectives. max(device, launch - collectives) + collectives
+  // is max(device + collectives, launch), of all blocks together, and that is what a CPU that runs
+  // ahead gives: all of them wait for the CPU, each its share by its time, or none does.
+  void whole_blocks(PricedPass* pass, std::vector<Kernel> blocks) {
+    double left_s = 0, sum_s = 0;
+    for (Kernel& block : blocks) {
+      left_s += std::exchange(block.launch_s, 0) - collective_s_;
+      sum_s += device_s(block);
+    }
+    for (Kernel& block : blocks) {
+      if (left_s > sum_s) block.launch_s = left_s * device_s(block) / sum_s;
+      gather(pass, attention_comm_.tensor);
+      pass->run(block);
+      reduce(pass, attention_comm_.tensor);
+    }
+  }
+
+  struct Gradients {
+    Parts input, weight;
+  };
+
+  Parts spread_forward(const Block& block, const BlockGemms& gemms) const {
+    Parts parts = block.forward_parts;
+    spread_launch({&parts}, block.forward.launch_s, credit_s(block),
+                  {gemms.in_fprop.method, gemms.out_fprop.method});
+    return parts;
+  }
+
+  Gradients spread_backward(const Block& block, const BlockGemms& gemms, bool weights) const {
+    Gradients parts = {block.input_parts, block.weight_parts};
+    const bool in_overlaps = gemms.in_wgrad.method != TensorMethod::Off ||
+                             gemms.in_dgrad.method == TensorMethod::Pipelined ||
+                             gemms.in_dgrad.method == TensorMethod::Ring;
+    const TensorMethod in = in_overlaps ? TensorMethod::Bulk : TensorMethod::Off;
+    const double launch_s =
+        block.input_gradient.launch_s + (weights ? block.weight_gradient.launch_s : 0);
+    std::vector<Parts*> all = {&parts.input};
+    if (weights) all.push_back(&parts.weight);
+    spread_launch(all, launch_s, credit_s(block), {in, gemms.out_dgrad.method});
+    return parts;
+  }
+
+  // What a block's tensor collectives take; experts that are not cut have none.
+  double credit_s(const Block& block) const {
+    return &block == &mlp_ && model_.is_moe() && experts_.tensor_bytes == 0 ? 0 : collective_s_;
+  }
+
+  // Launching a block takes what it takes at a piece, less what the CPU does beside the collectives
+  // that are exposed. Its parts get shares by their time, so that either all of them wait for the
+  // CPU or none does.
+  void spread_launch(const std::vector<Parts*>& all, double launch_s, double collective_s,
+                     std::array<TensorMethod, 2> methods) const {
+    const auto exposed = std::ranges::count(methods, TensorMethod::Off);
+    const double left_s = std::max(0.0, launch_s - collective_s * static_cast<double>(exposed) / 2);
+    const bool ring = plan_.context_comm == ContextComm::Ring;
+    double sum_s = 0;
+    for (const Parts* parts : all) {
+      for (const auto part : kParts)
+        sum_s += device_s(parts->*part) * (part == &Parts::core && ring ? plan_.cp : 1);
+    }
+    for (Parts* parts : all) {
+      for (const auto part : kParts)
+        (parts->*part).launch_s = left_s * device_s(parts->*part) / sum_s;
+    }
+  }
+
+  const Model& model_;
+  const Plan& plan_;
+  const double collective_s_;
+  KernelTable* const kernels_;
+  const bool recomputes_core_;
+  const Block attention_, mlp_;
+  const BlockComm attention_comm_, mlp_comm_;
+  const ExpertGroup experts_;
+  std::optional<Block> shared_;
+};
+
+}  // namespace
+
+LayerPasses layer_passes(const Model& model, const Plan& plan, double collective_s,
+                         KernelTable* kernels) {
+  return LayerBuilder(model, plan, collective_s, kernels).build();
+}
+
+}  // namespace tandem

@@ -1,0 +1,350 @@
+// The rules that a model and a plan must keep, each with the scenario's key.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "workload/cost/kernel.h"
+#include "workload/model/model.h"
+
+namespace tandem {
+namespace {
+
+// Beyond any GPU, and any use.
+constexpr int kMostSms = 1024;
+constexpr std::int64_t kMostSplits = 1024;
+
+Error found(std::string_view key, std::int64_t value, std::string_view expected) {
+  return Error{fmt::format("{}: found {}, expected {}", key, value, expected)};
+}
+
+// A number of the scenario and the range that its rule allows. The upper ends are far beyond any
+// cluster; they keep all later products inside 64 bits.
+struct Range {
+  std::string_view key;
+  std::int64_t value, low, high;
+};
+
+Status check_ranges(const Model& model, const Plan& plan) {
+  constexpr std::int64_t kMillion = 1'000'000;
+  constexpr std::int64_t kMostParts = INT16_MAX;  // a ring has a part for each rank but one
+  const Range ranges[] = {
+      {"model.layers", model.layers, 1, kMillion},
+      {"model.hidden", model.hidden, 1, kMillion},
+      {"model.heads", model.heads, 1, kMillion},
+      {"model.kv_heads", model.kv_heads, 0, kMillion},
+      {"model.ffn_hidden", model.ffn_hidden, 0, 16 * kMillion},
+      {"model.seq", model.seq, 1, 16 * kMillion},
+      {"model.vocab", model.vocab, 1, 16 * kMillion},
+      {"model.experts", model.experts, 0, kMillion},
+      {"model.top_k", model.top_k, 0, kMillion},
+      {"model.expert_ffn_hidden", model.expert_ffn_hidden, 0, 16 * kMillion},
+      {"model.shared_expert_ffn", model.shared_expert_ffn, 0, 16 * kMillion},
+      {"parallel.tp", plan.tp, 1, kMostParts},
+      {"parallel.pp", plan.pp, 1, kMillion},
+      {"parallel.vpp", plan.vpp, 1, kMillion},
+      {"parallel.dp", plan.dp, 1, kMillion},
+      {"parallel.cp", plan.cp, 1, kMostParts},
+      {"parallel.ep", plan.ep, 1, kMillion},
+      {"parallel.micro_batch", plan.micro_batch, 1, kMillion},
+      {"parallel.global_batch", plan.global_batch, 1, 1000 * kMillion},
+  };
+  for (const Range& range : ranges) {
+    if (range.value < range.low) {
+      return found(
+          range.key, range.value,
+          range.low == 0 ? "0 (for the default) or a positive number" : "a positive number");
+    }
+    if (range.value > range.high) {
+      return found(range.key, range.value, fmt::format("at most {}", range.high));
+    }
+  }
+  const double gpus = static_cast<double>(plan.tp) * plan.pp * plan.dp * plan.cp;
+  if (gpus > 1e8) {
+    return Error{
+        fmt::format("parallel.tp x pp x dp x cp: found {:.0f} GPUs, expected at most 1e8", gpus)};
+  }
+  const double numbers = static_cast<double>(model.seq) * plan.micro_batch * model.hidden;
+  if (numbers > 1e13) {
+    return Error{fmt::format(
+        "model.seq x parallel.micro_batch x model.hidden: found {:.3g}, expected at most 1e13",
+        numbers)};
+  }
+  return Done{};
+}
+
+// `value` of `key` must be a multiple of `divisor` of `divisor_key`.
+struct Multiple {
+  std::string_view key;
+  std::int64_t value;
+  std::string_view divisor_key;
+  std::int64_t divisor;
+};
+
+Status check_multiples(std::span<const Multiple> multiples) {
+  for (const Multiple& rule : multiples) {
+    if (rule.value % rule.divisor == 0) continue;
+    return found(rule.key, rule.value,
+                 fmt::format("a multiple of {} = {}", rule.divisor_key, rule.divisor));
+  }
+  return Done{};
+}
+
+Status check_shape(const Model& model, const Plan& plan) {
+  const Multiple multiples[] = {
+      {"model.hidden", model.hidden, "model.heads", model.heads},
+      {"model.heads", model.heads, "model.kv_heads", model.key_value_heads()},
+      {"model.heads", model.heads, "parallel.tp", plan.tp},
+      {"model.kv_heads", model.key_value_heads(), "parallel.tp", plan.tp},
+      {"model.ffn_hidden", model.ffn(), "parallel.tp", plan.tp},
+      {"model.seq", model.seq, "parallel.tp (train.sequence_parallel is on)",
+       plan.sequence_parallel && plan.cp == 1 ? plan.tp : 1},
+      {"model.seq", model.seq, "parallel.tp x parallel.cp (train.sequence_parallel is on)",
+       plan.sequence_parallel ? static_cast<std::int64_t>(plan.tp) * plan.cp : 1},
+      {"parallel.global_batch", plan.global_batch, "parallel.micro_batch x parallel.dp",
+       static_cast<std::int64_t>(plan.micro_batch) * plan.dp},
+  };
+  return check_multiples(multiples);
+}
+
+// A rank's share of the sequence, and what each way of attending to the others' asks for. The ring
+// gives each rank two half-chunks, one from either end, so that a causal mask leaves all alike.
+Status check_context(const Model& model, const Plan& plan) {
+  const bool ring = plan.context_comm == ContextComm::Ring;
+  if (plan.cp > 1 && plan.overlap_context && !ring) {
+    return Error{fmt::format(
+        "overlap.context: found true, expected false with parallel.cp_comm = {}: only a ring has "
+        "steps to run beside attention's",
+        name(plan.context_comm))};
+  }
+  const std::int64_t heads_over =
+      plan.context_comm == ContextComm::AllToAll ? static_cast<std::int64_t>(plan.tp) * plan.cp : 1;
+  const Multiple multiples[] = {
+      {"model.seq", model.seq, "2 x parallel.cp (parallel.cp_comm is ring)",
+       ring && plan.cp > 1 ? 2 * static_cast<std::int64_t>(plan.cp) : 1},
+      {"model.seq", model.seq, "parallel.cp", plan.cp},
+      {"model.heads", model.heads, "parallel.tp x parallel.cp (parallel.cp_comm is all_to_all)",
+       heads_over},
+      {"model.kv_heads", model.key_value_heads(),
+       "parallel.tp x parallel.cp (parallel.cp_comm is all_to_all)", heads_over},
+  };
+  return check_multiples(multiples);
+}
+
+Status check_experts(const Model& model, const Plan& plan) {
+  if (!model.is_moe()) {
+    if (plan.ep > 1) return found("parallel.ep", plan.ep, "1 without model.experts");
+    if (plan.expert_tp > 0)
+      return found("parallel.expert_tp", plan.expert_tp, "none without model.experts");
+    return Done{};
+  }
+  if (model.top_k < 1 || model.top_k > model.experts) {
+    return found("model.top_k", model.top_k,
+                 fmt::format("from 1 to model.experts = {}", model.experts));
+  }
+  if (!(model.expert_imbalance >= 1 && model.expert_imbalance <= model.experts)) {
+    return Error{
+        fmt::format("model.expert_imbalance: found {}, expected from 1 to model.experts = "
+                    "{}",
+                    model.expert_imbalance, model.experts)};
+  }
+  if (plan.expert_tp != 0 && plan.expert_tp != 1 && plan.expert_tp != plan.tp) {
+    return found("parallel.expert_tp", plan.expert_tp,
+                 fmt::format("1 or parallel.tp = {}", plan.tp));
+  }
+  // As Megatron-LM: else each tensor rank would send every token.
+  if (plan.tp > 1 && !plan.sequence_parallel) {
+    return Error{fmt::format(
+        "train.sequence_parallel: found false, expected true for model.experts with parallel.tp = "
+        "{}",
+        plan.tp)};
+  }
+  const std::int64_t replicas = static_cast<std::int64_t>(plan.tp) * plan.cp * plan.dp;
+  const Multiple multiples[] = {
+      {"model.experts", model.experts, "parallel.ep", plan.ep},
+      {"parallel.tp x cp x dp / expert_tp", replicas / plan.expert_tensor(), "parallel.ep",
+       plan.ep},
+      {"model.expert_ffn_hidden", model.expert_ffn(), "parallel.expert_tp", plan.expert_tensor()},
+      {"model.shared_expert_ffn", model.shared_expert_ffn, "parallel.tp", plan.tp},
+  };
+  return check_multiples(multiples);
+}
+
+Error overlap_error(TensorGemm gemm, TensorMethod method, std::string_view expected) {
+  return Error{
+      fmt::format("overlap.gemm.{}: found {}, expected {}", name(gemm), name(method), expected)};
+}
+
+// Transformer Engine's methods for each GEMM (userbuffers), and a pipelined gather besides, which
+// it refuses: products that send on a summand or want their input whole are cut; dgrad and wgrad of
+// qkv and fc1 have each other to run beside, or dgrad is cut and wgrad has nothing left to hide.
+bool allows(TensorGemm gemm, TensorMethod method) {
+  switch (gemm) {
+    case TensorGemm::QkvWgrad:
+    case TensorGemm::Fc1Wgrad:
+      return method == TensorMethod::Bulk;
+    case TensorGemm::QkvDgrad:
+    case TensorGemm::Fc1Dgrad:
+      return true;
+    default:
+      return method != TensorMethod::Bulk;
+  }
+}
+
+Status check_gemm(const Model& model, const Plan& plan, TensorGemm gemm) {
+  const GemmOverlap& overlap = plan.overlap_of(gemm);
+  if (overlap.method == TensorMethod::Off) return Done{};
+  const auto refuse = [&](std::string_view expected) {
+    return overlap_error(gemm, overlap.method, expected);
+  };
+  if (plan.tp == 1) return refuse("off with parallel.tp = 1: nothing is communicated");
+  if (!plan.sequence_parallel)
+    return refuse("off without train.sequence_parallel: an all-reduce has no GEMM to meet");
+  if (!allows(gemm, overlap.method)) {
+    const bool wgrad = gemm == TensorGemm::QkvWgrad || gemm == TensorGemm::Fc1Wgrad;
+    return refuse(wgrad ? "off or bulk" : "off, pipelined or ring");
+  }
+  if (gemm >= TensorGemm::Fc1Fprop && model.is_moe() && model.shared_expert_ffn == 0)
+    return refuse("off with model.experts and no shared one: experts have no such collective");
+  const std::string key = fmt::format("overlap.gemm.{}", name(gemm));
+  const std::int64_t rows = static_cast<std::int64_t>(model.seq) / plan.cp * plan.micro_batch;
+  if (overlap.method == TensorMethod::Pipelined &&
+      (overlap.splits < 1 || overlap.splits > std::min<std::int64_t>(rows, kMostSplits))) {
+    return found(key + ".splits", overlap.splits,
+                 fmt::format("from 1 to {}", std::min<std::int64_t>(rows, kMostSplits)));
+  }
+  if (overlap.sms < 0 || overlap.sms > kMostSms)
+    return found(key + ".sms", overlap.sms, fmt::format("from 0 to {}", kMostSms));
+  return Done{};
+}
+
+Status check_overlap(const Model& model, const Plan& plan) {
+  for (int i = 0; i < kTensorGemms; ++i)
+    RETURN_IF_ERROR(check_gemm(model, plan, static_cast<TensorGemm>(i)));
+  for (const auto& [dgrad, wgrad] : {std::pair(TensorGemm::QkvDgrad, TensorGemm::QkvWgrad),
+                                     std::pair(TensorGemm::Fc1Dgrad, TensorGemm::Fc1Wgrad)}) {
+    const TensorMethod input = plan.overlap_of(dgrad).method;
+    const TensorMethod weight = plan.overlap_of(wgrad).method;
+    if (input == TensorMethod::Off || input == TensorMethod::Bulk || weight == TensorMethod::Off)
+      continue;
+    return overlap_error(wgrad, weight,
+                         fmt::format("off with overlap.gemm.{} = {}, which runs the reduce-scatter "
+                                     "beside dgrad",
+                                     name(dgrad), name(input)));
+  }
+  if (plan.context_sms < 0 || plan.context_sms > kMostSms)
+    return found("overlap.context_sms", plan.context_sms, fmt::format("from 0 to {}", kMostSms));
+  if (plan.expert_sms < 0 || plan.expert_sms > kMostSms)
+    return found("overlap.expert_sms", plan.expert_sms, fmt::format("from 0 to {}", kMostSms));
+  return Done{};
+}
+
+Status check_training(const Model& model, const Plan& plan) {
+  if (plan.zero < 0 || plan.zero > 3) return found("train.zero", plan.zero, "from 0 to 3");
+  // Each microbatch's gradients would be reduced, and parameters gathered, again and again.
+  if (plan.zero >= 2 && plan.pp > 1) {
+    return found("train.zero", plan.zero,
+                 fmt::format("0 or 1 with parallel.pp = {}: gradients stay whole until the last "
+                             "microbatch",
+                             plan.pp));
+  }
+  if (plan.recompute_layers < -1 || plan.recompute_layers > model.layers) {
+    return found("train.recompute_layers", plan.recompute_layers,
+                 fmt::format("-1 (for all) or from 0 to model.layers = {}", model.layers));
+  }
+  if (plan.recompute_layers >= 0 && plan.recompute != Recompute::Full) {
+    return found("train.recompute_layers", plan.recompute_layers,
+                 "none but with train.recompute = full");
+  }
+  if (plan.flash_attention && plan.precision == "fp32") {
+    return Error{
+        "train.flash_attention: found true, expected false with train.precision = fp32: its "
+        "kernels take 16 bits"};
+  }
+  return Done{};
+}
+
+// Every stage needs a layer; the first and the last one have the embedding and the head to do.
+Status check_layers(const Model& model, const Plan& plan) {
+  const std::vector<int>& listed = plan.layers_per_stage;
+  const std::int64_t stages = static_cast<std::int64_t>(plan.pp) * plan.vpp;
+  if (!listed.empty()) {
+    if (static_cast<std::int64_t>(listed.size()) != stages) {
+      return found(
+          "parallel.layers_per_stage", listed.size(),
+          fmt::format("as many numbers as stages, parallel.pp x parallel.vpp = {}", stages));
+    }
+    for (const int layers : listed) {
+      if (layers < 0 || layers > model.layers) {
+        return found("parallel.layers_per_stage", layers,
+                     fmt::format("each number from 0 to model.layers = {}", model.layers));
+      }
+    }
+    const std::int64_t sum = std::accumulate(listed.begin(), listed.end(), std::int64_t{0});
+    if (sum != model.layers) {
+      return found("parallel.layers_per_stage", sum,
+                   fmt::format("a sum of model.layers = {}", model.layers));
+    }
+  } else if (stages > model.layers + 2) {
+    return Error{fmt::format(
+        "parallel.pp x parallel.vpp: found {} stages, expected at most model.layers + 2 = {}",
+        stages, model.layers + 2)};
+  }
+  const std::vector<int> split = split_layers(model, plan);
+  for (std::size_t stage = 1; stage + 1 < split.size(); ++stage) {
+    if (split[stage] > 0) continue;
+    return Error{
+        fmt::format("parallel.layers_per_stage: found no layer for stage {} ({} layers on {} "
+                    "stages), expected one "
+                    "at least on all stages but the first and the last",
+                    stage, model.layers, stages)};
+  }
+  return Done{};
+}
+
+Status check_dtypes(const Plan& plan) {
+  if (bytes_of(plan.precision) == 0) {
+    return Error{
+        fmt::format("train.precision: found {}, expected fp32, fp16, bf16 or fp8", plan.precision)};
+  }
+  if (bytes_of(plan.gradient_dtype) < 2) {
+    return Error{fmt::format("train.gradient_dtype: found {}, expected fp32, fp16 or bf16",
+                             plan.gradient_dtype)};
+  }
+  return Done{};
+}
+
+}  // namespace
+
+Status check_stated(const Model& model, const Plan& plan) {
+  // A number that is not stated is 0, of which everything is a divisor.
+  const Multiple multiples[] = {
+      {"model.hidden", model.hidden, "model.heads", std::max(1, model.heads)},
+      {"model.heads", model.heads, "model.kv_heads", std::max(1, model.kv_heads)},
+      {"model.heads", model.heads, "parallel.tp", plan.tp},
+      {"model.kv_heads", model.kv_heads, "parallel.tp", plan.tp},
+      {"model.ffn_hidden", model.ffn(), "parallel.tp", plan.tp},
+      {"model.seq", model.seq, "parallel.cp", plan.cp},
+  };
+  RETURN_IF_ERROR(check_multiples(multiples));
+  if (model.layers > 0) return check_layers(model, plan);
+  return Done{};
+}
+
+Status check(const Model& model, const Plan& plan) {
+  RETURN_IF_ERROR(check_ranges(model, plan));
+  RETURN_IF_ERROR(check_shape(model, plan));
+  RETURN_IF_ERROR(check_context(model, plan));
+  RETURN_IF_ERROR(check_experts(model, plan));
+  RETURN_IF_ERROR(check_layers(model, plan));
+  RETURN_IF_ERROR(check_dtypes(plan));
+  RETURN_IF_ERROR(check_training(model, plan));
+  return check_overlap(model, plan);
+}
+
+}  // namespace tandem

@@ -1,0 +1,118 @@
+#include "workload/model/tensor_overlap.h"
+
+#include "workload/model/blocks.h"
+
+namespace tandem {
+namespace {
+
+CommKind reduction(const TensorGroup& group) {
+  return group.sequence_parallel ? CommKind::ReduceScatter : CommKind::AllReduce;
+}
+
+// Part `part` of `parts` of a collective that takes what `overlap` says.
+CommSettings settings(const GemmOverlap& overlap, int part = 0, int parts = 1) {
+  return {.part = static_cast<std::int16_t>(part),
+          .parts = static_cast<std::int16_t>(parts),
+          .sms = static_cast<std::int16_t>(overlap.sms)};
+}
+
+Bytes part_of(Bytes bytes, int part, int parts) {
+  return bytes * (part + 1) / parts - bytes * part / parts;
+}
+
+int shift(PricedPass* pass, const TensorGroup& group, const GemmOverlap& overlap, int step,
+          std::vector<int> waits) {
+  return pass->beside(Scope::Tensor, CommKind::RingShift, group.bytes / group.size,
+                      settings(overlap, step, group.size - 1), std::move(waits));
+}
+
+}  // namespace
+
+TensorGroup tensor_group(const Model& model, const Plan& plan) {
+  return {.size = plan.tp,
+          .sequence_parallel = plan.sequence_parallel && plan.tp > 1,
+          .bytes = tokens_of(model, plan) * model.hidden * stored_bytes(plan)};
+}
+
+void gather(PassBuilder* pass, const TensorGroup& group) {
+  if (group.sequence_parallel) pass->communicate(Scope::Tensor, CommKind::AllGather, group.bytes);
+}
+
+void reduce(PassBuilder* pass, const TensorGroup& group) {
+  if (group.size > 1) pass->communicate(Scope::Tensor, reduction(group), group.bytes);
+}
+
+void gather_and_multiply(PricedPass* pass, const Kernel& product, const TensorGroup& group,
+                         const GemmOverlap& overlap) {
+  const std::vector<int> start = pass->after_last();
+  if (overlap.method == TensorMethod::Pipelined) {
+    const int parts = overlap.splits;
+    for (int i = 0; i < parts; ++i) {
+      const int gathered =
+          pass->beside(Scope::Tensor, CommKind::AllGather, part_of(group.bytes, i, parts),
+                       settings(overlap, i, parts), start);
+      pass->run(cut_rows(product, i, parts), {gathered});
+    }
+  } else if (overlap.method == TensorMethod::Ring) {
+    std::vector<int> ready = start, arrived;
+    for (int i = 0; i < group.size; ++i) {
+      if (i + 1 < group.size) ready = {shift(pass, group, overlap, i, ready)};
+      pass->run(cut_rows(product, i, group.size), arrived);
+      arrived = ready;
+    }
+  } else {
+    gather(pass, group);
+    pass->run(product);
+  }
+}
+
+void multiply_and_reduce(PricedPass* pass, const Kernel& product, const TensorGroup& group,
+                         const GemmOverlap& overlap) {
+  if (overlap.method == TensorMethod::Pipelined) {
+    const int parts = overlap.splits;
+    int reduced = -1;
+    for (int i = 0; i < parts; ++i) {
+      const int piece = pass->run(cut_rows(product, i, parts));
+      reduced = pass->beside(Scope::Tensor, reduction(group), part_of(group.bytes, i, parts),
+                             settings(overlap, i, parts), {piece});
+    }
+    pass->follow(reduced);
+  } else if (overlap.method == TensorMethod::Ring) {
+    int passed = -1;
+    for (int i = 0; i < group.size; ++i) {
+      const int piece = pass->run(cut_rows(product, i, group.size));
+      if (i + 1 < group.size) passed = shift(pass, group, overlap, i, {piece});
+    }
+    pass->follow(passed);
+  } else {
+    pass->run(product);
+    reduce(pass, group);
+  }
+}
+
+void multiply_gradients(PricedPass* pass, const Kernel& dgrad, const Kernel* wgrad,
+                        const TensorGroup& group, const GemmOverlap& at_dgrad,
+                        const GemmOverlap& at_wgrad) {
+  if (at_dgrad.method == TensorMethod::Pipelined || at_dgrad.method == TensorMethod::Ring) {
+    multiply_and_reduce(pass, dgrad, group, at_dgrad);
+    if (wgrad) pass->run(*wgrad);
+    return;
+  }
+  std::vector<int> saved_input;
+  if (at_dgrad.method == TensorMethod::Bulk) {
+    saved_input = {pass->beside(Scope::Tensor, CommKind::AllGather, group.bytes, settings(at_dgrad),
+                                pass->after_last())};
+  }
+  const int gradient = pass->run(dgrad);
+  if (wgrad && at_wgrad.method == TensorMethod::Bulk) {
+    const int reduced =
+        pass->beside(Scope::Tensor, reduction(group), group.bytes, settings(at_wgrad), {gradient});
+    pass->run(*wgrad, saved_input);
+    pass->follow(reduced);
+    return;
+  }
+  reduce(pass, group);
+  if (wgrad) pass->run(*wgrad, saved_input);
+}
+
+}  // namespace tandem

@@ -1,0 +1,43 @@
+// A GEMM and the collective of its tensor group, as steps: one after the other, or beside each
+// other by one of Transformer Engine's methods.
+#pragma once
+
+#include "workload/cost/kernel_table.h"
+#include "workload/model/model.h"
+
+namespace tandem {
+
+// The tensor-parallel group of a plan, and the activation that its collectives move.
+struct TensorGroup {
+  int size = 1;
+  bool sequence_parallel = false;  // with more than one rank only
+  Bytes bytes = 0;                 // of the whole array
+};
+TensorGroup tensor_group(const Model& model, const Plan& plan);
+
+// What a product needs whole is gathered where it lies cut along the sequence, and what it leaves
+// as one summand a rank is summed. Nothing in a group of one.
+void gather(PassBuilder* pass, const TensorGroup& group);
+void reduce(PassBuilder* pass, const TensorGroup& group);
+
+// gather, then the product. Pipelined: both in `splits` parts, part i of the product after part i
+// of the gather: one part of the gather is exposed. Ring: each rank begins with the rows that it
+// has and passes them on; piece i + 1 of the product waits for shift i of `size` - 1.
+void gather_and_multiply(PricedPass* pass, const Kernel& product, const TensorGroup& group,
+                         const GemmOverlap& overlap);
+
+// The product, then reduce. Pipelined: part i of the reduce-scatter after part i of the product:
+// one part is exposed. Ring: the sum of a rank's rows goes round and each rank adds its piece;
+// shift i waits for piece i, and the last piece is the rank's own.
+void multiply_and_reduce(PricedPass* pass, const Kernel& product, const TensorGroup& group,
+                         const GemmOverlap& overlap);
+
+// Both gradients of a product whose input was gathered, and the reduction of the input's. Bulk at
+// dgrad: the saved input is gathered beside dgrad, and wgrad waits for that. Bulk at wgrad: the
+// reduction runs beside wgrad. Pipelined or ring at dgrad: as in multiply_and_reduce. Off at dgrad:
+// the gather is left out (it would run beside dgrad). `wgrad` null: it has a pass of its own.
+void multiply_gradients(PricedPass* pass, const Kernel& dgrad, const Kernel* wgrad,
+                        const TensorGroup& group, const GemmOverlap& at_dgrad,
+                        const GemmOverlap& at_wgrad);
+
+}  // namespace tandem

@@ -1,0 +1,197 @@
+// Assembles a stage's passes from the blocks' kernels, and prices each kernel once.
+#include "workload/model/workload.h"
+
+#include <cmath>
+#include <utility>
+
+#include "base/check.h"
+#include "workload/model/blocks.h"
+#include "workload/model/layer.h"
+#include "workload/model/tensor_overlap.h"
+
+namespace tandem {
+namespace {
+
+// Vocabulary-parallel cross entropy all-reduces three fp32 numbers a token: the largest logit, the
+// target's logit, the sum of exponentials. They are small and one after the other: one of 12 bytes.
+constexpr Bytes kCrossEntropyBytesPerToken = 12;
+
+// The gradient norm: one fp32 number.
+constexpr Bytes kNormBytes = 4;
+
+// A stage's three backward passes in the making.
+struct Backward {
+  PassBuilder both, input, weight;
+};
+
+class Assembler {
+ public:
+  Assembler(const Model& model, const Plan& plan, const CostModel& cost,
+            Nanoseconds block_collective_ns)
+      : model_(model), plan_(plan), tensor_(tensor_group(model, plan)), kernels_(cost) {
+    const double collective_s = to_seconds(block_collective_ns);
+    layer_ = layer_passes(model, plan, collective_s, &kernels_);
+    kept_layer_ = layer_;
+    if (plan.recompute_layers < 0) return;
+    Plan kept = plan;
+    kept.recompute = Recompute::None;
+    kept_layer_ = layer_passes(model, kept, collective_s, &kernels_);
+  }
+
+  Workload assemble() {
+    const std::vector<int> split = split_layers(model_, plan_);
+    for (std::size_t s = 0; s < split.size(); ++s)
+      work_.stages.push_back(stage(split[s], s == 0, s + 1 == split.size()));
+    add_optimizer();
+    add_sizes();
+    work_.kernels = kernels_.take();
+    return std::move(work_);
+  }
+
+ private:
+  StageWork stage(int layers, bool first, bool last) {
+    StageWork stage;
+    stage.layers = layers;
+    const int first_layer = first ? 1 : 0;
+    const int recomputed = recomputed_layers(plan_, layers);
+    const auto layer = [&](int i) -> const LayerPasses& {
+      return i < recomputed ? layer_ : kept_layer_;
+    };
+    PassBuilder forward;
+    Backward backward;
+    if (first) {
+      stage.units.push_back(
+          unit_of({.dense = embedding_share(model_, plan_) + position_parameters(model_)}));
+      compute(&forward, embedding_block(model_, plan_, software()).forward, 0);
+      reduce(&forward, tensor_);
+    }
+    for (int i = 0; i < layers; ++i) {
+      stage.units.push_back(unit_of(layers_share(model_, plan_, 1)));
+      forward.append(layer(i).forward, first_layer + i);
+    }
+    if (last) {
+      stage.units.push_back(unit_of({.dense = head_share(model_, plan_)}));
+      add_head(&forward, &backward, first_layer + layers);
+    }
+    for (int i = layers - 1; i >= 0; --i) {
+      backward.both.append(layer(i).backward, first_layer + i);
+      backward.input.append(layer(i).backward_input, first_layer + i);
+      backward.weight.append(layer(i).backward_weight, first_layer + i);
+    }
+    if (first) add_embedding_backward(&backward);
+    stage.forward = finish(&forward);
+    stage.backward = finish(&backward.both);
+    stage.backward_input = finish(&backward.input);
+    stage.backward_weight = finish(&backward.weight);
+    return stage;
+  }
+
+  static Pass finish(PassBuilder* pass) {
+    if (pass->empty()) pass->compute(-1, 0);
+    return pass->take();
+  }
+
+  void compute(PassBuilder* pass, const Kernel& kernel, int unit) {
+    const int index = kernels_.add(kernel);
+    pass->compute(index, kernels_.duration_ns(index), unit);
+  }
+
+  // As in zero-bubble's Megatron, whose weight gradients are those of linear layers, the
+  // embedding's is part of the pass that computes input gradients.
+  void add_embedding_backward(Backward* backward) {
+    const Kernel gradient = embedding_block(model_, plan_, software()).weight_gradient;
+    for (PassBuilder* pass : {&backward->both, &backward->input}) {
+      gather(pass, tensor_);
+      compute(pass, gradient, 0);
+    }
+  }
+
+  void add_head(PassBuilder* forward, Backward* backward, int unit) {
+    const Block head = head_block(model_, plan_, software());
+    gather(forward, tensor_);
+    compute(forward, head.forward, unit);
+    if (plan_.tp > 1) {
+      forward->communicate(Scope::Tensor, CommKind::AllReduce,
+                           kCrossEntropyBytesPerToken * tokens_of(model_, plan_));
+    }
+    compute(&backward->both, merge("head backward", {head.input_gradient, head.weight_gradient}),
+            unit);
+    compute(&backward->input, head.input_gradient, unit);
+    for (PassBuilder* pass : {&backward->both, &backward->input}) reduce(pass, tensor_);
+    compute(&backward->weight, head.weight_gradient, unit);
+  }
+
+  const Software& software() const { return kernels_.cost().software; }
+
+  ParameterUnit unit_of(const HeldParameters& held) const {
+    const int gradient = bytes_of(plan_.gradient_dtype);
+    const int parameter = plan_.fp8_param_gather ? 1 : stored_bytes(plan_);
+    return {.gradient_bytes = std::llround(held.dense * gradient),
+            .parameter_bytes = std::llround(held.dense * parameter),
+            .expert_gradient_bytes = std::llround(held.expert * gradient),
+            .expert_parameter_bytes = std::llround(held.expert * parameter)};
+  }
+
+  // With ZeRO each data-parallel rank updates its cut.
+  void add_optimizer() {
+    const std::vector<HeldParameters> held = stage_parameters(model_, plan_);
+    const bool cut = plan_.zero >= 1;
+    for (std::size_t s = 0; s < held.size(); ++s) {
+      const double updated = held[s].dense / (cut ? plan_.data_ranks() : 1) +
+                             held[s].expert / (cut ? plan_.expert_data_ranks() : 1);
+      if (updated == 0) continue;
+      const int kernel = kernels_.add(optimizer_kernel(updated, software()));
+      work_.stages[s].optimizer =
+          Step{.kernel = kernel, .duration_ns = kernels_.duration_ns(kernel)};
+    }
+    work_.iteration_overhead_ns = to_ns(software().iteration_overhead_s);
+  }
+
+  void add_sizes() {
+    const bool cut = plan_.tp > 1 && (plan_.sequence_parallel || plan_.scatter_gather);
+    work_.pipeline_bytes = cut ? tensor_.bytes / plan_.tp : tensor_.bytes;
+    if (cut && !plan_.sequence_parallel) work_.pipeline_gather_bytes = tensor_.bytes;
+    if (head_has_copy(model_, plan_)) {
+      work_.embedding_gradient_bytes = static_cast<Bytes>(padded_vocab(model_, plan_)) / plan_.tp *
+                                       model_.hidden * bytes_of(plan_.gradient_dtype);
+    }
+    if (plan_.tp * plan_.pp > 1 || (plan_.zero > 0 && plan_.data_ranks() > 1))
+      work_.gradient_norm_bytes = kNormBytes;
+  }
+
+  const Model& model_;
+  const Plan& plan_;
+  const TensorGroup tensor_;
+  KernelTable kernels_;
+  LayerPasses layer_, kept_layer_;  // under plan.recompute, and those that are not recomputed
+  Workload work_;
+};
+
+}  // namespace
+
+Workload make_workload(const Model& model, const Plan& plan, const CostModel& cost,
+                       Nanoseconds block_collective_ns) {
+  CHECK(check(model, plan).ok());
+  CHECK(check(cost).ok());
+  CHECK(cost.precision == plan.precision);
+  CHECK(block_collective_ns >= 0);
+  return Assembler(model, plan, cost, block_collective_ns).assemble();
+}
+
+Workload uniform_workload(const UniformCosts& costs, int stages) {
+  CHECK(stages > 0);
+  const auto pass = [](double seconds) {
+    PassBuilder builder;
+    builder.compute(-1, to_ns(seconds));
+    return builder.take();
+  };
+  const StageWork stage = {.forward = pass(costs.forward_s),
+                           .backward = pass(costs.backward_s),
+                           .backward_input = pass(costs.input_s),
+                           .backward_weight = pass(costs.weight_s)};
+  Workload work;
+  work.stages.assign(stages, stage);
+  return work;
+}
+
+}  // namespace tandem

@@ -1,0 +1,113 @@
+// Workload: what each stage of the pipeline computes, sends and holds, priced. Lowering's input.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/units.h"
+#include "topology/traffic.h"
+#include "workload/cost/kernel.h"
+#include "workload/model/model.h"
+#include "workload/model/pass.h"
+
+namespace tandem {
+
+// Parameters that are gathered and reduced together: a layer's, the embedding's, the head's. Bytes
+// of the whole arrays that one GPU's group holds, uncut by data parallelism; those of experts
+// belong to the smaller group of the GPUs that hold the same experts.
+struct ParameterUnit {
+  Bytes gradient_bytes = 0, parameter_bytes = 0;
+  Bytes expert_gradient_bytes = 0, expert_parameter_bytes = 0;
+
+  bool operator==(const ParameterUnit&) const = default;
+};
+
+// One stage's work per microbatch on one GPU; and its sizes. No pass is empty: a stage with nothing
+// to do in one (the weight gradient of an embedding without layers) has a step that takes no time.
+struct StageWork {
+  int layers = 0;
+  Pass forward;
+  Pass backward;                     // what is recomputed first, then both gradients
+  Pass backward_input;               // the same, split: the input's gradient ...
+  Pass backward_weight;              // ... and the weights'
+  std::vector<ParameterUnit> units;  // in the order of the forward
+  std::optional<Step> optimizer;     // of what the GPU updates of this stage; nothing: none
+};
+
+// A whole job's work. Everything is per GPU: its shares of tensor, context and expert parallelism
+// are already taken.
+struct Workload {
+  std::vector<Kernel> kernels;  // no two are equal
+  std::vector<StageWork> stages;
+  Bytes pipeline_bytes = 0;            // an activation (or its gradient) from stage to stage
+  Bytes pipeline_gather_bytes = 0;     // all-gathered by the tensor ranks after a transfer; 0: none
+  Bytes embedding_gradient_bytes = 0;  // shared by first and last stage; 0: none
+  Bytes gradient_norm_bytes = 0;       // 0: no such all-reduce
+  // Of every rank, once an iteration and whatever stages it has: data, timers, logging.
+  Nanoseconds iteration_overhead_ns = 0;
+};
+
+// The analytic workload of a model under a plan, priced by `cost`.
+//
+// Per layer, with tp > 1: attention, all-reduce, MLP, all-reduce; backward what full recompute
+// repeats of that (with its all-reduces), then MLP and attention, each with one. With sequence
+// parallelism each block has an all-gather before and a reduce-scatter after it instead. The gather
+// of a saved input for its weight gradient runs beside the input gradient and is left out, but
+// where plan.tensor_overlap states it. With tp = 1 a layer is one kernel.
+//
+// Where communication comes between a block's parts they are steps of their own: under
+// tensor_overlap (workload/model/tensor_overlap.h), context parallelism (workload/model/context.h),
+// in a mixture of experts (workload/model/moe.h). A pass then ends with a norm's gradient or an
+// addition, which waits for the communication before it.
+//
+// `block_collective_ns` is what the collectives round one block take (two blocks a layer and pass;
+// topology knows): while they run, the CPU launches on, so only what a launch takes beyond them
+// holds a block up. 0: launches wait for collectives, which makes small models with tp > 1 too
+// slow.
+//
+// REQUIRES: check(model, plan) and check(cost); cost.precision = plan.precision.
+Workload make_workload(const Model& model, const Plan& plan, const CostModel& cost,
+                       Nanoseconds block_collective_ns = 0);
+
+// Seconds an action, nothing else costs anything: costs.source = "uniform". No optimizer, no sizes.
+struct UniformCosts {
+  double forward_s = 0, backward_s = 0, input_s = 0, weight_s = 0;
+};
+Workload uniform_workload(const UniformCosts& costs, int stages);
+
+// Bytes on the fullest GPU. `live[rank]` gives, per stage of that pipeline rank, how many
+// microbatches' activations are alive at once (an order's property).
+struct MemoryUse {
+  double weights = 0, gradients = 0, optimizer = 0, activations = 0;
+  // Buffers: a pipeline transfer's two; sequence parallelism's gathered array, and one a GEMM that
+  // overlaps; two of a context ring, or what is gathered or exchanged there; an expert exchange's
+  // two; the largest unit's gradients under ZeRO 2, a layer and the next unit under ZeRO 3.
+  double communication = 0;
+  int rank = 0;  // the pipeline rank it is
+
+  double total() const { return weights + gradients + optimizer + activations + communication; }
+};
+
+// One pipeline rank's stages and the largest number of microbatches alive in each at the rank's
+// peak.
+struct LiveActivations {
+  struct Entry {
+    Stage stage;  // its place in the model's chain, also in an order of two chains
+    int microbatches = 0;
+  };
+  std::vector<std::vector<Entry>> ranks;
+};
+
+// REQUIRES: check(model, plan); at least one rank, stages of the plan.
+MemoryUse peak_memory(const Model& model, const Plan& plan, const LiveActivations& live);
+
+// Activations that one layer keeps from a microbatch's forward to its backward, on one GPU. For
+// fp16, kv_heads = heads, f = 4h and no gated MLP, by Korthikanti et al. 2022 (arXiv 2205.05198),
+// table 2: s b h (10 + 24/t + 5as/ht), s b h (34 + 5as/h) / t with sequence parallelism, without
+// the term in a s / h under selective recompute, and 2 s b h under full.
+double activation_bytes_per_layer(const Model& model, const Plan& plan);
+
+}  // namespace tandem
