@@ -61,7 +61,7 @@ Status check_use(const RunOptions& options) {
       {{"--trace", files.trace_csv}, {"--perfetto", files.perfetto}, {"--plot", files.svg}});
 }
 
-Result<std::optional<RealOutcome>> play(const RunOptions& options) {
+Result<std::optional<RealRunResult>> play(const RunOptions& options) {
   RETURN_IF_ERROR(check_use(options));
   const Backend backend = options.real.backend;
   const ExecOptions& exec = options.real.exec;
@@ -69,17 +69,17 @@ Result<std::optional<RealOutcome>> play(const RunOptions& options) {
     ASSIGN_OR_RETURN(const Program program, read_program(options.input));
     ASSIGN_OR_RETURN(const bool played,
                      start_ranks(backend, static_cast<int>(program.ranks.size()), exec));
-    if (played) return std::optional<RealOutcome>();
+    if (played) return std::optional<RealRunResult>();
     return run_for_real(program, options.real, options.input);
   }
   ASSIGN_OR_RETURN(const Scenario scenario, load_one(options));
   std::optional<Waiting> waiting("making the program");
-  ASSIGN_OR_RETURN(const Prepared prepared, prepare(scenario));
+  ASSIGN_OR_RETURN(const CompiledJob job, compile(scenario));
   waiting.reset();  // ranks are forked
   ASSIGN_OR_RETURN(const bool played,
-                   start_ranks(backend, static_cast<int>(prepared.program.ranks.size()), exec));
-  if (played) return std::optional<RealOutcome>();
-  return run_for_real(scenario, prepared, options.real);
+                   start_ranks(backend, static_cast<int>(job.program.ranks.size()), exec));
+  if (played) return std::optional<RealRunResult>();
+  return run_for_real(scenario, job, options.real);
 }
 
 std::string op_table(const std::vector<OpTimes>& op_times, int width) {
@@ -95,16 +95,16 @@ std::string op_table(const std::vector<OpTimes>& op_times, int width) {
   return text_table(columns, op_times, width);
 }
 
-void print(const RealOutcome& real, bool json, int width) {
-  for (const std::string& warning : real.outcome.warnings)
+void print(const RealRunResult& real, bool json, int width) {
+  for (const std::string& warning : real.result.warnings)
     fmt::print(stderr, "warning: {}\n", warning);
   if (json) {
     const auto array = nlohmann::ordered_json::array({to_json(real)});
     fmt::print("{}\n", array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return;
   }
-  fmt::print("{}\n", outcome_table({real.outcome}, false, width));
-  if (const std::string text = notes(std::vector{real.outcome}); !text.empty())
+  fmt::print("{}\n", outcome_table({real.result}, false, width));
+  if (const std::string text = notes(std::vector{real.result}); !text.empty())
     fmt::print("{}\n", wrapped(text, width));
   if (!real.op_times.empty()) fmt::print("{}\n", op_table(real.op_times, width));
   const std::string line = fmt::format(

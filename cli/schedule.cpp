@@ -82,8 +82,8 @@ Status show_scenario(const ScheduleOptions& options) {
                    load_scenarios(options.input, sets, options.only));
   if (options.format == "program") {
     std::optional<Waiting> waiting("making the program");
-    ASSIGN_OR_RETURN(const Prepared prepared, prepare(scenarios.front()));
-    const std::string text = to_text(prepared.program);
+    ASSIGN_OR_RETURN(const CompiledJob job, compile(scenarios.front()));
+    const std::string text = to_text(job.program);
     waiting.reset();
     fmt::print("{}", text);
     return Done{};

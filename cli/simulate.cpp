@@ -39,16 +39,16 @@ struct SimulateOptions {
 };
 
 // Each warning once: of the first run that has it, and how many others have it too.
-void print_warnings(const std::vector<Outcome>& outcomes) {
+void print_warnings(const std::vector<RunResult>& results) {
   struct Seen {
     std::string first;
     int others = 0;
   };
   std::vector<std::string> order;
   std::map<std::string, Seen> seen;
-  for (const Outcome& outcome : outcomes) {
-    for (const std::string& warning : outcome.warnings) {
-      const std::string run = outcome.name + ": ";
+  for (const RunResult& result : results) {
+    for (const std::string& warning : result.warnings) {
+      const std::string run = result.name + ": ";
       const std::string what = warning.substr(warning.starts_with(run) ? run.size() : 0);
       const auto [it, is_new] = seen.try_emplace(what, Seen{warning});
       if (is_new) {
@@ -66,32 +66,32 @@ void print_warnings(const std::vector<Outcome>& outcomes) {
   }
 }
 
-void print(const std::vector<Outcome>& outcomes, const SimulateOptions& options,
+void print(const std::vector<RunResult>& results, const SimulateOptions& options,
            bool traffic = false) {
-  print_warnings(outcomes);
+  print_warnings(results);
   if (options.json) {
     nlohmann::ordered_json array = nlohmann::ordered_json::array();
-    for (const Outcome& outcome : outcomes) array.push_back(to_json(outcome));
+    for (const RunResult& result : results) array.push_back(to_json(result));
     // Names may come from the command line: what is no UTF-8 in them must not end the program.
     fmt::print("{}\n", array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
     const int width = text_width(options.wide);
-    fmt::print("{}\n", outcome_table(outcomes, traffic, width));
-    for (const std::string& table : {savings_table(outcomes, width), repeats_table(outcomes, width),
-                                     sensitivity_table(outcomes, width)}) {
+    fmt::print("{}\n", outcome_table(results, traffic, width));
+    for (const std::string& table : {savings_table(results, width), repeats_table(results, width),
+                                     sensitivity_table(results, width)}) {
       if (!table.empty()) fmt::print("{}\n", table);
     }
-    fmt::print("{}", wrapped(conclusions(outcomes), width));
-    if (const std::string text = notes(outcomes); !text.empty())
+    fmt::print("{}", wrapped(conclusions(results), width));
+    if (const std::string text = notes(results); !text.empty())
       fmt::print("\n{}", wrapped(text, width));
   }
 }
 
-Status write_report(const SimulateOptions& options, const std::vector<Outcome>& outcomes,
+Status write_report(const SimulateOptions& options, const std::vector<RunResult>& results,
                     const std::string& note) {
   if (options.report.empty()) return Done{};
   PageData page{.title = std::filesystem::path(options.input).filename().string(), .note = note};
-  for (const Outcome& outcome : outcomes) page.runs.push_back(page_run(outcome));
+  for (const RunResult& result : results) page.runs.push_back(page_run(result));
   return write_html_page(page, options.report);
 }
 
@@ -117,10 +117,10 @@ Status simulate_program(const SimulateOptions& options) {
                     "scenario: it says what varies",
                     options.input)};
   ASSIGN_OR_RETURN(const Program program, read_program(options.input));
-  ASSIGN_OR_RETURN(const Outcome outcome,
+  ASSIGN_OR_RETURN(const RunResult result,
                    simulate(program, options.files, !options.unfolded, options.priced_by));
-  RETURN_IF_ERROR(write_report(options, {outcome}, ""));
-  print({outcome}, options);
+  RETURN_IF_ERROR(write_report(options, {result}, ""));
+  print({result}, options);
   return Done{};
 }
 
@@ -145,29 +145,28 @@ Status simulate_scenarios(const SimulateOptions& options) {
   ASSIGN_OR_RETURN(const int files_of, number_of(scenarios, options.files_of));
   const Engine engine = engine_of(options.engine);
   const int jobs = jobs_or_cores(options.jobs);
-  std::vector<Result<Outcome>> results;
+  std::vector<Result<RunResult>> played;
   if (scenarios.size() == 1 && !options.sensitivity) {  // SimGrid: one use a process
-    results.push_back(simulate(scenarios[0], engine, options.files, true, jobs));
+    played.push_back(simulate(scenarios[0], engine, options.files, true, jobs));
   } else {
-    results = simulate_all(scenarios, engine, jobs, options.files, files_of);
+    played = simulate_all(scenarios, engine, jobs, options.files, files_of);
   }
-  std::vector<Outcome> outcomes;
+  std::vector<RunResult> results;
   std::vector<Error> errors;
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    if (results[i].ok()) {
-      outcomes.push_back(*results[i]);
+  for (std::size_t i = 0; i < played.size(); ++i) {
+    if (played[i].ok()) {
+      results.push_back(*played[i]);
       if (!options.sensitivity) continue;
-      ASSIGN_OR_RETURN(outcomes.back().sensitivity,
-                       sensitivity(scenarios[i], engine, outcomes.back(), true, jobs));
+      ASSIGN_OR_RETURN(results.back().sensitivity,
+                       sensitivity(scenarios[i], engine, results.back(), true, jobs));
     } else {
-      errors.push_back(results[i].error());
-      if (results.size() > 1)
-        errors.back().message += fmt::format(" (run '{}')", scenarios[i].name);
+      errors.push_back(played[i].error());
+      if (played.size() > 1) errors.back().message += fmt::format(" (run '{}')", scenarios[i].name);
     }
   }
-  if (outcomes.empty()) return errors.front();
-  RETURN_IF_ERROR(write_report(options, outcomes, scenarios[0].note));
-  print(outcomes, options, scenarios[0].traffic);
+  if (results.empty()) return errors.front();
+  RETURN_IF_ERROR(write_report(options, results, scenarios[0].note));
+  print(results, options, scenarios[0].traffic);
   if (!options.json && !scenarios[0].note.empty())
     fmt::print("\n{}\n", wrapped(scenarios[0].note, text_width(options.wide)));
   if (errors.empty()) return Done{};

@@ -38,7 +38,7 @@ Status write_report(const SizeCommand& options, const std::vector<SizeCase>& cas
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const Sized& one = result.sized[i];
     if (!one.recommended) continue;
-    ASSIGN_OR_RETURN(const Outcome again,
+    ASSIGN_OR_RETURN(const RunResult again,
                      simulate_all({planned(cases[i], *one.plan)}, options.plays(), 1,
                                   {.detail = Detail::Timeline})
                          .front());

@@ -18,7 +18,7 @@
 #include "report/text/case_table.h"
 #include "report/text/suite_table.h"
 #include "validation/compare/suite.h"
-#include "validation/published/baselines.h"
+#include "validation/published/baseline_tools.h"
 #include "validation/published/cases.h"
 
 namespace tandem {
@@ -67,14 +67,14 @@ std::string stem_of(const ValidateOptions& options) {
 
 // The page with the parts that these rows make of it. None is read where none is asked for.
 Result<std::string> updated(const ValidateOptions& options, const std::vector<CaseRow>& rows,
-                            const std::vector<Rival>& rivals) {
+                            const std::vector<BaselineTool>& rivals) {
   if (options.update.empty()) return std::string();
   ASSIGN_OR_RETURN(const std::string page, read_file(options.update));
   return updated_page(page, options.update, rows, rivals, maker_of(page, stem_of(options)));
 }
 
 Status write_cases(const ValidateOptions& options, const std::vector<CaseRow>& rows,
-                   const std::vector<Rival>& rivals) {
+                   const std::vector<BaselineTool>& rivals) {
   ASSIGN_OR_RETURN(const std::string page, updated(options, rows, rivals));
   if (!options.csv.empty()) RETURN_IF_ERROR(write_file(options.csv, case_csv(rows)));
   if (!options.page.empty())
@@ -87,7 +87,7 @@ Status write_cases(const ValidateOptions& options, const std::vector<CaseRow>& r
 Status run_cases(const ValidateOptions& options) {
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   ASSIGN_OR_RETURN(const std::vector<Case> cases, load_cases(options));
-  std::vector<Rival> rivals;
+  std::vector<BaselineTool> rivals;
   if (!options.rivals.empty()) {
     ASSIGN_OR_RETURN(rivals, read_rivals(options.rivals));
   }

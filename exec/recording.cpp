@@ -24,9 +24,9 @@ Nanoseconds begin_of(const Recording& recording) {
   return begin == kNever ? 0 : begin;
 }
 
-// One operation of a channel: the events of its participants.
-void set_start(std::vector<EventTimes*>* events, std::size_t seats) {
-  bool all = events->size() == seats;
+// One operation of a communicator class: the events of its participants.
+void set_start(std::vector<EventTimes*>* events, std::size_t members) {
+  bool all = events->size() == members;
   Nanoseconds latest = -1;
   for (const EventTimes* event : *events) {
     all &= event->arrive_ns >= 0;
@@ -62,19 +62,21 @@ Trace trace_of(const Program& program, const Recording& recording) {
   std::vector<std::vector<std::vector<std::uint32_t>>> slots;
   for (const Body& body : program.bodies) slots.push_back(ops_by_slot(body));
   std::vector<EventTimes*> events;
-  for (const Channel& channel : unfold(program).channels) {
-    const auto ops_of = [&](const Seat& seat) -> const std::vector<std::uint32_t>& {
-      return slots[trace.ranks[seat.player].body][seat.slot];
+  for (const CommunicatorClass& comm_class : unfold(program).comm_classes) {
+    const auto ops_of = [&](const ClassMember& member) -> const std::vector<std::uint32_t>& {
+      return slots[trace.ranks[member.folded_rank].body][member.slot];
     };
     std::size_t operations = 0;
-    for (const Seat& seat : channel.seats) operations = std::max(operations, ops_of(seat).size());
+    for (const ClassMember& member : comm_class.members)
+      operations = std::max(operations, ops_of(member).size());
     for (std::size_t k = 0; k < operations; ++k) {
       events.clear();
-      for (const Seat& seat : channel.seats) {
-        if (k < ops_of(seat).size())
-          events.push_back(&trace.events[trace.ranks[seat.player].first + ops_of(seat)[k]]);
+      for (const ClassMember& member : comm_class.members) {
+        if (k < ops_of(member).size())
+          events.push_back(
+              &trace.events[trace.ranks[member.folded_rank].first + ops_of(member)[k]]);
       }
-      set_start(&events, channel.seats.size());
+      set_start(&events, comm_class.members.size());
     }
   }
   return trace;

@@ -11,38 +11,38 @@ namespace {
 constexpr int kPings = 64;
 
 // One reading of `other`'s clock on rank 0.
-Status ask(int other, const NumberLine& line) {
+Status ask(int other, const NumberConnection& connection) {
   std::array<Nanoseconds, 2> stamps{now_ns(), 0};  // sent, heard
-  RETURN_IF_ERROR(line.send(other, std::span(stamps).first(1)));
+  RETURN_IF_ERROR(connection.send(other, std::span(stamps).first(1)));
   Nanoseconds read = 0;
-  RETURN_IF_ERROR(line.receive(other, std::span(&read, 1)));
+  RETURN_IF_ERROR(connection.receive(other, std::span(&read, 1)));
   stamps[1] = now_ns();
-  return line.send(other, stamps);
+  return connection.send(other, stamps);
 }
 
 // The same on the other.
-Result<ClockReading> answer(const NumberLine& line) {
+Result<ClockReading> answer(const NumberConnection& connection) {
   std::array<Nanoseconds, 2> stamps{};
-  RETURN_IF_ERROR(line.receive(0, std::span(stamps).first(1)));
+  RETURN_IF_ERROR(connection.receive(0, std::span(stamps).first(1)));
   const Nanoseconds read = now_ns();
-  RETURN_IF_ERROR(line.send(0, std::span(&read, 1)));
-  RETURN_IF_ERROR(line.receive(0, stamps));
+  RETURN_IF_ERROR(connection.send(0, std::span(&read, 1)));
+  RETURN_IF_ERROR(connection.receive(0, stamps));
   return ClockReading{read, read - (stamps[0] + stamps[1]) / 2, stamps[1] - stamps[0]};
 }
 
 }  // namespace
 
-Result<ClockReading> compare_clocks(int rank, int ranks, const NumberLine& line) {
+Result<ClockReading> compare_clocks(int rank, int ranks, const NumberConnection& connection) {
   if (rank == 0) {
     for (int other = 1; other < ranks; ++other) {
-      for (int i = 0; i < kPings; ++i) RETURN_IF_ERROR(ask(other, line));
+      for (int i = 0; i < kPings; ++i) RETURN_IF_ERROR(ask(other, connection));
     }
     return ClockReading{now_ns(), 0, 0};
   }
   ClockReading best;
   best.round_trip_ns = std::numeric_limits<Nanoseconds>::max();
   for (int i = 0; i < kPings; ++i) {
-    ASSIGN_OR_RETURN(const ClockReading reading, answer(line));
+    ASSIGN_OR_RETURN(const ClockReading reading, answer(connection));
     if (reading.round_trip_ns < best.round_trip_ns) best = reading;
   }
   return best;

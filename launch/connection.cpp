@@ -94,7 +94,7 @@ Descriptor::~Descriptor() {
 
 int Descriptor::release() { return std::exchange(number_, -1); }
 
-void Line::send(std::uint32_t kind, std::span<const std::byte> body) {
+void Connection::send(std::uint32_t kind, std::span<const std::byte> body) {
   const Head head{kind, 0, body.size()};
   for (std::span<const std::byte> part : {std::as_bytes(std::span(&head, 1)), body}) {
     while (is_open() && !part.empty()) {
@@ -110,7 +110,7 @@ void Line::send(std::uint32_t kind, std::span<const std::byte> body) {
   }
 }
 
-std::vector<Word> Line::receive() {
+std::vector<ControlMessage> Connection::receive() {
   std::array<std::byte, 1 << 16> block;
   while (is_open()) {
     const ssize_t got = recv(socket_.number(), block.data(), block.size(), 0);
@@ -124,18 +124,18 @@ std::vector<Word> Line::receive() {
       socket_ = {};
     }
   }
-  std::vector<Word> words;
+  std::vector<ControlMessage> messages;
   std::size_t at = 0;
   Head head;
   while (pending_.size() - at >= sizeof head) {
     std::memcpy(&head, pending_.data() + at, sizeof head);
     if (pending_.size() - at - sizeof head < head.size) break;
     const auto body = pending_.begin() + static_cast<std::ptrdiff_t>(at + sizeof head);
-    words.push_back({head.kind, {body, body + static_cast<std::ptrdiff_t>(head.size)}});
+    messages.push_back({head.kind, {body, body + static_cast<std::ptrdiff_t>(head.size)}});
     at += sizeof head + head.size;
   }
   pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(at));
-  return words;
+  return messages;
 }
 
 Result<Listener> listen_anywhere(int port) {
@@ -157,15 +157,15 @@ Result<Listener> listen_anywhere(int port) {
   return listener;
 }
 
-std::optional<Line> accept_line(const Listener& listener) {
+std::optional<Connection> accept_connection(const Listener& listener) {
   Descriptor socket(
       accept4(listener.socket.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket) return std::nullopt;
   say_at_once(socket.number());
-  return Line(std::move(socket));
+  return Connection(std::move(socket));
 }
 
-Result<Line> connect_line(const std::string& address) {
+Result<Connection> connect(const std::string& address) {
   const std::size_t colon = address.find(':');
   std::istringstream hosts(address.substr(0, colon));
   const int port = std::atoi(address.c_str() + colon + 1);
@@ -174,7 +174,7 @@ Result<Line> connect_line(const std::string& address) {
     if (!own) return failed("socket");
     if (!connect_to(own.number(), host, port)) continue;
     say_at_once(own.number());
-    return Line(std::move(own));
+    return Connection(std::move(own));
   }
   return Error{fmt::format("found no way to {}, expected rank 0 there", address), Error::Failed};
 }

@@ -1,4 +1,4 @@
-// Line: words between the guards of a run, over TCP.
+// Connection: messages between the watchdogs of a run, over TCP.
 #pragma once
 
 #include <cstddef>
@@ -30,23 +30,23 @@ class Descriptor {
   int number_ = -1;
 };
 
-// A message of one of the kinds that the guards know.
-struct Word {
+// A message of one of the kinds that the watchdogs know.
+struct ControlMessage {
   std::uint32_t kind = 0;
   std::vector<std::byte> body;
 };
 
 // One end of a connection. Sending waits, receiving does not.
-class Line {
+class Connection {
  public:
-  explicit Line(Descriptor socket) : socket_(std::move(socket)) {}
+  explicit Connection(Descriptor socket) : socket_(std::move(socket)) {}
 
   int descriptor() const { return socket_.number(); }
   bool is_open() const { return static_cast<bool>(socket_); }
-  // A line that fails is closed.
+  // A connection that fails is closed.
   void send(std::uint32_t kind, std::span<const std::byte> body = {});
   // What has come by now, and closes the line where the other end did.
-  std::vector<Word> receive();
+  std::vector<ControlMessage> receive();
   // Nothing more is said, and the other end sees it close when this process ends.
   void leave_open() { (void)socket_.release(); }
 
@@ -64,9 +64,9 @@ struct Listener {
 Result<Listener> listen_anywhere(int port = 0);
 
 // A connection whose end is waiting to be accepted, if any.
-std::optional<Line> accept_line(const Listener& listener);
+std::optional<Connection> accept_connection(const Listener& listener);
 
 // Tries the addresses one after the other, each for a second at most.
-Result<Line> connect_line(const std::string& address);
+Result<Connection> connect(const std::string& address);
 
 }  // namespace tandem

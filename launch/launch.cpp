@@ -130,7 +130,7 @@ class LocalRanks {
  private:
   using Clock = std::chrono::steady_clock;
   // For others: after rank 0 has failed, and has said why; after another has, for rank 0 to say
-  // why, which takes up to the guards' patience; after rank 0 has ended well, or a signal.
+  // why, which takes up to the watchdogs' patience; after rank 0 has ended well, or a signal.
   static constexpr auto kTimeAfterRank0 = std::chrono::milliseconds(500);
   static constexpr auto kTimeToNotice = std::chrono::seconds(4);
   static constexpr auto kTimeToTell = std::chrono::seconds(10);

@@ -38,57 +38,57 @@ int port_of_job(const std::string& job) {
   return number.ok() && *number >= 0 ? kFirst + static_cast<int>(*number % kPorts) : 0;
 }
 
-Result<Meeting> torchrun(const Environment& get) {
-  Meeting meeting{text(get, {"MASTER_ADDR"}), 0, text(get, {"TORCHELASTIC_RUN_ID"})};
+Result<Rendezvous> torchrun(const Environment& get) {
+  Rendezvous rendezvous{text(get, {"MASTER_ADDR"}), 0, text(get, {"TORCHELASTIC_RUN_ID"})};
   ASSIGN_OR_RETURN(const int own, port_of(get, {"TANDEM_PORT"}));
   ASSIGN_OR_RETURN(const int master, port_of(get, {"MASTER_PORT"}));
-  if (meeting.host.empty() || (own == 0 && master == 0))
+  if (rendezvous.host.empty() || (own == 0 && master == 0))
     return Error{
         fmt::format("found RANK and WORLD_SIZE, and no {}, expected it as torchrun sets it",
-                    meeting.host.empty() ? "MASTER_ADDR" : "MASTER_PORT")};
+                    rendezvous.host.empty() ? "MASTER_ADDR" : "MASTER_PORT")};
   const bool taken = text(get, {"TORCHELASTIC_USE_AGENT_STORE"}) == "True";  // by torchrun's agent
   const int next = master == 65535 ? master - 1 : master + 1;
-  meeting.port = own != 0 ? own : taken ? next : master;
-  return meeting;
+  rendezvous.port = own != 0 ? own : taken ? next : master;
+  return rendezvous;
 }
 
-Result<Meeting> slurm(const Environment& get) {
+Result<Rendezvous> slurm(const Environment& get) {
   const std::string job = text(get, {"SLURM_JOB_ID", "SLURM_JOBID"});
-  Meeting meeting{text(get, {"MASTER_ADDR"}), 0, job + "." + text(get, {"SLURM_STEP_ID"})};
+  Rendezvous rendezvous{text(get, {"MASTER_ADDR"}), 0, job + "." + text(get, {"SLURM_STEP_ID"})};
   const std::string nodes = text(get, {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"});
-  if (meeting.host.empty()) meeting.host = first_host(nodes);
-  if (meeting.host.empty())
+  if (rendezvous.host.empty()) rendezvous.host = first_host(nodes);
+  if (rendezvous.host.empty())
     return Error{
         fmt::format("found no MASTER_ADDR and no host in SLURM_STEP_NODELIST '{}', "
                     "expected rank 0's host in one of them",
                     nodes)};
-  ASSIGN_OR_RETURN(meeting.port, port_of(get, {"TANDEM_PORT", "MASTER_PORT"}));
-  if (meeting.port == 0) meeting.port = port_of_job(job);
-  if (meeting.port == 0)
+  ASSIGN_OR_RETURN(rendezvous.port, port_of(get, {"TANDEM_PORT", "MASTER_PORT"}));
+  if (rendezvous.port == 0) rendezvous.port = port_of_job(job);
+  if (rendezvous.port == 0)
     return Error{
         fmt::format("found no TANDEM_PORT, no MASTER_PORT and SLURM_JOB_ID '{}', expected "
                     "a port or a job's number",
                     job)};
-  return meeting;
+  return rendezvous;
 }
 
 }  // namespace
 
-Result<Meeting> meeting_point(const Environment& get) {
+Result<Rendezvous> rendezvous_of(const Environment& get) {
   const std::optional<LaunchedRank> launched = launched_rank(get);
   if (!launched)
     return Error{"found no rank in the environment, expected torchrun's, mpirun's or srun's"};
   if (launched->family == "torchrun") return torchrun(get);
   if (launched->family == "Slurm") return slurm(get);
-  Meeting meeting{text(get, {"MASTER_ADDR"}), 0, ""};
-  if (meeting.host.empty()) return meeting;
-  ASSIGN_OR_RETURN(meeting.port, port_of(get, {"TANDEM_PORT", "MASTER_PORT"}));
-  if (meeting.port == 0)
+  Rendezvous rendezvous{text(get, {"MASTER_ADDR"}), 0, ""};
+  if (rendezvous.host.empty()) return rendezvous;
+  ASSIGN_OR_RETURN(rendezvous.port, port_of(get, {"TANDEM_PORT", "MASTER_PORT"}));
+  if (rendezvous.port == 0)
     return Error{
         fmt::format("found MASTER_ADDR '{}' and no MASTER_PORT, expected both or neither: mpirun "
                     "-x MASTER_ADDR -x MASTER_PORT ...",
-                    meeting.host)};
-  return meeting;
+                    rendezvous.host)};
+  return rendezvous;
 }
 
 std::string first_host(const std::string& node_list) {

@@ -1,4 +1,5 @@
-// Meeting: where the ranks of a job find each other, as whoever started it says in the environment.
+// Rendezvous: where the ranks of a job find each other, as whoever started it says in the
+// environment.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace tandem {
 
-struct Meeting {
+struct Rendezvous {
   std::string host;  // a name or an IPv4 address: rank 0's; empty: they meet by MPI
   int port = 0;      // where rank 0 listens
   std::string run;   // what the launcher calls the job; tells another's ranks from its own
@@ -17,7 +18,7 @@ struct Meeting {
 // TANDEM_PORT goes before every other port. torchrun: MASTER_ADDR, MASTER_PORT, and the port after
 // it where torchrun's agent listens on that one. Slurm: MASTER_ADDR, MASTER_PORT, or the step's
 // first node and a port made of the job's number. Others: MASTER_ADDR, MASTER_PORT, or MPI.
-Result<Meeting> meeting_point(const Environment& get);
+Result<Rendezvous> rendezvous_of(const Environment& get);
 
 // Of Slurm's "node[003-007,009],gpu12": "node003". Empty: there is none.
 std::string first_host(const std::string& node_list);

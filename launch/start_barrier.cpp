@@ -7,7 +7,7 @@
 
 namespace tandem {
 
-Status wait_for_begin(Control* control, Nanoseconds ahead_ns) {
+Status wait_for_start(Control* control, Nanoseconds ahead_ns) {
   constexpr Nanoseconds kLead_ns = 5'000'000;  // from the word to the instant
   constexpr Nanoseconds kSpin_ns = 50'000;     // before it: sleeping is not exact
   RETURN_IF_ERROR(control->barrier());

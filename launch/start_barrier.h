@@ -9,6 +9,6 @@ namespace tandem {
 
 // Until rank 0's clock shows an instant that rank 0 says once all are there. `ahead_ns`: this
 // rank's clock against rank 0's. All ranks call it.
-Status wait_for_begin(Control* control, Nanoseconds ahead_ns);
+Status wait_for_start(Control* control, Nanoseconds ahead_ns);
 
 }  // namespace tandem

@@ -26,13 +26,21 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kTick_ms = 20;
 constexpr int kRetry_ms = 100;
-// The front knows more, and says it: in time where ranks are missing, after it has heard of it
-// where one is lost.
+// The coordinator knows more, and says it: in time where ranks are missing, after it has heard of
+// it where one is lost.
 constexpr auto kFrontFirst = std::chrono::seconds(1);
 constexpr int kLost_ms = 5000;
 
 // What the ranks say to each other.
-enum class Say : std::uint32_t { Hello = 0x7a1dE001, Welcome, Refused, Bytes, Here, Go, Numbers };
+enum class MessageKind : std::uint32_t {
+  Hello = 0x7a1dE001,
+  Welcome,
+  Refused,
+  Bytes,
+  Here,
+  Go,
+  Numbers
+};
 
 // Who comes, and to which run. Welcome has rank 0's.
 struct Hello {
@@ -42,65 +50,66 @@ struct Hello {
   std::int32_t ranks = 0;
 };
 
-Hello hello_of(const LaunchedRank& own, const Meeting& meeting) {
+Hello hello_of(const LaunchedRank& own, const Rendezvous& rendezvous) {
   Hello hello;
-  meeting.run.copy(hello.run, sizeof hello.run - 1);
+  rendezvous.run.copy(hello.run, sizeof hello.run - 1);
   hello.rank = own.rank;
   hello.ranks = own.ranks;
   return hello;
 }
 
-std::optional<Hello> hello_in(const Word& word, Say kind) {
+std::optional<Hello> hello_in(const ControlMessage& message, MessageKind kind) {
   Hello hello;
   const std::string magic = hello.magic;
-  if (static_cast<Say>(word.kind) != kind || word.body.size() != sizeof hello) return std::nullopt;
-  std::memcpy(&hello, word.body.data(), sizeof hello);
+  if (static_cast<MessageKind>(message.kind) != kind || message.body.size() != sizeof hello)
+    return std::nullopt;
+  std::memcpy(&hello, message.body.data(), sizeof hello);
   hello.magic[sizeof hello.magic - 1] = hello.run[sizeof hello.run - 1] = 0;
   if (hello.magic != magic) return std::nullopt;
   return hello;
 }
 
-void say(Line* line, Say kind, std::span<const std::byte> body = {}) {
-  line->send(static_cast<std::uint32_t>(kind), body);
+void say(Connection* connection, MessageKind kind, std::span<const std::byte> body = {}) {
+  connection->send(static_cast<std::uint32_t>(kind), body);
 }
 
-// A line with the words that were heard before they were asked for.
+// A connection with the words that were heard before they were asked for.
 struct Peer {
-  Line line;
-  std::deque<Word> heard;
+  Connection connection;
+  std::deque<ControlMessage> heard;
 
   void listen() {
-    for (Word& word : line.receive()) heard.push_back(std::move(word));
+    for (ControlMessage& message : connection.receive()) heard.push_back(std::move(message));
   }
 };
 
 // The next word, which must be of this kind. A rank that is lost is given up after a while.
-Result<Word> hear(Peer* peer, int rank, Say kind) {
+Result<ControlMessage> hear(Peer* peer, int rank, MessageKind kind) {
   for (;;) {
     peer->listen();
-    if (!peer->heard.empty() || !peer->line.is_open()) break;
-    pollfd event{peer->line.descriptor(), POLLIN, 0};
+    if (!peer->heard.empty() || !peer->connection.is_open()) break;
+    pollfd event{peer->connection.descriptor(), POLLIN, 0};
     poll(&event, 1, -1);
   }
   if (peer->heard.empty()) {
     poll(nullptr, 0, kLost_ms);
     return Error{fmt::format("rank {} is gone, expected it to go on", rank), Error::Failed};
   }
-  Word word = std::move(peer->heard.front());
+  ControlMessage message = std::move(peer->heard.front());
   peer->heard.pop_front();
-  if (static_cast<Say>(word.kind) == kind) return word;
-  return Error{fmt::format("found the word {:x} from rank {}, expected {:x}", word.kind, rank,
+  if (static_cast<MessageKind>(message.kind) == kind) return message;
+  return Error{fmt::format("found the word {:x} from rank {}, expected {:x}", message.kind, rank,
                            static_cast<std::uint32_t>(kind)),
                Error::Failed};
 }
 
-Status hear_into(Peer* peer, int rank, Say kind, std::span<std::byte> bytes) {
-  ASSIGN_OR_RETURN(const Word word, hear(peer, rank, kind));
-  if (word.body.size() != bytes.size())
-    return Error{fmt::format("found {} bytes from rank {}, expected {}", word.body.size(), rank,
+Status hear_into(Peer* peer, int rank, MessageKind kind, std::span<std::byte> bytes) {
+  ASSIGN_OR_RETURN(const ControlMessage message, hear(peer, rank, kind));
+  if (message.body.size() != bytes.size())
+    return Error{fmt::format("found {} bytes from rank {}, expected {}", message.body.size(), rank,
                              bytes.size()),
                  Error::Failed};
-  std::ranges::copy(word.body, bytes.begin());
+  std::ranges::copy(message.body, bytes.begin());
   return Done{};
 }
 
@@ -114,13 +123,14 @@ class Reception {
         until_(Clock::now() + std::chrono::nanoseconds(timeout_ns) + kFrontFirst) {}
 
   // Waits for who has not come. Each that comes is handed over once.
-  Status wait(std::vector<std::optional<Peer>>* peers, const std::function<void(Line*)>& greet) {
+  Status wait(std::vector<std::optional<Peer>>* peers,
+              const std::function<void(Connection*)>& greet) {
     while (std::ranges::any_of(*peers, [](const auto& peer) { return !peer; })) {
       if (Clock::now() > until_) return missing(*peers);
       tick();
-      for (auto line = strangers_.begin(); line != strangers_.end();) {
-        ASSIGN_OR_RETURN(const bool done, welcome(&*line, peers, greet));
-        line = done ? strangers_.erase(line) : std::next(line);
+      for (auto connection = strangers_.begin(); connection != strangers_.end();) {
+        ASSIGN_OR_RETURN(const bool done, welcome(&*connection, peers, greet));
+        connection = done ? strangers_.erase(connection) : std::next(connection);
       }
     }
     return Done{};
@@ -129,21 +139,22 @@ class Reception {
  private:
   void tick() {
     std::vector<pollfd> events{{listener_.socket.number(), POLLIN, 0}};
-    for (const Line& line : strangers_) events.push_back({line.descriptor(), POLLIN, 0});
+    for (const Connection& connection : strangers_)
+      events.push_back({connection.descriptor(), POLLIN, 0});
     poll(events.data(), events.size(), kTick_ms);
-    while (std::optional<Line> line = accept_line(listener_))
-      strangers_.push_back(std::move(*line));
+    while (std::optional<Connection> connection = accept_connection(listener_))
+      strangers_.push_back(std::move(*connection));
   }
 
   // Whether a connection is a stranger's no more: its rank is known, or it is refused or closed.
-  Result<bool> welcome(Line* line, std::vector<std::optional<Peer>>* peers,
-                       const std::function<void(Line*)>& greet) {
-    const std::vector<Word> words = line->receive();
-    if (words.empty()) return !line->is_open();
-    const auto hello = hello_in(words.front(), Say::Hello);
+  Result<bool> welcome(Connection* connection, std::vector<std::optional<Peer>>* peers,
+                       const std::function<void(Connection*)>& greet) {
+    const std::vector<ControlMessage> messages = connection->receive();
+    if (messages.empty()) return !connection->is_open();
+    const auto hello = hello_in(messages.front(), MessageKind::Hello);
     if (!hello) return true;  // not one of ours
     if (std::strcmp(hello->run, own_.run) != 0) {
-      refuse(line, fmt::format("the run '{}'", own_.run));
+      refuse(connection, fmt::format("the run '{}'", own_.run));
       return true;
     }
     if (hello->ranks != own_.ranks || hello->rank < 1 || hello->rank >= own_.ranks) {
@@ -151,24 +162,24 @@ class Reception {
           fmt::format("found rank {} of {} and rank 0 of {} in one run, expected "
                       "equally many ranks everywhere",
                       hello->rank, hello->ranks, own_.ranks)};
-      refuse(line, fmt::format("rank 0 of {}", own_.ranks));
+      refuse(connection, fmt::format("rank 0 of {}", own_.ranks));
       return strange;
     }
     std::optional<Peer>& peer = (*peers)[hello->rank];
     if (peer) peer->listen();
-    if (peer && peer->line.is_open()) {
-      refuse(line, fmt::format("another rank {}", hello->rank));
+    if (peer && peer->connection.is_open()) {
+      refuse(connection, fmt::format("another rank {}", hello->rank));
       return true;
     }
-    peer.emplace(Peer{std::move(*line), {}});
-    say(&peer->line, Say::Welcome, std::as_bytes(std::span(&own_, 1)));
-    greet(&peer->line);
+    peer.emplace(Peer{std::move(*connection), {}});
+    say(&peer->connection, MessageKind::Welcome, std::as_bytes(std::span(&own_, 1)));
+    greet(&peer->connection);
     return true;
   }
 
   // `found`: what the other end finds here.
-  static void refuse(Line* line, const std::string& found) {
-    say(line, Say::Refused, std::as_bytes(std::span(found)));
+  static void refuse(Connection* connection, const std::string& found) {
+    say(connection, MessageKind::Refused, std::as_bytes(std::span(found)));
   }
 
   Error missing(const std::vector<std::optional<Peer>>& peers) const {
@@ -190,7 +201,7 @@ class Reception {
   const Hello own_;
   const Nanoseconds timeout_ns_;
   const Clock::time_point until_;
-  std::list<Line> strangers_;  // connections that have not said who they are
+  std::list<Connection> strangers_;  // connections that have not said who they are
 };
 
 class TcpControl final : public Control {
@@ -198,7 +209,7 @@ class TcpControl final : public Control {
   // Of rank 0. No reception: it is alone.
   TcpControl(int ranks, std::optional<Reception> reception)
       : ranks_(ranks), peers_(ranks), reception_(std::move(reception)) {
-    peers_[0].emplace(Peer{Line(Descriptor()), {}});  // itself: nothing is said
+    peers_[0].emplace(Peer{Connection(Descriptor()), {}});  // itself: nothing is said
   }
   // Of others.
   TcpControl(const LaunchedRank& own, Peer rank_0) : rank_(own.rank), ranks_(own.ranks), peers_(1) {
@@ -209,40 +220,40 @@ class TcpControl final : public Control {
   int ranks() const override { return ranks_; }
 
   Status broadcast(std::span<std::byte> bytes) override {
-    if (rank_ != 0) return hear_into(&*peers_[0], 0, Say::Bytes, bytes);
-    const auto tell = [&](Line* line) { say(line, Say::Bytes, bytes); };
+    if (rank_ != 0) return hear_into(&*peers_[0], 0, MessageKind::Bytes, bytes);
+    const auto tell = [&](Connection* connection) { say(connection, MessageKind::Bytes, bytes); };
     for (std::optional<Peer>& peer : peers_) {
-      if (peer) tell(&peer->line);
+      if (peer) tell(&peer->connection);
     }
     return meet(tell);
   }
 
   Status barrier() override {
     if (rank_ != 0) {
-      say(&peers_[0]->line, Say::Here);
-      return hear_into(&*peers_[0], 0, Say::Go, {});
+      say(&peers_[0]->connection, MessageKind::Here);
+      return hear_into(&*peers_[0], 0, MessageKind::Go, {});
     }
-    RETURN_IF_ERROR(meet([](Line*) {}));
+    RETURN_IF_ERROR(meet([](Connection*) {}));
     for (int other = 1; other < ranks_; ++other)
-      RETURN_IF_ERROR(hear_into(&*peers_[other], other, Say::Here, {}));
-    for (int other = 1; other < ranks_; ++other) say(&peers_[other]->line, Say::Go);
+      RETURN_IF_ERROR(hear_into(&*peers_[other], other, MessageKind::Here, {}));
+    for (int other = 1; other < ranks_; ++other) say(&peers_[other]->connection, MessageKind::Go);
     return Done{};
   }
 
   Result<ClockReading> compare_clocks() override {
-    if (rank_ == 0) RETURN_IF_ERROR(meet([](Line*) {}));
+    if (rank_ == 0) RETURN_IF_ERROR(meet([](Connection*) {}));
     const auto send = [this](int peer, std::span<const Nanoseconds> numbers) -> Status {
-      say(&peers_[peer]->line, Say::Numbers, std::as_bytes(numbers));
+      say(&peers_[peer]->connection, MessageKind::Numbers, std::as_bytes(numbers));
       return Done{};
     };
     const auto receive = [this](int peer, std::span<Nanoseconds> numbers) {
-      return hear_into(&*peers_[peer], peer, Say::Numbers, std::as_writable_bytes(numbers));
+      return hear_into(&*peers_[peer], peer, MessageKind::Numbers, std::as_writable_bytes(numbers));
     };
     return tandem::compare_clocks(rank_, ranks_, {send, receive});
   }
 
  private:
-  Status meet(const std::function<void(Line*)>& greet) {
+  Status meet(const std::function<void(Connection*)>& greet) {
     if (!reception_) return Done{};
     const Status all = reception_->wait(&peers_, greet);
     if (all.ok()) reception_.reset();
@@ -276,19 +287,19 @@ std::string addresses_of(const std::string& host) {
 // Of ranks other than 0: one try to reach it after the other.
 class Visitor {
  public:
-  Visitor(const LaunchedRank& own, const Meeting& meeting, Nanoseconds timeout_ns)
+  Visitor(const LaunchedRank& own, const Rendezvous& rendezvous, Nanoseconds timeout_ns)
       : own_(own),
-        meeting_(meeting),
+        meeting_(rendezvous),
         timeout_ns_(timeout_ns),
         until_(Clock::now() + std::chrono::nanoseconds(timeout_ns)) {}
 
   Result<std::unique_ptr<Control>> run() {
     for (; Clock::now() < until_; poll(nullptr, 0, kRetry_ms)) {
       const std::string addresses = addresses_of(meeting_.host);
-      auto line = connect_line(fmt::format("{}:{}", addresses, meeting_.port));
+      auto connection = connect(fmt::format("{}:{}", addresses, meeting_.port));
       found_ = addresses.empty() ? "no IPv4 address of it" : "nobody";
-      if (!line.ok()) continue;
-      std::optional<Peer> rank_0 = introduce(std::move(*line));
+      if (!connection.ok()) continue;
+      std::optional<Peer> rank_0 = introduce(std::move(*connection));
       if (rank_0) return std::unique_ptr<Control>(new TcpControl(own_, std::move(*rank_0)));
       if (refused_) break;
     }
@@ -300,22 +311,22 @@ class Visitor {
   }
 
  private:
-  std::optional<Peer> introduce(Line line) {
-    Peer peer{std::move(line), {}};
+  std::optional<Peer> introduce(Connection connection) {
+    Peer peer{std::move(connection), {}};
     const Hello own = hello_of(own_, meeting_);
-    say(&peer.line, Say::Hello, std::as_bytes(std::span(&own, 1)));
+    say(&peer.connection, MessageKind::Hello, std::as_bytes(std::span(&own, 1)));
     found_ = "somebody who does not answer";
-    while (peer.line.is_open() && Clock::now() < until_) {
-      pollfd event{peer.line.descriptor(), POLLIN, 0};
+    while (peer.connection.is_open() && Clock::now() < until_) {
+      pollfd event{peer.connection.descriptor(), POLLIN, 0};
       poll(&event, 1, kTick_ms);
       peer.listen();
       if (peer.heard.empty()) continue;
-      const Word word = std::move(peer.heard.front());
+      const ControlMessage message = std::move(peer.heard.front());
       peer.heard.pop_front();
-      if (hello_in(word, Say::Welcome)) return peer;
+      if (hello_in(message, MessageKind::Welcome)) return peer;
       found_ = "another program";
-      if (static_cast<Say>(word.kind) != Say::Refused) return std::nullopt;
-      found_.assign(reinterpret_cast<const char*>(word.body.data()), word.body.size());
+      if (static_cast<MessageKind>(message.kind) != MessageKind::Refused) return std::nullopt;
+      found_.assign(reinterpret_cast<const char*>(message.body.data()), message.body.size());
       refused_ = found_.starts_with("rank 0 of");  // others may go away
       return std::nullopt;
     }
@@ -323,7 +334,7 @@ class Visitor {
   }
 
   const LaunchedRank& own_;
-  const Meeting& meeting_;
+  const Rendezvous& meeting_;
   const Nanoseconds timeout_ns_;
   const Clock::time_point until_;
   std::string found_ = "nobody";
@@ -332,17 +343,17 @@ class Visitor {
 
 }  // namespace
 
-Result<std::unique_ptr<Control>> join_tcp(const LaunchedRank& own, const Meeting& meeting,
+Result<std::unique_ptr<Control>> join_tcp(const LaunchedRank& own, const Rendezvous& rendezvous,
                                           Nanoseconds timeout_ns) {
   if (own.ranks == 1) return std::unique_ptr<Control>(new TcpControl(1, std::nullopt));
-  if (own.rank != 0) return Visitor(own, meeting, timeout_ns).run();
-  auto listener = listen_anywhere(meeting.port);
+  if (own.rank != 0) return Visitor(own, rendezvous, timeout_ns).run();
+  auto listener = listen_anywhere(rendezvous.port);
   if (!listener.ok())
     return Error{fmt::format("port {}: {}, expected a free one here: TANDEM_PORT chooses another",
-                             meeting.port, listener.error().message),
+                             rendezvous.port, listener.error().message),
                  Error::Failed};
   return std::unique_ptr<Control>(new TcpControl(
-      own.ranks, Reception(std::move(*listener), hello_of(own, meeting), timeout_ns)));
+      own.ranks, Reception(std::move(*listener), hello_of(own, rendezvous), timeout_ns)));
 }
 
 }  // namespace tandem

@@ -12,11 +12,11 @@
 namespace tandem {
 
 // Rank 0 listens and is there at once; the first operation waits for the others, a second longer
-// than `timeout_ns`: a front knows by then, and says it. The others try to reach rank 0 until
+// than `timeout_ns`: a coordinator knows by then, and says it. The others try to reach rank 0 until
 // `timeout_ns` are over. Later operations wait without end for ranks that live;
-// where one is lost they give an Error after some seconds, as its guard knows more and goes first.
-// One rank needs no meeting.
-Result<std::unique_ptr<Control>> join_tcp(const LaunchedRank& own, const Meeting& meeting,
+// where one is lost they give an Error after some seconds, as its watchdog knows more and goes
+// first. One rank needs no meeting.
+Result<std::unique_ptr<Control>> join_tcp(const LaunchedRank& own, const Rendezvous& rendezvous,
                                           Nanoseconds timeout_ns);
 
 }  // namespace tandem

@@ -8,14 +8,14 @@
 namespace tandem {
 
 Result<Trace> ideal(const Program& program, const SimOptions& options) {
-  const Cast cast = options.folded() ? fold(program) : unfold(program);
+  const RankFolding folding = options.folded() ? fold(program) : unfold(program);
   const Jitter jitter{options.jitter, options.seed};
   const auto play = [&]() -> Result<Replay> {
-    if (!takes_sms(program)) return replay(program, cast, jitter);
-    return Playback(program, cast, {jitter, true, options.on_progress}).run();
+    if (!takes_sms(program)) return replay(program, folding, jitter);
+    return Playback(program, folding, {jitter, true, options.on_progress}).run();
   };
   ASSIGN_OR_RETURN(Replay played, play());
-  return trace_of(program, cast, std::move(played), "ideal", options);
+  return trace_of(program, folding, std::move(played), "ideal", options);
 }
 
 }  // namespace tandem

@@ -35,7 +35,7 @@ struct Operation {
 };
 
 // `streams` over a way, which is up to the next one's.
-struct Streams {
+struct FlowGroup {
   double share = 0;
   int streams = 0;
   double limit_bytes_per_s = 0;  // of each; 0: none
@@ -53,16 +53,16 @@ struct LinkColour {
 class Refinement {
  public:
   Refinement(const Program& program, const Cluster& cluster, const Placement& placement)
-      : program_(program), cluster_(cluster), cast_(fold(program)), links_(cluster.links()) {
+      : program_(program), cluster_(cluster), folding_(fold(program)), links_(cluster.links()) {
     collect(placement);
   }
 
   const Cluster& cluster() const { return cluster_; }
-  const Cast& cast() const { return cast_; }
+  const RankFolding& folding() const { return folding_; }
   std::span<const Operation> operations() const {
     return {operations_.data(), operations_.size() - 1};
   }
-  std::span<const Streams> flows() const { return {flows_.data(), flows_.size() - 1}; }
+  std::span<const FlowGroup> flows() const { return {flows_.data(), flows_.size() - 1}; }
   const std::vector<LinkColour>& links() const { return links_; }
   std::span<const std::int32_t> way(std::size_t flow) const {
     return {ways_.data() + flows_[flow].first_link, ways_.data() + flows_[flow + 1].first_link};
@@ -72,9 +72,10 @@ class Refinement {
   bool refine() {
     for (;;) {
       colour_flows();
-      const std::size_t players = cast_.players.size();
+      const std::size_t folded_ranks = folding_.folded_ranks.size();
       if (!split_channels()) return true;
-      if (cast_.players.size() > players && 2 * cast_.players.size() >= program_.ranks.size())
+      if (folding_.folded_ranks.size() > folded_ranks &&
+          2 * folding_.folded_ranks.size() >= program_.ranks.size())
         return false;
     }
   }
@@ -83,10 +84,11 @@ class Refinement {
   void collect(const Placement& placement) {
     std::vector<std::vector<std::vector<CommUse>>> uses;
     for (const Body& body : program_.bodies) uses.push_back(comm_uses(body));
-    for (const Channel& channel : cast_.channels) {
-      const Seat& seat = channel.seats.front();
-      for (const std::int32_t c : channel.communicators) {
-        for (const CommUse& use : uses[cast_.players[seat.player].body][seat.slot])
+    for (const CommunicatorClass& comm_class : folding_.comm_classes) {
+      const ClassMember& class_member = comm_class.members.front();
+      for (const std::int32_t c : comm_class.communicators) {
+        for (const CommUse& use :
+             uses[folding_.folded_ranks[class_member.folded_rank].body][class_member.slot])
           add(c, use, traffic_of(program_, c, use, cluster_, placement));
       }
     }
@@ -114,11 +116,12 @@ class Refinement {
     }
   }
 
-  // From their operations' channels, by the links they cross, and those by the flows they carry.
+  // From their operations' communicator classes, by the links they cross, and those by the flows
+  // they carry.
   void colour_flows() {
     std::vector<std::int32_t> channel_of(program_.communicators.size());
-    for (std::size_t c = 0; c < cast_.channels.size(); ++c) {
-      for (const std::int32_t communicator : cast_.channels[c].communicators)
+    for (std::size_t c = 0; c < folding_.comm_classes.size(); ++c) {
+      for (const std::int32_t communicator : folding_.comm_classes[c].communicators)
         channel_of[communicator] = static_cast<std::int32_t>(c);
     }
     for (std::size_t i = 0; i + 1 < operations_.size(); ++i) {
@@ -126,7 +129,7 @@ class Refinement {
       const std::uint64_t colour =
           mixed(mixed(mixed(0, channel_of[communicator]), static_cast<int>(use.kind)), use.way);
       for (std::size_t flow = first; flow < operations_[i + 1].first_flow; ++flow) {
-        Streams& streams = flows_[flow];
+        FlowGroup& streams = flows_[flow];
         streams.colour =
             mixed(mixed(mixed(mixed(colour ^ streams.colour, streams.share), streams.streams),
                         streams.limit_bytes_per_s),
@@ -157,7 +160,7 @@ class Refinement {
     return colours.size();
   }
 
-  // By their flows; whether any communicator was unlike the others of its channel.
+  // By their flows; whether any communicator was unlike the others of its communicator class.
   bool split_channels() {
     std::vector<std::uint64_t> colour_of(program_.communicators.size());
     for (std::size_t i = 0; i + 1 < operations_.size(); ++i) {
@@ -167,27 +170,29 @@ class Refinement {
         flows += scatter(flows_[flow].colour);
       colour_of[communicator] = mixed(mixed(colour_of[communicator], latency_ns), flows);
     }
-    const bool alike = std::ranges::all_of(cast_.channels, [&](const Channel& channel) {
-      return std::ranges::all_of(channel.communicators, [&](std::int32_t c) {
-        return colour_of[c] == colour_of[channel.communicators.front()];
-      });
-    });
+    const bool alike =
+        std::ranges::all_of(folding_.comm_classes, [&](const CommunicatorClass& comm_class) {
+          return std::ranges::all_of(comm_class.communicators, [&](std::int32_t c) {
+            return colour_of[c] == colour_of[comm_class.communicators.front()];
+          });
+        });
     if (alike) return false;
     std::unordered_map<std::uint64_t, std::int32_t> numbers;
     std::vector<std::int32_t> colours;
     for (const std::uint64_t colour : colour_of)
       colours.push_back(
           numbers.try_emplace(colour, static_cast<std::int32_t>(numbers.size())).first->second);
-    cast_ = fold(program_, colours);
+    folding_ = fold(program_, colours);
     return true;
   }
 
   const Program& program_;
   const Cluster& cluster_;
-  Cast cast_;
-  std::vector<Operation> operations_;  // in order of channels at first; one more at the end
-  std::vector<Streams> flows_;         // one more at the end
-  std::vector<std::int32_t> ways_;     // links
+  RankFolding folding_;
+  std::vector<Operation>
+      operations_;                // in order of communicator classes at first; one more at the end
+  std::vector<FlowGroup> flows_;  // one more at the end
+  std::vector<std::int32_t> ways_;  // links
   std::vector<LinkColour> links_;
 };
 
@@ -201,7 +206,7 @@ class Classes {
   }
 
   LockStep take() {
-    LockStep made{refined_.cast(), {}, {}};
+    LockStep made{refined_.folding(), {}, {}};
     for (std::size_t l = 0; l < links_.size(); ++l)
       made.link_bytes_per_s.push_back(links_[l].bytes_per_s * static_cast<double>(links_[l].count) /
                                       static_cast<double>(unit_of(static_cast<std::int32_t>(l))));
@@ -209,11 +214,11 @@ class Classes {
     const std::span<const Operation> operations = refined_.operations();
     for (std::size_t i = 0; i < operations.size(); ++i) {
       const Operation& operation = operations[i];
-      const std::int32_t channel = channel_of[operation.communicator];
-      if (channel < 0) continue;  // another one stands for it
+      const std::int32_t comm_class = channel_of[operation.communicator];
+      if (comm_class < 0) continue;  // another one stands for it
       const std::size_t end =
           i + 1 < operations.size() ? operations[i + 1].first_flow : refined_.flows().size();
-      made.traffic[{channel, operation.use}] = traffic_of(operation, end, made.link_bytes_per_s);
+      made.traffic[{comm_class, operation.use}] = traffic_of(operation, end, made.link_bytes_per_s);
     }
     return made;
   }
@@ -247,7 +252,7 @@ class Classes {
 
   void number_flows() {
     for (std::size_t flow = 0; flow < refined_.flows().size(); ++flow) {
-      const Streams& streams = refined_.flows()[flow];
+      const FlowGroup& streams = refined_.flows()[flow];
       const auto [at, is_new] = flow_classes_.try_emplace(streams.colour, FlowClass{flow, 0});
       at->second.streams += streams.streams;
     }
@@ -276,12 +281,13 @@ class Classes {
   // That of the first communicator of each; -1: of the others.
   std::vector<std::int32_t> channels_of() const {
     std::size_t communicators = 0;
-    for (const Channel& channel : refined_.cast().channels)
-      communicators += channel.communicators.size();
-    std::vector<std::int32_t> channels(communicators, -1);
-    for (std::size_t c = 0; c < refined_.cast().channels.size(); ++c)
-      channels[refined_.cast().channels[c].communicators.front()] = static_cast<std::int32_t>(c);
-    return channels;
+    for (const CommunicatorClass& comm_class : refined_.folding().comm_classes)
+      communicators += comm_class.communicators.size();
+    std::vector<std::int32_t> comm_classes(communicators, -1);
+    for (std::size_t c = 0; c < refined_.folding().comm_classes.size(); ++c)
+      comm_classes[refined_.folding().comm_classes[c].communicators.front()] =
+          static_cast<std::int32_t>(c);
+    return comm_classes;
   }
 
   Traffic traffic_of(const Operation& operation, std::size_t end,
@@ -292,7 +298,7 @@ class Classes {
     std::unordered_set<std::uint64_t> seen;
     std::map<std::int32_t, double> seconds;
     for (std::size_t i = operation.first_flow; i < end; ++i) {
-      const Streams& streams = refined_.flows()[i];
+      const FlowGroup& streams = refined_.flows()[i];
       if (!seen.insert(streams.colour).second) continue;
       Flow& flow = traffic.flows.emplace_back();
       flow.share = streams.share;

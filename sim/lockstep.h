@@ -1,12 +1,12 @@
 // Lock step: folding where flows contend.
 //
-// The players of a folded cast stay together where all of a class meet the same: every rank of a
-// class has, slot by slot, communicators of one class; every communicator of a class has as many
-// flows of each class; every flow of a class crosses the same classes of links; and every link of a
-// class has the same bandwidth and carries as many flows of each class. Such a partition is called
-// equitable (Godsil and Royle 2001, "Algebraic Graph Theory", 9.3). Max-min fair shares are unique,
-// and equal shares within classes fulfil their condition, so all of a class get the same share and
-// end at one time, as often as they start at one.
+// The ranks of a folding stay together where all of a class meet the same: every rank
+// of a class has, slot by slot, communicators of one class; every communicator of a class has as
+// many flows of each class; every flow of a class crosses the same classes of links; and every link
+// of a class has the same bandwidth and carries as many flows of each class. Such a partition is
+// called equitable (Godsil and Royle 2001, "Algebraic Graph Theory", 9.3). Max-min fair shares are
+// unique, and equal shares within classes fulfil their condition, so all of a class get the same
+// share and end at one time, as often as they start at one.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,13 @@
 
 namespace tandem {
 
-// A cast with the network that it is played on.
+// A folding, and the network that it is played on.
 struct LockStep {
-  Cast cast;
+  RankFolding folding;
   // One link for each class of links: LinkId is its place here. It has the bandwidth of so many of
   // them that the flows of each class fit it in whole streams.
   std::vector<double> link_bytes_per_s;
-  // By channel and use, over those links.
+  // By communicator class and use, over those links.
   std::map<std::pair<std::int32_t, CommUse>, Traffic> traffic;
 };
 

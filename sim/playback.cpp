@@ -15,28 +15,29 @@ constexpr std::int64_t kProgressStep = 1 << 16;
 
 }  // namespace
 
-Playback::Playback(const Program& program, const Cast& cast, const PlaybackOptions& options)
+Playback::Playback(const Program& program, const RankFolding& folding,
+                   const PlaybackOptions& options)
     : program_(program),
-      cast_(cast),
+      folding_(folding),
       options_(options),
       queues_(lane_queues(program)),
       stretches_(takes_sms(program)),
-      first_pattern_(cast.channels.size() * kCommKinds, kNoLinks),
-      transfers_(cast.channels.size()),
-      shared_(stretches_ ? cast.players.size() : 0) {
+      first_pattern_(folding.comm_classes.size() * kCommKinds, kNoLinks),
+      transfers_(folding.comm_classes.size()),
+      shared_(stretches_ ? folding.folded_ranks.size() : 0) {
   std::size_t events = 0;
-  for (const Player& player : cast.players) {
-    const Body& ops = program.bodies[player.body];
+  for (const FoldedRank& folded_rank : folding.folded_ranks) {
+    const Body& ops = program.bodies[folded_rank.body];
     out_.first.push_back(events);
     events += ops.ops.size();
-    players_.emplace_back(ops);
+    folded_ranks_.emplace_back(ops);
   }
   out_.events.resize(events);
 }
 
-Playback::Playback(const Program& program, const Cast& cast, const TrafficOf& traffic_of,
+Playback::Playback(const Program& program, const RankFolding& folding, const TrafficOf& traffic_of,
                    std::span<const double> link_bytes_per_s, const PlaybackOptions& options)
-    : Playback(program, cast, options) {
+    : Playback(program, folding, options) {
   link_users_.resize(link_bytes_per_s.size());
   link_alone_.resize(link_bytes_per_s.size(), -1);
   add_patterns(traffic_of, link_bytes_per_s);
@@ -47,9 +48,11 @@ void Playback::add_patterns(const TrafficOf& traffic_of, std::span<const double>
   network_.bytes_per_s.assign(link_bytes_per_s.begin(), link_bytes_per_s.end());
   std::vector<std::vector<std::vector<CommUse>>> uses;
   for (const Body& body : program_.bodies) uses.push_back(comm_uses(body));
-  for (std::size_t c = 0; c < cast_.channels.size(); ++c) {
-    const Seat& seat = cast_.channels[c].seats.front();  // all issue the same
-    for (const CommUse& use : uses[cast_.players[seat.player].body][seat.slot]) {
+  for (std::size_t c = 0; c < folding_.comm_classes.size(); ++c) {
+    const ClassMember& class_member =
+        folding_.comm_classes[c].members.front();  // all issue the same
+    for (const CommUse& use :
+         uses[folding_.folded_ranks[class_member.folded_rank].body][class_member.slot]) {
       std::int32_t& first = first_pattern_[c * kCommKinds + static_cast<std::size_t>(use.kind)];
       if (first < 0) first = static_cast<std::int32_t>(patterns_.size());
       patterns_.push_back(
@@ -77,7 +80,7 @@ Playback::Pattern Playback::pattern_of(const Traffic& traffic,
       pattern.links.push_back(index(link));
       alone_s = std::max(alone_s, flow.share * flow.multiplicity / link_bytes_per_s[index(link)]);
     }
-    pattern.streams.push_back({it->second, flow.share, alone_s, flow.multiplicity});
+    pattern.flows.push_back({it->second, flow.share, alone_s, flow.multiplicity});
   }
   std::sort(pattern.links.begin(), pattern.links.end());
   const auto last = std::unique(pattern.links.begin(), pattern.links.end());
@@ -91,11 +94,11 @@ void Playback::mark_private() {
   std::vector<std::int32_t> user(link_users_.size(), kNobody);
   for (std::size_t i = 0; i < first_pattern_.size(); ++i) {
     if (first_pattern_[i] < 0) continue;
-    const auto channel = static_cast<std::int32_t>(i / kCommKinds);
+    const auto comm_class = static_cast<std::int32_t>(i / kCommKinds);
     const auto first = patterns_.begin() + first_pattern_[i];
     for (auto way = first; way != first + first->ways; ++way) {
       for (const std::int32_t link : way->links)
-        user[link] = user[link] == kNobody || user[link] == channel ? channel : kMany;
+        user[link] = user[link] == kNobody || user[link] == comm_class ? comm_class : kMany;
     }
   }
   for (Pattern& pattern : patterns_)
@@ -105,11 +108,11 @@ void Playback::mark_private() {
 
 Result<Replay> Playback::run(FlowSolver* solver) {
   solver_ = solver;
-  for (std::size_t p = 0; p < players_.size(); ++p) start_ready(static_cast<std::int32_t>(p));
+  for (std::size_t p = 0; p < folded_ranks_.size(); ++p) start_ready(static_cast<std::int32_t>(p));
   pump();
   if (solver_ != nullptr) solver_->run(this);
   if (ended_ == out_.events.size()) return std::move(out_);
-  for (std::size_t p = 0; p < players_.size(); ++p) {
+  for (std::size_t p = 0; p < folded_ranks_.size(); ++p) {
     const Body& ops = body(static_cast<std::int32_t>(p));
     for (std::size_t i = 0; i < ops.ops.size(); ++i) {
       if (out_.events[out_.first[p] + i].end_ns < 0)
@@ -117,7 +120,7 @@ Result<Replay> Playback::run(FlowSolver* solver) {
             fmt::format("the simulation ended with {} of {} ops played; the first that never "
                         "ended: {} on rank {}",
                         ended_, out_.events.size(), describe(ops, ops.ops[i]),
-                        index(cast_.players[p].rank)),
+                        index(folding_.folded_ranks[p].rank)),
             Error::Failed};
     }
   }
@@ -169,10 +172,10 @@ void Playback::on_wake(Nanoseconds now) {
 
 void Playback::on_flow_end(std::int32_t flow, Nanoseconds now) {
   now_ = solver_now_ = std::max(now, now_);
-  const std::int32_t channel = channel_of_flow_[flow];
+  const std::int32_t comm_class = channel_of_flow_[flow];
   free_flows_.push_back(flow);
   --flows_in_solver_;
-  if (--transfers_[channel].flows == 0) end_transfer(channel);
+  if (--transfers_[comm_class].flows == 0) end_transfer(comm_class);
   pump();
 }
 
@@ -184,75 +187,78 @@ void Playback::start_pending() {
     }
     const std::int32_t number = free_flows_.back();
     free_flows_.pop_back();
-    channel_of_flow_[number] = flow.channel;
+    channel_of_flow_[number] = flow.comm_class;
     ++flows_in_solver_;
     solver_->start(number, flow.route, flow.bytes);
   }
   pending_.clear();
 }
 
-// Players: what an op waits for, as DESIGN section 3 has it.
+// Folded ranks: what an op waits for, as DESIGN section 3 has it.
 
-void Playback::start_ready(std::int32_t player) {
-  players_[player].start_ready(body(player), queues_[cast_.players[player].body],
-                               [&](std::uint32_t op) { start(player, op); });
+void Playback::start_ready(std::int32_t folded_rank) {
+  folded_ranks_[folded_rank].start_ready(body(folded_rank),
+                                         queues_[folding_.folded_ranks[folded_rank].body],
+                                         [&](std::uint32_t op) { start(folded_rank, op); });
 }
 
-void Playback::start(std::int32_t player, std::uint32_t i) {
-  const Op& op = body(player).ops[i];
-  EventTimes& times = out_.events[out_.first[player] + i];
+void Playback::start(std::int32_t folded_rank, std::uint32_t i) {
+  const Op& op = body(folded_rank).ops[i];
+  EventTimes& times = out_.events[out_.first[folded_rank] + i];
   times.arrive_ns = now_;
   if (is_compute(op.kind)) {
     times.start_ns = now_;
-    const int rank = index(cast_.players[player].rank);
+    const int rank = index(folding_.folded_ranks[folded_rank].rank);
     const Nanoseconds duration_ns = options_.jitter.apply(op.duration_ns, rank, i);
     if (stretches_) {
-      begin_shared(player, op, duration_ns);
+      begin_shared(folded_rank, op, duration_ns);
     } else {
-      schedule(now_ + duration_ns, player, 0);
+      schedule(now_ + duration_ns, folded_rank, 0);
     }
     return;
   }
-  const std::int32_t channel = cast_.players[player].channels[op.slot];
-  Transfer& transfer = transfers_[channel];
+  const std::int32_t comm_class = folding_.folded_ranks[folded_rank].comm_classes[op.slot];
+  Transfer& transfer = transfers_[comm_class];
   transfer.bytes = op.bytes;
   transfer.duration_ns = op.duration_ns;
-  transfer.pattern = pattern_by(channel, op);
-  arrive(channel);
+  transfer.pattern = pattern_by(comm_class, op);
+  arrive(comm_class);
 }
 
-void Playback::end_op(std::int32_t player, std::uint8_t lane) {
-  const std::uint32_t op = players_[player].end(queues_[cast_.players[player].body], lane);
-  out_.events[out_.first[player] + op].end_ns = now_;
-  if (stretches_) leave_device(player, op);
+void Playback::end_op(std::int32_t folded_rank, std::uint8_t lane) {
+  const std::uint32_t op =
+      folded_ranks_[folded_rank].end(queues_[folding_.folded_ranks[folded_rank].body], lane);
+  out_.events[out_.first[folded_rank] + op].end_ns = now_;
+  if (stretches_) leave_device(folded_rank, op);
   if (++ended_ % kProgressStep == 0) options_.on_progress(kProgressStep);
 }
 
-// Operations of a channel: arrival of all, latency, then bytes: alone or sharing.
+// Operations of a communicator class: arrival of all, latency, then bytes: alone or sharing.
 
-void Playback::arrive(std::int32_t channel) {
-  Transfer& transfer = transfers_[channel];
-  const std::vector<Seat>& seats = cast_.channels[channel].seats;
-  if (++transfer.arrived < static_cast<std::int32_t>(seats.size())) return;
+void Playback::arrive(std::int32_t comm_class) {
+  Transfer& transfer = transfers_[comm_class];
+  const std::vector<ClassMember>& members = folding_.comm_classes[comm_class].members;
+  if (++transfer.arrived < static_cast<std::int32_t>(members.size())) return;
   transfer.arrived = 0;
-  for (const Seat& seat : seats) {
-    const std::uint8_t lane = body(seat.player).slots[seat.slot].lane;
-    const std::uint32_t op =
-        queues_[cast_.players[seat.player].body].lanes[lane][players_[seat.player].done[lane]];
-    out_.events[out_.first[seat.player] + op].start_ns = now_;
-    if (stretches_) enter_device(seat.player, op);
+  for (const ClassMember& class_member : members) {
+    const std::uint8_t lane = body(class_member.folded_rank).slots[class_member.slot].lane;
+    const std::uint32_t op = queues_[folding_.folded_ranks[class_member.folded_rank].body]
+                                 .lanes[lane][folded_ranks_[class_member.folded_rank].done[lane]];
+    out_.events[out_.first[class_member.folded_rank] + op].start_ns = now_;
+    if (stretches_) enter_device(class_member.folded_rank, op);
   }
   if (never_shares(transfer)) {
     transfer.phase = Phase::Alone;
-    schedule(now_ + alone_ns(transfer), ~channel, ++transfer.generation);
+    schedule(now_ + alone_ns(transfer), ~comm_class, ++transfer.generation);
   } else {
     transfer.phase = Phase::Latency;
-    schedule(now_ + patterns_[transfer.pattern].latency_ns, ~channel, ++transfer.generation);
+    schedule(now_ + patterns_[transfer.pattern].latency_ns, ~comm_class, ++transfer.generation);
   }
 }
 
-std::int32_t Playback::pattern_by(std::int32_t channel, const Op& op) const {
-  std::int32_t found = first_pattern_[channel * kCommKinds + static_cast<int>(comm_kind(op.kind))];
+std::int32_t Playback::pattern_by(std::int32_t comm_class, const Op& op) const {
+  std::int32_t found =
+      first_pattern_[comm_class * kCommKinds + static_cast<int>(comm_kind(op.kind))];
   if (found == kNoLinks) return kNoLinks;
   while (patterns_[found].way != op.way) ++found;
   return found;
@@ -264,18 +270,18 @@ Nanoseconds Playback::alone_ns(const Transfer& transfer) const {
   return pattern.latency_ns + to_ns(static_cast<double>(transfer.bytes) * pattern.seconds_per_byte);
 }
 
-void Playback::advance(std::int32_t channel) {
-  const Transfer& transfer = transfers_[channel];
+void Playback::advance(std::int32_t comm_class) {
+  const Transfer& transfer = transfers_[comm_class];
   if (transfer.phase == Phase::Latency && transfer.bytes > 0 &&
-      !patterns_[transfer.pattern].streams.empty()) {
-    begin_flows(channel);
+      !patterns_[transfer.pattern].flows.empty()) {
+    begin_flows(comm_class);
     return;
   }
-  end_transfer(channel);
+  end_transfer(comm_class);
 }
 
-void Playback::begin_flows(std::int32_t channel) {
-  Transfer& transfer = transfers_[channel];
+void Playback::begin_flows(std::int32_t comm_class) {
+  Transfer& transfer = transfers_[comm_class];
   const Pattern& pattern = patterns_[transfer.pattern];
   transfer.flow_begin_ns = now_;
   bool contended = !options_.closed_forms || pattern.shares_with_itself;
@@ -285,44 +291,44 @@ void Playback::begin_flows(std::int32_t channel) {
   }
   for (const std::int32_t link : pattern.links) {
     ++link_users_[link];
-    link_alone_[link] = contended ? -1 : channel;
+    link_alone_[link] = contended ? -1 : comm_class;
   }
   if (contended) {
-    share(channel, 0);
+    share(comm_class, 0);
     return;
   }
   transfer.phase = Phase::Alone;
-  schedule(now_ + to_ns(static_cast<double>(transfer.bytes) * pattern.seconds_per_byte), ~channel,
-           ++transfer.generation);
+  schedule(now_ + to_ns(static_cast<double>(transfer.bytes) * pattern.seconds_per_byte),
+           ~comm_class, ++transfer.generation);
 }
 
 // Hands the operation's flows to the solver; `elapsed_s` of each have run alone.
-void Playback::share(std::int32_t channel, double elapsed_s) {
-  Transfer& transfer = transfers_[channel];
+void Playback::share(std::int32_t comm_class, double elapsed_s) {
+  Transfer& transfer = transfers_[comm_class];
   const Pattern& pattern = patterns_[transfer.pattern];
   transfer.phase = Phase::Shared;
   ++transfer.generation;
-  for (const Pattern::Stream& stream : pattern.streams) {
-    const double alone_s = stream.alone_s * static_cast<double>(transfer.bytes);
+  for (const Pattern::PatternFlow& flow : pattern.flows) {
+    const double alone_s = flow.alone_s * static_cast<double>(transfer.bytes);
     const double left = 1 - elapsed_s / alone_s;
     if (left <= 0) continue;
-    for (int i = 0; i < stream.multiplicity; ++i) {
+    for (int i = 0; i < flow.multiplicity; ++i) {
       pending_.push_back(
-          {channel, stream.route, stream.share * static_cast<double>(transfer.bytes) * left});
+          {comm_class, flow.route, flow.share * static_cast<double>(transfer.bytes) * left});
       ++transfer.flows;
     }
   }
-  if (transfer.flows == 0) schedule(now_, ~channel, transfer.generation);
+  if (transfer.flows == 0) schedule(now_, ~comm_class, transfer.generation);
 }
 
-void Playback::leave_alone(std::int32_t channel) {
-  for (const std::int32_t link : patterns_[transfers_[channel].pattern].links)
+void Playback::leave_alone(std::int32_t comm_class) {
+  for (const std::int32_t link : patterns_[transfers_[comm_class].pattern].links)
     link_alone_[link] = -1;
-  share(channel, to_seconds(now_ - transfers_[channel].flow_begin_ns));
+  share(comm_class, to_seconds(now_ - transfers_[comm_class].flow_begin_ns));
 }
 
-void Playback::end_transfer(std::int32_t channel) {
-  Transfer& transfer = transfers_[channel];
+void Playback::end_transfer(std::int32_t comm_class) {
+  Transfer& transfer = transfers_[comm_class];
   if (transfer.phase != Phase::Latency && !never_shares(transfer)) {
     for (const std::int32_t link : patterns_[transfer.pattern].links) {
       --link_users_[link];
@@ -330,9 +336,10 @@ void Playback::end_transfer(std::int32_t channel) {
     }
   }
   transfer.phase = Phase::Idle;
-  for (const Seat& seat : cast_.channels[channel].seats)
-    end_op(seat.player, body(seat.player).slots[seat.slot].lane);
-  for (const Seat& seat : cast_.channels[channel].seats) start_ready(seat.player);
+  for (const ClassMember& class_member : folding_.comm_classes[comm_class].members)
+    end_op(class_member.folded_rank, body(class_member.folded_rank).slots[class_member.slot].lane);
+  for (const ClassMember& class_member : folding_.comm_classes[comm_class].members)
+    start_ready(class_member.folded_rank);
 }
 
 }  // namespace tandem

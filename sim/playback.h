@@ -36,40 +36,40 @@ struct PlaybackOptions {
   std::function<void(std::int64_t ops)> on_progress = [](std::int64_t) {};
 };
 
-// What a channel's operations put on the links.
-using TrafficOf = std::function<Traffic(std::int32_t channel, const CommUse& use)>;
+// What a communicator class's operations put on the links.
+using TrafficOf = std::function<Traffic(std::int32_t comm_class, const CommUse& use)>;
 
 class Playback final : public FlowListener {
  public:
   // Without links: every communication takes its duration when alone.
-  Playback(const Program& program, const Cast& cast, const PlaybackOptions& options);
-  Playback(const Program& program, const Cast& cast, const TrafficOf& traffic_of,
+  Playback(const Program& program, const RankFolding& folding, const PlaybackOptions& options);
+  Playback(const Program& program, const RankFolding& folding, const TrafficOf& traffic_of,
            std::span<const double> link_bytes_per_s, const PlaybackOptions& options);
 
   // The links and routes that flows of this playback may take.
   const FlowNetwork& network() const { return network_; }
 
-  // The events, a player's from first[player] on. Error where some op never ended. Without links
-  // there are no flows to solve.
+  // The events, a folded rank's from first[folded_rank] on. Error where some op never ended.
+  // Without links there are no flows to solve.
   Result<Replay> run(FlowSolver* solver = nullptr);
 
  private:
-  // What stands for an operation of a channel: its flows, over routes of the network.
+  // What stands for an operation of a communicator class: its flows, over routes of the network.
   struct Pattern {
-    struct Stream {
+    struct PatternFlow {
       std::int32_t route = 0;
       double share = 0;    // bytes per byte of the operation
       double alone_s = 0;  // seconds per byte of the operation, alone
       int multiplicity = 1;
     };
-    std::vector<Stream> streams;
+    std::vector<PatternFlow> flows;
     std::vector<std::int32_t> links;  // each once
     Nanoseconds latency_ns = 0;
     double seconds_per_byte = 0;
     int way = 0;
-    std::int32_t ways = 0;            // of the channel's kind: this pattern and those after it
-    bool is_private = false;          // no other channel uses any of its links
-    bool shares_with_itself = false;  // two of its streams have a link in common
+    std::int32_t ways = 0;    // of the communicator class's kind: this pattern and those after it
+    bool is_private = false;  // no other communicator class uses any of its links
+    bool shares_with_itself = false;  // two of its flows have a link in common
   };
   static constexpr std::int32_t kNoLinks = -1;
   enum class Phase : std::uint8_t { Idle, Latency, Alone, Shared };
@@ -83,27 +83,28 @@ class Playback final : public FlowListener {
     Nanoseconds duration_ns = 0;  // as priced
     Bytes bytes = 0;
   };
-  // A player's compute op under way beside its communication, where some takes SMs.
+  // A folded rank's compute op under way beside its communication, where some takes SMs.
   struct SharedCompute {
     Taken taken;
-    StretchedOp op;
+    SlowedOp op;
     bool running = false;
     bool changed = false;          // at this instant: its end is to be found anew
     Nanoseconds end_ns = -1;       // as scheduled; -1: not yet
     std::uint32_t generation = 0;  // events of an older one are void
   };
-  // A thing that happens: a player's compute op ends, or a channel's operation goes on.
+  // A thing that happens: a folded rank's compute op ends, or a communicator class's operation goes
+  // on.
   struct Event {
     Nanoseconds time = 0;
     std::uint64_t number = 0;  // ties in order of scheduling
-    std::int32_t subject = 0;  // a player; ~channel
+    std::int32_t subject = 0;  // a folded rank; ~communicator class
     std::uint32_t generation = 0;
     bool operator>(const Event& other) const {
       return time != other.time ? time > other.time : number > other.number;
     }
   };
   struct PendingFlow {
-    std::int32_t channel = 0;
+    std::int32_t comm_class = 0;
     std::int32_t route = 0;
     double bytes = 0;
   };
@@ -122,50 +123,50 @@ class Playback final : public FlowListener {
   }
   void schedule(Nanoseconds time, std::int32_t subject, std::uint32_t generation);
 
-  const Body& body(std::int32_t player) const {
-    return program_.bodies[cast_.players[player].body];
+  const Body& body(std::int32_t folded_rank) const {
+    return program_.bodies[folding_.folded_ranks[folded_rank].body];
   }
-  void start_ready(std::int32_t player);
-  void start(std::int32_t player, std::uint32_t op);
-  void end_op(std::int32_t player, std::uint8_t lane);
+  void start_ready(std::int32_t folded_rank);
+  void start(std::int32_t folded_rank, std::uint32_t op);
+  void end_op(std::int32_t folded_rank, std::uint8_t lane);
 
-  void begin_shared(std::int32_t player, const Op& op, Nanoseconds duration_ns);
-  void enter_device(std::int32_t player, std::uint32_t op);
-  void leave_device(std::int32_t player, std::uint32_t op);
-  Taken taken_from(std::int32_t player, const Op& op) const;
-  void mark_changed(std::int32_t player);
+  void begin_shared(std::int32_t folded_rank, const Op& op, Nanoseconds duration_ns);
+  void enter_device(std::int32_t folded_rank, std::uint32_t op);
+  void leave_device(std::int32_t folded_rank, std::uint32_t op);
+  Taken taken_from(std::int32_t folded_rank, const Op& op) const;
+  void mark_changed(std::int32_t folded_rank);
   void restretch();
 
   bool never_shares(const Transfer& transfer) const {
     return transfer.pattern == kNoLinks ||
            (patterns_[transfer.pattern].is_private && options_.closed_forms);
   }
-  std::int32_t pattern_by(std::int32_t channel, const Op& op) const;
+  std::int32_t pattern_by(std::int32_t comm_class, const Op& op) const;
   Nanoseconds alone_ns(const Transfer& transfer) const;
-  void arrive(std::int32_t channel);
-  void advance(std::int32_t channel);
-  void begin_flows(std::int32_t channel);
-  void share(std::int32_t channel, double elapsed_s);
-  void leave_alone(std::int32_t channel);
-  void end_transfer(std::int32_t channel);
+  void arrive(std::int32_t comm_class);
+  void advance(std::int32_t comm_class);
+  void begin_flows(std::int32_t comm_class);
+  void share(std::int32_t comm_class, double elapsed_s);
+  void leave_alone(std::int32_t comm_class);
+  void end_transfer(std::int32_t comm_class);
   void start_pending();
 
   const Program& program_;
-  const Cast& cast_;
+  const RankFolding& folding_;
   const PlaybackOptions options_;
   const std::vector<LaneQueues> queues_;
   const bool stretches_;  // some op takes SMs
 
   FlowNetwork network_;
   std::vector<Pattern> patterns_;
-  std::vector<std::int32_t> first_pattern_;  // channel x kind: that of its first way
+  std::vector<std::int32_t> first_pattern_;  // communicator class x kind: that of its first way
   std::map<std::pair<std::vector<LinkId>, double>, std::int32_t> route_numbers_;  // links, limit
   std::vector<std::int32_t> link_users_;  // operations in flight
-  std::vector<std::int32_t> link_alone_;  // the channel that uses the link by itself; -1
-  std::vector<LaneCursors> players_;
-  std::vector<Transfer> transfers_;    // by channel
-  std::vector<SharedCompute> shared_;  // by player; empty where nothing stretches
-  std::vector<std::int32_t> changed_;  // players whose compute's end is to be found anew
+  std::vector<std::int32_t> link_alone_;  // the communicator class that uses the link by itself; -1
+  std::vector<LaneCursors> folded_ranks_;
+  std::vector<Transfer> transfers_;    // by communicator class
+  std::vector<SharedCompute> shared_;  // by folded rank; empty where nothing stretches
+  std::vector<std::int32_t> changed_;  // folded ranks whose compute's end is to be found anew
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::uint64_t scheduled_ = 0;
   Nanoseconds now_ = 0;

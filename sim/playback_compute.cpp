@@ -4,51 +4,52 @@
 
 namespace tandem {
 
-void Playback::begin_shared(std::int32_t player, const Op& op, Nanoseconds duration_ns) {
+void Playback::begin_shared(std::int32_t folded_rank, const Op& op, Nanoseconds duration_ns) {
   const double memory_share = op.kernel < 0 ? 0 : program_.kernels[op.kernel].memory_share;
-  SharedCompute& shared = shared_[player];
-  shared.op = StretchedOp(now_, duration_ns, memory_share);
+  SharedCompute& shared = shared_[folded_rank];
+  shared.op = SlowedOp(now_, duration_ns, memory_share);
   shared.end_ns = -1;
   shared.running = true;
-  mark_changed(player);
+  mark_changed(folded_rank);
 }
 
-void Playback::enter_device(std::int32_t player, std::uint32_t i) {
-  const Op& op = body(player).ops[i];
+void Playback::enter_device(std::int32_t folded_rank, std::uint32_t i) {
+  const Op& op = body(folded_rank).ops[i];
   if (op.sms == 0) return;
-  shared_[player].taken += taken_from(player, op);
-  mark_changed(player);
+  shared_[folded_rank].taken += taken_from(folded_rank, op);
+  mark_changed(folded_rank);
 }
 
-void Playback::leave_device(std::int32_t player, std::uint32_t i) {
-  const Op& op = body(player).ops[i];
-  if (is_compute(op.kind)) shared_[player].running = false;
+void Playback::leave_device(std::int32_t folded_rank, std::uint32_t i) {
+  const Op& op = body(folded_rank).ops[i];
+  if (is_compute(op.kind)) shared_[folded_rank].running = false;
   if (op.sms == 0) return;
-  shared_[player].taken -= taken_from(player, op);
-  mark_changed(player);
+  shared_[folded_rank].taken -= taken_from(folded_rank, op);
+  mark_changed(folded_rank);
 }
 
-Taken Playback::taken_from(std::int32_t player, const Op& op) const {
-  const Channel& channel = cast_.channels[cast_.players[player].channels[op.slot]];
-  const Communicator& communicator = program_.communicators[channel.communicators.front()];
+Taken Playback::taken_from(std::int32_t folded_rank, const Op& op) const {
+  const CommunicatorClass& comm_class =
+      folding_.comm_classes[folding_.folded_ranks[folded_rank].comm_classes[op.slot]];
+  const Communicator& communicator = program_.communicators[comm_class.communicators.front()];
   return taken_by(op, static_cast<int>(communicator.members.size()), program_.device);
 }
 
-void Playback::mark_changed(std::int32_t player) {
-  if (shared_[player].changed) return;
-  shared_[player].changed = true;
-  changed_.push_back(player);
+void Playback::mark_changed(std::int32_t folded_rank) {
+  if (shared_[folded_rank].changed) return;
+  shared_[folded_rank].changed = true;
+  changed_.push_back(folded_rank);
 }
 
 void Playback::restretch() {
-  for (const std::int32_t player : changed_) {
-    SharedCompute& shared = shared_[player];
+  for (const std::int32_t folded_rank : changed_) {
+    SharedCompute& shared = shared_[folded_rank];
     shared.changed = false;
     if (!shared.running) continue;
-    shared.op.set_stretch(now_, stretch(program_.device, shared.taken, shared.op.memory_share()));
+    shared.op.set_slowdown(now_, slowdown(program_.device, shared.taken, shared.op.memory_share()));
     if (shared.op.end_ns() == shared.end_ns) continue;
     shared.end_ns = shared.op.end_ns();
-    schedule(shared.end_ns, player, ++shared.generation);
+    schedule(shared.end_ns, folded_rank, ++shared.generation);
   }
   changed_.clear();
 }

@@ -35,16 +35,17 @@ Result<Trace> simgrid(const Program& program, const Cluster& cluster, const Plac
   ASSIGN_OR_RETURN(const MakeFlowSolver make_solver, open_plugin());
   std::optional<LockStep> folded;
   if (options.folded()) folded = lock_step(program, cluster, placement);
-  const Cast cast = folded ? folded->cast : unfold(program);
+  const RankFolding folding = folded ? folded->folding : unfold(program);
   std::vector<double> link_bytes_per_s;
   for (int i = 0; i < cluster.links() && !folded; ++i)
     link_bytes_per_s.push_back(cluster.link(static_cast<LinkId>(i)).bytes_per_s);
-  const TrafficOf traffic_on = [&](std::int32_t channel, const CommUse& use) {
-    if (folded) return folded->traffic.at({channel, use});
-    return traffic_of(program, cast.channels[channel].communicators.front(), use, cluster,
+  const TrafficOf traffic_on = [&](std::int32_t comm_class, const CommUse& use) {
+    if (folded) return folded->traffic.at({comm_class, use});
+    return traffic_of(program, folding.comm_classes[comm_class].communicators.front(), use, cluster,
                       placement);
   };
-  Playback playback(program, cast, traffic_on, folded ? folded->link_bytes_per_s : link_bytes_per_s,
+  Playback playback(program, folding, traffic_on,
+                    folded ? folded->link_bytes_per_s : link_bytes_per_s,
                     {{options.jitter, options.seed},
                      options.closed_forms && options.link_changes.empty(),
                      options.on_progress});
@@ -52,7 +53,7 @@ Result<Trace> simgrid(const Program& program, const Cluster& cluster, const Plac
   network.changes = options.link_changes;
   const std::unique_ptr<FlowSolver> solver(make_solver(network));
   ASSIGN_OR_RETURN(Replay played, playback.run(solver.get()));
-  return trace_of(program, cast, std::move(played), "simgrid", options);
+  return trace_of(program, folding, std::move(played), "simgrid", options);
 }
 
 }  // namespace tandem

@@ -10,7 +10,7 @@
 
 namespace tandem {
 
-Trace trace_of(const Program& program, const Cast& cast, Replay played, const std::string& engine,
-               const SimOptions& options);
+Trace trace_of(const Program& program, const RankFolding& folding, Replay played,
+               const std::string& engine, const SimOptions& options);
 
 }  // namespace tandem

@@ -180,32 +180,34 @@ std::string type_of(Lines statement) {
 // The types that a source defines at the scope of a namespace that has a name: "tandem::Order".
 Lines types_of(const Source& source) {
   Lines types, statement;
-  std::vector<std::string> scopes;  // that are open; "-": no namespace, or one without a name
+  std::vector<std::string> group_kinds;  // that are open; "-": no namespace, or one without a name
   for (const std::string& word : words_of(source)) {
     if (word == "{") {
-      const bool visible = std::find(scopes.begin(), scopes.end(), "-") == scopes.end();
+      const bool visible =
+          std::find(group_kinds.begin(), group_kinds.end(), "-") == group_kinds.end();
       const bool is_space = !statement.empty() && statement[0] == "namespace";
-      std::string scope = "-";
+      std::string group_kind = "-";
       if (is_space && statement.size() > 1) {
-        scope.clear();
-        for (const std::string& part : Lines(statement.begin() + 1, statement.end())) scope += part;
-        scope += "::";
+        group_kind.clear();
+        for (const std::string& part : Lines(statement.begin() + 1, statement.end()))
+          group_kind += part;
+        group_kind += "::";
       }
       if (const std::string type = type_of(statement); visible && !type.empty()) {
         types.emplace_back();
-        for (const std::string& outer : scopes) types.back() += outer;
+        for (const std::string& outer : group_kinds) types.back() += outer;
         types.back() += type;
       }
-      scopes.push_back(scope);
+      group_kinds.push_back(group_kind);
     }
-    if (word == "}" && !scopes.empty()) scopes.pop_back();
+    if (word == "}" && !group_kinds.empty()) group_kinds.pop_back();
     if (word == "{" || word == "}" || word == ";") {
       statement.clear();
     } else {
       statement.push_back(word);
     }
   }
-  CHECK(scopes.empty());
+  CHECK(group_kinds.empty());
   return types;
 }
 

@@ -16,10 +16,10 @@ namespace {
 // Beyond this many ranks an all-to-all is one flow a link instead of one a pair.
 constexpr std::size_t kPairwiseRanks = 32;
 
-// A Traffic as it grows: streams, then the messages that follow one another over them.
-class Streams {
+// A Traffic as it grows: flows, then the messages that follow one another over them.
+class FlowBuilder {
  public:
-  explicit Streams(const Cluster& cluster)
+  explicit FlowBuilder(const Cluster& cluster)
       : cluster_(cluster), limit_(cluster.spec().communicator_bytes_per_s) {}
 
   const Cluster& cluster() const { return cluster_; }
@@ -87,8 +87,8 @@ class Streams {
     slowest_ns_ = 0;
   }
 
-  // Streams between nodes run at the pace at which the busiest node's keep to the communicator's
-  // rate.
+  // FlowBuilder between nodes run at the pace at which the busiest node's keep to the
+  // communicator's rate.
   Traffic take() {
     double busiest = 0;
     for (const auto& [node, share] : leaving_) busiest = std::max(busiest, share);
@@ -183,12 +183,12 @@ int passes(CommKind kind) { return kind == CommKind::AllReduce ? 2 : 1; }
 
 // What the best joined pair's links would carry in place of those that a node's members have among
 // them; 1 where a switch joins all.
-double mesh_share(const Cluster& cluster, std::span<const DeviceId> members) {
+double nvlink_share(const Cluster& cluster, std::span<const DeviceId> members) {
   const ClusterSpec& spec = cluster.spec();
   if (spec.nvlinks.empty() || members.size() < 2) return 1;
   std::vector<int> places;
   for (const DeviceId member : members) places.push_back(index(member) % spec.gpus_per_node);
-  return 1 / mesh_rate(spec.nvlinks, places);
+  return 1 / nvlink_rate(spec.nvlinks, places);
 }
 
 // What a rank sends to the next one of a ring over an array, and in how many messages.
@@ -198,23 +198,23 @@ double ring_share(CommKind kind, std::size_t ranks) {
 std::size_t ring_steps(CommKind kind, std::size_t ranks) { return passes(kind) * (ranks - 1); }
 
 // A collective among members of one node.
-void ring_on_node(CommKind kind, std::span<const DeviceId> members, Streams* streams) {
-  const double fill = passes(kind) * streams->cluster().spec().ring_fill_steps;
+void ring_on_node(CommKind kind, std::span<const DeviceId> members, FlowBuilder* flows) {
+  const double fill = passes(kind) * flows->cluster().spec().ring_fill_steps;
   const double share =
       ring_share(kind, members.size()) + fill / static_cast<double>(members.size());
-  streams->ring(members, share * mesh_share(streams->cluster(), members));
-  streams->steps(ring_steps(kind, members.size()));
+  flows->ring(members, share * nvlink_share(flows->cluster(), members));
+  flows->steps(ring_steps(kind, members.size()));
 }
 
 // An all-reduce of `share` of the array along NCCL's two trees (Sanders et al. 2009, "Two-tree
 // algorithms for full bandwidth broadcast, reduction and scan"): half goes up and down each, and a
 // member that has two children in one is a leaf of the other, so nobody sends more than two
 // shares. The trees are those of NCCL's ncclGetBtree and ncclGetDtree.
-void double_tree(std::span<const DeviceId> members, double share, Streams* streams) {
+void double_tree(std::span<const DeviceId> members, double share, FlowBuilder* flows) {
   const int n = static_cast<int>(members.size());
   const auto both_ways = [&](int child, int parent) {
-    streams->send(members[child], members[parent], share / 2);
-    streams->send(members[parent], members[child], share / 2);
+    flows->send(members[child], members[parent], share / 2);
+    flows->send(members[parent], members[child], share / 2);
   };
   for (int i = 1; i < n; ++i) {
     const int bit = i & -i;
@@ -234,8 +234,8 @@ void double_tree(std::span<const DeviceId> members, double share, Streams* strea
 // between nodes stay on one rail (but for the last of an odd number of nodes), every ring leaves a
 // node through another member, and each member sends to its neighbour in all rings but the one that
 // leaves through it.
-void rings_over_nodes(const NodeGroups& groups, double share, Streams* streams) {
-  const double ring_efficiency = streams->cluster().spec().ring_efficiency;
+void rings_over_nodes(const NodeGroups& groups, double share, FlowBuilder* flows) {
+  const double ring_efficiency = flows->cluster().spec().ring_efficiency;
   const int nodes = groups.nodes();
   std::size_t fewest = groups.devices.size();
   for (int j = 0; j < nodes; ++j) fewest = std::min(fewest, groups.members(j).size());
@@ -259,14 +259,14 @@ void rings_over_nodes(const NodeGroups& groups, double share, Streams* streams) 
       const int exit = stand(r, here, !forward);
       const int entry = stand(r, groups.members(after), after % 2 == 0);
       leaves[exit] = 1;
-      streams->send(here[exit], groups.members(after)[entry], part / ring_efficiency);
+      flows->send(here[exit], groups.members(after)[entry], part / ring_efficiency);
     }
     if (here.size() == 1) continue;
     const int size = static_cast<int>(here.size());
     for (int i = 0; i < size; ++i) {
       const int times = rings - leaves[i];
       const int to = (i + (forward ? 1 : size - 1)) % size;
-      if (times > 0) streams->send(here[i], here[to], part, times);
+      if (times > 0) flows->send(here[i], here[to], part, times);
     }
   }
 }
@@ -274,109 +274,109 @@ void rings_over_nodes(const NodeGroups& groups, double share, Streams* streams) 
 // All-reduce in trees between the ranks of equal place. On a node either its ranks pass everything
 // along a chain and back, or its switch reduces and multicasts: each rank reads 1/k of the array
 // reduced from all k and stores it to all, so that k + 1 of k parts cross its link, both ways.
-void trees_over_nodes(const NodeGroups& groups, bool nvls, Streams* streams) {
-  const Cluster& cluster = streams->cluster();
+void trees_over_nodes(const NodeGroups& groups, bool nvls, FlowBuilder* flows) {
+  const Cluster& cluster = flows->cluster();
   const std::size_t k = groups.on_each();
   const double part = 1.0 / static_cast<double>(k);
   for (int j = 0; j < groups.nodes() && k > 1; ++j) {
     const auto members = groups.members(j);
-    streams->ring(members, nvls ? (1 + part) / cluster.spec().nvls_efficiency
-                                : 2 * (1 - part) * mesh_share(cluster, members));
+    flows->ring(members, nvls ? (1 + part) / cluster.spec().nvls_efficiency
+                              : 2 * (1 - part) * nvlink_share(cluster, members));
   }
-  streams->steps(nvls ? 2 : 2 * (k - 1));
+  flows->steps(nvls ? 2 : 2 * (k - 1));
   if (groups.nodes() == 1) return;
-  for (std::size_t place = 0; place < k; ++place) double_tree(groups.at(place), part, streams);
-  streams->steps(2 * std::bit_width(static_cast<unsigned>(groups.nodes() - 1)));
+  for (std::size_t place = 0; place < k; ++place) double_tree(groups.at(place), part, flows);
+  flows->steps(2 * std::bit_width(static_cast<unsigned>(groups.nodes() - 1)));
 }
 
 // A ring on every node, which leaves each of its k ranks 1/k of the array; then that much between
 // the ranks of equal place, in rings or through the switches. All-reduce gathers on the nodes at
-// the end. The phases run as a pipeline of pieces, so that all of their streams run at once.
-void by_node(const NodeGroups& groups, CommKind kind, bool in_network, Streams* streams) {
+// the end. The phases run as a pipeline of pieces, so that all of their flows run at once.
+void by_node(const NodeGroups& groups, CommKind kind, bool in_network, FlowBuilder* flows) {
   const std::size_t k = groups.on_each();
   const auto nodes = static_cast<std::size_t>(groups.nodes());
   for (int j = 0; j < groups.nodes(); ++j) {
     const auto members = groups.members(j);
-    streams->ring(members, ring_share(kind, k) * mesh_share(streams->cluster(), members));
+    flows->ring(members, ring_share(kind, k) * nvlink_share(flows->cluster(), members));
   }
-  streams->steps(ring_steps(kind, k));
+  flows->steps(ring_steps(kind, k));
   const double part = 1.0 / static_cast<double>(k);
-  const double ring_efficiency = streams->cluster().spec().ring_efficiency;
+  const double ring_efficiency = flows->cluster().spec().ring_efficiency;
   for (std::size_t place = 0; place < k; ++place) {
     if (in_network) {
-      streams->tree(groups.at(place), part);
+      flows->tree(groups.at(place), part);
     } else {
-      streams->ring(groups.at(place), part * ring_share(kind, nodes) / ring_efficiency);
+      flows->ring(groups.at(place), part * ring_share(kind, nodes) / ring_efficiency);
     }
   }
-  streams->steps(in_network ? 2 : ring_steps(kind, nodes));
+  flows->steps(in_network ? 2 : ring_steps(kind, nodes));
 }
 
 void collective(CommKind kind, std::span<const DeviceId> devices, Algorithm algorithm,
-                Streams* streams) {
-  const ClusterSpec& spec = streams->cluster().spec();
+                FlowBuilder* flows) {
+  const ClusterSpec& spec = flows->cluster().spec();
   const std::size_t n = devices.size();
-  const NodeGroups groups = group_by_node(streams->cluster(), devices);
+  const NodeGroups groups = group_by_node(flows->cluster(), devices);
   const std::size_t k = groups.on_each();
   const bool one_node = groups.nodes() == 1;
   // A base is an all-reduce's, and a pass has half of it: then scattering and gathering take as
   // long.
-  streams->wait((one_node ? spec.intra_base_s : spec.inter_base_s) * passes(kind) / 2);
+  flows->wait((one_node ? spec.intra_base_s : spec.inter_base_s) * passes(kind) / 2);
   const bool may =
       one_node ? algorithm == Algorithm::Nvls : algorithm >= Algorithm::Tree && spec.trees;
   const bool nvls = may && algorithm == Algorithm::Nvls && k > 1;
   if (kind == CommKind::AllReduce && k > 0 && may && (nvls || !one_node))
-    return trees_over_nodes(groups, nvls, streams);
-  if (one_node) return ring_on_node(kind, devices, streams);
+    return trees_over_nodes(groups, nvls, flows);
+  if (one_node) return ring_on_node(kind, devices, flows);
   const bool in_network = spec.in_network_reduction && kind == CommKind::AllReduce && k > 0;
   if (in_network || (algorithm == Algorithm::Hierarchical && k > 1))
-    return by_node(groups, kind, in_network, streams);
-  rings_over_nodes(groups, ring_share(kind, n), streams);
-  streams->steps(ring_steps(kind, n));
+    return by_node(groups, kind, in_network, flows);
+  rings_over_nodes(groups, ring_share(kind, n), flows);
+  flows->steps(ring_steps(kind, n));
 }
 
 }  // namespace
 
-Traffic streams_of(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
-                   Algorithm algorithm) {
+Traffic flows_of(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
+                 Algorithm algorithm) {
   const std::size_t n = devices.size();
-  Streams streams(cluster);
+  FlowBuilder flows(cluster);
   if (n < 2) return {};
   switch (kind) {
     case CommKind::SendRecv:
       CHECK(n == 2);
       if (cluster.node_of(devices[0]) != cluster.node_of(devices[1])) {
-        streams.send(devices[0], devices[1], 1);
+        flows.send(devices[0], devices[1], 1);
       } else if (devices[0] != devices[1]) {
-        streams.send(devices[0], devices[1], mesh_share(cluster, devices));
+        flows.send(devices[0], devices[1], nvlink_share(cluster, devices));
       }
-      streams.steps(1);
+      flows.steps(1);
       break;
     case CommKind::RingShift:
-      streams.ring(devices, 1);
-      streams.steps(1);
+      flows.ring(devices, 1);
+      flows.steps(1);
       break;
     case CommKind::AllToAll: {
       const double share = 1.0 / static_cast<double>(n);
       if (n > kPairwiseRanks) {
-        streams.all_pairs(devices, share);
+        flows.all_pairs(devices, share);
       } else {
         for (const DeviceId from : devices) {
           for (const DeviceId to : devices) {
-            if (from != to) streams.send(from, to, share);
+            if (from != to) flows.send(from, to, share);
           }
         }
       }
-      streams.steps(n - 1);
+      flows.steps(n - 1);
       break;
     }
     case CommKind::AllReduce:
     case CommKind::ReduceScatter:
     case CommKind::AllGather:
-      collective(kind, devices, algorithm, &streams);
+      collective(kind, devices, algorithm, &flows);
       break;
   }
-  return streams.take();
+  return flows.take();
 }
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// Algorithms: the streams that an operation is made of.
+// Algorithms: the flows that an operation is made of.
 #pragma once
 
 #include <span>
@@ -15,7 +15,7 @@ enum class Algorithm { Ring, Hierarchical, Tree, Nvls };
 // The flows of one operation between `devices`, several over the same links as its algorithm makes
 // them, and its latency; without seconds_per_byte. Where the algorithm does not fit the operation
 // it goes in flat rings.
-Traffic streams_of(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
-                   Algorithm algorithm);
+Traffic flows_of(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
+                 Algorithm algorithm);
 
 }  // namespace tandem

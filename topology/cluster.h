@@ -30,7 +30,7 @@ struct DeviceSpec {
   std::map<std::string, double> own_gemm_efficiency;  // by precision
   // The software whose constants price models on it where none is named
   // (workload/frameworks/framework_profile.h).
-  std::string software = "megatron-a100";
+  std::string profile = "megatron-a100";
   // What fused attention, forward and backward, reaches of the 16-bit peak. Default: an H100's,
   // see topology/presets/devices.
   double attention_efficiency = 0.55;
@@ -91,7 +91,7 @@ struct ClusterSpec {
   double intra_latency_s = 0;    // a message between two GPUs of a node
   // The NVLinks from GPU to GPU where no switch joins them. intra_bytes_per_s is then the rate of
   // the best joined pair.
-  Mesh nvlinks;
+  NvlinkAdjacency nvlinks;
   double intra_base_s = 0;  // before the first step of an all-reduce in a node; half a pass
   LowLatency intra_low_latency;
   // A pass over a node's ring takes as long as that many steps more: what its pipeline needs to

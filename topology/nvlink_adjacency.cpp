@@ -1,4 +1,4 @@
-// Packs rings into a mesh, as NCCL searches for channels.
+// Packs rings into a adjacency, as NCCL searches for channels.
 #include "topology/nvlink_adjacency.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ constexpr std::size_t kMostGpus = 8;  // the search below is exhaustive
 // directions.
 class Packing {
  public:
-  explicit Packing(Mesh links) : links_(std::move(links)) { pack(0); }
+  explicit Packing(NvlinkAdjacency links) : links_(std::move(links)) { pack(0); }
 
   int cycles() const { return best_; }
 
@@ -52,15 +52,15 @@ class Packing {
     links_[b][a] -= links;
   }
 
-  Mesh links_;
+  NvlinkAdjacency links_;
   int best_ = 0;
 };
 
-int rings(const Mesh& mesh, std::span<const int> places) {
-  Mesh among;
+int rings(const NvlinkAdjacency& adjacency, std::span<const int> places) {
+  NvlinkAdjacency among;
   for (const int from : places) {
     std::vector<int>& row = among.emplace_back();
-    for (const int to : places) row.push_back(mesh[from][to]);
+    for (const int to : places) row.push_back(adjacency[from][to]);
   }
   if (places.size() == 2) return std::max(1, among[0][1]);
   const Packing packing(std::move(among));
@@ -70,11 +70,11 @@ int rings(const Mesh& mesh, std::span<const int> places) {
 
 }  // namespace
 
-Result<Mesh> parse_mesh(std::string_view text) {
-  Mesh mesh;
+Result<NvlinkAdjacency> parse_nvlink_adjacency(std::string_view text) {
+  NvlinkAdjacency adjacency;
   for (std::size_t at = 0; at < text.size(); at = text.find_first_not_of(' ', at)) {
     const std::size_t end = std::min(text.find(' ', at), text.size());
-    std::vector<int>& row = mesh.emplace_back();
+    std::vector<int>& row = adjacency.emplace_back();
     for (const char digit : text.substr(at, end - at)) row.push_back(digit - '0');
     at = end;
   }
@@ -82,25 +82,26 @@ Result<Mesh> parse_mesh(std::string_view text) {
       fmt::format("found links '{}', expected for each of at most {} GPUs its links "
                   "to each, as in '0222 2022 2202 2220'",
                   text, kMostGpus)};
-  if (mesh.size() > kMostGpus) return wrong;
-  for (std::size_t i = 0; i < mesh.size(); ++i) {
-    if (mesh[i].size() != mesh.size() || mesh[i][i] != 0) return wrong;
+  if (adjacency.size() > kMostGpus) return wrong;
+  for (std::size_t i = 0; i < adjacency.size(); ++i) {
+    if (adjacency[i].size() != adjacency.size() || adjacency[i][i] != 0) return wrong;
     int sum = 0;
-    for (std::size_t j = 0; j < mesh.size(); ++j) {
-      if (mesh[i][j] < 0 || mesh[i][j] > 9 || mesh[j].size() != mesh.size() ||
-          mesh[i][j] != mesh[j][i])
+    for (std::size_t j = 0; j < adjacency.size(); ++j) {
+      if (adjacency[i][j] < 0 || adjacency[i][j] > 9 || adjacency[j].size() != adjacency.size() ||
+          adjacency[i][j] != adjacency[j][i])
         return wrong;
-      sum += mesh[i][j];
+      sum += adjacency[i][j];
     }
     if (sum == 0) return wrong;
   }
-  return mesh;
+  return adjacency;
 }
 
-double mesh_rate(const Mesh& mesh, std::span<const int> places) {
+double nvlink_rate(const NvlinkAdjacency& adjacency, std::span<const int> places) {
   int best = 0;
-  for (const std::vector<int>& row : mesh) best = std::max(best, *std::ranges::max_element(row));
-  return static_cast<double>(rings(mesh, places)) / best;
+  for (const std::vector<int>& row : adjacency)
+    best = std::max(best, *std::ranges::max_element(row));
+  return static_cast<double>(rings(adjacency, places)) / best;
 }
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// Mesh: the NVLinks of nodes without a switch, and how many rings fit into them.
+// NvlinkAdjacency: the NVLinks of nodes without a switch, and how many rings fit into them.
 #pragma once
 
 #include <span>
@@ -10,13 +10,13 @@
 namespace tandem {
 
 // [i][j]: links between GPU i and GPU j of a node; empty: a switch joins them.
-using Mesh = std::vector<std::vector<int>>;
+using NvlinkAdjacency = std::vector<std::vector<int>>;
 
 // "0222 2022 2202 2220": GPU i's links to each, a digit each. Error: no square, not symmetric, a
-// link to itself, no links, or more than 8 GPUs. An empty text is no mesh.
-Result<Mesh> parse_mesh(std::string_view text);
+// link to itself, no links, or more than 8 GPUs. An empty text is no adjacency.
+Result<NvlinkAdjacency> parse_nvlink_adjacency(std::string_view text);
 
 // The rate of a pair, or of a collective's rings among `places`, over that of the best joined pair.
-double mesh_rate(const Mesh& mesh, std::span<const int> places);
+double nvlink_rate(const NvlinkAdjacency& adjacency, std::span<const int> places);
 
 }  // namespace tandem

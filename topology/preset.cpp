@@ -53,7 +53,7 @@ Result<DeviceSpec> read_device(const std::string& name, Sources* sources) {
   ASSIGN_OR_RETURN(SourcedFile file, open_known(name, "device", devices_dir(), device_names()));
   DeviceSpec device;
   ASSIGN_OR_RETURN(device.name, file.text("name"));
-  ASSIGN_OR_RETURN(device.software, file.text("software"));
+  ASSIGN_OR_RETURN(device.profile, file.text("software"));
   ASSIGN_OR_RETURN(const double memory_GiB, file.number("memory_GiB"));
   ASSIGN_OR_RETURN(const double memory_GBps, file.number("memory_GBps"));
   ASSIGN_OR_RETURN(device.sms, file.count("sms"));
@@ -131,9 +131,9 @@ Status read_algorithms(SourcedFile* file, ClusterSpec* spec) {
   }
   if (file->has("nvlinks")) {
     ASSIGN_OR_RETURN(const std::string text, file->word("nvlinks"));
-    const auto mesh = parse_mesh(text);
-    if (!mesh.ok()) return file->expected("nvlinks", "links as in '0222 2022 2202 2220'");
-    spec->nvlinks = mesh.value();
+    const auto adjacency = parse_nvlink_adjacency(text);
+    if (!adjacency.ok()) return file->expected("nvlinks", "links as in '0222 2022 2202 2220'");
+    spec->nvlinks = adjacency.value();
   }
   return Done{};
 }

@@ -43,13 +43,13 @@ void merge(std::vector<Flow>* flows) {
     Flow& flow = (*flows)[i];
     if (count > 0 && (*flows)[count - 1].links == flow.links) {
       Flow& into = (*flows)[count - 1];
-      const int streams = into.multiplicity + flow.multiplicity;
+      const int both = into.multiplicity + flow.multiplicity;
       if (into.share != flow.share || into.limit_bytes_per_s != flow.limit_bytes_per_s) {
         const double slowest_s = std::max(limited_s(into), limited_s(flow));
-        into.share = (into.share * into.multiplicity + flow.share * flow.multiplicity) / streams;
+        into.share = (into.share * into.multiplicity + flow.share * flow.multiplicity) / both;
         if (slowest_s > 0) into.limit_bytes_per_s = into.share / slowest_s;
       }
-      into.multiplicity = streams;
+      into.multiplicity = both;
     } else {
       if (count != i) (*flows)[count] = std::move(flow);
       ++count;
@@ -82,14 +82,14 @@ using Way = std::optional<Algorithm>;
 // The flows of one operation, not merged.
 Traffic chosen_streams(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
                        Way way) {
-  if (way) return streams_of(cluster, kind, devices, *way);
+  if (way) return flows_of(cluster, kind, devices, *way);
   const Collectives collectives = cluster.spec().collectives;
-  if (collectives == Collectives::Ring) return streams_of(cluster, kind, devices, Algorithm::Ring);
-  Traffic nested = streams_of(cluster, kind, devices, Algorithm::Hierarchical);
+  if (collectives == Collectives::Ring) return flows_of(cluster, kind, devices, Algorithm::Ring);
+  Traffic nested = flows_of(cluster, kind, devices, Algorithm::Hierarchical);
   if (collectives == Collectives::Hierarchical) return nested;
-  Traffic rings = streams_of(cluster, kind, devices, Algorithm::Ring);
-  const auto cost = [&](const Traffic& streams) {
-    return std::pair(alone_s(cluster, streams.flows), streams.latency_ns);
+  Traffic rings = flows_of(cluster, kind, devices, Algorithm::Ring);
+  const auto cost = [&](const Traffic& flows) {
+    return std::pair(alone_s(cluster, flows.flows), flows.latency_ns);
   };
   return cost(nested) < cost(rings) ? nested : rings;
 }
@@ -111,13 +111,13 @@ const CalibrationRow* row_of(const Cluster& cluster, CommKind kind,
 // The flows with the time that was measured where the spec's calibration has one.
 Traffic calibrated_streams(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
                            Way way) {
-  Traffic streams = chosen_streams(cluster, kind, devices, way);
+  Traffic flows = chosen_streams(cluster, kind, devices, way);
   const CalibrationRow* row = row_of(cluster, kind, devices);
-  if (row == nullptr || streams.flows.empty()) return streams;
-  const double factor = row->seconds_per_byte() / alone_s(cluster, streams.flows);
-  for (Flow& flow : streams.flows) flow.share *= factor;
-  streams.latency_ns = to_ns(row->latency_s);
-  return streams;
+  if (row == nullptr || flows.flows.empty()) return flows;
+  const double factor = row->seconds_per_byte() / alone_s(cluster, flows.flows);
+  for (Flow& flow : flows.flows) flow.share *= factor;
+  flows.latency_ns = to_ns(row->latency_s);
+  return flows;
 }
 
 Traffic one_traffic(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,

@@ -11,7 +11,7 @@
 
 namespace tandem {
 
-// `multiplicity` equal streams of `share` x the operation's bytes each, over the same links; each
+// `multiplicity` equal flows of `share` x the operation's bytes each, over the same links; each
 // at `limit_bytes_per_s` at most, whatever the links have (0: no limit).
 struct Flow {
   std::vector<LinkId> links;
@@ -20,7 +20,7 @@ struct Flow {
   double limit_bytes_per_s = 0;
 };
 
-// Seconds for each byte of the operation that its limit makes a stream take; 0: it has none.
+// Seconds for each byte of the operation that its limit makes a flow take; 0: it has none.
 double limited_s(const Flow& flow);
 
 // An operation's traffic per byte. All flows run at once; the operation ends `latency_ns` after the

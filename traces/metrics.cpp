@@ -35,7 +35,7 @@ struct Scratch {
   std::uint32_t epoch = 0;                // the gap at hand
   std::vector<std::uint32_t> waited_for;  // by this gap, directly or not
   std::vector<Interval> compute;
-  std::array<std::vector<Interval>, kScopes> comm;
+  std::array<std::vector<Interval>, kGroupKinds> comm;
 };
 
 void find_ops_before(const Body& body, std::vector<std::int32_t>* before) {
@@ -85,7 +85,7 @@ Nanoseconds attribute(const RankView& view, Interval gap, Scratch* scratch, Rank
     const Nanoseconds end = std::min(view.events[op].end_ns, taken_from);
     if (begin >= end) continue;
     const std::int16_t slot = view.body.ops[op].slot;
-    split->exposed_ns[static_cast<int>(view.body.slots[slot].scope)] += end - begin;
+    split->exposed_ns[static_cast<int>(view.body.slots[slot].group_kind)] += end - begin;
     if (view.program.communicators[view.row.communicators[slot]].between_nodes)
       split->exposed_between_nodes_ns += end - begin;
     bubble -= end - begin;
@@ -132,7 +132,7 @@ double sent_share(OpKind kind, std::size_t n) {
 
 void count_sent(const RankView& view, const Op& op, RankSplit* split) {
   const Communicator& with = view.program.communicators[view.row.communicators[op.slot]];
-  split->sent_bytes[static_cast<int>(view.body.slots[op.slot].scope)] +=
+  split->sent_bytes[static_cast<int>(view.body.slots[op.slot].group_kind)] +=
       static_cast<double>(op.bytes) * sent_share(op.kind, with.members.size());
 }
 
@@ -145,8 +145,8 @@ void split_iteration(const RankView& view, Scratch* scratch, RankSplit* split) {
     if (!is_compute(op.kind)) {
       count_sent(view, op, split);
       if (event.start_ns < event.end_ns) {
-        const int scope = static_cast<int>(view.body.slots[op.slot].scope);
-        scratch->comm[scope].push_back({event.start_ns, event.end_ns});
+        const int group_kind = static_cast<int>(view.body.slots[op.slot].group_kind);
+        scratch->comm[group_kind].push_back({event.start_ns, event.end_ns});
       }
       continue;
     }
@@ -201,10 +201,10 @@ RankSplit measure_rank(const RankView& view, Scratch* scratch) {
   RankSplit split;
   split_iteration(view, scratch, &split);
   Nanoseconds sum = split.compute_ns + split.bubble_ns;
-  for (int scope = 0; scope < kScopes; ++scope) {
-    measure_overlap(&scratch->comm[scope], scratch->compute, &split.comm_ns[scope],
-                    &split.overlap_ns[scope]);
-    sum += split.exposed_ns[scope];
+  for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind) {
+    measure_overlap(&scratch->comm[group_kind], scratch->compute, &split.comm_ns[group_kind],
+                    &split.overlap_ns[group_kind]);
+    sum += split.exposed_ns[group_kind];
   }
   CHECK(sum == view.iteration.end - view.iteration.begin);
   return split;
@@ -252,8 +252,8 @@ Metrics means_of(std::vector<RankSplit> splits, Nanoseconds iteration_ns) {
   metrics.ranks = std::move(splits);
   double ranks = 0;
   for (const RankSplit& split : metrics.ranks) ranks += split.multiplicity;
-  std::array<double, kScopes> ranks_with{};
-  ByScope overlap{};
+  std::array<double, kGroupKinds> ranks_with{};
+  ByGroupKind overlap{};
   for (const RankSplit& split : metrics.ranks) {
     const double count = split.multiplicity;
     const double weight = count / ranks;
@@ -265,17 +265,18 @@ Metrics means_of(std::vector<RankSplit> splits, Nanoseconds iteration_ns) {
     metrics.bubble_window_fraction += weight * window;
     metrics.bubble_window_fraction_max = std::max(metrics.bubble_window_fraction_max, window);
     metrics.exposed_between_nodes_s += weight * to_seconds(split.exposed_between_nodes_ns);
-    for (int scope = 0; scope < kScopes; ++scope) {
-      metrics.exposed_s[scope] += weight * to_seconds(split.exposed_ns[scope]);
-      metrics.comm_s[scope] += weight * to_seconds(split.comm_ns[scope]);
-      metrics.sent_bytes[scope] += weight * split.sent_bytes[scope];
-      if (split.comm_ns[scope] == 0) continue;
-      ranks_with[scope] += count;
-      overlap[scope] += count * ratio(split.overlap_ns[scope], split.comm_ns[scope]);
+    for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind) {
+      metrics.exposed_s[group_kind] += weight * to_seconds(split.exposed_ns[group_kind]);
+      metrics.comm_s[group_kind] += weight * to_seconds(split.comm_ns[group_kind]);
+      metrics.sent_bytes[group_kind] += weight * split.sent_bytes[group_kind];
+      if (split.comm_ns[group_kind] == 0) continue;
+      ranks_with[group_kind] += count;
+      overlap[group_kind] += count * ratio(split.overlap_ns[group_kind], split.comm_ns[group_kind]);
     }
   }
-  for (int scope = 0; scope < kScopes; ++scope) {
-    if (ranks_with[scope] > 0) metrics.overlap_fraction[scope] = overlap[scope] / ranks_with[scope];
+  for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind) {
+    if (ranks_with[group_kind] > 0)
+      metrics.overlap_fraction[group_kind] = overlap[group_kind] / ranks_with[group_kind];
   }
   return metrics;
 }

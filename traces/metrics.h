@@ -10,23 +10,24 @@
 
 namespace tandem {
 
-using ByScope = std::array<double, kScopes>;  // indexed by Scope
+using ByGroupKind = std::array<double, kGroupKinds>;  // indexed by GroupKind
 
-// One rank's iteration, split without rest: compute + exposed (all scopes) + bubble = iteration. An
-// instant in which the compute lane idles is exposed communication while one of those that its next
-// compute op waits for is in flight (of several, the one that ends last), and bubble otherwise.
+// One rank's iteration, split without rest: compute + exposed (all group_kinds) + bubble =
+// iteration. An instant in which the compute lane idles is exposed communication while one of those
+// that its next compute op waits for is in flight (of several, the one that ends last), and bubble
+// otherwise.
 struct RankSplit {
   Rank rank{};
   int multiplicity = 1;  // how many ranks it stands for
   Nanoseconds compute_ns = 0;
   Nanoseconds bubble_ns = 0;
   Nanoseconds window_bubble_ns = 0;  // of bubble_ns: from first_start_ns to last_end_ns
-  std::array<Nanoseconds, kScopes> exposed_ns{};
-  std::array<Nanoseconds, kScopes> comm_ns{};     // |union of the scope's communication|
-  std::array<Nanoseconds, kScopes> overlap_ns{};  // |that union, beside compute|
-  Nanoseconds exposed_between_nodes_ns = 0;       // of exposed_ns: on communicators across nodes
-  ByScope sent_bytes{};                           // that the rank puts on the wire
-  Nanoseconds first_start_ns = 0;                 // of compute; both 0 where there is none
+  std::array<Nanoseconds, kGroupKinds> exposed_ns{};
+  std::array<Nanoseconds, kGroupKinds> comm_ns{};     // |union of the scope's communication|
+  std::array<Nanoseconds, kGroupKinds> overlap_ns{};  // |that union, beside compute|
+  Nanoseconds exposed_between_nodes_ns = 0;  // of exposed_ns: on communicators across nodes
+  ByGroupKind sent_bytes{};                  // that the rank puts on the wire
+  Nanoseconds first_start_ns = 0;            // of compute; both 0 where there is none
   Nanoseconds last_end_ns = 0;
 };
 
@@ -39,14 +40,14 @@ struct Metrics {
   double bubble_fraction = 0;         // idle / iteration
   double bubble_window_fraction = 0;  // idle inside a rank's own first-to-last window / that window
   double bubble_window_fraction_max = 0;
-  ByScope exposed_s{};
-  ByScope comm_s{};
+  ByGroupKind exposed_s{};
+  ByGroupKind comm_s{};
   // Of the ranks that have such communication.
-  std::array<std::optional<double>, kScopes> overlap_fraction;
+  std::array<std::optional<double>, kGroupKinds> overlap_fraction;
   double exposed_between_nodes_s = 0;
   // What a rank puts on the wire, collectives as rings: of n ranks each sends 2(n-1)/n of an
   // all-reduce's bytes, (n-1)/n of the others', and all of a send's or a ring shift's.
-  ByScope sent_bytes{};
+  ByGroupKind sent_bytes{};
   std::vector<RankSplit> ranks;
 };
 

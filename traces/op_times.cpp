@@ -77,12 +77,13 @@ Result<std::vector<Samples>> samples_of(const Program& program, const TraceTable
 std::vector<std::vector<std::pair<int, int>>> slots_that_meet(const Program& program) {
   std::map<std::pair<int, int>, std::size_t> set_of;
   std::vector<std::vector<std::pair<int, int>>> sets;
-  const Cast cast = fold(program);
-  for (const Channel& channel : cast.channels) {
+  const RankFolding folding = fold(program);
+  for (const CommunicatorClass& comm_class : folding.comm_classes) {
     std::size_t set = sets.size();
     sets.emplace_back();
-    for (const Seat& seat : channel.seats) {
-      const std::pair<int, int> slot{cast.players[seat.player].body, seat.slot};
+    for (const ClassMember& class_member : comm_class.members) {
+      const std::pair<int, int> slot{folding.folded_ranks[class_member.folded_rank].body,
+                                     class_member.slot};
       const auto [at, is_new] = set_of.try_emplace(slot, set);
       if (is_new) sets[set].push_back(slot);
       if (at->second == set) continue;

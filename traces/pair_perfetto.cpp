@@ -21,10 +21,10 @@ bool is_shown(const TraceRow& row) { return row.end_ns > row.start_ns; }
 // A lane has the name of its scope, but for the pipeline's edges.
 std::string_view category(const TraceRow& row) {
   if (is_compute(row.kind)) return "compute";
-  for (int scope = 0; scope < kScopes; ++scope) {
-    if (name(static_cast<Scope>(scope)) == row.lane) return row.lane;
+  for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind) {
+    if (name(static_cast<GroupKind>(group_kind)) == row.lane) return row.lane;
   }
-  return name(Scope::Pipeline);
+  return name(GroupKind::Pipeline);
 }
 
 // The lanes of the ranks, in the order of their first op: so both traces have them in one order.

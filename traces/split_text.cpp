@@ -15,19 +15,19 @@ namespace {
 
 // A scope's words, each with the number that it names.
 template <class Split>  // RankSplit, const or not
-auto numbers_of(Split& split, int scope) {
-  const std::string_view kind = name(static_cast<Scope>(scope));
-  return std::vector{std::pair{fmt::format("{}_exposed_ns", kind), &split.exposed_ns[scope]},
-                     std::pair{fmt::format("{}_comm_ns", kind), &split.comm_ns[scope]},
-                     std::pair{fmt::format("{}_overlap_ns", kind), &split.overlap_ns[scope]}};
+auto numbers_of(Split& split, int group_kind) {
+  const std::string_view kind = name(static_cast<GroupKind>(group_kind));
+  return std::vector{std::pair{fmt::format("{}_exposed_ns", kind), &split.exposed_ns[group_kind]},
+                     std::pair{fmt::format("{}_comm_ns", kind), &split.comm_ns[group_kind]},
+                     std::pair{fmt::format("{}_overlap_ns", kind), &split.overlap_ns[group_kind]}};
 }
 
 // The number that a word of the text names; nullptr: none.
 Nanoseconds* number_named(std::string_view word, RankSplit* split) {
   if (word == "compute_ns") return &split->compute_ns;
   if (word == "bubble_ns") return &split->bubble_ns;
-  for (int scope = 0; scope < kScopes; ++scope) {
-    for (const auto& [key, number] : numbers_of(*split, scope)) {
+  for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind) {
+    for (const auto& [key, number] : numbers_of(*split, group_kind)) {
       if (key == word) return number;
     }
   }
@@ -39,9 +39,9 @@ Nanoseconds* number_named(std::string_view word, RankSplit* split) {
 std::string split_text(const RankSplit& split) {
   std::string text = split.multiplicity > 1 ? fmt::format("ranks={} ", split.multiplicity) : "";
   text += fmt::format("compute_ns={} bubble_ns={}", split.compute_ns, split.bubble_ns);
-  for (int scope = 0; scope < kScopes; ++scope) {
-    if (split.comm_ns[scope] == 0) continue;
-    for (const auto& [key, number] : numbers_of(split, scope))
+  for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind) {
+    if (split.comm_ns[group_kind] == 0) continue;
+    for (const auto& [key, number] : numbers_of(split, group_kind))
       text += fmt::format(" {}={}", key, *number);
   }
   return text;

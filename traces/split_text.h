@@ -10,7 +10,7 @@
 namespace tandem {
 
 // "compute_ns=60 bubble_ns=30 pipeline_exposed_ns=3 pipeline_comm_ns=5 pipeline_overlap_ns=2", with
-// the scopes that communicate; before it "ranks=48" where the rank stands for so many.
+// the group_kinds that communicate; before it "ranks=48" where the rank stands for so many.
 std::string split_text(const RankSplit& split);
 
 // The inverse, for that part of the split.

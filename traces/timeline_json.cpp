@@ -20,7 +20,7 @@ constexpr int kNoScope = -1;  // of compute
 struct Event {
   Nanoseconds start_ns = 0, length_ns = 0, waited_ns = 0;
   OpKind kind = OpKind::Forward;
-  int scope = kNoScope;
+  int group_kind = kNoScope;
   int stage = -1, microbatch = -1, part = 0;
   Bytes bytes = 0;
 };
@@ -63,7 +63,7 @@ void append_lane(LaneEvents* lane, Text* out) {
   append_column(
       "kind", events, [](const Event& e) { return static_cast<int>(e.kind); }, out);
   append_column(
-      "scope", events, [](const Event& e) { return e.scope; }, out);
+      "scope", events, [](const Event& e) { return e.group_kind; }, out);
   append_column(
       "stage", events, [](const Event& e) { return e.stage; }, out);
   append_column(
@@ -86,7 +86,7 @@ std::vector<int> stages_of(const RankEvents& rank) {
   std::vector<int> stages;
   for (const LaneEvents& lane : rank.lanes) {
     for (const Event& event : lane.events) {
-      if (event.scope == kNoScope && event.stage >= 0) stages.push_back(event.stage);
+      if (event.group_kind == kNoScope && event.stage >= 0) stages.push_back(event.stage);
     }
   }
   std::ranges::sort(stages);
@@ -122,7 +122,7 @@ std::string text_of(std::vector<RankEvents> ranks, const Totals& totals) {
       kOpKinds, [](int i) { return name(static_cast<OpKind>(i)); }, &out);
   fmt::format_to(at, ",\n\"scopes\":");
   append_names(
-      kScopes, [](int i) { return name(static_cast<Scope>(i)); }, &out);
+      kGroupKinds, [](int i) { return name(static_cast<GroupKind>(i)); }, &out);
   fmt::format_to(at, ",\n\"ranks\":[");
   std::string_view comma = "";
   for (RankEvents& rank : ranks) {
@@ -148,10 +148,10 @@ bool is_shown(Nanoseconds start_ns, Nanoseconds end_ns) {
 // A lane has the name of its scope, but for the pipeline's edges.
 int scope_of(const TraceRow& row) {
   if (is_compute(row.kind)) return kNoScope;
-  for (int scope = 0; scope < kScopes; ++scope) {
-    if (name(static_cast<Scope>(scope)) == row.lane) return scope;
+  for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind) {
+    if (name(static_cast<GroupKind>(group_kind)) == row.lane) return group_kind;
   }
-  return static_cast<int>(Scope::Pipeline);
+  return static_cast<int>(GroupKind::Pipeline);
 }
 
 }  // namespace
@@ -178,7 +178,7 @@ std::string timeline_json(const Program& program, const Trace& trace) {
            .length_ns = end_ns - start_ns,
            .waited_ns = computes ? 0 : start_ns - arrive_ns,
            .kind = op.kind,
-           .scope = computes ? kNoScope : static_cast<int>(body.slots[op.slot].scope),
+           .group_kind = computes ? kNoScope : static_cast<int>(body.slots[op.slot].group_kind),
            .stage = op.stage,
            .microbatch = op.microbatch,
            .part = op.part,
@@ -226,7 +226,7 @@ std::string timeline_json(const TraceTable& table) {
          .length_ns = row.end_ns - row.start_ns,
          .waited_ns = is_compute(row.kind) ? 0 : row.start_ns - row.arrive_ns,
          .kind = row.kind,
-         .scope = scope_of(row),
+         .group_kind = scope_of(row),
          .stage = row.stage,
          .microbatch = row.microbatch,
          .part = row.part,
@@ -251,10 +251,10 @@ std::string split_json(std::span<const RankSplit> splits) {
   out.push_back(',');
   column("compute_ns", [](const RankSplit& split) { return split.compute_ns; });
   fmt::format_to(std::back_inserter(out), ",\n\"exposed_ns\":{{");
-  for (int scope = 0; scope < kScopes; ++scope) {
-    if (scope > 0) out.push_back(',');
-    column(name(static_cast<Scope>(scope)),
-           [scope](const RankSplit& split) { return split.exposed_ns[scope]; });
+  for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind) {
+    if (group_kind > 0) out.push_back(',');
+    column(name(static_cast<GroupKind>(group_kind)),
+           [group_kind](const RankSplit& split) { return split.exposed_ns[group_kind]; });
   }
   fmt::format_to(std::back_inserter(out), "}},\n");
   column("bubble_ns", [](const RankSplit& split) { return split.bubble_ns; });

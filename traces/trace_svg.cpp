@@ -46,7 +46,7 @@ struct Colour {
   std::string_view code;
 };
 constexpr int kComputeColours = static_cast<int>(OpKind::Optimizer) + 1;
-constexpr int kColours = kComputeColours + kScopes;
+constexpr int kColours = kComputeColours + kGroupKinds;
 constexpr std::array<Colour, kColours> kPalette = {{{"forward", "#56b4e9"},
                                                     {"backward", "#e69f00"},
                                                     {"input gradient", "#d55e00"},
@@ -61,7 +61,7 @@ constexpr std::string_view kIdle = "#f0f0f0";
 
 int colour_of(const Body& body, const Op& op) {
   if (is_compute(op.kind)) return static_cast<int>(op.kind);
-  return kComputeColours + static_cast<int>(body.slots[op.slot].scope);
+  return kComputeColours + static_cast<int>(body.slots[op.slot].group_kind);
 }
 
 bool is_shown(const EventTimes& event) {

@@ -31,7 +31,7 @@ std::set<std::int32_t> moved_through(const GpuJob& job) {
   std::set<std::int32_t> found;
   for (const GpuCall& call : job.plan->calls) {
     if (call.verb != GpuVerb::Move) continue;
-    const Rank rank = job.plan->players[call.player];
+    const Rank rank = job.plan->local_ranks[call.local_rank];
     const Op& op = job.program->body_of(rank).ops[call.op];
     found.insert(job.program->ranks[index(rank)].communicators[op.slot]);
   }
@@ -150,7 +150,7 @@ Status Communicators::end_group() {
 Status Communicators::move(const Op& op, std::int32_t communicator, const float* give, float* take,
                            cudaStream_t stream) {
   Own& own = of(communicator);
-  const auto words = static_cast<std::size_t>(pieces_of(op, 2, 0).give_words);
+  const auto words = static_cast<std::size_t>(payload_layout(op, 2, 0).give_words);
   RETURN_IF_ERROR(begin_group());
   RETURN_IF_ERROR(took(&own, "ncclSend", ncclSend(give, words, ncclFloat, 0, own.nccl, stream)));
   RETURN_IF_ERROR(took(&own, "ncclRecv", ncclRecv(take, words, ncclFloat, 0, own.nccl, stream)));
@@ -160,7 +160,7 @@ Status Communicators::move(const Op& op, std::int32_t communicator, const float*
 Status Communicators::communicate(const Op& op, std::int32_t communicator, const float* give,
                                   float* take, cudaStream_t stream) {
   Own& own = of(communicator);
-  const Pieces pieces = pieces_of(op, own.members, own.place);
+  const PayloadLayout pieces = payload_layout(op, own.members, own.place);
   const auto gives = static_cast<std::size_t>(pieces.give_words);
   const auto takes = static_cast<std::size_t>(pieces.take_words);
   const int n = own.members;

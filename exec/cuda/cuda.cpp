@@ -10,7 +10,7 @@
 
 #include "base/plugin.h"
 #include "exec/cuda/gpu.h"
-#include "exec/cuda/gpu_player.h"
+#include "exec/cuda/gpu_executor.h"
 #include "exec/execute.h"
 #include "exec/supervise/ranks.h"
 #include "launch/launch.h"
@@ -68,20 +68,20 @@ Status check_options(const Program& program, const ExecOptions& options) {
 // All ranks in this process.
 Result<std::optional<Execution>> execute_shared(const Program& program, const ExecOptions& options,
                                                 const RanksBackend& backend) {
-  std::vector<Rank> players;
-  Gathered gathered;
+  std::vector<Rank> local_ranks;
+  RunEnd run_end;
   for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
-    players.push_back(static_cast<Rank>(rank));
-    gathered.states.emplace_back(RunState(program, program.ranks[rank].body, options.iterations));
+    local_ranks.push_back(static_cast<Rank>(rank));
+    run_end.states.emplace_back(RunState(program, program.ranks[rank].body, options.iterations));
   }
   std::vector<RunState*> states;
-  for (auto& state : gathered.states) states.push_back(&*state);
-  const GpuPlan plan = gpu_plan(program, players);
+  for (auto& state : run_end.states) states.push_back(&*state);
+  const GpuPlan plan = gpu_plan(program, local_ranks);
   ASSIGN_OR_RETURN(const std::unique_ptr<Gpu> gpu, open_gpu(0));
   const Status played = play_gpu(program, options, plan, gpu.get(), nullptr, states);
   if (!played.ok() && played.error().kind != Error::Failed) return played.error();
-  if (!played.ok()) gathered.failure = played.error().message;
-  return std::optional(assemble(program, options, backend, std::move(gathered)));
+  if (!played.ok()) run_end.failure = played.error().message;
+  return std::optional(assemble(program, options, backend, std::move(run_end)));
 }
 
 RanksBackend backend_of(const Program& program, const ExecOptions& options) {
@@ -90,7 +90,7 @@ RanksBackend backend_of(const Program& program, const ExecOptions& options) {
   backend.real = what_is_real(options);
   backend.launcher =
       fmt::format("torchrun, srun or mpirun -np {} tandem ...", program.ranks.size());
-  backend.meets_by = "the job";
+  backend.rendezvous_by = "the job";
   backend.join = [&options](const LaunchedRank& own) {
     return join_ranks(own, options.timeout_ns);
   };

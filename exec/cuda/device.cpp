@@ -82,7 +82,7 @@ Result<GpuShare> Device::open(GpuJob job) {
   job_ = std::move(job);
   parts_ = std::make_unique<Parts>();
   RETURN_IF_CUDA_FAILS(cudaSetDevice, number_);
-  for (const Rank rank : job_.plan->players) {
+  for (const Rank rank : job_.plan->local_ranks) {
     const Body& own = job_.program->body_of(rank);
     std::vector<std::string>& names = names_.emplace_back();
     for (const Op& each : own.ops) names.push_back(describe(own, each));
@@ -165,9 +165,9 @@ Status Device::open_multipliers(GpuShare* share) {
                     facts_.name, major, minor)};
   double needed = 0;
   bool rounded = false;
-  for (std::size_t i = 0; i < plan.players.size(); ++i) {
+  for (std::size_t i = 0; i < plan.local_ranks.size(); ++i) {
     ASSIGN_OR_RETURN(Multiplier own,
-                     Multiplier::plan(*job_.program, job_.program->body_of(plan.players[i]),
+                     Multiplier::plan(*job_.program, job_.program->body_of(plan.local_ranks[i]),
                                       job_.options, share->sms[i], facts_.sms));
     needed += own.bytes();
     rounded |= own.rounded();
@@ -179,14 +179,14 @@ Status Device::open_multipliers(GpuShare* share) {
         "found matrices of {:.3g} GB for {} ranks at --gemm-scale {:g}, "
         "expected at most {:.3g} GB, what is free of the memory of {}: a "
         "lower --gemm-scale makes them smaller",
-        needed / GB, plan.players.size(), job_.options.gemm_scale, free / GB, facts_.name)};
+        needed / GB, plan.local_ranks.size(), job_.options.gemm_scale, free / GB, facts_.name)};
   for (std::size_t i = 0; i < plan.streams.size(); ++i) {
     const GpuStream& stream = plan.streams[i];
     if (stream.lane != 0) continue;
     const auto number = static_cast<std::int32_t>(i);
-    const auto player = static_cast<std::uint64_t>(stream.player);
-    RETURN_IF_ERROR(parts_->multipliers[player].open(parts_->partitions.stream(number),
-                                                     job_.options.seed + player));
+    const auto local_rank = static_cast<std::uint64_t>(stream.local_rank);
+    RETURN_IF_ERROR(parts_->multipliers[local_rank].open(parts_->partitions.stream(number),
+                                                         job_.options.seed + local_rank));
   }
   if (rounded)
     share->note += std::string(share->note.empty() ? "" : "; ") +
@@ -272,11 +272,11 @@ void Device::abort() {
 }
 
 const Body& Device::body(const GpuCall& call) const {
-  return job_.program->body_of(job_.plan->players[call.player]);
+  return job_.program->body_of(job_.plan->local_ranks[call.local_rank]);
 }
 
 std::int32_t Device::communicator(const GpuCall& call) const {
-  const Rank rank = job_.plan->players[call.player];
+  const Rank rank = job_.plan->local_ranks[call.local_rank];
   return job_.program->ranks[index(rank)].communicators[op(call).slot];
 }
 

@@ -55,7 +55,7 @@ class Device final : public Gpu {
     std::vector<Event> ends;          // of streams, inside a capture
     std::vector<Messages> messages;   // by stream
     Payloads payloads;
-    std::vector<Multiplier> multipliers;  // by player
+    std::vector<Multiplier> multipliers;  // by local rank
     Communicators communicators;
     std::vector<GpuCall> captured;  // what `graph` does
     std::unique_ptr<CUgraphExec_st, DestroyGraph> graph;
@@ -109,7 +109,7 @@ class Device final : public Gpu {
   bool aborted_ = false;
   bool by_graph_ = false;                        // the iteration that was asked for last
   Nanoseconds looked_ns_ = 0;                    // at communicators, for failures
-  std::vector<std::vector<std::string>> names_;  // by player and op, for profilers
+  std::vector<std::vector<std::string>> names_;  // by local rank and op, for profilers
   std::unique_ptr<Parts> parts_;
 };
 

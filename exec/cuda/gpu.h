@@ -38,16 +38,17 @@ struct GpuJob {
   std::vector<GpuCommId> ids;  // one a communicator of the plan; of those with one member unused
 };
 
-// What was given: streams of players may have SMs of their own.
+// What was given: streams of local ranks may have SMs of their own.
 struct GpuShare {
-  std::vector<int> sms;   // by player
-  bool disjoint = false;  // no two players share an SM (green contexts, read back from the kernels)
-  std::string note;       // why not, where it was asked for: "plain streams: ..."; else empty
+  std::vector<int> sms;  // by local rank
+  bool disjoint =
+      false;         // no two local ranks share an SM (green contexts, read back from the kernels)
+  std::string note;  // why not, where it was asked for: "plain streams: ..."; else empty
 };
 
 // A payload that is not what it should be.
 struct GpuFault {
-  std::int32_t player = 0;
+  std::int32_t local_rank = 0;
   std::uint32_t op = 0;
   std::int64_t wrong = 0, checked = 0;  // words
 };

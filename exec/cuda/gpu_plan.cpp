@@ -16,9 +16,9 @@
 namespace tandem {
 namespace {
 
-// An op of a player.
+// An op of a local rank.
 struct Part {
-  std::int32_t player = 0;
+  std::int32_t local_rank = 0;
   std::uint32_t op = 0;
 };
 
@@ -28,12 +28,12 @@ using Parts = std::vector<Part>;
 
 class Planner {
  public:
-  Planner(const Program& program, std::span<const Rank> players);
+  Planner(const Program& program, std::span<const Rank> local_ranks);
 
   GpuPlan run();
 
  private:
-  struct Player {
+  struct LocalRank {
     const RankRow* row = nullptr;
     const Body* body = nullptr;
     LaneQueues queues;
@@ -44,21 +44,22 @@ class Planner {
     std::vector<std::uint32_t> issued;                             // ops, by lane
     std::vector<std::int32_t> lane_streams;                        // by lane; -1: none yet
     std::vector<std::int32_t> op_streams;                          // by op; -1: not issued
-    std::size_t first_lane = 0;  // its lanes among those of all players
+    std::size_t first_lane = 0;  // its lanes among those of all local ranks
   };
 
-  const Op& op(Part part) const { return players_[part.player].body->ops[part.op]; }
+  const Op& op(Part part) const { return local_ranks_[part.local_rank].body->ops[part.op]; }
   std::int32_t communicator(Part part) const {
-    return players_[part.player].row->communicators[op(part).slot];
+    return local_ranks_[part.local_rank].row->communicators[op(part).slot];
   }
   int members(std::int32_t number) const {
     return static_cast<int>(program_.communicators[number].members.size());
   }
   int place(std::int32_t number, Part part) const {
     const auto& all = program_.communicators[number].members;
-    return static_cast<int>(std::ranges::find(all, plan_.players[part.player]) - all.begin());
+    return static_cast<int>(std::ranges::find(all, plan_.local_ranks[part.local_rank]) -
+                            all.begin());
   }
-  GpuOpEvents& events(Part part) { return plan_.op_events[part.player][part.op]; }
+  GpuOpEvents& events(Part part) { return plan_.op_events[part.local_rank][part.op]; }
 
   void join_communicators();
   Nanoseconds ready_ns(Part part) const;
@@ -76,45 +77,46 @@ class Planner {
   GpuVerb verb(const Parts& parts) const;
 
   void add(GpuVerb verb, std::int32_t stream, Part part = {-1, 0}) {
-    plan_.calls.push_back({verb, stream, -1, part.player, part.op});
+    plan_.calls.push_back({verb, stream, -1, part.local_rank, part.op});
   }
   std::int32_t record(std::int32_t stream, Part part = {-1, 0}) {
     const auto event = static_cast<std::int32_t>(plan_.event_streams.size());
     plan_.event_streams.push_back(stream);
-    plan_.calls.push_back({GpuVerb::Record, stream, event, part.player, part.op});
+    plan_.calls.push_back({GpuVerb::Record, stream, event, part.local_rank, part.op});
     return event;
   }
   void wait(std::int32_t stream, std::int32_t event, Part part = {-1, 0}) {
-    plan_.calls.push_back({GpuVerb::Wait, stream, event, part.player, part.op});
+    plan_.calls.push_back({GpuVerb::Wait, stream, event, part.local_rank, part.op});
   }
 
   const Program& program_;
   GpuPlan plan_;
-  std::vector<Player> players_;
+  std::vector<LocalRank> local_ranks_;
   std::map<std::int32_t, Parts> met_;  // by communicator all of whose members play here: who came
-  std::size_t lanes_ = 0;              // of all players
+  std::size_t lanes_ = 0;              // of all local ranks
   std::vector<std::vector<std::uint32_t>> seen_;  // by stream and lane: ops known to have ended
 };
 
-Planner::Planner(const Program& program, std::span<const Rank> players) : program_(program) {
-  plan_.players.assign(players.begin(), players.end());
-  for (const Rank rank : players) {
+Planner::Planner(const Program& program, std::span<const Rank> local_ranks) : program_(program) {
+  plan_.local_ranks.assign(local_ranks.begin(), local_ranks.end());
+  for (const Rank rank : local_ranks) {
     const RankRow& row = program.ranks[index(rank)];
     const Body& body = program.bodies[row.body];
-    Player player{.row = &row, .body = &body, .queues = LaneQueues(body)};
-    player.issued.resize(body.lanes.size());
-    player.lane_streams.assign(body.lanes.size(), -1);
-    player.op_streams.assign(body.ops.size(), -1);
-    player.ends_ns.resize(body.ops.size());
-    player.first_lane = std::exchange(lanes_, lanes_ + body.lanes.size());
+    LocalRank local_rank{.row = &row, .body = &body, .queues = LaneQueues(body)};
+    local_rank.issued.resize(body.lanes.size());
+    local_rank.lane_streams.assign(body.lanes.size(), -1);
+    local_rank.op_streams.assign(body.ops.size(), -1);
+    local_rank.ends_ns.resize(body.ops.size());
+    local_rank.first_lane = std::exchange(lanes_, lanes_ + body.lanes.size());
     plan_.op_events.emplace_back(body.ops.size());
-    players_.push_back(std::move(player));
+    local_ranks_.push_back(std::move(local_rank));
   }
   join_communicators();
-  for (Player& player : players_) {
-    for (std::uint32_t i = 0; i < player.body->ops.size(); ++i) {
-      const Op& each = player.body->ops[i];
-      if (each.exchange >= 0 && players.size() == 1) player.exchanges[each.exchange].push_back(i);
+  for (LocalRank& local_rank : local_ranks_) {
+    for (std::uint32_t i = 0; i < local_rank.body->ops.size(); ++i) {
+      const Op& each = local_rank.body->ops[i];
+      if (each.exchange >= 0 && local_ranks.size() == 1)
+        local_rank.exchanges[each.exchange].push_back(i);
     }
   }
 }
@@ -122,12 +124,12 @@ Planner::Planner(const Program& program, std::span<const Rank> players) : progra
 // Those that an op names.
 void Planner::join_communicators() {
   std::map<std::int32_t, GpuCommunicator> joined;
-  for (std::int32_t number = 0; number < static_cast<std::int32_t>(players_.size()); ++number) {
-    for (std::uint32_t i = 0; i < players_[number].body->ops.size(); ++i) {
+  for (std::int32_t number = 0; number < static_cast<std::int32_t>(local_ranks_.size()); ++number) {
+    for (std::uint32_t i = 0; i < local_ranks_[number].body->ops.size(); ++i) {
       const Part part{number, i};
       if (op(part).slot < 0) continue;
       const std::int32_t own = communicator(part);
-      const bool is_whole = members(own) == 1 || players_.size() > 1;
+      const bool is_whole = members(own) == 1 || local_ranks_.size() > 1;
       GpuCommunicator& entry = joined[own];
       entry.communicator = own;
       entry.place = is_whole ? 0 : place(own, part);
@@ -141,7 +143,8 @@ void Planner::join_communicators() {
 GpuPlan Planner::run() {
   stream_of({0, 0});
   for (std::int32_t next = first_to_begin(); next >= 0; next = first_to_begin()) advance(next);
-  for (const Player& player : players_) CHECK(player.next == player.body->ops.size());
+  for (const LocalRank& local_rank : local_ranks_)
+    CHECK(local_rank.next == local_rank.body->ops.size());
   for (std::int32_t stream = 1; stream < static_cast<std::int32_t>(plan_.streams.size()); ++stream)
     wait(0, record(stream));
   plan_.done = record(0);
@@ -150,13 +153,13 @@ GpuPlan Planner::run() {
 
 // When what it waits for has ended, by prices.
 Nanoseconds Planner::ready_ns(Part part) const {
-  const Player& player = players_[part.player];
+  const LocalRank& local_rank = local_ranks_[part.local_rank];
   const Op& own = op(part);
   Nanoseconds ready = 0;
-  if (const std::uint32_t place = player.queues.place[part.op]; place > 0)
-    ready = player.ends_ns[player.queues.lanes[own.lane][place - 1]];
-  for (const std::uint32_t other : player.body->waits_of(own))
-    ready = std::max(ready, player.ends_ns[other]);
+  if (const std::uint32_t place = local_rank.queues.place[part.op]; place > 0)
+    ready = local_rank.ends_ns[local_rank.queues.lanes[own.lane][place - 1]];
+  for (const std::uint32_t other : local_rank.body->waits_of(own))
+    ready = std::max(ready, local_rank.ends_ns[other]);
   return ready;
 }
 
@@ -165,10 +168,10 @@ Nanoseconds Planner::ready_ns(Part part) const {
 std::int32_t Planner::first_to_begin() const {
   std::int32_t first = -1;
   Nanoseconds first_ns = 0;
-  for (std::int32_t number = 0; number < static_cast<std::int32_t>(players_.size()); ++number) {
-    const Player& player = players_[number];
-    if (player.meets || player.next == player.body->ops.size()) continue;
-    const Nanoseconds own_ns = ready_ns({number, static_cast<std::uint32_t>(player.next)});
+  for (std::int32_t number = 0; number < static_cast<std::int32_t>(local_ranks_.size()); ++number) {
+    const LocalRank& local_rank = local_ranks_[number];
+    if (local_rank.meets || local_rank.next == local_rank.body->ops.size()) continue;
+    const Nanoseconds own_ns = ready_ns({number, static_cast<std::uint32_t>(local_rank.next)});
     if (first >= 0 && own_ns >= first_ns) continue;
     first = number;
     first_ns = own_ns;
@@ -176,16 +179,16 @@ std::int32_t Planner::first_to_begin() const {
   return first;
 }
 
-// Issues a player's next op; if its other members play here, too, when the last of them comes.
+// Issues a local rank's next op; if its other members play here, too, when the last of them comes.
 void Planner::advance(std::int32_t number) {
-  Player& player = players_[number];
-  const Part part{number, static_cast<std::uint32_t>(player.next)};
-  if (op(part).slot >= 0 && players_.size() > 1) return meet(part);
-  ++player.next;
-  if (player.op_streams[part.op] >= 0) return;  // with its exchange
+  LocalRank& local_rank = local_ranks_[number];
+  const Part part{number, static_cast<std::uint32_t>(local_rank.next)};
+  if (op(part).slot >= 0 && local_ranks_.size() > 1) return meet(part);
+  ++local_rank.next;
+  if (local_rank.op_streams[part.op] >= 0) return;  // with its exchange
   std::vector<Parts> group;
-  const auto exchange = player.exchanges.find(op(part).exchange);
-  if (exchange == player.exchanges.end()) {
+  const auto exchange = local_rank.exchanges.find(op(part).exchange);
+  if (exchange == local_rank.exchanges.end()) {
     group = {{part}};
   } else {
     for (const std::uint32_t each : exchange->second) group.push_back({{number, each}});
@@ -197,13 +200,13 @@ void Planner::meet(Part part) {
   const std::int32_t number = communicator(part);
   Parts& parts = met_[number];
   parts.push_back(part);
-  players_[part.player].meets = true;
+  local_ranks_[part.local_rank].meets = true;
   if (static_cast<int>(parts.size()) < members(number)) return;
   std::ranges::sort(parts, {}, [&](Part each) { return place(number, each); });
   issue({parts});
   for (const Part each : parts) {
-    players_[each.player].meets = false;
-    ++players_[each.player].next;
+    local_ranks_[each.local_rank].meets = false;
+    ++local_ranks_[each.local_rank].next;
   }
   parts.clear();
 }
@@ -218,13 +221,13 @@ void Planner::issue(const std::vector<Parts>& group) {
 
 // The stream of a lane. Stream 0 holds the gate, and each stream begins behind it.
 std::int32_t Planner::stream_of(Part part) {
-  Player& player = players_[part.player];
-  const std::uint8_t lane = player.body->ops.empty() ? 0 : op(part).lane;
+  LocalRank& local_rank = local_ranks_[part.local_rank];
+  const std::uint8_t lane = local_rank.body->ops.empty() ? 0 : op(part).lane;
   const bool is_first = plan_.streams.empty();
-  std::int32_t& stream = player.lane_streams[is_first ? 0 : lane];
+  std::int32_t& stream = local_rank.lane_streams[is_first ? 0 : lane];
   if (stream >= 0) return stream;
   stream = static_cast<std::int32_t>(plan_.streams.size());
-  plan_.streams.push_back({part.player, is_first ? std::uint8_t{0} : lane});
+  plan_.streams.push_back({part.local_rank, is_first ? std::uint8_t{0} : lane});
   seen_.emplace_back(lanes_);
   if (is_first) {
     add(GpuVerb::Gate, 0);
@@ -244,7 +247,7 @@ void Planner::prepare(const Parts& parts) {
   if (what != GpuVerb::Compute && what != GpuVerb::Emulate) {
     const std::int32_t number = communicator(parts[0]);
     for (const Part part : parts) {
-      const Pieces pieces = pieces_of(op(part), members(number), place(number, part));
+      const PayloadLayout pieces = payload_layout(op(part), members(number), place(number, part));
       own.give_words = std::max(own.give_words, pieces.give_words);
       own.take_words = std::max(own.take_words, pieces.take_words);
     }
@@ -252,30 +255,30 @@ void Planner::prepare(const Parts& parts) {
   }
   const std::int32_t begin = record(stream, parts[0]);
   for (const Part part : parts) {
-    Player& player = players_[part.player];
-    CHECK(player.queues.place[part.op] == player.issued[op(part).lane]++);
-    player.op_streams[part.op] = stream;
+    LocalRank& local_rank = local_ranks_[part.local_rank];
+    CHECK(local_rank.queues.place[part.op] == local_rank.issued[op(part).lane]++);
+    local_rank.op_streams[part.op] = stream;
     events(part).begin = begin;
   }
 }
 
 void Planner::wait_for(std::int32_t stream, Part part) {
-  const Player& player = players_[part.player];
+  const LocalRank& local_rank = local_ranks_[part.local_rank];
   const Op& own = op(part);
-  if (const std::uint32_t place = player.queues.place[part.op]; place > 0)
-    wait_for_end(stream, {part.player, player.queues.lanes[own.lane][place - 1]});
-  for (const std::uint32_t other : player.body->waits_of(own))
-    wait_for_end(stream, {part.player, other});
+  if (const std::uint32_t place = local_rank.queues.place[part.op]; place > 0)
+    wait_for_end(stream, {part.local_rank, local_rank.queues.lanes[own.lane][place - 1]});
+  for (const std::uint32_t other : local_rank.body->waits_of(own))
+    wait_for_end(stream, {part.local_rank, other});
 }
 
 // Nothing, where the stream's order or an earlier wait says it already.
 void Planner::wait_for_end(std::int32_t stream, Part part) {
-  const Player& player = players_[part.player];
-  const std::int32_t other = player.op_streams[part.op];
+  const LocalRank& local_rank = local_ranks_[part.local_rank];
+  const std::int32_t other = local_rank.op_streams[part.op];
   CHECK(other >= 0);
-  std::uint32_t& seen = seen_[stream][player.first_lane + op(part).lane];
-  if (other == stream || player.queues.place[part.op] < seen) return;
-  seen = player.queues.place[part.op] + 1;
+  std::uint32_t& seen = seen_[stream][local_rank.first_lane + op(part).lane];
+  if (other == stream || local_rank.queues.place[part.op] < seen) return;
+  seen = local_rank.queues.place[part.op] + 1;
   wait(stream, events(part).end, part);
 }
 
@@ -298,7 +301,7 @@ void Planner::conclude(const Parts& parts) {
   for (const Part part : parts) begin_ns = std::max(begin_ns, ready_ns(part));
   for (const Part part : parts) {
     events(part).end = end;
-    players_[part.player].ends_ns[part.op] = begin_ns + op(part).duration_ns;
+    local_ranks_[part.local_rank].ends_ns[part.op] = begin_ns + op(part).duration_ns;
   }
   const GpuVerb what = verb(parts);
   if (what == GpuVerb::Recv || what == GpuVerb::Move || what == GpuVerb::Collective)
@@ -321,9 +324,9 @@ const GpuCommunicator& GpuPlan::communicator(std::int32_t number) const {
   return *found;
 }
 
-GpuPlan gpu_plan(const Program& program, std::span<const Rank> players) {
-  CHECK(players.size() == 1 || players.size() == program.ranks.size());
-  return Planner(program, players).run();
+GpuPlan gpu_plan(const Program& program, std::span<const Rank> local_ranks) {
+  CHECK(local_ranks.size() == 1 || local_ranks.size() == program.ranks.size());
+  return Planner(program, local_ranks).run();
 }
 
 std::vector<GpuCall> without_checks(std::span<const GpuCall> calls) {
@@ -336,12 +339,12 @@ std::vector<GpuCall> without_checks(std::span<const GpuCall> calls) {
 
 std::string describe(const Program& program, const GpuPlan& plan, const GpuCall& call) {
   const GpuStream& stream = plan.streams[call.stream];
-  const Rank rank = plan.players[stream.player];
+  const Rank rank = plan.local_ranks[stream.local_rank];
   std::string text = fmt::format("stream {} (rank {}, {}): {}", call.stream, index(rank),
                                  program.body_of(rank).lanes[stream.lane].name, name(call.verb));
   if (call.event >= 0) text += fmt::format(" event {}", call.event);
-  if (call.player >= 0) {
-    const Body& body = program.body_of(plan.players[call.player]);
+  if (call.local_rank >= 0) {
+    const Body& body = program.body_of(plan.local_ranks[call.local_rank]);
     text += fmt::format(", {}", describe(body, body.ops[call.op]));
   }
   return text;

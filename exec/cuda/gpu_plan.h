@@ -39,21 +39,21 @@ std::string_view name(GpuVerb verb);
 
 struct GpuCall {
   GpuVerb verb = GpuVerb::Compute;
-  std::int32_t stream = 0;   // into GpuPlan::streams
-  std::int32_t event = -1;   // of Wait and Record
-  std::int32_t player = -1;  // whose op: into GpuPlan::players. Of a Move: the sender, for Check
-                             // the receiver
-  std::uint32_t op = 0;      // of the player's body
+  std::int32_t stream = 0;       // into GpuPlan::streams
+  std::int32_t event = -1;       // of Wait and Record
+  std::int32_t local_rank = -1;  // whose op: into GpuPlan::local ranks. Of a Move: the sender, for
+                                 // Check the receiver
+  std::uint32_t op = 0;          // of the local rank's body
 };
 
 // An in-order queue of the device.
 struct GpuStream {
-  std::int32_t player = 0;  // whose lane it is
-  std::uint8_t lane = 0;    // of that player's body; 0 computes, others communicate
+  std::int32_t local_rank = 0;  // whose lane it is
+  std::uint8_t lane = 0;        // of that local rank's body; 0 computes, others communicate
   std::int64_t give_words = 0, take_words = 0;  // floats: room for its largest message
 };
 
-// A communicator of the Program that players of this process are in.
+// A communicator of the Program that local ranks of this process are in.
 struct GpuCommunicator {
   std::int32_t communicator = 0;  // of the Program
   std::int32_t place = 0;         // this process's, among its members
@@ -61,30 +61,30 @@ struct GpuCommunicator {
   std::int16_t sms = 0;           // the most that one of its ops states; 0: none does
 };
 
-// When an op of a player ran: events. Of a communication all of whose members play here the events
-// are common: `begin` is when the last of them was ready.
+// When an op of a local rank ran: events. Of a communication all of whose members play here the
+// events are common: `begin` is when the last of them was ready.
 struct GpuOpEvents {
   std::int32_t begin = -1, end = -1;
 };
 
 struct GpuPlan {
-  std::vector<Rank> players;                        // one, or all ranks of the Program
-  std::vector<GpuStream> streams;                   // 0 is the first player's compute
+  std::vector<Rank> local_ranks;                    // one, or all ranks of the Program
+  std::vector<GpuStream> streams;                   // 0 is the first local rank's compute
   std::vector<GpuCommunicator> communicators;       // by number in the Program
   std::vector<std::int32_t> event_streams;          // by event: the stream that it is recorded on
   std::int32_t gate = -1;                           // events: the gate was opened,
   std::int32_t done = -1;                           // and all calls have been carried out
-  std::vector<std::vector<GpuOpEvents>> op_events;  // by player and op
+  std::vector<std::vector<GpuOpEvents>> op_events;  // by local rank and op
   std::vector<GpuCall> calls;
 
-  bool all_play_here() const { return players.size() > 1; }
+  bool all_play_here() const { return local_ranks.size() > 1; }
   // Where a communicator of the Program stands in `communicators`. REQUIRES: it does.
   const GpuCommunicator& communicator(std::int32_t number) const;
 };
 
 // Where all ranks play here, a transfer is one Move; collectives cannot be carried out and are
-// emulated. `players`: one rank, or all. REQUIRES: program is validated.
-GpuPlan gpu_plan(const Program& program, std::span<const Rank> players);
+// emulated. `local ranks`: one rank, or all. REQUIRES: program is validated.
+GpuPlan gpu_plan(const Program& program, std::span<const Rank> local_ranks);
 
 // The calls of an iteration whose payloads are not checked.
 std::vector<GpuCall> without_checks(std::span<const GpuCall> calls);

@@ -36,8 +36,8 @@ bool brings(GpuVerb verb) {
 }
 
 bool is_same(const GpuCall& a, const GpuCall& b) {
-  return a.verb == b.verb && a.stream == b.stream && a.event == b.event && a.player == b.player &&
-         a.op == b.op;
+  return a.verb == b.verb && a.stream == b.stream && a.event == b.event &&
+         a.local_rank == b.local_rank && a.op == b.op;
 }
 
 bool is_checked(std::span<const GpuCall> calls) {
@@ -126,10 +126,11 @@ Status Device::issue_one(const GpuCall& call, bool captures) {
     default:
       break;
   }
-  const Range range(names_[call.player][call.op]);
+  const Range range(names_[call.local_rank][call.op]);
   const Status done = carry_out(call);
   if (done.ok()) return done;
-  return Error{done.error().message + ", in " + names_[call.player][call.op], done.error().kind};
+  return Error{done.error().message + ", in " + names_[call.local_rank][call.op],
+               done.error().kind};
 }
 
 Status Device::carry_out(const GpuCall& call) {
@@ -161,15 +162,15 @@ Status Device::record(const GpuCall& call, bool captures) {
 Status Device::compute(const GpuCall& call) {
   const Op& own = op(call);
   if (job_.options.compute == Compute::Timed)
-    return take_time(call, parts_->partitions.share().sms[call.player]);
+    return take_time(call, parts_->partitions.share().sms[call.local_rank]);
   if (own.duration_ns == 0) return Done{};
-  return parts_->multipliers[call.player].run(own.kernel, stream(call));
+  return parts_->multipliers[call.local_rank].run(own.kernel, stream(call));
 }
 
 std::int64_t Device::launches(const GpuCall& call) const {
   const Op& own = op(call);
   if (job_.options.compute == Compute::Timed || own.duration_ns == 0) return 1;
-  return parts_->multipliers[call.player].launches(own.kernel);
+  return parts_->multipliers[call.local_rank].launches(own.kernel);
 }
 
 Status Device::take_time(const GpuCall& call, int blocks) {
@@ -189,7 +190,7 @@ Status Device::move(const GpuCall& call) {
       return parts_->communicators.move(op(call), communicator(call), give(call), take(call),
                                         stream(call));
     case GpuTransfers::Copy: {
-      const auto words = static_cast<std::size_t>(pieces_of(op(call), 2, 0).give_words);
+      const auto words = static_cast<std::size_t>(payload_layout(op(call), 2, 0).give_words);
       RETURN_IF_CUDA_FAILS(cudaMemcpyAsync, take(call), give(call), words * sizeof(float),
                            cudaMemcpyDeviceToDevice, stream(call));
       return Done{};

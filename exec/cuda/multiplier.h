@@ -1,4 +1,4 @@
-// Multiplier: compute ops as real matrix products on a player's SMs.
+// Multiplier: compute ops as real matrix products on a local rank's SMs.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ namespace tandem {
 // smaller, in 16 bits; memory-bound passes copy their bytes.
 class Multiplier {
  public:
-  // Error(BadInput) where a compute op that takes time has no kernel. `sms`: of the player;
+  // Error(BadInput) where a compute op that takes time has no kernel. `sms`: of the local rank;
   // `device_sms`: of the device.
   static Result<Multiplier> plan(const Program& program, const Body& body,
                                  const ExecOptions& options, int sms, int device_sms);

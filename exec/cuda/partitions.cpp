@@ -29,22 +29,22 @@ Result<int> priority_of(const GpuStream& stream) {
   return stream.lane == 0 ? lowest : highest;
 }
 
-// As many SMs each as there are for all players alike; the driver rounds to what the device can
+// As many SMs each as there are for all local ranks alike; the driver rounds to what the device can
 // part.
 Result<std::vector<CUdevResource>> split(const GreenDriver& driver, CUdevice device,
-                                         unsigned players) {
+                                         unsigned local_ranks) {
   CUdevResource all{};
   RETURN_IF_DRIVER_FAILS(driver, cuDeviceGetDevResource, device, &all, CU_DEV_RESOURCE_TYPE_SM);
-  std::vector<CUdevResource> parts(players);
-  for (unsigned sms = all.sm.smCount / players; sms > 0; --sms) {
-    unsigned count = players;
+  std::vector<CUdevResource> parts(local_ranks);
+  for (unsigned sms = all.sm.smCount / local_ranks; sms > 0; --sms) {
+    unsigned count = local_ranks;
     CUdevResource rest{};
     const CUresult code =
         driver.cuDevSmResourceSplitByCount(parts.data(), &count, &all, &rest, 0, sms);
-    if (code == CUDA_SUCCESS && count == players) return parts;
+    if (code == CUDA_SUCCESS && count == local_ranks) return parts;
   }
   return Error{fmt::format("found {} SMs for {} players, expected enough for a partition each",
-                           all.sm.smCount, players)};
+                           all.sm.smCount, local_ranks)};
 }
 
 using SmSet = std::bitset<std::size_t{32} * kSmWords>;
@@ -82,7 +82,7 @@ void Partitions::close() {
 }
 
 Status Partitions::open(const GpuPlan& plan, int device, int device_sms, bool own_sms) {
-  if (!own_sms || plan.players.size() < 2) return open_plain(plan, device_sms);
+  if (!own_sms || plan.local_ranks.size() < 2) return open_plain(plan, device_sms);
   if (const Status green = open_green(plan, device); !green.ok()) {
     close();
     RETURN_IF_ERROR(open_plain(plan, device_sms));
@@ -97,7 +97,7 @@ Status Partitions::open_green(const GpuPlan& plan, int device) {
   CUdevice handle = 0;
   RETURN_IF_DRIVER_FAILS(driver_, cuDeviceGet, &handle, device);
   ASSIGN_OR_RETURN(std::vector<CUdevResource> parts,
-                   split(driver_, handle, static_cast<unsigned>(plan.players.size())));
+                   split(driver_, handle, static_cast<unsigned>(plan.local_ranks.size())));
   for (CUdevResource& part : parts) {
     CUdevResourceDesc description = nullptr;
     RETURN_IF_DRIVER_FAILS(driver_, cuDevResourceGenerateDesc, &description, &part, 1);
@@ -110,7 +110,7 @@ Status Partitions::open_green(const GpuPlan& plan, int device) {
   for (const GpuStream& own : plan.streams) {
     ASSIGN_OR_RETURN(const int priority, priority_of(own));
     CUstream stream = nullptr;
-    RETURN_IF_DRIVER_FAILS(driver_, cuGreenCtxStreamCreate, &stream, contexts_[own.player],
+    RETURN_IF_DRIVER_FAILS(driver_, cuGreenCtxStreamCreate, &stream, contexts_[own.local_rank],
                            CU_STREAM_NON_BLOCKING, priority);
     streams_.emplace_back(stream);
   }
@@ -123,8 +123,8 @@ Status Partitions::open_plain(const GpuPlan& plan, int device_sms) {
     ASSIGN_OR_RETURN(Stream stream, make_stream(priority));
     streams_.push_back(std::move(stream));
   }
-  const int players = static_cast<int>(plan.players.size());
-  share_.sms.assign(plan.players.size(), std::max(1, device_sms / players));
+  const int local_ranks = static_cast<int>(plan.local_ranks.size());
+  share_.sms.assign(plan.local_ranks.size(), std::max(1, device_sms / local_ranks));
   return Done{};
 }
 
@@ -144,32 +144,33 @@ Status Partitions::try_events() const {
 
 Status Partitions::check_sms(const GpuPlan& plan) {
   constexpr int kBlocks = 1024;  // more than any device has SMs
-  const std::size_t players = plan.players.size();
-  std::vector<std::uint32_t> words(players * kSmWords);
+  const std::size_t local_ranks = plan.local_ranks.size();
+  std::vector<std::uint32_t> words(local_ranks * kSmWords);
   const std::size_t bytes = words.size() * sizeof words[0];
   ASSIGN_OR_RETURN(const DeviceArray<std::uint32_t> bits,
                    make_array<std::uint32_t>(static_cast<std::int64_t>(words.size())));
   RETURN_IF_CUDA_FAILS(cudaMemset, bits.get(), 0, bytes);
   RETURN_IF_CUDA_FAILS(cudaDeviceSynchronize);  // streams do not wait for the legacy one
   for (std::size_t i = 0; i < streams_.size(); ++i) {
-    const std::int32_t player = plan.streams[i].player;
+    const std::int32_t local_rank = plan.streams[i].local_rank;
     RETURN_IF_CUDA_FAILS(record_sms, streams_[i].get(), kBlocks,
-                         bits.get() + std::size_t{kSmWords} * player);
+                         bits.get() + std::size_t{kSmWords} * local_rank);
   }
   for (const Stream& stream : streams_) RETURN_IF_CUDA_FAILS(cudaStreamSynchronize, stream.get());
   RETURN_IF_CUDA_FAILS(cudaMemcpy, words.data(), bits.get(), bytes, cudaMemcpyDeviceToHost);
   if (contexts_.empty()) return Done{};
   // More SMs than were asked for come where a module with dynamic parallelism has been loaded.
-  for (std::size_t a = 0; a < players && share_.note.empty(); ++a) {
+  for (std::size_t a = 0; a < local_ranks && share_.note.empty(); ++a) {
     const SmSet own = sms_of(&words[a * kSmWords]);
     if (own.count() > static_cast<std::size_t>(share_.sms[a]))
       share_.note = fmt::format("green contexts give rank {} {} SMs, expected {}",
-                                index(plan.players[a]), own.count(), share_.sms[a]);
-    for (std::size_t b = a + 1; b < players; ++b) {
+                                index(plan.local_ranks[a]), own.count(), share_.sms[a]);
+    for (std::size_t b = a + 1; b < local_ranks; ++b) {
       const SmSet both = own & sms_of(&words[b * kSmWords]);
       if (both.any())
-        share_.note = fmt::format("green contexts: ranks {} and {} share {} SMs",
-                                  index(plan.players[a]), index(plan.players[b]), both.count());
+        share_.note =
+            fmt::format("green contexts: ranks {} and {} share {} SMs", index(plan.local_ranks[a]),
+                        index(plan.local_ranks[b]), both.count());
     }
   }
   share_.disjoint = share_.note.empty();

@@ -1,4 +1,4 @@
-// Partitions: streams of players that share a GPU, each on SMs of its own where the driver has
+// Partitions: streams of local ranks that share a GPU, each on SMs of its own where the driver has
 // green contexts.
 #pragma once
 
@@ -36,11 +36,11 @@ class Partitions {
   Partitions(const Partitions&) = delete;
   Partitions& operator=(const Partitions&) = delete;
 
-  // `own_sms`: each player is to have SMs of its own. Where green contexts are not to be had the
-  // streams are plain ones, and share().note says why.
+  // `own_sms`: each local rank is to have SMs of its own. Where green contexts are not to be had
+  // the streams are plain ones, and share().note says why.
   Status open(const GpuPlan& plan, int device, int device_sms, bool own_sms);
-  // Lets kernels say where they run. share().note tells where green contexts do not keep players
-  // apart. Waits for the device.
+  // Lets kernels say where they run. share().note tells where green contexts do not keep local
+  // ranks apart. Waits for the device.
   Status check_sms(const GpuPlan& plan);
 
   cudaStream_t stream(std::int32_t number) const { return streams_[number].get(); }
@@ -54,7 +54,7 @@ class Partitions {
   Status try_events() const;
 
   GreenDriver driver_;
-  std::vector<CUgreenCtx> contexts_;  // by player; empty: plain streams
+  std::vector<CUgreenCtx> contexts_;  // by local rank; empty: plain streams
   std::vector<Stream> streams_;       // by number of the plan
   GpuShare share_;
 };

@@ -11,18 +11,19 @@ namespace tandem {
 // A message is the same in every iteration but for its key.
 void Payloads::add(const GpuJob& job, const GpuCall& call, std::vector<DevicePiece>* pieces) {
   const bool gives = call.verb == GpuVerb::Fill;
-  const Rank rank = plan_->players[call.player];
+  const Rank rank = plan_->local_ranks[call.local_rank];
   const Op& op = program_->body_of(rank).ops[call.op];
-  Message& message = (gives ? given_ : taken_)[call.player][call.op];
+  Message& message = (gives ? given_ : taken_)[call.local_rank][call.op];
   message.communicator = program_->ranks[index(rank)].communicators[op.slot];
   const std::vector<Rank>& members = program_->communicators[message.communicator].members;
   const auto place = std::ranges::find(members, rank) - members.begin();
-  const Pieces all = pieces_of(op, static_cast<int>(members.size()), static_cast<int>(place));
-  const std::vector<Piece>& own = gives ? all.given : all.taken;
+  const PayloadLayout all =
+      payload_layout(op, static_cast<int>(members.size()), static_cast<int>(place));
+  const std::vector<PayloadPiece>& own = gives ? all.given : all.taken;
   message.first = static_cast<std::int32_t>(pieces->size());
   message.pieces.members = static_cast<std::int32_t>(members.size());
-  for (const Piece& piece : job.options.full_payload ? own : sampled(own)) {
-    static_assert(Piece::kSum == DevicePiece::kSum);
+  for (const PayloadPiece& piece : job.options.full_payload ? own : sampled(own)) {
+    static_assert(PayloadPiece::kSum == DevicePiece::kSum);
     pieces->push_back({piece.offset, piece.words, piece.first, piece.member});
     message.pieces.most_words = std::max(message.pieces.most_words, piece.words);
     message.words += piece.words;
@@ -34,7 +35,7 @@ Status Payloads::open(const GpuJob& job) {
   program_ = job.program;
   plan_ = job.plan;
   seed_ = job.options.seed;
-  for (const Rank rank : plan_->players) {
+  for (const Rank rank : plan_->local_ranks) {
     given_.emplace_back(program_->body_of(rank).ops.size());
     taken_.emplace_back(program_->body_of(rank).ops.size());
   }
@@ -71,7 +72,7 @@ Status Payloads::begin(int iteration, cudaStream_t stream) {
 
 std::uint64_t Payloads::key(const GpuCall& call, const Message& message) const {
   CHECK(message.first >= 0);
-  const Op& op = program_->body_of(plan_->players[call.player]).ops[call.op];
+  const Op& op = program_->body_of(plan_->local_ranks[call.local_rank]).ops[call.op];
   return payload_key(seed_, iteration_, message.communicator, op);
 }
 
@@ -92,7 +93,7 @@ Status Payloads::check(const GpuCall& call, const float* take, cudaStream_t stre
   const std::uint64_t own = key(call, message);
   CHECK(static_cast<std::int64_t>(checks_.size()) < most_checks_);
   unsigned long long* wrong = wrong_.get() + checks_.size();
-  checks_.push_back({call.player, call.op, 0, message.words});
+  checks_.push_back({call.local_rank, call.op, 0, message.words});
   RETURN_IF_CUDA_FAILS(check_pieces, stream, message.pieces, own, take, wrong);
   return Done{};
 }

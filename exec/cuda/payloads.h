@@ -35,15 +35,15 @@ class Payloads {
   };
 
   void add(const GpuJob& job, const GpuCall& call, std::vector<DevicePiece>* pieces);
-  const Message& given(const GpuCall& call) const { return given_[call.player][call.op]; }
-  const Message& taken(const GpuCall& call) const { return taken_[call.player][call.op]; }
+  const Message& given(const GpuCall& call) const { return given_[call.local_rank][call.op]; }
+  const Message& taken(const GpuCall& call) const { return taken_[call.local_rank][call.op]; }
   std::uint64_t key(const GpuCall& call, const Message& message) const;
 
   const Program* program_ = nullptr;
   const GpuPlan* plan_ = nullptr;
   std::uint64_t seed_ = 0;
   int iteration_ = 0;
-  std::vector<std::vector<Message>> given_, taken_;  // by player and op
+  std::vector<std::vector<Message>> given_, taken_;  // by local rank and op
   DeviceArray<DevicePiece> pieces_;
   std::int64_t most_checks_ = 0;
   DeviceArray<unsigned long long> wrong_;  // by check of the iteration

@@ -24,14 +24,15 @@ HostLoop::HostLoop(const Program& program, const ExecOptions& options,
     : program_(program),
       options_(options),
       units_(units),
-      cast_(unfold(program)),
+      folding_(unfold(program)),
       queues_(lane_queues(program)),
-      seats_(cast_.channels.size()) {
-  for (std::size_t c = 0; c < cast_.channels.size(); ++c) {
+      seats_(folding_.comm_classes.size()) {
+  for (std::size_t c = 0; c < folding_.comm_classes.size(); ++c) {
     for (const Rank member : program.communicators[c].members) {
-      const auto seat = std::ranges::find(cast_.channels[c].seats, index(member), &Seat::player);
-      CHECK(seat != cast_.channels[c].seats.end());
-      seats_[c].push_back(*seat);
+      const auto class_member = std::ranges::find(folding_.comm_classes[c].members, index(member),
+                                                  &ClassMember::folded_rank);
+      CHECK(class_member != folding_.comm_classes[c].members.end());
+      seats_[c].push_back(*class_member);
     }
   }
   for (const std::unique_ptr<GemmUnit>& unit : units)
@@ -41,15 +42,15 @@ HostLoop::HostLoop(const Program& program, const ExecOptions& options,
 void HostLoop::reset(int iteration) {
   iteration_ = iteration;
   cursors_.clear();
-  computes_.assign(cast_.players.size(), {});
-  transfers_.assign(cast_.channels.size(), {});
+  computes_.assign(folding_.folded_ranks.size(), {});
+  transfers_.assign(folding_.comm_classes.size(), {});
   moving_.clear();
   events_ = {};
   recording_.clear();
   ops_ = ended_ = 0;
   failure_.clear();
-  for (const Player& player : cast_.players) {
-    const Body& own = program_.bodies[player.body];
+  for (const FoldedRank& folded_rank : folding_.folded_ranks) {
+    const Body& own = program_.bodies[folded_rank.body];
     cursors_.emplace_back(own);
     recording_.emplace_back(own.ops.size());
     ops_ += own.ops.size();
@@ -59,7 +60,7 @@ void HostLoop::reset(int iteration) {
 
 std::string HostLoop::play(int iteration) {
   reset(iteration);
-  const auto ranks = static_cast<std::int32_t>(cast_.players.size());
+  const auto ranks = static_cast<std::int32_t>(folding_.folded_ranks.size());
   for (std::int32_t rank = 0; rank < ranks; ++rank) start_ready(rank);
   while (ended_ < ops_ && failure_.empty()) {
     if (events_.empty() && products_under_way_ == 0) return diagnosis();
@@ -84,11 +85,11 @@ void HostLoop::handle(const Event& event) {
     start_ready(event.subject);
     return;
   }
-  const std::int32_t channel = ~event.subject;
-  if (transfers_[channel].delivery.done()) {
-    end_transfer(channel);
+  const std::int32_t comm_class = ~event.subject;
+  if (transfers_[comm_class].transfer.done()) {
+    end_transfer(comm_class);
   } else {
-    move_payload(channel);
+    move_payload(comm_class);
     schedule(now_ns(), event.subject, 0);
   }
 }
@@ -150,7 +151,7 @@ void HostLoop::start(std::int32_t rank, std::uint32_t i) {
     return;
   }
   recording_[rank][i].arrive_ns = now_ns();
-  arrive(cast_.players[rank].channels[op.slot], op.duration_ns);
+  arrive(folding_.folded_ranks[rank].comm_classes[op.slot], op.duration_ns);
 }
 
 void HostLoop::end_op(std::int32_t rank, std::uint8_t lane) {
@@ -179,7 +180,7 @@ void HostLoop::begin_compute(std::int32_t rank, std::uint32_t i) {
     return;
   }
   const double memory_share = op.kernel < 0 ? 0 : program_.kernels[op.kernel].memory_share;
-  computes_[rank].op = StretchedOp(now, op.duration_ns, memory_share);
+  computes_[rank].op = SlowedOp(now, op.duration_ns, memory_share);
   computes_[rank].running = true;
   restretch(rank, now);
 }
@@ -187,59 +188,61 @@ void HostLoop::begin_compute(std::int32_t rank, std::uint32_t i) {
 void HostLoop::restretch(std::int32_t rank, Nanoseconds now) {
   TimedCompute& compute = computes_[rank];
   if (!compute.running) return;
-  compute.op.set_stretch(now, stretch(program_.device, compute.taken, compute.op.memory_share()));
+  compute.op.set_slowdown(now, slowdown(program_.device, compute.taken, compute.op.memory_share()));
   schedule(compute.op.end_ns(), rank, ++compute.generation);
 }
 
 Taken HostLoop::taken_from(std::int32_t rank, const Op& op) const {
-  const std::int32_t channel = cast_.players[rank].channels[op.slot];
-  return taken_by(op, static_cast<int>(seats_[channel].size()), program_.device);
+  const std::int32_t comm_class = folding_.folded_ranks[rank].comm_classes[op.slot];
+  return taken_by(op, static_cast<int>(seats_[comm_class].size()), program_.device);
 }
 
-// Operations of a channel.
+// Operations of a communicator class.
 
-std::uint32_t HostLoop::op_at(const Seat& seat) const {
-  const std::uint8_t lane = body(seat.player).slots[seat.slot].lane;
-  return queues(seat.player).lanes[lane][cursors_[seat.player].done[lane]];
+std::uint32_t HostLoop::op_at(const ClassMember& class_member) const {
+  const std::uint8_t lane = body(class_member.folded_rank).slots[class_member.slot].lane;
+  return queues(class_member.folded_rank)
+      .lanes[lane][cursors_[class_member.folded_rank].done[lane]];
 }
 
-Party HostLoop::party(std::int32_t channel, const Seat& seat) const {
-  const Body& own = body(seat.player);
-  const Op& op = own.ops[op_at(seat)];
-  return {Rank{seat.player}, &own, &op, payload_key(options_.seed, iteration_, channel, op)};
+TransferMember HostLoop::party(std::int32_t comm_class, const ClassMember& class_member) const {
+  const Body& own = body(class_member.folded_rank);
+  const Op& op = own.ops[op_at(class_member)];
+  return {Rank{class_member.folded_rank}, &own, &op,
+          payload_key(options_.seed, iteration_, comm_class, op)};
 }
 
-void HostLoop::arrive(std::int32_t channel, Nanoseconds duration_ns) {
-  Transfer& transfer = transfers_[channel];
-  if (++transfer.arrived < seats_[channel].size()) return;
+void HostLoop::arrive(std::int32_t comm_class, Nanoseconds duration_ns) {
+  Transfer& transfer = transfers_[comm_class];
+  if (++transfer.arrived < seats_[comm_class].size()) return;
   transfer.arrived = 0;
   const Nanoseconds now = now_ns();
-  schedule(now + duration_ns, ~channel, 0);
-  std::vector<Party> parties;
-  for (const Seat& seat : seats_[channel]) {
-    parties.push_back(party(channel, seat));
+  schedule(now + duration_ns, ~comm_class, 0);
+  std::vector<TransferMember> parties;
+  for (const ClassMember& class_member : seats_[comm_class]) {
+    parties.push_back(party(comm_class, class_member));
     const Op& op = *parties.back().op;
     if (op.sms == 0) continue;
-    computes_[seat.player].taken += taken_from(seat.player, op);
-    restretch(seat.player, now);
+    computes_[class_member.folded_rank].taken += taken_from(class_member.folded_rank, op);
+    restretch(class_member.folded_rank, now);
   }
-  transfer.delivery = Delivery(std::move(parties), options_.full_payload);
-  moving_.push_back(channel);
+  transfer.transfer = PayloadTransfer(std::move(parties), options_.full_payload);
+  moving_.push_back(comm_class);
 }
 
-void HostLoop::move_payload(std::int32_t channel) {
-  Delivery& delivery = transfers_[channel].delivery;
-  if (!delivery.done()) {
-    failure_ = delivery.step();
-    if (delivery.done() && failure_.empty()) payloads_checked_ += delivery.receivers();
+void HostLoop::move_payload(std::int32_t comm_class) {
+  PayloadTransfer& transfer = transfers_[comm_class].transfer;
+  if (!transfer.done()) {
+    failure_ = transfer.step();
+    if (transfer.done() && failure_.empty()) payloads_checked_ += transfer.receivers();
   }
-  if (delivery.done() && moving_.front() == channel) moving_.pop_front();
+  if (transfer.done() && moving_.front() == comm_class) moving_.pop_front();
 }
 
-void HostLoop::end_transfer(std::int32_t channel) {
-  for (const Seat& seat : seats_[channel])
-    end_op(seat.player, body(seat.player).slots[seat.slot].lane);
-  for (const Seat& seat : seats_[channel]) start_ready(seat.player);
+void HostLoop::end_transfer(std::int32_t comm_class) {
+  for (const ClassMember& class_member : seats_[comm_class])
+    end_op(class_member.folded_rank, body(class_member.folded_rank).slots[class_member.slot].lane);
+  for (const ClassMember& class_member : seats_[comm_class]) start_ready(class_member.folded_rank);
 }
 
 }  // namespace tandem

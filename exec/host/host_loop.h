@@ -41,11 +41,11 @@ class HostLoop {
   std::int64_t payloads_checked() const { return payloads_checked_; }
 
  private:
-  // A thing that happens: a rank's timed compute op ends, or a channel's operation.
+  // A thing that happens: a rank's timed compute op ends, or a communicator class's operation.
   struct Event {
     Nanoseconds time = 0;
     std::uint64_t number = 0;  // ties in order of scheduling
-    std::int32_t subject = 0;  // a rank; ~channel
+    std::int32_t subject = 0;  // a rank; ~communicator class
     std::uint32_t generation = 0;
     bool operator>(const Event& other) const {
       return time != other.time ? time > other.time : number > other.number;
@@ -54,17 +54,21 @@ class HostLoop {
   // A rank's timed compute op under way, beside its communication.
   struct TimedCompute {
     Taken taken;
-    StretchedOp op;
+    SlowedOp op;
     bool running = false;
     std::uint32_t generation = 0;  // events of an older one are void
   };
   struct Transfer {
     std::size_t arrived = 0;
-    Delivery delivery;
+    PayloadTransfer transfer;
   };
 
-  const Body& body(std::int32_t rank) const { return program_.bodies[cast_.players[rank].body]; }
-  const LaneQueues& queues(std::int32_t rank) const { return queues_[cast_.players[rank].body]; }
+  const Body& body(std::int32_t rank) const {
+    return program_.bodies[folding_.folded_ranks[rank].body];
+  }
+  const LaneQueues& queues(std::int32_t rank) const {
+    return queues_[folding_.folded_ranks[rank].body];
+  }
 
   void reset(int iteration);
   void start_ready(std::int32_t rank);
@@ -75,11 +79,11 @@ class HostLoop {
   void restretch(std::int32_t rank, Nanoseconds now);
   Taken taken_from(std::int32_t rank, const Op& op) const;
 
-  void arrive(std::int32_t channel, Nanoseconds duration_ns);
-  std::uint32_t op_at(const Seat& seat) const;
-  Party party(std::int32_t channel, const Seat& seat) const;
-  void move_payload(std::int32_t channel);
-  void end_transfer(std::int32_t channel);
+  void arrive(std::int32_t comm_class, Nanoseconds duration_ns);
+  std::uint32_t op_at(const ClassMember& class_member) const;
+  TransferMember party(std::int32_t comm_class, const ClassMember& class_member) const;
+  void move_payload(std::int32_t comm_class);
+  void end_transfer(std::int32_t comm_class);
 
   void schedule(Nanoseconds time, std::int32_t subject, std::uint32_t generation);
   void handle(const Event& event);
@@ -91,15 +95,16 @@ class HostLoop {
   const Program& program_;
   const ExecOptions& options_;
   std::span<const std::unique_ptr<GemmUnit>> units_;
-  Cast cast_;
+  RankFolding folding_;
   std::vector<LaneQueues> queues_;
-  std::vector<std::vector<Seat>> seats_;  // by channel, as the communicator lists its members
+  std::vector<std::vector<ClassMember>>
+      seats_;  // by communicator class, as the communicator lists its members
 
   int iteration_ = 0;
   std::vector<LaneCursors> cursors_;
   std::vector<TimedCompute> computes_;
   std::vector<Transfer> transfers_;
-  std::deque<std::int32_t> moving_;  // channels whose payloads are on their way
+  std::deque<std::int32_t> moving_;  // communicator classes whose payloads are on their way
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::uint64_t scheduled_ = 0;
   std::vector<pollfd> products_;  // by rank: its unit's event

@@ -6,7 +6,7 @@
 
 #include "base/plugin.h"
 #include "exec/execute.h"
-#include "exec/mpi/rank_player.h"
+#include "exec/mpi/rank_executor.h"
 #include "exec/mpi/transport.h"
 #include "exec/supervise/ranks.h"
 #include "schedule/program/validate.h"

@@ -6,12 +6,12 @@
 
 namespace tandem {
 
-Pieces pieces_of(const Op& op, int members, int own) {
+PayloadLayout payload_layout(const Op& op, int members, int own) {
   const std::int64_t n = members;
   const std::int64_t each = (payload_words(op.bytes) + n - 1) / n;  // of arrays cut in n
   const std::int64_t whole = n * each;
   const std::int64_t words = payload_words(op.bytes);
-  Pieces pieces;
+  PayloadLayout pieces;
   switch (op.kind) {
     case OpKind::Send:
       return {words, 0, {{0, words, own, 0}}, {}};
@@ -20,9 +20,9 @@ Pieces pieces_of(const Op& op, int members, int own) {
     case OpKind::RingShift:
       return {words, words, {{0, words, own, 0}}, {{0, words, (own + members - 1) % members, 0}}};
     case OpKind::AllReduce:
-      return {words, words, {{0, words, own, 0}}, {{0, words, Piece::kSum, 0}}};
+      return {words, words, {{0, words, own, 0}}, {{0, words, PayloadPiece::kSum, 0}}};
     case OpKind::ReduceScatter:
-      pieces = {whole, each, {}, {{0, each, Piece::kSum, own * each}}};
+      pieces = {whole, each, {}, {{0, each, PayloadPiece::kSum, own * each}}};
       for (int i = 0; i < members; ++i) pieces.given.push_back({i * each, each, own, i * each});
       return pieces;
     case OpKind::AllGather:
@@ -41,9 +41,9 @@ Pieces pieces_of(const Op& op, int members, int own) {
   }
 }
 
-std::vector<Piece> sampled(const std::vector<Piece>& pieces) {
-  std::vector<Piece> samples;
-  for (const Piece& piece : pieces) {
+std::vector<PayloadPiece> sampled(const std::vector<PayloadPiece>& pieces) {
+  std::vector<PayloadPiece> samples;
+  for (const PayloadPiece& piece : pieces) {
     const std::int64_t head = std::min(kSampleWords, piece.words);
     samples.push_back({piece.offset, head, piece.member, piece.first});
     const std::int64_t tail = std::max(head, piece.words - kSampleWords);
@@ -54,18 +54,19 @@ std::vector<Piece> sampled(const std::vector<Piece>& pieces) {
   return samples;
 }
 
-void fill(std::span<float> buffer, std::uint64_t key, const std::vector<Piece>& pieces) {
-  for (const Piece& piece : pieces)
+void fill(std::span<float> buffer, std::uint64_t key, const std::vector<PayloadPiece>& pieces) {
+  for (const PayloadPiece& piece : pieces)
     fill(buffer.subspan(piece.offset, piece.words), key, piece.member, piece.first);
 }
 
 std::int64_t wrong(std::span<const float> buffer, std::uint64_t key, int members,
-                   const std::vector<Piece>& pieces) {
+                   const std::vector<PayloadPiece>& pieces) {
   std::int64_t count = 0;
-  for (const Piece& piece : pieces) {
+  for (const PayloadPiece& piece : pieces) {
     const std::span<const float> words = buffer.subspan(piece.offset, piece.words);
-    count += piece.member == Piece::kSum ? wrong_sums(words, key, members, piece.first)
-                                         : wrong_words(words, key, piece.member, piece.first);
+    count += piece.member == PayloadPiece::kSum
+                 ? wrong_sums(words, key, members, piece.first)
+                 : wrong_words(words, key, piece.member, piece.first);
   }
   return count;
 }

@@ -1,4 +1,4 @@
-// Pieces: which words of a message a rank fills, and which it can check.
+// PayloadLayout: which words of a message a rank fills, and which it can check.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace tandem {
 
 // Words of a buffer, and whose they are: word `offset + i` is payload_word(key, member, first + i),
 // or, where member is kSum, the sum of that over all members.
-struct Piece {
+struct PayloadPiece {
   static constexpr int kSum = -1;
   std::int64_t offset = 0;
   std::int64_t words = 0;
@@ -21,23 +21,23 @@ struct Piece {
 
 // How many words an op's rank gives and takes, and what they hold. `own`: the rank's place among
 // `members`.
-struct Pieces {
+struct PayloadLayout {
   std::int64_t give_words = 0;
   std::int64_t take_words = 0;
-  std::vector<Piece> given;
-  std::vector<Piece> taken;
+  std::vector<PayloadPiece> given;
+  std::vector<PayloadPiece> taken;
 };
 
-Pieces pieces_of(const Op& op, int members, int own);
+PayloadLayout payload_layout(const Op& op, int members, int own);
 
 // Of each piece, the first and the last kSampleWords words.
 constexpr std::int64_t kSampleWords = 256;
-std::vector<Piece> sampled(const std::vector<Piece>& pieces);
+std::vector<PayloadPiece> sampled(const std::vector<PayloadPiece>& pieces);
 
-void fill(std::span<float> buffer, std::uint64_t key, const std::vector<Piece>& pieces);
+void fill(std::span<float> buffer, std::uint64_t key, const std::vector<PayloadPiece>& pieces);
 
 // How many words are not what the pieces say.
 std::int64_t wrong(std::span<const float> buffer, std::uint64_t key, int members,
-                   const std::vector<Piece>& pieces);
+                   const std::vector<PayloadPiece>& pieces);
 
 }  // namespace tandem

@@ -29,7 +29,8 @@ bool has_blocks(CommKind kind) {
 
 }  // namespace
 
-Delivery::Delivery(std::vector<Party> parties, bool full) : parties_(std::move(parties)) {
+PayloadTransfer::PayloadTransfer(std::vector<TransferMember> parties, bool full)
+    : parties_(std::move(parties)) {
   CHECK(!parties_.empty());
   const int n = members();
   words_ = payload_words(parties_.front().op->bytes);
@@ -40,7 +41,7 @@ Delivery::Delivery(std::vector<Party> parties, bool full) : parties_(std::move(p
   receivers_end_ = n;
 }
 
-std::string Delivery::step() {
+std::string PayloadTransfer::step() {
   std::array<float, kStepWords> sent, received;
   const std::int64_t count = std::min(kStepWords, words_ - at_);
   const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(float);
@@ -66,7 +67,8 @@ std::string Delivery::step() {
   if (reduces(kind())) {
     const std::int64_t differ = wrong_sums(in, key, n, first);
     // The sender whose op is another one.
-    const auto other = std::ranges::find_if(parties_, [&](const Party& p) { return p.key != key; });
+    const auto other =
+        std::ranges::find_if(parties_, [&](const TransferMember& p) { return p.key != key; });
     if (differ > 0)
       wrong = complaint(static_cast<int>(other - parties_.begin()) % n, differ, count);
   }
@@ -78,8 +80,8 @@ std::string Delivery::step() {
   return wrong;
 }
 
-std::string Delivery::complaint(int sender, std::int64_t wrong, std::int64_t words) const {
-  const Party &from = parties_[sender], &to = parties_[receiver_];
+std::string PayloadTransfer::complaint(int sender, std::int64_t wrong, std::int64_t words) const {
+  const TransferMember &from = parties_[sender], &to = parties_[receiver_];
   const std::string sent = describe(*from.body, *from.op), asked = describe(*to.body, *to.op);
   return fmt::format(
       "rank {} received other bytes in {} than rank {} should have sent: found {} of {} words that "

@@ -1,5 +1,5 @@
-// Delivery: the payload of one communication inside a process, filled by its senders, moved, and
-// checked by its receivers against their own ops.
+// PayloadTransfer: the payload of one communication inside a process, filled by its senders, moved,
+// and checked by its receivers against their own ops.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace tandem {
 
 // A member of the communicator, and what it has come with.
-struct Party {
+struct TransferMember {
   Rank rank{};
   const Body* body = nullptr;
   const Op* op = nullptr;
@@ -25,12 +25,12 @@ struct Party {
 //   all-gather       a block of each member, at all
 //   all-to-all       of each member's array, each member's block
 //   ring shift       the words of the member before, at each
-class Delivery {
+class PayloadTransfer {
  public:
-  Delivery() = default;
+  PayloadTransfer() = default;
   // `parties` as the communicator lists its members. Not `full`: of all that is received together,
   // about 4 KiB, at least a word of each message.
-  Delivery(std::vector<Party> parties, bool full);
+  PayloadTransfer(std::vector<TransferMember> parties, bool full);
 
   bool done() const { return receiver_ == receivers_end_; }
   // Moves and checks one part of what one member receives: some microseconds. Gives what is wrong;
@@ -43,7 +43,7 @@ class Delivery {
   int members() const { return static_cast<int>(parties_.size()); }
   std::string complaint(int sender, std::int64_t wrong, std::int64_t words) const;
 
-  std::vector<Party> parties_;
+  std::vector<TransferMember> parties_;
   std::int64_t words_ = 0;  // that a receiver has of each sender
   std::int64_t block_ = 0;  // from one receiver's first word in an array to the next one's
   int receivers_begin_ = 0, receivers_end_ = 0;

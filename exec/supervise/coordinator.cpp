@@ -1,4 +1,5 @@
-// The front of a run of many processes: waits for all ranks' guards, and ends the run, well or not.
+// The coordinator of a run of many processes: waits for all ranks' watchdogs, and ends the run,
+// well or not.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <poll.h>
@@ -23,10 +24,10 @@ constexpr auto kAliveEvery = std::chrono::seconds(1);
 constexpr auto kTimeToAnswer = std::chrono::milliseconds(700);  // mpirun gives a second
 
 template <class T>
-std::optional<T> read(const Word& word) {
-  if (word.body.size() != sizeof(T)) return std::nullopt;
+std::optional<T> read(const ControlMessage& message) {
+  if (message.body.size() != sizeof(T)) return std::nullopt;
   T value;
-  std::memcpy(&value, word.body.data(), sizeof(T));
+  std::memcpy(&value, message.body.data(), sizeof(T));
   return value;
 }
 
@@ -40,43 +41,44 @@ Nanoseconds longest_compute_ns(const Program& program) {
   return longest;
 }
 
-class Front {
+class Coordinator {
  public:
-  Front(const Program& program, const ExecOptions& options, const HelloWord& own,
-        const Listener& listener, const Outside& outside, const std::string& meets_by)
+  Coordinator(const Program& program, const ExecOptions& options, const HelloMessage& own,
+              const Listener& listener, const ExternalStop& external_stop,
+              const std::string& rendezvous_by)
       : program_(program),
         options_(options),
         own_(own),
         listener_(listener),
-        outside_(outside),
-        meets_by_(meets_by),
+        outside_(external_stop),
+        meets_by_(rendezvous_by),
         members_(program.ranks.size()) {}
 
-  Gathered run() {
+  RunEnd run() {
     std::string failure = play();
     if (!failure.empty()) {
-      say(Say::Dump);
+      say(MessageKind::Dump);
       const auto all = [this] {
         return std::ranges::all_of(members_, [](const Member& member) {
-          return member.state || !member.line || !member.line->is_open();
+          return member.state || !member.connection || !member.connection->is_open();
         });
       };
       for (const auto begin = Clock::now(); !all() && Clock::now() - begin < kTimeToAnswer;) tick();
     }
-    say(failure.empty() ? Say::Bye : Say::Stop);
-    Gathered gathered;
-    gathered.failure = std::move(failure);
+    say(failure.empty() ? MessageKind::Bye : MessageKind::Stop);
+    RunEnd run_end;
+    run_end.failure = std::move(failure);
     for (Member& member : members_) {
-      gathered.fates.push_back(fate_of(member));
-      gathered.states.push_back(std::move(member.state));
-      if (!gathered.failure.empty() && member.line) member.line->leave_open();
+      run_end.exit_reasons.push_back(fate_of(member));
+      run_end.states.push_back(std::move(member.state));
+      if (!run_end.failure.empty() && member.connection) member.connection->leave_open();
     }
-    const bool stuck = gathered.failure == kStuck;
-    if (stuck || gathered.failure == kBroken) gathered.failure = why(&gathered);
+    const bool stuck = run_end.failure == kStuck;
+    if (stuck || run_end.failure == kBroken) run_end.failure = why(&run_end);
     if (stuck)
-      gathered.failure = fmt::format("no op ended within {:g} s: {}",
-                                     to_seconds(options_.timeout_ns), gathered.failure);
-    return gathered;
+      run_end.failure = fmt::format("no op ended within {:g} s: {}",
+                                    to_seconds(options_.timeout_ns), run_end.failure);
+    return run_end;
   }
 
  private:
@@ -85,8 +87,8 @@ class Front {
   static constexpr const char* kBroken = "broken";
 
   struct Member {
-    std::optional<Line> line;
-    ReportWord status;
+    std::optional<Connection> connection;
+    ReportMessage status;
     std::optional<RunState> state;
     std::uint64_t program = 0;
   };
@@ -103,7 +105,7 @@ class Front {
         return missing("until the run " + ending);
       if (std::string failure = broken(); !failure.empty()) return failure;
     }
-    say(Say::Go);
+    say(MessageKind::Go);
     const auto stuck_after = patience + std::chrono::nanoseconds(longest_compute_ns(program_));
     changed_ = Clock::now();
     while (!std::ranges::all_of(members_, has_ended)) {
@@ -144,12 +146,12 @@ class Front {
   std::string broken() const {
     for (std::size_t rank = 0; rank < members_.size(); ++rank) {
       const Member& member = members_[rank];
-      if (member.line && member.program != own_.program)
+      if (member.connection && member.program != own_.program)
         return fmt::format(
             "found the Program {:016x} on rank {} and {:016x} on rank 0, expected "
             "one",
             member.program, rank, own_.program);
-      const bool lost = member.line && !member.line->is_open();
+      const bool lost = member.connection && !member.connection->is_open();
       const bool gone = member.status.gone != 0 && member.status.phase != Phase::Ended;
       if (gone || (lost && !has_ended(member))) return kBroken;
     }
@@ -157,89 +159,93 @@ class Front {
     return ending.empty() ? "" : "the run " + ending;
   }
 
-  void say(Say word) {
+  void say(MessageKind message) {
     for (Member& member : members_) {
-      if (member.line) member.line->send(static_cast<std::uint32_t>(word));
+      if (member.connection) member.connection->send(static_cast<std::uint32_t>(message));
     }
   }
 
   void tick() {
     if (const auto now = Clock::now(); now - said_alive_ > kAliveEvery) {
       said_alive_ = now;
-      say(Say::Alive);
+      say(MessageKind::Alive);
     }
     std::vector<pollfd> events{{listener_.socket.number(), POLLIN, 0}};
     for (const Member& member : members_) {
-      if (member.line && member.line->is_open())
-        events.push_back({member.line->descriptor(), POLLIN, 0});
+      if (member.connection && member.connection->is_open())
+        events.push_back({member.connection->descriptor(), POLLIN, 0});
     }
-    for (const Line& line : strangers_) events.push_back({line.descriptor(), POLLIN, 0});
+    for (const Connection& connection : strangers_)
+      events.push_back({connection.descriptor(), POLLIN, 0});
     poll(events.data(), events.size(), kTick_ms);
-    while (std::optional<Line> line = accept_line(listener_))
-      strangers_.push_back(std::move(*line));
-    for (auto line = strangers_.begin(); line != strangers_.end();)
-      line = welcome(&*line) ? strangers_.erase(line) : std::next(line);
+    while (std::optional<Connection> connection = accept_connection(listener_))
+      strangers_.push_back(std::move(*connection));
+    for (auto connection = strangers_.begin(); connection != strangers_.end();)
+      connection = welcome(&*connection) ? strangers_.erase(connection) : std::next(connection);
     for (std::size_t rank = 0; rank < members_.size(); ++rank) {
-      if (!members_[rank].line) continue;
-      for (const Word& word : members_[rank].line->receive()) hear(rank, word);
+      if (!members_[rank].connection) continue;
+      for (const ControlMessage& message : members_[rank].connection->receive())
+        hear(rank, message);
     }
   }
 
   // Whether a new connection is none any more: it said who it is, or went away.
-  bool welcome(Line* line) {
-    std::vector<Word> words = line->receive();
-    if (words.empty()) return !line->is_open();
-    const auto hello = read<HelloWord>(words.front());
+  bool welcome(Connection* connection) {
+    std::vector<ControlMessage> words = connection->receive();
+    if (words.empty()) return !connection->is_open();
+    const auto hello = read<HelloMessage>(words.front());
     if (!hello || hello->run != own_.run || hello->rank < 0 ||
         hello->rank >= static_cast<int>(members_.size()))
       return true;
     const auto rank = static_cast<std::size_t>(hello->rank);
-    members_[rank].line = std::move(*line);
+    members_[rank].connection = std::move(*connection);
     members_[rank].program = hello->program;
     for (std::size_t i = 1; i < words.size(); ++i) hear(rank, words[i]);
     return true;
   }
 
-  void hear(std::size_t rank, const Word& word) {
+  void hear(std::size_t rank, const ControlMessage& message) {
     Member& member = members_[rank];
     const int body = program_.ranks[rank].body;
-    if (static_cast<Say>(word.kind) == Say::Report) {
-      const auto status = read<ReportWord>(word);
+    if (static_cast<MessageKind>(message.kind) == MessageKind::Report) {
+      const auto status = read<ReportMessage>(message);
       if (!status) return;
       if (status->ended != member.status.ended || status->phase != member.status.phase)
         changed_ = Clock::now();
       member.status = *status;
     }
-    if (static_cast<Say>(word.kind) == Say::State &&
-        word.body.size() == RunState::size_of(program_, body, options_.iterations)) {
-      member.state.emplace(program_, body, options_.iterations, word.body);
+    if (static_cast<MessageKind>(message.kind) == MessageKind::State &&
+        message.body.size() == RunState::size_of(program_, body, options_.iterations)) {
+      member.state.emplace(program_, body, options_.iterations, message.body);
       changed_ = Clock::now();
     }
   }
 
   static std::string fate_of(const Member& member) {
-    if (!member.line) return "";
+    if (!member.connection) return "";
     if (!member.state)
-      return member.line->is_open() ? "does not answer" : "is gone, and what guarded it";
-    return member.status.fate;
+      return member.connection->is_open() ? "does not answer" : "is gone, and what guarded it";
+    return member.status.exit_reason;
   }
 
   // A rank that did not end itself is the culprit; others may have failed because of it. Then what
   // a rank says itself goes before what is concluded.
-  std::string why(Gathered* gathered) const {
-    std::vector<RankProgress> progress = progress_of(gathered);
-    const auto ended_itself = [](const std::string& fate) { return fate.starts_with("exited"); };
-    if (std::ranges::any_of(gathered->fates, [&](const std::string& fate) {
-          return !fate.empty() && !ended_itself(fate);
+  std::string why(RunEnd* run_end) const {
+    std::vector<RankProgress> progress = progress_of(run_end);
+    const auto ended_itself = [](const std::string& exit_reason) {
+      return exit_reason.starts_with("exited");
+    };
+    if (std::ranges::any_of(run_end->exit_reasons, [&](const std::string& exit_reason) {
+          return !exit_reason.empty() && !ended_itself(exit_reason);
         })) {
       for (RankProgress& rank : progress) {
-        if (ended_itself(rank.fate)) rank.fate.clear();
+        if (ended_itself(rank.exit_reason)) rank.exit_reason.clear();
       }
       return diagnose(program_, progress);
     }
-    if (const std::optional<std::size_t> rank = first_to_fail(*gathered)) {
-      const RunState::Header& header = gathered->states[*rank]->header();
-      gathered->kind = header.failure_kind;
+    if (const std::optional<std::size_t> rank = first_to_fail(*run_end)) {
+      const RunState::Header& header = run_end->states[*rank]->header();
+      run_end->kind = header.failure_kind;
       return fmt::format("rank {}: {}", *rank, header.failure);
     }
     return diagnose(program_, progress);
@@ -247,11 +253,11 @@ class Front {
 
   // On rank 0's clock, as others may have failed because of it. Who has not compared clocks yet
   // failed before all others.
-  std::optional<std::size_t> first_to_fail(const Gathered& gathered) const {
+  std::optional<std::size_t> first_to_fail(const RunEnd& run_end) const {
     std::optional<std::size_t> first;
     Nanoseconds first_ns = std::numeric_limits<Nanoseconds>::max();
     for (std::size_t rank = 0; rank < members_.size(); ++rank) {
-      const auto& state = gathered.states[rank];
+      const auto& state = run_end.states[rank];
       if (!state || state->header().failure[0] == 0) continue;
       const RunState::Header& header = state->header();
       const Nanoseconds failed_ns =
@@ -264,16 +270,16 @@ class Front {
   }
 
   // All in the iteration of the slowest: who is ahead has ended all its ops there.
-  std::vector<RankProgress> progress_of(Gathered* gathered) const {
+  std::vector<RankProgress> progress_of(RunEnd* run_end) const {
     std::uint32_t slowest = ~std::uint32_t{0};
-    for (const auto& state : gathered->states) {
+    for (const auto& state : run_end->states) {
       if (state) slowest = std::min(slowest, state->header().iteration.load());
     }
     std::vector<RankProgress> progress;
     for (std::size_t rank = 0; rank < members_.size(); ++rank) {
       RankProgress& own = progress.emplace_back();
-      own.fate = gathered->fates[rank];
-      auto& state = gathered->states[rank];
+      own.exit_reason = run_end->exit_reasons[rank];
+      auto& state = run_end->states[rank];
       const std::size_t lanes = program_.body_of(static_cast<Rank>(rank)).lanes.size();
       own.done.resize(lanes);
       own.begun.resize(lanes);
@@ -290,21 +296,22 @@ class Front {
 
   const Program& program_;
   const ExecOptions& options_;
-  const HelloWord own_;
+  const HelloMessage own_;
   const Listener& listener_;
-  const Outside& outside_;
+  const ExternalStop& outside_;
   const std::string& meets_by_;
-  std::vector<Member> members_;  // by rank
-  std::list<Line> strangers_;    // connections that have not said who they are
-  Clock::time_point changed_;    // when some op ended last, as far as was heard
+  std::vector<Member> members_;      // by rank
+  std::list<Connection> strangers_;  // connections that have not said who they are
+  Clock::time_point changed_;        // when some op ended last, as far as was heard
   Clock::time_point said_alive_{};
 };
 
 }  // namespace
 
-Gathered gather(const Program& program, const ExecOptions& options, const HelloWord& own,
-                const Listener& listener, const Outside& outside, const std::string& meets_by) {
-  return Front(program, options, own, listener, outside, meets_by).run();
+RunEnd coordinate(const Program& program, const ExecOptions& options, const HelloMessage& own,
+                  const Listener& listener, const ExternalStop& external_stop,
+                  const std::string& rendezvous_by) {
+  return Coordinator(program, options, own, listener, external_stop, rendezvous_by).run();
 }
 
 }  // namespace tandem

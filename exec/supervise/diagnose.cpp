@@ -127,7 +127,7 @@ std::string Diagnosis::waiters_for(std::int32_t rank) const {
   std::string text;
   int waiters = 0;
   for (std::int32_t other = 0; other < static_cast<std::int32_t>(progress_.size()); ++other) {
-    if (other == rank || !progress_[other].fate.empty()) continue;
+    if (other == rank || !progress_[other].exit_reason.empty()) continue;
     for (const Place at : begun(other)) {
       if (is_compute(op(at).kind) || std::ranges::count(members_of(at), Rank{rank}) == 0) continue;
       const std::optional<Place> partner = match(at, rank);
@@ -144,8 +144,9 @@ std::string Diagnosis::waiters_for(std::int32_t rank) const {
 std::string Diagnosis::of_fates() const {
   std::string text;
   for (std::int32_t rank = 0; rank < static_cast<std::int32_t>(progress_.size()); ++rank) {
-    if (progress_[rank].fate.empty()) continue;
-    text += fmt::format("{}rank {} {}", text.empty() ? "" : "; ", rank, progress_[rank].fate);
+    if (progress_[rank].exit_reason.empty()) continue;
+    text +=
+        fmt::format("{}rank {} {}", text.empty() ? "" : "; ", rank, progress_[rank].exit_reason);
     const char* before = " in ";
     for (const Place at : begun(rank)) {
       text += before + this->text(at);
@@ -208,8 +209,8 @@ std::string Diagnosis::of_waiting() const {
 std::string diagnose(const Program& program, std::span<const RankProgress> progress) {
   CHECK(progress.size() == program.ranks.size());
   const Diagnosis diagnosis(program, progress);
-  const std::string fates = diagnosis.of_fates();
-  return fates.empty() ? diagnosis.of_waiting() : fates;
+  const std::string exit_reasons = diagnosis.of_fates();
+  return exit_reasons.empty() ? diagnosis.of_waiting() : exit_reasons;
 }
 
 }  // namespace tandem

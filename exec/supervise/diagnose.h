@@ -14,11 +14,11 @@ namespace tandem {
 struct RankProgress {
   std::vector<std::uint32_t> done;  // ops ended, by lane
   std::vector<std::uint8_t> begun;  // by lane: the next op has arrived
-  std::string fate;                 // empty: alive; else "was killed by signal 9 (Killed)"
+  std::string exit_reason;          // empty: alive; else "was killed by signal 9 (Killed)"
 };
 
-// One line. A rank with a fate is the culprit, and is named with the ops that it was in and who
-// waits for it: "rank 2 was killed by signal 9 (Killed) in forward 3 of stage 2 (lane compute);
+// One line. A rank with an exit reason is the culprit, and is named with the ops that it was in and
+// who waits for it: "rank 2 was killed by signal 9 (Killed) in forward 3 of stage 2 (lane compute);
 // rank 3 waits for it in recv 3 of stage 3 (lane 2>3)". Else what the first rank that has not ended
 // waits for is followed to its end:
 //

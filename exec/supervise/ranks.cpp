@@ -19,20 +19,20 @@
 namespace tandem {
 namespace {
 
-// Where the front listens, and the run's number.
+// Where the coordinator listens, and the run's number.
 struct FrontAddress {
-  char address[sizeof(RunState::Header::front)] = "";
+  char address[sizeof(RunState::Header::coordinator)] = "";
   std::uint64_t run = 0;
 };
 
 // Joins all ranks, and plays once all are there.
-Status play(const RanksBackend& backend, const LaunchedRank& own, FrontAddress front,
+Status play(const RanksBackend& backend, const LaunchedRank& own, FrontAddress coordinator,
             Control* control, RunState* state) {
   RunState::Header& header = state->header();
   if (own.rank == 0) header.phase = Phase::Joined;  // it is the others that may be missing
-  RETURN_IF_ERROR(control->broadcast(std::as_writable_bytes(std::span(&front, 1))));
-  std::memcpy(header.front, front.address, sizeof header.front);
-  header.run = front.run;
+  RETURN_IF_ERROR(control->broadcast(std::as_writable_bytes(std::span(&coordinator, 1))));
+  std::memcpy(header.coordinator, coordinator.address, sizeof header.coordinator);
+  header.run = coordinator.run;
   header.phase = Phase::Joined;
   constexpr useconds_t kPoll_us = 1000;
   while (header.go == 0) usleep(kPoll_us);
@@ -43,14 +43,14 @@ Status play(const RanksBackend& backend, const LaunchedRank& own, FrontAddress f
 }
 
 // Plays in the child; its exit status.
-int play_or_say_why(const RanksBackend& backend, const LaunchedRank& own, const FrontAddress& front,
-                    RunState* state) {
+int play_or_say_why(const RanksBackend& backend, const LaunchedRank& own,
+                    const FrontAddress& coordinator, RunState* state) {
   Status status = Done{};
   std::unique_ptr<Control> control;
   try {
     auto joined = backend.join(own);
     if (joined.ok()) control = std::move(*joined);
-    status = control ? play(backend, own, front, control.get(), state) : joined.error();
+    status = control ? play(backend, own, coordinator, control.get(), state) : joined.error();
   } catch (const std::bad_alloc&) {
     status =
         Error{"found no memory left, expected a smaller run or a larger machine", Error::Failed};
@@ -61,10 +61,10 @@ int play_or_say_why(const RanksBackend& backend, const LaunchedRank& own, const 
   return status.error().kind;
 }
 
-Recording recording_of(const Program& program, Gathered* gathered, int iteration) {
+Recording recording_of(const Program& program, RunEnd* run_end, int iteration) {
   Recording recording;
   for (std::size_t rank = 0; rank < program.ranks.size(); ++rank) {
-    auto& state = gathered->states[rank];
+    auto& state = run_end->states[rank];
     std::vector<OwnTimes>& times =
         recording.emplace_back(program.body_of(static_cast<Rank>(rank)).ops.size());
     if (!state) continue;
@@ -77,17 +77,17 @@ Recording recording_of(const Program& program, Gathered* gathered, int iteration
 }
 
 // From 1: the iteration that the slowest rank is in, of those who told; 0: a warm-up.
-int iteration_under_way(const ExecOptions& options, const Gathered& gathered) {
+int iteration_under_way(const ExecOptions& options, const RunEnd& run_end) {
   int least = options.warmup + options.iterations;
-  for (const auto& state : gathered.states) {
+  for (const auto& state : run_end.states) {
     if (state) least = std::min(least, static_cast<int>(state->header().iteration) + 1);
   }
   return std::max(0, least - options.warmup);
 }
 
 // What rank 0 says of itself stands with it.
-std::string what_is_real(const RanksBackend& backend, const Gathered& gathered) {
-  const auto& first = gathered.states.front();
+std::string what_is_real(const RanksBackend& backend, const RunEnd& run_end) {
+  const auto& first = run_end.states.front();
   const std::string note = first ? first->header().note : "";
   return note.empty() ? backend.real : backend.real + "; " + note;
 }
@@ -95,19 +95,19 @@ std::string what_is_real(const RanksBackend& backend, const Gathered& gathered) 
 }  // namespace
 
 Execution assemble(const Program& program, const ExecOptions& options, const RanksBackend& backend,
-                   Gathered gathered) {
+                   RunEnd run_end) {
   Execution execution;
   execution.backend = backend.name;
-  execution.real = what_is_real(backend, gathered);
-  execution.failure = gathered.failure;
-  for (auto& state : gathered.states)
+  execution.real = what_is_real(backend, run_end);
+  execution.failure = run_end.failure;
+  for (auto& state : run_end.states)
     execution.payloads_checked += state ? state->header().payloads_checked : 0;
-  const bool failed = !gathered.failure.empty();
-  const int last = failed ? iteration_under_way(options, gathered) : options.iterations;
-  const bool all_told = std::ranges::all_of(gathered.states, [](const auto& s) { return bool(s); });
+  const bool failed = !run_end.failure.empty();
+  const int last = failed ? iteration_under_way(options, run_end) : options.iterations;
+  const bool all_told = std::ranges::all_of(run_end.states, [](const auto& s) { return bool(s); });
   for (int i = 0; i < std::max(1, last); ++i) {
     Trace& trace =
-        execution.iterations.emplace_back(trace_of(program, recording_of(program, &gathered, i)));
+        execution.iterations.emplace_back(trace_of(program, recording_of(program, &run_end, i)));
     const bool complete = all_told && (!failed || i + 1 < last);
     trace.meta = meta_lines(program, {backend.name, execution.real, options.seed,
                                       std::min(i + 1, last), options.iterations, complete});
@@ -124,40 +124,41 @@ Result<std::optional<Execution>> execute_ranks(const Program& program, const Exe
     return Error{fmt::format("found {} process{} ({}), expected {}, one a rank: {}", own.ranks,
                              own.ranks == 1 ? "" : "es", own.family, ranks, backend.launcher)};
   RunState state(program, program.ranks[own.rank].body, options.iterations);
-  HelloWord hello{own.rank, 0, hash(program)};
-  FrontAddress front;
+  HelloMessage hello{own.rank, 0, hash(program)};
+  FrontAddress coordinator;
   Listener listener;
   if (own.rank == 0) {
     ASSIGN_OR_RETURN(listener, listen_anywhere());
-    if (listener.address.size() >= sizeof front.address)
+    if (listener.address.size() >= sizeof coordinator.address)
       return Error{fmt::format("found the addresses {}, expected fewer network interfaces",
                                listener.address)};
-    std::ranges::copy(listener.address, front.address);
+    std::ranges::copy(listener.address, coordinator.address);
     std::random_device random;
-    front.run = hello.run = std::uint64_t{random()} << 32 | random();
+    coordinator.run = hello.run = std::uint64_t{random()} << 32 | random();
   }
-  Child child([&] { return play_or_say_why(backend, own, front, &state); });
-  const Outside outside(launched.has_value());
-  Gathered gathered;
+  ChildProcess child([&] { return play_or_say_why(backend, own, coordinator, &state); });
+  const ExternalStop external_stop(launched.has_value());
+  RunEnd run_end;
   std::thread gathering;
   if (own.rank == 0)
-    gathering = std::thread(
-        [&] { gathered = gather(program, options, hello, listener, outside, backend.meets_by); });
-  const Status guarded = guard(hello, options, listener.address, outside, &state, &child);
+    gathering = std::thread([&] {
+      run_end = coordinate(program, options, hello, listener, external_stop, backend.rendezvous_by);
+    });
+  const Status guarded = watch(hello, options, listener.address, external_stop, &state, &child);
   if (own.rank != 0) {
     if (!guarded.ok()) return guarded.error();
     return std::optional<Execution>();
   }
   gathering.join();
-  if (gathered.kind != Error::Failed) return Error{gathered.failure, gathered.kind};
-  return std::optional(assemble(program, options, backend, std::move(gathered)));
+  if (run_end.kind != Error::Failed) return Error{run_end.failure, run_end.kind};
+  return std::optional(assemble(program, options, backend, std::move(run_end)));
 }
 
 Result<std::unique_ptr<Control>> join_ranks(const LaunchedRank& own, Nanoseconds timeout_ns) {
   if (own.ranks == 1) return join_tcp(own, {}, timeout_ns);
-  ASSIGN_OR_RETURN(const Meeting meeting,
-                   meeting_point([](const char* name) { return std::getenv(name); }));
-  if (!meeting.host.empty()) return join_tcp(own, meeting, timeout_ns);
+  ASSIGN_OR_RETURN(const Rendezvous rendezvous,
+                   rendezvous_of([](const char* name) { return std::getenv(name); }));
+  if (!rendezvous.host.empty()) return join_tcp(own, rendezvous, timeout_ns);
   auto transport = open_mpi(own);
   if (transport.ok()) return std::unique_ptr<Control>(std::move(*transport));
   if (transport.error().kind != Error::Missing) return transport.error();

@@ -20,25 +20,25 @@ namespace tandem {
 // told that all are.
 enum class Phase : std::uint32_t { Starting, Joined, Playing, Ended };
 
-// A rank's state as plain bytes: shared between the process that plays and the one that guards it,
-// and sent to rank 0 as it is. One writes, others read at any time.
+// A rank's state as plain bytes: shared between the process that plays and the one that watches
+// it, and sent to rank 0 as it is. One writes, others read at any time.
 class RunState {
  public:
   struct Header {
     std::atomic<Phase> phase;
     std::atomic<std::uint32_t> go;  // all have joined
-    // The guard's word that the run is over, and the child's that it looks for it: it then has a
+    // The watchdog's word that the run is over, and the child's that it looks for it: it then has a
     // while to take back what others wait for, and is killed after that.
     std::atomic<std::uint32_t> stop, heeds_stop;
     std::atomic<std::uint32_t> iteration;  // under way, warm-up included
     std::atomic<std::uint64_t> ended;      // ops, over all iterations
     std::int64_t payloads_checked;
-    ClockReading before;  // the first iteration
-    ClockReading after;   // the last; round_trip_ns 0: not read
-    std::uint64_t run;    // its number
-    char front[512];      // where rank 0 listens
-    char note[512];       // what it plays on, say: rank 0's stands with what is real
-    char failure[1024];   // why the rank gave up, in its own words
+    ClockReading before;    // the first iteration
+    ClockReading after;     // the last; round_trip_ns 0: not read
+    std::uint64_t run;      // its number
+    char coordinator[512];  // where rank 0 listens
+    char note[512];         // what it plays on, say: rank 0's stands with what is real
+    char failure[1024];     // why the rank gave up, in its own words
     Error::Kind failure_kind;
     Nanoseconds failed_ns;  // when, on its own clock
   };

@@ -33,31 +33,31 @@ std::string exit_fate(int status) {
   return WEXITSTATUS(status) == 0 ? "" : fmt::format("exited with {}", WEXITSTATUS(status));
 }
 
-class Guard {
+class Watchdog {
  public:
-  Guard(const HelloWord& hello, const ExecOptions& options, const Outside& outside, RunState* state,
-        Child* child)
-      : hello_(hello), options_(options), outside_(outside), state_(*state), child_(*child) {}
+  Watchdog(const HelloMessage& hello, const ExecOptions& options, const ExternalStop& external_stop,
+           RunState* state, ChildProcess* child)
+      : hello_(hello), options_(options), outside_(external_stop), state_(*state), child_(*child) {}
 
   Status run(const std::string& address) {
     RETURN_IF_ERROR(join(address));
-    if (!line_) return Done{};
+    if (!connection_) return Done{};
     heard_ = Clock::now();
-    while (line_->is_open() && !outside_.is_orphan() && Clock::now() - heard_ < patience()) {
-      pollfd event{line_->descriptor(), POLLIN, 0};
+    while (connection_->is_open() && !outside_.is_orphan() && Clock::now() - heard_ < patience()) {
+      pollfd event{connection_->descriptor(), POLLIN, 0};
       poll(&event, 1, kTick_ms);
       child_.look();
-      for (const Word& word : line_->receive()) {
+      for (const ControlMessage& message : connection_->receive()) {
         heard_ = Clock::now();
-        if (static_cast<Say>(word.kind) == Say::Bye) return leave();
-        if (static_cast<Say>(word.kind) == Say::Stop) return stop();
-        answer(static_cast<Say>(word.kind));
+        if (static_cast<MessageKind>(message.kind) == MessageKind::Bye) return leave();
+        if (static_cast<MessageKind>(message.kind) == MessageKind::Stop) return stop();
+        answer(static_cast<MessageKind>(message.kind));
       }
       report();
     }
     end_child();
     if (outside_.is_orphan() || hello_.rank != kSpeaker) return Done{};
-    if (line_->is_open())
+    if (connection_->is_open())
       return Error{fmt::format("rank 0 does not answer within {:g} s, expected it to gather what "
                                "the others did",
                                to_seconds(options_.timeout_ns)),
@@ -73,13 +73,14 @@ class Guard {
     return std::chrono::nanoseconds(options_.timeout_ns) + kFrontFirst;
   }
 
-  // Until the rank says where the front is, and the front is reached. No line: ended from outside.
+  // Until the rank says where the coordinator is, and the coordinator is reached. No line: ended
+  // from outside.
   Status join(const std::string& known) {
     std::string address = known;
     for (const auto begin = Clock::now(); address.empty(); poll(nullptr, 0, kTick_ms)) {
       child_.look();
       if (state_.header().phase.load() >= Phase::Joined) {
-        address = state_.header().front;
+        address = state_.header().coordinator;
         hello_.run = state_.header().run;
       }
       if (child_.is_gone()) return why_gone();
@@ -91,8 +92,9 @@ class Guard {
                                to_seconds(options_.timeout_ns)),
                    Error::Failed};
     }
-    ASSIGN_OR_RETURN(line_, connect_line(address));
-    line_->send(static_cast<std::uint32_t>(Say::Hello), std::as_bytes(std::span(&hello_, 1)));
+    ASSIGN_OR_RETURN(connection_, connect(address));
+    connection_->send(static_cast<std::uint32_t>(MessageKind::Hello),
+                      std::as_bytes(std::span(&hello_, 1)));
     return Done{};
   }
 
@@ -101,36 +103,37 @@ class Guard {
     if (own.failure[0] != 0)
       return Error{fmt::format("rank {}: {}", hello_.rank, own.failure), own.failure_kind};
     return Error{fmt::format("rank {} {} before all had joined", hello_.rank,
-                             child_.fate().empty() ? "ended" : child_.fate()),
+                             child_.exit_reason().empty() ? "ended" : child_.exit_reason()),
                  Error::Failed};
   }
 
-  void answer(Say word) {
-    if (word == Say::Go) state_.header().go = 1;
-    if (word == Say::Dump) send_state();
+  void answer(MessageKind message) {
+    if (message == MessageKind::Go) state_.header().go = 1;
+    if (message == MessageKind::Dump) send_state();
   }
 
   void report() {
     const bool over = child_.is_gone() || state_.header().phase.load() == Phase::Ended;
     const auto now = Clock::now();
     const Phase phase = state_.header().phase;
-    if (now - reported_ > kStatusEvery || child_.fate() != fate_ || phase != phase_) {
+    if (now - reported_ > kStatusEvery || child_.exit_reason() != exit_reason_ || phase != phase_) {
       reported_ = now;
-      fate_ = child_.fate();
+      exit_reason_ = child_.exit_reason();
       phase_ = phase;
-      ReportWord word;
-      word.ended = state_.header().ended;
-      word.phase = phase;
-      word.gone = child_.is_gone() ? 1 : 0;
-      std::strncpy(word.fate, fate_.c_str(), sizeof word.fate - 1);
-      line_->send(static_cast<std::uint32_t>(Say::Report), std::as_bytes(std::span(&word, 1)));
+      ReportMessage message;
+      message.ended = state_.header().ended;
+      message.phase = phase;
+      message.gone = child_.is_gone() ? 1 : 0;
+      std::strncpy(message.exit_reason, exit_reason_.c_str(), sizeof message.exit_reason - 1);
+      connection_->send(static_cast<std::uint32_t>(MessageKind::Report),
+                        std::as_bytes(std::span(&message, 1)));
     }
     if (over && !sent_) send_state();
   }
 
   void send_state() {
     sent_ = true;
-    line_->send(static_cast<std::uint32_t>(Say::State), state_.bytes());
+    connection_->send(static_cast<std::uint32_t>(MessageKind::State), state_.bytes());
   }
 
   // A rank that has played closes its transport; one that does not end is ended.
@@ -160,37 +163,37 @@ class Guard {
     child_.kill();
   }
 
-  // The front keeps the line open until its process ends. Without a line, a while.
+  // The coordinator keeps the line open until its process ends. Without a connection, a while.
   Status let_rank_0_tell() {
     for (const auto begin = Clock::now(); !outside_.is_orphan(); poll(nullptr, 0, kTick_ms)) {
-      if (line_) line_->receive();
-      if (line_ ? !line_->is_open() : Clock::now() - begin > kTimeToExit) break;
+      if (connection_) connection_->receive();
+      if (connection_ ? !connection_->is_open() : Clock::now() - begin > kTimeToExit) break;
     }
     return Done{};
   }
 
-  HelloWord hello_;
+  HelloMessage hello_;
   const ExecOptions& options_;
-  const Outside& outside_;
+  const ExternalStop& outside_;
   RunState& state_;
-  Child& child_;
-  std::optional<Line> line_;
-  Clock::time_point heard_{};  // the front
+  ChildProcess& child_;
+  std::optional<Connection> connection_;
+  Clock::time_point heard_{};  // the coordinator
   Clock::time_point reported_{};
   Phase phase_ = Phase::Starting;  // as reported
-  std::string fate_;
+  std::string exit_reason_;
   bool sent_ = false;
 };
 
 }  // namespace
 
-Child::Child(const std::function<int()>& body) {
+ChildProcess::ChildProcess(const std::function<int()>& body) {
   const pid_t parent = getpid();
   process_ = fork();
   if (process_ < 0) {
     gone_ = true;
     exit_status_ = Error::Failed;
-    fate_ = fmt::format("could not be started: {}", std::strerror(errno));
+    exit_reason_ = fmt::format("could not be started: {}", std::strerror(errno));
   }
   if (process_ != 0) return;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -204,30 +207,30 @@ Child::Child(const std::function<int()>& body) {
   _exit(status);
 }
 
-void Child::look() {
+void ChildProcess::look() {
   int status = 0;
   while (!gone_ && waitpid(process_, &status, WNOHANG | WUNTRACED | WCONTINUED) == process_) {
     if (WIFSTOPPED(status)) {
-      fate_ = fmt::format("is stopped by signal {} ({})", WSTOPSIG(status),
-                          strsignal(WSTOPSIG(status)));
+      exit_reason_ = fmt::format("is stopped by signal {} ({})", WSTOPSIG(status),
+                                 strsignal(WSTOPSIG(status)));
     } else if (WIFCONTINUED(status)) {
-      fate_.clear();
+      exit_reason_.clear();
     } else {
       gone_ = true;
-      fate_ = exit_fate(status);
+      exit_reason_ = exit_fate(status);
       exit_status_ = WIFEXITED(status) ? WEXITSTATUS(status) : Error::Failed;
     }
   }
 }
 
-void Child::kill() {
+void ChildProcess::kill() {
   if (gone_) return;
   ::kill(process_, SIGKILL);
   while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) continue;
   gone_ = true;
 }
 
-Outside::Outside(bool launched) {
+ExternalStop::ExternalStop(bool launched) {
   if (launched) parent_ = getppid();
   last_signal = 0;
   struct sigaction action {};
@@ -235,17 +238,17 @@ Outside::Outside(bool launched) {
   for (const int signal : {SIGTERM, SIGINT}) sigaction(signal, &action, nullptr);
 }
 
-bool Outside::is_orphan() const { return parent_ && getppid() != *parent_; }
+bool ExternalStop::is_orphan() const { return parent_ && getppid() != *parent_; }
 
-std::string Outside::ending() const {
+std::string ExternalStop::ending() const {
   if (const int signal = last_signal; signal != 0)
     return fmt::format("was ended by signal {} ({})", signal, strsignal(signal));
   return is_orphan() ? "was left by the process that started it" : "";
 }
 
-Status guard(const HelloWord& hello, const ExecOptions& options, const std::string& address,
-             const Outside& outside, RunState* state, Child* child) {
-  return Guard(hello, options, outside, state, child).run(address);
+Status watch(const HelloMessage& hello, const ExecOptions& options, const std::string& address,
+             const ExternalStop& external_stop, RunState* state, ChildProcess* child) {
+  return Watchdog(hello, options, external_stop, state, child).run(address);
 }
 
 }  // namespace tandem

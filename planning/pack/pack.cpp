@@ -87,16 +87,16 @@ SizeCost microbatch_cost(const Scenario& whole, const Cluster& cluster) {
 }
 
 // The scenario with microbatches of these sizes; none: all whole.
-Result<Outcome> play(const Scenario& scenario, const Sizes& sizes, Engine engine) {
-  const auto resize = [&](Prepared* prepared) {
+Result<RunResult> play(const Scenario& scenario, const Sizes& sizes, Engine engine) {
+  const auto resize = [&](CompiledJob* job) {
     const auto work = [&](const Scenario& of) {
-      return workload(of, prepared->order, prepared->cluster, prepared->placement);
+      return workload(of, job->order, job->cluster, job->placement);
     };
-    resize_microbatches(&prepared->program, fit_of(scenario, work), prepared->order.chains, sizes);
+    resize_microbatches(&job->program, fit_of(scenario, work), job->order.chains, sizes);
   };
-  ASSIGN_OR_RETURN(const Prepared prepared,
-                   sizes.empty() ? prepare(scenario) : prepare(scenario, resize));
-  return play(scenario, prepared, engine);
+  ASSIGN_OR_RETURN(const CompiledJob job,
+                   sizes.empty() ? compile(scenario) : compile(scenario, resize));
+  return play(scenario, job, engine);
 }
 
 // The replica whose microbatches cost most: replicas meet at the gradients, so it sets the time.
@@ -193,17 +193,17 @@ Result<std::vector<Playable>> make_playables(const Scenario& scenario, const Clu
 }
 
 // `share`: of the iterations played.
-void add(const Playable& playable, const Outcome& outcome, double share, PackWay* way) {
+void add(const Playable& playable, const RunResult& result, double share, PackWay* way) {
   const Scenario& scenario = playable.scenario;
   const Plan& plan = scenario.plan;
-  const Training& training = *outcome.training;
+  const Training& training = *result.training;
   way->fits = training.fits && (way->fits || way->iteration_s == 0);
   way->seq = scenario.model.seq;
   way->micro_batch = plan.micro_batch;
   way->microbatches += share * plan.microbatches();
   way->processed += share * playable.processed;
   way->room += share * plan.global_batch * scenario.model.seq;
-  way->iteration_s += share * outcome.iteration_s;
+  way->iteration_s += share * result.iteration_s;
   way->memory_bytes = std::max(way->memory_bytes, training.total);
   way->reserve_bytes = training.reserve;
   way->capacity_bytes = training.capacity;
@@ -214,16 +214,16 @@ Status play_all(const std::vector<Playable>& all, const PackOptions& options, Pa
   const std::vector<Result<std::string>> texts = fork_map(
       static_cast<int>(all.size()), options.jobs,
       [&](int i) -> Result<std::string> {
-        ASSIGN_OR_RETURN(const Outcome outcome,
+        ASSIGN_OR_RETURN(const RunResult result,
                          play(all[i].scenario, all[i].sizes, options.engine));
-        return to_json(outcome).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+        return to_json(result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
       },
       [&](int) { progress.advance(); });
   study->ways = {{.name = "fixed"}, {.name = "longest"}, {.name = "packed"}};
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!texts[i].ok()) return texts[i].error();
-    const Outcome outcome = outcome_from_json(nlohmann::ordered_json::parse(*texts[i]));
-    add(all[i], outcome, static_cast<double>(all[i].weight) / study->played,
+    const RunResult result = run_result_from_json(nlohmann::ordered_json::parse(*texts[i]));
+    add(all[i], result, static_cast<double>(all[i].weight) / study->played,
         &study->ways[all[i].way]);
   }
   return Done{};

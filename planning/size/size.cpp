@@ -170,14 +170,14 @@ Status play(const std::vector<SizeCase>& cases, const SizeOptions& options,
   }
   for (const Variation& variation : variations) ideal.push_back(variation.scenario);
   for (const Scenario& plan : plans) ideal.push_back(on_ideal(plan));
-  std::vector<Result<Outcome>> played = simulate_all(plans, options.engine, options.jobs);
-  const std::vector<Result<Outcome>> varied = simulate_all(ideal, Engine::Ideal, options.jobs);
+  std::vector<Result<RunResult>> played = simulate_all(plans, options.engine, options.jobs);
+  const std::vector<Result<RunResult>> varied = simulate_all(ideal, Engine::Ideal, options.jobs);
   std::vector<double> ideal_s(sized->size());
   for (std::size_t i = 0; i < of.size(); ++i) {
-    const Result<Outcome>& plain = varied[variations.size() + i];
+    const Result<RunResult>& plain = varied[variations.size() + i];
     if (!played[i].ok()) return played[i].error();
     if (!plain.ok()) return plain.error();
-    (*sized)[of[i]].outcome = std::move(*played[i]);
+    (*sized)[of[i]].result = std::move(*played[i]);
     ideal_s[of[i]] = plain->iteration_s;
   }
   std::vector<std::vector<RampStep>> ramps(sized->size());
@@ -189,7 +189,7 @@ Status play(const std::vector<SizeCase>& cases, const SizeOptions& options,
     if (ratio != nullptr) {
       one.*ratio = times;
     } else {
-      ramps[candidate].push_back({scenario.plan.global_batch, times * one.outcome->iteration_s});
+      ramps[candidate].push_back({scenario.plan.global_batch, times * one.result->iteration_s});
     }
   }
   for (std::size_t i = 0; i < sized->size(); ++i)
@@ -203,16 +203,16 @@ Status find_least_bandwidth(const std::vector<SizeCase>& cases, int jobs,
   std::vector<std::size_t> of;
   std::vector<Scenario> scenarios;
   for (std::size_t i = 0; i < sized->size(); ++i) {
-    if (!(*sized)[i].outcome || !cases[i].scenario.cluster.calibration.empty()) continue;
+    if (!(*sized)[i].result || !cases[i].scenario.cluster.calibration.empty()) continue;
     of.push_back(i);
     scenarios.push_back(on_ideal(planned(cases[i], *(*sized)[i].plan)));
     scenarios.back().least_bandwidth = true;
   }
-  const std::vector<Result<Outcome>> found = simulate_all(scenarios, Engine::Ideal, jobs);
+  const std::vector<Result<RunResult>> found = simulate_all(scenarios, Engine::Ideal, jobs);
   for (std::size_t i = 0; i < of.size(); ++i) {
     if (!found[i].ok()) return found[i].error();
-    (*sized)[of[i]].outcome->looked_for_bandwidth = true;
-    (*sized)[of[i]].outcome->least_internode_Gbitps = found[i]->least_internode_Gbitps;
+    (*sized)[of[i]].result->looked_for_bandwidth = true;
+    (*sized)[of[i]].result->least_internode_Gbitps = found[i]->least_internode_Gbitps;
   }
   return Done{};
 }

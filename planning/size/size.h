@@ -29,7 +29,7 @@ struct Sized {
   int gpus = 0;
   std::string reason;  // why it is out; empty: it can be recommended
   std::optional<Found> plan;
-  std::optional<Outcome> outcome;
+  std::optional<RunResult> result;
   double ramp_s = 0;  // of the iterations before the whole batch
   Economics economics;
   // The iteration with the fabric 2 and 4 times oversubscribed, with NICs 10 % slower and faster;

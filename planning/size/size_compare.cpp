@@ -9,17 +9,17 @@
 namespace tandem {
 namespace {
 
-std::pair<double, double> interval_of(const Outcome& outcome) {
-  if (!outcome.interval_s) return {1, 1};
-  return {outcome.interval_s->first / outcome.iteration_s,
-          outcome.interval_s->second / outcome.iteration_s};
+std::pair<double, double> interval_of(const RunResult& result) {
+  if (!result.interval_s) return {1, 1};
+  return {result.interval_s->first / result.iteration_s,
+          result.interval_s->second / result.iteration_s};
 }
 
 Economics economics_of(const SizeCase& c, const Sized& sized, double times = 1) {
-  const Outcome& outcome = *sized.outcome;
+  const RunResult& result = *sized.result;
   const double tokens = static_cast<double>(c.scenario.plan.global_batch) * c.scenario.model.seq;
   return economics(c.inputs, sized.gpus, c.scenario.cluster.gpus_per_node, tokens,
-                   outcome.iteration_s * times, sized.ramp_s * times, interval_of(outcome));
+                   result.iteration_s * times, sized.ramp_s * times, interval_of(result));
 }
 
 std::string why_out(const SizeInputs& inputs, const Economics& e) {
@@ -41,7 +41,7 @@ int cheapest(const std::vector<Sized>& sized, const std::string& job,
   return best;
 }
 
-bool is_possible(const Sized& one) { return one.outcome && one.outcome->training->fits; }
+bool is_possible(const Sized& one) { return one.result && one.result->training->fits; }
 
 void mark(std::vector<Sized>* sized) {
   for (Sized& one : *sized) {
@@ -87,10 +87,10 @@ void compare(const std::vector<SizeCase>& cases, std::vector<Sized>* sized) {
   std::vector<std::string> reasons;
   for (std::size_t i = 0; i < sized->size(); ++i) {
     Sized& one = (*sized)[i];
-    if (one.outcome) {
+    if (one.result) {
       one.economics = economics_of(cases[i], one);
-      one.reason = one.outcome->training->fits ? why_out(cases[i].inputs, one.economics)
-                                               : "does not fit into memory";
+      one.reason = one.result->training->fits ? why_out(cases[i].inputs, one.economics)
+                                              : "does not fit into memory";
     }
     all.push_back(one.economics);
     reasons.push_back(one.reason);
@@ -138,18 +138,18 @@ std::vector<TierWorth> tiers(const std::vector<SizeCase>& cases, const std::vect
     return cases[i].scenario.cluster;
   };
   for (std::size_t i = 0; i < sized.size(); ++i) {
-    if (!sized[i].outcome) continue;
+    if (!sized[i].result) continue;
     std::size_t best = i;
     for (std::size_t j = 0; j < sized.size(); ++j) {
-      const bool alike = sized[j].outcome && sized[j].job == sized[i].job &&
+      const bool alike = sized[j].result && sized[j].job == sized[i].job &&
                          sized[j].gpus == sized[i].gpus &&
                          cluster(j).device.name == cluster(i).device.name &&
                          cluster(j).gpus_per_node == cluster(i).gpus_per_node;
-      if (alike && sized[j].outcome->iteration_s < sized[best].outcome->iteration_s) best = j;
+      if (alike && sized[j].result->iteration_s < sized[best].result->iteration_s) best = j;
     }
     if (best == i) continue;
     all.push_back({sized[i].job, sized[i].candidate, sized[best].candidate, sized[i].gpus,
-                   sized[i].outcome->iteration_s / sized[best].outcome->iteration_s});
+                   sized[i].result->iteration_s / sized[best].result->iteration_s});
   }
   return all;
 }

@@ -8,7 +8,7 @@
 namespace tandem {
 
 // Fills each one's economics, why it is out, whether it is on the frontier or recommended.
-// REQUIRES: one of `sized` a case, with the outcome of its plan.
+// REQUIRES: one of `sized` a case, with the result of its plan.
 void compare(const std::vector<SizeCase>& cases, std::vector<Sized>* sized);
 
 // Each input by itself, and the choice made anew.

@@ -29,13 +29,13 @@ Json to_json(const Sized& one) {
   json["out"] = one.reason.empty() ? Json(nullptr) : Json(one.reason);
   json["recommended"] = one.recommended;
   json["frontier"] = one.on_frontier;
-  if (!one.outcome) return json;
-  json["calibrated"] = one.outcome->calibrated ? Json(*one.outcome->calibrated) : Json();
+  if (!one.result) return json;
+  json["calibrated"] = one.result->calibrated ? Json(*one.result->calibrated) : Json();
   for (const auto& [key, value] : settings_of(one.plan->candidate)) json["plan"][key] = value;
   json["economics"] = to_json(one.economics);
   json["oversubscribed"] = {{"2", one.oversubscribed_2}, {"4", one.oversubscribed_4}};
   json["nics"] = {{"0.9", one.slower_nics}, {"1.1", one.faster_nics}};
-  json["simulate"] = to_json(*one.outcome);
+  json["simulate"] = to_json(*one.result);
   return json;
 }
 

@@ -55,7 +55,7 @@ void flatten(const Json& json, const std::string& prefix,
 }
 
 std::vector<std::string> output_columns() {
-  Outcome whole;  // with all that it can have
+  RunResult whole;  // with all that it can have
   whole.plan.emplace();
   whole.training.emplace();
   whole.repeats.emplace();
@@ -71,10 +71,10 @@ std::vector<std::string> output_columns() {
   return columns;
 }
 
-std::vector<std::string> output_cells(const Outcome& outcome,
+std::vector<std::string> output_cells(const RunResult& result,
                                       const std::vector<std::string>& columns) {
   std::vector<std::pair<std::string, std::string>> cells;
-  flatten(to_json(outcome), "", &cells);
+  flatten(to_json(result), "", &cells);
   const std::map<std::string, std::string> by_column(cells.begin(), cells.end());
   std::vector<std::string> texts;
   for (const std::string& column : columns) {
@@ -169,9 +169,9 @@ std::string Results::line(int run, const std::string& error,
   return joined(cells);
 }
 
-std::string Results::row(int run, const Result<Outcome>& outcome) const {
-  if (outcome.ok()) return line(run, "", output_cells(*outcome, outputs_));
-  const std::string& why = outcome.error().message;
+std::string Results::row(int run, const Result<RunResult>& result) const {
+  if (result.ok()) return line(run, "", output_cells(*result, outputs_));
+  const std::string& why = result.error().message;
   return line(run, why.empty() ? "failed" : why, std::vector<std::string>(outputs_.size()));
 }
 

@@ -27,7 +27,7 @@ class Results {
 
   std::string header() const;
   // A run's row, from what it gave.
-  std::string row(int run, const Result<Outcome>& outcome) const;
+  std::string row(int run, const Result<RunResult>& result) const;
 
   // An Error where a file is there that is not a sweep's: it must not be touched.
   static Status check_form(const std::string& path);

@@ -19,11 +19,11 @@ int GroupTimes::begin_of(const Layout& layout, int stage) const {
 }
 
 // Groups that lie inside nodes are alike on all of them.
-RankGroups GroupTimes::of_pass(const Layout& layout, Scope scope, CommKind kind) const {
-  RankGroups groups{.scope = scope, .kind = kind, .block = layout.block()};
-  if (scope == Scope::Tensor) {
+RankGroups GroupTimes::of_pass(const Layout& layout, GroupKind group_kind, CommKind kind) const {
+  RankGroups groups{.group_kind = group_kind, .kind = kind, .block = layout.block()};
+  if (group_kind == GroupKind::Tensor) {
     groups.size = layout.tp;
-  } else if (scope == Scope::Context) {
+  } else if (group_kind == GroupKind::Context) {
     groups.size = layout.cp;
     groups.stride = layout.tp;
   } else {
@@ -38,7 +38,7 @@ RankGroups GroupTimes::of_pass(const Layout& layout, Scope scope, CommKind kind)
 
 RankGroups GroupTimes::of_transfer(const Layout& layout, int from, int to) const {
   if (to == from - 1) std::swap(from, to);  // links are alike both ways
-  return {.scope = Scope::Pipeline,
+  return {.group_kind = GroupKind::Pipeline,
           .kind = CommKind::SendRecv,
           .begin = to > from ? begin_of(layout, from) : from * layout.block(),
           .block = layout.block(),
@@ -48,7 +48,7 @@ RankGroups GroupTimes::of_transfer(const Layout& layout, int from, int to) const
 
 RankGroups GroupTimes::of_data(const Layout& layout, CommKind kind,
                                const std::vector<int>& stages) const {
-  return {.scope = Scope::Data,
+  return {.group_kind = GroupKind::Data,
           .kind = kind,
           .begin = begin_of(layout, stages.front()),
           .block = layout.block(),
@@ -71,11 +71,11 @@ const std::vector<Choices>& GroupTimes::choices_of(const RankGroups& groups) {
     }
   }
   Scenario scenario = base_;
-  if (groups.scope == Scope::Tensor) scenario.plan.tp = groups.size;
+  if (groups.group_kind == GroupKind::Tensor) scenario.plan.tp = groups.size;
   scenario.plan.zero = groups.zero3 ? 3 : 0;
-  const CommCost cost = comm_costs(scenario)[static_cast<std::size_t>(groups.scope)];
+  const CommCost cost = comm_costs(scenario)[static_cast<std::size_t>(groups.group_kind)];
   known = lockstep_choices(cluster_, groups.kind, instances);
-  for (Choices& each : known) each = at_cost(std::move(each), groups.scope, cost);
+  for (Choices& each : known) each = at_cost(std::move(each), groups.group_kind, cost);
   return known;
 }
 

@@ -15,7 +15,7 @@ namespace tandem {
 // Groups that communicate in lock step: all of a block of ranks, from rank `begin` on. A group has
 // `size` ranks of the block, `stride` apart, and as many of each other block, `far` apart.
 struct RankGroups {
-  Scope scope = Scope::Tensor;
+  GroupKind group_kind = GroupKind::Tensor;
   CommKind kind = CommKind::AllReduce;
   int begin = 0, block = 1;
   int size = 1, stride = 1;
@@ -34,7 +34,7 @@ class GroupTimes {
   const Placement& placement() const { return placement_; }
 
   // Those of a pass: tensor, context, or expert.
-  RankGroups of_pass(const Layout& layout, Scope scope, CommKind kind) const;
+  RankGroups of_pass(const Layout& layout, GroupKind group_kind, CommKind kind) const;
   // From every rank of a stage to its peer of another.
   RankGroups of_transfer(const Layout& layout, int from, int to) const;
   // Each rank of these stages, evenly apart, with its peers there.

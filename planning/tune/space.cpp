@@ -246,7 +246,7 @@ std::vector<Playing> Space::playings(const Scenario& base, const Layout& layout)
     if (!fits(order, layout) || !allows("schedule.order", order) ||
         !can_order(base, order, layout, microbatches))
       continue;
-    const bool exchanges = exchanges_of(order) != Exchanges::Never;
+    const bool exchanges = batched_p2p_of(order) != BatchedP2p::Never;
     const auto add = [&](bool overlap_p2p) {
       const Playing playing{order, overlap_p2p};
       if (runs(base, {layout, playing, {}}, FrameworkRule::OfPlaying)) found.push_back(playing);
@@ -309,7 +309,7 @@ Candidate candidate_of(const Scenario& scenario) {
   static const std::vector<std::string> kOrders = order_names();
   const std::string& order = plan.pp == 1 ? std::string("none") : scenario.order.name;
   const auto known = std::ranges::find(kOrders, order);
-  const bool exchanges = exchanges_of(order) == Exchanges::EachAction;
+  const bool exchanges = batched_p2p_of(order) == BatchedP2p::EachAction;
   return {{.tp = plan.tp,
            .cp = plan.cp,
            .ep = plan.ep,

@@ -115,23 +115,23 @@ double StageLevel::memory(const Candidate& candidate, const Order& order) const 
 // From the pass's input to its last step, as the ideal engine plays it on a GPU of its own.
 Nanoseconds StageLevel::length(const Pass& pass, const Layout& layout, Program* program) {
   BodyBuilder body;
-  std::array<std::int16_t, kScopes> slots{};
+  std::array<std::int16_t, kGroupKinds> slots{};
   std::vector<std::int32_t> communicators;
-  for (int scope = 0; scope < kScopes; ++scope) {
-    slots[scope] =
-        body.slot(static_cast<Scope>(scope), std::string(name(static_cast<Scope>(scope))));
-    communicators.push_back(scope);
+  for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind) {
+    slots[group_kind] = body.slot(static_cast<GroupKind>(group_kind),
+                                  std::string(name(static_cast<GroupKind>(group_kind))));
+    communicators.push_back(group_kind);
   }
   std::vector<std::uint32_t> ops, waits;
   for (const Step& step : pass.steps) {
     Op op{.kernel = step.kernel, .duration_ns = step.duration_ns};
     if (!step.computes) {
       op.kind = op_kind(step.collective);
-      op.slot = slots[static_cast<std::size_t>(step.scope)];
+      op.slot = slots[static_cast<std::size_t>(step.group_kind)];
       op.sms = step.settings.sms;
       op.bytes = step.bytes;
       op.duration_ns =
-          groups_.alone_ns(groups_.of_pass(layout, step.scope, step.collective), step.bytes);
+          groups_.alone_ns(groups_.of_pass(layout, step.group_kind, step.collective), step.bytes);
     }
     waits.clear();
     for (const int wait : step.waits) waits.push_back(ops[wait]);
@@ -156,8 +156,8 @@ StageTimes StageLevel::measure_layer(const Layout& layout) {
   Program program;
   program.kernels = work.kernels;
   program.device = {base_.cluster.device.sms, base_.cluster.device.memory_bytes_per_s};
-  for (int scope = 0; scope < kScopes; ++scope)
-    program.communicators.push_back({static_cast<Scope>(scope), false, {Rank{0}}});
+  for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind)
+    program.communicators.push_back({static_cast<GroupKind>(group_kind), false, {Rank{0}}});
   std::array<PassTimes, 4> stages;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const StageWork& stage = work.stages[s];
@@ -290,14 +290,14 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
   Nanoseconds reduced = 0, behind = 0, lanes = 0;
   for (int rank = 0; rank < layout.pp; ++rank) {
     double all = 0, least = 1e300;
-    Nanoseconds optimizer = to_ns(base_.software.iteration_overhead_s);
+    Nanoseconds optimizer = to_ns(base_.profile.iteration_overhead_s);
     for (const int stage : ranks[rank]) {
       all += held[stage].dense;
       least = std::min(least, held[stage].dense);
       const bool cut = sharing.zero >= 1;
       const double updated = held[stage].dense / (cut ? plan.data_ranks() : 1) +
                              held[stage].expert / (cut ? plan.expert_data_ranks() : 1);
-      if (updated > 0) optimizer += kernel_ns(cost, optimizer_kernel(updated, base_.software));
+      if (updated > 0) optimizer += kernel_ns(cost, optimizer_kernel(updated, base_.profile));
     }
     if (two_chains) optimizer = 0;
     const int passes = sharing.zero >= 2 ? microbatches(base_, layout) : 1;
@@ -417,11 +417,13 @@ Nanoseconds StageLevel::alone_ns(const Candidate& candidate, const OneReplica& l
                                  const Op& op) {
   const Layout& layout = candidate.layout;
   const Program& program = lowered.program;
-  const auto& [scope, between_nodes, members] =
+  const auto& [group_kind, between_nodes, members] =
       program.communicators[program.ranks[body].communicators[op.slot]];
-  if (scope == Scope::Pipeline) return transfer_ns(layout, index(members[0]), index(members[1]));
+  if (group_kind == GroupKind::Pipeline)
+    return transfer_ns(layout, index(members[0]), index(members[1]));
   const CommKind kind = comm_kind(op.kind);
-  if (scope != Scope::Data) return groups_.alone_ns(groups_.of_pass(layout, scope, kind), op.bytes);
+  if (group_kind != GroupKind::Data)
+    return groups_.alone_ns(groups_.of_pass(layout, group_kind, kind), op.bytes);
   std::vector<int> stages;
   for (const Rank member : members) stages.push_back(index(member));
   RankGroups groups = groups_.of_data(layout, kind, stages);

@@ -46,11 +46,11 @@ std::vector<Verdict> judge(const Scenario& base, const Search& found, const Foun
 
 // A process of its own plays the plan a second time, now that it is known to be the best.
 void add_timeline(const Scenario& base, const TuneOptions& options, Finalist* best) {
-  if (!best->outcome.ok()) return;
-  const Result<Outcome> again =
+  if (!best->result.ok()) return;
+  const Result<RunResult> again =
       simulate_all({with(base, best->candidate)}, options.engine, 1, {.detail = Detail::Timeline})
           .front();
-  if (again.ok()) best->outcome->detail = again->detail;
+  if (again.ok()) best->result->detail = again->detail;
 }
 
 // Through the engine: the best, then the rules' and the scenario's own.
@@ -67,12 +67,12 @@ std::vector<Finalist> play_best(const Scenario& base, const std::vector<Found>& 
   finalists.push_back({"own", candidate_of(base), std::nullopt, Error{""}});
   scenarios.push_back(base);
   const int own = static_cast<int>(scenarios.size()) - 1;
-  std::vector<Result<Outcome>> outcomes =
+  std::vector<Result<RunResult>> results =
       simulate_all(scenarios, options.engine, options.jobs, {.detail = options.detail}, own);
-  for (std::size_t i = 0; i < outcomes.size(); ++i) finalists[i].outcome = std::move(outcomes[i]);
+  for (std::size_t i = 0; i < results.size(); ++i) finalists[i].result = std::move(results[i]);
   const auto seconds = [](const Finalist& finalist) {
-    const bool counts = finalist.outcome.ok() && finalist.outcome->training->fits;
-    return counts ? finalist.outcome->iteration_s : 1e300;
+    const bool counts = finalist.result.ok() && finalist.result->training->fits;
+    return counts ? finalist.result->iteration_s : 1e300;
   };
   const auto rest = finalists.begin() + static_cast<std::ptrdiff_t>(best.size());
   std::stable_sort(finalists.begin(), rest,
@@ -110,10 +110,10 @@ nlohmann::ordered_json to_json(const Finalist& finalist) {
   nlohmann::ordered_json json = {{"plan", plan_json(finalist.candidate)},
                                  {"stage_level_s", nullptr}};
   if (finalist.stage_level_ns) json["stage_level_s"] = to_seconds(*finalist.stage_level_ns);
-  if (finalist.outcome.ok()) {
-    json["simulate"] = to_json(*finalist.outcome);
+  if (finalist.result.ok()) {
+    json["simulate"] = to_json(*finalist.result);
   } else {
-    json["error"] = finalist.outcome.error().message;
+    json["error"] = finalist.result.error().message;
   }
   return json;
 }
@@ -176,7 +176,7 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   if (tuned.complete) tuned.verdicts = judge(base, found, best.front(), by_rules, options);
   waiting.reset();  // it forks
   tuned.finalists = play_best(base, best, by_rules, options);
-  if (!tuned.finalists.front().outcome.ok()) return tuned.finalists.front().outcome.error();
+  if (!tuned.finalists.front().result.ok()) return tuned.finalists.front().result.error();
   tuned.cleared = cleared_keys(base);
   return tuned;
 }

@@ -30,7 +30,7 @@ struct Finalist {
   std::string label;  // "1", "2", ..., "rules", "own"
   Candidate candidate;
   std::optional<Nanoseconds> stage_level_ns;  // nothing for the scenario's own
-  Result<Outcome> outcome;
+  Result<RunResult> result;
 };
 
 struct Tuned {

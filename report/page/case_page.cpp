@@ -40,49 +40,52 @@ std::string markdown(const std::vector<Cells>& rows, std::size_t left, std::size
   return text;
 }
 
-const char* kind_of(const Rival& rival) { return rival.reproduced ? "reproduced" : "published"; }
+const char* kind_of(const BaselineTool& tool) {
+  return tool.reproduced ? "reproduced" : "published";
+}
 
 // "Calculon 3.65 on 8 rows (published)"; the rows where they are others than ours.
-std::string rival_cell(const std::vector<Rival>& rivals, const Accuracy& ours) {
+std::string rival_cell(const std::vector<BaselineTool>& tools, const Accuracy& ours) {
   std::string text;
-  for (const Rival& rival : rivals) {
-    if (rival.family != ours.family) continue;
-    const std::string rows = rival.rows > 0 && rival.rows != ours.n + ours.without
-                                 ? fmt::format(" on {} rows", rival.rows)
+  for (const BaselineTool& tool : tools) {
+    if (tool.family != ours.family) continue;
+    const std::string rows = tool.rows > 0 && tool.rows != ours.n + ours.without
+                                 ? fmt::format(" on {} rows", tool.rows)
                                  : "";
-    text += fmt::format("{}{} {:g}{} ({})", text.empty() ? "" : ", ", rival.tool,
-                        rival.mean_absolute_percent, rows, kind_of(rival));
+    text += fmt::format("{}{} {:g}{} ({})", text.empty() ? "" : ", ", tool.tool,
+                        tool.mean_absolute_percent, rows, kind_of(tool));
   }
   return text;
 }
 
-std::string families_part(const std::vector<CaseRow>& rows, const std::vector<Rival>& rivals) {
+std::string families_part(const std::vector<CaseRow>& rows,
+                          const std::vector<BaselineTool>& tools) {
   const std::vector<Column<Accuracy>> columns = family_columns();
   std::vector<Cells> all = {titles_of(columns)};
-  const bool has_rivals = !rivals.empty();
+  const bool has_rivals = !tools.empty();
   if (has_rivals) all[0].emplace_back("others, mean absolute %");
   for (const Accuracy& family : families_and_all(rows)) {
     all.push_back(cells_of(columns, family));
     if (has_rivals)
-      all.back().push_back(family.family == "overall" ? "" : rival_cell(rivals, family));
+      all.back().push_back(family.family == "overall" ? "" : rival_cell(tools, family));
   }
   return markdown(all, 1, has_rivals ? 2 : 1);
 }
 
 // Each tool beside us, on the families that are here.
-std::string rivals_part(const std::vector<CaseRow>& rows, const std::vector<Rival>& rivals) {
+std::string rivals_part(const std::vector<CaseRow>& rows, const std::vector<BaselineTool>& tools) {
   std::vector<Cells> all = {{"family", "tool", "kind", "rows", "mean absolute %", "bias %",
                              "our rows", "our mean absolute %", "our bias %", "source"}};
   for (const Accuracy& family : accuracy_by_family(rows)) {
-    for (const Rival& rival : rivals) {
-      if (rival.family != family.family) continue;
+    for (const BaselineTool& tool : tools) {
+      if (tool.family != family.family) continue;
       const bool is_predicted = family.n > 0;
-      all.push_back({family.family, rival.tool, kind_of(rival),
-                     rival.rows > 0 ? std::to_string(rival.rows) : "not said",
-                     fmt::format("{:g}", rival.mean_absolute_percent),
-                     rival.bias_percent ? fmt::format("{:+g}", *rival.bias_percent) : "not said",
+      all.push_back({family.family, tool.tool, kind_of(tool),
+                     tool.rows > 0 ? std::to_string(tool.rows) : "not said",
+                     fmt::format("{:g}", tool.mean_absolute_percent),
+                     tool.bias_percent ? fmt::format("{:+g}", *tool.bias_percent) : "not said",
                      std::to_string(family.n), is_predicted ? percent(family.mape) : "-",
-                     is_predicted ? signed_percent(family.bias) : "-", rival.source});
+                     is_predicted ? signed_percent(family.bias) : "-", tool.source});
     }
   }
   return all.size() > 1 ? markdown(all, 3, 1) : "No other tool's figures.\n";
@@ -141,28 +144,29 @@ std::string unpredicted_part(const std::vector<CaseRow>& rows) {
   return text.empty() ? "All rows are predicted.\n" : text;
 }
 
-std::vector<PagePart> parts_of(const std::vector<CaseRow>& rows, const std::vector<Rival>& rivals) {
-  return {{"families", families_part(rows, rivals)},
-          {"rivals", rivals_part(rows, rivals)},
+std::vector<PagePart> parts_of(const std::vector<CaseRow>& rows,
+                               const std::vector<BaselineTool>& tools) {
+  return {{"families", families_part(rows, tools)},
+          {"rivals", rivals_part(rows, tools)},
           {"farthest", farthest_part(rows)},
           {"not predicted", unpredicted_part(rows)}};
 }
 
 }  // namespace
 
-std::string case_page(const std::vector<CaseRow>& rows, const std::vector<Rival>& rivals,
+std::string case_page(const std::vector<CaseRow>& rows, const std::vector<BaselineTool>& tools,
                       const std::string& title) {
-  std::string text = fmt::format("# {}\n\n{}", title, families_part(rows, rivals));
-  if (!rivals.empty()) text += "\n## Other tools\n\n" + rivals_part(rows, rivals);
+  std::string text = fmt::format("# {}\n\n{}", title, families_part(rows, tools));
+  if (!tools.empty()) text += "\n## Other tools\n\n" + rivals_part(rows, tools);
   text += "\n## Farthest off\n\n" + farthest_part(rows);
   const std::string below = reasons(rows, "- ");
   return text + (below.empty() ? "" : "\n## Not predicted\n\n" + below);
 }
 
 Result<std::string> updated_page(const std::string& page, const std::string& path,
-                                 const std::vector<CaseRow>& rows, const std::vector<Rival>& rivals,
-                                 const std::string& maker) {
-  return with_parts(page, path, maker, parts_of(rows, rivals));
+                                 const std::vector<CaseRow>& rows,
+                                 const std::vector<BaselineTool>& tools, const std::string& maker) {
+  return with_parts(page, path, maker, parts_of(rows, tools));
 }
 
 std::string maker_of(const std::string& page, const std::string& stem) {

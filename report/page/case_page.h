@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "base/result.h"
-#include "validation/published/baselines.h"
+#include "validation/published/baseline_tools.h"
 #include "validation/published/cases.h"
 
 namespace tandem {
 
 // A page of its own, with all parts.
-std::string case_page(const std::vector<CaseRow>& rows, const std::vector<Rival>& rivals,
+std::string case_page(const std::vector<CaseRow>& rows, const std::vector<BaselineTool>& tools,
                       const std::string& title);
 
 // `page` with new parts: what stands between a line "<!-- made by MAKER: PART -->" and the next
@@ -20,7 +20,8 @@ std::string case_page(const std::vector<CaseRow>& rows, const std::vector<Rival>
 // it is. An Error names `path` and the line: a part that is not known, or has no end; a
 // page without any.
 Result<std::string> updated_page(const std::string& page, const std::string& path,
-                                 const std::vector<CaseRow>& rows, const std::vector<Rival>& rivals,
+                                 const std::vector<CaseRow>& rows,
+                                 const std::vector<BaselineTool>& tools,
                                  const std::string& maker = "./dev accuracy");
 
 // Who makes a file's parts of `page`: "./dev accuracy of STEM", where the page has such marks, so

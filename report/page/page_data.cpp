@@ -63,9 +63,7 @@ double goodness(const PageTable& table, std::size_t row, std::size_t column) {
 
 }  // namespace
 
-PageRun page_run(const Outcome& outcome) {
-  return {outcome.name, to_json(outcome), outcome.detail};
-}
+PageRun page_run(const RunResult& result) { return {result.name, to_json(result), result.detail}; }
 
 bool differ(const std::vector<PageCell>& cells) {
   return std::ranges::any_of(cells, [&](const PageCell& cell) { return cell != cells.front(); });

@@ -66,7 +66,7 @@ struct PageData {
 };
 
 // A run as `simulate` gives it.
-PageRun page_run(const Outcome& outcome);
+PageRun page_run(const RunResult& result);
 
 bool differ(const std::vector<PageCell>& cells);
 

@@ -33,9 +33,9 @@ std::string short_key(const std::string& key) {
   return key.starts_with("overlap.") ? key : key.substr(key.find('.') + 1);
 }
 
-double exposed_fraction(const Outcome& outcome) {
-  return std::accumulate(outcome.exposed_s.begin(), outcome.exposed_s.end(), 0.0) /
-         outcome.iteration_s;
+double exposed_fraction(const RunResult& result) {
+  return std::accumulate(result.exposed_s.begin(), result.exposed_s.end(), 0.0) /
+         result.iteration_s;
 }
 
 // What the plans of some finalists set, a column a key in which they differ.
@@ -60,23 +60,24 @@ void add_plan_columns(const std::vector<Finalist>& finalists, PageTable* table) 
 // The results of a finalist, where it has them.
 struct Shown {
   PageColumn as;
-  PageCell (*of)(const Outcome&);
+  PageCell (*of)(const RunResult&);
 };
 constexpr auto kIteration = "iteration", kMemory = "memory", kTokens = "tokens a GPU";
 
-PageCell tokens_cell(const Outcome& o) { return o.training->tokens_per_s_per_gpu; }
+PageCell tokens_cell(const RunResult& o) { return o.training->tokens_per_s_per_gpu; }
 
 std::vector<Shown> tune_results() {
   return {
-      {{kIteration, "s", Better::Less}, [](const Outcome& o) -> PageCell { return o.iteration_s; }},
+      {{kIteration, "s", Better::Less},
+       [](const RunResult& o) -> PageCell { return o.iteration_s; }},
       {{kTokens, "1/s", Better::More}, tokens_cell},
-      {{"MFU", "", Better::More}, [](const Outcome& o) -> PageCell { return o.training->mfu; }},
+      {{"MFU", "", Better::More}, [](const RunResult& o) -> PageCell { return o.training->mfu; }},
       {{"bubble", "", Better::Less},
-       [](const Outcome& o) -> PageCell { return o.bubble_fraction; }},
+       [](const RunResult& o) -> PageCell { return o.bubble_fraction; }},
       {{"exposed", "", Better::Less},
-       [](const Outcome& o) -> PageCell { return exposed_fraction(o); }},
+       [](const RunResult& o) -> PageCell { return exposed_fraction(o); }},
       {{kMemory, "bytes", Better::Less},
-       [](const Outcome& o) -> PageCell { return o.training->total; }}};
+       [](const RunResult& o) -> PageCell { return o.training->total; }}};
 }
 
 // A column of who is not calibrated, where somebody is not.
@@ -84,8 +85,8 @@ void add_calibrated(const std::vector<PageCell>& cells, PageTable* table) {
   if (std::ranges::any_of(cells, [](const PageCell& cell) { return cell.index() != 0; }))
     add_column(table, {"calibrated"}, cells);
 }
-PageCell calibrated_cell(const Outcome& outcome) {
-  return outcome.calibrated == false ? PageCell("no: a guess") : PageCell();
+PageCell calibrated_cell(const RunResult& result) {
+  return result.calibrated == false ? PageCell("no: a guess") : PageCell();
 }
 
 std::size_t place(const PageTable& table, std::string_view name) {
@@ -96,24 +97,24 @@ std::size_t place(const PageTable& table, std::string_view name) {
 PageTable tune_table(const Tuned& tuned) {
   const std::vector<Finalist>& all = tuned.finalists;
   const auto fits = [&](std::size_t row) {
-    return all[row].outcome.ok() && all[row].outcome->training->fits;
+    return all[row].result.ok() && all[row].result->training->fits;
   };
   PageTable table{.title = "Plans"};
   add_column(&table, {"plan"}, cells_of<Finalist>(all, [](const Finalist& f) { return f.label; }));
   add_plan_columns(all, &table);
   for (const Shown& shown : tune_results())
     add_column(&table, shown.as, cells_of<Finalist>(all, [&](const Finalist& f) {
-      return f.outcome.ok() ? shown.of(*f.outcome) : PageCell();
+      return f.result.ok() ? shown.of(*f.result) : PageCell();
     }));
   add_calibrated(cells_of<Finalist>(all,
                                     [](const Finalist& f) {
-                                      return f.outcome.ok() ? calibrated_cell(*f.outcome)
-                                                            : PageCell();
+                                      return f.result.ok() ? calibrated_cell(*f.result)
+                                                           : PageCell();
                                     }),
                  &table);
   const std::vector<PageCell> out = cells_of<Finalist>(all, [](const Finalist& f) {
-    if (!f.outcome.ok()) return PageCell(f.outcome.error().message);
-    return f.outcome->training->fits ? PageCell() : PageCell("does not fit into memory");
+    if (!f.result.ok()) return PageCell(f.result.error().message);
+    return f.result->training->fits ? PageCell() : PageCell("does not fit into memory");
   });
   if (std::ranges::any_of(out, [](const PageCell& cell) { return cell.index() != 0; }))
     add_column(&table, {"out"}, out);
@@ -121,8 +122,8 @@ PageTable tune_table(const Tuned& tuned) {
   table.y = place(table, kIteration);
   for (std::size_t row = 0; row < all.size(); ++row) {
     if (!fits(row)) table.unfit.push_back(row);
-    if (!all[row].outcome.ok() || table.limit) continue;
-    const Training& training = *all[row].outcome->training;
+    if (!all[row].result.ok() || table.limit) continue;
+    const Training& training = *all[row].result->training;
     table.limit = {table.x, training.capacity - training.reserve, "capacity less reserve"};
   }
   table.frontier = frontier_of(table);
@@ -135,9 +136,10 @@ PageTable tune_table(const Tuned& tuned) {
 
 std::vector<Shown> size_results() {
   return {
-      {{kIteration, "s", Better::Less}, [](const Outcome& o) -> PageCell { return o.iteration_s; }},
+      {{kIteration, "s", Better::Less},
+       [](const RunResult& o) -> PageCell { return o.iteration_s; }},
       {{kTokens, "1/s", Better::More}, tokens_cell},
-      {{"MFU", "", Better::More}, [](const Outcome& o) -> PageCell { return o.training->mfu; }}};
+      {{"MFU", "", Better::More}, [](const RunResult& o) -> PageCell { return o.training->mfu; }}};
 }
 
 struct Sum {
@@ -162,8 +164,8 @@ std::vector<Sum> size_sums() {
 PageData tune_page(const std::string& title, const Tuned& tuned) {
   PageData page{.title = title, .runs = {}, .comparison = {}, .table = tune_table(tuned)};
   for (const Finalist& finalist : tuned.finalists) {
-    if (!finalist.outcome.ok()) continue;
-    page.runs.push_back(page_run(*finalist.outcome));
+    if (!finalist.result.ok()) continue;
+    page.runs.push_back(page_run(*finalist.result));
     page.runs.back().name = finalist.label;
   }
   return page;
@@ -185,14 +187,14 @@ PageData size_page(const std::string& title, const SizeResult& result) {
              cells([](const Sized& one) { return static_cast<double>(one.gpus); }));
   for (const Shown& shown : size_results())
     add_column(&table, shown.as, cells([&](const Sized& one) {
-      return one.outcome ? shown.of(*one.outcome) : PageCell();
+      return one.result ? shown.of(*one.result) : PageCell();
     }));
   for (const Sum& sum : size_sums())
     add_column(&table, sum.as, cells([&](const Sized& one) {
-      return one.outcome ? PageCell(sum.of(one.economics)) : PageCell();
+      return one.result ? PageCell(sum.of(one.economics)) : PageCell();
     }));
   add_calibrated(cells([](const Sized& one) {
-                   return one.outcome ? calibrated_cell(*one.outcome) : PageCell();
+                   return one.result ? calibrated_cell(*one.result) : PageCell();
                  }),
                  &table);
   const std::vector<PageCell> out = cells(
@@ -210,7 +212,7 @@ PageData size_page(const std::string& title, const SizeResult& result) {
 }
 
 PageRun size_run(const Sized& one, const std::string& detail) {
-  PageRun run = page_run(*one.outcome);
+  PageRun run = page_run(*one.result);
   run.name = one.job.empty() ? one.candidate : one.job + ": " + one.candidate;
   run.name += fmt::format(", {} GPUs", one.gpus);
   run.detail = detail;

@@ -17,7 +17,7 @@ PageData tune_page(const std::string& title, const Tuned& tuned);
 // show of them is played again (size_run).
 PageData size_page(const std::string& title, const SizeResult& result);
 
-// A candidate's run, with the detail of its plan. REQUIRES: an outcome.
+// A candidate's run, with the detail of its plan. REQUIRES: a result.
 PageRun size_run(const Sized& one, const std::string& detail);
 
 }  // namespace tandem

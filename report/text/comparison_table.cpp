@@ -43,9 +43,9 @@ std::vector<Part> parts_of(const Comparison& comparison) {
   const Metrics &simulated = comparison.simulated.metrics, &measured = comparison.measured.metrics;
   std::vector<Part> parts = {{"compute", simulated.compute_s, measured.compute_s},
                              {"bubble", simulated.bubble_s, measured.bubble_s}};
-  for (int i = 0; i < kScopes; ++i) {
+  for (int i = 0; i < kGroupKinds; ++i) {
     if (comparison.exposed_difference_s[i])
-      parts.push_back({fmt::format("exposed {} communication", name(static_cast<Scope>(i))),
+      parts.push_back({fmt::format("exposed {} communication", name(static_cast<GroupKind>(i))),
                        simulated.exposed_s[i], measured.exposed_s[i]});
   }
   return parts;
@@ -63,9 +63,9 @@ std::string totals(const Comparison& comparison, int width) {
   for (const Part& part : parts_of(comparison)) add(part);
   rows.push_back({"bubble %", percent(simulated.bubble_fraction), percent(measured.bubble_fraction),
                   percent_difference(comparison.bubble_difference)});
-  for (int i = 0; i < kScopes; ++i) {
+  for (int i = 0; i < kGroupKinds; ++i) {
     if (simulated.overlap_fraction[i] || measured.overlap_fraction[i])
-      rows.push_back({fmt::format("overlapped {} communication %", name(static_cast<Scope>(i))),
+      rows.push_back({fmt::format("overlapped {} communication %", name(static_cast<GroupKind>(i))),
                       percent(simulated.overlap_fraction[i]), percent(measured.overlap_fraction[i]),
                       percent_difference(comparison.overlap_difference[i])});
   }

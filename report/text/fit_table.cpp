@@ -12,7 +12,7 @@ std::string moved_table(const FitPlan& plan, const Values& before, const Publish
                         int width) {
   const auto constant = [&plan](std::size_t k) -> const Constant& { return plan.constants[k]; };
   const std::vector<Column<std::size_t>> columns = {
-      {"software", [&](std::size_t k) { return constant(k).software; }, Place::Name},
+      {"software", [&](std::size_t k) { return constant(k).profile; }, Place::Name},
       {"constant", [&](std::size_t k) { return constant(k).key; }, Place::Name},
       {"was", [&](std::size_t k) { return fmt::format("{:.4g}", before[k]); }, Place::First},
       {"now", [&](std::size_t k) { return fmt::format("{:.4g}", after.values[k]); }, Place::First},
@@ -47,8 +47,8 @@ std::string interval_table(const std::vector<Interval>& intervals) {
       "| software | rows left out | measured over predicted, 5 to 95 % | of the other half's rows, "
       "in the interval of one half, % |\n|---|---:|---:|---:|\n";
   for (const Interval& i : intervals)
-    text += i.n == 0 ? fmt::format("| {} | 0 | | |\n", i.software)
-                     : fmt::format("| {} | {} | {:.3f} to {:.3f} | {} |\n", i.software, i.n, i.low,
+    text += i.n == 0 ? fmt::format("| {} | 0 | | |\n", i.profile)
+                     : fmt::format("| {} | {} | {:.3f} to {:.3f} | {} |\n", i.profile, i.n, i.low,
                                    i.high, percent(i.coverage));
   return text;
 }

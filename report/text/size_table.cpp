@@ -19,18 +19,18 @@ std::string money(double value) {
 }
 
 // The least Gbit/s a node, in the range that is sold.
-std::string least_Gbitps(const Outcome& outcome) {
+std::string least_Gbitps(const RunResult& result) {
   constexpr double kLeast = 5, kMost = 12'800;
-  if (!outcome.looked_for_bandwidth) return "";
-  if (!outcome.least_internode_Gbitps) return "none is";
-  const double least = *outcome.least_internode_Gbitps;
+  if (!result.looked_for_bandwidth) return "";
+  if (!result.least_internode_Gbitps) return "none is";
+  const double least = *result.least_internode_Gbitps;
   if (least <= kLeast) return "<= 5";
   return least > kMost ? "> 12800" : fmt::format("{:.0f}", least);
 }
 
 std::string times(double ratio) { return ratio == 1 ? "" : fmt::format("{:.3f}", ratio); }
 
-bool is_guess(const Sized& one) { return one.outcome && one.outcome->calibrated == false; }
+bool is_guess(const Sized& one) { return one.result && one.result->calibrated == false; }
 
 std::string mark_of(const Sized& one) {
   if (one.recommended) return "best";
@@ -38,11 +38,11 @@ std::string mark_of(const Sized& one) {
   return one.on_frontier ? "frontier" : "";
 }
 
-template <class Value>  // std::string of an Outcome and its Economics
+template <class Value>  // std::string of an RunResult and its Economics
 Column<Sized> played(const char* title, Value value, Place place) {
   return {title,
           [value](const Sized& one) {
-            return one.outcome ? std::string(value(*one.outcome, one.economics)) : "";
+            return one.result ? std::string(value(*one.result, one.economics)) : "";
           },
           place};
 }
@@ -61,7 +61,7 @@ Column<Sized> gpus(Place place) {
 }
 
 std::string candidates(const SizeResult& result, int width) {
-  using O = const Outcome&;
+  using O = const RunResult&;
   using E = const Economics&;
   const auto tenths = [](double value) { return fmt::format("{:.1f}", value); };
   const std::vector<Column<Sized>> columns = {
@@ -110,7 +110,7 @@ std::string plans(const SizeResult& result, int width) {
        Place::First},
       {"x 4", [](const Sized& one) { return times(one.oversubscribed_4); }, Place::Beside}};
   const auto shown = [](const Sized& one) {
-    return one.outcome && (one.recommended || one.on_frontier);
+    return one.result && (one.recommended || one.on_frontier);
   };
   return text_table(columns, rows_where(result.sized, shown), width);
 }
@@ -141,10 +141,10 @@ std::string input_changes(const SizeResult& result, int width) {
   return text_table(columns, result.input_changes, width);
 }
 
-std::vector<const Outcome*> outcomes(const SizeResult& result) {
-  std::vector<const Outcome*> all;
+std::vector<const RunResult*> results(const SizeResult& result) {
+  std::vector<const RunResult*> all;
   for (const Sized& one : result.sized) {
-    if (one.outcome) all.push_back(&*one.outcome);
+    if (one.result) all.push_back(&*one.result);
   }
   return all;
 }
@@ -152,7 +152,7 @@ std::vector<const Outcome*> outcomes(const SizeResult& result) {
 // Whether it was a guess that won, and who is guessed beside it: nobody should prefer by p95 what
 // is known least about without knowing that.
 std::string guesses(const SizeResult& result, const Sized& best) {
-  const auto is_rival = [&](const Sized& one) { return one.job == best.job && one.outcome; };
+  const auto is_rival = [&](const Sized& one) { return one.job == best.job && one.result; };
   std::vector<std::string> names;
   const Sized* known = nullptr;  // the cheapest in time that is calibrated
   for (const Sized& one : result.sized) {
@@ -170,7 +170,7 @@ std::string guesses(const SizeResult& result, const Sized& best) {
                   fmt::join(names, "; "), names.size() == 1 ? "is" : "are");
   if (!is_guess(best)) return text + " The best is calibrated.\n";
   text += fmt::format(" The best, {}, is one: no measured run stands behind {}.", best.candidate,
-                      best.outcome->cost_model);
+                      best.result->cost_model);
   if (known == nullptr) return text + " None that is calibrated is in time.\n";
   return text + fmt::format(
                     " The cheapest that is calibrated: {}, {} GPUs, {:.1f} days (p95 "
@@ -209,7 +209,7 @@ std::string conclusions(const SizeResult& result) {
 
 std::string size_text(const SizeResult& result, int width) {
   const auto said = [width](const std::string& prose) { return wrapped(prose, width); };
-  std::string text = candidates(result, width) + "\n" + said(notes(outcomes(result))) + "\n" +
+  std::string text = candidates(result, width) + "\n" + said(notes(results(result))) + "\n" +
                      said(conclusions(result));
   text += said(
               "\nPlans of the best and of the frontier (days p95 against cost), and how many times "

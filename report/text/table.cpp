@@ -16,87 +16,89 @@ namespace {
 
 std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
 
-using OutcomeColumn = Column<Outcome>;
+using OutcomeColumn = Column<RunResult>;
 
 // The names of a run: its point on every axis; several names of one point have one title.
-std::vector<OutcomeColumn> names(const Outcome& outcome) {
-  if (outcome.points.empty())
-    return {{"run", [](const Outcome& o) { return o.name; }, Place::Name}};
+std::vector<OutcomeColumn> names(const RunResult& result) {
+  if (result.points.empty())
+    return {{"run", [](const RunResult& o) { return o.name; }, Place::Name}};
   std::vector<OutcomeColumn> list;
-  for (std::size_t i = 0; i < outcome.points.size(); ++i) {
-    const bool again = i > 0 && outcome.axes[i] == outcome.axes[i - 1];
-    list.push_back({again ? "" : outcome.axes[i],
-                    [i](const Outcome& o) { return i < o.points.size() ? o.points[i] : o.name; },
+  for (std::size_t i = 0; i < result.points.size(); ++i) {
+    const bool again = i > 0 && result.axes[i] == result.axes[i - 1];
+    list.push_back({again ? "" : result.axes[i],
+                    [i](const RunResult& o) { return i < o.points.size() ? o.points[i] : o.name; },
                     Place::Name});
   }
   return list;
 }
 
-double sum(const std::array<double, kScopes>& by_scope) {
+double sum(const std::array<double, kGroupKinds>& by_scope) {
   return std::accumulate(by_scope.begin(), by_scope.end(), 0.0);
 }
 
-OutcomeColumn size(const char* title, int Cut::*of, Place place = Place::Beside) {
-  return {title, [of](const Outcome& o) { return o.plan ? fmt::format("{}", *o.plan.*of) : "-"; },
+OutcomeColumn size(const char* title, int ParallelSizes::*of, Place place = Place::Beside) {
+  return {title, [of](const RunResult& o) { return o.plan ? fmt::format("{}", *o.plan.*of) : "-"; },
           place};
 }
 
 template <class Value>  // std::string of a Training
 OutcomeColumn trained(const char* title, Value value, Place place = Place::First) {
-  return {title,
-          [value](const Outcome& o) { return o.training ? std::string(value(*o.training)) : "-"; },
-          place};
+  return {
+      title,
+      [value](const RunResult& o) { return o.training ? std::string(value(*o.training)) : "-"; },
+      place};
 }
 
-OutcomeColumn exposed(Scope scope) {
-  return {fmt::format("{} %", name(scope)), [scope](const Outcome& o) {
-            return percent(o.exposed_s[static_cast<std::size_t>(scope)] / o.iteration_s);
+OutcomeColumn exposed(GroupKind group_kind) {
+  return {fmt::format("{} %", name(group_kind)), [group_kind](const RunResult& o) {
+            return percent(o.exposed_s[static_cast<std::size_t>(group_kind)] / o.iteration_s);
           }};
 }
 
-bool is_measured(const Outcome& o) { return o.published_tflops_per_gpu && o.training; }
+bool is_measured(const RunResult& o) { return o.published_tflops_per_gpu && o.training; }
 
-bool any(const std::vector<Outcome>& outcomes, const std::function<bool(const Outcome&)>& holds) {
-  return std::ranges::any_of(outcomes, holds);
+bool any(const std::vector<RunResult>& results,
+         const std::function<bool(const RunResult&)>& holds) {
+  return std::ranges::any_of(results, holds);
 }
 
 // How the jobs are cut; contexts and experts only where there are some.
-void add_sizes(const std::vector<Outcome>& outcomes, std::vector<OutcomeColumn>* list) {
+void add_sizes(const std::vector<RunResult>& results, std::vector<OutcomeColumn>* list) {
   list->push_back(
-      {"GPUs", [](const Outcome& o) { return fmt::format("{}", o.gpus); }, Place::First});
-  list->push_back(size("TP", &Cut::tp, Place::Second));
-  list->push_back(size("PP", &Cut::pp));
-  list->push_back(size("VPP", &Cut::vpp));
-  if (any(outcomes, [](const Outcome& o) { return o.plan && o.plan->cp > 1; }))
-    list->push_back(size("CP", &Cut::cp));
-  if (any(outcomes, [](const Outcome& o) { return o.plan && o.plan->ep > 1; }))
-    list->push_back(size("EP", &Cut::ep));
-  list->push_back(size("DP", &Cut::dp));
-  list->push_back(size("microb.", &Cut::microbatches));
+      {"GPUs", [](const RunResult& o) { return fmt::format("{}", o.gpus); }, Place::First});
+  list->push_back(size("TP", &ParallelSizes::tp, Place::Second));
+  list->push_back(size("PP", &ParallelSizes::pp));
+  list->push_back(size("VPP", &ParallelSizes::vpp));
+  if (any(results, [](const RunResult& o) { return o.plan && o.plan->cp > 1; }))
+    list->push_back(size("CP", &ParallelSizes::cp));
+  if (any(results, [](const RunResult& o) { return o.plan && o.plan->ep > 1; }))
+    list->push_back(size("EP", &ParallelSizes::ep));
+  list->push_back(size("DP", &ParallelSizes::dp));
+  list->push_back(size("microb.", &ParallelSizes::microbatches));
 }
 
-void add_shares(const std::vector<Outcome>& outcomes, std::vector<OutcomeColumn>* list) {
+void add_shares(const std::vector<RunResult>& results, std::vector<OutcomeColumn>* list) {
   list->push_back(
-      {"bubble %", [](const Outcome& o) { return percent(o.bubble_fraction); }, Place::First});
-  for (const Scope scope : {Scope::Tensor, Scope::Pipeline, Scope::Data})
-    list->push_back(exposed(scope));
-  for (const Scope scope : {Scope::Context, Scope::Expert}) {
-    const auto communicates = [scope](const Outcome& o) {
-      return o.comm_s[static_cast<std::size_t>(scope)] > 0;
+      {"bubble %", [](const RunResult& o) { return percent(o.bubble_fraction); }, Place::First});
+  for (const GroupKind group_kind : {GroupKind::Tensor, GroupKind::Pipeline, GroupKind::Data})
+    list->push_back(exposed(group_kind));
+  for (const GroupKind group_kind : {GroupKind::Context, GroupKind::Expert}) {
+    const auto communicates = [group_kind](const RunResult& o) {
+      return o.comm_s[static_cast<std::size_t>(group_kind)] > 0;
     };
-    if (any(outcomes, communicates)) list->push_back(exposed(scope));
+    if (any(results, communicates)) list->push_back(exposed(group_kind));
   }
 }
 
-bool is_guess(const Outcome& o) { return o.calibrated == false; }
+bool is_guess(const RunResult& o) { return o.calibrated == false; }
 
 void add_published(std::vector<OutcomeColumn>* list) {
-  list->push_back({"published", [](const Outcome& o) {
+  list->push_back({"published", [](const RunResult& o) {
                      return is_measured(o) ? fmt::format("{:.0f}", *o.published_tflops_per_gpu)
                                            : "";
                    }});
   list->push_back({"diff %",
-                   [](const Outcome& o) {
+                   [](const RunResult& o) {
                      if (!is_measured(o)) return std::string();
                      const double ratio =
                          o.training->hardware_tflops_per_gpu / *o.published_tflops_per_gpu;
@@ -105,16 +107,16 @@ void add_published(std::vector<OutcomeColumn>* list) {
                    Place::Beside});
 }
 
-std::vector<OutcomeColumn> columns(const std::vector<Outcome>& outcomes, bool traffic) {
-  std::vector<OutcomeColumn> list = names(outcomes.front());
+std::vector<OutcomeColumn> columns(const std::vector<RunResult>& results, bool traffic) {
+  std::vector<OutcomeColumn> list = names(results.front());
   const auto rate = [](double value) { return fmt::format("{:.1f}", value); };
-  add_sizes(outcomes, &list);
+  add_sizes(results, &list);
   list.push_back({"iteration s",
-                  [](const Outcome& o) { return fmt::format("{:.3f}", o.iteration_s); },
+                  [](const RunResult& o) { return fmt::format("{:.3f}", o.iteration_s); },
                   Place::First});
-  if (any(outcomes, [](const Outcome& o) { return o.interval_s.has_value(); }))
+  if (any(results, [](const RunResult& o) { return o.interval_s.has_value(); }))
     list.push_back({"90 % s",
-                    [](const Outcome& o) {
+                    [](const RunResult& o) {
                       return o.interval_s
                                  ? fmt::format("{:.3g}-{:.3g}{}", o.interval_s->first,
                                                o.interval_s->second, is_guess(o) ? "*" : "")
@@ -129,15 +131,15 @@ std::vector<OutcomeColumn> columns(const std::vector<Outcome>& outcomes, bool tr
       "hw TF/s", [=](auto& t) { return rate(t.hardware_tflops_per_gpu); }, Place::Second));
   list.push_back(trained(
       "% peak", [](auto& t) { return percent(t.hfu); }, Place::Second));
-  add_shares(outcomes, &list);
+  add_shares(results, &list);
   list.push_back(trained("GiB", [=](auto& t) { return rate(t.total / GiB); }));
   list.push_back(trained("fits", [](auto& t) { return t.fits ? "yes" : "NO"; }));
   if (traffic) {
-    list.push_back({"GB sent", [=](const Outcome& o) { return rate(sum(o.sent_bytes) / GB); }});
+    list.push_back({"GB sent", [=](const RunResult& o) { return rate(sum(o.sent_bytes) / GB); }});
     list.push_back(
-        {"exposed s", [](const Outcome& o) { return fmt::format("{:.3f}", sum(o.exposed_s)); }});
+        {"exposed s", [](const RunResult& o) { return fmt::format("{:.3f}", sum(o.exposed_s)); }});
   }
-  if (any(outcomes, [](const Outcome& o) { return o.published_tflops_per_gpu.has_value(); }))
+  if (any(results, [](const RunResult& o) { return o.published_tflops_per_gpu.has_value(); }))
     add_published(&list);
   return list;
 }
@@ -148,11 +150,11 @@ struct Share {
   double of_iteration = 0;
 };
 
-std::vector<Share> shares(const Outcome& o) {
+std::vector<Share> shares(const RunResult& o) {
   std::vector<Share> list = {{"compute", o.compute_s / o.iteration_s},
                              {"bubble", o.bubble_fraction}};
-  for (int i = 0; i < kScopes; ++i)
-    list.push_back({fmt::format("{} communication", name(static_cast<Scope>(i))),
+  for (int i = 0; i < kGroupKinds; ++i)
+    list.push_back({fmt::format("{} communication", name(static_cast<GroupKind>(i))),
                     o.exposed_s[i] / o.iteration_s});
   return list;
 }
@@ -164,22 +166,22 @@ Share largest(std::vector<Share> list) {
 }
 
 // The points after the first.
-std::string last_points(const Outcome& o) {
+std::string last_points(const RunResult& o) {
   std::string text;
   for (std::size_t i = 1; i < o.points.size(); ++i) text += (i > 1 ? ", " : "") + o.points[i];
   return text.empty() ? o.name : text;
 }
 
-std::string bandwidth(const Outcome& o) {
+std::string bandwidth(const RunResult& o) {
   if (!o.least_internode_Gbitps) return "none is enough";
   if (*o.least_internode_Gbitps == 0) return "1 is enough";
   const double unit = *o.least_internode_Gbitps < 1000 ? 1 : 10;  // found to within 2 %
   return fmt::format("{:.0f}", std::round(*o.least_internode_Gbitps / unit) * unit);
 }
 
-std::string binds(std::span<const Outcome> group) {
+std::string binds(std::span<const RunResult> group) {
   std::string text;
-  for (const Outcome& o : group) {
+  for (const RunResult& o : group) {
     std::vector<Share> list = shares(o);
     const Share most = largest(list);
     list.erase(std::find_if(list.begin(), list.end(),
@@ -193,7 +195,7 @@ std::string binds(std::span<const Outcome> group) {
 }
 
 // By how much the run is slower than the other, and what grew most.
-std::string slower(const Outcome& run, const Outcome& other) {
+std::string slower(const RunResult& run, const RunResult& other) {
   const double lost_s = run.iteration_s - other.iteration_s;
   if (lost_s < 0.001 * other.iteration_s)
     return fmt::format(". {} takes {:.3f} times as long as {}", last_points(run),
@@ -215,9 +217,10 @@ std::string slower(const Outcome& run, const Outcome& other) {
 }
 
 // Each run against the one before it; with a baseline, the savings tell that.
-std::string comparisons(std::span<const Outcome> group) {
+std::string comparisons(std::span<const RunResult> group) {
   std::string text;
-  if (std::ranges::any_of(group, [](const Outcome& o) { return o.saving.has_value(); })) return "";
+  if (std::ranges::any_of(group, [](const RunResult& o) { return o.saving.has_value(); }))
+    return "";
   for (std::size_t i = 1; i < group.size(); ++i) text += slower(group[i], group[i - 1]);
   return text;
 }
@@ -229,21 +232,21 @@ std::string tokens_rate(const Training& training) {
   return fmt::format("{:.{}f}", rate, rate < 100 ? 1 : 0);
 }
 
-std::string iteration_text(const Outcome& outcome) {
-  return fmt::format("{:.3f}{}", outcome.iteration_s, is_guess(outcome) ? "*" : "");
+std::string iteration_text(const RunResult& result) {
+  return fmt::format("{:.3f}{}", result.iteration_s, is_guess(result) ? "*" : "");
 }
 
 std::string uncalibrated_line(const std::string& cost_model) {
   return fmt::format("* not calibrated: no measured run stands behind {}: a guess.\n", cost_model);
 }
 
-std::string notes(const std::vector<const Outcome*>& outcomes) {
+std::string notes(const std::vector<const RunResult*>& results) {
   std::set<std::string> guesses, reserves;
   std::set<bool> causal;
-  for (const Outcome* outcome : outcomes) {
-    if (is_guess(*outcome)) guesses.insert(uncalibrated_line(outcome->cost_model));
-    if (!outcome->training) continue;
-    const Training& training = *outcome->training;
+  for (const RunResult* result : results) {
+    if (is_guess(*result)) guesses.insert(uncalibrated_line(result->cost_model));
+    if (!result->training) continue;
+    const Training& training = *result->training;
     causal.insert(training.causal_flops);
     reserves.insert(
         fmt::format("{:.1f} of {:.1f}", training.reserve / GiB, training.capacity / GiB));
@@ -264,25 +267,25 @@ std::string notes(const std::vector<const Outcome*>& outcomes) {
                     counted, fmt::join(reserves, ", "));
 }
 
-std::string notes(const std::vector<Outcome>& outcomes) {
-  std::vector<const Outcome*> all;
-  for (const Outcome& outcome : outcomes) all.push_back(&outcome);
+std::string notes(const std::vector<RunResult>& results) {
+  std::vector<const RunResult*> all;
+  for (const RunResult& result : results) all.push_back(&result);
   return notes(all);
 }
 
-std::string outcome_table(const std::vector<Outcome>& outcomes, bool traffic, int width) {
-  if (outcomes.empty()) return "";
-  return text_table(columns(outcomes, traffic), outcomes, width);
+std::string outcome_table(const std::vector<RunResult>& results, bool traffic, int width) {
+  if (results.empty()) return "";
+  return text_table(columns(results, traffic), results, width);
 }
 
-std::string savings_table(const std::vector<Outcome>& outcomes, int width) {
-  const auto saves = [](const Outcome& o) { return o.saving.has_value(); };
-  const auto first = std::ranges::find_if(outcomes, saves);
-  if (first == outcomes.end()) return "";
+std::string savings_table(const std::vector<RunResult>& results, int width) {
+  const auto saves = [](const RunResult& o) { return o.saving.has_value(); };
+  const auto first = std::ranges::find_if(results, saves);
+  if (first == results.end()) return "";
   std::vector<OutcomeColumn> list = names(*first);
   const auto add = [&list](const char* title, auto cell, Place place) {
     list.push_back(
-        {title, [cell](const Outcome& o) { return std::string(cell(*o.saving)); }, place});
+        {title, [cell](const RunResult& o) { return std::string(cell(*o.saving)); }, place});
   };
   add(
       "against", [](const Saving& s) { return s.baseline; }, Place::Name);
@@ -299,22 +302,22 @@ std::string savings_table(const std::vector<Outcome>& outcomes, int width) {
       "saved % of it",
       [](const Saving& s) { return s.of_communication ? percent(*s.of_communication) : "-"; },
       Place::Beside);
-  return text_table(list, rows_where(outcomes, saves), width);
+  return text_table(list, rows_where(results, saves), width);
 }
 
-std::string conclusions(const std::vector<Outcome>& outcomes) {
+std::string conclusions(const std::vector<RunResult>& results) {
   std::string text;
-  for (std::size_t begin = 0; begin < outcomes.size();) {
+  for (std::size_t begin = 0; begin < results.size();) {
     std::size_t end = begin + 1;
-    while (end < outcomes.size() && !outcomes[begin].points.empty() &&
-           outcomes[end].points.front() == outcomes[begin].points.front())
+    while (end < results.size() && !results[begin].points.empty() &&
+           results[end].points.front() == results[begin].points.front())
       ++end;
-    const std::span<const Outcome> group{outcomes.data() + begin, end - begin};
+    const std::span<const RunResult> group{results.data() + begin, end - begin};
     const std::string title = group[0].points.empty() ? group[0].name : group[0].points.front();
     text += fmt::format("{}: {}{}", title, binds(group), comparisons(group));
     if (group[0].looked_for_bandwidth) {
       text += ". Least Gbit/s a node between nodes: ";
-      for (const Outcome& o : group)
+      for (const RunResult& o : group)
         text += fmt::format("{}{}{}", &o == group.data() ? "" : ", ",
                             group.size() > 1 ? last_points(o) + " " : "", bandwidth(o));
     }

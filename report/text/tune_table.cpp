@@ -17,24 +17,24 @@ std::string grouped(std::int64_t number) {
   return text;
 }
 
-template <class Value>  // std::string of an Outcome with its Training
+template <class Value>  // std::string of an RunResult with its Training
 Column<Finalist> played(const char* title, Value value, Place place = Place::First) {
   return {title,
           [value](const Finalist& f) {
-            return f.outcome.ok() ? std::string(value(*f.outcome, *f.outcome->training)) : "";
+            return f.result.ok() ? std::string(value(*f.result, *f.result->training)) : "";
           },
           place};
 }
 
 std::string plans_table(const Tuned& tuned, int width) {
-  using O = const Outcome&;
+  using O = const RunResult&;
   using T = const Training&;
   const auto tenths = [](double value) { return fmt::format("{:.1f}", value); };
   const std::vector<Column<Finalist>> columns = {
       {"", [](const Finalist& f) { return f.label; }, Place::Name},
       {"plan", [](const Finalist& f) { return text_of(f.candidate); }, Place::Second, Align::Left},
       {"iteration s",
-       [](const Finalist& f) { return f.outcome.ok() ? iteration_text(*f.outcome) : "error"; },
+       [](const Finalist& f) { return f.result.ok() ? iteration_text(*f.result) : "error"; },
        Place::First},
       played("tokens/s/GPU", [](O, T t) { return tokens_rate(t); }),
       played(
@@ -59,10 +59,10 @@ std::string plans_table(const Tuned& tuned, int width) {
   return text_table(columns, tuned.finalists, width);
 }
 
-std::vector<const Outcome*> outcomes(const Tuned& tuned) {
-  std::vector<const Outcome*> all;
+std::vector<const RunResult*> results(const Tuned& tuned) {
+  std::vector<const RunResult*> all;
   for (const Finalist& finalist : tuned.finalists) {
-    if (finalist.outcome.ok()) all.push_back(&*finalist.outcome);
+    if (finalist.result.ok()) all.push_back(&*finalist.result);
   }
   return all;
 }
@@ -111,8 +111,8 @@ std::string verdicts_table(const Tuned& tuned, int width) {
 }  // namespace
 
 std::string tune_text(const Tuned& tuned, const std::string& command, int width) {
-  std::string text = plans_table(tuned, width) + "\n" +
-                     wrapped(notes(outcomes(tuned)) + counts_text(tuned), width);
+  std::string text =
+      plans_table(tuned, width) + "\n" + wrapped(notes(results(tuned)) + counts_text(tuned), width);
   if (!tuned.verdicts.empty())
     text += "\nRules of the guides, at stage level:\n" + verdicts_table(tuned, width);
   std::string first = "The first plan: " + command;
@@ -130,9 +130,9 @@ std::string tune_text(const Tuned& tuned, const std::string& command, int width)
                                 fmt::join(tuned.cleared, ", ")),
                     width);
   for (const Finalist& finalist : tuned.finalists) {
-    if (!finalist.outcome.ok())
+    if (!finalist.result.ok())
       text +=
-          wrapped(fmt::format("{}: {}\n", finalist.label, finalist.outcome.error().message), width);
+          wrapped(fmt::format("{}: {}\n", finalist.label, finalist.result.error().message), width);
   }
   return text;
 }

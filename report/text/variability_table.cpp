@@ -16,32 +16,32 @@ struct PartOfRun {
 
 }  // namespace
 
-std::string repeats_table(const std::vector<Outcome>& outcomes, int width) {
-  const auto repeated = [](const Outcome& o) { return o.repeats.has_value(); };
-  if (std::ranges::none_of(outcomes, repeated)) return "";
-  const std::vector<Column<Outcome>> columns = {
-      {"run", [](const Outcome& o) { return o.name; }, Place::Name},
-      {"runs", [](const Outcome& o) { return fmt::format("{}", o.repeats->runs); }},
+std::string repeats_table(const std::vector<RunResult>& results, int width) {
+  const auto repeated = [](const RunResult& o) { return o.repeats.has_value(); };
+  if (std::ranges::none_of(results, repeated)) return "";
+  const std::vector<Column<RunResult>> columns = {
+      {"run", [](const RunResult& o) { return o.name; }, Place::Name},
+      {"runs", [](const RunResult& o) { return fmt::format("{}", o.repeats->runs); }},
       {"seeds",
-       [](const Outcome& o) {
+       [](const RunResult& o) {
          const std::uint64_t first = o.repeats->first_seed;
          return fmt::format("{}-{}", first,
                             first + static_cast<std::uint64_t>(o.repeats->runs) - 1);
        }},
-      {"p5 s", [](const Outcome& o) { return seconds(o.repeats->iteration_s.p5); }, Place::First},
-      {"p50 s", [](const Outcome& o) { return seconds(o.repeats->iteration_s.p50); },
+      {"p5 s", [](const RunResult& o) { return seconds(o.repeats->iteration_s.p5); }, Place::First},
+      {"p50 s", [](const RunResult& o) { return seconds(o.repeats->iteration_s.p50); },
        Place::Beside},
-      {"p95 s", [](const Outcome& o) { return seconds(o.repeats->iteration_s.p95); },
+      {"p95 s", [](const RunResult& o) { return seconds(o.repeats->iteration_s.p95); },
        Place::Beside}};
-  return text_table(columns, rows_where(outcomes, repeated), width);
+  return text_table(columns, rows_where(results, repeated), width);
 }
 
-std::string sensitivity_table(const std::vector<Outcome>& outcomes, int width) {
+std::string sensitivity_table(const std::vector<RunResult>& results, int width) {
   std::vector<PartOfRun> rows;
-  for (const Outcome& outcome : outcomes) {
-    std::vector<Sensitivity> parts = outcome.sensitivity;
+  for (const RunResult& result : results) {
+    std::vector<Sensitivity> parts = result.sensitivity;
     std::ranges::stable_sort(parts, std::ranges::greater{}, &Sensitivity::seconds);
-    for (Sensitivity& part : parts) rows.push_back({outcome.name, std::move(part)});
+    for (Sensitivity& part : parts) rows.push_back({result.name, std::move(part)});
   }
   if (rows.empty()) return "";
   using Row = PartOfRun;

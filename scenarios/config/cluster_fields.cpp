@@ -41,9 +41,9 @@ Status set_software(const Setting& setting, Scenario* scenario) {
   if (is_file) {
     ASSIGN_OR_RETURN(file, setting.file("costs.software", folder_of(*scenario), "a file (TOML)"));
   }
-  auto software = load_software(file);
-  if (!software.ok()) return Error{fmt::format("{}: {}", setting.where, software.error().message)};
-  scenario->software = *std::move(software);
+  auto profile = load_software(file);
+  if (!profile.ok()) return Error{fmt::format("{}: {}", setting.where, profile.error().message)};
+  scenario->profile = *std::move(profile);
   return Done{};
 }
 
@@ -105,11 +105,11 @@ Status set_calibration(const Setting& setting, Scenario* scenario) {
 
 Status set_nvlinks(const Setting& setting, Scenario* scenario) {
   const auto* links = std::get_if<std::string>(&setting.value);
-  const auto mesh = parse_mesh(links != nullptr ? *links : "?");
-  if (!mesh.ok())
+  const auto adjacency = parse_nvlink_adjacency(links != nullptr ? *links : "?");
+  if (!adjacency.ok())
     return setting.error("cluster.nvlinks",
                          "each GPU's links to each, as in '0222 2022 2202 2220'");
-  scenario->cluster.nvlinks = mesh.value();
+  scenario->cluster.nvlinks = adjacency.value();
   return Done{};
 }
 
@@ -332,15 +332,15 @@ std::vector<Field> cluster_fields() {
            "text: a point's name on an axis; below the table stands what every other run saves "
            "against the one with that point instead of its own",
            AT(baseline)),
-      choice<std::optional<Scope>>(
+      choice<std::optional<GroupKind>>(
           "report.kind",
           "text: tensor, pipeline, data, context, expert or all: the communication that a saving "
           "is compared with; default all",
-          {{"tensor", Scope::Tensor},
-           {"pipeline", Scope::Pipeline},
-           {"data", Scope::Data},
-           {"context", Scope::Context},
-           {"expert", Scope::Expert},
+          {{"tensor", GroupKind::Tensor},
+           {"pipeline", GroupKind::Pipeline},
+           {"data", GroupKind::Data},
+           {"context", GroupKind::Context},
+           {"expert", GroupKind::Expert},
            {"all", std::nullopt}},
           AT(kind)),
       flag("report.causal_flops",

@@ -211,23 +211,23 @@ constexpr const char* kOfTheGpu[] = {"cluster.gpu_name",        "cluster.tflops"
                                      "cluster.gemm_efficiency", "cluster.attention_efficiency"};
 
 Status complete_software(Scenario* s) {
-  if (s->software.name.empty()) {
-    ASSIGN_OR_RETURN(s->software, load_software(s->cluster.device.software));
+  if (s->profile.name.empty()) {
+    ASSIGN_OR_RETURN(s->profile, load_software(s->cluster.device.profile));
   }
   if (s->cost_table) {
-    s->software.iteration_overhead_s = 0;  // no part of what a table measures
+    s->profile.iteration_overhead_s = 0;  // no part of what a table measures
     return Done{};
   }
   const bool known =
       std::ranges::none_of(kOfTheGpu, [&](const char* key) { return s->places.contains(key); });
   const std::string& gpu = s->cluster.device.name;
   s->cost_model_name =
-      fmt::format("{} on {} in {}", s->software.name,
+      fmt::format("{} on {} in {}", s->profile.name,
                   known && !gpu.empty() ? gpu : "a GPU of your own", s->plan.precision);
-  s->calibrated = known && is_measured(s->software, gpu, s->plan.precision);
+  s->calibrated = known && is_measured(s->profile, gpu, s->plan.precision);
   if (*s->calibrated) return Done{};
   ASSIGN_OR_RETURN(const auto interval, uncalibrated_interval());
-  std::tie(s->software.interval_low, s->software.interval_high) = interval;
+  std::tie(s->profile.interval_low, s->profile.interval_high) = interval;
   return Done{};
 }
 

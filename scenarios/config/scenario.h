@@ -74,7 +74,7 @@ struct Scenario {
   double p2p_s = 0;                       // with them: what a transfer takes, whatever the cluster
   double p2p_bytes = 0;                   // or, above 0, what it carries over the cluster
   std::string costs_source = "analytic";  // or "uniform", "table"
-  Software software;                      // whose constants price the model; uniform: stretches
+  FrameworkProfile profile;               // whose constants price the model; uniform: stretches
   // Whether runs of that software on that GPU in that precision were measured; if not, the
   // software's interval is that of a guess. Nothing: costs are not the model's.
   std::optional<bool> calibrated;
@@ -84,16 +84,16 @@ struct Scenario {
   std::uint64_t seed = 1;
   Stragglers stragglers;
   SlowLink slow_link;
-  double background = 0;         // the share of the bandwidth between nodes that others take
-  int repeats = 1;               // how often it is played, each time with the next seed
-  std::optional<Slower> slower;  // not in the file: what asks for sensitivities sets it
+  double background = 0;  // the share of the bandwidth between nodes that others take
+  int repeats = 1;        // how often it is played, each time with the next seed
+  std::optional<Perturbation> perturbation;  // not in the file: what asks for sensitivities sets it
   bool fold = true;  // one rank stands for its equals; not in the file: the caller's choice
   bool least_bandwidth = false;
-  std::string baseline;       // a point's name: what the others save against it
-  std::optional<Scope> kind;  // of communication, that savings are compared with; nothing: all
-  bool causal_flops = false;  // FLOPs count the half of attention that a causal mask leaves
-  bool traffic = false;       // columns of what a GPU sends
-  std::string note;           // printed below the table
+  std::string baseline;           // a point's name: what the others save against it
+  std::optional<GroupKind> kind;  // of communication, that savings are compared with; nothing: all
+  bool causal_flops = false;      // FLOPs count the half of attention that a causal mask leaves
+  bool traffic = false;           // columns of what a GPU sends
+  std::string note;               // printed below the table
   Limits limits;
   Published published;
   Validation validation;
@@ -106,7 +106,7 @@ struct Scenario {
 
   // What prices its kernels. REQUIRES: no uniform costs; the scenario outlives it.
   CostModel cost_model() const {
-    return {cluster.device, plan.precision, cost_table ? &*cost_table : nullptr, software};
+    return {cluster.device, plan.precision, cost_table ? &*cost_table : nullptr, profile};
   }
 
   // Where the first of the keys that is set stands, else where another key of their tables does,

@@ -41,9 +41,9 @@ struct SlowLink {
 Result<std::vector<LinkChange>> link_changes(const SlowLink& slow, const Cluster& cluster);
 
 // One part that is slower than it is, to see what hangs on it.
-struct Slower {
+struct Perturbation {
   std::optional<int> stage;
-  std::optional<Scope> kind;
+  std::optional<GroupKind> kind;
   double factor = 1;
 };
 

@@ -17,10 +17,10 @@ std::vector<DeviceId> devices_of(const Placement& placement, int first, int rank
 }
 
 // What an operation of the job takes alone.
-Nanoseconds alone_ns(const Scenario& scenario, const Cluster& cluster, Scope scope, CommKind kind,
-                     Bytes bytes, const std::vector<DeviceId>& devices) {
-  const CommCost cost = comm_costs(scenario)[static_cast<std::size_t>(scope)];
-  return duration_ns(at_cost(choices(cluster, kind, devices), scope, cost), bytes);
+Nanoseconds alone_ns(const Scenario& scenario, const Cluster& cluster, GroupKind group_kind,
+                     CommKind kind, Bytes bytes, const std::vector<DeviceId>& devices) {
+  const CommCost cost = comm_costs(scenario)[static_cast<std::size_t>(group_kind)];
+  return duration_ns(at_cost(choices(cluster, kind, devices), group_kind, cost), bytes);
 }
 
 // An all-reduce of the slowest tensor group. In blocks, where groups lie on nodes repeats with the
@@ -33,7 +33,7 @@ Nanoseconds slowest_tensor_ns(const Scenario& scenario, const Cluster& cluster,
       scenario.cyclic ? plan.gpus() : static_cast<int>(std::min<std::int64_t>(period, plan.gpus()));
   Nanoseconds slowest = 0;
   for (int first = 0; first < groups_end; first += plan.tp)
-    slowest = std::max(slowest, alone_ns(scenario, cluster, Scope::Tensor, CommKind::AllReduce,
+    slowest = std::max(slowest, alone_ns(scenario, cluster, GroupKind::Tensor, CommKind::AllReduce,
                                          bytes, devices_of(placement, first, plan.tp, 1)));
   return slowest;
 }
@@ -41,9 +41,9 @@ Nanoseconds slowest_tensor_ns(const Scenario& scenario, const Cluster& cluster,
 // The stated seconds, as a stated software makes them; another one's stretch is 1.
 UniformCosts uniform_costs(const Scenario& scenario) {
   const UniformCosts& own = *scenario.uniform;
-  const double stretch = scenario.software.compute_stretch;
-  return {own.forward_s * stretch, own.backward_s * stretch, own.input_s * stretch,
-          own.weight_s * stretch};
+  const double slowdown = scenario.profile.compute_stretch;
+  return {own.forward_s * slowdown, own.backward_s * slowdown, own.input_s * slowdown,
+          own.weight_s * slowdown};
 }
 
 // Seconds of a pass when nothing overlaps.
@@ -54,11 +54,11 @@ double seconds(const Pass& pass, const Scenario& scenario, const Cluster& cluste
   for (const Step& step : pass.steps) {
     sum += step.duration_ns;
     if (step.computes) continue;
-    const auto [ranks, stride] = step.scope == Scope::Tensor ? std::pair{plan.tp, 1}
-                                 : step.scope == Scope::Context
+    const auto [ranks, stride] = step.group_kind == GroupKind::Tensor ? std::pair{plan.tp, 1}
+                                 : step.group_kind == GroupKind::Context
                                      ? std::pair{plan.cp, plan.tp}
                                      : std::pair{plan.ep, plan.expert_tensor()};
-    sum += alone_ns(scenario, cluster, step.scope, step.collective, step.bytes,
+    sum += alone_ns(scenario, cluster, step.group_kind, step.collective, step.bytes,
                     devices_of(placement, 0, ranks, stride));
   }
   return to_seconds(sum);
@@ -83,16 +83,18 @@ Plan plan_of(const Scenario& scenario, const Order& order) {
   return plan_of(scenario, rank_of.front() == rank_of.back(), order.chains);
 }
 
-std::array<CommCost, kScopes> comm_costs(const Scenario& scenario) {
-  std::array<CommCost, kScopes> costs;
-  const Software& software = scenario.software;
-  const auto of = [&](Scope scope) -> CommCost& { return costs[static_cast<std::size_t>(scope)]; };
+std::array<CommCost, kGroupKinds> comm_costs(const Scenario& scenario) {
+  std::array<CommCost, kGroupKinds> costs;
+  const FrameworkProfile& profile = scenario.profile;
+  const auto of = [&](GroupKind group_kind) -> CommCost& {
+    return costs[static_cast<std::size_t>(group_kind)];
+  };
   const bool partial = scenario.plan.tp < scenario.cluster.gpus_per_node;
-  of(Scope::Tensor) = {software.tensor_stretch * (partial ? software.partial_tensor_stretch : 1),
-                       software.tensor_overhead_s};
-  of(Scope::Pipeline) = {software.pipeline_stretch, software.pipeline_overhead_s};
-  of(Scope::Data).stretch =
-      scenario.plan.zero == 3 ? software.zero3_stretch : software.data_stretch;
+  of(GroupKind::Tensor) = {profile.tensor_stretch * (partial ? profile.partial_tensor_stretch : 1),
+                           profile.tensor_overhead_s};
+  of(GroupKind::Pipeline) = {profile.pipeline_stretch, profile.pipeline_overhead_s};
+  of(GroupKind::Data).slowdown =
+      scenario.plan.zero == 3 ? profile.zero3_stretch : profile.data_stretch;
   return costs;
 }
 
@@ -126,7 +128,7 @@ std::vector<OrderCosts> order_costs(const Scenario& scenario, const Plan& plan,
   const int next = plan.tp * plan.cp * plan.dp;  // the same rank of the next stage
   const double transfer_s =
       plan.pp == 1 ? 0
-                   : to_seconds(alone_ns(scenario, cluster, Scope::Pipeline, CommKind::SendRecv,
+                   : to_seconds(alone_ns(scenario, cluster, GroupKind::Pipeline, CommKind::SendRecv,
                                          work.pipeline_bytes, {placement[0], placement[next]}));
   if (scenario.uniform) {
     const UniformCosts own = uniform_costs(scenario);

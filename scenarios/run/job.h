@@ -21,7 +21,7 @@ Placement placement_of(const Scenario& scenario, const Cluster& cluster);
 Plan plan_of(const Scenario& scenario, bool ends_on_one_rank, int copies);
 Plan plan_of(const Scenario& scenario, const Order& order);
 
-std::array<CommCost, kScopes> comm_costs(const Scenario& scenario);
+std::array<CommCost, kGroupKinds> comm_costs(const Scenario& scenario);
 
 // One chain's work.
 Workload workload(const Scenario& scenario, const Plan& plan, const Cluster& cluster,

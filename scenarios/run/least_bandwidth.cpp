@@ -23,15 +23,15 @@ struct Exposed {
   bool small() const { return between_nodes_s <= kExposedShare * (between_nodes_s + rest_s); }
 };
 
-Exposed exposed_at(double node_Gbitps, const Scenario& scenario, Prepared* prepared) {
+Exposed exposed_at(double node_Gbitps, const Scenario& scenario, CompiledJob* job) {
   ClusterSpec spec = scenario.cluster;
   spec.nic_bytes_per_s = node_Gbitps * Gbit / spec.nics_per_node;
-  const auto cluster = Cluster::build(spec, prepared->cluster.gpus());
+  const auto cluster = Cluster::build(spec, job->cluster.gpus());
   CHECK(cluster.ok());
-  price(&prepared->program, *cluster, prepared->placement);
-  const auto trace = ideal(prepared->program);
+  price(&job->program, *cluster, job->placement);
+  const auto trace = ideal(job->program);
   CHECK(trace.ok());
-  const Metrics metrics = measure(prepared->program, *trace);
+  const Metrics metrics = measure(job->program, *trace);
   return {metrics.exposed_between_nodes_s, metrics.iteration_s - metrics.exposed_between_nodes_s};
 }
 
@@ -43,12 +43,12 @@ double proposal(double node_Gbitps, const Exposed& exposed) {
 
 }  // namespace
 
-std::optional<double> least_internode_Gbitps(const Scenario& scenario, Prepared* prepared) {
+std::optional<double> least_internode_Gbitps(const Scenario& scenario, CompiledJob* job) {
   double low = kSlowest_Gbitps, high = kFastest_Gbitps;  // too little; enough
-  if (exposed_at(low, scenario, prepared).small()) return 0;
+  if (exposed_at(low, scenario, job).small()) return 0;
   double next = scenario.cluster.nics_per_node * scenario.cluster.nic_bytes_per_s / Gbit;
   while (high > low * kTolerance) {
-    const Exposed exposed = exposed_at(next, scenario, prepared);
+    const Exposed exposed = exposed_at(next, scenario, job);
     (exposed.small() ? high : low) = next;
     if (low >= kFastest_Gbitps / kTolerance) return std::nullopt;
     // A step beyond the proposal, so that the answer comes to lie between two neighbours.

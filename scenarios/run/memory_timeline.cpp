@@ -49,29 +49,31 @@ class RankMemory {
 
 }  // namespace
 
-const MemoryCourse::Step& MemoryCourse::peak() const {
+const MemoryTimeline::Step& MemoryTimeline::peak() const {
   return *std::ranges::max_element(steps, {}, &Step::activations);
 }
 
-std::vector<MemoryCourse> memory_courses(const Model& model, const Plan& plan, const Order& order) {
+std::vector<MemoryTimeline> memory_timelines(const Model& model, const Plan& plan,
+                                             const Order& order) {
   const std::vector<int> rank_of = stage_to_rank(order);
-  std::vector<MemoryCourse> courses;
+  std::vector<MemoryTimeline> memories;
   for (int rank = 0; rank < order.pp(); ++rank) {
-    RankMemory memory(model, plan, order.stages / order.chains);
+    RankMemory rank_memory(model, plan, order.stages / order.chains);
     Live live;
     for (int stage = 0; stage < order.stages; ++stage) {
       if (rank_of[stage] == rank) live[stage] = 0;
     }
-    MemoryCourse& course = courses.emplace_back(MemoryCourse{rank, memory.with(live), {}});
-    course.steps.push_back({});
+    MemoryTimeline& memory =
+        memories.emplace_back(MemoryTimeline{rank, rank_memory.with(live), {}});
+    memory.steps.push_back({});
     for (const Action& action : order.ranks[rank]) {
       const bool grows = action.kind == ActionKind::Forward;
       if (!grows && !produces_gradient(action.kind)) continue;
       live[index(action.stage)] += grows ? 1 : -1;
-      course.steps.push_back({action, memory.with(live).activations});
+      memory.steps.push_back({action, rank_memory.with(live).activations});
     }
   }
-  return courses;
+  return memories;
 }
 
 StepEnds::StepEnds(int pipeline_rank, int pipeline_ranks, const Program& program,
@@ -89,7 +91,7 @@ StepEnds::StepEnds(int pipeline_rank, int pipeline_ranks, const Program& program
   }
 }
 
-Nanoseconds StepEnds::of(const MemoryCourse::Step& step) const {
+Nanoseconds StepEnds::of(const MemoryTimeline::Step& step) const {
   if (!step.action) return 0;
   const auto& [stage, kind, microbatch, with_next] = *step.action;
   return ends_.at({op_kind(kind), index(stage), index(microbatch)});

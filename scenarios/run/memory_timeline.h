@@ -1,4 +1,4 @@
-// MemoryCourse: what a GPU of a pipeline rank holds as the iteration goes on.
+// MemoryTimeline: what a GPU of a pipeline rank holds as the iteration goes on.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@ namespace tandem {
 
 // Activations grow with a forward and shrink with its backward (or its input gradient); all else
 // stays.
-struct MemoryCourse {
+struct MemoryTimeline {
   // From an action's end on; the first has none and is of the iteration's begin.
   struct Step {
     std::optional<Action> action;
@@ -30,7 +30,8 @@ struct MemoryCourse {
 };
 
 // One a pipeline rank.
-std::vector<MemoryCourse> memory_courses(const Model& model, const Plan& plan, const Order& order);
+std::vector<MemoryTimeline> memory_timelines(const Model& model, const Plan& plan,
+                                             const Order& order);
 
 // When a step's action has ended on the first GPU of its pipeline rank, or on the one that was
 // played for it.
@@ -38,7 +39,7 @@ class StepEnds {
  public:
   StepEnds(int pipeline_rank, int pipeline_ranks, const Program& program, const Trace& trace);
 
-  Nanoseconds of(const MemoryCourse::Step& step) const;
+  Nanoseconds of(const MemoryTimeline::Step& step) const;
 
  private:
   std::map<std::tuple<OpKind, int, int>, Nanoseconds> ends_;  // by kind, stage and microbatch

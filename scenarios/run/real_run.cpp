@@ -60,13 +60,13 @@ std::vector<OpTimes> op_times(const Program& program, const std::vector<Trace>& 
 
 // `outcome_of_trace`: what one iteration gives.
 template <class OutcomeOfTrace>
-Result<std::optional<RealOutcome>> run_program(const Program& program, const RealOptions& options,
-                                               const std::string& place,
-                                               OutcomeOfTrace outcome_of_trace) {
+Result<std::optional<RealRunResult>> run_program(const Program& program, const RealOptions& options,
+                                                 const std::string& place,
+                                                 OutcomeOfTrace outcome_of_trace) {
   const Nanoseconds begin = now_ns();
   ASSIGN_OR_RETURN(std::optional<Execution> execution, play_whole(program, options, place));
   const double wall_s = to_seconds(now_ns() - begin);
-  if (!execution) return std::optional<RealOutcome>();
+  if (!execution) return std::optional<RealRunResult>();
   std::vector<double> iterations_s, bubble_fractions;
   for (const Trace& trace : execution->iterations) {
     const Metrics metrics = measure(program, trace);
@@ -76,11 +76,11 @@ Result<std::optional<RealOutcome>> run_program(const Program& program, const Rea
     iterations_s.push_back(metrics.iteration_s);
     bubble_fractions.push_back(metrics.bubble_fraction);
   }
-  RealOutcome real;
+  RealRunResult real;
   Trace& median = execution->iterations[median_of(iterations_s)];
-  real.outcome = outcome_of_trace(median);
-  real.outcome.engine = real.backend = execution->backend;
-  real.outcome.engine_wall_s = wall_s;
+  real.result = outcome_of_trace(median);
+  real.result.engine = real.backend = execution->backend;
+  real.result.engine_wall_s = wall_s;
   real.real = execution->real;
   real.iterations = static_cast<int>(execution->iterations.size());
   real.iteration_s = spread_of(iterations_s);
@@ -98,36 +98,37 @@ Json to_json(const Spread& spread) {
 
 }  // namespace
 
-Result<std::optional<RealOutcome>> run_for_real(const Scenario& scenario, const Prepared& prepared,
-                                                RealOptions options) {
-  if (options.exec.precision.empty()) options.exec.precision = prepared.plan.precision;
+Result<std::optional<RealRunResult>> run_for_real(const Scenario& scenario, const CompiledJob& job,
+                                                  RealOptions options) {
+  if (options.exec.precision.empty()) options.exec.precision = job.plan.precision;
   auto real = run_program(
-      prepared.program, options, scenario.place_of({"costs.source"}), [&](const Trace& trace) {
-        Outcome outcome = outcome_of(scenario, prepared, trace);
+      job.program, options, scenario.place_of({"costs.source"}), [&](const Trace& trace) {
+        RunResult result = result_of(scenario, job, trace);
         if (options.exec.compute == Compute::Gemm && options.exec.gemm_scale != 1) {
-          outcome.training.reset();  // its FLOPs are those of another model
-          outcome.published_tflops_per_gpu.reset();
+          result.training.reset();  // its FLOPs are those of another model
+          result.published_tflops_per_gpu.reset();
         }
-        return outcome;
+        return result;
       });
   const std::pair<const char*, bool> simulated_only[] = {
       {"jitter", scenario.jitter > 0}, {"slow_link", !scenario.slow_link.name.empty()}};
   for (const auto& [key, is_set] : simulated_only) {
     if (real.ok() && *real && is_set)
-      (*real)->outcome.warnings.push_back(fmt::format(
+      (*real)->result.warnings.push_back(fmt::format(
           "{}: variability.{} is simulated only: a real run has its own", scenario.name, key));
   }
   return real;
 }
 
-Result<std::optional<RealOutcome>> run_for_real(const Program& program, const RealOptions& options,
-                                                const std::string& path) {
+Result<std::optional<RealRunResult>> run_for_real(const Program& program,
+                                                  const RealOptions& options,
+                                                  const std::string& path) {
   return run_program(program, options, path,
-                     [&](const Trace& trace) { return outcome_of(program, trace); });
+                     [&](const Trace& trace) { return result_of(program, trace); });
 }
 
-Json to_json(const RealOutcome& real) {
-  Json json = to_json(real.outcome);
+Json to_json(const RealRunResult& real) {
+  Json json = to_json(real.result);
   json["backend"] = real.backend;
   json["real"] = real.real;
   json["iterations"] = real.iterations;
@@ -145,13 +146,13 @@ Json to_json(const RealOutcome& real) {
   return json;
 }
 
-RealOutcome real_outcome_from_json(const Json& json) {
+RealRunResult real_run_result_from_json(const Json& json) {
   const auto spread = [&](const char* of) {
     const Json& values = json.at("spread").at(of);
     return Spread{values.at("p5"), values.at("p50"), values.at("p95")};
   };
-  RealOutcome real;
-  real.outcome = outcome_from_json(json);
+  RealRunResult real;
+  real.result = run_result_from_json(json);
   json.at("backend").get_to(real.backend);
   json.at("real").get_to(real.real);
   json.at("iterations").get_to(real.iterations);

@@ -13,7 +13,7 @@
 #include "exec/execute.h"
 #include "scenarios/config/scenario.h"
 #include "scenarios/config/variability.h"
-#include "scenarios/run/played.h"
+#include "scenarios/run/compiled_job.h"
 #include "scenarios/run/run.h"
 #include "scenarios/run/run_result.h"
 
@@ -33,8 +33,8 @@ struct OpTimes {
   Spread seconds;
 };
 
-struct RealOutcome {
-  Outcome outcome;  // of the median iteration (of an even number, the shorter in the middle)
+struct RealRunResult {
+  RunResult result;  // of the median iteration (of an even number, the shorter in the middle)
   std::string backend;
   std::string real;
   int iterations = 0;
@@ -47,15 +47,16 @@ struct RealOutcome {
 //
 // Nothing on ranks that have no results to tell (mpi). Error::Failed where the run did, its partial
 // trace written. `path`: the Program's file, for Errors.
-Result<std::optional<RealOutcome>> run_for_real(const Scenario& scenario, const Prepared& prepared,
-                                                RealOptions options);
-Result<std::optional<RealOutcome>> run_for_real(const Program& program, const RealOptions& options,
-                                                const std::string& path);
+Result<std::optional<RealRunResult>> run_for_real(const Scenario& scenario, const CompiledJob& job,
+                                                  RealOptions options);
+Result<std::optional<RealRunResult>> run_for_real(const Program& program,
+                                                  const RealOptions& options,
+                                                  const std::string& path);
 
-// The Outcome's object, with `backend`, `real`, `iterations`, `spread`, `payloads_checked`,
+// The RunResult's object, with `backend`, `real`, `iterations`, `spread`, `payloads_checked`,
 // `op_times`.
-nlohmann::ordered_json to_json(const RealOutcome& outcome);
+nlohmann::ordered_json to_json(const RealRunResult& result);
 // The inverse, but for `op_times`. REQUIRES: that object.
-RealOutcome real_outcome_from_json(const nlohmann::ordered_json& json);
+RealRunResult real_run_result_from_json(const nlohmann::ordered_json& json);
 
 }  // namespace tandem

@@ -21,8 +21,8 @@ Result<std::vector<double>> iterations_s(const std::vector<Scenario>& scenarios,
         Scenario once = scenarios[i];
         once.repeats = 1;
         once.least_bandwidth = false;
-        ASSIGN_OR_RETURN(const Outcome outcome, simulate(once, engine));
-        return fmt::format("{}", outcome.iteration_s);
+        ASSIGN_OR_RETURN(const RunResult result, simulate(once, engine));
+        return fmt::format("{}", result.iteration_s);
       },
       [&](int) {
         if (bar) bar->advance();
@@ -35,21 +35,21 @@ Result<std::vector<double>> iterations_s(const std::vector<Scenario>& scenarios,
   return seconds;
 }
 
-Result<Outcome> simulate_repeated(const Scenario& scenario, Engine engine, const OutputFiles& files,
-                                  bool progress, int jobs) {
+Result<RunResult> simulate_repeated(const Scenario& scenario, Engine engine,
+                                    const OutputFiles& files, bool progress, int jobs) {
   std::vector<Scenario> runs(scenario.repeats, scenario);
   for (std::size_t i = 0; i < runs.size(); ++i) runs[i].seed += i;
   ASSIGN_OR_RETURN(const std::vector<double> seconds, iterations_s(runs, engine, progress, jobs));
   Scenario median = runs[median_of(seconds)];
   median.repeats = 1;
-  ASSIGN_OR_RETURN(Outcome outcome, simulate(median, engine, files));
-  outcome.repeats = Repeats{scenario.repeats, scenario.seed, spread_of(seconds)};
+  ASSIGN_OR_RETURN(RunResult result, simulate(median, engine, files));
+  result.repeats = Repeats{scenario.repeats, scenario.seed, spread_of(seconds)};
   if (!varies_by_seed(scenario))
-    outcome.warnings.push_back(
+    result.warnings.push_back(
         fmt::format("{}: {}: found variability.runs = {} of a run that no seed changes, expected "
                     "variability.jitter or variability.straggler_share: all of them are alike",
                     scenario.name, scenario.place_of({"variability.runs"}), scenario.repeats));
-  return outcome;
+  return result;
 }
 
 }  // namespace tandem

@@ -83,28 +83,27 @@ class Stopwatch {
 };
 
 // What the table cannot say of a run that it prices.
-void add_table_warnings(const Scenario& scenario, Prepared* prepared) {
+void add_table_warnings(const Scenario& scenario, CompiledJob* job) {
   const CostTable& table = *scenario.cost_table;
   Repriced repriced;
-  for (const Kernel& kernel : prepared->program.kernels) {
+  for (const Kernel& kernel : job->program.kernels) {
     const auto price = kernel_price(table, kernel);
     if (price.ok()) repriced.interpolated += price->interpolated;
   }
   for (const std::string& line : lines_of(repriced, table))
-    prepared->warnings.push_back(fmt::format("{}: {}", scenario.name, line));
+    job->warnings.push_back(fmt::format("{}: {}", scenario.name, line));
   const std::string_view precision = table.meta_value("precision");
   if (!precision.empty() && precision != scenario.plan.precision)
-    prepared->warnings.push_back(fmt::format("{}: {}: measured in {}, the run is in {}",
-                                             scenario.name, table.path, precision,
-                                             scenario.plan.precision));
+    job->warnings.push_back(fmt::format("{}: {}: measured in {}, the run is in {}", scenario.name,
+                                        table.path, precision, scenario.plan.precision));
 }
 
 // Where priced by the analytic model, which alone can tell what another size would take.
-void add_size_warnings(const Scenario& scenario, Outcome* outcome) {
+void add_size_warnings(const Scenario& scenario, RunResult* result) {
   if (scenario.uniform || scenario.cost_table) return;
   for (const WastefulSize& size :
        wasteful_sizes(scenario.model, scenario.plan, scenario.cost_model()))
-    outcome->warnings.push_back(fmt::format("{}: {}", scenario.name, text_of(size)));
+    result->warnings.push_back(fmt::format("{}: {}", scenario.name, text_of(size)));
 }
 
 // Gives what priced it.
@@ -126,43 +125,44 @@ Result<std::string> reprice(Program* program, const PricedBy& priced_by,
 void slow_parts(const Scenario& scenario, Program* program) {
   for (const int stage : scenario.stragglers.stages)
     slow_stage(program, stage, scenario.stragglers.factor);
-  if (!scenario.slower) return;
-  if (scenario.slower->stage) slow_stage(program, *scenario.slower->stage, scenario.slower->factor);
-  if (scenario.slower->kind) slow_kind(program, *scenario.slower->kind, scenario.slower->factor);
+  if (!scenario.perturbation) return;
+  if (scenario.perturbation->stage)
+    slow_stage(program, *scenario.perturbation->stage, scenario.perturbation->factor);
+  if (scenario.perturbation->kind)
+    slow_kind(program, *scenario.perturbation->kind, scenario.perturbation->factor);
 }
 
-void add_stragglers(const Scenario& scenario, Prepared* prepared) {
+void add_stragglers(const Scenario& scenario, CompiledJob* job) {
   if (!scenario.stragglers.any()) return;
   const std::vector<double> factors =
-      rank_factors(scenario.stragglers, scenario.seed, prepared->cluster, prepared->placement);
-  prepared->folds = !slow_ranks(&prepared->program, factors);
+      rank_factors(scenario.stragglers, scenario.seed, job->cluster, job->placement);
+  job->folds = !slow_ranks(&job->program, factors);
   const auto slow = std::ranges::count_if(factors, [](double factor) { return factor != 1; });
   if (slow == 0 && scenario.stragglers.node_share == 0) return;  // stages
-  prepared->warnings.push_back(fmt::format(
+  job->warnings.push_back(fmt::format(
       "{}: stragglers: {} of {} ranks take {:g} times as long; {}seed {}", scenario.name, slow,
       factors.size(), scenario.stragglers.factor,
-      prepared->folds ? ""
-                      : fmt::format("all {} ranks are simulated, none folded; ", factors.size()),
+      job->folds ? "" : fmt::format("all {} ranks are simulated, none folded; ", factors.size()),
       scenario.seed));
 }
 
-Result<SimOptions> sim_options(const Scenario& scenario, const Prepared& prepared, Engine engine) {
-  SimOptions options{scenario.jitter, scenario.seed, scenario.fold && prepared.folds};
+Result<SimOptions> sim_options(const Scenario& scenario, const CompiledJob& job, Engine engine) {
+  SimOptions options{scenario.jitter, scenario.seed, scenario.fold && job.folds};
   if (scenario.slow_link.name.empty()) return options;
   if (engine == Engine::Ideal)
     return placed(
         scenario, {"variability.slow_link"},
         Error{"found variability.slow_link with the ideal engine, expected simgrid: ideal "
               "knows no time on links"});
-  auto changes = link_changes(scenario.slow_link, prepared.cluster);
+  auto changes = link_changes(scenario.slow_link, job.cluster);
   if (!changes.ok()) return placed(scenario, {"variability.slow_link"}, changes.error());
   options.link_changes = *std::move(changes);
   return options;
 }
 
-Result<Trace> trace_of(const Prepared& prepared, Engine engine, const SimOptions& options) {
-  if (engine == Engine::Ideal) return ideal(prepared.program, options);
-  return simgrid(prepared.program, prepared.cluster, prepared.placement, options);
+Result<Trace> trace_of(const CompiledJob& job, Engine engine, const SimOptions& options) {
+  if (engine == Engine::Ideal) return ideal(job.program, options);
+  return simgrid(job.program, job.cluster, job.placement, options);
 }
 
 }  // namespace
@@ -199,7 +199,7 @@ Result<Order> make_order(const Scenario& scenario) {
 Result<Cluster> make_cluster(const Scenario& scenario) {
   ClusterSpec spec = scenario.has_cluster()
                          ? scenario.cluster
-                         : uniform_cluster(scenario.p2p_s * scenario.software.pipeline_stretch);
+                         : uniform_cluster(scenario.p2p_s * scenario.profile.pipeline_stretch);
   spec.nic_bytes_per_s *= 1 - scenario.background;
   const int nodes = (scenario.gpus + spec.gpus_per_node - 1) / spec.gpus_per_node;
   auto cluster = Cluster::build(spec, nodes > 1 ? nodes * spec.gpus_per_node : scenario.gpus);
@@ -214,8 +214,8 @@ Result<Cluster> make_cluster(const Scenario& scenario) {
                 cluster.error());
 }
 
-Result<Prepared> prepare(const Scenario& scenario,
-                         const std::function<void(Prepared*)>& before_prices) {
+Result<CompiledJob> compile(const Scenario& scenario,
+                            const std::function<void(CompiledJob*)>& before_prices) {
   const Plan& plan = scenario.plan;
   ASSIGN_OR_RETURN(Cluster cluster, make_cluster(scenario));
   RETURN_IF_ERROR(check_ops(scenario, cluster));
@@ -227,93 +227,93 @@ Result<Prepared> prepare(const Scenario& scenario,
   if (!program.ok())
     return placed(scenario, {"overlap.p2p", "overlap.batch_p2p", "schedule.order", "parallel.pp"},
                   program.error());
-  Prepared prepared{own, std::move(order), *std::move(program), std::move(cluster), placement, {}};
-  if (before_prices) before_prices(&prepared);
-  prepared.program.comm_costs = comm_costs(scenario);
-  slow_parts(scenario, &prepared.program);
-  price(&prepared.program, prepared.cluster, prepared.placement);
-  add_stragglers(scenario, &prepared);
+  CompiledJob job{own, std::move(order), *std::move(program), std::move(cluster), placement, {}};
+  if (before_prices) before_prices(&job);
+  job.program.comm_costs = comm_costs(scenario);
+  slow_parts(scenario, &job.program);
+  price(&job.program, job.cluster, job.placement);
+  add_stragglers(scenario, &job);
   const auto crosses = [](const Communicator& c) {
-    return c.scope == Scope::Tensor && c.between_nodes;
+    return c.group_kind == GroupKind::Tensor && c.between_nodes;
   };
   const int node = scenario.cluster.gpus_per_node;
-  if (!scenario.uniform && std::ranges::any_of(prepared.program.communicators, crosses))
-    prepared.warnings.push_back(fmt::format(
+  if (!scenario.uniform && std::ranges::any_of(job.program.communicators, crosses))
+    job.warnings.push_back(fmt::format(
         "{}: {}: tensor communication crosses nodes", scenario.name,
         scenario.cyclic ? "cluster.placement = cyclic parts neighbouring ranks"
                         : fmt::format("parallel.tp = {} {} the {} GPUs of a node", plan.tp,
                                       plan.tp > node ? "is more than" : "does not divide", node)));
   for (const std::string& doubt : doubts(scenario))
-    prepared.warnings.push_back(fmt::format("{}: {}", scenario.name, doubt));
-  if (scenario.cost_table) add_table_warnings(scenario, &prepared);
-  if (const Status status = check_durations(prepared.program); !status.ok())
+    job.warnings.push_back(fmt::format("{}: {}", scenario.name, doubt));
+  if (scenario.cost_table) add_table_warnings(scenario, &job);
+  if (const Status status = check_durations(job.program); !status.ok())
     return placed(scenario, {"cluster.intra_GBps", "cluster.nic_Gbitps", "cluster.preset"},
                   status.error());
-  return prepared;
+  return job;
 }
 
-Result<Outcome> play(const Scenario& scenario, const Prepared& prepared, Engine engine) {
-  ASSIGN_OR_RETURN(const SimOptions options, sim_options(scenario, prepared, engine));
-  ASSIGN_OR_RETURN(const Trace trace, trace_of(prepared, engine, options));
-  Outcome outcome = outcome_of(scenario, prepared, trace);
-  outcome.engine = engine == Engine::Ideal ? "ideal" : "simgrid";
-  return outcome;
+Result<RunResult> play(const Scenario& scenario, const CompiledJob& job, Engine engine) {
+  ASSIGN_OR_RETURN(const SimOptions options, sim_options(scenario, job, engine));
+  ASSIGN_OR_RETURN(const Trace trace, trace_of(job, engine, options));
+  RunResult result = result_of(scenario, job, trace);
+  result.engine = engine == Engine::Ideal ? "ideal" : "simgrid";
+  return result;
 }
 
-Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFiles& files,
-                         bool progress, int jobs) {
+Result<RunResult> simulate(const Scenario& scenario, Engine engine, const OutputFiles& files,
+                           bool progress, int jobs) {
   if (scenario.repeats > 1) return simulate_repeated(scenario, engine, files, progress, jobs);
   std::optional<Waiting> waiting;
   if (progress) waiting.emplace("making the program");
-  ASSIGN_OR_RETURN(Prepared prepared, prepare(scenario));
+  ASSIGN_OR_RETURN(CompiledJob job, compile(scenario));
   waiting.reset();
-  ASSIGN_OR_RETURN(SimOptions options, sim_options(scenario, prepared, engine));
-  Progress bar("ops", ops_to_play(prepared.program, options));
+  ASSIGN_OR_RETURN(SimOptions options, sim_options(scenario, job, engine));
+  Progress bar("ops", ops_to_play(job.program, options));
   if (progress) options.on_progress = [&bar](std::int64_t ops) { bar.advance(ops); };
   const Stopwatch stopwatch;
-  auto played = trace_of(prepared, engine, options);
+  auto played = trace_of(job, engine, options);
   const double wall_s = stopwatch.seconds();
   if (!played.ok()) return played.error();
   Trace& trace = *played;
 
-  Outcome outcome = outcome_of(scenario, prepared, trace);
-  outcome.engine = engine == Engine::Ideal ? "ideal" : "simgrid";
-  outcome.engine_wall_s = wall_s;
-  if (const Software& by = scenario.software; !scenario.cost_table && by.interval_high > 0)
-    outcome.interval_s.emplace(outcome.iteration_s * by.interval_low,
-                               outcome.iteration_s * by.interval_high);
-  outcome.calibrated = scenario.calibrated;
-  outcome.cost_model = scenario.cost_model_name;
+  RunResult result = result_of(scenario, job, trace);
+  result.engine = engine == Engine::Ideal ? "ideal" : "simgrid";
+  result.engine_wall_s = wall_s;
+  if (const FrameworkProfile& by = scenario.profile; !scenario.cost_table && by.interval_high > 0)
+    result.interval_s.emplace(result.iteration_s * by.interval_low,
+                              result.iteration_s * by.interval_high);
+  result.calibrated = scenario.calibrated;
+  result.cost_model = scenario.cost_model_name;
   if (scenario.jitter > 0)
-    outcome.warnings.push_back(
+    result.warnings.push_back(
         fmt::format("{}: jitter: all {} ranks are simulated, none folded; seed {}", scenario.name,
                     scenario.gpus, scenario.seed));
   if (!options.link_changes.empty())
-    outcome.warnings.push_back(fmt::format(
-        "{}: slow links: all {} ranks are simulated, none folded", scenario.name, scenario.gpus));
+    result.warnings.push_back(fmt::format("{}: slow links: all {} ranks are simulated, none folded",
+                                          scenario.name, scenario.gpus));
   // So few take no time, folded or not.
   constexpr std::size_t kFewRanks = 256;
-  const std::size_t played_ranks = trace.ranks.size(), ranks = prepared.program.ranks.size();
-  if (options.folded() && played_ranks > prepared.order.ranks.size() && played_ranks > kFewRanks)
-    outcome.warnings.push_back(fmt::format(
+  const std::size_t played_ranks = trace.ranks.size(), ranks = job.program.ranks.size();
+  if (options.folded() && played_ranks > job.order.ranks.size() && played_ranks > kFewRanks)
+    result.warnings.push_back(fmt::format(
         "{}: equal ranks sit differently on the nodes: {} of {} ranks are simulated{}",
         scenario.name, played_ranks, ranks, played_ranks == ranks ? ", none folded" : ""));
-  add_size_warnings(scenario, &outcome);
-  if (outcome.iteration_s == 0)
+  add_size_warnings(scenario, &result);
+  if (result.iteration_s == 0)
     return placed(scenario, {"costs.forward_s", "costs.backward_s"},
                   Error{"found an iteration that takes no time, expected costs above 0"});
-  outcome.detail = detail_of(scenario, prepared, trace, files.detail);
-  if (scenario.cost_table) trace.meta.emplace_back("costs", outcome.costs);
-  RETURN_IF_ERROR(write_files(prepared.program, &trace, files));
+  result.detail = detail_of(scenario, job, trace, files.detail);
+  if (scenario.cost_table) trace.meta.emplace_back("costs", result.costs);
+  RETURN_IF_ERROR(write_files(job.program, &trace, files));
   if (scenario.least_bandwidth && scenario.has_cluster()) {
-    outcome.looked_for_bandwidth = true;
-    outcome.least_internode_Gbitps = least_internode_Gbitps(scenario, &prepared);
+    result.looked_for_bandwidth = true;
+    result.least_internode_Gbitps = least_internode_Gbitps(scenario, &job);
   }
-  return outcome;
+  return result;
 }
 
-Result<Outcome> simulate(const Program& given, const OutputFiles& files, bool fold,
-                         const PricedBy& priced_by) {
+Result<RunResult> simulate(const Program& given, const OutputFiles& files, bool fold,
+                           const PricedBy& priced_by) {
   Program program = given;
   std::vector<std::string> warnings;
   ASSIGN_OR_RETURN(const std::string costs, reprice(&program, priced_by, &warnings));
@@ -321,49 +321,49 @@ Result<Outcome> simulate(const Program& given, const OutputFiles& files, bool fo
   const Stopwatch stopwatch;
   ASSIGN_OR_RETURN(Trace trace, ideal(program, {.fold = fold}));
   const double wall_s = stopwatch.seconds();
-  Outcome outcome = outcome_of(program, trace);
-  if (outcome.iteration_s == 0)
+  RunResult result = result_of(program, trace);
+  if (result.iteration_s == 0)
     return Error{fmt::format("{}: found an iteration that takes no time, expected ops that do",
                              program.name)};
-  outcome.engine = "ideal";
-  outcome.engine_wall_s = wall_s;
-  outcome.costs = costs;
-  outcome.warnings = std::move(warnings);
-  outcome.detail = detail_of(program, trace, files.detail);
+  result.engine = "ideal";
+  result.engine_wall_s = wall_s;
+  result.costs = costs;
+  result.warnings = std::move(warnings);
+  result.detail = detail_of(program, trace, files.detail);
   if (!priced_by.costs.empty() || !priced_by.op_times.empty()) {
     trace.meta.insert(trace.meta.begin(), program_line(given));
     trace.meta.emplace_back("costs", costs);
   }
   RETURN_IF_ERROR(write_files(program, &trace, files));
-  return outcome;
+  return result;
 }
 
-std::vector<Result<Outcome>> simulate_all(const std::vector<Scenario>& scenarios, Engine engine,
-                                          int jobs, const OutputFiles& files, int files_of) {
+std::vector<Result<RunResult>> simulate_all(const std::vector<Scenario>& scenarios, Engine engine,
+                                            int jobs, const OutputFiles& files, int files_of) {
   Progress progress("runs", static_cast<std::int64_t>(scenarios.size()));
   const OutputFiles of_others{.detail = std::min(files.detail, Detail::Numbers)};
   const std::vector<Result<std::string>> texts = fork_map(
       static_cast<int>(scenarios.size()), jobs,
       [&](int i) -> Result<std::string> {
-        ASSIGN_OR_RETURN(const Outcome outcome,
+        ASSIGN_OR_RETURN(const RunResult result,
                          simulate(scenarios[i], engine, i == files_of ? files : of_others));
-        return to_json(outcome).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
-               '\n' + outcome.detail;
+        return to_json(result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+               '\n' + result.detail;
       },
       [&](int) { progress.advance(); }, [&] { progress.advance(0); });
-  std::vector<Result<Outcome>> outcomes;
+  std::vector<Result<RunResult>> results;
   for (const Result<std::string>& text : texts) {
     if (text.ok()) {
       const std::size_t line = text->find('\n');
-      outcomes.emplace_back(
-          outcome_from_json(nlohmann::ordered_json::parse(text->substr(0, line))));
-      outcomes.back()->detail = text->substr(line + 1);
+      results.emplace_back(
+          run_result_from_json(nlohmann::ordered_json::parse(text->substr(0, line))));
+      results.back()->detail = text->substr(line + 1);
     } else {
-      outcomes.emplace_back(text.error());
+      results.emplace_back(text.error());
     }
   }
-  add_savings(scenarios, &outcomes);
-  return outcomes;
+  add_savings(scenarios, &results);
+  return results;
 }
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// Run: from a Scenario to its Program, and from there to its Outcome and files.
+// Run: from a Scenario to its Program, and from there to its RunResult and files.
 #pragma once
 
 #include <functional>
@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "scenarios/config/scenario.h"
-#include "scenarios/run/played.h"
+#include "scenarios/run/compiled_job.h"
 #include "scenarios/run/run_result.h"
 #include "schedule/lowering/price.h"
 #include "schedule/order/order.h"
@@ -26,16 +26,16 @@ Result<Order> make_order(const Scenario& scenario);
 Result<Cluster> make_cluster(const Scenario& scenario);
 
 // `before_prices`: what changes the lowered Program, or nothing.
-Result<Prepared> prepare(const Scenario& scenario,
-                         const std::function<void(Prepared*)>& before_prices = {});
+Result<CompiledJob> compile(const Scenario& scenario,
+                            const std::function<void(CompiledJob*)>& before_prices = {});
 
 // Played once, by itself.
-Result<Outcome> play(const Scenario& scenario, const Prepared& prepared, Engine engine);
+Result<RunResult> play(const Scenario& scenario, const CompiledJob& job, Engine engine);
 
 // `progress`: with a bar, where stderr is a terminal. `jobs`: of one that is played many times, how
 // many at once.
-Result<Outcome> simulate(const Scenario& scenario, Engine engine, const OutputFiles& files = {},
-                         bool progress = false, int jobs = 1);
+Result<RunResult> simulate(const Scenario& scenario, Engine engine, const OutputFiles& files = {},
+                           bool progress = false, int jobs = 1);
 
 // A Program's prices in place of its own, from a file: a cost table, or a trace of it that says
 // what its ops took. At most one of them; empty: its own.
@@ -46,13 +46,13 @@ struct PricedBy {
 
 // A priced Program by itself, on the ideal engine. `fold`: one rank stands for its equals. Its
 // files name the Program as it came, so that traces with other prices can be compared.
-Result<Outcome> simulate(const Program& program, const OutputFiles& files = {}, bool fold = true,
-                         const PricedBy& priced_by = {});
+Result<RunResult> simulate(const Program& program, const OutputFiles& files = {}, bool fold = true,
+                           const PricedBy& priced_by = {});
 
 // Many runs, each in a process of its own, `jobs` at once, and what they save against their
 // baselines; files are those of run `files_of`.
-std::vector<Result<Outcome>> simulate_all(const std::vector<Scenario>& scenarios, Engine engine,
-                                          int jobs, const OutputFiles& files = {},
-                                          int files_of = 0);
+std::vector<Result<RunResult>> simulate_all(const std::vector<Scenario>& scenarios, Engine engine,
+                                            int jobs, const OutputFiles& files = {},
+                                            int files_of = 0);
 
 }  // namespace tandem

@@ -5,33 +5,33 @@
 #include <iterator>
 #include <utility>
 
+#include "scenarios/run/compiled_job.h"
 #include "scenarios/run/memory_timeline.h"
-#include "scenarios/run/played.h"
 #include "traces/metrics.h"
 #include "traces/timeline_json.h"
 
 namespace tandem {
 namespace {
 
-std::string memory_json(const Scenario& scenario, const Prepared& prepared, const Trace& trace) {
+std::string memory_json(const Scenario& scenario, const CompiledJob& job, const Trace& trace) {
   std::string out = fmt::format("{{\"capacity\":{},\"reserve\":{},\"ranks\":[",
                                 scenario.cluster.device.memory_bytes,
                                 memory_reserve_bytes(scenario.cluster.device));
   const auto at = std::back_inserter(out);
   std::string_view comma = "";
-  for (const MemoryCourse& course : memory_courses(scenario.model, prepared.plan, prepared.order)) {
-    const MemoryUse& held = course.held;
-    const StepEnds ends(course.pipeline_rank, prepared.order.pp(), prepared.program, trace);
+  for (const MemoryTimeline& memory : memory_timelines(scenario.model, job.plan, job.order)) {
+    const MemoryUse& held = memory.held;
+    const StepEnds ends(memory.pipeline_rank, job.order.pp(), job.program, trace);
     std::vector<Nanoseconds> at_ns;
     std::vector<double> activations;
-    for (const MemoryCourse::Step& step : course.steps) {
+    for (const MemoryTimeline::Step& step : memory.steps) {
       at_ns.push_back(ends.of(step));
       activations.push_back(step.activations);
     }
     fmt::format_to(at,
                    "{}\n{{\"pipeline_rank\":{},\"weights\":{},\"gradients\":{},\"optimizer\":{},"
                    "\"communication\":{},\n\"at_ns\":[{}],\n\"activations\":[{}]}}",
-                   std::exchange(comma, ","), course.pipeline_rank, held.weights, held.gradients,
+                   std::exchange(comma, ","), memory.pipeline_rank, held.weights, held.gradients,
                    held.optimizer, held.communication, fmt::join(at_ns, ","),
                    fmt::join(activations, ","));
   }
@@ -54,11 +54,11 @@ std::string object(const Program& program, const Trace& trace, Detail detail,
 
 }  // namespace
 
-std::string detail_of(const Scenario& scenario, const Prepared& prepared, const Trace& trace,
+std::string detail_of(const Scenario& scenario, const CompiledJob& job, const Trace& trace,
                       Detail detail) {
   if (detail == Detail::None) return "";
-  return object(prepared.program, trace, detail,
-                scenario.uniform ? "" : memory_json(scenario, prepared, trace));
+  return object(job.program, trace, detail,
+                scenario.uniform ? "" : memory_json(scenario, job, trace));
 }
 
 std::string detail_of(const Program& program, const Trace& trace, Detail detail) {

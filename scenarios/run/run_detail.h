@@ -1,4 +1,4 @@
-// A run's detail: what a page draws of it beyond its Outcome's numbers, as a JSON object with
+// A run's detail: what a page draws of it beyond its RunResult's numbers, as a JSON object with
 // `split`, `memory` and `timeline` (docs/formats.md).
 #pragma once
 
@@ -11,13 +11,13 @@
 namespace tandem {
 
 struct Scenario;
-struct Prepared;
+struct CompiledJob;
 
 // How much of it: nothing, all but the timeline, all.
 enum class Detail { None, Numbers, Timeline };
 
 // Empty for Detail::None.
-std::string detail_of(const Scenario& scenario, const Prepared& prepared, const Trace& trace,
+std::string detail_of(const Scenario& scenario, const CompiledJob& job, const Trace& trace,
                       Detail detail);
 std::string detail_of(const Program& program, const Trace& trace, Detail detail);
 

@@ -10,15 +10,16 @@ using Json = nlohmann::ordered_json;
 // How FLOPs count attention's products.
 constexpr const char *kWholeFlops = "whole attention", *kCausalFlops = "causal attention";
 
-Json by_scope(const std::array<double, kScopes>& values) {
+Json by_scope(const std::array<double, kGroupKinds>& values) {
   Json json;
-  for (int i = 0; i < kScopes; ++i) json[std::string(name(static_cast<Scope>(i)))] = values[i];
+  for (int i = 0; i < kGroupKinds; ++i)
+    json[std::string(name(static_cast<GroupKind>(i)))] = values[i];
   return json;
 }
 
-void by_scope(const Json& json, std::array<double, kScopes>* values) {
-  for (int i = 0; i < kScopes; ++i)
-    (*values)[i] = json.at(std::string(name(static_cast<Scope>(i)))).get<double>();
+void by_scope(const Json& json, std::array<double, kGroupKinds>* values) {
+  for (int i = 0; i < kGroupKinds; ++i)
+    (*values)[i] = json.at(std::string(name(static_cast<GroupKind>(i)))).get<double>();
 }
 
 template <class T>
@@ -139,7 +140,7 @@ std::vector<Sensitivity> sensitivity_from(const Json& json) {
 
 }  // namespace
 
-Json to_json(const Outcome& o) {
+Json to_json(const RunResult& o) {
   Json json;
   json["name"] = o.name;
   json["axes"] = o.axes;
@@ -174,8 +175,8 @@ Json to_json(const Outcome& o) {
   json["compute_s"] = o.compute_s;
   json["exposed_s"] = by_scope(o.exposed_s);
   json["comm_s"] = by_scope(o.comm_s);
-  for (int i = 0; i < kScopes; ++i)
-    json["overlap_fraction"][std::string(name(static_cast<Scope>(i)))] =
+  for (int i = 0; i < kGroupKinds; ++i)
+    json["overlap_fraction"][std::string(name(static_cast<GroupKind>(i)))] =
         optional_json(o.overlap_fraction[i]);
   json["exposed_between_nodes_s"] = o.exposed_between_nodes_s;
   json["sent_bytes"] = by_scope(o.sent_bytes);
@@ -192,8 +193,8 @@ Json to_json(const Outcome& o) {
   return json;
 }
 
-Outcome outcome_from_json(const Json& json) {
-  Outcome o;
+RunResult run_result_from_json(const Json& json) {
+  RunResult o;
   json.at("name").get_to(o.name);
   json.at("axes").get_to(o.axes);
   json.at("points").get_to(o.points);
@@ -202,8 +203,8 @@ Outcome outcome_from_json(const Json& json) {
   json.at("costs").get_to(o.costs);
   json.at("gpus").get_to(o.gpus);
   if (const Json& plan = json.at("plan"); !plan.is_null())
-    o.plan = Cut{plan.at("tp"), plan.at("pp"), plan.at("vpp"),         plan.at("cp"),
-                 plan.at("ep"), plan.at("dp"), plan.at("microbatches")};
+    o.plan = ParallelSizes{plan.at("tp"), plan.at("pp"), plan.at("vpp"),         plan.at("cp"),
+                           plan.at("ep"), plan.at("dp"), plan.at("microbatches")};
   json.at("iteration_s").get_to(o.iteration_s);
   if (const Json& low = json.at("iteration_low_s"); !low.is_null())
     o.interval_s.emplace(low, json.at("iteration_high_s"));
@@ -217,9 +218,9 @@ Outcome outcome_from_json(const Json& json) {
   json.at("compute_s").get_to(o.compute_s);
   by_scope(json.at("exposed_s"), &o.exposed_s);
   by_scope(json.at("comm_s"), &o.comm_s);
-  for (int i = 0; i < kScopes; ++i)
+  for (int i = 0; i < kGroupKinds; ++i)
     o.overlap_fraction[i] = optional_from<double>(
-        json.at("overlap_fraction").at(std::string(name(static_cast<Scope>(i)))));
+        json.at("overlap_fraction").at(std::string(name(static_cast<GroupKind>(i)))));
   json.at("exposed_between_nodes_s").get_to(o.exposed_between_nodes_s);
   by_scope(json.at("sent_bytes"), &o.sent_bytes);
   o.saving = saving_from(json);

@@ -1,4 +1,4 @@
-// Outcome: what one run gives, in the units of `simulate --json`.
+// RunResult: what one run gives, in the units of `simulate --json`.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 namespace tandem {
 
 // How a job is cut.
-struct Cut {
+struct ParallelSizes {
   int tp = 1, pp = 1, vpp = 1, cp = 1, ep = 1, dp = 1, microbatches = 1;
 };
 
@@ -47,7 +47,7 @@ struct Sensitivity {
 };
 
 // A run's results.
-struct Outcome {
+struct RunResult {
   std::string name;
   std::vector<std::string> axes;    // of the scenario file
   std::vector<std::string> points;  // one an axis
@@ -56,7 +56,7 @@ struct Outcome {
   std::string costs;  // "analytic", "uniform", "table FILE", "as priced", "op times of FILE"
   int gpus = 0;
 
-  std::optional<Cut> plan;  // nothing for a Program by itself
+  std::optional<ParallelSizes> plan;  // nothing for a Program by itself
 
   double iteration_s = 0;
   // Of 100 runs like those that the cost model was fitted to, 90 lie between. Nothing for what was
@@ -71,10 +71,10 @@ struct Outcome {
   double bubble_fraction = 0;
   double bubble_window_fraction = 0;
   double bubble_window_fraction_max = 0;
-  std::array<double, kScopes> exposed_s{};
-  std::array<double, kScopes> comm_s{};
-  std::array<std::optional<double>, kScopes> overlap_fraction;
-  std::array<double, kScopes> sent_bytes{};
+  std::array<double, kGroupKinds> exposed_s{};
+  std::array<double, kGroupKinds> comm_s{};
+  std::array<std::optional<double>, kGroupKinds> overlap_fraction;
+  std::array<double, kGroupKinds> sent_bytes{};
   double exposed_between_nodes_s = 0;
 
   std::optional<Training> training;  // nothing for uniform costs
@@ -97,8 +97,8 @@ struct Outcome {
 };
 
 // All but the detail.
-nlohmann::ordered_json to_json(const Outcome& outcome);
-// The inverse, for outcomes that come from a child process.
-Outcome outcome_from_json(const nlohmann::ordered_json& json);
+nlohmann::ordered_json to_json(const RunResult& result);
+// The inverse, for results that come from a child process.
+RunResult run_result_from_json(const nlohmann::ordered_json& json);
 
 }  // namespace tandem

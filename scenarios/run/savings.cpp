@@ -20,7 +20,7 @@ bool is_baseline(const Scenario& run, const std::vector<std::string>& points) {
   return false;
 }
 
-Saving saving_of(const Scenario& scenario, const Outcome& run, const Outcome& baseline) {
+Saving saving_of(const Scenario& scenario, const RunResult& run, const RunResult& baseline) {
   const auto& comm_s = baseline.comm_s;
   Saving saving;
   saving.baseline = scenario.baseline;
@@ -35,13 +35,13 @@ Saving saving_of(const Scenario& scenario, const Outcome& run, const Outcome& ba
 
 }  // namespace
 
-void add_savings(const std::vector<Scenario>& scenarios, std::vector<Result<Outcome>>* outcomes) {
-  CHECK(outcomes->size() == scenarios.size());
+void add_savings(const std::vector<Scenario>& scenarios, std::vector<Result<RunResult>>* results) {
+  CHECK(results->size() == scenarios.size());
   for (std::size_t i = 0; i < scenarios.size(); ++i) {
-    if (scenarios[i].baseline.empty() || !(*outcomes)[i].ok()) continue;
+    if (scenarios[i].baseline.empty() || !(*results)[i].ok()) continue;
     for (std::size_t j = 0; j < scenarios.size(); ++j) {
-      if ((*outcomes)[j].ok() && is_baseline(scenarios[i], scenarios[j].points))
-        (*outcomes)[i]->saving = saving_of(scenarios[i], *(*outcomes)[i], *(*outcomes)[j]);
+      if ((*results)[j].ok() && is_baseline(scenarios[i], scenarios[j].points))
+        (*results)[i]->saving = saving_of(scenarios[i], *(*results)[i], *(*results)[j]);
     }
   }
 }

@@ -11,24 +11,25 @@ constexpr double kSlower = 1.1;
 
 struct Part {
   std::string name;
-  Scenario slower;
+  Scenario perturbation;
 };
 
 void add_stages(const Scenario& scenario, std::vector<Part>* parts) {
   for (int stage = 0; stage < scenario.plan.stages(); ++stage) {
     parts->push_back({fmt::format("stage {}", stage), scenario});
-    parts->back().slower.slower = Slower{stage, std::nullopt, kSlower};
+    parts->back().perturbation.perturbation = Perturbation{stage, std::nullopt, kSlower};
   }
 }
 
-void add_kinds(const Scenario& scenario, const Outcome& outcome, std::vector<Part>* parts) {
-  for (int i = 0; i < kScopes; ++i) {
-    if (outcome.comm_s[i] == 0) continue;
-    const auto kind = static_cast<Scope>(i);
-    Scenario& slower =
-        parts->emplace_back(Part{fmt::format("{} communication", name(kind)), scenario}).slower;
-    slower.slower = Slower{std::nullopt, kind, kSlower};
-    slower.p2p_s *= kSlower;  // uniform costs have no other communication
+void add_kinds(const Scenario& scenario, const RunResult& result, std::vector<Part>* parts) {
+  for (int i = 0; i < kGroupKinds; ++i) {
+    if (result.comm_s[i] == 0) continue;
+    const auto kind = static_cast<GroupKind>(i);
+    Scenario& perturbation =
+        parts->emplace_back(Part{fmt::format("{} communication", name(kind)), scenario})
+            .perturbation;
+    perturbation.perturbation = Perturbation{std::nullopt, kind, kSlower};
+    perturbation.p2p_s *= kSlower;  // uniform costs have no other communication
   }
 }
 
@@ -36,7 +37,7 @@ void add_levels(const Scenario& scenario, std::vector<Part>* parts) {
   if (!scenario.has_cluster()) return;
   const ClusterSpec& spec = scenario.cluster;
   const auto add = [&](const char* name) -> ClusterSpec& {
-    return parts->emplace_back(Part{name, scenario}).slower.cluster;
+    return parts->emplace_back(Part{name, scenario}).perturbation.cluster;
   };
   if (spec.gpus_per_node > 1) add("links in a node").intra_bytes_per_s /= kSlower;
   if (scenario.gpus <= spec.gpus_per_node) return;
@@ -47,13 +48,13 @@ void add_levels(const Scenario& scenario, std::vector<Part>* parts) {
 }  // namespace
 
 Result<std::vector<Sensitivity>> sensitivity(const Scenario& scenario, Engine engine,
-                                             const Outcome& outcome, bool progress, int jobs) {
+                                             const RunResult& result, bool progress, int jobs) {
   std::vector<Part> parts = {{"", scenario}};
   add_stages(scenario, &parts);
-  add_kinds(scenario, outcome, &parts);
+  add_kinds(scenario, result, &parts);
   add_levels(scenario, &parts);
   std::vector<Scenario> scenarios;
-  for (const Part& part : parts) scenarios.push_back(part.slower);
+  for (const Part& part : parts) scenarios.push_back(part.perturbation);
   ASSIGN_OR_RETURN(const std::vector<double> seconds,
                    iterations_s(scenarios, engine, progress, jobs));
   std::vector<Sensitivity> all;

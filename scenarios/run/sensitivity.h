@@ -8,8 +8,8 @@ namespace tandem {
 
 // For each stage, each kind of communication that the run has, and each level of links: compute
 // that takes 1.1 times as long, 1.1 times the bytes, 1/1.1 of the bandwidth. `jobs` at once, each
-// in a process of its own. `outcome`: the run's.
+// in a process of its own. `result`: the run's.
 Result<std::vector<Sensitivity>> sensitivity(const Scenario& scenario, Engine engine,
-                                             const Outcome& outcome, bool progress, int jobs);
+                                             const RunResult& result, bool progress, int jobs);
 
 }  // namespace tandem

@@ -9,11 +9,11 @@
 namespace tandem {
 namespace {
 
-MemoryPeak peak_of(const MemoryCourse& course, int pipeline_ranks, const Program& program,
+MemoryPeak peak_of(const MemoryTimeline& memory, int pipeline_ranks, const Program& program,
                    const Trace& trace) {
-  const MemoryCourse::Step& peak = course.peak();
-  return {course.pipeline_rank,
-          to_seconds(StepEnds(course.pipeline_rank, pipeline_ranks, program, trace).of(peak)),
+  const MemoryTimeline::Step& peak = memory.peak();
+  return {memory.pipeline_rank,
+          to_seconds(StepEnds(memory.pipeline_rank, pipeline_ranks, program, trace).of(peak)),
           fmt::format("forward {} of stage {}", index(peak.action->microbatch),
                       index(peak.action->stage))};
 }
@@ -25,10 +25,10 @@ Training training(const Scenario& scenario, const Plan& plan, const Order& order
   const DeviceSpec& device = scenario.cluster.device;
   const double per_gpu_s = iteration_s * scenario.gpus;
   const double peak_flops = device.flops_per_s.at(plan.precision);
-  const std::vector<MemoryCourse> courses = memory_courses(scenario.model, plan, order);
-  const MemoryCourse& fullest = *std::ranges::max_element(
-      courses, {},
-      [](const MemoryCourse& course) { return course.held.total() + course.peak().activations; });
+  const std::vector<MemoryTimeline> memories = memory_timelines(scenario.model, plan, order);
+  const MemoryTimeline& fullest = *std::ranges::max_element(
+      memories, {},
+      [](const MemoryTimeline& memory) { return memory.held.total() + memory.peak().activations; });
   Training t;
   t.tokens_per_s = static_cast<double>(plan.global_batch) * scenario.model.seq / iteration_s;
   t.tokens_per_s_per_gpu = t.tokens_per_s / scenario.gpus;

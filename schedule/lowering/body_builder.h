@@ -19,13 +19,13 @@ class BodyBuilder {
  public:
   BodyBuilder() { body_.lanes.push_back({"compute"}); }
 
-  std::int16_t slot(Scope scope, const std::string& lane_name) {
+  std::int16_t slot(GroupKind group_kind, const std::string& lane_name) {
     const auto lane = std::find_if(body_.lanes.begin(), body_.lanes.end(),
                                    [&](const Lane& known) { return known.name == lane_name; });
     const auto number = static_cast<std::size_t>(lane - body_.lanes.begin());
     if (lane == body_.lanes.end()) body_.lanes.push_back({lane_name});
     CHECK(body_.lanes.size() <= UINT8_MAX);
-    body_.slots.push_back({scope, static_cast<std::uint8_t>(number)});
+    body_.slots.push_back({group_kind, static_cast<std::uint8_t>(number)});
     return static_cast<std::int16_t>(body_.slots.size() - 1);
   }
 

@@ -11,10 +11,10 @@
 namespace tandem {
 
 Status sort_by_issue_order(Program* program) {
-  const Cast cast = fold(*program);
-  ASSIGN_OR_RETURN(const Replay times, replay(*program, cast));
-  for (std::size_t p = 0; p < cast.players.size(); ++p) {
-    Body& body = program->bodies[cast.players[p].body];
+  const RankFolding folding = fold(*program);
+  ASSIGN_OR_RETURN(const Replay times, replay(*program, folding));
+  for (std::size_t p = 0; p < folding.folded_ranks.size(); ++p) {
+    Body& body = program->bodies[folding.folded_ranks[p].body];
     const std::size_t first = times.first[p];
     std::vector<std::uint32_t> order(body.ops.size());
     std::iota(order.begin(), order.end(), 0);

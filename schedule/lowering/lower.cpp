@@ -58,7 +58,7 @@ Status check_options(const Order& order, const LowerOptions& options) {
     return Error{
         "found overlap.p2p and overlap.batch_p2p both on, expected one of them at most: a grouped "
         "exchange is waited for"};
-  if (!options.overlap_p2p && order.exchanges == Exchanges::Never)
+  if (!options.overlap_p2p && order.exchanges == BatchedP2p::Never)
     return Error{
         fmt::format("found overlap.{} with order '{}', expected transfers that overlap: only "
                     "1f1b, gpipe and interleaved have exchanges",
@@ -73,7 +73,7 @@ Status check_options(const Order& order, const LowerOptions& options) {
     return Error{
         "found overlap.param_gather = true with train.zero = 0, expected train.zero >= 1: without "
         "it every replica updates all parameters and gathers none"};
-  if (options.expert_overlap && order.exchanges != Exchanges::Pairs && !has_cells(order))
+  if (options.expert_overlap && order.exchanges != BatchedP2p::Pairs && !has_cells(order))
     return Error{
         fmt::format("found overlap.expert = true with order '{}', expected interleaved, dualpipe "
                     "or dualpipev: they run a forward and a backward of different microbatches "
@@ -109,7 +109,7 @@ Result<OneReplica> lower_wired(const Order& order, const Workload& work,
 }  // namespace
 
 bool overlaps_p2p_by_default(const Order& order) {
-  return order.exchanges != Exchanges::EachAction;
+  return order.exchanges != BatchedP2p::EachAction;
 }
 
 Result<Program> lower(const Order& order, const Workload& work, const LowerOptions& options) {

@@ -13,20 +13,20 @@
 
 namespace tandem {
 
-// How the data-parallel ranks share parameters, and when they talk of them. A chunk is what one
+// How the data-parallel ranks share parameters, and when they talk of them. A bucket is what one
 // gather or reduction carries: a parameter unit, with a pipeline all units of a stage, or so many
 // units that they have `bucket_bytes`.
 struct DataOptions {
   // 0: gradients are all-reduced. 1: reduce-scattered, and updated parameters all-gathered. 2:
-  // scattered after every backward. 3: and every chunk gathered before each pass that uses it.
+  // scattered after every backward. 3: and every bucket gathered before each pass that uses it.
   int zero = 0;
-  // Each chunk is reduced when the last gradient of its units is there, beside what goes on; off:
-  // all in one after the last microbatch (zero >= 2: after the chunk's backward, which waits).
+  // Each bucket is reduced when the last gradient of its units is there, beside what goes on; off:
+  // all in one after the last microbatch (zero >= 2: after the bucket's backward, which waits).
   bool grad_reduce = false;
-  // Each chunk is gathered ahead of its first use (zero 3: of each use, one chunk ahead); off: all
-  // in one after the optimizer (zero 3: when it is needed).
+  // Each bucket is gathered ahead of its first use (zero 3: of each use, one bucket ahead); off:
+  // all in one after the optimizer (zero 3: when it is needed).
   bool param_gather = false;
-  // Ranks gather ahead from the iteration's start on, all at once; off: each chunk when the one
+  // Ranks gather ahead from the iteration's start on, all at once; off: each bucket when the one
   // before it is used.
   bool align_param_gather = true;
   Bytes bucket_bytes = 0;  // of gradients; 0: by unit or by stage

@@ -19,25 +19,25 @@ DataLane::DataLane(const Context& context, const std::vector<int>& stages, BodyB
     : context_(context),
       options_(context.options.data),
       builder_(*builder),
-      chunk_(context.order.stages) {
+      bucket_(context.order.stages) {
   ParameterUnit all;
   for (const int stage : stages) {
     cut(stage);
     for (const ParameterUnit& unit : context.work.stages[stage].units) all = all + unit;
   }
   if (context.data_ranks() > 1 && all.gradient_bytes > 0)
-    dense_slot_ = slots->data = builder->slot(Scope::Data, "data");
+    dense_slot_ = slots->data = builder->slot(GroupKind::Data, "data");
   if (context.expert_data_ranks() > 1 && all.expert_gradient_bytes > 0)
-    expert_slot_ = slots->expert_data = builder->slot(Scope::Data, "data");
+    expert_slot_ = slots->expert_data = builder->slot(GroupKind::Data, "data");
   if (!gathers_ahead() || !options_.align_param_gather) return;
-  for (Chunk& chunk : chunks_) gather(&chunk, {});
+  for (Bucket& bucket : buckets_) gather(&bucket, {});
 }
 
-// Units from the last to the first, as gradients come; a chunk is full with bucket_bytes.
+// Units from the last to the first, as gradients come; a bucket is full with bucket_bytes.
 void DataLane::cut(int stage) {
   const std::vector<ParameterUnit>& units = context_.work.stages[stage].units;
   const bool by_unit = context_.order.pp() == 1;
-  std::vector<Chunk> reversed;
+  std::vector<Bucket> reversed;
   for (int unit = static_cast<int>(units.size()) - 1; unit >= 0; --unit) {
     const bool is_full =
         options_.bucket_bytes > 0
@@ -49,14 +49,14 @@ void DataLane::cut(int stage) {
     reversed.back().first_unit = unit;
     reversed.back().bytes = reversed.back().bytes + units[unit];
   }
-  chunk_[stage].resize(units.size());
-  const std::size_t begin = chunks_.size();
-  chunks_.insert(chunks_.end(), reversed.rbegin(), reversed.rend());
-  for (std::size_t i = begin; i < chunks_.size(); ++i) {
-    const auto first = static_cast<std::size_t>(chunks_[i].first_unit);
-    std::fill(chunk_[stage].begin() + static_cast<std::ptrdiff_t>(first), chunk_[stage].end(), i);
-    chunks_[i].part = static_cast<std::int16_t>(i - begin);
-    chunks_[i].parts = static_cast<std::int16_t>(reversed.size());
+  bucket_[stage].resize(units.size());
+  const std::size_t begin = buckets_.size();
+  buckets_.insert(buckets_.end(), reversed.rbegin(), reversed.rend());
+  for (std::size_t i = begin; i < buckets_.size(); ++i) {
+    const auto first = static_cast<std::size_t>(buckets_[i].first_unit);
+    std::fill(bucket_[stage].begin() + static_cast<std::ptrdiff_t>(first), bucket_[stage].end(), i);
+    buckets_[i].part = static_cast<std::int16_t>(i - begin);
+    buckets_[i].parts = static_cast<std::int16_t>(reversed.size());
   }
 }
 
@@ -64,26 +64,27 @@ bool DataLane::gathers_ahead() const {
   return options_.param_gather && (options_.zero == 1 || options_.zero == 2);
 }
 
-DataLane::Chunk& DataLane::chunk_of(int stage, int unit) {
-  return chunks_[chunk_[stage][static_cast<std::size_t>(unit)]];
+DataLane::Bucket& DataLane::bucket_of(int stage, int unit) {
+  return buckets_[bucket_[stage][static_cast<std::size_t>(unit)]];
 }
 
 // The next one that the forward will want, of the same stage or of the rank's next.
-DataLane::Chunk* DataLane::next_chunk(const Chunk& chunk) {
-  const auto at = static_cast<std::size_t>(&chunk - chunks_.data()) + 1;
-  return at < chunks_.size() ? &chunks_[at] : nullptr;
+DataLane::Bucket* DataLane::next_bucket(const Bucket& bucket) {
+  const auto at = static_cast<std::size_t>(&bucket - buckets_.data()) + 1;
+  return at < buckets_.size() ? &buckets_[at] : nullptr;
 }
 
 // The next one that the backward will want, of the same stage.
-DataLane::Chunk* DataLane::chunk_before(const Chunk& chunk) {
-  return chunk.part > 0 ? &chunks_[static_cast<std::size_t>(&chunk - chunks_.data()) - 1] : nullptr;
+DataLane::Bucket* DataLane::bucket_before(const Bucket& bucket) {
+  return bucket.part > 0 ? &buckets_[static_cast<std::size_t>(&bucket - buckets_.data()) - 1]
+                         : nullptr;
 }
 
 void DataLane::begin_pass(int stage) {
-  for (Chunk& chunk : chunks_) {
-    if (chunk.stage != stage) continue;
-    if (options_.zero == 3) chunk.is_gathered = false;
-    if (options_.zero >= 2) chunk.is_reduced = false;
+  for (Bucket& bucket : buckets_) {
+    if (bucket.stage != stage) continue;
+    if (options_.zero == 3) bucket.is_gathered = false;
+    if (options_.zero >= 2) bucket.is_reduced = false;
   }
 }
 
@@ -91,36 +92,36 @@ void DataLane::before_use(int stage, int unit, bool forward,
                           std::array<std::uint32_t, 2> last_computes,
                           std::vector<std::uint32_t>* waits) {
   if (options_.zero == 3) {
-    Chunk& chunk = chunk_of(stage, unit);
+    Bucket& bucket = bucket_of(stage, unit);
     const std::uint32_t after = last_computes[options_.param_gather ? 1 : 0];
-    if (!chunk.is_gathered) gather(&chunk, {&after, 1});
-    waits->push_back(std::exchange(chunk.gathered, kNoOp));
+    if (!bucket.is_gathered) gather(&bucket, {&after, 1});
+    waits->push_back(std::exchange(bucket.gathered, kNoOp));
     // The next one is issued before this one's reduction, or it would stand behind it on the lane.
-    Chunk* next = forward ? next_chunk(chunk) : chunk_before(chunk);
+    Bucket* next = forward ? next_bucket(bucket) : bucket_before(bucket);
     if (options_.param_gather && next != nullptr && next->stage == stage && !next->is_gathered)
       gather(next, {last_computes.data(), 1});
   } else if (gathers_ahead()) {
-    Chunk& chunk = chunk_of(stage, unit);
+    Bucket& bucket = bucket_of(stage, unit);
     std::vector<std::uint32_t> before = *waits;
     before.push_back(last_computes[0]);
-    if (!chunk.is_gathered) gather(&chunk, before);
-    Chunk* next = next_chunk(chunk);
+    if (!bucket.is_gathered) gather(&bucket, before);
+    Bucket* next = next_bucket(bucket);
     if (next != nullptr && !next->is_gathered) gather(next, before);
-    waits->push_back(std::exchange(chunk.gathered, kNoOp));  // later uses come later on the lane
+    waits->push_back(std::exchange(bucket.gathered, kNoOp));  // later uses come later on the lane
   }
 }
 
 void DataLane::after_gradient(int stage, int unit, bool is_last, std::uint32_t op) {
-  Chunk& chunk = chunk_of(stage, unit);
-  if (unit != chunk.first_unit) return;  // gradients come from the last unit to the first
-  if (options_.zero >= 2 || (options_.grad_reduce && is_last)) reduce(&chunk, op);
+  Bucket& bucket = bucket_of(stage, unit);
+  if (unit != bucket.first_unit) return;  // gradients come from the last unit to the first
+  if (options_.zero >= 2 || (options_.grad_reduce && is_last)) reduce(&bucket, op);
 }
 
 // A unit may have had no step of its own in the pass.
 void DataLane::end_gradients(int stage, bool is_last, std::uint32_t op) {
   if (options_.zero < 2 && !(options_.grad_reduce && is_last)) return;
-  for (std::size_t i = chunks_.size(); i-- > 0;) {
-    if (chunks_[i].stage == stage && !chunks_[i].is_reduced) reduce(&chunks_[i], op);
+  for (std::size_t i = buckets_.size(); i-- > 0;) {
+    if (buckets_[i].stage == stage && !buckets_[i].is_reduced) reduce(&buckets_[i], op);
   }
 }
 
@@ -128,9 +129,9 @@ std::vector<std::uint32_t> DataLane::take_exposed() { return std::exchange(expos
 
 void DataLane::reduce_rest(std::vector<std::uint32_t>* waits) {
   const OpKind kind = options_.zero == 0 ? OpKind::AllReduce : OpKind::ReduceScatter;
-  Chunk rest{.stage = -1};
-  for (const Chunk& chunk : chunks_) {
-    if (!chunk.is_reduced) rest.bytes = rest.bytes + chunk.bytes;
+  Bucket rest{.stage = -1};
+  for (const Bucket& bucket : buckets_) {
+    if (!bucket.is_reduced) rest.bytes = rest.bytes + bucket.bytes;
   }
   const std::uint32_t op =
       communicate(kind, rest.bytes.gradient_bytes, rest.bytes.expert_gradient_bytes, rest, *waits);
@@ -144,35 +145,35 @@ void DataLane::reduce_rest(std::vector<std::uint32_t>* waits) {
 void DataLane::reduce_norm(std::vector<std::uint32_t>* waits) {
   if (options_.zero == 0 || dense_slot_ < 0 || context_.work.gradient_norm_bytes == 0) return;
   const std::uint32_t op = communicate(OpKind::AllReduce, context_.work.gradient_norm_bytes, 0,
-                                       Chunk{.stage = -1}, *waits);
+                                       Bucket{.stage = -1}, *waits);
   waits->assign(1, op);
 }
 
 void DataLane::gather_rest(std::span<const std::uint32_t> waits) {
   if (options_.zero == 0 || options_.zero == 3 || options_.param_gather) return;
-  Chunk all{.stage = -1};
-  for (const Chunk& chunk : chunks_) all.bytes = all.bytes + chunk.bytes;
+  Bucket all{.stage = -1};
+  for (const Bucket& bucket : buckets_) all.bytes = all.bytes + bucket.bytes;
   communicate(OpKind::AllGather, all.bytes.parameter_bytes, all.bytes.expert_parameter_bytes, all,
               waits);
 }
 
-void DataLane::gather(Chunk* chunk, std::span<const std::uint32_t> waits) {
-  chunk->gathered = communicate(OpKind::AllGather, chunk->bytes.parameter_bytes,
-                                chunk->bytes.expert_parameter_bytes, *chunk, waits);
-  chunk->is_gathered = true;
+void DataLane::gather(Bucket* bucket, std::span<const std::uint32_t> waits) {
+  bucket->gathered = communicate(OpKind::AllGather, bucket->bytes.parameter_bytes,
+                                 bucket->bytes.expert_parameter_bytes, *bucket, waits);
+  bucket->is_gathered = true;
 }
 
-void DataLane::reduce(Chunk* chunk, std::uint32_t op) {
+void DataLane::reduce(Bucket* bucket, std::uint32_t op) {
   const OpKind kind = options_.zero == 0 ? OpKind::AllReduce : OpKind::ReduceScatter;
-  const std::uint32_t reduced = communicate(kind, chunk->bytes.gradient_bytes,
-                                            chunk->bytes.expert_gradient_bytes, *chunk, {&op, 1});
-  chunk->is_reduced = true;
+  const std::uint32_t reduced = communicate(kind, bucket->bytes.gradient_bytes,
+                                            bucket->bytes.expert_gradient_bytes, *bucket, {&op, 1});
+  bucket->is_reduced = true;
   if (reduced == kNoOp) return;
   last_reduction_ = reduced;
   if (!options_.grad_reduce) exposed_.push_back(reduced);
 }
 
-std::uint32_t DataLane::communicate(OpKind kind, Bytes dense, Bytes expert, const Chunk& chunk,
+std::uint32_t DataLane::communicate(OpKind kind, Bytes dense, Bytes expert, const Bucket& bucket,
                                     std::span<const std::uint32_t> waits) {
   std::uint32_t last = kNoOp;
   for (const auto& [slot, bytes] :
@@ -182,10 +183,10 @@ std::uint32_t DataLane::communicate(OpKind kind, Bytes dense, Bytes expert, cons
     op.kind = kind;
     op.slot = slot;
     op.bytes = bytes;
-    op.part = chunk.part;
-    op.parts = chunk.parts;
+    op.part = bucket.part;
+    op.parts = bucket.parts;
     op.sms = static_cast<std::int16_t>(options_.sms);
-    op.stage = static_cast<std::int16_t>(chunk.stage);
+    op.stage = static_cast<std::int16_t>(bucket.stage);
     last = builder_.add(op, waits);
   }
   return last;

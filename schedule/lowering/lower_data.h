@@ -1,5 +1,5 @@
-// Lowering of data parallelism: when a rank gathers parameters and reduces gradients, chunk by
-// chunk.
+// Lowering of data parallelism: when a rank gathers parameters and reduces gradients, bucket by
+// bucket.
 #pragma once
 
 #include <array>
@@ -41,7 +41,7 @@ class DataLane {
   void gather_rest(std::span<const std::uint32_t> waits);
 
  private:
-  struct Chunk {
+  struct Bucket {
     int stage = 0;
     int first_unit = 0;
     std::int16_t part = 0, parts = 1;
@@ -53,21 +53,21 @@ class DataLane {
 
   bool gathers_ahead() const;  // before the first forward, not each pass
   void cut(int stage);
-  Chunk& chunk_of(int stage, int unit);
-  Chunk* next_chunk(const Chunk& chunk);
-  Chunk* chunk_before(const Chunk& chunk);
-  void gather(Chunk* chunk, std::span<const std::uint32_t> waits);
-  void reduce(Chunk* chunk, std::uint32_t op);
+  Bucket& bucket_of(int stage, int unit);
+  Bucket* next_bucket(const Bucket& bucket);
+  Bucket* bucket_before(const Bucket& bucket);
+  void gather(Bucket* bucket, std::span<const std::uint32_t> waits);
+  void reduce(Bucket* bucket, std::uint32_t op);
   // The op that carries the dense bytes, then that of the experts'; the last of them, or kNoOp.
-  std::uint32_t communicate(OpKind kind, Bytes dense, Bytes expert, const Chunk& chunk,
+  std::uint32_t communicate(OpKind kind, Bytes dense, Bytes expert, const Bucket& bucket,
                             std::span<const std::uint32_t> waits);
 
   const Context& context_;
   const DataOptions& options_;
   BodyBuilder& builder_;
   std::int16_t dense_slot_ = -1, expert_slot_ = -1;
-  std::vector<Chunk> chunks_;                    // stage by stage, in the order of the forward
-  std::vector<std::vector<std::size_t>> chunk_;  // stage and unit -> its chunk
+  std::vector<Bucket> buckets_;                   // stage by stage, in the order of the forward
+  std::vector<std::vector<std::size_t>> bucket_;  // stage and unit -> its bucket
   std::uint32_t last_reduction_ = kNoOp;
   std::vector<std::uint32_t> exposed_;
 };

@@ -108,7 +108,7 @@ bool PassLowering::advance(Running* running, std::span<const std::uint32_t> entr
     return false;
   }
   running->ops.push_back(builder_.add(op_of(step, *running->action), waits));
-  return step.scope == Scope::Expert;
+  return step.group_kind == GroupKind::Expert;
 }
 
 void PassLowering::compute(Running* running, const Step& step, std::vector<std::uint32_t> waits) {
@@ -151,7 +151,7 @@ const Pass& PassLowering::pass_of(const Action& action) const {
 
 Op PassLowering::op_of(const Step& step, const Action& action) const {
   if (!step.computes) {
-    Op op = communication(op_kind(step.collective), slot_of(step.scope), step.bytes,
+    Op op = communication(op_kind(step.collective), slot_of(step.group_kind), step.bytes,
                           index(action.stage), index(action.microbatch));
     op.part = step.settings.part;
     op.parts = step.settings.parts;
@@ -167,10 +167,10 @@ Op PassLowering::op_of(const Step& step, const Action& action) const {
   return op;
 }
 
-std::int16_t PassLowering::slot_of(Scope scope) const {
-  if (scope == Scope::Tensor) return slots_.tensor;
-  if (scope == Scope::Context) return slots_.context;
-  CHECK(scope == Scope::Expert);
+std::int16_t PassLowering::slot_of(GroupKind group_kind) const {
+  if (group_kind == GroupKind::Tensor) return slots_.tensor;
+  if (group_kind == GroupKind::Context) return slots_.context;
+  CHECK(group_kind == GroupKind::Expert);
   return slots_.expert;
 }
 

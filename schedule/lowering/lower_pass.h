@@ -53,7 +53,7 @@ class PassLowering {
   void compute(Running* running, const Step& step, std::vector<std::uint32_t> waits);
   void end(const Running& running);
   Op op_of(const Step& step, const Action& action) const;
-  std::int16_t slot_of(Scope scope) const;
+  std::int16_t slot_of(GroupKind group_kind) const;
 
   // What the action reads from this same rank: the neighbouring stage's output, or its own
   // forward's; null: nothing.

@@ -74,19 +74,19 @@ class RankLowering {
 
   Slots make_slots() {
     Slots slots;
-    if (context_.options.tp > 1) slots.tensor = builder_.slot(Scope::Tensor, "tensor");
-    if (context_.options.cp > 1) slots.context = builder_.slot(Scope::Context, "context");
-    if (context_.options.ep > 1) slots.expert = builder_.slot(Scope::Expert, "expert");
+    if (context_.options.tp > 1) slots.tensor = builder_.slot(GroupKind::Tensor, "tensor");
+    if (context_.options.cp > 1) slots.context = builder_.slot(GroupKind::Context, "context");
+    if (context_.options.ep > 1) slots.expert = builder_.slot(GroupKind::Expert, "expert");
     for (const auto& [edge, microbatches] : context_.produced) {
       if (context_.rank_of_stage[edge.first] == rank_ ||
           context_.rank_of_stage[edge.second] == rank_)
         slots.edges[edge] =
-            builder_.slot(Scope::Pipeline, fmt::format("{}>{}", edge.first, edge.second));
+            builder_.slot(GroupKind::Pipeline, fmt::format("{}>{}", edge.first, edge.second));
     }
     return slots;
   }
 
-  bool has_pairs() const { return context_.order.exchanges == Exchanges::Pairs; }
+  bool has_pairs() const { return context_.order.exchanges == BatchedP2p::Pairs; }
 
   // Transfers on their own lanes: receives posted ahead, sends let go.
   void overlapped() {
@@ -111,7 +111,7 @@ class RankLowering {
     };
     Ops before;  // what the next cell waits for
     receive_for(cell(0), {}, &before);
-    ++exchange_;
+    ++p2p_batch_;
     for (std::size_t i = 0; i < ends.size(); ++i) {
       passes_.run(cell(i), before);
       Ops ended;
@@ -122,9 +122,9 @@ class RankLowering {
         if (sent != kNoOp) before.push_back(sent);
       }
       receive_for(cell(i + 1), ended, &before);
-      ++exchange_;
+      ++p2p_batch_;
     }
-    last_exchange_ = before;
+    last_p2p_batch_ = before;
   }
 
   void receive_for(std::span<const Action> cell, std::span<const std::uint32_t> waits,
@@ -170,7 +170,7 @@ class RankLowering {
     Op op =
         communication(kind, slots_.edges.at(edge), context_.work.pipeline_bytes, stage, microbatch);
     op.sms = static_cast<std::int16_t>(context_.options.p2p_sms);
-    if (context_.options.batch_p2p) op.exchange = exchange_;
+    if (context_.options.batch_p2p) op.exchange = p2p_batch_;
     return op;
   }
 
@@ -178,13 +178,13 @@ class RankLowering {
   // last stage, the norm over the whole replica, the optimizer, updated parameters.
   void finish() {
     const Workload& work = context_.work;
-    Ops before = last_exchange_;
+    Ops before = last_p2p_batch_;
     const Ops& open = passes_.open();
     before.insert(before.end(), open.begin(), open.end());
     before.push_back(passes_.last_compute());
     data_.reduce_rest(&before);
     const auto reduce = [&](std::int16_t* slot, Bytes bytes) {
-      *slot = builder_.slot(Scope::Data, "data");
+      *slot = builder_.slot(GroupKind::Data, "data");
       const Op op = communication(OpKind::AllReduce, *slot, bytes, -1, -1);
       before.assign(1, builder_.add(op, before));
     };
@@ -230,8 +230,8 @@ class RankLowering {
   Slots slots_;
   DataLane data_;
   PassLowering passes_;
-  std::int32_t exchange_ = 0;
-  Ops last_exchange_;
+  std::int32_t p2p_batch_ = 0;
+  Ops last_p2p_batch_;
   std::map<Edge, Ops> received_;  // by microbatch
   std::map<Edge, std::size_t> posted_;
 };

@@ -90,7 +90,7 @@ void resize_microbatches(Program* program, std::span<const StageCosts> stages, i
       CHECK(number < sizes.size());
       const MicrobatchSize& size = sizes[number];
       if (!is_compute(op.kind)) {
-        if (body.slots[op.slot].scope != Scope::Data)
+        if (body.slots[op.slot].group_kind != GroupKind::Data)
           op.bytes = std::llround(static_cast<double>(op.bytes) * size.tokens);
         continue;
       }

@@ -26,13 +26,13 @@ Placement dealt_round(int ranks, int gpus_per_node) {
   return placement;
 }
 
-Choices at_cost(Choices choices, Scope scope, const CommCost& cost) {
+Choices at_cost(Choices choices, GroupKind group_kind, const CommCost& cost) {
   for (Traffic& way : choices) {
     if (way.seconds_per_byte == 0) continue;
     way.latency_ns += to_ns(cost.overhead_s);
-    if (way.between_nodes == (scope == Scope::Tensor)) continue;
-    for (Flow& flow : way.flows) flow.share *= cost.stretch;
-    way.seconds_per_byte *= cost.stretch;
+    if (way.between_nodes == (group_kind == GroupKind::Tensor)) continue;
+    for (Flow& flow : way.flows) flow.share *= cost.slowdown;
+    way.seconds_per_byte *= cost.slowdown;
   }
   return choices;
 }
@@ -53,23 +53,23 @@ class Prices {
       : program_(program),
         channel_of_(program.communicators.size()),
         place_of_(program.communicators.size()) {
-    const Cast cast = fold(program);
-    choices_.resize(cast.channels.size() * kCommKinds);
-    for (std::size_t c = 0; c < cast.channels.size(); ++c) {
-      const Channel& channel = cast.channels[c];
-      for (std::size_t i = 0; i < channel.communicators.size(); ++i) {
-        channel_of_[channel.communicators[i]] = static_cast<std::int32_t>(c);
-        place_of_[channel.communicators[i]] = static_cast<std::int32_t>(i);
+    const RankFolding folding = fold(program);
+    choices_.resize(folding.comm_classes.size() * kCommKinds);
+    for (std::size_t c = 0; c < folding.comm_classes.size(); ++c) {
+      const CommunicatorClass& comm_class = folding.comm_classes[c];
+      for (std::size_t i = 0; i < comm_class.communicators.size(); ++i) {
+        channel_of_[comm_class.communicators[i]] = static_cast<std::int32_t>(c);
+        place_of_[comm_class.communicators[i]] = static_cast<std::int32_t>(i);
       }
     }
-    for (const Player& player : cast.players) {
-      for (const Op& op : program.bodies[player.body].ops) {
+    for (const FoldedRank& folded_rank : folding.folded_ranks) {
+      for (const Op& op : program.bodies[folded_rank.body].ops) {
         if (is_compute(op.kind)) continue;
-        const std::int32_t channel = player.channels[op.slot];
+        const std::int32_t comm_class = folded_rank.comm_classes[op.slot];
         const CommKind kind = comm_kind(op.kind);
-        std::vector<Choices>& choices = choices_[at(channel, kind)];
+        std::vector<Choices>& choices = choices_[at(comm_class, kind)];
         if (!choices.empty()) continue;
-        choices = choices_of(cast.channels[channel], kind, cluster, placement);
+        choices = choices_of(folding.comm_classes[comm_class], kind, cluster, placement);
         differ_ |= choices.size() > 1;
       }
     }
@@ -105,26 +105,28 @@ class Prices {
  private:
   using Times = std::vector<std::tuple<int, Nanoseconds, double>>;  // by way
 
-  static std::size_t at(std::int32_t channel, CommKind kind) {
-    return static_cast<std::size_t>(channel) * kCommKinds + static_cast<std::size_t>(kind);
+  static std::size_t at(std::int32_t comm_class, CommKind kind) {
+    return static_cast<std::size_t>(comm_class) * kCommKinds + static_cast<std::size_t>(kind);
   }
 
-  std::vector<Choices> choices_of(const Channel& channel, CommKind kind, const Cluster& cluster,
-                                  const Placement& placement) const {
+  std::vector<Choices> choices_of(const CommunicatorClass& comm_class, CommKind kind,
+                                  const Cluster& cluster, const Placement& placement) const {
     std::vector<std::vector<DeviceId>> instances;
-    instances.reserve(channel.communicators.size());
-    for (const std::int32_t c : channel.communicators)
+    instances.reserve(comm_class.communicators.size());
+    for (const std::int32_t c : comm_class.communicators)
       instances.push_back(devices_of(program_.communicators[c], placement));
     std::vector<Choices> choices = lockstep_choices(cluster, kind, instances);
     for (Choices& one : choices)
-      one = at_cost(std::move(one), channel.scope,
-                    program_.comm_costs[static_cast<std::size_t>(channel.scope)]);
+      one = at_cost(std::move(one), comm_class.group_kind,
+                    program_.comm_costs[static_cast<std::size_t>(comm_class.group_kind)]);
     return choices;
   }
 
   const Program& program_;
-  std::vector<std::int32_t> channel_of_, place_of_;  // of communicators; the place in a channel
-  std::vector<std::vector<Choices>> choices_;        // by channel and kind: one for all, or an each
+  std::vector<std::int32_t> channel_of_,
+      place_of_;  // of communicators; the place in a communicator class
+  std::vector<std::vector<Choices>>
+      choices_;  // by communicator class and kind: one for all, or an each
   bool differ_ = false;
 };
 
@@ -174,8 +176,8 @@ Traffic traffic_of(const Program& program, std::int32_t communicator, const Comm
   const Communicator& group = program.communicators[communicator];
   Choices one;
   one.push_back(traffic_by(cluster, use.kind, devices_of(group, placement), use.way));
-  one = at_cost(std::move(one), group.scope,
-                program.comm_costs[static_cast<std::size_t>(group.scope)]);
+  one = at_cost(std::move(one), group.group_kind,
+                program.comm_costs[static_cast<std::size_t>(group.group_kind)]);
   Traffic traffic = std::move(one[0]);
   constexpr Nanoseconds kNoFlow_ns = 10;
   const Nanoseconds bytes_ns = to_ns(static_cast<double>(use.bytes) * traffic.seconds_per_byte);

@@ -27,7 +27,7 @@ Placement dealt_round(int ranks, int gpus_per_node);
 void price(Program* program, const Cluster& cluster, const Placement& placement);
 
 // An operation's ways in a training run.
-Choices at_cost(Choices choices, Scope scope, const CommCost& cost);
+Choices at_cost(Choices choices, GroupKind group_kind, const CommCost& cost);
 
 // What the ops of a communicator are: of a kind, by a way, of so many bytes at most.
 struct CommUse {

@@ -18,16 +18,17 @@ class Wiring {
 
   void run() {
     for (int p = 0; p < context_.order.pp(); ++p) {
-      connect_strided(Scope::Tensor, p, &Slots::tensor, options_.tp, 1);
-      connect_strided(Scope::Context, p, &Slots::context, options_.cp, options_.tp);
-      connect_strided(Scope::Expert, p, &Slots::expert, options_.ep, options_.expert_tp);
+      connect_strided(GroupKind::Tensor, p, &Slots::tensor, options_.tp, 1);
+      connect_strided(GroupKind::Context, p, &Slots::context, options_.cp, options_.tp);
+      connect_strided(GroupKind::Expert, p, &Slots::expert, options_.ep, options_.expert_tp);
       const int dense = options_.tp, expert = options_.expert_tp * options_.ep;
       connect_holders(p, &Slots::data, dense);
       connect_holders(p, &Slots::expert_data, expert);
     }
     for (const auto& [edge, microbatches] : context_.produced) {
       const int from = context_.rank_of_stage[edge.first], to = context_.rank_of_stage[edge.second];
-      pair_up(Scope::Pipeline, from, slots_[from].edges.at(edge), to, slots_[to].edges.at(edge));
+      pair_up(GroupKind::Pipeline, from, slots_[from].edges.at(edge), to,
+              slots_[to].edges.at(edge));
     }
     connect_embedding();
     connect_norm();
@@ -39,12 +40,13 @@ class Wiring {
   int rank(int within_stage, int pipeline) const { return within_stage + stage_ranks() * pipeline; }
 
   // Groups of `size` ranks of a stage that stand `stride` apart.
-  void connect_strided(Scope scope, int pipeline, std::int16_t Slots::*slot, int size, int stride) {
+  void connect_strided(GroupKind group_kind, int pipeline, std::int16_t Slots::*slot, int size,
+                       int stride) {
     if (slots_[pipeline].*slot < 0) return;
     for (int block = 0; block < stage_ranks(); block += size * stride) {
       for (int first = block; first < block + stride; ++first)
-        connect(scope, size, [&](int i) {
-          return Seat{rank(first + i * stride, pipeline), slots_[pipeline].*slot};
+        connect(group_kind, size, [&](int i) {
+          return ClassMember{rank(first + i * stride, pipeline), slots_[pipeline].*slot};
         });
     }
   }
@@ -56,9 +58,9 @@ class Wiring {
     if (slots_[pipeline].*slot < 0 || holders.front() != pipeline) return;
     const int copies = stage_ranks() / stride;
     for (int first = 0; first < stride; ++first)
-      connect(Scope::Data, copies * static_cast<int>(holders.size()), [&](int i) {
+      connect(GroupKind::Data, copies * static_cast<int>(holders.size()), [&](int i) {
         const int holder = holders[i / copies];
-        return Seat{rank(first + i % copies * stride, holder), slots_[holder].*slot};
+        return ClassMember{rank(first + i % copies * stride, holder), slots_[holder].*slot};
       });
   }
 
@@ -66,21 +68,21 @@ class Wiring {
     const int first = context_.rank_of_stage.front();
     const int last = context_.rank_of_stage[context_.order.stages / context_.order.chains - 1];
     if (slots_[first].embedding >= 0)
-      pair_up(Scope::Data, first, slots_[first].embedding, last, slots_[last].embedding);
+      pair_up(GroupKind::Data, first, slots_[first].embedding, last, slots_[last].embedding);
   }
 
   // Each replica: the tensor ranks of all stages.
   void connect_norm() {
     const int tp = options_.tp, pp = context_.order.pp();
     for (int first = 0; first < stage_ranks() && slots_[0].norm >= 0; first += tp)
-      connect(Scope::Data, tp * pp, [&](int i) {
-        return Seat{rank(first + i % tp, i / tp), slots_[i / tp].norm};
+      connect(GroupKind::Data, tp * pp, [&](int i) {
+        return ClassMember{rank(first + i % tp, i / tp), slots_[i / tp].norm};
       });
   }
 
   template <class SeatOf>
-  void connect(Scope scope, int size, const SeatOf& seat_of) {
-    Communicator communicator{scope, false, {}};
+  void connect(GroupKind group_kind, int size, const SeatOf& seat_of) {
+    Communicator communicator{group_kind, false, {}};
     for (int i = 0; i < size; ++i) {
       const auto [member, slot] = seat_of(i);
       communicator.members.push_back(static_cast<Rank>(member));
@@ -90,10 +92,11 @@ class Wiring {
     program_->communicators.push_back(std::move(communicator));
   }
 
-  void pair_up(Scope scope, int from, std::int16_t from_slot, int to, std::int16_t to_slot) {
+  void pair_up(GroupKind group_kind, int from, std::int16_t from_slot, int to,
+               std::int16_t to_slot) {
     for (int i = 0; i < stage_ranks(); ++i)
-      connect(scope, 2, [&](int end) {
-        return end == 0 ? Seat{rank(i, from), from_slot} : Seat{rank(i, to), to_slot};
+      connect(group_kind, 2, [&](int end) {
+        return end == 0 ? ClassMember{rank(i, from), from_slot} : ClassMember{rank(i, to), to_slot};
       });
   }
 

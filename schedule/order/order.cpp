@@ -251,7 +251,7 @@ struct NamedOrder {
   bool v_shape = false;  // two stages a rank, down the ranks and back up
   bool splits_backwards = true;
   int chains = 1;
-  Exchanges exchanges = Exchanges::Never;
+  BatchedP2p exchanges = BatchedP2p::Never;
 };
 
 constexpr NamedOrder kOrders[] = {
@@ -259,22 +259,22 @@ constexpr NamedOrder kOrders[] = {
      .make = each_rank<one_f_one_b>,
      .check = one_rank,
      .splits_backwards = false,
-     .exchanges = Exchanges::EachAction},
+     .exchanges = BatchedP2p::EachAction},
     {.name = "gpipe",
      .make = each_rank<gpipe>,
      .check = one_chunk,
      .splits_backwards = false,
-     .exchanges = Exchanges::EachAction},
+     .exchanges = BatchedP2p::EachAction},
     {.name = "1f1b",
      .make = each_rank<one_f_one_b>,
      .check = one_chunk,
      .splits_backwards = false,
-     .exchanges = Exchanges::EachAction},
+     .exchanges = BatchedP2p::EachAction},
     {.name = "interleaved",
      .make = each_rank<interleaved>,
      .check = whole_groups,
      .splits_backwards = false,
-     .exchanges = Exchanges::Pairs},
+     .exchanges = BatchedP2p::Pairs},
     {.name = "looped-bfs",
      .make = each_rank<looped_bfs>,
      .check = any_size,
@@ -407,9 +407,9 @@ int chains_of(std::string_view name) {
   return named != nullptr ? named->chains : 1;
 }
 
-Exchanges exchanges_of(std::string_view name) {
+BatchedP2p batched_p2p_of(std::string_view name) {
   const NamedOrder* const named = find_order(name);
-  return named != nullptr ? named->exchanges : Exchanges::Never;
+  return named != nullptr ? named->exchanges : BatchedP2p::Never;
 }
 
 std::vector<std::string> order_names() {

@@ -41,7 +41,7 @@ bool has_microbatch(ActionKind kind);
 
 // When a rank of the order exchanges with its neighbours where transfers do not overlap: never
 // (then they must), after each action, or in the steady state after each pair of an F and a B.
-enum class Exchanges : std::uint8_t { Never, EachAction, Pairs };
+enum class BatchedP2p : std::uint8_t { Never, EachAction, Pairs };
 
 // The ordered actions of every pipeline rank.
 struct Order {
@@ -50,7 +50,7 @@ struct Order {
   int microbatches = 0;  // of each chain
   int chains = 1;        // DualPipe runs two: stages 0..S/2-1 and S/2..S-1
   std::vector<std::vector<Action>> ranks;
-  Exchanges exchanges = Exchanges::Never;
+  BatchedP2p exchanges = BatchedP2p::Never;
 
   int pp() const { return static_cast<int>(ranks.size()); }
 };
@@ -102,7 +102,7 @@ bool splits_backwards(std::string_view name);
 // The chains of stages that run at once.
 int chains_of(std::string_view name);
 // When transfers can be waited for.
-Exchanges exchanges_of(std::string_view name);
+BatchedP2p batched_p2p_of(std::string_view name);
 
 // The rank that computes each stage: rank_of_stage[s], from the order itself; -1 where none does.
 std::vector<int> stage_to_rank(const Order& order);

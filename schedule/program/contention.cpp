@@ -52,7 +52,7 @@ Taken taken_by(const Op& op, int members, const SharedDevice& device) {
   return {op.sms, std::llround(std::min(bytes_per_s, device.memory_bytes_per_s))};
 }
 
-double stretch(const SharedDevice& device, const Taken& taken, double memory_share) {
+double slowdown(const SharedDevice& device, const Taken& taken, double memory_share) {
   if (taken.sms == 0) return 1;
   const int sms_left = std::max(1, device.sms - taken.sms);
   double memory_taken = 0;
@@ -63,15 +63,15 @@ double stretch(const SharedDevice& device, const Taken& taken, double memory_sha
   return static_cast<double>(device.sms) / sms_left * (1 + memory_share * memory_lost);
 }
 
-StretchedOp::StretchedOp(Nanoseconds now, Nanoseconds duration_ns, double memory_share)
+SlowedOp::SlowedOp(Nanoseconds now, Nanoseconds duration_ns, double memory_share)
     : memory_share_(memory_share), left_ns_(static_cast<double>(duration_ns)), since_ns_(now) {}
 
-void StretchedOp::set_stretch(Nanoseconds now, double stretch) {
-  left_ns_ = std::max(0.0, left_ns_ - static_cast<double>(now - since_ns_) / stretch_);
-  stretch_ = stretch;
+void SlowedOp::set_slowdown(Nanoseconds now, double slowdown) {
+  left_ns_ = std::max(0.0, left_ns_ - static_cast<double>(now - since_ns_) / slowdown_);
+  slowdown_ = slowdown;
   since_ns_ = now;
 }
 
-Nanoseconds StretchedOp::end_ns() const { return since_ns_ + std::llround(left_ns_ * stretch_); }
+Nanoseconds SlowedOp::end_ns() const { return since_ns_ + std::llround(left_ns_ * slowdown_); }
 
 }  // namespace tandem

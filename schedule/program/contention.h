@@ -34,23 +34,23 @@ struct Taken {
 Taken taken_by(const Op& op, int members, const SharedDevice& device);
 
 // The factor above. At least one SM and a tenth of the bandwidth are left to compute.
-double stretch(const SharedDevice& device, const Taken& taken, double memory_share);
+double slowdown(const SharedDevice& device, const Taken& taken, double memory_share);
 
 // A compute op under way, stretched by a factor that may change. What is left of it is not rounded:
 // only its end is.
-class StretchedOp {
+class SlowedOp {
  public:
-  StretchedOp() = default;
-  StretchedOp(Nanoseconds now, Nanoseconds duration_ns, double memory_share);
+  SlowedOp() = default;
+  SlowedOp(Nanoseconds now, Nanoseconds duration_ns, double memory_share);
 
-  void set_stretch(Nanoseconds now, double stretch);
+  void set_slowdown(Nanoseconds now, double slowdown);
   double memory_share() const { return memory_share_; }
   Nanoseconds end_ns() const;  // if the stretch stays
 
  private:
   double memory_share_ = 0;
-  double left_ns_ = 0;  // of its duration, at since_ns_
-  double stretch_ = 1;  // since then
+  double left_ns_ = 0;   // of its duration, at since_ns_
+  double slowdown_ = 1;  // since then
   Nanoseconds since_ns_ = 0;
 };
 

@@ -108,7 +108,7 @@ std::uint64_t hash(const Program& program) {
     for (const std::int32_t communicator : rank.communicators) h.add(communicator);
   }
   for (const Communicator& communicator : program.communicators) {
-    h.add(static_cast<std::int64_t>(communicator.scope));
+    h.add(static_cast<std::int64_t>(communicator.group_kind));
     for (const Rank member : communicator.members) h.add(index(member));
   }
   return h.state();

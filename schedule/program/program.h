@@ -67,7 +67,7 @@ struct Lane {
 
 // The communicator slot of a body: all its ops stand on one lane.
 struct Slot {
-  Scope scope = Scope::Pipeline;
+  GroupKind group_kind = GroupKind::Pipeline;
   std::uint8_t lane = 0;
 };
 
@@ -92,7 +92,7 @@ struct RankRow {
 
 // Ranks that communicate together, in ring order (for a pipeline edge: sender, receiver).
 struct Communicator {
-  Scope scope = Scope::Pipeline;
+  GroupKind group_kind = GroupKind::Pipeline;
   bool between_nodes = false;
   std::vector<Rank> members;
 };
@@ -110,7 +110,7 @@ struct SharedDevice {
 // bytes take `stretch` times as long, tensor groups' inside a node and all others' between nodes,
 // and each operation `overhead_s` longer.
 struct CommCost {
-  double stretch = 1, overhead_s = 0;
+  double slowdown = 1, overhead_s = 0;
 };
 
 struct Program {
@@ -120,7 +120,7 @@ struct Program {
   std::vector<Body> bodies;
   std::vector<RankRow> ranks;
   std::vector<Communicator> communicators;
-  std::array<CommCost, kScopes> comm_costs;  // what prices it; text forms have the prices alone
+  std::array<CommCost, kGroupKinds> comm_costs;  // what prices it; text forms have the prices alone
 
   const Body& body_of(Rank rank) const { return bodies[ranks[index(rank)].body]; }
   // The number of a body's first op when the ops of all bodies are counted through: the `op`
@@ -132,7 +132,7 @@ struct Program {
 // does, no time depends on `device`.
 bool takes_sms(const Program& program);
 
-// A hash of all that a player's times depend on: two programs of one hash are played alike.
+// A hash of all that times depend on: two programs of one hash are played alike.
 std::uint64_t hash(const Program& program);
 
 }  // namespace tandem

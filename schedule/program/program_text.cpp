@@ -27,7 +27,7 @@ void print_body(const Program& program, int number, fmt::memory_buffer* out) {
   for (const Lane& lane : body.lanes)
     fmt::format_to(to, "lane,{},{}\n", number, csv_cell(lane.name));
   for (const Slot& slot : body.slots)
-    fmt::format_to(to, "slot,{},{},{}\n", number, name(slot.scope), slot.lane);
+    fmt::format_to(to, "slot,{},{},{}\n", number, name(slot.group_kind), slot.lane);
   for (const Op& op : body.ops) {
     fmt::format_to(to, "op,{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", number, name(op.kind),
                    op.lane, op.slot, op.stage, op.microbatch, op.part, op.parts, op.bytes, op.sms,
@@ -109,7 +109,7 @@ class Reader {
 
   bool slot() {
     Slot& slot = body_->slots.emplace_back();
-    return scope(&slot.scope) && integer(&slot.lane);
+    return group_kind(&slot.group_kind) && integer(&slot.lane);
   }
 
   bool op() {
@@ -131,8 +131,8 @@ class Reader {
     Communicator& communicator = program_.communicators.emplace_back();
     std::string members;
     std::vector<std::int32_t> ranks;
-    if (!scope(&communicator.scope) || !integer(&communicator.between_nodes) || !text(&members) ||
-        !numbers(members, &ranks) || ranks.size() < 2)
+    if (!group_kind(&communicator.group_kind) || !integer(&communicator.between_nodes) ||
+        !text(&members) || !numbers(members, &ranks) || ranks.size() < 2)
       return false;
     for (const std::int32_t rank : ranks) communicator.members.push_back(static_cast<Rank>(rank));
     return true;
@@ -204,11 +204,11 @@ class Reader {
     }
     return false;
   }
-  bool scope(Scope* to) {
+  bool group_kind(GroupKind* to) {
     std::string cell;
     if (!text(&cell)) return false;
-    for (int k = 0; k < kScopes; ++k) {
-      *to = static_cast<Scope>(k);
+    for (int k = 0; k < kGroupKinds; ++k) {
+      *to = static_cast<GroupKind>(k);
       if (name(*to) == cell) return true;
     }
     return false;
@@ -264,7 +264,7 @@ std::string to_text(const Program& program) {
   for (int body = 0; body < static_cast<int>(program.bodies.size()); ++body)
     print_body(program, body, &out);
   for (const Communicator& communicator : program.communicators)
-    fmt::format_to(to, "communicator,{},{},{}\n", name(communicator.scope),
+    fmt::format_to(to, "communicator,{},{},{}\n", name(communicator.group_kind),
                    communicator.between_nodes ? 1 : 0,
                    join(communicator.members, [](Rank rank) { return index(rank); }));
   for (const RankRow& rank : program.ranks)

@@ -58,7 +58,7 @@ class Classes {
     of_communicator_.resize(ends.size());
     for (std::size_t c = 0; c < ends.size(); ++c)
       of_communicator_[c] =
-          classes.of(mixed(mixed(ends[c], static_cast<int>(program_.communicators[c].scope)),
+          classes.of(mixed(mixed(ends[c], static_cast<int>(program_.communicators[c].group_kind)),
                            colours_.empty() ? 0 : colours_[c]));
     communicators_ = classes.count();
   }
@@ -81,7 +81,7 @@ class Classes {
   std::size_t ranks_ = 0, communicators_ = 0;
 };
 
-// Where members of a communicator use it: (body, player, slot), in order, each once.
+// Where members of a communicator use it: (body, folded rank, slot), in order, each once.
 using Ends = std::vector<std::tuple<std::int32_t, std::int32_t, std::int32_t>>;
 
 Ends ends_of(const Program& program, const Classes& classes, std::int32_t communicator) {
@@ -101,49 +101,50 @@ Ends ends_of(const Program& program, const Classes& classes, std::int32_t commun
 
 }  // namespace
 
-Cast fold(const Program& program, std::span<const std::int32_t> colours) {
+RankFolding fold(const Program& program, std::span<const std::int32_t> colours) {
   const Classes classes(program, colours);
-  Cast cast;
-  cast.folded = true;
+  RankFolding folding;
+  folding.folded = true;
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
-    const auto player = static_cast<std::size_t>(classes.of_rank(r));
-    if (player < cast.players.size()) {
-      ++cast.players[player].multiplicity;
+    const auto folded_rank = static_cast<std::size_t>(classes.of_rank(r));
+    if (folded_rank < folding.folded_ranks.size()) {
+      ++folding.folded_ranks[folded_rank].multiplicity;
       continue;
     }
-    cast.players.push_back({static_cast<Rank>(r), program.ranks[r].body, 1, {}});
+    folding.folded_ranks.push_back({static_cast<Rank>(r), program.ranks[r].body, 1, {}});
     for (const std::int32_t c : program.ranks[r].communicators)
-      cast.players.back().channels.push_back(classes.of_communicator(c));
+      folding.folded_ranks.back().comm_classes.push_back(classes.of_communicator(c));
   }
-  cast.channels.reserve(classes.communicators());
+  folding.comm_classes.reserve(classes.communicators());
   for (std::size_t c = 0; c < program.communicators.size(); ++c) {
-    const auto channel = static_cast<std::size_t>(classes.of_communicator(c));
-    if (channel == cast.channels.size()) {
-      cast.channels.push_back({program.communicators[c].scope, {}, {}});
-      for (const auto& [body, player, slot] :
+    const auto comm_class = static_cast<std::size_t>(classes.of_communicator(c));
+    if (comm_class == folding.comm_classes.size()) {
+      folding.comm_classes.push_back({program.communicators[c].group_kind, {}, {}});
+      for (const auto& [body, folded_rank, slot] :
            ends_of(program, classes, static_cast<std::int32_t>(c)))
-        cast.channels.back().seats.push_back({player, slot});
+        folding.comm_classes.back().members.push_back({folded_rank, slot});
     }
-    cast.channels[channel].communicators.push_back(static_cast<std::int32_t>(c));
+    folding.comm_classes[comm_class].communicators.push_back(static_cast<std::int32_t>(c));
   }
-  return cast;
+  return folding;
 }
 
-Cast unfold(const Program& program) {
-  Cast cast;
-  cast.players.reserve(program.ranks.size());
+RankFolding unfold(const Program& program) {
+  RankFolding folding;
+  folding.folded_ranks.reserve(program.ranks.size());
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     const RankRow& row = program.ranks[r];
-    cast.players.push_back({static_cast<Rank>(r), row.body, 1, row.communicators});
+    folding.folded_ranks.push_back({static_cast<Rank>(r), row.body, 1, row.communicators});
   }
   for (std::size_t c = 0; c < program.communicators.size(); ++c)
-    cast.channels.push_back({program.communicators[c].scope, {}, {static_cast<std::int32_t>(c)}});
-  for (std::int32_t p = 0; p < static_cast<std::int32_t>(cast.players.size()); ++p) {
-    const std::vector<std::int32_t>& channels = cast.players[p].channels;
-    for (std::int32_t slot = 0; slot < static_cast<std::int32_t>(channels.size()); ++slot)
-      cast.channels[channels[slot]].seats.push_back({p, slot});
+    folding.comm_classes.push_back(
+        {program.communicators[c].group_kind, {}, {static_cast<std::int32_t>(c)}});
+  for (std::int32_t p = 0; p < static_cast<std::int32_t>(folding.folded_ranks.size()); ++p) {
+    const std::vector<std::int32_t>& comm_classes = folding.folded_ranks[p].comm_classes;
+    for (std::int32_t slot = 0; slot < static_cast<std::int32_t>(comm_classes.size()); ++slot)
+      folding.comm_classes[comm_classes[slot]].members.push_back({p, slot});
   }
-  return cast;
+  return folding;
 }
 
 }  // namespace tandem

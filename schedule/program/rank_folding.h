@@ -1,5 +1,5 @@
-// Cast: who plays a Program. Folded, one rank stands for each class of equal ranks and one
-// communicator for each class of equal communicators; unfolded, everyone plays himself.
+// RankFolding: which ranks are played. Folded, one rank stands for each class of equal ranks and
+// one communicator for each class of equal communicators; unfolded, every rank stands for itself.
 #pragma once
 
 #include <cstdint>
@@ -11,37 +11,37 @@
 
 namespace tandem {
 
-// A rank that is played, and its channel per slot of its body.
-struct Player {
+// A rank that is played, and its communicator class per slot of its body.
+struct FoldedRank {
   Rank rank{};
   int body = 0;
   int multiplicity = 1;  // ranks it stands for
-  std::vector<std::int32_t> channels;
+  std::vector<std::int32_t> comm_classes;
 };
 
-// A player's place at a channel: the slot of its body that leads there.
-struct Seat {
-  std::int32_t player = 0;  // into Cast::players
+// Where a folded rank belongs to a communicator class: the slot of its body that leads there.
+struct ClassMember {
+  std::int32_t folded_rank = 0;  // into RankFolding::folded_ranks
   std::int32_t slot = 0;
 };
 
-// A communicator that is played. All of `seats` must arrive before an op of it starts.
-struct Channel {
-  Scope scope = Scope::Pipeline;
-  std::vector<Seat> seats;
+// A communicator that is played. All of `members` must arrive before an op of it starts.
+struct CommunicatorClass {
+  GroupKind group_kind = GroupKind::Pipeline;
+  std::vector<ClassMember> members;
   std::vector<std::int32_t> communicators;  // those it stands for, in lock step
 };
 
-struct Cast {
-  std::vector<Player> players;
-  std::vector<Channel> channels;
+struct RankFolding {
+  std::vector<FoldedRank> folded_ranks;
+  std::vector<CommunicatorClass> comm_classes;
   bool folded = false;
 };
 
-// Equal ranks have one body, and communicators of equal ranks in each of its slots: several players
-// of one body where its ranks meet unlike ones. Communicators of unlike `colours`, one each,
+// Equal ranks have one body, and communicators of equal ranks in each of its slots: several folded
+// ranks of one body where its ranks meet unlike ones. Communicators of unlike `colours`, one each,
 // differ.
-Cast fold(const Program& program, std::span<const std::int32_t> colours = {});
-Cast unfold(const Program& program);
+RankFolding fold(const Program& program, std::span<const std::int32_t> colours = {});
+RankFolding unfold(const Program& program);
 
 }  // namespace tandem

@@ -11,26 +11,27 @@
 namespace tandem {
 namespace {
 
-// One pass over the players, each run until its lanes block, woken by the rendezvous it waits for.
+// One pass over the folded ranks, each run until its lanes block, woken by the rendezvous it waits
+// for.
 class Replayer {
  public:
-  Replayer(const Program& program, const Cast& cast, const Jitter& jitter)
+  Replayer(const Program& program, const RankFolding& folding, const Jitter& jitter)
       : program_(program),
-        cast_(cast),
+        folding_(folding),
         jitter_(jitter),
         queues_(lane_queues(program)),
-        players_(cast.players.size()),
-        meetings_(cast.channels.size()) {
+        folded_ranks_(folding.folded_ranks.size()),
+        arrivals_(folding.comm_classes.size()) {
     std::size_t events = 0;
-    for (std::size_t p = 0; p < players_.size(); ++p) {
-      const Body& body = program.bodies[cast.players[p].body];
+    for (std::size_t p = 0; p < folded_ranks_.size(); ++p) {
+      const Body& body = program.bodies[folding.folded_ranks[p].body];
       out_.first.push_back(events);
       events += body.ops.size();
-      players_[p].done.resize(body.lanes.size());
-      players_[p].waiting.resize(body.lanes.size());
-      players_[p].lane_end.resize(body.lanes.size());
-      runnable_.push_back(static_cast<std::int32_t>(players_.size() - 1 - p));
-      players_[p].queued = true;
+      folded_ranks_[p].done.resize(body.lanes.size());
+      folded_ranks_[p].waiting.resize(body.lanes.size());
+      folded_ranks_[p].lane_end.resize(body.lanes.size());
+      runnable_.push_back(static_cast<std::int32_t>(folded_ranks_.size() - 1 - p));
+      folded_ranks_[p].queued = true;
     }
     out_.events.resize(events);
     out_.settled.resize(events);
@@ -38,10 +39,10 @@ class Replayer {
 
   Result<Replay> run() {
     while (!runnable_.empty()) {
-      const std::int32_t player = runnable_.back();
+      const std::int32_t folded_rank = runnable_.back();
       runnable_.pop_back();
-      players_[player].queued = false;
-      while (run_lanes(player)) {
+      folded_ranks_[folded_rank].queued = false;
+      while (run_lanes(folded_rank)) {
       }
     }
     if (ended_ != out_.events.size()) return Error{find_cycle(), Error::BadInput};
@@ -55,25 +56,25 @@ class Replayer {
     std::vector<Nanoseconds> lane_end;
     bool queued = false;
   };
-  struct Meeting {
+  struct Arrivals {
     std::int32_t arrived = 0;
     Nanoseconds last_ns = 0;
   };
 
-  const Body& body(std::int32_t player) const {
-    return program_.bodies[cast_.players[player].body];
+  const Body& body(std::int32_t folded_rank) const {
+    return program_.bodies[folding_.folded_ranks[folded_rank].body];
   }
 
-  bool ended(std::int32_t player, std::uint32_t op) const {
-    return queues_[cast_.players[player].body].place[op] <
-           players_[player].done[body(player).ops[op].lane];
+  bool ended(std::int32_t folded_rank, std::uint32_t op) const {
+    return queues_[folding_.folded_ranks[folded_rank].body].place[op] <
+           folded_ranks_[folded_rank].done[body(folded_rank).ops[op].lane];
   }
 
   // Starts what can start; true if anything ended.
-  bool run_lanes(std::int32_t player) {
-    State& state = players_[player];
-    const Body& ops = body(player);
-    const LaneQueues& queues = queues_[cast_.players[player].body];
+  bool run_lanes(std::int32_t folded_rank) {
+    State& state = folded_ranks_[folded_rank];
+    const Body& ops = body(folded_rank);
+    const LaneQueues& queues = queues_[folding_.folded_ranks[folded_rank].body];
     bool progress = false;
     for (std::size_t lane = 0; lane < queues.lanes.size(); ++lane) {
       const std::vector<std::uint32_t>& queue = queues.lanes[lane];
@@ -83,19 +84,20 @@ class Replayer {
         Nanoseconds ready = state.lane_end[lane];
         bool blocked = false;
         for (const std::uint32_t wait : ops.waits_of(op)) {
-          if (!ended(player, wait)) {
+          if (!ended(folded_rank, wait)) {
             blocked = true;
             break;
           }
-          ready = std::max(ready, out_.events[out_.first[player] + wait].end_ns);
+          ready = std::max(ready, out_.events[out_.first[folded_rank] + wait].end_ns);
         }
         if (blocked) break;
         if (is_compute(op.kind)) {
-          const Rank rank = cast_.players[player].rank;
-          settle(player, i, ready, ready, ready + jitter_.apply(op.duration_ns, index(rank), i));
+          const Rank rank = folding_.folded_ranks[folded_rank].rank;
+          settle(folded_rank, i, ready, ready,
+                 ready + jitter_.apply(op.duration_ns, index(rank), i));
           ++settled_;
         } else {
-          arrive(player, i, ready);
+          arrive(folded_rank, i, ready);
         }
         progress = true;
       }
@@ -103,47 +105,49 @@ class Replayer {
     return progress;
   }
 
-  void arrive(std::int32_t player, std::uint32_t op, Nanoseconds ready) {
-    const std::int32_t c = cast_.players[player].channels[body(player).ops[op].slot];
-    const Channel& channel = cast_.channels[c];
-    Meeting& meeting = meetings_[c];
-    out_.events[out_.first[player] + op].arrive_ns = ready;
-    players_[player].waiting[body(player).ops[op].lane] = 1;
-    meeting.last_ns = meeting.arrived == 0 ? ready : std::max(meeting.last_ns, ready);
-    if (++meeting.arrived < static_cast<std::int32_t>(channel.seats.size())) return;
-    meeting.arrived = 0;
-    const Nanoseconds start = meeting.last_ns;
-    for (const auto& [other, slot] : channel.seats) {
+  void arrive(std::int32_t folded_rank, std::uint32_t op, Nanoseconds ready) {
+    const std::int32_t c =
+        folding_.folded_ranks[folded_rank].comm_classes[body(folded_rank).ops[op].slot];
+    const CommunicatorClass& comm_class = folding_.comm_classes[c];
+    Arrivals& arrivals = arrivals_[c];
+    out_.events[out_.first[folded_rank] + op].arrive_ns = ready;
+    folded_ranks_[folded_rank].waiting[body(folded_rank).ops[op].lane] = 1;
+    arrivals.last_ns = arrivals.arrived == 0 ? ready : std::max(arrivals.last_ns, ready);
+    if (++arrivals.arrived < static_cast<std::int32_t>(comm_class.members.size())) return;
+    arrivals.arrived = 0;
+    const Nanoseconds start = arrivals.last_ns;
+    for (const auto& [other, slot] : comm_class.members) {
       const std::uint32_t at = next_op(other, body(other).slots[slot].lane);
       const Op& op_there = body(other).ops[at];
       const Nanoseconds arrived = out_.events[out_.first[other] + at].arrive_ns;
       settle(other, at, arrived, start, start + op_there.duration_ns);
-      players_[other].waiting[op_there.lane] = 0;
-      if (!players_[other].queued && other != player) {
-        players_[other].queued = true;
+      folded_ranks_[other].waiting[op_there.lane] = 0;
+      if (!folded_ranks_[other].queued && other != folded_rank) {
+        folded_ranks_[other].queued = true;
         runnable_.push_back(other);
       }
     }
     ++settled_;
   }
 
-  // The first op of a player's lane that has not ended. REQUIRES: there is one.
-  std::uint32_t next_op(std::int32_t player, std::uint8_t lane) const {
-    return queues_[cast_.players[player].body].lanes[lane][players_[player].done[lane]];
+  // The first op of a folded rank's lane that has not ended. REQUIRES: there is one.
+  std::uint32_t next_op(std::int32_t folded_rank, std::uint8_t lane) const {
+    return queues_[folding_.folded_ranks[folded_rank].body]
+        .lanes[lane][folded_ranks_[folded_rank].done[lane]];
   }
 
-  void settle(std::int32_t player, std::uint32_t op, Nanoseconds arrive, Nanoseconds start,
+  void settle(std::int32_t folded_rank, std::uint32_t op, Nanoseconds arrive, Nanoseconds start,
               Nanoseconds end) {
-    const std::uint8_t lane = body(player).ops[op].lane;
-    out_.events[out_.first[player] + op] = {arrive, start, end};
-    out_.settled[out_.first[player] + op] = settled_;
-    players_[player].lane_end[lane] = end;
-    ++players_[player].done[lane];
+    const std::uint8_t lane = body(folded_rank).ops[op].lane;
+    out_.events[out_.first[folded_rank] + op] = {arrive, start, end};
+    out_.settled[out_.first[folded_rank] + op] = settled_;
+    folded_ranks_[folded_rank].lane_end[lane] = end;
+    ++folded_ranks_[folded_rank].done[lane];
     ++ended_;
   }
 
   struct Place {
-    std::int32_t player = -1;
+    std::int32_t folded_rank = -1;
     std::uint32_t op = 0;
     bool operator==(const Place&) const = default;
   };
@@ -151,20 +155,21 @@ class Replayer {
   // What the op waits for: a wait, the op before it on its lane, or a participant that has not
   // come.
   Place blocker(const Place& at) const {
-    const Body& ops = body(at.player);
+    const Body& ops = body(at.folded_rank);
     const Op& op = ops.ops[at.op];
     for (const std::uint32_t wait : ops.waits_of(op)) {
-      if (!ended(at.player, wait)) return {at.player, wait};
+      if (!ended(at.folded_rank, wait)) return {at.folded_rank, wait};
     }
-    const LaneQueues& queues = queues_[cast_.players[at.player].body];
-    const std::uint32_t done = players_[at.player].done[op.lane];
+    const LaneQueues& queues = queues_[folding_.folded_ranks[at.folded_rank].body];
+    const std::uint32_t done = folded_ranks_[at.folded_rank].done[op.lane];
     if (queues.place[at.op] > done)
-      return {at.player, queues.lanes[op.lane][queues.place[at.op] - 1]};
-    const std::int32_t c = cast_.players[at.player].channels[op.slot];
-    for (const auto& [other, slot] : cast_.channels[c].seats) {
+      return {at.folded_rank, queues.lanes[op.lane][queues.place[at.op] - 1]};
+    const std::int32_t c = folding_.folded_ranks[at.folded_rank].comm_classes[op.slot];
+    for (const auto& [other, slot] : folding_.comm_classes[c].members) {
       const std::uint8_t lane = body(other).slots[slot].lane;
-      const LaneQueues& there = queues_[cast_.players[other].body];
-      if (!players_[other].waiting[lane] && players_[other].done[lane] < there.lanes[lane].size())
+      const LaneQueues& there = queues_[folding_.folded_ranks[other].body];
+      if (!folded_ranks_[other].waiting[lane] &&
+          folded_ranks_[other].done[lane] < there.lanes[lane].size())
         return {other, next_op(other, lane)};
     }
     return {};  // a participant has no such op at all: validate() finds that
@@ -172,14 +177,15 @@ class Replayer {
 
   std::string find_cycle() const {
     std::vector<Place> path;
-    for (std::int32_t p = 0; path.empty() && p < static_cast<std::int32_t>(players_.size()); ++p) {
+    for (std::int32_t p = 0; path.empty() && p < static_cast<std::int32_t>(folded_ranks_.size());
+         ++p) {
       for (std::uint32_t op = 0; path.empty() && op < body(p).ops.size(); ++op) {
         if (!ended(p, op)) path.push_back({p, op});
       }
     }
     for (;;) {
       const Place next = blocker(path.back());
-      if (next.player < 0)
+      if (next.folded_rank < 0)
         return fmt::format("found {} waiting for a participant that never comes, expected one",
                            text(path.back()));
       const auto seen = std::find(path.begin(), path.end(), next);
@@ -195,16 +201,16 @@ class Replayer {
 
   std::string text(const Place& place) const {
     return fmt::format("{} on rank {}",
-                       describe(body(place.player), body(place.player).ops[place.op]),
-                       index(cast_.players[place.player].rank));
+                       describe(body(place.folded_rank), body(place.folded_rank).ops[place.op]),
+                       index(folding_.folded_ranks[place.folded_rank].rank));
   }
 
   const Program& program_;
-  const Cast& cast_;
+  const RankFolding& folding_;
   const Jitter jitter_;
   std::vector<LaneQueues> queues_;
-  std::vector<State> players_;
-  std::vector<Meeting> meetings_;
+  std::vector<State> folded_ranks_;
+  std::vector<Arrivals> arrivals_;
   std::vector<std::int32_t> runnable_;
   Replay out_;
   std::size_t ended_ = 0;
@@ -213,8 +219,8 @@ class Replayer {
 
 }  // namespace
 
-Result<Replay> replay(const Program& program, const Cast& cast, const Jitter& jitter) {
-  return Replayer(program, cast, jitter).run();
+Result<Replay> replay(const Program& program, const RankFolding& folding, const Jitter& jitter) {
+  return Replayer(program, folding, jitter).run();
 }
 
 }  // namespace tandem

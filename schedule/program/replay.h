@@ -21,7 +21,7 @@ struct EventTimes {
 };
 
 struct Replay {
-  std::vector<std::size_t> first;  // a player's first event; then one event an op of its body
+  std::vector<std::size_t> first;  // a folded rank's first event; then one event an op of its body
   std::vector<EventTimes> events;
   std::vector<std::uint32_t> settled;  // event -> its number in an order that respects all waiting;
                                        // participants of one communication have the same number
@@ -29,6 +29,7 @@ struct Replay {
 
 // Kahn's algorithm over lanes, waits and rendezvous: linear in ops. An Error names the cycle where
 // the program waits for itself.
-Result<Replay> replay(const Program& program, const Cast& cast, const Jitter& jitter = {});
+Result<Replay> replay(const Program& program, const RankFolding& folding,
+                      const Jitter& jitter = {});
 
 }  // namespace tandem

@@ -55,15 +55,16 @@ Result<Repriced> reprice(Program* program, const CostTable& table) {
     program->kernels[i].memory_share = prices[i].memory_share;
   std::map<std::string, std::int64_t> kept;
   CommPrices comm_prices(table, &kept);
-  const Cast cast = fold(*program);
+  const RankFolding folding = fold(*program);
   std::vector<bool> repriced_bodies(program->bodies.size());
-  for (const Player& player : cast.players) {
-    if (repriced_bodies[player.body]) continue;
-    repriced_bodies[player.body] = true;
-    for (Op& op : program->bodies[player.body].ops) {
+  for (const FoldedRank& folded_rank : folding.folded_ranks) {
+    if (repriced_bodies[folded_rank.body]) continue;
+    repriced_bodies[folded_rank.body] = true;
+    for (Op& op : program->bodies[folded_rank.body].ops) {
       if (!is_compute(op.kind)) {
-        const Channel& channel = cast.channels[player.channels[op.slot]];
-        comm_prices.reprice(program->communicators[channel.communicators.front()], &op);
+        const CommunicatorClass& comm_class =
+            folding.comm_classes[folded_rank.comm_classes[op.slot]];
+        comm_prices.reprice(program->communicators[comm_class.communicators.front()], &op);
       } else if (op.kernel >= 0) {
         op.duration_ns = prices[op.kernel].ns;
       } else if (op.duration_ns > 0) {

@@ -43,10 +43,10 @@ void slow_stage(Program* program, int stage, double factor) {
   }
 }
 
-void slow_kind(Program* program, Scope kind, double factor) {
+void slow_kind(Program* program, GroupKind kind, double factor) {
   for (Body& body : program->bodies) {
     for (Op& op : body.ops) {
-      if (!is_compute(op.kind) && body.slots[op.slot].scope == kind)
+      if (!is_compute(op.kind) && body.slots[op.slot].group_kind == kind)
         op.bytes = std::llround(static_cast<double>(op.bytes) * factor);
     }
   }

@@ -17,6 +17,6 @@ void slow_stage(Program* program, int stage, double factor);
 
 // Communication of a kind carries `factor` times the bytes, so that it is slower wherever it goes.
 // To be priced after that.
-void slow_kind(Program* program, Scope kind, double factor);
+void slow_kind(Program* program, GroupKind kind, double factor);
 
 }  // namespace tandem

@@ -163,36 +163,37 @@ Status check_communicators(const Program& program) {
 // others come, all would still end: so no two communicators can wait for each other (NCCL's rule
 // for several communicators on one device).
 Status check_issue_order(const Program& program) {
-  const Cast cast = fold(program);
-  std::vector<std::uint32_t> cursor(cast.players.size());
-  std::vector<std::int32_t> arrived(cast.channels.size());
+  const RankFolding folding = fold(program);
+  std::vector<std::uint32_t> cursor(folding.folded_ranks.size());
+  std::vector<std::int32_t> arrived(folding.comm_classes.size());
   std::vector<std::int32_t> runnable;
-  for (std::size_t p = cast.players.size(); p-- > 0;) runnable.push_back(static_cast<int>(p));
+  for (std::size_t p = folding.folded_ranks.size(); p-- > 0;)
+    runnable.push_back(static_cast<int>(p));
   while (!runnable.empty()) {
     const std::int32_t p = runnable.back();
     runnable.pop_back();
-    const Body& body = program.bodies[cast.players[p].body];
+    const Body& body = program.bodies[folding.folded_ranks[p].body];
     while (cursor[p] < body.ops.size()) {
       const Op& op = body.ops[cursor[p]];
       if (op.slot >= 0) {
-        const std::int32_t c = cast.players[p].channels[op.slot];
-        if (++arrived[c] < static_cast<std::int32_t>(cast.channels[c].seats.size())) break;
+        const std::int32_t c = folding.folded_ranks[p].comm_classes[op.slot];
+        if (++arrived[c] < static_cast<std::int32_t>(folding.comm_classes[c].members.size())) break;
         arrived[c] = 0;
-        for (const Seat& seat : cast.channels[c].seats) {
-          if (seat.player == p) continue;
-          ++cursor[seat.player];
-          runnable.push_back(seat.player);
+        for (const ClassMember& class_member : folding.comm_classes[c].members) {
+          if (class_member.folded_rank == p) continue;
+          ++cursor[class_member.folded_rank];
+          runnable.push_back(class_member.folded_rank);
         }
       }
       ++cursor[p];
     }
   }
   std::string stuck;
-  for (std::size_t p = 0; p < cast.players.size(); ++p) {
-    const Body& body = program.bodies[cast.players[p].body];
+  for (std::size_t p = 0; p < folding.folded_ranks.size(); ++p) {
+    const Body& body = program.bodies[folding.folded_ranks[p].body];
     if (cursor[p] == body.ops.size()) continue;
     stuck += fmt::format("{}rank {} issues {}", stuck.empty() ? "" : ", ",
-                         index(cast.players[p].rank), describe(body, body.ops[cursor[p]]));
+                         index(folding.folded_ranks[p].rank), describe(body, body.ops[cursor[p]]));
   }
   if (stuck.empty()) return Done{};
   return Error{"found communicators whose issue orders form a cycle, expected one common order: " +

@@ -1,4 +1,4 @@
-// Validation of a Program: every player can play it to its end.
+// Validation of a Program: every rank can play it to its end.
 #pragma once
 
 #include "base/result.h"
@@ -14,7 +14,7 @@ Status validate(const Program& program);
 // nanoseconds would overflow.
 Status check_durations(const Program& program);
 
-// "forward 3 of stage 2 (lane compute)": how errors and players name an op.
+// "forward 3 of stage 2 (lane compute)": how errors and traces name an op.
 std::string describe(const Body& body, const Op& op);
 
 }  // namespace tandem

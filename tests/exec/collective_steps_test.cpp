@@ -47,9 +47,9 @@ void check_result(OpKind kind, int members, Bytes bytes, int slices) {
   op.kind = kind;
   op.bytes = bytes;
   std::vector<std::vector<float>> give(members), take(members);
-  std::vector<Pieces> pieces;
+  std::vector<PayloadLayout> pieces;
   for (int rank = 0; rank < members; ++rank) {
-    pieces.push_back(pieces_of(op, members, rank));
+    pieces.push_back(payload_layout(op, members, rank));
     give[rank].resize(pieces[rank].give_words);
     take[rank].resize(pieces[rank].take_words);
     fill(give[rank], kKey, pieces[rank].given);

@@ -24,16 +24,16 @@ struct HandJob {
   }
 
   // The communicator's number.
-  int join(const std::vector<int>& ranks, Scope scope = Scope::Pipeline) {
+  int join(const std::vector<int>& ranks, GroupKind group_kind = GroupKind::Pipeline) {
     const int number = static_cast<int>(program.communicators.size());
     Communicator& communicator = program.communicators.emplace_back();
-    communicator.scope = scope;
+    communicator.group_kind = group_kind;
     std::string lane;
     for (const int rank : ranks) lane += (lane.empty() ? "" : ">") + std::to_string(rank);
     for (const int rank : ranks) {
       communicator.members.push_back(Rank{rank});
       Body& body = program.bodies[rank];
-      body.slots.push_back({scope, static_cast<std::uint8_t>(body.lanes.size())});
+      body.slots.push_back({group_kind, static_cast<std::uint8_t>(body.lanes.size())});
       body.lanes.push_back({lane});
       program.ranks[rank].communicators.push_back(number);
     }

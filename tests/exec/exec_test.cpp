@@ -79,7 +79,7 @@ HandJob both(OpKind kind, Bytes bytes, int ranks = 2) {
   HandJob job(ranks);
   std::vector<int> all;
   for (int rank = 0; rank < ranks; ++rank) all.push_back(rank);
-  const int group = job.join(all, Scope::Data);
+  const int group = job.join(all, GroupKind::Data);
   for (const int rank : all) {
     const auto own = job.compute(rank, 0, 1000 * rank);
     job.comm(rank, kind, group, 0, {own}, 1000, bytes);

@@ -12,9 +12,11 @@ namespace {
 // Every kind of communication, of sizes that do and do not divide by the ranks.
 HandJob collectives() {
   HandJob job(4);
-  const int all = job.join({0, 1, 2, 3}, Scope::Data), some = job.join({3, 1}, Scope::Tensor),
-            ring = job.join({0, 1, 2, 3}, Scope::Context), pair = job.join({0, 2}, Scope::Context),
-            edge = job.join({0, 3}), back = job.join({3, 0}), one = job.join({2}, Scope::Expert);
+  const int all = job.join({0, 1, 2, 3}, GroupKind::Data),
+            some = job.join({3, 1}, GroupKind::Tensor),
+            ring = job.join({0, 1, 2, 3}, GroupKind::Context),
+            pair = job.join({0, 2}, GroupKind::Context), edge = job.join({0, 3}),
+            back = job.join({3, 0}), one = job.join({2}, GroupKind::Expert);
   int number = 0;
   for (const Bytes bytes : {0, 4, 10, 64, 4099, 200'000}) {
     ++number;

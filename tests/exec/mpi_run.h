@@ -82,14 +82,14 @@ class MpiRun {
   }
 
   // Of rank k, the process that mpirun started, and its child that plays; 0: not there.
-  pid_t guard(int rank) const {
+  pid_t watch(int rank) const {
     for (const pid_t process : of(rank)) {
       if (variable(parent(process), rank_name(rank)) == false) return process;
     }
     return 0;
   }
-  pid_t player(int rank) const {
-    const pid_t own = guard(rank);
+  pid_t local_rank(int rank) const {
+    const pid_t own = watch(rank);
     for (const pid_t process : of(rank)) {
       if (own != 0 && parent(process) == own) return process;
     }
@@ -100,7 +100,7 @@ class MpiRun {
   bool plays(int ranks) const {
     const bool all = comes_true([&] {
       for (int rank = 0; rank < ranks; ++rank) {
-        const pid_t process = player(rank);  // who plays sleeps exactly
+        const pid_t process = local_rank(rank);  // who plays sleeps exactly
         const auto slack = "/proc/" + std::to_string(process) + "/timerslack_ns";
         if (process == 0 || text_of(slack) != "1\n") return false;
       }

@@ -200,7 +200,7 @@ TEST_CASE("a killed rank is named with its op and who waits for it, within the t
   folder.with("chain.csv", chain(kLong));
   MpiRun run(folder, kTandem + " run chain.csv --backend mpi --trace t.csv");
   REQUIRE(run.plays(4));
-  kill(run.player(2), SIGKILL);
+  kill(run.local_rank(2), SIGKILL);
   const auto begin = std::chrono::steady_clock::now();
   CHECK(run.wait() == 1);
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));  // of 60
@@ -219,7 +219,7 @@ TEST_CASE("where a guard is killed, the rank is gone, and who waits for it is kn
   folder.with("chain.csv", chain(kLong));
   MpiRun run(folder, kTandem + " run chain.csv --backend mpi --trace t.csv");
   REQUIRE(run.plays(4));
-  kill(run.guard(2), SIGKILL);
+  kill(run.watch(2), SIGKILL);
   CHECK(run.wait() != 0);  // mpirun's own status
   check_line(run, "rank 2 is gone, and what guarded it; ");
   CHECK(has(run.err(), "; rank 3 waits for it in recv "));
@@ -232,7 +232,7 @@ TEST_CASE("where rank 0's guard is killed, rank 1 says so if mpirun leaves it th
   folder.with("chain.csv", chain(kLong));
   MpiRun run(folder, kTandem + " run chain.csv --backend mpi");
   REQUIRE(run.plays(4));
-  kill(run.guard(0), SIGKILL);
+  kill(run.watch(0), SIGKILL);
   CHECK(run.wait() != 0);
   const std::string err = run.err();
   INFO(err);
@@ -246,7 +246,7 @@ TEST_CASE("a stopped rank is named when no op has ended for the time-out") {
   folder.with("chain.csv", chain(kLong));
   MpiRun run(folder, kTandem + " run chain.csv --backend mpi --timeout 8 --trace t.csv");
   REQUIRE(run.plays(4));
-  kill(run.player(2), SIGSTOP);
+  kill(run.local_rank(2), SIGSTOP);
   CHECK(run.wait() == 1);
   check_line(run, "no op ended within 8 s: rank 2 is stopped by signal 19 (Stopped (signal)) in ");
   CHECK(has(run.err(), "; rank 3 waits for it in recv "));
@@ -260,10 +260,10 @@ TEST_CASE("a rank that goes on after a stop goes on") {
   folder.with("chain.csv", chain(400));  // 2 s
   MpiRun run(folder, kTandem + " run chain.csv --backend mpi --warmup 0 --iterations 1");
   REQUIRE(run.plays(4));
-  const pid_t player = run.player(2);
-  kill(player, SIGSTOP);
+  const pid_t local_rank = run.local_rank(2);
+  kill(local_rank, SIGSTOP);
   usleep(500'000);
-  kill(player, SIGCONT);
+  kill(local_rank, SIGCONT);
   CHECK(run.wait() == 0);
   CHECK(run.err().empty());
 }

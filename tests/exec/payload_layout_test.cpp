@@ -30,7 +30,7 @@ constexpr std::uint64_t kKey = 42;
 using Buffers = std::vector<std::vector<float>>;
 
 // What all members of one operation take, as MPI's standard defines it.
-Buffers exchanged(OpKind kind, const Buffers& give, const std::vector<Pieces>& pieces) {
+Buffers exchanged(OpKind kind, const Buffers& give, const std::vector<PayloadLayout>& pieces) {
   const std::size_t n = give.size();
   Buffers take(n);
   for (std::size_t own = 0; own < n; ++own) {
@@ -53,11 +53,12 @@ Buffers exchanged(OpKind kind, const Buffers& give, const std::vector<Pieces>& p
   return take;
 }
 
-std::vector<Pieces> pieces_of_all(OpKind kind, int members, Bytes bytes, bool sample) {
-  std::vector<Pieces> all;
+std::vector<PayloadLayout> pieces_of_all(OpKind kind, int members, Bytes bytes, bool sample) {
+  std::vector<PayloadLayout> all;
   for (int own = 0; own < members; ++own) {
     const OpKind own_kind = kind == OpKind::Recv && own == 0 ? OpKind::Send : kind;
-    Pieces& pieces = all.emplace_back(pieces_of({.kind = own_kind, .bytes = bytes}, members, own));
+    PayloadLayout& pieces =
+        all.emplace_back(payload_layout({.kind = own_kind, .bytes = bytes}, members, own));
     if (!sample) continue;
     pieces.given = sampled(pieces.given);
     pieces.taken = sampled(pieces.taken);
@@ -119,9 +120,10 @@ TEST_CASE("what a rank gives is what the others expect, whole and as a sample") 
       for (const Bytes bytes : {0, 4, 10, 64, 4099, 30'000}) {
         for (const bool sample : {false, true}) {
           INFO(name(kind) << ' ' << members << ' ' << bytes << ' ' << sample);
-          const std::vector<Pieces> pieces = pieces_of_all(kind, members, bytes, sample);
+          const std::vector<PayloadLayout> pieces = pieces_of_all(kind, members, bytes, sample);
           Buffers give;
-          for (const Pieces& own : pieces) fill(give.emplace_back(own.give_words), kKey, own.given);
+          for (const PayloadLayout& own : pieces)
+            fill(give.emplace_back(own.give_words), kKey, own.given);
           Buffers take = exchanged(kind, give, pieces);
           for (int own = 0; own < members; ++own) {
             CHECK(wrong(take[own], kKey, members, pieces[own].taken) == 0);
@@ -138,13 +140,13 @@ TEST_CASE("what a rank gives is what the others expect, whole and as a sample") 
 
 TEST_CASE("a whole message has all its words in pieces, a sample both ends of each") {
   const Op op{.kind = OpKind::AllGather, .bytes = 40'000};
-  const Pieces pieces = pieces_of(op, 4, 1);
+  const PayloadLayout pieces = payload_layout(op, 4, 1);
   CHECK(pieces.give_words == 2500);
   CHECK(pieces.take_words == 10'000);
   std::int64_t words = 0;
-  for (const Piece& piece : pieces.taken) words += piece.words;
+  for (const PayloadPiece& piece : pieces.taken) words += piece.words;
   CHECK(words == 10'000);
-  const std::vector<Piece> ends = sampled(pieces.taken);
+  const std::vector<PayloadPiece> ends = sampled(pieces.taken);
   REQUIRE(ends.size() == 8);
   CHECK(ends[2].offset == 2500);
   CHECK(ends[2].words == kSampleWords);

@@ -94,7 +94,7 @@ TEST_CASE("a killed rank is named in time, and the others take back what they ha
   const Folder folder;
   MpiRun run(folder, kJob + " 3 heeds", "RANK");
   REQUIRE(run.plays(3));
-  kill(run.player(2), SIGKILL);
+  kill(run.local_rank(2), SIGKILL);
   CHECK(within([&] { CHECK(run.wait() == 1); }, 25));
   check_line(run, "rank 2 was killed by signal 9 (Killed) in forward ");
   for (const std::string rank : {"0", "1"}) CHECK(!text_of(folder / ("stopped." + rank)).empty());
@@ -105,7 +105,7 @@ TEST_CASE("ranks that do not heed the word to stop are killed") {
   const Folder folder;
   MpiRun run(folder, kJob + " 2 long", "RANK");
   REQUIRE(run.plays(2));
-  kill(run.player(1), SIGKILL);
+  kill(run.local_rank(1), SIGKILL);
   CHECK(run.wait() == 1);
   check_line(run, "rank 1 was killed by signal 9 (Killed) in forward ");
   CHECK(run.leaves_nothing());
@@ -116,7 +116,7 @@ TEST_CASE("where a started process is killed the others end, and say so") {
   for (const int rank : {0, 1}) {
     MpiRun run(folder, kJob + " 2 heeds", "RANK");
     REQUIRE(run.plays(2));
-    kill(run.guard(rank), SIGKILL);
+    kill(run.watch(rank), SIGKILL);
     CHECK(within([&] { CHECK(run.wait() == (rank == 0 ? 137 : 1)); }, 25));
     check_line(run, rank == 0 ? "rank 0 is gone, expected it to gather what the others did\n"
                               : "rank 1 is gone, and what guarded it");
@@ -130,12 +130,12 @@ TEST_CASE("a process that is stopped with its guard is named when the time-out i
     INFO(rank);
     MpiRun run(folder, kJob + " 2 heeds", "RANK");
     REQUIRE(run.plays(2));
-    kill(run.player(rank), SIGSTOP);
-    kill(run.guard(rank), SIGSTOP);
+    kill(run.local_rank(rank), SIGSTOP);
+    kill(run.watch(rank), SIGSTOP);
     CHECK(comes_true([&] { return has(run.err(), "\n"); }));
     check_line(run, rank == 0 ? "rank 0 does not answer within 3 s, expected it to gather what "
                               : "no op ended within 3 s: rank 1 does not answer");
-    if (rank == 0) kill(run.guard(0), SIGKILL);  // it has half a minute to write a trace
+    if (rank == 0) kill(run.watch(0), SIGKILL);  // it has half a minute to write a trace
     CHECK(run.wait() != 0);
     CHECK(run.leaves_nothing());
   }

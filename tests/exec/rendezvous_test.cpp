@@ -11,8 +11,8 @@ namespace {
 
 using Names = std::map<std::string, std::string>;
 
-Result<Meeting> meeting_in(const Names& names) {
-  return meeting_point([&](const char* name) {
+Result<Rendezvous> meeting_in(const Names& names) {
+  return rendezvous_of([&](const char* name) {
     const auto at = names.find(name);
     return at == names.end() ? nullptr : at->second.c_str();
   });
@@ -21,9 +21,10 @@ Result<Meeting> meeting_in(const Names& names) {
 // "host:port", "MPI", or the Error.
 std::string place(Names names, const Names& more) {
   names.insert(more.begin(), more.end());
-  const auto meeting = meeting_in(names);
-  if (!meeting.ok()) return meeting.error().message;
-  return meeting->host.empty() ? "MPI" : meeting->host + ":" + std::to_string(meeting->port);
+  const auto rendezvous = meeting_in(names);
+  if (!rendezvous.ok()) return rendezvous.error().message;
+  return rendezvous->host.empty() ? "MPI"
+                                  : rendezvous->host + ":" + std::to_string(rendezvous->port);
 }
 
 const Names kTorchrun = {{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "1"}};
@@ -65,14 +66,14 @@ TEST_CASE("ranks of torchrun meet at the master, beside its agent where that lis
         "found RANK and WORLD_SIZE, and no MASTER_PORT, expected it as torchrun sets it");
   CHECK(place(kTorchrun, with(kMaster, "MASTER_PORT", "70000")) ==
         "MASTER_PORT: found '70000', expected a port, 1 to 65535");
-  const auto meeting = meeting_in({{"RANK", "1"},
-                                   {"WORLD_SIZE", "4"},
-                                   {"LOCAL_RANK", "1"},
-                                   {"MASTER_ADDR", "n1"},
-                                   {"MASTER_PORT", "1"},
-                                   {"TORCHELASTIC_RUN_ID", "job 5"}});
-  REQUIRE(meeting.ok());
-  CHECK(meeting->run == "job 5");
+  const auto rendezvous = meeting_in({{"RANK", "1"},
+                                      {"WORLD_SIZE", "4"},
+                                      {"LOCAL_RANK", "1"},
+                                      {"MASTER_ADDR", "n1"},
+                                      {"MASTER_PORT", "1"},
+                                      {"TORCHELASTIC_RUN_ID", "job 5"}});
+  REQUIRE(rendezvous.ok());
+  CHECK(rendezvous->run == "job 5");
 }
 
 TEST_CASE("ranks of Slurm meet at the step's first node, at a port of the job's") {

@@ -29,7 +29,7 @@ int free_port() {
   return std::atoi(listener->address.c_str() + listener->address.rfind(':') + 1);
 }
 
-Meeting here(int port) { return {"localhost", port, "a run"}; }
+Rendezvous here(int port) { return {"localhost", port, "a run"}; }
 LaunchedRank rank_of(int rank, int ranks) { return {rank, ranks, rank, "by hand"}; }
 
 // What a rank does with its Control; its exit status, 0 where all is as it should be.
@@ -38,10 +38,10 @@ using Part = std::function<int(Control*)>;
 // Ranks from 1 on, each a process that joins and does its part.
 class Others {
  public:
-  Others(const Meeting& meeting, int ranks, const Part& part, int come = 1 << 30) {
+  Others(const Rendezvous& rendezvous, int ranks, const Part& part, int come = 1 << 30) {
     for (int rank = 1; rank < std::min(ranks, come); ++rank) {
       processes_.emplace_back([=] {
-        const auto control = join_tcp(rank_of(rank, ranks), meeting, 10 * kSecond_ns);
+        const auto control = join_tcp(rank_of(rank, ranks), rendezvous, 10 * kSecond_ns);
         return control.ok() ? part(control->get()) : 99;
       });
     }
@@ -49,7 +49,7 @@ class Others {
   // The greatest of their exit statuses.
   int wait() {
     int worst = 0;
-    for (Child& process : processes_) {
+    for (ChildProcess& process : processes_) {
       for (int i = 0; i < 4000 && !process.is_gone(); ++i, usleep(5000)) process.look();
       worst = std::max(worst, process.is_gone() ? process.exit_status() : 98);
     }
@@ -57,7 +57,7 @@ class Others {
   }
 
  private:
-  std::list<Child> processes_;
+  std::list<ChildProcess> processes_;
 };
 
 // One number that forked processes share.
@@ -72,9 +72,10 @@ class Shared {
   std::atomic<int>* number_;
 };
 
-std::string why_rank_fails(int rank, int ranks, const Meeting& meeting, Nanoseconds timeout_ns) {
+std::string why_rank_fails(int rank, int ranks, const Rendezvous& rendezvous,
+                           Nanoseconds timeout_ns) {
   const auto begin = std::chrono::steady_clock::now();
-  const auto control = join_tcp(rank_of(rank, ranks), meeting, timeout_ns);
+  const auto control = join_tcp(rank_of(rank, ranks), rendezvous, timeout_ns);
   Status status = control.ok() ? (*control)->barrier() : control.error();
   const auto time = std::chrono::steady_clock::now() - begin;
   CHECK(time < std::chrono::nanoseconds(timeout_ns) + std::chrono::seconds(4));
@@ -84,7 +85,7 @@ std::string why_rank_fails(int rank, int ranks, const Meeting& meeting, Nanoseco
 }  // namespace
 
 TEST_CASE("what rank 0 broadcasts all have, the late ones too") {
-  const Meeting meeting = here(free_port());
+  const Rendezvous rendezvous = here(free_port());
   const auto part = [](Control* control) {
     if (control->rank() == 2) usleep(200'000);
     long long value = control->rank() == 0 ? 4711 : 0;
@@ -93,8 +94,8 @@ TEST_CASE("what rank 0 broadcasts all have, the late ones too") {
     if (!control->broadcast(std::as_writable_bytes(std::span(&none, 0))).ok()) return 2;
     return value == 4711 ? 0 : 3;
   };
-  Others others(meeting, 3, part);
-  const auto control = join_tcp(rank_of(0, 3), meeting, 10 * kSecond_ns);
+  Others others(rendezvous, 3, part);
+  const auto control = join_tcp(rank_of(0, 3), rendezvous, 10 * kSecond_ns);
   REQUIRE(control.ok());
   CHECK((*control)->ranks() == 3);
   CHECK(part(control->get()) == 0);
@@ -102,7 +103,7 @@ TEST_CASE("what rank 0 broadcasts all have, the late ones too") {
 }
 
 TEST_CASE("nobody leaves a barrier before all have come to it") {
-  const Meeting meeting = here(free_port());
+  const Rendezvous rendezvous = here(free_port());
   const Shared came;
   const auto part = [&](Control* control) {
     for (int i = 1; i <= 3; ++i) {
@@ -113,23 +114,23 @@ TEST_CASE("nobody leaves a barrier before all have come to it") {
     }
     return 0;
   };
-  Others others(meeting, 3, part);
-  const auto control = join_tcp(rank_of(0, 3), meeting, 10 * kSecond_ns);
+  Others others(rendezvous, 3, part);
+  const auto control = join_tcp(rank_of(0, 3), rendezvous, 10 * kSecond_ns);
   REQUIRE(control.ok());
   CHECK(part(control->get()) == 0);
   CHECK(others.wait() == 0);
 }
 
 TEST_CASE("clocks of one machine agree within a millisecond") {
-  const Meeting meeting = here(free_port());
+  const Rendezvous rendezvous = here(free_port());
   const auto part = [](Control* control) {
     const auto reading = control->compare_clocks();
     if (!reading.ok()) return 1;
     if (control->rank() == 0) return reading->ahead_ns == 0 ? 0 : 2;
     return std::abs(reading->ahead_ns) < 1'000'000 && reading->round_trip_ns > 0 ? 0 : 3;
   };
-  Others others(meeting, 3, part);
-  const auto control = join_tcp(rank_of(0, 3), meeting, 10 * kSecond_ns);
+  Others others(rendezvous, 3, part);
+  const auto control = join_tcp(rank_of(0, 3), rendezvous, 10 * kSecond_ns);
   REQUIRE(control.ok());
   CHECK(part(control->get()) == 0);
   CHECK(others.wait() == 0);
@@ -143,10 +144,10 @@ TEST_CASE("one rank meets nobody") {
 }
 
 TEST_CASE("ranks that never come are named after the time-out") {
-  const Meeting meeting = here(free_port());
+  const Rendezvous rendezvous = here(free_port());
   Others others(
-      meeting, 4, [](Control* control) { return control->barrier().ok() ? 1 : 0; }, 2);
-  CHECK(why_rank_fails(0, 4, meeting, kSecond_ns / 2) ==
+      rendezvous, 4, [](Control* control) { return control->barrier().ok() ? 1 : 0; }, 2);
+  CHECK(why_rank_fails(0, 4, rendezvous, kSecond_ns / 2) ==
         "found no rank 2, 3 within 0.5 s, expected all 4 to come");
   CHECK(others.wait() == 0);
 }
@@ -169,22 +170,21 @@ TEST_CASE("where rank 0 never comes it is missed with its address") {
 }
 
 TEST_CASE("who is none of the ranks is turned away, and the ranks meet") {
-  const Meeting meeting = here(free_port());
-  const auto control = join_tcp(rank_of(0, 2), meeting, 10 * kSecond_ns);
+  const Rendezvous rendezvous = here(free_port());
+  const auto control = join_tcp(rank_of(0, 2), rendezvous, 10 * kSecond_ns);
   REQUIRE(control.ok());
-  const std::string address = "127.0.0.1:" + std::to_string(meeting.port);
-  auto mute = connect_line(address), strange = connect_line(address),
-       browser = connect_line(address);
+  const std::string address = "127.0.0.1:" + std::to_string(rendezvous.port);
+  auto mute = connect(address), strange = connect(address), browser = connect(address);
   REQUIRE((mute.ok() && strange.ok() && browser.ok()));
   std::vector<std::byte> hello(136);  // a hello's size, without its magic
   strange->send(0x7a1de001, hello);
   const std::string get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
   CHECK(write(browser->descriptor(), get.data(), get.size()) > 0);
-  Meeting other = meeting;
+  Rendezvous other = rendezvous;
   other.run = "another";
   Others astray(other, 2, [](Control*) { return 1; });
   usleep(200'000);
-  Others others(meeting, 2, [](Control* own) { return own->barrier().ok() ? 0 : 1; });
+  Others others(rendezvous, 2, [](Control* own) { return own->barrier().ok() ? 0 : 1; });
   CHECK((*control)->barrier().ok());
   CHECK(others.wait() == 0);
   CHECK(strange->receive().empty());
@@ -192,24 +192,24 @@ TEST_CASE("who is none of the ranks is turned away, and the ranks meet") {
 }
 
 TEST_CASE("ranks that count differently are refused on both sides") {
-  const Meeting meeting = here(free_port());
-  Child third([&] {
-    return why_rank_fails(2, 3, meeting, 5 * kSecond_ns) ==
-                   "localhost:" + std::to_string(meeting.port) +
+  const Rendezvous rendezvous = here(free_port());
+  ChildProcess third([&] {
+    return why_rank_fails(2, 3, rendezvous, 5 * kSecond_ns) ==
+                   "localhost:" + std::to_string(rendezvous.port) +
                        ": found rank 0 of 2, expected rank 0 of 3 of the run 'a run'"
                ? 0
                : 1;
   });
-  CHECK(why_rank_fails(0, 2, meeting, 5 * kSecond_ns) ==
+  CHECK(why_rank_fails(0, 2, rendezvous, 5 * kSecond_ns) ==
         "found rank 2 of 3 and rank 0 of 2 in one run, expected equally many ranks everywhere");
   for (int i = 0; i < 2000 && !third.is_gone(); ++i, usleep(5000)) third.look();
   CHECK(third.exit_status() == 0);
 }
 
 TEST_CASE("who waits for a rank that is lost gets an Error, a while later") {
-  const Meeting meeting = here(free_port());
-  Others others(meeting, 2, [](Control*) { return 0; });  // goes at once
-  const auto control = join_tcp(rank_of(0, 2), meeting, 10 * kSecond_ns);
+  const Rendezvous rendezvous = here(free_port());
+  Others others(rendezvous, 2, [](Control*) { return 0; });  // goes at once
+  const auto control = join_tcp(rank_of(0, 2), rendezvous, 10 * kSecond_ns);
   REQUIRE(control.ok());
   const Status status = (*control)->barrier();
   REQUIRE(!status.ok());

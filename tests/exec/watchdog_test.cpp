@@ -1,4 +1,4 @@
-// Guards and front, with ranks that only pretend: no MPI.
+// Watchdogs and coordinator, with ranks that only pretend: no MPI.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -22,7 +22,7 @@ namespace {
 std::span<const std::byte> as_bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
-std::string text_of(const Word& word) {
+std::string text_of(const ControlMessage& word) {
   return {reinterpret_cast<const char*>(word.body.data()), word.body.size()};
 }
 
@@ -42,19 +42,19 @@ bool comes_true(const std::function<bool()>& holds) {
 }
 
 // All words until so many have come.
-std::vector<Word> words(Line* line, std::size_t count) {
-  std::vector<Word> all;
+std::vector<ControlMessage> words(Connection* connection, std::size_t count) {
+  std::vector<ControlMessage> all;
   CHECK(comes_true([&] {
-    for (Word& word : line->receive()) all.push_back(std::move(word));
+    for (ControlMessage& word : connection->receive()) all.push_back(std::move(word));
     return all.size() >= count;
   }));
   return all;
 }
 
-bool ends_as(Child* child, const std::string& fate) {
+bool ends_as(ChildProcess* child, const std::string& exit_reason) {
   return comes_true([&] {
     child->look();
-    return child->fate() == fate;
+    return child->exit_reason() == exit_reason;
   });
 }
 
@@ -81,7 +81,7 @@ HandJob three_stages() {
   return job;
 }
 
-// A run of ranks that pretend; rank 0 and the front are in this process.
+// A run of ranks that pretend; rank 0 and the coordinator are in this process.
 class Crew {
  public:
   Crew() {
@@ -89,33 +89,34 @@ class Crew {
     options_.timeout_ns = 500'000'000;
   }
   ~Crew() {
-    for (const pid_t guard : guards_) {
-      kill(guard, SIGKILL);
-      waitpid(guard, nullptr, 0);
+    for (const pid_t watch : guards_) {
+      kill(watch, SIGKILL);
+      waitpid(watch, nullptr, 0);
     }
   }
 
   // An empty part: the rank never comes. `strange`: whose Program is another; -1: nobody's.
-  Gathered run(const std::vector<Part>& parts, int strange = -1) {
+  RunEnd run(const std::vector<Part>& parts, int strange = -1) {
     auto listener = listen_anywhere();
     REQUIRE(listener.ok());
     const std::string address = listener->address;
     for (int rank = 1; rank < static_cast<int>(parts.size()); ++rank) {
-      const pid_t guard = parts[rank] ? fork() : -1;
-      if (guard == 0)
+      const pid_t watch = parts[rank] ? fork() : -1;
+      if (watch == 0)
         _exit(guarded({rank, 0, rank == strange ? 8u : 9u}, "", address, parts[rank]));
-      if (guard > 0) guards_.push_back(guard);
+      if (watch > 0) guards_.push_back(watch);
     }
     RunState state(job_.program, 0, 1);
-    Child child([&] { return pretended(&state, address, parts[0]); });
-    const Outside outside(false);
-    Gathered gathered;
-    const HelloWord hello{0, kRun, 9};
-    std::thread front(
-        [&] { gathered = gather(job_.program, options_, hello, *listener, outside, "MPI"); });
-    CHECK(guard(hello, options_, address, outside, &state, &child).ok());
-    front.join();
-    return gathered;
+    ChildProcess child([&] { return pretended(&state, address, parts[0]); });
+    const ExternalStop external_stop(false);
+    RunEnd run_end;
+    const HelloMessage hello{0, kRun, 9};
+    std::thread coordinator([&] {
+      run_end = coordinate(job_.program, options_, hello, *listener, external_stop, "MPI");
+    });
+    CHECK(watch(hello, options_, address, external_stop, &state, &child).ok());
+    coordinator.join();
+    return run_end;
   }
 
  private:
@@ -123,7 +124,7 @@ class Crew {
 
   static int pretended(RunState* state, const std::string& address, const Part& part) {
     RunState::Header& header = state->header();
-    std::strncpy(header.front, address.c_str(), sizeof header.front - 1);
+    std::strncpy(header.coordinator, address.c_str(), sizeof header.coordinator - 1);
     header.run = kRun;
     header.phase = Phase::Joined;
     while (header.go == 0) usleep(1000);
@@ -131,12 +132,12 @@ class Crew {
     return part(state);
   }
 
-  int guarded(const HelloWord& hello, const std::string& known, const std::string& address,
+  int guarded(const HelloMessage& hello, const std::string& known, const std::string& address,
               const Part& part) {
     RunState state(job_.program, hello.rank, 1);
-    Child child([&] { return pretended(&state, address, part); });
-    const Outside outside(true);
-    return guard(hello, options_, known, outside, &state, &child).ok() ? 0 : 1;
+    ChildProcess child([&] { return pretended(&state, address, part); });
+    const ExternalStop external_stop(true);
+    return watch(hello, options_, known, external_stop, &state, &child).ok() ? 0 : 1;
   }
 
   const HandJob job_ = three_stages();
@@ -148,16 +149,16 @@ class Crew {
 
 TEST_CASE("words come as they were said, large ones too, and a closed end is seen") {
   auto [one, other] = socket_pair();
-  Line speaker(std::move(one));
-  Line hearer(std::move(other));
+  Connection speaker(std::move(one));
+  Connection hearer(std::move(other));
   const std::string large(8'000'000, 'x');
   std::thread speaks([&] {
     speaker.send(1, as_bytes_of("one"));
     speaker.send(2);
     speaker.send(3, as_bytes_of(large));
-    speaker = Line(Descriptor());
+    speaker = Connection(Descriptor());
   });
-  const std::vector<Word> all = words(&hearer, 3);
+  const std::vector<ControlMessage> all = words(&hearer, 3);
   speaks.join();
   REQUIRE(all.size() == 3);
   CHECK(all[0].kind == 1);
@@ -171,12 +172,12 @@ TEST_CASE("words come as they were said, large ones too, and a closed end is see
 
 TEST_CASE("a word that comes in pieces is heard once it is whole, and one cut short never") {
   auto [raw, other] = socket_pair();
-  Line hearer(std::move(other));
+  Connection hearer(std::move(other));
   const std::string head("\5\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0", 16);
   const std::string sent = head + "abc" + head + "a";
   for (std::size_t i = 0; i < sent.size(); ++i) {
     REQUIRE(write(raw.number(), &sent[i], 1) == 1);
-    const std::vector<Word> heard = hearer.receive();
+    const std::vector<ControlMessage> heard = hearer.receive();
     REQUIRE(heard.size() == (i == head.size() + 2 ? 1 : 0));
     if (!heard.empty()) CHECK(text_of(heard[0]) == "abc");
   }
@@ -187,7 +188,7 @@ TEST_CASE("a word that comes in pieces is heard once it is whole, and one cut sh
 
 TEST_CASE("saying something to an end that is closed closes the line, without a signal") {
   auto [one, other] = socket_pair();
-  Line speaker(std::move(one));
+  Connection speaker(std::move(one));
   other = {};
   speaker.send(1, as_bytes_of("one"));
   CHECK(!speaker.is_open());
@@ -196,38 +197,38 @@ TEST_CASE("saying something to an end that is closed closes the line, without a 
 TEST_CASE("a listener is reached at its address, and nobody where none listens") {
   auto listener = listen_anywhere();
   REQUIRE(listener.ok());
-  CHECK(!accept_line(*listener));
-  auto line = connect_line(listener->address);
-  REQUIRE(line.ok());
-  std::optional<Line> accepted;
+  CHECK(!accept_connection(*listener));
+  auto connection = connect(listener->address);
+  REQUIRE(connection.ok());
+  std::optional<Connection> accepted;
   REQUIRE(comes_true([&] {
-    accepted = accept_line(*listener);
+    accepted = accept_connection(*listener);
     return accepted.has_value();
   }));
-  line->send(1, as_bytes_of("hello"));
+  connection->send(1, as_bytes_of("hello"));
   CHECK(text_of(words(&*accepted, 1).at(0)) == "hello");
   const std::string port = listener->address.substr(listener->address.find(':'));
   listener->socket = {};
-  CHECK(!connect_line("127.0.0.1" + port).ok());
-  CHECK(!connect_line("nowhere").ok());
+  CHECK(!connect("127.0.0.1" + port).ok());
+  CHECK(!connect("nowhere").ok());
 }
 
 TEST_CASE("a child's fate is known: it ends, is killed, stops, goes on") {
-  Child well([] { return 0; });
+  ChildProcess well([] { return 0; });
   CHECK(comes_true([&] {
     well.look();
     return well.is_gone();
   }));
-  CHECK(well.fate().empty());
-  Child badly([] { return 3; });
+  CHECK(well.exit_reason().empty());
+  ChildProcess badly([] { return 3; });
   CHECK(ends_as(&badly, "exited with 3"));
   CHECK(badly.exit_status() == 3);
-  Child throws([]() -> int { throw std::runtime_error("no"); });
+  ChildProcess throws([]() -> int { throw std::runtime_error("no"); });
   CHECK(ends_as(&throws, "exited with 1"));
-  Child killed([] { return kill(getpid(), SIGKILL); });
+  ChildProcess killed([] { return kill(getpid(), SIGKILL); });
   CHECK(ends_as(&killed, "was killed by signal 9 (Killed)"));
   CHECK(killed.is_gone());
-  Child deaf([] {  // to what a launcher sends to all
+  ChildProcess deaf([] {  // to what a launcher sends to all
     for (const int signal : {SIGTERM, SIGINT}) raise(signal);
     return 4;
   });
@@ -237,7 +238,7 @@ TEST_CASE("a child's fate is known: it ends, is killed, stops, goes on") {
 TEST_CASE("a child that stopped and goes on has no fate any more") {
   int ends[2];
   REQUIRE(pipe(ends) == 0);
-  Child child([&] {
+  ChildProcess child([&] {
     const pid_t own = getpid();
     if (write(ends[1], &own, sizeof own) < 0) return 1;
     for (;;) pause();
@@ -257,14 +258,14 @@ TEST_CASE("a child that stopped and goes on has no fate any more") {
 
 TEST_CASE("ranks that all play end a run well, and the front has their states") {
   Crew crew;
-  Gathered gathered = crew.run({plays, plays, [](RunState* state) {
-                                  state->times(0)[0] = {5, 6};
-                                  return plays(state);
-                                }});
-  CHECK(gathered.failure.empty());
-  REQUIRE(gathered.states.size() == 3);
-  for (const auto& state : gathered.states) CHECK(state.has_value());
-  CHECK(gathered.states[2]->times(0)[0].end_ns == 6);
+  RunEnd run_end = crew.run({plays, plays, [](RunState* state) {
+                               state->times(0)[0] = {5, 6};
+                               return plays(state);
+                             }});
+  CHECK(run_end.failure.empty());
+  REQUIRE(run_end.states.size() == 3);
+  for (const auto& state : run_end.states) CHECK(state.has_value());
+  CHECK(run_end.states[2]->times(0)[0].end_ns == 6);
 }
 
 TEST_CASE("a rank that never comes is missing after the time-out") {
@@ -282,43 +283,43 @@ TEST_CASE("a rank with another Program is refused") {
 
 TEST_CASE("a rank that is killed is named, and who waits for it") {
   Crew crew;
-  const Gathered gathered = crew.run({plays,
-                                      [](RunState* state) {
-                                        usleep(100'000);
-                                        state->begun()[2] = state->done()[1] = 1;
-                                        return kill(getpid(), SIGKILL);
-                                      },
-                                      hangs});
-  CHECK(gathered.failure ==
+  const RunEnd run_end = crew.run({plays,
+                                   [](RunState* state) {
+                                     usleep(100'000);
+                                     state->begun()[2] = state->done()[1] = 1;
+                                     return kill(getpid(), SIGKILL);
+                                   },
+                                   hangs});
+  CHECK(run_end.failure ==
         "rank 1 was killed by signal 9 (Killed) in send 0 of stage 1 (lane 1>2); rank 2 waits for "
         "it in recv 0 of stage 2 (lane 1>2)");
-  CHECK(gathered.fates[1] == "was killed by signal 9 (Killed)");
+  CHECK(run_end.exit_reasons[1] == "was killed by signal 9 (Killed)");
 }
 
 TEST_CASE("a rank whose guard is killed is gone, and who waits for it is known") {
   Crew crew;
-  const Gathered gathered = crew.run({plays,
-                                      [](RunState*) {
-                                        usleep(100'000);
-                                        kill(getppid(), SIGKILL);
-                                        return 0;
-                                      },
-                                      hangs});
-  CHECK(gathered.failure ==
+  const RunEnd run_end = crew.run({plays,
+                                   [](RunState*) {
+                                     usleep(100'000);
+                                     kill(getppid(), SIGKILL);
+                                     return 0;
+                                   },
+                                   hangs});
+  CHECK(run_end.failure ==
         "rank 1 is gone, and what guarded it; rank 2 waits for it in recv 0 of stage 2 (lane 1>2)");
-  CHECK(!gathered.states[1]);
+  CHECK(!run_end.states[1]);
 }
 
 TEST_CASE("a rank that gives up says why in its own words, though others fail with it") {
   Crew crew;
-  const Gathered gathered = crew.run({plays,
-                                      [](RunState* state) {
-                                        state->fail({"found no OpenBLAS", Error::Missing});
-                                        return 3;
-                                      },
-                                      [](RunState*) { return 1; }});
-  CHECK(gathered.failure == "rank 1: found no OpenBLAS");
-  CHECK(gathered.kind == Error::Missing);
+  const RunEnd run_end = crew.run({plays,
+                                   [](RunState* state) {
+                                     state->fail({"found no OpenBLAS", Error::Missing});
+                                     return 3;
+                                   },
+                                   [](RunState*) { return 1; }});
+  CHECK(run_end.failure == "rank 1: found no OpenBLAS");
+  CHECK(run_end.kind == Error::Missing);
 }
 
 TEST_CASE("of ranks that give up the first one says why, by rank 0's clock") {
@@ -335,9 +336,9 @@ TEST_CASE("of ranks that give up the first one says why, by rank 0's clock") {
     };
   };
   Crew crew;
-  const Gathered gathered =
+  const RunEnd run_end =
       crew.run({fails(0, "lost rank 2"), fails(-700, "lost rank 2"), fails(900, "gave up")});
-  CHECK(gathered.failure == "rank 2: gave up");
+  CHECK(run_end.failure == "rank 2: gave up");
 }
 
 TEST_CASE("ranks that go on and on without an op's end are stuck, and their ops are named") {

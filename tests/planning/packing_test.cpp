@@ -76,9 +76,9 @@ PackStudy packed(const Scenario& scenario, const std::vector<int>& lengths, int 
 }
 
 double simulated_s(const Scenario& scenario) {
-  const auto outcome = simulate(scenario, Engine::Ideal);
-  REQUIRE(outcome.ok());
-  return outcome->iteration_s;
+  const auto result = simulate(scenario, Engine::Ideal);
+  REQUIRE(result.ok());
+  return result->iteration_s;
 }
 
 TEST_CASE("bins hold every sequence once, none above the limit, in as many as asked for") {
@@ -210,7 +210,7 @@ TEST_CASE("a padded microbatch is as long as its longest sequence") {
 
 // What an iteration of microbatches of these sizes takes.
 Nanoseconds played(const Scenario& scenario, const std::vector<MicrobatchSize>& sizes) {
-  const auto prepared = prepare(scenario, [&](Prepared* p) {
+  const auto job = compile(scenario, [&](CompiledJob* p) {
     const auto work = [&](int seq, int micro_batch) {
       Scenario of = scenario;
       of.model.seq = seq;
@@ -221,10 +221,10 @@ Nanoseconds played(const Scenario& scenario, const std::vector<MicrobatchSize>& 
     resize_microbatches(&p->program, fit(work(512, 1), work(256, 2), {work(256, 1), work(128, 1)}),
                         p->order.chains, sizes);
   });
-  REQUIRE(prepared.ok());
-  const auto outcome = play(scenario, *prepared, Engine::Ideal);
-  REQUIRE(outcome.ok());
-  return to_ns(outcome->iteration_s);
+  REQUIRE(job.ok());
+  const auto result = play(scenario, *job, Engine::Ideal);
+  REQUIRE(result.ok());
+  return to_ns(result->iteration_s);
 }
 
 TEST_CASE("a microbatch with fewer tokens never makes an iteration longer") {
@@ -252,7 +252,7 @@ TEST_CASE("a microbatch with fewer tokens never makes an iteration longer") {
 
 TEST_CASE("communication of a pass goes with its tokens, that of data parallelism does not") {
   const Scenario scenario = small({"train.sequence_parallel=true", "parallel.scatter_gather=true"});
-  const auto whole = prepare(scenario);
+  const auto whole = compile(scenario);
   REQUIRE(whole.ok());
   Program half = whole->program;
   const SizeCost any{0, {8, 4}};
@@ -268,7 +268,7 @@ TEST_CASE("communication of a pass goes with its tokens, that of data parallelis
       if (op.kind < OpKind::Optimizer) CHECK(op.duration_ns == 4);
       if (op.kind == OpKind::Optimizer) CHECK(op.duration_ns == before.duration_ns);
       if (is_compute(op.kind)) continue;
-      const bool of_data = body.slots[op.slot].scope == Scope::Data;
+      const bool of_data = body.slots[op.slot].group_kind == GroupKind::Data;
       CHECK(op.bytes == (of_data ? before.bytes : before.bytes / 2));
       ++(of_data ? data : passes);
     }

@@ -21,9 +21,9 @@ TEST_CASE("the best plan of each of the ten models is at least as fast as the pu
     REQUIRE(tuned.ok());
     const Finalist& best = tuned->finalists.front();
     const Finalist& own = tuned->finalists.back();
-    REQUIRE((own.label == "own" && own.outcome.ok() && best.outcome.ok()));
-    CHECK(best.outcome->training->fits);
-    CHECK(best.outcome->iteration_s <= own.outcome->iteration_s);
+    REQUIRE((own.label == "own" && own.result.ok() && best.result.ok()));
+    CHECK(best.result->training->fits);
+    CHECK(best.result->iteration_s <= own.result->iteration_s);
   }
 }
 

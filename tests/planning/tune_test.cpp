@@ -170,7 +170,7 @@ TEST_CASE("an iteration's overhead lengthens stage level and engine alike, by it
   // Every rank has it once, behind what all ranks wait for: the gradient norm, or each other.
   const Scenario plain = small();
   Scenario charged = plain;
-  charged.software.iteration_overhead_s = 0.0117;
+  charged.profile.iteration_overhead_s = 0.0117;
   StageLevel level = level_of(plain), level_charged = level_of(charged);
   std::vector<Candidate> plans = all_of(plain, among({"parallel.vpp=1,2,4"}));
   const unsigned seed = 16;
@@ -186,9 +186,9 @@ TEST_CASE("an iteration's overhead lengthens stage level and engine alike, by it
     REQUIRE((before.ok() && after.ok()));
     CHECK(*after - *before == 11'700'000);
     const auto engine = [&](const Scenario& base) {
-      const auto outcome = simulate(with(base, plan), Engine::Ideal);
-      REQUIRE(outcome.ok());
-      return std::llround(1e9 * outcome->iteration_s);
+      const auto result = simulate(with(base, plan), Engine::Ideal);
+      REQUIRE(result.ok());
+      return std::llround(1e9 * result->iteration_s);
     };
     CHECK(engine(charged) - engine(plain) == 11'700'000);
   }
@@ -202,8 +202,8 @@ TEST_CASE("a tune plays its best, the rules' and the scenario's own plan, and ju
   CHECK(tuned->finalists[3].label == "rules");
   CHECK(tuned->finalists[4].label == "own");
   for (int i = 0; i + 1 < 3; ++i)
-    CHECK(tuned->finalists[i].outcome->iteration_s <= tuned->finalists[i + 1].outcome->iteration_s);
-  CHECK(tuned->finalists[0].outcome->iteration_s < tuned->finalists[4].outcome->iteration_s);
+    CHECK(tuned->finalists[i].result->iteration_s <= tuned->finalists[i + 1].result->iteration_s);
+  CHECK(tuned->finalists[0].result->iteration_s < tuned->finalists[4].result->iteration_s);
   CHECK(tuned->complete);
   // One of each rule that is about such a job: the best plan on the side where it is, and on the
   // other, if any, one that is there and no faster.

@@ -24,7 +24,7 @@ const std::string kCases =
     "id,family,system,layers,hidden,heads,seq,vocab,iteration_s\n"
     "r1,f,selene,2,128,2,128,1024,0.01\n";
 
-std::vector<Rival> rivals(const std::string& text) {
+std::vector<BaselineTool> tools(const std::string& text) {
   const Folder folder;
   const auto read = read_rivals(folder.with("r.csv", text));
   INFO((read.ok() ? "" : read.error().message));
@@ -68,7 +68,7 @@ std::string contents(const std::string& path) {
 }  // namespace
 
 TEST_CASE("a line of other tools' figures is read, what the source does not say left open") {
-  const std::vector<Rival> read = rivals(kRivals);
+  const std::vector<BaselineTool> read = tools(kRivals);
   REQUIRE(read.size() == 3);
   CHECK(read[0].tool == "X");
   CHECK(read[0].rows == 3);
@@ -79,7 +79,7 @@ TEST_CASE("a line of other tools' figures is read, what the source does not say 
   CHECK_FALSE(read[1].bias_percent);
   CHECK_FALSE(read[1].reproduced);
   CHECK(read[2].rows == 0);
-  CHECK(rivals("tool,family,mean_absolute_percent,kind,source\n").empty());
+  CHECK(tools("tool,family,mean_absolute_percent,kind,source\n").empty());
 }
 
 TEST_CASE("a bad line of other tools' figures is refused with its place") {
@@ -104,7 +104,7 @@ TEST_CASE("a bad line of other tools' figures is refused with its place") {
 }
 
 TEST_CASE("the families' table has other tools beside ours, and says where their rows differ") {
-  const std::string page = case_page(made_up_rows(), rivals(kRivals), "t");
+  const std::string page = case_page(made_up_rows(), tools(kRivals), "t");
   CHECK_THAT(page, Catch::Contains("| worst row | others, mean absolute % |\n"
                                    "|---|---:|---:|---:|---:|---:|---:|---|---|\n"
                                    "| a | 3 | 0 | 20.0 | 20.0 | +6.7 | +30.0 | a3 | "
@@ -201,9 +201,9 @@ TEST_CASE("other tools' figures are of families that are published here") {
   const auto read = read_rivals(TANDEM_SOURCE_DIR "/validation/published/rivals.csv");
   REQUIRE(read.ok());
   CHECK(read->size() >= 4);
-  for (const Rival& rival : *read) {
-    INFO(rival.tool << " on " << rival.family);
-    CHECK(families.contains(rival.family));
+  for (const BaselineTool& tool : *read) {
+    INFO(tool.tool << " on " << tool.family);
+    CHECK(families.contains(tool.family));
   }
 }
 
@@ -217,10 +217,10 @@ TEST_CASE("docs/accuracy.md is as ./dev accuracy makes it, where that is fast") 
   if (cases.empty()) return;
   const auto rows = predict(cases, Engine::Ideal, 2);
   REQUIRE(rows.ok());
-  const auto rivals = read_rivals(TANDEM_SOURCE_DIR "/validation/published/rivals.csv");
-  REQUIRE(rivals.ok());
+  const auto tools = read_rivals(TANDEM_SOURCE_DIR "/validation/published/rivals.csv");
+  REQUIRE(tools.ok());
   const std::string docs = contents("docs/accuracy.md");
-  const auto page = updated_page(docs, "docs/accuracy.md", *rows, *rivals);
+  const auto page = updated_page(docs, "docs/accuracy.md", *rows, *tools);
   REQUIRE(page.ok());
   const std::string svg = contents("docs/accuracy.svg"), drawn = case_plot(*rows);
   int seen = 0;

@@ -62,11 +62,11 @@ const std::string kOnCluster = kUniform + "p2p_MB = 4\n[cluster]\npreset = \"sha
 constexpr double kInside = 4e6 / 300e6 + 50e-6, kBetween = 4e6 / 100e6 + 50e-6;
 constexpr double kBetweenByTwo = 4e6 / 50e6 + 50e-6;  // two share the uplink
 
-Outcome played(const Names& keys, Engine engine) {
-  const auto outcomes = simulate_all(load(kOnCluster, keys), engine, 1);
-  INFO((outcomes[0].ok() ? "" : outcomes[0].error().message));
-  REQUIRE(outcomes[0].ok());
-  return outcomes[0].value();
+RunResult played(const Names& keys, Engine engine) {
+  const auto results = simulate_all(load(kOnCluster, keys), engine, 1);
+  INFO((results[0].ok() ? "" : results[0].error().message));
+  REQUIRE(results[0].ok());
+  return results[0].value();
 }
 
 std::string refused_on_cluster(const Names& keys, const std::string& text = kOnCluster) {
@@ -127,12 +127,12 @@ TEST_CASE("ranks are dealt round over whole nodes: rank i is on node i mod nodes
   const Placement dealt = dealt_round(6, 3);
   const std::vector<int> expected = {0, 3, 1, 4, 2, 5};
   for (int i = 0; i < 6; ++i) CHECK(index(dealt[i]) == expected[i]);
-  const auto prepared = prepare(
+  const auto job = compile(
       with({"cluster.placement=cyclic", "cluster.gpus_per_node=4", "cluster.nics_per_node=4"}));
-  REQUIRE(prepared.ok());
-  CHECK(index(prepared->placement[3]) == 5);
-  CHECK(prepared->warnings == Names{"small: cluster.placement = cyclic parts neighbouring ranks: "
-                                    "tensor communication crosses nodes"});
+  REQUIRE(job.ok());
+  CHECK(index(job->placement[3]) == 5);
+  CHECK(job->warnings == Names{"small: cluster.placement = cyclic parts neighbouring ranks: "
+                               "tensor communication crosses nodes"});
   CHECK(refused_on_cluster({"parallel.pp=3", "cluster.placement=cyclic"}) ==
         "--set: found cluster.placement = cyclic with 3 GPUs, expected whole nodes: a multiple of "
         "cluster.gpus_per_node = 2");

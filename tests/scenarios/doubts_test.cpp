@@ -30,9 +30,9 @@ std::string error_of(const std::string& text, const Names& set) {
 
 // The warnings of a run of kSmall on the ideal engine.
 Names warnings_of(const Names& set) {
-  const auto outcome = simulate(load(kSmall, set).front(), Engine::Ideal);
-  REQUIRE(outcome.ok());
-  return outcome->warnings;
+  const auto result = simulate(load(kSmall, set).front(), Engine::Ideal);
+  REQUIRE(result.ok());
+  return result->warnings;
 }
 
 bool some_holds(const Names& lines, const std::string& text) {

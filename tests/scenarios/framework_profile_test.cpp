@@ -1,4 +1,4 @@
-// Software: what of it belongs to which GPU, what its constants mean for a whole iteration.
+// FrameworkProfile: what of it belongs to which GPU, what its constants mean for a whole iteration.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -24,11 +24,11 @@ std::vector<Nanoseconds> optimizer_ns(const Program& program) {
 }
 
 std::vector<Nanoseconds> optimizer_ns(Scenario scenario, double overhead_s) {
-  scenario.software.iteration_overhead_s = overhead_s;
-  const auto prepared = prepare(scenario);
-  INFO((prepared.ok() ? "" : prepared.error().message));
-  REQUIRE(prepared.ok());
-  return optimizer_ns(prepared->program);
+  scenario.profile.iteration_overhead_s = overhead_s;
+  const auto job = compile(scenario);
+  INFO((job.ok() ? "" : job.error().message));
+  REQUIRE(job.ok());
+  return optimizer_ns(job->program);
 }
 
 TEST_CASE("an iteration's overhead is charged once a rank, whatever stages the rank has") {
@@ -95,7 +95,7 @@ TEST_CASE("every device names its software, and one that names none is refused")
     INFO(name);
     const auto device = load_device(name);
     REQUIRE(device.ok());
-    CHECK(load_software(device->software).ok());
+    CHECK(load_software(device->profile).ok());
   }
 }
 
@@ -145,10 +145,10 @@ TEST_CASE("what is not calibrated has the widest interval") {
   CHECK(widest->second > 1.5);
   for (const std::string& name : software_names()) {
     INFO(name);
-    const Software software = *load_software(name);
-    CHECK(software.interval_high <= widest->second);
+    const FrameworkProfile profile = *load_software(name);
+    CHECK(profile.interval_high <= widest->second);
     // The low end of bigscience-v100 is that of a network that others used, too.
-    if (name != "bigscience-v100") CHECK(software.interval_low >= widest->first);
+    if (name != "bigscience-v100") CHECK(profile.interval_low >= widest->first);
   }
   const auto guess = simulate(with({"cluster.preset=dgx-b200"}), Engine::Ideal);
   REQUIRE(guess.ok());
@@ -205,12 +205,12 @@ TEST_CASE("over the same links no newer GPU is slower on the same job") {
         keys.push_back(fmt::format("cluster.preset={}", preset));
         keys.push_back(fmt::format("cluster.gpu={}", gpu));
         INFO(name << ", links of " << preset << ", " << gpu);
-        const auto outcome = simulate(with(keys), Engine::Ideal);
-        REQUIRE(outcome.ok());
+        const auto result = simulate(with(keys), Engine::Ideal);
+        REQUIRE(result.ok());
         // Where the host's launches take longest all GPUs take as long, but for a layer's parts,
         // each of which is rounded to a nanosecond.
-        CHECK(outcome->iteration_s <= before * (1 + 1e-6));
-        before = outcome->iteration_s;
+        CHECK(result->iteration_s <= before * (1 + 1e-6));
+        before = result->iteration_s;
       }
     }
   }

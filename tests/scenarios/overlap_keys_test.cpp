@@ -11,8 +11,8 @@ std::string refused(const Names& keys) {
   const Folder folder;
   const auto scenarios = try_load(folder, kSmall, keys);
   if (!scenarios.ok()) return scenarios.error().message;
-  const auto prepared = prepare((*scenarios)[0]);
-  return prepared.ok() ? "" : prepared.error().message;
+  const auto job = compile((*scenarios)[0]);
+  return job.ok() ? "" : job.error().message;
 }
 
 GemmOverlap overlap_of(const Scenario& scenario, TensorGemm gemm) {
@@ -132,7 +132,7 @@ TEST_CASE("a rule is reported at the line that breaks it") {
   const auto message = [&](const std::string& more) {
     const auto scenarios = try_load(folder, kSmall + more);
     if (!scenarios.ok()) return scenarios.error().message.substr(folder.path().string().size() + 1);
-    return prepare((*scenarios)[0]).error().message.substr(folder.path().string().size() + 1);
+    return compile((*scenarios)[0]).error().message.substr(folder.path().string().size() + 1);
   };
   // kSmall has 15 lines.
   CHECK(message("[overlap]\np2p = false\ntensor = \"ring\"\n").starts_with("small.toml:18: "));
@@ -157,9 +157,9 @@ TEST_CASE("an order in a V has two stages a rank where nothing else is said") {
 
 TEST_CASE("what an order says of the plan: one embedding in a V, two copies in DualPipe") {
   const auto plan = [](const std::string& order) {
-    const auto prepared = prepare(load(kSmall, {"schedule.order=" + order})[0]);
-    REQUIRE(prepared.ok());
-    return prepared->plan;
+    const auto job = compile(load(kSmall, {"schedule.order=" + order})[0]);
+    REQUIRE(job.ok());
+    return job->plan;
   };
   CHECK_FALSE(plan("1f1b").ends_on_one_rank);
   CHECK(plan("zbv").ends_on_one_rank);

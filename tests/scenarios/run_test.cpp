@@ -17,11 +17,11 @@ using namespace tandem;
 
 namespace {
 
-Outcome simulated(const Scenario& scenario, Engine engine = Engine::Ideal) {
-  const auto outcomes = simulate_all({scenario}, engine, 1);
-  INFO((outcomes[0].ok() ? "" : outcomes[0].error().message));
-  REQUIRE(outcomes[0].ok());
-  return outcomes[0].value();
+RunResult simulated(const Scenario& scenario, Engine engine = Engine::Ideal) {
+  const auto results = simulate_all({scenario}, engine, 1);
+  INFO((results[0].ok() ? "" : results[0].error().message));
+  REQUIRE(results[0].ok());
+  return results[0].value();
 }
 
 std::vector<Engine> engines() {
@@ -42,9 +42,9 @@ TEST_CASE("a custom order is read beside its scenario") {
   CHECK(order->name == "two");
   CHECK(order->pp() == 2);
   // F of 1 s, B of 2 s: F0 0-1 and 1-2; rank 1 works through from 1 to 7; B0 3-5, B1 7-9 on rank 0.
-  const auto outcome = simulate(scenarios->front(), Engine::Ideal);
-  REQUIRE(outcome.ok());
-  CHECK(outcome->iteration_s == Approx(9).epsilon(1e-12));
+  const auto result = simulate(scenarios->front(), Engine::Ideal);
+  REQUIRE(result.ok());
+  CHECK(result->iteration_s == Approx(9).epsilon(1e-12));
 }
 
 namespace {
@@ -60,41 +60,41 @@ void number_through(nlohmann::ordered_json* json, int* next) {
 }  // namespace
 
 TEST_CASE("an outcome through JSON and back is the same") {
-  Outcome outcome;
-  outcome.name = "A, \"B\"";
-  outcome.axes = {"model", "cluster"};
-  outcome.points = {"A", "\"B\""};
-  outcome.cluster = "selene";
-  outcome.engine = "ideal";
-  outcome.warnings = {"first", "second"};
-  outcome.looked_for_bandwidth = true;
-  outcome.published_tflops_per_gpu = outcome.least_internode_Gbitps = 0;
-  outcome.overlap_fraction.fill(0);
-  outcome.overlap_fraction[2].reset();
-  outcome.plan.emplace();
-  outcome.training.emplace().fits = true;
-  outcome.saving.emplace().of_communication = 0;
-  auto json = to_json(outcome);
+  RunResult result;
+  result.name = "A, \"B\"";
+  result.axes = {"model", "cluster"};
+  result.points = {"A", "\"B\""};
+  result.cluster = "selene";
+  result.engine = "ideal";
+  result.warnings = {"first", "second"};
+  result.looked_for_bandwidth = true;
+  result.published_tflops_per_gpu = result.least_internode_Gbitps = 0;
+  result.overlap_fraction.fill(0);
+  result.overlap_fraction[2].reset();
+  result.plan.emplace();
+  result.training.emplace().fits = true;
+  result.saving.emplace().of_communication = 0;
+  auto json = to_json(result);
   int numbers = 0;
   number_through(&json, &numbers);
   // 8 sizes and 2 counts; 8 times and ratios, 5 + 5 + 5 + 4 by scope, 14 of training and 2 of its
   // peak, 4 of a saving, 2 more.
   CHECK(numbers == 59);
-  CHECK(to_json(outcome_from_json(nlohmann::ordered_json::parse(json.dump()))) == json);
+  CHECK(to_json(run_result_from_json(nlohmann::ordered_json::parse(json.dump()))) == json);
 
-  outcome = outcome_from_json(json);
-  outcome.training.reset();
-  outcome.saving.reset();
-  outcome.published_tflops_per_gpu.reset();
-  outcome.least_internode_Gbitps.reset();
-  json = to_json(outcome);
+  result = run_result_from_json(json);
+  result.training.reset();
+  result.saving.reset();
+  result.published_tflops_per_gpu.reset();
+  result.least_internode_Gbitps.reset();
+  json = to_json(result);
   for (const char* key :
        {"tokens_per_s", "tokens_per_s_per_gpu", "flops_convention", "mfu", "hfu", "memory_bytes",
         "peak", "fits", "model_tflops_per_gpu", "hardware_tflops_per_gpu",
         "published_tflops_per_gpu", "least_internode_Gbitps", "baseline", "saved_s",
         "saved_of_communication"})
     CHECK(json.at(key).is_null());
-  CHECK(to_json(outcome_from_json(json)) == json);
+  CHECK(to_json(run_result_from_json(json)) == json);
 }
 
 TEST_CASE("compute, exposed communication and bubble add up to the iteration") {
@@ -106,12 +106,12 @@ TEST_CASE("compute, exposed communication and bubble add up to the iteration") {
         Names{"parallel.scatter_gather=true", "overlap.batch_p2p=true"}}) {
     const Scenario scenario = load(kSmall, set)[0];
     for (const Engine engine : engines()) {
-      const Outcome o = simulated(scenario, engine);
+      const RunResult o = simulated(scenario, engine);
       double sum = o.compute_s + o.bubble_fraction * o.iteration_s;
       for (const double exposed : o.exposed_s) sum += exposed;
       CHECK(o.iteration_s > 0);
       CHECK(o.compute_s > 0);
-      CHECK(o.exposed_s[static_cast<int>(Scope::Data)] > 0);  // always exposed at the end
+      CHECK(o.exposed_s[static_cast<int>(GroupKind::Data)] > 0);  // always exposed at the end
       CHECK(sum == Approx(o.iteration_s).epsilon(1e-9));
     }
   }
@@ -119,7 +119,7 @@ TEST_CASE("compute, exposed communication and bubble add up to the iteration") {
 
 TEST_CASE("an outcome's rates follow from the iteration") {
   const Scenario scenario = load(kSmall)[0];
-  const Outcome o = simulated(scenario);
+  const RunResult o = simulated(scenario);
   REQUIRE(o.training.has_value());
   // 16 sequences of 512 tokens; 312 TFLOP/s is an A100's dense bf16 peak.
   CHECK(o.training->tokens_per_s == Approx(16 * 512 / o.iteration_s));
@@ -161,10 +161,10 @@ TEST_CASE("a faster NIC never slows a plan") {
       Names faster = set;
       faster.push_back(fmt::format("cluster.nic_Gbitps={}", Gbitps));
       INFO(fmt::format("{}", fmt::join(faster, " ")));
-      const auto outcome = simulate(load(kSmall, faster)[0], Engine::Ideal);
-      REQUIRE(outcome.ok());
-      CHECK(outcome->iteration_s <= before);
-      before = outcome->iteration_s;
+      const auto result = simulate(load(kSmall, faster)[0], Engine::Ideal);
+      REQUIRE(result.ok());
+      CHECK(result->iteration_s <= before);
+      before = result->iteration_s;
     }
   }
 }
@@ -174,16 +174,16 @@ TEST_CASE("more tensor ranks than a node has GPUs is a warning, and is simulated
   const Names set = {"parallel.tp=16", "parallel.pp=1", "parallel.dp=1", "cluster.gpus=16"};
   const Scenario wide = load(kSmall, set)[0];
   for (const Engine engine : engines()) {
-    const Outcome o = simulated(wide, engine);
+    const RunResult o = simulated(wide, engine);
     CHECK(o.warnings == Names{"small: parallel.tp = 16 is more than the 8 GPUs of a node: tensor "
                               "communication crosses nodes"});
-    CHECK(o.exposed_s[static_cast<int>(Scope::Tensor)] > 0);
-    CHECK(o.exposed_between_nodes_s >= o.exposed_s[static_cast<int>(Scope::Tensor)]);
+    CHECK(o.exposed_s[static_cast<int>(GroupKind::Tensor)] > 0);
+    CHECK(o.exposed_between_nodes_s >= o.exposed_s[static_cast<int>(GroupKind::Tensor)]);
   }
-  const Outcome inside = simulated(
+  const RunResult inside = simulated(
       load(kSmall, {"parallel.tp=8", "parallel.pp=1", "parallel.dp=1", "cluster.gpus=8"})[0]);
   CHECK(inside.warnings.empty());
-  CHECK(inside.exposed_s[static_cast<int>(Scope::Tensor)] > 0);
+  CHECK(inside.exposed_s[static_cast<int>(GroupKind::Tensor)] > 0);
   CHECK(inside.exposed_between_nodes_s == 0);
 }
 
@@ -192,7 +192,7 @@ TEST_CASE("jitter unfolds the ranks, says so, and is the same for the same seed"
     return simulated(
         load(kSmall, {"variability.jitter=0.1", fmt::format("variability.seed={}", seed)})[0]);
   };
-  const Outcome first = run(7);
+  const RunResult first = run(7);
   CHECK(first.ranks_simulated == 8);
   CHECK(first.warnings == Names{"small: jitter: all 8 ranks are simulated, none folded; seed 7"});
   CHECK(run(7).iteration_s == first.iteration_s);
@@ -216,13 +216,13 @@ name = "B"
 TEST_CASE("several runs give what each gives alone, a bad one an Error of its own") {
   auto scenarios = load(kSmall + "[matrix]\nparallel.global_batch = [8, 16, 24]\n");
   scenarios[1].order.name = "no such order";
-  const auto outcomes = simulate_all(scenarios, Engine::Ideal, 2);
-  REQUIRE(outcomes.size() == 3);
-  CHECK(!outcomes[1].ok());
+  const auto results = simulate_all(scenarios, Engine::Ideal, 2);
+  REQUIRE(results.size() == 3);
+  CHECK(!results[1].ok());
   for (const int i : {0, 2}) {
-    REQUIRE(outcomes[i].ok());
-    CHECK(outcomes[i]->iteration_s == simulated(scenarios[i]).iteration_s);
-    CHECK(outcomes[i]->points == scenarios[i].points);
+    REQUIRE(results[i].ok());
+    CHECK(results[i]->iteration_s == simulated(scenarios[i]).iteration_s);
+    CHECK(results[i]->points == scenarios[i].points);
   }
 }
 
@@ -249,26 +249,26 @@ TEST_CASE("without communication the bubble is (p-1)/m, interleaved (p-1)/(vm), 
         {fmt::format("schedule.order={}", c.order), fmt::format("parallel.pp={}", c.p),
          fmt::format("parallel.vpp={}", c.v), fmt::format("parallel.global_batch={}", c.m)})[0]);
   for (const Engine engine : engines()) {
-    const auto outcomes = simulate_all(scenarios, engine, 2);
+    const auto results = simulate_all(scenarios, engine, 2);
     for (std::size_t i = 0; i < cases.size(); ++i) {
       const Case& c = cases[i];
       INFO(c.order << ", p " << c.p << ", v " << c.v << ", m " << c.m << ", engine "
                    << (engine == Engine::Ideal ? "ideal" : "simgrid"));
-      REQUIRE(outcomes[i].ok());
-      CHECK(outcomes[i]->bubble_ratio ==
+      REQUIRE(results[i].ok());
+      CHECK(results[i]->bubble_ratio ==
             Approx((c.p - 1.0) / (static_cast<double>(c.v) * c.m)).margin(1e-9).epsilon(0));
       // Forward 1 s and backward 2 s of v chunks, m times, and the bubble.
-      CHECK(outcomes[i]->iteration_s == Approx(3.0 * c.v * c.m + 3.0 * (c.p - 1)).epsilon(1e-9));
+      CHECK(results[i]->iteration_s == Approx(3.0 * c.v * c.m + 3.0 * (c.p - 1)).epsilon(1e-9));
     }
   }
 }
 
 TEST_CASE("what is out of all measure is one line, not an overflow") {
   const auto refused = [](const std::string& text, const Names& set) {
-    const auto outcome = simulate(load(text, set)[0], Engine::Ideal);
-    REQUIRE_FALSE(outcome.ok());
-    CHECK(outcome.error().kind == Error::BadInput);
-    return outcome.error().message;
+    const auto result = simulate(load(text, set)[0], Engine::Ideal);
+    REQUIRE_FALSE(result.ok());
+    CHECK(result.error().kind == Error::BadInput);
+    return result.error().message;
   };
   // 2 ranks, 65 stages each: 129 edges, both directions, at either rank.
   CHECK(refused(kUniform, {"parallel.vpp=65"}).find("258 pipeline edges") != std::string::npos);

@@ -34,10 +34,10 @@ Names names_of(const std::vector<Scenario>& scenarios) {
 // one line, "file:line: what was found, what was expected".
 std::string error_of(const Folder& folder, const std::string& text, const Names& set = {}) {
   const auto scenarios = try_load(folder, text, set);
-  Result<Prepared> prepared = Error{};
-  if (scenarios.ok()) prepared = prepare(scenarios->front());
-  REQUIRE(!prepared.ok());
-  const Error& error = scenarios.ok() ? prepared.error() : scenarios.error();
+  Result<CompiledJob> job = Error{};
+  if (scenarios.ok()) job = compile(scenarios->front());
+  REQUIRE(!job.ok());
+  const Error& error = scenarios.ok() ? job.error() : scenarios.error();
   INFO(error.message);
   CHECK(error.kind == Error::BadInput);
   CHECK(error.message.find('\n') == std::string::npos);
@@ -176,9 +176,9 @@ tflops = 125
   CHECK(s.cluster.fabric.kind == Fabric::FatTree);
   CHECK(s.cluster.device.flops_per_s.at("bf16") == 125e12);
   CHECK(s.cluster.device.memory_bytes == 16.0 * (1 << 30));
-  const auto prepared = prepare(s);
-  REQUIRE(prepared.ok());
-  CHECK(prepared->cluster.nodes() == 2);
+  const auto job = compile(s);
+  REQUIRE(job.ok());
+  CHECK(job->cluster.nodes() == 2);
 }
 
 TEST_CASE("the runs are the product of the axes, in the file's order, the first outermost") {
@@ -520,7 +520,7 @@ TEST_CASE("a custom order that is missing, cut short, cyclic or of other sizes i
   CHECK(error_of(folder, text, set) ==
         "small.toml:9: found schedule.order = two.csv: no such file, expected a CSV file in "
         "PyTorch's form beside the scenario");
-  // Cut inside a cell, behind a cell, and behind a row.
+  // ParallelSizes inside a cell, behind a cell, and behind a row.
   CHECK(
       error("0F0,0F1,0B0,0B1\n1F0,1B0,1F").starts_with("two.csv:2: cell 3: found '1F', expected"));
   CHECK(error("0F0,0F1,0B0,0B1\n1F0,1B0,1F1\n")

@@ -11,10 +11,10 @@ using namespace tandem;
 
 namespace {
 
-Outcome played(const Names& set) {
-  auto outcome = simulate(load(kSmall, set).front(), Engine::Ideal);
-  REQUIRE(outcome.ok());
-  return *std::move(outcome);
+RunResult played(const Names& set) {
+  auto result = simulate(load(kSmall, set).front(), Engine::Ideal);
+  REQUIRE(result.ok());
+  return *std::move(result);
 }
 
 Names set_GiB(double memory, double reserve) {
@@ -59,27 +59,27 @@ TEST_CASE("a reserve of all the memory is refused") {
 TEST_CASE("report.causal_flops counts half of attention in model and hardware alike") {
   // A core is 4 B s^2 h a layer; whole 3 of them are the model's, and 3.5 the hardware's with fused
   // attention.
-  const Outcome whole = played({"train.flash_attention=true"});
-  const Outcome causal = played({"train.flash_attention=true", "report.causal_flops=true"});
+  const RunResult whole = played({"train.flash_attention=true"});
+  const RunResult causal = played({"train.flash_attention=true", "report.causal_flops=true"});
   CHECK(causal.iteration_s == whole.iteration_s);
   const double half = 0.5 * 8 * 4.0 * 16 * 512 * 512 * 1024 / 8 / whole.iteration_s * 1e-12;
   CHECK(whole.training->model_tflops_per_gpu - causal.training->model_tflops_per_gpu ==
         Approx(3 * half));
   CHECK(whole.training->hardware_tflops_per_gpu - causal.training->hardware_tflops_per_gpu ==
         Approx(3.5 * half));
-  for (const Outcome& outcome : {whole, causal})
-    CHECK(outcome.training->hfu >= outcome.training->mfu);
+  for (const RunResult& result : {whole, causal})
+    CHECK(result.training->hfu >= result.training->mfu);
 }
 
 TEST_CASE("tables say tokens a second and GPU, MFU, how FLOPs count and what is kept in reserve") {
-  const Outcome outcome = played({"cluster.memory_reserve_GiB=5"});
-  const std::string table = outcome_table({outcome});
+  const RunResult result = played({"cluster.memory_reserve_GiB=5"});
+  const std::string table = outcome_table({result});
   CHECK(table.find("tokens/s/GPU  MFU %") != std::string::npos);
-  CHECK(table.find(tokens_rate(*outcome.training)) != std::string::npos);
-  const std::string below = notes(std::vector{outcome});
+  CHECK(table.find(tokens_rate(*result.training)) != std::string::npos);
+  const std::string below = notes(std::vector{result});
   CHECK(below.find("count all of attention's products") != std::string::npos);
   CHECK(below.find("a reserve of 5.0 of 80.0 GiB") != std::string::npos);
   const std::string causal = notes(std::vector{played({"report.causal_flops=true"})});
   CHECK(causal.find("count the half of attention's products") != std::string::npos);
-  CHECK(notes(std::vector<Outcome>{}).empty());
+  CHECK(notes(std::vector<RunResult>{}).empty());
 }

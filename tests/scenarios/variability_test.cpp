@@ -16,11 +16,11 @@ using namespace tandem;
 
 namespace {
 
-Outcome simulated(const Scenario& scenario, Engine engine = Engine::Ideal) {
-  const auto outcomes = simulate_all({scenario}, engine, 1);
-  INFO((outcomes[0].ok() ? "" : outcomes[0].error().message));
-  REQUIRE(outcomes[0].ok());
-  return outcomes[0].value();
+RunResult simulated(const Scenario& scenario, Engine engine = Engine::Ideal) {
+  const auto results = simulate_all({scenario}, engine, 1);
+  INFO((results[0].ok() ? "" : results[0].error().message));
+  REQUIRE(results[0].ok());
+  return results[0].value();
 }
 
 std::vector<Engine> engines() {
@@ -69,10 +69,10 @@ TEST_CASE("a stage s slower by e costs e (f + b) for each of its m - (p - 1 - s)
           const Names slow = {fmt::format("variability.straggler_stages=[{}]", stage),
                               "variability.straggler_factor=1.1"};
           INFO("p " << p << ", m " << m << ", stage " << stage);
-          const Outcome outcome = simulated(uniform(p, m, slow), engine);
-          CHECK(outcome.iteration_s ==
+          const RunResult result = simulated(uniform(p, m, slow), engine);
+          CHECK(result.iteration_s ==
                 Approx(3.0 * (m + p - 1 + 0.1 * (m - (p - 1 - stage)))).epsilon(1e-9));
-          CHECK(outcome.ranks_simulated == p);
+          CHECK(result.ranks_simulated == p);
         }
       }
     }
@@ -82,28 +82,28 @@ TEST_CASE("a stage s slower by e costs e (f + b) for each of its m - (p - 1 - s)
 TEST_CASE("of replicas the slowest decides, and the ranks are unfolded and said to be") {
   // A straggler twice as slow among rank 0 to 3: stage 0 of four replicas. All wait for it at the
   // gradients' reduction; without any the replicas are one.
-  const Outcome plain = simulated(load(kSmall)[0]);
+  const RunResult plain = simulated(load(kSmall)[0]);
   CHECK(plain.ranks_simulated < 8);
-  const Outcome outcome = simulated(
+  const RunResult result = simulated(
       load(kSmall, {"variability.straggler_ranks=[1]", "variability.straggler_factor=2"})[0]);
-  CHECK(outcome.ranks_simulated == 8);
-  CHECK(outcome.warnings == Names{"small: stragglers: 1 of 8 ranks take 2 times as long; all 8 "
-                                  "ranks are simulated, none folded; seed 1"});
-  CHECK(outcome.iteration_s > 1.5 * plain.iteration_s);
+  CHECK(result.ranks_simulated == 8);
+  CHECK(result.warnings == Names{"small: stragglers: 1 of 8 ranks take 2 times as long; all 8 "
+                                 "ranks are simulated, none folded; seed 1"});
+  CHECK(result.iteration_s > 1.5 * plain.iteration_s);
   // The straggler's whole node: nobody is slower than the straggler, so nothing is slower.
-  const Outcome node = simulated(
+  const RunResult node = simulated(
       load(kSmall, {"variability.straggler_nodes=[0]", "variability.straggler_factor=2"})[0]);
-  CHECK(node.iteration_s >= outcome.iteration_s);
+  CHECK(node.iteration_s >= result.iteration_s);
 }
 
 TEST_CASE("stragglers of factor 1, and runs without jitter, are the plain run exactly") {
   for (const Engine engine : engines()) {
     const double plain_s = simulated(load(kSmall)[0], engine).iteration_s;
-    const Outcome ones = simulated(
+    const RunResult ones = simulated(
         load(kSmall, {"variability.straggler_ranks=[1]", "variability.straggler_factor=1"})[0],
         engine);
     CHECK(ones.iteration_s == plain_s);
-    const Outcome runs = simulated(load(kSmall, {"variability.runs=3"})[0], engine);
+    const RunResult runs = simulated(load(kSmall, {"variability.runs=3"})[0], engine);
     REQUIRE(runs.repeats);
     CHECK(runs.iteration_s == plain_s);
     CHECK(runs.repeats->iteration_s.p5 == plain_s);
@@ -115,7 +115,7 @@ TEST_CASE("repeated runs repeat exactly, p5 <= p50 <= p95, and p50 is the run th
   for (const Engine engine : engines()) {
     const Scenario scenario =
         load(kSmall, {"variability.runs=9", "variability.jitter=0.1", "variability.seed=5"})[0];
-    const Outcome first = simulated(scenario, engine), again = simulated(scenario, engine);
+    const RunResult first = simulated(scenario, engine), again = simulated(scenario, engine);
     REQUIRE(first.repeats);
     const Spread& spread = first.repeats->iteration_s;
     CHECK(first.repeats->first_seed == 5);
@@ -160,24 +160,24 @@ TEST_CASE("of many nodes the drawn share is slow, other ones with another seed")
 }
 
 TEST_CASE("a Program whose ranks are slowed alike keeps its bodies, else it has one more a kind") {
-  const auto prepared = prepare(load(kSmall)[0]);
-  REQUIRE(prepared.ok());
-  const std::size_t bodies = prepared->program.bodies.size();
-  Program all = prepared->program;
+  const auto job = compile(load(kSmall)[0]);
+  REQUIRE(job.ok());
+  const std::size_t bodies = job->program.bodies.size();
+  Program all = job->program;
   CHECK_FALSE(slow_ranks(&all, std::vector<double>(8, 1.25)));
   CHECK(all.bodies.size() == bodies);
-  Program one = prepared->program;
+  Program one = job->program;
   std::vector<double> factors(8, 1);
   factors[3] = 3;
   CHECK(slow_ranks(&one, factors));
   CHECK(one.bodies.size() == bodies + 1);
-  const auto& before = prepared->program.body_of(static_cast<Rank>(3)).ops;
+  const auto& before = job->program.body_of(static_cast<Rank>(3)).ops;
   for (int rank = 0; rank < 8; ++rank) {
     const auto& ops = one.body_of(static_cast<Rank>(rank)).ops;
     if (ops.size() != before.size()) continue;  // of the other stage
     for (std::size_t i = 0; i < ops.size(); ++i) {
       const double factor = rank == 3 && is_compute(ops[i].kind) ? 3 : 1;
-      if (prepared->program.ranks[rank].body == prepared->program.ranks[3].body)
+      if (job->program.ranks[rank].body == job->program.ranks[3].body)
         CHECK(ops[i].duration_ns ==
               std::llround(factor * static_cast<double>(before[i].duration_ns)));
     }
@@ -248,12 +248,12 @@ TEST_CASE(
     "sensitivity: a stage counts as the straggler does, a kind of communication as its time") {
   // Parts are what runs with that straggler, and with transfers of 1.1 times 0.1 s, take more.
   const Scenario scenario = uniform(2, 4, {"costs.p2p_s=0.1"});
-  const Outcome plain = simulated(scenario);
+  const RunResult plain = simulated(scenario);
   const auto parts = sensitivity(scenario, Engine::Ideal, plain, false, 2);
   REQUIRE(parts.ok());
   REQUIRE(parts->size() == 3);
   for (const int stage : {0, 1}) {
-    const Outcome slow = simulated(
+    const RunResult slow = simulated(
         uniform(2, 4,
                 {"costs.p2p_s=0.1", fmt::format("variability.straggler_stages=[{}]", stage),
                  "variability.straggler_factor=1.1"}));

@@ -59,8 +59,8 @@ TEST_CASE("with one stage, one chunk stays exposed at either end") {
   CHECK(data_ops(played, 0, OpKind::ReduceScatter).size() == kLayers);
   CHECK(data_ops(played, 0, OpKind::AllGather).size() == kLayers);
   CHECK(played.iteration() == kCompute + kMs + kMs);
-  CHECK(played.exposed(Scope::Data) == 2 * kMs);
-  CHECK(played.comm(Scope::Data) == 2 * kLayers * kMs);
+  CHECK(played.exposed(GroupKind::Data) == 2 * kMs);
+  CHECK(played.comm(GroupKind::Data) == 2 * kLayers * kMs);
 }
 
 TEST_CASE("aligned gathers run ahead from the start, others when the chunk before is used") {
@@ -85,7 +85,7 @@ TEST_CASE("without overlap all gradients and all parameters are exposed") {
   CHECK(data_ops(played, 0, OpKind::ReduceScatter).size() == 1);
   CHECK(data_ops(played, 0, OpKind::AllGather).size() == 1);
   CHECK(played.iteration() == kCompute + 2 * kLayers * kMs);
-  CHECK(played.exposed(Scope::Data) == 2 * kLayers * kMs);
+  CHECK(played.exposed(GroupKind::Data) == 2 * kLayers * kMs);
 }
 
 TEST_CASE("without a distributed optimizer, gradients are all-reduced: twice a scatter's time") {
@@ -112,7 +112,7 @@ TEST_CASE("half the bytes take half the time: bf16 gradients, fp8 parameters") {
     unit.parameter_bytes /= 2;
   }
   const Played played = alone({.zero = 1}, 2, work);
-  CHECK(played.comm(Scope::Data) == kLayers * kMs);
+  CHECK(played.comm(GroupKind::Data) == kLayers * kMs);
 }
 
 TEST_CASE("buckets hold whole units up to their size, from the last layer on") {
@@ -169,7 +169,7 @@ TEST_CASE("ZeRO-3 gathers every layer for each pass, one ahead") {
   const Played played = alone({.zero = 3, .grad_reduce = true, .param_gather = true});
   CHECK(data_ops(played, 0, OpKind::AllGather).size() == 2 * 2 * kLayers);
   CHECK(data_ops(played, 0, OpKind::ReduceScatter).size() == 2 * kLayers);
-  CHECK(played.comm(Scope::Data) == 6 * kLayers * kMs);
+  CHECK(played.comm(GroupKind::Data) == 6 * kLayers * kMs);
   // Gather and scatter of a layer, 2 ms, fit beside a backward of 6 ms, a gather beside a forward.
   // Between two microbatches the first layer's scatter goes first, then its gather for the next
   // forward: 2 ms more.
@@ -187,7 +187,7 @@ TEST_CASE("ZeRO-3 is bound by its bytes where they take longer than the compute"
   const Played played = alone({.zero = 3, .grad_reduce = true, .param_gather = true}, 2, work);
   CHECK(played.iteration() >= 24 * 20 * kMs + kMs);
   CHECK(played.iteration() <= 24 * 20 * kMs + kCompute);
-  CHECK(played.comm(Scope::Data) == 24 * 20 * kMs);
+  CHECK(played.comm(GroupKind::Data) == 24 * 20 * kMs);
 }
 
 TEST_CASE("experts' gradients go over the GPUs that hold the same experts") {
@@ -199,7 +199,7 @@ TEST_CASE("experts' gradients go over the GPUs that hold the same experts") {
   const Played played = play(order_named("none", 1, 2), work, options);
   std::vector<std::size_t> sizes;
   for (const Communicator& communicator : played.program.communicators) {
-    if (communicator.scope == Scope::Data) sizes.push_back(communicator.members.size());
+    if (communicator.group_kind == GroupKind::Data) sizes.push_back(communicator.members.size());
   }
   std::sort(sizes.begin(), sizes.end());
   CHECK(sizes == std::vector<std::size_t>{2, 2, 4});
@@ -234,7 +234,7 @@ TEST_CASE("DualPipe's two copies of a stage are one data-parallel group") {
   const Played played = play_ideal(order, layered(8), options);
   int groups = 0;
   for (const Communicator& communicator : played.program.communicators) {
-    if (communicator.scope != Scope::Data) continue;
+    if (communicator.group_kind != GroupKind::Data) continue;
     ++groups;
     CHECK(communicator.members.size() == 4);
     const int stage = index(communicator.members.front()) / 2;

@@ -44,8 +44,8 @@ TEST_CASE("a reduce-scatter pipelined in k parts exposes one") {
                         {TensorMethod::Pipelined, 0, splits});
     const Played played = play_forward(pass.take(), &kernels, kRanks);
     CHECK(std::abs(played.iteration() - (splits * part + scatter)) <= splits);
-    CHECK(std::abs(played.exposed(Scope::Tensor) - scatter) <= splits);
-    CHECK(std::abs(played.comm(Scope::Tensor) - splits * scatter) <= splits);
+    CHECK(std::abs(played.exposed(GroupKind::Tensor) - scatter) <= splits);
+    CHECK(std::abs(played.comm(GroupKind::Tensor) - splits * scatter) <= splits);
   }
 }
 
@@ -80,8 +80,8 @@ TEST_CASE("bulk hides the smaller of gradient and gather, and of gradient and sc
   multiply_gradients(&pass, dgrad, &wgrad, group, {TensorMethod::Bulk, 0}, {TensorMethod::Bulk, 0});
   const Played played = play_forward(pass.take(), &kernels, kRanks);
   CHECK(std::abs(played.iteration() - 2 * gemm) <= 2);
-  CHECK(played.exposed(Scope::Tensor) <= 2);
-  CHECK(std::abs(played.comm(Scope::Tensor) - gemm) <= 2);
+  CHECK(played.exposed(GroupKind::Tensor) <= 2);
+  CHECK(std::abs(played.comm(GroupKind::Tensor) - gemm) <= 2);
 }
 
 TEST_CASE("a communication beside a GEMM on k of n SMs stretches it by n / (n - k)") {
@@ -118,14 +118,14 @@ TEST_CASE("a context ring exposes what a step takes beyond attention's part") {
       const Played played = play_forward(pass.take(), &kernels, 1, kRanks);
       const Nanoseconds exposed = overlap ? std::max<Nanoseconds>(0, step - part) : step;
       CHECK(std::abs(played.iteration() - (kRanks * part + (kRanks - 1) * exposed)) <= kRanks);
-      CHECK(std::abs(played.exposed(Scope::Context) - (kRanks - 1) * exposed) <= kRanks);
+      CHECK(std::abs(played.exposed(GroupKind::Context) - (kRanks - 1) * exposed) <= kRanks);
     }
   }
 }
 
 // What transfers of 1 ms add to stages of F and B of 10 and 20 ms.
-using Player = Played(const Order&, const Workload&, const LowerOptions&, const ClusterSpec&);
-Nanoseconds transfers_cost(const OrderSpec& spec, bool overlap, Player* on = play) {
+using FoldedRank = Played(const Order&, const Workload&, const LowerOptions&, const ClusterSpec&);
+Nanoseconds transfers_cost(const OrderSpec& spec, bool overlap, FoldedRank* on = play) {
   const auto iteration = [&](Nanoseconds transfer) {
     Workload work = uniform_workload({10e-3, 20e-3, 10e-3, 10e-3}, spec.pp * spec.vpp);
     work.pipeline_bytes = transfer;  // a byte takes a nanosecond
@@ -284,7 +284,7 @@ TEST_CASE("bf16 gradients halve the scatter's bytes, an fp8 gather halves the ga
 Pass with_exchange() {
   PassBuilder pass;
   pass.compute(-1, 10 * kMs);
-  pass.communicate(Scope::Expert, CommKind::AllToAll, 10'000'000);
+  pass.communicate(GroupKind::Expert, CommKind::AllToAll, 10'000'000);
   pass.compute(-1, 10 * kMs);
   return pass.take();
 }
@@ -303,8 +303,8 @@ TEST_CASE("DualPipe's cells alternate at expert exchanges where that is asked fo
   const auto in_line = play_ideal(order, with_experts(4), options);
   options.expert_overlap = true;
   const auto beside = play_ideal(order, with_experts(4), options);
-  CHECK(in_line.exposed(Scope::Expert) == in_line.comm(Scope::Expert));
-  CHECK(beside.exposed(Scope::Expert) < in_line.exposed(Scope::Expert) / 2);
+  CHECK(in_line.exposed(GroupKind::Expert) == in_line.comm(GroupKind::Expert));
+  CHECK(beside.exposed(GroupKind::Expert) < in_line.exposed(GroupKind::Expert) / 2);
   CHECK(beside.iteration() < in_line.iteration());
 }
 
@@ -320,9 +320,9 @@ TEST_CASE("expert exchanges hide beside the other direction in the steady state"
   const auto exposed = play(*make_order(spec), with_experts(4), options);
   spec.expert_overlap = options.expert_overlap = true;
   const auto overlapped = play(*make_order(spec), with_experts(4), options);
-  CHECK(exposed.exposed(Scope::Expert) == exposed.comm(Scope::Expert));
-  CHECK(exposed.comm(Scope::Expert) == 2 * 2 * 16 * 5 * kMs);
-  CHECK(overlapped.exposed(Scope::Expert) < exposed.exposed(Scope::Expert) / 4);
+  CHECK(exposed.exposed(GroupKind::Expert) == exposed.comm(GroupKind::Expert));
+  CHECK(exposed.comm(GroupKind::Expert) == 2 * 2 * 16 * 5 * kMs);
+  CHECK(overlapped.exposed(GroupKind::Expert) < exposed.exposed(GroupKind::Expert) / 4);
   CHECK(overlapped.iteration() < exposed.iteration());
 }
 

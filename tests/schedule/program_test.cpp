@@ -202,30 +202,31 @@ TEST_CASE("folding plays one rank a body and one channel a class of communicator
   for (StageWork& stage : work.stages) stage.units = {{.gradient_bytes = 8}};
   const auto program = lower(order_of("1f1b", 4, 8), work, {2, 3});
   REQUIRE(program.ok());
-  const Cast folded = fold(*program);
-  CHECK(folded.players.size() == 4);
-  for (const Player& player : folded.players) CHECK(player.multiplicity == 6);
+  const RankFolding folded = fold(*program);
+  CHECK(folded.folded_ranks.size() == 4);
+  for (const FoldedRank& folded_rank : folded.folded_ranks) CHECK(folded_rank.multiplicity == 6);
   // 4 tensor classes, 6 directed edges, 4 data classes.
-  CHECK(folded.channels.size() == 14);
+  CHECK(folded.comm_classes.size() == 14);
   std::size_t stood_for = 0;
-  for (const Channel& channel : folded.channels) stood_for += channel.communicators.size();
+  for (const CommunicatorClass& comm_class : folded.comm_classes)
+    stood_for += comm_class.communicators.size();
   CHECK(stood_for == program->communicators.size());
-  CHECK(unfold(*program).players.size() == 24);
+  CHECK(unfold(*program).folded_ranks.size() == 24);
 }
 
 TEST_CASE("ranks of a body that meet unlike ones are apart") {
   // Stages 0 and 1 of three replicas, of which one's second stage is slow: ranks 3 to 5 are 0 to
   // 2's second stages, and 4 has a body of its own. So rank 1 meets others than 0 and 2 do.
   Program program = lowered(order_of("1f1b", 2, 4), {1, 3});
-  CHECK(fold(program).players.size() == 2);
+  CHECK(fold(program).folded_ranks.size() == 2);
   REQUIRE(slow_ranks(&program, std::vector<double>{1, 1, 1, 1, 2, 1}));
   CHECK(program.bodies.size() == 3);
-  const Cast folded = fold(program);
-  REQUIRE(folded.players.size() == 4);
-  for (const int i : {0, 2}) CHECK(folded.players[i].multiplicity == 2);
-  for (const int i : {1, 3}) CHECK(folded.players[i].multiplicity == 1);
-  CHECK(folded.players[0].body == folded.players[1].body);
-  CHECK(folded.channels.size() == 4);  // to and fro
+  const RankFolding folded = fold(program);
+  REQUIRE(folded.folded_ranks.size() == 4);
+  for (const int i : {0, 2}) CHECK(folded.folded_ranks[i].multiplicity == 2);
+  for (const int i : {1, 3}) CHECK(folded.folded_ranks[i].multiplicity == 1);
+  CHECK(folded.folded_ranks[0].body == folded.folded_ranks[1].body);
+  CHECK(folded.comm_classes.size() == 4);  // to and fro
   const auto some = replay(program, folded), all = replay(program, unfold(program));
   REQUIRE(some.ok());
   REQUIRE(all.ok());
@@ -457,7 +458,7 @@ TEST_CASE("an action waits for the tensor collective that ends the one before it
   work.kernels.resize(1);
   PassBuilder forward;
   forward.compute(0, kSecond);
-  forward.communicate(Scope::Tensor, CommKind::AllReduce, 8);
+  forward.communicate(GroupKind::Tensor, CommKind::AllReduce, 8);
   work.stages[0].forward = forward.take();
   const auto program = lower(order_of("none", 1, 2), work, {2, 1});
   REQUIRE(program.ok());

@@ -35,11 +35,11 @@ struct Played {
   Metrics metrics;
 
   Nanoseconds iteration() const { return to_ns(metrics.iteration_s); }
-  Nanoseconds exposed(Scope scope) const {
-    return to_ns(metrics.exposed_s[static_cast<std::size_t>(scope)]);
+  Nanoseconds exposed(GroupKind group_kind) const {
+    return to_ns(metrics.exposed_s[static_cast<std::size_t>(group_kind)]);
   }
-  Nanoseconds comm(Scope scope) const {
-    return to_ns(metrics.comm_s[static_cast<std::size_t>(scope)]);
+  Nanoseconds comm(GroupKind group_kind) const {
+    return to_ns(metrics.comm_s[static_cast<std::size_t>(group_kind)]);
   }
 };
 

@@ -157,7 +157,7 @@ rank,1,7
   const Cluster cluster = build(megabyte_a_ms(8, 4), 16);
   const auto folded = lock_step(program, cluster, in_order(16));
   REQUIRE(folded);
-  CHECK(folded->cast.players.size() == 2);
+  CHECK(folded->folding.folded_ranks.size() == 2);
   CHECK(folded->link_bytes_per_s == std::vector<double>{0.5e9, 0.5e9});
   REQUIRE(folded->traffic.size() == 1);
   const Traffic& traffic = folded->traffic.begin()->second;
@@ -186,7 +186,7 @@ TEST_CASE("a group takes what it takes where it sits, whatever its class does el
   // goes each way: 50 us over the switch, twice that in training, and 500 us over the NICs, which
   // is no tensor group's own place: as it is.
   Program program = read(kTwoGroups);
-  program.comm_costs[static_cast<std::size_t>(Scope::Tensor)].stretch = 2;
+  program.comm_costs[static_cast<std::size_t>(GroupKind::Tensor)].slowdown = 2;
   const Cluster cluster = build(megabyte_a_ms(3, 3), 6);
   price(&program, cluster, in_order(4));
   const std::vector<std::string> runs = four_runs(program, cluster);
@@ -265,9 +265,9 @@ Result<std::vector<double>> iterations(const Scenario& drawn) {
   const auto texts = fork_map(4, 1, [&](int i) -> Result<std::string> {
     Scenario scenario = drawn;
     scenario.fold = i % 2 == 0;
-    ASSIGN_OR_RETURN(const Outcome outcome,
+    ASSIGN_OR_RETURN(const RunResult result,
                      simulate(scenario, i < 2 ? Engine::Ideal : Engine::SimGrid));
-    return fmt::format("{}", outcome.iteration_s);
+    return fmt::format("{}", result.iteration_s);
   });
   for (const auto& text : texts) {
     if (!text.ok()) return text.error();

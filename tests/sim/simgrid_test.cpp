@@ -60,7 +60,7 @@ Program program_of(int ranks, const std::vector<Operation>& operations) {
       body.ops.push_back(wait);
       body.lanes.push_back({fmt::format("lane {}", i)});
       const auto lane = static_cast<std::uint8_t>(body.lanes.size() - 1);
-      body.slots.push_back({Scope::Pipeline, lane});
+      body.slots.push_back({GroupKind::Pipeline, lane});
       program.ranks[r].communicators.push_back(static_cast<int>(i));
       Op op;
       op.kind = operation.kind == OpKind::Send && k == 1 ? OpKind::Recv : operation.kind;

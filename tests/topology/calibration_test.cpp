@@ -102,9 +102,9 @@ double iteration_s(const Folder& folder, const Names& keys, Engine engine) {
   const auto scenarios = try_load(folder, kOnCluster + "calibration = \"F.toml\"\n", keys);
   INFO((scenarios.ok() ? "" : scenarios.error().message));
   REQUIRE(scenarios.ok());
-  const auto outcomes = simulate_all(*scenarios, engine, 1);
-  REQUIRE(outcomes[0].ok());
-  return outcomes[0]->iteration_s;
+  const auto results = simulate_all(*scenarios, engine, 1);
+  REQUIRE(results[0].ok());
+  return results[0]->iteration_s;
 }
 
 TEST_CASE("a scenario's calibration says what its transfers take") {

@@ -386,9 +386,9 @@ TEST_CASE("a calibration leaves no other way") {
 
 TEST_CASE("as many rings run in a mesh as fit into its links") {
   const auto rate = [](const char* links, std::initializer_list<int> places) {
-    const auto mesh = parse_mesh(links);
-    REQUIRE(mesh.ok());
-    return mesh_rate(*mesh, std::vector<int>(places));
+    const auto adjacency = parse_nvlink_adjacency(links);
+    REQUIRE(adjacency.ok());
+    return nvlink_rate(*adjacency, std::vector<int>(places));
   };
   // Four GPUs, two links a pair: 12 links, of which a cycle takes 4: three, each in both
   // directions. A pair has two rings.
@@ -407,7 +407,7 @@ TEST_CASE("as many rings run in a mesh as fit into its links") {
   CHECK(rate(cube, {0, 1, 2, 3, 4, 5, 6}) == 2);
   CHECK(rate(cube, {0, 1, 2, 3, 4, 5, 6, 7}) == 3);
   for (const char* wrong : {"01", "011 101", "02 10", "10 01", "00 00", "0a a0", "0222x"})
-    CHECK_FALSE(parse_mesh(wrong).ok());
+    CHECK_FALSE(parse_nvlink_adjacency(wrong).ok());
 }
 
 }  // namespace

@@ -27,15 +27,15 @@ struct Job {
   }
 
   // A communicator on a lane of its own, or on the lane that is named.
-  int slot(Scope scope, bool between_nodes = false, int lane = -1) {
+  int slot(GroupKind group_kind, bool between_nodes = false, int lane = -1) {
     Body& body = program.bodies.back();
     if (lane < 0) {
       lane = static_cast<int>(body.lanes.size());
-      body.lanes.push_back({std::string(name(scope))});
+      body.lanes.push_back({std::string(name(group_kind))});
     }
-    body.slots.push_back({scope, static_cast<std::uint8_t>(lane)});
+    body.slots.push_back({group_kind, static_cast<std::uint8_t>(lane)});
     program.ranks.back().communicators.push_back(static_cast<int>(program.communicators.size()));
-    program.communicators.push_back({scope, between_nodes, {}});
+    program.communicators.push_back({group_kind, between_nodes, {}});
     return static_cast<int>(body.slots.size()) - 1;
   }
 
@@ -62,10 +62,10 @@ struct Job {
   Metrics measure() const { return tandem::measure(program, trace); }
 };
 
-constexpr int kTensor = static_cast<int>(Scope::Tensor);
-constexpr int kPipeline = static_cast<int>(Scope::Pipeline);
-constexpr int kData = static_cast<int>(Scope::Data);
-constexpr int kContext = static_cast<int>(Scope::Context);
+constexpr int kTensor = static_cast<int>(GroupKind::Tensor);
+constexpr int kPipeline = static_cast<int>(GroupKind::Pipeline);
+constexpr int kData = static_cast<int>(GroupKind::Data);
+constexpr int kContext = static_cast<int>(GroupKind::Context);
 
 Nanoseconds sum(const RankSplit& split) {
   Nanoseconds total = split.compute_ns + split.bubble_ns;
@@ -102,7 +102,8 @@ TEST_CASE("1F1B without communication has a bubble of (p-1)/m") {
   CHECK(metrics.ranks[1].last_end_ns == 100);
   CHECK(metrics.bubble_window_fraction == Approx(0.125));
   CHECK(metrics.bubble_window_fraction_max == Approx(0.25));
-  for (int scope = 0; scope < kScopes; ++scope) CHECK(!metrics.overlap_fraction[scope]);
+  for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind)
+    CHECK(!metrics.overlap_fraction[group_kind]);
 }
 
 TEST_CASE("1F1B with transfers splits into compute, exposed transfers and the same bubble") {
@@ -112,7 +113,7 @@ TEST_CASE("1F1B with transfers splits into compute, exposed transfers and the sa
   //   transfers F0 10-15, F1 20-25, B0 45-50, B1 75-80
   Job job;
   job.rank();
-  int down = job.slot(Scope::Pipeline, true), up = job.slot(Scope::Pipeline, true);
+  int down = job.slot(GroupKind::Pipeline, true), up = job.slot(GroupKind::Pipeline, true);
   const auto f0 = job.compute(0, 10);
   job.comm(down, {10, 10, 15}, {f0});
   const auto f1 = job.compute(10, 20);
@@ -120,7 +121,7 @@ TEST_CASE("1F1B with transfers splits into compute, exposed transfers and the sa
   job.compute(50, 70, {job.comm(up, {0, 45, 50})});
   job.compute(80, 100, {job.comm(up, {50, 75, 80})});
   job.rank();
-  down = job.slot(Scope::Pipeline, true), up = job.slot(Scope::Pipeline, true);
+  down = job.slot(GroupKind::Pipeline, true), up = job.slot(GroupKind::Pipeline, true);
   job.compute(15, 25, {job.comm(down, {0, 10, 15})});
   const auto b0 = job.compute(25, 45);
   job.comm(up, {45, 45, 50}, {b0});
@@ -152,8 +153,8 @@ TEST_CASE("an instant belongs to the awaited communication that ends last") {
   // context has 35-38, 30-35 and 38-40 are bubble.
   Job job;
   job.rank();
-  const int tensor = job.slot(Scope::Tensor), data = job.slot(Scope::Data, true);
-  const int context = job.slot(Scope::Context);
+  const int tensor = job.slot(GroupKind::Tensor), data = job.slot(GroupKind::Data, true);
+  const int context = job.slot(GroupKind::Context);
   job.compute(0, 10);
   const auto a = job.comm(tensor, {10, 10, 30}), b = job.comm(data, {10, 15, 25});
   const auto c = job.comm(context, {10, 35, 38});
@@ -170,7 +171,7 @@ TEST_CASE("two awaited communications share a gap where the last to end begins")
   // Gap 10-30. Tensor 5-20, data 15-30: data has 15-30, tensor what lies before, 10-15.
   Job job;
   job.rank();
-  const int tensor = job.slot(Scope::Tensor), data = job.slot(Scope::Data, true);
+  const int tensor = job.slot(GroupKind::Tensor), data = job.slot(GroupKind::Data, true);
   job.compute(0, 10);
   const auto a = job.comm(tensor, {5, 5, 20}), b = job.comm(data, {10, 15, 30});
   job.compute(30, 50, {a, b});
@@ -186,7 +187,7 @@ TEST_CASE("waiting for a peer is bubble, and so is a communication that nobody w
   // the gap is for the optimizer, so it explains nothing here.
   Job job;
   job.rank();
-  const int pipeline = job.slot(Scope::Pipeline), data = job.slot(Scope::Data);
+  const int pipeline = job.slot(GroupKind::Pipeline), data = job.slot(GroupKind::Data);
   const auto f = job.compute(0, 10);
   const auto reduce = job.comm(data, {10, 10, 40}, {f});
   const auto receive = job.comm(pipeline, {10, 32, 40}, {f});
@@ -205,8 +206,8 @@ TEST_CASE("an op waits for what its communication queues behind and waits for") 
   // nothing.
   Job job;
   job.rank();
-  const int tensor = job.slot(Scope::Tensor), data = job.slot(Scope::Data);
-  const int context = job.slot(Scope::Context);
+  const int tensor = job.slot(GroupKind::Tensor), data = job.slot(GroupKind::Data);
+  const int context = job.slot(GroupKind::Context);
   job.compute(0, 10);
   job.comm(context, {0, 0, 60});  // z
   const auto a = job.comm(tensor, {10, 10, 20});
@@ -225,7 +226,7 @@ TEST_CASE("after the last compute every communication in flight is exposed") {
   // of the tail are data, 20 bubble, and neither lies in the rank's own window 0-10.
   Job job;
   job.rank(3);
-  const int data = job.slot(Scope::Data, true);
+  const int data = job.slot(GroupKind::Data, true);
   job.compute(0, 10);
   job.comm(data, {5, 5, 30});
   job.rank();
@@ -246,7 +247,7 @@ TEST_CASE("a transfer half hidden behind compute has an overlap fraction of 0.5"
   // 5-15 beside compute 0-10; the rank without communication does not count.
   Job job;
   job.rank();
-  const int pipeline = job.slot(Scope::Pipeline);
+  const int pipeline = job.slot(GroupKind::Pipeline);
   job.compute(0, 10);
   job.compute(15, 20, {job.comm(pipeline, {5, 5, 15})});
   job.rank();
@@ -261,8 +262,8 @@ TEST_CASE("communication of one scope on several lanes counts once an instant") 
   // 0-10 and 5-15 and 5-6: a union of 15, of which compute 8-12 hides 4.
   Job job;
   job.rank();
-  const int a = job.slot(Scope::Pipeline), b = job.slot(Scope::Pipeline);
-  const int c = job.slot(Scope::Pipeline);
+  const int a = job.slot(GroupKind::Pipeline), b = job.slot(GroupKind::Pipeline);
+  const int c = job.slot(GroupKind::Pipeline);
   job.comm(b, {5, 5, 15});
   job.comm(a, {0, 0, 10});
   job.comm(c, {5, 5, 6});
@@ -277,7 +278,7 @@ TEST_CASE("a rank without compute adds nothing to the bubble ratio") {
   job.rank();
   job.compute(5, 25);
   job.rank();
-  job.comm(job.slot(Scope::Data), {5, 10, 20});
+  job.comm(job.slot(GroupKind::Data), {5, 10, 20});
   const Metrics metrics = job.measure();
   // The iteration is counted from its first start, 5, to 25.
   CHECK(metrics.iteration_s == Approx(20e-9));
@@ -299,7 +300,7 @@ void add_random_rank(std::mt19937_64& random, Job* job) {
   for (int i = 0; i < slots; ++i) {
     const int lanes = static_cast<int>(job->program.bodies.back().lanes.size());
     const int lane = lanes > 1 && upto(2) == 0 ? 1 + upto(lanes - 2) : -1;
-    job->slot(static_cast<Scope>(upto(kScopes - 1)), upto(1) == 1, lane);
+    job->slot(static_cast<GroupKind>(upto(kGroupKinds - 1)), upto(1) == 1, lane);
   }
   const std::size_t first = job->trace.events.size();
   const Body& body = job->program.bodies.back();
@@ -341,19 +342,19 @@ RankSplit split_by_definition(const Job& job, const RankTrace& rank, Nanoseconds
   for (Nanoseconds now = begin; now < end; ++now) {
     bool computes = false;
     std::uint32_t next = static_cast<std::uint32_t>(events.size());
-    std::array<bool, kScopes> in_flight{};
+    std::array<bool, kGroupKinds> in_flight{};
     for (std::uint32_t i = static_cast<std::uint32_t>(events.size()); i-- > 0;) {
       const bool runs = events[i].start_ns <= now && now < events[i].end_ns;
       if (is_compute(body.ops[i].kind)) {
         computes |= runs;
         if (events[i].start_ns > now) next = i;
       } else if (runs) {
-        in_flight[static_cast<int>(body.slots[body.ops[i].slot].scope)] = true;
+        in_flight[static_cast<int>(body.slots[body.ops[i].slot].group_kind)] = true;
       }
     }
-    for (int scope = 0; scope < kScopes; ++scope) {
-      split.comm_ns[scope] += in_flight[scope];
-      split.overlap_ns[scope] += in_flight[scope] && computes;
+    for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind) {
+      split.comm_ns[group_kind] += in_flight[group_kind];
+      split.overlap_ns[group_kind] += in_flight[group_kind] && computes;
     }
     split.compute_ns += computes;
     if (computes) continue;
@@ -371,7 +372,7 @@ RankSplit split_by_definition(const Job& job, const RankTrace& rank, Nanoseconds
       continue;
     }
     const int slot = body.ops[owner].slot;
-    ++split.exposed_ns[static_cast<int>(body.slots[slot].scope)];
+    ++split.exposed_ns[static_cast<int>(body.slots[slot].group_kind)];
     const int communicator = job.program.ranks[index(rank.rank)].communicators[slot];
     split.exposed_between_nodes_ns += job.program.communicators[communicator].between_nodes;
   }

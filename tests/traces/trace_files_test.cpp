@@ -37,7 +37,7 @@ Job small_job() {
   Job job;
   Body first, second;
   first.lanes = {{"compute"}, {"tensor"}, {"0>1"}};
-  first.slots = {{Scope::Tensor, 1}, {Scope::Pipeline, 2}};
+  first.slots = {{GroupKind::Tensor, 1}, {GroupKind::Pipeline, 2}};
   first.ops = {
       Op{.kind = OpKind::Forward, .stage = 0, .microbatch = 3},
       Op{.kind = OpKind::Send, .lane = 2, .slot = 1, .stage = 0, .microbatch = 3, .bytes = 4096},
@@ -48,14 +48,14 @@ Job small_job() {
          .parts = 2,
          .bytes = 1'000'000'000'000}};
   second.lanes = {{"compute"}, {"tensor"}, {"0>1"}};
-  second.slots = {{Scope::Pipeline, 2}};
+  second.slots = {{GroupKind::Pipeline, 2}};
   second.ops = {
       Op{.kind = OpKind::Recv, .lane = 2, .slot = 0, .stage = 1, .microbatch = 3, .bytes = 4096},
       Op{.kind = OpKind::Forward, .stage = 1, .microbatch = 3}};
   job.program.bodies = {first, second};
   job.program.ranks = {{0, {1, 0}}, {1, {0}}};
-  job.program.communicators = {{Scope::Pipeline, true, {Rank{0}, Rank{1}}},
-                               {Scope::Tensor, false, {Rank{0}}}};
+  job.program.communicators = {{GroupKind::Pipeline, true, {Rank{0}, Rank{1}}},
+                               {GroupKind::Tensor, false, {Rank{0}}}};
   job.trace.meta = {{"program", "1234abcd"}, {"real", "nothing: \"simulated\""}, {"seed", ""}};
   job.trace.ranks = {{Rank{1}, 1, 48, 0}, {Rank{0}, 0, 1, 2}};
   job.trace.events = {{0, 10, 15}, {15, 15, 25}, {0, 0, 10}, {10, 10, 15}, {10, 10, 12}};

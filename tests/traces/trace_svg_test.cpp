@@ -31,7 +31,7 @@ Job job_of(int ranks, int ops, const Length& length) {
   for (int rank = 0; rank < ranks; ++rank) {
     Body body;
     body.lanes = {{"compute"}, {"tensor"}, {"0>1"}};
-    body.slots = {{Scope::Tensor, 1}, {Scope::Pipeline, 2}};
+    body.slots = {{GroupKind::Tensor, 1}, {GroupKind::Pipeline, 2}};
     job.trace.ranks.push_back({Rank{rank}, rank, rank + 1, job.trace.events.size()});
     Nanoseconds now = 0;
     for (int i = 0; i < ops; ++i) {

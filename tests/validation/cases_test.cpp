@@ -150,9 +150,9 @@ TEST_CASE("a case's scenario is the one that somebody would write by hand") {
   const Ran run = sandbox.tandem("simulate s.toml --engine ideal --json");
   check_done(run);
   const Json row = Json::parse(cases.out)["rows"].at(0);
-  const Json outcome = Json::parse(run.out).at(0);
-  CHECK(row["predicted_s"] == outcome["iteration_s"]);
-  CHECK(row["compute_s"] == outcome["compute_s"]);
+  const Json result = Json::parse(run.out).at(0);
+  CHECK(row["predicted_s"] == result["iteration_s"]);
+  CHECK(row["compute_s"] == result["compute_s"]);
 }
 
 TEST_CASE("layers that do not divide are one short at both ends, or few on the last stage") {
@@ -182,8 +182,8 @@ TEST_CASE("a family's software does what its source says, another family's does 
   // DeepSpeed's ZeRO-3 of 2021 got a fifth of what NCCL reaches, which is not Megatron's.
   Case zero3 = cases[2];
   zero3.family = "sc21-table2-zero3";
-  CHECK(scenario(zero3).software.name == "deepspeed-zero3-a100");
-  CHECK(scenario(cases[2]).software.name == "megatron-a100");
+  CHECK(scenario(zero3).profile.name == "deepspeed-zero3-a100");
+  CHECK(scenario(cases[2]).profile.name == "megatron-a100");
 }
 
 TEST_CASE("zero-bubble's iterations follow from its profiled op times within 2.5 %") {
@@ -202,9 +202,9 @@ TEST_CASE("profiled seconds take a case's software's stretches, all of them the 
                              "costs.weight_s,costs.p2p_s\n";
   const std::string of = ",selene,4,512,8,128,1024,2,2,2,1f1b,0.3,0.2,0.1,0.01\n";
   const std::vector<Case> cases = read(header + "a,f" + of + "b,zero-bubble" + of);
-  CHECK(scenario(cases[0]).software.name.empty());
-  const Software software = scenario(cases[1]).software;
-  CHECK(software.name == "profiled-a100");
+  CHECK(scenario(cases[0]).profile.name.empty());
+  const FrameworkProfile profile = scenario(cases[1]).profile;
+  CHECK(profile.name == "profiled-a100");
   const auto rows = predict(cases, Engine::Ideal, 1);
   REQUIRE(rows.ok());
   // The last rank computes two microbatches behind the first one's forward, before its last
@@ -213,7 +213,7 @@ TEST_CASE("profiled seconds take a case's software's stretches, all of them the 
   const double compute_s = 3 * 0.6, transfers_s = 3 * 0.01;
   CHECK(rows->at(0).prediction->predicted_s == Approx(compute_s + transfers_s));
   CHECK(rows->at(1).prediction->predicted_s ==
-        Approx(compute_s * software.compute_stretch + transfers_s * software.pipeline_stretch));
+        Approx(compute_s * profile.compute_stretch + transfers_s * profile.pipeline_stretch));
 }
 
 TEST_CASE("a software stretches stated seconds and transfers, and adds its overhead") {
@@ -229,9 +229,9 @@ TEST_CASE("a software stretches stated seconds and transfers, and adds its overh
   const auto iteration_s = [&](const std::string& more) {
     const auto runs = load_scenarios(folder.with("s.toml", text + more));
     REQUIRE(runs.ok());
-    const auto outcome = simulate(runs->front(), Engine::Ideal);
-    REQUIRE(outcome.ok());
-    return outcome->iteration_s;
+    const auto result = simulate(runs->front(), Engine::Ideal);
+    REQUIRE(result.ok());
+    return result->iteration_s;
   };
   // Forward and backward on two stages, a transfer each way.
   CHECK(iteration_s("") == Approx(2 * 3 + 2 * 1));

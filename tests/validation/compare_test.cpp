@@ -11,7 +11,7 @@ using namespace tandem;
 
 namespace {
 
-constexpr int kPipeline = static_cast<int>(Scope::Pipeline);
+constexpr int kPipeline = static_cast<int>(GroupKind::Pipeline);
 
 TraceRow row(int rank, std::int64_t op, OpKind kind, Nanoseconds start_ns, Nanoseconds end_ns) {
   TraceRow row;
@@ -84,8 +84,8 @@ TEST_CASE("totals are compared as simulated less measured, the iteration as a ra
   CHECK(c.bubble_difference == Approx(10.0 / 24 - 11.0 / 32));
   CHECK(*c.exposed_difference_s[kPipeline] == Approx(-6e-6));
   CHECK(*c.overlap_difference[kPipeline] == 0);
-  CHECK(!c.exposed_difference_s[static_cast<int>(Scope::Data)]);
-  CHECK(!c.overlap_difference[static_cast<int>(Scope::Data)]);
+  CHECK(!c.exposed_difference_s[static_cast<int>(GroupKind::Data)]);
+  CHECK(!c.overlap_difference[static_cast<int>(GroupKind::Data)]);
   // By rank, whatever the order of the lines.
   CHECK(c.measured.metrics.ranks[0].bubble_ns == 12'000);
   CHECK(c.measured.metrics.ranks[1].compute_ns == 12'000);

@@ -16,17 +16,17 @@ using namespace tandem;
 
 namespace {
 
-using ByName = std::map<std::string, Outcome>;
+using ByName = std::map<std::string, RunResult>;
 
 ByName simulated(const std::vector<Scenario>& scenarios) {
   need_simgrid();
-  ByName outcomes;
-  for (const auto& outcome : simulate_all(scenarios, Engine::SimGrid, 2)) {
-    INFO((outcome.ok() ? "" : outcome.error().message));
-    REQUIRE(outcome.ok());
-    outcomes[outcome->name] = *outcome;
+  ByName results;
+  for (const auto& result : simulate_all(scenarios, Engine::SimGrid, 2)) {
+    INFO((result.ok() ? "" : result.error().message));
+    REQUIRE(result.ok());
+    results[result->name] = *result;
   }
-  return outcomes;
+  return results;
 }
 
 ByName shipped(const char* file, const std::vector<std::pair<std::string, Setting>>& sets = {}) {
@@ -37,8 +37,8 @@ ByName shipped(const char* file, const std::vector<std::pair<std::string, Settin
   return simulated(*scenarios);
 }
 
-double of(const std::array<double, kScopes>& by_scope, Scope scope) {
-  return by_scope[static_cast<std::size_t>(scope)];
+double of(const std::array<double, kGroupKinds>& by_scope, GroupKind group_kind) {
+  return by_scope[static_cast<std::size_t>(group_kind)];
 }
 
 // One axis of gradients' types, one of ways to reduce them.
@@ -65,17 +65,17 @@ overlap = {grad_reduce = true, param_gather = true}
 TEST_CASE("a run's saving is against the baseline with the same other points") {
   const ByName runs = simulated(load(kCompared));
   for (const std::string type : {"fp32", "bf16"}) {
-    const Outcome& base = runs.at(type + ", in line");
-    const Outcome& run = runs.at(type + ", overlap");
+    const RunResult& base = runs.at(type + ", in line");
+    const RunResult& run = runs.at(type + ", overlap");
     CHECK_FALSE(base.saving.has_value());
     REQUIRE(run.saving.has_value());
     CHECK(run.saving->baseline == "in line");
     CHECK(run.saving->kind == "data");
     CHECK(run.saving->seconds == Approx(base.iteration_s - run.iteration_s));
     CHECK(run.saving->of_iteration == Approx(run.saving->seconds / base.iteration_s));
-    CHECK(run.saving->communication_s == of(base.comm_s, Scope::Data));
+    CHECK(run.saving->communication_s == of(base.comm_s, GroupKind::Data));
     CHECK(*run.saving->of_communication ==
-          Approx(run.saving->seconds / of(base.comm_s, Scope::Data)));
+          Approx(run.saving->seconds / of(base.comm_s, GroupKind::Data)));
   }
 }
 
@@ -107,7 +107,7 @@ TEST_CASE("a baseline that is no point is refused at its line, the nearest one n
 }
 
 TEST_CASE("the savings' table has a row a run that has a baseline, and is empty without") {
-  Outcome base, run;
+  RunResult base, run;
   base.name = "off";
   base.axes = run.axes = {"variant"};
   base.points = {"off"};
@@ -125,24 +125,25 @@ TEST_CASE("what a GPU sends follows from the ring and the shapes") {
   // 8 replicas that reduce fp32 gradients: 2 x 7/8 of 4 bytes a parameter, and the norm's 4 bytes.
   const Scenario whole =
       load(kSmall, {"parallel.tp=1", "parallel.pp=1", "parallel.dp=8", "train.zero=0"})[0];
-  const double data = of(simulated({whole}).at("small").sent_bytes, Scope::Data);
+  const double data = of(simulated({whole}).at("small").sent_bytes, GroupKind::Data);
   CHECK(data == Approx(2 * 7.0 / 8 * 4 * parameters(whole.model)).epsilon(1e-4));
 
   // Two stages, 8 microbatches of 512 x 1024 in 16 bits: one sends them on, the other back.
-  const Outcome cut = simulated(load(kSmall)).at("small");
-  CHECK(of(cut.sent_bytes, Scope::Pipeline) == 8 * 512 * 1024 * 2);
-  CHECK(of(cut.sent_bytes, Scope::Context) == 0);
+  const RunResult cut = simulated(load(kSmall)).at("small");
+  CHECK(of(cut.sent_bytes, GroupKind::Pipeline) == 8 * 512 * 1024 * 2);
+  CHECK(of(cut.sent_bytes, GroupKind::Context) == 0);
 }
 
 TEST_CASE("memory peaks with the last forward of gpipe, and with 1F1B's first full rank") {
-  const Outcome gpipe = simulated(load(kSmall, {"schedule.order=gpipe"})).at("small");
+  const RunResult gpipe = simulated(load(kSmall, {"schedule.order=gpipe"})).at("small");
   const MemoryPeak& last = gpipe.training->peak;
   CHECK(last.action == fmt::format("forward 7 of stage {}", last.pipeline_rank));
   CHECK(last.at_s > 0.2 * gpipe.iteration_s);
   CHECK(last.at_s < gpipe.iteration_s);
 
   // Rank 0 of two holds two, and then sends the second on.
-  const Outcome early = simulated(load(kSmall, {"model.seq=2048", "model.vocab=1000"})).at("small");
+  const RunResult early =
+      simulated(load(kSmall, {"model.seq=2048", "model.vocab=1000"})).at("small");
   CHECK(early.training->peak.pipeline_rank == 0);
   CHECK(early.training->peak.action == "forward 1 of stage 0");
   CHECK(early.training->peak.at_s < 0.3 * early.iteration_s);
@@ -151,7 +152,7 @@ TEST_CASE("memory peaks with the last forward of gpipe, and with 1F1B's first fu
 TEST_CASE("each of NeMo's overlaps saves at most its own communication, and all most") {
   const ByName runs = shipped("nemo-overlap.toml");
   for (const std::string model : {"GPT-3 175B", "Llama-3 70B"}) {
-    const Outcome& all = runs.at(model + ", all");
+    const RunResult& all = runs.at(model + ", all");
     for (const auto& [name, run] : runs) {
       if (!name.starts_with(model) || !run.saving) continue;
       INFO(name);
@@ -161,8 +162,8 @@ TEST_CASE("each of NeMo's overlaps saves at most its own communication, and all 
       CHECK(all.iteration_s <= run.iteration_s);
     }
   }
-  const Outcome& context = runs.at("Llama-3 70B, context");
-  CHECK(of(context.exposed_s, Scope::Context) == 0);
+  const RunResult& context = runs.at("Llama-3 70B, context");
+  CHECK(of(context.exposed_s, GroupKind::Context) == 0);
   CHECK(context.saving->of_communication == Approx(1).margin(0.01));
 }
 
@@ -171,7 +172,7 @@ TEST_CASE("without a pipeline, data overlap exposes the same however deep the mo
   // on twice the links of the scenario's.
   const ByName runs = shipped("nemo-data.toml", {{"cluster.nic_Gbitps", {800.0, "the test"}}});
   const auto exposed = [&](const std::string& name) {
-    return of(runs.at(name).exposed_s, Scope::Data);
+    return of(runs.at(name).exposed_s, GroupKind::Data);
   };
   CHECK(exposed("48 layers, overlap") == Approx(exposed("12 layers, overlap")).epsilon(0.01));
   CHECK(exposed("48 layers, in line") > 3.5 * exposed("12 layers, in line"));
@@ -180,16 +181,16 @@ TEST_CASE("without a pipeline, data overlap exposes the same however deep the mo
 TEST_CASE("virtual stages send more, and only with them does pipeline overlap pay") {
   const ByName runs = shipped("nemo-pipeline.toml");
   // Of 8 ranks with v stages each, 8 v - 1 edges are crossed.
-  const double edge = of(runs.at("VPP 1, in line").sent_bytes, Scope::Pipeline) / 7;
+  const double edge = of(runs.at("VPP 1, in line").sent_bytes, GroupKind::Pipeline) / 7;
   double saved = 0;
   for (const int vpp : {1, 2, 6, 12}) {
     const std::string stages = fmt::format("VPP {}, ", vpp);
-    const Outcome& overlap = runs.at(stages + "overlap");
-    CHECK(of(overlap.sent_bytes, Scope::Pipeline) == Approx(edge * (8 * vpp - 1)));
-    CHECK(of(overlap.sent_bytes, Scope::Pipeline) ==
-          of(runs.at(stages + "in line").sent_bytes, Scope::Pipeline));
+    const RunResult& overlap = runs.at(stages + "overlap");
+    CHECK(of(overlap.sent_bytes, GroupKind::Pipeline) == Approx(edge * (8 * vpp - 1)));
+    CHECK(of(overlap.sent_bytes, GroupKind::Pipeline) ==
+          of(runs.at(stages + "in line").sent_bytes, GroupKind::Pipeline));
     CHECK(overlap.saving->seconds > saved);
-    CHECK(of(overlap.exposed_s, Scope::Pipeline) > 0);  // fill and flush
+    CHECK(of(overlap.exposed_s, GroupKind::Pipeline) > 0);  // fill and flush
     saved = overlap.saving->seconds;
   }
   CHECK(runs.at("VPP 1, overlap").saving->of_iteration < 0.005);
@@ -201,15 +202,15 @@ TEST_CASE("virtual stages send more, and only with them does pipeline overlap pa
 TEST_CASE("ZeRO-3 collapses as its batch is spread thinner, tensor and pipeline cuts do not") {
   const ByName runs = shipped("zero3-vs-3d.toml");
   const auto tflops = [&](const std::string& cut, int gpus) {
-    const Outcome& run = runs.at(fmt::format("{}, {} GPUs", cut, gpus));
+    const RunResult& run = runs.at(fmt::format("{}, {} GPUs", cut, gpus));
     return run.training->hardware_tflops_per_gpu;
   };
   for (const int gpus : {384, 768, 1536}) {
-    const Outcome& zero = runs.at(fmt::format("ZeRO-3, measured links, {} GPUs", gpus));
+    const RunResult& zero = runs.at(fmt::format("ZeRO-3, measured links, {} GPUs", gpus));
     CHECK(tflops("TP 8 x PP 12", gpus) > tflops("ZeRO-3, measured links", gpus));
     CHECK(tflops("ZeRO-3, full links", gpus) > tflops("ZeRO-3, measured links", gpus));
     // Parameters of 16 bits, gathered twice and reduced once, however many GPUs.
-    CHECK(of(zero.sent_bytes, Scope::Data) == Approx(3 * 2 * 174.6e9).epsilon(0.01));
+    CHECK(of(zero.sent_bytes, GroupKind::Data) == Approx(3 * 2 * 174.6e9).epsilon(0.01));
     CHECK(zero.training->hardware_tflops_per_gpu ==
           Approx(*zero.published_tflops_per_gpu).epsilon(0.1));
   }

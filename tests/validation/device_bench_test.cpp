@@ -14,7 +14,7 @@ namespace tandem {
 namespace {
 
 Program program_of(const Names& set) {
-  const auto made = prepare(load(kSmall, set).front());
+  const auto made = compile(load(kSmall, set).front());
   INFO((made.ok() ? "" : made.error().message));
   REQUIRE(made.ok());
   return made->program;
@@ -110,7 +110,7 @@ TEST_CASE("what is emulated is not measured, and copies are rows of their own") 
 }
 
 TEST_CASE("a Program without kernels cannot be calibrated, one of one rank can") {
-  const auto uniform = prepare(load(kUniform).front());
+  const auto uniform = compile(load(kUniform).front());
   REQUIRE(uniform.ok());
   const auto refused = device_bench(uniform->program);
   REQUIRE(!refused.ok());

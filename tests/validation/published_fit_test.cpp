@@ -1,4 +1,5 @@
-// Software's files, and the fit that writes them: what a fit leads back to, and what it refuses.
+// FrameworkProfile's files, and the fit that writes them: what a fit leads back to, and what it
+// refuses.
 #include <unistd.h>
 #include <catch2/catch.hpp>
 
@@ -98,7 +99,7 @@ TEST_CASE("a family that was left out of runs without noise is predicted as well
   REQUIRE(checks.ok());
   REQUIRE(checks->families.size() == 2);  // nothing is left without both
   for (const LeftOut& row : checks->families) CHECK(row.unseen.mape < 2e-3);
-  CHECK(checks->intervals.back().software == "all");
+  CHECK(checks->intervals.back().profile == "all");
   CHECK(checks->intervals.back().low == Approx(1).epsilon(5e-3));
   CHECK(checks->intervals.back().high == Approx(1).epsilon(5e-3));
   // Of the two configurations of f each was left out once; g has but one, which stays in.
@@ -153,9 +154,9 @@ TEST_CASE(
         "base = \"nemo-h100\"\nmeasured_on = {value = \"X fp8\", source = \"x\"}\n", interval,
         "cases.csv");
     const std::string path = folder.file("mine.toml", text);
-    const auto software = load_software(path);
-    REQUIRE(software.ok());
-    return std::pair{software->measured_on, software_sources(path)->front().second};
+    const auto profile = load_software(path);
+    REQUIRE(profile.ok());
+    return std::pair{profile->measured_on, software_sources(path)->front().second};
   };
   const auto [pairs, rows] =
       measured_on({.n = 5, .measured_on = {{"H100-SXM5-80GB bf16", 4}, {"H200 fp8", 1}}});
@@ -173,16 +174,16 @@ TEST_CASE("every software that is shipped is whole, has an interval, and names i
   REQUIRE(software_names().size() >= 7);
   for (const std::string& name : software_names()) {
     INFO(name);
-    const auto software = load_software(name);
-    REQUIRE(software.ok());
-    CHECK(0 < software->interval_low);
-    CHECK(software->interval_low < software->interval_high);
+    const auto profile = load_software(name);
+    REQUIRE(profile.ok());
+    CHECK(0 < profile->interval_low);
+    CHECK(profile->interval_low < profile->interval_high);
     const auto sources = software_sources(name);
     REQUIRE(sources.ok());
     const bool says_where =
         std::ranges::find(*sources, "measured_on", &Sources::value_type::first) != sources->end();
     CHECK(sources->size() == software_fields().size() + (says_where ? 1 : 0));
-    CHECK(says_where >= !software->measured_on.empty());
+    CHECK(says_where >= !profile->measured_on.empty());
   }
 }
 
@@ -190,10 +191,10 @@ TEST_CASE("a software of one's own holds what differs, and is refused at the lin
   const Folder folder;
   const std::string mine = folder.file(
       "mine.toml", "base = \"megatron-a100\"\ncompute_stretch = {value = 1.5, source = \"x\"}\n");
-  const auto software = load_software(mine);
-  REQUIRE(software.ok());
-  CHECK(software->compute_stretch == 1.5);
-  CHECK(software->gemm_ramp_k == load_software("megatron-a100")->gemm_ramp_k);
+  const auto profile = load_software(mine);
+  REQUIRE(profile.ok());
+  CHECK(profile->compute_stretch == 1.5);
+  CHECK(profile->gemm_ramp_k == load_software("megatron-a100")->gemm_ramp_k);
   // A value in place of the file's.
   CHECK(load_software(mine, {{{mine, "compute_stretch"}, 1.2}})->compute_stretch == 1.2);
   CHECK(load_software(mine, {{{"megatron-a100", "gemm_ramp_k"}, 7}})->gemm_ramp_k == 7);

@@ -121,7 +121,7 @@ TEST_CASE("transfers on the shaped cluster take what sharing its links predicts"
     {
       // Six steps of a quarter, each as slow as the slowest wire.
       HandJob job(4);
-      const int ring = job.join({0, 1, 2, 3}, Scope::Data);
+      const int ring = job.join({0, 1, 2, 3}, GroupKind::Data);
       for (int rank = 0; rank < 4; ++rank)
         job.comm(rank, OpKind::AllReduce, ring, -1, {}, 0, kMessage);
       check("ring all-reduce of four", measure(job.program, net.name)[3],

@@ -10,26 +10,26 @@ using namespace tandem;
 
 namespace {
 
-constexpr auto kPipeline = static_cast<std::size_t>(Scope::Pipeline);
+constexpr auto kPipeline = static_cast<std::size_t>(GroupKind::Pipeline);
 
-Outcome outcome(double iteration_s, double compute_s, double exposed_s, double overlap,
-                double bubble = 0.2) {
-  Outcome outcome;
-  outcome.iteration_s = iteration_s;
-  outcome.compute_s = compute_s;
-  outcome.exposed_s[kPipeline] = exposed_s;
-  outcome.overlap_fraction[kPipeline] = overlap;
-  outcome.bubble_fraction = bubble;
-  return outcome;
+RunResult result(double iteration_s, double compute_s, double exposed_s, double overlap,
+                 double bubble = 0.2) {
+  RunResult result;
+  result.iteration_s = iteration_s;
+  result.compute_s = compute_s;
+  result.exposed_s[kPipeline] = exposed_s;
+  result.overlap_fraction[kPipeline] = overlap;
+  result.bubble_fraction = bubble;
+  return result;
 }
 
 // `own`: what is simulated with its op times; by default what was measured.
-Measured measured(const Outcome& outcome, std::optional<Outcome> own = {}) {
-  RealOutcome real;
-  real.outcome = outcome;
-  real.iteration_s = {outcome.iteration_s, outcome.iteration_s, outcome.iteration_s};
-  real.bubble_fraction.p50 = outcome.bubble_fraction;
-  return {real, own.value_or(outcome)};
+Measured measured(const RunResult& result, std::optional<RunResult> own = {}) {
+  RealRunResult real;
+  real.result = result;
+  real.iteration_s = {result.iteration_s, result.iteration_s, result.iteration_s};
+  real.bubble_fraction.p50 = result.bubble_fraction;
+  return {real, own.value_or(result)};
 }
 
 Scenario scenario() {
@@ -60,8 +60,8 @@ schedule.order = ["1f1b", "gpipe"]
 }  // namespace
 
 TEST_CASE("a row's errors are simulated over measured, less 1, and differences of fractions") {
-  const SuiteRow row = suite_row(scenario(), outcome(0.985, 0.6, 0.2, 0.5, 0.19),
-                                 measured(outcome(1, 0.6, 0.2, 0.52, 0.2)));
+  const SuiteRow row = suite_row(scenario(), result(0.985, 0.6, 0.2, 0.5, 0.19),
+                                 measured(result(1, 0.6, 0.2, 0.52, 0.2)));
   CHECK(row.iteration_error() == Approx(-0.015));
   CHECK(row.simulated_bubble == 0.19);
   CHECK(row.measured_bubble == 0.2);
@@ -74,8 +74,8 @@ TEST_CASE("a row's errors are simulated over measured, less 1, and differences o
 
 TEST_CASE("a row may differ by more where communication takes longer than compute") {
   const auto row_of = [](double compute_s) {
-    return suite_row(scenario(), outcome(0.97, compute_s, 0.4, 0.5),
-                     measured(outcome(1, compute_s, 0.4, 0.5)));
+    return suite_row(scenario(), result(0.97, compute_s, 0.4, 0.5),
+                     measured(result(1, compute_s, 0.4, 0.5)));
   };
   CHECK(row_of(0.5).faults == Names{"iteration differs by -3.00 %, expected at most 2"});
   CHECK(row_of(0.3).communicates);
@@ -84,7 +84,7 @@ TEST_CASE("a row may differ by more where communication takes longer than comput
 
 TEST_CASE("a row's ratio is that of the iteration to its baseline's") {
   // Simulated 2 s against a baseline of 1 s, measured 2.2 s against 1 s: 2 / 2.2 - 1.
-  Outcome simulated = outcome(2, 1.6, 0.2, 0.5), real = outcome(2.2, 1.6, 0.2, 0.5);
+  RunResult simulated = result(2, 1.6, 0.2, 0.5), real = result(2.2, 1.6, 0.2, 0.5);
   simulated.saving = Saving{"DGX-like", -1};
   real.saving = Saving{"DGX-like", -1.2};
   const SuiteRow row = suite_row(scenario(), simulated, measured(real));
@@ -94,8 +94,8 @@ TEST_CASE("a row's ratio is that of the iteration to its baseline's") {
 }
 
 TEST_CASE("overlap and bubble that differ by too many points are faults") {
-  const SuiteRow row = suite_row(scenario(), outcome(1, 0.6, 0.1, 0.5, 0.2),
-                                 measured(outcome(1, 0.6, 0.1, 0.4, 0.3)));
+  const SuiteRow row =
+      suite_row(scenario(), result(1, 0.6, 0.1, 0.5, 0.2), measured(result(1, 0.6, 0.1, 0.4, 0.3)));
   CHECK(row.faults == Names{"bubble differs by -10.00 points, expected at most 2",
                             "overlap differs by +10.00 points, expected at most 3"});
   CHECK(suite_table({row}).find("1f1b: bubble differs by -10.00 points") != std::string::npos);
@@ -103,10 +103,9 @@ TEST_CASE("overlap and bubble that differ by too many points are faults") {
 
 TEST_CASE("what the measured op times come to may differ by what the suite says, if it does") {
   // 0.97 s against 1 s: -3 %; bubbles 0.26 and 0.2; overlaps 0.4 and 0.5.
-  const Measured real =
-      measured(outcome(1, 0.6, 0.1, 0.5, 0.2), outcome(0.97, 0.6, 0.1, 0.4, 0.26));
+  const Measured real = measured(result(1, 0.6, 0.1, 0.5, 0.2), result(0.97, 0.6, 0.1, 0.4, 0.26));
   Scenario suite = scenario();
-  const SuiteRow row = suite_row(suite, outcome(1, 0.6, 0.1, 0.5, 0.2), real);
+  const SuiteRow row = suite_row(suite, result(1, 0.6, 0.1, 0.5, 0.2), real);
   CHECK(row.own_iteration_error() == Approx(-0.03));
   CHECK(row.own_bubble_difference == Approx(0.06));
   CHECK(row.own_overlap_difference.value() == Approx(-0.1));
@@ -114,7 +113,7 @@ TEST_CASE("what the measured op times come to may differ by what the suite says,
   suite.validation.own_iteration_percent = 2;
   suite.validation.own_bubble_points = 2;
   suite.validation.own_overlap_points = 3;
-  CHECK(suite_row(suite, outcome(1, 0.6, 0.1, 0.5, 0.2), real).faults ==
+  CHECK(suite_row(suite, result(1, 0.6, 0.1, 0.5, 0.2), real).faults ==
         Names{"iteration with its own op times differs by -3.00 %, expected at most 2",
               "bubble with its own op times differs by +6.00 points, expected at most 2",
               "overlap with its own op times differs by -10.00 points, expected at most 3"});

@@ -57,7 +57,7 @@ TEST_CASE("a ring attends in cp equal parts, with cp - 1 shifts of a rank's keys
         CHECK(collectives(stage.*pass, CommKind::RingShift) == Moved{cp - 1, (cp - 1) * bytes});
       }
       const std::vector<Step> shifts = communication(stage.forward, CommKind::RingShift);
-      CHECK(shifts.back().scope == Scope::Context);
+      CHECK(shifts.back().group_kind == GroupKind::Context);
       CHECK(shifts.back().settings == CommSettings{.part = static_cast<std::int16_t>(cp - 2),
                                                    .parts = static_cast<std::int16_t>(cp - 1),
                                                    .sms = 3});

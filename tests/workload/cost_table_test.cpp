@@ -47,8 +47,8 @@ KernelPrice price(const CostTable& table, const Kernel& kernel) {
   return *price;
 }
 
-Prepared prepared(const std::string& text, const Names& set = {}) {
-  auto made = prepare(load(text, set).front());
+CompiledJob job(const std::string& text, const Names& set = {}) {
+  auto made = compile(load(text, set).front());
   INFO((made.ok() ? "" : made.error().message));
   REQUIRE(made.ok());
   return *std::move(made);
@@ -225,7 +225,7 @@ TEST_CASE("communication goes by rows of its kind, ranks and place, copies stand
 
 TEST_CASE("a table of the analytic model's own prices gives the analytic simulation") {
   const Scenario scenario = load(kSmall).front();
-  const Program program = prepared(kSmall).program;
+  const Program program = job(kSmall).program;
   for (const bool whole : {true, false}) {
     const CostTable table = analytic_table(scenario, program, whole);
     Program repriced = program;
@@ -249,21 +249,21 @@ TEST_CASE("a table of the analytic model's own prices gives the analytic simulat
 TEST_CASE("costs.source = table prices a scenario as its table repriced the Program") {
   const Folder folder;
   const Scenario scenario = load(kSmall).front();
-  const Program program = prepared(kSmall).program;
+  const Program program = job(kSmall).program;
   CostTable table = analytic_table(scenario, program, true);
   for (CostRow& row : table.rows) row.p95_ns = row.p50_ns *= 2;
   folder.with("costs.csv", to_text(table));
   auto slow = try_load(folder, kSmall, {"costs.source=table", "costs.table=costs.csv"});
   REQUIRE(slow.ok());
-  const auto made = prepare(slow->front());
+  const auto made = compile(slow->front());
   REQUIRE(made.ok());
   Program repriced = program;
   REQUIRE(reprice(&repriced, table).ok());
   CHECK(hash(made->program) == hash(repriced));
   CHECK(hash(made->program) != hash(program));
-  const auto outcome = simulate(slow->front(), Engine::Ideal);
-  REQUIRE(outcome.ok());
-  CHECK(outcome->costs == "table " + folder / "costs.csv");
+  const auto result = simulate(slow->front(), Engine::Ideal);
+  REQUIRE(result.ok());
+  CHECK(result->costs == "table " + folder / "costs.csv");
 }
 
 TEST_CASE(
@@ -294,7 +294,7 @@ TEST_CASE(
 }
 
 TEST_CASE("what a table does not have keeps its price and is counted") {
-  Program program = prepared(kSmall).program;
+  Program program = job(kSmall).program;
   const Program before = program;
   const auto said = reprice(&program, small_table());
   REQUIRE(said.ok());
@@ -313,7 +313,7 @@ TEST_CASE("what a table does not have keeps its price and is counted") {
 TEST_CASE("a Program repriced by a trace of itself gives the same trace") {
   const Folder folder;
   for (const bool fold : {true, false}) {
-    const Program program = prepared(kSmall).program;
+    const Program program = job(kSmall).program;
     auto trace = ideal(program, {.fold = fold});
     REQUIRE(trace.ok());
     trace->meta.insert(trace->meta.begin(), program_line(program));

@@ -136,7 +136,7 @@ TEST_CASE("stages share out the whole model, and a second copy of the embedding 
   CHECK(sum(plan_of(1, 1)) == Approx(parameters(model)).epsilon(1e-14));
   CHECK(sum(plan_of(1, 1, 4)) == Approx(parameters(model)).epsilon(1e-14));
   CHECK(sum(plan_of(1, 4)) == Approx(parameters(model) + 51200.0 * 2304).epsilon(1e-14));
-  // Cut by tp, all but the positions.
+  // ParallelSizes by tp, all but the positions.
   const double positions = 2048.0 * 2304;
   CHECK(sum(plan_of(8, 1)) ==
         Approx((parameters(model) - positions) / 8 + positions).epsilon(1e-14));

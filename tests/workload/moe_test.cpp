@@ -86,7 +86,7 @@ TEST_CASE("tokens are dispatched and combined in all-to-alls of top_k copies, bo
     for (const auto pass : {&StageWork::forward, &StageWork::backward}) {
       CHECK(collectives(stage.*pass, CommKind::AllToAll) == Moved{2, 2 * copies});
       for (const Step& step : communication(stage.*pass, CommKind::AllToAll)) {
-        CHECK(step.scope == Scope::Expert);
+        CHECK(step.group_kind == GroupKind::Expert);
         CHECK(step.settings == CommSettings{.sms = 5});
       }
     }

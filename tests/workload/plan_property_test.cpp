@@ -101,8 +101,9 @@ void require_sound(const Workload& work, const Pass& pass) {
       REQUIRE(step.bytes > 0);
       REQUIRE(step.settings.part < step.settings.parts);
       REQUIRE(step.settings.part >= 0);
-      const bool in_pass = step.scope == Scope::Tensor || step.scope == Scope::Context ||
-                           step.scope == Scope::Expert;
+      const bool in_pass = step.group_kind == GroupKind::Tensor ||
+                           step.group_kind == GroupKind::Context ||
+                           step.group_kind == GroupKind::Expert;
       REQUIRE(in_pass);
     }
   }

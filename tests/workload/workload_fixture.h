@@ -99,10 +99,10 @@ inline Moved collectives(const Pass& pass, CommKind kind) {
 template <class CommTime>
 Nanoseconds makespan(const Pass& pass, const CommTime& comm_ns) {
   std::vector<Nanoseconds> ends;
-  std::array<Nanoseconds, kScopes> lanes{};
+  std::array<Nanoseconds, kGroupKinds> lanes{};
   Nanoseconds compute = 0, last = 0;
   for (const Step& step : pass.steps) {
-    Nanoseconds& lane = step.computes ? compute : lanes[static_cast<std::size_t>(step.scope)];
+    Nanoseconds& lane = step.computes ? compute : lanes[static_cast<std::size_t>(step.group_kind)];
     Nanoseconds start = lane;
     for (const int wait : step.waits) start = std::max(start, ends[wait]);
     lane = start + (step.computes ? step.duration_ns : comm_ns(step));

@@ -185,7 +185,7 @@ void add_differences(Comparison* comparison) {
                 &measured = comparison->measured.metrics;
   comparison->iteration_error = simulated.iteration_s / measured.iteration_s - 1;
   comparison->bubble_difference = simulated.bubble_fraction - measured.bubble_fraction;
-  for (int i = 0; i < kScopes; ++i) {
+  for (int i = 0; i < kGroupKinds; ++i) {
     if (simulated.comm_s[i] > 0 || measured.comm_s[i] > 0)
       comparison->exposed_difference_s[i] = simulated.exposed_s[i] - measured.exposed_s[i];
     if (simulated.overlap_fraction[i] && measured.overlap_fraction[i])

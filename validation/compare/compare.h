@@ -61,9 +61,9 @@ struct Comparison {
   TraceTotal simulated;
   TraceTotal measured;
   double iteration_error = 0;
-  double bubble_difference = 0;                                     // of the fractions
-  std::array<std::optional<double>, kScopes> overlap_difference;    // where both communicate so
-  std::array<std::optional<double>, kScopes> exposed_difference_s;  // where either does
+  double bubble_difference = 0;                                         // of the fractions
+  std::array<std::optional<double>, kGroupKinds> overlap_difference;    // where both communicate so
+  std::array<std::optional<double>, kGroupKinds> exposed_difference_s;  // where either does
   OpsSummary ops;
   std::vector<std::pair<OpKind, OpsSummary>> kinds;  // those that occur
   std::vector<OpPair> worst;                         // by |difference|, the largest first

@@ -11,11 +11,11 @@ using Json = nlohmann::ordered_json;
 Json value(double number) { return number; }
 Json value(const std::optional<double>& number) { return number ? Json(*number) : Json(nullptr); }
 
-template <class Values>  // an array by Scope
+template <class Values>  // an array by GroupKind
 Json by_scope(const Values& values) {
   Json json;
-  for (int i = 0; i < kScopes; ++i)
-    json[std::string(name(static_cast<Scope>(i)))] = value(values[i]);
+  for (int i = 0; i < kGroupKinds; ++i)
+    json[std::string(name(static_cast<GroupKind>(i)))] = value(values[i]);
   return json;
 }
 
@@ -43,8 +43,8 @@ Json summary(const OpsSummary& ops) {
 }
 
 Json split(const RankSplit& split) {
-  ByScope exposed_s{};
-  for (int i = 0; i < kScopes; ++i) exposed_s[i] = to_seconds(split.exposed_ns[i]);
+  ByGroupKind exposed_s{};
+  for (int i = 0; i < kGroupKinds; ++i) exposed_s[i] = to_seconds(split.exposed_ns[i]);
   return {{"compute_s", to_seconds(split.compute_ns)},
           {"bubble_s", to_seconds(split.bubble_ns)},
           {"exposed_s", by_scope(exposed_s)}};

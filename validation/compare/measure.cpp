@@ -94,12 +94,12 @@ Result<std::string> launch_of(const Scenario& scenario, int ranks) {
   return words;
 }
 
-Result<RealOutcome> read_outcome(const std::string& path) {
+Result<RealRunResult> read_outcome(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, read_file(path));
   const auto json = nlohmann::ordered_json::parse(text, nullptr, false);
   if (!json.is_array() || json.size() != 1 || !json[0].contains("spread"))
     return Error{"found no results of tandem run --json, expected one object", Error::Failed};
-  return real_outcome_from_json(json[0]);
+  return real_run_result_from_json(json[0]);
 }
 
 ExecOptions exec_options(const Validation& validation, const MeasureOptions& options) {
@@ -129,9 +129,10 @@ std::string words_of(const Validation& validation, const std::string& precision,
 
 // As `tandem run` of the Program's file, in processes of its own: ranks, and a GPU that a run
 // leaves behind in a bad state takes no other run with it.
-Result<RealOutcome> measure_outside(const Scenario& scenario, const Prepared& prepared,
-                                    const MeasureOptions& options, const TemporaryFolder& folder) {
-  const Program& program = prepared.program;
+Result<RealRunResult> measure_outside(const Scenario& scenario, const CompiledJob& job,
+                                      const MeasureOptions& options,
+                                      const TemporaryFolder& folder) {
+  const Program& program = job.program;
   constexpr int kCannot = 77;  // what a launcher exits with where the machine cannot
   ASSIGN_OR_RETURN(FileWriter file, FileWriter::open(folder.file("program.csv")));
   file.write(to_text(program));
@@ -141,41 +142,41 @@ Result<RealOutcome> measure_outside(const Scenario& scenario, const Prepared& pr
   const std::string command =
       fmt::format("{} {} run {} {} --json --trace {} >{}", launch, quoted(options.program),
                   quoted(folder.file("program.csv")),
-                  words_of(scenario.validation, prepared.plan.precision, options),
+                  words_of(scenario.validation, job.plan.precision, options),
                   quoted(folder.file(kTrace)), quoted(folder.file("out.json")));
   const int exit_status = run_shell(command);
   if (exit_status == kCannot) return Error{"this machine cannot run it", Error::Missing};
   if (exit_status != 0)
     return Error{fmt::format("{}: exit status {}, expected 0", command, exit_status),
                  exit_status == Error::Missing ? Error::Missing : Error::Failed};
-  auto outcome = read_outcome(folder.file("out.json"));
-  if (!outcome.ok())
-    return Error{fmt::format("{}: {}", command, outcome.error().message), Error::Failed};
-  return outcome;
+  auto result = read_outcome(folder.file("out.json"));
+  if (!result.ok())
+    return Error{fmt::format("{}: {}", command, result.error().message), Error::Failed};
+  return result;
 }
 
-Result<RealOutcome> measure_here(const Scenario& scenario, const Prepared& prepared,
-                                 const MeasureOptions& options, const TemporaryFolder& folder) {
+Result<RealRunResult> measure_here(const Scenario& scenario, const CompiledJob& job,
+                                   const MeasureOptions& options, const TemporaryFolder& folder) {
   RealOptions real;
   real.exec = exec_options(scenario.validation, options);
   real.files.trace_csv = folder.file(kTrace);
-  ASSIGN_OR_RETURN(std::optional<RealOutcome> outcome, run_for_real(scenario, prepared, real));
-  return *std::move(outcome);
+  ASSIGN_OR_RETURN(std::optional<RealRunResult> result, run_for_real(scenario, job, real));
+  return *std::move(result);
 }
 
 }  // namespace
 
-Result<Measured> measure(const Scenario& scenario, const Prepared& prepared,
+Result<Measured> measure(const Scenario& scenario, const CompiledJob& job,
                          const MeasureOptions& options) {
   ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::make());
   Measured measured;
   if (scenario.validation.backend == Backend::Host) {
-    ASSIGN_OR_RETURN(measured.real, measure_here(scenario, prepared, options, folder));
+    ASSIGN_OR_RETURN(measured.real, measure_here(scenario, job, options, folder));
   } else {
-    ASSIGN_OR_RETURN(measured.real, measure_outside(scenario, prepared, options, folder));
+    ASSIGN_OR_RETURN(measured.real, measure_outside(scenario, job, options, folder));
   }
   ASSIGN_OR_RETURN(const TraceTable trace, read_trace_csv(folder.file(kTrace)));
-  Program own = prepared.program;
+  Program own = job.program;
   RETURN_IF_ERROR(reprice(&own, trace));
   ASSIGN_OR_RETURN(measured.own, simulate(own));
   return measured;

@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 #include "scenarios/config/scenario.h"
-#include "scenarios/run/played.h"
+#include "scenarios/run/compiled_job.h"
 #include "scenarios/run/real_run.h"
 #include "scenarios/run/run_result.h"
 
@@ -19,15 +19,15 @@ struct MeasureOptions {
 };
 
 struct Measured {
-  RealOutcome real;
+  RealRunResult real;
   // The same Program on the ideal engine, priced with the median iteration's own op times. What it
   // differs by from that iteration is wrong in the model of waiting; what the simulation differs by
   // beyond that is wrong in the prices.
-  Outcome own;
+  RunResult own;
 };
 
 // Host: in this process. Else ranks of their own play a file of the Program.
-Result<Measured> measure(const Scenario& scenario, const Prepared& prepared,
+Result<Measured> measure(const Scenario& scenario, const CompiledJob& job,
                          const MeasureOptions& options);
 
 }  // namespace tandem

@@ -15,9 +15,9 @@ namespace tandem {
 namespace {
 
 // The iteration over the baseline's, where there is one.
-std::optional<double> ratio(const Outcome& outcome) {
-  if (!outcome.saving) return std::nullopt;
-  return outcome.iteration_s / (outcome.iteration_s + outcome.saving->seconds);
+std::optional<double> ratio(const RunResult& result) {
+  if (!result.saving) return std::nullopt;
+  return result.iteration_s / (result.iteration_s + result.saving->seconds);
 }
 
 void check(const Scenario& scenario, SuiteRow* row) {
@@ -50,10 +50,10 @@ Engine engine_for(const std::vector<Scenario>& scenarios) {
 
 }  // namespace
 
-SuiteRow suite_row(const Scenario& scenario, const Outcome& simulated, const Measured& measured) {
-  const RealOutcome& real = measured.real;
-  const Outcome& own = measured.own;
-  const auto kind = static_cast<std::size_t>(scenario.kind.value_or(Scope::Pipeline));
+SuiteRow suite_row(const Scenario& scenario, const RunResult& simulated, const Measured& measured) {
+  const RealRunResult& real = measured.real;
+  const RunResult& own = measured.own;
+  const auto kind = static_cast<std::size_t>(scenario.kind.value_or(GroupKind::Pipeline));
   SuiteRow row;
   row.axes = scenario.axes.empty() ? std::vector<std::string>{"run"} : scenario.axes;
   row.points = scenario.points.empty() ? std::vector{scenario.name} : scenario.points;
@@ -64,13 +64,13 @@ SuiteRow suite_row(const Scenario& scenario, const Outcome& simulated, const Mea
   row.simulated_bubble = simulated.bubble_fraction;
   row.measured_bubble = real.bubble_fraction.p50;
   row.simulated_overlap = simulated.overlap_fraction[kind];
-  row.measured_overlap = real.outcome.overlap_fraction[kind];
+  row.measured_overlap = real.result.overlap_fraction[kind];
   row.simulated_ratio = ratio(simulated);
-  row.measured_ratio = ratio(real.outcome);
+  row.measured_ratio = ratio(real.result);
   row.engine = simulated.engine;
   row.own_s = own.iteration_s;
   // The median iteration, which they came from, has its own bubble.
-  row.own_bubble_difference = own.bubble_fraction - real.outcome.bubble_fraction;
+  row.own_bubble_difference = own.bubble_fraction - real.result.bubble_fraction;
   if (own.overlap_fraction[kind] && row.measured_overlap)
     row.own_overlap_difference = *own.overlap_fraction[kind] - *row.measured_overlap;
   double exposed_s = 0;
@@ -84,26 +84,26 @@ Result<std::vector<SuiteRow>> run_suite(const std::vector<Scenario>& scenarios,
                                         const MeasureOptions& options,
                                         const std::function<void()>& on_done) {
   const Engine engine = engine_for(scenarios);
-  std::vector<Result<Outcome>> simulated = simulate_all(scenarios, engine, 1);
+  std::vector<Result<RunResult>> simulated = simulate_all(scenarios, engine, 1);
   std::vector<Measured> measured;
-  std::vector<Result<Outcome>> outcomes;
+  std::vector<Result<RunResult>> results;
   for (std::size_t i = 0; i < scenarios.size(); ++i) {
     const auto named = [&](const Error& error) {
       return Error{fmt::format("{}: {}", scenarios[i].name, error.message), error.kind};
     };
     if (!simulated[i].ok()) return named(simulated[i].error());
-    const auto prepared = prepare(scenarios[i]);
-    if (!prepared.ok()) return named(prepared.error());
-    auto one = measure(scenarios[i], *prepared, options);
+    const auto job = compile(scenarios[i]);
+    if (!job.ok()) return named(job.error());
+    auto one = measure(scenarios[i], *job, options);
     if (!one.ok()) return named(one.error());
-    outcomes.emplace_back(one->real.outcome);
+    results.emplace_back(one->real.result);
     measured.push_back(*std::move(one));
     on_done();
   }
-  add_savings(scenarios, &outcomes);
+  add_savings(scenarios, &results);
   std::vector<SuiteRow> rows;
   for (std::size_t i = 0; i < scenarios.size(); ++i) {
-    measured[i].real.outcome = *outcomes[i];
+    measured[i].real.result = *results[i];
     rows.push_back(suite_row(scenarios[i], *simulated[i], measured[i]));
   }
   return rows;

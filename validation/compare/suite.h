@@ -51,8 +51,8 @@ Result<std::vector<SuiteRow>> run_suite(
     const std::vector<Scenario>& scenarios, const MeasureOptions& options,
     const std::function<void()>& on_done = [] {});
 
-// Of one run. The ratios are those of the outcomes' savings.
-SuiteRow suite_row(const Scenario& scenario, const Outcome& simulated, const Measured& measured);
+// Of one run. The ratios are those of the results' savings.
+SuiteRow suite_row(const Scenario& scenario, const RunResult& simulated, const Measured& measured);
 
 nlohmann::ordered_json to_json(const SuiteRow& row);
 

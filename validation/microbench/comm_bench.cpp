@@ -25,16 +25,17 @@ struct Groups {
 Groups groups_of(const CommBench& bench) {
   Groups groups;
   Communicator& all = groups.communicators.emplace_back();
-  all.scope = Scope::Data;
+  all.group_kind = GroupKind::Data;
   for (int rank = 0; rank < bench.ranks; ++rank) all.members.push_back(Rank{rank});
   for (const CommTest& test : bench.tests) {
-    const Scope scope = test.kind == CommKind::SendRecv ? Scope::Pipeline : Scope::Data;
+    const GroupKind group_kind =
+        test.kind == CommKind::SendRecv ? GroupKind::Pipeline : GroupKind::Data;
     const auto at = std::ranges::find_if(groups.communicators, [&](const Communicator& c) {
-      return c.scope == scope && c.members == test.members;
+      return c.group_kind == group_kind && c.members == test.members;
     });
     groups.of_test.push_back(static_cast<std::int32_t>(at - groups.communicators.begin()));
     if (at == groups.communicators.end())
-      groups.communicators.push_back({scope, false, test.members});
+      groups.communicators.push_back({group_kind, false, test.members});
   }
   return groups;
 }
@@ -67,7 +68,7 @@ Body body_of(const CommBench& bench, const Groups& groups, Rank rank,
   body.lanes.push_back({"compute"});
   for (const std::int32_t c : own) {
     body.slots.push_back(
-        {groups.communicators[c].scope, static_cast<std::uint8_t>(body.lanes.size())});
+        {groups.communicators[c].group_kind, static_cast<std::uint8_t>(body.lanes.size())});
     body.lanes.push_back({fmt::format("group {}", c)});
   }
   int number = 0;
@@ -134,7 +135,8 @@ Program comm_program(const CommBench& bench) {
       const Communicator& group = groups.communicators[c];
       if (std::ranges::find(group.members, rank) == group.members.end()) continue;
       own.push_back(static_cast<std::int32_t>(c));
-      roles.emplace_back(own.back(), group.scope == Scope::Pipeline && group.members[0] == rank);
+      roles.emplace_back(own.back(),
+                         group.group_kind == GroupKind::Pipeline && group.members[0] == rank);
     }
     const auto [at, is_new] =
         bodies.try_emplace(roles, static_cast<std::int32_t>(program.bodies.size()));

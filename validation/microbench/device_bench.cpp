@@ -24,11 +24,11 @@ constexpr double kCovered = 0.95;  // of a GEMM that counts as beside communicat
 constexpr double kCoverBy = 1.5;   // times the GEMMs' priced time
 
 // What is measured of one kind of communication: groups of one class, side by side.
-struct CommClass {
+struct MeasuredGroups {
   CommKind kind = CommKind::SendRecv;
   int ranks = 0;
   bool between_nodes = false;
-  Scope scope = Scope::Pipeline;
+  GroupKind group_kind = GroupKind::Pipeline;
   int sms = 0;                              // the most that one of its ops states
   std::vector<std::int32_t> communicators;  // of the input; no two share a rank
   std::map<Bytes, Nanoseconds> priced;      // by size: what occurs
@@ -43,11 +43,11 @@ std::set<Size> with_ladder(std::set<Size> sizes, double first, double last) {
   return sizes;
 }
 
-// The groups of the channel that share no rank with one before them.
-std::vector<std::int32_t> disjoint(const Program& program, const Channel& channel) {
+// The groups of the communicator class that share no rank with one before them.
+std::vector<std::int32_t> disjoint(const Program& program, const CommunicatorClass& comm_class) {
   std::vector<std::int32_t> chosen;
   std::set<Rank> taken;
-  for (const std::int32_t c : channel.communicators) {
+  for (const std::int32_t c : comm_class.communicators) {
     const std::vector<Rank>& members = program.communicators[c].members;
     if (std::ranges::any_of(members, [&](Rank rank) { return taken.contains(rank); })) continue;
     taken.insert(members.begin(), members.end());
@@ -57,34 +57,34 @@ std::vector<std::int32_t> disjoint(const Program& program, const Channel& channe
 }
 
 // By kind, ranks and place; of several classes of groups the first.
-std::vector<CommClass> comm_classes(const Program& program) {
-  std::map<std::tuple<CommKind, int, bool>, CommClass> classes;
-  const Cast cast = fold(program);
-  for (const Player& player : cast.players) {
-    for (const Op& op : program.bodies[player.body].ops) {
+std::vector<MeasuredGroups> measured_groups(const Program& program) {
+  std::map<std::tuple<CommKind, int, bool>, MeasuredGroups> classes;
+  const RankFolding folding = fold(program);
+  for (const FoldedRank& folded_rank : folding.folded_ranks) {
+    for (const Op& op : program.bodies[folded_rank.body].ops) {
       if (is_compute(op.kind)) continue;
-      const Channel& channel = cast.channels[player.channels[op.slot]];
-      const Communicator& first = program.communicators[channel.communicators.front()];
+      const CommunicatorClass& comm_class = folding.comm_classes[folded_rank.comm_classes[op.slot]];
+      const Communicator& first = program.communicators[comm_class.communicators.front()];
       const auto ranks = static_cast<int>(first.members.size());
-      CommClass& own = classes[{comm_kind(op.kind), ranks, first.between_nodes}];
+      MeasuredGroups& own = classes[{comm_kind(op.kind), ranks, first.between_nodes}];
       if (own.ranks == 0) {
         own.kind = comm_kind(op.kind);
         own.ranks = ranks;
         own.between_nodes = first.between_nodes;
-        own.scope = first.scope;
-        own.communicators = disjoint(program, channel);
+        own.group_kind = first.group_kind;
+        own.communicators = disjoint(program, comm_class);
       }
       own.sms = std::max(own.sms, int{op.sms});
       own.priced.try_emplace(op.bytes, op.duration_ns);
     }
   }
-  std::vector<CommClass> list;
+  std::vector<MeasuredGroups> list;
   for (auto& [key, own] : classes) list.push_back(std::move(own));
   return list;
 }
 
 // As priced, or in proportion to the largest.
-Nanoseconds priced_ns(const CommClass& comm, Bytes bytes) {
+Nanoseconds priced_ns(const MeasuredGroups& comm, Bytes bytes) {
   if (const auto at = comm.priced.find(bytes); at != comm.priced.end()) return at->second;
   const auto& [most, ns] = *comm.priced.rbegin();
   return most == 0 ? ns : std::llround(static_cast<double>(ns) * static_cast<double>(bytes) / most);
@@ -148,7 +148,7 @@ class Builder {
     program.device = of.device;
     const auto ranks = static_cast<int>(of.ranks.size());
     Communicator all;
-    all.scope = Scope::Data;
+    all.group_kind = GroupKind::Data;
     for (int rank = 0; rank < ranks; ++rank) {
       program.ranks.push_back({rank, {}});
       program.bodies.emplace_back().lanes.push_back({"compute"});
@@ -167,7 +167,7 @@ class Builder {
 
   // Each class's communicators, joined once.
   using Slots = std::map<std::pair<int, std::int16_t>, bool>;  // (rank, slot) -> first member
-  Slots join_class(const Program& of, const CommClass& comm) {
+  Slots join_class(const Program& of, const MeasuredGroups& comm) {
     Slots slots;
     for (const std::int32_t c : comm.communicators) {
       Communicator own = of.communicators[c];
@@ -181,7 +181,7 @@ class Builder {
     return slots;
   }
 
-  void comm_block(const CommClass& comm, const Slots& slots, Bytes bytes) {
+  void comm_block(const MeasuredGroups& comm, const Slots& slots, Bytes bytes) {
     CostRow row = row_of(comm, bytes);
     begin(std::move(row));
     for (const auto& [at, first] : slots) {
@@ -190,7 +190,8 @@ class Builder {
     }
   }
 
-  void slowdown_block(const CommClass& comm, const Slots& slots, const Gemm& gemm, double gemm_ns) {
+  void slowdown_block(const MeasuredGroups& comm, const Slots& slots, const Gemm& gemm,
+                      double gemm_ns) {
     const Bytes bytes = comm.priced.rbegin()->first;
     const double beside_ns = std::max(1.0, static_cast<double>(priced_ns(comm, bytes)));
     const double needed = kCoverBy * gemm_ns * (options_.repeats + 1) / beside_ns;
@@ -216,7 +217,7 @@ class Builder {
   DeviceBench take() { return std::move(bench_); }
 
  private:
-  CostRow row_of(const CommClass& comm, Bytes bytes) const {
+  CostRow row_of(const MeasuredGroups& comm, Bytes bytes) const {
     CostRow row;
     row.what =
         comm.kind == CommKind::SendRecv && options_.copies ? CostKind::Copy : cost_kind(comm.kind);
@@ -227,7 +228,7 @@ class Builder {
     return row;
   }
 
-  static Op op_of(const CommClass& comm, Bytes bytes, bool first) {
+  static Op op_of(const MeasuredGroups& comm, Bytes bytes, bool first) {
     Op op;
     op.kind = comm.kind != CommKind::SendRecv ? op_kind(comm.kind)
               : first                         ? OpKind::Send
@@ -242,7 +243,7 @@ class Builder {
     const auto number = static_cast<std::int32_t>(bench_.program.communicators.size());
     for (const Rank member : communicator.members) {
       Body& body = bench_.program.bodies[index(member)];
-      body.slots.push_back({communicator.scope, static_cast<std::uint8_t>(body.lanes.size())});
+      body.slots.push_back({communicator.group_kind, static_cast<std::uint8_t>(body.lanes.size())});
       body.lanes.push_back({lane});
       bench_.program.ranks[index(member)].communicators.push_back(number);
     }
@@ -400,7 +401,7 @@ Result<DeviceBench> device_bench(const Program& of, const DeviceBenchOptions& op
   add_compute(parts, &builder);
   const auto largest = std::ranges::max_element(
       parts.gemms, {}, [](const auto& gemm) { return gemm.first.flops(); });
-  for (const CommClass& comm : comm_classes(of)) {
+  for (const MeasuredGroups& comm : measured_groups(of)) {
     if (!(comm.kind == CommKind::SendRecv ? options.transfers : options.collectives)) continue;
     const Builder::Slots slots = builder.join_class(of, comm);
     std::set<Bytes> sizes;

@@ -89,7 +89,7 @@ constexpr Gpu kGpus[] = {{"A100-80GB", "a100-80gb", 0},
                          {"H100-80GB", "h100-80gb", 0}};
 
 // What the software of a run does and no column says.
-struct Habit {
+struct ProfileDefault {
   bool (*holds)(const Case& run);
   const char* key;
   std::variant<bool, const char*> value;
@@ -110,7 +110,7 @@ bool before_numa_fix(const Case& run) {
 bool is_nemo(const Case& run) { return starts(run, "mlperf-"); }
 bool is_profiled(const Case& run) { return run.forward_s.has_value(); }
 
-constexpr Habit kHabits[] = {
+constexpr ProfileDefault kProfileDefaults[] = {
     // arXiv 2104.04473, section 4.1, and the rows' notes; Megatron-LM's default a year later.
     {[](const Case& run) { return starts(run, "sc21-table1") || starts(run, "korthikanti"); },
      "parallel.scatter_gather", true},
@@ -184,12 +184,12 @@ std::string reason_of(const Case& run, const Error& error) {
   return error.message.starts_with(place) ? error.message.substr(place.size()) : error.message;
 }
 
-CaseRow row_of(const Case& run, const Result<Outcome>& outcome) {
-  if (!outcome.ok()) return {run, std::nullopt, reason_of(run, outcome.error())};
+CaseRow row_of(const Case& run, const Result<RunResult>& result) {
+  if (!result.ok()) return {run, std::nullopt, reason_of(run, result.error())};
   Prediction prediction{
-      outcome->iteration_s, outcome->compute_s, outcome->bubble_fraction * outcome->iteration_s, 0,
-      outcome->interval_s,  outcome->calibrated};
-  for (const double seconds : outcome->exposed_s) prediction.exposed_s += seconds;
+      result->iteration_s, result->compute_s, result->bubble_fraction * result->iteration_s, 0,
+      result->interval_s,  result->calibrated};
+  for (const double seconds : result->exposed_s) prediction.exposed_s += seconds;
   return {run, prediction, ""};
 }
 
@@ -249,12 +249,12 @@ Result<Settings> settings_of(const Case& run) {
   for (const SecondsColumn& column : kSeconds) {
     if (run.*column.field) set(column.key, *(run.*column.field));
   }
-  for (const Habit& habit : kHabits) {
-    if (!habit.holds(run)) continue;
-    if (const auto* word = std::get_if<const char*>(&habit.value)) {
-      set(habit.key, std::string(*word));
+  for (const ProfileDefault& profile_default : kProfileDefaults) {
+    if (!profile_default.holds(run)) continue;
+    if (const auto* word = std::get_if<const char*>(&profile_default.value)) {
+      set(profile_default.key, std::string(*word));
     } else {
-      set(habit.key, std::get<bool>(habit.value));
+      set(profile_default.key, std::get<bool>(profile_default.value));
     }
   }
   if (!run.gpu.empty()) {
@@ -304,10 +304,10 @@ Result<std::vector<CaseRow>> predict(const std::vector<Case>& cases, Engine engi
       rows.push_back({run, std::nullopt, reason_of(run, scenario.error())});
     }
   }
-  const std::vector<Result<Outcome>> outcomes = simulate_all(scenarios, engine, jobs);
-  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+  const std::vector<Result<RunResult>> results = simulate_all(scenarios, engine, jobs);
+  for (std::size_t i = 0; i < results.size(); ++i) {
     CaseRow& row = rows[row_of_scenario[i]];
-    row = row_of(row.run, outcomes[i]);
+    row = row_of(row.run, results[i]);
   }
   return rows;
 }

@@ -55,7 +55,7 @@ struct Prediction {
   double predicted_s = 0;
   double compute_s = 0, bubble_s = 0, exposed_s = 0;
   std::optional<std::pair<double, double>> interval_s;  // 90 %
-  std::optional<bool> calibrated;                       // as Outcome has it
+  std::optional<bool> calibrated;                       // as RunResult has it
 };
 
 struct CaseRow {

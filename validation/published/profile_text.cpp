@@ -70,14 +70,14 @@ Status write_software(const FitPlan& plan, const PublishedFit& fit,
     const Constant& constant = plan.constants[k];
     const std::string open =
         fit.sigma.empty() ? std::string() : fmt::format(", +- {:.2g}", fit.sigma[k]);
-    RETURN_IF_ERROR(set(constant.software, constant.key, fit.values[k],
+    RETURN_IF_ERROR(set(constant.profile, constant.key, fit.values[k],
                         fmt::format("fit to {}{}; before {:g} +- {:g}", origin, open,
                                     constant.prior, constant.sigma)));
   }
   for (const Interval& interval : intervals) {
-    if (interval.software == "all") continue;
-    RETURN_IF_ERROR(read(interval.software));
-    texts[interval.software] = with_measured_on(texts[interval.software], interval, origin);
+    if (interval.profile == "all") continue;
+    RETURN_IF_ERROR(read(interval.profile));
+    texts[interval.profile] = with_measured_on(texts[interval.profile], interval, origin);
     if (interval.n == 0) continue;  // what it predicts has the interval of a guess
     const bool few = interval.n < kLeastRows;
     const Interval& taken = few ? intervals.back() : interval;
@@ -86,8 +86,8 @@ Status write_software(const FitPlan& plan, const PublishedFit& fit,
                          few ? fmt::format("{} rows of its own are too few: ", interval.n) : "",
                          percent, taken.n, origin);
     };
-    RETURN_IF_ERROR(set(interval.software, "interval_low", taken.low, source(5)));
-    RETURN_IF_ERROR(set(interval.software, "interval_high", taken.high, source(95)));
+    RETURN_IF_ERROR(set(interval.profile, "interval_low", taken.low, source(5)));
+    RETURN_IF_ERROR(set(interval.profile, "interval_high", taken.high, source(95)));
   }
   for (const auto& [name, text] : texts) RETURN_IF_ERROR(write_file(software_path(name), text));
   return Done{};

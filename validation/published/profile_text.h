@@ -1,4 +1,4 @@
-// Software's files with other values: what a fit writes back.
+// FrameworkProfile's files with other values: what a fit writes back.
 #pragma once
 
 #include <string>

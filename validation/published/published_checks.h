@@ -27,7 +27,7 @@ struct LeftOut {
 // A software's 90 % interval: measured over predicted, the 5 % and 95 % quantiles of rows that a
 // fit had left out.
 struct Interval {
-  std::string software;
+  std::string profile;
   int n = 0;
   double low = 0, high = 0;
   // Of one half's rows, the share that lies in the interval which the other half's give.

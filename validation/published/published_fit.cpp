@@ -32,16 +32,16 @@ const FamilyWeight* weight_of(const FitPlan& plan, const std::string& family) {
   return found == plan.weights.end() ? nullptr : &*found;
 }
 
-// Its Software with these values; the scenario's name of it is the file's.
-Result<Scenario> with(const FitData& data, int row, const SoftwareValues& values) {
+// Its FrameworkProfile with these values; the scenario's name of it is the file's.
+Result<Scenario> with(const FitData& data, int row, const ProfileValues& values) {
   Scenario scenario = data.scenarios[row];
-  ASSIGN_OR_RETURN(scenario.software, load_software(scenario.software.name, values));
+  ASSIGN_OR_RETURN(scenario.profile, load_software(scenario.profile.name, values));
   return scenario;
 }
 
 Result<double> residual(const Scenario& scenario, const Case& run) {
-  ASSIGN_OR_RETURN(const Outcome outcome, simulate(scenario, Engine::Ideal));
-  return std::log(outcome.iteration_s / run.measured_s);
+  ASSIGN_OR_RETURN(const RunResult result, simulate(scenario, Engine::Ideal));
+  return std::log(result.iteration_s / run.measured_s);
 }
 
 // A list of numbers for each row, each row in a process of its own.
@@ -174,7 +174,7 @@ Values moved(const FitPlan& plan, const Values& values, const std::vector<double
 
 Result<Constant> read_constant(const CsvTable& table, int row) {
   Constant constant;
-  constant.software = table.text(row, "software");
+  constant.profile = table.text(row, "software");
   constant.key = table.text(row, "key");
   ASSIGN_OR_RETURN(constant.prior, table.number(row, "prior"));
   ASSIGN_OR_RETURN(constant.sigma, table.number(row, "sigma"));
@@ -182,10 +182,10 @@ Result<Constant> read_constant(const CsvTable& table, int row) {
   ASSIGN_OR_RETURN(constant.most, table.number(row, "most"));
   if (!(constant.sigma > 0 && constant.least <= constant.prior && constant.prior <= constant.most))
     return table.error(row, "expected a sigma above 0, and least <= prior <= most");
-  if (const auto software = load_software(constant.software); !software.ok())
-    return table.error(row, software.error().message);
+  if (const auto profile = load_software(constant.profile); !profile.ok())
+    return table.error(row, profile.error().message);
   const auto fields = software_fields();
-  if (std::ranges::find(fields, constant.key, &SoftwareField::key) == fields.end())
+  if (std::ranges::find(fields, constant.key, &ProfileField::key) == fields.end())
     return table.error(row,
                        fmt::format("found key '{}', expected one of a software's", constant.key));
   return constant;
@@ -272,26 +272,26 @@ Rows thinned(const FitData& data, const Rows& rows) {
 Result<Values> current_values(const FitPlan& plan) {
   Values values;
   for (const Constant& constant : plan.constants) {
-    ASSIGN_OR_RETURN(const Software software, load_software(constant.software));
+    ASSIGN_OR_RETURN(const FrameworkProfile profile, load_software(constant.profile));
     const auto fields = software_fields();
-    const auto field = std::ranges::find(fields, constant.key, &SoftwareField::key);
+    const auto field = std::ranges::find(fields, constant.key, &ProfileField::key);
     CHECK(field != fields.end());
     values.push_back(
-        std::clamp(software.*field->place / field->unit, constant.least, constant.most));
+        std::clamp(profile.*field->place / field->unit, constant.least, constant.most));
   }
   return values;
 }
 
-SoftwareValues software_values(const FitPlan& plan, const Values& values) {
+ProfileValues software_values(const FitPlan& plan, const Values& values) {
   CHECK(values.size() == plan.constants.size());
-  SoftwareValues all;
+  ProfileValues all;
   for (std::size_t k = 0; k < values.size(); ++k)
-    all[{plan.constants[k].software, plan.constants[k].key}] = values[k];
+    all[{plan.constants[k].profile, plan.constants[k].key}] = values[k];
   return all;
 }
 
 Result<std::vector<double>> residuals(const FitData& data, const Rows& rows, const Values& values) {
-  const SoftwareValues given = software_values(data.plan, values);
+  const ProfileValues given = software_values(data.plan, values);
   ASSIGN_OR_RETURN(const auto lists,
                    for_each_row(data, rows, [&](int row) -> Result<std::vector<double>> {
                      ASSIGN_OR_RETURN(const Scenario scenario, with(data, row, given));
@@ -305,18 +305,18 @@ Result<std::vector<double>> residuals(const FitData& data, const Rows& rows, con
 
 Result<Slopes> slopes(const FitData& data, const Rows& rows, const Values& values) {
   const auto row_slopes = [&](int row) -> Result<std::vector<double>> {
-    const SoftwareValues given = software_values(data.plan, values);
+    const ProfileValues given = software_values(data.plan, values);
     ASSIGN_OR_RETURN(const Scenario scenario, with(data, row, given));
     ASSIGN_OR_RETURN(const double here, residual(scenario, data.cases[row]));
     std::vector<double> found;
     for (const Constant& constant : data.plan.constants) {
-      SoftwareValues stepped = given;
-      double& value = stepped[{constant.software, constant.key}];
+      ProfileValues stepped = given;
+      double& value = stepped[{constant.profile, constant.key}];
       const double direction = value + kSlopeStep * constant.sigma <= constant.most ? 1 : -1;
       value += direction * kSlopeStep * constant.sigma;
       ASSIGN_OR_RETURN(const Scenario other, with(data, row, stepped));
       double there = here;
-      if (!(other.software == scenario.software)) {
+      if (!(other.profile == scenario.profile)) {
         ASSIGN_OR_RETURN(there, residual(other, data.cases[row]));
       }
       found.push_back((there - here) / (direction * kSlopeStep));

@@ -1,4 +1,4 @@
-// Published fit: the constants of Software from runs that others measured.
+// Published fit: the constants of FrameworkProfile from runs that others measured.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ namespace tandem {
 // A constant that is fitted: where it stands, and what is believed of it before: `prior` +-
 // `sigma`, one standard deviation. All in the key's units.
 struct Constant {
-  std::string software, key;
+  std::string profile, key;
   double prior = 0, sigma = 0;
   double least = 0, most = 0;
 };
@@ -58,7 +58,7 @@ Rows thinned(const FitData& data, const Rows& rows);
 // One value a constant.
 using Values = std::vector<double>;
 Result<Values> current_values(const FitPlan& plan);
-SoftwareValues software_values(const FitPlan& plan, const Values& values);
+ProfileValues software_values(const FitPlan& plan, const Values& values);
 
 // log(predicted / measured), a row each.
 Result<std::vector<double>> residuals(const FitData& data, const Rows& rows, const Values& values);

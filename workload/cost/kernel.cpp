@@ -1,6 +1,6 @@
 // The analytic model of kernel times. Its tiles were fitted to 183 GEMM shapes measured on an
 // A100-PCIe (SimuMax's table; tests/workload/kernel_test.cpp holds a sample to 5 %). GPUs bring SM
-// counts, peaks, bandwidths and efficiencies (topology/presets/devices), and Software the
+// counts, peaks, bandwidths and efficiencies (topology/presets/devices), and FrameworkProfile the
 // constants.
 #include "workload/cost/kernel.h"
 
@@ -62,7 +62,7 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 
 double passes_s(const CostModel& model, const Kernel& kernel) {
   CHECK(model.device.memory_bytes_per_s > 0);
-  return kernel.memory_bytes / (model.software.memory_efficiency * model.device.memory_bytes_per_s);
+  return kernel.memory_bytes / (model.profile.memory_efficiency * model.device.memory_bytes_per_s);
 }
 
 double kernel_s(const CostModel& model, const Kernel& kernel) {
@@ -73,7 +73,7 @@ double kernel_s(const CostModel& model, const Kernel& kernel) {
     CHECK(rate > 0);
     device_s += kernel.attention_flops / rate;
   }
-  return std::max(model.software.compute_stretch * device_s, kernel.launch_s);
+  return std::max(model.profile.compute_stretch * device_s, kernel.launch_s);
 }
 
 KernelPrice measured(const CostModel& model, const Kernel& kernel) {
@@ -156,7 +156,7 @@ int bytes_of(std::string_view dtype) {
 double gemm_s(const CostModel& model, const Gemm& gemm) {
   CHECK(gemm.batch > 0 && gemm.m > 0 && gemm.n > 0 && gemm.k > 0);
   const DeviceSpec& device = model.device;
-  const Software& software = model.software;
+  const FrameworkProfile& profile = model.profile;
   const std::string precision(gemm_precision(model, gemm));
   const auto peak = device.flops_per_s.find(precision);
   CHECK(peak != device.flops_per_s.end() && peak->second > 0);
@@ -169,20 +169,20 @@ double gemm_s(const CostModel& model, const Gemm& gemm) {
                          ceil_div(gemm.n, tile.columns);
     for (const int split : kSplits) {
       const double waves = tiles * split / device.sms;
-      const double charged = software.gemm_whole_wave * std::ceil(waves) +
-                             (1 - software.gemm_whole_wave) * std::max(waves, 1.0);
+      const double charged = profile.gemm_whole_wave * std::ceil(waves) +
+                             (1 - profile.gemm_whole_wave) * std::max(waves, 1.0);
       const double wave_flops = device.sms * 2.0 * tile.rows * tile.columns *
-                                (static_cast<double>(gemm.k) / split + software.gemm_ramp_k);
+                                (static_cast<double>(gemm.k) / split + profile.gemm_ramp_k);
       best_s = std::min(best_s, charged * wave_flops / (tile.efficiency * rate));
     }
   }
   const int number_bytes = std::max(1, bytes_of(precision));
-  if (!aligned(gemm, number_bytes)) best_s *= software.unaligned_gemm;
+  if (!aligned(gemm, number_bytes)) best_s *= profile.unaligned_gemm;
   const double numbers = static_cast<double>(gemm.batch) * (static_cast<double>(gemm.m) * gemm.k +
                                                             static_cast<double>(gemm.k) * gemm.n +
                                                             static_cast<double>(gemm.m) * gemm.n);
   const double bytes_s = number_bytes * numbers / device.memory_bytes_per_s;
-  return std::max(best_s + software.gemm_launch_s, bytes_s);
+  return std::max(best_s + profile.gemm_launch_s, bytes_s);
 }
 
 Nanoseconds kernel_ns(const CostModel& model, const Kernel& kernel) {
@@ -193,7 +193,7 @@ Nanoseconds kernel_ns(const CostModel& model, const Kernel& kernel) {
 double memory_share(const CostModel& model, const Kernel& kernel) {
   if (model.table != nullptr) return measured(model, kernel).memory_share;
   const double whole_s = kernel_s(model, kernel);
-  return whole_s > 0 ? model.software.compute_stretch * passes_s(model, kernel) / whole_s : 0;
+  return whole_s > 0 ? model.profile.compute_stretch * passes_s(model, kernel) / whole_s : 0;
 }
 
 }  // namespace tandem

@@ -54,7 +54,7 @@ struct CostModel {
   DeviceSpec device;
   std::string precision;             // a key of device.flops_per_s
   const CostTable* table = nullptr;  // REQUIRES: check_covers() (cost_table.h)
-  Software software;
+  FrameworkProfile profile;
 };
 
 // Whether the device has the precision, and rates to price with: an Error says what it has.

@@ -148,21 +148,21 @@ void add_block(const CostModel& cost, const Block& block, double useful, int cor
 Part layer_part(const Model& model, const Plan& plan, const CostModel& cost) {
   Part part;
   const int cores = plan.context_comm == ContextComm::Ring ? plan.cp : 1;
-  add_block(cost, attention_block(model, plan, cost.software), 1, cores, &part);
+  add_block(cost, attention_block(model, plan, cost.profile), 1, cores, &part);
   if (!model.is_moe()) {
-    add_block(cost, mlp_block(model, plan, cost.software), 1, 1, &part);
+    add_block(cost, mlp_block(model, plan, cost.profile), 1, 1, &part);
     return part;
   }
-  add_block(cost, experts_block(model, plan, cost.software), 1, 1, &part);
+  add_block(cost, experts_block(model, plan, cost.profile), 1, 1, &part);
   if (model.shared_expert_ffn > 0)
-    add_block(cost, shared_expert_block(model, plan, cost.software), 1, 1, &part);
+    add_block(cost, shared_expert_block(model, plan, cost.profile), 1, 1, &part);
   return part;
 }
 
 Part head_part(const Model& model, const Plan& plan, const CostModel& cost) {
   Part part;
   const double useful = static_cast<double>(model.vocab) / padded_vocab(model, plan);
-  add_block(cost, head_block(model, plan, cost.software), useful, 1, &part);
+  add_block(cost, head_block(model, plan, cost.profile), useful, 1, &part);
   return part;
 }
 

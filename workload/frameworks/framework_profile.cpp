@@ -13,33 +13,33 @@
 namespace tandem {
 namespace {
 
-constexpr SoftwareField kFields[] = {
-    {"gemm_ramp_k", &Software::gemm_ramp_k},
-    {"gemm_whole_wave", &Software::gemm_whole_wave},
-    {"gemm_launch_us", &Software::gemm_launch_s, 1e-6},
-    {"unaligned_gemm", &Software::unaligned_gemm},
-    {"compute_stretch", &Software::compute_stretch},
-    {"memory_efficiency", &Software::memory_efficiency},
-    {"pass_share", &Software::pass_share},
-    {"matrix_passes", &Software::matrix_passes},
-    {"matrix_passes_backward", &Software::matrix_passes_backward},
-    {"cross_entropy_bytes", &Software::cross_entropy_bytes},
-    {"accumulation_bytes", &Software::accumulation_bytes},
-    {"optimizer_bytes", &Software::optimizer_bytes},
-    {"forward_launch_ms", &Software::forward_launch_s, 1e-3},
-    {"backward_launch_ms", &Software::backward_launch_s, 1e-3},
-    {"tensor_launch_ms", &Software::tensor_launch_s, 1e-3},
-    {"wide_tensor_launch_ms", &Software::wide_tensor_launch_s, 1e-3},
-    {"iteration_overhead_ms", &Software::iteration_overhead_s, 1e-3},
-    {"tensor_stretch", &Software::tensor_stretch},
-    {"partial_tensor_stretch", &Software::partial_tensor_stretch},
-    {"tensor_overhead_us", &Software::tensor_overhead_s, 1e-6},
-    {"pipeline_stretch", &Software::pipeline_stretch},
-    {"pipeline_overhead_us", &Software::pipeline_overhead_s, 1e-6},
-    {"data_stretch", &Software::data_stretch},
-    {"zero3_stretch", &Software::zero3_stretch},
-    {"interval_low", &Software::interval_low},
-    {"interval_high", &Software::interval_high}};
+constexpr ProfileField kFields[] = {
+    {"gemm_ramp_k", &FrameworkProfile::gemm_ramp_k},
+    {"gemm_whole_wave", &FrameworkProfile::gemm_whole_wave},
+    {"gemm_launch_us", &FrameworkProfile::gemm_launch_s, 1e-6},
+    {"unaligned_gemm", &FrameworkProfile::unaligned_gemm},
+    {"compute_stretch", &FrameworkProfile::compute_stretch},
+    {"memory_efficiency", &FrameworkProfile::memory_efficiency},
+    {"pass_share", &FrameworkProfile::pass_share},
+    {"matrix_passes", &FrameworkProfile::matrix_passes},
+    {"matrix_passes_backward", &FrameworkProfile::matrix_passes_backward},
+    {"cross_entropy_bytes", &FrameworkProfile::cross_entropy_bytes},
+    {"accumulation_bytes", &FrameworkProfile::accumulation_bytes},
+    {"optimizer_bytes", &FrameworkProfile::optimizer_bytes},
+    {"forward_launch_ms", &FrameworkProfile::forward_launch_s, 1e-3},
+    {"backward_launch_ms", &FrameworkProfile::backward_launch_s, 1e-3},
+    {"tensor_launch_ms", &FrameworkProfile::tensor_launch_s, 1e-3},
+    {"wide_tensor_launch_ms", &FrameworkProfile::wide_tensor_launch_s, 1e-3},
+    {"iteration_overhead_ms", &FrameworkProfile::iteration_overhead_s, 1e-3},
+    {"tensor_stretch", &FrameworkProfile::tensor_stretch},
+    {"partial_tensor_stretch", &FrameworkProfile::partial_tensor_stretch},
+    {"tensor_overhead_us", &FrameworkProfile::tensor_overhead_s, 1e-6},
+    {"pipeline_stretch", &FrameworkProfile::pipeline_stretch},
+    {"pipeline_overhead_us", &FrameworkProfile::pipeline_overhead_s, 1e-6},
+    {"data_stretch", &FrameworkProfile::data_stretch},
+    {"zero3_stretch", &FrameworkProfile::zero3_stretch},
+    {"interval_low", &FrameworkProfile::interval_low},
+    {"interval_high", &FrameworkProfile::interval_high}};
 
 // A chain of bases longer than this is a circle.
 constexpr int kMostBases = 8;
@@ -63,8 +63,8 @@ Result<std::string> path_of(const std::string& name) {
 }
 
 // Sets what the file holds over what its base does, and collects the sources.
-Status read_into(const std::string& name, const SoftwareValues& instead, int bases,
-                 Software* software, Sources* sources) {
+Status read_into(const std::string& name, const ProfileValues& instead, int bases,
+                 FrameworkProfile* profile, Sources* sources) {
   ASSIGN_OR_RETURN(const std::string path, path_of(name));
   ASSIGN_OR_RETURN(SourcedFile file, SourcedFile::read(path));
   const bool derived = file.has("base");
@@ -74,20 +74,20 @@ Status read_into(const std::string& name, const SoftwareValues& instead, int bas
     if (bases >= kMostBases) return file.expected("base", "bases that end");
     const auto beside = std::filesystem::path(path).parent_path() / base;
     RETURN_IF_ERROR(read_into(base.ends_with(".toml") ? beside.string() : base, instead, bases + 1,
-                              software, &of_base));
+                              profile, &of_base));
   }
-  for (const SoftwareField& field : kFields) {
+  for (const ProfileField& field : kFields) {
     const auto other = instead.find({name, field.key});
-    if (other != instead.end()) software->*field.place = other->second * field.unit;
+    if (other != instead.end()) profile->*field.place = other->second * field.unit;
     if (derived && !file.has(field.key)) continue;
     ASSIGN_OR_RETURN(const double value, file.number(field.key));
     if (!std::isfinite(value) || value < 0)
       return file.expected(field.key, "a number of at least 0");
-    if (other == instead.end()) software->*field.place = value * field.unit;
+    if (other == instead.end()) profile->*field.place = value * field.unit;
   }
   if (file.has("measured_on")) {
     ASSIGN_OR_RETURN(const std::string list, file.word("measured_on"));
-    if (bases == 0) software->measured_on = split(list, ", ");
+    if (bases == 0) profile->measured_on = split(list, ", ");
   }
   RETURN_IF_ERROR(file.finish());
   *sources = file.sources();
@@ -99,9 +99,9 @@ Status read_into(const std::string& name, const SoftwareValues& instead, int bas
   return Done{};
 }
 
-Result<std::pair<Software, Sources>> read(const std::string& name,
-                                          const SoftwareValues& instead = {}) {
-  std::pair<Software, Sources> result;
+Result<std::pair<FrameworkProfile, Sources>> read(const std::string& name,
+                                                  const ProfileValues& instead = {}) {
+  std::pair<FrameworkProfile, Sources> result;
   RETURN_IF_ERROR(read_into(name, instead, 0, &result.first, &result.second));
   result.first.name = name;
   return result;
@@ -109,14 +109,13 @@ Result<std::pair<Software, Sources>> read(const std::string& name,
 
 }  // namespace
 
-bool is_measured(const Software& software, const std::string& gpu, const std::string& precision) {
-  return std::ranges::find(software.measured_on, gpu + ' ' + precision) !=
-         software.measured_on.end();
+bool is_measured(const FrameworkProfile& profile, const std::string& gpu,
+                 const std::string& precision) {
+  return std::ranges::find(profile.measured_on, gpu + ' ' + precision) != profile.measured_on.end();
 }
 
 Result<std::pair<double, double>> uncalibrated_interval() {
-  ASSIGN_OR_RETURN(SourcedFile file,
-                   SourcedFile::read(data_dir() + "/workload/frameworks/uncalibrated.toml"));
+  ASSIGN_OR_RETURN(SourcedFile file, SourcedFile::read(data_dir() + "/workload/uncalibrated.toml"));
   ASSIGN_OR_RETURN(const double low, file.number("interval_low"));
   ASSIGN_OR_RETURN(const double high, file.number("interval_high"));
   if (!(low > 0 && low <= high)) return file.expected("interval_high", "0 < low <= high");
@@ -124,13 +123,13 @@ Result<std::pair<double, double>> uncalibrated_interval() {
   return std::pair{low, high};
 }
 
-std::span<const SoftwareField> software_fields() { return kFields; }
+std::span<const ProfileField> software_fields() { return kFields; }
 
 std::string software_path(const std::string& name) {
   return fmt::format("{}/{}.toml", folder(), name);
 }
 
-Result<Software> load_software(const std::string& name, const SoftwareValues& instead) {
+Result<FrameworkProfile> load_software(const std::string& name, const ProfileValues& instead) {
   ASSIGN_OR_RETURN(auto result, read(name, instead));
   return std::move(result.first);
 }

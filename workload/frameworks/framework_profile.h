@@ -1,5 +1,5 @@
-// Software: what a training framework, on the GPUs and hosts that it was measured on, makes of the
-// work: the constants of the analytic cost model.
+// FrameworkProfile: what a training framework, on the GPUs and hosts that it was measured on, makes
+// of the work: the constants of the analytic cost model.
 //
 // They are data, workload/frameworks/NAME.toml, each number with its source; `tandem calibrate
 // published` fits them. None belongs to a model or to a run. The defaults here are those of the
@@ -17,7 +17,7 @@
 
 namespace tandem {
 
-struct Software {
+struct FrameworkProfile {
   std::string name;
 
   // GEMMs. A tile's prologue and epilogue cost as much as this much of K.
@@ -64,31 +64,32 @@ struct Software {
   // The GPUs and precisions of those rows, "H100-SXM5-80GB fp8": its own file's, not its base's.
   std::vector<std::string> measured_on;
 
-  bool operator==(const Software&) const = default;
+  bool operator==(const FrameworkProfile&) const = default;
 };
 
 // Whether rows of the software's own were measured on that GPU in that precision. fp16 says nothing
 // of bf16: their peaks are alike, but who runs in the one runs other releases with other options.
-bool is_measured(const Software& software, const std::string& gpu, const std::string& precision);
+bool is_measured(const FrameworkProfile& profile, const std::string& gpu,
+                 const std::string& precision);
 
 // The 90 % interval of a prediction that no such rows stand behind:
-// workload/frameworks/uncalibrated.toml.
+// workload/uncalibrated.toml.
 Result<std::pair<double, double>> uncalibrated_interval();
 
 // A constant's key in files, and what one of its units is.
-struct SoftwareField {
+struct ProfileField {
   const char* key;
-  double Software::*place;
+  double FrameworkProfile::*place;
   double unit = 1;
 };
-std::span<const SoftwareField> software_fields();
+std::span<const ProfileField> software_fields();
 
 // Values in place of those of files, in the keys' units: by the file's name and the key.
-using SoftwareValues = std::map<std::pair<std::string, std::string>, double>;
+using ProfileValues = std::map<std::pair<std::string, std::string>, double>;
 
 // `name` of workload/frameworks/framework_profile, or a file's path. A file names another one with
 // `base` and holds what differs from it, or holds all. Errors name file and line.
-Result<Software> load_software(const std::string& name, const SoftwareValues& instead = {});
+Result<FrameworkProfile> load_software(const std::string& name, const ProfileValues& instead = {});
 
 // The file of a name that is known.
 std::string software_path(const std::string& name);

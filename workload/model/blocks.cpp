@@ -1,7 +1,7 @@
 // Builds the blocks' kernels: GEMMs from the shapes, and passes over memory.
 //
-// What a layer's passes cost in all is fitted (Software); their division over the blocks follows
-// from what each of them reads and writes.
+// What a layer's passes cost in all is fitted (FrameworkProfile); their division over the blocks
+// follows from what each of them reads and writes.
 #include "workload/model/blocks.h"
 
 #include <algorithm>
@@ -90,19 +90,19 @@ struct Shape {
   std::int64_t head_size;
   int sp;        // GPUs that the uncut arrays are spread over
   double bytes;  // of an activation
-  const Software& software;
+  const FrameworkProfile& profile;
 
   double array(double columns) const { return bytes * static_cast<double>(tokens) * columns; }
-  double whole(double passes) const { return software.pass_share * passes * array(hidden) / sp; }
+  double whole(double passes) const { return profile.pass_share * passes * array(hidden) / sp; }
   double cut(double passes, std::int64_t columns) const {
-    return software.pass_share * passes * array(static_cast<double>(columns));
+    return profile.pass_share * passes * array(static_cast<double>(columns));
   }
   double attention(double passes) const {
     return passes * bytes * static_cast<double>(matrices) * queries * keys;
   }
 };
 
-Shape shape_of(const Model& model, const Plan& plan, const Software& software) {
+Shape shape_of(const Model& model, const Plan& plan, const FrameworkProfile& profile) {
   const bool ring = plan.context_comm == ContextComm::Ring;
   const bool exchanges_heads = plan.context_comm == ContextComm::AllToAll;
   const std::int64_t matrices = static_cast<std::int64_t>(plan.micro_batch) * model.heads / plan.tp;
@@ -118,7 +118,7 @@ Shape shape_of(const Model& model, const Plan& plan, const Software& software) {
           .head_size = model.head_size(),
           .sp = plan.sequence_parallel ? plan.tp : 1,
           .bytes = static_cast<double>(stored_bytes(plan)),
-          .software = software};
+          .profile = profile};
 }
 
 // What a kernel does: products, passes over arrays (by the array, so that sums are exact), bytes of
@@ -152,7 +152,7 @@ Kernel kernel_of(const Shape& shape, std::string name, const Work& work) {
           .attention_flops = work.attention_flops,
           .memory_bytes = shape.whole(work.whole) + shape.cut(work.qkv, shape.qkv) +
                           shape.cut(work.ffn, shape.ffn) + shape.attention(work.matrix) +
-                          work.bytes + shape.software.accumulation_bytes * work.parameters};
+                          work.bytes + shape.profile.accumulation_bytes * work.parameters};
 }
 
 // The three passes of a block in the making.
@@ -191,9 +191,9 @@ void add_split_activation(BlockWork* block, const Model& model, double array) {
 }
 
 // What the CPU takes to issue a pass of a layer under tensor parallelism, beyond the plain one.
-double tensor_launch_s(const Plan& plan, const Software& software) {
-  if (plan.tp >= 8) return software.wide_tensor_launch_s;
-  return plan.tp > 1 ? software.tensor_launch_s : 0;
+double tensor_launch_s(const Plan& plan, const FrameworkProfile& profile) {
+  if (plan.tp >= 8) return profile.wide_tensor_launch_s;
+  return plan.tp > 1 ? profile.tensor_launch_s : 0;
 }
 
 Parts kernels_of(const Shape& shape, const PartsOf<Work>& work, const PartsOf<std::string>& names,
@@ -213,18 +213,18 @@ constexpr double kLaunchShare = 0.5;
 struct Launch {
   double forward_s = 0, backward_s = 0;
 };
-Launch launch_of(const Plan& plan, const Software& software) {
+Launch launch_of(const Plan& plan, const FrameworkProfile& profile) {
   if (plan.cuda_graphs) return {};
-  const double tensor_s = tensor_launch_s(plan, software);
-  return {kLaunchShare * (software.forward_launch_s + tensor_s),
-          kLaunchShare * (software.backward_launch_s + tensor_s)};
+  const double tensor_s = tensor_launch_s(plan, profile);
+  return {kLaunchShare * (profile.forward_launch_s + tensor_s),
+          kLaunchShare * (profile.backward_launch_s + tensor_s)};
 }
 
 // Names the kernels, merges the parts, and gives the whole its launch times.
 Block finish(const BlockWork& work, const Shape& shape, const std::string& name,
              const PartsOf<std::string>& names, const Plan& plan) {
   const auto& [f, i, w] = work;
-  const Launch launch = launch_of(plan, shape.software);
+  const Launch launch = launch_of(plan, shape.profile);
   Block block = {
       .forward = kernel_of(shape, name + " forward",
                            sum({f.norm, f.in, f.between, f.core, f.out, f.residual})),
@@ -271,8 +271,8 @@ void add_core(BlockWork* block, const Plan& plan, const Shape& shape) {
   // `context`; dK and dV are its transposed ones.
   forward.gemms = {scores, context};
   backward.gemms = {scores, context, transposed, transposed};
-  forward.matrix = shape.software.matrix_passes + (plan.fusion.softmax ? 0 : kSplitSoftmaxPasses);
-  backward.matrix = shape.software.matrix_passes_backward +
+  forward.matrix = shape.profile.matrix_passes + (plan.fusion.softmax ? 0 : kSplitSoftmaxPasses);
+  backward.matrix = shape.profile.matrix_passes_backward +
                     (plan.fusion.softmax ? 0 : kSplitSoftmaxPassesBackward);
 }
 
@@ -296,8 +296,8 @@ std::int64_t key_value_columns(const Model& model, const Plan& plan) {
   return static_cast<std::int64_t>(model.key_value_heads()) * model.head_size() / plan.tp;
 }
 
-Block attention_block(const Model& model, const Plan& plan, const Software& software) {
-  const Shape shape = shape_of(model, plan, software);
+Block attention_block(const Model& model, const Plan& plan, const FrameworkProfile& profile) {
+  const Shape shape = shape_of(model, plan, profile);
   BlockWork block;
   add_ends(&block, model, plan, shape);
   add_linear(&block, &PartsOf<Work>::in, {.m = shape.tokens, .n = shape.qkv, .k = shape.hidden});
@@ -314,8 +314,8 @@ Block attention_block(const Model& model, const Plan& plan, const Software& soft
       plan);
 }
 
-Block mlp_block(const Model& model, const Plan& plan, const Software& software) {
-  const Shape shape = shape_of(model, plan, software);
+Block mlp_block(const Model& model, const Plan& plan, const FrameworkProfile& profile) {
+  const Shape shape = shape_of(model, plan, profile);
   BlockWork block;
   add_ends(&block, model, plan, shape);
   add_linear(
@@ -333,8 +333,8 @@ Block mlp_block(const Model& model, const Plan& plan, const Software& software) 
                 plan);
 }
 
-Block experts_block(const Model& model, const Plan& plan, const Software& software) {
-  const Shape shape = shape_of(model, plan, software);
+Block experts_block(const Model& model, const Plan& plan, const FrameworkProfile& profile) {
+  const Shape shape = shape_of(model, plan, profile);
   const std::int64_t local = model.experts / plan.ep;
   const std::int64_t ffn = model.expert_ffn() / plan.expert_tensor();
   const std::int64_t tokens = routed_tokens(model, plan);
@@ -351,8 +351,8 @@ Block experts_block(const Model& model, const Plan& plan, const Software& softwa
   add_linear(&block, &PartsOf<Work>::out, {.batch = local, .m = rows, .n = shape.hidden, .k = ffn});
   const double inner = shape.bytes * static_cast<double>(local * rows) * static_cast<double>(ffn);
   block.forward.between.bytes =
-      software.pass_share * (model.gated_mlp ? kGatedMlpPasses : kMlpPasses) * inner;
-  block.input_gradient.between.bytes = software.pass_share * kMlpPassesBackward * inner;
+      profile.pass_share * (model.gated_mlp ? kGatedMlpPasses : kMlpPasses) * inner;
+  block.input_gradient.between.bytes = profile.pass_share * kMlpPassesBackward * inner;
   if (!plan.fusion.bias_gelu) add_split_activation(&block, model, inner);
   const double routing = kRouterBytesPerLogit * static_cast<double>(tokens) * model.experts;
   const double row = shape.bytes * static_cast<double>(shape.hidden);
@@ -373,35 +373,35 @@ Block experts_block(const Model& model, const Plan& plan, const Software& softwa
                 plan);
 }
 
-Block shared_expert_block(const Model& model, const Plan& plan, const Software& software) {
+Block shared_expert_block(const Model& model, const Plan& plan, const FrameworkProfile& profile) {
   Model dense = model;
   dense.experts = 0;
   dense.ffn_hidden = model.shared_expert_ffn;
-  Block block = mlp_block(dense, plan, software);
+  Block block = mlp_block(dense, plan, profile);
   for (Kernel Block::*pass : {&Block::forward, &Block::input_gradient, &Block::weight_gradient})
     (block.*pass).launch_s = 0;
   return block;
 }
 
-Block embedding_block(const Model& model, const Plan& plan, const Software& software) {
-  const Shape shape = shape_of(model, plan, software);
+Block embedding_block(const Model& model, const Plan& plan, const FrameworkProfile& profile) {
+  const Shape shape = shape_of(model, plan, profile);
   const double passes =
       shape.cut(kLookupPasses, shape.hidden) + shape.whole(kEmbeddingDropoutPasses);
   const double parameters =
       static_cast<double>(shape.vocab) * shape.hidden + position_parameters(model);
-  const Launch launch = launch_of(plan, software);
+  const Launch launch = launch_of(plan, profile);
   // Nothing is before the embedding: its backward is the gradient of its parameters.
   return {.forward = {.name = "embedding forward",
                       .memory_bytes = passes,
                       .launch_s = launch.forward_s},
           .weight_gradient = {.name = "embedding weight gradient",
-                              .memory_bytes = software.accumulation_bytes * parameters + passes,
+                              .memory_bytes = profile.accumulation_bytes * parameters + passes,
                               .launch_s = launch.backward_s}};
 }
 
-Block head_block(const Model& model, const Plan& plan, const Software& software) {
-  const Shape shape = shape_of(model, plan, software);
-  const double logit_bytes = software.cross_entropy_bytes +
+Block head_block(const Model& model, const Plan& plan, const FrameworkProfile& profile) {
+  const Shape shape = shape_of(model, plan, profile);
+  const double logit_bytes = profile.cross_entropy_bytes +
                              (plan.fusion.cross_entropy ? 0 : kSplitCrossEntropyBytesPerLogit);
   BlockWork block;
   add_linear(&block, &PartsOf<Work>::in, {.m = shape.tokens, .n = shape.vocab, .k = shape.hidden});
@@ -435,8 +435,8 @@ Kernel cut_rows(const Kernel& kernel, int part, int parts) {
   return cut;
 }
 
-Kernel optimizer_kernel(double parameters, const Software& software) {
-  return {.name = "optimizer", .memory_bytes = software.optimizer_bytes * parameters};
+Kernel optimizer_kernel(double parameters, const FrameworkProfile& profile) {
+  return {.name = "optimizer", .memory_bytes = profile.optimizer_bytes * parameters};
 }
 
 }  // namespace tandem

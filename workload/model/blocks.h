@@ -33,17 +33,17 @@ struct Block {
   Parts forward_parts, input_parts, weight_parts;
 };
 
-Block attention_block(const Model& model, const Plan& plan, const Software& software);
+Block attention_block(const Model& model, const Plan& plan, const FrameworkProfile& profile);
 Block mlp_block(const Model& model, const Plan& plan,
-                const Software& software);  // REQUIRES: a dense model
-Block embedding_block(const Model& model, const Plan& plan, const Software& software);
+                const FrameworkProfile& profile);  // REQUIRES: a dense model
+Block embedding_block(const Model& model, const Plan& plan, const FrameworkProfile& profile);
 Block head_block(const Model& model, const Plan& plan,
-                 const Software& software);  // last norm, LM head, cross entropy
+                 const FrameworkProfile& profile);  // last norm, LM head, cross entropy
 
 // Of a mixture of experts: the router, and this GPU's experts on the tokens that they get; and the
 // shared expert, which has products and activation only.
-Block experts_block(const Model& model, const Plan& plan, const Software& software);
-Block shared_expert_block(const Model& model, const Plan& plan, const Software& software);
+Block experts_block(const Model& model, const Plan& plan, const FrameworkProfile& profile);
+Block shared_expert_block(const Model& model, const Plan& plan, const FrameworkProfile& profile);
 
 // Tokens of a microbatch that one GPU holds: its part of the sequence, s b / cp.
 std::int64_t tokens_of(const Model& model, const Plan& plan);
@@ -62,6 +62,6 @@ Kernel merge(std::string name, std::initializer_list<Kernel> parts);
 Kernel cut_rows(const Kernel& kernel, int part, int parts);
 
 // What the optimizer's step does to `parameters` of them.
-Kernel optimizer_kernel(double parameters, const Software& software);
+Kernel optimizer_kernel(double parameters, const FrameworkProfile& profile);
 
 }  // namespace tandem

@@ -12,7 +12,7 @@ void ring(PricedPass* pass, const Kernel& core, Bytes bytes, const ContextGroup&
   std::vector<int> ready = pass->after_last(), arrived;
   for (int i = 0; i < group.size; ++i) {
     const auto shift = [&](std::vector<int> waits) {
-      return pass->beside(Scope::Context, CommKind::RingShift, bytes,
+      return pass->beside(GroupKind::Context, CommKind::RingShift, bytes,
                           {.part = static_cast<std::int16_t>(i),
                            .parts = static_cast<std::int16_t>(group.size - 1),
                            .sms = group.sms},
@@ -27,7 +27,7 @@ void ring(PricedPass* pass, const Kernel& core, Bytes bytes, const ContextGroup&
 }
 
 void exchange(PricedPass* pass, CommKind kind, Bytes bytes, const ContextGroup& group) {
-  pass->communicate(Scope::Context, kind, bytes, whole(group));
+  pass->communicate(GroupKind::Context, kind, bytes, whole(group));
 }
 
 }  // namespace

@@ -20,15 +20,15 @@ class LayerBuilder {
         collective_s_(plan.tp > 1 ? collective_s : 0),
         kernels_(kernels),
         recomputes_core_(plan.recompute == Recompute::Selective && !plan.flash_attention),
-        attention_(attention_block(model, plan, kernels->cost().software)),
-        mlp_(model.is_moe() ? experts_block(model, plan, kernels->cost().software)
-                            : mlp_block(model, plan, kernels->cost().software)),
+        attention_(attention_block(model, plan, kernels->cost().profile)),
+        mlp_(model.is_moe() ? experts_block(model, plan, kernels->cost().profile)
+                            : mlp_block(model, plan, kernels->cost().profile)),
         attention_comm_{tensor_group(model, plan), context_group(model, plan),
                         attention_gemms(plan)},
         mlp_comm_{attention_comm_.tensor, attention_comm_.context, mlp_gemms(plan)},
         experts_(expert_group(model, plan)) {
     if (model.shared_expert_ffn > 0 && model.is_moe())
-      shared_ = shared_expert_block(model, plan, kernels->cost().software);
+      shared_ = shared_expert_block(model, plan, kernels->cost().profile);
   }
 
   LayerPasses build() {

@@ -8,12 +8,12 @@ namespace {
 // The all-to-all, after the chain's last step; the chain's last step where all experts are here.
 int exchange(PricedPass* pass, const ExpertGroup& group) {
   if (group.size == 1) return pass->last();
-  return pass->beside(Scope::Expert, CommKind::AllToAll, group.sent_bytes, {.sms = group.sms},
+  return pass->beside(GroupKind::Expert, CommKind::AllToAll, group.sent_bytes, {.sms = group.sms},
                       pass->after_last());
 }
 
 void over_tensor_group(PricedPass* pass, CommKind kind, const ExpertGroup& group) {
-  if (group.tensor_bytes > 0) pass->communicate(Scope::Tensor, kind, group.tensor_bytes);
+  if (group.tensor_bytes > 0) pass->communicate(GroupKind::Tensor, kind, group.tensor_bytes);
 }
 
 }  // namespace

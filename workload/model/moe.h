@@ -10,7 +10,7 @@ struct ExpertGroup {
   int size = 1;
   std::int16_t sms = 0;
   Bytes sent_bytes = 0;  // what the busiest rank holds for all: top_k copies of its tokens
-  // Gathered over the tensor group before the experts, and scattered behind them: 0 where experts
+  // RunEnd over the tensor group before the experts, and scattered behind them: 0 where experts
   // are not cut.
   Bytes tensor_bytes = 0;
 };

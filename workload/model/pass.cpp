@@ -4,10 +4,10 @@
 
 namespace tandem {
 
-std::string_view name(Scope scope) {
-  static constexpr std::array<std::string_view, kScopes> kNames = {"tensor", "pipeline", "data",
-                                                                   "context", "expert"};
-  return kNames[static_cast<std::size_t>(scope)];
+std::string_view name(GroupKind group_kind) {
+  static constexpr std::array<std::string_view, kGroupKinds> kNames = {"tensor", "pipeline", "data",
+                                                                       "context", "expert"};
+  return kNames[static_cast<std::size_t>(group_kind)];
 }
 
 void PassBuilder::append(const Pass& pass, int unit) {

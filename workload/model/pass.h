@@ -12,9 +12,9 @@
 namespace tandem {
 
 // What a communication is for, and so in which group it runs: metrics are split by it.
-enum class Scope : std::uint8_t { Tensor, Pipeline, Data, Context, Expert };
-constexpr int kScopes = 5;
-std::string_view name(Scope scope);
+enum class GroupKind : std::uint8_t { Tensor, Pipeline, Data, Context, Expert };
+constexpr int kGroupKinds = 5;
+std::string_view name(GroupKind group_kind);
 
 // Part `part` of `parts` of one logical communication, and the SMs that it takes from compute.
 struct CommSettings {
@@ -31,7 +31,7 @@ struct Step {
   bool computes = true;
   int kernel = -1;              // compute: into Workload::kernels; -1: none, but `duration_ns`
   Nanoseconds duration_ns = 0;  // compute
-  Scope scope = Scope::Tensor;  // communication: from here on
+  GroupKind group_kind = GroupKind::Tensor;  // communication: from here on
   CommKind collective = CommKind::AllReduce;
   Bytes bytes = 0;
   CommSettings settings;
@@ -61,8 +61,8 @@ class PassBuilder {
   int compute(int kernel, Nanoseconds duration_ns, int unit = -1) {
     return compute_after({}, kernel, duration_ns, unit);
   }
-  int communicate(Scope scope, CommKind kind, Bytes bytes, CommSettings settings = {}) {
-    return last_ = beside(scope, kind, bytes, settings, after_last());
+  int communicate(GroupKind group_kind, CommKind kind, Bytes bytes, CommSettings settings = {}) {
+    return last_ = beside(group_kind, kind, bytes, settings, after_last());
   }
   // What the next step of the chain waits for: the last one; nothing at the beginning.
   std::vector<int> after_last() const {
@@ -72,10 +72,10 @@ class PassBuilder {
   void append(const Pass& pass, int unit);
 
   // Beside the chain: waits for the steps given, and the chain goes on from where it was.
-  int beside(Scope scope, CommKind kind, Bytes bytes, CommSettings settings,
+  int beside(GroupKind group_kind, CommKind kind, Bytes bytes, CommSettings settings,
              std::vector<int> waits) {
     return add({.computes = false,
-                .scope = scope,
+                .group_kind = group_kind,
                 .collective = kind,
                 .bytes = bytes,
                 .settings = settings,

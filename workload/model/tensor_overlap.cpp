@@ -22,7 +22,7 @@ Bytes part_of(Bytes bytes, int part, int parts) {
 
 int shift(PricedPass* pass, const TensorGroup& group, const GemmOverlap& overlap, int step,
           std::vector<int> waits) {
-  return pass->beside(Scope::Tensor, CommKind::RingShift, group.bytes / group.size,
+  return pass->beside(GroupKind::Tensor, CommKind::RingShift, group.bytes / group.size,
                       settings(overlap, step, group.size - 1), std::move(waits));
 }
 
@@ -35,11 +35,12 @@ TensorGroup tensor_group(const Model& model, const Plan& plan) {
 }
 
 void gather(PassBuilder* pass, const TensorGroup& group) {
-  if (group.sequence_parallel) pass->communicate(Scope::Tensor, CommKind::AllGather, group.bytes);
+  if (group.sequence_parallel)
+    pass->communicate(GroupKind::Tensor, CommKind::AllGather, group.bytes);
 }
 
 void reduce(PassBuilder* pass, const TensorGroup& group) {
-  if (group.size > 1) pass->communicate(Scope::Tensor, reduction(group), group.bytes);
+  if (group.size > 1) pass->communicate(GroupKind::Tensor, reduction(group), group.bytes);
 }
 
 void gather_and_multiply(PricedPass* pass, const Kernel& product, const TensorGroup& group,
@@ -49,7 +50,7 @@ void gather_and_multiply(PricedPass* pass, const Kernel& product, const TensorGr
     const int parts = overlap.splits;
     for (int i = 0; i < parts; ++i) {
       const int gathered =
-          pass->beside(Scope::Tensor, CommKind::AllGather, part_of(group.bytes, i, parts),
+          pass->beside(GroupKind::Tensor, CommKind::AllGather, part_of(group.bytes, i, parts),
                        settings(overlap, i, parts), start);
       pass->run(cut_rows(product, i, parts), {gathered});
     }
@@ -73,7 +74,7 @@ void multiply_and_reduce(PricedPass* pass, const Kernel& product, const TensorGr
     int reduced = -1;
     for (int i = 0; i < parts; ++i) {
       const int piece = pass->run(cut_rows(product, i, parts));
-      reduced = pass->beside(Scope::Tensor, reduction(group), part_of(group.bytes, i, parts),
+      reduced = pass->beside(GroupKind::Tensor, reduction(group), part_of(group.bytes, i, parts),
                              settings(overlap, i, parts), {piece});
     }
     pass->follow(reduced);
@@ -100,13 +101,13 @@ void multiply_gradients(PricedPass* pass, const Kernel& dgrad, const Kernel* wgr
   }
   std::vector<int> saved_input;
   if (at_dgrad.method == TensorMethod::Bulk) {
-    saved_input = {pass->beside(Scope::Tensor, CommKind::AllGather, group.bytes, settings(at_dgrad),
-                                pass->after_last())};
+    saved_input = {pass->beside(GroupKind::Tensor, CommKind::AllGather, group.bytes,
+                                settings(at_dgrad), pass->after_last())};
   }
   const int gradient = pass->run(dgrad);
   if (wgrad && at_wgrad.method == TensorMethod::Bulk) {
-    const int reduced =
-        pass->beside(Scope::Tensor, reduction(group), group.bytes, settings(at_wgrad), {gradient});
+    const int reduced = pass->beside(GroupKind::Tensor, reduction(group), group.bytes,
+                                     settings(at_wgrad), {gradient});
     pass->run(*wgrad, saved_input);
     pass->follow(reduced);
     return;

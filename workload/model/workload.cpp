@@ -62,7 +62,7 @@ class Assembler {
     if (first) {
       stage.units.push_back(
           unit_of({.dense = embedding_share(model_, plan_) + position_parameters(model_)}));
-      compute(&forward, embedding_block(model_, plan_, software()).forward, 0);
+      compute(&forward, embedding_block(model_, plan_, profile()).forward, 0);
       reduce(&forward, tensor_);
     }
     for (int i = 0; i < layers; ++i) {
@@ -99,7 +99,7 @@ class Assembler {
   // As in zero-bubble's Megatron, whose weight gradients are those of linear layers, the
   // embedding's is part of the pass that computes input gradients.
   void add_embedding_backward(Backward* backward) {
-    const Kernel gradient = embedding_block(model_, plan_, software()).weight_gradient;
+    const Kernel gradient = embedding_block(model_, plan_, profile()).weight_gradient;
     for (PassBuilder* pass : {&backward->both, &backward->input}) {
       gather(pass, tensor_);
       compute(pass, gradient, 0);
@@ -107,11 +107,11 @@ class Assembler {
   }
 
   void add_head(PassBuilder* forward, Backward* backward, int unit) {
-    const Block head = head_block(model_, plan_, software());
+    const Block head = head_block(model_, plan_, profile());
     gather(forward, tensor_);
     compute(forward, head.forward, unit);
     if (plan_.tp > 1) {
-      forward->communicate(Scope::Tensor, CommKind::AllReduce,
+      forward->communicate(GroupKind::Tensor, CommKind::AllReduce,
                            kCrossEntropyBytesPerToken * tokens_of(model_, plan_));
     }
     compute(&backward->both, merge("head backward", {head.input_gradient, head.weight_gradient}),
@@ -121,7 +121,7 @@ class Assembler {
     compute(&backward->weight, head.weight_gradient, unit);
   }
 
-  const Software& software() const { return kernels_.cost().software; }
+  const FrameworkProfile& profile() const { return kernels_.cost().profile; }
 
   ParameterUnit unit_of(const HeldParameters& held) const {
     const int gradient = bytes_of(plan_.gradient_dtype);
@@ -140,11 +140,11 @@ class Assembler {
       const double updated = held[s].dense / (cut ? plan_.data_ranks() : 1) +
                              held[s].expert / (cut ? plan_.expert_data_ranks() : 1);
       if (updated == 0) continue;
-      const int kernel = kernels_.add(optimizer_kernel(updated, software()));
+      const int kernel = kernels_.add(optimizer_kernel(updated, profile()));
       work_.stages[s].optimizer =
           Step{.kernel = kernel, .duration_ns = kernels_.duration_ns(kernel)};
     }
-    work_.iteration_overhead_ns = to_ns(software().iteration_overhead_s);
+    work_.iteration_overhead_ns = to_ns(profile().iteration_overhead_s);
   }
 
   void add_sizes() {

@@ -57,7 +57,7 @@ struct Pipeline {
     const std::uint32_t sent = job.comm(0, OpKind::Send, edge, 0, {first}, 100'000, kBytes);
     const std::uint32_t received = job.comm(1, OpKind::Recv, edge, 0, {}, 100'000, kBytes);
     const std::uint32_t second = job.compute(1, 0, kOp_ns, {received});
-    plan.players = {Rank{0}, Rank{1}};
+    plan.local_ranks = {Rank{0}, Rank{1}};
     const std::int64_t words = payload_words(kBytes);
     plan.streams = {{0, 0, 0, 0}, {0, 1, words, words}, {1, 0, 0, 0}};
     plan.communicators = {{edge, 0, 1, 0}};
@@ -98,10 +98,10 @@ struct Pipeline {
     plan.calls.push_back({GpuVerb::Wait, stream, event});
   }
   // The event after `begin` is its end.
-  void carry_out(GpuVerb verb, std::int32_t stream, std::int32_t begin, std::int32_t player,
+  void carry_out(GpuVerb verb, std::int32_t stream, std::int32_t begin, std::int32_t local_rank,
                  std::uint32_t op) {
     record(begin);
-    plan.calls.push_back({verb, stream, -1, player, op});
+    plan.calls.push_back({verb, stream, -1, local_rank, op});
     record(begin + 1);
   }
 };
@@ -205,7 +205,7 @@ TEST_CASE("a GPU finds a message that did not arrive") {
   play(gpu.get(), calls, 0, GpuLaunch::Gated);
   const std::vector<GpuFault> faults = value_of(gpu->faults());
   REQUIRE(faults.size() == 1);
-  CHECK(faults[0].player == 1);
+  CHECK(faults[0].local_rank == 1);
   CHECK(faults[0].op == 0);
   CHECK(faults[0].checked == 512);  // the first and the last 256 words
   // Zeros came: one word in 256 is one.

@@ -70,7 +70,7 @@ class DeviceJob {
       const auto c = static_cast<std::int32_t>(at->second);
       if (is_new) {
         program_.communicators[c].members.push_back(static_cast<Rank>(rank));
-        program_.bodies[rank].slots.push_back({Scope::Tensor, lane(rank, comm.lane)});
+        program_.bodies[rank].slots.push_back({GroupKind::Tensor, lane(rank, comm.lane)});
         program_.ranks[rank].communicators.push_back(c);
       }
       Op op;

@@ -54,10 +54,10 @@ class FakeCuda : public Gpu {
                                   job_.plan->communicators[i].communicator,
                                   job_.plan->communicators[i].members));
     }
-    const int players = static_cast<int>(job_.plan->players.size());
-    share_.sms.assign(players, std::max(1, kSms / players));
-    share_.disjoint = players > 1 && players <= kSms;
-    if (players > kSms) share_.note = "plain streams: more ranks than SMs";
+    const int local_ranks = static_cast<int>(job_.plan->local_ranks.size());
+    share_.sms.assign(local_ranks, std::max(1, kSms / local_ranks));
+    share_.disjoint = local_ranks > 1 && local_ranks <= kSms;
+    if (local_ranks > kSms) share_.note = "plain streams: more ranks than SMs";
     return share_;
   }
 
@@ -92,8 +92,8 @@ class FakeCuda : public Gpu {
     int rank = 0;
     unsigned op = 0;
     if (!checked_ || text == nullptr || std::sscanf(text, "%d:%u", &rank, &op) != 2) return faults;
-    for (std::size_t i = 0; i < job_.plan->players.size(); ++i) {
-      if (index(job_.plan->players[i]) == rank)
+    for (std::size_t i = 0; i < job_.plan->local_ranks.size(); ++i) {
+      if (index(job_.plan->local_ranks[i]) == rank)
         faults.push_back({static_cast<std::int32_t>(i), op, 1, 16});
     }
     return faults;
@@ -106,13 +106,13 @@ class FakeCuda : public Gpu {
 
   // Messages to others take what they are priced at; those of two ranks on this GPU are copied.
   Nanoseconds duration_ns(const GpuCall& call) const {
-    const Op& op = job_.program->body_of(job_.plan->players[call.player]).ops[call.op];
+    const Op& op = job_.program->body_of(job_.plan->local_ranks[call.local_rank]).ops[call.op];
     if (call.verb == GpuVerb::Move && job_.options.transfers != GpuTransfers::Priced)
       return 5'000 + to_ns(static_cast<double>(op.bytes) / 150e9);
     if (call.verb != GpuVerb::Compute || job_.options.compute == Compute::Timed || op.kernel < 0)
       return op.duration_ns;
     const Kernel& kernel = job_.program->kernels[op.kernel];
-    const double flops_per_s = 500e12 * share_.sms[call.player] / kSms;
+    const double flops_per_s = 500e12 * share_.sms[call.local_rank] / kSms;
     const double seconds = kernel.flops() / flops_per_s + kernel.memory_bytes / 3e12;
     return to_ns(std::max(2e-6, seconds * std::pow(job_.options.gemm_scale, 3)));
   }
@@ -123,8 +123,8 @@ class FakeCuda : public Gpu {
     hang_ns_ = std::numeric_limits<Nanoseconds>::max();
     const int rank = number_of("TANDEM_FAKE_HANG", -1);
     std::vector<Nanoseconds> times;
-    for (std::size_t i = 0; i < job_.plan->players.size(); ++i) {
-      if (index(job_.plan->players[i]) != rank) continue;
+    for (std::size_t i = 0; i < job_.plan->local_ranks.size(); ++i) {
+      if (index(job_.plan->local_ranks[i]) != rank) continue;
       for (const GpuOpEvents& events : job_.plan->op_events[i]) {
         for (const std::int32_t event : {events.begin, events.end}) {
           hanging_[event] = true;

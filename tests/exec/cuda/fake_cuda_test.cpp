@@ -1,4 +1,4 @@
-// The player of a GPU, on the fake one that the program opens as a plugin.
+// The local rank of a GPU, on the fake one that the program opens as a plugin.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -8,7 +8,7 @@
 
 #include "base/plugin.h"
 #include "exec/cuda/gpu.h"
-#include "exec/cuda/gpu_player.h"
+#include "exec/cuda/gpu_executor.h"
 #include "exec/recording.h"
 #include "sim/engines.h"
 #include "tests/exec/cuda/gpu_programs.h"
@@ -50,17 +50,17 @@ struct PlayedGpu {
   std::int64_t payloads_checked = 0;
 };
 
-PlayedGpu played(const Program& program, const std::vector<Rank>& players,
+PlayedGpu played(const Program& program, const std::vector<Rank>& local_ranks,
                  const ExecOptions& options, Control* control = nullptr) {
   std::vector<std::unique_ptr<RunState>> states;
   std::vector<RunState*> all;
-  for (const Rank player : players) {
-    states.push_back(
-        std::make_unique<RunState>(program, program.ranks[index(player)].body, options.iterations));
+  for (const Rank local_rank : local_ranks) {
+    states.push_back(std::make_unique<RunState>(program, program.ranks[index(local_rank)].body,
+                                                options.iterations));
     all.push_back(states.back().get());
   }
   const std::unique_ptr<Gpu> gpu = fake_gpu();
-  const GpuPlan plan = gpu_plan(program, players);
+  const GpuPlan plan = gpu_plan(program, local_ranks);
   PlayedGpu played;
   played.status = play_gpu(program, options, plan, gpu.get(), control, all);
   played.note = all[0]->header().note;

@@ -34,7 +34,7 @@ struct Queue {
 struct Arrival {
   std::int32_t process = 0, item = 0;
 };
-struct Meeting {
+struct Rendezvous {
   std::vector<Arrival> arrived;
   std::size_t members = 0;  // that play
   Nanoseconds last_ns = 0;
@@ -94,8 +94,8 @@ class FakeGpus {
     run_.event_ns.emplace_back(plan.event_streams.size(), -1);
     runnable_.insert(runnable_.begin(), number);
     // A communicator whose members all play in one process meets nobody.
-    if (plan.players.size() > 1) return;
-    for (const std::int32_t c : program_.ranks[index(plan.players[0])].communicators)
+    if (plan.local_ranks.size() > 1) return;
+    for (const std::int32_t c : program_.ranks[index(plan.local_ranks[0])].communicators)
       ++meetings_[c].members;
   }
 
@@ -162,43 +162,43 @@ class FakeGpus {
   }
 
   const Op& op(const Process& process, const Item& item) const {
-    return program_.body_of(process.plan->players[item.call.player]).ops[item.call.op];
+    return program_.body_of(process.plan->local_ranks[item.call.local_rank]).ops[item.call.op];
   }
   Nanoseconds duration(const Process& process, const Item& item) const {
     return options_.duration_ns ? options_.duration_ns(*process.plan, item.call)
                                 : op(process, item).duration_ns;
   }
   std::int32_t communicator(const Process& process, const Item& item) const {
-    const Rank rank = process.plan->players[item.call.player];
+    const Rank rank = process.plan->local_ranks[item.call.local_rank];
     return program_.ranks[index(rank)].communicators[op(process, item).slot];
   }
 
   Status arrive(const Arrival& who, Nanoseconds now) {
     const Process& process = processes_[who.process];
     const std::int32_t number = communicator(process, processes_[who.process].items[who.item]);
-    Meeting& meeting = meetings_[number];
+    Rendezvous& rendezvous = meetings_[number];
     processes_[who.process].items[who.item].has_arrived = true;
-    meeting.arrived.push_back(who);
-    meeting.last_ns = std::max(meeting.last_ns, now);
+    rendezvous.arrived.push_back(who);
+    rendezvous.last_ns = std::max(rendezvous.last_ns, now);
     const std::size_t members = program_.communicators[number].members.size();
-    if (meeting.members != members)
+    if (rendezvous.members != members)
       return Error{fmt::format("{}: found {} of its {} members, expected all", text(who),
-                               meeting.members, members),
+                               rendezvous.members, members),
                    Error::Failed};
-    if (meeting.arrived.size() < members) return Done{};
-    std::ranges::sort(meeting.arrived, {}, &Arrival::process);
-    for (const Arrival& other : meeting.arrived)
-      RETURN_IF_ERROR(check_match(meeting.arrived.front(), other, members));
-    for (const Arrival& each : meeting.arrived) {
+    if (rendezvous.arrived.size() < members) return Done{};
+    std::ranges::sort(rendezvous.arrived, {}, &Arrival::process);
+    for (const Arrival& other : rendezvous.arrived)
+      RETURN_IF_ERROR(check_match(rendezvous.arrived.front(), other, members));
+    for (const Arrival& each : rendezvous.arrived) {
       Process& member = processes_[each.process];
       Item& item = member.items[each.item];
-      item.start_ns = meeting.last_ns;
-      item.end_ns = meeting.last_ns + duration(member, item);
+      item.start_ns = rendezvous.last_ns;
+      item.end_ns = rendezvous.last_ns + duration(member, item);
       if (!member.is_runnable) runnable_.push_back(each.process);
       member.is_runnable = true;
     }
-    meeting.arrived.clear();
-    meeting.last_ns = 0;
+    rendezvous.arrived.clear();
+    rendezvous.last_ns = 0;
     return Done{};
   }
 
@@ -246,7 +246,7 @@ class FakeGpus {
   const Program& program_;
   const FakeOptions& options_;
   std::vector<Process> processes_;
-  std::vector<Meeting> meetings_;  // by communicator
+  std::vector<Rendezvous> meetings_;  // by communicator
   std::vector<std::int32_t> runnable_;
   FakeRun run_;
 };

@@ -15,9 +15,9 @@
 namespace tandem {
 namespace {
 
-// A player's op.
+// A local rank's op.
 struct OpRef {
-  std::int32_t player = -1;
+  std::int32_t local_rank = -1;
   std::uint32_t op = 0;
   bool operator==(const OpRef&) const = default;
 };
@@ -51,21 +51,25 @@ class Checker {
   }
 
  private:
-  const Body& body(std::int32_t player) const { return program_.body_of(plan_.players[player]); }
-  const Op& op(const OpRef& ref) const { return body(ref.player).ops[ref.op]; }
-  const RankRow& row(std::int32_t player) const {
-    return program_.ranks[index(plan_.players[player])];
+  const Body& body(std::int32_t local_rank) const {
+    return program_.body_of(plan_.local_ranks[local_rank]);
+  }
+  const Op& op(const OpRef& ref) const { return body(ref.local_rank).ops[ref.op]; }
+  const RankRow& row(std::int32_t local_rank) const {
+    return program_.ranks[index(plan_.local_ranks[local_rank])];
   }
   int communicator_of(const OpRef& ref) const {
-    return row(ref.player).communicators[op(ref).slot];
+    return row(ref.local_rank).communicators[op(ref).slot];
   }
   std::string text(const OpRef& ref) const {
-    return fmt::format("{} of rank {}", describe(body(ref.player), op(ref)),
-                       index(plan_.players[ref.player]));
+    return fmt::format("{} of rank {}", describe(body(ref.local_rank), op(ref)),
+                       index(plan_.local_ranks[ref.local_rank]));
   }
   std::int32_t player_of(Rank rank) const {
-    const auto at = std::ranges::find(plan_.players, rank);
-    return at == plan_.players.end() ? -1 : static_cast<std::int32_t>(at - plan_.players.begin());
+    const auto at = std::ranges::find(plan_.local_ranks, rank);
+    return at == plan_.local_ranks.end()
+               ? -1
+               : static_cast<std::int32_t>(at - plan_.local_ranks.begin());
   }
 
   Error bad(const std::string& what) const {
@@ -80,23 +84,25 @@ class Checker {
   // What the plan says before its calls.
   Status check_shape() {
     const int ranks = static_cast<int>(program_.ranks.size());
-    for (const Rank player : plan_.players) {
-      if (index(player) < 0 || index(player) >= ranks) return bad("found a player of no rank");
+    for (const Rank local_rank : plan_.local_ranks) {
+      if (index(local_rank) < 0 || index(local_rank) >= ranks)
+        return bad("found a player of no rank");
     }
     for (const GpuStream& stream : plan_.streams) {
-      if (stream.player < 0 || stream.player >= static_cast<int>(plan_.players.size()) ||
-          stream.lane >= body(stream.player).lanes.size())
+      if (stream.local_rank < 0 ||
+          stream.local_rank >= static_cast<int>(plan_.local_ranks.size()) ||
+          stream.lane >= body(stream.local_rank).lanes.size())
         return bad("found a stream of no player's lane");
     }
-    if (plan_.streams.empty() || plan_.streams[0].player != 0 || plan_.streams[0].lane != 0)
+    if (plan_.streams.empty() || plan_.streams[0].local_rank != 0 || plan_.streams[0].lane != 0)
       return bad("found another stream 0, expected the first player's compute");
-    for (std::size_t player = 0; player < plan_.players.size(); ++player) {
-      const std::size_t ops = body(static_cast<std::int32_t>(player)).ops.size();
-      if (plan_.op_events.size() <= player || plan_.op_events[player].size() != ops)
+    for (std::size_t local_rank = 0; local_rank < plan_.local_ranks.size(); ++local_rank) {
+      const std::size_t ops = body(static_cast<std::int32_t>(local_rank)).ops.size();
+      if (plan_.op_events.size() <= local_rank || plan_.op_events[local_rank].size() != ops)
         return bad("found other op_events than one an op");
       ended_.emplace_back(ops);
-      next_.emplace_back(body(static_cast<std::int32_t>(player)).lanes.size());
-      for (const GpuOpEvents& events : plan_.op_events[player]) {
+      next_.emplace_back(body(static_cast<std::int32_t>(local_rank)).lanes.size());
+      for (const GpuOpEvents& events : plan_.op_events[local_rank]) {
         if (!is_event(events.begin) || !is_event(events.end))
           return bad("found an op without events, expected a begin and an end");
       }
@@ -124,12 +130,12 @@ class Checker {
     const std::vector<Rank>& members = program_.communicators[listed.communicator].members;
     int place = -1, here = 0, sms = 0;
     for (std::size_t i = 0; i < members.size(); ++i) {
-      const std::int32_t player = player_of(members[i]);
-      if (player < 0) continue;
+      const std::int32_t local_rank = player_of(members[i]);
+      if (local_rank < 0) continue;
       if (place < 0) place = static_cast<int>(i);
       ++here;
-      for (const Op& each : body(player).ops) {
-        if (each.slot >= 0 && row(player).communicators[each.slot] == listed.communicator)
+      for (const Op& each : body(local_rank).ops) {
+        if (each.slot >= 0 && row(local_rank).communicators[each.slot] == listed.communicator)
           sms = std::max(sms, static_cast<int>(each.sms));
       }
     }
@@ -177,7 +183,7 @@ class Checker {
     }
   }
 
-  // Streams, events, players and ops exist.
+  // Streams, events, local ranks and ops exist.
   Status check_names(const GpuCall& call) const {
     const auto unknown = [&](std::string_view what, std::int64_t which) {
       return bad(fmt::format("call {}: {} of {} {}, which the plan has not", call_, name(call.verb),
@@ -190,9 +196,9 @@ class Checker {
       if (!is_event(call.event)) return unknown("event", call.event);
       return Done{};
     }
-    if (call.player < 0 || call.player >= static_cast<int>(plan_.players.size()))
-      return unknown("player", call.player);
-    if (call.op >= body(call.player).ops.size()) return unknown("op", call.op);
+    if (call.local_rank < 0 || call.local_rank >= static_cast<int>(plan_.local_ranks.size()))
+      return unknown("player", call.local_rank);
+    if (call.op >= body(call.local_rank).ops.size()) return unknown("op", call.op);
     return Done{};
   }
 
@@ -224,10 +230,10 @@ class Checker {
 
   // Fill is for the next op of the stream.
   Status fill(const GpuCall& call) {
-    const OpRef ref{call.player, call.op};
+    const OpRef ref{call.local_rank, call.op};
     if (is_compute(op(ref).kind) || op(ref).kind == OpKind::Recv)
       return bad_call("fills what nobody sends");
-    if (ended_[ref.player][ref.op].position > 0) return bad_call("fills what has been sent");
+    if (ended_[ref.local_rank][ref.op].position > 0) return bad_call("fills what has been sent");
     if (filled_[call.stream])
       return bad_call(fmt::format("overwrites what {} is to send", text(*filled_[call.stream])));
     filled_[call.stream] = ref;
@@ -236,7 +242,7 @@ class Checker {
 
   // Check is of the last op of the stream.
   Status check_payload(const GpuCall& call) {
-    const OpRef ref{call.player, call.op};
+    const OpRef ref{call.local_rank, call.op};
     if (is_compute(op(ref).kind) || op(ref).kind == OpKind::Send)
       return bad_call("checks what nobody received");
     if (std::ranges::find(carried_[call.stream], ref) == carried_[call.stream].end())
@@ -246,26 +252,26 @@ class Checker {
 
   // The ops that the call carries out: of a Move and an Emulate those of all members.
   Result<std::vector<OpRef>> carried_by(const GpuCall& call) const {
-    const OpRef ref{call.player, call.op};
+    const OpRef ref{call.local_rank, call.op};
     if (call.verb != GpuVerb::Move && call.verb != GpuVerb::Emulate) return std::vector{ref};
     const int number = communicator_of(ref);
-    const std::uint32_t place = slots_[row(ref.player).body].place[ref.op];
+    const std::uint32_t place = slots_[row(ref.local_rank).body].place[ref.op];
     std::vector<OpRef> refs;
     for (const Rank member : program_.communicators[number].members) {
-      const std::int32_t player = player_of(member);
-      const std::vector<std::int32_t>& known = row(player).communicators;
+      const std::int32_t local_rank = player_of(member);
+      const std::vector<std::int32_t>& known = row(local_rank).communicators;
       const auto slot = std::ranges::find(known, number) - known.begin();
-      const std::vector<std::uint32_t>& ops = slots_[row(player).body].slots[slot];
+      const std::vector<std::uint32_t>& ops = slots_[row(local_rank).body].slots[slot];
       if (place >= ops.size())
         return bad_call(fmt::format("rank {} has no such op", index(member)));
-      refs.push_back({player, ops[place]});
+      refs.push_back({local_rank, ops[place]});
     }
     return refs;
   }
 
   // The verb is the op's, and so are stream and communicator.
   Status check_verb(const GpuCall& call) {
-    const OpRef ref{call.player, call.op};
+    const OpRef ref{call.local_rank, call.op};
     const OpKind kind = op(ref).kind;
     const GpuStream& stream = plan_.streams[call.stream];
     const bool transfer = kind == OpKind::Send || kind == OpKind::Recv;
@@ -283,11 +289,11 @@ class Checker {
     if (is_compute(kind)) expected = GpuVerb::Compute;
     if (call.verb != expected || (all_here && kind == OpKind::Recv))
       return bad_call(fmt::format("expected {}", name(expected)));
-    if (stream.player != call.player || stream.lane != op(ref).lane) {
+    if (stream.local_rank != call.local_rank || stream.lane != op(ref).lane) {
       // Of a transfer that ends here it may be the receiver's.
       ASSIGN_OR_RETURN(const std::vector<OpRef> refs, carried_by(call));
       if (std::ranges::none_of(refs, [&](const OpRef& each) {
-            return each.player == stream.player && op(each).lane == stream.lane;
+            return each.local_rank == stream.local_rank && op(each).lane == stream.lane;
           }))
         return bad_call("expected on the stream of its lane");
     }
@@ -307,9 +313,10 @@ class Checker {
     const std::vector<Rank>& members = program_.communicators[number].members;
     ASSIGN_OR_RETURN(const std::vector<OpRef> refs, carried_by(call));
     for (const OpRef& each : refs) {
-      const auto own = std::ranges::find(members, plan_.players[each.player]) - members.begin();
-      const Pieces pieces =
-          pieces_of(op(each), static_cast<int>(members.size()), static_cast<int>(own));
+      const auto own =
+          std::ranges::find(members, plan_.local_ranks[each.local_rank]) - members.begin();
+      const PayloadLayout pieces =
+          payload_layout(op(each), static_cast<int>(members.size()), static_cast<int>(own));
       const GpuStream& stream = plan_.streams[call.stream];
       if (pieces.give_words > stream.give_words || pieces.take_words > stream.take_words)
         return bad_call(fmt::format("needs room for {} and {} words, found {} and {}",
@@ -322,13 +329,13 @@ class Checker {
   Status carry_out(const GpuCall& call) {
     RETURN_IF_ERROR(check_verb(call));
     std::optional<OpRef>& filled = filled_[call.stream];
-    if (filled && !(*filled == OpRef{call.player, call.op}))
+    if (filled && !(*filled == OpRef{call.local_rank, call.op}))
       return bad_call(fmt::format("sends what was filled in for {}", text(*filled)));
     filled.reset();
     ASSIGN_OR_RETURN(const std::vector<OpRef> refs, carried_by(call));
     for (const OpRef& ref : refs) RETURN_IF_ERROR(check_order(call, ref));
     const Place here{call.stream, clocks_[call.stream][call.stream]};
-    for (const OpRef& ref : refs) ended_[ref.player][ref.op] = here;
+    for (const OpRef& ref : refs) ended_[ref.local_rank][ref.op] = here;
     carried_[call.stream] = refs;
     return Done{};
   }
@@ -336,25 +343,26 @@ class Checker {
   // The op comes after all that the Program has before it.
   Status check_order(const GpuCall& call, const OpRef& ref) {
     const Op& it = op(ref);
-    const std::string who = ref.player == call.player ? "" : text(ref) + " ";
-    const auto& lane = lanes_[row(ref.player).body].lanes[it.lane];
-    if (ended_[ref.player][ref.op].position > 0) return bad_call(who + "carried out a second time");
-    std::uint32_t& next = next_[ref.player][it.lane];
+    const std::string who = ref.local_rank == call.local_rank ? "" : text(ref) + " ";
+    const auto& lane = lanes_[row(ref.local_rank).body].lanes[it.lane];
+    if (ended_[ref.local_rank][ref.op].position > 0)
+      return bad_call(who + "carried out a second time");
+    std::uint32_t& next = next_[ref.local_rank][it.lane];
     if (lane[next] != ref.op)
       return bad_call(fmt::format("{}is not the next op of its lane: expected {}", who,
-                                  text({ref.player, lane[next]})));
+                                  text({ref.local_rank, lane[next]})));
     const auto happened = [&](std::uint32_t before) {
-      return after(call.stream, ended_[ref.player][before]);
+      return after(call.stream, ended_[ref.local_rank][before]);
     };
     if (next > 0 && !happened(lane[next - 1]))
       return bad_call(fmt::format("{}is not ordered after {}, its predecessor on the lane", who,
-                                  text({ref.player, lane[next - 1]})));
-    for (const std::uint32_t wait : body(ref.player).waits_of(it)) {
+                                  text({ref.local_rank, lane[next - 1]})));
+    for (const std::uint32_t wait : body(ref.local_rank).waits_of(it)) {
       if (!happened(wait))
         return bad_call(fmt::format("{}is not ordered after {}, which it waits for", who,
-                                    text({ref.player, wait})));
+                                    text({ref.local_rank, wait})));
     }
-    if (!after(call.stream, recorded_[plan_.op_events[ref.player][ref.op].begin]))
+    if (!after(call.stream, recorded_[plan_.op_events[ref.local_rank][ref.op].begin]))
       return bad_call(who + "is not ordered after its begin");
     ++next;
     return Done{};
@@ -362,12 +370,12 @@ class Checker {
 
   Status check_end() const {
     if (in_group_) return bad("found no end of the last group");
-    for (std::size_t player = 0; player < ended_.size(); ++player) {
-      for (std::uint32_t i = 0; i < ended_[player].size(); ++i) {
-        const OpRef ref{static_cast<std::int32_t>(player), i};
-        const Place& place = ended_[player][i];
+    for (std::size_t local_rank = 0; local_rank < ended_.size(); ++local_rank) {
+      for (std::uint32_t i = 0; i < ended_[local_rank].size(); ++i) {
+        const OpRef ref{static_cast<std::int32_t>(local_rank), i};
+        const Place& place = ended_[local_rank][i];
         if (place.position == 0) return bad(fmt::format("{} is never asked for", text(ref)));
-        const VectorClock& clock = event_clocks_[plan_.op_events[player][i].end];
+        const VectorClock& clock = event_clocks_[plan_.op_events[local_rank][i].end];
         if (clock.empty() || clock[place.stream] < place.position)
           return bad(fmt::format("the end of {} is not recorded after it", text(ref)));
       }
@@ -380,10 +388,10 @@ class Checker {
       return bad("found another last call, expected the record of done");
     for (std::size_t stream = 0; stream < clocks_.size(); ++stream) {
       if (event_clocks_[plan_.done][stream] < clocks_[stream][stream])
-        return bad(
-            fmt::format("stream {} (rank {}, lane {}) is not joined into done", stream,
-                        index(plan_.players[plan_.streams[stream].player]),
-                        body(plan_.streams[stream].player).lanes[plan_.streams[stream].lane].name));
+        return bad(fmt::format(
+            "stream {} (rank {}, lane {}) is not joined into done", stream,
+            index(plan_.local_ranks[plan_.streams[stream].local_rank]),
+            body(plan_.streams[stream].local_rank).lanes[plan_.streams[stream].lane].name));
     }
     return Done{};
   }
@@ -400,8 +408,8 @@ class Checker {
   std::vector<std::vector<OpRef>> carried_;       // by stream: by its last op's call
   std::vector<VectorClock> event_clocks_;         // by event; empty: not recorded
   std::vector<Place> recorded_;                   // by event
-  std::vector<std::vector<Place>> ended_;         // by player and op
-  std::vector<std::vector<std::uint32_t>> next_;  // by player and lane: ops carried out
+  std::vector<std::vector<Place>> ended_;         // by local rank and op
+  std::vector<std::vector<std::uint32_t>> next_;  // by local rank and lane: ops carried out
   std::map<int, const GpuCommunicator*> listed_;  // by communicator
   std::map<int, std::int32_t> stream_of_;         // by communicator
 };
@@ -418,8 +426,8 @@ SlotQueues::SlotQueues(const Body& body) : slots(body.slots.size()), place(body.
 }
 
 std::string process_name(const GpuPlan& plan) {
-  if (plan.players.empty()) return "nobody";
-  const int first = index(plan.players.front()), last = index(plan.players.back());
+  if (plan.local_ranks.empty()) return "nobody";
+  const int first = index(plan.local_ranks.front()), last = index(plan.local_ranks.back());
   return first == last ? fmt::format("rank {}", first) : fmt::format("ranks {} to {}", first, last);
 }
 

@@ -16,7 +16,7 @@ namespace {
 // all-reduce. Streams: 0 computes, 1 is the edge, 2 the group.
 HandJob small_job() {
   HandJob job(2);
-  const int edge = job.join({0, 1}), group = job.join({0, 1}, Scope::Data);
+  const int edge = job.join({0, 1}), group = job.join({0, 1}, GroupKind::Data);
   for (const int rank : {0, 1}) {
     const OpKind kind = rank == 0 ? OpKind::Send : OpKind::Recv;
     const auto first = job.compute(rank, 0, 1000);
@@ -81,7 +81,7 @@ Program order_job(const char* name, int pp, int vpp, bool overlap, bool batch = 
 void require_ordered(const Program& program, const std::vector<GpuPlan>& plans, unsigned seed) {
   FakeOptions options;
   options.duration_ns = [&](const GpuPlan& plan, const GpuCall& made) {
-    const Op& op = program.body_of(plan.players[made.player]).ops[made.op];
+    const Op& op = program.body_of(plan.local_ranks[made.local_rank]).ops[made.op];
     const auto key = seed + 1000 * static_cast<unsigned>(op.microbatch + 1) + 17 * op.lane;
     return static_cast<Nanoseconds>(uniform(key) * 1e6);
   };
@@ -89,9 +89,9 @@ void require_ordered(const Program& program, const std::vector<GpuPlan>& plans, 
   REQUIRE(run.ok());
   int early = 0;
   for (std::size_t p = 0; p < plans.size(); ++p) {
-    for (std::size_t player = 0; player < plans[p].players.size(); ++player) {
-      const Body& body = program.body_of(plans[p].players[player]);
-      const std::vector<GpuOpEvents>& events = plans[p].op_events[player];
+    for (std::size_t local_rank = 0; local_rank < plans[p].local_ranks.size(); ++local_rank) {
+      const Body& body = program.body_of(plans[p].local_ranks[local_rank]);
+      const std::vector<GpuOpEvents>& events = plans[p].op_events[local_rank];
       for (std::size_t i = 0; i < body.ops.size(); ++i) {
         for (const std::uint32_t wait : body.waits_of(body.ops[i]))
           early += run->event_ns[p][events[i].begin] < run->event_ns[p][events[wait].end] ? 1 : 0;
@@ -229,7 +229,7 @@ TEST_CASE("a member that leaves out a collective leaves the others in a deadlock
 TEST_CASE("two communicators in two orders end with a queue each, and in one queue do not") {
   const auto unlike = [](bool swapped) {
     HandJob job(2);
-    const int one = job.join({0, 1}, Scope::Tensor), other = job.join({0, 1}, Scope::Data);
+    const int one = job.join({0, 1}, GroupKind::Tensor), other = job.join({0, 1}, GroupKind::Data);
     for (const int rank : {0, 1}) {
       const bool first = swapped && rank == 1;
       job.comm(rank, OpKind::AllReduce, first ? other : one, first ? 1 : 0, {}, 100);
@@ -329,7 +329,7 @@ TEST_CASE("streams, events, players and ops that the plan has not are refused") 
       GpuCall& changed = call(plan, verb);
       if (change.stream != 0) changed.stream = change.stream;
       if (change.event != -1) changed.event = change.event;
-      if (change.player != -1) changed.player = change.player;
+      if (change.local_rank != -1) changed.local_rank = change.local_rank;
       if (change.op != 0) changed.op = change.op;
     });
   };
@@ -337,7 +337,7 @@ TEST_CASE("streams, events, players and ops that the plan has not are refused") 
         "rank 0: call 9: send of stream 9, which the plan has not");
   CHECK(wrong(GpuVerb::Wait, {.event = 99}) ==
         "rank 0: call 5: wait of event 99, which the plan has not");
-  CHECK(wrong(GpuVerb::Send, {.player = 3}) ==
+  CHECK(wrong(GpuVerb::Send, {.local_rank = 3}) ==
         "rank 0: call 9: send of player 3, which the plan has not");
   CHECK(wrong(GpuVerb::Send, {.op = 77}) ==
         "rank 0: call 9: send of op 77, which the plan has not");

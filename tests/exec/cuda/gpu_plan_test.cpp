@@ -40,11 +40,11 @@ void require_ideal(const Program& program, const std::vector<GpuPlan>& plans) {
   std::vector<Nanoseconds> rank_ends(program.ranks.size());
   for (std::size_t plan = 0; plan < plans.size(); ++plan) {
     const std::vector<Nanoseconds>& events = run.event_ns[plan];
-    for (std::size_t player = 0; player < plans[plan].players.size(); ++player) {
-      const int rank = index(plans[plan].players[player]);
+    for (std::size_t local_rank = 0; local_rank < plans[plan].local_ranks.size(); ++local_rank) {
+      const int rank = index(plans[plan].local_ranks[local_rank]);
       const auto times = trace.events_of(program, trace.ranks[rank]);
       for (std::size_t i = 0; i < times.size(); ++i) {
-        const GpuOpEvents& own = plans[plan].op_events[player][i];
+        const GpuOpEvents& own = plans[plan].op_events[local_rank][i];
         unlike += events[own.begin] != (shared ? times[i].start_ns : times[i].arrive_ns) ? 1 : 0;
         unlike += events[own.end] != times[i].end_ns ? 1 : 0;
         rank_ends[rank] = std::max(rank_ends[rank], times[i].end_ns);
@@ -69,7 +69,7 @@ void require_common_order(const Program& program, const std::vector<GpuPlan>& pl
       if (call.verb != GpuVerb::Send && call.verb != GpuVerb::Recv &&
           call.verb != GpuVerb::Collective)
         continue;
-      const Rank rank = plan.players[call.player];
+      const Rank rank = plan.local_ranks[call.local_rank];
       const Op& op = program.body_of(rank).ops[call.op];
       const int number = program.ranks[index(rank)].communicators[op.slot];
       asked[number][index(rank)].emplace_back(comm_kind(op.kind), op.microbatch, op.part, op.parts,
@@ -128,7 +128,7 @@ TEST_CASE("plans of every order, with every form of transfers, take the ideal's 
       INFO((order.ok() ? "" : order.error().message));
       REQUIRE(order.ok());
       for (const auto& [overlap, batch] : {std::pair{true, false}, {false, false}, {false, true}}) {
-        if (order->exchanges == Exchanges::Never && !overlap) continue;
+        if (order->exchanges == BatchedP2p::Never && !overlap) continue;
         INFO(fmt::format("{} pp {} overlap {} batch {}", name, pp, overlap, batch));
         LowerOptions options;
         options.overlap_p2p = overlap;
@@ -214,7 +214,7 @@ Names words(const std::string& text) {
 }
 
 Program lowered(const std::string& sets, const std::string& text = kDense) {
-  return prepared(load(text, words(sets)).at(0));
+  return job(load(text, words(sets)).at(0));
 }
 
 }  // namespace
@@ -278,7 +278,7 @@ TEST_CASE("plans of the scenarios that we ship, made small, take the ideal's tim
     REQUIRE(scenarios.ok());
     for (const Scenario& scenario : *scenarios) {
       INFO(file << ": " << scenario.name);
-      require_sound(prepared(scenario));
+      require_sound(job(scenario));
     }
   };
   all("nemo-overlap.toml",
@@ -337,7 +337,7 @@ TEST_CASE("plans of jobs at random take the ideal's times, and end with any numb
     const std::string sets = drawn(&random);
     const auto scenarios = try_load(folder, kDense, words(sets));
     if (!scenarios.ok() || scenarios->at(0).gpus > 16) continue;
-    const auto ready = prepare(scenarios->at(0));
+    const auto ready = compile(scenarios->at(0));
     if (!ready.ok()) continue;
     INFO(sets);
     require_sound(ready->program);

@@ -39,11 +39,11 @@ inline Program without_contention(Program program) {
   return program;
 }
 
-inline Program prepared(const Scenario& scenario) {
-  auto prepared = prepare(scenario);
-  INFO((prepared.ok() ? "" : prepared.error().message));
-  REQUIRE(prepared.ok());
-  return std::move(prepared->program);
+inline Program job(const Scenario& scenario) {
+  auto job = compile(scenario);
+  INFO((job.ok() ? "" : job.error().message));
+  REQUIRE(job.ok());
+  return std::move(job->program);
 }
 
 inline std::vector<Rank> all_ranks(const Program& program) {

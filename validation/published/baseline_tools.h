@@ -10,7 +10,7 @@
 namespace tandem {
 
 // Of a tool, on the rows of a family. The figures are percent, as their source gives them.
-struct Rival {
+struct BaselineTool {
   std::string tool;
   std::string family;
   int rows = 0;  // that the figure is of; 0: the source does not say
@@ -22,6 +22,6 @@ struct Rival {
 
 // tool, family, mean_absolute_percent, kind (published or reproduced) and source must be there, in
 // every line; rows and bias_percent need not.
-Result<std::vector<Rival>> read_rivals(const std::string& path);
+Result<std::vector<BaselineTool>> read_rivals(const std::string& path);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-#include "exec/mpi/rank_player.h"
+#include "exec/mpi/rank_executor.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -22,10 +22,10 @@ constexpr Nanoseconds kPoll_ns = 50'000;     // between looks at messages under 
 constexpr Nanoseconds kSpin_ns = 50'000;     // before a deadline: sleeping is not exact
 constexpr Nanoseconds kIdle_ns = 5'000'000;  // between looks where none are
 
-class RankPlayer {
+class RankExecutor {
  public:
-  RankPlayer(const Program& program, const ExecOptions& options, int core, Transport* transport,
-             RunState* state)
+  RankExecutor(const Program& program, const ExecOptions& options, int core, Transport* transport,
+               RunState* state)
       : program_(program),
         options_(options),
         core_(core),
@@ -67,7 +67,8 @@ class RankPlayer {
     }
     for (std::uint32_t i = 0; i < body_.ops.size(); ++i) {
       const Op& op = body_.ops[i];
-      pieces_.push_back(is_compute(op.kind) ? Pieces{} : pieces_of(op, members(op), own_place(op)));
+      pieces_.push_back(is_compute(op.kind) ? PayloadLayout{}
+                                            : payload_layout(op, members(op), own_place(op)));
       LaneState& lane = lanes_[op.lane];
       const auto give = static_cast<std::size_t>(pieces_[i].give_words);
       const auto take = static_cast<std::size_t>(pieces_[i].take_words);
@@ -100,7 +101,7 @@ class RankPlayer {
     cursors_ = LaneCursors(body_);
     std::ranges::fill(times, OwnTimes{});
     note_progress();
-    RETURN_IF_ERROR(wait_for_begin(&transport_, state_.header().before.ahead_ns));
+    RETURN_IF_ERROR(wait_for_start(&transport_, state_.header().before.ahead_ns));
     RETURN_IF_ERROR(start_ready());
     for (std::size_t ended = 0; ended < body_.ops.size();) {
       const std::size_t before = ended;
@@ -136,7 +137,7 @@ class RankPlayer {
       if (gemm_) gemm_->start(i);
       return Done{};
     }
-    const Pieces& pieces = pieces_[i];
+    const PayloadLayout& pieces = pieces_[i];
     fill(lane.give, key(op), pieces.given);
     ASSIGN_OR_RETURN(lane.ticket,
                      transport_.start({op.kind, row_.communicators[op.slot],
@@ -181,13 +182,13 @@ class RankPlayer {
 
   Status check(const LaneState& lane) {
     const Op& op = body_.ops[lane.op];
-    const Pieces& pieces = pieces_[lane.op];
+    const PayloadLayout& pieces = pieces_[lane.op];
     if (pieces.taken.empty()) return Done{};
     const std::int64_t words = wrong(lane.take, key(op), members(op), pieces.taken);
     ++state_.header().payloads_checked;
     if (words == 0) return Done{};
     std::int64_t checked = 0;
-    for (const Piece& piece : pieces.taken) checked += piece.words;
+    for (const PayloadPiece& piece : pieces.taken) checked += piece.words;
     const int from = op.kind == OpKind::Recv ? index(members_of(op)[0]) : -1;
     return Error{
         fmt::format("received other bytes in {} than {} should have sent: {} of {} words "
@@ -222,7 +223,7 @@ class RankPlayer {
   const LaneQueues queues_;
   LaneCursors cursors_;
   std::vector<LaneState> lanes_;
-  std::vector<Pieces> pieces_;  // by op
+  std::vector<PayloadLayout> pieces_;  // by op
   std::unique_ptr<GemmUnit> gemm_;
   int iteration_ = 0;
   std::span<OwnTimes> times_;
@@ -233,7 +234,7 @@ class RankPlayer {
 Status play_rank(const Program& program, const ExecOptions& options, int core, Transport* transport,
                  RunState* state) {
   const ExactSleep exact_sleep;
-  return RankPlayer(program, options, core, transport, state).run();
+  return RankExecutor(program, options, core, transport, state).run();
 }
 
 }  // namespace tandem

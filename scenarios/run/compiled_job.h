@@ -1,4 +1,5 @@
-// Played: from the Trace of a run, simulated or real, to its Outcome and files.
+// CompiledJob: a scenario made ready to play; and from the Trace of its run to its RunResult and
+// files.
 #pragma once
 
 #include <string>
@@ -16,8 +17,8 @@
 
 namespace tandem {
 
-// A scenario made ready to play.
-struct Prepared {
+// What an engine or an executor is given.
+struct CompiledJob {
   Plan plan;  // the scenario's, with what the order says of it
   Order order;
   Program program;
@@ -32,12 +33,12 @@ struct OutputFiles {
   std::string trace_csv;
   std::string perfetto;
   std::string svg;
-  Detail detail = Detail::None;  // the Outcome's
+  Detail detail = Detail::None;  // the RunResult's
 };
 
 // All but who played it, and how long that took.
-Outcome outcome_of(const Scenario& scenario, const Prepared& prepared, const Trace& trace);
-Outcome outcome_of(const Program& program, const Trace& trace);
+RunResult result_of(const Scenario& scenario, const CompiledJob& job, const Trace& trace);
+RunResult result_of(const Program& program, const Trace& trace);
 
 // Adds the Program's name and hash to the trace's meta lines, where they do not have one already.
 Status write_files(const Program& program, Trace* trace, const OutputFiles& files);

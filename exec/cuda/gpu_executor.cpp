@@ -1,4 +1,4 @@
-#include "exec/cuda/gpu_player.h"
+#include "exec/cuda/gpu_executor.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -28,10 +28,10 @@ constexpr useconds_t kPoll_us = 200;  // between looks at the device
 constexpr std::size_t kQueues = 32;
 constexpr std::int64_t kQueueCalls = 900;
 
-class GpuPlayer {
+class GpuExecutor {
  public:
-  GpuPlayer(const Program& program, const ExecOptions& options, const GpuPlan& plan, Gpu* gpu,
-            Control* control, RunStates states)
+  GpuExecutor(const Program& program, const ExecOptions& options, const GpuPlan& plan, Gpu* gpu,
+              Control* control, RunStates states)
       : program_(program),
         options_(options),
         plan_(plan),
@@ -39,7 +39,7 @@ class GpuPlayer {
         control_(control),
         states_(states),
         plain_(without_checks(plan.calls)) {
-    for (const Rank rank : plan.players) queues_.emplace_back(program.body_of(rank));
+    for (const Rank rank : plan.local_ranks) queues_.emplace_back(program.body_of(rank));
   }
 
   Status run() {
@@ -57,10 +57,12 @@ class GpuPlayer {
   }
 
  private:
-  const Body& body(std::size_t player) const { return program_.body_of(plan_.players[player]); }
-  RunState::Header& header(std::size_t player) { return states_[player]->header(); }
-  const GpuOpEvents& events(std::size_t player, std::uint32_t op) const {
-    return plan_.op_events[player][op];
+  const Body& body(std::size_t local_rank) const {
+    return program_.body_of(plan_.local_ranks[local_rank]);
+  }
+  RunState::Header& header(std::size_t local_rank) { return states_[local_rank]->header(); }
+  const GpuOpEvents& events(std::size_t local_rank, std::uint32_t op) const {
+    return plan_.op_events[local_rank][op];
   }
 
   Result<std::vector<GpuCommId>> communicator_ids();
@@ -72,10 +74,10 @@ class GpuPlayer {
   Status play(int number, int iteration);
   Status start(int number);
   Status wait_for_end();
-  Status look(std::size_t player);
+  Status look(std::size_t local_rank);
   Status check_payloads();
   void set_arrivals();
-  Nanoseconds ready_ns(std::size_t player, std::uint32_t op) const;
+  Nanoseconds ready_ns(std::size_t local_rank, std::uint32_t op) const;
   Error stuck() const;
 
   const Program& program_;
@@ -84,15 +86,15 @@ class GpuPlayer {
   Gpu& gpu_;
   Control* control_;
   RunStates states_;
-  std::vector<LaneQueues> queues_;          // by player
+  std::vector<LaneQueues> queues_;          // by local rank
   std::vector<GpuCall> plain_;              // the plan's calls without checks
-  std::vector<std::span<OwnTimes>> times_;  // by player: of the iteration
+  std::vector<std::span<OwnTimes>> times_;  // by local rank: of the iteration
   Nanoseconds gate_ns_ = 0;                 // when the gate was opened, on this process's clock
   Nanoseconds moved_ns_ = 0;                // when an op was seen to have ended last
 };
 
 // Rank 0 makes those of all communicators of the Program, so that all have them.
-Result<std::vector<GpuCommId>> GpuPlayer::communicator_ids() {
+Result<std::vector<GpuCommId>> GpuExecutor::communicator_ids() {
   std::vector<GpuCommId> ids(plan_.communicators.size());
   if (control_ == nullptr) return ids;
   std::vector<GpuCommId> all(program_.communicators.size());
@@ -107,7 +109,7 @@ Result<std::vector<GpuCommId>> GpuPlayer::communicator_ids() {
   return ids;
 }
 
-bool GpuPlayer::fits_gate() const {
+bool GpuExecutor::fits_gate() const {
   std::array<std::int64_t, kQueues> calls{};
   for (const GpuCall& call : plain_)
     calls[call.stream % kQueues] += call.verb == GpuVerb::Compute ? gpu_.launches(call) : 1;
@@ -115,21 +117,21 @@ bool GpuPlayer::fits_gate() const {
 }
 
 // A communicator has two of its own: one that follows its messages, one for the host.
-std::size_t GpuPlayer::nccl_streams() const {
+std::size_t GpuExecutor::nccl_streams() const {
   std::set<std::int32_t> used;
   for (const GpuCall& call : plain_) {
     const bool by_nccl = call.verb == GpuVerb::Send || call.verb == GpuVerb::Recv ||
                          call.verb == GpuVerb::Collective ||
                          (call.verb == GpuVerb::Move && options_.transfers == GpuTransfers::Nccl);
     if (!by_nccl) continue;
-    const auto player = static_cast<std::size_t>(call.player);
-    const RankRow& row = program_.ranks[index(plan_.players[player])];
-    used.insert(row.communicators[body(player).ops[call.op].slot]);
+    const auto local_rank = static_cast<std::size_t>(call.local_rank);
+    const RankRow& row = program_.ranks[index(plan_.local_ranks[local_rank])];
+    used.insert(row.communicators[body(local_rank).ops[call.op].slot]);
   }
   return 2 * used.size();
 }
 
-std::string GpuPlayer::note(const GpuShare& share) const {
+std::string GpuExecutor::note(const GpuShare& share) const {
   const GpuFacts& facts = gpu_.facts();
   std::string text = fmt::format("{}, driver {}, CUDA {}, NCCL {}, cuBLAS {}", facts.name,
                                  facts.driver, facts.runtime, facts.nccl, facts.cublas);
@@ -145,14 +147,14 @@ std::string GpuPlayer::note(const GpuShare& share) const {
   return text;
 }
 
-Status GpuPlayer::compare_clocks(ClockReading RunState::Header::*reading) {
+Status GpuExecutor::compare_clocks(ClockReading RunState::Header::*reading) {
   if (control_ == nullptr) return Done{};
   ASSIGN_OR_RETURN(header(0).*reading, control_->compare_clocks());
   return Done{};
 }
 
 // `number`: from 0, warm-up included; `iteration`: of those that are kept, or negative.
-Status GpuPlayer::play(int number, int iteration) {
+Status GpuExecutor::play(int number, int iteration) {
   times_.clear();
   for (RunState* state : states_) {
     state->header().iteration = static_cast<std::uint32_t>(number);
@@ -168,12 +170,12 @@ Status GpuPlayer::play(int number, int iteration) {
   return check_payloads();
 }
 
-Status GpuPlayer::start(int number) {
+Status GpuExecutor::start(int number) {
   const bool direct = number == 0 || options_.launch == GpuLaunch::Direct ||
                       (options_.launch == GpuLaunch::Gated && !fits_gate());
   const std::span<const GpuCall> calls = number == 0 ? plan_.calls : plain_;
   const auto begin = [&]() -> Status {
-    if (control_ != nullptr) RETURN_IF_ERROR(wait_for_begin(control_, header(0).before.ahead_ns));
+    if (control_ != nullptr) RETURN_IF_ERROR(wait_for_start(control_, header(0).before.ahead_ns));
     ASSIGN_OR_RETURN(gate_ns_, gpu_.open_gate());
     return Done{};
   };
@@ -183,7 +185,7 @@ Status GpuPlayer::start(int number) {
 }
 
 // Looks at the device until all has ended, and notes how far it is.
-Status GpuPlayer::wait_for_end() {
+Status GpuExecutor::wait_for_end() {
   Nanoseconds longest = 0;
   for (const Body& each : program_.bodies) {
     for (const Op& op : each.ops) longest = std::max(longest, op.duration_ns);
@@ -191,7 +193,8 @@ Status GpuPlayer::wait_for_end() {
   moved_ns_ = now_ns();
   for (;; usleep(kPoll_us)) {
     ASSIGN_OR_RETURN(const bool done, gpu_.has_happened(plan_.done));
-    for (std::size_t player = 0; player < states_.size(); ++player) RETURN_IF_ERROR(look(player));
+    for (std::size_t local_rank = 0; local_rank < states_.size(); ++local_rank)
+      RETURN_IF_ERROR(look(local_rank));
     if (done) return Done{};
     if (header(0).stop != 0) return Error{"was told to stop", Error::Failed};
     if (control_ == nullptr && now_ns() - moved_ns_ > options_.timeout_ns + longest) return stuck();
@@ -199,15 +202,15 @@ Status GpuPlayer::wait_for_end() {
 }
 
 // Notes the ops that have ended since the last look.
-Status GpuPlayer::look(std::size_t player) {
-  const auto done = states_[player]->done();
-  const auto begun = states_[player]->begun();
+Status GpuExecutor::look(std::size_t local_rank) {
+  const auto done = states_[local_rank]->done();
+  const auto begun = states_[local_rank]->begun();
   for (std::size_t lane = 0; lane < done.size(); ++lane) {
-    const std::vector<std::uint32_t>& queue = queues_[player].lanes[lane];
+    const std::vector<std::uint32_t>& queue = queues_[local_rank].lanes[lane];
     while (done[lane] < queue.size()) {
       const std::uint32_t op = queue[done[lane]];
-      const GpuOpEvents& own = events(player, op);
-      OwnTimes& times = times_[player][op];
+      const GpuOpEvents& own = events(local_rank, op);
+      OwnTimes& times = times_[local_rank][op];
       if (times.arrive_ns < 0) {
         ASSIGN_OR_RETURN(const bool has_begun, gpu_.has_happened(own.begin));
         if (!has_begun) break;
@@ -221,7 +224,7 @@ Status GpuPlayer::look(std::size_t player) {
       times.end_ns = std::max(gate_ns_ + end, times.arrive_ns);
       begun[lane] = 0;
       ++done[lane];
-      ++header(player).ended;
+      ++header(local_rank).ended;
       moved_ns_ = now_ns();
     }
   }
@@ -229,28 +232,28 @@ Status GpuPlayer::look(std::size_t player) {
 }
 
 // When what an op waits for had ended, on its own rank.
-Nanoseconds GpuPlayer::ready_ns(std::size_t player, std::uint32_t op) const {
-  const Op& own = body(player).ops[op];
-  const LaneQueues& queues = queues_[player];
+Nanoseconds GpuExecutor::ready_ns(std::size_t local_rank, std::uint32_t op) const {
+  const Op& own = body(local_rank).ops[op];
+  const LaneQueues& queues = queues_[local_rank];
   Nanoseconds ready = gate_ns_;
   if (const std::uint32_t place = queues.place[op]; place > 0)
-    ready = std::max(ready, times_[player][queues.lanes[own.lane][place - 1]].end_ns);
-  for (const std::uint32_t wait : body(player).waits_of(own))
-    ready = std::max(ready, times_[player][wait].end_ns);
+    ready = std::max(ready, times_[local_rank][queues.lanes[own.lane][place - 1]].end_ns);
+  for (const std::uint32_t wait : body(local_rank).waits_of(own))
+    ready = std::max(ready, times_[local_rank][wait].end_ns);
   return ready;
 }
 
 // One event tells when the last rank came to a communication whose members all play here. The
 // others came when what they waited for had ended.
-void GpuPlayer::set_arrivals() {
+void GpuExecutor::set_arrivals() {
   if (!plan_.all_play_here()) return;
   std::map<std::int32_t, Nanoseconds> latest;  // by event of the beginning
   const auto for_comms = [&](auto act) {
-    for (std::size_t player = 0; player < times_.size(); ++player) {
-      const std::vector<Op>& ops = body(player).ops;
+    for (std::size_t local_rank = 0; local_rank < times_.size(); ++local_rank) {
+      const std::vector<Op>& ops = body(local_rank).ops;
       for (std::uint32_t op = 0; op < ops.size(); ++op) {
-        if (!is_compute(ops[op].kind) && times_[player][op].arrive_ns >= 0)
-          act(times_[player][op], events(player, op).begin, ready_ns(player, op));
+        if (!is_compute(ops[op].kind) && times_[local_rank][op].arrive_ns >= 0)
+          act(times_[local_rank][op], events(local_rank, op).begin, ready_ns(local_rank, op));
       }
     }
   };
@@ -263,9 +266,9 @@ void GpuPlayer::set_arrivals() {
   });
 }
 
-Status GpuPlayer::check_payloads() {
+Status GpuExecutor::check_payloads() {
   for (const GpuCall& call : plan_.calls)
-    header(static_cast<std::size_t>(std::max(call.player, 0))).payloads_checked +=
+    header(static_cast<std::size_t>(std::max(call.local_rank, 0))).payloads_checked +=
         call.verb == GpuVerb::Check;
   ASSIGN_OR_RETURN(const std::vector<GpuFault> faults, gpu_.faults());
   if (faults.empty()) return Done{};
@@ -273,12 +276,12 @@ Status GpuPlayer::check_payloads() {
   return Error{
       fmt::format("received other bytes in {} than should have been sent: {} of {} words checked "
                   "are wrong",
-                  describe(body(first.player), body(first.player).ops[first.op]), first.wrong,
-                  first.checked),
+                  describe(body(first.local_rank), body(first.local_rank).ops[first.op]),
+                  first.wrong, first.checked),
       Error::Failed};
 }
 
-Error GpuPlayer::stuck() const {
+Error GpuExecutor::stuck() const {
   std::vector<RankProgress> progress;
   for (RunState* state : states_) {
     RankProgress& own = progress.emplace_back();
@@ -294,7 +297,7 @@ Error GpuPlayer::stuck() const {
 
 Status play_gpu(const Program& program, const ExecOptions& options, const GpuPlan& plan, Gpu* gpu,
                 Control* control, RunStates states) {
-  const Status played = GpuPlayer(program, options, plan, gpu, control, states).run();
+  const Status played = GpuExecutor(program, options, plan, gpu, control, states).run();
   if (played.ok()) return played;
   for (RunState* state : states) state->fail(played.error());  // before its peers feel it
   gpu->abort();

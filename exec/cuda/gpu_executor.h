@@ -1,4 +1,4 @@
-// The player of a GPU: iterations of a Program, asked for behind a gate and read off events.
+// The executor of a GPU: iterations of a Program, asked for behind a gate and read off events.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace tandem {
 
-// One a player of a plan.
+// One a local rank of a plan.
 using RunStates = std::span<RunState* const>;
 
 // Plays all iterations, noted in `states`, and what was real in the first of them. The first

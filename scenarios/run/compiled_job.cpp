@@ -1,0 +1,75 @@
+#include "scenarios/run/compiled_job.h"
+
+#include <fmt/format.h>
+
+#include "traces/metrics.h"
+#include "traces/trace_files.h"
+
+namespace tandem {
+namespace {
+
+void add_metrics(const Metrics& metrics, const Trace& trace, RunResult* result) {
+  result->iteration_s = metrics.iteration_s;
+  result->compute_s = metrics.compute_s;
+  result->bubble_ratio = metrics.bubble_ratio;
+  result->bubble_fraction = metrics.bubble_fraction;
+  result->bubble_window_fraction = metrics.bubble_window_fraction;
+  result->bubble_window_fraction_max = metrics.bubble_window_fraction_max;
+  result->exposed_s = metrics.exposed_s;
+  result->comm_s = metrics.comm_s;
+  result->overlap_fraction = metrics.overlap_fraction;
+  result->sent_bytes = metrics.sent_bytes;
+  result->exposed_between_nodes_s = metrics.exposed_between_nodes_s;
+  result->ranks_simulated = static_cast<std::int64_t>(trace.ranks.size());
+  result->ops = static_cast<std::int64_t>(trace.events.size());
+}
+
+}  // namespace
+
+RunResult result_of(const Scenario& scenario, const CompiledJob& job, const Trace& trace) {
+  RunResult result;
+  result.name = scenario.name;
+  result.axes = scenario.axes;
+  result.points = scenario.points;
+  result.cluster = scenario.has_cluster() ? scenario.cluster.name : "uniform";
+  result.gpus = scenario.gpus;
+  result.costs = scenario.costs_source;
+  if (scenario.cost_table) result.costs += ' ' + scenario.cost_table->path;
+  const Plan& plan = scenario.plan;
+  result.plan =
+      ParallelSizes{plan.tp, plan.pp, plan.vpp, plan.cp, plan.ep, plan.dp, plan.microbatches()};
+  result.warnings = job.warnings;
+  add_metrics(measure(job.program, trace), trace, &result);
+  if (!scenario.uniform && result.iteration_s > 0)
+    result.training =
+        training(scenario, job.plan, job.order, job.program, trace, result.iteration_s);
+  if (scenario.published.tflops_per_gpu > 0) {
+    for (const std::string& point : scenario.points) {
+      if (point == scenario.published.cluster)
+        result.published_tflops_per_gpu = scenario.published.tflops_per_gpu;
+    }
+  }
+  return result;
+}
+
+RunResult result_of(const Program& program, const Trace& trace) {
+  RunResult result;
+  result.name = program.name;
+  result.cluster = result.costs = "as priced";
+  result.gpus = static_cast<int>(program.ranks.size());
+  add_metrics(measure(program, trace), trace, &result);
+  return result;
+}
+
+Status write_files(const Program& program, Trace* trace, const OutputFiles& files) {
+  if (files.trace_csv.empty() && files.perfetto.empty() && files.svg.empty()) return Done{};
+  if (trace->meta.empty() || trace->meta.front().first != "program")
+    trace->meta.insert(trace->meta.begin(), program_line(program));
+  // Those that may refuse first, so that they leave no other behind.
+  if (!files.svg.empty()) RETURN_IF_ERROR(write_svg(program, *trace, files.svg));
+  if (!files.perfetto.empty()) RETURN_IF_ERROR(write_perfetto(program, *trace, files.perfetto));
+  if (!files.trace_csv.empty()) RETURN_IF_ERROR(write_trace_csv(program, *trace, files.trace_csv));
+  return Done{};
+}
+
+}  // namespace tandem
