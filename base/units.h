@@ -14,6 +14,8 @@ constexpr double MB = 1e6;
 constexpr double GB = 1e9;
 constexpr double GiB = 1024.0 * 1024.0 * 1024.0;
 constexpr double Gbit = 1e9 / 8;  // bytes
+constexpr double hour_s = 3600, day_s = 24 * hour_s;
+constexpr double trillion = 1e12;
 
 constexpr double to_seconds(Nanoseconds ns) { return static_cast<double>(ns) * 1e-9; }
 // Beyond 146 years it stays there: checks of durations find it.

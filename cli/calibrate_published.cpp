@@ -1,4 +1,4 @@
-// tandem calibrate published: fits the constants of workload/frameworks/framework_profile to runs
+// tandem calibrate published: fits the constants of workload/frameworks to runs
 // that others measured.
 #include <fmt/format.h>
 
@@ -126,7 +126,7 @@ Status run(const PublishedOptions& options) {
   if (!options.update.empty()) RETURN_IF_ERROR(write_file(options.update, new_page));
   if (!options.write) return Done{};
   const std::string origin = std::filesystem::path(options.cases).filename().string();
-  return write_software(data.plan, done, checks.intervals, origin);
+  return write_framework_profile(data.plan, done, checks.intervals, origin);
 }
 
 }  // namespace
@@ -135,7 +135,7 @@ void add_calibrate_published(const Command& calibrate) {
   auto options = std::make_shared<PublishedOptions>();
   const Command command =
       calibrate.subcommand("published",
-                           "Fits the constants of workload/frameworks/framework_profile to runs "
+                           "Fits the constants of workload/frameworks to runs "
                            "that others measured, prints what moved, "
                            "and how a fit to some of the runs predicts the others.");
   command.option("cases", &options->cases, "CASES.csv").required();
@@ -151,9 +151,8 @@ void add_calibrate_published(const Command& calibrate) {
       .one_value_each();
   command.flag("!--no-check", &options->check,
                "do not refit without halves and families of the runs; no intervals then");
-  command.flag(
-      "--write", &options->write,
-      "write the constants and intervals to the files of workload/frameworks/framework_profile");
+  command.flag("--write", &options->write,
+               "write the constants and intervals to the files of workload/frameworks");
   command.option("--update", &options->update,
                  "PAGE.md: write the checks between its marks, as docs/accuracy.md has them");
   command.option("--jobs", &options->jobs, "runs at once; default one a core").at_least_one();

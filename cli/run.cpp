@@ -103,7 +103,7 @@ void print(const RealRunResult& real, bool json, int width) {
     fmt::print("{}\n", array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return;
   }
-  fmt::print("{}\n", outcome_table({real.result}, false, width));
+  fmt::print("{}\n", run_table({real.result}, false, width));
   if (const std::string text = notes(std::vector{real.result}); !text.empty())
     fmt::print("{}\n", wrapped(text, width));
   if (!real.op_times.empty()) fmt::print("{}\n", op_table(real.op_times, width));

@@ -76,7 +76,7 @@ void print(const std::vector<RunResult>& results, const SimulateOptions& options
     fmt::print("{}\n", array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
     const int width = text_width(options.wide);
-    fmt::print("{}\n", outcome_table(results, traffic, width));
+    fmt::print("{}\n", run_table(results, traffic, width));
     for (const std::string& table : {savings_table(results, width), repeats_table(results, width),
                                      sensitivity_table(results, width)}) {
       if (!table.empty()) fmt::print("{}\n", table);

@@ -28,7 +28,7 @@ constexpr int kTick_ms = 20;
 constexpr int kRetry_ms = 100;
 // The coordinator knows more, and says it: in time where ranks are missing, after it has heard of
 // it where one is lost.
-constexpr auto kFrontFirst = std::chrono::seconds(1);
+constexpr auto kCoordinatorFirst = std::chrono::seconds(1);
 constexpr int kLost_ms = 5000;
 
 // What the ranks say to each other.
@@ -120,7 +120,7 @@ class Reception {
       : listener_(std::move(listener)),
         own_(own),
         timeout_ns_(timeout_ns),
-        until_(Clock::now() + std::chrono::nanoseconds(timeout_ns) + kFrontFirst) {}
+        until_(Clock::now() + std::chrono::nanoseconds(timeout_ns) + kCoordinatorFirst) {}
 
   // Waits for who has not come. Each that comes is handed over once.
   Status wait(std::vector<std::optional<Peer>>* peers,

@@ -119,15 +119,15 @@ class Refinement {
   // From their operations' communicator classes, by the links they cross, and those by the flows
   // they carry.
   void colour_flows() {
-    std::vector<std::int32_t> channel_of(program_.communicators.size());
+    std::vector<std::int32_t> class_of(program_.communicators.size());
     for (std::size_t c = 0; c < folding_.comm_classes.size(); ++c) {
       for (const std::int32_t communicator : folding_.comm_classes[c].communicators)
-        channel_of[communicator] = static_cast<std::int32_t>(c);
+        class_of[communicator] = static_cast<std::int32_t>(c);
     }
     for (std::size_t i = 0; i + 1 < operations_.size(); ++i) {
       const auto& [communicator, use, latency_ns, first] = operations_[i];
       const std::uint64_t colour =
-          mixed(mixed(mixed(0, channel_of[communicator]), static_cast<int>(use.kind)), use.way);
+          mixed(mixed(mixed(0, class_of[communicator]), static_cast<int>(use.kind)), use.way);
       for (std::size_t flow = first; flow < operations_[i + 1].first_flow; ++flow) {
         FlowGroup& streams = flows_[flow];
         streams.colour =
@@ -210,11 +210,11 @@ class Classes {
     for (std::size_t l = 0; l < links_.size(); ++l)
       made.link_bytes_per_s.push_back(links_[l].bytes_per_s * static_cast<double>(links_[l].count) /
                                       static_cast<double>(unit_of(static_cast<std::int32_t>(l))));
-    std::vector<std::int32_t> channel_of(channels_of());
+    std::vector<std::int32_t> class_of(channels_of());
     const std::span<const Operation> operations = refined_.operations();
     for (std::size_t i = 0; i < operations.size(); ++i) {
       const Operation& operation = operations[i];
-      const std::int32_t comm_class = channel_of[operation.communicator];
+      const std::int32_t comm_class = class_of[operation.communicator];
       if (comm_class < 0) continue;  // another one stands for it
       const std::size_t end =
           i + 1 < operations.size() ? operations[i + 1].first_flow : refined_.flows().size();

@@ -172,7 +172,7 @@ void Playback::on_wake(Nanoseconds now) {
 
 void Playback::on_flow_end(std::int32_t flow, Nanoseconds now) {
   now_ = solver_now_ = std::max(now, now_);
-  const std::int32_t comm_class = channel_of_flow_[flow];
+  const std::int32_t comm_class = class_of_flow_[flow];
   free_flows_.push_back(flow);
   --flows_in_solver_;
   if (--transfers_[comm_class].flows == 0) end_transfer(comm_class);
@@ -182,12 +182,12 @@ void Playback::on_flow_end(std::int32_t flow, Nanoseconds now) {
 void Playback::start_pending() {
   for (const PendingFlow& flow : pending_) {
     if (free_flows_.empty()) {
-      free_flows_.push_back(static_cast<std::int32_t>(channel_of_flow_.size()));
-      channel_of_flow_.push_back(-1);
+      free_flows_.push_back(static_cast<std::int32_t>(class_of_flow_.size()));
+      class_of_flow_.push_back(-1);
     }
     const std::int32_t number = free_flows_.back();
     free_flows_.pop_back();
-    channel_of_flow_[number] = flow.comm_class;
+    class_of_flow_[number] = flow.comm_class;
     ++flows_in_solver_;
     solver_->start(number, flow.route, flow.bytes);
   }

@@ -174,7 +174,7 @@ class Playback final : public FlowListener {
   FlowSolver* solver_ = nullptr;
   Nanoseconds solver_now_ = 0;
   std::vector<PendingFlow> pending_;  // to start once the solver's clock is here
-  std::vector<std::int32_t> channel_of_flow_;
+  std::vector<std::int32_t> class_of_flow_;
   std::vector<std::int32_t> free_flows_;
   std::int32_t flows_in_solver_ = 0;
 

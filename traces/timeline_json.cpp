@@ -15,12 +15,12 @@
 namespace tandem {
 namespace {
 
-constexpr int kNoScope = -1;  // of compute
+constexpr int kNoGroupKind = -1;  // of compute
 
 struct Event {
   Nanoseconds start_ns = 0, length_ns = 0, waited_ns = 0;
   OpKind kind = OpKind::Forward;
-  int group_kind = kNoScope;
+  int group_kind = kNoGroupKind;
   int stage = -1, microbatch = -1, part = 0;
   Bytes bytes = 0;
 };
@@ -86,7 +86,7 @@ std::vector<int> stages_of(const RankEvents& rank) {
   std::vector<int> stages;
   for (const LaneEvents& lane : rank.lanes) {
     for (const Event& event : lane.events) {
-      if (event.group_kind == kNoScope && event.stage >= 0) stages.push_back(event.stage);
+      if (event.group_kind == kNoGroupKind && event.stage >= 0) stages.push_back(event.stage);
     }
   }
   std::ranges::sort(stages);
@@ -146,8 +146,8 @@ bool is_shown(Nanoseconds start_ns, Nanoseconds end_ns) {
 }
 
 // A lane has the name of its scope, but for the pipeline's edges.
-int scope_of(const TraceRow& row) {
-  if (is_compute(row.kind)) return kNoScope;
+int group_kind_of(const TraceRow& row) {
+  if (is_compute(row.kind)) return kNoGroupKind;
   for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind) {
     if (name(static_cast<GroupKind>(group_kind)) == row.lane) return group_kind;
   }
@@ -178,7 +178,7 @@ std::string timeline_json(const Program& program, const Trace& trace) {
            .length_ns = end_ns - start_ns,
            .waited_ns = computes ? 0 : start_ns - arrive_ns,
            .kind = op.kind,
-           .group_kind = computes ? kNoScope : static_cast<int>(body.slots[op.slot].group_kind),
+           .group_kind = computes ? kNoGroupKind : static_cast<int>(body.slots[op.slot].group_kind),
            .stage = op.stage,
            .microbatch = op.microbatch,
            .part = op.part,
@@ -226,7 +226,7 @@ std::string timeline_json(const TraceTable& table) {
          .length_ns = row.end_ns - row.start_ns,
          .waited_ns = is_compute(row.kind) ? 0 : row.start_ns - row.arrive_ns,
          .kind = row.kind,
-         .group_kind = scope_of(row),
+         .group_kind = group_kind_of(row),
          .stage = row.stage,
          .microbatch = row.microbatch,
          .part = row.part,

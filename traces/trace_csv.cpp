@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 11> kColumns = {"rank",      "lane",     
                                                        "stage",     "microbatch", "part",  "bytes",
                                                        "arrive_ns", "start_ns",   "end_ns"};
 constexpr std::string_view kSplitKey = "split ";  // and a rank
-constexpr std::size_t kBlock = 1 << 20;           // bytes written at once
+constexpr std::size_t kWriteBytes = 1 << 20;      // bytes written at once
 
 // Where an event stands in the file: by start, then rank, lane, op. The last three share one word,
 // so that sorting moves and compares little.
@@ -223,7 +223,7 @@ Status write_trace_csv(const Program& program, const Trace& trace, const std::st
     const RankTrace& rank = *ranks[place.rank()];
     append_row(rank.rank, texts[rank.body], place.op(), program.bodies[rank.body].ops[place.op()],
                trace.events[rank.first + place.op()], &out);
-    if (out.size() >= kBlock) {
+    if (out.size() >= kWriteBytes) {
       file.write({out.data(), out.size()});
       out.clear();
     }

@@ -43,7 +43,7 @@ void append_args(const Program& program, const Op& op, const EventTimes& event,
                    json_string(program.kernels[op.kernel].name));
 }
 
-bool is_shown(const EventTimes& event) { return event.end_ns > event.start_ns; }
+bool has_length(const EventTimes& event) { return event.end_ns > event.start_ns; }
 
 void append_rank(const Program& program, const RankTrace& rank, std::span<const EventTimes> events,
                  PerfettoFile* file) {
@@ -51,7 +51,7 @@ void append_rank(const Program& program, const RankTrace& rank, std::span<const 
   const int process = index(rank.rank);
   std::vector<bool> lanes(body.lanes.size());
   for (std::size_t i = 0; i < events.size(); ++i) {
-    if (is_shown(events[i])) lanes[body.ops[i].lane] = true;
+    if (has_length(events[i])) lanes[body.ops[i].lane] = true;
   }
   file->name_process(process, process_name(body, rank));
   for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
@@ -59,7 +59,7 @@ void append_rank(const Program& program, const RankTrace& rank, std::span<const 
   }
   fmt::memory_buffer args;
   for (std::size_t i = 0; i < events.size(); ++i) {
-    if (!is_shown(events[i])) continue;
+    if (!has_length(events[i])) continue;
     const Op& op = body.ops[i];
     std::string what = event_name(op.kind, op.microbatch, body.lanes[op.lane].name);
     if (op.parts > 1) what += fmt::format(" {}/{}", op.part + 1, op.parts);
@@ -80,8 +80,8 @@ void append_rank(const Program& program, const RankTrace& rank, std::span<const 
 
 Status write_perfetto(const Program& program, const Trace& trace, const std::string& path) {
   RETURN_IF_ERROR(
-      check_perfetto_events(std::count_if(trace.events.begin(), trace.events.end(), is_shown), path,
-                            "write the trace as CSV (--trace)"));
+      check_perfetto_events(std::count_if(trace.events.begin(), trace.events.end(), has_length),
+                            path, "write the trace as CSV (--trace)"));
   ASSIGN_OR_RETURN(PerfettoFile file, PerfettoFile::open(path, trace.meta));
   for (const RankTrace& rank : trace.ranks)
     append_rank(program, rank, trace.events_of(program, rank), &file);

@@ -15,7 +15,7 @@ namespace tandem {
 namespace {
 
 constexpr std::int64_t kStepWords = 1024;
-constexpr std::int64_t kSampleWords = 1024;
+constexpr std::int64_t kSampledWords = 1024;
 
 bool reduces(CommKind kind) {
   return kind == CommKind::AllReduce || kind == CommKind::ReduceScatter;
@@ -35,7 +35,7 @@ PayloadTransfer::PayloadTransfer(std::vector<TransferMember> parties, bool full)
   const int n = members();
   words_ = payload_words(parties_.front().op->bytes);
   if (has_blocks(kind())) words_ = (words_ + n - 1) / n;
-  if (!full) words_ = std::min(words_, std::max<std::int64_t>(1, kSampleWords / n));
+  if (!full) words_ = std::min(words_, std::max<std::int64_t>(1, kSampledWords / n));
   if (kind() == CommKind::ReduceScatter || kind() == CommKind::AllToAll) block_ = words_;
   receivers_begin_ = receiver_ = kind() == CommKind::SendRecv ? 1 : 0;
   receivers_end_ = n;

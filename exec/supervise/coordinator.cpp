@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kTick_ms = 20;
+constexpr int kRoundEvery_ms = 20;
 constexpr auto kAliveEvery = std::chrono::seconds(1);
 constexpr auto kTimeToAnswer = std::chrono::milliseconds(700);  // mpirun gives a second
 
@@ -177,7 +177,7 @@ class Coordinator {
     }
     for (const Connection& connection : strangers_)
       events.push_back({connection.descriptor(), POLLIN, 0});
-    poll(events.data(), events.size(), kTick_ms);
+    poll(events.data(), events.size(), kRoundEvery_ms);
     while (std::optional<Connection> connection = accept_connection(listener_))
       strangers_.push_back(std::move(*connection));
     for (auto connection = strangers_.begin(); connection != strangers_.end();)

@@ -20,13 +20,13 @@ namespace tandem {
 namespace {
 
 // Where the coordinator listens, and the run's number.
-struct FrontAddress {
+struct CoordinatorAddress {
   char address[sizeof(RunState::Header::coordinator)] = "";
   std::uint64_t run = 0;
 };
 
 // Joins all ranks, and plays once all are there.
-Status play(const RanksBackend& backend, const LaunchedRank& own, FrontAddress coordinator,
+Status play(const RanksBackend& backend, const LaunchedRank& own, CoordinatorAddress coordinator,
             Control* control, RunState* state) {
   RunState::Header& header = state->header();
   if (own.rank == 0) header.phase = Phase::Joined;  // it is the others that may be missing
@@ -44,7 +44,7 @@ Status play(const RanksBackend& backend, const LaunchedRank& own, FrontAddress c
 
 // Plays in the child; its exit status.
 int play_or_say_why(const RanksBackend& backend, const LaunchedRank& own,
-                    const FrontAddress& coordinator, RunState* state) {
+                    const CoordinatorAddress& coordinator, RunState* state) {
   Status status = Done{};
   std::unique_ptr<Control> control;
   try {
@@ -125,7 +125,7 @@ Result<std::optional<Execution>> execute_ranks(const Program& program, const Exe
                              own.ranks == 1 ? "" : "es", own.family, ranks, backend.launcher)};
   RunState state(program, program.ranks[own.rank].body, options.iterations);
   HelloMessage hello{own.rank, 0, hash(program)};
-  FrontAddress coordinator;
+  CoordinatorAddress coordinator;
   Listener listener;
   if (own.rank == 0) {
     ASSIGN_OR_RETURN(listener, listen_anywhere());

@@ -22,7 +22,7 @@ constexpr auto kStatusEvery = std::chrono::milliseconds(200);
 constexpr auto kTimeToExit = std::chrono::seconds(5);
 constexpr auto kTimeToTakeBack = std::chrono::seconds(2);
 constexpr auto kTimeWhenEnded = std::chrono::milliseconds(200);  // mpirun gives a second in all
-constexpr auto kFrontFirst = std::chrono::seconds(5);            // it knows more, and says it
+constexpr auto kCoordinatorFirst = std::chrono::seconds(5);      // it knows more, and says it
 
 volatile std::sig_atomic_t last_signal = 0;
 
@@ -70,7 +70,7 @@ class Watchdog {
   static constexpr int kSpeaker = 1;
 
   Clock::duration patience() const {
-    return std::chrono::nanoseconds(options_.timeout_ns) + kFrontFirst;
+    return std::chrono::nanoseconds(options_.timeout_ns) + kCoordinatorFirst;
   }
 
   // Until the rank says where the coordinator is, and the coordinator is reached. No line: ended

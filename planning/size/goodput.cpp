@@ -6,12 +6,12 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "base/units.h"
 
 namespace tandem {
 namespace {
 
 constexpr int kDraws = 1000;
-constexpr double kHour_s = 3600;
 constexpr double kNormal95 = 1.6449;  // the standard normal's 95th percentile
 
 // Poisson's number, by its inverse; the normal's where the mean is large.
@@ -31,7 +31,7 @@ double failures_drawn(double mean, std::uint64_t key) {
 
 double job_mtbf_s(const Failures& failures, int gpus) {
   CHECK(gpus > 0 && failures.gpu_mtbf_h > 0);
-  return failures.gpu_mtbf_h * kHour_s / gpus;
+  return failures.gpu_mtbf_h * hour_s / gpus;
 }
 
 double checkpoint_interval_s(const Failures& failures, int gpus) {

@@ -7,11 +7,10 @@
 #include <optional>
 
 #include "base/nearest.h"
+#include "base/units.h"
 
 namespace tandem {
 namespace {
-
-constexpr double kTrillion = 1e12;
 
 struct Key {
   const char* key;
@@ -25,7 +24,7 @@ struct Key {
 const std::vector<Key>& number_keys() {
   static const std::vector<Key> kKeys = {
       {"size.tokens_T", "number: trillions (1e12) of tokens to train on", 1e-6, 1e4,
-       TO(tokens, kTrillion)},
+       TO(tokens, trillion)},
       {"size.days", "number: days that the training may take, p95", 1e-3, 1e5, TO(days, 1)},
       {"size.budget", "number: most that it may cost, p95; default no limit", 0, 1e15,
        TO(budget, 1)},
@@ -34,7 +33,7 @@ const std::vector<Key>& number_keys() {
        "parallel.global_batch; default none",
        1, 1e9, TO(ramp_from, 1)},
       {"size.ramp_tokens_T", "number: trillions of tokens until the whole batch; default 0", 0, 1e4,
-       TO(ramp_tokens, kTrillion)},
+       TO(ramp_tokens, trillion)},
       {"size.seed", "integer: of the draws; default 1", 0, 1e9, TO(seed, 1)},
       {"price.node_hour", "number: price of a node for an hour, all but energy", 0, 1e9,
        TO(node_hour, 1)},
@@ -140,7 +139,7 @@ Result<SizeInputs> take_size_inputs(const std::string& path, Settings* settings)
   if (inputs.ramp_tokens > inputs.tokens)
     return Error{
         fmt::format("{}: found size.ramp_tokens_T = {:g}, expected at most size.tokens_T = {:g}",
-                    path, inputs.ramp_tokens / kTrillion, inputs.tokens / kTrillion)};
+                    path, inputs.ramp_tokens / trillion, inputs.tokens / trillion)};
   return inputs;
 }
 

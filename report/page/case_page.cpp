@@ -45,7 +45,7 @@ const char* kind_of(const BaselineTool& tool) {
 }
 
 // "Calculon 3.65 on 8 rows (published)"; the rows where they are others than ours.
-std::string rival_cell(const std::vector<BaselineTool>& tools, const Accuracy& ours) {
+std::string tool_cell(const std::vector<BaselineTool>& tools, const Accuracy& ours) {
   std::string text;
   for (const BaselineTool& tool : tools) {
     if (tool.family != ours.family) continue;
@@ -67,7 +67,7 @@ std::string families_part(const std::vector<CaseRow>& rows,
   for (const Accuracy& family : families_and_all(rows)) {
     all.push_back(cells_of(columns, family));
     if (has_rivals)
-      all.back().push_back(family.family == "overall" ? "" : rival_cell(tools, family));
+      all.back().push_back(family.family == "overall" ? "" : tool_cell(tools, family));
   }
   return markdown(all, 1, has_rivals ? 2 : 1);
 }

@@ -14,11 +14,11 @@ namespace {
 using Better = PageColumn::Better;
 
 // The results that a chart has room for; `column` is the CSV's.
-struct Shown {
+struct ShownColumn {
   std::string_view column;
   PageColumn as;
 };
-const std::array<Shown, 9> kShown = {
+const std::array<ShownColumn, 9> kShownColumns = {
     {{"gpus", {"GPUs", "", Better::Less}},
      {"iteration_s", {"iteration", "s", Better::Less}},
      {"tokens_per_s", {"tokens", "1/s", Better::More}},
@@ -99,7 +99,7 @@ Result<PageTable> sweep_table(const std::string& results_csv) {
     const std::vector<PageCell> cells = cells_of(csv, column);
     if (differ(cells)) add_column(&table, {column}, cells);
   }
-  for (const auto& [column, as] : kShown) {
+  for (const auto& [column, as] : kShownColumns) {
     const std::vector<PageCell> cells = cells_of(csv, column);
     if (csv.has(column) && differ(cells)) add_column(&table, as, cells);
   }

@@ -26,12 +26,6 @@ Column<Accuracy> judged(const char* title, Value value, Place place) {
 
 }  // namespace
 
-std::string percent(double share) { return fmt::format("{:.1f}", 1e2 * share); }
-
-std::string signed_percent(double share) {
-  return std::abs(share) < 0.0005 ? "0.0" : fmt::format("{:+.1f}", 1e2 * share);
-}
-
 std::vector<Column<CaseRow>> case_columns() {
   using Row = const CaseRow&;
   using P = const Prediction&;

@@ -4,14 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "report/text/number_cells.h"
 #include "report/text/text_table.h"
 #include "validation/published/cases.h"
 
 namespace tandem {
-
-// Of a share, in percent; signed: with its sign, and never "-0.0".
-std::string percent(double share);
-std::string signed_percent(double share);
 
 std::vector<Column<CaseRow>> case_columns();
 std::vector<Column<Accuracy>> family_columns();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include "report/text/number_cells.h"
 
 namespace tandem {
 namespace {
@@ -15,15 +16,6 @@ std::string ms(double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); }
 // Never "-0.000".
 std::string ms_difference(double seconds) {
   return std::abs(seconds) < 0.5e-6 ? "0.000" : fmt::format("{:+.3f}", 1e3 * seconds);
-}
-
-std::string percent(const std::optional<double>& share) {
-  return share ? fmt::format("{:.1f}", 100 * *share) : "-";
-}
-
-std::string percent_difference(const std::optional<double>& share) {
-  if (!share) return "-";
-  return std::abs(*share) < 0.0005 ? "0.0" : fmt::format("{:+.1f}", 100 * *share);
 }
 
 std::optional<double> error(double simulated, double measured) {
@@ -57,17 +49,17 @@ std::string totals(const Comparison& comparison, int width) {
   const auto add = [&rows](const Part& part) {
     rows.push_back({part.name + " ms", ms(part.simulated_s), ms(part.measured_s),
                     ms_difference(-part.longer_s()),
-                    percent_difference(error(part.simulated_s, part.measured_s))});
+                    signed_percent(error(part.simulated_s, part.measured_s))});
   };
   add({"iteration", simulated.iteration_s, measured.iteration_s});
   for (const Part& part : parts_of(comparison)) add(part);
   rows.push_back({"bubble %", percent(simulated.bubble_fraction), percent(measured.bubble_fraction),
-                  percent_difference(comparison.bubble_difference)});
+                  signed_percent(comparison.bubble_difference)});
   for (int i = 0; i < kGroupKinds; ++i) {
     if (simulated.overlap_fraction[i] || measured.overlap_fraction[i])
       rows.push_back({fmt::format("overlapped {} communication %", name(static_cast<GroupKind>(i))),
                       percent(simulated.overlap_fraction[i]), percent(measured.overlap_fraction[i]),
-                      percent_difference(comparison.overlap_difference[i])});
+                      signed_percent(comparison.overlap_difference[i])});
   }
   return laid_out({{"", Place::Name},
                    {"simulated", Place::First},
@@ -81,7 +73,7 @@ std::string kinds(const Comparison& comparison, int width) {
   std::vector<Cells> rows;
   const auto add = [&rows](std::string_view what, const OpsSummary& ops) {
     rows.push_back({std::string(what), fmt::format("{}", ops.count), ms(ops.simulated_s),
-                    ms(ops.measured_s), percent_difference(error(ops.simulated_s, ops.measured_s)),
+                    ms(ops.measured_s), signed_percent(error(ops.simulated_s, ops.measured_s)),
                     percent(ops.median_error), percent(ops.worst_error)});
   };
   for (const auto& [kind, ops] : comparison.kinds) add(name(kind), ops);
@@ -155,7 +147,7 @@ std::string worst(const Comparison& comparison, int width) {
       {"measured ms", [](Pair p) { return ms(to_seconds(p.measured_ns)); }, Place::Beside},
       {"difference ms", [](Pair p) { return ms_difference(to_seconds(p.difference_ns())); },
        Place::First},
-      {"error %", [](Pair p) { return percent_difference(p.error()); }, Place::First}};
+      {"error %", [](Pair p) { return signed_percent(p.error()); }, Place::First}};
   return text_table(columns, comparison.worst, width);
 }
 

@@ -152,11 +152,11 @@ std::vector<const RunResult*> results(const SizeResult& result) {
 // Whether it was a guess that won, and who is guessed beside it: nobody should prefer by p95 what
 // is known least about without knowing that.
 std::string guesses(const SizeResult& result, const Sized& best) {
-  const auto is_rival = [&](const Sized& one) { return one.job == best.job && one.result; };
+  const auto is_tool = [&](const Sized& one) { return one.job == best.job && one.result; };
   std::vector<std::string> names;
   const Sized* known = nullptr;  // the cheapest in time that is calibrated
   for (const Sized& one : result.sized) {
-    if (!is_rival(one)) continue;
+    if (!is_tool(one)) continue;
     if (is_guess(one)) {
       if (std::ranges::find(names, one.candidate) == names.end()) names.push_back(one.candidate);
     } else if (one.reason.empty() &&

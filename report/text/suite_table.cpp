@@ -7,21 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/csv.h"
+#include "report/text/number_cells.h"
 
 namespace tandem {
 namespace {
 
-std::string ms(double seconds) { return fmt::format("{:.1f}", 1e3 * seconds); }
-
-std::string percent(std::optional<double> share) {
-  return share ? fmt::format("{:.1f}", 1e2 * *share) : "-";
-}
-
-// Signed; never "-0.0".
-std::string difference(std::optional<double> share) {
-  if (!share) return "-";
-  return std::abs(*share) < 0.0005 ? "0.0" : fmt::format("{:+.1f}", 1e2 * *share);
-}
+std::string rounded_ms(double seconds) { return fmt::format("{:.1f}", 1e3 * seconds); }
 
 std::string ratio(std::optional<double> value) {
   return value ? fmt::format("{:.3f}", *value) : "-";
@@ -46,25 +37,26 @@ std::vector<Column<SuiteRow>> columns(const std::vector<SuiteRow>& rows) {
     list.push_back({titles[i], [i](Row row) { return row.points[i]; }, Place::Name});
   list.insert(
       list.end(),
-      {{"sim. ms", [](Row row) { return ms(row.simulated_s); }, Place::First},
-       {"meas. ms", [](Row row) { return ms(row.measured_s); }, Place::First},
-       {"p5 ms", [](Row row) { return ms(row.measured_p5_s); }, Place::Second},
-       {"p95 ms", [](Row row) { return ms(row.measured_p95_s); }, Place::Beside},
-       {"error %", [](Row row) { return difference(row.iteration_error()); }, Place::First},
+      {{"sim. ms", [](Row row) { return rounded_ms(row.simulated_s); }, Place::First},
+       {"meas. ms", [](Row row) { return rounded_ms(row.measured_s); }, Place::First},
+       {"p5 ms", [](Row row) { return rounded_ms(row.measured_p5_s); }, Place::Second},
+       {"p95 ms", [](Row row) { return rounded_ms(row.measured_p95_s); }, Place::Beside},
+       {"error %", [](Row row) { return signed_percent(row.iteration_error()); }, Place::First},
        {"sim. bubble %", [](Row row) { return percent(row.simulated_bubble); }, Place::First},
        {"meas.", [](Row row) { return percent(row.measured_bubble); }, Place::Beside},
-       {"diff.", [](Row row) { return difference(row.simulated_bubble - row.measured_bubble); },
+       {"diff.", [](Row row) { return signed_percent(row.simulated_bubble - row.measured_bubble); },
         Place::Beside},
        {"sim. overlap %", [](Row row) { return percent(row.simulated_overlap); }, Place::Second},
        {"meas.", [](Row row) { return percent(row.measured_overlap); }, Place::Beside},
-       {"diff.", [](Row row) { return difference(row.overlap_difference()); }, Place::Beside},
+       {"diff.", [](Row row) { return signed_percent(row.overlap_difference()); }, Place::Beside},
        {"sim. ratio", [](Row row) { return ratio(row.simulated_ratio); }, Place::Second},
        {"meas.", [](Row row) { return ratio(row.measured_ratio); }, Place::Beside},
-       {"error %", [](Row row) { return difference(row.ratio_error()); }, Place::Beside},
-       {"own error %", [](Row row) { return difference(row.own_iteration_error()); },
+       {"error %", [](Row row) { return signed_percent(row.ratio_error()); }, Place::Beside},
+       {"own error %", [](Row row) { return signed_percent(row.own_iteration_error()); },
         Place::Second},
-       {"own bubble", [](Row row) { return difference(row.own_bubble_difference); }, Place::Beside},
-       {"own overlap", [](Row row) { return difference(row.own_overlap_difference); },
+       {"own bubble", [](Row row) { return signed_percent(row.own_bubble_difference); },
+        Place::Beside},
+       {"own overlap", [](Row row) { return signed_percent(row.own_overlap_difference); },
         Place::Beside},
        {"ok", [](Row row) { return std::string(row.faults.empty() ? "yes" : "NO"); },
         Place::First}});

@@ -10,19 +10,18 @@
 #include <span>
 
 #include "base/units.h"
+#include "report/text/number_cells.h"
 
 namespace tandem {
 namespace {
 
-std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
-
-using OutcomeColumn = Column<RunResult>;
+using RunColumn = Column<RunResult>;
 
 // The names of a run: its point on every axis; several names of one point have one title.
-std::vector<OutcomeColumn> names(const RunResult& result) {
+std::vector<RunColumn> names(const RunResult& result) {
   if (result.points.empty())
     return {{"run", [](const RunResult& o) { return o.name; }, Place::Name}};
-  std::vector<OutcomeColumn> list;
+  std::vector<RunColumn> list;
   for (std::size_t i = 0; i < result.points.size(); ++i) {
     const bool again = i > 0 && result.axes[i] == result.axes[i - 1];
     list.push_back({again ? "" : result.axes[i],
@@ -32,24 +31,24 @@ std::vector<OutcomeColumn> names(const RunResult& result) {
   return list;
 }
 
-double sum(const std::array<double, kGroupKinds>& by_scope) {
-  return std::accumulate(by_scope.begin(), by_scope.end(), 0.0);
+double sum(const std::array<double, kGroupKinds>& by_group_kind) {
+  return std::accumulate(by_group_kind.begin(), by_group_kind.end(), 0.0);
 }
 
-OutcomeColumn size(const char* title, int ParallelSizes::*of, Place place = Place::Beside) {
+RunColumn size(const char* title, int ParallelSizes::*of, Place place = Place::Beside) {
   return {title, [of](const RunResult& o) { return o.plan ? fmt::format("{}", *o.plan.*of) : "-"; },
           place};
 }
 
 template <class Value>  // std::string of a Training
-OutcomeColumn trained(const char* title, Value value, Place place = Place::First) {
+RunColumn trained(const char* title, Value value, Place place = Place::First) {
   return {
       title,
       [value](const RunResult& o) { return o.training ? std::string(value(*o.training)) : "-"; },
       place};
 }
 
-OutcomeColumn exposed(GroupKind group_kind) {
+RunColumn exposed(GroupKind group_kind) {
   return {fmt::format("{} %", name(group_kind)), [group_kind](const RunResult& o) {
             return percent(o.exposed_s[static_cast<std::size_t>(group_kind)] / o.iteration_s);
           }};
@@ -63,7 +62,7 @@ bool any(const std::vector<RunResult>& results,
 }
 
 // How the jobs are cut; contexts and experts only where there are some.
-void add_sizes(const std::vector<RunResult>& results, std::vector<OutcomeColumn>* list) {
+void add_sizes(const std::vector<RunResult>& results, std::vector<RunColumn>* list) {
   list->push_back(
       {"GPUs", [](const RunResult& o) { return fmt::format("{}", o.gpus); }, Place::First});
   list->push_back(size("TP", &ParallelSizes::tp, Place::Second));
@@ -77,7 +76,7 @@ void add_sizes(const std::vector<RunResult>& results, std::vector<OutcomeColumn>
   list->push_back(size("microb.", &ParallelSizes::microbatches));
 }
 
-void add_shares(const std::vector<RunResult>& results, std::vector<OutcomeColumn>* list) {
+void add_shares(const std::vector<RunResult>& results, std::vector<RunColumn>* list) {
   list->push_back(
       {"bubble %", [](const RunResult& o) { return percent(o.bubble_fraction); }, Place::First});
   for (const GroupKind group_kind : {GroupKind::Tensor, GroupKind::Pipeline, GroupKind::Data})
@@ -92,7 +91,7 @@ void add_shares(const std::vector<RunResult>& results, std::vector<OutcomeColumn
 
 bool is_guess(const RunResult& o) { return o.calibrated == false; }
 
-void add_published(std::vector<OutcomeColumn>* list) {
+void add_published(std::vector<RunColumn>* list) {
   list->push_back({"published", [](const RunResult& o) {
                      return is_measured(o) ? fmt::format("{:.0f}", *o.published_tflops_per_gpu)
                                            : "";
@@ -107,8 +106,8 @@ void add_published(std::vector<OutcomeColumn>* list) {
                    Place::Beside});
 }
 
-std::vector<OutcomeColumn> columns(const std::vector<RunResult>& results, bool traffic) {
-  std::vector<OutcomeColumn> list = names(results.front());
+std::vector<RunColumn> columns(const std::vector<RunResult>& results, bool traffic) {
+  std::vector<RunColumn> list = names(results.front());
   const auto rate = [](double value) { return fmt::format("{:.1f}", value); };
   add_sizes(results, &list);
   list.push_back({"iteration s",
@@ -273,7 +272,7 @@ std::string notes(const std::vector<RunResult>& results) {
   return notes(all);
 }
 
-std::string outcome_table(const std::vector<RunResult>& results, bool traffic, int width) {
+std::string run_table(const std::vector<RunResult>& results, bool traffic, int width) {
   if (results.empty()) return "";
   return text_table(columns(results, traffic), results, width);
 }
@@ -282,7 +281,7 @@ std::string savings_table(const std::vector<RunResult>& results, int width) {
   const auto saves = [](const RunResult& o) { return o.saving.has_value(); };
   const auto first = std::ranges::find_if(results, saves);
   if (first == results.end()) return "";
-  std::vector<OutcomeColumn> list = names(*first);
+  std::vector<RunColumn> list = names(*first);
   const auto add = [&list](const char* title, auto cell, Place place) {
     list.push_back(
         {title, [cell](const RunResult& o) { return std::string(cell(*o.saving)); }, place});
@@ -299,9 +298,7 @@ std::string savings_table(const std::vector<RunResult>& results, int width) {
       "takes s", [](const Saving& s) { return fmt::format("{:.3f}", s.communication_s); },
       Place::Beside);
   add(
-      "saved % of it",
-      [](const Saving& s) { return s.of_communication ? percent(*s.of_communication) : "-"; },
-      Place::Beside);
+      "saved % of it", [](const Saving& s) { return percent(s.of_communication); }, Place::Beside);
   return text_table(list, rows_where(results, saves), width);
 }
 

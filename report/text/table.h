@@ -16,8 +16,8 @@ std::string iteration_text(const RunResult& result);
 std::string tokens_rate(const Training& training);
 
 // A row a run. `traffic`: with columns of what a GPU sends, and of what of it is exposed.
-std::string outcome_table(const std::vector<RunResult>& results, bool traffic = false,
-                          int width = kAnyWidth);
+std::string run_table(const std::vector<RunResult>& results, bool traffic = false,
+                      int width = kAnyWidth);
 
 // What the figures of these runs mean, a line each: what '*' marks, how FLOPs count attention, and
 // beside what a plan fits into the GPU's memory.

@@ -18,7 +18,7 @@ std::string grouped(std::int64_t number) {
 }
 
 template <class Value>  // std::string of an RunResult with its Training
-Column<Finalist> played(const char* title, Value value, Place place = Place::First) {
+Column<Finalist> simulated(const char* title, Value value, Place place = Place::First) {
   return {title,
           [value](const Finalist& f) {
             return f.result.ok() ? std::string(value(*f.result, *f.result->training)) : "";
@@ -36,21 +36,21 @@ std::string plans_table(const Tuned& tuned, int width) {
       {"iteration s",
        [](const Finalist& f) { return f.result.ok() ? iteration_text(*f.result) : "error"; },
        Place::First},
-      played("tokens/s/GPU", [](O, T t) { return tokens_rate(t); }),
-      played(
+      simulated("tokens/s/GPU", [](O, T t) { return tokens_rate(t); }),
+      simulated(
           "model TF/s", [=](O, T t) { return tenths(t.model_tflops_per_gpu); }, Place::Second),
-      played("MFU %", [=](O, T t) { return tenths(100 * t.mfu); }),
-      played(
+      simulated("MFU %", [=](O, T t) { return tenths(100 * t.mfu); }),
+      simulated(
           "bubble %", [=](O o, T) { return tenths(100 * o.bubble_fraction); }, Place::Second),
-      played(
+      simulated(
           "exposed %",
           [=](O o, T) {
             const double exposed = std::accumulate(o.exposed_s.begin(), o.exposed_s.end(), 0.0);
             return tenths(100 * exposed / o.iteration_s);
           },
           Place::Beside),
-      played("GiB", [=](O, T t) { return tenths(t.total / GiB); }),
-      played("fits", [](O, T t) { return t.fits ? "yes" : "NO"; }),
+      simulated("GiB", [=](O, T t) { return tenths(t.total / GiB); }),
+      simulated("fits", [](O, T t) { return t.fits ? "yes" : "NO"; }),
       {"stage level s",
        [](const Finalist& f) {
          return f.stage_level_ns ? fmt::format("{:.3f}", to_seconds(*f.stage_level_ns)) : "";

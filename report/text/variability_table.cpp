@@ -7,7 +7,7 @@
 namespace tandem {
 namespace {
 
-std::string seconds(double value) { return fmt::format("{:.4f}", value); }
+std::string four_digits(double value) { return fmt::format("{:.4f}", value); }
 
 struct PartOfRun {
   std::string run;
@@ -28,10 +28,11 @@ std::string repeats_table(const std::vector<RunResult>& results, int width) {
          return fmt::format("{}-{}", first,
                             first + static_cast<std::uint64_t>(o.repeats->runs) - 1);
        }},
-      {"p5 s", [](const RunResult& o) { return seconds(o.repeats->iteration_s.p5); }, Place::First},
-      {"p50 s", [](const RunResult& o) { return seconds(o.repeats->iteration_s.p50); },
+      {"p5 s", [](const RunResult& o) { return four_digits(o.repeats->iteration_s.p5); },
+       Place::First},
+      {"p50 s", [](const RunResult& o) { return four_digits(o.repeats->iteration_s.p50); },
        Place::Beside},
-      {"p95 s", [](const RunResult& o) { return seconds(o.repeats->iteration_s.p95); },
+      {"p95 s", [](const RunResult& o) { return four_digits(o.repeats->iteration_s.p95); },
        Place::Beside}};
   return text_table(columns, rows_where(results, repeated), width);
 }

@@ -33,7 +33,7 @@ Status set_costs_table(const Setting& setting, Scenario* scenario) {
 }
 
 // A file's path is relative to the scenario.
-Status set_software(const Setting& setting, Scenario* scenario) {
+Status set_framework_profile(const Setting& setting, Scenario* scenario) {
   const auto* name = std::get_if<std::string>(&setting.value);
   if (name == nullptr) return setting.error("costs.software", "a software's name, or a file");
   const bool is_file = name->ends_with(".toml");
@@ -41,7 +41,7 @@ Status set_software(const Setting& setting, Scenario* scenario) {
   if (is_file) {
     ASSIGN_OR_RETURN(file, setting.file("costs.software", folder_of(*scenario), "a file (TOML)"));
   }
-  auto profile = load_software(file);
+  auto profile = load_framework_profile(file);
   if (!profile.ok()) return Error{fmt::format("{}: {}", setting.where, profile.error().message)};
   scenario->profile = *std::move(profile);
   return Done{};
@@ -261,9 +261,9 @@ std::vector<Field> cluster_fields() {
        set_costs_table},
       {"costs.software",
        "text: whose constants price the model, a file's name in "
-       "workload/frameworks/framework_profile or a file of "
+       "workload/frameworks or a file of "
        "your own, relative to the scenario; default the GPU's, with costs.source = uniform none",
-       set_software},
+       set_framework_profile},
       seconds("costs.forward_s", "number: seconds of a stage's forward",
               [](UniformCosts& c) -> double& { return c.forward_s; }),
       seconds("costs.backward_s", "number: seconds of a full backward; default input_s + weight_s",

@@ -210,9 +210,9 @@ constexpr const char* kOfTheGpu[] = {"cluster.gpu_name",        "cluster.tflops"
                                      "cluster.memory_GBps",     "cluster.sms",
                                      "cluster.gemm_efficiency", "cluster.attention_efficiency"};
 
-Status complete_software(Scenario* s) {
+Status complete_framework_profile(Scenario* s) {
   if (s->profile.name.empty()) {
-    ASSIGN_OR_RETURN(s->profile, load_software(s->cluster.device.profile));
+    ASSIGN_OR_RETURN(s->profile, load_framework_profile(s->cluster.device.profile));
   }
   if (s->cost_table) {
     s->profile.iteration_overhead_s = 0;  // no part of what a table measures
@@ -347,7 +347,7 @@ Status complete(Scenario* s) {
     if (!status.ok()) return bad(*s, status.error(), {"model.layers"});
     return Done{};
   }
-  RETURN_IF_ERROR(complete_software(s));
+  RETURN_IF_ERROR(complete_framework_profile(s));
   if (!s->places.contains("train.gradient_dtype"))
     s->plan.gradient_dtype = s->plan.precision == "fp16" ? "fp16" : "fp32";
   if (const Status status = check(s->model, s->plan); !status.ok())

@@ -58,11 +58,11 @@ std::vector<OpTimes> op_times(const Program& program, const std::vector<Trace>& 
   return list;
 }
 
-// `outcome_of_trace`: what one iteration gives.
-template <class OutcomeOfTrace>
+// `result_of_trace`: what one iteration gives.
+template <class ResultOfTrace>
 Result<std::optional<RealRunResult>> run_program(const Program& program, const RealOptions& options,
                                                  const std::string& place,
-                                                 OutcomeOfTrace outcome_of_trace) {
+                                                 ResultOfTrace result_of_trace) {
   const Nanoseconds begin = now_ns();
   ASSIGN_OR_RETURN(std::optional<Execution> execution, play_whole(program, options, place));
   const double wall_s = to_seconds(now_ns() - begin);
@@ -78,7 +78,7 @@ Result<std::optional<RealRunResult>> run_program(const Program& program, const R
   }
   RealRunResult real;
   Trace& median = execution->iterations[median_of(iterations_s)];
-  real.result = outcome_of_trace(median);
+  real.result = result_of_trace(median);
   real.result.engine = real.backend = execution->backend;
   real.result.engine_wall_s = wall_s;
   real.real = execution->real;

@@ -10,14 +10,14 @@ using Json = nlohmann::ordered_json;
 // How FLOPs count attention's products.
 constexpr const char *kWholeFlops = "whole attention", *kCausalFlops = "causal attention";
 
-Json by_scope(const std::array<double, kGroupKinds>& values) {
+Json by_group_kind(const std::array<double, kGroupKinds>& values) {
   Json json;
   for (int i = 0; i < kGroupKinds; ++i)
     json[std::string(name(static_cast<GroupKind>(i)))] = values[i];
   return json;
 }
 
-void by_scope(const Json& json, std::array<double, kGroupKinds>* values) {
+void by_group_kind(const Json& json, std::array<double, kGroupKinds>* values) {
   for (int i = 0; i < kGroupKinds; ++i)
     (*values)[i] = json.at(std::string(name(static_cast<GroupKind>(i)))).get<double>();
 }
@@ -173,13 +173,13 @@ Json to_json(const RunResult& o) {
   json["bubble_window_fraction"] = o.bubble_window_fraction;
   json["bubble_window_fraction_max"] = o.bubble_window_fraction_max;
   json["compute_s"] = o.compute_s;
-  json["exposed_s"] = by_scope(o.exposed_s);
-  json["comm_s"] = by_scope(o.comm_s);
+  json["exposed_s"] = by_group_kind(o.exposed_s);
+  json["comm_s"] = by_group_kind(o.comm_s);
   for (int i = 0; i < kGroupKinds; ++i)
     json["overlap_fraction"][std::string(name(static_cast<GroupKind>(i)))] =
         optional_json(o.overlap_fraction[i]);
   json["exposed_between_nodes_s"] = o.exposed_between_nodes_s;
-  json["sent_bytes"] = by_scope(o.sent_bytes);
+  json["sent_bytes"] = by_group_kind(o.sent_bytes);
   add_saving(o.saving, &json);
   json["published_tflops_per_gpu"] = optional_json(o.published_tflops_per_gpu);
   json["least_internode_Gbitps"] = optional_json(o.least_internode_Gbitps);
@@ -216,13 +216,13 @@ RunResult run_result_from_json(const Json& json) {
   json.at("bubble_window_fraction").get_to(o.bubble_window_fraction);
   json.at("bubble_window_fraction_max").get_to(o.bubble_window_fraction_max);
   json.at("compute_s").get_to(o.compute_s);
-  by_scope(json.at("exposed_s"), &o.exposed_s);
-  by_scope(json.at("comm_s"), &o.comm_s);
+  by_group_kind(json.at("exposed_s"), &o.exposed_s);
+  by_group_kind(json.at("comm_s"), &o.comm_s);
   for (int i = 0; i < kGroupKinds; ++i)
     o.overlap_fraction[i] = optional_from<double>(
         json.at("overlap_fraction").at(std::string(name(static_cast<GroupKind>(i)))));
   json.at("exposed_between_nodes_s").get_to(o.exposed_between_nodes_s);
-  by_scope(json.at("sent_bytes"), &o.sent_bytes);
+  by_group_kind(json.at("sent_bytes"), &o.sent_bytes);
   o.saving = saving_from(json);
   o.published_tflops_per_gpu = optional_from<double>(json.at("published_tflops_per_gpu"));
   o.least_internode_Gbitps = optional_from<double>(json.at("least_internode_Gbitps"));

@@ -51,14 +51,14 @@ class Prices {
  public:
   Prices(const Program& program, const Cluster& cluster, const Placement& placement)
       : program_(program),
-        channel_of_(program.communicators.size()),
+        class_of_(program.communicators.size()),
         place_of_(program.communicators.size()) {
     const RankFolding folding = fold(program);
     choices_.resize(folding.comm_classes.size() * kCommKinds);
     for (std::size_t c = 0; c < folding.comm_classes.size(); ++c) {
       const CommunicatorClass& comm_class = folding.comm_classes[c];
       for (std::size_t i = 0; i < comm_class.communicators.size(); ++i) {
-        channel_of_[comm_class.communicators[i]] = static_cast<std::int32_t>(c);
+        class_of_[comm_class.communicators[i]] = static_cast<std::int32_t>(c);
         place_of_[comm_class.communicators[i]] = static_cast<std::int32_t>(i);
       }
     }
@@ -76,7 +76,7 @@ class Prices {
   }
 
   const Choices& of(std::int32_t communicator, CommKind kind) const {
-    const std::vector<Choices>& choices = choices_[at(channel_of_[communicator], kind)];
+    const std::vector<Choices>& choices = choices_[at(class_of_[communicator], kind)];
     return choices.size() == 1 ? choices[0] : choices[place_of_[communicator]];
   }
 
@@ -89,8 +89,7 @@ class Prices {
       std::vector<Times> own;
       for (const std::int32_t communicator : program_.ranks[rank].communicators) {
         for (int kind = 0; kind < kCommKinds; ++kind) {
-          if (choices_[at(channel_of_[communicator], static_cast<CommKind>(kind))].empty())
-            continue;
+          if (choices_[at(class_of_[communicator], static_cast<CommKind>(kind))].empty()) continue;
           Times& times = own.emplace_back();
           for (const Traffic& way : of(communicator, static_cast<CommKind>(kind)))
             times.emplace_back(way.way, way.latency_ns, way.seconds_per_byte);
@@ -123,7 +122,7 @@ class Prices {
   }
 
   const Program& program_;
-  std::vector<std::int32_t> channel_of_,
+  std::vector<std::int32_t> class_of_,
       place_of_;  // of communicators; the place in a communicator class
   std::vector<std::vector<Choices>>
       choices_;  // by communicator class and kind: one for all, or an each

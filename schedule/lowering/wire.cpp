@@ -80,8 +80,8 @@ class Wiring {
       });
   }
 
-  template <class SeatOf>
-  void connect(GroupKind group_kind, int size, const SeatOf& seat_of) {
+  template <class MemberOf>
+  void connect(GroupKind group_kind, int size, const MemberOf& seat_of) {
     Communicator communicator{group_kind, false, {}};
     for (int i = 0; i < size; ++i) {
       const auto [member, slot] = seat_of(i);

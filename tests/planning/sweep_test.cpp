@@ -140,9 +140,9 @@ TEST_CASE("a sweep that is killed and started again ends with an undisturbed one
     // Killed once some more rows are there than at its start; the last time there may be none left.
     const std::size_t rows = lines_in(csv) + random() % 8;
     const MpiRun run(folder, sweep_command("killed.csv") + " --jobs 2");
-    const bool front_only = random() % 2 == 0;
+    const bool coordinator_only = random() % 2 == 0;
     for (int i = 0; i < 10'000 && lines_in(csv) < rows; ++i) usleep(200);
-    kill(front_only ? run.launcher() : -run.launcher(), SIGKILL);
+    kill(coordinator_only ? run.launcher() : -run.launcher(), SIGKILL);
     CHECK(run.leaves_nothing());
   }
   MpiRun run(folder, sweep_command("killed.csv"));

@@ -15,7 +15,7 @@ using namespace tandem;
 
 namespace {
 
-const std::string kRivals =
+const std::string kBaselineTools =
     "tool,family,rows,mean_absolute_percent,bias_percent,kind,source\n"
     "X,a,3,10.25,-10.25,reproduced,a paper\n"
     "Y,a,8,3.5,,published,\"another, | paper\"\n"
@@ -34,7 +34,7 @@ std::vector<BaselineTool> tools(const std::string& text) {
 
 std::string refused(const std::string& line) {
   const Folder folder;
-  const std::string header = kRivals.substr(0, kRivals.find('\n') + 1);
+  const std::string header = kBaselineTools.substr(0, kBaselineTools.find('\n') + 1);
   const auto read = read_rivals(folder.with("r.csv", header + line + "\n"));
   REQUIRE(!read.ok());
   return read.error().message.substr(read.error().message.find("r.csv"));
@@ -68,7 +68,7 @@ std::string contents(const std::string& path) {
 }  // namespace
 
 TEST_CASE("a line of other tools' figures is read, what the source does not say left open") {
-  const std::vector<BaselineTool> read = tools(kRivals);
+  const std::vector<BaselineTool> read = tools(kBaselineTools);
   REQUIRE(read.size() == 3);
   CHECK(read[0].tool == "X");
   CHECK(read[0].rows == 3);
@@ -104,7 +104,7 @@ TEST_CASE("a bad line of other tools' figures is refused with its place") {
 }
 
 TEST_CASE("the families' table has other tools beside ours, and says where their rows differ") {
-  const std::string page = case_page(made_up_rows(), tools(kRivals), "t");
+  const std::string page = case_page(made_up_rows(), tools(kBaselineTools), "t");
   CHECK_THAT(page, Catch::Contains("| worst row | others, mean absolute % |\n"
                                    "|---|---:|---:|---:|---:|---:|---:|---|---|\n"
                                    "| a | 3 | 0 | 20.0 | 20.0 | +6.7 | +30.0 | a3 | "
@@ -172,14 +172,14 @@ TEST_CASE("a page whose markers do not fit is refused with the line") {
 TEST_CASE("validate draws a plot and updates a page, or leaves nothing behind") {
   const Sandbox sandbox;
   sandbox.file("c.csv", kCases);
-  sandbox.file("r.csv", kRivals);
+  sandbox.file("r.csv", kBaselineTools);
   sandbox.file("p.md", "by hand\n" + begin("families") + kEnd);
   const Ran ran = sandbox.tandem("validate c.csv --plot o.svg --rivals r.csv --update p.md");
   check_done(ran);
   CHECK_THAT(sandbox.read("o.svg"), Catch::Contains("measured: 1 runs of others"));
   CHECK_THAT(sandbox.read("p.md"), Catch::StartsWith("by hand\n" + begin("families") + "\n| fam"));
   sandbox.file("bad.md", begin("family") + kEnd);
-  sandbox.file("bad.csv", kRivals + "X,a\n");
+  sandbox.file("bad.csv", kBaselineTools + "X,a\n");
   sandbox.file("empty.csv", kCases.substr(0, kCases.find('\n') + 1));
   const Names files = sandbox.files();
   check_refused(sandbox.tandem("validate c.csv --plot p.svg --update bad.md"),

@@ -83,10 +83,10 @@ TEST_CASE("ZeRO-3 gathers ahead where nobody says that it should not, other stag
 }
 
 TEST_CASE("only what was measured of early DeepSpeed gathers slower than NCCL's own benchmarks") {
-  for (const std::string& name : software_names()) {
+  for (const std::string& name : framework_profile_names()) {
     INFO(name);
     const bool early = name.starts_with("deepspeed-") || name.starts_with("bigscience-");
-    CHECK((load_software(name)->zero3_stretch > 1) == early);
+    CHECK((load_framework_profile(name)->zero3_stretch > 1) == early);
   }
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("every device names its software, and one that names none is refused")
     INFO(name);
     const auto device = load_device(name);
     REQUIRE(device.ok());
-    CHECK(load_software(device->profile).ok());
+    CHECK(load_framework_profile(device->profile).ok());
   }
 }
 
@@ -143,9 +143,9 @@ TEST_CASE("what is not calibrated has the widest interval") {
   // 24 % too fast in the mean were runs that no fit had seen: measured over predicted up to 1.5 and
   // more.
   CHECK(widest->second > 1.5);
-  for (const std::string& name : software_names()) {
+  for (const std::string& name : framework_profile_names()) {
     INFO(name);
-    const FrameworkProfile profile = *load_software(name);
+    const FrameworkProfile profile = *load_framework_profile(name);
     CHECK(profile.interval_high <= widest->second);
     // The low end of bigscience-v100 is that of a network that others used, too.
     if (name != "bigscience-v100") CHECK(profile.interval_low >= widest->first);

@@ -73,7 +73,7 @@ TEST_CASE("report.causal_flops counts half of attention in model and hardware al
 
 TEST_CASE("tables say tokens a second and GPU, MFU, how FLOPs count and what is kept in reserve") {
   const RunResult result = played({"cluster.memory_reserve_GiB=5"});
-  const std::string table = outcome_table({result});
+  const std::string table = run_table({result});
   CHECK(table.find("tokens/s/GPU  MFU %") != std::string::npos);
   CHECK(table.find(tokens_rate(*result.training)) != std::string::npos);
   const std::string below = notes(std::vector{result});

@@ -37,8 +37,8 @@ ByName shipped(const char* file, const std::vector<std::pair<std::string, Settin
   return simulated(*scenarios);
 }
 
-double of(const std::array<double, kGroupKinds>& by_scope, GroupKind group_kind) {
-  return by_scope[static_cast<std::size_t>(group_kind)];
+double of(const std::array<double, kGroupKinds>& by_group_kind, GroupKind group_kind) {
+  return by_group_kind[static_cast<std::size_t>(group_kind)];
 }
 
 // One axis of gradients' types, one of ways to reduce them.

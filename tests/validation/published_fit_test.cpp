@@ -154,9 +154,9 @@ TEST_CASE(
         "base = \"nemo-h100\"\nmeasured_on = {value = \"X fp8\", source = \"x\"}\n", interval,
         "cases.csv");
     const std::string path = folder.file("mine.toml", text);
-    const auto profile = load_software(path);
+    const auto profile = load_framework_profile(path);
     REQUIRE(profile.ok());
-    return std::pair{profile->measured_on, software_sources(path)->front().second};
+    return std::pair{profile->measured_on, profile_sources(path)->front().second};
   };
   const auto [pairs, rows] =
       measured_on({.n = 5, .measured_on = {{"H100-SXM5-80GB bf16", 4}, {"H200 fp8", 1}}});
@@ -166,23 +166,24 @@ TEST_CASE(
   CHECK(none.empty());
   CHECK(no_rows == "0 rows that a fit to cases.csv left out");
   // A base's rows are not its own.
-  CHECK(load_software("nemo-h100")->measured_on.size() == 1);
-  CHECK(load_software(folder.file("other.toml", "base = \"nemo-h100\"\n"))->measured_on.empty());
+  CHECK(load_framework_profile("nemo-h100")->measured_on.size() == 1);
+  CHECK(load_framework_profile(folder.file("other.toml", "base = \"nemo-h100\"\n"))
+            ->measured_on.empty());
 }
 
 TEST_CASE("every software that is shipped is whole, has an interval, and names its sources") {
-  REQUIRE(software_names().size() >= 7);
-  for (const std::string& name : software_names()) {
+  REQUIRE(framework_profile_names().size() >= 7);
+  for (const std::string& name : framework_profile_names()) {
     INFO(name);
-    const auto profile = load_software(name);
+    const auto profile = load_framework_profile(name);
     REQUIRE(profile.ok());
     CHECK(0 < profile->interval_low);
     CHECK(profile->interval_low < profile->interval_high);
-    const auto sources = software_sources(name);
+    const auto sources = profile_sources(name);
     REQUIRE(sources.ok());
     const bool says_where =
         std::ranges::find(*sources, "measured_on", &Sources::value_type::first) != sources->end();
-    CHECK(sources->size() == software_fields().size() + (says_where ? 1 : 0));
+    CHECK(sources->size() == profile_fields().size() + (says_where ? 1 : 0));
     CHECK(says_where >= !profile->measured_on.empty());
   }
 }
@@ -191,16 +192,16 @@ TEST_CASE("a software of one's own holds what differs, and is refused at the lin
   const Folder folder;
   const std::string mine = folder.file(
       "mine.toml", "base = \"megatron-a100\"\ncompute_stretch = {value = 1.5, source = \"x\"}\n");
-  const auto profile = load_software(mine);
+  const auto profile = load_framework_profile(mine);
   REQUIRE(profile.ok());
   CHECK(profile->compute_stretch == 1.5);
-  CHECK(profile->gemm_ramp_k == load_software("megatron-a100")->gemm_ramp_k);
+  CHECK(profile->gemm_ramp_k == load_framework_profile("megatron-a100")->gemm_ramp_k);
   // A value in place of the file's.
-  CHECK(load_software(mine, {{{mine, "compute_stretch"}, 1.2}})->compute_stretch == 1.2);
-  CHECK(load_software(mine, {{{"megatron-a100", "gemm_ramp_k"}, 7}})->gemm_ramp_k == 7);
+  CHECK(load_framework_profile(mine, {{{mine, "compute_stretch"}, 1.2}})->compute_stretch == 1.2);
+  CHECK(load_framework_profile(mine, {{{"megatron-a100", "gemm_ramp_k"}, 7}})->gemm_ramp_k == 7);
 
   const auto refused = [&](const std::string& text) {
-    const auto bad = load_software(folder.file("bad.toml", text));
+    const auto bad = load_framework_profile(folder.file("bad.toml", text));
     REQUIRE(!bad.ok());
     return bad.error().message;
   };

@@ -12,7 +12,7 @@ Json value(double number) { return number; }
 Json value(const std::optional<double>& number) { return number ? Json(*number) : Json(nullptr); }
 
 template <class Values>  // an array by GroupKind
-Json by_scope(const Values& values) {
+Json by_group_kind(const Values& values) {
   Json json;
   for (int i = 0; i < kGroupKinds; ++i)
     json[std::string(name(static_cast<GroupKind>(i)))] = value(values[i]);
@@ -27,9 +27,9 @@ Json total(const TraceTotal& side) {
   json["compute_s"] = side.metrics.compute_s;
   json["bubble_ratio"] = side.metrics.bubble_ratio;
   json["bubble_fraction"] = side.metrics.bubble_fraction;
-  json["exposed_s"] = by_scope(side.metrics.exposed_s);
-  json["comm_s"] = by_scope(side.metrics.comm_s);
-  json["overlap_fraction"] = by_scope(side.metrics.overlap_fraction);
+  json["exposed_s"] = by_group_kind(side.metrics.exposed_s);
+  json["comm_s"] = by_group_kind(side.metrics.comm_s);
+  json["overlap_fraction"] = by_group_kind(side.metrics.overlap_fraction);
   return json;
 }
 
@@ -47,7 +47,7 @@ Json split(const RankSplit& split) {
   for (int i = 0; i < kGroupKinds; ++i) exposed_s[i] = to_seconds(split.exposed_ns[i]);
   return {{"compute_s", to_seconds(split.compute_ns)},
           {"bubble_s", to_seconds(split.bubble_ns)},
-          {"exposed_s", by_scope(exposed_s)}};
+          {"exposed_s", by_group_kind(exposed_s)}};
 }
 
 Json op(const OpPair& pair) {
@@ -69,8 +69,8 @@ Json to_json(const Comparison& comparison) {
   Json json;
   json["iteration_error"] = comparison.iteration_error;
   json["bubble_difference"] = comparison.bubble_difference;
-  json["overlap_difference"] = by_scope(comparison.overlap_difference);
-  json["exposed_difference_s"] = by_scope(comparison.exposed_difference_s);
+  json["overlap_difference"] = by_group_kind(comparison.overlap_difference);
+  json["exposed_difference_s"] = by_group_kind(comparison.exposed_difference_s);
   json["ops"] = summary(comparison.ops);
   json["kinds"] = Json::object();
   for (const auto& [kind, ops] : comparison.kinds)

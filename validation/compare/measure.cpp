@@ -94,7 +94,7 @@ Result<std::string> launch_of(const Scenario& scenario, int ranks) {
   return words;
 }
 
-Result<RealRunResult> read_outcome(const std::string& path) {
+Result<RealRunResult> read_result(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, read_file(path));
   const auto json = nlohmann::ordered_json::parse(text, nullptr, false);
   if (!json.is_array() || json.size() != 1 || !json[0].contains("spread"))
@@ -149,7 +149,7 @@ Result<RealRunResult> measure_outside(const Scenario& scenario, const CompiledJo
   if (exit_status != 0)
     return Error{fmt::format("{}: exit status {}, expected 0", command, exit_status),
                  exit_status == Error::Missing ? Error::Missing : Error::Failed};
-  auto result = read_outcome(folder.file("out.json"));
+  auto result = read_result(folder.file("out.json"));
   if (!result.ok())
     return Error{fmt::format("{}: {}", command, result.error().message), Error::Failed};
   return result;

@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kRequired[] = {"tool", "family", "mean_absolute_percent", "kind", "source"};
 constexpr int kMostRows = 1'000'000'000;
 
-Result<BaselineTool> read_rival(const CsvTable& table, int row) {
+Result<BaselineTool> read_baseline_tool(const CsvTable& table, int row) {
   for (const char* column : kRequired) {
     if (table.text(row, column).empty())
       return table.error(row, fmt::format("column '{}': found nothing, expected a text", column));
@@ -59,7 +59,7 @@ Result<std::vector<BaselineTool>> read_rivals(const std::string& path) {
   }
   std::vector<BaselineTool> tools;
   for (int row = 0; row < table.size(); ++row) {
-    ASSIGN_OR_RETURN(BaselineTool tool, read_rival(table, row));
+    ASSIGN_OR_RETURN(BaselineTool tool, read_baseline_tool(table, row));
     tools.push_back(std::move(tool));
   }
   return tools;

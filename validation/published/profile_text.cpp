@@ -51,12 +51,12 @@ std::string with_measured_on(std::string text, const Interval& interval,
 
 double rounded(double value) { return std::stod(fmt::format("{:.4g}", value)); }
 
-Status write_software(const FitPlan& plan, const PublishedFit& fit,
-                      const std::vector<Interval>& intervals, const std::string& origin) {
+Status write_framework_profile(const FitPlan& plan, const PublishedFit& fit,
+                               const std::vector<Interval>& intervals, const std::string& origin) {
   std::map<std::string, std::string> texts;
   const auto read = [&](const std::string& name) -> Status {
     if (!texts.contains(name)) {
-      ASSIGN_OR_RETURN(texts[name], read_file(software_path(name)));
+      ASSIGN_OR_RETURN(texts[name], read_file(framework_profile_path(name)));
     }
     return Done{};
   };
@@ -89,7 +89,8 @@ Status write_software(const FitPlan& plan, const PublishedFit& fit,
     RETURN_IF_ERROR(set(interval.profile, "interval_low", taken.low, source(5)));
     RETURN_IF_ERROR(set(interval.profile, "interval_high", taken.high, source(95)));
   }
-  for (const auto& [name, text] : texts) RETURN_IF_ERROR(write_file(software_path(name), text));
+  for (const auto& [name, text] : texts)
+    RETURN_IF_ERROR(write_file(framework_profile_path(name), text));
   return Done{};
 }
 

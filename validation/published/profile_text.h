@@ -24,7 +24,7 @@ double rounded(double value);
 // Writes values and intervals to the software's files; `origin` says what they were fitted to. A
 // software with too few rows for an interval of its own gets the last one: that of all; one without
 // any is not calibrated.
-Status write_software(const FitPlan& plan, const PublishedFit& fit,
-                      const std::vector<Interval>& intervals, const std::string& origin);
+Status write_framework_profile(const FitPlan& plan, const PublishedFit& fit,
+                               const std::vector<Interval>& intervals, const std::string& origin);
 
 }  // namespace tandem

@@ -35,7 +35,7 @@ const FamilyWeight* weight_of(const FitPlan& plan, const std::string& family) {
 // Its FrameworkProfile with these values; the scenario's name of it is the file's.
 Result<Scenario> with(const FitData& data, int row, const ProfileValues& values) {
   Scenario scenario = data.scenarios[row];
-  ASSIGN_OR_RETURN(scenario.profile, load_software(scenario.profile.name, values));
+  ASSIGN_OR_RETURN(scenario.profile, load_framework_profile(scenario.profile.name, values));
   return scenario;
 }
 
@@ -182,9 +182,9 @@ Result<Constant> read_constant(const CsvTable& table, int row) {
   ASSIGN_OR_RETURN(constant.most, table.number(row, "most"));
   if (!(constant.sigma > 0 && constant.least <= constant.prior && constant.prior <= constant.most))
     return table.error(row, "expected a sigma above 0, and least <= prior <= most");
-  if (const auto profile = load_software(constant.profile); !profile.ok())
+  if (const auto profile = load_framework_profile(constant.profile); !profile.ok())
     return table.error(row, profile.error().message);
-  const auto fields = software_fields();
+  const auto fields = profile_fields();
   if (std::ranges::find(fields, constant.key, &ProfileField::key) == fields.end())
     return table.error(row,
                        fmt::format("found key '{}', expected one of a software's", constant.key));
@@ -272,8 +272,8 @@ Rows thinned(const FitData& data, const Rows& rows) {
 Result<Values> current_values(const FitPlan& plan) {
   Values values;
   for (const Constant& constant : plan.constants) {
-    ASSIGN_OR_RETURN(const FrameworkProfile profile, load_software(constant.profile));
-    const auto fields = software_fields();
+    ASSIGN_OR_RETURN(const FrameworkProfile profile, load_framework_profile(constant.profile));
+    const auto fields = profile_fields();
     const auto field = std::ranges::find(fields, constant.key, &ProfileField::key);
     CHECK(field != fields.end());
     values.push_back(
@@ -282,7 +282,7 @@ Result<Values> current_values(const FitPlan& plan) {
   return values;
 }
 
-ProfileValues software_values(const FitPlan& plan, const Values& values) {
+ProfileValues profile_values(const FitPlan& plan, const Values& values) {
   CHECK(values.size() == plan.constants.size());
   ProfileValues all;
   for (std::size_t k = 0; k < values.size(); ++k)
@@ -291,7 +291,7 @@ ProfileValues software_values(const FitPlan& plan, const Values& values) {
 }
 
 Result<std::vector<double>> residuals(const FitData& data, const Rows& rows, const Values& values) {
-  const ProfileValues given = software_values(data.plan, values);
+  const ProfileValues given = profile_values(data.plan, values);
   ASSIGN_OR_RETURN(const auto lists,
                    for_each_row(data, rows, [&](int row) -> Result<std::vector<double>> {
                      ASSIGN_OR_RETURN(const Scenario scenario, with(data, row, given));
@@ -305,7 +305,7 @@ Result<std::vector<double>> residuals(const FitData& data, const Rows& rows, con
 
 Result<Slopes> slopes(const FitData& data, const Rows& rows, const Values& values) {
   const auto row_slopes = [&](int row) -> Result<std::vector<double>> {
-    const ProfileValues given = software_values(data.plan, values);
+    const ProfileValues given = profile_values(data.plan, values);
     ASSIGN_OR_RETURN(const Scenario scenario, with(data, row, given));
     ASSIGN_OR_RETURN(const double here, residual(scenario, data.cases[row]));
     std::vector<double> found;

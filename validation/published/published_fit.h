@@ -58,7 +58,7 @@ Rows thinned(const FitData& data, const Rows& rows);
 // One value a constant.
 using Values = std::vector<double>;
 Result<Values> current_values(const FitPlan& plan);
-ProfileValues software_values(const FitPlan& plan, const Values& values);
+ProfileValues profile_values(const FitPlan& plan, const Values& values);
 
 // log(predicted / measured), a row each.
 Result<std::vector<double>> residuals(const FitData& data, const Rows& rows, const Values& values);

@@ -38,7 +38,7 @@ constexpr std::int64_t kTileMultiple = 256;
 // So many products side by side leave no wave of note unfilled.
 constexpr std::int64_t kManyProducts = 4096;
 // Tensor cores want rows of whole 16 bytes.
-constexpr std::int64_t kAlignedBytes = 16;
+constexpr std::int64_t kTensorCoreBytes = 16;
 // What widths should be multiples of, by NVIDIA's guide for A100s (128 bytes of 16-bit numbers).
 constexpr std::int64_t kWidthMultiple = 64;
 constexpr int kHeadMultiple = 8;
@@ -51,7 +51,7 @@ std::int64_t number_bytes(const CostModel& cost, const Gemm& gemm) {
 
 bool unaligned(const CostModel& cost, const Gemm& gemm) {
   const std::int64_t bytes = number_bytes(cost, gemm);
-  return gemm.n * bytes % kAlignedBytes != 0 || gemm.k * bytes % kAlignedBytes != 0;
+  return gemm.n * bytes % kTensorCoreBytes != 0 || gemm.k * bytes % kTensorCoreBytes != 0;
 }
 
 // The product's time with nothing left over: of so many side by side that all tiles and waves are
@@ -61,7 +61,7 @@ double even_s(const CostModel& cost, const Gemm& gemm) {
     return kTileMultiple / std::gcd(side, kTileMultiple);
   };
   const std::int64_t bytes = number_bytes(cost, gemm);
-  const std::int64_t row = kAlignedBytes / std::min(bytes, kAlignedBytes);
+  const std::int64_t row = kTensorCoreBytes / std::min(bytes, kTensorCoreBytes);
   Gemm many = gemm;
   many.batch *= kManyProducts;
   many.m *= repeats(gemm.m);

@@ -48,10 +48,10 @@ std::string folder() { return data_dir() + "/workload/frameworks"; }
 
 Result<std::string> path_of(const std::string& name) {
   if (name.ends_with(".toml")) return name;
-  const std::vector<std::string> known = software_names();
+  const std::vector<std::string> known = framework_profile_names();
   if (known.empty())
     return Error{fmt::format("found no software in {}, expected TANDEM_DATA_DIR to name the folder "
-                             "that holds workload/frameworks/framework_profile",
+                             "that holds workload/frameworks",
                              folder()),
                  Error::Missing};
   if (std::ranges::find(known, name) == known.end())
@@ -59,7 +59,7 @@ Result<std::string> path_of(const std::string& name) {
         fmt::format("found software '{}', expected a known one or a file.toml; the "
                     "nearest is '{}'",
                     name, nearest(name, known))};
-  return software_path(name);
+  return framework_profile_path(name);
 }
 
 // Sets what the file holds over what its base does, and collects the sources.
@@ -123,23 +123,24 @@ Result<std::pair<double, double>> uncalibrated_interval() {
   return std::pair{low, high};
 }
 
-std::span<const ProfileField> software_fields() { return kFields; }
+std::span<const ProfileField> profile_fields() { return kFields; }
 
-std::string software_path(const std::string& name) {
+std::string framework_profile_path(const std::string& name) {
   return fmt::format("{}/{}.toml", folder(), name);
 }
 
-Result<FrameworkProfile> load_software(const std::string& name, const ProfileValues& instead) {
+Result<FrameworkProfile> load_framework_profile(const std::string& name,
+                                                const ProfileValues& instead) {
   ASSIGN_OR_RETURN(auto result, read(name, instead));
   return std::move(result.first);
 }
 
-Result<Sources> software_sources(const std::string& name) {
+Result<Sources> profile_sources(const std::string& name) {
   ASSIGN_OR_RETURN(auto result, read(name));
   return std::move(result.second);
 }
 
-std::vector<std::string> software_names() {
+std::vector<std::string> framework_profile_names() {
   std::vector<std::string> names;
   std::error_code missing;  // no folder: no names
   for (const auto& entry : std::filesystem::directory_iterator(folder(), missing)) {

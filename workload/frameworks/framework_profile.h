@@ -82,22 +82,23 @@ struct ProfileField {
   double FrameworkProfile::*place;
   double unit = 1;
 };
-std::span<const ProfileField> software_fields();
+std::span<const ProfileField> profile_fields();
 
 // Values in place of those of files, in the keys' units: by the file's name and the key.
 using ProfileValues = std::map<std::pair<std::string, std::string>, double>;
 
-// `name` of workload/frameworks/framework_profile, or a file's path. A file names another one with
+// `name` of workload/frameworks, or a file's path. A file names another one with
 // `base` and holds what differs from it, or holds all. Errors name file and line.
-Result<FrameworkProfile> load_software(const std::string& name, const ProfileValues& instead = {});
+Result<FrameworkProfile> load_framework_profile(const std::string& name,
+                                                const ProfileValues& instead = {});
 
 // The file of a name that is known.
-std::string software_path(const std::string& name);
+std::string framework_profile_path(const std::string& name);
 
 // Sorted.
-std::vector<std::string> software_names();
+std::vector<std::string> framework_profile_names();
 
 // Where each number comes from: {"gemm_ramp_k", "fit ..."}; those of its base follow.
-Result<Sources> software_sources(const std::string& name);
+Result<Sources> profile_sources(const std::string& name);
 
 }  // namespace tandem

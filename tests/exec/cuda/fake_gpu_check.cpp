@@ -65,7 +65,7 @@ class Checker {
     return fmt::format("{} of rank {}", describe(body(ref.local_rank), op(ref)),
                        index(plan_.local_ranks[ref.local_rank]));
   }
-  std::int32_t player_of(Rank rank) const {
+  std::int32_t folded_rank_of(Rank rank) const {
     const auto at = std::ranges::find(plan_.local_ranks, rank);
     return at == plan_.local_ranks.end()
                ? -1
@@ -130,7 +130,7 @@ class Checker {
     const std::vector<Rank>& members = program_.communicators[listed.communicator].members;
     int place = -1, here = 0, sms = 0;
     for (std::size_t i = 0; i < members.size(); ++i) {
-      const std::int32_t local_rank = player_of(members[i]);
+      const std::int32_t local_rank = folded_rank_of(members[i]);
       if (local_rank < 0) continue;
       if (place < 0) place = static_cast<int>(i);
       ++here;
@@ -258,7 +258,7 @@ class Checker {
     const std::uint32_t place = slots_[row(ref.local_rank).body].place[ref.op];
     std::vector<OpRef> refs;
     for (const Rank member : program_.communicators[number].members) {
-      const std::int32_t local_rank = player_of(member);
+      const std::int32_t local_rank = folded_rank_of(member);
       const std::vector<std::int32_t>& known = row(local_rank).communicators;
       const auto slot = std::ranges::find(known, number) - known.begin();
       const std::vector<std::uint32_t>& ops = slots_[row(local_rank).body].slots[slot];
@@ -278,7 +278,7 @@ class Checker {
     bool all_here = !is_compute(kind);
     if (all_here) {
       for (const Rank member : program_.communicators[communicator_of(ref)].members)
-        all_here &= player_of(member) >= 0;
+        all_here &= folded_rank_of(member) >= 0;
     }
     GpuVerb expected = transfer ? GpuVerb::Move : GpuVerb::Emulate;
     if (!all_here) {

@@ -1,0 +1,21 @@
+#include "report/text/number_cells.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace tandem {
+
+std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
+
+std::string percent(const std::optional<double>& share) { return share ? percent(*share) : "-"; }
+
+std::string signed_percent(double share) {
+  return std::abs(share) < 0.0005 ? "0.0" : fmt::format("{:+.1f}", 100 * share);
+}
+
+std::string signed_percent(const std::optional<double>& share) {
+  return share ? signed_percent(*share) : "-";
+}
+
+}  // namespace tandem
