@@ -14,6 +14,7 @@
 #include "base/csv.h"
 #include "base/file.h"
 #include "tests/sandbox.h"
+#include "tests/seed.h"
 
 using namespace tandem;
 
@@ -111,7 +112,7 @@ TEST_CASE("help and version go to stdout, and every command has an example") {
     check_done(ran);
     CHECK(ran.out.find("Example: tandem " + command) != std::string::npos);
   }
-  CHECK(box.tandem("--version").out == "tandem 0.1.0\n");
+  CHECK(box.tandem("--version").out.starts_with("tandem 0.1.0"));
 }
 
 TEST_CASE("wrong use is one line on stderr and exit status 2") {
@@ -456,7 +457,7 @@ TEST_CASE("a program that is cut short is refused, wherever it is cut") {
   box.file("small.toml", kSmall);
   const std::string text =
       box.tandem("schedule small.toml --format program --set parallel.global_batch=2").out;
-  const unsigned seed = std::random_device{}();
+  const unsigned seed = test_seed();
   INFO("seed " << seed);
   std::mt19937 random(seed);
   for (int i = 0; i < 25; ++i) {

@@ -10,6 +10,7 @@
 
 #include "schedule/order/order.h"
 #include "schedule/order/order_replay.h"
+#include "tests/seed.h"
 
 namespace tandem {
 namespace {
@@ -72,13 +73,6 @@ double bubble_in_windows(const OrderReplay& played, double work) {
   return most;
 }
 
-// From TANDEM_SEED, to play a failure again.
-unsigned seed() {
-  const char* const text = std::getenv("TANDEM_SEED");
-  return text != nullptr ? static_cast<unsigned>(std::strtoul(text, nullptr, 10))
-                         : std::random_device{}();
-}
-
 double between(double least, double most, std::mt19937* random) {
   return std::uniform_real_distribution<double>(least, most)(*random);
 }
@@ -91,7 +85,7 @@ OrderCosts random_costs(std::mt19937* random) {
 }  // namespace
 
 TEST_CASE("greedy orders are valid and keep the memory limit, whatever the costs") {
-  const unsigned start = seed();
+  const unsigned start = test_seed();
   INFO("TANDEM_SEED=" << start);
   std::mt19937 random(start);
   const auto number = [&](int least, int most) {
@@ -136,7 +130,7 @@ TEST_CASE("the unit of the costs does not matter") {
 }
 
 TEST_CASE("zb1p ends no later than 1F1B, whatever the costs") {
-  const unsigned start = seed();
+  const unsigned start = test_seed();
   INFO("TANDEM_SEED=" << start);
   std::mt19937 random(start);
   for (const int pp : {2, 3, 4, 8, 16}) {

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "schedule/order/order_replay.h"
 #include "schedule/order/order_text.h"
+#include "tests/seed.h"
 
 namespace tandem {
 namespace {
@@ -89,13 +90,6 @@ int sum(const std::vector<int>& values) {
   int total = 0;
   for (const int value : values) total += value;
   return total;
-}
-
-// From TANDEM_SEED, to play a failure again.
-unsigned seed() {
-  const char* const text = std::getenv("TANDEM_SEED");
-  return text != nullptr ? static_cast<unsigned>(std::strtoul(text, nullptr, 10))
-                         : std::random_device{}();
 }
 
 }  // namespace
@@ -433,7 +427,7 @@ TEST_CASE("lowering keeps at most 3 stages gathered, and gathers each before it 
 }
 
 TEST_CASE("random sizes: every order that is made is valid, is read back, and lowers") {
-  const unsigned started_with = seed();
+  const unsigned started_with = test_seed();
   INFO("TANDEM_SEED=" << started_with);
   std::mt19937 random(started_with);
   const auto pick = [&](int least, int most) {
@@ -484,7 +478,7 @@ TEST_CASE("random sizes: every order that is made is valid, is read back, and lo
 }
 
 TEST_CASE("random damage to an order is found, or leaves a valid order that replays to its end") {
-  const unsigned started_with = seed();
+  const unsigned started_with = test_seed();
   INFO("TANDEM_SEED=" << started_with);
   std::mt19937 random(started_with);
   for (int round = 0; round < 500; ++round) {

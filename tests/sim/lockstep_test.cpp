@@ -16,6 +16,7 @@
 #include "sim/lockstep.h"
 #include "tests/needs.h"
 #include "tests/scenarios/small_scenario.h"
+#include "tests/seed.h"
 
 namespace tandem {
 namespace {
@@ -280,9 +281,7 @@ TEST_CASE("folded and unfolded agree on any placement: random jobs") {
   need_simgrid();
   const char* many = std::getenv("TANDEM_FOLD_CASES");
   const int cases = many != nullptr ? std::atoi(many) : 200;
-  const char* given = std::getenv("TANDEM_FOLD_SEED");
-  const unsigned seed =
-      given != nullptr ? static_cast<unsigned>(std::atoi(given)) : std::random_device{}();
+  const unsigned seed = test_seed();
   int played = 0;
   for (int i = 0; i < cases; ++i) {
     const std::string text = Draw(seed + static_cast<unsigned>(i)).job();
