@@ -7,10 +7,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <new>
 #include <thread>
 #include <utility>
 
 #include "base/nearest.h"
+#include "cli/shell_files.h"
+#include "cli/version.h"
 
 namespace tandem {
 namespace {
@@ -105,12 +108,20 @@ void Command::run(Run run) const {
   app_->callback([run = std::move(run), chosen = chosen_] { *chosen = run; });
 }
 
-CommandLine::CommandLine(const std::string& name, const std::string& about,
-                         const std::string& version)
+CommandLine::CommandLine(const std::string& name, const std::string& about)
     : app_(std::make_unique<CLI::App>(about)) {
   app_->name(name);
-  app_->set_version_flag("--version", version);
+  app_->set_version_flag("--version", fmt::format("{} {}", name, version()));
   app_->require_subcommand(1);
+  app_->add_option_function<std::string>(
+          "--shell-file",
+          [this](const std::string& kind) {
+            fmt::print("{}", shell_file(*app_, kind));
+            throw CLI::Success();
+          },
+          "print the manual page, or the completion for a shell")
+      ->check(CLI::IsMember(shell_file_kinds()))
+      ->trigger_on_parse();
   app_->failure_message([](const CLI::App* app, const CLI::Error& error) {
     return fmt::format("{}; see {} --help\n", error.what(), app->get_name());
   });
@@ -121,6 +132,15 @@ CommandLine::~CommandLine() = default;
 Command CommandLine::root() { return {app_.get(), &chosen_}; }
 
 int CommandLine::run(int argc, char** argv) {
+  try {
+    return parse_and_run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fputs("found no memory left, expected a smaller run or a larger machine\n", stderr);
+    return Error::Failed;
+  }
+}
+
+int CommandLine::parse_and_run(int argc, char** argv) {
   if (const Status known = check_commands(*app_, argc, argv); !known.ok()) {
     fmt::print(stderr, "{}\n", known.error().message);
     return Error::BadInput;

@@ -71,7 +71,7 @@ class Command {
 // The whole command line of a program.
 class CommandLine {
  public:
-  CommandLine(const std::string& name, const std::string& about, const std::string& version);
+  CommandLine(const std::string& name, const std::string& about);
   ~CommandLine();
 
   Command root();
@@ -79,6 +79,8 @@ class CommandLine {
   int run(int argc, char** argv);
 
  private:
+  int parse_and_run(int argc, char** argv);
+
   std::unique_ptr<CLI::App> app_;
   Run chosen_;
 };

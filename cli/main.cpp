@@ -1,7 +1,4 @@
 // tandem: one schedule, played by a simulator or by real devices.
-#include <cstdio>
-#include <new>
-
 #include "cli/commands.h"
 
 namespace {
@@ -10,8 +7,7 @@ int run(int argc, char** argv) {
   tandem::CommandLine line(
       "tandem",
       "One schedule of a large training job, played by a simulated GPU cluster or by real "
-      "devices.",
-      "tandem 0.1.0");
+      "devices.");
   const tandem::Command app = line.root();
   app.footer(
       "Exit status: 0 done, 1 the run failed, 2 wrong use or bad input, 3 something needed is "
@@ -35,11 +31,4 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const std::bad_alloc&) {
-    std::fputs("found no memory left, expected a smaller run or a larger machine\n", stderr);
-    return tandem::Error::Failed;
-  }
-}
+int main(int argc, char** argv) { return run(argc, argv); }

@@ -8,18 +8,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
-#include "base/nearest.h"
 #include "base/progress.h"
 #include "cli/commands.h"
 #include "cli/files.h"
+#include "cli/predict_cases.h"
 #include "cli/text_width.h"
-#include "report/page/case_page.h"
-#include "report/page/case_plot.h"
-#include "report/text/case_table.h"
 #include "report/text/suite_table.h"
 #include "validation/compare/suite.h"
-#include "validation/published/baseline_tools.h"
-#include "validation/published/cases.h"
 
 namespace tandem {
 namespace {
@@ -33,86 +28,14 @@ struct ValidateOptions {
   std::string family;
   int jobs = 0;
   std::string plot;
-  std::string rivals;
-  std::string update;
   std::string csv;  // of both
   std::string page;
   bool json = false;
   bool wide = false;
 };
 
-// The cases of a family, or all, whose id holds `only`.
-Result<std::vector<Case>> load_cases(const ValidateOptions& options) {
-  ASSIGN_OR_RETURN(const std::vector<Case> all, read_cases(options.input));
-  std::vector<Case> cases;
-  std::vector<std::string> families;
-  for (const Case& run : all) {
-    families.push_back(run.family);
-    if (!options.family.empty() && run.family != options.family) continue;
-    if (run.id.find(options.only) != std::string::npos) cases.push_back(run);
-  }
-  if (std::ranges::find(families, options.family) == families.end() && !options.family.empty())
-    return Error{fmt::format("--family: found {}, expected a family of {}; the nearest is '{}'",
-                             options.family, options.input, nearest(options.family, families))};
-  if (cases.empty())
-    return Error{fmt::format("--only: found no row whose id holds '{}' in {}{}", options.only,
-                             options.input,
-                             options.family.empty() ? "" : ", family " + options.family)};
-  return cases;
-}
-
 std::string stem_of(const ValidateOptions& options) {
   return std::filesystem::path(options.input).stem().string();
-}
-
-// The page with the parts that these rows make of it. None is read where none is asked for.
-Result<std::string> updated(const ValidateOptions& options, const std::vector<CaseRow>& rows,
-                            const std::vector<BaselineTool>& rivals) {
-  if (options.update.empty()) return std::string();
-  ASSIGN_OR_RETURN(const std::string page, read_file(options.update));
-  return updated_page(page, options.update, rows, rivals, maker_of(page, stem_of(options)));
-}
-
-Status write_cases(const ValidateOptions& options, const std::vector<CaseRow>& rows,
-                   const std::vector<BaselineTool>& rivals) {
-  ASSIGN_OR_RETURN(const std::string page, updated(options, rows, rivals));
-  if (!options.csv.empty()) RETURN_IF_ERROR(write_file(options.csv, case_csv(rows)));
-  if (!options.page.empty())
-    RETURN_IF_ERROR(write_file(options.page, case_page(rows, rivals, stem_of(options))));
-  if (!options.plot.empty()) RETURN_IF_ERROR(write_file(options.plot, case_plot(rows)));
-  if (!options.update.empty()) RETURN_IF_ERROR(write_file(options.update, page));
-  return Done{};
-}
-
-Status run_cases(const ValidateOptions& options) {
-  ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
-  ASSIGN_OR_RETURN(const std::vector<Case> cases, load_cases(options));
-  std::vector<BaselineTool> rivals;
-  if (!options.rivals.empty()) {
-    ASSIGN_OR_RETURN(rivals, read_rivals(options.rivals));
-  }
-  RETURN_IF_ERROR(check_files(options.input, options.sets,
-                              {{"--csv", options.csv},
-                               {"--page", options.page},
-                               {"--plot", options.plot},
-                               {"--update", options.update}},
-                              {{"--rivals", options.rivals}}));
-  const auto page = updated(options, {}, rivals);  // what is wrong with it is said before the work
-  if (!page.ok()) return page.error();
-  const int jobs = jobs_or_cores(options.jobs);
-  const Engine engine = engine_of(options.engine);
-  ASSIGN_OR_RETURN(const std::vector<CaseRow> rows, predict(cases, engine, jobs, sets));
-  const bool all_fail =
-      std::ranges::none_of(rows, [](const CaseRow& row) { return row.prediction.has_value(); });
-  if (all_fail && !sets.empty()) return Error{rows.front().reason};
-  RETURN_IF_ERROR(write_cases(options, rows, rivals));
-  if (options.json) {
-    fmt::print("{}\n",
-               cases_json(rows).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-  } else {
-    fmt::print("{}", case_table(rows, text_width(options.wide)));
-  }
-  return Done{};
 }
 
 Status run_measured(ValidateOptions options) {
@@ -179,14 +102,6 @@ void add_validate(const Command& app) {
           .at_least_one());
   of_cases.push_back(command.option("--plot", &options->plot,
                                     "cases: draw predicted against measured, an SVG picture"));
-  of_cases.push_back(command.option(
-      "--rivals", &options->rivals,
-      "cases: what other tools reach on them, a CSV, beside them in --page and --update"));
-  of_cases.push_back(command.option(
-      "--update", &options->update,
-      "cases: write the tables into this page, between its lines <!-- made by ./dev accuracy: "
-      "PART --> and <!-- end -->; where it has lines <!-- made by ./dev accuracy of CASES: PART "
-      "-->, between those"));
   command.option("--csv", &options->csv, "write all numbers as CSV");
   command.option("--page", &options->page, "write the table as Markdown");
   command.flag("--json", &options->json,
@@ -203,7 +118,18 @@ void add_validate(const Command& app) {
         return Error{fmt::format("{}: found {}, expected it with {} only", options->input,
                                  other.name(), is_cases ? "a SUITE.toml" : "a CASES.csv")};
     }
-    return is_cases ? run_cases(*options) : run_measured(*options);
+    if (!is_cases) return run_measured(*options);
+    return predict_cases({.cases = options->input,
+                          .sets = options->sets,
+                          .only = options->only,
+                          .family = options->family,
+                          .engine = options->engine,
+                          .jobs = options->jobs,
+                          .plot = options->plot,
+                          .csv = options->csv,
+                          .page = options->page,
+                          .json = options->json,
+                          .wide = options->wide});
   });
 }
 

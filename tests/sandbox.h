@@ -58,16 +58,23 @@ class Sandbox {
   // `arguments` as a shell reads them, `environment` as env does: "COLUMNS=80". Without, no table
   // takes the width of whoever runs the tests.
   Ran tandem(const std::string& arguments, const std::string& environment = "") const {
+    return run(TANDEM_PROGRAM, arguments, environment);
+  }
+  Ran tandem_fit(const std::string& arguments) const {
+    return run(TANDEM_PROGRAM "-fit", arguments, "");
+  }
+
+ private:
+  Ran run(const char* program, const std::string& arguments, const std::string& environment) const {
     const std::filesystem::path out = folder_.path() / "out", err = folder_.path() / "err";
     const std::string command =
         fmt::format("cd '{}' && env -u COLUMNS {} '{}' {} >'{}' 2>'{}' </dev/null", work().string(),
-                    environment, TANDEM_PROGRAM, arguments, out.string(), err.string());
+                    environment, program, arguments, out.string(), err.string());
     const int status = std::system(command.c_str());
     REQUIRE(WIFEXITED(status));
     return {WEXITSTATUS(status), contents(out), contents(err)};
   }
 
- private:
   static std::string contents(const std::filesystem::path& path) {
     const auto text = read_file(path.string());
     REQUIRE(text.ok());

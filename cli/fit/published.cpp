@@ -1,4 +1,4 @@
-// tandem calibrate published: fits the constants of workload/frameworks to runs
+// tandem-fit published: fits the constants of workload/frameworks to runs
 // that others measured.
 #include <fmt/format.h>
 
@@ -10,8 +10,9 @@
 #include "base/file.h"
 #include "base/nearest.h"
 #include "base/progress.h"
-#include "cli/commands.h"
+#include "cli/command_line.h"
 #include "cli/files.h"
+#include "cli/fit/fit_commands.h"
 #include "cli/text_width.h"
 #include "report/page/page_parts.h"
 #include "report/text/fit_table.h"
@@ -70,7 +71,7 @@ Result<std::string> updated(const std::string& path, const Checks& checks) {
       {"leave a family out", left_out_table(checks.families, "without it")},
       {"halves", left_out_table(checks.halves, "with the other half")},
       {"intervals", interval_table(checks.intervals)}};
-  return with_parts(page, path, "tandem calibrate published", parts);
+  return with_parts(page, path, "tandem-fit published", parts);
 }
 
 // A bar for each pass over the rows.
@@ -131,13 +132,12 @@ Status run(const PublishedOptions& options) {
 
 }  // namespace
 
-void add_calibrate_published(const Command& calibrate) {
+void add_published(const Command& app) {
   auto options = std::make_shared<PublishedOptions>();
-  const Command command =
-      calibrate.subcommand("published",
-                           "Fits the constants of workload/frameworks to runs "
-                           "that others measured, prints what moved, "
-                           "and how a fit to some of the runs predicts the others.");
+  const Command command = app.subcommand("published",
+                                         "Fits the constants of workload/frameworks to runs "
+                                         "that others measured, prints what moved, "
+                                         "and how a fit to some of the runs predicts the others.");
   command.option("cases", &options->cases, "CASES.csv").required();
   command.option("--plan", &options->folder,
                  "folder of constants.csv (what is fitted, and what is believed of it) and "
@@ -158,7 +158,7 @@ void add_calibrate_published(const Command& calibrate) {
   command.option("--jobs", &options->jobs, "runs at once; default one a core").at_least_one();
   add_wide(command, &options->wide);
   command.footer(
-      "Example: tandem calibrate published validation/published/cases.csv --write "
+      "Example: tandem-fit published validation/published/cases.csv --write "
       "--update docs/accuracy.md");
   command.run([options] { return run(*options); });
 }

@@ -48,6 +48,13 @@ void write_inputs(const Sandbox& box) {
   fs::create_symlink("base.toml", box.path("soft.toml"));
 }
 
+// "fit ...": of tandem-fit.
+Ran run(const Sandbox& box, const std::string& arguments) {
+  const std::string fit = "fit ";
+  return arguments.starts_with(fit) ? box.tandem_fit(arguments.substr(fit.size()))
+                                    : box.tandem(arguments);
+}
+
 struct Refused {
   std::string arguments;
   std::string begin;  // of what is said
@@ -60,7 +67,7 @@ void check_untouched(const Sandbox& box, const std::vector<Refused>& cases) {
   for (const std::string& name : before) contents.push_back(box.read(name.c_str()));
   for (const Refused& refused : cases) {
     INFO(refused.arguments);
-    check_refused(box.tandem(refused.arguments), refused.begin);
+    check_refused(run(box, refused.arguments), refused.begin);
     CHECK(box.files() == before);
     for (std::size_t i = 0; i < before.size(); ++i)
       CHECK(box.read(before[i].c_str()) == contents[i]);
@@ -76,7 +83,7 @@ TEST_CASE("no output is an input, by whatever path or link, whatever the command
                        const std::string& input) {
     return option + ": found " + path + ", the same file as " + input + ", expected another one\n";
   };
-  const std::string validate = "validate c.csv --rivals list.csv";
+  const std::string validate = "fit accuracy c.csv --rivals list.csv";
   check_untouched(
       box,
       {{"simulate base.toml --trace base.toml", same("--trace", "base.toml", "the input")},
@@ -100,11 +107,11 @@ TEST_CASE("no output is an input, by whatever path or link, whatever the command
        {"validate base.toml --page base.toml", same("--page", "base.toml", "the input")},
        {"validate c.csv --csv c.csv", same("--csv", "c.csv", "the input")},
        {"validate c.csv --plot c.csv", same("--plot", "c.csv", "the input")},
-       {"validate c.csv --update c.csv", same("--update", "c.csv", "the input")},
+       {"fit accuracy c.csv --update c.csv", same("--update", "c.csv", "the input")},
        {"bench comm --cluster model.toml --fit model.toml",
         same("--fit", "model.toml", "the input")},
        {"calibrate device p.csv -o p.csv", same("-o", "p.csv", "the input")},
-       {"calibrate published c.csv --update c.csv", same("--update", "c.csv", "the input")},
+       {"fit published c.csv --update c.csv", same("--update", "c.csv", "the input")},
        {"tune model.toml --report model.toml", same("--report", "model.toml", "the input")},
        {"size model.toml --report model.toml", same("--report", "model.toml", "the input")},
        {"sweep base.toml -o base.toml", same("-o", "base.toml", "the input")},
@@ -137,7 +144,8 @@ TEST_CASE("no output is another output, whether it is there or not") {
       {"run base.toml --trace a --plot a", "--plot: found a, the same file as --trace, expected"},
       {"compare t.csv t.csv --perfetto a --report a", "--report: found a, the same file as --pe"},
       {"validate base.toml --csv a --page a", "--page: found a, the same file as --csv, expected"},
-      {"validate c.csv --plot a --update a", "--update: found a, the same file as --plot, expect"},
+      {"fit accuracy c.csv --plot a --update a",
+       "--update: found a, the same file as --plot, expect"},
       {"sweep base.toml -o a --report a", "--report: found a, the same file as -o, expected"},
       {"sweep base.toml -o a --report a.lock",
        "the lock of -o: found a.lock, the same file as --report, expected another one"},
@@ -148,7 +156,7 @@ TEST_CASE("no output is another output, whether it is there or not") {
        "--trace: found /dev/stdout, the same file as standard output, expected another one"}};
   for (const Refused& refused : cases) {
     INFO(refused.arguments);
-    check_refused(box.tandem(refused.arguments), refused.begin);
+    check_refused(run(box, refused.arguments), refused.begin);
     CHECK(!fs::exists(box.path("a.csv")));
     CHECK(!fs::exists(box.path("a")));
   }
@@ -183,10 +191,10 @@ TEST_CASE("an input that is no file is said to be what it is, whoever reads it")
       {"compare t.csv ", ".csv"},
       {"validate ", ".toml"},
       {"validate ", ".csv"},
-      {"validate c.csv --rivals ", ".csv"},
+      {"fit accuracy c.csv --rivals ", ".csv"},
       {"bench comm --cluster ", ".toml"},
       {"calibrate device ", ".csv"},
-      {"calibrate published ", ".csv"},
+      {"fit published ", ".csv"},
       {"schedule ", ".toml"},
       {"schedule ", ".csv"},
       {"topology ", ".toml"},
@@ -202,12 +210,12 @@ TEST_CASE("an input that is no file is said to be what it is, whoever reads it")
                                      std::pair{"null", ": is a device, expected "},
                                      std::pair{"gone", ": no such file, expected "}}) {
       INFO(before << name << after);
-      const Ran ran = box.tandem(before + name + after);
+      const Ran ran = run(box, before + name + after);
       check_refused(ran, "");
       CHECK_THAT(ran.err, Contains(name + after.substr(0, after.find(' ')) + what));
     }
     INFO(before << "empty" << after);
-    const Ran ran = box.tandem(before + "empty" + after);
+    const Ran ran = run(box, before + "empty" + after);
     check_refused(ran, "");
     // Empty, without rows, or without what must stand there; it is there, and line 0 is none.
     CHECK_THAT(ran.err, Contains(": is empty, expected ") || Contains("found no ") ||
@@ -224,9 +232,9 @@ TEST_CASE("an output that is a folder or a full disk is said to be what it is") 
        {"sweep base.toml -o ", "simulate base.toml --trace ", "run base.toml --plot ",
         "compare t.csv t.csv --perfetto ", "validate base.toml --csv ", "validate c.csv --page ",
         "bench comm --cluster selene --fit ", "calibrate device p.csv -o ",
-        "calibrate published c.csv --update "}) {
+        "fit published c.csv --update "}) {
     INFO(arguments);
-    const Ran ran = box.tandem(std::string(arguments) + "dir");
+    const Ran ran = run(box, std::string(arguments) + "dir");
     check_refused(ran, "dir: ");
     CHECK_THAT(ran.err, Contains("s a directory"));  // is, or Is
   }

@@ -1,4 +1,4 @@
-// tandem calibrate published: what it prints, and what it refuses before it fits.
+// tandem-fit published: what it prints, and what it refuses before it fits.
 #include "tests/sandbox.h"
 
 using namespace tandem;
@@ -29,11 +29,11 @@ double cost(const std::string& text, int step) {
 
 }  // namespace
 
-TEST_CASE("calibrate published prints what a step moves, and writes nothing by itself") {
+TEST_CASE("tandem-fit published prints what a step moves, and writes nothing by itself") {
   const Sandbox sandbox;
   write_inputs(sandbox);
   const Names before = sandbox.files();
-  const Ran ran = sandbox.tandem("calibrate published c.csv --plan . --steps 1 --no-check");
+  const Ran ran = sandbox.tandem_fit("published c.csv --plan . --steps 1 --no-check");
   INFO(ran.err);
   CHECK(ran.status == 0);
   CHECK_THAT(ran.out, Contains("megatron-a100  compute_stretch"));
@@ -42,21 +42,20 @@ TEST_CASE("calibrate published prints what a step moves, and writes nothing by i
   CHECK(sandbox.files() == before);
 }
 
-TEST_CASE("calibrate published refuses an unknown family of --together before it fits") {
+TEST_CASE("tandem-fit published refuses an unknown family of --together before it fits") {
   const Sandbox sandbox;
   write_inputs(sandbox);
-  const Ran ran = sandbox.tandem("calibrate published c.csv --plan . --together dense+cup");
+  const Ran ran = sandbox.tandem_fit("published c.csv --plan . --together dense+cup");
   check_refused(ran,
                 "--together: found the family 'cup', expected one that is fitted; the nearest is "
                 "'cut'");
 }
 
-TEST_CASE("calibrate published refuses a page without its marks before it fits") {
+TEST_CASE("tandem-fit published refuses a page without its marks before it fits") {
   const Sandbox sandbox;
   write_inputs(sandbox);
   sandbox.file("p.md", "# A page\n");
-  const Ran ran = sandbox.tandem("calibrate published c.csv --plan . --update p.md");
-  check_refused(ran,
-                "p.md: found no part, expected a line '<!-- made by tandem calibrate published: ");
+  const Ran ran = sandbox.tandem_fit("published c.csv --plan . --update p.md");
+  check_refused(ran, "p.md: found no part, expected a line '<!-- made by tandem-fit published: ");
   CHECK(sandbox.read("p.md") == "# A page\n");
 }

@@ -174,7 +174,7 @@ TEST_CASE("validate draws a plot and updates a page, or leaves nothing behind") 
   sandbox.file("c.csv", kCases);
   sandbox.file("r.csv", kBaselineTools);
   sandbox.file("p.md", "by hand\n" + begin("families") + kEnd);
-  const Ran ran = sandbox.tandem("validate c.csv --plot o.svg --rivals r.csv --update p.md");
+  const Ran ran = sandbox.tandem_fit("accuracy c.csv --plot o.svg --rivals r.csv --update p.md");
   check_done(ran);
   CHECK_THAT(sandbox.read("o.svg"), Catch::Contains("measured: 1 runs of others"));
   CHECK_THAT(sandbox.read("p.md"), Catch::StartsWith("by hand\n" + begin("families") + "\n| fam"));
@@ -182,10 +182,10 @@ TEST_CASE("validate draws a plot and updates a page, or leaves nothing behind") 
   sandbox.file("bad.csv", kBaselineTools + "X,a\n");
   sandbox.file("empty.csv", kCases.substr(0, kCases.find('\n') + 1));
   const Names files = sandbox.files();
-  check_refused(sandbox.tandem("validate c.csv --plot p.svg --update bad.md"),
+  check_refused(sandbox.tandem_fit("accuracy c.csv --plot p.svg --update bad.md"),
                 "bad.md:1: found the part 'family', expected one of ");
-  check_refused(sandbox.tandem("validate c.csv --plot p.svg --update none.md"), "none.md: ");
-  check_refused(sandbox.tandem("validate c.csv --plot p.svg --rivals bad.csv"), "bad.csv:5: ");
+  check_refused(sandbox.tandem_fit("accuracy c.csv --plot p.svg --update none.md"), "none.md: ");
+  check_refused(sandbox.tandem_fit("accuracy c.csv --plot p.svg --rivals bad.csv"), "bad.csv:5: ");
   check_refused(sandbox.tandem("validate c.csv --csv p.csv --plot none/p.svg"), "none/p.svg: ");
   check_refused(sandbox.tandem("validate c.toml --plot p.svg"),
                 "c.toml: found --plot, expected it with a CASES.csv only\n");

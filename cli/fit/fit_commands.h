@@ -1,0 +1,11 @@
+// The subcommands of `tandem-fit`.
+#pragma once
+
+#include "cli/command_line.h"
+
+namespace tandem {
+
+void add_published(const Command& app);
+void add_accuracy(const Command& app);
+
+}  // namespace tandem

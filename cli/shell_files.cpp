@@ -1,0 +1,202 @@
+#include "cli/shell_files.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/version.h"
+
+namespace tandem {
+namespace {
+
+// A command with subcommands stands for itself, then for each of them: ("bench", "comm").
+struct CommandAt {
+  std::vector<std::string> path;  // without the program
+  const CLI::App* app = nullptr;
+};
+
+void collect(const CLI::App& app, const std::vector<std::string>& path,
+             std::vector<CommandAt>* all) {
+  all->push_back({path, &app});
+  for (const CLI::App* below : app.get_subcommands({})) {
+    std::vector<std::string> longer = path;
+    longer.push_back(below->get_name());
+    collect(*below, longer, all);
+  }
+}
+
+std::vector<CommandAt> commands_of(const CLI::App& app) {
+  std::vector<CommandAt> all;
+  collect(app, {}, &all);
+  return all;
+}
+
+std::vector<std::string> names_below(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* below : app.get_subcommands({})) names.push_back(below->get_name());
+  return names;
+}
+
+std::vector<const CLI::Option*> options_of(const CLI::App& app) {
+  return app.get_options([](const CLI::Option* option) { return option->nonpositional(); });
+}
+
+// "--op", and "-o" where it has a short name.
+std::vector<std::string> words_of(const CLI::Option& option) {
+  std::vector<std::string> words;
+  for (const std::string& name : option.get_lnames()) words.push_back("--" + name);
+  for (const std::string& name : option.get_snames()) words.push_back("-" + name);
+  return words;
+}
+
+// The values it may have, where they are listed.
+std::string values_of(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const std::size_t begin = type.find('{');
+  if (begin == std::string::npos) return "";
+  std::string values = type.substr(begin + 1, type.find('}', begin) - begin - 1);
+  for (char& c : values) c = c == ',' ? ' ' : c;
+  return values;
+}
+
+bool takes_value(const CLI::Option& option) { return option.get_expected_max() > 0; }
+
+// What a shell keeps as it is inside single quotes.
+std::string quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::string bash(const CLI::App& app) {
+  const std::string name = app.get_name();
+  std::string function = "_" + name;
+  for (char& c : function) c = c == '-' ? '_' : c;
+  std::string paths, options;
+  for (const CommandAt& at : commands_of(app)) {
+    std::vector<std::string> words = names_below(*at.app);
+    for (const CLI::Option* option : options_of(*at.app)) {
+      for (const std::string& word : words_of(*option)) words.push_back(word);
+      if (!values_of(*option).empty())
+        options += fmt::format(
+            "    '{} '{}) words={} ;;\n", fmt::join(at.path, " "),
+            fmt::join(words_of(*option), fmt::format("|'{} '", fmt::join(at.path, " "))),
+            quoted(values_of(*option)));
+    }
+    paths += fmt::format("    '{}') words={} ;;\n", fmt::join(at.path, " "),
+                         quoted(fmt::format("{}", fmt::join(words, " "))));
+  }
+  return fmt::format(
+      "# Completion of {0} for bash; made by {0} --shell-file bash.\n"
+      "{1}() {{\n"
+      "  local at='' words='' word i current=${{COMP_WORDS[COMP_CWORD]}}\n"
+      "  for ((i = 1; i < COMP_CWORD; ++i)); do\n"
+      "    word=${{COMP_WORDS[i]}}\n"
+      "    case \"${{at:+$at }}$word\" in\n"
+      "      {2}) at=\"${{at:+$at }}$word\" ;;\n"
+      "    esac\n"
+      "  done\n"
+      "  case \"$at\" in\n{3}  esac\n"
+      "  case \"$at ${{COMP_WORDS[COMP_CWORD - 1]}}\" in\n{4}    *) ;;\n  esac\n"
+      "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
+      "}}\n"
+      "complete -o default -F {1} {0}\n",
+      name, function,
+      [&] {
+        std::vector<std::string> all;
+        for (const CommandAt& at : commands_of(app)) {
+          if (!at.path.empty()) all.push_back(quoted(fmt::format("{}", fmt::join(at.path, " "))));
+        }
+        return fmt::format("{}", fmt::join(all, "|"));
+      }(),
+      paths, options);
+}
+
+// zsh runs bash's by its own bashcompinit.
+std::string zsh(const CLI::App& app) {
+  return "#compdef " + app.get_name() + "\nautoload -U +X bashcompinit && bashcompinit\n" +
+         bash(app);
+}
+
+std::string fish(const CLI::App& app) {
+  std::string out =
+      fmt::format("# Completion of {0} for fish; made by {0} --shell-file fish.\n", app.get_name());
+  for (const CommandAt& at : commands_of(app)) {
+    std::string when;
+    for (const std::string& word : at.path) when += "; and __fish_seen_subcommand_from " + word;
+    const std::string below = fmt::format("{}", fmt::join(names_below(*at.app), " "));
+    if (!below.empty()) when += "; and not __fish_seen_subcommand_from " + below;
+    when = when.empty() ? "" : fmt::format(" -n {}", quoted(when.substr(6)));
+    for (const CLI::App* command : at.app->get_subcommands({}))
+      out += fmt::format("complete -c {}{} -f -a {} -d {}\n", app.get_name(), when,
+                         command->get_name(), quoted(command->get_description()));
+    for (const CLI::Option* option : options_of(*at.app)) {
+      out += fmt::format("complete -c {}{}", app.get_name(), when);
+      for (const std::string& name : option->get_lnames()) out += " -l " + name;
+      for (const std::string& name : option->get_snames()) out += " -s " + name;
+      if (takes_value(*option)) out += " -r";
+      if (!values_of(*option).empty()) out += " -f -a " + quoted(values_of(*option));
+      out += " -d " + quoted(option->get_description()) + "\n";
+    }
+  }
+  return out;
+}
+
+// roff takes a backslash, and a point or quote at the begin of a line, for its own.
+std::string roff(const std::string& text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool begins = i == 0 || text[i - 1] == '\n';
+    if (begins && (text[i] == '.' || text[i] == '\'')) out += "\\&";
+    if (text[i] == '\\') {
+      out += "\\e";
+    } else if (text[i] == '-') {
+      out += "\\-";
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+std::string man_options(const CLI::App& app) {
+  std::string out;
+  for (const CLI::Option* option : app.get_options()) {
+    const bool named = option->nonpositional();
+    std::string title =
+        named ? fmt::format("{}", fmt::join(words_of(*option), ", ")) : option->get_name();
+    if (named && takes_value(*option)) title += " " + option->get_type_name();
+    out += ".TP\n.B " + roff(title) + "\n" + roff(option->get_description()) + "\n";
+  }
+  return out;
+}
+
+std::string man(const CLI::App& app) {
+  std::string upper = app.get_name();
+  for (char& c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  std::string out = fmt::format(
+      ".TH {} 1 \"\" \"{}\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n.B {}\n.I COMMAND\n[OPTIONS]\n",
+      upper, roff(version()), roff(app.get_name()), roff(app.get_description()),
+      roff(app.get_name()));
+  out += ".SH OPTIONS\n" + man_options(app) + ".SH COMMANDS\n";
+  for (const CommandAt& at : commands_of(app)) {
+    if (at.path.empty()) continue;
+    out += fmt::format(".SS {}\n{}\n{}", roff(fmt::format("{}", fmt::join(at.path, " "))),
+                       roff(at.app->get_description()), man_options(*at.app));
+    if (!at.app->get_footer().empty()) out += ".PP\n.nf\n" + roff(at.app->get_footer()) + "\n.fi\n";
+  }
+  return out + ".SH EXIT STATUS\n.nf\n" + roff(app.get_footer()) + "\n.fi\n";
+}
+
+}  // namespace
+
+std::vector<std::string> shell_file_kinds() { return {"man", "bash", "zsh", "fish"}; }
+
+std::string shell_file(const CLI::App& app, const std::string& kind) {
+  if (kind == "man") return man(app);
+  if (kind == "bash") return bash(app);
+  return kind == "zsh" ? zsh(app) : fish(app);
+}
+
+}  // namespace tandem

@@ -1,0 +1,21 @@
+// The manual page and the shells' completions, made from the commands themselves.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace CLI {
+class App;
+}
+
+namespace tandem {
+
+// What shell_file() makes: "man", "bash", "zsh", "fish".
+std::vector<std::string> shell_file_kinds();
+
+// REQUIRES: a kind of shell_file_kinds().
+std::string shell_file(const CLI::App& app, const std::string& kind);
+
+}  // namespace tandem
