@@ -1,5 +1,5 @@
-// The documentation is true: every command in an sh block runs, and the README's excerpts and the
-// tables of docs/overlap.md are what comes out.
+// The documentation is true: every command in an sh block runs, and the README's excerpt, the
+// comparison of docs/usage.md and the tables of docs/overlap.md are what comes out.
 #include <fmt/format.h>
 #include <unistd.h>
 #include <catch2/catch.hpp>
@@ -109,7 +109,7 @@ TEST_CASE("every command of the documentation runs") {
   const Sandbox sandbox;
   int commands = 0;
   for (const char* path : {"README.md", "docs/cluster.md", "docs/formats.md", "docs/planning.md",
-                           "docs/scenario.md"}) {
+                           "docs/scenario.md", "docs/usage.md"}) {
     for (const std::string& command : block_lines(path, "```sh")) {
       INFO(path << ": " << command);
       const bool redirected = command.find('>') != std::string::npos;
@@ -158,13 +158,13 @@ TEST_CASE("the README's excerpt is what the demo prints") {
     CHECK(line->size() <= 100);
     CHECK(printed.find(words(*line) + '\n') != std::string::npos);
   }
-  CHECK(compared > 12);  // three blocks of three runs, and what follows
+  CHECK(compared > 12);  // two blocks of three runs, and what follows
 }
 
-TEST_CASE("the README's comparison is what its commands print") {
+TEST_CASE("the comparison of docs/usage.md is what its commands print") {
   const Sandbox sandbox;
   int compared = 0;
-  for (const Example& example : examples_of("README.md")) {
+  for (const Example& example : examples_of("docs/usage.md")) {
     if (example.commands.back().find("tandem compare ") == std::string::npos) continue;
     for (const std::string& command : example.commands)
       REQUIRE(sandbox.run(command + " > output") == 0);
