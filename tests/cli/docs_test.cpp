@@ -5,8 +5,11 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
+#include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -94,6 +97,24 @@ std::vector<Example> examples_of(const std::string& path) {
     }
   }
   return examples;
+}
+
+// A page's headings as links name them: "### Where it is far off" -> "where-it-is-far-off".
+std::set<std::string> headings_of(const std::string& page) {
+  std::set<std::string> headings;
+  bool inside = false;
+  for (const std::string& line : lines_of(page)) {
+    inside ^= line.rfind("```", 0) == 0;
+    const std::size_t text = line.find_first_not_of('#');
+    if (inside || text == 0 || text == std::string::npos) continue;
+    std::string heading;
+    for (const unsigned char c : line.substr(text + 1)) {
+      if (std::isalnum(c) || c == '-' || c == '_') heading += static_cast<char>(std::tolower(c));
+      if (c == ' ') heading += '-';
+    }
+    headings.insert(heading);
+  }
+  return headings;
 }
 
 std::string words(const std::string& line) {
@@ -199,4 +220,30 @@ TEST_CASE("the documented scenario is one") {
     runs += line.rfind("parallel.micro_batch=", 0) == 0 && line.find(':') == std::string::npos;
   CHECK(runs == 6);
   fs::remove(path);
+}
+
+TEST_CASE("every link between the pages leads to a file and a heading that are there") {
+  std::vector<std::string> pages = {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"};
+  for (const auto& entry : fs::directory_iterator(TANDEM_SOURCE_DIR "/docs")) {
+    if (entry.path().extension() == ".md")
+      pages.push_back("docs/" + entry.path().filename().string());
+  }
+  const std::regex link("\\]\\(([^)#\\s]*)(#[^)\\s]*)?\\)");
+  int links = 0;
+  for (const std::string& page : pages) {
+    const std::string text = source(page);
+    for (std::sregex_iterator at(text.begin(), text.end(), link), end; at != end; ++at) {
+      const std::string file = (*at)[1], heading = (*at)[2];
+      if (file.rfind("http", 0) == 0) continue;
+      INFO(page << " links to " << file << heading);
+      const fs::path to =
+          file.empty() ? fs::path(page) : (fs::path(page).parent_path() / file).lexically_normal();
+      const bool is_there = fs::exists(fs::path(TANDEM_SOURCE_DIR) / to);
+      CHECK(is_there);
+      if (is_there && !heading.empty())
+        CHECK(headings_of(source(to.string())).count(heading.substr(1)) == 1);
+      ++links;
+    }
+  }
+  CHECK(links > 50);
 }
