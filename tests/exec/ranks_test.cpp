@@ -124,7 +124,7 @@ TEST_CASE("where a started process is killed the others end, and say so") {
   }
 }
 
-TEST_CASE("a process that is stopped with its guard is named when the time-out is over") {
+TEST_CASE("a process that is stopped with its watchdog is named when the time-out is over") {
   const Folder folder;
   for (const int rank : {0, 1}) {
     INFO(rank);

@@ -296,7 +296,7 @@ TEST_CASE("a rank that is killed is named, and who waits for it") {
   CHECK(run_end.exit_reasons[1] == "was killed by signal 9 (Killed)");
 }
 
-TEST_CASE("a rank whose guard is killed is gone, and who waits for it is known") {
+TEST_CASE("a rank whose watchdog is killed is gone, and who waits for it is known") {
   Crew crew;
   const RunEnd run_end = crew.run({plays,
                                    [](RunState*) {
