@@ -79,7 +79,7 @@ TEST_CASE("ranks of mpirun that find neither MASTER_ADDR nor MPI say so") {
       has(run.err(), "), expected mpirun -x MASTER_ADDR -x MASTER_PORT ... or libtandem_mpi.so\n"));
 }
 
-TEST_CASE("a rank that never comes is named by the front") {
+TEST_CASE("a rank that never comes is named by the coordinator") {
   const Folder folder;
   const std::string names =
       "RANK=$R WORLD_SIZE=3 LOCAL_RANK=$R MASTER_ADDR=localhost MASTER_PORT=" +

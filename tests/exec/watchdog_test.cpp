@@ -256,7 +256,7 @@ TEST_CASE("a child that stopped and goes on has no fate any more") {
   for (const int end : ends) close(end);
 }
 
-TEST_CASE("ranks that all play end a run well, and the front has their states") {
+TEST_CASE("ranks that all play end a run well, and the coordinator has their states") {
   Crew crew;
   RunEnd run_end = crew.run({plays, plays, [](RunState* state) {
                                state->times(0)[0] = {5, 6};
