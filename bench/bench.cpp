@@ -1,4 +1,4 @@
-// The bounds of DESIGN.md section 6, measured on whole processes: wall time, peak memory, and the
+// The bounds of docs/bench.md, measured on whole processes: wall time, peak memory, and the
 // engine's or the search's own wall time, on one core. Machines are noisy: the least of several
 // runs is what the work costs.
 #include <fcntl.h>

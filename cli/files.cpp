@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-// Presets, GPUs, software.
+// Presets, GPUs, framework profiles.
 void add_own_files(std::vector<NamedFile>* inputs) {
   for (const char* folder : {"/topology/presets", "/workload/frameworks"}) {
     std::error_code missing;

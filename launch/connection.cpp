@@ -54,7 +54,7 @@ bool connect_to(int socket, const std::string& host, int port) {
   return getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
 }
 
-// Words are short, and waited for.
+// Messages are short, and the other end waits for them: each is sent at once.
 void say_at_once(int socket) {
   const int yes = 1;
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);

@@ -45,9 +45,9 @@ class Connection {
   bool is_open() const { return static_cast<bool>(socket_); }
   // A connection that fails is closed.
   void send(std::uint32_t kind, std::span<const std::byte> body = {});
-  // What has come by now, and closes the line where the other end did.
+  // The messages that have come by now. Closes the connection where the other end has closed it.
   std::vector<ControlMessage> receive();
-  // Nothing more is said, and the other end sees it close when this process ends.
+  // Sends nothing more. The other end sees the connection close when this process ends.
   void leave_open() { (void)socket_.release(); }
 
  private:

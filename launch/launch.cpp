@@ -129,12 +129,13 @@ class LocalRanks {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // For others: after rank 0 has failed, and has said why; after another has, for rank 0 to say
-  // why, which takes up to the watchdogs' patience; after rank 0 has ended well, or a signal.
+  // How long the other ranks have to end: after rank 0 failed and said why; after another rank
+  // failed, so that rank 0 can say why, which takes up to the watchdogs' patience; and after rank 0
+  // ended well or a signal came.
   static constexpr auto kTimeAfterRank0 = std::chrono::milliseconds(500);
   static constexpr auto kTimeToNotice = std::chrono::seconds(4);
   static constexpr auto kTimeToTell = std::chrono::seconds(10);
-  // After SIGTERM: rank 0 may still write a trace, others have at most something to take back.
+  // After SIGTERM: rank 0 may still write a trace, others have at most communication to abort.
   static constexpr auto kTimeToWrite = std::chrono::seconds(30);
   static constexpr auto kTimeToTakeBack = std::chrono::seconds(5);
 

@@ -26,12 +26,12 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kTick_ms = 20;
 constexpr int kRetry_ms = 100;
-// The coordinator knows more, and says it: in time where ranks are missing, after it has heard of
-// it where one is lost.
+// The coordinator knows more, so it reports first: in time where ranks are missing, and once it has
+// been told where one is lost.
 constexpr auto kCoordinatorFirst = std::chrono::seconds(1);
 constexpr int kLost_ms = 5000;
 
-// What the ranks say to each other.
+// The messages between ranks.
 enum class MessageKind : std::uint32_t {
   Hello = 0x7a1dE001,
   Welcome,
@@ -73,7 +73,7 @@ void say(Connection* connection, MessageKind kind, std::span<const std::byte> bo
   connection->send(static_cast<std::uint32_t>(kind), body);
 }
 
-// A connection with the words that were heard before they were asked for.
+// A connection, with the messages that came before they were asked for.
 struct Peer {
   Connection connection;
   std::deque<ControlMessage> heard;
@@ -83,7 +83,7 @@ struct Peer {
   }
 };
 
-// The next word, which must be of this kind. A rank that is lost is given up after a while.
+// The next message, which must be of this kind. A rank that is lost is given up after a while.
 Result<ControlMessage> hear(Peer* peer, int rank, MessageKind kind) {
   for (;;) {
     peer->listen();
@@ -113,7 +113,7 @@ Status hear_into(Peer* peer, int rank, MessageKind kind, std::span<std::byte> by
   return Done{};
 }
 
-// Rank 0's side of the meeting, while not all have come.
+// Rank 0's side of the rendezvous, until all ranks have come.
 class Reception {
  public:
   Reception(Listener listener, const Hello& own, Nanoseconds timeout_ns)
@@ -146,7 +146,7 @@ class Reception {
       strangers_.push_back(std::move(*connection));
   }
 
-  // Whether a connection is a stranger's no more: its rank is known, or it is refused or closed.
+  // Whether a connection is settled: its rank is known, or it is refused or closed.
   Result<bool> welcome(Connection* connection, std::vector<std::optional<Peer>>* peers,
                        const std::function<void(Connection*)>& greet) {
     const std::vector<ControlMessage> messages = connection->receive();
@@ -206,7 +206,7 @@ class Reception {
 
 class TcpControl final : public Control {
  public:
-  // Of rank 0. No reception: it is alone.
+  // Rank 0's. No reception: it is the only rank.
   TcpControl(int ranks, std::optional<Reception> reception)
       : ranks_(ranks), peers_(ranks), reception_(std::move(reception)) {
     peers_[0].emplace(Peer{Connection(Descriptor()), {}});  // itself: nothing is said

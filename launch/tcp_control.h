@@ -15,7 +15,7 @@ namespace tandem {
 // than `timeout_ns`: a coordinator knows by then, and says it. The others try to reach rank 0 until
 // `timeout_ns` are over. Later operations wait without end for ranks that live;
 // where one is lost they give an Error after some seconds, as its watchdog knows more and goes
-// first. One rank needs no meeting.
+// first. One rank alone needs no rendezvous.
 Result<std::unique_ptr<Control>> join_tcp(const LaunchedRank& own, const Rendezvous& rendezvous,
                                           Nanoseconds timeout_ns);
 

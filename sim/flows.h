@@ -1,4 +1,4 @@
-// The socket between a playback and whoever shares the links' bandwidth among flows.
+// The interface between a playback and the solver that shares the links' bandwidth among flows.
 #pragma once
 
 #include <cstdint>

@@ -26,7 +26,7 @@ std::uint64_t mixed(std::uint64_t state, double value) {
   return mixed(state, std::bit_cast<std::uint64_t>(value));
 }
 
-// An operation of a communicator: its flows up to the next one's.
+// An operation of a communicator: its flows are those before the next operation's first.
 struct Operation {
   std::int32_t communicator = 0;
   CommUse use;
@@ -34,7 +34,7 @@ struct Operation {
   std::size_t first_flow = 0;
 };
 
-// `streams` over a way, which is up to the next one's.
+// So many equal flows over one list of links, which ends where the next group's begins.
 struct FlowGroup {
   double share = 0;
   int streams = 0;

@@ -26,7 +26,7 @@ namespace tandem {
 struct LockStep {
   RankFolding folding;
   // One link for each class of links: LinkId is its place here. It has the bandwidth of so many of
-  // them that the flows of each class fit it in whole streams.
+  // them that a whole number of flows of each class goes over it.
   std::vector<double> link_bytes_per_s;
   // By communicator class and use, over those links.
   std::map<std::pair<std::int32_t, CommUse>, Traffic> traffic;

@@ -128,7 +128,7 @@ Result<Replay> Playback::run(FlowSolver* solver) {
 }
 
 // The clock. Our events go first as long as no flow is in the solver; else the solver says what is
-// next. Before time goes on, compute whose stretch changed gets its new end.
+// next. Before time goes on, compute whose slowdown changed gets its new end.
 
 void Playback::schedule(Nanoseconds time, std::int32_t subject, std::uint32_t generation) {
   events_.push({time, scheduled_++, subject, generation});
@@ -194,7 +194,7 @@ void Playback::start_pending() {
   pending_.clear();
 }
 
-// Folded ranks: what an op waits for, as DESIGN section 3 has it.
+// Folded ranks: an op waits for what docs/design.md says ("What a schedule means").
 
 void Playback::start_ready(std::int32_t folded_rank) {
   folded_ranks_[folded_rank].start_ready(body(folded_rank),

@@ -5,7 +5,7 @@
 // FlowSolver, the first with the bytes it has left. The times are those that the solver would give
 // for all of them (tested), at a fraction of the work.
 //
-// Where communication takes SMs, compute beside it is stretched (schedule/program/contention.h).
+// Where communication takes SMs, compute beside it slows down (schedule/program/contention.h).
 // All that begins and ends at one instant counts together, so the order of ties changes no time.
 #pragma once
 
@@ -165,7 +165,7 @@ class Playback final : public FlowListener {
   std::vector<std::int32_t> link_alone_;  // the communicator class that uses the link by itself; -1
   std::vector<LaneCursors> folded_ranks_;
   std::vector<Transfer> transfers_;    // by communicator class
-  std::vector<SharedCompute> shared_;  // by folded rank; empty where nothing stretches
+  std::vector<SharedCompute> shared_;  // by folded rank; empty where no op takes SMs
   std::vector<std::int32_t> changed_;  // folded ranks whose compute's end is to be found anew
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::uint64_t scheduled_ = 0;

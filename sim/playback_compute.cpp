@@ -1,5 +1,5 @@
 // A playback's compute beside communication that takes SMs: an op's end is scheduled when all that
-// happens at an instant is known, and anew when its stretch changes.
+// happens at an instant is known, and anew when its slowdown changes.
 #include "sim/playback.h"
 
 namespace tandem {

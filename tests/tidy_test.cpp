@@ -1,5 +1,5 @@
-// The rules of the house that no compiler checks: which room includes which, where a library may be
-// named, how long files and lines are, that no file is dead.
+// The rules of the house that no compiler checks: which module includes which, where a library may
+// be named, how long files and lines are, that no file is dead.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -20,13 +20,13 @@ using Lines = std::vector<std::string>;
 const fs::path kSource = TANDEM_SOURCE_DIR;
 
 // As the data flows; sim and exec stand side by side.
-const std::vector<std::string> kRooms = {
+const std::vector<std::string> kModules = {
     "base", "launch",    "topology", "workload",   "schedule", "traces", "sim",
     "exec", "scenarios", "planning", "validation", "report",   "cli"};
 
-int place_of(const std::string& room) {
-  const auto at = std::find(kRooms.begin(), kRooms.end(), room);
-  return at == kRooms.end() ? -1 : static_cast<int>(at - kRooms.begin());
+int place_of(const std::string& name) {
+  const auto at = std::find(kModules.begin(), kModules.end(), name);
+  return at == kModules.end() ? -1 : static_cast<int>(at - kModules.begin());
 }
 
 // A source file, with its path from the repository's root.
@@ -34,7 +34,7 @@ struct Source {
   std::string path;
   Lines lines;
 
-  std::string room() const { return path.substr(0, path.find('/')); }
+  std::string module_name() const { return path.substr(0, path.find('/')); }
   bool is_header() const { return path.ends_with(".h"); }
 };
 
@@ -57,7 +57,7 @@ bool exists(const std::string& path) { return fs::is_regular_file(kSource / path
 std::vector<Source> sources_of(const std::vector<std::string>& folders) {
   std::vector<Source> sources;
   for (const std::string& folder : folders) {
-    if (!fs::is_directory(kSource / folder)) continue;  // a room that is not built yet
+    if (!fs::is_directory(kSource / folder)) continue;  // a module that is not built yet
     for (const auto& entry : fs::recursive_directory_iterator(kSource / folder)) {
       const std::string extension = entry.path().extension().string();
       if (extension != ".h" && extension != ".cpp" && extension != ".cu") continue;
@@ -69,10 +69,10 @@ std::vector<Source> sources_of(const std::vector<std::string>& folders) {
   return sources;
 }
 
-std::vector<Source> room_sources() { return sources_of(kRooms); }
+std::vector<Source> module_sources() { return sources_of(kModules); }
 
 std::vector<Source> all_sources() {
-  std::vector<std::string> folders = kRooms;
+  std::vector<std::string> folders = kModules;
   folders.insert(folders.end(), {"tests", "bench"});
   return sources_of(folders);
 }
@@ -213,10 +213,10 @@ Lines types_of(const Source& source) {
 
 }  // namespace
 
-TEST_CASE("a room includes itself and rooms before it, sim and exec never each other") {
+TEST_CASE("a module includes itself and modules before it, sim and exec never each other") {
   int seen = 0;
-  for (const Source& source : room_sources()) {
-    const std::string from = source.room();
+  for (const Source& source : module_sources()) {
+    const std::string from = source.module_name();
     for (const std::string& header : includes_of(source, '"')) {
       const std::string to = header.substr(0, header.find('/'));
       INFO(source.path << " includes " << header);
@@ -260,10 +260,10 @@ TEST_CASE("CUDA and NCCL are included only in exec/cuda/, MPI below exec only") 
   }
 }
 
-TEST_CASE("no file of a room is longer than 500 lines, no test than 600") {
+TEST_CASE("no file of a module is longer than 500 lines, no test than 600") {
   for (const Source& source : all_sources()) {
     INFO(source.path);
-    const std::size_t most = source.room() == "tests" ? 600 : 500;
+    const std::size_t most = source.module_name() == "tests" ? 600 : 500;
     CHECK(source.lines.size() <= most);
   }
 }
@@ -285,8 +285,8 @@ TEST_CASE("nothing is left to do later") {
               [&](const std::string& line) { return std::regex_search(line, later); });
 }
 
-TEST_CASE("every file of a room says first what it is for, a .cpp perhaps in its header") {
-  for (const Source& source : room_sources()) {
+TEST_CASE("every file of a module says first what it is for, a .cpp perhaps in its header") {
+  for (const Source& source : module_sources()) {
     INFO(source.path);
     REQUIRE(!source.lines.empty());
     const bool comment = source.lines[0].starts_with("// ");
@@ -355,7 +355,7 @@ TEST_CASE("a test asks for what it needs in tests/needs.h, and ends where it is 
 }
 
 TEST_CASE("library code never prints and never exits") {
-  std::vector<std::string> libraries = kRooms;
+  std::vector<std::string> libraries = kModules;
   libraries.pop_back();  // cli
   const std::regex words(
       "std::(cout|cerr|clog)|\\b(printf|puts|putchar|fmt::print|exit|quick_exit|terminate)\\s*\\(");

@@ -1,4 +1,4 @@
-// Packs rings into a adjacency, as NCCL searches for channels.
+// Packs rings into an NVLink adjacency, as NCCL searches for channels.
 #include "topology/nvlink_adjacency.h"
 
 #include <fmt/format.h>

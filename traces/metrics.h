@@ -12,7 +12,7 @@ namespace tandem {
 
 using ByGroupKind = std::array<double, kGroupKinds>;  // indexed by GroupKind
 
-// One rank's iteration, split without rest: compute + exposed (all group_kinds) + bubble =
+// One rank's iteration, split without rest: compute + exposed (of all group kinds) + bubble =
 // iteration. An instant in which the compute lane idles is exposed communication while one of those
 // that its next compute op waits for is in flight (of several, the one that ends last), and bubble
 // otherwise.
@@ -23,7 +23,7 @@ struct RankSplit {
   Nanoseconds bubble_ns = 0;
   Nanoseconds window_bubble_ns = 0;  // of bubble_ns: from first_start_ns to last_end_ns
   std::array<Nanoseconds, kGroupKinds> exposed_ns{};
-  std::array<Nanoseconds, kGroupKinds> comm_ns{};     // |union of the scope's communication|
+  std::array<Nanoseconds, kGroupKinds> comm_ns{};     // |union of the kind's communication|
   std::array<Nanoseconds, kGroupKinds> overlap_ns{};  // |that union, beside compute|
   Nanoseconds exposed_between_nodes_ns = 0;  // of exposed_ns: on communicators across nodes
   ByGroupKind sent_bytes{};                  // that the rank puts on the wire

@@ -18,7 +18,7 @@ namespace {
 
 bool is_shown(const TraceRow& row) { return row.end_ns > row.start_ns; }
 
-// A lane has the name of its scope, but for the pipeline's edges.
+// A lane has the name of its group kind, except for the pipeline's edges.
 std::string_view category(const TraceRow& row) {
   if (is_compute(row.kind)) return "compute";
   for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind) {

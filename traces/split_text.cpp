@@ -13,7 +13,7 @@
 namespace tandem {
 namespace {
 
-// A scope's words, each with the number that it names.
+// The words of a group kind, each with the number that it names.
 template <class Split>  // RankSplit, const or not
 auto numbers_of(Split& split, int group_kind) {
   const std::string_view kind = name(static_cast<GroupKind>(group_kind));

@@ -1,4 +1,4 @@
-// Communicators: messages by NCCL, without ever waiting for ever.
+// Communicators: messages by NCCL, without ever waiting forever.
 #pragma once
 
 #include <cuda_runtime_api.h>

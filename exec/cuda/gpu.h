@@ -1,4 +1,4 @@
-// The socket between what plays a Program and the GPU that carries it out.
+// The interface between the executor of a Program and the GPU that carries it out.
 #pragma once
 
 #include <array>

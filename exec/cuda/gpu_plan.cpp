@@ -163,8 +163,8 @@ Nanoseconds Planner::ready_ns(Part part) const {
   return ready;
 }
 
-// FoldedRanks issue in the order in which their ops can begin: streams may share a queue of the
-// device, and what stands in one waits for all that was asked for before. -1: all has been issued.
+// Local ranks issue in the order in which their ops can begin: streams may share a queue of the
+// device, and a call in it waits for all calls before it. -1: all has been issued.
 std::int32_t Planner::first_to_begin() const {
   std::int32_t first = -1;
   Nanoseconds first_ns = 0;

@@ -138,7 +138,7 @@ std::string HostLoop::diagnosis() const {
   return diagnose(program_, progress);
 }
 
-// Ranks: what an op waits for, as DESIGN section 3 has it.
+// Ranks: an op waits for what docs/design.md says ("What a schedule means").
 
 void HostLoop::start_ready(std::int32_t rank) {
   cursors_[rank].start_ready(body(rank), queues(rank), [&](std::uint32_t op) { start(rank, op); });

@@ -1,7 +1,7 @@
 // The plugin libtandem_mpi.so: messages by nonblocking MPI.
 //
 // Collectives are rings of messages: those of Open MPI 4 are linear, or a third slower than a ring
-// should be (docs/architecture.md).
+// should be (docs/runtime.md).
 #include <mpi.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// The socket between a rank that plays and the library that carries its messages.
+// The interface between a rank that plays and the library that carries its messages.
 #pragma once
 
 #include <cstdint>

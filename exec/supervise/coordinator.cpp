@@ -125,7 +125,7 @@ class Coordinator {
     return member.state && member.status.phase == Phase::Ended;
   }
 
-  // Without all of them MPI, say, does not start, so that of those that came none can join, either.
+  // MPI does not start before all ranks are there, so those that came cannot join, either.
   std::string missing(const std::string& when) const {
     constexpr std::size_t kNamed = 8;
     std::vector<std::size_t> ranks;
@@ -141,8 +141,8 @@ class Coordinator {
                        more == 0 ? "" : fmt::format(" and {} more", more), when, members_.size());
   }
 
-  // Something that cannot mend itself; a rank that is stopped can. What happened to a rank goes
-  // before a signal, as mpirun sends that then.
+  // A fault that cannot mend itself (a stopped rank can go on). What happened to a rank is named
+  // before a signal, because mpirun sends a signal when a rank fails.
   std::string broken() const {
     for (std::size_t rank = 0; rank < members_.size(); ++rank) {
       const Member& member = members_[rank];
@@ -189,7 +189,7 @@ class Coordinator {
     }
   }
 
-  // Whether a new connection is none any more: it said who it is, or went away.
+  // Whether a new connection is settled: its rank said who it is, or it closed.
   bool welcome(Connection* connection) {
     std::vector<ControlMessage> words = connection->receive();
     if (words.empty()) return !connection->is_open();
@@ -269,7 +269,8 @@ class Coordinator {
     return first;
   }
 
-  // All in the iteration of the slowest: who is ahead has ended all its ops there.
+  // The progress of all ranks in the iteration of the slowest: a rank that is ahead has ended all
+  // its ops there.
   std::vector<RankProgress> progress_of(RunEnd* run_end) const {
     std::uint32_t slowest = ~std::uint32_t{0};
     for (const auto& state : run_end->states) {

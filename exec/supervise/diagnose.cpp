@@ -23,7 +23,7 @@ struct Place {
 struct Reason {
   enum Kind { Blocked, NoPartner, GoesOn, NotBegun } kind = GoesOn;
   Place next;             // Blocked: by this one
-  std::int32_t rank = 0;  // NoPartner: whose partner there is none
+  std::int32_t rank = 0;  // NoPartner: the rank that should have had a partner for it
 };
 
 class Diagnosis {
@@ -56,7 +56,7 @@ class Diagnosis {
   std::optional<Place> next_op(std::int32_t rank, std::size_t lane) const;
   // The ops that a rank is in.
   std::vector<Place> begun(std::int32_t rank) const;
-  // What `member` calls the communication `at`.
+  // The op of `member` that takes part in the communication `at`.
   std::optional<Place> match(Place at, std::int32_t member) const;
 
   const std::vector<Rank>& members_of(Place at) const {

@@ -85,7 +85,7 @@ int iteration_under_way(const ExecOptions& options, const RunEnd& run_end) {
   return std::max(0, least - options.warmup);
 }
 
-// What rank 0 says of itself stands with it.
+// With the note that rank 0 wrote about itself.
 std::string what_is_real(const RanksBackend& backend, const RunEnd& run_end) {
   const auto& first = run_end.states.front();
   const std::string note = first ? first->header().note : "";

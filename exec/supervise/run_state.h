@@ -27,8 +27,8 @@ class RunState {
   struct Header {
     std::atomic<Phase> phase;
     std::atomic<std::uint32_t> go;  // all have joined
-    // The watchdog's word that the run is over, and the child's that it looks for it: it then has a
-    // while to take back what others wait for, and is killed after that.
+    // The watchdog sets `stop` when the run is over. A child that polls it says so in `heeds_stop`:
+    // it then has a while to abort what others wait for, and is killed after that.
     std::atomic<std::uint32_t> stop, heeds_stop;
     std::atomic<std::uint32_t> iteration;  // under way, warm-up included
     std::atomic<std::uint64_t> ended;      // ops, over all iterations
@@ -37,7 +37,7 @@ class RunState {
     ClockReading after;     // the last; round_trip_ns 0: not read
     std::uint64_t run;      // its number
     char coordinator[512];  // where rank 0 listens
-    char note[512];         // what it plays on, say: rank 0's stands with what is real
+    char note[512];         // such as what it plays on; rank 0's is added to what is real
     char failure[1024];     // why the rank gave up, in its own words
     Error::Kind failure_kind;
     Nanoseconds failed_ns;  // when, on its own clock

@@ -66,15 +66,15 @@ class Watchdog {
   }
 
  private:
-  // What happens to rank 0 this one says; what happens to others rank 0 does.
+  // Rank 0 reports what happens to others; what happens to rank 0 is reported by this rank.
   static constexpr int kSpeaker = 1;
 
   Clock::duration patience() const {
     return std::chrono::nanoseconds(options_.timeout_ns) + kCoordinatorFirst;
   }
 
-  // Until the rank says where the coordinator is, and the coordinator is reached. No line: ended
-  // from outside.
+  // Until the rank says where the coordinator is, and the coordinator is reached. No connection
+  // afterwards: the run was ended from outside.
   Status join(const std::string& known) {
     std::string address = known;
     for (const auto begin = Clock::now(); address.empty(); poll(nullptr, 0, kTick_ms)) {
@@ -150,7 +150,7 @@ class Watchdog {
     return hello_.rank == 0 ? Status(Done{}) : let_rank_0_tell();
   }
 
-  // A child that looks for the word to stop has a while to take back what others wait for.
+  // A child that polls for the request to stop has a while to abort what others wait for.
   void end_child() {
     RunState::Header& own = state_.header();
     own.stop = 1;
@@ -163,7 +163,7 @@ class Watchdog {
     child_.kill();
   }
 
-  // The coordinator keeps the line open until its process ends. Without a connection, a while.
+  // The coordinator keeps the connection open until its process ends. Without one: waits a while.
   Status let_rank_0_tell() {
     for (const auto begin = Clock::now(); !outside_.is_orphan(); poll(nullptr, 0, kTick_ms)) {
       if (connection_) connection_->receive();

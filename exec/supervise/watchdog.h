@@ -21,20 +21,21 @@
 
 namespace tandem {
 
-// What watchdogs and coordinator say to each other. Bye: all have played. Stop: the run has failed.
-// Alive: the coordinator is there; who hears nothing of it for the time-out and a while gives up.
+// The messages between watchdogs and coordinator. Bye: all have played. Stop: the run has failed.
+// Alive: the coordinator is there; a watchdog that hears nothing of it for the time-out and a while
+// gives up.
 enum class MessageKind : std::uint32_t { Hello, Go, Report, Dump, State, Bye, Stop, Alive };
 
 struct HelloMessage {
   std::int32_t rank = 0;
-  std::uint64_t run = 0;      // one number a run: who comes by mistake has another
+  std::uint64_t run = 0;      // the run's random number: a rank of another run has another one
   std::uint64_t program = 0;  // hash
 };
 
 struct ReportMessage {
   std::uint64_t ended = 0;  // ops
   Phase phase = Phase::Starting;
-  std::uint32_t gone = 0;      // the rank's process is no more
+  std::uint32_t gone = 0;      // the rank's process has ended
   char exit_reason[112] = "";  // "was killed by signal 9 (Killed)"; empty: alive
 };
 
@@ -77,9 +78,9 @@ class ExternalStop {
   std::optional<pid_t> parent_;
 };
 
-// Watches a rank until the coordinator says goodbye; then its child is no more. Of a run that
-// failed, ranks other than 0 stay until rank 0's process ends: where one leaves mpirun ends all,
-// and rank 0 has yet to tell. `address`: the coordinator's; empty: the rank will say it in its
+// Watches a rank until the coordinator says Bye; its child has ended by then. When a run fails,
+// ranks other than 0 stay until rank 0's process ends: where one leaves, mpirun ends all ranks, and
+// rank 0 has yet to report. `address`: the coordinator's; empty: the rank will write it into its
 // state. An Error where the rank cannot join, or the coordinator is lost or silent; none where it
 // was ended from outside.
 Status watch(const HelloMessage& hello, const ExecOptions& options, const std::string& address,

@@ -111,7 +111,7 @@ double ramp_seconds(const SizeCase& c, const std::vector<RampStep>& steps) {
   return seconds;
 }
 
-// What a candidate's iteration is asked for beside itself.
+// A change of a candidate whose iteration time is wanted beside its own.
 struct Variation {
   std::size_t of = 0;
   Scenario scenario;

@@ -38,7 +38,7 @@ struct SweepEnd {
   std::string written;  // the file: the CSV, or the shard's part of it
   int rows = 0, failed = 0;
   std::string first_failure;
-  bool speaks = true;  // of several ranks one does
+  bool speaks = true;  // whether this rank reports: one of several does
 };
 
 struct SweepEvents {

@@ -11,7 +11,7 @@ namespace tandem {
 GroupTimes::GroupTimes(const Scenario& base, Cluster cluster)
     : base_(base), cluster_(std::move(cluster)), placement_(placement_of(base, cluster_)) {}
 
-// Its first rank, as far as it matters which: nodes are alike.
+// The first rank of the stage. Where nodes are alike its place on the node is enough.
 int GroupTimes::begin_of(const Layout& layout, int stage) const {
   const int begin = stage * layout.block();
   const ClusterSpec& spec = cluster_.spec();

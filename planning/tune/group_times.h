@@ -40,7 +40,7 @@ class GroupTimes {
   // Each rank of these stages, evenly apart, with its peers there.
   RankGroups of_data(const Layout& layout, CommKind kind, const std::vector<int>& stages) const;
 
-  // Of groups that sit differently the slowest's.
+  // Where groups are placed differently on the nodes: the time of the slowest.
   Nanoseconds alone_ns(const RankGroups& groups, Bytes bytes);
 
  private:

@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-// What makes two plans one in the list of the best: they differ in details only.
+// Two plans of one kind differ in details only: the list of the best holds one of them.
 auto kind_of(const Candidate& c) {
   const Layout& l = c.layout;
   return std::tuple(l.tp, l.cp, l.ep, l.pp, l.vpp, l.dp, c.playing.order);
@@ -20,7 +20,7 @@ class Best {
  public:
   explicit Best(int keep) : keep_(static_cast<std::size_t>(keep)) {}
 
-  // Above this nothing gets in.
+  // A plan that takes longer than this is not kept.
   Nanoseconds limit() const {
     return found_.size() < keep_ ? INT64_MAX : found_.back().iteration_ns;
   }
@@ -173,7 +173,7 @@ class BranchAndBound {
     if (plays) play({layout, playing, all[first->sharing]}, *order);
   }
 
-  // A plan alone is played at once; of several a bound is worth its price.
+  // A single plan is played at once; for several it pays to compute a bound first.
   Result<RankEnds> rank_ends(const Candidate& candidate, const Order& order, std::size_t plans) {
     if (candidate.layout.pp == 1 || plans == 1)
       return level_.ends_bound(candidate.layout, candidate.playing);

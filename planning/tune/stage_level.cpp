@@ -41,7 +41,7 @@ int microbatches(const Scenario& base, const Layout& layout) {
   return base.plan.global_batch / (layout.micro_batch * layout.dp);
 }
 
-// A pass of one step, or of one a unit: without a pipeline, data-parallel chunks go by units.
+// A pass of one step, or of one a unit: without a pipeline, a bucket is a unit.
 Pass one_step(Nanoseconds duration, int unit = 0) {
   PassBuilder pass;
   pass.compute(-1, duration, unit);
@@ -106,7 +106,7 @@ double StageLevel::memory_floor(const Candidate& candidate) const {
   return peak_memory(base_.model, plan_of(candidate, base_), live).total();
 }
 
-// By the microbatches alive where most are: a course of bytes (scenarios/run/memory_timeline.h) is
+// By the microbatches alive where most are. A memory timeline (scenarios/run/memory_timeline.h) is
 // up to a thousandth above it, and takes a hundred times as long.
 double StageLevel::memory(const Candidate& candidate, const Order& order) const {
   return peak_memory(base_.model, plan_of(candidate, base_), live_activations(order)).total();

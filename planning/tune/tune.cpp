@@ -17,7 +17,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What a rule's other side is worth looking at: where no plan fits, all would have to be asked.
+// The most branches to look at on a rule's other side: where no plan there fits, the search would
+// have to ask all of them.
 constexpr int kVerdictBranches = 500;
 
 // `by_rules` keeps every rule.

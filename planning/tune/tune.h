@@ -52,7 +52,7 @@ struct TuneOptions {
   int keep = 5;
   int jobs = 1;  // simulations at once; the search itself runs on one core
   Engine engine = Engine::SimGrid;
-  // Of the finalists' Outcomes; a timeline only of the best and of the scenario's own.
+  // Of the finalists' RunResults; a timeline only of the best and of the scenario's own.
   Detail detail = Detail::None;
   std::function<bool()> stop = [] { return false; };
   // A new fastest plan, and whether it came from the rules alone.

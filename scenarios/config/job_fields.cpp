@@ -145,21 +145,22 @@ std::vector<Field> job_fields() {
            AT(overlap_p2p)),
       flag("overlap.batch_p2p", "true or false: an exchange is issued as one group; default false",
            AT(batch_p2p)),
-      flag("overlap.grad_reduce",
-           "true or false: gradients are reduced chunk by chunk, each when its last one is there; "
-           "default false: all in one at the end",
-           AT(data.grad_reduce)),
+      flag(
+          "overlap.grad_reduce",
+          "true or false: gradients are reduced bucket by bucket, each when its last one is there; "
+          "default false: all in one at the end",
+          AT(data.grad_reduce)),
       flag("overlap.param_gather",
-           "true or false: updated parameters are gathered chunk by chunk, each ahead of its first "
-           "forward; default false: all in one behind the optimizer; with train.zero = 3 each "
-           "layer's ahead of each pass, default true",
+           "true or false: updated parameters are gathered bucket by bucket, each ahead of its "
+           "first forward; default false: all in one behind the optimizer; with train.zero = 3 "
+           "each layer's ahead of each pass, default true",
            AT(data.param_gather)),
       flag("overlap.align_param_gather",
-           "true or false: all stages gather at once from the iteration's start on, or each chunk "
+           "true or false: all stages gather at once from the iteration's start on, or each bucket "
            "when the one before it is used; default true",
            AT(data.align_param_gather)),
       number("overlap.bucket_MB",
-             "number: MB of gradients a chunk; default one layer a chunk, with pp > 1 one stage",
+             "number: MB of gradients a bucket; default one layer a bucket, with pp > 1 one stage",
              AT(bucket_bytes), MB, {.most = 1e6, .above_least = true}),
       choice<TensorMethod>(
           "overlap.tensor",

@@ -96,7 +96,7 @@ void DataLane::before_use(int stage, int unit, bool forward,
     const std::uint32_t after = last_computes[options_.param_gather ? 1 : 0];
     if (!bucket.is_gathered) gather(&bucket, {&after, 1});
     waits->push_back(std::exchange(bucket.gathered, kNoOp));
-    // The next one is issued before this one's reduction, or it would stand behind it on the lane.
+    // The next gather is issued before this bucket's reduction: behind it, it would have to wait.
     Bucket* next = forward ? next_bucket(bucket) : bucket_before(bucket);
     if (options_.param_gather && next != nullptr && next->stage == stage && !next->is_gathered)
       gather(next, {last_computes.data(), 1});

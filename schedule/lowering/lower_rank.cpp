@@ -196,8 +196,8 @@ class RankLowering {
     data_.gather_rest(before);
   }
 
-  // A stage after the other. What an iteration takes beside belongs to the first one's op; a rank
-  // that updates nothing has an op of that alone.
+  // One stage after the other. The first stage's op includes an iteration's overhead; a rank that
+  // updates nothing has an op for the overhead alone.
   void optimize(Ops* before) {
     Nanoseconds overhead_ns = context_.work.iteration_overhead_ns;
     const auto add = [&](int stage, const Step& step) {

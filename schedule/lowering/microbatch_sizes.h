@@ -10,16 +10,18 @@
 
 namespace tandem {
 
-// What a microbatch has of one sequence that fills it (or of `micro_batch` such ones): of its
-// tokens, and of the sum of its sequences' squares, which attention goes with.
+// The size of a microbatch, relative to one sequence that fills it (or to `micro_batch` such ones):
+// its tokens, and the sum of the squares of its sequences' lengths, to which attention is
+// proportional.
 struct MicrobatchSize {
   double tokens = 1, squares = 1;
 
   bool operator==(const MicrobatchSize&) const = default;
 };
 
-// What something takes of a microbatch of any size: what goes with the squares, and what goes with
-// the tokens, which is no line: short kernels wait for their launches.
+// The time of a step for a microbatch of any size: a part that is proportional to the squares, and
+// a part that grows with the tokens, but in no straight line, because short kernels wait for their
+// launches.
 struct SizeCost {
   double by_squares = 0;
   std::vector<double> by_tokens;  // of all tokens, half of them, a quarter, ...; straight between
@@ -27,10 +29,10 @@ struct SizeCost {
   double of(const MicrobatchSize& size) const;
 };
 
-// The one that takes `whole` of a whole microbatch, `halves` of the same tokens in sequences of
-// half the length, and `shorter` of as many sequences of half the length, a quarter, ... More
-// tokens or squares never take less, and `whole` is kept: where kernels are wasteful at one of the
-// other sizes, its figure gives way. REQUIRES: one shorter size.
+// The cost that is `whole` for a whole microbatch, `halves` for the same tokens in sequences of
+// half the length, and `shorter` for as many sequences of half the length, a quarter, ... More
+// tokens or squares never cost less, and `whole` is kept exactly: where kernels are wasteful at one
+// of the other sizes, that size's figure is changed. REQUIRES: one shorter size.
 SizeCost fit(double whole, double halves, const std::vector<double>& shorter);
 
 // A stage's compute steps in their order, by the kind of its passes (OpKind's first four).

@@ -45,9 +45,9 @@ struct CommUse {
 // Those of each slot of a body, each once, in order.
 std::vector<std::vector<CommUse>> comm_uses(const Body& body);
 
-// What such an op of a communicator puts on links by itself. Where its bytes take less than 10 ns
-// (the gradient norm's 4) that is nothing, and its latency has them: such ops would tell ranks
-// apart that nothing else does.
+// The traffic of such an op of a communicator by itself. Where its bytes take less than 10 ns (the
+// gradient norm has 4) it has no flows, and its latency includes them: otherwise such ops would be
+// the only difference between ranks that are equal in all else.
 Traffic traffic_of(const Program& program, std::int32_t communicator, const CommUse& use,
                    const Cluster& cluster, const Placement& placement);
 

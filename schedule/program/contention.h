@@ -36,8 +36,8 @@ Taken taken_by(const Op& op, int members, const SharedDevice& device);
 // The factor above. At least one SM and a tenth of the bandwidth are left to compute.
 double slowdown(const SharedDevice& device, const Taken& taken, double memory_share);
 
-// A compute op under way, stretched by a factor that may change. What is left of it is not rounded:
-// only its end is.
+// A compute op under way, slowed down by a factor that may change. What is left of it is not
+// rounded: only its end is.
 class SlowedOp {
  public:
   SlowedOp() = default;

@@ -107,8 +107,8 @@ struct SharedDevice {
 };
 
 // What a training run's communication costs beyond the same operation alone in a benchmark: its
-// bytes take `stretch` times as long, tensor groups' inside a node and all others' between nodes,
-// and each operation `overhead_s` longer.
+// bytes take `slowdown` times as long (tensor groups' inside a node, all others' between nodes),
+// and each operation takes `overhead_s` longer.
 struct CommCost {
   double slowdown = 1, overhead_s = 0;
 };

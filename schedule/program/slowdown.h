@@ -1,4 +1,4 @@
-// Slow: a Program some of whose parts take longer.
+// Slowdown: a Program some of whose parts take longer.
 #pragma once
 
 #include <span>
@@ -7,9 +7,9 @@
 
 namespace tandem {
 
-// A rank's compute takes factors[rank] times as long. Bodies whose ranks now differ are split:
-// whether any was; then ranks that still share a body may meet others than before, and the program
-// cannot be folded. REQUIRES: a factor a rank.
+// A rank's compute takes factors[rank] times as long. Splits the bodies whose ranks now differ, and
+// gives whether there were any: ranks that still share a body may then meet others than before, and
+// the program cannot be folded. REQUIRES: a factor a rank.
 bool slow_ranks(Program* program, std::span<const double> factors);
 
 // The compute of a stage takes `factor` times as long, wherever it is done.

@@ -8,8 +8,9 @@
 
 namespace tandem {
 
-// Gives the ranks of a body that have other keys than its first one a copy of it, one a key;
-// whether any had. Ranks that still share a body may meet others than before: folding sees to that.
+// Ranks whose key differs from that of their body's first rank get a copy of the body, one for each
+// key. Gives whether there were any. Ranks that still share a body may meet others than before:
+// folding takes care of that.
 // REQUIRES: a key a rank.
 bool split_bodies(Program* program, std::span<const std::int32_t> keys);
 

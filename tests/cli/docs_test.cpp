@@ -1,12 +1,15 @@
-// The documentation is true: every command in an sh block runs, and the README's excerpts and the
-// tables of docs/overlap.md are what comes out.
+// The documentation is true: every command in an sh block runs, and the README's excerpt, the
+// comparison of docs/usage.md and the tables of docs/overlap.md are what comes out.
 #include <fmt/format.h>
 #include <unistd.h>
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
+#include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -96,6 +99,24 @@ std::vector<Example> examples_of(const std::string& path) {
   return examples;
 }
 
+// A page's headings as links name them: "### Where it is far off" -> "where-it-is-far-off".
+std::set<std::string> headings_of(const std::string& page) {
+  std::set<std::string> headings;
+  bool inside = false;
+  for (const std::string& line : lines_of(page)) {
+    inside ^= line.rfind("```", 0) == 0;
+    const std::size_t text = line.find_first_not_of('#');
+    if (inside || text == 0 || text == std::string::npos) continue;
+    std::string heading;
+    for (const unsigned char c : line.substr(text + 1)) {
+      if (std::isalnum(c) || c == '-' || c == '_') heading += static_cast<char>(std::tolower(c));
+      if (c == ' ') heading += '-';
+    }
+    headings.insert(heading);
+  }
+  return headings;
+}
+
 std::string words(const std::string& line) {
   std::istringstream in(line);
   std::string joined;
@@ -109,7 +130,7 @@ TEST_CASE("every command of the documentation runs") {
   const Sandbox sandbox;
   int commands = 0;
   for (const char* path : {"README.md", "docs/cluster.md", "docs/formats.md", "docs/planning.md",
-                           "docs/scenario.md"}) {
+                           "docs/scenario.md", "docs/usage.md"}) {
     for (const std::string& command : block_lines(path, "```sh")) {
       INFO(path << ": " << command);
       const bool redirected = command.find('>') != std::string::npos;
@@ -158,13 +179,13 @@ TEST_CASE("the README's excerpt is what the demo prints") {
     CHECK(line->size() <= 100);
     CHECK(printed.find(words(*line) + '\n') != std::string::npos);
   }
-  CHECK(compared > 12);  // three blocks of three runs, and what follows
+  CHECK(compared > 12);  // two blocks of three runs, and what follows
 }
 
-TEST_CASE("the README's comparison is what its commands print") {
+TEST_CASE("the comparison of docs/usage.md is what its commands print") {
   const Sandbox sandbox;
   int compared = 0;
-  for (const Example& example : examples_of("README.md")) {
+  for (const Example& example : examples_of("docs/usage.md")) {
     if (example.commands.back().find("tandem compare ") == std::string::npos) continue;
     for (const std::string& command : example.commands)
       REQUIRE(sandbox.run(command + " > output") == 0);
@@ -199,4 +220,30 @@ TEST_CASE("the documented scenario is one") {
     runs += line.rfind("parallel.micro_batch=", 0) == 0 && line.find(':') == std::string::npos;
   CHECK(runs == 6);
   fs::remove(path);
+}
+
+TEST_CASE("every link between the pages leads to a file and a heading that are there") {
+  std::vector<std::string> pages = {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"};
+  for (const auto& entry : fs::directory_iterator(TANDEM_SOURCE_DIR "/docs")) {
+    if (entry.path().extension() == ".md")
+      pages.push_back("docs/" + entry.path().filename().string());
+  }
+  const std::regex link("\\]\\(([^)#\\s]*)(#[^)\\s]*)?\\)");
+  int links = 0;
+  for (const std::string& page : pages) {
+    const std::string text = source(page);
+    for (std::sregex_iterator at(text.begin(), text.end(), link), end; at != end; ++at) {
+      const std::string file = (*at)[1], heading = (*at)[2];
+      if (file.rfind("http", 0) == 0) continue;
+      INFO(page << " links to " << file << heading);
+      const fs::path to =
+          file.empty() ? fs::path(page) : (fs::path(page).parent_path() / file).lexically_normal();
+      const bool is_there = fs::exists(fs::path(TANDEM_SOURCE_DIR) / to);
+      CHECK(is_there);
+      if (is_there && !heading.empty())
+        CHECK(headings_of(source(to.string())).count(heading.substr(1)) == 1);
+      ++links;
+    }
+  }
+  CHECK(links > 50);
 }

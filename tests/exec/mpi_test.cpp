@@ -213,7 +213,7 @@ TEST_CASE("a killed rank is named with its op and who waits for it, within the t
   CHECK(run.leaves_nothing());
 }
 
-TEST_CASE("where a guard is killed, the rank is gone, and who waits for it is known") {
+TEST_CASE("where a watchdog is killed, the rank is gone, and who waits for it is known") {
   if (!possible()) return;
   const Folder folder;
   folder.with("chain.csv", chain(kLong));
@@ -226,7 +226,7 @@ TEST_CASE("where a guard is killed, the rank is gone, and who waits for it is kn
   CHECK(run.leaves_nothing());
 }
 
-TEST_CASE("where rank 0's guard is killed, rank 1 says so if mpirun leaves it the time") {
+TEST_CASE("where rank 0's watchdog is killed, rank 1 says so if mpirun leaves it the time") {
   if (!possible()) return;
   const Folder folder;
   folder.with("chain.csv", chain(kLong));

@@ -79,7 +79,7 @@ TEST_CASE("ranks of mpirun that find neither MASTER_ADDR nor MPI say so") {
       has(run.err(), "), expected mpirun -x MASTER_ADDR -x MASTER_PORT ... or libtandem_mpi.so\n"));
 }
 
-TEST_CASE("a rank that never comes is named by the front") {
+TEST_CASE("a rank that never comes is named by the coordinator") {
   const Folder folder;
   const std::string names =
       "RANK=$R WORLD_SIZE=3 LOCAL_RANK=$R MASTER_ADDR=localhost MASTER_PORT=" +
@@ -124,7 +124,7 @@ TEST_CASE("where a started process is killed the others end, and say so") {
   }
 }
 
-TEST_CASE("a process that is stopped with its guard is named when the time-out is over") {
+TEST_CASE("a process that is stopped with its watchdog is named when the time-out is over") {
   const Folder folder;
   for (const int rank : {0, 1}) {
     INFO(rank);

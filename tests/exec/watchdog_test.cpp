@@ -256,7 +256,7 @@ TEST_CASE("a child that stopped and goes on has no fate any more") {
   for (const int end : ends) close(end);
 }
 
-TEST_CASE("ranks that all play end a run well, and the front has their states") {
+TEST_CASE("ranks that all play end a run well, and the coordinator has their states") {
   Crew crew;
   RunEnd run_end = crew.run({plays, plays, [](RunState* state) {
                                state->times(0)[0] = {5, 6};
@@ -296,7 +296,7 @@ TEST_CASE("a rank that is killed is named, and who waits for it") {
   CHECK(run_end.exit_reasons[1] == "was killed by signal 9 (Killed)");
 }
 
-TEST_CASE("a rank whose guard is killed is gone, and who waits for it is known") {
+TEST_CASE("a rank whose watchdog is killed is gone, and who waits for it is known") {
   Crew crew;
   const RunEnd run_end = crew.run({plays,
                                    [](RunState*) {

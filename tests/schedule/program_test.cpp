@@ -198,7 +198,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("folding plays one rank a body and one channel a class of communicators") {
+TEST_CASE("folding plays one rank a body and one communicator a class of them") {
   Workload work = seconds(1, 2, 4);
   for (StageWork& stage : work.stages) stage.units = {{.gradient_bytes = 8}};
   const auto program = lower(order_of("1f1b", 4, 8), work, {2, 3});

@@ -36,7 +36,7 @@ std::uint64_t shuffled(std::string_view text) {
   return hash;
 }
 
-// Which half each row is in: of what one family measured of one software, every other configuration
+// Which half each row is in: of what one family measured of one profile, every other configuration
 // in a shuffled order (in the files' order the halves would be of other models, not of other runs).
 // Nothing: there is but one, so it stays in both fits.
 using Halves = std::vector<std::optional<bool>>;
@@ -115,7 +115,7 @@ double share_within(const std::vector<double>& residuals, const Bounds& bounds) 
          static_cast<double>(residuals.size());
 }
 
-// What the halves' and the left out families' residuals say of one software, or of all.
+// What the halves' and the left out families' residuals say of one profile, or of all.
 Interval interval_of(const FitData& data, const Halves& half_of, const ByRow& halves,
                      const ByRow& families, const std::string& profile) {
   const auto is_its = [&](int row) {

@@ -67,7 +67,7 @@ struct FrameworkProfile {
   bool operator==(const FrameworkProfile&) const = default;
 };
 
-// Whether rows of the software's own were measured on that GPU in that precision. fp16 says nothing
+// Whether rows of the profile's own were measured on that GPU in that precision. fp16 says nothing
 // of bf16: their peaks are alike, but who runs in the one runs other releases with other options.
 bool is_measured(const FrameworkProfile& profile, const std::string& gpu,
                  const std::string& precision);

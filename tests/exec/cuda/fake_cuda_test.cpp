@@ -92,7 +92,7 @@ ExecOptions priced(GpuLaunch launch = GpuLaunch::Gated) {
 
 }  // namespace
 
-TEST_CASE("what the player of a shared GPU reads off its events is the ideal's trace") {
+TEST_CASE("what the executor of a shared GPU reads off its events is the ideal's trace") {
   for (const auto& [name, pp, vpp] :
        {std::tuple{"1f1b", 4, 1}, {"zbv", 2, 2}, {"dualpipe", 2, 1}}) {
     for (const GpuLaunch launch : {GpuLaunch::Gated, GpuLaunch::Direct, GpuLaunch::Graph}) {
