@@ -17,29 +17,6 @@ constexpr std::size_t kFarthest = 20;
 constexpr int kOfOneFamily = 3;
 
 // A bar would begin a cell of its own.
-std::string cell(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '|') out += '\\';
-    out += c;
-  }
-  return out;
-}
-
-// The first `left` columns and the last `tail` to the left, the others to the right.
-std::string markdown(const std::vector<Cells>& rows, std::size_t left, std::size_t tail = 0) {
-  std::string text;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    for (const std::string& each : rows[i]) text += fmt::format("| {} ", cell(each));
-    text += "|\n";
-    if (i > 0) continue;
-    for (std::size_t column = 0; column < rows[i].size(); ++column)
-      text += column < left || column + tail >= rows[i].size() ? "|---" : "|---:";
-    text += "|\n";
-  }
-  return text;
-}
-
 const char* kind_of(const BaselineTool& tool) {
   return tool.reproduced ? "reproduced" : "published";
 }
@@ -60,39 +37,51 @@ std::string tool_cell(const std::vector<BaselineTool>& tools, const Accuracy& ou
 
 std::string families_part(const std::vector<CaseRow>& rows,
                           const std::vector<BaselineTool>& tools) {
-  const std::vector<Column<Accuracy>> columns = family_columns();
-  std::vector<Cells> all = {titles_of(columns)};
-  const bool has_rivals = !tools.empty();
-  if (has_rivals) all[0].emplace_back("others, mean absolute %");
-  for (const Accuracy& family : families_and_all(rows)) {
-    all.push_back(cells_of(columns, family));
-    if (has_rivals)
-      all.back().push_back(family.family == "overall" ? "" : tool_cell(tools, family));
-  }
-  return markdown(all, 1, has_rivals ? 2 : 1);
+  std::vector<Column<Accuracy>> columns = family_columns();
+  columns.back().align = Align::Left;
+  if (!tools.empty())
+    columns.push_back({"others, mean absolute %",
+                       [&](const Accuracy& family) {
+                         return family.family == "overall" ? "" : tool_cell(tools, family);
+                       },
+                       Place::Second, Align::Left});
+  return markdown_table(columns, families_and_all(rows));
 }
 
-// Each tool beside us, on the families that are here.
+// A tool beside us, on a family that is here.
+struct ToolBesideUs {
+  Accuracy ours;
+  BaselineTool tool;
+};
+
 std::string rivals_part(const std::vector<CaseRow>& rows, const std::vector<BaselineTool>& tools) {
-  std::vector<Cells> all = {{"family", "tool", "kind", "rows", "mean absolute %", "bias %",
-                             "our rows", "our mean absolute %", "our bias %", "source"}};
+  std::vector<ToolBesideUs> all;
   for (const Accuracy& family : accuracy_by_family(rows)) {
     for (const BaselineTool& tool : tools) {
-      if (tool.family != family.family) continue;
-      const bool is_predicted = family.n > 0;
-      all.push_back({family.family, tool.tool, kind_of(tool),
-                     tool.rows > 0 ? std::to_string(tool.rows) : "not said",
-                     fmt::format("{:g}", tool.mean_absolute_percent),
-                     tool.bias_percent ? fmt::format("{:+g}", *tool.bias_percent) : "not said",
-                     std::to_string(family.n), is_predicted ? percent(family.mape) : "-",
-                     is_predicted ? signed_percent(family.bias) : "-", tool.source});
+      if (tool.family == family.family) all.push_back({family, tool});
     }
   }
-  return all.size() > 1 ? markdown(all, 3, 1) : "No other tool's figures.\n";
+  if (all.empty()) return "No other tool's figures.\n";
+  using Of = const ToolBesideUs&;
+  const std::vector<Column<ToolBesideUs>> columns = {
+      {"family", [](Of r) { return r.ours.family; }, Place::Name},
+      {"tool", [](Of r) { return r.tool.tool; }, Place::Name},
+      {"kind", [](Of r) { return kind_of(r.tool); }, Place::Name},
+      {"rows", [](Of r) { return r.tool.rows > 0 ? std::to_string(r.tool.rows) : "not said"; }},
+      {"mean absolute %", [](Of r) { return fmt::format("{:g}", r.tool.mean_absolute_percent); }},
+      {"bias %",
+       [](Of r) {
+         return r.tool.bias_percent ? fmt::format("{:+g}", *r.tool.bias_percent) : "not said";
+       }},
+      {"our rows", [](Of r) { return std::to_string(r.ours.n); }},
+      {"our mean absolute %", [](Of r) { return r.ours.n > 0 ? percent(r.ours.mape) : "-"; }},
+      {"our bias %", [](Of r) { return r.ours.n > 0 ? signed_percent(r.ours.bias) : "-"; }},
+      {"source", [](Of r) { return r.tool.source; }, Place::Second, Align::Left}};
+  return markdown_table(columns, all);
 }
 
 // Each family's worst row, then the worst of all; few of one family, or one would fill the table.
-std::vector<const CaseRow*> farthest_rows(const std::vector<CaseRow>& rows) {
+std::vector<CaseRow> farthest_rows(const std::vector<CaseRow>& rows) {
   std::vector<const CaseRow*> sorted;
   for (const CaseRow& row : rows) {
     if (row.prediction) sorted.push_back(&row);
@@ -113,7 +102,9 @@ std::vector<const CaseRow*> farthest_rows(const std::vector<CaseRow>& rows) {
   more.resize(std::min(more.size(), room));
   first.insert(first.end(), more.begin(), more.end());
   std::ranges::stable_sort(first, std::ranges::greater{}, size);
-  return first;
+  std::vector<CaseRow> farthest;
+  for (const CaseRow* row : first) farthest.push_back(*row);
+  return farthest;
 }
 
 // "GPT 22B, tp 8, pp 2, dp 4": what the file says of it.
@@ -129,14 +120,10 @@ std::string plan_cell(const Case& run) {
 }
 
 std::string farthest_part(const std::vector<CaseRow>& rows) {
-  const std::vector<Column<CaseRow>> columns = case_columns();
-  std::vector<Cells> all = {titles_of(columns)};
-  all[0].emplace_back("run");
-  for (const CaseRow* row : farthest_rows(rows)) {
-    all.push_back(cells_of(columns, *row));
-    all.back().push_back(plan_cell(row->run));
-  }
-  return markdown(all, 2, 1);
+  std::vector<Column<CaseRow>> columns = case_columns();
+  columns.push_back(
+      {"run", [](const CaseRow& row) { return plan_cell(row.run); }, Place::Second, Align::Left});
+  return markdown_table(columns, farthest_rows(rows));
 }
 
 std::string unpredicted_part(const std::vector<CaseRow>& rows) {

@@ -30,27 +30,28 @@ std::string moved_table(const FitPlan& plan, const Values& before, const Publish
 }
 
 std::string left_out_table(const std::vector<LeftOut>& rows, const std::string& unseen) {
-  std::string text = fmt::format(
-      "| family | rows | mean absolute %, fitted with | {} | bias %, with | {} | worst %, {} |\n"
-      "|---|---:|---:|---:|---:|---:|---:|\n",
-      unseen, unseen, unseen);
-  for (const LeftOut& row : rows)
-    text +=
-        fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", row.family, row.unseen.n,
-                    percent(row.seen.mape), percent(row.unseen.mape), signed_percent(row.seen.bias),
-                    signed_percent(row.unseen.bias), signed_percent(row.unseen.worst));
-  return text;
+  using Of = const LeftOut&;
+  const std::vector<Column<LeftOut>> columns = {
+      {"family", [](Of row) { return row.family; }, Place::Name},
+      {"rows", [](Of row) { return std::to_string(row.unseen.n); }},
+      {"mean absolute %, fitted with", [](Of row) { return percent(row.seen.mape); }},
+      {unseen, [](Of row) { return percent(row.unseen.mape); }},
+      {"bias %, with", [](Of row) { return signed_percent(row.seen.bias); }},
+      {unseen, [](Of row) { return signed_percent(row.unseen.bias); }},
+      {"worst %, " + unseen, [](Of row) { return signed_percent(row.unseen.worst); }}};
+  return markdown_table(columns, rows);
 }
 
 std::string interval_table(const std::vector<Interval>& intervals) {
-  std::string text =
-      "| software | rows left out | measured over predicted, 5 to 95 % | of the other half's rows, "
-      "in the interval of one half, % |\n|---|---:|---:|---:|\n";
-  for (const Interval& i : intervals)
-    text += i.n == 0 ? fmt::format("| {} | 0 | | |\n", i.profile)
-                     : fmt::format("| {} | {} | {:.3f} to {:.3f} | {} |\n", i.profile, i.n, i.low,
-                                   i.high, percent(i.coverage));
-  return text;
+  using Of = const Interval&;
+  const std::vector<Column<Interval>> columns = {
+      {"software", [](Of i) { return i.profile; }, Place::Name},
+      {"rows left out", [](Of i) { return std::to_string(i.n); }},
+      {"measured over predicted, 5 to 95 %",
+       [](Of i) { return i.n == 0 ? "" : fmt::format("{:.3f} to {:.3f}", i.low, i.high); }},
+      {"of the other half's rows, in the interval of one half, %",
+       [](Of i) { return i.n == 0 ? "" : percent(i.coverage); }}};
+  return markdown_table(columns, intervals);
 }
 
 }  // namespace tandem

@@ -100,13 +100,7 @@ std::string suite_csv(const std::vector<SuiteRow>& rows) {
 std::string suite_page(const std::vector<SuiteRow>& rows, const std::string& title,
                        const std::string& note) {
   std::string text = fmt::format("# {}\n\n{}{}", title, note, note.empty() ? "" : "\n\n");
-  const std::vector<Column<SuiteRow>> list = columns(rows);
-  text += fmt::format("| {} |\n", fmt::join(titles_of(list), " | "));
-  for (const Column<SuiteRow>& column : list)
-    text += column.place == Place::Name ? "|---" : "|---:";
-  text += "|\n";
-  for (const SuiteRow& row : rows)
-    text += fmt::format("| {} |\n", fmt::join(cells_of(list, row), " | "));
+  text += markdown_table(columns(rows), rows);
   const std::string below = faults(rows, "- ");
   return text + (below.empty() ? "" : "\n" + below);
 }

@@ -10,6 +10,10 @@
 namespace tandem {
 namespace {
 
+bool is_left(Place place, Align align) {
+  return align == Align::Left || (align == Align::Auto && place == Place::Name);
+}
+
 constexpr int kGap = 2;             // blanks between columns
 constexpr std::size_t kIndent = 2;  // of what goes on from the line before
 constexpr int kLeastText = 16;      // a column of text is not made narrower
@@ -176,10 +180,7 @@ class Blocks {
     }
   }
 
-  bool is_text(std::size_t i) const {
-    const auto& [title, place, align] = headings_[i];
-    return align == Align::Left || (align == Align::Auto && place == Place::Name);
-  }
+  bool is_text(std::size_t i) const { return is_left(headings_[i].place, headings_[i].align); }
 
   // A row's cells, and more lines where text wraps.
   std::string line(const Group& columns, const Cells& cells) const {
@@ -219,6 +220,27 @@ class Blocks {
 std::string laid_out(const std::vector<Heading>& headings, const std::vector<Cells>& rows,
                      int width) {
   return Blocks(headings, rows, width).text();
+}
+
+std::string markdown(const std::vector<Heading>& headings, const std::vector<Cells>& rows) {
+  const auto line = [](const Cells& cells) {
+    std::string text;
+    for (const std::string& cell : cells) {
+      text += "| ";
+      for (const char c : cell) text += c == '|' ? std::string("\\|") : std::string(1, c);
+      text += ' ';
+    }
+    return text + "|\n";
+  };
+  Cells titles;
+  std::string rule;
+  for (const Heading& heading : headings) {
+    titles.push_back(heading.title);
+    rule += is_left(heading.place, heading.align) ? "|---" : "|---:";
+  }
+  std::string text = line(titles) + rule + "|\n";
+  for (const Cells& row : rows) text += line(row);
+  return text;
 }
 
 std::string wrapped(const std::string& text, int width) {

@@ -49,13 +49,6 @@ std::string laid_out(const std::vector<Heading>& headings, const std::vector<Cel
                      int width);
 
 template <class Row>
-Cells titles_of(const std::vector<Column<Row>>& columns) {
-  Cells titles;
-  for (const Column<Row>& column : columns) titles.push_back(column.title);
-  return titles;
-}
-
-template <class Row>
 Cells cells_of(const std::vector<Column<Row>>& columns, const Row& row) {
   Cells cells;
   for (const Column<Row>& column : columns) cells.push_back(column.cell(row));
@@ -71,14 +64,32 @@ std::vector<Row> rows_where(const std::vector<Row>& rows, Holds holds) {
   return kept;
 }
 
-template <class Row, class Rows>
-std::string text_table(const std::vector<Column<Row>>& columns, const Rows& rows, int width) {
+template <class Row>
+std::vector<Heading> headings_of(const std::vector<Column<Row>>& columns) {
   std::vector<Heading> headings;
   for (const Column<Row>& column : columns)
     headings.push_back({column.title, column.place, column.align});
+  return headings;
+}
+
+template <class Row, class Rows>
+std::vector<Cells> all_cells(const std::vector<Column<Row>>& columns, const Rows& rows) {
   std::vector<Cells> cells;
   for (const Row& row : rows) cells.push_back(cells_of(columns, row));
-  return laid_out(headings, cells, width);
+  return cells;
+}
+
+template <class Row, class Rows>
+std::string text_table(const std::vector<Column<Row>>& columns, const Rows& rows, int width) {
+  return laid_out(headings_of(columns), all_cells(columns, rows), width);
+}
+
+// The same columns and rows as Markdown, whatever their width; a '|' in a cell is escaped.
+std::string markdown(const std::vector<Heading>& headings, const std::vector<Cells>& rows);
+
+template <class Row, class Rows>
+std::string markdown_table(const std::vector<Column<Row>>& columns, const Rows& rows) {
+  return markdown(headings_of(columns), all_cells(columns, rows));
 }
 
 // Each line broken at blanks, so that none is longer but where a word is; what goes on is indented.
