@@ -224,8 +224,8 @@ TEST_CASE("presets with one GPU's links and one node's NICs take the same time w
       }
     }
   }
-  // dgx-a100, selene, zb-a100; aws-p5, dgx-h100, dgx-h200; aws-p6-b200, dgx-b200.
-  CHECK(pairs == 2 + 2 + 1);
+  // At least dgx-a100, selene, zb-a100; aws-p5, dgx-h100, dgx-h200; aws-p6-b200, dgx-b200.
+  CHECK(pairs >= 2 + 2 + 1);
 }
 
 TEST_CASE("1 MiB over 1024 GPUs takes trees, on a DGX H100 as on AWS P5") {
