@@ -268,6 +268,19 @@ TEST_CASE("no file of a module is longer than 500 lines, no test than 600") {
   }
 }
 
+TEST_CASE("no folder holds more than 22 units, a unit being a source with its header") {
+  std::map<std::string, std::set<std::string>> units;
+  for (const Source& source : all_sources()) {
+    const fs::path path = source.path;
+    units[path.parent_path().string()].insert(path.stem().string());
+  }
+  CHECK(units.size() > 30);
+  for (const auto& [folder, of] : units) {
+    INFO(folder);
+    CHECK(of.size() <= 22);
+  }
+}
+
 TEST_CASE("no line is longer than 100 columns, none has a tab or blanks at its end") {
   check_lines(all_sources(), [](const std::string& line) {
     return columns(line) > 100 || line.find('\t') != std::string::npos || line.ends_with(' ') ||
