@@ -122,7 +122,7 @@ Command CommandLine::root() { return {app_.get(), &chosen_}; }
 
 int CommandLine::run(int argc, char** argv) {
   if (const Status known = check_commands(*app_, argc, argv); !known.ok()) {
-    fmt::print(stderr, "{}\n", known.error().message);
+    fmt::print(stderr, "{}\n", known.error().text());
     return Error::BadInput;
   }
   try {
@@ -137,7 +137,7 @@ int CommandLine::run(int argc, char** argv) {
                stderr);
     return Error::Failed;
   }
-  const std::string& message = status.error().message;  // empty: others have said it
+  const std::string message = status.error().text();  // empty: others have said it
   if (!message.empty()) fmt::print(stderr, "{}\n", message);
   return status.error().kind;
 }
