@@ -59,7 +59,7 @@ bool split_cells(std::string_view line, std::vector<std::string>* cells) {
 }  // namespace
 
 Error CsvFile::error(int line, std::string_view message) const {
-  return Error{fmt::format("{}:{}: {}", path, line, message)};
+  return Error::at(fmt::format("{}:{}", path, line), std::string(message));
 }
 
 Result<CsvFile> read_csv(const std::string& path) {
@@ -113,13 +113,13 @@ std::string_view CsvTable::text(int row, std::string_view column) const {
 
 Result<double> CsvTable::number(int row, std::string_view column) const {
   auto value = parse_number(text(row, column));
-  if (!value.ok()) return error(row, fmt::format("column '{}': {}", column, value.error().message));
+  if (!value.ok()) return error(row, fmt::format("column '{}': {}", column, value.error().text()));
   return value;
 }
 
 Result<std::int64_t> CsvTable::integer(int row, std::string_view column) const {
   auto value = parse_integer(text(row, column));
-  if (!value.ok()) return error(row, fmt::format("column '{}': {}", column, value.error().message));
+  if (!value.ok()) return error(row, fmt::format("column '{}': {}", column, value.error().text()));
   return value;
 }
 

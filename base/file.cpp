@@ -25,7 +25,7 @@ std::string temporary_of(const std::string& path) {
 }
 
 Error cannot_write(const std::string& path, int why) {
-  return Error{fmt::format("{}: cannot be written: {}", path, std::strerror(why))};
+  return Error::at(path, fmt::format("cannot be written: {}", std::strerror(why)));
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ std::string why_unreadable(const std::string& path) {
 Status check_readable(const std::string& path, std::string_view expected) {
   const std::string why = why_unreadable(path);
   if (why.empty()) return Done{};
-  return Error{fmt::format("{}: {}, expected {}", path, why, expected)};
+  return Error::at(path, fmt::format("{}, expected {}", why, expected));
 }
 
 Result<std::string> read_file(const std::string& path, std::string_view expected) {
@@ -60,7 +60,7 @@ Result<std::string> read_file(const std::string& path, std::string_view expected
   }
   const int why = errno;
   if (file != nullptr) std::fclose(file);
-  if (failed) return Error{fmt::format("{}: cannot be read: {}", path, std::strerror(why))};
+  if (failed) return Error::at(path, fmt::format("cannot be read: {}", std::strerror(why)));
   return text;
 }
 

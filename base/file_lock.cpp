@@ -37,7 +37,7 @@ Result<FileLock> FileLock::take(const std::string& path, std::optional<int> part
   for (;;) {
     const int file = ::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (file < 0)
-      return Error{fmt::format("{}: cannot be written: {}", lock_path, std::strerror(errno))};
+      return Error::at(lock_path, fmt::format("cannot be written: {}", std::strerror(errno)));
     FileLock lock(lock_path, file, !part);
     struct flock range = range_of(part);
     if (::fcntl(file, F_SETLK, &range) != 0) {

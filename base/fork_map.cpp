@@ -20,7 +20,7 @@ struct Child {
   int job = 0;
   pid_t pid = 0;
   int pipe = -1;
-  std::string output;  // one byte (0, or the error's kind), then the text
+  std::string output;  // 0 and the text, or the error's kind, its place, 0 and its message
 };
 
 void write_all(int fd, std::string_view text) {
@@ -36,8 +36,12 @@ void write_all(int fd, std::string_view text) {
 [[noreturn]] void run_child(int fd, int job,
                             const std::function<Result<std::string>(int)>& work) noexcept {
   const Result<std::string> result = work(job);
-  const char kind = static_cast<char>(result.ok() ? 0 : result.error().kind);
-  write_all(fd, std::string(1, kind) + (result.ok() ? *result : result.error().message));
+  if (result.ok()) {
+    write_all(fd, '\0' + *result);
+  } else {
+    const Error& error = result.error();
+    write_all(fd, static_cast<char>(error.kind) + error.place.source + '\0' + error.message);
+  }
   std::fflush(nullptr);
   _exit(0);
 }
@@ -84,7 +88,10 @@ Result<std::string> collect(Child* child) {
   const char kind = child->output.front();
   std::string text = child->output.substr(1);
   if (kind == 0) return text;
-  return Error{std::move(text), static_cast<Error::Kind>(kind)};
+  const std::size_t end = text.find('\0');  // of the place, which its parent may need by itself
+  return Error{text.substr(end + 1),
+               static_cast<Error::Kind>(kind),
+               {.keys = {}, .source = text.substr(0, end)}};
 }
 
 // Children under way. Those that are left when it goes are ended.

@@ -4,15 +4,40 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace tandem {
+
+// Where a fault lies, as far as what found it can say: a rule names the scenario keys that it is
+// about, the reader of a file its line, the check of a Program the op. It is never read out of the
+// sentence, which may be reworded.
+struct FaultPlace {
+  std::vector<std::string> keys;  // of the scenario, the most telling first
+  std::string source;             // "file:line", "file" or "--set"
+  int body = -1, op = -1;         // of a Program: the body's number, and the op's in it
+};
 
 // Why something could not be done. The kind is also the program's exit status.
 struct Error {
   enum Kind { Failed = 1, BadInput = 2, Missing = 3 };
 
-  std::string message;  // one line; for bad input "file:line: what was found, what was expected"
+  std::string message;  // one line: what was found, what was expected
   Kind kind = BadInput;
+  FaultPlace place = {};
+
+  // Bad input that stands at "file:line".
+  static Error at(std::string source, std::string message) {
+    return {std::move(message), BadInput, {.keys = {}, .source = std::move(source)}};
+  }
+  // Bad input by these scenario keys.
+  static Error of(std::vector<std::string> keys, std::string message) {
+    return {std::move(message), BadInput, {.keys = std::move(keys), .source = {}}};
+  }
+
+  // What is printed: "file:line: message".
+  std::string text() const {
+    return place.source.empty() ? message : place.source + ": " + message;
+  }
 };
 
 // Nothing to return but success.

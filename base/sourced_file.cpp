@@ -25,7 +25,8 @@ Result<SourcedFile> SourcedFile::read(const std::string& path) {
   try {
     return SourcedFile(path, std::make_unique<Table>(Table{toml::parse(text), {}}));
   } catch (const toml::parse_error& error) {
-    return Error{fmt::format("{}:{}: {}", path, error.source().begin.line, error.description())};
+    return Error::at(fmt::format("{}:{}", path, error.source().begin.line),
+                     std::string(error.description()));
   }
 }
 
@@ -98,16 +99,18 @@ Status SourcedFile::finish() const {
   known.insert(known.end(), table_->asked.begin(), table_->asked.end());
   for (const auto& [key, node] : table_->entries) {
     if (std::ranges::find(read_, key.str()) != read_.end()) continue;
-    return Error{fmt::format("{}:{}: found key '{}', expected a known key; the nearest is '{}'",
-                             path_, table_->line_of(&node), key.str(), nearest(key.str(), known))};
+    return Error::at(fmt::format("{}:{}", path_, table_->line_of(&node)),
+                     fmt::format("found key '{}', expected a known key; the nearest is '{}'",
+                                 key.str(), nearest(key.str(), known)));
   }
   return Done{};
 }
 
 Error SourcedFile::expected(const std::string& key, std::string_view what) const {
   const toml::node* node = table_->entries.get(key);
-  return Error{fmt::format("{}:{}: found {} '{}', expected {}", path_, table_->line_of(node),
-                           node != nullptr ? "a wrong" : "no", key, what)};
+  return Error::at(
+      fmt::format("{}:{}", path_, table_->line_of(node)),
+      fmt::format("found {} '{}', expected {}", node != nullptr ? "a wrong" : "no", key, what));
 }
 
 }  // namespace tandem

@@ -47,7 +47,7 @@ Status measure(DeviceOptions options) {
   if (played) return Done{};
   const auto table = calibrate_device(program, backend, options.exec);
   if (!table.ok() && table.error().kind == Error::BadInput)
-    return Error{fmt::format("{}: {}", options.program, table.error().message)};
+    return Error{fmt::format("{}: {}", options.program, table.error().text())};
   if (!table.ok()) return table.error();
   if (!*table) return Done{};
   if (!options.output.empty()) RETURN_IF_ERROR(write_file(options.output, to_text(**table)));

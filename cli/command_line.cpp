@@ -142,7 +142,7 @@ int CommandLine::run(int argc, char** argv) {
 
 int CommandLine::parse_and_run(int argc, char** argv) {
   if (const Status known = check_commands(*app_, argc, argv); !known.ok()) {
-    fmt::print(stderr, "{}\n", known.error().message);
+    fmt::print(stderr, "{}\n", known.error().text());
     return Error::BadInput;
   }
   try {
@@ -157,7 +157,7 @@ int CommandLine::parse_and_run(int argc, char** argv) {
                stderr);
     return Error::Failed;
   }
-  const std::string& message = status.error().message;  // empty: others have said it
+  const std::string message = status.error().text();  // empty: others have said it
   if (!message.empty()) fmt::print(stderr, "{}\n", message);
   return status.error().kind;
 }

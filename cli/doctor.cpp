@@ -60,17 +60,17 @@ Status examine(bool wide) {
   add("cores", fmt::format("{}", std::thread::hardware_concurrency()), "--jobs");
   add("memory", fmt::format("{:.1f} GiB", static_cast<double>(pages) * page_bytes / GiB), "");
   add("engine ideal", "ready", "simulate --engine ideal");
-  add("engine simgrid", simgrid.ok() ? "ready" : simgrid.error().message,
+  add("engine simgrid", simgrid.ok() ? "ready" : simgrid.error().text(),
       "simulate --engine simgrid");
   add("backend host", "ready", "run --backend host");
-  add("backend mpi", mpi.ok() ? "ready" : mpi.error().message, "run --backend mpi");
+  add("backend mpi", mpi.ok() ? "ready" : mpi.error().text(), "run --backend mpi");
   add("mpirun", program("mpirun"), "run --backend mpi");
   add("OpenBLAS", library("libopenblas.so.0", ""), "run --compute gemm");
   add("presets", fmt::format("{} in {}", preset_names().size(), data_dir()),
       "cluster.preset, topology");
   add("backend cuda",
       gpus.ok() ? fmt::format("ready: {} GPU{}", *gpus, *gpus == 1 ? "" : "s")
-                : gpus.error().message,
+                : gpus.error().text(),
       "run --backend cuda");
   add("NVIDIA driver", library("libcuda.so.1", ""), "backend cuda");
   add("shaped cluster", shaped_cluster(), "validation/shaped-cluster");

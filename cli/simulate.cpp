@@ -170,7 +170,7 @@ Status simulate_scenarios(const SimulateOptions& options) {
   if (!options.json && !scenarios[0].note.empty())
     fmt::print("\n{}\n", wrapped(scenarios[0].note, text_width(options.wide)));
   if (errors.empty()) return Done{};
-  for (std::size_t i = 1; i < errors.size(); ++i) fmt::print(stderr, "{}\n", errors[i].message);
+  for (std::size_t i = 1; i < errors.size(); ++i) fmt::print(stderr, "{}\n", errors[i].text());
   return errors.front();
 }
 

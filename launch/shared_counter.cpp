@@ -50,7 +50,7 @@ Answer answer_of(const Result<std::int64_t>& result) {
     answer.number = *result;
   } else {
     answer.kind = result.error().kind;
-    std::strncpy(answer.failure, result.error().message.c_str(), sizeof answer.failure - 1);
+    std::strncpy(answer.failure, result.error().text().c_str(), sizeof answer.failure - 1);
   }
   return answer;
 }
@@ -60,7 +60,7 @@ Result<std::unique_ptr<Counter>> open_counter(const LaunchedRank& own) {
   if (!symbol.ok())
     return Error{fmt::format("found no MPI ({}), expected libtandem_mpi.so: {} ranks share their "
                              "work by it; --shard needs none",
-                             symbol.error().message, own.ranks),
+                             symbol.error().text(), own.ranks),
                  Error::Missing};
   std::unique_ptr<Counter> counter(reinterpret_cast<MakeCounter>(*symbol)());
   if (counter->rank() == own.rank && counter->ranks() == own.ranks) return counter;

@@ -350,7 +350,7 @@ Result<std::unique_ptr<Control>> join_tcp(const LaunchedRank& own, const Rendezv
   auto listener = listen_anywhere(rendezvous.port);
   if (!listener.ok())
     return Error{fmt::format("port {}: {}, expected a free one here: TANDEM_PORT chooses another",
-                             rendezvous.port, listener.error().message),
+                             rendezvous.port, listener.error().text()),
                  Error::Failed};
   return std::unique_ptr<Control>(new TcpControl(
       own.ranks, Reception(std::move(*listener), hello_of(own, rendezvous), timeout_ns)));

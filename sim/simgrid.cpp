@@ -18,7 +18,7 @@ Result<MakeFlowSolver> open_plugin() {
   const auto symbol = plugin_symbol("libtandem_simgrid.so", kSolverSymbol);
   if (symbol.ok()) return reinterpret_cast<MakeFlowSolver>(*symbol);
   return Error{fmt::format("the simgrid engine is unavailable: {}; --engine ideal needs no SimGrid",
-                           symbol.error().message),
+                           symbol.error().text()),
                Error::Missing};
 }
 

@@ -11,7 +11,7 @@ namespace tandem {
 
 template <class T>
 void need(const Result<T>& found) {
-  if (!found.ok()) FAIL("skipped: " << found.error().message);
+  if (!found.ok()) FAIL("skipped: " << found.error().text());
 }
 
 inline void need_simgrid() { need(simgrid_available()); }

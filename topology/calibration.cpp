@@ -70,7 +70,7 @@ class Checked {
   }
 
   Error at(const toml::node& node, const std::string& message) const {
-    return Error{fmt::format("{}:{}: {}", path_, node.source().begin.line, message)};
+    return Error::at(fmt::format("{}:{}", path_, node.source().begin.line), message);
   }
 
  private:
@@ -110,13 +110,15 @@ Result<std::vector<CalibrationRow>> read_calibration(const std::string& path) {
   try {
     file = toml::parse(text);
   } catch (const toml::parse_error& error) {
-    return Error{fmt::format("{}:{}: {}", path, error.source().begin.line, error.description())};
+    return Error::at(fmt::format("{}:{}", path, error.source().begin.line),
+                     std::string(error.description()));
   }
   const Checked whole(path, file);
   RETURN_IF_ERROR(whole.knows_only(kOrigin));
   const toml::array* fits = file["fit"].as_array();
   if (fits == nullptr)
-    return Error{fmt::format("{}:1: found no [[fit]], expected one a measured operation", path)};
+    return Error::at(fmt::format("{}:1", path),
+                     "found no [[fit]], expected one a measured operation");
   std::vector<CalibrationRow> rows;
   for (const toml::node& node : *fits) {
     const toml::table* table = node.as_table();

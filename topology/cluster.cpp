@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "base/check.h"
@@ -32,8 +33,11 @@ struct Edge {
 using Wiring = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, Vertex, Edge>;
 using VertexId = Wiring::vertex_descriptor;
 
-Error found(std::string_view what, double value, std::string_view expected) {
-  return Error{fmt::format("found {} = {}, expected {}", what, value, expected)};
+// `key`: the scenario's in [cluster], where it is in another unit than `what`.
+Error found(std::string_view what, double value, std::string_view expected,
+            std::string_view key = {}) {
+  return Error::of({fmt::format("cluster.{}", key.empty() ? what : key)},
+                   fmt::format("found {} = {}, expected {}", what, value, expected));
 }
 
 Status check_fabric(const Fabric& fabric) {
@@ -49,19 +53,21 @@ Status check_fabric(const Fabric& fabric) {
 
 Status check(const ClusterSpec& spec, int gpus) {
   using Named = std::pair<std::string_view, double>;
+  using InUnit = std::tuple<std::string_view, double, std::string_view>;  // with its key
   for (auto [name, value] : {Named{"gpus", gpus}, Named{"gpus_per_node", spec.gpus_per_node},
                              Named{"nics_per_node", spec.nics_per_node}}) {
     if (value < 1 || value > kMaxGpus) {
       return found(name, value, fmt::format("1 to {}", kMaxGpus));
     }
   }
-  for (auto [name, value] : {Named{"intra bytes/s", spec.intra_bytes_per_s},
-                             Named{"NIC bytes/s", spec.nic_bytes_per_s}}) {
-    if (!std::isfinite(value) || value < 1) return found(name, value, "at least 1");
+  for (auto [name, value, key] : {InUnit{"intra bytes/s", spec.intra_bytes_per_s, "intra_GBps"},
+                                  InUnit{"NIC bytes/s", spec.nic_bytes_per_s, "nic_Gbitps"}}) {
+    if (!std::isfinite(value) || value < 1) return found(name, value, "at least 1", key);
   }
   if (const double rate = spec.communicator_bytes_per_s;
       rate != 0 && !(std::isfinite(rate) && rate >= 1))
-    return found("communicator bytes/s", rate, "at least 1, or 0 for no limit");
+    return found("communicator bytes/s", rate, "at least 1, or 0 for no limit",
+                 "communicator_GBps");
   for (auto [name, value] : {Named{"intra_efficiency", spec.intra_efficiency},
                              Named{"inter_efficiency", spec.inter_efficiency},
                              Named{"ring_efficiency", spec.ring_efficiency},
@@ -72,12 +78,13 @@ Status check(const ClusterSpec& spec, int gpus) {
                              Named{"inter_ll_rate", spec.inter_low_latency.rate}}) {
     if (!(value > 0 && value <= 1)) return found(name, value, "above 0 and at most 1");
   }
-  for (auto [name, value] :
-       {Named{"intra latency in s", spec.intra_latency_s},
-        Named{"inter latency in s", spec.inter_latency_s},
-        Named{"intra base in s", spec.intra_base_s}, Named{"inter base in s", spec.inter_base_s},
-        Named{"ring_fill_steps", spec.ring_fill_steps}}) {
-    if (!(value >= 0 && value < 1000)) return found(name, value, "at least 0 and below 1000");
+  for (auto [name, value, key] :
+       {InUnit{"intra latency in s", spec.intra_latency_s, "intra_latency_us"},
+        InUnit{"inter latency in s", spec.inter_latency_s, "inter_latency_us"},
+        InUnit{"intra base in s", spec.intra_base_s, "intra_base_us"},
+        InUnit{"inter base in s", spec.inter_base_s, "inter_base_us"},
+        InUnit{"ring_fill_steps", spec.ring_fill_steps, "ring_fill_steps"}}) {
+    if (!(value >= 0 && value < 1000)) return found(name, value, "at least 0 and below 1000", key);
   }
   if (!spec.nvlinks.empty() && static_cast<int>(spec.nvlinks.size()) != spec.gpus_per_node) {
     return found("gpus_per_node", spec.gpus_per_node,

@@ -28,15 +28,14 @@ Status check_whole(const Program& program, const TraceTable& measured) {
   const std::string own = program_line(program).second;
   const auto hash_of = [](std::string_view line) { return line.substr(line.rfind(' ') + 1); };
   if (found.empty())
-    return Error{
-        fmt::format("{}: found no line '# program: NAME HASH', expected one as Tandem writes it",
-                    measured.path)};
+    return Error::at(measured.path,
+                     "found no line '# program: NAME HASH', expected one as Tandem writes it");
   if (hash_of(found) != hash_of(own))
-    return Error{fmt::format("{}: found a trace of Program {}, expected one of {}", measured.path,
-                             found, own)};
+    return Error::at(measured.path,
+                     fmt::format("found a trace of Program {}, expected one of {}", found, own));
   if (const std::string_view complete = meta_value(measured, "complete"); complete != "yes")
-    return Error{fmt::format("{}: found '# complete: {}', expected yes: a whole trace",
-                             measured.path, complete)};
+    return Error::at(measured.path,
+                     fmt::format("found '# complete: {}', expected yes: a whole trace", complete));
   return Done{};
 }
 
@@ -53,21 +52,23 @@ Result<std::vector<Samples>> samples_of(const Program& program, const TraceTable
     const int body = rank < static_cast<int>(program.ranks.size()) ? program.ranks[rank].body : -1;
     const std::int64_t op = body < 0 ? -1 : row.op - first[body];
     if (op < 0 || op >= static_cast<std::int64_t>(samples[body].size()))
-      return Error{fmt::format("{}: found op {} on rank {}, expected the ops that it has in {}",
-                               measured.path, row.op, rank, program.name)};
+      return Error::at(measured.path,
+                       fmt::format("found op {} on rank {}, expected the ops that it has in {}",
+                                   row.op, rank, program.name));
     seen[rank].resize(samples[body].size());
     if (seen[rank][op])
-      return Error{fmt::format("{}: found op {} on rank {} twice, expected it once", measured.path,
-                               row.op, rank)};
+      return Error::at(measured.path,
+                       fmt::format("found op {} on rank {} twice, expected it once", row.op, rank));
     seen[rank][op] = true;
     samples[body][op].push_back(row.end_ns - row.start_ns);
   }
   for (std::size_t body = 0; body < samples.size(); ++body) {
     for (std::size_t op = 0; op < samples[body].size(); ++op) {
       if (samples[body][op].empty())
-        return Error{fmt::format("{}: found no {} of body {}, expected every op", measured.path,
-                                 describe(program.bodies[body], program.bodies[body].ops[op]),
-                                 body)};
+        return Error::at(
+            measured.path,
+            fmt::format("found no {} of body {}, expected every op",
+                        describe(program.bodies[body], program.bodies[body].ops[op]), body));
     }
   }
   return samples;

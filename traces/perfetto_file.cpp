@@ -48,10 +48,10 @@ std::string json_string(std::string_view text) {
 Status check_perfetto_events(std::int64_t events, const std::string& path,
                              std::string_view instead) {
   if (events <= kPerfettoEventsMax) return Done{};
-  return Error{
-      fmt::format("{}: found {} events, expected at most {} for a file that a browser can "
-                  "load: {}",
-                  path, events, kPerfettoEventsMax, instead)};
+  return Error::at(
+      path,
+      fmt::format("found {} events, expected at most {} for a file that a browser can load: {}",
+                  events, kPerfettoEventsMax, instead));
 }
 
 std::string event_name(OpKind kind, std::int32_t microbatch, std::string_view lane) {

@@ -140,7 +140,7 @@ Status read_cell(const CsvFile& file, const CsvRow& row, std::size_t column, T l
   const Result<std::int64_t> number = parse_integer(row.cells[column]);
   if (!number.ok())
     return file.error(row.line,
-                      fmt::format("column '{}': {}", kColumns[column], number.error().message));
+                      fmt::format("column '{}': {}", kColumns[column], number.error().text()));
   if (*number < least || *number > std::numeric_limits<T>::max())
     return file.error(
         row.line, fmt::format("column '{}': found {}, expected {} to {}", kColumns[column], *number,
@@ -163,10 +163,10 @@ Status read_header(const CsvFile& file, TraceTable* table) {
     }
     const Result<std::int64_t> rank = parse_integer(key.substr(kSplitKey.size()));
     if (!rank.ok() || *rank < 0 || *rank > std::numeric_limits<std::int32_t>::max())
-      return Error{fmt::format("{}: found '# {}', expected '# split ' and a rank", file.path, key)};
+      return Error::at(file.path, fmt::format("found '# {}', expected '# split ' and a rank", key));
     const Result<RankSplit> split = parse_split(static_cast<Rank>(*rank), value);
     if (!split.ok())
-      return Error{fmt::format("{}: '# {}': {}", file.path, key, split.error().message)};
+      return Error::at(file.path, fmt::format("'# {}': {}", key, split.error().text()));
     table->splits.push_back(*split);
   }
   return Done{};

@@ -365,11 +365,11 @@ Status write_svg(const Program& program, const Trace& trace, const std::string& 
   std::size_t rows = 0;
   for (const Band& band : bands) rows += band.rows.size();
   if (bands.size() > kRanksMax || rows > kRowsMax)
-    return Error{
-        fmt::format("{}: found {} ranks with {} rows (a row a lane), expected at most {} ranks and "
-                    "{} rows for a picture: play equal ranks folded, or write the trace for "
-                    "Perfetto",
-                    path, bands.size(), rows, kRanksMax, kRowsMax)};
+    return Error::at(
+        path,
+        fmt::format("found {} ranks with {} rows (a row a lane), expected at most {} ranks and {} "
+                    "rows for a picture: play equal ranks folded, or write the trace for Perfetto",
+                    bands.size(), rows, kRanksMax, kRowsMax));
   ASSIGN_OR_RETURN(FileWriter file, FileWriter::open(path));
   file.write(Picture(program, trace, bands).draw());
   return file.commit();

@@ -23,7 +23,7 @@ Result<Function> plugin_function(const char* name) {
   const auto symbol = plugin_symbol("libtandem_cuda.so", name);
   if (symbol.ok()) return reinterpret_cast<Function>(*symbol);
   return Error{fmt::format("cuda backend unavailable: {}; --backend host needs no GPU",
-                           symbol.error().message),
+                           symbol.error().text()),
                Error::Missing};
 }
 
@@ -80,7 +80,7 @@ Result<std::optional<Execution>> execute_shared(const Program& program, const Ex
   ASSIGN_OR_RETURN(const std::unique_ptr<Gpu> gpu, open_gpu(0));
   const Status played = play_gpu(program, options, plan, gpu.get(), nullptr, states);
   if (!played.ok() && played.error().kind != Error::Failed) return played.error();
-  if (!played.ok()) run_end.failure = played.error().message;
+  if (!played.ok()) run_end.failure = played.error().text();
   return std::optional(assemble(program, options, backend, std::move(run_end)));
 }
 
@@ -120,7 +120,7 @@ Result<int> cuda_available() {
   ASSIGN_OR_RETURN(const GpuCount count, plugin_function<GpuCount>(kGpuCountSymbol));
   const Result<int> gpus = count();
   if (gpus.ok()) return gpus;
-  return Error{fmt::format("cuda backend unavailable: {}", gpus.error().message), Error::Missing};
+  return Error{fmt::format("cuda backend unavailable: {}", gpus.error().text()), Error::Missing};
 }
 
 }  // namespace tandem

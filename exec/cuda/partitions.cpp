@@ -86,7 +86,7 @@ Status Partitions::open(const GpuPlan& plan, int device, int device_sms, bool ow
   if (const Status green = open_green(plan, device); !green.ok()) {
     close();
     RETURN_IF_ERROR(open_plain(plan, device_sms));
-    share_.note = "plain streams: " + green.error().message;
+    share_.note = "plain streams: " + green.error().text();
     return Done{};
   }
   return Done{};

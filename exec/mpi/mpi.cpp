@@ -22,7 +22,7 @@ Result<MakeTransport> open_plugin() {
 
 Error unavailable(const Error& why) {
   return Error{
-      fmt::format("the mpi backend is unavailable: {}; --backend host needs no MPI", why.message),
+      fmt::format("the mpi backend is unavailable: {}; --backend host needs no MPI", why.text()),
       Error::Missing};
 }
 

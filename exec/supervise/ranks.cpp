@@ -164,7 +164,7 @@ Result<std::unique_ptr<Control>> join_ranks(const LaunchedRank& own, Nanoseconds
   if (transport.error().kind != Error::Missing) return transport.error();
   return Error{fmt::format("found no MASTER_ADDR and no MPI ({}), expected mpirun -x MASTER_ADDR "
                            "-x MASTER_PORT ... or libtandem_mpi.so",
-                           transport.error().message),
+                           transport.error().text()),
                Error::Missing};
 }
 

@@ -67,7 +67,7 @@ void RunState::fail(const Error& why) {
   Header& own = header();
   own.failure_kind = why.kind;
   own.failed_ns = now_ns();
-  std::strncpy(own.failure, why.message.c_str(), sizeof own.failure - 1);
+  std::strncpy(own.failure, why.text().c_str(), sizeof own.failure - 1);
 }
 
 }  // namespace tandem

@@ -54,20 +54,19 @@ auto fit_of(const Scenario& whole, const F& f) {
   return fit(f(whole), f(of_parts(whole, 2, 2)), less);
 }
 
-// That its microbatches can be priced whole and in halves. `key`: what gives their length.
-Status check_halves(const Scenario& whole, const std::string& key) {
+// That its microbatches can be priced whole and in halves. `place`: of what gives their length.
+Status check_halves(const Scenario& whole, const std::string& place) {
   const int seq = whole.model.seq;
   if (const Status status = check(whole.model, whole.plan); !status.ok())
-    return Error{fmt::format("{}: {}", key, status.error().message)};
+    return Error::at(place, status.error().text());
   if (seq % 2 != 0)
-    return Error{
-        fmt::format("{}: found {}, expected an even number of tokens: other sizes are "
-                    "priced by half of it",
-                    key, seq)};
+    return Error::at(place, fmt::format("found {}, expected an even number of tokens: other sizes "
+                                        "are priced by half of it",
+                                        seq));
   const Scenario halves = of_parts(whole, 2, 2);
   if (const Status status = check(halves.model, halves.plan); !status.ok())
-    return Error{fmt::format("{}: of half of {} tokens, which other sizes are priced by: {}", key,
-                             seq, status.error().message)};
+    return Error::at(place, fmt::format("of half of {} tokens, which other sizes are priced by: {}",
+                                        seq, status.error().text()));
   return Done{};
 }
 
@@ -143,10 +142,11 @@ Result<int> microbatches_for(const Scenario& scenario, int least, int sequences)
   for (spec.microbatches = first; spec.microbatches * dp <= sequences; spec.microbatches += step) {
     if (check_order(spec).ok()) return spec.microbatches;
   }
-  return Error{fmt::format(
-      "{}: found an iteration of {} sequences that fits into {} bins, expected one that fills "
-      "microbatches that schedule.order = {} can run",
-      scenario.place_of({"parallel.global_batch"}), sequences, least, scenario.order.name)};
+  return Error::at(
+      scenario.place_of({"parallel.global_batch"}),
+      fmt::format("found an iteration of {} sequences that fits into {} bins, expected one that "
+                  "fills microbatches that schedule.order = {} can run",
+                  sequences, least, scenario.order.name));
 }
 
 Result<Playable> packed(const Scenario& scenario, const Bin& batch, int limit, const SizeCost& cost,
@@ -246,13 +246,13 @@ std::vector<Bin> batches_of(const std::vector<int>& lengths, const PackStudy& st
 Result<PackStudy> pack(const Scenario& scenario, const std::string& lengths,
                        const PackOptions& options) {
   if (scenario.uniform)
-    return Error{fmt::format(
-        "{}: found costs.source = uniform, expected a model: seconds a microbatch know no tokens",
-        scenario.place_of({"costs.source"}))};
+    return Error::at(
+        scenario.place_of({"costs.source"}),
+        "found costs.source = uniform, expected a model: seconds a microbatch know no tokens");
   if (!scenario.order_file.empty())
-    return Error{fmt::format(
-        "{}: found an order from a file, expected one by name: packing needs fewer microbatches",
-        scenario.place_of({"schedule.order"}))};
+    return Error::at(
+        scenario.place_of({"schedule.order"}),
+        "found an order from a file, expected one by name: packing needs fewer microbatches");
   const int seq = scenario.model.seq;
   ASSIGN_OR_RETURN(const std::vector<int> all,
                    read_lengths(lengths, std::min(seq, options.tokens),

@@ -238,8 +238,7 @@ Result<std::vector<SizeCase>> load_size_cases(
     for (const std::string& key : Space::keys()) run.settings.erase(key);
     for (const auto& [key, value] : kPlaceholder) run.settings[key] = {value, path};
     ASSIGN_OR_RETURN(Scenario scenario, make_scenario(file, run));
-    if (scenario.uniform)
-      return Error{fmt::format("{}: found costs.source = uniform, expected a model", path)};
+    if (scenario.uniform) return Error::at(path, "found costs.source = uniform, expected a model");
     const std::vector<std::string>& points = run.points;
     const std::string job = points.size() > 1 ? points.front() : scenario.model_name;
     const std::string candidate =

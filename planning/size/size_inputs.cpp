@@ -103,8 +103,9 @@ Status set_key(const std::string& key, const Setting& setting, SizeInputs* input
   }
   std::vector<std::string> names;
   for (const auto& [name, help] : size_keys()) names.push_back(name);
-  return Error{fmt::format("{}: found unknown key '{}', expected a known one; nearest is '{}'",
-                           setting.where, key, nearest(key, names))};
+  return Error::at(setting.where,
+                   fmt::format("found unknown key '{}', expected a known one; nearest is '{}'", key,
+                               nearest(key, names)));
 }
 
 }  // namespace
@@ -120,26 +121,21 @@ Result<SizeInputs> take_size_inputs(const std::string& path, Settings* settings)
     it = settings->erase(it);
   }
   const auto missing = [&](const char* what) {
-    return Error{fmt::format("{}: found no {}, expected one: tandem size needs it", path, what)};
+    return Error::at(path, fmt::format("found no {}, expected one: tandem size needs it", what));
   };
   if (inputs.tokens == 0) return missing("size.tokens_T");
   if (inputs.days == 0) return missing("size.days");
   if (inputs.gpus.empty()) return missing(kGpus);
   if (inputs.node_hour == 0 && inputs.node == 0) return missing("price.node_hour or price.node");
   if (inputs.node_hour > 0 && inputs.node > 0)
-    return Error{
-        fmt::format("{}: found price.node_hour and price.node, expected one of them: "
-                    "rented, or bought",
-                    path)};
+    return Error::at(
+        path, "found price.node_hour and price.node, expected one of them: rented, or bought");
   if ((inputs.ramp_from > 0) != (inputs.ramp_tokens > 0))
-    return Error{
-        fmt::format("{}: found one of size.ramp_from and size.ramp_tokens_T, expected "
-                    "both",
-                    path)};
+    return Error::at(path, "found one of size.ramp_from and size.ramp_tokens_T, expected both");
   if (inputs.ramp_tokens > inputs.tokens)
-    return Error{
-        fmt::format("{}: found size.ramp_tokens_T = {:g}, expected at most size.tokens_T = {:g}",
-                    path, inputs.ramp_tokens / trillion, inputs.tokens / trillion)};
+    return Error::at(
+        path, fmt::format("found size.ramp_tokens_T = {:g}, expected at most size.tokens_T = {:g}",
+                          inputs.ramp_tokens / trillion, inputs.tokens / trillion));
   return inputs;
 }
 

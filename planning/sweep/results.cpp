@@ -143,8 +143,8 @@ Result<Results> Results::of(const ScenarioFile& file, std::vector<RunSettings> r
     const int number = static_cast<int>(results.hashes_.size());
     results.hashes_.push_back(hash.of(run.settings, results.engine_));
     if (!results.by_key_.try_emplace({run.name, results.hashes_.back()}, number).second)
-      return Error{
-          fmt::format("{}: found the run '{}' twice, expected each once", file.path, run.name)};
+      return Error::at(file.path,
+                       fmt::format("found the run '{}' twice, expected each once", run.name));
   }
   results.inputs_.assign(inputs.begin(), inputs.end());
   return results;
@@ -171,7 +171,7 @@ std::string Results::line(int run, const std::string& error,
 
 std::string Results::row(int run, const Result<RunResult>& result) const {
   if (result.ok()) return line(run, "", output_cells(*result, outputs_));
-  const std::string& why = result.error().message;
+  const std::string why = result.error().text();
   return line(run, why.empty() ? "failed" : why, std::vector<std::string>(outputs_.size()));
 }
 
@@ -181,10 +181,11 @@ Status Results::check_form(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, read_file(path));
   const std::string begin = joined({kFirst.begin(), kFirst.end()}) + ',';
   if (text.empty() || text.starts_with(begin)) return Done{};
-  return Error{
-      fmt::format("{}:1: found another file than a sweep's results, expected none or one "
-                  "that begins with {}",
-                  path, begin)};
+  return Error::at(
+      fmt::format("{}:1", path),
+      fmt::format(
+          "found another file than a sweep's results, expected none or one that begins with {}",
+          begin));
 }
 
 Result<Results::Found> Results::read(const std::string& path) const {
@@ -197,10 +198,10 @@ Result<Results::Found> Results::read(const std::string& path) const {
   needed.insert(needed.end(), outputs_.begin(), outputs_.end());
   for (const std::string& column : needed) {
     if (!table.has(column))
-      return Error{
-          fmt::format("{}:1: found no column '{}', expected the results of this version "
-                      "of tandem; move the file away to begin anew",
-                      path, column)};
+      return Error::at(fmt::format("{}:1", path),
+                       fmt::format("found no column '{}', expected the results of this version of "
+                                   "tandem; move the file away to begin anew",
+                                   column));
   }
   for (int i = 0; i < table.size(); ++i) {
     const auto at = by_key_.find(

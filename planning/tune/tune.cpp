@@ -114,7 +114,7 @@ nlohmann::ordered_json to_json(const Finalist& finalist) {
   if (finalist.result.ok()) {
     json["simulate"] = to_json(*finalist.result);
   } else {
-    json["error"] = finalist.result.error().message;
+    json["error"] = finalist.result.error().text();
   }
   return json;
 }
@@ -123,10 +123,9 @@ nlohmann::ordered_json to_json(const Finalist& finalist) {
 
 Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& options) {
   if (base.uniform)
-    return Error{
-        fmt::format("{}: found costs.source = uniform, expected a model: its plans have no "
-                    "other costs to tell them apart",
-                    base.place_of({"costs.source"}))};
+    return Error::at(base.place_of({"costs.source"}),
+                     "found costs.source = uniform, expected a model: its plans have no other "
+                     "costs to tell them apart");
   ASSIGN_OR_RETURN(Cluster cluster, make_cluster(base));
   StageLevel level(base, std::move(cluster));
   const auto begin = Clock::now();
@@ -159,21 +158,22 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   if (best.empty() && !tuned.complete)
     return Error{"stopped before the first plan was played", Error::Failed};
   if (best.empty() && result.counts.enumerated == 0)
-    return Error{
-        fmt::format("{}: found no plan for {} GPUs and a batch of {}, expected sizes that divide "
-                    "them and keep the model's rules, and --among and --framework that leave some",
-                    base.path, base.gpus, base.plan.global_batch)};
+    return Error::at(
+        base.path,
+        fmt::format("found no plan for {} GPUs and a batch of {}, expected sizes that divide them "
+                    "and keep the model's rules, and --among and --framework that leave some",
+                    base.gpus, base.plan.global_batch));
   if (best.empty() && result.counts.unplayable > 0)
-    return Error{
-        fmt::format("{}: found {} plans and none that can be played, expected fewer microbatches "
-                    "or more ops than limits.ops = {:g}",
-                    base.path, result.counts.enumerated, base.limits.ops)};
+    return Error::at(base.path, fmt::format("found {} plans and none that can be played, expected "
+                                            "fewer microbatches or more ops than limits.ops = {:g}",
+                                            result.counts.enumerated, base.limits.ops));
   if (best.empty())
-    return Error{fmt::format(
-        "{}: found {} plans and none that fits into {:.1f} of the GPU's {:.1f} GiB "
-        "of memory, expected more GPUs or a smaller model",
-        base.path, result.counts.enumerated, usable_memory_bytes(base.cluster.device) / GiB,
-        base.cluster.device.memory_bytes / GiB)};
+    return Error::at(
+        base.path,
+        fmt::format("found {} plans and none that fits into {:.1f} of the GPU's {:.1f} GiB of "
+                    "memory, expected more GPUs or a smaller model",
+                    result.counts.enumerated, usable_memory_bytes(base.cluster.device) / GiB,
+                    base.cluster.device.memory_bytes / GiB));
   if (tuned.complete) tuned.verdicts = judge(base, found, best.front(), by_rules, options);
   waiting.reset();  // it forks
   tuned.finalists = play_best(base, best, by_rules, options);

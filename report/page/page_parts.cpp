@@ -51,22 +51,21 @@ Result<std::string> with_parts(const std::string& page, const std::string& path,
         line.bare.substr(begin.size(), line.bare.size() - begin.size() - kClose.size()));
     const auto part = std::ranges::find(parts, name, &PagePart::name);
     if (part == parts.end())
-      return Error{
-          fmt::format("{}:{}: found the part '{}', expected one of {}; the nearest is "
-                      "'{}'",
-                      path, line.number, name, fmt::join(names, ", "), nearest(name, names))};
+      return Error::at(fmt::format("{}:{}", path, line.number),
+                       fmt::format("found the part '{}', expected one of {}; the nearest is '{}'",
+                                   name, fmt::join(names, ", "), nearest(name, names)));
     out += "\n" + part->text + "\n";
     begun = line.number;
     ++updated;
   }
   if (begun > 0)
-    return Error{
-        fmt::format("{}:{}: found no end of this part, expected a line '{}' before the "
-                    "next part and the page's end",
-                    path, begun, kEnd)};
+    return Error::at(fmt::format("{}:{}", path, begun),
+                     fmt::format("found no end of this part, expected a line '{}' before the next "
+                                 "part and the page's end",
+                                 kEnd));
   if (updated == 0)
-    return Error{fmt::format("{}: found no part, expected a line '{}PART{}', PART one of {}", path,
-                             begin, kClose, fmt::join(names, ", "))};
+    return Error::at(path, fmt::format("found no part, expected a line '{}PART{}', PART one of {}",
+                                       begin, kClose, fmt::join(names, ", ")));
   return out;
 }
 

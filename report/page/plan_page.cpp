@@ -113,7 +113,7 @@ PageTable tune_table(const Tuned& tuned) {
                                     }),
                  &table);
   const std::vector<PageCell> out = cells_of<Finalist>(all, [](const Finalist& f) {
-    if (!f.result.ok()) return PageCell(f.result.error().message);
+    if (!f.result.ok()) return PageCell(f.result.error().text());
     return f.result->training->fits ? PageCell() : PageCell("does not fit into memory");
   });
   if (std::ranges::any_of(out, [](const PageCell& cell) { return cell.index() != 0; }))

@@ -132,7 +132,7 @@ std::string tune_text(const Tuned& tuned, const std::string& command, int width)
   for (const Finalist& finalist : tuned.finalists) {
     if (!finalist.result.ok())
       text +=
-          wrapped(fmt::format("{}: {}\n", finalist.label, finalist.result.error().message), width);
+          wrapped(fmt::format("{}: {}\n", finalist.label, finalist.result.error().text()), width);
   }
   return text;
 }

@@ -42,7 +42,7 @@ Status set_framework_profile(const Setting& setting, Scenario* scenario) {
     ASSIGN_OR_RETURN(file, setting.file("costs.software", folder_of(*scenario), "a file (TOML)"));
   }
   auto profile = load_framework_profile(file);
-  if (!profile.ok()) return Error{fmt::format("{}: {}", setting.where, profile.error().message)};
+  if (!profile.ok()) return Error::at(setting.where, profile.error().text());
   scenario->profile = *std::move(profile);
   return Done{};
 }
@@ -64,7 +64,7 @@ Status set_gpu(const Setting& setting, Scenario* scenario) {
   const auto* name = std::get_if<std::string>(&setting.value);
   if (name == nullptr) return setting.error("cluster.gpu", "a GPU's name");
   auto device = load_device(*name);
-  if (!device.ok()) return Error{fmt::format("{}: {}", setting.where, device.error().message)};
+  if (!device.ok()) return Error::at(setting.where, device.error().text());
   DeviceSpec& own = scenario->cluster.device;
   if (scenario->places.contains("cluster.gemm_efficiency")) {
     device->gemm_efficiency = own.gemm_efficiency;

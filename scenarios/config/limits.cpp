@@ -63,10 +63,11 @@ Status check_runs(const ScenarioFile& file,
     axes += fmt::format("{}{} of {}", axes.empty() ? "" : " x ", axis.points.size(), axis.name);
   }
   if (runs <= limit) return Done{};
-  return Error{
-      fmt::format("{}: found {:.16g} runs, {}, expected at most {} = {:.16g}; --set {}={:.16g} "
-                  "allows them",
-                  file.path, runs, axes, kKey, limit, kKey, runs)};
+  return Error::at(
+      file.path,
+      fmt::format(
+          "found {:.16g} runs, {}, expected at most {} = {:.16g}; --set {}={:.16g} allows them",
+          runs, axes, kKey, limit, kKey, runs));
 }
 
 double count_ops(const Scenario& scenario, const Cluster& cluster) {
@@ -87,11 +88,11 @@ Status check_ops(const Scenario& scenario, const Cluster& cluster) {
   if (ops <= limit) return Done{};
   const std::string times =
       ranks > 1 ? fmt::format(" on {} ranks of a stage, none folded", ranks) : "";
-  return Error{fmt::format(
-      "{}: found {} microbatches of {:.0f} ops{}, {:.3g} in all, expected at most limits.ops = "
-      "{:g}; --set limits.ops={:.2g} allows them",
-      scenario.place_of({"parallel.global_batch", "parallel.micro_batch"}), microbatches,
-      ops / microbatches / ranks, times, ops, limit, 1.1 * ops)};
+  return Error::at(
+      scenario.place_of({"parallel.global_batch", "parallel.micro_batch"}),
+      fmt::format("found {} microbatches of {:.0f} ops{}, {:.3g} in all, expected at most "
+                  "limits.ops = {:g}; --set limits.ops={:.2g} allows them",
+                  microbatches, ops / microbatches / ranks, times, ops, limit, 1.1 * ops));
 }
 
 }  // namespace tandem

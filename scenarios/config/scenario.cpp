@@ -28,7 +28,7 @@ Status apply_settings(const Settings& settings, Scenario* scenario) {
     const auto* name = std::get_if<std::string>(&preset->second.value);
     if (name == nullptr) return preset->second.error("cluster.preset", "a preset's name");
     auto spec = load_preset(*name);
-    if (!spec.ok()) return Error{fmt::format("{}: {}", where, spec.error().message)};
+    if (!spec.ok()) return Error::at(where, spec.error().text());
     scenario->cluster = *spec;
     scenario->preset = *name;
   }
@@ -38,31 +38,19 @@ Status apply_settings(const Settings& settings, Scenario* scenario) {
       if (field.key == key) known = &field;
     }
     if (known == nullptr)
-      return Error{
-          fmt::format("{}: found unknown key '{}', expected a known one; the nearest is '{}'",
-                      setting.where, key, nearest(key, known_keys()))};
+      return Error::at(
+          setting.where,
+          fmt::format("found unknown key '{}', expected a known one; the nearest is '{}'", key,
+                      nearest(key, known_keys())));
     RETURN_IF_ERROR(known->set(setting, scenario));
   }
   return Done{};
 }
 
-// The Error of a broken rule: "place: what was found, what was expected".
-Error bad(const Scenario& scenario, std::vector<std::string> keys, std::string_view what) {
-  return Error{fmt::format("{}: {}", scenario.place_of(keys), what)};
-}
-
-// Of a rule that names its key first: "model.heads: found ...". Where the key is not set, what sets
-// it by another name: `other_keys`, or for a GEMM's overlap the word or the file.
-Error bad(const Scenario& scenario, const Error& rule, std::vector<std::string> other_keys) {
-  const std::string& what = rule.message;
-  std::string key = what.substr(0, what.find_first_of(" :"));
-  constexpr std::string_view kGemm = "overlap.gemm.";
-  if (key.starts_with(kGemm)) {
-    key = key.substr(0, key.find('.', kGemm.size()));  // without .sms or .splits
-    other_keys = {"overlap.tensor_file", "overlap.tensor"};
-  }
-  other_keys.insert(other_keys.begin(), key);
-  return bad(scenario, std::move(other_keys), what);
+// The Error of a rule; where none of its keys is set it belongs to these.
+Error or_of(Error error, const std::vector<std::string>& keys) {
+  error.place.keys.insert(error.place.keys.end(), keys.begin(), keys.end());
+  return error;
 }
 
 // How many GPUs: given, or the plan's; they must agree.
@@ -72,24 +60,24 @@ Status complete_gpus(Scenario* s) {
   const std::int64_t model_parallel = std::int64_t{plan.tp} * plan.pp * plan.cp;
   if (s->gpus > 0 && !s->places.contains("parallel.dp")) {
     if (s->gpus % model_parallel != 0)
-      return bad(*s, {"cluster.gpus"},
-                 fmt::format("found cluster.gpus = {}, expected a multiple of {}", s->gpus,
-                             plan.cp > 1 ? fmt::format("tp x pp x cp = {} x {} x {}", plan.tp,
-                                                       plan.pp, plan.cp)
-                                         : fmt::format("tp x pp = {} x {}", plan.tp, plan.pp)));
+      return Error::of(
+          {"cluster.gpus"},
+          fmt::format("found cluster.gpus = {}, expected a multiple of {}", s->gpus,
+                      plan.cp > 1
+                          ? fmt::format("tp x pp x cp = {} x {} x {}", plan.tp, plan.pp, plan.cp)
+                          : fmt::format("tp x pp = {} x {}", plan.tp, plan.pp)));
     plan.dp = static_cast<int>(s->gpus / model_parallel);
   }
   const std::string cp = plan.cp > 1 ? fmt::format(" x {}", plan.cp) : "";
   const std::string product = fmt::format(
       "tp x pp{} x dp = {} x {}{} x {}", plan.cp > 1 ? " x cp" : "", plan.tp, plan.pp, cp, plan.dp);
   if (model_parallel > kMost || model_parallel * plan.dp > kMost)
-    return bad(*s, {"parallel.dp", "parallel.tp", "parallel.pp", "parallel.cp"},
-               fmt::format("found {}, expected at most {} GPUs", product, kMost));
+    return Error::of({"parallel.dp", "parallel.tp", "parallel.pp", "parallel.cp"},
+                     fmt::format("found {}, expected at most {} GPUs", product, kMost));
   if (s->gpus == 0) s->gpus = plan.gpus();
   if (s->gpus != plan.gpus())
-    return bad(
-        *s, {"cluster.gpus"},
-        fmt::format("found cluster.gpus = {}, expected {} = {}", s->gpus, product, plan.gpus()));
+    return Error::of({"cluster.gpus"}, fmt::format("found cluster.gpus = {}, expected {} = {}",
+                                                   s->gpus, product, plan.gpus()));
   return Done{};
 }
 
@@ -98,15 +86,15 @@ Status complete_batch(Scenario* s) {
   constexpr std::int64_t kMost = 1'000'000'000;
   const std::int64_t step = std::int64_t{plan.micro_batch} * plan.dp;
   if (step > kMost)
-    return bad(*s, {"parallel.micro_batch", "parallel.dp"},
-               fmt::format("found micro_batch x dp = {} x {}, expected at most {} sequences",
-                           plan.micro_batch, plan.dp, kMost));
+    return Error::of({"parallel.micro_batch", "parallel.dp"},
+                     fmt::format("found micro_batch x dp = {} x {}, expected at most {} sequences",
+                                 plan.micro_batch, plan.dp, kMost));
   if (plan.global_batch == 0) plan.global_batch = static_cast<int>(step);
   if (plan.global_batch % step != 0)
-    return bad(*s, {"parallel.global_batch", "parallel.micro_batch"},
-               fmt::format("found parallel.global_batch = {}, expected a multiple of "
-                           "micro_batch x dp = {} x {}",
-                           plan.global_batch, plan.micro_batch, plan.dp));
+    return Error::of({"parallel.global_batch", "parallel.micro_batch"},
+                     fmt::format("found parallel.global_batch = {}, expected a multiple of "
+                                 "micro_batch x dp = {} x {}",
+                                 plan.global_batch, plan.micro_batch, plan.dp));
   return Done{};
 }
 
@@ -120,10 +108,11 @@ Status complete_order(Scenario* s) {
   s->order_file = (std::filesystem::path(s->path).parent_path() / s->order.name).string();
   const std::string why = why_unreadable(s->order_file);
   if (why.empty()) return Done{};
-  return bad(*s, {"schedule.order"},
-             fmt::format("found schedule.order = {}: {}, expected a CSV file in PyTorch's form "
-                         "beside the scenario",
-                         s->order.name, why));
+  return Error::of(
+      {"schedule.order"},
+      fmt::format("found schedule.order = {}: {}, expected a CSV file in PyTorch's form "
+                  "beside the scenario",
+                  s->order.name, why));
 }
 
 // What overlaps: settings that need one another, and files.
@@ -134,18 +123,17 @@ Status complete_overlap(Scenario* s) {
   s->data.bucket_bytes = std::llround(s->bucket_bytes);
   if (s->places.contains("overlap.align_param_gather") && s->data.align_param_gather &&
       !s->data.param_gather)
-    return bad(
-        *s, {"overlap.align_param_gather"},
+    return Error::of(
+        {"overlap.align_param_gather"},
         "found overlap.align_param_gather = true without overlap.param_gather, expected both");
   if (s->expert_overlap && s->model.experts == 0)
-    return bad(*s, {"overlap.expert"},
-               "found overlap.expert = true with a dense model, expected model.experts: there is "
-               "no expert communication");
+    return Error::of(
+        {"overlap.expert"},
+        "found overlap.expert = true with a dense model, expected model.experts: there is "
+        "no expert communication");
   const std::string folder = std::filesystem::path(s->path).parent_path().string();
   auto overlap = tensor_overlap(s->tensor, s->model, folder);
-  if (!overlap.ok() && overlap.error().message.starts_with("overlap."))
-    return bad(*s, overlap.error(), {});
-  if (!overlap.ok()) return bad(*s, {"overlap.tensor_file"}, overlap.error().message);
+  if (!overlap.ok()) return or_of(overlap.error(), {"overlap.tensor_file"});
   s->plan.tensor_overlap = *overlap;
   return Done{};
 }
@@ -159,22 +147,24 @@ constexpr const char* kNotUniform[] = {
 Status complete_uniform(Scenario* s) {
   for (const char* key : kNotUniform) {
     if (s->places.contains(key))
-      return bad(*s, {key},
-                 fmt::format("found {} with costs.source = uniform, expected it not to be set: the "
+      return Error::of(
+          {key}, fmt::format("found {} with costs.source = uniform, expected it not to be set: the "
                              "seconds of an action are all there is",
                              key));
   }
   const auto given = [&](const char* key) { return s->places.contains(key); };
   if (given("costs.p2p_s") && given("costs.p2p_MB"))
-    return bad(*s, {"costs.p2p_MB"},
-               "found costs.p2p_s and costs.p2p_MB, expected one of them: seconds, or what the "
-               "cluster carries");
+    return Error::of(
+        {"costs.p2p_MB"},
+        "found costs.p2p_s and costs.p2p_MB, expected one of them: seconds, or what the "
+        "cluster carries");
   UniformCosts& costs = *s->uniform;
   if (!given("costs.forward_s") ||
       (!given("costs.backward_s") && !(given("costs.input_s") && given("costs.weight_s"))))
-    return bad(*s, {"costs.source"},
-               "found costs.source = uniform without its seconds, expected costs.forward_s and "
-               "costs.backward_s (or input_s and weight_s)");
+    return Error::of(
+        {"costs.source"},
+        "found costs.source = uniform without its seconds, expected costs.forward_s and "
+        "costs.backward_s (or input_s and weight_s)");
   if (!given("costs.backward_s")) costs.backward_s = costs.input_s + costs.weight_s;
   if (!given("costs.input_s")) costs.input_s = costs.backward_s / 2;
   if (!given("costs.weight_s")) costs.weight_s = costs.backward_s / 2;
@@ -183,14 +173,14 @@ Status complete_uniform(Scenario* s) {
 
 Status complete_table(Scenario* s) {
   if (s->costs_source != "table")
-    return bad(
-        *s, {"costs.table"},
+    return Error::of(
+        {"costs.table"},
         fmt::format("found costs.table with costs.source = {}, expected table", s->costs_source));
   if (!s->cost_table)
-    return bad(*s, {"costs.source"},
-               "found costs.source = table without costs.table, expected its file");
+    return Error::of({"costs.source"},
+                     "found costs.source = table without costs.table, expected its file");
   if (const Status status = check_covers(*s->cost_table, s->plan.flash_attention); !status.ok())
-    return bad(*s, {"costs.table"}, status.error().message);
+    return Error::of({"costs.table"}, status.error().text());
   return Done{};
 }
 
@@ -199,10 +189,11 @@ Status complete_costs(Scenario* s) {
   if (s->cost_table || s->costs_source == "table") RETURN_IF_ERROR(complete_table(s));
   if (s->uniform) return complete_uniform(s);
   if (s->p2p_bytes == 0) return Done{};
-  return bad(*s, {"costs.p2p_MB"},
-             fmt::format("found costs.p2p_MB with costs.source = {}, expected uniform: a model "
-                         "says what its transfers carry",
-                         s->costs_source));
+  return Error::of(
+      {"costs.p2p_MB"},
+      fmt::format("found costs.p2p_MB with costs.source = {}, expected uniform: a model "
+                  "says what its transfers carry",
+                  s->costs_source));
 }
 
 // What makes a GPU another one than those that are known.
@@ -234,41 +225,42 @@ Status complete_framework_profile(Scenario* s) {
 Status check_cluster(const Scenario& s) {
   const int node = s.cluster.gpus_per_node;
   if (node == 0)
-    return bad(s, {"cluster.gpus_per_node"},
-               "found no cluster, expected [cluster] with a preset or with its numbers");
+    return Error::of({"cluster.gpus_per_node"},
+                     "found no cluster, expected [cluster] with a preset or with its numbers");
   if (s.cyclic && s.gpus % node != 0)
-    return bad(s, {"cluster.placement"},
-               fmt::format("found cluster.placement = cyclic with {} GPUs, expected whole nodes: a "
-                           "multiple of cluster.gpus_per_node = {}",
-                           s.gpus, node));
+    return Error::of(
+        {"cluster.placement"},
+        fmt::format("found cluster.placement = cyclic with {} GPUs, expected whole nodes: a "
+                    "multiple of cluster.gpus_per_node = {}",
+                    s.gpus, node));
   const DeviceSpec& device = s.cluster.device;
   if (device.memory_bytes > 0 && usable_memory_bytes(device) <= 0)
-    return bad(s, {"cluster.memory_reserve_GiB"},
-               fmt::format("found cluster.memory_reserve_GiB = {:g}, expected less than the GPU's "
-                           "memory, {:g} GiB",
-                           memory_reserve_bytes(device) / GiB, device.memory_bytes / GiB));
+    return Error::of(
+        {"cluster.memory_reserve_GiB"},
+        fmt::format("found cluster.memory_reserve_GiB = {:g}, expected less than the GPU's "
+                    "memory, {:g} GiB",
+                    memory_reserve_bytes(device) / GiB, device.memory_bytes / GiB));
   if (s.least_bandwidth && !s.cluster.calibration.empty())
-    return bad(s, {"report.least_bandwidth", "cluster.calibration"},
-               "found report.least_bandwidth with cluster.calibration, expected one of them: a "
-               "measured time holds at every bandwidth");
+    return Error::of(
+        {"report.least_bandwidth", "cluster.calibration"},
+        "found report.least_bandwidth with cluster.calibration, expected one of them: a "
+        "measured time holds at every bandwidth");
   return Done{};
 }
 
 // Communication leaves compute an SM at least.
 Status check_sms(const Scenario& s) {
-  std::vector<std::pair<std::string, int>> taken = {{"overlap.data_sms", s.data.sms},
-                                                    {"overlap.p2p_sms", s.p2p_sms},
-                                                    {"overlap.context_sms", s.plan.context_sms},
-                                                    {"overlap.expert_sms", s.plan.expert_sms}};
+  std::vector<std::pair<std::vector<std::string>, int>> taken = {
+      {{"overlap.data_sms"}, s.data.sms},
+      {{"overlap.p2p_sms"}, s.p2p_sms},
+      {{"overlap.context_sms"}, s.plan.context_sms},
+      {{"overlap.expert_sms"}, s.plan.expert_sms}};
   for (int i = 0; i < kTensorGemms; ++i)
-    taken.emplace_back(fmt::format("overlap.gemm.{}", name(static_cast<TensorGemm>(i))),
-                       s.plan.tensor_overlap[i].sms);
-  for (const auto& [key, sms] : taken) {
+    taken.emplace_back(keys_of(static_cast<TensorGemm>(i)), s.plan.tensor_overlap[i].sms);
+  for (const auto& [keys, sms] : taken) {
     if (sms > 0 && sms >= s.cluster.device.sms)
-      return bad(s,
-                 Error{fmt::format("{}: found {} SMs, expected fewer than the GPU's {}", key, sms,
-                                   s.cluster.device.sms)},
-                 {});
+      return Error::of(keys, fmt::format("{}: found {} SMs, expected fewer than the GPU's {}",
+                                         keys.front(), sms, s.cluster.device.sms));
   }
   return Done{};
 }
@@ -276,19 +268,22 @@ Status check_sms(const Scenario& s) {
 Status check_slow_link(const Scenario& s) {
   const SlowLink& slow = s.slow_link;
   if (slow.name.empty() == s.places.contains("variability.slow_link_rate"))
-    return bad(s, {"variability.slow_link", "variability.slow_link_rate"},
-               "found one of variability.slow_link and variability.slow_link_rate, expected both: "
-               "which link has what share of its bandwidth");
+    return Error::of(
+        {"variability.slow_link", "variability.slow_link_rate"},
+        "found one of variability.slow_link and variability.slow_link_rate, expected both: "
+        "which link has what share of its bandwidth");
   if (slow.rate == 0 && !slow.to_s)
-    return bad(s, {"variability.slow_link_rate"},
-               fmt::format("found that {} fails for good, expected variability.slow_link_to_s: "
-                           "there is no other way",
-                           slow.name));
+    return Error::of(
+        {"variability.slow_link_rate"},
+        fmt::format("found that {} fails for good, expected variability.slow_link_to_s: "
+                    "there is no other way",
+                    slow.name));
   if (slow.to_s && *slow.to_s <= slow.from_s)
-    return bad(s, {"variability.slow_link_to_s"},
-               fmt::format("found variability.slow_link_to_s = {}, expected more than slow_link_"
-                           "from_s = {}",
-                           *slow.to_s, slow.from_s));
+    return Error::of(
+        {"variability.slow_link_to_s"},
+        fmt::format("found variability.slow_link_to_s = {}, expected more than slow_link_"
+                    "from_s = {}",
+                    *slow.to_s, slow.from_s));
   return Done{};
 }
 
@@ -296,11 +291,11 @@ Status check_slow_link(const Scenario& s) {
 Status check_stragglers(const Scenario& s) {
   const Stragglers& slow = s.stragglers;
   if (slow.any() && !s.places.contains("variability.straggler_factor"))
-    return bad(s,
-               {"variability.straggler_ranks", "variability.straggler_nodes",
-                "variability.straggler_stages", "variability.straggler_share"},
-               "found stragglers without variability.straggler_factor, expected how many times as "
-               "long they take");
+    return Error::of(
+        {"variability.straggler_ranks", "variability.straggler_nodes",
+         "variability.straggler_stages", "variability.straggler_share"},
+        "found stragglers without variability.straggler_factor, expected how many times as "
+        "long they take");
   const int node = s.has_cluster() ? s.cluster.gpus_per_node : 1;
   const std::tuple<const char*, const std::vector<int>*, int> lists[] = {
       {"variability.straggler_ranks", &slow.ranks, s.gpus},
@@ -309,8 +304,8 @@ Status check_stragglers(const Scenario& s) {
   for (const auto& [key, list, end] : lists) {
     for (const int number : *list) {
       if (number >= end)
-        return bad(s, {key},
-                   fmt::format("found {} with {}, expected numbers below {}", key, number, end));
+        return Error::of(
+            {key}, fmt::format("found {} with {}, expected numbers below {}", key, number, end));
     }
   }
   return Done{};
@@ -322,8 +317,8 @@ Status check_expert_keys(const Scenario& s) {
   for (const char* key : {"model.top_k", "model.expert_ffn_hidden", "model.shared_expert_ffn",
                           "model.expert_imbalance"}) {
     if (s.places.contains(key))
-      return bad(s, {key},
-                 fmt::format("found {} without model.experts, expected both: a dense model has no "
+      return Error::of(
+          {key}, fmt::format("found {} without model.experts, expected both: a dense model has no "
                              "experts",
                              key));
   }
@@ -344,16 +339,16 @@ Status complete(Scenario* s) {
   RETURN_IF_ERROR(check_expert_keys(*s));
   if (s->uniform) {
     const Status status = check_stated(s->model, s->plan);
-    if (!status.ok()) return bad(*s, status.error(), {"model.layers"});
+    if (!status.ok()) return or_of(status.error(), {"model.layers"});
     return Done{};
   }
   RETURN_IF_ERROR(complete_framework_profile(s));
   if (!s->places.contains("train.gradient_dtype"))
     s->plan.gradient_dtype = s->plan.precision == "fp16" ? "fp16" : "fp32";
   if (const Status status = check(s->model, s->plan); !status.ok())
-    return bad(*s, status.error(), {"model.layers"});
+    return or_of(status.error(), {"model.layers"});
   if (const Status status = check(s->cost_model()); !status.ok())
-    return bad(*s, status.error(), {"cluster.preset", "cluster.gpu"});
+    return or_of(status.error(), {"cluster.preset", "cluster.gpu"});
   return check_sms(*s);
 }
 
@@ -365,8 +360,8 @@ Status check_baseline(const Scenario& scenario, const ScenarioFile& file) {
       names.insert(names.end(), point.names.begin(), point.names.end());
   }
   if (std::ranges::find(names, scenario.baseline) != names.end()) return Done{};
-  return bad(
-      scenario, {"report.baseline"},
+  return Error::of(
+      {"report.baseline"},
       fmt::format(
           "found report.baseline = {}, expected a point's name on an axis; {}", scenario.baseline,
           names.empty() ? "the file has none"
@@ -412,6 +407,14 @@ std::string Scenario::place_of(const std::vector<std::string>& keys) const {
   return path;
 }
 
+Error Scenario::placed(const Error& error, const std::vector<std::string>& others) const {
+  std::vector<std::string> keys = error.place.keys;
+  keys.insert(keys.end(), others.begin(), others.end());
+  if (keys.empty()) return error;
+  std::string source = place_of(keys);
+  return {error.text(), error.kind, {.keys = std::move(keys), .source = std::move(source)}};
+}
+
 Result<std::vector<RunSettings>> runs_of(const ScenarioFile& file,
                                          const std::vector<std::pair<std::string, Setting>>& sets,
                                          const std::string& only) {
@@ -442,8 +445,10 @@ Result<Scenario> make_scenario(const ScenarioFile& file, const RunSettings& run)
   scenario.path = file.path;
   for (const auto& [key, setting] : run.settings) scenario.places[key] = setting.where;
   RETURN_IF_ERROR(apply_settings(run.settings, &scenario));
-  RETURN_IF_ERROR(complete(&scenario));
-  RETURN_IF_ERROR(check_baseline(scenario, file));
+  if (const Status status = complete(&scenario); !status.ok())
+    return scenario.placed(status.error());
+  if (const Status status = check_baseline(scenario, file); !status.ok())
+    return scenario.placed(status.error());
   return scenario;
 }
 
@@ -456,7 +461,8 @@ Result<std::vector<Scenario>> load_scenarios(
   for (const RunSettings& run : runs) {
     auto scenario = make_scenario(file, run);
     if (!scenario.ok() && !file.axes.empty())
-      return Error{fmt::format("{} (run '{}')", scenario.error().message, run.name)};
+      return Error{fmt::format("{} (run '{}')", scenario.error().message, run.name),
+                   scenario.error().kind, scenario.error().place};
     if (!scenario.ok()) return scenario.error();
     scenarios.push_back(*std::move(scenario));
   }

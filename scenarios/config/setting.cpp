@@ -34,15 +34,15 @@ Result<Setting> to_setting(const toml::node& node, const std::string& where,
     for (const toml::node& item : *array) {
       const auto* number = item.as_integer();
       if (number == nullptr)
-        return Error{fmt::format("{}: found '{}' with a list of other things, expected integers",
-                                 where, key)};
+        return Error::at(
+            where, fmt::format("found '{}' with a list of other things, expected integers", key));
       list.push_back(number->get());
     }
     return Setting{std::move(list), where};
   }
-  return Error{
-      fmt::format("{}: found '{}' with {}, expected a number, a text, true, false or a list", where,
-                  key, node.is_table() ? "a table" : "a date or time")};
+  return Error::at(
+      where, fmt::format("found '{}' with {}, expected a number, a text, true, false or a list",
+                         key, node.is_table() ? "a table" : "a date or time"));
 }
 
 // Flattens one file.
@@ -76,8 +76,9 @@ class Flattener {
       }
       const toml::array* array = node.as_array();
       if (array == nullptr || array->empty())
-        return Error{fmt::format("{}: found matrix.{} without a list, expected the values to run",
-                                 place(path_, node), name)};
+        return Error::at(
+            place(path_, node),
+            fmt::format("found matrix.{} without a list, expected the values to run", name));
       ASSIGN_OR_RETURN(Axis axis,
                        array->is_array_of_tables() ? points(*array, name) : values(*array, name));
       to->emplace_back((*array)[0].source().begin.line, std::move(axis));
@@ -90,16 +91,17 @@ class Flattener {
     for (const toml::node& node : array) {
       const toml::table* table = node.as_table();
       if (table == nullptr)
-        return Error{fmt::format("{}: found [[{}]] with other things than tables, expected tables",
-                                 place(path_, node), name)};
+        return Error::at(
+            place(path_, node),
+            fmt::format("found [[{}]] with other things than tables, expected tables", name));
       Point& point = axis.points.emplace_back();
       if (const toml::node* given = table->get("name")) {
         ASSIGN_OR_RETURN(point.names, names(*given));
       }
       RETURN_IF_ERROR(settings(*table, "", &point.settings, "name"));
       if (point.names.empty())
-        return Error{fmt::format("{}: found [[{}]] without a name, expected name = \"...\"",
-                                 place(path_, node), name)};
+        return Error::at(place(path_, node),
+                         fmt::format("found [[{}]] without a name, expected name = \"...\"", name));
     }
     return axis;
   }
@@ -123,9 +125,8 @@ class Flattener {
       if (const auto* text = array->get_as<std::string>(i)) list.push_back(text->get());
     }
     if (list.empty() || (array != nullptr && list.size() != array->size()))
-      return Error{fmt::format(
-          "{}: found a name that is no text, expected name = \"...\" or a list of texts",
-          place(path_, node))};
+      return Error::at(place(path_, node),
+                       "found a name that is no text, expected name = \"...\" or a list of texts");
     return list;
   }
 
@@ -135,7 +136,7 @@ class Flattener {
 }  // namespace
 
 Error Setting::error(std::string_view key, std::string_view expected) const {
-  return Error{fmt::format("{}: found {} = {}, expected {}", where, key, text(), expected)};
+  return Error::at(where, fmt::format("found {} = {}, expected {}", key, text(), expected));
 }
 
 Result<std::string> Setting::file(std::string_view key, const std::string& folder,
@@ -144,8 +145,8 @@ Result<std::string> Setting::file(std::string_view key, const std::string& folde
   if (name == nullptr || name->empty()) return error(key, expected);
   const std::string path = (std::filesystem::path(folder) / *name).string();
   if (const std::string why = why_unreadable(path); !why.empty())
-    return Error{
-        fmt::format("{}: found {} = {}: {}, expected {}", where, key, *name, why, expected)};
+    return Error::at(where,
+                     fmt::format("found {} = {}: {}, expected {}", key, *name, why, expected));
   return path;
 }
 
@@ -161,13 +162,14 @@ std::string Setting::text() const {
 Result<ScenarioFile> read_scenario_file(const std::string& path) {
   constexpr const char* kExpected = "a scenario (TOML)";
   ASSIGN_OR_RETURN(const std::string text, read_file(path, kExpected));
-  if (text.empty()) return Error{fmt::format("{}: is empty, expected {}", path, kExpected)};
+  if (text.empty()) return Error::at(path, fmt::format("is empty, expected {}", kExpected));
   toml::table table;
   try {
     table = toml::parse(text);
   } catch (const toml::parse_error& error) {
-    return Error{fmt::format("{}:{}: found text that is not TOML ({}), expected TOML", path,
-                             error.source().begin.line, error.description())};
+    return Error::at(
+        fmt::format("{}:{}", path, error.source().begin.line),
+        fmt::format("found text that is not TOML ({}), expected TOML", error.description()));
   }
   ScenarioFile file{path, {}, {}};
   const Flattener flattener(path);
@@ -175,16 +177,15 @@ Result<ScenarioFile> read_scenario_file(const std::string& path) {
   if (const toml::node* variants = table.get("variant")) {
     const toml::array* array = variants->as_array();
     if (array == nullptr || !array->is_array_of_tables())
-      return Error{fmt::format("{}: found variant that is no list of tables, expected [[variant]]",
-                               place(path, *variants))};
+      return Error::at(place(path, *variants),
+                       "found variant that is no list of tables, expected [[variant]]");
     ASSIGN_OR_RETURN(Axis axis, flattener.points(*array, "variant"));
     axes.emplace_back(variants->source().begin.line, std::move(axis));
     table.erase("variant");
   }
   if (const toml::node* matrix = table.get("matrix")) {
     if (!matrix->is_table())
-      return Error{fmt::format("{}: found matrix that is no table, expected [matrix]",
-                               place(path, *matrix))};
+      return Error::at(place(path, *matrix), "found matrix that is no table, expected [matrix]");
     RETURN_IF_ERROR(flattener.axes(*matrix->as_table(), "", &axes));
     table.erase("matrix");
   }
@@ -245,7 +246,7 @@ Result<Axis> read_list(const std::string& path) {
 Result<std::pair<std::string, Setting>> parse_set(std::string_view text, const std::string& where) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos || equals == 0)
-    return Error{fmt::format("{}: found '{}', expected KEY=VALUE", where, text)};
+    return Error::at(where, fmt::format("found '{}', expected KEY=VALUE", text));
   const std::string key(text.substr(0, equals));
   const std::string value(text.substr(equals + 1));
   toml::table table;

@@ -132,11 +132,11 @@ Result<TensorOverlap> read_tensor_file(const std::string& path, const std::strin
   if (!text.ok()) return text.error();
   const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object())
-    return Error{fmt::format("{}: found no JSON object, expected userbuffers settings", path)};
+    return Error::at(path, "found no JSON object, expected userbuffers settings");
   const auto chosen = choose_setting(json, setting);
-  if (!chosen.ok()) return Error{fmt::format("{}: {}", path, chosen.error().message)};
+  if (!chosen.ok()) return Error::at(path, chosen.error().text());
   const auto overlap = read_setting(*chosen);
-  if (!overlap.ok()) return Error{fmt::format("{}: {}", path, overlap.error().message)};
+  if (!overlap.ok()) return Error::at(path, overlap.error().text());
   return overlap;
 }
 
@@ -172,7 +172,9 @@ Result<TensorOverlap> tensor_overlap(const TensorSettings& settings, const Model
     if (text.empty()) continue;
     ASSIGN_OR_RETURN(const TensorGemm gemm, gemm_named(key));
     const auto parsed = parse_overlap(text, gemm);
-    if (!parsed.ok()) return Error{fmt::format("overlap.gemm.{}: {}", key, parsed.error().message)};
+    if (!parsed.ok())
+      return Error::of(keys_of(gemm),
+                       fmt::format("overlap.gemm.{}: {}", key, parsed.error().message));
     overlap[static_cast<std::size_t>(gemm)] = *parsed;
   }
   return overlap;

@@ -40,10 +40,11 @@ Result<std::vector<LinkChange>> link_changes(const SlowLink& slow, const Cluster
     if (slow.to_s) end.push_back({to_ns(*slow.to_s), i, link.bytes_per_s});
   }
   if (begin.empty())
-    return Error{
+    return Error::of(
+        {"variability.slow_link"},
         fmt::format("found variability.slow_link = {}, expected a link of the cluster; "
                     "the nearest is '{}'",
-                    slow.name, nearest(slow.name, names))};
+                    slow.name, nearest(slow.name, names)));
   begin.insert(begin.end(), end.begin(), end.end());
   return begin;
 }

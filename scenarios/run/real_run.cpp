@@ -24,7 +24,7 @@ Result<std::optional<Execution>> play_whole(const Program& program, const RealOp
                                             const std::string& place) {
   auto played = execute(program, options.backend, options.exec);
   if (!played.ok() && played.error().kind == Error::BadInput)
-    return Error{fmt::format("{}: {}", place, played.error().message)};
+    return Error::at(place, played.error().text());
   if (!played.ok()) return played.error();
   std::optional<Execution>& execution = *played;
   if (!execution || execution->failure.empty()) return played;
@@ -32,7 +32,7 @@ Result<std::optional<Execution>> play_whole(const Program& program, const RealOp
   if (!execution->iterations.empty()) {
     const Status written =
         write_files(program, &execution->iterations.back(), {.trace_csv = options.files.trace_csv});
-    if (!written.ok()) failure += "; " + written.error().message;
+    if (!written.ok()) failure += "; " + written.error().text();
   }
   return Error{failure, Error::Failed};
 }
@@ -71,8 +71,7 @@ Result<std::optional<RealRunResult>> run_program(const Program& program, const R
   for (const Trace& trace : execution->iterations) {
     const Metrics metrics = measure(program, trace);
     if (metrics.iteration_s == 0)
-      return Error{
-          fmt::format("{}: found an iteration that takes no time, expected ops that do", place)};
+      return Error::at(place, "found an iteration that takes no time, expected ops that do");
     iterations_s.push_back(metrics.iteration_s);
     bubble_fractions.push_back(metrics.bubble_fraction);
   }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/fork_map.h"
 #include "base/progress.h"
@@ -27,28 +26,6 @@
 
 namespace tandem {
 namespace {
-
-// The keys that the message names, in its order.
-std::vector<std::string> keys_in(const std::string& message) {
-  std::vector<std::string> keys;
-  std::istringstream words(message);
-  for (std::string word; words >> word;) {
-    word.erase(word.find_last_not_of(",:;.") + 1);
-    if (word.find('.') != std::string::npos) keys.push_back(word);
-  }
-  return keys;
-}
-
-// The Error with the place where the first of the keys stands that it names, else the first of
-// `others`.
-Error placed(const Scenario& scenario, const std::vector<std::string>& others, const Error& error) {
-  std::vector<std::string> keys;
-  for (const std::string& key : keys_in(error.message)) {
-    if (scenario.places.contains(key)) keys.push_back(key);
-  }
-  keys.insert(keys.end(), others.begin(), others.end());
-  return Error{fmt::format("{}: {}", scenario.place_of(keys), error.message), error.kind};
-}
 
 // Uniform costs by themselves know no cluster: every transfer takes p2p_s, whatever it carries.
 ClusterSpec uniform_cluster(double p2p_s) {
@@ -150,12 +127,11 @@ Result<SimOptions> sim_options(const Scenario& scenario, const CompiledJob& job,
   SimOptions options{scenario.jitter, scenario.seed, scenario.fold && job.folds};
   if (scenario.slow_link.name.empty()) return options;
   if (engine == Engine::Ideal)
-    return placed(
-        scenario, {"variability.slow_link"},
-        Error{"found variability.slow_link with the ideal engine, expected simgrid: ideal "
-              "knows no time on links"});
+    return scenario.placed(Error::of({"variability.slow_link"},
+                                     "found variability.slow_link with the ideal engine, expected "
+                                     "simgrid: ideal knows no time on links"));
   auto changes = link_changes(scenario.slow_link, job.cluster);
-  if (!changes.ok()) return placed(scenario, {"variability.slow_link"}, changes.error());
+  if (!changes.ok()) return scenario.placed(changes.error());
   options.link_changes = *std::move(changes);
   return options;
 }
@@ -178,21 +154,21 @@ Result<Order> make_order(const Scenario& scenario) {
     }
     auto order = make_order(spec);
     if (!order.ok())
-      return placed(scenario, {"schedule.order", "schedule.group", "parallel.vpp", "parallel.pp"},
-                    order.error());
+      return scenario.placed(order.error(),
+                             {"schedule.order", "schedule.group", "parallel.vpp", "parallel.pp"});
     return order;
   }
   ASSIGN_OR_RETURN(Order order, read_pytorch(scenario.order_file));
   const Plan& plan = scenario.plan;
   if (order.pp() != plan.pp || order.stages != plan.stages() * order.chains ||
       order.microbatches * order.chains != plan.microbatches())
-    return placed(scenario, {"schedule.order"},
-                  Error{fmt::format(
-                      "found {} ranks, {} stages and {} microbatches in {}, expected pp = {} "
-                      "ranks, pp x vpp = {} stages{} and global_batch / (micro_batch x dp) = "
-                      "{} microbatches",
-                      order.pp(), order.stages, order.microbatches, scenario.order_file, plan.pp,
-                      plan.stages(), order.chains > 1 ? " a chain" : "", plan.microbatches())});
+    return scenario.placed(Error::of(
+        {"schedule.order"},
+        fmt::format("found {} ranks, {} stages and {} microbatches in {}, expected pp = {} "
+                    "ranks, pp x vpp = {} stages{} and global_batch / (micro_batch x dp) = "
+                    "{} microbatches",
+                    order.pp(), order.stages, order.microbatches, scenario.order_file, plan.pp,
+                    plan.stages(), order.chains > 1 ? " a chain" : "", plan.microbatches())));
   return order;
 }
 
@@ -204,14 +180,8 @@ Result<Cluster> make_cluster(const Scenario& scenario) {
   const int nodes = (scenario.gpus + spec.gpus_per_node - 1) / spec.gpus_per_node;
   auto cluster = Cluster::build(spec, nodes > 1 ? nodes * spec.gpus_per_node : scenario.gpus);
   if (cluster.ok()) return cluster;
-  // "found KEY = ...", with the key's name in [cluster].
-  std::istringstream words(cluster.error().message);
-  std::string key;
-  words >> key >> key;
-  return placed(scenario,
-                {"cluster." + key, "cluster.nics_per_node", "cluster.fabric", "cluster.gpus",
-                 "cluster.preset", "parallel.pp"},
-                cluster.error());
+  return scenario.placed(cluster.error(), {"cluster.nics_per_node", "cluster.fabric",
+                                           "cluster.gpus", "cluster.preset", "parallel.pp"});
 }
 
 Result<CompiledJob> compile(const Scenario& scenario,
@@ -225,8 +195,8 @@ Result<CompiledJob> compile(const Scenario& scenario,
   const Workload work = workload(scenario, order, cluster, placement);
   auto program = lower(order, work, lower_options(scenario, order));
   if (!program.ok())
-    return placed(scenario, {"overlap.p2p", "overlap.batch_p2p", "schedule.order", "parallel.pp"},
-                  program.error());
+    return scenario.placed(program.error(),
+                           {"overlap.p2p", "overlap.batch_p2p", "schedule.order", "parallel.pp"});
   CompiledJob job{own, std::move(order), *std::move(program), std::move(cluster), placement, {}};
   if (before_prices) before_prices(&job);
   job.program.comm_costs = comm_costs(scenario);
@@ -247,8 +217,8 @@ Result<CompiledJob> compile(const Scenario& scenario,
     job.warnings.push_back(fmt::format("{}: {}", scenario.name, doubt));
   if (scenario.cost_table) add_table_warnings(scenario, &job);
   if (const Status status = check_durations(job.program); !status.ok())
-    return placed(scenario, {"cluster.intra_GBps", "cluster.nic_Gbitps", "cluster.preset"},
-                  status.error());
+    return scenario.placed(status.error(),
+                           {"cluster.intra_GBps", "cluster.nic_Gbitps", "cluster.preset"});
   return job;
 }
 
@@ -300,8 +270,9 @@ Result<RunResult> simulate(const Scenario& scenario, Engine engine, const Output
         scenario.name, played_ranks, ranks, played_ranks == ranks ? ", none folded" : ""));
   add_size_warnings(scenario, &result);
   if (result.iteration_s == 0)
-    return placed(scenario, {"costs.forward_s", "costs.backward_s"},
-                  Error{"found an iteration that takes no time, expected costs above 0"});
+    return scenario.placed(
+        Error::of({"costs.forward_s", "costs.backward_s"},
+                  "found an iteration that takes no time, expected costs above 0"));
   result.detail = detail_of(scenario, job, trace, files.detail);
   if (scenario.cost_table) trace.meta.emplace_back("costs", result.costs);
   RETURN_IF_ERROR(write_files(job.program, &trace, files));

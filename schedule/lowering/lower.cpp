@@ -38,10 +38,10 @@ Status check_limits(const Context& context) {
   }
   for (const int count : lanes) {
     if (count > kLanes)
-      return Error{
-          fmt::format("found {} pipeline edges at one rank, expected at most {}: fewer "
-                      "stages a rank (parallel.vpp)",
-                      count, kLanes)};
+      return Error::of({"parallel.vpp"},
+                       fmt::format("found {} pipeline edges at one rank, expected at most {}: "
+                                   "fewer stages a rank (parallel.vpp)",
+                                   count, kLanes));
   }
   return Done{};
 }
@@ -55,30 +55,34 @@ bool has_cells(const Order& order) {
 // Settings that exclude each other.
 Status check_options(const Order& order, const LowerOptions& options) {
   if (options.overlap_p2p && options.batch_p2p)
-    return Error{
-        "found overlap.p2p and overlap.batch_p2p both on, expected one of them at most: a grouped "
-        "exchange is waited for"};
+    return Error::of({"overlap.p2p", "overlap.batch_p2p"},
+                     "found overlap.p2p and overlap.batch_p2p both on, expected one of them at "
+                     "most: a grouped exchange is waited for");
   if (!options.overlap_p2p && order.exchanges == BatchedP2p::Never)
-    return Error{
+    return Error::of(
+        {options.batch_p2p ? "overlap.batch_p2p" : "overlap.p2p"},
         fmt::format("found overlap.{} with order '{}', expected transfers that overlap: only "
                     "1f1b, gpipe and interleaved have exchanges",
-                    options.batch_p2p ? "batch_p2p = true" : "p2p = false", order.name)};
+                    options.batch_p2p ? "batch_p2p = true" : "p2p = false", order.name));
   const DataOptions& data = options.data;
   if (data.zero >= 2 && order.pp() > 1)
-    return Error{
+    return Error::of(
+        {"train.zero"},
         fmt::format("found train.zero = {} with pp = {}, expected at most 1: with a pipeline, "
                     "gradients and parameters would be exchanged for every microbatch",
-                    data.zero, order.pp())};
+                    data.zero, order.pp()));
   if (data.param_gather && data.zero == 0)
-    return Error{
+    return Error::of(
+        {"overlap.param_gather", "train.zero"},
         "found overlap.param_gather = true with train.zero = 0, expected train.zero >= 1: without "
-        "it every replica updates all parameters and gathers none"};
+        "it every replica updates all parameters and gathers none");
   if (options.expert_overlap && order.exchanges != BatchedP2p::Pairs && !has_cells(order))
-    return Error{
+    return Error::of(
+        {"overlap.expert"},
         fmt::format("found overlap.expert = true with order '{}', expected interleaved, dualpipe "
                     "or dualpipev: they run a forward and a backward of different microbatches "
                     "together",
-                    order.name)};
+                    order.name));
   return Done{};
 }
 

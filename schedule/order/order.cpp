@@ -197,16 +197,17 @@ Status whole_groups(const OrderSpec& spec) {
   const int group = group_of(spec);
   const int least = std::min(spec.pp, spec.microbatches);
   if (group < least || group > spec.microbatches)
-    return Error{
-        fmt::format("order interleaved: found group N = {}, expected at least min(PP, M) = {} and "
-                    "at most M = {}",
-                    group, least, spec.microbatches)};
+    return Error::of({"schedule.group"},
+                     fmt::format("order interleaved: found group N = {}, expected at least "
+                                 "min(PP, M) = {} and at most M = {}",
+                                 group, least, spec.microbatches));
   const int rest = spec.microbatches % group;
   if (rest != 0 && rest < spec.pp)
-    return Error{fmt::format(
-        "order interleaved: M % N = {} must be 0 or >= PP={}; found M = {} microbatches in groups "
-        "of N = {}",
-        rest, spec.pp, spec.microbatches, group)};
+    return Error::of(
+        {"schedule.group"},
+        fmt::format("order interleaved: M % N = {} must be 0 or >= PP={}; found M = {} "
+                    "microbatches in groups of N = {}",
+                    rest, spec.pp, spec.microbatches, group));
   return Done{};
 }
 

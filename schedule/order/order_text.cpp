@@ -133,7 +133,7 @@ Result<std::vector<Action>> parse_row(const CsvFile& file, const CsvRow& row) {
   for (std::size_t i = 0; i < row.cells.size(); ++i) {
     auto parsed = parse_cell(row.cells[i]);
     if (!parsed.ok())
-      return file.error(row.line, fmt::format("cell {}: {}", i + 1, parsed.error().message));
+      return file.error(row.line, fmt::format("cell {}: {}", i + 1, parsed.error().text()));
     actions.insert(actions.end(), parsed->begin(), parsed->end());
   }
   return actions;

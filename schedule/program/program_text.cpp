@@ -50,14 +50,19 @@ class Reader {
     if (program_.bodies.empty() || program_.ranks.empty())
       return file_.error(1, "found no body or no rank rows, expected a whole program");
     RETURN_IF_ERROR(check_references());
-    if (const Status valid = validate(program_); !valid.ok())
-      return Error{fmt::format("{}: {}", file_.path, valid.error().message)};
+    if (const Status valid = validate(program_); !valid.ok()) return placed(valid.error());
     if (const auto played = replay(program_, fold(program_)); !played.ok())
-      return Error{fmt::format("{}: {}", file_.path, played.error().message)};
+      return Error::at(file_.path, played.error().text());
     return std::move(program_);
   }
 
  private:
+  // At the line of the op that it is about, if it is about one.
+  Error placed(const Error& error) const {
+    if (error.place.op < 0) return Error::at(file_.path, error.message);
+    return file_.error(op_lines_[error.place.body][error.place.op], error.message);
+  }
+
   Error error() const {
     return file_.error(
         row_->line, fmt::format("found a '{}' row that is cut short or has a bad cell {}, expected "
@@ -103,6 +108,7 @@ class Reader {
         number > static_cast<std::int64_t>(program_.bodies.size()))
       return false;
     if (number == static_cast<std::int64_t>(program_.bodies.size())) program_.bodies.emplace_back();
+    op_lines_.resize(program_.bodies.size());
     body_ = &program_.bodies[number];
     return true;
   }
@@ -124,6 +130,7 @@ class Reader {
     if (!numbers(waits, &body_->waits)) return false;
     op.waits = static_cast<std::uint32_t>(body_->waits.size()) - op.first_wait;
     body_->ops.push_back(op);
+    op_lines_[body_ - program_.bodies.data()].push_back(row_->line);
     return true;
   }
 
@@ -148,8 +155,8 @@ class Reader {
   // Numbers that lead from row to row must lead somewhere.
   Status check_references() const {
     const auto bad = [&](std::string_view what) {
-      return Error{
-          fmt::format("{}: found {}, expected only what the file defines", file_.path, what)};
+      return Error::at(file_.path,
+                       fmt::format("found {}, expected only what the file defines", what));
     };
     for (const RankRow& rank : program_.ranks) {
       if (rank.body < 0 || rank.body >= static_cast<int>(program_.bodies.size()))
@@ -245,6 +252,7 @@ class Reader {
   const CsvRow* row_ = nullptr;
   std::size_t next_ = 0;
   Body* body_ = nullptr;
+  std::vector<std::vector<int>> op_lines_;  // by body and op
   bool has_device_ = false;
 };
 

@@ -14,8 +14,16 @@
 namespace tandem {
 namespace {
 
+Error bad(int body, std::size_t op, std::string message) {
+  return {std::move(message),
+          Error::BadInput,
+          {.keys = {}, .source = {}, .body = body, .op = static_cast<int>(op)}};
+}
+
+// REQUIRES: `op` is one of the body's.
 Error bad(int body, const Body& ops, const Op& op, std::string_view expected) {
-  return Error{fmt::format("body {}: found {}, expected {}", body, describe(ops, op), expected)};
+  return bad(body, static_cast<std::size_t>(&op - ops.ops.data()),
+             fmt::format("body {}: found {}, expected {}", body, describe(ops, op), expected));
 }
 
 // Rates and shares that compute and communication can be played with.
@@ -58,8 +66,9 @@ Status check_body(const Program& program, int number) {
   for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
     const Op& op = body.ops[i];
     if (op.lane >= body.lanes.size())
-      return Error{fmt::format("body {}: found op {} on lane {}, expected a lane below {}", number,
-                               i, op.lane, body.lanes.size())};
+      return bad(number, i,
+                 fmt::format("body {}: found op {} on lane {}, expected a lane below {}", number, i,
+                             op.lane, body.lanes.size()));
     if (is_compute(op.kind) != (op.slot < 0) || op.slot >= static_cast<int>(body.slots.size()))
       return bad(number, body, op, "a communicator slot for communication and none for compute");
     if (op.slot >= 0 && body.slots[op.slot].lane != op.lane)

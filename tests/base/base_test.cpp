@@ -35,7 +35,7 @@ using Cells = std::vector<std::string>;
 std::vector<Cells> rows_of(const std::string& text) {
   const Folder folder;
   const auto file = read_csv(folder.with("file.csv", text));
-  INFO((file.ok() ? "" : file.error().message));
+  INFO((file.ok() ? "" : file.error().text()));
   REQUIRE(file.ok());
   std::vector<Cells> rows;
   for (const CsvRow& row : file->rows) rows.push_back(row.cells);
@@ -49,8 +49,8 @@ std::string error_of(const Read& read, const std::string& text) {
   const auto result = read(folder.with("file.csv", text));
   REQUIRE(!result.ok());
   CHECK(result.error().kind == Error::BadInput);
-  REQUIRE(result.error().message.starts_with(folder / ""));
-  return result.error().message.substr((folder / "").size());
+  REQUIRE(result.error().text().starts_with(folder / ""));
+  return result.error().text().substr((folder / "").size());
 }
 
 std::string contents(const std::string& path) {
@@ -91,7 +91,7 @@ TEST_CASE("a quote that is never closed is an error with its line") {
 
 TEST_CASE("a missing file, a folder and a name that is too long are errors, not crashes") {
   const Folder folder;
-  CHECK(read_csv(folder / "no.csv").error().message ==
+  CHECK(read_csv(folder / "no.csv").error().text() ==
         (folder / "no.csv") + ": no such file, expected a CSV file");
   for (const std::string& path :
        {folder / "no.csv", folder / "", folder / std::string(5000, 'x').c_str()}) {
@@ -104,13 +104,13 @@ TEST_CASE("a file that must not be read, a folder, a device and a pipe are said 
   const Folder folder;
   const std::string path = folder.with("secret", "text"), pipe = folder / "pipe";
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-  CHECK(read_file(folder / "").error().message ==
+  CHECK(read_file(folder / "").error().text() ==
         (folder / "") + ": is a directory, expected a readable file");
-  CHECK(read_file("/dev/null", "a table").error().message ==
+  CHECK(read_file("/dev/null", "a table").error().text() ==
         "/dev/null: is a device, expected a table");
-  CHECK(read_csv(pipe).error().message == pipe + ": is a pipe, expected a CSV file");
+  CHECK(read_csv(pipe).error().text() == pipe + ": is a pipe, expected a CSV file");
   // Its memory from the first byte on: there is none.
-  CHECK(read_file("/proc/self/mem").error().message ==
+  CHECK(read_file("/proc/self/mem").error().text() ==
         "/proc/self/mem: cannot be read: Input/output error");
   std::filesystem::permissions(folder.path(), std::filesystem::perms(0755));
   std::filesystem::permissions(path, std::filesystem::perms::none);
@@ -120,7 +120,7 @@ TEST_CASE("a file that must not be read, a folder, a device and a pipe are said 
     return read_file(path);
   });
   REQUIRE(!results[0].ok());
-  CHECK(results[0].error().message == path + ": Permission denied, expected a readable file");
+  CHECK(results[0].error().text() == path + ": Permission denied, expected a readable file");
 }
 
 TEST_CASE("a table has a cell for every column in every row") {
@@ -145,11 +145,11 @@ TEST_CASE("a table's cells are found by column, numbers are checked") {
   CHECK(table->integer(0, "n").value() == -12);
   CHECK(table->number(0, "x").value() == 0.5);
   const std::string at = (folder / "file.csv") + ":5: ";
-  CHECK(table->integer(1, "n").error().message ==
+  CHECK(table->integer(1, "n").error().text() ==
         at + "column 'n': found '7b', expected an integer");
-  CHECK(table->number(1, "x").error().message ==
+  CHECK(table->number(1, "x").error().text() ==
         at + "column 'x': found '', expected a finite number");
-  CHECK(table->integer(1, "m").error().message == at + "column 'm': found '', expected an integer");
+  CHECK(table->integer(1, "m").error().text() == at + "column 'm': found '', expected an integer");
 }
 
 TEST_CASE("the whole text must be the number") {
@@ -225,7 +225,7 @@ TEST_CASE("where a file cannot be written there is an Error, and nothing left") 
   const Folder folder;
   const auto nowhere = FileWriter::open(folder / "no such folder/file");
   REQUIRE(!nowhere.ok());
-  CHECK(nowhere.error().message ==
+  CHECK(nowhere.error().text() ==
         (folder / "no such folder/file") + ": cannot be written: No such file or directory");
   // A folder of the file's name, at once, and while the file is written: renaming fails.
   auto writer = FileWriter::open(folder / "taken");
@@ -233,11 +233,11 @@ TEST_CASE("where a file cannot be written there is an Error, and nothing left") 
   writer->write("text");
   std::filesystem::create_directory(folder / "taken");
   const std::string expected = (folder / "taken") + ": cannot be written: Is a directory";
-  CHECK(FileWriter::open(folder / "taken").error().message == expected);
-  CHECK(check_writable(folder / "taken").error().message == expected);
+  CHECK(FileWriter::open(folder / "taken").error().text() == expected);
+  CHECK(check_writable(folder / "taken").error().text() == expected);
   const Status renamed = writer->commit();
   REQUIRE(!renamed.ok());
-  CHECK(renamed.error().message == expected);
+  CHECK(renamed.error().text() == expected);
   CHECK(folder.files() == Cells{"taken"});
 }
 
@@ -248,7 +248,7 @@ TEST_CASE("a full disk is an Error of commit") {
   writer->write("text");
   const Status status = writer->commit();
   REQUIRE(!status.ok());
-  CHECK(status.error().message == "/dev/full: cannot be written: No space left on device");
+  CHECK(status.error().text() == "/dev/full: cannot be written: No space left on device");
   CHECK(std::filesystem::is_character_file("/dev/full"));
 }
 
@@ -337,22 +337,23 @@ TEST_CASE("a job that dies costs its own result only, and the Error says how it 
   for (const int i : {1, 3}) {
     REQUIRE(!results[i].ok());
     CHECK(results[i].error().kind == Error::Failed);
-    CHECK(results[i].error().message == "the run's process was ended by signal 6 (Aborted)");
+    CHECK(results[i].error().text() == "the run's process was ended by signal 6 (Aborted)");
   }
   REQUIRE(!results[2].ok());
   CHECK(results[2].error().kind == Error::Failed);
-  CHECK(results[2].error().message == "the run's process ended with status 3 and no result");
+  CHECK(results[2].error().text() == "the run's process ended with status 3 and no result");
 }
 
-TEST_CASE("an Error keeps its kind and its message on the way out of a child") {
+TEST_CASE("an Error keeps its kind, its place and its message on the way out of a child") {
   constexpr Error::Kind kKinds[] = {Error::Failed, Error::BadInput, Error::Missing};
   const auto results = fork_map(3, 2, [&](int i) -> Result<std::string> {
-    return Error{fmt::format("why {}", i), kKinds[i]};
+    return Error{fmt::format("why {}", i), kKinds[i], {.keys = {}, .source = "file:7"}};
   });
   for (int i = 0; i < 3; ++i) {
     REQUIRE(!results[i].ok());
     CHECK(results[i].error().kind == kKinds[i]);
-    CHECK(results[i].error().message == fmt::format("why {}", i));
+    CHECK(results[i].error().place.source == "file:7");
+    CHECK(results[i].error().text() == fmt::format("file:7: why {}", i));
   }
 }
 
@@ -445,8 +446,8 @@ Status check_both(int a, int b, int* checked) {
 
 TEST_CASE("ASSIGN_OR_RETURN gives the value, or leaves with the Error") {
   CHECK(sum_of(2, 3).value() == 5);
-  CHECK(sum_of(-1, 3).error().message == "found -1, expected a positive number");
-  CHECK(sum_of(2, -3).error().message == "found -3, expected a positive number");
+  CHECK(sum_of(-1, 3).error().text() == "found -1, expected a positive number");
+  CHECK(sum_of(2, -3).error().text() == "found -3, expected a positive number");
   CHECK(sum_of(2, -3).error().kind == Error::BadInput);
 }
 
@@ -454,6 +455,6 @@ TEST_CASE("RETURN_IF_ERROR goes on, or leaves with the Error") {
   int checked = 0;
   CHECK(check_both(1, 1, &checked).ok());
   CHECK(checked == 2);
-  CHECK(check_both(1, 0, &checked).error().message == "found 0, expected a positive number");
+  CHECK(check_both(1, 0, &checked).error().text() == "found 0, expected a positive number");
   CHECK(checked == 3);
 }

@@ -27,7 +27,7 @@ ExecOptions quick() {
 
 Execution played(const Program& program, const ExecOptions& options = quick()) {
   auto execution = execute_host(program, options);
-  INFO((execution.ok() ? "" : execution.error().message));
+  INFO((execution.ok() ? "" : execution.error().text()));
   REQUIRE(execution.ok());
   return *std::move(execution);
 }
@@ -281,13 +281,13 @@ TEST_CASE("products that no memory holds, and ops without a shape, are refused i
   auto execution = execute_host(job.program, options);
   REQUIRE(!execution.ok());
   CHECK(execution.error().kind == Error::BadInput);
-  CHECK(execution.error().message ==
+  CHECK(execution.error().text() ==
         "found forward 0 of stage 0 (lane compute) without a kernel, expected the shapes of its "
         "matrices to multiply: costs.source = \"uniform\" has none");
   job.program.kernels = {{.name = "huge", .gemms = {{1, 1'000'000, 1'000'000, 1'000'000}}}};
   job.program.bodies[0].ops[0].kernel = 0;
   execution = execute_host(job.program, options);
   REQUIRE(!execution.ok());
-  CHECK(execution.error().message.find("for 1 ranks at --gemm-scale 1, expected at most") !=
+  CHECK(execution.error().text().find("for 1 ranks at --gemm-scale 1, expected at most") !=
         std::string::npos);
 }

@@ -82,7 +82,7 @@ int main(int argc, char** argv) {
   options.full_payload = argc > 2 && std::strcmp(argv[2], "full") == 0;
   const auto played = execute_mpi(job.program, options);
   if (!played.ok()) {
-    std::fprintf(stderr, "%s\n", played.error().message.c_str());
+    std::fprintf(stderr, "%s\n", played.error().text().c_str());
     return played.error().kind;
   }
   if (!*played) return 0;

@@ -34,7 +34,7 @@ bool possible() {
   const Status plugin = mpi_available();
   const bool launcher = std::system("mpirun --version >/dev/null 2>&1") == 0;
   if (plugin.ok() && launcher) return true;
-  WARN("skipped: " << (plugin.ok() ? "no mpirun" : plugin.error().message));
+  WARN("skipped: " << (plugin.ok() ? "no mpirun" : plugin.error().text()));
   return false;
 }
 

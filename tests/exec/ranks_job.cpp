@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
       }};
   const auto played = execute_ranks(job.program, options, backend);
   if (!played.ok()) {
-    std::fprintf(stderr, "%s\n", played.error().message.c_str());
+    std::fprintf(stderr, "%s\n", played.error().text().c_str());
     return played.error().kind;
   }
   if (!*played) return 0;

@@ -22,7 +22,7 @@ Result<Rendezvous> meeting_in(const Names& names) {
 std::string place(Names names, const Names& more) {
   names.insert(more.begin(), more.end());
   const auto rendezvous = meeting_in(names);
-  if (!rendezvous.ok()) return rendezvous.error().message;
+  if (!rendezvous.ok()) return rendezvous.error().text();
   return rendezvous->host.empty() ? "MPI"
                                   : rendezvous->host + ":" + std::to_string(rendezvous->port);
 }

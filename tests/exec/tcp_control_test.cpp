@@ -79,7 +79,7 @@ std::string why_rank_fails(int rank, int ranks, const Rendezvous& rendezvous,
   Status status = control.ok() ? (*control)->barrier() : control.error();
   const auto time = std::chrono::steady_clock::now() - begin;
   CHECK(time < std::chrono::nanoseconds(timeout_ns) + std::chrono::seconds(4));
-  return status.ok() ? "" : status.error().message;
+  return status.ok() ? "" : status.error().text();
 }
 
 }  // namespace
@@ -213,5 +213,5 @@ TEST_CASE("who waits for a rank that is lost gets an Error, a while later") {
   REQUIRE(control.ok());
   const Status status = (*control)->barrier();
   REQUIRE(!status.ok());
-  CHECK(status.error().message == "rank 1 is gone, expected it to go on");
+  CHECK(status.error().text() == "rank 1 is gone, expected it to go on");
 }

@@ -61,6 +61,6 @@ TEST_CASE("a journal has its header once, however often it is opened") {
 TEST_CASE("a journal that cannot be opened says why") {
   const auto journal = Journal::open("/nowhere/rows.csv", "a");
   REQUIRE(!journal.ok());
-  CHECK(journal.error().message ==
+  CHECK(journal.error().text() ==
         "/nowhere/rows.csv: cannot be written: No such file or directory");
 }

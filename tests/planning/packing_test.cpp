@@ -70,7 +70,7 @@ PackStudy packed(const Scenario& scenario, const std::vector<int>& lengths, int 
   const Folder folder;
   const auto study = pack(scenario, folder.with("lengths.csv", csv_of(lengths)),
                           {.tokens = limit, .engine = Engine::Ideal});
-  INFO((study.ok() ? "" : study.error().message));
+  INFO((study.ok() ? "" : study.error().text()));
   REQUIRE(study.ok());
   return *study;
 }

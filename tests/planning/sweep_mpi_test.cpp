@@ -15,7 +15,7 @@ std::string ranks(int number, const std::string& output) {
 bool has_mpi() {
   const Status mpi = mpi_available();
   if (mpi.ok() && std::system("command -v mpirun > /dev/null") == 0) return true;
-  WARN("skipped: " << (mpi.ok() ? "no mpirun" : mpi.error().message));
+  WARN("skipped: " << (mpi.ok() ? "no mpirun" : mpi.error().text()));
   return false;
 }
 

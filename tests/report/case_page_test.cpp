@@ -27,7 +27,7 @@ const std::string kCases =
 std::vector<BaselineTool> tools(const std::string& text) {
   const Folder folder;
   const auto read = read_rivals(folder.with("r.csv", text));
-  INFO((read.ok() ? "" : read.error().message));
+  INFO((read.ok() ? "" : read.error().text()));
   REQUIRE(read.ok());
   return *read;
 }
@@ -37,7 +37,7 @@ std::string refused(const std::string& line) {
   const std::string header = kBaselineTools.substr(0, kBaselineTools.find('\n') + 1);
   const auto read = read_rivals(folder.with("r.csv", header + line + "\n"));
   REQUIRE(!read.ok());
-  return read.error().message.substr(read.error().message.find("r.csv"));
+  return read.error().text().substr(read.error().text().find("r.csv"));
 }
 
 std::string begin(const std::string& part) {
@@ -49,7 +49,7 @@ std::string refused_page(const std::string& page) {
   const auto text = updated_page(page, "p.md", {}, {});
   REQUIRE(!text.ok());
   CHECK(text.error().kind == Error::BadInput);
-  return text.error().message;
+  return text.error().text();
 }
 
 // The text between a part's marker and its end.
@@ -99,8 +99,8 @@ TEST_CASE("a bad line of other tools' figures is refused with its place") {
   const Folder folder;
   const auto read = read_rivals(folder.with("r.csv", "tool,family\nX,a\n"));
   REQUIRE(!read.ok());
-  CHECK_THAT(read.error().message, Catch::Contains("r.csv:1: found no column "
-                                                   "'mean_absolute_percent', expected"));
+  CHECK_THAT(read.error().text(), Catch::Contains("r.csv:1: found no column "
+                                                  "'mean_absolute_percent', expected"));
 }
 
 TEST_CASE("the families' table has other tools beside ours, and says where their rows differ") {

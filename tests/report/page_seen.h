@@ -41,7 +41,7 @@ inline std::string replaced(std::string text, const std::string& what, const std
 // Chromium's command; nothing where it, or D3, is not there: the test is skipped with the reason.
 inline std::optional<std::string> browser() {
   if (const auto files = load_page_files(); !files.ok()) {
-    WARN("skipped: " << files.error().message);
+    WARN("skipped: " << files.error().text());
     return std::nullopt;
   }
   for (const char* name : {"chromium", "chromium-browser", "google-chrome"}) {

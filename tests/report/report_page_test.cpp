@@ -207,7 +207,7 @@ TEST_CASE("no name ends the data, and what is no UTF-8 is replaced") {
 TEST_CASE("a page file says first what it is for, is named by page.html, and keeps to its size") {
   const auto files = load_page_files();
   if (!files.ok()) {
-    WARN("skipped: " << files.error().message);
+    WARN("skipped: " << files.error().text());
     return;
   }
   const std::string& page = files->at("page.html");

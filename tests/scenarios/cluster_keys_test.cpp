@@ -15,7 +15,7 @@ Scenario with(const Names& keys) { return load(kSmall, keys)[0]; }
 std::string refused(const std::string& key) {
   const Folder folder;
   const auto scenarios = try_load(folder, kSmall, {key});
-  return scenarios.ok() ? "" : scenarios.error().message;
+  return scenarios.ok() ? "" : scenarios.error().text();
 }
 
 TEST_CASE("a cluster says how its collectives go, in flat rings by default") {
@@ -64,7 +64,7 @@ constexpr double kBetweenByTwo = 4e6 / 50e6 + 50e-6;  // two share the uplink
 
 RunResult played(const Names& keys, Engine engine) {
   const auto results = simulate_all(load(kOnCluster, keys), engine, 1);
-  INFO((results[0].ok() ? "" : results[0].error().message));
+  INFO((results[0].ok() ? "" : results[0].error().text()));
   REQUIRE(results[0].ok());
   return results[0].value();
 }
@@ -72,7 +72,7 @@ RunResult played(const Names& keys, Engine engine) {
 std::string refused_on_cluster(const Names& keys, const std::string& text = kOnCluster) {
   const Folder folder;
   const auto scenarios = try_load(folder, text, keys);
-  return scenarios.ok() ? "" : scenarios.error().message;
+  return scenarios.ok() ? "" : scenarios.error().text();
 }
 
 TEST_CASE("with uniform costs the cluster carries transfers, inside and between nodes") {

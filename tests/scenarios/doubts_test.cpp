@@ -25,7 +25,7 @@ std::string error_of(const std::string& text, const Names& set) {
   const Folder folder;
   const auto scenarios = try_load(folder, text, set);
   REQUIRE(!scenarios.ok());
-  return scenarios.error().message;
+  return scenarios.error().text();
 }
 
 // The warnings of a run of kSmall on the ideal engine.

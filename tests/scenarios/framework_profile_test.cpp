@@ -26,7 +26,7 @@ std::vector<Nanoseconds> optimizer_ns(const Program& program) {
 std::vector<Nanoseconds> optimizer_ns(Scenario scenario, double overhead_s) {
   scenario.profile.iteration_overhead_s = overhead_s;
   const auto job = compile(scenario);
-  INFO((job.ok() ? "" : job.error().message));
+  INFO((job.ok() ? "" : job.error().text()));
   REQUIRE(job.ok());
   return optimizer_ns(job->program);
 }

@@ -10,9 +10,9 @@ namespace {
 std::string refused(const Names& keys) {
   const Folder folder;
   const auto scenarios = try_load(folder, kSmall, keys);
-  if (!scenarios.ok()) return scenarios.error().message;
+  if (!scenarios.ok()) return scenarios.error().text();
   const auto job = compile((*scenarios)[0]);
-  return job.ok() ? "" : job.error().message;
+  return job.ok() ? "" : job.error().text();
 }
 
 GemmOverlap overlap_of(const Scenario& scenario, TensorGemm gemm) {
@@ -61,7 +61,7 @@ TEST_CASE("a GEMM by name goes over the file, the file over the word") {
 TEST_CASE("a settings file that says something else is refused by its name") {
   const auto message = [](const std::string& text, const Names& keys) {
     const auto scenario = with_file(text, keys);
-    return scenario.ok() ? "" : scenario.error().message;
+    return scenario.ok() ? "" : scenario.error().text();
   };
   const auto has = [](const std::string& text, const char* part) {
     INFO(text);
@@ -131,8 +131,8 @@ TEST_CASE("a rule is reported at the line that breaks it") {
   const Folder folder;
   const auto message = [&](const std::string& more) {
     const auto scenarios = try_load(folder, kSmall + more);
-    if (!scenarios.ok()) return scenarios.error().message.substr(folder.path().string().size() + 1);
-    return compile((*scenarios)[0]).error().message.substr(folder.path().string().size() + 1);
+    if (!scenarios.ok()) return scenarios.error().text().substr(folder.path().string().size() + 1);
+    return compile((*scenarios)[0]).error().text().substr(folder.path().string().size() + 1);
   };
   // kSmall has 15 lines.
   CHECK(message("[overlap]\np2p = false\ntensor = \"ring\"\n").starts_with("small.toml:18: "));
@@ -146,7 +146,7 @@ TEST_CASE("uniform costs leave no room for what an action's seconds do not say")
   for (const char* key : {"parallel.ep=3", "train.zero=1", "overlap.tensor=ring"}) {
     const auto scenarios = try_load(folder, kUniform, {key, "parallel.dp=2"});
     REQUIRE_FALSE(scenarios.ok());
-    CHECK(scenarios.error().message.find("with costs.source = uniform") != std::string::npos);
+    CHECK(scenarios.error().text().find("with costs.source = uniform") != std::string::npos);
   }
 }
 

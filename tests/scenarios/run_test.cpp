@@ -20,7 +20,7 @@ namespace {
 
 RunResult simulated(const Scenario& scenario, Engine engine = Engine::Ideal) {
   const auto results = simulate_all({scenario}, engine, 1);
-  INFO((results[0].ok() ? "" : results[0].error().message));
+  INFO((results[0].ok() ? "" : results[0].error().text()));
   REQUIRE(results[0].ok());
   return results[0].value();
 }
@@ -269,7 +269,7 @@ TEST_CASE("what is out of all measure is one line, not an overflow") {
     const auto result = simulate(load(text, set)[0], Engine::Ideal);
     REQUIRE_FALSE(result.ok());
     CHECK(result.error().kind == Error::BadInput);
-    return result.error().message;
+    return result.error().text();
   };
   // 2 ranks, 65 stages each: 129 edges, both directions, at either rank.
   CHECK(refused(kUniform, {"parallel.vpp=65"}).find("258 pipeline edges") != std::string::npos);

@@ -51,7 +51,7 @@ inline Result<std::vector<Scenario>> try_load(const Folder& folder, const std::s
 inline std::vector<Scenario> load(const std::string& text, const Names& set = {}) {
   const Folder folder;
   auto scenarios = try_load(folder, text, set);
-  INFO((scenarios.ok() ? "" : scenarios.error().message));
+  INFO((scenarios.ok() ? "" : scenarios.error().text()));
   REQUIRE(scenarios.ok());
   return *std::move(scenarios);
 }

@@ -51,7 +51,7 @@ TEST_CASE("a reserve of all the memory is refused") {
   const Folder folder;
   const auto scenarios = try_load(folder, kSmall, {"cluster.memory_reserve_GiB=80"});
   REQUIRE(!scenarios.ok());
-  CHECK(scenarios.error().message ==
+  CHECK(scenarios.error().text() ==
         "--set: found cluster.memory_reserve_GiB = 80, expected less "
         "than the GPU's memory, 80 GiB");
 }

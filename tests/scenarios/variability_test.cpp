@@ -18,7 +18,7 @@ namespace {
 
 RunResult simulated(const Scenario& scenario, Engine engine = Engine::Ideal) {
   const auto results = simulate_all({scenario}, engine, 1);
-  INFO((results[0].ok() ? "" : results[0].error().message));
+  INFO((results[0].ok() ? "" : results[0].error().text()));
   REQUIRE(results[0].ok());
   return results[0].value();
 }
@@ -233,13 +233,13 @@ TEST_CASE("a link that the cluster lacks is refused, and so is any on the ideal 
   const Names slow = {"variability.slow_link=n0.nic9", "variability.slow_link_rate=0.5"};
   const auto ideal = simulate(load(kTwoNodes, slow)[0], Engine::Ideal);
   REQUIRE(!ideal.ok());
-  CHECK(ideal.error().message ==
+  CHECK(ideal.error().text() ==
         "--set: found variability.slow_link with the ideal engine, expected simgrid: ideal knows "
         "no time on links");
   need_simgrid();
   const auto lacking = simulate(load(kTwoNodes, slow)[0], Engine::SimGrid);
   REQUIRE(!lacking.ok());
-  CHECK(lacking.error().message.starts_with(
+  CHECK(lacking.error().text().starts_with(
       "--set: found variability.slow_link = n0.nic9, expected a link of the cluster; the nearest "
       "is 'n0.nic0"));
 }
@@ -274,7 +274,7 @@ TEST_CASE(
     const Folder folder;
     const auto scenarios = try_load(folder, kSmall, sets);
     REQUIRE(!scenarios.ok());
-    return scenarios.error().message;
+    return scenarios.error().text();
   };
   CHECK(refused({"variability.straggler_ranks=[8]", "variability.straggler_factor=2"}) ==
         "--set: found variability.straggler_ranks with 8, expected numbers below 8");

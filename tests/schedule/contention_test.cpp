@@ -42,7 +42,7 @@ std::vector<EventTimes> play(Engine engine, const Program& program, const Cluste
       text += fmt::format("{} {} {} ", e.arrive_ns, e.start_ns, e.end_ns);
     return text;
   });
-  if (!results[0].ok()) FAIL(results[0].error().message);
+  if (!results[0].ok()) FAIL(results[0].error().text());
   std::istringstream in(*results[0]);
   std::vector<EventTimes> events;
   for (EventTimes e; in >> e.arrive_ns >> e.start_ns >> e.end_ns;) events.push_back(e);

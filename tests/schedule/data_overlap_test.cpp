@@ -253,7 +253,7 @@ TEST_CASE("data-parallel rules are named") {
   const auto message = [](const std::string& order, int pp, const DataOptions& data) {
     const auto program = lower(order_named(order, pp, 4), layered(pp), replicas(2, data));
     REQUIRE_FALSE(program.ok());
-    return program.error().message;
+    return program.error().text();
   };
   CHECK(message("1f1b", 2, {.zero = 3}).find("train.zero = 3 with pp = 2") != std::string::npos);
   CHECK(message("none", 1, {.param_gather = true}).find("train.zero >= 1") != std::string::npos);

@@ -44,14 +44,14 @@ std::vector<Golden> pytorch_files() {
 
 Order read(const fs::path& path) {
   auto order = read_pytorch(path.string());
-  INFO(path << ": " << (order.ok() ? "" : order.error().message));
+  INFO(path << ": " << (order.ok() ? "" : order.error().text()));
   REQUIRE(order.ok());
   return *order;
 }
 
 Order make(const OrderSpec& spec) {
   auto order = make_order(spec);
-  INFO((order.ok() ? "" : order.error().message));
+  INFO((order.ok() ? "" : order.error().text()));
   REQUIRE(order.ok());
   return *order;
 }
@@ -138,7 +138,7 @@ TEST_CASE("interleaved equals Megatron's, and refuses what Megatron refuses") {
     if (file == "REJECTED") {
       const auto refused = make_order(spec);
       REQUIRE(!refused.ok());
-      CHECK(refused.error().message.find(index->text(row, "note")) != std::string::npos);
+      CHECK(refused.error().text().find(index->text(row, "note")) != std::string::npos);
       ++rejected;
       continue;
     }

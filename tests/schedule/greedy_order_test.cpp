@@ -26,14 +26,14 @@ OrderSpec spec_of(const std::string& name, int pp, int microbatches, const Order
 
 Order make(const OrderSpec& spec) {
   auto order = make_order(spec);
-  INFO((order.ok() ? "" : order.error().message));
+  INFO((order.ok() ? "" : order.error().text()));
   REQUIRE(order.ok());
   return *order;
 }
 
 std::string refused(const OrderSpec& spec) {
   const auto order = make_order(spec);
-  return order.ok() ? "" : order.error().message;
+  return order.ok() ? "" : order.error().text();
 }
 
 OrderReplay play(const Order& order, const OrderCosts& costs) {

@@ -22,7 +22,7 @@ namespace {
 
 Order make(const OrderSpec& spec) {
   auto order = make_order(spec);
-  INFO((order.ok() ? "" : order.error().message));
+  INFO((order.ok() ? "" : order.error().text()));
   REQUIRE(order.ok());
   return *order;
 }
@@ -49,7 +49,7 @@ Order order_of(const std::vector<std::string>& rows, int chains = 1) {
 
 template <class T>
 std::string message_of(const Result<T>& result) {
-  return result.ok() ? "" : result.error().message;
+  return result.ok() ? "" : result.error().text();
 }
 
 std::string fault_of(const std::vector<std::string>& rows, int chains = 1) {
@@ -446,7 +446,7 @@ TEST_CASE("random sizes: every order that is made is valid, is read back, and lo
     const auto order = make_order(spec);
     if (!order.ok()) {
       // Only a last group that does not fill the pipeline can be wrong here.
-      REQUIRE(order.error().message.find("must be 0 or >= PP") != std::string::npos);
+      REQUIRE(order.error().text().find("must be 0 or >= PP") != std::string::npos);
       continue;
     }
     ++made;
@@ -498,7 +498,7 @@ TEST_CASE("random damage to an order is found, or leaves a valid order that repl
     const auto status = validate(order);
     REQUIRE(explain(order).empty() == status.ok());
     if (!status.ok()) {
-      REQUIRE(status.error().message.find('\n') == std::string::npos);
+      REQUIRE(status.error().text().find('\n') == std::string::npos);
       continue;
     }
     const OrderReplay played = replay_order(order, {});

@@ -167,14 +167,14 @@ TEST_CASE("p2p and batch_p2p exclude each other") {
   const Order order = order_of("1f1b", 2, 4);
   const auto program = lower(order, seconds(1, 2, 2), both);
   REQUIRE_FALSE(program.ok());
-  CHECK(program.error().message.find("batch_p2p") != std::string::npos);
+  CHECK(program.error().text().find("batch_p2p") != std::string::npos);
 }
 
 TEST_CASE("orders without a grouped form refuse p2p off") {
   const Order order = order_of("looped-bfs", 2, 4, 2);
   const auto program = lower(order, seconds(1, 2, 4), {});
   REQUIRE_FALSE(program.ok());
-  CHECK(program.error().message.find("looped-bfs") != std::string::npos);
+  CHECK(program.error().text().find("looped-bfs") != std::string::npos);
 }
 
 TEST_CASE(
@@ -254,7 +254,7 @@ TEST_CASE("what is written of a Program with stragglers is read, and played alik
     slow_ranks(&*program, factors);
     const std::string text = to_text(*program);
     const auto read = read_text(text);
-    INFO((read.ok() ? "" : read.error().message));
+    INFO((read.ok() ? "" : read.error().text()));
     REQUIRE(read.ok());
     CHECK(to_text(*read) == text);
     CHECK(hash(*read) == hash(*program));
@@ -293,7 +293,7 @@ TEST_CASE("a program is refused when a send has no receive") {
   receive->kind = OpKind::Send;
   const Status status = validate(program);
   REQUIRE_FALSE(status.ok());
-  CHECK(status.error().message.find("expected") != std::string::npos);
+  CHECK(status.error().text().find("expected") != std::string::npos);
 }
 
 TEST_CASE("a program is refused when two members issue in different orders") {
@@ -306,7 +306,7 @@ TEST_CASE("a program is refused when two members issue in different orders") {
   std::swap(receives[0]->microbatch, receives[1]->microbatch);
   const Status status = validate(program);
   REQUIRE_FALSE(status.ok());
-  CHECK(status.error().message.find("same order") != std::string::npos);
+  CHECK(status.error().text().find("same order") != std::string::npos);
 }
 
 TEST_CASE("a cyclic order is refused with its cycle") {
@@ -323,8 +323,8 @@ TEST_CASE("a cyclic order is refused with its cycle") {
   overlapped.overlap_p2p = true;
   const auto program = lower(order, seconds(1, 2, 2), overlapped);
   REQUIRE_FALSE(program.ok());
-  CHECK(program.error().message.find("deadlock") != std::string::npos);
-  CHECK(program.error().message.find("waits for") != std::string::npos);
+  CHECK(program.error().text().find("deadlock") != std::string::npos);
+  CHECK(program.error().text().find("waits for") != std::string::npos);
 }
 
 TEST_CASE("printing and reading a program are inverse") {
@@ -359,7 +359,22 @@ TEST_CASE(
 TEST_CASE("a program has one device") {
   const auto read = read_text("program,two\ndevice,108,2e12\ndevice,132,3e12\n" + kOneForward);
   REQUIRE_FALSE(read.ok());
-  CHECK(read.error().message.find(":3: ") != std::string::npos);
+  CHECK(read.error().text().find(":3: ") != std::string::npos);
+}
+
+TEST_CASE("an op that no Program may have is refused at its line") {
+  const std::string before =
+      "program,bad\nlane,0,compute\nop,0,forward,0,-1,0,0,0,1,0,0,5,-1,-1,\n";
+  const auto refused = [&](const char* op) {
+    return read_text(before + op + "rank,0,\n").error().text();
+  };
+  // The fourth line of the file, the second op of its body.
+  const std::string lane = refused("op,0,forward,3,-1,0,1,0,1,0,0,5,-1,-1,\n");
+  CHECK(lane.ends_with(":4: body 0: found op 1 on lane 3, expected a lane below 1"));
+  const std::string wait = refused("op,0,forward,0,-1,0,1,0,1,0,0,5,-1,-1,1\n");
+  CHECK(
+      wait.ends_with(":4: body 0: found forward 1 of stage 0 (lane compute), expected waits for "
+                     "ops before it, not 1"));
 }
 
 TEST_CASE("a truncated program file is one clear line") {
@@ -368,8 +383,8 @@ TEST_CASE("a truncated program file is one clear line") {
   std::ofstream(path) << text.substr(0, text.rfind("op,") + 9);
   const auto read = read_program(path);
   REQUIRE_FALSE(read.ok());
-  CHECK(read.error().message.rfind(path + ":", 0) == 0);
-  CHECK(read.error().message.find('\n') == std::string::npos);
+  CHECK(read.error().text().rfind(path + ":", 0) == 0);
+  CHECK(read.error().text().find('\n') == std::string::npos);
   std::filesystem::remove(path);
 }
 
@@ -413,8 +428,8 @@ TEST_CASE("a communication takes fewer SMs than a known device has, and compute 
     change(&other);
     const Status status = validate(other);
     REQUIRE_FALSE(status.ok());
-    CHECK(status.error().message.find('\n') == std::string::npos);
-    return status.error().message;
+    CHECK(status.error().text().find('\n') == std::string::npos);
+    return status.error().text();
   };
   using Catch::Matchers::Contains;
   CHECK_THAT(refusal([](Program* p) { p->device.sms = 0; }), Contains("whose SMs are known"));

@@ -54,7 +54,7 @@ inline std::string simgrid_times(const Program& program, const Cluster& cluster)
       text += fmt::format("{} {} ", event.start_ns, event.end_ns);
     return text;
   });
-  INFO((texts[0].ok() ? "" : texts[0].error().message));
+  INFO((texts[0].ok() ? "" : texts[0].error().text()));
   REQUIRE(texts[0].ok());
   return *texts[0];
 }
@@ -69,7 +69,7 @@ inline Cluster cluster_for(const ClusterSpec& spec, int gpus) {
 inline Played play_ideal(const Order& order, const Workload& work, const LowerOptions& options,
                          const ClusterSpec& spec = megabyte_a_ms()) {
   auto program = lower(order, work, options);
-  INFO((program.ok() ? "" : program.error().message));
+  INFO((program.ok() ? "" : program.error().text()));
   REQUIRE(program.ok());
   const int gpus = static_cast<int>(program->ranks.size());
   price(&*program, cluster_for(spec, gpus), in_order(gpus));
@@ -101,7 +101,7 @@ inline Order order_named(const std::string& name, int pp, int microbatches, int 
   spec.vpp = vpp;
   spec.microbatches = microbatches;
   auto order = make_order(spec);
-  INFO((order.ok() ? "" : order.error().message));
+  INFO((order.ok() ? "" : order.error().text()));
   REQUIRE(order.ok());
   return *std::move(order);
 }

@@ -43,7 +43,7 @@ Cluster build(const ClusterSpec& spec, int gpus) {
 Program read(const std::string& text) {
   const Folder folder;
   auto program = read_program(folder.with("program.csv", text));
-  INFO((program.ok() ? "" : program.error().message));
+  INFO((program.ok() ? "" : program.error().text()));
   REQUIRE(program.ok());
   return *std::move(program);
 }
@@ -71,7 +71,7 @@ std::vector<std::string> four_runs(const Program& program, const Cluster& cluste
     return ends(program, trace);
   });
   std::vector<std::string> texts;
-  for (const auto& run : runs) texts.push_back(run.ok() ? *run : run.error().message);
+  for (const auto& run : runs) texts.push_back(run.ok() ? *run : run.error().text());
   return texts;
 }
 
@@ -290,7 +290,7 @@ TEST_CASE("folded and unfolded agree on any placement: random jobs") {
     const auto scenarios = try_load(folder, text);
     if (!scenarios.ok()) continue;  // sizes that do not go together
     const auto ends = iterations((*scenarios)[0]);
-    INFO((ends.ok() ? "" : ends.error().message));
+    INFO((ends.ok() ? "" : ends.error().text()));
     if (!ends.ok()) continue;
     ++played;
     CHECK((*ends)[0] == Approx((*ends)[1]).epsilon(1e-9));

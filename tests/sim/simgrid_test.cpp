@@ -101,7 +101,7 @@ std::vector<double> ends(const ClusterSpec& cluster_spec, int gpus,
     for (const Nanoseconds ns : end) text += fmt::format("{} ", ns);
     return text;
   });
-  if (!results[0].ok()) FAIL(results[0].error().message);
+  if (!results[0].ok()) FAIL(results[0].error().text());
   std::istringstream in(*results[0]);
   std::vector<double> seconds;
   for (double ns = 0; in >> ns;) seconds.push_back(ns * 1e-9);
@@ -243,7 +243,7 @@ TEST_CASE("a job's k data-parallel rings scale until the NICs are full, in both 
       return fmt::format("{}", end);
     });
     for (int i = 0; i < 16; ++i) {
-      if (!results[i].ok()) FAIL(results[i].error().message);
+      if (!results[i].ok()) FAIL(results[i].error().text());
       const int k = 1 << i / 4;
       const double each = nics_per_gpu == 0 ? std::min(10.0, 25.0 / k) : 10;
       INFO(k << " rings, " << (nics_per_gpu == 0 ? 1 : k) << " NICs, "
@@ -328,7 +328,7 @@ TEST_CASE("folded and unfolded agree on any fabric") {
     return fmt::format("{}", end);
   });
   for (int i = 0; i < 12; i += 2) {
-    if (!results[i].ok()) FAIL(results[i].error().message);
+    if (!results[i].ok()) FAIL(results[i].error().text());
     INFO("fabric " << i / 2 % 3 << (i < 6 ? "" : ", 8 GB/s a communicator"));
     CHECK(std::stod(*results[i]) == Approx(std::stod(*results[i + 1])).epsilon(1e-6));
   }
@@ -357,7 +357,7 @@ TEST_CASE("without contention both engines give the same trace to 1 ns an event"
     return fmt::format("{}", worst);
   });
   for (const auto& result : results) {
-    if (!result.ok()) FAIL(result.error().message);
+    if (!result.ok()) FAIL(result.error().text());
     CHECK(std::stoll(*result) >= 0);
     CHECK(std::stoll(*result) <= 1);
   }

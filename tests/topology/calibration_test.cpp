@@ -36,7 +36,7 @@ std::string refused(const std::string& text) {
   const Folder folder;
   const auto rows = read_calibration(folder.with("F.toml", text));
   REQUIRE(!rows.ok());
-  const std::string& message = rows.error().message;
+  const std::string& message = rows.error().text();
   return message.substr(message.find("F.toml"));
 }
 
@@ -100,7 +100,7 @@ const std::string kOnCluster = kUniform + "p2p_MB = 4\n[cluster]\npreset = \"sha
 
 double iteration_s(const Folder& folder, const Names& keys, Engine engine) {
   const auto scenarios = try_load(folder, kOnCluster + "calibration = \"F.toml\"\n", keys);
-  INFO((scenarios.ok() ? "" : scenarios.error().message));
+  INFO((scenarios.ok() ? "" : scenarios.error().text()));
   REQUIRE(scenarios.ok());
   const auto results = simulate_all(*scenarios, engine, 1);
   REQUIRE(results[0].ok());
@@ -127,7 +127,7 @@ TEST_CASE("what a scenario says of its calibration is checked") {
   folder.with("F.toml", kRow + "busbw_GBps = -1\n");
   const auto error = [&](const std::string& lines, const Names& keys = {}) {
     const auto scenarios = try_load(folder, kOnCluster + lines, keys);
-    return scenarios.ok() ? "" : scenarios.error().message;
+    return scenarios.ok() ? "" : scenarios.error().text();
   };
   CHECK(error("calibration = \"F.toml\"\n")
             .ends_with("F.toml:6: found busbw_GBps = -1, expected a number above 0"));

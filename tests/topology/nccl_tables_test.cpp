@@ -24,7 +24,7 @@ constexpr Bytes kMiB = 1 << 20;
 
 Cluster build(const ClusterSpec& spec, int gpus) {
   auto cluster = Cluster::build(spec, gpus);
-  INFO((cluster.ok() ? "" : cluster.error().message));
+  INFO((cluster.ok() ? "" : cluster.error().text()));
   REQUIRE(cluster.ok());
   return std::move(cluster).value();
 }

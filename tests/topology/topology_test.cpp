@@ -36,7 +36,7 @@ ClusterSpec round_spec(int nics_per_node = 8) {
 
 Cluster build(const ClusterSpec& spec, int gpus) {
   auto cluster = Cluster::build(spec, gpus);
-  INFO((cluster ? "" : cluster.error().message));
+  INFO((cluster ? "" : cluster.error().text()));
   REQUIRE(cluster.ok());
   return std::move(cluster).value();
 }
@@ -56,7 +56,7 @@ std::vector<std::string> names(const Cluster& cluster, const std::vector<LinkId>
 
 std::string error_of(ClusterSpec spec, int gpus) {
   auto cluster = Cluster::build(spec, gpus);
-  return cluster ? "" : cluster.error().message;
+  return cluster ? "" : cluster.error().text();
 }
 
 using Names = std::vector<std::string>;
@@ -415,7 +415,7 @@ TEST_CASE("every preset loads, builds and has a source for each number") {
   for (const std::string& name : known) {
     INFO(name);
     const auto spec = load_preset(name);
-    INFO((spec ? "" : spec.error().message));
+    INFO((spec ? "" : spec.error().text()));
     REQUIRE(spec.ok());
     CHECK(spec->name == name);
     CHECK(spec->device.memory_bytes > 0);
@@ -515,11 +515,11 @@ TEST_CASE("jz-style differs from dgx2-style in links alone and is never faster")
 TEST_CASE("an unknown preset or device names the nearest known one") {
   const auto preset = load_preset("selen");
   REQUIRE(!preset.ok());
-  CHECK(preset.error().message.find("found preset 'selen'") != std::string::npos);
-  CHECK(preset.error().message.find("nearest is 'selene'") != std::string::npos);
+  CHECK(preset.error().text().find("found preset 'selen'") != std::string::npos);
+  CHECK(preset.error().text().find("nearest is 'selene'") != std::string::npos);
   const auto device = load_device("a100-80");
   REQUIRE(!device.ok());
-  CHECK(device.error().message.find("nearest is 'a100-80gb'") != std::string::npos);
+  CHECK(device.error().text().find("nearest is 'a100-80gb'") != std::string::npos);
   CHECK(!load_preset("../presets/selene").ok());
 }
 
@@ -541,7 +541,7 @@ class OwnPreset {
 
   std::string message() const {
     const auto spec = load_preset("own");
-    return spec ? "" : spec.error().message.substr(folder_.string().size());
+    return spec ? "" : spec.error().text().substr(folder_.string().size());
   }
 
  private:

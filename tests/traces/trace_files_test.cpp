@@ -71,7 +71,7 @@ std::string error_of(const Folder& folder, const std::string& text) {
   const Result<TraceTable> table = read_trace_csv(folder / "t.csv");
   REQUIRE(!table.ok());
   CHECK(table.error().kind == Error::BadInput);
-  return table.error().message.substr(folder.path().string().size() + 1);
+  return table.error().text().substr(folder.path().string().size() + 1);
 }
 
 }  // namespace
@@ -254,8 +254,8 @@ TEST_CASE("a Perfetto file of too many events is refused, and none is left behin
   const Status status = write_perfetto(job.program, job.trace, folder / "t.json");
   REQUIRE(!status.ok());
   CHECK(status.error().kind == Error::BadInput);
-  CHECK_THAT(status.error().message, Catch::Contains("found 2000001 events"));
-  CHECK_THAT(status.error().message, Catch::Contains("CSV"));
+  CHECK_THAT(status.error().text(), Catch::Contains("found 2000001 events"));
+  CHECK_THAT(status.error().text(), Catch::Contains("CSV"));
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 

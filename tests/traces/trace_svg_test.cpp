@@ -163,7 +163,7 @@ TEST_CASE("a timeline of too many rows is refused, and none is left behind") {
     const Status status = write_svg(job.program, job.trace, folder / "t.svg");
     REQUIRE(!status.ok());
     CHECK(status.error().kind == Error::BadInput);
-    return status.error().message;
+    return status.error().text();
   };
   CHECK_THAT(refusal(job_of(65, 1, [] { return 10; })),
              Catch::Contains("found 65 ranks with 130 rows") &&

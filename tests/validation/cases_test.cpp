@@ -65,7 +65,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 std::vector<Case> read(const std::string& text) {
   const Folder folder;
   const auto cases = read_cases(folder.with("c.csv", text));
-  INFO((cases.ok() ? "" : cases.error().message));
+  INFO((cases.ok() ? "" : cases.error().text()));
   REQUIRE(cases.ok());
   return *cases;
 }
@@ -75,13 +75,13 @@ std::string refused(const std::string& text) {
   const Folder folder;
   const auto cases = read_cases(folder.with("c.csv", text));
   REQUIRE(!cases.ok());
-  const std::string& message = cases.error().message;
+  const std::string& message = cases.error().text();
   return message.substr(message.find("c.csv"));
 }
 
 Scenario scenario(const Case& run) {
   const auto made = scenario_of(run);
-  INFO((made.ok() ? "" : made.error().message));
+  INFO((made.ok() ? "" : made.error().text()));
   REQUIRE(made.ok());
   return *made;
 }
@@ -370,7 +370,7 @@ TEST_CASE("validate takes a family of a cases file, and knows cases from suites"
 TEST_CASE("every published row has a scenario") {
   for (const Case& run : published()) {
     const auto made = scenario_of(run);
-    INFO((made.ok() ? run.id : made.error().message));
+    INFO((made.ok() ? run.id : made.error().text()));
     CHECK(made.ok());
   }
 }

@@ -44,7 +44,7 @@ Cluster shaped(std::vector<CalibrationRow> calibration = {}) {
 
 CommResult run(const CommBench& bench, std::optional<Backend> backend, const Cluster& cluster) {
   auto result = run_comm_bench(bench, backend, cluster, in_order(4));
-  INFO((result.ok() ? "" : result.error().message));
+  INFO((result.ok() ? "" : result.error().text()));
   REQUIRE(result.ok());
   REQUIRE(result->has_value());
   return **std::move(result);
@@ -131,7 +131,7 @@ TEST_CASE("SimGrid's table has the closed forms, and its fit, read back, gives t
   const Folder folder;
   const auto rows = read_calibration(
       folder.with("F.toml", calibration_text(*fits, {{"backend", "\"simgrid\""}})));
-  INFO((rows.ok() ? "" : rows.error().message));
+  INFO((rows.ok() ? "" : rows.error().text()));
   REQUIRE(rows.ok());
   const CommResult again = run(bench, std::nullopt, shaped(*rows));
   for (std::size_t t = 0; t < result.tables.size(); ++t) {
@@ -189,7 +189,7 @@ TEST_CASE("a fit is the line through the times, by relative errors, with no late
   CHECK((*origin)[0].worst_error == Approx(1 - 1500 * 1250 / 812500.0 / 3));
 
   table.rows.resize(1);
-  CHECK(fit({table}).error().message ==
+  CHECK(fit({table}).error().text() ==
         "--fit: found one size of all_gather of 4 ranks on 1 node, expected two or more");
   table.rows = {{{1000, 0}, 3e-6}, {{2000, 0}, 1e-6}, {{4000, 0}, 0.1e-6}};
   CHECK_FALSE(fit({table}).ok());

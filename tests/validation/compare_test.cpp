@@ -64,7 +64,7 @@ TraceTable measured() {
 
 Comparison compared(const TraceTable& a, const TraceTable& b, std::size_t worst = 10) {
   const Result<Comparison> comparison = compare(a, b, worst);
-  if (!comparison.ok()) FAIL(comparison.error().message);
+  if (!comparison.ok()) FAIL(comparison.error().text());
   return *comparison;
 }
 
@@ -72,7 +72,7 @@ void check_refused(const TraceTable& a, const TraceTable& b, const std::string& 
   const Result<Comparison> comparison = compare(a, b);
   REQUIRE(!comparison.ok());
   CHECK(comparison.error().kind == Error::BadInput);
-  CHECK(comparison.error().message == message);
+  CHECK(comparison.error().text() == message);
 }
 
 }  // namespace

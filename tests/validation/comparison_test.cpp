@@ -22,7 +22,7 @@ ByName simulated(const std::vector<Scenario>& scenarios) {
   need_simgrid();
   ByName results;
   for (const auto& result : simulate_all(scenarios, Engine::SimGrid, 2)) {
-    INFO((result.ok() ? "" : result.error().message));
+    INFO((result.ok() ? "" : result.error().text()));
     REQUIRE(result.ok());
     results[result->name] = *result;
   }
@@ -32,7 +32,7 @@ ByName simulated(const std::vector<Scenario>& scenarios) {
 ByName shipped(const char* file, const std::vector<std::pair<std::string, Setting>>& sets = {}) {
   const auto scenarios =
       load_scenarios(fmt::format("{}/scenarios/{}", TANDEM_SOURCE_DIR, file), sets);
-  INFO((scenarios.ok() ? "" : scenarios.error().message));
+  INFO((scenarios.ok() ? "" : scenarios.error().text()));
   REQUIRE(scenarios.ok());
   return simulated(*scenarios);
 }
@@ -93,7 +93,7 @@ TEST_CASE("a baseline that is no point is refused at its line, the nearest one n
     const auto scenarios = try_load(folder, text);
     REQUIRE(!scenarios.ok());
     CHECK(scenarios.error().kind == Error::BadInput);
-    return scenarios.error().message;
+    return scenarios.error().text();
   };
   std::string text = kCompared;
   CHECK(refused(text.replace(text.find("in line"), 7, "inline")) ==

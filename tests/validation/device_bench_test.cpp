@@ -15,21 +15,21 @@ namespace {
 
 Program program_of(const Names& set) {
   const auto made = compile(load(kSmall, set).front());
-  INFO((made.ok() ? "" : made.error().message));
+  INFO((made.ok() ? "" : made.error().text()));
   REQUIRE(made.ok());
   return made->program;
 }
 
 DeviceBench bench_of(const Program& program, const DeviceBenchOptions& options = {}) {
   auto bench = device_bench(program, options);
-  INFO((bench.ok() ? "" : bench.error().message));
+  INFO((bench.ok() ? "" : bench.error().text()));
   REQUIRE(bench.ok());
   return *std::move(bench);
 }
 
 CostTable played(const DeviceBench& bench) {
   const auto trace = ideal(bench.program, {.fold = false});
-  INFO((trace.ok() ? "" : trace.error().message));
+  INFO((trace.ok() ? "" : trace.error().text()));
   REQUIRE(trace.ok());
   CostTable table;
   table.path = "costs.csv";
@@ -114,7 +114,7 @@ TEST_CASE("a Program without kernels cannot be calibrated, one of one rank can")
   REQUIRE(uniform.ok());
   const auto refused = device_bench(uniform->program);
   REQUIRE(!refused.ok());
-  CHECK(refused.error().message.starts_with("found Program 1f1b without kernels, expected"));
+  CHECK(refused.error().text().starts_with("found Program 1f1b without kernels, expected"));
   const CostTable one = played(
       bench_of(program_of({"parallel.tp=1", "parallel.pp=1", "parallel.dp=1", "cluster.gpus=1"})));
   CHECK(count(one, CostKind::Gemm) > 8);

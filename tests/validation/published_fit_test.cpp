@@ -131,8 +131,8 @@ TEST_CASE("a plan of a fit with a wrong line is refused at that line") {
     folder.file("constants.csv", header + line);
     const auto plan = read_fit_plan(folder.path());
     REQUIRE(!plan.ok());
-    CHECK_THAT(plan.error().message, Contains("constants.csv:2: "));
-    return plan.error().message;
+    CHECK_THAT(plan.error().text(), Contains("constants.csv:2: "));
+    return plan.error().text();
   };
   CHECK_THAT(refused("megatron-a100,compute_strech,1,0.1,0,2\n"), Contains("compute_strech"));
   CHECK_THAT(refused("megatron-b100,compute_stretch,1,0.1,0,2\n"), Contains("megatron-a100"));
@@ -203,7 +203,7 @@ TEST_CASE("a software of one's own holds what differs, and is refused at the lin
   const auto refused = [&](const std::string& text) {
     const auto bad = load_framework_profile(folder.file("bad.toml", text));
     REQUIRE(!bad.ok());
-    return bad.error().message;
+    return bad.error().text();
   };
   CHECK_THAT(refused("base = \"bad.toml\"\n"), Contains("bad.toml:1: ") && Contains("base"));
   CHECK_THAT(refused("base = \"megatron-a100\"\ncompute = {value = 1, source = \"x\"}\n"),

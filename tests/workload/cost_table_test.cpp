@@ -42,14 +42,14 @@ CostTable small_table() {
 
 KernelPrice price(const CostTable& table, const Kernel& kernel) {
   const auto price = kernel_price(table, kernel);
-  INFO((price.ok() ? "" : price.error().message));
+  INFO((price.ok() ? "" : price.error().text()));
   REQUIRE(price.ok());
   return *price;
 }
 
 CompiledJob job(const std::string& text, const Names& set = {}) {
   auto made = compile(load(text, set).front());
-  INFO((made.ok() ? "" : made.error().message));
+  INFO((made.ok() ? "" : made.error().text()));
   REQUIRE(made.ok());
   return *std::move(made);
 }
@@ -106,7 +106,7 @@ TEST_CASE("a cost table through its file and back is the same") {
   table.rows.push_back(slow);
   table.path = folder.with("costs.csv", to_text(table));
   const auto read = read_cost_table(table.path);
-  INFO((read.ok() ? "" : read.error().message));
+  INFO((read.ok() ? "" : read.error().text()));
   REQUIRE(read.ok());
   CHECK(read->meta == table.meta);
   CHECK(read->rows == table.rows);
@@ -125,8 +125,8 @@ TEST_CASE("a bad line of a cost table is named with what was expected") {
     const std::string path = folder.with("costs.csv", text);
     const auto read = read_cost_table(path);
     REQUIRE(!read.ok());
-    INFO(read.error().message);
-    CHECK(read.error().message.starts_with(path + expected));
+    INFO(read.error().text());
+    CHECK(read.error().text().starts_with(path + expected));
   };
   refused(head, ": found no rows");
   refused("what,name\ngemm,\n", ": found no column 'gemms'");
@@ -195,7 +195,7 @@ TEST_CASE("what a table has nothing for is an Error that names the shape") {
   const auto refused = [&](const Kernel& kernel, const std::string& expected) {
     const auto price = kernel_price(table, kernel);
     REQUIRE(!price.ok());
-    CHECK(price.error().message == expected);
+    CHECK(price.error().text() == expected);
   };
   refused({.gemms = {{.m = 2, .n = 3, .k = 4}}},
           "costs.csv: found nothing to price the GEMM 1x2x3x4 by, expected rows of 'gemm'");
@@ -274,8 +274,8 @@ TEST_CASE(
                            const std::string& expected) {
     const auto loaded = try_load(folder, kSmall + "[costs]\n" + costs, set);
     REQUIRE(!loaded.ok());
-    INFO(loaded.error().message);
-    CHECK(loaded.error().message.starts_with(folder / "small.toml" + expected));
+    INFO(loaded.error().text());
+    CHECK(loaded.error().text().starts_with(folder / "small.toml" + expected));
   };
   refused("table = \"costs.csv\"\n", {}, ":17: found costs.table with costs.source = analytic");
   refused("source = \"table\"\n", {}, ":17: found costs.source = table without costs.table");
@@ -289,8 +289,8 @@ TEST_CASE(
       kSmall +
           "[train]\nflash_attention = true\n[costs]\nsource = \"table\"\ntable = \"costs.csv\"\n");
   REQUIRE(!flash.ok());
-  CHECK(flash.error().message.find(":20: costs.csv") == std::string::npos);
-  CHECK(flash.error().message.find("fused attention") != std::string::npos);
+  CHECK(flash.error().text().find(":20: costs.csv") == std::string::npos);
+  CHECK(flash.error().text().find("fused attention") != std::string::npos);
 }
 
 TEST_CASE("what a table does not have keeps its price and is counted") {
@@ -335,7 +335,7 @@ TEST_CASE("a Program repriced by a trace of itself gives the same trace") {
     wrong.rows.push_back(wrong.rows.back());
     const Status twice = reprice(&repriced, wrong);
     REQUIRE(!twice.ok());
-    CHECK(twice.error().message.ends_with(" twice, expected it once"));
+    CHECK(twice.error().text().ends_with(" twice, expected it once"));
     repriced = program;
     REQUIRE(reprice(&repriced, *table).ok());
     const auto again = ideal(repriced, {.fold = fold});
@@ -362,11 +362,11 @@ TEST_CASE("equal ranks' op times become their median, SMs are no longer taken") 
   CHECK(program.device == SharedDevice{});
   program = before;
   table.meta[1].second = "no";
-  CHECK(reprice(&program, table).error().message ==
+  CHECK(reprice(&program, table).error().text() ==
         "t.csv: found '# complete: no', expected yes: a whole trace");
   table.meta[1].second = "yes";
   table.rows.clear();
-  CHECK(reprice(&program, table).error().message.starts_with("t.csv: found no forward"));
+  CHECK(reprice(&program, table).error().text().starts_with("t.csv: found no forward"));
 }
 
 }  // namespace tandem

@@ -191,12 +191,12 @@ TEST_CASE("a precision that the device has not is refused with those that it has
   CHECK(check(model).ok());
   model.precision = "fp8";
   REQUIRE_FALSE(check(model).ok());
-  CHECK(check(model).error().message ==
+  CHECK(check(model).error().text() ==
         "train.precision: found fp8, expected one that A100-80GB has a rate for: bf16, fp16, fp32");
   model = a100();
   model.device.sms = 0;
   REQUIRE_FALSE(check(model).ok());
-  CHECK(check(model).error().message.find("found 0 SMs") != std::string::npos);
+  CHECK(check(model).error().text().find("found 0 SMs") != std::string::npos);
 }
 
 TEST_CASE("bytes of a number by its type") {

@@ -287,7 +287,7 @@ TEST_CASE("every broken rule is named with what was found and what was expected"
     const Status status = check(bad_model, bad_plan);
     INFO(spoiled.message);
     REQUIRE_FALSE(status.ok());
-    CHECK(status.error().message == spoiled.message);
+    CHECK(status.error().text() == spoiled.message);
     CHECK(status.error().kind == Error::BadInput);
   }
 }

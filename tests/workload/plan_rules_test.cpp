@@ -27,7 +27,7 @@ void check_cases(const std::vector<Case>& cases, bool experts) {
     const Status status = check(bad_model, bad_plan);
     INFO(spoiled.message);
     REQUIRE_FALSE(status.ok());
-    CHECK(status.error().message == spoiled.message);
+    CHECK(status.error().text() == spoiled.message);
     CHECK(status.error().kind == Error::BadInput);
   }
 }

@@ -31,21 +31,19 @@ std::string_view hash_of(std::string_view program) {
 Status check_same_program(const TraceTable& simulated, const TraceTable& measured) {
   for (const TraceTable* table : {&simulated, &measured}) {
     if (meta_value(*table, "program").empty())
-      return Error{
-          fmt::format("{}: found no line '# program: NAME HASH', expected one as Tandem "
-                      "writes it",
-                      table->path)};
+      return Error::at(table->path,
+                       "found no line '# program: NAME HASH', expected one as Tandem writes it");
   }
   for (const TraceTable* table : {&simulated, &measured}) {
     if (meta_value(*table, "complete") == "no")
-      return Error{
-          fmt::format("{}: found '# complete: no', expected a complete trace", table->path)};
+      return Error::at(table->path, "found '# complete: no', expected a complete trace");
   }
   const std::string_view expected = meta_value(simulated, "program");
   const std::string_view found = meta_value(measured, "program");
   if (hash_of(expected) == hash_of(found)) return Done{};
-  return Error{fmt::format("{}: found a trace of program '{}', expected '{}' as in {}",
-                           measured.path, found, expected, simulated.path)};
+  return Error::at(measured.path,
+                   fmt::format("found a trace of program '{}', expected '{}' as in {}", found,
+                               expected, simulated.path));
 }
 
 Status check_no_op_twice(const TraceTable& table, const Rows& rows) {
@@ -53,8 +51,8 @@ Status check_no_op_twice(const TraceTable& table, const Rows& rows) {
       rows.begin(), rows.end(),
       [](const TraceRow* a, const TraceRow* b) { return place_of(*a) == place_of(*b); });
   if (twice == rows.end()) return Done{};
-  return Error{fmt::format("{}: found op {} of rank {} twice, expected it once", table.path,
-                           (*twice)->op, index((*twice)->rank))};
+  return Error::at(table.path, fmt::format("found op {} of rank {} twice, expected it once",
+                                           (*twice)->op, index((*twice)->rank)));
 }
 
 // Every one of the other trace's ops must be there.
@@ -66,16 +64,17 @@ Status check_none_missing(const TraceTable& table, const Rows& rows, const Trace
   for (const TraceRow* row : missing) {
     if (std::ranges::binary_search(rows, row->rank, {}, &TraceRow::rank)) continue;
     const bool is_simulated = !meta_value(table, "engine").empty();
-    return Error{fmt::format("{}: found no rank {}, which {} has, expected all its ranks{}",
-                             table.path, index(row->rank), other.path,
-                             is_simulated ? ": simulate with --unfolded" : "")};
+    return Error::at(
+        table.path,
+        fmt::format("found no rank {}, which {} has, expected all its ranks{}", index(row->rank),
+                    other.path, is_simulated ? ": simulate with --unfolded" : ""));
   }
   if (missing.empty()) return Done{};
   const TraceRow& first = *missing.front();
-  return Error{fmt::format(
-      "{}: found {} ops less than in {}, the first op {} of rank {} ({}), "
-      "expected a complete trace",
-      table.path, missing.size(), other.path, first.op, index(first.rank), name(first.kind))};
+  return Error::at(table.path, fmt::format("found {} ops less than in {}, the first op {} of rank "
+                                           "{} ({}), expected a complete trace",
+                                           missing.size(), other.path, first.op, index(first.rank),
+                                           name(first.kind)));
 }
 
 std::string description(const TraceRow& row) {
@@ -89,9 +88,9 @@ Status check_same_op(const TraceTable& simulated, const TraceRow& a, const Trace
     return std::tie(row.kind, row.stage, row.microbatch, row.part, row.bytes, row.lane);
   };
   if (what(a) == what(b)) return Done{};
-  return Error{fmt::format("{}: found op {} of rank {} to be {}, expected {} as in {}",
-                           measured.path, b.op, index(b.rank), description(b), description(a),
-                           simulated.path)};
+  return Error::at(measured.path,
+                   fmt::format("found op {} of rank {} to be {}, expected {} as in {}", b.op,
+                               index(b.rank), description(b), description(a), simulated.path));
 }
 
 Nanoseconds iteration_of(const TraceTable& table) {
@@ -113,25 +112,27 @@ Result<TraceTotal> total_of(const TraceTable& table, const Rows& rows) {
   for (const TraceRow* row : rows) {
     if (at > 0 && splits[at - 1].rank == row->rank) continue;
     if (at == splits.size() || splits[at].rank != row->rank)
-      return Error{
-          fmt::format("{}: found no line '# split {}: ...', expected one a rank, as a "
-                      "complete trace has them",
-                      table.path, index(row->rank))};
+      return Error::at(
+          table.path,
+          fmt::format(
+              "found no line '# split {}: ...', expected one a rank, as a complete trace has them",
+              index(row->rank)));
     ++at;
   }
   if (at < splits.size())
-    return Error{
-        fmt::format("{}: found the line '# split {}: ...', expected one for each rank "
-                    "that has rows",
-                    table.path, index(splits[at].rank))};
+    return Error::at(
+        table.path,
+        fmt::format("found the line '# split {}: ...', expected one for each rank that has rows",
+                    index(splits[at].rank)));
   for (const RankSplit& split : splits) {
     double sum = static_cast<double>(split.compute_ns) + static_cast<double>(split.bubble_ns);
     for (const Nanoseconds exposed : split.exposed_ns) sum += static_cast<double>(exposed);
     if (sum != static_cast<double>(iteration_ns))
-      return Error{
-          fmt::format("{}: '# split {}': found {:.0f} ns in all, expected {}, the "
-                      "iteration of the rows",
-                      table.path, index(split.rank), sum, iteration_ns)};
+      return Error::at(
+          table.path,
+          fmt::format(
+              "'# split {}': found {:.0f} ns in all, expected {}, the iteration of the rows",
+              index(split.rank), sum, iteration_ns));
   }
   return TraceTotal{table.path, table.meta, means_of(std::move(splits), iteration_ns)};
 }
@@ -220,8 +221,7 @@ Result<Comparison> compare(const TraceTable& simulated, const TraceTable& measur
   ASSIGN_OR_RETURN(comparison.simulated, total_of(simulated, ours));
   ASSIGN_OR_RETURN(comparison.measured, total_of(measured, theirs));
   if (comparison.measured.metrics.iteration_s == 0)
-    return Error{fmt::format("{}: found an iteration that takes no time, expected one above 0",
-                             measured.path)};
+    return Error::at(measured.path, "found an iteration that takes no time, expected one above 0");
   add_differences(&comparison);
   add_summaries(pairs, &comparison);
   add_worst(std::move(pairs), worst, &comparison);

@@ -83,10 +83,10 @@ Result<std::string> launch_of(const Scenario& scenario, int ranks) {
       return words.compare(at, pair.first.size(), pair.first) == 0;
     });
     if (known == names.end())
-      return Error{
-          fmt::format("{}: validate.launch: found '{}', expected {{preset}}, {{placement}}, "
-                      "{{ranks}} or {{folder}}",
-                      scenario.place_of({"validate.launch"}), words.substr(at))};
+      return Error::at(scenario.place_of({"validate.launch"}),
+                       fmt::format("validate.launch: found '{}', expected {{preset}}, "
+                                   "{{placement}}, {{ranks}} or {{folder}}",
+                                   words.substr(at)));
     const std::string value = known->second.empty() ? "." : known->second;
     words.replace(at, known->first.size(), value);
     at += value.size();
@@ -151,7 +151,7 @@ Result<RealRunResult> measure_outside(const Scenario& scenario, const CompiledJo
                  exit_status == Error::Missing ? Error::Missing : Error::Failed};
   auto result = read_result(folder.file("out.json"));
   if (!result.ok())
-    return Error{fmt::format("{}: {}", command, result.error().message), Error::Failed};
+    return Error{fmt::format("{}: {}", command, result.error().text()), Error::Failed};
   return result;
 }
 

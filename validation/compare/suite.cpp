@@ -89,7 +89,7 @@ Result<std::vector<SuiteRow>> run_suite(const std::vector<Scenario>& scenarios,
   std::vector<Result<RunResult>> results;
   for (std::size_t i = 0; i < scenarios.size(); ++i) {
     const auto named = [&](const Error& error) {
-      return Error{fmt::format("{}: {}", scenarios[i].name, error.message), error.kind};
+      return Error{fmt::format("{}: {}", scenarios[i].name, error.text()), error.kind};
     };
     if (!simulated[i].ok()) return named(simulated[i].error());
     const auto job = compile(scenarios[i]);

@@ -54,8 +54,9 @@ Result<std::vector<BaselineTool>> read_rivals(const std::string& path) {
   ASSIGN_OR_RETURN(const CsvTable table, CsvTable::read(path));
   for (const char* column : kRequired) {
     if (!table.has(column))
-      return Error{fmt::format("{}:1: found no column '{}', expected the columns {}", path, column,
-                               fmt::join(kRequired, ", "))};
+      return Error::at(fmt::format("{}:1", path),
+                       fmt::format("found no column '{}', expected the columns {}", column,
+                                   fmt::join(kRequired, ", ")));
   }
   std::vector<BaselineTool> tools;
   for (int row = 0; row < table.size(); ++row) {

@@ -180,8 +180,7 @@ Result<Case> read_case(const CsvTable& table, int row, const std::string& path) 
 
 // A scenario's Error without the place, which the row says itself.
 std::string reason_of(const Case& run, const Error& error) {
-  const std::string place = run.place() + ": ";
-  return error.message.starts_with(place) ? error.message.substr(place.size()) : error.message;
+  return error.place.source == run.place() ? error.message : error.text();
 }
 
 CaseRow row_of(const Case& run, const Result<RunResult>& result) {
@@ -208,11 +207,12 @@ Result<std::vector<Case>> read_cases(const std::string& path) {
   }
   for (const char* column : required) {
     if (!table.has(column))
-      return Error{fmt::format("{}:1: found no column '{}', expected the columns {}", path, column,
-                               fmt::join(required, ", "))};
+      return Error::at(fmt::format("{}:1", path),
+                       fmt::format("found no column '{}', expected the columns {}", column,
+                                   fmt::join(required, ", ")));
   }
   if (table.size() == 0)
-    return Error{fmt::format("{}:1: found a header alone, expected a line a run", path)};
+    return Error::at(fmt::format("{}:1", path), "found a header alone, expected a line a run");
   std::vector<Case> cases;
   for (int row = 0; row < table.size(); ++row) {
     ASSIGN_OR_RETURN(Case run, read_case(table, row, path));
@@ -262,8 +262,8 @@ Result<Settings> settings_of(const Case& run) {
     if (known == std::end(kGpus)) {
       std::vector<std::string_view> names;
       for (const Gpu& gpu : kGpus) names.push_back(gpu.name);
-      return Error{fmt::format("{}: found the GPU {}, expected one of {}", run.place(), run.gpu,
-                               fmt::join(names, ", "))};
+      return Error::at(run.place(), fmt::format("found the GPU {}, expected one of {}", run.gpu,
+                                                fmt::join(names, ", ")));
     }
     set("cluster.gpu", std::string(known->key));
     if (known->memory_GiB > 0) set("cluster.memory_GiB", known->memory_GiB);
@@ -274,10 +274,10 @@ Result<Settings> settings_of(const Case& run) {
         stages > kMostStages ? std::vector<std::int64_t>{}
                              : uneven_layers(run.layers, static_cast<int>(stages));
     if (layers.empty())
-      return Error{
-          fmt::format("{}: found {} layers on {} stages, expected a multiple, two less, "
-                      "or so many that the last stage alone has fewer",
-                      run.place(), run.layers, stages)};
+      return Error::at(run.place(),
+                       fmt::format("found {} layers on {} stages, expected a multiple, two less, "
+                                   "or so many that the last stage alone has fewer",
+                                   run.layers, stages));
     set("parallel.layers_per_stage", layers);
   }
   return settings;

@@ -61,8 +61,7 @@ Result<std::vector<std::vector<double>>> for_each_row(
       });
   std::vector<std::vector<double>> all;
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    if (!texts[i].ok())
-      return Error{fmt::format("{}: {}", data.cases[rows[i]].place(), texts[i].error().message)};
+    if (!texts[i].ok()) return Error::at(data.cases[rows[i]].place(), texts[i].error().text());
     all.push_back(nlohmann::json::parse(*texts[i]).get<std::vector<double>>());
   }
   return all;
@@ -183,7 +182,7 @@ Result<Constant> read_constant(const CsvTable& table, int row) {
   if (!(constant.sigma > 0 && constant.least <= constant.prior && constant.prior <= constant.most))
     return table.error(row, "expected a sigma above 0, and least <= prior <= most");
   if (const auto profile = load_framework_profile(constant.profile); !profile.ok())
-    return table.error(row, profile.error().message);
+    return table.error(row, profile.error().text());
   const auto fields = profile_fields();
   if (std::ranges::find(fields, constant.key, &ProfileField::key) == fields.end())
     return table.error(row,
@@ -212,7 +211,8 @@ Result<std::vector<T>> read_rows(const std::string& path,
     ASSIGN_OR_RETURN(T value, read(table, row));
     rows.push_back(std::move(value));
   }
-  if (rows.empty()) return Error{fmt::format("{}:1: found a header alone, expected rows", path)};
+  if (rows.empty())
+    return Error::at(fmt::format("{}:1", path), "found a header alone, expected rows");
   return rows;
 }
 

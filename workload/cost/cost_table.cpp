@@ -64,8 +64,8 @@ std::map<double, double> times_by_bytes(const CostTable& table, Counts counts) {
 }
 
 Error nothing_for(const CostTable& table, const std::string& shape, CostKind what) {
-  return Error{fmt::format("{}: found nothing to price {} by, expected rows of '{}'", table.path,
-                           shape, name(what))};
+  return Error::at(table.path, fmt::format("found nothing to price {} by, expected rows of '{}'",
+                                           shape, name(what)));
 }
 
 Result<double> gemm_ns(const CostTable& table, const Gemm& gemm, int* interpolated) {

@@ -129,9 +129,9 @@ Status read_meta(const std::string& path, CostTable* table) {
   }
   const std::string_view scale = table->meta_value("gemm_scale");
   if (scale.empty() || scale == "1") return Done{};
-  return Error{
-      fmt::format("{}: found '# gemm_scale: {}', expected 1: its matrices are not those of a job",
-                  path, scale)};
+  return Error::at(
+      path, fmt::format("found '# gemm_scale: {}', expected 1: its matrices are not those of a job",
+                        scale));
 }
 
 std::string shape_text(const CostRow& row) {
@@ -165,12 +165,11 @@ Result<CostTable> read_cost_table(const std::string& path) {
   ASSIGN_OR_RETURN(const CsvTable file, CsvTable::read(path));
   for (const std::string_view column : kColumns) {
     if (!file.has(column) && column != "rate" && column != "unit")
-      return Error{fmt::format("{}: found no column '{}', expected the columns {}", path, column,
-                               fmt::join(kColumns, ","))};
+      return Error::at(path, fmt::format("found no column '{}', expected the columns {}", column,
+                                         fmt::join(kColumns, ",")));
   }
   if (file.size() == 0)
-    return Error{
-        fmt::format("{}: found no rows, expected what tandem calibrate device measured", path)};
+    return Error::at(path, "found no rows, expected what tandem calibrate device measured");
   for (int i = 0; i < file.size(); ++i) {
     ASSIGN_OR_RETURN(CostRow row, RowReader(file, i).read());
     if (table.find(row) != nullptr)

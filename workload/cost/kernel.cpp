@@ -133,15 +133,19 @@ Status check(const CostModel& model) {
     for (const auto& [precision, _] : device.flops_per_s) {
       known += (known.empty() ? "" : ", ") + precision;
     }
-    return Error{fmt::format("train.precision: found {}, expected one that {} has a rate for: {}",
-                             model.precision, device.name, known.empty() ? "none" : known)};
+    return Error::of({"train.precision"},
+                     fmt::format("train.precision: found {}, expected one that {} has a rate for: "
+                                 "{}",
+                                 model.precision, device.name, known.empty() ? "none" : known));
   }
   const auto positive = [](double x) { return std::isfinite(x) && x > 0; };
   if (!positive(rate->second) || !positive(device.memory_bytes_per_s) || device.sms <= 0) {
-    return Error{fmt::format(
-        "device {}: found {} SMs, {} FLOP/s ({}) and {} bytes/s of memory bandwidth, expected "
-        "positive numbers",
-        device.name, device.sms, rate->second, model.precision, device.memory_bytes_per_s)};
+    return Error::of(
+        {"cluster.preset", "cluster.gpu"},
+        fmt::format("device {}: found {} SMs, {} FLOP/s ({}) and {} bytes/s of memory bandwidth, "
+                    "expected positive numbers",
+                    device.name, device.sms, rate->second, model.precision,
+                    device.memory_bytes_per_s));
   }
   return Done{};
 }

@@ -56,6 +56,10 @@ std::string_view name(TensorGemm gemm) {
   return kNames[static_cast<std::size_t>(gemm)];
 }
 
+std::vector<std::string> keys_of(TensorGemm gemm) {
+  return {fmt::format("overlap.gemm.{}", name(gemm)), "overlap.tensor_file", "overlap.tensor"};
+}
+
 std::string_view name(TensorMethod method) {
   static constexpr std::array<std::string_view, 4> kNames = {"off", "bulk", "pipelined", "ring"};
   return kNames[static_cast<std::size_t>(method)];

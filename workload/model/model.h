@@ -72,7 +72,9 @@ enum class TensorGemm {
 };
 constexpr int kTensorGemms = 10;
 
-std::string_view name(TensorGemm gemm);      // qkv_fprop, ...
+std::string_view name(TensorGemm gemm);  // qkv_fprop, ...
+// The scenario's keys that set what overlaps with it, its own first.
+std::vector<std::string> keys_of(TensorGemm gemm);
 std::string_view name(TensorMethod method);  // off, bulk, pipelined, ring
 std::string_view name(ContextComm comm);     // ring, all_gather, all_to_all
 

@@ -19,8 +19,11 @@ namespace {
 constexpr int kMostSms = 1024;
 constexpr std::int64_t kMostSplits = 1024;
 
-Error found(std::string_view key, std::int64_t value, std::string_view expected) {
-  return Error{fmt::format("{}: found {}, expected {}", key, value, expected)};
+// `what`: what is said in place of the key, where the number is of several.
+Error found(std::string_view key, std::int64_t value, std::string_view expected,
+            std::string_view what = {}) {
+  return Error::of({std::string(key)}, fmt::format("{}: found {}, expected {}",
+                                                   what.empty() ? key : what, value, expected));
 }
 
 // A number of the scenario and the range that its rule allows. The upper ends are far beyond any
@@ -66,14 +69,17 @@ Status check_ranges(const Model& model, const Plan& plan) {
   }
   const double gpus = static_cast<double>(plan.tp) * plan.pp * plan.dp * plan.cp;
   if (gpus > 1e8) {
-    return Error{
-        fmt::format("parallel.tp x pp x dp x cp: found {:.0f} GPUs, expected at most 1e8", gpus)};
+    return Error::of(
+        {"parallel.tp", "parallel.pp", "parallel.dp", "parallel.cp"},
+        fmt::format("parallel.tp x pp x dp x cp: found {:.0f} GPUs, expected at most 1e8", gpus));
   }
   const double numbers = static_cast<double>(model.seq) * plan.micro_batch * model.hidden;
   if (numbers > 1e13) {
-    return Error{fmt::format(
-        "model.seq x parallel.micro_batch x model.hidden: found {:.3g}, expected at most 1e13",
-        numbers)};
+    return Error::of(
+        {"model.seq", "parallel.micro_batch", "model.hidden"},
+        fmt::format(
+            "model.seq x parallel.micro_batch x model.hidden: found {:.3g}, expected at most 1e13",
+            numbers));
   }
   return Done{};
 }
@@ -84,13 +90,15 @@ struct Multiple {
   std::int64_t value;
   std::string_view divisor_key;
   std::int64_t divisor;
+  std::string_view product = {};  // of several keys, the first of them `key`
 };
 
 Status check_multiples(std::span<const Multiple> multiples) {
   for (const Multiple& rule : multiples) {
     if (rule.value % rule.divisor == 0) continue;
     return found(rule.key, rule.value,
-                 fmt::format("a multiple of {} = {}", rule.divisor_key, rule.divisor));
+                 fmt::format("a multiple of {} = {}", rule.divisor_key, rule.divisor),
+                 rule.product);
   }
   return Done{};
 }
@@ -117,10 +125,10 @@ Status check_shape(const Model& model, const Plan& plan) {
 Status check_context(const Model& model, const Plan& plan) {
   const bool ring = plan.context_comm == ContextComm::Ring;
   if (plan.cp > 1 && plan.overlap_context && !ring) {
-    return Error{fmt::format(
-        "overlap.context: found true, expected false with parallel.cp_comm = {}: only a ring has "
-        "steps to run beside attention's",
-        name(plan.context_comm))};
+    return Error::of({"overlap.context"}, fmt::format("overlap.context: found true, expected false "
+                                                      "with parallel.cp_comm = {}: only a ring has "
+                                                      "steps to run beside attention's",
+                                                      name(plan.context_comm)));
   }
   const std::int64_t heads_over =
       plan.context_comm == ContextComm::AllToAll ? static_cast<std::int64_t>(plan.tp) * plan.cp : 1;
@@ -148,10 +156,11 @@ Status check_experts(const Model& model, const Plan& plan) {
                  fmt::format("from 1 to model.experts = {}", model.experts));
   }
   if (!(model.expert_imbalance >= 1 && model.expert_imbalance <= model.experts)) {
-    return Error{
+    return Error::of(
+        {"model.expert_imbalance"},
         fmt::format("model.expert_imbalance: found {}, expected from 1 to model.experts = "
                     "{}",
-                    model.expert_imbalance, model.experts)};
+                    model.expert_imbalance, model.experts));
   }
   if (plan.expert_tp != 0 && plan.expert_tp != 1 && plan.expert_tp != plan.tp) {
     return found("parallel.expert_tp", plan.expert_tp,
@@ -159,16 +168,16 @@ Status check_experts(const Model& model, const Plan& plan) {
   }
   // As Megatron-LM: else each tensor rank would send every token.
   if (plan.tp > 1 && !plan.sequence_parallel) {
-    return Error{fmt::format(
-        "train.sequence_parallel: found false, expected true for model.experts with parallel.tp = "
-        "{}",
-        plan.tp)};
+    return Error::of({"train.sequence_parallel"},
+                     fmt::format("train.sequence_parallel: found false, expected true for "
+                                 "model.experts with parallel.tp = {}",
+                                 plan.tp));
   }
   const std::int64_t replicas = static_cast<std::int64_t>(plan.tp) * plan.cp * plan.dp;
   const Multiple multiples[] = {
       {"model.experts", model.experts, "parallel.ep", plan.ep},
-      {"parallel.tp x cp x dp / expert_tp", replicas / plan.expert_tensor(), "parallel.ep",
-       plan.ep},
+      {"parallel.tp", replicas / plan.expert_tensor(), "parallel.ep", plan.ep,
+       "parallel.tp x cp x dp / expert_tp"},
       {"model.expert_ffn_hidden", model.expert_ffn(), "parallel.expert_tp", plan.expert_tensor()},
       {"model.shared_expert_ffn", model.shared_expert_ffn, "parallel.tp", plan.tp},
   };
@@ -176,8 +185,8 @@ Status check_experts(const Model& model, const Plan& plan) {
 }
 
 Error overlap_error(TensorGemm gemm, TensorMethod method, std::string_view expected) {
-  return Error{
-      fmt::format("overlap.gemm.{}: found {}, expected {}", name(gemm), name(method), expected)};
+  return Error::of(keys_of(gemm), fmt::format("overlap.gemm.{}: found {}, expected {}", name(gemm),
+                                              name(method), expected));
 }
 
 // Transformer Engine's methods for each GEMM (userbuffers), and a pipelined gather besides, which
@@ -211,15 +220,19 @@ Status check_gemm(const Model& model, const Plan& plan, TensorGemm gemm) {
   }
   if (gemm >= TensorGemm::Fc1Fprop && model.is_moe() && model.shared_expert_ffn == 0)
     return refuse("off with model.experts and no shared one: experts have no such collective");
-  const std::string key = fmt::format("overlap.gemm.{}", name(gemm));
+  const auto refuse_number = [&](std::string_view what, std::int64_t value, std::int64_t least,
+                                 std::int64_t most) {
+    return Error::of(keys_of(gemm), fmt::format("overlap.gemm.{}.{}: found {}, expected from {} to "
+                                                "{}",
+                                                name(gemm), what, value, least, most));
+  };
   const std::int64_t rows = static_cast<std::int64_t>(model.seq) / plan.cp * plan.micro_batch;
   if (overlap.method == TensorMethod::Pipelined &&
       (overlap.splits < 1 || overlap.splits > std::min<std::int64_t>(rows, kMostSplits))) {
-    return found(key + ".splits", overlap.splits,
-                 fmt::format("from 1 to {}", std::min<std::int64_t>(rows, kMostSplits)));
+    return refuse_number("splits", overlap.splits, 1, std::min<std::int64_t>(rows, kMostSplits));
   }
   if (overlap.sms < 0 || overlap.sms > kMostSms)
-    return found(key + ".sms", overlap.sms, fmt::format("from 0 to {}", kMostSms));
+    return refuse_number("sms", overlap.sms, 0, kMostSms);
   return Done{};
 }
 
@@ -262,9 +275,10 @@ Status check_training(const Model& model, const Plan& plan) {
                  "none but with train.recompute = full");
   }
   if (plan.flash_attention && plan.precision == "fp32") {
-    return Error{
+    return Error::of(
+        {"train.flash_attention"},
         "train.flash_attention: found true, expected false with train.precision = fp32: its "
-        "kernels take 16 bits"};
+        "kernels take 16 bits");
   }
   return Done{};
 }
@@ -291,30 +305,35 @@ Status check_layers(const Model& model, const Plan& plan) {
                    fmt::format("a sum of model.layers = {}", model.layers));
     }
   } else if (stages > model.layers + 2) {
-    return Error{fmt::format(
-        "parallel.pp x parallel.vpp: found {} stages, expected at most model.layers + 2 = {}",
-        stages, model.layers + 2)};
+    return Error::of(
+        {"parallel.pp", "parallel.vpp"},
+        fmt::format(
+            "parallel.pp x parallel.vpp: found {} stages, expected at most model.layers + 2 = {}",
+            stages, model.layers + 2));
   }
   const std::vector<int> split = split_layers(model, plan);
   for (std::size_t stage = 1; stage + 1 < split.size(); ++stage) {
     if (split[stage] > 0) continue;
-    return Error{
+    return Error::of(
+        {"parallel.layers_per_stage"},
         fmt::format("parallel.layers_per_stage: found no layer for stage {} ({} layers on {} "
                     "stages), expected one "
                     "at least on all stages but the first and the last",
-                    stage, model.layers, stages)};
+                    stage, model.layers, stages));
   }
   return Done{};
 }
 
 Status check_dtypes(const Plan& plan) {
   if (bytes_of(plan.precision) == 0) {
-    return Error{
-        fmt::format("train.precision: found {}, expected fp32, fp16, bf16 or fp8", plan.precision)};
+    return Error::of(
+        {"train.precision"},
+        fmt::format("train.precision: found {}, expected fp32, fp16, bf16 or fp8", plan.precision));
   }
   if (bytes_of(plan.gradient_dtype) < 2) {
-    return Error{fmt::format("train.gradient_dtype: found {}, expected fp32, fp16 or bf16",
-                             plan.gradient_dtype)};
+    return Error::of({"train.gradient_dtype"},
+                     fmt::format("train.gradient_dtype: found {}, expected fp32, fp16 or bf16",
+                                 plan.gradient_dtype));
   }
   return Done{};
 }

@@ -23,18 +23,18 @@ constexpr Bytes kBytes = 1 << 20;
 std::unique_ptr<Gpu> first_gpu() {
   const auto symbol = plugin_symbol("libtandem_cuda.so", kGpuSymbol);
   if (!symbol.ok()) {
-    WARN("skipped: " << symbol.error().message);
+    WARN("skipped: " << symbol.error().text());
     return nullptr;
   }
   const Result<Gpu*> gpu = reinterpret_cast<OpenGpu>(*symbol)(0);
   if (gpu.ok()) return std::unique_ptr<Gpu>(*gpu);
-  WARN("skipped: no GPU: " << gpu.error().message);
+  WARN("skipped: no GPU: " << gpu.error().text());
   return nullptr;
 }
 
 template <class T>
 T value_of(Result<T> result) {
-  INFO((result.ok() ? "" : result.error().message));
+  INFO((result.ok() ? "" : result.error().text()));
   REQUIRE(result.ok());
   return std::move(result).value();
 }

@@ -11,7 +11,7 @@ namespace {
 template <class Function>
 Function plugin_function(const char* name) {
   const auto symbol = plugin_symbol("libtandem_cuda.so", name);
-  INFO((symbol.ok() ? "" : symbol.error().message));
+  INFO((symbol.ok() ? "" : symbol.error().text()));
   REQUIRE(symbol.ok());
   return reinterpret_cast<Function>(*symbol);
 }
@@ -28,10 +28,10 @@ TEST_CASE("the cuda plugin counts GPUs, or says that there is no NVIDIA driver o
     CHECK(*count > 0);
     return;
   }
-  INFO(count.error().message);
+  INFO(count.error().text());
   CHECK(count.error().kind == Error::Missing);
-  CHECK((has(count.error().message, "no NVIDIA driver: cudaGetDeviceCount: ") ||
-         has(count.error().message, "no NVIDIA GPU: cudaGetDeviceCount: ")));
+  CHECK((has(count.error().text(), "no NVIDIA driver: cudaGetDeviceCount: ") ||
+         has(count.error().text(), "no NVIDIA GPU: cudaGetDeviceCount: ")));
 }
 
 TEST_CASE("a GPU that is not there is missing, not broken") {
@@ -41,12 +41,12 @@ TEST_CASE("a GPU that is not there is missing, not broken") {
   for (const int number : {-1, kNobodyHasSoMany}) {
     const Result<Gpu*> gpu = open(number);
     REQUIRE(!gpu.ok());
-    INFO(gpu.error().message);
+    INFO(gpu.error().text());
     CHECK(gpu.error().kind == Error::Missing);
     if (count.ok()) {
-      CHECK(has(gpu.error().message, "found " + std::to_string(*count) + " GPU"));
+      CHECK(has(gpu.error().text(), "found " + std::to_string(*count) + " GPU"));
     } else {
-      CHECK(gpu.error().message == count.error().message);
+      CHECK(gpu.error().text() == count.error().text());
     }
   }
 }

@@ -89,7 +89,7 @@ class DeviceJob {
   Program take(const Cluster& cluster) {
     price(&program_, cluster, in_order(static_cast<int>(program_.ranks.size())));
     const Status valid = validate(program_);
-    INFO((valid.ok() ? "" : valid.error().message));
+    INFO((valid.ok() ? "" : valid.error().text()));
     REQUIRE(valid.ok());
     return std::move(program_);
   }

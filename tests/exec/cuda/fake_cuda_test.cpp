@@ -21,7 +21,7 @@ namespace {
 std::unique_ptr<Gpu> fake_gpu() {
   const Variable folder("TANDEM_PLUGINS", TANDEM_FAKE_PLUGINS);
   const auto symbol = plugin_symbol("libtandem_cuda.so", kGpuSymbol);
-  INFO((symbol.ok() ? "" : symbol.error().message));
+  INFO((symbol.ok() ? "" : symbol.error().text()));
   REQUIRE(symbol.ok());
   auto gpu = reinterpret_cast<OpenGpu>(*symbol)(0);
   REQUIRE(gpu.ok());
@@ -98,7 +98,7 @@ TEST_CASE("what the executor of a shared GPU reads off its events is the ideal's
     for (const GpuLaunch launch : {GpuLaunch::Gated, GpuLaunch::Direct, GpuLaunch::Graph}) {
       const Program program = order_job(name, pp, vpp, 2);
       const PlayedGpu run = played(program, all_ranks(program), priced(launch));
-      INFO(name << (run.status.ok() ? "" : run.status.error().message));
+      INFO(name << (run.status.ok() ? "" : run.status.error().text()));
       REQUIRE(run.status.ok());
       const Trace trace = trace_of(program, run.recording);
       SimOptions unfolded;
@@ -122,11 +122,11 @@ TEST_CASE("a rank of many asks for ids of its communicators, and is played witho
   const Program program = order_job("1f1b", 2, 1);
   const PlayedGpu without = played(program, {Rank{0}}, priced());
   REQUIRE(!without.status.ok());
-  CHECK(without.status.error().message ==
+  CHECK(without.status.error().text() ==
         "fake GPU: found no id of communicator 0, which has 2 members");
   FirstRank control;
   const PlayedGpu run = played(program, {Rank{0}}, priced(), &control);
-  INFO((run.status.ok() ? "" : run.status.error().message));
+  INFO((run.status.ok() ? "" : run.status.error().text()));
   REQUIRE(run.status.ok());
   CHECK(control.barriers > 0);
   // Four forwards of 2 ms and backwards of 3 ms, and no longer than if nothing overlapped.
@@ -169,7 +169,7 @@ TEST_CASE("a fault that the device finds ends the run with its op") {
   const Program program = order_job("1f1b", 2, 1);
   const PlayedGpu run = played(program, all_ranks(program), priced());
   REQUIRE(!run.status.ok());
-  CHECK(run.status.error().message ==
+  CHECK(run.status.error().text() ==
         "received other bytes in recv 0 of stage 1 (lane 0>1) than should have been sent: 1 of 16 "
         "words checked are wrong");
 }
@@ -181,8 +181,8 @@ TEST_CASE("a rank that hangs ends the run after the time-out, and is named") {
   options.timeout_ns = 100'000'000;
   const PlayedGpu run = played(program, all_ranks(program), options);
   REQUIRE(!run.status.ok());
-  CHECK(run.status.error().message.find("no op ended within 0.1 s: ") == 0);
-  CHECK(run.status.error().message.find("rank 1") != std::string::npos);
+  CHECK(run.status.error().text().find("no op ended within 0.1 s: ") == 0);
+  CHECK(run.status.error().text().find("rank 1") != std::string::npos);
 }
 
 TEST_CASE("there are as many fake GPUs as are asked for") {

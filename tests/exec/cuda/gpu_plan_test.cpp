@@ -26,7 +26,7 @@ FakeRun played(const Program& program, const std::vector<GpuPlan>& plans, int qu
   FakeOptions options;
   options.queues = queues;
   auto run = play(program, plans, options);
-  INFO((run.ok() ? "" : run.error().message));
+  INFO((run.ok() ? "" : run.error().text()));
   REQUIRE(run.ok());
   return *std::move(run);
 }
@@ -120,7 +120,7 @@ TEST_CASE("plans of every order, with every form of transfers, take the ideal's 
     for (const int pp : {1, 2, 4, 8}) {
       if ((name == "none") != (pp == 1)) continue;
       const auto order = make_order({name, pp, stages_a_rank(name, pp), 2 * pp, 0});
-      INFO((order.ok() ? "" : order.error().message));
+      INFO((order.ok() ? "" : order.error().text()));
       REQUIRE(order.ok());
       for (const auto& [overlap, batch] : {std::pair{true, false}, {false, false}, {false, true}}) {
         if (order->exchanges == BatchedP2p::Never && !overlap) continue;
@@ -269,7 +269,7 @@ TEST_CASE("plans of the scenarios that we ship, made small, take the ideal's tim
       parsed.push_back(*std::move(set));
     }
     auto scenarios = load_scenarios(std::string(TANDEM_SOURCE_DIR) + "/scenarios/" + file, parsed);
-    INFO((scenarios.ok() ? "" : scenarios.error().message));
+    INFO((scenarios.ok() ? "" : scenarios.error().text()));
     REQUIRE(scenarios.ok());
     for (const Scenario& scenario : *scenarios) {
       INFO(file << ": " << scenario.name);

@@ -19,7 +19,7 @@ namespace tandem {
 inline Program order_program(const Order& order, const LowerOptions& options,
                              Nanoseconds transfer_ns) {
   auto program = lower(order, uniform_workload({2e-3, 3e-3, 2e-3, 1e-3}, order.stages), options);
-  INFO((program.ok() ? "" : program.error().message));
+  INFO((program.ok() ? "" : program.error().text()));
   REQUIRE(program.ok());
   for (Body& body : program->bodies) {
     for (Op& op : body.ops) {
@@ -41,7 +41,7 @@ inline Program without_contention(Program program) {
 
 inline Program job(const Scenario& scenario) {
   auto job = compile(scenario);
-  INFO((job.ok() ? "" : job.error().message));
+  INFO((job.ok() ? "" : job.error().text()));
   REQUIRE(job.ok());
   return std::move(job->program);
 }
@@ -70,7 +70,7 @@ inline std::string refusal(const Program& program, const std::vector<GpuPlan>& p
   FakeOptions options;
   options.queues = queues;
   const auto run = play(program, plans, options);
-  return run.ok() ? "" : run.error().message;
+  return run.ok() ? "" : run.error().text();
 }
 
 }  // namespace tandem
