@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/data_dir.h"
 #include "cli/commands.h"
 #include "cli/text_width.h"
 #include "exec/execute.h"
