@@ -29,7 +29,7 @@ struct Published {
 
 // How a run is held against reality: `tandem validate`.
 struct Validation {
-  Backend backend = Backend::Host;
+  const Backend* backend = &backends().front();
   std::string launch;  // a shell's words before the command that runs all ranks
   Compute compute = Compute::Timed;
   bool share_gpu = false;  // cuda: all ranks on one GPU
