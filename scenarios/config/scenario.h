@@ -12,7 +12,7 @@
 #include "scenarios/config/tensor_settings.h"
 #include "scenarios/config/variability.h"
 #include "schedule/lowering/lower.h"
-#include "schedule/order/order.h"
+#include "schedule/order/named_orders.h"
 #include "topology/cluster.h"
 #include "workload/cost/cost_table.h"
 #include "workload/model/model.h"
