@@ -12,6 +12,7 @@
 #include "exec/execute.h"
 #include "schedule/lowering/lower.h"
 #include "schedule/lowering/price.h"
+#include "schedule/order/named_orders.h"
 #include "sim/engines.h"
 #include "traces/metrics.h"
 
@@ -73,13 +74,13 @@ void against_theory(int p, int m, double forward_s, int iterations, double bound
   std::fflush(stdout);
 }
 
-void against_ideal(const std::string& name) {
+void against_ideal(const OrderTraits& order) {
   OrderSpec spec;
-  spec.name = name;
+  spec.name = order.name;
   spec.pp = 4;
-  spec.vpp = std::max(1, default_vpp(name));
-  if (name == "interleaved" || name == "looped-bfs" || name == "interleaved-zb") spec.vpp = 2;
+  spec.vpp = 2;
   spec.microbatches = 8;
+  if (!check_order(spec).ok()) spec.vpp = 1;
   const Program program = lowered(spec, {5e-3, 10e-3, 5e-3, 5e-3}, 0.5e-3);
   const auto trace = ideal(program);
   CHECK(trace.ok());
@@ -90,7 +91,7 @@ void against_ideal(const std::string& name) {
   fmt::print(
       "{:<14} p 4, m 8, 5/10/0.5 ms    {:8.3f} s  {:+.3f} % of 1  bubble {:+.3f} points of "
       "0.5{}\n",
-      name, theory.iteration_s, 100 * error, 100 * points,
+      order.name, theory.iteration_s, 100 * error, 100 * points,
       error > 0.01 || std::abs(points) > 0.005 ? ", OVER" : "");
   std::fflush(stdout);
 }
@@ -102,8 +103,8 @@ int main() {
   against_theory(4, 8, 5e-3, 10, 0.002);
   against_theory(4, 8, 0.5e-3, 10, 0.015);
   against_theory(64, 128, 5e-3, 3, 0.01);
-  for (const char* name : {"gpipe", "1f1b", "interleaved", "looped-bfs", "zb1p", "zb2p",
-                           "interleaved-zb", "zbv", "v-half", "v-min", "dualpipe", "dualpipev"})
-    against_ideal(name);
+  for (const OrderTraits& order : named_orders()) {
+    if (order.pipelines) against_ideal(order);
+  }
   return 0;
 }

@@ -58,8 +58,8 @@ Result<Scenario> load_place(const CommOptions& options) {
     place.gpus = 2 * place.cluster.gpus_per_node;
   }
   const auto launched = launched_rank();
-  if ((options.backend == "mpi" || options.backend == "cuda") && launched)
-    place.gpus = launched->ranks;
+  const Backend* const backend = backend_named(options.backend);
+  if (backend != nullptr && backend->own_processes && launched) place.gpus = launched->ranks;
   if (options.ranks > 0) place.gpus = options.ranks;
   if (!options.placement.empty()) place.cyclic = options.placement == "cyclic";
   if (place.gpus < 2)
@@ -149,9 +149,8 @@ Status time_all(const CommOptions& options) {
   ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(place));
   const Placement placement =
       place.cyclic ? dealt_round(place.gpus, place.cluster.gpus_per_node) : in_order(place.gpus);
-  std::optional<Backend> backend;
-  if (options.backend != "simgrid") backend = backend_named(options.backend);
-  if (backend) {
+  const Backend* const backend = backend_named(options.backend);  // null: SimGrid
+  if (backend != nullptr) {
     ASSIGN_OR_RETURN(const bool played, start_ranks(*backend, place.gpus, options.exec));
     if (played) return Done{};
   }
@@ -172,7 +171,7 @@ Status time_all(const CommOptions& options) {
 Status run(CommOptions options) {
   RETURN_IF_ERROR(apply(options.gpu, options.backend, &options.exec));
   const Status status = time_all(options);
-  if (!status.ok() && options.backend != "host" && rank_0_says(status.error())) return Done{};
+  if (!status.ok() && may_be_a_rank(options.backend) && rank_0_says(status.error())) return Done{};
   return status;
 }
 
@@ -207,11 +206,12 @@ void add_comm(const Command& bench) {
       .option("--cluster", &options->cluster,
               "a preset, or a SCENARIO.toml whose first run has one: what the ranks are on")
       .required();
+  std::vector<std::string> engines = backend_names();
+  engines.insert(engines.begin(), "simgrid");
   command
       .option("--backend", &options->backend,
-              "simgrid; host: one process, priced links; mpi: a process a rank; cuda: a GPU a "
-              "rank, or one for all")
-      .one_of({"simgrid", "host", "mpi", "cuda"})
+              "simgrid; host: one process, priced links; " + backends_with_own_processes())
+      .one_of(engines)
       .show_default();
   command
       .option("--op", &options->ops,

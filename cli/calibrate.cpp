@@ -31,7 +31,7 @@ struct DeviceOptions {
 
 Status measure(DeviceOptions options) {
   RETURN_IF_ERROR(check_timeout(options.timeout_s));
-  const Backend backend = backend_named(options.backend);
+  const Backend& backend = *backend_named(options.backend);
   RETURN_IF_ERROR(apply(options.gpu, options.backend, &options.exec));
   options.exec.timeout_ns = to_ns(options.timeout_s);
   if (options.exec.precision.empty()) options.exec.precision = "bf16";
@@ -58,7 +58,7 @@ Status measure(DeviceOptions options) {
 
 Status run(const DeviceOptions& options) {
   const Status status = measure(options);
-  if (!status.ok() && options.backend != "host" && rank_0_says(status.error())) return Done{};
+  if (!status.ok() && may_be_a_rank(options.backend) && rank_0_says(status.error())) return Done{};
   return status;
 }
 
@@ -73,9 +73,8 @@ void add_device(const Command& calibrate) {
   command.option("program", &options->program, "PROGRAM.csv").required();
   command
       .option("--backend", &options->backend,
-              "host: this machine's cores, links as priced; mpi: a process a rank; cuda: a GPU "
-              "a rank, or one for all")
-      .one_of({"host", "mpi", "cuda"})
+              "host: this machine's cores, links as priced; " + backends_with_own_processes())
+      .one_of(backend_names())
       .show_default();
   command.option("-o,--output", &options->output,
                  "write the table, for simulate --costs and a scenario's costs.table");

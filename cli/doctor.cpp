@@ -8,9 +8,10 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/data_dir.h"
 #include "cli/commands.h"
 #include "cli/text_width.h"
-#include "exec/execute.h"
+#include "exec/backend.h"
 #include "report/text/text_table.h"
 #include "sim/engines.h"
 #include "topology/preset.h"
@@ -18,10 +19,10 @@
 namespace tandem {
 namespace {
 
-std::string library(const char* name, const char* use) {
-  if (void* handle = dlopen(name, RTLD_LAZY | RTLD_LOCAL)) {
+std::string library(const std::string& name) {
+  if (void* handle = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
     dlclose(handle);
-    return fmt::format("found {}{}", name, use);
+    return fmt::format("found {}", name);
   }
   return fmt::format("missing: {} cannot be loaded", name);
 }
@@ -38,6 +39,11 @@ std::string program(const std::string& name) {
   return fmt::format("missing: {} is not in PATH", name);
 }
 
+std::string found(const BackendNeed& need) {
+  const std::string file(need.file);
+  return need.is_program ? program(file) : library(file);
+}
+
 // A cluster of network namespaces; where it cannot be, its script says why.
 std::string shaped_cluster() {
   const std::string script = data_dir() + "/validation/shaped-cluster";
@@ -50,8 +56,7 @@ std::string shaped_cluster() {
 }
 
 Status examine(bool wide) {
-  const Status simgrid = simgrid_available(), mpi = mpi_available();
-  const Result<int> gpus = cuda_available();
+  const Status simgrid = simgrid_available();
   const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
   std::vector<Cells> rows;
   const auto add = [&](std::string thing, std::string state, std::string use) {
@@ -62,17 +67,15 @@ Status examine(bool wide) {
   add("engine ideal", "ready", "simulate --engine ideal");
   add("engine simgrid", simgrid.ok() ? "ready" : simgrid.error().text(),
       "simulate --engine simgrid");
-  add("backend host", "ready", "run --backend host");
-  add("backend mpi", mpi.ok() ? "ready" : mpi.error().text(), "run --backend mpi");
-  add("mpirun", program("mpirun"), "run --backend mpi");
-  add("OpenBLAS", library("libopenblas.so.0", ""), "run --compute gemm");
+  for (const Backend& backend : backends()) {
+    add(fmt::format("backend {}", backend.name), backend.state(),
+        fmt::format("run --backend {}", backend.name));
+    for (const BackendNeed& need : backend.needs)
+      add(std::string(need.thing), found(need), std::string(need.used_by));
+  }
+  add("OpenBLAS", library("libopenblas.so.0"), "run --compute gemm");
   add("presets", fmt::format("{} in {}", preset_names().size(), data_dir()),
       "cluster.preset, topology");
-  add("backend cuda",
-      gpus.ok() ? fmt::format("ready: {} GPU{}", *gpus, *gpus == 1 ? "" : "s")
-                : gpus.error().text(),
-      "run --backend cuda");
-  add("NVIDIA driver", library("libcuda.so.1", ""), "backend cuda");
   add("shaped cluster", shaped_cluster(), "validation/shaped-cluster");
   fmt::print("{}", laid_out({{"thing", Place::Name},
                              {"state", Place::First, Align::Left},

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/data_dir.h"
 #include "scenarios/config/setting.h"
-#include "topology/preset.h"
 
 namespace tandem {
 namespace {

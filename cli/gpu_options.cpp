@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "exec/backend.h"
+
 namespace tandem {
 namespace {
 
@@ -50,10 +52,12 @@ Status apply(const GpuOptions& options, const std::string& backend, ExecOptions*
        {"--transfers", !options.transfers.empty()},
        {"--launch", !options.launch.empty()},
        {"--precision", !options.precision.empty()}}};
+  const Backend* const chosen = backend_named(backend);
+  const auto gpus = std::ranges::find_if(backends(), &Backend::on_gpus);
   for (const auto& [option, is_given] : given) {
-    if (is_given && backend != "cuda")
-      return Error{
-          fmt::format("found {} with --backend {}, expected --backend cuda", option, backend)};
+    if (is_given && (chosen == nullptr || !chosen->on_gpus))
+      return Error{fmt::format("found {} with --backend {}, expected --backend {}", option, backend,
+                               gpus->name)};
   }
   if (!options.transfers.empty() && !options.share_gpu)
     return Error{"found --transfers, expected --share-gpu with it"};
@@ -62,6 +66,11 @@ Status apply(const GpuOptions& options, const std::string& backend, ExecOptions*
   set(options.launch, kLaunches, &exec->launch);
   exec->precision = options.precision;
   return Done{};
+}
+
+bool may_be_a_rank(const std::string& backend) {
+  const Backend* const chosen = backend_named(backend);
+  return chosen == nullptr || chosen->own_processes;
 }
 
 }  // namespace tandem

@@ -24,4 +24,7 @@ void add_precision_option(const Command& command, GpuOptions* options);
 // Fills in what they say, for the backend so named. An Error where one of them is given in vain.
 Status apply(const GpuOptions& options, const std::string& backend, ExecOptions* exec);
 
+// Whether this process may be one rank of many, of which rank 0 alone speaks.
+bool may_be_a_rank(const std::string& backend);
+
 }  // namespace tandem

@@ -63,7 +63,7 @@ Status check_use(const RunOptions& options) {
 
 Result<std::optional<RealRunResult>> play(const RunOptions& options) {
   RETURN_IF_ERROR(check_use(options));
-  const Backend backend = options.real.backend;
+  const Backend& backend = *options.real.backend;
   const ExecOptions& exec = options.real.exec;
   if (options.input.ends_with(".csv")) {
     ASSIGN_OR_RETURN(const Program program, read_program(options.input));
@@ -125,7 +125,7 @@ Status run(RunOptions options) {
   RETURN_IF_ERROR(apply(options.gpu, options.backend, &exec));
   const auto real = play(options);
   if (!real.ok()) {
-    if (options.backend != "host" && rank_0_says(real.error())) return Done{};
+    if (may_be_a_rank(options.backend) && rank_0_says(real.error())) return Done{};
     return real.error();
   }
   if (*real) print(**real, options.json, text_width(options.wide));
@@ -134,11 +134,11 @@ Status run(RunOptions options) {
 
 void add_exec_options(const Command& command, RunOptions* options) {
   ExecOptions& exec = options->real.exec;
+  const Backend& host = backends().front();
   command
       .option("--backend", &options->backend,
-              "host: one process plays all ranks, links are emulated; mpi: a process a rank; "
-              "cuda: a GPU a rank, or one for all")
-      .one_of({"host", "mpi", "cuda"})
+              fmt::format("{}: {}; {}", host.name, host.ranks_are, backends_with_own_processes()))
+      .one_of(backend_names())
       .show_default();
   command
       .option("--compute", &options->compute,

@@ -96,6 +96,21 @@ Status show_scenario(const ScheduleOptions& options) {
   return print_order(order, options);
 }
 
+bool in_groups(const OrderTraits& order) { return order.groups; }
+bool warms_up(const OrderTraits& order) { return order.expert_warm_up; }
+bool two_a_rank(const OrderTraits& order) { return order.default_vpp() == 2; }
+
+std::string memory_limit_help() {
+  std::vector<std::string_view> names, rules;
+  for (const OrderTraits& order : named_orders()) {
+    if (!order.made_for_costs()) continue;
+    names.push_back(order.name);
+    rules.push_back(order.memory_rule);
+  }
+  return fmt::format("{}: activations of a stage that a rank may hold, from F to W; default: {}",
+                     fmt::join(names, ", "), fmt::join(rules, ", "));
+}
+
 Status show(const ScheduleOptions& options) {
   if (options.input.ends_with(".toml")) return show_scenario(options);
   if (!options.sets.empty() || !options.only.empty())
@@ -109,13 +124,13 @@ Status show(const ScheduleOptions& options) {
   }
   if (options.order.name.empty())
     return Error{"found neither a file nor --order, expected one of them"};
-  if (options.order.group > 0 && options.order.name != "interleaved")
+  if (options.order.group > 0 && !traits_of(options.order).groups)
     return Error{
-        fmt::format("--group: found {} with --order {}, expected --order interleaved: no "
-                    "other one goes in groups",
-                    options.order.group, options.order.name)};
+        fmt::format("--group: found {} with --order {}, expected --order {}: no other one goes in "
+                    "groups",
+                    options.order.group, options.order.name, order_list(in_groups))};
   OrderSpec spec = options.order;
-  spec.vpp = options.vpp > 0 ? options.vpp : default_vpp(spec.name);
+  spec.vpp = options.vpp > 0 ? options.vpp : traits_of(spec).default_vpp();
   ASSIGN_OR_RETURN(spec.costs, parse_costs(options.costs));
   std::optional<Waiting> waiting("making the order");
   ASSIGN_OR_RETURN(const Order order, make_order(spec));
@@ -138,24 +153,23 @@ void add_schedule(const Command& app) {
   command.option("--pp", &options->order.pp, "pipeline ranks").at_least_one();
   command
       .option("--vpp", &options->vpp,
-              "stages a rank; default 2 for zbv, v-half, v-min and dualpipev, else 1")
+              fmt::format("stages a rank; default 2 for {}, else 1", order_list(two_a_rank)))
       .at_least_one();
   command.option("--microbatches", &options->order.microbatches, "microbatches").at_least_one();
   command
       .option("--group", &options->order.group,
-              "interleaved: microbatches a group and stage; default pp (or all, where fewer)")
+              fmt::format("{}: microbatches a group and stage; default pp (or all, where fewer)",
+                          order_list(in_groups)))
       .at_least_one();
   command.option("--costs", &options->costs,
                  "F,I,W[,C]: times of a forward, an input gradient, a weight gradient and a "
                  "transfer; zero-bubble orders are made for them, and the grid is drawn with "
                  "them (without transfers); default 1,1,1");
-  command
-      .option("--memory-limit", &options->order.memory_limit,
-              "zb1p, zb2p, zbv, v-half, v-min: activations of a stage that a rank may hold, "
-              "from F to W; default: pp, 2pp, 2pp, pp + 2, 2ceil((pp + 2) / 3)")
+  command.option("--memory-limit", &options->order.memory_limit, memory_limit_help())
       .at_least_one();
   command.flag("--expert-overlap", &options->order.expert_overlap,
-               "interleaved: one more warm-up, as Megatron-LM where experts overlap");
+               fmt::format("{}: one more warm-up, as Megatron-LM where experts overlap",
+                           order_list(warms_up)));
   command
       .option("--format", &options->format,
               "grid: a picture; pytorch: one cell an action; pytorch-comms: with communication; "

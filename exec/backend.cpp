@@ -3,19 +3,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
-#include "base/check.h"
 #include "launch/launch.h"
 
 namespace tandem {
 namespace {
 
-constexpr std::array<std::string_view, 3> kNames = {"host", "mpi", "cuda"};
+Result<std::optional<Execution>> on_host(const Program& program, const ExecOptions& options) {
+  ASSIGN_OR_RETURN(Execution execution, execute_host(program, options));
+  return std::optional(std::move(execution));
+}
+
+Result<bool> start_by_mpirun(int ranks, const ExecOptions&) {
+  RETURN_IF_ERROR(mpi_available());
+  return become_mpirun(ranks);
+}
 
 // Here, where there is a GPU for each.
-Result<bool> start_on_gpus(int ranks) {
+Result<bool> start_on_gpus(int ranks, const ExecOptions& options) {
+  if (options.share_gpu) return false;
   ASSIGN_OR_RETURN(const int gpus, cuda_available());
   if (gpus < ranks)
     return Error{fmt::format("found {} GPU{}, expected {}, one a rank: --share-gpu plays all ranks "
@@ -27,30 +34,74 @@ Result<bool> start_on_gpus(int ranks) {
   return true;
 }
 
+std::string mpi_state() {
+  const Status mpi = mpi_available();
+  return mpi.ok() ? "ready" : mpi.error().text();
+}
+
+std::string cuda_state() {
+  const Result<int> gpus = cuda_available();
+  if (!gpus.ok()) return gpus.error().text();
+  return fmt::format("ready: {} GPU{}", *gpus, *gpus == 1 ? "" : "s");
+}
+
+constexpr BackendNeed kMpiNeeds[] = {{"mpirun", "mpirun", true, "run --backend mpi"}};
+constexpr BackendNeed kCudaNeeds[] = {{"NVIDIA driver", "libcuda.so.1", false, "backend cuda"}};
+
+constexpr Backend kBackends[] = {
+    {.name = "host",
+     .ranks_are = "one process plays all ranks, links are emulated",
+     .state = [] { return std::string("ready"); },
+     .execute = on_host},
+    {.name = "mpi",
+     .ranks_are = "a process a rank",
+     .own_processes = true,
+     .needs = kMpiNeeds,
+     .state = mpi_state,
+     .execute = execute_mpi,
+     .start = start_by_mpirun},
+    {.name = "cuda",
+     .ranks_are = "a GPU a rank, or one for all",
+     .own_processes = true,
+     .on_gpus = true,
+     .needs = kCudaNeeds,
+     .state = cuda_state,
+     .execute = execute_cuda,
+     .start = start_on_gpus},
+};
+
 }  // namespace
 
-std::string_view name(Backend backend) { return kNames[static_cast<std::size_t>(backend)]; }
+std::span<const Backend> backends() { return kBackends; }
 
-Backend backend_named(std::string_view name) {
-  const auto at = std::ranges::find(kNames, name);
-  CHECK(at != kNames.end());
-  return static_cast<Backend>(at - kNames.begin());
+const Backend* backend_named(std::string_view name) {
+  const auto* const at = std::ranges::find(kBackends, name, &Backend::name);
+  return at == std::end(kBackends) ? nullptr : at;
 }
 
-Result<std::optional<Execution>> execute(const Program& program, Backend backend,
+std::vector<std::string> backend_names() {
+  std::vector<std::string> names;
+  for (const Backend& backend : kBackends) names.emplace_back(backend.name);
+  return names;
+}
+
+std::string backends_with_own_processes() {
+  std::string text;
+  for (const Backend& backend : kBackends) {
+    if (!backend.own_processes) continue;
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", backend.name, backend.ranks_are);
+  }
+  return text;
+}
+
+Result<std::optional<Execution>> execute(const Program& program, const Backend& backend,
                                          const ExecOptions& options) {
-  if (backend == Backend::Cuda) return execute_cuda(program, options);
-  if (backend == Backend::Mpi) return execute_mpi(program, options);
-  ASSIGN_OR_RETURN(Execution execution, execute_host(program, options));
-  return std::optional(std::move(execution));
+  return backend.execute(program, options);
 }
 
-Result<bool> start_ranks(Backend backend, int ranks, const ExecOptions& options) {
-  if (backend == Backend::Host || launched_rank() || ranks == 1) return false;
-  if (backend == Backend::Cuda)
-    return options.share_gpu ? Result<bool>(false) : start_on_gpus(ranks);
-  RETURN_IF_ERROR(mpi_available());
-  return become_mpirun(ranks);
+Result<bool> start_ranks(const Backend& backend, int ranks, const ExecOptions& options) {
+  if (!backend.own_processes || launched_rank() || ranks == 1) return false;
+  return backend.start(ranks, options);
 }
 
 }  // namespace tandem

@@ -5,12 +5,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
 #include <tuple>
 
+#include "base/data_dir.h"
 #include "base/file.h"
 #include "base/nearest.h"
 #include "base/sourced_file.h"
@@ -173,18 +173,6 @@ Result<ClusterSpec> read_preset(const std::string& name, Sources* sources) {
 }
 
 }  // namespace
-
-std::string data_dir() {
-  if (const char* set = std::getenv("TANDEM_DATA_DIR"); set != nullptr && *set != '\0') return set;
-  namespace fs = std::filesystem;
-  std::error_code failed;
-  const fs::path program = fs::read_symlink("/proc/self/exe", failed).parent_path();
-  for (const char* relative : {"../share/tandem", "../..", "../../.."}) {
-    const fs::path folder = (program / relative).lexically_normal();
-    if (!program.empty() && fs::is_directory(folder / "topology/presets", failed)) return folder;
-  }
-  return TANDEM_SOURCE_DIR;
-}
 
 Result<ClusterSpec> load_preset(const std::string& name) {
   Sources unused;

@@ -11,10 +11,6 @@
 
 namespace tandem {
 
-// The folder that holds topology/presets and the other files shipped as data: $TANDEM_DATA_DIR,
-// else share/tandem or the source tree around the program, else the source tree it was built from.
-std::string data_dir();
-
 // A preset's spec. Error: an unknown name, with the nearest known one.
 Result<ClusterSpec> load_preset(const std::string& name);
 Result<DeviceSpec> load_device(const std::string& name);

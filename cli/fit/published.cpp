@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/data_dir.h"
 #include "base/file.h"
 #include "base/nearest.h"
 #include "base/progress.h"
@@ -16,7 +17,6 @@
 #include "cli/text_width.h"
 #include "report/page/page_parts.h"
 #include "report/text/fit_table.h"
-#include "topology/preset.h"
 #include "validation/published/profile_text.h"
 #include "validation/published/published_checks.h"
 

@@ -70,10 +70,6 @@ Status check_halves(const Scenario& whole, const std::string& place) {
   return Done{};
 }
 
-Plan plan_of_chain(const Scenario& scenario) {
-  return plan_of(scenario, default_vpp(scenario.order.name) == 2, 1);
-}
-
 // What a microbatch takes of all stages, communication included, when nothing overlaps.
 SizeCost microbatch_cost(const Scenario& whole, const Cluster& cluster) {
   const auto seconds = [&](const Scenario& scenario) {
@@ -259,7 +255,7 @@ Result<PackStudy> pack(const Scenario& scenario, const std::string& lengths,
                                 seq <= options.tokens ? "model.seq" : "--tokens"));
   PackStudy study{.scenario = scenario.name,
                   .lengths = lengths,
-                  .engine = options.engine == Engine::Ideal ? "ideal" : "simgrid",
+                  .engine = name(options.engine),
                   .limit = options.tokens,
                   .global_batch = scenario.plan.global_batch};
   study.sequences = static_cast<int>(all.size());

@@ -128,8 +128,6 @@ std::string joined(const std::vector<std::string>& cells) {
 
 }  // namespace
 
-std::string name(Engine engine) { return engine == Engine::Ideal ? "ideal" : "simgrid"; }
-
 Result<Results> Results::of(const ScenarioFile& file, std::vector<RunSettings> runs,
                             Engine engine) {
   Results results;

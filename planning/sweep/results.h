@@ -58,7 +58,4 @@ class Results {
   std::vector<std::string> inputs_, outputs_;  // columns
 };
 
-// "simgrid", "ideal".
-std::string name(Engine engine);
-
 }  // namespace tandem

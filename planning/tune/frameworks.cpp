@@ -43,6 +43,11 @@ constexpr AllowedValues kFsdpValues[] = {{"parallel.pp", "1", kFullyShard},
                                          {"overlap.param_gather", "true", kFullyShard},
                                          {"overlap.tensor", "off", kFullyShard}};
 
+// Megatron-LM's interleaved schedule: the one that pairs a forward with a backward.
+bool interleaves(S s, C c) {
+  return traits_of(c.playing.order, s.order.orders).exchanges == BatchedP2p::Pairs;
+}
+
 int microbatches(S s, C c) { return s.plan.global_batch / (c.layout.micro_batch * c.layout.dp); }
 
 const FrameworkRule kMegatronRules[] = {
@@ -60,17 +65,13 @@ const FrameworkRule kMegatronRules[] = {
               c.layout.overlap_context;
      }},
     {"vpp > 1 is interleaved", kArguments, FrameworkRule::OfPlaying,
-     [](S, C c) { return (c.layout.vpp > 1) == (c.playing.order == "interleaved"); }},
+     [](S s, C c) { return (c.layout.vpp > 1) == interleaves(s, c); }},
     {"interleaved: pp divides the microbatches", kSchedules, FrameworkRule::OfPlaying,
-     [](S s, C c) {
-       return c.playing.order != "interleaved" || microbatches(s, c) % c.layout.pp == 0;
-     }},
+     [](S s, C c) { return !interleaves(s, c) || microbatches(s, c) % c.layout.pp == 0; }},
     {"overlap.p2p with interleaved only", kArguments, FrameworkRule::OfPlaying,
-     [](S, C c) { return !c.playing.overlap_p2p || c.playing.order == "interleaved"; }},
+     [](S s, C c) { return !c.playing.overlap_p2p || interleaves(s, c); }},
     {"interleaved on pp = 2 with overlap.p2p only", kArguments, FrameworkRule::OfPlaying,
-     [](S, C c) {
-       return c.playing.order != "interleaved" || c.layout.pp > 2 || c.playing.overlap_p2p;
-     }},
+     [](S s, C c) { return !interleaves(s, c) || c.layout.pp > 2 || c.playing.overlap_p2p; }},
     {"overlap.param_gather with overlap.grad_reduce only", kArguments, FrameworkRule::OfSharing,
      [](S, C c) { return !c.sharing.param_gather || c.sharing.grad_reduce; }},
     {"ZeRO 2 and 3 overlap gradients, 3 parameters too", kArguments, FrameworkRule::OfSharing,

@@ -11,7 +11,6 @@
 #include "base/split.h"
 #include "planning/tune/frameworks.h"
 #include "scenarios/config/tensor_settings.h"
-#include "schedule/order/order.h"
 
 namespace tandem {
 namespace {
@@ -100,8 +99,8 @@ const Dimension kDimensions[] = {
 #undef OF
 
 // The words that a key may have; none: it has numbers.
-std::vector<std::string> words_of(const std::string& key) {
-  if (key == "schedule.order") return order_names();
+std::vector<std::string> words_of(const std::string& key, std::span<const OrderTraits> orders) {
+  if (key == "schedule.order") return order_names(orders);
   if (key == "train.zero") return {"0", "1", "2", "3"};
   const auto dimension = std::ranges::find(kDimensions, key, &Dimension::key);
   if (dimension == std::end(kDimensions) || dimension->word == flag_word) return {"true", "false"};
@@ -110,8 +109,9 @@ std::vector<std::string> words_of(const std::string& key) {
   return {};
 }
 
-Status check_value(const std::string& key, const std::string& value) {
-  const std::vector<std::string> words = words_of(key);
+Status check_value(const std::string& key, const std::string& value,
+                   std::span<const OrderTraits> orders) {
+  const std::vector<std::string> words = words_of(key, orders);
   if (words.empty()) {
     if (!value.empty() && value.size() < 8 && value.front() != '0' &&
         std::ranges::all_of(value, [](unsigned char c) { return std::isdigit(c) != 0; }))
@@ -126,21 +126,19 @@ Status check_value(const std::string& key, const std::string& value) {
 }
 
 // Whether a search looks at the order for the layout at all.
-bool fits(std::string_view order, const Layout& layout) {
-  if (order == "none") return layout.pp == 1;
-  if (layout.pp == 1) return false;
-  if (order == "interleaved") return layout.vpp > 1;  // with one stage a rank it is 1f1b
-  return true;
+bool fits(const OrderTraits& order, const Layout& layout) {
+  return order.pipelines == (layout.pp > 1) && layout.vpp >= order.least_vpp;
 }
 
 // Whether the order keeps its own rules there.
-bool can_order(const Scenario& base, std::string_view order, const Layout& layout,
+bool can_order(const Scenario& base, const OrderTraits& order, const Layout& layout,
                int microbatches) {
-  return check_order({.name = std::string(order),
+  return check_order({.name = std::string(order.name),
                       .pp = layout.pp,
                       .vpp = layout.vpp,
                       .microbatches = microbatches,
-                      .expert_overlap = base.expert_overlap && order == "interleaved"})
+                      .expert_overlap = base.expert_overlap && order.expert_warm_up,
+                      .orders = base.order.orders})
       .ok();
 }
 
@@ -174,7 +172,8 @@ std::vector<std::string> Space::keys() {
   return keys;
 }
 
-Result<Space> Space::among(const std::vector<std::string>& texts) {
+Result<Space> Space::among(const std::vector<std::string>& texts,
+                           std::span<const OrderTraits> orders) {
   Space space;
   for (const std::string& text : texts) {
     const std::size_t equals = text.find('=');
@@ -188,7 +187,7 @@ Result<Space> Space::among(const std::vector<std::string>& texts) {
                       "nearest is '{}'",
                       key, nearest(key, known))};
     const std::vector<std::string> values = split(text.substr(equals + 1) + ",", ",");
-    for (const std::string& value : values) RETURN_IF_ERROR(check_value(key, value));
+    for (const std::string& value : values) RETURN_IF_ERROR(check_value(key, value, orders));
     space.only_.emplace_back(key, values);
   }
   return space;
@@ -239,16 +238,15 @@ void Space::for_each_layout(const Scenario& base,
 }
 
 std::vector<Playing> Space::playings(const Scenario& base, const Layout& layout) const {
-  static const std::vector<std::string> kOrders = order_names();
   const int microbatches = base.plan.global_batch / (layout.micro_batch * layout.dp);
   std::vector<Playing> found;
-  for (const std::string& order : kOrders) {
-    if (!fits(order, layout) || !allows("schedule.order", order) ||
+  for (const OrderTraits& order : base.order.orders) {
+    if (!fits(order, layout) || !allows("schedule.order", std::string(order.name)) ||
         !can_order(base, order, layout, microbatches))
       continue;
-    const bool exchanges = batched_p2p_of(order) != BatchedP2p::Never;
+    const bool exchanges = order.exchanges != BatchedP2p::Never;
     const auto add = [&](bool overlap_p2p) {
-      const Playing playing{order, overlap_p2p};
+      const Playing playing{order.name, overlap_p2p};
       if (runs(base, {layout, playing, {}}, FrameworkRule::OfPlaying)) found.push_back(playing);
     };
     if (layout.pp == 1) {
@@ -263,7 +261,8 @@ std::vector<Playing> Space::playings(const Scenario& base, const Layout& layout)
 
 std::vector<Sharing> Space::sharings(const Scenario& base, const Layout& layout,
                                      const Playing& playing) const {
-  const bool shares = layout.dp * layout.cp * chains_of(playing.order) > 1;
+  const int chains = traits_of(playing.order, base.order.orders).chains;
+  const bool shares = layout.dp * layout.cp * chains > 1;
   std::vector<Sharing> found;
   for (int zero = 0; zero <= (!shares ? 0 : layout.pp > 1 ? 1 : 3); ++zero) {
     if (!allows("train.zero", number_word(zero))) continue;
@@ -293,10 +292,12 @@ Scenario with(const Scenario& base, const Candidate& candidate) {
   scenario.order = {.name = std::string(playing.order),
                     .pp = layout.pp,
                     .vpp = layout.vpp,
-                    .microbatches = scenario.plan.microbatches()};
+                    .microbatches = scenario.plan.microbatches(),
+                    .orders = base.order.orders};
   scenario.overlap_p2p = playing.overlap_p2p;
   scenario.batch_p2p = false;
-  const bool pairs = playing.order == "interleaved" || playing.order.starts_with("dualpipe");
+  const OrderTraits& order = traits_of(scenario.order);
+  const bool pairs = order.pairs || order.exchanges == BatchedP2p::Pairs;
   scenario.expert_overlap = base.expert_overlap && pairs;
   scenario.data.zero = sharing.zero;
   scenario.data.grad_reduce = sharing.grad_reduce;
@@ -306,10 +307,11 @@ Scenario with(const Scenario& base, const Candidate& candidate) {
 
 Candidate candidate_of(const Scenario& scenario) {
   const Plan& plan = scenario.plan;
-  static const std::vector<std::string> kOrders = order_names();
-  const std::string& order = plan.pp == 1 ? std::string("none") : scenario.order.name;
-  const auto known = std::ranges::find(kOrders, order);
-  const bool exchanges = batched_p2p_of(order) == BatchedP2p::EachAction;
+  const std::span<const OrderTraits> orders = scenario.order.orders;
+  const auto alone = std::ranges::find(orders, false, &OrderTraits::pipelines);
+  const OrderTraits& order =
+      plan.pp == 1 && alone != orders.end() ? *alone : traits_of(scenario.order);
+  const bool exchanges = order.exchanges == BatchedP2p::EachAction;
   return {{.tp = plan.tp,
            .cp = plan.cp,
            .ep = plan.ep,
@@ -323,7 +325,7 @@ Candidate candidate_of(const Scenario& scenario) {
            .tensor = scenario.tensor.method,
            .overlap_context = plan.overlap_context,
            .scatter_gather = plan.scatter_gather},
-          {known == kOrders.end() ? std::string_view("1f1b") : std::string_view(*known),
+          {order.name.empty() ? default_order(1) : order.name,
            plan.pp > 1 && scenario.overlap_p2p.value_or(!exchanges)},
           {plan.zero, scenario.data.grad_reduce, scenario.data.param_gather}};
 }

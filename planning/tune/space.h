@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,6 +11,7 @@
 
 #include "base/result.h"
 #include "scenarios/config/scenario.h"
+#include "schedule/order/named_orders.h"
 #include "workload/model/model.h"
 
 namespace tandem {
@@ -34,7 +36,7 @@ struct Layout {
 
 // In which order the stages' passes are played, and whether transfers overlap.
 struct Playing {
-  std::string_view order;
+  std::string_view order;  // as the table has it: it lives as long as that
   bool overlap_p2p = false;
 
   bool operator==(const Playing&) const = default;
@@ -60,8 +62,9 @@ struct Candidate {
 // the rules allow. Errors name the nearest key or value.
 class Space {
  public:
-  // "parallel.tp=1,2,4".
-  static Result<Space> among(const std::vector<std::string>& texts);
+  // "parallel.tp=1,2,4". Orders are those of the table.
+  static Result<Space> among(const std::vector<std::string>& texts,
+                             std::span<const OrderTraits> orders = named_orders());
   static std::vector<std::string> keys();
   // Of these, those with one of these values.
   Space only(const std::string& key, const std::vector<std::string>& values) const;
@@ -72,7 +75,8 @@ class Space {
   // model.h), in one fixed order. Experts' communication beside compute, the kind of context
   // communication and all else is as the scenario has it. Until `visit` says false.
   void for_each_layout(const Scenario& base, const std::function<bool(const Layout&)>& visit) const;
-  // How a layout can be played; never empty but where the space has no order for it.
+  // How a layout can be played, by the orders that the scenario may name; never empty but where
+  // the space has none for it.
   std::vector<Playing> playings(const Scenario& base, const Layout& layout) const;
   std::vector<Sharing> sharings(const Scenario& base, const Layout& layout,
                                 const Playing& playing) const;

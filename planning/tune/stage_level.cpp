@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -29,12 +30,11 @@ PassTimes operator*(int n, const PassTimes& a) {
 // What a has beyond b.
 PassTimes operator-(const PassTimes& a, const PassTimes& b) { return a + -1 * b; }
 
-bool in_a_v(std::string_view order) { return default_vpp(order) == 2; }
-
-Plan plan_of(const Candidate& candidate, const Scenario& base) {
-  const std::string_view order = candidate.playing.order;
-  const bool one_rank = candidate.layout.pp == 1 || in_a_v(order) || chains_of(order) == 2;
-  return plan_of(with(base, candidate), one_rank, chains_of(order));
+OrderedPlan plan_of(const Candidate& candidate, const Scenario& base) {
+  const auto& [layout, playing, sharing] = candidate;
+  const OrderTraits& order = traits_of(playing.order, base.order.orders);
+  return plan_of(with(base, candidate), ends_on_one_rank(order, layout.pp, layout.vpp),
+                 order.chains);
 }
 
 int microbatches(const Scenario& base, const Layout& layout) {
@@ -81,13 +81,13 @@ PassTimes StageTimes::of(int layers, bool first, bool last) const {
   return sum;
 }
 
-std::vector<std::vector<int>> stages_of_ranks(std::string_view order, const Layout& layout) {
-  const int pp = layout.pp;
-  std::vector<std::vector<int>> ranks(pp);
+std::vector<std::vector<int>> stages_of_ranks(const OrderTraits& order, const Layout& layout) {
+  std::vector<std::vector<int>> ranks(layout.pp);
   for (int stage = 0; stage < layout.stages(); ++stage) {
-    const int turn = stage / pp, place = stage % pp;
-    ranks[in_a_v(order) && turn % 2 == 1 ? pp - 1 - place : place].push_back(stage);
-    if (chains_of(order) == 2) ranks[pp - 1 - place].push_back(stage);
+    for (int chain = 0; chain < order.chains; ++chain) {
+      const int in_order = chain * layout.stages() + stage;
+      ranks[order.placement.rank_of(in_order, layout.pp, layout.vpp)].push_back(stage);
+    }
   }
   return ranks;
 }
@@ -95,10 +95,14 @@ std::vector<std::vector<int>> stages_of_ranks(std::string_view order, const Layo
 StageLevel::StageLevel(const Scenario& base, Cluster cluster)
     : base_(base), groups_(base, std::move(cluster)) {}
 
+const OrderTraits& StageLevel::traits(const Playing& playing) const {
+  return traits_of(playing.order, base_.order.orders);
+}
+
 double StageLevel::memory_floor(const Candidate& candidate) const {
   LiveActivations live;
   for (const std::vector<int>& stages :
-       stages_of_ranks(candidate.playing.order, candidate.layout)) {
+       stages_of_ranks(traits(candidate.playing), candidate.layout)) {
     auto& entries = live.ranks.emplace_back();
     for (const int stage : stages)
       entries.push_back({static_cast<Stage>(stage), stage == stages.front() ? 1 : 0});
@@ -146,7 +150,7 @@ Nanoseconds StageLevel::length(const Pass& pass, const Layout& layout, Program* 
 
 // From a job of four stages: with the embedding, of one layer, of two, with the head.
 StageTimes StageLevel::measure_layer(const Layout& layout) {
-  Scenario scenario = with(base_, {layout, {"1f1b"}, {}});
+  Scenario scenario = with(base_, {layout, {default_order(1)}, {}});
   Plan plan = scenario.plan;
   plan.pp = 4;
   plan.vpp = 1;
@@ -214,20 +218,46 @@ Nanoseconds StageLevel::work_bound(const Layout& layout) {
   return std::max(whole.least() * microbatches(base_, layout) / layout.pp, chain);
 }
 
+Nanoseconds StageLevel::waits_bound(const OrderTraits& order, int own, int rank,
+                                    const std::vector<int>& rank_of,
+                                    const std::vector<Nanoseconds>& edges) const {
+  if (order.chains > 1) return 0;
+  const Nanoseconds up = rank + 1 < static_cast<int>(edges.size()) ? edges[rank] : 0;
+  const Nanoseconds down = rank > 0 ? edges[rank - 1] : 0;
+  // Of a stage's own two neighbours: the transfer to the one on that rank.
+  const auto edge = [&](std::size_t neighbour) -> Nanoseconds {
+    if (neighbour >= rank_of.size()) return 0;
+    return rank_of[neighbour] == rank + 1 ? up : rank_of[neighbour] == rank - 1 ? down : 0;
+  };
+  Nanoseconds all = 0, last = 0;
+  std::int64_t passing = 0;  // stages between both neighbours of the rank
+  for (std::size_t s = 0; s < rank_of.size(); ++s) {
+    if (rank_of[s] != rank) continue;
+    const Nanoseconds forward = edge(s + 1), backward = edge(s - 1);  // s - 1: none of the first
+    all += own * (forward + backward);
+    last = std::max(last, backward);
+    if (s > 0 && s + 1 < rank_of.size() && std::abs(rank_of[s + 1] - rank_of[s - 1]) == 2 &&
+        rank_of[s + 1] + rank_of[s - 1] == 2 * rank)
+      passing += own;
+  }
+  // Nothing waits for a rank's last transfer. Of a forward and a backward that exchange at once one
+  // is waited for at least.
+  if (order.exchanges == BatchedP2p::EachAction) return all - last;
+  return std::max(passing - 1, std::int64_t{0}) * std::min(up, down);
+}
+
 RankEnds StageLevel::ends_bound(const Layout& layout, const Playing& playing) {
   const std::vector<PassTimes> passes = stages(layout);
-  const std::vector<std::vector<int>> ranks = stages_of_ranks(playing.order, layout);
-  const bool whole = !splits_backwards(playing.order);
-  const int own = microbatches(base_, layout) / chains_of(playing.order);
+  const OrderTraits& order = traits(playing);
+  const std::vector<std::vector<int>> ranks = stages_of_ranks(order, layout);
+  const std::vector<int> rank_of = ranks_of_chain(order, layout.pp, layout.vpp);
+  const bool whole = !order.splits_backwards;
+  const int own = microbatches(base_, layout) / order.chains;
   std::vector<Nanoseconds> edges(layout.pp);  // from a rank to the next
   for (int rank = 0; rank + 1 < layout.pp; ++rank)
     edges[rank] = transfer_ns(layout, rank, rank + 1);
   // Before a stage's first forward, and behind the last of its backwards.
   std::vector<Nanoseconds> before(passes.size()), behind(passes.size());
-  std::vector<int> rank_of(passes.size());
-  for (int rank = layout.pp - 1; rank >= 0; --rank)
-    for (const int stage : ranks[rank]) rank_of[stage] = rank;
-  if (chains_of(playing.order) == 2) std::iota(rank_of.begin(), rank_of.end(), 0);
   for (std::size_t s = 1; s < passes.size(); ++s) {
     const int low = std::min(rank_of[s - 1], rank_of[s]),
               high = std::max(rank_of[s - 1], rank_of[s]);
@@ -246,18 +276,13 @@ RankEnds StageLevel::ends_bound(const Layout& layout, const Playing& playing) {
       tail = std::min(tail, behind[stage]);
       work += own * (whole ? pass.forward + pass.backward : pass.least());
     }
-    if (!playing.overlap_p2p && layout.pp > 1) {
-      // The last one's transfer is nobody's wait. Of a forward and a backward that exchange at once
-      // one is waited for at least.
-      const Nanoseconds up = rank + 1 < layout.pp ? edges[rank] : 0;
-      const Nanoseconds down = rank > 0 ? edges[rank - 1] : 0;
-      work += layout.vpp == 1 ? own * (up + down) - down
-                              : (std::int64_t{own} * layout.vpp - 1) * std::min(up, down);
-    }
+    if (!playing.overlap_p2p && layout.pp > 1)
+      work += waits_bound(order, own, rank, rank_of, edges);
     ends.push_back(first + work);
     if (whole) last = std::max(last, first + work + tail);
   }
-  ends[0] = std::max(ends[0], last);
+  Nanoseconds& first_stage = ends[rank_of.front()];
+  first_stage = std::max(first_stage, last);
   return ends;
 }
 
@@ -273,14 +298,15 @@ Nanoseconds StageLevel::data_ns(const Candidate& candidate, int rank, CommKind k
 
 Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& ends) {
   const auto& [layout, playing, sharing] = candidate;
-  const Plan plan = plan_of(candidate, base_);
+  const OrderedPlan plan = plan_of(candidate, base_);
   const std::vector<HeldParameters> held = stage_parameters(base_.model, plan);
-  const std::vector<std::vector<int>> ranks = stages_of_ranks(playing.order, layout);
+  const OrderTraits& order = traits(playing);
+  const std::vector<std::vector<int>> ranks = stages_of_ranks(order, layout);
   const double gradient = bytes_of(plan.gradient_dtype);
   const double parameter = plan.fp8_param_gather ? 1 : stored_bytes(plan);
   const CommKind reduce = sharing.zero == 0 ? CommKind::AllReduce : CommKind::ReduceScatter;
   const CostModel cost = base_.cost_model();
-  const bool two_chains = chains_of(playing.order) == 2;  // their groups span two ranks
+  const bool two_chains = order.chains > 1;  // their groups span two ranks
   // Bytes are rounded by unit: what one less a unit leaves is a bound.
   const auto ns = [&](int rank, CommKind kind, double parameters, double bytes) {
     return two_chains ? 0
@@ -319,7 +345,8 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
   }
   Nanoseconds ahead = 0;
   if (sharing.param_gather && layout.pp > 1 && base_.bucket_bytes == 0)
-    ahead = ns(0, CommKind::AllGather, held[0].dense, parameter);
+    ahead = ns(order.placement.rank_of(0, layout.pp, layout.vpp), CommKind::AllGather,
+               held[0].dense, parameter);
   // The gradient norm's all-reduce keeps every rank's optimizer behind all reductions.
   return std::max(lanes, ahead + reduced + behind);
 }
@@ -334,8 +361,9 @@ Result<Order> StageLevel::order_of(const Candidate& candidate) {
         fmt::format("found {} microbatches on {} stages, expected at most limits.ops / 4 "
                     "= {:g} ops",
                     spec.microbatches, layout.stages(), base_.limits.ops / kPlans)};
-  spec.expert_overlap = base_.expert_overlap && spec.name == "interleaved" && spec.vpp > 1;
-  if (made_for_costs(spec.name)) {
+  const OrderTraits& order = traits_of(spec);
+  spec.expert_overlap = base_.expert_overlap && order.expert_warm_up && spec.vpp > 1;
+  if (order.made_for_costs()) {
     const double transfer = layout.pp == 1 ? 0 : to_seconds(transfer_ns(layout, 0, 1));
     for (const PassTimes& pass : stages(layout))
       spec.stage_costs.push_back(

@@ -13,7 +13,7 @@
 #include "planning/tune/space.h"
 #include "scenarios/run/job.h"
 #include "schedule/lowering/lower.h"
-#include "schedule/order/order.h"
+#include "schedule/order/named_orders.h"
 #include "topology/cluster.h"
 
 namespace tandem {
@@ -77,6 +77,11 @@ class StageLevel {
   Nanoseconds data_ns(const Candidate& candidate, int rank, CommKind kind, double bytes);
   std::vector<PassTimes> stages(const Layout& layout);
   Workload collapsed(const Candidate& candidate, const Order& order);
+  const OrderTraits& traits(const Playing& playing) const;
+  // What a rank waits for its transfers, at least, where none overlaps; by its stages' ranks.
+  Nanoseconds waits_bound(const OrderTraits& order, int own, int rank,
+                          const std::vector<int>& rank_of,
+                          const std::vector<Nanoseconds>& edges) const;
 
   const Scenario& base_;
   GroupTimes groups_;
@@ -84,6 +89,6 @@ class StageLevel {
 };
 
 // The stages of each pipeline rank, by their place in the model's chain.
-std::vector<std::vector<int>> stages_of_ranks(std::string_view order, const Layout& layout);
+std::vector<std::vector<int>> stages_of_ranks(const OrderTraits& order, const Layout& layout);
 
 }  // namespace tandem

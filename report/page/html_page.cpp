@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/data_dir.h"
 #include "base/file.h"
-#include "topology/preset.h"
 
 namespace tandem {
 namespace {

@@ -21,6 +21,19 @@ Status set_layers(const Setting& setting, Scenario* scenario) {
 }  // namespace
 
 std::vector<Field> job_fields() {
+  // What the table of orders says. Fields look at their help, so it lives as long as they.
+  static const std::string kOrders = fmt::format(
+      "text: {}, or a CSV file in PyTorch's form beside the scenario; default {}, {} for vpp > 1",
+      fmt::join(order_names(), ", "), default_order(1), default_order(2));
+  static const std::string kGroup =
+      fmt::format("integer: {}'s microbatches a group and stage; default pp",
+                  order_list([](const OrderTraits& order) { return order.groups; }));
+  static const std::string kMemoryLimit = fmt::format(
+      "number: most activations alive on a rank, of one stage each; {}; default the order's own",
+      order_list([](const OrderTraits& order) { return order.made_for_costs(); }));
+  static const std::string kOverlapP2p = fmt::format(
+      "true or false: pipeline transfers beside compute; default true but for {}",
+      order_list([](const OrderTraits& o) { return o.exchanges == BatchedP2p::EachAction; }));
   return {
       text("model.name", "text: shown in tables", AT(model_name)),
       whole("model.layers", "integer: transformer layers", AT(model.layers), 1),
@@ -86,17 +99,9 @@ std::vector<Field> job_fields() {
            "true or false: each tensor rank sends 1/tp of a pipeline transfer, gathered again "
            "behind it; default false",
            AT(plan.scatter_gather)),
-      text("schedule.order",
-           "text: none, gpipe, 1f1b, interleaved, looped-bfs, zb1p, zb2p, interleaved-zb, zbv, "
-           "v-half, v-min, dualpipe, dualpipev, or a CSV file in PyTorch's form beside the "
-           "scenario; default 1f1b, interleaved for vpp > 1",
-           AT(order.name)),
-      whole("schedule.group", "integer: interleaved's microbatches a group and stage; default pp",
-            AT(order.group), 1),
-      number("schedule.memory_limit",
-             "number: most activations alive on a rank, of one stage each; zb1p, zb2p, zbv, v-half "
-             "and v-min; default the order's own",
-             AT(order.memory_limit), 1, kPositive),
+      text("schedule.order", kOrders.c_str(), AT(order.name)),
+      whole("schedule.group", kGroup.c_str(), AT(order.group), 1),
+      number("schedule.memory_limit", kMemoryLimit.c_str(), AT(order.memory_limit), 1, kPositive),
       text("train.precision", "text: fp32, fp16, bf16 or fp8; default bf16", AT(plan.precision)),
       text("train.gradient_dtype", "text: fp16, bf16 or fp32; default fp16 with fp16, else fp32",
            AT(plan.gradient_dtype)),
@@ -139,10 +144,7 @@ std::vector<Field> job_fields() {
            "true or false: reduce-scatter and all-gather instead of tensor all-reduces; default "
            "false",
            AT(plan.sequence_parallel)),
-      flag("overlap.p2p",
-           "true or false: pipeline transfers beside compute; default true but for none, gpipe and "
-           "1f1b",
-           AT(overlap_p2p)),
+      flag("overlap.p2p", kOverlapP2p.c_str(), AT(overlap_p2p)),
       flag("overlap.batch_p2p", "true or false: an exchange is issued as one group; default false",
            AT(batch_p2p)),
       flag(

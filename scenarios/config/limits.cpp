@@ -19,21 +19,22 @@ double limit_of(const Setting& setting, double otherwise) {
 
 // The ops of a microbatch on one rank of each pipeline stage.
 double ops_of_microbatch(const Scenario& scenario, const Cluster& cluster) {
-  const bool in_a_v = default_vpp(scenario.order.name) == 2;
-  const Plan plan = plan_of(scenario, in_a_v, 1);
+  const OrderTraits& order = traits_of(scenario.order);
+  const OrderedPlan plan = plan_of_chain(scenario);
   const Workload work = workload(scenario, plan, cluster, placement_of(scenario, cluster));
   double ops = 0;
   for (const StageWork& stage : work.stages) {
     ops += static_cast<double>(stage.forward.steps.size());
-    ops += static_cast<double>(splits_backwards(scenario.order.name)
-                                   ? stage.backward_input.steps.size() +
-                                         stage.backward_weight.steps.size()
-                                   : stage.backward.steps.size());
+    ops += static_cast<double>(order.splits_backwards ? stage.backward_input.steps.size() +
+                                                            stage.backward_weight.steps.size()
+                                                      : stage.backward.steps.size());
   }
-  // Forward and back over each edge: a send, a receive, and perhaps a gather behind it. A V's point
-  // is on one rank.
-  const int inner = plan.stages() - 1 - (in_a_v ? 1 : 0);
-  const double edges = plan.pp > 1 ? inner : 0;
+  // Forward and back over each edge between two ranks: a send, a receive, and perhaps a gather
+  // behind it.
+  const std::vector<int> rank_of = ranks_of_chain(order, plan.pp, plan.vpp);
+  double edges = 0;
+  for (std::size_t stage = 1; stage < rank_of.size(); ++stage)
+    edges += rank_of[stage] != rank_of[stage - 1] ? 1 : 0;
   return ops + edges * (work.pipeline_gather_bytes > 0 ? 6 : 4);
 }
 

@@ -102,8 +102,7 @@ Status complete_order(Scenario* s) {
   s->order.pp = s->plan.pp;
   s->order.vpp = s->plan.vpp;
   s->order.microbatches = s->plan.microbatches();
-  if (!s->places.contains("schedule.order"))
-    s->order.name = s->plan.vpp > 1 ? "interleaved" : "1f1b";
+  if (!s->places.contains("schedule.order")) s->order.name = default_order(s->plan.vpp);
   if (!s->order.name.ends_with(".csv")) return Done{};
   s->order_file = (std::filesystem::path(s->path).parent_path() / s->order.name).string();
   const std::string why = why_unreadable(s->order_file);
@@ -327,7 +326,7 @@ Status check_expert_keys(const Scenario& s) {
 
 // What depends on several keys: defaults, then the rules.
 Status complete(Scenario* s) {
-  if (!s->places.contains("parallel.vpp")) s->plan.vpp = default_vpp(s->order.name);
+  if (!s->places.contains("parallel.vpp")) s->plan.vpp = traits_of(s->order).default_vpp();
   RETURN_IF_ERROR(complete_gpus(s));
   RETURN_IF_ERROR(complete_batch(s));
   RETURN_IF_ERROR(complete_order(s));

@@ -12,7 +12,7 @@
 #include "scenarios/config/tensor_settings.h"
 #include "scenarios/config/variability.h"
 #include "schedule/lowering/lower.h"
-#include "schedule/order/order.h"
+#include "schedule/order/named_orders.h"
 #include "topology/cluster.h"
 #include "workload/cost/cost_table.h"
 #include "workload/model/model.h"
@@ -29,7 +29,7 @@ struct Published {
 
 // How a run is held against reality: `tandem validate`.
 struct Validation {
-  Backend backend = Backend::Host;
+  const Backend* backend = &backends().front();
   std::string launch;  // a shell's words before the command that runs all ranks
   Compute compute = Compute::Timed;
   bool share_gpu = false;  // cuda: all ranks on one GPU

@@ -4,11 +4,13 @@
 namespace tandem {
 
 std::vector<Field> validate_fields() {
+  std::map<std::string, const Backend*> all;
+  for (const Backend& backend : backends()) all.emplace(backend.name, &backend);
   return {
-      choice<Backend>("validate.backend",
-                      "text: host, mpi or cuda: what tandem validate measures with; default host",
-                      {{"host", Backend::Host}, {"mpi", Backend::Mpi}, {"cuda", Backend::Cuda}},
-                      AT(validation.backend)),
+      choice<const Backend*>(
+          "validate.backend",
+          "text: host, mpi or cuda: what tandem validate measures with; default host", all,
+          AT(validation.backend)),
       choice<Compute>("validate.compute",
                       "text: timed (ops take their priced time) or gemm (they multiply matrices); "
                       "default timed",

@@ -19,7 +19,7 @@ namespace tandem {
 
 // What an engine or an executor is given.
 struct CompiledJob {
-  Plan plan;  // the scenario's, with what the order says of it
+  OrderedPlan plan;  // the scenario's, with what the order says of it
   Order order;
   Program program;
   Cluster cluster;

@@ -28,11 +28,12 @@ void add_uneven_stages(const Scenario& s, std::vector<std::string>* lines) {
 }
 
 void add_group(const Scenario& s, std::vector<std::string>* lines) {
-  if (s.order.group == 0 || s.order.name == "interleaved") return;
+  if (s.order.group == 0 || traits_of(s.order).groups) return;
   lines->push_back(
       fmt::format("{}: found schedule.group = {} with schedule.order = {}, which has no groups: it "
-                  "counts for interleaved alone",
-                  s.place_of({"schedule.group"}), s.order.group, s.order.name));
+                  "counts for {} alone",
+                  s.place_of({"schedule.group"}), s.order.group, s.order.name,
+                  order_list([](const OrderTraits& order) { return order.groups; })));
 }
 
 void add_small_sizes(const Scenario& s, std::vector<std::string>* lines) {

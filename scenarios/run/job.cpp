@@ -71,16 +71,19 @@ Placement placement_of(const Scenario& scenario, const Cluster& cluster) {
                          : in_order(scenario.gpus);
 }
 
-Plan plan_of(const Scenario& scenario, bool ends_on_one_rank, int copies) {
-  Plan plan = scenario.plan;
-  plan.ends_on_one_rank = ends_on_one_rank;
-  plan.copies = copies;
-  return plan;
+OrderedPlan plan_of(const Scenario& scenario, bool ends_on_one_rank, int copies) {
+  return {scenario.plan, copies, ends_on_one_rank};
 }
 
-Plan plan_of(const Scenario& scenario, const Order& order) {
+OrderedPlan plan_of(const Scenario& scenario, const Order& order) {
   const std::vector<int> rank_of = stage_to_rank(order);
   return plan_of(scenario, rank_of.front() == rank_of.back(), order.chains);
+}
+
+OrderedPlan plan_of_chain(const Scenario& scenario) {
+  const Plan& plan = scenario.plan;
+  const std::vector<int> rank_of = ranks_of_chain(traits_of(scenario.order), plan.pp, plan.vpp);
+  return plan_of(scenario, rank_of.front() == rank_of.back(), 1);
 }
 
 std::array<CommCost, kGroupKinds> comm_costs(const Scenario& scenario) {
@@ -98,7 +101,7 @@ std::array<CommCost, kGroupKinds> comm_costs(const Scenario& scenario) {
   return costs;
 }
 
-Workload workload(const Scenario& scenario, const Plan& plan, const Cluster& cluster,
+Workload workload(const Scenario& scenario, const OrderedPlan& plan, const Cluster& cluster,
                   const Placement& placement) {
   const Model& model = scenario.model;
   if (scenario.uniform) {
@@ -121,7 +124,7 @@ Workload workload(const Scenario& scenario, const Order& order, const Cluster& c
   return work;
 }
 
-std::vector<OrderCosts> order_costs(const Scenario& scenario, const Plan& plan,
+std::vector<OrderCosts> order_costs(const Scenario& scenario, const OrderedPlan& plan,
                                     const Cluster& cluster) {
   const Placement placement = placement_of(scenario, cluster);
   const Workload work = workload(scenario, plan, cluster, placement);

@@ -26,7 +26,7 @@ using Live = std::map<int, int>;
 // What peak_memory says of a rank that holds these; asked once for each.
 class RankMemory {
  public:
-  RankMemory(const Model& model, const Plan& plan, int stages_of_chain)
+  RankMemory(const Model& model, const OrderedPlan& plan, int stages_of_chain)
       : model_(model), plan_(plan), stages_of_chain_(stages_of_chain) {}
 
   const MemoryUse& with(const Live& live) {
@@ -42,7 +42,7 @@ class RankMemory {
 
  private:
   const Model& model_;
-  const Plan& plan_;
+  const OrderedPlan& plan_;
   int stages_of_chain_;
   std::map<Live, MemoryUse> known_;
 };
@@ -53,7 +53,7 @@ const MemoryTimeline::Step& MemoryTimeline::peak() const {
   return *std::ranges::max_element(steps, {}, &Step::activations);
 }
 
-std::vector<MemoryTimeline> memory_timelines(const Model& model, const Plan& plan,
+std::vector<MemoryTimeline> memory_timelines(const Model& model, const OrderedPlan& plan,
                                              const Order& order) {
   const std::vector<int> rank_of = stage_to_rank(order);
   std::vector<MemoryTimeline> memories;

@@ -30,7 +30,7 @@ struct MemoryTimeline {
 };
 
 // One a pipeline rank.
-std::vector<MemoryTimeline> memory_timelines(const Model& model, const Plan& plan,
+std::vector<MemoryTimeline> memory_timelines(const Model& model, const OrderedPlan& plan,
                                              const Order& order);
 
 // When a step's action has ended on the first GPU of its pipeline rank, or on the one that was

@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 // stands at `place`.
 Result<std::optional<Execution>> play_whole(const Program& program, const RealOptions& options,
                                             const std::string& place) {
-  auto played = execute(program, options.backend, options.exec);
+  auto played = execute(program, *options.backend, options.exec);
   if (!played.ok() && played.error().kind == Error::BadInput)
     return Error::at(place, played.error().text());
   if (!played.ok()) return played.error();

@@ -20,7 +20,7 @@
 namespace tandem {
 
 struct RealOptions {
-  Backend backend = Backend::Host;
+  const Backend* backend = &backends().front();
   ExecOptions exec;
   OutputFiles files;  // of the median iteration; of a run that failed only the trace, partial
 };

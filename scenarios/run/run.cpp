@@ -143,14 +143,16 @@ Result<Trace> trace_of(const CompiledJob& job, Engine engine, const SimOptions& 
 
 }  // namespace
 
+std::string name(Engine engine) { return engine == Engine::Ideal ? "ideal" : "simgrid"; }
+
 Result<Order> make_order(const Scenario& scenario) {
   if (scenario.order_file.empty()) {
     OrderSpec spec = scenario.order;
-    spec.expert_overlap = scenario.expert_overlap && spec.name == "interleaved";
-    if (made_for_costs(spec.name)) {
+    const OrderTraits& traits = traits_of(spec);
+    spec.expert_overlap = scenario.expert_overlap && traits.expert_warm_up;
+    if (traits.made_for_costs()) {
       ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(scenario));
-      spec.stage_costs =
-          order_costs(scenario, plan_of(scenario, default_vpp(spec.name) == 2, 1), cluster);
+      spec.stage_costs = order_costs(scenario, plan_of_chain(scenario), cluster);
     }
     auto order = make_order(spec);
     if (!order.ok())
@@ -190,7 +192,7 @@ Result<CompiledJob> compile(const Scenario& scenario,
   ASSIGN_OR_RETURN(Cluster cluster, make_cluster(scenario));
   RETURN_IF_ERROR(check_ops(scenario, cluster));
   ASSIGN_OR_RETURN(Order order, make_order(scenario));
-  const Plan own = plan_of(scenario, order);
+  const OrderedPlan own = plan_of(scenario, order);
   const Placement placement = placement_of(scenario, cluster);
   const Workload work = workload(scenario, order, cluster, placement);
   auto program = lower(order, work, lower_options(scenario, order));
@@ -226,7 +228,7 @@ Result<RunResult> play(const Scenario& scenario, const CompiledJob& job, Engine 
   ASSIGN_OR_RETURN(const SimOptions options, sim_options(scenario, job, engine));
   ASSIGN_OR_RETURN(const Trace trace, trace_of(job, engine, options));
   RunResult result = result_of(scenario, job, trace);
-  result.engine = engine == Engine::Ideal ? "ideal" : "simgrid";
+  result.engine = name(engine);
   return result;
 }
 
@@ -247,7 +249,7 @@ Result<RunResult> simulate(const Scenario& scenario, Engine engine, const Output
   Trace& trace = *played;
 
   RunResult result = result_of(scenario, job, trace);
-  result.engine = engine == Engine::Ideal ? "ideal" : "simgrid";
+  result.engine = name(engine);
   result.engine_wall_s = wall_s;
   if (const FrameworkProfile& by = scenario.profile; !scenario.cost_table && by.interval_high > 0)
     result.interval_s.emplace(result.iteration_s * by.interval_low,
@@ -296,7 +298,7 @@ Result<RunResult> simulate(const Program& given, const OutputFiles& files, bool 
   if (result.iteration_s == 0)
     return Error{fmt::format("{}: found an iteration that takes no time, expected ops that do",
                              program.name)};
-  result.engine = "ideal";
+  result.engine = name(Engine::Ideal);
   result.engine_wall_s = wall_s;
   result.costs = costs;
   result.warnings = std::move(warnings);

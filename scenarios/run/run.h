@@ -10,7 +10,7 @@
 #include "scenarios/run/compiled_job.h"
 #include "scenarios/run/run_result.h"
 #include "schedule/lowering/price.h"
-#include "schedule/order/order.h"
+#include "schedule/order/named_orders.h"
 #include "schedule/program/program.h"
 #include "topology/cluster.h"
 #include "workload/model/workload.h"
@@ -18,6 +18,7 @@
 namespace tandem {
 
 enum class Engine { Ideal, SimGrid };
+std::string name(Engine engine);  // "ideal", "simgrid"
 
 // The order of a scenario: by name, or from its file.
 Result<Order> make_order(const Scenario& scenario);

@@ -20,7 +20,7 @@ MemoryPeak peak_of(const MemoryTimeline& memory, int pipeline_ranks, const Progr
 
 }  // namespace
 
-Training training(const Scenario& scenario, const Plan& plan, const Order& order,
+Training training(const Scenario& scenario, const OrderedPlan& plan, const Order& order,
                   const Program& program, const Trace& trace, double iteration_s) {
   const DeviceSpec& device = scenario.cluster.device;
   const double per_gpu_s = iteration_s * scenario.gpus;

@@ -33,7 +33,7 @@ struct Training {
 };
 
 // Of the run that gave the trace. REQUIRES: costs that are not uniform.
-Training training(const Scenario& scenario, const Plan& plan, const Order& order,
+Training training(const Scenario& scenario, const OrderedPlan& plan, const Order& order,
                   const Program& program, const Trace& trace, double iteration_s);
 
 }  // namespace tandem

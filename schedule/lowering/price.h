@@ -8,6 +8,7 @@
 #include "base/ids.h"
 #include "schedule/program/program.h"
 #include "topology/cluster.h"
+#include "topology/traffic.h"
 
 namespace tandem {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "schedule/order/order.h"
+#include "schedule/order/named_orders.h"
 
 namespace tandem {
 

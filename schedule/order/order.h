@@ -1,4 +1,4 @@
-// Order: what every pipeline rank does, action by action. "1F1B" is a pure function -> Order.
+// Order: what every pipeline rank does, action by action.
 #pragma once
 
 #include <cstdint>
@@ -54,55 +54,6 @@ struct Order {
 
   int pp() const { return static_cast<int>(ranks.size()); }
 };
-
-// Times of one stage's F, I and W and of a transfer between two ranks, in any one unit.
-struct OrderCosts {
-  double forward = 1, input = 1, weight = 1, transfer = 0;
-};
-
-// What a named order is made from.
-struct OrderSpec {
-  std::string name;
-  int pp = 1;
-  int vpp = 1;
-  int microbatches = 1;  // of all chains together
-  int group =
-      0;  // interleaved: Megatron's microbatch_group_size_per_vp_stage; 0: min(pp, microbatches)
-  OrderCosts costs = {};                     // what those that take a memory limit are made for
-  std::vector<OrderCosts> stage_costs = {};  // the same, one a stage; empty: all alike
-  // Most activations that a rank holds, of one stage each, from F to W; 0: the order's own limit.
-  // Only for zb1p, zb2p, zbv, v-half, v-min.
-  double memory_limit = 0;
-  bool expert_overlap = false;  // interleaved: one more warm-up, as Megatron overlaps experts
-};
-
-// Errors name the rule that is broken, e.g. "M % N = 1 must be 0 or >= PP=2" for interleaved.
-//
-// - `none`, `gpipe`, `1f1b`, `interleaved`, `looped-bfs`: stage = chunk * pp + rank.
-// - `zb1p`, `zb2p`: one stage a rank, backwards split into I and W; made for the costs, so that no
-//   rank holds more than the limit (pp and 2 pp activations). `interleaved-zb`: PyTorch's, for any
-//   vpp; it knows no costs.
-// - `zbv`, `v-half`, `v-min`: the same with two stages a rank in a V (stage s >= pp is on rank
-//   2 pp - 1 - s), which hold as much as 1F1B, about half and about a third of it: 2 pp,
-//   2 floor(pp / 2) + 2 and 2 ceil((pp + 2) / 3) activations of these half stages.
-// - `dualpipe`: two chains of pp stages, one down the ranks and one up, with half the microbatches
-//   each; chain 1's stage s is stage pp + s of the order, on rank pp - 1 - s. `dualpipev`: one
-//   chain in a V. Both pair a forward of one direction with a backward of the other (with_next).
-Result<Order> make_order(const OrderSpec& spec);
-// The rules of make_order, without the order: as many specs a second as a search asks for.
-Status check_order(const OrderSpec& spec);
-std::vector<std::string> order_names();
-
-// The stages a rank that the order needs: 2 for those in a V, else 1.
-int default_vpp(std::string_view name);
-// Whether it follows OrderSpec::costs.
-bool made_for_costs(std::string_view name);
-// Whether the gradients of inputs and of weights are actions of their own.
-bool splits_backwards(std::string_view name);
-// The chains of stages that run at once.
-int chains_of(std::string_view name);
-// When transfers can be waited for.
-BatchedP2p batched_p2p_of(std::string_view name);
 
 // The rank that computes each stage: rank_of_stage[s], from the order itself; -1 where none does.
 std::vector<int> stage_to_rank(const Order& order);

@@ -13,8 +13,8 @@
 
 #include "base/ids.h"
 #include "base/units.h"
-#include "topology/traffic.h"
-#include "workload/cost/kernel.h"
+#include "topology/comm_kind.h"
+#include "workload/cost/kernel_shape.h"
 #include "workload/model/pass.h"
 
 namespace tandem {

@@ -7,6 +7,7 @@
 #include "exec/compute/openblas.h"
 #include "exec/execute.h"
 #include "schedule/lowering/lower.h"
+#include "schedule/order/named_orders.h"
 #include "sim/engines.h"
 #include "tests/exec/exec_jobs.h"
 #include "tests/needs.h"

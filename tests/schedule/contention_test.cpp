@@ -7,6 +7,7 @@
 
 #include "base/fork_map.h"
 #include "schedule/lowering/lower.h"
+#include "schedule/order/named_orders.h"
 #include "sim/engines.h"
 #include "tests/exec/cuda/device_job.h"
 #include "tests/needs.h"

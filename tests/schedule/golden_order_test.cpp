@@ -11,6 +11,7 @@
 
 #include "base/csv.h"
 #include "base/file.h"
+#include "schedule/order/named_orders.h"
 #include "schedule/order/order_replay.h"
 #include "schedule/order/order_text.h"
 

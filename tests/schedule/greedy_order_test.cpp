@@ -8,7 +8,7 @@
 #include <numeric>
 #include <random>
 
-#include "schedule/order/order.h"
+#include "schedule/order/named_orders.h"
 #include "schedule/order/order_replay.h"
 #include "tests/seed.h"
 
@@ -19,7 +19,7 @@ const std::vector<std::string> kGreedy = {"zb1p", "zb2p", "zbv", "v-half", "v-mi
 constexpr OrderCosts kEqual = {1, 1, 1};
 
 OrderSpec spec_of(const std::string& name, int pp, int microbatches, const OrderCosts& costs = {}) {
-  OrderSpec spec{name, pp, default_vpp(name), microbatches};
+  OrderSpec spec{name, pp, traits_of(name).default_vpp(), microbatches};
   spec.costs = costs;
   return spec;
 }
@@ -295,6 +295,31 @@ TEST_CASE("costs, memory limits and expert overlap are refused where they have n
 TEST_CASE("costs of nothing still give an order") {
   for (const std::string& name : kGreedy)
     CHECK(validate(make(spec_of(name, 4, 8, {0, 0, 0, 0}))).ok());
+}
+
+TEST_CASE("an order's stages stand on the ranks that its traits name, and its actions are theirs") {
+  for (const OrderTraits& traits : named_orders()) {
+    for (const int pp : {1, 2, 4, 6}) {
+      for (const int vpp : {1, 2, 3}) {
+        const OrderSpec spec{std::string(traits.name), pp, vpp, 4 * pp};
+        if (!check_order(spec).ok()) continue;
+        INFO(traits.name << " pp " << pp << " vpp " << vpp);
+        const Order order = make(spec);
+        const std::vector<int> rank_of = stage_to_rank(order);
+        for (int stage = 0; stage < order.stages; ++stage)
+          CHECK(traits.placement.rank_of(stage, pp, vpp) == rank_of[stage]);
+        CHECK(ends_on_one_rank(traits, pp, vpp) == (rank_of.front() == rank_of.back()));
+        for (const auto& actions : order.ranks) {
+          CHECK(std::ranges::any_of(actions, [](const Action& action) {
+                  return action.kind == ActionKind::BackwardWeight;
+                }) == (traits.splits_backwards));
+        }
+        CHECK(std::ranges::any_of(order.ranks, [](const auto& actions) {
+                return std::ranges::any_of(actions, &Action::with_next);
+              }) == traits.pairs);
+      }
+    }
+  }
 }
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
 // Orders: what the named ones look like, what validation refuses, their text forms and lowering.
-#include "schedule/order/order.h"
+#include "schedule/order/named_orders.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -1,4 +1,5 @@
 // Tensor, context and pipeline communication beside compute, in closed form and on both engines.
+#include "schedule/order/named_orders.h"
 #include "schedule/order/order_replay.h"
 #include "tests/sim/both_engines.h"
 #include "tests/workload/workload_fixture.h"
@@ -187,7 +188,7 @@ TEST_CASE("without communication a program takes what its order's replay takes, 
     OrderSpec spec;
     spec.name = name;
     spec.pp = name == "none" ? 1 : 4;
-    spec.vpp = name == "interleaved" || name == "looped-bfs" ? 3 : default_vpp(name);
+    spec.vpp = name == "interleaved" || name == "looped-bfs" ? 3 : traits_of(name).default_vpp();
     spec.microbatches = 12;
     INFO(name);
     const auto order = make_order(spec);
@@ -216,7 +217,7 @@ TEST_CASE("an order made for uneven stages is no slower than one made for even o
       OrderSpec spec;
       spec.name = name;
       spec.pp = 4;
-      spec.vpp = default_vpp(name);
+      spec.vpp = traits_of(name).default_vpp();
       spec.microbatches = 16;
       const int stages = spec.pp * spec.vpp;
       LowerOptions options;

@@ -10,6 +10,7 @@
 
 #include "schedule/lowering/lower.h"
 #include "schedule/lowering/price.h"
+#include "schedule/order/named_orders.h"
 #include "schedule/program/program_text.h"
 #include "schedule/program/replay.h"
 #include "schedule/program/slowdown.h"

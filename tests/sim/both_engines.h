@@ -11,6 +11,7 @@
 #include "base/fork_map.h"
 #include "schedule/lowering/lower.h"
 #include "schedule/lowering/price.h"
+#include "schedule/order/named_orders.h"
 #include "tests/needs.h"
 #include "traces/metrics.h"
 

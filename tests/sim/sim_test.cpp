@@ -4,6 +4,7 @@
 #include <random>
 
 #include "schedule/lowering/lower.h"
+#include "schedule/order/named_orders.h"
 #include "sim/engines.h"
 #include "tests/exec/cuda/device_job.h"
 #include "tests/seed.h"

@@ -10,6 +10,7 @@
 
 #include "base/fork_map.h"
 #include "schedule/lowering/lower.h"
+#include "schedule/order/named_orders.h"
 #include "sim/engines.h"
 #include "tests/needs.h"
 #include "tests/seed.h"

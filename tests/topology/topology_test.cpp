@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 
+#include "base/data_dir.h"
 #include "topology/cluster.h"
 #include "topology/preset.h"
 #include "topology/traffic.h"

@@ -77,7 +77,7 @@ TEST_CASE("an fp8 gather halves a unit's parameter bytes") {
 }
 
 TEST_CASE("with both ends on one rank the head has no copy of the embedding, said or seen") {
-  Plan plan = plan_of(1, 2);
+  OrderedPlan plan = plan_of(1, 2);
   plan.vpp = 2;
   const LiveActivations folded = {{{{Stage{0}, 1}, {Stage{3}, 1}}, {{Stage{1}, 1}, {Stage{2}, 1}}}};
   const MemoryUse seen = peak_memory(gpt_22b(), plan, folded);

@@ -162,7 +162,7 @@ TEST_CASE("untied, the last stage holds V h / tp parameters more wherever it is"
   for (const int tp : {1, 4}) {
     for (const int pp : {1, 4}) {
       for (const bool ends_on_one_rank : {false, true}) {
-        Plan plan = plan_of(tp, pp);
+        OrderedPlan plan = plan_of(tp, pp);
         plan.ends_on_one_rank = ends_on_one_rank;
         Model model = gpt(24, 2304, 24);
         const std::vector<HeldParameters> tied = stage_parameters(model, plan);

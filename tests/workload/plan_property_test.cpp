@@ -34,19 +34,19 @@ class Draw {
     return model;
   }
 
-  Plan plan() {
-    Plan plan = {.tp = power(3),
-                 .pp = from(1, 4),
-                 .vpp = from(1, 2),
-                 .dp = power(3),
-                 .cp = power(2),
-                 .ep = coin() ? 1 : power(3),
-                 .expert_tp = from(0, 1),
-                 .micro_batch = from(1, 4),
-                 .recompute = static_cast<Recompute>(from(0, 2)),
-                 .sequence_parallel = from(0, 3) > 0,
-                 .scatter_gather = coin(),
-                 .precision = coin() ? "fp16" : "bf16"};
+  OrderedPlan plan() {
+    OrderedPlan plan = Plan{.tp = power(3),
+                            .pp = from(1, 4),
+                            .vpp = from(1, 2),
+                            .dp = power(3),
+                            .cp = power(2),
+                            .ep = coin() ? 1 : power(3),
+                            .expert_tp = from(0, 1),
+                            .micro_batch = from(1, 4),
+                            .recompute = static_cast<Recompute>(from(0, 2)),
+                            .sequence_parallel = from(0, 3) > 0,
+                            .scatter_gather = coin(),
+                            .precision = coin() ? "fp16" : "bf16"};
     plan.global_batch = plan.micro_batch * plan.dp * from(1, 8);
     if (plan.recompute == Recompute::Full && coin()) plan.recompute_layers = from(0, 4);
     plan.flash_attention = coin();
@@ -109,7 +109,7 @@ void require_sound(const Workload& work, const Pass& pass) {
   }
 }
 
-void require_sound(const Model& model, const Plan& plan) {
+void require_sound(const Model& model, const OrderedPlan& plan) {
   const Workload work = make_workload(model, plan, {a100().device, plan.precision});
   LiveActivations live = {{{}}};
   for (int s = 0; s < plan.stages(); ++s) {
@@ -159,7 +159,7 @@ TEST_CASE("any valid plan gives finite work, and steps that wait for steps befor
   int overlapping = 0, contexts = 0, mixtures = 0;
   for (int sound = 0; sound < 400;) {
     const Model model = draw.model();
-    Plan plan = draw.plan();
+    OrderedPlan plan = draw.plan();
     mend(model, &plan);
     if (!check(model, plan).ok()) continue;
     INFO("plan " << sound);

@@ -117,9 +117,9 @@ std::string words_of(const Validation& validation, const std::string& precision,
                      const MeasureOptions& options) {
   std::string words =
       fmt::format("--backend {} --compute {} --iterations {} --timeout {}",
-                  name(validation.backend), validation.compute == Compute::Gemm ? "gemm" : "timed",
+                  validation.backend->name, validation.compute == Compute::Gemm ? "gemm" : "timed",
                   options.iterations, options.timeout_s);
-  if (validation.backend != Backend::Cuda) return words;
+  if (!validation.backend->on_gpus) return words;
   if (validation.compute == Compute::Gemm) words += " --precision " + precision;
   if (validation.share_gpu)
     words += fmt::format(" --share-gpu --transfers {}",
@@ -170,7 +170,7 @@ Result<Measured> measure(const Scenario& scenario, const CompiledJob& job,
                          const MeasureOptions& options) {
   ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::make());
   Measured measured;
-  if (scenario.validation.backend == Backend::Host) {
+  if (!scenario.validation.backend->own_processes) {
     ASSIGN_OR_RETURN(measured.real, measure_here(scenario, job, options, folder));
   } else {
     ASSIGN_OR_RETURN(measured.real, measure_outside(scenario, job, options, folder));

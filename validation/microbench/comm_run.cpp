@@ -41,7 +41,7 @@ Result<Blocks> simulated(const CommBench& bench, const Program& program, const C
 
 // Warm-up is in the Program, so it is played once.
 Result<std::optional<Blocks>> executed(const CommBench& bench, const Program& program,
-                                       Backend backend, ExecOptions exec) {
+                                       const Backend& backend, ExecOptions exec) {
   exec.warmup = 0;
   exec.iterations = 1;
   ASSIGN_OR_RETURN(const std::optional<Execution> execution, execute(program, backend, exec));
@@ -52,17 +52,16 @@ Result<std::optional<Blocks>> executed(const CommBench& bench, const Program& pr
 }
 
 Result<std::optional<Blocks>> play(const CommBench& bench, const Program& program,
-                                   std::optional<Backend> backend, const Cluster& cluster,
+                                   const Backend* backend, const Cluster& cluster,
                                    const Placement& placement, const ExecOptions& exec) {
-  if (backend) return executed(bench, program, *backend, exec);
+  if (backend != nullptr) return executed(bench, program, *backend, exec);
   ASSIGN_OR_RETURN(Blocks blocks, simulated(bench, program, cluster, placement));
   return std::optional(std::move(blocks));
 }
 
 }  // namespace
 
-Result<std::optional<CommResult>> run_comm_bench(const CommBench& bench,
-                                                 std::optional<Backend> backend,
+Result<std::optional<CommResult>> run_comm_bench(const CommBench& bench, const Backend* backend,
                                                  const Cluster& cluster, const Placement& placement,
                                                  ExecOptions exec) {
   Program program = comm_program(bench);

@@ -23,8 +23,7 @@ struct CommResult {
 
 // Without a backend SimGrid plays. Nothing on ranks that have no results to tell (mpi, cuda).
 // Error::Failed where a payload was wrong, or nothing ended any more.
-Result<std::optional<CommResult>> run_comm_bench(const CommBench& bench,
-                                                 std::optional<Backend> backend,
+Result<std::optional<CommResult>> run_comm_bench(const CommBench& bench, const Backend* backend,
                                                  const Cluster& cluster, const Placement& placement,
                                                  ExecOptions exec = {});
 

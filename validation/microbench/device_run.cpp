@@ -11,7 +11,8 @@ namespace tandem {
 namespace {
 
 // All that the run says of itself, and what the numbers depend on.
-std::vector<std::pair<std::string, std::string>> meta_of(const Program& program, Backend backend,
+std::vector<std::pair<std::string, std::string>> meta_of(const Program& program,
+                                                         const Backend& backend,
                                                          const ExecOptions& options,
                                                          const DeviceBenchOptions& bench,
                                                          const Execution& execution) {
@@ -20,7 +21,7 @@ std::vector<std::pair<std::string, std::string>> meta_of(const Program& program,
     if (key != "iteration" && key != "complete") meta.emplace_back(key, value);
   }
   // The hosts' products are OpenBLAS's sgemm.
-  meta.emplace_back("precision", backend == Backend::Cuda ? options.precision : "fp32");
+  meta.emplace_back("precision", backend.on_gpus ? options.precision : "fp32");
   meta.emplace_back("gemm_scale", fmt::format("{:g}", options.gemm_scale));
   meta.emplace_back("iterations", fmt::format("{}", execution.iterations.size()));
   meta.emplace_back("repeats", fmt::format("{}", bench.repeats));
@@ -29,11 +30,11 @@ std::vector<std::pair<std::string, std::string>> meta_of(const Program& program,
 
 }  // namespace
 
-Result<std::optional<CostTable>> calibrate_device(const Program& program, Backend backend,
+Result<std::optional<CostTable>> calibrate_device(const Program& program, const Backend& backend,
                                                   ExecOptions options) {
   options.compute = Compute::Gemm;
   DeviceBenchOptions what;
-  if (backend == Backend::Cuda) {
+  if (backend.on_gpus) {
     // Between ranks of one GPU there are no collectives, and some transfers are emulated.
     what.collectives = !options.share_gpu;
     what.transfers = !options.share_gpu || options.transfers != GpuTransfers::Priced;

@@ -12,7 +12,7 @@ namespace tandem {
 
 // What the Program's kernels and communication take, by matrices that are really multiplied.
 // Nothing on ranks that have no results to tell (mpi, cuda). Error::Failed where the run did.
-Result<std::optional<CostTable>> calibrate_device(const Program& program, Backend backend,
+Result<std::optional<CostTable>> calibrate_device(const Program& program, const Backend& backend,
                                                   ExecOptions options);
 
 }  // namespace tandem

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/csv.h"
+#include "schedule/order/named_orders.h"
 #include "sim/engines.h"
 
 namespace tandem {
@@ -101,6 +102,7 @@ bool starts(const Case& run, std::string_view family) { return run.family.starts
 bool early_megatron(const Case& run) {
   return starts(run, "sc21-table1") || starts(run, "korthikanti") || starts(run, "zero-bubble");
 }
+bool interleaves(const Case& run) { return traits_of(run.schedule).exchanges == BatchedP2p::Pairs; }
 // Jean Zay mended its A100 nodes' PCIe and NUMA settings on 25 February 2022, after which all runs
 // took 1 to 5 % less (BigScience's throughput log). A row's source ends with its day.
 bool before_numa_fix(const Case& run) {
@@ -114,8 +116,7 @@ constexpr ProfileDefault kProfileDefaults[] = {
     // arXiv 2104.04473, section 4.1, and the rows' notes; Megatron-LM's default a year later.
     {[](const Case& run) { return starts(run, "sc21-table1") || starts(run, "korthikanti"); },
      "parallel.scatter_gather", true},
-    {[](const Case& run) { return early_megatron(run) && run.schedule == "interleaved"; },
-     "overlap.p2p", false},
+    {[](const Case& run) { return early_megatron(run) && interleaves(run); }, "overlap.p2p", false},
     // DeepSpeed gathers the next layers' parameters ahead.
     {[](const Case& run) { return run.zero_stage == 3; }, "overlap.param_gather", true},
     {[](const Case& run) { return starts(run, "sc21-table2-zero3"); }, "costs.software",

@@ -1,4 +1,4 @@
-// Kernel: the shape of a compute op, and what it costs on a device.
+// What a kernel costs on a device.
 #pragma once
 
 #include <cstdint>
@@ -10,41 +10,10 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "topology/cluster.h"
+#include "workload/cost/kernel_shape.h"
 #include "workload/frameworks/framework_profile.h"
 
 namespace tandem {
-
-// `batch` products of (m x k) by (k x n).
-struct Gemm {
-  std::int64_t batch = 1, m = 0, n = 0, k = 0;
-  bool of_activations = false;  // no operand is a weight: under fp8 it stays in 16 bits
-
-  double flops() const { return 2.0 * batch * m * n * k; }
-  bool operator==(const Gemm&) const = default;
-};
-
-// "1x4096x5120x1536 ...": batch x m x n x k each, an `a` behind one of activations. Printing and
-// reading are inverse; nothing for a text that is none.
-std::string gemms_text(const std::vector<Gemm>& gemms);
-std::optional<std::vector<Gemm>> parse_gemms(std::string_view text);
-
-// A compute op's work: its GEMMs, its fused attention, then memory-bound passes over `memory_bytes`
-// in all. The CPU takes `launch_s` to issue it, beside the device: where that is longer, the device
-// waits for the CPU.
-struct Kernel {
-  std::string name;
-  std::vector<Gemm> gemms;
-  double attention_flops = 0;  // of attention in one kernel (FlashAttention), always in 16 bits
-  double memory_bytes = 0;
-  double launch_s = 0;
-  // Of its duration, what memory bounds: set where it is priced. Communication that uses memory
-  // bandwidth beside it stretches this share.
-  double memory_share = 0;
-
-  bool empty() const { return gemms.empty() && attention_flops == 0 && memory_bytes == 0; }
-  double flops() const;  // of GEMMs and attention
-  bool operator==(const Kernel&) const = default;
-};
 
 struct CostTable;
 

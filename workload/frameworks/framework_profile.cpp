@@ -6,9 +6,9 @@
 #include <cmath>
 #include <filesystem>
 
+#include "base/data_dir.h"
 #include "base/nearest.h"
 #include "base/split.h"
-#include "topology/preset.h"
 
 namespace tandem {
 namespace {

@@ -131,7 +131,7 @@ double stage_bytes(const Model& model, const Plan& plan, int layers, bool first,
 }
 
 // Of what a GPU holds, what is left of it where ZeRO from stage `stage` on cuts it.
-double zero_share(const HeldParameters& held, const Plan& plan, int stage) {
+double zero_share(const HeldParameters& held, const OrderedPlan& plan, int stage) {
   if (plan.zero < stage) return held.total();
   return held.dense / plan.data_ranks() + held.expert / plan.expert_data_ranks();
 }
@@ -195,7 +195,7 @@ double activation_bytes_per_layer(const Model& model, const Plan& plan) {
   return layer_bytes(model, plan, plan.recompute);
 }
 
-MemoryUse peak_memory(const Model& model, const Plan& plan, const LiveActivations& live) {
+MemoryUse peak_memory(const Model& model, const OrderedPlan& plan, const LiveActivations& live) {
   CHECK(!live.ranks.empty());
   const std::vector<int> split = split_layers(model, plan);
   const std::vector<HeldParameters> parameters = stage_parameters(model, plan);

@@ -158,16 +158,16 @@ double position_parameters(const Model& model) {
   return model.gated_mlp ? 0.0 : static_cast<double>(model.seq) * model.hidden;
 }
 
-bool head_has_copy(const Model& model, const Plan& plan) {
+bool head_has_copy(const Model& model, const OrderedPlan& plan) {
   return model.tied_embeddings && plan.pp > 1 && !plan.ends_on_one_rank;
 }
 
-double head_share(const Model& model, const Plan& plan) {
+double head_share(const Model& model, const OrderedPlan& plan) {
   const bool holds = !model.tied_embeddings || head_has_copy(model, plan);
   return holds ? embedding_share(model, plan) : 0;
 }
 
-std::vector<HeldParameters> stage_parameters(const Model& model, const Plan& plan) {
+std::vector<HeldParameters> stage_parameters(const Model& model, const OrderedPlan& plan) {
   std::vector<HeldParameters> sums;
   for (const int layers : split_layers(model, plan))
     sums.push_back(layers_share(model, plan, layers));

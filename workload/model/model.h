@@ -5,6 +5,7 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -118,17 +119,10 @@ struct Plan {
   ContextComm context_comm = ContextComm::Ring;
   bool overlap_context = false;         // the ring's steps beside attention's parts
   int context_sms = 0, expert_sms = 0;  // that these communications take
-  int copies = 1;  // of the model in a pipeline: DualPipe has two, which share gradients
-  // Orders that lay the chain out as a V, or run two: first and last stage are on one rank, and the
-  // head needs no copy of the embedding.
-  bool ends_on_one_rank = false;
 
   int stages() const { return pp * vpp; }
   int gpus() const { return tp * pp * dp * cp; }
   int expert_tensor() const { return expert_tp > 0 ? expert_tp : tp; }
-  // Replicas of the dense parameters, and of an expert's.
-  int data_ranks() const { return dp * cp * copies; }
-  int expert_data_ranks() const { return tp * data_ranks() / (expert_tensor() * ep); }
   const GemmOverlap& overlap_of(TensorGemm gemm) const {
     return tensor_overlap[static_cast<std::size_t>(gemm)];
   }
@@ -138,6 +132,24 @@ struct Plan {
     });
   }
   int microbatches() const { return global_batch / (micro_batch * dp); }
+};
+
+// A plan with what the pipeline's order says of it. A Plan by itself is one of a single chain whose
+// ends are on two ranks.
+struct OrderedPlan : Plan {
+  OrderedPlan() = default;
+  OrderedPlan(Plan plan) : Plan(std::move(plan)) {}
+  OrderedPlan(Plan plan, int copies_of_model, bool both_ends_on_one_rank)
+      : Plan(std::move(plan)), copies(copies_of_model), ends_on_one_rank(both_ends_on_one_rank) {}
+
+  int copies = 1;  // of the model in a pipeline: DualPipe has two, which share gradients
+  // Orders that lay the chain out as a V, or run two: first and last stage are on one rank, and the
+  // head needs no copy of the embedding.
+  bool ends_on_one_rank = false;
+
+  // Replicas of the dense parameters, and of an expert's.
+  int data_ranks() const { return dp * cp * copies; }
+  int expert_data_ranks() const { return tp * data_ranks() / (expert_tensor() * ep); }
 };
 
 // Layers of every stage: listed, or even; where pp vpp does not divide the layers but divides
@@ -185,12 +197,12 @@ double position_parameters(const Model& model);
 
 // Whether the last stage holds a copy of the embedding for the head; and what it holds for the head
 // beside the embedding: the copy, or an untied model's matrix.
-bool head_has_copy(const Model& model, const Plan& plan);
-double head_share(const Model& model, const Plan& plan);
+bool head_has_copy(const Model& model, const OrderedPlan& plan);
+double head_share(const Model& model, const OrderedPlan& plan);
 
 // By stage: its layers; on the first one the embedding, with all positions; on the last one the
 // head's matrix.
-std::vector<HeldParameters> stage_parameters(const Model& model, const Plan& plan);
+std::vector<HeldParameters> stage_parameters(const Model& model, const OrderedPlan& plan);
 
 // Of a stage's layers, those that full recompute repeats: the first ones (Megatron's
 // --recompute-method block).

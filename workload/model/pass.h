@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "topology/traffic.h"
+#include "topology/comm_kind.h"
 
 namespace tandem {
 

@@ -26,7 +26,7 @@ struct Backward {
 
 class Assembler {
  public:
-  Assembler(const Model& model, const Plan& plan, const CostModel& cost,
+  Assembler(const Model& model, const OrderedPlan& plan, const CostModel& cost,
             Nanoseconds block_collective_ns)
       : model_(model), plan_(plan), tensor_(tensor_group(model, plan)), kernels_(cost) {
     const double collective_s = to_seconds(block_collective_ns);
@@ -160,7 +160,7 @@ class Assembler {
   }
 
   const Model& model_;
-  const Plan& plan_;
+  const OrderedPlan& plan_;
   const TensorGroup tensor_;
   KernelTable kernels_;
   LayerPasses layer_, kept_layer_;  // under plan.recompute, and those that are not recomputed
@@ -169,7 +169,7 @@ class Assembler {
 
 }  // namespace
 
-Workload make_workload(const Model& model, const Plan& plan, const CostModel& cost,
+Workload make_workload(const Model& model, const OrderedPlan& plan, const CostModel& cost,
                        Nanoseconds block_collective_ns) {
   CHECK(check(model, plan).ok());
   CHECK(check(cost).ok());

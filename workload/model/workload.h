@@ -69,7 +69,7 @@ struct Workload {
 // slow.
 //
 // REQUIRES: check(model, plan) and check(cost); cost.precision = plan.precision.
-Workload make_workload(const Model& model, const Plan& plan, const CostModel& cost,
+Workload make_workload(const Model& model, const OrderedPlan& plan, const CostModel& cost,
                        Nanoseconds block_collective_ns = 0);
 
 // Seconds an action, nothing else costs anything: costs.source = "uniform". No optimizer, no sizes.
@@ -102,7 +102,7 @@ struct LiveActivations {
 };
 
 // REQUIRES: check(model, plan); at least one rank, stages of the plan.
-MemoryUse peak_memory(const Model& model, const Plan& plan, const LiveActivations& live);
+MemoryUse peak_memory(const Model& model, const OrderedPlan& plan, const LiveActivations& live);
 
 // Activations that one layer keeps from a microbatch's forward to its backward, on one GPU. For
 // fp16, kv_heads = heads, f = 4h and no gated MLP, by Korthikanti et al. 2022 (arXiv 2205.05198),

@@ -1,0 +1,450 @@
+// The orders by name, each a pure function from sizes (and costs) to the actions of the ranks, and
+// the table of what is known of each.
+#include "schedule/order/named_orders.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "base/check.h"
+#include "base/nearest.h"
+#include "schedule/order/dualpipe.h"
+#include "schedule/order/list_scheduler.h"
+
+namespace tandem {
+namespace {
+
+using Actions = std::vector<Action>;
+
+// Beyond this an order no longer fits in memory: 16 bytes an action.
+constexpr std::int64_t kMaxActions = 100'000'000;
+
+// Work that a rank does once forward and once backward.
+struct Unit {
+  int chunk = 0;
+  int microbatch = 0;
+};
+
+Action action(const OrderSpec& spec, int rank, ActionKind kind, const Unit& unit) {
+  return Action{Stage{unit.chunk * spec.pp + rank}, kind, Microbatch{unit.microbatch}};
+}
+
+// Megatron's order of a rank's forwards: `group` microbatches through every chunk, then the next.
+std::vector<Unit> units_in_groups(const OrderSpec& spec, int group) {
+  std::vector<Unit> units;
+  units.reserve(static_cast<std::size_t>(spec.vpp) * spec.microbatches);
+  for (int first = 0; first < spec.microbatches; first += group) {
+    const int last = first + std::min(group, spec.microbatches - first);
+    for (int chunk = 0; chunk < spec.vpp; ++chunk)
+      for (int microbatch = first; microbatch < last; ++microbatch)
+        units.push_back({chunk, microbatch});
+  }
+  return units;
+}
+
+// `warm_up` forwards, then a forward and a backward in turn, then the backwards that are left. The
+// backwards take the units in the order of the forwards, from the last chunk to the first.
+Actions one_forward_one_backward(const OrderSpec& spec, int rank, const std::vector<Unit>& units,
+                                 std::int64_t warm_up) {
+  const auto count = static_cast<std::int64_t>(units.size());
+  Actions actions;
+  actions.reserve(2 * units.size());
+  for (std::int64_t i = 0; i < count + warm_up; ++i) {
+    if (i < count) actions.push_back(action(spec, rank, ActionKind::Forward, units[i]));
+    if (i < warm_up) continue;
+    const Unit& unit = units[i - warm_up];
+    actions.push_back(
+        action(spec, rank, ActionKind::Backward, {spec.vpp - 1 - unit.chunk, unit.microbatch}));
+  }
+  return actions;
+}
+
+Actions one_f_one_b(const OrderSpec& spec, int rank) {
+  return one_forward_one_backward(spec, rank, units_in_groups(spec, spec.microbatches),
+                                  std::min(spec.pp - rank - 1, spec.microbatches));
+}
+
+int group_of(const OrderSpec& spec) {
+  return spec.group > 0 ? spec.group : std::min(spec.pp, spec.microbatches);
+}
+
+// PyTorch's: as many rounds as fill the pipeline, all alike.
+int zb_group(const OrderSpec& spec) {
+  return spec.microbatches / std::max(1, spec.microbatches / spec.pp);
+}
+
+// Each rank runs two units further ahead than the next, so that its F and B alternate without a
+// wait.
+Actions interleaved(const OrderSpec& spec, int rank) {
+  if (spec.vpp == 1) return one_f_one_b(spec, rank);
+  const int group = group_of(spec);
+  const std::int64_t ahead =
+      2LL * (spec.pp - rank - 1) + (spec.vpp - 1LL) * group + (spec.expert_overlap ? 1 : 0);
+  return one_forward_one_backward(
+      spec, rank, units_in_groups(spec, group),
+      std::min(ahead, static_cast<std::int64_t>(spec.vpp) * spec.microbatches));
+}
+
+Actions gpipe(const OrderSpec& spec, int rank) {
+  return one_forward_one_backward(spec, rank, units_in_groups(spec, spec.microbatches),
+                                  spec.microbatches);
+}
+
+// Breadth first: every microbatch through a chunk before the next chunk; backward all in reverse.
+Actions looped_bfs(const OrderSpec& spec, int rank) {
+  const std::vector<Unit> units = units_in_groups(spec, spec.microbatches);
+  Actions actions;
+  actions.reserve(2 * units.size());
+  for (const Unit& unit : units) actions.push_back(action(spec, rank, ActionKind::Forward, unit));
+  for (auto unit = units.rbegin(); unit != units.rend(); ++unit)
+    actions.push_back(action(spec, rank, ActionKind::Backward, *unit));
+  return actions;
+}
+
+// PyTorch's InterleavedZeroBubble: interleaved, but each rank runs one unit further ahead than the
+// next, not two, and each rank puts off one W more than the rank before it, which fills its drain.
+Actions interleaved_zb(const OrderSpec& spec, int rank) {
+  const int group = zb_group(spec);
+  const std::int64_t ahead = spec.pp - rank - 1 + (spec.vpp - 1LL) * group;
+  const Actions whole = one_forward_one_backward(
+      spec, rank, units_in_groups(spec, group),
+      std::min(ahead, static_cast<std::int64_t>(spec.vpp) * spec.microbatches));
+  Actions actions, weights;
+  actions.reserve(whole.size() / 2 * 3);
+  weights.reserve(whole.size() / 2);
+  int done = 0;  // weights
+  for (Action action : whole) {
+    if (action.kind == ActionKind::Forward) {
+      actions.push_back(action);
+      continue;
+    }
+    action.kind = ActionKind::BackwardInput;
+    actions.push_back(action);
+    action.kind = ActionKind::BackwardWeight;
+    weights.push_back(action);
+    if (static_cast<int>(weights.size()) - done > rank) actions.push_back(weights[done++]);
+  }
+  actions.insert(actions.end(), weights.begin() + done, weights.end());
+  return actions;
+}
+
+using Ranks = std::vector<Actions>;
+
+template <Actions (*rank_actions)(const OrderSpec&, int rank)>
+Ranks each_rank(const OrderSpec& spec) {
+  Ranks ranks;
+  ranks.reserve(spec.pp);
+  for (int rank = 0; rank < spec.pp; ++rank) ranks.push_back(rank_actions(spec, rank));
+  return ranks;
+}
+
+// Activations of a stage that a rank may hold: from F to W, and of these from F to I.
+struct Limits {
+  int held = 0;
+  int in_flight = held;
+};
+
+// Unless told otherwise, with one stage a rank: 1F1B's, or twice that. In a V, as "Controllable
+// Memory" has it: 1F1B's, about half and about a third; fewer than 1F1B's on two ranks as well.
+Limits zb1p_limits(int pp) { return {pp}; }
+Limits twice_pp(int pp) { return {2 * pp}; }
+Limits v_half_limits(int pp) { return {2 * (pp / 2) + 2}; }
+Limits v_min_limits(int pp) {
+  const int held = 2 * ((pp + 4) / 3);
+  return {held, std::min(held, std::max(2 * pp - 1, 2))};
+}
+
+template <Limits (*own_limits)(int pp)>
+Ranks greedy(const OrderSpec& spec) {
+  Limits limits = own_limits(spec.pp);
+  if (spec.memory_limit > 0) {
+    const double all = static_cast<double>(spec.vpp) * spec.microbatches;
+    limits = {static_cast<int>(std::min(spec.memory_limit, all))};
+  }
+  std::vector<OrderCosts> costs = spec.stage_costs;
+  if (costs.empty()) costs.assign(static_cast<std::size_t>(spec.pp) * spec.vpp, spec.costs);
+  return schedule_greedily(
+      {spec.pp, spec.vpp, spec.microbatches, std::move(costs), limits.held, limits.in_flight});
+}
+
+Ranks both_ways(const OrderSpec& spec) { return dualpipe(spec.pp, spec.microbatches / 2); }
+Ranks both_ways_in_a_v(const OrderSpec& spec) { return dualpipe_v(spec.pp, spec.microbatches); }
+
+Status any_size(const OrderSpec&) { return Done{}; }
+
+Status one_chunk(const OrderSpec& spec) {
+  if (spec.vpp != 1)
+    return Error{fmt::format("order {}: found vpp = {}, expected 1: it has one stage a rank",
+                             spec.name, spec.vpp)};
+  return Done{};
+}
+
+Status one_rank(const OrderSpec& spec) {
+  if (spec.pp != 1)
+    return Error{fmt::format("order none: found pp = {}, expected 1: it has no pipeline", spec.pp)};
+  return one_chunk(spec);
+}
+
+// The rules of Megatron's microbatch_group_size_per_vp_stage; a last group that is smaller must
+// still fill the pipeline.
+Status whole_groups(const OrderSpec& spec) {
+  if (spec.vpp == 1) return Done{};
+  const int group = group_of(spec);
+  const int least = std::min(spec.pp, spec.microbatches);
+  if (group < least || group > spec.microbatches)
+    return Error::of({"schedule.group"},
+                     fmt::format("order interleaved: found group N = {}, expected at least "
+                                 "min(PP, M) = {} and at most M = {}",
+                                 group, least, spec.microbatches));
+  const int rest = spec.microbatches % group;
+  if (rest != 0 && rest < spec.pp)
+    return Error::of(
+        {"schedule.group"},
+        fmt::format("order interleaved: M % N = {} must be 0 or >= PP={}; found M = {} "
+                    "microbatches in groups of N = {}",
+                    rest, spec.pp, spec.microbatches, group));
+  return Done{};
+}
+
+Status whole_rounds(const OrderSpec& spec) {
+  const int rounds = std::max(1, spec.microbatches / spec.pp);
+  if (spec.microbatches % rounds != 0)
+    return Error{fmt::format(
+        "order interleaved-zb: found M = {} microbatches, expected a multiple of the max(1, M / "
+        "PP) = {} rounds that they run in",
+        spec.microbatches, rounds)};
+  return Done{};
+}
+
+Status enough_for_dualpipe(const OrderSpec& spec) {
+  if (spec.microbatches < 2LL * spec.pp)
+    return Error{fmt::format("order {}: found {} microbatches, expected at least 2 PP = {}",
+                             spec.name, spec.microbatches, 2LL * spec.pp)};
+  return Done{};
+}
+
+Status two_chains(const OrderSpec& spec) {
+  if (spec.vpp != 1)
+    return Error{fmt::format(
+        "order dualpipe: found vpp = {}, expected 1: a rank has one stage of each of two chains",
+        spec.vpp)};
+  if (spec.pp % 2 != 0)
+    return Error{fmt::format(
+        "order dualpipe: found pp = {}, expected an even one: its two chains meet halfway",
+        spec.pp)};
+  if (spec.microbatches % 2 != 0)
+    return Error{fmt::format(
+        "order dualpipe: found {} microbatches, expected an even number: half for each chain",
+        spec.microbatches)};
+  return enough_for_dualpipe(spec);
+}
+
+// Down the ranks and back up: a chain of two stages a rank, or a second chain the other way.
+int down_and_up(int stage, int pp, int) {
+  const int place = stage % pp;
+  return stage / pp % 2 == 0 ? place : pp - 1 - place;
+}
+
+constexpr StagePlacement kInAV{down_and_up, 2, "in a V, down the ranks and back up"};
+
+constexpr OrderTraits kOrders[] = {
+    {.name = "none",
+     .make = each_rank<one_f_one_b>,
+     .check = one_rank,
+     .exchanges = BatchedP2p::EachAction,
+     .pipelines = false},
+    {.name = "gpipe",
+     .make = each_rank<gpipe>,
+     .check = one_chunk,
+     .exchanges = BatchedP2p::EachAction},
+    {.name = "1f1b",
+     .make = each_rank<one_f_one_b>,
+     .check = one_chunk,
+     .exchanges = BatchedP2p::EachAction},
+    {.name = "interleaved",
+     .make = each_rank<interleaved>,
+     .check = whole_groups,
+     .exchanges = BatchedP2p::Pairs,
+     .groups = true,
+     .expert_warm_up = true,
+     .least_vpp = 2},
+    {.name = "looped-bfs", .make = each_rank<looped_bfs>, .check = any_size},
+    {.name = "zb1p",
+     .make = greedy<zb1p_limits>,
+     .check = one_chunk,
+     .splits_backwards = true,
+     .memory_rule = "pp"},
+    {.name = "zb2p",
+     .make = greedy<twice_pp>,
+     .check = one_chunk,
+     .splits_backwards = true,
+     .memory_rule = "2pp"},
+    {.name = "interleaved-zb",
+     .make = each_rank<interleaved_zb>,
+     .check = whole_rounds,
+     .splits_backwards = true},
+    {.name = "zbv",
+     .make = greedy<twice_pp>,
+     .check = any_size,
+     .placement = kInAV,
+     .splits_backwards = true,
+     .memory_rule = "2pp"},
+    {.name = "v-half",
+     .make = greedy<v_half_limits>,
+     .check = any_size,
+     .placement = kInAV,
+     .splits_backwards = true,
+     .memory_rule = "pp + 2"},
+    {.name = "v-min",
+     .make = greedy<v_min_limits>,
+     .check = any_size,
+     .placement = kInAV,
+     .splits_backwards = true,
+     .memory_rule = "2ceil((pp + 2) / 3)"},
+    {.name = "dualpipe",
+     .make = both_ways,
+     .check = two_chains,
+     .placement = {down_and_up},
+     .chains = 2,
+     .splits_backwards = true,
+     .pairs = true},
+    {.name = "dualpipev",
+     .make = both_ways_in_a_v,
+     .check = enough_for_dualpipe,
+     .placement = kInAV,
+     .splits_backwards = true,
+     .pairs = true},
+};
+
+// Of an order that a file has.
+constexpr OrderTraits kUnnamed{};
+
+Error unknown_order(const OrderSpec& spec) {
+  const std::vector<std::string> names = order_names(spec.orders);
+  return Error{fmt::format("found order '{}', expected one of {}, or a CSV file; nearest is '{}'",
+                           spec.name, fmt::join(names, ", "), nearest(spec.name, names))};
+}
+
+Status check_sizes(const OrderSpec& spec) {
+  if (spec.pp < 1) return Error{fmt::format("found pp = {}, expected at least 1", spec.pp)};
+  if (spec.vpp < 1) return Error{fmt::format("found vpp = {}, expected at least 1", spec.vpp)};
+  if (spec.microbatches < 1)
+    return Error{fmt::format("found {} microbatches, expected at least 1", spec.microbatches)};
+  if (spec.group < 0)
+    return Error{
+        fmt::format("found group N = {}, expected at least 1, or 0 for min(PP, M)", spec.group)};
+  const double actions = 2.0 * spec.pp * spec.vpp * spec.microbatches;
+  if (actions > static_cast<double>(kMaxActions))
+    return Error{
+        fmt::format("found an order of {:.0f} actions (2 x pp {} x vpp {} x {} microbatches), "
+                    "expected at most {}",
+                    actions, spec.pp, spec.vpp, spec.microbatches, kMaxActions)};
+  return Done{};
+}
+
+Status check_costs(const OrderCosts& costs) {
+  for (const double cost : {costs.forward, costs.input, costs.weight, costs.transfer}) {
+    if (!(cost >= 0) || std::isinf(cost))
+      return Error{fmt::format("found a cost of {}, expected one that is not negative", cost)};
+  }
+  return Done{};
+}
+
+// What only some orders have, or take.
+Status check_options(const OrderTraits& order, const OrderSpec& spec) {
+  const auto& [rank_of, vpp, words] = order.placement;
+  if (vpp > 0 && spec.vpp != vpp)
+    return Error{fmt::format("order {}: found vpp = {}, expected {}: its stages lie {}", spec.name,
+                             spec.vpp, vpp, words)};
+  if (spec.expert_overlap && (!order.expert_warm_up || spec.vpp == 1))
+    return Error{fmt::format(
+        "order {}: found expert overlap with vpp = {}, expected order {} with vpp >= 2: "
+        "others have no warm-up to add to",
+        spec.name, spec.vpp, order_list([](const OrderTraits& o) { return o.expert_warm_up; }))};
+  if (spec.memory_limit == 0) return Done{};
+  if (!order.made_for_costs())
+    return Error{fmt::format(
+        "order {}: found a memory limit, expected none: its actions follow from the sizes alone",
+        spec.name)};
+  if (!(spec.memory_limit >= spec.vpp))
+    return Error{fmt::format(
+        "order {}: found a memory limit of {} activations, expected at least {}: a rank holds one "
+        "of each of its stages",
+        spec.name, spec.memory_limit, spec.vpp)};
+  return Done{};
+}
+
+}  // namespace
+
+std::span<const OrderTraits> named_orders() { return kOrders; }
+
+const OrderTraits& traits_of(std::string_view name, std::span<const OrderTraits> orders) {
+  const auto named = std::ranges::find(orders, name, &OrderTraits::name);
+  return named == orders.end() ? kUnnamed : *named;
+}
+
+const OrderTraits& traits_of(const OrderSpec& spec) { return traits_of(spec.name, spec.orders); }
+
+std::string_view default_order(int vpp) { return vpp > 1 ? "interleaved" : "1f1b"; }
+
+Status check_order(const OrderSpec& spec) {
+  const OrderTraits& order = traits_of(spec);
+  if (order.make == nullptr) return unknown_order(spec);
+  RETURN_IF_ERROR(check_sizes(spec));
+  RETURN_IF_ERROR(check_costs(spec.costs));
+  for (const OrderCosts& costs : spec.stage_costs) RETURN_IF_ERROR(check_costs(costs));
+  CHECK(spec.stage_costs.empty() ||
+        spec.stage_costs.size() == static_cast<std::size_t>(spec.pp) * spec.vpp);
+  RETURN_IF_ERROR(check_options(order, spec));
+  return order.check(spec);
+}
+
+Result<Order> make_order(const OrderSpec& spec) {
+  RETURN_IF_ERROR(check_order(spec));
+  const OrderTraits& order = traits_of(spec);
+  return Order{spec.name,
+               order.chains * spec.pp * spec.vpp,
+               spec.microbatches / order.chains,
+               order.chains,
+               order.make(spec),
+               order.exchanges};
+}
+
+std::vector<std::string> order_names(std::span<const OrderTraits> orders) {
+  std::vector<std::string> names;
+  for (const OrderTraits& order : orders) names.emplace_back(order.name);
+  return names;
+}
+
+std::vector<std::string> order_names(bool (*holds)(const OrderTraits&)) {
+  std::vector<std::string> names;
+  for (const OrderTraits& order : kOrders) {
+    if (holds(order)) names.emplace_back(order.name);
+  }
+  return names;
+}
+
+std::string order_list(bool (*holds)(const OrderTraits&)) {
+  const std::vector<std::string> names = order_names(holds);
+  std::string list;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    list += (i == 0 ? "" : i + 1 < names.size() ? ", " : " and ") + names[i];
+  return list;
+}
+
+std::vector<int> ranks_of_chain(const OrderTraits& order, int pp, int vpp, int chain) {
+  std::vector<int> ranks(static_cast<std::size_t>(pp) * vpp);
+  for (std::size_t stage = 0; stage < ranks.size(); ++stage)
+    ranks[stage] = order.placement.rank_of(static_cast<int>(chain * ranks.size() + stage), pp, vpp);
+  return ranks;
+}
+
+bool ends_on_one_rank(const OrderTraits& order, int pp, int vpp) {
+  return order.placement.rank_of(0, pp, vpp) ==
+         order.placement.rank_of(order.chains * pp * vpp - 1, pp, vpp);
+}
+
+}  // namespace tandem
