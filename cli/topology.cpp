@@ -57,6 +57,24 @@ std::string collective_line(const Cluster& cluster, int gpus) {
                      2.0 * (gpus - 1) / gpus * kBytes / s / GB);
 }
 
+// The levels of a regular cluster.
+template <class Add>
+void add_links(const ClusterSpec& spec, const Add& add) {
+  add("inside a node", rate(spec.intra_bytes_per_s, spec.intra_efficiency));
+  add("", fmt::format("{:.3g} us a message", 1e6 * spec.intra_latency_s));
+  add("between nodes", fmt::format("{} NICs of {}", spec.nics_per_node,
+                                   rate(spec.nic_bytes_per_s, spec.inter_efficiency)));
+  if (spec.ring_efficiency < 1)
+    add("", fmt::format("rings reach {:.1f} % of that", 100 * spec.ring_efficiency));
+  if (spec.communicator_bytes_per_s > 0)
+    add("", fmt::format("one communicator has {:.4g} GB/s of a node at most",
+                        spec.communicator_bytes_per_s / GB));
+  add("", fmt::format("{:.3g} us a message", 1e6 * spec.inter_latency_s));
+  add("a node's NICs",
+      fmt::format("{:.4g} Gbit/s a direction", spec.nics_per_node * spec.nic_bytes_per_s / Gbit));
+  add("fabric", fabric(spec.fabric));
+}
+
 void print_table(const Cluster& cluster, const std::string& preset, int width) {
   const ClusterSpec& spec = cluster.spec();
   std::vector<Cells> rows;
@@ -76,19 +94,11 @@ void print_table(const Cluster& cluster, const std::string& preset, int width) {
       fmt::format("{:.3g} % of the 16-bit peak", 100 * spec.device.attention_efficiency));
   add("size", fmt::format("{} GPUs on {} nodes of {}", cluster.gpus(), cluster.nodes(),
                           spec.gpus_per_node));
-  add("inside a node", rate(spec.intra_bytes_per_s, spec.intra_efficiency));
-  add("", fmt::format("{:.3g} us a message", 1e6 * spec.intra_latency_s));
-  add("between nodes", fmt::format("{} NICs of {}", spec.nics_per_node,
-                                   rate(spec.nic_bytes_per_s, spec.inter_efficiency)));
-  if (spec.ring_efficiency < 1)
-    add("", fmt::format("rings reach {:.1f} % of that", 100 * spec.ring_efficiency));
-  if (spec.communicator_bytes_per_s > 0)
-    add("", fmt::format("one communicator has {:.4g} GB/s of a node at most",
-                        spec.communicator_bytes_per_s / GB));
-  add("", fmt::format("{:.3g} us a message", 1e6 * spec.inter_latency_s));
-  add("a node's NICs",
-      fmt::format("{:.4g} Gbit/s a direction", spec.nics_per_node * spec.nic_bytes_per_s / Gbit));
-  add("fabric", fabric(spec.fabric));
+  if (spec.cables) {
+    add("links", fmt::format("{}, as listed", cluster.links()));
+  } else {
+    add_links(spec, add);
+  }
   add("collectives", collectives(spec));
   const int node = std::min(cluster.gpus(), spec.gpus_per_node);
   if (node > 1)

@@ -1,10 +1,8 @@
-// The cluster as a Boost.Graph, and routes worked out from its regular shape instead of searched
-// for.
+// The cluster as a Boost.Graph.
 #include "topology/cluster.h"
 
 #include <fmt/format.h>
 
-#include <boost/graph/adjacency_list.hpp>
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
@@ -13,25 +11,14 @@
 #include <utility>
 
 #include "base/check.h"
+#include "topology/listed_sites.h"
+#include "topology/routes.h"
+#include "topology/site_graph.h"
 
 namespace tandem {
 namespace {
 
 constexpr int kMaxGpus = 1'000'000;  // beyond it a typing error is likelier than a cluster
-
-// What stands at a vertex: a name and the node it belongs to (-1: the fabric).
-struct Vertex {
-  std::string name;
-  int node = -1;
-};
-
-// An edge is the link of that number, or (-1) a wire inside a node that never limits.
-struct Edge {
-  int link = -1;
-};
-
-using Wiring = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, Vertex, Edge>;
-using VertexId = Wiring::vertex_descriptor;
 
 // `key`: the scenario's in [cluster], where it is in another unit than `what`.
 Error found(std::string_view what, double value, std::string_view expected,
@@ -49,6 +36,14 @@ Status check_fabric(const Fabric& fabric) {
     return found("oversubscription", fabric.oversubscription, "at least 1");
   }
   return Done{};
+}
+
+Status check_listed(const ClusterSpec& spec, int gpus, const ListedSites& listed) {
+  if (gpus < 1 || gpus > listed.gpus)
+    return found("gpus", gpus, fmt::format("1 to {}, as the cables join", listed.gpus));
+  if (spec.gpus_per_node == listed.gpus_per_node) return Done{};
+  return found("gpus_per_node", spec.gpus_per_node,
+               fmt::format("{}, as the cables join", listed.gpus_per_node));
 }
 
 Status check(const ClusterSpec& spec, int gpus) {
@@ -115,13 +110,22 @@ struct Cluster::Graph {
   std::vector<int> node_of;  // by GPU
   std::vector<int> nic_of;   // by GPU
   std::vector<Link> links;
-  Wiring wiring;
+  bool nodes_alike = true;
+  SiteGraph wiring;
+  std::unique_ptr<Routes> routes;
 
   Graph(const ClusterSpec& of, int count);
+  Graph(const ClusterSpec& of, const ListedSites& listed);
 
-  int gpu_link(int gpu) const { return 2 * gpu; }
-  int nic_link(int nic) const { return 2 * (gpus + nic); }
-  int leaf_link(int leaf) const { return 2 * (gpus + nics + leaf); }
+  void find_routes(std::vector<bool> failed);
+
+  // Whether it is a GPU's, to the switch of its node or from there.
+  bool is_inside(LinkId link) const { return index(link) < 2 * gpus; }
+
+  std::string gpu_name(int gpu) const { return wiring[gpu_vertex(gpu)].name; }
+
+  // A message's over these links.
+  Nanoseconds latency_ns(std::span<const LinkId> route) const;
 
   // REQUIRES: the fabric has leaves.
   int leaf_of(int nic) const {
@@ -131,16 +135,17 @@ struct Cluster::Graph {
   }
 
  private:
-  VertexId leaf_vertex(int leaf) const { return 1 + leaf; }
-  VertexId gpu_vertex(int gpu) const { return 1 + leaves + gpu; }
-  VertexId nic_vertex(int nic) const { return 1 + leaves + gpus + nic; }
-  VertexId switch_vertex(int node) const { return 1 + leaves + gpus + nics + node; }
+  SiteId leaf_vertex(int leaf) const { return 1 + leaf; }
+  SiteId gpu_vertex(int gpu) const { return spec.cables ? gpu : 1 + leaves + gpu; }
+  SiteId nic_vertex(int nic) const { return 1 + leaves + gpus + nic; }
+  SiteId switch_vertex(int node) const { return 1 + leaves + gpus + nics + node; }
 
   void add_vertices();
   void add_all_links();
   void add_wires();
-  void link_pair(VertexId lower, VertexId upper, double bytes_per_s, Nanoseconds latency_ns);
-  void wire(VertexId a, VertexId b);
+  void link_pair(const std::string& name, SiteId lower, SiteId upper, double bytes_per_s,
+                 Nanoseconds latency_ns);
+  void wire(SiteId a, SiteId b);
 };
 
 Cluster::Graph::Graph(const ClusterSpec& of, int count)
@@ -161,20 +166,59 @@ Cluster::Graph::Graph(const ClusterSpec& of, int count)
   add_vertices();
   add_all_links();
   add_wires();
+  find_routes(std::vector<bool>(links.size()));
+}
+
+// Vertices are the sites as they come, links the cables', there and back.
+Cluster::Graph::Graph(const ClusterSpec& of, const ListedSites& listed)
+    : spec(of), gpus(listed.gpus), nodes(listed.gpus / listed.gpus_per_node), nodes_alike(false) {
+  for (const Site& site : listed.sites) wiring[boost::add_vertex(wiring)] = site;
+  for (int i = 0; i < gpus; ++i) node_of.push_back(listed.sites[i].node);
+  for (std::size_t i = 0; i < listed.cables.size(); ++i) {
+    const ListedCable& cable = (*spec.cables)[i];
+    const auto [from, to] = listed.cables[i];
+    const bool inside = wiring[from].node >= 0 && wiring[to].node >= 0;
+    const double rate =
+        cable.bytes_per_s * (inside ? spec.intra_efficiency : spec.inter_efficiency);
+    link_pair(cable.from + '.' + cable.to, from, to, rate, to_ns(cable.latency_s));
+  }
+  find_routes(std::vector<bool>(links.size()));
+}
+
+void Cluster::Graph::find_routes(std::vector<bool> failed) {
+  std::vector<SiteId> at;
+  for (int i = 0; i < gpus; ++i) at.push_back(gpu_vertex(i));
+  routes = std::make_unique<Routes>(wiring, std::move(at), std::move(failed));
+}
+
+Nanoseconds Cluster::Graph::latency_ns(std::span<const LinkId> route) const {
+  Nanoseconds inside_ns = 0;
+  Nanoseconds listed_ns = 0;
+  bool crosses = false;
+  for (const LinkId link : route) {
+    listed_ns += links[index(link)].latency_ns;
+    // A message inside a node for each switch of a node on the way.
+    if (is_inside(link) && index(link) % 2 == 0) inside_ns += intra_latency_ns;
+    crosses |= !is_inside(link);
+  }
+  if (spec.cables) return listed_ns;
+  if (!crosses) return inside_ns;
+  // But for the switches that NICs hang on.
+  return inter_latency_ns + (spec.nics_on_switch ? 0 : inside_ns);
 }
 
 void Cluster::Graph::add_vertices() {
-  const auto add = [this](std::string name, int node) {
-    wiring[boost::add_vertex(wiring)] = Vertex{std::move(name), node};
+  const auto add = [this](std::string name, int node, Site::Kind kind = Site::Switch) {
+    wiring[boost::add_vertex(wiring)] = Site{std::move(name), node, kind};
   };
   add(leaves == 0 ? "core" : "spine", -1);
   for (int i = 0; i < leaves; ++i) add(fmt::format("leaf{}", i), -1);
   for (int i = 0; i < gpus; ++i) {
-    add(fmt::format("n{}.gpu{}", node_of[i], i % spec.gpus_per_node), node_of[i]);
+    add(fmt::format("n{}.gpu{}", node_of[i], i % spec.gpus_per_node), node_of[i], Site::Gpu);
   }
   for (int i = 0; i < nics; ++i) {
     const int node = i / spec.nics_per_node;
-    add(fmt::format("n{}.nic{}", node, i % spec.nics_per_node), node);
+    add(fmt::format("n{}.nic{}", node, i % spec.nics_per_node), node, Site::Nic);
   }
   for (int i = 0; i < nodes; ++i) add(fmt::format("n{}", i), i);
 }
@@ -183,18 +227,20 @@ void Cluster::Graph::add_all_links() {
   // A link shows half a message's latency: a message crosses two of its kind.
   const double gpu_rate = spec.intra_bytes_per_s * spec.intra_efficiency;
   for (int i = 0; i < gpus; ++i) {
-    link_pair(gpu_vertex(i), switch_vertex(node_of[i]), gpu_rate, intra_latency_ns / 2);
+    link_pair(wiring[gpu_vertex(i)].name, gpu_vertex(i), switch_vertex(node_of[i]), gpu_rate,
+              intra_latency_ns / 2);
   }
   const double nic_rate = spec.nic_bytes_per_s * spec.inter_efficiency;
   for (int i = 0; i < nics; ++i) {
-    const VertexId upper = leaves == 0 ? 0 : leaf_vertex(leaf_of(i));
-    link_pair(nic_vertex(i), upper, nic_rate, inter_latency_ns / 2);
+    const SiteId upper = leaves == 0 ? 0 : leaf_vertex(leaf_of(i));
+    link_pair(wiring[nic_vertex(i)].name, nic_vertex(i), upper, nic_rate, inter_latency_ns / 2);
   }
   // A leaf is a switch with all its ports, also where fewer nodes hang on the last one.
   double nics_per_leaf = spec.fabric.nodes_per_leaf;
   if (spec.fabric.kind == Fabric::FatTree) nics_per_leaf *= spec.nics_per_node;
   for (int i = 0; i < leaves; ++i) {
-    link_pair(leaf_vertex(i), 0, nics_per_leaf * nic_rate / spec.fabric.oversubscription, 0);
+    link_pair(wiring[leaf_vertex(i)].name, leaf_vertex(i), 0,
+              nics_per_leaf * nic_rate / spec.fabric.oversubscription, 0);
   }
 }
 
@@ -207,18 +253,18 @@ void Cluster::Graph::add_wires() {
   for (int i = 0; i < gpus; ++i) wire(gpu_vertex(i), nic_vertex(nic_of[i]));
 }
 
-void Cluster::Graph::link_pair(VertexId lower, VertexId upper, double bytes_per_s,
-                               Nanoseconds latency_ns) {
+void Cluster::Graph::link_pair(const std::string& name, SiteId lower, SiteId upper,
+                               double bytes_per_s, Nanoseconds latency_ns) {
   const int up = static_cast<int>(links.size());
-  links.push_back({wiring[lower].name + ".up", bytes_per_s, latency_ns});
-  links.push_back({wiring[lower].name + ".down", bytes_per_s, latency_ns});
-  boost::add_edge(lower, upper, Edge{up}, wiring);
-  boost::add_edge(upper, lower, Edge{up + 1}, wiring);
+  links.push_back({name + ".up", bytes_per_s, latency_ns});
+  links.push_back({name + ".down", bytes_per_s, latency_ns});
+  boost::add_edge(lower, upper, SiteEdge{up}, wiring);
+  boost::add_edge(upper, lower, SiteEdge{up + 1}, wiring);
 }
 
-void Cluster::Graph::wire(VertexId a, VertexId b) {
-  boost::add_edge(a, b, Edge{}, wiring);
-  boost::add_edge(b, a, Edge{}, wiring);
+void Cluster::Graph::wire(SiteId a, SiteId b) {
+  boost::add_edge(a, b, SiteEdge{}, wiring);
+  boost::add_edge(b, a, SiteEdge{}, wiring);
 }
 
 Cluster::Cluster(std::unique_ptr<Graph> graph) : graph_(std::move(graph)) {}
@@ -227,6 +273,16 @@ Cluster& Cluster::operator=(Cluster&&) noexcept = default;
 Cluster::~Cluster() = default;
 
 Result<Cluster> Cluster::build(const ClusterSpec& spec, int gpus) {
+  if (spec.cables) {
+    ASSIGN_OR_RETURN(const ListedSites listed, sites_of(*spec.cables));
+    RETURN_IF_ERROR(check_listed(spec, gpus, listed));
+    Cluster cluster(std::make_unique<Graph>(spec, listed));
+    const auto pair = cluster.graph_->routes->parted();
+    if (!pair) return cluster;
+    return Error{fmt::format("found no way from {} to {}, expected cables that join all GPUs",
+                             cluster.graph_->gpu_name(pair->first),
+                             cluster.graph_->gpu_name(pair->second))};
+  }
   RETURN_IF_ERROR(check(spec, gpus));
   return Cluster(std::make_unique<Graph>(spec, gpus));
 }
@@ -246,6 +302,22 @@ const Link& Cluster::link(LinkId link) const {
   return graph_->links[index(link)];
 }
 
+Status Cluster::fail_links(std::span<const LinkId> failed) {
+  std::vector<bool> all(links());
+  for (const LinkId link : failed) all[index(link)] = true;
+  std::unique_ptr<Routes> before = std::move(graph_->routes);
+  graph_->find_routes(std::move(all));
+  if (const auto pair = graph_->routes->parted()) {
+    graph_->routes = std::move(before);
+    return Error{fmt::format("there is no other way from {} to {}", graph_->gpu_name(pair->first),
+                             graph_->gpu_name(pair->second))};
+  }
+  graph_->nodes_alike = false;
+  return Done{};
+}
+
+bool Cluster::nodes_alike() const { return graph_->nodes_alike; }
+
 std::vector<LinkId> Cluster::route(DeviceId from, DeviceId to) const {
   std::vector<LinkId> links;
   route(from, to, &links);
@@ -253,32 +325,8 @@ std::vector<LinkId> Cluster::route(DeviceId from, DeviceId to) const {
 }
 
 void Cluster::route(DeviceId from, DeviceId to, std::vector<LinkId>* links) const {
-  const Graph& graph = *graph_;
-  links->clear();
-  const int from_node = index(node_of(from));
-  const int to_node = index(node_of(to));
-  if (from == to) return;
-  const LinkId gpu_up{graph.gpu_link(index(from))};
-  const LinkId gpu_down{graph.gpu_link(index(to)) + 1};
-  if (from_node == to_node) {
-    links->push_back(gpu_up);
-    links->push_back(gpu_down);
-    return;
-  }
-  const int from_nic = graph.nic_of[index(from)];
-  const int to_nic = graph.nic_of[index(to)];
-  if (graph.spec.nics_on_switch) links->push_back(gpu_up);
-  links->push_back(LinkId{graph.nic_link(from_nic)});
-  if (graph.leaves > 0) {
-    const int from_leaf = graph.leaf_of(from_nic);
-    const int to_leaf = graph.leaf_of(to_nic);
-    if (from_leaf != to_leaf) {
-      links->push_back(LinkId{graph.leaf_link(from_leaf)});
-      links->push_back(LinkId{graph.leaf_link(to_leaf) + 1});
-    }
-  }
-  links->push_back(LinkId{graph.nic_link(to_nic) + 1});
-  if (graph.spec.nics_on_switch) links->push_back(gpu_down);
+  CHECK(index(from) >= 0 && index(from) < gpus() && index(to) >= 0 && index(to) < gpus());
+  CHECK(graph_->routes->find(index(from), index(to), links));
 }
 
 double memory_reserve_bytes(const DeviceSpec& device) {
@@ -295,15 +343,17 @@ bool fits_memory(const DeviceSpec& device, double bytes) {
 
 Nanoseconds Cluster::latency_ns(DeviceId from, DeviceId to) const {
   if (from == to) return 0;
-  return node_of(from) == node_of(to) ? graph_->intra_latency_ns : graph_->inter_latency_ns;
+  const Graph& graph = *graph_;
+  if (!graph.nodes_alike) return graph.latency_ns(route(from, to));
+  return node_of(from) == node_of(to) ? graph.intra_latency_ns : graph.inter_latency_ns;
 }
 
 std::string Cluster::dot() const {
-  const Wiring& wiring = graph_->wiring;
+  const SiteGraph& wiring = graph_->wiring;
   std::vector<std::string> inside(graph_->nodes);
   std::string text = "graph {\n  node [shape=box];\n";
   for (auto [vertex, end] = boost::vertices(wiring); vertex != end; ++vertex) {
-    const Vertex& place = wiring[*vertex];
+    const Site& place = wiring[*vertex];
     std::string& where = place.node < 0 ? text : inside[place.node];
     where += fmt::format("{}\"{}\";\n", place.node < 0 ? "  " : "    ", place.name);
   }
@@ -313,8 +363,8 @@ std::string Cluster::dot() const {
   }
   // Both directions of a wire are equal: one line for the pair.
   for (auto [edge, end] = boost::edges(wiring); edge != end; ++edge) {
-    const VertexId from = boost::source(*edge, wiring);
-    const VertexId to = boost::target(*edge, wiring);
+    const SiteId from = boost::source(*edge, wiring);
+    const SiteId to = boost::target(*edge, wiring);
     const int link = wiring[*edge].link;
     if (link >= 0 ? link % 2 != 0 : from > to) continue;
     std::string style = "style=dotted";

@@ -81,6 +81,13 @@ struct LowLatency {
   double rate = 1;
 };
 
+// A cable of a cluster that is listed cable by cable: two links, `from` to `to` and back.
+struct ListedCable {
+  std::string from, to;
+  double bytes_per_s = 0;
+  double latency_s = 0;
+};
+
 // A cluster in numbers, as a preset file or a scenario's [cluster] gives it.
 struct ClusterSpec {
   std::string name;
@@ -124,6 +131,9 @@ struct ClusterSpec {
   bool in_network_reduction = false;
   // Measured times, which hold where there is one, whatever the numbers above say.
   std::vector<CalibrationRow> calibration;
+  // All cables, in place of the node's switch, the NICs and the fabric above
+  // (topology/listed_cables.h); nothing: those.
+  std::shared_ptr<const std::vector<ListedCable>> cables;
 };
 
 // The graph, built from a spec for a number of GPUs. Movable, not copyable.
@@ -143,13 +153,22 @@ class Cluster {
   int links() const;
   const Link& link(LinkId link) const;
 
-  // The directed links from one GPU to another, in order; empty for from == to. Through the node's
-  // switch inside a node, through the NICs and the fabric between nodes.
+  // No route takes these links any more. Error: a GPU has no way left to another; nothing has
+  // changed, then.
+  Status fail_links(std::span<const LinkId> failed);
+
+  // Whether all nodes are joined in one way: not where links have failed or cables are listed.
+  bool nodes_alike() const;
+
+  // The directed links from one GPU to another, in order; empty for from == to. A shortest path
+  // (topology/routes.h): through the node's switch inside a node, through the NICs and the fabric
+  // between nodes. What was looked for is remembered: two threads have a Cluster each.
   std::vector<LinkId> route(DeviceId from, DeviceId to) const;
   // The same, into a vector that is used again.
   void route(DeviceId from, DeviceId to, std::vector<LinkId>* links) const;
 
-  // A message's latency over that route: paid once, not per hop. 0 for from == to.
+  // A message's latency over that route: paid once, not per hop, but for another GPU of a node that
+  // passes it on, or where cables are listed with a latency each. 0 for from == to.
   Nanoseconds latency_ns(DeviceId from, DeviceId to) const;
 
   // Graphviz text of the graph (nodes as subgraphs, links labelled with bandwidth).

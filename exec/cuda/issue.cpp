@@ -129,8 +129,7 @@ Status Device::issue_one(const GpuCall& call, bool captures) {
   const Range range(names_[call.local_rank][call.op]);
   const Status done = carry_out(call);
   if (done.ok()) return done;
-  return Error{done.error().text() + ", in " + names_[call.local_rank][call.op],
-               done.error().kind};
+  return Error{done.error().text() + ", in " + names_[call.local_rank][call.op], done.error().kind};
 }
 
 Status Device::carry_out(const GpuCall& call) {

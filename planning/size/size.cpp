@@ -12,6 +12,7 @@
 #include "planning/size/size_compare.h"
 #include "planning/tune/rules.h"
 #include "planning/tune/stage_level.h"
+#include "scenarios/run/failed_links.h"
 
 namespace tandem {
 namespace {
@@ -41,7 +42,7 @@ std::vector<std::string> space_of(const Scenario& scenario, std::vector<std::str
 
 Result<Tuned> tuned_plan(const SizeCase& c, const std::vector<std::string>& among) {
   ASSIGN_OR_RETURN(const Space space, Space::among(space_of(c.scenario, among)));
-  ASSIGN_OR_RETURN(Cluster cluster, make_cluster(c.scenario));
+  ASSIGN_OR_RETURN(Cluster cluster, make_cluster(with_all_links(c.scenario)));
   StageLevel level(c.scenario, std::move(cluster));
   const SearchResult found = Search(c.scenario, space, &level).best({.keep = 1});
   if (!found.best.empty()) return Tuned{found.best.front(), ""};
@@ -131,12 +132,6 @@ ClusterSpec oversubscribed(ClusterSpec cluster, double times) {
   return cluster;
 }
 
-// Without what that engine cannot play.
-Scenario on_ideal(Scenario scenario) {
-  scenario.slow_link = {};
-  return scenario;
-}
-
 void add_variations(std::size_t of, const SizeCase& c, const Scenario& itself,
                     std::vector<Variation>* all) {
   const auto add = [&](ClusterSpec cluster, double Sized::*ratio) {
@@ -166,10 +161,10 @@ Status play(const std::vector<SizeCase>& cases, const SizeOptions& options,
     if (!(*sized)[i].plan) continue;
     of.push_back(i);
     plans.push_back(planned(cases[i], *(*sized)[i].plan));
-    add_variations(i, cases[i], on_ideal(plans.back()), &variations);
+    add_variations(i, cases[i], with_all_links(plans.back()), &variations);
   }
   for (const Variation& variation : variations) ideal.push_back(variation.scenario);
-  for (const Scenario& plan : plans) ideal.push_back(on_ideal(plan));
+  for (const Scenario& plan : plans) ideal.push_back(with_all_links(plan));
   std::vector<Result<RunResult>> played = simulate_all(plans, options.engine, options.jobs);
   const std::vector<Result<RunResult>> varied = simulate_all(ideal, Engine::Ideal, options.jobs);
   std::vector<double> ideal_s(sized->size());
@@ -205,7 +200,7 @@ Status find_least_bandwidth(const std::vector<SizeCase>& cases, int jobs,
   for (std::size_t i = 0; i < sized->size(); ++i) {
     if (!(*sized)[i].result || !cases[i].scenario.cluster.calibration.empty()) continue;
     of.push_back(i);
-    scenarios.push_back(on_ideal(planned(cases[i], *(*sized)[i].plan)));
+    scenarios.push_back(with_all_links(planned(cases[i], *(*sized)[i].plan)));
     scenarios.back().least_bandwidth = true;
   }
   const std::vector<Result<RunResult>> found = simulate_all(scenarios, Engine::Ideal, jobs);
@@ -239,6 +234,11 @@ Result<std::vector<SizeCase>> load_size_cases(
     for (const auto& [key, value] : kPlaceholder) run.settings[key] = {value, path};
     ASSIGN_OR_RETURN(Scenario scenario, make_scenario(file, run));
     if (scenario.uniform) return Error::at(path, "found costs.source = uniform, expected a model");
+    if (scenario.cluster.cables)
+      return Error::at(
+          path,
+          "found cluster.links_file, expected a cluster of any size: what its NICs and "
+          "its fabric are");
     const std::vector<std::string>& points = run.points;
     const std::string job = points.size() > 1 ? points.front() : scenario.model_name;
     const std::string candidate =

@@ -15,10 +15,12 @@ GroupTimes::GroupTimes(const Scenario& base, Cluster cluster)
 int GroupTimes::begin_of(const Layout& layout, int stage) const {
   const int begin = stage * layout.block();
   const ClusterSpec& spec = cluster_.spec();
-  return base_.cyclic || spec.fabric.kind != Fabric::Star ? begin : begin % spec.gpus_per_node;
+  return base_.cyclic || !cluster_.nodes_alike() || spec.fabric.kind != Fabric::Star
+             ? begin
+             : begin % spec.gpus_per_node;
 }
 
-// Groups that lie inside nodes are alike on all of them.
+// Groups that lie inside nodes are alike on all of them, where the nodes are.
 RankGroups GroupTimes::of_pass(const Layout& layout, GroupKind group_kind, CommKind kind) const {
   RankGroups groups{.group_kind = group_kind, .kind = kind, .block = layout.block()};
   if (group_kind == GroupKind::Tensor) {
@@ -31,13 +33,13 @@ RankGroups GroupTimes::of_pass(const Layout& layout, GroupKind group_kind, CommK
     groups.stride = std::max(layout.expert_tp, 1);
   }
   const int node = cluster_.spec().gpus_per_node;
-  if (!base_.cyclic && node % (groups.size * groups.stride) == 0)
+  if (!base_.cyclic && cluster_.nodes_alike() && node % (groups.size * groups.stride) == 0)
     groups.block = std::min(groups.block, node);
   return groups;
 }
 
 RankGroups GroupTimes::of_transfer(const Layout& layout, int from, int to) const {
-  if (to == from - 1) std::swap(from, to);  // links are alike both ways
+  if (to == from - 1 && cluster_.nodes_alike()) std::swap(from, to);  // links are alike both ways
   return {.group_kind = GroupKind::Pipeline,
           .kind = CommKind::SendRecv,
           .begin = to > from ? begin_of(layout, from) : from * layout.block(),

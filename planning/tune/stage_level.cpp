@@ -183,7 +183,7 @@ const StageTimes& StageLevel::times(const Layout& layout) {
   key.vpp = 1;
   const int node = groups_.cluster().spec().gpus_per_node;
   const int span = std::lcm(layout.tp * layout.cp, layout.ep * std::max(layout.expert_tp, 1));
-  if (!base_.cyclic && node % span == 0) {
+  if (!base_.cyclic && groups_.cluster().nodes_alike() && node % span == 0) {
     key.pp = std::min(layout.pp, 2);  // whether the embedding is shared shows in no time
     key.dp = std::min(layout.block(), node) / (layout.tp * layout.cp);
   }

@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "planning/tune/frameworks.h"
 #include "planning/tune/stage_level.h"
+#include "scenarios/run/failed_links.h"
 
 namespace tandem {
 namespace {
@@ -126,7 +127,8 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
     return Error::at(base.place_of({"costs.source"}),
                      "found costs.source = uniform, expected a model: its plans have no other "
                      "costs to tell them apart");
-  ASSIGN_OR_RETURN(Cluster cluster, make_cluster(base));
+  // The choice knows no failed link, as it knows no slow one: the plans that are played do.
+  ASSIGN_OR_RETURN(Cluster cluster, make_cluster(with_all_links(base)));
   StageLevel level(base, std::move(cluster));
   const auto begin = Clock::now();
   std::optional<Waiting> waiting("searching plans");

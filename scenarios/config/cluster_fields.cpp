@@ -3,6 +3,7 @@
 
 #include "scenarios/config/field_makers.h"
 #include "topology/calibration.h"
+#include "topology/listed_cables.h"
 #include "topology/preset.h"
 
 namespace tandem {
@@ -100,6 +101,17 @@ Status set_calibration(const Setting& setting, Scenario* scenario) {
                    setting.file("cluster.calibration", folder_of(*scenario),
                                 "a file that tandem bench comm --fit wrote"));
   ASSIGN_OR_RETURN(scenario->cluster.calibration, read_calibration(path));
+  return Done{};
+}
+
+// The path is relative to the scenario. gpus_per_node is the file's, where it is not set as well.
+Status set_links_file(const Setting& setting, Scenario* scenario) {
+  ASSIGN_OR_RETURN(const std::string path,
+                   setting.file("cluster.links_file", folder_of(*scenario),
+                                "a CSV with the columns from, to, GBps, latency_us"));
+  ASSIGN_OR_RETURN(scenario->cluster.cables, read_cables(path));
+  if (scenario->places.contains("cluster.gpus_per_node")) return Done{};
+  ASSIGN_OR_RETURN(scenario->cluster.gpus_per_node, gpus_per_node(*scenario->cluster.cables));
   return Done{};
 }
 
@@ -215,6 +227,9 @@ std::vector<Field> cluster_fields() {
             AT(cluster.fabric.nodes_per_leaf), 1),
       number("cluster.oversubscription", "number: a leaf's downlinks over its uplinks; default 1",
              AT(cluster.fabric.oversubscription), 1, {.least = 1}),
+      {"cluster.links_file",
+       "text: a CSV of all links, of any graph; in place of the links, NICs and fabric above",
+       set_links_file},
       {"cluster.calibration",
        "text: a file that tandem bench comm --fit wrote; what it has measured takes that long",
        set_calibration},
@@ -307,13 +322,13 @@ std::vector<Field> cluster_fields() {
              AT(background), 1, {.most = 0.99}),
       text("variability.slow_link",
            "text: links that are slow for a while, by a name (n0.nic0.up) or what names begin with "
-           "(n0.nic0, n0); engine simgrid only",
+           "(n0.nic0, n0); engine simgrid only, but for those that fail for good",
            AT(slow_link.name)),
-      number(
-          "variability.slow_link_rate",
-          "number: the share of its bandwidth that a slow link has; 0: it has failed; needed with "
-          "slow_link",
-          AT(slow_link.rate), 1, {.most = 1}),
+      number("variability.slow_link_rate",
+             "number: the share of its bandwidth that a slow link has; 0: it has failed, for good "
+             "without "
+             "slow_link_to_s: routes go round it; needed with slow_link",
+             AT(slow_link.rate), 1, {.most = 1}),
       number("variability.slow_link_from_s",
              "number: seconds into the iteration from which on; default 0", AT(slow_link.from_s), 1,
              kSeconds),

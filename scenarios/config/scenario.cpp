@@ -244,6 +244,15 @@ Status check_cluster(const Scenario& s) {
         {"report.least_bandwidth", "cluster.calibration"},
         "found report.least_bandwidth with cluster.calibration, expected one of them: a "
         "measured time holds at every bandwidth");
+  if (!s.cluster.cables) return Done{};
+  if (s.least_bandwidth)
+    return Error::of({"report.least_bandwidth", "cluster.links_file"},
+                     "found report.least_bandwidth with cluster.links_file, expected one of them: "
+                     "its links have a bandwidth each");
+  if (!s.cluster.nvlinks.empty())
+    return Error::of({"cluster.nvlinks", "cluster.links_file"},
+                     "found cluster.nvlinks with cluster.links_file, expected one of them: the "
+                     "file has all links");
   return Done{};
 }
 
@@ -271,12 +280,13 @@ Status check_slow_link(const Scenario& s) {
         {"variability.slow_link", "variability.slow_link_rate"},
         "found one of variability.slow_link and variability.slow_link_rate, expected both: "
         "which link has what share of its bandwidth");
-  if (slow.rate == 0 && !slow.to_s)
+  if (slow.fails_for_good() && slow.from_s > 0)
     return Error::of(
-        {"variability.slow_link_rate"},
-        fmt::format("found that {} fails for good, expected variability.slow_link_to_s: "
-                    "there is no other way",
-                    slow.name));
+        {"variability.slow_link_from_s"},
+        fmt::format("found that {} fails for good from {} s on, expected "
+                    "variability.slow_link_to_s, or a failure from the beginning: routes "
+                    "do not change in an iteration",
+                    slow.name, slow.from_s));
   if (slow.to_s && *slow.to_s <= slow.from_s)
     return Error::of(
         {"variability.slow_link_to_s"},

@@ -28,23 +28,29 @@ std::vector<double> rank_factors(const Stragglers& stragglers, std::uint64_t see
   return factors;
 }
 
-Result<std::vector<LinkChange>> link_changes(const SlowLink& slow, const Cluster& cluster) {
-  std::vector<LinkChange> begin, end;
+Result<std::vector<LinkId>> links_of(const SlowLink& slow, const Cluster& cluster) {
+  std::vector<LinkId> links;
   std::vector<std::string> names;
   for (int i = 0; i < cluster.links(); ++i) {
-    const Link& link = cluster.link(static_cast<LinkId>(i));
-    names.push_back(link.name);
-    if (!(link.name + '.').starts_with(slow.name + '.')) continue;
-    constexpr double kFailed = 1;  // byte a second: what is on its way waits
-    begin.push_back({to_ns(slow.from_s), i, std::max(kFailed, link.bytes_per_s * slow.rate)});
-    if (slow.to_s) end.push_back({to_ns(*slow.to_s), i, link.bytes_per_s});
+    names.push_back(cluster.link(LinkId{i}).name);
+    if ((names.back() + '.').starts_with(slow.name + '.')) links.push_back(LinkId{i});
   }
-  if (begin.empty())
-    return Error::of(
-        {"variability.slow_link"},
-        fmt::format("found variability.slow_link = {}, expected a link of the cluster; "
-                    "the nearest is '{}'",
-                    slow.name, nearest(slow.name, names)));
+  if (!links.empty()) return links;
+  return Error::of({"variability.slow_link"},
+                   fmt::format("found variability.slow_link = {}, expected a link of the cluster; "
+                               "the nearest is '{}'",
+                               slow.name, nearest(slow.name, names)));
+}
+
+Result<std::vector<LinkChange>> link_changes(const SlowLink& slow, const Cluster& cluster) {
+  ASSIGN_OR_RETURN(const std::vector<LinkId> links, links_of(slow, cluster));
+  std::vector<LinkChange> begin, end;
+  for (const LinkId id : links) {
+    const double bytes_per_s = cluster.link(id).bytes_per_s;
+    constexpr double kFailed = 1;  // byte a second: what is on its way waits
+    begin.push_back({to_ns(slow.from_s), index(id), std::max(kFailed, bytes_per_s * slow.rate)});
+    if (slow.to_s) end.push_back({to_ns(*slow.to_s), index(id), bytes_per_s});
+  }
   begin.insert(begin.end(), end.begin(), end.end());
   return begin;
 }

@@ -35,7 +35,13 @@ struct SlowLink {
   double rate = 1;
   double from_s = 0;
   std::optional<double> to_s;  // nothing: to the end
+
+  // Then routes go round it; what fails for a while lets wait what is on its way.
+  bool fails_for_good() const { return !name.empty() && rate == 0 && !to_s; }
 };
+
+// An Error where the cluster has no such link.
+Result<std::vector<LinkId>> links_of(const SlowLink& slow, const Cluster& cluster);
 
 // In order of time. An Error where the cluster has no such link.
 Result<std::vector<LinkChange>> link_changes(const SlowLink& slow, const Cluster& cluster);

@@ -23,14 +23,15 @@ Nanoseconds alone_ns(const Scenario& scenario, const Cluster& cluster, GroupKind
   return duration_ns(at_cost(choices(cluster, kind, devices), group_kind, cost), bytes);
 }
 
-// An all-reduce of the slowest tensor group. In blocks, where groups lie on nodes repeats with the
-// nodes.
+// An all-reduce of the slowest tensor group. In blocks, where groups lie on nodes repeats with
+// nodes that are alike.
 Nanoseconds slowest_tensor_ns(const Scenario& scenario, const Cluster& cluster,
                               const Placement& placement, Bytes bytes) {
   const Plan& plan = scenario.plan;
   const std::int64_t period = std::lcm(std::int64_t{plan.tp}, cluster.spec().gpus_per_node);
-  const int groups_end =
-      scenario.cyclic ? plan.gpus() : static_cast<int>(std::min<std::int64_t>(period, plan.gpus()));
+  const int groups_end = scenario.cyclic || !cluster.nodes_alike()
+                             ? plan.gpus()
+                             : static_cast<int>(std::min<std::int64_t>(period, plan.gpus()));
   Nanoseconds slowest = 0;
   for (int first = 0; first < groups_end; first += plan.tp)
     slowest = std::max(slowest, alone_ns(scenario, cluster, GroupKind::Tensor, CommKind::AllReduce,

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/units.h"
+#include "scenarios/run/failed_links.h"
 #include "sim/engines.h"
 #include "traces/metrics.h"
 
@@ -26,8 +27,9 @@ struct Exposed {
 Exposed exposed_at(double node_Gbitps, const Scenario& scenario, CompiledJob* job) {
   ClusterSpec spec = scenario.cluster;
   spec.nic_bytes_per_s = node_Gbitps * Gbit / spec.nics_per_node;
-  const auto cluster = Cluster::build(spec, job->cluster.gpus());
+  auto cluster = Cluster::build(spec, job->cluster.gpus());
   CHECK(cluster.ok());
+  if (scenario.slow_link.fails_for_good()) CHECK(take_out_failed_links(scenario, &*cluster).ok());
   price(&job->program, *cluster, job->placement);
   const auto trace = ideal(job->program);
   CHECK(trace.ok());

@@ -10,6 +10,7 @@
 #include "base/progress.h"
 #include "scenarios/config/limits.h"
 #include "scenarios/run/doubts.h"
+#include "scenarios/run/failed_links.h"
 #include "scenarios/run/job.h"
 #include "scenarios/run/least_bandwidth.h"
 #include "scenarios/run/repeat.h"
@@ -125,7 +126,7 @@ void add_stragglers(const Scenario& scenario, CompiledJob* job) {
 
 Result<SimOptions> sim_options(const Scenario& scenario, const CompiledJob& job, Engine engine) {
   SimOptions options{scenario.jitter, scenario.seed, scenario.fold && job.folds};
-  if (scenario.slow_link.name.empty()) return options;
+  if (scenario.slow_link.name.empty() || scenario.slow_link.fails_for_good()) return options;
   if (engine == Engine::Ideal)
     return scenario.placed(Error::of({"variability.slow_link"},
                                      "found variability.slow_link with the ideal engine, expected "
@@ -178,12 +179,17 @@ Result<Cluster> make_cluster(const Scenario& scenario) {
   ClusterSpec spec = scenario.has_cluster()
                          ? scenario.cluster
                          : uniform_cluster(scenario.p2p_s * scenario.profile.pipeline_stretch);
-  spec.nic_bytes_per_s *= 1 - scenario.background;
+  (spec.cables ? spec.inter_efficiency : spec.nic_bytes_per_s) *= 1 - scenario.background;
   const int nodes = (scenario.gpus + spec.gpus_per_node - 1) / spec.gpus_per_node;
   auto cluster = Cluster::build(spec, nodes > 1 ? nodes * spec.gpus_per_node : scenario.gpus);
+  if (cluster.ok() && scenario.slow_link.fails_for_good()) {
+    const Status status = take_out_failed_links(scenario, &*cluster);
+    if (!status.ok()) return scenario.placed(status.error(), {"variability.slow_link_rate"});
+  }
   if (cluster.ok()) return cluster;
-  return scenario.placed(cluster.error(), {"cluster.nics_per_node", "cluster.fabric",
-                                           "cluster.gpus", "cluster.preset", "parallel.pp"});
+  return scenario.placed(cluster.error(),
+                         {"cluster.nics_per_node", "cluster.fabric", "cluster.links_file",
+                          "cluster.gpus", "cluster.preset", "parallel.pp"});
 }
 
 Result<CompiledJob> compile(const Scenario& scenario,
@@ -215,6 +221,10 @@ Result<CompiledJob> compile(const Scenario& scenario,
         scenario.cyclic ? "cluster.placement = cyclic parts neighbouring ranks"
                         : fmt::format("parallel.tp = {} {} the {} GPUs of a node", plan.tp,
                                       plan.tp > node ? "is more than" : "does not divide", node)));
+  if (scenario.slow_link.fails_for_good()) {
+    ASSIGN_OR_RETURN(const Cluster with_all, make_cluster(with_all_links(scenario)));
+    job.warnings.push_back(rerouted(scenario, job.program, job.placement, job.cluster, with_all));
+  }
   for (const std::string& doubt : doubts(scenario))
     job.warnings.push_back(fmt::format("{}: {}", scenario.name, doubt));
   if (scenario.cost_table) add_table_warnings(scenario, &job);
@@ -232,6 +242,18 @@ Result<RunResult> play(const Scenario& scenario, const CompiledJob& job, Engine 
   return result;
 }
 
+namespace {
+
+// What the iteration takes with all links, in a process of its own: SimGrid plays one run in each.
+Result<std::optional<double>> before_failure_s(const Scenario& scenario, Engine engine) {
+  if (!scenario.slow_link.fails_for_good()) return std::optional<double>();
+  ASSIGN_OR_RETURN(const std::vector<double> seconds,
+                   iterations_s({with_all_links(scenario)}, engine, false, 1));
+  return std::optional(seconds.front());
+}
+
+}  // namespace
+
 Result<RunResult> simulate(const Scenario& scenario, Engine engine, const OutputFiles& files,
                            bool progress, int jobs) {
   if (scenario.repeats > 1) return simulate_repeated(scenario, engine, files, progress, jobs);
@@ -239,6 +261,7 @@ Result<RunResult> simulate(const Scenario& scenario, Engine engine, const Output
   if (progress) waiting.emplace("making the program");
   ASSIGN_OR_RETURN(CompiledJob job, compile(scenario));
   waiting.reset();
+  ASSIGN_OR_RETURN(const std::optional<double> before_s, before_failure_s(scenario, engine));
   ASSIGN_OR_RETURN(SimOptions options, sim_options(scenario, job, engine));
   Progress bar("ops", ops_to_play(job.program, options));
   if (progress) options.on_progress = [&bar](std::int64_t ops) { bar.advance(ops); };
@@ -275,6 +298,11 @@ Result<RunResult> simulate(const Scenario& scenario, Engine engine, const Output
     return scenario.placed(
         Error::of({"costs.forward_s", "costs.backward_s"},
                   "found an iteration that takes no time, expected costs above 0"));
+  if (before_s)
+    result.warnings.push_back(fmt::format(
+        "{}: {} has failed: the iteration takes {:.4g} s, {:.4g} s with all links: {:+.2f} %",
+        scenario.name, scenario.slow_link.name, result.iteration_s, *before_s,
+        100 * (result.iteration_s / *before_s - 1)));
   result.detail = detail_of(scenario, job, trace, files.detail);
   if (scenario.cost_table) trace.meta.emplace_back("costs", result.costs);
   RETURN_IF_ERROR(write_files(job.program, &trace, files));

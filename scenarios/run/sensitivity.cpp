@@ -39,6 +39,11 @@ void add_levels(const Scenario& scenario, std::vector<Part>* parts) {
   const auto add = [&](const char* name) -> ClusterSpec& {
     return parts->emplace_back(Part{name, scenario}).perturbation.cluster;
   };
+  if (spec.cables) {
+    if (spec.gpus_per_node > 1) add("links in a node").intra_efficiency /= kSlower;
+    if (scenario.gpus > spec.gpus_per_node) add("links between nodes").inter_efficiency /= kSlower;
+    return;
+  }
   if (spec.gpus_per_node > 1) add("links in a node").intra_bytes_per_s /= kSlower;
   if (scenario.gpus <= spec.gpus_per_node) return;
   add("links between nodes").nic_bytes_per_s /= kSlower;

@@ -11,6 +11,7 @@
 #include "sim/engines.h"
 #include "tests/needs.h"
 #include "tests/scenarios/small_scenario.h"
+#include "topology/preset.h"
 
 using namespace tandem;
 
@@ -229,6 +230,62 @@ TEST_CASE("a slow link slows what is on its way for as long as it is slow") {
   CHECK(slow("n0", "1") == Approx(0.020).epsilon(1e-6));
 }
 
+TEST_CASE("a link that has failed is gone round, and the run says what that costs") {
+  // Two replicas of two stages, a stage a node. Stage 0's GPU 0 loses its NIC: both replicas send
+  // their 100 MB over the other one's 10 GB/s, in lock step 20 ms instead of 10, there and back.
+  const Names two_rails = {"cluster.gpus_per_node=2", "cluster.nics_per_node=2", "parallel.dp=2",
+                           "parallel.global_batch=2"};
+  for (const Engine engine : engines()) {
+    CHECK(simulated(load(kTwoNodes, two_rails)[0], engine).iteration_s ==
+          Approx(6.020).epsilon(1e-9));
+    Names sets = two_rails;
+    sets.insert(sets.end(), {"variability.slow_link=n0.nic0", "variability.slow_link_rate=0"});
+    const Scenario scenario = load(kTwoNodes, sets)[0];
+    const RunResult result = simulated(scenario, engine);
+    CHECK(result.iteration_s == Approx(6.040).epsilon(1e-9));
+    REQUIRE(result.warnings.size() == 2);
+    // Stage 0's GPU 0 with stage 1's, both ways, and the other replica's as before.
+    CHECK(result.warnings[0] == scenario.name +
+                                    ": n0.nic0 has failed: 2 of 4 routes between neighbours in "
+                                    "communicators go another way");
+    CHECK(result.warnings[1] == scenario.name +
+                                    ": n0.nic0 has failed: the iteration takes 6.04 s, 6.02 s with "
+                                    "all links: +0.33 %");
+  }
+}
+
+TEST_CASE("a cluster from a file is played as its links say, whole and with one failed") {
+  // Replicas are columns of the torus, stages its rows: 100 MB go one hop over 25 GB/s, 4 ms, and
+  // 0.5 + 0.2 + 0.5 us. F of 1 s and B of 2 s through four stages, six transfers.
+  Names sets = {"cluster.links_file=" + data_dir() + "/scenarios/clusters/torus.csv",
+                "parallel.pp=4", "parallel.dp=4", "parallel.global_batch=4"};
+  CHECK(simulated(load(kTwoNodes, sets)[0]).iteration_s == Approx(12.0240072).epsilon(1e-12));
+  // Without the first column's first cable its replica takes three hops: up by r3.0.r3.1, back by
+  // r1.0.r1.1, which another replica's transfers are on in lock step: 8 ms instead of 4 for two of
+  // the six, and 0.4 us more for each.
+  sets.insert(sets.end(), {"variability.slow_link=r0.0.r0.1", "variability.slow_link_rate=0"});
+  const RunResult result = simulated(load(kTwoNodes, sets)[0]);
+  CHECK(result.iteration_s == Approx(12.032008).epsilon(1e-12));
+  REQUIRE(result.warnings.size() == 2);
+  CHECK(result.warnings[1].ends_with(
+      "r0.0.r0.1 has failed: the iteration takes 12.03 s, 12.02 s with all links: +0.07 %"));
+}
+
+TEST_CASE("where there is no other way a link does not fail for good") {
+  const auto refused = [](const char* link) {
+    const Names sets = {fmt::format("variability.slow_link={}", link),
+                        "variability.slow_link_rate=0"};
+    const auto result = simulate(load(kTwoNodes, sets)[0], Engine::Ideal);
+    REQUIRE(!result.ok());
+    return result.error().message;
+  };
+  CHECK(refused("n0.nic0") ==
+        "--set: found that n0.nic0 fails for good, expected variability.slow_link_to_s: there is "
+        "no other way from n0.gpu0 to n1.gpu0");
+  CHECK(refused("n9").starts_with(
+      "--set: found variability.slow_link = n9, expected a link of the cluster; the nearest is"));
+}
+
 TEST_CASE("a link that the cluster lacks is refused, and so is any on the ideal engine") {
   const Names slow = {"variability.slow_link=n0.nic9", "variability.slow_link_rate=0.5"};
   const auto ideal = simulate(load(kTwoNodes, slow)[0], Engine::Ideal);
@@ -269,7 +326,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "stragglers that are not there, and links that fail for good, are refused with the place") {
+    "stragglers that are not there, and links that fail for good later, are refused with the "
+    "place") {
   const auto refused = [](const Names& sets) {
     const Folder folder;
     const auto scenarios = try_load(folder, kSmall, sets);
@@ -280,9 +338,10 @@ TEST_CASE(
         "--set: found variability.straggler_ranks with 8, expected numbers below 8");
   CHECK(refused({"variability.straggler_nodes=[1]", "variability.straggler_factor=2"}) ==
         "--set: found variability.straggler_nodes with 1, expected numbers below 1");
-  CHECK(refused({"variability.slow_link=n0", "variability.slow_link_rate=0"}) ==
-        "--set: found that n0 fails for good, expected variability.slow_link_to_s: there is no "
-        "other way");
+  CHECK(refused({"variability.slow_link=n0", "variability.slow_link_rate=0",
+                 "variability.slow_link_from_s=2"}) ==
+        "--set: found that n0 fails for good from 2 s on, expected variability.slow_link_to_s, or "
+        "a failure from the beginning: routes do not change in an iteration");
   CHECK(refused({"variability.slow_link=n0"}) ==
         "--set: found one of variability.slow_link and variability.slow_link_rate, expected both: "
         "which link has what share of its bandwidth");

@@ -1,0 +1,31 @@
+// SiteGraph: a cluster's graph as Boost.Graph holds it. For this folder's sources only.
+#pragma once
+
+#include <boost/graph/adjacency_list.hpp>
+#include <cstdint>
+#include <string>
+
+namespace tandem {
+
+// What stands at a vertex, and the node it belongs to (-1: the fabric between nodes).
+struct Site {
+  enum Kind : std::int8_t { Gpu, Nic, Switch };
+
+  std::string name;
+  int node = -1;
+  Kind kind = Switch;
+};
+
+// An edge is the link of that number, or (-1) a wire inside a node that never limits.
+struct SiteEdge {
+  int link = -1;
+};
+
+using SiteGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, Site, SiteEdge>;
+using SiteId = SiteGraph::vertex_descriptor;
+
+// A part of it, its vertices and edges numbered anew.
+using LinkGraph =
+    boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, SiteEdge>;
+
+}  // namespace tandem
