@@ -20,7 +20,7 @@ namespace {
 
 struct DeviceOptions {
   std::string program;
-  std::string backend = "host";
+  std::string backend{backends().front().name};
   std::string output;
   double timeout_s = 60;
   GpuOptions gpu;

@@ -22,7 +22,7 @@ namespace {
 
 struct RunOptions {
   std::string input;
-  std::string backend = "host";
+  std::string backend{backends().front().name};
   std::string compute = "timed";
   std::string payload = "sample";
   std::vector<std::string> sets;

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "schedule/order/named_orders.h"
 
 using namespace tandem;
 
@@ -286,6 +287,14 @@ TEST_CASE("no line is longer than 100 columns, none has a tab or blanks at its e
     return columns(line) > 100 || line.find('\t') != std::string::npos || line.ends_with(' ') ||
            line.ends_with('\r');
   });
+}
+
+TEST_CASE("no order and no backend is told apart by its name: their tables know them") {
+  std::string names = "host|mpi|cuda";
+  for (const std::string& order : order_names()) names += "|" + order;
+  const std::regex compares("[=!]= \"(" + names + ")\"");
+  check_lines(room_sources(),
+              [&](const std::string& line) { return std::regex_search(line, compares); });
 }
 
 TEST_CASE("nothing is left to do later") {
