@@ -293,7 +293,7 @@ TEST_CASE("no order and no backend is told apart by its name: their tables know 
   std::string names = "host|mpi|cuda";
   for (const std::string& order : order_names()) names += "|" + order;
   const std::regex compares("[=!]= \"(" + names + ")\"");
-  check_lines(room_sources(),
+  check_lines(module_sources(),
               [&](const std::string& line) { return std::regex_search(line, compares); });
 }
 

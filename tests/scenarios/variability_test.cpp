@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "base/data_dir.h"
 #include "scenarios/run/run.h"
 #include "scenarios/run/sensitivity.h"
 #include "schedule/program/slowdown.h"
@@ -277,7 +278,7 @@ TEST_CASE("where there is no other way a link does not fail for good") {
                         "variability.slow_link_rate=0"};
     const auto result = simulate(load(kTwoNodes, sets)[0], Engine::Ideal);
     REQUIRE(!result.ok());
-    return result.error().message;
+    return result.error().text();
   };
   CHECK(refused("n0.nic0") ==
         "--set: found that n0.nic0 fails for good, expected variability.slow_link_to_s: there is "

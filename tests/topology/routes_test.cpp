@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/data_dir.h"
 #include "topology/cluster.h"
 #include "topology/listed_cables.h"
 #include "topology/preset.h"
@@ -31,7 +32,7 @@ ClusterSpec eight_rails() {
 
 Cluster joined(const ClusterSpec& spec, int gpus) {
   auto cluster = Cluster::build(spec, gpus);
-  INFO((cluster ? "" : cluster.error().message));
+  INFO((cluster ? "" : cluster.error().text()));
   REQUIRE(cluster.ok());
   return std::move(cluster).value();
 }
@@ -53,7 +54,7 @@ std::string fail(Cluster* cluster, const Names& names) {
   }
   REQUIRE(failed.size() == names.size());
   const Status status = cluster->fail_links(failed);
-  return status.ok() ? "" : status.error().message;
+  return status.ok() ? "" : status.error().text();
 }
 
 // As the shape gives it: through the node's switch, or up by the GPU's own NIC, through its leaf,
@@ -170,7 +171,7 @@ TEST_CASE("a leaf without its uplink is left by another rail, and in a fat tree 
 // A cluster that the repository has as an example.
 Cluster listed(const std::string& name) {
   const auto cables = read_cables(data_dir() + "/scenarios/clusters/" + name + ".csv");
-  INFO((cables ? "" : cables.error().message));
+  INFO((cables ? "" : cables.error().text()));
   REQUIRE(cables.ok());
   ClusterSpec spec;
   spec.cables = cables.value();
@@ -247,7 +248,7 @@ TEST_CASE("cables that join no cluster are refused") {
     spec.cables = std::make_shared<std::vector<ListedCable>>(cables);
     const auto cluster = Cluster::build(spec, gpus);
     REQUIRE(!cluster.ok());
-    return cluster.error().message;
+    return cluster.error().text();
   };
   const ListedCable one{"n0.gpu0", "s", 1e9}, two{"n1.gpu0", "s", 1e9};
   CHECK(refused({one, two}, 3) == "found gpus = 3, expected 1 to 2, as the cables join");
