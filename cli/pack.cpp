@@ -37,7 +37,7 @@ Status run_pack(const PackCommand& options) {
                                                 .batches = options.batches,
                                                 .jobs = jobs_or_cores(0),
                                                 .engine = engine_of(options.engine)}));
-  const std::optional<bool> calibrated = scenarios.front().calibrated;
+  const std::optional<bool> calibrated = scenarios.front().costs.calibrated;
   if (options.json) {
     nlohmann::ordered_json json = to_json(study);
     json["calibrated"] =
@@ -47,7 +47,7 @@ Status run_pack(const PackCommand& options) {
     const int width = text_width(options.wide);
     fmt::print("{}", pack_text(study, width));
     if (calibrated == false)
-      fmt::print("{}", wrapped(uncalibrated_line(scenarios.front().cost_model_name), width));
+      fmt::print("{}", wrapped(uncalibrated_line(scenarios.front().costs.model_name), width));
   }
   return Done{};
 }

@@ -9,7 +9,6 @@
 #include "base/csv.h"
 #include "base/progress.h"
 #include "cli/commands.h"
-#include "scenarios/config/limits.h"
 #include "scenarios/run/run.h"
 #include "schedule/order/order_text.h"
 #include "schedule/program/program_text.h"
@@ -89,11 +88,9 @@ Status show_scenario(const ScheduleOptions& options) {
     return Done{};
   }
   const Scenario& scenario = scenarios.front();
-  ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(scenario));
-  RETURN_IF_ERROR(check_ops(scenario, cluster));
-  if (!scenario.order_file.empty()) RETURN_IF_ERROR(read_order(scenario.order_file));
-  ASSIGN_OR_RETURN(const Order order, make_order(scenario));
-  return print_order(order, options);
+  if (!scenario.job.order_file.empty()) RETURN_IF_ERROR(read_order(scenario.job.order_file));
+  ASSIGN_OR_RETURN(const OrderedJob job, order_job(scenario));
+  return print_order(job.order, options);
 }
 
 bool in_groups(const OrderTraits& order) { return order.groups; }

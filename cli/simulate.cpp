@@ -165,10 +165,10 @@ Status simulate_scenarios(const SimulateOptions& options) {
     }
   }
   if (results.empty()) return errors.front();
-  RETURN_IF_ERROR(write_report(options, results, scenarios[0].note));
-  print(results, options, scenarios[0].traffic);
-  if (!options.json && !scenarios[0].note.empty())
-    fmt::print("\n{}\n", wrapped(scenarios[0].note, text_width(options.wide)));
+  RETURN_IF_ERROR(write_report(options, results, scenarios[0].report.note));
+  print(results, options, scenarios[0].report.traffic);
+  if (!options.json && !scenarios[0].report.note.empty())
+    fmt::print("\n{}\n", wrapped(scenarios[0].report.note, text_width(options.wide)));
   if (errors.empty()) return Done{};
   for (std::size_t i = 1; i < errors.size(); ++i) fmt::print(stderr, "{}\n", errors[i].text());
   return errors.front();

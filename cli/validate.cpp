@@ -52,8 +52,8 @@ Status run_measured(ValidateOptions options) {
                    run_suite(scenarios, options.suite, [&] { progress.advance(); }));
   if (!options.csv.empty()) RETURN_IF_ERROR(write_file(options.csv, suite_csv(rows)));
   if (!options.page.empty())
-    RETURN_IF_ERROR(
-        write_file(options.page, suite_page(rows, stem_of(options), scenarios.front().note)));
+    RETURN_IF_ERROR(write_file(options.page,
+                               suite_page(rows, stem_of(options), scenarios.front().report.note)));
   if (options.json) {
     auto array = nlohmann::ordered_json::array();
     for (const SuiteRow& row : rows) array.push_back(to_json(row));

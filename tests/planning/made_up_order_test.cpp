@@ -5,6 +5,7 @@
 
 #include "planning/tune/search.h"
 #include "planning/tune/tune.h"
+#include "scenarios/run/place.h"
 #include "tests/scenarios/small_scenario.h"
 
 namespace tandem {
@@ -44,7 +45,7 @@ const std::vector<OrderTraits>& orders() {
 // The small model's 16 sequences on so many GPUs of V100 nodes.
 Scenario small(const Names& set) {
   Scenario scenario = load(kSmall, set).front();
-  scenario.order.orders = orders();
+  scenario.job.order.orders = orders();
   return scenario;
 }
 
@@ -66,12 +67,12 @@ StageLevel level_of(const Scenario& scenario) {
 TEST_CASE("a made-up order is 1F1B of vpp stages a rank") {
   // (m + p - 1) (f + b) with m = 4, p = 2 and two stages of 1 + 2 s a rank: 5 x 6 s.
   Scenario scenario = load(kUniform, {"parallel.vpp=2"}).front();
-  scenario.order.orders = orders();
-  scenario.order.name = "blocks";
-  const auto order = make_order(scenario);
-  REQUIRE(order.ok());
-  CHECK(validate(*order).ok());
-  CHECK(stage_to_rank(*order) == std::vector<int>{0, 0, 1, 1});
+  scenario.job.order.orders = orders();
+  scenario.job.order.name = "blocks";
+  const auto job = order_job(scenario);
+  REQUIRE(job.ok());
+  CHECK(validate(job->order).ok());
+  CHECK(stage_to_rank(job->order) == std::vector<int>{0, 0, 1, 1});
   const auto result = simulate(scenario, Engine::Ideal);
   REQUIRE(result.ok());
   CHECK(result->iteration_s == Approx(30).epsilon(1e-9));

@@ -5,6 +5,7 @@
 
 #include "planning/tune/frameworks.h"
 #include "planning/tune/tune.h"
+#include "scenarios/run/place.h"
 #include "tests/sandbox.h"
 #include "tests/scenarios/small_scenario.h"
 
@@ -170,7 +171,7 @@ TEST_CASE("an iteration's overhead lengthens stage level and engine alike, by it
   // Every rank has it once, behind what all ranks wait for: the gradient norm, or each other.
   const Scenario plain = small();
   Scenario charged = plain;
-  charged.profile.iteration_overhead_s = 0.0117;
+  charged.costs.profile.iteration_overhead_s = 0.0117;
   StageLevel level = level_of(plain), level_charged = level_of(charged);
   std::vector<Candidate> plans = all_of(plain, among({"parallel.vpp=1,2,4"}));
   const unsigned seed = 16;

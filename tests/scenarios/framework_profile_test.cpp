@@ -24,7 +24,7 @@ std::vector<Nanoseconds> optimizer_ns(const Program& program) {
 }
 
 std::vector<Nanoseconds> optimizer_ns(Scenario scenario, double overhead_s) {
-  scenario.profile.iteration_overhead_s = overhead_s;
+  scenario.costs.profile.iteration_overhead_s = overhead_s;
   const auto job = compile(scenario);
   INFO((job.ok() ? "" : job.error().text()));
   REQUIRE(job.ok());
@@ -74,7 +74,7 @@ TEST_CASE("ZeRO-3 gathers ahead where nobody says that it should not, other stag
   const auto gathers_ahead = [&](const Names& more) {
     Names keys = alone;
     keys.insert(keys.end(), more.begin(), more.end());
-    return with(keys).data.param_gather;
+    return with(keys).job.data.param_gather;
   };
   CHECK(gathers_ahead({"train.zero=3"}));
   CHECK_FALSE(gathers_ahead({"train.zero=3", "overlap.param_gather=false"}));
@@ -132,9 +132,9 @@ TEST_CASE("calibrated is what runs of that software on that GPU in that precisio
   };
   for (const auto& [keys, calibrated] : cases) {
     INFO(fmt::format("{}", fmt::join(keys, " ")));
-    CHECK(with(keys).calibrated == calibrated);
+    CHECK(with(keys).costs.calibrated == calibrated);
   }
-  CHECK_FALSE(load(kUniform)[0].calibrated);  // stated costs are not the model's
+  CHECK_FALSE(load(kUniform)[0].costs.calibrated);  // stated costs are not the model's
 }
 
 TEST_CASE("what is not calibrated has the widest interval") {

@@ -38,10 +38,10 @@ TEST_CASE("a custom order is read beside its scenario") {
   const auto scenarios =
       try_load(folder, kUniform + "[schedule]\norder = \"two.csv\"\n", {"parallel.global_batch=2"});
   REQUIRE(scenarios.ok());
-  const auto order = make_order(scenarios->front());
-  REQUIRE(order.ok());
-  CHECK(order->name == "two");
-  CHECK(order->pp() == 2);
+  const auto job = order_job(scenarios->front());
+  REQUIRE(job.ok());
+  CHECK(job->order.name == "two");
+  CHECK(job->order.pp() == 2);
   // F of 1 s, B of 2 s: F0 0-1 and 1-2; rank 1 works through from 1 to 7; B0 3-5, B1 7-9 on rank 0.
   const auto result = simulate(scenarios->front(), Engine::Ideal);
   REQUIRE(result.ok());
@@ -125,7 +125,7 @@ TEST_CASE("an outcome's rates follow from the iteration") {
   // 16 sequences of 512 tokens; 312 TFLOP/s is an A100's dense bf16 peak.
   CHECK(o.training->tokens_per_s == Approx(16 * 512 / o.iteration_s));
   CHECK(o.training->model_tflops_per_gpu ==
-        Approx(model_flops(scenario.model, scenario.plan) / 8 / o.iteration_s * 1e-12));
+        Approx(model_flops(scenario.job.model, scenario.job.plan) / 8 / o.iteration_s * 1e-12));
   CHECK(o.training->tokens_per_s_per_gpu == Approx(16 * 512 / 8 / o.iteration_s));
   CHECK(o.training->mfu == Approx(o.training->model_tflops_per_gpu / 312));
   CHECK(o.training->total ==
@@ -216,7 +216,7 @@ name = "B"
 
 TEST_CASE("several runs give what each gives alone, a bad one an Error of its own") {
   auto scenarios = load(kSmall + "[matrix]\nparallel.global_batch = [8, 16, 24]\n");
-  scenarios[1].order.name = "no such order";
+  scenarios[1].job.order.name = "no such order";
   const auto results = simulate_all(scenarios, Engine::Ideal, 2);
   REQUIRE(results.size() == 3);
   CHECK(!results[1].ok());

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/data_dir.h"
+#include "scenarios/run/place.h"
 #include "scenarios/run/run.h"
 #include "scenarios/run/sensitivity.h"
 #include "schedule/program/slowdown.h"

@@ -27,17 +27,13 @@ Cluster cluster_of(const ClusterSpec& spec, int gpus) {
 
 Cluster one_node(int gpus) { return cluster_of(byte_a_ns(gpus), gpus); }
 
-enum class Engine { Ideal, SimGrid };
-
 // A trace's events, of all its ranks; SimGrid's from a process of its own.
 std::vector<EventTimes> play(Engine engine, const Program& program, const Cluster& cluster,
                              const SimOptions& options = {}) {
   if (engine == Engine::SimGrid) need_simgrid();
   const auto results = fork_map(1, 1, [&](int) -> Result<std::string> {
     const Placement placement = in_order(static_cast<int>(program.ranks.size()));
-    ASSIGN_OR_RETURN(const Trace trace, engine == Engine::Ideal
-                                            ? ideal(program, options)
-                                            : simgrid(program, cluster, placement, options));
+    ASSIGN_OR_RETURN(const Trace trace, tandem::play(engine, program, cluster, placement, options));
     std::string text;
     for (const EventTimes& e : trace.events)
       text += fmt::format("{} {} {} ", e.arrive_ns, e.start_ns, e.end_ns);

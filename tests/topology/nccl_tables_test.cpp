@@ -49,7 +49,7 @@ ClusterSpec spec_of(std::string_view preset, const std::string& settings) {
   Names keys = {fmt::format("cluster.preset={}", preset), "train.precision=fp16"};
   std::istringstream words(settings);
   for (std::string word; words >> word;) keys.push_back(fmt::format("cluster.{}", word));
-  return load(kSmall, keys)[0].cluster;
+  return load(kSmall, keys)[0].cluster.spec;
 }
 
 // All tables, with their rows from 1 MiB up; named as in docs/accuracy.md.
