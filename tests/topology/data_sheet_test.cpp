@@ -131,6 +131,38 @@ TEST_CASE("an H800 is an H100 but for its NVLinks, 8 for 18") {
   CHECK(hgx.nic_bytes_per_s == dgx.nic_bytes_per_s);
 }
 
+TEST_CASE("what a GPU reaches of its peaks is its relative's, where nobody measured it") {
+  const std::pair<const char*, const char*> relatives[] = {
+      {"a100-40gb", "a100-80gb"},   {"h100-96gb", "h100-80gb"},   {"h100-nvl-94gb", "h100-80gb"},
+      {"h20-96gb", "h100-80gb"},    {"b300-288gb", "b200-180gb"}, {"gb300-288gb", "gb200-186gb"},
+      {"gb200-186gb", "b200-180gb"}};
+  for (const auto& [name, relative] : relatives) {
+    INFO(name << " as " << relative);
+    const DeviceSpec a = device(name);
+    const DeviceSpec b = device(relative);
+    CHECK(a.gemm_efficiency == b.gemm_efficiency);
+    CHECK(a.own_gemm_efficiency == b.own_gemm_efficiency);
+    CHECK(a.attention_efficiency == b.attention_efficiency);
+    CHECK(a.profile == b.profile);
+  }
+  // AMD's best GEMMs in TFLOP/s (mamf.csv), of which training gets what it gets of an A100's best
+  // and of an H100's; all else in proportion to an H100.
+  CHECK(0.761 / (271.2 / 312) == Approx(0.88).epsilon(0.01));
+  CHECK(0.70 / (794.5 / 989.4) == Approx(0.88).epsilon(0.01));
+  const DeviceSpec h100 = device("h100-80gb");
+  for (const auto& [name, best] : {std::pair{"mi300x-192gb", 668.4}, {"mi355x-288gb", 1565.0}}) {
+    INFO(name);
+    const DeviceSpec spec = device(name);
+    const double share = 0.88 * best * 1e12 / spec.flops_per_s.at("bf16");
+    CHECK(spec.gemm_efficiency == Approx(share).epsilon(0.02));
+    const double of_h100 = spec.gemm_efficiency / h100.gemm_efficiency;
+    CHECK(spec.own_gemm_efficiency.at("fp8") ==
+          Approx(h100.own_gemm_efficiency.at("fp8") * of_h100).epsilon(0.02));
+    CHECK(spec.attention_efficiency == Approx(h100.attention_efficiency * of_h100).epsilon(0.02));
+    CHECK(spec.profile == h100.profile);
+  }
+}
+
 TEST_CASE("headline numbers: a GPU's links in both directions, a node's adapters in one") {
   const struct {
     const char* name;
