@@ -412,7 +412,7 @@ TEST_CASE("the dot picture shows every node, GPU and NIC, and the bandwidths") {
 
 TEST_CASE("every preset loads, builds and has a source for each number") {
   const auto known = preset_names();
-  CHECK(known.size() >= 19);
+  CHECK(known.size() >= 30);
   for (const std::string& name : known) {
     INFO(name);
     const auto spec = load_preset(name);
