@@ -8,29 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "scenarios/run/run.h"
-#include "sim/engines.h"
-#include "tests/needs.h"
+#include "tests/scenarios/simulated.h"
 #include "tests/scenarios/small_scenario.h"
 #include "tests/seed.h"
 
 using namespace tandem;
-
-namespace {
-
-RunResult simulated(const Scenario& scenario, Engine engine = Engine::Ideal) {
-  const auto results = simulate_all({scenario}, engine, 1);
-  INFO((results[0].ok() ? "" : results[0].error().text()));
-  REQUIRE(results[0].ok());
-  return results[0].value();
-}
-
-std::vector<Engine> engines() {
-  need_simgrid();
-  return {Engine::Ideal, Engine::SimGrid};
-}
-
-}  // namespace
 
 TEST_CASE("a custom order is read beside its scenario") {
   const Folder folder;
@@ -78,8 +60,8 @@ TEST_CASE("an outcome through JSON and back is the same") {
   auto json = to_json(result);
   int numbers = 0;
   number_through(&json, &numbers);
-  // 8 sizes and 2 counts; 8 times and ratios, 5 + 5 + 5 + 4 by scope, 14 of training and 2 of its
-  // peak, 4 of a saving, 2 more.
+  // 8 sizes and 2 counts; 8 times and ratios, 5 + 5 + 5 + 4 by group kind, 14 of training and 2 of
+  // its peak, 4 of a saving, 2 more.
   CHECK(numbers == 59);
   CHECK(to_json(run_result_from_json(nlohmann::ordered_json::parse(json.dump()))) == json);
 
