@@ -170,7 +170,7 @@ TEST_CASE("words come as they were said, large ones too, and a closed end is see
   hearer.send(4);  // to nobody
 }
 
-TEST_CASE("a word that comes in pieces is heard once it is whole, and one cut short never") {
+TEST_CASE("a message that comes in pieces is received once it is whole, and one cut short never") {
   auto [raw, other] = socket_pair();
   Connection hearer(std::move(other));
   const std::string head("\5\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0", 16);

@@ -42,7 +42,7 @@ void number_through(nlohmann::ordered_json* json, int* next) {
 
 }  // namespace
 
-TEST_CASE("an outcome through JSON and back is the same") {
+TEST_CASE("a run result through JSON and back is the same") {
   RunResult result;
   result.name = "A, \"B\"";
   result.axes = {"model", "cluster"};
@@ -100,7 +100,7 @@ TEST_CASE("compute, exposed communication and bubble add up to the iteration") {
   }
 }
 
-TEST_CASE("an outcome's rates follow from the iteration") {
+TEST_CASE("a run result's rates follow from the iteration") {
   const Scenario scenario = load(kSmall)[0];
   const RunResult o = simulated(scenario);
   REQUIRE(o.training.has_value());

@@ -170,7 +170,7 @@ TEST_CASE("layers that do not divide are one short at both ends, or few on the l
   CHECK(layers.back() == 0);
 }
 
-TEST_CASE("a family's software does what its source says, another family's does not") {
+TEST_CASE("a family's framework does what its source says, another family's does not") {
   const std::vector<Case> cases = read(kThree);
   CHECK(scenario(cases[0]).plan.scatter_gather);
   CHECK_FALSE(scenario(cases[2]).plan.scatter_gather);
