@@ -217,7 +217,7 @@ TEST_CASE("plans that a framework cannot run break the rule that says so") {
   CHECK(breaks("deepspeed", sharded).empty());
   CHECK(breaks("nemo", sharded) == "train.zero = 0,1");
   for (const Framework& framework : frameworks())
-    CHECK(breaks(framework.name.data(), piped("zbv", 2, {1, true, true}, true)) != "");
+    CHECK_FALSE(breaks(framework.name.data(), piped("zbv", 2, {1, true, true}, true)).empty());
 }
 
 TEST_CASE("the best plans under a framework break none of its rules") {

@@ -108,7 +108,7 @@ TEST_CASE("a run result's rates follow from the iteration") {
   CHECK(o.training->tokens_per_s == Approx(16 * 512 / o.iteration_s));
   CHECK(o.training->model_tflops_per_gpu ==
         Approx(model_flops(scenario.model, scenario.plan) / 8 / o.iteration_s * 1e-12));
-  CHECK(o.training->tokens_per_s_per_gpu == Approx(16 * 512 / 8 / o.iteration_s));
+  CHECK(o.training->tokens_per_s_per_gpu == Approx(16.0 * 512 / 8 / o.iteration_s));
   CHECK(o.training->mfu == Approx(o.training->model_tflops_per_gpu / 312));
   CHECK(o.training->total ==
         Approx(o.training->weights + o.training->gradients + o.training->optimizer +
