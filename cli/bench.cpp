@@ -51,8 +51,7 @@ Result<Scenario> load_place(const CommOptions& options) {
     ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, load_scenarios(input));
     place = scenarios.front();
     if (!place.costs.need_cluster())
-      return Error{
-          fmt::format("{}: found uniform costs, which know no cluster; expected [cluster]", input)};
+      return Error::at(input, "found uniform costs, which know no cluster; expected [cluster]");
   } else {
     ASSIGN_OR_RETURN(place.cluster.spec, load_preset(input));
     place.cluster.preset = place.path = input;

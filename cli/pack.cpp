@@ -30,8 +30,9 @@ Status run_pack(const PackCommand& options) {
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
   if (scenarios.size() > 1)
-    return Error{fmt::format("{}: found {} runs, expected one: choose it with --only, such as '{}'",
-                             options.input, scenarios.size(), scenarios.front().name)};
+    return Error::at(options.input,
+                     fmt::format("found {} runs, expected one: choose it with --only, such as '{}'",
+                                 scenarios.size(), scenarios.front().name));
   ASSIGN_OR_RETURN(const PackStudy study, pack(scenarios.front(), options.lengths,
                                                {.tokens = options.tokens,
                                                 .batches = options.batches,

@@ -8,6 +8,7 @@
 
 #include "base/csv.h"
 #include "base/progress.h"
+#include "base/split.h"
 #include "cli/commands.h"
 #include "scenarios/run/run.h"
 #include "schedule/order/order_text.h"
@@ -30,14 +31,12 @@ struct ScheduleOptions {
 Result<OrderCosts> parse_costs(const std::string& text) {
   if (text.empty()) return OrderCosts{};
   std::vector<double> values;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const auto value = parse_number(std::string_view(text).substr(begin, end - begin));
+  for (const std::string& part : split(text + ",", ",")) {  // "1," has an empty part
+    const auto value = parse_number(part);
     if (!value.ok() || *value < 0)
       return Error{
           fmt::format("--costs: found '{}', expected F,I,W: three numbers, not negative", text)};
     values.push_back(*value);
-    begin = end + 1;
   }
   if (values.size() != 3 && values.size() != 4)
     return Error{

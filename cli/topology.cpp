@@ -122,8 +122,8 @@ Status show(const TopologyOptions& options) {
     ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, load_scenarios(options.input));
     scenario = scenarios.front();
     if (!scenario.costs.need_cluster())
-      return Error{fmt::format("{}: found uniform costs, which know no cluster; expected [cluster]",
-                               options.input)};
+      return Error::at(options.input,
+                       "found uniform costs, which know no cluster; expected [cluster]");
   } else {
     ASSIGN_OR_RETURN(scenario.cluster.spec, load_preset(options.input));
     scenario.cluster.preset = scenario.path = options.input;

@@ -70,8 +70,9 @@ Status run_tune(const TuneCommand& options) {
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
   if (scenarios.size() > 1)
-    return Error{fmt::format("{}: found {} runs, expected one: choose it with --only, such as '{}'",
-                             options.input, scenarios.size(), scenarios.front().name)};
+    return Error::at(options.input,
+                     fmt::format("found {} runs, expected one: choose it with --only, such as '{}'",
+                                 scenarios.size(), scenarios.front().name));
   end_search_at_interrupt();
   const bool terminal = isatty(STDERR_FILENO) != 0;
   ASSIGN_OR_RETURN(const Tuned tuned,

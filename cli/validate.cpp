@@ -115,8 +115,9 @@ void add_validate(const Command& app) {
     const bool is_cases = options->input.ends_with(".csv");
     for (const Option other : is_cases ? of_suites : of_cases) {
       if (other.given())
-        return Error{fmt::format("{}: found {}, expected it with {} only", options->input,
-                                 other.name(), is_cases ? "a SUITE.toml" : "a CASES.csv")};
+        return Error::at(options->input,
+                         fmt::format("found {}, expected it with {} only", other.name(),
+                                     is_cases ? "a SUITE.toml" : "a CASES.csv"));
     }
     if (!is_cases) return run_measured(*options);
     return predict_cases({.cases = options->input,

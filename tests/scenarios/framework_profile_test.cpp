@@ -92,7 +92,7 @@ TEST_CASE("only what was measured of early DeepSpeed gathers slower than NCCL's 
   }
 }
 
-TEST_CASE("every device names its software, and one that names none is refused") {
+TEST_CASE("every device names its framework profile, and one that names none is refused") {
   for (const std::string& name : device_names()) {
     INFO(name);
     const auto device = load_device(name);
@@ -101,7 +101,7 @@ TEST_CASE("every device names its software, and one that names none is refused")
   }
 }
 
-TEST_CASE("calibrated is what runs of that software on that GPU in that precision stand behind") {
+TEST_CASE("calibrated is what runs of that profile on that GPU in that precision stand behind") {
   const struct {
     Names keys;
     bool calibrated;

@@ -386,7 +386,7 @@ TEST_CASE("a calibration leaves no other way") {
   CHECK(ways[0].seconds_per_byte == Approx(1.75 / 50e9));
 }
 
-TEST_CASE("as many rings run in a mesh as fit into its links") {
+TEST_CASE("as many rings run in an NVLink adjacency as fit into its links") {
   const auto rate = [](const char* links, std::initializer_list<int> places) {
     const auto adjacency = parse_nvlink_adjacency(links);
     REQUIRE(adjacency.ok());

@@ -155,7 +155,7 @@ TEST_CASE("rings of an even number of nodes stay on their rails") {
   }
 }
 
-TEST_CASE("rings that share a NIC become one flow of as many streams") {
+TEST_CASE("rings that share a NIC become one flow of that multiplicity") {
   const Cluster cluster = build(round_spec(4), 16);
   const Traffic load = traffic(cluster, CommKind::AllReduce, devices(16));
   int between = 0;
@@ -231,8 +231,8 @@ TEST_CASE("eight peers that send over four shared NICs get half a NIC each") {
   CHECK(load.latency_ns == 5'000);
 }
 
-TEST_CASE("in lock step the slowest link counts, not the one with most streams") {
-  // Two leaves of two nodes with 4 NICs a node: an uplink of 80 GB/s carries 16 streams, a NIC of
+TEST_CASE("in lock step the slowest link counts, not the one with most flows") {
+  // Two leaves of two nodes with 4 NICs a node: an uplink of 80 GB/s carries 16 flows, a NIC of
   // 10 GB/s two: both would take 2/10 ns a byte at oversubscription 1; at 1/2 the uplink would win.
   ClusterSpec spec = round_spec(4);
   spec.fabric = {Fabric::FatTree, 2, 1};

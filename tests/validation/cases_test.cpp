@@ -170,7 +170,7 @@ TEST_CASE("layers that do not divide are one short at both ends, or few on the l
   CHECK(layers.back() == 0);
 }
 
-TEST_CASE("a family's software does what its source says, another family's does not") {
+TEST_CASE("a family's framework does what its source says, another family's does not") {
   const std::vector<Case> cases = read(kThree);
   CHECK(scenario(cases[0]).job.plan.scatter_gather);
   CHECK_FALSE(scenario(cases[2]).job.plan.scatter_gather);
@@ -197,7 +197,8 @@ TEST_CASE("zero-bubble's iterations follow from its profiled op times within 2.5
   CHECK(std::abs(all.bias) < 0.02);
 }
 
-TEST_CASE("profiled seconds take a case's software's stretches, all of them the same") {
+TEST_CASE(
+    "profiled seconds take the slowdowns of a case's framework profile, all of them the same") {
   const std::string header = kLeast + ",pp,global_batch,schedule,costs.forward_s,costs.input_s," +
                              "costs.weight_s,costs.p2p_s\n";
   const std::string of = ",selene,4,512,8,128,1024,2,2,2,1f1b,0.3,0.2,0.1,0.01\n";
@@ -216,7 +217,7 @@ TEST_CASE("profiled seconds take a case's software's stretches, all of them the 
         Approx(compute_s * profile.compute_stretch + transfers_s * profile.pipeline_stretch));
 }
 
-TEST_CASE("a software stretches stated seconds and transfers, and adds its overhead") {
+TEST_CASE("a framework profile slows stated seconds and transfers, and adds its overhead") {
   const Folder folder;
   const std::string path =
       folder.with("slow.toml",
