@@ -1,22 +1,11 @@
 // The keys of [model], [parallel], [schedule], [train] and [overlap].
-#include "scenarios/config/field_makers.h"
+#include "scenarios/config/fields.h"
 
 namespace tandem {
 namespace {
 
 // Beyond any GPU's.
 constexpr int kMostSms = 1000;
-
-Status set_layers(const Setting& setting, Scenario* scenario) {
-  const auto* list = std::get_if<std::vector<std::int64_t>>(&setting.value);
-  if (list == nullptr) return setting.error("parallel.layers_per_stage", "a list of integers");
-  for (const std::int64_t layers : *list) {
-    if (layers < 0 || layers > 1'000'000)
-      return setting.error("parallel.layers_per_stage", "integers from 0 to 1000000");
-  }
-  scenario->job.plan.layers_per_stage.assign(list->begin(), list->end());
-  return Done{};
-}
 
 }  // namespace
 
@@ -93,16 +82,15 @@ std::vector<Field> job_fields() {
       whole("parallel.global_batch",
             "integer: sequences an iteration, of all replicas; default micro_batch x dp",
             AT(job.plan.global_batch), 1),
-      {"parallel.layers_per_stage", "list of integers: layers of every stage; default even",
-       set_layers},
+      numbers("parallel.layers_per_stage", "list of integers: layers of every stage; default even",
+              AT(job.plan.layers_per_stage), 1'000'000),
       flag("parallel.scatter_gather",
            "true or false: each tensor rank sends 1/tp of a pipeline transfer, gathered again "
            "behind it; default false",
            AT(job.plan.scatter_gather)),
-      text("schedule.order", kOrders.c_str(), AT(job.order.name)),
-      whole("schedule.group", kGroup.c_str(), AT(job.order.group), 1),
-      number("schedule.memory_limit", kMemoryLimit.c_str(), AT(job.order.memory_limit), 1,
-             kPositive),
+      text("schedule.order", kOrders, AT(job.order.name)),
+      whole("schedule.group", kGroup, AT(job.order.group), 1),
+      number("schedule.memory_limit", kMemoryLimit, AT(job.order.memory_limit), 1, kPositive),
       text("train.precision", "text: fp32, fp16, bf16 or fp8; default bf16",
            AT(job.plan.precision)),
       text("train.gradient_dtype", "text: fp16, bf16 or fp32; default fp16 with fp16, else fp32",
@@ -146,7 +134,7 @@ std::vector<Field> job_fields() {
            "true or false: reduce-scatter and all-gather instead of tensor all-reduces; default "
            "false",
            AT(job.plan.sequence_parallel)),
-      flag("overlap.p2p", kOverlapP2p.c_str(), AT(job.overlap_p2p)),
+      flag("overlap.p2p", kOverlapP2p, AT(job.overlap_p2p)),
       flag("overlap.batch_p2p", "true or false: an exchange is issued as one group; default false",
            AT(job.batch_p2p)),
       flag(

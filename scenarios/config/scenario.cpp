@@ -4,45 +4,36 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <tuple>
 
 #include "base/file.h"
 #include "base/nearest.h"
 #include "scenarios/config/fields.h"
 #include "scenarios/config/limits.h"
-#include "topology/preset.h"
 
 namespace tandem {
 namespace {
 
-std::vector<std::string> known_keys() {
-  std::vector<std::string> keys;
-  for (const Field& field : fields()) keys.emplace_back(field.key);
-  return keys;
+Status check_known(const Settings& settings) {
+  std::set<std::string> known;
+  for (const Field& field : fields()) known.insert(field.key);
+  for (const auto& [key, setting] : settings) {
+    if (known.contains(key)) continue;
+    return Error::at(
+        setting.where,
+        fmt::format("found unknown key '{}', expected a known one; the nearest is '{}'", key,
+                    nearest(key, {known.begin(), known.end()})));
+  }
+  return Done{};
 }
 
-// Presets first, so that single numbers of [cluster] change what the preset gives.
+// In the order of the fields, whatever that of the file.
 Status apply_settings(const Settings& settings, Scenario* scenario) {
-  if (const auto preset = settings.find("cluster.preset"); preset != settings.end()) {
-    const std::string& where = preset->second.where;
-    const auto* name = std::get_if<std::string>(&preset->second.value);
-    if (name == nullptr) return preset->second.error("cluster.preset", "a preset's name");
-    auto spec = load_preset(*name);
-    if (!spec.ok()) return Error::at(where, spec.error().text());
-    scenario->cluster.spec = *spec;
-    scenario->cluster.preset = *name;
-  }
-  for (const auto& [key, setting] : settings) {
-    const Field* known = nullptr;
-    for (const Field& field : fields()) {
-      if (field.key == key) known = &field;
-    }
-    if (known == nullptr)
-      return Error::at(
-          setting.where,
-          fmt::format("found unknown key '{}', expected a known one; the nearest is '{}'", key,
-                      nearest(key, known_keys())));
-    RETURN_IF_ERROR(known->set(setting, scenario));
+  RETURN_IF_ERROR(check_known(settings));
+  for (const Field& field : fields()) {
+    const auto setting = settings.find(field.key);
+    if (setting != settings.end()) RETURN_IF_ERROR(field.set(setting->second, scenario));
   }
   return Done{};
 }
@@ -180,6 +171,12 @@ Status complete_table(Scenario* s) {
 }
 
 Status complete_costs(Scenario* s) {
+  if (s->costs.uniform && s->places.contains("costs.source") && s->costs.source != "uniform")
+    return Error::of(
+        {"costs.source"},
+        fmt::format("found costs.source = {}, expected uniform, as costs.forward_s and "
+                    "the like are set",
+                    s->costs.source));
   if (s->costs.uniform) s->costs.source = "uniform";
   if (s->costs.table || s->costs.source == "table") RETURN_IF_ERROR(complete_table(s));
   if (s->costs.uniform) return complete_uniform(s);

@@ -1,5 +1,5 @@
 // The keys of [validate].
-#include "scenarios/config/field_makers.h"
+#include "scenarios/config/fields.h"
 
 namespace tandem {
 
