@@ -21,7 +21,7 @@ namespace {
 using Sizes = std::vector<MicrobatchSize>;
 
 Scenario with_sizes(Scenario scenario, int seq, int micro_batch, int microbatches) {
-  scenario.job.model.seq = seq;
+  scenario.job.model.set_seq(seq);
   scenario.job.plan.micro_batch = micro_batch;
   scenario.job.plan.global_batch = micro_batch * scenario.job.plan.dp * microbatches;
   scenario.job.order.microbatches = microbatches;

@@ -70,7 +70,10 @@ const Dimension kDimensions[] = {
      },
      OF(expert_tp)},
     {"parallel.ep", number_word,
-     [](S s, L l) { return l.expert_tp == 0 ? Ints{1} : divisors(s.job.model.experts); }, OF(ep)},
+     [](S s, L l) {
+       return l.expert_tp == 0 ? Ints{1} : divisors(expert_layer(s.job.model).experts);
+     },
+     OF(ep)},
     {"parallel.vpp", number_word,
      [](S s, L l) {
        Ints all(l.pp == 1 ? 1 : std::max(1, (s.job.model.layers + 2) / l.pp));

@@ -23,15 +23,6 @@
 namespace tandem {
 namespace {
 
-PassTimes operator+(const PassTimes& a, const PassTimes& b) {
-  return {a.forward + b.forward, a.backward + b.backward, a.input + b.input, a.weight + b.weight};
-}
-PassTimes operator*(int n, const PassTimes& a) {
-  return {n * a.forward, n * a.backward, n * a.input, n * a.weight};
-}
-// What a has beyond b.
-PassTimes operator-(const PassTimes& a, const PassTimes& b) { return a + -1 * b; }
-
 OrderedPlan plan_of(const Candidate& candidate, const Scenario& base) {
   const auto& [layout, playing, sharing] = candidate;
   const OrderTraits& order = traits_of(playing.order, base.job.order.orders);
@@ -76,13 +67,6 @@ Pass a_step_a_unit(const std::vector<UnitTimes>& units) {
 
 }  // namespace
 
-PassTimes StageTimes::of(int layers, bool first, bool last) const {
-  PassTimes sum = layers * layer + once;
-  if (first) sum = sum + embedding;
-  if (last) sum = sum + head;
-  return sum;
-}
-
 std::vector<std::vector<int>> stages_of_ranks(const OrderTraits& order, const Layout& layout) {
   std::vector<std::vector<int>> ranks(layout.pp);
   for (int stage = 0; stage < layout.stages(); ++stage) {
@@ -118,104 +102,15 @@ double StageLevel::memory(const Candidate& candidate, const Order& order) const 
   return peak_memory(base_.job.model, plan_of(candidate, base_), live_activations(order)).total();
 }
 
-// From the pass's input to its last step, as the ideal engine plays it on a GPU of its own.
-Nanoseconds StageLevel::length(const Pass& pass, const Layout& layout, Program* program) {
-  BodyBuilder body;
-  std::array<std::int16_t, kGroupKinds> slots{};
-  std::vector<std::int32_t> communicators;
-  for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind) {
-    slots[group_kind] = body.slot(static_cast<GroupKind>(group_kind),
-                                  std::string(name(static_cast<GroupKind>(group_kind))));
-    communicators.push_back(group_kind);
-  }
-  std::vector<std::uint32_t> ops, waits;
-  for (const Step& step : pass.steps) {
-    Op op{.kernel = step.kernel, .duration_ns = step.duration_ns};
-    if (!step.computes) {
-      op.kind = op_kind(step.collective);
-      op.slot = slots[static_cast<std::size_t>(step.group_kind)];
-      op.sms = step.settings.sms;
-      op.bytes = step.bytes;
-      op.duration_ns =
-          groups_.alone_ns(groups_.of_pass(layout, step.group_kind, step.collective), step.bytes);
-    }
-    waits.clear();
-    for (const int wait : step.waits) waits.push_back(ops[wait]);
-    ops.push_back(body.add(op, waits));
-  }
-  program->bodies = {body.take()};
-  program->ranks = {{0, communicators}};
-  const auto trace = ideal(*program);
-  CHECK(trace.ok());
-  return std::ranges::max(trace->events, {}, &EventTimes::end_ns).end_ns;
-}
-
-// From a job of four stages: with the embedding, of one layer, of two, with the head.
-StageTimes StageLevel::measure_layer(const Layout& layout) {
-  Scenario scenario = with(base_, {layout, {default_order(1)}, {}});
-  Plan plan = scenario.job.plan;
-  plan.pp = 4;
-  plan.vpp = 1;
-  plan.layers_per_stage = {1, 1, 2, 1};
-  scenario.job.model.layers = 5;
-  const Workload work = price_workload(scenario.job.model, OrderedPlan(plan), base_.costs,
-                                       groups_.cluster(), groups_.placement());
-  Program program;
-  program.kernels = work.kernels;
-  program.device = {base_.cluster.spec.device.sms, base_.cluster.spec.device.memory_bytes_per_s};
-  for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind)
-    program.communicators.push_back({static_cast<GroupKind>(group_kind), false, {Rank{0}}});
-  std::array<PassTimes, 4> stages;
-  for (std::size_t s = 0; s < stages.size(); ++s) {
-    const StageWork& stage = work.stages[s];
-    stages[s] = {length(stage.forward, layout, &program), length(stage.backward, layout, &program),
-                 length(stage.backward_input, layout, &program),
-                 length(stage.backward_weight, layout, &program)};
-  }
-  StageTimes times;
-  times.layer = stages[2] - stages[1];
-  times.once = stages[1] - times.layer;
-  times.embedding = stages[0] - stages[1];
-  times.head = stages[3] - stages[1];
-  times.pipeline_bytes = work.pipeline_bytes;
-  return times;
-}
-
-const StageTimes& StageLevel::times(const Layout& layout) {
-  Layout key = layout;
-  key.vpp = 1;
-  const int node = groups_.cluster().spec().gpus_per_node;
-  const int span = std::lcm(layout.tp * layout.cp, layout.ep * std::max(layout.expert_tp, 1));
-  if (!base_.cluster.cyclic && groups_.cluster().nodes_alike() && node % span == 0) {
-    key.pp = std::min(layout.pp, 2);  // whether the embedding is shared shows in no time
-    key.dp = std::min(layout.block(), node) / (layout.tp * layout.cp);
-  }
-  const auto known = times_.find(key);
-  if (known != times_.end()) return known->second;
-  return times_.emplace(key, measure_layer(layout)).first->second;
-}
-
-std::vector<PassTimes> StageLevel::stages(const Layout& layout) {
-  const StageTimes& parts = times(layout);
-  Plan plan = base_.job.plan;
-  plan.pp = layout.pp;
-  plan.vpp = layout.vpp;
-  plan.layers_per_stage.clear();
-  const std::vector<int> layers = split_layers(base_.job.model, plan);
-  std::vector<PassTimes> stages;
-  for (std::size_t s = 0; s < layers.size(); ++s)
-    stages.push_back(parts.of(layers[s], s == 0, s + 1 == layers.size()));
-  return stages;
-}
-
 Nanoseconds StageLevel::transfer_ns(const Layout& layout, int from, int to) {
   return groups_.alone_ns(groups_.of_transfer(layout, from, to), times(layout).pipeline_bytes);
 }
 
 Nanoseconds StageLevel::work_bound(const Layout& layout) {
   const StageTimes& parts = times(layout);
-  const PassTimes whole = base_.job.model.layers * parts.layer + layout.stages() * parts.once +
-                          parts.embedding + parts.head;
+  const Model& model = base_.job.model;
+  const PassTimes whole = parts.of(model, 0, model.layers, /*first=*/true, /*last=*/true) +
+                          (layout.stages() - 1) * parts.once;
   // One microbatch goes through all stages; its weights' gradients may wait, and go side by side.
   const Nanoseconds chain = whole.forward + std::min(whole.backward, whole.input);
   return std::max(whole.least() * microbatches(base_, layout) / layout.pp, chain);
@@ -391,13 +286,16 @@ Workload StageLevel::collapsed(const Candidate& candidate, const Order& order) {
       stage.backward_weight = one_step(pass.weight);
       continue;
     }
+    const auto layer_times = [&](int unit) -> const PassTimes& {
+      return parts.layers[base_.job.model.kind_of(unit - 1)];
+    };
     std::vector<UnitTimes> forward = {{0, parts.embedding.forward}}, backward;
     for (int layer = 1; layer <= stage.layers; ++layer)
-      forward.push_back({layer, parts.layer.forward});
+      forward.push_back({layer, layer_times(layer).forward});
     forward.push_back({stage.layers + 1, parts.head.forward + parts.once.forward});
     backward.push_back({stage.layers + 1, parts.head.backward + parts.once.backward});
     for (int layer = stage.layers; layer >= 1; --layer)
-      backward.push_back({layer, parts.layer.backward});
+      backward.push_back({layer, layer_times(layer).backward});
     backward.push_back({0, parts.embedding.backward});
     stage.forward = a_step_a_unit(forward);
     stage.backward = a_step_a_unit(backward);

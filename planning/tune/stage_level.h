@@ -25,13 +25,24 @@ struct PassTimes {
   Nanoseconds least() const { return forward + std::min(backward, input + weight); }
 };
 
+inline PassTimes operator+(const PassTimes& a, const PassTimes& b) {
+  return {a.forward + b.forward, a.backward + b.backward, a.input + b.input, a.weight + b.weight};
+}
+inline PassTimes operator*(int n, const PassTimes& a) {
+  return {n * a.forward, n * a.backward, n * a.input, n * a.weight};
+}
+// What a has beyond b.
+inline PassTimes operator-(const PassTimes& a, const PassTimes& b) { return a + -1 * b; }
+
 // A stage's times are sums: of its layers, of the embedding on the first and the head on the last
 // one, and of what a pass takes once.
 struct StageTimes {
-  PassTimes layer, embedding, head, once;
+  std::vector<PassTimes> layers;  // by their kind's number
+  PassTimes embedding, head, once;
   Bytes pipeline_bytes = 0;
 
-  PassTimes of(int layers, bool first, bool last) const;
+  // Of so many layers of the model from `begin` on.
+  PassTimes of(const Model& model, int begin, int layers, bool first, bool last) const;
 };
 
 // When each pipeline rank has done its last action, data-parallel communication left out.
@@ -66,7 +77,9 @@ class StageLevel {
 
  private:
   const StageTimes& times(const Layout& layout);
-  StageTimes measure_layer(const Layout& layout);
+  StageTimes measure_layers(const Layout& layout);
+  // Of layers of that kind alone.
+  StageTimes measure_kind(const Layout& layout, const Model& kind);
   Nanoseconds length(const Pass& pass, const Layout& layout, Program* program);
   // Of all the ranks that one of each stage stands for.
   Nanoseconds alone_ns(const Candidate& candidate, const OneReplica& lowered, int body,

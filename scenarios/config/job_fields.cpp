@@ -1,5 +1,6 @@
 // The keys of [model], [parallel], [schedule], [train] and [overlap].
 #include "scenarios/config/fields.h"
+#include "workload/model/layer_keys.h"
 
 namespace tandem {
 namespace {
@@ -7,9 +8,7 @@ namespace {
 // Beyond any GPU's.
 constexpr int kMostSms = 1000;
 
-}  // namespace
-
-std::vector<Field> job_fields() {
+std::vector<Field> plain_fields() {
   // What the table of orders says. Fields look at their help, so it lives as long as they.
   static const std::string kOrders = fmt::format(
       "text: {}, or a CSV file in PyTorch's form beside the scenario; default {}, {} for vpp > 1",
@@ -27,25 +26,6 @@ std::vector<Field> job_fields() {
       text("model.name", "text: shown in tables", AT(job.model_name)),
       whole("model.layers", "integer: transformer layers", AT(job.model.layers), 1),
       whole("model.hidden", "integer: hidden size h", AT(job.model.hidden), 1),
-      whole("model.heads", "integer: attention heads a", AT(job.model.heads), 1),
-      whole("model.kv_heads", "integer: key/value heads (grouped-query attention); default heads",
-            AT(job.model.kv_heads), 1),
-      whole("model.ffn_hidden", "integer: width of the MLP; default 4 hidden",
-            AT(job.model.ffn_hidden), 1),
-      flag("model.gated_mlp", "true or false: three matrices in the MLP (SwiGLU); default false",
-           AT(job.model.gated_mlp)),
-      whole("model.experts",
-            "integer: experts of every layer's MLP (mixture of experts); default 0: dense",
-            AT(job.model.experts), 0),
-      whole("model.top_k", "integer: experts that a token takes", AT(job.model.top_k), 1),
-      whole("model.expert_ffn_hidden", "integer: width of an expert; default ffn_hidden",
-            AT(job.model.expert_ffn_hidden), 1),
-      whole("model.shared_expert_ffn",
-            "integer: width of an expert beside them that all tokens take; default 0: none",
-            AT(job.model.shared_expert_ffn), 0),
-      number("model.expert_imbalance",
-             "number: tokens of the busiest expert rank over the mean; default 1",
-             AT(job.model.expert_imbalance), 1, {.least = 1, .most = 1000}),
       whole("model.seq", "integer: tokens a sequence s", AT(job.model.seq), 1),
       whole("model.vocab", "integer: vocabulary V", AT(job.model.vocab), 1),
       flag(
@@ -53,6 +33,22 @@ std::vector<Field> job_fields() {
           "true or false: the head multiplies by the embedding, or by a matrix of its own; default "
           "true",
           AT(job.model.tied_embeddings)),
+      choice<bool>("model.norm",
+                   "text: layernorm or rmsnorm; default as GPT without gated_mlp, as Llama with",
+                   {{"layernorm", false}, {"rmsnorm", true}}, AT(job.model.rms_norm)),
+      flag("model.learned_positions",
+           "true or false: positions have embeddings; default as without gated_mlp",
+           AT(job.model.learned_positions)),
+      whole("model.mtp_layers",
+            "integer: layers of multi-token prediction, behind the head on the last stage; default "
+            "0",
+            AT(job.model.mtp_layers), 0, 1000),
+      text(
+          "model.pattern",
+          "text: layers of several kinds in their order, as in 'dense*3 + moe*58'; each kind has a "
+          "table [model.kinds.NAME] with the keys of a layer that differ from [model]'s; default "
+          "all layers are alike",
+          AT(job.pattern)),
       whole("parallel.tp", "integer: tensor parallel size; default 1", AT(job.plan.tp), 1),
       whole("parallel.pp", "integer: pipeline parallel size; default 1", AT(job.plan.pp), 1),
       whole(
@@ -225,6 +221,14 @@ std::vector<Field> job_fields() {
             AT(job.plan.context_sms), 0, kMostSms),
       whole("overlap.expert_sms", "integer: SMs that expert communication takes; default 0",
             AT(job.plan.expert_sms), 0, kMostSms)};
+}
+
+}  // namespace
+
+std::vector<Field> job_fields() {
+  std::vector<Field> fields = plain_fields();
+  for (const Key<Model>& key : layer_keys()) fields.emplace_back("model.", key, AT(job.model));
+  return fields;
 }
 
 }  // namespace tandem

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/nearest.h"
 #include "scenarios/config/fields.h"
+#include "scenarios/config/layer_kinds.h"
 #include "scenarios/config/limits.h"
 
 namespace tandem {
@@ -19,7 +20,7 @@ Status check_known(const Settings& settings) {
   std::set<std::string> known;
   for (const Field& field : fields()) known.insert(field.key);
   for (const auto& [key, setting] : settings) {
-    if (known.contains(key)) continue;
+    if (known.contains(key) || is_kind_key(key)) continue;
     return Error::at(
         setting.where,
         fmt::format("found unknown key '{}', expected a known one; the nearest is '{}'", key,
@@ -35,7 +36,7 @@ Status apply_settings(const Settings& settings, Scenario* scenario) {
     const auto setting = settings.find(field.key);
     if (setting != settings.end()) RETURN_IF_ERROR(field.set(setting->second, scenario));
   }
-  return Done{};
+  return apply_layer_kinds(settings, scenario);
 }
 
 // How many GPUs: given, or the plan's; they must agree.
@@ -111,7 +112,7 @@ Status complete_overlap(Scenario* s) {
     return Error::of(
         {"overlap.align_param_gather"},
         "found overlap.align_param_gather = true without overlap.param_gather, expected both");
-  if (s->job.expert_overlap && s->job.model.experts == 0)
+  if (s->job.expert_overlap && !s->job.model.is_moe())
     return Error::of(
         {"overlap.expert"},
         "found overlap.expert = true with a dense model, expected model.experts: there is "
@@ -400,6 +401,9 @@ RunSettings run_at(const ScenarioFile& file, const std::vector<const Point*>& po
 std::string Scenario::place_of(const std::vector<std::string>& keys) const {
   for (const std::string& key : keys) {
     if (const auto place = places.find(key); place != places.end()) return place->second;
+    // A table: its first key.
+    const auto inside = places.lower_bound(key + '.');
+    if (inside != places.end() && inside->first.starts_with(key + '.')) return inside->second;
   }
   for (const std::string& key : keys) {
     const std::string table = key.substr(0, key.find('.') + 1);

@@ -24,6 +24,7 @@ namespace tandem {
 struct JobSettings {
   std::string model_name;
   Model model;
+  std::string pattern;  // of its layers' kinds, or empty
   Plan plan;
   OrderSpec order;
   std::string order_file;           // a CSV in PyTorch's form, instead of a named order

@@ -60,6 +60,18 @@ TEST_CASE("the search finds what trying every plan finds among experts") {
                                             "parallel.vpp=1,2", "parallel.cp=1"}));
 }
 
+// Two layers without experts before six with them.
+Scenario small_kinds() {
+  return small({"model.experts=4", "model.top_k=2", "train.sequence_parallel=true",
+                "model.pattern=dense*2 + moe*6", "model.kinds.dense.experts=0",
+                "model.kinds.dense.ffn_hidden=8192"});
+}
+
+TEST_CASE("the search finds what trying every plan finds among layers of two kinds") {
+  check_against_all(small_kinds(), among({"parallel.micro_batch=1", "overlap.tensor=off",
+                                          "parallel.vpp=1,2", "parallel.cp=1"}));
+}
+
 TEST_CASE("the search finds what trying every plan finds across nodes") {
   check_against_all(
       small({"cluster.preset=jz-v100", "cluster.gpus=16", "parallel.dp=4", "train.precision=fp16"}),
@@ -68,7 +80,7 @@ TEST_CASE("the search finds what trying every plan finds across nodes") {
 }
 
 TEST_CASE("no bound is above the iteration of a plan below it") {
-  for (const Scenario& base : {small(), small_experts(),
+  for (const Scenario& base : {small(), small_experts(), small_kinds(),
                                small({"cluster.preset=jz-v100", "cluster.gpus=16", "parallel.dp=4",
                                       "train.precision=fp16"})}) {
     const unsigned seed = 20261121;

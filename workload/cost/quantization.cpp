@@ -354,6 +354,8 @@ std::string with_remark(std::int64_t value, const std::string& remark) {
 std::vector<WastefulSize> wasteful_sizes(const Model& model, const Plan& plan,
                                          const CostModel& cost) {
   CHECK(cost.table == nullptr);
+  const bool by_hidden = model.mixer == Mixer::Heads && model.head_dim == 0 && model.has_mlp;
+  if (!model.kinds.empty() || !by_hidden) return {};
   std::vector<WastefulSize> sizes;
   for (const Dimension& dimension : dimensions(model, plan)) {
     if (auto waste = waste_of(dimension, cost)) sizes.push_back(*std::move(waste));

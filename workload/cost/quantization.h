@@ -36,7 +36,9 @@ struct WastefulSize {
 // At most one a dimension, the largest gain first; none that gains its part less than 2 %. Of the
 // sizes in reach (5 % for widths, the vocabulary, and a sequence that is no multiple of 64; half
 // to twice for heads and microbatches) `better` is the nearest that spares most of the waste.
-// Products that overlap.tensor cuts count uncut. Memory is not looked at, nor the bubble.
+// Products that overlap.tensor cuts count uncut. Memory is not looked at, nor the bubble. Nothing
+// of models with several kinds of layers, or whose heads are not hidden / heads wide: the sizes of
+// these hang together otherwise.
 //
 // REQUIRES: check(model, plan) and check(cost); no cost table.
 std::vector<WastefulSize> wasteful_sizes(const Model& model, const Plan& plan,

@@ -33,12 +33,16 @@ struct Block {
   Parts forward_parts, input_parts, weight_parts;
 };
 
+// REQUIRES: a mixer.
 Block attention_block(const Model& model, const Plan& plan, const FrameworkProfile& profile);
 Block mlp_block(const Model& model, const Plan& plan,
                 const FrameworkProfile& profile);  // REQUIRES: a dense model
 Block embedding_block(const Model& model, const Plan& plan, const FrameworkProfile& profile);
 Block head_block(const Model& model, const Plan& plan,
                  const FrameworkProfile& profile);  // last norm, LM head, cross entropy
+
+// The product of a multi-token prediction's two inputs, and their norms.
+Block mtp_block(const Model& model, const Plan& plan, const FrameworkProfile& profile);
 
 // Of a mixture of experts: the router, and this GPU's experts on the tokens that they get; and the
 // shared expert, which has products and activation only.
@@ -51,9 +55,11 @@ std::int64_t tokens_of(const Model& model, const Plan& plan);
 // sends its own part only. And what the busiest rank gets over the mean.
 std::int64_t routed_tokens(const Model& model, const Plan& plan);
 double expert_load(const Model& model, const Plan& plan);
-// Columns of Q, K and V that one GPU computes.
+// Columns that one GPU computes: of Q; of K and V together; of what goes into the product behind
+// them. Of a Mamba-2 scan its input, B and C; of a delta net its queries, keys and values.
 std::int64_t query_columns(const Model& model, const Plan& plan);
 std::int64_t key_value_columns(const Model& model, const Plan& plan);
+std::int64_t output_columns(const Model& model, const Plan& plan);
 
 // One kernel that does what all of them do.
 Kernel merge(std::string name, std::initializer_list<Kernel> parts);

@@ -38,7 +38,7 @@ ContextGroup context_group(const Model& model, const Plan& plan) {
           .comm = plan.context_comm,
           .overlap = plan.overlap_context,
           .sms = static_cast<std::int16_t>(plan.context_sms),
-          .key_value_bytes = 2 * number * key_value_columns(model, plan),
+          .key_value_bytes = number * key_value_columns(model, plan),
           .query_bytes = number * query_columns(model, plan)};
 }
 

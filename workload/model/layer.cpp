@@ -19,10 +19,13 @@ class LayerBuilder {
         plan_(plan),
         collective_s_(plan.tp > 1 ? collective_s : 0),
         kernels_(kernels),
-        recomputes_core_(plan.recompute == Recompute::Selective && !plan.flash_attention),
-        attention_(attention_block(model, plan, kernels->cost().profile)),
-        mlp_(model.is_moe() ? experts_block(model, plan, kernels->cost().profile)
-                            : mlp_block(model, plan, kernels->cost().profile)),
+        has_mixer_(model.mixer != Mixer::None),
+        recomputes_core_(plan.recompute == Recompute::Selective && !plan.flash_attention &&
+                         model.attends()),
+        attention_(has_mixer_ ? attention_block(model, plan, kernels->cost().profile) : Block{}),
+        mlp_(!model.has_mlp   ? Block{}
+             : model.is_moe() ? experts_block(model, plan, kernels->cost().profile)
+                              : mlp_block(model, plan, kernels->cost().profile)),
         attention_comm_{tensor_group(model, plan), context_group(model, plan),
                         attention_gemms(plan)},
         mlp_comm_{attention_comm_.tensor, attention_comm_.context, mlp_gemms(plan)},
@@ -69,12 +72,28 @@ class LayerBuilder {
 
   bool has_whole_blocks() const { return !splits_attention() && !model_.is_moe(); }
 
+  // The halves that are there.
+  std::vector<Kernel> halves(const Kernel& mixer, const Kernel& mlp) const {
+    std::vector<Kernel> there;
+    if (has_mixer_) there.push_back(mixer);
+    if (model_.has_mlp) there.push_back(mlp);
+    return there;
+  }
+
   void forward(PricedPass* pass) {
-    if (has_whole_blocks()) return whole_blocks(pass, {attention_.forward, mlp_.forward});
+    if (has_whole_blocks()) return whole_blocks(pass, halves(attention_.forward, mlp_.forward));
+    if (has_mixer_) mixer_forward(pass);
+    if (model_.has_mlp) mlp_forward(pass);
+  }
+
+  void mixer_forward(PricedPass* pass) {
     if (splits_attention())
       block_forward(pass, spread_forward(attention_, attention_comm_.gemms), attention_comm_);
     else
       whole_blocks(pass, {attention_.forward});
+  }
+
+  void mlp_forward(PricedPass* pass) {
     if (model_.is_moe()) {
       experts_forward(pass, spread_forward(mlp_, mlp_comm_.gemms),
                       shared_ ? &shared_->forward_parts : nullptr, experts_, mlp_comm_);
@@ -88,14 +107,16 @@ class LayerBuilder {
   Pass backward(bool weights) {
     PricedPass pass(kernels_);
     if (has_whole_blocks()) {
-      std::vector<Kernel> blocks = {mlp_gradients(weights), attention_gradients(weights)};
-      if (plan_.recompute == Recompute::Full)
-        blocks.insert(blocks.begin(), {attention_.forward, mlp_.forward});
+      std::vector<Kernel> blocks;
+      if (plan_.recompute == Recompute::Full) blocks = halves(attention_.forward, mlp_.forward);
+      if (model_.has_mlp) blocks.push_back(mlp_gradients(weights));
+      if (has_mixer_) blocks.push_back(attention_gradients(weights));
       whole_blocks(&pass, std::move(blocks));
       return pass.take();
     }
     if (plan_.recompute == Recompute::Full) forward(&pass);
-    mlp_backward(&pass, weights);
+    if (model_.has_mlp) mlp_backward(&pass, weights);
+    if (!has_mixer_) return pass.take();
     if (!splits_attention()) {
       whole_blocks(&pass, {attention_gradients(weights)});
       return pass.take();
@@ -209,7 +230,7 @@ class LayerBuilder {
   const Plan& plan_;
   const double collective_s_;
   KernelTable* const kernels_;
-  const bool recomputes_core_;
+  const bool has_mixer_, recomputes_core_;
   const Block attention_, mlp_;
   const BlockComm attention_comm_, mlp_comm_;
   const ExpertGroup experts_;

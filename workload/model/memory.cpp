@@ -1,8 +1,12 @@
 // Memory: what the fullest GPU holds at its peak, by Korthikanti et al. 2022 (arXiv 2205.05198) for
 // activations and by Adam in mixed precision for the rest.
 #include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <vector>
 
 #include "base/check.h"
+#include "workload/model/blocks.h"
 #include "workload/model/moe.h"
 #include "workload/model/workload.h"
 
@@ -14,12 +18,12 @@ namespace {
 constexpr double kMomentBytes = 8;
 constexpr double kMasterBytes = 4;
 
-// Arrays of a layer that a block keeps, in numbers of the stored type: the inputs of both norms and
-// of the QKV and first MLP products (s b h each, not cut by tensor parallelism); Q and the
-// projection's input (s b h / tp); a gated MLP keeps gate, up and their product (s b f / tp each),
-// another one two.
-constexpr double kWholeArrays = 4;
-constexpr double kQueryArrays = 2;
+// Arrays of a layer that a block keeps, in numbers of the stored type: of each half the inputs of
+// its norm and of its first product (s b h each, not cut by tensor parallelism); Q, K, V and the
+// projection's input (s b h / tp each); a gated MLP keeps gate, up and their product (s b f / tp
+// each), another one two. A scan keeps what went into its convolution and came out, and its gate.
+constexpr double kWholeArrays = 2;
+constexpr double kScanArrays = 2;
 constexpr double kMlpArrays = 2;
 constexpr double kGatedMlpArrays = 3;
 
@@ -52,20 +56,46 @@ double expert_bytes(const Model& model, const Plan& plan) {
 double whole_share(const Plan& plan) { return plan.sequence_parallel ? plan.tp : 1; }
 
 // Dropout's masks are a byte a number; models without it (see Model) have none.
-double mask_bytes(const Model& model) { return model.gated_mlp ? 0 : 1; }
+double mask_bytes(const Model& model) { return model.uses_rms_norm() ? 0 : 1; }
 
 double log_sum_exp_bytes(const Model& model, const Plan& plan) {
-  return plan.flash_attention ? kLogSumExpBytes * tokens(model, plan) * model.heads / plan.tp : 0;
+  return plan.flash_attention && model.attends()
+             ? kLogSumExpBytes * tokens(model, plan) * model.heads / plan.tp
+             : 0;
+}
+
+// Of a layer's first half, on all tensor ranks together: Q, K, V, and what goes into the product
+// behind them.
+double mixer_columns(const Model& model) {
+  const Plan whole;
+  const auto all = [&](std::int64_t (*columns)(const Model&, const Plan&)) {
+    return static_cast<double>(columns(model, whole));
+  };
+  switch (model.mixer) {
+    case Mixer::Heads:
+    case Mixer::Latent:
+      return all(query_columns) + all(output_columns) + all(key_value_columns);
+    case Mixer::Mamba:
+    case Mixer::Linear:
+      return kScanArrays * (all(query_columns) + all(key_value_columns)) + 2 * all(output_columns);
+    case Mixer::None:
+      return 0;
+  }
+  CHECK(false);
+  return 0;
 }
 
 // All but the attention matrices: s b h (10 + 24/t) for GPT.
 double kept_bytes(const Model& model, const Plan& plan) {
   const double e = stored_bytes(plan);
   const double h = model.hidden;
-  const double kv = static_cast<double>(model.key_value_heads()) * model.head_size();
-  const double mlp = inner_arrays(model) * (model.is_moe() ? model.shared_expert_ffn : model.ffn());
-  const double whole = (kWholeArrays * e + 2 * mask_bytes(model)) * h;
-  const double cut = e * (kQueryArrays * h + 2 * kv + mlp);
+  const double mlp = !model.has_mlp ? 0
+                                    : inner_arrays(model) *
+                                          (model.is_moe() ? model.shared_expert_ffn : model.ffn());
+  const double compressed =
+      model.latent() ? model.q_lora_rank + model.kv_lora_rank + model.qk_rope_head_dim : 0;
+  const double whole = model.halves() * (kWholeArrays * e + mask_bytes(model)) * h + e * compressed;
+  const double cut = e * (mixer_columns(model) + mlp);
   return tokens(model, plan) * (whole / whole_share(plan) + cut / plan.tp) +
          expert_bytes(model, plan) + log_sum_exp_bytes(model, plan);
 }
@@ -73,7 +103,7 @@ double kept_bytes(const Model& model, const Plan& plan) {
 // Softmax's output and, with dropout, its mask and output: 5 b a s^2 / t bytes for GPT. Fused
 // attention keeps none of it.
 double matrix_bytes(const Model& model, const Plan& plan) {
-  if (plan.flash_attention) return 0;
+  if (plan.flash_attention || !model.attends()) return 0;
   const double e = stored_bytes(plan);
   const double mask = mask_bytes(model);
   return (e + mask * (1 + e)) * tokens(model, plan) * model.heads * model.seq / plan.tp;
@@ -119,15 +149,31 @@ double head_bytes(const Model& model, const Plan& plan) {
          (2 * e * model.hidden / whole_share(plan) + (kLogitBytes + e) * logits);
 }
 
-double stage_bytes(const Model& model, const Plan& plan, int layers, bool first, bool last) {
+// Of `layers` layers from `begin` on.
+double stage_bytes(const Model& model, const Plan& plan, int begin, int layers, bool first,
+                   bool last) {
   const int recomputed = recomputed_layers(plan, layers);
   const Recompute others = plan.recompute == Recompute::Full ? Recompute::None : plan.recompute;
   double bytes = 0;
-  if (recomputed > 0) bytes += recomputed * layer_bytes(model, plan, Recompute::Full);
-  if (recomputed < layers) bytes += (layers - recomputed) * layer_bytes(model, plan, others);
+  for (const auto& [kind, count] : kinds_in(model, begin, recomputed))
+    bytes += count * layer_bytes(*kind, plan, Recompute::Full);
+  for (const auto& [kind, count] : kinds_in(model, begin + recomputed, layers - recomputed))
+    bytes += count * layer_bytes(*kind, plan, others);
   if (first) bytes += embedding_bytes(model, plan);
-  if (last) bytes += head_bytes(model, plan);
+  if (last) {
+    bytes += (1 + model.mtp_layers) * head_bytes(model, plan);
+    if (model.mtp_layers > 0)
+      bytes += model.mtp_layers * layer_bytes(model.layer(model.layers - 1), plan, others);
+  }
   return bytes;
+}
+
+// The layer with the most of something.
+template <class Of>
+double most_of_layers(const Model& model, const Of& of) {
+  double most = 0;
+  for (const auto& [kind, count] : kinds_of(model)) most = std::max(most, of(*kind));
+  return most;
 }
 
 // Of what a GPU holds, what is left of it where ZeRO from stage `stage` on cuts it.
@@ -157,7 +203,6 @@ double tensor_buffers(const Model& model, const Plan& plan) {
 // In the backward, where keys and values go with their gradients: the ring's part in use and the
 // one that comes; or both gathered; or what an exchange sends and gets.
 double context_buffers(const Model& model, const Plan& plan) {
-  if (plan.cp == 1) return 0;
   const ContextGroup group = context_group(model, plan);
   switch (group.comm) {
     case ContextComm::Ring:
@@ -172,13 +217,15 @@ double context_buffers(const Model& model, const Plan& plan) {
 }
 
 double expert_buffers(const Model& model, const Plan& plan) {
-  return plan.ep == 1 ? 0 : 2.0 * static_cast<double>(expert_group(model, plan).sent_bytes);
+  if (plan.ep == 1) return 0;
+  return 2.0 * static_cast<double>(expert_group(expert_layer(model), plan).sent_bytes);
 }
 
 // ZeRO 2: the largest unit's gradients before they are scattered. 3: also the layer in use and the
 // next unit, gathered. Stage 1 gathers in place, into the parameters.
 double zero_buffers(const Model& model, const Plan& plan) {
-  const double layer = layers_share(model, plan, 1).total();
+  const double layer =
+      most_of_layers(model, [&](const Model& kind) { return layers_share(kind, plan, 1).total(); });
   const double largest = std::max(layer, embedding_share(model, plan) + position_parameters(model));
   const double gradients = plan.zero >= 2 ? largest * bytes_of(plan.gradient_dtype) : 0;
   return gradients + (plan.zero >= 3 ? (layer + largest) * stored_bytes(plan) : 0);
@@ -186,7 +233,11 @@ double zero_buffers(const Model& model, const Plan& plan) {
 
 double communication_bytes(const Model& model, const Plan& plan) {
   return pipeline_buffers(model, plan) + tensor_buffers(model, plan) +
-         context_buffers(model, plan) + expert_buffers(model, plan) + zero_buffers(model, plan);
+         (plan.cp == 1
+              ? 0
+              : most_of_layers(model,
+                               [&](const Model& kind) { return context_buffers(kind, plan); })) +
+         expert_buffers(model, plan) + zero_buffers(model, plan);
 }
 
 }  // namespace
@@ -202,6 +253,10 @@ MemoryUse peak_memory(const Model& model, const OrderedPlan& plan, const LiveAct
   const int last = static_cast<int>(split.size()) - 1;
   const double optimizer_bytes = kMomentBytes + (bytes_of(plan.precision) < 4 ? kMasterBytes : 0);
   const double communication = communication_bytes(model, plan);
+  const double recomputed =
+      most_of_layers(model, [&](const Model& kind) { return recomputed_bytes(kind, plan); });
+  std::vector<int> begin(split.size(), 0);
+  std::partial_sum(split.begin(), split.end() - 1, begin.begin() + 1);
   MemoryUse worst;
   for (std::size_t rank = 0; rank < live.ranks.size(); ++rank) {
     HeldParameters held;
@@ -215,12 +270,12 @@ MemoryUse peak_memory(const Model& model, const OrderedPlan& plan, const LiveAct
       recomputes |= plan.recompute_layers < 0 || recomputed_layers(plan, split[s]) > 0;
       held.dense += parameters[s].dense;
       held.expert += parameters[s].expert;
-      activations += microbatches * stage_bytes(model, plan, split[s], s == 0, s == last);
+      activations += microbatches * stage_bytes(model, plan, begin[s], split[s], s == 0, s == last);
     }
     // Orders that lay the chain out as a V have both ends on one rank: it needs no copy.
     if (head_has_copy(model, plan) && first_here && last_here)
       held.dense -= embedding_share(model, plan);
-    if (activations > 0 && recomputes) activations += recomputed_bytes(model, plan);
+    if (activations > 0 && recomputes) activations += recomputed;
     const MemoryUse use = {.weights = zero_share(held, plan, 3) * stored_bytes(plan),
                            .gradients = zero_share(held, plan, 2) * bytes_of(plan.gradient_dtype),
                            .optimizer = zero_share(held, plan, 1) * optimizer_bytes,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <numeric>
 
 #include "base/check.h"
@@ -20,27 +21,106 @@ constexpr std::int64_t kVocabMultiple = 128;
 // A linear layer's weights into the MLP's inner width and out of it.
 double products(const Model& model) { return model.gated_mlp ? 3 : 2; }
 
-// Of an s x s matrix, what a causal mask leaves.
-constexpr double kCausalShare = 0.5;
+double mamba_inner(const Model& model) {
+  return static_cast<double>(model.mamba_heads) * model.mamba_head_dim;
+}
+double linear_keys(const Model& model) {
+  return static_cast<double>(model.linear_key_heads) * model.linear_key_head_dim;
+}
+double linear_values(const Model& model) {
+  return static_cast<double>(model.linear_value_heads) * model.linear_value_head_dim;
+}
+
+double norm_parameters(const Model& model) {
+  return (model.uses_rms_norm() ? 1.0 : 2.0) * model.hidden;
+}
+
+// Numbers of the products of a layer's first half: into Q, K and V and out of them; latent
+// attention's down and up; into a scan's gate, input, keys, queries and steps.
+double mixer_weights(const Model& model) {
+  const double h = model.hidden, heads = model.heads;
+  switch (model.mixer) {
+    case Mixer::Heads: {
+      const double kv = static_cast<double>(model.key_value_heads()) * model.head_size();
+      return h * (heads * model.head_size() + 2 * kv) + heads * model.head_size() * h;
+    }
+    case Mixer::Latent: {
+      const double query = heads * model.query_size();
+      const double rank = model.q_lora_rank, kv_rank = model.kv_lora_rank;
+      return (rank > 0 ? (h + query) * rank : h * query) + h * (kv_rank + model.qk_rope_head_dim) +
+             kv_rank * heads * (model.qk_nope_head_dim + model.v_head_dim) +
+             heads * model.v_head_dim * h;
+    }
+    case Mixer::Mamba:
+      return h * (2 * mamba_inner(model) + 2.0 * model.mamba_groups * model.mamba_state +
+                  model.mamba_heads) +
+             mamba_inner(model) * h;
+    case Mixer::Linear:
+      return h * (2 * linear_keys(model) + 2 * linear_values(model) +
+                  2 * model.linear_value_heads) +
+             linear_values(model) * h;
+    case Mixer::None:
+      return 0;
+  }
+  CHECK(false);
+  return 0;
+}
 
 // FLOPs of the attention core's two products, of a whole layer and of the head, forward, for the
-// global batch.
+// global batch. Whole: twice what a causal mask leaves.
 double core_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
-  return (attention == AttentionFlops::Causal ? kCausalShare : 1) * 4.0 * plan.global_batch *
-         model.seq * model.seq * model.hidden;
+  const double share = (attention == AttentionFlops::Causal ? 1 : 2) * attended_share(model);
+  const double columns =
+      static_cast<double>(model.heads) * (model.query_size() + model.value_size());
+  return share * 2.0 * plan.global_batch * model.seq * model.seq * columns;
+}
+
+// Of a scan in chunks, a token: scores with the chunk's other positions, their product with the
+// values, what goes into the state and what comes out of it. As the kernels compute it, whole.
+double scan_flops(double chunk, double score_columns, double value_columns, double states) {
+  return 2 * chunk * (score_columns + value_columns) + 4 * states;
+}
+
+double mixer_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
+  const double tokens = static_cast<double>(plan.global_batch) * model.seq;
+  switch (model.mixer) {
+    case Mixer::Heads:
+    case Mixer::Latent:
+      return core_flops(model, plan, attention);
+    case Mixer::Mamba:
+      return tokens * scan_flops(model.mamba_chunk, model.mamba_groups * model.mamba_state,
+                                 mamba_inner(model), mamba_inner(model) * model.mamba_state);
+    case Mixer::Linear:
+      return tokens *
+             scan_flops(kDeltaChunk, 3.0 * model.linear_value_heads * model.linear_key_head_dim,
+                        2 * linear_values(model), linear_values(model) * model.linear_key_head_dim);
+    case Mixer::None:
+      return 0;
+  }
+  CHECK(false);
+  return 0;
 }
 
 double layer_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
   const double h = model.hidden;
-  const double kv = static_cast<double>(model.key_value_heads()) * model.head_size();
   const double mlp =
-      model.is_moe()
+      !model.has_mlp ? 0
+      : model.is_moe()
           ? h * model.experts + products(model) * h *
                                     (static_cast<double>(model.top_k) * model.expert_ffn() +
                                      model.shared_expert_ffn)
           : products(model) * h * model.ffn();
-  const double weights = h * (h + 2 * kv) + h * h + mlp;
-  return 2.0 * plan.global_batch * model.seq * weights + core_flops(model, plan, attention);
+  return 2.0 * plan.global_batch * model.seq * (mixer_weights(model) + mlp) +
+         mixer_flops(model, plan, attention);
+}
+
+double head_flops(const Model& model, const Plan& plan);
+
+// Each a layer, the product of its two inputs, and the head.
+double mtp_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
+  const double product = 2.0 * plan.global_batch * model.seq * 2 * model.hidden * model.hidden;
+  return model.mtp_layers * (layer_flops(model.layer(model.layers - 1), plan, attention) + product +
+                             head_flops(model, plan));
 }
 
 double head_flops(const Model& model, const Plan& plan) {
@@ -48,6 +128,12 @@ double head_flops(const Model& model, const Plan& plan) {
 }
 
 }  // namespace
+
+std::string_view name(Mixer mixer) {
+  static constexpr std::array<std::string_view, 5> kNames = {"heads", "latent", "mamba", "linear",
+                                                             "none"};
+  return kNames[static_cast<std::size_t>(mixer)];
+}
 
 std::string_view name(TensorGemm gemm) {
   static constexpr std::array<std::string_view, kTensorGemms> kNames = {
@@ -97,19 +183,66 @@ int padded_vocab(const Model& model, const Plan& plan) {
   return static_cast<int>((model.vocab + multiple - 1) / multiple * multiple);
 }
 
-// Weights of Q, K, V and the projection; GPT: a bias for each output and a LayerNorm (2h), 6h in
-// all with kv_heads = heads.
+double attended_share(const Model& model) {
+  const double s = model.seq;
+  if (model.chunk > 0 && model.chunk < model.seq) return 0.5 * model.chunk / s;
+  if (model.window == 0 || model.window >= model.seq) return 0.5;
+  const double w = model.window / s;
+  return w - w * w / 2;
+}
+
+std::vector<LayersOfKind> kinds_in(const Model& model, int first, int layers) {
+  if (model.kinds.empty()) return {{&model, layers}};
+  std::vector<LayersOfKind> all;
+  for (const Model& kind : model.kinds) all.push_back({&kind, 0});
+  for (int i = first; i < first + layers; ++i) ++all[model.layer_kinds[i]].layers;
+  std::erase_if(all, [](const LayersOfKind& of) { return of.layers == 0; });
+  return all;
+}
+
+const Model& expert_layer(const Model& model) {
+  const auto kind = std::ranges::find_if(model.kinds, [](const Model& k) { return k.is_moe(); });
+  return kind == model.kinds.end() ? model : *kind;
+}
+
+// GPT: a bias for each output and a LayerNorm (2h), with the weights 4h^2 + 6h in all with kv_heads
+// = heads. Latent attention: a norm of each compressed array. Mamba-2: the convolution with its
+// bias; A, D and a bias of the step for each head; the norm before the product out. The delta net:
+// the same without D and the convolution's bias.
 double attention_parameters(const Model& model) {
+  if (model.mixer == Mixer::None) return 0;
   const double h = model.hidden;
-  const double kv = static_cast<double>(model.key_value_heads()) * model.head_size();
-  const double weights = h * (h + 2 * kv) + h * h;
-  return model.gated_mlp ? weights + h : weights + (h + 2 * kv + h) + 2 * h;
+  double sum = mixer_weights(model) + norm_parameters(model);
+  switch (model.mixer) {
+    case Mixer::Heads: {
+      const double q = static_cast<double>(model.heads) * model.head_size();
+      const double kv = static_cast<double>(model.key_value_heads()) * model.head_size();
+      if (model.attention_bias.value_or(!model.gated_mlp)) sum += q + 2 * kv;
+      if (model.output_bias.value_or(!model.gated_mlp)) sum += h;
+      if (model.qk_norm) sum += 2 * model.head_size();
+      if (model.sinks) sum += model.heads;
+      return sum;
+    }
+    case Mixer::Latent:
+      return sum + model.q_lora_rank + model.kv_lora_rank;
+    case Mixer::Mamba: {
+      const double convolved = mamba_inner(model) + 2.0 * model.mamba_groups * model.mamba_state;
+      return sum + convolved * (model.mamba_conv + 1) + 3 * model.mamba_heads + mamba_inner(model);
+    }
+    case Mixer::Linear:
+      return sum + (2 * linear_keys(model) + linear_values(model)) * model.linear_conv +
+             2 * model.linear_value_heads + model.linear_value_head_dim;
+    case Mixer::None:
+      return 0;
+  }
+  return 0;
 }
 
 // GPT: up and down with biases, 5h for f = 4h. Gated: gate, up, down.
 double ffn_parameters(const Model& model, double ffn) {
   const double h = model.hidden;
-  return model.gated_mlp ? 3 * h * ffn : 2 * h * ffn + (ffn + h);
+  const double biases = (model.gated_mlp ? 2 : 1) * ffn + h;
+  return products(model) * h * ffn + (model.mlp_bias.value_or(!model.gated_mlp) ? biases : 0);
 }
 
 double expert_parameters(const Model& model) {
@@ -117,7 +250,8 @@ double expert_parameters(const Model& model) {
 }
 
 double mlp_parameters(const Model& model) {
-  const double norm = (model.gated_mlp ? 1.0 : 2.0) * model.hidden;
+  if (!model.has_mlp) return 0;
+  const double norm = norm_parameters(model);
   if (!model.is_moe()) return ffn_parameters(model, model.ffn()) + norm;
   const double shared =
       model.shared_expert_ffn > 0 ? ffn_parameters(model, model.shared_expert_ffn) : 0;
@@ -125,7 +259,17 @@ double mlp_parameters(const Model& model) {
 }
 
 double router_parameters(const Model& model) {
-  return static_cast<double>(model.hidden) * model.experts;
+  if (!model.is_moe()) return 0;
+  return static_cast<double>(model.hidden) * model.experts +
+         (model.router_bias ? model.experts : 0);
+}
+
+double replicated_parameters(const Model& model) {
+  const double compressed =
+      model.latent() ? static_cast<double>(model.hidden) *
+                           (model.q_lora_rank + model.kv_lora_rank + model.qk_rope_head_dim)
+                     : 0;
+  return router_parameters(model) + compressed;
 }
 
 double layer_parameters(const Model& model) {
@@ -133,21 +277,50 @@ double layer_parameters(const Model& model) {
 }
 
 double embedding_parameters(const Model& model) {
-  const double positions = model.gated_mlp ? 0 : model.seq;
+  const double positions = model.learns_positions() ? model.seq : 0;
   return (model.vocab + positions) * model.hidden;
 }
 
 double parameters(const Model& model) {
   const double head = model.tied_embeddings ? 0 : static_cast<double>(model.vocab) * model.hidden;
-  return model.layers * layer_parameters(model) + embedding_parameters(model) + head;
+  double layers = 0;
+  for (const auto& [kind, count] : kinds_of(model)) layers += count * layer_parameters(*kind);
+  return layers + embedding_parameters(model) + head;
+}
+
+double card_parameters(const Model& model) { return parameters(model) + norm_parameters(model); }
+
+double active_parameters(const Model& model) {
+  double idle = 0;
+  for (const auto& [kind, count] : kinds_of(model))
+    idle += static_cast<double>(count) * (kind->experts - kind->top_k) * expert_parameters(*kind);
+  return card_parameters(model) - idle;
 }
 
 HeldParameters layers_share(const Model& model, const Plan& plan, int layers) {
   const double experts = model.experts * expert_parameters(model);
-  const double router = router_parameters(model);
-  return {
-      .dense = layers * (layer_parameters(model) - experts - router) / plan.tp + layers * router,
-      .expert = layers * experts / (static_cast<double>(plan.ep) * plan.expert_tensor())};
+  const double whole = replicated_parameters(model);
+  return {.dense = layers * (layer_parameters(model) - experts - whole) / plan.tp + layers * whole,
+          .expert = layers * experts / (static_cast<double>(plan.ep) * plan.expert_tensor())};
+}
+
+HeldParameters layers_share(const Model& model, const Plan& plan, int first, int layers) {
+  HeldParameters sum;
+  for (const auto& [kind, count] : kinds_in(model, first, layers)) {
+    const HeldParameters share = layers_share(*kind, plan, count);
+    sum.dense += share.dense;
+    sum.expert += share.expert;
+  }
+  return sum;
+}
+
+// A layer like the last, the norms of its two inputs and the product of both, and the norm behind.
+HeldParameters mtp_share(const Model& model, const Plan& plan) {
+  if (model.mtp_layers == 0) return {};
+  HeldParameters share = layers_share(model.layer(model.layers - 1), plan, model.mtp_layers);
+  const double h = model.hidden;
+  share.dense += model.mtp_layers * (2 * h * h / plan.tp + 3 * norm_parameters(model));
+  return share;
 }
 
 double embedding_share(const Model& model, const Plan& plan) {
@@ -155,7 +328,7 @@ double embedding_share(const Model& model, const Plan& plan) {
 }
 
 double position_parameters(const Model& model) {
-  return model.gated_mlp ? 0.0 : static_cast<double>(model.seq) * model.hidden;
+  return model.learns_positions() ? static_cast<double>(model.seq) * model.hidden : 0.0;
 }
 
 bool head_has_copy(const Model& model, const OrderedPlan& plan) {
@@ -169,10 +342,14 @@ double head_share(const Model& model, const OrderedPlan& plan) {
 
 std::vector<HeldParameters> stage_parameters(const Model& model, const OrderedPlan& plan) {
   std::vector<HeldParameters> sums;
-  for (const int layers : split_layers(model, plan))
-    sums.push_back(layers_share(model, plan, layers));
+  int first = 0;
+  for (const int layers : split_layers(model, plan)) {
+    sums.push_back(layers_share(model, plan, first, layers));
+    first += layers;
+  }
   sums.front().dense += embedding_share(model, plan) + position_parameters(model);
-  sums.back().dense += head_share(model, plan);
+  sums.back().dense += head_share(model, plan) + mtp_share(model, plan).dense;
+  sums.back().expert += mtp_share(model, plan).expert;
   return sums;
 }
 
@@ -182,21 +359,33 @@ int recomputed_layers(const Plan& plan, int stage_layers) {
 }
 
 double model_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
-  return 3 * (model.layers * layer_flops(model, plan, attention) + head_flops(model, plan));
+  double layers = 0;
+  for (const auto& [kind, count] : kinds_of(model))
+    layers += count * layer_flops(*kind, plan, attention);
+  const double again = model.mtp_layers == 0 ? 0 : mtp_flops(model, plan, attention);
+  return 3 * (layers + head_flops(model, plan) + again);
 }
 
 double hardware_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
-  const double core = core_flops(model, plan, attention);
   double sum = model_flops(model, plan, attention);
-  const double forward = layer_flops(model, plan, attention);
-  if (plan.flash_attention) {
-    sum += model.layers * core * (kFlashBackward - 2);  // forward and twice that is the model's
-  } else if (plan.recompute == Recompute::Selective) {
-    sum += model.layers * core;
+  for (const auto& [kind, count] : kinds_of(model)) {
+    if (!kind->attends()) continue;
+    const double core = core_flops(*kind, plan, attention);
+    if (plan.flash_attention) {
+      sum += count * core * (kFlashBackward - 2);  // forward and twice that is the model's
+    } else if (plan.recompute == Recompute::Selective) {
+      sum += count * core;
+    }
   }
-  int again = 0;
-  for (const int layers : split_layers(model, plan)) again += recomputed_layers(plan, layers);
-  return sum + again * forward;
+  std::map<const Model*, int> again;
+  int first = 0;
+  for (const int layers : split_layers(model, plan)) {
+    for (const auto& [kind, count] : kinds_in(model, first, recomputed_layers(plan, layers)))
+      again[kind] += count;
+    first += layers;
+  }
+  for (const auto& [kind, count] : again) sum += count * layer_flops(*kind, plan, attention);
+  return sum;
 }
 
 int stored_bytes(const Plan& plan) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,9 +14,20 @@
 
 namespace tandem {
 
+// A layer's first half: attention by heads (grouped queries, whole or in a window), by latents
+// (DeepSeek-V2, arXiv 2405.04434), a Mamba-2 mixer (arXiv 2405.21060), a gated delta net (arXiv
+// 2412.06464), or nothing.
+enum class Mixer { Heads, Latent, Mamba, Linear, None };
+
+// Positions of a chunk of the gated delta net's scan, as in flash-linear-attention.
+constexpr int kDeltaChunk = 64;
+
 // A transformer decoder's dimensions. Without a gated MLP it is built as GPT is: biases, LayerNorm,
 // learned positions, dropout. With one, as Llama is: no biases, RMSNorm, rotary positions, no
-// dropout.
+// dropout. Each of these can be said by itself.
+//
+// All layers are alike, or of several kinds: then each kind is a Model of such layers alone, and
+// `layer_kinds` says which layer is of which.
 struct Model {
   int layers = 0;
   int hidden = 0;
@@ -36,9 +48,59 @@ struct Model {
   double expert_imbalance = 1;
   bool tied_embeddings = true;  // the head multiplies by the embedding; else by a matrix of its own
 
-  bool is_moe() const { return experts > 0; }
-  int head_size() const { return hidden / heads; }
+  Mixer mixer = Mixer::Heads;
+  bool has_mlp = true;   // a layer's second half: an MLP, or experts where there are any
+  int head_dim = 0;      // 0: hidden / heads
+  int window = 0;        // positions that one attends to, its own and those before; 0: all
+  int chunk = 0;         // attention inside chunks of so many positions; 0: over the whole sequence
+  bool qk_norm = false;  // an RMSNorm of each head's queries and keys
+  bool sinks = false;    // a learned logit a head (gpt-oss)
+  // Biases of the linear layers, and which norm; nothing: as gated_mlp says.
+  std::optional<bool> attention_bias, output_bias, mlp_bias, rms_norm, learned_positions;
+  bool router_bias = false;
+  // Latent attention: ranks of the compressed queries (0: not compressed) and of keys and values;
+  // sizes of a head's part without and with rotary positions, and of its value.
+  int q_lora_rank = 0, kv_lora_rank = 0;
+  int qk_nope_head_dim = 0, qk_rope_head_dim = 0, v_head_dim = 0;
+  // Mamba-2: heads of the inner array and their size, the state's size, groups that share B and C,
+  // the convolution's width, and the chunk of the scan.
+  int mamba_heads = 0, mamba_head_dim = 0, mamba_state = 0;
+  int mamba_groups = 1, mamba_conv = 4, mamba_chunk = 256;
+  // Gated delta net: heads of keys and of values, their sizes, the convolution's width.
+  int linear_key_heads = 0, linear_value_heads = 0;
+  int linear_key_head_dim = 0, linear_value_head_dim = 0, linear_conv = 4;
+  // Beyond `layers`, behind the head: each predicts one token more (multi-token prediction,
+  // DeepSeek-V3, arXiv 2412.19437, section 2.2), with a layer like the last and the head again.
+  int mtp_layers = 0;
+
+  std::string kind;              // its name, of a kind
+  std::vector<Model> kinds;      // empty: all layers are alike
+  std::vector<int> layer_kinds;  // of each layer, its number in `kinds`
+
+  // In any layer.
+  bool is_moe() const {
+    return kinds.empty() ? experts > 0 && has_mlp
+                         : std::ranges::any_of(kinds, [](const Model& k) { return k.is_moe(); });
+  }
+  int head_size() const { return head_dim > 0 ? head_dim : hidden / heads; }
   int key_value_heads() const { return kv_heads > 0 ? kv_heads : heads; }
+  bool latent() const { return mixer == Mixer::Latent; }
+  bool attends() const { return mixer == Mixer::Heads || mixer == Mixer::Latent; }
+  // Of a head: queries and keys; values.
+  int query_size() const { return latent() ? qk_nope_head_dim + qk_rope_head_dim : head_size(); }
+  int value_size() const { return latent() ? v_head_dim : head_size(); }
+  // A layer's halves that are there.
+  int halves() const { return (mixer != Mixer::None ? 1 : 0) + (has_mlp ? 1 : 0); }
+  bool uses_rms_norm() const { return rms_norm.value_or(gated_mlp); }
+  bool learns_positions() const { return learned_positions.value_or(!gated_mlp); }
+  void set_seq(int tokens) {
+    seq = tokens;
+    for (Model& each : kinds) each.seq = tokens;
+  }
+  // The layer so numbered, as a model of such layers alone.
+  const Model& layer(int number) const { return kinds.empty() ? *this : kinds[kind_of(number)]; }
+  // Its kind's number; 0 where all are alike.
+  int kind_of(int number) const { return kinds.empty() ? 0 : layer_kinds[number]; }
   int ffn() const { return ffn_hidden > 0 ? ffn_hidden : 4 * hidden; }
   int expert_ffn() const { return expert_ffn_hidden > 0 ? expert_ffn_hidden : ffn(); }
 };
@@ -73,6 +135,7 @@ enum class TensorGemm {
 };
 constexpr int kTensorGemms = 10;
 
+std::string_view name(Mixer mixer);      // heads, latent, mamba, linear, none
 std::string_view name(TensorGemm gemm);  // qkv_fprop, ...
 // The scenario's keys that set what overlaps with it, its own first.
 std::vector<std::string> keys_of(TensorGemm gemm);
@@ -157,6 +220,19 @@ struct OrderedPlan : Plan {
 // REQUIRES: positive layers, pp and vpp.
 std::vector<int> split_layers(const Model& model, const Plan& plan);
 
+// Of `layers` layers from `first` on: how many of each kind, in the order of the kinds.
+struct LayersOfKind {
+  const Model* kind;  // the model itself where all are alike
+  int layers = 0;
+};
+std::vector<LayersOfKind> kinds_in(const Model& model, int first, int layers);
+// Of all its layers. REQUIRES: `model` outlives them.
+inline std::vector<LayersOfKind> kinds_of(const Model& model) {
+  return kinds_in(model, 0, model.layers);
+}
+// The kind that has experts; the model itself where none does.
+const Model& expert_layer(const Model& model);
+
 // All the rules a model and a plan must keep: positive sizes, heads divisible by tp, hidden by
 // heads, global batch by micro batch x dp, layers listed for every stage and adding up, ... Each
 // Error names the scenario's key and the rule, with the numbers. The vocabulary need not divide:
@@ -175,6 +251,7 @@ int padded_vocab(const Model& model, const Plan& plan);
 // the embedding with its learned positions. GPT: 12 l h^2 (1 + 13/12h) + (V + s) h (Narayanan et
 // al. 2021, arXiv 2104.04473, equation 2, where the last LayerNorm's 2h are left out too).
 double parameters(const Model& model);
+// Those of one layer REQUIRE a model whose layers are alike.
 double layer_parameters(const Model& model);
 double attention_parameters(const Model& model);
 double mlp_parameters(const Model& model);
@@ -182,6 +259,14 @@ double embedding_parameters(const Model& model);
 // Of these, one expert's and those of the router that sends tokens to experts; 0 if dense.
 double expert_parameters(const Model& model);
 double router_parameters(const Model& model);
+// Of a layer those that every tensor rank holds whole: the router, and the products that compress
+// latent attention's input.
+double replicated_parameters(const Model& model);
+
+// As model cards count: with the last norm, without multi-token prediction; `active`: of the
+// experts those that a token takes.
+double card_parameters(const Model& model);
+double active_parameters(const Model& model);
 
 // Parameters that one GPU holds; those of experts have fewer replicas.
 struct HeldParameters {
@@ -190,8 +275,13 @@ struct HeldParameters {
   double total() const { return dense + expert; }
 };
 
-// Of layers: their tensor share (of the router, all), and that of their experts.
+// Of layers: their tensor share (of what is replicated, all), and that of their experts.
+// REQUIRES: layers that are alike.
 HeldParameters layers_share(const Model& model, const Plan& plan, int layers);
+// Of the layers from `first` on, of whatever kinds.
+HeldParameters layers_share(const Model& model, const Plan& plan, int first, int layers);
+// Of the layers that predict further tokens, all on the last stage.
+HeldParameters mtp_share(const Model& model, const Plan& plan);
 double embedding_share(const Model& model, const Plan& plan);
 double position_parameters(const Model& model);
 
@@ -220,8 +310,10 @@ int recomputed_layers(const Plan& plan, int stage_layers);
 // backward the scores again (FlashAttention-2, arXiv 2307.08691: 2.5 times the forward):
 // `hardware_flops` counts this once more, by the convention. What kernels compute is `Causal` with
 // flash attention, else `Whole`.
-constexpr double kFlashShare = 0.5;
 constexpr double kFlashBackward = 2.5;
+// Of an s x s matrix, what a causal mask leaves, in a window or in chunks less: 1/2, w/s - w^2 / 2
+// s^2, c / 2s.
+double attended_share(const Model& model);
 enum class AttentionFlops { Whole, Causal };
 double model_flops(const Model& model, const Plan& plan,
                    AttentionFlops attention = AttentionFlops::Whole);

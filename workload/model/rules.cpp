@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <numeric>
 #include <span>
 #include <string>
@@ -38,6 +39,8 @@ Status check_ranges(const Model& model, const Plan& plan) {
   constexpr std::int64_t kMostParts = INT16_MAX;  // a ring has a part for each rank but one
   const Range ranges[] = {
       {"model.layers", model.layers, 1, kMillion},
+      {"model.head_dim", model.head_dim, 0, kMillion},
+      {"model.mtp_layers", model.mtp_layers, 0, 1000},
       {"model.hidden", model.hidden, 1, kMillion},
       {"model.heads", model.heads, 1, kMillion},
       {"model.kv_heads", model.kv_heads, 0, kMillion},
@@ -103,12 +106,77 @@ Status check_multiples(std::span<const Multiple> multiples) {
   return Done{};
 }
 
-Status check_shape(const Model& model, const Plan& plan) {
+Status check_heads(const Model& model, const Plan& plan) {
+  const bool by_heads = model.mixer == Mixer::Heads;
   const Multiple multiples[] = {
-      {"model.hidden", model.hidden, "model.heads", model.heads},
-      {"model.heads", model.heads, "model.kv_heads", model.key_value_heads()},
+      {"model.hidden", model.hidden, "model.heads",
+       by_heads && model.head_dim == 0 ? model.heads : 1},
+      {"model.heads", model.heads, "model.kv_heads", by_heads ? model.key_value_heads() : 1},
       {"model.heads", model.heads, "parallel.tp", plan.tp},
-      {"model.kv_heads", model.key_value_heads(), "parallel.tp", plan.tp},
+      {"model.kv_heads", model.key_value_heads(), "parallel.tp", by_heads ? plan.tp : 1},
+  };
+  return check_multiples(multiples);
+}
+
+// What a kind of layer asks for: positive sizes, and heads that tensor parallelism cuts.
+Status check_mixer(const Model& model, const Plan& plan) {
+  const auto positive =
+      [](std::initializer_list<std::pair<std::string_view, int>> sizes) -> Status {
+    for (const auto& [key, size] : sizes)
+      if (size < 1) return found(key, size, "a positive number");
+    return Done{};
+  };
+  const bool scans = model.mixer == Mixer::Mamba || model.mixer == Mixer::Linear;
+  if (scans && plan.cp > 1 && plan.context_comm != ContextComm::AllToAll)
+    return Error::of(
+        {"parallel.cp_comm", "model.mixer"},
+        fmt::format("parallel.cp_comm: found {}, expected all_to_all for model.mixer = "
+                    "{}: a scan goes through the whole sequence",
+                    name(plan.context_comm), name(model.mixer)));
+  switch (model.mixer) {
+    case Mixer::None:
+      if (!model.has_mlp)
+        return Error::of(
+            {"model.mixer", "model.mlp"},
+            "model.mixer: found none with model.mlp = false, expected one of a layer's "
+            "halves at least");
+      return Done{};
+    case Mixer::Heads:
+      return check_heads(model, plan);
+    case Mixer::Latent:
+      RETURN_IF_ERROR(positive({{"model.kv_lora_rank", model.kv_lora_rank},
+                                {"model.qk_nope_head_dim", model.qk_nope_head_dim},
+                                {"model.v_head_dim", model.v_head_dim}}));
+      return check_heads(model, plan);
+    case Mixer::Mamba: {
+      RETURN_IF_ERROR(positive({{"model.mamba_heads", model.mamba_heads},
+                                {"model.mamba_head_dim", model.mamba_head_dim},
+                                {"model.mamba_state", model.mamba_state}}));
+      const Multiple multiples[] = {
+          {"model.mamba_heads", model.mamba_heads, "model.mamba_groups", model.mamba_groups},
+          {"model.mamba_heads", model.mamba_heads, "parallel.tp", plan.tp},
+          {"model.seq", model.seq, "model.mamba_chunk", model.mamba_chunk}};
+      return check_multiples(multiples);
+    }
+    case Mixer::Linear: {
+      RETURN_IF_ERROR(positive({{"model.linear_key_heads", model.linear_key_heads},
+                                {"model.linear_value_heads", model.linear_value_heads},
+                                {"model.linear_key_head_dim", model.linear_key_head_dim},
+                                {"model.linear_value_head_dim", model.linear_value_head_dim}}));
+      const Multiple multiples[] = {
+          {"model.linear_value_heads", model.linear_value_heads, "model.linear_key_heads",
+           model.linear_key_heads},
+          {"model.linear_key_heads", model.linear_key_heads, "parallel.tp", plan.tp},
+          {"model.seq", model.seq, "a chunk's positions", kDeltaChunk}};
+      return check_multiples(multiples);
+    }
+  }
+  return Done{};
+}
+
+Status check_shape(const Model& model, const Plan& plan) {
+  RETURN_IF_ERROR(check_mixer(model, plan));
+  const Multiple multiples[] = {
       {"model.ffn_hidden", model.ffn(), "parallel.tp", plan.tp},
       {"model.seq", model.seq, "parallel.tp (train.sequence_parallel is on)",
        plan.sequence_parallel && plan.cp == 1 ? plan.tp : 1},
@@ -137,15 +205,18 @@ Status check_context(const Model& model, const Plan& plan) {
        ring && plan.cp > 1 ? 2 * static_cast<std::int64_t>(plan.cp) : 1},
       {"model.seq", model.seq, "parallel.cp", plan.cp},
       {"model.heads", model.heads, "parallel.tp x parallel.cp (parallel.cp_comm is all_to_all)",
-       heads_over},
+       model.attends() ? heads_over : 1},
       {"model.kv_heads", model.key_value_heads(),
-       "parallel.tp x parallel.cp (parallel.cp_comm is all_to_all)", heads_over},
+       "parallel.tp x parallel.cp (parallel.cp_comm is all_to_all)",
+       model.mixer == Mixer::Heads ? heads_over : 1},
   };
   return check_multiples(multiples);
 }
 
-Status check_experts(const Model& model, const Plan& plan) {
+// `others`: whether other layers have experts.
+Status check_experts(const Model& model, const Plan& plan, bool others) {
   if (!model.is_moe()) {
+    if (others) return Done{};
     if (plan.ep > 1) return found("parallel.ep", plan.ep, "1 without model.experts");
     if (plan.expert_tp > 0)
       return found("parallel.expert_tp", plan.expert_tp, "none without model.experts");
@@ -338,6 +409,27 @@ Status check_dtypes(const Plan& plan) {
   return Done{};
 }
 
+// The rules of one kind of layer.
+Status check_layer(const Model& model, const Plan& plan, bool others_have_experts) {
+  RETURN_IF_ERROR(check_shape(model, plan));
+  RETURN_IF_ERROR(check_context(model, plan));
+  return check_experts(model, plan, others_have_experts);
+}
+
+// The same of a kind: its own keys first, and its name in the sentence.
+Status in_kind(const Status& status, const Model& kind) {
+  if (status.ok() || kind.kind.empty()) return status;
+  Error error = status.error();
+  std::vector<std::string> keys;
+  for (const std::string& key : error.place.keys) {
+    if (key.starts_with("model."))
+      keys.push_back(fmt::format("model.kinds.{}{}", kind.kind, key.substr(5)));
+  }
+  error.place.keys.insert(error.place.keys.begin(), keys.begin(), keys.end());
+  error.message = fmt::format("kind {}: {}", kind.kind, error.message);
+  return error;
+}
+
 }  // namespace
 
 Status check_stated(const Model& model, const Plan& plan) {
@@ -357,13 +449,15 @@ Status check_stated(const Model& model, const Plan& plan) {
 
 Status check(const Model& model, const Plan& plan) {
   RETURN_IF_ERROR(check_ranges(model, plan));
-  RETURN_IF_ERROR(check_shape(model, plan));
-  RETURN_IF_ERROR(check_context(model, plan));
-  RETURN_IF_ERROR(check_experts(model, plan));
+  for (const Model& kind : model.kinds) RETURN_IF_ERROR(in_kind(check_ranges(kind, plan), kind));
+  for (const auto& [kind, layers] : kinds_of(model))
+    RETURN_IF_ERROR(in_kind(check_layer(*kind, plan, model.is_moe()), *kind));
   RETURN_IF_ERROR(check_layers(model, plan));
   RETURN_IF_ERROR(check_dtypes(plan));
   RETURN_IF_ERROR(check_training(model, plan));
-  return check_overlap(model, plan);
+  for (const auto& [kind, layers] : kinds_of(model))
+    RETURN_IF_ERROR(in_kind(check_overlap(*kind, plan), *kind));
+  return Done{};
 }
 
 }  // namespace tandem

@@ -2,6 +2,7 @@
 #include "workload/model/workload.h"
 
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "base/check.h"
@@ -30,18 +31,23 @@ class Assembler {
             Nanoseconds block_collective_ns)
       : model_(model), plan_(plan), tensor_(tensor_group(model, plan)), kernels_(cost) {
     const double collective_s = to_seconds(block_collective_ns);
-    layer_ = layer_passes(model, plan, collective_s, &kernels_);
-    kept_layer_ = layer_;
+    for (const auto& [kind, count] : kinds_of(model))
+      layers_.emplace(kind, layer_passes(*kind, plan, collective_s, &kernels_));
+    kept_layers_ = layers_;
     if (plan.recompute_layers < 0) return;
     Plan kept = plan;
     kept.recompute = Recompute::None;
-    kept_layer_ = layer_passes(model, kept, collective_s, &kernels_);
+    for (auto& [kind, passes] : kept_layers_)
+      passes = layer_passes(*kind, kept, collective_s, &kernels_);
   }
 
   Workload assemble() {
     const std::vector<int> split = split_layers(model_, plan_);
-    for (std::size_t s = 0; s < split.size(); ++s)
-      work_.stages.push_back(stage(split[s], s == 0, s + 1 == split.size()));
+    int begin = 0;
+    for (std::size_t s = 0; s < split.size(); ++s) {
+      work_.stages.push_back(stage(begin, split[s], s == 0, s + 1 == split.size()));
+      begin += split[s];
+    }
     add_optimizer();
     add_sizes();
     work_.kernels = kernels_.take();
@@ -49,13 +55,14 @@ class Assembler {
   }
 
  private:
-  StageWork stage(int layers, bool first, bool last) {
+  // Of so many layers from `begin` on.
+  StageWork stage(int begin, int layers, bool first, bool last) {
     StageWork stage;
     stage.layers = layers;
     const int first_layer = first ? 1 : 0;
     const int recomputed = recomputed_layers(plan_, layers);
     const auto layer = [&](int i) -> const LayerPasses& {
-      return i < recomputed ? layer_ : kept_layer_;
+      return (i < recomputed ? layers_ : kept_layers_).at(&model_.layer(begin + i));
     };
     PassBuilder forward;
     Backward backward;
@@ -66,12 +73,16 @@ class Assembler {
       reduce(&forward, tensor_);
     }
     for (int i = 0; i < layers; ++i) {
-      stage.units.push_back(unit_of(layers_share(model_, plan_, 1)));
+      stage.units.push_back(unit_of(layers_share(model_.layer(begin + i), plan_, 1)));
       forward.append(layer(i).forward, first_layer + i);
     }
     if (last) {
-      stage.units.push_back(unit_of({.dense = head_share(model_, plan_)}));
+      HeldParameters held = mtp_share(model_, plan_);
+      held.dense += head_share(model_, plan_);
+      stage.units.push_back(unit_of(held));
       add_head(&forward, &backward, first_layer + layers);
+      for (int i = 0; i < model_.mtp_layers; ++i)
+        add_mtp(&forward, &backward, first_layer + layers);
     }
     for (int i = layers - 1; i >= 0; --i) {
       backward.both.append(layer(i).backward, first_layer + i);
@@ -121,6 +132,23 @@ class Assembler {
     compute(&backward->weight, head.weight_gradient, unit);
   }
 
+  // A layer that predicts one token more: the product of its two inputs, a layer like the last, and
+  // the head again.
+  void add_mtp(PassBuilder* forward, Backward* backward, int unit) {
+    const Block product = mtp_block(model_, plan_, profile());
+    const LayerPasses& layer = kept_layers_.at(&model_.layer(model_.layers - 1));
+    compute(forward, product.forward, unit);
+    forward->append(layer.forward, unit);
+    add_head(forward, backward, unit);
+    backward->both.append(layer.backward, unit);
+    backward->input.append(layer.backward_input, unit);
+    backward->weight.append(layer.backward_weight, unit);
+    compute(&backward->both,
+            merge("mtp backward", {product.input_gradient, product.weight_gradient}), unit);
+    compute(&backward->input, product.input_gradient, unit);
+    compute(&backward->weight, product.weight_gradient, unit);
+  }
+
   const FrameworkProfile& profile() const { return kernels_.cost().profile; }
 
   ParameterUnit unit_of(const HeldParameters& held) const {
@@ -163,7 +191,8 @@ class Assembler {
   const OrderedPlan& plan_;
   const TensorGroup tensor_;
   KernelTable kernels_;
-  LayerPasses layer_, kept_layer_;  // under plan.recompute, and those that are not recomputed
+  // By kind: under plan.recompute, and those that are not recomputed.
+  std::map<const Model*, LayerPasses> layers_, kept_layers_;
   Workload work_;
 };
 

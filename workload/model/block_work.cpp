@@ -1,0 +1,144 @@
+#include "workload/model/block_work.h"
+
+#include <initializer_list>
+#include <utility>
+
+#include "base/check.h"
+
+namespace tandem {
+namespace {
+
+// What a fused norm spares, counted from the operations, in numbers of the array's type.
+//
+// LayerNorm: mean (1), x - mean (2), square (2), mean (1), times 1/deviation (2), weight (2), bias
+// (2), for 2. Backward: bias (1) and weight gradients (4); times weight (2) and 1/deviation (2);
+// the deviation's gradient (4), the square's (2 and 3 to add it), the mean's (1 and 2): 21 for 4.
+constexpr double kSplitNormPasses = 10;
+constexpr double kSplitNormPassesBackward = 17;
+// RMSNorm: square (2), mean (1), times 1/root (2), weight (2), for 2. Backward: weight gradient
+// (4), times weight (2) and 1/root (2), the root's gradient (4), the square's (2 and 3): 17 for 4.
+constexpr double kSplitRmsNormPasses = 5;
+constexpr double kSplitRmsNormPassesBackward = 13;
+
+// Of what the CPU takes to issue a backward, what a weight gradient of its own issues: few, large
+// kernels. Assumed.
+constexpr double kWeightGradientShare = 0.25;
+
+KernelWork sum(std::initializer_list<KernelWork> parts) {
+  KernelWork all;
+  for (const KernelWork& part : parts) {
+    all.gemms.insert(all.gemms.end(), part.gemms.begin(), part.gemms.end());
+    all.attention_flops += part.attention_flops;
+    all.whole += part.whole;
+    all.qkv += part.qkv;
+    all.ffn += part.ffn;
+    all.matrix += part.matrix;
+    all.bytes += part.bytes;
+    all.parameters += part.parameters;
+  }
+  return all;
+}
+
+Kernel kernel_of(const BlockShape& shape, std::string name, const KernelWork& work) {
+  return {.name = std::move(name),
+          .gemms = work.gemms,
+          .attention_flops = work.attention_flops,
+          .memory_bytes = shape.whole(work.whole) + shape.cut(work.qkv, shape.qkv) +
+                          shape.cut(work.ffn, shape.ffn) + shape.attention(work.matrix) +
+                          work.bytes + shape.profile.accumulation_bytes * work.parameters};
+}
+
+// What the CPU takes to issue a pass of a layer under tensor parallelism, beyond the plain one.
+double tensor_launch_s(const Plan& plan, const FrameworkProfile& profile) {
+  if (plan.tp >= 8) return profile.wide_tensor_launch_s;
+  return plan.tp > 1 ? profile.tensor_launch_s : 0;
+}
+
+Parts kernels_of(const BlockShape& shape, const PartsOf<KernelWork>& work,
+                 const PartsOf<std::string>& names, const std::string& pass) {
+  return {.norm = kernel_of(shape, names.norm + pass, work.norm),
+          .in = kernel_of(shape, names.in + pass, work.in),
+          .between = kernel_of(shape, names.between + pass, work.between),
+          .core = kernel_of(shape, names.core + pass, work.core),
+          .out = kernel_of(shape, names.out + pass, work.out),
+          .residual = kernel_of(shape, names.residual + pass, work.residual)};
+}
+
+// A block's share of what the CPU takes to issue a layer; the embedding and the head have kernels
+// enough for half a layer each.
+constexpr double kLaunchShare = 0.5;
+
+}  // namespace
+
+BlockShape block_shape(const Model& model, const Plan& plan, const FrameworkProfile& profile) {
+  const bool ring = plan.context_comm == ContextComm::Ring;
+  const bool exchanges_heads = plan.context_comm == ContextComm::AllToAll;
+  const std::int64_t matrices = static_cast<std::int64_t>(plan.micro_batch) * model.heads / plan.tp;
+  return {.tokens = tokens_of(model, plan),
+          .hidden = model.hidden,
+          .qkv = query_columns(model, plan) + key_value_columns(model, plan),
+          .ffn = model.ffn() / plan.tp,
+          .vocab = padded_vocab(model, plan) / plan.tp,
+          .matrices = exchanges_heads ? matrices / plan.cp : matrices,
+          .queries = exchanges_heads ? model.seq : model.seq / plan.cp,
+          .keys = ring ? model.seq / plan.cp : model.seq,
+          .query_size = model.query_size(),
+          .value_size = model.value_size(),
+          .sp = plan.sequence_parallel ? plan.tp : 1,
+          .bytes = static_cast<double>(stored_bytes(plan)),
+          .profile = profile};
+}
+
+// A linear layer's three products: output (tokens x out) = input (tokens x in) by weights.
+void add_linear(BlockWork* block, KernelWork PartsOf<KernelWork>::*part, const Gemm& product) {
+  const auto [batch, tokens, out, in, of_activations] = product;
+  CHECK(!of_activations);
+  (block->forward.*part).gemms.push_back(product);
+  (block->input_gradient.*part).gemms.push_back({batch, tokens, in, out});
+  (block->weight_gradient.*part).gemms.push_back({batch, out, in, tokens});
+}
+
+// A norm before the block, and dropout and an addition after it.
+void add_ends(BlockWork* block, const Model& model, const Plan& plan, const BlockShape& shape) {
+  block->forward.norm.whole = kNormPasses;
+  block->forward.residual.whole = kResidualPasses;
+  block->input_gradient.norm.whole = kNormPassesBackward;
+  block->input_gradient.residual.whole = kResidualPassesBackward;
+  if (plan.fusion.norm) return;
+  const double array = shape.array(static_cast<double>(shape.hidden)) / shape.sp;
+  block->forward.norm.bytes =
+      array * (model.uses_rms_norm() ? kSplitRmsNormPasses : kSplitNormPasses);
+  block->input_gradient.norm.bytes =
+      array * (model.uses_rms_norm() ? kSplitRmsNormPassesBackward : kSplitNormPassesBackward);
+}
+
+BlockLaunch launch_of(const Plan& plan, const FrameworkProfile& profile) {
+  if (plan.cuda_graphs) return {};
+  const double tensor_s = tensor_launch_s(plan, profile);
+  return {kLaunchShare * (profile.forward_launch_s + tensor_s),
+          kLaunchShare * (profile.backward_launch_s + tensor_s)};
+}
+
+// Names the kernels, merges the parts, and gives the whole its launch times.
+Block finish(const BlockWork& work, const BlockShape& shape, const std::string& name,
+             const PartsOf<std::string>& names, const Plan& plan) {
+  const auto& [f, i, w] = work;
+  const BlockLaunch launch = launch_of(plan, shape.profile);
+  Block block = {
+      .forward = kernel_of(shape, name + " forward",
+                           sum({f.norm, f.in, f.between, f.core, f.out, f.residual})),
+      .core = kernel_of(shape, name + " core recomputed", f.core),
+      .input_gradient = kernel_of(shape, name + " input gradient",
+                                  sum({i.norm, i.in, i.between, i.out, i.core, i.residual})),
+      .weight_gradient =
+          kernel_of(shape, name + " weight gradient", sum({w.norm, w.in, w.between, w.out})),
+      .forward_parts = kernels_of(shape, f, names, " forward"),
+      .input_parts = kernels_of(shape, i, names, " input gradient"),
+      .weight_parts = kernels_of(shape, w, names, " weight gradient")};
+  block.forward.launch_s = launch.forward_s;
+  block.input_gradient.launch_s = (1 - kWeightGradientShare) * launch.backward_s;
+  block.weight_gradient.launch_s = kWeightGradientShare * launch.backward_s;
+  return block;
+}
+
+}  // namespace tandem

@@ -1,0 +1,81 @@
+// BlockWork: a block's kernels in the making: products, passes over arrays, and what they are on
+// one GPU. What blocks.cpp and mixer_blocks.cpp build theirs from.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "workload/cost/kernel.h"
+#include "workload/model/blocks.h"
+#include "workload/model/model.h"
+
+namespace tandem {
+
+// Passes of a block over an array of s b h numbers that tensor parallelism does not cut: a norm and
+// dropout-add. Forward 2 + 3.5 each (read and write; x, residual, sum, mask): 11 a layer;
+// backward 4 + 3.
+inline constexpr double kNormPasses = 2;
+inline constexpr double kResidualPasses = 3.5;
+inline constexpr double kNormPassesBackward = 4;
+inline constexpr double kResidualPassesBackward = 3;
+
+// One GPU's share of the dimensions.
+struct BlockShape {
+  std::int64_t tokens;  // s b / cp
+  std::int64_t hidden;
+  std::int64_t qkv;  // columns of Q, K and V together
+  std::int64_t ffn;
+  std::int64_t vocab;
+  std::int64_t matrices;                // attention matrices,
+  std::int64_t queries, keys;           // of so many rows and columns; of a ring's parts
+  std::int64_t query_size, value_size;  // of a head
+  int sp;                               // GPUs that the uncut arrays are spread over
+  double bytes;                         // of an activation
+  const FrameworkProfile& profile;
+
+  double array(double columns) const { return bytes * static_cast<double>(tokens) * columns; }
+  double whole(double passes) const { return profile.pass_share * passes * array(hidden) / sp; }
+  double cut(double passes, std::int64_t columns) const {
+    return profile.pass_share * passes * array(static_cast<double>(columns));
+  }
+  double attention(double passes) const {
+    return passes * bytes * static_cast<double>(matrices) * queries * keys;
+  }
+};
+
+BlockShape block_shape(const Model& model, const Plan& plan, const FrameworkProfile& profile);
+
+// What a kernel does: products, passes over arrays (by the array, so that sums are exact), bytes of
+// others, and parameters whose gradients are accumulated.
+struct KernelWork {
+  std::vector<Gemm> gemms;
+  double attention_flops = 0;
+  double whole = 0, qkv = 0, ffn = 0, matrix = 0;
+  double bytes = 0;
+  double parameters = 0;
+};
+
+// The three passes of a block in the making.
+struct BlockWork {
+  PartsOf<KernelWork> forward, input_gradient, weight_gradient;
+};
+
+// A linear layer's three products: output (tokens x out) = input (tokens x in) by weights.
+void add_linear(BlockWork* block, KernelWork PartsOf<KernelWork>::*part, const Gemm& product);
+
+// A norm before the block, and dropout and an addition after it.
+void add_ends(BlockWork* block, const Model& model, const Plan& plan, const BlockShape& shape);
+
+// What the CPU takes to issue a block's passes.
+struct BlockLaunch {
+  double forward_s = 0, backward_s = 0;
+};
+
+BlockLaunch launch_of(const Plan& plan, const FrameworkProfile& profile);
+
+// Names the kernels, merges the parts, and gives the whole its launch times.
+Block finish(const BlockWork& work, const BlockShape& shape, const std::string& name,
+             const PartsOf<std::string>& names, const Plan& plan);
+
+}  // namespace tandem

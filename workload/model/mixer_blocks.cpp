@@ -1,0 +1,205 @@
+// The blocks of a layer's first half: attention by heads or by latents, and the scans of Mamba-2
+// and the gated delta net.
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "base/check.h"
+#include "workload/model/block_work.h"
+
+namespace tandem {
+namespace {
+
+// Passes over the QKV array (3 s b h / tp for plain attention): bias and transposition forward, the
+// same and the bias gradient backward.
+constexpr double kQkvPasses = 2;
+constexpr double kQkvPassesBackward = 4;
+
+// What a fused softmax spares: each separate kernel's reads and writes, less the fused one's,
+// counted from the operations, not fitted. In numbers of the array's type.
+//
+// Scale, mask and softmax: Megatron-LM's separate ones work in fp32. To fp32 (3), scale (4), mask
+// (4), softmax (4), back (3), for 2. Backward: to fp32 (3), softmax (6), mask (4), scale (4), back
+// (3), for 3. With the activation's, this is 14 % of a 175B model's layer time and 7 % of a 530B's;
+// Narayanan et al. 2021, section 5.8, gained 19 and 11 % with these two and the fused dropout-add.
+constexpr double kSplitSoftmaxPasses = 16;
+constexpr double kSplitSoftmaxPassesBackward = 17;
+
+// Passes over the arrays of a scan, forward and backward, counted: the convolution with its
+// activation reads and writes (2), the gate and its norm (3). Not measured.
+constexpr double kScanPasses = 5;
+constexpr double kScanPassesBackward = 10;
+
+// Attention's core: scores and context forward, four products backward, unfused with the passes
+// over the matrix; or one fused kernel, which never writes it, nor computes what is masked.
+void add_core(BlockWork* block, const Model& model, const Plan& plan, const BlockShape& shape) {
+  const Gemm scores = {.batch = shape.matrices,
+                       .m = shape.queries,
+                       .n = shape.keys,
+                       .k = shape.query_size,
+                       .of_activations = true};
+  const Gemm context = {.batch = shape.matrices,
+                        .m = shape.queries,
+                        .n = shape.value_size,
+                        .k = shape.keys,
+                        .of_activations = true};
+  KernelWork& forward = block->forward.core;
+  KernelWork& backward = block->input_gradient.core;
+  if (plan.flash_attention) {
+    forward.attention_flops = attended_share(model) * (scores.flops() + context.flops());
+    backward.attention_flops = kFlashBackward * forward.attention_flops;
+    return;
+  }
+  // Both operands of both products are activations. d(scores) and dQ; dV and dK.
+  const Gemm query_gradient = {.batch = shape.matrices,
+                               .m = shape.queries,
+                               .n = shape.query_size,
+                               .k = shape.keys,
+                               .of_activations = true};
+  const Gemm score_gradient = {.batch = shape.matrices,
+                               .m = shape.queries,
+                               .n = shape.keys,
+                               .k = shape.value_size,
+                               .of_activations = true};
+  const auto transposed = [&](std::int64_t columns) {
+    return Gemm{.batch = shape.matrices,
+                .m = shape.keys,
+                .n = columns,
+                .k = shape.queries,
+                .of_activations = true};
+  };
+  forward.gemms = {scores, context};
+  backward.gemms = {score_gradient, query_gradient, transposed(shape.value_size),
+                    transposed(shape.query_size)};
+  forward.matrix = shape.profile.matrix_passes + (plan.fusion.softmax ? 0 : kSplitSoftmaxPasses);
+  backward.matrix = shape.profile.matrix_passes_backward +
+                    (plan.fusion.softmax ? 0 : kSplitSoftmaxPassesBackward);
+}
+
+// A scan in chunks: of each chunk and head the scores (shared by a group of heads), their product
+// with the values, what the chunk adds to the state, and what comes out of it.
+struct Scan {
+  std::int64_t chunk = 0;
+  std::int64_t score_heads = 0, heads = 0;  // on this GPU
+  std::int64_t state = 0, value = 0;        // of a head: rows and columns of its state
+  int scores = 1, products = 1;             // of each chunk: a delta rule has more
+};
+
+void add_scan(BlockWork* block, const Scan& scan, const BlockShape& shape) {
+  const std::int64_t chunks = std::max<std::int64_t>(1, shape.tokens / scan.chunk);
+  const auto product = [&](std::int64_t heads, std::int64_t m, std::int64_t n, std::int64_t k) {
+    return Gemm{.batch = chunks * heads, .m = m, .n = n, .k = k, .of_activations = true};
+  };
+  std::vector<Gemm> gemms;
+  for (int i = 0; i < scan.scores; ++i)
+    gemms.push_back(product(scan.score_heads, scan.chunk, scan.chunk, scan.state));
+  for (int i = 0; i < scan.products; ++i)
+    gemms.push_back(product(scan.heads, scan.chunk, scan.value, scan.chunk));
+  gemms.push_back(product(scan.heads, scan.state, scan.value, scan.chunk));
+  gemms.push_back(product(scan.heads, scan.chunk, scan.value, scan.state));
+  block->forward.core.gemms = gemms;
+  // Each product has two gradients.
+  block->input_gradient.core.gemms = gemms;
+  for (const Gemm& gemm : gemms) block->input_gradient.core.gemms.push_back(gemm);
+  const double array = shape.array(static_cast<double>(shape.qkv));
+  block->forward.core.bytes = kScanPasses * array;
+  block->input_gradient.core.bytes = kScanPassesBackward * array;
+}
+
+// Q, K and V at once; or latent attention's, first compressed on every tensor rank, then taken
+// apart again by heads.
+void add_in(BlockWork* block, const Model& model, const Plan& plan, const BlockShape& shape) {
+  const auto in = &PartsOf<KernelWork>::in;
+  if (!model.latent()) {
+    add_linear(block, in, {.m = shape.tokens, .n = shape.qkv, .k = shape.hidden});
+    return;
+  }
+  const std::int64_t rank = model.q_lora_rank, kv_rank = model.kv_lora_rank;
+  const std::int64_t heads = model.heads / plan.tp;
+  const std::int64_t query = heads * model.query_size();
+  add_linear(block, in,
+             {.m = shape.tokens / shape.sp,
+              .n = rank + kv_rank + model.qk_rope_head_dim,
+              .k = shape.hidden});
+  add_linear(block, in, {.m = shape.tokens, .n = query, .k = rank > 0 ? rank : shape.hidden});
+  add_linear(
+      block, in,
+      {.m = shape.tokens, .n = heads * (model.qk_nope_head_dim + model.v_head_dim), .k = kv_rank});
+}
+
+void add_mamba(BlockWork* block, const Model& model, const Plan& plan, const BlockShape& shape) {
+  const std::int64_t heads = model.mamba_heads / plan.tp;
+  const std::int64_t groups = std::max(1, model.mamba_groups / plan.tp);
+  const std::int64_t inner = heads * model.mamba_head_dim;
+  add_linear(block, &PartsOf<KernelWork>::in,
+             {.m = shape.tokens,
+              .n = 2 * inner + 2 * groups * model.mamba_state + heads,
+              .k = shape.hidden});
+  add_scan(block,
+           {.chunk = model.mamba_chunk,
+            .score_heads = groups,
+            .heads = heads,
+            .state = model.mamba_state,
+            .value = model.mamba_head_dim},
+           shape);
+}
+
+// The delta rule (arXiv 2412.06464, section 3.3): keys with keys, their triangle applied to keys
+// and values, queries with keys, and these with the new values.
+void add_delta_net(BlockWork* block, const Model& model, const Plan& plan,
+                   const BlockShape& shape) {
+  const std::int64_t heads = model.linear_value_heads / plan.tp;
+  const std::int64_t keys =
+      static_cast<std::int64_t>(model.linear_key_heads) * model.linear_key_head_dim / plan.tp;
+  const std::int64_t values = heads * model.linear_value_head_dim;
+  add_linear(block, &PartsOf<KernelWork>::in,
+             {.m = shape.tokens, .n = 2 * keys + 2 * values + 2 * heads, .k = shape.hidden});
+  add_scan(block,
+           {.chunk = kDeltaChunk,
+            .score_heads = heads,
+            .heads = heads,
+            .state = model.linear_key_head_dim,
+            .value = model.linear_value_head_dim,
+            .scores = 3,
+            .products = 2},
+           shape);
+}
+
+}  // namespace
+
+Block attention_block(const Model& model, const Plan& plan, const FrameworkProfile& profile) {
+  const BlockShape shape = block_shape(model, plan, profile);
+  BlockWork block;
+  add_ends(&block, model, plan, shape);
+  block.forward.between.qkv = kQkvPasses;
+  block.input_gradient.between.qkv = kQkvPassesBackward;
+  switch (model.mixer) {
+    case Mixer::Heads:
+    case Mixer::Latent:
+      add_in(&block, model, plan, shape);
+      add_core(&block, model, plan, shape);
+      break;
+    case Mixer::Mamba:
+      add_mamba(&block, model, plan, shape);
+      break;
+    case Mixer::Linear:
+      add_delta_net(&block, model, plan, shape);
+      break;
+    case Mixer::None:
+      CHECK(false);
+  }
+  const std::int64_t output = output_columns(model, plan);
+  add_linear(&block, &PartsOf<KernelWork>::out,
+             {.m = shape.tokens, .n = shape.hidden, .k = output});
+  const double projection = static_cast<double>(output) * shape.hidden;
+  const double whole = replicated_parameters(model) - router_parameters(model);
+  block.weight_gradient.in.parameters =
+      (attention_parameters(model) - whole) / plan.tp + whole - projection;
+  block.weight_gradient.out.parameters = projection;
+  return finish(
+      block, shape, "attention",
+      {"attention norm", "qkv", "qkv layout", "attention core", "proj", "attention residual"},
+      plan);
+}
+
+}  // namespace tandem
