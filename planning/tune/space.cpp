@@ -42,12 +42,18 @@ struct Dimension {
   Ints (*values)(const Scenario&, const Layout& so_far);
   int (*get)(const Layout&);
   void (*set)(Layout*, int);
+  // From and to a plan. Null: it is no member of a plan.
+  void (*read)(Layout*, const Plan&) = nullptr;
+  void (*write)(const Layout&, Plan*) = nullptr;
 };
 
-// What a captureless lambda is to read and to write `member`.
-#define OF(member)                                            \
+// What captureless lambdas are to read and to write `member`; of a layout, and of a plan.
+#define OF_LAYOUT(member)                                     \
   [](const Layout& l) { return static_cast<int>(l.member); }, \
       [](Layout* l, int value) { l->member = static_cast<decltype(l->member)>(value); }
+#define OF(member)                                                           \
+  OF_LAYOUT(member), [](Layout* l, const Plan& p) { l->member = p.member; }, \
+      [](const Layout& l, Plan* p) { p->member = l.member; }
 
 using S = const Scenario&;
 using L = const Layout&;
@@ -94,13 +100,14 @@ const Dimension kDimensions[] = {
      [](S, L l) {
        return l.sequence_parallel ? Ints{0, 1, 2, 3} : Ints{0};
      },
-     OF(tensor)},
+     OF_LAYOUT(tensor)},
     {"overlap.context", flag_word, [](S, L l) { return flags(l.cp > 1); }, OF(overlap_context)},
     {"parallel.scatter_gather", flag_word,
      [](S, L l) { return flags(l.tp > 1 && l.pp > 1 && !l.sequence_parallel); },
      OF(scatter_gather)},
 };
 #undef OF
+#undef OF_LAYOUT
 
 // The words that a key may have; none: it has numbers.
 std::vector<std::string> words_of(const std::string& key, std::span<const OrderTraits> orders) {
@@ -148,20 +155,11 @@ bool can_order(const Scenario& base, const OrderTraits& order, const Layout& lay
 
 Plan plan_with(const Scenario& base, const Layout& layout) {
   Plan plan = base.job.plan;
-  plan.tp = layout.tp;
-  plan.cp = layout.cp;
-  plan.ep = layout.ep;
-  plan.expert_tp = layout.expert_tp;
-  plan.pp = layout.pp;
-  plan.dp = layout.dp;
-  plan.vpp = layout.vpp;
-  plan.micro_batch = layout.micro_batch;
-  plan.recompute = layout.recompute;
+  for (const Dimension& dimension : kDimensions) {
+    if (dimension.write != nullptr) dimension.write(layout, &plan);
+  }
   plan.recompute_layers = -1;
   plan.layers_per_stage.clear();
-  plan.sequence_parallel = layout.sequence_parallel;
-  plan.scatter_gather = layout.scatter_gather;
-  plan.overlap_context = layout.overlap_context;
   plan.zero = 0;
   const auto overlap = tensor_overlap({.method = layout.tensor}, base.job.model, "");
   if (overlap.ok()) plan.tensor_overlap = *overlap;
@@ -316,19 +314,12 @@ Candidate candidate_of(const Scenario& scenario) {
   const OrderTraits& order =
       plan.pp == 1 && alone != orders.end() ? *alone : traits_of(scenario.job.order);
   const bool exchanges = order.exchanges == BatchedP2p::EachAction;
-  return {{.tp = plan.tp,
-           .cp = plan.cp,
-           .ep = plan.ep,
-           .expert_tp = scenario.job.model.is_moe() ? plan.expert_tensor() : 0,
-           .pp = plan.pp,
-           .dp = plan.dp,
-           .vpp = plan.vpp,
-           .micro_batch = plan.micro_batch,
-           .recompute = plan.recompute,
-           .sequence_parallel = plan.sequence_parallel,
-           .tensor = scenario.job.tensor.method,
-           .overlap_context = plan.overlap_context,
-           .scatter_gather = plan.scatter_gather},
+  Layout layout{.tensor = scenario.job.tensor.method};
+  for (const Dimension& dimension : kDimensions) {
+    if (dimension.read != nullptr) dimension.read(&layout, plan);
+  }
+  layout.expert_tp = scenario.job.model.is_moe() ? plan.expert_tensor() : 0;
+  return {layout,
           {order.name.empty() ? default_order(1) : order.name,
            plan.pp > 1 && scenario.job.overlap_p2p.value_or(!exchanges)},
           {plan.zero, scenario.job.data.grad_reduce, scenario.job.data.param_gather}};

@@ -1,4 +1,4 @@
-// The keys of [cluster], [costs], [variability], [report] and [published].
+// The keys of [cluster], [costs], [variability], [report], [limits] and [published].
 #include <filesystem>
 
 #include "scenarios/config/fields.h"

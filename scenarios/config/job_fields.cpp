@@ -9,17 +9,17 @@ namespace {
 constexpr int kMostSms = 1000;
 
 std::vector<Field> plain_fields() {
-  // What the table of orders says. Fields look at their help, so it lives as long as they.
-  static const std::string kOrders = fmt::format(
+  // What the table of orders says.
+  const std::string orders = fmt::format(
       "text: {}, or a CSV file in PyTorch's form beside the scenario; default {}, {} for vpp > 1",
       fmt::join(order_names(), ", "), default_order(1), default_order(2));
-  static const std::string kGroup =
+  const std::string group =
       fmt::format("integer: {}'s microbatches a group and stage; default pp",
                   order_list([](const OrderTraits& order) { return order.groups; }));
-  static const std::string kMemoryLimit = fmt::format(
+  const std::string memory_limit = fmt::format(
       "number: most activations alive on a rank, of one stage each; {}; default the order's own",
       order_list([](const OrderTraits& order) { return order.made_for_costs(); }));
-  static const std::string kOverlapP2p = fmt::format(
+  const std::string overlap_p2p = fmt::format(
       "true or false: pipeline transfers beside compute; default true but for {}",
       order_list([](const OrderTraits& o) { return o.exchanges == BatchedP2p::EachAction; }));
   return {
@@ -84,9 +84,9 @@ std::vector<Field> plain_fields() {
            "true or false: each tensor rank sends 1/tp of a pipeline transfer, gathered again "
            "behind it; default false",
            AT(job.plan.scatter_gather)),
-      text("schedule.order", kOrders, AT(job.order.name)),
-      whole("schedule.group", kGroup, AT(job.order.group), 1),
-      number("schedule.memory_limit", kMemoryLimit, AT(job.order.memory_limit), 1, kPositive),
+      text("schedule.order", orders, AT(job.order.name)),
+      whole("schedule.group", group, AT(job.order.group), 1),
+      number("schedule.memory_limit", memory_limit, AT(job.order.memory_limit), 1, kPositive),
       text("train.precision", "text: fp32, fp16, bf16 or fp8; default bf16",
            AT(job.plan.precision)),
       text("train.gradient_dtype", "text: fp16, bf16 or fp32; default fp16 with fp16, else fp32",
@@ -130,7 +130,7 @@ std::vector<Field> plain_fields() {
            "true or false: reduce-scatter and all-gather instead of tensor all-reduces; default "
            "false",
            AT(job.plan.sequence_parallel)),
-      flag("overlap.p2p", kOverlapP2p, AT(job.overlap_p2p)),
+      flag("overlap.p2p", overlap_p2p, AT(job.overlap_p2p)),
       flag("overlap.batch_p2p", "true or false: an exchange is issued as one group; default false",
            AT(job.batch_p2p)),
       flag(

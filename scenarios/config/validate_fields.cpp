@@ -7,10 +7,10 @@ std::vector<Field> validate_fields() {
   std::map<std::string, const Backend*> all;
   for (const Backend& backend : backends()) all.emplace(backend.name, &backend);
   return {
-      choice<const Backend*>(
-          "validate.backend",
-          "text: host, mpi or cuda: what tandem validate measures with; default host", all,
-          AT(measurement.backend)),
+      choice<const Backend*>("validate.backend",
+                             fmt::format("text: what tandem validate measures with: {}; default {}",
+                                         fmt::join(backend_names(), ", "), backend_names().front()),
+                             all, AT(measurement.backend)),
       choice<Compute>("validate.compute",
                       "text: timed (ops take their priced time) or gemm (they multiply matrices); "
                       "default timed",

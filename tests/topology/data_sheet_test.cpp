@@ -33,9 +33,10 @@ struct Chip {
   double tensor;
   double fp32;
   double boost_MHz;
-  int stacks;         // of memory, 1024 bits each
+  int stacks;         // of memory
   double stack_GiB;   // of which some are not shown
-  double pin_Gbitps;  // of each of those bits
+  double pin_Gbitps;  // of each of its bits
+  int bits = 1024;    // of a stack; 32 of a chip of GDDR
 };
 
 const std::map<std::string, Chip> kChips = {{"v100-32gb", {1024, 128, 1530, 4, 8, 1.75}},
@@ -78,7 +79,7 @@ TEST_CASE("a GPU's memory is its stacks': all of it at most, and their pins' rat
     CHECK(shown <= 1);
     CHECK(shown > 0.92);  // a B200 shows 178 of 192 GiB
     CHECK(spec.memory_bytes_per_s ==
-          Approx(chip.stacks * 1024 / 8 * chip.pin_Gbitps * 1e9).epsilon(0.03));
+          Approx(chip.stacks * chip.bits / 8 * chip.pin_Gbitps * 1e9).epsilon(0.03));
   }
 }
 

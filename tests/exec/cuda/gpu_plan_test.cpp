@@ -304,9 +304,8 @@ std::string drawn(std::mt19937* random) {
       set("parallel.scatter_gather", {"true", "false"}) +
       set("overlap.context", {"true", "false"}) +
       set("parallel.cp_comm", {"ring", "all_gather", "all_to_all"});
-  sets += set("schedule.order",
-              {"none", "1f1b", "gpipe", "1f1b", "interleaved", "looped-bfs", "zb1p", "zb2p",
-               "interleaved-zb", "zbv", "v-half", "v-min", "dualpipe", "dualpipev"});
+  const std::vector<std::string> orders = order_names();
+  sets += fmt::format("schedule.order={} ", orders[(*random)() % orders.size()]);
   if ((*random)() % 2 == 0) sets += set("parallel.vpp", {"1", "2"});
   if ((*random)() % 3 == 0) sets += set("overlap.p2p", {"true", "false"});
   if ((*random)() % 3 == 0) sets += "overlap.batch_p2p=true overlap.p2p=false ";
