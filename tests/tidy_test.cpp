@@ -22,8 +22,8 @@ const fs::path kSource = TANDEM_SOURCE_DIR;
 
 // As the data flows; sim and exec stand side by side.
 const std::vector<std::string> kModules = {
-    "base", "launch",    "topology", "workload",   "schedule", "traces", "sim",
-    "exec", "scenarios", "planning", "validation", "report",   "cli"};
+    "base", "launch", "interop",   "topology", "workload",   "schedule", "traces",
+    "sim",  "exec",   "scenarios", "planning", "validation", "report",   "cli"};
 
 int place_of(const std::string& name) {
   const auto at = std::find(kModules.begin(), kModules.end(), name);
