@@ -267,10 +267,13 @@ class MegatronPlan {
     backend = backend.substr(backend.rfind('.') + 1);
     const bool local = a_->text("transformer_impl").value_or("transformer_engine") == "local";
     const bool asked = a_->flag("use_flash_attn");
-    if (asked || backend == "flash" || backend == "fused" || (backend == "auto" && !local))
+    if (asked || backend == "flash" || backend == "fused" || (backend == "auto" && !local)) {
       plan_->set(
           "train.flash_attention", true,
           asked ? a_->spelled("use_flash_attn") : a_->spelled("attention_backend") + " " + backend);
+    } else if (!before_.value_of("train.flash_attention").empty()) {
+      plan_->set("train.flash_attention", false, a_->spelled("attention_backend"));
+    }
     for (const SwitchRow& row : kSwitches) {
       const bool value = a_->flag(row.name, row.usual);
       if (value != row.ours) plan_->set(row.key, value, a_->spelled(row.name));
@@ -398,6 +401,10 @@ class MegatronPlan {
   void set_tensor_overlap() {
     if (!a_->flag("tp_comm_overlap") || tp_ == 1) return;
     const std::string from = a_->spelled("tp_comm_overlap");
+    if (plan_->value_of("train.sequence_parallel").empty()) {
+      plan_->set("train.sequence_parallel", true, from);
+      plan_->assumed.push_back("train.sequence_parallel = true: " + from + " needs it");
+    }
     plan_->set_text("overlap.tensor", "ring", from + ": Transformer Engine's default methods");
     const auto gemm = [&](std::string_view name, std::string_view method, std::string_view why) {
       plan_->set_text("overlap.gemm." + std::string(name), method, why);

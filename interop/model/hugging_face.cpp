@@ -131,6 +131,8 @@ Result<ImportedPlan> import_hugging_face(const DocumentNode& document, const std
       mtp.value_or(0) > 0)
     plan.set("model.mtp_layers", *mtp,
              fields.name_of({"num_nextn_predict_layers", "mtp_num_hidden_layers"}));
+  plan.set("train.flash_attention", true, "");
+  plan.assumed.push_back("train.flash_attention = true: what trainers run today");
   RETURN_IF_ERROR(fields.status());
   list_left(fields, path, &plan);
   if (inner != nullptr) {

@@ -27,8 +27,10 @@ class HfLayers {
       fields_->fail(model_->layers_field, fmt::format("at most {} layers", kMostLayers));
     RETURN_IF_ERROR(fields_->status());
     read_attention();
+    RETURN_IF_ERROR(fields_->status());
     read_experts();
     read_mamba();
+    RETURN_IF_ERROR(fields_->status());
     std::vector<ImportedLayer> layers;
     const auto pattern = fields_->text({"hybrid_override_pattern"});
     const DocumentNode* blocks = fields_->node({"block_configs"});

@@ -110,6 +110,10 @@ class ShellReader {
       if (words.empty() && assignment()) continue;
       Fields fields;
       read_word(&fields);
+      // "2>&1": the number is the redirection's.
+      if ((peek() == '>' || peek() == '<') && fields.texts.size() == 1 &&
+          fields.texts[0].find_first_not_of("0123456789") == std::string::npos)
+        continue;
       // A comment between the parts of a continued command ends at its line.
       for (const std::string& text : fields.texts) {
         if (first && is_keyword(text, line)) continue;
@@ -238,7 +242,7 @@ class ShellReader {
         const bool many = expansion(&values);
         if (many) {
           fields->add_all(values);
-        } else if (whole) {
+        } else if (whole || values[0].starts_with('$')) {
           fields->add(values[0]);
         } else {
           fields->add_split(values[0]);
