@@ -35,6 +35,7 @@ Result<ImportedPlan> import_yaml(const std::string& text, const ImportContext& c
   ASSIGN_OR_RETURN(const DocumentNode document, parse_yaml(text, context.path));
   if (is_megatron_test(document)) return import_megatron_test(document, context);
   if (is_chatlearn(document)) return import_chatlearn(document, context);
+  if (is_accelerate(document)) return import_accelerate(document, context);
   if (is_bridge(document)) return import_bridge(document, context);
   return unknown_kind(context, "YAML");
 }
@@ -56,7 +57,7 @@ Result<ImportedPlan> import_one(const std::string& text, const ImportContext& co
 
 std::string importable_kinds() {
   return "a config.json, ds_config.json, Megatron log, launch script or test's YAML, "
-         "run_config.yaml, torchtitan TOML, ChatLearn YAML or MLPerf config";
+         "run_config.yaml, torchtitan TOML, ChatLearn or Accelerate YAML, or MLPerf config";
 }
 
 Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,

@@ -227,6 +227,11 @@ Result<ImportedPlan> import_shell_script(const std::string& text, const ImportCo
     return Error::at(context.path,
                      "found a text without Megatron-LM's flags, expected a launch "
                      "script, a log or one of the other kinds of files");
+  if (const auto world = script.variables.find("WORLD_SIZE");
+      world != script.variables.end() && !arguments.has("nnodes") && !world->second.words.empty() &&
+      world->second.words[0].find_first_not_of("0123456789") == std::string::npos)
+    arguments.add_field("world_size", world->second.words[0],
+                        fmt::format("{}:{}", context.path, world->second.line));
   ASSIGN_OR_RETURN(ImportedPlan plan,
                    import_megatron(&arguments, context.path + " (launch script)",
                                    MegatronStyle::Megatron, context.before, context.gpus));

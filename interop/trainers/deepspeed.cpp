@@ -13,7 +13,8 @@ using Whole = std::int64_t;
 
 // Sections and fields that change neither time nor memory.
 bool is_quiet_deepspeed(std::string_view name) {
-  return matches_any(name, {"scheduler",
+  return matches_any(name, {"_*",
+                            "scheduler",
                             "steps_per_print",
                             "gradient_clipping",
                             "prescale_*",

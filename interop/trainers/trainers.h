@@ -1,4 +1,4 @@
-// Plans of DeepSpeed and torchtitan. The model is in none of their files.
+// Plans of DeepSpeed, torchtitan and Accelerate. The model is in none of their files.
 #pragma once
 
 #include "base/result.h"
@@ -14,5 +14,9 @@ Result<ImportedPlan> import_deepspeed(const DocumentNode& document, const Import
 // torchtitan's TOML, which ended in February 2026.
 bool is_torchtitan(const DocumentNode& document);
 Result<ImportedPlan> import_torchtitan(const DocumentNode& document, const ImportContext& context);
+
+// Accelerate's YAML with an fsdp_config.
+bool is_accelerate(const DocumentNode& document);
+Result<ImportedPlan> import_accelerate(const DocumentNode& document, const ImportContext& context);
 
 }  // namespace tandem
