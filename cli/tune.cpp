@@ -87,6 +87,8 @@ Status run_tune(const TuneCommand& options) {
                               {{"--report", options.report}, {"-o", options.output}}));
   if (options.emit.empty() && !options.output.empty())
     return Error{"-o: found without --emit, expected both"};
+  if (options.json && !options.emit.empty() && options.output.empty())
+    return Error{"--json: found with --emit, expected -o FILE for the plan"};
   if (!options.emit.empty()) {
     if (const auto known = emit_plan(options.emit, {}); !known.ok()) return known.error();
   }

@@ -250,6 +250,17 @@ TEST_CASE("Boost is included by topology only, the CSV package by base/csv.cpp o
   CHECK(including({"libfccp"}) == std::set<std::string>{"base/csv.cpp"});
 }
 
+TEST_CASE("YAML is named in one file, JSON and TOML in one file of interop each") {
+  CHECK(including({"yaml-cpp"}) == std::set<std::string>{"interop/document/yaml_document.cpp"});
+  for (const char* library : {"nlohmann", "toml++"}) {
+    int files = 0;
+    for (const std::string& file : including({library}))
+      files += file.starts_with("interop/") ? 1 : 0;
+    INFO(library);
+    CHECK(files == 1);
+  }
+}
+
 TEST_CASE("CUDA and NCCL are included only in exec/cuda/, MPI below exec only") {
   for (const std::string& file : including({"cuda", "nccl", "cublas", "nvtx3"})) {
     INFO(file);

@@ -2,6 +2,9 @@
 // of.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <span>
+
 #include "interop/emit/plan_keys.h"
 
 namespace tandem {
@@ -73,7 +76,11 @@ class FieldWriter {
     if (vpp > 1 && !keys_->has("parallel.layout"))
       add("virtual_pipeline_model_parallel_size", fmt::format("{}", vpp));
     const std::string order = keys_->text("schedule.order", vpp > 1 ? "interleaved" : "1f1b");
-    const bool fits = vpp > 1 ? order == "interleaved" : order == "1f1b" || order == "none";
+    // What Megatron-LM runs with virtual stages, and without.
+    constexpr std::string_view kVirtual[] = {"interleaved"}, kPlain[] = {"1f1b", "none"};
+    const std::span<const std::string_view> run =
+        vpp > 1 ? std::span<const std::string_view>(kVirtual) : kPlain;
+    const bool fits = std::find(run.begin(), run.end(), order) != run.end();
     if (!fits && pp > 1) keys_->leave("schedule.order", "Megatron-LM runs 1f1b and interleaved");
     const bool overlaps = keys_->flag("overlap.p2p", vpp > 1);
     if (vpp > 1) {
@@ -119,10 +126,10 @@ class FieldWriter {
   }
 
   void write_recompute() {
-    const std::string recompute = keys_->text("train.recompute", "none");
+    const std::string recompute = keys_->text("train.recompute");
     const std::string layers = keys_->text("train.recompute_layers");
     std::string modules = keys_->text("train.recompute_modules");
-    if (recompute == "none") return;
+    if (recompute != "full" && recompute != "selective") return;
     add("recompute_granularity", recompute);
     if (recompute == "full") {
       add("recompute_method", layers.empty() ? "uniform" : "block");

@@ -286,9 +286,10 @@ class MegatronPlan {
                  a_->spelled(gated ? "bias_swiglu_fusion" : "bias_gelu_fusion"));
     if (a_->flag("no_persist_layer_norm"))
       plan_->set("train.fused_norm", false, a_->spelled("no_persist_layer_norm"));
-    const std::string graphs = a_->text("cuda_graph_impl").value_or("none");
+    constexpr std::string_view kNoGraphs = "none";
+    const std::string graphs = a_->text("cuda_graph_impl").value_or(std::string(kNoGraphs));
     const bool old = a_->flag("enable_cuda_graph") || a_->flag("external_cuda_graph");
-    if (graphs != "none" || old) {
+    if (graphs != kNoGraphs || old) {
       plan_->set("train.cuda_graphs", true,
                  a_->spelled(old ? "enable_cuda_graph" : "cuda_graph_impl"));
       for (const char* name : {"cuda_graph_modules", "cuda_graph_scope"}) {

@@ -210,7 +210,7 @@ class DeepSpeedPlan {
       const auto* whole = std::get_if<Whole>(&value->value);
       const DocumentNode* device = value->find("device");
       const bool off = (flag && !*flag) || (whole && *whole <= 1) ||
-                       (device && device->text() == "none") ||
+                       (device && device->text() != "cpu" && device->text() != "nvme") ||
                        (row.name.starts_with("stage3") && stage < 3);
       if (!off)
         plan_->not_expressed.push_back(fmt::format("{}:{}: {} = {}: {}", context_.path, value->line,

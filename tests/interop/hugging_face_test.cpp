@@ -42,7 +42,7 @@ TEST_CASE("every sample of a config.json imports, and nothing of it is not under
   CHECK(seen >= 19);
 }
 
-TEST_CASE("Llama 3.1 is its fields; its sequence is what rope scaling begins from") {
+TEST_CASE("Llama 3.1 is its fields, and its sequence what rope scaling begins from") {
   CHECK(model_of("meta-llama--Meta-Llama-3.1-8B") == Keys{{"model.layers", "32"},
                                                           {"model.hidden", "4096"},
                                                           {"model.heads", "32"},

@@ -24,6 +24,19 @@ ImportedPlan flags(const std::string& more, std::int64_t gpus = 0) {
                   gpus);
 }
 
+// What Megatron-LM says of an iteration and of a rank's memory.
+std::string iteration(const std::string& ms, const std::string& tflops) {
+  return " [2026-01-01 00:00:00] iteration 9/ 50 | consumed samples: 128 | elapsed time per "
+         "iteration (ms): " +
+         ms + " | throughput per GPU (TFLOP/s/GPU): " + tflops + " | global batch size: 128 |\n";
+}
+
+std::string memory(int rank, const std::string& most) {
+  return "[Rank " + std::to_string(rank) +
+         "] (after 3 iterations) memory (MB) | allocated: 20000.0 | max allocated: " + most +
+         " | reserved: 33000.0\n";
+}
+
 const std::string kLog = R"(using world size: 16
 ------------------------ arguments ------------------------
   add_bias_linear ................................. False
@@ -58,15 +71,10 @@ const std::string kLog = R"(using world size: 16
   world_size ...................................... 16
 -------------------- end of arguments ---------------------
  > padded vocab (size: 128256) with 256 dummy tokens (new size: 128512)
- [2026-01-01] iteration 1/ 50 | elapsed time per iteration (ms): 9000.0 | throughput per GPU (TFLOP/s/GPU): 50.0 |
- [2026-01-01] iteration 2/ 50 | elapsed time per iteration (ms): 2000.0 | throughput per GPU (TFLOP/s/GPU): 390.0 |
- [2026-01-01] iteration 3/ 50 | elapsed time per iteration (ms): 1500.0 | throughput per GPU (TFLOP/s/GPU): 395.0 |
- [2026-01-01] iteration 4/ 50 | elapsed time per iteration (ms): 1250.0 | throughput per GPU (TFLOP/s/GPU): 400.0 |
- [2026-01-01] iteration 5/ 50 | elapsed time per iteration (ms): 1200.0 | throughput per GPU (TFLOP/s/GPU): 402.0 |
- [2026-01-01] iteration 6/ 50 | elapsed time per iteration (ms): 1300.0 | throughput per GPU (TFLOP/s/GPU): 401.0 |
-[Rank 0] (after 3 iterations) memory (MB) | allocated: 20000.0 | max allocated: 30720.0 | reserved: 33000.0
-[Rank 8] (after 3 iterations) memory (MB) | allocated: 20000.0 | max allocated: 20480.0 | reserved: 33000.0
-)";
+)" + iteration("9000.0", "50.0") +
+                         iteration("2000.0", "390.0") + iteration("1500.0", "395.0") +
+                         iteration("1250.0", "400.0") + iteration("1200.0", "402.0") +
+                         iteration("1300.0", "401.0") + memory(0, "30720.0") + memory(8, "20480.0");
 
 }  // namespace
 
