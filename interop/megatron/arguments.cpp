@@ -31,6 +31,9 @@ constexpr FlagAlias kAliases[] = {
     {"use_rotary_position_embeddings", "position_embedding_type", "rope"},
     {"hybrid_override_pattern", "hybrid_layer_pattern", ""},
     {"num_moe_experts", "num_experts", ""},
+    {"qk_nope_head_dim", "qk_head_dim", ""},
+    {"qk_rope_head_dim", "qk_pos_emb_head_dim", ""},
+    {"num_mtp_predictor", "mtp_num_layers", ""},
     {"gated_linear_unit", "swiglu", ""},
     {"bucket_size", "ddp_bucket_size", ""},
     {"nproc_per_node", "gpus_per_node", ""},
@@ -308,13 +311,12 @@ void MegatronArguments::list_left(ImportedPlan* plan) const {
     const auto what = not_expressed_argument(name, argument.value);
     const std::string at =
         fmt::format("{}: {} {}", argument.where, argument.spelled, argument.value);
-    if (is_idle(name)) {
-      ++plan->without_effect;
-    } else if (what && !what->empty()) {
+    const bool idle = is_idle(name);
+    if (what && !what->empty() && !idle) {
       plan->not_expressed.push_back(fmt::format("{}: {}", at, *what));
-    } else if (taken_.contains(name)) {
+    } else if (taken_.contains(name) && !idle) {
       continue;
-    } else if (what || is_quiet_argument(name) || is_off(argument.value)) {
+    } else if (idle || what || is_quiet_argument(name) || is_off(argument.value)) {
       ++plan->without_effect;
     } else {
       plan->not_understood.push_back(at);

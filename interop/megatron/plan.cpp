@@ -74,7 +74,9 @@ class MegatronPlan {
     pp_ = a_->whole("pipeline_model_parallel_size", 1).value_or(1);
     cp_ = a_->whole("context_parallel_size", 1).value_or(1);
     set_gpus();
-    if (const auto etp = a_->whole("expert_tensor_parallel_size", 1); etp && *etp != tp_)
+    // A dense model has no experts to cut.
+    const bool dense = !plan_->value_of("model.layers").empty() && !a_->has("num_experts");
+    if (const auto etp = a_->whole("expert_tensor_parallel_size", 1); etp && *etp != tp_ && !dense)
       plan_->set("parallel.expert_tp", *etp, a_->spelled("expert_tensor_parallel_size"));
     if (const auto schedule = a_->text("step_batch_size_schedule");
         schedule && plan_->value_of("parallel.global_batch").empty()) {

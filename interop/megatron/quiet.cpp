@@ -107,6 +107,15 @@ bool is_quiet_argument(std::string_view name) {
                          "add_qkv*"}))
     return true;
   return matches_any(name, {"clone_scatter*",
+                            "no_load_*",
+                            "no_save_*",
+                            "no_record*",
+                            "calculate_per_token_loss",
+                            "overlap_p2p_communication_warmup*",
+                            "use_fused_weighted*",
+                            "moe_enable_routing_replay",
+                            "test_mode",
+                            "flash_decode",
                             "offset_sampling*",
                             "strict_*",
                             "use_layer_wise*",

@@ -166,8 +166,18 @@ bool is_flag(const std::string& word) {
          std::isalpha(static_cast<unsigned char>(word[2])) != 0;
 }
 
+// eval takes them away.
+std::string unquoted(const std::string& word) {
+  const bool quoted =
+      word.size() >= 2 && (word[0] == '\'' || word[0] == '"') && word.back() == word[0];
+  return quoted ? word.substr(1, word.size() - 2) : word;
+}
+
 // The words of a command as flags with their values; several flags may stand in one word.
-int add_flags(const ShellCommand& command, const std::string& path, MegatronArguments* to) {
+// What stands for nothing, as far as is known, goes into `unset`.
+int add_flags(const ShellCommand& command, const std::string& path, MegatronArguments* to,
+              std::vector<std::string>* unset) {
+  if (!command.empty() && command[0].text == "echo") return 0;
   std::vector<ShellWord> words;
   for (const ShellWord& word : command) {
     if (!is_flag(word.text) || word.text.find(' ') == std::string::npos) {
@@ -188,10 +198,17 @@ int add_flags(const ShellCommand& command, const std::string& path, MegatronArgu
       flag.resize(equals);
     }
     const int line = words[i].line;
-    // The program's name ends the launcher's flags.
+    // The program's name ends the launcher's flags. Behind a value stands options' variable.
     while (i + 1 < words.size() && !is_flag(words[i + 1].text) &&
-           !words[i + 1].text.ends_with(".py"))
-      values.push_back(words[++i].text);
+           !words[i + 1].text.ends_with(".py")) {
+      const std::string& value = words[++i].text;
+      if (values.empty() || !value.starts_with("${")) {
+        values.push_back(unquoted(value));
+      } else {
+        unset->push_back(
+            fmt::format("{}:{}: {}: that has no value there", path, words[i].line, value));
+      }
+    }
     to->add_flag(flag, values, fmt::format("{}:{}", path, line));
     ++flags;
   }
@@ -206,21 +223,22 @@ Result<ImportedPlan> import_shell_script(const std::string& text, const ImportCo
       script.variables.contains("TENSOR_MODEL_PARALLEL"))
     return import_mlperf(script, context);
   MegatronArguments arguments;
+  std::vector<std::string> unset;
   int flags = 0;
   for (const ShellCommand& command : script.commands) {
     const bool launches = std::any_of(command.begin(), command.end(), [](const ShellWord& word) {
       return word.text.ends_with(".py") || word.text.find("torchrun") != std::string::npos;
     });
-    if (launches) flags += add_flags(command, context.path, &arguments);
+    if (launches) flags += add_flags(command, context.path, &arguments, &unset);
   }
   if (flags == 0) {
     // Only what another script starts.
     for (const ShellCommand& command : script.commands)
-      flags += add_flags(command, context.path, &arguments);
+      flags += add_flags(command, context.path, &arguments, &unset);
     for (const auto& [name, value] : script.variables) {
       ShellCommand words;
       for (const std::string& word : value.words) words.push_back({word, value.line});
-      flags += add_flags(words, context.path, &arguments);
+      flags += add_flags(words, context.path, &arguments, &unset);
     }
   }
   if (flags == 0)
@@ -235,6 +253,10 @@ Result<ImportedPlan> import_shell_script(const std::string& text, const ImportCo
   ASSIGN_OR_RETURN(ImportedPlan plan,
                    import_megatron(&arguments, context.path + " (launch script)",
                                    MegatronStyle::Megatron, context.before, context.gpus));
+  plan.not_understood.insert(plan.not_understood.end(), unset.begin(), unset.end());
+  for (const int line : script.unset)
+    plan.assumed.push_back(
+        fmt::format("{}:{}: variables that have no value there are empty", context.path, line));
   for (const int line : script.branches)
     plan.assumed.push_back(fmt::format(
         "{}:{}: all branches are read in order, the last assignment counts", context.path, line));

@@ -6,6 +6,8 @@
 #include <cctype>
 #include <optional>
 
+#include "interop/shell/branches.h"
+
 namespace tandem {
 namespace {
 
@@ -95,12 +97,13 @@ class ShellReader {
   // Up to the end of a simple command, and over what ends it.
   void command() {
     ShellCommand words;
-    for (bool first = true;; first = false) {
+    while (true) {
       skip(false);
       const char c = peek();
       if (at_end() || c == '\n' || c == ';' || c == '|' || c == '&' || c == '(' || c == ')') {
         take();
-        break;
+        if (!words.empty()) end_command(std::move(words), c);
+        return;
       }
       if (c == '<' || c == '>') {
         redirection();
@@ -116,15 +119,38 @@ class ShellReader {
         continue;
       // A comment between the parts of a continued command ends at its line.
       for (const std::string& text : fields.texts) {
-        if (first && is_keyword(text, line)) continue;
+        if (words.empty() && is_keyword(text, line)) continue;
         words.push_back({text, line});
       }
     }
-    if (!words.empty()) script_.commands.push_back(std::move(words));
+  }
+
+  // A command before the character that ends it: a condition, or what is run.
+  void end_command(ShellCommand words, char end) {
+    const std::string first = words[0].text;
+    if (first == "fi") branches_.close();
+    if (first == "if" || first == "elif") {
+      std::vector<std::string> texts;
+      for (std::size_t i = 1; i < words.size(); ++i) texts.push_back(words[i].text);
+      bool unset = false;
+      std::optional<bool> condition;
+      // A part of a longer condition decides nothing.
+      if (end == ';' || end == '\n' || end == '\0') condition = shell_condition(texts, &unset);
+      if (branches_.active() && !condition) script_.branches.push_back(words[0].line);
+      if (branches_.active() && condition && unset) script_.unset.push_back(words[0].line);
+      if (first == "if") {
+        branches_.open(condition);
+      } else {
+        branches_.next(condition);
+      }
+    } else if (branches_.active()) {
+      script_.commands.push_back(std::move(words));
+    }
   }
 
   bool is_keyword(const std::string& word, int line) {
-    if (word == "if" || word == "case") script_.branches.push_back(line);
+    if (word == "case" && branches_.active()) script_.branches.push_back(line);
+    if (word == "else") branches_.otherwise();
     for (const char* keyword : {"then", "else", "do", "{", "}", "export", "local", "readonly",
                                 "declare", "typeset", "exec", "time", "!"}) {
       if (word == keyword) {
@@ -191,7 +217,13 @@ class ShellReader {
       value = {joined};
     }
     for (const std::string& text : value) count(text.size());
-    script_.variables[name] = {std::move(value), line};
+    if (branches_.active()) {
+      script_.variables[name] = {std::move(value), line};
+    } else if (!value.empty() && value[0].find_first_not_of(" \t\n") != std::string::npos &&
+               value[0].compare(value[0].find_first_not_of(" \t\n"), 2, "--") == 0) {
+      // Options of a branch that is not taken: nothing, where nothing else sets them.
+      script_.variables.try_emplace(name, ShellVariable{{}, line});
+    }
     return true;
   }
 
@@ -405,6 +437,7 @@ class ShellReader {
   std::size_t at_ = 0, expanded_ = 0;
   int line_ = 1, depth_ = 0;
   ShellScript script_;
+  ShellBranches branches_;
   std::optional<Error> error_;
 };
 

@@ -27,7 +27,9 @@ using ShellCommand = std::vector<ShellWord>;
 struct ShellScript {
   std::map<std::string, ShellVariable> variables;
   std::vector<ShellCommand> commands;
-  std::vector<int> branches;  // lines with if or case: all their branches are read, in order
+  // Lines with an if or a case that nothing here decides: all their branches are read, in order.
+  std::vector<int> branches;
+  std::vector<int> unset;  // lines with an if that was decided by variables without a value: empty
 };
 
 // Errors: quotes or brackets that do not end, expansions without end.

@@ -58,6 +58,20 @@ TEST_CASE("scripts that cannot be are refused with their line, and never read fo
     why(std::string(odd) + "\n");
 }
 
+TEST_CASE("a condition that a script decides chooses its branch, another leaves all") {
+  const std::string arms = "then\nX=a\nelif [ $B -gt 2 ]; then X=b\nelse X=c\nfi\nrun $X\n";
+  CHECK(words_of("A=1 B=3\nif [ $A = 1 ]; " + arms) == Words{"run", "a"});
+  CHECK(words_of("A=2 B=3\nif [[ \"$A\" == \"1\" ]]; " + arms) == Words{"run", "b"});
+  CHECK(words_of("A=2 B=2\nif [ $A = 1 ]\n" + arms) == Words{"run", "c"});
+  CHECK(words_of("B=2\nif [ -z $UNSET ]; " + arms) == Words{"run", "a"});
+  CHECK(words_of("B=2\nif [ -f file ]; " + arms) == Words{"run", "c"});
+  CHECK(words_of("A=1\nif [ $A = 2 ]; then if [ $A = 1 ]; then X=a; fi; X=b; fi\nrun $A $X\n") ==
+        Words{"run", "1", "${X}"});
+  const auto script = parse_shell("if [ $A = 1 ]; then X=1; fi\nif ok; then X=2; fi\n", "a.sh");
+  CHECK(script->unset == std::vector<int>{1});
+  CHECK(script->branches == std::vector<int>{2});
+}
+
 TEST_CASE("a launch script gives its nodes, and the last value of a flag wins") {
   const ImportedPlan plan = imported("train.sh", R"(#!/bin/bash
 GPUS=8
@@ -66,7 +80,8 @@ ARGS=(
   --num-layers 16 --hidden-size 1024   # the model
   --num-attention-heads 16 --seq-length 2048 --vocab-size 32000
 )
-if [ "$FP8" = 1 ]; then
+FP8=1
+if [ "$FP8" = 1 ] && true; then
   ARGS+=("--fp8-format hybrid --bf16")
 fi
 torchrun --nproc_per_node $GPUS --nnodes $NODES pretrain_gpt.py "${ARGS[@]}" \
@@ -79,9 +94,9 @@ torchrun --nproc_per_node $GPUS --nnodes $NODES pretrain_gpt.py "${ARGS[@]}" \
   CHECK(keys.at("parallel.micro_batch") == "2");
   CHECK(keys.at("train.precision") == "\"fp8\"");
   CHECK(plan.not_understood ==
-        Words{"train.sh:13: --recompute-num-layers ${LAYERS}: that has no value there"});
+        Words{"train.sh:14: --recompute-num-layers ${LAYERS}: that has no value there"});
   CHECK(plan.assumed ==
-        Words{"train.sh:8: all branches are read in order, the last assignment counts"});
+        Words{"train.sh:9: all branches are read in order, the last assignment counts"});
 }
 
 TEST_CASE("an MLPerf configuration's name and exports give the plan") {
