@@ -113,7 +113,9 @@ Result<ImportedPlan> import_mlperf(const ShellScript& script, const ImportContex
     field("expert_model_parallel_size", name->ep);
   }
   ImportedPlan lists;
-  for (const auto& [variable, value] : script.variables) {
+  for (const auto& named : script.variables) {
+    const std::string& variable = named.first;
+    const ShellVariable& value = named.second;
     const std::string where = fmt::format("{}:{}", context.path, value.line);
     const std::string text = value.words.empty() ? "" : value.words[0];
     const auto row = std::find_if(std::begin(kMlperf), std::end(kMlperf),

@@ -161,11 +161,11 @@ class HfLayers {
 
   // Gated delta net, or Kimi's linear layers, which their file lists.
   void read_linear() {
-    key_heads_ = fields_->whole({"linear_num_key_heads"}).value_or(0);
-    value_heads_ = fields_->whole({"linear_num_value_heads"}).value_or(0);
-    key_dim_ = fields_->whole({"linear_key_head_dim"}).value_or(0);
-    value_dim_ = fields_->whole({"linear_value_head_dim"}).value_or(0);
-    conv_ = fields_->whole({"linear_conv_kernel_dim"}).value_or(0);
+    key_heads_ = or_default({"linear_num_key_heads"}, 0);
+    value_heads_ = or_default({"linear_num_value_heads"}, 0);
+    key_dim_ = or_default({"linear_key_head_dim"}, 0);
+    value_dim_ = or_default({"linear_value_head_dim"}, 0);
+    conv_ = or_default({"linear_conv_kernel_dim"}, 0);
     const DocumentNode* kimi = fields_->node({"linear_attn_config"});
     if (kimi == nullptr || kimi->map() == nullptr) return;
     FieldReader inner(*kimi, "linear_attn_config");
@@ -187,12 +187,12 @@ class HfLayers {
     top_k_ = or_default({"num_experts_per_tok", "experts_per_token", "top_k_experts",
                          "num_experts_per_token", "moe_k"},
                         0);
-    const auto expert_ffn = fields_->whole({"moe_intermediate_size"}, 1);
-    expert_ffn_ = expert_ffn.value_or(ffn_);
+    const Whole expert_ffn = or_default({"moe_intermediate_size"}, 0);
+    expert_ffn_ = expert_ffn > 0 ? expert_ffn : ffn_;
     const auto dense = fields_->whole({"intermediate_size_mlp", "dense_intermediate_size"}, 1);
     if (is("llama4")) shared_ = ffn_;
     if (dense || is("llama4")) ffn_ = dense.value_or(or_default({"intermediate_size_mlp"}, ffn_));
-    if (ffn_ == 0 && (experts_ == 0 || !expert_ffn)) {
+    if (ffn_ == 0 && (experts_ == 0 || expert_ffn == 0)) {
       ffn_ = 4 * model_->hidden;
       plan_->assumed.push_back(fmt::format("the MLP is 4 hidden = {} wide", ffn_));
     }
