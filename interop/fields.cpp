@@ -39,6 +39,15 @@ bool matches_any(std::string_view name, std::initializer_list<std::string_view> 
                      [&](std::string_view glob) { return matches_glob(name, glob); });
 }
 
+bool matches_word(std::string_view name, std::string_view globs) {
+  while (!globs.empty()) {
+    const std::size_t end = std::min(globs.find(' '), globs.size());
+    if (end > 0 && matches_glob(name, globs.substr(0, end))) return true;
+    globs.remove_prefix(std::min(end + 1, globs.size()));
+  }
+  return false;
+}
+
 const DocumentField* FieldReader::field(Names names) {
   const DocumentField* first = nullptr;
   if (const DocumentNode::Map* fields = map_->map()) {

@@ -16,6 +16,8 @@ namespace tandem {
 
 // A name and the value of a list of them, glob patterns: "*" stands for any text.
 bool matches_any(std::string_view name, std::initializer_list<std::string_view> globs);
+// The globs stand in one text, parted by blanks.
+bool matches_word(std::string_view name, std::string_view globs);
 bool matches_glob(std::string_view name, std::string_view glob);
 
 class FieldReader {

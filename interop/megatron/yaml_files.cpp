@@ -27,6 +27,30 @@ std::string place_in(const ImportContext& context, const DocumentNode& node) {
   return fmt::format("{}:{}", context.path, node.line);
 }
 
+// What NCCL is told that a scenario has keys for, of the cluster: they are not set, as a test's
+// environment is not the job's that is asked about.
+void list_environment(const DocumentNode& document, const ImportContext& context,
+                      ImportedPlan* plan) {
+  constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
+      {"NCCL_NVLS_ENABLE", "cluster.nvls"},
+      {"NCCL_ALGO", "cluster.trees and cluster.nvls"},
+      {"NCCL_MAX_CTAS", "overlap.data_sms and the like"},
+      {"NCCL_MAX_NCHANNELS", "overlap.data_sms and the like"}};
+  const DocumentNode* variables = document.find("ENV_VARS");
+  if (variables == nullptr || variables->map() == nullptr) return;
+  for (const DocumentField& field : *variables->map()) {
+    const auto* row = std::find_if(std::begin(kKeys), std::end(kKeys),
+                                   [&](const auto& one) { return one.first == field.key; });
+    if (row == std::end(kKeys)) {
+      ++plan->without_effect;
+    } else {
+      plan->not_expressed.push_back(fmt::format("{}: {} = {}: {} may say it",
+                                                place_in(context, field.value), field.key,
+                                                field.value.text(), row->second));
+    }
+  }
+}
+
 // The name of a map with _target_: "megatron...AttnBackend" with args or a value.
 std::string target_text(const DocumentNode& map) {
   if (const DocumentNode* args = map.find("_args_"); args && args->list() && !args->list()->empty())
@@ -77,8 +101,11 @@ Result<ImportedPlan> import_megatron_test(const DocumentNode& document,
                            : std::vector<std::string>{written(field.value)},
                        where);
   }
-  return import_megatron(&arguments, context.path + " (Megatron-LM test)", MegatronStyle::Megatron,
-                         context.before, context.gpus);
+  ASSIGN_OR_RETURN(ImportedPlan plan,
+                   import_megatron(&arguments, context.path + " (Megatron-LM test)",
+                                   MegatronStyle::Megatron, context.before, context.gpus));
+  list_environment(document, context, &plan);
+  return plan;
 }
 
 bool is_bridge(const DocumentNode& document) {

@@ -32,6 +32,10 @@ constexpr ModelFamily kFamilies[] = {
     {.prefix = "olmo3", .qk_norm = true, .window = WindowRule::Every},
     {.prefix = "olmoe", .qk_norm = true},
     {.prefix = "granite"},
+    {.prefix = "chatglm"},
+    {.prefix = "ernie4_5"},
+    {.prefix = "phimoe", .rms_norm = false},
+    {.prefix = "seed_oss"},
     {.prefix = "cohere", .tied = true, .rms_norm = false},
     {.prefix = "cohere2", .tied = true, .rms_norm = false, .window = WindowRule::Every},
     {.prefix = "nemotron-nas"},
@@ -221,6 +225,29 @@ constexpr NotExpressed kNotExpressed[] = {
     {"num_kv_shared_layers", "layers that take the keys and values of another one"},
     {"use_double_wide_mlp", "MLPs twice as wide in some layers"}};
 
+// Fields that change neither time nor memory, by patterns of names.
+constexpr std::string_view kQuietFields =
+    "architectures model_type auto_map *transformers_version torch_dtype dtype "
+    "quantization_config *_token_id *_token_index *_token_ids initializer_range *_std "
+    "use_cache rope_* *_rope_* rotary_* *_rotary_* *dropout* attn_pdrop resid_pdrop "
+    "embd_pdrop *_eps *_epsilon hidden_act hidden_activation *_hidden_act activation_function "
+    "pretraining_tp ep_size *_coef aux_loss_alpha seq_aux routed_scaling_factor "
+    "norm_topk_prob n_group topk_group scoring_func output_* *softcapping time_step_* "
+    "*_cache_dtype mamba_ssm_dtype residual_in_fp32 rescale_prenorm_residual "
+    "num_logits_to_keep query_pre_attn_scalar scale_embedding swiglu_* expert_dtype "
+    "moe_router_dtype mamba_proj_bias use_conv_bias use_mamba_kernels expand "
+    "moe_shared_expert_overlap qk_norm_type use_gemma_norm use_bidirectional_* vision_soft_* "
+    "*_for_mtp_* index_skip_topk_offset index_topk_freq index_topk_pattern "
+    "indexer_rope_interleave initial_context_length mtp_use_dedicated_embeddings qk_head_dim "
+    "vocab_size_per_layer_input hc_eps hc_sinkhorn_iters o_groups attn_temperature_* "
+    "floor_scale attn_scale cache_implementation _name_or_path max_window_layers "
+    "use_sliding_window layer_norm_* summary_* task_specific_params "
+    "original_max_position_embeddings is_* tokenizer_class logit_scale *_multiplier "
+    "logits_scaling for_llm_compressor layer_types reorder_* scale_attn_* alibi parallel_attn "
+    "use_parallel_residual apply_residual_* _attn_* attn_implementation multi_query_attention "
+    "moe_layer_end_index moe_layer_interval moe_use_aux_free moe_gate moe_capacity "
+    "mamba_expand mamba_conv_bias partial_rotary_factor attention_k_eq_v ";
+
 // The longest prefix wins: qwen3_next over qwen3.
 template <class Row>
 bool longer(std::string_view model_type, const Row& row, std::string_view than) {
@@ -248,106 +275,7 @@ std::optional<std::int64_t> class_default(std::string_view model_type, std::stri
   return value;
 }
 
-bool is_quiet_field(std::string_view name) {
-  return matches_any(name, {"architectures",
-                            "model_type",
-                            "auto_map",
-                            "*transformers_version",
-                            "torch_dtype",
-                            "dtype",
-                            "quantization_config",
-                            "*_token_id",
-                            "*_token_index",
-                            "*_token_ids",
-                            "initializer_range",
-                            "*_std",
-                            "use_cache",
-                            "rope_*",
-                            "*_rope_*",
-                            "rotary_*",
-                            "*_rotary_*",
-                            "*dropout*",
-                            "attn_pdrop",
-                            "resid_pdrop",
-                            "embd_pdrop",
-                            "*_eps",
-                            "*_epsilon",
-                            "hidden_act",
-                            "hidden_activation",
-                            "*_hidden_act",
-                            "activation_function",
-                            "pretraining_tp",
-                            "ep_size",
-                            "*_coef",
-                            "aux_loss_alpha",
-                            "seq_aux",
-                            "routed_scaling_factor",
-                            "norm_topk_prob",
-                            "n_group",
-                            "topk_group",
-                            "scoring_func",
-                            "output_*",
-                            "*softcapping",
-                            "time_step_*",
-                            "*_cache_dtype",
-                            "mamba_ssm_dtype",
-                            "residual_in_fp32",
-                            "rescale_prenorm_residual",
-                            "num_logits_to_keep",
-                            "query_pre_attn_scalar",
-                            "scale_embedding",
-                            "swiglu_*",
-                            "expert_dtype",
-                            "moe_router_dtype",
-                            "mamba_proj_bias",
-                            "use_conv_bias",
-                            "use_mamba_kernels",
-                            "expand",
-                            "moe_shared_expert_overlap",
-                            "qk_norm_type",
-                            "use_gemma_norm",
-                            "use_bidirectional_*",
-                            "vision_soft_*",
-                            "*_for_mtp_*",
-                            "index_skip_topk_offset",
-                            "index_topk_freq",
-                            "index_topk_pattern",
-                            "indexer_rope_interleave",
-                            "initial_context_length",
-                            "mtp_use_dedicated_embeddings",
-                            "qk_head_dim",
-                            "vocab_size_per_layer_input",
-                            "hc_eps",
-                            "hc_sinkhorn_iters",
-                            "o_groups",
-                            "attn_temperature_*",
-                            "floor_scale",
-                            "attn_scale",
-                            "cache_implementation",
-                            "_name_or_path",
-                            "max_window_layers",
-                            "use_sliding_window",
-                            "layer_norm_*",
-                            "summary_*",
-                            "task_specific_params",
-                            "original_max_position_embeddings",
-                            "is_*",
-                            "tokenizer_class",
-                            "logit_scale",
-                            "*_multiplier",
-                            "logits_scaling",
-                            "for_llm_compressor",
-                            "layer_types",
-                            "reorder_*",
-                            "scale_attn_*",
-                            "alibi",
-                            "parallel_attn",
-                            "use_parallel_residual",
-                            "apply_residual_*",
-                            "mamba_n_groups",
-                            "partial_rotary_factor",
-                            "attention_k_eq_v"});
-}
+bool is_quiet_field(std::string_view name) { return matches_word(name, kQuietFields); }
 
 std::string_view not_expressed_field(std::string_view name) {
   for (const NotExpressed& row : kNotExpressed) {

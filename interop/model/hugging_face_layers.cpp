@@ -12,7 +12,7 @@ using Whole = std::int64_t;
 // Beyond any model: a typing error is likelier.
 constexpr Whole kMostLayers = 2000;
 
-enum class Attends { All, Window, Chunk, Linear, Latent };
+enum class Attends { All, Window, Chunk, Linear, Mamba };
 
 // Reads one file; functions are called once each.
 class HfLayers {
@@ -77,23 +77,25 @@ class HfLayers {
                          : needed({"num_hidden_layers", "n_layer", "num_layers"});
     model_->hidden = needed({"hidden_size", "n_embd", "d_model"});
     model_->heads = needed({"num_attention_heads", "n_head", "n_heads"});
-    model_->vocab = needed({"vocab_size"});
+    model_->vocab = needed({"vocab_size", "padded_vocab_size"});
     model_->gated = model_->family->gated;
     model_->biases = fields_->flag({"bias", "use_bias"}).value_or(model_->family->biases);
   }
 
   void read_attention() {
-    kv_heads_ = or_default({"num_key_value_heads", "n_head_kv", "num_kv_heads"}, model_->heads);
+    kv_heads_ =
+        or_default({"num_key_value_heads", "n_head_kv", "num_kv_heads", "multi_query_group_num"},
+                   model_->heads);
     if (is("falcon")) {
       const bool multi_query = fields_->flag({"multi_query"}).value_or(true);
       const bool newer = fields_->flag({"new_decoder_architecture"}).value_or(false);
       if (multi_query && !newer) kv_heads_ = 1;
     }
-    head_dim_ = or_default({"head_dim"}, 0);
+    head_dim_ = or_default({"head_dim", "kv_channels"}, 0);
     global_head_dim_ = fields_->whole({"global_head_dim"}).value_or(0);
     global_kv_heads_ = fields_->whole({"num_global_key_value_heads"}).value_or(0);
     shared_kv_ = fields_->flag({"attention_k_eq_v"}).value_or(false);
-    qkv_bias_ = fields_->flag({"attention_bias", "qkv_bias"}).value_or(false);
+    qkv_bias_ = fields_->flag({"attention_bias", "qkv_bias", "add_qkv_bias"}).value_or(false);
     output_bias_ = qkv_bias_;
     qkv_bias_ = qkv_bias_ || model_->family->qkv_bias;
     qk_norm_ = fields_->flag({"use_qk_norm", "qk_layernorm"}).value_or(model_->family->qk_norm);
@@ -121,6 +123,22 @@ class HfLayers {
         kv_rank_, head_dim_, q_rank_));
   }
 
+  // A word of layer_types; one that is not known is told once.
+  Attends attends_of(const std::string& type) {
+    constexpr std::pair<std::string_view, Attends> kTypes[] = {
+        {"full_attention", Attends::All},       {"attention", Attends::All},
+        {"sliding_attention", Attends::Window}, {"chunked_attention", Attends::Chunk},
+        {"linear_attention", Attends::Linear},  {"mamba", Attends::Mamba}};
+    for (const auto& [name, kind] : kTypes) {
+      if (name == type) return kind;
+    }
+    const std::string line = fmt::format("{}: layer_types: {}: taken as full attention",
+                                         fields_->place_of("layer_types"), type);
+    auto& lines = plan_->not_understood;
+    if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
+    return Attends::All;
+  }
+
   void read_windows() {
     const WindowRule rule = model_->family->window;
     window_ = or_default({"sliding_window"}, 0);
@@ -139,10 +157,7 @@ class HfLayers {
       const auto at = static_cast<std::size_t>(i);
       Attends kind = Attends::All;
       if (types) {
-        kind = (*types)[at] == "linear_attention"    ? Attends::Linear
-               : (*types)[at] == "chunked_attention" ? Attends::Chunk
-               : (*types)[at] == "sliding_attention" ? Attends::Window
-                                                     : Attends::All;
+        kind = attends_of((*types)[at]);
       } else if (rule == WindowRule::All || (rule == WindowRule::Alternate && i % 2 == 0) ||
                  (rule == WindowRule::FromMaxWindow && use && i >= from) ||
                  (rule == WindowRule::Every && every > 0 && (i + 1) % every != 0)) {
@@ -196,7 +211,8 @@ class HfLayers {
       ffn_ = 4 * model_->hidden;
       plan_->assumed.push_back(fmt::format("the MLP is 4 hidden = {} wide", ffn_));
     }
-    const Whole count = or_default({"n_shared_experts", "num_shared_experts"}, 0);
+    const Whole count =
+        or_default({"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"}, 0);
     if (const auto width =
             fields_->whole({"moe_shared_expert_intermediate_size",
                             "shared_expert_intermediate_size", "shared_intermediate_size"})) {
@@ -204,6 +220,8 @@ class HfLayers {
     } else if (count > 0) {
       shared_ = count * expert_ffn_;
     }
+    // Granite's hybrid models without experts have the shared MLP alone.
+    if (experts_ == 0 && shared_ > 0) ffn_ = shared_;
     latent_ = fields_->whole({"moe_latent_size"}).value_or(0);
     both_ = fields_->flag({"enable_moe_block"}).value_or(false);
     mlp_bias_ = fields_->flag({"mlp_bias"}).value_or(is("gpt_oss"));
@@ -216,7 +234,7 @@ class HfLayers {
   }
 
   void read_sparse_layers() {
-    const Whole first = or_default({"first_k_dense_replace"}, 0);
+    const Whole first = or_default({"first_k_dense_replace", "moe_layer_start_index"}, 0);
     const DocumentNode* freq = fields_->node({"moe_layer_freq"});
     std::vector<Whole> listed;
     Whole step = 1;
@@ -258,7 +276,7 @@ class HfLayers {
     mamba_heads_ = fields_->whole({"mamba_num_heads", "mamba_n_heads"}).value_or(0);
     mamba_head_dim_ = fields_->whole({"mamba_head_dim", "mamba_d_head"}).value_or(0);
     mamba_state_ = fields_->whole({"ssm_state_size", "mamba_d_state"}).value_or(0);
-    mamba_groups_ = fields_->whole({"n_groups"}).value_or(0);
+    mamba_groups_ = fields_->whole({"n_groups", "mamba_n_groups"}).value_or(0);
     mamba_conv_ = fields_->whole({"conv_kernel", "mamba_d_conv"}).value_or(0);
     mamba_chunk_ = fields_->whole({"chunk_size", "mamba_chunk_size"}).value_or(0);
   }
@@ -336,12 +354,17 @@ class HfLayers {
       ImportedLayer layer;
       const Attends kind = attends_[i];
       const bool global = kind == Attends::All && !alike;
-      layer.name = kind == Attends::Linear ? "linear" : kind == Attends::All ? "global" : "local";
+      layer.name = kind == Attends::Linear  ? "linear"
+                   : kind == Attends::Mamba ? "mamba"
+                   : kind == Attends::All   ? "global"
+                                            : "local";
       if (alike) layer.name.clear();
       if (mixed || alike) layer.name += (layer.name.empty() ? "" : "_");
       if (mixed || alike) layer.name += sparse_[i] ? "moe" : "dense";
       if (kind == Attends::Linear) {
         set_linear(&layer);
+      } else if (kind == Attends::Mamba) {
+        set_mamba(&layer);
       } else {
         set_heads(global, &layer);
       }

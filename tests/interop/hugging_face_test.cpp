@@ -239,6 +239,21 @@ TEST_CASE("block_configs give every layer its own heads and width, or nothing") 
   CHECK(keys.at("model.ffn_hidden") == "256");  // 2 x 2 x 64 / 3 = 85, up to 256
 }
 
+TEST_CASE("layers of Mamba beside attention have an MLP too, and odd types are told once") {
+  const std::string mamba = R"("mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_state": 32,
+"mamba_n_groups": 1, "mamba_d_conv": 4, "mamba_chunk_size": 64)";
+  const Keys keys = small("granitemoehybrid", mamba + R"(, "shared_intermediate_size": 512,
+"layer_types": ["mamba", "mamba", "attention", "mamba"])");
+  CHECK(keys.at("model.pattern") == "\"mamba*2 + global + mamba\"");
+  CHECK(keys.at("model.kinds.mamba.mamba_state") == "32");
+  CHECK(keys.at("model.ffn_hidden") == "512");
+  const ImportedPlan odd =
+      imported("config.json",
+               config("lfm2", R"("layer_types": ["conv", "conv", "full_attention", "conv"])"));
+  CHECK(odd.not_understood ==
+        std::vector<std::string>{"config.json:3: layer_types: conv: taken as full attention"});
+}
+
 TEST_CASE("a model that is not known is taken as Llama's, and unknown fields are listed") {
   const ImportedPlan plan = imported("config.json", config("novelty", R"("wormholes": 3)"));
   CHECK(plan.assumed.front().starts_with("model_type 'novelty' is not known"));
