@@ -453,6 +453,18 @@ class MegatronPlan {
   Whole tp_ = 1, pp_ = 1, cp_ = 1, vpp_ = 1, dp_ = 0, gradient_bytes_ = 4;
 };
 
+// A model of an earlier file has the vocabulary of its tokenizer.
+void pad_vocabulary(MegatronArguments* arguments, const ImportedPlan& before, ImportedPlan* plan) {
+  const auto vocab = before.whole_of("model.vocab");
+  if (!vocab || !plan->value_of("model.vocab").empty()) return;
+  const Whole multiple = arguments->whole("make_vocab_size_divisible_by", 1).value_or(128) *
+                         plan->whole_of("parallel.tp").value_or(1);
+  const Whole padded = (*vocab + multiple - 1) / multiple * multiple;
+  if (padded != *vocab)
+    plan->set("model.vocab", padded,
+              fmt::format("{} padded to a multiple of {}", *vocab, multiple));
+}
+
 }  // namespace
 
 Result<ImportedPlan> import_megatron(MegatronArguments* arguments, const std::string& source,
@@ -463,6 +475,7 @@ Result<ImportedPlan> import_megatron(MegatronArguments* arguments, const std::st
   set_megatron_model(arguments, style, &plan);
   RETURN_IF_ERROR(arguments->status());
   MegatronPlan(arguments, style, before, gpus, &plan).set();
+  pad_vocabulary(arguments, before, &plan);
   RETURN_IF_ERROR(arguments->status());
   arguments->list_left(&plan);
   return plan;

@@ -112,6 +112,7 @@ export NOVELTY=1
   const ImportedPlan plan = after_llama("conf/config_DGXB200_18x8x36xtp4pp9cp2_cg.sh", text);
   const Keys keys = keys_of(plan);
   CHECK(keys.at("parallel.tp") == "4");
+  CHECK(keys.at("model.vocab") == "32256");  // 32000 up to a multiple of 128 x 4
   CHECK(keys.at("parallel.pp") == "9");
   CHECK(keys.at("parallel.cp") == "2");
   CHECK(keys.at("parallel.vpp") == "2");
