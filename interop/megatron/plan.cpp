@@ -173,7 +173,12 @@ class MegatronPlan {
     const auto last = a_->whole("decoder_last_pipeline_num_layers");
     const Whole embedding = a_->flag("account_for_embedding_in_pipeline_split") ? 1 : 0;
     const Whole loss = a_->flag("account_for_loss_in_pipeline_split") ? 1 : 0;
-    if (pp_ == 1 || layers == 0 || (!first && !last && embedding + loss == 0)) return;
+    if (pp_ == 1 || (!first && !last && embedding + loss == 0)) return;
+    if (layers == 0) {
+      plan_->not_expressed.push_back(
+          "layers of first and last stages: import the model's file before this one");
+      return;
+    }
     const Whole stages = pp_ * vpp_;
     std::vector<Whole> list;
     std::string_view name = "decoder_first_pipeline_num_layers";

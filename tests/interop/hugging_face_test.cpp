@@ -1,6 +1,7 @@
 // Models from config.json: the samples of 2024 to 2026, and forms that they do not have.
 #include <catch2/catch.hpp>
 
+#include "interop/document/document.h"
 #include "interop/model/layers.h"
 #include "tests/interop/imported.h"
 
@@ -35,6 +36,7 @@ TEST_CASE("every sample of a config.json imports, and nothing of it is not under
     const auto plan = import_files({path});
     REQUIRE(plan.ok());
     CHECK(plan->not_understood.empty());
+    CHECK(parse_toml(scenario_text(*plan), "written.toml").ok());
     CHECK(plan->whole_of("model.layers").value_or(0) >= 30);
     CHECK(plan->whole_of("model.vocab").value_or(0) >= 32000);
     ++seen;
