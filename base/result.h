@@ -34,6 +34,13 @@ struct Error {
     return {std::move(message), BadInput, {.keys = std::move(keys), .source = {}}};
   }
 
+  // The same; where none of its keys is set it belongs to these.
+  Error or_of(const std::vector<std::string>& keys) const {
+    Error error = *this;
+    error.place.keys.insert(error.place.keys.end(), keys.begin(), keys.end());
+    return error;
+  }
+
   // What is printed: "file:line: message".
   std::string text() const {
     return place.source.empty() ? message : place.source + ": " + message;

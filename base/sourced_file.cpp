@@ -52,6 +52,19 @@ Result<T> SourcedFile::sourced(const std::string& key, std::string_view what) {
   return *value;
 }
 
+Result<KeyValue> SourcedFile::value(const std::string& key) {
+  const auto found = table_->entries[key]["value"];
+  const auto as_key_value = [](auto result) -> Result<KeyValue> {
+    if (!result.ok()) return result.error();
+    return KeyValue(*std::move(result));
+  };
+  if (found.is_boolean()) return as_key_value(flag(key));
+  if (found.is_integer()) return as_key_value(sourced<std::int64_t>(key, "an integer"));
+  if (found.is_floating_point()) return as_key_value(number(key));
+  if (found.is_string()) return as_key_value(word(key));
+  return expected(key, "{value = ..., source = \"where it comes from\"}");
+}
+
 Result<std::string> SourcedFile::text(const std::string& key) {
   read_.push_back(key);
   const auto value = table_->entries[key].value<std::string>();

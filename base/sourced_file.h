@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/key.h"
 #include "base/result.h"
 
 namespace tandem {
@@ -36,6 +37,15 @@ class SourcedFile {
   Result<std::string> word(const std::string& key);
   Result<int> count(const std::string& key);  // 0 to 1,000,000
 
+  // Sets the key of that name, where the file has it.
+  template <class Target>
+  Status set(const Key<Target>& key, Target* target) {
+    if (!has(key.name)) return Done{};
+    ASSIGN_OR_RETURN(const KeyValue found, value(key.name));
+    if (const auto what = key.set(found, target)) return expected(key.name, *what);
+    return Done{};
+  }
+
   // The keys that end in `suffix`, without it.
   std::vector<std::string> stems(std::string_view suffix) const;
 
@@ -48,6 +58,8 @@ class SourcedFile {
  private:
   struct Table;  // toml++ stays behind this wall
   SourcedFile(std::string path, std::unique_ptr<Table> table);
+
+  Result<KeyValue> value(const std::string& key);
 
   template <class T>
   Result<T> sourced(const std::string& key, std::string_view what);

@@ -15,6 +15,7 @@
 #include "exec/execute.h"
 #include "launch/launch.h"
 #include "report/text/comm_table.h"
+#include "scenarios/run/place.h"
 #include "scenarios/run/run.h"
 #include "topology/preset.h"
 #include "validation/microbench/comm_fit.h"
@@ -49,26 +50,26 @@ Result<Scenario> load_place(const CommOptions& options) {
   if (input.ends_with(".toml")) {
     ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, load_scenarios(input));
     place = scenarios.front();
-    if (!place.has_cluster())
-      return Error{
-          fmt::format("{}: found uniform costs, which know no cluster; expected [cluster]", input)};
+    if (!place.costs.need_cluster())
+      return Error::at(input, "found uniform costs, which know no cluster; expected [cluster]");
   } else {
-    ASSIGN_OR_RETURN(place.cluster, load_preset(input));
-    place.preset = place.path = input;
-    place.gpus = 2 * place.cluster.gpus_per_node;
+    ASSIGN_OR_RETURN(place.cluster.spec, load_preset(input));
+    place.cluster.preset = place.path = input;
+    place.cluster.gpus = 2 * place.cluster.spec.gpus_per_node;
   }
   const auto launched = launched_rank();
   const Backend* const backend = backend_named(options.backend);
-  if (backend != nullptr && backend->own_processes && launched) place.gpus = launched->ranks;
-  if (options.ranks > 0) place.gpus = options.ranks;
-  if (!options.placement.empty()) place.cyclic = options.placement == "cyclic";
-  if (place.gpus < 2)
-    return Error{fmt::format("--ranks: found {}, expected at least 2", place.gpus)};
-  if (place.cyclic && place.gpus % place.cluster.gpus_per_node != 0)
+  if (backend != nullptr && backend->own_processes && launched)
+    place.cluster.gpus = launched->ranks;
+  if (options.ranks > 0) place.cluster.gpus = options.ranks;
+  if (!options.placement.empty()) place.cluster.cyclic = options.placement == "cyclic";
+  if (place.cluster.gpus < 2)
+    return Error{fmt::format("--ranks: found {}, expected at least 2", place.cluster.gpus)};
+  if (place.cluster.cyclic && place.cluster.gpus % place.cluster.spec.gpus_per_node != 0)
     return Error{
         fmt::format("--ranks: found {} with cyclic placement, expected whole nodes: a "
                     "multiple of {}",
-                    place.gpus, place.cluster.gpus_per_node)};
+                    place.cluster.gpus, place.cluster.spec.gpus_per_node)};
   return place;
 }
 
@@ -145,13 +146,14 @@ Status time_all(const CommOptions& options) {
   const bool is_file = options.cluster.ends_with(".toml");
   RETURN_IF_ERROR(check_files(is_file ? options.cluster : "", {}, {{"--fit", options.fit}}));
   ASSIGN_OR_RETURN(const Scenario place, load_place(options));
-  ASSIGN_OR_RETURN(const CommBench bench, bench_of(options, place.gpus));
+  ASSIGN_OR_RETURN(const CommBench bench, bench_of(options, place.cluster.gpus));
   ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(place));
   const Placement placement =
-      place.cyclic ? dealt_round(place.gpus, place.cluster.gpus_per_node) : in_order(place.gpus);
+      place.cluster.cyclic ? dealt_round(place.cluster.gpus, place.cluster.spec.gpus_per_node)
+                           : in_order(place.cluster.gpus);
   const Backend* const backend = backend_named(options.backend);  // null: SimGrid
   if (backend != nullptr) {
-    ASSIGN_OR_RETURN(const bool played, start_ranks(*backend, place.gpus, options.exec));
+    ASSIGN_OR_RETURN(const bool played, start_ranks(*backend, place.cluster.gpus, options.exec));
     if (played) return Done{};
   }
   ASSIGN_OR_RETURN(const std::optional<CommResult> result,
@@ -165,7 +167,7 @@ Status time_all(const CommOptions& options) {
                                                : fmt::format("{}(factor)", options.factor)));
   }
   if (options.fit.empty()) return Done{};
-  return write_fit(options, place.cyclic, bench, *result);
+  return write_fit(options, place.cluster.cyclic, bench, *result);
 }
 
 Status run(CommOptions options) {

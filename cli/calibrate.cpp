@@ -37,17 +37,16 @@ Status measure(DeviceOptions options) {
   if (options.exec.precision.empty()) options.exec.precision = "bf16";
   RETURN_IF_ERROR(check_files(options.program, {}, {{"-o", options.output}}));
   if (options.program.ends_with(".toml"))
-    return Error{
-        fmt::format("{}: found a scenario, expected a Program: tandem schedule --format "
-                    "program writes one",
-                    options.program)};
+    return Error::at(options.program,
+                     "found a scenario, expected a Program: tandem schedule --format program "
+                     "writes one");
   ASSIGN_OR_RETURN(const Program program, read_program(options.program));
   ASSIGN_OR_RETURN(const bool played,
                    start_ranks(backend, static_cast<int>(program.ranks.size()), options.exec));
   if (played) return Done{};
   const auto table = calibrate_device(program, backend, options.exec);
   if (!table.ok() && table.error().kind == Error::BadInput)
-    return Error{fmt::format("{}: {}", options.program, table.error().text())};
+    return Error::at(options.program, table.error().text());
   if (!table.ok()) return table.error();
   if (!*table) return Done{};
   if (!options.output.empty()) RETURN_IF_ERROR(write_file(options.output, to_text(**table)));

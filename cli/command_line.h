@@ -1,5 +1,5 @@
-// Commands, their options and what each runs. Only command_line.cpp includes CLI11, whose templates
-// would take seconds to compile in every command's file.
+// Commands, their options and what each runs. Only command_line.cpp and shell_files.cpp include
+// CLI11, whose templates would take seconds to compile in every command's file.
 #pragma once
 
 #include <functional>

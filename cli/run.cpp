@@ -39,10 +39,10 @@ Result<Scenario> load_one(const RunOptions& options) {
   ASSIGN_OR_RETURN(std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
   if (scenarios.size() > 1)
-    return Error{
-        fmt::format("{}: found {} runs such as '{}' and '{}', expected one: choose it "
-                    "with --only",
-                    options.input, scenarios.size(), scenarios[0].name, scenarios[1].name)};
+    return Error::at(
+        options.input,
+        fmt::format("found {} runs such as '{}' and '{}', expected one: choose it with --only",
+                    scenarios.size(), scenarios[0].name, scenarios[1].name));
   return std::move(scenarios.front());
 }
 

@@ -8,8 +8,8 @@
 
 #include "base/csv.h"
 #include "base/progress.h"
+#include "base/split.h"
 #include "cli/commands.h"
-#include "scenarios/config/limits.h"
 #include "scenarios/run/run.h"
 #include "schedule/order/order_text.h"
 #include "schedule/program/program_text.h"
@@ -31,14 +31,12 @@ struct ScheduleOptions {
 Result<OrderCosts> parse_costs(const std::string& text) {
   if (text.empty()) return OrderCosts{};
   std::vector<double> values;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const auto value = parse_number(std::string_view(text).substr(begin, end - begin));
+  for (const std::string& part : split(text + ",", ",")) {  // "1," has an empty part
+    const auto value = parse_number(part);
     if (!value.ok() || *value < 0)
       return Error{
           fmt::format("--costs: found '{}', expected F,I,W: three numbers, not negative", text)};
     values.push_back(*value);
-    begin = end + 1;
   }
   if (values.size() != 3 && values.size() != 4)
     return Error{
@@ -89,11 +87,9 @@ Status show_scenario(const ScheduleOptions& options) {
     return Done{};
   }
   const Scenario& scenario = scenarios.front();
-  ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(scenario));
-  RETURN_IF_ERROR(check_ops(scenario, cluster));
-  if (!scenario.order_file.empty()) RETURN_IF_ERROR(read_order(scenario.order_file));
-  ASSIGN_OR_RETURN(const Order order, make_order(scenario));
-  return print_order(order, options);
+  if (!scenario.job.order_file.empty()) RETURN_IF_ERROR(read_order(scenario.job.order_file));
+  ASSIGN_OR_RETURN(const OrderedJob job, order_job(scenario));
+  return print_order(job.order, options);
 }
 
 bool in_groups(const OrderTraits& order) { return order.groups; }

@@ -106,16 +106,16 @@ Result<int> number_of(const std::vector<Scenario>& scenarios, const std::string&
 
 Status simulate_program(const SimulateOptions& options) {
   if (options.engine == "simgrid")
-    return Error{fmt::format(
-        "{}: found a Program with --engine {}, expected --engine ideal: a Program has no "
-        "cluster",
-        options.input, options.engine)};
+    return Error::at(
+        options.input,
+        fmt::format("found a Program with --engine {}, expected --engine ideal: a Program has no "
+                    "cluster",
+                    options.engine));
   RETURN_IF_ERROR(expect_no_choice(options.input, options.sets, options.only));
   if (options.repeat > 0 || options.sensitivity)
-    return Error{
-        fmt::format("{}: found a Program with --repeat or --sensitivity, expected a "
-                    "scenario: it says what varies",
-                    options.input)};
+    return Error::at(options.input,
+                     "found a Program with --repeat or --sensitivity, expected a scenario: it says "
+                     "what varies");
   ASSIGN_OR_RETURN(const Program program, read_program(options.input));
   ASSIGN_OR_RETURN(const RunResult result,
                    simulate(program, options.files, !options.unfolded, options.priced_by));
@@ -126,10 +126,9 @@ Status simulate_program(const SimulateOptions& options) {
 
 Status simulate_scenarios(const SimulateOptions& options) {
   if (!options.priced_by.op_times.empty())
-    return Error{fmt::format(
-        "{}: found a scenario with --op-times, expected a Program: tandem schedule --format "
-        "program writes one",
-        options.input)};
+    return Error::at(options.input,
+                     "found a scenario with --op-times, expected a Program: tandem schedule "
+                     "--format program writes one");
   std::vector<std::string> texts = options.sets;
   if (const std::string& costs = options.priced_by.costs; !costs.empty()) {
     texts.push_back("costs.source=table");
@@ -165,10 +164,10 @@ Status simulate_scenarios(const SimulateOptions& options) {
     }
   }
   if (results.empty()) return errors.front();
-  RETURN_IF_ERROR(write_report(options, results, scenarios[0].note));
-  print(results, options, scenarios[0].traffic);
-  if (!options.json && !scenarios[0].note.empty())
-    fmt::print("\n{}\n", wrapped(scenarios[0].note, text_width(options.wide)));
+  RETURN_IF_ERROR(write_report(options, results, scenarios[0].report.note));
+  print(results, options, scenarios[0].report.traffic);
+  if (!options.json && !scenarios[0].report.note.empty())
+    fmt::print("\n{}\n", wrapped(scenarios[0].report.note, text_width(options.wide)));
   if (errors.empty()) return Done{};
   for (std::size_t i = 1; i < errors.size(); ++i) fmt::print(stderr, "{}\n", errors[i].text());
   return errors.front();

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/text_width.h"
 #include "report/text/text_table.h"
+#include "scenarios/run/place.h"
 #include "scenarios/run/run.h"
 #include "topology/preset.h"
 #include "topology/traffic.h"
@@ -120,20 +121,20 @@ Status show(const TopologyOptions& options) {
   if (options.input.ends_with(".toml")) {
     ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, load_scenarios(options.input));
     scenario = scenarios.front();
-    if (!scenario.has_cluster())
-      return Error{fmt::format("{}: found uniform costs, which know no cluster; expected [cluster]",
-                               options.input)};
+    if (!scenario.costs.need_cluster())
+      return Error::at(options.input,
+                       "found uniform costs, which know no cluster; expected [cluster]");
   } else {
-    ASSIGN_OR_RETURN(scenario.cluster, load_preset(options.input));
-    scenario.preset = scenario.path = options.input;
-    scenario.gpus = 2 * scenario.cluster.gpus_per_node;
+    ASSIGN_OR_RETURN(scenario.cluster.spec, load_preset(options.input));
+    scenario.cluster.preset = scenario.path = options.input;
+    scenario.cluster.gpus = 2 * scenario.cluster.spec.gpus_per_node;
   }
-  if (options.gpus > 0) scenario.gpus = options.gpus;
+  if (options.gpus > 0) scenario.cluster.gpus = options.gpus;
   ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(scenario));
   if (options.format == "dot") {
     fmt::print("{}", cluster.dot());
   } else {
-    print_table(cluster, scenario.preset, text_width(options.wide));
+    print_table(cluster, scenario.cluster.preset, text_width(options.wide));
   }
   return Done{};
 }

@@ -77,8 +77,8 @@ Result<std::string> emitted(const TuneCommand& options, const Scenario& scenario
   for (const auto& [key, setting] : runs.front().settings) settings[key] = setting.text();
   for (const std::string& key : tuned.cleared) settings.erase(key);
   for (const auto& [key, value] : settings_of(best.candidate)) settings[key] = value;
-  settings["cluster.gpus"] = fmt::format("{}", scenario.gpus);
-  settings["parallel.global_batch"] = fmt::format("{}", scenario.plan.global_batch);
+  settings["cluster.gpus"] = fmt::format("{}", scenario.cluster.gpus);
+  settings["parallel.global_batch"] = fmt::format("{}", scenario.job.plan.global_batch);
   return emit_plan(options.emit, settings);
 }
 
@@ -105,8 +105,9 @@ Status run_tune(const TuneCommand& options) {
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
   if (scenarios.size() > 1)
-    return Error{fmt::format("{}: found {} runs, expected one: choose it with --only, such as '{}'",
-                             options.input, scenarios.size(), scenarios.front().name)};
+    return Error::at(options.input,
+                     fmt::format("found {} runs, expected one: choose it with --only, such as '{}'",
+                                 scenarios.size(), scenarios.front().name));
   end_search_at_interrupt();
   const bool terminal = isatty(STDERR_FILENO) != 0;
   ASSIGN_OR_RETURN(const Tuned tuned,

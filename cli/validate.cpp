@@ -52,8 +52,8 @@ Status run_measured(ValidateOptions options) {
                    run_suite(scenarios, options.suite, [&] { progress.advance(); }));
   if (!options.csv.empty()) RETURN_IF_ERROR(write_file(options.csv, suite_csv(rows)));
   if (!options.page.empty())
-    RETURN_IF_ERROR(
-        write_file(options.page, suite_page(rows, stem_of(options), scenarios.front().note)));
+    RETURN_IF_ERROR(write_file(options.page,
+                               suite_page(rows, stem_of(options), scenarios.front().report.note)));
   if (options.json) {
     auto array = nlohmann::ordered_json::array();
     for (const SuiteRow& row : rows) array.push_back(to_json(row));
@@ -115,8 +115,9 @@ void add_validate(const Command& app) {
     const bool is_cases = options->input.ends_with(".csv");
     for (const Option other : is_cases ? of_suites : of_cases) {
       if (other.given())
-        return Error{fmt::format("{}: found {}, expected it with {} only", options->input,
-                                 other.name(), is_cases ? "a SUITE.toml" : "a CASES.csv")};
+        return Error::at(options->input,
+                         fmt::format("found {}, expected it with {} only", other.name(),
+                                     is_cases ? "a SUITE.toml" : "a CASES.csv"));
     }
     if (!is_cases) return run_measured(*options);
     return predict_cases({.cases = options->input,

@@ -55,7 +55,7 @@ bool connect_to(int socket, const std::string& host, int port) {
 }
 
 // Messages are short, and the other end waits for them: each is sent at once.
-void say_at_once(int socket) {
+void send_at_once(int socket) {
   const int yes = 1;
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 }
@@ -161,7 +161,7 @@ std::optional<Connection> accept_connection(const Listener& listener) {
   Descriptor socket(
       accept4(listener.socket.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket) return std::nullopt;
-  say_at_once(socket.number());
+  send_at_once(socket.number());
   return Connection(std::move(socket));
 }
 
@@ -173,7 +173,7 @@ Result<Connection> connect(const std::string& address) {
     Descriptor own(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!own) return failed("socket");
     if (!connect_to(own.number(), host, port)) continue;
-    say_at_once(own.number());
+    send_at_once(own.number());
     return Connection(std::move(own));
   }
   return Error{fmt::format("found no way to {}, expected rank 0 there", address), Error::Failed};

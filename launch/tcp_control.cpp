@@ -69,42 +69,42 @@ std::optional<Hello> hello_in(const ControlMessage& message, MessageKind kind) {
   return hello;
 }
 
-void say(Connection* connection, MessageKind kind, std::span<const std::byte> body = {}) {
+void send_message(Connection* connection, MessageKind kind, std::span<const std::byte> body = {}) {
   connection->send(static_cast<std::uint32_t>(kind), body);
 }
 
 // A connection, with the messages that came before they were asked for.
 struct Peer {
   Connection connection;
-  std::deque<ControlMessage> heard;
+  std::deque<ControlMessage> received;
 
   void listen() {
-    for (ControlMessage& message : connection.receive()) heard.push_back(std::move(message));
+    for (ControlMessage& message : connection.receive()) received.push_back(std::move(message));
   }
 };
 
 // The next message, which must be of this kind. A rank that is lost is given up after a while.
-Result<ControlMessage> hear(Peer* peer, int rank, MessageKind kind) {
+Result<ControlMessage> next_message(Peer* peer, int rank, MessageKind kind) {
   for (;;) {
     peer->listen();
-    if (!peer->heard.empty() || !peer->connection.is_open()) break;
+    if (!peer->received.empty() || !peer->connection.is_open()) break;
     pollfd event{peer->connection.descriptor(), POLLIN, 0};
     poll(&event, 1, -1);
   }
-  if (peer->heard.empty()) {
+  if (peer->received.empty()) {
     poll(nullptr, 0, kLost_ms);
     return Error{fmt::format("rank {} is gone, expected it to go on", rank), Error::Failed};
   }
-  ControlMessage message = std::move(peer->heard.front());
-  peer->heard.pop_front();
+  ControlMessage message = std::move(peer->received.front());
+  peer->received.pop_front();
   if (static_cast<MessageKind>(message.kind) == kind) return message;
-  return Error{fmt::format("found the word {:x} from rank {}, expected {:x}", message.kind, rank,
+  return Error{fmt::format("found the message {:x} from rank {}, expected {:x}", message.kind, rank,
                            static_cast<std::uint32_t>(kind)),
                Error::Failed};
 }
 
-Status hear_into(Peer* peer, int rank, MessageKind kind, std::span<std::byte> bytes) {
-  ASSIGN_OR_RETURN(const ControlMessage message, hear(peer, rank, kind));
+Status receive_into(Peer* peer, int rank, MessageKind kind, std::span<std::byte> bytes) {
+  ASSIGN_OR_RETURN(const ControlMessage message, next_message(peer, rank, kind));
   if (message.body.size() != bytes.size())
     return Error{fmt::format("found {} bytes from rank {}, expected {}", message.body.size(), rank,
                              bytes.size()),
@@ -172,14 +172,14 @@ class Reception {
       return true;
     }
     peer.emplace(Peer{std::move(*connection), {}});
-    say(&peer->connection, MessageKind::Welcome, std::as_bytes(std::span(&own_, 1)));
+    send_message(&peer->connection, MessageKind::Welcome, std::as_bytes(std::span(&own_, 1)));
     greet(&peer->connection);
     return true;
   }
 
   // `found`: what the other end finds here.
   static void refuse(Connection* connection, const std::string& found) {
-    say(connection, MessageKind::Refused, std::as_bytes(std::span(found)));
+    send_message(connection, MessageKind::Refused, std::as_bytes(std::span(found)));
   }
 
   Error missing(const std::vector<std::optional<Peer>>& peers) const {
@@ -220,8 +220,10 @@ class TcpControl final : public Control {
   int ranks() const override { return ranks_; }
 
   Status broadcast(std::span<std::byte> bytes) override {
-    if (rank_ != 0) return hear_into(&*peers_[0], 0, MessageKind::Bytes, bytes);
-    const auto tell = [&](Connection* connection) { say(connection, MessageKind::Bytes, bytes); };
+    if (rank_ != 0) return receive_into(&*peers_[0], 0, MessageKind::Bytes, bytes);
+    const auto tell = [&](Connection* connection) {
+      send_message(connection, MessageKind::Bytes, bytes);
+    };
     for (std::optional<Peer>& peer : peers_) {
       if (peer) tell(&peer->connection);
     }
@@ -230,24 +232,26 @@ class TcpControl final : public Control {
 
   Status barrier() override {
     if (rank_ != 0) {
-      say(&peers_[0]->connection, MessageKind::Here);
-      return hear_into(&*peers_[0], 0, MessageKind::Go, {});
+      send_message(&peers_[0]->connection, MessageKind::Here);
+      return receive_into(&*peers_[0], 0, MessageKind::Go, {});
     }
     RETURN_IF_ERROR(meet([](Connection*) {}));
     for (int other = 1; other < ranks_; ++other)
-      RETURN_IF_ERROR(hear_into(&*peers_[other], other, MessageKind::Here, {}));
-    for (int other = 1; other < ranks_; ++other) say(&peers_[other]->connection, MessageKind::Go);
+      RETURN_IF_ERROR(receive_into(&*peers_[other], other, MessageKind::Here, {}));
+    for (int other = 1; other < ranks_; ++other)
+      send_message(&peers_[other]->connection, MessageKind::Go);
     return Done{};
   }
 
   Result<ClockReading> compare_clocks() override {
     if (rank_ == 0) RETURN_IF_ERROR(meet([](Connection*) {}));
     const auto send = [this](int peer, std::span<const Nanoseconds> numbers) -> Status {
-      say(&peers_[peer]->connection, MessageKind::Numbers, std::as_bytes(numbers));
+      send_message(&peers_[peer]->connection, MessageKind::Numbers, std::as_bytes(numbers));
       return Done{};
     };
     const auto receive = [this](int peer, std::span<Nanoseconds> numbers) {
-      return hear_into(&*peers_[peer], peer, MessageKind::Numbers, std::as_writable_bytes(numbers));
+      return receive_into(&*peers_[peer], peer, MessageKind::Numbers,
+                          std::as_writable_bytes(numbers));
     };
     return tandem::compare_clocks(rank_, ranks_, {send, receive});
   }
@@ -289,14 +293,14 @@ class Visitor {
  public:
   Visitor(const LaunchedRank& own, const Rendezvous& rendezvous, Nanoseconds timeout_ns)
       : own_(own),
-        meeting_(rendezvous),
+        rendezvous_(rendezvous),
         timeout_ns_(timeout_ns),
         until_(Clock::now() + std::chrono::nanoseconds(timeout_ns)) {}
 
   Result<std::unique_ptr<Control>> run() {
     for (; Clock::now() < until_; poll(nullptr, 0, kRetry_ms)) {
-      const std::string addresses = addresses_of(meeting_.host);
-      auto connection = connect(fmt::format("{}:{}", addresses, meeting_.port));
+      const std::string addresses = addresses_of(rendezvous_.host);
+      auto connection = connect(fmt::format("{}:{}", addresses, rendezvous_.port));
       found_ = addresses.empty() ? "no IPv4 address of it" : "nobody";
       if (!connection.ok()) continue;
       std::optional<Peer> rank_0 = introduce(std::move(*connection));
@@ -304,25 +308,26 @@ class Visitor {
       if (refused_) break;
     }
     const std::string when = refused_ ? "" : fmt::format(" within {:g} s", to_seconds(timeout_ns_));
-    return Error{fmt::format("{}:{}: found {}{}, expected rank 0 of {}{}", meeting_.host,
-                             meeting_.port, found_, when, own_.ranks,
-                             meeting_.run.empty() ? "" : " of the run '" + meeting_.run + "'"),
-                 Error::Failed};
+    return Error{
+        fmt::format("{}:{}: found {}{}, expected rank 0 of {}{}", rendezvous_.host,
+                    rendezvous_.port, found_, when, own_.ranks,
+                    rendezvous_.run.empty() ? "" : " of the run '" + rendezvous_.run + "'"),
+        Error::Failed};
   }
 
  private:
   std::optional<Peer> introduce(Connection connection) {
     Peer peer{std::move(connection), {}};
-    const Hello own = hello_of(own_, meeting_);
-    say(&peer.connection, MessageKind::Hello, std::as_bytes(std::span(&own, 1)));
+    const Hello own = hello_of(own_, rendezvous_);
+    send_message(&peer.connection, MessageKind::Hello, std::as_bytes(std::span(&own, 1)));
     found_ = "somebody who does not answer";
     while (peer.connection.is_open() && Clock::now() < until_) {
       pollfd event{peer.connection.descriptor(), POLLIN, 0};
       poll(&event, 1, kTick_ms);
       peer.listen();
-      if (peer.heard.empty()) continue;
-      const ControlMessage message = std::move(peer.heard.front());
-      peer.heard.pop_front();
+      if (peer.received.empty()) continue;
+      const ControlMessage message = std::move(peer.received.front());
+      peer.received.pop_front();
       if (hello_in(message, MessageKind::Welcome)) return peer;
       found_ = "another program";
       if (static_cast<MessageKind>(message.kind) != MessageKind::Refused) return std::nullopt;
@@ -334,7 +339,7 @@ class Visitor {
   }
 
   const LaunchedRank& own_;
-  const Rendezvous& meeting_;
+  const Rendezvous& rendezvous_;
   const Nanoseconds timeout_ns_;
   const Clock::time_point until_;
   std::string found_ = "nobody";

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -13,6 +14,9 @@
 #include "traces/trace.h"
 
 namespace tandem {
+
+enum class Engine { Ideal, SimGrid };
+std::string name(Engine engine);  // "ideal", "simgrid"
 
 struct SimOptions {
   // Each compute op takes its duration times a log-normal factor of mean 1 and this standard
@@ -39,6 +43,10 @@ Result<Trace> ideal(const Program& program, const SimOptions& options = {});
 // libtandem_simgrid.so; Error::Missing where it cannot. One use a process: fork for more.
 Result<Trace> simgrid(const Program& program, const Cluster& cluster, const Placement& placement,
                       const SimOptions& options = {});
+
+// By the one or the other.
+Result<Trace> play(Engine engine, const Program& program, const Cluster& cluster,
+                   const Placement& placement, const SimOptions& options = {});
 
 // Whether the plugin opens; else why not.
 Status simgrid_available();

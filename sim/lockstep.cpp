@@ -37,7 +37,7 @@ struct Operation {
 // So many equal flows over one list of links, which ends where the next group's begins.
 struct FlowGroup {
   double share = 0;
-  int streams = 0;
+  int multiplicity = 0;
   double limit_bytes_per_s = 0;  // of each; 0: none
   std::size_t first_link = 0;
   std::uint64_t colour = 0;
@@ -73,7 +73,7 @@ class Refinement {
     for (;;) {
       colour_flows();
       const std::size_t folded_ranks = folding_.folded_ranks.size();
-      if (!split_channels()) return true;
+      if (!split_comm_classes()) return true;
       if (folding_.folded_ranks.size() > folded_ranks &&
           2 * folding_.folded_ranks.size() >= program_.ranks.size())
         return false;
@@ -129,10 +129,10 @@ class Refinement {
       const std::uint64_t colour =
           mixed(mixed(mixed(0, class_of[communicator]), static_cast<int>(use.kind)), use.way);
       for (std::size_t flow = first; flow < operations_[i + 1].first_flow; ++flow) {
-        FlowGroup& streams = flows_[flow];
-        streams.colour =
-            mixed(mixed(mixed(mixed(colour ^ streams.colour, streams.share), streams.streams),
-                        streams.limit_bytes_per_s),
+        FlowGroup& group = flows_[flow];
+        group.colour =
+            mixed(mixed(mixed(mixed(colour ^ group.colour, group.share), group.multiplicity),
+                        group.limit_bytes_per_s),
                   static_cast<std::int64_t>(way(flow).size()));
       }
     }
@@ -147,7 +147,7 @@ class Refinement {
   std::size_t refine_flows() {
     for (LinkColour& link : links_) link.colour = link.own;
     for (std::size_t flow = 0; flow + 1 < flows_.size(); ++flow) {
-      const std::uint64_t carried = scatter(flows_[flow].colour) * flows_[flow].streams;
+      const std::uint64_t carried = scatter(flows_[flow].colour) * flows_[flow].multiplicity;
       for (const std::int32_t link : way(flow)) links_[link].colour += carried;
     }
     std::unordered_set<std::uint64_t> colours;
@@ -161,7 +161,7 @@ class Refinement {
   }
 
   // By their flows; whether any communicator was unlike the others of its communicator class.
-  bool split_channels() {
+  bool split_comm_classes() {
     std::vector<std::uint64_t> colour_of(program_.communicators.size());
     for (std::size_t i = 0; i + 1 < operations_.size(); ++i) {
       const auto& [communicator, use, latency_ns, first] = operations_[i];
@@ -210,7 +210,7 @@ class Classes {
     for (std::size_t l = 0; l < links_.size(); ++l)
       made.link_bytes_per_s.push_back(links_[l].bytes_per_s * static_cast<double>(links_[l].count) /
                                       static_cast<double>(unit_of(static_cast<std::int32_t>(l))));
-    std::vector<std::int32_t> class_of(channels_of());
+    std::vector<std::int32_t> class_of(class_of_communicators());
     const std::span<const Operation> operations = refined_.operations();
     for (std::size_t i = 0; i < operations.size(); ++i) {
       const Operation& operation = operations[i];
@@ -231,7 +231,7 @@ class Classes {
   };
   struct FlowClass {
     std::size_t first = 0;
-    std::int64_t streams = 0;
+    std::int64_t multiplicity = 0;
   };
 
   void number_links() {
@@ -252,9 +252,9 @@ class Classes {
 
   void number_flows() {
     for (std::size_t flow = 0; flow < refined_.flows().size(); ++flow) {
-      const FlowGroup& streams = refined_.flows()[flow];
-      const auto [at, is_new] = flow_classes_.try_emplace(streams.colour, FlowClass{flow, 0});
-      at->second.streams += streams.streams;
+      const FlowGroup& group = refined_.flows()[flow];
+      const auto [at, is_new] = flow_classes_.try_emplace(group.colour, FlowClass{flow, 0});
+      at->second.multiplicity += group.multiplicity;
     }
   }
 
@@ -273,13 +273,13 @@ class Classes {
     units_.resize(links_.size());
     for (const auto& [colour, flows] : flow_classes_) {
       std::int64_t& unit = units_[root(link_of_[refined_.way(flows.first).front()])];
-      unit = std::gcd(unit, flows.streams);
+      unit = std::gcd(unit, flows.multiplicity);
     }
   }
   std::int64_t unit_of(std::int32_t link) const { return units_[root(link)]; }
 
   // That of the first communicator of each; -1: of the others.
-  std::vector<std::int32_t> channels_of() const {
+  std::vector<std::int32_t> class_of_communicators() const {
     std::size_t communicators = 0;
     for (const CommunicatorClass& comm_class : refined_.folding().comm_classes)
       communicators += comm_class.communicators.size();
@@ -298,14 +298,14 @@ class Classes {
     std::unordered_set<std::uint64_t> seen;
     std::map<std::int32_t, double> seconds;
     for (std::size_t i = operation.first_flow; i < end; ++i) {
-      const FlowGroup& streams = refined_.flows()[i];
-      if (!seen.insert(streams.colour).second) continue;
+      const FlowGroup& group = refined_.flows()[i];
+      if (!seen.insert(group.colour).second) continue;
       Flow& flow = traffic.flows.emplace_back();
-      flow.share = streams.share;
-      flow.limit_bytes_per_s = streams.limit_bytes_per_s;
+      flow.share = group.share;
+      flow.limit_bytes_per_s = group.limit_bytes_per_s;
       traffic.seconds_per_byte = std::max(traffic.seconds_per_byte, limited_s(flow));
       for (const std::int32_t link : refined_.way(i)) flow.links.push_back(LinkId{link_of_[link]});
-      flow.multiplicity = static_cast<int>(flow_classes_.at(streams.colour).streams /
+      flow.multiplicity = static_cast<int>(flow_classes_.at(group.colour).multiplicity /
                                            unit_of(index(flow.links.front())));
       for (const LinkId link : flow.links) {
         double& all = seconds[index(link)];

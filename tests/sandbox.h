@@ -30,6 +30,20 @@ backward_s = 0.002
 p2p_s = 0.0001
 )";
 
+// A model of two layers on two GPUs.
+inline const std::string kTinyModel = R"([model]
+layers = 2
+hidden = 64
+heads = 4
+seq = 32
+vocab = 128
+[parallel]
+pp = 2
+global_batch = 4
+[cluster]
+preset = "selene"
+)";
+
 // What a command left behind.
 struct Ran {
   int status = -1;

@@ -272,6 +272,11 @@ TEST_CASE("CUDA and NCCL are included only in exec/cuda/, MPI below exec only") 
   }
 }
 
+TEST_CASE("CLI11 is included by the command line and its completions, by no command") {
+  CHECK(including({"CLI/"}) ==
+        std::set<std::string>{"cli/command_line.cpp", "cli/shell_files.cpp"});
+}
+
 TEST_CASE("no file of a module is longer than 500 lines, no test than 600") {
   for (const Source& source : all_sources()) {
     INFO(source.path);

@@ -6,14 +6,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <initializer_list>
 #include <string_view>
 #include <system_error>
-#include <tuple>
 
 #include "base/data_dir.h"
 #include "base/file.h"
 #include "base/nearest.h"
 #include "base/sourced_file.h"
+#include "topology/cluster_keys.h"
 
 namespace tandem {
 namespace {
@@ -49,33 +50,29 @@ Result<SourcedFile> open_known(const std::string& name, std::string_view kind,
   return SourcedFile::read(fmt::format("{}/{}.toml", folder, name));
 }
 
+// What every file of its kind has.
+Status check_has(const SourcedFile* file, std::initializer_list<const char*> keys) {
+  for (const char* key : keys) {
+    if (!file->has(key))
+      return file->expected(key, "{value = ..., source = \"where it comes from\"}");
+  }
+  return Done{};
+}
+
 Result<DeviceSpec> read_device(const std::string& name, Sources* sources) {
   ASSIGN_OR_RETURN(SourcedFile file, open_known(name, "device", devices_dir(), device_names()));
   DeviceSpec device;
   ASSIGN_OR_RETURN(device.name, file.text("name"));
   ASSIGN_OR_RETURN(device.profile, file.text("software"));
-  ASSIGN_OR_RETURN(const double memory_GiB, file.number("memory_GiB"));
-  ASSIGN_OR_RETURN(const double memory_GBps, file.number("memory_GBps"));
-  ASSIGN_OR_RETURN(device.sms, file.count("sms"));
-  device.memory_bytes = memory_GiB * GiB;
-  device.memory_bytes_per_s = memory_GBps * GB;
-  if (file.has("memory_reserve_GiB")) {
-    ASSIGN_OR_RETURN(const double reserve_GiB, file.number("memory_reserve_GiB"));
-    device.own_memory_reserve_bytes = reserve_GiB * GiB;
-  }
+  for (const Key<DeviceSpec>& key : device_keys()) RETURN_IF_ERROR(file.set(key, &device));
+  RETURN_IF_ERROR(check_has(&file, {"memory_GiB", "memory_GBps", "sms"}));
   for (const std::string& precision : file.stems("_Tflops")) {
     ASSIGN_OR_RETURN(const double peak, file.number(precision + "_Tflops"));
     device.flops_per_s[precision] = peak * 1e12;
   }
-  if (file.has("gemm_efficiency")) {
-    ASSIGN_OR_RETURN(device.gemm_efficiency, file.share("gemm_efficiency"));
-  }
   for (const std::string& precision : file.stems("_gemm_efficiency")) {
     ASSIGN_OR_RETURN(device.own_gemm_efficiency[precision],
                      file.share(precision + "_gemm_efficiency"));
-  }
-  if (file.has("attention_efficiency")) {
-    ASSIGN_OR_RETURN(device.attention_efficiency, file.share("attention_efficiency"));
   }
   RETURN_IF_ERROR(file.finish());
   for (const auto& [key, source] : file.sources()) {
@@ -84,89 +81,18 @@ Result<DeviceSpec> read_device(const std::string& name, Sources* sources) {
   return device;
 }
 
-Result<Fabric> read_fabric(SourcedFile* file) {
-  Fabric fabric;
-  ASSIGN_OR_RETURN(const std::string kind, file->word("fabric"));
-  if (kind == "star") return fabric;
-  if (kind == "rail-optimised") {
-    fabric.kind = Fabric::RailOptimised;
-  } else if (kind == "fat-tree") {
-    fabric.kind = Fabric::FatTree;
-  } else {
-    return file->expected("fabric", "star, rail-optimised or fat-tree");
-  }
-  ASSIGN_OR_RETURN(fabric.nodes_per_leaf, file->count("nodes_per_leaf"));
-  ASSIGN_OR_RETURN(fabric.oversubscription, file->number("oversubscription"));
-  return fabric;
-}
-
-Result<Collectives> read_collectives(SourcedFile* file) {
-  ASSIGN_OR_RETURN(const std::string word, file->word("collectives"));
-  if (word == "ring") return Collectives::Ring;
-  if (word == "hierarchical") return Collectives::Hierarchical;
-  if (word == "auto") return Collectives::Auto;
-  return file->expected("collectives", "ring, hierarchical or auto");
-}
-
-// What may be left out: the choice of algorithms and protocols, and what they cost.
-Status read_algorithms(SourcedFile* file, ClusterSpec* spec) {
-  for (const auto& [key, place, unit] :
-       {std::tuple{"ring_efficiency", &spec->ring_efficiency, 1.0},
-        {"communicator_GBps", &spec->communicator_bytes_per_s, GB},
-        {"nvls_efficiency", &spec->nvls_efficiency, 1.0},
-        {"ring_fill_steps", &spec->ring_fill_steps, 1.0},
-        {"intra_base_us", &spec->intra_base_s, 1e-6},
-        {"intra_ll_latency", &spec->intra_low_latency.latency, 1.0},
-        {"intra_ll_rate", &spec->intra_low_latency.rate, 1.0},
-        {"inter_base_us", &spec->inter_base_s, 1e-6},
-        {"inter_ll_latency", &spec->inter_low_latency.latency, 1.0},
-        {"inter_ll_rate", &spec->inter_low_latency.rate, 1.0}}) {
-    if (!file->has(key)) continue;
-    ASSIGN_OR_RETURN(const double value, file->number(key));
-    *place = value * unit;
-  }
-  for (const auto& [key, place] : {std::pair{"nvls", &spec->nvls}, {"trees", &spec->trees}}) {
-    if (!file->has(key)) continue;
-    ASSIGN_OR_RETURN(*place, file->flag(key));
-  }
-  if (file->has("nvlinks")) {
-    ASSIGN_OR_RETURN(const std::string text, file->word("nvlinks"));
-    const auto adjacency = parse_nvlink_adjacency(text);
-    if (!adjacency.ok()) return file->expected("nvlinks", "links as in '0222 2022 2202 2220'");
-    spec->nvlinks = adjacency.value();
-  }
-  return Done{};
-}
-
 Result<ClusterSpec> read_preset(const std::string& name, Sources* sources) {
   ASSIGN_OR_RETURN(SourcedFile file, open_known(name, "preset", presets_dir(), preset_names()));
   ClusterSpec spec;
   spec.name = name;
   ASSIGN_OR_RETURN(const std::string device, file.text("device"));
-  ASSIGN_OR_RETURN(spec.gpus_per_node, file.count("gpus_per_node"));
-  ASSIGN_OR_RETURN(const double intra_GBps, file.number("intra_GBps"));
-  ASSIGN_OR_RETURN(spec.intra_efficiency, file.number("intra_efficiency"));
-  ASSIGN_OR_RETURN(const double intra_latency_us, file.number("intra_latency_us"));
-  ASSIGN_OR_RETURN(spec.nics_per_node, file.count("nics_per_node"));
-  ASSIGN_OR_RETURN(const double nic_Gbitps, file.number("nic_Gbitps"));
-  ASSIGN_OR_RETURN(spec.inter_efficiency, file.number("inter_efficiency"));
-  ASSIGN_OR_RETURN(const double inter_latency_us, file.number("inter_latency_us"));
-  RETURN_IF_ERROR(read_algorithms(&file, &spec));
-  if (file.has("nics_on_switch")) {
-    ASSIGN_OR_RETURN(spec.nics_on_switch, file.flag("nics_on_switch"));
-  }
-  if (file.has("collectives")) {
-    ASSIGN_OR_RETURN(spec.collectives, read_collectives(&file));
-  }
-  if (file.has("in_network_reduction")) {
-    ASSIGN_OR_RETURN(spec.in_network_reduction, file.flag("in_network_reduction"));
-  }
-  ASSIGN_OR_RETURN(spec.fabric, read_fabric(&file));
+  for (const Key<ClusterSpec>& key : cluster_keys()) RETURN_IF_ERROR(file.set(key, &spec));
+  RETURN_IF_ERROR(check_has(
+      &file, {"gpus_per_node", "intra_GBps", "intra_efficiency", "intra_latency_us",
+              "nics_per_node", "nic_Gbitps", "inter_efficiency", "inter_latency_us", "fabric"}));
+  if (spec.fabric.kind != Fabric::Star)
+    RETURN_IF_ERROR(check_has(&file, {"nodes_per_leaf", "oversubscription"}));
   RETURN_IF_ERROR(file.finish());
-  spec.intra_bytes_per_s = intra_GBps * GB;
-  spec.intra_latency_s = intra_latency_us * 1e-6;
-  spec.nic_bytes_per_s = nic_Gbitps * Gbit;
-  spec.inter_latency_s = inter_latency_us * 1e-6;
   sources->insert(sources->end(), file.sources().begin(), file.sources().end());
   ASSIGN_OR_RETURN(spec.device, read_device(device, sources));
   return spec;

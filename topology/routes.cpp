@@ -45,8 +45,9 @@ class Routes::EqualWays {
   template <class Fits>
   const Hop& pick(const std::vector<Hop>& hops, Fits fits) {
     if (hops.size() == 1) return hops.front();
-    int place = left_ % static_cast<int>(std::ranges::count_if(hops, fits));
-    left_ /= static_cast<int>(std::ranges::count_if(hops, fits));
+    const int ways = static_cast<int>(std::ranges::count_if(hops, fits));
+    int place = left_ % ways;
+    left_ /= ways;
     for (const Hop& hop : hops) {
       if (fits(hop) && place-- == 0) return hop;
     }

@@ -80,8 +80,8 @@ double load_on(const Loads& total, LinkId link) {
 using Way = std::optional<Algorithm>;
 
 // The flows of one operation, not merged.
-Traffic chosen_streams(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
-                       Way way) {
+Traffic chosen_flows(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
+                     Way way) {
   if (way) return flows_of(cluster, kind, devices, *way);
   const Collectives collectives = cluster.spec().collectives;
   if (collectives == Collectives::Ring) return flows_of(cluster, kind, devices, Algorithm::Ring);
@@ -109,9 +109,9 @@ const CalibrationRow* row_of(const Cluster& cluster, CommKind kind,
 }
 
 // The flows with the time that was measured where the spec's calibration has one.
-Traffic calibrated_streams(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
-                           Way way) {
-  Traffic flows = chosen_streams(cluster, kind, devices, way);
+Traffic calibrated_flows(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
+                         Way way) {
+  Traffic flows = chosen_flows(cluster, kind, devices, way);
   const CalibrationRow* row = row_of(cluster, kind, devices);
   if (row == nullptr || flows.flows.empty()) return flows;
   const double factor = row->seconds_per_byte() / alone_s(cluster, flows.flows);
@@ -122,7 +122,7 @@ Traffic calibrated_streams(const Cluster& cluster, CommKind kind, std::span<cons
 
 Traffic one_traffic(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
                     Way way) {
-  Traffic result = calibrated_streams(cluster, kind, devices, way);
+  Traffic result = calibrated_flows(cluster, kind, devices, way);
   merge(&result.flows);
   result.seconds_per_byte = alone_s(cluster, result.flows);
   return result;
@@ -143,7 +143,7 @@ std::vector<Traffic> lockstep_of(const Cluster& cluster, CommKind kind,
   std::vector<Flow> flows;
   std::vector<std::size_t> ends;  // of each instance's flows
   for (const std::vector<DeviceId>& devices : instances) {
-    Traffic& one = each.emplace_back(calibrated_streams(cluster, kind, devices, way));
+    Traffic& one = each.emplace_back(calibrated_flows(cluster, kind, devices, way));
     std::ranges::move(one.flows, std::back_inserter(flows));
     one.flows.clear();
     ends.push_back(flows.size());

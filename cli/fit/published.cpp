@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/nearest.h"
 #include "base/progress.h"
+#include "base/split.h"
 #include "cli/command_line.h"
 #include "cli/files.h"
 #include "cli/fit/fit_commands.h"
@@ -39,12 +40,8 @@ struct PublishedOptions {
 std::vector<std::vector<std::string>> groups_of(const std::vector<std::string>& texts) {
   std::vector<std::vector<std::string>> groups;
   for (const std::string& text : texts) {
-    std::vector<std::string>& group = groups.emplace_back();
-    for (std::size_t at = 0; at <= text.size();) {
-      const std::size_t end = std::min(text.find('+', at), text.size());
-      group.push_back(text.substr(at, end - at));
-      at = end + 1;
-    }
+    // With one more "+", so that "a+" is "a" and "", which no family is called.
+    groups.push_back(split(text + "+", "+"));
   }
   return groups;
 }

@@ -43,7 +43,7 @@ Result<std::vector<CUdevResource>> split(const GreenDriver& driver, CUdevice dev
         driver.cuDevSmResourceSplitByCount(parts.data(), &count, &all, &rest, 0, sms);
     if (code == CUDA_SUCCESS && count == local_ranks) return parts;
   }
-  return Error{fmt::format("found {} SMs for {} players, expected enough for a partition each",
+  return Error{fmt::format("found {} SMs for {} ranks, expected enough for a partition each",
                            all.sm.smCount, local_ranks)};
 }
 

@@ -57,7 +57,7 @@ class Coordinator {
   RunEnd run() {
     std::string failure = play();
     if (!failure.empty()) {
-      say(MessageKind::Dump);
+      send_to_all(MessageKind::Dump);
       const auto all = [this] {
         return std::ranges::all_of(members_, [](const Member& member) {
           return member.state || !member.connection || !member.connection->is_open();
@@ -65,11 +65,11 @@ class Coordinator {
       };
       for (const auto begin = Clock::now(); !all() && Clock::now() - begin < kTimeToAnswer;) tick();
     }
-    say(failure.empty() ? MessageKind::Bye : MessageKind::Stop);
+    send_to_all(failure.empty() ? MessageKind::Bye : MessageKind::Stop);
     RunEnd run_end;
     run_end.failure = std::move(failure);
     for (Member& member : members_) {
-      run_end.exit_reasons.push_back(fate_of(member));
+      run_end.exit_reasons.push_back(exit_reason_of(member));
       run_end.states.push_back(std::move(member.state));
       if (!run_end.failure.empty() && member.connection) member.connection->leave_open();
     }
@@ -105,7 +105,7 @@ class Coordinator {
         return missing("until the run " + ending);
       if (std::string failure = broken(); !failure.empty()) return failure;
     }
-    say(MessageKind::Go);
+    send_to_all(MessageKind::Go);
     const auto stuck_after = patience + std::chrono::nanoseconds(longest_compute_ns(program_));
     changed_ = Clock::now();
     while (!std::ranges::all_of(members_, has_ended)) {
@@ -159,7 +159,7 @@ class Coordinator {
     return ending.empty() ? "" : "the run " + ending;
   }
 
-  void say(MessageKind message) {
+  void send_to_all(MessageKind message) {
     for (Member& member : members_) {
       if (member.connection) member.connection->send(static_cast<std::uint32_t>(message));
     }
@@ -168,7 +168,7 @@ class Coordinator {
   void tick() {
     if (const auto now = Clock::now(); now - said_alive_ > kAliveEvery) {
       said_alive_ = now;
-      say(MessageKind::Alive);
+      send_to_all(MessageKind::Alive);
     }
     std::vector<pollfd> events{{listener_.socket.number(), POLLIN, 0}};
     for (const Member& member : members_) {
@@ -185,26 +185,26 @@ class Coordinator {
     for (std::size_t rank = 0; rank < members_.size(); ++rank) {
       if (!members_[rank].connection) continue;
       for (const ControlMessage& message : members_[rank].connection->receive())
-        hear(rank, message);
+        take_in(rank, message);
     }
   }
 
   // Whether a new connection is settled: its rank said who it is, or it closed.
   bool welcome(Connection* connection) {
-    std::vector<ControlMessage> words = connection->receive();
-    if (words.empty()) return !connection->is_open();
-    const auto hello = read<HelloMessage>(words.front());
+    std::vector<ControlMessage> messages = connection->receive();
+    if (messages.empty()) return !connection->is_open();
+    const auto hello = read<HelloMessage>(messages.front());
     if (!hello || hello->run != own_.run || hello->rank < 0 ||
         hello->rank >= static_cast<int>(members_.size()))
       return true;
     const auto rank = static_cast<std::size_t>(hello->rank);
     members_[rank].connection = std::move(*connection);
     members_[rank].program = hello->program;
-    for (std::size_t i = 1; i < words.size(); ++i) hear(rank, words[i]);
+    for (std::size_t i = 1; i < messages.size(); ++i) take_in(rank, messages[i]);
     return true;
   }
 
-  void hear(std::size_t rank, const ControlMessage& message) {
+  void take_in(std::size_t rank, const ControlMessage& message) {
     Member& member = members_[rank];
     const int body = program_.ranks[rank].body;
     if (static_cast<MessageKind>(message.kind) == MessageKind::Report) {
@@ -221,10 +221,10 @@ class Coordinator {
     }
   }
 
-  static std::string fate_of(const Member& member) {
+  static std::string exit_reason_of(const Member& member) {
     if (!member.connection) return "";
     if (!member.state)
-      return member.connection->is_open() ? "does not answer" : "is gone, and what guarded it";
+      return member.connection->is_open() ? "does not answer" : "is gone, and so is its watchdog";
     return member.status.exit_reason;
   }
 

@@ -33,7 +33,7 @@ class Diagnosis {
     for (const Body& body : program.bodies) slots_.push_back(ops_by_slot(body));
   }
 
-  std::string of_fates() const;
+  std::string of_exit_reasons() const;
   std::string of_waiting() const;
 
  private:
@@ -141,7 +141,7 @@ std::string Diagnosis::waiters_for(std::int32_t rank) const {
   return text;
 }
 
-std::string Diagnosis::of_fates() const {
+std::string Diagnosis::of_exit_reasons() const {
   std::string text;
   for (std::int32_t rank = 0; rank < static_cast<std::int32_t>(progress_.size()); ++rank) {
     if (progress_[rank].exit_reason.empty()) continue;
@@ -209,7 +209,7 @@ std::string Diagnosis::of_waiting() const {
 std::string diagnose(const Program& program, std::span<const RankProgress> progress) {
   CHECK(progress.size() == program.ranks.size());
   const Diagnosis diagnosis(program, progress);
-  const std::string exit_reasons = diagnosis.of_fates();
+  const std::string exit_reasons = diagnosis.of_exit_reasons();
   return exit_reasons.empty() ? diagnosis.of_waiting() : exit_reasons;
 }
 

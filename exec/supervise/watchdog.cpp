@@ -26,7 +26,7 @@ constexpr auto kCoordinatorFirst = std::chrono::seconds(5);      // it knows mor
 
 volatile std::sig_atomic_t last_signal = 0;
 
-std::string exit_fate(int status) {
+std::string exit_text(int status) {
   if (WIFSIGNALED(status))
     return fmt::format("was killed by signal {} ({})", WTERMSIG(status),
                        strsignal(WTERMSIG(status)));
@@ -217,7 +217,7 @@ void ChildProcess::look() {
       exit_reason_.clear();
     } else {
       gone_ = true;
-      exit_reason_ = exit_fate(status);
+      exit_reason_ = exit_text(status);
       exit_status_ = WIFEXITED(status) ? WEXITSTATUS(status) : Error::Failed;
     }
   }

@@ -10,7 +10,9 @@
 #include "base/fork_map.h"
 #include "base/progress.h"
 #include "planning/pack/packing.h"
-#include "scenarios/run/job.h"
+#include "scenarios/run/order_job.h"
+#include "scenarios/run/place.h"
+#include "scenarios/run/price_job.h"
 #include "schedule/lowering/microbatch_sizes.h"
 
 namespace tandem {
@@ -19,26 +21,26 @@ namespace {
 using Sizes = std::vector<MicrobatchSize>;
 
 Scenario with_sizes(Scenario scenario, int seq, int micro_batch, int microbatches) {
-  scenario.model.seq = seq;
-  scenario.plan.micro_batch = micro_batch;
-  scenario.plan.global_batch = micro_batch * scenario.plan.dp * microbatches;
-  scenario.order.microbatches = microbatches;
+  scenario.job.model.seq = seq;
+  scenario.job.plan.micro_batch = micro_batch;
+  scenario.job.plan.global_batch = micro_batch * scenario.job.plan.dp * microbatches;
+  scenario.job.order.microbatches = microbatches;
   return scenario;
 }
 
 // The scenario's microbatches of sequences of a `part` of the length, and `times` as many.
 Scenario of_parts(const Scenario& whole, int part, int times) {
-  return with_sizes(whole, whole.model.seq / part, times * whole.plan.micro_batch,
-                    whole.plan.microbatches());
+  return with_sizes(whole, whole.job.model.seq / part, times * whole.job.plan.micro_batch,
+                    whole.job.plan.microbatches());
 }
 
 // Its microbatches of sequences of half the length, a quarter, ... as far as the rules go.
 std::vector<Scenario> shorter(const Scenario& whole) {
   constexpr int kParts = 128;
   std::vector<Scenario> all;
-  for (int part = 2; part <= kParts && whole.model.seq % part == 0; part *= 2) {
+  for (int part = 2; part <= kParts && whole.job.model.seq % part == 0; part *= 2) {
     all.push_back(of_parts(whole, part, 1));
-    if (!check(all.back().model, all.back().plan).ok()) {
+    if (!check(all.back().job.model, all.back().job.plan).ok()) {
       all.pop_back();
       break;
     }
@@ -56,15 +58,15 @@ auto fit_of(const Scenario& whole, const F& f) {
 
 // That its microbatches can be priced whole and in halves. `place`: of what gives their length.
 Status check_halves(const Scenario& whole, const std::string& place) {
-  const int seq = whole.model.seq;
-  if (const Status status = check(whole.model, whole.plan); !status.ok())
+  const int seq = whole.job.model.seq;
+  if (const Status status = check(whole.job.model, whole.job.plan); !status.ok())
     return Error::at(place, status.error().text());
   if (seq % 2 != 0)
     return Error::at(place, fmt::format("found {}, expected an even number of tokens: other sizes "
                                         "are priced by half of it",
                                         seq));
   const Scenario halves = of_parts(whole, 2, 2);
-  if (const Status status = check(halves.model, halves.plan); !status.ok())
+  if (const Status status = check(halves.job.model, halves.job.plan); !status.ok())
     return Error::at(place, fmt::format("of half of {} tokens, which other sizes are priced by: {}",
                                         seq, status.error().text()));
   return Done{};
@@ -74,7 +76,11 @@ Status check_halves(const Scenario& whole, const std::string& place) {
 SizeCost microbatch_cost(const Scenario& whole, const Cluster& cluster) {
   const auto seconds = [&](const Scenario& scenario) {
     double sum = 0;
-    for (const OrderCosts& stage : order_costs(scenario, plan_of_chain(scenario), cluster))
+    const OrderedPlan plan = ordered_plan(scenario.job);
+    const Placement placement = place_ranks(scenario.cluster, cluster);
+    const Workload chain =
+        price_workload(scenario.job.model, plan, scenario.costs, cluster, placement);
+    for (const OrderCosts& stage : stage_costs(chain, plan, scenario.costs, cluster, placement))
       sum += stage.forward + stage.input + stage.weight;
     return sum;
   };
@@ -85,7 +91,7 @@ SizeCost microbatch_cost(const Scenario& whole, const Cluster& cluster) {
 Result<RunResult> play(const Scenario& scenario, const Sizes& sizes, Engine engine) {
   const auto resize = [&](CompiledJob* job) {
     const auto work = [&](const Scenario& of) {
-      return workload(of, job->order, job->cluster, job->placement);
+      return price_workload(of.job, job->order, of.costs, job->cluster, job->placement);
     };
     resize_microbatches(&job->program, fit_of(scenario, work), job->order.chains, sizes);
   };
@@ -114,13 +120,13 @@ struct Playable {
 
 // As Megatron deals them: the replicas take a microbatch in turn.
 Playable padded_to_longest(const Scenario& scenario, const Bin& batch, const SizeCost& cost) {
-  const Plan& plan = scenario.plan;
+  const Plan& plan = scenario.job.plan;
   std::vector<Sizes> replicas(plan.dp);
   Playable playable{1, scenario, {}, 0};
   for (std::size_t at = 0; at < batch.size(); at += plan.micro_batch) {
     const auto begin = batch.begin() + static_cast<std::ptrdiff_t>(at);
     const int longest = *std::max_element(begin, begin + plan.micro_batch);
-    const double share = static_cast<double>(longest) / scenario.model.seq;
+    const double share = static_cast<double>(longest) / scenario.job.model.seq;
     replicas[at / plan.micro_batch % plan.dp].push_back({share, share * share});
     playable.processed += static_cast<double>(longest) * plan.micro_batch;
   }
@@ -131,10 +137,10 @@ Playable padded_to_longest(const Scenario& scenario, const Bin& batch, const Siz
 // The least number of microbatches a replica, no less than `least` bins in all, that the order
 // runs: with several stages a rank in rounds of pp, as Megatron asks for.
 Result<int> microbatches_for(const Scenario& scenario, int least, int sequences) {
-  const int dp = scenario.plan.dp;
-  const int step = scenario.order.vpp > 1 ? scenario.plan.pp : 1;
+  const int dp = scenario.job.plan.dp;
+  const int step = scenario.job.order.vpp > 1 ? scenario.job.plan.pp : 1;
   const int first = (least + dp * step - 1) / (dp * step) * step;
-  OrderSpec spec = scenario.order;
+  OrderSpec spec = scenario.job.order;
   for (spec.microbatches = first; spec.microbatches * dp <= sequences; spec.microbatches += step) {
     if (check_order(spec).ok()) return spec.microbatches;
   }
@@ -142,7 +148,7 @@ Result<int> microbatches_for(const Scenario& scenario, int least, int sequences)
       scenario.place_of({"parallel.global_batch"}),
       fmt::format("found an iteration of {} sequences that fits into {} bins, expected one that "
                   "fills microbatches that schedule.order = {} can run",
-                  sequences, least, scenario.order.name));
+                  sequences, least, scenario.job.order.name));
 }
 
 Result<Playable> packed(const Scenario& scenario, const Bin& batch, int limit, const SizeCost& cost,
@@ -150,7 +156,7 @@ Result<Playable> packed(const Scenario& scenario, const Bin& batch, int limit, c
   const int least = static_cast<int>(first_fit_decreasing(batch, limit).size());
   ASSIGN_OR_RETURN(const int microbatches,
                    microbatches_for(scenario, least, static_cast<int>(batch.size())));
-  const int dp = scenario.plan.dp;
+  const int dp = scenario.job.plan.dp;
   std::vector<Sizes> replicas;
   for (const std::vector<Bin>& bins :
        deal(pack_into(batch, microbatches * dp, limit, cost), dp, limit, cost)) {
@@ -165,7 +171,7 @@ Result<Playable> packed(const Scenario& scenario, const Bin& batch, int limit, c
 
 Result<std::vector<Playable>> make_playables(const Scenario& scenario, const Cluster& cluster,
                                              const std::vector<Bin>& batches, PackStudy* study) {
-  const Plan& plan = scenario.plan;
+  const Plan& plan = scenario.job.plan;
   const Scenario whole = with_sizes(scenario, study->limit, 1, plan.global_batch / plan.dp);
   RETURN_IF_ERROR(check_halves(scenario, scenario.place_of({"model.seq"})));
   RETURN_IF_ERROR(check_halves(whole, "--tokens"));
@@ -175,7 +181,7 @@ Result<std::vector<Playable>> make_playables(const Scenario& scenario, const Clu
   all.push_back({0,
                  scenario,
                  {},
-                 static_cast<double>(plan.global_batch) * scenario.model.seq,
+                 static_cast<double>(plan.global_batch) * scenario.job.model.seq,
                  study->played});
   for (const Bin& batch : batches) {
     all.push_back(padded_to_longest(scenario, batch, padded_cost));
@@ -191,14 +197,14 @@ Result<std::vector<Playable>> make_playables(const Scenario& scenario, const Clu
 // `share`: of the iterations played.
 void add(const Playable& playable, const RunResult& result, double share, PackWay* way) {
   const Scenario& scenario = playable.scenario;
-  const Plan& plan = scenario.plan;
+  const Plan& plan = scenario.job.plan;
   const Training& training = *result.training;
   way->fits = training.fits && (way->fits || way->iteration_s == 0);
-  way->seq = scenario.model.seq;
+  way->seq = scenario.job.model.seq;
   way->micro_batch = plan.micro_batch;
   way->microbatches += share * plan.microbatches();
   way->processed += share * playable.processed;
-  way->room += share * plan.global_batch * scenario.model.seq;
+  way->room += share * plan.global_batch * scenario.job.model.seq;
   way->iteration_s += share * result.iteration_s;
   way->memory_bytes = std::max(way->memory_bytes, training.total);
   way->reserve_bytes = training.reserve;
@@ -241,15 +247,15 @@ std::vector<Bin> batches_of(const std::vector<int>& lengths, const PackStudy& st
 
 Result<PackStudy> pack(const Scenario& scenario, const std::string& lengths,
                        const PackOptions& options) {
-  if (scenario.uniform)
+  if (scenario.costs.uniform)
     return Error::at(
         scenario.place_of({"costs.source"}),
         "found costs.source = uniform, expected a model: seconds a microbatch know no tokens");
-  if (!scenario.order_file.empty())
+  if (!scenario.job.order_file.empty())
     return Error::at(
         scenario.place_of({"schedule.order"}),
         "found an order from a file, expected one by name: packing needs fewer microbatches");
-  const int seq = scenario.model.seq;
+  const int seq = scenario.job.model.seq;
   ASSIGN_OR_RETURN(const std::vector<int> all,
                    read_lengths(lengths, std::min(seq, options.tokens),
                                 seq <= options.tokens ? "model.seq" : "--tokens"));
@@ -257,7 +263,7 @@ Result<PackStudy> pack(const Scenario& scenario, const std::string& lengths,
                   .lengths = lengths,
                   .engine = name(options.engine),
                   .limit = options.tokens,
-                  .global_batch = scenario.plan.global_batch};
+                  .global_batch = scenario.job.plan.global_batch};
   study.sequences = static_cast<int>(all.size());
   study.iterations = study.sequences / study.global_batch;
   study.left_out = study.sequences % study.global_batch;

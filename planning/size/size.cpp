@@ -13,6 +13,7 @@
 #include "planning/tune/rules.h"
 #include "planning/tune/stage_level.h"
 #include "scenarios/run/failed_links.h"
+#include "scenarios/run/place.h"
 
 namespace tandem {
 namespace {
@@ -81,11 +82,11 @@ Result<std::vector<Tuned>> tuned_plans(const std::vector<SizeCase>& cases,
 
 // A batch that the plan can be run with: the next whole number of microbatches.
 Scenario with_batch(Scenario scenario, double batch) {
-  const Plan& plan = scenario.plan;
-  const int step = plan.micro_batch * plan.dp * (scenario.order.vpp > 1 ? plan.pp : 1);
+  const Plan& plan = scenario.job.plan;
+  const int step = plan.micro_batch * plan.dp * (scenario.job.order.vpp > 1 ? plan.pp : 1);
   const int steps = std::max(1, static_cast<int>(std::ceil(batch / step)));
-  scenario.plan.global_batch = steps * step;
-  scenario.order.microbatches = scenario.plan.microbatches();
+  scenario.job.plan.global_batch = steps * step;
+  scenario.job.order.microbatches = scenario.job.plan.microbatches();
   return scenario;
 }
 
@@ -107,7 +108,7 @@ double ramp_seconds(const SizeCase& c, const std::vector<RampStep>& steps) {
   double seconds = 0;
   for (const auto& [batch, iteration_s] : steps) {
     const double share = c.inputs.ramp_tokens / static_cast<double>(steps.size());
-    seconds += share / (static_cast<double>(batch) * c.scenario.model.seq) * iteration_s;
+    seconds += share / (static_cast<double>(batch) * c.scenario.job.model.seq) * iteration_s;
   }
   return seconds;
 }
@@ -136,18 +137,18 @@ void add_variations(std::size_t of, const SizeCase& c, const Scenario& itself,
                     std::vector<Variation>* all) {
   const auto add = [&](ClusterSpec cluster, double Sized::*ratio) {
     all->push_back({of, itself, ratio});
-    all->back().scenario.cluster = std::move(cluster);
+    all->back().scenario.cluster.spec = std::move(cluster);
   };
   const auto with_nics = [&](double factor) {
-    ClusterSpec cluster = itself.cluster;
+    ClusterSpec cluster = itself.cluster.spec;
     cluster.nic_bytes_per_s *= factor;
     return cluster;
   };
-  add(oversubscribed(itself.cluster, 2), &Sized::oversubscribed_2);
-  add(oversubscribed(itself.cluster, 4), &Sized::oversubscribed_4);
+  add(oversubscribed(itself.cluster.spec, 2), &Sized::oversubscribed_2);
+  add(oversubscribed(itself.cluster.spec, 4), &Sized::oversubscribed_4);
   add(with_nics(0.9), &Sized::slower_nics);
   add(with_nics(1.1), &Sized::faster_nics);
-  for (const double batch : ramp_batches(c.inputs, itself.plan.global_batch))
+  for (const double batch : ramp_batches(c.inputs, itself.job.plan.global_batch))
     all->push_back({of, with_batch(itself, batch), nullptr});
 }
 
@@ -184,7 +185,7 @@ Status play(const std::vector<SizeCase>& cases, const SizeOptions& options,
     if (ratio != nullptr) {
       one.*ratio = times;
     } else {
-      ramps[candidate].push_back({scenario.plan.global_batch, times * one.result->iteration_s});
+      ramps[candidate].push_back({scenario.job.plan.global_batch, times * one.result->iteration_s});
     }
   }
   for (std::size_t i = 0; i < sized->size(); ++i)
@@ -198,10 +199,10 @@ Status find_least_bandwidth(const std::vector<SizeCase>& cases, int jobs,
   std::vector<std::size_t> of;
   std::vector<Scenario> scenarios;
   for (std::size_t i = 0; i < sized->size(); ++i) {
-    if (!(*sized)[i].result || !cases[i].scenario.cluster.calibration.empty()) continue;
+    if (!(*sized)[i].result || !cases[i].scenario.cluster.spec.calibration.empty()) continue;
     of.push_back(i);
     scenarios.push_back(with_all_links(planned(cases[i], *(*sized)[i].plan)));
-    scenarios.back().least_bandwidth = true;
+    scenarios.back().report.least_bandwidth = true;
   }
   const std::vector<Result<RunResult>> found = simulate_all(scenarios, Engine::Ideal, jobs);
   for (std::size_t i = 0; i < of.size(); ++i) {
@@ -216,9 +217,9 @@ Status find_least_bandwidth(const std::vector<SizeCase>& cases, int jobs,
 
 Scenario planned(const SizeCase& c, const Found& plan) {
   Scenario scenario = with(c.scenario, plan.candidate);
-  scenario.published = {};
-  scenario.baseline.clear();
-  scenario.least_bandwidth = false;
+  scenario.report.published = {};
+  scenario.report.baseline.clear();
+  scenario.report.least_bandwidth = false;
   return scenario;
 }
 
@@ -233,19 +234,20 @@ Result<std::vector<SizeCase>> load_size_cases(
     for (const std::string& key : Space::keys()) run.settings.erase(key);
     for (const auto& [key, value] : kPlaceholder) run.settings[key] = {value, path};
     ASSIGN_OR_RETURN(Scenario scenario, make_scenario(file, run));
-    if (scenario.uniform) return Error::at(path, "found costs.source = uniform, expected a model");
-    if (scenario.cluster.cables)
+    if (scenario.costs.uniform)
+      return Error::at(path, "found costs.source = uniform, expected a model");
+    if (scenario.cluster.spec.cables)
       return Error::at(
           path,
           "found cluster.links_file, expected a cluster of any size: what its NICs and "
           "its fabric are");
     const std::vector<std::string>& points = run.points;
-    const std::string job = points.size() > 1 ? points.front() : scenario.model_name;
+    const std::string job = points.size() > 1 ? points.front() : scenario.job.model_name;
     const std::string candidate =
         points.size() > 1 ? joined({points.begin() + 1, points.end()}) : run.name;
     for (const int gpus : inputs.gpus) {
       cases.push_back({job, candidate, scenario, inputs});
-      cases.back().scenario.gpus = gpus;
+      cases.back().scenario.cluster.gpus = gpus;
     }
   }
   return cases;
@@ -260,7 +262,7 @@ std::vector<std::string> usual_space(const Scenario& scenario) {
                                     "overlap.tensor=off,ring",
                                     "train.zero=0,1,3",
                                     "parallel.cp=1,2,4,8"};
-  if (scenario.model.seq < kLongSequence) among.emplace_back("parallel.cp=1");
+  if (scenario.job.model.seq < kLongSequence) among.emplace_back("parallel.cp=1");
   return among;
 }
 
@@ -271,7 +273,7 @@ Result<SizeResult> size(const std::vector<SizeCase>& cases, const std::vector<st
   for (std::size_t i = 0; i < cases.size(); ++i)
     result.sized.push_back({.job = cases[i].job,
                             .candidate = cases[i].candidate,
-                            .gpus = cases[i].scenario.gpus,
+                            .gpus = cases[i].scenario.cluster.gpus,
                             .reason = plans[i].reason,
                             .plan = plans[i].plan});
   RETURN_IF_ERROR(play(cases, options, &result.sized));

@@ -17,8 +17,9 @@ std::pair<double, double> interval_of(const RunResult& result) {
 
 Economics economics_of(const SizeCase& c, const Sized& sized, double times = 1) {
   const RunResult& result = *sized.result;
-  const double tokens = static_cast<double>(c.scenario.plan.global_batch) * c.scenario.model.seq;
-  return economics(c.inputs, sized.gpus, c.scenario.cluster.gpus_per_node, tokens,
+  const double tokens =
+      static_cast<double>(c.scenario.job.plan.global_batch) * c.scenario.job.model.seq;
+  return economics(c.inputs, sized.gpus, c.scenario.cluster.spec.gpus_per_node, tokens,
                    result.iteration_s * times, sized.ramp_s * times, interval_of(result));
 }
 
@@ -135,7 +136,7 @@ std::vector<InputChange> input_changes(const std::vector<SizeCase>& cases,
 std::vector<TierWorth> tiers(const std::vector<SizeCase>& cases, const std::vector<Sized>& sized) {
   std::vector<TierWorth> all;
   const auto cluster = [&](std::size_t i) -> const ClusterSpec& {
-    return cases[i].scenario.cluster;
+    return cases[i].scenario.cluster.spec;
   };
   for (std::size_t i = 0; i < sized.size(); ++i) {
     if (!sized[i].result) continue;

@@ -12,7 +12,7 @@
 namespace tandem {
 namespace {
 
-struct Key {
+struct SizeKey {
   const char* key;
   const char* help;
   double least, most;
@@ -21,8 +21,8 @@ struct Key {
 
 #define TO(member, unit) [](SizeInputs* s, double value) { s->member = value * (unit); }
 
-const std::vector<Key>& number_keys() {
-  static const std::vector<Key> kKeys = {
+const std::vector<SizeKey>& number_keys() {
+  static const std::vector<SizeKey> kKeys = {
       {"size.tokens_T", "number: trillions (1e12) of tokens to train on", 1e-6, 1e4,
        TO(tokens, trillion)},
       {"size.days", "number: days that the training may take, p95", 1e-3, 1e5, TO(days, 1)},
@@ -90,7 +90,7 @@ Status set_gpus(const Setting& setting, SizeInputs* inputs) {
 
 Status set_key(const std::string& key, const Setting& setting, SizeInputs* inputs) {
   if (key == kGpus) return set_gpus(setting, inputs);
-  for (const Key& known : number_keys()) {
+  for (const SizeKey& known : number_keys()) {
     if (key != known.key) continue;
     const std::optional<double> value = number_of(setting);
     const bool whole = std::string_view(known.help).starts_with("integer");
@@ -141,7 +141,7 @@ Result<SizeInputs> take_size_inputs(const std::string& path, Settings* settings)
 
 std::vector<std::pair<std::string, std::string>> size_keys() {
   std::vector<std::pair<std::string, std::string>> keys = {{kGpus, kGpusHelp}};
-  for (const Key& key : number_keys()) keys.emplace_back(key.key, key.help);
+  for (const SizeKey& key : number_keys()) keys.emplace_back(key.key, key.help);
   return keys;
 }
 

@@ -45,23 +45,27 @@ constexpr AllowedValues kFsdpValues[] = {{"parallel.pp", "1", kFullyShard},
 
 // Megatron-LM's interleaved schedule: the one that pairs a forward with a backward.
 bool interleaves(S s, C c) {
-  return traits_of(c.playing.order, s.order.orders).exchanges == BatchedP2p::Pairs;
+  return traits_of(c.playing.order, s.job.order.orders).exchanges == BatchedP2p::Pairs;
 }
 
-int microbatches(S s, C c) { return s.plan.global_batch / (c.layout.micro_batch * c.layout.dp); }
+int microbatches(S s, C c) {
+  return s.job.plan.global_batch / (c.layout.micro_batch * c.layout.dp);
+}
 
 const FrameworkRule kMegatronRules[] = {
     {"pp x vpp divides the layers, or the layers with embedding and head", kArguments,
      FrameworkRule::OfLayout,
      [](S s, C c) {
-       return s.model.layers % c.layout.stages() == 0 ||
-              (s.model.layers + 2) % c.layout.stages() == 0;
+       return s.job.model.layers % c.layout.stages() == 0 ||
+              (s.job.model.layers + 2) % c.layout.stages() == 0;
      }},
     {"experts with tp > 1 need train.sequence_parallel", kParallelConfig, FrameworkRule::OfLayout,
-     [](S s, C c) { return !s.model.is_moe() || c.layout.tp == 1 || c.layout.sequence_parallel; }},
+     [](S s, C c) {
+       return !s.job.model.is_moe() || c.layout.tp == 1 || c.layout.sequence_parallel;
+     }},
     {"overlap.context with a ring of cp > 1", kTransformerEngine, FrameworkRule::OfLayout,
      [](S s, C c) {
-       return c.layout.cp == 1 || s.plan.context_comm != ContextComm::Ring ||
+       return c.layout.cp == 1 || s.job.plan.context_comm != ContextComm::Ring ||
               c.layout.overlap_context;
      }},
     {"vpp > 1 is interleaved", kArguments, FrameworkRule::OfPlaying,
@@ -82,7 +86,7 @@ const FrameworkRule kMegatronRules[] = {
 
 const FrameworkRule kDeepSpeedRules[] = {
     {"cp > 1 by all-to-all only", kUlysses, FrameworkRule::OfLayout,
-     [](S s, C c) { return c.layout.cp == 1 || s.plan.context_comm == ContextComm::AllToAll; }},
+     [](S s, C c) { return c.layout.cp == 1 || s.job.plan.context_comm == ContextComm::AllToAll; }},
     {"ZeRO 2 and 3 without a pipeline only", kPipeEngine, FrameworkRule::OfSharing,
      [](S, C c) { return c.sharing.zero < 2 || c.layout.pp == 1; }},
     {"overlap.grad_reduce with ZeRO and without a pipeline only", kPipeSchedule,

@@ -4,18 +4,19 @@
 #include <utility>
 #include <vector>
 
-#include "scenarios/run/job.h"
+#include "scenarios/run/place.h"
+#include "scenarios/run/price_job.h"
 
 namespace tandem {
 
 GroupTimes::GroupTimes(const Scenario& base, Cluster cluster)
-    : base_(base), cluster_(std::move(cluster)), placement_(placement_of(base, cluster_)) {}
+    : base_(base), cluster_(std::move(cluster)), placement_(place_ranks(base.cluster, cluster_)) {}
 
 // The first rank of the stage. Where nodes are alike its place on the node is enough.
 int GroupTimes::begin_of(const Layout& layout, int stage) const {
   const int begin = stage * layout.block();
   const ClusterSpec& spec = cluster_.spec();
-  return base_.cyclic || !cluster_.nodes_alike() || spec.fabric.kind != Fabric::Star
+  return base_.cluster.cyclic || !cluster_.nodes_alike() || spec.fabric.kind != Fabric::Star
              ? begin
              : begin % spec.gpus_per_node;
 }
@@ -33,7 +34,7 @@ RankGroups GroupTimes::of_pass(const Layout& layout, GroupKind group_kind, CommK
     groups.stride = std::max(layout.expert_tp, 1);
   }
   const int node = cluster_.spec().gpus_per_node;
-  if (!base_.cyclic && cluster_.nodes_alike() && node % (groups.size * groups.stride) == 0)
+  if (!base_.cluster.cyclic && cluster_.nodes_alike() && node % (groups.size * groups.stride) == 0)
     groups.block = std::min(groups.block, node);
   return groups;
 }
@@ -72,10 +73,12 @@ const std::vector<Choices>& GroupTimes::choices_of(const RankGroups& groups) {
             placement_[groups.begin + first + i * groups.stride + block * groups.far]);
     }
   }
-  Scenario scenario = base_;
-  if (groups.group_kind == GroupKind::Tensor) scenario.plan.tp = groups.size;
-  scenario.plan.zero = groups.zero3 ? 3 : 0;
-  const CommCost cost = comm_costs(scenario)[static_cast<std::size_t>(groups.group_kind)];
+  Plan plan = base_.job.plan;
+  if (groups.group_kind == GroupKind::Tensor) plan.tp = groups.size;
+  plan.zero = groups.zero3 ? 3 : 0;
+  const CommCost cost =
+      comm_costs(plan, base_.costs.profile,
+                 cluster_.spec().gpus_per_node)[static_cast<std::size_t>(groups.group_kind)];
   known = lockstep_choices(cluster_, groups.kind, instances);
   for (Choices& each : known) each = at_cost(std::move(each), groups.group_kind, cost);
   return known;

@@ -13,30 +13,30 @@ using S = const Scenario&;
 using L = const Layout&;
 
 constexpr auto kAlways = [](S) { return true; };
-constexpr auto kExperts = [](S s) { return s.model.is_moe(); };
-constexpr auto kShort = [](S s) { return s.model.seq < kLongSequence; };
-constexpr auto kLong = [](S s) { return s.model.seq >= kLongSequence; };
+constexpr auto kExperts = [](S s) { return s.job.model.is_moe(); };
+constexpr auto kShort = [](S s) { return s.job.model.seq < kLongSequence; };
+constexpr auto kLong = [](S s) { return s.job.model.seq >= kLongSequence; };
 
 // Within a factor of two, as sizes go by powers of two.
 bool about_4b(S s, L l) {
-  const double share = parameters(s.model) / (static_cast<double>(l.tp) * l.pp * l.ep);
+  const double share = parameters(s.job.model) / (static_cast<double>(l.tp) * l.pp * l.ep);
   return share <= 2 * kParametersAGpu && (share >= kParametersAGpu / 2 || l.tp * l.pp * l.ep == 1);
 }
 
 const Rule kRules[] = {
     {"about 4 B parameters a GPU", kChatLearn, kAlways, about_4b},
     {"tp inside a node", kMegatron, kAlways,
-     [](S s, L l) { return s.cluster.gpus_per_node % l.tp == 0; }},
+     [](S s, L l) { return s.cluster.spec.gpus_per_node % l.tp == 0; }},
     {"tp up to 8, then pp", kChatLearn, kAlways,
      [](S s, L l) {
-       return l.pp == 1 || l.tp >= std::min(kMostTensorParallel, s.cluster.gpus_per_node);
+       return l.pp == 1 || l.tp >= std::min(kMostTensorParallel, s.cluster.spec.gpus_per_node);
      }},
     {"no cp below a sequence of 8192", kMegatron, kShort, [](S, L l) { return l.cp == 1; }},
     {"cp from a sequence of 8192", kMegatron, kLong, [](S, L l) { return l.cp > 1; }},
     {"ep rather than expert tp", kMegatron, kExperts, [](S, L l) { return l.expert_tp == 1; }},
     {"vpp with pp", kChatLearn, kAlways, [](S, L l) { return l.pp == 1 || l.vpp > 1; }},
     {"pp below the microbatches", kChatLearn, kAlways,
-     [](S s, L l) { return l.pp == 1 || l.pp < s.plan.global_batch / (l.micro_batch * l.dp); }},
+     [](S s, L l) { return l.pp == 1 || l.pp < s.job.plan.global_batch / (l.micro_batch * l.dp); }},
     {"micro batch 1", kChatLearn, kAlways, [](S, L l) { return l.micro_batch == 1; }},
     {"no recompute", kChatLearn, kAlways, [](S, L l) { return l.recompute == Recompute::None; }},
 };
@@ -52,7 +52,7 @@ bool keeps_all(const Scenario& base, const Layout& layout) {
 
 Space where_rules_look(const Space& space, const Scenario& base) {
   const Space narrow = space.only("parallel.micro_batch", {"1"}).only("train.recompute", {"none"});
-  return base.model.seq < kLongSequence ? narrow.only("parallel.cp", {"1"}) : narrow;
+  return base.job.model.seq < kLongSequence ? narrow.only("parallel.cp", {"1"}) : narrow;
 }
 
 }  // namespace tandem

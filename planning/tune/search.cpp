@@ -67,8 +67,8 @@ std::vector<Playing> playings_in_memory(const Scenario& base, const Space& space
   for (const Playing& playing : space.playings(base, layout)) {
     const std::vector<Sharing> sharings = space.sharings(base, layout, playing);
     if (sharings.empty()) continue;
-    const bool fits =
-        fits_memory(base.cluster.device, level.memory_floor({layout, playing, sharings.back()}));
+    const bool fits = fits_memory(base.cluster.spec.device,
+                                  level.memory_floor({layout, playing, sharings.back()}));
     *(fits ? plans : others) += static_cast<std::int32_t>(sharings.size());
     if (fits) kept.push_back(playing);
   }
@@ -150,7 +150,7 @@ class BranchAndBound {
     }
     std::vector<Branch> plans;
     for (std::size_t i = 0; i < all.size(); ++i) {
-      if (fits_memory(known_.base_.cluster.device,
+      if (fits_memory(known_.base_.cluster.spec.device,
                       level_.memory({layout, playing, all[i]}, *order))) {
         plans.push_back({0, branch.layout, branch.playing, static_cast<std::int16_t>(i)});
       } else {
@@ -234,7 +234,7 @@ SearchResult search_all(const Scenario& base, const Space& space, StageLevel* le
   const auto play = [&](const Candidate& candidate) {
     ++counts.enumerated;
     const Result<Order> order = level->order_of(candidate);
-    if (order.ok() && !fits_memory(base.cluster.device, level->memory(candidate, *order))) {
+    if (order.ok() && !fits_memory(base.cluster.spec.device, level->memory(candidate, *order))) {
       ++counts.memory;
       return;
     }

@@ -53,32 +53,33 @@ using S = const Scenario&;
 using L = const Layout&;
 
 const Dimension kDimensions[] = {
-    {"parallel.tp", number_word, [](S s, L) { return divisors(s.gpus); }, OF(tp)},
-    {"parallel.cp", number_word, [](S s, L l) { return divisors(s.gpus / l.tp); }, OF(cp)},
-    {"parallel.pp", number_word, [](S s, L l) { return divisors(s.gpus / (l.tp * l.cp)); }, OF(pp)},
+    {"parallel.tp", number_word, [](S s, L) { return divisors(s.cluster.gpus); }, OF(tp)},
+    {"parallel.cp", number_word, [](S s, L l) { return divisors(s.cluster.gpus / l.tp); }, OF(cp)},
+    {"parallel.pp", number_word, [](S s, L l) { return divisors(s.cluster.gpus / (l.tp * l.cp)); },
+     OF(pp)},
     {"parallel.dp", number_word,
      [](S s, L l) {
-       const int dp = s.gpus / (l.tp * l.cp * l.pp);
-       return s.plan.global_batch % dp == 0 ? Ints{dp} : Ints{};
+       const int dp = s.cluster.gpus / (l.tp * l.cp * l.pp);
+       return s.job.plan.global_batch % dp == 0 ? Ints{dp} : Ints{};
      },
      OF(dp)},
     {"parallel.expert_tp", number_word,
      [](S s, L l) {
-       if (!s.model.is_moe()) return Ints{0};
+       if (!s.job.model.is_moe()) return Ints{0};
        return l.tp == 1 ? Ints{1} : Ints{1, l.tp};
      },
      OF(expert_tp)},
     {"parallel.ep", number_word,
-     [](S s, L l) { return l.expert_tp == 0 ? Ints{1} : divisors(s.model.experts); }, OF(ep)},
+     [](S s, L l) { return l.expert_tp == 0 ? Ints{1} : divisors(s.job.model.experts); }, OF(ep)},
     {"parallel.vpp", number_word,
      [](S s, L l) {
-       Ints all(l.pp == 1 ? 1 : std::max(1, (s.model.layers + 2) / l.pp));
+       Ints all(l.pp == 1 ? 1 : std::max(1, (s.job.model.layers + 2) / l.pp));
        std::iota(all.begin(), all.end(), 1);
        return all;
      },
      OF(vpp)},
     {"parallel.micro_batch", number_word,
-     [](S s, L l) { return divisors(s.plan.global_batch / l.dp); }, OF(micro_batch)},
+     [](S s, L l) { return divisors(s.job.plan.global_batch / l.dp); }, OF(micro_batch)},
     {"train.recompute", recompute_word,
      [](S, L) {
        return Ints{0, 1, 2};
@@ -137,13 +138,13 @@ bool can_order(const Scenario& base, const OrderTraits& order, const Layout& lay
                       .pp = layout.pp,
                       .vpp = layout.vpp,
                       .microbatches = microbatches,
-                      .expert_overlap = base.expert_overlap && order.expert_warm_up,
-                      .orders = base.order.orders})
+                      .expert_overlap = base.job.expert_overlap && order.expert_warm_up,
+                      .orders = base.job.order.orders})
       .ok();
 }
 
 Plan plan_with(const Scenario& base, const Layout& layout) {
-  Plan plan = base.plan;
+  Plan plan = base.job.plan;
   plan.tp = layout.tp;
   plan.cp = layout.cp;
   plan.ep = layout.ep;
@@ -159,7 +160,7 @@ Plan plan_with(const Scenario& base, const Layout& layout) {
   plan.scatter_gather = layout.scatter_gather;
   plan.overlap_context = layout.overlap_context;
   plan.zero = 0;
-  const auto overlap = tensor_overlap({.method = layout.tensor}, base.model, "");
+  const auto overlap = tensor_overlap({.method = layout.tensor}, base.job.model, "");
   if (overlap.ok()) plan.tensor_overlap = *overlap;
   return plan;
 }
@@ -226,7 +227,7 @@ void Space::for_each_layout(const Scenario& base,
   const auto choose = [&](const auto& self, const Dimension* dimension) -> bool {
     if (dimension == std::end(kDimensions))
       return !runs(base, {.layout = layout}, FrameworkRule::OfLayout) ||
-             !check(base.model, plan_with(base, layout)).ok() || visit(layout);
+             !check(base.job.model, plan_with(base, layout)).ok() || visit(layout);
     for (const int value : dimension->values(base, layout)) {
       if (!allows(dimension->key, dimension->word(value))) continue;
       dimension->set(&layout, value);
@@ -238,9 +239,9 @@ void Space::for_each_layout(const Scenario& base,
 }
 
 std::vector<Playing> Space::playings(const Scenario& base, const Layout& layout) const {
-  const int microbatches = base.plan.global_batch / (layout.micro_batch * layout.dp);
+  const int microbatches = base.job.plan.global_batch / (layout.micro_batch * layout.dp);
   std::vector<Playing> found;
-  for (const OrderTraits& order : base.order.orders) {
+  for (const OrderTraits& order : base.job.order.orders) {
     if (!fits(order, layout) || !allows("schedule.order", std::string(order.name)) ||
         !can_order(base, order, layout, microbatches))
       continue;
@@ -261,7 +262,7 @@ std::vector<Playing> Space::playings(const Scenario& base, const Layout& layout)
 
 std::vector<Sharing> Space::sharings(const Scenario& base, const Layout& layout,
                                      const Playing& playing) const {
-  const int chains = traits_of(playing.order, base.order.orders).chains;
+  const int chains = traits_of(playing.order, base.job.order.orders).chains;
   const bool shares = layout.dp * layout.cp * chains > 1;
   std::vector<Sharing> found;
   for (int zero = 0; zero <= (!shares ? 0 : layout.pp > 1 ? 1 : 3); ++zero) {
@@ -285,49 +286,49 @@ Scenario with(const Scenario& base, const Candidate& candidate) {
   const auto& [layout, playing, sharing] = candidate;
   Scenario scenario = base;
   scenario.name = text_of(candidate);
-  scenario.plan = plan_with(base, layout);
-  scenario.plan.zero = sharing.zero;
-  scenario.tensor = {.method = layout.tensor};
-  scenario.order_file.clear();
-  scenario.order = {.name = std::string(playing.order),
-                    .pp = layout.pp,
-                    .vpp = layout.vpp,
-                    .microbatches = scenario.plan.microbatches(),
-                    .orders = base.order.orders};
-  scenario.overlap_p2p = playing.overlap_p2p;
-  scenario.batch_p2p = false;
-  const OrderTraits& order = traits_of(scenario.order);
+  scenario.job.plan = plan_with(base, layout);
+  scenario.job.plan.zero = sharing.zero;
+  scenario.job.tensor = {.method = layout.tensor};
+  scenario.job.order_file.clear();
+  scenario.job.order = {.name = std::string(playing.order),
+                        .pp = layout.pp,
+                        .vpp = layout.vpp,
+                        .microbatches = scenario.job.plan.microbatches(),
+                        .orders = base.job.order.orders};
+  scenario.job.overlap_p2p = playing.overlap_p2p;
+  scenario.job.batch_p2p = false;
+  const OrderTraits& order = traits_of(scenario.job.order);
   const bool pairs = order.pairs || order.exchanges == BatchedP2p::Pairs;
-  scenario.expert_overlap = base.expert_overlap && pairs;
-  scenario.data.zero = sharing.zero;
-  scenario.data.grad_reduce = sharing.grad_reduce;
-  scenario.data.param_gather = sharing.param_gather;
+  scenario.job.expert_overlap = base.job.expert_overlap && pairs;
+  scenario.job.data.zero = sharing.zero;
+  scenario.job.data.grad_reduce = sharing.grad_reduce;
+  scenario.job.data.param_gather = sharing.param_gather;
   return scenario;
 }
 
 Candidate candidate_of(const Scenario& scenario) {
-  const Plan& plan = scenario.plan;
-  const std::span<const OrderTraits> orders = scenario.order.orders;
+  const Plan& plan = scenario.job.plan;
+  const std::span<const OrderTraits> orders = scenario.job.order.orders;
   const auto alone = std::ranges::find(orders, false, &OrderTraits::pipelines);
   const OrderTraits& order =
-      plan.pp == 1 && alone != orders.end() ? *alone : traits_of(scenario.order);
+      plan.pp == 1 && alone != orders.end() ? *alone : traits_of(scenario.job.order);
   const bool exchanges = order.exchanges == BatchedP2p::EachAction;
   return {{.tp = plan.tp,
            .cp = plan.cp,
            .ep = plan.ep,
-           .expert_tp = scenario.model.is_moe() ? plan.expert_tensor() : 0,
+           .expert_tp = scenario.job.model.is_moe() ? plan.expert_tensor() : 0,
            .pp = plan.pp,
            .dp = plan.dp,
            .vpp = plan.vpp,
            .micro_batch = plan.micro_batch,
            .recompute = plan.recompute,
            .sequence_parallel = plan.sequence_parallel,
-           .tensor = scenario.tensor.method,
+           .tensor = scenario.job.tensor.method,
            .overlap_context = plan.overlap_context,
            .scatter_gather = plan.scatter_gather},
           {order.name.empty() ? default_order(1) : order.name,
-           plan.pp > 1 && scenario.overlap_p2p.value_or(!exchanges)},
-          {plan.zero, scenario.data.grad_reduce, scenario.data.param_gather}};
+           plan.pp > 1 && scenario.job.overlap_p2p.value_or(!exchanges)},
+          {plan.zero, scenario.job.data.grad_reduce, scenario.job.data.param_gather}};
 }
 
 std::vector<std::pair<std::string, std::string>> settings_of(const Candidate& candidate) {

@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "scenarios/run/order_job.h"
+#include "scenarios/run/price_job.h"
 #include "schedule/lowering/body_builder.h"
 #include "schedule/lowering/lower.h"
 #include "schedule/lowering/price.h"
@@ -32,13 +34,13 @@ PassTimes operator-(const PassTimes& a, const PassTimes& b) { return a + -1 * b;
 
 OrderedPlan plan_of(const Candidate& candidate, const Scenario& base) {
   const auto& [layout, playing, sharing] = candidate;
-  const OrderTraits& order = traits_of(playing.order, base.order.orders);
-  return plan_of(with(base, candidate), ends_on_one_rank(order, layout.pp, layout.vpp),
-                 order.chains);
+  const OrderTraits& order = traits_of(playing.order, base.job.order.orders);
+  return {with(base, candidate).job.plan, order.chains,
+          ends_on_one_rank(order, layout.pp, layout.vpp)};
 }
 
 int microbatches(const Scenario& base, const Layout& layout) {
-  return base.plan.global_batch / (layout.micro_batch * layout.dp);
+  return base.job.plan.global_batch / (layout.micro_batch * layout.dp);
 }
 
 // A pass of one step, or of one a unit: without a pipeline, a bucket is a unit.
@@ -96,7 +98,7 @@ StageLevel::StageLevel(const Scenario& base, Cluster cluster)
     : base_(base), groups_(base, std::move(cluster)) {}
 
 const OrderTraits& StageLevel::traits(const Playing& playing) const {
-  return traits_of(playing.order, base_.order.orders);
+  return traits_of(playing.order, base_.job.order.orders);
 }
 
 double StageLevel::memory_floor(const Candidate& candidate) const {
@@ -107,13 +109,13 @@ double StageLevel::memory_floor(const Candidate& candidate) const {
     for (const int stage : stages)
       entries.push_back({static_cast<Stage>(stage), stage == stages.front() ? 1 : 0});
   }
-  return peak_memory(base_.model, plan_of(candidate, base_), live).total();
+  return peak_memory(base_.job.model, plan_of(candidate, base_), live).total();
 }
 
 // By the microbatches alive where most are. A memory timeline (scenarios/run/memory_timeline.h) is
 // up to a thousandth above it, and takes a hundred times as long.
 double StageLevel::memory(const Candidate& candidate, const Order& order) const {
-  return peak_memory(base_.model, plan_of(candidate, base_), live_activations(order)).total();
+  return peak_memory(base_.job.model, plan_of(candidate, base_), live_activations(order)).total();
 }
 
 // From the pass's input to its last step, as the ideal engine plays it on a GPU of its own.
@@ -151,15 +153,16 @@ Nanoseconds StageLevel::length(const Pass& pass, const Layout& layout, Program* 
 // From a job of four stages: with the embedding, of one layer, of two, with the head.
 StageTimes StageLevel::measure_layer(const Layout& layout) {
   Scenario scenario = with(base_, {layout, {default_order(1)}, {}});
-  Plan plan = scenario.plan;
+  Plan plan = scenario.job.plan;
   plan.pp = 4;
   plan.vpp = 1;
   plan.layers_per_stage = {1, 1, 2, 1};
-  scenario.model.layers = 5;
-  const Workload work = workload(scenario, plan, groups_.cluster(), groups_.placement());
+  scenario.job.model.layers = 5;
+  const Workload work = price_workload(scenario.job.model, OrderedPlan(plan), base_.costs,
+                                       groups_.cluster(), groups_.placement());
   Program program;
   program.kernels = work.kernels;
-  program.device = {base_.cluster.device.sms, base_.cluster.device.memory_bytes_per_s};
+  program.device = {base_.cluster.spec.device.sms, base_.cluster.spec.device.memory_bytes_per_s};
   for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind)
     program.communicators.push_back({static_cast<GroupKind>(group_kind), false, {Rank{0}}});
   std::array<PassTimes, 4> stages;
@@ -183,7 +186,7 @@ const StageTimes& StageLevel::times(const Layout& layout) {
   key.vpp = 1;
   const int node = groups_.cluster().spec().gpus_per_node;
   const int span = std::lcm(layout.tp * layout.cp, layout.ep * std::max(layout.expert_tp, 1));
-  if (!base_.cyclic && groups_.cluster().nodes_alike() && node % span == 0) {
+  if (!base_.cluster.cyclic && groups_.cluster().nodes_alike() && node % span == 0) {
     key.pp = std::min(layout.pp, 2);  // whether the embedding is shared shows in no time
     key.dp = std::min(layout.block(), node) / (layout.tp * layout.cp);
   }
@@ -194,11 +197,11 @@ const StageTimes& StageLevel::times(const Layout& layout) {
 
 std::vector<PassTimes> StageLevel::stages(const Layout& layout) {
   const StageTimes& parts = times(layout);
-  Plan plan = base_.plan;
+  Plan plan = base_.job.plan;
   plan.pp = layout.pp;
   plan.vpp = layout.vpp;
   plan.layers_per_stage.clear();
-  const std::vector<int> layers = split_layers(base_.model, plan);
+  const std::vector<int> layers = split_layers(base_.job.model, plan);
   std::vector<PassTimes> stages;
   for (std::size_t s = 0; s < layers.size(); ++s)
     stages.push_back(parts.of(layers[s], s == 0, s + 1 == layers.size()));
@@ -211,7 +214,7 @@ Nanoseconds StageLevel::transfer_ns(const Layout& layout, int from, int to) {
 
 Nanoseconds StageLevel::work_bound(const Layout& layout) {
   const StageTimes& parts = times(layout);
-  const PassTimes whole = base_.model.layers * parts.layer + layout.stages() * parts.once +
+  const PassTimes whole = base_.job.model.layers * parts.layer + layout.stages() * parts.once +
                           parts.embedding + parts.head;
   // One microbatch goes through all stages; its weights' gradients may wait, and go side by side.
   const Nanoseconds chain = whole.forward + std::min(whole.backward, whole.input);
@@ -299,7 +302,7 @@ Nanoseconds StageLevel::data_ns(const Candidate& candidate, int rank, CommKind k
 Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& ends) {
   const auto& [layout, playing, sharing] = candidate;
   const OrderedPlan plan = plan_of(candidate, base_);
-  const std::vector<HeldParameters> held = stage_parameters(base_.model, plan);
+  const std::vector<HeldParameters> held = stage_parameters(base_.job.model, plan);
   const OrderTraits& order = traits(playing);
   const std::vector<std::vector<int>> ranks = stages_of_ranks(order, layout);
   const double gradient = bytes_of(plan.gradient_dtype);
@@ -311,19 +314,19 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
   const auto ns = [&](int rank, CommKind kind, double parameters, double bytes) {
     return two_chains ? 0
                       : data_ns(candidate, rank, kind,
-                                std::max(0.0, parameters * bytes - base_.model.layers - 2));
+                                std::max(0.0, parameters * bytes - base_.job.model.layers - 2));
   };
   Nanoseconds reduced = 0, behind = 0, lanes = 0;
   for (int rank = 0; rank < layout.pp; ++rank) {
     double all = 0, least = 1e300;
-    Nanoseconds optimizer = to_ns(base_.profile.iteration_overhead_s);
+    Nanoseconds optimizer = to_ns(base_.costs.profile.iteration_overhead_s);
     for (const int stage : ranks[rank]) {
       all += held[stage].dense;
       least = std::min(least, held[stage].dense);
       const bool cut = sharing.zero >= 1;
       const double updated = held[stage].dense / (cut ? plan.data_ranks() : 1) +
                              held[stage].expert / (cut ? plan.expert_data_ranks() : 1);
-      if (updated > 0) optimizer += kernel_ns(cost, optimizer_kernel(updated, base_.profile));
+      if (updated > 0) optimizer += kernel_ns(cost, optimizer_kernel(updated, base_.costs.profile));
     }
     if (two_chains) optimizer = 0;
     const int passes = sharing.zero >= 2 ? microbatches(base_, layout) : 1;
@@ -344,7 +347,7 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
     behind = std::max(behind, optimizer + (at_end ? gathering : 0));
   }
   Nanoseconds ahead = 0;
-  if (sharing.param_gather && layout.pp > 1 && base_.bucket_bytes == 0)
+  if (sharing.param_gather && layout.pp > 1 && base_.job.bucket_bytes == 0)
     ahead = ns(order.placement.rank_of(0, layout.pp, layout.vpp), CommKind::AllGather,
                held[0].dense, parameter);
   // The gradient norm's all-reduce keeps every rank's optimizer behind all reductions.
@@ -353,7 +356,7 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
 
 Result<Order> StageLevel::order_of(const Candidate& candidate) {
   const auto& [layout, playing, sharing] = candidate;
-  OrderSpec spec = with(base_, candidate).order;
+  OrderSpec spec = with(base_, candidate).job.order;
   // Passes, sends and receives of a stage and microbatch; and a search plays plans by the dozen.
   constexpr double kOps = 6, kPlans = 4;
   if (kOps * layout.stages() * spec.microbatches > base_.limits.ops / kPlans)
@@ -362,7 +365,7 @@ Result<Order> StageLevel::order_of(const Candidate& candidate) {
                     "= {:g} ops",
                     spec.microbatches, layout.stages(), base_.limits.ops / kPlans)};
   const OrderTraits& order = traits_of(spec);
-  spec.expert_overlap = base_.expert_overlap && order.expert_warm_up && spec.vpp > 1;
+  spec.expert_overlap = base_.job.expert_overlap && order.expert_warm_up && spec.vpp > 1;
   if (order.made_for_costs()) {
     const double transfer = layout.pp == 1 ? 0 : to_seconds(transfer_ns(layout, 0, 1));
     for (const PassTimes& pass : stages(layout))
@@ -374,7 +377,8 @@ Result<Order> StageLevel::order_of(const Candidate& candidate) {
 
 Workload StageLevel::collapsed(const Candidate& candidate, const Order& order) {
   const Layout& layout = candidate.layout;
-  Workload work = workload(with(base_, candidate), order, groups_.cluster(), groups_.placement());
+  Workload work = price_workload(with(base_, candidate).job, order, base_.costs, groups_.cluster(),
+                                 groups_.placement());
   const std::vector<PassTimes> passes = stages(layout);
   const StageTimes& parts = times(layout);
   for (std::size_t s = 0; s < work.stages.size(); ++s) {
@@ -467,7 +471,7 @@ Nanoseconds StageLevel::alone_ns(const Candidate& candidate, const OneReplica& l
 
 Result<Nanoseconds> StageLevel::play(const Candidate& candidate, const Order& order) {
   const Scenario scenario = with(base_, candidate);
-  LowerOptions options = lower_options(scenario, order);
+  LowerOptions options = lower_options(scenario.job, order, shared_device(scenario));
   options.expert_overlap = false;  // no pass has steps to overlap with
   ASSIGN_OR_RETURN(OneReplica lowered,
                    lower_one_replica(order, collapsed(candidate, order), options));

@@ -11,7 +11,6 @@
 #include "base/result.h"
 #include "planning/tune/group_times.h"
 #include "planning/tune/space.h"
-#include "scenarios/run/job.h"
 #include "schedule/lowering/lower.h"
 #include "schedule/order/named_orders.h"
 #include "topology/cluster.h"

@@ -12,6 +12,7 @@
 #include "planning/tune/frameworks.h"
 #include "planning/tune/stage_level.h"
 #include "scenarios/run/failed_links.h"
+#include "scenarios/run/place.h"
 
 namespace tandem {
 namespace {
@@ -123,7 +124,7 @@ nlohmann::ordered_json to_json(const Finalist& finalist) {
 }  // namespace
 
 Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& options) {
-  if (base.uniform)
+  if (base.costs.uniform)
     return Error::at(base.place_of({"costs.source"}),
                      "found costs.source = uniform, expected a model: its plans have no other "
                      "costs to tell them apart");
@@ -164,7 +165,7 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
         base.path,
         fmt::format("found no plan for {} GPUs and a batch of {}, expected sizes that divide them "
                     "and keep the model's rules, and --among and --framework that leave some",
-                    base.gpus, base.plan.global_batch));
+                    base.cluster.gpus, base.job.plan.global_batch));
   if (best.empty() && result.counts.unplayable > 0)
     return Error::at(base.path, fmt::format("found {} plans and none that can be played, expected "
                                             "fewer microbatches or more ops than limits.ops = {:g}",
@@ -174,8 +175,8 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
         base.path,
         fmt::format("found {} plans and none that fits into {:.1f} of the GPU's {:.1f} GiB of "
                     "memory, expected more GPUs or a smaller model",
-                    result.counts.enumerated, usable_memory_bytes(base.cluster.device) / GiB,
-                    base.cluster.device.memory_bytes / GiB));
+                    result.counts.enumerated, usable_memory_bytes(base.cluster.spec.device) / GiB,
+                    base.cluster.spec.device.memory_bytes / GiB));
   if (tuned.complete) tuned.verdicts = judge(base, found, best.front(), by_rules, options);
   waiting.reset();  // it forks
   tuned.finalists = play_best(base, best, by_rules, options);

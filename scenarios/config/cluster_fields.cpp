@@ -1,8 +1,9 @@
 // The keys of [cluster], [costs], [variability], [report] and [published].
 #include <filesystem>
 
-#include "scenarios/config/field_makers.h"
+#include "scenarios/config/fields.h"
 #include "topology/calibration.h"
+#include "topology/cluster_keys.h"
 #include "topology/listed_cables.h"
 #include "topology/preset.h"
 
@@ -13,10 +14,8 @@ Status set_costs_source(const Setting& setting, Scenario* scenario) {
   const auto* word = std::get_if<std::string>(&setting.value);
   if (word == nullptr || (*word != "analytic" && *word != "uniform" && *word != "table"))
     return setting.error("costs.source", "analytic, table or uniform");
-  if (*word == "uniform" && !scenario->uniform) scenario->uniform.emplace();
-  if (*word != "uniform" && scenario->uniform)
-    return setting.error("costs.source", "uniform, as costs.forward_s and the like are set");
-  scenario->costs_source = *word;
+  if (*word == "uniform") scenario->costs.uniform.emplace();
+  scenario->costs.source = *word;
   return Done{};
 }
 
@@ -29,7 +28,7 @@ Status set_costs_table(const Setting& setting, Scenario* scenario) {
   ASSIGN_OR_RETURN(const std::string path,
                    setting.file("costs.table", folder_of(*scenario),
                                 "a file that tandem calibrate device wrote"));
-  ASSIGN_OR_RETURN(scenario->cost_table, read_cost_table(path));
+  ASSIGN_OR_RETURN(scenario->costs.table, read_cost_table(path));
   return Done{};
 }
 
@@ -44,54 +43,47 @@ Status set_framework_profile(const Setting& setting, Scenario* scenario) {
   }
   auto profile = load_framework_profile(file);
   if (!profile.ok()) return Error::at(setting.where, profile.error().text());
-  scenario->profile = *std::move(profile);
+  scenario->costs.profile = *std::move(profile);
   return Done{};
 }
 
-// Seconds an action: they make the costs uniform. Keys are applied in alphabetical order,
-// costs.source after them.
+// Seconds an action: they make the costs uniform.
 template <class Place>  // Place: double& of a UniformCosts&
-Field seconds(const char* key, const char* help, Place place) {
+Key<Scenario> seconds(const char* key, const char* help, Place place) {
   const auto costs = [=](Scenario& scenario) -> double& {
-    if (!scenario.uniform) scenario.uniform.emplace();
-    return place(*scenario.uniform);
+    if (!scenario.costs.uniform) scenario.costs.uniform.emplace();
+    return place(*scenario.costs.uniform);
   };
-  return number(key, help, costs, 1, kSeconds);
+  return number(key, help, costs, 1, kSomeSeconds);
 }
 
-// Keys are applied in alphabetical order: single numbers of the GPU come after it, but for the
-// efficiencies, which it leaves alone where they are set.
+Status set_preset(const Setting& setting, Scenario* scenario) {
+  const auto* name = std::get_if<std::string>(&setting.value);
+  if (name == nullptr) return setting.error("cluster.preset", "a preset's name");
+  auto spec = load_preset(*name);
+  if (!spec.ok()) return Error::at(setting.where, spec.error().text());
+  scenario->cluster.spec = *std::move(spec);
+  scenario->cluster.preset = *name;
+  return Done{};
+}
+
 Status set_gpu(const Setting& setting, Scenario* scenario) {
   const auto* name = std::get_if<std::string>(&setting.value);
   if (name == nullptr) return setting.error("cluster.gpu", "a GPU's name");
   auto device = load_device(*name);
   if (!device.ok()) return Error::at(setting.where, device.error().text());
-  DeviceSpec& own = scenario->cluster.device;
-  if (scenario->places.contains("cluster.gemm_efficiency")) {
-    device->gemm_efficiency = own.gemm_efficiency;
-    device->own_gemm_efficiency.clear();
-  }
-  if (scenario->places.contains("cluster.attention_efficiency"))
-    device->attention_efficiency = own.attention_efficiency;
-  own = *std::move(device);
+  scenario->cluster.spec.device = *std::move(device);
   return Done{};
-}
-
-// One share for every precision.
-Status set_gemm_efficiency(const Setting& setting, Scenario* scenario) {
-  const auto place = [](Scenario& s) -> double& { return s.cluster.device.gemm_efficiency; };
-  scenario->cluster.device.own_gemm_efficiency.clear();
-  return number("cluster.gemm_efficiency", "", place, 1, kShare).set(setting, scenario);
 }
 
 Status set_tflops(const Setting& setting, Scenario* scenario) {
   double flops = 0;
-  RETURN_IF_ERROR(
-      number(
-          "cluster.tflops", "", [&](Scenario&) -> double& { return flops; }, 1e12, kPositive)
-          .set(setting, scenario));
+  const auto expected = number(
+                            "", "", [&](Scenario&) -> double& { return flops; }, 1e12, kPositive)
+                            .set(setting.value, scenario);
+  if (expected) return setting.error("cluster.tflops", *expected);
   for (const char* precision : {"fp16", "bf16", "fp8", "fp32"})
-    scenario->cluster.device.flops_per_s[precision] = flops;
+    scenario->cluster.spec.device.flops_per_s[precision] = flops;
   return Done{};
 }
 
@@ -100,172 +92,119 @@ Status set_calibration(const Setting& setting, Scenario* scenario) {
   ASSIGN_OR_RETURN(const std::string path,
                    setting.file("cluster.calibration", folder_of(*scenario),
                                 "a file that tandem bench comm --fit wrote"));
-  ASSIGN_OR_RETURN(scenario->cluster.calibration, read_calibration(path));
+  ASSIGN_OR_RETURN(scenario->cluster.spec.calibration, read_calibration(path));
   return Done{};
 }
 
-// The path is relative to the scenario. gpus_per_node is the file's, where it is not set as well.
+// The path is relative to the scenario. gpus_per_node is the file's, unless it is set as well.
 Status set_links_file(const Setting& setting, Scenario* scenario) {
   ASSIGN_OR_RETURN(const std::string path,
                    setting.file("cluster.links_file", folder_of(*scenario),
                                 "a CSV with the columns from, to, GBps, latency_us"));
-  ASSIGN_OR_RETURN(scenario->cluster.cables, read_cables(path));
-  if (scenario->places.contains("cluster.gpus_per_node")) return Done{};
-  ASSIGN_OR_RETURN(scenario->cluster.gpus_per_node, gpus_per_node(*scenario->cluster.cables));
+  ASSIGN_OR_RETURN(scenario->cluster.spec.cables, read_cables(path));
+  ASSIGN_OR_RETURN(scenario->cluster.spec.gpus_per_node,
+                   gpus_per_node(*scenario->cluster.spec.cables));
   return Done{};
 }
 
-Status set_nvlinks(const Setting& setting, Scenario* scenario) {
-  const auto* links = std::get_if<std::string>(&setting.value);
-  const auto adjacency = parse_nvlink_adjacency(links != nullptr ? *links : "?");
-  if (!adjacency.ok())
-    return setting.error("cluster.nvlinks",
-                         "each GPU's links to each, as in '0222 2022 2202 2220'");
-  scenario->cluster.nvlinks = adjacency.value();
-  return Done{};
+std::vector<Field> variability_fields() {
+  return {
+      number("variability.jitter",
+             "number: each compute op takes its time times a log-normal factor of mean 1 with this "
+             "sigma; default 0",
+             AT(variability.jitter), 1, {.most = 1}),
+      {"variability.seed", "integer: of the jitter and of drawn stragglers; default 1",
+       [](const Setting& setting, Scenario* s) -> Status {
+         const auto* value = std::get_if<std::int64_t>(&setting.value);
+         if (value == nullptr || *value < 0)
+           return setting.error("variability.seed", "an integer, not negative");
+         s->variability.seed = static_cast<std::uint64_t>(*value);
+         return Done{};
+       }},
+      number("variability.straggler_factor",
+             "number: how many times as long stragglers' compute takes",
+             AT(variability.stragglers.factor), 1, {.least = 1, .most = 1000}),
+      numbers("variability.straggler_ranks", "list of integers: ranks that are stragglers",
+              AT(variability.stragglers.ranks)),
+      numbers("variability.straggler_nodes", "list of integers: nodes whose GPUs all are",
+              AT(variability.stragglers.nodes)),
+      numbers("variability.straggler_stages", "list of integers: stages whose compute all is",
+              AT(variability.stragglers.stages)),
+      number("variability.straggler_share",
+             "number: each node is one with this probability, drawn by the seed; default 0",
+             AT(variability.stragglers.node_share), 1, {.most = 1}),
+      number("variability.background",
+             "number: the share of the bandwidth between nodes that other traffic takes; default 0",
+             AT(variability.background), 1, {.most = 0.99}),
+      text("variability.slow_link",
+           "text: links that are slow for a while, by a name (n0.nic0.up) or what names begin with "
+           "(n0.nic0, n0); engine simgrid only, but for those that fail for good",
+           AT(variability.slow_link.name)),
+      number("variability.slow_link_rate",
+             "number: the share of its bandwidth that a slow link has; 0: it has failed, for good "
+             "without "
+             "slow_link_to_s: routes go round it; needed with slow_link",
+             AT(variability.slow_link.rate), 1, {.most = 1}),
+      number("variability.slow_link_from_s",
+             "number: seconds into the iteration from which on; default 0",
+             AT(variability.slow_link.from_s), 1, kSomeSeconds),
+      number(
+          "variability.slow_link_to_s", "number: seconds until which; default to the end",
+          [](Scenario& s) -> double& { return s.variability.slow_link.to_s.emplace(); }, 1,
+          kSomeSeconds),
+      whole("variability.runs",
+            "integer: how often the run is played, with seed, seed + 1, ...; default 1",
+            AT(variability.repeats), 1, 1'000'000)};
 }
 
-// How collectives go, and what they cost beside the links.
-void add_algorithms(std::vector<Field>* fields) {
-  for (Field field : {
-           choice<Collectives>(
-               "cluster.collectives",
-               "text: ring (over all ranks), hierarchical (on the nodes, and between them "
-               "among ranks of equal place), or auto: the faster of both, group by "
-               "group; default ring",
-               {{"ring", Collectives::Ring},
-                {"hierarchical", Collectives::Hierarchical},
-                {"auto", Collectives::Auto}},
-               AT(cluster.collectives)),
-           flag("cluster.in_network_reduction",
-                "true or false: switches between nodes reduce (SHARP): all-reduce sends each byte "
-                "up once and gets it down once; default false",
-                AT(cluster.in_network_reduction)),
-           flag("cluster.trees",
-                "true or false: an all-reduce over nodes may go in double binary trees, where that "
-                "is faster for its size; default false",
-                AT(cluster.trees)),
-           flag("cluster.nvls",
-                "true or false: an all-reduce may be reduced by the nodes' own switches (NVLS), "
-                "where that is faster for its size; default false",
-                AT(cluster.nvls)),
-           number("cluster.nvls_efficiency",
-                  "number: the share of the rate inside a node that NVLS reaches; default 1",
-                  AT(cluster.nvls_efficiency), 1, kShare),
-           {"cluster.nvlinks",
-            "text: where no switch joins a node's GPUs, the NVLinks of each to each, as in '0222 "
-            "2022 2202 2220'; intra_GBps is then the best joined pair's; default a switch",
-            set_nvlinks},
-           number("cluster.ring_efficiency",
-                  "number: a further share that rings between nodes reach, of the NICs and of "
-                  "communicator_GBps; default 1",
-                  AT(cluster.ring_efficiency), 1, kShare),
-           number("cluster.communicator_GBps",
-                  "number: GB/s that one communicator moves out of a node, or into it, at most, in "
-                  "whatever operation; several have as much each, until the NICs are full; default "
-                  "what the NICs carry",
-                  AT(cluster.communicator_bytes_per_s), GB, kPositive),
-           number("cluster.ring_fill_steps",
-                  "number: steps that a ring inside a node takes longer to fill and drain, a pass; "
-                  "default 0",
-                  AT(cluster.ring_fill_steps), 1, kSteps),
-           number("cluster.intra_base_us",
-                  "number: us that an all-reduce inside a node takes before its first step, twice "
-                  "what "
-                  "scattering or gathering does; default 0",
-                  AT(cluster.intra_base_s), 1e-6, kMicroseconds),
-           number("cluster.intra_ll_latency",
-                  "number: the share of the latency that a collective inside a node takes in the "
-                  "low-latency protocol; default 1: there is none",
-                  AT(cluster.intra_low_latency.latency), 1, kShare),
-           number("cluster.intra_ll_rate",
-                  "number: the share of the rate that it reaches then; default 1",
-                  AT(cluster.intra_low_latency.rate), 1, kShare),
-           number("cluster.inter_base_us",
-                  "number: as cluster.intra_base_us, of a collective over nodes",
-                  AT(cluster.inter_base_s), 1e-6, kMicroseconds),
-           number("cluster.inter_ll_latency",
-                  "number: as cluster.intra_ll_latency, of a collective over nodes",
-                  AT(cluster.inter_low_latency.latency), 1, kShare),
-           number("cluster.inter_ll_rate",
-                  "number: as cluster.intra_ll_rate, of a collective over nodes",
-                  AT(cluster.inter_low_latency.rate), 1, kShare),
-       })
-    fields->push_back(std::move(field));
+// [report], [limits] and [published].
+std::vector<Field> report_fields() {
+  return {
+      flag("report.least_bandwidth",
+           "true or false: look for the least bandwidth between nodes at which exposed "
+           "communication between nodes is under 5 % of the iteration, on the ideal engine; "
+           "default false",
+           AT(report.least_bandwidth)),
+      text("report.baseline",
+           "text: a point's name on an axis; below the table stands what every other run saves "
+           "against the one with that point instead of its own",
+           AT(report.baseline)),
+      choice<std::optional<GroupKind>>(
+          "report.kind",
+          "text: tensor, pipeline, data, context, expert or all: the communication that a saving "
+          "is compared with; default all",
+          {{"tensor", GroupKind::Tensor},
+           {"pipeline", GroupKind::Pipeline},
+           {"data", GroupKind::Data},
+           {"context", GroupKind::Context},
+           {"expert", GroupKind::Expert},
+           {"all", std::nullopt}},
+          AT(report.kind)),
+      flag("report.causal_flops",
+           "true or false: FLOPs, of the model and of the hardware alike, count of attention's "
+           "products the half that a causal mask leaves; default false: whole, as Megatron-LM and "
+           "PaLM's appendix B count",
+           AT(report.causal_flops)),
+      flag("report.traffic",
+           "true or false: columns of what a GPU sends and of the communication that is exposed; "
+           "default false",
+           AT(report.traffic)),
+      text("report.note", "text: printed below the table", AT(report.note)),
+      number("limits.runs", "number: most runs of a file, the product of its axes; default 1e5",
+             AT(limits.runs), 1, kCount),
+      number("limits.ops",
+             "number: most ops of a run, of all ranks that are played; default 5e7: 6 GB and a "
+             "minute",
+             AT(limits.ops), 1, kCount),
+      number("published.tflops_per_gpu",
+             "number: what was measured, hardware FLOPs as report.causal_flops says",
+             AT(report.published.tflops_per_gpu)),
+      text("published.cluster", "text: the cluster's point that it was measured on",
+           AT(report.published.cluster))};
 }
 
-}  // namespace
-
-std::vector<Field> cluster_fields() {
-  std::vector<Field> fields = {
-      text("cluster.preset", "text: a preset's name, see tandem topology", AT(preset)),
-      text("cluster.name", "text: shown in tables; default the preset's", AT(cluster.name)),
-      whole("cluster.gpus", "integer: GPUs of the job; default tp x pp x cp x dp", AT(gpus), 1),
-      whole("cluster.gpus_per_node", "integer", AT(cluster.gpus_per_node), 1),
-      number("cluster.intra_GBps", "number: GB/s of a GPU to its node's switch, per direction",
-             AT(cluster.intra_bytes_per_s), GB, kPositive),
-      number("cluster.intra_efficiency", "number: the share of it that NCCL reaches; default 1",
-             AT(cluster.intra_efficiency), 1, kShare),
-      number("cluster.intra_latency_us", "number: us a message inside a node",
-             AT(cluster.intra_latency_s), 1e-6, kMicroseconds),
-      whole("cluster.nics_per_node", "integer: NICs, shared evenly by the GPUs",
-            AT(cluster.nics_per_node), 1),
-      number("cluster.nic_Gbitps", "number: Gbit/s of a NIC, per direction",
-             AT(cluster.nic_bytes_per_s), Gbit, kPositive),
-      number("cluster.inter_efficiency", "number: the share of it that NCCL reaches; default 1",
-             AT(cluster.inter_efficiency), 1, kShare),
-      number("cluster.inter_latency_us", "number: us a message between nodes",
-             AT(cluster.inter_latency_s), 1e-6, kMicroseconds),
-      choice<Fabric::Kind>("cluster.fabric",
-                           "text: star (non-blocking), rail-optimised or fat-tree; default star",
-                           {{"star", Fabric::Star},
-                            {"rail-optimised", Fabric::RailOptimised},
-                            {"fat-tree", Fabric::FatTree}},
-                           AT(cluster.fabric.kind)),
-      whole("cluster.nodes_per_leaf",
-            "integer: nodes below a leaf switch (rail-optimised, fat-tree)",
-            AT(cluster.fabric.nodes_per_leaf), 1),
-      number("cluster.oversubscription", "number: a leaf's downlinks over its uplinks; default 1",
-             AT(cluster.fabric.oversubscription), 1, {.least = 1}),
-      {"cluster.links_file",
-       "text: a CSV of all links, of any graph; in place of the links, NICs and fabric above",
-       set_links_file},
-      {"cluster.calibration",
-       "text: a file that tandem bench comm --fit wrote; what it has measured takes that long",
-       set_calibration},
-      choice<bool>("cluster.placement",
-                   "text: block (ranks fill node after node) or cyclic (ranks are dealt round over "
-                   "the nodes, as Slurm says it); default block",
-                   {{"block", false}, {"cyclic", true}}, AT(cyclic)),
-      {"cluster.gpu", "text: a GPU that is known, such as a100-80gb; default the preset's",
-       set_gpu},
-      text("cluster.gpu_name", "text: the name of a GPU of your own", AT(cluster.device.name)),
-      number("cluster.memory_GiB", "number: GiB of a GPU's memory", AT(cluster.device.memory_bytes),
-             GiB, kPositive),
-      number(
-          "cluster.memory_reserve_GiB",
-          "number: GiB of it that CUDA's context, NCCL's buffers and fragmentation take: a plan "
-          "fits "
-          "into the rest; default the GPU's, 6 % of its memory",
-          [](Scenario& s) -> double& {
-            return s.cluster.device.own_memory_reserve_bytes.emplace();
-          },
-          GiB),
-      number("cluster.memory_GBps", "number: GB/s of a GPU's memory",
-             AT(cluster.device.memory_bytes_per_s), GB, kPositive),
-      whole("cluster.sms", "integer: streaming multiprocessors of a GPU", AT(cluster.device.sms),
-            1),
-      {"cluster.tflops", "number: a GPU's dense peak TFLOP/s, taken for every precision",
-       set_tflops},
-      {"cluster.gemm_efficiency",
-       "number: the share of its peak that a GPU's large GEMMs reach, taken for every precision; "
-       "default the GPU's, 0.761 for one of your own",
-       set_gemm_efficiency},
-      number(
-          "cluster.attention_efficiency",
-          "number: the share of its 16-bit peak that a GPU's fused attention reaches; default the "
-          "GPU's, 0.55 for one of your own",
-          AT(cluster.device.attention_efficiency), 1, kShare),
+std::vector<Field> cost_fields() {
+  return {
       {"costs.source",
        "text: analytic (from shapes), table (what costs.table measured), or uniform: seconds an "
        "action, and nothing else costs anything; default analytic",
@@ -287,100 +226,52 @@ std::vector<Field> cluster_fields() {
               [](UniformCosts& c) -> double& { return c.input_s; }),
       seconds("costs.weight_s", "number: seconds of a weight gradient; default half of backward_s",
               [](UniformCosts& c) -> double& { return c.weight_s; }),
-      number("costs.p2p_s", "number: seconds of a transfer between stages; default 0", AT(p2p_s), 1,
-             kTransferSeconds),
+      number("costs.p2p_s", "number: seconds of a transfer between stages; default 0",
+             AT(costs.p2p_s), 1, kTransferSeconds),
       number("costs.p2p_MB",
              "number: MB of a transfer between stages, instead of costs.p2p_s: [cluster] says what "
              "it takes, and transfers may contend",
-             AT(p2p_bytes), 1e6, kPositive),
-      number("variability.jitter",
-             "number: each compute op takes its time times a log-normal factor of mean 1 with this "
-             "sigma; default 0",
-             AT(jitter), 1, {.most = 1}),
-      {"variability.seed", "integer: of the jitter and of drawn stragglers; default 1",
-       [](const Setting& setting, Scenario* s) -> Status {
-         const auto* value = std::get_if<std::int64_t>(&setting.value);
-         if (value == nullptr || *value < 0)
-           return setting.error("variability.seed", "an integer, not negative");
-         s->seed = static_cast<std::uint64_t>(*value);
-         return Done{};
-       }},
-      number("variability.straggler_factor",
-             "number: how many times as long stragglers' compute takes", AT(stragglers.factor), 1,
-             {.least = 1, .most = 1000}),
-      numbers("variability.straggler_ranks", "list of integers: ranks that are stragglers",
-              AT(stragglers.ranks)),
-      numbers("variability.straggler_nodes", "list of integers: nodes whose GPUs all are",
-              AT(stragglers.nodes)),
-      numbers("variability.straggler_stages", "list of integers: stages whose compute all is",
-              AT(stragglers.stages)),
-      number("variability.straggler_share",
-             "number: each node is one with this probability, drawn by the seed; default 0",
-             AT(stragglers.node_share), 1, {.most = 1}),
-      number("variability.background",
-             "number: the share of the bandwidth between nodes that other traffic takes; default 0",
-             AT(background), 1, {.most = 0.99}),
-      text("variability.slow_link",
-           "text: links that are slow for a while, by a name (n0.nic0.up) or what names begin with "
-           "(n0.nic0, n0); engine simgrid only, but for those that fail for good",
-           AT(slow_link.name)),
-      number("variability.slow_link_rate",
-             "number: the share of its bandwidth that a slow link has; 0: it has failed, for good "
-             "without "
-             "slow_link_to_s: routes go round it; needed with slow_link",
-             AT(slow_link.rate), 1, {.most = 1}),
-      number("variability.slow_link_from_s",
-             "number: seconds into the iteration from which on; default 0", AT(slow_link.from_s), 1,
-             kSeconds),
-      number(
-          "variability.slow_link_to_s", "number: seconds until which; default to the end",
-          [](Scenario& s) -> double& { return s.slow_link.to_s.emplace(); }, 1, kSeconds),
-      whole("variability.runs",
-            "integer: how often the run is played, with seed, seed + 1, ...; default 1",
-            AT(repeats), 1, 1'000'000),
-      flag("report.least_bandwidth",
-           "true or false: look for the least bandwidth between nodes at which exposed "
-           "communication between nodes is under 5 % of the iteration, on the ideal engine; "
-           "default false",
-           AT(least_bandwidth)),
-      text("report.baseline",
-           "text: a point's name on an axis; below the table stands what every other run saves "
-           "against the one with that point instead of its own",
-           AT(baseline)),
-      choice<std::optional<GroupKind>>(
-          "report.kind",
-          "text: tensor, pipeline, data, context, expert or all: the communication that a saving "
-          "is compared with; default all",
-          {{"tensor", GroupKind::Tensor},
-           {"pipeline", GroupKind::Pipeline},
-           {"data", GroupKind::Data},
-           {"context", GroupKind::Context},
-           {"expert", GroupKind::Expert},
-           {"all", std::nullopt}},
-          AT(kind)),
-      flag("report.causal_flops",
-           "true or false: FLOPs, of the model and of the hardware alike, count of attention's "
-           "products the half that a causal mask leaves; default false: whole, as Megatron-LM and "
-           "PaLM's appendix B count",
-           AT(causal_flops)),
-      flag("report.traffic",
-           "true or false: columns of what a GPU sends and of the communication that is exposed; "
-           "default false",
-           AT(traffic)),
-      text("report.note", "text: printed below the table", AT(note)),
-      number("limits.runs", "number: most runs of a file, the product of its axes; default 1e5",
-             AT(limits.runs), 1, kCount),
-      number("limits.ops",
-             "number: most ops of a run, of all ranks that are played; default 5e7: 6 GB and a "
-             "minute",
-             AT(limits.ops), 1, kCount),
-      number("published.tflops_per_gpu",
-             "number: what was measured, hardware FLOPs as report.causal_flops says",
-             AT(published.tflops_per_gpu)),
-      text("published.cluster", "text: the cluster's point that it was measured on",
-           AT(published.cluster))};
-  add_algorithms(&fields);
+             AT(costs.p2p_bytes), 1e6, kPositive)};
+}
+
+// [cluster]: the preset first and then its GPU, so that single numbers change what they give.
+std::vector<Field> own_cluster_fields() {
+  std::vector<Field> fields = {
+      {"cluster.preset", "text: a preset's name, see tandem topology", set_preset},
+      text("cluster.name", "text: shown in tables; default the preset's", AT(cluster.spec.name)),
+      whole("cluster.gpus", "integer: GPUs of the job; default tp x pp x cp x dp", AT(cluster.gpus),
+            1),
+      {"cluster.links_file",
+       "text: a CSV of all links, of any graph; in place of the links, NICs and fabric above",
+       set_links_file},
+      {"cluster.calibration",
+       "text: a file that tandem bench comm --fit wrote; what it has measured takes that long",
+       set_calibration},
+      choice<bool>("cluster.placement",
+                   "text: block (ranks fill node after node) or cyclic (ranks are dealt round over "
+                   "the nodes, as Slurm says it); default block",
+                   {{"block", false}, {"cyclic", true}}, AT(cluster.cyclic)),
+      {"cluster.gpu", "text: a GPU that is known, such as a100-80gb; default the preset's",
+       set_gpu},
+      text("cluster.gpu_name", "text: the name of a GPU of your own",
+           AT(cluster.spec.device.name))};
+  for (const Key<ClusterSpec>& key : cluster_keys())
+    fields.emplace_back("cluster.", key, AT(cluster.spec));
+  for (const Key<DeviceSpec>& key : device_keys())
+    fields.emplace_back("cluster.", key, AT(cluster.spec.device));
+  fields.emplace_back("cluster.tflops",
+                      "number: a GPU's dense peak TFLOP/s, taken for every precision", set_tflops);
   return fields;
+}
+
+}  // namespace
+
+std::vector<Field> cluster_fields() {
+  std::vector<Field> all;
+  for (const auto& part :
+       {own_cluster_fields(), cost_fields(), variability_fields(), report_fields()})
+    all.insert(all.end(), part.begin(), part.end());
+  return all;
 }
 
 }  // namespace tandem

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <functional>
-#include <string_view>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "base/key.h"
 #include "base/result.h"
 #include "scenarios/config/scenario.h"
 #include "scenarios/config/setting.h"
@@ -12,16 +15,46 @@
 namespace tandem {
 
 struct Field {
-  std::string_view key;   // dotted
-  std::string_view help;  // type, unit, default: as docs/scenario.md gives it
+  std::string key;   // dotted
+  std::string help;  // type, unit, default: as docs/scenario.md gives it
   std::function<Status(const Setting&, Scenario*)> set;
+
+  Field(std::string name, std::string help_text,
+        std::function<Status(const Setting&, Scenario*)> setter)
+      : key(std::move(name)), help(std::move(help_text)), set(std::move(setter)) {}
+
+  // A key of the scenario, or of one of its parts: "PREFIX.NAME", and where that part is.
+  Field(Key<Scenario> own)
+      : Field(own.name, own.help, [own](const Setting& setting, Scenario* s) {
+          return set_by(own, own.name, setting, s);
+        }) {}
+  template <class Target, class Part>
+  Field(const std::string& prefix, Key<Target> own, Part part)
+      : Field(prefix + own.name, own.help,
+              [=, name = prefix + own.name](const Setting& setting, Scenario* s) {
+                return set_by(own, name, setting, &part(*s));
+              }) {}
+
+ private:
+  template <class Target>
+  static Status set_by(const Key<Target>& own, const std::string& name, const Setting& setting,
+                       Target* target) {
+    const std::optional<std::string> expected = own.set(setting.value, target);
+    if (expected) return setting.error(name, *expected);
+    return Done{};
+  }
 };
 
+// In the order in which they are applied: what comes later may change what came before.
 const std::vector<Field>& fields();
 
 // Its parts: what is trained and how; on what, and the rest; how it is held against reality.
 std::vector<Field> job_fields();
 std::vector<Field> cluster_fields();
 std::vector<Field> validate_fields();
+
+// A place in a Scenario, to be set.
+#define AT(expression) \
+  [](Scenario & s) -> auto& { return s.expression; }
 
 }  // namespace tandem

@@ -1,22 +1,11 @@
 // The keys of [model], [parallel], [schedule], [train] and [overlap].
-#include "scenarios/config/field_makers.h"
+#include "scenarios/config/fields.h"
 
 namespace tandem {
 namespace {
 
 // Beyond any GPU's.
 constexpr int kMostSms = 1000;
-
-Status set_layers(const Setting& setting, Scenario* scenario) {
-  const auto* list = std::get_if<std::vector<std::int64_t>>(&setting.value);
-  if (list == nullptr) return setting.error("parallel.layers_per_stage", "a list of integers");
-  for (const std::int64_t layers : *list) {
-    if (layers < 0 || layers > 1'000'000)
-      return setting.error("parallel.layers_per_stage", "integers from 0 to 1000000");
-  }
-  scenario->plan.layers_per_stage.assign(list->begin(), list->end());
-  return Done{};
-}
 
 }  // namespace
 
@@ -35,45 +24,45 @@ std::vector<Field> job_fields() {
       "true or false: pipeline transfers beside compute; default true but for {}",
       order_list([](const OrderTraits& o) { return o.exchanges == BatchedP2p::EachAction; }));
   return {
-      text("model.name", "text: shown in tables", AT(model_name)),
-      whole("model.layers", "integer: transformer layers", AT(model.layers), 1),
-      whole("model.hidden", "integer: hidden size h", AT(model.hidden), 1),
-      whole("model.heads", "integer: attention heads a", AT(model.heads), 1),
+      text("model.name", "text: shown in tables", AT(job.model_name)),
+      whole("model.layers", "integer: transformer layers", AT(job.model.layers), 1),
+      whole("model.hidden", "integer: hidden size h", AT(job.model.hidden), 1),
+      whole("model.heads", "integer: attention heads a", AT(job.model.heads), 1),
       whole("model.kv_heads", "integer: key/value heads (grouped-query attention); default heads",
-            AT(model.kv_heads), 1),
-      whole("model.ffn_hidden", "integer: width of the MLP; default 4 hidden", AT(model.ffn_hidden),
-            1),
+            AT(job.model.kv_heads), 1),
+      whole("model.ffn_hidden", "integer: width of the MLP; default 4 hidden",
+            AT(job.model.ffn_hidden), 1),
       flag("model.gated_mlp", "true or false: three matrices in the MLP (SwiGLU); default false",
-           AT(model.gated_mlp)),
+           AT(job.model.gated_mlp)),
       whole("model.experts",
             "integer: experts of every layer's MLP (mixture of experts); default 0: dense",
-            AT(model.experts), 0),
-      whole("model.top_k", "integer: experts that a token takes", AT(model.top_k), 1),
+            AT(job.model.experts), 0),
+      whole("model.top_k", "integer: experts that a token takes", AT(job.model.top_k), 1),
       whole("model.expert_ffn_hidden", "integer: width of an expert; default ffn_hidden",
-            AT(model.expert_ffn_hidden), 1),
+            AT(job.model.expert_ffn_hidden), 1),
       whole("model.shared_expert_ffn",
             "integer: width of an expert beside them that all tokens take; default 0: none",
-            AT(model.shared_expert_ffn), 0),
+            AT(job.model.shared_expert_ffn), 0),
       number("model.expert_imbalance",
              "number: tokens of the busiest expert rank over the mean; default 1",
-             AT(model.expert_imbalance), 1, {.least = 1, .most = 1000}),
-      whole("model.seq", "integer: tokens a sequence s", AT(model.seq), 1),
-      whole("model.vocab", "integer: vocabulary V", AT(model.vocab), 1),
+             AT(job.model.expert_imbalance), 1, {.least = 1, .most = 1000}),
+      whole("model.seq", "integer: tokens a sequence s", AT(job.model.seq), 1),
+      whole("model.vocab", "integer: vocabulary V", AT(job.model.vocab), 1),
       flag(
           "model.tied_embeddings",
           "true or false: the head multiplies by the embedding, or by a matrix of its own; default "
           "true",
-          AT(model.tied_embeddings)),
-      whole("parallel.tp", "integer: tensor parallel size; default 1", AT(plan.tp), 1),
-      whole("parallel.pp", "integer: pipeline parallel size; default 1", AT(plan.pp), 1),
+          AT(job.model.tied_embeddings)),
+      whole("parallel.tp", "integer: tensor parallel size; default 1", AT(job.plan.tp), 1),
+      whole("parallel.pp", "integer: pipeline parallel size; default 1", AT(job.plan.pp), 1),
       whole(
           "parallel.vpp",
           "integer: stages a rank holds (virtual pipeline size); default 1, 2 for an order in a V",
-          AT(plan.vpp), 1),
+          AT(job.plan.vpp), 1),
       whole("parallel.dp", "integer: data parallel size; default cluster.gpus / (tp pp cp)",
-            AT(plan.dp), 1),
+            AT(job.plan.dp), 1),
       whole("parallel.cp", "integer: context parallel size, GPUs that share a sequence; default 1",
-            AT(plan.cp), 1),
+            AT(job.plan.cp), 1),
       choice<ContextComm>(
           "parallel.cp_comm",
           "text: how attention reaches the whole sequence: ring (key and value parts pass round), "
@@ -81,89 +70,90 @@ std::vector<Field> job_fields() {
           {{"ring", ContextComm::Ring},
            {"all_gather", ContextComm::AllGather},
            {"all_to_all", ContextComm::AllToAll}},
-          AT(plan.context_comm)),
+          AT(job.plan.context_comm)),
       whole("parallel.ep",
             "integer: expert parallel size, GPUs of tp x cp x dp that share a layer's experts; "
             "default 1",
-            AT(plan.ep), 1),
+            AT(job.plan.ep), 1),
       whole("parallel.expert_tp", "integer: GPUs that an expert is cut over, 1 or tp; default tp",
-            AT(plan.expert_tp), 1),
+            AT(job.plan.expert_tp), 1),
       whole("parallel.micro_batch", "integer: sequences a microbatch b; default 1",
-            AT(plan.micro_batch), 1),
+            AT(job.plan.micro_batch), 1),
       whole("parallel.global_batch",
             "integer: sequences an iteration, of all replicas; default micro_batch x dp",
-            AT(plan.global_batch), 1),
-      {"parallel.layers_per_stage", "list of integers: layers of every stage; default even",
-       set_layers},
+            AT(job.plan.global_batch), 1),
+      numbers("parallel.layers_per_stage", "list of integers: layers of every stage; default even",
+              AT(job.plan.layers_per_stage), 1'000'000),
       flag("parallel.scatter_gather",
            "true or false: each tensor rank sends 1/tp of a pipeline transfer, gathered again "
            "behind it; default false",
-           AT(plan.scatter_gather)),
-      text("schedule.order", kOrders.c_str(), AT(order.name)),
-      whole("schedule.group", kGroup.c_str(), AT(order.group), 1),
-      number("schedule.memory_limit", kMemoryLimit.c_str(), AT(order.memory_limit), 1, kPositive),
-      text("train.precision", "text: fp32, fp16, bf16 or fp8; default bf16", AT(plan.precision)),
+           AT(job.plan.scatter_gather)),
+      text("schedule.order", kOrders, AT(job.order.name)),
+      whole("schedule.group", kGroup, AT(job.order.group), 1),
+      number("schedule.memory_limit", kMemoryLimit, AT(job.order.memory_limit), 1, kPositive),
+      text("train.precision", "text: fp32, fp16, bf16 or fp8; default bf16",
+           AT(job.plan.precision)),
       text("train.gradient_dtype", "text: fp16, bf16 or fp32; default fp16 with fp16, else fp32",
-           AT(plan.gradient_dtype)),
+           AT(job.plan.gradient_dtype)),
       choice<Recompute>("train.recompute",
                         "text: none, selective (the attention core) or full; default none",
                         {{"none", Recompute::None},
                          {"selective", Recompute::Selective},
                          {"full", Recompute::Full}},
-                        AT(plan.recompute)),
+                        AT(job.plan.recompute)),
       whole("train.recompute_layers",
             "integer: full recompute of the first so many layers of a stage; default all",
-            AT(plan.recompute_layers), 0),
+            AT(job.plan.recompute_layers), 0),
       flag(
           "train.flash_attention",
           "true or false: attention's core is one kernel that keeps no s x s matrix; default false",
-          AT(plan.flash_attention)),
+          AT(job.plan.flash_attention)),
       flag("train.fused_softmax",
            "true or false: scale, mask and softmax in one kernel; default true",
-           AT(plan.fusion.softmax)),
+           AT(job.plan.fusion.softmax)),
       flag("train.fused_bias_gelu",
            "true or false: the MLP's bias and activation in one kernel; default true",
-           AT(plan.fusion.bias_gelu)),
+           AT(job.plan.fusion.bias_gelu)),
       flag("train.fused_norm", "true or false: a norm in one kernel; default true",
-           AT(plan.fusion.norm)),
+           AT(job.plan.fusion.norm)),
       flag("train.fused_cross_entropy", "true or false: cross entropy in one kernel; default true",
-           AT(plan.fusion.cross_entropy)),
+           AT(job.plan.fusion.cross_entropy)),
       flag("train.cuda_graphs",
            "true or false: passes are launched as CUDA graphs, so that the CPU's time to launch "
            "kernels does not count; default false",
-           AT(plan.cuda_graphs)),
+           AT(job.plan.cuda_graphs)),
       whole(
           "train.zero",
           "integer: what the data-parallel ranks cut among them: 0 nothing, 1 the optimizer's "
           "state (Megatron's distributed optimizer), 2 gradients too, 3 parameters too; default 0",
-          AT(plan.zero), 0, 3),
+          AT(job.plan.zero), 0, 3),
       flag("train.fp8_param_gather",
            "true or false: parameters are gathered in fp8, half the bytes; default false",
-           AT(plan.fp8_param_gather)),
+           AT(job.plan.fp8_param_gather)),
       flag("train.sequence_parallel",
            "true or false: reduce-scatter and all-gather instead of tensor all-reduces; default "
            "false",
-           AT(plan.sequence_parallel)),
-      flag("overlap.p2p", kOverlapP2p.c_str(), AT(overlap_p2p)),
+           AT(job.plan.sequence_parallel)),
+      flag("overlap.p2p", kOverlapP2p, AT(job.overlap_p2p)),
       flag("overlap.batch_p2p", "true or false: an exchange is issued as one group; default false",
-           AT(batch_p2p)),
+           AT(job.batch_p2p)),
       flag(
           "overlap.grad_reduce",
           "true or false: gradients are reduced bucket by bucket, each when its last one is there; "
           "default false: all in one at the end",
-          AT(data.grad_reduce)),
+          AT(job.data.grad_reduce)),
       flag("overlap.param_gather",
            "true or false: updated parameters are gathered bucket by bucket, each ahead of its "
            "first forward; default false: all in one behind the optimizer; with train.zero = 3 "
            "each layer's ahead of each pass, default true",
-           AT(data.param_gather)),
+           AT(job.data.param_gather)),
       flag("overlap.align_param_gather",
            "true or false: all stages gather at once from the iteration's start on, or each bucket "
            "when the one before it is used; default true",
-           AT(data.align_param_gather)),
+           AT(job.data.align_param_gather)),
       number("overlap.bucket_MB",
              "number: MB of gradients a bucket; default one layer a bucket, with pp > 1 one stage",
-             AT(bucket_bytes), MB, {.most = 1e6, .above_least = true}),
+             AT(job.bucket_bytes), MB, {.most = 1e6, .above_least = true}),
       choice<TensorMethod>(
           "overlap.tensor",
           "text: off, bulk (beside an independent GEMM), pipelined (GEMM and collective in parts) "
@@ -172,69 +162,69 @@ std::vector<Field> job_fields() {
            {"bulk", TensorMethod::Bulk},
            {"pipelined", TensorMethod::Pipelined},
            {"ring", TensorMethod::Ring}},
-          AT(tensor.method)),
+          AT(job.tensor.method)),
       text("overlap.tensor_file",
            "text: a JSON file of Transformer Engine's userbuffers settings, relative to the "
            "scenario",
-           AT(tensor.file)),
+           AT(job.tensor.file)),
       text("overlap.tensor_setting", "text: the name of a setting in that file",
-           AT(tensor.setting)),
+           AT(job.tensor.setting)),
       text("overlap.gemm.qkv_fprop",
            "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the all-gather before the QKV "
            "product; default overlap.tensor's",
-           AT(tensor.gemms["qkv_fprop"])),
+           AT(job.tensor.gemms["qkv_fprop"])),
       text("overlap.gemm.qkv_dgrad",
            "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the gather of its saved input; "
            "default overlap.tensor's",
-           AT(tensor.gemms["qkv_dgrad"])),
+           AT(job.tensor.gemms["qkv_dgrad"])),
       text("overlap.gemm.qkv_wgrad",
            "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the reduce-scatter of its input's "
            "gradient; default overlap.tensor's",
-           AT(tensor.gemms["qkv_wgrad"])),
+           AT(job.tensor.gemms["qkv_wgrad"])),
       text("overlap.gemm.proj_fprop",
            "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the reduce-scatter behind the "
            "projection; default overlap.tensor's",
-           AT(tensor.gemms["proj_fprop"])),
+           AT(job.tensor.gemms["proj_fprop"])),
       text("overlap.gemm.proj_dgrad",
            "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the all-gather before its input's "
            "gradient; default overlap.tensor's",
-           AT(tensor.gemms["proj_dgrad"])),
+           AT(job.tensor.gemms["proj_dgrad"])),
       text("overlap.gemm.fc1_fprop",
            "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the all-gather before the MLP's "
            "first product; default overlap.tensor's",
-           AT(tensor.gemms["fc1_fprop"])),
+           AT(job.tensor.gemms["fc1_fprop"])),
       text("overlap.gemm.fc1_dgrad",
            "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the gather of its saved input; "
            "default overlap.tensor's",
-           AT(tensor.gemms["fc1_dgrad"])),
+           AT(job.tensor.gemms["fc1_dgrad"])),
       text("overlap.gemm.fc1_wgrad",
            "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the reduce-scatter of its input's "
            "gradient; default overlap.tensor's",
-           AT(tensor.gemms["fc1_wgrad"])),
+           AT(job.tensor.gemms["fc1_wgrad"])),
       text("overlap.gemm.fc2_fprop",
            "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the reduce-scatter behind the "
            "second; default overlap.tensor's",
-           AT(tensor.gemms["fc2_fprop"])),
+           AT(job.tensor.gemms["fc2_fprop"])),
       text("overlap.gemm.fc2_dgrad",
            "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the all-gather before its input's "
            "gradient; default overlap.tensor's",
-           AT(tensor.gemms["fc2_dgrad"])),
+           AT(job.tensor.gemms["fc2_dgrad"])),
       flag("overlap.context",
            "true or false: the ring's steps beside attention's parts; default false",
-           AT(plan.overlap_context)),
+           AT(job.plan.overlap_context)),
       flag(
           "overlap.expert",
           "true or false: expert communication beside the other direction's compute; default false",
-          AT(expert_overlap)),
+          AT(job.expert_overlap)),
       whole("overlap.data_sms",
             "integer: SMs that gradients and parameters on their way take from compute; default 0",
-            AT(data.sms), 0, kMostSms),
+            AT(job.data.sms), 0, kMostSms),
       whole("overlap.p2p_sms", "integer: SMs that a pipeline transfer takes; default 0",
-            AT(p2p_sms), 0, kMostSms),
+            AT(job.p2p_sms), 0, kMostSms),
       whole("overlap.context_sms", "integer: SMs that context communication takes; default 0",
-            AT(plan.context_sms), 0, kMostSms),
+            AT(job.plan.context_sms), 0, kMostSms),
       whole("overlap.expert_sms", "integer: SMs that expert communication takes; default 0",
-            AT(plan.expert_sms), 0, kMostSms)};
+            AT(job.plan.expert_sms), 0, kMostSms)};
 }
 
 }  // namespace tandem

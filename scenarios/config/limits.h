@@ -14,11 +14,4 @@ namespace tandem {
 Status check_runs(const ScenarioFile& file,
                   const std::vector<std::pair<std::string, Setting>>& sets);
 
-// The ops that a run plays, of all ranks that none stands for; without those that come once an
-// iteration.
-double count_ops(const Scenario& scenario, const Cluster& cluster);
-
-// An Error where they are more than limits.ops.
-Status check_ops(const Scenario& scenario, const Cluster& cluster);
-
 }  // namespace tandem

@@ -4,69 +4,54 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <tuple>
 
 #include "base/file.h"
 #include "base/nearest.h"
 #include "scenarios/config/fields.h"
 #include "scenarios/config/limits.h"
-#include "topology/preset.h"
 
 namespace tandem {
 namespace {
 
-std::vector<std::string> known_keys() {
-  std::vector<std::string> keys;
-  for (const Field& field : fields()) keys.emplace_back(field.key);
-  return keys;
-}
-
-// Presets first, so that single numbers of [cluster] change what the preset gives.
-Status apply_settings(const Settings& settings, Scenario* scenario) {
-  if (const auto preset = settings.find("cluster.preset"); preset != settings.end()) {
-    const std::string& where = preset->second.where;
-    const auto* name = std::get_if<std::string>(&preset->second.value);
-    if (name == nullptr) return preset->second.error("cluster.preset", "a preset's name");
-    auto spec = load_preset(*name);
-    if (!spec.ok()) return Error::at(where, spec.error().text());
-    scenario->cluster = *spec;
-    scenario->preset = *name;
-  }
+Status check_known(const Settings& settings) {
+  std::set<std::string> known;
+  for (const Field& field : fields()) known.insert(field.key);
   for (const auto& [key, setting] : settings) {
-    const Field* known = nullptr;
-    for (const Field& field : fields()) {
-      if (field.key == key) known = &field;
-    }
-    if (known == nullptr)
-      return Error::at(
-          setting.where,
-          fmt::format("found unknown key '{}', expected a known one; the nearest is '{}'", key,
-                      nearest(key, known_keys())));
-    RETURN_IF_ERROR(known->set(setting, scenario));
+    if (known.contains(key)) continue;
+    return Error::at(
+        setting.where,
+        fmt::format("found unknown key '{}', expected a known one; the nearest is '{}'", key,
+                    nearest(key, {known.begin(), known.end()})));
   }
   return Done{};
 }
 
-// The Error of a rule; where none of its keys is set it belongs to these.
-Error or_of(Error error, const std::vector<std::string>& keys) {
-  error.place.keys.insert(error.place.keys.end(), keys.begin(), keys.end());
-  return error;
+// In the order of the fields, whatever that of the file.
+Status apply_settings(const Settings& settings, Scenario* scenario) {
+  RETURN_IF_ERROR(check_known(settings));
+  for (const Field& field : fields()) {
+    const auto setting = settings.find(field.key);
+    if (setting != settings.end()) RETURN_IF_ERROR(field.set(setting->second, scenario));
+  }
+  return Done{};
 }
 
 // How many GPUs: given, or the plan's; they must agree.
 Status complete_gpus(Scenario* s) {
-  Plan& plan = s->plan;
+  Plan& plan = s->job.plan;
   constexpr std::int64_t kMost = 1'000'000;
   const std::int64_t model_parallel = std::int64_t{plan.tp} * plan.pp * plan.cp;
-  if (s->gpus > 0 && !s->places.contains("parallel.dp")) {
-    if (s->gpus % model_parallel != 0)
+  if (s->cluster.gpus > 0 && !s->places.contains("parallel.dp")) {
+    if (s->cluster.gpus % model_parallel != 0)
       return Error::of(
           {"cluster.gpus"},
-          fmt::format("found cluster.gpus = {}, expected a multiple of {}", s->gpus,
+          fmt::format("found cluster.gpus = {}, expected a multiple of {}", s->cluster.gpus,
                       plan.cp > 1
                           ? fmt::format("tp x pp x cp = {} x {} x {}", plan.tp, plan.pp, plan.cp)
                           : fmt::format("tp x pp = {} x {}", plan.tp, plan.pp)));
-    plan.dp = static_cast<int>(s->gpus / model_parallel);
+    plan.dp = static_cast<int>(s->cluster.gpus / model_parallel);
   }
   const std::string cp = plan.cp > 1 ? fmt::format(" x {}", plan.cp) : "";
   const std::string product = fmt::format(
@@ -74,15 +59,15 @@ Status complete_gpus(Scenario* s) {
   if (model_parallel > kMost || model_parallel * plan.dp > kMost)
     return Error::of({"parallel.dp", "parallel.tp", "parallel.pp", "parallel.cp"},
                      fmt::format("found {}, expected at most {} GPUs", product, kMost));
-  if (s->gpus == 0) s->gpus = plan.gpus();
-  if (s->gpus != plan.gpus())
+  if (s->cluster.gpus == 0) s->cluster.gpus = plan.gpus();
+  if (s->cluster.gpus != plan.gpus())
     return Error::of({"cluster.gpus"}, fmt::format("found cluster.gpus = {}, expected {} = {}",
-                                                   s->gpus, product, plan.gpus()));
+                                                   s->cluster.gpus, product, plan.gpus()));
   return Done{};
 }
 
 Status complete_batch(Scenario* s) {
-  Plan& plan = s->plan;
+  Plan& plan = s->job.plan;
   constexpr std::int64_t kMost = 1'000'000'000;
   const std::int64_t step = std::int64_t{plan.micro_batch} * plan.dp;
   if (step > kMost)
@@ -99,41 +84,42 @@ Status complete_batch(Scenario* s) {
 }
 
 Status complete_order(Scenario* s) {
-  s->order.pp = s->plan.pp;
-  s->order.vpp = s->plan.vpp;
-  s->order.microbatches = s->plan.microbatches();
-  if (!s->places.contains("schedule.order")) s->order.name = default_order(s->plan.vpp);
-  if (!s->order.name.ends_with(".csv")) return Done{};
-  s->order_file = (std::filesystem::path(s->path).parent_path() / s->order.name).string();
-  const std::string why = why_unreadable(s->order_file);
+  s->job.order.pp = s->job.plan.pp;
+  s->job.order.vpp = s->job.plan.vpp;
+  s->job.order.microbatches = s->job.plan.microbatches();
+  if (!s->places.contains("schedule.order")) s->job.order.name = default_order(s->job.plan.vpp);
+  if (!s->job.order.name.ends_with(".csv")) return Done{};
+  s->job.order_file = (std::filesystem::path(s->path).parent_path() / s->job.order.name).string();
+  const std::string why = why_unreadable(s->job.order_file);
   if (why.empty()) return Done{};
   return Error::of(
       {"schedule.order"},
       fmt::format("found schedule.order = {}: {}, expected a CSV file in PyTorch's form "
                   "beside the scenario",
-                  s->order.name, why));
+                  s->job.order.name, why));
 }
 
 // What overlaps: settings that need one another, and files.
 Status complete_overlap(Scenario* s) {
-  s->data.zero = s->plan.zero;
+  s->job.data.zero = s->job.plan.zero;
   // FSDP and DeepSpeed gather the next layer ahead where nobody says that they should not.
-  if (s->plan.zero == 3 && !s->places.contains("overlap.param_gather")) s->data.param_gather = true;
-  s->data.bucket_bytes = std::llround(s->bucket_bytes);
-  if (s->places.contains("overlap.align_param_gather") && s->data.align_param_gather &&
-      !s->data.param_gather)
+  if (s->job.plan.zero == 3 && !s->places.contains("overlap.param_gather"))
+    s->job.data.param_gather = true;
+  s->job.data.bucket_bytes = std::llround(s->job.bucket_bytes);
+  if (s->places.contains("overlap.align_param_gather") && s->job.data.align_param_gather &&
+      !s->job.data.param_gather)
     return Error::of(
         {"overlap.align_param_gather"},
         "found overlap.align_param_gather = true without overlap.param_gather, expected both");
-  if (s->expert_overlap && s->model.experts == 0)
+  if (s->job.expert_overlap && s->job.model.experts == 0)
     return Error::of(
         {"overlap.expert"},
         "found overlap.expert = true with a dense model, expected model.experts: there is "
         "no expert communication");
   const std::string folder = std::filesystem::path(s->path).parent_path().string();
-  auto overlap = tensor_overlap(s->tensor, s->model, folder);
-  if (!overlap.ok()) return or_of(overlap.error(), {"overlap.tensor_file"});
-  s->plan.tensor_overlap = *overlap;
+  auto overlap = tensor_overlap(s->job.tensor, s->job.model, folder);
+  if (!overlap.ok()) return overlap.error().or_of({"overlap.tensor_file"});
+  s->job.plan.tensor_overlap = *overlap;
   return Done{};
 }
 
@@ -157,7 +143,7 @@ Status complete_uniform(Scenario* s) {
         {"costs.p2p_MB"},
         "found costs.p2p_s and costs.p2p_MB, expected one of them: seconds, or what the "
         "cluster carries");
-  UniformCosts& costs = *s->uniform;
+  UniformCosts& costs = *s->costs.uniform;
   if (!given("costs.forward_s") ||
       (!given("costs.backward_s") && !(given("costs.input_s") && given("costs.weight_s"))))
     return Error::of(
@@ -171,28 +157,35 @@ Status complete_uniform(Scenario* s) {
 }
 
 Status complete_table(Scenario* s) {
-  if (s->costs_source != "table")
+  if (s->costs.source != "table")
     return Error::of(
         {"costs.table"},
-        fmt::format("found costs.table with costs.source = {}, expected table", s->costs_source));
-  if (!s->cost_table)
+        fmt::format("found costs.table with costs.source = {}, expected table", s->costs.source));
+  if (!s->costs.table)
     return Error::of({"costs.source"},
                      "found costs.source = table without costs.table, expected its file");
-  if (const Status status = check_covers(*s->cost_table, s->plan.flash_attention); !status.ok())
+  if (const Status status = check_covers(*s->costs.table, s->job.plan.flash_attention);
+      !status.ok())
     return Error::of({"costs.table"}, status.error().text());
   return Done{};
 }
 
 Status complete_costs(Scenario* s) {
-  if (s->uniform) s->costs_source = "uniform";
-  if (s->cost_table || s->costs_source == "table") RETURN_IF_ERROR(complete_table(s));
-  if (s->uniform) return complete_uniform(s);
-  if (s->p2p_bytes == 0) return Done{};
+  if (s->costs.uniform && s->places.contains("costs.source") && s->costs.source != "uniform")
+    return Error::of(
+        {"costs.source"},
+        fmt::format("found costs.source = {}, expected uniform, as costs.forward_s and "
+                    "the like are set",
+                    s->costs.source));
+  if (s->costs.uniform) s->costs.source = "uniform";
+  if (s->costs.table || s->costs.source == "table") RETURN_IF_ERROR(complete_table(s));
+  if (s->costs.uniform) return complete_uniform(s);
+  if (s->costs.p2p_bytes == 0) return Done{};
   return Error::of(
       {"costs.p2p_MB"},
       fmt::format("found costs.p2p_MB with costs.source = {}, expected uniform: a model "
                   "says what its transfers carry",
-                  s->costs_source));
+                  s->costs.source));
 }
 
 // What makes a GPU another one than those that are known.
@@ -201,55 +194,55 @@ constexpr const char* kOfTheGpu[] = {"cluster.gpu_name",        "cluster.tflops"
                                      "cluster.gemm_efficiency", "cluster.attention_efficiency"};
 
 Status complete_framework_profile(Scenario* s) {
-  if (s->profile.name.empty()) {
-    ASSIGN_OR_RETURN(s->profile, load_framework_profile(s->cluster.device.profile));
+  if (s->costs.profile.name.empty()) {
+    ASSIGN_OR_RETURN(s->costs.profile, load_framework_profile(s->cluster.spec.device.profile));
   }
-  if (s->cost_table) {
-    s->profile.iteration_overhead_s = 0;  // no part of what a table measures
+  if (s->costs.table) {
+    s->costs.profile.iteration_overhead_s = 0;  // no part of what a table measures
     return Done{};
   }
   const bool known =
       std::ranges::none_of(kOfTheGpu, [&](const char* key) { return s->places.contains(key); });
-  const std::string& gpu = s->cluster.device.name;
-  s->cost_model_name =
-      fmt::format("{} on {} in {}", s->profile.name,
-                  known && !gpu.empty() ? gpu : "a GPU of your own", s->plan.precision);
-  s->calibrated = known && is_measured(s->profile, gpu, s->plan.precision);
-  if (*s->calibrated) return Done{};
+  const std::string& gpu = s->cluster.spec.device.name;
+  s->costs.model_name =
+      fmt::format("{} on {} in {}", s->costs.profile.name,
+                  known && !gpu.empty() ? gpu : "a GPU of your own", s->job.plan.precision);
+  s->costs.calibrated = known && is_measured(s->costs.profile, gpu, s->job.plan.precision);
+  if (*s->costs.calibrated) return Done{};
   ASSIGN_OR_RETURN(const auto interval, uncalibrated_interval());
-  std::tie(s->profile.interval_low, s->profile.interval_high) = interval;
+  std::tie(s->costs.profile.interval_low, s->costs.profile.interval_high) = interval;
   return Done{};
 }
 
 Status check_cluster(const Scenario& s) {
-  const int node = s.cluster.gpus_per_node;
+  const int node = s.cluster.spec.gpus_per_node;
   if (node == 0)
     return Error::of({"cluster.gpus_per_node"},
                      "found no cluster, expected [cluster] with a preset or with its numbers");
-  if (s.cyclic && s.gpus % node != 0)
+  if (s.cluster.cyclic && s.cluster.gpus % node != 0)
     return Error::of(
         {"cluster.placement"},
         fmt::format("found cluster.placement = cyclic with {} GPUs, expected whole nodes: a "
                     "multiple of cluster.gpus_per_node = {}",
-                    s.gpus, node));
-  const DeviceSpec& device = s.cluster.device;
+                    s.cluster.gpus, node));
+  const DeviceSpec& device = s.cluster.spec.device;
   if (device.memory_bytes > 0 && usable_memory_bytes(device) <= 0)
     return Error::of(
         {"cluster.memory_reserve_GiB"},
         fmt::format("found cluster.memory_reserve_GiB = {:g}, expected less than the GPU's "
                     "memory, {:g} GiB",
                     memory_reserve_bytes(device) / GiB, device.memory_bytes / GiB));
-  if (s.least_bandwidth && !s.cluster.calibration.empty())
+  if (s.report.least_bandwidth && !s.cluster.spec.calibration.empty())
     return Error::of(
         {"report.least_bandwidth", "cluster.calibration"},
         "found report.least_bandwidth with cluster.calibration, expected one of them: a "
         "measured time holds at every bandwidth");
-  if (!s.cluster.cables) return Done{};
-  if (s.least_bandwidth)
+  if (!s.cluster.spec.cables) return Done{};
+  if (s.report.least_bandwidth)
     return Error::of({"report.least_bandwidth", "cluster.links_file"},
                      "found report.least_bandwidth with cluster.links_file, expected one of them: "
                      "its links have a bandwidth each");
-  if (!s.cluster.nvlinks.empty())
+  if (!s.cluster.spec.nvlinks.empty())
     return Error::of({"cluster.nvlinks", "cluster.links_file"},
                      "found cluster.nvlinks with cluster.links_file, expected one of them: the "
                      "file has all links");
@@ -259,22 +252,22 @@ Status check_cluster(const Scenario& s) {
 // Communication leaves compute an SM at least.
 Status check_sms(const Scenario& s) {
   std::vector<std::pair<std::vector<std::string>, int>> taken = {
-      {{"overlap.data_sms"}, s.data.sms},
-      {{"overlap.p2p_sms"}, s.p2p_sms},
-      {{"overlap.context_sms"}, s.plan.context_sms},
-      {{"overlap.expert_sms"}, s.plan.expert_sms}};
+      {{"overlap.data_sms"}, s.job.data.sms},
+      {{"overlap.p2p_sms"}, s.job.p2p_sms},
+      {{"overlap.context_sms"}, s.job.plan.context_sms},
+      {{"overlap.expert_sms"}, s.job.plan.expert_sms}};
   for (int i = 0; i < kTensorGemms; ++i)
-    taken.emplace_back(keys_of(static_cast<TensorGemm>(i)), s.plan.tensor_overlap[i].sms);
+    taken.emplace_back(keys_of(static_cast<TensorGemm>(i)), s.job.plan.tensor_overlap[i].sms);
   for (const auto& [keys, sms] : taken) {
-    if (sms > 0 && sms >= s.cluster.device.sms)
+    if (sms > 0 && sms >= s.cluster.spec.device.sms)
       return Error::of(keys, fmt::format("{}: found {} SMs, expected fewer than the GPU's {}",
-                                         keys.front(), sms, s.cluster.device.sms));
+                                         keys.front(), sms, s.cluster.spec.device.sms));
   }
   return Done{};
 }
 
 Status check_slow_link(const Scenario& s) {
-  const SlowLink& slow = s.slow_link;
+  const SlowLink& slow = s.variability.slow_link;
   if (slow.name.empty() == s.places.contains("variability.slow_link_rate"))
     return Error::of(
         {"variability.slow_link", "variability.slow_link_rate"},
@@ -298,18 +291,18 @@ Status check_slow_link(const Scenario& s) {
 
 // Stragglers are there.
 Status check_stragglers(const Scenario& s) {
-  const Stragglers& slow = s.stragglers;
+  const Stragglers& slow = s.variability.stragglers;
   if (slow.any() && !s.places.contains("variability.straggler_factor"))
     return Error::of(
         {"variability.straggler_ranks", "variability.straggler_nodes",
          "variability.straggler_stages", "variability.straggler_share"},
         "found stragglers without variability.straggler_factor, expected how many times as "
         "long they take");
-  const int node = s.has_cluster() ? s.cluster.gpus_per_node : 1;
+  const int node = s.costs.need_cluster() ? s.cluster.spec.gpus_per_node : 1;
   const std::tuple<const char*, const std::vector<int>*, int> lists[] = {
-      {"variability.straggler_ranks", &slow.ranks, s.gpus},
-      {"variability.straggler_nodes", &slow.nodes, (s.gpus + node - 1) / node},
-      {"variability.straggler_stages", &slow.stages, s.plan.stages()}};
+      {"variability.straggler_ranks", &slow.ranks, s.cluster.gpus},
+      {"variability.straggler_nodes", &slow.nodes, (s.cluster.gpus + node - 1) / node},
+      {"variability.straggler_stages", &slow.stages, s.job.plan.stages()}};
   for (const auto& [key, list, end] : lists) {
     for (const int number : *list) {
       if (number >= end)
@@ -322,7 +315,7 @@ Status check_stragglers(const Scenario& s) {
 
 // Keys of experts without their number; where that is said to be 0, they may wait for another run.
 Status check_expert_keys(const Scenario& s) {
-  if (s.model.is_moe() || s.places.contains("model.experts")) return Done{};
+  if (s.job.model.is_moe() || s.places.contains("model.experts")) return Done{};
   for (const char* key : {"model.top_k", "model.expert_ffn_hidden", "model.shared_expert_ffn",
                           "model.expert_imbalance"}) {
     if (s.places.contains(key))
@@ -336,45 +329,46 @@ Status check_expert_keys(const Scenario& s) {
 
 // What depends on several keys: defaults, then the rules.
 Status complete(Scenario* s) {
-  if (!s->places.contains("parallel.vpp")) s->plan.vpp = traits_of(s->order).default_vpp();
+  if (!s->places.contains("parallel.vpp")) s->job.plan.vpp = traits_of(s->job.order).default_vpp();
   RETURN_IF_ERROR(complete_gpus(s));
   RETURN_IF_ERROR(complete_batch(s));
   RETURN_IF_ERROR(complete_order(s));
   RETURN_IF_ERROR(complete_overlap(s));
   RETURN_IF_ERROR(complete_costs(s));
-  if (s->has_cluster()) RETURN_IF_ERROR(check_cluster(*s));
+  if (s->costs.need_cluster()) RETURN_IF_ERROR(check_cluster(*s));
   RETURN_IF_ERROR(check_stragglers(*s));
   RETURN_IF_ERROR(check_slow_link(*s));
   RETURN_IF_ERROR(check_expert_keys(*s));
-  if (s->uniform) {
-    const Status status = check_stated(s->model, s->plan);
-    if (!status.ok()) return or_of(status.error(), {"model.layers"});
+  if (s->costs.uniform) {
+    const Status status = check_stated(s->job.model, s->job.plan);
+    if (!status.ok()) return status.error().or_of({"model.layers"});
     return Done{};
   }
   RETURN_IF_ERROR(complete_framework_profile(s));
   if (!s->places.contains("train.gradient_dtype"))
-    s->plan.gradient_dtype = s->plan.precision == "fp16" ? "fp16" : "fp32";
-  if (const Status status = check(s->model, s->plan); !status.ok())
-    return or_of(status.error(), {"model.layers"});
+    s->job.plan.gradient_dtype = s->job.plan.precision == "fp16" ? "fp16" : "fp32";
+  if (const Status status = check(s->job.model, s->job.plan); !status.ok())
+    return status.error().or_of({"model.layers"});
   if (const Status status = check(s->cost_model()); !status.ok())
-    return or_of(status.error(), {"cluster.preset", "cluster.gpu"});
+    return status.error().or_of({"cluster.preset", "cluster.gpu"});
   return check_sms(*s);
 }
 
 Status check_baseline(const Scenario& scenario, const ScenarioFile& file) {
-  if (scenario.baseline.empty()) return Done{};
+  if (scenario.report.baseline.empty()) return Done{};
   std::vector<std::string> names;
   for (const Axis& axis : file.axes) {
     for (const Point& point : axis.points)
       names.insert(names.end(), point.names.begin(), point.names.end());
   }
-  if (std::ranges::find(names, scenario.baseline) != names.end()) return Done{};
+  if (std::ranges::find(names, scenario.report.baseline) != names.end()) return Done{};
   return Error::of(
       {"report.baseline"},
-      fmt::format(
-          "found report.baseline = {}, expected a point's name on an axis; {}", scenario.baseline,
-          names.empty() ? "the file has none"
-                        : fmt::format("the nearest is '{}'", nearest(scenario.baseline, names))));
+      fmt::format("found report.baseline = {}, expected a point's name on an axis; {}",
+                  scenario.report.baseline,
+                  names.empty() ? "the file has none"
+                                : fmt::format("the nearest is '{}'",
+                                              nearest(scenario.report.baseline, names))));
 }
 
 // The names of the points, or of the file where it has no axes.

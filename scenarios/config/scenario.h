@@ -20,6 +20,64 @@
 
 namespace tandem {
 
+// What is trained, and how: [model], [parallel], [schedule], [train] and [overlap].
+struct JobSettings {
+  std::string model_name;
+  Model model;
+  Plan plan;
+  OrderSpec order;
+  std::string order_file;           // a CSV in PyTorch's form, instead of a named order
+  std::optional<bool> overlap_p2p;  // default: by order
+  bool batch_p2p = false;
+  DataOptions data;  // but zero, which the plan has
+  double bucket_bytes = 0;
+  TensorSettings tensor;
+  bool expert_overlap = false;
+  int p2p_sms = 0;
+};
+
+// On what: [cluster].
+struct ClusterSettings {
+  std::string preset;  // or empty
+  ClusterSpec spec;
+  int gpus = 0;
+  bool cyclic = false;  // ranks are dealt round over the nodes
+};
+
+// What the job's ops take: [costs].
+struct CostSettings {
+  std::string source = "analytic";      // or "uniform", "table"
+  std::optional<UniformCosts> uniform;  // source = "uniform": no model
+  double p2p_s = 0;                     // with them: what a transfer takes, whatever the cluster
+  double p2p_bytes = 0;                 // or, above 0, what it carries over the cluster
+  FrameworkProfile profile;             // whose constants price the model; uniform: slowdowns
+  // Whether runs of that software on that GPU in that precision were measured; if not, the
+  // software's interval is that of a guess. Nothing: costs are not the model's.
+  std::optional<bool> calibrated;
+  std::string model_name;          // "nemo-h100 on H100-SXM5-80GB in fp8"; empty as `calibrated`
+  std::optional<CostTable> table;  // source = "table": what kernels are priced by
+
+  // Whether the cluster says what a transfer takes.
+  bool need_cluster() const { return !uniform || p2p_bytes > 0; }
+};
+
+// What prices a model's kernels. REQUIRES: no uniform costs; they outlive it.
+inline CostModel cost_model(const CostSettings& costs, const DeviceSpec& device,
+                            const std::string& precision) {
+  return {device, precision, costs.table ? &*costs.table : nullptr, costs.profile};
+}
+
+// What makes one run differ from the next, or from the undisturbed: [variability].
+struct VariabilitySettings {
+  double jitter = 0;
+  std::uint64_t seed = 1;
+  Stragglers stragglers;
+  SlowLink slow_link;
+  double background = 0;  // the share of the bandwidth between nodes that others take
+  int repeats = 1;        // how often it is played, each time with the next seed
+  std::optional<Perturbation> perturbation;  // not in the file: what asks for sensitivities sets it
+};
+
 // What somebody measured, to stand beside the simulated number.
 struct Published {
   // Hardware FLOPs, as Narayanan et al. 2021 count; 0: nothing published.
@@ -27,8 +85,19 @@ struct Published {
   std::string cluster;  // the axis point's name that it was measured on
 };
 
-// How a run is held against reality: `tandem validate`.
-struct Validation {
+// What is shown: [report] and [published].
+struct ReportSettings {
+  bool least_bandwidth = false;
+  std::string baseline;           // a point's name: what the others save against it
+  std::optional<GroupKind> kind;  // of communication, that savings are compared with; nothing: all
+  bool causal_flops = false;      // FLOPs count the half of attention that a causal mask leaves
+  bool traffic = false;           // columns of what a GPU sends
+  std::string note;               // printed below the table
+  Published published;
+};
+
+// How a run is held against reality, `tandem validate`: [validate].
+struct MeasurementSettings {
   const Backend* backend = &backends().front();
   std::string launch;  // a shell's words before the command that runs all ranks
   Compute compute = Compute::Timed;
@@ -44,7 +113,7 @@ struct Validation {
   std::optional<double> own_iteration_percent, own_bubble_points, own_overlap_points;
 };
 
-// What is refused, as a typing error is likelier.
+// What is refused, as a typing error is likelier: [limits].
 struct Limits {
   double runs = 100'000;    // of a file
   double ops = 50'000'000;  // of a run
@@ -54,59 +123,21 @@ struct Scenario {
   std::string name;                 // the names of its points, joined by ", "
   std::vector<std::string> axes;    // of its file
   std::vector<std::string> points;  // one an axis
-  std::string model_name;
-  Model model;
-  Plan plan;
-  OrderSpec order;
-  std::string order_file;           // a CSV in PyTorch's form, instead of a named order
-  std::optional<bool> overlap_p2p;  // default: by order
-  bool batch_p2p = false;
-  DataOptions data;  // but zero, which the plan has
-  double bucket_bytes = 0;
-  TensorSettings tensor;
-  bool expert_overlap = false;
-  int p2p_sms = 0;
-  std::string preset;  // of the cluster, or empty
-  ClusterSpec cluster;
-  int gpus = 0;
-  bool cyclic = false;                    // ranks are dealt round over the nodes
-  std::optional<UniformCosts> uniform;    // costs.source = "uniform": no model
-  double p2p_s = 0;                       // with them: what a transfer takes, whatever the cluster
-  double p2p_bytes = 0;                   // or, above 0, what it carries over the cluster
-  std::string costs_source = "analytic";  // or "uniform", "table"
-  FrameworkProfile profile;               // whose constants price the model; uniform: stretches
-  // Whether runs of that software on that GPU in that precision were measured; if not, the
-  // software's interval is that of a guess. Nothing: costs are not the model's.
-  std::optional<bool> calibrated;
-  std::string cost_model_name;  // "nemo-h100 on H100-SXM5-80GB in fp8"; empty as `calibrated`
-  std::optional<CostTable> cost_table;  // costs.source = "table": what kernels are priced by
-  double jitter = 0;
-  std::uint64_t seed = 1;
-  Stragglers stragglers;
-  SlowLink slow_link;
-  double background = 0;  // the share of the bandwidth between nodes that others take
-  int repeats = 1;        // how often it is played, each time with the next seed
-  std::optional<Perturbation> perturbation;  // not in the file: what asks for sensitivities sets it
-  bool fold = true;  // one rank stands for its equals; not in the file: the caller's choice
-  bool least_bandwidth = false;
-  std::string baseline;           // a point's name: what the others save against it
-  std::optional<GroupKind> kind;  // of communication, that savings are compared with; nothing: all
-  bool causal_flops = false;      // FLOPs count the half of attention that a causal mask leaves
-  bool traffic = false;           // columns of what a GPU sends
-  std::string note;               // printed below the table
+  JobSettings job;
+  ClusterSettings cluster;
+  CostSettings costs;
+  VariabilitySettings variability;
+  ReportSettings report;
+  MeasurementSettings measurement;
   Limits limits;
-  Published published;
-  Validation validation;
+  bool fold = true;  // one rank stands for its equals; not in the file: the caller's choice
 
   std::string path;                           // of its file
   std::map<std::string, std::string> places;  // of what is set, by key: "file:line", or "--set"
 
-  // Whether the cluster says what a transfer takes.
-  bool has_cluster() const { return !uniform || p2p_bytes > 0; }
-
   // What prices its kernels. REQUIRES: no uniform costs; the scenario outlives it.
   CostModel cost_model() const {
-    return {cluster.device, plan.precision, cost_table ? &*cost_table : nullptr, profile};
+    return tandem::cost_model(costs, cluster.spec.device, job.plan.precision);
   }
 
   // Where the first of the keys that is set stands, else where another key of their tables does,

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/key.h"
 #include "base/outputs.h"
 #include "base/result.h"
 
@@ -16,7 +17,7 @@ namespace tandem {
 
 // One value and where it stands: "file:line", or "--set".
 struct Setting {
-  std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>> value;
+  KeyValue value;
   std::string where;
 
   // The Error "where: found what, expected ..."

@@ -1,5 +1,5 @@
 // The keys of [validate].
-#include "scenarios/config/field_makers.h"
+#include "scenarios/config/fields.h"
 
 namespace tandem {
 
@@ -10,48 +10,49 @@ std::vector<Field> validate_fields() {
       choice<const Backend*>(
           "validate.backend",
           "text: host, mpi or cuda: what tandem validate measures with; default host", all,
-          AT(validation.backend)),
+          AT(measurement.backend)),
       choice<Compute>("validate.compute",
                       "text: timed (ops take their priced time) or gemm (they multiply matrices); "
                       "default timed",
-                      {{"timed", Compute::Timed}, {"gemm", Compute::Gemm}}, AT(validation.compute)),
+                      {{"timed", Compute::Timed}, {"gemm", Compute::Gemm}},
+                      AT(measurement.compute)),
       flag("validate.share_gpu",
            "true or false: with cuda, all ranks on one GPU, each on SMs of its own; default false",
-           AT(validation.share_gpu)),
+           AT(measurement.share_gpu)),
       choice<GpuTransfers>("validate.transfers",
                            "text: with validate.share_gpu, nccl, copy or priced: as tandem run "
                            "--transfers; default nccl",
                            {{"nccl", GpuTransfers::Nccl},
                             {"copy", GpuTransfers::Copy},
                             {"priced", GpuTransfers::Priced}},
-                           AT(validation.transfers)),
+                           AT(measurement.transfers)),
       text("validate.launch",
            "text: a shell's words before the command that runs the ranks, with {preset}, "
            "{placement}, {ranks} and {folder} (the scenario's) filled in; default none: mpirun on "
            "this machine",
-           AT(validation.launch)),
+           AT(measurement.launch)),
       number("validate.iteration_percent",
              "number: what a simulated iteration, and its ratio to the baseline's, may differ from "
              "the measured one where compute takes longer than exposed communication; default 2",
-             AT(validation.iteration_percent), 1, kPositive),
+             AT(measurement.iteration_percent), 1, kPositive),
       number("validate.communicating_percent", "number: the same where it does not; default 4",
-             AT(validation.communicating_percent), 1, kPositive),
+             AT(measurement.communicating_percent), 1, kPositive),
       number("validate.bubble_points",
              "number: percentage points that the bubble may differ by; default 2",
-             AT(validation.bubble_points), 1, kPositive),
+             AT(measurement.bubble_points), 1, kPositive),
       number("validate.overlap_points",
              "number: percentage points that the overlap of report.kind may differ by; default 3",
-             AT(validation.overlap_points), 1, kPositive),
+             AT(measurement.overlap_points), 1, kPositive),
       number("validate.own_iteration_percent",
              "number: what the iteration may differ by that is simulated with the measured op "
              "times; default any",
-             AT(validation.own_iteration_percent), 1, kPositive),
+             AT(measurement.own_iteration_percent), 1, kPositive),
       number("validate.own_bubble_points",
              "number: percentage points, the same of its bubble; default any",
-             AT(validation.own_bubble_points), 1, kPositive),
+             AT(measurement.own_bubble_points), 1, kPositive),
       number("validate.own_overlap_points",
              "number: percentage points, the same of its overlap; default any",
-             AT(validation.own_overlap_points), 1, kPositive)};
+             AT(measurement.own_overlap_points), 1, kPositive)};
 }
 
 }  // namespace tandem

@@ -14,32 +14,32 @@ namespace {
 constexpr int kLeastSize = 128;
 
 void add_uneven_stages(const Scenario& s, std::vector<std::string>* lines) {
-  if (s.uniform || !s.plan.layers_per_stage.empty()) return;
+  if (s.costs.uniform || !s.job.plan.layers_per_stage.empty()) return;
   // Where the embedding and the head count as layers, Megatron-LM has the same stages
   // (--account-for-embedding-in-pipeline-split and -loss-).
-  const int stages = s.plan.stages();
-  if (s.model.layers % stages == 0 || (s.model.layers + 2) % stages == 0) return;
-  const std::vector<int> split = split_layers(s.model, s.plan);
+  const int stages = s.job.plan.stages();
+  if (s.job.model.layers % stages == 0 || (s.job.model.layers + 2) % stages == 0) return;
+  const std::vector<int> split = split_layers(s.job.model, s.job.plan);
   lines->push_back(fmt::format(
       "{}: found {} layers on pp x vpp = {} x {} stages, which are uneven: the first has {}, the "
       "last {}; Megatron-LM refuses that, and parallel.layers_per_stage says what is meant",
-      s.place_of({"parallel.vpp", "parallel.pp", "model.layers"}), s.model.layers, s.plan.pp,
-      s.plan.vpp, split.front(), split.back()));
+      s.place_of({"parallel.vpp", "parallel.pp", "model.layers"}), s.job.model.layers,
+      s.job.plan.pp, s.job.plan.vpp, split.front(), split.back()));
 }
 
 void add_group(const Scenario& s, std::vector<std::string>* lines) {
-  if (s.order.group == 0 || traits_of(s.order).groups) return;
+  if (s.job.order.group == 0 || traits_of(s.job.order).groups) return;
   lines->push_back(
       fmt::format("{}: found schedule.group = {} with schedule.order = {}, which has no groups: it "
                   "counts for {} alone",
-                  s.place_of({"schedule.group"}), s.order.group, s.order.name,
+                  s.place_of({"schedule.group"}), s.job.order.group, s.job.order.name,
                   order_list([](const OrderTraits& order) { return order.groups; })));
 }
 
 void add_small_sizes(const Scenario& s, std::vector<std::string>* lines) {
-  if (s.uniform || s.cost_table) return;
+  if (s.costs.uniform || s.costs.table) return;
   for (const auto& [key, size] :
-       {std::pair{"model.seq", s.model.seq}, std::pair{"model.vocab", s.model.vocab}}) {
+       {std::pair{"model.seq", s.job.model.seq}, std::pair{"model.vocab", s.job.model.vocab}}) {
     if (size >= kLeastSize) continue;
     lines->push_back(
         fmt::format("{}: found {} = {}, below what the cost model was made for, {} and more",
@@ -58,7 +58,7 @@ std::vector<std::string> doubts(const Scenario& scenario) {
 }
 
 bool varies_by_seed(const Scenario& scenario) {
-  return scenario.jitter > 0 || scenario.stragglers.node_share > 0;
+  return scenario.variability.jitter > 0 || scenario.variability.stragglers.node_share > 0;
 }
 
 }  // namespace tandem

@@ -9,19 +9,19 @@
 namespace tandem {
 
 Scenario with_all_links(Scenario scenario) {
-  scenario.slow_link = {};
+  scenario.variability.slow_link = {};
   return scenario;
 }
 
-Status take_out_failed_links(const Scenario& scenario, Cluster* cluster) {
-  ASSIGN_OR_RETURN(const std::vector<LinkId> links, links_of(scenario.slow_link, *cluster));
+Status take_out_failed_links(const SlowLink& slow, Cluster* cluster) {
+  ASSIGN_OR_RETURN(const std::vector<LinkId> links, links_of(slow, *cluster));
   const Status status = cluster->fail_links(links);
   if (status.ok()) return Done{};
   return Error{fmt::format("found that {} fails for good, expected variability.slow_link_to_s: {}",
-                           scenario.slow_link.name, status.error().message)};
+                           slow.name, status.error().message)};
 }
 
-std::string rerouted(const Scenario& scenario, const Program& program, const Placement& placement,
+std::string rerouted(const SlowLink& failed, const Program& program, const Placement& placement,
                      const Cluster& cluster, const Cluster& with_all) {
   std::vector<std::pair<DeviceId, DeviceId>> pairs;
   for (const Communicator& communicator : program.communicators) {
@@ -39,8 +39,8 @@ std::string rerouted(const Scenario& scenario, const Program& program, const Pla
     return cluster.route(pair.first, pair.second) != with_all.route(pair.first, pair.second);
   });
   return fmt::format(
-      "{}: {} has failed: {} of {} routes between neighbours in communicators go another way",
-      scenario.name, scenario.slow_link.name, others, pairs.size());
+      "{} has failed: {} of {} routes between neighbours in communicators go another way",
+      failed.name, others, pairs.size());
 }
 
 }  // namespace tandem

@@ -15,11 +15,11 @@ namespace tandem {
 Scenario with_all_links(Scenario scenario);
 
 // Routes go round them from now on. Error: there is no such link, or a GPU has no other way.
-Status take_out_failed_links(const Scenario& scenario, Cluster* cluster);
+Status take_out_failed_links(const SlowLink& slow, Cluster* cluster);
 
 // How many routes between neighbours in the program's communicators are other ones than with all
 // links.
-std::string rerouted(const Scenario& scenario, const Program& program, const Placement& placement,
+std::string rerouted(const SlowLink& failed, const Program& program, const Placement& placement,
                      const Cluster& cluster, const Cluster& with_all);
 
 }  // namespace tandem

@@ -25,11 +25,12 @@ struct Exposed {
 };
 
 Exposed exposed_at(double node_Gbitps, const Scenario& scenario, CompiledJob* job) {
-  ClusterSpec spec = scenario.cluster;
+  ClusterSpec spec = scenario.cluster.spec;
   spec.nic_bytes_per_s = node_Gbitps * Gbit / spec.nics_per_node;
   auto cluster = Cluster::build(spec, job->cluster.gpus());
   CHECK(cluster.ok());
-  if (scenario.slow_link.fails_for_good()) CHECK(take_out_failed_links(scenario, &*cluster).ok());
+  if (scenario.variability.slow_link.fails_for_good())
+    CHECK(take_out_failed_links(scenario.variability.slow_link, &*cluster).ok());
   price(&job->program, *cluster, job->placement);
   const auto trace = ideal(job->program);
   CHECK(trace.ok());
@@ -48,7 +49,7 @@ double proposal(double node_Gbitps, const Exposed& exposed) {
 std::optional<double> least_internode_Gbitps(const Scenario& scenario, CompiledJob* job) {
   double low = kSlowest_Gbitps, high = kFastest_Gbitps;  // too little; enough
   if (exposed_at(low, scenario, job).small()) return 0;
-  double next = scenario.cluster.nics_per_node * scenario.cluster.nic_bytes_per_s / Gbit;
+  double next = scenario.cluster.spec.nics_per_node * scenario.cluster.spec.nic_bytes_per_s / Gbit;
   while (high > low * kTolerance) {
     const Exposed exposed = exposed_at(next, scenario, job);
     (exposed.small() ? high : low) = next;

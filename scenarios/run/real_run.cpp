@@ -110,7 +110,8 @@ Result<std::optional<RealRunResult>> run_for_real(const Scenario& scenario, cons
         return result;
       });
   const std::pair<const char*, bool> simulated_only[] = {
-      {"jitter", scenario.jitter > 0}, {"slow_link", !scenario.slow_link.name.empty()}};
+      {"jitter", scenario.variability.jitter > 0},
+      {"slow_link", !scenario.variability.slow_link.name.empty()}};
   for (const auto& [key, is_set] : simulated_only) {
     if (real.ok() && *real && is_set)
       (*real)->result.warnings.push_back(fmt::format(

@@ -13,7 +13,7 @@
 #include "exec/execute.h"
 #include "scenarios/config/scenario.h"
 #include "scenarios/config/variability.h"
-#include "scenarios/run/compiled_job.h"
+#include "scenarios/run/job_result.h"
 #include "scenarios/run/run.h"
 #include "scenarios/run/run_result.h"
 

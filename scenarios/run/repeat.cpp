@@ -19,8 +19,8 @@ Result<std::vector<double>> iterations_s(const std::vector<Scenario>& scenarios,
       static_cast<int>(scenarios.size()), jobs,
       [&](int i) -> Result<std::string> {
         Scenario once = scenarios[i];
-        once.repeats = 1;
-        once.least_bandwidth = false;
+        once.variability.repeats = 1;
+        once.report.least_bandwidth = false;
         ASSIGN_OR_RETURN(const RunResult result, simulate(once, engine));
         return fmt::format("{}", result.iteration_s);
       },
@@ -37,18 +37,19 @@ Result<std::vector<double>> iterations_s(const std::vector<Scenario>& scenarios,
 
 Result<RunResult> simulate_repeated(const Scenario& scenario, Engine engine,
                                     const OutputFiles& files, bool progress, int jobs) {
-  std::vector<Scenario> runs(scenario.repeats, scenario);
-  for (std::size_t i = 0; i < runs.size(); ++i) runs[i].seed += i;
+  std::vector<Scenario> runs(scenario.variability.repeats, scenario);
+  for (std::size_t i = 0; i < runs.size(); ++i) runs[i].variability.seed += i;
   ASSIGN_OR_RETURN(const std::vector<double> seconds, iterations_s(runs, engine, progress, jobs));
   Scenario median = runs[median_of(seconds)];
-  median.repeats = 1;
+  median.variability.repeats = 1;
   ASSIGN_OR_RETURN(RunResult result, simulate(median, engine, files));
-  result.repeats = Repeats{scenario.repeats, scenario.seed, spread_of(seconds)};
+  result.repeats =
+      Repeats{scenario.variability.repeats, scenario.variability.seed, spread_of(seconds)};
   if (!varies_by_seed(scenario))
-    result.warnings.push_back(
-        fmt::format("{}: {}: found variability.runs = {} of a run that no seed changes, expected "
-                    "variability.jitter or variability.straggler_share: all of them are alike",
-                    scenario.name, scenario.place_of({"variability.runs"}), scenario.repeats));
+    result.warnings.push_back(fmt::format(
+        "{}: {}: found variability.runs = {} of a run that no seed changes, expected "
+        "variability.jitter or variability.straggler_share: all of them are alike",
+        scenario.name, scenario.place_of({"variability.runs"}), scenario.variability.repeats));
   return result;
 }
 

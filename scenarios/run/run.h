@@ -1,34 +1,18 @@
-// Run: from a Scenario to its Program, and from there to its RunResult and files.
+// Run: from a Scenario to its RunResult and files, by playing what compile() makes of it.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "scenarios/config/scenario.h"
-#include "scenarios/run/compiled_job.h"
+#include "scenarios/run/compile.h"
+#include "scenarios/run/job_result.h"
 #include "scenarios/run/run_result.h"
-#include "schedule/lowering/price.h"
-#include "schedule/order/named_orders.h"
 #include "schedule/program/program.h"
-#include "topology/cluster.h"
-#include "workload/model/workload.h"
+#include "sim/engines.h"
 
 namespace tandem {
-
-enum class Engine { Ideal, SimGrid };
-std::string name(Engine engine);  // "ideal", "simgrid"
-
-// The order of a scenario: by name, or from its file.
-Result<Order> make_order(const Scenario& scenario);
-
-// In whole nodes, where it is more than one.
-Result<Cluster> make_cluster(const Scenario& scenario);
-
-// `before_prices`: what changes the lowered Program, or nothing.
-Result<CompiledJob> compile(const Scenario& scenario,
-                            const std::function<void(CompiledJob*)>& before_prices = {});
 
 // Played once, by itself.
 Result<RunResult> play(const Scenario& scenario, const CompiledJob& job, Engine engine);

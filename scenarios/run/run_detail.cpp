@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "scenarios/run/compiled_job.h"
+#include "scenarios/run/job_result.h"
 #include "scenarios/run/memory_timeline.h"
 #include "traces/metrics.h"
 #include "traces/timeline_json.h"
@@ -15,11 +15,11 @@ namespace {
 
 std::string memory_json(const Scenario& scenario, const CompiledJob& job, const Trace& trace) {
   std::string out = fmt::format("{{\"capacity\":{},\"reserve\":{},\"ranks\":[",
-                                scenario.cluster.device.memory_bytes,
-                                memory_reserve_bytes(scenario.cluster.device));
+                                scenario.cluster.spec.device.memory_bytes,
+                                memory_reserve_bytes(scenario.cluster.spec.device));
   const auto at = std::back_inserter(out);
   std::string_view comma = "";
-  for (const MemoryTimeline& memory : memory_timelines(scenario.model, job.plan, job.order)) {
+  for (const MemoryTimeline& memory : memory_timelines(scenario.job.model, job.plan, job.order)) {
     const MemoryUse& held = memory.held;
     const StepEnds ends(memory.pipeline_rank, job.order.pp(), job.program, trace);
     std::vector<Nanoseconds> at_ns;
@@ -58,7 +58,7 @@ std::string detail_of(const Scenario& scenario, const CompiledJob& job, const Tr
                       Detail detail) {
   if (detail == Detail::None) return "";
   return object(job.program, trace, detail,
-                scenario.uniform ? "" : memory_json(scenario, job, trace));
+                scenario.costs.uniform ? "" : memory_json(scenario, job, trace));
 }
 
 std::string detail_of(const Program& program, const Trace& trace, Detail detail) {

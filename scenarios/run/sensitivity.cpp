@@ -15,9 +15,10 @@ struct Part {
 };
 
 void add_stages(const Scenario& scenario, std::vector<Part>* parts) {
-  for (int stage = 0; stage < scenario.plan.stages(); ++stage) {
+  for (int stage = 0; stage < scenario.job.plan.stages(); ++stage) {
     parts->push_back({fmt::format("stage {}", stage), scenario});
-    parts->back().perturbation.perturbation = Perturbation{stage, std::nullopt, kSlower};
+    parts->back().perturbation.variability.perturbation =
+        Perturbation{stage, std::nullopt, kSlower};
   }
 }
 
@@ -28,24 +29,25 @@ void add_kinds(const Scenario& scenario, const RunResult& result, std::vector<Pa
     Scenario& perturbation =
         parts->emplace_back(Part{fmt::format("{} communication", name(kind)), scenario})
             .perturbation;
-    perturbation.perturbation = Perturbation{std::nullopt, kind, kSlower};
-    perturbation.p2p_s *= kSlower;  // uniform costs have no other communication
+    perturbation.variability.perturbation = Perturbation{std::nullopt, kind, kSlower};
+    perturbation.costs.p2p_s *= kSlower;  // uniform costs have no other communication
   }
 }
 
 void add_levels(const Scenario& scenario, std::vector<Part>* parts) {
-  if (!scenario.has_cluster()) return;
-  const ClusterSpec& spec = scenario.cluster;
+  if (!scenario.costs.need_cluster()) return;
+  const ClusterSpec& spec = scenario.cluster.spec;
   const auto add = [&](const char* name) -> ClusterSpec& {
-    return parts->emplace_back(Part{name, scenario}).perturbation.cluster;
+    return parts->emplace_back(Part{name, scenario}).perturbation.cluster.spec;
   };
   if (spec.cables) {
     if (spec.gpus_per_node > 1) add("links in a node").intra_efficiency /= kSlower;
-    if (scenario.gpus > spec.gpus_per_node) add("links between nodes").inter_efficiency /= kSlower;
+    if (scenario.cluster.gpus > spec.gpus_per_node)
+      add("links between nodes").inter_efficiency /= kSlower;
     return;
   }
   if (spec.gpus_per_node > 1) add("links in a node").intra_bytes_per_s /= kSlower;
-  if (scenario.gpus <= spec.gpus_per_node) return;
+  if (scenario.cluster.gpus <= spec.gpus_per_node) return;
   add("links between nodes").nic_bytes_per_s /= kSlower;
   if (spec.fabric.kind != Fabric::Star) add("uplinks of leaves").fabric.oversubscription *= kSlower;
 }

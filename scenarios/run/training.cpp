@@ -22,20 +22,21 @@ MemoryPeak peak_of(const MemoryTimeline& memory, int pipeline_ranks, const Progr
 
 Training training(const Scenario& scenario, const OrderedPlan& plan, const Order& order,
                   const Program& program, const Trace& trace, double iteration_s) {
-  const DeviceSpec& device = scenario.cluster.device;
-  const double per_gpu_s = iteration_s * scenario.gpus;
+  const DeviceSpec& device = scenario.cluster.spec.device;
+  const double per_gpu_s = iteration_s * scenario.cluster.gpus;
   const double peak_flops = device.flops_per_s.at(plan.precision);
-  const std::vector<MemoryTimeline> memories = memory_timelines(scenario.model, plan, order);
+  const std::vector<MemoryTimeline> memories = memory_timelines(scenario.job.model, plan, order);
   const MemoryTimeline& fullest = *std::ranges::max_element(
       memories, {},
       [](const MemoryTimeline& memory) { return memory.held.total() + memory.peak().activations; });
   Training t;
-  t.tokens_per_s = static_cast<double>(plan.global_batch) * scenario.model.seq / iteration_s;
-  t.tokens_per_s_per_gpu = t.tokens_per_s / scenario.gpus;
-  t.causal_flops = scenario.causal_flops;
+  t.tokens_per_s = static_cast<double>(plan.global_batch) * scenario.job.model.seq / iteration_s;
+  t.tokens_per_s_per_gpu = t.tokens_per_s / scenario.cluster.gpus;
+  t.causal_flops = scenario.report.causal_flops;
   const auto attention = t.causal_flops ? AttentionFlops::Causal : AttentionFlops::Whole;
-  t.model_tflops_per_gpu = model_flops(scenario.model, plan, attention) / per_gpu_s * 1e-12;
-  t.hardware_tflops_per_gpu = hardware_flops(scenario.model, plan, attention) / per_gpu_s * 1e-12;
+  t.model_tflops_per_gpu = model_flops(scenario.job.model, plan, attention) / per_gpu_s * 1e-12;
+  t.hardware_tflops_per_gpu =
+      hardware_flops(scenario.job.model, plan, attention) / per_gpu_s * 1e-12;
   t.mfu = t.model_tflops_per_gpu * 1e12 / peak_flops;
   t.hfu = t.hardware_tflops_per_gpu * 1e12 / peak_flops;
   t.weights = fullest.held.weights;

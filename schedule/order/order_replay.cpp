@@ -9,9 +9,9 @@
 namespace tandem {
 namespace {
 
-class Player {
+class WorkList {
  public:
-  Player(const Order& order, const GridCosts& costs)
+  WorkList(const Order& order, const GridCosts& costs)
       : order_(order),
         costs_(costs),
         rank_of_stage_(stage_to_rank(order)),
@@ -25,7 +25,7 @@ class Player {
     for (int rank = order.pp() - 1; rank >= 0; --rank) todo_.push_back(rank);
   }
 
-  OrderReplay play() {
+  OrderReplay run_all() {
     while (!todo_.empty()) {
       const int rank = todo_.back();
       todo_.pop_back();
@@ -110,7 +110,7 @@ class Player {
 
 OrderReplay replay_order(const Order& order, const GridCosts& costs) {
   CHECK(order.pp() > 0);
-  return Player(order, costs).play();
+  return WorkList(order, costs).run_all();
 }
 
 double cost_of(const GridCosts& costs, ActionKind kind) {

@@ -10,24 +10,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-const std::string kTiny = R"([model]
-layers = 2
-hidden = 64
-heads = 4
-seq = 32
-vocab = 128
-[parallel]
-pp = 2
-global_batch = 4
-[train]
-precision = "fp32"
-[cluster]
-preset = "selene"
-)";
-
 // Writes tiny.toml and tiny.csv.
 void make_program(const Sandbox& sandbox) {
-  sandbox.file("tiny.toml", kTiny);
+  sandbox.file("tiny.toml", kTinyModel + "[train]\nprecision = \"fp32\"\n");
   const Ran ran = sandbox.tandem("schedule tiny.toml --format program");
   REQUIRE(ran.status == 0);
   sandbox.file("tiny.csv", ran.out);

@@ -9,21 +9,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-const std::string kSmall = R"([model]
-layers = 2
-hidden = 64
-heads = 4
-seq = 32
-vocab = 128
-[parallel]
-pp = 2
-global_batch = 4
-micro_batch = 1
-[cluster]
-preset = "selene"
-gpus = 2
-)";
-
 std::string one_line(const Ran& ran) {
   CHECK(ran.out.empty());
   CHECK(std::ranges::count(ran.err, '\n') == 1);
@@ -92,7 +77,7 @@ TEST_CASE("run plays a Program file, and draws it") {
 
 TEST_CASE("run multiplies the matrices of a model, and tells each kind's times") {
   const Sandbox sandbox;
-  sandbox.file("small.toml", kSmall);
+  sandbox.file("small.toml", kTinyModel);
   const std::string command = "run small.toml --compute gemm --gemm-scale 0.5 --iterations 2";
   const Ran ran = sandbox.tandem(command);
   if (ran.status == 3) {
@@ -113,7 +98,7 @@ TEST_CASE("run multiplies the matrices of a model, and tells each kind's times")
 
 TEST_CASE("a run that fails says why in one line, with status 1, and leaves its partial trace") {
   const Sandbox sandbox;
-  sandbox.file("small.toml", kSmall);
+  sandbox.file("small.toml", kTinyModel);
   const Ran ran = sandbox.tandem(
       "run small.toml --compute gemm --gemm-scale 4 --set model.seq=512 --timeout 1e-6 "
       "--trace t.csv");

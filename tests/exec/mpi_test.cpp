@@ -221,7 +221,7 @@ TEST_CASE("where a watchdog is killed, the rank is gone, and who waits for it is
   REQUIRE(run.plays(4));
   kill(run.watch(2), SIGKILL);
   CHECK(run.wait() != 0);  // mpirun's own status
-  check_line(run, "rank 2 is gone, and what guarded it; ");
+  check_line(run, "rank 2 is gone, and so is its watchdog; ");
   CHECK(has(run.err(), "; rank 3 waits for it in recv "));
   CHECK(run.leaves_nothing());
 }

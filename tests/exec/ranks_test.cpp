@@ -119,7 +119,7 @@ TEST_CASE("where a started process is killed the others end, and say so") {
     kill(run.watch(rank), SIGKILL);
     CHECK(within([&] { CHECK(run.wait() == (rank == 0 ? 137 : 1)); }, 25));
     check_line(run, rank == 0 ? "rank 0 is gone, expected it to gather what the others did\n"
-                              : "rank 1 is gone, and what guarded it");
+                              : "rank 1 is gone, and so is its watchdog");
     CHECK(run.leaves_nothing());
   }
 }

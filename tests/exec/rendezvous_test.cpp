@@ -11,7 +11,7 @@ namespace {
 
 using Names = std::map<std::string, std::string>;
 
-Result<Rendezvous> meeting_in(const Names& names) {
+Result<Rendezvous> rendezvous_in(const Names& names) {
   return rendezvous_of([&](const char* name) {
     const auto at = names.find(name);
     return at == names.end() ? nullptr : at->second.c_str();
@@ -21,7 +21,7 @@ Result<Rendezvous> meeting_in(const Names& names) {
 // "host:port", "MPI", or the Error.
 std::string place(Names names, const Names& more) {
   names.insert(more.begin(), more.end());
-  const auto rendezvous = meeting_in(names);
+  const auto rendezvous = rendezvous_in(names);
   if (!rendezvous.ok()) return rendezvous.error().text();
   return rendezvous->host.empty() ? "MPI"
                                   : rendezvous->host + ":" + std::to_string(rendezvous->port);
@@ -66,12 +66,12 @@ TEST_CASE("ranks of torchrun meet at the master, beside its agent where that lis
         "found RANK and WORLD_SIZE, and no MASTER_PORT, expected it as torchrun sets it");
   CHECK(place(kTorchrun, with(kMaster, "MASTER_PORT", "70000")) ==
         "MASTER_PORT: found '70000', expected a port, 1 to 65535");
-  const auto rendezvous = meeting_in({{"RANK", "1"},
-                                      {"WORLD_SIZE", "4"},
-                                      {"LOCAL_RANK", "1"},
-                                      {"MASTER_ADDR", "n1"},
-                                      {"MASTER_PORT", "1"},
-                                      {"TORCHELASTIC_RUN_ID", "job 5"}});
+  const auto rendezvous = rendezvous_in({{"RANK", "1"},
+                                         {"WORLD_SIZE", "4"},
+                                         {"LOCAL_RANK", "1"},
+                                         {"MASTER_ADDR", "n1"},
+                                         {"MASTER_PORT", "1"},
+                                         {"TORCHELASTIC_RUN_ID", "job 5"}});
   REQUIRE(rendezvous.ok());
   CHECK(rendezvous->run == "job 5");
 }

@@ -170,7 +170,7 @@ TEST_CASE("words come as they were said, large ones too, and a closed end is see
   hearer.send(4);  // to nobody
 }
 
-TEST_CASE("a word that comes in pieces is heard once it is whole, and one cut short never") {
+TEST_CASE("a message that comes in pieces is received once it is whole, and one cut short never") {
   auto [raw, other] = socket_pair();
   Connection hearer(std::move(other));
   const std::string head("\5\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0", 16);
@@ -213,7 +213,7 @@ TEST_CASE("a listener is reached at its address, and nobody where none listens")
   CHECK(!connect("nowhere").ok());
 }
 
-TEST_CASE("a child's fate is known: it ends, is killed, stops, goes on") {
+TEST_CASE("a child's exit reason is known, whether it ends, throws or is killed") {
   ChildProcess well([] { return 0; });
   CHECK(comes_true([&] {
     well.look();
@@ -235,7 +235,7 @@ TEST_CASE("a child's fate is known: it ends, is killed, stops, goes on") {
   CHECK(ends_as(&deaf, "exited with 4"));
 }
 
-TEST_CASE("a child that stopped and goes on has no fate any more") {
+TEST_CASE("a child that stopped and goes on has no exit reason any more") {
   int ends[2];
   REQUIRE(pipe(ends) == 0);
   ChildProcess child([&] {
@@ -306,7 +306,8 @@ TEST_CASE("a rank whose watchdog is killed is gone, and who waits for it is know
                                    },
                                    hangs});
   CHECK(run_end.failure ==
-        "rank 1 is gone, and what guarded it; rank 2 waits for it in recv 0 of stage 2 (lane 1>2)");
+        "rank 1 is gone, and so is its watchdog; rank 2 waits for it in recv 0 of stage 2 (lane "
+        "1>2)");
   CHECK(!run_end.states[1]);
 }
 

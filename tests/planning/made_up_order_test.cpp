@@ -1,11 +1,9 @@
 // A made-up order whose stages stand neither looped nor in a V: one row of a table, and the search,
 // its bounds and the engines know it.
 #include <algorithm>
-#include <random>
 
-#include "planning/tune/search.h"
 #include "planning/tune/tune.h"
-#include "tests/scenarios/small_scenario.h"
+#include "tests/planning/stage_plans.h"
 
 namespace tandem {
 namespace {
@@ -44,7 +42,7 @@ const std::vector<OrderTraits>& orders() {
 // The small model's 16 sequences on so many GPUs of V100 nodes.
 Scenario small(const Names& set) {
   Scenario scenario = load(kSmall, set).front();
-  scenario.order.orders = orders();
+  scenario.job.order.orders = orders();
   return scenario;
 }
 
@@ -57,21 +55,15 @@ Space blocks_among(Names texts) {
   return *std::move(space);
 }
 
-StageLevel level_of(const Scenario& scenario) {
-  auto cluster = make_cluster(scenario);
-  REQUIRE(cluster.ok());
-  return {scenario, *std::move(cluster)};
-}
-
 TEST_CASE("a made-up order is 1F1B of vpp stages a rank") {
   // (m + p - 1) (f + b) with m = 4, p = 2 and two stages of 1 + 2 s a rank: 5 x 6 s.
   Scenario scenario = load(kUniform, {"parallel.vpp=2"}).front();
-  scenario.order.orders = orders();
-  scenario.order.name = "blocks";
-  const auto order = make_order(scenario);
-  REQUIRE(order.ok());
-  CHECK(validate(*order).ok());
-  CHECK(stage_to_rank(*order) == std::vector<int>{0, 0, 1, 1});
+  scenario.job.order.orders = orders();
+  scenario.job.order.name = "blocks";
+  const auto job = order_job(scenario);
+  REQUIRE(job.ok());
+  CHECK(validate(job->order).ok());
+  CHECK(stage_to_rank(job->order) == std::vector<int>{0, 0, 1, 1});
   const auto result = simulate(scenario, Engine::Ideal);
   REQUIRE(result.ok());
   CHECK(result->iteration_s == Approx(30).epsilon(1e-9));
@@ -83,52 +75,18 @@ TEST_CASE("nobody knows the made-up order without its row") {
 }
 
 TEST_CASE("the search finds of a made-up order what trying every plan finds") {
-  const Scenario base = on_a_node();
-  const Space space = blocks_among({"parallel.micro_batch=1,4", "parallel.vpp=1,2,3"});
-  StageLevel level = level_of(base);
-  const SearchResult all = search_all(base, space, &level, 4);
-  const SearchResult found = Search(base, space, &level).best({.keep = 4});
-  REQUIRE(!all.best.empty());
-  REQUIRE(all.best.size() == found.best.size());
-  for (std::size_t i = 0; i < all.best.size(); ++i) {
-    INFO(text_of(all.best[i].candidate));
-    CHECK(found.best[i].iteration_ns == all.best[i].iteration_ns);
-    CHECK(found.best[i].candidate.playing.order == "blocks");
-  }
-  CHECK(found.counts.enumerated == all.counts.enumerated);
-  CHECK(found.counts.scheduled < all.counts.scheduled);
+  for (const Found& found : check_against_all(
+           on_a_node(), blocks_among({"parallel.micro_batch=1,4", "parallel.vpp=1,2,3"})))
+    CHECK(found.candidate.playing.order == "blocks");
 }
 
 TEST_CASE("no bound is above what a plan of a made-up order takes or holds") {
   const Scenario across_nodes =
       small({"cluster.preset=jz-v100", "cluster.gpus=16", "parallel.dp=4", "train.precision=fp16"});
   for (const Scenario& base : {on_a_node(), across_nodes}) {
-    StageLevel level = level_of(base);
-    const Space space = blocks_among({});
-    std::vector<Candidate> plans;
-    space.for_each_layout(base, [&](const Layout& layout) {
-      for (const Playing& playing : space.playings(base, layout))
-        for (const Sharing& sharing : space.sharings(base, layout, playing))
-          plans.push_back({layout, playing, sharing});
-      return true;
-    });
     const unsigned seed = 17;
     INFO("seed " << seed);
-    std::mt19937 random(seed);
-    std::shuffle(plans.begin(), plans.end(), random);
-    REQUIRE(plans.size() > 200);
-    plans.resize(200);
-    for (const Candidate& plan : plans) {
-      INFO(text_of(plan));
-      const auto order = level.order_of(plan);
-      REQUIRE(order.ok());
-      const auto played = level.play(plan, *order);
-      REQUIRE(played.ok());
-      CHECK(level.work_bound(plan.layout) <= *played);
-      const RankEnds least = level.ends_bound(plan.layout, plan.playing);
-      CHECK(level.data_bound(plan, least) <= *played);
-      CHECK(level.memory_floor(plan) <= level.memory(plan, *order));
-    }
+    check_bounds(base, drawn_of(base, blocks_among({}), seed, 200));
   }
 }
 

@@ -6,7 +6,8 @@
 
 #include "planning/pack/pack.h"
 #include "planning/pack/packing.h"
-#include "scenarios/run/job.h"
+#include "scenarios/run/order_job.h"
+#include "scenarios/run/price_job.h"
 #include "tests/sandbox.h"
 #include "tests/scenarios/small_scenario.h"
 
@@ -179,7 +180,7 @@ TEST_CASE("four sequences of a quarter in a bin take what a micro batch of four 
     Names four = wide;
     four.emplace_back("parallel.micro_batch=4");
     const PackStudy study =
-        packed(scenario, std::vector<int>(scenario.plan.global_batch, 512), 2048);
+        packed(scenario, std::vector<int>(scenario.job.plan.global_batch, 512), 2048);
     CHECK(study.ways[2].iteration_s == Approx(simulated_s(small(four))).epsilon(1e-6));
     CHECK(study.fill_fraction(study.ways[2]) == 1);
   }
@@ -213,10 +214,10 @@ Nanoseconds played(const Scenario& scenario, const std::vector<MicrobatchSize>& 
   const auto job = compile(scenario, [&](CompiledJob* p) {
     const auto work = [&](int seq, int micro_batch) {
       Scenario of = scenario;
-      of.model.seq = seq;
-      of.plan.micro_batch = micro_batch;
-      of.plan.global_batch *= micro_batch;
-      return workload(of, p->order, p->cluster, p->placement);
+      of.job.model.seq = seq;
+      of.job.plan.micro_batch = micro_batch;
+      of.job.plan.global_batch *= micro_batch;
+      return price_workload(of.job, p->order, of.costs, p->cluster, p->placement);
     };
     resize_microbatches(&p->program, fit(work(512, 1), work(256, 2), {work(256, 1), work(128, 1)}),
                         p->order.chains, sizes);

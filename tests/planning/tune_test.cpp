@@ -5,8 +5,8 @@
 
 #include "planning/tune/frameworks.h"
 #include "planning/tune/tune.h"
+#include "tests/planning/stage_plans.h"
 #include "tests/sandbox.h"
-#include "tests/scenarios/small_scenario.h"
 
 namespace tandem {
 namespace {
@@ -25,46 +25,10 @@ Scenario small_experts() {
       {"model.experts=4", "model.top_k=2", "train.sequence_parallel=true", "cluster.memory_GiB=8"});
 }
 
-StageLevel level_of(const Scenario& scenario) {
-  auto cluster = make_cluster(scenario);
-  REQUIRE(cluster.ok());
-  return {scenario, *std::move(cluster)};
-}
-
 Space among(const Names& texts) {
   auto space = Space::among(texts);
   REQUIRE(space.ok());
   return *std::move(space);
-}
-
-std::vector<Candidate> all_of(const Scenario& base, const Space& space) {
-  std::vector<Candidate> all;
-  space.for_each_layout(base, [&](const Layout& layout) {
-    for (const Playing& playing : space.playings(base, layout))
-      for (const Sharing& sharing : space.sharings(base, layout, playing))
-        all.push_back({layout, playing, sharing});
-    return true;
-  });
-  return all;
-}
-
-void check_against_all(const Scenario& base, const Space& space) {
-  StageLevel level = level_of(base);
-  const SearchResult all = search_all(base, space, &level, 4);
-  const SearchResult found = Search(base, space, &level).best({.keep = 4});
-  REQUIRE(all.best.size() == found.best.size());
-  REQUIRE(!all.best.empty());
-  for (std::size_t i = 0; i < all.best.size(); ++i) {
-    INFO(i << ": " << text_of(all.best[i].candidate) << " | " << text_of(found.best[i].candidate));
-    CHECK(found.best[i].iteration_ns == all.best[i].iteration_ns);
-  }
-  const SearchCounts& counts = found.counts;
-  CHECK(counts.enumerated == all.counts.enumerated);
-  CHECK(counts.memory <= all.counts.memory);  // those that a bound cut first are not asked
-  CHECK(counts.memory + counts.work + counts.pipeline + counts.data + counts.scheduled +
-            counts.unplayable ==
-        counts.enumerated);
-  CHECK(counts.scheduled < all.counts.scheduled);
 }
 
 TEST_CASE("the search finds what trying every plan finds") {
@@ -107,38 +71,15 @@ TEST_CASE("no bound is above the iteration of a plan below it") {
   for (const Scenario& base : {small(), small_experts(),
                                small({"cluster.preset=jz-v100", "cluster.gpus=16", "parallel.dp=4",
                                       "train.precision=fp16"})}) {
-    StageLevel level = level_of(base);
-    std::vector<Candidate> plans = all_of(base, among({}));
     const unsigned seed = 20261121;
     INFO("seed " << seed);
-    std::mt19937 random(seed);
-    std::shuffle(plans.begin(), plans.end(), random);
-    plans.resize(300);
-    for (const Candidate& plan : plans) {
-      INFO(text_of(plan));
-      const auto order = level.order_of(plan);
-      REQUIRE(order.ok());
-      const auto played = level.play(plan, *order);
-      REQUIRE(played.ok());
-      CHECK(level.work_bound(plan.layout) <= *played);
-      const RankEnds least = level.ends_bound(plan.layout, plan.playing);
-      CHECK(level.data_bound(plan, least) <= *played);
-      CHECK(level.memory_floor(plan) <= level.memory(plan, *order));
-      const auto ends = level.play_ranks(plan, *order);
-      REQUIRE(ends.ok());
-      CHECK(level.data_bound(plan, *ends) <= *played);
-      for (std::size_t rank = 0; rank < least.size(); ++rank) CHECK(least[rank] <= (*ends)[rank]);
-    }
+    check_bounds(base, drawn_of(base, among({}), seed, 300));
   }
 }
 
 TEST_CASE("a plan's settings are the plan") {
   const Scenario base = small({"cluster.memory_GiB=40"});
-  std::vector<Candidate> plans = all_of(base, among({"parallel.micro_batch=2"}));
-  std::mt19937 random(7);
-  std::shuffle(plans.begin(), plans.end(), random);
-  plans.resize(20);
-  for (const Candidate& plan : plans) {
+  for (const Candidate& plan : drawn_of(base, among({"parallel.micro_batch=2"}), 7, 20)) {
     INFO(text_of(plan));
     Names sets = {"cluster.gpus=4", "cluster.memory_GiB=40"};
     for (const auto& [key, value] : settings_of(plan)) sets.push_back(key + "=" + value);
@@ -170,7 +111,7 @@ TEST_CASE("an iteration's overhead lengthens stage level and engine alike, by it
   // Every rank has it once, behind what all ranks wait for: the gradient norm, or each other.
   const Scenario plain = small();
   Scenario charged = plain;
-  charged.profile.iteration_overhead_s = 0.0117;
+  charged.costs.profile.iteration_overhead_s = 0.0117;
   StageLevel level = level_of(plain), level_charged = level_of(charged);
   std::vector<Candidate> plans = all_of(plain, among({"parallel.vpp=1,2,4"}));
   const unsigned seed = 16;
@@ -276,7 +217,7 @@ TEST_CASE("plans that a framework cannot run break the rule that says so") {
   CHECK(breaks("deepspeed", sharded).empty());
   CHECK(breaks("nemo", sharded) == "train.zero = 0,1");
   for (const Framework& framework : frameworks())
-    CHECK(breaks(framework.name.data(), piped("zbv", 2, {1, true, true}, true)) != "");
+    CHECK_FALSE(breaks(framework.name.data(), piped("zbv", 2, {1, true, true}, true)).empty());
 }
 
 TEST_CASE("the best plans under a framework break none of its rules") {

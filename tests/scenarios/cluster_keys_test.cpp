@@ -19,35 +19,35 @@ std::string refused(const std::string& key) {
 }
 
 TEST_CASE("a cluster says how its collectives go, in flat rings by default") {
-  CHECK(with({}).cluster.collectives == Collectives::Ring);
-  CHECK_FALSE(with({}).cluster.in_network_reduction);
-  CHECK(with({"cluster.collectives=hierarchical"}).cluster.collectives ==
+  CHECK(with({}).cluster.spec.collectives == Collectives::Ring);
+  CHECK_FALSE(with({}).cluster.spec.in_network_reduction);
+  CHECK(with({"cluster.collectives=hierarchical"}).cluster.spec.collectives ==
         Collectives::Hierarchical);
-  CHECK(with({"cluster.collectives=auto"}).cluster.collectives == Collectives::Auto);
-  CHECK(with({"cluster.in_network_reduction=true"}).cluster.in_network_reduction);
+  CHECK(with({"cluster.collectives=auto"}).cluster.spec.collectives == Collectives::Auto);
+  CHECK(with({"cluster.in_network_reduction=true"}).cluster.spec.in_network_reduction);
   CHECK(refused("cluster.collectives=tree") ==
         "--set: found cluster.collectives = tree, expected one of auto hierarchical ring");
 }
 
 TEST_CASE("a communicator has its own rate where it is given one, without limit by default") {
-  CHECK(with({}).cluster.communicator_bytes_per_s == 0);
-  CHECK(with({"cluster.communicator_GBps=4.5"}).cluster.communicator_bytes_per_s == 4.5e9);
-  CHECK(with({"cluster.preset=jz-a100"}).cluster.communicator_bytes_per_s == 10.5e9);
+  CHECK(with({}).cluster.spec.communicator_bytes_per_s == 0);
+  CHECK(with({"cluster.communicator_GBps=4.5"}).cluster.spec.communicator_bytes_per_s == 4.5e9);
+  CHECK(with({"cluster.preset=jz-a100"}).cluster.spec.communicator_bytes_per_s == 10.5e9);
   CHECK(refused("cluster.communicator_GBps=0") ==
         "--set: found cluster.communicator_GBps = 0, expected a number above 0");
   // Of that, and of the NICs, rings may reach a share.
-  CHECK(with({"cluster.ring_efficiency=0.5"}).cluster.ring_efficiency == 0.5);
+  CHECK(with({"cluster.ring_efficiency=0.5"}).cluster.spec.ring_efficiency == 0.5);
 }
 
 TEST_CASE("efficiencies that are set hold for every precision and whatever GPU") {
-  const DeviceSpec plain = with({"cluster.gpu=h100-80gb"}).cluster.device;
+  const DeviceSpec plain = with({"cluster.gpu=h100-80gb"}).cluster.spec.device;
   CHECK(plain.gemm_efficiency == 0.70);
   CHECK(plain.own_gemm_efficiency.at("fp8") == 0.626);
   // cluster.gpu is applied after cluster.gemm_efficiency, and leaves it.
   for (const char* gpu : {"cluster.gpu=h100-80gb", "cluster.gpus_per_node=8"}) {
     const DeviceSpec set = with({gpu, "cluster.gemm_efficiency=0.5", "cluster.preset=dgx-h200",
                                  "cluster.attention_efficiency=0.4"})
-                               .cluster.device;
+                               .cluster.spec.device;
     CHECK(set.gemm_efficiency == 0.5);
     CHECK(set.own_gemm_efficiency.empty());
     CHECK(set.attention_efficiency == 0.4);
@@ -114,11 +114,11 @@ TEST_CASE("transfers of uniform costs contend where ranks that are dealt round s
 
 TEST_CASE("an order that is made for costs knows what its transfers take where") {
   const auto order_of = [](const char* placement) {
-    const auto order = make_order(
+    const auto job = order_job(
         load(kOnCluster, {"parallel.pp=4", "schedule.order=zb1p", "costs.forward_s=0.02",
                           "costs.backward_s=0.04", "parallel.global_batch=8", placement})[0]);
-    REQUIRE(order.ok());
-    return order->ranks;
+    REQUIRE(job.ok());
+    return job->order.ranks;
   };
   CHECK(order_of("cluster.placement=block") != order_of("cluster.placement=cyclic"));
 }

@@ -16,7 +16,7 @@ std::string refused(const Names& keys) {
 }
 
 GemmOverlap overlap_of(const Scenario& scenario, TensorGemm gemm) {
-  return scenario.plan.overlap_of(gemm);
+  return scenario.job.plan.overlap_of(gemm);
 }
 
 const std::string kFile = R"({"configs": {
@@ -151,8 +151,8 @@ TEST_CASE("uniform costs leave no room for what an action's seconds do not say")
 }
 
 TEST_CASE("an order in a V has two stages a rank where nothing else is said") {
-  CHECK(load(kSmall, {"schedule.order=zbv"})[0].plan.vpp == 2);
-  CHECK(load(kSmall, {"schedule.order=zb1p"})[0].plan.vpp == 1);
+  CHECK(load(kSmall, {"schedule.order=zbv"})[0].job.plan.vpp == 2);
+  CHECK(load(kSmall, {"schedule.order=zb1p"})[0].job.plan.vpp == 1);
 }
 
 TEST_CASE("what an order says of the plan: one embedding in a V, two copies in DualPipe") {

@@ -8,29 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "scenarios/run/run.h"
-#include "sim/engines.h"
-#include "tests/needs.h"
+#include "tests/scenarios/simulated.h"
 #include "tests/scenarios/small_scenario.h"
 #include "tests/seed.h"
 
 using namespace tandem;
-
-namespace {
-
-RunResult simulated(const Scenario& scenario, Engine engine = Engine::Ideal) {
-  const auto results = simulate_all({scenario}, engine, 1);
-  INFO((results[0].ok() ? "" : results[0].error().text()));
-  REQUIRE(results[0].ok());
-  return results[0].value();
-}
-
-std::vector<Engine> engines() {
-  need_simgrid();
-  return {Engine::Ideal, Engine::SimGrid};
-}
-
-}  // namespace
 
 TEST_CASE("a custom order is read beside its scenario") {
   const Folder folder;
@@ -38,10 +20,10 @@ TEST_CASE("a custom order is read beside its scenario") {
   const auto scenarios =
       try_load(folder, kUniform + "[schedule]\norder = \"two.csv\"\n", {"parallel.global_batch=2"});
   REQUIRE(scenarios.ok());
-  const auto order = make_order(scenarios->front());
-  REQUIRE(order.ok());
-  CHECK(order->name == "two");
-  CHECK(order->pp() == 2);
+  const auto job = order_job(scenarios->front());
+  REQUIRE(job.ok());
+  CHECK(job->order.name == "two");
+  CHECK(job->order.pp() == 2);
   // F of 1 s, B of 2 s: F0 0-1 and 1-2; rank 1 works through from 1 to 7; B0 3-5, B1 7-9 on rank 0.
   const auto result = simulate(scenarios->front(), Engine::Ideal);
   REQUIRE(result.ok());
@@ -60,7 +42,7 @@ void number_through(nlohmann::ordered_json* json, int* next) {
 
 }  // namespace
 
-TEST_CASE("an outcome through JSON and back is the same") {
+TEST_CASE("a run result through JSON and back is the same") {
   RunResult result;
   result.name = "A, \"B\"";
   result.axes = {"model", "cluster"};
@@ -78,8 +60,8 @@ TEST_CASE("an outcome through JSON and back is the same") {
   auto json = to_json(result);
   int numbers = 0;
   number_through(&json, &numbers);
-  // 8 sizes and 2 counts; 8 times and ratios, 5 + 5 + 5 + 4 by scope, 14 of training and 2 of its
-  // peak, 4 of a saving, 2 more.
+  // 8 sizes and 2 counts; 8 times and ratios, 5 + 5 + 5 + 4 by group kind, 14 of training and 2 of
+  // its peak, 4 of a saving, 2 more.
   CHECK(numbers == 59);
   CHECK(to_json(run_result_from_json(nlohmann::ordered_json::parse(json.dump()))) == json);
 
@@ -118,15 +100,15 @@ TEST_CASE("compute, exposed communication and bubble add up to the iteration") {
   }
 }
 
-TEST_CASE("an outcome's rates follow from the iteration") {
+TEST_CASE("a run result's rates follow from the iteration") {
   const Scenario scenario = load(kSmall)[0];
   const RunResult o = simulated(scenario);
   REQUIRE(o.training.has_value());
   // 16 sequences of 512 tokens; 312 TFLOP/s is an A100's dense bf16 peak.
   CHECK(o.training->tokens_per_s == Approx(16 * 512 / o.iteration_s));
   CHECK(o.training->model_tflops_per_gpu ==
-        Approx(model_flops(scenario.model, scenario.plan) / 8 / o.iteration_s * 1e-12));
-  CHECK(o.training->tokens_per_s_per_gpu == Approx(16 * 512 / 8 / o.iteration_s));
+        Approx(model_flops(scenario.job.model, scenario.job.plan) / 8 / o.iteration_s * 1e-12));
+  CHECK(o.training->tokens_per_s_per_gpu == Approx(16.0 * 512 / 8 / o.iteration_s));
   CHECK(o.training->mfu == Approx(o.training->model_tflops_per_gpu / 312));
   CHECK(o.training->total ==
         Approx(o.training->weights + o.training->gradients + o.training->optimizer +
@@ -216,7 +198,7 @@ name = "B"
 
 TEST_CASE("several runs give what each gives alone, a bad one an Error of its own") {
   auto scenarios = load(kSmall + "[matrix]\nparallel.global_batch = [8, 16, 24]\n");
-  scenarios[1].order.name = "no such order";
+  scenarios[1].job.order.name = "no such order";
   const auto results = simulate_all(scenarios, Engine::Ideal, 2);
   REQUIRE(results.size() == 3);
   CHECK(!results[1].ok());

@@ -99,36 +99,37 @@ preset = "selene"
 )")[0];
   CHECK(s.name == "small");  // the file's
   CHECK((s.axes.empty() && s.points.empty()));
-  CHECK((s.plan.tp == 1 && s.plan.pp == 1 && s.plan.vpp == 1 && s.plan.dp == 1 && s.gpus == 1));
-  CHECK(s.plan.global_batch == 3);  // micro_batch x dp
-  CHECK(s.plan.microbatches() == 1);
-  CHECK(s.plan.precision == "bf16");
-  CHECK(s.plan.gradient_dtype == "fp32");
-  CHECK(s.plan.recompute == Recompute::None);
-  CHECK((!s.plan.sequence_parallel && !s.plan.scatter_gather && !s.batch_p2p));
-  CHECK((s.plan.layers_per_stage.empty() && !s.overlap_p2p && !s.uniform && !s.least_bandwidth));
-  CHECK(s.order.name == "1f1b");
-  CHECK((s.jitter == 0 && s.seed == 1));
+  CHECK((s.job.plan.tp == 1 && s.job.plan.pp == 1 && s.job.plan.vpp == 1 && s.job.plan.dp == 1 &&
+         s.cluster.gpus == 1));
+  CHECK(s.job.plan.global_batch == 3);  // micro_batch x dp
+  CHECK(s.job.plan.microbatches() == 1);
+  CHECK(s.job.plan.precision == "bf16");
+  CHECK(s.job.plan.gradient_dtype == "fp32");
+  CHECK(s.job.plan.recompute == Recompute::None);
+  CHECK((!s.job.plan.sequence_parallel && !s.job.plan.scatter_gather && !s.job.batch_p2p));
+  CHECK((s.job.plan.layers_per_stage.empty() && !s.job.overlap_p2p && !s.costs.uniform &&
+         !s.report.least_bandwidth));
+  CHECK(s.job.order.name == "1f1b");
+  CHECK((s.variability.jitter == 0 && s.variability.seed == 1));
 }
 
 TEST_CASE("defaults follow what is said: data parallel size, order, gradients' type") {
   // 64 GPUs / (2 x 2) = 16 replicas; a batch of 1 x 16.
   const std::string no_dp = changed(changed(kSmall, "dp = 2\n", ""), "global_batch = 16\n", "");
   const Scenario s = load(no_dp, {"cluster.gpus=64"})[0];
-  CHECK(s.plan.dp == 16);
-  CHECK(s.plan.global_batch == 16);
-  CHECK(s.plan.microbatches() == 1);
-  CHECK(load(changed(kSmall, "gpus = 8\n", ""))[0].gpus == 8);  // 2 x 2 x 2
-  CHECK(load(kSmall, {"parallel.vpp=2"})[0].order.name == "interleaved");
-  CHECK(load(kSmall, {"train.precision=fp16"})[0].plan.gradient_dtype == "fp16");
-  CHECK(
-      load(kSmall, {"train.precision=fp16", "train.gradient_dtype=fp32"})[0].plan.gradient_dtype ==
-      "fp32");
+  CHECK(s.job.plan.dp == 16);
+  CHECK(s.job.plan.global_batch == 16);
+  CHECK(s.job.plan.microbatches() == 1);
+  CHECK(load(changed(kSmall, "gpus = 8\n", ""))[0].cluster.gpus == 8);  // 2 x 2 x 2
+  CHECK(load(kSmall, {"parallel.vpp=2"})[0].job.order.name == "interleaved");
+  CHECK(load(kSmall, {"train.precision=fp16"})[0].job.plan.gradient_dtype == "fp16");
+  CHECK(load(kSmall, {"train.precision=fp16", "train.gradient_dtype=fp32"})[0]
+            .job.plan.gradient_dtype == "fp32");
 }
 
 TEST_CASE("uniform costs: what is absent is half of the backward, or the sum of its halves") {
   const auto costs = [](const Names& set) {
-    return *load(changed(kUniform, "backward_s = 2\n", ""), set)[0].uniform;
+    return *load(changed(kUniform, "backward_s = 2\n", ""), set)[0].costs.uniform;
   };
   const UniformCosts whole = costs({"costs.backward_s=3"});
   CHECK(whole.forward_s == 1);
@@ -145,11 +146,11 @@ TEST_CASE("uniform costs: what is absent is half of the backward, or the sum of 
 TEST_CASE("single numbers of [cluster] change what the preset gives") {
   // HDR's 200 Gbit/s are 25e9 bytes/s; selene has 8 GPUs a node.
   const Scenario s = load(kSmall, {"cluster.nic_Gbitps=400", "cluster.name=faster"})[0];
-  CHECK(load(kSmall)[0].cluster.nic_bytes_per_s == 25e9);
-  CHECK(s.cluster.nic_bytes_per_s == 50e9);
-  CHECK(s.cluster.name == "faster");
-  CHECK(s.cluster.gpus_per_node == 8);
-  CHECK(s.preset == "selene");
+  CHECK(load(kSmall)[0].cluster.spec.nic_bytes_per_s == 25e9);
+  CHECK(s.cluster.spec.nic_bytes_per_s == 50e9);
+  CHECK(s.cluster.spec.name == "faster");
+  CHECK(s.cluster.spec.gpus_per_node == 8);
+  CHECK(s.cluster.preset == "selene");
 }
 
 TEST_CASE("a cluster can be given in numbers alone") {
@@ -170,12 +171,12 @@ memory_GBps = 900
 sms = 80
 tflops = 125
 )"))[0];
-  CHECK(s.cluster.intra_bytes_per_s == 50e9);
-  CHECK(s.cluster.nic_bytes_per_s == 12.5e9);
-  CHECK(s.cluster.inter_latency_s == Approx(5e-6));
-  CHECK(s.cluster.fabric.kind == Fabric::FatTree);
-  CHECK(s.cluster.device.flops_per_s.at("bf16") == 125e12);
-  CHECK(s.cluster.device.memory_bytes == 16.0 * (1 << 30));
+  CHECK(s.cluster.spec.intra_bytes_per_s == 50e9);
+  CHECK(s.cluster.spec.nic_bytes_per_s == 12.5e9);
+  CHECK(s.cluster.spec.inter_latency_s == Approx(5e-6));
+  CHECK(s.cluster.spec.fabric.kind == Fabric::FatTree);
+  CHECK(s.cluster.spec.device.flops_per_s.at("bf16") == 125e12);
+  CHECK(s.cluster.spec.device.memory_bytes == 16.0 * (1 << 30));
   const auto job = compile(s);
   REQUIRE(job.ok());
   CHECK(job->cluster.nodes() == 2);
@@ -209,10 +210,10 @@ train = {recompute = "full"}
     }
   }
   CHECK(names_of(scenarios) == expected);
-  CHECK(scenarios[5].cluster.nic_bytes_per_s == 50e9);
-  CHECK(scenarios[5].order.name == "1f1b");
-  CHECK(scenarios[5].plan.recompute == Recompute::Full);
-  CHECK(scenarios[5].model.layers == 8);
+  CHECK(scenarios[5].cluster.spec.nic_bytes_per_s == 50e9);
+  CHECK(scenarios[5].job.order.name == "1f1b");
+  CHECK(scenarios[5].job.plan.recompute == Recompute::Full);
+  CHECK(scenarios[5].job.model.layers == 8);
 }
 
 TEST_CASE("axes stand in the file's order, not in the alphabet's") {
@@ -235,13 +236,13 @@ name = ["B", "second"]
         "variability.seed=1, overlap.batch_p2p=false, variability.jitter=0.05, A, first");
   CHECK(scenarios[7].axes ==
         Names{"variability.seed", "overlap.batch_p2p", "variability.jitter", "variant", "variant"});
-  CHECK(scenarios[7].seed == 2);
+  CHECK(scenarios[7].variability.seed == 2);
 }
 
 TEST_CASE("an axis of lists gives each list to one run") {
   const auto scenarios = load(kSmall + "[matrix]\nparallel.layers_per_stage = [[4, 4], [5, 3]]\n");
   REQUIRE(scenarios.size() == 2);
-  CHECK(scenarios[1].plan.layers_per_stage == std::vector<int>{5, 3});
+  CHECK(scenarios[1].job.plan.layers_per_stage == std::vector<int>{5, 3});
   CHECK(scenarios[1].name == "parallel.layers_per_stage=[5, 3]");
 }
 
@@ -255,14 +256,14 @@ train.precision = "fp16"
 name = "B"
 )";
   const auto given = load(text);
-  CHECK(given[0].plan.global_batch == 32);
-  CHECK(given[1].plan.global_batch == 16);
+  CHECK(given[0].job.plan.global_batch == 32);
+  CHECK(given[1].job.plan.global_batch == 16);
   const auto set = load(text, {"parallel.global_batch=64", "parallel.global_batch=48",
                                "train.precision=\"bf16\"", "train.sequence_parallel=true"});
   for (const Scenario& s : set) {
-    CHECK(s.plan.global_batch == 48);
-    CHECK(s.plan.precision == "bf16");
-    CHECK(s.plan.sequence_parallel);
+    CHECK(s.job.plan.global_batch == 48);
+    CHECK(s.job.plan.precision == "bf16");
+    CHECK(s.job.plan.sequence_parallel);
   }
   CHECK(names_of(set) == Names{"A", "B"});
 }

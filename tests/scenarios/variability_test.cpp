@@ -6,29 +6,16 @@
 #include <cmath>
 
 #include "base/data_dir.h"
-#include "scenarios/run/run.h"
+#include "scenarios/run/place.h"
 #include "scenarios/run/sensitivity.h"
 #include "schedule/program/slowdown.h"
-#include "sim/engines.h"
-#include "tests/needs.h"
+#include "tests/scenarios/simulated.h"
 #include "tests/scenarios/small_scenario.h"
 #include "topology/preset.h"
 
 using namespace tandem;
 
 namespace {
-
-RunResult simulated(const Scenario& scenario, Engine engine = Engine::Ideal) {
-  const auto results = simulate_all({scenario}, engine, 1);
-  INFO((results[0].ok() ? "" : results[0].error().text()));
-  REQUIRE(results[0].ok());
-  return results[0].value();
-}
-
-std::vector<Engine> engines() {
-  need_simgrid();
-  return {Engine::Ideal, Engine::SimGrid};
-}
 
 // 1F1B on uniform costs, F of 1 s and B of 2 s, transfers free.
 Scenario uniform(int pp, int microbatches, const Names& more = {}) {

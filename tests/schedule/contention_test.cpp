@@ -27,17 +27,13 @@ Cluster cluster_of(const ClusterSpec& spec, int gpus) {
 
 Cluster one_node(int gpus) { return cluster_of(byte_a_ns(gpus), gpus); }
 
-enum class Engine { Ideal, SimGrid };
-
 // A trace's events, of all its ranks; SimGrid's from a process of its own.
 std::vector<EventTimes> play(Engine engine, const Program& program, const Cluster& cluster,
                              const SimOptions& options = {}) {
   if (engine == Engine::SimGrid) need_simgrid();
   const auto results = fork_map(1, 1, [&](int) -> Result<std::string> {
     const Placement placement = in_order(static_cast<int>(program.ranks.size()));
-    ASSIGN_OR_RETURN(const Trace trace, engine == Engine::Ideal
-                                            ? ideal(program, options)
-                                            : simgrid(program, cluster, placement, options));
+    ASSIGN_OR_RETURN(const Trace trace, tandem::play(engine, program, cluster, placement, options));
     std::string text;
     for (const EventTimes& e : trace.events)
       text += fmt::format("{} {} {} ", e.arrive_ns, e.start_ns, e.end_ns);
@@ -96,7 +92,7 @@ TEST_CASE("beside a communication on k of n SMs a GEMM takes n / (n - k) of its 
   }
 }
 
-TEST_CASE("nothing is stretched by communication that takes no SMs") {
+TEST_CASE("nothing is slowed by communication that takes no SMs") {
   CHECK(gemm_beside({OpKind::Send, {0, 1}, 200'000, 0}, 1) == 1000);
   // Not where another one, later, does: 1000 ns alone, then 1000 x 108 / 54.
   DeviceJob job(2);
@@ -107,12 +103,12 @@ TEST_CASE("nothing is stretched by communication that takes no SMs") {
   CHECK(end_of(&job, 2, 0, second) == 3000);
 }
 
-TEST_CASE("a communication that ends midway has stretched only the part beside it") {
+TEST_CASE("a communication that ends midway has slowed only the part beside it") {
   // 400 ns at half the speed do 200 of 1000; the other 800 are alone.
   CHECK(gemm_beside({OpKind::Send, {0, 1}, 400, 54}) == 1200);
 }
 
-TEST_CASE("a communication that starts halfway stretches only what is left, its wait nothing") {
+TEST_CASE("a communication that starts halfway slows only what is left, its wait nothing") {
   // Rank 1 comes at 500. Rank 0's GEMM has 500 left by then: 500 x 108 / 81 = 666.7.
   DeviceJob job(2);
   const std::uint32_t gemm = job.compute(0, 1000), late = job.compute(1, 500);
@@ -138,7 +134,7 @@ TEST_CASE("one SM is left to compute, however many communications there are") {
   CHECK(end_of(&job, 2, 0, gemm) == 1080);
 }
 
-TEST_CASE("compute that waited is stretched from its start, and so is what follows it") {
+TEST_CASE("compute that waited is slowed from its start, and so is what follows it") {
   // From 300 on at half the speed until 3300: the first takes 2000, the second has 500 done by
   // then.
   DeviceJob job(2);
@@ -160,7 +156,7 @@ TEST_CASE("each end of a communication pays with its own device's SMs") {
   CHECK(end_of(program, 1, receiver) == 1333);
 }
 
-TEST_CASE("however often the stretch changes, only the end is rounded") {
+TEST_CASE("however often the slowdown changes, only the end is rounded") {
   // 1000 transfers of 100 ns, every other one at 72 / 108: 500 (100 + 66.67) = 83333.3 of the
   // 1'000'000 ns are done by 100'000; rounded each time it would be 83350 or 83300.
   DeviceJob job(2);
@@ -185,7 +181,7 @@ TEST_CASE("memory-bound work also has less bandwidth, by what the communication 
   CHECK(gemm_beside({OpKind::Send, {0, 1}, 20'000, 27}, 1, {108, 0.5e9}) == 13333);
 }
 
-TEST_CASE("jitter multiplies the duration, before it is stretched") {
+TEST_CASE("jitter multiplies the duration, before it is slowed") {
   DeviceJob job(2);
   const std::uint32_t gemm = job.compute(0, 1000);
   job.communicate({OpKind::Send, {0, 1}, 20'000, 54});

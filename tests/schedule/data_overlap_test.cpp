@@ -1,4 +1,4 @@
-// Data-parallel communication, chunk by chunk, in closed form and on both engines.
+// Data-parallel communication, bucket by bucket, in closed form and on both engines.
 #include "tests/sim/both_engines.h"
 
 namespace tandem {
@@ -52,7 +52,7 @@ std::vector<const Op*> data_ops(const Played& played, int body, OpKind kind) {
   return ops;
 }
 
-TEST_CASE("with one stage, one chunk stays exposed at either end") {
+TEST_CASE("with one stage, one bucket stays exposed at either end") {
   // The first layer's gather before its forward, the first layer's scatter behind its backward. All
   // others are shorter than the layer beside them.
   const Played played = alone({.zero = 1, .grad_reduce = true, .param_gather = true});
@@ -63,7 +63,7 @@ TEST_CASE("with one stage, one chunk stays exposed at either end") {
   CHECK(played.comm(GroupKind::Data) == 2 * kLayers * kMs);
 }
 
-TEST_CASE("aligned gathers run ahead from the start, others when the chunk before is used") {
+TEST_CASE("aligned gathers run ahead from the start, others when the bucket before is used") {
   const auto gathers_end = [](bool align) {
     const Played played =
         alone({.zero = 1, .grad_reduce = true, .param_gather = true, .align_param_gather = align});
@@ -96,8 +96,8 @@ TEST_CASE("without a distributed optimizer, gradients are all-reduced: twice a s
   CHECK(overlapped.iteration() == kCompute + 2 * kMs);
 }
 
-TEST_CASE("a chunk longer than its layer's backward delays the next") {
-  // 8 ms a chunk beside 6 ms of backward: the first is ready after its layer, then all four follow
+TEST_CASE("a bucket longer than its layer's backward delays the next") {
+  // 8 ms a bucket beside 6 ms of backward: the first is ready after its layer, then all four follow
   // one another: 3 x 6 - 4 x 8 = 14 ms over.
   Workload work = layered();
   for (ParameterUnit& unit : work.stages[0].units) unit.gradient_bytes = 16'000'000;
@@ -130,9 +130,9 @@ TEST_CASE("buckets hold whole units up to their size, from the last layer on") {
   CHECK(ops[1]->bytes == 2'000'000);
 }
 
-TEST_CASE("with a pipeline a chunk is a stage, and waits for the last microbatch") {
+TEST_CASE("with a pipeline a bucket is a stage, and waits for the last microbatch") {
   // Stages end their backwards from the last to the first, and each reduces then: only the first
-  // stage's chunk, 4 ms, is exposed to the iteration. Gathers: all stages at once, 4 ms before the
+  // stage's bucket, 4 ms, is exposed to the iteration. Gathers: all stages at once, 4 ms before the
   // first forward.
   LowerOptions options = replicas(2, {.zero = 1, .grad_reduce = true, .param_gather = true});
   const Workload work = layered(2);
@@ -145,7 +145,7 @@ TEST_CASE("with a pipeline a chunk is a stage, and waits for the last microbatch
   CHECK(play(order_named("1f1b", 2, 4), work, options).iteration() == alone_ns + 12 * kMs);
 }
 
-TEST_CASE("virtual stages each have their chunk") {
+TEST_CASE("virtual stages each have their bucket") {
   const LowerOptions options = [] {
     LowerOptions o = replicas(2, {.zero = 1, .grad_reduce = true, .param_gather = true});
     o.overlap_p2p = true;
@@ -159,7 +159,7 @@ TEST_CASE("virtual stages each have their chunk") {
 TEST_CASE("ZeRO-2 scatters gradients after every backward") {
   const Played played = alone({.zero = 2, .grad_reduce = true, .param_gather = true});
   CHECK(data_ops(played, 0, OpKind::ReduceScatter).size() == 2 * kLayers);
-  // The last chunk of the first microbatch runs beside the second's forward.
+  // The last bucket of the first microbatch runs beside the second's forward.
   CHECK(played.iteration() == kCompute + 2 * kMs);
   const Played exposed = alone({.zero = 2, .param_gather = true});
   CHECK(exposed.iteration() == kCompute + kMs + 2 * kLayers * kMs);
@@ -206,7 +206,7 @@ TEST_CASE("experts' gradients go over the GPUs that hold the same experts") {
   CHECK(data_ops(played, 0, OpKind::ReduceScatter).size() == 2);
 }
 
-TEST_CASE("ZeRO-3 gathers every chunk once a pass, on several stages of one rank, too") {
+TEST_CASE("ZeRO-3 gathers every bucket once a pass, on several stages of one rank, too") {
   const Played played = play(order_named("interleaved", 1, 2, 2), layered(2), [] {
     LowerOptions options = replicas(2, {.zero = 3, .grad_reduce = true, .param_gather = true});
     options.overlap_p2p = true;

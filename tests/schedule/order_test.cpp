@@ -13,6 +13,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "base/split.h"
 #include "schedule/order/order_replay.h"
 #include "schedule/order/order_text.h"
 #include "tests/seed.h"
@@ -32,16 +33,14 @@ Order order_of(const std::vector<std::string>& rows, int chains = 1) {
   Order order{"", 0, 0, chains, {}};
   for (const std::string& row : rows) {
     auto& actions = order.ranks.emplace_back();
-    for (std::size_t begin = 0; begin <= row.size();) {
-      const std::size_t end = std::min(row.find(',', begin), row.size());
-      auto cell = parse_cell(std::string_view(row).substr(begin, end - begin));
+    for (const std::string& text : split(row, ",")) {
+      auto cell = parse_cell(text);
       REQUIRE(cell.ok());
       for (const Action& action : *cell) {
         order.stages = std::max(order.stages, index(action.stage) + 1);
         order.microbatches = std::max(order.microbatches, index(action.microbatch) + 1);
         actions.push_back(action);
       }
-      begin = end + 1;
     }
   }
   return order;

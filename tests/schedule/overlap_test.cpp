@@ -85,7 +85,7 @@ TEST_CASE("bulk hides the smaller of gradient and gather, and of gradient and sc
   CHECK(std::abs(played.comm(GroupKind::Tensor) - gemm) <= 2);
 }
 
-TEST_CASE("a communication beside a GEMM on k of n SMs stretches it by n / (n - k)") {
+TEST_CASE("a communication beside a GEMM on k of n SMs slows it by n / (n - k)") {
   // The gather beside dgrad takes 27 of 108 SMs and lasts longer than it: dgrad takes 4/3.
   const CostModel cost = a100();
   KernelTable kernels(cost);

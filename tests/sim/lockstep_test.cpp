@@ -119,9 +119,9 @@ TEST_CASE("folded, each flow meets at either end what it would meet among all ra
   CHECK(runs[3] == fmt::format("0:{0} 1:{0} 2:{1} 3:{1} ", 6 * kMs, 4 * kMs));
 }
 
-TEST_CASE("a network of classes has a link for each and whole streams over it") {
+TEST_CASE("a network of classes has a link for each and whole flows over it") {
   // Eight GPUs of a node send to their peers over four NICs: a class of eight flows, over one of
-  // four NICs up and one of four down. A stream for all eight, over half a NIC.
+  // four NICs up and one of four down. A flow for all eight, over half a NIC.
   const Program program = read(R"(lane,0,compute
 lane,0,0>1
 slot,0,pipeline,1

@@ -107,7 +107,7 @@ TEST_CASE("a ring shift over nodes keeps the order of its ranks") {
 
 TEST_CASE("ring shifts of tensor peers in lock step share the NICs") {
   // tp 2: the rings of the even and of the odd GPUs of two nodes. GPUs 6 and 7 leave through NIC 3
-  // of 4, GPUs 0 and 1 are reached through NIC 0: two streams each. Inside, GPUs have their own.
+  // of 4, GPUs 0 and 1 are reached through NIC 0: two flows each. Inside, GPUs have their own.
   const Cluster cluster = build(round_spec(Collectives::Ring, 4), 16);
   const std::vector<std::vector<DeviceId>> rings = {group(2, 4), group(2, 4, 1)};
   const std::vector<Choices> load = lockstep_choices(cluster, CommKind::RingShift, rings);
@@ -155,7 +155,7 @@ TEST_CASE("hierarchical: 16 ranks on two nodes, worked out by hand") {
 
 TEST_CASE("ranks of a node that share a NIC share it between nodes, hierarchical too") {
   const Cluster cluster = build(round_spec(Collectives::Hierarchical, 2), 16);
-  // Eight ranks on two NICs: four streams of 2 x 1/2 x 1/8 on each.
+  // Eight ranks on two NICs: four flows of 2 x 1/2 x 1/8 on each.
   const Traffic load = traffic(cluster, CommKind::AllReduce, group(2, 8));
   CHECK(load.seconds_per_byte == Approx(0.5 / kNicRate));
   for (const Flow& flow : load.flows) CHECK(flow.multiplicity == (crosses(cluster, flow) ? 4 : 1));

@@ -258,7 +258,7 @@ TEST_CASE("a transfer half hidden behind compute has an overlap fraction of 0.5"
   CHECK(metrics.comm_s[kPipeline] == Approx(5e-9));
 }
 
-TEST_CASE("communication of one scope on several lanes counts once an instant") {
+TEST_CASE("communication of one group kind on several lanes counts once an instant") {
   // 0-10 and 5-15 and 5-6: a union of 15, of which compute 8-12 hides 4.
   Job job;
   job.rank();

@@ -110,16 +110,16 @@ TEST_CASE("what a case leaves out is the scenario's default") {
                                        ",2,\n");
   const Scenario run = scenario(cases.at(0));
   CHECK(run.name == "x");
-  CHECK(run.order.name == "1f1b");
-  CHECK(run.plan.tp == 1);
-  CHECK(run.plan.dp == 1);
-  CHECK(run.gpus == 2);
-  CHECK(run.plan.micro_batch == 1);
-  CHECK(run.plan.global_batch == 1);
-  CHECK(run.plan.precision == "bf16");
-  CHECK(run.plan.recompute == Recompute::None);
-  CHECK(run.plan.zero == 0);
-  CHECK_FALSE(run.model.gated_mlp);
+  CHECK(run.job.order.name == "1f1b");
+  CHECK(run.job.plan.tp == 1);
+  CHECK(run.job.plan.dp == 1);
+  CHECK(run.cluster.gpus == 2);
+  CHECK(run.job.plan.micro_batch == 1);
+  CHECK(run.job.plan.global_batch == 1);
+  CHECK(run.job.plan.precision == "bf16");
+  CHECK(run.job.plan.recompute == Recompute::None);
+  CHECK(run.job.plan.zero == 0);
+  CHECK_FALSE(run.job.model.gated_mlp);
 }
 
 TEST_CASE("a bad line is refused with its place, what was found and what was expected") {
@@ -163,27 +163,27 @@ TEST_CASE("layers that do not divide are one short at both ends, or few on the l
   CHECK(uneven_layers(7, 4) == Layers{2, 2, 2, 1});
   // Two on each of five stages leave none for the last three.
   CHECK(uneven_layers(10, 8).empty());
-  const std::vector<int> layers = scenario(read(kThree)[2]).plan.layers_per_stage;
+  const std::vector<int> layers = scenario(read(kThree)[2]).job.plan.layers_per_stage;
   REQUIRE(layers.size() == 24);
   CHECK(layers.front() == 0);
   CHECK(layers[1] == 1);
   CHECK(layers.back() == 0);
 }
 
-TEST_CASE("a family's software does what its source says, another family's does not") {
+TEST_CASE("a family's framework does what its source says, another family's does not") {
   const std::vector<Case> cases = read(kThree);
-  CHECK(scenario(cases[0]).plan.scatter_gather);
-  CHECK_FALSE(scenario(cases[2]).plan.scatter_gather);
+  CHECK(scenario(cases[0]).job.plan.scatter_gather);
+  CHECK_FALSE(scenario(cases[2]).job.plan.scatter_gather);
   Case nemo = cases[0];
   nemo.family = "mlperf-gpt3";
-  CHECK(scenario(nemo).plan.flash_attention);
-  CHECK(scenario(nemo).plan.gradient_dtype == "bf16");
-  CHECK(scenario(nemo).data.grad_reduce);
+  CHECK(scenario(nemo).job.plan.flash_attention);
+  CHECK(scenario(nemo).job.plan.gradient_dtype == "bf16");
+  CHECK(scenario(nemo).job.data.grad_reduce);
   // DeepSpeed's ZeRO-3 of 2021 got a fifth of what NCCL reaches, which is not Megatron's.
   Case zero3 = cases[2];
   zero3.family = "sc21-table2-zero3";
-  CHECK(scenario(zero3).profile.name == "deepspeed-zero3-a100");
-  CHECK(scenario(cases[2]).profile.name == "megatron-a100");
+  CHECK(scenario(zero3).costs.profile.name == "deepspeed-zero3-a100");
+  CHECK(scenario(cases[2]).costs.profile.name == "megatron-a100");
 }
 
 TEST_CASE("zero-bubble's iterations follow from its profiled op times within 2.5 %") {
@@ -197,13 +197,14 @@ TEST_CASE("zero-bubble's iterations follow from its profiled op times within 2.5
   CHECK(std::abs(all.bias) < 0.02);
 }
 
-TEST_CASE("profiled seconds take a case's software's stretches, all of them the same") {
+TEST_CASE(
+    "profiled seconds take the slowdowns of a case's framework profile, all of them the same") {
   const std::string header = kLeast + ",pp,global_batch,schedule,costs.forward_s,costs.input_s," +
                              "costs.weight_s,costs.p2p_s\n";
   const std::string of = ",selene,4,512,8,128,1024,2,2,2,1f1b,0.3,0.2,0.1,0.01\n";
   const std::vector<Case> cases = read(header + "a,f" + of + "b,zero-bubble" + of);
-  CHECK(scenario(cases[0]).profile.name.empty());
-  const FrameworkProfile profile = scenario(cases[1]).profile;
+  CHECK(scenario(cases[0]).costs.profile.name.empty());
+  const FrameworkProfile profile = scenario(cases[1]).costs.profile;
   CHECK(profile.name == "profiled-a100");
   const auto rows = predict(cases, Engine::Ideal, 1);
   REQUIRE(rows.ok());
@@ -216,7 +217,7 @@ TEST_CASE("profiled seconds take a case's software's stretches, all of them the 
         Approx(compute_s * profile.compute_stretch + transfers_s * profile.pipeline_stretch));
 }
 
-TEST_CASE("a software stretches stated seconds and transfers, and adds its overhead") {
+TEST_CASE("a framework profile slows stated seconds and transfers, and adds its overhead") {
   const Folder folder;
   const std::string path =
       folder.with("slow.toml",
@@ -241,9 +242,9 @@ TEST_CASE("a software stretches stated seconds and transfers, and adds its overh
 TEST_CASE("a V100 of 16 GB is one of 32 GB with half the memory") {
   Case run = read(kThree)[0];
   run.gpu = "V100-SXM2-16GB";
-  CHECK(scenario(run).cluster.device.memory_bytes == 16.0 * (1 << 30));
+  CHECK(scenario(run).cluster.spec.device.memory_bytes == 16.0 * (1 << 30));
   run.gpu = "V100-SXM2-32GB";
-  CHECK(scenario(run).cluster.device.memory_bytes == 32.0 * (1 << 30));
+  CHECK(scenario(run).cluster.spec.device.memory_bytes == 32.0 * (1 << 30));
 }
 
 TEST_CASE("a row that cannot be expressed is listed with its reason and counted") {

@@ -126,7 +126,7 @@ TEST_CASE("what a GPU sends follows from the ring and the shapes") {
   const Scenario whole =
       load(kSmall, {"parallel.tp=1", "parallel.pp=1", "parallel.dp=8", "train.zero=0"})[0];
   const double data = of(simulated({whole}).at("small").sent_bytes, GroupKind::Data);
-  CHECK(data == Approx(2 * 7.0 / 8 * 4 * parameters(whole.model)).epsilon(1e-4));
+  CHECK(data == Approx(2 * 7.0 / 8 * 4 * parameters(whole.job.model)).epsilon(1e-4));
 
   // Two stages, 8 microbatches of 512 x 1024 in 16 bits: one sends them on, the other back.
   const RunResult cut = simulated(load(kSmall)).at("small");

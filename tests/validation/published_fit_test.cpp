@@ -139,7 +139,7 @@ TEST_CASE("a plan of a fit with a wrong line is refused at that line") {
   CHECK_THAT(refused("megatron-a100,compute_stretch,3,0.1,0,2\n"), Contains("least <= prior"));
 }
 
-TEST_CASE("a value takes its line in a software's file, or a new one, and all else stays") {
+TEST_CASE("a value takes its line in a profile's file, or a new one, and all else stays") {
   const std::string text = "# Of all.\na = {value = 1, source = \"s\"}\nab = {value = 2}\n";
   CHECK(with_value(text, "a", 0.123456, "fit") ==
         "# Of all.\na = {value = 0.1235, source = \"fit\"}\nab = {value = 2}\n");
@@ -171,7 +171,8 @@ TEST_CASE(
             ->measured_on.empty());
 }
 
-TEST_CASE("every software that is shipped is whole, has an interval, and names its sources") {
+TEST_CASE(
+    "every framework profile that is shipped is whole, has an interval, and names its sources") {
   REQUIRE(framework_profile_names().size() >= 7);
   for (const std::string& name : framework_profile_names()) {
     INFO(name);
@@ -188,7 +189,9 @@ TEST_CASE("every software that is shipped is whole, has an interval, and names i
   }
 }
 
-TEST_CASE("a software of one's own holds what differs, and is refused at the line that is wrong") {
+TEST_CASE(
+    "a framework profile of one's own holds what differs, and is refused at the line that is "
+    "wrong") {
   const Folder folder;
   const std::string mine = folder.file(
       "mine.toml", "base = \"megatron-a100\"\ncompute_stretch = {value = 1.5, source = \"x\"}\n");

@@ -110,9 +110,9 @@ TEST_CASE("what the measured op times come to may differ by what the suite says,
   CHECK(row.own_bubble_difference == Approx(0.06));
   CHECK(row.own_overlap_difference.value() == Approx(-0.1));
   CHECK(row.faults.empty());
-  suite.validation.own_iteration_percent = 2;
-  suite.validation.own_bubble_points = 2;
-  suite.validation.own_overlap_points = 3;
+  suite.measurement.own_iteration_percent = 2;
+  suite.measurement.own_bubble_points = 2;
+  suite.measurement.own_overlap_points = 3;
   CHECK(suite_row(suite, result(1, 0.6, 0.1, 0.5, 0.2), real).faults ==
         Names{"iteration with its own op times differs by -3.00 %, expected at most 2",
               "bubble with its own op times differs by +6.00 points, expected at most 2",

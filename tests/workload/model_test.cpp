@@ -5,8 +5,7 @@
 #include <numeric>
 #include <random>
 
-#include "workload/model/model.h"
-#include "workload/model/workload.h"
+#include "tests/workload/workload_fixture.h"
 
 namespace tandem {
 namespace {
@@ -26,13 +25,8 @@ Model llama2_70b() {
           .vocab = 32000};
 }
 
-Plan plan_of(int tp, int pp, int vpp = 1) {
+Plan two_replicas(int tp, int pp, int vpp = 1) {
   return {.tp = tp, .pp = pp, .vpp = vpp, .dp = 2, .micro_batch = 2, .global_batch = 16};
-}
-
-// b = 4, as Korthikanti et al. 2022 ran the 22B model: gpt(48, 6144, 64).
-Plan fp16(int tp, int pp = 1) {
-  return {.tp = tp, .pp = pp, .micro_batch = 4, .global_batch = 16, .precision = "fp16"};
 }
 
 TEST_CASE("the ten models of Narayanan et al. 2021, table 1, have the parameters in their names") {
@@ -81,7 +75,7 @@ TEST_CASE("FLOPs reduce to the papers' closed forms") {
     Model model = gpt(draw(1, 128), 64 * draw(1, 400), 1);
     model.seq = 128 * draw(1, 64);
     model.vocab = draw(1000, 260000);
-    Plan plan = plan_of(1, 1);
+    Plan plan = two_replicas(1, 1);
     plan.global_batch = draw(1, 4096);
     const double B = plan.global_batch, s = model.seq, l = model.layers, h = model.hidden,
                  V = model.vocab;
@@ -100,7 +94,7 @@ TEST_CASE("FLOPs reduce to the papers' closed forms") {
 
 TEST_CASE("a gated MLP counts three products, grouped attention smaller K and V") {
   const Model model = llama2_70b();
-  const Plan plan = plan_of(1, 1);
+  const Plan plan = two_replicas(1, 1);
   // Weights of a layer's products: 2 h^2 + 2 h 1024 + 3 h f; two FLOPs each a token, three passes.
   const double h = 8192, s = 4096, B = 16;
   const double weights = 2 * h * h + 2 * h * 1024 + 3 * h * 28672;
@@ -111,7 +105,7 @@ TEST_CASE("a gated MLP counts three products, grouped attention smaller K and V"
 
 TEST_CASE("layers over stages: listed, even, ends counted, or ceil with the remainder last") {
   const auto split = [](int layers, int pp, int vpp) {
-    return split_layers(gpt(layers, 64, 1), plan_of(1, pp, vpp));
+    return split_layers(gpt(layers, 64, 1), two_replicas(1, pp, vpp));
   };
   CHECK(split(24, 4, 1) == std::vector<int>{6, 6, 6, 6});
   CHECK(split(24, 2, 2) == std::vector<int>{6, 6, 6, 6});
@@ -121,7 +115,7 @@ TEST_CASE("layers over stages: listed, even, ends counted, or ceil with the rema
   CHECK(jean_zay.front() == 7);
   CHECK(jean_zay.back() == 1);
   CHECK(std::accumulate(jean_zay.begin(), jean_zay.end(), 0) == 78);
-  Plan listed = plan_of(1, 3);
+  Plan listed = two_replicas(1, 3);
   listed.layers_per_stage = {3, 5, 2};
   CHECK(split_layers(gpt(10, 64, 1), listed) == std::vector<int>{3, 5, 2});
 }
@@ -133,12 +127,12 @@ TEST_CASE("stages share out the whole model, and a second copy of the embedding 
     for (const HeldParameters& held : stage_parameters(model, plan)) all += held.total();
     return all;
   };
-  CHECK(sum(plan_of(1, 1)) == Approx(parameters(model)).epsilon(1e-14));
-  CHECK(sum(plan_of(1, 1, 4)) == Approx(parameters(model)).epsilon(1e-14));
-  CHECK(sum(plan_of(1, 4)) == Approx(parameters(model) + 51200.0 * 2304).epsilon(1e-14));
+  CHECK(sum(two_replicas(1, 1)) == Approx(parameters(model)).epsilon(1e-14));
+  CHECK(sum(two_replicas(1, 1, 4)) == Approx(parameters(model)).epsilon(1e-14));
+  CHECK(sum(two_replicas(1, 4)) == Approx(parameters(model) + 51200.0 * 2304).epsilon(1e-14));
   // ParallelSizes by tp, all but the positions.
   const double positions = 2048.0 * 2304;
-  CHECK(sum(plan_of(8, 1)) ==
+  CHECK(sum(two_replicas(8, 1)) ==
         Approx((parameters(model) - positions) / 8 + positions).epsilon(1e-14));
 }
 
@@ -162,7 +156,7 @@ TEST_CASE("untied, the last stage holds V h / tp parameters more wherever it is"
   for (const int tp : {1, 4}) {
     for (const int pp : {1, 4}) {
       for (const bool ends_on_one_rank : {false, true}) {
-        OrderedPlan plan = plan_of(tp, pp);
+        OrderedPlan plan = two_replicas(tp, pp);
         plan.ends_on_one_rank = ends_on_one_rank;
         Model model = gpt(24, 2304, 24);
         const std::vector<HeldParameters> tied = stage_parameters(model, plan);
@@ -181,7 +175,7 @@ TEST_CASE("untied, the last stage holds V h / tp parameters more wherever it is"
 TEST_CASE("causal FLOPs are whole ones less half of attention's products") {
   // Forward 4 B s^2 h a layer, backward twice that; full recompute repeats the forward.
   const Model model = gpt(24, 2304, 24);
-  Plan plan = plan_of(1, 1);
+  Plan plan = two_replicas(1, 1);
   const double half = 0.5 * 24 * 4.0 * plan.global_batch * 2048 * 2048 * 2304;
   const auto model_less =
       model_flops(model, plan) - model_flops(model, plan, AttentionFlops::Causal);
@@ -196,7 +190,7 @@ TEST_CASE("at 128k tokens with fused attention HFU is above MFU, by what its bac
   // 3 cores, and the hardware the scores of the backward again, half a core.
   Model model = llama2_70b();
   model.seq = 131072;
-  Plan plan = plan_of(8, 1);
+  Plan plan = two_replicas(8, 1);
   plan.flash_attention = true;
   const double core = 4.0 * plan.global_batch * 131072.0 * 131072.0 * 8192;
   for (const auto& [attention, share] :
@@ -208,14 +202,14 @@ TEST_CASE("at 128k tokens with fused attention HFU is above MFU, by what its bac
 TEST_CASE("the vocabulary is padded to a multiple of 128 tp") {
   Model model = gpt(4, 64, 8);
   model.vocab = 50257;
-  CHECK(padded_vocab(model, plan_of(1, 1)) == 50304);
-  CHECK(padded_vocab(model, plan_of(8, 1)) == 51200);
+  CHECK(padded_vocab(model, two_replicas(1, 1)) == 50304);
+  CHECK(padded_vocab(model, two_replicas(8, 1)) == 51200);
   model.vocab = 51200;
-  CHECK(padded_vocab(model, plan_of(8, 1)) == 51200);
+  CHECK(padded_vocab(model, two_replicas(8, 1)) == 51200);
 }
 
 TEST_CASE("fp8 is kept and sent in 16 bits") {
-  Plan plan = plan_of(1, 1);
+  Plan plan = two_replicas(1, 1);
   CHECK(stored_bytes(plan) == 2);
   plan.precision = "fp8";
   CHECK(stored_bytes(plan) == 2);
@@ -279,10 +273,10 @@ TEST_CASE("every broken rule is named with what was found and what was expected"
        "parallel.tp x pp x dp x cp: found 160000000 GPUs, expected at most 1e8"},
   };
   const Model model = gpt(24, 2304, 24);
-  CHECK(check(model, plan_of(8, 4)).ok());
+  CHECK(check(model, two_replicas(8, 4)).ok());
   for (const Case& spoiled : cases) {
     Model bad_model = model;
-    Plan bad_plan = plan_of(1, 1);
+    Plan bad_plan = two_replicas(1, 1);
     spoiled.spoil(&bad_model, &bad_plan);
     const Status status = check(bad_model, bad_plan);
     INFO(spoiled.message);
@@ -295,16 +289,16 @@ TEST_CASE("every broken rule is named with what was found and what was expected"
 TEST_CASE("an odd vocabulary is no error, and neither are ends without layers") {
   Model model = gpt(6, 64, 8);
   model.vocab = 50257;
-  CHECK(check(model, plan_of(8, 1)).ok());
-  CHECK(check(model, plan_of(1, 8)).ok());  // 0 1 1 1 1 1 1 0
+  CHECK(check(model, two_replicas(8, 1)).ok());
+  CHECK(check(model, two_replicas(1, 8)).ok());  // 0 1 1 1 1 1 1 0
 }
 
 TEST_CASE("a layer's activations are those of Korthikanti et al. 2022, to the byte") {
   // Equations 1, 2, 4 and 6 and table 2, on the 22B model.
-  const Model model = gpt(48, 6144, 64);
+  const Model model = gpt_22b();
   const double s = 2048, b = 4, h = 6144, a = 64;
   for (const double t : {1.0, 2.0, 8.0}) {
-    Plan plan = fp16(static_cast<int>(t));
+    Plan plan = plan_of(static_cast<int>(t));
     const auto bytes = [&](Recompute recompute, bool sequence_parallel) {
       plan.recompute = recompute;
       plan.sequence_parallel = sequence_parallel;
@@ -321,23 +315,15 @@ TEST_CASE("a layer's activations are those of Korthikanti et al. 2022, to the by
 TEST_CASE("grouped heads and a gated MLP keep what they have, without dropout's masks") {
   // fp16, tp = 1, a token: norms and inputs 4 h, Q and the projection's input 2 h, K and V 2 x
   // 1024, gate, up and product 3 f; softmax's output a s. Two bytes each.
-  const Model model = {.layers = 1,
-                       .hidden = 8192,
-                       .heads = 64,
-                       .kv_heads = 8,
-                       .ffn_hidden = 28672,
-                       .gated_mlp = true,
-                       .seq = 4096,
-                       .vocab = 32000};
-  Plan plan = fp16(1);
-  plan.micro_batch = 1;
+  const Model model = llama2_70b();
+  const Plan plan = plan_of(1, 1, 1);
   CHECK(activation_bytes_per_layer(model, plan) ==
         4096.0 * 2 * (6 * 8192 + 2 * 1024 + 3 * 28672 + 64 * 4096));
 }
 
 TEST_CASE("the fullest GPU: 16 or 18 bytes a parameter, and its live microbatches") {
-  Model model = gpt(48, 6144, 64);
-  Plan plan = fp16(8, 2);
+  Model model = gpt_22b();
+  Plan plan = plan_of(8, 2);
   plan.gradient_dtype = "fp16";
   plan.recompute = Recompute::Selective;
   plan.sequence_parallel = true;
@@ -360,8 +346,8 @@ TEST_CASE("the fullest GPU: 16 or 18 bytes a parameter, and its live microbatche
 }
 
 TEST_CASE("the last stage holds its logits, and with full recompute one layer at work") {
-  const Model model = gpt(48, 6144, 64);
-  Plan plan = fp16(8, 2);
+  const Model model = gpt_22b();
+  Plan plan = plan_of(8, 2);
   plan.recompute = Recompute::Full;
   const LiveActivations live = {{{{Stage{0}, 0}}, {{Stage{1}, 3}}}};
   const MemoryUse use = peak_memory(model, plan, live);
@@ -375,8 +361,8 @@ TEST_CASE("the last stage holds its logits, and with full recompute one layer at
 
 TEST_CASE(
     "a rank with both ends of the chain holds one embedding, and no rank less than its share") {
-  const Model model = gpt(48, 6144, 64);
-  Plan plan = fp16(1, 2);
+  const Model model = gpt_22b();
+  Plan plan = plan_of(1, 2);
   plan.vpp = 2;
   const std::vector<HeldParameters> held = stage_parameters(model, plan);
   const LiveActivations folded = {{{{Stage{0}, 0}, {Stage{3}, 0}}, {{Stage{1}, 0}, {Stage{2}, 0}}}};

@@ -94,8 +94,9 @@ inline Moved collectives(const Pass& pass, CommKind kind) {
   return sum;
 }
 
-// When a pass that is alone on its GPU ends: one lane for compute and one for each scope, each step
-// after the one before on its lane and after what it waits for. `comm_ns` prices communication.
+// When a pass that is alone on its GPU ends: one lane for compute and one for each group kind, each
+// step after the one before on its lane and after what it waits for. `comm_ns` prices
+// communication.
 template <class CommTime>
 Nanoseconds makespan(const Pass& pass, const CommTime& comm_ns) {
   std::vector<Nanoseconds> ends;

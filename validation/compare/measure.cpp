@@ -73,11 +73,11 @@ std::string quoted(const std::string& text) {
 // The launch words with their names filled in.
 Result<std::string> launch_of(const Scenario& scenario, int ranks) {
   const std::vector<std::pair<std::string, std::string>> names = {
-      {"{preset}", scenario.preset},
-      {"{placement}", scenario.cyclic ? "cyclic" : "block"},
+      {"{preset}", scenario.cluster.preset},
+      {"{placement}", scenario.cluster.cyclic ? "cyclic" : "block"},
       {"{ranks}", fmt::format("{}", ranks)},
       {"{folder}", std::filesystem::path(scenario.path).parent_path().string()}};
-  std::string words = scenario.validation.launch;
+  std::string words = scenario.measurement.launch;
   for (std::size_t at = words.find('{'); at != std::string::npos; at = words.find('{', at)) {
     const auto known = std::ranges::find_if(names, [&](const auto& pair) {
       return words.compare(at, pair.first.size(), pair.first) == 0;
@@ -102,28 +102,28 @@ Result<RealRunResult> read_result(const std::string& path) {
   return real_run_result_from_json(json[0]);
 }
 
-ExecOptions exec_options(const Validation& validation, const MeasureOptions& options) {
+ExecOptions exec_options(const MeasurementSettings& measurement, const MeasureOptions& options) {
   ExecOptions exec;
-  exec.compute = validation.compute;
-  exec.share_gpu = validation.share_gpu;
-  exec.transfers = validation.transfers;
+  exec.compute = measurement.compute;
+  exec.share_gpu = measurement.share_gpu;
+  exec.transfers = measurement.transfers;
   exec.iterations = options.iterations;
   exec.timeout_ns = to_ns(options.timeout_s);
   return exec;
 }
 
 // What tandem run is told of [validate].
-std::string words_of(const Validation& validation, const std::string& precision,
+std::string words_of(const MeasurementSettings& measurement, const std::string& precision,
                      const MeasureOptions& options) {
-  std::string words =
-      fmt::format("--backend {} --compute {} --iterations {} --timeout {}",
-                  validation.backend->name, validation.compute == Compute::Gemm ? "gemm" : "timed",
-                  options.iterations, options.timeout_s);
-  if (!validation.backend->on_gpus) return words;
-  if (validation.compute == Compute::Gemm) words += " --precision " + precision;
-  if (validation.share_gpu)
+  std::string words = fmt::format("--backend {} --compute {} --iterations {} --timeout {}",
+                                  measurement.backend->name,
+                                  measurement.compute == Compute::Gemm ? "gemm" : "timed",
+                                  options.iterations, options.timeout_s);
+  if (!measurement.backend->on_gpus) return words;
+  if (measurement.compute == Compute::Gemm) words += " --precision " + precision;
+  if (measurement.share_gpu)
     words += fmt::format(" --share-gpu --transfers {}",
-                         kGpuTransferNames[static_cast<std::size_t>(validation.transfers)]);
+                         kGpuTransferNames[static_cast<std::size_t>(measurement.transfers)]);
   return words;
 }
 
@@ -142,7 +142,7 @@ Result<RealRunResult> measure_outside(const Scenario& scenario, const CompiledJo
   const std::string command =
       fmt::format("{} {} run {} {} --json --trace {} >{}", launch, quoted(options.program),
                   quoted(folder.file("program.csv")),
-                  words_of(scenario.validation, job.plan.precision, options),
+                  words_of(scenario.measurement, job.plan.precision, options),
                   quoted(folder.file(kTrace)), quoted(folder.file("out.json")));
   const int exit_status = run_shell(command);
   if (exit_status == kCannot) return Error{"this machine cannot run it", Error::Missing};
@@ -158,7 +158,7 @@ Result<RealRunResult> measure_outside(const Scenario& scenario, const CompiledJo
 Result<RealRunResult> measure_here(const Scenario& scenario, const CompiledJob& job,
                                    const MeasureOptions& options, const TemporaryFolder& folder) {
   RealOptions real;
-  real.exec = exec_options(scenario.validation, options);
+  real.exec = exec_options(scenario.measurement, options);
   real.files.trace_csv = folder.file(kTrace);
   ASSIGN_OR_RETURN(std::optional<RealRunResult> result, run_for_real(scenario, job, real));
   return *std::move(result);
@@ -170,7 +170,7 @@ Result<Measured> measure(const Scenario& scenario, const CompiledJob& job,
                          const MeasureOptions& options) {
   ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::make());
   Measured measured;
-  if (!scenario.validation.backend->own_processes) {
+  if (!scenario.measurement.backend->own_processes) {
     ASSIGN_OR_RETURN(measured.real, measure_here(scenario, job, options, folder));
   } else {
     ASSIGN_OR_RETURN(measured.real, measure_outside(scenario, job, options, folder));

@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 #include "scenarios/config/scenario.h"
-#include "scenarios/run/compiled_job.h"
+#include "scenarios/run/job_result.h"
 #include "scenarios/run/real_run.h"
 #include "scenarios/run/run_result.h"
 

@@ -21,7 +21,7 @@ std::optional<double> ratio(const RunResult& result) {
 }
 
 void check(const Scenario& scenario, SuiteRow* row) {
-  const Validation& may = scenario.validation;
+  const MeasurementSettings& may = scenario.measurement;
   const double percent = row->communicates ? may.communicating_percent : may.iteration_percent;
   const auto check = [row](const char* what, std::optional<double> differs,
                            std::optional<double> most, const char* unit) {
@@ -44,7 +44,7 @@ void check(const Scenario& scenario, SuiteRow* row) {
 // Ranks that share a GPU share no links: nothing of what SimGrid solves is there.
 Engine engine_for(const std::vector<Scenario>& scenarios) {
   const bool links = !std::ranges::all_of(
-      scenarios, [](const Scenario& scenario) { return scenario.validation.share_gpu; });
+      scenarios, [](const Scenario& scenario) { return scenario.measurement.share_gpu; });
   return links && simgrid_available().ok() ? Engine::SimGrid : Engine::Ideal;
 }
 
@@ -53,7 +53,7 @@ Engine engine_for(const std::vector<Scenario>& scenarios) {
 SuiteRow suite_row(const Scenario& scenario, const RunResult& simulated, const Measured& measured) {
   const RealRunResult& real = measured.real;
   const RunResult& own = measured.own;
-  const auto kind = static_cast<std::size_t>(scenario.kind.value_or(GroupKind::Pipeline));
+  const auto kind = static_cast<std::size_t>(scenario.report.kind.value_or(GroupKind::Pipeline));
   SuiteRow row;
   row.axes = scenario.axes.empty() ? std::vector<std::string>{"run"} : scenario.axes;
   row.points = scenario.points.empty() ? std::vector{scenario.name} : scenario.points;

@@ -42,7 +42,7 @@ std::uint64_t shuffled(std::string_view text) {
 using Halves = std::vector<std::optional<bool>>;
 Halves halves_of(const FitData& data) {
   const auto stratum = [&](std::size_t row) {
-    return data.cases[row].family + ' ' + data.scenarios[row].profile.name;
+    return data.cases[row].family + ' ' + data.scenarios[row].costs.profile.name;
   };
   std::map<std::string, std::map<std::uint64_t, bool>> strata;
   for (std::size_t row = 0; row < data.cases.size(); ++row)
@@ -119,7 +119,7 @@ double share_within(const std::vector<double>& residuals, const Bounds& bounds) 
 Interval interval_of(const FitData& data, const Halves& half_of, const ByRow& halves,
                      const ByRow& families, const std::string& profile) {
   const auto is_its = [&](int row) {
-    return profile == "all" || data.scenarios[row].profile.name == profile;
+    return profile == "all" || data.scenarios[row].costs.profile.name == profile;
   };
   const auto half = [&](bool which) {
     return values_of(halves, [&](int row) { return is_its(row) && half_of[row] == which; });
@@ -128,7 +128,8 @@ Interval interval_of(const FitData& data, const Halves& half_of, const ByRow& ha
   Interval interval{.profile = profile, .n = static_cast<int>(all.size())};
   for (const auto& [row, residual] : halves) {
     const Scenario& run = data.scenarios[row];
-    if (is_its(row)) ++interval.measured_on[run.cluster.device.name + ' ' + run.plan.precision];
+    if (is_its(row))
+      ++interval.measured_on[run.cluster.spec.device.name + ' ' + run.job.plan.precision];
   }
   const std::vector<double> a = half(false), b = half(true);
   if (!a.empty() && !b.empty())
@@ -215,7 +216,7 @@ Result<Checks> check_fit(const FitData& data, const PublishedFit& whole,
   }
 
   std::set<std::string> names;
-  for (const int row : fitted) names.insert(data.scenarios[row].profile.name);
+  for (const int row : fitted) names.insert(data.scenarios[row].costs.profile.name);
   for (const std::string& name : names)
     checks.intervals.push_back(interval_of(data, half_of, of_halves, of_families, name));
   checks.intervals.push_back(interval_of(data, half_of, of_halves, of_families, "all"));

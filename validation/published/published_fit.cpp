@@ -35,7 +35,8 @@ const FamilyWeight* weight_of(const FitPlan& plan, const std::string& family) {
 // Its FrameworkProfile with these values; the scenario's name of it is the file's.
 Result<Scenario> with(const FitData& data, int row, const ProfileValues& values) {
   Scenario scenario = data.scenarios[row];
-  ASSIGN_OR_RETURN(scenario.profile, load_framework_profile(scenario.profile.name, values));
+  ASSIGN_OR_RETURN(scenario.costs.profile,
+                   load_framework_profile(scenario.costs.profile.name, values));
   return scenario;
 }
 
@@ -316,7 +317,7 @@ Result<Slopes> slopes(const FitData& data, const Rows& rows, const Values& value
       value += direction * kSlopeStep * constant.sigma;
       ASSIGN_OR_RETURN(const Scenario other, with(data, row, stepped));
       double there = here;
-      if (!(other.profile == scenario.profile)) {
+      if (!(other.costs.profile == scenario.costs.profile)) {
         ASSIGN_OR_RETURN(there, residual(other, data.cases[row]));
       }
       found.push_back((there - here) / (direction * kSlopeStep));

@@ -50,7 +50,7 @@ struct Process {
 class FakeGpus {
  public:
   FakeGpus(const Program& program, std::span<const GpuPlan> plans, const FakeOptions& options)
-      : program_(program), options_(options), meetings_(program.communicators.size()) {
+      : program_(program), options_(options), rendezvous_(program.communicators.size()) {
     for (const GpuPlan& plan : plans) add(plan);
   }
 
@@ -96,7 +96,7 @@ class FakeGpus {
     // A communicator whose members all play in one process meets nobody.
     if (plan.local_ranks.size() > 1) return;
     for (const std::int32_t c : program_.ranks[index(plan.local_ranks[0])].communicators)
-      ++meetings_[c].members;
+      ++rendezvous_[c].members;
   }
 
   // Starts what can start; whether anything did.
@@ -176,7 +176,7 @@ class FakeGpus {
   Status arrive(const Arrival& who, Nanoseconds now) {
     const Process& process = processes_[who.process];
     const std::int32_t number = communicator(process, processes_[who.process].items[who.item]);
-    Rendezvous& rendezvous = meetings_[number];
+    Rendezvous& rendezvous = rendezvous_[number];
     processes_[who.process].items[who.item].has_arrived = true;
     rendezvous.arrived.push_back(who);
     rendezvous.last_ns = std::max(rendezvous.last_ns, now);
@@ -246,7 +246,7 @@ class FakeGpus {
   const Program& program_;
   const FakeOptions& options_;
   std::vector<Process> processes_;
-  std::vector<Rendezvous> meetings_;  // by communicator
+  std::vector<Rendezvous> rendezvous_;  // by communicator
   std::vector<std::int32_t> runnable_;
   FakeRun run_;
 };

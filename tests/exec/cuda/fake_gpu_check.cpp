@@ -86,16 +86,16 @@ class Checker {
     const int ranks = static_cast<int>(program_.ranks.size());
     for (const Rank local_rank : plan_.local_ranks) {
       if (index(local_rank) < 0 || index(local_rank) >= ranks)
-        return bad("found a player of no rank");
+        return bad("found a local rank that the Program has not");
     }
     for (const GpuStream& stream : plan_.streams) {
       if (stream.local_rank < 0 ||
           stream.local_rank >= static_cast<int>(plan_.local_ranks.size()) ||
           stream.lane >= body(stream.local_rank).lanes.size())
-        return bad("found a stream of no player's lane");
+        return bad("found a stream of no local rank's lane");
     }
     if (plan_.streams.empty() || plan_.streams[0].local_rank != 0 || plan_.streams[0].lane != 0)
-      return bad("found another stream 0, expected the first player's compute");
+      return bad("found another stream 0, expected the first local rank's compute");
     for (std::size_t local_rank = 0; local_rank < plan_.local_ranks.size(); ++local_rank) {
       const std::size_t ops = body(static_cast<std::int32_t>(local_rank)).ops.size();
       if (plan_.op_events.size() <= local_rank || plan_.op_events[local_rank].size() != ops)
@@ -197,7 +197,7 @@ class Checker {
       return Done{};
     }
     if (call.local_rank < 0 || call.local_rank >= static_cast<int>(plan_.local_ranks.size()))
-      return unknown("player", call.local_rank);
+      return unknown("local rank", call.local_rank);
     if (call.op >= body(call.local_rank).ops.size()) return unknown("op", call.op);
     return Done{};
   }

@@ -324,7 +324,7 @@ TEST_CASE("the gate comes first, once, and before all streams") {
       "not come behind the gate");
 }
 
-TEST_CASE("streams, events, players and ops that the plan has not are refused") {
+TEST_CASE("streams, events, local ranks and ops that the plan has not are refused") {
   const auto wrong = [](GpuVerb verb, const GpuCall& change) {
     return edited([&](GpuPlan* plan) {
       GpuCall& changed = call(plan, verb);
@@ -339,7 +339,7 @@ TEST_CASE("streams, events, players and ops that the plan has not are refused") 
   CHECK(wrong(GpuVerb::Wait, {.event = 99}) ==
         "rank 0: call 5: wait of event 99, which the plan has not");
   CHECK(wrong(GpuVerb::Send, {.local_rank = 3}) ==
-        "rank 0: call 9: send of player 3, which the plan has not");
+        "rank 0: call 9: send of local rank 3, which the plan has not");
   CHECK(wrong(GpuVerb::Send, {.op = 77}) ==
         "rank 0: call 9: send of op 77, which the plan has not");
   CHECK(wrong(GpuVerb::Compute, {.stream = 1}).find("its stream has not come behind the gate") !=

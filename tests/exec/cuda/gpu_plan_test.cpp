@@ -331,16 +331,16 @@ TEST_CASE("plans of jobs at random take the ideal's times, and end with any numb
     REQUIRE(++drawn_in_all < 20'000);
     const std::string sets = drawn(&random);
     const auto scenarios = try_load(folder, kDense, words(sets));
-    if (!scenarios.ok() || scenarios->at(0).gpus > 16) continue;
+    if (!scenarios.ok() || scenarios->at(0).cluster.gpus > 16) continue;
     const auto ready = compile(scenarios->at(0));
     if (!ready.ok()) continue;
     INFO(sets);
     require_sound(ready->program);
     const Scenario& scenario = scenarios->at(0);
     ++sound;
-    tensor += scenario.plan.tp > 1 ? 1 : 0;
-    contexts += scenario.plan.cp > 1 ? 1 : 0;
-    grouped += scenario.batch_p2p && scenario.plan.pp > 1 ? 1 : 0;
-    mixtures += scenario.model.is_moe() ? 1 : 0;
+    tensor += scenario.job.plan.tp > 1 ? 1 : 0;
+    contexts += scenario.job.plan.cp > 1 ? 1 : 0;
+    grouped += scenario.job.batch_p2p && scenario.job.plan.pp > 1 ? 1 : 0;
+    mixtures += scenario.job.model.is_moe() ? 1 : 0;
   }
 }

@@ -1,32 +1,17 @@
-// CompiledJob: a scenario made ready to play; and from the Trace of its run to its RunResult and
-// files.
+// JobResult: from the Trace of a compiled job to its RunResult and files.
 #pragma once
 
 #include <string>
 
 #include "base/result.h"
 #include "scenarios/config/scenario.h"
+#include "scenarios/run/compile.h"
 #include "scenarios/run/run_detail.h"
 #include "scenarios/run/run_result.h"
-#include "schedule/lowering/price.h"
-#include "schedule/order/order.h"
 #include "schedule/program/program.h"
-#include "topology/cluster.h"
 #include "traces/trace.h"
-#include "workload/model/workload.h"
 
 namespace tandem {
-
-// What an engine or an executor is given.
-struct CompiledJob {
-  OrderedPlan plan;  // the scenario's, with what the order says of it
-  Order order;
-  Program program;
-  Cluster cluster;
-  Placement placement;
-  std::vector<std::string> warnings;
-  bool folds = true;  // equal ranks do the same; not where stragglers made them differ
-};
 
 // What else a run leaves behind; empty: nothing.
 struct OutputFiles {

@@ -1,4 +1,4 @@
-#include "scenarios/run/compiled_job.h"
+#include "scenarios/run/job_result.h"
 
 #include <fmt/format.h>
 
@@ -31,22 +31,22 @@ RunResult result_of(const Scenario& scenario, const CompiledJob& job, const Trac
   result.name = scenario.name;
   result.axes = scenario.axes;
   result.points = scenario.points;
-  result.cluster = scenario.has_cluster() ? scenario.cluster.name : "uniform";
-  result.gpus = scenario.gpus;
-  result.costs = scenario.costs_source;
-  if (scenario.cost_table) result.costs += ' ' + scenario.cost_table->path;
-  const Plan& plan = scenario.plan;
+  result.cluster = scenario.costs.need_cluster() ? scenario.cluster.spec.name : "uniform";
+  result.gpus = scenario.cluster.gpus;
+  result.costs = scenario.costs.source;
+  if (scenario.costs.table) result.costs += ' ' + scenario.costs.table->path;
+  const Plan& plan = scenario.job.plan;
   result.plan =
       ParallelSizes{plan.tp, plan.pp, plan.vpp, plan.cp, plan.ep, plan.dp, plan.microbatches()};
   result.warnings = job.warnings;
   add_metrics(measure(job.program, trace), trace, &result);
-  if (!scenario.uniform && result.iteration_s > 0)
+  if (!scenario.costs.uniform && result.iteration_s > 0)
     result.training =
         training(scenario, job.plan, job.order, job.program, trace, result.iteration_s);
-  if (scenario.published.tflops_per_gpu > 0) {
+  if (scenario.report.published.tflops_per_gpu > 0) {
     for (const std::string& point : scenario.points) {
-      if (point == scenario.published.cluster)
-        result.published_tflops_per_gpu = scenario.published.tflops_per_gpu;
+      if (point == scenario.report.published.cluster)
+        result.published_tflops_per_gpu = scenario.report.published.tflops_per_gpu;
     }
   }
   return result;

@@ -1,0 +1,155 @@
+// Keys: the named values of a file, each with its help, how it is checked and where it goes. Data,
+// not code: a table of keys is read from a scenario, a preset or the command line alike.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace tandem {
+
+using KeyValue = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>>;
+
+template <class Target>
+struct Key {
+  std::string name;
+  std::string help;  // type, unit, default
+  // Checks the value and puts it in its place; else says what was expected, and leaves the place.
+  std::function<std::optional<std::string>(const KeyValue&, Target*)> set;
+};
+
+// What a place, a lambda from Target& to a member's reference, is a place of.
+template <class Place>
+struct PlaceTarget : PlaceTarget<decltype(&Place::operator())> {};
+template <class Lambda, class Member, class Target>
+struct PlaceTarget<Member (Lambda::*)(Target&) const> {
+  using type = Target;
+};
+template <class Place>
+using KeyAt = Key<typename PlaceTarget<Place>::type>;
+
+// What a number may be.
+struct Range {
+  double least = 0;
+  double most = 1e30;
+  bool above_least = false;  // `least` itself is too little
+
+  bool has(double value) const {
+    return value <= most && (above_least ? value > least : value >= least);
+  }
+  // What is expected in place of a value.
+  std::string text(double value) const {
+    const std::string from = fmt::format("{} {}", above_least ? "above" : "of at least", least);
+    return most < 1e30 || value > most ? fmt::format("a number {} and at most {}", from, most)
+                                       : fmt::format("a number {}", from);
+  }
+};
+inline constexpr Range kPositive{.above_least = true};
+inline constexpr Range kShare{.most = 1, .above_least = true};
+// Beyond these a typing error is likelier, and iterations would not fit into 64-bit nanoseconds.
+inline constexpr Range kSomeSeconds{.most = 1e4};
+inline constexpr Range kTransferSeconds{.most = 900};
+inline constexpr Range kMicroseconds{.most = 900e6};
+inline constexpr Range kSteps{.most = 1000};
+inline constexpr Range kCount{.least = 1, .most = 1e15};
+
+// The makers of keys. `place`: where the value goes, of its type or an optional of it.
+
+template <class Place>
+KeyAt<Place> whole(std::string name, std::string help, Place place, int least,
+                   int most = 1'000'000'000) {
+  using Target = typename PlaceTarget<Place>::type;
+  return {std::move(name), std::move(help),
+          [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
+            const auto* number = std::get_if<std::int64_t>(&value);
+            if (number == nullptr || *number < least || *number > most)
+              return fmt::format("an integer from {} to {}", least, most);
+            place(*target) = static_cast<int>(*number);
+            return std::nullopt;
+          }};
+}
+
+// A number in that range, times `unit`.
+template <class Place>
+KeyAt<Place> number(std::string name, std::string help, Place place, double unit = 1,
+                    Range range = {}) {
+  using Target = typename PlaceTarget<Place>::type;
+  return {std::move(name), std::move(help),
+          [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
+            const auto* integer = std::get_if<std::int64_t>(&value);
+            const auto* real = std::get_if<double>(&value);
+            const double found = integer != nullptr ? static_cast<double>(*integer)
+                                 : real != nullptr  ? *real
+                                                    : -1;
+            if (!range.has(found)) return range.text(found);
+            place(*target) = found * unit;
+            return std::nullopt;
+          }};
+}
+
+template <class Place>
+KeyAt<Place> numbers(std::string name, std::string help, Place place,
+                     std::int64_t most = 1'000'000'000) {
+  using Target = typename PlaceTarget<Place>::type;
+  return {std::move(name), std::move(help),
+          [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
+            const auto* list = std::get_if<std::vector<std::int64_t>>(&value);
+            if (list == nullptr) return "a list of integers";
+            for (const std::int64_t each : *list) {
+              if (each < 0 || each > most) return fmt::format("integers from 0 to {}", most);
+            }
+            place(*target).assign(list->begin(), list->end());
+            return std::nullopt;
+          }};
+}
+
+template <class Place>
+KeyAt<Place> flag(std::string name, std::string help, Place place) {
+  using Target = typename PlaceTarget<Place>::type;
+  return {std::move(name), std::move(help),
+          [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
+            const auto* found = std::get_if<bool>(&value);
+            if (found == nullptr) return "true or false";
+            place(*target) = *found;
+            return std::nullopt;
+          }};
+}
+
+template <class Place>
+KeyAt<Place> text(std::string name, std::string help, Place place) {
+  using Target = typename PlaceTarget<Place>::type;
+  return {std::move(name), std::move(help),
+          [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
+            const auto* found = std::get_if<std::string>(&value);
+            if (found == nullptr) return "a text";
+            place(*target) = *found;
+            return std::nullopt;
+          }};
+}
+
+// One of several words.
+template <class Value, class Place>
+KeyAt<Place> choice(std::string name, std::string help, std::map<std::string, Value> words,
+                    Place place) {
+  using Target = typename PlaceTarget<Place>::type;
+  return {std::move(name), std::move(help),
+          [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
+            const auto* word = std::get_if<std::string>(&value);
+            const auto found = word == nullptr ? words.end() : words.find(*word);
+            if (found == words.end()) {
+              std::string expected = "one of";
+              for (const auto& [known, each] : words) expected += ' ' + known;
+              return expected;
+            }
+            place(*target) = found->second;
+            return std::nullopt;
+          }};
+}
+
+}  // namespace tandem

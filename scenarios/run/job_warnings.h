@@ -1,0 +1,17 @@
+// JobWarnings: what a user should know of a compiled job before its numbers are believed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "scenarios/config/scenario.h"
+#include "scenarios/run/compile.h"
+
+namespace tandem {
+
+// A line each, with the scenario's name. Error: the cluster cannot be built without the links that
+// have failed.
+Result<std::vector<std::string>> job_warnings(const Scenario& scenario, const CompiledJob& job);
+
+}  // namespace tandem

@@ -1,0 +1,188 @@
+#include "scenarios/run/price_job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <utility>
+
+#include "scenarios/run/order_job.h"
+
+namespace tandem {
+namespace {
+
+// What an operation of the job takes alone.
+class AloneTimes {
+ public:
+  AloneTimes(const Plan& plan, const CostSettings& costs, const Cluster& cluster,
+             const Placement& placement)
+      : cluster_(cluster),
+        placement_(placement),
+        costs_(comm_costs(plan, costs.profile, cluster.spec().gpus_per_node)) {}
+
+  // Between the first rank of so many and every stride-th behind it.
+  Nanoseconds of(GroupKind group_kind, CommKind kind, Bytes bytes, int first, int ranks,
+                 int stride) const {
+    std::vector<DeviceId> devices;
+    for (int i = 0; i < ranks; ++i) devices.push_back(placement_[first + i * stride]);
+    const CommCost cost = costs_[static_cast<std::size_t>(group_kind)];
+    return duration_ns(at_cost(choices(cluster_, kind, devices), group_kind, cost), bytes);
+  }
+
+ private:
+  const Cluster& cluster_;
+  const Placement& placement_;
+  CommCosts costs_;
+};
+
+// Not so where ranks are dealt round: the second is on another node then.
+bool in_blocks(const Placement& placement) {
+  return placement.size() < 2 || placement[1] == DeviceId{1};
+}
+
+// An all-reduce of the slowest tensor group. In blocks, where groups lie on nodes repeats with
+// nodes that are alike.
+Nanoseconds slowest_tensor_ns(const AloneTimes& alone, const Plan& plan, const Cluster& cluster,
+                              const Placement& placement, Bytes bytes) {
+  const auto ranks = static_cast<std::int64_t>(placement.size());
+  const std::int64_t period = std::lcm(std::int64_t{plan.tp}, cluster.spec().gpus_per_node);
+  const bool repeats = in_blocks(placement) && cluster.nodes_alike();
+  const int groups_end = static_cast<int>(repeats ? std::min(period, ranks) : ranks);
+  Nanoseconds slowest = 0;
+  for (int first = 0; first < groups_end; first += plan.tp)
+    slowest = std::max(slowest,
+                       alone.of(GroupKind::Tensor, CommKind::AllReduce, bytes, first, plan.tp, 1));
+  return slowest;
+}
+
+// The stated seconds, as a stated software makes them; another one's slowdown is 1.
+UniformCosts uniform_costs(const CostSettings& costs) {
+  const UniformCosts& own = *costs.uniform;
+  const double slowdown = costs.profile.compute_stretch;
+  return {own.forward_s * slowdown, own.backward_s * slowdown, own.input_s * slowdown,
+          own.weight_s * slowdown};
+}
+
+// Seconds of a pass when nothing overlaps.
+double seconds(const Pass& pass, const Plan& plan, const AloneTimes& alone) {
+  Nanoseconds sum = 0;
+  for (const Step& step : pass.steps) {
+    sum += step.duration_ns;
+    if (step.computes) continue;
+    const auto [ranks, stride] = step.group_kind == GroupKind::Tensor ? std::pair{plan.tp, 1}
+                                 : step.group_kind == GroupKind::Context
+                                     ? std::pair{plan.cp, plan.tp}
+                                     : std::pair{plan.ep, plan.expert_tensor()};
+    sum += alone.of(step.group_kind, step.collective, step.bytes, 0, ranks, stride);
+  }
+  return to_seconds(sum);
+}
+
+// The ranks of a stage that none stands for.
+int played_ranks(const Scenario& scenario) {
+  const Stragglers& slow = scenario.variability.stragglers;
+  const bool alike = scenario.fold && scenario.variability.jitter == 0 && slow.ranks.empty() &&
+                     slow.nodes.empty() && slow.node_share == 0;
+  const Plan& plan = scenario.job.plan;
+  return alike ? 1 : plan.tp * plan.cp * plan.dp;
+}
+
+}  // namespace
+
+CommCosts comm_costs(const Plan& plan, const FrameworkProfile& profile, int gpus_per_node) {
+  CommCosts costs;
+  const auto of = [&](GroupKind group_kind) -> CommCost& {
+    return costs[static_cast<std::size_t>(group_kind)];
+  };
+  const bool partial = plan.tp < gpus_per_node;
+  of(GroupKind::Tensor) = {profile.tensor_stretch * (partial ? profile.partial_tensor_stretch : 1),
+                           profile.tensor_overhead_s};
+  of(GroupKind::Pipeline) = {profile.pipeline_stretch, profile.pipeline_overhead_s};
+  of(GroupKind::Data).slowdown = plan.zero == 3 ? profile.zero3_stretch : profile.data_stretch;
+  return costs;
+}
+
+Workload price_workload(const Model& model, const OrderedPlan& plan, const CostSettings& costs,
+                        const Cluster& cluster, const Placement& placement) {
+  if (costs.uniform) {
+    Workload work = uniform_workload(uniform_costs(costs), plan.stages());
+    work.pipeline_bytes = std::llround(costs.p2p_bytes);
+    return work;
+  }
+  const Bytes block_bytes = static_cast<Bytes>(stored_bytes(plan)) * model.seq / plan.cp *
+                            plan.micro_batch * model.hidden;
+  return make_workload(
+      model, plan, cost_model(costs, cluster.spec().device, plan.precision),
+      slowest_tensor_ns({plan, costs, cluster, placement}, plan, cluster, placement, block_bytes));
+}
+
+Workload for_chains(Workload chain, int chains) {
+  const std::vector<StageWork> one = chain.stages;
+  for (int copy = 1; copy < chains; ++copy)
+    chain.stages.insert(chain.stages.end(), one.begin(), one.end());
+  return chain;
+}
+
+Workload price_workload(const JobSettings& job, const Order& order, const CostSettings& costs,
+                        const Cluster& cluster, const Placement& placement) {
+  return for_chains(
+      price_workload(job.model, ordered_plan(job.plan, order), costs, cluster, placement),
+      order.chains);
+}
+
+std::vector<OrderCosts> stage_costs(const Workload& chain, const Plan& plan,
+                                    const CostSettings& costs, const Cluster& cluster,
+                                    const Placement& placement) {
+  const AloneTimes alone(plan, costs, cluster, placement);
+  const int next = plan.tp * plan.cp * plan.dp;  // the same rank of the next stage
+  const double transfer_s = plan.pp == 1
+                                ? 0
+                                : to_seconds(alone.of(GroupKind::Pipeline, CommKind::SendRecv,
+                                                      chain.pipeline_bytes, 0, 2, next));
+  if (costs.uniform) {
+    const UniformCosts own = uniform_costs(costs);
+    return std::vector<OrderCosts>(plan.stages(),
+                                   {own.forward_s, own.input_s, own.weight_s, transfer_s});
+  }
+  std::vector<OrderCosts> all;
+  for (const StageWork& stage : chain.stages)
+    all.push_back({seconds(stage.forward, plan, alone), seconds(stage.backward_input, plan, alone),
+                   seconds(stage.backward_weight, plan, alone), transfer_s});
+  return all;
+}
+
+double ops_of_microbatch(const Workload& chain, const Plan& plan, const OrderTraits& order) {
+  double ops = 0;
+  for (const StageWork& stage : chain.stages) {
+    ops += static_cast<double>(stage.forward.steps.size());
+    ops += static_cast<double>(order.splits_backwards ? stage.backward_input.steps.size() +
+                                                            stage.backward_weight.steps.size()
+                                                      : stage.backward.steps.size());
+  }
+  // Forward and back over each edge between two ranks: a send, a receive, and perhaps a gather
+  // behind it.
+  const std::vector<int> rank_of = ranks_of_chain(order, plan.pp, plan.vpp);
+  double edges = 0;
+  for (std::size_t stage = 1; stage < rank_of.size(); ++stage)
+    edges += rank_of[stage] != rank_of[stage - 1] ? 1 : 0;
+  return ops + edges * (chain.pipeline_gather_bytes > 0 ? 6 : 4);
+}
+
+Status check_ops(const Workload& chain, const Scenario& scenario) {
+  const Plan& plan = scenario.job.plan;
+  const int ranks = played_ranks(scenario);
+  const double a_microbatch = ops_of_microbatch(chain, plan, traits_of(scenario.job.order));
+  const double ops = a_microbatch * plan.microbatches() * ranks;
+  if (ops <= scenario.limits.ops) return Done{};
+  const std::string times =
+      ranks > 1 ? fmt::format(" on {} ranks of a stage, none folded", ranks) : "";
+  return Error::of(
+      {"parallel.global_batch", "parallel.micro_batch"},
+      fmt::format("found {} microbatches of {:.0f} ops{}, {:.3g} in all, expected at most "
+                  "limits.ops = {:g}; --set limits.ops={:.2g} allows them",
+                  plan.microbatches(), a_microbatch, times, ops, scenario.limits.ops, 1.1 * ops));
+}
+
+}  // namespace tandem

@@ -1,0 +1,44 @@
+// PriceJob: what a job's communication and its stages take where its ranks are.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "base/result.h"
+#include "scenarios/config/scenario.h"
+#include "schedule/lowering/price.h"
+#include "schedule/order/named_orders.h"
+#include "schedule/program/program.h"
+#include "topology/cluster.h"
+#include "workload/model/workload.h"
+
+namespace tandem {
+
+// What a framework adds to what the cluster says, by GroupKind.
+using CommCosts = std::array<CommCost, kGroupKinds>;
+CommCosts comm_costs(const Plan& plan, const FrameworkProfile& profile, int gpus_per_node);
+
+// One chain's work. REQUIRES: the costs' table and profile outlive the call.
+Workload price_workload(const Model& model, const OrderedPlan& plan, const CostSettings& costs,
+                        const Cluster& cluster, const Placement& placement);
+
+// The same for each of so many chains.
+Workload for_chains(Workload chain, int chains);
+
+// The work of all chains of a job in an order.
+Workload price_workload(const JobSettings& job, const Order& order, const CostSettings& costs,
+                        const Cluster& cluster, const Placement& placement);
+
+// What every stage's actions take, when nothing overlaps.
+std::vector<OrderCosts> stage_costs(const Workload& chain, const Plan& plan,
+                                    const CostSettings& costs, const Cluster& cluster,
+                                    const Placement& placement);
+
+// The ops of a microbatch on one rank of each pipeline stage.
+double ops_of_microbatch(const Workload& chain, const Plan& plan, const OrderTraits& order);
+
+// An Error where a run has more ops than limits.ops, of all ranks that none stands for; without
+// those that come once an iteration.
+Status check_ops(const Workload& chain, const Scenario& scenario);
+
+}  // namespace tandem

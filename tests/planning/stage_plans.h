@@ -1,0 +1,83 @@
+// What tests hold the search to: trying every plan, and its own bounds on plans drawn at random.
+#pragma once
+
+#include <algorithm>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "planning/tune/search.h"
+#include "scenarios/run/place.h"
+#include "tests/scenarios/small_scenario.h"
+
+namespace tandem {
+
+inline StageLevel level_of(const Scenario& scenario) {
+  auto cluster = make_cluster(scenario);
+  REQUIRE(cluster.ok());
+  return {scenario, *std::move(cluster)};
+}
+
+inline std::vector<Candidate> all_of(const Scenario& base, const Space& space) {
+  std::vector<Candidate> all;
+  space.for_each_layout(base, [&](const Layout& layout) {
+    for (const Playing& playing : space.playings(base, layout))
+      for (const Sharing& sharing : space.sharings(base, layout, playing))
+        all.push_back({layout, playing, sharing});
+    return true;
+  });
+  return all;
+}
+
+// So many of all plans, drawn by the seed.
+inline std::vector<Candidate> drawn_of(const Scenario& base, const Space& space, unsigned seed,
+                                       std::size_t plans) {
+  std::vector<Candidate> drawn = all_of(base, space);
+  REQUIRE(drawn.size() > plans);
+  std::mt19937 random(seed);
+  std::shuffle(drawn.begin(), drawn.end(), random);
+  drawn.resize(plans);
+  return drawn;
+}
+
+// The best four, which both ways of looking find.
+inline std::vector<Found> check_against_all(const Scenario& base, const Space& space) {
+  StageLevel level = level_of(base);
+  const SearchResult all = search_all(base, space, &level, 4);
+  SearchResult found = Search(base, space, &level).best({.keep = 4});
+  REQUIRE(all.best.size() == found.best.size());
+  REQUIRE(!all.best.empty());
+  for (std::size_t i = 0; i < all.best.size(); ++i) {
+    INFO(i << ": " << text_of(all.best[i].candidate) << " | " << text_of(found.best[i].candidate));
+    CHECK(found.best[i].iteration_ns == all.best[i].iteration_ns);
+  }
+  const SearchCounts& counts = found.counts;
+  CHECK(counts.enumerated == all.counts.enumerated);
+  CHECK(counts.memory <= all.counts.memory);  // those that a bound cut first are not asked
+  CHECK(counts.memory + counts.work + counts.pipeline + counts.data + counts.scheduled +
+            counts.unplayable ==
+        counts.enumerated);
+  CHECK(counts.scheduled < all.counts.scheduled);
+  return std::move(found.best);
+}
+
+inline void check_bounds(const Scenario& base, const std::vector<Candidate>& plans) {
+  StageLevel level = level_of(base);
+  for (const Candidate& plan : plans) {
+    INFO(text_of(plan));
+    const auto order = level.order_of(plan);
+    REQUIRE(order.ok());
+    const auto played = level.play(plan, *order);
+    REQUIRE(played.ok());
+    CHECK(level.work_bound(plan.layout) <= *played);
+    const RankEnds least = level.ends_bound(plan.layout, plan.playing);
+    CHECK(level.data_bound(plan, least) <= *played);
+    CHECK(level.memory_floor(plan) <= level.memory(plan, *order));
+    const auto ends = level.play_ranks(plan, *order);
+    REQUIRE(ends.ok());
+    CHECK(level.data_bound(plan, *ends) <= *played);
+    for (std::size_t rank = 0; rank < least.size(); ++rank) CHECK(least[rank] <= (*ends)[rank]);
+  }
+}
+
+}  // namespace tandem

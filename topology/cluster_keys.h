@@ -1,0 +1,15 @@
+// ClusterKeys: the numbers of a cluster and of its GPUs by name, as a scenario's [cluster] and the
+// preset files have them. One table for both.
+#pragma once
+
+#include <vector>
+
+#include "base/key.h"
+#include "topology/cluster.h"
+
+namespace tandem {
+
+const std::vector<Key<ClusterSpec>>& cluster_keys();
+const std::vector<Key<DeviceSpec>>& device_keys();
+
+}  // namespace tandem
