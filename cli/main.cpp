@@ -25,6 +25,7 @@ int run(int argc, char** argv) {
   tandem::add_size(app);
   tandem::add_tune(app);
   tandem::add_pack(app);
+  tandem::add_import(app);
   tandem::add_doctor(app);
   return line.run(argc, argv);
 }

@@ -11,9 +11,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/text_width.h"
+#include "interop/emit/emit.h"
 #include "planning/tune/frameworks.h"
 #include "report/page/html_page.h"
 #include "report/page/plan_page.h"
@@ -27,7 +29,7 @@ struct TuneCommand {
   std::string engine = "simgrid";
   std::vector<std::string> sets, among;
   std::string only;
-  std::string framework;
+  std::string framework, emit, output;
   int keep = 5;
   int jobs = 0;
   std::string report;
@@ -57,14 +59,47 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
+// The framework whose rules a plan for this format keeps; empty: none are known.
+std::string_view framework_of(std::string_view format) {
+  if (format == "chatlearn") return "megatron";
+  return format == "torchtitan" ? "" : format;
+}
+
+// The best plan in another tool's words: the scenario's settings with those of the plan over them.
+Result<std::string> emitted(const TuneCommand& options, const Scenario& scenario,
+                            const std::vector<std::pair<std::string, Setting>>& sets,
+                            const Tuned& tuned) {
+  const Finalist& best = tuned.finalists.front();
+  if (!best.result.ok()) return best.result.error();
+  ASSIGN_OR_RETURN(const ScenarioFile file, read_scenario_file(options.input));
+  ASSIGN_OR_RETURN(const std::vector<RunSettings> runs, runs_of(file, sets, options.only));
+  PlanSettings settings;
+  for (const auto& [key, setting] : runs.front().settings) settings[key] = setting.text();
+  for (const std::string& key : tuned.cleared) settings.erase(key);
+  for (const auto& [key, value] : settings_of(best.candidate)) settings[key] = value;
+  settings["cluster.gpus"] = fmt::format("{}", scenario.cluster.gpus);
+  settings["parallel.global_batch"] = fmt::format("{}", scenario.job.plan.global_batch);
+  return emit_plan(options.emit, settings);
+}
+
 Status run_tune(const TuneCommand& options) {
-  RETURN_IF_ERROR(check_files(options.input, options.sets, {{"--report", options.report}}));
+  RETURN_IF_ERROR(check_files(options.input, options.sets,
+                              {{"--report", options.report}, {"-o", options.output}}));
+  if (options.emit.empty() && !options.output.empty())
+    return Error{"-o: found without --emit, expected both"};
+  if (options.json && !options.emit.empty() && options.output.empty())
+    return Error{"--json: found with --emit, expected -o FILE for the plan"};
+  if (!options.emit.empty()) {
+    if (const auto known = emit_plan(options.emit, {}); !known.ok()) return known.error();
+  }
   RETURN_IF_ERROR(check_html_page(options.report));
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   ASSIGN_OR_RETURN(Space space, Space::among(options.among));
   const Framework* framework = nullptr;
-  if (!options.framework.empty()) {
-    ASSIGN_OR_RETURN(framework, framework_named(options.framework));
+  const std::string_view narrowed =
+      options.framework.empty() ? framework_of(options.emit) : options.framework;
+  if (!narrowed.empty()) {
+    ASSIGN_OR_RETURN(framework, framework_named(std::string(narrowed)));
     space = space.run_by(*framework);
   }
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
@@ -91,6 +126,14 @@ Status run_tune(const TuneCommand& options) {
   if (!options.report.empty()) {
     const std::string title = std::filesystem::path(options.input).filename().string();
     RETURN_IF_ERROR(write_html_page(tune_page(title, tuned), options.report));
+  }
+  if (!options.emit.empty()) {
+    ASSIGN_OR_RETURN(const std::string text, emitted(options, scenarios.front(), sets, tuned));
+    if (options.output.empty()) {
+      fmt::print("{}", text);
+      return Done{};
+    }
+    RETURN_IF_ERROR(write_file(options.output, text));
   }
   if (options.json) {
     fmt::print("{}\n",
@@ -123,6 +166,12 @@ void add_tune(const Command& app) {
   command.option("--framework", &options->framework,
                  "megatron, nemo, deepspeed or fsdp: only plans that it runs "
                  "(docs/planning.md has its rules)");
+  command.option(
+      "--emit", &options->emit,
+      "megatron, nemo, chatlearn, deepspeed, fsdp or torchtitan: print the best plan as "
+      "its flags or file, and nothing else; without --framework only plans that it runs");
+  command.option("-o,--output", &options->output,
+                 "with --emit: the file to write instead, beside the table");
   command.option("--set", &options->sets, "KEY=VALUE over the file's settings; repeatable")
       .one_value_each();
   command.option("--only", &options->only, "the run whose name holds this text");

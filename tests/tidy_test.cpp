@@ -23,8 +23,8 @@ const fs::path kSource = TANDEM_SOURCE_DIR;
 
 // As the data flows; sim and exec stand side by side.
 const std::vector<std::string> kModules = {
-    "base", "launch",    "topology", "workload",   "schedule", "traces", "sim",
-    "exec", "scenarios", "planning", "validation", "report",   "cli"};
+    "base", "launch", "interop",   "topology", "workload",   "schedule", "traces",
+    "sim",  "exec",   "scenarios", "planning", "validation", "report",   "cli"};
 
 int place_of(const std::string& name) {
   const auto at = std::find(kModules.begin(), kModules.end(), name);
@@ -249,6 +249,17 @@ TEST_CASE("Boost is included by topology only, the CSV package by base/csv.cpp o
     CHECK(file.starts_with("topology/"));
   }
   CHECK(including({"libfccp"}) == std::set<std::string>{"base/csv.cpp"});
+}
+
+TEST_CASE("YAML is named in one file, JSON and TOML in one file of interop each") {
+  CHECK(including({"yaml-cpp"}) == std::set<std::string>{"interop/document/yaml_document.cpp"});
+  for (const char* library : {"nlohmann", "toml++"}) {
+    int files = 0;
+    for (const std::string& file : including({library}))
+      files += file.starts_with("interop/") ? 1 : 0;
+    INFO(library);
+    CHECK(files == 1);
+  }
 }
 
 TEST_CASE("CUDA and NCCL are included only in exec/cuda/, MPI below exec only") {

@@ -1,5 +1,9 @@
 #include "scenarios/config/fields.h"
 
+#include <algorithm>
+
+#include "scenarios/config/layer_kinds.h"
+
 namespace tandem {
 
 const std::vector<Field>& fields() {
@@ -10,6 +14,11 @@ const std::vector<Field>& fields() {
     return all;
   }();
   return kFields;
+}
+
+bool is_scenario_key(const std::string& key) {
+  return is_known_kind_key(key) ||
+         std::ranges::any_of(fields(), [&](const Field& field) { return field.key == key; });
 }
 
 }  // namespace tandem

@@ -34,6 +34,13 @@ Status set_key(const std::string& key, const std::string& name, const Setting& s
 
 bool is_kind_key(const std::string& key) { return key.starts_with(kPrefix); }
 
+bool is_known_kind_key(const std::string& key) {
+  const std::size_t dot = is_kind_key(key) ? key.find('.', kPrefix.size()) : std::string::npos;
+  return dot != std::string::npos && std::ranges::any_of(layer_keys(), [&](const Key<Model>& each) {
+           return each.name == key.substr(dot + 1);
+         });
+}
+
 Status apply_layer_kinds(const Settings& settings, Scenario* scenario) {
   JobSettings& job = scenario->job;
   std::vector<Model> kinds;
@@ -68,10 +75,10 @@ Status apply_layer_kinds(const Settings& settings, Scenario* scenario) {
   if (const Status status = set_layers(*names, std::move(kinds), &job.model); !status.ok())
     return scenario->placed(status.error());
   if (stated == 0 || stated == job.model.layers) return Done{};
-  return scenario->placed(Error::of(
-      {"model.layers", "model.pattern"},
-      fmt::format("found model.layers = {}, expected {}, as model.pattern has", stated,
-                  job.model.layers)));
+  return scenario->placed(
+      Error::of({"model.layers", "model.pattern"},
+                fmt::format("found model.layers = {}, expected {}, as model.pattern has", stated,
+                            job.model.layers)));
 }
 
 }  // namespace tandem

@@ -12,6 +12,9 @@ namespace tandem {
 // "model.kinds.NAME.KEY".
 bool is_kind_key(const std::string& key);
 
+// Whether its KEY is a layer's.
+bool is_known_kind_key(const std::string& key);
+
 // What the settings say of kinds; each is [model]'s layer but for its own keys. REQUIRES: what they
 // say of [model] is applied.
 Status apply_layer_kinds(const Settings& settings, Scenario* scenario);

@@ -178,6 +178,9 @@ Result<Scenario> make_scenario(const std::string& path, const std::string& name,
                                const Settings& settings,
                                const std::vector<std::pair<std::string, Setting>>& sets = {});
 
+// Whether a scenario knows the key, of kinds of layers as well.
+bool is_scenario_key(const std::string& key);
+
 // Every key that a scenario knows, with its help: docs/scenario.md has them all (tested).
 std::vector<std::pair<std::string, std::string>> scenario_keys();
 

@@ -148,17 +148,25 @@ Block experts_block(const Model& model, const Plan& plan, const FrameworkProfile
   add_ends(&block, model, plan, shape);
   add_linear(&block, &PartsOf<KernelWork>::norm,
              {.m = tokens, .n = model.experts, .k = shape.hidden});
+  if (model.moe_latent > 0) {
+    const std::int64_t latent = model.moe_latent;
+    add_linear(&block, &PartsOf<KernelWork>::norm, {.m = tokens, .n = latent, .k = shape.hidden});
+    add_linear(&block, &PartsOf<KernelWork>::norm, {.m = tokens, .n = shape.hidden, .k = latent});
+  }
   add_linear(&block, &PartsOf<KernelWork>::in,
-             {.batch = local, .m = rows, .n = model.gated_mlp ? 2 * ffn : ffn, .k = shape.hidden});
+             {.batch = local,
+              .m = rows,
+              .n = model.gated_mlp ? 2 * ffn : ffn,
+              .k = model.expert_hidden()});
   add_linear(&block, &PartsOf<KernelWork>::out,
-             {.batch = local, .m = rows, .n = shape.hidden, .k = ffn});
+             {.batch = local, .m = rows, .n = model.expert_hidden(), .k = ffn});
   const double inner = shape.bytes * static_cast<double>(local * rows) * static_cast<double>(ffn);
   block.forward.between.bytes =
       profile.pass_share * (model.gated_mlp ? kGatedMlpPasses : kMlpPasses) * inner;
   block.input_gradient.between.bytes = profile.pass_share * kMlpPassesBackward * inner;
   if (!plan.fusion.bias_gelu) add_split_activation(&block, model, inner);
   const double routing = kRouterBytesPerLogit * static_cast<double>(tokens) * model.experts;
-  const double row = shape.bytes * static_cast<double>(shape.hidden);
+  const double row = shape.bytes * static_cast<double>(model.expert_hidden());
   const double permutation = kPermutePasses * copies * row;
   const double restored = (copies + static_cast<double>(tokens)) * row;
   for (PartsOf<KernelWork>* pass : {&block.forward, &block.input_gradient}) {
@@ -166,8 +174,9 @@ Block experts_block(const Model& model, const Plan& plan, const FrameworkProfile
     pass->residual.bytes += restored;
   }
   const HeldParameters held = layers_share(model, plan, 1);
-  const double down = static_cast<double>(local) * shape.hidden * ffn;
-  block.weight_gradient.norm.parameters = router_parameters(model);
+  const double down = static_cast<double>(local) * model.expert_hidden() * ffn;
+  block.weight_gradient.norm.parameters =
+      router_parameters(model) + latent_parameters(model) / plan.tp;
   block.weight_gradient.in.parameters = held.expert - down;
   block.weight_gradient.out.parameters = down;
   return finish(block, shape, "experts",

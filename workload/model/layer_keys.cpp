@@ -5,11 +5,19 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <utility>
 
 namespace tandem {
 namespace {
+
+std::optional<std::string> set_biases(const KeyValue& value, Model* model) {
+  const auto* biases = std::get_if<bool>(&value);
+  if (biases == nullptr) return "true or false";
+  model->attention_bias = model->output_bias = model->mlp_bias = *biases;
+  return std::nullopt;
+}
 
 #define AT(member) \
   [](Model & model) -> auto& { return model.member; }
@@ -34,12 +42,18 @@ std::vector<Key<Model>> mixer_keys() {
             AT(window), 0),
       whole("chunk", "integer: attention inside chunks of so many positions; default 0: over all",
             AT(chunk), 0),
+      flag("shared_kv", "true or false: keys are the values too, of one product; default false",
+           AT(shared_kv)),
       flag("qk_norm", "true or false: a norm of each head's queries and keys; default false",
            AT(qk_norm)),
       flag("sinks",
            "true or false: a learned logit a head that takes part in the softmax; default "
            "false",
            AT(sinks)),
+      {"biases",
+       "true or false: biases of a layer's products, but for the router's; default as without "
+       "gated_mlp",
+       set_biases},
       flag("attention_bias",
            "true or false: biases of queries, keys and values; default as without "
            "gated_mlp",
@@ -95,6 +109,10 @@ std::vector<Key<Model>> mlp_keys() {
       whole("shared_expert_ffn",
             "integer: width of an expert beside them that all tokens take; default 0: none",
             AT(shared_expert_ffn), 0),
+      whole("moe_latent",
+            "integer: width that experts work in, between two products all of them share; default "
+            "0: hidden",
+            AT(moe_latent), 0),
       flag("router_bias", "true or false: a bias of the router; default false", AT(router_bias)),
       number("expert_imbalance",
              "number: tokens of the busiest expert rank over the mean; default 1",

@@ -46,9 +46,9 @@ double expert_bytes(const Model& model, const Plan& plan) {
   const double e = stored_bytes(plan);
   const double routed = static_cast<double>(routed_tokens(model, plan));
   const double copies = routed * model.top_k;
-  const double row = plan.expert_tensor() * static_cast<double>(model.hidden) +
+  const double row = plan.expert_tensor() * static_cast<double>(model.expert_hidden()) +
                      inner_arrays(model) * model.expert_ffn();
-  return e * copies * (expert_load(model, plan) * row + model.hidden) +
+  return e * copies * (expert_load(model, plan) * row + model.expert_hidden()) +
          kLogitBytes * routed * model.experts;
 }
 

@@ -111,7 +111,8 @@ void add_scan(BlockWork* block, const Scan& scan, const BlockShape& shape) {
 void add_in(BlockWork* block, const Model& model, const Plan& plan, const BlockShape& shape) {
   const auto in = &PartsOf<KernelWork>::in;
   if (!model.latent()) {
-    add_linear(block, in, {.m = shape.tokens, .n = shape.qkv, .k = shape.hidden});
+    const std::int64_t spared = model.shared_kv ? key_value_columns(model, plan) / 2 : 0;
+    add_linear(block, in, {.m = shape.tokens, .n = shape.qkv - spared, .k = shape.hidden});
     return;
   }
   const std::int64_t rank = model.q_lora_rank, kv_rank = model.kv_lora_rank;

@@ -42,7 +42,8 @@ double mixer_weights(const Model& model) {
   switch (model.mixer) {
     case Mixer::Heads: {
       const double kv = static_cast<double>(model.key_value_heads()) * model.head_size();
-      return h * (heads * model.head_size() + 2 * kv) + heads * model.head_size() * h;
+      const double columns = heads * model.head_size() + (model.shared_kv ? 1 : 2) * kv;
+      return h * columns + heads * model.head_size() * h;
     }
     case Mixer::Latent: {
       const double query = heads * model.query_size();
@@ -103,13 +104,13 @@ double mixer_flops(const Model& model, const Plan& plan, AttentionFlops attentio
 
 double layer_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
   const double h = model.hidden;
-  const double mlp =
-      !model.has_mlp ? 0
-      : model.is_moe()
-          ? h * model.experts + products(model) * h *
-                                    (static_cast<double>(model.top_k) * model.expert_ffn() +
-                                     model.shared_expert_ffn)
-          : products(model) * h * model.ffn();
+  const double mlp = !model.has_mlp ? 0
+                     : model.is_moe()
+                         ? h * model.experts + latent_parameters(model) +
+                               products(model) * (static_cast<double>(model.top_k) *
+                                                      model.expert_hidden() * model.expert_ffn() +
+                                                  h * model.shared_expert_ffn)
+                         : products(model) * h * model.ffn();
   return 2.0 * plan.global_batch * model.seq * (mixer_weights(model) + mlp) +
          mixer_flops(model, plan, attention);
 }
@@ -217,7 +218,8 @@ double attention_parameters(const Model& model) {
     case Mixer::Heads: {
       const double q = static_cast<double>(model.heads) * model.head_size();
       const double kv = static_cast<double>(model.key_value_heads()) * model.head_size();
-      if (model.attention_bias.value_or(!model.gated_mlp)) sum += q + 2 * kv;
+      if (model.attention_bias.value_or(!model.gated_mlp))
+        sum += q + (model.shared_kv ? 1 : 2) * kv;
       if (model.output_bias.value_or(!model.gated_mlp)) sum += h;
       if (model.qk_norm) sum += 2 * model.head_size();
       if (model.sinks) sum += model.heads;
@@ -239,23 +241,28 @@ double attention_parameters(const Model& model) {
 }
 
 // GPT: up and down with biases, 5h for f = 4h. Gated: gate, up, down.
-double ffn_parameters(const Model& model, double ffn) {
-  const double h = model.hidden;
+double ffn_parameters(const Model& model, double h, double ffn) {
   const double biases = (model.gated_mlp ? 2 : 1) * ffn + h;
   return products(model) * h * ffn + (model.mlp_bias.value_or(!model.gated_mlp) ? biases : 0);
 }
 
 double expert_parameters(const Model& model) {
-  return model.is_moe() ? ffn_parameters(model, model.expert_ffn()) : 0;
+  return model.is_moe() ? ffn_parameters(model, model.expert_hidden(), model.expert_ffn()) : 0;
 }
 
 double mlp_parameters(const Model& model) {
   if (!model.has_mlp) return 0;
   const double norm = norm_parameters(model);
-  if (!model.is_moe()) return ffn_parameters(model, model.ffn()) + norm;
-  const double shared =
-      model.shared_expert_ffn > 0 ? ffn_parameters(model, model.shared_expert_ffn) : 0;
-  return router_parameters(model) + model.experts * expert_parameters(model) + shared + norm;
+  if (!model.is_moe()) return ffn_parameters(model, model.hidden, model.ffn()) + norm;
+  const double shared = model.shared_expert_ffn > 0
+                            ? ffn_parameters(model, model.hidden, model.shared_expert_ffn)
+                            : 0;
+  return router_parameters(model) + model.experts * expert_parameters(model) + shared +
+         latent_parameters(model) + norm;
+}
+
+double latent_parameters(const Model& model) {
+  return model.is_moe() ? 2.0 * model.hidden * model.moe_latent : 0;
 }
 
 double router_parameters(const Model& model) {

@@ -58,6 +58,8 @@ struct Model {
   // Biases of the linear layers, and which norm; nothing: as gated_mlp says.
   std::optional<bool> attention_bias, output_bias, mlp_bias, rms_norm, learned_positions;
   bool router_bias = false;
+  bool shared_kv = false;  // keys are the values too, of one product
+  int moe_latent = 0;      // width that experts work in; 0: hidden
   // Latent attention: ranks of the compressed queries (0: not compressed) and of keys and values;
   // sizes of a head's part without and with rotary positions, and of its value.
   int q_lora_rank = 0, kv_lora_rank = 0;
@@ -102,6 +104,7 @@ struct Model {
   // Its kind's number; 0 where all are alike.
   int kind_of(int number) const { return kinds.empty() ? 0 : layer_kinds[number]; }
   int ffn() const { return ffn_hidden > 0 ? ffn_hidden : 4 * hidden; }
+  int expert_hidden() const { return moe_latent > 0 ? moe_latent : hidden; }
   int expert_ffn() const { return expert_ffn_hidden > 0 ? expert_ffn_hidden : ffn(); }
 };
 
@@ -259,6 +262,8 @@ double embedding_parameters(const Model& model);
 // Of these, one expert's and those of the router that sends tokens to experts; 0 if dense.
 double expert_parameters(const Model& model);
 double router_parameters(const Model& model);
+// Of the products into the width that experts work in and out of it; 0 where that is hidden.
+double latent_parameters(const Model& model);
 // Of a layer those that every tensor rank holds whole: the router, and the products that compress
 // latent attention's input.
 double replicated_parameters(const Model& model);

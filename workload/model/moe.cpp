@@ -20,7 +20,7 @@ void over_tensor_group(PricedPass* pass, CommKind kind, const ExpertGroup& group
 
 ExpertGroup expert_group(const Model& model, const Plan& plan) {
   const double copies = static_cast<double>(routed_tokens(model, plan)) * model.top_k;
-  const Bytes sent = std::llround(copies * expert_load(model, plan) * model.hidden) *
+  const Bytes sent = std::llround(copies * expert_load(model, plan) * model.expert_hidden()) *
                      static_cast<Bytes>(stored_bytes(plan));
   return {.size = plan.ep,
           .sms = static_cast<std::int16_t>(plan.expert_sms),

@@ -1,0 +1,93 @@
+// tandem import: other tools' files as a scenario.
+#include "interop/import.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <variant>
+
+#include "base/file.h"
+#include "base/outputs.h"
+#include "cli/commands.h"
+#include "scenarios/config/scenario.h"
+#include "scenarios/config/setting.h"
+#include "topology/preset.h"
+
+namespace tandem {
+namespace {
+
+struct ImportCommand {
+  std::vector<std::string> inputs, sets;
+  std::string output, cluster;
+  int gpus = 0;
+};
+
+std::string toml_of(const Setting& setting) {
+  if (const auto* text = std::get_if<std::string>(&setting.value)) return toml_text(*text);
+  return setting.text();
+}
+
+// What other tools know and a scenario has no key for is said, not lost.
+void leave_out_unknown(ImportedPlan* plan) {
+  std::vector<ImportedKey> known;
+  for (ImportedKey& key : plan->keys) {
+    if (is_scenario_key(key.key)) {
+      known.push_back(std::move(key));
+    } else {
+      plan->not_expressed.push_back(
+          fmt::format("{} = {}: a scenario has no such key yet", key.key, key.value));
+    }
+  }
+  plan->keys = std::move(known);
+}
+
+Status run_import(const ImportCommand& options) {
+  std::vector<NamedFile> inputs;
+  for (const std::string& path : options.inputs) inputs.push_back({"the input", path});
+  RETURN_IF_ERROR(check_outputs({{"-o", options.output}}, inputs));
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
+  ASSIGN_OR_RETURN(ImportedPlan plan, import_files(options.inputs, {.gpus = options.gpus}));
+  if (!options.cluster.empty()) {
+    if (const auto preset = load_preset(options.cluster); !preset.ok()) return preset.error();
+    plan.set_text("cluster.preset", options.cluster, "--cluster");
+  }
+  for (const auto& [key, setting] : sets) {
+    if (key.find('.') == std::string::npos)
+      return Error{fmt::format("--set: found '{}', expected a key such as model.seq", key)};
+    plan.set_toml(key, toml_of(setting), "--set");
+  }
+  leave_out_unknown(&plan);
+  const std::string text = scenario_text(plan);
+  if (options.output.empty()) {
+    fmt::print("{}", text);
+    return Done{};
+  }
+  RETURN_IF_ERROR(write_file(options.output, text));
+  fmt::print("{}: {} keys; {} assumed, {} not expressed, {} not understood, {} without effect\n",
+             options.output, plan.keys.size(), plan.assumed.size(), plan.not_expressed.size(),
+             plan.not_understood.size(), plan.without_effect);
+  return Done{};
+}
+
+}  // namespace
+
+void add_import(const Command& app) {
+  auto options = std::make_shared<ImportCommand>();
+  const Command command = app.subcommand(
+      "import",
+      "Writes a scenario from other tools' files: " + importable_kinds() +
+          ". Later files go over earlier ones. What was assumed, and what was not understood, "
+          "stands there as comments.");
+  command.option("input", &options->inputs, "FILE...").required();
+  command.option("-o,--output", &options->output, "the scenario; default standard output");
+  command.option("--set", &options->sets, "KEY=VALUE over what the files say; repeatable")
+      .one_value_each();
+  command.option("--cluster", &options->cluster, "a preset, see tandem topology");
+  command.option("--gpus", &options->gpus, "GPUs of the job; default what the files say")
+      .range(1, 1'000'000);
+  command.footer(
+      "Example: tandem import config.json train.sh -o train.toml --cluster dgx-h100 --gpus 64");
+  command.run([options]() -> Status { return run_import(*options); });
+}
+
+}  // namespace tandem

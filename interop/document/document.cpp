@@ -1,0 +1,65 @@
+#include "interop/document/document.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+
+#include "base/xml.h"
+
+namespace tandem {
+namespace {
+
+std::string joined(const DocumentNode::List& list) {
+  std::string text;
+  for (const DocumentNode& node : list) text += (text.empty() ? "" : ", ") + node.text();
+  return "[" + text + "]";
+}
+
+std::string joined(const DocumentNode::Map& map) {
+  std::string text;
+  for (const DocumentField& field : map)
+    text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", field.key, field.value.text());
+  return "{" + text + "}";
+}
+
+}  // namespace
+
+const DocumentNode* DocumentNode::find(std::string_view key) const {
+  if (const Map* fields = map()) {
+    for (const DocumentField& field : *fields) {
+      if (field.key == key) return &field.value;
+    }
+  }
+  return nullptr;
+}
+
+std::string DocumentNode::text() const {
+  constexpr std::size_t kMost = 60;
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *whole);
+  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
+  if (const auto* word = std::get_if<std::string>(&value)) return shortened(*word, kMost);
+  if (const List* nodes = list()) return shortened(joined(*nodes), kMost);
+  if (const Map* fields = map()) return shortened(joined(*fields), kMost);
+  return "null";
+}
+
+DocumentNode plain_scalar(const std::string& word, int line) {
+  if (word.empty() || word == "~" || word == "null" || word == "None") return {{}, line};
+  if (word == "true" || word == "True" || word == "yes" || word == "on") return {true, line};
+  if (word == "false" || word == "False" || word == "no" || word == "off") return {false, line};
+  const char* first = word.data() + (word[0] == '+' ? 1 : 0);
+  const char* last = word.data() + word.size();
+  std::int64_t whole = 0;
+  if (const auto read = std::from_chars(first, last, whole);
+      read.ec == std::errc() && read.ptr == last)
+    return {whole, line};
+  double number = 0;
+  if (const auto read = std::from_chars(first, last, number);
+      read.ec == std::errc() && read.ptr == last && std::isfinite(number))
+    return {number, line};
+  return {word, line};
+}
+
+}  // namespace tandem

@@ -1,0 +1,46 @@
+// DocumentNode: a value of a JSON, YAML or TOML file, with the line where it stands. All readers of
+// other tools' files read this form, so each parser is named in one file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tandem {
+
+struct DocumentField;
+
+struct DocumentNode {
+  using List = std::vector<DocumentNode>;
+  using Map = std::vector<DocumentField>;
+
+  std::variant<std::monostate, bool, std::int64_t, double, std::string, List, Map> value;
+  int line = 0;
+
+  bool is_null() const { return std::holds_alternative<std::monostate>(value); }
+  const List* list() const { return std::get_if<List>(&value); }
+  const Map* map() const { return std::get_if<Map>(&value); }
+  // Of a map; nothing: not there.
+  const DocumentNode* find(std::string_view key) const;
+  // On one line, shortened where it is long.
+  std::string text() const;
+};
+
+struct DocumentField {
+  std::string key;
+  DocumentNode value;
+};
+
+// Errors begin with "path:line". Bare Infinity and NaN, which Python writes, are null.
+Result<DocumentNode> parse_json(const std::string& text, const std::string& path);
+Result<DocumentNode> parse_yaml(const std::string& text, const std::string& path);
+Result<DocumentNode> parse_toml(const std::string& text, const std::string& path);
+
+// A word as YAML reads it where it stands without quotes: a number, true, null or a text.
+DocumentNode plain_scalar(const std::string& word, int line);
+
+}  // namespace tandem

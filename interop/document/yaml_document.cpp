@@ -1,0 +1,66 @@
+// YAML as a DocumentNode: the only file that names the YAML library. A build without it (the
+// executor's, which has headers alone) says so where a YAML file is read.
+#include <fmt/format.h>
+
+#include "interop/document/document.h"
+
+#ifdef TANDEM_YAML
+#include <yaml-cpp/yaml.h>
+
+namespace tandem {
+namespace {
+
+// Aliases let a short file be a huge one.
+constexpr int kMostNodes = 1'000'000;
+
+struct TooLarge {};
+
+DocumentNode node_of(const YAML::Node& from, int* nodes) {
+  if (++*nodes > kMostNodes) throw TooLarge();
+  const int line = from.Mark().line + 1;
+  if (from.IsSequence()) {
+    DocumentNode::List list;
+    for (const YAML::Node& item : from) list.push_back(node_of(item, nodes));
+    return {std::move(list), line};
+  }
+  if (from.IsMap()) {
+    DocumentNode::Map map;
+    for (const auto& field : from) {
+      if (!field.first.IsScalar()) continue;
+      map.push_back({field.first.Scalar(), node_of(field.second, nodes)});
+      map.back().value.line = field.first.Mark().line + 1;
+    }
+    return {std::move(map), line};
+  }
+  if (!from.IsScalar()) return {{}, line};
+  return from.Tag() == "!" ? DocumentNode{from.Scalar(), line} : plain_scalar(from.Scalar(), line);
+}
+
+}  // namespace
+
+Result<DocumentNode> parse_yaml(const std::string& text, const std::string& path) {
+  try {
+    int nodes = 0;
+    return node_of(YAML::Load(text), &nodes);
+  } catch (const YAML::Exception& error) {
+    return Error::at(fmt::format("{}:{}", path, error.mark.line + 1),
+                     fmt::format("found text that is not YAML ({}), expected YAML", error.msg));
+  } catch (const TooLarge&) {
+    return Error::at(path, fmt::format("found more than {} values, expected fewer", kMostNodes));
+  }
+}
+
+}  // namespace tandem
+
+#else
+
+namespace tandem {
+
+Result<DocumentNode> parse_yaml(const std::string&, const std::string& path) {
+  return Error{path + ": found YAML, expected a build with yaml-cpp, which this one is not",
+               Error::Missing};
+}
+
+}  // namespace tandem
+
+#endif

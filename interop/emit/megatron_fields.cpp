@@ -1,0 +1,205 @@
+// A plan as Megatron-LM's fields: what its flags, Megatron-Bridge's and ChatLearn's files are made
+// of.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+
+#include "interop/emit/plan_keys.h"
+
+namespace tandem {
+namespace {
+
+// Keys whose value is a field's as it is; left out where it is the default of both.
+struct SameField {
+  std::string_view key, field, usual;
+};
+constexpr SameField kSame[] = {{"parallel.tp", "tensor_model_parallel_size", ""},
+                               {"parallel.pp", "pipeline_model_parallel_size", ""},
+                               {"parallel.cp", "context_parallel_size", "1"},
+                               {"parallel.ep", "expert_model_parallel_size", "1"},
+                               {"parallel.micro_batch", "micro_batch_size", ""},
+                               {"parallel.global_batch", "global_batch_size", ""},
+                               {"parallel.layout", "pipeline_model_parallel_layout", ""},
+                               {"schedule.group", "microbatch_group_size_per_vp_stage", ""},
+                               {"train.optimizer", "optimizer", "adam"}};
+
+// Switches: the field's value where the key has this one.
+struct SwitchField {
+  std::string_view key;
+  bool value, otherwise;  // without the key
+  std::string_view field, says;
+};
+constexpr SwitchField kSwitches[] = {
+    {"train.sequence_parallel", true, false, "sequence_parallel", "True"},
+    {"train.fp8_param_gather", true, false, "fp8_param_gather", "True"},
+    {"train.fused_softmax", false, true, "masked_softmax_fusion", "False"},
+    {"train.fused_bias_gelu", false, true, "bias_gelu_fusion", "False"},
+    {"train.fused_norm", false, true, "no_persist_layer_norm", "True"},
+    {"train.fused_cross_entropy", true, true, "cross_entropy_loss_fusion", "True"},
+    {"overlap.expert", true, false, "overlap_moe_expert_parallel_comm", "True"}};
+
+class FieldWriter {
+ public:
+  FieldWriter(PlanKeys* keys, bool bridge) : keys_(keys), bridge_(bridge) {}
+
+  std::vector<MegatronField> write() {
+    for (const SameField& row : kSame) {
+      const std::string value = keys_->text(row.key, row.usual);
+      if (!value.empty() && value != row.usual) add(row.field, value);
+    }
+    for (const SwitchField& row : kSwitches) {
+      if (keys_->flag(row.key, row.otherwise) == row.value) add(row.field, row.says);
+    }
+    if (!keys_->flag("train.fused_bias_gelu", true)) add("bias_swiglu_fusion", "False");
+    write_stages();
+    write_precision();
+    write_recompute();
+    write_data();
+    write_context();
+    write_tensor();
+    return fields_;
+  }
+
+ private:
+  void add(std::string_view field, std::string_view value) { fields_.emplace_back(field, value); }
+  static std::string_view word(bool flag) { return flag ? "True" : "False"; }
+
+  void write_stages() {
+    const long long tp = keys_->whole("parallel.tp", 1), vpp = keys_->whole("parallel.vpp", 1);
+    const long long pp = keys_->whole("parallel.pp", 1);
+    keys_->gpus();
+    keys_->dp();
+    const long long expert_tp = keys_->whole("parallel.expert_tp", 0);
+    if (expert_tp > 0 && expert_tp != tp)
+      add("expert_tensor_parallel_size", fmt::format("{}", expert_tp));
+    if (vpp > 1 && !keys_->has("parallel.layout"))
+      add("virtual_pipeline_model_parallel_size", fmt::format("{}", vpp));
+    const std::string order = keys_->text("schedule.order", vpp > 1 ? "interleaved" : "1f1b");
+    // What Megatron-LM runs with virtual stages, and without.
+    constexpr std::string_view kVirtual[] = {"interleaved"}, kPlain[] = {"1f1b", "none"};
+    const std::span<const std::string_view> run =
+        vpp > 1 ? std::span<const std::string_view>(kVirtual) : kPlain;
+    const bool fits = std::find(run.begin(), run.end(), order) != run.end();
+    if (!fits && pp > 1) keys_->leave("schedule.order", "Megatron-LM runs 1f1b and interleaved");
+    const bool overlaps = keys_->flag("overlap.p2p", vpp > 1);
+    if (vpp > 1) {
+      if (!overlaps || bridge_) add("overlap_p2p_comm", word(overlaps));
+    } else if (overlaps && pp > 1) {
+      keys_->leave("overlap.p2p", "only virtual stages overlap transfers");
+    }
+    if (keys_->flag("overlap.batch_p2p", false) == overlaps && pp > 1 &&
+        keys_->has("overlap.batch_p2p"))
+      keys_->leave("overlap.batch_p2p", "transfers are batched where they do not overlap");
+    if (!keys_->flag("parallel.scatter_gather", false)) return;
+    keys_->leave("parallel.scatter_gather", "Megatron-LM has it no more");
+  }
+
+  void write_precision() {
+    const std::string precision = keys_->text("train.precision", "bf16");
+    const std::string recipe = keys_->text("train.fp8_recipe", "delayed");
+    if (precision == "fp16") {
+      add("fp16", "True");
+    } else if (precision != "fp32") {
+      add("bf16", "True");
+    }
+    if (precision == "fp32" && bridge_)
+      keys_->leave("train.precision", "Megatron-Bridge trains in bf16 or fp16");
+    if (precision == "nvfp4") add("fp4", "e2m1");
+    if (precision == "fp8") {
+      add("fp8", "hybrid");
+      if (recipe != "delayed") add("fp8_recipe", recipe == "current" ? "tensorwise" : recipe);
+    }
+    const std::string gradients = keys_->text("train.gradient_dtype");
+    if (gradients == "bf16") add("grad_reduce_in_bf16", "True");
+    if (gradients == "fp32" && precision == "fp16")
+      add("accumulate_allreduce_grads_in_fp32", "True");
+    if (gradients == "fp16" && precision != "fp16")
+      keys_->leave("train.gradient_dtype", "gradients are fp32 or bf16");
+    add("attention_backend", keys_->flag("train.flash_attention", false) ? "flash" : "unfused");
+    if (keys_->flag("train.cuda_graphs", false)) add("cuda_graph_impl", "local");
+    if (const std::string states = keys_->text("train.optimizer_dtype");
+        !states.empty() && states != "fp32") {
+      add("use_precision_aware_optimizer", "True");
+      add("exp_avg_dtype", states);
+    }
+  }
+
+  void write_recompute() {
+    const std::string recompute = keys_->text("train.recompute");
+    const std::string layers = keys_->text("train.recompute_layers");
+    std::string modules = keys_->text("train.recompute_modules");
+    if (recompute != "full" && recompute != "selective") return;
+    add("recompute_granularity", recompute);
+    if (recompute == "full") {
+      add("recompute_method", layers.empty() ? "uniform" : "block");
+      add("recompute_num_layers", layers.empty() ? "1" : layers);
+    } else if (!modules.empty()) {
+      std::erase(modules, ',');
+      add("recompute_modules", modules);
+    }
+  }
+
+  void write_data() {
+    const long long zero = keys_->whole("train.zero", 0), pp = keys_->whole("parallel.pp", 1);
+    if (zero == 1 || bridge_) add("use_distributed_optimizer", word(zero == 1));
+    if (zero > 1) {
+      add("use_megatron_fsdp", "True");
+      add("data_parallel_sharding_strategy", zero == 2 ? "optim_grads" : "optim_grads_params");
+    }
+    if (const long long shard = keys_->whole("parallel.hsdp_shard", 0); shard > 0)
+      add("num_distributed_optimizer_instances", fmt::format("{}", keys_->dp() / shard));
+    const bool reduces = keys_->flag("overlap.grad_reduce", false);
+    const bool gathers = keys_->flag("overlap.param_gather", zero == 3);
+    const bool aligned = keys_->flag("overlap.align_param_gather", true);
+    const bool stages = keys_->whole("parallel.vpp", 1) > 1;
+    if (reduces || bridge_) add("overlap_grad_reduce", word(reduces));
+    if (gathers || bridge_) add("overlap_param_gather", word(gathers));
+    if (gathers && !aligned && stages) add("align_param_gather", "False");
+    if (gathers && aligned && !stages && keys_->has("overlap.align_param_gather"))
+      keys_->leave("overlap.align_param_gather", "forced off without virtual stages");
+    const std::string bucket = keys_->text("overlap.bucket_MB");
+    if (bucket.empty()) return;
+    const double bytes = keys_->text("train.gradient_dtype") == "bf16" ? 2 : 4;
+    if (pp == 1 && reduces) {
+      add("ddp_bucket_size", fmt::format("{:.0f}", std::stod(bucket) * 1e6 / bytes));
+    } else {
+      keys_->leave("overlap.bucket_MB", "a rank of a pipeline has one bucket");
+    }
+  }
+
+  void write_context() {
+    const std::string comm = keys_->text("parallel.cp_comm", "ring");
+    const bool overlaps = keys_->flag("overlap.context", false);
+    if (keys_->whole("parallel.cp", 1) == 1) return;
+    add("cp_comm_type", comm == "ring" ? "p2p" : comm == "all_gather" ? "allgather" : "a2a");
+    if (!overlaps && comm == "ring" && keys_->has("overlap.context"))
+      keys_->leave("overlap.context", "Transformer Engine's ring always overlaps");
+  }
+
+  void write_tensor() {
+    const std::string method = keys_->text("overlap.tensor", "off");
+    if (method == "off") return;
+    add("tp_comm_overlap", "True");
+    if (method != "ring")
+      keys_->leave("overlap.tensor", "Transformer Engine's own methods, GEMM by GEMM");
+    // What it does by itself.
+    for (const char* gemm : {"proj_fprop", "fc2_fprop"}) {
+      const std::string key = fmt::format("overlap.gemm.{}", gemm);
+      if (keys_->text(key, "pipelined") != "pipelined")
+        keys_->leave(key, "Transformer Engine's is pipelined");
+    }
+  }
+
+  PlanKeys* keys_;
+  bool bridge_;
+  std::vector<MegatronField> fields_;
+};
+
+}  // namespace
+
+std::vector<MegatronField> megatron_fields(PlanKeys* keys, bool bridge) {
+  return FieldWriter(keys, bridge).write();
+}
+
+}  // namespace tandem

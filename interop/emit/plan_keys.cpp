@@ -1,0 +1,58 @@
+#include "interop/emit/plan_keys.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "interop/fields.h"
+
+namespace tandem {
+
+std::string PlanKeys::text(std::string_view key, std::string_view otherwise) {
+  taken_.emplace(key);
+  const auto found = settings_->find(std::string(key));
+  return found == settings_->end() ? std::string(otherwise) : found->second;
+}
+
+long long PlanKeys::whole(std::string_view key, long long otherwise) {
+  const std::string value = text(key);
+  return value.empty() ? otherwise : std::strtoll(value.c_str(), nullptr, 10);
+}
+
+bool PlanKeys::flag(std::string_view key, bool otherwise) {
+  const std::string value = text(key);
+  return value.empty() ? otherwise : value == "true";
+}
+
+bool PlanKeys::has(std::string_view key) const { return settings_->contains(std::string(key)); }
+
+void PlanKeys::leave(std::string_view key, std::string_view why) {
+  const auto found = settings_->find(std::string(key));
+  if (found != settings_->end())
+    left_.push_back(fmt::format("{} = {}: {}", key, found->second, why));
+}
+
+long long PlanKeys::gpus() {
+  const long long block =
+      whole("parallel.tp", 1) * whole("parallel.pp", 1) * whole("parallel.cp", 1);
+  return whole("cluster.gpus", block * whole("parallel.dp", 0));
+}
+
+long long PlanKeys::dp() {
+  const long long block =
+      whole("parallel.tp", 1) * whole("parallel.pp", 1) * whole("parallel.cp", 1);
+  return whole("parallel.dp", whole("cluster.gpus", 0) / block);
+}
+
+std::vector<std::string> PlanKeys::left() const {
+  std::vector<std::string> lines = left_;
+  for (const auto& [key, value] : *settings_) {
+    const bool of_plan = matches_any(key, {"parallel.*", "schedule.*", "train.*", "overlap.*"});
+    const bool nothing = matches_any(value, {"0", "1", "false", "off", "none"});
+    if (of_plan && !taken_.contains(key) && !nothing)
+      lines.push_back(fmt::format("{} = {}", key, value));
+  }
+  return lines;
+}
+
+}  // namespace tandem

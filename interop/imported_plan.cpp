@@ -1,0 +1,179 @@
+#include "interop/imported_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+namespace tandem {
+namespace {
+
+// The tables of a scenario, in the order in which they are written; [model.kinds.NAME] behind
+// [model].
+constexpr std::string_view kTables[] = {"model",   "parallel", "schedule", "train",
+                                        "overlap", "cluster",  "costs"};
+
+std::string table_of(std::string_view key) { return std::string(key.substr(0, key.rfind('.'))); }
+
+// Comments are one line, whatever the file has in its values.
+std::string one_line(std::string_view text) {
+  std::string line(text);
+  std::replace_if(
+      line.begin(), line.end(),
+      [](unsigned char c) { return (c < 0x20 && c != '\t') || c == 0x7f; }, ' ');
+  return line;
+}
+
+void append_comments(std::string_view title, const std::vector<std::string>& lines,
+                     std::string* text) {
+  for (const std::string& line : lines) *text += fmt::format("# {}: {}\n", title, one_line(line));
+}
+
+void append_measured(const MeasuredRun& measured, std::string* text) {
+  if (measured.iteration_s) {
+    *text +=
+        fmt::format("# measured: {:.6g} s an iteration (median of {}, the first {} left out)\n",
+                    *measured.iteration_s, measured.iterations, measured.warmup);
+  }
+  if (measured.tflops_per_gpu)
+    *text += fmt::format("# measured: {:.4g} TFLOP/s a GPU, as the log counts them\n",
+                         *measured.tflops_per_gpu);
+  if (measured.max_allocated_bytes)
+    *text += fmt::format("# measured: {:.2f} GiB allocated at most\n",
+                         *measured.max_allocated_bytes / (1024.0 * 1024 * 1024));
+}
+
+// The lines of one table, comments in one column.
+std::string table_text(const std::vector<const ImportedKey*>& keys) {
+  std::size_t widest = 0;
+  std::vector<std::string> lines;
+  for (const ImportedKey* key : keys) {
+    lines.push_back(fmt::format("{} = {}", key->key.substr(key->key.rfind('.') + 1), key->value));
+    if (lines.back().size() < 60) widest = std::max(widest, lines.back().size());
+  }
+  std::string text;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    text += keys[i]->comment.empty()
+                ? lines[i] + '\n'
+                : fmt::format("{:<{}}  # {}\n", lines[i], widest, one_line(keys[i]->comment));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string toml_text(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      quoted += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + '"';
+}
+
+void ImportedPlan::set_toml(std::string_view key, std::string toml, std::string_view comment) {
+  for (ImportedKey& known : keys) {
+    if (known.key != key) continue;
+    known.value = std::move(toml);
+    known.comment = comment;
+    return;
+  }
+  keys.push_back({std::string(key), std::move(toml), std::string(comment)});
+}
+
+void ImportedPlan::set(std::string_view key, std::int64_t value, std::string_view comment) {
+  set_toml(key, fmt::format("{}", value), comment);
+}
+
+void ImportedPlan::set(std::string_view key, bool value, std::string_view comment) {
+  set_toml(key, value ? "true" : "false", comment);
+}
+
+void ImportedPlan::set(std::string_view key, double value, std::string_view comment) {
+  set_toml(key, fmt::format("{}", value), comment);
+}
+
+void ImportedPlan::set_text(std::string_view key, std::string_view text, std::string_view comment) {
+  set_toml(key, toml_text(text), comment);
+}
+
+void ImportedPlan::erase(std::string_view key) {
+  std::erase_if(keys, [&](const ImportedKey& known) { return known.key == key; });
+}
+
+std::string ImportedPlan::value_of(std::string_view key) const {
+  for (const ImportedKey& known : keys) {
+    if (known.key == key) return known.value;
+  }
+  return "";
+}
+
+std::optional<std::int64_t> ImportedPlan::whole_of(std::string_view key) const {
+  const std::string value = value_of(key);
+  std::int64_t whole = 0;
+  const auto read = std::from_chars(value.data(), value.data() + value.size(), whole);
+  if (value.empty() || read.ec != std::errc() || read.ptr != value.data() + value.size())
+    return std::nullopt;
+  return whole;
+}
+
+void ImportedPlan::add(const ImportedPlan& later) {
+  if (!later.value_of("model.layers").empty() || !later.value_of("model.pattern").empty()) {
+    std::erase_if(keys, [](const ImportedKey& known) {
+      return known.key.starts_with("model.") && known.key != "model.name";
+    });
+  }
+  for (const ImportedKey& key : later.keys) set_toml(key.key, key.value, key.comment);
+  const auto append = [](const std::vector<std::string>& from, std::vector<std::string>* to) {
+    to->insert(to->end(), from.begin(), from.end());
+  };
+  append(later.sources, &sources);
+  append(later.assumed, &assumed);
+  append(later.not_expressed, &not_expressed);
+  append(later.not_understood, &not_understood);
+  without_effect += later.without_effect;
+  if (later.measured.any()) measured = later.measured;
+}
+
+std::string scenario_text(const ImportedPlan& plan) {
+  std::string text = "# Written by tandem import.\n";
+  append_comments("from", plan.sources, &text);
+  append_measured(plan.measured, &text);
+  append_comments("assumed", plan.assumed, &text);
+  append_comments("not expressed", plan.not_expressed, &text);
+  append_comments("not understood", plan.not_understood, &text);
+  if (plan.without_effect > 0)
+    text += fmt::format("# {} settings more change neither time nor memory\n", plan.without_effect);
+
+  std::vector<std::string> order;  // of tables
+  std::map<std::string, std::vector<const ImportedKey*>> tables;
+  for (const std::string_view name : kTables) {
+    for (const ImportedKey& key : plan.keys) {
+      const std::string table = table_of(key.key);
+      if (table != name && !table.starts_with(std::string(name) + '.')) continue;
+      if (tables[table].empty()) order.push_back(table);
+      tables[table].push_back(&key);
+    }
+  }
+  // [model] before its kinds, whichever was said first.
+  std::stable_sort(order.begin(), order.end(), [](const std::string& a, const std::string& b) {
+    return b.starts_with(a + '.');
+  });
+  for (const std::string& table : order)
+    text += fmt::format("\n[{}]\n{}", table, table_text(tables[table]));
+  if (!tables.contains("cluster")) {
+    text +=
+        "\n# No file says which GPUs: --cluster PRESET --gpus N, or here (tandem topology lists "
+        "presets).\n# [cluster]\n# preset = \"dgx-h100\"\n# gpus = 64\n";
+  } else if (plan.value_of("cluster.preset").empty() && plan.value_of("cluster.gpu").empty()) {
+    text += "# preset = \"dgx-h100\"  # no file says which: --cluster PRESET, or here\n";
+  }
+  return text;
+}
+
+}  // namespace tandem

@@ -1,0 +1,327 @@
+#include "interop/megatron/arguments.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "interop/document/document.h"
+#include "interop/fields.h"
+
+namespace tandem {
+namespace {
+
+// Flags whose field has another name; a value of its own, or what is given.
+struct FlagAlias {
+  std::string_view flag, field, value;
+};
+
+constexpr FlagAlias kAliases[] = {
+    {"disable_bias_linear", "add_bias_linear", "False"},
+    {"no_position_embedding", "add_position_embedding", "False"},
+    {"no_rope_fusion", "apply_rope_fusion", "False"},
+    {"no_overlap_p2p_communication", "overlap_p2p_comm", "False"},
+    {"torch_fsdp2_no_reshard_after_forward", "torch_fsdp2_reshard_after_forward", "False"},
+    {"fp8_format", "fp8", ""},
+    {"fp4_format", "fp4", ""},
+    {"microbatch_group_size_per_virtual_pipeline_stage", "microbatch_group_size_per_vp_stage", ""},
+    {"model_parallel_size", "tensor_model_parallel_size", ""},
+    {"encoder_num_layers", "num_layers", ""},
+    {"encoder_seq_length", "seq_length", ""},
+    {"use_rotary_position_embeddings", "position_embedding_type", "rope"},
+    {"hybrid_override_pattern", "hybrid_layer_pattern", ""},
+    {"num_moe_experts", "num_experts", ""},
+    {"qk_nope_head_dim", "qk_head_dim", ""},
+    {"qk_rope_head_dim", "qk_pos_emb_head_dim", ""},
+    {"num_mtp_predictor", "mtp_num_layers", ""},
+    {"gated_linear_unit", "swiglu", ""},
+    {"bucket_size", "ddp_bucket_size", ""},
+    {"nproc_per_node", "gpus_per_node", ""},
+    {"batch_size", "micro_batch_size", ""}};
+
+// Their fields begin with "no" or "disable": they are not the opposite of another field.
+constexpr std::string_view kNegativeFields[] = {"no_persist_layer_norm",
+                                                "no_load_optim",
+                                                "no_load_rng",
+                                                "no_save_optim",
+                                                "no_save_rng",
+                                                "no_weight_decay_cond_type",
+                                                "no_rope_freq",
+                                                "no_record_throughput",
+                                                "disable_straggler_on_startup",
+                                                "disable_jit_fuser",
+                                                "disable_symmetric_registration",
+                                                "disable_bf16_reduced_precision_matmul"};
+
+std::string flag_of(std::string_view name) {
+  std::string flag = "--" + std::string(name);
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
+}
+
+bool is_off(std::string_view value) {
+  return value == "None" || value == "null" || value.empty() || value == "False" ||
+         value == "false" || value == "[]";
+}
+
+std::string without_quotes(std::string value) {
+  if (value.size() >= 2 && (value[0] == '"' || value[0] == '\'') && value.back() == value[0])
+    return value.substr(1, value.size() - 2);
+  return value;
+}
+
+// Reads "[0]*3+[1]*58" and the like.
+class ListReader {
+ public:
+  explicit ListReader(std::string_view text) : text_(text) {}
+
+  std::optional<std::vector<std::int64_t>> read() {
+    auto list = sum();
+    skip();
+    if (at_ != text_.size() || failed_) return std::nullopt;
+    return list;
+  }
+
+ private:
+  // Longer lists are no model's.
+  static constexpr std::size_t kMost = 10'000;
+
+  void skip() {
+    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
+  }
+  bool next(char c) {
+    skip();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  std::int64_t whole() {
+    skip();
+    const std::size_t begin = at_;
+    while (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
+    if (begin == at_ || at_ - begin > 12) {
+      failed_ = true;
+      return 0;
+    }
+    return std::stoll(std::string(text_.substr(begin, at_ - begin)));
+  }
+  std::vector<std::int64_t> sum() {
+    std::vector<std::int64_t> list = product();
+    while (!failed_ && next('+')) {
+      const auto more = product();
+      list.insert(list.end(), more.begin(), more.end());
+      if (list.size() > kMost) failed_ = true;
+    }
+    return list;
+  }
+  std::vector<std::int64_t> product() {
+    std::vector<std::int64_t> list;
+    if (++depth_ > 20) failed_ = true;
+    if (!failed_ && next('(')) {
+      list = sum();
+      failed_ = failed_ || !next(')');
+    } else if (!failed_ && next('[')) {
+      while (!failed_ && !next(']')) {
+        list.push_back(whole());
+        if (!next(',') && !next(']')) failed_ = true;
+        if (at_ > 0 && text_[at_ - 1] == ']') break;
+      }
+    } else {
+      failed_ = true;
+    }
+    --depth_;
+    while (!failed_ && next('*')) {
+      const auto times = static_cast<std::size_t>(whole());
+      if (times * list.size() > kMost) failed_ = true;
+      std::vector<std::int64_t> many;
+      for (std::size_t i = 0; i < times && !failed_; ++i)
+        many.insert(many.end(), list.begin(), list.end());
+      list = std::move(many);
+    }
+    return list;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  int depth_ = 0;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+std::optional<std::vector<std::int64_t>> python_list(std::string_view text) {
+  return ListReader(text).read();
+}
+
+void MegatronArguments::add_flag(const std::string& flag, const std::vector<std::string>& values,
+                                 const std::string& where) {
+  std::string name = flag.substr(flag.find_first_not_of('-'));
+  std::replace(name.begin(), name.end(), '-', '_');
+  std::string value = values.empty() ? "True" : "";
+  for (const std::string& one : values) value += (value.empty() ? "" : " ") + one;
+  const bool negative = std::find(std::begin(kNegativeFields), std::end(kNegativeFields), name) !=
+                        std::end(kNegativeFields);
+  for (const FlagAlias& alias : kAliases) {
+    if (alias.flag != name) continue;
+    put(std::string(alias.field),
+        {alias.value.empty() ? value : std::string(alias.value), flag, where});
+    return;
+  }
+  for (const std::string_view prefix : {"no_", "disable_"}) {
+    if (!negative && values.empty() && name.starts_with(prefix)) {
+      name.erase(0, prefix.size());
+      value = "False";
+    }
+  }
+  put(name, {value, flag, where});
+}
+
+void MegatronArguments::put(const std::string& name, Argument argument) {
+  if (argument.value.find("${") != std::string::npos ||
+      argument.value.find("$(") != std::string::npos || argument.value.starts_with('$')) {
+    if (!is_quiet_argument(name)) {
+      open_.push_back(std::move(argument));
+      return;
+    }
+  }
+  arguments_[name] = std::move(argument);
+}
+
+void MegatronArguments::add_field(const std::string& name, const std::string& value,
+                                  const std::string& where) {
+  const std::string plain = without_quotes(value);
+  for (const FlagAlias& alias : kAliases) {
+    if (alias.flag != name) continue;
+    if (!is_off(plain) && (alias.value.empty() || plain == "True"))
+      put(std::string(alias.field),
+          {alias.value.empty() ? plain : std::string(alias.value), name, where});
+    return;
+  }
+  put(name, {plain, name, where});
+}
+
+const MegatronArguments::Argument* MegatronArguments::take(std::string_view name) {
+  taken_.emplace(name);
+  const auto found = arguments_.find(name);
+  if (found == arguments_.end()) return nullptr;
+  const std::string& value = found->second.value;
+  return value == "None" || value == "null" || value.empty() ? nullptr : &found->second;
+}
+
+bool MegatronArguments::has(std::string_view name) const {
+  const auto found = arguments_.find(name);
+  return found != arguments_.end() && found->second.value != "None" &&
+         found->second.value != "null" && !found->second.value.empty();
+}
+
+std::optional<std::int64_t> MegatronArguments::whole(std::string_view name, std::int64_t least) {
+  const Argument* argument = take(name);
+  if (argument == nullptr) return std::nullopt;
+  const DocumentNode node = plain_scalar(argument->value, 0);
+  std::optional<std::int64_t> found;
+  if (const auto* whole = std::get_if<std::int64_t>(&node.value)) found = *whole;
+  if (const auto* number = std::get_if<double>(&node.value);
+      number && *number == static_cast<double>(static_cast<std::int64_t>(*number)))
+    found = static_cast<std::int64_t>(*number);
+  if (found && *found >= least && *found <= 1'000'000'000'000) return found;
+  fail(name, fmt::format("an integer from {} on", least));
+  return std::nullopt;
+}
+
+std::optional<double> MegatronArguments::number(std::string_view name) {
+  const Argument* argument = take(name);
+  if (argument == nullptr) return std::nullopt;
+  const DocumentNode node = plain_scalar(argument->value, 0);
+  if (const auto* whole = std::get_if<std::int64_t>(&node.value))
+    return static_cast<double>(*whole);
+  if (const auto* number = std::get_if<double>(&node.value)) return *number;
+  fail(name, "a number");
+  return std::nullopt;
+}
+
+bool MegatronArguments::flag(std::string_view name, bool otherwise) {
+  const Argument* argument = take(name);
+  if (argument == nullptr) return otherwise;
+  const DocumentNode node = plain_scalar(argument->value, 0);
+  if (const auto* flag = std::get_if<bool>(&node.value)) return *flag;
+  if (const auto* whole = std::get_if<std::int64_t>(&node.value);
+      whole && (*whole == 0 || *whole == 1))
+    return *whole == 1;
+  fail(name, "true or false");
+  return otherwise;
+}
+
+std::optional<std::string> MegatronArguments::text(std::string_view name) {
+  const Argument* argument = take(name);
+  if (argument == nullptr) return std::nullopt;
+  return argument->value;
+}
+
+std::optional<std::vector<std::int64_t>> MegatronArguments::wholes(std::string_view name) {
+  const Argument* argument = take(name);
+  if (argument == nullptr) return std::nullopt;
+  if (const auto list = python_list(argument->value)) return list;
+  std::vector<std::int64_t> list;
+  std::string digits;
+  for (const char c : argument->value + " ") {
+    if (std::isdigit(static_cast<unsigned char>(c)) != 0 && digits.size() < 12) {
+      digits += c;
+    } else if (!digits.empty()) {
+      list.push_back(std::stoll(digits));
+      digits.clear();
+    }
+  }
+  if (!list.empty()) return list;
+  fail(name, "a list of integers");
+  return std::nullopt;
+}
+
+std::string MegatronArguments::spelled(std::string_view name) const {
+  const auto found = arguments_.find(name);
+  return found == arguments_.end() ? "default of " + flag_of(name) : found->second.spelled;
+}
+
+void MegatronArguments::fail(std::string_view name, std::string_view expected) {
+  if (fault_) return;
+  const auto found = arguments_.find(name);
+  fault_ = found == arguments_.end()
+               ? Error{fmt::format("found no {}, expected {}", flag_of(name), expected)}
+               : Error::at(found->second.where,
+                           fmt::format("found {} {}, expected {}", found->second.spelled,
+                                       found->second.value, expected));
+}
+
+Status MegatronArguments::status() const {
+  if (fault_) return *fault_;
+  return Done{};
+}
+
+void MegatronArguments::list_left(ImportedPlan* plan) const {
+  const auto dispatcher = arguments_.find("moe_token_dispatcher_type");
+  const bool flex = dispatcher != arguments_.end() && dispatcher->second.value == "flex";
+  // What nothing turns on: a log has all defaults.
+  const auto is_idle = [&](std::string_view name) {
+    return (name.starts_with("moe_") && !has("num_experts")) ||
+           (name == "moe_flex_dispatcher_backend" && !flex);
+  };
+  for (const Argument& open : open_)
+    plan->not_understood.push_back(
+        fmt::format("{}: {} {}: that has no value there", open.where, open.spelled, open.value));
+  for (const auto& [name, argument] : arguments_) {
+    const auto what = not_expressed_argument(name, argument.value);
+    const std::string at =
+        fmt::format("{}: {} {}", argument.where, argument.spelled, argument.value);
+    const bool idle = is_idle(name);
+    if (what && !what->empty() && !idle) {
+      plan->not_expressed.push_back(fmt::format("{}: {}", at, *what));
+    } else if (taken_.contains(name) && !idle) {
+      continue;
+    } else if (idle || what || is_quiet_argument(name) || is_off(argument.value)) {
+      ++plan->without_effect;
+    } else {
+      plan->not_understood.push_back(at);
+    }
+  }
+}
+
+}  // namespace tandem

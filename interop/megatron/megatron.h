@@ -1,0 +1,31 @@
+// Megatron-LM's arguments as keys of a scenario, with all that Megatron derives or has on without
+// being told.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "interop/imported_plan.h"
+#include "interop/megatron/arguments.h"
+
+namespace tandem {
+
+// Whose defaults hold where nothing is said.
+enum class MegatronStyle { Megatron, Bridge };
+
+// `before`: what earlier files said, such as the model; `gpus` 0: what the arguments say.
+Result<ImportedPlan> import_megatron(MegatronArguments* arguments, const std::string& source,
+                                     MegatronStyle style, const ImportedPlan& before,
+                                     std::int64_t gpus);
+
+// The model of the arguments, if they have one.
+void set_megatron_model(MegatronArguments* arguments, MegatronStyle style, ImportedPlan* plan);
+
+// How many stages "Et*4|(t*4|)*14tmL" has, and how many layers; nothing: it is no layout.
+struct LayoutShape {
+  std::int64_t stages = 1, layers = 0;
+};
+std::optional<LayoutShape> layout_shape(std::string_view layout);
+
+}  // namespace tandem

@@ -1,0 +1,330 @@
+// The model that Megatron-LM's arguments describe.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "interop/megatron/megatron.h"
+#include "interop/model/layers.h"
+
+namespace tandem {
+namespace {
+
+using Whole = std::int64_t;
+
+constexpr Whole kMostLayers = 2000;
+
+// What tokenizers have, where the arguments name one and no vocabulary.
+struct KnownTokenizer {
+  std::string_view name;
+  Whole vocab;
+};
+constexpr KnownTokenizer kTokenizers[] = {
+    {"nemotron_2_256k", 256000}, {"GPT2BPETokenizer", 50257}, {"Llama2Tokenizer", 32000}};
+constexpr Whole kUsualVocab = 128'000;
+
+class MegatronModel {
+ public:
+  MegatronModel(MegatronArguments* arguments, MegatronStyle style, ImportedPlan* plan)
+      : a_(arguments), style_(style), plan_(plan) {}
+
+  void set() {
+    const auto pattern = a_->text("hybrid_layer_pattern");
+    layers_ = a_->whole("num_layers", 1).value_or(0);
+    if (layers_ == 0 && !pattern) return;
+    if (layers_ > kMostLayers) {
+      a_->fail("num_layers", fmt::format("at most {} layers", kMostLayers));
+      return;
+    }
+    hidden_ = a_->whole("hidden_size", 1).value_or(0);
+    heads_ = a_->whole("num_attention_heads", 1).value_or(0);
+    if (hidden_ == 0) a_->fail("hidden_size", "it beside the layers");
+    if (heads_ == 0) a_->fail("num_attention_heads", "it beside the layers");
+    if (!a_->status().ok()) return;
+    read_attention();
+    read_mlp();
+    plan_->set("model.hidden", hidden_, a_->spelled("hidden_size"));
+    const auto layers = pattern ? by_pattern(*pattern) : by_rules();
+    if (!a_->status().ok() || layers.empty()) return;
+    write_layers(layers, pattern ? a_->spelled("hybrid_layer_pattern") : a_->spelled("num_layers"),
+                 plan_);
+    set_vocabulary();
+    set_style();
+    if (const auto mtp = a_->whole("mtp_num_layers"); mtp.value_or(0) > 0)
+      plan_->set("model.mtp_layers", *mtp, a_->spelled("mtp_num_layers"));
+  }
+
+ private:
+  void read_attention() {
+    kv_heads_ = heads_;
+    const auto groups = a_->whole("num_query_groups", 1);
+    if (groups && (style_ == MegatronStyle::Bridge || a_->flag("group_query_attention")))
+      kv_heads_ = *groups;
+    head_dim_ = a_->whole("kv_channels", 1).value_or(0);
+    latent_ = a_->flag("multi_latent_attention");
+    if (latent_) {
+      q_rank_ = a_->whole("q_lora_rank").value_or(0);
+      kv_rank_ = a_->whole("kv_lora_rank").value_or(32);
+      nope_ = a_->whole("qk_head_dim").value_or(128);
+      rope_ = a_->whole("qk_pos_emb_head_dim").value_or(64);
+      v_dim_ = a_->whole("v_head_dim").value_or(128);
+    }
+    qk_norm_ = (a_->flag("qk_layernorm") || a_->flag("qk_l2_norm")) && !latent_;
+    qkv_bias_ = a_->flag("add_qkv_bias");
+    sinks_ = a_->text("softmax_type").value_or("vanilla") == "learnable";
+    if (const auto window = a_->wholes("window_size"))
+      window_ = window->empty() ? 0 : window->front();
+    if (a_->text("experimental_attention_variant").value_or("") == "dsa") {
+      index_heads_ = a_->whole("dsa_indexer_n_heads").value_or(0);
+      index_head_dim_ = a_->whole("dsa_indexer_head_dim").value_or(0);
+      index_topk_ = a_->whole("dsa_indexer_topk").value_or(0);
+    }
+    read_spread();
+  }
+
+  // Which layers attend to all positions where not all do, and which are linear.
+  void read_spread() {
+    full_.assign(static_cast<std::size_t>(layers_), window_ == 0 ? 1 : 0);
+    linear_.assign(static_cast<std::size_t>(layers_), 0);
+    spread("window_attn_skip_freq", window_ > 0, &full_);
+    const bool delta = a_->text("experimental_attention_variant").value_or("") == "gated_delta_net";
+    if (!delta) return;
+    linear_.assign(static_cast<std::size_t>(layers_), 1);
+    std::vector<char> softmax(static_cast<std::size_t>(layers_), 0);
+    spread("linear_attention_freq", true, &softmax);
+    for (std::size_t i = 0; i < linear_.size(); ++i) linear_[i] = softmax[i] != 0 ? 0 : 1;
+    if (a_->has("linear_attention_freq") && python_list(*a_->text("linear_attention_freq"))) {
+      // A list says which layers are linear.
+      for (std::size_t i = 0; i < linear_.size(); ++i) linear_[i] = softmax[i];
+    }
+  }
+
+  // An integer N marks each N-th layer; a list says 0 or 1 of every one.
+  void spread(std::string_view name, bool counts, std::vector<char>* marks) {
+    const auto text = a_->text(name);
+    if (!text || !counts) return;
+    if (const auto list = python_list(*text)) {
+      if (list->size() != marks->size()) {
+        a_->fail(name, fmt::format("a list of {} layers", marks->size()));
+        return;
+      }
+      for (std::size_t i = 0; i < marks->size(); ++i) (*marks)[i] = (*list)[i] != 0 ? 1 : 0;
+      // In this list 1 stands for a window.
+      if (name == "window_attn_skip_freq") {
+        for (char& mark : *marks) mark = mark != 0 ? 0 : 1;
+      }
+      return;
+    }
+    const Whole every = a_->whole(name, 1).value_or(1);
+    for (std::size_t i = 0; i < marks->size(); ++i)
+      (*marks)[i] = (static_cast<Whole>(i) + 1) % every == 0 ? 1 : 0;
+  }
+
+  void read_mlp() {
+    gated_ = a_->flag("swiglu") || a_->flag("quick_geglu");
+    if (a_->flag("squared_relu")) gated_ = false;
+    ffn_ = gated_ ? 4 * hidden_ * 2 / 3 / 64 * 64 : 4 * hidden_;
+    ffn_ = a_->whole("ffn_hidden_size", 1).value_or(ffn_);
+    experts_ = a_->whole("num_experts").value_or(0);
+    biases_ = a_->flag("add_bias_linear", true);
+    sparse_.assign(static_cast<std::size_t>(layers_), experts_ > 0 ? 1 : 0);
+    if (experts_ == 0) return;
+    top_k_ = a_->whole("moe_router_topk", 1).value_or(2);
+    expert_ffn_ = a_->whole("moe_ffn_hidden_size", 1).value_or(ffn_);
+    shared_ = a_->whole("moe_shared_expert_intermediate_size").value_or(0);
+    moe_latent_ = a_->whole("moe_latent_size").value_or(0);
+    router_bias_ = a_->flag("moe_router_enable_expert_bias");
+    const auto freq = a_->text("moe_layer_freq");
+    if (!freq || layers_ == 0) return;
+    if (const auto list = python_list(*freq)) {
+      if (list->size() != sparse_.size()) {
+        a_->fail("moe_layer_freq", fmt::format("a list of {} layers", layers_));
+        return;
+      }
+      for (std::size_t i = 0; i < sparse_.size(); ++i) sparse_[i] = (*list)[i] != 0 ? 1 : 0;
+      return;
+    }
+    const Whole every = a_->whole("moe_layer_freq", 1).value_or(1);
+    for (std::size_t i = 0; i < sparse_.size(); ++i)
+      sparse_[i] = static_cast<Whole>(i) % every == 0 ? 1 : 0;
+  }
+
+  void add_heads(ImportedLayer* layer) const {
+    if (latent_) {
+      layer->set_text("mixer", "latent");
+      layer->set("heads", heads_);
+      if (q_rank_ > 0) layer->set("q_lora_rank", q_rank_);
+      layer->set("kv_lora_rank", kv_rank_);
+      layer->set("qk_nope_head_dim", nope_);
+      layer->set("qk_rope_head_dim", rope_);
+      layer->set("v_head_dim", v_dim_);
+    } else {
+      layer->set("heads", heads_);
+      if (kv_heads_ != heads_) layer->set("kv_heads", kv_heads_);
+      if (head_dim_ > 0 && head_dim_ * heads_ != hidden_) layer->set("head_dim", head_dim_);
+    }
+    if (qk_norm_) layer->set("qk_norm", true);
+    if (qkv_bias_ && !biases_) layer->set("attention_bias", true);
+    if (sinks_) layer->set("sinks", true);
+    if (index_topk_ > 0) {
+      layer->set("index_heads", index_heads_);
+      layer->set("index_head_dim", index_head_dim_);
+      layer->set("index_topk", index_topk_);
+    }
+  }
+
+  void add_linear(ImportedLayer* layer) {
+    layer->set_text("mixer", "linear");
+    layer->set("linear_key_heads", a_->whole("linear_num_key_heads").value_or(16));
+    layer->set("linear_value_heads", a_->whole("linear_num_value_heads").value_or(32));
+    layer->set("linear_key_head_dim", a_->whole("linear_key_head_dim").value_or(128));
+    layer->set("linear_value_head_dim", a_->whole("linear_value_head_dim").value_or(128));
+    layer->set("linear_conv", a_->whole("linear_conv_kernel_dim").value_or(4));
+  }
+
+  void add_mamba(ImportedLayer* layer) {
+    const Whole dim = a_->whole("mamba_head_dim", 1).value_or(64);
+    layer->set_text("mixer", "mamba");
+    // Without a number of heads the layer is twice as wide as the model.
+    layer->set("mamba_heads", a_->whole("mamba_num_heads", 1).value_or(2 * hidden_ / dim));
+    layer->set("mamba_head_dim", dim);
+    layer->set("mamba_state", a_->whole("mamba_state_dim").value_or(128));
+    layer->set("mamba_groups", a_->whole("mamba_num_groups").value_or(8));
+    layer->set("mamba_conv", 4L);
+    layer->set("mamba_chunk", 128L);
+  }
+
+  void add_dense(ImportedLayer* layer) const {
+    layer->set("ffn_hidden", ffn_);
+    if (gated_) layer->set("gated_mlp", true);
+  }
+
+  void add_experts(ImportedLayer* layer) const {
+    if (gated_) layer->set("gated_mlp", true);
+    layer->set("experts", experts_);
+    layer->set("top_k", top_k_);
+    layer->set("expert_ffn_hidden", expert_ffn_);
+    if (shared_ > 0) layer->set("shared_expert_ffn", shared_);
+    if (moe_latent_ > 0) layer->set("moe_latent", moe_latent_);
+    if (router_bias_) layer->set("router_bias", true);
+  }
+
+  std::vector<ImportedLayer> by_rules() {
+    std::vector<ImportedLayer> layers;
+    const auto alike = [](const std::vector<char>& marks) {
+      return std::count(marks.begin(), marks.end(), marks[0]) ==
+             static_cast<std::ptrdiff_t>(marks.size());
+    };
+    const bool one_mlp = alike(sparse_), one_attention = alike(full_) && alike(linear_);
+    for (std::size_t i = 0; i < sparse_.size(); ++i) {
+      ImportedLayer layer;
+      const std::string attention = linear_[i] != 0 ? "linear" : full_[i] != 0 ? "global" : "local";
+      const std::string mlp = sparse_[i] != 0 ? "moe" : "dense";
+      layer.name = one_attention ? mlp : one_mlp ? attention : attention + "_" + mlp;
+      if (linear_[i] != 0) {
+        add_linear(&layer);
+      } else {
+        add_heads(&layer);
+      }
+      if (linear_[i] == 0 && full_[i] == 0) layer.set("window", window_);
+      if (sparse_[i] != 0) {
+        add_experts(&layer);
+      } else {
+        add_dense(&layer);
+      }
+      layers.push_back(std::move(layer));
+    }
+    return layers;
+  }
+
+  // "M-M*E|..": one letter a layer; bars cut stages, and behind a slash stand other patterns.
+  std::vector<ImportedLayer> by_pattern(std::string pattern) {
+    pattern = pattern.substr(0, pattern.find('/'));
+    if (std::erase(pattern, '|') > 0)
+      plan_->not_expressed.push_back(fmt::format("{}: bars between stages: layers are cut evenly",
+                                                 a_->spelled("hybrid_layer_pattern")));
+    std::vector<ImportedLayer> layers;
+    if (pattern.find_first_not_of("ME*-") != std::string::npos || pattern.empty() ||
+        pattern.size() > kMostLayers) {
+      a_->fail("hybrid_layer_pattern", "letters M, E, * and -");
+      return layers;
+    }
+    for (const char c : pattern) {
+      ImportedLayer layer;
+      layer.name = c == 'M' ? "mamba" : c == '*' ? "attention" : c == 'E' ? "moe" : "dense";
+      if (c == 'M') add_mamba(&layer);
+      if (c == '*') add_heads(&layer);
+      if (c == 'E' || c == '-') layer.set_text("mixer", "none");
+      if (c == 'M' || c == '*') layer.set("mlp", false);
+      if (c == 'E') add_experts(&layer);
+      if (c == '-') add_dense(&layer);
+      layers.push_back(std::move(layer));
+    }
+    return layers;
+  }
+
+  // Padded as Megatron-LM pads it.
+  void set_vocabulary() {
+    const Whole tp = std::max<Whole>(1, a_->whole("tensor_model_parallel_size").value_or(1));
+    const Whole multiple = a_->whole("make_vocab_size_divisible_by", 1).value_or(128) * tp;
+    if (const auto padded = a_->whole("padded_vocab_size", 1)) {
+      plan_->set("model.vocab", *padded, a_->spelled("padded_vocab_size"));
+      return;
+    }
+    auto vocab = a_->whole("vocab_size", 1);
+    std::string from = a_->spelled("vocab_size");
+    if (!vocab) {
+      const std::string words =
+          a_->text("tokenizer_type").value_or("") + ' ' + a_->text("tokenizer_model").value_or("");
+      for (const KnownTokenizer& known : kTokenizers) {
+        if (!vocab && words.find(known.name) != std::string::npos) {
+          vocab = known.vocab;
+          from = known.name;
+        }
+      }
+      if (!vocab) from = "no tokenizer that is known";
+      vocab = vocab.value_or(kUsualVocab);
+      plan_->assumed.push_back(fmt::format("a vocabulary of {}: {}", *vocab, from));
+    }
+    plan_->set("model.vocab", (*vocab + multiple - 1) / multiple * multiple,
+               fmt::format("{}, {} padded to a multiple of {}", from, *vocab, multiple));
+  }
+
+  // What a scenario takes for granted follows gated_mlp: Llama's with it, GPT's without.
+  void set_style() {
+    const std::string norm = a_->text("normalization").value_or("LayerNorm");
+    if ((norm == "RMSNorm") != gated_)
+      plan_->set_text("model.norm", norm == "RMSNorm" ? "rmsnorm" : "layernorm",
+                      a_->spelled("normalization"));
+    const std::string positions = a_->text("position_embedding_type").value_or("learned_absolute");
+    const bool learned =
+        positions == "learned_absolute" && a_->flag("add_position_embedding", true);
+    if (learned == gated_)
+      plan_->set("model.learned_positions", learned, a_->spelled("position_embedding_type"));
+    if (biases_ == gated_) plan_->set("model.biases", biases_, a_->spelled("add_bias_linear"));
+    const bool tied = a_->has("share_embeddings_and_output_weights")
+                          ? a_->flag("share_embeddings_and_output_weights", true)
+                          : !a_->flag("untie_embeddings_and_output_weights");
+    if (!tied)
+      plan_->set("model.tied_embeddings", false,
+                 a_->spelled("untie_embeddings_and_output_weights"));
+  }
+
+  MegatronArguments* a_;
+  MegatronStyle style_;
+  ImportedPlan* plan_;
+  Whole layers_ = 0, hidden_ = 0, heads_ = 0, kv_heads_ = 0, head_dim_ = 0, window_ = 0;
+  Whole q_rank_ = 0, kv_rank_ = 0, nope_ = 0, rope_ = 0, v_dim_ = 0;
+  Whole index_heads_ = 0, index_head_dim_ = 0, index_topk_ = 0;
+  Whole ffn_ = 0, experts_ = 0, top_k_ = 0, expert_ffn_ = 0, shared_ = 0, moe_latent_ = 0;
+  bool latent_ = false, qk_norm_ = false, qkv_bias_ = false, sinks_ = false, gated_ = false;
+  bool biases_ = true, router_bias_ = false;
+  std::vector<char> full_, linear_, sparse_;  // by layer
+};
+
+}  // namespace
+
+void set_megatron_model(MegatronArguments* arguments, MegatronStyle style, ImportedPlan* plan) {
+  MegatronModel(arguments, style, plan).set();
+}
+
+}  // namespace tandem

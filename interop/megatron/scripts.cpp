@@ -1,0 +1,269 @@
+// Launch scripts: of Megatron-LM, and MLPerf's configurations.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+#include "base/split.h"
+#include "interop/fields.h"
+#include "interop/megatron/files.h"
+#include "interop/megatron/megatron.h"
+#include "interop/shell/shell.h"
+
+namespace tandem {
+namespace {
+
+// MLPerf's words for Megatron-LM's; {} of a name in the environment.
+struct MlperfRow {
+  std::string_view variable, field;
+};
+constexpr MlperfRow kMlperf[] = {{"TENSOR_MODEL_PARALLEL", "tensor_model_parallel_size"},
+                                 {"PIPELINE_MODEL_PARALLEL", "pipeline_model_parallel_size"},
+                                 {"INTERLEAVED_PIPELINE", "virtual_pipeline_model_parallel_size"},
+                                 {"CONTEXT_PARALLEL", "context_parallel_size"},
+                                 {"EXPERT_PARALLEL", "expert_model_parallel_size"},
+                                 {"EXPERT_TENSOR_PARALLEL", "expert_tensor_parallel_size"},
+                                 {"PIPELINE_LAYOUT", "pipeline_model_parallel_layout"},
+                                 {"MICRO_BATCH_SIZE", "micro_batch_size"},
+                                 {"RECOMPUTE_MODULES", "recompute_modules"},
+                                 {"TP_COMM_OVERLAP", "tp_comm_overlap"},
+                                 {"SEQUENCE_PARALLEL", "sequence_parallel"},
+                                 {"ASYM_PP_EMBED", "account_for_embedding_in_pipeline_split"},
+                                 {"ASYM_PP_LOSS", "account_for_loss_in_pipeline_split"},
+                                 {"DGXNNODES", "nnodes"},
+                                 {"DGXNGPU", "gpus_per_node"}};
+
+bool is_mlperf_quiet(std::string_view name) {
+  return matches_any(
+      name, {"WALLTIME*", "DGXSYSTEM", "MAX_STEPS", "SEGMENT", "NEXP",   "SBATCH*", "*_CHECK*",
+             "VAL_*",     "LOAD*",     "SEED",      "TARGET*", "NCCL_*", "CUDA_*",  "NVTE_*",
+             "UB_*",      "MC_*",      "SLURM*",    "HYDRA*",  "*_DIR",  "*_PATH",  "*LR",
+             "WARMUP*",   "LR*",       "BINDCMD",   "MINIBS"});
+}
+
+struct MlperfName {
+  std::string gpu;
+  std::int64_t nodes = 0, gpus = 0, microbatches = 0, tp = 0, pp = 0, cp = 0, ep = 0;
+};
+
+// The digits behind `letters` at `at`, and over them.
+std::int64_t digits_behind(const std::string& text, std::string_view letters, std::size_t* at) {
+  if (text.compare(*at, letters.size(), letters) != 0) return 0;
+  std::size_t end = *at + letters.size();
+  std::int64_t value = 0;
+  const std::size_t begin = end;
+  while (end < text.size() && end - begin < 9 &&
+         std::isdigit(static_cast<unsigned char>(text[end])) != 0)
+    value = value * 10 + (text[end++] - '0');
+  if (end == begin) return 0;
+  *at = end;
+  return value;
+}
+
+// "config_DGXB200_64x8x144xtp4pp8cp2_cg.sh"; nothing: another name.
+std::optional<MlperfName> mlperf_name(const std::string& path) {
+  const std::string name = std::filesystem::path(path).stem().string();
+  if (!name.starts_with("config_")) return std::nullopt;
+  const std::size_t second = name.find('_', 7);
+  if (second == std::string::npos) return std::nullopt;
+  MlperfName found;
+  found.gpu = name.substr(7, second - 7);
+  std::size_t at = second + 1;
+  found.nodes = digits_behind(name, "", &at);
+  found.gpus = digits_behind(name, "x", &at);
+  found.microbatches = digits_behind(name, "x", &at);
+  if (found.nodes == 0 || found.gpus == 0 || found.microbatches == 0) return std::nullopt;
+  at += at < name.size() && name[at] == 'x' ? 1 : 0;
+  found.tp = digits_behind(name, "tp", &at);
+  found.pp = digits_behind(name, "pp", &at);
+  found.cp = digits_behind(name, "cp", &at);
+  found.ep = digits_behind(name, "ep", &at);
+  return found;
+}
+
+// The first preset that a machine's name fits; empty: none.
+std::string_view preset_of(std::string_view machine) {
+  constexpr std::pair<std::string_view, std::string_view> kPresets[] = {
+      {"DGXH100", "dgx-h100"}, {"DGXH200", "dgx-h200"},  {"DGXB200", "dgx-b200"},
+      {"DGXB300", "dgx-b300"}, {"GB200", "gb200-nvl72"}, {"GB300", "gb300-nvl72"}};
+  for (const auto& [name, preset] : kPresets) {
+    if (name == machine) return preset;
+  }
+  return "";
+}
+
+std::string variable_of(const ShellScript& script, std::string_view name) {
+  const auto found = script.variables.find(std::string(name));
+  return found == script.variables.end() || found->second.words.empty() ? ""
+                                                                        : found->second.words[0];
+}
+
+Result<ImportedPlan> import_mlperf(const ShellScript& script, const ImportContext& context) {
+  const auto name = mlperf_name(context.path);
+  MegatronArguments arguments;
+  const auto field = [&](std::string_view to, std::int64_t value) {
+    if (value > 0) arguments.add_field(std::string(to), fmt::format("{}", value), context.path);
+  };
+  if (name) {
+    field("nnodes", name->nodes);
+    field("gpus_per_node", name->gpus);
+    field("tensor_model_parallel_size", name->tp);
+    field("pipeline_model_parallel_size", name->pp);
+    field("context_parallel_size", name->cp);
+    field("expert_model_parallel_size", name->ep);
+  }
+  ImportedPlan lists;
+  for (const auto& named : script.variables) {
+    const std::string& variable = named.first;
+    const ShellVariable& value = named.second;
+    const std::string where = fmt::format("{}:{}", context.path, value.line);
+    const std::string text = value.words.empty() ? "" : value.words[0];
+    const auto row = std::find_if(std::begin(kMlperf), std::end(kMlperf),
+                                  [&](const MlperfRow& one) { return one.variable == variable; });
+    if (row != std::end(kMlperf)) {
+      arguments.add_field(std::string(row->field), text, where);
+    } else if (is_mlperf_quiet(variable)) {
+      ++lists.without_effect;
+    } else {
+      lists.not_understood.push_back(fmt::format("{}: {}={}", where, variable, text));
+    }
+  }
+  for (const ShellCommand& command : script.commands) {
+    if (command[0].text == "source" || command[0].text == ".")
+      lists.not_expressed.push_back(
+          fmt::format("{}:{}: {} {}: import that file too, before this one", context.path,
+                      command[0].line, command[0].text, command.size() > 1 ? command[1].text : ""));
+  }
+  // NeMo's recipes for it.
+  arguments.add_field("bf16", "True", context.path);
+  ASSIGN_OR_RETURN(ImportedPlan plan,
+                   import_megatron(&arguments, context.path + " (MLPerf configuration)",
+                                   MegatronStyle::Bridge, context.before, context.gpus));
+  lists.sources.clear();
+  plan.add(lists);
+  const std::string microbatches = variable_of(script, "MINIBS");
+  std::int64_t count = name ? name->microbatches : 0;
+  if (const auto list = python_list("[" + microbatches + "]"); list && list->size() == 1)
+    count = list->front();
+  const auto gpus = plan.whole_of("cluster.gpus");
+  const std::int64_t block = plan.whole_of("parallel.tp").value_or(1) *
+                             plan.whole_of("parallel.pp").value_or(1) *
+                             plan.whole_of("parallel.cp").value_or(1);
+  if (count > 0 && gpus && *gpus % block == 0) {
+    plan.set("parallel.global_batch",
+             count * (*gpus / block) * plan.whole_of("parallel.micro_batch").value_or(1),
+             fmt::format("{} microbatches a replica", count));
+  }
+  if (name && !preset_of(name->gpu).empty())
+    plan.set_text("cluster.preset", preset_of(name->gpu), name->gpu);
+  else if (name)
+    plan.not_understood.push_back(
+        fmt::format("{}: machine {}: name a preset with --cluster", context.path, name->gpu));
+  return plan;
+}
+
+// "--a", "--a=1"; not "-1".
+bool is_flag(const std::string& word) {
+  return word.size() > 2 && word.starts_with("--") &&
+         std::isalpha(static_cast<unsigned char>(word[2])) != 0;
+}
+
+// eval takes them away.
+std::string unquoted(const std::string& word) {
+  const bool quoted =
+      word.size() >= 2 && (word[0] == '\'' || word[0] == '"') && word.back() == word[0];
+  return quoted ? word.substr(1, word.size() - 2) : word;
+}
+
+// The words of a command as flags with their values; several flags may stand in one word.
+// What stands for nothing, as far as is known, goes into `unset`.
+int add_flags(const ShellCommand& command, const std::string& path, MegatronArguments* to,
+              std::vector<std::string>* unset) {
+  if (!command.empty() && command[0].text == "echo") return 0;
+  std::vector<ShellWord> words;
+  for (const ShellWord& word : command) {
+    if (!is_flag(word.text) || word.text.find(' ') == std::string::npos) {
+      words.push_back(word);
+      continue;
+    }
+    for (const std::string& part : split(word.text, " ")) {
+      if (!part.empty()) words.push_back({part, word.line});
+    }
+  }
+  int flags = 0;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (!is_flag(words[i].text)) continue;
+    std::string flag = words[i].text;
+    std::vector<std::string> values;
+    if (const std::size_t equals = flag.find('='); equals != std::string::npos) {
+      values.push_back(flag.substr(equals + 1));
+      flag.resize(equals);
+    }
+    const int line = words[i].line;
+    // The program's name ends the launcher's flags. Behind a value stands options' variable.
+    while (i + 1 < words.size() && !is_flag(words[i + 1].text) &&
+           !words[i + 1].text.ends_with(".py")) {
+      const std::string& value = words[++i].text;
+      if (values.empty() || !value.starts_with("${")) {
+        values.push_back(unquoted(value));
+      } else {
+        unset->push_back(
+            fmt::format("{}:{}: {}: that has no value there", path, words[i].line, value));
+      }
+    }
+    to->add_flag(flag, values, fmt::format("{}:{}", path, line));
+    ++flags;
+  }
+  return flags;
+}
+
+}  // namespace
+
+Result<ImportedPlan> import_shell_script(const std::string& text, const ImportContext& context) {
+  ASSIGN_OR_RETURN(const ShellScript script, parse_shell(text, context.path));
+  if (mlperf_name(context.path) || script.variables.contains("MINIBS") ||
+      script.variables.contains("TENSOR_MODEL_PARALLEL"))
+    return import_mlperf(script, context);
+  MegatronArguments arguments;
+  std::vector<std::string> unset;
+  int flags = 0;
+  for (const ShellCommand& command : script.commands) {
+    const bool launches = std::any_of(command.begin(), command.end(), [](const ShellWord& word) {
+      return word.text.ends_with(".py") || word.text.find("torchrun") != std::string::npos;
+    });
+    if (launches) flags += add_flags(command, context.path, &arguments, &unset);
+  }
+  if (flags == 0) {
+    // Only what another script starts.
+    for (const ShellCommand& command : script.commands)
+      flags += add_flags(command, context.path, &arguments, &unset);
+    for (const auto& [name, value] : script.variables) {
+      ShellCommand words;
+      for (const std::string& word : value.words) words.push_back({word, value.line});
+      flags += add_flags(words, context.path, &arguments, &unset);
+    }
+  }
+  if (flags == 0)
+    return Error::at(context.path,
+                     "found a text without Megatron-LM's flags, expected a launch "
+                     "script, a log or one of the other kinds of files");
+  if (const auto world = script.variables.find("WORLD_SIZE");
+      world != script.variables.end() && !arguments.has("nnodes") && !world->second.words.empty() &&
+      world->second.words[0].find_first_not_of("0123456789") == std::string::npos)
+    arguments.add_field("world_size", world->second.words[0],
+                        fmt::format("{}:{}", context.path, world->second.line));
+  ASSIGN_OR_RETURN(ImportedPlan plan,
+                   import_megatron(&arguments, context.path + " (launch script)",
+                                   MegatronStyle::Megatron, context.before, context.gpus));
+  plan.not_understood.insert(plan.not_understood.end(), unset.begin(), unset.end());
+  for (const int line : script.unset)
+    plan.assumed.push_back(
+        fmt::format("{}:{}: variables that have no value there are empty", context.path, line));
+  for (const int line : script.branches)
+    plan.assumed.push_back(fmt::format(
+        "{}:{}: all branches are read in order, the last assignment counts", context.path, line));
+  return plan;
+}
+
+}  // namespace tandem

@@ -1,0 +1,213 @@
+// YAML files of Megatron-LM's tests, of Megatron-Bridge and of ChatLearn.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "interop/fields.h"
+#include "interop/megatron/files.h"
+#include "interop/megatron/megatron.h"
+
+namespace tandem {
+namespace {
+
+// As a command line or a log would have it.
+std::string written(const DocumentNode& node) {
+  if (node.is_null()) return "None";
+  if (const auto* flag = std::get_if<bool>(&node.value)) return *flag ? "True" : "False";
+  if (const auto* text = std::get_if<std::string>(&node.value)) return *text;
+  if (const DocumentNode::List* list = node.list()) {
+    std::string text;
+    for (const DocumentNode& item : *list) text += (text.empty() ? "" : ", ") + written(item);
+    return "[" + text + "]";
+  }
+  return node.text();
+}
+
+std::string place_in(const ImportContext& context, const DocumentNode& node) {
+  return fmt::format("{}:{}", context.path, node.line);
+}
+
+// What NCCL is told that a scenario has keys for, of the cluster: they are not set, as a test's
+// environment is not the job's that is asked about.
+void list_environment(const DocumentNode& document, const ImportContext& context,
+                      ImportedPlan* plan) {
+  constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
+      {"NCCL_NVLS_ENABLE", "cluster.nvls"},
+      {"NCCL_ALGO", "cluster.trees and cluster.nvls"},
+      {"NCCL_MAX_CTAS", "overlap.data_sms and the like"},
+      {"NCCL_MAX_NCHANNELS", "overlap.data_sms and the like"}};
+  const DocumentNode* variables = document.find("ENV_VARS");
+  if (variables == nullptr || variables->map() == nullptr) return;
+  for (const DocumentField& field : *variables->map()) {
+    const auto* row = std::find_if(std::begin(kKeys), std::end(kKeys),
+                                   [&](const auto& one) { return one.first == field.key; });
+    if (row == std::end(kKeys)) {
+      ++plan->without_effect;
+    } else {
+      plan->not_expressed.push_back(fmt::format("{}: {} = {}: {} may say it",
+                                                place_in(context, field.value), field.key,
+                                                field.value.text(), row->second));
+    }
+  }
+}
+
+// The name of a map with _target_: "megatron...AttnBackend" with args or a value.
+std::string target_text(const DocumentNode& map) {
+  if (const DocumentNode* args = map.find("_args_"); args && args->list() && !args->list()->empty())
+    return written(args->list()->front());
+  if (const DocumentNode* name = map.find("_name_")) return written(*name);
+  const DocumentNode* target = map.find("_target_");
+  return target == nullptr ? "" : written(*target);
+}
+
+// Bridge's sections whose fields are Megatron-LM's; the others change neither time nor memory.
+constexpr std::string_view kSections[] = {"model",        "train",           "dataset",  "ddp",
+                                          "comm_overlap", "mixed_precision", "optimizer"};
+
+// Fields of those sections that have Megatron-LM's names with another meaning.
+bool is_bridge_quiet(std::string_view section, std::string_view name) {
+  if (section == "dataset") return name != "seq_length" && name != "sequence_length";
+  if (section == "optimizer")
+    return !matches_any(name,
+                        {"optimizer", "use_distributed_optimizer", "use_precision_aware_optimizer",
+                         "exp_avg_dtype", "main_*", "optimizer_cpu_offload"});
+  return matches_any(name, {"_target_", "_call_", "_args_", "_partial_", "*_func", "*_method",
+                            "generation_config", "hf_model_id", "data_parallel_size"});
+}
+
+std::string field_name(std::string_view section, std::string_view name) {
+  if (name == "sequence_length") return "seq_length";
+  if (section == "dataset" && name == "seq_length") return "seq_length";
+  return std::string(name);
+}
+
+}  // namespace
+
+bool is_megatron_test(const DocumentNode& document) {
+  const DocumentNode* arguments = document.find("MODEL_ARGS");
+  return arguments != nullptr && arguments->map() != nullptr;
+}
+
+Result<ImportedPlan> import_megatron_test(const DocumentNode& document,
+                                          const ImportContext& context) {
+  MegatronArguments arguments;
+  for (const DocumentField& field : *document.find("MODEL_ARGS")->map()) {
+    const std::string where = place_in(context, field.value);
+    const auto* flag = std::get_if<bool>(&field.value.value);
+    if (flag != nullptr && !*flag) continue;  // a switch that is not given
+    arguments.add_flag(field.key,
+                       flag != nullptr || field.value.is_null()
+                           ? std::vector<std::string>()
+                           : std::vector<std::string>{written(field.value)},
+                       where);
+  }
+  ASSIGN_OR_RETURN(ImportedPlan plan,
+                   import_megatron(&arguments, context.path + " (Megatron-LM test)",
+                                   MegatronStyle::Megatron, context.before, context.gpus));
+  list_environment(document, context, &plan);
+  return plan;
+}
+
+bool is_bridge(const DocumentNode& document) {
+  const DocumentNode* train = document.find("train");
+  const DocumentNode* model = document.find("model");
+  return (model != nullptr && model->map() != nullptr && train != nullptr &&
+          train->map() != nullptr && train->find("global_batch_size") != nullptr) ||
+         (model != nullptr && model->find("tensor_model_parallel_size") != nullptr);
+}
+
+Result<ImportedPlan> import_bridge(const DocumentNode& document, const ImportContext& context) {
+  MegatronArguments arguments;
+  int quiet = 0;
+  for (const DocumentField& section : *document.map()) {
+    const bool counts =
+        std::find(std::begin(kSections), std::end(kSections), section.key) != std::end(kSections);
+    const std::string where = place_in(context, section.value);
+    if (section.key == "mixed_precision" && section.value.map() == nullptr) {
+      arguments.add_field("mixed_precision", written(section.value), where);
+      continue;
+    }
+    if (section.value.map() == nullptr) continue;
+    if (!counts) {
+      quiet += static_cast<int>(section.value.map()->size());
+      continue;
+    }
+    for (const DocumentField& field : *section.value.map()) {
+      if (is_bridge_quiet(section.key, field.key)) {
+        ++quiet;
+        continue;
+      }
+      const std::string text =
+          field.value.map() != nullptr ? target_text(field.value) : written(field.value);
+      // The sequence stands in model and dataset; the optimizer's distributed flag in ddp too.
+      const std::string name = field_name(section.key, field.key);
+      if (text != "None" || !arguments.has(name))
+        arguments.add_field(name, text, place_in(context, field.value));
+    }
+  }
+  ASSIGN_OR_RETURN(ImportedPlan plan,
+                   import_megatron(&arguments, context.path + " (Megatron-Bridge run_config.yaml)",
+                                   MegatronStyle::Bridge, context.before, context.gpus));
+  plan.without_effect += quiet;
+  return plan;
+}
+
+bool is_chatlearn(const DocumentNode& document) {
+  const DocumentNode* models = document.find("models");
+  return models != nullptr && models->find("policy_trainer") != nullptr;
+}
+
+Result<ImportedPlan> import_chatlearn(const DocumentNode& document, const ImportContext& context) {
+  MegatronArguments arguments;
+  ImportedPlan lists;
+  const DocumentNode& trainer = *document.find("models")->find("policy_trainer");
+  if (trainer.map() == nullptr)
+    return Error::at(place_in(context, trainer),
+                     "found models.policy_trainer without fields, expected a map");
+  arguments.add_field("bf16", "True", context.path);
+  const DocumentNode* runtime = document.find("runtime_args");
+  if (runtime == nullptr) runtime = document.find("runtime");
+  for (const DocumentNode* section : {runtime, &trainer}) {
+    if (section == nullptr || section->map() == nullptr) continue;
+    for (const DocumentField& field : *section->map()) {
+      const std::string where = place_in(context, field.value);
+      const std::string text = written(field.value);
+      if (field.key == "train_global_batch_size") {
+        arguments.add_field("global_batch_size", text, where);
+      } else if (field.key == "train_micro_batch_size") {
+        arguments.add_field("micro_batch_size", text, where);
+      } else if (field.key == "num_gpu") {
+        arguments.add_field("world_size", text, where);
+      } else if (field.key == "max_token_in_packing") {
+        const DocumentNode* packing = trainer.find("packing");
+        const auto* on = packing == nullptr ? nullptr : std::get_if<bool>(&packing->value);
+        if (on != nullptr && *on) {
+          arguments.add_field("seq_length", text, where);
+          lists.assumed.push_back(fmt::format(
+              "model.seq = {}: packing fills max_token_in_packing; a microbatch is one pack",
+              text));
+          arguments.add_field("micro_batch_size", "1", where);
+        }
+      } else if (section == &trainer && field.key == "seq_length" && arguments.has("seq_length")) {
+        continue;
+      } else if (section == runtime || field.value.map() != nullptr ||
+                 matches_any(field.key,
+                             {"packing", "*clip_ratio", "generation_batch_size", "trainable",
+                              "gpu_per_process", "cpu_per_process", "num_cpu", "sync_frequency",
+                              "free_*", "offload_*", "model_config_file", "*coef*", "*kl*"})) {
+        ++lists.without_effect;
+      } else {
+        arguments.add_field(field.key, text, where);
+      }
+    }
+  }
+  if (!lists.assumed.empty())
+    lists.assumed.push_back("each sequence of the global batch is a pack of its own");
+  ASSIGN_OR_RETURN(ImportedPlan plan,
+                   import_megatron(&arguments, context.path + " (ChatLearn)",
+                                   MegatronStyle::Megatron, context.before, context.gpus));
+  plan.add(lists);
+  return plan;
+}
+
+}  // namespace tandem

@@ -1,0 +1,287 @@
+#include "interop/model/families.h"
+
+#include <algorithm>
+#include <string>
+
+#include "interop/fields.h"
+
+namespace tandem {
+namespace {
+
+constexpr ModelFamily kFamilies[] = {
+    {.prefix = "llama"},
+    {.prefix = "llama4", .window = WindowRule::Chunked},
+    {.prefix = "mistral", .window = WindowRule::All},
+    {.prefix = "ministral", .window = WindowRule::All},
+    {.prefix = "mixtral", .window = WindowRule::All},
+    {.prefix = "qwen2", .qkv_bias = true, .window = WindowRule::FromMaxWindow},
+    {.prefix = "qwen3", .qk_norm = true, .window = WindowRule::FromMaxWindow},
+    {.prefix = "qwen3_next", .qk_norm = true, .window = WindowRule::Linear},
+    {.prefix = "qwen3_5", .qk_norm = true, .window = WindowRule::Linear},
+    {.prefix = "deepseek"},
+    {.prefix = "kimi"},
+    {.prefix = "glm"},
+    {.prefix = "minimax"},
+    {.prefix = "gpt_oss", .window = WindowRule::Alternate},
+    {.prefix = "gemma", .tied = true},
+    {.prefix = "gemma2", .tied = true, .window = WindowRule::Alternate},
+    {.prefix = "gemma3", .tied = true, .qk_norm = true, .window = WindowRule::Every},
+    {.prefix = "gemma4", .tied = true, .qk_norm = true, .window = WindowRule::Every},
+    {.prefix = "phi3", .window = WindowRule::All},
+    {.prefix = "olmo2", .qk_norm = true},
+    {.prefix = "olmo3", .qk_norm = true, .window = WindowRule::Every},
+    {.prefix = "olmoe", .qk_norm = true},
+    {.prefix = "granite"},
+    {.prefix = "chatglm"},
+    {.prefix = "ernie4_5"},
+    {.prefix = "phimoe", .rms_norm = false},
+    {.prefix = "seed_oss"},
+    {.prefix = "cohere", .tied = true, .rms_norm = false},
+    {.prefix = "cohere2", .tied = true, .rms_norm = false, .window = WindowRule::Every},
+    {.prefix = "nemotron-nas"},
+    {.prefix = "deci"},
+    {.prefix = "nemotron", .gated = false, .rms_norm = false},
+    {.prefix = "nemotron_h", .gated = false},
+    {.prefix = "gpt2",
+     .gated = false,
+     .tied = true,
+     .rms_norm = false,
+     .learned_positions = true,
+     .biases = true},
+    {.prefix = "gpt_bigcode",
+     .gated = false,
+     .tied = true,
+     .rms_norm = false,
+     .learned_positions = true,
+     .biases = true},
+    {.prefix = "opt",
+     .gated = false,
+     .tied = true,
+     .rms_norm = false,
+     .learned_positions = true,
+     .biases = true},
+    {.prefix = "gpt_neox", .gated = false, .rms_norm = false, .biases = true},
+    {.prefix = "bloom", .gated = false, .tied = true, .rms_norm = false, .biases = true},
+    {.prefix = "starcoder2",
+     .gated = false,
+     .tied = true,
+     .rms_norm = false,
+     .biases = true,
+     .window = WindowRule::All},
+    {.prefix = "phi", .gated = false, .rms_norm = false, .biases = true},
+    {.prefix = "falcon", .gated = false, .rms_norm = false}};
+
+// A field equal to its class's default is left out of the file.
+struct ClassDefault {
+  std::string_view prefix, field;
+  std::int64_t value;
+};
+
+constexpr ClassDefault kDefaults[] = {
+    {"llama", "vocab_size", 32000},
+    {"llama", "hidden_size", 4096},
+    {"llama", "intermediate_size", 11008},
+    {"llama", "num_hidden_layers", 32},
+    {"llama", "num_attention_heads", 32},
+    {"llama4", "vocab_size", 202048},
+    {"llama4", "hidden_size", 5120},
+    {"llama4", "intermediate_size", 8192},
+    {"llama4", "intermediate_size_mlp", 16384},
+    {"llama4", "num_hidden_layers", 48},
+    {"llama4", "num_attention_heads", 40},
+    {"llama4", "num_key_value_heads", 8},
+    {"llama4", "head_dim", 128},
+    {"llama4", "num_experts_per_tok", 1},
+    {"llama4", "num_local_experts", 16},
+    {"llama4", "interleave_moe_layer_step", 1},
+    {"llama4", "attention_chunk_size", 8192},
+    {"mistral", "vocab_size", 32000},
+    {"mistral", "hidden_size", 4096},
+    {"mistral", "intermediate_size", 14336},
+    {"mistral", "num_hidden_layers", 32},
+    {"mistral", "num_attention_heads", 32},
+    {"mistral", "num_key_value_heads", 8},
+    {"mixtral", "vocab_size", 32000},
+    {"mixtral", "hidden_size", 4096},
+    {"mixtral", "intermediate_size", 14336},
+    {"mixtral", "num_hidden_layers", 32},
+    {"mixtral", "num_attention_heads", 32},
+    {"mixtral", "num_key_value_heads", 8},
+    {"mixtral", "num_local_experts", 8},
+    {"mixtral", "num_experts_per_tok", 2},
+    {"qwen2", "vocab_size", 151936},
+    {"qwen2", "hidden_size", 4096},
+    {"qwen2", "intermediate_size", 22016},
+    {"qwen2", "num_hidden_layers", 32},
+    {"qwen2", "num_attention_heads", 32},
+    {"qwen2", "num_key_value_heads", 32},
+    {"qwen3", "vocab_size", 151936},
+    {"qwen3", "head_dim", 128},
+    {"qwen2_moe", "hidden_size", 2048},
+    {"qwen2_moe", "intermediate_size", 5632},
+    {"qwen2_moe", "num_hidden_layers", 24},
+    {"qwen2_moe", "num_attention_heads", 16},
+    {"qwen2_moe", "num_key_value_heads", 16},
+    {"qwen2_moe", "num_experts", 60},
+    {"qwen2_moe", "num_experts_per_tok", 4},
+    {"glm4_moe", "vocab_size", 151552},
+    {"glm4_moe", "hidden_size", 4096},
+    {"glm4_moe", "intermediate_size", 10944},
+    {"glm4_moe", "num_hidden_layers", 46},
+    {"glm4_moe", "num_attention_heads", 96},
+    {"glm4_moe", "num_key_value_heads", 8},
+    {"glm4_moe", "num_experts_per_tok", 8},
+    {"qwen2_moe", "moe_intermediate_size", 1408},
+    {"glm4_moe", "moe_intermediate_size", 1408},
+    {"deepseek_v3", "moe_intermediate_size", 2048},
+    {"qwen3_moe", "moe_intermediate_size", 768},
+    {"qwen3_moe", "hidden_size", 2048},
+    {"qwen3_moe", "intermediate_size", 6144},
+    {"qwen3_moe", "num_hidden_layers", 24},
+    {"qwen3_moe", "num_attention_heads", 32},
+    {"qwen3_moe", "num_key_value_heads", 4},
+    {"qwen3_moe", "head_dim", 0},  // hidden / heads, unlike qwen3's
+    {"qwen3_moe", "num_experts_per_tok", 8},
+    {"qwen3_moe", "num_experts", 128},
+    {"deepseek_v3", "first_k_dense_replace", 3},
+    {"deepseek_v3", "n_shared_experts", 1},
+    {"deepseek_v3", "n_routed_experts", 256},
+    {"deepseek_v3", "num_experts_per_tok", 8},
+    {"deepseek_v3", "vocab_size", 129280},
+    {"gpt_oss", "vocab_size", 201088},
+    {"gpt_oss", "hidden_size", 2880},
+    {"gpt_oss", "intermediate_size", 2880},
+    {"gpt_oss", "num_hidden_layers", 36},
+    {"gpt_oss", "num_attention_heads", 64},
+    {"gpt_oss", "num_key_value_heads", 8},
+    {"gpt_oss", "head_dim", 64},
+    {"gpt_oss", "sliding_window", 128},
+    {"gpt_oss", "num_local_experts", 128},
+    {"gpt_oss", "num_experts_per_tok", 4},
+    {"gemma", "vocab_size", 256000},
+    {"gemma", "hidden_size", 3072},
+    {"gemma", "intermediate_size", 24576},
+    {"gemma", "num_hidden_layers", 28},
+    {"gemma", "num_attention_heads", 16},
+    {"gemma", "num_key_value_heads", 16},
+    {"gemma", "head_dim", 256},
+    {"gemma2", "hidden_size", 2304},
+    {"gemma2", "intermediate_size", 9216},
+    {"gemma2", "num_hidden_layers", 26},
+    {"gemma2", "num_attention_heads", 8},
+    {"gemma2", "num_key_value_heads", 4},
+    {"gemma2", "sliding_window", 4096},
+    {"gemma3", "vocab_size", 262208},
+    {"gemma3", "hidden_size", 2304},
+    {"gemma3", "intermediate_size", 9216},
+    {"gemma3", "num_hidden_layers", 26},
+    {"gemma3", "num_attention_heads", 8},
+    {"gemma3", "num_key_value_heads", 4},
+    {"gemma3", "sliding_window", 4096},
+    {"gemma3", "sliding_window_pattern", 6},
+    {"gemma4", "sliding_window_pattern", 6},
+    {"cohere2", "sliding_window_pattern", 4},
+    {"olmo3", "sliding_window_pattern", 4},
+    {"qwen3_next", "linear_num_key_heads", 16},
+    {"qwen3_next", "linear_num_value_heads", 32},
+    {"qwen3_next", "linear_key_head_dim", 128},
+    {"qwen3_next", "linear_value_head_dim", 128},
+    {"qwen3_next", "linear_conv_kernel_dim", 4},
+    {"qwen3_next", "full_attention_interval", 4},
+    {"qwen3_5", "full_attention_interval", 4},
+    {"gpt2", "vocab_size", 50257},
+    {"gpt2", "n_embd", 768},
+    {"gpt2", "n_layer", 12},
+    {"gpt2", "n_head", 12},
+    {"gpt2", "n_positions", 1024},
+    {"gpt_neox", "vocab_size", 50432},
+    {"gpt_neox", "hidden_size", 6144},
+    {"gpt_neox", "num_hidden_layers", 44},
+    {"gpt_neox", "num_attention_heads", 64},
+    {"gpt_neox", "intermediate_size", 24576},
+    {"falcon", "vocab_size", 65024},
+    {"falcon", "hidden_size", 4544},
+    {"falcon", "num_hidden_layers", 32},
+    {"falcon", "num_attention_heads", 71}};
+
+struct NotExpressed {
+  std::string_view field, what;
+};
+
+constexpr NotExpressed kNotExpressed[] = {
+    {"vision_config", "the vision tower: only the language model is imported"},
+    {"audio_config", "the audio tower: only the language model is imported"},
+    {"attn_output_gate", "the gate on attention's output, as wide as the queries"},
+    {"attention_output_gate", "the gate on attention's output, as wide as the queries"},
+    {"sparse_attention_config", "attention to chosen blocks: every position is attended to"},
+    {"compress_ratios", "compressed keys and values, layer by layer"},
+    {"hc_mult", "hyper-connections: several residual streams"},
+    {"o_lora_rank", "attention's output product in two of low rank and in groups"},
+    {"num_hash_layers", "layers whose router is a hash: taken as the others"},
+    {"num_mtp_modules", "more modules of multi-token prediction than num_nextn_predict_layers"},
+    {"mtp_hybrid_override_pattern", "layers inside a multi-token prediction layer"},
+    {"indexer_types", "layers that share another one's index: each has its own"},
+    {"hidden_size_per_layer_input", "embeddings of every layer's own"},
+    {"num_kv_shared_layers", "layers that take the keys and values of another one"},
+    {"use_double_wide_mlp", "MLPs twice as wide in some layers"}};
+
+// Fields that change neither time nor memory, by patterns of names.
+constexpr std::string_view kQuietFields =
+    "architectures model_type auto_map *transformers_version torch_dtype dtype "
+    "quantization_config *_token_id *_token_index *_token_ids initializer_range *_std "
+    "use_cache rope_* *_rope_* rotary_* *_rotary_* *dropout* attn_pdrop resid_pdrop "
+    "embd_pdrop *_eps *_epsilon hidden_act hidden_activation *_hidden_act activation_function "
+    "pretraining_tp ep_size *_coef aux_loss_alpha seq_aux routed_scaling_factor "
+    "norm_topk_prob n_group topk_group scoring_func output_* *softcapping time_step_* "
+    "*_cache_dtype mamba_ssm_dtype residual_in_fp32 rescale_prenorm_residual "
+    "num_logits_to_keep query_pre_attn_scalar scale_embedding swiglu_* expert_dtype "
+    "moe_router_dtype mamba_proj_bias use_conv_bias use_mamba_kernels expand "
+    "moe_shared_expert_overlap qk_norm_type use_gemma_norm use_bidirectional_* vision_soft_* "
+    "*_for_mtp_* index_skip_topk_offset index_topk_freq index_topk_pattern "
+    "indexer_rope_interleave initial_context_length mtp_use_dedicated_embeddings qk_head_dim "
+    "vocab_size_per_layer_input hc_eps hc_sinkhorn_iters o_groups attn_temperature_* "
+    "floor_scale attn_scale cache_implementation _name_or_path max_window_layers "
+    "use_sliding_window layer_norm_* summary_* task_specific_params "
+    "original_max_position_embeddings is_* tokenizer_class logit_scale *_multiplier "
+    "logits_scaling for_llm_compressor layer_types reorder_* scale_attn_* alibi parallel_attn "
+    "use_parallel_residual apply_residual_* _attn_* attn_implementation multi_query_attention "
+    "moe_layer_end_index moe_layer_interval moe_use_aux_free moe_gate moe_capacity "
+    "mamba_expand mamba_conv_bias partial_rotary_factor attention_k_eq_v ";
+
+// The longest prefix wins: qwen3_next over qwen3.
+template <class Row>
+bool longer(std::string_view model_type, const Row& row, std::string_view than) {
+  return model_type.starts_with(row.prefix) && row.prefix.size() >= than.size();
+}
+
+}  // namespace
+
+const ModelFamily* family_of(std::string_view model_type) {
+  const ModelFamily* found = nullptr;
+  for (const ModelFamily& family : kFamilies) {
+    if (longer(model_type, family, found == nullptr ? "" : found->prefix)) found = &family;
+  }
+  return found;
+}
+
+std::optional<std::int64_t> class_default(std::string_view model_type, std::string_view field) {
+  std::optional<std::int64_t> value;
+  std::string_view longest;
+  for (const ClassDefault& row : kDefaults) {
+    if (row.field != field || !longer(model_type, row, longest)) continue;
+    longest = row.prefix;
+    value = row.value;
+  }
+  return value;
+}
+
+bool is_quiet_field(std::string_view name) { return matches_word(name, kQuietFields); }
+
+std::string_view not_expressed_field(std::string_view name) {
+  for (const NotExpressed& row : kNotExpressed) {
+    if (row.field == name) return row.what;
+  }
+  return "";
+}
+
+}  // namespace tandem

@@ -1,0 +1,44 @@
+// Families of models by model_type: what their config.json does not say, as tables.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace tandem {
+
+// How attention is spread over the layers where no layer_types say it.
+enum class WindowRule {
+  None,           // no layer has a window, whatever the file says
+  All,            // every layer has sliding_window
+  FromMaxWindow,  // with use_sliding_window the layers from max_window_layers on
+  Every,          // all but each sliding_window_pattern-th
+  Alternate,      // the first, the third, ...
+  Chunked,        // attention_chunk_size but for each fourth layer
+  Linear          // gated delta net but for each full_attention_interval-th
+};
+
+struct ModelFamily {
+  std::string_view prefix;  // of model_type
+  bool gated = true;
+  bool tied = false;  // where tie_word_embeddings is left out
+  bool rms_norm = true;
+  bool learned_positions = false;
+  bool biases = false;
+  bool qkv_bias = false;  // whatever attention_bias says
+  bool qk_norm = false;
+  WindowRule window = WindowRule::None;
+};
+
+// The longest prefix that fits; nothing: not known.
+const ModelFamily* family_of(std::string_view model_type);
+
+// What transformers' class has where the file is silent; nothing: not in the table.
+std::optional<std::int64_t> class_default(std::string_view model_type, std::string_view field);
+
+// Fields of config.json that change neither time nor memory.
+bool is_quiet_field(std::string_view name);
+// What a scenario cannot say of a field that has a value; empty: nothing.
+std::string_view not_expressed_field(std::string_view name);
+
+}  // namespace tandem

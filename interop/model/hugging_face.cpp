@@ -1,0 +1,148 @@
+#include "interop/model/hugging_face.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "interop/fields.h"
+#include "interop/model/families.h"
+#include "interop/model/hugging_face_layers.h"
+#include "interop/model/layers.h"
+
+namespace tandem {
+namespace {
+
+// Models are trained on less than they are bound to; without a better word this, or the bound.
+constexpr std::int64_t kUsualSequence = 4096;
+
+// The language model of a multimodal one.
+const DocumentNode* language_model(const DocumentNode& document) {
+  for (const char* name : {"text_config", "language_config", "llm_config"}) {
+    const DocumentNode* inner = document.find(name);
+    if (inner != nullptr && inner->map() != nullptr) return inner;
+  }
+  return nullptr;
+}
+
+std::string word_of(const DocumentNode& map, std::string_view key) {
+  const DocumentNode* node = map.find(key);
+  const auto* word = node == nullptr ? nullptr : std::get_if<std::string>(&node->value);
+  return word == nullptr ? "" : *word;
+}
+
+void set_sequence(FieldReader* fields, ImportedPlan* plan) {
+  const auto most = fields->whole(
+      {"max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length", "seq_length"}, 1);
+  std::optional<std::int64_t> trained;
+  for (const char* name : {"rope_scaling", "rope_parameters"}) {
+    const DocumentNode* rope = fields->node({name});
+    if (rope == nullptr || rope->map() == nullptr) continue;
+    if (const DocumentNode* original = rope->find("original_max_position_embeddings")) {
+      if (const auto* whole = std::get_if<std::int64_t>(&original->value); whole && *whole > 0)
+        trained = *whole;
+    }
+  }
+  const std::int64_t seq =
+      trained ? *trained : std::min(most.value_or(kUsualSequence), kUsualSequence);
+  plan->set("model.seq", seq, "");
+  plan->assumed.push_back(
+      fmt::format("model.seq = {}{}: config.json does not say what length is trained", seq,
+                  trained ? ", what rope scaling begins from"
+                  : most  ? fmt::format(", of at most {}", *most)
+                          : std::string()));
+}
+
+void set_embeddings(const ModelFamily& family, const DocumentNode& outer, bool multimodal,
+                    FieldReader* fields, ImportedPlan* plan) {
+  auto tied = fields->flag({"tie_word_embeddings"});
+  if (const DocumentNode* node = outer.find("tie_word_embeddings"); !tied && multimodal && node) {
+    if (const auto* flag = std::get_if<bool>(&node->value)) tied = *flag;
+  }
+  if (!tied)
+    plan->assumed.push_back(
+        fmt::format("model.tied_embeddings = {}: tie_word_embeddings is left out", family.tied));
+  if (!tied.value_or(family.tied)) plan->set("model.tied_embeddings", false, "tie_word_embeddings");
+}
+
+// What a scenario takes for granted follows gated_mlp: Llama's with it, GPT's without.
+void set_style(const HfModel& model, ImportedPlan* plan) {
+  const ModelFamily& family = *model.family;
+  if (family.rms_norm != model.gated)
+    plan->set_text("model.norm", family.rms_norm ? "rmsnorm" : "layernorm", "by model_type");
+  if (family.learned_positions == model.gated)
+    plan->set("model.learned_positions", family.learned_positions, "by model_type");
+  if (model.biases == model.gated) plan->set("model.biases", model.biases, "by model_type");
+}
+
+void list_left(const FieldReader& fields, const std::string& path, ImportedPlan* plan) {
+  for (const DocumentField* field : fields.left()) {
+    const std::string at = fmt::format("{}:{}", path, field->value.line);
+    const auto* flag = std::get_if<bool>(&field->value.value);
+    const auto* whole = std::get_if<std::int64_t>(&field->value.value);
+    const bool off = field->value.is_null() || (flag && !*flag) || (whole && *whole == 0);
+    const std::string_view what = not_expressed_field(field->key);
+    if (!what.empty() && !off) {
+      plan->not_expressed.push_back(fmt::format("{}: {}: {}", at, field->key, what));
+    } else if (is_quiet_field(field->key) || off || !what.empty()) {
+      ++plan->without_effect;
+    } else {
+      plan->not_understood.push_back(
+          fmt::format("{}: {} = {}", at, field->key, field->value.text()));
+    }
+  }
+}
+
+}  // namespace
+
+bool is_hugging_face(const DocumentNode& document) {
+  const DocumentNode* inner = language_model(document);
+  const DocumentNode& model = inner == nullptr ? document : *inner;
+  return !word_of(document, "model_type").empty() || model.find("num_hidden_layers") != nullptr ||
+         model.find("n_layer") != nullptr;
+}
+
+Result<ImportedPlan> import_hugging_face(const DocumentNode& document, const std::string& path) {
+  static constexpr ModelFamily kLlama = {.prefix = "llama"};
+  const DocumentNode* inner = language_model(document);
+  FieldReader fields(inner == nullptr ? document : *inner, path);
+  HfModel model;
+  model.type = word_of(document, "model_type");
+  if (inner != nullptr && !word_of(*inner, "model_type").empty())
+    model.type = word_of(*inner, "model_type");
+  model.family = family_of(model.type);
+  ImportedPlan plan;
+  plan.sources.push_back(fmt::format("{} (Hugging Face config.json, model_type {})", path,
+                                     model.type.empty() ? "not said" : model.type));
+  if (model.family == nullptr) {
+    model.family = &kLlama;
+    plan.assumed.push_back(
+        fmt::format("model_type '{}' is not known: gated MLP, RMSNorm and no biases, as Llama has",
+                    model.type));
+  }
+  ASSIGN_OR_RETURN(const std::vector<ImportedLayer> layers, read_layers(&fields, &model, &plan));
+
+  plan.set("model.hidden", model.hidden, model.hidden_field);
+  write_layers(layers, model.layers_field, &plan);
+  plan.set("model.vocab", model.vocab, "vocab_size");
+  set_sequence(&fields, &plan);
+  set_embeddings(*model.family, document, inner != nullptr, &fields, &plan);
+  set_style(model, &plan);
+  if (const auto mtp = fields.whole({"num_nextn_predict_layers", "mtp_num_hidden_layers"});
+      mtp.value_or(0) > 0)
+    plan.set("model.mtp_layers", *mtp,
+             fields.name_of({"num_nextn_predict_layers", "mtp_num_hidden_layers"}));
+  plan.set("train.flash_attention", true, "");
+  plan.assumed.push_back("train.flash_attention = true: what trainers run today");
+  RETURN_IF_ERROR(fields.status());
+  list_left(fields, path, &plan);
+  if (inner != nullptr) {
+    for (const DocumentField& field : *document.map()) {
+      if (!not_expressed_field(field.key).empty() && !field.value.is_null())
+        plan.not_expressed.push_back(fmt::format("{}:{}: {}: {}", path, field.value.line, field.key,
+                                                 not_expressed_field(field.key)));
+    }
+  }
+  return plan;
+}
+
+}  // namespace tandem

@@ -1,0 +1,166 @@
+#include "interop/model/layers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace tandem {
+namespace {
+
+// Keys that a kind without them does not ask about: they may stand in [model] for the others. All
+// else stands in [model] only where every kind has it.
+constexpr std::string_view kHarmless[] = {"heads",
+                                          "kv_heads",
+                                          "head_dim",
+                                          "qk_norm",
+                                          "attention_bias",
+                                          "output_bias",
+                                          "sinks",
+                                          "q_lora_rank",
+                                          "kv_lora_rank",
+                                          "qk_nope_head_dim",
+                                          "qk_rope_head_dim",
+                                          "v_head_dim",
+                                          "ffn_hidden",
+                                          "gated_mlp",
+                                          "mlp_bias"};
+
+// "name" or "name*3".
+std::string run_text(const std::string& name, std::size_t times) {
+  return times == 1 ? name : fmt::format("{}*{}", name, times);
+}
+
+// The runs of equal names in [begin, end), joined; and how many there are.
+std::pair<std::string, std::size_t> runs_of(const std::vector<std::string>& names,
+                                            std::size_t begin, std::size_t end) {
+  std::string text;
+  std::size_t runs = 0;
+  for (std::size_t i = begin; i < end; ++runs) {
+    std::size_t stop = i;
+    while (stop < end && names[stop] == names[i]) ++stop;
+    text += (text.empty() ? "" : " + ") + run_text(names[i], stop - i);
+    i = stop;
+  }
+  return {text, runs};
+}
+
+// The longest period that is looked for: of all models so far, 9 layers.
+constexpr std::size_t kLongestPeriod = 24;
+
+struct BestSuffix {
+  std::size_t runs = std::numeric_limits<std::size_t>::max();
+  std::string text;
+};
+
+const std::string* value_in(const ImportedLayer& layer, const std::string& key) {
+  for (const auto& [name, value] : layer.keys) {
+    if (name == key) return &value;
+  }
+  return nullptr;
+}
+
+// Whether a key may stand in [model]: its value where no kind contradicts.
+const std::string* shared_value(const std::vector<ImportedLayer>& kinds, const std::string& key) {
+  const std::string* shared = nullptr;
+  const bool harmless =
+      std::find(std::begin(kHarmless), std::end(kHarmless), key) != std::end(kHarmless);
+  for (const ImportedLayer& kind : kinds) {
+    const std::string* value = value_in(kind, key);
+    if (value == nullptr && !harmless) return nullptr;
+    if (value != nullptr && shared != nullptr && *value != *shared) return nullptr;
+    if (value != nullptr) shared = value;
+  }
+  return shared;
+}
+
+}  // namespace
+
+void ImportedLayer::set(std::string_view key, std::int64_t value) {
+  keys.emplace_back(key, fmt::format("{}", value));
+}
+
+void ImportedLayer::set(std::string_view key, bool value) {
+  keys.emplace_back(key, value ? "true" : "false");
+}
+
+void ImportedLayer::set_text(std::string_view key, std::string_view text) {
+  keys.emplace_back(key, toml_text(text));
+}
+
+bool ImportedLayer::has(std::string_view key) const {
+  return value_in(*this, std::string(key)) != nullptr;
+}
+
+// By dynamic programming from the end: best[i] writes the names from i on.
+std::string pattern_of(const std::vector<std::string>& names) {
+  const std::size_t n = names.size();
+  std::vector<BestSuffix> best(n + 1);
+  best[n].runs = 0;
+  const auto offer = [&](std::size_t at, std::size_t behind, std::size_t runs,
+                         const std::string& text) {
+    if (best[behind].runs + runs >= best[at].runs) return;
+    best[at] = {best[behind].runs + runs, text + (behind == n ? "" : " + ") + best[behind].text};
+  };
+  for (std::size_t i = n; i-- > 0;) {
+    std::size_t stop = i;
+    while (stop < n && names[stop] == names[i]) ++stop;
+    offer(i, stop, 1, run_text(names[i], stop - i));
+    for (std::size_t period = 2; period <= kLongestPeriod && i + 2 * period <= n; ++period) {
+      std::size_t times = 1;
+      while (i + (times + 1) * period <= n &&
+             std::equal(names.begin() + static_cast<std::ptrdiff_t>(i),
+                        names.begin() + static_cast<std::ptrdiff_t>(i + period),
+                        names.begin() + static_cast<std::ptrdiff_t>(i + times * period)))
+        ++times;
+      const auto [text, runs] = runs_of(names, i, i + period);
+      if (times > 1 && runs > 1)
+        offer(i, i + times * period, runs, fmt::format("({})*{}", text, times));
+    }
+    // A part of a run, so that what repeats may begin inside it.
+    for (std::size_t part = i + 1; part < stop; ++part)
+      offer(i, part, 1, run_text(names[i], part - i));
+  }
+  return best[0].text;
+}
+
+std::vector<std::string> write_layers(std::vector<ImportedLayer> layers, std::string_view comment,
+                                      ImportedPlan* plan) {
+  std::vector<ImportedLayer> kinds;
+  for (ImportedLayer& layer : layers) {
+    // Two kinds of one name get numbers.
+    const std::string name = layer.name;
+    for (int number = 2;; ++number) {
+      const auto same = std::find_if(kinds.begin(), kinds.end(), [&](const ImportedLayer& kind) {
+        return kind.name == layer.name;
+      });
+      const bool is_new = same == kinds.end();
+      if (!is_new && same->keys == layer.keys) break;
+      if (is_new) {
+        kinds.push_back(layer);
+        break;
+      }
+      layer.name = fmt::format("{}{}", name, number);
+    }
+  }
+  if (kinds.size() == 1) {
+    plan->set("model.layers", static_cast<std::int64_t>(layers.size()), comment);
+    for (const auto& [key, value] : kinds[0].keys) plan->set_toml("model." + key, value, "");
+    return {};
+  }
+  std::vector<std::string> names;
+  for (const ImportedLayer& layer : layers) names.push_back(layer.name);
+  plan->set("model.layers", static_cast<std::int64_t>(layers.size()), "");
+  plan->set_text("model.pattern", pattern_of(names), comment);
+  for (const ImportedLayer& kind : kinds) {
+    for (const auto& [key, value] : kind.keys) {
+      const std::string* shared = shared_value(kinds, key);
+      plan->set_toml(
+          shared != nullptr ? "model." + key : fmt::format("model.kinds.{}.{}", kind.name, key),
+          shared != nullptr ? *shared : value, "");
+    }
+  }
+  return names;
+}
+
+}  // namespace tandem

@@ -1,0 +1,35 @@
+// Layers of an imported model: one by one as a file has them, and as a scenario writes them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "interop/imported_plan.h"
+
+namespace tandem {
+
+// A layer's kind by name, and what it sets: keys without "model.", values as TOML.
+struct ImportedLayer {
+  std::string name;
+  std::vector<std::pair<std::string, std::string>> keys;
+
+  void set(std::string_view key, std::int64_t value);
+  void set(std::string_view key, bool value);
+  void set_text(std::string_view key, std::string_view text);
+  bool has(std::string_view key) const;
+
+  bool operator==(const ImportedLayer&) const = default;
+};
+
+// The shortest text of the form "a*3 + (b + c*2)*4" that gives these names in order.
+std::string pattern_of(const std::vector<std::string>& names);
+
+// Layers that are all alike as model.layers and keys of [model]; else model.pattern and
+// [model.kinds.NAME], what all kinds share in [model]. `comment` stands at layers or pattern.
+// Returns the kinds' names, one a layer; empty: all alike.
+std::vector<std::string> write_layers(std::vector<ImportedLayer> layers, std::string_view comment,
+                                      ImportedPlan* plan);
+
+}  // namespace tandem

@@ -1,0 +1,80 @@
+#include "interop/shell/branches.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace tandem {
+namespace {
+
+bool is_whole(const std::string& word) {
+  return !word.empty() && word.size() < 12 &&
+         word.find_first_not_of("0123456789", word[0] == '-' ? 1 : 0) == std::string::npos;
+}
+
+std::optional<bool> compared(const std::string& left, const std::string& sign,
+                             const std::string& right) {
+  if (sign == "=" || sign == "==") {
+    // "[[ a == b* ]]" is a pattern.
+    if (right.find_first_of("*?") != std::string::npos) return std::nullopt;
+    return left == right;
+  }
+  if (sign == "!=") return left != right;
+  if (!is_whole(left) || !is_whole(right)) return std::nullopt;
+  const long long a = std::atoll(left.c_str()), b = std::atoll(right.c_str());
+  if (sign == "-eq") return a == b;
+  if (sign == "-ne") return a != b;
+  if (sign == "-gt") return a > b;
+  if (sign == "-ge") return a >= b;
+  if (sign == "-lt") return a < b;
+  if (sign == "-le") return a <= b;
+  return std::nullopt;
+}
+
+}  // namespace
+
+void ShellBranches::open(std::optional<bool> condition) {
+  const bool outer = active();
+  frames_.push_back({outer, outer && condition.value_or(true), condition.value_or(false)});
+}
+
+void ShellBranches::next(std::optional<bool> condition) {
+  if (frames_.empty()) return;
+  Frame& frame = frames_.back();
+  frame.active = frame.outer && !frame.decided && condition.value_or(true);
+  frame.decided = frame.decided || condition.value_or(false);
+}
+
+void ShellBranches::otherwise() {
+  if (!frames_.empty()) frames_.back().active = frames_.back().outer && !frames_.back().decided;
+}
+
+void ShellBranches::close() {
+  if (!frames_.empty()) frames_.pop_back();
+}
+
+std::optional<bool> shell_condition(std::vector<std::string> words, bool* unset) {
+  if (words.empty()) return std::nullopt;
+  const std::string last = words[0] == "[" ? "]" : words[0] == "[[" ? "]]" : "";
+  if (last.empty() && words[0] != "test") return std::nullopt;
+  if (!last.empty() && words.back() != last) return std::nullopt;
+  if (!last.empty()) words.pop_back();
+  words.erase(words.begin());
+  for (std::string& word : words) {
+    if (word.find("$(") != std::string::npos) return std::nullopt;
+    if (!word.starts_with("${")) continue;
+    *unset = true;
+    word.clear();
+  }
+  const bool negated = !words.empty() && words[0] == "!";
+  if (negated) words.erase(words.begin());
+  std::optional<bool> result;
+  if (words.size() == 2 && words[0] == "-z") result = words[1].empty();
+  if (words.size() == 2 && words[0] == "-n") result = !words[1].empty();
+  // Without quotes an empty word is none at all.
+  if (words.size() == 1 && words[0] == "-z") result = true;
+  if (words.size() == 3) result = compared(words[0], words[1], words[2]);
+  if (result && negated) result = !*result;
+  return result;
+}
+
+}  // namespace tandem

@@ -1,0 +1,34 @@
+// ShellBranches: which branches of a script's ifs are taken, as far as their conditions can be
+// told.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tandem {
+
+class ShellBranches {
+ public:
+  // Whether what stands here is run. A branch whose condition is not known counts as taken, and so
+  // do those behind it.
+  bool active() const { return frames_.empty() || frames_.back().active; }
+  void open(std::optional<bool> condition);
+  void next(std::optional<bool> condition);  // elif
+  void otherwise();                          // else
+  void close();
+
+ private:
+  struct Frame {
+    bool outer;  // what is around it is run
+    bool active;
+    bool decided;  // a branch of it was taken for certain
+  };
+  std::vector<Frame> frames_;
+};
+
+// "[ a = b ]", "[[ -n a ]]" and the like, expanded; nothing: another condition. A variable without
+// a value is empty there, which `unset` tells.
+std::optional<bool> shell_condition(std::vector<std::string> words, bool* unset);
+
+}  // namespace tandem

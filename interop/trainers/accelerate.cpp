@@ -1,0 +1,105 @@
+// Accelerate's configuration of PyTorch's FSDP, as `accelerate config` writes it.
+#include <fmt/format.h>
+
+#include "interop/fields.h"
+#include "interop/trainers/trainers.h"
+
+namespace tandem {
+namespace {
+
+const DocumentNode& section_of(const DocumentNode& document, std::string_view name) {
+  static const DocumentNode kNothing{DocumentNode::Map{}, 1};
+  const DocumentNode* node = document.find(name);
+  return node == nullptr || node->map() == nullptr ? kNothing : *node;
+}
+
+void set_sharding(FieldReader* fsdp, ImportedPlan* plan) {
+  const auto strategy = fsdp->text({"fsdp_sharding_strategy"});
+  const auto reshard = fsdp->node({"fsdp_reshard_after_forward"});
+  // Version 1 has a strategy; it may stand where version 2 has true or false.
+  bool parameters = true;
+  if (const auto* flag = reshard == nullptr ? nullptr : std::get_if<bool>(&reshard->value))
+    parameters = *flag;
+  const auto* word = reshard == nullptr ? nullptr : std::get_if<std::string>(&reshard->value);
+  const std::string name = strategy ? *strategy : word != nullptr ? *word : "";
+  if (name == "SHARD_GRAD_OP" || name == "_HYBRID_SHARD_ZERO2") parameters = false;
+  if (name == "NO_SHARD") {
+    plan->not_expressed.push_back("NO_SHARD: replicas are whole");
+  } else {
+    plan->set("train.zero", parameters ? 3 : 2,
+              strategy ? "fsdp_sharding_strategy" : "fsdp_reshard_after_forward");
+  }
+  if (name == "HYBRID_SHARD")
+    plan->not_expressed.push_back("HYBRID_SHARD: what shards inside is parallel.hsdp_shard");
+  plan->set("overlap.grad_reduce", true, "FSDP reduces layer by layer");
+  plan->set("overlap.param_gather", true, "FSDP gathers the next layer ahead");
+  if (fsdp->flag({"fsdp_activation_checkpointing"}).value_or(false))
+    plan->set_text("train.recompute", "full", "fsdp_activation_checkpointing");
+  if (fsdp->flag({"fsdp_offload_params", "fsdp_cpu_offload"}).value_or(false))
+    plan->not_expressed.push_back("fsdp_offload_params: parameters stay on the GPU");
+}
+
+}  // namespace
+
+bool is_accelerate(const DocumentNode& document) { return document.find("fsdp_config") != nullptr; }
+
+Result<ImportedPlan> import_accelerate(const DocumentNode& document, const ImportContext& context) {
+  ImportedPlan plan;
+  plan.sources.push_back(context.path + " (Accelerate, FSDP)");
+  FieldReader top(document, context.path);
+  FieldReader fsdp(section_of(document, "fsdp_config"), context.path);
+  FieldReader parallel(section_of(document, "parallelism_config"), context.path);
+  top.node({"fsdp_config"});
+  top.node({"parallelism_config"});
+  if (const auto gpus = top.whole({"num_processes"}, 1))
+    plan.set("cluster.gpus", *gpus, "num_processes");
+  const std::string precision =
+      top.node({"mixed_precision"}) == nullptr ? "no" : top.node({"mixed_precision"})->text();
+  plan.set_text("train.precision", precision == "no" || precision == "false" ? "fp32" : precision,
+                "mixed_precision");
+  set_sharding(&fsdp, &plan);
+  for (const auto& [field, key] : {std::pair{"parallelism_config_tp_size", "parallel.tp"},
+                                   std::pair{"parallelism_config_cp_size", "parallel.cp"}}) {
+    if (const auto size = parallel.whole({field}, 1); size && *size > 1)
+      plan.set(key, *size, field);
+  }
+  const auto replicas = parallel.whole({"parallelism_config_dp_replicate_size"}, 1);
+  const auto shard = parallel.whole({"parallelism_config_dp_shard_size"}, 1);
+  if (replicas.value_or(1) > 1 && shard)
+    plan.set("parallel.hsdp_shard", *shard, "parallelism_config_dp_shard_size");
+  for (FieldReader* reader : {&top, &fsdp, &parallel}) {
+    RETURN_IF_ERROR(reader->status());
+    for (const DocumentField* field : reader->left()) {
+      if (matches_any(field->key, {"compute_environment",
+                                   "distributed_type",
+                                   "machine_rank",
+                                   "num_machines",
+                                   "main_*",
+                                   "rdzv_*",
+                                   "same_network",
+                                   "tpu_*",
+                                   "use_cpu",
+                                   "debug",
+                                   "enable_cpu*",
+                                   "downcast_bf16",
+                                   "fsdp_version",
+                                   "fsdp_auto_wrap*",
+                                   "fsdp_transformer_layer*",
+                                   "fsdp_state_dict*",
+                                   "fsdp_backward_prefetch",
+                                   "fsdp_forward_prefetch",
+                                   "fsdp_cpu_ram*",
+                                   "fsdp_sync_*",
+                                   "fsdp_use_orig*",
+                                   "dynamo_config"})) {
+        ++plan.without_effect;
+      } else {
+        plan.not_understood.push_back(fmt::format("{}:{}: {} = {}", context.path, field->value.line,
+                                                  field->key, field->value.text()));
+      }
+    }
+  }
+  return plan;
+}
+
+}  // namespace tandem

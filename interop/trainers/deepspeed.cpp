@@ -1,0 +1,281 @@
+// DeepSpeed's ds_config.json.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "interop/fields.h"
+#include "interop/trainers/trainers.h"
+
+namespace tandem {
+namespace {
+
+using Whole = std::int64_t;
+
+// Sections and fields that change neither time nor memory.
+bool is_quiet_deepspeed(std::string_view name) {
+  return matches_any(name, {"_*",
+                            "scheduler",
+                            "steps_per_print",
+                            "gradient_clipping",
+                            "prescale_*",
+                            "gradient_predivide*",
+                            "wall_clock*",
+                            "dump_state",
+                            "memory_breakdown",
+                            "tensorboard",
+                            "wandb",
+                            "csv_monitor",
+                            "comet",
+                            "flops_profiler",
+                            "autotuning",
+                            "checkpoint",
+                            "data_efficiency",
+                            "seed",
+                            "comms_logger",
+                            "zero_allow_untested_optimizer",
+                            "zero_force_*",
+                            "disable_allgather",
+                            "aio",
+                            "elasticity",
+                            "amp",
+                            "compile",
+                            "gradient_accumulation_dtype"});
+}
+
+// Of zero_optimization: sizes of buffers that a scenario does not have, and checkpoints.
+bool is_quiet_zero(std::string_view name) {
+  return matches_any(name, {"allgather_partitions", "reduce_scatter", "contiguous_gradients",
+                            "round_robin_gradients", "*gather_16bit*", "*gather_fp16*",
+                            "load_from_fp32*", "elastic_checkpoint", "ignore_unused*",
+                            "legacy_stage1", "override_module*", "log_trace*", "stage3_max_*",
+                            "sub_group_size", "memory_efficient_linear", "allgather_bucket_size"});
+}
+
+struct UnsaidZero {
+  std::string_view name, what;
+};
+constexpr UnsaidZero kUnsaidZero[] = {
+    {"offload_param", "parameters stay on the GPU"},
+    {"offload_optimizer", "the optimizer stays on the GPU"},
+    {"cpu_offload", "the optimizer stays on the GPU"},
+    {"zero_hpz_partition_size", "weights have no second partition inside a node"},
+    {"zero_quantized_weights", "weights are gathered as they are"},
+    {"zero_quantized_gradients", "gradients are reduced as they are"},
+    {"mics_shard_size", "all data-parallel ranks share"},
+    {"stage3_prefetch_bucket_size", "the next layer is gathered ahead"},
+    {"stage3_param_persistence_threshold", "every parameter is cut"},
+    {"zeropp_loco_param", "gradients are reduced as they are"}};
+
+// Names of all that is "auto" and matters, joined: "train_batch_size, bf16.enabled".
+void collect_autos(const DocumentNode& node, const std::string& prefix, std::string* names,
+                   int* line) {
+  if (node.map() == nullptr) return;
+  for (const DocumentField& field : *node.map()) {
+    const std::string name = prefix.empty() ? field.key : prefix + '.' + field.key;
+    if (prefix.empty() && (is_quiet_deepspeed(field.key) || field.key == "optimizer")) continue;
+    if (const auto* text = std::get_if<std::string>(&field.value.value); text && *text == "auto") {
+      *names += (names->empty() ? "" : ", ") + name;
+      if (*line == 0) *line = field.value.line;
+    }
+    collect_autos(field.value, name, names, line);
+  }
+}
+
+class DeepSpeedPlan {
+ public:
+  DeepSpeedPlan(const DocumentNode& document, const ImportContext& context, ImportedPlan* plan)
+      : context_(context), plan_(plan), top_(document, context.path) {}
+
+  Status read() {
+    set_precision();
+    set_parallel();
+    set_batch();
+    set_zero();
+    RETURN_IF_ERROR(top_.status());
+    if (top_.node({"activation_checkpointing"}) != nullptr)
+      plan_->not_expressed.push_back(
+          "activation_checkpointing: how layers are recomputed, not which: train.recompute says");
+    optimizer();
+    for (const DocumentField* field : top_.left()) {
+      if (is_quiet_deepspeed(field->key)) {
+        ++plan_->without_effect;
+      } else {
+        plan_->not_understood.push_back(place(*field));
+      }
+    }
+    return top_.status();
+  }
+
+ private:
+  std::string place(const DocumentField& field) const {
+    return fmt::format("{}:{}: {} = {}", context_.path, field.value.line, field.key,
+                       field.value.text());
+  }
+  Whole earlier(std::string_view key) const {
+    const auto own = plan_->whole_of(key);
+    return own ? *own : context_.before.whole_of(key).value_or(1);
+  }
+  bool enabled(std::string_view section) {
+    const DocumentNode* node = top_.node({section});
+    if (node == nullptr || node->map() == nullptr) return false;
+    FieldReader inner(*node, context_.path);
+    const bool on = inner.flag({"enabled"}).value_or(false);
+    if (const Status status = inner.status(); !status.ok()) fault_ = status.error();
+    return on;
+  }
+
+  void set_precision() {
+    const bool bf16 = enabled("bf16") || enabled("bfloat16");
+    const bool fp16 = enabled("fp16");
+    plan_->set_text("train.precision",
+                    bf16   ? "bf16"
+                    : fp16 ? "fp16"
+                           : "fp32",
+                    bf16   ? "bf16.enabled"
+                    : fp16 ? "fp16.enabled"
+                           : "neither bf16 nor fp16");
+    gradient_bytes_ = bf16 || fp16 ? 2 : 4;
+    const std::string wire = top_.text({"communication_data_type"}).value_or("");
+    if (wire == "fp32") {
+      gradient_bytes_ = 4;
+      plan_->set_text("train.gradient_dtype", "fp32", "communication_data_type");
+    } else if (bf16) {
+      plan_->set_text("train.gradient_dtype", "bf16", "gradients are reduced as they are");
+    }
+  }
+
+  void set_parallel() {
+    if (const DocumentNode* node = top_.node({"tensor_parallel"}); node && node->map()) {
+      FieldReader inner(*node, context_.path);
+      if (const auto tp = inner.whole({"autotp_size", "tp_size"}, 1); tp && *tp > 1)
+        plan_->set("parallel.tp", *tp, "tensor_parallel.autotp_size");
+    }
+    if (const DocumentNode* node = top_.node({"expert_parallel"}); node && node->map()) {
+      FieldReader inner(*node, context_.path);
+      const auto ep = inner.whole({"autoep_size"}, 1);
+      if (inner.flag({"enabled"}).value_or(false) && ep)
+        plan_->set("parallel.ep", *ep, "expert_parallel.autoep_size");
+    }
+    if (const auto ulysses = top_.whole({"sequence_parallel_size"}, 1); ulysses && *ulysses > 1) {
+      plan_->set("parallel.cp", *ulysses, "sequence_parallel_size: Ulysses");
+      plan_->set_text("parallel.cp_comm", "all_to_all", "sequence_parallel_size: Ulysses");
+    }
+  }
+
+  // train_batch_size = micro x accumulation x dp: two of three, and the world, give the rest.
+  void set_batch() {
+    auto micro = top_.whole({"train_micro_batch_size_per_gpu"}, 1);
+    const auto steps = top_.whole({"gradient_accumulation_steps"}, 1);
+    auto global = top_.whole({"train_batch_size"}, 1);
+    const Whole gpus =
+        context_.gpus > 0 ? context_.gpus : context_.before.whole_of("cluster.gpus").value_or(0);
+    const Whole block = earlier("parallel.tp") * earlier("parallel.pp") * earlier("parallel.cp");
+    const Whole dp = gpus / block;
+    if (!micro && global && dp > 0 && *global / (dp * steps.value_or(1)) > 0)
+      micro = *global / (dp * steps.value_or(1));
+    if (!global && micro && dp > 0) global = *micro * steps.value_or(1) * dp;
+    if (micro) plan_->set("parallel.micro_batch", *micro, "train_micro_batch_size_per_gpu");
+    if (global) {
+      plan_->set("parallel.global_batch", *global,
+                 top_.has("train_batch_size") ? "train_batch_size"
+                                              : "micro-batch x accumulation steps x dp");
+    } else if (steps.value_or(1) > 1) {
+      plan_->not_expressed.push_back(fmt::format(
+          "gradient_accumulation_steps = {}: the batch is not known without --gpus", *steps));
+    }
+  }
+
+  void set_zero() {
+    const DocumentNode* node = top_.node({"zero_optimization"});
+    if (node == nullptr || node->map() == nullptr) return;
+    FieldReader zero(*node, context_.path);
+    const Whole stage = zero.whole({"stage"}).value_or(0);
+    if (stage > 3) zero.fail("stage", "0 to 3");
+    if (stage > 0) plan_->set("train.zero", stage, "zero_optimization.stage");
+    const bool overlaps = zero.flag({"overlap_comm"}).value_or(stage == 3);
+    const auto bucket = zero.number({"reduce_bucket_size"});
+    if (overlaps && stage > 0)
+      plan_->set("overlap.grad_reduce", true, "zero_optimization.overlap_comm");
+    if (stage == 3)
+      plan_->set("overlap.param_gather", true, "stage 3 gathers the next layer ahead");
+    if (overlaps && (stage == 1 || stage == 2)) {
+      const double elements = bucket.value_or(5e8);
+      plan_->set("overlap.bucket_MB", elements * gradient_bytes_ / 1e6,
+                 fmt::format("{:.0f} elements of {} bytes", elements, gradient_bytes_));
+    }
+    for (const UnsaidZero& row : kUnsaidZero) {
+      const DocumentNode* value = zero.node({row.name});
+      if (value == nullptr) continue;
+      const auto* flag = std::get_if<bool>(&value->value);
+      const auto* whole = std::get_if<Whole>(&value->value);
+      const DocumentNode* device = value->find("device");
+      const bool off = (flag && !*flag) || (whole && *whole <= 1) ||
+                       (device && device->text() != "cpu" && device->text() != "nvme") ||
+                       (row.name.starts_with("stage3") && stage < 3);
+      if (!off)
+        plan_->not_expressed.push_back(fmt::format("{}:{}: {} = {}: {}", context_.path, value->line,
+                                                   row.name, value->text(), row.what));
+    }
+    for (const DocumentField* field : zero.left()) {
+      if (is_quiet_zero(field->key)) {
+        ++plan_->without_effect;
+      } else {
+        plan_->not_understood.push_back(place(*field));
+      }
+    }
+    if (const Status status = zero.status(); !status.ok() && !fault_) fault_ = status.error();
+  }
+
+  void optimizer() {
+    const DocumentNode* node = top_.node({"optimizer"});
+    const DocumentNode* type = node == nullptr ? nullptr : node->find("type");
+    if (type == nullptr) return;
+    std::string name = type->text();
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (name == "sgd" || name == "muon") {
+      plan_->set_text("train.optimizer", name, "optimizer.type");
+    } else if (name != "adam" && name != "adamw") {
+      plan_->not_expressed.push_back(fmt::format("optimizer.type = {}: taken as Adam", name));
+    }
+  }
+
+ public:
+  std::optional<Error> fault_;
+
+ private:
+  const ImportContext& context_;
+  ImportedPlan* plan_;
+  FieldReader top_;
+  int gradient_bytes_ = 4;
+};
+
+}  // namespace
+
+bool is_deepspeed(const DocumentNode& document) {
+  const auto* map = document.map();
+  return map != nullptr && std::any_of(map->begin(), map->end(), [](const DocumentField& field) {
+           return matches_any(field.key,
+                              {"zero_optimization", "train_batch_size",
+                               "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"});
+         });
+}
+
+Result<ImportedPlan> import_deepspeed(const DocumentNode& document, const ImportContext& context) {
+  std::string autos;
+  int line = 0;
+  collect_autos(document, "", &autos, &line);
+  if (!autos.empty())
+    return Error::at(fmt::format("{}:{}", context.path, line),
+                     fmt::format("found \"auto\" for {}, expected values: Hugging Face's trainer "
+                                 "fills them in",
+                                 autos));
+  ImportedPlan plan;
+  plan.sources.push_back(context.path + " (DeepSpeed ds_config.json)");
+  DeepSpeedPlan reader(document, context, &plan);
+  RETURN_IF_ERROR(reader.read());
+  if (reader.fault_) return *reader.fault_;
+  return plan;
+}
+
+}  // namespace tandem

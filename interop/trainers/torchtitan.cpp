@@ -1,0 +1,266 @@
+// torchtitan's TOML.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "interop/fields.h"
+#include "interop/trainers/trainers.h"
+
+namespace tandem {
+namespace {
+
+using Whole = std::int64_t;
+
+// PyTorch's names of schedules, how many stages a rank has in them, and ours.
+struct TitanSchedule {
+  std::string_view theirs, ours;
+  Whole stages;
+};
+constexpr TitanSchedule kSchedules[] = {{"1F1B", "1f1b", 1},
+                                        {"GPipe", "gpipe", 1},
+                                        {"Interleaved1F1B", "interleaved", 2},
+                                        {"LoopedBFS", "looped-bfs", 2},
+                                        {"InterleavedZeroBubble", "interleaved-zb", 2},
+                                        {"ZBVZeroBubble", "zbv", 2},
+                                        {"DualPipeV", "dualpipev", 2}};
+
+constexpr std::string_view kQuietSections[] = {
+    "job",     "profiling",         "metrics", "lr_scheduler",    "checkpoint",
+    "compile", "validation",        "comm",    "fault_tolerance", "experimental",
+    "debug",   "memory_estimation", "eval"};
+
+class TitanPlan {
+ public:
+  TitanPlan(const DocumentNode& document, const ImportContext& context, ImportedPlan* plan)
+      : document_(document), context_(context), plan_(plan) {}
+
+  Status read() {
+    const DocumentNode kNothing{DocumentNode::Map{}, 1};
+    const auto section = [&](std::string_view name) {
+      const DocumentNode* node = document_.find(name);
+      return FieldReader(node == nullptr || node->map() == nullptr ? kNothing : *node,
+                         context_.path);
+    };
+    FieldReader parallel = section("parallelism"), training = section("training"),
+                memory = section("activation_checkpoint"), model = section("model"),
+                optimizer = section("optimizer");
+    set_sizes(&parallel);
+    set_schedule(&parallel, &training);
+    set_training(&training);
+    set_recompute(&memory);
+    set_model(&model);
+    if (const std::string name = optimizer.text({"name"}).value_or("AdamW");
+        name != "AdamW" && name != "Adam")
+      plan_->not_expressed.push_back(fmt::format("optimizer.name = {}: taken as Adam", name));
+    plan_->set("train.flash_attention", true, "PyTorch's scaled dot product attention");
+    for (FieldReader* reader : {&parallel, &training, &memory, &model}) {
+      RETURN_IF_ERROR(reader->status());
+      list_left(*reader);
+    }
+    count_sections();
+    return Done{};
+  }
+
+ private:
+  Whole gpus() const {
+    return context_.gpus > 0 ? context_.gpus : context_.before.whole_of("cluster.gpus").value_or(0);
+  }
+
+  void set_sizes(FieldReader* p) {
+    const auto degree = [&](std::string_view name, std::string_view key) {
+      const Whole size = p->whole({name}, 1).value_or(1);
+      if (size > 1) plan_->set(key, size, name);
+      return size;
+    };
+    tp_ = degree("tensor_parallel_degree", "parallel.tp");
+    pp_ = degree("pipeline_parallel_degree", "parallel.pp");
+    cp_ = degree("context_parallel_degree", "parallel.cp");
+    degree("expert_parallel_degree", "parallel.ep");
+    if (const Whole expert_tp = p->whole({"expert_tensor_parallel_degree"}, 1).value_or(0);
+        expert_tp > 0 && expert_tp != tp_)
+      plan_->set("parallel.expert_tp", expert_tp, "expert_tensor_parallel_degree");
+    if (cp_ > 1) {
+      const std::string way = p->text({"context_parallel_rotate_method"}).value_or("allgather");
+      if (way == "allgather") plan_->set_text("parallel.cp_comm", "all_gather", "the default");
+    }
+    if (tp_ > 1) plan_->set("train.sequence_parallel", true, "with tensor_parallel_degree");
+    if (p->flag({"enable_async_tensor_parallel"}).value_or(false) && tp_ > 1)
+      plan_->set_text("overlap.tensor", "ring", "enable_async_tensor_parallel");
+    const Whole replicas = p->whole({"data_parallel_replicate_degree"}, 1).value_or(1);
+    const Whole shard = p->whole({"data_parallel_shard_degree"}, -1).value_or(-1);
+    const Whole block = tp_ * pp_ * cp_;
+    dp_ = shard > 0 ? shard * replicas : gpus() / block;
+    if (shard > 0) plan_->set("parallel.dp", dp_, "data_parallel_replicate x shard degree");
+    if (shard != 1) {
+      plan_->set("train.zero", Whole{3}, "data_parallel_shard_degree: FSDP2");
+      plan_->set("overlap.grad_reduce", true, "FSDP2 reduces layer by layer");
+      const std::string reshard = p->text({"fsdp_reshard_after_forward"}).value_or("default");
+      if (reshard == "never" || (reshard == "default" && pp_ > 1))
+        plan_->set("train.reshard_after_forward", false, "fsdp_reshard_after_forward");
+    }
+    if (replicas > 1 && shard != 1) {
+      const Whole inside = shard > 0 ? shard : gpus() / (block * replicas);
+      if (inside > 0) {
+        plan_->set("parallel.hsdp_shard", inside, "data_parallel_shard_degree");
+      } else {
+        plan_->not_expressed.push_back(fmt::format(
+            "data_parallel_replicate_degree = {}: what shards inside is not known without --gpus",
+            replicas));
+      }
+    }
+    if (p->text({"expert_parallel_comm_backend"}).value_or("standard") != "standard")
+      plan_->not_expressed.push_back(
+          "expert_parallel_comm_backend: tokens are sent by NCCL's all-to-all");
+  }
+
+  void set_schedule(FieldReader* p, FieldReader* training) {
+    const std::string name = p->text({"pipeline_parallel_schedule"}).value_or("1F1B");
+    const std::string csv = p->text({"pipeline_parallel_schedule_csv"}).value_or("");
+    const auto each = p->whole({"pipeline_parallel_layers_per_stage"}, 1);
+    p->whole({"pipeline_parallel_first_stage_less_layers"});
+    p->whole({"pipeline_parallel_last_stage_less_layers"});
+    const Whole micro = p->whole({"pipeline_parallel_microbatch_size"}, 1).value_or(1);
+    const Whole local = training->whole({"local_batch_size", "batch_size"}, 1).value_or(1);
+    const Whole global = training->whole({"global_batch_size"}, -1).value_or(-1);
+    plan_->set("parallel.micro_batch", pp_ > 1 ? micro : local,
+               pp_ > 1 ? "pipeline_parallel_microbatch_size" : "local_batch_size");
+    if (global > 0) {
+      plan_->set("parallel.global_batch", global, "global_batch_size");
+    } else if (dp_ > 0) {
+      plan_->set("parallel.global_batch", local * dp_, "local_batch_size x dp");
+    } else if (pp_ > 1) {
+      plan_->not_expressed.push_back(
+          fmt::format("local_batch_size = {}: the batch is not known without --gpus", local));
+    }
+    if (pp_ == 1) return;
+    const auto row = std::find_if(std::begin(kSchedules), std::end(kSchedules),
+                                  [&](const TitanSchedule& one) { return one.theirs == name; });
+    if (!csv.empty()) {
+      plan_->set_text("schedule.order", csv, "pipeline_parallel_schedule_csv");
+    } else if (row == std::end(kSchedules)) {
+      p->fail("pipeline_parallel_schedule", "1F1B, Interleaved1F1B, GPipe or a zero-bubble one");
+      return;
+    } else {
+      plan_->set_text("schedule.order", row->ours, "pipeline_parallel_schedule");
+    }
+    Whole stages = row == std::end(kSchedules) ? 1 : row->stages;
+    const Whole layers = context_.before.whole_of("model.layers").value_or(0);
+    // Embedding and head count as a layer each, unless told otherwise.
+    if (each && layers > 0) {
+      stages = (layers + 2 + pp_ * *each - 1) / (pp_ * *each);
+    } else if (stages > 1) {
+      plan_->assumed.push_back(fmt::format("parallel.vpp = {}: as torchtitan has it", stages));
+    }
+    if (stages > 1) plan_->set("parallel.vpp", stages, "stages a rank of the schedule");
+  }
+
+  void set_training(FieldReader* training) {
+    if (const auto seq = training->whole({"seq_len"}, 1)) plan_->set("model.seq", *seq, "seq_len");
+    const std::string wide = training->text({"mixed_precision_param"}).value_or("bfloat16");
+    if (wide == "float32") plan_->set_text("train.precision", "fp32", "mixed_precision_param");
+    if (training->text({"mixed_precision_reduce"}).value_or("float32") == "bfloat16")
+      plan_->set_text("train.gradient_dtype", "bf16", "mixed_precision_reduce");
+    if (training->flag({"enable_cpu_offload"}).value_or(false))
+      plan_->not_expressed.push_back("enable_cpu_offload: parameters stay on the GPU");
+    if (const DocumentNode* quantized = find_path({"quantize", "linear", "float8"})) {
+      const DocumentNode* gathers = quantized->find("enable_fsdp_float8_all_gather");
+      const auto* on = gathers == nullptr ? nullptr : std::get_if<bool>(&gathers->value);
+      fp8_gather_ = on != nullptr && *on;
+    }
+  }
+
+  const DocumentNode* find_path(std::initializer_list<std::string_view> names) const {
+    const DocumentNode* node = &document_;
+    for (const std::string_view name : names) {
+      node = node->find(name);
+      if (node == nullptr) return nullptr;
+    }
+    return node;
+  }
+
+  void set_recompute(FieldReader* memory) {
+    const std::string mode = memory->text({"mode"}).value_or("selective");
+    if (mode == "full") plan_->set_text("train.recompute", "full", "activation_checkpoint.mode");
+    if (mode != "selective") return;
+    plan_->set_text("train.recompute", "selective", "activation_checkpoint.mode");
+    plan_->not_expressed.push_back(fmt::format(
+        "activation_checkpoint.mode = selective ({}): taken as the attention core",
+        memory->has("selective_ac_option") ? memory->node({"selective_ac_option"})->text() : "op"));
+  }
+
+  void set_model(FieldReader* model) {
+    const auto converters = model->texts({"converters"});
+    for (const std::string& converter : converters.value_or(std::vector<std::string>())) {
+      if (converter.find("float8") != std::string::npos) {
+        plan_->set_text("train.precision", "fp8", "model.converters");
+        plan_->set_text("train.fp8_recipe", "current", "tensorwise, the default");
+        if (fp8_gather_)
+          plan_->set("train.fp8_param_gather", true, "enable_fsdp_float8_all_gather");
+      } else if (converter.find("mx") != std::string::npos) {
+        plan_->set_text("train.precision", "fp8", "model.converters");
+        plan_->set_text("train.fp8_recipe", "mxfp8", "model.converters");
+      } else {
+        plan_->not_understood.push_back("model.converters: " + converter);
+      }
+    }
+    const std::string name = model->text({"name"}).value_or("");
+    const std::string flavor = model->text({"flavor"}).value_or("");
+    if (!name.empty() && context_.before.value_of("model.layers").empty() &&
+        context_.before.value_of("model.pattern").empty())
+      plan_->not_expressed.push_back(fmt::format(
+          "model {} {}: its sizes are in torchtitan's code: import its config.json before", name,
+          flavor));
+  }
+
+  void list_left(const FieldReader& reader) {
+    for (const DocumentField* field : reader.left()) {
+      const auto* flag = std::get_if<bool>(&field->value.value);
+      if (matches_any(field->key,
+                      {"steps", "max_norm", "dataset*", "seed", "deterministic", "gc_*", "*_path",
+                       "data_*", "selective_*", "per_op_*", "early_stop", "print_*", "tokenizer*",
+                       "disable_loss_parallel", "mixed_precision*", "*_split_points",
+                       "enable_compiled_autograd", "context_parallel_*"}) ||
+          (flag != nullptr && !*flag)) {
+        ++plan_->without_effect;
+      } else {
+        plan_->not_understood.push_back(fmt::format(
+            "{}:{}: {} = {}", context_.path, field->value.line, field->key, field->value.text()));
+      }
+    }
+  }
+
+  void count_sections() {
+    for (const DocumentField& section : *document_.map()) {
+      const bool quiet = std::find(std::begin(kQuietSections), std::end(kQuietSections),
+                                   section.key) != std::end(kQuietSections);
+      const auto size = section.value.map() == nullptr ? 1 : section.value.map()->size();
+      if (quiet) plan_->without_effect += static_cast<int>(size);
+      if (!quiet && !matches_any(section.key, {"parallelism", "training", "activation_checkpoint",
+                                               "model", "optimizer", "quantize", "float8", "mx"}))
+        plan_->not_understood.push_back(
+            fmt::format("{}:{}: [{}]", context_.path, section.value.line, section.key));
+    }
+  }
+
+  const DocumentNode& document_;
+  const ImportContext& context_;
+  ImportedPlan* plan_;
+  Whole tp_ = 1, pp_ = 1, cp_ = 1, dp_ = 0;
+  bool fp8_gather_ = false;
+};
+
+}  // namespace
+
+bool is_torchtitan(const DocumentNode& document) {
+  return document.find("parallelism") != nullptr ||
+         (document.find("training") != nullptr && document.find("job") != nullptr);
+}
+
+Result<ImportedPlan> import_torchtitan(const DocumentNode& document, const ImportContext& context) {
+  ImportedPlan plan;
+  plan.sources.push_back(context.path + " (torchtitan TOML)");
+  RETURN_IF_ERROR(TitanPlan(document, context, &plan).read());
+  return plan;
+}
+
+}  // namespace tandem

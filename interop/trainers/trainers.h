@@ -1,0 +1,22 @@
+// Plans of DeepSpeed, torchtitan and Accelerate. The model is in none of their files.
+#pragma once
+
+#include "base/result.h"
+#include "interop/document/document.h"
+#include "interop/megatron/files.h"
+
+namespace tandem {
+
+// ds_config.json. "auto", which Hugging Face's trainer fills in, is refused by name.
+bool is_deepspeed(const DocumentNode& document);
+Result<ImportedPlan> import_deepspeed(const DocumentNode& document, const ImportContext& context);
+
+// torchtitan's TOML, which ended in February 2026.
+bool is_torchtitan(const DocumentNode& document);
+Result<ImportedPlan> import_torchtitan(const DocumentNode& document, const ImportContext& context);
+
+// Accelerate's YAML with an fsdp_config.
+bool is_accelerate(const DocumentNode& document);
+Result<ImportedPlan> import_accelerate(const DocumentNode& document, const ImportContext& context);
+
+}  // namespace tandem

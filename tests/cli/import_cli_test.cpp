@@ -1,0 +1,72 @@
+// tandem import, and tandem tune --emit: from a file that somebody has to one that somebody runs.
+#include "tests/sandbox.h"
+
+using namespace tandem;
+
+namespace {
+
+// Llama-3.1-8B's sizes in the form of its file.
+const std::string kLlama = R"({
+  "model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32,
+  "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336,
+  "vocab_size": 128256, "max_position_embeddings": 131072, "tie_word_embeddings": false
+})";
+
+}  // namespace
+
+TEST_CASE("an imported Llama-3.1-8B is simulated on 64 H100s") {
+  const Sandbox box;
+  box.file("config.json", kLlama);
+  const Ran ran = box.tandem("import config.json --cluster dgx-h100 --gpus 64 -o llama.toml");
+  check_done(ran);
+  CHECK(ran.out.starts_with("llama.toml: 12 keys; 2 assumed, 0 not expressed, 0 not understood"));
+  const Ran simulated = box.tandem("simulate llama.toml --engine ideal --json");
+  check_done(simulated);
+  CHECK(simulated.out.find("\"gpus\": 64") != std::string::npos);
+}
+
+TEST_CASE("without -o the scenario is printed, and what is set wins over all files") {
+  const Sandbox box;
+  box.file("config.json", kLlama);
+  const Ran ran = box.tandem("import config.json --set model.seq=512 --set model.name=mine");
+  check_done(ran);
+  CHECK(ran.out.starts_with("# Written by tandem import.\n# from: config.json (Hugging Face"));
+  CHECK(ran.out.find("\nseq = 512 ") != std::string::npos);
+  CHECK(ran.out.find("\nname = \"mine\"") != std::string::npos);
+  CHECK(ran.out.find("\n# [cluster]\n") != std::string::npos);
+}
+
+TEST_CASE("what cannot be imported is refused in one line, and nothing is written") {
+  const Sandbox box;
+  box.file("config.json", kLlama);
+  box.file("bad.json", "{\"model_type\": \"llama\",\n \"hidden_size\": \"wide\"}");
+  check_refused(box.tandem("import bad.json -o out.toml"),
+                "bad.json:2: found hidden_size = wide, expected an integer from 1 on");
+  check_refused(box.tandem("import config.json bad.json -o out.toml"), "bad.json:2: ");
+  check_refused(box.tandem("import none.json -o out.toml"), "none.json: ");
+  check_refused(box.tandem("import config.json --cluster nowhere -o out.toml"), "");
+  check_refused(box.tandem("import config.json --set seq=1 -o out.toml"), "--set: found 'seq'");
+  check_refused(box.tandem("import config.json -o config.json"), "");
+  CHECK(box.files() == Names{"bad.json", "config.json"});
+}
+
+TEST_CASE("the best plan is emitted as flags that import reads back") {
+  const Sandbox box;
+  box.file("config.json", kLlama);
+  check_done(
+      box.tandem("import config.json --cluster dgx-h100 --gpus 16 --set parallel.global_batch=64 "
+                 "-o llama.toml"));
+  const std::string tune =
+      "tune llama.toml --engine ideal --keep 1 --among parallel.tp=4 --among parallel.pp=1,2 "
+      "--among parallel.cp=1 --among parallel.micro_batch=1 --emit ";
+  const Ran printed = box.tandem(tune + "megatron");
+  check_done(printed);
+  CHECK(printed.out.find("    --tensor-model-parallel-size 4\n") != std::string::npos);
+  check_done(box.tandem(tune + "megatron -o plan.sh"));
+  CHECK(box.read("plan.sh") == printed.out);
+  const Ran again = box.tandem("import config.json plan.sh --cluster dgx-h100 -o again.toml");
+  check_done(again);
+  check_done(box.tandem("simulate again.toml --engine ideal"));
+  check_refused(box.tandem(tune + "megaton"), "--emit: found 'megaton', expected one of");
+  check_refused(box.tandem("tune llama.toml -o plan.sh"), "-o: found without --emit");
+}

@@ -1,0 +1,185 @@
+// Plans as other tools' files, and back.
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "interop/emit/emit.h"
+#include "tests/interop/imported.h"
+#include "tests/seed.h"
+
+using namespace tandem;
+
+namespace {
+
+// The name under which import recognises what is emitted.
+const std::map<std::string, std::string> kFiles = {
+    {"megatron", "plan.sh"},         {"nemo", "run_config.yaml"}, {"chatlearn", "grpo.yaml"},
+    {"deepspeed", "ds_config.json"}, {"fsdp", "accelerate.yaml"}, {"torchtitan", "train.toml"}};
+
+std::string emitted(const std::string& format, const PlanSettings& settings) {
+  const auto text = emit_plan(format, settings);
+  if (!text.ok()) FAIL(text.error().text());
+  return *text;
+}
+
+// What a plan has of a key, by the defaults of scenarios where it says nothing; without quotes.
+std::string effective(const PlanSettings& plan, const std::string& key) {
+  const auto value = [&](const std::string& of, const std::string& otherwise) {
+    const auto found = plan.find(of);
+    return found == plan.end() ? otherwise : found->second;
+  };
+  const bool stages = value("parallel.vpp", "1") != "1";
+  const PlanSettings defaults = {{"parallel.expert_tp", value("parallel.tp", "1")},
+                                 {"schedule.order", stages ? "interleaved" : "1f1b"},
+                                 {"overlap.p2p", stages ? "true" : "false"},
+                                 {"parallel.cp_comm", "ring"},
+                                 {"train.precision", "bf16"},
+                                 {"train.fp8_recipe", "delayed"},
+                                 {"train.gradient_dtype", "fp32"},
+                                 {"train.recompute", "none"},
+                                 {"overlap.tensor", "off"},
+                                 {"train.zero", "0"},
+                                 {"train.fused_cross_entropy", "true"},
+                                 {"train.reshard_after_forward", "true"}};
+  const auto usual = defaults.find(key);
+  const bool size = key.starts_with("parallel.");
+  std::string text = value(key, usual != defaults.end() ? usual->second : size ? "1" : "false");
+  std::erase(text, '"');
+  return text;
+}
+
+PlanSettings back(const std::string& format, const std::string& text, std::int64_t gpus) {
+  PlanSettings plan;
+  INFO(text);
+  const ImportedPlan read = imported(kFiles.at(format), text, gpus);
+  CHECK(read.not_understood.empty());
+  for (const ImportedKey& key : read.keys) plan[key.key] = key.value;
+  return plan;
+}
+
+void check_round_trip(const std::string& format, const PlanSettings& settings, std::int64_t gpus) {
+  const std::string text = emitted(format, settings);
+  const PlanSettings again = back(format, text, gpus);
+  for (const auto& [key, value] : settings) {
+    // What the format cannot say stands in its comment.
+    if (text.find(key + " = " + value) != std::string::npos) continue;
+    INFO(format << ": " << key << "\n" << text);
+    CHECK(effective(again, key) == value);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a plan emitted for Megatron-LM and its kin imports as the same plan") {
+  const unsigned seed = test_seed();
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  const auto one_of = [&](const std::vector<std::string>& values) {
+    return values[random() % values.size()];
+  };
+  for (int i = 0; i < 200; ++i) {
+    PlanSettings plan = {{"parallel.tp", one_of({"1", "2", "8"})},
+                         {"parallel.pp", one_of({"1", "2", "4"})},
+                         {"parallel.vpp", one_of({"1", "2"})},
+                         {"parallel.cp", one_of({"1", "2"})},
+                         {"parallel.ep", one_of({"1", "4"})},
+                         {"parallel.micro_batch", one_of({"1", "4"})},
+                         {"parallel.global_batch", "256"},
+                         {"train.precision", one_of({"bf16", "fp16", "fp8"})},
+                         {"train.recompute", one_of({"none", "selective", "full"})},
+                         {"train.zero", one_of({"0", "1"})},
+                         {"train.flash_attention", one_of({"true", "false"})},
+                         {"train.fused_cross_entropy", one_of({"true", "false"})},
+                         {"overlap.grad_reduce", one_of({"true", "false"})},
+                         {"cluster.gpus", "128"}};
+    if (plan["parallel.pp"] == "1") plan["parallel.vpp"] = "1";
+    plan["schedule.order"] = plan["parallel.vpp"] == "1" ? "1f1b" : "interleaved";
+    plan["overlap.p2p"] = plan["parallel.vpp"] == "1" ? "false" : one_of({"true", "false"});
+    plan["overlap.param_gather"] = plan["train.zero"] == "0" ? "false" : one_of({"true", "false"});
+    plan["train.sequence_parallel"] = plan["parallel.tp"] == "1" ? "false" : "true";
+    plan["overlap.tensor"] = plan["parallel.tp"] == "1" ? "off" : one_of({"off", "ring"});
+    if (plan["train.precision"] == "fp8")
+      plan["train.fp8_recipe"] = one_of({"delayed", "current", "mxfp8", "blockwise"});
+    if (plan["train.precision"] != "fp16") plan["train.gradient_dtype"] = one_of({"fp32", "bf16"});
+    if (plan["parallel.cp"] != "1")
+      plan["parallel.cp_comm"] = one_of({"ring", "all_gather", "all_to_all"});
+    for (const char* format : {"megatron", "nemo", "chatlearn"})
+      check_round_trip(format, plan, 128);
+  }
+}
+
+TEST_CASE("a plan emitted for DeepSpeed imports as the same plan") {
+  for (const char* zero : {"0", "1", "2", "3"}) {
+    check_round_trip("deepspeed",
+                     {{"parallel.tp", "2"},
+                      {"parallel.micro_batch", "4"},
+                      {"parallel.global_batch", "256"},
+                      {"train.precision", "bf16"},
+                      {"train.gradient_dtype", "bf16"},
+                      {"train.zero", zero},
+                      {"overlap.grad_reduce", zero[0] == '0' ? "false" : "true"},
+                      {"overlap.param_gather", zero[0] == '3' ? "true" : "false"},
+                      {"overlap.bucket_MB", "100"},
+                      {"cluster.gpus", "32"}},
+                     32);
+  }
+}
+
+TEST_CASE("a plan emitted for FSDP and torchtitan imports as the same plan") {
+  for (const char* zero : {"2", "3"}) {
+    for (const char* recompute : {"none", "full"}) {
+      const PlanSettings plan = {{"parallel.tp", "2"},
+                                 {"train.precision", "bf16"},
+                                 {"train.recompute", recompute},
+                                 {"train.zero", zero},
+                                 {"overlap.grad_reduce", "true"},
+                                 {"overlap.param_gather", "true"},
+                                 {"parallel.micro_batch", "2"},
+                                 {"parallel.global_batch", "64"},
+                                 {"cluster.gpus", "32"}};
+      check_round_trip("fsdp", plan, 32);
+      if (zero[0] == '3') {
+        PlanSettings titan = plan;
+        titan.erase("overlap.param_gather");  // on by default there
+        titan["train.sequence_parallel"] = "true";
+        titan["train.flash_attention"] = "true";
+        check_round_trip("torchtitan", titan, 32);
+      }
+    }
+  }
+  check_round_trip("torchtitan",
+                   {{"parallel.pp", "4"},
+                    {"parallel.vpp", "2"},
+                    {"parallel.micro_batch", "1"},
+                    {"parallel.global_batch", "128"},
+                    {"schedule.order", "zbv"},
+                    {"train.precision", "fp8"},
+                    {"train.zero", "3"},
+                    {"train.reshard_after_forward", "false"},
+                    {"train.flash_attention", "true"},
+                    {"train.recompute", "selective"},
+                    {"overlap.grad_reduce", "true"},
+                    {"parallel.hsdp_shard", "4"},
+                    {"cluster.gpus", "64"}},
+                   64);
+}
+
+TEST_CASE("what a format cannot say is said in a comment") {
+  const PlanSettings plan = {{"parallel.tp", "4"},      {"parallel.pp", "2"},
+                             {"schedule.order", "zbv"}, {"parallel.layers_per_stage", "[7, 9]"},
+                             {"overlap.data_sms", "8"}, {"overlap.p2p_sms", "0"},
+                             {"model.layers", "16"}};
+  const std::string text = emitted("megatron", plan);
+  CHECK(text.starts_with("#!/bin/bash\n# not expressed: "));
+  CHECK(text.find("# not expressed: schedule.order = zbv: ") != std::string::npos);
+  CHECK(text.find("# not expressed: parallel.layers_per_stage = [7, 9]\n") != std::string::npos);
+  CHECK(text.find("# not expressed: overlap.data_sms = 8\n") != std::string::npos);
+  CHECK(text.find("p2p_sms") == std::string::npos);
+  CHECK(text.find("model.layers") == std::string::npos);
+  CHECK(emitted("deepspeed", plan).find("\"_not_expressed\": [\"") != std::string::npos);
+}
+
+TEST_CASE("a format that is not known is refused with the nearest one") {
+  const auto text = emit_plan("megaton", {});
+  REQUIRE(!text.ok());
+  CHECK(text.error().text().find("the nearest is 'megatron'") != std::string::npos);
+}

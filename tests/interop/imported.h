@@ -1,0 +1,49 @@
+// What tests of imports share: files by their text, the samples, and keys as one map.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "interop/import.h"
+
+namespace tandem {
+
+using Keys = std::map<std::string, std::string>;
+
+inline ImportedPlan imported(const std::string& name, const std::string& text,
+                             std::int64_t gpus = 0) {
+  const auto plan = import_sources({{name, text}}, {.gpus = gpus});
+  if (!plan.ok()) FAIL(plan.error().text());
+  return *plan;
+}
+
+// The Error of a file that is refused.
+inline std::string refusal(const std::string& name, const std::string& text) {
+  const auto plan = import_sources({{name, text}});
+  REQUIRE(!plan.ok());
+  return plan.error().text();
+}
+
+// Its keys that begin with `prefix`.
+inline Keys keys_of(const ImportedPlan& plan, const std::string& prefix = "") {
+  Keys keys;
+  for (const ImportedKey& key : plan.keys) {
+    if (key.key.starts_with(prefix)) keys[key.key] = key.value;
+  }
+  return keys;
+}
+
+// Files of other tools that lie beside the repository; without them the test is skipped.
+inline std::string sample(const std::string& name) {
+  const std::string path = TANDEM_SOURCE_DIR "/../shared/samples/interop/" + name;
+  if (!std::filesystem::exists(path)) FAIL("skipped: " << name << " is not there");
+  const auto text = read_file(path);
+  REQUIRE(text.ok());
+  return *text;
+}
+
+}  // namespace tandem

@@ -1,0 +1,257 @@
+// Plans from Megatron-LM's arguments, in all the files where they stand.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "interop/megatron/megatron.h"
+#include "tests/interop/imported.h"
+
+using namespace tandem;
+
+namespace {
+
+Keys test_of(const std::string& name) {
+  const ImportedPlan plan = imported("model_config.yaml", sample("plans/" + name + ".yaml"));
+  CHECK(plan.not_understood.empty());
+  return keys_of(plan);
+}
+
+// A model of 8 layers, and flags behind it.
+ImportedPlan flags(const std::string& more, std::int64_t gpus = 0) {
+  return imported("train.sh",
+                  "python pretrain_gpt.py --num-layers 8 --hidden-size 1024 --bf16 "
+                  "--num-attention-heads 16 --seq-length 2048 --vocab-size 32000 " +
+                      more + "\n",
+                  gpus);
+}
+
+// What Megatron-LM says of an iteration and of a rank's memory.
+std::string iteration(const std::string& ms, const std::string& tflops) {
+  return " [2026-01-01 00:00:00] iteration 9/ 50 | consumed samples: 128 | elapsed time per "
+         "iteration (ms): " +
+         ms + " | throughput per GPU (TFLOP/s/GPU): " + tflops + " | global batch size: 128 |\n";
+}
+
+std::string memory(int rank, const std::string& most) {
+  return "[Rank " + std::to_string(rank) +
+         "] (after 3 iterations) memory (MB) | allocated: 20000.0 | max allocated: " + most +
+         " | reserved: 33000.0\n";
+}
+
+const std::string kLog = R"(using world size: 16
+------------------------ arguments ------------------------
+  add_bias_linear ................................. False
+  attention_backend ............................... AttnBackend.auto
+  bf16 ............................................ True
+  data_parallel_size .............................. 2
+  ffn_hidden_size ................................. 14336
+  global_batch_size ............................... 128
+  group_query_attention ........................... True
+  hidden_size ..................................... 4096
+  lr .............................................. 0.0003
+  micro_batch_size ................................ 1
+  moe_token_dispatcher_type ....................... allgather
+  normalization ................................... RMSNorm
+  num_attention_heads ............................. 32
+  num_layers ...................................... 32
+  num_query_groups ................................ 8
+  overlap_grad_reduce ............................. True
+  overlap_param_gather ............................ True
+  padded_vocab_size ............................... None
+  pipeline_model_parallel_size .................... 2
+  position_embedding_type ......................... rope
+  seq_length ...................................... 8192
+  sequence_parallel ............................... True
+  some_new_argument ............................... 3
+  swiglu .......................................... True
+  tensor_model_parallel_size ...................... 4
+  untie_embeddings_and_output_weights ............. True
+  use_distributed_optimizer ....................... True
+  virtual_pipeline_model_parallel_size ............ 2
+  vocab_size ...................................... 128256
+  world_size ...................................... 16
+-------------------- end of arguments ---------------------
+ > padded vocab (size: 128256) with 256 dummy tokens (new size: 128512)
+)" + iteration("9000.0", "50.0") +
+                         iteration("2000.0", "390.0") + iteration("1500.0", "395.0") +
+                         iteration("1250.0", "400.0") + iteration("1200.0", "402.0") +
+                         iteration("1300.0", "401.0") + memory(0, "30720.0") + memory(8, "20480.0");
+
+}  // namespace
+
+TEST_CASE("a log gives the plan, the padded vocabulary and what was measured") {
+  const ImportedPlan plan = imported("train.log", kLog);
+  const Keys keys = keys_of(plan);
+  CHECK(keys.at("model.layers") == "32");
+  CHECK(keys.at("model.kv_heads") == "8");
+  CHECK(keys.at("model.vocab") == "128512");
+  CHECK(keys.at("parallel.tp") == "4");
+  CHECK(keys.at("parallel.vpp") == "2");
+  CHECK(keys.at("cluster.gpus") == "16");
+  CHECK(keys.at("train.zero") == "1");
+  CHECK(keys.count("overlap.align_param_gather") == 0);  // with virtual stages on, as ours
+  CHECK(keys.count("overlap.bucket_MB") == 0);           // with stages one bucket each, as ours
+  CHECK(keys.count("model.norm") == 0);                  // as models with gated MLPs have it
+  CHECK(plan.not_expressed.empty());                     // a dense model sends no tokens
+  CHECK(plan.not_understood == std::vector<std::string>{"train.log:25: some_new_argument 3"});
+  // Without the first three: the median of 1250, 1200 and 1300 ms.
+  CHECK(plan.measured.iteration_s.value() == Approx(1.25));
+  CHECK(plan.measured.iterations == 3);
+  CHECK(plan.measured.tflops_per_gpu.value() == Approx(401));
+  CHECK(plan.measured.max_allocated_bytes.value() == 30720.0 * 1024 * 1024);
+}
+
+TEST_CASE("one layer a virtual stage: 32 layers on 4 ranks are 8 stages each") {
+  const Keys keys = test_of("megatron_gpt3_7b_tp1_pp4_memory_speed");
+  CHECK(keys.at("parallel.vpp") == "8");
+  CHECK(keys.at("model.ffn_hidden") == "16384");      // 4 hidden
+  CHECK(keys.at("model.vocab") == "131200");          // 131073 up to a multiple of 128
+  CHECK(keys.count("overlap.batch_p2p") == 0);        // transfers overlap
+  CHECK(keys.count("model.learned_positions") == 0);  // GPT's, as ours without gated_mlp
+  CHECK(test_of("megatron_gpt3_7b_tp4_pp1_memory_speed").at("overlap.bucket_MB") == "160");
+}
+
+TEST_CASE("the batch of a schedule is its last, and squared ReLU is no gated MLP") {
+  const Keys keys = test_of("megatron_gpt3_15b_8t_release");
+  CHECK(keys.at("parallel.global_batch") == "1152");
+  CHECK(keys.count("model.gated_mlp") == 0);
+  CHECK(keys.at("model.biases") == "false");
+  CHECK(keys.at("model.learned_positions") == "false");
+  CHECK(keys.at("train.fused_cross_entropy") == "false");
+}
+
+TEST_CASE("a layout's stages are the pipeline's times the virtual ones") {
+  const Keys keys = test_of("megatron_deepseekv3_proxy_flex_tp1pp4emp16etp1cp1_release");
+  CHECK(keys.at("parallel.layout") == "\"Et*2|(tt|)*5t|tmL\"");
+  CHECK(keys.at("parallel.vpp") == "2");  // 7 bars part 8 stages of 4 ranks
+  CHECK(keys.at("parallel.ep") == "16");
+  CHECK(keys.at("parallel.expert_tp") == "1");
+  CHECK(keys.at("model.pattern") == "\"dense*3 + moe*11\"");
+  CHECK(keys.at("model.kinds.moe.experts") == "64");
+  CHECK(keys.at("model.vocab") == "258560");  // 256000 up to a multiple of 3232 x 2
+  CHECK(keys.at("model.mtp_layers") == "1");
+  CHECK(keys.count("train.fused_cross_entropy") == 0);
+}
+
+TEST_CASE("the other tests of Megatron-LM arrive with all that matters") {
+  const Keys mixtral = test_of("megatron_mixtral_8x22b_tp2pp8ep8vpp1_release");
+  CHECK(keys_of(imported("a.yaml", "MODEL_ARGS:\n  --bf16: true\n")).count("model.layers") == 0);
+  CHECK(mixtral.at("parallel.pp") == "8");
+  CHECK(mixtral.at("parallel.ep") == "8");
+  CHECK(mixtral.at("overlap.batch_p2p") == "true");
+  CHECK(mixtral.at("overlap.align_param_gather") == "false");
+  CHECK(mixtral.at("model.expert_ffn_hidden") == "16384");
+  CHECK(mixtral.at("model.top_k") == "2");
+  const Keys latent = test_of("megatron_gpt3_mcore_te_tp2_pp2_ep4_etp1_memory_speed");
+  CHECK(latent.at("parallel.vpp") == "4");
+  CHECK(latent.count("train.flash_attention") == 0);  // --attention-backend unfused
+  CHECK(latent.at("model.kinds.moe.shared_expert_ffn") == "1024");
+}
+
+TEST_CASE("SwiGLU's MLP is two thirds of four hidden, down to a multiple of 64") {
+  // 4 x 1024 x 2 / 3 = 2730.7: 42 x 64.
+  CHECK(keys_of(flags("--swiglu")).at("model.ffn_hidden") == "2688");
+}
+
+TEST_CASE("query groups count with --group-query-attention only") {
+  CHECK(keys_of(flags("--num-query-groups 4")).count("model.kv_heads") == 0);
+  CHECK(keys_of(flags("--num-query-groups 4 --group-query-attention")).at("model.kv_heads") == "4");
+}
+
+TEST_CASE("embedding and loss in the split take a layer from the first and the last stage") {
+  // 8 layers and 2 more over 5 stages: 2 each.
+  const Keys keys =
+      keys_of(flags("--pipeline-model-parallel-size 5 --account-for-embedding-in-pipeline-split "
+                    "--account-for-loss-in-pipeline-split"));
+  CHECK(keys.at("parallel.layers_per_stage") == "[1, 2, 2, 2, 1]");
+  CHECK(keys_of(flags("--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 1 "
+                      "--decoder-last-pipeline-num-layers 1"))
+            .at("parallel.layers_per_stage") == "[1, 3, 3, 1]");
+}
+
+TEST_CASE("precision: fp8 with its recipe, NVFP4, fp16's gradients, and fp32 without a flag") {
+  CHECK(keys_of(flags("--fp8-format hybrid")).at("train.precision") == "\"fp8\"");
+  CHECK(keys_of(flags("--fp8-format hybrid")).count("train.fp8_recipe") == 0);
+  CHECK(keys_of(flags("--fp8-format e4m3 --fp8-recipe tensorwise")).at("train.fp8_recipe") ==
+        "\"current\"");
+  CHECK(keys_of(flags("--fp8-format e4m3 --fp8-recipe mxfp8")).at("train.fp8_recipe") ==
+        "\"mxfp8\"");
+  CHECK(keys_of(flags("--fp4-format e2m1")).at("train.precision") == "\"nvfp4\"");
+  CHECK(keys_of(flags("--grad-reduce-in-bf16")).at("train.gradient_dtype") == "\"bf16\"");
+  CHECK(
+      keys_of(imported("a.yaml", "MODEL_ARGS:\n  --micro-batch-size: 1\n")).at("train.precision") ==
+      "\"fp32\"");
+}
+
+TEST_CASE("recompute: by modules, of whole layers, of the first layers of a stage") {
+  CHECK(keys_of(flags("--recompute-activations")).at("train.recompute") == "\"selective\"");
+  const Keys modules = keys_of(
+      flags("--recompute-granularity selective --recompute-modules core_attn moe_act layernorm"));
+  CHECK(modules.at("train.recompute_modules") == "\"core_attn, moe_act, layernorm\"");
+  const Keys block = keys_of(
+      flags("--recompute-granularity full --recompute-method block --recompute-num-layers 3"));
+  CHECK(block.at("train.recompute") == "\"full\"");
+  CHECK(block.at("train.recompute_layers") == "3");
+}
+
+TEST_CASE("sharding: Megatron-FSDP shards all, and instances make an HSDP of two levels") {
+  CHECK(keys_of(flags("--use-megatron-fsdp")).at("train.zero") == "3");
+  CHECK(keys_of(flags("--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads"))
+            .at("train.zero") == "2");
+  CHECK(keys_of(flags("--use-distributed-optimizer --num-distributed-optimizer-instances 4", 32))
+            .at("parallel.hsdp_shard") == "8");
+}
+
+TEST_CASE("TP overlap has Transformer Engine's methods, without what is switched off") {
+  const Keys keys =
+      keys_of(flags("--tensor-model-parallel-size 4 --sequence-parallel --tp-comm-overlap "
+                    "--disable-tp-comm-bulk-wgrad"));
+  CHECK(keys.at("overlap.tensor") == "\"ring\"");
+  CHECK(keys.at("overlap.gemm.proj_fprop") == "\"pipelined\"");
+  CHECK(keys.at("overlap.gemm.fc1_wgrad") == "\"off\"");
+  CHECK(keys.count("overlap.gemm.fc1_dgrad") == 0);
+}
+
+TEST_CASE("context parallelism is a ring beside attention unless it is asked otherwise") {
+  CHECK(keys_of(flags("--context-parallel-size 2")).at("overlap.context") == "true");
+  const Keys keys = keys_of(flags("--context-parallel-size 2 --cp-comm-type a2a"));
+  CHECK(keys.at("parallel.cp_comm") == "\"all_to_all\"");
+  CHECK(keys.count("overlap.context") == 0);
+}
+
+TEST_CASE("unknown flags are listed, quiet ones counted, others said to be inexpressible") {
+  const ImportedPlan plan = flags(
+      "--frobnicate 7 --lr 1e-4 --moe-expert-capacity-factor 1.0 "
+      "--num-experts 8 --seed 5");
+  CHECK(plan.not_understood == std::vector<std::string>{"train.sh:1: --frobnicate 7"});
+  CHECK(std::count_if(plan.not_expressed.begin(), plan.not_expressed.end(), [](const auto& line) {
+          return line.find("--moe-expert-capacity-factor 1.0: no token is dropped") !=
+                 std::string::npos;
+        }) == 1);
+  CHECK(plan.without_effect >= 2);
+}
+
+TEST_CASE("values of a wrong kind are refused with file and line") {
+  CHECK(refusal("a.yaml", "MODEL_ARGS:\n  --num-layers: many\n") ==
+        "a.yaml:2: found --num-layers many, expected an integer from 1 on");
+  CHECK(refusal("a.yaml", "MODEL_ARGS:\n  --num-layers: 8\n") ==
+        "found no --hidden-size, expected it beside the layers");
+  CHECK(refusal("a.yaml", "MODEL_ARGS:\n  --recompute-granularity: most\n") ==
+        "a.yaml:2: found --recompute-granularity most, expected full or selective");
+  CHECK(refusal("a.yaml", "MODEL_ARGS: [1\n").starts_with("a.yaml:2: found text that is not YAML"));
+}
+
+TEST_CASE("a layout is counted with its brackets and repeats") {
+  CHECK(layout_shape("Et*4|(t*4|)*14tmL")->stages == 16);
+  CHECK(layout_shape("Et*4|(t*4|)*14tmL")->layers == 4 + 14 * 4 + 1);
+  CHECK(!layout_shape("Ex|L"));
+  CHECK(!layout_shape("(t|"));
+  CHECK(!layout_shape("((((((((t*999)*999)*999)*999)*999)*999)*999)*999)"));
+}
+
+TEST_CASE("lists are read as Python writes them, sums and multiples too") {
+  CHECK(python_list("([0]*3+[1]*2)").value() == std::vector<std::int64_t>{0, 0, 0, 1, 1});
+  CHECK(python_list("[0, 1, 0]").value() == std::vector<std::int64_t>{0, 1, 0});
+  CHECK(!python_list("[0]*99999999999"));
+  CHECK(!python_list("[0"));
+  CHECK(!python_list("3"));
+}

@@ -1,0 +1,294 @@
+// Plans from launch scripts and from the other trainers' files; what several files make together.
+#include <catch2/catch.hpp>
+
+#include "interop/shell/shell.h"
+#include "tests/interop/imported.h"
+
+using namespace tandem;
+
+namespace {
+
+const std::string kLlama = R"({"model_type": "llama", "hidden_size": 1024,
+"num_hidden_layers": 16, "num_attention_heads": 16, "intermediate_size": 4096,
+"vocab_size": 32000, "tie_word_embeddings": false})";
+
+ImportedPlan after_llama(const std::string& name, const std::string& text, std::int64_t gpus = 0) {
+  const auto plan = import_sources({{"config.json", kLlama}, {name, text}}, {.gpus = gpus});
+  if (!plan.ok()) FAIL(plan.error().text());
+  return *plan;
+}
+
+std::vector<std::string> words_of(const std::string& script) {
+  const auto parsed = parse_shell(script, "a.sh");
+  if (!parsed.ok()) FAIL(parsed.error().text());
+  std::vector<std::string> words;
+  for (const ShellWord& word : parsed->commands.back()) words.push_back(word.text);
+  return words;
+}
+
+using Words = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("a script's variables, defaults, arrays and arithmetic are expanded") {
+  CHECK(words_of("A=2\nrun --a $A --b ${A} --c ${B:-7} --d $((A * ${C:-3}))\n") ==
+        Words{"run", "--a", "2", "--b", "2", "--c", "7", "--d", "6"});
+  CHECK(words_of("X=(--a 1 # one\n  --b 'two words'\n)\nX+=(--c)\nrun \"${X[@]}\"\n") ==
+        Words{"run", "--a", "1", "--b", "two words", "--c"});
+  CHECK(words_of("O=\"--a 1\"\nO+=\" --b\"\nrun $O \\\n  --c\n") ==
+        Words{"run", "--a", "1", "--b", "--c"});
+  CHECK(words_of("export N=4; run --n ${N} >log 2>&1\n") == Words{"run", "--n", "4"});
+  CHECK(words_of("cat <<EOF\n--no 1\nEOF\nrun --yes $UNSET\n") ==
+        Words{"run", "--yes", "${UNSET}"});
+}
+
+TEST_CASE("scripts that cannot be are refused with their line, and never read for ever") {
+  const auto why = [](const std::string& text) {
+    const auto parsed = parse_shell(text, "a.sh");
+    return parsed.ok() ? std::string() : parsed.error().text();
+  };
+  CHECK(why("run\nX=(--a 1\n") == "a.sh:2: found an array without its end, expected )");
+  CHECK(why("run 'a\n") == "a.sh:1: found a quote without its end, expected '");
+  CHECK(why("run ${A\n") == "a.sh:1: found { without its end, expected }");
+  std::string doubling = "A=xxxxxxxxxxxxxxxx\n";
+  for (int i = 0; i < 60; ++i) doubling += "A=$A$A\n";
+  CHECK(why(doubling).find("expected fewer") != std::string::npos);
+  for (const char* odd :
+       {"", "(", ")", "a=(", "$", "${", "$((", "`", "\\", "<<", "a=<(b)", "((", "x)"})
+    why(std::string(odd) + "\n");
+}
+
+TEST_CASE("a condition that a script decides chooses its branch, another leaves all") {
+  const std::string arms = "then\nX=a\nelif [ $B -gt 2 ]; then X=b\nelse X=c\nfi\nrun $X\n";
+  CHECK(words_of("A=1 B=3\nif [ $A = 1 ]; " + arms) == Words{"run", "a"});
+  CHECK(words_of("A=2 B=3\nif [[ \"$A\" == \"1\" ]]; " + arms) == Words{"run", "b"});
+  CHECK(words_of("A=2 B=2\nif [ $A = 1 ]\n" + arms) == Words{"run", "c"});
+  CHECK(words_of("B=2\nif [ -z $UNSET ]; " + arms) == Words{"run", "a"});
+  CHECK(words_of("B=2\nif [ -f file ]; " + arms) == Words{"run", "c"});
+  CHECK(words_of("A=1\nif [ $A = 2 ]; then if [ $A = 1 ]; then X=a; fi; X=b; fi\nrun $A $X\n") ==
+        Words{"run", "1", "${X}"});
+  const auto script = parse_shell("if [ $A = 1 ]; then X=1; fi\nif ok; then X=2; fi\n", "a.sh");
+  CHECK(script->unset == std::vector<int>{1});
+  CHECK(script->branches == std::vector<int>{2});
+}
+
+TEST_CASE("a launch script gives its nodes, and the last value of a flag wins") {
+  const ImportedPlan plan = imported("train.sh", R"(#!/bin/bash
+GPUS=8
+NODES=${NODES:-4}
+ARGS=(
+  --num-layers 16 --hidden-size 1024   # the model
+  --num-attention-heads 16 --seq-length 2048 --vocab-size 32000
+)
+FP8=1
+if [ "$FP8" = 1 ] && true; then
+  ARGS+=("--fp8-format hybrid --bf16")
+fi
+torchrun --nproc_per_node $GPUS --nnodes $NODES pretrain_gpt.py "${ARGS[@]}" \
+  --micro-batch-size 1 --global-batch-size $((GPUS * NODES)) --micro-batch-size 2 \
+  --recompute-num-layers $LAYERS --save $HERE
+)");
+  const Keys keys = keys_of(plan);
+  CHECK(keys.at("cluster.gpus") == "32");
+  CHECK(keys.at("parallel.global_batch") == "32");
+  CHECK(keys.at("parallel.micro_batch") == "2");
+  CHECK(keys.at("train.precision") == "\"fp8\"");
+  CHECK(plan.not_understood ==
+        Words{"train.sh:14: --recompute-num-layers ${LAYERS}: that has no value there"});
+  CHECK(plan.assumed ==
+        Words{"train.sh:9: all branches are read in order, the last assignment counts"});
+}
+
+TEST_CASE("an MLPerf configuration's name and exports give the plan") {
+  const std::string text = R"(source $(dirname ${BASH_SOURCE[0]})/config_common.sh
+export MINIBS=36
+export INTERLEAVED_PIPELINE=2
+export TP_COMM_OVERLAP=True
+export ASYM_PP_EMBED=True
+export ASYM_PP_LOSS=True
+export NOVELTY=1
+)";
+  // 16 layers, embedding and loss on 3 x 3 x 2 stages of one.
+  const ImportedPlan plan = after_llama("conf/config_DGXB200_18x8x36xtp4pp9cp2_cg.sh", text);
+  const Keys keys = keys_of(plan);
+  CHECK(keys.at("parallel.tp") == "4");
+  CHECK(keys.at("model.vocab") == "32256");  // 32000 up to a multiple of 128 x 4
+  CHECK(keys.at("parallel.pp") == "9");
+  CHECK(keys.at("parallel.cp") == "2");
+  CHECK(keys.at("parallel.vpp") == "2");
+  CHECK(keys.at("cluster.gpus") == "144");
+  CHECK(keys.at("cluster.preset") == "\"dgx-b200\"");
+  CHECK(keys.at("parallel.global_batch") == "72");  // 36 microbatches of 144 / (4 x 9 x 2) replicas
+  CHECK(keys.at("parallel.layers_per_stage") ==
+        "[0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0]");
+  CHECK(keys.at("overlap.tensor") == "\"ring\"");
+  CHECK(plan.not_understood.size() == 1);
+  CHECK(plan.not_expressed.size() == 1);  // the file that it sources
+}
+
+TEST_CASE("Bridge's run_config.yaml has Bridge's defaults") {
+  const std::string text = R"(model:
+  _target_: megatron.bridge.LlamaModelProvider
+  num_layers: 16
+  hidden_size: 1024
+  num_attention_heads: 16
+  num_query_groups: 4
+  gated_linear_unit: true
+  ffn_hidden_size: 4096
+  add_bias_linear: false
+  normalization: RMSNorm
+  position_embedding_type: rope
+  share_embeddings_and_output_weights: false
+  vocab_size: 32000
+  tensor_model_parallel_size: 2
+  pipeline_model_parallel_size: 2
+  virtual_pipeline_model_parallel_size: 4
+  sequence_parallel: true
+  attention_backend:
+    _target_: megatron.core.transformer.enums.AttnBackend
+    _args_: [5]
+    _name_: auto
+train:
+  micro_batch_size: 1
+  global_batch_size: 64
+dataset:
+  seq_length: 4096
+  num_workers: 8
+mixed_precision: bf16_with_fp8_current_scaling_mixed
+logger:
+  log_interval: 10
+)";
+  const Keys keys = keys_of(imported("run_config.yaml", text, 16));
+  CHECK(keys.at("model.kv_heads") == "4");  // without --group-query-attention
+  CHECK(keys.at("model.gated_mlp") == "true");
+  CHECK(keys.at("model.tied_embeddings") == "false");
+  CHECK(keys.at("model.seq") == "4096");
+  CHECK(keys.at("parallel.vpp") == "4");
+  CHECK(keys.at("train.precision") == "\"fp8\"");
+  CHECK(keys.at("train.fp8_recipe") == "\"current\"");
+  CHECK(keys.at("overlap.grad_reduce") == "true");
+  CHECK(keys.at("overlap.param_gather") == "true");
+  CHECK(keys.count("overlap.align_param_gather") == 0);  // on with pp and vpp, as ours
+  // The sample: buckets of 128 Mi parameters of 4 bytes.
+  const ImportedPlan sampled =
+      imported("run.yaml", sample("plans/megatron_bridge_llama32_1b_pretrain.yaml"));
+  CHECK(keys_of(sampled).at("overlap.bucket_MB") == "536.870912");
+  CHECK(sampled.not_understood.empty());
+}
+
+TEST_CASE("ChatLearn's packs are the sequences of its trainer") {
+  const std::string text = R"(runtime_args:
+  train_micro_batch_size: 8
+  train_global_batch_size: 512
+models:
+  policy_trainer:
+    seq_length: 2048
+    num_gpu: 32
+    tensor_model_parallel_size: 4
+    recompute_granularity: full
+    packing: PACKS
+    max_token_in_packing: 32768
+)";
+  const auto with = [&](const std::string& packs) {
+    std::string filled = text;
+    filled.replace(filled.find("PACKS"), 5, packs);
+    return keys_of(imported("grpo.yaml", filled));
+  };
+  CHECK(with("true").at("model.seq") == "32768");
+  CHECK(with("true").at("parallel.micro_batch") == "1");
+  CHECK(with("false").at("model.seq") == "2048");
+  CHECK(with("false").at("parallel.micro_batch") == "8");
+  CHECK(with("false").at("parallel.global_batch") == "512");
+  CHECK(with("false").at("train.recompute") == "\"full\"");
+  CHECK(with("false").at("cluster.gpus") == "32");
+}
+
+TEST_CASE("DeepSpeed: a batch is micro x accumulation x dp, buckets are elements") {
+  const std::string text = sample("plans/deepspeed_gpt2_zero2_gas3.json");
+  const Keys keys = keys_of(imported("ds_config.json", text, 16));
+  CHECK(keys.at("parallel.micro_batch") == "8");
+  CHECK(keys.at("parallel.global_batch") == "384");  // 8 x 3 x 16
+  CHECK(keys.at("train.zero") == "2");
+  CHECK(keys.at("train.precision") == "\"fp16\"");
+  const Keys overlapped = keys_of(imported("ds_config.json", R"({"bf16": {"enabled": true},
+"zero_optimization": {"stage": 2, "overlap_comm": true, "reduce_bucket_size": 2e8}})"));
+  CHECK(overlapped.at("overlap.bucket_MB") == "400");  // 2e8 x 2 bytes
+  CHECK(overlapped.at("overlap.grad_reduce") == "true");
+  CHECK(keys_of(imported("ds.json", sample("plans/deepspeed_template_zero3.json")))
+            .at("overlap.param_gather") == "true");
+  CHECK(keys_of(imported("ds.json", sample("plans/deepspeed_autoep_zero1_qwen3_5_moe.json")))
+            .at("parallel.ep") == "8");
+}
+
+TEST_CASE("DeepSpeed's \"auto\" is refused by its name") {
+  CHECK(refusal("ds_config.json",
+                "{\"zero_optimization\": {\"stage\": 2},\n"
+                "\"train_batch_size\": \"auto\"}")
+            .starts_with("ds_config.json:2: found \"auto\" for train_batch_size, expected"));
+  CHECK(refusal("ds_config.json", sample("plans/deepspeed_autotp_hf_auto.json"))
+            .find("bf16.enabled, gradient_accumulation_steps") != std::string::npos);
+}
+
+TEST_CASE("torchtitan: FSDP2 over the rest, its schedules, its precisions") {
+  const Keys keys =
+      keys_of(after_llama("train.toml", sample("plans/torchtitan_llama3_405b.toml"), 128));
+  CHECK(keys.at("parallel.tp") == "8");
+  CHECK(keys.at("parallel.micro_batch") == "2");
+  CHECK(keys.at("parallel.global_batch") == "32");  // 2 x 128 / 8
+  CHECK(keys.at("train.zero") == "3");
+  CHECK(keys.at("train.precision") == "\"fp8\"");
+  CHECK(keys.at("train.recompute") == "\"full\"");
+  CHECK(keys.at("overlap.tensor") == "\"ring\"");
+  CHECK(keys.at("model.seq") == "8192");
+  const Keys pipeline = keys_of(after_llama("train.toml", R"([job]
+[training]
+local_batch_size = 8
+seq_len = 2048
+[parallelism]
+data_parallel_replicate_degree = 2
+pipeline_parallel_degree = 4
+pipeline_parallel_schedule = "Interleaved1F1B"
+)",
+                                            64));
+  CHECK(pipeline.at("schedule.order") == "\"interleaved\"");
+  CHECK(pipeline.at("parallel.vpp") == "2");
+  CHECK(pipeline.at("parallel.micro_batch") == "1");
+  CHECK(pipeline.at("parallel.hsdp_shard") == "8");  // 64 / 4 over 2 replicas
+  CHECK(pipeline.at("parallel.global_batch") == "128");
+  CHECK(pipeline.at("train.reshard_after_forward") == "false");
+}
+
+TEST_CASE("a later file goes over an earlier one, and one with layers over the whole model") {
+  const Keys keys = keys_of(after_llama("train.sh", R"(torchrun pretrain_gpt.py --bf16 \
+--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 4 --seq-length 512
+)"));
+  CHECK(keys.at("model.layers") == "16");  // the script has no model
+  CHECK(keys.at("parallel.vpp") == "2");   // 16 / 2 / 4, by the model of the other file
+  CHECK(keys.at("model.seq") == "512");
+  const Keys other = keys_of(after_llama("b.sh", R"(python pretrain_gpt.py --num-layers 4 \
+--hidden-size 256 --num-attention-heads 4 --attention-backend unfused
+)"));
+  CHECK(other.at("model.layers") == "4");
+  CHECK(other.count("model.gated_mlp") == 0);
+  CHECK(other.at("train.flash_attention") == "false");  // the first file assumed it
+}
+
+TEST_CASE("what is assumed, inexpressible and not understood has a line of its own each") {
+  ImportedPlan plan = imported("config.json", kLlama);
+  plan.not_understood = {"a.sh:1: --x\n[cluster]", "a.sh:2: --y"};
+  const std::string text = scenario_text(plan);
+  CHECK(text.find("\n# not understood: a.sh:1: --x [cluster]\n") != std::string::npos);
+  CHECK(text.find("\n# not understood: a.sh:2: --y\n") != std::string::npos);
+  CHECK(text.find("\n# assumed: model.seq = 4096") != std::string::npos);
+  CHECK(text.find("\n# [cluster]\n") != std::string::npos);
+  CHECK(toml_text("a\"b\\c\n") == R"("a\"b\\c\u000a")");
+}
+
+TEST_CASE("files of no known kind are refused, with the kinds there are") {
+  CHECK(refusal("a.json", "{}")
+            .starts_with("a.json: found JSON of no known kind, expected a config"));
+  CHECK(refusal("a.toml", "a = 1").starts_with("a.toml: found TOML of no known kind"));
+  CHECK(refusal("a.yaml", "a: 1").starts_with("a.yaml: found YAML of no known kind"));
+  CHECK(refusal("a.txt", "hello").starts_with("a.txt: found a text without Megatron-LM's flags"));
+  CHECK(refusal("a.txt", " \n").starts_with("a.txt: is empty, expected"));
+}
