@@ -34,6 +34,9 @@ struct PlaceTarget<Member (Lambda::*)(Target&) const> {
 template <class Place>
 using KeyAt = Key<typename PlaceTarget<Place>::type>;
 
+// The makers of keys, and their ranges.
+namespace keys {
+
 // What a number may be.
 struct Range {
   double least = 0;
@@ -53,13 +56,13 @@ struct Range {
 inline constexpr Range kPositive{.above_least = true};
 inline constexpr Range kShare{.most = 1, .above_least = true};
 // Beyond these a typing error is likelier, and iterations would not fit into 64-bit nanoseconds.
-inline constexpr Range kSomeSeconds{.most = 1e4};
+inline constexpr Range kSeconds{.most = 1e4};
 inline constexpr Range kTransferSeconds{.most = 900};
 inline constexpr Range kMicroseconds{.most = 900e6};
 inline constexpr Range kSteps{.most = 1000};
 inline constexpr Range kCount{.least = 1, .most = 1e15};
 
-// The makers of keys. `place`: where the value goes, of its type or an optional of it.
+// `place`: where the value goes, of its type or an optional of it.
 
 template <class Place>
 KeyAt<Place> whole(std::string name, std::string help, Place place, int least,
@@ -151,5 +154,7 @@ KeyAt<Place> choice(std::string name, std::string help, std::map<std::string, Va
             return std::nullopt;
           }};
 }
+
+}  // namespace keys
 
 }  // namespace tandem

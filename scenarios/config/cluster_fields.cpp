@@ -54,7 +54,7 @@ Key<Scenario> seconds(const char* key, const char* help, Place place) {
     if (!scenario.costs.uniform) scenario.costs.uniform.emplace();
     return place(*scenario.costs.uniform);
   };
-  return number(key, help, costs, 1, kSomeSeconds);
+  return keys::number(key, help, costs, 1, keys::kSeconds);
 }
 
 Status set_preset(const Setting& setting, Scenario* scenario) {
@@ -78,9 +78,10 @@ Status set_gpu(const Setting& setting, Scenario* scenario) {
 
 Status set_tflops(const Setting& setting, Scenario* scenario) {
   double flops = 0;
-  const auto expected = number(
-                            "", "", [&](Scenario&) -> double& { return flops; }, 1e12, kPositive)
-                            .set(setting.value, scenario);
+  const auto expected =
+      keys::number(
+          "", "", [&](Scenario&) -> double& { return flops; }, 1e12, keys::kPositive)
+          .set(setting.value, scenario);
   if (expected) return setting.error("cluster.tflops", *expected);
   for (const char* precision : {"fp16", "bf16", "fp8", "fp32"})
     scenario->cluster.spec.device.flops_per_s[precision] = flops;
@@ -109,10 +110,11 @@ Status set_links_file(const Setting& setting, Scenario* scenario) {
 
 std::vector<Field> variability_fields() {
   return {
-      number("variability.jitter",
-             "number: each compute op takes its time times a log-normal factor of mean 1 with this "
-             "sigma; default 0",
-             AT(variability.jitter), 1, {.most = 1}),
+      keys::number(
+          "variability.jitter",
+          "number: each compute op takes its time times a log-normal factor of mean 1 with this "
+          "sigma; default 0",
+          AT(variability.jitter), 1, {.most = 1}),
       {"variability.seed", "integer: of the jitter and of drawn stragglers; default 1",
        [](const Setting& setting, Scenario* s) -> Status {
          const auto* value = std::get_if<std::int64_t>(&setting.value);
@@ -121,55 +123,59 @@ std::vector<Field> variability_fields() {
          s->variability.seed = static_cast<std::uint64_t>(*value);
          return Done{};
        }},
-      number("variability.straggler_factor",
-             "number: how many times as long stragglers' compute takes",
-             AT(variability.stragglers.factor), 1, {.least = 1, .most = 1000}),
-      numbers("variability.straggler_ranks", "list of integers: ranks that are stragglers",
-              AT(variability.stragglers.ranks)),
-      numbers("variability.straggler_nodes", "list of integers: nodes whose GPUs all are",
-              AT(variability.stragglers.nodes)),
-      numbers("variability.straggler_stages", "list of integers: stages whose compute all is",
-              AT(variability.stragglers.stages)),
-      number("variability.straggler_share",
-             "number: each node is one with this probability, drawn by the seed; default 0",
-             AT(variability.stragglers.node_share), 1, {.most = 1}),
-      number("variability.background",
-             "number: the share of the bandwidth between nodes that other traffic takes; default 0",
-             AT(variability.background), 1, {.most = 0.99}),
-      text("variability.slow_link",
-           "text: links that are slow for a while, by a name (n0.nic0.up) or what names begin with "
-           "(n0.nic0, n0); engine simgrid only, but for those that fail for good",
-           AT(variability.slow_link.name)),
-      number("variability.slow_link_rate",
-             "number: the share of its bandwidth that a slow link has; 0: it has failed, for good "
-             "without "
-             "slow_link_to_s: routes go round it; needed with slow_link",
-             AT(variability.slow_link.rate), 1, {.most = 1}),
-      number("variability.slow_link_from_s",
-             "number: seconds into the iteration from which on; default 0",
-             AT(variability.slow_link.from_s), 1, kSomeSeconds),
-      number(
+      keys::number("variability.straggler_factor",
+                   "number: how many times as long stragglers' compute takes",
+                   AT(variability.stragglers.factor), 1, {.least = 1, .most = 1000}),
+      keys::numbers("variability.straggler_ranks", "list of integers: ranks that are stragglers",
+                    AT(variability.stragglers.ranks)),
+      keys::numbers("variability.straggler_nodes", "list of integers: nodes whose GPUs all are",
+                    AT(variability.stragglers.nodes)),
+      keys::numbers("variability.straggler_stages", "list of integers: stages whose compute all is",
+                    AT(variability.stragglers.stages)),
+      keys::number("variability.straggler_share",
+                   "number: each node is one with this probability, drawn by the seed; default 0",
+                   AT(variability.stragglers.node_share), 1, {.most = 1}),
+      keys::number(
+          "variability.background",
+          "number: the share of the bandwidth between nodes that other traffic takes; default 0",
+          AT(variability.background), 1, {.most = 0.99}),
+      keys::text(
+          "variability.slow_link",
+          "text: links that are slow for a while, by a name (n0.nic0.up) or what names begin with "
+          "(n0.nic0, n0); engine simgrid only, but for those that fail for good",
+          AT(variability.slow_link.name)),
+      keys::number(
+          "variability.slow_link_rate",
+          "number: the share of its bandwidth that a slow link has; 0: it has failed, for good "
+          "without "
+          "slow_link_to_s: routes go round it; needed with slow_link",
+          AT(variability.slow_link.rate), 1, {.most = 1}),
+      keys::number("variability.slow_link_from_s",
+                   "number: seconds into the iteration from which on; default 0",
+                   AT(variability.slow_link.from_s), 1, keys::kSeconds),
+      keys::number(
           "variability.slow_link_to_s", "number: seconds until which; default to the end",
           [](Scenario& s) -> double& { return s.variability.slow_link.to_s.emplace(); }, 1,
-          kSomeSeconds),
-      whole("variability.runs",
-            "integer: how often the run is played, with seed, seed + 1, ...; default 1",
-            AT(variability.repeats), 1, 1'000'000)};
+          keys::kSeconds),
+      keys::whole("variability.runs",
+                  "integer: how often the run is played, with seed, seed + 1, ...; default 1",
+                  AT(variability.repeats), 1, 1'000'000)};
 }
 
 // [report], [limits] and [published].
 std::vector<Field> report_fields() {
   return {
-      flag("report.least_bandwidth",
-           "true or false: look for the least bandwidth between nodes at which exposed "
-           "communication between nodes is under 5 % of the iteration, on the ideal engine; "
-           "default false",
-           AT(report.least_bandwidth)),
-      text("report.baseline",
-           "text: a point's name on an axis; below the table stands what every other run saves "
-           "against the one with that point instead of its own",
-           AT(report.baseline)),
-      choice<std::optional<GroupKind>>(
+      keys::flag("report.least_bandwidth",
+                 "true or false: look for the least bandwidth between nodes at which exposed "
+                 "communication between nodes is under 5 % of the iteration, on the ideal engine; "
+                 "default false",
+                 AT(report.least_bandwidth)),
+      keys::text(
+          "report.baseline",
+          "text: a point's name on an axis; below the table stands what every other run saves "
+          "against the one with that point instead of its own",
+          AT(report.baseline)),
+      keys::choice<std::optional<GroupKind>>(
           "report.kind",
           "text: tensor, pipeline, data, context, expert or all: the communication that a saving "
           "is compared with; default all",
@@ -180,27 +186,31 @@ std::vector<Field> report_fields() {
            {"expert", GroupKind::Expert},
            {"all", std::nullopt}},
           AT(report.kind)),
-      flag("report.causal_flops",
-           "true or false: FLOPs, of the model and of the hardware alike, count of attention's "
-           "products the half that a causal mask leaves; default false: whole, as Megatron-LM and "
-           "PaLM's appendix B count",
-           AT(report.causal_flops)),
-      flag("report.traffic",
-           "true or false: columns of what a GPU sends and of the communication that is exposed; "
-           "default false",
-           AT(report.traffic)),
-      text("report.note", "text: printed below the table", AT(report.note)),
-      number("limits.runs", "number: most runs of a file, the product of its axes; default 1e5",
-             AT(limits.runs), 1, kCount),
-      number("limits.ops",
-             "number: most ops of a run, of all ranks that are played; default 5e7: 6 GB and a "
-             "minute",
-             AT(limits.ops), 1, kCount),
-      number("published.tflops_per_gpu",
-             "number: what was measured, hardware FLOPs as report.causal_flops says",
-             AT(report.published.tflops_per_gpu)),
-      text("published.cluster", "text: the cluster's point that it was measured on",
-           AT(report.published.cluster))};
+      keys::flag(
+          "report.causal_flops",
+          "true or false: FLOPs, of the model and of the hardware alike, count of attention's "
+          "products the half that a causal mask leaves; default false: whole, as Megatron-LM and "
+          "PaLM's appendix B count",
+          AT(report.causal_flops)),
+      keys::flag(
+          "report.traffic",
+          "true or false: columns of what a GPU sends and of the communication that is exposed; "
+          "default false",
+          AT(report.traffic)),
+      keys::text("report.note", "text: printed below the table", AT(report.note)),
+      keys::number("limits.runs",
+                   "number: most runs of a file, the product of its axes; default 1e5",
+                   AT(limits.runs), 1, keys::kCount),
+      keys::number(
+          "limits.ops",
+          "number: most ops of a run, of all ranks that are played; default 5e7: 6 GB and a "
+          "minute",
+          AT(limits.ops), 1, keys::kCount),
+      keys::number("published.tflops_per_gpu",
+                   "number: what was measured, hardware FLOPs as report.causal_flops says",
+                   AT(report.published.tflops_per_gpu)),
+      keys::text("published.cluster", "text: the cluster's point that it was measured on",
+                 AT(report.published.cluster))};
 }
 
 std::vector<Field> cost_fields() {
@@ -226,35 +236,38 @@ std::vector<Field> cost_fields() {
               [](UniformCosts& c) -> double& { return c.input_s; }),
       seconds("costs.weight_s", "number: seconds of a weight gradient; default half of backward_s",
               [](UniformCosts& c) -> double& { return c.weight_s; }),
-      number("costs.p2p_s", "number: seconds of a transfer between stages; default 0",
-             AT(costs.p2p_s), 1, kTransferSeconds),
-      number("costs.p2p_MB",
-             "number: MB of a transfer between stages, instead of costs.p2p_s: [cluster] says what "
-             "it takes, and transfers may contend",
-             AT(costs.p2p_bytes), 1e6, kPositive)};
+      keys::number("costs.p2p_s", "number: seconds of a transfer between stages; default 0",
+                   AT(costs.p2p_s), 1, keys::kTransferSeconds),
+      keys::number(
+          "costs.p2p_MB",
+          "number: MB of a transfer between stages, instead of costs.p2p_s: [cluster] says what "
+          "it takes, and transfers may contend",
+          AT(costs.p2p_bytes), 1e6, keys::kPositive)};
 }
 
 // [cluster]: the preset first and then its GPU, so that single numbers change what they give.
 std::vector<Field> own_cluster_fields() {
   std::vector<Field> fields = {
       {"cluster.preset", "text: a preset's name, see tandem topology", set_preset},
-      text("cluster.name", "text: shown in tables; default the preset's", AT(cluster.spec.name)),
-      whole("cluster.gpus", "integer: GPUs of the job; default tp x pp x cp x dp", AT(cluster.gpus),
-            1),
+      keys::text("cluster.name", "text: shown in tables; default the preset's",
+                 AT(cluster.spec.name)),
+      keys::whole("cluster.gpus", "integer: GPUs of the job; default tp x pp x cp x dp",
+                  AT(cluster.gpus), 1),
       {"cluster.links_file",
        "text: a CSV of all links, of any graph; in place of the links, NICs and fabric above",
        set_links_file},
       {"cluster.calibration",
        "text: a file that tandem bench comm --fit wrote; what it has measured takes that long",
        set_calibration},
-      choice<bool>("cluster.placement",
-                   "text: block (ranks fill node after node) or cyclic (ranks are dealt round over "
-                   "the nodes, as Slurm says it); default block",
-                   {{"block", false}, {"cyclic", true}}, AT(cluster.cyclic)),
+      keys::choice<bool>(
+          "cluster.placement",
+          "text: block (ranks fill node after node) or cyclic (ranks are dealt round over "
+          "the nodes, as Slurm says it); default block",
+          {{"block", false}, {"cyclic", true}}, AT(cluster.cyclic)),
       {"cluster.gpu", "text: a GPU that is known, such as a100-80gb; default the preset's",
        set_gpu},
-      text("cluster.gpu_name", "text: the name of a GPU of your own",
-           AT(cluster.spec.device.name))};
+      keys::text("cluster.gpu_name", "text: the name of a GPU of your own",
+                 AT(cluster.spec.device.name))};
   for (const Key<ClusterSpec>& key : cluster_keys())
     fields.emplace_back("cluster.", key, AT(cluster.spec));
   for (const Key<DeviceSpec>& key : device_keys())

@@ -23,43 +23,46 @@ std::vector<Field> plain_fields() {
       "true or false: pipeline transfers beside compute; default true but for {}",
       order_list([](const OrderTraits& o) { return o.exchanges == BatchedP2p::EachAction; }));
   return {
-      text("model.name", "text: shown in tables", AT(job.model_name)),
-      whole("model.layers", "integer: transformer layers", AT(job.model.layers), 1),
-      whole("model.hidden", "integer: hidden size h", AT(job.model.hidden), 1),
-      whole("model.seq", "integer: tokens a sequence s", AT(job.model.seq), 1),
-      whole("model.vocab", "integer: vocabulary V", AT(job.model.vocab), 1),
-      flag(
+      keys::text("model.name", "text: shown in tables", AT(job.model_name)),
+      keys::whole("model.layers", "integer: transformer layers", AT(job.model.layers), 1),
+      keys::whole("model.hidden", "integer: hidden size h", AT(job.model.hidden), 1),
+      keys::whole("model.seq", "integer: tokens a sequence s", AT(job.model.seq), 1),
+      keys::whole("model.vocab", "integer: vocabulary V", AT(job.model.vocab), 1),
+      keys::flag(
           "model.tied_embeddings",
           "true or false: the head multiplies by the embedding, or by a matrix of its own; default "
           "true",
           AT(job.model.tied_embeddings)),
-      choice<bool>("model.norm",
-                   "text: layernorm or rmsnorm; default as GPT without gated_mlp, as Llama with",
-                   {{"layernorm", false}, {"rmsnorm", true}}, AT(job.model.rms_norm)),
-      flag("model.learned_positions",
-           "true or false: positions have embeddings; default as without gated_mlp",
-           AT(job.model.learned_positions)),
-      whole("model.mtp_layers",
-            "integer: layers of multi-token prediction, behind the head on the last stage; default "
-            "0",
-            AT(job.model.mtp_layers), 0, 1000),
-      text(
+      keys::choice<bool>(
+          "model.norm",
+          "text: layernorm or rmsnorm; default as GPT without gated_mlp, as Llama with",
+          {{"layernorm", false}, {"rmsnorm", true}}, AT(job.model.rms_norm)),
+      keys::flag("model.learned_positions",
+                 "true or false: positions have embeddings; default as without gated_mlp",
+                 AT(job.model.learned_positions)),
+      keys::whole(
+          "model.mtp_layers",
+          "integer: layers of multi-token prediction, behind the head on the last stage; default "
+          "0",
+          AT(job.model.mtp_layers), 0, 1000),
+      keys::text(
           "model.pattern",
           "text: layers of several kinds in their order, as in 'dense*3 + moe*58'; each kind has a "
           "table [model.kinds.NAME] with the keys of a layer that differ from [model]'s; default "
           "all layers are alike",
           AT(job.pattern)),
-      whole("parallel.tp", "integer: tensor parallel size; default 1", AT(job.plan.tp), 1),
-      whole("parallel.pp", "integer: pipeline parallel size; default 1", AT(job.plan.pp), 1),
-      whole(
+      keys::whole("parallel.tp", "integer: tensor parallel size; default 1", AT(job.plan.tp), 1),
+      keys::whole("parallel.pp", "integer: pipeline parallel size; default 1", AT(job.plan.pp), 1),
+      keys::whole(
           "parallel.vpp",
           "integer: stages a rank holds (virtual pipeline size); default 1, 2 for an order in a V",
           AT(job.plan.vpp), 1),
-      whole("parallel.dp", "integer: data parallel size; default cluster.gpus / (tp pp cp)",
-            AT(job.plan.dp), 1),
-      whole("parallel.cp", "integer: context parallel size, GPUs that share a sequence; default 1",
-            AT(job.plan.cp), 1),
-      choice<ContextComm>(
+      keys::whole("parallel.dp", "integer: data parallel size; default cluster.gpus / (tp pp cp)",
+                  AT(job.plan.dp), 1),
+      keys::whole("parallel.cp",
+                  "integer: context parallel size, GPUs that share a sequence; default 1",
+                  AT(job.plan.cp), 1),
+      keys::choice<ContextComm>(
           "parallel.cp_comm",
           "text: how attention reaches the whole sequence: ring (key and value parts pass round), "
           "all_gather (of them) or all_to_all (heads for positions); default ring",
@@ -67,90 +70,103 @@ std::vector<Field> plain_fields() {
            {"all_gather", ContextComm::AllGather},
            {"all_to_all", ContextComm::AllToAll}},
           AT(job.plan.context_comm)),
-      whole("parallel.ep",
-            "integer: expert parallel size, GPUs of tp x cp x dp that share a layer's experts; "
-            "default 1",
-            AT(job.plan.ep), 1),
-      whole("parallel.expert_tp", "integer: GPUs that an expert is cut over, 1 or tp; default tp",
-            AT(job.plan.expert_tp), 1),
-      whole("parallel.micro_batch", "integer: sequences a microbatch b; default 1",
-            AT(job.plan.micro_batch), 1),
-      whole("parallel.global_batch",
-            "integer: sequences an iteration, of all replicas; default micro_batch x dp",
-            AT(job.plan.global_batch), 1),
-      numbers("parallel.layers_per_stage", "list of integers: layers of every stage; default even",
-              AT(job.plan.layers_per_stage), 1'000'000),
-      flag("parallel.scatter_gather",
-           "true or false: each tensor rank sends 1/tp of a pipeline transfer, gathered again "
-           "behind it; default false",
-           AT(job.plan.scatter_gather)),
-      text("schedule.order", orders, AT(job.order.name)),
-      whole("schedule.group", group, AT(job.order.group), 1),
-      number("schedule.memory_limit", memory_limit, AT(job.order.memory_limit), 1, kPositive),
-      text("train.precision", "text: fp32, fp16, bf16 or fp8; default bf16",
-           AT(job.plan.precision)),
-      text("train.gradient_dtype", "text: fp16, bf16 or fp32; default fp16 with fp16, else fp32",
-           AT(job.plan.gradient_dtype)),
-      choice<Recompute>("train.recompute",
-                        "text: none, selective (the attention core) or full; default none",
-                        {{"none", Recompute::None},
-                         {"selective", Recompute::Selective},
-                         {"full", Recompute::Full}},
-                        AT(job.plan.recompute)),
-      whole("train.recompute_layers",
-            "integer: full recompute of the first so many layers of a stage; default all",
-            AT(job.plan.recompute_layers), 0),
-      flag(
+      keys::whole(
+          "parallel.ep",
+          "integer: expert parallel size, GPUs of tp x cp x dp that share a layer's experts; "
+          "default 1",
+          AT(job.plan.ep), 1),
+      keys::whole("parallel.expert_tp",
+                  "integer: GPUs that an expert is cut over, 1 or tp; default tp",
+                  AT(job.plan.expert_tp), 1),
+      keys::whole("parallel.micro_batch", "integer: sequences a microbatch b; default 1",
+                  AT(job.plan.micro_batch), 1),
+      keys::whole("parallel.global_batch",
+                  "integer: sequences an iteration, of all replicas; default micro_batch x dp",
+                  AT(job.plan.global_batch), 1),
+      keys::numbers("parallel.layers_per_stage",
+                    "list of integers: layers of every stage; default even",
+                    AT(job.plan.layers_per_stage), 1'000'000),
+      keys::flag(
+          "parallel.scatter_gather",
+          "true or false: each tensor rank sends 1/tp of a pipeline transfer, gathered again "
+          "behind it; default false",
+          AT(job.plan.scatter_gather)),
+      keys::text("schedule.order", orders, AT(job.order.name)),
+      keys::whole("schedule.group", group, AT(job.order.group), 1),
+      keys::number("schedule.memory_limit", memory_limit, AT(job.order.memory_limit), 1,
+                   keys::kPositive),
+      keys::text("train.precision", "text: fp32, fp16, bf16 or fp8; default bf16",
+                 AT(job.plan.precision)),
+      keys::text("train.gradient_dtype",
+                 "text: fp16, bf16 or fp32; default fp16 with fp16, else fp32",
+                 AT(job.plan.gradient_dtype)),
+      keys::choice<Recompute>("train.recompute",
+                              "text: none, selective (the attention core) or full; default none",
+                              {{"none", Recompute::None},
+                               {"selective", Recompute::Selective},
+                               {"full", Recompute::Full}},
+                              AT(job.plan.recompute)),
+      keys::whole("train.recompute_layers",
+                  "integer: full recompute of the first so many layers of a stage; default all",
+                  AT(job.plan.recompute_layers), 0),
+      keys::flag(
           "train.flash_attention",
           "true or false: attention's core is one kernel that keeps no s x s matrix; default false",
           AT(job.plan.flash_attention)),
-      flag("train.fused_softmax",
-           "true or false: scale, mask and softmax in one kernel; default true",
-           AT(job.plan.fusion.softmax)),
-      flag("train.fused_bias_gelu",
-           "true or false: the MLP's bias and activation in one kernel; default true",
-           AT(job.plan.fusion.bias_gelu)),
-      flag("train.fused_norm", "true or false: a norm in one kernel; default true",
-           AT(job.plan.fusion.norm)),
-      flag("train.fused_cross_entropy", "true or false: cross entropy in one kernel; default true",
-           AT(job.plan.fusion.cross_entropy)),
-      flag("train.cuda_graphs",
-           "true or false: passes are launched as CUDA graphs, so that the CPU's time to launch "
-           "kernels does not count; default false",
-           AT(job.plan.cuda_graphs)),
-      whole(
+      keys::flag("train.fused_softmax",
+                 "true or false: scale, mask and softmax in one kernel; default true",
+                 AT(job.plan.fusion.softmax)),
+      keys::flag("train.fused_bias_gelu",
+                 "true or false: the MLP's bias and activation in one kernel; default true",
+                 AT(job.plan.fusion.bias_gelu)),
+      keys::flag("train.fused_norm", "true or false: a norm in one kernel; default true",
+                 AT(job.plan.fusion.norm)),
+      keys::flag("train.fused_cross_entropy",
+                 "true or false: cross entropy in one kernel; default true",
+                 AT(job.plan.fusion.cross_entropy)),
+      keys::flag(
+          "train.cuda_graphs",
+          "true or false: passes are launched as CUDA graphs, so that the CPU's time to launch "
+          "kernels does not count; default false",
+          AT(job.plan.cuda_graphs)),
+      keys::whole(
           "train.zero",
           "integer: what the data-parallel ranks cut among them: 0 nothing, 1 the optimizer's "
           "state (Megatron's distributed optimizer), 2 gradients too, 3 parameters too; default 0",
           AT(job.plan.zero), 0, 3),
-      flag("train.fp8_param_gather",
-           "true or false: parameters are gathered in fp8, half the bytes; default false",
-           AT(job.plan.fp8_param_gather)),
-      flag("train.sequence_parallel",
-           "true or false: reduce-scatter and all-gather instead of tensor all-reduces; default "
-           "false",
-           AT(job.plan.sequence_parallel)),
-      flag("overlap.p2p", overlap_p2p, AT(job.overlap_p2p)),
-      flag("overlap.batch_p2p", "true or false: an exchange is issued as one group; default false",
-           AT(job.batch_p2p)),
-      flag(
+      keys::flag("train.fp8_param_gather",
+                 "true or false: parameters are gathered in fp8, half the bytes; default false",
+                 AT(job.plan.fp8_param_gather)),
+      keys::flag(
+          "train.sequence_parallel",
+          "true or false: reduce-scatter and all-gather instead of tensor all-reduces; default "
+          "false",
+          AT(job.plan.sequence_parallel)),
+      keys::flag("overlap.p2p", overlap_p2p, AT(job.overlap_p2p)),
+      keys::flag("overlap.batch_p2p",
+                 "true or false: an exchange is issued as one group; default false",
+                 AT(job.batch_p2p)),
+      keys::flag(
           "overlap.grad_reduce",
           "true or false: gradients are reduced bucket by bucket, each when its last one is there; "
           "default false: all in one at the end",
           AT(job.data.grad_reduce)),
-      flag("overlap.param_gather",
-           "true or false: updated parameters are gathered bucket by bucket, each ahead of its "
-           "first forward; default false: all in one behind the optimizer; with train.zero = 3 "
-           "each layer's ahead of each pass, default true",
-           AT(job.data.param_gather)),
-      flag("overlap.align_param_gather",
-           "true or false: all stages gather at once from the iteration's start on, or each bucket "
-           "when the one before it is used; default true",
-           AT(job.data.align_param_gather)),
-      number("overlap.bucket_MB",
-             "number: MB of gradients a bucket; default one layer a bucket, with pp > 1 one stage",
-             AT(job.bucket_bytes), MB, {.most = 1e6, .above_least = true}),
-      choice<TensorMethod>(
+      keys::flag(
+          "overlap.param_gather",
+          "true or false: updated parameters are gathered bucket by bucket, each ahead of its "
+          "first forward; default false: all in one behind the optimizer; with train.zero = 3 "
+          "each layer's ahead of each pass, default true",
+          AT(job.data.param_gather)),
+      keys::flag(
+          "overlap.align_param_gather",
+          "true or false: all stages gather at once from the iteration's start on, or each bucket "
+          "when the one before it is used; default true",
+          AT(job.data.align_param_gather)),
+      keys::number(
+          "overlap.bucket_MB",
+          "number: MB of gradients a bucket; default one layer a bucket, with pp > 1 one stage",
+          AT(job.bucket_bytes), MB, {.most = 1e6, .above_least = true}),
+      keys::choice<TensorMethod>(
           "overlap.tensor",
           "text: off, bulk (beside an independent GEMM), pipelined (GEMM and collective in parts) "
           "or ring (tp - 1 steps, each beside a part); needs train.sequence_parallel; default off",
@@ -159,68 +175,74 @@ std::vector<Field> plain_fields() {
            {"pipelined", TensorMethod::Pipelined},
            {"ring", TensorMethod::Ring}},
           AT(job.tensor.method)),
-      text("overlap.tensor_file",
-           "text: a JSON file of Transformer Engine's userbuffers settings, relative to the "
-           "scenario",
-           AT(job.tensor.file)),
-      text("overlap.tensor_setting", "text: the name of a setting in that file",
-           AT(job.tensor.setting)),
-      text("overlap.gemm.qkv_fprop",
-           "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the all-gather before the QKV "
-           "product; default overlap.tensor's",
-           AT(job.tensor.gemms["qkv_fprop"])),
-      text("overlap.gemm.qkv_dgrad",
-           "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the gather of its saved input; "
-           "default overlap.tensor's",
-           AT(job.tensor.gemms["qkv_dgrad"])),
-      text("overlap.gemm.qkv_wgrad",
-           "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the reduce-scatter of its input's "
-           "gradient; default overlap.tensor's",
-           AT(job.tensor.gemms["qkv_wgrad"])),
-      text("overlap.gemm.proj_fprop",
-           "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the reduce-scatter behind the "
-           "projection; default overlap.tensor's",
-           AT(job.tensor.gemms["proj_fprop"])),
-      text("overlap.gemm.proj_dgrad",
-           "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the all-gather before its input's "
-           "gradient; default overlap.tensor's",
-           AT(job.tensor.gemms["proj_dgrad"])),
-      text("overlap.gemm.fc1_fprop",
-           "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the all-gather before the MLP's "
-           "first product; default overlap.tensor's",
-           AT(job.tensor.gemms["fc1_fprop"])),
-      text("overlap.gemm.fc1_dgrad",
-           "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the gather of its saved input; "
-           "default overlap.tensor's",
-           AT(job.tensor.gemms["fc1_dgrad"])),
-      text("overlap.gemm.fc1_wgrad",
-           "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the reduce-scatter of its input's "
-           "gradient; default overlap.tensor's",
-           AT(job.tensor.gemms["fc1_wgrad"])),
-      text("overlap.gemm.fc2_fprop",
-           "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the reduce-scatter behind the "
-           "second; default overlap.tensor's",
-           AT(job.tensor.gemms["fc2_fprop"])),
-      text("overlap.gemm.fc2_dgrad",
-           "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the all-gather before its input's "
-           "gradient; default overlap.tensor's",
-           AT(job.tensor.gemms["fc2_dgrad"])),
-      flag("overlap.context",
-           "true or false: the ring's steps beside attention's parts; default false",
-           AT(job.plan.overlap_context)),
-      flag(
+      keys::text("overlap.tensor_file",
+                 "text: a JSON file of Transformer Engine's userbuffers settings, relative to the "
+                 "scenario",
+                 AT(job.tensor.file)),
+      keys::text("overlap.tensor_setting", "text: the name of a setting in that file",
+                 AT(job.tensor.setting)),
+      keys::text("overlap.gemm.qkv_fprop",
+                 "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the all-gather before the QKV "
+                 "product; default overlap.tensor's",
+                 AT(job.tensor.gemms["qkv_fprop"])),
+      keys::text("overlap.gemm.qkv_dgrad",
+                 "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the gather of its saved input; "
+                 "default overlap.tensor's",
+                 AT(job.tensor.gemms["qkv_dgrad"])),
+      keys::text(
+          "overlap.gemm.qkv_wgrad",
+          "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the reduce-scatter of its input's "
+          "gradient; default overlap.tensor's",
+          AT(job.tensor.gemms["qkv_wgrad"])),
+      keys::text("overlap.gemm.proj_fprop",
+                 "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the reduce-scatter behind the "
+                 "projection; default overlap.tensor's",
+                 AT(job.tensor.gemms["proj_fprop"])),
+      keys::text(
+          "overlap.gemm.proj_dgrad",
+          "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the all-gather before its input's "
+          "gradient; default overlap.tensor's",
+          AT(job.tensor.gemms["proj_dgrad"])),
+      keys::text(
+          "overlap.gemm.fc1_fprop",
+          "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the all-gather before the MLP's "
+          "first product; default overlap.tensor's",
+          AT(job.tensor.gemms["fc1_fprop"])),
+      keys::text("overlap.gemm.fc1_dgrad",
+                 "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the gather of its saved input; "
+                 "default overlap.tensor's",
+                 AT(job.tensor.gemms["fc1_dgrad"])),
+      keys::text(
+          "overlap.gemm.fc1_wgrad",
+          "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the reduce-scatter of its input's "
+          "gradient; default overlap.tensor's",
+          AT(job.tensor.gemms["fc1_wgrad"])),
+      keys::text("overlap.gemm.fc2_fprop",
+                 "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the reduce-scatter behind the "
+                 "second; default overlap.tensor's",
+                 AT(job.tensor.gemms["fc2_fprop"])),
+      keys::text(
+          "overlap.gemm.fc2_dgrad",
+          "text: METHOD, METHOD:SMS or METHOD:SMS:SPLITS for the all-gather before its input's "
+          "gradient; default overlap.tensor's",
+          AT(job.tensor.gemms["fc2_dgrad"])),
+      keys::flag("overlap.context",
+                 "true or false: the ring's steps beside attention's parts; default false",
+                 AT(job.plan.overlap_context)),
+      keys::flag(
           "overlap.expert",
           "true or false: expert communication beside the other direction's compute; default false",
           AT(job.expert_overlap)),
-      whole("overlap.data_sms",
-            "integer: SMs that gradients and parameters on their way take from compute; default 0",
-            AT(job.data.sms), 0, kMostSms),
-      whole("overlap.p2p_sms", "integer: SMs that a pipeline transfer takes; default 0",
-            AT(job.p2p_sms), 0, kMostSms),
-      whole("overlap.context_sms", "integer: SMs that context communication takes; default 0",
-            AT(job.plan.context_sms), 0, kMostSms),
-      whole("overlap.expert_sms", "integer: SMs that expert communication takes; default 0",
-            AT(job.plan.expert_sms), 0, kMostSms)};
+      keys::whole(
+          "overlap.data_sms",
+          "integer: SMs that gradients and parameters on their way take from compute; default 0",
+          AT(job.data.sms), 0, kMostSms),
+      keys::whole("overlap.p2p_sms", "integer: SMs that a pipeline transfer takes; default 0",
+                  AT(job.p2p_sms), 0, kMostSms),
+      keys::whole("overlap.context_sms", "integer: SMs that context communication takes; default 0",
+                  AT(job.plan.context_sms), 0, kMostSms),
+      keys::whole("overlap.expert_sms", "integer: SMs that expert communication takes; default 0",
+                  AT(job.plan.expert_sms), 0, kMostSms)};
 }
 
 }  // namespace
