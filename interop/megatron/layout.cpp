@@ -40,7 +40,10 @@ class LayoutCounter {
       const std::int64_t times = repeats();
       sum.stages += part.stages * times;
       sum.layers += part.layers * times;
-      if (sum.stages > kMost || sum.layers > kMost) failed_ = true;
+      if (sum.stages > kMost || sum.layers > kMost) {
+        failed_ = true;
+        return {0, 0};  // so that no bracket round this one multiplies it further
+      }
     }
     return sum;
   }
