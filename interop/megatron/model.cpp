@@ -164,7 +164,7 @@ class MegatronModel {
     }
     if (qk_norm_) layer->set("qk_norm", true);
     if (qkv_bias_ && !biases_) layer->set("attention_bias", true);
-    if (sinks_) layer->set("sinks", true);
+    if (sinks_) layer->set("attention_sinks", true);
     if (index_topk_ > 0) {
       layer->set("index_heads", index_heads_);
       layer->set("index_head_dim", index_head_dim_);

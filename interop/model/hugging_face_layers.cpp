@@ -301,7 +301,7 @@ class HfLayers {
     if (qk_norm_) layer->set("qk_norm", true);
     if (qkv_bias_) layer->set("attention_bias", true);
     if (output_bias_) layer->set("output_bias", true);
-    if (is("gpt_oss")) layer->set("sinks", true);
+    if (is("gpt_oss")) layer->set("attention_sinks", true);
     if (index_topk_ > 0) {
       layer->set("index_heads", index_heads_);
       layer->set("index_head_dim", index_head_dim_);
@@ -371,7 +371,7 @@ class HfLayers {
         set_heads(global, &layer);
       }
       if (kind == Attends::Window) layer.set("window", window_);
-      if (kind == Attends::Chunk) layer.set("chunk", chunk_);
+      if (kind == Attends::Chunk) layer.set("attention_chunk", chunk_);
       if (!sparse_[i]) set_dense(&layer);
       if (sparse_[i]) set_experts(&layer);
       layers.push_back(std::move(layer));

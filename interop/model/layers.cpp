@@ -10,21 +10,11 @@ namespace {
 
 // Keys that a kind without them does not ask about: they may stand in [model] for the others. All
 // else stands in [model] only where every kind has it.
-constexpr std::string_view kHarmless[] = {"heads",
-                                          "kv_heads",
-                                          "head_dim",
-                                          "qk_norm",
-                                          "attention_bias",
-                                          "output_bias",
-                                          "sinks",
-                                          "q_lora_rank",
-                                          "kv_lora_rank",
-                                          "qk_nope_head_dim",
-                                          "qk_rope_head_dim",
-                                          "v_head_dim",
-                                          "ffn_hidden",
-                                          "gated_mlp",
-                                          "mlp_bias"};
+constexpr std::string_view kHarmless[] = {
+    "heads",          "kv_heads",         "head_dim",         "qk_norm",
+    "attention_bias", "output_bias",      "attention_sinks",  "q_lora_rank",
+    "kv_lora_rank",   "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim",
+    "ffn_hidden",     "gated_mlp",        "mlp_bias"};
 
 // "name" or "name*3".
 std::string run_text(const std::string& name, std::size_t times) {

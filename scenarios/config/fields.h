@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,15 +33,6 @@ struct Field {
               [=, name = prefix + own.name](const Setting& setting, Scenario* s) {
                 return set_by(own, name, setting, &part(*s));
               }) {}
-
- private:
-  template <class Target>
-  static Status set_by(const Key<Target>& own, const std::string& name, const Setting& setting,
-                       Target* target) {
-    const std::optional<std::string> expected = own.set(setting.value, target);
-    if (expected) return setting.error(name, *expected);
-    return Done{};
-  }
 };
 
 // In the order in which they are applied: what comes later may change what came before.

@@ -15,19 +15,25 @@ namespace {
 
 constexpr std::string_view kPrefix = "model.kinds.";
 
+// "model.kinds.NAME.KEY" taken apart; without KEY: nothing.
+struct KindKey {
+  std::string kind, key;
+};
+std::optional<KindKey> taken_apart(const std::string& key) {
+  const std::size_t dot = is_kind_key(key) ? key.find('.', kPrefix.size()) : std::string::npos;
+  if (dot == std::string::npos) return std::nullopt;
+  return KindKey{key.substr(kPrefix.size(), dot - kPrefix.size()), key.substr(dot + 1)};
+}
+
 Status set_key(const std::string& key, const std::string& name, const Setting& setting,
                Model* kind) {
-  std::vector<std::string> known;
-  for (const Key<Model>& each : layer_keys()) {
-    known.push_back(each.name);
-    if (each.name != name) continue;
-    const std::optional<std::string> expected = each.set(setting.value, kind);
-    if (expected) return setting.error(key, *expected);
-    return Done{};
-  }
+  const auto known = std::ranges::find(layer_keys(), name, &Key<Model>::name);
+  if (known != layer_keys().end()) return set_by(*known, key, setting, kind);
+  std::vector<std::string> names;
+  for (const Key<Model>& each : layer_keys()) names.push_back(each.name);
   return Error::at(setting.where,
                    fmt::format("found unknown key '{}', expected a layer's; the nearest is '{}'",
-                               key, nearest(name, known)));
+                               key, nearest(name, names)));
 }
 
 }  // namespace
@@ -35,10 +41,9 @@ Status set_key(const std::string& key, const std::string& name, const Setting& s
 bool is_kind_key(const std::string& key) { return key.starts_with(kPrefix); }
 
 bool is_known_kind_key(const std::string& key) {
-  const std::size_t dot = is_kind_key(key) ? key.find('.', kPrefix.size()) : std::string::npos;
-  return dot != std::string::npos && std::ranges::any_of(layer_keys(), [&](const Key<Model>& each) {
-           return each.name == key.substr(dot + 1);
-         });
+  const auto parts = taken_apart(key);
+  return parts &&
+         std::ranges::find(layer_keys(), parts->key, &Key<Model>::name) != layer_keys().end();
 }
 
 Status apply_layer_kinds(const Settings& settings, Scenario* scenario) {
@@ -46,16 +51,14 @@ Status apply_layer_kinds(const Settings& settings, Scenario* scenario) {
   std::vector<Model> kinds;
   for (const auto& [key, setting] : settings) {
     if (!is_kind_key(key)) continue;
-    const std::size_t dot = key.find('.', kPrefix.size());
-    if (dot == std::string::npos)
-      return setting.error(key, "a table [model.kinds.NAME] with a layer's keys");
-    const std::string name = key.substr(kPrefix.size(), dot - kPrefix.size());
-    auto kind = std::ranges::find(kinds, name, &Model::kind);
+    const auto parts = taken_apart(key);
+    if (!parts) return setting.error(key, "a table [model.kinds.NAME] with a layer's keys");
+    auto kind = std::ranges::find(kinds, parts->kind, &Model::kind);
     if (kind == kinds.end()) {
       kind = kinds.insert(kinds.end(), job.model);
-      kind->kind = name;
+      kind->kind = parts->kind;
     }
-    RETURN_IF_ERROR(set_key(key, key.substr(dot + 1), setting, &*kind));
+    RETURN_IF_ERROR(set_key(key, parts->key, setting, &*kind));
   }
   if (kinds.empty() && job.pattern.empty()) return Done{};
   if (job.pattern.empty())

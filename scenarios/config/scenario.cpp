@@ -414,12 +414,10 @@ std::string Scenario::place_of(const std::vector<std::string>& keys) const {
   return path;
 }
 
-Error Scenario::placed(const Error& error, const std::vector<std::string>& others) const {
-  std::vector<std::string> keys = error.place.keys;
-  keys.insert(keys.end(), others.begin(), others.end());
-  if (keys.empty()) return error;
-  std::string source = place_of(keys);
-  return {error.text(), error.kind, {.keys = std::move(keys), .source = std::move(source)}};
+Error Scenario::placed(const Error& error) const {
+  if (error.place.keys.empty()) return error;
+  return {
+      error.text(), error.kind, {.keys = error.place.keys, .source = place_of(error.place.keys)}};
 }
 
 Result<std::vector<RunSettings>> runs_of(const ScenarioFile& file,

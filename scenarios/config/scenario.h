@@ -145,9 +145,8 @@ struct Scenario {
   // else the file: what an Error about them begins with.
   std::string place_of(const std::vector<std::string>& keys) const;
 
-  // The Error of a rule at the place of its keys, behind them `others`. Without any it stays as it
-  // is.
-  Error placed(const Error& error, const std::vector<std::string>& others = {}) const;
+  // The Error of a rule at the place of its keys. Without any it stays as it is.
+  Error placed(const Error& error) const;
 };
 
 // A run of a file before it is looked at: its name, and all that it sets.

@@ -28,6 +28,14 @@ struct Setting {
                            std::string_view expected) const;
 };
 
+// Puts a setting in its place, by the key of that name or of a part with it: "PREFIX.NAME".
+template <class Target>
+Status set_by(const Key<Target>& key, const std::string& name, const Setting& setting,
+              Target* target) {
+  if (const auto expected = key.set(setting.value, target)) return setting.error(name, *expected);
+  return Done{};
+}
+
 using Settings = std::map<std::string, Setting>;  // by dotted key, "parallel.tp"
 
 // One point of an axis: its name (or several, a column of the table each), and what it sets.

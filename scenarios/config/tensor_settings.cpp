@@ -161,7 +161,8 @@ TensorOverlap overlap_by(TensorMethod method) {
 Result<TensorOverlap> tensor_overlap(const TensorSettings& settings, const Model& model,
                                      const std::string& folder) {
   TensorOverlap overlap = overlap_by(settings.method);
-  if (model.is_moe() && model.shared_expert_ffn == 0)
+  if (const Model& experts = expert_layer(model);
+      experts.is_moe() && experts.shared_expert_ffn == 0)
     std::fill(overlap.begin() + static_cast<int>(TensorGemm::Fc1Fprop), overlap.end(),
               GemmOverlap{});
   if (!settings.file.empty()) {

@@ -89,6 +89,24 @@ int played_ranks(const Scenario& scenario) {
   return alike ? 1 : plan.tp * plan.cp * plan.dp;
 }
 
+// The ops of a microbatch on one rank of each pipeline stage.
+double ops_of_microbatch(const Workload& chain, const Plan& plan, const OrderTraits& order) {
+  double ops = 0;
+  for (const StageWork& stage : chain.stages) {
+    ops += static_cast<double>(stage.forward.steps.size());
+    ops += static_cast<double>(order.splits_backwards ? stage.backward_input.steps.size() +
+                                                            stage.backward_weight.steps.size()
+                                                      : stage.backward.steps.size());
+  }
+  // Forward and back over each edge between two ranks: a send, a receive, and perhaps a gather
+  // behind it.
+  const std::vector<int> rank_of = ranks_of_chain(order, plan.pp, plan.vpp);
+  double edges = 0;
+  for (std::size_t stage = 1; stage < rank_of.size(); ++stage)
+    edges += rank_of[stage] != rank_of[stage - 1] ? 1 : 0;
+  return ops + edges * (chain.pipeline_gather_bytes > 0 ? 6 : 4);
+}
+
 }  // namespace
 
 CommCosts comm_costs(const Plan& plan, const FrameworkProfile& profile, int gpus_per_node) {
@@ -151,23 +169,6 @@ std::vector<OrderCosts> stage_costs(const Workload& chain, const Plan& plan,
     all.push_back({seconds(stage.forward, plan, alone), seconds(stage.backward_input, plan, alone),
                    seconds(stage.backward_weight, plan, alone), transfer_s});
   return all;
-}
-
-double ops_of_microbatch(const Workload& chain, const Plan& plan, const OrderTraits& order) {
-  double ops = 0;
-  for (const StageWork& stage : chain.stages) {
-    ops += static_cast<double>(stage.forward.steps.size());
-    ops += static_cast<double>(order.splits_backwards ? stage.backward_input.steps.size() +
-                                                            stage.backward_weight.steps.size()
-                                                      : stage.backward.steps.size());
-  }
-  // Forward and back over each edge between two ranks: a send, a receive, and perhaps a gather
-  // behind it.
-  const std::vector<int> rank_of = ranks_of_chain(order, plan.pp, plan.vpp);
-  double edges = 0;
-  for (std::size_t stage = 1; stage < rank_of.size(); ++stage)
-    edges += rank_of[stage] != rank_of[stage - 1] ? 1 : 0;
-  return ops + edges * (chain.pipeline_gather_bytes > 0 ? 6 : 4);
 }
 
 Status check_ops(const Workload& chain, const Scenario& scenario) {

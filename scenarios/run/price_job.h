@@ -34,9 +34,6 @@ std::vector<OrderCosts> stage_costs(const Workload& chain, const Plan& plan,
                                     const CostSettings& costs, const Cluster& cluster,
                                     const Placement& placement);
 
-// The ops of a microbatch on one rank of each pipeline stage.
-double ops_of_microbatch(const Workload& chain, const Plan& plan, const OrderTraits& order);
-
 // An Error where a run has more ops than limits.ops, of all ranks that none stands for; without
 // those that come once an iteration.
 Status check_ops(const Workload& chain, const Scenario& scenario);

@@ -117,7 +117,7 @@ TEST_CASE("gpt-oss alternates a window of 128 with all positions, with biases an
   CHECK(keys.count("model.kinds.global.window") == 0);
   for (const char* bias : {"attention_bias", "output_bias", "mlp_bias", "router_bias"})
     CHECK(keys.at(std::string("model.") + bias) == "true");
-  CHECK(keys.at("model.sinks") == "true");
+  CHECK(keys.at("model.attention_sinks") == "true");
   CHECK(keys.at("model.head_dim") == "64");  // 64 x 64 = 4096, hidden 2880
 }
 
@@ -141,8 +141,8 @@ TEST_CASE("Llama 4 has experts in every second layer, and all positions in every
   CHECK(keys.at("model.ffn_hidden") == "16384");
   CHECK(keys.at("model.kinds.local_moe.expert_ffn_hidden") == "8192");
   CHECK(keys.at("model.kinds.local_moe.shared_expert_ffn") == "8192");
-  CHECK(keys.at("model.kinds.local_dense.chunk") == "8192");
-  CHECK(keys.count("model.kinds.global_moe.chunk") == 0);
+  CHECK(keys.at("model.kinds.local_dense.attention_chunk") == "8192");
+  CHECK(keys.count("model.kinds.global_moe.attention_chunk") == 0);
 }
 
 TEST_CASE("Qwen 3.5 has three linear layers to one with heads") {

@@ -61,7 +61,7 @@ TEST_CASE("a rule's sentence can be reworded, and its Error stays at its line") 
   for (const Broken& rule : broken_rules(scenario)) {
     INFO(rule.what << ": " << rule.error.message);
     const std::string source = fmt::format("{}:{}", scenario.path, rule.line);
-    const Error placed = scenario.placed(rule.error, rule.others);
+    const Error placed = scenario.placed(rule.error.or_of(rule.others));
     CHECK(placed.place.source == source);
     CHECK(placed.text() == source + ": " + rule.error.message);
     // Neither a key nor a place in it is taken for its own.
@@ -69,7 +69,7 @@ TEST_CASE("a rule's sentence can be reworded, and its Error stays at its line") 
                                  "found vocab = 1, expected model.seq and schedule.order"}) {
       Error reworded = rule.error;
       reworded.message = sentence;
-      CHECK(scenario.placed(reworded, rule.others).text() == source + ": " + sentence);
+      CHECK(scenario.placed(reworded.or_of(rule.others)).text() == source + ": " + sentence);
     }
   }
 }
@@ -77,7 +77,7 @@ TEST_CASE("a rule's sentence can be reworded, and its Error stays at its line") 
 TEST_CASE("an Error stands at its first key that is set, else in its table, else at the file") {
   const Scenario scenario = load(kSmall, {"parallel.dp=2"}).front();
   const auto source = [&](std::vector<std::string> keys, const std::vector<std::string>& others) {
-    return scenario.placed(Error::of(std::move(keys), "no"), others).place.source;
+    return scenario.placed(Error::of(std::move(keys), "no").or_of(others)).place.source;
   };
   const auto line = [&](int number) { return fmt::format("{}:{}", scenario.path, number); };
   CHECK(source({"model.heads", "model.layers"}, {}) == line(4));
@@ -94,6 +94,6 @@ TEST_CASE("an Error without keys keeps the place that it has") {
         "a.csv:3: found model.layers");
   CHECK(scenario.placed(Error{"found model.layers", Error::Failed}).text() == "found model.layers");
   // A file that a key names: both places, the key's first.
-  const Error placed = scenario.placed(Error::at("a.csv:3", "found 4"), {"cluster.preset"});
+  const Error placed = scenario.placed(Error::at("a.csv:3", "found 4").or_of({"cluster.preset"}));
   CHECK(placed.text() == fmt::format("{}:14: a.csv:3: found 4", scenario.path));
 }

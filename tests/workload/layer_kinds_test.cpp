@@ -67,7 +67,7 @@ Model gpt_oss_120b() {
   Model model = with_experts(llama(36, 2880, 64, 2880, 201088), 128, 4, 2880);
   model.head_dim = 64;
   model.attention_bias = model.output_bias = model.mlp_bias = true;
-  model.router_bias = model.sinks = true;
+  model.router_bias = model.attention_sinks = true;
   return model;
 }
 
@@ -184,7 +184,7 @@ TEST_CASE("a window leaves the positions that it says") {
   }
   model.window = 0;
   CHECK(attended_share(model) == 0.5);
-  model.chunk = 128;
+  model.attention_chunk = 128;
   CHECK(attended_share(model) == 0.125);
 }
 
@@ -227,6 +227,27 @@ TEST_CASE("kernels compute the FLOPs of every kind of layer, on however many GPU
                                (padded_vocab(model, plan) - model.vocab) / tp;
         CHECK(4 * flops(make_workload(model, plan, a100())) ==
               Approx(expected + compression + padding).epsilon(1e-12));
+      }
+    }
+  }
+}
+
+TEST_CASE("kernels compute the FLOPs of multi-token prediction, however it is recomputed") {
+  Model model = of_mixer(Mixer::Heads);
+  model.mtp_layers = 2;
+  for (const Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+    for (const int layers : {-1, 1}) {
+      if (layers >= 0 && recompute != Recompute::Full) continue;
+      for (const bool flash : {false, true}) {
+        INFO(static_cast<int>(recompute) << " of " << layers << " layers, flash " << flash);
+        OrderedPlan plan(plan_of(1, 2));
+        plan.recompute = recompute;
+        plan.recompute_layers = layers;
+        plan.flash_attention = flash;
+        // Three heads, each over a vocabulary that no padding widens.
+        REQUIRE(padded_vocab(model, plan) == model.vocab);
+        CHECK(4 * flops(make_workload(model, plan, a100())) ==
+              Approx(hardware_flops(model, plan, computed(plan))).epsilon(1e-12));
       }
     }
   }

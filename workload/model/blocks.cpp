@@ -76,10 +76,9 @@ std::int64_t query_columns(const Model& model, const Plan& plan) {
     case Mixer::Latent:
       return static_cast<std::int64_t>(model.heads) * model.query_size() / plan.tp;
     case Mixer::Mamba:
-      return static_cast<std::int64_t>(model.mamba_heads) * model.mamba_head_dim / plan.tp;
+      return model.mamba_inner() / plan.tp;
     case Mixer::Linear:
-      return static_cast<std::int64_t>(model.linear_key_heads) * model.linear_key_head_dim /
-             plan.tp;
+      return model.linear_keys() / plan.tp;
     case Mixer::None:
       return 0;
   }
@@ -108,9 +107,7 @@ std::int64_t key_value_columns(const Model& model, const Plan& plan) {
 
 std::int64_t output_columns(const Model& model, const Plan& plan) {
   if (model.mixer == Mixer::Mamba) return query_columns(model, plan);
-  if (model.mixer == Mixer::Linear)
-    return static_cast<std::int64_t>(model.linear_value_heads) * model.linear_value_head_dim /
-           plan.tp;
+  if (model.mixer == Mixer::Linear) return model.linear_values() / plan.tp;
   return static_cast<std::int64_t>(model.heads) * model.value_size() / plan.tp;
 }
 

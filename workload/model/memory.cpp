@@ -163,7 +163,8 @@ double stage_bytes(const Model& model, const Plan& plan, int begin, int layers, 
   if (last) {
     bytes += (1 + model.mtp_layers) * head_bytes(model, plan);
     if (model.mtp_layers > 0)
-      bytes += model.mtp_layers * layer_bytes(model.layer(model.layers - 1), plan, others);
+      bytes +=
+          model.mtp_layers * layer_bytes(model.layer(model.layers - 1), plan, mtp_recompute(plan));
   }
   return bytes;
 }

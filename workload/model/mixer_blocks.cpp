@@ -150,8 +150,7 @@ void add_mamba(BlockWork* block, const Model& model, const Plan& plan, const Blo
 void add_delta_net(BlockWork* block, const Model& model, const Plan& plan,
                    const BlockShape& shape) {
   const std::int64_t heads = model.linear_value_heads / plan.tp;
-  const std::int64_t keys =
-      static_cast<std::int64_t>(model.linear_key_heads) * model.linear_key_head_dim / plan.tp;
+  const std::int64_t keys = model.linear_keys() / plan.tp;
   const std::int64_t values = heads * model.linear_value_head_dim;
   add_linear(block, &PartsOf<KernelWork>::in,
              {.m = shape.tokens, .n = 2 * keys + 2 * values + 2 * heads, .k = shape.hidden});

@@ -21,16 +21,6 @@ constexpr std::int64_t kVocabMultiple = 128;
 // A linear layer's weights into the MLP's inner width and out of it.
 double products(const Model& model) { return model.gated_mlp ? 3 : 2; }
 
-double mamba_inner(const Model& model) {
-  return static_cast<double>(model.mamba_heads) * model.mamba_head_dim;
-}
-double linear_keys(const Model& model) {
-  return static_cast<double>(model.linear_key_heads) * model.linear_key_head_dim;
-}
-double linear_values(const Model& model) {
-  return static_cast<double>(model.linear_value_heads) * model.linear_value_head_dim;
-}
-
 double norm_parameters(const Model& model) {
   return (model.uses_rms_norm() ? 1.0 : 2.0) * model.hidden;
 }
@@ -53,13 +43,13 @@ double mixer_weights(const Model& model) {
              heads * model.v_head_dim * h;
     }
     case Mixer::Mamba:
-      return h * (2 * mamba_inner(model) + 2.0 * model.mamba_groups * model.mamba_state +
-                  model.mamba_heads) +
-             mamba_inner(model) * h;
+      return h * (2 * static_cast<double>(model.mamba_inner()) +
+                  2.0 * model.mamba_groups * model.mamba_state + model.mamba_heads) +
+             static_cast<double>(model.mamba_inner()) * h;
     case Mixer::Linear:
-      return h * (2 * linear_keys(model) + 2 * linear_values(model) +
-                  2 * model.linear_value_heads) +
-             linear_values(model) * h;
+      return h * (2 * static_cast<double>(model.linear_keys()) +
+                  2 * static_cast<double>(model.linear_values()) + 2 * model.linear_value_heads) +
+             static_cast<double>(model.linear_values()) * h;
     case Mixer::None:
       return 0;
   }
@@ -90,11 +80,13 @@ double mixer_flops(const Model& model, const Plan& plan, AttentionFlops attentio
       return core_flops(model, plan, attention);
     case Mixer::Mamba:
       return tokens * scan_flops(model.mamba_chunk, model.mamba_groups * model.mamba_state,
-                                 mamba_inner(model), mamba_inner(model) * model.mamba_state);
+                                 static_cast<double>(model.mamba_inner()),
+                                 static_cast<double>(model.mamba_inner()) * model.mamba_state);
     case Mixer::Linear:
       return tokens *
              scan_flops(kDeltaChunk, 3.0 * model.linear_value_heads * model.linear_key_head_dim,
-                        2 * linear_values(model), linear_values(model) * model.linear_key_head_dim);
+                        2 * static_cast<double>(model.linear_values()),
+                        static_cast<double>(model.linear_values()) * model.linear_key_head_dim);
     case Mixer::None:
       return 0;
   }
@@ -186,7 +178,8 @@ int padded_vocab(const Model& model, const Plan& plan) {
 
 double attended_share(const Model& model) {
   const double s = model.seq;
-  if (model.chunk > 0 && model.chunk < model.seq) return 0.5 * model.chunk / s;
+  if (model.attention_chunk > 0 && model.attention_chunk < model.seq)
+    return 0.5 * model.attention_chunk / s;
   if (model.window == 0 || model.window >= model.seq) return 0.5;
   const double w = model.window / s;
   return w - w * w / 2;
@@ -222,17 +215,22 @@ double attention_parameters(const Model& model) {
         sum += q + (model.shared_kv ? 1 : 2) * kv;
       if (model.output_bias.value_or(!model.gated_mlp)) sum += h;
       if (model.qk_norm) sum += 2 * model.head_size();
-      if (model.sinks) sum += model.heads;
+      if (model.attention_sinks) sum += model.heads;
       return sum;
     }
     case Mixer::Latent:
       return sum + model.q_lora_rank + model.kv_lora_rank;
     case Mixer::Mamba: {
-      const double convolved = mamba_inner(model) + 2.0 * model.mamba_groups * model.mamba_state;
-      return sum + convolved * (model.mamba_conv + 1) + 3 * model.mamba_heads + mamba_inner(model);
+      const double convolved =
+          static_cast<double>(model.mamba_inner()) + 2.0 * model.mamba_groups * model.mamba_state;
+      return sum + convolved * (model.mamba_conv + 1) + 3 * model.mamba_heads +
+             static_cast<double>(model.mamba_inner());
     }
     case Mixer::Linear:
-      return sum + (2 * linear_keys(model) + linear_values(model)) * model.linear_conv +
+      return sum +
+             (2 * static_cast<double>(model.linear_keys()) +
+              static_cast<double>(model.linear_values())) *
+                 model.linear_conv +
              2 * model.linear_value_heads + model.linear_value_head_dim;
     case Mixer::None:
       return 0;
@@ -365,6 +363,10 @@ int recomputed_layers(const Plan& plan, int stage_layers) {
   return plan.recompute_layers < 0 ? stage_layers : std::min(plan.recompute_layers, stage_layers);
 }
 
+Recompute mtp_recompute(const Plan& plan) {
+  return plan.recompute_layers < 0 ? plan.recompute : Recompute::None;
+}
+
 double model_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
   double layers = 0;
   for (const auto& [kind, count] : kinds_of(model))
@@ -375,7 +377,9 @@ double model_flops(const Model& model, const Plan& plan, AttentionFlops attentio
 
 double hardware_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
   double sum = model_flops(model, plan, attention);
-  for (const auto& [kind, count] : kinds_of(model)) {
+  std::vector<LayersOfKind> kinds = kinds_of(model);
+  if (model.mtp_layers > 0) kinds.push_back({&model.layer(model.layers - 1), model.mtp_layers});
+  for (const auto& [kind, count] : kinds) {
     if (!kind->attends()) continue;
     const double core = core_flops(*kind, plan, attention);
     if (plan.flash_attention) {
@@ -391,6 +395,8 @@ double hardware_flops(const Model& model, const Plan& plan, AttentionFlops atten
       again[kind] += count;
     first += layers;
   }
+  if (model.mtp_layers > 0 && mtp_recompute(plan) == Recompute::Full)
+    again[&model.layer(model.layers - 1)] += model.mtp_layers;
   for (const auto& [kind, count] : again) sum += count * layer_flops(*kind, plan, attention);
   return sum;
 }

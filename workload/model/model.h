@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -49,12 +50,12 @@ struct Model {
   bool tied_embeddings = true;  // the head multiplies by the embedding; else by a matrix of its own
 
   Mixer mixer = Mixer::Heads;
-  bool has_mlp = true;   // a layer's second half: an MLP, or experts where there are any
-  int head_dim = 0;      // 0: hidden / heads
-  int window = 0;        // positions that one attends to, its own and those before; 0: all
-  int chunk = 0;         // attention inside chunks of so many positions; 0: over the whole sequence
-  bool qk_norm = false;  // an RMSNorm of each head's queries and keys
-  bool sinks = false;    // a learned logit a head (gpt-oss)
+  bool has_mlp = true;           // a layer's second half: an MLP, or experts where there are any
+  int head_dim = 0;              // 0: hidden / heads
+  int window = 0;                // positions that one attends to, its own and those before; 0: all
+  int attention_chunk = 0;       // attention inside so many positions; 0: over the whole sequence
+  bool qk_norm = false;          // an RMSNorm of each head's queries and keys
+  bool attention_sinks = false;  // a learned logit a head (gpt-oss)
   // Biases of the linear layers, and which norm; nothing: as gated_mlp says.
   std::optional<bool> attention_bias, output_bias, mlp_bias, rms_norm, learned_positions;
   bool router_bias = false;
@@ -103,6 +104,12 @@ struct Model {
   const Model& layer(int number) const { return kinds.empty() ? *this : kinds[kind_of(number)]; }
   // Its kind's number; 0 where all are alike.
   int kind_of(int number) const { return kinds.empty() ? 0 : layer_kinds[number]; }
+  // Columns of a scan's inner array; of a delta net's keys, and of its values.
+  std::int64_t mamba_inner() const { return std::int64_t{mamba_heads} * mamba_head_dim; }
+  std::int64_t linear_keys() const { return std::int64_t{linear_key_heads} * linear_key_head_dim; }
+  std::int64_t linear_values() const {
+    return std::int64_t{linear_value_heads} * linear_value_head_dim;
+  }
   int ffn() const { return ffn_hidden > 0 ? ffn_hidden : 4 * hidden; }
   int expert_hidden() const { return moe_latent > 0 ? moe_latent : hidden; }
   int expert_ffn() const { return expert_ffn_hidden > 0 ? expert_ffn_hidden : ffn(); }
@@ -302,6 +309,8 @@ std::vector<HeldParameters> stage_parameters(const Model& model, const OrderedPl
 // Of a stage's layers, those that full recompute repeats: the first ones (Megatron's
 // --recompute-method block).
 int recomputed_layers(const Plan& plan, int stage_layers);
+// How those of multi-token prediction are recomputed: as all others, or not where only a number is.
+Recompute mtp_recompute(const Plan& plan);
 
 // FLOPs of one iteration, all GPUs, from the real shapes. `model_flops` counts no recompute, for
 // f = 4h 72 B s l h^2 (1 + s/6h + V/12lh); `hardware_flops` adds the recomputed forward: with full
@@ -311,10 +320,11 @@ int recomputed_layers(const Plan& plan, int stage_layers);
 //
 // Both count the attention core's products by one convention, so that no hardware FLOPs are fewer
 // than the model's: whole, as Megatron-LM's equation above and PaLM's appendix B (arXiv 2204.02311)
-// do, or the half that a causal mask leaves. Flash attention computes that half, and in the
-// backward the scores again (FlashAttention-2, arXiv 2307.08691: 2.5 times the forward):
-// `hardware_flops` counts this once more, by the convention. What kernels compute is `Causal` with
-// flash attention, else `Whole`.
+// do, or the half that a causal mask leaves; in a window or in chunks twice what they leave, or
+// that. Flash attention computes that half, and in the backward the scores again (FlashAttention-2,
+// arXiv 2307.08691: 2.5 times the forward): `hardware_flops` counts this once more, by the
+// convention. What kernels compute is `Causal` with flash attention, else `Whole`, but for windows
+// and chunks: without it the whole matrix.
 constexpr double kFlashBackward = 2.5;
 // Of an s x s matrix, what a causal mask leaves, in a window or in chunks less: 1/2, w/s - w^2 / 2
 // s^2, c / 2s.
