@@ -31,7 +31,8 @@ constexpr std::array kLeftOut = {"name",
                                  "saved_of_communication"};
 
 // Columns that came later stand last, so that the others keep their places.
-constexpr std::array kLast = {"tokens_per_s_per_gpu", "flops_convention", "memory_bytes.reserve"};
+constexpr std::array kLast = {"tokens_per_s_per_gpu", "flops_convention", "memory_bytes.reserve",
+                             "memory_bytes.by_pipeline_rank"};
 
 std::string cell(const Json& value) {
   if (value.is_null()) return "";

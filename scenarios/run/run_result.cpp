@@ -47,6 +47,7 @@ void add_training(const Training& training, Json* json) {
                              {"activations", training.activations},
                              {"communication", training.communication},
                              {"total", training.total},
+                             {"by_pipeline_rank", training.by_pipeline_rank},
                              {"reserve", training.reserve},
                              {"capacity", training.capacity}};
   (*json)["fits"] = training.fits;
@@ -79,6 +80,7 @@ Training training_from(const Json& json) {
           .total = memory.at("total"),
           .reserve = memory.at("reserve"),
           .capacity = memory.at("capacity"),
+          .by_pipeline_rank = memory.at("by_pipeline_rank"),
           .fits = json.at("fits"),
           .peak = {peak.at("pipeline_rank"), peak.at("at_s"), peak.at("action")}};
 }

@@ -9,6 +9,10 @@
 namespace tandem {
 namespace {
 
+double peak_bytes(const MemoryTimeline& memory) {
+  return memory.held.total() + memory.peak().activations;
+}
+
 MemoryPeak peak_of(const MemoryTimeline& memory, int pipeline_ranks, const Program& program,
                    const Trace& trace) {
   const MemoryTimeline::Step& peak = memory.peak();
@@ -26,9 +30,7 @@ Training training(const Scenario& scenario, const OrderedPlan& plan, const Order
   const double per_gpu_s = iteration_s * scenario.cluster.gpus;
   const double peak_flops = device.flops_per_s.at(plan.precision);
   const std::vector<MemoryTimeline> memories = memory_timelines(scenario.job.model, plan, order);
-  const MemoryTimeline& fullest = *std::ranges::max_element(
-      memories, {},
-      [](const MemoryTimeline& memory) { return memory.held.total() + memory.peak().activations; });
+  const MemoryTimeline& fullest = *std::ranges::max_element(memories, {}, peak_bytes);
   Training t;
   t.tokens_per_s = static_cast<double>(plan.global_batch) * scenario.job.model.seq / iteration_s;
   t.tokens_per_s_per_gpu = t.tokens_per_s / scenario.cluster.gpus;
@@ -45,6 +47,7 @@ Training training(const Scenario& scenario, const OrderedPlan& plan, const Order
   t.activations = fullest.peak().activations;
   t.communication = fullest.held.communication;
   t.total = fullest.held.total() + t.activations;
+  for (const MemoryTimeline& memory : memories) t.by_pipeline_rank.push_back(peak_bytes(memory));
   t.reserve = memory_reserve_bytes(device);
   t.capacity = device.memory_bytes;
   t.fits = fits_memory(device, t.total);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "scenarios/config/scenario.h"
 #include "schedule/order/order.h"
@@ -28,6 +29,7 @@ struct Training {
   double weights = 0, gradients = 0, optimizer = 0, activations = 0, communication = 0;  // bytes
   // Bytes. `reserve` of the capacity is for what is no tensor; `total` fits into the rest.
   double total = 0, reserve = 0, capacity = 0;
+  std::vector<double> by_pipeline_rank;  // bytes of each at its peak; `total` is the largest
   bool fits = false;
   MemoryPeak peak;
 };
