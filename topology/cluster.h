@@ -36,6 +36,8 @@ struct DeviceSpec {
   double attention_efficiency = 0.55;
   // What no tensor gets: see memory_reserve_bytes. Nothing: kMemoryReserve of the memory.
   std::optional<double> own_memory_reserve_bytes;
+  // What its GEMM libraries hold of it among the tensors, whatever the model.
+  double gemm_workspace_bytes = 0;
 };
 
 // The share of a GPU's memory that the CUDA context, NCCL's buffers and the allocator's

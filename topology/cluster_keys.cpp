@@ -154,6 +154,10 @@ const std::vector<Key<DeviceSpec>>& device_keys() {
           "fits "
           "into the rest; default the GPU's, 6 % of its memory",
           [](DeviceSpec& d) -> double& { return d.own_memory_reserve_bytes.emplace(); }, GiB),
+      keys::number("gemm_workspace_MiB",
+                   "number: MiB of it that GEMM libraries hold as tensors; default the GPU's, 0 "
+                   "for one of your own",
+                   AT(gemm_workspace_bytes), 1024.0 * 1024),
       keys::number("memory_GBps", "number: GB/s of a GPU's memory", AT(memory_bytes_per_s), GB,
                    keys::kPositive),
       keys::whole("sms", "integer: streaming multiprocessors of a GPU", AT(sms), 1),

@@ -54,6 +54,7 @@ class FieldWriter {
     if (!keys_->flag("train.fused_bias_gelu", true)) add("bias_swiglu_fusion", "False");
     write_stages();
     write_precision();
+    write_dispatcher();
     write_recompute();
     write_data();
     write_context();
@@ -123,6 +124,15 @@ class FieldWriter {
       add("use_precision_aware_optimizer", "True");
       add("exp_avg_dtype", states);
     }
+  }
+
+  void write_dispatcher() {
+    const std::string dispatcher = keys_->text("parallel.dispatcher", "alltoall");
+    if (keys_->flag("overlap.delay_wgrad", false)) add("delay_wgrad_compute", "True");
+    if (keys_->whole("parallel.ep", 1) == 1) return;
+    const bool flex = dispatcher == "deepep" || dispatcher == "hybridep";
+    add("moe_token_dispatcher_type", flex ? "flex" : dispatcher);
+    if (flex) add("moe_flex_dispatcher_backend", dispatcher);
   }
 
   void write_recompute() {

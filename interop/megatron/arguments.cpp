@@ -297,12 +297,9 @@ Status MegatronArguments::status() const {
 }
 
 void MegatronArguments::list_left(ImportedPlan* plan) const {
-  const auto dispatcher = arguments_.find("moe_token_dispatcher_type");
-  const bool flex = dispatcher != arguments_.end() && dispatcher->second.value == "flex";
   // What nothing turns on: a log has all defaults.
   const auto is_idle = [&](std::string_view name) {
-    return (name.starts_with("moe_") && !has("num_experts")) ||
-           (name == "moe_flex_dispatcher_backend" && !flex);
+    return name.starts_with("moe_") && !has("num_experts");
   };
   for (const Argument& open : open_)
     plan->not_understood.push_back(

@@ -33,7 +33,8 @@ constexpr SwitchRow kSwitches[] = {
     {"fp8_param_gather", "train.fp8_param_gather", false, false},
     {"masked_softmax_fusion", "train.fused_softmax", true, true},
     {"cross_entropy_loss_fusion", "train.fused_cross_entropy", false, true},
-    {"overlap_moe_expert_parallel_comm", "overlap.expert", false, false}};
+    {"overlap_moe_expert_parallel_comm", "overlap.expert", false, false},
+    {"delay_wgrad_compute", "overlap.delay_wgrad", false, false}};
 
 // fp8_recipe in a scenario's words.
 constexpr std::pair<std::string_view, std::string_view> kRecipes[] = {
@@ -50,6 +51,7 @@ class MegatronPlan {
     set_stages();
     set_precision();
     set_kernels();
+    set_dispatcher();
     set_recompute();
     set_data();
     set_tensor_overlap();
@@ -306,6 +308,21 @@ class MegatronPlan {
               fmt::format("{} {}: all of a pass is in the graph", a_->spelled(name), scope));
       }
     }
+  }
+
+  // Where one GPU has all experts it says nothing.
+  void set_dispatcher() {
+    std::string word =
+        a_->text("moe_token_dispatcher_type").value_or(bridge() ? "alltoall" : "allgather");
+    const std::string backend = a_->text("moe_flex_dispatcher_backend").value_or("deepep");
+    const bool old = a_->flag("moe_enable_deepep");
+    if (word == "flex" || old) word = backend;
+    if (a_->whole("expert_model_parallel_size").value_or(1) == 1 || word == "alltoall") return;
+    if (word == "ncclep") {
+      plan_->assumed.push_back("ncclep sends as DeepEP does");
+      word = "deepep";
+    }
+    plan_->set_text("parallel.dispatcher", word, a_->spelled("moe_token_dispatcher_type"));
   }
 
   void set_recompute() {

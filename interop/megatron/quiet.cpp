@@ -12,14 +12,10 @@ struct NotExpressedArgument {
 };
 
 constexpr NotExpressedArgument kUnsaid[] = {
-    {"moe_token_dispatcher_type", "alltoall", "tokens are sent by all-to-all"},
-    {"moe_flex_dispatcher_backend", "", "tokens are sent by NCCL's all-to-all"},
-    {"moe_enable_deepep", "False", "tokens are sent by NCCL's all-to-all"},
     {"moe_expert_capacity_factor", "", "no token is dropped"},
     {"moe_pad_expert_input_to_capacity", "False", "no token is dropped and none is added"},
     {"moe_shared_expert_overlap", "False", "shared experts run before the others"},
     {"moe_paged_stash", "False", "activations of experts stay where they are"},
-    {"delay_wgrad_compute", "False", "weight gradients are not put off"},
     {"gradient_accumulation_fusion", "True", "gradients are added as by the fused kernel"},
     {"optimizer_cpu_offload", "False", "the optimizer stays on the GPU"},
     {"fine_grained_activation_offloading", "False", "activations stay on the GPU"},

@@ -32,7 +32,7 @@ constexpr std::array kLeftOut = {"name",
 
 // Columns that came later stand last, so that the others keep their places.
 constexpr std::array kLast = {"tokens_per_s_per_gpu", "flops_convention", "memory_bytes.reserve",
-                             "memory_bytes.by_pipeline_rank"};
+                             "memory_bytes.by_pipeline_rank", "memory_bytes.workspace"};
 
 std::string cell(const Json& value) {
   if (value.is_null()) return "";
@@ -66,7 +66,7 @@ std::vector<std::string> output_columns() {
   for (const auto& [column, text] : cells) {
     if (std::ranges::find(kLeftOut, column) == kLeftOut.end()) columns.push_back(column);
   }
-  std::ranges::stable_partition(columns, [](const std::string& column) {
+  std::stable_partition(columns.begin(), columns.end(), [](const std::string& column) {
     return std::ranges::find(kLast, column) == kLast.end();
   });
   return columns;

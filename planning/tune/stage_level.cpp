@@ -93,13 +93,19 @@ double StageLevel::memory_floor(const Candidate& candidate) const {
     for (const int stage : stages)
       entries.push_back({static_cast<Stage>(stage), stage == stages.front() ? 1 : 0});
   }
-  return peak_memory(base_.job.model, plan_of(candidate, base_), live).total();
+  return peak_bytes(candidate, live);
 }
 
 // By the microbatches alive where most are. A memory timeline (scenarios/run/memory_timeline.h) is
 // up to a thousandth above it, and takes a hundred times as long.
 double StageLevel::memory(const Candidate& candidate, const Order& order) const {
-  return peak_memory(base_.job.model, plan_of(candidate, base_), live_activations(order)).total();
+  return peak_bytes(candidate, live_activations(order));
+}
+
+double StageLevel::peak_bytes(const Candidate& candidate, const LiveActivations& live) const {
+  MemoryUse use = peak_memory(base_.job.model, plan_of(candidate, base_), live);
+  use.workspace = base_.cluster.spec.device.gemm_workspace_bytes;
+  return use.total();
 }
 
 Nanoseconds StageLevel::transfer_ns(const Layout& layout, int from, int to) {
@@ -218,10 +224,9 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
     for (const int stage : ranks[rank]) {
       all += held[stage].dense;
       least = std::min(least, held[stage].dense);
-      const bool cut = sharing.zero >= 1;
-      const double updated = held[stage].dense / (cut ? plan.data_ranks() : 1) +
-                             held[stage].expert / (cut ? plan.expert_data_ranks() : 1);
-      if (updated > 0) optimizer += kernel_ns(cost, optimizer_kernel(updated, base_.costs.profile));
+      // Casts of weights are left out: a bound.
+      const Kernel step = optimizer_kernel(plan, held[stage], 0, base_.costs.profile);
+      if (!step.empty()) optimizer += kernel_ns(cost, step);
     }
     if (two_chains) optimizer = 0;
     const int passes = sharing.zero >= 2 ? microbatches(base_, layout) : 1;

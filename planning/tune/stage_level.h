@@ -57,6 +57,7 @@ class StageLevel {
   // Bytes of the fullest GPU with one microbatch of one stage alive: less than any order needs.
   double memory_floor(const Candidate& candidate) const;
   double memory(const Candidate& candidate, const Order& order) const;
+  double peak_bytes(const Candidate& candidate, const LiveActivations& live) const;
 
   // Bounds below the iteration. Of a layout, however it is played: the mean rank's passes.
   Nanoseconds work_bound(const Layout& layout);

@@ -1,4 +1,5 @@
 // The keys of [model], [parallel], [schedule], [train] and [overlap].
+#include "base/split.h"
 #include "scenarios/config/fields.h"
 #include "workload/model/layer_keys.h"
 
@@ -7,6 +8,24 @@ namespace {
 
 // Beyond any GPU's.
 constexpr int kMostSms = 1000;
+
+// "core_attn, moe_act".
+std::optional<std::string> set_recompute_modules(const KeyValue& value, Scenario* scenario) {
+  std::vector<std::string_view> names;
+  for (const RecomputeModule& module : kRecomputeModules) names.push_back(module.name);
+  const std::string expected = fmt::format("some of {}, with commas", fmt::join(names, ", "));
+  const auto* text = std::get_if<std::string>(&value);
+  if (text == nullptr) return expected;
+  RecomputeModules modules = {.core_attn = false};
+  for (std::string word : split(*text, ",")) {
+    std::erase(word, ' ');
+    const auto at = std::ranges::find(kRecomputeModules, word, &RecomputeModule::name);
+    if (at == std::end(kRecomputeModules)) return expected;
+    modules.*at->place = true;
+  }
+  scenario->job.plan.recompute_modules = modules;
+  return std::nullopt;
+}
 
 std::vector<Field> plain_fields() {
   // What the table of orders says.
@@ -78,6 +97,15 @@ std::vector<Field> plain_fields() {
       keys::whole("parallel.expert_tp",
                   "integer: GPUs that an expert is cut over, 1 or tp; default tp",
                   AT(job.plan.expert_tp), 1),
+      keys::choice<Dispatcher>(
+          "parallel.dispatcher",
+          "text: what takes tokens to their experts: alltoall (copies), allgather (all tokens to "
+          "all), deepep or hybridep (a token once to a GPU or node); default alltoall",
+          {{"alltoall", Dispatcher::AllToAll},
+           {"allgather", Dispatcher::AllGather},
+           {"deepep", Dispatcher::DeepEp},
+           {"hybridep", Dispatcher::HybridEp}},
+          AT(job.plan.dispatcher)),
       keys::whole("parallel.micro_batch", "integer: sequences a microbatch b; default 1",
                   AT(job.plan.micro_batch), 1),
       keys::whole("parallel.global_batch",
@@ -95,17 +123,36 @@ std::vector<Field> plain_fields() {
       keys::whole("schedule.group", group, AT(job.order.group), 1),
       keys::number("schedule.memory_limit", memory_limit, AT(job.order.memory_limit), 1,
                    keys::kPositive),
-      keys::text("train.precision", "text: fp32, fp16, bf16 or fp8; default bf16",
+      keys::text("train.precision", "text: fp32, fp16, bf16, fp8 or nvfp4; default bf16",
                  AT(job.plan.precision)),
+      keys::choice<Fp8Recipe>(
+          "train.fp8_recipe",
+          "text: scales of fp8 by Transformer Engine's recipes: delayed (a tensor's, from steps "
+          "before), current (a tensor's own), blockwise (of 128 numbers) or mxfp8 (of 32); default "
+          "delayed",
+          {{"delayed", Fp8Recipe::Delayed},
+           {"current", Fp8Recipe::Current},
+           {"blockwise", Fp8Recipe::Blockwise},
+           {"mxfp8", Fp8Recipe::Mxfp8}},
+          AT(job.plan.fp8_recipe)),
       keys::text("train.gradient_dtype",
                  "text: fp16, bf16 or fp32; default fp16 with fp16, else fp32",
                  AT(job.plan.gradient_dtype)),
-      keys::choice<Recompute>("train.recompute",
-                              "text: none, selective (the attention core) or full; default none",
-                              {{"none", Recompute::None},
-                               {"selective", Recompute::Selective},
-                               {"full", Recompute::Full}},
-                              AT(job.plan.recompute)),
+      keys::text("train.optimizer_dtype",
+                 "text: fp32, fp16, bf16 or fp8, of each of Adam's two moments; default fp32",
+                 AT(job.plan.moment_dtype)),
+      keys::choice<Recompute>(
+          "train.recompute",
+          "text: none, selective (train.recompute_modules) or full; default none",
+          {{"none", Recompute::None},
+           {"selective", Recompute::Selective},
+           {"full", Recompute::Full}},
+          AT(job.plan.recompute)),
+      Key<Scenario>{
+          "train.recompute_modules",
+          "text: what selective recompute repeats, by Megatron's names: of core_attn, layernorm, "
+          "mla_up_proj, mlp, moe, moe_act and shared_experts some, with commas; default core_attn",
+          set_recompute_modules},
       keys::whole("train.recompute_layers",
                   "integer: full recompute of the first so many layers of a stage; default all",
                   AT(job.plan.recompute_layers), 0),
@@ -241,6 +288,11 @@ std::vector<Field> plain_fields() {
                   AT(job.p2p_sms), 0, kMostSms),
       keys::whole("overlap.context_sms", "integer: SMs that context communication takes; default 0",
                   AT(job.plan.context_sms), 0, kMostSms),
+      keys::flag(
+          "overlap.delay_wgrad",
+          "true or false: experts' weight gradients beside the exchange behind their inputs' "
+          "(Megatron's --delay-wgrad-compute); default false",
+          AT(job.plan.delay_wgrad)),
       keys::whole("overlap.expert_sms", "integer: SMs that expert communication takes; default 0",
                   AT(job.plan.expert_sms), 0, kMostSms)};
 }

@@ -54,7 +54,7 @@ const MemoryTimeline::Step& MemoryTimeline::peak() const {
 }
 
 std::vector<MemoryTimeline> memory_timelines(const Model& model, const OrderedPlan& plan,
-                                             const Order& order) {
+                                             const Order& order, double workspace_bytes) {
   const std::vector<int> rank_of = stage_to_rank(order);
   std::vector<MemoryTimeline> memories;
   for (int rank = 0; rank < order.pp(); ++rank) {
@@ -65,6 +65,7 @@ std::vector<MemoryTimeline> memory_timelines(const Model& model, const OrderedPl
     }
     MemoryTimeline& memory =
         memories.emplace_back(MemoryTimeline{rank, rank_memory.with(live), {}});
+    memory.held.workspace = workspace_bytes;
     memory.steps.push_back({});
     for (const Action& action : order.ranks[rank]) {
       const bool grows = action.kind == ActionKind::Forward;

@@ -29,9 +29,9 @@ struct MemoryTimeline {
   const Step& peak() const;
 };
 
-// One a pipeline rank.
+// One a pipeline rank; `workspace_bytes` are held all the time.
 std::vector<MemoryTimeline> memory_timelines(const Model& model, const OrderedPlan& plan,
-                                             const Order& order);
+                                             const Order& order, double workspace_bytes);
 
 // When a step's action has ended on the first GPU of its pipeline rank, or on the one that was
 // played for it.

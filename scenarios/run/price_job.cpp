@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "scenarios/run/order_job.h"
@@ -107,6 +108,14 @@ double ops_of_microbatch(const Workload& chain, const Plan& plan, const OrderTra
   return ops + edges * (chain.pipeline_gather_bytes > 0 ? 6 : 4);
 }
 
+// Nodes that the first expert group's GPUs are on.
+int expert_nodes(const Plan& plan, const Cluster& cluster, const Placement& placement) {
+  std::set<int> nodes;
+  for (int i = 0; i < plan.ep; ++i)
+    nodes.insert(index(cluster.node_of(placement[i * plan.expert_tensor()])));
+  return static_cast<int>(nodes.size());
+}
+
 }  // namespace
 
 CommCosts comm_costs(const Plan& plan, const FrameworkProfile& profile, int gpus_per_node) {
@@ -131,8 +140,10 @@ Workload price_workload(const Model& model, const OrderedPlan& plan, const CostS
   }
   const Bytes block_bytes = static_cast<Bytes>(stored_bytes(plan)) * model.seq / plan.cp *
                             plan.micro_batch * model.hidden;
+  OrderedPlan placed = plan;
+  placed.expert_nodes = expert_nodes(plan, cluster, placement);
   return make_workload(
-      model, plan, cost_model(costs, cluster.spec().device, plan.precision),
+      model, placed, cost_model(costs, cluster.spec().device, plan.precision),
       slowest_tensor_ns({plan, costs, cluster, placement}, plan, cluster, placement, block_bytes));
 }
 

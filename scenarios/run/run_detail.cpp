@@ -19,7 +19,9 @@ std::string memory_json(const Scenario& scenario, const CompiledJob& job, const 
                                 memory_reserve_bytes(scenario.cluster.spec.device));
   const auto at = std::back_inserter(out);
   std::string_view comma = "";
-  for (const MemoryTimeline& memory : memory_timelines(scenario.job.model, job.plan, job.order)) {
+  for (const MemoryTimeline& memory :
+       memory_timelines(scenario.job.model, job.plan, job.order,
+                        scenario.cluster.spec.device.gemm_workspace_bytes)) {
     const MemoryUse& held = memory.held;
     const StepEnds ends(memory.pipeline_rank, job.order.pp(), job.program, trace);
     std::vector<Nanoseconds> at_ns;
@@ -30,9 +32,10 @@ std::string memory_json(const Scenario& scenario, const CompiledJob& job, const 
     }
     fmt::format_to(at,
                    "{}\n{{\"pipeline_rank\":{},\"weights\":{},\"gradients\":{},\"optimizer\":{},"
-                   "\"communication\":{},\n\"at_ns\":[{}],\n\"activations\":[{}]}}",
+                   "\"communication\":{},\"workspace\":{},\n"
+                   "\"at_ns\":[{}],\n\"activations\":[{}]}}",
                    std::exchange(comma, ","), memory.pipeline_rank, held.weights, held.gradients,
-                   held.optimizer, held.communication, fmt::join(at_ns, ","),
+                   held.optimizer, held.communication, held.workspace, fmt::join(at_ns, ","),
                    fmt::join(activations, ","));
   }
   return out + "]}";

@@ -29,7 +29,8 @@ Training training(const Scenario& scenario, const OrderedPlan& plan, const Order
   const DeviceSpec& device = scenario.cluster.spec.device;
   const double per_gpu_s = iteration_s * scenario.cluster.gpus;
   const double peak_flops = device.flops_per_s.at(plan.precision);
-  const std::vector<MemoryTimeline> memories = memory_timelines(scenario.job.model, plan, order);
+  const std::vector<MemoryTimeline> memories =
+      memory_timelines(scenario.job.model, plan, order, device.gemm_workspace_bytes);
   const MemoryTimeline& fullest = *std::ranges::max_element(memories, {}, peak_bytes);
   Training t;
   t.tokens_per_s = static_cast<double>(plan.global_batch) * scenario.job.model.seq / iteration_s;
@@ -46,6 +47,7 @@ Training training(const Scenario& scenario, const OrderedPlan& plan, const Order
   t.optimizer = fullest.held.optimizer;
   t.activations = fullest.peak().activations;
   t.communication = fullest.held.communication;
+  t.workspace = fullest.held.workspace;
   t.total = fullest.held.total() + t.activations;
   for (const MemoryTimeline& memory : memories) t.by_pipeline_rank.push_back(peak_bytes(memory));
   t.reserve = memory_reserve_bytes(device);

@@ -26,7 +26,9 @@ struct Training {
   double mfu = 0;
   double hfu = 0;
   bool causal_flops = false;  // how the four before count attention: see AttentionFlops
-  double weights = 0, gradients = 0, optimizer = 0, activations = 0, communication = 0;  // bytes
+  // Bytes.
+  double weights = 0, gradients = 0, optimizer = 0, activations = 0, communication = 0;
+  double workspace = 0;
   // Bytes. `reserve` of the capacity is for what is no tensor; `total` fits into the rest.
   double total = 0, reserve = 0, capacity = 0;
   std::vector<double> by_pipeline_rank;  // bytes of each at its peak; `total` is the largest

@@ -43,7 +43,7 @@ TEST_CASE("a run's page zooms, searches, filters and selects, and its numbers ar
   const Json result = Json::parse(ran.out).at(0);
   const Json seen = seen_on(box, *chromium, "r.html", "run.js");
   CHECK(seen.at("title") == "job.toml - Tandem");
-  CHECK(seen.at("failure") == "");
+  CHECK(seen.at("failure") == Json(""));
 
   double exposed_s = 0;
   for (const auto& [kind, seconds] : result.at("exposed_s").items())

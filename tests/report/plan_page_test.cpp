@@ -222,7 +222,7 @@ TEST_CASE("tune's page marks the fastest plan, and lays the own one's lanes besi
   const Sandbox box;
   const Json page = tuned(box).page;
   const Json seen = seen_on(box, *chromium, "r.html", "tune.js");
-  CHECK(seen.at("failure") == "");
+  CHECK(seen.at("failure") == Json(""));
   CHECK(seen.at("points") == page.at("table").at("rows").size());
   CHECK(seen.at("marks") == 2);
   CHECK(seen.at("badges") == Json({"fastest", "the scenario's own"}));
@@ -240,7 +240,7 @@ TEST_CASE("size's page draws a frontier a job, and shows one job alone") {
   const Sandbox box;
   sized(box);
   const Json seen = seen_on(box, *chromium, "r.html", "size.js");
-  CHECK(seen.at("failure") == "");
+  CHECK(seen.at("failure") == Json(""));
   CHECK(seen.at("points") == 8);
   CHECK(seen.at("frontiers") == 2);
   CHECK(seen.at("marks") == 2);

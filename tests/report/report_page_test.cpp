@@ -83,7 +83,7 @@ TEST_CASE("the page's runs are the objects of simulate --json, the timeline of t
     double most = 0, at_s = 0;
     for (const Json& rank : memory.at("ranks")) {
       double held = 0;
-      for (const char* kind : {"weights", "gradients", "optimizer", "communication"})
+      for (const char* kind : {"weights", "gradients", "optimizer", "communication", "workspace"})
         held += rank.at(kind).get<double>();
       const auto activations = rank.at("activations").get<std::vector<double>>();
       CHECK(activations.front() == 0);

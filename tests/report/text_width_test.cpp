@@ -21,11 +21,11 @@ const std::vector<std::string> kCommands = {
     "simulate " + kScenarios +
         "megatron-sc21.toml --engine ideal --only 39B --set report.least_bandwidth=false",
     "tune " + kScenarios +
-        "megatron-sc21.toml --only '1.7B, selene' --engine ideal --among overlap.tensor=off "
-        "--among parallel.cp=1 --among parallel.tp=1,2 --among parallel.pp=1",
+        ("megatron-sc21.toml --only '1.7B, selene' --engine ideal --among overlap.tensor=off "
+         "--among parallel.cp=1 --among parallel.tp=1,2 --among parallel.pp=1"),
     "pack " + kScenarios + "packing.toml " + kScenarios +
         "lengths.csv --tokens 8192 --engine ideal --batches 1",
-    "validate " TANDEM_SOURCE_DIR "/validation/published/cases.csv --family zero-bubble",
+    ("validate " TANDEM_SOURCE_DIR "/validation/published/cases.csv --family zero-bubble"),
     "topology jz-a100"};
 
 std::set<std::string> words_of(const std::string& text) {

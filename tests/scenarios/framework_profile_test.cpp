@@ -205,13 +205,13 @@ TEST_CASE("over the same links no newer GPU is slower on the same job") {
        gpt,
        {"parallel.tp=1", "parallel.pp=8", "parallel.dp=1", "parallel.global_batch=32",
         "cluster.gpus=8"}}};
-  for (const auto& [name, model, plan] : jobs) {
+  for (const auto& job : jobs) {
     for (const char* preset : {"dgx-a100", "dgx-h100"}) {
       std::map<std::string, double> iteration_s;
       const auto took = [&](const std::string& gpu) {
         if (!iteration_s.contains(gpu)) {
-          Names keys = model;
-          keys.insert(keys.end(), plan.begin(), plan.end());
+          Names keys = job.model;
+          keys.insert(keys.end(), job.plan.begin(), job.plan.end());
           keys.push_back(fmt::format("cluster.preset={}", preset));
           keys.push_back(fmt::format("cluster.gpu={}", gpu));
           const auto result = simulate(with(keys), Engine::Ideal);
@@ -222,7 +222,7 @@ TEST_CASE("over the same links no newer GPU is slower on the same job") {
       };
       for (const Names& older_first : generations) {
         for (std::size_t i = 1; i < older_first.size(); ++i) {
-          INFO(name << ", links of " << preset << ", " << older_first[i - 1] << ", "
+          INFO(job.name << ", links of " << preset << ", " << older_first[i - 1] << ", "
                     << older_first[i]);
           // Where the host's launches take longest all GPUs take as long, but for a layer's parts,
           // each of which is rounded to a nanosecond.

@@ -438,7 +438,7 @@ TEST_CASE("random sizes: every order that is made is valid, is read back, and lo
   int made = 0;
   for (int round = 0; round < 200; ++round) {
     const bool large = round % 20 == 0;
-    const std::string name = names[pick(0, static_cast<int>(names.size()) - 1)];
+    const std::string& name = names[pick(0, static_cast<int>(names.size()) - 1)];
     const bool chunks = check_order({name, 2, 2, 4}).ok();
     OrderSpec spec{name, name == "none" ? 1 : pick(1, large ? 64 : 9),
                    chunks ? pick(1, large ? 8 : 4) : 1, pick(1, large ? 100 : 24)};

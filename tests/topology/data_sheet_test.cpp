@@ -79,7 +79,7 @@ TEST_CASE("a GPU's memory is its stacks': all of it at most, and their pins' rat
     CHECK(shown <= 1);
     CHECK(shown > 0.92);  // a B200 shows 178 of 192 GiB
     CHECK(spec.memory_bytes_per_s ==
-          Approx(chip.stacks * chip.bits / 8 * chip.pin_Gbitps * 1e9).epsilon(0.03));
+          Approx(chip.stacks * chip.bits / 8.0 * chip.pin_Gbitps * 1e9).epsilon(0.03));
   }
 }
 

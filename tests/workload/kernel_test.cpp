@@ -120,7 +120,7 @@ TEST_CASE("fp8 speeds up linear layers, and leaves attention's batched products 
   const Gemm linear = {.m = 132 * 256, .n = 12800, .k = 100'000};
   CHECK(linear.flops() / gemm_s(bf16, linear) == Approx(0.70 * 989e12).epsilon(0.005));
   CHECK(linear.flops() / gemm_s(fp8, linear) == Approx(0.626 * 1979e12).epsilon(0.005));
-  const Gemm scores = {.batch = 24, .m = 2048, .n = 2048, .k = 128, .of_activations = true};
+  const Gemm scores = {.batch = 24, .m = 2048, .n = 2048, .k = 128, .wide = true};
   CHECK(gemm_s(fp8, scores) == gemm_s(bf16, scores));
 }
 

@@ -266,7 +266,7 @@ TEST_CASE("every broken rule is named with what was found and what was expected"
        },
        "parallel.layers_per_stage: found 25, expected each number from 0 to model.layers = 24"},
       {[](Model*, Plan* p) { p->precision = "tf32"; },
-       "train.precision: found tf32, expected fp32, fp16, bf16 or fp8"},
+       "train.precision: found tf32, expected fp32, fp16, bf16, fp8 or nvfp4"},
       {[](Model*, Plan* p) { p->gradient_dtype = "fp8"; },
        "train.gradient_dtype: found fp8, expected fp32, fp16 or bf16"},
       {[](Model*, Plan* p) { p->pp = 20, p->dp = 1'000'000, p->tp = 8; },

@@ -207,5 +207,58 @@ TEST_CASE("memory holds the experts' share, and the tokens that came") {
         4096.0 * (2 * (6 * 4096 + 2 * 1024 + 32 * 4096 + 2 * (2 * 4096 + 3 * 14336)) + 4 * 8));
 }
 
+TEST_CASE("a dispatcher sends copies of tokens, all tokens, or one copy a GPU or node") {
+  // 8 experts on 4 GPUs, of which a token takes 2: the second lies beside the first in 1 of 7
+  // cases, so that it goes to 2 - 1/7 GPUs; of 2 nodes to 1 + 4/7.
+  const Model model = mixture();
+  const double token = 4096 * 2.0;
+  Plan plan = expert_plan(1, 4);
+  const auto sent = [&](Dispatcher dispatcher, int nodes) {
+    plan.dispatcher = dispatcher;
+    plan.expert_nodes = nodes;
+    return static_cast<double>(expert_group(model, plan).sent_bytes) / (4096 * token);
+  };
+  CHECK(sent(Dispatcher::AllToAll, 2) == 2);
+  CHECK(sent(Dispatcher::AllGather, 2) == 4);
+  CHECK(sent(Dispatcher::DeepEp, 1) == Approx(2 - 1.0 / 7).epsilon(1e-6));
+  CHECK(sent(Dispatcher::HybridEp, 2) == Approx(1 + 4.0 / 7).epsilon(1e-6));
+}
+
+TEST_CASE("all-gathered tokens come back by reduce-scatter, and are kept") {
+  Plan plan = expert_plan(1, 4);
+  const double copies = activation_bytes_per_layer(mixture(), plan);
+  plan.dispatcher = Dispatcher::AllGather;
+  Workload work;
+  const StageWork stage = middle_stage(mixture(), plan, 1, &work);
+  const Bytes all = Bytes{4} * 4096 * 4096 * 2;
+  for (const auto pass : {&StageWork::forward, &StageWork::backward}) {
+    CHECK(collectives(stage.*pass, CommKind::AllGather) == Moved{1, all});
+    CHECK(collectives(stage.*pass, CommKind::ReduceScatter) == Moved{1, all});
+    CHECK(collectives(stage.*pass, CommKind::AllToAll) == Moved{0, 0});
+  }
+  CHECK(activation_bytes_per_layer(mixture(), plan) - copies == static_cast<double>(all));
+}
+
+TEST_CASE("delayed weight gradients run beside the exchange behind their inputs'") {
+  Plan plan = expert_plan(1, 4);
+  Workload work;
+  const auto backward_s = [&](bool delay) {
+    plan.delay_wgrad = delay;
+    const StageWork stage = middle_stage(mixture(), plan, 1, &work);
+    // An exchange as long as the experts' weight gradients.
+    Nanoseconds gradients = 0;
+    for (const Step& step : stage.backward.steps) {
+      const std::string name = step.computes ? name_of(work, step) : "";
+      if (name.starts_with("experts fc") && name.ends_with("weight gradient"))
+        gradients += step.duration_ns;
+    }
+    REQUIRE(gradients > 0);
+    return std::pair{makespan(stage.backward, [&](const Step&) { return gradients; }), gradients};
+  };
+  const auto [now, gradients] = backward_s(false);
+  const auto [later, unused] = backward_s(true);
+  CHECK(now - later == gradients);
+}
+
 }  // namespace
 }  // namespace tandem

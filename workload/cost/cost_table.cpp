@@ -73,9 +73,8 @@ Result<double> gemm_ns(const CostTable& table, const Gemm& gemm, int* interpolat
     return static_cast<double>(row->p50_ns);
   ++*interpolated;
   const auto is_gemm = [](const CostRow& row) { return row.what == CostKind::Gemm; };
-  auto known = rates(table, [&](const CostRow& row) {
-    return is_gemm(row) && row.gemms[0].of_activations == gemm.of_activations;
-  });
+  auto known = rates(
+      table, [&](const CostRow& row) { return is_gemm(row) && row.gemms[0].wide == gemm.wide; });
   if (known.empty()) known = rates(table, is_gemm);
   if (known.empty()) return nothing_for(table, "the GEMM " + gemms_text({gemm}), CostKind::Gemm);
   return gemm.flops() / by_flops(known, gemm.flops());

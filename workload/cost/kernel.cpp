@@ -36,7 +36,7 @@ double gemm_efficiency(const DeviceSpec& device, const std::string& precision) {
 // Transformer Engine runs the linear layers in fp8 and attention's batched products in bf16.
 std::string_view gemm_precision(const CostModel& model, const Gemm& gemm) {
   const bool wide =
-      model.precision == "fp8" && gemm.of_activations && model.device.flops_per_s.contains("bf16");
+      is_quantized(model.precision) && gemm.wide && model.device.flops_per_s.contains("bf16");
   return wide ? std::string_view("bf16") : std::string_view(model.precision);
 }
 
@@ -96,7 +96,7 @@ std::string gemms_text(const std::vector<Gemm>& gemms) {
   std::string text;
   for (const Gemm& g : gemms)
     text += fmt::format("{}{}x{}x{}x{}{}", text.empty() ? "" : " ", g.batch, g.m, g.n, g.k,
-                        g.of_activations ? "a" : "");
+                        g.wide ? "a" : "");
   return text;
 }
 
@@ -107,8 +107,8 @@ std::optional<std::vector<Gemm>> parse_gemms(std::string_view text) {
     std::string_view word = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     Gemm& gemm = gemms.emplace_back();
-    gemm.of_activations = word.ends_with('a');
-    if (gemm.of_activations) word.remove_suffix(1);
+    gemm.wide = word.ends_with('a');
+    if (gemm.wide) word.remove_suffix(1);
     if (std::ranges::count(word, 'x') != 3 || word.ends_with('x')) return std::nullopt;
     for (std::int64_t* side : {&gemm.batch, &gemm.m, &gemm.n, &gemm.k}) {
       const auto length = take_side(&word);
@@ -153,9 +153,10 @@ Status check(const CostModel& model) {
 int bytes_of(std::string_view dtype) {
   if (dtype == "fp32") return 4;
   if (dtype == "fp16" || dtype == "bf16") return 2;
-  if (dtype == "fp8") return 1;
-  return 0;
+  return is_quantized(dtype) ? 1 : 0;
 }
+
+bool is_quantized(std::string_view precision) { return precision == "fp8" || precision == "nvfp4"; }
 
 double gemm_s(const CostModel& model, const Gemm& gemm) {
   CHECK(gemm.batch > 0 && gemm.m > 0 && gemm.n > 0 && gemm.k > 0);

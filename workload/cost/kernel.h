@@ -29,8 +29,12 @@ struct CostModel {
 // Whether the device has the precision, and rates to price with: an Error says what it has.
 Status check(const CostModel& model);
 
-// Bytes of one number: fp32 4, fp16 and bf16 2, fp8 1. 0: not a type we know.
+// Bytes of one number: fp32 4, fp16 and bf16 2, fp8 1, nvfp4 1 with its scales, rounded up. 0: not
+// a type we know.
 int bytes_of(std::string_view dtype);
+
+// fp8 or nvfp4: formats of GEMMs only. All else stays in 16 bits beside them.
+bool is_quantized(std::string_view precision);
 
 // The time of one GEMM: whole waves of output tiles over the SMs, never under its bytes /
 // bandwidth. REQUIRES: check(model); positive sizes.

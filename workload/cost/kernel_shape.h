@@ -12,7 +12,7 @@ namespace tandem {
 // `batch` products of (m x k) by (k x n).
 struct Gemm {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
-  bool of_activations = false;  // no operand is a weight: under fp8 it stays in 16 bits
+  bool wide = false;  // in 16 bits under fp8 too: of activations alone, the head's, a router's
 
   double flops() const { return 2.0 * batch * m * n * k; }
   bool operator==(const Gemm&) const = default;

@@ -45,7 +45,7 @@ constexpr int kHeadMultiple = 8;
 
 std::int64_t number_bytes(const CostModel& cost, const Gemm& gemm) {
   // Attention's products stay in 16 bits under fp8.
-  if (cost.precision == "fp8" && gemm.of_activations) return 2;
+  if (is_quantized(cost.precision) && gemm.wide) return 2;
   return std::max(1, bytes_of(cost.precision));
 }
 

@@ -39,15 +39,6 @@ KernelWork sum(std::initializer_list<KernelWork> parts) {
   return all;
 }
 
-Kernel kernel_of(const BlockShape& shape, std::string name, const KernelWork& work) {
-  return {.name = std::move(name),
-          .gemms = work.gemms,
-          .attention_flops = work.attention_flops,
-          .memory_bytes = shape.whole(work.whole) + shape.cut(work.qkv, shape.qkv) +
-                          shape.cut(work.ffn, shape.ffn) + shape.attention(work.matrix) +
-                          work.bytes + shape.profile.accumulation_bytes * work.parameters};
-}
-
 // What the CPU takes to issue a pass of a layer under tensor parallelism, beyond the plain one.
 double tensor_launch_s(const Plan& plan, const FrameworkProfile& profile) {
   if (plan.tp >= 8) return profile.wide_tensor_launch_s;
@@ -63,6 +54,9 @@ Parts kernels_of(const BlockShape& shape, const PartsOf<KernelWork>& work,
           .out = kernel_of(shape, names.out + pass, work.out),
           .residual = kernel_of(shape, names.residual + pass, work.residual)};
 }
+
+// Without the products that stand behind it there, as a router's.
+KernelWork norm_of(const PartsOf<KernelWork>& forward) { return {.whole = forward.norm.whole}; }
 
 // A block's share of what the CPU takes to issue a layer; the embedding and the head have kernels
 // enough for half a layer each.
@@ -86,16 +80,30 @@ BlockShape block_shape(const Model& model, const Plan& plan, const FrameworkProf
           .value_size = model.value_size(),
           .sp = plan.sequence_parallel ? plan.tp : 1,
           .bytes = static_cast<double>(stored_bytes(plan)),
+          .recipe = recipe_of(plan),
+          .casts_weights = plan.zero == 3,
           .profile = profile};
 }
 
-// A linear layer's three products: output (tokens x out) = input (tokens x in) by weights.
-void add_linear(BlockWork* block, KernelWork PartsOf<KernelWork>::*part, const Gemm& product) {
-  const auto [batch, tokens, out, in, of_activations] = product;
-  CHECK(!of_activations);
-  (block->forward.*part).gemms.push_back(product);
-  (block->input_gradient.*part).gemms.push_back({batch, tokens, in, out});
-  (block->weight_gradient.*part).gemms.push_back({batch, out, in, tokens});
+void add_linear(BlockWork* block, KernelWork PartsOf<KernelWork>::*part, const BlockShape& shape,
+                const Gemm& product, bool behind_norm) {
+  const auto [batch, tokens, out, in, wide] = product;
+  KernelWork &forward = block->forward.*part, &input_gradient = block->input_gradient.*part,
+             &weight_gradient = block->weight_gradient.*part;
+  forward.gemms.push_back(product);
+  input_gradient.gemms.push_back({batch, tokens, in, out, wide});
+  weight_gradient.gemms.push_back({batch, out, in, tokens, wide});
+  if (!shape.recipe || wide) return;
+  const auto numbers = [&](std::int64_t columns) {
+    return static_cast<double>(batch) * static_cast<double>(tokens) * static_cast<double>(columns);
+  };
+  if (!behind_norm || !shape.recipe->norm_quantizes)
+    forward.bytes += shape.recipe->cast_bytes() * numbers(in);
+  input_gradient.bytes += shape.recipe->cast_bytes() * numbers(out);
+  if (!shape.casts_weights) return;
+  const double weights = static_cast<double>(batch) * static_cast<double>(in * out);
+  forward.bytes += shape.recipe->cast_bytes() * weights;
+  input_gradient.bytes += shape.recipe->cast_bytes() * weights;
 }
 
 // A norm before the block, and dropout and an addition after it.
@@ -119,6 +127,15 @@ BlockLaunch launch_of(const Plan& plan, const FrameworkProfile& profile) {
           kLaunchShare * (profile.backward_launch_s + tensor_s)};
 }
 
+Kernel kernel_of(const BlockShape& shape, std::string name, const KernelWork& work) {
+  return {.name = std::move(name),
+          .gemms = work.gemms,
+          .attention_flops = work.attention_flops,
+          .memory_bytes = shape.whole(work.whole) + shape.cut(work.qkv, shape.qkv) +
+                          shape.cut(work.ffn, shape.ffn) + shape.attention(work.matrix) +
+                          work.bytes + shape.profile.accumulation_bytes * work.parameters};
+}
+
 // Names the kernels, merges the parts, and gives the whole its launch times.
 Block finish(const BlockWork& work, const BlockShape& shape, const std::string& name,
              const PartsOf<std::string>& names, const Plan& plan) {
@@ -128,6 +145,7 @@ Block finish(const BlockWork& work, const BlockShape& shape, const std::string& 
       .forward = kernel_of(shape, name + " forward",
                            sum({f.norm, f.in, f.between, f.core, f.out, f.residual})),
       .core = kernel_of(shape, name + " core recomputed", f.core),
+      .norm = kernel_of(shape, name + " norm recomputed", norm_of(f)),
       .input_gradient = kernel_of(shape, name + " input gradient",
                                   sum({i.norm, i.in, i.between, i.out, i.core, i.residual})),
       .weight_gradient =

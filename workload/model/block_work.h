@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "workload/cost/kernel.h"
 #include "workload/model/blocks.h"
 #include "workload/model/model.h"
+#include "workload/model/recipe.h"
 
 namespace tandem {
 
@@ -32,6 +34,8 @@ struct BlockShape {
   std::int64_t query_size, value_size;  // of a head
   int sp;                               // GPUs that the uncut arrays are spread over
   double bytes;                         // of an activation
+  std::optional<Recipe> recipe;
+  bool casts_weights;  // each pass, as they are gathered for it: else once an iteration
   const FrameworkProfile& profile;
 
   double array(double columns) const { return bytes * static_cast<double>(tokens) * columns; }
@@ -61,8 +65,10 @@ struct BlockWork {
   PartsOf<KernelWork> forward, input_gradient, weight_gradient;
 };
 
-// A linear layer's three products: output (tokens x out) = input (tokens x in) by weights.
-void add_linear(BlockWork* block, KernelWork PartsOf<KernelWork>::*part, const Gemm& product);
+// A linear layer's three products: output (tokens x out) = input (tokens x in) by weights; and the
+// casts of its input and of its output's gradient. `behind_norm`: the input is a norm's output.
+void add_linear(BlockWork* block, KernelWork PartsOf<KernelWork>::*part, const BlockShape& shape,
+                const Gemm& product, bool behind_norm = false);
 
 // A norm before the block, and dropout and an addition after it.
 void add_ends(BlockWork* block, const Model& model, const Plan& plan, const BlockShape& shape);
@@ -73,6 +79,8 @@ struct BlockLaunch {
 };
 
 BlockLaunch launch_of(const Plan& plan, const FrameworkProfile& profile);
+
+Kernel kernel_of(const BlockShape& shape, std::string name, const KernelWork& work);
 
 // Names the kernels, merges the parts, and gives the whole its launch times.
 Block finish(const BlockWork& work, const BlockShape& shape, const std::string& name,

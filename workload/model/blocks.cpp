@@ -116,13 +116,14 @@ Block mlp_block(const Model& model, const Plan& plan, const FrameworkProfile& pr
   BlockWork block;
   add_ends(&block, model, plan, shape);
   add_linear(
-      &block, &PartsOf<KernelWork>::in,
-      {.m = shape.tokens, .n = model.gated_mlp ? 2 * shape.ffn : shape.ffn, .k = shape.hidden});
+      &block, &PartsOf<KernelWork>::in, shape,
+      {.m = shape.tokens, .n = model.gated_mlp ? 2 * shape.ffn : shape.ffn, .k = shape.hidden},
+      /*behind_norm=*/true);
   block.forward.between.ffn = model.gated_mlp ? kGatedMlpPasses : kMlpPasses;
   block.input_gradient.between.ffn = kMlpPassesBackward;
   if (!plan.fusion.bias_gelu)
     add_split_activation(&block, model, shape.array(static_cast<double>(shape.ffn)));
-  add_linear(&block, &PartsOf<KernelWork>::out,
+  add_linear(&block, &PartsOf<KernelWork>::out, shape,
              {.m = shape.tokens, .n = shape.hidden, .k = shape.ffn});
   const double down = static_cast<double>(shape.ffn) * shape.hidden;
   block.weight_gradient.in.parameters = mlp_parameters(model) / plan.tp - down;
@@ -143,19 +144,22 @@ Block experts_block(const Model& model, const Plan& plan, const FrameworkProfile
       std::max<std::int64_t>(1, std::llround(arriving / static_cast<double>(local)));
   BlockWork block;
   add_ends(&block, model, plan, shape);
-  add_linear(&block, &PartsOf<KernelWork>::norm,
-             {.m = tokens, .n = model.experts, .k = shape.hidden});
+  add_linear(
+      &block, &PartsOf<KernelWork>::norm, shape,
+      {.m = tokens, .n = model.experts, .k = shape.hidden, .wide = shape.recipe.has_value()});
   if (model.moe_latent > 0) {
     const std::int64_t latent = model.moe_latent;
-    add_linear(&block, &PartsOf<KernelWork>::norm, {.m = tokens, .n = latent, .k = shape.hidden});
-    add_linear(&block, &PartsOf<KernelWork>::norm, {.m = tokens, .n = shape.hidden, .k = latent});
+    add_linear(&block, &PartsOf<KernelWork>::norm, shape,
+               {.m = tokens, .n = latent, .k = shape.hidden});
+    add_linear(&block, &PartsOf<KernelWork>::norm, shape,
+               {.m = tokens, .n = shape.hidden, .k = latent});
   }
-  add_linear(&block, &PartsOf<KernelWork>::in,
+  add_linear(&block, &PartsOf<KernelWork>::in, shape,
              {.batch = local,
               .m = rows,
               .n = model.gated_mlp ? 2 * ffn : ffn,
               .k = model.expert_hidden()});
-  add_linear(&block, &PartsOf<KernelWork>::out,
+  add_linear(&block, &PartsOf<KernelWork>::out, shape,
              {.batch = local, .m = rows, .n = model.expert_hidden(), .k = ffn});
   const double inner = shape.bytes * static_cast<double>(local * rows) * static_cast<double>(ffn);
   block.forward.between.bytes =
@@ -213,8 +217,9 @@ Block head_block(const Model& model, const Plan& plan, const FrameworkProfile& p
   const double logit_bytes = profile.cross_entropy_bytes +
                              (plan.fusion.cross_entropy ? 0 : kSplitCrossEntropyBytesPerLogit);
   BlockWork block;
-  add_linear(&block, &PartsOf<KernelWork>::in,
-             {.m = shape.tokens, .n = shape.vocab, .k = shape.hidden});
+  add_linear(
+      &block, &PartsOf<KernelWork>::in, shape,
+      {.m = shape.tokens, .n = shape.vocab, .k = shape.hidden, .wide = shape.recipe.has_value()});
   block.forward.norm.whole = kNormPasses;
   block.forward.between.bytes =
       logit_bytes * static_cast<double>(shape.tokens) * static_cast<double>(shape.vocab);
@@ -226,7 +231,7 @@ Block head_block(const Model& model, const Plan& plan, const FrameworkProfile& p
 Block mtp_block(const Model& model, const Plan& plan, const FrameworkProfile& profile) {
   const BlockShape shape = block_shape(model, plan, profile);
   BlockWork block;
-  add_linear(&block, &PartsOf<KernelWork>::in,
+  add_linear(&block, &PartsOf<KernelWork>::in, shape,
              {.m = shape.tokens, .n = shape.hidden / plan.tp, .k = 2 * shape.hidden});
   block.forward.norm.whole = 2 * kNormPasses;
   block.input_gradient.norm.whole = 2 * kNormPassesBackward;
@@ -260,8 +265,17 @@ Kernel cut_rows(const Kernel& kernel, int part, int parts) {
   return cut;
 }
 
-Kernel optimizer_kernel(double parameters, const FrameworkProfile& profile) {
-  return {.name = "optimizer", .memory_bytes = profile.optimizer_bytes * parameters};
+Kernel optimizer_kernel(const OrderedPlan& plan, const HeldParameters& held, double linear,
+                        const FrameworkProfile& profile) {
+  const bool cut = plan.zero >= 1;
+  const double updated = held.dense / (cut ? plan.data_ranks() : 1) +
+                         held.expert / (cut ? plan.expert_data_ranks() : 1);
+  // Both moments are read and written; the profile's are of fp32.
+  const double spared = 2.0 * 2 * (bytes_of("fp32") - bytes_of(plan.moment_dtype));
+  const std::optional<Recipe> recipe = recipe_of(plan);
+  const double casts = recipe && plan.zero < 3 ? recipe->cast_bytes() * linear : 0;
+  return {.name = "optimizer",
+          .memory_bytes = (profile.optimizer_bytes - spared) * updated + casts};
 }
 
 }  // namespace tandem

@@ -27,7 +27,9 @@ using Parts = PartsOf<Kernel>;
 // backward is both gradients after what is recomputed.
 struct Block {
   Kernel forward;
-  Kernel core;             // what selective recompute repeats; attention only. As Parts::core
+  // What selective recompute may repeat: attention's core, as Parts::core; the norm; latent
+  // attention's queries, keys and values out of the compressed ones. Empty where there is none.
+  Kernel core, norm, up_projection;
   Kernel input_gradient;   // products with activations' gradients, and all memory-bound passes
   Kernel weight_gradient;  // products for parameters, and their accumulation
   Parts forward_parts, input_parts, weight_parts;
@@ -67,7 +69,9 @@ Kernel merge(std::string name, std::initializer_list<Kernel> parts);
 // Part `part` of `parts` of a kernel, cut by rows: the output's, and its input's.
 Kernel cut_rows(const Kernel& kernel, int part, int parts);
 
-// What the optimizer's step does to `parameters` of them.
-Kernel optimizer_kernel(double parameters, const FrameworkProfile& profile);
+// The optimizer's step on the parameters held, or on their cut of it; behind it those of linear
+// layers are quantized again, `linear` of them. Empty where none is held.
+Kernel optimizer_kernel(const OrderedPlan& plan, const HeldParameters& held, double linear,
+                        const FrameworkProfile& profile);
 
 }  // namespace tandem

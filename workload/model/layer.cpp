@@ -12,6 +12,24 @@ namespace {
 constexpr Kernel Parts::*kParts[] = {&Parts::norm, &Parts::in,  &Parts::between,
                                      &Parts::core, &Parts::out, &Parts::residual};
 
+// The forward parts of a block that selective recompute repeats, at a piece; the core apart.
+Kernel repeated(const Block& block, const Plan& plan, bool is_experts) {
+  const RecomputeModules& modules = plan.recompute_modules;
+  if (plan.recompute != Recompute::Selective) return {};
+  return merge("recomputed",
+               {modules.layernorm ? block.norm : Kernel{},
+                modules.mla_up_proj ? block.up_projection : Kernel{},
+                modules.moe_act && is_experts ? block.forward_parts.between : Kernel{}});
+}
+
+// Before its input gradients, whose first part that is.
+Block with_repeated(Block block, const Kernel& kernel, Kernel Parts::*first) {
+  if (kernel.empty()) return block;
+  for (Kernel* gradient : {&block.input_gradient, &(block.input_parts.*first)})
+    *gradient = merge(gradient->name, {kernel, *gradient});
+  return block;
+}
+
 class LayerBuilder {
  public:
   LayerBuilder(const Model& model, const Plan& plan, double collective_s, KernelTable* kernels)
@@ -20,18 +38,21 @@ class LayerBuilder {
         collective_s_(plan.tp > 1 ? collective_s : 0),
         kernels_(kernels),
         has_mixer_(model.mixer != Mixer::None),
-        recomputes_core_(plan.recompute == Recompute::Selective && !plan.flash_attention &&
-                         model.attends()),
-        attention_(has_mixer_ ? attention_block(model, plan, kernels->cost().profile) : Block{}),
+        recomputes_core_(recomputes_core(model, plan)),
+        recomputes_mlp_(recomputes_mlp(model, plan)),
+        attention_(has_mixer_ ? of_block(attention_block(model, plan, profile())) : Block{}),
         mlp_(!model.has_mlp   ? Block{}
-             : model.is_moe() ? experts_block(model, plan, kernels->cost().profile)
-                              : mlp_block(model, plan, kernels->cost().profile)),
+             : model.is_moe() ? of_block(experts_block(model, plan, profile()), true)
+                              : of_block(mlp_block(model, plan, profile()))),
         attention_comm_{tensor_group(model, plan), context_group(model, plan),
                         attention_gemms(plan)},
         mlp_comm_{attention_comm_.tensor, attention_comm_.context, mlp_gemms(plan)},
         experts_(expert_group(model, plan)) {
-    if (model.shared_expert_ffn > 0 && model.is_moe())
-      shared_ = shared_expert_block(model, plan, kernels->cost().profile);
+    if (model.shared_expert_ffn > 0 && model.is_moe()) {
+      const Block shared = shared_expert_block(model, plan, profile());
+      const bool again = recomputes_shared(model, plan);
+      shared_ = with_repeated(shared, again ? shared.forward : Kernel{}, &Parts::out);
+    }
   }
 
   LayerPasses build() {
@@ -43,7 +64,8 @@ class LayerBuilder {
       const Kernel forward = merge("layer forward", {attention_.forward, mlp_.forward});
       const Kernel input = merge("layer input gradient",
                                  {plan_.recompute == Recompute::Full ? forward : recomputed_core(),
-                                  mlp_.input_gradient, attention_.input_gradient});
+                                  recomputes_mlp_ ? mlp_.forward : Kernel{}, mlp_.input_gradient,
+                                  attention_.input_gradient});
       layer.forward = one_kernel(forward);
       layer.backward_input = one_kernel(input);
       layer.backward = one_kernel(
@@ -59,6 +81,12 @@ class LayerBuilder {
   }
 
  private:
+  const FrameworkProfile& profile() const { return kernels_->cost().profile; }
+  Block of_block(Block block, bool is_experts = false) const {
+    const Kernel again = repeated(block, plan_, is_experts);
+    return with_repeated(std::move(block), again, &Parts::residual);
+  }
+
   bool is_one_kernel() const { return plan_.tp == 1 && plan_.cp == 1 && !model_.is_moe(); }
   bool splits_attention() const { return plan_.overlaps_tensor() || plan_.cp > 1; }
 
@@ -109,12 +137,14 @@ class LayerBuilder {
     if (has_whole_blocks()) {
       std::vector<Kernel> blocks;
       if (plan_.recompute == Recompute::Full) blocks = halves(attention_.forward, mlp_.forward);
+      if (recomputes_mlp_) blocks.push_back(mlp_.forward);
       if (model_.has_mlp) blocks.push_back(mlp_gradients(weights));
       if (has_mixer_) blocks.push_back(attention_gradients(weights));
       whole_blocks(&pass, std::move(blocks));
       return pass.take();
     }
     if (plan_.recompute == Recompute::Full) forward(&pass);
+    if (recomputes_mlp_) mlp_forward(&pass);
     if (model_.has_mlp) mlp_backward(&pass, weights);
     if (!has_mixer_) return pass.take();
     if (!splits_attention()) {
@@ -230,7 +260,7 @@ class LayerBuilder {
   const Plan& plan_;
   const double collective_s_;
   KernelTable* const kernels_;
-  const bool has_mixer_, recomputes_core_;
+  const bool has_mixer_, recomputes_core_, recomputes_mlp_;
   const Block attention_, mlp_;
   const BlockComm attention_comm_, mlp_comm_;
   const ExpertGroup experts_;

@@ -1,153 +1,25 @@
-// Memory: what the fullest GPU holds at its peak, by Korthikanti et al. 2022 (arXiv 2205.05198) for
-// activations and by Adam in mixed precision for the rest.
+// Memory: what the fullest GPU holds at its peak: parameters and Adam in mixed precision,
+// activations (workload/model/activations.h), and the buffers of communication.
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "base/check.h"
+#include "workload/model/activations.h"
 #include "workload/model/blocks.h"
 #include "workload/model/moe.h"
+#include "workload/model/recipe.h"
 #include "workload/model/workload.h"
 
 namespace tandem {
 namespace {
 
-// Adam's two fp32 moments; and, where parameters have 16 bits, their fp32 originals. With 2 bytes
-// of weights and 2 or 4 of gradients that is Megatron's 16 or 18 bytes a parameter.
-constexpr double kMomentBytes = 8;
+// Adam's moments; and, where parameters have 16 bits, their fp32 originals. With 2 bytes of weights
+// and 2 or 4 of gradients that is Megatron's 16 or 18 bytes a parameter.
+constexpr double kMoments = 2;
 constexpr double kMasterBytes = 4;
-
-// Arrays of a layer that a block keeps, in numbers of the stored type: of each half the inputs of
-// its norm and of its first product (s b h each, not cut by tensor parallelism); Q, K, V and the
-// projection's input (s b h / tp each); a gated MLP keeps gate, up and their product (s b f / tp
-// each), another one two. A scan keeps what went into its convolution and came out, and its gate.
-constexpr double kWholeArrays = 2;
-constexpr double kScanArrays = 2;
-constexpr double kMlpArrays = 2;
-constexpr double kGatedMlpArrays = 3;
-
-// fp32 logits of the head, and of a router.
-constexpr double kLogitBytes = 4;
-
-// What fused attention keeps of its matrix: a row's log-sum-exp, fp32.
-constexpr double kLogSumExpBytes = 4;
-
-double tokens(const Model& model, const Plan& plan) {
-  return static_cast<double>(tokens_of(model, plan));
-}
-
-double inner_arrays(const Model& model) { return model.gated_mlp ? kGatedMlpArrays : kMlpArrays; }
-
-// Of a mixture of experts: the busiest rank's rows (all tensor ranks' where they share experts) and
-// their inner arrays, the copies that come back, and the router's logits.
-double expert_bytes(const Model& model, const Plan& plan) {
-  if (!model.is_moe()) return 0;
-  const double e = stored_bytes(plan);
-  const double routed = static_cast<double>(routed_tokens(model, plan));
-  const double copies = routed * model.top_k;
-  const double row = plan.expert_tensor() * static_cast<double>(model.expert_hidden()) +
-                     inner_arrays(model) * model.expert_ffn();
-  return e * copies * (expert_load(model, plan) * row + model.expert_hidden()) +
-         kLogitBytes * routed * model.experts;
-}
-
-// Over how many GPUs lies what tensor parallelism alone does not cut.
-double whole_share(const Plan& plan) { return plan.sequence_parallel ? plan.tp : 1; }
-
-// Dropout's masks are a byte a number; models without it (see Model) have none.
-double mask_bytes(const Model& model) { return model.uses_rms_norm() ? 0 : 1; }
-
-double log_sum_exp_bytes(const Model& model, const Plan& plan) {
-  return plan.flash_attention && model.attends()
-             ? kLogSumExpBytes * tokens(model, plan) * model.heads / plan.tp
-             : 0;
-}
-
-// Of a layer's first half, on all tensor ranks together: Q, K, V, and what goes into the product
-// behind them.
-double mixer_columns(const Model& model) {
-  const Plan whole;
-  const auto all = [&](std::int64_t (*columns)(const Model&, const Plan&)) {
-    return static_cast<double>(columns(model, whole));
-  };
-  switch (model.mixer) {
-    case Mixer::Heads:
-    case Mixer::Latent:
-      return all(query_columns) + all(output_columns) + all(key_value_columns);
-    case Mixer::Mamba:
-    case Mixer::Linear:
-      return kScanArrays * (all(query_columns) + all(key_value_columns)) + 2 * all(output_columns);
-    case Mixer::None:
-      return 0;
-  }
-  CHECK(false);
-  return 0;
-}
-
-// All but the attention matrices: s b h (10 + 24/t) for GPT.
-double kept_bytes(const Model& model, const Plan& plan) {
-  const double e = stored_bytes(plan);
-  const double h = model.hidden;
-  const double mlp = !model.has_mlp ? 0
-                                    : inner_arrays(model) *
-                                          (model.is_moe() ? model.shared_expert_ffn : model.ffn());
-  const double compressed =
-      model.latent() ? model.q_lora_rank + model.kv_lora_rank + model.qk_rope_head_dim : 0;
-  const double whole = model.halves() * (kWholeArrays * e + mask_bytes(model)) * h + e * compressed;
-  const double cut = e * (mixer_columns(model) + mlp);
-  return tokens(model, plan) * (whole / whole_share(plan) + cut / plan.tp) +
-         expert_bytes(model, plan) + log_sum_exp_bytes(model, plan);
-}
-
-// Softmax's output and, with dropout, its mask and output: 5 b a s^2 / t bytes for GPT. Fused
-// attention keeps none of it.
-double matrix_bytes(const Model& model, const Plan& plan) {
-  if (plan.flash_attention || !model.attends()) return 0;
-  const double e = stored_bytes(plan);
-  const double mask = mask_bytes(model);
-  return (e + mask * (1 + e)) * tokens(model, plan) * model.heads * model.seq / plan.tp;
-}
-
-double layer_bytes(const Model& model, const Plan& plan, Recompute recompute) {
-  switch (recompute) {
-    case Recompute::None:
-      return kept_bytes(model, plan) + matrix_bytes(model, plan);
-    case Recompute::Selective:
-      return kept_bytes(model, plan);
-    case Recompute::Full:
-      return tokens(model, plan) * stored_bytes(plan) * model.hidden / whole_share(plan);
-  }
-  CHECK(false);
-  return 0;
-}
-
-// What a layer's backward needs beyond what was kept: once a GPU, as layers go one by one.
-double recomputed_bytes(const Model& model, const Plan& plan) {
-  switch (plan.recompute) {
-    case Recompute::None:
-      return 0;
-    case Recompute::Selective:
-      return matrix_bytes(model, plan);
-    case Recompute::Full:
-      return layer_bytes(model, plan, Recompute::None);
-  }
-  CHECK(false);
-  return 0;
-}
-
-// The ends, a microbatch: the embedding's dropout mask; the inputs of the last norm and of the
-// head, the logits and their fp32 copy that cross entropy keeps.
-double embedding_bytes(const Model& model, const Plan& plan) {
-  return mask_bytes(model) * tokens(model, plan) * model.hidden / whole_share(plan);
-}
-
-double head_bytes(const Model& model, const Plan& plan) {
-  const double e = stored_bytes(plan);
-  const double logits = static_cast<double>(padded_vocab(model, plan)) / plan.tp;
-  return tokens(model, plan) *
-         (2 * e * model.hidden / whole_share(plan) + (kLogitBytes + e) * logits);
-}
 
 // Of `layers` layers from `begin` on.
 double stage_bytes(const Model& model, const Plan& plan, int begin, int layers, bool first,
@@ -156,17 +28,27 @@ double stage_bytes(const Model& model, const Plan& plan, int begin, int layers, 
   const Recompute others = plan.recompute == Recompute::Full ? Recompute::None : plan.recompute;
   double bytes = 0;
   for (const auto& [kind, count] : kinds_in(model, begin, recomputed))
-    bytes += count * layer_bytes(*kind, plan, Recompute::Full);
+    bytes += count * layer_activations(*kind, plan, Recompute::Full);
   for (const auto& [kind, count] : kinds_in(model, begin + recomputed, layers - recomputed))
-    bytes += count * layer_bytes(*kind, plan, others);
-  if (first) bytes += embedding_bytes(model, plan);
+    bytes += count * layer_activations(*kind, plan, others);
+  if (first) bytes += embedding_activations(model, plan);
   if (last) {
-    bytes += (1 + model.mtp_layers) * head_bytes(model, plan);
+    bytes += (1 + model.mtp_layers) * head_activations(model, plan);
     if (model.mtp_layers > 0)
-      bytes +=
-          model.mtp_layers * layer_bytes(model.layer(model.layers - 1), plan, mtp_recompute(plan));
+      bytes += model.mtp_layers *
+               layer_activations(model.layer(model.layers - 1), plan, mtp_recompute(plan));
   }
   return bytes;
+}
+
+// The quantized copies of linear layers' weights, which live as long as the iteration: both forms.
+// Parameters that are gathered in fp8 have no 16-bit form beside them. Under ZeRO 3 only what is
+// gathered has them.
+double quantized_bytes(const Model& model, const Plan& plan, int begin, int layers) {
+  const std::optional<Recipe> recipe = recipe_of(plan);
+  if (!recipe || plan.zero == 3) return 0;
+  const double spared = plan.fp8_param_gather ? stored_bytes(plan) : 0;
+  return (recipe->copies_bytes() - spared) * linear_share(model, plan, begin, layers);
 }
 
 // The layer with the most of something.
@@ -222,6 +104,12 @@ double expert_buffers(const Model& model, const Plan& plan) {
   return 2.0 * static_cast<double>(expert_group(expert_layer(model), plan).sent_bytes);
 }
 
+// Of a parameter that is gathered for its layer: with its quantized copies.
+double gathered_bytes(const Plan& plan) {
+  const std::optional<Recipe> recipe = recipe_of(plan);
+  return stored_bytes(plan) + (recipe ? recipe->copies_bytes() : 0);
+}
+
 // ZeRO 2: the largest unit's gradients before they are scattered. 3: also the layer in use and the
 // next unit, gathered. Stage 1 gathers in place, into the parameters.
 double zero_buffers(const Model& model, const Plan& plan) {
@@ -229,7 +117,7 @@ double zero_buffers(const Model& model, const Plan& plan) {
       most_of_layers(model, [&](const Model& kind) { return layers_share(kind, plan, 1).total(); });
   const double largest = std::max(layer, embedding_share(model, plan) + position_parameters(model));
   const double gradients = plan.zero >= 2 ? largest * bytes_of(plan.gradient_dtype) : 0;
-  return gradients + (plan.zero >= 3 ? (layer + largest) * stored_bytes(plan) : 0);
+  return gradients + (plan.zero >= 3 ? (layer + largest) * gathered_bytes(plan) : 0);
 }
 
 double communication_bytes(const Model& model, const Plan& plan) {
@@ -243,25 +131,22 @@ double communication_bytes(const Model& model, const Plan& plan) {
 
 }  // namespace
 
-double activation_bytes_per_layer(const Model& model, const Plan& plan) {
-  return layer_bytes(model, plan, plan.recompute);
-}
-
 MemoryUse peak_memory(const Model& model, const OrderedPlan& plan, const LiveActivations& live) {
   CHECK(!live.ranks.empty());
   const std::vector<int> split = split_layers(model, plan);
   const std::vector<HeldParameters> parameters = stage_parameters(model, plan);
   const int last = static_cast<int>(split.size()) - 1;
-  const double optimizer_bytes = kMomentBytes + (bytes_of(plan.precision) < 4 ? kMasterBytes : 0);
+  const double optimizer_bytes =
+      kMoments * bytes_of(plan.moment_dtype) + (bytes_of(plan.precision) < 4 ? kMasterBytes : 0);
   const double communication = communication_bytes(model, plan);
   const double recomputed =
-      most_of_layers(model, [&](const Model& kind) { return recomputed_bytes(kind, plan); });
+      most_of_layers(model, [&](const Model& kind) { return recomputed_activations(kind, plan); });
   std::vector<int> begin(split.size(), 0);
   std::partial_sum(split.begin(), split.end() - 1, begin.begin() + 1);
   MemoryUse worst;
   for (std::size_t rank = 0; rank < live.ranks.size(); ++rank) {
     HeldParameters held;
-    double activations = 0;
+    double activations = 0, quantized = 0;
     bool first_here = false, last_here = false, recomputes = false;
     for (const auto& [stage, microbatches] : live.ranks[rank]) {
       const int s = index(stage);
@@ -271,13 +156,14 @@ MemoryUse peak_memory(const Model& model, const OrderedPlan& plan, const LiveAct
       recomputes |= plan.recompute_layers < 0 || recomputed_layers(plan, split[s]) > 0;
       held.dense += parameters[s].dense;
       held.expert += parameters[s].expert;
+      quantized += quantized_bytes(model, plan, begin[s], split[s]);
       activations += microbatches * stage_bytes(model, plan, begin[s], split[s], s == 0, s == last);
     }
     // Orders that lay the chain out as a V have both ends on one rank: it needs no copy.
     if (head_has_copy(model, plan) && first_here && last_here)
       held.dense -= embedding_share(model, plan);
     if (activations > 0 && recomputes) activations += recomputed;
-    const MemoryUse use = {.weights = zero_share(held, plan, 3) * stored_bytes(plan),
+    const MemoryUse use = {.weights = zero_share(held, plan, 3) * stored_bytes(plan) + quantized,
                            .gradients = zero_share(held, plan, 2) * bytes_of(plan.gradient_dtype),
                            .optimizer = zero_share(held, plan, 1) * optimizer_bytes,
                            .activations = activations,

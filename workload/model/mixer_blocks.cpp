@@ -37,12 +37,12 @@ void add_core(BlockWork* block, const Model& model, const Plan& plan, const Bloc
                        .m = shape.queries,
                        .n = shape.keys,
                        .k = shape.query_size,
-                       .of_activations = true};
+                       .wide = true};
   const Gemm context = {.batch = shape.matrices,
                         .m = shape.queries,
                         .n = shape.value_size,
                         .k = shape.keys,
-                        .of_activations = true};
+                        .wide = true};
   KernelWork& forward = block->forward.core;
   KernelWork& backward = block->input_gradient.core;
   if (plan.flash_attention) {
@@ -55,18 +55,15 @@ void add_core(BlockWork* block, const Model& model, const Plan& plan, const Bloc
                                .m = shape.queries,
                                .n = shape.query_size,
                                .k = shape.keys,
-                               .of_activations = true};
+                               .wide = true};
   const Gemm score_gradient = {.batch = shape.matrices,
                                .m = shape.queries,
                                .n = shape.keys,
                                .k = shape.value_size,
-                               .of_activations = true};
+                               .wide = true};
   const auto transposed = [&](std::int64_t columns) {
-    return Gemm{.batch = shape.matrices,
-                .m = shape.keys,
-                .n = columns,
-                .k = shape.queries,
-                .of_activations = true};
+    return Gemm{
+        .batch = shape.matrices, .m = shape.keys, .n = columns, .k = shape.queries, .wide = true};
   };
   forward.gemms = {scores, context};
   backward.gemms = {score_gradient, query_gradient, transposed(shape.value_size),
@@ -88,7 +85,7 @@ struct Scan {
 void add_scan(BlockWork* block, const Scan& scan, const BlockShape& shape) {
   const std::int64_t chunks = std::max<std::int64_t>(1, shape.tokens / scan.chunk);
   const auto product = [&](std::int64_t heads, std::int64_t m, std::int64_t n, std::int64_t k) {
-    return Gemm{.batch = chunks * heads, .m = m, .n = n, .k = k, .of_activations = true};
+    return Gemm{.batch = chunks * heads, .m = m, .n = n, .k = k, .wide = true};
   };
   std::vector<Gemm> gemms;
   for (int i = 0; i < scan.scores; ++i)
@@ -106,36 +103,49 @@ void add_scan(BlockWork* block, const Scan& scan, const BlockShape& shape) {
   block->input_gradient.core.bytes = kScanPassesBackward * array;
 }
 
+// Latent attention's queries, keys and values, by heads, out of the compressed ones.
+void add_up_projection(BlockWork* block, const Model& model, const Plan& plan,
+                       const BlockShape& shape) {
+  const auto in = &PartsOf<KernelWork>::in;
+  const std::int64_t rank = model.q_lora_rank, kv_rank = model.kv_lora_rank;
+  const std::int64_t heads = model.heads / plan.tp;
+  const std::int64_t query = heads * model.query_size();
+  add_linear(block, in, shape, {.m = shape.tokens, .n = query, .k = rank > 0 ? rank : shape.hidden},
+             /*behind_norm=*/true);
+  add_linear(
+      block, in, shape,
+      {.m = shape.tokens, .n = heads * (model.qk_nope_head_dim + model.v_head_dim), .k = kv_rank},
+      /*behind_norm=*/true);
+}
+
 // Q, K and V at once; or latent attention's, first compressed on every tensor rank, then taken
 // apart again by heads.
 void add_in(BlockWork* block, const Model& model, const Plan& plan, const BlockShape& shape) {
   const auto in = &PartsOf<KernelWork>::in;
   if (!model.latent()) {
     const std::int64_t spared = model.shared_kv ? key_value_columns(model, plan) / 2 : 0;
-    add_linear(block, in, {.m = shape.tokens, .n = shape.qkv - spared, .k = shape.hidden});
+    add_linear(block, in, shape, {.m = shape.tokens, .n = shape.qkv - spared, .k = shape.hidden},
+               /*behind_norm=*/true);
     return;
   }
   const std::int64_t rank = model.q_lora_rank, kv_rank = model.kv_lora_rank;
-  const std::int64_t heads = model.heads / plan.tp;
-  const std::int64_t query = heads * model.query_size();
-  add_linear(block, in,
+  add_linear(block, in, shape,
              {.m = shape.tokens / shape.sp,
               .n = rank + kv_rank + model.qk_rope_head_dim,
-              .k = shape.hidden});
-  add_linear(block, in, {.m = shape.tokens, .n = query, .k = rank > 0 ? rank : shape.hidden});
-  add_linear(
-      block, in,
-      {.m = shape.tokens, .n = heads * (model.qk_nope_head_dim + model.v_head_dim), .k = kv_rank});
+              .k = shape.hidden},
+             /*behind_norm=*/true);
+  add_up_projection(block, model, plan, shape);
 }
 
 void add_mamba(BlockWork* block, const Model& model, const Plan& plan, const BlockShape& shape) {
   const std::int64_t heads = model.mamba_heads / plan.tp;
   const std::int64_t groups = std::max(1, model.mamba_groups / plan.tp);
   const std::int64_t inner = heads * model.mamba_head_dim;
-  add_linear(block, &PartsOf<KernelWork>::in,
+  add_linear(block, &PartsOf<KernelWork>::in, shape,
              {.m = shape.tokens,
               .n = 2 * inner + 2 * groups * model.mamba_state + heads,
-              .k = shape.hidden});
+              .k = shape.hidden},
+             /*behind_norm=*/true);
   add_scan(block,
            {.chunk = model.mamba_chunk,
             .score_heads = groups,
@@ -152,8 +162,9 @@ void add_delta_net(BlockWork* block, const Model& model, const Plan& plan,
   const std::int64_t heads = model.linear_value_heads / plan.tp;
   const std::int64_t keys = model.linear_keys() / plan.tp;
   const std::int64_t values = heads * model.linear_value_head_dim;
-  add_linear(block, &PartsOf<KernelWork>::in,
-             {.m = shape.tokens, .n = 2 * keys + 2 * values + 2 * heads, .k = shape.hidden});
+  add_linear(block, &PartsOf<KernelWork>::in, shape,
+             {.m = shape.tokens, .n = 2 * keys + 2 * values + 2 * heads, .k = shape.hidden},
+             /*behind_norm=*/true);
   add_scan(block,
            {.chunk = kDeltaChunk,
             .score_heads = heads,
@@ -189,17 +200,23 @@ Block attention_block(const Model& model, const Plan& plan, const FrameworkProfi
       CHECK(false);
   }
   const std::int64_t output = output_columns(model, plan);
-  add_linear(&block, &PartsOf<KernelWork>::out,
+  add_linear(&block, &PartsOf<KernelWork>::out, shape,
              {.m = shape.tokens, .n = shape.hidden, .k = output});
   const double projection = static_cast<double>(output) * shape.hidden;
   const double whole = replicated_parameters(model) - router_parameters(model);
   block.weight_gradient.in.parameters =
       (attention_parameters(model) - whole) / plan.tp + whole - projection;
   block.weight_gradient.out.parameters = projection;
-  return finish(
+  Block attention = finish(
       block, shape, "attention",
       {"attention norm", "qkv", "qkv layout", "attention core", "proj", "attention residual"},
       plan);
+  if (model.latent()) {
+    BlockWork up;
+    add_up_projection(&up, model, plan, shape);
+    attention.up_projection = kernel_of(shape, "up-projection recomputed", up.forward.in);
+  }
+  return attention;
 }
 
 }  // namespace tandem

@@ -94,17 +94,40 @@ double mixer_flops(const Model& model, const Plan& plan, AttentionFlops attentio
   return 0;
 }
 
-double layer_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
+// Of a layer's second half, of the weights that a token meets.
+double mlp_weights(const Model& model) {
   const double h = model.hidden;
-  const double mlp = !model.has_mlp ? 0
-                     : model.is_moe()
-                         ? h * model.experts + latent_parameters(model) +
-                               products(model) * (static_cast<double>(model.top_k) *
-                                                      model.expert_hidden() * model.expert_ffn() +
-                                                  h * model.shared_expert_ffn)
-                         : products(model) * h * model.ffn();
-  return 2.0 * plan.global_batch * model.seq * (mixer_weights(model) + mlp) +
+  if (!model.has_mlp) return 0;
+  if (!model.is_moe()) return products(model) * h * model.ffn();
+  return h * model.experts + latent_parameters(model) +
+         products(model) *
+             (static_cast<double>(model.top_k) * model.expert_hidden() * model.expert_ffn() +
+              h * model.shared_expert_ffn);
+}
+
+double layer_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
+  return 2.0 * plan.global_batch * model.seq * (mixer_weights(model) + mlp_weights(model)) +
          mixer_flops(model, plan, attention);
+}
+
+// Of latent attention's queries, keys and values out of the compressed ones.
+double up_projection_weights(const Model& model) {
+  const double rank = model.q_lora_rank > 0 ? model.q_lora_rank : model.hidden;
+  return static_cast<double>(model.heads) *
+         (rank * model.query_size() +
+          static_cast<double>(model.kv_lora_rank) * (model.qk_nope_head_dim + model.v_head_dim));
+}
+
+// What selective recompute repeats of a layer.
+double selective_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
+  if (plan.recompute != Recompute::Selective) return 0;
+  double weights = 0;
+  if (recomputes_mlp(model, plan)) weights += mlp_weights(model);
+  if (recomputes_shared(model, plan))
+    weights += products(model) * model.hidden * model.shared_expert_ffn;
+  if (model.latent() && plan.recompute_modules.mla_up_proj) weights += up_projection_weights(model);
+  return 2.0 * plan.global_batch * model.seq * weights +
+         (recomputes_core(model, plan) ? core_flops(model, plan, attention) : 0);
 }
 
 double head_flops(const Model& model, const Plan& plan);
@@ -319,6 +342,13 @@ HeldParameters layers_share(const Model& model, const Plan& plan, int first, int
   return sum;
 }
 
+double linear_share(const Model& model, const Plan& plan, int first, int layers) {
+  double sum = layers_share(model, plan, first, layers).total();
+  for (const auto& [kind, count] : kinds_in(model, first, layers))
+    sum -= count * router_parameters(*kind);
+  return sum;
+}
+
 // A layer like the last, the norms of its two inputs and the product of both, and the norm behind.
 HeldParameters mtp_share(const Model& model, const Plan& plan) {
   if (model.mtp_layers == 0) return {};
@@ -367,6 +397,22 @@ Recompute mtp_recompute(const Plan& plan) {
   return plan.recompute_layers < 0 ? plan.recompute : Recompute::None;
 }
 
+bool recomputes_core(const Model& model, const Plan& plan) {
+  return plan.recompute == Recompute::Selective && plan.recompute_modules.core_attn &&
+         !plan.flash_attention && model.attends();
+}
+
+bool recomputes_mlp(const Model& model, const Plan& plan) {
+  const RecomputeModules& modules = plan.recompute_modules;
+  return plan.recompute == Recompute::Selective && model.has_mlp &&
+         (model.is_moe() ? modules.moe : modules.mlp);
+}
+
+bool recomputes_shared(const Model& model, const Plan& plan) {
+  return plan.recompute == Recompute::Selective && model.is_moe() && model.shared_expert_ffn > 0 &&
+         plan.recompute_modules.shared_experts && !plan.recompute_modules.moe;
+}
+
 double model_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
   double layers = 0;
   for (const auto& [kind, count] : kinds_of(model))
@@ -380,13 +426,10 @@ double hardware_flops(const Model& model, const Plan& plan, AttentionFlops atten
   std::vector<LayersOfKind> kinds = kinds_of(model);
   if (model.mtp_layers > 0) kinds.push_back({&model.layer(model.layers - 1), model.mtp_layers});
   for (const auto& [kind, count] : kinds) {
-    if (!kind->attends()) continue;
-    const double core = core_flops(*kind, plan, attention);
-    if (plan.flash_attention) {
-      sum += count * core * (kFlashBackward - 2);  // forward and twice that is the model's
-    } else if (plan.recompute == Recompute::Selective) {
-      sum += count * core;
-    }
+    sum += count * selective_flops(*kind, plan, attention);
+    // Forward and twice that is the model's.
+    if (kind->attends() && plan.flash_attention)
+      sum += count * core_flops(*kind, plan, attention) * (kFlashBackward - 2);
   }
   std::map<const Model*, int> again;
   int first = 0;

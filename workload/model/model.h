@@ -1,4 +1,4 @@
-// The model's shape and the plan: how it is cut over GPUs.
+// The model's shape, and what of it a plan puts on each GPU.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "workload/model/plan.h"
 
 namespace tandem {
 
@@ -19,6 +20,7 @@ namespace tandem {
 // (DeepSeek-V2, arXiv 2405.04434), a Mamba-2 mixer (arXiv 2405.21060), a gated delta net (arXiv
 // 2412.06464), or nothing.
 enum class Mixer { Heads, Latent, Mamba, Linear, None };
+std::string_view name(Mixer mixer);  // heads, latent, mamba, linear, none
 
 // Positions of a chunk of the gated delta net's scan, as in flash-linear-attention.
 constexpr int kDeltaChunk = 64;
@@ -115,116 +117,6 @@ struct Model {
   int expert_ffn() const { return expert_ffn_hidden > 0 ? expert_ffn_hidden : ffn(); }
 };
 
-enum class Recompute { None, Selective, Full };
-
-// How attention reaches the whole sequence under context parallelism (Megatron's cp_comm_type): key
-// and value parts pass round a ring beside attention, are gathered before it, or heads are
-// exchanged for positions (DeepSpeed-Ulysses, arXiv 2309.14509).
-enum class ContextComm { Ring, AllGather, AllToAll };
-
-// How a tensor-parallel collective meets its GEMM (Transformer Engine's userbuffers): after or
-// before it; beside an independent GEMM; split into parts, each beside the GEMM's next or last
-// part; as tp - 1 steps round a ring, each beside a part.
-enum class TensorMethod { Off, Bulk, Pipelined, Ring };
-
-// The GEMMs of a layer with a collective, by Transformer Engine's names: `qkv` and `fc1` have an
-// all-gather before fprop, `proj` and `fc2` a reduce-scatter behind it; dgrad of proj and fc2 an
-// all-gather before it; dgrad of qkv and fc1 the gather of the saved input beside it, wgrad of qkv
-// and fc1 the reduce-scatter of dgrad's output.
-enum class TensorGemm {
-  QkvFprop,
-  QkvDgrad,
-  QkvWgrad,
-  ProjFprop,
-  ProjDgrad,
-  Fc1Fprop,
-  Fc1Dgrad,
-  Fc1Wgrad,
-  Fc2Fprop,
-  Fc2Dgrad
-};
-constexpr int kTensorGemms = 10;
-
-std::string_view name(Mixer mixer);      // heads, latent, mamba, linear, none
-std::string_view name(TensorGemm gemm);  // qkv_fprop, ...
-// The scenario's keys that set what overlaps with it, its own first.
-std::vector<std::string> keys_of(TensorGemm gemm);
-std::string_view name(TensorMethod method);  // off, bulk, pipelined, ring
-std::string_view name(ContextComm comm);     // ring, all_gather, all_to_all
-
-struct GemmOverlap {
-  TensorMethod method = TensorMethod::Off;
-  int sms = 0;     // that the communication takes
-  int splits = 4;  // pipelined: parts
-};
-
-// Kernels that are one instead of several, each on by default as in Megatron-LM.
-struct Fusion {
-  bool softmax = true;    // scale, mask and softmax
-  bool bias_gelu = true;  // bias and activation
-  bool norm = true;       // LayerNorm or RMSNorm
-  bool cross_entropy = true;
-};
-
-// How the model is cut over the GPUs.
-struct Plan {
-  int tp = 1, pp = 1, vpp = 1, dp = 1;
-  int cp = 1;         // context parallel: GPUs that share a sequence
-  int ep = 1;         // expert parallel: GPUs, of dp x cp, that share a layer's experts
-  int expert_tp = 0;  // GPUs that an expert is cut over: 1 or tp; 0: as tp
-  int micro_batch = 1;
-  int global_batch = 0;
-  Recompute recompute = Recompute::None;
-  bool sequence_parallel = false;
-  bool scatter_gather = false;          // pipeline transfers cut over the tensor ranks
-  std::string precision = "bf16";       // of compute, parameters and activations
-  std::string gradient_dtype = "fp32";  // of accumulation and of the data-parallel all-reduce
-  std::vector<int> layers_per_stage;    // empty: even, see split_layers
-  int recompute_layers = -1;     // full recompute: of the first so many layers of a stage; -1: all
-  bool flash_attention = false;  // attention's core is one kernel that keeps no s x s matrix
-  Fusion fusion;
-  bool cuda_graphs = false;  // the CPU launches a pass as one graph: its time does not count
-  // What of each parameter the data-parallel ranks cut among them (ZeRO, arXiv 1910.02054): 1: the
-  // optimizer's state (Megatron's distributed optimizer), 2: gradients too, 3: parameters too.
-  int zero = 0;
-  bool fp8_param_gather = false;  // parameters are gathered in fp8, half of bf16's bytes
-  std::array<GemmOverlap, kTensorGemms> tensor_overlap;  // by TensorGemm
-  ContextComm context_comm = ContextComm::Ring;
-  bool overlap_context = false;         // the ring's steps beside attention's parts
-  int context_sms = 0, expert_sms = 0;  // that these communications take
-
-  int stages() const { return pp * vpp; }
-  int gpus() const { return tp * pp * dp * cp; }
-  int expert_tensor() const { return expert_tp > 0 ? expert_tp : tp; }
-  const GemmOverlap& overlap_of(TensorGemm gemm) const {
-    return tensor_overlap[static_cast<std::size_t>(gemm)];
-  }
-  bool overlaps_tensor() const {
-    return std::ranges::any_of(tensor_overlap, [](const GemmOverlap& overlap) {
-      return overlap.method != TensorMethod::Off;
-    });
-  }
-  int microbatches() const { return global_batch / (micro_batch * dp); }
-};
-
-// A plan with what the pipeline's order says of it. A Plan by itself is one of a single chain whose
-// ends are on two ranks.
-struct OrderedPlan : Plan {
-  OrderedPlan() = default;
-  OrderedPlan(Plan plan) : Plan(std::move(plan)) {}
-  OrderedPlan(Plan plan, int copies_of_model, bool both_ends_on_one_rank)
-      : Plan(std::move(plan)), copies(copies_of_model), ends_on_one_rank(both_ends_on_one_rank) {}
-
-  int copies = 1;  // of the model in a pipeline: DualPipe has two, which share gradients
-  // Orders that lay the chain out as a V, or run two: first and last stage are on one rank, and the
-  // head needs no copy of the embedding.
-  bool ends_on_one_rank = false;
-
-  // Replicas of the dense parameters, and of an expert's.
-  int data_ranks() const { return dp * cp * copies; }
-  int expert_data_ranks() const { return tp * data_ranks() / (expert_tensor() * ep); }
-};
-
 // Layers of every stage: listed, or even; where pp vpp does not divide the layers but divides
 // layers + 2, embedding and head count as layers; else ceil per stage, the remainder on the last.
 // REQUIRES: positive layers, pp and vpp.
@@ -292,6 +184,9 @@ struct HeldParameters {
 HeldParameters layers_share(const Model& model, const Plan& plan, int layers);
 // Of the layers from `first` on, of whatever kinds.
 HeldParameters layers_share(const Model& model, const Plan& plan, int first, int layers);
+// Of them those of linear layers that a recipe quantizes (workload/model/recipe.h): all but the
+// routers'.
+double linear_share(const Model& model, const Plan& plan, int first, int layers);
 // Of the layers that predict further tokens, all on the last stage.
 HeldParameters mtp_share(const Model& model, const Plan& plan);
 double embedding_share(const Model& model, const Plan& plan);
@@ -311,6 +206,12 @@ std::vector<HeldParameters> stage_parameters(const Model& model, const OrderedPl
 int recomputed_layers(const Plan& plan, int stage_layers);
 // How those of multi-token prediction are recomputed: as all others, or not where only a number is.
 Recompute mtp_recompute(const Plan& plan);
+
+// What selective recompute repeats of a layer: attention's core, where it is not fused; an MLP or
+// the experts as a whole; the shared expert.
+bool recomputes_core(const Model& model, const Plan& plan);
+bool recomputes_mlp(const Model& model, const Plan& plan);
+bool recomputes_shared(const Model& model, const Plan& plan);
 
 // FLOPs of one iteration, all GPUs, from the real shapes. `model_flops` counts no recompute, for
 // f = 4h 72 B s l h^2 (1 + s/6h + V/12lh); `hardware_flops` adds the recomputed forward: with full

@@ -1,15 +1,51 @@
 #include "workload/model/moe.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include "base/check.h"
 
 namespace tandem {
 namespace {
 
-// The all-to-all, after the chain's last step; the chain's last step where all experts are here.
-int exchange(PricedPass* pass, const ExpertGroup& group) {
+// Tokens on their way to the experts, or back.
+enum class Way { Out, Back };
+
+CommKind comm_kind(Dispatcher dispatcher, Way way) {
+  if (dispatcher != Dispatcher::AllGather) return CommKind::AllToAll;
+  return way == Way::Out ? CommKind::AllGather : CommKind::ReduceScatter;
+}
+
+// After the chain's last step; the chain's last step where all experts are here.
+int exchange(PricedPass* pass, const ExpertGroup& group, Way way) {
   if (group.size == 1) return pass->last();
-  return pass->beside(GroupKind::Expert, CommKind::AllToAll, group.sent_bytes, {.sms = group.sms},
-                      pass->after_last());
+  return pass->beside(GroupKind::Expert, comm_kind(group.dispatcher, way), group.sent_bytes,
+                      {.sms = group.sms}, pass->after_last());
+}
+
+// Of `places` with equally many of the experts, those that a token's top_k ones lie on: each is
+// missed by a draw without replacement.
+double places_of_token(const Model& model, int places) {
+  double missed = 1;
+  for (int i = 0; i < model.top_k; ++i)
+    missed *= std::max(0.0, model.experts - static_cast<double>(model.experts) / places - i) /
+              (model.experts - i);
+  return places * (1 - missed);
+}
+
+// Copies of a token that leave a GPU.
+double copies_of_token(const Model& model, const Plan& plan) {
+  switch (plan.dispatcher) {
+    case Dispatcher::AllToAll:
+      return model.top_k;
+    case Dispatcher::AllGather:
+      return plan.ep;
+    case Dispatcher::DeepEp:
+    case Dispatcher::HybridEp:
+      return places_of_token(model, plan.expert_nodes > 1 ? plan.expert_nodes : plan.ep);
+  }
+  CHECK(false);
+  return 0;
 }
 
 void over_tensor_group(PricedPass* pass, CommKind kind, const ExpertGroup& group) {
@@ -19,19 +55,24 @@ void over_tensor_group(PricedPass* pass, CommKind kind, const ExpertGroup& group
 }  // namespace
 
 ExpertGroup expert_group(const Model& model, const Plan& plan) {
-  const double copies = static_cast<double>(routed_tokens(model, plan)) * model.top_k;
-  const Bytes sent = std::llround(copies * expert_load(model, plan) * model.expert_hidden()) *
-                     static_cast<Bytes>(stored_bytes(plan));
+  const auto bytes_of_copies = [&](double copies) {
+    return std::llround(static_cast<double>(routed_tokens(model, plan)) * copies *
+                        expert_load(model, plan) * model.expert_hidden()) *
+           static_cast<Bytes>(stored_bytes(plan));
+  };
+  const Bytes arriving = bytes_of_copies(model.top_k);
   return {.size = plan.ep,
           .sms = static_cast<std::int16_t>(plan.expert_sms),
-          .sent_bytes = sent,
-          .tensor_bytes = plan.expert_tensor() > 1 ? sent * plan.expert_tensor() : 0};
+          .dispatcher = plan.dispatcher,
+          .delays_wgrad = plan.delay_wgrad,
+          .sent_bytes = bytes_of_copies(copies_of_token(model, plan)),
+          .tensor_bytes = plan.expert_tensor() > 1 ? arriving * plan.expert_tensor() : 0};
 }
 
 void experts_forward(PricedPass* pass, const Parts& experts, const Parts* shared,
                      const ExpertGroup& group, const BlockComm& comm) {
   pass->run(experts.norm);
-  const int arrived = exchange(pass, group);
+  const int arrived = exchange(pass, group, Way::Out);
   if (shared) products_forward(pass, *shared, comm);
   const int beside = pass->last();
   pass->follow(arrived);
@@ -40,7 +81,7 @@ void experts_forward(PricedPass* pass, const Parts& experts, const Parts* shared
   pass->run(experts.between);
   pass->run(experts.out);
   over_tensor_group(pass, CommKind::ReduceScatter, group);
-  pass->follow(exchange(pass, group));
+  pass->follow(exchange(pass, group, Way::Back));
   pass->run(experts.residual, {beside});
 }
 
@@ -48,18 +89,25 @@ void experts_backward(PricedPass* pass, const ExpertGradients& gradients, const 
                       const BlockComm& comm) {
   const auto& [input, weight, shared_input, shared_weight] = gradients;
   pass->run(input.residual);
-  const int arrived = exchange(pass, group);
+  const int arrived = exchange(pass, group, Way::Out);
   if (shared_input) products_backward(pass, *shared_input, shared_weight, comm);
   const int beside = pass->last();
   pass->follow(arrived);
   over_tensor_group(pass, CommKind::AllGather, group);
   pass->run(input.out);
-  if (weight) pass->run(weight->out);
+  const auto weights = [&](const Kernel& gradient, bool now) {
+    if (weight && now) pass->run(gradient);
+  };
+  const bool delays = group.delays_wgrad;
+  if (weight) weights(weight->out, !delays);
   pass->run(input.between);
   pass->run(input.in);
-  if (weight) pass->run(weight->in);
+  if (weight) weights(weight->in, !delays);
   over_tensor_group(pass, CommKind::ReduceScatter, group);
-  pass->follow(exchange(pass, group));
+  const int returned = exchange(pass, group, Way::Back);
+  if (weight) weights(weight->out, delays);
+  if (weight) weights(weight->in, delays);
+  pass->follow(returned);
   pass->run(input.norm, {beside});
   if (weight) pass->run(weight->norm);
 }

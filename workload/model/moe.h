@@ -9,7 +9,11 @@ namespace tandem {
 struct ExpertGroup {
   int size = 1;
   std::int16_t sms = 0;
-  Bytes sent_bytes = 0;  // what the busiest rank holds for all: top_k copies of its tokens
+  Dispatcher dispatcher = Dispatcher::AllToAll;
+  bool delays_wgrad = false;
+  // All-to-all: what the busiest rank holds for all, top_k copies of its tokens; of DeepEP's and
+  // HybridEP's one copy a destination. All-gather: the tokens of all.
+  Bytes sent_bytes = 0;
   // RunEnd over the tensor group before the experts, and scattered behind them: 0 where experts
   // are not cut.
   Bytes tensor_bytes = 0;

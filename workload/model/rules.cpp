@@ -399,8 +399,19 @@ Status check_dtypes(const Plan& plan) {
   if (bytes_of(plan.precision) == 0) {
     return Error::of(
         {"train.precision"},
-        fmt::format("train.precision: found {}, expected fp32, fp16, bf16 or fp8", plan.precision));
+        fmt::format("train.precision: found {}, expected fp32, fp16, bf16, fp8 or nvfp4",
+                    plan.precision));
   }
+  if (plan.fp8_recipe != Fp8Recipe::Delayed && plan.precision != "fp8")
+    return Error::of({"train.fp8_recipe"},
+                     fmt::format("train.fp8_recipe: found one with train.precision = {}, expected "
+                                 "train.precision = fp8",
+                                 plan.precision));
+  if (const int bytes = bytes_of(plan.moment_dtype); bytes == 0 || plan.moment_dtype == "nvfp4")
+    return Error::of(
+        {"train.optimizer_dtype"},
+        fmt::format("train.optimizer_dtype: found {}, expected fp32, fp16, bf16 or fp8",
+                    plan.moment_dtype));
   if (bytes_of(plan.gradient_dtype) < 2) {
     return Error::of({"train.gradient_dtype"},
                      fmt::format("train.gradient_dtype: found {}, expected fp32, fp16 or bf16",

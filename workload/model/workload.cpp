@@ -163,12 +163,14 @@ class Assembler {
   // With ZeRO each data-parallel rank updates its cut.
   void add_optimizer() {
     const std::vector<HeldParameters> held = stage_parameters(model_, plan_);
-    const bool cut = plan_.zero >= 1;
+    const std::vector<int> split = split_layers(model_, plan_);
+    int begin = 0;
     for (std::size_t s = 0; s < held.size(); ++s) {
-      const double updated = held[s].dense / (cut ? plan_.data_ranks() : 1) +
-                             held[s].expert / (cut ? plan_.expert_data_ranks() : 1);
-      if (updated == 0) continue;
-      const int kernel = kernels_.add(optimizer_kernel(updated, profile()));
+      const double linear = linear_share(model_, plan_, begin, split[s]);
+      begin += split[s];
+      const Kernel step = optimizer_kernel(plan_, held[s], linear, profile());
+      if (step.empty()) continue;
+      const int kernel = kernels_.add(step);
       work_.stages[s].optimizer =
           Step{.kernel = kernel, .duration_ns = kernels_.duration_ns(kernel)};
     }

@@ -86,9 +86,12 @@ struct MemoryUse {
   // overlaps; two of a context ring, or what is gathered or exchanged there; an expert exchange's
   // two; the largest unit's gradients under ZeRO 2, a layer and the next unit under ZeRO 3.
   double communication = 0;
-  int rank = 0;  // the pipeline rank it is
+  double workspace = 0;  // of the GPU's GEMM libraries: the caller's, as no model says it
+  int rank = 0;          // the pipeline rank it is
 
-  double total() const { return weights + gradients + optimizer + activations + communication; }
+  double total() const {
+    return weights + gradients + optimizer + activations + communication + workspace;
+  }
 };
 
 // One pipeline rank's stages and the largest number of microbatches alive in each at the rank's

@@ -6,11 +6,12 @@ const kMemoryParts = [
   {key: "gradients", name: "gradients", colour: "--tensor"},
   {key: "optimizer", name: "optimizer", colour: "--context"},
   {key: "communication", name: "communication buffers", colour: "--data"},
+  {key: "workspace", name: "GEMM libraries", colour: "--expert"},
   {key: "activations", name: "activations", colour: "--backward"},
 ];
 
 const heldBefore = (rank) =>
-  rank.weights + rank.gradients + rank.optimizer + rank.communication;
+  rank.weights + rank.gradients + rank.optimizer + rank.communication + rank.workspace;
 
 class MemoryChart {
   constructor() {

@@ -1,0 +1,121 @@
+// Recipes: what quantized products cost in casts, copies and kept activations, by closed forms.
+#include "workload/model/recipe.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/workload/workload_fixture.h"
+#include "workload/model/activations.h"
+#include "workload/model/blocks.h"
+
+namespace tandem {
+namespace {
+
+// Llama-like, so that no dropout's masks come in: h = 1024, f = 4096, 16 heads, 4096 tokens.
+Model llama() {
+  return {.layers = 4,
+          .hidden = 1024,
+          .heads = 16,
+          .ffn_hidden = 4096,
+          .gated_mlp = true,
+          .seq = 4096,
+          .vocab = 32000,
+          .tied_embeddings = false};
+}
+
+constexpr double kTokens = 4096, kHidden = 1024, kFfn = 4096;
+
+Plan in(const std::string& precision, Fp8Recipe recipe = Fp8Recipe::Delayed) {
+  return {.global_batch = 1, .precision = precision, .fp8_recipe = recipe, .flash_attention = true};
+}
+
+double cast_bytes(const Plan& plan) { return recipe_of(plan)->cast_bytes(); }
+
+TEST_CASE("a number is read in 16 bits and written twice, with its part of the scales") {
+  CHECK(!recipe_of(in("bf16")));
+  CHECK(cast_bytes(in("fp8")) == 2 + 2);
+  CHECK(cast_bytes(in("fp8", Fp8Recipe::Current)) == 2 + 2 + 2);  // its largest first
+  CHECK(cast_bytes(in("fp8", Fp8Recipe::Blockwise)) == 2 + 2 * (1 + 4.0 / 128));
+  CHECK(cast_bytes(in("fp8", Fp8Recipe::Mxfp8)) == 2 + 2 * (1 + 1.0 / 32));
+  CHECK(cast_bytes(in("nvfp4")) == 2 + 2 + 2 * (0.5 + 1.0 / 16));
+}
+
+TEST_CASE("a layer casts what goes into its four products, and their outputs' gradients") {
+  const FrameworkProfile profile;
+  const auto casts = [&](const Plan& plan, auto block_of, Kernel Block::*pass) {
+    const Plan wide = in("bf16");
+    return (block_of(llama(), plan, profile).*pass).memory_bytes -
+           (block_of(llama(), wide, profile).*pass).memory_bytes;
+  };
+  const Plan current = in("fp8", Fp8Recipe::Current);
+  const double c = cast_bytes(current);
+  // Forward: the norms' outputs, attention's, the activation's. Backward: of Q, K and V, the
+  // projection's, of gate and up, of fc2.
+  CHECK(casts(current, attention_block, &Block::forward) == c * kTokens * 2 * kHidden);
+  CHECK(casts(current, mlp_block, &Block::forward) == c * kTokens * (kHidden + kFfn));
+  CHECK(casts(current, attention_block, &Block::input_gradient) == c * kTokens * 4 * kHidden);
+  CHECK(casts(current, mlp_block, &Block::input_gradient) == c * kTokens * (2 * kFfn + kHidden));
+  // Under delayed scaling a norm quantizes what it writes.
+  const Plan delayed = in("fp8");
+  CHECK(casts(delayed, mlp_block, &Block::forward) == cast_bytes(delayed) * kTokens * kFfn);
+}
+
+TEST_CASE("the head and a router stay in 16 bits; weights are cast once an iteration") {
+  const FrameworkProfile profile;
+  const Plan plan = in("fp8", Fp8Recipe::Mxfp8);
+  CHECK(head_block(llama(), plan, profile).forward.gemms[0].wide);
+  CHECK(head_block(llama(), plan, profile).forward.memory_bytes ==
+        head_block(llama(), in("bf16"), profile).forward.memory_bytes);
+  Model experts = llama();
+  experts.experts = 8;
+  experts.top_k = 2;
+  const Kernel forward = experts_block(experts, plan, profile).forward;
+  CHECK(forward.gemms[0] == Gemm{.m = 4096, .n = 8, .k = 1024, .wide = true});
+  CHECK(!forward.gemms[1].wide);
+  const HeldParameters held = {.dense = 1000};
+  const auto step = [&](const Plan& each) {
+    return optimizer_kernel(OrderedPlan(each), held, 900, profile).memory_bytes;
+  };
+  CHECK(step(plan) - step(in("bf16")) == Approx(cast_bytes(plan) * 900).epsilon(1e-12));
+}
+
+TEST_CASE("an optimizer's moments in fewer bits are read, written and kept in fewer") {
+  const FrameworkProfile profile;
+  const HeldParameters held = {.dense = 1000};
+  OrderedPlan plan(in("bf16"));
+  const double wide = optimizer_kernel(plan, held, 0, profile).memory_bytes;
+  const LiveActivations live = {{{{Stage{0}, 0}}}};
+  const double kept = peak_memory(llama(), plan, live).optimizer;
+  plan.moment_dtype = "bf16";
+  CHECK(wide - optimizer_kernel(plan, held, 0, profile).memory_bytes == 1000.0 * 2 * 2 * 2);
+  CHECK(peak_memory(llama(), plan, live).optimizer == Approx(kept * 8 / 12).epsilon(1e-14));
+}
+
+TEST_CASE("inputs of products are kept quantized: of a layer in fp8 all but 16-bit arrays") {
+  // 16 bits: a norm's input and output in each half, Q, K, V and attention's output, gate, up and
+  // their product; a row's log-sum-exp. In fp8 the four products' inputs take a byte, and
+  // attention's output is kept beside the projection's input.
+  const double lse = kTokens * 16 * 4;
+  const double wide = 2 * kTokens * (4 * kHidden + 4 * kHidden + 3 * kFfn) + lse;
+  CHECK(layer_activations(llama(), in("bf16"), Recompute::None) == wide);
+  const double narrow =
+      kTokens * (2 * (2 + 1) * kHidden + 3 * 2 * kHidden + (2 + 1) * kHidden + (4 + 1) * kFfn) +
+      lse;
+  CHECK(layer_activations(llama(), in("fp8"), Recompute::None) == narrow);
+}
+
+TEST_CASE("weights are kept in 16 bits and both quantized forms, or, gathered in fp8, in these") {
+  const LiveActivations live = {{{{Stage{0}, 0}}}};
+  const auto weights = [&](const Plan& plan) {
+    return peak_memory(llama(), OrderedPlan(plan), live).weights;
+  };
+  const double linear = linear_share(llama(), in("bf16"), 0, 4);
+  CHECK(linear == 4 * layer_parameters(llama()));
+  CHECK(weights(in("fp8")) - weights(in("bf16")) == 2 * linear);
+  CHECK(weights(in("nvfp4")) - weights(in("bf16")) == 2 * (0.5 + 1.0 / 16) * linear);
+  Plan gathered = in("fp8");
+  gathered.fp8_param_gather = true;
+  CHECK(weights(gathered) == weights(in("bf16")));
+}
+
+}  // namespace
+}  // namespace tandem

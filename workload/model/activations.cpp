@@ -1,0 +1,178 @@
+#include "workload/model/activations.h"
+
+#include <optional>
+
+#include "base/check.h"
+#include "workload/model/blocks.h"
+#include "workload/model/recipe.h"
+
+namespace tandem {
+namespace {
+
+// A scan keeps what went into its convolution and came out, and its gate.
+constexpr double kScanArrays = 2;
+
+// fp32 logits of the head, and of a router.
+constexpr double kLogitBytes = 4;
+
+// What fused attention keeps of its matrix: a row's log-sum-exp, fp32.
+constexpr double kLogSumExpBytes = 4;
+
+constexpr RecomputeModules kNoModules = {.core_attn = false};
+
+double tokens(const Model& model, const Plan& plan) {
+  return static_cast<double>(tokens_of(model, plan));
+}
+
+// Over how many GPUs lies what tensor parallelism alone does not cut.
+double whole_share(const Plan& plan) { return plan.sequence_parallel ? plan.tp : 1; }
+
+// Dropout's masks are a byte a number; models without it (see Model) have none.
+double mask_bytes(const Model& model) { return model.uses_rms_norm() ? 0 : 1; }
+
+// Of a number that goes into a linear layer, and is kept for its weights' gradient: quantized, it
+// is kept in the one form that this product takes.
+double input_bytes(const Plan& plan) {
+  const std::optional<Recipe> recipe = recipe_of(plan);
+  return recipe ? recipe->number_bytes : stored_bytes(plan);
+}
+
+// Of one that something else keeps too: in 16 bits it is the same array.
+double copy_bytes(const Plan& plan) { return recipe_of(plan) ? input_bytes(plan) : 0; }
+
+// Bytes a token of a layer's first half, on all tensor ranks together: Q, K, V, and what goes into
+// the product behind them; of a scan what goes into it and comes out, and its gate.
+double mixer_bytes(const Model& model, const Plan& plan, const RecomputeModules& dropped) {
+  const Plan whole;
+  const auto all = [&](std::int64_t (*columns)(const Model&, const Plan&)) {
+    return static_cast<double>(columns(model, whole));
+  };
+  const double e = stored_bytes(plan), copy = copy_bytes(plan);
+  switch (model.mixer) {
+    case Mixer::Latent:
+    case Mixer::Heads: {
+      const bool again = model.latent() && dropped.mla_up_proj;
+      return (again ? 0 : e * (all(query_columns) + all(key_value_columns))) +
+             (e + copy) * all(output_columns);
+    }
+    case Mixer::Mamba:
+    case Mixer::Linear:
+      return e * kScanArrays * (all(query_columns) + all(key_value_columns)) +
+             (2 * e + copy) * all(output_columns);
+    case Mixer::None:
+      return 0;
+  }
+  CHECK(false);
+  return 0;
+}
+
+// Of a column of the MLP's inner width: what the activation takes, and what it gives.
+double inner_bytes(const Model& model, const Plan& plan, bool activation_dropped) {
+  return (model.gated_mlp ? 2 : 1) * stored_bytes(plan) +
+         (activation_dropped ? 0 : input_bytes(plan));
+}
+
+double mlp_bytes(const Model& model, const Plan& plan, const RecomputeModules& dropped) {
+  if (!model.has_mlp) return 0;
+  if (model.is_moe() ? dropped.shared_experts || dropped.moe : dropped.mlp) return 0;
+  return inner_bytes(model, plan, false) * (model.is_moe() ? model.shared_expert_ffn : model.ffn());
+}
+
+// Of a mixture of experts: the busiest rank's rows (all tensor ranks' where they share experts) and
+// their inner arrays, the copies that come back, and the router's logits. An all-gather's tokens
+// are kept as well.
+double expert_bytes(const Model& model, const Plan& plan, const RecomputeModules& dropped) {
+  if (!model.is_moe() || dropped.moe) return 0;
+  const double e = stored_bytes(plan);
+  const double routed = static_cast<double>(routed_tokens(model, plan));
+  const double copies = routed * model.top_k;
+  const double row = input_bytes(plan) * plan.expert_tensor() * model.expert_hidden() +
+                     inner_bytes(model, plan, dropped.moe_act) * model.expert_ffn();
+  const double gathered = plan.dispatcher == Dispatcher::AllGather && plan.ep > 1
+                              ? e * routed * plan.ep * whole_share(plan) * model.expert_hidden()
+                              : 0;
+  return copies * (expert_load(model, plan) * row + e * model.expert_hidden()) + gathered +
+         kLogitBytes * routed * model.experts;
+}
+
+double log_sum_exp_bytes(const Model& model, const Plan& plan) {
+  return plan.flash_attention && model.attends()
+             ? kLogSumExpBytes * tokens(model, plan) * model.heads / plan.tp
+             : 0;
+}
+
+// All but the attention matrices. Of each half the input of its norm and of its first product (s b
+// h each, not cut by tensor parallelism), and a mask; Q, K, V and the projection's input, and the
+// MLP's inner arrays (cut). For GPT s b h (10 + 24/t).
+double kept_bytes(const Model& model, const Plan& plan, const RecomputeModules& dropped) {
+  const double e = stored_bytes(plan), h = model.hidden;
+  const double half = e + (dropped.layernorm ? 0 : input_bytes(plan)) + mask_bytes(model);
+  const double compressed =
+      model.latent() ? model.q_lora_rank + model.kv_lora_rank + model.qk_rope_head_dim : 0;
+  const double whole = model.halves() * half * h + e * compressed;
+  const double cut = mixer_bytes(model, plan, dropped) + mlp_bytes(model, plan, dropped);
+  return tokens(model, plan) * (whole / whole_share(plan) + cut / plan.tp) +
+         expert_bytes(model, plan, dropped) + log_sum_exp_bytes(model, plan);
+}
+
+// Softmax's output and, with dropout, its mask and output: 5 b a s^2 / t bytes for GPT. Fused
+// attention keeps none of it.
+double matrix_bytes(const Model& model, const Plan& plan) {
+  if (plan.flash_attention || !model.attends()) return 0;
+  const double e = stored_bytes(plan);
+  const double mask = mask_bytes(model);
+  return (e + mask * (1 + e)) * tokens(model, plan) * model.heads * model.seq / plan.tp;
+}
+
+}  // namespace
+
+double layer_activations(const Model& model, const Plan& plan, Recompute recompute) {
+  switch (recompute) {
+    case Recompute::None:
+      return kept_bytes(model, plan, kNoModules) + matrix_bytes(model, plan);
+    case Recompute::Selective: {
+      const RecomputeModules& dropped = plan.recompute_modules;
+      return kept_bytes(model, plan, dropped) + (dropped.core_attn ? 0 : matrix_bytes(model, plan));
+    }
+    case Recompute::Full:
+      return tokens(model, plan) * stored_bytes(plan) * model.hidden / whole_share(plan);
+  }
+  CHECK(false);
+  return 0;
+}
+
+double recomputed_activations(const Model& model, const Plan& plan) {
+  switch (plan.recompute) {
+    case Recompute::None:
+      return 0;
+    case Recompute::Selective: {
+      const RecomputeModules& dropped = plan.recompute_modules;
+      return kept_bytes(model, plan, kNoModules) - kept_bytes(model, plan, dropped) +
+             (dropped.core_attn ? matrix_bytes(model, plan) : 0);
+    }
+    case Recompute::Full:
+      return layer_activations(model, plan, Recompute::None);
+  }
+  CHECK(false);
+  return 0;
+}
+
+// The embedding's dropout mask.
+double embedding_activations(const Model& model, const Plan& plan) {
+  return mask_bytes(model) * tokens(model, plan) * model.hidden / whole_share(plan);
+}
+
+// The inputs of the last norm and of the head, the logits and their fp32 copy that cross entropy
+// keeps.
+double head_activations(const Model& model, const Plan& plan) {
+  const double e = stored_bytes(plan);
+  const double logits = static_cast<double>(padded_vocab(model, plan)) / plan.tp;
+  return tokens(model, plan) *
+         (2 * e * model.hidden / whole_share(plan) + (kLogitBytes + e) * logits);
+}
+
+double activation_bytes_per_layer(const Model& model, const Plan& plan) {
+  return layer_activations(model, plan, plan.recompute);
+}
+
+}  // namespace tandem

@@ -1,0 +1,39 @@
+#include "workload/model/recipe.h"
+
+#include "base/check.h"
+
+namespace tandem {
+namespace {
+
+// Scales: one of fp32 for 128 numbers (DeepSeek-V3, arXiv 2412.19437, section 3.3.2); a byte for 32
+// (OCP Microscaling Formats 1.0); a byte for 16 and one of the whole array, which takes its largest
+// number first (NVFP4, arXiv 2509.25149, section 2).
+constexpr double kBlockwiseScale = 4.0 / 128;
+constexpr double kMxScale = 1.0 / 32;
+constexpr double kNvfp4Scale = 1.0 / 16;
+
+Recipe fp8(Fp8Recipe recipe) {
+  switch (recipe) {
+    case Fp8Recipe::Delayed:  // by the largest numbers of steps before
+      return {.number_bytes = 1, .amax_bytes = 0, .norm_quantizes = true};
+    case Fp8Recipe::Current:
+      return {.number_bytes = 1, .amax_bytes = 2, .norm_quantizes = false};
+    case Fp8Recipe::Blockwise:
+      return {.number_bytes = 1 + kBlockwiseScale, .amax_bytes = 0, .norm_quantizes = false};
+    case Fp8Recipe::Mxfp8:
+      return {.number_bytes = 1 + kMxScale, .amax_bytes = 0, .norm_quantizes = false};
+  }
+  CHECK(false);
+  return {};
+}
+
+}  // namespace
+
+std::optional<Recipe> recipe_of(const Plan& plan) {
+  if (plan.precision == "fp8") return fp8(plan.fp8_recipe);
+  if (plan.precision == "nvfp4")
+    return Recipe{.number_bytes = 0.5 + kNvfp4Scale, .amax_bytes = 2, .norm_quantizes = false};
+  return std::nullopt;
+}
+
+}  // namespace tandem

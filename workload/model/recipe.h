@@ -1,0 +1,28 @@
+// Recipe: in which form linear layers multiply where that is not the plan's 16 or 32 bits, and what
+// the form costs: casts, scales, copies.
+#pragma once
+
+#include <optional>
+
+#include "workload/model/plan.h"
+
+namespace tandem {
+
+// As Transformer Engine trains (its user guide, "Low precision training"): a linear layer's three
+// products have both operands quantized. An array is needed row by row in one of them and column by
+// column in another one, so that it is kept in both forms. Embedding, head, router, norms and
+// attention's core stay in 16 bits.
+struct Recipe {
+  double number_bytes;  // of a quantized number, with its part of the scales
+  double amax_bytes;    // of a number, read for the scale before it is quantized
+  bool norm_quantizes;  // a norm writes its output quantized, and no pass of its own casts it
+
+  double copies_bytes() const { return 2 * number_bytes; }
+  // Of a number in 16 bits that is quantized into both forms: what is read and written.
+  double cast_bytes() const { return amax_bytes + 2 + copies_bytes(); }
+};
+
+// Nothing: all is in the plan's precision.
+std::optional<Recipe> recipe_of(const Plan& plan);
+
+}  // namespace tandem
