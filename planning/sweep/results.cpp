@@ -32,7 +32,7 @@ constexpr std::array kLeftOut = {"name",
 
 // Columns that came later stand last, so that the others keep their places.
 constexpr std::array kLast = {"tokens_per_s_per_gpu", "flops_convention", "memory_bytes.reserve",
-                             "memory_bytes.by_pipeline_rank"};
+                              "memory_bytes.by_pipeline_rank"};
 
 std::string cell(const Json& value) {
   if (value.is_null()) return "";
@@ -102,7 +102,7 @@ class SettingsHash {
     for (const auto& [key, setting] : settings) {
       const std::string text = setting.text();
       hash = mixed(hash, fmt::format("\n{}={}", key, text));
-      if (std::holds_alternative<std::string>(setting.value)) hash = mixed(hash, content(text));
+      for (const std::string& named : setting.texts()) hash = mixed(hash, content(named));
     }
     return fmt::format("{:016x}", hash);
   }
