@@ -6,6 +6,7 @@
 #include <cctype>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 
 #include "base/xml.h"
 #include "interop/import.h"
@@ -176,8 +177,11 @@ Status ImportedFiles::complete(RunSettings* run) {
   }
   const auto plan_gives = [&](const std::string& key) { return gives(key, own, has_model); };
   if (!plan_files.paths.empty()) {
-    plan_files.paths.insert(plan_files.paths.begin(), model_files.paths.begin(),
-                            model_files.paths.end());
+    std::vector<std::string> paths = model_files.paths;
+    std::ranges::copy_if(plan_files.paths, std::back_inserter(paths), [&](const auto& path) {
+      return std::ranges::find(model_files.paths, path) == model_files.paths.end();
+    });
+    plan_files.paths = std::move(paths);
     ASSIGN_OR_RETURN(plan, read(plan_files, gpus_of(own)));
     for (const auto& [key, setting] : plan->settings) {
       // What both have stands where the model's files do.
