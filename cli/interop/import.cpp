@@ -24,7 +24,10 @@ struct ImportCommand {
 
 std::string toml_of(const Setting& setting) {
   if (const auto* text = std::get_if<std::string>(&setting.value)) return toml_text(*text);
-  return setting.text();
+  std::vector<std::string> quoted = setting.texts();
+  if (quoted.empty()) return setting.text();
+  for (std::string& text : quoted) text = toml_text(text);
+  return fmt::format("[{}]", fmt::join(quoted, ", "));
 }
 
 // What other tools know and a scenario has no key for is said, not lost.

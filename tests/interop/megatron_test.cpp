@@ -49,6 +49,17 @@ TEST_CASE("a log gives the plan, the padded vocabulary and what was measured") {
   CHECK(plan.measured.max_allocated_bytes.value() == 30720.0 * 1024 * 1024);
 }
 
+TEST_CASE("what a log measured as nothing, or as no number, is not counted") {
+  const ImportedPlan plan =
+      imported("train.log", kSmallLogArguments + iteration_line("nan", "400.0") +
+                                iteration_line("0.0", "400.0") + iteration_line("-5.0", "400.0") +
+                                iteration_line("1000.0", "inf") + memory_line(0, "nan"));
+  CHECK(plan.measured.iteration_s.value() == 1);
+  CHECK(plan.measured.iterations == 1);
+  CHECK(!plan.measured.tflops_per_gpu);
+  CHECK(!plan.measured.max_allocated_bytes);
+}
+
 TEST_CASE("one layer a virtual stage: 32 layers on 4 ranks are 8 stages each") {
   const Keys keys = test_of("megatron_gpt3_7b_tp1_pp4_memory_speed");
   CHECK(keys.at("parallel.vpp") == "8");
