@@ -14,7 +14,8 @@
 
 namespace tandem {
 
-using KeyValue = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>>;
+using KeyValue = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
+                              std::vector<std::string>>;
 
 template <class Target>
 struct Key {

@@ -1,5 +1,5 @@
-// tandem validate: the runs of a suite, simulated and measured, or what others measured, simulated;
-// held against each other.
+// tandem validate: the runs of a suite, simulated and measured, or what others measured, in a list
+// or in a log, simulated; held against each other.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,8 +13,10 @@
 #include "cli/files.h"
 #include "cli/predict_cases.h"
 #include "cli/text_width.h"
+#include "report/text/log_table.h"
 #include "report/text/suite_table.h"
 #include "validation/compare/suite.h"
+#include "validation/published/measured_log.h"
 
 namespace tandem {
 namespace {
@@ -24,11 +26,13 @@ struct ValidateOptions {
   std::vector<std::string> sets;
   std::string only;
   MeasureOptions suite;
-  std::string engine = "ideal";  // the rest for cases
-  std::string family;
+  std::string engine = "ideal";  // of cases and logs
+  std::string family;            // of cases
   int jobs = 0;
   std::string plot;
-  std::string csv;  // of both
+  std::string cluster;  // of logs
+  int gpus = 0;
+  std::string csv;  // of suites and cases
   std::string page;
   bool json = false;
   bool wide = false;
@@ -69,6 +73,57 @@ Status run_measured(ValidateOptions options) {
       Error::Failed};
 }
 
+// What kinds of input there are; as bits, those that an option is for.
+enum InputKind { kSuite = 1, kCases = 2, kLog = 4 };
+
+// A scenario is TOML and a list CSV; a log has any name.
+int kind_of(const std::string& path) {
+  if (path.ends_with(".csv")) return kCases;
+  if (path.ends_with(".toml")) return kSuite;
+  if (path.ends_with(".log")) return kLog;
+  return is_log_file(path) ? kLog : kSuite;
+}
+
+std::string kinds_text(int kinds) {
+  std::vector<std::string> names;
+  if (kinds & kSuite) names.push_back("a SUITE.toml");
+  if (kinds & kCases) names.push_back("a CASES.csv");
+  if (kinds & kLog) names.push_back("a log");
+  return fmt::format("{}", fmt::join(names, " or "));
+}
+
+Status validate_log(const ValidateOptions& options) {
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
+  ASSIGN_OR_RETURN(const LogComparison comparison,
+                   compare_log(options.input, {.cluster = options.cluster,
+                                               .gpus = options.gpus,
+                                               .sets = sets,
+                                               .engine = engine_of(options.engine)}));
+  for (const std::string& warning : comparison.simulated.warnings)
+    fmt::print(stderr, "warning: {}\n", warning);
+  if (options.json) {
+    fmt::print("{}\n",
+               to_json(comparison).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  } else {
+    fmt::print("{}", log_table(comparison, text_width(options.wide)));
+  }
+  return Done{};
+}
+
+Status validate_cases(const ValidateOptions& options) {
+  return predict_cases({.cases = options.input,
+                        .sets = options.sets,
+                        .only = options.only,
+                        .family = options.family,
+                        .engine = options.engine,
+                        .jobs = options.jobs,
+                        .plot = options.plot,
+                        .csv = options.csv,
+                        .page = options.page,
+                        .json = options.json,
+                        .wide = options.wide});
+}
+
 }  // namespace
 
 void add_validate(const Command& app) {
@@ -76,61 +131,70 @@ void add_validate(const Command& app) {
   const Command command = app.subcommand("validate",
                                          "Simulates and measures the runs of a scenario, and "
                                          "holds one against the other; or simulates "
-                                         "runs that others measured.");
-  command.option("input", &options->input, "SUITE.toml or CASES.csv").required();
+                                         "runs that others measured, in a list or in a log of "
+                                         "Megatron-LM.");
+  std::vector<std::pair<Option, int>> of_kinds;  // each with the kinds that it is for
+  command.option("input", &options->input, "SUITE.toml, CASES.csv or a log").required();
   command.option("--set", &options->sets, "KEY=VALUE over the file's settings; repeatable")
       .one_value_each();
-  command.option("--only", &options->only, "only runs whose name holds this text");
-  std::vector<Option> of_suites, of_cases;
-  of_suites.push_back(
+  of_kinds.emplace_back(
+      command.option("--only", &options->only, "only runs whose name holds this text"),
+      kSuite | kCases);
+  of_kinds.emplace_back(
       command.option("--iterations", &options->suite.iterations, "that are measured, a run")
           .range(1, 1'000'000)
-          .show_default());
-  of_suites.push_back(command
-                          .option("--timeout", &options->suite.timeout_s,
-                                  "seconds in which some op must end, or a run has failed")
-                          .range(1e-6, 1e9)
-                          .show_default());
-  of_cases.push_back(
-      command.option("--engine", &options->engine, "cases: what simulates, ideal or simgrid")
+          .show_default(),
+      kSuite);
+  of_kinds.emplace_back(command
+                            .option("--timeout", &options->suite.timeout_s,
+                                    "seconds in which some op must end, or a run has failed")
+                            .range(1e-6, 1e9)
+                            .show_default(),
+                        kSuite);
+  of_kinds.emplace_back(
+      command
+          .option("--engine", &options->engine, "cases and logs: what simulates, ideal or simgrid")
           .one_of({"ideal", "simgrid"})
-          .show_default());
-  of_cases.push_back(
-      command.option("--family", &options->family, "cases: only the rows of this family"));
-  of_cases.push_back(
+          .show_default(),
+      kCases | kLog);
+  of_kinds.emplace_back(
+      command.option("--family", &options->family, "cases: only the rows of this family"), kCases);
+  of_kinds.emplace_back(
       command.option("--jobs", &options->jobs, "cases: runs at once; default one a core")
-          .at_least_one());
-  of_cases.push_back(command.option("--plot", &options->plot,
-                                    "cases: draw predicted against measured, an SVG picture"));
-  command.option("--csv", &options->csv, "write all numbers as CSV");
-  command.option("--page", &options->page, "write the table as Markdown");
+          .at_least_one(),
+      kCases);
+  of_kinds.emplace_back(command.option("--plot", &options->plot,
+                                       "cases: draw predicted against measured, an SVG picture"),
+                        kCases);
+  of_kinds.emplace_back(
+      command.option("--cluster", &options->cluster, "log: a preset, see tandem topology"), kLog);
+  of_kinds.emplace_back(
+      command.option("--gpus", &options->gpus, "log: GPUs of the job; default what the log says")
+          .range(1, 1'000'000),
+      kLog);
+  of_kinds.emplace_back(command.option("--csv", &options->csv, "write all numbers as CSV"),
+                        kSuite | kCases);
+  of_kinds.emplace_back(command.option("--page", &options->page, "write the table as Markdown"),
+                        kSuite | kCases);
   command.flag("--json", &options->json,
-               "print one JSON array, an object a run; of cases {rows, families, overall}");
+               "print one JSON array, an object a run; of cases {rows, families, overall}; of a "
+               "log one object");
   add_wide(command, &options->wide);
   command.footer(
       "Exit status 1: some run of a suite differs by more than [validate] allows.\n"
       "Example: tandem validate validation/bubble.toml --only 1f1b\n"
-      "         tandem validate validation/published/cases.csv --family sc21-table1");
+      "         tandem validate validation/published/cases.csv --family sc21-table1\n"
+      "         tandem validate train.log --cluster dgx-h100");
   command.run([=]() -> Status {
-    const bool is_cases = options->input.ends_with(".csv");
-    for (const Option other : is_cases ? of_suites : of_cases) {
-      if (other.given())
-        return Error::at(options->input,
-                         fmt::format("found {}, expected it with {} only", other.name(),
-                                     is_cases ? "a SUITE.toml" : "a CASES.csv"));
+    const int kind = kind_of(options->input);
+    for (const auto& [option, kinds] : of_kinds) {
+      if (option.given() && (kinds & kind) == 0)
+        return Error::at(options->input, fmt::format("found {}, expected it with {} only",
+                                                     option.name(), kinds_text(kinds)));
     }
-    if (!is_cases) return run_measured(*options);
-    return predict_cases({.cases = options->input,
-                          .sets = options->sets,
-                          .only = options->only,
-                          .family = options->family,
-                          .engine = options->engine,
-                          .jobs = options->jobs,
-                          .plot = options->plot,
-                          .csv = options->csv,
-                          .page = options->page,
-                          .json = options->json,
-                          .wide = options->wide});
+    return kind == kSuite   ? run_measured(*options)
+           : kind == kCases ? validate_cases(*options)
+                            : validate_log(*options);
   });
 }
 

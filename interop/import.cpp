@@ -65,7 +65,10 @@ Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,
   ImportedPlan plan;
   for (const ImportSource& source : sources) {
     const ImportContext context = {.path = source.path, .before = plan, .gpus = options.gpus};
-    ASSIGN_OR_RETURN(const ImportedPlan one, import_one(source.text, context));
+    ASSIGN_OR_RETURN(ImportedPlan one, import_one(source.text, context));
+    for (ImportedKey& key : one.keys) {
+      if (key.where.empty()) key.where = source.path;
+    }
     plan.add(one);
   }
   if (options.gpus > 0) plan.set("cluster.gpus", options.gpus, "--gpus");

@@ -81,6 +81,7 @@ void ImportedPlan::set_toml(std::string_view key, std::string toml, std::string_
     if (known.key != key) continue;
     known.value = std::move(toml);
     known.comment = comment;
+    known.where.clear();
     return;
   }
   keys.push_back({std::string(key), std::move(toml), std::string(comment)});
@@ -122,13 +123,25 @@ std::optional<std::int64_t> ImportedPlan::whole_of(std::string_view key) const {
   return whole;
 }
 
+bool ImportedPlan::states_model() const {
+  return !value_of("model.layers").empty() || !value_of("model.pattern").empty();
+}
+
 void ImportedPlan::add(const ImportedPlan& later) {
-  if (!later.value_of("model.layers").empty() || !later.value_of("model.pattern").empty()) {
+  if (later.states_model()) {
     std::erase_if(keys, [](const ImportedKey& known) {
       return known.key.starts_with("model.") && known.key != "model.name";
     });
   }
-  for (const ImportedKey& key : later.keys) set_toml(key.key, key.value, key.comment);
+  for (const ImportedKey& key : later.keys) {
+    const auto known = std::find_if(keys.begin(), keys.end(),
+                                    [&](const ImportedKey& one) { return one.key == key.key; });
+    if (known == keys.end()) {
+      keys.push_back(key);
+    } else {
+      *known = key;
+    }
+  }
   const auto append = [](const std::vector<std::string>& from, std::vector<std::string>* to) {
     to->insert(to->end(), from.begin(), from.end());
   };
@@ -143,6 +156,7 @@ void ImportedPlan::add(const ImportedPlan& later) {
 std::string scenario_text(const ImportedPlan& plan) {
   std::string text = "# Written by tandem import.\n";
   append_comments("from", plan.sources, &text);
+  if (!plan.size.empty()) text += fmt::format("# {}\n", plan.size);
   append_measured(plan.measured, &text);
   append_comments("assumed", plan.assumed, &text);
   append_comments("not expressed", plan.not_expressed, &text);

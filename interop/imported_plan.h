@@ -9,9 +9,11 @@
 
 namespace tandem {
 
-// One key of a scenario, its value as TOML has it, and where it comes from.
+// One key of a scenario, its value as TOML has it, and where it comes from: the field, or why; and
+// "config.json:12", or the file where no line says it.
 struct ImportedKey {
   std::string key, value, comment;
+  std::string where = {};
 };
 
 // What a log says that the run took.
@@ -40,6 +42,8 @@ class ImportedPlan {
   // The value as TOML; empty: not said.
   std::string value_of(std::string_view key) const;
   std::optional<std::int64_t> whole_of(std::string_view key) const;
+  // Whether it has a model's layers.
+  bool states_model() const;
 
   // What a later file says goes over this; a file that states a model states all of it.
   void add(const ImportedPlan& later);
@@ -50,6 +54,7 @@ class ImportedPlan {
   std::vector<std::string> not_expressed;   // understood, but a scenario has no key for it
   std::vector<std::string> not_understood;  // "train.sh:12: --foo 3"
   int without_effect = 0;                   // settings that change neither time nor memory
+  std::string size;                         // "8.0 B parameters", where somebody counted them
   MeasuredRun measured;
 };
 

@@ -24,7 +24,10 @@ struct ImportCommand {
 
 std::string toml_of(const Setting& setting) {
   if (const auto* text = std::get_if<std::string>(&setting.value)) return toml_text(*text);
-  return setting.text();
+  std::vector<std::string> quoted = setting.texts();
+  if (quoted.empty()) return setting.text();
+  for (std::string& text : quoted) text = toml_text(text);
+  return fmt::format("[{}]", fmt::join(quoted, ", "));
 }
 
 // What other tools know and a scenario has no key for is said, not lost.
@@ -39,6 +42,29 @@ void leave_out_unknown(ImportedPlan* plan) {
     }
   }
   plan->keys = std::move(known);
+}
+
+// "671.0 B parameters (671026419200)".
+std::string count_text(double count, std::string_view what) {
+  const bool billions = count >= 1e9;
+  return fmt::format("{:.1f} {} {} ({:.0f})", count / (billions ? 1e9 : 1e6), billions ? "B" : "M",
+                     what, count);
+}
+
+// What the model holds, where the keys make one; a cluster of any kind completes them.
+Result<std::string> size_of(const ImportedPlan& plan) {
+  Settings settings;
+  for (const ImportedKey& key : plan.keys) {
+    if (!key.key.starts_with("model.")) continue;
+    ASSIGN_OR_RETURN(auto setting, parse_set(key.key + '=' + key.value, key.where));
+    settings.insert(std::move(setting));
+  }
+  settings["cluster.preset"] = {std::string("dgx-h100"), ""};
+  settings["cluster.gpus"] = {std::int64_t{1}, ""};
+  ASSIGN_OR_RETURN(const Scenario scenario, make_scenario("", "model", settings));
+  const Model& model = scenario.job.model;
+  const double all = card_parameters(model), active = active_parameters(model);
+  return count_text(all, "parameters") + (active < all ? ", " + count_text(active, "active") : "");
 }
 
 Status run_import(const ImportCommand& options) {
@@ -57,6 +83,7 @@ Status run_import(const ImportCommand& options) {
     plan.set_toml(key, toml_of(setting), "--set");
   }
   leave_out_unknown(&plan);
+  if (const auto size = size_of(plan); size.ok()) plan.size = *size;
   const std::string text = scenario_text(plan);
   if (options.output.empty()) {
     fmt::print("{}", text);

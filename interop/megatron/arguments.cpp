@@ -281,6 +281,15 @@ std::string MegatronArguments::spelled(std::string_view name) const {
   return found == arguments_.end() ? "default of " + flag_of(name) : found->second.spelled;
 }
 
+std::string MegatronArguments::place_of(std::string_view name) const {
+  if (const auto found = arguments_.find(name); found != arguments_.end())
+    return found->second.where;
+  for (const auto& [field, argument] : arguments_) {
+    if (argument.spelled == name) return argument.where;
+  }
+  return "";
+}
+
 void MegatronArguments::fail(std::string_view name, std::string_view expected) {
   if (fault_) return;
   const auto found = arguments_.find(name);

@@ -35,6 +35,8 @@ class MegatronArguments {
   bool has(std::string_view name) const;
   // As it is written in the file: "--num-layers", "num_layers"; else "default of --num-layers".
   std::string spelled(std::string_view name) const;
+  // Where a field stands, by its name or as it is written; empty: nowhere.
+  std::string place_of(std::string_view name) const;
   void fail(std::string_view name, std::string_view expected);
   Status status() const;
 

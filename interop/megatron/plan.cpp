@@ -5,6 +5,7 @@
 
 #include "base/split.h"
 #include "interop/megatron/megatron.h"
+#include "interop/places.h"
 
 namespace tandem {
 namespace {
@@ -500,6 +501,7 @@ Result<ImportedPlan> import_megatron(MegatronArguments* arguments, const std::st
   pad_vocabulary(arguments, before, &plan);
   RETURN_IF_ERROR(arguments->status());
   arguments->list_left(&plan);
+  place_keys([&](std::string_view field) { return arguments->place_of(field); }, &plan);
   return plan;
 }
 

@@ -8,6 +8,7 @@
 #include "interop/model/families.h"
 #include "interop/model/hugging_face_layers.h"
 #include "interop/model/layers.h"
+#include "interop/places.h"
 
 namespace tandem {
 namespace {
@@ -134,6 +135,7 @@ Result<ImportedPlan> import_hugging_face(const DocumentNode& document, const std
   plan.set("train.flash_attention", true, "");
   plan.assumed.push_back("train.flash_attention = true: what trainers run today");
   RETURN_IF_ERROR(fields.status());
+  place_keys(inner == nullptr ? document : *inner, path, &plan);
   list_left(fields, path, &plan);
   if (inner != nullptr) {
     for (const DocumentField& field : *document.map()) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "interop/fields.h"
+#include "interop/places.h"
 #include "interop/trainers/trainers.h"
 
 namespace tandem {
@@ -99,6 +100,7 @@ Result<ImportedPlan> import_accelerate(const DocumentNode& document, const Impor
       }
     }
   }
+  place_keys(document, context.path, &plan);
   return plan;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "interop/fields.h"
+#include "interop/places.h"
 #include "interop/trainers/trainers.h"
 
 namespace tandem {
@@ -275,6 +276,7 @@ Result<ImportedPlan> import_deepspeed(const DocumentNode& document, const Import
   DeepSpeedPlan reader(document, context, &plan);
   RETURN_IF_ERROR(reader.read());
   if (reader.fault_) return *reader.fault_;
+  place_keys(document, context.path, &plan);
   return plan;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "interop/fields.h"
+#include "interop/places.h"
 #include "interop/trainers/trainers.h"
 
 namespace tandem {
@@ -260,6 +261,7 @@ Result<ImportedPlan> import_torchtitan(const DocumentNode& document, const Impor
   ImportedPlan plan;
   plan.sources.push_back(context.path + " (torchtitan TOML)");
   RETURN_IF_ERROR(TitanPlan(document, context, &plan).read());
+  place_keys(document, context.path, &plan);
   return plan;
 }
 

@@ -66,9 +66,10 @@ std::vector<std::string> output_columns() {
   for (const auto& [column, text] : cells) {
     if (std::ranges::find(kLeftOut, column) == kLeftOut.end()) columns.push_back(column);
   }
-  std::stable_partition(columns.begin(), columns.end(), [](const std::string& column) {
-    return std::ranges::find(kLast, column) == kLast.end();
-  });
+  for (const char* last : kLast) {
+    std::erase(columns, last);
+    columns.emplace_back(last);
+  }
   return columns;
 }
 
@@ -102,7 +103,7 @@ class SettingsHash {
     for (const auto& [key, setting] : settings) {
       const std::string text = setting.text();
       hash = mixed(hash, fmt::format("\n{}={}", key, text));
-      if (std::holds_alternative<std::string>(setting.value)) hash = mixed(hash, content(text));
+      for (const std::string& named : setting.texts()) hash = mixed(hash, content(named));
     }
     return fmt::format("{:016x}", hash);
   }

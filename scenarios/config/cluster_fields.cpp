@@ -253,6 +253,10 @@ std::vector<Field> own_cluster_fields() {
                  AT(cluster.spec.name)),
       keys::whole("cluster.gpus", "integer: GPUs of the job; default tp x pp x cp x dp",
                   AT(cluster.gpus), 1),
+      keys::whole("cluster.gpus_of_node",
+                  "integer: GPUs of each node that the job takes, with their part of the NICs; "
+                  "default all, or equally many of each where the job fills no whole nodes",
+                  AT(cluster.gpus_of_node), 1),
       {"cluster.links_file",
        "text: a CSV of all links, of any graph; in place of the links, NICs and fabric above",
        set_links_file},

@@ -27,6 +27,12 @@ std::optional<std::string> set_recompute_modules(const KeyValue& value, Scenario
   return std::nullopt;
 }
 
+// Files whose keys stand among a run's settings before these are looked at: see imported_files.h.
+Field imported_from(std::string key, std::string help) {
+  return {std::move(key), std::move(help),
+          [](const Setting&, Scenario*) -> Status { return Done{}; }};
+}
+
 std::vector<Field> plain_fields() {
   // What the table of orders says.
   const std::string orders = fmt::format(
@@ -42,6 +48,9 @@ std::vector<Field> plain_fields() {
       "true or false: pipeline transfers beside compute; default true but for {}",
       order_list([](const OrderTraits& o) { return o.exchanges == BatchedP2p::EachAction; }));
   return {
+      imported_from("model.from",
+                    "text or list of texts: files of other tools that give the keys of [model], as "
+                    "tandem import reads them"),
       keys::text("model.name", "text: shown in tables", AT(job.model_name)),
       keys::whole("model.layers", "integer: transformer layers", AT(job.model.layers), 1),
       keys::whole("model.hidden", "integer: hidden size h", AT(job.model.hidden), 1),
@@ -70,6 +79,9 @@ std::vector<Field> plain_fields() {
           "table [model.kinds.NAME] with the keys of a layer that differ from [model]'s; default "
           "all layers are alike",
           AT(job.pattern)),
+      imported_from("parallel.from",
+                    "text or list of texts: files of other tools that give all other keys of the "
+                    "plan, and the model where nothing else does"),
       keys::whole("parallel.tp", "integer: tensor parallel size; default 1", AT(job.plan.tp), 1),
       keys::whole("parallel.pp", "integer: pipeline parallel size; default 1", AT(job.plan.pp), 1),
       keys::whole(

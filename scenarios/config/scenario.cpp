@@ -10,8 +10,10 @@
 #include "base/file.h"
 #include "base/nearest.h"
 #include "scenarios/config/fields.h"
+#include "scenarios/config/imported_files.h"
 #include "scenarios/config/layer_kinds.h"
 #include "scenarios/config/limits.h"
+#include "scenarios/config/nodes.h"
 
 namespace tandem {
 namespace {
@@ -332,6 +334,7 @@ Status check_expert_keys(const Scenario& s) {
 Status complete(Scenario* s) {
   if (!s->places.contains("parallel.vpp")) s->job.plan.vpp = traits_of(s->job.order).default_vpp();
   RETURN_IF_ERROR(complete_gpus(s));
+  RETURN_IF_ERROR(take_part_of_nodes(&s->cluster));
   RETURN_IF_ERROR(complete_batch(s));
   RETURN_IF_ERROR(complete_order(s));
   RETURN_IF_ERROR(complete_overlap(s));
@@ -425,12 +428,15 @@ Result<std::vector<RunSettings>> runs_of(const ScenarioFile& file,
                                          const std::string& only) {
   RETURN_IF_ERROR(check_runs(file, sets));
   std::vector<RunSettings> runs;
+  ImportedFiles imported(file.path);
   std::vector<std::size_t> at(file.axes.size());
   for (bool more = true; more;) {
     std::vector<const Point*> points;
     for (std::size_t i = 0; i < at.size(); ++i) points.push_back(&file.axes[i].points[at[i]]);
-    if (name_of(file, points).find(only) != std::string::npos)
+    if (name_of(file, points).find(only) != std::string::npos) {
       runs.push_back(run_at(file, points, sets));
+      RETURN_IF_ERROR(imported.complete(&runs.back()));
+    }
     more = false;
     for (std::size_t i = at.size(); i-- > 0 && !more;) {
       more = ++at[i] < file.axes[i].points.size();
@@ -448,6 +454,7 @@ Result<Scenario> make_scenario(const ScenarioFile& file, const RunSettings& run)
   scenario.axes = run.axes;
   scenario.points = run.points;
   scenario.path = file.path;
+  scenario.notes = run.notes;
   for (const auto& [key, setting] : run.settings) scenario.places[key] = setting.where;
   RETURN_IF_ERROR(apply_settings(run.settings, &scenario));
   if (const Status status = complete(&scenario); !status.ok())
@@ -479,6 +486,7 @@ Result<Scenario> make_scenario(const std::string& path, const std::string& name,
                                const std::vector<std::pair<std::string, Setting>>& sets) {
   const ScenarioFile file{path, settings, {}};
   RunSettings run = run_at(file, {}, sets);
+  RETURN_IF_ERROR(ImportedFiles(path).complete(&run));
   run.name = name;
   return make_scenario(file, run);
 }

@@ -42,7 +42,8 @@ struct ClusterSettings {
   std::string preset;  // or empty
   ClusterSpec spec;
   int gpus = 0;
-  bool cyclic = false;  // ranks are dealt round over the nodes
+  int gpus_of_node = 0;  // that the job takes; 0: see take_part_of_nodes
+  bool cyclic = false;   // ranks are dealt round over the nodes
 };
 
 // What the job's ops take: [costs].
@@ -133,6 +134,9 @@ struct Scenario {
   Limits limits;
   bool fold = true;  // one rank stands for its equals; not in the file: the caller's choice
 
+  // What was assumed of the files of other tools that it names, and what was left out of them.
+  std::vector<std::string> notes;
+
   std::string path;                           // of its file
   std::map<std::string, std::string> places;  // of what is set, by key: "file:line", or "--set"
 
@@ -149,11 +153,13 @@ struct Scenario {
   Error placed(const Error& error) const;
 };
 
-// A run of a file before it is looked at: its name, and all that it sets.
+// A run of a file before it is looked at: its name, and all that it sets, with what the files say
+// that it names by model.from and parallel.from.
 struct RunSettings {
   std::string name;                       // the names of its points, joined by ", "
   std::vector<std::string> axes, points;  // one a point
   Settings settings;
+  std::vector<std::string> notes = {};  // as a Scenario has them
 };
 
 // The product of the file's axes, `sets` over all: the runs whose name holds `only`. Error: more

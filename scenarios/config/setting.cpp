@@ -30,6 +30,11 @@ Result<Setting> to_setting(const toml::node& node, const std::string& where,
   if (const auto* value = node.as_floating_point()) return Setting{value->get(), where};
   if (const auto* value = node.as_string()) return Setting{value->get(), where};
   if (const auto* array = node.as_array()) {
+    if (!array->empty() && array->is_homogeneous<std::string>()) {
+      std::vector<std::string> texts;
+      for (const toml::node& item : *array) texts.push_back(item.as_string()->get());
+      return Setting{std::move(texts), where};
+    }
     std::vector<std::int64_t> list;
     for (const toml::node& item : *array) {
       const auto* number = item.as_integer();
@@ -153,10 +158,18 @@ Result<std::string> Setting::file(std::string_view key, const std::string& folde
 std::string Setting::text() const {
   if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value))
     return fmt::format("[{}]", fmt::join(*list, ", "));
+  if (const auto* list = std::get_if<std::vector<std::string>>(&value))
+    return fmt::format("[{}]", fmt::join(*list, ", "));
   if (const auto* word = std::get_if<std::string>(&value)) return *word;
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
   if (const auto* integer = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *integer);
   return fmt::format("{}", std::get<double>(value));
+}
+
+std::vector<std::string> Setting::texts() const {
+  if (const auto* list = std::get_if<std::vector<std::string>>(&value)) return *list;
+  if (const auto* word = std::get_if<std::string>(&value)) return {*word};
+  return {};
 }
 
 Result<ScenarioFile> read_scenario_file(const std::string& path) {
@@ -201,9 +214,11 @@ std::vector<NamedFile> files_named(const ScenarioFile& file,
   const std::string folder = std::filesystem::path(file.path).parent_path().string();
   std::vector<NamedFile> files;
   const auto add = [&](const std::string& key, const Setting& setting) {
-    if (setting.text().find('.') == std::string::npos) return;  // a name of something else
-    const auto path = setting.file(key, folder, "");
-    if (path.ok()) files.push_back({key, *path});
+    for (const std::string& text : setting.texts()) {
+      if (text.find('.') == std::string::npos) continue;  // a name of something else
+      const auto path = Setting{text, setting.where}.file(key, folder, "");
+      if (path.ok()) files.push_back({key, *path});
+    }
   };
   for (const auto& [key, setting] : file.base) add(key, setting);
   for (const Axis& axis : file.axes) {

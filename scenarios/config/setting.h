@@ -23,6 +23,8 @@ struct Setting {
   // The Error "where: found what, expected ..."
   Error error(std::string_view key, std::string_view expected) const;
   std::string text() const;
+  // The text, or those of a list; none where it is neither.
+  std::vector<std::string> texts() const;
   // The path of a file that it names, relative to the folder; an Error where none can be read.
   Result<std::string> file(std::string_view key, const std::string& folder,
                            std::string_view expected) const;

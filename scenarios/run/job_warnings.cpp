@@ -71,7 +71,7 @@ void add_table(const Scenario& scenario, const Program& program, std::vector<std
 }  // namespace
 
 Result<std::vector<std::string>> job_warnings(const Scenario& scenario, const CompiledJob& job) {
-  std::vector<std::string> lines;
+  std::vector<std::string> lines = scenario.notes;
   add_stragglers(scenario, job, &lines);
   add_tensor_between_nodes(scenario, job, &lines);
   RETURN_IF_ERROR(add_failed_links(scenario, job, &lines));

@@ -36,6 +36,63 @@ TEST_CASE("without -o the scenario is printed, and what is set wins over all fil
   CHECK(ran.out.find("\n# [cluster]\n") != std::string::npos);
 }
 
+TEST_CASE("the scenario says how many parameters its model has, and how many are active") {
+  const Sandbox box;
+  box.file("config.json", kLlama);
+  box.file("moe.json", R"({"model_type": "mixtral", "hidden_size": 4096, "num_hidden_layers": 32,
+"num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336,
+"vocab_size": 32000, "num_local_experts": 8, "num_experts_per_tok": 2,
+"tie_word_embeddings": false})");
+  box.file("ds_config.json", "{\"train_batch_size\": 8}");
+  // Llama-3.1-8B's and Mixtral-8x7B's published counts.
+  CHECK(box.tandem("import config.json").out.find("\n# 8.0 B parameters (8030261248)\n") !=
+        std::string::npos);
+  CHECK(box.tandem("import moe.json")
+            .out.find("\n# 46.7 B parameters (46702792704), 12.9 B active (12879925248)\n") !=
+        std::string::npos);
+  CHECK(box.tandem("import ds_config.json").out.find("parameters (") == std::string::npos);
+}
+
+TEST_CASE("a scenario that names a config.json is simulated as the imported one") {
+  const Sandbox box;
+  box.file("config.json", kLlama);
+  box.file("from.toml",
+           "[model]\nfrom = \"config.json\"\n[train]\nflash_attention = true\n"
+           "[cluster]\npreset = \"dgx-h100\"\ngpus = 8\n");
+  check_done(box.tandem("import config.json --cluster dgx-h100 --gpus 8 -o from2.toml"));
+  const Ran from = box.tandem("simulate from.toml --engine ideal");
+  CHECK(from.status == 0);
+  CHECK(from.err ==
+        "warning: from: model.from: assumed: model.seq = 4096, of at most 131072: config.json does "
+        "not say what length is trained\n");
+  const auto rows = [](const std::string& out) {
+    const std::size_t at = out.find(" 8   1   1 ");
+    REQUIRE(at != std::string::npos);
+    return out.substr(at, out.find('\n', at) - at);
+  };
+  CHECK(rows(from.out) == rows(box.tandem("simulate from2.toml --engine ideal").out));
+  check_refused(box.tandem("sweep from.toml -o config.json"), "-o: found config.json, ");
+  CHECK(box.read("config.json") == kLlama);
+}
+
+TEST_CASE("a sweep runs again what names a file that has changed, alone or in a list") {
+  const Sandbox box;
+  const std::string rest = "[cluster]\npreset = \"dgx-h100\"\ngpus = 8\n";
+  for (const std::string from : {"\"config.json\"", "[\"config.json\", \"more.json\"]"}) {
+    box.file("config.json", kLlama);
+    box.file("more.json", "{\"train_batch_size\": 8}");
+    box.file("from.toml", "[model]\nfrom = " + from + "\n" + rest);
+    const std::string command = "sweep from.toml -o all.csv --engine ideal";
+    std::filesystem::remove(box.path("all.csv"));
+    check_done(box.tandem(command));
+    CHECK(box.tandem(command).err == "all.csv: 1 rows kept, 0 to run\n");
+    // A field that the model does not have.
+    box.file("config.json", kLlama.substr(0, kLlama.rfind('}')) + ", \"unheard_of\": 1}");
+    CHECK(box.tandem(command).err ==
+          "all.csv: 0 rows kept, 1 dropped that no run has (they stay in all.csv.old), 1 to run\n");
+  }
+}
+
 TEST_CASE("what cannot be imported is refused in one line, and nothing is written") {
   const Sandbox box;
   box.file("config.json", kLlama);

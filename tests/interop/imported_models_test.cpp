@@ -53,6 +53,7 @@ TEST_CASE("imported models train on 512 GPUs: the fullest holds its share at lea
                        "train.recompute=full"};
   Names experts = dense;
   experts.insert(experts.end(), {"parallel.ep=8", "parallel.expert_tp=1"});
+  sample("hf/Qwen--Qwen3-32B.json");
   for (const auto& file :
        std::filesystem::directory_iterator(TANDEM_SOURCE_DIR "/../shared/samples/interop/hf")) {
     const std::string name = file.path().stem().string();
@@ -67,6 +68,28 @@ TEST_CASE("imported models train on 512 GPUs: the fullest holds its share at lea
     // 2 bytes of weights, 4 of gradients and Adam's 12 a parameter lie on some of the GPUs; the
     // fullest holds the mean at least.
     CHECK(result->training->total > 18 * parameters(alone) / 512);
+  }
+}
+
+TEST_CASE("a scenario that names a config.json has the model that import writes of it") {
+  sample("hf/Qwen--Qwen3-32B.json");
+  for (const auto& file :
+       std::filesystem::directory_iterator(TANDEM_SOURCE_DIR "/../shared/samples/interop/hf")) {
+    const std::string name = file.path().stem().string();
+    INFO(name);
+    const Model written = scenario_of(name, {"cluster.gpus=8"}).job.model;
+    const Folder folder;
+    folder.with("config.json", sample("hf/" + name + ".json"));
+    const auto from = try_load(folder,
+                               "[model]\nfrom = \"config.json\"\n"
+                               "[cluster]\npreset = \"dgx-h100\"\ngpus = 8\n");
+    REQUIRE(from.ok());
+    const Model& model = (*from)[0].job.model;
+    CHECK(card_parameters(model) == card_parameters(written));
+    CHECK(active_parameters(model) == active_parameters(written));
+    CHECK(model.seq == written.seq);
+    CHECK(model.mtp_layers == written.mtp_layers);
+    CHECK(!(*from)[0].notes.empty());  // the length is assumed
   }
 }
 

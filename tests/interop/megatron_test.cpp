@@ -4,6 +4,7 @@
 
 #include "interop/megatron/megatron.h"
 #include "tests/interop/imported.h"
+#include "tests/interop/small_log.h"
 
 using namespace tandem;
 
@@ -24,62 +25,10 @@ ImportedPlan flags(const std::string& more, std::int64_t gpus = 0) {
                   gpus);
 }
 
-// What Megatron-LM says of an iteration and of a rank's memory.
-std::string iteration(const std::string& ms, const std::string& tflops) {
-  return " [2026-01-01 00:00:00] iteration 9/ 50 | consumed samples: 128 | elapsed time per "
-         "iteration (ms): " +
-         ms + " | throughput per GPU (TFLOP/s/GPU): " + tflops + " | global batch size: 128 |\n";
-}
-
-std::string memory(int rank, const std::string& most) {
-  return "[Rank " + std::to_string(rank) +
-         "] (after 3 iterations) memory (MB) | allocated: 20000.0 | max allocated: " + most +
-         " | reserved: 33000.0\n";
-}
-
-const std::string kLog = R"(using world size: 16
------------------------- arguments ------------------------
-  add_bias_linear ................................. False
-  attention_backend ............................... AttnBackend.auto
-  bf16 ............................................ True
-  data_parallel_size .............................. 2
-  ffn_hidden_size ................................. 14336
-  global_batch_size ............................... 128
-  group_query_attention ........................... True
-  hidden_size ..................................... 4096
-  lr .............................................. 0.0003
-  micro_batch_size ................................ 1
-  moe_token_dispatcher_type ....................... allgather
-  normalization ................................... RMSNorm
-  num_attention_heads ............................. 32
-  num_layers ...................................... 32
-  num_query_groups ................................ 8
-  overlap_grad_reduce ............................. True
-  overlap_param_gather ............................ True
-  padded_vocab_size ............................... None
-  pipeline_model_parallel_size .................... 2
-  position_embedding_type ......................... rope
-  seq_length ...................................... 8192
-  sequence_parallel ............................... True
-  some_new_argument ............................... 3
-  swiglu .......................................... True
-  tensor_model_parallel_size ...................... 4
-  untie_embeddings_and_output_weights ............. True
-  use_distributed_optimizer ....................... True
-  virtual_pipeline_model_parallel_size ............ 2
-  vocab_size ...................................... 128256
-  world_size ...................................... 16
--------------------- end of arguments ---------------------
- > padded vocab (size: 128256) with 256 dummy tokens (new size: 128512)
-)" + iteration("9000.0", "50.0") +
-                         iteration("2000.0", "390.0") + iteration("1500.0", "395.0") +
-                         iteration("1250.0", "400.0") + iteration("1200.0", "402.0") +
-                         iteration("1300.0", "401.0") + memory(0, "30720.0") + memory(8, "20480.0");
-
 }  // namespace
 
 TEST_CASE("a log gives the plan, the padded vocabulary and what was measured") {
-  const ImportedPlan plan = imported("train.log", kLog);
+  const ImportedPlan plan = imported("train.log", kSmallLog);
   const Keys keys = keys_of(plan);
   CHECK(keys.at("model.layers") == "32");
   CHECK(keys.at("model.kv_heads") == "8");
@@ -98,6 +47,17 @@ TEST_CASE("a log gives the plan, the padded vocabulary and what was measured") {
   CHECK(plan.measured.iterations == 3);
   CHECK(plan.measured.tflops_per_gpu.value() == Approx(401));
   CHECK(plan.measured.max_allocated_bytes.value() == 30720.0 * 1024 * 1024);
+}
+
+TEST_CASE("what a log measured as nothing, or as no number, is not counted") {
+  const ImportedPlan plan =
+      imported("train.log", kSmallLogArguments + iteration_line("nan", "400.0") +
+                                iteration_line("0.0", "400.0") + iteration_line("-5.0", "400.0") +
+                                iteration_line("1000.0", "inf") + memory_line(0, "nan"));
+  CHECK(plan.measured.iteration_s.value() == 1);
+  CHECK(plan.measured.iterations == 1);
+  CHECK(!plan.measured.tflops_per_gpu);
+  CHECK(!plan.measured.max_allocated_bytes);
 }
 
 TEST_CASE("one layer a virtual stage: 32 layers on 4 ranks are 8 stages each") {

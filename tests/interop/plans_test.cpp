@@ -3,6 +3,7 @@
 
 #include "interop/shell/shell.h"
 #include "tests/interop/imported.h"
+#include "tests/interop/small_log.h"
 
 using namespace tandem;
 
@@ -282,6 +283,44 @@ TEST_CASE("what is assumed, inexpressible and not understood has a line of its o
   CHECK(text.find("\n# assumed: model.seq = 4096") != std::string::npos);
   CHECK(text.find("\n# [cluster]\n") != std::string::npos);
   CHECK(toml_text("a\"b\\c\n") == R"("a\"b\\c\u000a")");
+}
+
+// The place of a key; empty: it is not there.
+std::string place_of(const ImportedPlan& plan, const std::string& key) {
+  for (const ImportedKey& one : plan.keys) {
+    if (one.key == key) return one.where;
+  }
+  return "";
+}
+
+TEST_CASE("a key knows the line of its field, or the file") {
+  const ImportedPlan model = imported("config.json", R"({"model_type": "llama",
+"vision_config": {"hidden_size": 1, "num_attention_heads": 1},
+"text_config": {"hidden_size": 64, "num_hidden_layers": 2,
+"num_attention_heads": 4,
+"intermediate_size": 128, "vocab_size": 100}})");
+  CHECK(place_of(model, "model.hidden") == "config.json:3");
+  CHECK(place_of(model, "model.heads") == "config.json:4");
+  CHECK(place_of(model, "model.ffn_hidden") == "config.json:5");
+  CHECK(place_of(model, "train.flash_attention") == "config.json");  // no field says it
+  const ImportedPlan log = imported("train.log", kSmallLog);
+  CHECK(place_of(log, "parallel.tp") == "train.log:27");
+  CHECK(place_of(log, "model.kv_heads") == "train.log:17");
+  CHECK(place_of(log, "model.vocab") == "train.log:34");  // the line behind the block
+  const ImportedPlan script = imported("train.sh", R"(A="--num-layers 2 --hidden-size 64"
+torchrun pretrain_gpt.py $A --num-attention-heads 4 \
+  --tensor-model-parallel-size 2
+)");
+  CHECK(place_of(script, "parallel.tp") == "train.sh:3");
+  const ImportedPlan zero = imported("ds_config.json", R"({"train_batch_size": 8,
+"zero_optimization": {
+"stage": 2}})");
+  CHECK(place_of(zero, "train.zero") == "ds_config.json:3");
+  CHECK(place_of(zero, "parallel.global_batch") == "ds_config.json:1");
+  const ImportedPlan titan =
+      imported("t.toml", "[parallelism]\ntensor_parallel_degree = 2\n[training]\nseq_len = 64\n");
+  CHECK(place_of(titan, "parallel.tp") == "t.toml:2");
+  CHECK(place_of(titan, "model.seq") == "t.toml:4");
 }
 
 TEST_CASE("files of no known kind are refused, with the kinds there are") {

@@ -477,7 +477,7 @@ TEST_CASE("Hopper and Blackwell come with 8 and 16 bits, each GPU with its own e
   REQUIRE(h100.ok());
   REQUIRE(a100.ok());
   CHECK(h100->gemm_efficiency == 0.70);
-  CHECK(h100->own_gemm_efficiency == std::map<std::string, double>{{"fp8", 0.626}});
+  CHECK(h100->own_gemm_efficiency == std::map<std::string, double>{{"fp8", 0.66}});
   CHECK(h100->attention_efficiency == 0.55);
   CHECK(a100->gemm_efficiency == DeviceSpec{}.gemm_efficiency);
   CHECK(a100->attention_efficiency == 0.60);

@@ -59,7 +59,7 @@ TEST_CASE("a layer casts what goes into its four products, and their outputs' gr
   CHECK(casts(delayed, mlp_block, &Block::forward) == cast_bytes(delayed) * kTokens * kFfn);
 }
 
-TEST_CASE("the head and a router stay in 16 bits; weights are cast once an iteration") {
+TEST_CASE("the head and a router stay in 16 bits, weights are cast once an iteration") {
   const FrameworkProfile profile;
   const Plan plan = in("fp8", Fp8Recipe::Mxfp8);
   CHECK(head_block(llama(), plan, profile).forward.gemms[0].wide);

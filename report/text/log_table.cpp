@@ -1,0 +1,95 @@
+#include "report/text/log_table.h"
+
+#include <fmt/format.h>
+
+#include "base/units.h"
+#include "report/text/number_cells.h"
+#include "report/text/table.h"
+
+namespace tandem {
+namespace {
+
+struct LogRow {
+  std::string quantity, simulated, interval, measured;
+  std::optional<double> error;
+  std::string inside;
+};
+
+std::string optional_number(std::optional<double> value, int digits) {
+  return value ? fmt::format("{:.{}f}", *value, digits) : "-";
+}
+
+std::vector<LogRow> log_rows(const LogComparison& o) {
+  const RunResult& run = o.simulated;
+  std::vector<LogRow> rows;
+  LogRow iteration{.quantity = "iteration s",
+                   .simulated = iteration_text(run),
+                   .interval = "-",
+                   .measured = optional_number(o.measured.iteration_s, 3),
+                   .error = o.iteration_error(),
+                   .inside = "-"};
+  if (run.interval_s)
+    iteration.interval =
+        fmt::format("{:.3f}-{:.3f}", run.interval_s->first, run.interval_s->second);
+  if (const auto inside = o.is_inside()) iteration.inside = *inside ? "yes" : "no";
+  rows.push_back(iteration);
+  const auto measured_bytes = o.measured.max_allocated_bytes;
+  rows.push_back({.quantity = "peak GiB",
+                  .simulated = fmt::format("{:.2f}", run.training->total / GiB),
+                  .interval = "-",
+                  .measured = measured_bytes ? fmt::format("{:.2f}", *measured_bytes / GiB) : "-",
+                  .error = o.memory_error(),
+                  .inside = "-"});
+  if (const auto tflops = o.simulated_tflops())
+    rows.push_back({.quantity = "TFLOP/s/GPU",
+                    .simulated = fmt::format("{:.1f}", *tflops),
+                    .interval = "-",
+                    .measured = optional_number(o.measured.tflops_per_gpu, 1),
+                    .error = *tflops / *o.measured.tflops_per_gpu - 1,
+                    .inside = "-"});
+  return rows;
+}
+
+std::string log_notes(const LogComparison& o) {
+  const RunResult& run = o.simulated;
+  std::string text;
+  if (o.measured.iteration_s)
+    text += fmt::format("The iteration is the median of {} in the log, the first {} left out.\n",
+                        o.measured.iterations, o.measured.warmup);
+  text += fmt::format(
+      "The peak is that of pipeline rank {}, the fullest; the log's is the most that a rank "
+      "allocated.\n",
+      run.training->peak.pipeline_rank);
+  if (const auto flops = o.log_flops())
+    text += fmt::format(
+        "TFLOP/s count the log's {:.4g} PFLOP an iteration in both columns; the model's here are "
+        "{} % of them.\n",
+        *flops / 1e15, percent(o.own_flops() / *flops));
+  if (!run.training->fits)
+    text += fmt::format(
+        "It would not fit: {:.1f} GiB and a reserve of {:.1f} GiB are more than "
+        "{:.1f} GiB.\n",
+        run.training->total / GiB, run.training->reserve / GiB, run.training->capacity / GiB);
+  if (run.calibrated == false) text += uncalibrated_line(run.cost_model);
+  return text;
+}
+
+}  // namespace
+
+std::string log_table(const LogComparison& comparison, int width) {
+  using Row = const LogRow&;
+  const std::vector<Column<LogRow>> columns = {
+      {"", [](Row row) { return row.quantity; }, Place::Name},
+      {"simulated", [](Row row) { return row.simulated; }, Place::First},
+      {"90 %", [](Row row) { return row.interval; }, Place::Second},
+      {"measured", [](Row row) { return row.measured; }, Place::First},
+      {"error %", [](Row row) { return signed_percent(row.error); }, Place::First},
+      {"inside", [](Row row) { return row.inside; }, Place::Second}};
+  const RunResult& run = comparison.simulated;
+  return fmt::format("{}: {} GPUs, {}, engine {}\n\n", comparison.log, run.gpus, run.cluster,
+                     run.engine) +
+         text_table(columns, log_rows(comparison), width) + "\n" +
+         wrapped(log_notes(comparison), width);
+}
+
+}  // namespace tandem

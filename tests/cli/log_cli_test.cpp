@@ -1,0 +1,141 @@
+// tandem validate of a log: what a run of Megatron-LM measured, beside what its plan is said to
+// take.
+#include <nlohmann/json.hpp>
+
+#include "tests/interop/small_log.h"
+#include "tests/sandbox.h"
+
+using namespace tandem;
+
+namespace {
+
+using Json = nlohmann::json;
+
+// The plan of kSmallLog, and six iterations: the last two count.
+std::string log_of(double seconds) {
+  std::string log = kSmallLogArguments;
+  for (int i = 0; i < 3; ++i) log += iteration_line("99000.0", "1.0");
+  for (int i = 0; i < 2; ++i) log += iteration_line(fmt::format("{:.9f}", 1e3 * seconds), "400.0");
+  return log + memory_line(0, "20480.0") + memory_line(8, "30720.0");
+}
+
+Json compared(const Sandbox& box, const std::string& log, const std::string& more = "") {
+  box.file("train.log", log);
+  const Ran ran = box.tandem("validate train.log --cluster dgx-h100 --json " + more);
+  INFO(ran.err);
+  REQUIRE(ran.status == 0);
+  return Json::parse(ran.out);
+}
+
+}  // namespace
+
+TEST_CASE("a log that took what is simulated has no error, one that took twice as long half") {
+  const Sandbox box;
+  const double predicted_s = compared(box, log_of(1)).at("predicted_s");
+  const Json same = compared(box, log_of(predicted_s));
+  CHECK(same.at("predicted_s") == predicted_s);
+  CHECK(same.at("error").get<double>() == Approx(0).margin(1e-9));
+  CHECK(same.at("inside") == true);
+  CHECK(same.at("iterations") == 2);
+  CHECK(same.at("warmup") == 3);
+  CHECK(same.at("gpus") == 16);
+  // The log's FLOPs in the same time are its TFLOP/s.
+  CHECK(same.at("predicted_tflops_per_gpu").get<double>() == Approx(400));
+  CHECK(same.at("log_flops").get<double>() == Approx(400e12 * 16 * predicted_s));
+  // The fullest of both ranks: 30720 MiB.
+  CHECK(same.at("measured_bytes") == 30720.0 * 1024 * 1024);
+  CHECK(same.at("bytes_error").get<double>() ==
+        Approx(same.at("predicted_bytes").get<double>() / (30720.0 * 1024 * 1024) - 1));
+
+  const Json twice = compared(box, log_of(2 * predicted_s));
+  CHECK(twice.at("error").get<double>() == Approx(-0.5));
+  CHECK(twice.at("predicted_tflops_per_gpu").get<double>() == Approx(800));
+  const Json far = compared(box, log_of(100 * predicted_s));
+  CHECK(far.at("inside") == false);
+}
+
+TEST_CASE("the simulated run of a log is that of a scenario with parallel.from") {
+  const Sandbox box;
+  const Json log = compared(box, log_of(1), "--set parallel.micro_batch=2");
+  box.file("s.toml",
+           "[parallel]\nfrom = \"train.log\"\nmicro_batch = 2\n[cluster]\npreset = \"dgx-h100\"\n");
+  const Ran ran = box.tandem("simulate s.toml --engine ideal --json");
+  REQUIRE(ran.status == 0);
+  const Json run = Json::parse(ran.out).at(0);
+  CHECK(run.at("iteration_s") == log.at("predicted_s"));
+  CHECK(run.at("iteration_high_s") == log.at("high_s"));
+  CHECK(run.at("memory_bytes").at("total") == log.at("predicted_bytes"));
+}
+
+TEST_CASE(
+    "a log's table has iteration, peak and TFLOP/s, and what was not understood is warned of") {
+  const Sandbox box;
+  box.file("train.log", log_of(1));
+  const Ran ran = box.tandem("validate train.log --cluster dgx-h100");
+  CHECK(ran.status == 0);
+  CHECK(ran.err ==
+        "warning: train: parallel.from: not understood: train.log:25: some_new_argument "
+        "3\n");
+  CHECK(ran.out.starts_with("train.log: 16 GPUs, dgx-h100, engine ideal\n\n"));
+  CHECK(ran.out.find("\niteration s ") != std::string::npos);
+  CHECK(ran.out.find("\npeak GiB ") != std::string::npos);
+  CHECK(ran.out.find(" 30.00 ") != std::string::npos);
+  CHECK(ran.out.find("\nTFLOP/s/GPU ") != std::string::npos);
+  CHECK(ran.out.find("median of 2 in the log, the first 3 left out") != std::string::npos);
+  // Under another name it is told by what is in it; --gpus goes over the log's.
+  box.file("out.txt", log_of(1));
+  const Ran other = box.tandem("validate out.txt --cluster dgx-h100 --gpus 32");
+  CHECK(other.out.starts_with("out.txt: 32 GPUs"));
+}
+
+TEST_CASE("a log without memory or TFLOP/s is compared by what it has") {
+  const Sandbox box;
+  const Json time = compared(
+      box, kSmallLogArguments + " iteration 1/ 5 | elapsed time per iteration (ms): 7000.0 |\n");
+  CHECK(time.at("measured_s") == 7.0);
+  CHECK(time.at("measured_bytes").is_null());
+  CHECK(time.at("bytes_error").is_null());
+  CHECK(time.at("predicted_tflops_per_gpu").is_null());
+  const Json memory = compared(box, kSmallLogArguments + memory_line(0, "1024.0"));
+  CHECK(memory.at("measured_s").is_null());
+  CHECK(memory.at("inside").is_null());
+  CHECK(memory.at("measured_bytes") == 1024.0 * 1024 * 1024);
+}
+
+TEST_CASE("a log without a plan, a measurement, a cluster or a number of GPUs is refused") {
+  const Sandbox box;
+  box.file("train.log", log_of(1));
+  box.file("bare.log", iteration_line("1000.0", "400.0"));
+  box.file("early.log", kSmallLogArguments);
+  check_refused(box.tandem("validate train.log"),
+                "train.log: found no cluster, expected --cluster PRESET, one of ");
+  check_refused(box.tandem("validate bare.log --cluster dgx-h100"),
+                "bare.log: found no plan, expected a Megatron-LM log with its block '-- arguments");
+  check_refused(box.tandem("validate early.log --cluster dgx-h100"),
+                "early.log: found no measurement, expected a Megatron-LM log with lines 'elapsed");
+  check_refused(box.tandem("validate train.log --cluster nowhere"), "");
+  check_refused(box.tandem("validate none.log --cluster dgx-h100"), "none.log: no such file");
+  check_refused(box.tandem("validate train.log --cluster dgx-h100 --set parallel.tp=3"),
+                "train.log:");
+  std::string unsized = log_of(1);
+  for (const char* name : {"world_size", "data_parallel_size"})
+    unsized.replace(unsized.find(name), 5, "other");
+  box.file("unsized.log", unsized);
+  check_refused(box.tandem("validate unsized.log --cluster dgx-h100"),
+                "unsized.log: found no world_size among its arguments, expected --gpus N");
+}
+
+TEST_CASE("options of suites and lists are refused with a log, and a log's with them") {
+  const Sandbox box;
+  box.file("train.log", log_of(1));
+  box.file("s.toml", kTwoStages);
+  box.file("c.csv", "id\n");
+  for (const std::string option : {"--iterations 3", "--family x", "--csv a.csv", "--only x"})
+    check_refused(box.tandem("validate train.log --cluster dgx-h100 " + option),
+                  "train.log: found " + option.substr(0, option.find(' ')) + ", expected it with ");
+  check_refused(box.tandem("validate s.toml --cluster dgx-h100"),
+                "s.toml: found --cluster, expected it with a log only");
+  check_refused(box.tandem("validate c.csv --gpus 8"),
+                "c.csv: found --gpus, expected it with a log only");
+  CHECK(box.files() == Names{"c.csv", "s.toml", "train.log"});
+}

@@ -1,0 +1,47 @@
+// Nodes of which a job takes a part.
+#include <catch2/catch.hpp>
+
+#include "scenarios/config/scenario.h"
+#include "scenarios/run/run.h"
+#include "tests/scenarios/small_scenario.h"
+
+namespace tandem {
+namespace {
+
+ClusterSpec nodes_of(const Names& set) { return load(kSmall, set)[0].cluster.spec; }
+
+TEST_CASE("a job that fills no whole nodes takes equally many GPUs of as few as hold it") {
+  // A rack has 72: 256 GPUs are 64 of each of four, with their NICs, and 96 are 48 of two.
+  const Names rack = {"cluster.preset=gb200-nvl72"};
+  const auto on = [&](const std::string& gpus) {
+    Names set = rack;
+    set.push_back("cluster.gpus=" + gpus);
+    set.push_back("parallel.dp=" + gpus);
+    set.insert(set.end(), {"parallel.tp=1", "parallel.pp=1", "parallel.global_batch=" + gpus});
+    const ClusterSpec spec = nodes_of(set);
+    return std::pair{spec.gpus_per_node, spec.nics_per_node};
+  };
+  CHECK(on("256") == std::pair{64, 64});
+  CHECK(on("96") == std::pair{48, 48});
+  CHECK(on("144") == std::pair{72, 72});  // two whole ones
+  CHECK(on("64") == std::pair{72, 72});   // part of one
+  CHECK(on("145") == std::pair{72, 72});  // 145 = 5 x 29 on three: not even
+}
+
+TEST_CASE("a job takes as many GPUs of a node as it says, with their part of the NICs") {
+  const ClusterSpec spec = nodes_of({"cluster.preset=jz-a100", "cluster.gpus_of_node=4"});
+  CHECK(spec.gpus_per_node == 4);
+  CHECK(spec.nics_per_node == 2);
+  const Folder folder;
+  const auto most = try_load(folder, kSmall, {"cluster.gpus_of_node=9"});
+  REQUIRE(!most.ok());
+  CHECK(most.error().text() ==
+        "--set: cluster.gpus_of_node: found 9, expected at most a node's 8 GPUs");
+  const auto listed = try_load(folder, kSmall, {"cluster.preset=dgx-1", "cluster.gpus_of_node=4"});
+  REQUIRE(!listed.ok());
+  CHECK(listed.error().text() ==
+        "--set: cluster.gpus_of_node: found 4, expected none where a node's links are listed");
+}
+
+}  // namespace
+}  // namespace tandem

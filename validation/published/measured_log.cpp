@@ -1,0 +1,151 @@
+#include "validation/published/measured_log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "interop/import.h"
+#include "interop/megatron/files.h"
+#include "topology/preset.h"
+
+namespace tandem {
+namespace {
+
+constexpr const char *kGpusKey = "cluster.gpus", *kReplicasKey = "parallel.dp";
+
+bool sets_key(const LogOptions& options, const std::string& key) {
+  return std::ranges::any_of(options.sets, [&](const auto& set) { return set.first == key; });
+}
+
+bool names_cluster(const LogOptions& options) {
+  return !options.cluster.empty() || std::ranges::any_of(options.sets, [](const auto& set) {
+    return set.first.starts_with("cluster.") && set.first != kGpusKey;
+  });
+}
+
+bool knows_gpus(const ImportedPlan& plan, const LogOptions& options) {
+  return options.gpus > 0 || sets_key(options, kGpusKey) || sets_key(options, kReplicasKey) ||
+         !plan.value_of(kGpusKey).empty() || !plan.value_of(kReplicasKey).empty();
+}
+
+Status check_log(const std::string& path, const ImportedPlan& plan, const LogOptions& options) {
+  if (!plan.states_model())
+    return Error::at(path,
+                     "found no plan, expected a Megatron-LM log with its block '-- arguments --', "
+                     "which says model and plan");
+  if (!plan.measured.any())
+    return Error::at(path,
+                     "found no measurement, expected a Megatron-LM log with lines 'elapsed time "
+                     "per iteration (ms):' or 'max allocated:'");
+  if (!names_cluster(options) && plan.value_of("cluster.preset").empty())
+    return Error::at(path, fmt::format("found no cluster, expected --cluster PRESET, one of {}",
+                                       fmt::join(preset_names(), ", ")));
+  if (!options.cluster.empty()) {
+    if (const auto preset = load_preset(options.cluster); !preset.ok()) return preset.error();
+  }
+  if (!knows_gpus(plan, options))
+    return Error::at(path, "found no world_size among its arguments, expected --gpus N");
+  return Done{};
+}
+
+// The plan of the log, as a scenario beside it would have it.
+Result<Scenario> scenario_of_log(const std::string& path, const LogOptions& options) {
+  const std::filesystem::path file(path);
+  Settings settings;
+  settings["parallel.from"] = {file.filename().string(), ""};
+  if (!options.cluster.empty()) settings["cluster.preset"] = {options.cluster, "--cluster"};
+  if (options.gpus > 0) settings[kGpusKey] = {std::int64_t{options.gpus}, "--gpus"};
+  return make_scenario(path, file.stem().string(), settings, options.sets);
+}
+
+std::optional<double> share_off(double simulated, std::optional<double> measured) {
+  if (!measured || *measured <= 0) return std::nullopt;
+  return simulated / *measured - 1;
+}
+
+template <class T>
+nlohmann::ordered_json json_or_null(const std::optional<T>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+}
+
+}  // namespace
+
+std::optional<double> LogComparison::iteration_error() const {
+  return share_off(simulated.iteration_s, measured.iteration_s);
+}
+
+std::optional<double> LogComparison::memory_error() const {
+  return share_off(simulated.training->total, measured.max_allocated_bytes);
+}
+
+std::optional<bool> LogComparison::is_inside() const {
+  if (!simulated.interval_s || !measured.iteration_s) return std::nullopt;
+  return *measured.iteration_s >= simulated.interval_s->first &&
+         *measured.iteration_s <= simulated.interval_s->second;
+}
+
+std::optional<double> LogComparison::log_flops() const {
+  if (!measured.tflops_per_gpu || !measured.iteration_s) return std::nullopt;
+  return *measured.tflops_per_gpu * 1e12 * *measured.iteration_s * simulated.gpus;
+}
+
+double LogComparison::own_flops() const {
+  return simulated.training->model_tflops_per_gpu * 1e12 * simulated.iteration_s * simulated.gpus;
+}
+
+std::optional<double> LogComparison::simulated_tflops() const {
+  const auto flops = log_flops();
+  if (!flops) return std::nullopt;
+  return *flops / 1e12 / simulated.gpus / simulated.iteration_s;
+}
+
+bool is_log_file(const std::string& path) {
+  const auto text = read_file(path);
+  return text.ok() && is_megatron_log(*text);
+}
+
+Result<LogComparison> compare_log(const std::string& path, const LogOptions& options) {
+  ASSIGN_OR_RETURN(const ImportedPlan plan, import_files({path}, {.gpus = options.gpus}));
+  RETURN_IF_ERROR(check_log(path, plan, options));
+  ASSIGN_OR_RETURN(const Scenario scenario, scenario_of_log(path, options));
+  ASSIGN_OR_RETURN(RunResult result, simulate(scenario, options.engine));
+  if (!result.training)
+    return Error::at(path,
+                     "found costs.source = uniform, expected a model's: nothing of the log would "
+                     "be compared");
+  return LogComparison{path, plan.measured, std::move(result)};
+}
+
+nlohmann::ordered_json to_json(const LogComparison& o) {
+  const RunResult& run = o.simulated;
+  nlohmann::ordered_json json = {{"log", o.log},
+                                 {"cluster", run.cluster},
+                                 {"engine", run.engine},
+                                 {"gpus", run.gpus},
+                                 {"iterations", o.measured.iterations},
+                                 {"warmup", o.measured.warmup}};
+  json["measured_s"] = json_or_null(o.measured.iteration_s);
+  json["predicted_s"] = run.iteration_s;
+  json["error"] = json_or_null(o.iteration_error());
+  json["low_s"] = run.interval_s ? nlohmann::ordered_json(run.interval_s->first) : nullptr;
+  json["high_s"] = run.interval_s ? nlohmann::ordered_json(run.interval_s->second) : nullptr;
+  json["inside"] = json_or_null(o.is_inside());
+  json["calibrated"] = json_or_null(run.calibrated);
+  json["cost_model"] = run.cost_model;
+  json["measured_bytes"] = json_or_null(o.measured.max_allocated_bytes);
+  json["predicted_bytes"] = run.training->total;
+  json["bytes_error"] = json_or_null(o.memory_error());
+  json["pipeline_rank"] = run.training->peak.pipeline_rank;
+  json["fits"] = run.training->fits;
+  json["measured_tflops_per_gpu"] = json_or_null(o.measured.tflops_per_gpu);
+  json["predicted_tflops_per_gpu"] = json_or_null(o.simulated_tflops());
+  json["log_flops"] = json_or_null(o.log_flops());
+  json["model_flops"] = o.own_flops();
+  json["warnings"] = run.warnings;
+  return json;
+}
+
+}  // namespace tandem
