@@ -37,6 +37,10 @@ constexpr FlagAlias kAliases[] = {
     {"gated_linear_unit", "swiglu", ""},
     {"bucket_size", "ddp_bucket_size", ""},
     {"nproc_per_node", "gpus_per_node", ""},
+    {"num_layers_in_first_pipeline_stage", "decoder_first_pipeline_num_layers", ""},
+    {"num_layers_in_last_pipeline_stage", "decoder_last_pipeline_num_layers", ""},
+    {"should_pad_vocab", "pad_vocab_size", ""},
+    {"num_gpus_per_node", "gpus_per_node", ""},
     {"batch_size", "micro_batch_size", ""}};
 
 // Their fields begin with "no" or "disable": they are not the opposite of another field.
@@ -155,7 +159,7 @@ std::optional<std::vector<std::int64_t>> python_list(std::string_view text) {
 
 void MegatronArguments::add_flag(const std::string& flag, const std::vector<std::string>& values,
                                  const std::string& where) {
-  std::string name = flag.substr(flag.find_first_not_of('-'));
+  std::string name = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
   std::replace(name.begin(), name.end(), '-', '_');
   std::string value = values.empty() ? "True" : "";
   for (const std::string& one : values) value += (value.empty() ? "" : " ") + one;
@@ -217,13 +221,8 @@ bool MegatronArguments::has(std::string_view name) const {
 std::optional<std::int64_t> MegatronArguments::whole(std::string_view name, std::int64_t least) {
   const Argument* argument = take(name);
   if (argument == nullptr) return std::nullopt;
-  const DocumentNode node = plain_scalar(argument->value, 0);
-  std::optional<std::int64_t> found;
-  if (const auto* whole = std::get_if<std::int64_t>(&node.value)) found = *whole;
-  if (const auto* number = std::get_if<double>(&node.value);
-      number && *number == static_cast<double>(static_cast<std::int64_t>(*number)))
-    found = static_cast<std::int64_t>(*number);
-  if (found && *found >= least && *found <= 1'000'000'000'000) return found;
+  const auto found = whole_number(plain_scalar(argument->value, 0));
+  if (found && *found >= least && *found <= kMostWhole) return found;
   fail(name, fmt::format("an integer from {} on", least));
   return std::nullopt;
 }
@@ -285,7 +284,7 @@ void MegatronArguments::fail(std::string_view name, std::string_view expected) {
   if (fault_) return;
   const auto found = arguments_.find(name);
   fault_ = found == arguments_.end()
-               ? Error{fmt::format("found no {}, expected {}", flag_of(name), expected)}
+               ? Error::at(path_, fmt::format("found no {}, expected {}", flag_of(name), expected))
                : Error::at(found->second.where,
                            fmt::format("found {} {}, expected {}", found->second.spelled,
                                        found->second.value, expected));
@@ -309,8 +308,11 @@ void MegatronArguments::list_left(ImportedPlan* plan) const {
         fmt::format("{}: {} {}: that has no value there", open.where, open.spelled, open.value));
   for (const auto& [name, argument] : arguments_) {
     const auto what = not_expressed_argument(name, argument.value);
-    const std::string at =
-        fmt::format("{}: {} {}", argument.where, argument.spelled, argument.value);
+    // "--no-rope-fusion", not "--no-rope-fusion False".
+    const bool is_switch = argument.spelled.starts_with("--") &&
+                           (argument.value == "True" || argument.value == "False");
+    const std::string at = fmt::format("{}: {}{}", argument.where, argument.spelled,
+                                       is_switch ? "" : " " + argument.value);
     const bool idle = is_idle(name);
     if (what && !what->empty() && !idle) {
       plan->not_expressed.push_back(fmt::format("{}: {}", at, *what));

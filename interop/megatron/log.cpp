@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <sstream>
 
 #include "interop/megatron/files.h"
@@ -16,7 +17,7 @@ constexpr std::string_view kIteration = "elapsed time per iteration (ms):";
 // The first iterations compile and allocate.
 constexpr std::size_t kWarmup = 3;
 
-// The number behind a word of a line; nothing: it is not there.
+// The number above 0 behind a word of a line; nothing: it is not there.
 std::optional<double> number_behind(std::string_view line, std::string_view word) {
   const std::size_t at = line.find(word);
   if (at == std::string_view::npos) return std::nullopt;
@@ -24,7 +25,7 @@ std::optional<double> number_behind(std::string_view line, std::string_view word
   if (begin == std::string_view::npos) return std::nullopt;
   double value = 0;
   const auto read = std::from_chars(line.data() + begin, line.data() + line.size(), value);
-  if (read.ec != std::errc()) return std::nullopt;
+  if (read.ec != std::errc() || !std::isfinite(value) || value <= 0) return std::nullopt;
   return value;
 }
 
@@ -68,7 +69,7 @@ bool is_megatron_log(const std::string& text) {
 }
 
 Result<ImportedPlan> import_megatron_log(const std::string& text, const ImportContext& context) {
-  MegatronArguments arguments;
+  MegatronArguments arguments(context.path);
   std::vector<double> times_ms, tflops;
   double allocated_MiB = 0;
   bool inside = false, any = false;

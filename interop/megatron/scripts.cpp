@@ -101,7 +101,7 @@ std::string variable_of(const ShellScript& script, std::string_view name) {
 
 Result<ImportedPlan> import_mlperf(const ShellScript& script, const ImportContext& context) {
   const auto name = mlperf_name(context.path);
-  MegatronArguments arguments;
+  MegatronArguments arguments(context.path);
   const auto field = [&](std::string_view to, std::int64_t value) {
     if (value > 0) arguments.add_field(std::string(to), fmt::format("{}", value), context.path);
   };
@@ -147,12 +147,12 @@ Result<ImportedPlan> import_mlperf(const ShellScript& script, const ImportContex
   if (const auto list = python_list("[" + microbatches + "]"); list && list->size() == 1)
     count = list->front();
   const auto gpus = plan.whole_of("cluster.gpus");
-  const std::int64_t block = plan.whole_of("parallel.tp").value_or(1) *
-                             plan.whole_of("parallel.pp").value_or(1) *
-                             plan.whole_of("parallel.cp").value_or(1);
+  const std::int64_t block = product_of({plan.whole_of("parallel.tp").value_or(1),
+                                         plan.whole_of("parallel.pp").value_or(1),
+                                         plan.whole_of("parallel.cp").value_or(1)});
   if (count > 0 && gpus && *gpus % block == 0) {
     plan.set("parallel.global_batch",
-             count * (*gpus / block) * plan.whole_of("parallel.micro_batch").value_or(1),
+             product_of({count, *gpus / block, plan.whole_of("parallel.micro_batch").value_or(1)}),
              fmt::format("{} microbatches a replica", count));
   }
   if (name && !preset_of(name->gpu).empty())
@@ -225,7 +225,7 @@ Result<ImportedPlan> import_shell_script(const std::string& text, const ImportCo
   if (mlperf_name(context.path) || script.variables.contains("MINIBS") ||
       script.variables.contains("TENSOR_MODEL_PARALLEL"))
     return import_mlperf(script, context);
-  MegatronArguments arguments;
+  MegatronArguments arguments(context.path);
   std::vector<std::string> unset;
   int flags = 0;
   for (const ShellCommand& command : script.commands) {

@@ -2,6 +2,9 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include <fmt/format.h>
+
+#include "base/csv.h"
 #include "interop/megatron/megatron.h"
 #include "tests/interop/imported.h"
 
@@ -234,10 +237,94 @@ TEST_CASE("values of a wrong kind are refused with file and line") {
   CHECK(refusal("a.yaml", "MODEL_ARGS:\n  --num-layers: many\n") ==
         "a.yaml:2: found --num-layers many, expected an integer from 1 on");
   CHECK(refusal("a.yaml", "MODEL_ARGS:\n  --num-layers: 8\n") ==
-        "found no --hidden-size, expected it beside the layers");
+        "a.yaml: found no --hidden-size, expected it beside the layers");
   CHECK(refusal("a.yaml", "MODEL_ARGS:\n  --recompute-granularity: most\n") ==
         "a.yaml:2: found --recompute-granularity most, expected full or selective");
   CHECK(refusal("a.yaml", "MODEL_ARGS: [1\n").starts_with("a.yaml:2: found text that is not YAML"));
+}
+
+TEST_CASE("every flag that changes time or memory gives a key or is told, and none is lost") {
+  for (const char* flag :
+       {"--use-tp-pp-dp-mapping", "--ddp-reduce-scatter-with-fp32-accumulation",
+        "--mlp-chunks-for-training 4", "--no-fp8-wgrad",
+        "--num-experts 8 --moe-dispatch-fwd-dtype mxfp8", "--te-precision-config-file a.yaml",
+        "--no-rope-fusion", "--no-bias-dropout-fusion",
+        "--pipeline-model-parallel-comm-backend ucc", "--optimizer lion"}) {
+    INFO(flag);
+    const ImportedPlan plan = flags(flag);
+    CHECK(plan.not_expressed.size() == 1);
+    CHECK(plan.not_understood.empty());
+  }
+  CHECK(keys_of(flags("--checkpoint-activations")).at("train.recompute") == "\"full\"");
+  CHECK(keys_of(flags("--experimental-attention-variant gdn")).at("model.mixer") == "\"linear\"");
+  CHECK(
+      keys_of(flags("--no-pad-vocab-size --make-vocab-size-divisible-by 999")).at("model.vocab") ==
+      "32000");
+  // Its ranks have whole layers of the optimizer each.
+  const Keys muon = keys_of(flags("--optimizer dist_muon"));
+  CHECK(muon.at("train.optimizer") == "\"muon\"");
+  CHECK(muon.at("train.zero") == "1");
+}
+
+TEST_CASE("a log, which has all arguments, has nothing to tell where they are the defaults") {
+  sample("plans/megatron_flags.csv");
+  const auto table =
+      CsvTable::read(TANDEM_SOURCE_DIR "/../shared/samples/interop/plans/megatron_flags.csv");
+  REQUIRE(table.ok());
+  std::string log = "------------------------ arguments ------------------------\n";
+  for (int row = 0; row < table->size(); ++row) {
+    std::string value(table->text(row, "default"));
+    std::erase(value, '\'');
+    if (value.starts_with("factory:")) value = "[]";
+    log += fmt::format("  {} .... {}\n", table->text(row, "dest"), value);
+  }
+  for (const char* line : {"num_layers 4", "hidden_size 64", "num_attention_heads 4", "bf16 True",
+                           "seq_length 128", "vocab_size 1000", "params_dtype torch.bfloat16"})
+    log += fmt::format("  {}\n", line);
+  log += "-------------------- end of arguments ---------------------\n";
+  const ImportedPlan plan = imported("train.log", log);
+  CHECK(plan.not_understood == std::vector<std::string>());
+  CHECK(plan.not_expressed == std::vector<std::string>());
+  CHECK(plan.without_effect > 600);
+}
+
+TEST_CASE("sizes beyond reason are refused, in products too, and odd names are only listed") {
+  const std::string big = "--tensor-model-parallel-size 4294967296";
+  CHECK(refusal("a.sh", "python pretrain_gpt.py " + big).find("an integer from 1") !=
+        std::string::npos);
+  // 10^27 GPUs a replica: no data-parallel size, and no division by a product that has wrapped.
+  const ImportedPlan plan = flags(
+      "--tensor-model-parallel-size 1000000000 --pipeline-model-parallel-size 1000000000 "
+      "--context-parallel-size 1000000000",
+      64);
+  CHECK(keys_of(plan).at("parallel.cp") == "1000000000");
+  const std::string model =
+      "MODEL_ARGS:\n  --num-layers: 8\n  --hidden-size: 64\n  --num-attention-heads: 4\n";
+  const std::string stages = model + "  --pipeline-model-parallel-size: ";
+  for (const char* split : {"2\n  --decoder-first-pipeline-num-layers: 100\n",
+                            "1000000000\n  --decoder-first-pipeline-num-layers: 1\n",
+                            "2\n  --pipeline-model-parallel-layout: 'Et|tL'\n"})
+    CHECK(refusal("a.yaml", stages + split).starts_with("a.yaml:6: found --"));
+  CHECK(refusal("a.yaml",
+                "MODEL_ARGS:\n  --hybrid-layer-pattern: 'M*E'\n  --hidden-size: 64\n"
+                "  --num-attention-heads: 4\n") ==
+        "a.yaml: found no --num-experts, expected experts for the letter E");
+  const ImportedPlan odd = imported("a.yaml", model + "  '--': 3\n  '': 4\n");
+  CHECK(odd.not_understood.size() == 1);  // both have the empty name, the last one counts
+}
+
+TEST_CASE("words that Megatron-LM does not know are refused") {
+  CHECK(refusal("a.yaml", "MODEL_ARGS:\n  --attention-backend: fast\n")
+            .find("expected flash, fused, unfused, local or auto") != std::string::npos);
+  CHECK(refusal("a.yaml", "MODEL_ARGS:\n  --context-parallel-size: 2\n  --cp-comm-type: a\n")
+            .find("expected p2p, a2a, allgather or a2a+p2p") != std::string::npos);
+}
+
+TEST_CASE("what was measured is a number above 0") {
+  const std::string end = "-------------------- end of arguments ---------------------\n";
+  const ImportedPlan plan = imported(
+      "a.log", end + iteration("nan", "-1") + iteration("1e999", "0") + iteration("-5", "5"));
+  CHECK(!plan.measured.iteration_s);
 }
 
 TEST_CASE("a layout is counted with its brackets and repeats") {

@@ -162,6 +162,7 @@ logger:
   CHECK(keys.at("model.kv_heads") == "4");  // without --group-query-attention
   CHECK(keys.at("model.gated_mlp") == "true");
   CHECK(keys.at("model.tied_embeddings") == "false");
+  CHECK(keys.at("train.flash_attention") == "true");  // AttnBackend.auto
   CHECK(keys.at("model.seq") == "4096");
   CHECK(keys.at("parallel.vpp") == "4");
   CHECK(keys.at("train.precision") == "\"fp8\"");
@@ -220,6 +221,33 @@ TEST_CASE("DeepSpeed: a batch is micro x accumulation x dp, buckets are elements
             .at("parallel.ep") == "8");
 }
 
+TEST_CASE("DeepSpeed's sections and sizes of a wrong kind are refused") {
+  CHECK(refusal("ds.json", R"({"zero_optimization": true})") ==
+        "ds.json:1: found zero_optimization = true, expected a map of settings");
+  CHECK(refusal("ds.json", R"({"train_batch_size": 8, "tensor_parallel": {"autotp_size": "x"}})") ==
+        "ds.json:1: found autotp_size = x, expected an integer from 1 on");
+  CHECK(refusal("ds.json", R"({"zero_optimization": {"stage": 2, "reduce_bucket_size": -5}})")
+            .find("expected a number above 0") != std::string::npos);
+}
+
+TEST_CASE("Accelerate's strategies are names, or numbers from 1 on") {
+  const auto zero = [](const std::string& strategy) {
+    return keys_of(imported("fsdp.yaml", "fsdp_config:\n  fsdp_sharding_strategy: " + strategy +
+                                             "\nmixed_precision: bf16\n"))
+        .at("train.zero");
+  };
+  CHECK(zero("FULL_SHARD") == "3");
+  CHECK(zero("1") == "3");
+  CHECK(zero("2") == "2");
+  CHECK(zero("HYBRID_SHARD_ZERO2") == "2");
+  CHECK(refusal("fsdp.yaml", "fsdp_config:\n  fsdp_sharding_strategy: HALF\n")
+            .starts_with("fsdp.yaml:2: found fsdp_sharding_strategy = HALF, expected one of"));
+  CHECK(refusal("fsdp.yaml", "fsdp_config: 3\n")
+            .starts_with("fsdp.yaml:1: found fsdp_config = 3, expected a map"));
+  CHECK(refusal("fsdp.yaml", "mixed_precision: [1]\nfsdp_config: {}\n")
+            .starts_with("fsdp.yaml:1: found mixed_precision = [1], expected no, bf16"));
+}
+
 TEST_CASE("DeepSpeed's \"auto\" is refused by its name") {
   CHECK(refusal("ds_config.json",
                 "{\"zero_optimization\": {\"stage\": 2},\n"
@@ -256,6 +284,11 @@ pipeline_parallel_schedule = "Interleaved1F1B"
   CHECK(pipeline.at("parallel.hsdp_shard") == "8");  // 64 / 4 over 2 replicas
   CHECK(pipeline.at("parallel.global_batch") == "128");
   CHECK(pipeline.at("train.reshard_after_forward") == "false");
+  // 16 layers, embedding and head over 8 stages: two more for the first two; embedding and head
+  // are layers of theirs.
+  CHECK(pipeline.at("parallel.layers_per_stage") == "[2, 3, 2, 2, 2, 2, 2, 1]");
+  CHECK(refusal("a.toml", "parallelism = 3") ==
+        "a.toml:1: found parallelism = 3, expected a table");
 }
 
 TEST_CASE("a later file goes over an earlier one, and one with layers over the whole model") {
