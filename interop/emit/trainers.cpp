@@ -36,7 +36,8 @@ std::string deepspeed_text(PlanKeys* keys) {
     fields.push_back(fmt::format("\"{}\": {{\"enabled\": true}}", precision));
   if (precision != "bf16" && precision != "fp16" && precision != "fp32")
     keys->leave("train.precision", "bf16, fp16 or fp32");
-  const std::string gradients = keys->text("train.gradient_dtype");
+  const std::string gradients =
+      keys->text("train.gradient_dtype", precision == "fp16" ? "fp16" : "fp32");
   if (gradients == "fp32" && precision != "fp32")
     fields.emplace_back("\"communication_data_type\": \"fp32\"");
   if (keys->whole("parallel.tp", 1) > 1)
@@ -83,7 +84,11 @@ std::string fsdp_text(PlanKeys* keys) {
   const long long shard = keys->whole("parallel.hsdp_shard", 0);
   std::string text = "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\n";
   const std::string precision = keys->text("train.precision", "bf16");
-  text += fmt::format("mixed_precision: '{}'\n", precision == "fp32" ? "no" : precision);
+  const bool known = precision == "bf16" || precision == "fp16" || precision == "fp8";
+  text += fmt::format("mixed_precision: '{}'\n", known ? precision : "no");
+  if (!known && precision != "fp32") keys->leave("train.precision", "bf16, fp16, fp8 or fp32");
+  if (known && keys->text("train.gradient_dtype") == "fp32")
+    keys->leave("train.gradient_dtype", "gradients are reduced as wide as parameters");
   if (gpus > 0) text += fmt::format("num_processes: {}\n", gpus);
   text += "fsdp_config:\n  fsdp_version: 2\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n";
   const bool reshard = keys->flag("train.reshard_after_forward", true);

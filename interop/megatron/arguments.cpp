@@ -7,6 +7,7 @@
 
 #include "interop/document/document.h"
 #include "interop/fields.h"
+#include "interop/text_scanner.h"
 
 namespace tandem {
 namespace {
@@ -81,8 +82,7 @@ class ListReader {
 
   std::optional<std::vector<std::int64_t>> read() {
     auto list = sum();
-    skip();
-    if (at_ != text_.size() || failed_) return std::nullopt;
+    if (!text_.at_end() || failed_) return std::nullopt;
     return list;
   }
 
@@ -90,28 +90,14 @@ class ListReader {
   // Longer lists are no model's.
   static constexpr std::size_t kMost = 10'000;
 
-  void skip() {
-    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
-  }
-  bool next(char c) {
-    skip();
-    if (at_ >= text_.size() || text_[at_] != c) return false;
-    ++at_;
-    return true;
-  }
   std::int64_t whole() {
-    skip();
-    const std::size_t begin = at_;
-    while (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
-    if (begin == at_ || at_ - begin > 12) {
-      failed_ = true;
-      return 0;
-    }
-    return std::stoll(std::string(text_.substr(begin, at_ - begin)));
+    const std::int64_t value = digits_of(text_.word());
+    failed_ = failed_ || value < 0;
+    return std::max<std::int64_t>(value, 0);
   }
   std::vector<std::int64_t> sum() {
     std::vector<std::int64_t> list = product();
-    while (!failed_ && next('+')) {
+    while (!failed_ && text_.next('+')) {
       const auto more = product();
       list.insert(list.end(), more.begin(), more.end());
       if (list.size() > kMost) failed_ = true;
@@ -121,20 +107,21 @@ class ListReader {
   std::vector<std::int64_t> product() {
     std::vector<std::int64_t> list;
     if (++depth_ > 20) failed_ = true;
-    if (!failed_ && next('(')) {
+    if (!failed_ && text_.next('(')) {
       list = sum();
-      failed_ = failed_ || !next(')');
-    } else if (!failed_ && next('[')) {
-      while (!failed_ && !next(']')) {
+      failed_ = failed_ || !text_.next(')');
+    } else if (!failed_ && text_.next('[')) {
+      while (!failed_ && !text_.next(']')) {
         list.push_back(whole());
-        if (!next(',') && !next(']')) failed_ = true;
-        if (at_ > 0 && text_[at_ - 1] == ']') break;
+        if (text_.next(',')) continue;
+        failed_ = failed_ || !text_.next(']');
+        break;
       }
     } else {
       failed_ = true;
     }
     --depth_;
-    while (!failed_ && next('*')) {
+    while (!failed_ && text_.next('*')) {
       const auto times = static_cast<std::size_t>(whole());
       if (times * list.size() > kMost) failed_ = true;
       std::vector<std::int64_t> many;
@@ -145,8 +132,7 @@ class ListReader {
     return list;
   }
 
-  std::string_view text_;
-  std::size_t at_ = 0;
+  TextScanner text_;
   int depth_ = 0;
   bool failed_ = false;
 };

@@ -53,6 +53,8 @@ void set_sharding(FieldReader* fsdp, ImportedPlan* plan) {
   }
   if (name.starts_with("HYBRID_SHARD"))
     plan->not_expressed.push_back(name + ": what shards inside is parallel.hsdp_shard");
+  if (fsdp->text({"fsdp_backward_prefetch"}).value_or("") == "NO_PREFETCH")
+    plan->not_expressed.push_back("NO_PREFETCH: the next layer is gathered ahead in backward too");
   plan->set("overlap.grad_reduce", true, "FSDP reduces layer by layer");
   plan->set("overlap.param_gather", true, "FSDP gathers the next layer ahead");
   if (fsdp->flag({"fsdp_activation_checkpointing"}).value_or(false))
@@ -80,6 +82,8 @@ Result<ImportedPlan> import_accelerate(const DocumentNode& document, const Impor
   if (!none && !matches_any(precision, {"bf16", "fp16", "fp8"}))
     top.fail("mixed_precision", "no, bf16, fp16 or fp8");
   plan.set_text("train.precision", none ? "fp32" : precision, "mixed_precision");
+  if (precision == "bf16" || precision == "fp8")
+    plan.set_text("train.gradient_dtype", "bf16", "gradients are reduced as they are");
   set_sharding(&fsdp, &plan);
   for (const auto& [field, key] : {std::pair{"parallelism_config_tp_size", "parallel.tp"},
                                    std::pair{"parallelism_config_cp_size", "parallel.cp"}}) {
@@ -109,7 +113,6 @@ Result<ImportedPlan> import_accelerate(const DocumentNode& document, const Impor
                                    "fsdp_auto_wrap*",
                                    "fsdp_transformer_layer*",
                                    "fsdp_state_dict*",
-                                   "fsdp_backward_prefetch",
                                    "fsdp_forward_prefetch",
                                    "fsdp_cpu_ram*",
                                    "fsdp_sync_*",
