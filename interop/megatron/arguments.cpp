@@ -38,6 +38,8 @@ constexpr FlagAlias kAliases[] = {
     {"gated_linear_unit", "swiglu", ""},
     {"bucket_size", "ddp_bucket_size", ""},
     {"nproc_per_node", "gpus_per_node", ""},
+    {"num_gpus", "gpus_per_node", ""},
+    {"num_nodes", "nnodes", ""},
     {"num_layers_in_first_pipeline_stage", "decoder_first_pipeline_num_layers", ""},
     {"num_layers_in_last_pipeline_stage", "decoder_last_pipeline_num_layers", ""},
     {"should_pad_vocab", "pad_vocab_size", ""},

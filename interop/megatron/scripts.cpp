@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <sstream>
 
-#include "base/split.h"
 #include "interop/fields.h"
 #include "interop/megatron/files.h"
 #include "interop/megatron/megatron.h"
@@ -176,6 +176,14 @@ std::string unquoted(const std::string& word) {
   return quoted ? word.substr(1, word.size() - 2) : word;
 }
 
+// What blanks and ends of lines part.
+ShellCommand words_in(const ShellWord& word) {
+  ShellCommand words;
+  std::istringstream in(word.text);
+  for (std::string part; in >> part;) words.push_back({part, word.line});
+  return words;
+}
+
 // The words of a command as flags with their values; several flags may stand in one word.
 // What stands for nothing, as far as is known, goes into `unset`.
 int add_flags(const ShellCommand& command, const std::string& path, MegatronArguments* to,
@@ -183,13 +191,14 @@ int add_flags(const ShellCommand& command, const std::string& path, MegatronArgu
   if (!command.empty() && command[0].text == "echo") return 0;
   std::vector<ShellWord> words;
   for (const ShellWord& word : command) {
-    if (!is_flag(word.text) || word.text.find(' ') == std::string::npos) {
+    // A whole command may be a word, for eval or bash -c.
+    const bool several =
+        word.text.find(" --") != std::string::npos || word.text.find(".py ") != std::string::npos;
+    if (!several && (!is_flag(word.text) || word.text.find(' ') == std::string::npos)) {
       words.push_back(word);
       continue;
     }
-    for (const std::string& part : split(word.text, " ")) {
-      if (!part.empty()) words.push_back({part, word.line});
-    }
+    for (const ShellWord& part : words_in(word)) words.push_back(part);
   }
   int flags = 0;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -230,7 +239,8 @@ Result<ImportedPlan> import_shell_script(const std::string& text, const ImportCo
   int flags = 0;
   for (const ShellCommand& command : script.commands) {
     const bool launches = std::any_of(command.begin(), command.end(), [](const ShellWord& word) {
-      return word.text.ends_with(".py") || word.text.find("torchrun") != std::string::npos;
+      return word.text.ends_with(".py") || word.text.find(".py ") != std::string::npos ||
+             word.text.find("torchrun") != std::string::npos;
     });
     if (launches) flags += add_flags(command, context.path, &arguments, &unset);
   }

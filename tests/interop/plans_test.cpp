@@ -72,6 +72,34 @@ TEST_CASE("a condition that a script decides chooses its branch, another leaves 
   CHECK(script->branches == std::vector<int>{2});
 }
 
+TEST_CASE("a condition before && or || guards what stands behind it") {
+  CHECK(words_of("A=0\nX=a\n[ $A = 1 ] && X=b\nrun $X\n") == Words{"run", "a"});
+  CHECK(words_of("A=1\nX=a\n[[ $A == 1 ]] && X=b\nrun $X\n") == Words{"run", "b"});
+  CHECK(words_of("A=1\nX=a\n[ $A = 1 ] || X=b\nrun $X\n") == Words{"run", "a"});
+  CHECK(words_of("A=0\nX=a\n[ $A = 1 ] &&\n  X=b\nX=${X}c\nrun $X\n") == Words{"run", "ac"});
+  CHECK(words_of("A=0\nX=a\n[ $A = 1 ] && [ $A = 0 ] && X=b\nrun $X\n") == Words{"run", "a"});
+  CHECK(words_of("A=1\nif [ \"$A\" ]; then X=b; else X=c; fi\nrun $X\n") == Words{"run", "b"});
+  CHECK(parse_shell("[ -f file ] && X=1\n", "a.sh")->branches == std::vector<int>{1});
+}
+
+TEST_CASE("elements of arrays, and words for what is set; parts of a value stay as written") {
+  CHECK(words_of("A=(x y)\nrun ${A[1]} ${A[7]}\n") == Words{"run", "y", "${A[7]}"});
+  CHECK(words_of("A=1\nrun ${A:+--a} ${B:+--b} ${A:?gone} ${B:-$A}\n") ==
+        Words{"run", "--a", "1", "1"});
+  CHECK(words_of("A=a.b\nrun ${A%.*} ${A:0:1}\n") == Words{"run", "${A%.*}", "${A:0:1}"});
+}
+
+TEST_CASE("a whole command in one word, for eval or bash -c, is read too") {
+  const std::string model = "--num-layers 4 --hidden-size 64 --num-attention-heads 4";
+  for (const std::string& script :
+       {"eval \"torchrun pretrain_gpt.py " + model + "\"\n",
+        "CMD=\"python pretrain_gpt.py \\\n " + model + "\"\nsrun bash -c \"$CMD\"\n",
+        "deepspeed --num_nodes 2 --num_gpus 4 pretrain_gpt.py " + model + "\n"}) {
+    INFO(script);
+    CHECK(keys_of(imported("a.sh", script)).at("model.layers") == "4");
+  }
+}
+
 TEST_CASE("a launch script gives its nodes, and the last value of a flag wins") {
   const ImportedPlan plan = imported("train.sh", R"(#!/bin/bash
 GPUS=8
