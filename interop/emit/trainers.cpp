@@ -19,6 +19,28 @@ void leave_selective(PlanKeys* keys) {
     keys->leave("train.recompute", "whole layers are recomputed, or none");
 }
 
+std::string titan_schedule(PlanKeys* keys) {
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"1f1b", "1F1B"},
+      {"gpipe", "GPipe"},
+      {"interleaved", "Interleaved1F1B"},
+      {"looped-bfs", "LoopedBFS"},
+      {"interleaved-zb", "InterleavedZeroBubble"},
+      {"zbv", "ZBVZeroBubble"},
+      {"dualpipev", "DualPipeV"}};
+  const long long vpp = keys->whole("parallel.vpp", 1);
+  const std::string order = keys->text("schedule.order", vpp > 1 ? "interleaved" : "1f1b");
+  if (keys->whole("parallel.pp", 1) == 1) return "";
+  std::string text;
+  for (const auto& [ours, theirs] : kNames) {
+    if (ours == order) text = fmt::format("pipeline_parallel_schedule = \"{}\"\n", theirs);
+  }
+  if (text.empty()) keys->leave("schedule.order", "torchtitan has no schedule of that name");
+  if (vpp > 2) keys->leave("parallel.vpp", "pipeline_parallel_layers_per_stage says it");
+  return text + fmt::format("pipeline_parallel_microbatch_size = {}\n",
+                            keys->whole("parallel.micro_batch", 1));
+}
+
 }  // namespace
 
 std::string deepspeed_text(PlanKeys* keys) {
@@ -125,7 +147,6 @@ std::string torchtitan_text(PlanKeys* keys) {
   const long long zero = keys->whole("train.zero", 0);
   const long long micro = keys->whole("parallel.micro_batch", 1);
   const long long global = keys->whole("parallel.global_batch", micro * (dp > 0 ? dp : 1));
-  const long long vpp = keys->whole("parallel.vpp", 1);
   keys->gpus();
   std::string text =
       fmt::format("[training]\nlocal_batch_size = {}\n", pp > 1 && dp > 0 ? global / dp : micro);
@@ -156,28 +177,7 @@ std::string torchtitan_text(PlanKeys* keys) {
   degree("expert_parallel_degree", "parallel.ep");
   const long long expert_tp = keys->whole("parallel.expert_tp", 0);
   if (expert_tp > 0) text += fmt::format("expert_tensor_parallel_degree = {}\n", expert_tp);
-  if (pp > 1) {
-    constexpr std::pair<std::string_view, std::string_view> kNames[] = {
-        {"1f1b", "1F1B"},
-        {"gpipe", "GPipe"},
-        {"interleaved", "Interleaved1F1B"},
-        {"looped-bfs", "LoopedBFS"},
-        {"interleaved-zb", "InterleavedZeroBubble"},
-        {"zbv", "ZBVZeroBubble"},
-        {"dualpipev", "DualPipeV"}};
-    const std::string order = keys->text("schedule.order", vpp > 1 ? "interleaved" : "1f1b");
-    bool known = false;
-    for (const auto& [ours, theirs] : kNames) {
-      if (ours != order) continue;
-      text += fmt::format("pipeline_parallel_schedule = \"{}\"\n", theirs);
-      known = true;
-    }
-    if (!known) keys->leave("schedule.order", "torchtitan has no schedule of that name");
-    if (vpp > 2) keys->leave("parallel.vpp", "pipeline_parallel_layers_per_stage says it");
-    text += fmt::format("pipeline_parallel_microbatch_size = {}\n", micro);
-  } else {
-    keys->text("schedule.order");
-  }
+  text += titan_schedule(keys);
   if (keys->text("overlap.tensor", "off") != "off") text += "enable_async_tensor_parallel = true\n";
   if (!keys->flag("train.sequence_parallel", true) && keys->whole("parallel.tp", 1) > 1)
     keys->leave("train.sequence_parallel", "always on with tensor parallelism");

@@ -253,10 +253,10 @@ std::optional<std::vector<std::int64_t>> MegatronArguments::wholes(std::string_v
   for (const char c : argument->value + " ") {
     if (std::isdigit(static_cast<unsigned char>(c)) != 0 && digits.size() < 12) {
       digits += c;
-    } else if (!digits.empty()) {
-      list.push_back(std::stoll(digits));
-      digits.clear();
+      continue;
     }
+    if (!digits.empty() && digits != "-") list.push_back(std::stoll(digits));
+    digits = c == '-' ? "-" : "";
   }
   if (!list.empty()) return list;
   fail(name, "a list of integers");

@@ -70,8 +70,9 @@ class MegatronModel {
     qk_norm_ = (a_->flag("qk_layernorm") || a_->flag("qk_l2_norm")) && !latent_;
     qkv_bias_ = a_->flag("add_qkv_bias");
     sinks_ = a_->text("softmax_type").value_or("vanilla") == "learnable";
-    if (const auto window = a_->wholes("window_size"))
-      window_ = window->empty() ? 0 : window->front();
+    // Transformer Engine's: so many positions before its own; -1: all.
+    if (const auto window = a_->wholes("window_size"); window && !window->empty())
+      window_ = window->front() + 1;
     const std::string variant = a_->text("experimental_attention_variant").value_or("");
     delta_ = variant == "gated_delta_net" || variant.starts_with("gdn");
     if (variant == "gdn2")
@@ -245,6 +246,10 @@ class MegatronModel {
 
   // "M-M*E|..": one letter a layer; bars cut stages, and behind a slash stand other patterns.
   std::vector<ImportedLayer> by_pattern(std::string pattern) {
+    if (pattern.find('/') != std::string::npos)
+      plan_->not_expressed.push_back(fmt::format(
+          "{}: patterns behind a slash: layers of multi-token prediction are as the last",
+          a_->spelled("hybrid_layer_pattern")));
     pattern = pattern.substr(0, pattern.find('/'));
     if (std::erase(pattern, '|') > 0)
       plan_->not_expressed.push_back(fmt::format("{}: bars between stages: layers are cut evenly",

@@ -17,9 +17,11 @@ constexpr std::int64_t kUsualSequence = 4096;
 
 // The language model of a multimodal one.
 const DocumentNode* language_model(const DocumentNode& document) {
-  for (const char* name : {"text_config", "language_config", "llm_config"}) {
+  for (const char* name : {"text_config", "language_config", "llm_config", "thinker_config"}) {
     const DocumentNode* inner = document.find(name);
-    if (inner != nullptr && inner->map() != nullptr) return inner;
+    if (inner == nullptr || inner->map() == nullptr) continue;
+    const DocumentNode* innermost = language_model(*inner);
+    return innermost == nullptr ? inner : innermost;
   }
   return nullptr;
 }

@@ -134,8 +134,11 @@ class DeepSpeedPlan {
   }
 
   void set_precision() {
-    const bool bf16 = enabled("bf16") || enabled("bfloat16");
-    const bool fp16 = enabled("fp16");
+    const bool autocast = enabled("torch_autocast");
+    const bool half = autocast && top_.node({"torch_autocast"})->find("dtype") != nullptr &&
+                      top_.node({"torch_autocast"})->find("dtype")->text() == "float16";
+    const bool bf16 = enabled("bf16") || enabled("bfloat16") || (autocast && !half);
+    const bool fp16 = enabled("fp16") || half;
     plan_->set_text("train.precision",
                     bf16   ? "bf16"
                     : fp16 ? "fp16"

@@ -103,6 +103,9 @@ class TitanPlan {
       const std::string reshard = p->text({"fsdp_reshard_after_forward"}).value_or("default");
       if (reshard == "never" || (reshard == "default" && pp_ > 1))
         plan_->set("train.reshard_after_forward", false, "fsdp_reshard_after_forward");
+    } else if (replicas > 1) {
+      plan_->set("overlap.grad_reduce", true, "DDP reduces bucket by bucket");
+      if (pp_ == 1) plan_->set("overlap.bucket_MB", 104.8576, "torchtitan's 100 MiB");
     }
     if (replicas > 1 && shard != 1) {
       const Whole inside = shard > 0 ? shard : gpus() / product_of({block, replicas});

@@ -171,6 +171,13 @@ TEST_CASE("Nemotron-H is one letter a layer: 40 Mamba, 40 of experts and 8 of at
   CHECK(keys.at("model.biases") == "false");
 }
 
+TEST_CASE("the language model may stand two levels deep") {
+  CHECK(keys_of(imported("config.json", R"({"model_type": "qwen3_omni_moe", "thinker_config": {
+"audio_config": {}, "text_config": )" + config("qwen3_moe", "") +
+                                            "}}"))
+            .at("model.hidden") == "64");
+}
+
 TEST_CASE("a config.json that leaves out fields has its class's defaults, and says so") {
   const ImportedPlan plan = imported("config.json", R"({"model_type": "gemma3", "text_config":
 {"model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240,

@@ -185,6 +185,13 @@ TEST_CASE("precision: fp8 with its recipe, NVFP4, fp16's gradients, and fp32 wit
       "\"fp32\"");
 }
 
+TEST_CASE("a window counts the positions before its own, and -1 is none") {
+  CHECK(keys_of(flags("--window-size 127,0")).at("model.window") == "128");
+  CHECK(keys_of(flags("--window-size '(-1,0)'")).count("model.window") == 0);
+  CHECK(keys_of(flags("--window-size 127,0 --window-attn-skip-freq 4")).at("model.pattern") ==
+        "\"(local*3 + global)*2\"");
+}
+
 TEST_CASE("recompute: by modules, of whole layers, of the first layers of a stage") {
   CHECK(keys_of(flags("--recompute-activations")).at("train.recompute") == "\"selective\"");
   const Keys modules = keys_of(

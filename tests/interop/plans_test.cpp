@@ -82,7 +82,7 @@ TEST_CASE("a condition before && or || guards what stands behind it") {
   CHECK(parse_shell("[ -f file ] && X=1\n", "a.sh")->branches == std::vector<int>{1});
 }
 
-TEST_CASE("elements of arrays, and words for what is set; parts of a value stay as written") {
+TEST_CASE("elements of arrays, words for what is set, and parts of a value as they are written") {
   CHECK(words_of("A=(x y)\nrun ${A[1]} ${A[7]}\n") == Words{"run", "y", "${A[7]}"});
   CHECK(words_of("A=1\nrun ${A:+--a} ${B:+--b} ${A:?gone} ${B:-$A}\n") ==
         Words{"run", "--a", "1", "1"});
@@ -315,6 +315,14 @@ pipeline_parallel_schedule = "Interleaved1F1B"
   // 16 layers, embedding and head over 8 stages: two more for the first two; embedding and head
   // are layers of theirs.
   CHECK(pipeline.at("parallel.layers_per_stage") == "[2, 3, 2, 2, 2, 2, 2, 1]");
+  // Replicas are DDP's, whose buckets are of 100 MiB.
+  const Keys replicas = keys_of(imported("a.toml", R"([parallelism]
+data_parallel_replicate_degree = 8
+data_parallel_shard_degree = 1
+)"));
+  CHECK(replicas.count("train.zero") == 0);
+  CHECK(replicas.at("overlap.grad_reduce") == "true");
+  CHECK(replicas.at("overlap.bucket_MB") == "104.8576");
   CHECK(refusal("a.toml", "parallelism = 3") ==
         "a.toml:1: found parallelism = 3, expected a table");
 }
