@@ -68,6 +68,9 @@ Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,
     ASSIGN_OR_RETURN(const ImportedPlan one, import_one(source.text, context));
     plan.add(one);
   }
+  if (plan.value_of("train.precision") == "\"fp32\"" &&
+      plan.value_of("train.flash_attention") == "true")
+    plan.set("train.flash_attention", false, "its kernels take 16 bits, and precision is fp32");
   if (options.gpus > 0) plan.set("cluster.gpus", options.gpus, "--gpus");
   return plan;
 }

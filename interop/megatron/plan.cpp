@@ -60,8 +60,14 @@ class MegatronPlan {
     set_gpus();
     // A dense model has no experts to cut.
     const bool dense = !plan_->value_of("model.layers").empty() && !a_->has("num_experts");
-    if (const auto etp = a_->whole("expert_tensor_parallel_size", 1); etp && *etp != tp_ && !dense)
-      plan_->set("parallel.expert_tp", *etp, a_->spelled("expert_tensor_parallel_size"));
+    if (const auto etp = a_->whole("expert_tensor_parallel_size", 1);
+        etp && *etp != tp_ && !dense) {
+      plan_->set("parallel.expert_tp", 1, a_->spelled("expert_tensor_parallel_size"));
+      if (*etp > 1)
+        plan_->not_expressed.push_back(fmt::format("{} {}: experts are whole, or cut as the rest",
+                                                   a_->spelled("expert_tensor_parallel_size"),
+                                                   *etp));
+    }
     if (const auto schedule = a_->text("step_batch_size_schedule");
         schedule && plan_->value_of("parallel.global_batch").empty()) {
       // "0:384 200B:768": the last one is what most tokens are trained with.
@@ -111,7 +117,14 @@ class MegatronPlan {
       plan_->set_text("parallel.cp_comm", "all_gather", a_->spelled("cp_comm_type"));
     if (type == "a2a+p2p")
       plan_->not_expressed.push_back(a_->spelled("cp_comm_type") + " a2a+p2p: taken as a ring");
-    if (type == "p2p" || type == "a2a+p2p")
+    const bool scans = std::any_of(plan_->keys.begin(), plan_->keys.end(), [](const auto& key) {
+      return key.key.ends_with(".mixer") && matches_any(key.value, {"\"mamba\"", "\"linear\""});
+    });
+    if (scans && type != "a2a") {
+      plan_->set_text("parallel.cp_comm", "all_to_all", "Mamba's layers and delta nets");
+      plan_->not_expressed.push_back(a_->spelled("cp_comm_type") + " " + type +
+                                     ": attention changes heads for positions, as the scans do");
+    } else if (type == "p2p" || type == "a2a+p2p")
       plan_->set("overlap.context", true, "Transformer Engine's ring, always on");
   }
 

@@ -75,6 +75,8 @@ class HfReader {
   }
 
   void read_sizes() {
+    if (fields_->flag({"is_encoder_decoder"}).value_or(false))
+      fields_->fail("is_encoder_decoder", "a decoder alone");
     const bool by_pattern = fields_->has("hybrid_override_pattern");
     const FieldReader::Names layers = {"num_hidden_layers", "n_layer", "num_layers", "n_layers"};
     const FieldReader::Names hidden = {"hidden_size", "n_embd", "n_embed", "d_model"};
@@ -242,7 +244,15 @@ class HfReader {
   }
 
   void read_rule() {
-    every_ = or_default({"sliding_window_pattern", "_sliding_window_pattern"}, 0);
+    // EXAONE's is of letters, "LLLG".
+    const FieldReader::Names pattern = {"sliding_window_pattern", "_sliding_window_pattern"};
+    const DocumentNode* node = fields_->node(pattern);
+    const auto* letters = node == nullptr ? nullptr : std::get_if<std::string>(&node->value);
+    if (letters != nullptr && !letters->empty() &&
+        letters->find_first_not_of("LG") == std::string::npos)
+      letters_ = *letters;
+    else
+      every_ = or_default(pattern, 0);
     interval_ = or_default({"full_attention_interval"}, 0);
     from_ = or_default({"max_window_layers"}, 0);
     use_ = fields_->flag({"use_sliding_window"}).value_or(false);
@@ -250,6 +260,9 @@ class HfReader {
   }
 
   Attends by_rule(Whole i) const {
+    if (!letters_.empty())
+      return letters_[static_cast<std::size_t>(i) % letters_.size()] == 'L' ? Attends::Window
+                                                                            : Attends::All;
     const auto at = static_cast<std::size_t>(i);
     const bool fourth = at < rope_layers_.size() ? rope_layers_[at] == 0 : (i + 1) % 4 == 0;
     switch (m_->family->window) {
@@ -395,6 +408,7 @@ class HfReader {
   HfModel* m_;
   ImportedPlan* plan_;
   std::vector<Whole> delta_layers_, rope_layers_;
+  std::string letters_;
   Whole every_ = 0, interval_ = 0, from_ = 0;
   bool use_ = false;
 };

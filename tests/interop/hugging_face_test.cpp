@@ -286,6 +286,13 @@ TEST_CASE("MiniMax lists which layers are linear, Step where experts are, Ernie 
             .at("model.pattern") == "\"dense + moe*2 + dense\"");
 }
 
+TEST_CASE("EXAONE's windows are letters, and a model with an encoder is refused") {
+  CHECK(small("exaone4", R"("sliding_window": 128, "sliding_window_pattern": "LLLG")")
+            .at("model.pattern") == "\"local*3 + global\"");
+  CHECK(refusal("config.json", config("bart", R"("is_encoder_decoder": true)")) ==
+        "config.json:3: found is_encoder_decoder = true, expected a decoder alone");
+}
+
 TEST_CASE("LongCat's layer is two, and a third of its experts compute nothing") {
   const Keys keys = small("longcat_flash", R"("n_routed_experts": 512, "zero_expert_num": 256,
 "moe_topk": 12, "expert_ffn_hidden_size": 32, "ffn_hidden_size": 128)");

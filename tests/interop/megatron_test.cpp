@@ -228,6 +228,24 @@ TEST_CASE("context parallelism is a ring beside attention unless it is asked oth
   CHECK(keys.count("overlap.context") == 0);
 }
 
+TEST_CASE("what a scenario refuses beside it is not set: the nearest is, and it is said") {
+  const ImportedPlan cut = flags(
+      "--tensor-model-parallel-size 4 --num-experts 8 --moe-grouped-gemm "
+      "--expert-tensor-parallel-size 2");
+  CHECK(keys_of(cut).at("parallel.expert_tp") == "1");
+  CHECK(cut.not_expressed.size() == 1);
+  // Scans go through the whole sequence.
+  const ImportedPlan scans = imported("a.sh",
+                                      "python pretrain_gpt.py --hybrid-layer-pattern M*M- --bf16 "
+                                      "--hidden-size 64 --num-attention-heads 4 "
+                                      "--context-parallel-size 2\n");
+  CHECK(keys_of(scans).at("parallel.cp_comm") == "\"all_to_all\"");
+  CHECK(scans.not_expressed.size() == 1);
+  // Fused attention takes 16 bits.
+  CHECK(keys_of(imported("a.yaml", "MODEL_ARGS:\n  --micro-batch-size: 1\n"))
+            .at("train.flash_attention") == "false");
+}
+
 TEST_CASE("unknown flags are listed, quiet ones counted, others said to be inexpressible") {
   const ImportedPlan plan = flags(
       "--frobnicate 7 --lr 1e-4 --moe-expert-capacity-factor 1.0 "
