@@ -32,7 +32,8 @@ std::string word_of(const DocumentNode& map, std::string_view key) {
   return word == nullptr ? "" : *word;
 }
 
-void set_sequence(const ModelFamily& family, FieldReader* fields, ImportedPlan* plan) {
+void set_sequence(const ModelFamily& family, const ImportedPlan& before, FieldReader* fields,
+                  ImportedPlan* plan) {
   const auto most =
       fields->whole({"max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length",
                      "seq_length", "max_seq_len", "model_max_length", "max_model_len"},
@@ -45,6 +46,10 @@ void set_sequence(const ModelFamily& family, FieldReader* fields, ImportedPlan* 
       if (const auto* whole = std::get_if<std::int64_t>(&original->value); whole && *whole > 0)
         trained = *whole;
     }
+  }
+  if (const auto said = before.whole_of("model.seq")) {
+    plan->set("model.seq", *said, "an earlier file");
+    return;
   }
   // Learned positions are trained, all of them.
   const std::int64_t seq = trained ? *trained
@@ -107,7 +112,8 @@ bool is_hugging_face(const DocumentNode& document) {
          model.find("n_layer") != nullptr;
 }
 
-Result<ImportedPlan> import_hugging_face(const DocumentNode& document, const std::string& path) {
+Result<ImportedPlan> import_hugging_face(const DocumentNode& document, const std::string& path,
+                                         const ImportedPlan& before) {
   static constexpr ModelFamily kLlama = {.prefix = "llama"};
   const DocumentNode* inner = language_model(document);
   FieldReader fields(inner == nullptr ? document : *inner, path);
@@ -133,7 +139,7 @@ Result<ImportedPlan> import_hugging_face(const DocumentNode& document, const std
   plan.set("model.hidden", model.hidden, model.hidden_field);
   write_layers(layers, model.layers_field, &plan);
   plan.set("model.vocab", model.vocab, "vocab_size");
-  set_sequence(*model.family, &fields, &plan);
+  set_sequence(*model.family, before, &fields, &plan);
   set_embeddings(*model.family, document, inner != nullptr, &fields, &plan);
   set_style(model, &plan);
   if (const auto mtp = fields.whole({"num_nextn_predict_layers", "mtp_num_hidden_layers"});

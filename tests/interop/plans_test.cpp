@@ -342,6 +342,13 @@ TEST_CASE("a later file goes over an earlier one, and one with layers over the w
   CHECK(other.at("train.flash_attention") == "false");  // the first file assumed it
 }
 
+TEST_CASE("the sequence, which config.json does not have, is that of an earlier file") {
+  const auto plan = import_sources(
+      {{"a.sh", "python pretrain_gpt.py --bf16 --seq-length 512\n"}, {"config.json", kLlama}});
+  REQUIRE(plan.ok());
+  CHECK(keys_of(*plan).at("model.seq") == "512");
+}
+
 TEST_CASE("what is assumed, inexpressible and not understood has a line of its own each") {
   ImportedPlan plan = imported("config.json", kLlama);
   plan.not_understood = {"a.sh:1: --x\n[cluster]", "a.sh:2: --y"};
