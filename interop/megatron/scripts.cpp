@@ -85,8 +85,9 @@ std::optional<MlperfName> mlperf_name(const std::string& path) {
 // The first preset that a machine's name fits; empty: none.
 std::string_view preset_of(std::string_view machine) {
   constexpr std::pair<std::string_view, std::string_view> kPresets[] = {
-      {"DGXH100", "dgx-h100"}, {"DGXH200", "dgx-h200"},  {"DGXB200", "dgx-b200"},
-      {"DGXB300", "dgx-b300"}, {"GB200", "gb200-nvl72"}, {"GB300", "gb300-nvl72"}};
+      {"DGXH100", "dgx-h100"},     {"DGXH200", "dgx-h200"},  {"DGXB200", "dgx-b200"},
+      {"DGXB300", "dgx-b300"},     {"DGXA100", "dgx-a100"},  {"DGXGB200", "gb200-nvl72"},
+      {"DGXGB300", "gb300-nvl72"}, {"GB200", "gb200-nvl72"}, {"GB300", "gb300-nvl72"}};
   for (const auto& [name, preset] : kPresets) {
     if (name == machine) return preset;
   }

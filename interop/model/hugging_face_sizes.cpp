@@ -210,6 +210,13 @@ class HfReader {
     return Attends::All;
   }
 
+  // A list has an entry for each layer.
+  template <class Entry>
+  void check_length(std::string_view name, const std::optional<std::vector<Entry>>& list) {
+    if (list && static_cast<Whole>(list->size()) < m_->layers)
+      fields_->fail(name, fmt::format("{} layers' types", m_->layers));
+  }
+
   // What each layer attends to: by the file's list of all, of some, or by its family's rule.
   void read_spread() {
     const auto types = fields_->texts({"layer_types"});
@@ -218,10 +225,8 @@ class HfReader {
     const Whole period = fields_->whole({"attn_layer_period"}, 1).value_or(0);
     const Whole offset = fields_->whole({"attn_layer_offset"}).value_or(0);
     read_rule();
-    if (types && static_cast<Whole>(types->size()) < m_->layers)
-      fields_->fail("layer_types", fmt::format("{} layers' types", m_->layers));
-    if (linear && static_cast<Whole>(linear->size()) < m_->layers)
-      fields_->fail("attn_type_list", fmt::format("{} layers' types", m_->layers));
+    check_length("layer_types", types);
+    check_length("attn_type_list", linear);
     if (!fields_->status().ok()) return;
     for (Whole i = 0; i < m_->layers; ++i) {
       const auto at = static_cast<std::size_t>(i);
@@ -370,10 +375,8 @@ class HfReader {
     const Whole offset = fields_->whole({"expert_layer_offset"}).value_or(period - 1);
     const auto types = fields_->texts({"mlp_layer_types"});
     const auto moe_layers = listed_layers();
-    if (listed && static_cast<Whole>(listed->size()) < m_->layers)
-      fields_->fail("moe_layer_freq", fmt::format("{} layers", m_->layers));
-    if (types && static_cast<Whole>(types->size()) < m_->layers)
-      fields_->fail("mlp_layer_types", fmt::format("{} layers' types", m_->layers));
+    check_length("moe_layer_freq", listed);
+    check_length("mlp_layer_types", types);
     if (!fields_->status().ok()) return;
     for (Whole i = 0; i < m_->layers; ++i) {
       const auto at = static_cast<std::size_t>(i);

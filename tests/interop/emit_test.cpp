@@ -3,7 +3,6 @@
 #include <random>
 #include <sstream>
 
-#include "base/csv.h"
 #include "interop/emit/emit.h"
 #include "tests/interop/imported.h"
 #include "tests/seed.h"
@@ -166,13 +165,10 @@ TEST_CASE("a plan emitted for FSDP and torchtitan imports as the same plan") {
 }
 
 TEST_CASE("what is emitted for Megatron-LM are flags that it has") {
-  sample("plans/megatron_flags.csv");
-  const auto table =
-      CsvTable::read(TANDEM_SOURCE_DIR "/../shared/samples/interop/plans/megatron_flags.csv");
-  REQUIRE(table.ok());
+  const CsvTable options = megatron_options();
   std::string flags = " ";
-  for (int row = 0; row < table->size(); ++row)
-    flags += std::string(table->text(row, "flags")) + " ";
+  for (int row = 0; row < options.size(); ++row)
+    flags += std::string(options.text(row, "flags")) + " ";
   const std::string text = emitted("megatron", {{"parallel.tp", "2"},
                                                 {"parallel.pp", "2"},
                                                 {"parallel.vpp", "2"},

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "base/csv.h"
 #include "interop/megatron/megatron.h"
 #include "tests/interop/imported.h"
 
@@ -292,16 +291,13 @@ TEST_CASE("every flag that changes time or memory gives a key or is told, and no
 }
 
 TEST_CASE("a log, which has all arguments, has nothing to tell where they are the defaults") {
-  sample("plans/megatron_flags.csv");
-  const auto table =
-      CsvTable::read(TANDEM_SOURCE_DIR "/../shared/samples/interop/plans/megatron_flags.csv");
-  REQUIRE(table.ok());
+  const CsvTable options = megatron_options();
   std::string log = "------------------------ arguments ------------------------\n";
-  for (int row = 0; row < table->size(); ++row) {
-    std::string value(table->text(row, "default"));
+  for (int row = 0; row < options.size(); ++row) {
+    std::string value(options.text(row, "default"));
     std::erase(value, '\'');
     if (value.starts_with("factory:")) value = "[]";
-    log += fmt::format("  {} .... {}\n", table->text(row, "dest"), value);
+    log += fmt::format("  {} .... {}\n", options.text(row, "dest"), value);
   }
   for (const char* line : {"num_layers 4", "hidden_size 64", "num_attention_heads 4", "bf16 True",
                            "seq_length 128", "vocab_size 1000", "params_dtype torch.bfloat16"})
