@@ -6,12 +6,7 @@
 #include <cmath>
 
 namespace tandem {
-namespace {
 
-// Beyond any size of a model or a plan.
-constexpr std::int64_t kMostWhole = 1'000'000'000'000;
-
-// 5e8 and 4.0 are integers too.
 std::optional<std::int64_t> whole_number(const DocumentNode& node) {
   if (const auto* whole = std::get_if<std::int64_t>(&node.value)) return *whole;
   const auto* number = std::get_if<double>(&node.value);
@@ -20,7 +15,13 @@ std::optional<std::int64_t> whole_number(const DocumentNode& node) {
   return static_cast<std::int64_t>(*number);
 }
 
-}  // namespace
+std::int64_t product_of(std::initializer_list<std::int64_t> factors) {
+  constexpr std::int64_t kMost = kMostWhole * kMostWhole;
+  std::int64_t product = 1;
+  for (const std::int64_t factor : factors)
+    product = factor > 0 && product > kMost / factor ? kMost : product * factor;
+  return product;
+}
 
 bool matches_glob(std::string_view name, std::string_view glob) {
   const std::size_t star = glob.find('*');
@@ -52,10 +53,11 @@ const DocumentField* FieldReader::field(Names names) {
   const DocumentField* first = nullptr;
   if (const DocumentNode::Map* fields = map_->map()) {
     for (const std::string_view name : names) {
-      for (const DocumentField& one : *fields) {
-        if (one.key != name) continue;
-        taken_.insert(one.key);
-        if (first == nullptr && !one.value.is_null()) first = &one;
+      // Of two fields of one name the last one counts.
+      for (auto one = fields->rbegin(); one != fields->rend(); ++one) {
+        if (one->key != name) continue;
+        taken_.insert(one->key);
+        if (first == nullptr && !one->value.is_null()) first = &*one;
       }
     }
   }
@@ -132,6 +134,11 @@ const DocumentNode* FieldReader::node(Names names) {
 bool FieldReader::has(std::string_view name) const {
   const DocumentNode* found = map_->find(name);
   return found != nullptr && !found->is_null();
+}
+
+bool FieldReader::is_null(std::string_view name) const {
+  const DocumentNode* found = map_->find(name);
+  return found != nullptr && found->is_null();
 }
 
 std::string FieldReader::name_of(Names names) const {

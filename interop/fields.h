@@ -14,7 +14,14 @@
 
 namespace tandem {
 
-// A name and the value of a list of them, glob patterns: "*" stands for any text.
+// Beyond any size of a model or a plan: a larger one is refused.
+inline constexpr std::int64_t kMostWhole = 1'000'000'000;
+// An integer, 5e8 and 4.0 too; nothing: it is none.
+std::optional<std::int64_t> whole_number(const DocumentNode& node);
+// A product of sizes as files have them; kMostWhole squared where it is larger.
+std::int64_t product_of(std::initializer_list<std::int64_t> factors);
+
+// Whether one of the globs fits: "*" stands for any text.
 bool matches_any(std::string_view name, std::initializer_list<std::string_view> globs);
 // The globs stand in one text, parted by blanks.
 bool matches_word(std::string_view name, std::string_view globs);
@@ -37,6 +44,7 @@ class FieldReader {
   std::optional<std::vector<std::string>> texts(Names names);
   const DocumentNode* node(Names names);
   bool has(std::string_view name) const;
+  bool is_null(std::string_view name) const;  // there, without a value
   // The first of the names that is there and not null; empty: none.
   std::string name_of(Names names) const;
   // "config.json:12", of a field that is there.

@@ -21,7 +21,7 @@ Error unknown_kind(const ImportContext& context, std::string_view form) {
 Result<ImportedPlan> import_json(const std::string& text, const ImportContext& context) {
   ASSIGN_OR_RETURN(const DocumentNode document, parse_json(text, context.path));
   if (is_deepspeed(document)) return import_deepspeed(document, context);
-  if (is_hugging_face(document)) return import_hugging_face(document, context.path);
+  if (is_hugging_face(document)) return import_hugging_face(document, context.path, context.before);
   return unknown_kind(context, "JSON");
 }
 
@@ -71,6 +71,9 @@ Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,
     }
     plan.add(one);
   }
+  if (plan.value_of("train.precision") == "\"fp32\"" &&
+      plan.value_of("train.flash_attention") == "true")
+    plan.set("train.flash_attention", false, "its kernels take 16 bits, and precision is fp32");
   if (options.gpus > 0) plan.set("cluster.gpus", options.gpus, "--gpus");
   return plan;
 }

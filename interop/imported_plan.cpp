@@ -44,6 +44,36 @@ void append_measured(const MeasuredRun& measured, std::string* text) {
                          *measured.max_allocated_bytes / (1024.0 * 1024 * 1024));
 }
 
+// Bytes of the UTF-8 character that begins a text; 0: none does.
+std::size_t utf8_size(std::string_view text) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+  };
+  const unsigned first = byte(0);
+  const std::size_t size = first < 0x80                    ? 1
+                           : first >= 0xc2 && first < 0xe0 ? 2
+                           : first >= 0xe0 && first < 0xf0 ? 3
+                           : first >= 0xf0 && first < 0xf5 ? 4
+                                                           : 0;
+  for (std::size_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  // Longer than it need be, half of a pair, or behind the last character.
+  const bool odd = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) ||
+                   (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f);
+  return odd ? 0 : size;
+}
+
+// TOML is UTF-8; names and values of other files need not be.
+std::string as_utf8(std::string text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t size = utf8_size(std::string_view(text).substr(i));
+    if (size == 0) text[i] = '?';
+    i += std::max<std::size_t>(1, size);
+  }
+  return text;
+}
+
 // The lines of one table, comments in one column.
 std::string table_text(const std::vector<const ImportedKey*>& keys) {
   std::size_t widest = 0;
@@ -187,7 +217,7 @@ std::string scenario_text(const ImportedPlan& plan) {
   } else if (plan.value_of("cluster.preset").empty() && plan.value_of("cluster.gpu").empty()) {
     text += "# preset = \"dgx-h100\"  # no file says which: --cluster PRESET, or here\n";
   }
-  return text;
+  return as_utf8(std::move(text));
 }
 
 }  // namespace tandem

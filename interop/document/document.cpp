@@ -27,8 +27,8 @@ std::string joined(const DocumentNode::Map& map) {
 
 const DocumentNode* DocumentNode::find(std::string_view key) const {
   if (const Map* fields = map()) {
-    for (const DocumentField& field : *fields) {
-      if (field.key == key) return &field.value;
+    for (auto field = fields->rbegin(); field != fields->rend(); ++field) {
+      if (field->key == key) return &field->value;
     }
   }
   return nullptr;

@@ -24,11 +24,14 @@ struct DocumentNode {
   bool is_null() const { return std::holds_alternative<std::monostate>(value); }
   const List* list() const { return std::get_if<List>(&value); }
   const Map* map() const { return std::get_if<Map>(&value); }
-  // Of a map; nothing: not there.
+  // Of a map, the last one of that name; nothing: not there.
   const DocumentNode* find(std::string_view key) const;
   // On one line, shortened where it is long.
   std::string text() const;
 };
+
+// Deeper files are refused: no tool writes them, and what reads nodes calls itself for each level.
+inline constexpr int kMostDepth = 200;
 
 struct DocumentField {
   std::string key;

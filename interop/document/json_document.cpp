@@ -98,6 +98,10 @@ class NodeBuilder : public nlohmann::json_sax<Json> {
   }
   // What is open does not move while it is filled: its list grows only behind what was closed.
   bool open(decltype(DocumentNode::value) value) {
+    if (open_.size() >= kMostDepth) {
+      why = fmt::format("nested more than {} levels deep", kMostDepth);
+      return false;
+    }
     DocumentNode* node = next();
     node->value = std::move(value);
     open_.push_back(node);

@@ -15,19 +15,20 @@ constexpr int kMostNodes = 1'000'000;
 
 struct TooLarge {};
 
-DocumentNode node_of(const YAML::Node& from, int* nodes) {
-  if (++*nodes > kMostNodes) throw TooLarge();
+// An alias may stand inside of what it is an alias of.
+DocumentNode node_of(const YAML::Node& from, int depth, int* nodes) {
+  if (++*nodes > kMostNodes || depth > kMostDepth) throw TooLarge();
   const int line = from.Mark().line + 1;
   if (from.IsSequence()) {
     DocumentNode::List list;
-    for (const YAML::Node& item : from) list.push_back(node_of(item, nodes));
+    for (const YAML::Node& item : from) list.push_back(node_of(item, depth + 1, nodes));
     return {std::move(list), line};
   }
   if (from.IsMap()) {
     DocumentNode::Map map;
     for (const auto& field : from) {
       if (!field.first.IsScalar()) continue;
-      map.push_back({field.first.Scalar(), node_of(field.second, nodes)});
+      map.push_back({field.first.Scalar(), node_of(field.second, depth + 1, nodes)});
       map.back().value.line = field.first.Mark().line + 1;
     }
     return {std::move(map), line};
@@ -41,12 +42,13 @@ DocumentNode node_of(const YAML::Node& from, int* nodes) {
 Result<DocumentNode> parse_yaml(const std::string& text, const std::string& path) {
   try {
     int nodes = 0;
-    return node_of(YAML::Load(text), &nodes);
+    return node_of(YAML::Load(text), 0, &nodes);
   } catch (const YAML::Exception& error) {
     return Error::at(fmt::format("{}:{}", path, error.mark.line + 1),
                      fmt::format("found text that is not YAML ({}), expected YAML", error.msg));
   } catch (const TooLarge&) {
-    return Error::at(path, fmt::format("found more than {} values, expected fewer", kMostNodes));
+    return Error::at(path, fmt::format("found more than {} values or {} levels, expected fewer",
+                                       kMostNodes, kMostDepth));
   }
 }
 

@@ -76,6 +76,7 @@ std::string_view bridge_section(std::string_view field) {
       {"fp8_param_gather", "mixed_precision"},
       {"fp4", "mixed_precision"},
       {"tp_comm_overlap", "comm_overlap"},
+      {"overlap_p2p_comm", "comm_overlap"},
       {"overlap_moe_expert_parallel_comm", "comm_overlap"}};
   for (const auto& [name, section] : kSections) {
     if (name == field) return section;
@@ -87,6 +88,11 @@ std::string nemo_text(PlanKeys* keys) {
   std::vector<MegatronField> fields = megatron_fields(keys, true);
   for (auto& [name, value] : fields) {
     if (name == "ddp_bucket_size") name = "bucket_size";
+    if (name == "bias_gelu_fusion" || name == "bias_swiglu_fusion") name = "bias_activation_fusion";
+    if (name == "no_persist_layer_norm") {
+      name = "persist_layer_norm";
+      value = "False";
+    }
     if (name == "grad_reduce_in_bf16") {
       name = "grad_reduce_in_fp32";
       value = "False";

@@ -170,7 +170,9 @@ class FieldWriter {
       keys_->leave("overlap.align_param_gather", "forced off without virtual stages");
     const std::string bucket = keys_->text("overlap.bucket_MB");
     if (bucket.empty()) return;
-    const double bytes = keys_->text("train.gradient_dtype") == "bf16" ? 2 : 4;
+    const bool fp16 = keys_->text("train.precision") == "fp16";
+    const double bytes =
+        keys_->text("train.gradient_dtype", fp16 ? "fp16" : "fp32") == "fp32" ? 4 : 2;
     if (pp == 1 && reduces) {
       add("ddp_bucket_size", fmt::format("{:.0f}", std::stod(bucket) * 1e6 / bytes));
     } else {

@@ -45,10 +45,16 @@ long long PlanKeys::dp() {
 }
 
 std::vector<std::string> PlanKeys::left() const {
+  const auto found = settings_->find("parallel.tp");
+  const std::string tp = found == settings_->end() ? "1" : found->second;
   std::vector<std::string> lines = left_;
   for (const auto& [key, value] : *settings_) {
     const bool of_plan = matches_any(key, {"parallel.*", "schedule.*", "train.*", "overlap.*"});
-    const bool nothing = matches_any(value, {"0", "1", "false", "off", "none"});
+    const bool is_on = matches_any(
+        key, {"train.fused_*", "train.reshard_*", "train.recompute_layers", "schedule.group"});
+    const bool nothing = key == "parallel.expert_tp" ? value == tp
+                         : is_on                     ? value == "true"
+                                 : matches_any(value, {"0", "1", "false", "off", "none"});
     if (of_plan && !taken_.contains(key) && !nothing)
       lines.push_back(fmt::format("{} = {}", key, value));
   }

@@ -27,7 +27,7 @@ class PlanKeys {
   long long gpus();
   long long dp();
 
-  // "key = value", of parallel, schedule, train and overlap.
+  // "key = value", of parallel, schedule, train and overlap, but for defaults.
   std::vector<std::string> left() const;
 
  private:

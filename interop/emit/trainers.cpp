@@ -19,6 +19,28 @@ void leave_selective(PlanKeys* keys) {
     keys->leave("train.recompute", "whole layers are recomputed, or none");
 }
 
+std::string titan_schedule(PlanKeys* keys) {
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"1f1b", "1F1B"},
+      {"gpipe", "GPipe"},
+      {"interleaved", "Interleaved1F1B"},
+      {"looped-bfs", "LoopedBFS"},
+      {"interleaved-zb", "InterleavedZeroBubble"},
+      {"zbv", "ZBVZeroBubble"},
+      {"dualpipev", "DualPipeV"}};
+  const long long vpp = keys->whole("parallel.vpp", 1);
+  const std::string order = keys->text("schedule.order", vpp > 1 ? "interleaved" : "1f1b");
+  if (keys->whole("parallel.pp", 1) == 1) return "";
+  std::string text;
+  for (const auto& [ours, theirs] : kNames) {
+    if (ours == order) text = fmt::format("pipeline_parallel_schedule = \"{}\"\n", theirs);
+  }
+  if (text.empty()) keys->leave("schedule.order", "torchtitan has no schedule of that name");
+  if (vpp > 2) keys->leave("parallel.vpp", "pipeline_parallel_layers_per_stage says it");
+  return text + fmt::format("pipeline_parallel_microbatch_size = {}\n",
+                            keys->whole("parallel.micro_batch", 1));
+}
+
 }  // namespace
 
 std::string deepspeed_text(PlanKeys* keys) {
@@ -36,7 +58,8 @@ std::string deepspeed_text(PlanKeys* keys) {
     fields.push_back(fmt::format("\"{}\": {{\"enabled\": true}}", precision));
   if (precision != "bf16" && precision != "fp16" && precision != "fp32")
     keys->leave("train.precision", "bf16, fp16 or fp32");
-  const std::string gradients = keys->text("train.gradient_dtype");
+  const std::string gradients =
+      keys->text("train.gradient_dtype", precision == "fp16" ? "fp16" : "fp32");
   if (gradients == "fp32" && precision != "fp32")
     fields.emplace_back("\"communication_data_type\": \"fp32\"");
   if (keys->whole("parallel.tp", 1) > 1)
@@ -83,7 +106,11 @@ std::string fsdp_text(PlanKeys* keys) {
   const long long shard = keys->whole("parallel.hsdp_shard", 0);
   std::string text = "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\n";
   const std::string precision = keys->text("train.precision", "bf16");
-  text += fmt::format("mixed_precision: '{}'\n", precision == "fp32" ? "no" : precision);
+  const bool known = precision == "bf16" || precision == "fp16" || precision == "fp8";
+  text += fmt::format("mixed_precision: '{}'\n", known ? precision : "no");
+  if (!known && precision != "fp32") keys->leave("train.precision", "bf16, fp16, fp8 or fp32");
+  if (known && keys->text("train.gradient_dtype") == "fp32")
+    keys->leave("train.gradient_dtype", "gradients are reduced as wide as parameters");
   if (gpus > 0) text += fmt::format("num_processes: {}\n", gpus);
   text += "fsdp_config:\n  fsdp_version: 2\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n";
   const bool reshard = keys->flag("train.reshard_after_forward", true);
@@ -120,7 +147,6 @@ std::string torchtitan_text(PlanKeys* keys) {
   const long long zero = keys->whole("train.zero", 0);
   const long long micro = keys->whole("parallel.micro_batch", 1);
   const long long global = keys->whole("parallel.global_batch", micro * (dp > 0 ? dp : 1));
-  const long long vpp = keys->whole("parallel.vpp", 1);
   keys->gpus();
   std::string text =
       fmt::format("[training]\nlocal_batch_size = {}\n", pp > 1 && dp > 0 ? global / dp : micro);
@@ -151,28 +177,7 @@ std::string torchtitan_text(PlanKeys* keys) {
   degree("expert_parallel_degree", "parallel.ep");
   const long long expert_tp = keys->whole("parallel.expert_tp", 0);
   if (expert_tp > 0) text += fmt::format("expert_tensor_parallel_degree = {}\n", expert_tp);
-  if (pp > 1) {
-    constexpr std::pair<std::string_view, std::string_view> kNames[] = {
-        {"1f1b", "1F1B"},
-        {"gpipe", "GPipe"},
-        {"interleaved", "Interleaved1F1B"},
-        {"looped-bfs", "LoopedBFS"},
-        {"interleaved-zb", "InterleavedZeroBubble"},
-        {"zbv", "ZBVZeroBubble"},
-        {"dualpipev", "DualPipeV"}};
-    const std::string order = keys->text("schedule.order", vpp > 1 ? "interleaved" : "1f1b");
-    bool known = false;
-    for (const auto& [ours, theirs] : kNames) {
-      if (ours != order) continue;
-      text += fmt::format("pipeline_parallel_schedule = \"{}\"\n", theirs);
-      known = true;
-    }
-    if (!known) keys->leave("schedule.order", "torchtitan has no schedule of that name");
-    if (vpp > 2) keys->leave("parallel.vpp", "pipeline_parallel_layers_per_stage says it");
-    text += fmt::format("pipeline_parallel_microbatch_size = {}\n", micro);
-  } else {
-    keys->text("schedule.order");
-  }
+  text += titan_schedule(keys);
   if (keys->text("overlap.tensor", "off") != "off") text += "enable_async_tensor_parallel = true\n";
   if (!keys->flag("train.sequence_parallel", true) && keys->whole("parallel.tp", 1) > 1)
     keys->leave("train.sequence_parallel", "always on with tensor parallelism");

@@ -7,6 +7,7 @@
 
 #include "interop/document/document.h"
 #include "interop/fields.h"
+#include "interop/text_scanner.h"
 
 namespace tandem {
 namespace {
@@ -37,6 +38,12 @@ constexpr FlagAlias kAliases[] = {
     {"gated_linear_unit", "swiglu", ""},
     {"bucket_size", "ddp_bucket_size", ""},
     {"nproc_per_node", "gpus_per_node", ""},
+    {"num_gpus", "gpus_per_node", ""},
+    {"num_nodes", "nnodes", ""},
+    {"num_layers_in_first_pipeline_stage", "decoder_first_pipeline_num_layers", ""},
+    {"num_layers_in_last_pipeline_stage", "decoder_last_pipeline_num_layers", ""},
+    {"should_pad_vocab", "pad_vocab_size", ""},
+    {"num_gpus_per_node", "gpus_per_node", ""},
     {"batch_size", "micro_batch_size", ""}};
 
 // Their fields begin with "no" or "disable": they are not the opposite of another field.
@@ -77,8 +84,7 @@ class ListReader {
 
   std::optional<std::vector<std::int64_t>> read() {
     auto list = sum();
-    skip();
-    if (at_ != text_.size() || failed_) return std::nullopt;
+    if (!text_.at_end() || failed_) return std::nullopt;
     return list;
   }
 
@@ -86,28 +92,14 @@ class ListReader {
   // Longer lists are no model's.
   static constexpr std::size_t kMost = 10'000;
 
-  void skip() {
-    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
-  }
-  bool next(char c) {
-    skip();
-    if (at_ >= text_.size() || text_[at_] != c) return false;
-    ++at_;
-    return true;
-  }
   std::int64_t whole() {
-    skip();
-    const std::size_t begin = at_;
-    while (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
-    if (begin == at_ || at_ - begin > 12) {
-      failed_ = true;
-      return 0;
-    }
-    return std::stoll(std::string(text_.substr(begin, at_ - begin)));
+    const std::int64_t value = digits_of(text_.word());
+    failed_ = failed_ || value < 0;
+    return std::max<std::int64_t>(value, 0);
   }
   std::vector<std::int64_t> sum() {
     std::vector<std::int64_t> list = product();
-    while (!failed_ && next('+')) {
+    while (!failed_ && text_.next('+')) {
       const auto more = product();
       list.insert(list.end(), more.begin(), more.end());
       if (list.size() > kMost) failed_ = true;
@@ -117,20 +109,21 @@ class ListReader {
   std::vector<std::int64_t> product() {
     std::vector<std::int64_t> list;
     if (++depth_ > 20) failed_ = true;
-    if (!failed_ && next('(')) {
+    if (!failed_ && text_.next('(')) {
       list = sum();
-      failed_ = failed_ || !next(')');
-    } else if (!failed_ && next('[')) {
-      while (!failed_ && !next(']')) {
+      failed_ = failed_ || !text_.next(')');
+    } else if (!failed_ && text_.next('[')) {
+      while (!failed_ && !text_.next(']')) {
         list.push_back(whole());
-        if (!next(',') && !next(']')) failed_ = true;
-        if (at_ > 0 && text_[at_ - 1] == ']') break;
+        if (text_.next(',')) continue;
+        failed_ = failed_ || !text_.next(']');
+        break;
       }
     } else {
       failed_ = true;
     }
     --depth_;
-    while (!failed_ && next('*')) {
+    while (!failed_ && text_.next('*')) {
       const auto times = static_cast<std::size_t>(whole());
       if (times * list.size() > kMost) failed_ = true;
       std::vector<std::int64_t> many;
@@ -141,8 +134,7 @@ class ListReader {
     return list;
   }
 
-  std::string_view text_;
-  std::size_t at_ = 0;
+  TextScanner text_;
   int depth_ = 0;
   bool failed_ = false;
 };
@@ -155,7 +147,7 @@ std::optional<std::vector<std::int64_t>> python_list(std::string_view text) {
 
 void MegatronArguments::add_flag(const std::string& flag, const std::vector<std::string>& values,
                                  const std::string& where) {
-  std::string name = flag.substr(flag.find_first_not_of('-'));
+  std::string name = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
   std::replace(name.begin(), name.end(), '-', '_');
   std::string value = values.empty() ? "True" : "";
   for (const std::string& one : values) value += (value.empty() ? "" : " ") + one;
@@ -217,13 +209,8 @@ bool MegatronArguments::has(std::string_view name) const {
 std::optional<std::int64_t> MegatronArguments::whole(std::string_view name, std::int64_t least) {
   const Argument* argument = take(name);
   if (argument == nullptr) return std::nullopt;
-  const DocumentNode node = plain_scalar(argument->value, 0);
-  std::optional<std::int64_t> found;
-  if (const auto* whole = std::get_if<std::int64_t>(&node.value)) found = *whole;
-  if (const auto* number = std::get_if<double>(&node.value);
-      number && *number == static_cast<double>(static_cast<std::int64_t>(*number)))
-    found = static_cast<std::int64_t>(*number);
-  if (found && *found >= least && *found <= 1'000'000'000'000) return found;
+  const auto found = whole_number(plain_scalar(argument->value, 0));
+  if (found && *found >= least && *found <= kMostWhole) return found;
   fail(name, fmt::format("an integer from {} on", least));
   return std::nullopt;
 }
@@ -266,10 +253,10 @@ std::optional<std::vector<std::int64_t>> MegatronArguments::wholes(std::string_v
   for (const char c : argument->value + " ") {
     if (std::isdigit(static_cast<unsigned char>(c)) != 0 && digits.size() < 12) {
       digits += c;
-    } else if (!digits.empty()) {
-      list.push_back(std::stoll(digits));
-      digits.clear();
+      continue;
     }
+    if (!digits.empty() && digits != "-") list.push_back(std::stoll(digits));
+    digits = c == '-' ? "-" : "";
   }
   if (!list.empty()) return list;
   fail(name, "a list of integers");
@@ -294,7 +281,7 @@ void MegatronArguments::fail(std::string_view name, std::string_view expected) {
   if (fault_) return;
   const auto found = arguments_.find(name);
   fault_ = found == arguments_.end()
-               ? Error{fmt::format("found no {}, expected {}", flag_of(name), expected)}
+               ? Error::at(path_, fmt::format("found no {}, expected {}", flag_of(name), expected))
                : Error::at(found->second.where,
                            fmt::format("found {} {}, expected {}", found->second.spelled,
                                        found->second.value, expected));
@@ -315,8 +302,11 @@ void MegatronArguments::list_left(ImportedPlan* plan) const {
         fmt::format("{}: {} {}: that has no value there", open.where, open.spelled, open.value));
   for (const auto& [name, argument] : arguments_) {
     const auto what = not_expressed_argument(name, argument.value);
-    const std::string at =
-        fmt::format("{}: {} {}", argument.where, argument.spelled, argument.value);
+    // "--no-rope-fusion", not "--no-rope-fusion False".
+    const bool is_switch = argument.spelled.starts_with("--") &&
+                           (argument.value == "True" || argument.value == "False");
+    const std::string at = fmt::format("{}: {}{}", argument.where, argument.spelled,
+                                       is_switch ? "" : " " + argument.value);
     const bool idle = is_idle(name);
     if (what && !what->empty() && !idle) {
       plan->not_expressed.push_back(fmt::format("{}: {}", at, *what));

@@ -17,6 +17,9 @@ namespace tandem {
 
 class MegatronArguments {
  public:
+  // `path`: the file's, for what is missing in it.
+  explicit MegatronArguments(std::string path) : path_(std::move(path)) {}
+
   // "--no-bias-swiglu-fusion", "--window-size 128 0": as a flag, under its field's name. The last
   // one of a name wins. `where`: "train.sh:12".
   void add_flag(const std::string& flag, const std::vector<std::string>& values,
@@ -50,6 +53,7 @@ class MegatronArguments {
   const Argument* take(std::string_view name);
   void put(const std::string& name, Argument argument);
 
+  std::string path_;
   std::map<std::string, Argument, std::less<>> arguments_;
   std::vector<Argument> open_;  // whose value is a variable that nobody sets
   std::set<std::string, std::less<>> taken_;

@@ -69,7 +69,7 @@ bool is_megatron_log(const std::string& text) {
 }
 
 Result<ImportedPlan> import_megatron_log(const std::string& text, const ImportContext& context) {
-  MegatronArguments arguments;
+  MegatronArguments arguments(context.path);
   std::vector<double> times_ms, tflops;
   double allocated_MiB = 0;
   bool inside = false, any = false;

@@ -22,6 +22,10 @@ Result<ImportedPlan> import_megatron(MegatronArguments* arguments, const std::st
 // The model of the arguments, if they have one.
 void set_megatron_model(MegatronArguments* arguments, MegatronStyle style, ImportedPlan* plan);
 
+// Precision, kernels and recompute. Returns the bytes in which a gradient is reduced.
+int set_megatron_kernels(MegatronArguments* arguments, MegatronStyle style,
+                         const ImportedPlan& before, ImportedPlan* plan);
+
 // How many stages "Et*4|(t*4|)*14tmL" has, and how many layers; nothing: it is no layout.
 struct LayoutShape {
   std::int64_t stages = 1, layers = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "interop/fields.h"
 #include "interop/megatron/megatron.h"
 #include "interop/model/layers.h"
 
@@ -10,8 +11,6 @@ namespace tandem {
 namespace {
 
 using Whole = std::int64_t;
-
-constexpr Whole kMostLayers = 2000;
 
 // What tokenizers have, where the arguments name one and no vocabulary.
 struct KnownTokenizer {
@@ -71,9 +70,17 @@ class MegatronModel {
     qk_norm_ = (a_->flag("qk_layernorm") || a_->flag("qk_l2_norm")) && !latent_;
     qkv_bias_ = a_->flag("add_qkv_bias");
     sinks_ = a_->text("softmax_type").value_or("vanilla") == "learnable";
-    if (const auto window = a_->wholes("window_size"))
-      window_ = window->empty() ? 0 : window->front();
-    if (a_->text("experimental_attention_variant").value_or("") == "dsa") {
+    // Transformer Engine's: so many positions before its own; -1: all.
+    if (const auto window = a_->wholes("window_size"); window && !window->empty())
+      window_ = window->front() + 1;
+    const std::string variant = a_->text("experimental_attention_variant").value_or("");
+    delta_ = variant == "gated_delta_net" || variant.starts_with("gdn");
+    if (variant == "gdn2")
+      plan_->assumed.push_back("gdn2 is priced as gated_delta_net: " +
+                               a_->spelled("experimental_attention_variant"));
+    if (!variant.empty() && variant != "dsa" && !delta_)
+      a_->fail("experimental_attention_variant", "dsa, gdn or gated_delta_net");
+    if (variant == "dsa") {
       index_heads_ = a_->whole("dsa_indexer_n_heads").value_or(0);
       index_head_dim_ = a_->whole("dsa_indexer_head_dim").value_or(0);
       index_topk_ = a_->whole("dsa_indexer_topk").value_or(0);
@@ -86,8 +93,7 @@ class MegatronModel {
     full_.assign(static_cast<std::size_t>(layers_), window_ == 0 ? 1 : 0);
     linear_.assign(static_cast<std::size_t>(layers_), 0);
     spread("window_attn_skip_freq", window_ > 0, &full_);
-    const bool delta = a_->text("experimental_attention_variant").value_or("") == "gated_delta_net";
-    if (!delta) return;
+    if (!delta_) return;
     linear_.assign(static_cast<std::size_t>(layers_), 1);
     std::vector<char> softmax(static_cast<std::size_t>(layers_), 0);
     spread("linear_attention_freq", true, &softmax);
@@ -128,6 +134,8 @@ class MegatronModel {
     biases_ = a_->flag("add_bias_linear", true);
     sparse_.assign(static_cast<std::size_t>(layers_), experts_ > 0 ? 1 : 0);
     if (experts_ == 0) return;
+    if (style_ == MegatronStyle::Megatron && !a_->flag("moe_grouped_gemm"))
+      plan_->assumed.push_back("experts are one grouped GEMM: there is no --moe-grouped-gemm");
     top_k_ = a_->whole("moe_router_topk", 1).value_or(2);
     expert_ffn_ = a_->whole("moe_ffn_hidden_size", 1).value_or(ffn_);
     shared_ = a_->whole("moe_shared_expert_intermediate_size").value_or(0);
@@ -238,11 +246,17 @@ class MegatronModel {
 
   // "M-M*E|..": one letter a layer; bars cut stages, and behind a slash stand other patterns.
   std::vector<ImportedLayer> by_pattern(std::string pattern) {
+    if (pattern.find('/') != std::string::npos)
+      plan_->not_expressed.push_back(fmt::format(
+          "{}: patterns behind a slash: layers of multi-token prediction are as the last",
+          a_->spelled("hybrid_layer_pattern")));
     pattern = pattern.substr(0, pattern.find('/'));
     if (std::erase(pattern, '|') > 0)
       plan_->not_expressed.push_back(fmt::format("{}: bars between stages: layers are cut evenly",
                                                  a_->spelled("hybrid_layer_pattern")));
     std::vector<ImportedLayer> layers;
+    if (experts_ == 0 && pattern.find('E') != std::string::npos)
+      a_->fail("num_experts", "experts for the letter E");
     if (pattern.find_first_not_of("ME*-") != std::string::npos || pattern.empty() ||
         pattern.size() > kMostLayers) {
       a_->fail("hybrid_layer_pattern", "letters M, E, * and -");
@@ -265,7 +279,10 @@ class MegatronModel {
   // Padded as Megatron-LM pads it.
   void set_vocabulary() {
     const Whole tp = std::max<Whole>(1, a_->whole("tensor_model_parallel_size").value_or(1));
-    const Whole multiple = a_->whole("make_vocab_size_divisible_by", 1).value_or(128) * tp;
+    const Whole multiple =
+        a_->flag("pad_vocab_size", true)
+            ? product_of({a_->whole("make_vocab_size_divisible_by", 1).value_or(128), tp})
+            : 1;
     if (const auto padded = a_->whole("padded_vocab_size", 1)) {
       plan_->set("model.vocab", *padded, a_->spelled("padded_vocab_size"));
       return;
@@ -286,7 +303,9 @@ class MegatronModel {
       plan_->assumed.push_back(fmt::format("a vocabulary of {}: {}", *vocab, from));
     }
     plan_->set("model.vocab", (*vocab + multiple - 1) / multiple * multiple,
-               fmt::format("{}, {} padded to a multiple of {}", from, *vocab, multiple));
+               multiple == 1
+                   ? from
+                   : fmt::format("{}, {} padded to a multiple of {}", from, *vocab, multiple));
   }
 
   // What a scenario takes for granted follows gated_mlp: Llama's with it, GPT's without.
@@ -316,7 +335,8 @@ class MegatronModel {
   Whole q_rank_ = 0, kv_rank_ = 0, nope_ = 0, rope_ = 0, v_dim_ = 0;
   Whole index_heads_ = 0, index_head_dim_ = 0, index_topk_ = 0;
   Whole ffn_ = 0, experts_ = 0, top_k_ = 0, expert_ffn_ = 0, shared_ = 0, moe_latent_ = 0;
-  bool latent_ = false, qk_norm_ = false, qkv_bias_ = false, sinks_ = false, gated_ = false;
+  bool latent_ = false, delta_ = false, qk_norm_ = false, qkv_bias_ = false, sinks_ = false,
+       gated_ = false;
   bool biases_ = true, router_bias_ = false;
   std::vector<char> full_, linear_, sparse_;  // by layer
 };

@@ -2,8 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
-#include "base/split.h"
+#include "interop/fields.h"
 #include "interop/megatron/megatron.h"
 #include "interop/places.h"
 
@@ -25,22 +26,6 @@ constexpr SizeRow kSizes[] = {{"tensor_model_parallel_size", "parallel.tp", 0},
                               {"global_batch_size", "parallel.global_batch", 0},
                               {"seq_length", "model.seq", 0}};
 
-// Switches by what Megatron-LM and a scenario have without a word.
-struct SwitchRow {
-  std::string_view name, key;
-  bool usual, ours;
-};
-constexpr SwitchRow kSwitches[] = {
-    {"fp8_param_gather", "train.fp8_param_gather", false, false},
-    {"masked_softmax_fusion", "train.fused_softmax", true, true},
-    {"cross_entropy_loss_fusion", "train.fused_cross_entropy", false, true},
-    {"overlap_moe_expert_parallel_comm", "overlap.expert", false, false},
-    {"delay_wgrad_compute", "overlap.delay_wgrad", false, false}};
-
-// fp8_recipe in a scenario's words.
-constexpr std::pair<std::string_view, std::string_view> kRecipes[] = {
-    {"delayed", ""}, {"tensorwise", "current"}, {"blockwise", "blockwise"}, {"mxfp8", "mxfp8"}};
-
 class MegatronPlan {
  public:
   MegatronPlan(MegatronArguments* arguments, MegatronStyle style, const ImportedPlan& before,
@@ -50,10 +35,7 @@ class MegatronPlan {
   void set() {
     set_sizes();
     set_stages();
-    set_precision();
-    set_kernels();
-    set_dispatcher();
-    set_recompute();
+    gradient_bytes_ = set_megatron_kernels(a_, style_, before_, plan_);
     set_data();
     set_tensor_overlap();
     set_optimizer();
@@ -79,8 +61,14 @@ class MegatronPlan {
     set_gpus();
     // A dense model has no experts to cut.
     const bool dense = !plan_->value_of("model.layers").empty() && !a_->has("num_experts");
-    if (const auto etp = a_->whole("expert_tensor_parallel_size", 1); etp && *etp != tp_ && !dense)
-      plan_->set("parallel.expert_tp", *etp, a_->spelled("expert_tensor_parallel_size"));
+    if (const auto etp = a_->whole("expert_tensor_parallel_size", 1);
+        etp && *etp != tp_ && !dense) {
+      plan_->set("parallel.expert_tp", 1, a_->spelled("expert_tensor_parallel_size"));
+      if (*etp > 1)
+        plan_->not_expressed.push_back(fmt::format("{} {}: experts are whole, or cut as the rest",
+                                                   a_->spelled("expert_tensor_parallel_size"),
+                                                   *etp));
+    }
     if (const auto schedule = a_->text("step_batch_size_schedule");
         schedule && plan_->value_of("parallel.global_batch").empty()) {
       // "0:384 200B:768": the last one is what most tokens are trained with.
@@ -103,11 +91,11 @@ class MegatronPlan {
     std::string from = a_->spelled("world_size");
     const auto nodes = a_->whole("nnodes", 1), each = a_->whole("gpus_per_node", 1);
     if (!world && (nodes || each)) {
-      world = nodes.value_or(1) * each.value_or(8);
+      world = product_of({nodes.value_or(1), each.value_or(8)});
       from = "nodes x GPUs a node";
     }
     const auto replicas = a_->whole("data_parallel_size", 1);
-    const Whole block = tp_ * pp_ * cp_;
+    const Whole block = product_of({tp_, pp_, cp_});
     if (world) {
       plan_->set("cluster.gpus", *world, from);
     } else if (replicas) {
@@ -121,13 +109,23 @@ class MegatronPlan {
     std::string type = a_->text("cp_comm_type").value_or("p2p");
     std::erase_if(type, [](char c) { return c == '[' || c == ']' || c == '\'' || c == '"'; });
     type = type.substr(0, type.find_first_of(" ,"));
+    if (type != "p2p" && type != "a2a" && type != "a2a+p2p" && type != "allgather" &&
+        type != "all_gather")
+      a_->fail("cp_comm_type", "p2p, a2a, allgather or a2a+p2p");
     if (type == "a2a")
       plan_->set_text("parallel.cp_comm", "all_to_all", a_->spelled("cp_comm_type"));
     if (type == "allgather" || type == "all_gather")
       plan_->set_text("parallel.cp_comm", "all_gather", a_->spelled("cp_comm_type"));
     if (type == "a2a+p2p")
       plan_->not_expressed.push_back(a_->spelled("cp_comm_type") + " a2a+p2p: taken as a ring");
-    if (type == "p2p" || type == "a2a+p2p")
+    const bool scans = std::any_of(plan_->keys.begin(), plan_->keys.end(), [](const auto& key) {
+      return key.key.ends_with(".mixer") && matches_any(key.value, {"\"mamba\"", "\"linear\""});
+    });
+    if (scans && type != "a2a") {
+      plan_->set_text("parallel.cp_comm", "all_to_all", "Mamba's layers and delta nets");
+      plan_->not_expressed.push_back(a_->spelled("cp_comm_type") + " " + type +
+                                     ": attention changes heads for positions, as the scans do");
+    } else if (type == "p2p" || type == "a2a+p2p")
       plan_->set("overlap.context", true, "Transformer Engine's ring, always on");
   }
 
@@ -140,6 +138,11 @@ class MegatronPlan {
       if (!shape || shape->stages % pp_ != 0) {
         a_->fail("pipeline_model_parallel_layout",
                  fmt::format("E, t, m, L and bars for a multiple of {} stages", pp_));
+        return;
+      }
+      if (layers > 0 && shape->layers != layers) {
+        a_->fail("pipeline_model_parallel_layout",
+                 fmt::format("{} t, as many as there are layers", layers));
         return;
       }
       from = a_->spelled("pipeline_model_parallel_layout");
@@ -155,7 +158,7 @@ class MegatronPlan {
       from = a_->spelled("num_layers_per_virtual_pipeline_stage");
       const Whole all = layers + (a_->flag("account_for_embedding_in_pipeline_split") ? 1 : 0) +
                         (a_->flag("account_for_loss_in_pipeline_split") ? 1 : 0);
-      if (layers == 0 || all % (pp_ * *each) != 0) {
+      if (layers == 0 || all % product_of({pp_, *each}) != 0) {
         a_->fail("num_layers_per_virtual_pipeline_stage",
                  layers == 0 ? "num_layers too, here or in an earlier file"
                              : fmt::format("a divisor of {} layers / {} stages", all, pp_));
@@ -182,11 +185,18 @@ class MegatronPlan {
           "layers of first and last stages: import the model's file before this one");
       return;
     }
-    const Whole stages = pp_ * vpp_;
+    const Whole stages = product_of({pp_, vpp_});
     std::vector<Whole> list;
-    std::string_view name = "decoder_first_pipeline_num_layers";
+    const std::string_view name = first           ? "decoder_first_pipeline_num_layers"
+                                  : last          ? "decoder_last_pipeline_num_layers"
+                                  : embedding > 0 ? "account_for_embedding_in_pipeline_split"
+                                                  : "account_for_loss_in_pipeline_split";
+    const auto refuse = [&] {
+      a_->fail(name, fmt::format("{} layers over {} stages", layers, stages));
+    };
+    // Only the first and the last stage may be without a layer.
+    if (stages > layers + 2) return refuse();
     if (first || last) {
-      if (!first) name = "decoder_last_pipeline_num_layers";
       const Whole ranks = pp_ - (first ? 1 : 0) - (last ? 1 : 0);
       const Whole rest = layers - first.value_or(0) - last.value_or(0);
       for (Whole stage = 0; stage < stages; ++stage) {
@@ -197,18 +207,13 @@ class MegatronPlan {
         list.push_back(own / vpp_);
       }
     } else {
-      name = embedding > 0 ? "account_for_embedding_in_pipeline_split"
-                           : "account_for_loss_in_pipeline_split";
       list.assign(static_cast<std::size_t>(stages), (layers + embedding + loss) / stages);
       list.front() -= embedding;
       list.back() -= loss;
     }
-    Whole sum = 0;
-    for (const Whole of : list) sum += of;
-    if (sum != layers) {
-      a_->fail(name, fmt::format("{} layers over {} stages", layers, stages));
-      return;
-    }
+    if (std::accumulate(list.begin(), list.end(), Whole{0}) != layers ||
+        *std::min_element(list.begin(), list.end()) < 0)
+      return refuse();
     plan_->set_toml("parallel.layers_per_stage", fmt::format("[{}]", fmt::join(list, ", ")),
                     a_->spelled(name));
   }
@@ -225,150 +230,19 @@ class MegatronPlan {
       plan_->set("schedule.group", *group, a_->spelled("microbatch_group_size_per_vp_stage"));
   }
 
-  void set_precision() {
-    const bool bf16 = a_->flag("bf16"), fp16 = a_->flag("fp16");
-    const auto fp8 = a_->text("fp8"), fp4 = a_->text("fp4");
-    const auto mixed = a_->text("mixed_precision");
-    const bool named = mixed.has_value();
-    const std::string recipe = a_->text("fp8_recipe").value_or("delayed");
-    const auto off = [](const std::optional<std::string>& word) {
-      return !word || *word == "False" || *word == "false";
-    };
-    if (!off(fp4) || (named && mixed->find("fp4") != std::string::npos)) {
-      plan_->set_text("train.precision", "nvfp4", a_->spelled(named ? "mixed_precision" : "fp4"));
-    } else if (!off(fp8) || (named && mixed->find("fp8") != std::string::npos)) {
-      plan_->set_text("train.precision", "fp8", a_->spelled(named ? "mixed_precision" : "fp8"));
-      set_recipe(named && off(fp8) ? *mixed : recipe, named && off(fp8));
-    } else if (fp16 || (named && mixed->starts_with("fp16"))) {
-      plan_->set_text("train.precision", "fp16", a_->spelled(named ? "mixed_precision" : "fp16"));
-    } else if (!bf16 && !named && !bridge()) {
-      plan_->set_text("train.precision", "fp32", "neither --bf16 nor --fp16");
-    }
-    if (fp16 && (a_->flag("accumulate_allreduce_grads_in_fp32") || a_->flag("grad_reduce_in_fp32")))
-      plan_->set_text("train.gradient_dtype", "fp32",
-                      a_->spelled("accumulate_allreduce_grads_in_fp32"));
-    const bool bf16_sums =
-        a_->flag("grad_reduce_in_bf16") ||
-        (a_->has("grad_reduce_in_fp32") && !a_->flag("grad_reduce_in_fp32", true));
-    a_->flag("accumulate_allreduce_grads_in_fp32");
-    if (bf16_sums && !fp16) {
-      plan_->set_text("train.gradient_dtype", "bf16", a_->spelled("grad_reduce_in_bf16"));
-      gradient_bytes_ = 2;
-    }
-  }
-
-  void set_recipe(const std::string& recipe, bool in_name) {
-    for (const auto& [theirs, ours] : kRecipes) {
-      const bool fits = in_name ? recipe.find(theirs) != std::string::npos : recipe == theirs;
-      if (fits && !ours.empty())
-        plan_->set_text("train.fp8_recipe", ours, a_->spelled("fp8_recipe"));
-      if (fits) return;
-    }
-    if (in_name && recipe.find("current") != std::string::npos)
-      plan_->set_text("train.fp8_recipe", "current", a_->spelled("mixed_precision"));
-    if (in_name && recipe.find("subchannel") != std::string::npos)
-      plan_->set_text("train.fp8_recipe", "blockwise", a_->spelled("mixed_precision"));
-    if (!in_name)
-      plan_->not_understood.push_back(fmt::format("{} {}", a_->spelled("fp8_recipe"), recipe));
-  }
-
-  void set_kernels() {
-    std::string backend = a_->text("attention_backend").value_or("auto");
-    backend = backend.substr(backend.rfind('.') + 1);
-    const bool local = a_->text("transformer_impl").value_or("transformer_engine") == "local";
-    const bool asked = a_->flag("use_flash_attn");
-    if (asked || backend == "flash" || backend == "fused" || (backend == "auto" && !local)) {
-      plan_->set(
-          "train.flash_attention", true,
-          asked ? a_->spelled("use_flash_attn") : a_->spelled("attention_backend") + " " + backend);
-    } else if (!before_.value_of("train.flash_attention").empty()) {
-      plan_->set("train.flash_attention", false, a_->spelled("attention_backend"));
-    }
-    for (const SwitchRow& row : kSwitches) {
-      const bool value = a_->flag(row.name, row.usual);
-      if (value != row.ours) plan_->set(row.key, value, a_->spelled(row.name));
-    }
-    const bool gelu = a_->flag("bias_gelu_fusion", true),
-               swiglu = a_->flag("bias_swiglu_fusion", true);
-    const bool gated = plan_->value_of("model.gated_mlp") == "true";
-    if (gated ? !swiglu : !gelu)
-      plan_->set("train.fused_bias_gelu", false,
-                 a_->spelled(gated ? "bias_swiglu_fusion" : "bias_gelu_fusion"));
-    if (a_->flag("no_persist_layer_norm"))
-      plan_->set("train.fused_norm", false, a_->spelled("no_persist_layer_norm"));
-    constexpr std::string_view kNoGraphs = "none";
-    const std::string graphs = a_->text("cuda_graph_impl").value_or(std::string(kNoGraphs));
-    const bool old = a_->flag("enable_cuda_graph") || a_->flag("external_cuda_graph");
-    if (graphs != kNoGraphs || old) {
-      plan_->set("train.cuda_graphs", true,
-                 a_->spelled(old ? "enable_cuda_graph" : "cuda_graph_impl"));
-      for (const char* name : {"cuda_graph_modules", "cuda_graph_scope"}) {
-        const std::string scope = a_->text(name).value_or("[]");
-        if (scope != "[]" && scope != "full")
-          plan_->not_expressed.push_back(
-              fmt::format("{} {}: all of a pass is in the graph", a_->spelled(name), scope));
-      }
-    }
-  }
-
-  // Where one GPU has all experts it says nothing.
-  void set_dispatcher() {
-    std::string word =
-        a_->text("moe_token_dispatcher_type").value_or(bridge() ? "alltoall" : "allgather");
-    const std::string backend = a_->text("moe_flex_dispatcher_backend").value_or("deepep");
-    const bool old = a_->flag("moe_enable_deepep");
-    if (word == "flex" || old) word = backend;
-    if (a_->whole("expert_model_parallel_size").value_or(1) == 1 || word == "alltoall") return;
-    if (word == "ncclep") {
-      plan_->assumed.push_back("ncclep sends as DeepEP does");
-      word = "deepep";
-    }
-    plan_->set_text("parallel.dispatcher", word, a_->spelled("moe_token_dispatcher_type"));
-  }
-
-  void set_recompute() {
-    std::string granularity = a_->text("recompute_granularity").value_or("");
-    std::string from = a_->spelled("recompute_granularity");
-    if (a_->flag("recompute_activations") && granularity.empty()) {
-      granularity = "selective";
-      from = a_->spelled("recompute_activations");
-    }
-    std::string modules = a_->text("recompute_modules").value_or("core_attn");
-    std::erase_if(modules, [](char c) { return c == '[' || c == ']' || c == '\'' || c == '"'; });
-    std::replace(modules.begin(), modules.end(), ',', ' ');
-    std::string list;
-    for (const std::string& word : split(modules, " "))
-      list += word.empty() ? "" : (list.empty() ? "" : ", ") + word;
-    if (a_->flag("moe_layer_recompute") && granularity.empty()) {
-      granularity = "selective";
-      list = "moe";
-      from = a_->spelled("moe_layer_recompute");
-    }
-    const std::string method = a_->text("recompute_method").value_or("uniform");
-    const auto layers = a_->whole("recompute_num_layers");
-    if (granularity == "full") {
-      plan_->set_text("train.recompute", "full", from);
-      if (method == "block" && layers)
-        plan_->set("train.recompute_layers", *layers, a_->spelled("recompute_num_layers"));
-      if (method == "uniform" && layers.value_or(1) > 1)
-        plan_->not_expressed.push_back(
-            fmt::format("{} {}: with uniform, each layer is a chunk of its own",
-                        a_->spelled("recompute_num_layers"), *layers));
-    } else if (granularity == "selective") {
-      plan_->set_text("train.recompute", "selective", from);
-      if (list != "core_attn")
-        plan_->set_text("train.recompute_modules", list, a_->spelled("recompute_modules"));
-    } else if (!granularity.empty()) {
-      a_->fail("recompute_granularity", "full or selective");
-    }
-  }
-
   void set_data() {
     const bool distributed = a_->flag("use_distributed_optimizer", bridge());
     if (bridge() && !a_->has("use_distributed_optimizer"))
       plan_->assumed.push_back("train.zero = 1: Megatron-Bridge's distributed optimizer");
     Whole zero = distributed ? 1 : 0;
     std::string from = a_->spelled("use_distributed_optimizer");
+    // Its ranks have whole layers of the optimizer each.
+    if (const std::string optimizer = a_->text("optimizer").value_or("");
+        optimizer.starts_with("dist_") || a_->flag("use_layer_wise_distributed_optimizer")) {
+      zero = 1;
+      from = a_->spelled(optimizer.starts_with("dist_") ? "optimizer"
+                                                        : "use_layer_wise_distributed_optimizer");
+    }
     if (a_->flag("use_megatron_fsdp") || a_->flag("use_custom_fsdp")) {
       const std::string strategy =
           a_->text("data_parallel_sharding_strategy").value_or("optim_grads_params");
@@ -416,8 +290,8 @@ class MegatronPlan {
     }
     const auto bucket = a_->whole("ddp_bucket_size", 1);
     if (!reduces || pp_ > 1 || zero == 3) return;
-    const Whole usual =
-        bridge() ? Whole{128} * 1024 * 1024 : std::max(Whole{40'000'000}, Whole{1'000'000} * dp());
+    const Whole usual = bridge() ? Whole{128} * 1024 * 1024
+                                 : std::max(Whole{40'000'000}, product_of({1'000'000, dp()}));
     const Whole parameters = bucket.value_or(usual);
     plan_->set("overlap.bucket_MB", static_cast<double>(parameters * gradient_bytes_) / 1e6,
                fmt::format("{} parameters of {} bytes", parameters, gradient_bytes_));
@@ -454,12 +328,14 @@ class MegatronPlan {
   }
 
   void set_optimizer() {
-    std::string optimizer = a_->text("optimizer").value_or("adam");
-    if (optimizer.starts_with("dist_")) optimizer.erase(0, 5);
-    if (optimizer == "sgd" || optimizer == "muon")
-      plan_->set_text("train.optimizer", optimizer, a_->spelled("optimizer"));
+    const std::string optimizer = a_->text("optimizer").value_or("adam");
+    if (optimizer == "sgd")
+      plan_->set_text("train.optimizer", "sgd", a_->spelled("optimizer"));
+    else if (optimizer.ends_with("muon"))
+      plan_->set_text("train.optimizer", "muon", a_->spelled("optimizer"));
     else if (optimizer != "adam")
-      plan_->not_understood.push_back(fmt::format("{} {}", a_->spelled("optimizer"), optimizer));
+      plan_->not_expressed.push_back(
+          fmt::format("{} {}: taken as Adam", a_->spelled("optimizer"), optimizer));
     if (!a_->flag("use_precision_aware_optimizer")) return;
     std::string states = a_->text("exp_avg_dtype").value_or("fp32");
     if (states.find("bfloat16") != std::string::npos) states = "bf16";
@@ -480,8 +356,9 @@ class MegatronPlan {
 void pad_vocabulary(MegatronArguments* arguments, const ImportedPlan& before, ImportedPlan* plan) {
   const auto vocab = before.whole_of("model.vocab");
   if (!vocab || !plan->value_of("model.vocab").empty()) return;
-  const Whole multiple = arguments->whole("make_vocab_size_divisible_by", 1).value_or(128) *
-                         plan->whole_of("parallel.tp").value_or(1);
+  const Whole multiple =
+      product_of({arguments->whole("make_vocab_size_divisible_by", 1).value_or(128),
+                  plan->whole_of("parallel.tp").value_or(1)});
   const Whole padded = (*vocab + multiple - 1) / multiple * multiple;
   if (padded != *vocab)
     plan->set("model.vocab", padded,

@@ -12,11 +12,34 @@ struct NotExpressedArgument {
 };
 
 constexpr NotExpressedArgument kUnsaid[] = {
+    {"moe_dispatch_fwd_dtype", "bf16", "tokens are sent in 16 bits"},
+    {"moe_combine_bwd_dtype", "bf16", "tokens are sent in 16 bits"},
     {"moe_expert_capacity_factor", "", "no token is dropped"},
     {"moe_pad_expert_input_to_capacity", "False", "no token is dropped and none is added"},
     {"moe_shared_expert_overlap", "False", "shared experts run before the others"},
     {"moe_paged_stash", "False", "activations of experts stay where they are"},
+    {"overlap_dispatch_backward_with_experts_wgrad", "False", "weight gradients are not put off"},
     {"gradient_accumulation_fusion", "True", "gradients are added as by the fused kernel"},
+    {"bias_dropout_fusion", "True", "bias and dropout are one kernel"},
+    {"apply_rope_fusion", "True", "rotary embeddings are one kernel"},
+    {"fp8_wgrad", "True", "weight gradients are computed in fp8 too"},
+    {"te_precision_config_file", "", "all layers have one precision"},
+    {"kitchen_config_file", "", "all layers have one precision"},
+    {"kitchen_recipe_number", "", "all layers have one precision"},
+    {"fp8_output_proj", "False", "the head is computed in 16 bits"},
+    {"fp4_param_gather", "False", "parameters are gathered as train.fp8_param_gather says"},
+    {"optimizer_cuda_graph", "False", "the optimizer is launched kernel by kernel"},
+    {"mlp_chunks_for_training", "1", "an MLP's activations are there at once"},
+    {"mtp_use_repeated_layer", "False", "each layer of multi-token prediction has its own weights"},
+    {"freeze_all_layers", "False", "all layers are trained"},
+    {"use_tp_pp_dp_mapping", "False", "data-parallel ranks stand nearer than pipeline ranks"},
+    {"use_ring_exchange_p2p", "False", "transfers are NCCL's"},
+    {"pipeline_model_parallel_comm_backend", "nccl", "transfers are NCCL's"},
+    {"ddp_reduce_scatter_with_fp32_accumulation", "False", "gradients are reduced by NCCL"},
+    {"moe_expert_rank_capacity_factor", "", "no token is dropped"},
+    {"moe_shared_expert_gate", "False", "shared experts have no gate"},
+    {"fp16_lm_cross_entropy", "False", "the loss is computed in fp32"},
+    {"cache_mla_latents", "False", "as without"},
     {"optimizer_cpu_offload", "False", "the optimizer stays on the GPU"},
     {"fine_grained_activation_offloading", "False", "activations stay on the GPU"},
     {"cpu_offloading_num_layers", "0", "activations stay on the GPU"},
@@ -47,9 +70,9 @@ constexpr NotExpressedArgument kUnsaid[] = {
     {"defer_embedding_wgrad_compute", "False", "the embedding's gradient is not put off"},
     {"main_grads_dtype", "fp32", "gradients are kept as train.gradient_dtype says"},
     {"main_params_dtype", "fp32", "master parameters are fp32"},
-    {"megatron_fsdp_main_grads_dtype", "fp32", "gradients are kept as train.gradient_dtype says"},
+    {"megatron_fsdp_main_grads_dtype", "auto", "gradients are kept as train.gradient_dtype says"},
     {"megatron_fsdp_main_params_dtype", "fp32", "master parameters are fp32"},
-    {"megatron_fsdp_grad_comm_dtype", "fp32", "gradients are sent as train.gradient_dtype says"},
+    {"megatron_fsdp_grad_comm_dtype", "auto", "gradients are sent as train.gradient_dtype says"},
     {"outer_dp_sharding_strategy", "no_shard", "replicas of the shards are whole"},
     {"enable_full_sharding_in_hsdp", "False", "replicas of the shards are whole"},
     {"use_sharp", "False", "cluster.in_network_reduction says it"},
@@ -82,32 +105,38 @@ constexpr std::string_view kQuiet =
     "calc_ft* ft_* inprocess* rerun* error_injection* fault_injector* flight_recorder* "
     "check_* verify* distributed_backend distributed_timeout* *gloo* local_rank rank "
     "lazy_mpu* use_cpu_init* perform_initialization init_model_with* manual_gc* empty_unused* "
-    "*norm_epsilon layernorm_* apply_layernorm_1p *rope* rotary* yarn_* mscale* mrope* "
+    "openai_gelu onnx_safe chat_template use_gigatoken allow_ambiguous_pad_tokens enable_msc "
+    "*validation* use_one_sent_docs create_all_gather_group fake_process_group temperature top_k "
+    "prompts num_tokens_to_generate incoming_requests* model_provider enable_chunked_prefill "
+    "use_legacy_static_engine decode_only_cuda_graphs output_bert_embeddings "
+    "apply_wd_to_qk_layernorm run_workload_inspector_server *norm_epsilon layernorm_* "
+    "apply_layernorm_1p *rope* rotary* yarn_* mscale* mrope* "
     "max_position_embeddings inference* rl_* grpo* langrl* retro* dino* vision* swin* ict* "
     "bert* biencoder* retriever* indexer_* img_* patch_dim num_channels num_classes "
     "classes_fraction iter_per_epoch fim_* mask_* short_seq_prob sample_rate query_in_block* "
-    "block_data* evidence* titles* embedding_path kitchen* te_* kd_* logits_* logit_* "
+    "block_data* evidence* titles* embedding_path kitchen_attention_backend te_rng* kd_* logits_* "
+    "logit_* "
     "export_* qk_clip* moe_aux_loss* moe_z_loss* moe_router_* moe_token_drop* "
     "moe_input_jitter* moe_per_layer* moe_routing_trace* moe_upcycling* moe_permute* "
     "moe_grouped_gemm moe_*_num_sms* moe_hybridep* moe_*_interleave_size moe_*_dtype "
     "moe_apply_probs* moe_ncclep* moe_use_legacy* moe_extended_tp moe_single* mtp_loss* "
-    "fp8_margin fp8_interval fp8_amax* fp8_wgrad fp4_recipe num_layers_at_* use_mcore_models "
+    "fp8_margin fp8_interval fp8_amax* fp4_recipe num_layers_at_* use_mcore_models "
     "deprecated_* *_deprecated use_legacy_models enable_experimental experimental* async_* "
     "adlr* start_* end_* override_* non_persistent* *_fusion use_te_* "
     "use_transformer_engine_op* cross_entropy_* apply_query_key* attention_softmax_in_fp32 "
     "relative_attention* glu_linear* activation_func_clamp* mup_* use_mup mamba_inference* "
-    "mamba_training* use_mamba_mem* tp_comm_bootstrap* tp_comm_split* sharp_* use_sharp "
-    "nccl_* high_priority* use_tp_pp_dp_mapping ddp_average* ddp_pad* ddp_reduce* "
-    "gradient_reduce_div* align_grad_reduce pad_vocab_size make_vocab_size* "
+    "mamba_training* use_mamba_mem* tp_comm_bootstrap* tp_comm_split* sharp_* "
+    "nccl_* high_priority* ddp_average* ddp_pad* "
+    "gradient_reduce_div* align_grad_reduce make_vocab_size* "
     "cuda_graph_warmup* wgrad_deferral* num_dataset* global_rank master_* node_rank rdzv_* "
     "max_restarts redirects tee standalone transformer_pipeline* "
-    "pipeline_model_parallel_comm* overlap_p2p_comm_warmup* dsa_* gdp_* linear_* gtp_* "
+    "overlap_p2p_comm_warmup* dsa_* gdp_* linear_* gtp_* "
     "megatron_fsdp_version fsdp_* offload_* pin_cpu* optimizer_offload* use_persistent* "
     "group_query_attention add_qkv* tensor_model_parallel_comm* consumed_* iteration do_* "
     "curr_* params_dtype phase_* main_* exp_avg* decoupled* transformer_impl model_type "
-    "variable_seq* encoder_* decoder_seq_length decoder_num_layers use_ring_exchange_p2p "
+    "variable_seq* encoder_* decoder_seq_length decoder_num_layers "
     "padded_* sft* perform_rl* refit_method num_query_groups delta_offload* "
-    "activation_offload* min_offloaded* max_tokens_to_oom max_seqlen_per* mlp_chunks* "
+    "activation_offload* min_offloaded* max_tokens_to_oom max_seqlen_per* mlp_chunks_for_prefill "
     "prefill* moe_deepep* num_speculative* symmetric* batch_invariant* "
     "flash_attention_version mhc_* suggested_comm* microbatch_group* account_for* is_hybrid* "
     "warmup gpu_sniff* classes* replication* result_* dump_* head_lr_mult dist_ckpt* "

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <sstream>
 
-#include "base/split.h"
 #include "interop/fields.h"
 #include "interop/megatron/files.h"
 #include "interop/megatron/megatron.h"
@@ -85,8 +85,9 @@ std::optional<MlperfName> mlperf_name(const std::string& path) {
 // The first preset that a machine's name fits; empty: none.
 std::string_view preset_of(std::string_view machine) {
   constexpr std::pair<std::string_view, std::string_view> kPresets[] = {
-      {"DGXH100", "dgx-h100"}, {"DGXH200", "dgx-h200"},  {"DGXB200", "dgx-b200"},
-      {"DGXB300", "dgx-b300"}, {"GB200", "gb200-nvl72"}, {"GB300", "gb300-nvl72"}};
+      {"DGXH100", "dgx-h100"},     {"DGXH200", "dgx-h200"},  {"DGXB200", "dgx-b200"},
+      {"DGXB300", "dgx-b300"},     {"DGXA100", "dgx-a100"},  {"DGXGB200", "gb200-nvl72"},
+      {"DGXGB300", "gb300-nvl72"}, {"GB200", "gb200-nvl72"}, {"GB300", "gb300-nvl72"}};
   for (const auto& [name, preset] : kPresets) {
     if (name == machine) return preset;
   }
@@ -101,7 +102,7 @@ std::string variable_of(const ShellScript& script, std::string_view name) {
 
 Result<ImportedPlan> import_mlperf(const ShellScript& script, const ImportContext& context) {
   const auto name = mlperf_name(context.path);
-  MegatronArguments arguments;
+  MegatronArguments arguments(context.path);
   const auto field = [&](std::string_view to, std::int64_t value) {
     if (value > 0) arguments.add_field(std::string(to), fmt::format("{}", value), context.path);
   };
@@ -147,12 +148,12 @@ Result<ImportedPlan> import_mlperf(const ShellScript& script, const ImportContex
   if (const auto list = python_list("[" + microbatches + "]"); list && list->size() == 1)
     count = list->front();
   const auto gpus = plan.whole_of("cluster.gpus");
-  const std::int64_t block = plan.whole_of("parallel.tp").value_or(1) *
-                             plan.whole_of("parallel.pp").value_or(1) *
-                             plan.whole_of("parallel.cp").value_or(1);
+  const std::int64_t block = product_of({plan.whole_of("parallel.tp").value_or(1),
+                                         plan.whole_of("parallel.pp").value_or(1),
+                                         plan.whole_of("parallel.cp").value_or(1)});
   if (count > 0 && gpus && *gpus % block == 0) {
     plan.set("parallel.global_batch",
-             count * (*gpus / block) * plan.whole_of("parallel.micro_batch").value_or(1),
+             product_of({count, *gpus / block, plan.whole_of("parallel.micro_batch").value_or(1)}),
              fmt::format("{} microbatches a replica", count));
   }
   if (name && !preset_of(name->gpu).empty())
@@ -176,6 +177,14 @@ std::string unquoted(const std::string& word) {
   return quoted ? word.substr(1, word.size() - 2) : word;
 }
 
+// What blanks and ends of lines part.
+ShellCommand words_in(const ShellWord& word) {
+  ShellCommand words;
+  std::istringstream in(word.text);
+  for (std::string part; in >> part;) words.push_back({part, word.line});
+  return words;
+}
+
 // The words of a command as flags with their values; several flags may stand in one word.
 // What stands for nothing, as far as is known, goes into `unset`.
 int add_flags(const ShellCommand& command, const std::string& path, MegatronArguments* to,
@@ -183,13 +192,14 @@ int add_flags(const ShellCommand& command, const std::string& path, MegatronArgu
   if (!command.empty() && command[0].text == "echo") return 0;
   std::vector<ShellWord> words;
   for (const ShellWord& word : command) {
-    if (!is_flag(word.text) || word.text.find(' ') == std::string::npos) {
+    // A whole command may be a word, for eval or bash -c.
+    const bool several =
+        word.text.find(" --") != std::string::npos || word.text.find(".py ") != std::string::npos;
+    if (!several && (!is_flag(word.text) || word.text.find(' ') == std::string::npos)) {
       words.push_back(word);
       continue;
     }
-    for (const std::string& part : split(word.text, " ")) {
-      if (!part.empty()) words.push_back({part, word.line});
-    }
+    for (const ShellWord& part : words_in(word)) words.push_back(part);
   }
   int flags = 0;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -225,12 +235,13 @@ Result<ImportedPlan> import_shell_script(const std::string& text, const ImportCo
   if (mlperf_name(context.path) || script.variables.contains("MINIBS") ||
       script.variables.contains("TENSOR_MODEL_PARALLEL"))
     return import_mlperf(script, context);
-  MegatronArguments arguments;
+  MegatronArguments arguments(context.path);
   std::vector<std::string> unset;
   int flags = 0;
   for (const ShellCommand& command : script.commands) {
     const bool launches = std::any_of(command.begin(), command.end(), [](const ShellWord& word) {
-      return word.text.ends_with(".py") || word.text.find("torchrun") != std::string::npos;
+      return word.text.ends_with(".py") || word.text.find(".py ") != std::string::npos ||
+             word.text.find("torchrun") != std::string::npos;
     });
     if (launches) flags += add_flags(command, context.path, &arguments, &unset);
   }

@@ -51,11 +51,11 @@ void list_environment(const DocumentNode& document, const ImportContext& context
   }
 }
 
-// The name of a map with _target_: "megatron...AttnBackend" with args or a value.
+// An enumeration's or a function's map, "_target_: megatron...AttnBackend": its name or argument.
 std::string target_text(const DocumentNode& map) {
+  if (const DocumentNode* name = map.find("_name_")) return written(*name);
   if (const DocumentNode* args = map.find("_args_"); args && args->list() && !args->list()->empty())
     return written(args->list()->front());
-  if (const DocumentNode* name = map.find("_name_")) return written(*name);
   const DocumentNode* target = map.find("_target_");
   return target == nullptr ? "" : written(*target);
 }
@@ -90,7 +90,7 @@ bool is_megatron_test(const DocumentNode& document) {
 
 Result<ImportedPlan> import_megatron_test(const DocumentNode& document,
                                           const ImportContext& context) {
-  MegatronArguments arguments;
+  MegatronArguments arguments(context.path);
   for (const DocumentField& field : *document.find("MODEL_ARGS")->map()) {
     const std::string where = place_in(context, field.value);
     const auto* flag = std::get_if<bool>(&field.value.value);
@@ -117,7 +117,7 @@ bool is_bridge(const DocumentNode& document) {
 }
 
 Result<ImportedPlan> import_bridge(const DocumentNode& document, const ImportContext& context) {
-  MegatronArguments arguments;
+  MegatronArguments arguments(context.path);
   int quiet = 0;
   for (const DocumentField& section : *document.map()) {
     const bool counts =
@@ -158,7 +158,7 @@ bool is_chatlearn(const DocumentNode& document) {
 }
 
 Result<ImportedPlan> import_chatlearn(const DocumentNode& document, const ImportContext& context) {
-  MegatronArguments arguments;
+  MegatronArguments arguments(context.path);
   ImportedPlan lists;
   const DocumentNode& trainer = *document.find("models")->find("policy_trainer");
   if (trainer.map() == nullptr)

@@ -8,6 +8,9 @@
 namespace tandem {
 namespace {
 
+constexpr std::string_view kParallel = "attention and the MLP side by side: one follows the other";
+constexpr std::string_view kMoreNorms = "norms behind attention and the MLP, as well as before";
+
 constexpr ModelFamily kFamilies[] = {
     {.prefix = "llama"},
     {.prefix = "llama4", .window = WindowRule::Chunked},
@@ -16,28 +19,65 @@ constexpr ModelFamily kFamilies[] = {
     {.prefix = "mixtral", .window = WindowRule::All},
     {.prefix = "qwen2", .qkv_bias = true, .window = WindowRule::FromMaxWindow},
     {.prefix = "qwen3", .qk_norm = true, .window = WindowRule::FromMaxWindow},
-    {.prefix = "qwen3_next", .qk_norm = true, .window = WindowRule::Linear},
+    {.prefix = "qwen3_next",
+     .qk_norm = true,
+     .window = WindowRule::Linear,
+     .unsaid = "the gate on attention's output, as wide as the queries"},
     {.prefix = "qwen3_5", .qk_norm = true, .window = WindowRule::Linear},
     {.prefix = "deepseek"},
     {.prefix = "kimi"},
-    {.prefix = "glm"},
+    {.prefix = "glm", .no_output_bias = true},
+    {.prefix = "glm4", .no_output_bias = true, .unsaid = kMoreNorms},
+    {.prefix = "glm4_moe", .no_output_bias = true},
+    {.prefix = "glm4v_moe", .no_output_bias = true},
     {.prefix = "minimax"},
-    {.prefix = "gpt_oss", .window = WindowRule::Alternate},
+    {.prefix = "gpt_oss", .mlp_bias = true, .window = WindowRule::Alternate},
     {.prefix = "gemma", .tied = true},
-    {.prefix = "gemma2", .tied = true, .window = WindowRule::Alternate},
-    {.prefix = "gemma3", .tied = true, .qk_norm = true, .window = WindowRule::Every},
-    {.prefix = "gemma4", .tied = true, .qk_norm = true, .window = WindowRule::Every},
+    {.prefix = "gemma2", .tied = true, .window = WindowRule::Alternate, .unsaid = kMoreNorms},
+    {.prefix = "gemma3",
+     .tied = true,
+     .qk_norm = true,
+     .window = WindowRule::Every,
+     .unsaid = kMoreNorms},
+    {.prefix = "gemma4",
+     .tied = true,
+     .qk_norm = true,
+     .window = WindowRule::Every,
+     .unsaid = kMoreNorms},
     {.prefix = "phi3", .window = WindowRule::All},
+    {.prefix = "phi4", .window = WindowRule::All},
+    {.prefix = "olmo", .rms_norm = false},
     {.prefix = "olmo2", .qk_norm = true},
     {.prefix = "olmo3", .qk_norm = true, .window = WindowRule::Every},
     {.prefix = "olmoe", .qk_norm = true},
     {.prefix = "granite"},
     {.prefix = "chatglm"},
-    {.prefix = "ernie4_5"},
+    {.prefix = "ernie4_5", .tied = true},
+    {.prefix = "smollm3", .tied = true},
+    {.prefix = "hunyuan", .qk_norm = true},
+    {.prefix = "dots1", .qk_norm = true},
+    {.prefix = "exaone4", .qk_norm = true},
+    {.prefix = "apertus", .gated = false, .qk_norm = true},
+    {.prefix = "arcee", .gated = false},
+    {.prefix = "stablelm", .rms_norm = false},
+    {.prefix = "internlm"},
+    {.prefix = "baichuan"},
+    {.prefix = "bailing"},
+    {.prefix = "mimo", .qkv_bias = true, .no_output_bias = true},
+    {.prefix = "minicpm", .tied = true},
+    {.prefix = "longcat"},
+    {.prefix = "step3"},
+    {.prefix = "jamba"},
+    {.prefix = "bamba"},
+    {.prefix = "dbrx", .rms_norm = false},
     {.prefix = "phimoe", .rms_norm = false},
-    {.prefix = "seed_oss"},
-    {.prefix = "cohere", .tied = true, .rms_norm = false},
-    {.prefix = "cohere2", .tied = true, .rms_norm = false, .window = WindowRule::Every},
+    {.prefix = "seed_oss", .no_output_bias = true},
+    {.prefix = "cohere", .tied = true, .rms_norm = false, .unsaid = kParallel},
+    {.prefix = "cohere2",
+     .tied = true,
+     .rms_norm = false,
+     .window = WindowRule::Every,
+     .unsaid = kParallel},
     {.prefix = "nemotron-nas"},
     {.prefix = "deci"},
     {.prefix = "nemotron", .gated = false, .rms_norm = false},
@@ -68,8 +108,12 @@ constexpr ModelFamily kFamilies[] = {
      .rms_norm = false,
      .biases = true,
      .window = WindowRule::All},
-    {.prefix = "phi", .gated = false, .rms_norm = false, .biases = true},
-    {.prefix = "falcon", .gated = false, .rms_norm = false}};
+    {.prefix = "phi", .gated = false, .rms_norm = false, .biases = true, .unsaid = kParallel},
+    {.prefix = "gptj", .gated = false, .rms_norm = false, .mlp_bias = true, .unsaid = kParallel},
+    {.prefix = "codegen", .gated = false, .rms_norm = false, .mlp_bias = true, .unsaid = kParallel},
+    {.prefix = "mpt", .gated = false, .tied = true, .rms_norm = false},
+    {.prefix = "falcon", .gated = false, .tied = true, .rms_norm = false},
+    {.prefix = "falcon_h1", .unsaid = "Mamba beside attention in each layer: attention alone"}};
 
 // A field equal to its class's default is left out of the file.
 struct ClassDefault {
@@ -101,6 +145,7 @@ constexpr ClassDefault kDefaults[] = {
     {"mistral", "num_hidden_layers", 32},
     {"mistral", "num_attention_heads", 32},
     {"mistral", "num_key_value_heads", 8},
+    {"mistral", "sliding_window", 4096},
     {"mixtral", "vocab_size", 32000},
     {"mixtral", "hidden_size", 4096},
     {"mixtral", "intermediate_size", 14336},
@@ -189,6 +234,13 @@ constexpr ClassDefault kDefaults[] = {
     {"qwen3_next", "linear_conv_kernel_dim", 4},
     {"qwen3_next", "full_attention_interval", 4},
     {"qwen3_5", "full_attention_interval", 4},
+    {"qwen3_next", "head_dim", 256},
+    {"qwen3_5", "head_dim", 256},
+    {"deepseek_v3", "q_lora_rank", 1536},
+    {"deepseek_v3", "kv_lora_rank", 512},
+    {"deepseek_v3", "qk_nope_head_dim", 128},
+    {"deepseek_v3", "qk_rope_head_dim", 64},
+    {"deepseek_v3", "v_head_dim", 128},
     {"gpt2", "vocab_size", 50257},
     {"gpt2", "n_embd", 768},
     {"gpt2", "n_layer", 12},
@@ -209,6 +261,9 @@ struct NotExpressed {
 };
 
 constexpr NotExpressed kNotExpressed[] = {
+    {"parallel_attn", kParallel},
+    {"use_parallel_residual", kParallel},
+    {"share_q_dim", "queries of two products of low rank: taken as of one"},
     {"vision_config", "the vision tower: only the language model is imported"},
     {"audio_config", "the audio tower: only the language model is imported"},
     {"attn_output_gate", "the gate on attention's output, as wide as the queries"},
@@ -235,7 +290,7 @@ constexpr std::string_view kQuietFields =
     "norm_topk_prob n_group topk_group scoring_func output_* *softcapping time_step_* "
     "*_cache_dtype mamba_ssm_dtype residual_in_fp32 rescale_prenorm_residual "
     "num_logits_to_keep query_pre_attn_scalar scale_embedding swiglu_* expert_dtype "
-    "moe_router_dtype mamba_proj_bias use_conv_bias use_mamba_kernels expand "
+    "moe_router_dtype mamba_proj_bias use_conv_bias use_mamba_kernels "
     "moe_shared_expert_overlap qk_norm_type use_gemma_norm use_bidirectional_* vision_soft_* "
     "*_for_mtp_* index_skip_topk_offset index_topk_freq index_topk_pattern "
     "indexer_rope_interleave initial_context_length mtp_use_dedicated_embeddings qk_head_dim "
@@ -243,10 +298,22 @@ constexpr std::string_view kQuietFields =
     "floor_scale attn_scale cache_implementation _name_or_path max_window_layers "
     "use_sliding_window layer_norm_* summary_* task_specific_params "
     "original_max_position_embeddings is_* tokenizer_class logit_scale *_multiplier "
-    "logits_scaling for_llm_compressor layer_types reorder_* scale_attn_* alibi parallel_attn "
-    "use_parallel_residual apply_residual_* _attn_* attn_implementation multi_query_attention "
-    "moe_layer_end_index moe_layer_interval moe_use_aux_free moe_gate moe_capacity "
-    "mamba_expand mamba_conv_bias partial_rotary_factor attention_k_eq_v ";
+    "logits_scaling for_llm_compressor layer_types reorder_* scale_* alibi "
+    "apply_residual_* _attn_* attn_implementation multi_query_attention moe_gate moe_capacity "
+    "mamba_conv_bias partial_rotary_factor lm_head_bias full_attn_mod interpolate_factor "
+    "*_jitter_* *_in_fp32 order_of_interleaved_layers position_embedding_type "
+    "use_gated_activation use_parallel_* layer_switch mlp_type norm_type "
+    "do_layer_norm_before _remove_final_layer_norm layerdrop prefix sliding_window_size rmsnorm "
+    "post_layer_norm original_rope apply_query_key_layer_scaling layernorm_* postnorm "
+    "shared_moe_mode moe_renormalize moe_router_activation_func mla_* num_expert_group "
+    "use_grouped_topk score_function router_dtype max_attn_value *_multiplier_scale use_moe "
+    "use_mfa norm_expert_weight mtp_transformer_layers mtp_loss_* use_mtp mlp_intermediate_size "
+    "num_image_* no_bias learned_pos_emb clip_qkv attention_method zero_expert_type verbose "
+    "expert_layer_* attn_layer_* mamba_dt_rank calc_logits_* use_mixed_mlp_moe cla_share_factor "
+    "moe_drop_tokens moe_random_* moe_layer_num_skipped num_media_embeds pool_type mask_init_id "
+    "org_vocab_size im_* text_*_id sep_token dim_model_base offset_alibi skip_bias_* "
+    "masked_softmax_fusion bias_dropout_fusion slow_but_exact *_loss_weight norm_head "
+    "norm_softmax multi_gate ";
 
 // The longest prefix wins: qwen3_next over qwen3.
 template <class Row>

@@ -25,9 +25,12 @@ struct ModelFamily {
   bool rms_norm = true;
   bool learned_positions = false;
   bool biases = false;
-  bool qkv_bias = false;  // whatever attention_bias says
+  bool qkv_bias = false;        // whatever attention_bias says
+  bool no_output_bias = false;  // attention_bias is of queries, keys and values alone
+  bool mlp_bias = false;
   bool qk_norm = false;
   WindowRule window = WindowRule::None;
+  std::string_view unsaid = {};  // what no scenario says, and the file neither
 };
 
 // The longest prefix that fits; nothing: not known.

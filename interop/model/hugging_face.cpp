@@ -18,9 +18,11 @@ constexpr std::int64_t kUsualSequence = 4096;
 
 // The language model of a multimodal one.
 const DocumentNode* language_model(const DocumentNode& document) {
-  for (const char* name : {"text_config", "language_config", "llm_config"}) {
+  for (const char* name : {"text_config", "language_config", "llm_config", "thinker_config"}) {
     const DocumentNode* inner = document.find(name);
-    if (inner != nullptr && inner->map() != nullptr) return inner;
+    if (inner == nullptr || inner->map() == nullptr) continue;
+    const DocumentNode* innermost = language_model(*inner);
+    return innermost == nullptr ? inner : innermost;
   }
   return nullptr;
 }
@@ -31,9 +33,12 @@ std::string word_of(const DocumentNode& map, std::string_view key) {
   return word == nullptr ? "" : *word;
 }
 
-void set_sequence(FieldReader* fields, ImportedPlan* plan) {
-  const auto most = fields->whole(
-      {"max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length", "seq_length"}, 1);
+void set_sequence(const ModelFamily& family, const ImportedPlan& before, FieldReader* fields,
+                  ImportedPlan* plan) {
+  const auto most =
+      fields->whole({"max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length",
+                     "seq_length", "max_seq_len", "model_max_length", "max_model_len"},
+                    1);
   std::optional<std::int64_t> trained;
   for (const char* name : {"rope_scaling", "rope_parameters"}) {
     const DocumentNode* rope = fields->node({name});
@@ -43,8 +48,15 @@ void set_sequence(FieldReader* fields, ImportedPlan* plan) {
         trained = *whole;
     }
   }
-  const std::int64_t seq =
-      trained ? *trained : std::min(most.value_or(kUsualSequence), kUsualSequence);
+  if (const auto said = before.whole_of("model.seq")) {
+    plan->set("model.seq", *said, "an earlier file");
+    return;
+  }
+  // Learned positions are trained, all of them.
+  const std::int64_t seq = trained ? *trained
+                           : family.learned_positions && most
+                               ? *most
+                               : std::min(most.value_or(kUsualSequence), kUsualSequence);
   plan->set("model.seq", seq, "");
   plan->assumed.push_back(
       fmt::format("model.seq = {}{}: config.json does not say what length is trained", seq,
@@ -55,7 +67,7 @@ void set_sequence(FieldReader* fields, ImportedPlan* plan) {
 
 void set_embeddings(const ModelFamily& family, const DocumentNode& outer, bool multimodal,
                     FieldReader* fields, ImportedPlan* plan) {
-  auto tied = fields->flag({"tie_word_embeddings"});
+  auto tied = fields->flag({"tie_word_embeddings", "use_embedding_sharing", "tie_embedding"});
   if (const DocumentNode* node = outer.find("tie_word_embeddings"); !tied && multimodal && node) {
     if (const auto* flag = std::get_if<bool>(&node->value)) tied = *flag;
   }
@@ -78,9 +90,8 @@ void set_style(const HfModel& model, ImportedPlan* plan) {
 void list_left(const FieldReader& fields, const std::string& path, ImportedPlan* plan) {
   for (const DocumentField* field : fields.left()) {
     const std::string at = fmt::format("{}:{}", path, field->value.line);
-    const auto* flag = std::get_if<bool>(&field->value.value);
-    const auto* whole = std::get_if<std::int64_t>(&field->value.value);
-    const bool off = field->value.is_null() || (flag && !*flag) || (whole && *whole == 0);
+    const bool off =
+        matches_any(field->value.text(), {"null", "false", "0", "-0", "[]", "{}", "[false]", ""});
     const std::string_view what = not_expressed_field(field->key);
     if (!what.empty() && !off) {
       plan->not_expressed.push_back(fmt::format("{}: {}: {}", at, field->key, what));
@@ -102,7 +113,8 @@ bool is_hugging_face(const DocumentNode& document) {
          model.find("n_layer") != nullptr;
 }
 
-Result<ImportedPlan> import_hugging_face(const DocumentNode& document, const std::string& path) {
+Result<ImportedPlan> import_hugging_face(const DocumentNode& document, const std::string& path,
+                                         const ImportedPlan& before) {
   static constexpr ModelFamily kLlama = {.prefix = "llama"};
   const DocumentNode* inner = language_model(document);
   FieldReader fields(inner == nullptr ? document : *inner, path);
@@ -120,12 +132,15 @@ Result<ImportedPlan> import_hugging_face(const DocumentNode& document, const std
         fmt::format("model_type '{}' is not known: gated MLP, RMSNorm and no biases, as Llama has",
                     model.type));
   }
-  ASSIGN_OR_RETURN(const std::vector<ImportedLayer> layers, read_layers(&fields, &model, &plan));
+  RETURN_IF_ERROR(read_hugging_face(&fields, &model, &plan));
+  ASSIGN_OR_RETURN(const std::vector<ImportedLayer> layers, layers_of(model, &fields, &plan));
+  if (!model.family->unsaid.empty())
+    plan.not_expressed.push_back(fmt::format("{}: {}", model.type, model.family->unsaid));
 
   plan.set("model.hidden", model.hidden, model.hidden_field);
   write_layers(layers, model.layers_field, &plan);
   plan.set("model.vocab", model.vocab, "vocab_size");
-  set_sequence(&fields, &plan);
+  set_sequence(*model.family, before, &fields, &plan);
   set_embeddings(*model.family, document, inner != nullptr, &fields, &plan);
   set_style(model, &plan);
   if (const auto mtp = fields.whole({"num_nextn_predict_layers", "mtp_num_hidden_layers"});

@@ -12,6 +12,8 @@ namespace tandem {
 // Whether it is one, by its fields.
 bool is_hugging_face(const DocumentNode& document);
 
-Result<ImportedPlan> import_hugging_face(const DocumentNode& document, const std::string& path);
+// The sequence, which it only assumes, is that of `before` where that has one.
+Result<ImportedPlan> import_hugging_face(const DocumentNode& document, const std::string& path,
+                                         const ImportedPlan& before);
 
 }  // namespace tandem

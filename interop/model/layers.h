@@ -10,6 +10,9 @@
 
 namespace tandem {
 
+// Beyond any model: a typing error is likelier.
+inline constexpr int kMostLayers = 2000;
+
 // A layer's kind by name, and what it sets: keys without "model.", values as TOML.
 struct ImportedLayer {
   std::string name;

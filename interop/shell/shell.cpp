@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "interop/shell/branches.h"
+#include "interop/text_scanner.h"
 
 namespace tandem {
 namespace {
@@ -97,12 +98,16 @@ class ShellReader {
   // Up to the end of a simple command, and over what ends it.
   void command() {
     ShellCommand words;
+    bool assigns = false;
     while (true) {
       skip(false);
       const char c = peek();
       if (at_end() || c == '\n' || c == ';' || c == '|' || c == '&' || c == '(' || c == ')') {
         take();
-        if (!words.empty()) end_command(std::move(words), c);
+        const bool twice = (c == '&' || c == '|') && peek() == c;
+        if (twice) take();
+        // Behind && the line may end.
+        if (assigns || !words.empty()) end_command(std::move(words), c, twice);
         return;
       }
       if (c == '<' || c == '>') {
@@ -110,7 +115,10 @@ class ShellReader {
         continue;
       }
       const int line = line_;
-      if (words.empty() && assignment()) continue;
+      if (words.empty() && assignment()) {
+        assigns = true;
+        continue;
+      }
       Fields fields;
       read_word(&fields);
       // "2>&1": the number is the redirection's.
@@ -125,9 +133,18 @@ class ShellReader {
     }
   }
 
-  // A command before the character that ends it: a condition, or what is run.
-  void end_command(ShellCommand words, char end) {
+  // A command before the character that ends it: a condition, or what is run. `twice`: && or ||.
+  void end_command(ShellCommand words, char end, bool twice) {
+    const bool active = branches_.active();
+    if (guarded_) branches_.close();
+    guarded_ = false;
+    if (words.empty()) return;  // assignments alone
     const std::string first = words[0].text;
+    if (twice && (first == "[" || first == "[[" || first == "test")) {
+      guard(words, end == '|', active);
+      return;
+    }
+    if (!active && first != "fi" && first != "if" && first != "elif") return;
     if (first == "fi") branches_.close();
     if (first == "if" || first == "elif") {
       std::vector<std::string> texts;
@@ -143,9 +160,22 @@ class ShellReader {
       } else {
         branches_.next(condition);
       }
-    } else if (branches_.active()) {
+    } else {
       script_.commands.push_back(std::move(words));
     }
+  }
+
+  // "[ a ] && b": b is a branch of its own, up to its end.
+  void guard(const ShellCommand& words, bool otherwise, bool active) {
+    std::vector<std::string> texts;
+    for (const ShellWord& word : words) texts.push_back(word.text);
+    bool unset = false;
+    std::optional<bool> condition = shell_condition(texts, &unset);
+    if (condition && otherwise) condition = !*condition;
+    if (active && !condition) script_.branches.push_back(words[0].line);
+    if (active && condition && unset) script_.unset.push_back(words[0].line);
+    branches_.open(active ? condition : false);
+    guarded_ = true;
   }
 
   bool is_keyword(const std::string& word, int line) {
@@ -394,7 +424,7 @@ class ShellReader {
     return plain;
   }
 
-  // NAME, NAME[@], NAME:-default, NAME-default, NAME:=default.
+  // NAME, NAME[@], NAME[2], NAME:-default, NAME-default, NAME:=default, NAME:+other, NAME:?error.
   bool braces(const std::string& inside, std::vector<std::string>* values) {
     std::size_t end = 0;
     while (end < inside.size() && is_name(inside[end])) ++end;
@@ -405,13 +435,25 @@ class ShellReader {
     const auto known = script_.variables.find(name);
     const bool set = known != script_.variables.end() && !known->second.words.empty() &&
                      !(known->second.words.size() == 1 && known->second.words[0].empty());
-    if (set) {
-      *values = known->second.words;
-      if (!all) values->resize(1);
-      return all;
+    std::size_t index = 0;
+    if (const std::size_t close = rest.find(']'); rest.starts_with('[') && close < 8) {
+      const long long number = digits_of(rest.substr(1, close - 1));
+      index = static_cast<std::size_t>(number);
+      rest.erase(0, close + 1);
     }
-    if (rest.starts_with(":-") || rest.starts_with(":=") || rest.starts_with("-")) {
-      const std::string otherwise = rest.substr(rest[0] == ':' ? 2 : 1);
+    const std::string sign = rest.substr(0, rest.starts_with(':') ? 2 : 1);
+    const char kind = sign.empty() ? '-' : sign.back();
+    if (set && kind != '+') {
+      // Parts of a value, as in ${A%.*}, are left as they are written.
+      if (kind != '-' && kind != '=' && kind != '?') return keep(inside, values);
+      *values = known->second.words;
+      if (all) return true;
+      if (index >= values->size()) return keep(inside, values);
+      *values = {(*values)[index]};
+      return false;
+    }
+    if ((set && kind == '+') || (!set && !sign.empty() && (kind == '-' || kind == '='))) {
+      const std::string otherwise = rest.substr(sign.size());
       ShellReader inner(otherwise + "\n", path_);
       inner.script_.variables = script_.variables;
       inner.depth_ = depth_ + 1;
@@ -419,17 +461,19 @@ class ShellReader {
       if (inner.depth_ < 20) inner.read_word(&fields, true);
       std::string text;
       for (const std::string& one : fields.texts) text += (text.empty() ? "" : " ") + one;
-      if (rest.starts_with(":=") && !name.empty()) script_.variables[name] = {{text}, line_};
+      if (kind == '=' && !name.empty()) script_.variables[name] = {{text}, line_};
       values->push_back(text);
       return false;
     }
     // Set to nothing, or never: an array of nothing is none, and a text stays as it is written.
-    if (known != script_.variables.end()) {
+    if (known != script_.variables.end() || kind == '+') {
       if (!all) values->push_back("");
       return all;
     }
-    if (all) return true;
-    values->push_back("${" + inside + "}");
+    return all || keep(inside, values);
+  }
+  static bool keep(const std::string& inside, std::vector<std::string>* values) {
+    *values = {"${" + inside + "}"};
     return false;
   }
 
@@ -438,6 +482,7 @@ class ShellReader {
   int line_ = 1, depth_ = 0;
   ShellScript script_;
   ShellBranches branches_;
+  bool guarded_ = false;  // the innermost branch ends with this command
   std::optional<Error> error_;
 };
 

@@ -1,5 +1,9 @@
 // Accelerate's configuration of PyTorch's FSDP, as `accelerate config` writes it.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
 
 #include "interop/fields.h"
 #include "interop/places.h"
@@ -8,14 +12,32 @@
 namespace tandem {
 namespace {
 
-const DocumentNode& section_of(const DocumentNode& document, std::string_view name) {
+// A map; an empty one where it is not there.
+const DocumentNode& section_of(FieldReader* top, std::string_view name) {
   static const DocumentNode kNothing{DocumentNode::Map{}, 1};
-  const DocumentNode* node = document.find(name);
+  const DocumentNode* node = top->node({name});
+  if (node != nullptr && node->map() == nullptr) top->fail(name, "a map of settings");
   return node == nullptr || node->map() == nullptr ? kNothing : *node;
 }
 
+// By its name, or by its number from 1 on, as older versions write it.
+std::optional<std::string> sharding_strategy(FieldReader* fsdp) {
+  constexpr std::string_view kStrategies[] = {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD",
+                                              "HYBRID_SHARD", "HYBRID_SHARD_ZERO2"};
+  const DocumentNode* node = fsdp->node({"fsdp_sharding_strategy"});
+  if (node == nullptr) return std::nullopt;
+  std::string text = node->text();
+  text.erase(0, text.find_first_not_of('_'));
+  if (const auto number = whole_number(*node);
+      number && *number >= 1 && *number <= static_cast<std::int64_t>(std::size(kStrategies)))
+    text = kStrategies[*number - 1];
+  if (std::find(std::begin(kStrategies), std::end(kStrategies), text) == std::end(kStrategies))
+    fsdp->fail("fsdp_sharding_strategy", fmt::format("one of {}", fmt::join(kStrategies, ", ")));
+  return text;
+}
+
 void set_sharding(FieldReader* fsdp, ImportedPlan* plan) {
-  const auto strategy = fsdp->text({"fsdp_sharding_strategy"});
+  const auto strategy = sharding_strategy(fsdp);
   const auto reshard = fsdp->node({"fsdp_reshard_after_forward"});
   // Version 1 has a strategy; it may stand where version 2 has true or false.
   bool parameters = true;
@@ -23,15 +45,17 @@ void set_sharding(FieldReader* fsdp, ImportedPlan* plan) {
     parameters = *flag;
   const auto* word = reshard == nullptr ? nullptr : std::get_if<std::string>(&reshard->value);
   const std::string name = strategy ? *strategy : word != nullptr ? *word : "";
-  if (name == "SHARD_GRAD_OP" || name == "_HYBRID_SHARD_ZERO2") parameters = false;
+  if (name == "SHARD_GRAD_OP" || name == "HYBRID_SHARD_ZERO2") parameters = false;
   if (name == "NO_SHARD") {
     plan->not_expressed.push_back("NO_SHARD: replicas are whole");
   } else {
     plan->set("train.zero", parameters ? 3 : 2,
               strategy ? "fsdp_sharding_strategy" : "fsdp_reshard_after_forward");
   }
-  if (name == "HYBRID_SHARD")
-    plan->not_expressed.push_back("HYBRID_SHARD: what shards inside is parallel.hsdp_shard");
+  if (name.starts_with("HYBRID_SHARD"))
+    plan->not_expressed.push_back(name + ": what shards inside is parallel.hsdp_shard");
+  if (fsdp->text({"fsdp_backward_prefetch"}).value_or("") == "NO_PREFETCH")
+    plan->not_expressed.push_back("NO_PREFETCH: the next layer is gathered ahead in backward too");
   plan->set("overlap.grad_reduce", true, "FSDP reduces layer by layer");
   plan->set("overlap.param_gather", true, "FSDP gathers the next layer ahead");
   if (fsdp->flag({"fsdp_activation_checkpointing"}).value_or(false))
@@ -48,16 +72,19 @@ Result<ImportedPlan> import_accelerate(const DocumentNode& document, const Impor
   ImportedPlan plan;
   plan.sources.push_back(context.path + " (Accelerate, FSDP)");
   FieldReader top(document, context.path);
-  FieldReader fsdp(section_of(document, "fsdp_config"), context.path);
-  FieldReader parallel(section_of(document, "parallelism_config"), context.path);
-  top.node({"fsdp_config"});
-  top.node({"parallelism_config"});
+  FieldReader fsdp(section_of(&top, "fsdp_config"), context.path);
+  FieldReader parallel(section_of(&top, "parallelism_config"), context.path);
   if (const auto gpus = top.whole({"num_processes"}, 1))
     plan.set("cluster.gpus", *gpus, "num_processes");
-  const std::string precision =
-      top.node({"mixed_precision"}) == nullptr ? "no" : top.node({"mixed_precision"})->text();
-  plan.set_text("train.precision", precision == "no" || precision == "false" ? "fp32" : precision,
-                "mixed_precision");
+  const DocumentNode* mixed = top.node({"mixed_precision"});
+  const std::string precision = mixed == nullptr ? "no" : mixed->text();
+  // YAML reads a bare no as false.
+  const bool none = precision == "no" || precision == "false";
+  if (!none && !matches_any(precision, {"bf16", "fp16", "fp8"}))
+    top.fail("mixed_precision", "no, bf16, fp16 or fp8");
+  plan.set_text("train.precision", none ? "fp32" : precision, "mixed_precision");
+  if (precision == "bf16" || precision == "fp8")
+    plan.set_text("train.gradient_dtype", "bf16", "gradients are reduced as they are");
   set_sharding(&fsdp, &plan);
   for (const auto& [field, key] : {std::pair{"parallelism_config_tp_size", "parallel.tp"},
                                    std::pair{"parallelism_config_cp_size", "parallel.cp"}}) {
@@ -87,7 +114,6 @@ Result<ImportedPlan> import_accelerate(const DocumentNode& document, const Impor
                                    "fsdp_auto_wrap*",
                                    "fsdp_transformer_layer*",
                                    "fsdp_state_dict*",
-                                   "fsdp_backward_prefetch",
                                    "fsdp_forward_prefetch",
                                    "fsdp_cpu_ram*",
                                    "fsdp_sync_*",

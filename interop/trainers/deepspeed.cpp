@@ -38,9 +38,7 @@ bool is_quiet_deepspeed(std::string_view name) {
                             "disable_allgather",
                             "aio",
                             "elasticity",
-                            "amp",
-                            "compile",
-                            "gradient_accumulation_dtype"});
+                            "compile"});
 }
 
 // Of zero_optimization: sizes of buffers that a scenario does not have, and checkpoints.
@@ -93,6 +91,7 @@ class DeepSpeedPlan {
     set_batch();
     set_zero();
     RETURN_IF_ERROR(top_.status());
+    if (fault_) return *fault_;
     if (top_.node({"activation_checkpointing"}) != nullptr)
       plan_->not_expressed.push_back(
           "activation_checkpointing: how layers are recomputed, not which: train.recompute says");
@@ -116,18 +115,31 @@ class DeepSpeedPlan {
     const auto own = plan_->whole_of(key);
     return own ? *own : context_.before.whole_of(key).value_or(1);
   }
-  bool enabled(std::string_view section) {
-    const DocumentNode* node = top_.node({section});
-    if (node == nullptr || node->map() == nullptr) return false;
+  // A field that is a map; nothing: it is not there.
+  const DocumentNode* section(std::string_view name) {
+    const DocumentNode* node = top_.node({name});
+    if (node == nullptr || node->map() != nullptr) return node;
+    top_.fail(name, "a map of settings");
+    return nullptr;
+  }
+  void keep_fault(const FieldReader& inner) {
+    if (const Status status = inner.status(); !status.ok() && !fault_) fault_ = status.error();
+  }
+  bool enabled(std::string_view name) {
+    const DocumentNode* node = section(name);
+    if (node == nullptr) return false;
     FieldReader inner(*node, context_.path);
     const bool on = inner.flag({"enabled"}).value_or(false);
-    if (const Status status = inner.status(); !status.ok()) fault_ = status.error();
+    keep_fault(inner);
     return on;
   }
 
   void set_precision() {
-    const bool bf16 = enabled("bf16") || enabled("bfloat16");
-    const bool fp16 = enabled("fp16");
+    const bool autocast = enabled("torch_autocast");
+    const bool half = autocast && top_.node({"torch_autocast"})->find("dtype") != nullptr &&
+                      top_.node({"torch_autocast"})->find("dtype")->text() == "float16";
+    const bool bf16 = enabled("bf16") || enabled("bfloat16") || (autocast && !half);
+    const bool fp16 = enabled("fp16") || half;
     plan_->set_text("train.precision",
                     bf16   ? "bf16"
                     : fp16 ? "fp16"
@@ -135,6 +147,7 @@ class DeepSpeedPlan {
                     bf16   ? "bf16.enabled"
                     : fp16 ? "fp16.enabled"
                            : "neither bf16 nor fp16");
+    if (enabled("amp")) plan_->not_expressed.push_back("amp.enabled: Apex's mixed precision");
     gradient_bytes_ = bf16 || fp16 ? 2 : 4;
     const std::string wire = top_.text({"communication_data_type"}).value_or("");
     if (wire == "fp32") {
@@ -146,16 +159,18 @@ class DeepSpeedPlan {
   }
 
   void set_parallel() {
-    if (const DocumentNode* node = top_.node({"tensor_parallel"}); node && node->map()) {
+    if (const DocumentNode* node = section("tensor_parallel")) {
       FieldReader inner(*node, context_.path);
       if (const auto tp = inner.whole({"autotp_size", "tp_size"}, 1); tp && *tp > 1)
         plan_->set("parallel.tp", *tp, "tensor_parallel.autotp_size");
+      keep_fault(inner);
     }
-    if (const DocumentNode* node = top_.node({"expert_parallel"}); node && node->map()) {
+    if (const DocumentNode* node = section("expert_parallel")) {
       FieldReader inner(*node, context_.path);
       const auto ep = inner.whole({"autoep_size"}, 1);
       if (inner.flag({"enabled"}).value_or(false) && ep)
         plan_->set("parallel.ep", *ep, "expert_parallel.autoep_size");
+      keep_fault(inner);
     }
     if (const auto ulysses = top_.whole({"sequence_parallel_size"}, 1); ulysses && *ulysses > 1) {
       plan_->set("parallel.cp", *ulysses, "sequence_parallel_size: Ulysses");
@@ -170,11 +185,12 @@ class DeepSpeedPlan {
     auto global = top_.whole({"train_batch_size"}, 1);
     const Whole gpus =
         context_.gpus > 0 ? context_.gpus : context_.before.whole_of("cluster.gpus").value_or(0);
-    const Whole block = earlier("parallel.tp") * earlier("parallel.pp") * earlier("parallel.cp");
+    const Whole block =
+        product_of({earlier("parallel.tp"), earlier("parallel.pp"), earlier("parallel.cp")});
     const Whole dp = gpus / block;
-    if (!micro && global && dp > 0 && *global / (dp * steps.value_or(1)) > 0)
-      micro = *global / (dp * steps.value_or(1));
-    if (!global && micro && dp > 0) global = *micro * steps.value_or(1) * dp;
+    const Whole passes = product_of({dp, steps.value_or(1)});
+    if (!micro && global && dp > 0 && *global / passes > 0) micro = *global / passes;
+    if (!global && micro && dp > 0) global = product_of({*micro, passes});
     if (micro) plan_->set("parallel.micro_batch", *micro, "train_micro_batch_size_per_gpu");
     if (global) {
       plan_->set("parallel.global_batch", *global,
@@ -187,14 +203,15 @@ class DeepSpeedPlan {
   }
 
   void set_zero() {
-    const DocumentNode* node = top_.node({"zero_optimization"});
-    if (node == nullptr || node->map() == nullptr) return;
+    const DocumentNode* node = section("zero_optimization");
+    if (node == nullptr) return;
     FieldReader zero(*node, context_.path);
     const Whole stage = zero.whole({"stage"}).value_or(0);
     if (stage > 3) zero.fail("stage", "0 to 3");
     if (stage > 0) plan_->set("train.zero", stage, "zero_optimization.stage");
     const bool overlaps = zero.flag({"overlap_comm"}).value_or(stage == 3);
     const auto bucket = zero.number({"reduce_bucket_size"});
+    if (bucket.value_or(1) <= 0) zero.fail("reduce_bucket_size", "a number above 0");
     if (overlaps && stage > 0)
       plan_->set("overlap.grad_reduce", true, "zero_optimization.overlap_comm");
     if (stage == 3)
@@ -224,7 +241,7 @@ class DeepSpeedPlan {
         plan_->not_understood.push_back(place(*field));
       }
     }
-    if (const Status status = zero.status(); !status.ok() && !fault_) fault_ = status.error();
+    keep_fault(zero);
   }
 
   void optimizer() {
@@ -241,13 +258,10 @@ class DeepSpeedPlan {
     }
   }
 
- public:
-  std::optional<Error> fault_;
-
- private:
   const ImportContext& context_;
   ImportedPlan* plan_;
   FieldReader top_;
+  std::optional<Error> fault_;  // of a section
   int gradient_bytes_ = 4;
 };
 
@@ -273,9 +287,7 @@ Result<ImportedPlan> import_deepspeed(const DocumentNode& document, const Import
                                  autos));
   ImportedPlan plan;
   plan.sources.push_back(context.path + " (DeepSpeed ds_config.json)");
-  DeepSpeedPlan reader(document, context, &plan);
-  RETURN_IF_ERROR(reader.read());
-  if (reader.fault_) return *reader.fault_;
+  RETURN_IF_ERROR(DeepSpeedPlan(document, context, &plan).read());
   place_keys(document, context.path, &plan);
   return plan;
 }

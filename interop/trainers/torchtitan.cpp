@@ -1,5 +1,6 @@
 // torchtitan's TOML.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -37,14 +38,17 @@ class TitanPlan {
 
   Status read() {
     const DocumentNode kNothing{DocumentNode::Map{}, 1};
+    FieldReader top(document_, context_.path);
     const auto section = [&](std::string_view name) {
       const DocumentNode* node = document_.find(name);
+      if (node != nullptr && node->map() == nullptr) top.fail(name, "a table");
       return FieldReader(node == nullptr || node->map() == nullptr ? kNothing : *node,
                          context_.path);
     };
     FieldReader parallel = section("parallelism"), training = section("training"),
                 memory = section("activation_checkpoint"), model = section("model"),
                 optimizer = section("optimizer");
+    RETURN_IF_ERROR(top.status());
     set_sizes(&parallel);
     set_schedule(&parallel, &training);
     set_training(&training);
@@ -53,6 +57,7 @@ class TitanPlan {
     if (const std::string name = optimizer.text({"name"}).value_or("AdamW");
         name != "AdamW" && name != "Adam")
       plan_->not_expressed.push_back(fmt::format("optimizer.name = {}: taken as Adam", name));
+    RETURN_IF_ERROR(optimizer.status());
     plan_->set("train.flash_attention", true, "PyTorch's scaled dot product attention");
     for (FieldReader* reader : {&parallel, &training, &memory, &model}) {
       RETURN_IF_ERROR(reader->status());
@@ -89,8 +94,9 @@ class TitanPlan {
       plan_->set_text("overlap.tensor", "ring", "enable_async_tensor_parallel");
     const Whole replicas = p->whole({"data_parallel_replicate_degree"}, 1).value_or(1);
     const Whole shard = p->whole({"data_parallel_shard_degree"}, -1).value_or(-1);
-    const Whole block = tp_ * pp_ * cp_;
-    dp_ = shard > 0 ? shard * replicas : gpus() / block;
+    const Whole block = product_of({tp_, pp_, cp_});
+    if (shard == 0) p->fail("data_parallel_shard_degree", "-1 or an integer from 1 on");
+    dp_ = shard > 0 ? product_of({shard, replicas}) : gpus() / block;
     if (shard > 0) plan_->set("parallel.dp", dp_, "data_parallel_replicate x shard degree");
     if (shard != 1) {
       plan_->set("train.zero", Whole{3}, "data_parallel_shard_degree: FSDP2");
@@ -98,9 +104,12 @@ class TitanPlan {
       const std::string reshard = p->text({"fsdp_reshard_after_forward"}).value_or("default");
       if (reshard == "never" || (reshard == "default" && pp_ > 1))
         plan_->set("train.reshard_after_forward", false, "fsdp_reshard_after_forward");
+    } else if (replicas > 1) {
+      plan_->set("overlap.grad_reduce", true, "DDP reduces bucket by bucket");
+      if (pp_ == 1) plan_->set("overlap.bucket_MB", 104.8576, "torchtitan's 100 MiB");
     }
     if (replicas > 1 && shard != 1) {
-      const Whole inside = shard > 0 ? shard : gpus() / (block * replicas);
+      const Whole inside = shard > 0 ? shard : gpus() / product_of({block, replicas});
       if (inside > 0) {
         plan_->set("parallel.hsdp_shard", inside, "data_parallel_shard_degree");
       } else {
@@ -118,8 +127,8 @@ class TitanPlan {
     const std::string name = p->text({"pipeline_parallel_schedule"}).value_or("1F1B");
     const std::string csv = p->text({"pipeline_parallel_schedule_csv"}).value_or("");
     const auto each = p->whole({"pipeline_parallel_layers_per_stage"}, 1);
-    p->whole({"pipeline_parallel_first_stage_less_layers"});
-    p->whole({"pipeline_parallel_last_stage_less_layers"});
+    const Whole first = p->whole({"pipeline_parallel_first_stage_less_layers"}).value_or(1);
+    const Whole last = p->whole({"pipeline_parallel_last_stage_less_layers"}).value_or(1);
     const Whole micro = p->whole({"pipeline_parallel_microbatch_size"}, 1).value_or(1);
     const Whole local = training->whole({"local_batch_size", "batch_size"}, 1).value_or(1);
     const Whole global = training->whole({"global_batch_size"}, -1).value_or(-1);
@@ -128,7 +137,7 @@ class TitanPlan {
     if (global > 0) {
       plan_->set("parallel.global_batch", global, "global_batch_size");
     } else if (dp_ > 0) {
-      plan_->set("parallel.global_batch", local * dp_, "local_batch_size x dp");
+      plan_->set("parallel.global_batch", product_of({local, dp_}), "local_batch_size x dp");
     } else if (pp_ > 1) {
       plan_->not_expressed.push_back(
           fmt::format("local_batch_size = {}: the batch is not known without --gpus", local));
@@ -146,13 +155,29 @@ class TitanPlan {
     }
     Whole stages = row == std::end(kSchedules) ? 1 : row->stages;
     const Whole layers = context_.before.whole_of("model.layers").value_or(0);
-    // Embedding and head count as a layer each, unless told otherwise.
     if (each && layers > 0) {
-      stages = (layers + 2 + pp_ * *each - 1) / (pp_ * *each);
+      stages = (layers + first + last - 1) / product_of({pp_, *each}) + 1;
     } else if (stages > 1) {
       plan_->assumed.push_back(fmt::format("parallel.vpp = {}: as torchtitan has it", stages));
     }
     if (stages > 1) plan_->set("parallel.vpp", stages, "stages a rank of the schedule");
+    set_layers(layers, first, last, product_of({pp_, stages}));
+  }
+
+  // Embedding and head count as layers of the first and the last stage; what the stages do not
+  // divide goes to the first of them.
+  void set_layers(Whole layers, Whole first, Whole last, Whole stages) {
+    if (layers == 0 || stages > layers + first + last) return;
+    const Whole all = layers + first + last;
+    std::vector<Whole> list;
+    for (Whole stage = 0; stage < stages; ++stage)
+      list.push_back(all / stages + (stage < all % stages ? 1 : 0));
+    list.front() -= first;
+    list.back() -= last;
+    if (list.front() < 0 || list.back() < 0) return;
+    if (std::count(list.begin(), list.end(), list[0]) < stages)
+      plan_->set_toml("parallel.layers_per_stage", fmt::format("[{}]", fmt::join(list, ", ")),
+                      "embedding and head count as a layer each");
   }
 
   void set_training(FieldReader* training) {

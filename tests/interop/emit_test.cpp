@@ -1,6 +1,7 @@
 // Plans as other tools' files, and back.
 #include <catch2/catch.hpp>
 #include <random>
+#include <sstream>
 
 #include "interop/emit/emit.h"
 #include "tests/interop/imported.h"
@@ -163,6 +164,57 @@ TEST_CASE("a plan emitted for FSDP and torchtitan imports as the same plan") {
                    64);
 }
 
+TEST_CASE("what is emitted for Megatron-LM are flags that it has") {
+  const CsvTable options = megatron_options();
+  std::string flags = " ";
+  for (int row = 0; row < options.size(); ++row)
+    flags += std::string(options.text(row, "flags")) + " ";
+  const std::string text = emitted("megatron", {{"parallel.tp", "2"},
+                                                {"parallel.pp", "2"},
+                                                {"parallel.vpp", "2"},
+                                                {"parallel.cp", "2"},
+                                                {"parallel.ep", "2"},
+                                                {"parallel.expert_tp", "1"},
+                                                {"parallel.hsdp_shard", "4"},
+                                                {"parallel.micro_batch", "1"},
+                                                {"schedule.group", "4"},
+                                                {"train.precision", "fp8"},
+                                                {"train.fp8_recipe", "mxfp8"},
+                                                {"train.zero", "3"},
+                                                {"train.gradient_dtype", "bf16"},
+                                                {"train.optimizer_dtype", "bf16"},
+                                                {"train.recompute", "full"},
+                                                {"train.recompute_layers", "2"},
+                                                {"train.fused_softmax", "false"},
+                                                {"train.fused_norm", "false"},
+                                                {"train.fused_bias_gelu", "false"},
+                                                {"train.cuda_graphs", "true"},
+                                                {"train.fp8_param_gather", "true"},
+                                                {"overlap.grad_reduce", "true"},
+                                                {"overlap.param_gather", "true"},
+                                                {"overlap.align_param_gather", "false"},
+                                                {"overlap.p2p", "false"},
+                                                {"overlap.tensor", "ring"},
+                                                {"overlap.expert", "true"},
+                                                {"train.sequence_parallel", "true"},
+                                                {"cluster.gpus", "64"}});
+  std::istringstream in(text);
+  int seen = 0;
+  for (std::string word; in >> word;) {
+    if (!word.starts_with("--")) continue;
+    INFO(word);
+    CHECK(flags.find(" " + word + " ") != std::string::npos);
+    ++seen;
+  }
+  CHECK(seen >= 30);
+}
+
+TEST_CASE("DeepSpeed sums 16-bit gradients unless it is told fp32, which is a scenario's default") {
+  const PlanSettings plan = {{"train.precision", "bf16"}, {"train.zero", "1"}};
+  CHECK(emitted("deepspeed", plan).find("\"communication_data_type\": \"fp32\"") !=
+        std::string::npos);
+}
+
 TEST_CASE("what a format cannot say is said in a comment") {
   const PlanSettings plan = {{"parallel.tp", "4"},      {"parallel.pp", "2"},
                              {"schedule.order", "zbv"}, {"parallel.layers_per_stage", "[7, 9]"},
@@ -176,6 +228,14 @@ TEST_CASE("what a format cannot say is said in a comment") {
   CHECK(text.find("p2p_sms") == std::string::npos);
   CHECK(text.find("model.layers") == std::string::npos);
   CHECK(emitted("deepspeed", plan).find("\"_not_expressed\": [\"") != std::string::npos);
+  // Off where the default is on, and 1 where it is tp.
+  const std::string deepspeed = emitted("deepspeed", {{"parallel.tp", "8"},
+                                                      {"parallel.expert_tp", "1"},
+                                                      {"train.fused_softmax", "false"},
+                                                      {"train.fused_norm", "true"}});
+  CHECK(deepspeed.find("parallel.expert_tp = 1") != std::string::npos);
+  CHECK(deepspeed.find("train.fused_softmax = false") != std::string::npos);
+  CHECK(deepspeed.find("fused_norm") == std::string::npos);
 }
 
 TEST_CASE("a format that is not known is refused with the nearest one") {

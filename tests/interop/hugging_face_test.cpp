@@ -171,6 +171,13 @@ TEST_CASE("Nemotron-H is one letter a layer: 40 Mamba, 40 of experts and 8 of at
   CHECK(keys.at("model.biases") == "false");
 }
 
+TEST_CASE("the language model may stand two levels deep") {
+  CHECK(keys_of(imported("config.json", R"({"model_type": "qwen3_omni_moe", "thinker_config": {
+"audio_config": {}, "text_config": )" + config("qwen3_moe", "") +
+                                            "}}"))
+            .at("model.hidden") == "64");
+}
+
 TEST_CASE("a config.json that leaves out fields has its class's defaults, and says so") {
   const ImportedPlan plan = imported("config.json", R"({"model_type": "gemma3", "text_config":
 {"model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240,
@@ -253,6 +260,61 @@ TEST_CASE("layers of Mamba beside attention have an MLP too, and odd types are t
         std::vector<std::string>{"config.json:3: layer_types: conv: taken as full attention"});
 }
 
+TEST_CASE("Jamba attends in each eighth layer, has experts in each second, and Mamba elsewhere") {
+  const Keys keys = keys_of(imported("config.json", R"({"model_type": "jamba", "hidden_size": 256,
+"num_hidden_layers": 8, "num_attention_heads": 4, "intermediate_size": 512, "vocab_size": 1000,
+"attn_layer_period": 8, "attn_layer_offset": 4, "expert_layer_period": 2,
+"expert_layer_offset": 1, "num_experts": 4, "num_experts_per_tok": 2, "mamba_d_state": 16,
+"mamba_expand": 2, "mamba_d_conv": 4})"),
+                            "model.");
+  CHECK(keys.at("model.pattern") ==
+        "\"(mamba_dense + mamba_moe)*2 + global_dense + mamba_moe + mamba_dense + mamba_moe\"");
+  CHECK(keys.at("model.kinds.mamba_moe.mamba_heads") == "8");  // 2 x 256 / 64
+  CHECK(small("bamba", R"("attn_layer_indices": [1], "mamba_n_heads": 2, "mamba_d_head": "auto",
+"mamba_d_state": 16)")
+            .at("model.pattern") == "\"mamba + global + mamba*2\"");
+}
+
+TEST_CASE("MiniMax lists which layers are linear, Step where experts are, Ernie where they end") {
+  const Keys keys = small("minimax_text_01", R"("attn_type_list": [0, 0, 0, 1])");
+  CHECK(keys.at("model.pattern") == "\"linear*3 + global\"");
+  CHECK(keys.at("model.kinds.linear.linear_value_heads") == "4");
+  const std::string experts = R"("moe_num_experts": 8, "moe_top_k": 2, )";
+  CHECK(small("step3_text", experts + R"("moe_layers_enum": "1,3")").at("model.pattern") ==
+        "\"(dense + moe)*2\"");
+  CHECK(small("ernie4_5_moe", experts + R"("moe_layer_start_index": 1, "moe_layer_end_index": 2)")
+            .at("model.pattern") == "\"dense + moe*2 + dense\"");
+}
+
+TEST_CASE("EXAONE's windows are letters, and a model with an encoder is refused") {
+  CHECK(small("exaone4", R"("sliding_window": 128, "sliding_window_pattern": "LLLG")")
+            .at("model.pattern") == "\"local*3 + global\"");
+  CHECK(refusal("config.json", config("bart", R"("is_encoder_decoder": true)")) ==
+        "config.json:3: found is_encoder_decoder = true, expected a decoder alone");
+}
+
+TEST_CASE("LongCat's layer is two, and a third of its experts compute nothing") {
+  const Keys keys = small("longcat_flash", R"("n_routed_experts": 512, "zero_expert_num": 256,
+"moe_topk": 12, "expert_ffn_hidden_size": 32, "ffn_hidden_size": 128)");
+  CHECK(keys.at("model.layers") == "8");
+  CHECK(keys.at("model.pattern") == "\"(moe + dense)*4\"");
+  CHECK(keys.at("model.kinds.moe.top_k") == "8");
+  CHECK(keys.at("model.kinds.moe.shared_expert_ffn") == "256");  // its MLP, beside the experts
+}
+
+TEST_CASE("an attention_chunk_size or a window that is null is none, whatever the class has") {
+  CHECK(small("llama4_text", R"("attention_chunk_size": null, "num_local_experts": 0)")
+            .count("model.pattern") == 0);
+  CHECK(small("mistral", R"("sliding_window": null)").count("model.window") == 0);
+  CHECK(small("mistral").at("model.window") == "4096");
+}
+
+TEST_CASE("what a family does and no scenario says is told") {
+  CHECK(imported("config.json", config("gemma2", "")).not_expressed.size() == 1);
+  CHECK(imported("config.json", config("qwen3_next", "")).not_expressed.size() == 1);
+  CHECK(imported("config.json", config("llama", "")).not_expressed.empty());
+}
+
 TEST_CASE("a model that is not known is taken as Llama's, and unknown fields are listed") {
   const ImportedPlan plan = imported("config.json", config("novelty", R"("wormholes": 3)"));
   CHECK(plan.assumed.front().starts_with("model_type 'novelty' is not known"));
@@ -269,8 +331,23 @@ TEST_CASE("bad values of a config.json are refused with their line") {
         std::string::npos);
   CHECK(refusal("config.json", "{\"model_type\": \"llama\",\n\"hidden_size\": }")
             .starts_with("config.json:2: found text that is not JSON"));
+  CHECK(refusal("config.json", config("llama", R"("block_configs": [1, 2, 3, 4])"))
+            .find("found block_configs = [1, 2, 3, 4], expected") != std::string::npos);
+  CHECK(refusal("config.json", config("llama", R"("moe_intermediate_size": [1, 2])")) ==
+        "config.json:3: found moe_intermediate_size = [1, 2], expected one value for all layers");
+  CHECK(refusal("config.json", config("deepseek_v2", R"("kv_lora_rank": 512)"))
+            .find("expected it beside kv_lora_rank") != std::string::npos);
   CHECK(refusal("config.json", R"({"model_type": "llama", "num_hidden_layers": 900000000})")
             .find("at most 2000 layers") != std::string::npos);
+}
+
+TEST_CASE("files nested without end are refused, and of two fields of one name the last counts") {
+  std::string deep = "1";
+  for (int i = 0; i < 100000; ++i) deep.insert(0, "[").push_back(']');
+  CHECK(refusal("config.json", config("llama", "\"x\": " + deep)).find("levels deep") !=
+        std::string::npos);
+  CHECK(refusal("a.yaml", "a: &a [*a]\n").find("or 200 levels") != std::string::npos);
+  CHECK(small("llama", R"("hidden_size": 128)").at("model.hidden") == "128");
 }
 
 TEST_CASE("a pattern is the shortest text that gives the layers") {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/csv.h"
 #include "base/file.h"
 #include "interop/import.h"
 
@@ -44,6 +45,15 @@ inline std::string sample(const std::string& name) {
   const auto text = read_file(path);
   REQUIRE(text.ok());
   return *text;
+}
+
+// All options of Megatron-LM: flags, dest, default and more.
+inline CsvTable megatron_options() {
+  sample("plans/megatron_flags.csv");
+  const auto table =
+      CsvTable::read(TANDEM_SOURCE_DIR "/../shared/samples/interop/plans/megatron_flags.csv");
+  REQUIRE(table.ok());
+  return *table;
 }
 
 }  // namespace tandem

@@ -11,12 +11,16 @@
 namespace tandem {
 namespace {
 
-// The keys that a scenario has, on `gpus` of dgx-h100.
-Scenario scenario_of(const std::string& name, const Names& set) {
-  auto plan = imported("config.json", sample("hf/" + name + ".json"));
+// The keys that a scenario has, on dgx-h100.
+Scenario scenario_of_text(const std::string& config, const Names& set) {
+  auto plan = imported("config.json", config);
   std::erase_if(plan.keys, [](const ImportedKey& key) { return !is_scenario_key(key.key); });
   plan.set_text("cluster.preset", "dgx-h100", "");
   return load(scenario_text(plan), set)[0];
+}
+
+Scenario scenario_of(const std::string& name, const Names& set) {
+  return scenario_of_text(sample("hf/" + name + ".json"), set);
 }
 
 TEST_CASE("imported models have the parameters, all and active, of their cards") {
@@ -44,6 +48,70 @@ TEST_CASE("imported models have the parameters, all and active, of their cards")
     const Model model = scenario_of(row.name, {"cluster.gpus=8"}).job.model;
     CHECK(card_parameters(model) == row.all);
     CHECK(active_parameters(model) == row.active);
+  }
+}
+
+TEST_CASE("families without a sample have their cards' parameters too") {
+  struct Row {
+    const char* fields;  // model_type first
+    double parameters;   // published
+  };
+  const Row rows[] = {
+      // Every head shares one key and value head; learned positions are all there.
+      {R"("gpt_bigcode", "n_embd": 6144, "n_head": 48, "n_inner": 24576, "n_layer": 40,
+          "n_positions": 8192, "vocab_size": 49152, "multi_query": true)",
+       15517456384},
+      // Tied where the file is silent.
+      {R"("falcon", "hidden_size": 8192, "num_hidden_layers": 60, "num_attention_heads": 128,
+          "num_kv_heads": 8, "vocab_size": 65024, "new_decoder_architecture": true)",
+       41303293952},
+      // Biases of queries, keys and values, and none of the projection.
+      {R"("chatglm", "hidden_size": 4096, "ffn_hidden_size": 13696, "num_layers": 28,
+          "num_attention_heads": 32, "multi_query_group_num": 2, "kv_channels": 128,
+          "padded_vocab_size": 65024, "add_qkv_bias": true)",
+       6243584000},
+      {R"("glm4_moe", "hidden_size": 4096, "intermediate_size": 10944, "num_hidden_layers": 46,
+          "moe_intermediate_size": 1408, "num_attention_heads": 96, "num_key_value_heads": 8,
+          "head_dim": 128, "n_routed_experts": 128, "n_shared_experts": 1, "attention_bias": true,
+          "num_experts_per_tok": 8, "first_k_dense_replace": 1, "vocab_size": 151552)",
+       106852251264},
+      {R"("seed_oss", "hidden_size": 5120, "intermediate_size": 27648, "num_hidden_layers": 64,
+          "num_attention_heads": 80, "num_key_value_heads": 8, "head_dim": 128,
+          "vocab_size": 155136, "attention_bias": true, "attention_out_bias": false)",
+       36151104512},
+      // Experts from layer 1 on, whose router has a bias.
+      {R"("ernie4_5_moe", "hidden_size": 2560, "intermediate_size": 12288,
+          "num_hidden_layers": 28, "num_attention_heads": 20, "num_key_value_heads": 4,
+          "vocab_size": 103424, "moe_intermediate_size": 1536, "moe_num_experts": 64,
+          "moe_num_shared_experts": 2, "moe_k": 6, "moe_layer_start_index": 1,
+          "moe_layer_interval": 1, "moe_layer_end_index": -1, "moe_use_aux_free": true)",
+       21825437888},
+      // Lists with one value for each layer.
+      {R"("hunyuan_v1_moe", "hidden_size": 4096, "intermediate_size": 3072,
+          "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+          "head_dim": 128, "vocab_size": 128167, "num_experts": 64, "moe_topk": [8, 8],
+          "num_shared_expert": [1, 1], "moe_intermediate_size": [3072, 3072],
+          "use_qk_norm": true, "tie_word_embeddings": true)",
+       80393183232},
+      {R"("dots1", "hidden_size": 4096, "intermediate_size": 10944, "num_hidden_layers": 62,
+          "moe_intermediate_size": 1408, "num_attention_heads": 32, "num_key_value_heads": 32,
+          "n_routed_experts": 128, "n_shared_experts": 2, "num_experts_per_tok": 6,
+          "first_k_dense_replace": 1, "vocab_size": 152064, "topk_method": "noaux_tc")",
+       142774381696},
+      // A null is no default of the class: queries are not compressed.
+      {R"("deepseek_v2", "hidden_size": 2048, "intermediate_size": 10944,
+          "num_hidden_layers": 27, "moe_intermediate_size": 1408, "num_attention_heads": 16,
+          "q_lora_rank": null, "kv_lora_rank": 512, "qk_nope_head_dim": 128,
+          "qk_rope_head_dim": 64, "v_head_dim": 128, "n_routed_experts": 64,
+          "n_shared_experts": 2, "num_experts_per_tok": 6, "first_k_dense_replace": 1,
+          "vocab_size": 102400)",
+       15706484224},
+  };
+  for (const Row& row : rows) {
+    INFO(row.fields);
+    const std::string config = std::string("{\"model_type\": ") + row.fields + "}";
+    CHECK(card_parameters(scenario_of_text(config, {"cluster.gpus=8"}).job.model) ==
+          row.parameters);
   }
 }
 

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include <fmt/format.h>
+
 #include "interop/megatron/megatron.h"
 #include "tests/interop/imported.h"
 #include "tests/interop/small_log.h"
@@ -142,6 +144,13 @@ TEST_CASE("precision: fp8 with its recipe, NVFP4, fp16's gradients, and fp32 wit
       "\"fp32\"");
 }
 
+TEST_CASE("a window counts the positions before its own, and -1 is none") {
+  CHECK(keys_of(flags("--window-size 127,0")).at("model.window") == "128");
+  CHECK(keys_of(flags("--window-size '(-1,0)'")).count("model.window") == 0);
+  CHECK(keys_of(flags("--window-size 127,0 --window-attn-skip-freq 4")).at("model.pattern") ==
+        "\"(local*3 + global)*2\"");
+}
+
 TEST_CASE("recompute: by modules, of whole layers, of the first layers of a stage") {
   CHECK(keys_of(flags("--recompute-activations")).at("train.recompute") == "\"selective\"");
   const Keys modules = keys_of(
@@ -178,6 +187,24 @@ TEST_CASE("context parallelism is a ring beside attention unless it is asked oth
   CHECK(keys.count("overlap.context") == 0);
 }
 
+TEST_CASE("what a scenario refuses beside it is not set: the nearest is, and it is said") {
+  const ImportedPlan cut = flags(
+      "--tensor-model-parallel-size 4 --num-experts 8 --moe-grouped-gemm "
+      "--expert-tensor-parallel-size 2");
+  CHECK(keys_of(cut).at("parallel.expert_tp") == "1");
+  CHECK(cut.not_expressed.size() == 1);
+  // Scans go through the whole sequence.
+  const ImportedPlan scans = imported("a.sh",
+                                      "python pretrain_gpt.py --hybrid-layer-pattern M*M- --bf16 "
+                                      "--hidden-size 64 --num-attention-heads 4 "
+                                      "--context-parallel-size 2\n");
+  CHECK(keys_of(scans).at("parallel.cp_comm") == "\"all_to_all\"");
+  CHECK(scans.not_expressed.size() == 1);
+  // Fused attention takes 16 bits.
+  CHECK(keys_of(imported("a.yaml", "MODEL_ARGS:\n  --micro-batch-size: 1\n"))
+            .at("train.flash_attention") == "false");
+}
+
 TEST_CASE("unknown flags are listed, quiet ones counted, others said to be inexpressible") {
   const ImportedPlan plan = flags(
       "--frobnicate 7 --lr 1e-4 --moe-expert-capacity-factor 1.0 "
@@ -194,10 +221,92 @@ TEST_CASE("values of a wrong kind are refused with file and line") {
   CHECK(refusal("a.yaml", "MODEL_ARGS:\n  --num-layers: many\n") ==
         "a.yaml:2: found --num-layers many, expected an integer from 1 on");
   CHECK(refusal("a.yaml", "MODEL_ARGS:\n  --num-layers: 8\n") ==
-        "found no --hidden-size, expected it beside the layers");
+        "a.yaml: found no --hidden-size, expected it beside the layers");
   CHECK(refusal("a.yaml", "MODEL_ARGS:\n  --recompute-granularity: most\n") ==
         "a.yaml:2: found --recompute-granularity most, expected full or selective");
   CHECK(refusal("a.yaml", "MODEL_ARGS: [1\n").starts_with("a.yaml:2: found text that is not YAML"));
+}
+
+TEST_CASE("every flag that changes time or memory gives a key or is told, and none is lost") {
+  for (const char* flag :
+       {"--use-tp-pp-dp-mapping", "--ddp-reduce-scatter-with-fp32-accumulation",
+        "--mlp-chunks-for-training 4", "--no-fp8-wgrad",
+        "--num-experts 8 --moe-dispatch-fwd-dtype mxfp8", "--te-precision-config-file a.yaml",
+        "--no-rope-fusion", "--no-bias-dropout-fusion",
+        "--pipeline-model-parallel-comm-backend ucc", "--optimizer lion"}) {
+    INFO(flag);
+    const ImportedPlan plan = flags(flag);
+    CHECK(plan.not_expressed.size() == 1);
+    CHECK(plan.not_understood.empty());
+  }
+  CHECK(keys_of(flags("--checkpoint-activations")).at("train.recompute") == "\"full\"");
+  CHECK(keys_of(flags("--experimental-attention-variant gdn")).at("model.mixer") == "\"linear\"");
+  CHECK(
+      keys_of(flags("--no-pad-vocab-size --make-vocab-size-divisible-by 999")).at("model.vocab") ==
+      "32000");
+  // Its ranks have whole layers of the optimizer each.
+  const Keys muon = keys_of(flags("--optimizer dist_muon"));
+  CHECK(muon.at("train.optimizer") == "\"muon\"");
+  CHECK(muon.at("train.zero") == "1");
+}
+
+TEST_CASE("a log, which has all arguments, has nothing to tell where they are the defaults") {
+  const CsvTable options = megatron_options();
+  std::string log = "------------------------ arguments ------------------------\n";
+  for (int row = 0; row < options.size(); ++row) {
+    std::string value(options.text(row, "default"));
+    std::erase(value, '\'');
+    if (value.starts_with("factory:")) value = "[]";
+    log += fmt::format("  {} .... {}\n", options.text(row, "dest"), value);
+  }
+  for (const char* line : {"num_layers 4", "hidden_size 64", "num_attention_heads 4", "bf16 True",
+                           "seq_length 128", "vocab_size 1000", "params_dtype torch.bfloat16"})
+    log += fmt::format("  {}\n", line);
+  log += "-------------------- end of arguments ---------------------\n";
+  const ImportedPlan plan = imported("train.log", log);
+  CHECK(plan.not_understood == std::vector<std::string>());
+  CHECK(plan.not_expressed == std::vector<std::string>());
+  CHECK(plan.without_effect > 600);
+}
+
+TEST_CASE("sizes beyond reason are refused, in products too, and odd names are only listed") {
+  const std::string big = "--tensor-model-parallel-size 4294967296";
+  CHECK(refusal("a.sh", "python pretrain_gpt.py " + big).find("an integer from 1") !=
+        std::string::npos);
+  // 10^27 GPUs a replica: no data-parallel size, and no division by a product that has wrapped.
+  const ImportedPlan plan = flags(
+      "--tensor-model-parallel-size 1000000000 --pipeline-model-parallel-size 1000000000 "
+      "--context-parallel-size 1000000000",
+      64);
+  CHECK(keys_of(plan).at("parallel.cp") == "1000000000");
+  const std::string model =
+      "MODEL_ARGS:\n  --num-layers: 8\n  --hidden-size: 64\n  --num-attention-heads: 4\n";
+  const std::string stages = model + "  --pipeline-model-parallel-size: ";
+  for (const char* split : {"2\n  --decoder-first-pipeline-num-layers: 100\n",
+                            "1000000000\n  --decoder-first-pipeline-num-layers: 1\n",
+                            "2\n  --pipeline-model-parallel-layout: 'Et|tL'\n"})
+    CHECK(refusal("a.yaml", stages + split).starts_with("a.yaml:6: found --"));
+  CHECK(refusal("a.yaml",
+                "MODEL_ARGS:\n  --hybrid-layer-pattern: 'M*E'\n  --hidden-size: 64\n"
+                "  --num-attention-heads: 4\n") ==
+        "a.yaml: found no --num-experts, expected experts for the letter E");
+  const ImportedPlan odd = imported("a.yaml", model + "  '--': 3\n  '': 4\n");
+  CHECK(odd.not_understood.size() == 1);  // both have the empty name, the last one counts
+}
+
+TEST_CASE("words that Megatron-LM does not know are refused") {
+  CHECK(refusal("a.yaml", "MODEL_ARGS:\n  --attention-backend: fast\n")
+            .find("expected flash, fused, unfused, local or auto") != std::string::npos);
+  CHECK(refusal("a.yaml", "MODEL_ARGS:\n  --context-parallel-size: 2\n  --cp-comm-type: a\n")
+            .find("expected p2p, a2a, allgather or a2a+p2p") != std::string::npos);
+}
+
+TEST_CASE("what was measured is a number above 0") {
+  const std::string end = "-------------------- end of arguments ---------------------\n";
+  const ImportedPlan plan =
+      imported("a.log", end + iteration_line("nan", "-1") + iteration_line("1e999", "0") +
+                            iteration_line("-5", "5"));
+  CHECK(!plan.measured.iteration_s);
 }
 
 TEST_CASE("a layout is counted with its brackets and repeats") {

@@ -1,6 +1,7 @@
 // Plans from launch scripts and from the other trainers' files; what several files make together.
 #include <catch2/catch.hpp>
 
+#include "interop/document/document.h"
 #include "interop/shell/shell.h"
 #include "tests/interop/imported.h"
 #include "tests/interop/small_log.h"
@@ -71,6 +72,34 @@ TEST_CASE("a condition that a script decides chooses its branch, another leaves 
   const auto script = parse_shell("if [ $A = 1 ]; then X=1; fi\nif ok; then X=2; fi\n", "a.sh");
   CHECK(script->unset == std::vector<int>{1});
   CHECK(script->branches == std::vector<int>{2});
+}
+
+TEST_CASE("a condition before && or || guards what stands behind it") {
+  CHECK(words_of("A=0\nX=a\n[ $A = 1 ] && X=b\nrun $X\n") == Words{"run", "a"});
+  CHECK(words_of("A=1\nX=a\n[[ $A == 1 ]] && X=b\nrun $X\n") == Words{"run", "b"});
+  CHECK(words_of("A=1\nX=a\n[ $A = 1 ] || X=b\nrun $X\n") == Words{"run", "a"});
+  CHECK(words_of("A=0\nX=a\n[ $A = 1 ] &&\n  X=b\nX=${X}c\nrun $X\n") == Words{"run", "ac"});
+  CHECK(words_of("A=0\nX=a\n[ $A = 1 ] && [ $A = 0 ] && X=b\nrun $X\n") == Words{"run", "a"});
+  CHECK(words_of("A=1\nif [ \"$A\" ]; then X=b; else X=c; fi\nrun $X\n") == Words{"run", "b"});
+  CHECK(parse_shell("[ -f file ] && X=1\n", "a.sh")->branches == std::vector<int>{1});
+}
+
+TEST_CASE("elements of arrays, words for what is set, and parts of a value as they are written") {
+  CHECK(words_of("A=(x y)\nrun ${A[1]} ${A[7]}\n") == Words{"run", "y", "${A[7]}"});
+  CHECK(words_of("A=1\nrun ${A:+--a} ${B:+--b} ${A:?gone} ${B:-$A}\n") ==
+        Words{"run", "--a", "1", "1"});
+  CHECK(words_of("A=a.b\nrun ${A%.*} ${A:0:1}\n") == Words{"run", "${A%.*}", "${A:0:1}"});
+}
+
+TEST_CASE("a whole command in one word, for eval or bash -c, is read too") {
+  const std::string model = "--num-layers 4 --hidden-size 64 --num-attention-heads 4";
+  for (const std::string& script :
+       {"eval \"torchrun pretrain_gpt.py " + model + "\"\n",
+        "CMD=\"python pretrain_gpt.py \\\n " + model + "\"\nsrun bash -c \"$CMD\"\n",
+        "deepspeed --num_nodes 2 --num_gpus 4 pretrain_gpt.py " + model + "\n"}) {
+    INFO(script);
+    CHECK(keys_of(imported("a.sh", script)).at("model.layers") == "4");
+  }
 }
 
 TEST_CASE("a launch script gives its nodes, and the last value of a flag wins") {
@@ -163,6 +192,7 @@ logger:
   CHECK(keys.at("model.kv_heads") == "4");  // without --group-query-attention
   CHECK(keys.at("model.gated_mlp") == "true");
   CHECK(keys.at("model.tied_embeddings") == "false");
+  CHECK(keys.at("train.flash_attention") == "true");  // AttnBackend.auto
   CHECK(keys.at("model.seq") == "4096");
   CHECK(keys.at("parallel.vpp") == "4");
   CHECK(keys.at("train.precision") == "\"fp8\"");
@@ -221,6 +251,33 @@ TEST_CASE("DeepSpeed: a batch is micro x accumulation x dp, buckets are elements
             .at("parallel.ep") == "8");
 }
 
+TEST_CASE("DeepSpeed's sections and sizes of a wrong kind are refused") {
+  CHECK(refusal("ds.json", R"({"zero_optimization": true})") ==
+        "ds.json:1: found zero_optimization = true, expected a map of settings");
+  CHECK(refusal("ds.json", R"({"train_batch_size": 8, "tensor_parallel": {"autotp_size": "x"}})") ==
+        "ds.json:1: found autotp_size = x, expected an integer from 1 on");
+  CHECK(refusal("ds.json", R"({"zero_optimization": {"stage": 2, "reduce_bucket_size": -5}})")
+            .find("expected a number above 0") != std::string::npos);
+}
+
+TEST_CASE("Accelerate's strategies are names, or numbers from 1 on") {
+  const auto zero = [](const std::string& strategy) {
+    return keys_of(imported("fsdp.yaml", "fsdp_config:\n  fsdp_sharding_strategy: " + strategy +
+                                             "\nmixed_precision: bf16\n"))
+        .at("train.zero");
+  };
+  CHECK(zero("FULL_SHARD") == "3");
+  CHECK(zero("1") == "3");
+  CHECK(zero("2") == "2");
+  CHECK(zero("HYBRID_SHARD_ZERO2") == "2");
+  CHECK(refusal("fsdp.yaml", "fsdp_config:\n  fsdp_sharding_strategy: HALF\n")
+            .starts_with("fsdp.yaml:2: found fsdp_sharding_strategy = HALF, expected one of"));
+  CHECK(refusal("fsdp.yaml", "fsdp_config: 3\n")
+            .starts_with("fsdp.yaml:1: found fsdp_config = 3, expected a map"));
+  CHECK(refusal("fsdp.yaml", "mixed_precision: [1]\nfsdp_config: {}\n")
+            .starts_with("fsdp.yaml:1: found mixed_precision = [1], expected no, bf16"));
+}
+
 TEST_CASE("DeepSpeed's \"auto\" is refused by its name") {
   CHECK(refusal("ds_config.json",
                 "{\"zero_optimization\": {\"stage\": 2},\n"
@@ -257,6 +314,19 @@ pipeline_parallel_schedule = "Interleaved1F1B"
   CHECK(pipeline.at("parallel.hsdp_shard") == "8");  // 64 / 4 over 2 replicas
   CHECK(pipeline.at("parallel.global_batch") == "128");
   CHECK(pipeline.at("train.reshard_after_forward") == "false");
+  // 16 layers, embedding and head over 8 stages: two more for the first two; embedding and head
+  // are layers of theirs.
+  CHECK(pipeline.at("parallel.layers_per_stage") == "[2, 3, 2, 2, 2, 2, 2, 1]");
+  // Replicas are DDP's, whose buckets are of 100 MiB.
+  const Keys replicas = keys_of(imported("a.toml", R"([parallelism]
+data_parallel_replicate_degree = 8
+data_parallel_shard_degree = 1
+)"));
+  CHECK(replicas.count("train.zero") == 0);
+  CHECK(replicas.at("overlap.grad_reduce") == "true");
+  CHECK(replicas.at("overlap.bucket_MB") == "104.8576");
+  CHECK(refusal("a.toml", "parallelism = 3") ==
+        "a.toml:1: found parallelism = 3, expected a table");
 }
 
 TEST_CASE("a later file goes over an earlier one, and one with layers over the whole model") {
@@ -274,6 +344,13 @@ TEST_CASE("a later file goes over an earlier one, and one with layers over the w
   CHECK(other.at("train.flash_attention") == "false");  // the first file assumed it
 }
 
+TEST_CASE("the sequence, which config.json does not have, is that of an earlier file") {
+  const auto plan = import_sources(
+      {{"a.sh", "python pretrain_gpt.py --bf16 --seq-length 512\n"}, {"config.json", kLlama}});
+  REQUIRE(plan.ok());
+  CHECK(keys_of(*plan).at("model.seq") == "512");
+}
+
 TEST_CASE("what is assumed, inexpressible and not understood has a line of its own each") {
   ImportedPlan plan = imported("config.json", kLlama);
   plan.not_understood = {"a.sh:1: --x\n[cluster]", "a.sh:2: --y"};
@@ -282,6 +359,11 @@ TEST_CASE("what is assumed, inexpressible and not understood has a line of its o
   CHECK(text.find("\n# not understood: a.sh:2: --y\n") != std::string::npos);
   CHECK(text.find("\n# assumed: model.seq = 4096") != std::string::npos);
   CHECK(text.find("\n# [cluster]\n") != std::string::npos);
+  // A byte that is no UTF-8, in a comment and in a value, is none in a scenario.
+  plan.not_understood = {"a.sh:1: --x \xff\xc3"};
+  plan.set_text("model.name", "\xed\xa0\x80 \u00e9", "");
+  CHECK(parse_toml(scenario_text(plan), "a.toml").ok());
+  CHECK(scenario_text(plan).find("name = \"??? \u00e9\"") != std::string::npos);
   CHECK(toml_text("a\"b\\c\n") == R"("a\"b\\c\u000a")");
 }
 

@@ -1,0 +1,216 @@
+// Precision, kernels and recompute of Megatron-LM's arguments.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/split.h"
+#include "interop/megatron/megatron.h"
+
+namespace tandem {
+namespace {
+
+// Switches by what Megatron-LM and a scenario have without a word.
+struct SwitchRow {
+  std::string_view name, key;
+  bool usual, ours;
+};
+constexpr SwitchRow kSwitches[] = {
+    {"fp8_param_gather", "train.fp8_param_gather", false, false},
+    {"masked_softmax_fusion", "train.fused_softmax", true, true},
+    {"cross_entropy_loss_fusion", "train.fused_cross_entropy", false, true},
+    {"overlap_moe_expert_parallel_comm", "overlap.expert", false, false},
+    {"delay_wgrad_compute", "overlap.delay_wgrad", false, false}};
+
+// fp8_recipe in a scenario's words.
+constexpr std::pair<std::string_view, std::string_view> kRecipes[] = {
+    {"delayed", ""}, {"tensorwise", "current"}, {"blockwise", "blockwise"}, {"mxfp8", "mxfp8"}};
+
+class MegatronKernels {
+ public:
+  MegatronKernels(MegatronArguments* arguments, MegatronStyle style, const ImportedPlan& before,
+                  ImportedPlan* plan)
+      : a_(arguments), style_(style), before_(before), plan_(plan) {}
+
+  int set() {
+    set_precision();
+    set_kernels();
+    set_dispatcher();
+    set_recompute();
+    return gradient_bytes_;
+  }
+
+ private:
+  void set_precision() {
+    const bool bf16 = a_->flag("bf16"), fp16 = a_->flag("fp16");
+    const auto fp8 = a_->text("fp8"), fp4 = a_->text("fp4");
+    const auto mixed = a_->text("mixed_precision");
+    const bool named = mixed.has_value();
+    const std::string recipe = a_->text("fp8_recipe").value_or("delayed");
+    const auto off = [](const std::optional<std::string>& word) {
+      return !word || *word == "False" || *word == "false";
+    };
+    if (!off(fp4) || (named && mixed->find("fp4") != std::string::npos)) {
+      plan_->set_text("train.precision", "nvfp4", a_->spelled(named ? "mixed_precision" : "fp4"));
+    } else if (!off(fp8) || (named && mixed->find("fp8") != std::string::npos)) {
+      plan_->set_text("train.precision", "fp8", a_->spelled(named ? "mixed_precision" : "fp8"));
+      set_recipe(named && off(fp8) ? *mixed : recipe, named && off(fp8));
+    } else if (fp16 || (named && mixed->starts_with("fp16"))) {
+      plan_->set_text("train.precision", "fp16", a_->spelled(named ? "mixed_precision" : "fp16"));
+    } else if (!bf16 && !named && style_ != MegatronStyle::Bridge) {
+      plan_->set_text("train.precision", "fp32", "neither --bf16 nor --fp16");
+    }
+    if (fp16 && (a_->flag("accumulate_allreduce_grads_in_fp32") || a_->flag("grad_reduce_in_fp32")))
+      plan_->set_text("train.gradient_dtype", "fp32",
+                      a_->spelled("accumulate_allreduce_grads_in_fp32"));
+    else if (fp16)
+      gradient_bytes_ = 2;
+    const bool bf16_sums =
+        a_->flag("grad_reduce_in_bf16") ||
+        (a_->has("grad_reduce_in_fp32") && !a_->flag("grad_reduce_in_fp32", true));
+    a_->flag("accumulate_allreduce_grads_in_fp32");
+    if (bf16_sums && !fp16) {
+      plan_->set_text("train.gradient_dtype", "bf16", a_->spelled("grad_reduce_in_bf16"));
+      gradient_bytes_ = 2;
+    }
+  }
+
+  void set_recipe(const std::string& recipe, bool in_name) {
+    for (const auto& [theirs, ours] : kRecipes) {
+      const bool fits = in_name ? recipe.find(theirs) != std::string::npos : recipe == theirs;
+      if (fits && !ours.empty())
+        plan_->set_text("train.fp8_recipe", ours, a_->spelled("fp8_recipe"));
+      if (fits) return;
+    }
+    if (in_name && recipe.find("current") != std::string::npos)
+      plan_->set_text("train.fp8_recipe", "current", a_->spelled("mixed_precision"));
+    if (in_name && recipe.find("subchannel") != std::string::npos)
+      plan_->set_text("train.fp8_recipe", "blockwise", a_->spelled("mixed_precision"));
+    if (!in_name)
+      plan_->not_understood.push_back(fmt::format("{} {}", a_->spelled("fp8_recipe"), recipe));
+  }
+
+  void set_kernels() {
+    std::string backend = a_->text("attention_backend").value_or("auto");
+    backend = backend.substr(backend.rfind('.') + 1);
+    const bool local = a_->text("transformer_impl").value_or("transformer_engine") == "local";
+    const bool asked = a_->flag("use_flash_attn");
+    // Megatron-LM's enumeration, by name or as the number of one.
+    constexpr std::string_view kBackends[] = {"flash", "fused", "unfused", "local", "auto"};
+    if (backend.size() == 1 && backend[0] >= '1' && backend[0] <= '5')
+      backend = kBackends[backend[0] - '1'];
+    if (std::find(std::begin(kBackends), std::end(kBackends), backend) == std::end(kBackends))
+      a_->fail("attention_backend", "flash, fused, unfused, local or auto");
+    if (asked || backend == "flash" || backend == "fused" || (backend == "auto" && !local)) {
+      plan_->set(
+          "train.flash_attention", true,
+          asked ? a_->spelled("use_flash_attn") : a_->spelled("attention_backend") + " " + backend);
+    } else if (!before_.value_of("train.flash_attention").empty()) {
+      plan_->set("train.flash_attention", false, a_->spelled("attention_backend"));
+    }
+    for (const SwitchRow& row : kSwitches) {
+      const bool value = a_->flag(row.name, row.usual);
+      if (value != row.ours) plan_->set(row.key, value, a_->spelled(row.name));
+    }
+    const bool gelu = a_->flag("bias_gelu_fusion", true),
+               swiglu = a_->flag("bias_swiglu_fusion", true),
+               activation = a_->flag("bias_activation_fusion", true);
+    const bool gated = plan_->value_of("model.gated_mlp") == "true";
+    if (!activation || (gated ? !swiglu : !gelu))
+      plan_->set("train.fused_bias_gelu", false,
+                 a_->spelled(!activation ? "bias_activation_fusion"
+                             : gated     ? "bias_swiglu_fusion"
+                                         : "bias_gelu_fusion"));
+    const bool persists = a_->flag("persist_layer_norm", true);
+    if (!persists || a_->flag("no_persist_layer_norm"))
+      plan_->set("train.fused_norm", false,
+                 a_->spelled(persists ? "no_persist_layer_norm" : "persist_layer_norm"));
+    constexpr std::string_view kNoGraphs = "none";
+    const std::string graphs = a_->text("cuda_graph_impl").value_or(std::string(kNoGraphs));
+    const bool older = a_->flag("enable_cuda_graph"), external = a_->flag("external_cuda_graph");
+    if (graphs != kNoGraphs || older || external) {
+      plan_->set("train.cuda_graphs", true,
+                 a_->spelled(older      ? "enable_cuda_graph"
+                             : external ? "external_cuda_graph"
+                                        : "cuda_graph_impl"));
+      for (const char* name : {"cuda_graph_modules", "cuda_graph_scope"}) {
+        const std::string scope = a_->text(name).value_or("[]");
+        if (scope != "[]" && scope != "full")
+          plan_->not_expressed.push_back(
+              fmt::format("{} {}: all of a pass is in the graph", a_->spelled(name), scope));
+      }
+    }
+  }
+
+  // Where one GPU has all experts it says nothing.
+  void set_dispatcher() {
+    const bool bridge = style_ == MegatronStyle::Bridge;
+    std::string word =
+        a_->text("moe_token_dispatcher_type").value_or(bridge ? "alltoall" : "allgather");
+    const std::string backend = a_->text("moe_flex_dispatcher_backend").value_or("deepep");
+    const bool old = a_->flag("moe_enable_deepep");
+    if (word == "flex" || old) word = backend;
+    if (a_->whole("expert_model_parallel_size").value_or(1) == 1 || word == "alltoall") return;
+    if (word == "ncclep") {
+      plan_->assumed.push_back("ncclep sends as DeepEP does");
+      word = "deepep";
+    }
+    plan_->set_text("parallel.dispatcher", word, a_->spelled("moe_token_dispatcher_type"));
+  }
+
+  void set_recompute() {
+    std::string granularity = a_->text("recompute_granularity").value_or("");
+    std::string from = a_->spelled("recompute_granularity");
+    // Megatron-LM's of before 2022, and Megatron-DeepSpeed's.
+    if (a_->flag("checkpoint_activations") && granularity.empty()) {
+      granularity = "full";
+      from = a_->spelled("checkpoint_activations");
+    }
+    if (a_->flag("recompute_activations") && granularity.empty()) {
+      granularity = "selective";
+      from = a_->spelled("recompute_activations");
+    }
+    std::string modules = a_->text("recompute_modules").value_or("core_attn");
+    std::erase_if(modules, [](char c) { return c == '[' || c == ']' || c == '\'' || c == '"'; });
+    std::replace(modules.begin(), modules.end(), ',', ' ');
+    std::string list;
+    for (const std::string& word : split(modules, " "))
+      list += word.empty() ? "" : (list.empty() ? "" : ", ") + word;
+    if (a_->flag("moe_layer_recompute") && granularity.empty()) {
+      granularity = "selective";
+      list = "moe";
+      from = a_->spelled("moe_layer_recompute");
+    }
+    const std::string method = a_->text("recompute_method").value_or("uniform");
+    const auto layers = a_->whole("recompute_num_layers");
+    if (granularity == "full") {
+      plan_->set_text("train.recompute", "full", from);
+      if (method == "block" && layers)
+        plan_->set("train.recompute_layers", *layers, a_->spelled("recompute_num_layers"));
+      if (method == "uniform" && layers.value_or(1) > 1)
+        plan_->not_expressed.push_back(
+            fmt::format("{} {}: with uniform, each layer is a chunk of its own",
+                        a_->spelled("recompute_num_layers"), *layers));
+    } else if (granularity == "selective") {
+      plan_->set_text("train.recompute", "selective", from);
+      if (list != "core_attn")
+        plan_->set_text("train.recompute_modules", list, a_->spelled("recompute_modules"));
+    } else if (!granularity.empty()) {
+      a_->fail("recompute_granularity", "full or selective");
+    }
+  }
+
+  MegatronArguments* a_;
+  MegatronStyle style_;
+  const ImportedPlan& before_;
+  ImportedPlan* plan_;
+  int gradient_bytes_ = 4;
+};
+
+}  // namespace
+
+int set_megatron_kernels(MegatronArguments* arguments, MegatronStyle style,
+                         const ImportedPlan& before, ImportedPlan* plan) {
+  return MegatronKernels(arguments, style, before, plan).set();
+}
+
+}  // namespace tandem

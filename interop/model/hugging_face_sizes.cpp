@@ -1,0 +1,425 @@
+#include "interop/model/hugging_face_sizes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "interop/model/layers.h"
+
+namespace tandem {
+namespace {
+
+using Whole = HfModel::Whole;
+
+bool contains(const std::vector<Whole>& list, Whole value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+// Reads one file; functions are called once each.
+class HfReader {
+ public:
+  HfReader(FieldReader* fields, HfModel* model, ImportedPlan* plan)
+      : fields_(fields), m_(model), plan_(plan) {}
+
+  Status read() {
+    read_sizes();
+    RETURN_IF_ERROR(fields_->status());
+    read_attention();
+    read_latent();
+    read_linear();
+    read_mamba();
+    RETURN_IF_ERROR(fields_->status());
+    read_spread();
+    read_mlp();
+    read_experts();
+    RETURN_IF_ERROR(fields_->status());
+    read_sparse_layers();
+    if (m_->is("longcat")) split_layers();
+    return fields_->status();
+  }
+
+ private:
+  void assume(std::string line) { plan_->assumed.push_back(std::move(line)); }
+
+  // A field, or the default of its class, which is told; or a fault.
+  Whole needed(FieldReader::Names names) {
+    if (const auto whole = fields_->whole(names, 1)) return *whole;
+    for (const std::string_view name : names) {
+      if (const auto value = class_default(m_->type, name)) {
+        assume(fmt::format("{} = {}: left out, what transformers' class for {} has", name, *value,
+                           m_->type));
+        return *value;
+      }
+    }
+    fields_->fail(*names.begin(), "it to be there");
+    return 1;
+  }
+
+  // A field, one value or a list with the same one for each layer; or the default of its class. A
+  // null is no default: there is none of it.
+  Whole or_default(FieldReader::Names names, Whole otherwise) {
+    const DocumentNode* node = fields_->node(names);
+    if (node != nullptr && node->list() != nullptr) {
+      const auto list = fields_->wholes(names).value_or(std::vector<Whole>());
+      if (!list.empty() && list[0] >= 0 && list[0] <= kMostWhole &&
+          std::count(list.begin(), list.end(), list[0]) == static_cast<Whole>(list.size()))
+        return list[0];
+      fields_->fail(fields_->name_of(names), "one value for all layers");
+    }
+    if (node != nullptr) return fields_->whole(names).value_or(otherwise);
+    for (const std::string_view name : names) {
+      const auto value = class_default(m_->type, name);
+      if (value && !fields_->is_null(name)) return *value;
+    }
+    return otherwise;
+  }
+
+  void read_sizes() {
+    if (fields_->flag({"is_encoder_decoder"}).value_or(false))
+      fields_->fail("is_encoder_decoder", "a decoder alone");
+    const bool by_pattern = fields_->has("hybrid_override_pattern");
+    const FieldReader::Names layers = {"num_hidden_layers", "n_layer", "num_layers", "n_layers"};
+    const FieldReader::Names hidden = {"hidden_size", "n_embd", "n_embed", "d_model"};
+    m_->layers_field = fields_->name_of(layers);
+    m_->hidden_field = fields_->name_of(hidden);
+    m_->layers = by_pattern && m_->layers_field.empty() ? 0 : needed(layers);
+    m_->hidden = needed(hidden);
+    m_->heads = needed({"num_attention_heads", "n_head", "n_heads"});
+    m_->vocab = needed({"vocab_size", "padded_vocab_size"});
+    m_->gated = m_->family->gated;
+    m_->biases = fields_->flag({"bias", "use_bias"}).value_or(m_->family->biases);
+    if (const auto width = fields_->whole({"word_embed_proj_dim"}, 1);
+        width && *width != m_->hidden)
+      plan_->not_expressed.push_back(
+          fmt::format("word_embed_proj_dim = {}: embeddings are as wide as layers", *width));
+    if (m_->layers > kMostLayers)
+      fields_->fail(m_->layers_field, fmt::format("at most {} layers", kMostLayers));
+  }
+
+  void read_attention() {
+    m_->kv_heads = or_default({"num_key_value_heads", "n_head_kv", "num_kv_heads",
+                               "multi_query_group_num", "num_attention_groups"},
+                              m_->heads);
+    const bool newer = fields_->flag({"new_decoder_architecture"}).value_or(false);
+    const bool usually = (m_->is("falcon") && !m_->is("falcon_h1")) || m_->is("gpt_bigcode");
+    if (fields_->flag({"multi_query"}).value_or(usually) && !newer) m_->kv_heads = 1;
+    if (const DocumentNode* inner = fields_->node({"attn_config"}); inner && inner->map()) {
+      FieldReader attention(*inner, "attn_config");
+      m_->kv_heads = attention.whole({"kv_n_heads"}, 1).value_or(m_->kv_heads);
+    }
+    m_->head_dim = or_default({"head_dim", "kv_channels", "attention_head_dim"}, 0);
+    m_->global_head_dim = fields_->whole({"global_head_dim"}).value_or(0);
+    m_->global_kv_heads = fields_->whole({"num_global_key_value_heads"}).value_or(0);
+    m_->shared_kv = fields_->flag({"attention_k_eq_v"}).value_or(false);
+    const bool all = fields_->flag({"attention_bias"}).value_or(false);
+    const bool qkv =
+        fields_->flag({"qkv_bias", "add_qkv_bias", "use_qkv_bias"}).value_or(m_->family->qkv_bias);
+    m_->qkv_bias = all || qkv;
+    m_->output_bias =
+        fields_->flag({"attention_out_bias"}).value_or(all && !m_->family->no_output_bias);
+    m_->qk_norm = fields_->flag({"use_qk_norm", "qk_layernorm"}).value_or(m_->family->qk_norm);
+    m_->index_heads = fields_->whole({"index_n_heads"}).value_or(0);
+    m_->index_head_dim = fields_->whole({"index_head_dim"}).value_or(0);
+    m_->index_topk = fields_->whole({"index_topk"}).value_or(0);
+    m_->window = or_default({"sliding_window"}, 0);
+    m_->chunk = or_default({"attention_chunk_size"}, 0);
+  }
+
+  void read_latent() {
+    m_->q_rank = or_default({"q_lora_rank"}, 0);
+    m_->kv_rank = or_default({"kv_lora_rank"}, 0);
+    m_->nope = or_default({"qk_nope_head_dim"}, 0);
+    m_->rope = or_default({"qk_rope_head_dim"}, 0);
+    m_->v_dim = or_default({"v_head_dim"}, 0);
+    if (m_->is("deepseek_v4") && m_->kv_rank == 0) return as_latent_v4();
+    if (m_->kv_rank == 0) return;
+    if (m_->nope == 0) fields_->fail("qk_nope_head_dim", "it beside kv_lora_rank");
+    if (m_->rope == 0) fields_->fail("qk_rope_head_dim", "it beside kv_lora_rank");
+    if (m_->v_dim == 0) m_->v_dim = m_->hidden / m_->heads;
+  }
+
+  // One key and value head as wide as a latent: nearest is latent attention of that rank.
+  void as_latent_v4() {
+    m_->kv_rank = m_->head_dim;
+    m_->nope = m_->head_dim - m_->rope;
+    m_->v_dim = m_->head_dim;
+    assume(
+        fmt::format("DeepSeek-V4's attention is latent attention of rank {}: one key and value "
+                    "head of {}, queries of rank {}; its compressed keys and grouped output are "
+                    "not there",
+                    m_->kv_rank, m_->head_dim, m_->q_rank));
+  }
+
+  // Gated delta net, and what is priced as one.
+  void read_linear() {
+    m_->key_heads = or_default({"linear_num_key_heads"}, 0);
+    m_->value_heads = or_default({"linear_num_value_heads"}, 0);
+    m_->key_dim = or_default({"linear_key_head_dim"}, 0);
+    m_->value_dim = or_default({"linear_value_head_dim"}, 0);
+    m_->conv = or_default({"linear_conv_kernel_dim"}, 0);
+    if (m_->is("minimax")) {  // without a convolution
+      m_->key_heads = m_->value_heads = m_->heads;
+      m_->key_dim = m_->value_dim = m_->head_dim > 0 ? m_->head_dim : m_->hidden / m_->heads;
+      m_->conv = 1;
+    }
+    const DocumentNode* kimi = fields_->node({"linear_attn_config"});
+    if (kimi == nullptr || kimi->map() == nullptr) return;
+    FieldReader inner(*kimi, "linear_attn_config");
+    m_->key_heads = m_->value_heads = inner.whole({"num_heads"}).value_or(m_->heads);
+    m_->key_dim = m_->value_dim = inner.whole({"head_dim"}).value_or(128);
+    m_->conv = inner.whole({"short_conv_kernel_size"}).value_or(4);
+    for (const Whole layer : inner.wholes({"kda_layers"}).value_or(std::vector<Whole>()))
+      delta_layers_.push_back(layer - 1);
+    assume("Kimi's delta attention is priced as a gated delta net");
+  }
+
+  void read_mamba() {
+    m_->mamba_heads = fields_->whole({"mamba_num_heads", "mamba_n_heads"}).value_or(0);
+    const DocumentNode* dim = fields_->node({"mamba_head_dim", "mamba_d_head"});
+    if (dim != nullptr && dim->text() != "auto")
+      m_->mamba_head_dim = fields_->whole({"mamba_head_dim", "mamba_d_head"}).value_or(0);
+    m_->mamba_state = fields_->whole({"ssm_state_size", "mamba_d_state"}).value_or(0);
+    m_->mamba_groups = fields_->whole({"n_groups", "mamba_n_groups"}).value_or(0);
+    m_->mamba_conv = fields_->whole({"conv_kernel", "mamba_d_conv"}).value_or(0);
+    m_->mamba_chunk = fields_->whole({"chunk_size", "mamba_chunk_size"}).value_or(0);
+    const Whole expand = fields_->whole({"mamba_expand", "expand"}, 1).value_or(2);
+    const Whole inner = product_of({expand, m_->hidden});
+    if (m_->mamba_heads > 0 && m_->mamba_head_dim == 0)
+      m_->mamba_head_dim = inner / m_->mamba_heads;
+    if (m_->mamba_state == 0 || m_->mamba_heads > 0) return;
+    m_->mamba_head_dim = 64;
+    m_->mamba_heads = inner / m_->mamba_head_dim;
+    m_->mamba_groups = 1;
+    assume(fmt::format("Mamba's first form is priced as its second, of {} heads of {}",
+                       m_->mamba_heads, m_->mamba_head_dim));
+  }
+
+  // A word of layer_types; one that is not known is told once.
+  Attends attends_of(const std::string& type) {
+    constexpr std::pair<std::string_view, Attends> kTypes[] = {
+        {"full_attention", Attends::All},       {"attention", Attends::All},
+        {"sliding_attention", Attends::Window}, {"chunked_attention", Attends::Chunk},
+        {"linear_attention", Attends::Linear},  {"mamba", Attends::Mamba}};
+    for (const auto& [name, kind] : kTypes) {
+      if (name == type) return kind;
+    }
+    const std::string line = fmt::format("{}: layer_types: {}: taken as full attention",
+                                         fields_->place_of("layer_types"), type);
+    auto& lines = plan_->not_understood;
+    if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
+    return Attends::All;
+  }
+
+  // A list has an entry for each layer.
+  template <class Entry>
+  void check_length(std::string_view name, const std::optional<std::vector<Entry>>& list) {
+    if (list && static_cast<Whole>(list->size()) < m_->layers)
+      fields_->fail(name, fmt::format("{} layers' types", m_->layers));
+  }
+
+  // What each layer attends to: by the file's list of all, of some, or by its family's rule.
+  void read_spread() {
+    const auto types = fields_->texts({"layer_types"});
+    const auto linear = fields_->wholes({"attn_type_list"});  // MiniMax's: 0 is linear
+    const auto softmax = fields_->wholes({"attn_layer_indices"});
+    const Whole period = fields_->whole({"attn_layer_period"}, 1).value_or(0);
+    const Whole offset = fields_->whole({"attn_layer_offset"}).value_or(0);
+    read_rule();
+    check_length("layer_types", types);
+    check_length("attn_type_list", linear);
+    if (!fields_->status().ok()) return;
+    for (Whole i = 0; i < m_->layers; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      Attends kind = contains(delta_layers_, i) ? Attends::Linear : by_rule(i);
+      if (types) {
+        kind = attends_of((*types)[at]);
+      } else if (linear) {
+        kind = (*linear)[at] == 0 ? Attends::Linear : Attends::All;
+      } else if (softmax || period > 0) {
+        const bool attends = softmax ? contains(*softmax, i) : i % period == offset;
+        kind = attends ? Attends::All : Attends::Mamba;
+      }
+      if ((kind == Attends::Window && m_->window == 0) ||
+          (kind == Attends::Chunk && m_->chunk == 0))
+        kind = Attends::All;
+      m_->attends.push_back(kind);
+    }
+    if (m_->is("minimax") && std::count(m_->attends.begin(), m_->attends.end(), Attends::Linear))
+      assume("MiniMax's lightning attention is priced as a gated delta net");
+  }
+
+  void read_rule() {
+    // EXAONE's is of letters, "LLLG".
+    const FieldReader::Names pattern = {"sliding_window_pattern", "_sliding_window_pattern"};
+    const DocumentNode* node = fields_->node(pattern);
+    const auto* letters = node == nullptr ? nullptr : std::get_if<std::string>(&node->value);
+    if (letters != nullptr && !letters->empty() &&
+        letters->find_first_not_of("LG") == std::string::npos)
+      letters_ = *letters;
+    else
+      every_ = or_default(pattern, 0);
+    interval_ = or_default({"full_attention_interval"}, 0);
+    from_ = or_default({"max_window_layers"}, 0);
+    use_ = fields_->flag({"use_sliding_window"}).value_or(false);
+    rope_layers_ = fields_->wholes({"no_rope_layers"}).value_or(std::vector<Whole>());
+  }
+
+  Attends by_rule(Whole i) const {
+    if (!letters_.empty())
+      return letters_[static_cast<std::size_t>(i) % letters_.size()] == 'L' ? Attends::Window
+                                                                            : Attends::All;
+    const auto at = static_cast<std::size_t>(i);
+    const bool fourth = at < rope_layers_.size() ? rope_layers_[at] == 0 : (i + 1) % 4 == 0;
+    switch (m_->family->window) {
+      case WindowRule::None:
+        return Attends::All;
+      case WindowRule::All:
+        return Attends::Window;
+      case WindowRule::Alternate:
+        return i % 2 == 0 ? Attends::Window : Attends::All;
+      case WindowRule::FromMaxWindow:
+        return use_ && i >= from_ ? Attends::Window : Attends::All;
+      case WindowRule::Every:
+        return every_ > 0 && (i + 1) % every_ != 0 ? Attends::Window : Attends::All;
+      case WindowRule::Chunked:
+        return fourth ? Attends::All : Attends::Chunk;
+      case WindowRule::Linear:
+        return interval_ > 0 && (i + 1) % interval_ != 0 ? Attends::Linear : Attends::All;
+    }
+    return Attends::All;
+  }
+
+  void read_mlp() {
+    m_->ffn = or_default({"intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim", "d_ff"}, 0);
+    if (const auto ratio = fields_->whole({"expansion_ratio"}, 1))
+      m_->ffn = product_of({*ratio, m_->hidden});
+    m_->mlp_bias = fields_->flag({"mlp_bias"}).value_or(m_->family->mlp_bias);
+    m_->experts =
+        or_default({"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"}, 0);
+    m_->top_k = or_default({"num_experts_per_tok", "experts_per_token", "top_k_experts",
+                            "num_experts_per_token", "moe_k", "moe_topk", "moe_top_k"},
+                           0);
+    if (const DocumentNode* inner = fields_->node({"ffn_config"}); inner && inner->map()) {
+      FieldReader ffn(*inner, "ffn_config");
+      m_->ffn = ffn.whole({"ffn_hidden_size"}, 1).value_or(m_->ffn);
+      m_->experts = ffn.whole({"moe_num_experts"}).value_or(m_->experts);
+      m_->top_k = ffn.whole({"moe_top_k"}).value_or(m_->top_k);
+    }
+  }
+
+  void read_experts() {
+    const Whole expert_ffn = or_default({"moe_intermediate_size", "expert_ffn_hidden_size"}, 0);
+    m_->expert_ffn = expert_ffn > 0 ? expert_ffn : m_->ffn;
+    const auto dense = fields_->whole({"intermediate_size_mlp", "dense_intermediate_size"}, 1);
+    if (m_->is("llama4")) m_->shared = m_->ffn;
+    if (dense || m_->is("llama4"))
+      m_->ffn = dense.value_or(or_default({"intermediate_size_mlp"}, m_->ffn));
+    if (m_->ffn == 0 && (m_->experts == 0 || expert_ffn == 0)) {
+      m_->ffn = product_of({4, m_->hidden});
+      assume(fmt::format("the MLP is 4 hidden = {} wide", m_->ffn));
+    }
+    const Whole count = or_default(
+        {"n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts"},
+        0);
+    const auto width =
+        fields_->whole({"moe_shared_expert_intermediate_size", "shared_expert_intermediate_size",
+                        "shared_intermediate_size", "share_expert_dim"});
+    if (width) {
+      m_->shared = *width;
+    } else if (count > 0) {
+      m_->shared = product_of({count, m_->expert_ffn});
+    }
+    // Granite's hybrid models without experts have the shared MLP alone.
+    if (m_->experts == 0 && m_->shared > 0) m_->ffn = m_->shared;
+    m_->latent = fields_->whole({"moe_latent_size"}).value_or(0);
+    m_->both = fields_->flag({"enable_moe_block"}).value_or(false);
+    // DeepSeek's e_score_correction_bias, and a bias of gpt-oss's router: one value an expert.
+    const bool corrected = fields_->text({"topk_method"}).value_or("") == "noaux_tc";
+    m_->router_bias =
+        fields_->flag({"use_routing_bias", "moe_router_enable_expert_bias", "moe_use_aux_free"})
+            .value_or(corrected || m_->is("gpt_oss") || m_->is("glm") || m_->is("nemotron_h") ||
+                      m_->is("longcat"));
+    if (m_->experts > 0 && m_->top_k == 0)
+      fields_->fail("num_experts_per_tok", "experts a token takes");
+  }
+
+  // The numbers in "4,5,6"; a fault where it is none.
+  std::optional<std::vector<Whole>> listed_layers() {
+    const auto text = fields_->text({"moe_layers_enum"});
+    if (!text) return fields_->wholes({"moe_layers"});
+    std::vector<Whole> layers;
+    for (std::size_t at = 0; at < text->size(); at = text->find(',', at) + 1) {
+      const DocumentNode word = plain_scalar(text->substr(at, text->find(',', at) - at), 0);
+      const auto layer = whole_number(word);
+      if (!layer) fields_->fail("moe_layers_enum", "layers' numbers and commas");
+      layers.push_back(layer.value_or(0));
+      if (text->find(',', at) == std::string::npos) break;
+    }
+    return layers;
+  }
+
+  void read_sparse_layers() {
+    const Whole first = or_default({"first_k_dense_replace", "moe_layer_start_index"}, 0);
+    const Whole last = fields_->whole({"moe_layer_end_index"}, -1).value_or(-1);
+    const DocumentNode* freq = fields_->node({"moe_layer_freq"});
+    const bool lists = freq != nullptr && freq->list() != nullptr;
+    const auto listed = lists ? fields_->wholes({"moe_layer_freq"}) : std::nullopt;
+    const Whole step =
+        lists ? 1 : std::max<Whole>(1, fields_->whole({"moe_layer_freq"}).value_or(1));
+    const auto dense_only = fields_->wholes({"mlp_only_layers"}).value_or(std::vector<Whole>());
+    const Whole period =
+        std::max<Whole>(1, or_default({"decoder_sparse_step", "interleave_moe_layer_step",
+                                       "moe_layer_interval", "expert_layer_period"},
+                                      1));
+    // Jamba's period begins at its offset, the others' ends with a layer of experts.
+    const Whole offset = fields_->whole({"expert_layer_offset"}).value_or(period - 1);
+    const auto types = fields_->texts({"mlp_layer_types"});
+    const auto moe_layers = listed_layers();
+    check_length("moe_layer_freq", listed);
+    check_length("mlp_layer_types", types);
+    if (!fields_->status().ok()) return;
+    for (Whole i = 0; i < m_->layers; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const bool sparse = types        ? (*types)[at] == "sparse"
+                          : listed     ? (*listed)[at] != 0
+                          : moe_layers ? contains(*moe_layers, i)
+                                       : i >= first && (last < 0 || i <= last) && i % step == 0 &&
+                                             i % period == offset && !contains(dense_only, i);
+      m_->sparse.push_back(m_->experts > 0 && sparse ? 1 : 0);
+    }
+  }
+
+  // LongCat's layer is two of attention and an MLP, the first with experts beside its MLP; some of
+  // its experts compute nothing.
+  void split_layers() {
+    const Whole idle = fields_->whole({"zero_expert_num"}).value_or(0);
+    const Whole taken = m_->top_k * m_->experts / std::max<Whole>(1, m_->experts + idle);
+    assume(fmt::format("each of {} layers is two, with experts beside the first one's MLP",
+                       m_->layers));
+    if (taken != m_->top_k)
+      assume(fmt::format("a token takes {} experts: of {}, as {} more compute nothing", taken,
+                         m_->top_k, idle));
+    m_->top_k = std::max<Whole>(1, taken);
+    m_->layers *= 2;
+    m_->both = true;
+    m_->attends.assign(static_cast<std::size_t>(m_->layers), Attends::All);
+    m_->sparse.clear();
+    for (Whole i = 0; i < m_->layers; ++i) m_->sparse.push_back(i % 2 == 0 ? 1 : 0);
+  }
+
+  FieldReader* fields_;
+  HfModel* m_;
+  ImportedPlan* plan_;
+  std::vector<Whole> delta_layers_, rope_layers_;
+  std::string letters_;
+  Whole every_ = 0, interval_ = 0, from_ = 0;
+  bool use_ = false;
+};
+
+}  // namespace
+
+Status read_hugging_face(FieldReader* fields, HfModel* model, ImportedPlan* plan) {
+  return HfReader(fields, model, plan).read();
+}
+
+}  // namespace tandem

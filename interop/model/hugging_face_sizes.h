@@ -1,0 +1,46 @@
+// The sizes of a config.json's model, by the names and the rules of its family.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "interop/fields.h"
+#include "interop/imported_plan.h"
+#include "interop/model/families.h"
+
+namespace tandem {
+
+enum class Attends { All, Window, Chunk, Linear, Mamba };
+
+// 0: none of it.
+struct HfModel {
+  using Whole = std::int64_t;
+
+  std::string type;
+  const ModelFamily* family = nullptr;
+  Whole layers = 0, hidden = 0, heads = 0, vocab = 0;
+  std::string layers_field, hidden_field;  // their names in the file
+  bool gated = true, biases = false;
+  // Attention; global: of layers that attend to all positions where others do not.
+  Whole kv_heads = 0, head_dim = 0, global_head_dim = 0, global_kv_heads = 0;
+  Whole q_rank = 0, kv_rank = 0, nope = 0, rope = 0, v_dim = 0;
+  Whole index_heads = 0, index_head_dim = 0, index_topk = 0, window = 0, chunk = 0;
+  bool shared_kv = false, qkv_bias = false, output_bias = false, qk_norm = false;
+  // Layers that are linear, or Mamba's.
+  Whole key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0, conv = 0;
+  Whole mamba_heads = 0, mamba_head_dim = 0, mamba_state = 0, mamba_groups = 0, mamba_conv = 0,
+        mamba_chunk = 0;
+  // MLPs; both: one beside the experts of a layer.
+  Whole ffn = 0, experts = 0, top_k = 0, expert_ffn = 0, shared = 0, latent = 0;
+  bool both = false, mlp_bias = false, router_bias = false;
+  std::vector<Attends> attends;  // by layer
+  std::vector<char> sparse;      // by layer: its MLP is experts
+
+  bool is(std::string_view prefix) const { return type.starts_with(prefix); }
+};
+
+// REQUIRES: a model with type and family. What is assumed goes into the plan.
+Status read_hugging_face(FieldReader* fields, HfModel* model, ImportedPlan* plan);
+
+}  // namespace tandem
