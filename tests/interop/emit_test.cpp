@@ -215,6 +215,16 @@ TEST_CASE("DeepSpeed sums 16-bit gradients unless it is told fp32, which is a sc
         std::string::npos);
 }
 
+TEST_CASE("Megatron-Bridge has names of its own, and shards need the data-parallel size") {
+  const std::string text = emitted("nemo", {{"train.fused_norm", "false"},
+                                            {"train.fused_bias_gelu", "false"},
+                                            {"parallel.hsdp_shard", "8"}});
+  CHECK(text.find("  persist_layer_norm: false\n") != std::string::npos);
+  CHECK(text.find("  bias_activation_fusion: false\n") != std::string::npos);
+  CHECK(text.find("instances: 0") == std::string::npos);
+  CHECK(text.find("# not expressed: parallel.hsdp_shard = 8: ") != std::string::npos);
+}
+
 TEST_CASE("what a format cannot say is said in a comment") {
   const PlanSettings plan = {{"parallel.tp", "4"},      {"parallel.pp", "2"},
                              {"schedule.order", "zbv"}, {"parallel.layers_per_stage", "[7, 9]"},
