@@ -142,7 +142,8 @@ class FieldWriter {
 
   void write_data() {
     const long long zero = keys_->whole("train.zero", 0), pp = keys_->whole("parallel.pp", 1);
-    if (zero == 1 || bridge_) add("use_distributed_optimizer", word(zero == 1));
+    // Megatron-FSDP's runs have it too.
+    if (zero > 0 || bridge_) add("use_distributed_optimizer", word(zero > 0));
     if (zero > 1) {
       add("use_megatron_fsdp", "True");
       add("data_parallel_sharding_strategy", zero == 2 ? "optim_grads" : "optim_grads_params");

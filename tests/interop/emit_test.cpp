@@ -207,6 +207,7 @@ TEST_CASE("what is emitted for Megatron-LM are flags that it has") {
     ++seen;
   }
   CHECK(seen >= 30);
+  CHECK(text.find("--use-distributed-optimizer\n") != std::string::npos);
 }
 
 TEST_CASE("DeepSpeed sums 16-bit gradients unless it is told fp32, which is a scenario's default") {
