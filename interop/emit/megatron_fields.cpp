@@ -152,13 +152,18 @@ class FieldWriter {
 
   void write_data() {
     const long long zero = keys_->whole("train.zero", 0), pp = keys_->whole("parallel.pp", 1);
-    if (zero == 1 || bridge_) add("use_distributed_optimizer", word(zero == 1));
+    // Megatron-FSDP's runs have it too.
+    if (zero > 0 || bridge_) add("use_distributed_optimizer", word(zero > 0));
     if (zero > 1) {
       add("use_megatron_fsdp", "True");
       add("data_parallel_sharding_strategy", zero == 2 ? "optim_grads" : "optim_grads_params");
     }
-    if (const long long shard = keys_->whole("parallel.hsdp_shard", 0); shard > 0)
-      add("num_distributed_optimizer_instances", fmt::format("{}", keys_->dp() / shard));
+    const long long shard = keys_->whole("parallel.hsdp_shard", 0), dp = keys_->dp();
+    if (shard > 0 && dp > 0) {
+      add("num_distributed_optimizer_instances", fmt::format("{}", dp / shard));
+    } else {
+      keys_->leave("parallel.hsdp_shard", "--num-distributed-optimizer-instances of dp / this");
+    }
     const bool reduces = keys_->flag("overlap.grad_reduce", false);
     const bool gathers = keys_->flag("overlap.param_gather", zero == 3);
     const bool aligned = keys_->flag("overlap.align_param_gather", true);

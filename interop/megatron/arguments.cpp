@@ -66,9 +66,10 @@ std::string flag_of(std::string_view name) {
   return flag;
 }
 
+bool is_none(std::string_view value) { return value.empty() || value == "None" || value == "null"; }
+
 bool is_off(std::string_view value) {
-  return value == "None" || value == "null" || value.empty() || value == "False" ||
-         value == "false" || value == "[]";
+  return is_none(value) || value == "False" || value == "false" || value == "[]";
 }
 
 std::string without_quotes(std::string value) {
@@ -184,7 +185,8 @@ void MegatronArguments::add_field(const std::string& name, const std::string& va
   const std::string plain = without_quotes(value);
   for (const FlagAlias& alias : kAliases) {
     if (alias.flag != name) continue;
-    if (!is_off(plain) && (alias.value.empty() || plain == "True"))
+    // A switch that is off says nothing of the field, and None nothing at all.
+    if (alias.value.empty() ? !is_none(plain) : plain == "True")
       put(std::string(alias.field),
           {alias.value.empty() ? plain : std::string(alias.value), name, where});
     return;
@@ -196,14 +198,12 @@ const MegatronArguments::Argument* MegatronArguments::take(std::string_view name
   taken_.emplace(name);
   const auto found = arguments_.find(name);
   if (found == arguments_.end()) return nullptr;
-  const std::string& value = found->second.value;
-  return value == "None" || value == "null" || value.empty() ? nullptr : &found->second;
+  return is_none(found->second.value) ? nullptr : &found->second;
 }
 
 bool MegatronArguments::has(std::string_view name) const {
   const auto found = arguments_.find(name);
-  return found != arguments_.end() && found->second.value != "None" &&
-         found->second.value != "null" && !found->second.value.empty();
+  return found != arguments_.end() && !is_none(found->second.value);
 }
 
 std::optional<std::int64_t> MegatronArguments::whole(std::string_view name, std::int64_t least) {

@@ -313,7 +313,7 @@ constexpr std::string_view kQuietFields =
     "moe_drop_tokens moe_random_* moe_layer_num_skipped num_media_embeds pool_type mask_init_id "
     "org_vocab_size im_* text_*_id sep_token dim_model_base offset_alibi skip_bias_* "
     "masked_softmax_fusion bias_dropout_fusion slow_but_exact *_loss_weight norm_head "
-    "norm_softmax multi_gate ";
+    "norm_softmax multi_gate normalization_function ";
 
 // The longest prefix wins: qwen3_next over qwen3.
 template <class Row>

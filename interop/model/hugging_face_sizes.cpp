@@ -117,7 +117,8 @@ class HfReader {
     m_->qkv_bias = all || qkv;
     m_->output_bias =
         fields_->flag({"attention_out_bias"}).value_or(all && !m_->family->no_output_bias);
-    m_->qk_norm = fields_->flag({"use_qk_norm", "qk_layernorm"}).value_or(m_->family->qk_norm);
+    m_->qk_norm =
+        fields_->flag({"use_qk_norm", "qk_layernorm", "qk_norm"}).value_or(m_->family->qk_norm);
     m_->index_heads = fields_->whole({"index_n_heads"}).value_or(0);
     m_->index_head_dim = fields_->whole({"index_head_dim"}).value_or(0);
     m_->index_topk = fields_->whole({"index_topk"}).value_or(0);
@@ -293,6 +294,10 @@ class HfReader {
     m_->ffn = or_default({"intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim", "d_ff"}, 0);
     if (const auto ratio = fields_->whole({"expansion_ratio"}, 1))
       m_->ffn = product_of({*ratio, m_->hidden});
+    // LFM2's is two thirds of what stands there, up to a multiple.
+    const Whole multiple = fields_->whole({"block_multiple_of"}, 1).value_or(256);
+    if (fields_->flag({"block_auto_adjust_ff_dim"}).value_or(false))
+      m_->ffn = (2 * m_->ffn / 3 + multiple - 1) / multiple * multiple;
     m_->mlp_bias = fields_->flag({"mlp_bias"}).value_or(m_->family->mlp_bias);
     m_->experts =
         or_default({"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"}, 0);

@@ -207,12 +207,23 @@ TEST_CASE("what is emitted for Megatron-LM are flags that it has") {
     ++seen;
   }
   CHECK(seen >= 30);
+  CHECK(text.find("--use-distributed-optimizer\n") != std::string::npos);
 }
 
 TEST_CASE("DeepSpeed sums 16-bit gradients unless it is told fp32, which is a scenario's default") {
   const PlanSettings plan = {{"train.precision", "bf16"}, {"train.zero", "1"}};
   CHECK(emitted("deepspeed", plan).find("\"communication_data_type\": \"fp32\"") !=
         std::string::npos);
+}
+
+TEST_CASE("Megatron-Bridge has names of its own, and shards need the data-parallel size") {
+  const std::string text = emitted("nemo", {{"train.fused_norm", "false"},
+                                            {"train.fused_bias_gelu", "false"},
+                                            {"parallel.hsdp_shard", "8"}});
+  CHECK(text.find("  persist_layer_norm: false\n") != std::string::npos);
+  CHECK(text.find("  bias_activation_fusion: false\n") != std::string::npos);
+  CHECK(text.find("instances: 0") == std::string::npos);
+  CHECK(text.find("# not expressed: parallel.hsdp_shard = 8: ") != std::string::npos);
 }
 
 TEST_CASE("what a format cannot say is said in a comment") {

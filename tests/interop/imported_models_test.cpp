@@ -98,6 +98,16 @@ TEST_CASE("families without a sample have their cards' parameters too") {
           "n_routed_experts": 128, "n_shared_experts": 2, "num_experts_per_tok": 6,
           "first_k_dense_replace": 1, "vocab_size": 152064, "topk_method": "noaux_tc")",
        142774381696},
+      // Mamba's layers and attention's, experts and a shared MLP in each.
+      {R"("granitemoehybrid", "hidden_size": 1536, "intermediate_size": 512,
+          "shared_intermediate_size": 1024, "num_hidden_layers": 10, "num_attention_heads": 12,
+          "num_key_value_heads": 4, "vocab_size": 100352, "num_local_experts": 64,
+          "num_experts_per_tok": 6, "layer_types": ["mamba", "mamba", "mamba", "mamba", "mamba",
+          "attention", "mamba", "mamba", "mamba", "mamba"], "mamba_n_heads": 48,
+          "mamba_d_head": 64, "mamba_d_state": 128, "mamba_n_groups": 1, "mamba_d_conv": 4,
+          "tie_word_embeddings": true)",
+       // Of Granite 4.0 H Tiny, 6,939,037,248, a quarter of the layers: less embedding and norm.
+       (6939037248 - 1536.0 * 100353) / 4 + 1536.0 * 100353},
       // A null is no default of the class: queries are not compressed.
       {R"("deepseek_v2", "hidden_size": 2048, "intermediate_size": 10944,
           "num_hidden_layers": 27, "moe_intermediate_size": 1408, "num_attention_heads": 16,

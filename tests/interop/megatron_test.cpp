@@ -151,6 +151,17 @@ TEST_CASE("a window counts the positions before its own, and -1 is none") {
         "\"(local*3 + global)*2\"");
 }
 
+TEST_CASE("buckets count parameters in the bytes of their gradients: fp16's are of 2") {
+  // 40 million parameters.
+  CHECK(keys_of(flags("--overlap-grad-reduce")).at("overlap.bucket_MB") == "160");
+  CHECK(keys_of(flags("--overlap-grad-reduce --grad-reduce-in-bf16")).at("overlap.bucket_MB") ==
+        "80");
+  const std::string fp16 = "python pretrain_gpt.py --fp16 --overlap-grad-reduce";
+  CHECK(keys_of(imported("a.sh", fp16)).at("overlap.bucket_MB") == "80");
+  CHECK(keys_of(imported("a.sh", fp16 + " --accumulate-allreduce-grads-in-fp32"))
+            .at("overlap.bucket_MB") == "160");
+}
+
 TEST_CASE("recompute: by modules, of whole layers, of the first layers of a stage") {
   CHECK(keys_of(flags("--recompute-activations")).at("train.recompute") == "\"selective\"");
   const Keys modules = keys_of(

@@ -207,6 +207,31 @@ logger:
   CHECK(sampled.not_understood.empty());
 }
 
+TEST_CASE("Bridge's own names: stages of other sizes, fused kernels, enumerations by number") {
+  const Keys keys = keys_of(imported("run_config.yaml", R"(model:
+  num_layers: 16
+  hidden_size: 1024
+  num_attention_heads: 16
+  pipeline_model_parallel_size: 4
+  num_layers_in_first_pipeline_stage: 3
+  num_layers_in_last_pipeline_stage: 3
+  bias_activation_fusion: false
+  persist_layer_norm: false
+  should_pad_vocab: false
+  vocab_size: 32001
+  attention_backend:
+    _target_: megatron.core.transformer.enums.AttnBackend
+    _args_: [1]
+train:
+  global_batch_size: 64
+)"));
+  CHECK(keys.at("parallel.layers_per_stage") == "[3, 5, 5, 3]");
+  CHECK(keys.at("train.fused_bias_gelu") == "false");
+  CHECK(keys.at("train.fused_norm") == "false");
+  CHECK(keys.at("train.flash_attention") == "true");
+  CHECK(keys.at("model.vocab") == "32001");
+}
+
 TEST_CASE("ChatLearn's packs are the sequences of its trainer") {
   const std::string text = R"(runtime_args:
   train_micro_batch_size: 8
@@ -249,6 +274,18 @@ TEST_CASE("DeepSpeed: a batch is micro x accumulation x dp, buckets are elements
             .at("overlap.param_gather") == "true");
   CHECK(keys_of(imported("ds.json", sample("plans/deepspeed_autoep_zero1_qwen3_5_moe.json")))
             .at("parallel.ep") == "8");
+}
+
+TEST_CASE("DeepSpeed's precision may be PyTorch's autocast, and Apex's is told") {
+  const auto precision = [](const std::string& fields) {
+    return keys_of(imported("ds.json", R"({"train_batch_size": 8, )" + fields + "}"))
+        .at("train.precision");
+  };
+  CHECK(precision(R"("torch_autocast": {"enabled": true, "dtype": "bfloat16"})") == "\"bf16\"");
+  CHECK(precision(R"("torch_autocast": {"enabled": true, "dtype": "float16"})") == "\"fp16\"");
+  CHECK(precision(R"("torch_autocast": {"enabled": false})") == "\"fp32\"");
+  CHECK(imported("ds.json", R"({"train_batch_size": 8, "amp": {"enabled": true}})")
+            .not_expressed.size() == 1);
 }
 
 TEST_CASE("DeepSpeed's sections and sizes of a wrong kind are refused") {
