@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <span>
 
+#include "base/split.h"
 #include "interop/emit/plan_keys.h"
 
 namespace tandem {
@@ -20,7 +22,6 @@ constexpr SameField kSame[] = {{"parallel.tp", "tensor_model_parallel_size", ""}
                                {"parallel.ep", "expert_model_parallel_size", "1"},
                                {"parallel.micro_batch", "micro_batch_size", ""},
                                {"parallel.global_batch", "global_batch_size", ""},
-                               {"parallel.layout", "pipeline_model_parallel_layout", ""},
                                {"schedule.group", "microbatch_group_size_per_vp_stage", ""},
                                {"train.optimizer", "optimizer", "adam"}};
 
@@ -74,7 +75,9 @@ class FieldWriter {
     const long long expert_tp = keys_->whole("parallel.expert_tp", 0);
     if (expert_tp > 0 && expert_tp != tp)
       add("expert_tensor_parallel_size", fmt::format("{}", expert_tp));
-    if (vpp > 1 && !keys_->has("parallel.layout"))
+    const std::string layout = layout_text();
+    if (!layout.empty()) add("pipeline_model_parallel_layout", layout);
+    if (vpp > 1 && layout.empty())
       add("virtual_pipeline_model_parallel_size", fmt::format("{}", vpp));
     const std::string order = keys_->text("schedule.order", vpp > 1 ? "interleaved" : "1f1b");
     // What Megatron-LM runs with virtual stages, and without.
@@ -94,6 +97,21 @@ class FieldWriter {
       keys_->leave("overlap.batch_p2p", "transfers are batched where they do not overlap");
     if (!keys_->flag("parallel.scatter_gather", false)) return;
     keys_->leave("parallel.scatter_gather", "Megatron-LM has it no more");
+  }
+
+  // "Et*3|t*4|t*3mL"; empty: stages are even.
+  std::string layout_text() {
+    std::string text;
+    const std::string list = keys_->text("parallel.layers_per_stage");
+    const long long mtp = keys_->whole("model.mtp_layers", 0);
+    for (const std::string& word : split(list, ",")) {
+      const int layers = std::atoi(word.c_str() + word.find_first_of("0123456789"));
+      text += text.empty() ? "E" : "|";
+      if (layers > 0) text += layers == 1 ? "t" : fmt::format("t*{}", layers);
+    }
+    if (list.empty()) return "";
+    if (mtp > 0) text += mtp == 1 ? "m" : fmt::format("m*{}", mtp);
+    return text + "L";
   }
 
   void write_precision() {

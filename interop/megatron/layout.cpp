@@ -1,58 +1,86 @@
-// --pipeline-model-parallel-layout: read as far as its stages and layers are counted.
+// --pipeline-model-parallel-layout: "Et*4|(t*4|)*14tmL" as its stages.
+#include <algorithm>
 #include <cctype>
+#include <cstddef>
 
 #include "interop/megatron/megatron.h"
 
 namespace tandem {
 namespace {
 
-class LayoutCounter {
- public:
-  explicit LayoutCounter(std::string_view text) : text_(text) {}
+// A layout beyond these is a typing error, or an attack.
+constexpr std::size_t kMostStages = 10'000;
+constexpr std::int64_t kMostInStage = 100'000;
+constexpr int kDeepest = 20;
 
-  std::optional<LayoutShape> count() {
-    const LayoutShape all = sequence(0);
+class LayoutReader {
+ public:
+  explicit LayoutReader(std::string_view text) : text_(text) {}
+
+  std::optional<std::vector<LayoutStage>> read() {
+    std::vector<LayoutStage> stages = sequence(0);
     if (failed_ || at_ != text_.size()) return std::nullopt;
-    return LayoutShape{all.stages + 1, all.layers};
+    return stages;
   }
 
  private:
-  static constexpr std::int64_t kMost = 100'000;
-
-  // Bars and layers of what stands here, up to the closing bracket or the end.
-  LayoutShape sequence(int depth) {
-    LayoutShape sum{0, 0};
-    if (depth > 20) failed_ = true;
+  // What stands here up to the closing bracket or the end: bars part its stages.
+  std::vector<LayoutStage> sequence(int depth) {
+    std::vector<LayoutStage> stages(1);
+    if (depth > kDeepest) failed_ = true;
     while (!failed_ && at_ < text_.size() && text_[at_] != ')') {
-      const char c = text_[at_++];
-      LayoutShape part{0, 0};
-      if (c == '(') {
-        part = sequence(depth + 1);
+      const std::vector<LayoutStage> part = word(depth);
+      const std::int64_t times = repeats();
+      for (std::int64_t i = 0; i < times && !failed_; ++i) append(part, &stages);
+    }
+    return stages;
+  }
+
+  std::vector<LayoutStage> word(int depth) {
+    switch (text_[at_++]) {
+      case '(': {
+        std::vector<LayoutStage> inner = sequence(depth + 1);
         failed_ = failed_ || at_ >= text_.size();
         ++at_;
-      } else if (c == '|') {
-        part.stages = 1;
-      } else if (c == 't') {
-        part.layers = 1;
-      } else if (c != 'E' && c != 'm' && c != 'L' && c != ',' && c != ' ') {
-        failed_ = true;
+        return inner;
       }
-      const std::int64_t times = repeats();
-      sum.stages += part.stages * times;
-      sum.layers += part.layers * times;
-      if (sum.stages > kMost || sum.layers > kMost) {
+      case '|':
+        return {{}, {}};
+      case 'E':
+        return {{.embeddings = 1}};
+      case 't':
+        return {{.layers = 1}};
+      case 'm':
+        return {{.mtp_layers = 1}};
+      case 'L':
+        return {{.losses = 1}};
+      case ',':
+      case ' ':
+        return {{}};
+      default:
         failed_ = true;
-        return {0, 0};  // so that no bracket round this one multiplies it further
-      }
+        return {{}};
     }
-    return sum;
   }
+
+  // The first of `part` goes on with the last stage that is there.
+  void append(const std::vector<LayoutStage>& part, std::vector<LayoutStage>* stages) {
+    LayoutStage& last = stages->back();
+    last.layers += part[0].layers;
+    last.embeddings += part[0].embeddings;
+    last.mtp_layers += part[0].mtp_layers;
+    last.losses += part[0].losses;
+    failed_ = failed_ || last.layers > kMostInStage;
+    stages->insert(stages->end(), part.begin() + 1, part.end());
+    failed_ = failed_ || stages->size() > kMostStages;
+  }
+
   std::int64_t repeats() {
     if (at_ >= text_.size() || text_[at_] != '*') return 1;
     std::int64_t times = 0;
     for (++at_; at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_])) != 0;
          ++at_)
-      times = std::min(kMost, times * 10 + (text_[at_] - '0'));
+      times = std::min(kMostInStage, times * 10 + (text_[at_] - '0'));
     if (times == 0) failed_ = true;
     return times;
   }
@@ -64,8 +92,8 @@ class LayoutCounter {
 
 }  // namespace
 
-std::optional<LayoutShape> layout_shape(std::string_view layout) {
-  return LayoutCounter(layout).count();
+std::optional<std::vector<LayoutStage>> layout_stages(std::string_view layout) {
+  return LayoutReader(layout).read();
 }
 
 }  // namespace tandem

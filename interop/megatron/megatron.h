@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "interop/imported_plan.h"
@@ -26,10 +29,10 @@ void set_megatron_model(MegatronArguments* arguments, MegatronStyle style, Impor
 int set_megatron_kernels(MegatronArguments* arguments, MegatronStyle style,
                          const ImportedPlan& before, ImportedPlan* plan);
 
-// How many stages "Et*4|(t*4|)*14tmL" has, and how many layers; nothing: it is no layout.
-struct LayoutShape {
-  std::int64_t stages = 1, layers = 0;
+// What each stage of "Et*4|(t*4|)*14tmL" has; nothing: it is no layout.
+struct LayoutStage {
+  int layers = 0, embeddings = 0, mtp_layers = 0, losses = 0;
 };
-std::optional<LayoutShape> layout_shape(std::string_view layout);
+std::optional<std::vector<LayoutStage>> layout_stages(std::string_view layout);
 
 }  // namespace tandem

@@ -134,20 +134,15 @@ class MegatronPlan {
     Whole vpp = 1;
     std::string from;
     if (const auto layout = a_->text("pipeline_model_parallel_layout")) {
-      const auto shape = layout_shape(*layout);
-      if (!shape || shape->stages % pp_ != 0) {
+      const auto stages = layout_stages(*layout);
+      if (!stages || static_cast<Whole>(stages->size()) % pp_ != 0) {
         a_->fail("pipeline_model_parallel_layout",
                  fmt::format("E, t, m, L and bars for a multiple of {} stages", pp_));
         return;
       }
-      if (layers > 0 && shape->layers != layers) {
-        a_->fail("pipeline_model_parallel_layout",
-                 fmt::format("{} t, as many as there are layers", layers));
-        return;
-      }
       from = a_->spelled("pipeline_model_parallel_layout");
-      plan_->set_text("parallel.layout", *layout, from);
-      vpp = shape->stages / pp_;
+      if (!set_layout(*stages, layers, from)) return;
+      vpp = static_cast<Whole>(stages->size()) / pp_;
     } else if (const auto sizes = a_->whole("virtual_pipeline_model_parallel_size", 1)) {
       vpp = *sizes;
       from = a_->spelled("virtual_pipeline_model_parallel_size");
@@ -171,6 +166,28 @@ class MegatronPlan {
     vpp_ = vpp;
     if (!a_->has("pipeline_model_parallel_layout")) set_layers_per_stage(layers);
     set_transfers();
+  }
+
+  bool set_layout(const std::vector<LayoutStage>& stages, Whole layers, const std::string& from) {
+    std::vector<int> list;
+    Whole sum = 0;
+    for (const LayoutStage& stage : stages) sum += list.emplace_back(stage.layers);
+    if (layers > 0 && sum != layers) {
+      a_->fail("pipeline_model_parallel_layout",
+               fmt::format("{} t, as many as there are layers", layers));
+      return false;
+    }
+    const LayoutStage& last = stages.back();
+    if (stages.front().embeddings == 0 || last.losses == 0)
+      plan_->not_expressed.push_back(
+          from + ": the embedding is on the first stage, and the loss on the last");
+    for (const LayoutStage& stage : stages) {
+      if (stage.mtp_layers == 0 || &stage == &last) continue;
+      plan_->not_expressed.push_back(from + ": multi-token prediction is on the last stage");
+      break;
+    }
+    plan_->set_toml("parallel.layers_per_stage", fmt::format("[{}]", fmt::join(list, ", ")), from);
+    return true;
   }
 
   // First and last ranks with other numbers of layers, or embedding and loss counted as layers.

@@ -234,7 +234,7 @@ TEST_CASE("what a format cannot say is said in a comment") {
   const std::string text = emitted("megatron", plan);
   CHECK(text.starts_with("#!/bin/bash\n# not expressed: "));
   CHECK(text.find("# not expressed: schedule.order = zbv: ") != std::string::npos);
-  CHECK(text.find("# not expressed: parallel.layers_per_stage = [7, 9]\n") != std::string::npos);
+  CHECK(text.find("--pipeline-model-parallel-layout 'Et*7|t*9L'") != std::string::npos);
   CHECK(text.find("# not expressed: overlap.data_sms = 8\n") != std::string::npos);
   CHECK(text.find("p2p_sms") == std::string::npos);
   CHECK(text.find("model.layers") == std::string::npos);

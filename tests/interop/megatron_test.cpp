@@ -83,7 +83,7 @@ TEST_CASE("the batch of a schedule is its last, and squared ReLU is no gated MLP
 
 TEST_CASE("a layout's stages are the pipeline's times the virtual ones") {
   const Keys keys = test_of("megatron_deepseekv3_proxy_flex_tp1pp4emp16etp1cp1_release");
-  CHECK(keys.at("parallel.layout") == "\"Et*2|(tt|)*5t|tmL\"");
+  CHECK(keys.at("parallel.layers_per_stage") == "[2, 2, 2, 2, 2, 2, 1, 1]");
   CHECK(keys.at("parallel.vpp") == "2");  // 7 bars part 8 stages of 4 ranks
   CHECK(keys.at("parallel.ep") == "16");
   CHECK(keys.at("parallel.expert_tp") == "1");
@@ -321,11 +321,23 @@ TEST_CASE("what was measured is a number above 0") {
 }
 
 TEST_CASE("a layout is counted with its brackets and repeats") {
-  CHECK(layout_shape("Et*4|(t*4|)*14tmL")->stages == 16);
-  CHECK(layout_shape("Et*4|(t*4|)*14tmL")->layers == 4 + 14 * 4 + 1);
-  CHECK(!layout_shape("Ex|L"));
-  CHECK(!layout_shape("(t|"));
-  CHECK(!layout_shape("((((((((t*999)*999)*999)*999)*999)*999)*999)*999)"));
+  const auto layers = [](const char* layout) {
+    std::vector<int> list;
+    const std::vector<LayoutStage> stages = layout_stages(layout).value();
+    for (const LayoutStage& stage : stages) list.push_back(stage.layers);
+    return list;
+  };
+  CHECK(layers("Et*3|(tt|)*2t,m L") == std::vector{3, 2, 2, 1});
+  CHECK(layers("E|(t|)*2L") == std::vector{0, 1, 1, 0});
+  const auto stages = layout_stages("Et*4|(t*4|)*14tmL").value();
+  CHECK(stages.size() == 16);
+  CHECK(stages.front().embeddings == 1);
+  CHECK(stages.back().mtp_layers == 1);
+  CHECK(stages.back().losses == 1);
+  CHECK(!layout_stages("Ex|L"));
+  CHECK(!layout_stages("(t|"));
+  CHECK(!layout_stages("((((((((t*999)*999)*999)*999)*999)*999)*999)*999)"));
+  CHECK(!layout_stages("((((((((|*999)*999)*999)*999)*999)*999)*999)*999)"));
 }
 
 TEST_CASE("lists are read as Python writes them, sums and multiples too") {
