@@ -36,6 +36,7 @@ class CsvTable {
   static Result<CsvTable> read(const std::string& path);
 
   int size() const { return static_cast<int>(file_.rows.size()); }
+  const std::vector<std::string>& columns() const { return columns_; }
   bool has(std::string_view column) const { return find(column) >= 0; }
   int line(int row) const { return file_.rows[row].line; }
   // The cell, or "" where the file has no such column.

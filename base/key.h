@@ -4,13 +4,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
+
+#include "base/split.h"
 
 namespace tandem {
 
@@ -133,6 +139,31 @@ KeyAt<Place> text(std::string name, std::string help, Place place) {
             const auto* found = std::get_if<std::string>(&value);
             if (found == nullptr) return "a text";
             place(*target) = *found;
+            return std::nullopt;
+          }};
+}
+
+// Some of several words, with commas: each row has a `name` and the `place` of a bool; those not
+// named are false.
+template <class Row, std::size_t kRows, class Place>
+KeyAt<Place> words(std::string name, std::string help, const Row (&rows)[kRows], Place place) {
+  using Target = typename PlaceTarget<Place>::type;
+  return {std::move(name), std::move(help),
+          [=, &rows](const KeyValue& value, Target* target) -> std::optional<std::string> {
+            std::string expected = "some of";
+            for (const Row& row : rows) expected += fmt::format(" {}", row.name);
+            expected += ", with commas";
+            const auto* text = std::get_if<std::string>(&value);
+            if (text == nullptr) return expected;
+            std::remove_reference_t<decltype(place(*target))> flags;
+            for (const Row& row : rows) flags.*row.place = false;
+            for (std::string word : split(*text, ",")) {
+              std::erase(word, ' ');
+              const auto found = std::ranges::find(rows, word, &Row::name);
+              if (found == std::end(rows)) return expected;
+              flags.*found->place = true;
+            }
+            place(*target) = flags;
             return std::nullopt;
           }};
 }

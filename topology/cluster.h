@@ -36,6 +36,8 @@ struct DeviceSpec {
   double attention_efficiency = 0.55;
   // What no tensor gets: see memory_reserve_bytes. Nothing: kMemoryReserve of the memory.
   std::optional<double> own_memory_reserve_bytes;
+  // Its link to its CPU, one direction; and its part of the CPU's memory bandwidth. 0: not known.
+  double host_link_bytes_per_s = 0, host_memory_bytes_per_s = 0;
   // What its GEMM libraries hold of it among the tensors, whatever the model.
   double gemm_workspace_bytes = 0;
 };

@@ -160,6 +160,13 @@ const std::vector<Key<DeviceSpec>>& device_keys() {
                    AT(gemm_workspace_bytes), 1024.0 * 1024),
       keys::number("memory_GBps", "number: GB/s of a GPU's memory", AT(memory_bytes_per_s), GB,
                    keys::kPositive),
+      keys::number("host_link_GBps",
+                   "number: GB/s of a GPU's link to its CPU, one direction, for "
+                   "train.optimizer_offload; default the GPU's",
+                   AT(host_link_bytes_per_s), GB, keys::kPositive),
+      keys::number("host_memory_GBps",
+                   "number: GB/s of its part of the CPU's memory; default the GPU's",
+                   AT(host_memory_bytes_per_s), GB, keys::kPositive),
       keys::whole("sms", "integer: streaming multiprocessors of a GPU", AT(sms), 1),
       {"gemm_efficiency",
        "number: the share of its peak that a GPU's large GEMMs reach, taken for every precision; "

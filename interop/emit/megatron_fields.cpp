@@ -137,6 +137,13 @@ class FieldWriter {
       keys_->leave("train.gradient_dtype", "gradients are fp32 or bf16");
     add("attention_backend", keys_->flag("train.flash_attention", false) ? "flash" : "unfused");
     if (keys_->flag("train.cuda_graphs", false)) add("cuda_graph_impl", "local");
+    std::string scope = keys_->text("train.cuda_graph_scope");
+    std::erase(scope, ',');
+    if (!scope.empty()) add("cuda_graph_scope", scope);
+    if (const std::string share = keys_->text("train.optimizer_offload"); !share.empty()) {
+      add("optimizer_cpu_offload", "True");
+      add("optimizer_offload_fraction", share);
+    }
     if (const std::string states = keys_->text("train.optimizer_dtype");
         !states.empty() && states != "fp32") {
       add("use_precision_aware_optimizer", "True");

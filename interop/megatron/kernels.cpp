@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/csv.h"
 #include "base/split.h"
 #include "interop/megatron/megatron.h"
 
@@ -35,6 +36,7 @@ class MegatronKernels {
     set_precision();
     set_kernels();
     set_dispatcher();
+    set_capacity();
     set_recompute();
     return gradient_bytes_;
   }
@@ -132,13 +134,27 @@ class MegatronKernels {
                  a_->spelled(older      ? "enable_cuda_graph"
                              : external ? "external_cuda_graph"
                                         : "cuda_graph_impl"));
-      for (const char* name : {"cuda_graph_modules", "cuda_graph_scope"}) {
-        const std::string scope = a_->text(name).value_or("[]");
-        if (scope != "[]" && scope != "full")
-          plan_->not_expressed.push_back(
-              fmt::format("{} {}: all of a pass is in the graph", a_->spelled(name), scope));
-      }
+      for (const char* name : {"cuda_graph_modules", "cuda_graph_scope"}) set_graph_scope(name);
     }
+  }
+
+  // "attn moe_router", "[attn, mlp]".
+  void set_graph_scope(const char* name) {
+    constexpr std::string_view kKnown[] = {"attn", "mamba", "mlp", "moe"};
+    std::string scope = a_->text(name).value_or(""), known;
+    std::ranges::replace_if(
+        scope, [](char c) { return std::string_view("[]',\"").find(c) != std::string_view::npos; },
+        ' ');
+    for (const std::string& word : split(scope, " ")) {
+      if (word.empty()) continue;
+      if (word.starts_with("full")) return;
+      const bool is_known = std::ranges::find(kKnown, word) != std::end(kKnown);
+      if (is_known) known += (known.empty() ? "" : ", ") + word;
+      if (!is_known)
+        plan_->not_expressed.push_back(
+            fmt::format("{} {}: launched kernel by kernel", a_->spelled(name), word));
+    }
+    if (!known.empty()) plan_->set_text("train.cuda_graph_scope", known, a_->spelled(name));
   }
 
   // Where one GPU has all experts it says nothing.
@@ -155,6 +171,21 @@ class MegatronKernels {
       word = "deepep";
     }
     plan_->set_text("parallel.dispatcher", word, a_->spelled("moe_token_dispatcher_type"));
+  }
+
+  // How many tokens an expert takes at most.
+  void set_capacity() {
+    const auto factor = a_->text("moe_expert_capacity_factor");
+    const bool pads = a_->flag("moe_pad_expert_input_to_capacity");
+    if (!factor || *factor == "None") return;
+    const auto number = parse_number(*factor);
+    if (!number.ok() || *number <= 0) {
+      a_->fail("moe_expert_capacity_factor", "a number above 0");
+      return;
+    }
+    plan_->set("model.capacity_factor", *number, a_->spelled("moe_expert_capacity_factor"));
+    if (pads)
+      plan_->set("model.pad_to_capacity", true, a_->spelled("moe_pad_expert_input_to_capacity"));
   }
 
   void set_recompute() {

@@ -353,6 +353,11 @@ class MegatronPlan {
     else if (optimizer != "adam")
       plan_->not_expressed.push_back(
           fmt::format("{} {}: taken as Adam", a_->spelled("optimizer"), optimizer));
+    if (a_->flag("optimizer_cpu_offload")) {
+      const auto share = parse_number(a_->text("optimizer_offload_fraction").value_or("1"));
+      plan_->set("train.optimizer_offload", share.ok() ? *share : 1,
+                 a_->spelled("optimizer_cpu_offload"));
+    }
     if (!a_->flag("use_precision_aware_optimizer")) return;
     std::string states = a_->text("exp_avg_dtype").value_or("fp32");
     if (states.find("bfloat16") != std::string::npos) states = "bf16";

@@ -14,8 +14,6 @@ struct NotExpressedArgument {
 constexpr NotExpressedArgument kUnsaid[] = {
     {"moe_dispatch_fwd_dtype", "bf16", "tokens are sent in 16 bits"},
     {"moe_combine_bwd_dtype", "bf16", "tokens are sent in 16 bits"},
-    {"moe_expert_capacity_factor", "", "no token is dropped"},
-    {"moe_pad_expert_input_to_capacity", "False", "no token is dropped and none is added"},
     {"moe_shared_expert_overlap", "False", "shared experts run before the others"},
     {"moe_paged_stash", "False", "activations of experts stay where they are"},
     {"overlap_dispatch_backward_with_experts_wgrad", "False", "weight gradients are not put off"},
@@ -40,7 +38,6 @@ constexpr NotExpressedArgument kUnsaid[] = {
     {"moe_shared_expert_gate", "False", "shared experts have no gate"},
     {"fp16_lm_cross_entropy", "False", "the loss is computed in fp32"},
     {"cache_mla_latents", "False", "as without"},
-    {"optimizer_cpu_offload", "False", "the optimizer stays on the GPU"},
     {"fine_grained_activation_offloading", "False", "activations stay on the GPU"},
     {"cpu_offloading_num_layers", "0", "activations stay on the GPU"},
     {"cpu_offloading", "False", "activations stay on the GPU"},

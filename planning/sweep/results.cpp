@@ -32,7 +32,7 @@ constexpr std::array kLeftOut = {"name",
 
 // Columns that came later stand last, so that the others keep their places.
 constexpr std::array kLast = {"tokens_per_s_per_gpu", "flops_convention", "memory_bytes.reserve",
-                             "memory_bytes.by_pipeline_rank", "memory_bytes.workspace"};
+                              "memory_bytes.by_pipeline_rank", "memory_bytes.workspace"};
 
 std::string cell(const Json& value) {
   if (value.is_null()) return "";

@@ -1,5 +1,4 @@
 // The keys of [model], [parallel], [schedule], [train] and [overlap].
-#include "base/split.h"
 #include "scenarios/config/fields.h"
 #include "workload/model/layer_keys.h"
 
@@ -8,24 +7,6 @@ namespace {
 
 // Beyond any GPU's.
 constexpr int kMostSms = 1000;
-
-// "core_attn, moe_act".
-std::optional<std::string> set_recompute_modules(const KeyValue& value, Scenario* scenario) {
-  std::vector<std::string_view> names;
-  for (const RecomputeModule& module : kRecomputeModules) names.push_back(module.name);
-  const std::string expected = fmt::format("some of {}, with commas", fmt::join(names, ", "));
-  const auto* text = std::get_if<std::string>(&value);
-  if (text == nullptr) return expected;
-  RecomputeModules modules = {.core_attn = false};
-  for (std::string word : split(*text, ",")) {
-    std::erase(word, ' ');
-    const auto at = std::ranges::find(kRecomputeModules, word, &RecomputeModule::name);
-    if (at == std::end(kRecomputeModules)) return expected;
-    modules.*at->place = true;
-  }
-  scenario->job.plan.recompute_modules = modules;
-  return std::nullopt;
-}
 
 // Files whose keys stand among a run's settings before these are looked at: see imported_files.h.
 Field imported_from(std::string key, std::string help) {
@@ -153,6 +134,10 @@ std::vector<Field> plain_fields() {
       keys::text("train.optimizer_dtype",
                  "text: fp32, fp16, bf16 or fp8, of each of Adam's two moments; default fp32",
                  AT(job.plan.moment_dtype)),
+      keys::number("train.optimizer_offload",
+                   "number: the share of the optimizer's states that the CPU keeps and updates; "
+                   "default 0",
+                   AT(job.plan.optimizer_offload), 1, {.most = 1}),
       keys::choice<Recompute>(
           "train.recompute",
           "text: none, selective (train.recompute_modules) or full; default none",
@@ -160,11 +145,11 @@ std::vector<Field> plain_fields() {
            {"selective", Recompute::Selective},
            {"full", Recompute::Full}},
           AT(job.plan.recompute)),
-      Key<Scenario>{
-          "train.recompute_modules",
-          "text: what selective recompute repeats, by Megatron's names: of core_attn, layernorm, "
-          "mla_up_proj, mlp, moe, moe_act and shared_experts some, with commas; default core_attn",
-          set_recompute_modules},
+      keys::words("train.recompute_modules",
+                  "text: what selective recompute repeats, by Megatron's names: of core_attn, "
+                  "layernorm, mla_up_proj, mlp, moe, moe_act and shared_experts some, with commas; "
+                  "default core_attn",
+                  kRecomputeModules, AT(job.plan.recompute_modules)),
       keys::whole("train.recompute_layers",
                   "integer: full recompute of the first so many layers of a stage; default all",
                   AT(job.plan.recompute_layers), 0),
@@ -188,6 +173,10 @@ std::vector<Field> plain_fields() {
           "true or false: passes are launched as CUDA graphs, so that the CPU's time to launch "
           "kernels does not count; default false",
           AT(job.plan.cuda_graphs)),
+      keys::words("train.cuda_graph_scope",
+                  "text: what is in the graphs: of attn, mamba, mlp, moe and head (with the "
+                  "embedding) some, with commas; default all",
+                  kCudaGraphModules, AT(job.plan.cuda_graph_modules)),
       keys::whole(
           "train.zero",
           "integer: what the data-parallel ranks cut among them: 0 nothing, 1 the optimizer's "

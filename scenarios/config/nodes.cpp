@@ -22,11 +22,11 @@ Status take_part_of_nodes(ClusterSettings* cluster) {
   const bool is_said = cluster->gpus_of_node > 0;
   if (node == 0 || (is_listed && !is_said)) return Done{};
   if (is_said && (is_listed || cluster->gpus_of_node > node))
-    return Error::of({"cluster.gpus_of_node"},
-                     fmt::format("cluster.gpus_of_node: found {}, expected {}",
-                                 cluster->gpus_of_node,
-                                 is_listed ? "none where a node's links are listed"
-                                           : fmt::format("at most a node's {} GPUs", node)));
+    return Error::of(
+        {"cluster.gpus_of_node"},
+        fmt::format("cluster.gpus_of_node: found {}, expected {}", cluster->gpus_of_node,
+                    is_listed ? "none where a node's links are listed"
+                              : fmt::format("at most a node's {} GPUs", node)));
   const int part = is_said ? cluster->gpus_of_node : even_part(*cluster);
   spec.nics_per_node = std::max(1, spec.nics_per_node * part / node);
   spec.gpus_per_node = part;

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/nearest.h"
+#include "scenarios/config/checks.h"
 #include "scenarios/config/fields.h"
 #include "scenarios/config/imported_files.h"
 #include "scenarios/config/layer_kinds.h"
@@ -292,44 +293,6 @@ Status check_slow_link(const Scenario& s) {
   return Done{};
 }
 
-// Stragglers are there.
-Status check_stragglers(const Scenario& s) {
-  const Stragglers& slow = s.variability.stragglers;
-  if (slow.any() && !s.places.contains("variability.straggler_factor"))
-    return Error::of(
-        {"variability.straggler_ranks", "variability.straggler_nodes",
-         "variability.straggler_stages", "variability.straggler_share"},
-        "found stragglers without variability.straggler_factor, expected how many times as "
-        "long they take");
-  const int node = s.costs.need_cluster() ? s.cluster.spec.gpus_per_node : 1;
-  const std::tuple<const char*, const std::vector<int>*, int> lists[] = {
-      {"variability.straggler_ranks", &slow.ranks, s.cluster.gpus},
-      {"variability.straggler_nodes", &slow.nodes, (s.cluster.gpus + node - 1) / node},
-      {"variability.straggler_stages", &slow.stages, s.job.plan.stages()}};
-  for (const auto& [key, list, end] : lists) {
-    for (const int number : *list) {
-      if (number >= end)
-        return Error::of(
-            {key}, fmt::format("found {} with {}, expected numbers below {}", key, number, end));
-    }
-  }
-  return Done{};
-}
-
-// Keys of experts without their number; where that is said to be 0, they may wait for another run.
-Status check_expert_keys(const Scenario& s) {
-  if (s.job.model.is_moe() || s.places.contains("model.experts")) return Done{};
-  for (const char* key : {"model.top_k", "model.expert_ffn_hidden", "model.shared_expert_ffn",
-                          "model.expert_imbalance"}) {
-    if (s.places.contains(key))
-      return Error::of(
-          {key}, fmt::format("found {} without model.experts, expected both: a dense model has no "
-                             "experts",
-                             key));
-  }
-  return Done{};
-}
-
 // What depends on several keys: defaults, then the rules.
 Status complete(Scenario* s) {
   if (!s->places.contains("parallel.vpp")) s->job.plan.vpp = traits_of(s->job.order).default_vpp();
@@ -343,6 +306,7 @@ Status complete(Scenario* s) {
   RETURN_IF_ERROR(check_stragglers(*s));
   RETURN_IF_ERROR(check_slow_link(*s));
   RETURN_IF_ERROR(check_expert_keys(*s));
+  RETURN_IF_ERROR(check_offload(*s));
   if (s->costs.uniform) {
     const Status status = check_stated(s->job.model, s->job.plan);
     if (!status.ok()) return status.error().or_of({"model.layers"});

@@ -223,7 +223,7 @@ TEST_CASE("over the same links no newer GPU is slower on the same job") {
       for (const Names& older_first : generations) {
         for (std::size_t i = 1; i < older_first.size(); ++i) {
           INFO(job.name << ", links of " << preset << ", " << older_first[i - 1] << ", "
-                    << older_first[i]);
+                        << older_first[i]);
           // Where the host's launches take longest all GPUs take as long, but for a layer's parts,
           // each of which is rounded to a nanosecond.
           CHECK(took(older_first[i]) <= took(older_first[i - 1]) * (1 + 1e-6));

@@ -264,7 +264,8 @@ TEST_CASE("a row that cannot be expressed is listed with its reason and counted"
     CHECK(rows->at(i).reason.find("found") != std::string::npos);
     CHECK(rows->at(i).reason.find("c.csv") == std::string::npos);
   }
-  CHECK(rows->at(2).reason.starts_with("found the GPU TPU, expected one of A100-80GB, "));
+  CHECK(
+      rows->at(2).reason.starts_with("found the GPU TPU, expected one of a100-40gb, a100-80gb, "));
   CHECK(rows->at(5).reason.starts_with("found 10 layers on 24 stages, expected a multiple"));
   CHECK(accuracy_of(*rows, "korthikanti").n == 0);
   CHECK(accuracy_of(*rows, "korthikanti").without == 4);

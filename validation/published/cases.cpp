@@ -7,8 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/csv.h"
+#include "base/split.h"
 #include "schedule/order/named_orders.h"
 #include "sim/engines.h"
+#include "topology/preset.h"
 
 namespace tandem {
 namespace {
@@ -78,7 +80,7 @@ constexpr SecondsColumn kSeconds[] = {{"costs.forward_s", &Case::forward_s},
                                       {"costs.weight_s", &Case::weight_s},
                                       {"costs.p2p_s", &Case::p2p_s}};
 
-// The GPUs' names in cases files, and what a scenario calls them.
+// Names of GPUs in cases files that are no preset's, and what a scenario calls them.
 struct Gpu {
   std::string_view name;
   const char* key;
@@ -146,6 +148,32 @@ Result<int> whole_cell(const CsvTable& table, int row, const char* column, int l
   return static_cast<int>(value);
 }
 
+// "KEY=VALUE" of a row, which is named where it is none.
+Status add_set(const std::string& text, const CsvTable& table, int row, Sets* sets) {
+  auto set = parse_set(text, table.error(row, "").place.source);
+  if (!set.ok()) return table.error(row, set.error().message);
+  if (!is_scenario_key(set->first))
+    return table.error(row, fmt::format("found the key '{}', expected a scenario's", set->first));
+  sets->push_back(*std::move(set));
+  return Done{};
+}
+
+Result<Sets> sets_of(const CsvTable& table, int row) {
+  Sets sets;
+  for (const std::string& column : table.columns()) {
+    const std::string value(table.text(row, column));
+    const bool known = std::ranges::any_of(
+        kSeconds, [&](const SecondsColumn& seconds) { return column == seconds.key; });
+    if (!value.empty() && !known && is_scenario_key(column))
+      RETURN_IF_ERROR(add_set(column + '=' + value, table, row, &sets));
+  }
+  for (const std::string& each : split(table.text(row, "set"), ";")) {
+    if (each.find_first_not_of(' ') != std::string::npos)
+      RETURN_IF_ERROR(add_set(each, table, row, &sets));
+  }
+  return sets;
+}
+
 Result<Case> read_case(const CsvTable& table, int row, const std::string& path) {
   Case run;
   run.path = path;
@@ -171,12 +199,46 @@ Result<Case> read_case(const CsvTable& table, int row, const std::string& path) 
     if (table.text(row, column.key).empty()) continue;
     ASSIGN_OR_RETURN(run.*column.field, table.number(row, column.key));
   }
+  ASSIGN_OR_RETURN(run.sets, sets_of(table, row));
   ASSIGN_OR_RETURN(run.measured_s, table.number(row, "iteration_s"));
   if (run.measured_s <= 0)
     return table.error(
         row,
         fmt::format("column 'iteration_s': found {:g}, expected seconds above 0", run.measured_s));
   return run;
+}
+
+// A GPU by a name of cases files, by that of its file, or by its own.
+Status set_gpu(const Case& run, Settings* settings) {
+  if (run.gpu.empty()) return Done{};
+  if (const auto* known = std::ranges::find(kGpus, run.gpu, &Gpu::name); known != std::end(kGpus)) {
+    (*settings)["cluster.gpu"] = {std::string(known->key), run.place()};
+    if (known->memory_GiB > 0) (*settings)["cluster.memory_GiB"] = {known->memory_GiB, run.place()};
+    return Done{};
+  }
+  const std::vector<std::string> files = device_names();
+  for (const std::string& file : files) {
+    const auto device = load_device(file);
+    if (file != run.gpu && (!device.ok() || device->name != run.gpu)) continue;
+    (*settings)["cluster.gpu"] = {file, run.place()};
+    return Done{};
+  }
+  return Error::at(run.place(), fmt::format("found the GPU {}, expected one of {}", run.gpu,
+                                            fmt::join(files, ", ")));
+}
+
+// Of nodes with a NIC a GPU a job may take a part, of a rack above all.
+Status set_node(const Case& run, Settings* settings) {
+  if (run.gpus_per_node == 0) return Done{};
+  const auto preset = load_preset(run.system);
+  if (!preset.ok() || run.gpus_per_node >= preset->gpus_per_node ||
+      preset->nics_per_node != preset->gpus_per_node ||
+      std::ranges::any_of(run.sets,
+                          [](const auto& s) { return s.first == "cluster.nics_per_node"; }))
+    return Done{};
+  settings->erase("cluster.gpus_per_node");
+  (*settings)["cluster.gpus_of_node"] = {std::int64_t{run.gpus_per_node}, run.place()};
+  return Done{};
 }
 
 // A scenario's Error without the place, which the row says itself.
@@ -258,17 +320,8 @@ Result<Settings> settings_of(const Case& run) {
       set(profile_default.key, std::get<bool>(profile_default.value));
     }
   }
-  if (!run.gpu.empty()) {
-    const auto* known = std::ranges::find(kGpus, run.gpu, &Gpu::name);
-    if (known == std::end(kGpus)) {
-      std::vector<std::string_view> names;
-      for (const Gpu& gpu : kGpus) names.push_back(gpu.name);
-      return Error::at(run.place(), fmt::format("found the GPU {}, expected one of {}", run.gpu,
-                                                fmt::join(names, ", ")));
-    }
-    set("cluster.gpu", std::string(known->key));
-    if (known->memory_GiB > 0) set("cluster.memory_GiB", known->memory_GiB);
-  }
+  RETURN_IF_ERROR(set_gpu(run, &settings));
+  RETURN_IF_ERROR(set_node(run, &settings));
   const std::int64_t stages = std::int64_t{std::max(run.pp, 1)} * std::max(run.vpp, 1);
   if (stages > 1 && run.layers % stages != 0) {
     const std::vector<std::int64_t> layers =
@@ -281,6 +334,7 @@ Result<Settings> settings_of(const Case& run) {
                                    run.layers, stages));
     set("parallel.layers_per_stage", layers);
   }
+  for (const auto& [key, setting] : run.sets) settings[key] = setting;
   return settings;
 }
 

@@ -15,6 +15,8 @@
 
 namespace tandem {
 
+using Sets = std::vector<std::pair<std::string, Setting>>;
+
 // A line of a cases file. 0 and "": not given, the scenario's default.
 struct Case {
   std::string path;
@@ -27,16 +29,17 @@ struct Case {
   // Profiled: seconds of an action and of a transfer, instead of a model's.
   std::optional<double> forward_s, input_s, weight_s, p2p_s;
   double measured_s = 0;
+  // What columns named as a scenario's keys say, then the column `set`: over all else of the row.
+  Sets sets;
 
   // "file:line".
   std::string place() const;
 };
 
 // All lines. id, family, system, layers, hidden, heads, seq, vocab and iteration_s must be there,
-// the other columns and cells need not; columns that a Case does not have are passed over.
+// the other columns and cells need not. A column named as a scenario's key sets it, and `set` sets
+// several, "KEY=VALUE;KEY=VALUE"; columns that are neither are passed over.
 Result<std::vector<Case>> read_cases(const std::string& path);
-
-using Sets = std::vector<std::pair<std::string, Setting>>;
 
 // The settings that a scenario file would have for it.
 Result<Settings> settings_of(const Case& run);

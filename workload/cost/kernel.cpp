@@ -65,6 +65,13 @@ double passes_s(const CostModel& model, const Kernel& kernel) {
   return kernel.memory_bytes / (model.profile.memory_efficiency * model.device.memory_bytes_per_s);
 }
 
+double host_s(const DeviceSpec& device, const Kernel::HostBytes& bytes) {
+  if (bytes.moved == 0) return 0;
+  CHECK(device.host_link_bytes_per_s > 0 && device.host_memory_bytes_per_s > 0);
+  return bytes.moved / device.host_link_bytes_per_s +
+         bytes.updated / device.host_memory_bytes_per_s;
+}
+
 double kernel_s(const CostModel& model, const Kernel& kernel) {
   double device_s = passes_s(model, kernel);
   for (const Gemm& gemm : kernel.gemms) device_s += gemm_s(model, gemm);
@@ -73,7 +80,8 @@ double kernel_s(const CostModel& model, const Kernel& kernel) {
     CHECK(rate > 0);
     device_s += kernel.attention_flops / rate;
   }
-  return std::max(model.profile.compute_stretch * device_s, kernel.launch_s);
+  return std::max({model.profile.compute_stretch * device_s, kernel.launch_s,
+                   host_s(model.device, kernel.host_bytes)});
 }
 
 KernelPrice measured(const CostModel& model, const Kernel& kernel) {

@@ -35,8 +35,18 @@ struct Kernel {
   // Of its duration, what memory bounds: set where it is priced. Communication that uses memory
   // bandwidth beside it stretches this share.
   double memory_share = 0;
+  // What the CPU does beside it: bytes over its link to the GPU, and of its memory that it reads
+  // and writes. One after the other, as nothing overlaps them.
+  struct HostBytes {
+    double moved = 0, updated = 0;
 
-  bool empty() const { return gemms.empty() && attention_flops == 0 && memory_bytes == 0; }
+    bool operator==(const HostBytes&) const = default;
+  };
+  HostBytes host_bytes;
+
+  bool empty() const {
+    return gemms.empty() && attention_flops == 0 && memory_bytes == 0 && host_bytes.moved == 0;
+  }
   double flops() const;  // of GEMMs and attention
   bool operator==(const Kernel&) const = default;
 };

@@ -120,8 +120,9 @@ void add_ends(BlockWork* block, const Model& model, const Plan& plan, const Bloc
       array * (model.uses_rms_norm() ? kSplitRmsNormPassesBackward : kSplitNormPassesBackward);
 }
 
-BlockLaunch launch_of(const Plan& plan, const FrameworkProfile& profile) {
-  if (plan.cuda_graphs) return {};
+BlockLaunch launch_of(const Plan& plan, bool CudaGraphModules::*module,
+                      const FrameworkProfile& profile) {
+  if (plan.cuda_graphs && plan.cuda_graph_modules.*module) return {};
   const double tensor_s = tensor_launch_s(plan, profile);
   return {kLaunchShare * (profile.forward_launch_s + tensor_s),
           kLaunchShare * (profile.backward_launch_s + tensor_s)};
@@ -138,9 +139,9 @@ Kernel kernel_of(const BlockShape& shape, std::string name, const KernelWork& wo
 
 // Names the kernels, merges the parts, and gives the whole its launch times.
 Block finish(const BlockWork& work, const BlockShape& shape, const std::string& name,
-             const PartsOf<std::string>& names, const Plan& plan) {
+             const PartsOf<std::string>& names, const Plan& plan, bool CudaGraphModules::*module) {
   const auto& [f, i, w] = work;
-  const BlockLaunch launch = launch_of(plan, shape.profile);
+  const BlockLaunch launch = launch_of(plan, module, shape.profile);
   Block block = {
       .forward = kernel_of(shape, name + " forward",
                            sum({f.norm, f.in, f.between, f.core, f.out, f.residual})),

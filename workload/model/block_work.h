@@ -73,17 +73,18 @@ void add_linear(BlockWork* block, KernelWork PartsOf<KernelWork>::*part, const B
 // A norm before the block, and dropout and an addition after it.
 void add_ends(BlockWork* block, const Model& model, const Plan& plan, const BlockShape& shape);
 
-// What the CPU takes to issue a block's passes.
+// What the CPU takes to issue a block's passes; nothing where they are part of a graph.
 struct BlockLaunch {
   double forward_s = 0, backward_s = 0;
 };
 
-BlockLaunch launch_of(const Plan& plan, const FrameworkProfile& profile);
+BlockLaunch launch_of(const Plan& plan, bool CudaGraphModules::*module,
+                      const FrameworkProfile& profile);
 
 Kernel kernel_of(const BlockShape& shape, std::string name, const KernelWork& work);
 
 // Names the kernels, merges the parts, and gives the whole its launch times.
 Block finish(const BlockWork& work, const BlockShape& shape, const std::string& name,
-             const PartsOf<std::string>& names, const Plan& plan);
+             const PartsOf<std::string>& names, const Plan& plan, bool CudaGraphModules::*module);
 
 }  // namespace tandem

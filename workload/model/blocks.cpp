@@ -67,7 +67,9 @@ std::int64_t routed_tokens(const Model& model, const Plan& plan) {
 }
 
 double expert_load(const Model& model, const Plan& plan) {
-  return std::min(model.expert_imbalance, static_cast<double>(plan.ep));
+  const double load = std::min(model.expert_imbalance, static_cast<double>(plan.ep));
+  if (model.capacity_factor == 0) return load;
+  return model.pad_to_capacity ? model.capacity_factor : std::min(load, model.capacity_factor);
 }
 
 std::int64_t query_columns(const Model& model, const Plan& plan) {
@@ -129,7 +131,7 @@ Block mlp_block(const Model& model, const Plan& plan, const FrameworkProfile& pr
   block.weight_gradient.in.parameters = mlp_parameters(model) / plan.tp - down;
   block.weight_gradient.out.parameters = down;
   return finish(block, shape, "mlp", {"mlp norm", "fc1", "activation", "", "fc2", "mlp residual"},
-                plan);
+                plan, &CudaGraphModules::mlp);
 }
 
 Block experts_block(const Model& model, const Plan& plan, const FrameworkProfile& profile) {
@@ -183,7 +185,7 @@ Block experts_block(const Model& model, const Plan& plan, const FrameworkProfile
   return finish(block, shape, "experts",
                 {"mlp norm and router", "experts fc1", "experts activation", "", "experts fc2",
                  "combination"},
-                plan);
+                plan, &CudaGraphModules::moe);
 }
 
 Block shared_expert_block(const Model& model, const Plan& plan, const FrameworkProfile& profile) {
@@ -202,7 +204,7 @@ Block embedding_block(const Model& model, const Plan& plan, const FrameworkProfi
       shape.cut(kLookupPasses, shape.hidden) + shape.whole(kEmbeddingDropoutPasses);
   const double parameters =
       static_cast<double>(shape.vocab) * shape.hidden + position_parameters(model);
-  const BlockLaunch launch = launch_of(plan, profile);
+  const BlockLaunch launch = launch_of(plan, &CudaGraphModules::head, profile);
   // Nothing is before the embedding: its backward is the gradient of its parameters.
   return {.forward = {.name = "embedding forward",
                       .memory_bytes = passes,
@@ -225,7 +227,7 @@ Block head_block(const Model& model, const Plan& plan, const FrameworkProfile& p
       logit_bytes * static_cast<double>(shape.tokens) * static_cast<double>(shape.vocab);
   block.input_gradient.norm.whole = kNormPassesBackward;
   block.weight_gradient.in.parameters = static_cast<double>(shape.vocab) * shape.hidden;
-  return finish(block, shape, "head", {}, plan);
+  return finish(block, shape, "head", {}, plan, &CudaGraphModules::head);
 }
 
 Block mtp_block(const Model& model, const Plan& plan, const FrameworkProfile& profile) {
@@ -237,7 +239,7 @@ Block mtp_block(const Model& model, const Plan& plan, const FrameworkProfile& pr
   block.input_gradient.norm.whole = 2 * kNormPassesBackward;
   block.weight_gradient.in.parameters =
       2 * static_cast<double>(shape.hidden) * static_cast<double>(shape.hidden) / plan.tp;
-  Block whole = finish(block, shape, "mtp", {}, plan);
+  Block whole = finish(block, shape, "mtp", {}, plan, &CudaGraphModules::head);
   for (Kernel Block::*pass : {&Block::forward, &Block::input_gradient, &Block::weight_gradient})
     (whole.*pass).launch_s = 0;
   return whole;
@@ -265,6 +267,18 @@ Kernel cut_rows(const Kernel& kernel, int part, int parts) {
   return cut;
 }
 
+// Over PCIe: a parameter's gradient to the CPU, and the parameter back.
+double host_link_bytes(const Plan& plan) {
+  return bytes_of(plan.gradient_dtype) + stored_bytes(plan);
+}
+
+// What Adam reads and writes of a parameter in the CPU's memory: its original and both moments, its
+// gradient and what goes back.
+double host_update_bytes(const Plan& plan) {
+  const double states = bytes_of("fp32") + 2.0 * bytes_of(plan.moment_dtype);
+  return 2 * states + bytes_of(plan.gradient_dtype) + stored_bytes(plan);
+}
+
 Kernel optimizer_kernel(const OrderedPlan& plan, const HeldParameters& held, double linear,
                         const FrameworkProfile& profile) {
   const bool cut = plan.zero >= 1;
@@ -274,8 +288,11 @@ Kernel optimizer_kernel(const OrderedPlan& plan, const HeldParameters& held, dou
   const double spared = 2.0 * 2 * (bytes_of("fp32") - bytes_of(plan.moment_dtype));
   const std::optional<Recipe> recipe = recipe_of(plan);
   const double casts = recipe && plan.zero < 3 ? recipe->cast_bytes() * linear : 0;
+  const double kept = (1 - plan.optimizer_offload) * updated;
   return {.name = "optimizer",
-          .memory_bytes = (profile.optimizer_bytes - spared) * updated + casts};
+          .memory_bytes = (profile.optimizer_bytes - spared) * kept + casts,
+          .host_bytes = {.moved = plan.optimizer_offload * updated * host_link_bytes(plan),
+                         .updated = plan.optimizer_offload * updated * host_update_bytes(plan)}};
 }
 
 }  // namespace tandem

@@ -45,6 +45,10 @@ std::vector<Key<Model>> mixer_keys() {
       keys::whole("attention_chunk",
                   "integer: attention inside chunks of so many positions; default 0: over all",
                   AT(attention_chunk), 0),
+      keys::whole("document",
+                  "integer: positions of a document in a packed sequence, each attended apart; "
+                  "default 0: one is the sequence",
+                  AT(document), 0),
       keys::flag("shared_kv",
                  "true or false: keys are the values too, of one product; default false",
                  AT(shared_kv)),
@@ -127,7 +131,15 @@ std::vector<Key<Model>> mlp_keys() {
                  AT(router_bias)),
       keys::number("expert_imbalance",
                    "number: tokens of the busiest expert rank over the mean; default 1",
-                   AT(expert_imbalance), 1, {.least = 1, .most = 1000})};
+                   AT(expert_imbalance), 1, {.least = 1, .most = 1000}),
+      keys::number(
+          "capacity_factor",
+          "number: tokens that an expert takes at most, over the mean, others are dropped; "
+          "default 0: none are",
+          AT(capacity_factor), 1, {.most = 1000}),
+      keys::flag("pad_to_capacity",
+                 "true or false: an expert takes as many always, with padding; default false",
+                 AT(pad_to_capacity))};
 }
 
 #undef AT

@@ -163,12 +163,13 @@ MemoryUse peak_memory(const Model& model, const OrderedPlan& plan, const LiveAct
     if (head_has_copy(model, plan) && first_here && last_here)
       held.dense -= embedding_share(model, plan);
     if (activations > 0 && recomputes) activations += recomputed;
-    const MemoryUse use = {.weights = zero_share(held, plan, 3) * stored_bytes(plan) + quantized,
-                           .gradients = zero_share(held, plan, 2) * bytes_of(plan.gradient_dtype),
-                           .optimizer = zero_share(held, plan, 1) * optimizer_bytes,
-                           .activations = activations,
-                           .communication = communication,
-                           .rank = static_cast<int>(rank)};
+    const MemoryUse use = {
+        .weights = zero_share(held, plan, 3) * stored_bytes(plan) + quantized,
+        .gradients = zero_share(held, plan, 2) * bytes_of(plan.gradient_dtype),
+        .optimizer = zero_share(held, plan, 1) * optimizer_bytes * (1 - plan.optimizer_offload),
+        .activations = activations,
+        .communication = communication,
+        .rank = static_cast<int>(rank)};
     if (rank == 0 || use.total() > worst.total()) worst = use;
   }
   return worst;

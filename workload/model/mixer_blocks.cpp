@@ -207,10 +207,11 @@ Block attention_block(const Model& model, const Plan& plan, const FrameworkProfi
   block.weight_gradient.in.parameters =
       (attention_parameters(model) - whole) / plan.tp + whole - projection;
   block.weight_gradient.out.parameters = projection;
+  const auto module = model.attends() ? &CudaGraphModules::attn : &CudaGraphModules::mamba;
   Block attention = finish(
       block, shape, "attention",
-      {"attention norm", "qkv", "qkv layout", "attention core", "proj", "attention residual"},
-      plan);
+      {"attention norm", "qkv", "qkv layout", "attention core", "proj", "attention residual"}, plan,
+      module);
   if (model.latent()) {
     BlockWork up;
     add_up_projection(&up, model, plan, shape);

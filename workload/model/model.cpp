@@ -200,12 +200,15 @@ int padded_vocab(const Model& model, const Plan& plan) {
 }
 
 double attended_share(const Model& model) {
-  const double s = model.seq;
-  if (model.attention_chunk > 0 && model.attention_chunk < model.seq)
-    return 0.5 * model.attention_chunk / s;
-  if (model.window == 0 || model.window >= model.seq) return 0.5;
-  const double w = model.window / s;
-  return w - w * w / 2;
+  // Blocks of so many positions on the diagonal, and a window inside each.
+  int span = model.seq;
+  for (const int part : {model.attention_chunk, model.document}) {
+    if (part > 0) span = std::min(span, part);
+  }
+  const double blocks = static_cast<double>(span) / model.seq;
+  if (model.window == 0 || model.window >= span) return 0.5 * blocks;
+  const double w = static_cast<double>(model.window) / span;
+  return (w - w * w / 2) * blocks;
 }
 
 std::vector<LayersOfKind> kinds_in(const Model& model, int first, int layers) {

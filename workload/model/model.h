@@ -49,14 +49,19 @@ struct Model {
   int shared_expert_ffn = 0;
   // Tokens of the busiest expert rank over the mean: what all wait for. 1: even.
   double expert_imbalance = 1;
+  // Tokens that an expert takes at most over the mean, others are dropped; 0: none are. Or it takes
+  // as many always, with padding.
+  double capacity_factor = 0;
+  bool pad_to_capacity = false;
   bool tied_embeddings = true;  // the head multiplies by the embedding; else by a matrix of its own
 
   Mixer mixer = Mixer::Heads;
-  bool has_mlp = true;           // a layer's second half: an MLP, or experts where there are any
-  int head_dim = 0;              // 0: hidden / heads
-  int window = 0;                // positions that one attends to, its own and those before; 0: all
-  int attention_chunk = 0;       // attention inside so many positions; 0: over the whole sequence
-  bool qk_norm = false;          // an RMSNorm of each head's queries and keys
+  bool has_mlp = true;      // a layer's second half: an MLP, or experts where there are any
+  int head_dim = 0;         // 0: hidden / heads
+  int window = 0;           // positions that one attends to, its own and those before; 0: all
+  int attention_chunk = 0;  // attention inside so many positions; 0: over the whole sequence
+  int document = 0;      // positions of a packed sequence's documents, each attended apart; 0: one
+  bool qk_norm = false;  // an RMSNorm of each head's queries and keys
   bool attention_sinks = false;  // a learned logit a head (gpt-oss)
   // Biases of the linear layers, and which norm; nothing: as gated_mlp says.
   std::optional<bool> attention_bias, output_bias, mlp_bias, rms_norm, learned_positions;

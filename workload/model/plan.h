@@ -39,6 +39,25 @@ inline constexpr RecomputeModule kRecomputeModules[] = {
     {"moe_act", &RecomputeModules::moe_act},
     {"shared_experts", &RecomputeModules::shared_experts}};
 
+// What of a stage is launched as CUDA graphs, by Megatron's names (--cuda-graph-scope).
+struct CudaGraphModules {
+  bool attn = true, mamba = true;  // a layer's first half, with scans or without
+  bool mlp = true, moe = true;     // its second
+  bool head = true;                // the embedding, too
+
+  bool operator==(const CudaGraphModules&) const = default;
+};
+
+struct CudaGraphModule {
+  std::string_view name;
+  bool CudaGraphModules::*place;
+};
+inline constexpr CudaGraphModule kCudaGraphModules[] = {{"attn", &CudaGraphModules::attn},
+                                                        {"mamba", &CudaGraphModules::mamba},
+                                                        {"mlp", &CudaGraphModules::mlp},
+                                                        {"moe", &CudaGraphModules::moe},
+                                                        {"head", &CudaGraphModules::head}};
+
 // Scales of fp8 by Transformer Engine's recipes: of a tensor, from steps before or from itself; of
 // blocks of 128 numbers; of blocks of 32.
 enum class Fp8Recipe { Delayed, Current, Blockwise, Mxfp8 };
@@ -120,6 +139,8 @@ struct Plan {
   int recompute_layers = -1;     // full recompute: of the first so many layers of a stage; -1: all
   bool flash_attention = false;  // attention's core is one kernel that keeps no s x s matrix
   Fusion fusion;
+  double optimizer_offload = 0;  // share of the optimizer's states that the CPU keeps and updates
+  CudaGraphModules cuda_graph_modules;
   bool cuda_graphs = false;  // the CPU launches a pass as one graph: its time does not count
   // What of each parameter the data-parallel ranks cut among them (ZeRO, arXiv 1910.02054): 1: the
   // optimizer's state (Megatron's distributed optimizer), 2: gradients too, 3: parameters too.

@@ -233,6 +233,9 @@ Status check_experts(const Model& model, const Plan& plan, bool others) {
                     "{}",
                     model.expert_imbalance, model.experts));
   }
+  if (model.pad_to_capacity && model.capacity_factor == 0)
+    return Error::of({"model.pad_to_capacity"},
+                     "model.pad_to_capacity: found true, expected model.capacity_factor with it");
   if (plan.expert_tp != 0 && plan.expert_tp != 1 && plan.expert_tp != plan.tp) {
     return found("parallel.expert_tp", plan.expert_tp,
                  fmt::format("1 or parallel.tp = {}", plan.tp));

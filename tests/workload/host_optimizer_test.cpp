@@ -1,0 +1,74 @@
+// An optimizer that is partly on the CPU, launches in graphs, experts of bounded capacity,
+// documents.
+#include <catch2/catch.hpp>
+
+#include "tests/workload/workload_fixture.h"
+#include "workload/model/blocks.h"
+
+namespace tandem {
+namespace {
+
+TEST_CASE("what the CPU updates is not on the GPU, and takes its link's and its memory's time") {
+  CostModel cost = a100();
+  cost.device.host_link_bytes_per_s = 32e9;
+  cost.device.host_memory_bytes_per_s = 50e9;
+  OrderedPlan plan(plan_of(1));
+  plan.precision = cost.precision = "bf16";
+  const HeldParameters held = {.dense = 1e9};
+  const auto step_s = [&] {
+    return to_seconds(kernel_ns(cost, optimizer_kernel(plan, held, 0, cost.profile)));
+  };
+  const LiveActivations live = {{{{Stage{0}, 0}}}};
+  const double on_gpu = peak_memory(gpt_22b(), plan, live).optimizer;
+  // 58 bytes a parameter at 85 % of 2.039 TB/s; or beside half of it half of the parameters: fp32
+  // gradients down and bf16 parameters up, 6 bytes; Adam reads and writes its 12, and reads and
+  // writes these 6.
+  CHECK(step_s() == Approx(58.0 / (0.85 * 2039)).epsilon(1e-6));
+  plan.optimizer_offload = 0.5;
+  CHECK(step_s() == Approx(0.5 * (6 / 32.0 + 30 / 50.0)).epsilon(1e-6));
+  CHECK(peak_memory(gpt_22b(), plan, live).optimizer == Approx(on_gpu / 2).epsilon(1e-14));
+}
+
+TEST_CASE("what is not in a graph is launched by the CPU") {
+  const FrameworkProfile profile;
+  Plan plan = plan_of(1);
+  const auto launches = [&] {
+    return std::array{attention_block(gpt_22b(), plan, profile).forward.launch_s > 0,
+                      mlp_block(gpt_22b(), plan, profile).forward.launch_s > 0,
+                      head_block(gpt_22b(), plan, profile).forward.launch_s > 0};
+  };
+  CHECK(launches() == std::array{true, true, true});
+  plan.cuda_graphs = true;
+  CHECK(launches() == std::array{false, false, false});
+  plan.cuda_graph_modules = {.mlp = false, .head = false};
+  CHECK(launches() == std::array{false, true, true});
+}
+
+TEST_CASE("an expert takes its capacity at most, or always") {
+  Model model = gpt_22b();
+  model.experts = 8;
+  model.top_k = 2;
+  model.expert_imbalance = 1.8;
+  Plan plan = plan_of(1);
+  plan.ep = 8;
+  CHECK(expert_load(model, plan) == 1.8);
+  model.capacity_factor = 1.25;
+  CHECK(expert_load(model, plan) == 1.25);
+  model.expert_imbalance = 1;
+  CHECK(expert_load(model, plan) == 1);
+  model.pad_to_capacity = true;
+  CHECK(expert_load(model, plan) == 1.25);
+}
+
+TEST_CASE("documents of a packed sequence attend to themselves alone, in a window or not") {
+  Model model = gpt_22b();  // 2048 positions
+  model.document = 512;
+  CHECK(attended_share(model) == 0.125);
+  model.window = 256;  // half of a document: 1/2 - 1/8 of it
+  CHECK(attended_share(model) == 0.375 / 4);
+  model.attention_chunk = 256;
+  CHECK(attended_share(model) == 0.5 / 8);
+}
+
+}  // namespace
+}  // namespace tandem
