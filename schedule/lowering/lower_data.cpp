@@ -26,14 +26,16 @@ DataLane::DataLane(const Context& context, const std::vector<int>& stages, BodyB
     for (const ParameterUnit& unit : context.work.stages[stage].units) all = all + unit;
   }
   if (all.gradient_bytes > 0)
-    dense_ = group_of(context.shard_ranks(), &slots->data, &slots->replicas);
+    dense_ = shard_groups(context.shard_ranks(), &slots->data, &slots->replicas);
   if (all.expert_gradient_bytes > 0)
-    expert_ = group_of(context.expert_shard_ranks(), &slots->expert_data, &slots->expert_replicas);
+    expert_ =
+        shard_groups(context.expert_shard_ranks(), &slots->expert_data, &slots->expert_replicas);
   if (!gathers_ahead() || !options_.align_param_gather) return;
   for (Bucket& bucket : buckets_) gather(&bucket, {});
 }
 
-DataLane::Group DataLane::group_of(int shard, std::int16_t* slot, std::int16_t* replicas) {
+DataLane::ShardGroups DataLane::shard_groups(int shard, std::int16_t* slot,
+                                             std::int16_t* replicas) {
   if (shard > 1) *slot = builder_.slot(GroupKind::Data, "data");
   // A lane of its own, as FSDP2 has a stream: the next bucket is scattered beside it.
   if (context_.replicas() > 1) *replicas = builder_.slot(GroupKind::Data, "replicas");

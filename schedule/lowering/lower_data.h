@@ -54,16 +54,16 @@ class DataLane {
   };
 
   // The group of those that cut the parameters, and of those that hold the same cut; -1: none.
-  struct Group {
+  struct ShardGroups {
     std::int16_t slot = -1, replicas = -1;
     int shard = 1;  // ranks of the first
   };
 
-  // In a pipeline once an iteration.
+  // What ZeRO 2 and 3 do for each microbatch they do once an iteration in a pipeline.
   bool each_microbatch() const { return context_.order.pp() == 1; }
   bool scatters_each_pass() const { return options_.zero >= 2 && each_microbatch(); }
   bool gathers_ahead() const;  // before the first forward, not each pass
-  Group group_of(int shard, std::int16_t* slot, std::int16_t* replicas);
+  ShardGroups shard_groups(int shard, std::int16_t* slot, std::int16_t* replicas);
   void cut(int stage);
   Bucket& bucket_of(int stage, int unit);
   Bucket* next_bucket(const Bucket& bucket);
@@ -80,7 +80,7 @@ class DataLane {
   const Context& context_;
   const DataOptions& options_;
   BodyBuilder& builder_;
-  Group dense_, expert_;
+  ShardGroups dense_, expert_;
   std::vector<Bucket> buckets_;                   // stage by stage, in the order of the forward
   std::vector<std::vector<std::size_t>> bucket_;  // stage and unit -> its bucket
   std::uint32_t last_reduction_ = kNoOp;
