@@ -185,7 +185,8 @@ class FieldWriter {
     }
     const long long shard = keys_->whole("parallel.hsdp_shard", 0), dp = keys_->dp();
     if (shard > 0 && dp > 0) {
-      add("num_distributed_optimizer_instances", fmt::format("{}", dp / shard));
+      add("num_distributed_optimizer_instances",
+          fmt::format("{}", dp * keys_->whole("parallel.cp", 1) / shard));
     } else {
       keys_->leave("parallel.hsdp_shard", "--num-distributed-optimizer-instances of dp / this");
     }

@@ -122,9 +122,11 @@ std::string fsdp_text(PlanKeys* keys) {
   const long long tp = keys->whole("parallel.tp", 1), cp = keys->whole("parallel.cp", 1);
   if (tp > 1 || cp > 1 || shard > 0) {
     text += "parallelism_config:\n";
-    if (shard > 0 && dp > 0) {
-      text += fmt::format("  parallelism_config_dp_replicate_size: {}\n", dp / shard);
-      text += fmt::format("  parallelism_config_dp_shard_size: {}\n", shard);
+    if (shard > 0 && shard % cp != 0) {
+      keys->leave("parallel.hsdp_shard", "whole groups of context ranks shard");
+    } else if (shard > 0 && dp > 0) {
+      text += fmt::format("  parallelism_config_dp_replicate_size: {}\n", dp * cp / shard);
+      text += fmt::format("  parallelism_config_dp_shard_size: {}\n", shard / cp);
     }
     if (tp > 1) text += fmt::format("  parallelism_config_tp_size: {}\n", tp);
     if (cp > 1) text += fmt::format("  parallelism_config_cp_size: {}\n", cp);
@@ -158,7 +160,11 @@ std::string torchtitan_text(PlanKeys* keys) {
   if (keys->text("train.gradient_dtype") == "bf16")
     text += "mixed_precision_reduce = \"bfloat16\"\n";
   text += "\n[parallelism]\n";
-  const long long shard = keys->whole("parallel.hsdp_shard", zero >= 2 ? dp : 1);
+  // Its degree is without the context ranks, which cut as well.
+  const long long cp = keys->whole("parallel.cp", 1);
+  const long long cut = keys->whole("parallel.hsdp_shard", cp * (zero >= 2 ? dp : 1));
+  if (cut % cp != 0) keys->leave("parallel.hsdp_shard", "whole groups of context ranks shard");
+  const long long shard = cut % cp != 0 ? dp : cut / cp;
   if (dp > 0) {
     text += fmt::format("data_parallel_replicate_degree = {}\n", shard > 0 ? dp / shard : 1);
     text += fmt::format("data_parallel_shard_degree = {}\n", shard);

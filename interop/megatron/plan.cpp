@@ -280,9 +280,10 @@ class MegatronPlan {
     }
     if (zero > 0) plan_->set("train.zero", zero, from);
     if (const auto instances = a_->whole("num_distributed_optimizer_instances", 1);
-        instances.value_or(1) > 1) {
-      if (dp() > 0 && dp() % *instances == 0) {
-        plan_->set("parallel.hsdp_shard", dp() / *instances,
+        instances.value_or(1) > 1 && zero > 0) {
+      const Whole ranks = product_of({dp(), cp_});  // instances are of both
+      if (ranks > 0 && ranks % *instances == 0) {
+        plan_->set("parallel.hsdp_shard", ranks / *instances,
                    a_->spelled("num_distributed_optimizer_instances"));
       } else {
         plan_->not_expressed.push_back(

@@ -93,8 +93,11 @@ Result<ImportedPlan> import_accelerate(const DocumentNode& document, const Impor
   }
   const auto replicas = parallel.whole({"parallelism_config_dp_replicate_size"}, 1);
   const auto shard = parallel.whole({"parallelism_config_dp_shard_size"}, 1);
+  // Context ranks cut, too.
+  const auto cp = parallel.whole({"parallelism_config_cp_size"}, 1);
   if (replicas.value_or(1) > 1 && shard)
-    plan.set("parallel.hsdp_shard", *shard, "parallelism_config_dp_shard_size");
+    plan.set("parallel.hsdp_shard", product_of({*shard, cp.value_or(1)}),
+             "parallelism_config_dp_shard_size");
   for (FieldReader* reader : {&top, &fsdp, &parallel}) {
     RETURN_IF_ERROR(reader->status());
     for (const DocumentField* field : reader->left()) {

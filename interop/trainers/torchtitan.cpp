@@ -104,6 +104,9 @@ class TitanPlan {
       const std::string reshard = p->text({"fsdp_reshard_after_forward"}).value_or("default");
       if (reshard == "never" || (reshard == "default" && pp_ > 1))
         plan_->set("train.reshard_after_forward", false, "fsdp_reshard_after_forward");
+      if (reshard == "always" && pp_ > 1)
+        plan_->not_expressed.push_back(
+            "fsdp_reshard_after_forward = always: a pipeline's parameters stay gathered");
     } else if (replicas > 1) {
       plan_->set("overlap.grad_reduce", true, "DDP reduces bucket by bucket");
       if (pp_ == 1) plan_->set("overlap.bucket_MB", 104.8576, "torchtitan's 100 MiB");
@@ -111,7 +114,8 @@ class TitanPlan {
     if (replicas > 1 && shard != 1) {
       const Whole inside = shard > 0 ? shard : gpus() / product_of({block, replicas});
       if (inside > 0) {
-        plan_->set("parallel.hsdp_shard", inside, "data_parallel_shard_degree");
+        // Context ranks cut, too: FSDP2's mesh is of both.
+        plan_->set("parallel.hsdp_shard", product_of({inside, cp_}), "data_parallel_shard_degree");
       } else {
         plan_->not_expressed.push_back(fmt::format(
             "data_parallel_replicate_degree = {}: what shards inside is not known without --gpus",

@@ -76,6 +76,7 @@ const std::vector<Choices>& GroupTimes::choices_of(const RankGroups& groups) {
   Plan plan = base_.job.plan;
   if (groups.group_kind == GroupKind::Tensor) plan.tp = groups.size;
   plan.zero = groups.zero3 ? 3 : 0;
+  plan.pp = 1;  // where ZeRO 3 has a slowdown of its own
   const CommCost cost =
       comm_costs(plan, base_.costs.profile,
                  cluster_.spec().gpus_per_node)[static_cast<std::size_t>(groups.group_kind)];

@@ -67,8 +67,12 @@ std::vector<Playing> playings_in_memory(const Scenario& base, const Space& space
   for (const Playing& playing : space.playings(base, layout)) {
     const std::vector<Sharing> sharings = space.sharings(base, layout, playing);
     if (sharings.empty()) continue;
-    const bool fits = fits_memory(base.cluster.spec.device,
-                                  level.memory_floor({layout, playing, sharings.back()}));
+    const auto holds = [&](const Sharing& sharing) {
+      return fits_memory(base.cluster.spec.device, level.memory_floor({layout, playing, sharing}));
+    };
+    // The last cuts most; but ZeRO 3 that keeps what it gathered holds more than 2.
+    const bool keeps = base.job.plan.reshard_after_forward == false;
+    const bool fits = holds(sharings.back()) || (keeps && std::ranges::any_of(sharings, holds));
     *(fits ? plans : others) += static_cast<std::int32_t>(sharings.size());
     if (fits) kept.push_back(playing);
   }

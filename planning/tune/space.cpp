@@ -161,9 +161,16 @@ Plan plan_with(const Scenario& base, const Layout& layout) {
   plan.recompute_layers = -1;
   plan.layers_per_stage.clear();
   plan.zero = 0;
+  plan.hsdp_shard = 0;
   const auto overlap = tensor_overlap({.method = layout.tensor}, base.job.model, "");
   if (overlap.ok()) plan.tensor_overlap = *overlap;
   return plan;
+}
+
+// Whether so many GPUs can cut what the candidate cuts, where the scenario says how many.
+bool cuts(const Scenario& base, const Candidate& candidate) {
+  return base.job.plan.hsdp_shard == 0 ||
+         (candidate.sharing.zero > 0 && check(base.job.model, with(base, candidate).job.plan).ok());
 }
 
 }  // namespace
@@ -266,8 +273,10 @@ std::vector<Sharing> Space::sharings(const Scenario& base, const Layout& layout,
   const int chains = traits_of(playing.order, base.job.order.orders).chains;
   const bool shares = layout.dp * layout.cp * chains > 1;
   std::vector<Sharing> found;
+  // In a pipeline ZeRO 2 and 3 communicate as 1 does, and hold no less.
   for (int zero = 0; zero <= (!shares ? 0 : layout.pp > 1 ? 1 : 3); ++zero) {
-    if (!allows("train.zero", number_word(zero))) continue;
+    if (!allows("train.zero", number_word(zero)) || !cuts(base, {layout, playing, {zero}}))
+      continue;
     for (const bool reduce : {false, true}) {
       if (!allows("overlap.grad_reduce", flag_word(reduce ? 1 : 0)) || (reduce && !shares))
         continue;
@@ -289,6 +298,7 @@ Scenario with(const Scenario& base, const Candidate& candidate) {
   scenario.name = text_of(candidate);
   scenario.job.plan = plan_with(base, layout);
   scenario.job.plan.zero = sharing.zero;
+  scenario.job.plan.hsdp_shard = sharing.zero > 0 ? base.job.plan.hsdp_shard : 0;
   scenario.job.tensor = {.method = layout.tensor};
   scenario.job.order_file.clear();
   scenario.job.order = {.name = std::string(playing.order),

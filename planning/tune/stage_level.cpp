@@ -195,7 +195,7 @@ Nanoseconds StageLevel::data_ns(const Candidate& candidate, int rank, CommKind k
   RankGroups groups = groups_.of_data(layout, kind, {rank});
   groups.stride = layout.tp;
   groups.size = layout.dp * layout.cp;
-  groups.zero3 = candidate.sharing.zero == 3;
+  groups.zero3 = candidate.sharing.zero == 3 && layout.pp == 1;
   if (groups.size == 1 || bytes <= 0) return 0;
   return groups_.alone_ns(groups, static_cast<Bytes>(bytes));
 }
@@ -210,12 +210,13 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
   const double parameter = plan.fp8_param_gather ? 1 : stored_bytes(plan);
   const CommKind reduce = sharing.zero == 0 ? CommKind::AllReduce : CommKind::ReduceScatter;
   const CostModel cost = base_.cost_model();
-  const bool two_chains = order.chains > 1;  // their groups span two ranks
+  // Groups of two chains span two ranks; those of cuts and their replicas go one behind the other.
+  const bool unknown = order.chains > 1 || plan.hsdp_shard > 0;
   // Bytes are rounded by unit: what one less a unit leaves is a bound.
   const auto ns = [&](int rank, CommKind kind, double parameters, double bytes) {
-    return two_chains ? 0
-                      : data_ns(candidate, rank, kind,
-                                std::max(0.0, parameters * bytes - base_.job.model.layers - 2));
+    return unknown ? 0
+                   : data_ns(candidate, rank, kind,
+                             std::max(0.0, parameters * bytes - base_.job.model.layers - 2));
   };
   Nanoseconds reduced = 0, behind = 0, lanes = 0;
   for (int rank = 0; rank < layout.pp; ++rank) {
@@ -228,12 +229,16 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
       const Kernel step = optimizer_kernel(plan, held[stage], 0, base_.costs.profile);
       if (!step.empty()) optimizer += kernel_ns(cost, step);
     }
-    if (two_chains) optimizer = 0;
-    const int passes = sharing.zero >= 2 ? microbatches(base_, layout) : 1;
+    if (order.chains > 1) optimizer = 0;
+    const bool each = layout.pp == 1;  // what ZeRO 2 and 3 do for each microbatch
+    const int passes = sharing.zero >= 2 && each ? microbatches(base_, layout) : 1;
     const Nanoseconds reduction = ns(rank, reduce, all, gradient);
     const Nanoseconds gathering =
         sharing.zero == 0 ? 0 : ns(rank, CommKind::AllGather, all, parameter);
-    const Nanoseconds gathers = sharing.zero == 3 ? 2 * passes * gathering : gathering;
+    // Kept until a backward has used them, they are gathered once a microbatch.
+    const int gathered =
+        sharing.zero == 3 && each ? passes * (plan.gathers_each_pass() ? 2 : 1) : 1;
+    const Nanoseconds gathers = gathered * gathering;
     lanes = std::max(lanes, passes * reduction + gathers);
     Nanoseconds end = ends[rank];
     if (!sharing.grad_reduce) {
@@ -241,7 +246,7 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
     } else if (layout.pp > 1) {
       end += ns(rank, reduce, least, gradient);
     }
-    if (sharing.zero == 3 && !sharing.param_gather) end += gathers;
+    if (sharing.zero == 3 && each && !sharing.param_gather) end += gathers;
     reduced = std::max(reduced, end);
     const bool at_end = (sharing.zero == 1 || sharing.zero == 2) && !sharing.param_gather;
     behind = std::max(behind, optimizer + (at_end ? gathering : 0));
@@ -362,12 +367,18 @@ Nanoseconds StageLevel::alone_ns(const Candidate& candidate, const OneReplica& l
   std::vector<int> stages;
   for (const Rank member : members) stages.push_back(index(member));
   RankGroups groups = groups_.of_data(layout, kind, stages);
-  groups.zero3 = candidate.sharing.zero == 3;
+  groups.zero3 = candidate.sharing.zero == 3 && layout.pp == 1;
   const Slots& slots = lowered.slots[body];
   if (op.slot == slots.data) groups.stride = layout.tp;
   if (op.slot == slots.expert_data) groups.stride = layout.ep * std::max(layout.expert_tp, 1);
+  // Cuts are over neighbours, tp x shard ranks of the stage; replicas stand so far apart.
+  const int shard = base_.job.plan.hsdp_shard, cut = layout.tp * shard;
   if (op.slot == slots.data || op.slot == slots.expert_data)
-    groups.size = layout.block() / groups.stride;
+    groups.size = (shard > 0 ? cut : layout.block()) / groups.stride;
+  if (op.slot == slots.replicas || op.slot == slots.expert_replicas) {
+    groups.stride = cut;
+    groups.size = layout.block() / cut;
+  }
   if (op.slot == slots.norm) groups.size = layout.tp;
   return groups_.alone_ns(groups, op.bytes);
 }

@@ -99,6 +99,12 @@ std::vector<Field> plain_fields() {
            {"deepep", Dispatcher::DeepEp},
            {"hybridep", Dispatcher::HybridEp}},
           AT(job.plan.dispatcher)),
+      keys::whole(
+          "parallel.hsdp_shard",
+          "integer: with train.zero, neighbouring GPUs of dp x cp that cut parameters among them "
+          "(HSDP), the others being replicas of those; a divisor of dp x cp, times tp a multiple "
+          "of ep x expert_tp; default all",
+          AT(job.plan.hsdp_shard), 1),
       keys::whole("parallel.micro_batch", "integer: sequences a microbatch b; default 1",
                   AT(job.plan.micro_batch), 1),
       keys::whole("parallel.global_batch",
@@ -182,6 +188,12 @@ std::vector<Field> plain_fields() {
           "integer: what the data-parallel ranks cut among them: 0 nothing, 1 the optimizer's "
           "state (Megatron's distributed optimizer), 2 gradients too, 3 parameters too; default 0",
           AT(job.plan.zero), 0, 3),
+      keys::flag(
+          "train.reshard_after_forward",
+          "true or false, with train.zero = 3: a layer's parameters go after its forward and are "
+          "gathered again for its backward; false: they stay until then; default true, with pp > 1 "
+          "false and no other: they stay from a stage's first microbatch to its last",
+          AT(job.plan.reshard_after_forward)),
       keys::flag("train.fp8_param_gather",
                  "true or false: parameters are gathered in fp8, half the bytes; default false",
                  AT(job.plan.fp8_param_gather)),

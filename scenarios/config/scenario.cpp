@@ -129,9 +129,9 @@ Status complete_overlap(Scenario* s) {
 
 // What an action's seconds leave no room for.
 constexpr const char* kNotUniform[] = {
-    "parallel.ep",         "parallel.expert_tp",  "train.zero",        "overlap.tensor",
-    "overlap.tensor_file", "overlap.context",     "overlap.expert",    "overlap.data_sms",
-    "overlap.p2p_sms",     "overlap.context_sms", "overlap.expert_sms"};
+    "parallel.ep",         "parallel.expert_tp",  "train.zero",         "overlap.tensor",
+    "overlap.tensor_file", "overlap.context",     "overlap.expert",     "overlap.data_sms",
+    "overlap.p2p_sms",     "overlap.context_sms", "overlap.expert_sms", "parallel.hsdp_shard"};
 
 Status complete_uniform(Scenario* s) {
   for (const char* key : kNotUniform) {

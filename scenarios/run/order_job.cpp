@@ -69,6 +69,8 @@ LowerOptions lower_options(const JobSettings& job, const Order& order, const Sha
   options.overlap_p2p = job.overlap_p2p.value_or(overlaps_p2p_by_default(order) && !job.batch_p2p);
   options.batch_p2p = job.batch_p2p;
   options.data = job.data;
+  options.data.reshard_after_forward = plan.reshard_after_forward.value_or(true);
+  options.data.shard = plan.hsdp_shard;
   options.p2p_sms = job.p2p_sms;
   options.expert_overlap = job.expert_overlap;
   options.device = device;

@@ -127,7 +127,8 @@ CommCosts comm_costs(const Plan& plan, const FrameworkProfile& profile, int gpus
   of(GroupKind::Tensor) = {profile.tensor_stretch * (partial ? profile.partial_tensor_stretch : 1),
                            profile.tensor_overhead_s};
   of(GroupKind::Pipeline) = {profile.pipeline_stretch, profile.pipeline_overhead_s};
-  of(GroupKind::Data).slowdown = plan.zero == 3 ? profile.zero3_stretch : profile.data_stretch;
+  of(GroupKind::Data).slowdown =
+      plan.gathers_each_microbatch() ? profile.zero3_stretch : profile.data_stretch;
   return costs;
 }
 

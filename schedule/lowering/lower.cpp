@@ -65,12 +65,6 @@ Status check_options(const Order& order, const LowerOptions& options) {
                     "1f1b, gpipe and interleaved have exchanges",
                     options.batch_p2p ? "batch_p2p = true" : "p2p = false", order.name));
   const DataOptions& data = options.data;
-  if (data.zero >= 2 && order.pp() > 1)
-    return Error::of(
-        {"train.zero"},
-        fmt::format("found train.zero = {} with pp = {}, expected at most 1: with a pipeline, "
-                    "gradients and parameters would be exchanged for every microbatch",
-                    data.zero, order.pp()));
   if (data.param_gather && data.zero == 0)
     return Error::of(
         {"overlap.param_gather", "train.zero"},
@@ -91,6 +85,10 @@ Result<OneReplica> lower_wired(const Order& order, const Workload& work,
                                const LowerOptions& options, const LowerOptions& ranks) {
   CHECK(static_cast<int>(work.stages.size()) == order.stages);
   CHECK(options.tp * options.cp * options.dp % (options.ep * options.expert_tp) == 0);
+  if (const int shard = options.data.shard; shard > 0) {
+    CHECK(options.data.zero > 0 && options.cp * options.dp % shard == 0);
+    CHECK(options.tp * shard % (options.ep * options.expert_tp) == 0);
+  }
   RETURN_IF_ERROR(check_options(order, options));
   const Context context = make_context(order, work, options);
   RETURN_IF_ERROR(check_limits(context));
@@ -123,7 +121,10 @@ Result<Program> lower(const Order& order, const Workload& work, const LowerOptio
 
 Result<OneReplica> lower_one_replica(const Order& order, const Workload& work,
                                      const LowerOptions& options) {
-  return lower_wired(order, work, options, LowerOptions{});
+  // Chains' copies are replicas of a cut where a cut has less than all.
+  LowerOptions ranks;
+  ranks.data.shard = std::min(options.data.shard, 1);
+  return lower_wired(order, work, options, ranks);
 }
 
 }  // namespace tandem

@@ -19,7 +19,13 @@ namespace tandem {
 struct DataOptions {
   // 0: gradients are all-reduced. 1: reduce-scattered, and updated parameters all-gathered. 2:
   // scattered after every backward. 3: and every bucket gathered before each pass that uses it.
+  // With a pipeline gradients are scattered, and parameters gathered, once an iteration from 1 on.
   int zero = 0;
+  // ZeRO 3: off: what a forward gathered stays until a backward has used it.
+  bool reshard_after_forward = true;
+  // Ranks, of dp x cp, that cut a parameter among them: neighbours. What they scatter is then
+  // all-reduced between those that hold the same cut. 0: all, so that there are no others.
+  int shard = 0;
   // Each bucket is reduced when the last gradient of its units is there, beside what goes on; off:
   // all in one after the last microbatch (zero >= 2: after the bucket's backward, which waits).
   bool grad_reduce = false;
@@ -59,7 +65,8 @@ using Edge = std::pair<int, int>;
 // Where the communicators of a body stand; -1: none.
 struct Slots {
   std::int16_t tensor = -1, context = -1, expert = -1;
-  std::int16_t data = -1, expert_data = -1;  // gradients and parameters
+  std::int16_t data = -1, expert_data = -1;          // gradients and parameters
+  std::int16_t replicas = -1, expert_replicas = -1;  // gradients of one cut
   std::int16_t embedding = -1, norm = -1;
   std::map<Edge, std::int16_t> edges;
 };

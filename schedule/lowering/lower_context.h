@@ -30,6 +30,12 @@ struct Context {
   int expert_data_ranks() const {
     return options.tp * data_ranks() / (options.expert_tp * options.ep);
   }
+  // Those of them that cut it among them; and how many have the same cut, of either.
+  int shard_ranks() const { return options.data.shard > 0 ? options.data.shard : data_ranks(); }
+  int expert_shard_ranks() const {
+    return options.tp * shard_ranks() / (options.expert_tp * options.ep);
+  }
+  int replicas() const { return data_ranks() / shard_ranks(); }
 };
 
 Context make_context(const Order& order, const Workload& work, const LowerOptions& options);

@@ -25,12 +25,21 @@ DataLane::DataLane(const Context& context, const std::vector<int>& stages, BodyB
     cut(stage);
     for (const ParameterUnit& unit : context.work.stages[stage].units) all = all + unit;
   }
-  if (context.data_ranks() > 1 && all.gradient_bytes > 0)
-    dense_slot_ = slots->data = builder->slot(GroupKind::Data, "data");
-  if (context.expert_data_ranks() > 1 && all.expert_gradient_bytes > 0)
-    expert_slot_ = slots->expert_data = builder->slot(GroupKind::Data, "data");
+  if (all.gradient_bytes > 0)
+    dense_ = shard_groups(context.shard_ranks(), &slots->data, &slots->replicas);
+  if (all.expert_gradient_bytes > 0)
+    expert_ =
+        shard_groups(context.expert_shard_ranks(), &slots->expert_data, &slots->expert_replicas);
   if (!gathers_ahead() || !options_.align_param_gather) return;
   for (Bucket& bucket : buckets_) gather(&bucket, {});
+}
+
+DataLane::ShardGroups DataLane::shard_groups(int shard, std::int16_t* slot,
+                                             std::int16_t* replicas) {
+  if (shard > 1) *slot = builder_.slot(GroupKind::Data, "data");
+  // A lane of its own, as FSDP2 has a stream: the next bucket is scattered beside it.
+  if (context_.replicas() > 1) *replicas = builder_.slot(GroupKind::Data, "replicas");
+  return {*slot, *replicas, shard};
 }
 
 // Units from the last to the first, as gradients come; a bucket is full with bucket_bytes.
@@ -61,7 +70,7 @@ void DataLane::cut(int stage) {
 }
 
 bool DataLane::gathers_ahead() const {
-  return options_.param_gather && (options_.zero == 1 || options_.zero == 2);
+  return options_.param_gather && options_.zero >= 1 && !(options_.zero == 3 && each_microbatch());
 }
 
 DataLane::Bucket& DataLane::bucket_of(int stage, int unit) {
@@ -80,18 +89,21 @@ DataLane::Bucket* DataLane::bucket_before(const Bucket& bucket) {
                          : nullptr;
 }
 
-void DataLane::begin_pass(int stage) {
+void DataLane::begin_pass(int stage, ActionKind kind) {
+  if (!scatters_each_pass()) return;
   for (Bucket& bucket : buckets_) {
     if (bucket.stage != stage) continue;
-    if (options_.zero == 3) bucket.is_gathered = false;
-    if (options_.zero >= 2) bucket.is_reduced = false;
+    bucket.is_reduced = false;
+    if (options_.zero < 3) continue;
+    if (options_.reshard_after_forward || bucket.was_in_backward) bucket.is_gathered = false;
+    if (kind != ActionKind::BackwardWeight) bucket.was_in_backward = kind != ActionKind::Forward;
   }
 }
 
 void DataLane::before_use(int stage, int unit, bool forward,
                           std::array<std::uint32_t, 2> last_computes,
                           std::vector<std::uint32_t>* waits) {
-  if (options_.zero == 3) {
+  if (options_.zero == 3 && !gathers_ahead()) {
     Bucket& bucket = bucket_of(stage, unit);
     const std::uint32_t after = last_computes[options_.param_gather ? 1 : 0];
     if (!bucket.is_gathered) gather(&bucket, {&after, 1});
@@ -114,12 +126,12 @@ void DataLane::before_use(int stage, int unit, bool forward,
 void DataLane::after_gradient(int stage, int unit, bool is_last, std::uint32_t op) {
   Bucket& bucket = bucket_of(stage, unit);
   if (unit != bucket.first_unit) return;  // gradients come from the last unit to the first
-  if (options_.zero >= 2 || (options_.grad_reduce && is_last)) reduce(&bucket, op);
+  if (scatters_each_pass() || (options_.grad_reduce && is_last)) reduce(&bucket, op);
 }
 
 // A unit may have had no step of its own in the pass.
 void DataLane::end_gradients(int stage, bool is_last, std::uint32_t op) {
-  if (options_.zero < 2 && !(options_.grad_reduce && is_last)) return;
+  if (!scatters_each_pass() && !(options_.grad_reduce && is_last)) return;
   for (std::size_t i = buckets_.size(); i-- > 0;) {
     if (buckets_[i].stage == stage && !buckets_[i].is_reduced) reduce(&buckets_[i], op);
   }
@@ -143,9 +155,9 @@ void DataLane::reduce_rest(std::vector<std::uint32_t>* waits) {
 }
 
 void DataLane::reduce_norm(std::vector<std::uint32_t>* waits) {
-  if (options_.zero == 0 || dense_slot_ < 0 || context_.work.gradient_norm_bytes == 0) return;
-  const std::uint32_t op = communicate(OpKind::AllReduce, context_.work.gradient_norm_bytes, 0,
-                                       Bucket{.stage = -1}, *waits);
+  if (options_.zero == 0 || dense_.slot < 0 || context_.work.gradient_norm_bytes == 0) return;
+  const std::uint32_t op = add(OpKind::AllReduce, dense_.slot, context_.work.gradient_norm_bytes,
+                               Bucket{.stage = -1}, *waits);
   waits->assign(1, op);
 }
 
@@ -176,20 +188,32 @@ void DataLane::reduce(Bucket* bucket, std::uint32_t op) {
 std::uint32_t DataLane::communicate(OpKind kind, Bytes dense, Bytes expert, const Bucket& bucket,
                                     std::span<const std::uint32_t> waits) {
   std::uint32_t last = kNoOp;
-  for (const auto& [slot, bytes] :
-       {std::pair{dense_slot_, dense}, std::pair{expert_slot_, expert}}) {
-    if (slot < 0 || bytes == 0) continue;
-    Op op;
-    op.kind = kind;
-    op.slot = slot;
-    op.bytes = bytes;
-    op.part = bucket.part;
-    op.parts = bucket.parts;
-    op.sms = static_cast<std::int16_t>(options_.sms);
-    op.stage = static_cast<std::int16_t>(bucket.stage);
-    last = builder_.add(op, waits);
+  for (const auto& [group, bytes] : {std::pair{dense_, dense}, std::pair{expert_, expert}}) {
+    if (bytes == 0) continue;
+    std::vector<std::uint32_t> before(waits.begin(), waits.end());
+    if (group.slot >= 0) {
+      last = add(kind, group.slot, bytes, bucket, before);
+      before.assign(1, last);
+    }
+    // Without ZeRO there is one group of all.
+    if (group.replicas < 0 || kind == OpKind::AllGather) continue;
+    const Bytes cut = (bytes + group.shard - 1) / group.shard;
+    last = add(OpKind::AllReduce, group.replicas, cut, bucket, before);
   }
   return last;
+}
+
+std::uint32_t DataLane::add(OpKind kind, std::int16_t slot, Bytes bytes, const Bucket& bucket,
+                            std::span<const std::uint32_t> waits) {
+  Op op;
+  op.kind = kind;
+  op.slot = slot;
+  op.bytes = bytes;
+  op.part = bucket.part;
+  op.parts = bucket.parts;
+  op.sms = static_cast<std::int16_t>(options_.sms);
+  op.stage = static_cast<std::int16_t>(bucket.stage);
+  return builder_.add(op, waits);
 }
 
 }  // namespace tandem

@@ -9,6 +9,7 @@
 
 #include "schedule/lowering/body_builder.h"
 #include "schedule/lowering/lower_context.h"
+#include "schedule/order/order.h"
 
 namespace tandem {
 
@@ -19,7 +20,7 @@ class DataLane {
            Slots* slots);
 
   // A pass of the stage begins.
-  void begin_pass(int stage);
+  void begin_pass(int stage, ActionKind kind);
   // A step is about to use the unit's parameters, after `*waits`: gathers what must be, and adds
   // to `*waits` what the step has to wait for. `last_computes`: the rank's last compute op, and the
   // one before it.
@@ -48,10 +49,21 @@ class DataLane {
     ParameterUnit bytes;             // of its units together
     std::uint32_t gathered = kNoOp;  // the op that brought its parameters
     bool is_gathered = false;
-    bool is_reduced = false;  // in this pass (zero >= 2), or for good
+    bool was_in_backward = false;  // its last pass was one
+    bool is_reduced = false;       // in this pass (zero >= 2), or for good
   };
 
+  // The group of those that cut the parameters, and of those that hold the same cut; -1: none.
+  struct ShardGroups {
+    std::int16_t slot = -1, replicas = -1;
+    int shard = 1;  // ranks of the first
+  };
+
+  // What ZeRO 2 and 3 do for each microbatch they do once an iteration in a pipeline.
+  bool each_microbatch() const { return context_.order.pp() == 1; }
+  bool scatters_each_pass() const { return options_.zero >= 2 && each_microbatch(); }
   bool gathers_ahead() const;  // before the first forward, not each pass
+  ShardGroups shard_groups(int shard, std::int16_t* slot, std::int16_t* replicas);
   void cut(int stage);
   Bucket& bucket_of(int stage, int unit);
   Bucket* next_bucket(const Bucket& bucket);
@@ -59,13 +71,16 @@ class DataLane {
   void gather(Bucket* bucket, std::span<const std::uint32_t> waits);
   void reduce(Bucket* bucket, std::uint32_t op);
   // The op that carries the dense bytes, then that of the experts'; the last of them, or kNoOp.
+  // Gradients that are scattered are then all-reduced between replicas of the cuts.
   std::uint32_t communicate(OpKind kind, Bytes dense, Bytes expert, const Bucket& bucket,
                             std::span<const std::uint32_t> waits);
+  std::uint32_t add(OpKind kind, std::int16_t slot, Bytes bytes, const Bucket& bucket,
+                    std::span<const std::uint32_t> waits);
 
   const Context& context_;
   const DataOptions& options_;
   BodyBuilder& builder_;
-  std::int16_t dense_slot_ = -1, expert_slot_ = -1;
+  ShardGroups dense_, expert_;
   std::vector<Bucket> buckets_;                   // stage by stage, in the order of the forward
   std::vector<std::vector<std::size_t>> bucket_;  // stage and unit -> its bucket
   std::uint32_t last_reduction_ = kNoOp;

@@ -87,7 +87,7 @@ void PassLowering::run(std::span<const Action> cell, std::span<const std::uint32
 PassLowering::Running PassLowering::start(const Action& action) {
   const Pass& pass = pass_of(action);
   CHECK(!pass.steps.empty() && pass.output >= 0);
-  data_.begin_pass(index(action.stage));
+  data_.begin_pass(index(action.stage), action.kind);
   Running running{&action, &pass, {}, std::vector<bool>(pass.steps.size())};
   running.gives_gradients = gives_weight_gradients(action.kind);
   running.is_last = last_gradients_[index(action.stage)] == &action;

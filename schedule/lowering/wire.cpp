@@ -22,8 +22,9 @@ class Wiring {
       connect_strided(GroupKind::Context, p, &Slots::context, options_.cp, options_.tp);
       connect_strided(GroupKind::Expert, p, &Slots::expert, options_.ep, options_.expert_tp);
       const int dense = options_.tp, expert = options_.expert_tp * options_.ep;
-      connect_holders(p, &Slots::data, dense);
-      connect_holders(p, &Slots::expert_data, expert);
+      connect_holders(p, &Slots::data, &Slots::replicas, dense, context_.shard_ranks());
+      connect_holders(p, &Slots::expert_data, &Slots::expert_replicas, expert,
+                      context_.expert_shard_ranks());
     }
     for (const auto& [edge, microbatches] : context_.produced) {
       const int from = context_.rank_of_stage[edge.first], to = context_.rank_of_stage[edge.second];
@@ -52,16 +53,26 @@ class Wiring {
   }
 
   // All ranks that hold the same parameters: those `stride` apart, on all ranks of the pipeline
-  // that hold the stage.
-  void connect_holders(int pipeline, std::int16_t Slots::*slot, int stride) {
+  // that hold the stage. `shard` neighbours cut them among them; those with the same place among
+  // their neighbours are replicas.
+  void connect_holders(int pipeline, std::int16_t Slots::*slot, std::int16_t Slots::*replicas,
+                       int stride, int shard) {
     const std::vector<int> holders = context_.holders(pipeline);
-    if (slots_[pipeline].*slot < 0 || holders.front() != pipeline) return;
+    if (holders.front() != pipeline) return;
     const int copies = stage_ranks() / stride;
-    for (int first = 0; first < stride; ++first)
-      connect(GroupKind::Data, copies * static_cast<int>(holders.size()), [&](int i) {
-        const int holder = holders[i / copies];
-        return ClassMember{rank(first + i % copies * stride, holder), slots_[holder].*slot};
-      });
+    const int all = copies * static_cast<int>(holders.size());
+    for (int first = 0; first < stride; ++first) {
+      // Of all, `size` that stand `apart`, from the first on.
+      const auto connect_some = [&](std::int16_t Slots::*some, int begin, int size, int apart) {
+        if (slots_[pipeline].*some < 0) return;
+        connect(GroupKind::Data, size, [&](int i) {
+          const int at = begin + i * apart, holder = holders[at / copies];
+          return ClassMember{rank(first + at % copies * stride, holder), slots_[holder].*some};
+        });
+      };
+      for (int begin = 0; begin < all; begin += shard) connect_some(slot, begin, shard, 1);
+      for (int place = 0; place < shard; ++place) connect_some(replicas, place, all / shard, shard);
+    }
   }
 
   void connect_embedding() {

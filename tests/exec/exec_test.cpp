@@ -130,6 +130,33 @@ TEST_CASE("the host plays every op once, in an order that waits and lanes allow,
   }
 }
 
+TEST_CASE("the host plays shards and their replicas, as it plays one group of all") {
+  // Two microbatches of one layer on four ranks: a gather, a scatter and a sum each.
+  StageWork stage;
+  stage.units.push_back({.gradient_bytes = 2000, .parameter_bytes = 1000});
+  PassBuilder forward, backward;
+  forward.compute(-1, kMs / 10, 0);
+  backward.compute(-1, kMs / 10, 0);
+  stage.forward = forward.take();
+  stage.backward = stage.backward_input = stage.backward_weight = backward.take();
+  Workload work;
+  work.stages = {stage};
+  LowerOptions options;
+  options.dp = 4;
+  options.data = {.zero = 3, .reshard_after_forward = false, .shard = 2, .grad_reduce = true};
+  OrderSpec spec;
+  spec.name = "none";
+  spec.microbatches = 2;
+  const auto order = make_order(spec);
+  REQUIRE(order.ok());
+  auto program = lower(*order, work, options);
+  REQUIRE(program.ok());
+  const Execution execution = played(*program);
+  REQUIRE(execution.failure.empty());
+  check_order(*program, execution.iterations.at(0));
+  CHECK(execution.payloads_checked == 4 * 2 * 3);
+}
+
 TEST_CASE("warm-up iterations are not kept, and meta lines count the others") {
   ExecOptions options = quick();
   options.warmup = 2;

@@ -164,6 +164,33 @@ TEST_CASE("a plan emitted for FSDP and torchtitan imports as the same plan") {
                    64);
 }
 
+TEST_CASE("shards of data-parallel and context ranks are the same plan again") {
+  const PlanSettings plan = {{"parallel.tp", "2"},
+                             {"parallel.cp", "2"},
+                             {"parallel.dp", "8"},
+                             {"parallel.micro_batch", "1"},
+                             {"parallel.global_batch", "64"},
+                             {"parallel.hsdp_shard", "4"},
+                             {"train.precision", "bf16"},
+                             {"overlap.grad_reduce", "true"},
+                             {"cluster.gpus", "32"}};
+  for (const auto& [format, zero] :
+       {std::pair{"megatron", "1"}, {"nemo", "1"}, {"torchtitan", "3"}, {"fsdp", "3"}}) {
+    PlanSettings one = plan;
+    one["train.zero"] = zero;
+    if (zero[0] == '3') {
+      one["parallel.cp_comm"] = "all_gather";
+      one["train.sequence_parallel"] = "true";
+    }
+    const std::string text = emitted(format, one);
+    INFO(text);
+    CHECK(text.find("not expressed: parallel.hsdp_shard") == std::string::npos);
+    const PlanSettings again = back(format, text, 32);
+    REQUIRE(again.count("parallel.hsdp_shard") == 1);
+    CHECK(again.at("parallel.hsdp_shard") == "4");
+  }
+}
+
 TEST_CASE("what is emitted for Megatron-LM are flags that it has") {
   const CsvTable options = megatron_options();
   std::string flags = " ";

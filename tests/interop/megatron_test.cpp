@@ -179,6 +179,11 @@ TEST_CASE("sharding: Megatron-FSDP shards all, and instances make an HSDP of two
             .at("train.zero") == "2");
   CHECK(keys_of(flags("--use-distributed-optimizer --num-distributed-optimizer-instances 4", 32))
             .at("parallel.hsdp_shard") == "8");
+  // Instances are of the data-parallel and context ranks together.
+  CHECK(keys_of(flags("--use-distributed-optimizer --num-distributed-optimizer-instances 4 "
+                      "--context-parallel-size 2",
+                      32))
+            .at("parallel.hsdp_shard") == "8");
 }
 
 TEST_CASE("TP overlap has Transformer Engine's methods, without what is switched off") {

@@ -351,6 +351,13 @@ pipeline_parallel_schedule = "Interleaved1F1B"
   CHECK(pipeline.at("parallel.hsdp_shard") == "8");  // 64 / 4 over 2 replicas
   CHECK(pipeline.at("parallel.global_batch") == "128");
   CHECK(pipeline.at("train.reshard_after_forward") == "false");
+  const Keys context = keys_of(imported("b.toml", R"([parallelism]
+data_parallel_replicate_degree = 2
+data_parallel_shard_degree = 4
+context_parallel_degree = 2
+)"));
+  CHECK(context.at("parallel.dp") == "8");
+  CHECK(context.at("parallel.hsdp_shard") == "8");  // context ranks cut as well
   // 16 layers, embedding and head over 8 stages: two more for the first two; embedding and head
   // are layers of theirs.
   CHECK(pipeline.at("parallel.layers_per_stage") == "[2, 3, 2, 2, 2, 2, 2, 1]");

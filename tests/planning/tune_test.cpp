@@ -36,6 +36,35 @@ TEST_CASE("the search finds what trying every plan finds") {
                                     "parallel.vpp=1,2", "parallel.cp=1,2"}));
 }
 
+// Two of four GPUs cut, two are their replicas.
+Scenario small_shards() {
+  return small({"parallel.tp=1", "parallel.pp=1", "parallel.dp=4", "train.zero=1",
+                "parallel.hsdp_shard=2", "cluster.memory_GiB=8"});
+}
+
+Scenario small_kept() {
+  return small({"parallel.tp=1", "parallel.pp=1", "parallel.dp=4", "train.zero=3",
+                "train.reshard_after_forward=false"});
+}
+
+TEST_CASE("the search finds what trying every plan finds among shards that the scenario states") {
+  const Scenario base = small_shards();
+  const Space space = among({"parallel.micro_batch=1", "overlap.tensor=off", "parallel.vpp=1,2"});
+  check_against_all(base, space);
+  // Where two cannot cut, or nothing is cut, there is no plan.
+  for (const Candidate& plan : all_of(base, space)) {
+    INFO(text_of(plan));
+    CHECK(plan.sharing.zero > 0);
+    CHECK(plan.layout.dp * plan.layout.cp % 2 == 0);
+    CHECK(with(base, plan).job.plan.hsdp_shard == 2);
+  }
+}
+
+TEST_CASE("the search finds what trying every plan finds where parameters stay gathered") {
+  check_against_all(small_kept(),
+                    among({"parallel.micro_batch=1", "overlap.tensor=off", "parallel.vpp=1,2"}));
+}
+
 TEST_CASE("no plan is found that needs the reserve") {
   // The best plan of 4 GiB needs so many bytes; a reserve that leaves a thousandth less shuts it
   // out, and what is found then fits beside it.
@@ -80,9 +109,10 @@ TEST_CASE("the search finds what trying every plan finds across nodes") {
 }
 
 TEST_CASE("no bound is above the iteration of a plan below it") {
-  for (const Scenario& base : {small(), small_experts(), small_kinds(),
-                               small({"cluster.preset=jz-v100", "cluster.gpus=16", "parallel.dp=4",
-                                      "train.precision=fp16"})}) {
+  for (const Scenario& base :
+       {small(), small_experts(), small_kinds(), small_shards(), small_kept(),
+        small({"cluster.preset=jz-v100", "cluster.gpus=16", "parallel.dp=4",
+               "train.precision=fp16"})}) {
     const unsigned seed = 20261121;
     INFO("seed " << seed);
     check_bounds(base, drawn_of(base, among({}), seed, 300));
@@ -106,16 +136,17 @@ TEST_CASE("a plan's settings are the plan") {
 TEST_CASE("what the stage level leaves out is a few percent of the iteration") {
   // Left out: communication of one pass beside the next one's compute, and SMs that data-parallel
   // and pipeline communication take.
-  const Scenario base = small({"cluster.memory_GiB=40"});
-  StageLevel level = level_of(base);
-  for (const Candidate& plan : all_of(base, among({"parallel.micro_batch=2", "parallel.cp=1",
-                                                   "overlap.tensor=off", "train.zero=0,1"}))) {
-    INFO(text_of(plan));
-    const auto order = level.order_of(plan);
-    const auto played = level.play(plan, *order);
-    const auto ideal = simulate(with(base, plan), Engine::Ideal);
-    REQUIRE((played.ok() && ideal.ok()));
-    CHECK(to_seconds(*played) == Approx(ideal->iteration_s).epsilon(0.05));
+  for (const Scenario& base : {small({"cluster.memory_GiB=40"}), small_shards()}) {
+    StageLevel level = level_of(base);
+    for (const Candidate& plan : all_of(base, among({"parallel.micro_batch=2", "parallel.cp=1",
+                                                     "overlap.tensor=off", "train.zero=0,1"}))) {
+      INFO(text_of(plan));
+      const auto order = level.order_of(plan);
+      const auto played = level.play(plan, *order);
+      const auto ideal = simulate(with(base, plan), Engine::Ideal);
+      REQUIRE((played.ok() && ideal.ok()));
+      CHECK(to_seconds(*played) == Approx(ideal->iteration_s).epsilon(0.05));
+    }
   }
 }
 

@@ -100,7 +100,8 @@ TEST_CASE("bad combinations name their rule") {
       {{"schedule.order=dualpipe", "parallel.global_batch=6"},
        "order dualpipe: found 3 microbatches, expected an even number"},
       {{"schedule.order=zb1p", "schedule.memory_limit=0.5"}, "memory limit"},
-      {{"train.zero=3"}, "train.zero"},
+      {{"train.zero=3", "train.reshard_after_forward=true"}, "train.reshard_after_forward"},
+      {{"train.zero=1", "parallel.hsdp_shard=3"}, "parallel.hsdp_shard"},
       {{"train.zero=4"}, "train.zero"},
       {{"overlap.param_gather=true"}, "train.zero >= 1"},
       {{"train.zero=1", "overlap.align_param_gather=true"}, "overlap.param_gather"},
@@ -143,7 +144,8 @@ TEST_CASE("a rule is reported at the line that breaks it") {
 
 TEST_CASE("uniform costs leave no room for what an action's seconds do not say") {
   const Folder folder;
-  for (const char* key : {"parallel.ep=3", "train.zero=1", "overlap.tensor=ring"}) {
+  for (const char* key :
+       {"parallel.ep=3", "parallel.hsdp_shard=2", "train.zero=1", "overlap.tensor=ring"}) {
     const auto scenarios = try_load(folder, kUniform, {key, "parallel.dp=2"});
     REQUIRE_FALSE(scenarios.ok());
     CHECK(scenarios.error().text().find("with costs.source = uniform") != std::string::npos);

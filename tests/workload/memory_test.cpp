@@ -50,6 +50,66 @@ TEST_CASE("weights, gradients and optimizer are Megatron's 18, or 6 + 12 / d byt
   }
 }
 
+TEST_CASE("what is cut over some of the replicas is so many times larger") {
+  Plan plan = plan_of(8);
+  plan.dp = 8;
+  plan.cp = 2;
+  plan.global_batch = 32;
+  plan.hsdp_shard = 4;
+  const double held = stage_parameters(gpt_22b(), plan)[0].total();
+  const auto bytes = [&](int zero) {
+    plan.zero = zero;
+    const MemoryUse use = peak_memory(gpt_22b(), plan, live_on({{Stage{0}, 1}}));
+    return (use.weights + use.gradients + use.optimizer) / held;
+  };
+  CHECK(bytes(1) == Approx(6 + 12 / 4.0).epsilon(1e-14));
+  CHECK(bytes(2) == Approx(2 + 16 / 4.0).epsilon(1e-14));
+  CHECK(bytes(3) == Approx(18 / 4.0).epsilon(1e-14));
+  const Workload cut = make_workload(gpt_22b(), plan, a100());
+  plan.zero = 0;
+  plan.hsdp_shard = 0;
+  const Workload whole = make_workload(gpt_22b(), plan, a100());
+  CHECK(cut.stages[0].optimizer->duration_ns ==
+        Approx(whole.stages[0].optimizer->duration_ns / 4.0).epsilon(1e-5));
+}
+
+TEST_CASE("in a pipeline parameters and gradients are whole while it runs, the optimizer is cut") {
+  // bf16: 2 + 4 whole and 12 / d, of which FSDP2's cut in fp32 is 4. In fp32 that cut is the
+  // parameter, beside the whole of it: 4 + 4 whole and 4 / d, and two moments, 8 / d.
+  Plan plan = plan_of(8, 2);
+  plan.dp = 4;
+  plan.global_batch = 16;
+  const double held = stage_parameters(gpt_22b(), plan)[0].total();
+  const auto bytes = [&](const char* precision, int zero) {
+    plan.precision = precision;
+    plan.zero = zero;
+    const MemoryUse use = peak_memory(gpt_22b(), plan, live_on({{Stage{0}, 1}}));
+    return (use.weights + use.gradients + use.optimizer) / held;
+  };
+  for (const int zero : {1, 2, 3})
+    CHECK(bytes("bf16", zero) == Approx(6 + 12 / 4.0).epsilon(1e-14));
+  CHECK(bytes("fp32", 2) == Approx(8 + 8 / 4.0).epsilon(1e-14));
+  CHECK(bytes("fp32", 3) == Approx(8 + 12 / 4.0).epsilon(1e-14));
+}
+
+TEST_CASE("parameters that are not resharded are whole beside their cut, and no layer's apart") {
+  Plan plan = plan_of(8);
+  plan.precision = "bf16";
+  plan.dp = 4;
+  plan.global_batch = 16;
+  plan.zero = 3;
+  const double held = stage_parameters(gpt_22b(), plan)[0].total();
+  const double layer = layer_parameters(gpt_22b()) / 8;
+  const auto use = [&] { return peak_memory(gpt_22b(), plan, live_on({{Stage{0}, 1}})); };
+  const MemoryUse resharded = use();
+  plan.reshard_after_forward = false;
+  const MemoryUse kept = use();
+  CHECK(kept.weights - resharded.weights == Approx(2 * held).epsilon(1e-14));
+  CHECK(resharded.communication - kept.communication == Approx(2 * 2 * layer).epsilon(1e-14));
+  CHECK(kept.gradients == resharded.gradients);
+  CHECK(kept.optimizer == resharded.optimizer);
+}
+
 TEST_CASE("ZeRO updates a data-parallel rank's cut, and leaves the bytes of units whole") {
   Plan plan = plan_of(8, 2);
   plan.dp = 4;

@@ -51,7 +51,9 @@ class Draw {
     if (plan.recompute == Recompute::Full && coin()) plan.recompute_layers = from(0, 4);
     plan.flash_attention = coin();
     plan.fusion = {coin(), coin(), coin(), coin()};
-    plan.zero = plan.pp > 1 ? from(0, 1) : from(0, 3);
+    plan.zero = from(0, 3);
+    if (plan.zero > 0 && coin()) plan.hsdp_shard = power(2);
+    if (plan.pp == 1 && coin()) plan.reshard_after_forward = coin();
     plan.fp8_param_gather = coin();
     if (plan.sequence_parallel && plan.tp > 1 && coin()) {
       for (GemmOverlap& overlap : plan.tensor_overlap)

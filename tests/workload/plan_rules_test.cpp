@@ -154,9 +154,13 @@ TEST_CASE("ZeRO, recompute and attention keep to where they mean something") {
   check_cases(
       {{[](Model*, Plan* p) { p->zero = 4; }, "train.zero: found 4, expected from 0 to 3"},
        {[](Model*, Plan* p) { p->zero = -1; }, "train.zero: found -1, expected from 0 to 3"},
-       {[](Model*, Plan* p) { p->zero = 2, p->pp = 2; },
-        "train.zero: found 2, expected 0 or 1 with parallel.pp = 2: gradients stay whole until the "
-        "last microbatch"},
+       {[](Model*, Plan* p) { p->zero = 3, p->pp = 2, p->reshard_after_forward = true; },
+        "train.reshard_after_forward: found true, expected false with parallel.pp = 2: a stage's "
+        "parameters stay gathered from its first microbatch to its last"},
+       {[](Model*, Plan* p) { p->hsdp_shard = 1; },
+        "parallel.hsdp_shard: found 1, expected none with train.zero = 0: nothing is cut"},
+       {[](Model*, Plan* p) { p->zero = 1, p->hsdp_shard = 3; },
+        "parallel.hsdp_shard: found 3, expected a divisor of parallel.dp x parallel.cp = 2"},
        {[](Model*, Plan* p) { p->recompute_layers = 25, p->recompute = Recompute::Full; },
         "train.recompute_layers: found 25, expected -1 (for all) or from 0 to model.layers = 24"},
        {[](Model*, Plan* p) { p->recompute_layers = 2; },
@@ -165,6 +169,10 @@ TEST_CASE("ZeRO, recompute and attention keep to where they mean something") {
         "train.flash_attention: found true, expected false with train.precision = fp32: its "
         "kernels take 16 bits"}},
       false);
+  check_cases({{[](Model*, Plan* p) { p->ep = 8, p->zero = 1, p->hsdp_shard = 1; },
+                "parallel.hsdp_shard x parallel.tp: found 4, expected a multiple of parallel.ep x "
+                "parallel.expert_tp = 8"}},
+              true);
 }
 
 }  // namespace

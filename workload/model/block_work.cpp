@@ -81,7 +81,7 @@ BlockShape block_shape(const Model& model, const Plan& plan, const FrameworkProf
           .sp = plan.sequence_parallel ? plan.tp : 1,
           .bytes = static_cast<double>(stored_bytes(plan)),
           .recipe = recipe_of(plan),
-          .casts_weights = plan.zero == 3,
+          .casts_weights = plan.gathers_each_microbatch(),
           .profile = profile};
 }
 

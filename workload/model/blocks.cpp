@@ -282,12 +282,13 @@ double host_update_bytes(const Plan& plan) {
 Kernel optimizer_kernel(const OrderedPlan& plan, const HeldParameters& held, double linear,
                         const FrameworkProfile& profile) {
   const bool cut = plan.zero >= 1;
-  const double updated = held.dense / (cut ? plan.data_ranks() : 1) +
-                         held.expert / (cut ? plan.expert_data_ranks() : 1);
+  const double updated = held.dense / (cut ? plan.shard_ranks() : 1) +
+                         held.expert / (cut ? plan.expert_shard_ranks() : 1);
   // Both moments are read and written; the profile's are of fp32.
   const double spared = 2.0 * 2 * (bytes_of("fp32") - bytes_of(plan.moment_dtype));
   const std::optional<Recipe> recipe = recipe_of(plan);
-  const double casts = recipe && plan.zero < 3 ? recipe->cast_bytes() * linear : 0;
+  const double casts =
+      recipe && !plan.gathers_each_microbatch() ? recipe->cast_bytes() * linear : 0;
   const double kept = (1 - plan.optimizer_offload) * updated;
   return {.name = "optimizer",
           .memory_bytes = (profile.optimizer_bytes - spared) * kept + casts,

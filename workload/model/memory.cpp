@@ -42,11 +42,11 @@ double stage_bytes(const Model& model, const Plan& plan, int begin, int layers, 
 }
 
 // The quantized copies of linear layers' weights, which live as long as the iteration: both forms.
-// Parameters that are gathered in fp8 have no 16-bit form beside them. Under ZeRO 3 only what is
-// gathered has them.
+// Parameters that are gathered in fp8 have no 16-bit form beside them. Where ZeRO 3 gathers
+// for each microbatch, only what is gathered has them.
 double quantized_bytes(const Model& model, const Plan& plan, int begin, int layers) {
   const std::optional<Recipe> recipe = recipe_of(plan);
-  if (!recipe || plan.zero == 3) return 0;
+  if (!recipe || plan.gathers_each_microbatch()) return 0;
   const double spared = plan.fp8_param_gather ? stored_bytes(plan) : 0;
   return (recipe->copies_bytes() - spared) * linear_share(model, plan, begin, layers);
 }
@@ -59,10 +59,23 @@ double most_of_layers(const Model& model, const Of& of) {
   return most;
 }
 
-// Of what a GPU holds, what is left of it where ZeRO from stage `stage` on cuts it.
-double zero_share(const HeldParameters& held, const OrderedPlan& plan, int stage) {
-  if (plan.zero < stage) return held.total();
-  return held.dense / plan.data_ranks() + held.expert / plan.expert_data_ranks();
+// Of what a GPU holds, what is left of it where ZeRO cuts it.
+double zero_share(const HeldParameters& held, const OrderedPlan& plan, bool is_cut) {
+  if (!is_cut) return held.total();
+  return held.dense / plan.shard_ranks() + held.expert / plan.expert_shard_ranks();
+}
+
+// Parameters: whole below ZeRO 3. There a cut of 16 bits stands beside its fp32 original, which the
+// optimizer counts (DeepSpeed's and Megatron-FSDP's), and with reshard_after_forward off all that a
+// forward gathered. With a pipeline, PyTorch's FSDP2 (torch/distributed/fsdp/_fully_shard/
+// _fsdp_param.py, as torchtitan runs it): the cut keeps the type of the parameter, fp32, and is
+// cast as it is gathered, so that beside the whole in 16 bits there is that original alone. In fp32
+// nothing else counts it.
+double parameter_bytes(const HeldParameters& held, const OrderedPlan& plan) {
+  const double cut = zero_share(held, plan, plan.zero == 3) * stored_bytes(plan);
+  if (plan.zero < 3 || plan.gathers_each_pass()) return cut;
+  const bool has_original = plan.pp > 1 && bytes_of(plan.precision) < 4;
+  return held.total() * stored_bytes(plan) + (has_original ? 0 : cut);
 }
 
 // A transfer's two ends: what goes out while the next comes in.
@@ -104,20 +117,23 @@ double expert_buffers(const Model& model, const Plan& plan) {
   return 2.0 * static_cast<double>(expert_group(expert_layer(model), plan).sent_bytes);
 }
 
-// Of a parameter that is gathered for its layer: with its quantized copies.
+// Of a parameter in use that was gathered for it: with its quantized copies. What a whole stage
+// keeps gathered counts as its parameters.
 double gathered_bytes(const Plan& plan) {
+  if (!plan.gathers_each_microbatch()) return 0;
   const std::optional<Recipe> recipe = recipe_of(plan);
-  return stored_bytes(plan) + (recipe ? recipe->copies_bytes() : 0);
+  return (plan.gathers_each_pass() ? stored_bytes(plan) : 0) +
+         (recipe ? recipe->copies_bytes() : 0);
 }
 
-// ZeRO 2: the largest unit's gradients before they are scattered. 3: also the layer in use and the
-// next unit, gathered. Stage 1 gathers in place, into the parameters.
+// ZeRO 2: the largest unit's gradients, laid out anew to be scattered. 3: also the layer in use and
+// the next unit, gathered. Stage 1 gathers in place, into the parameters.
 double zero_buffers(const Model& model, const Plan& plan) {
   const double layer =
       most_of_layers(model, [&](const Model& kind) { return layers_share(kind, plan, 1).total(); });
   const double largest = std::max(layer, embedding_share(model, plan) + position_parameters(model));
   const double gradients = plan.zero >= 2 ? largest * bytes_of(plan.gradient_dtype) : 0;
-  return gradients + (plan.zero >= 3 ? (layer + largest) * gathered_bytes(plan) : 0);
+  return gradients + (layer + largest) * gathered_bytes(plan);
 }
 
 double communication_bytes(const Model& model, const Plan& plan) {
@@ -163,13 +179,16 @@ MemoryUse peak_memory(const Model& model, const OrderedPlan& plan, const LiveAct
     if (head_has_copy(model, plan) && first_here && last_here)
       held.dense -= embedding_share(model, plan);
     if (activations > 0 && recomputes) activations += recomputed;
-    const MemoryUse use = {
-        .weights = zero_share(held, plan, 3) * stored_bytes(plan) + quantized,
-        .gradients = zero_share(held, plan, 2) * bytes_of(plan.gradient_dtype),
-        .optimizer = zero_share(held, plan, 1) * optimizer_bytes * (1 - plan.optimizer_offload),
-        .activations = activations,
-        .communication = communication,
-        .rank = static_cast<int>(rank)};
+    // In a pipeline gradients add up whole until the last microbatch (FSDP2's
+    // unsharded_accumulated_grad).
+    const double gradients = zero_share(held, plan, plan.scatters_each_microbatch());
+    const MemoryUse use = {.weights = parameter_bytes(held, plan) + quantized,
+                           .gradients = gradients * bytes_of(plan.gradient_dtype),
+                           .optimizer = zero_share(held, plan, plan.zero >= 1) * optimizer_bytes *
+                                        (1 - plan.optimizer_offload),
+                           .activations = activations,
+                           .communication = communication,
+                           .rank = static_cast<int>(rank)};
     if (rank == 0 || use.total() > worst.total()) worst = use;
   }
   return worst;

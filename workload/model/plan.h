@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -145,6 +146,12 @@ struct Plan {
   // What of each parameter the data-parallel ranks cut among them (ZeRO, arXiv 1910.02054): 1: the
   // optimizer's state (Megatron's distributed optimizer), 2: gradients too, 3: parameters too.
   int zero = 0;
+  // Of ZeRO 3: whether parameters go again behind a microbatch's forward, to be gathered anew for
+  // its backward; nothing: without a pipeline (torchtitan's default).
+  std::optional<bool> reshard_after_forward;
+  // GPUs, of a stage's dp x cp, that cut a parameter among them; the others are replicas of those
+  // (HSDP, Megatron's num_distributed_optimizer_instances). 0: all.
+  int hsdp_shard = 0;
   bool fp8_param_gather = false;  // parameters are gathered in fp8, half of bf16's bytes
   std::array<GemmOverlap, kTensorGemms> tensor_overlap;  // by TensorGemm
   ContextComm context_comm = ContextComm::Ring;
@@ -161,6 +168,13 @@ struct Plan {
     return std::ranges::any_of(tensor_overlap, [](const GemmOverlap& overlap) {
       return overlap.method != TensorMethod::Off;
     });
+  }
+  // ZeRO 2 scatters gradients, and ZeRO 3 gathers parameters, for each microbatch; in a pipeline
+  // once an iteration.
+  bool scatters_each_microbatch() const { return zero >= 2 && pp == 1; }
+  bool gathers_each_microbatch() const { return zero == 3 && pp == 1; }
+  bool gathers_each_pass() const {
+    return gathers_each_microbatch() && reshard_after_forward.value_or(true);
   }
   int microbatches() const { return global_batch / (micro_batch * dp); }
 };
@@ -181,6 +195,9 @@ struct OrderedPlan : Plan {
   // Replicas of the dense parameters, and of an expert's.
   int data_ranks() const { return dp * cp * copies; }
   int expert_data_ranks() const { return tp * data_ranks() / (expert_tensor() * ep); }
+  // Those of them that cut a parameter among them: with experts as many replicas as without.
+  int shard_ranks() const { return hsdp_shard > 0 ? hsdp_shard : data_ranks(); }
+  int expert_shard_ranks() const { return tp * shard_ranks() / (expert_tensor() * ep); }
 };
 
 }  // namespace tandem

@@ -57,6 +57,7 @@ Status check_ranges(const Model& model, const Plan& plan) {
       {"parallel.dp", plan.dp, 1, kMillion},
       {"parallel.cp", plan.cp, 1, kMostParts},
       {"parallel.ep", plan.ep, 1, kMillion},
+      {"parallel.hsdp_shard", plan.hsdp_shard, 0, kMillion},
       {"parallel.micro_batch", plan.micro_batch, 1, kMillion},
       {"parallel.global_batch", plan.global_batch, 1, 1000 * kMillion},
   };
@@ -331,15 +332,39 @@ Status check_overlap(const Model& model, const Plan& plan) {
   return Done{};
 }
 
+// Experts are cut over as many replicas: their smaller groups must fall apart alike.
+Status check_shards(const Plan& plan) {
+  if (plan.hsdp_shard == 0) return Done{};
+  if (plan.zero == 0) {
+    return Error::of({"parallel.hsdp_shard", "train.zero"},
+                     fmt::format("parallel.hsdp_shard: found {}, expected none with train.zero = "
+                                 "0: nothing is cut",
+                                 plan.hsdp_shard));
+  }
+  const std::int64_t ranks = static_cast<std::int64_t>(plan.dp) * plan.cp;
+  if (ranks % plan.hsdp_shard != 0) {
+    return found("parallel.hsdp_shard", plan.hsdp_shard,
+                 fmt::format("a divisor of parallel.dp x parallel.cp = {}", ranks));
+  }
+  const Multiple multiples[] = {{"parallel.hsdp_shard",
+                                 static_cast<std::int64_t>(plan.hsdp_shard) * plan.tp,
+                                 "parallel.ep x parallel.expert_tp",
+                                 static_cast<std::int64_t>(plan.ep) * plan.expert_tensor(),
+                                 "parallel.hsdp_shard x parallel.tp"}};
+  return check_multiples(multiples);
+}
+
 Status check_training(const Model& model, const Plan& plan) {
   if (plan.zero < 0 || plan.zero > 3) return found("train.zero", plan.zero, "from 0 to 3");
-  // Each microbatch's gradients would be reduced, and parameters gathered, again and again.
-  if (plan.zero >= 2 && plan.pp > 1) {
-    return found("train.zero", plan.zero,
-                 fmt::format("0 or 1 with parallel.pp = {}: gradients stay whole until the last "
-                             "microbatch",
-                             plan.pp));
+  // A pipeline runs other microbatches between a forward and its backward: each would gather anew.
+  if (plan.zero == 3 && plan.pp > 1 && plan.reshard_after_forward.value_or(false)) {
+    return Error::of({"train.reshard_after_forward", "parallel.pp"},
+                     fmt::format("train.reshard_after_forward: found true, expected false with "
+                                 "parallel.pp = {}: a stage's parameters stay gathered from its "
+                                 "first microbatch to its last",
+                                 plan.pp));
   }
+  RETURN_IF_ERROR(check_shards(plan));
   if (plan.recompute_layers < -1 || plan.recompute_layers > model.layers) {
     return found("train.recompute_layers", plan.recompute_layers,
                  fmt::format("-1 (for all) or from 0 to model.layers = {}", model.layers));
@@ -408,14 +433,12 @@ Status check_dtypes(const Plan& plan) {
   }
   if (plan.fp8_recipe != Fp8Recipe::Delayed && plan.precision != "fp8")
     return Error::of({"train.fp8_recipe"},
-                     fmt::format("train.fp8_recipe: found one with train.precision = {}, expected "
-                                 "train.precision = fp8",
-                                 plan.precision));
-  if (const int bytes = bytes_of(plan.moment_dtype); bytes == 0 || plan.moment_dtype == "nvfp4")
+                     "train.fp8_recipe: found one, expected train.precision = fp8 with it");
+  constexpr std::string_view kMoments = "fp32, fp16, bf16 or fp8";
+  if (bytes_of(plan.moment_dtype) == 0 || plan.moment_dtype == "nvfp4")
     return Error::of(
         {"train.optimizer_dtype"},
-        fmt::format("train.optimizer_dtype: found {}, expected fp32, fp16, bf16 or fp8",
-                    plan.moment_dtype));
+        fmt::format("train.optimizer_dtype: found {}, expected {}", plan.moment_dtype, kMoments));
   if (bytes_of(plan.gradient_dtype) < 2) {
     return Error::of({"train.gradient_dtype"},
                      fmt::format("train.gradient_dtype: found {}, expected fp32, fp16 or bf16",

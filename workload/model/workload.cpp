@@ -185,7 +185,7 @@ class Assembler {
       work_.embedding_gradient_bytes = static_cast<Bytes>(padded_vocab(model_, plan_)) / plan_.tp *
                                        model_.hidden * bytes_of(plan_.gradient_dtype);
     }
-    if (plan_.tp * plan_.pp > 1 || (plan_.zero > 0 && plan_.data_ranks() > 1))
+    if (plan_.tp * plan_.pp > 1 || (plan_.zero > 0 && plan_.shard_ranks() > 1))
       work_.gradient_norm_bytes = kNormBytes;
   }
 

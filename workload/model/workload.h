@@ -84,7 +84,8 @@ struct MemoryUse {
   double weights = 0, gradients = 0, optimizer = 0, activations = 0;
   // Buffers: a pipeline transfer's two; sequence parallelism's gathered array, and one a GEMM that
   // overlaps; two of a context ring, or what is gathered or exchanged there; an expert exchange's
-  // two; the largest unit's gradients under ZeRO 2, a layer and the next unit under ZeRO 3.
+  // two; the largest unit's gradients under ZeRO 2, and a layer and the next unit under ZeRO 3
+  // where it gathers for each pass.
   double communication = 0;
   double workspace = 0;  // of the GPU's GEMM libraries: the caller's, as no model says it
   int rank = 0;          // the pipeline rank it is
