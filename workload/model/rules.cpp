@@ -434,11 +434,10 @@ Status check_dtypes(const Plan& plan) {
   if (plan.fp8_recipe != Fp8Recipe::Delayed && plan.precision != "fp8")
     return Error::of({"train.fp8_recipe"},
                      "train.fp8_recipe: found one, expected train.precision = fp8 with it");
-  constexpr std::string_view kMoments = "fp32, fp16, bf16 or fp8";
   if (bytes_of(plan.moment_dtype) == 0 || plan.moment_dtype == "nvfp4")
     return Error::of(
         {"train.optimizer_dtype"},
-        fmt::format("train.optimizer_dtype: found {}, expected {}", plan.moment_dtype, kMoments));
+        "train.optimizer_dtype: found " + plan.moment_dtype + ", expected fp32, fp16, bf16 or fp8");
   if (bytes_of(plan.gradient_dtype) < 2) {
     return Error::of({"train.gradient_dtype"},
                      fmt::format("train.gradient_dtype: found {}, expected fp32, fp16 or bf16",
