@@ -15,8 +15,10 @@
 #include "cli/text_width.h"
 #include "report/text/log_table.h"
 #include "report/text/suite_table.h"
+#include "report/text/what_if_table.h"
 #include "validation/compare/suite.h"
 #include "validation/published/measured_log.h"
+#include "validation/published/what_if.h"
 
 namespace tandem {
 namespace {
@@ -29,6 +31,7 @@ struct ValidateOptions {
   std::string engine = "ideal";  // of cases and logs
   std::string family;            // of cases
   int jobs = 0;
+  bool what_if = false;  // of cases
   std::string plot;
   std::string cluster;  // of logs
   int gpus = 0;
@@ -110,7 +113,22 @@ Status validate_log(const ValidateOptions& options) {
   return Done{};
 }
 
+Status validate_what_ifs(const ValidateOptions& options) {
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
+  ASSIGN_OR_RETURN(
+      const std::vector<WhatIf> pairs,
+      what_ifs(options.input, engine_of(options.engine), jobs_or_cores(options.jobs), sets));
+  if (options.json) {
+    fmt::print("{}\n",
+               what_ifs_json(pairs).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  } else {
+    fmt::print("{}", what_if_table(pairs, text_width(options.wide)));
+  }
+  return Done{};
+}
+
 Status validate_cases(const ValidateOptions& options) {
+  if (options.what_if) return validate_what_ifs(options);
   return predict_cases({.cases = options.input,
                         .sets = options.sets,
                         .only = options.only,
@@ -162,6 +180,11 @@ void add_validate(const Command& app) {
   of_kinds.emplace_back(
       command.option("--jobs", &options->jobs, "cases: runs at once; default one a core")
           .at_least_one(),
+      kCases);
+  of_kinds.emplace_back(
+      command.flag("--what-if", &options->what_if,
+                   "cases: hold differences against each other: how much slower or faster rows of "
+                   "one source and model are that differ in what the column `changed` says"),
       kCases);
   of_kinds.emplace_back(command.option("--plot", &options->plot,
                                        "cases: draw predicted against measured, an SVG picture"),

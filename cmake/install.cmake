@@ -17,6 +17,7 @@ install(DIRECTORY scenarios DESTINATION ${data} FILES_MATCHING PATTERN "*.toml" 
   PATTERN "config" EXCLUDE PATTERN "run" EXCLUDE)
 install(DIRECTORY validation/published DESTINATION ${data}/validation FILES_MATCHING
   PATTERN "*.csv" PATTERN "*.md")
+install(DIRECTORY validation/kernels DESTINATION ${data}/validation FILES_MATCHING PATTERN "*.csv")
 install(PROGRAMS validation/shaped-cluster DESTINATION ${data}/validation)
 if(TANDEM_D3)
   install(FILES ${TANDEM_D3} DESTINATION ${data}/report/page/web)

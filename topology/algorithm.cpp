@@ -367,7 +367,10 @@ Traffic flows_of(const Cluster& cluster, CommKind kind, std::span<const DeviceId
           }
         }
       }
-      flows.steps(n - 1);
+      // Inside a node all pairs go at once, as a pass does.
+      const bool one_node = group_by_node(cluster, devices).nodes() == 1;
+      if (one_node) flows.wait(cluster.spec().intra_base_s / 2);
+      flows.steps(one_node ? 1 : n - 1);
       break;
     }
     case CommKind::AllReduce:

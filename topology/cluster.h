@@ -24,16 +24,30 @@ struct DeviceSpec {
   int sms = 0;
   std::map<std::string, double> flops_per_s;  // by precision: "fp16", "bf16", "fp8", "fp32"
 
-  // What GEMMs of the largest tiles reach of the peak with K infinite, for precisions without a
-  // share of their own. Default: fitted to 183 shapes on an A100-PCIe (MooreThreads/SimuMax).
+  // GEMMs that run alone. What the largest tiles reach of the peak with K infinite; a tile's
+  // prologue and epilogue cost as much as so much of K; this share of the last wave costs as if it
+  // were full, the rest goes by the tiles in it (SMs that are done early leave clock and bandwidth
+  // to the others); and from the last kernel's end to the first instruction. Defaults: fitted to
+  // 183 shapes on an A100-PCIe (MooreThreads/SimuMax).
   double gemm_efficiency = 0.761;
-  std::map<std::string, double> own_gemm_efficiency;  // by precision
+  double gemm_ramp_k = 124;
+  double gemm_whole_wave = 0.59;
+  double gemm_launch_s = 3e-6;
+  // What training leaves of gemm_efficiency: at the power limit clocks are lower than where a
+  // kernel is measured alone.
+  double training_clock = 1;
+  // Of a precision with a share of its own, which is of training: no clock comes on top.
+  std::map<std::string, double> own_gemm_efficiency;
   // The software whose constants price models on it where none is named
   // (workload/frameworks/framework_profile.h).
   std::string profile = "megatron-a100";
-  // What fused attention, forward and backward, reaches of the 16-bit peak. Default: an H100's,
-  // see topology/presets/devices.
+  // Fused attention that runs alone, forward. What it reaches of the 16-bit peak with heads of 128
+  // and rows without end; so many keys a row cost as much again as the rows' ends; so much of a
+  // head as its softmax; and its launch.
   double attention_efficiency = 0.55;
+  double attention_ramp_keys = 0;
+  double attention_softmax_size = 0;
+  double attention_launch_s = 0;
   // What no tensor gets: see memory_reserve_bytes. Nothing: kMemoryReserve of the memory.
   std::optional<double> own_memory_reserve_bytes;
   // Its link to its CPU, one direction; and its part of the CPU's memory bandwidth. 0: not known.
@@ -112,6 +126,13 @@ struct ClusterSpec {
   // at a share of the GPUs' rate.
   bool nvls = false;
   double nvls_efficiency = 1;
+  // Inside a node: of what rings of an all-reduce reach, what all-gathers and reduce-scatters do,
+  // and what all-to-alls do.
+  double gather_efficiency = 1;
+  double alltoall_efficiency = 1;
+  // What two of its GPUs reach of all its GPUs' rate, in any of them: NCCL has so many channels to
+  // a peer, and fewer are missing the more peers there are.
+  double pair_efficiency = 1;
   int nics_per_node = 0;       // GPU i uses NIC i * nics_per_node / gpus_per_node
   double nic_bytes_per_s = 0;  // per NIC and direction
   double inter_efficiency = 1;

@@ -89,6 +89,17 @@ std::vector<Key<ClusterSpec>> algorithm_keys() {
       keys::number("nvls_efficiency",
                    "number: the share of the rate inside a node that NVLS reaches; default 1",
                    AT(nvls_efficiency), 1, keys::kShare),
+      keys::number(
+          "gather_efficiency",
+          "number: of what an all-reduce's rings reach inside a node, what all-gathers and "
+          "reduce-scatters do; default 1",
+          AT(gather_efficiency), 1, keys::kShare),
+      keys::number("alltoall_efficiency", "number: of the same, what all-to-alls do; default 1",
+                   AT(alltoall_efficiency), 1, keys::kShare),
+      keys::number("pair_efficiency",
+                   "number: what two GPUs of a node reach of what all of them do, in any of these; "
+                   "default 1",
+                   AT(pair_efficiency), 1, keys::kShare),
       {"nvlinks",
        "text: where no switch joins a node's GPUs, the NVLinks of each to each, as in '0222 "
        "2022 2202 2220'; intra_GBps is then the best joined pair's; default a switch",
@@ -172,11 +183,39 @@ const std::vector<Key<DeviceSpec>>& device_keys() {
        "number: the share of its peak that a GPU's large GEMMs reach, taken for every precision; "
        "default the GPU's, 0.761 for one of your own",
        set_gemm_efficiency},
+      keys::number("gemm_ramp_k",
+                   "number: what a GEMM's tile costs beside its products, in K of 16-bit numbers; "
+                   "default the GPU's, 124 for one of your own",
+                   AT(gemm_ramp_k)),
+      keys::number("gemm_whole_wave",
+                   "number: the share of a last wave of tiles that costs as if it were full; "
+                   "default the GPU's, 0.59 for one of your own",
+                   AT(gemm_whole_wave), 1, {.least = 0, .most = 1}),
+      keys::number("gemm_launch_us",
+                   "number: us between two GEMMs; default the GPU's, 3 for one of your own",
+                   AT(gemm_launch_s), 1e-6, keys::kMicroseconds),
       keys::number(
-          "attention_efficiency",
-          "number: the share of its 16-bit peak that a GPU's fused attention reaches; default the "
-          "GPU's, 0.55 for one of your own",
-          AT(attention_efficiency), 1, keys::kShare)};
+          "training_clock",
+          "number: what training, at its power limit, leaves of the rate of GEMMs that run "
+          "alone; default the GPU's, 1 for one of your own",
+          AT(training_clock), 1, keys::kShare),
+      keys::number("attention_efficiency",
+                   "number: the share of its 16-bit peak that a GPU's fused attention reaches "
+                   "forward, with heads of 128 and long rows; default the GPU's, 0.55 for one of "
+                   "your own",
+                   AT(attention_efficiency), 1, keys::kShare),
+      keys::number("attention_ramp_keys",
+                   "number: keys a row at which fused attention reaches half of that; default the "
+                   "GPU's, 0 for one of your own",
+                   AT(attention_ramp_keys)),
+      keys::number("attention_softmax_size",
+                   "number: what a head's softmax costs, in numbers of a head's size; default the "
+                   "GPU's, 0 for one of your own",
+                   AT(attention_softmax_size)),
+      keys::number("attention_launch_us",
+                   "number: us between two fused attentions; default the GPU's, 0 for one of your "
+                   "own",
+                   AT(attention_launch_s), 1e-6, keys::kMicroseconds)};
   return kKeys;
 }
 

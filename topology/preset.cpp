@@ -112,6 +112,12 @@ Result<DeviceSpec> load_device(const std::string& name) {
 
 std::vector<std::string> preset_names() { return names_in(presets_dir()); }
 std::vector<std::string> device_names() { return names_in(devices_dir()); }
+std::string preset_path(const std::string& name) {
+  return fmt::format("{}/{}.toml", presets_dir(), name);
+}
+std::string device_path(const std::string& name) {
+  return fmt::format("{}/{}.toml", devices_dir(), name);
+}
 
 Result<std::vector<std::pair<std::string, std::string>>> preset_sources(const std::string& name) {
   Sources sources;

@@ -18,6 +18,9 @@ Result<DeviceSpec> load_device(const std::string& name);
 // Sorted.
 std::vector<std::string> preset_names();
 std::vector<std::string> device_names();
+// The file of a name that is known.
+std::string preset_path(const std::string& name);
+std::string device_path(const std::string& name);
 
 // Where each number of a preset comes from: {"intra_GBps", "NVIDIA DGX A100 data sheet, ..."}.
 // Those of its GPU follow: {"a100-80gb.sms", ...}.

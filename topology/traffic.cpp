@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "base/check.h"
 #include "topology/algorithm.h"
 
 namespace tandem {
@@ -79,9 +80,36 @@ double load_on(const Loads& total, LinkId link) {
 // What a spec's `collectives` say, or an algorithm in their place.
 using Way = std::optional<Algorithm>;
 
-// The flows of one operation, not merged.
-Traffic chosen_flows(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
-                     Way way) {
+// What so many GPUs of a node reach of all of them: two `pair_efficiency`, and the more the less is
+// missing.
+double efficiency_of_few(const ClusterSpec& spec, std::size_t gpus) {
+  const double pairs = 2 / static_cast<double>(gpus), whole = 2.0 / spec.gpus_per_node;
+  if (pairs <= whole) return 1;
+  return 1 - (1 - spec.pair_efficiency) * (pairs - whole) / (1 - whole);
+}
+
+// What an operation inside a node reaches of the rings of an all-reduce of the whole node.
+double efficiency_of(const ClusterSpec& spec, CommKind kind, std::size_t gpus) {
+  const double of_few = efficiency_of_few(spec, gpus);
+  switch (kind) {
+    case CommKind::AllReduce:
+      return of_few;
+    case CommKind::AllGather:
+    case CommKind::ReduceScatter:
+      return spec.gather_efficiency * of_few;
+    case CommKind::AllToAll:
+      return spec.alltoall_efficiency * of_few;
+    case CommKind::SendRecv:
+    case CommKind::RingShift:
+      return 1;
+  }
+  CHECK(false);
+  return 1;
+}
+
+// The flows of one operation by the algorithms that there are.
+Traffic flows_by(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
+                 Way way) {
   if (way) return flows_of(cluster, kind, devices, *way);
   const Collectives collectives = cluster.spec().collectives;
   if (collectives == Collectives::Ring) return flows_of(cluster, kind, devices, Algorithm::Ring);
@@ -92,6 +120,16 @@ Traffic chosen_flows(const Cluster& cluster, CommKind kind, std::span<const Devi
     return std::pair(alone_s(cluster, flows.flows), flows.latency_ns);
   };
   return cost(nested) < cost(rings) ? nested : rings;
+}
+
+// The flows of one operation, not merged.
+Traffic chosen_flows(const Cluster& cluster, CommKind kind, std::span<const DeviceId> devices,
+                     Way way) {
+  Traffic traffic = flows_by(cluster, kind, devices, way);
+  const double efficiency = efficiency_of(cluster.spec(), kind, devices.size());
+  if (traffic.between_nodes || efficiency == 1) return traffic;
+  for (Flow& flow : traffic.flows) flow.share /= efficiency;
+  return traffic;
 }
 
 int nodes_of(const Cluster& cluster, std::span<const DeviceId> devices) {
@@ -172,9 +210,9 @@ std::vector<Way> ways(const ClusterSpec& spec, CommKind kind) {
   return found;
 }
 
-bool is_collective(CommKind kind) {
-  return kind == CommKind::AllReduce || kind == CommKind::ReduceScatter ||
-         kind == CommKind::AllGather;
+// Whether NCCL has it in more than one protocol.
+bool has_protocols(CommKind kind) {
+  return kind != CommKind::SendRecv && kind != CommKind::RingShift;
 }
 
 // The number of an algorithm's plain way, by its place in ways(); the next is its low-latency one.
@@ -191,7 +229,7 @@ Traffic in_low_latency(const ClusterSpec& spec, Traffic traffic) {
 
 // Adds the low-latency protocol's ways, and drops every way that another one beats at all sizes.
 Choices with_protocols(const ClusterSpec& spec, CommKind kind, Choices all) {
-  const std::size_t plain = is_collective(kind) ? all.size() : 0;
+  const std::size_t plain = has_protocols(kind) ? all.size() : 0;
   for (std::size_t i = 0; i < plain; ++i) {
     const LowLatency& low = all[i].between_nodes ? spec.inter_low_latency : spec.intra_low_latency;
     if (low.latency < 1 && all[i].seconds_per_byte > 0) all.push_back(in_low_latency(spec, all[i]));

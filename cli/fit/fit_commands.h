@@ -7,5 +7,6 @@ namespace tandem {
 
 void add_published(const Command& app);
 void add_accuracy(const Command& app);
+void add_kernels(const Command& app);
 
 }  // namespace tandem

@@ -67,6 +67,8 @@ Result<std::string> updated(const std::string& path, const Checks& checks) {
   const std::vector<PagePart> parts = {
       {"leave a family out", left_out_table(checks.families, "without it")},
       {"halves", left_out_table(checks.halves, "with the other half")},
+      {"leave a GPU out", left_out_table(checks.gpus, "without it")},
+      {"what stands behind a prediction", ground_table(checks.grounds)},
       {"intervals", interval_table(checks.intervals)}};
   return with_parts(page, path, "tandem-fit published", parts);
 }
@@ -117,14 +119,16 @@ Status run(const PublishedOptions& options) {
   Checks checks;
   if (options.check) {
     ASSIGN_OR_RETURN(checks, check_fit(data, done, groups));
-    fmt::print("\n{}\n{}\n{}", left_out_table(checks.halves, "with the other half"),
-               left_out_table(checks.families, "without it"), interval_table(checks.intervals));
+    fmt::print("\n{}\n{}\n{}\n{}\n{}", ground_table(checks.grounds),
+               left_out_table(checks.halves, "with the other half"),
+               left_out_table(checks.families, "without it"),
+               left_out_table(checks.gpus, "without it"), interval_table(checks.intervals));
   }
   ASSIGN_OR_RETURN(const std::string new_page, updated(options.update, checks));
   if (!options.update.empty()) RETURN_IF_ERROR(write_file(options.update, new_page));
   if (!options.write) return Done{};
   const std::string origin = std::filesystem::path(options.cases).filename().string();
-  return write_framework_profile(data.plan, done, checks.intervals, origin);
+  return write_fit(data.plan, done, checks, origin);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ constexpr int kLegendError = kLegend + 272;
 constexpr int kLegendLine = 22;
 constexpr double kLegendMark = 5;
 
-constexpr std::size_t kNameLength = 22;
+constexpr std::size_t kNameLength = 24;
 constexpr int kTicks = 18;  // more steps than these: powers of ten alone are labelled
 constexpr int kPowers = 12;
 constexpr double kBand = 0.1;

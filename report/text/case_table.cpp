@@ -21,12 +21,20 @@ std::string guesses(const std::vector<CaseRow>& rows) {
       rows.size());
 }
 
+std::string memory_line(const std::vector<CaseRow>& rows) {
+  const Accuracy all = accuracy_of(rows);
+  if (all.memory_n == 0) return "";
+  return fmt::format(
+      "\nmemory of {} rows: mean absolute error {:.1f} %, median {:.1f} %, bias {:+.1f} %\n",
+      all.memory_n, 100 * all.memory_mape, 100 * all.memory_median, 100 * all.memory_bias);
+}
+
 }  // namespace
 
 std::string case_table(const std::vector<CaseRow>& rows, int width) {
   const std::string below = reasons(rows, "");
   return text_table(case_columns(), rows, width) + "\n" +
-         text_table(family_columns(), families_and_all(rows), width) +
+         text_table(family_columns(), families_and_all(rows), width) + memory_line(rows) +
          (below.empty() ? "" : "\nnot predicted:\n" + wrapped(below, width)) +
          wrapped(guesses(rows), width);
 }

@@ -1,6 +1,7 @@
 #include "report/text/fit_table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <numeric>
 
@@ -21,8 +22,15 @@ std::string moved_table(const FitPlan& plan, const Values& before, const Publish
          return after.sigma.empty() ? "" : fmt::format("{:.2g}", after.sigma[k]);
        },
        Place::Beside},
-      {"believed", [&](std::size_t k) {
+      {"believed",
+       [&](std::size_t k) {
          return fmt::format("{:g} +- {:g}", constant(k).prior, constant(k).sigma);
+       }},
+      {"determined by", [&](std::size_t k) {
+         if (after.information.empty()) return std::string();
+         const std::vector<std::string> families = determined_by(after, k);
+         return families.empty() ? std::string("no row: as believed")
+                                 : fmt::format("{}", fmt::join(families, ", "));
        }}};
   std::vector<std::size_t> all(before.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
@@ -40,6 +48,21 @@ std::string left_out_table(const std::vector<LeftOut>& rows, const std::string& 
       {unseen, [](Of row) { return signed_percent(row.unseen.bias); }},
       {"worst %, " + unseen, [](Of row) { return signed_percent(row.unseen.worst); }}};
   return markdown_table(columns, rows);
+}
+
+std::string ground_table(const std::vector<Ground>& grounds) {
+  using Of = const Ground&;
+  const std::vector<Column<Ground>> columns = {
+      {"GPU", [](Of g) { return g.gpu; }, Place::Name},
+      {"software", [](Of g) { return g.software; }, Place::Name},
+      {"parallelism", [](Of g) { return g.parallelism; }, Place::Name},
+      {"runs", [](Of g) { return std::to_string(g.unseen.n); }},
+      {"error of runs left out, mean %", [](Of g) { return percent(g.unseen.mape); }},
+      {"bias %", [](Of g) { return signed_percent(g.unseen.bias); }},
+      {"90 % of runs take, over the prediction", [](Of g) {
+         return g.low == 0 ? std::string() : fmt::format("{:.2f} to {:.2f}", g.low, g.high);
+       }}};
+  return markdown_table(columns, grounds);
 }
 
 std::string interval_table(const std::vector<Interval>& intervals) {

@@ -15,6 +15,7 @@ std::string moved_table(const FitPlan& plan, const Values& before, const Publish
 
 // Markdown, as docs/accuracy.md has them.
 std::string left_out_table(const std::vector<LeftOut>& rows, const std::string& unseen);
+std::string ground_table(const std::vector<Ground>& grounds);
 std::string interval_table(const std::vector<Interval>& intervals);
 
 }  // namespace tandem

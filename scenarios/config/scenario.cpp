@@ -195,7 +195,8 @@ Status complete_costs(Scenario* s) {
 // What makes a GPU another one than those that are known.
 constexpr const char* kOfTheGpu[] = {"cluster.gpu_name",        "cluster.tflops",
                                      "cluster.memory_GBps",     "cluster.sms",
-                                     "cluster.gemm_efficiency", "cluster.attention_efficiency"};
+                                     "cluster.gemm_efficiency", "cluster.attention_efficiency",
+                                     "cluster.training_clock"};
 
 Status complete_framework_profile(Scenario* s) {
   if (s->costs.profile.name.empty()) {
@@ -208,10 +209,13 @@ Status complete_framework_profile(Scenario* s) {
   const bool known =
       std::ranges::none_of(kOfTheGpu, [&](const char* key) { return s->places.contains(key); });
   const std::string& gpu = s->cluster.spec.device.name;
-  s->costs.model_name =
-      fmt::format("{} on {} in {}", s->costs.profile.name,
-                  known && !gpu.empty() ? gpu : "a GPU of your own", s->job.plan.precision);
-  s->costs.calibrated = known && is_measured(s->costs.profile, gpu, s->job.plan.precision);
+  const bool measured = known && is_measured(s->costs.profile, gpu, s->job.plan.precision);
+  const bool beyond = measured && is_beyond(s->costs.profile, s->job.plan.gpus());
+  s->costs.model_name = fmt::format(
+      "{} on {}{} in {}", s->costs.profile.name,
+      beyond ? fmt::format("more than ten times {:g} of ", s->costs.profile.measured_gpus) : "",
+      known && !gpu.empty() ? gpu : "a GPU of your own", s->job.plan.precision);
+  s->costs.calibrated = measured && !beyond;
   if (*s->costs.calibrated) return Done{};
   ASSIGN_OR_RETURN(const auto interval, uncalibrated_interval());
   std::tie(s->costs.profile.interval_low, s->costs.profile.interval_high) = interval;

@@ -116,6 +116,12 @@ int expert_nodes(const Plan& plan, const Cluster& cluster, const Placement& plac
   return static_cast<int>(nodes.size());
 }
 
+// So many as hold the job's GPUs.
+int nodes_of(const Cluster& cluster, const Placement& placement) {
+  const int per_node = cluster.spec().gpus_per_node;
+  return (static_cast<int>(placement.size()) + per_node - 1) / per_node;
+}
+
 }  // namespace
 
 CommCosts comm_costs(const Plan& plan, const FrameworkProfile& profile, int gpus_per_node) {
@@ -143,8 +149,10 @@ Workload price_workload(const Model& model, const OrderedPlan& plan, const CostS
                             plan.micro_batch * model.hidden;
   OrderedPlan placed = plan;
   placed.expert_nodes = expert_nodes(plan, cluster, placement);
+  CostModel prices = cost_model(costs, cluster.spec().device, plan.precision);
+  prices.profile.compute_stretch *= slowest_of(nodes_of(cluster, placement), costs.profile);
   return make_workload(
-      model, placed, cost_model(costs, cluster.spec().device, plan.precision),
+      model, placed, prices,
       slowest_tensor_ns({plan, costs, cluster, placement}, plan, cluster, placement, block_bytes));
 }
 

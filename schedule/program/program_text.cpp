@@ -99,7 +99,13 @@ class Reader {
     if (!parsed) return false;
     kernel.gemms = *std::move(parsed);
     const auto said = [&](double* value) { return next_ >= row_->cells.size() || real(value); };
-    return said(&kernel.memory_share) && said(&kernel.attention_flops);
+    if (!said(&kernel.memory_share) || !said(&kernel.attention_flops)) return false;
+    if (next_ >= row_->cells.size()) return true;
+    AttentionShape& shape = kernel.attention;
+    int backward = 0;
+    if (!integer(&shape.keys) || !integer(&shape.head_size) || !integer(&backward)) return false;
+    shape.backward = backward == 1;
+    return backward == 0 || backward == 1;
   }
 
   bool body() {
@@ -265,10 +271,15 @@ std::string to_text(const Program& program) {
                  csv_cell(program.name));
   if (program.device != SharedDevice{})
     fmt::format_to(to, "device,{},{}\n", program.device.sms, program.device.memory_bytes_per_s);
-  for (const Kernel& kernel : program.kernels)
-    fmt::format_to(to, "kernel,{},{},{},{},{},{}\n", csv_cell(kernel.name), kernel.memory_bytes,
+  for (const Kernel& kernel : program.kernels) {
+    fmt::format_to(to, "kernel,{},{},{},{},{},{}", csv_cell(kernel.name), kernel.memory_bytes,
                    kernel.launch_s, gemms_text(kernel.gemms), kernel.memory_share,
                    kernel.attention_flops);
+    const AttentionShape& shape = kernel.attention;
+    if (shape.keys > 0)
+      fmt::format_to(to, ",{},{},{}", shape.keys, shape.head_size, shape.backward ? 1 : 0);
+    fmt::format_to(to, "\n");
+  }
   for (int body = 0; body < static_cast<int>(program.bodies.size()); ++body)
     print_body(program, body, &out);
   for (const Communicator& communicator : program.communicators)

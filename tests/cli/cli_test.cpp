@@ -546,7 +546,7 @@ TEST_CASE("the ten models run on three clusters, Jean-Zay-style never faster tha
   CHECK(end - lines.begin() == 1 + 30);
   CHECK(std::count_if(end, lines.end(), [](const std::string& line) {
           return line.find(". Jean-Zay-style takes ") != std::string::npos &&
-                 line.find(" accounts for ") != std::string::npos;
+                 line.find(" communication ") != std::string::npos;
         }) == 10);
 }
 

@@ -1,4 +1,5 @@
 // tandem-fit published: what it prints, and what it refuses before it fits.
+#include "base/file.h"
 #include "tests/sandbox.h"
 
 using namespace tandem;
@@ -40,6 +41,18 @@ TEST_CASE("tandem-fit published prints what a step moves, and writes nothing by 
   // A second is far above what so little takes, so there is something to gain.
   CHECK(cost(ran.err, 1) < cost(ran.err, 0));
   CHECK(sandbox.files() == before);
+}
+
+TEST_CASE("tandem-fit kernels prints the table of docs/accuracy.md, and writes nothing by itself") {
+  const Sandbox sandbox;
+  const Names before = sandbox.files();
+  const Ran ran = sandbox.tandem_fit("kernels");
+  INFO(ran.err);
+  CHECK(ran.status == 0);
+  CHECK(sandbox.files() == before);
+  const auto page = read_file(TANDEM_SOURCE_DIR "/docs/accuracy.md");
+  REQUIRE(page.ok());
+  CHECK_THAT(*page, Contains(ran.out));
 }
 
 TEST_CASE("tandem-fit published refuses an unknown family of --together before it fits") {

@@ -95,7 +95,7 @@ TEST_CASE("a plot escapes and shortens families' names") {
   CHECK_THAT(text, Catch::Contains(">a&lt;b &amp; &quot;c&quot;</text>"));
   CHECK(count(text, "a<b") == 0);
   CHECK_THAT(case_plot({made_up("a", std::string(300, 'x').c_str(), 1, 1)}),
-             Catch::Contains(">" + std::string(22, 'x') + "..</text>"));
+             Catch::Contains(">" + std::string(24, 'x') + "..</text>"));
 }
 
 TEST_CASE("a plot of one row, of equal ones, of tiny and of huge ones is sound") {

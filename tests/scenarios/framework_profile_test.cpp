@@ -47,6 +47,33 @@ TEST_CASE("an iteration's overhead is charged once a rank, whatever stages the r
   }
 }
 
+TEST_CASE("a step waits for the slowest node: 1 + spread sqrt(2 ln nodes)") {
+  const FrameworkProfile profile = {.node_spread = 0.01};
+  CHECK(slowest_of(1, profile) == 1);
+  CHECK(slowest_of(8, profile) == Approx(1 + 0.01 * 2.0393).epsilon(1e-5));
+  const auto compute_s = [](const Names& keys, double spread) {
+    Scenario scenario = with(keys);
+    scenario.costs.profile.node_spread = spread;
+    const auto result = simulate(scenario, Engine::Ideal);
+    REQUIRE(result.ok());
+    return result->compute_s;
+  };
+  // The optimizer and what the CPU takes are not slower, the rest by 2.04 x 5 %.
+  const Names eight = {"cluster.gpus=64", "parallel.dp=16", "parallel.global_batch=128",
+                       "train.cuda_graphs=true"};
+  const double longer = compute_s(eight, 0.05) / compute_s(eight, 0);
+  CHECK(longer > 1.09);
+  CHECK(longer < 1.103);
+  CHECK(compute_s({}, 0.05) == compute_s({}, 0));
+}
+
+TEST_CASE("a job of more than ten times as many GPUs as any measured one is a guess") {
+  const FrameworkProfile profile = with({"train.precision=fp16"}).costs.profile;
+  REQUIRE(profile.measured_gpus > 0);
+  CHECK(!is_beyond(profile, static_cast<int>(10 * profile.measured_gpus)));
+  CHECK(is_beyond(profile, static_cast<int>(10 * profile.measured_gpus) + 1));
+}
+
 TEST_CASE("optimizer and overhead take every rank as long with 1 virtual stage as with 10") {
   // 40 layers on 4 ranks: 10 each either way. Each of a rank's 10 parts is rounded to a nanosecond.
   const auto of = [](const char* vpp) {
@@ -111,11 +138,13 @@ TEST_CASE("calibrated is what runs of that profile on that GPU in that precision
       {{"train.precision=bf16"}, false},
       // MLPerf is in fp8.
       {{"cluster.preset=dgx-h100", "train.precision=fp8"}, true},
-      {{"cluster.preset=dgx-h100", "train.precision=bf16"}, false},
+      {{"cluster.preset=dgx-h100", "train.precision=bf16"}, true},
+      {{"cluster.preset=dgx-h100", "train.precision=fp16"}, false},
       // The same software on other GPUs; one row of its own, so that none could be left out.
       {{"cluster.preset=dgx-h200", "train.precision=fp8"}, false},
       {{"cluster.preset=dgx-b200", "train.precision=fp8"}, false},
-      {{"cluster.preset=gb200-nvl72", "train.precision=fp8"}, false},
+      {{"cluster.preset=gb200-nvl72", "train.precision=fp8"}, true},
+      {{"cluster.preset=gb200-nvl72", "train.precision=bf16"}, false},
       {{"cluster.preset=dgx-h100", "train.precision=fp8", "costs.software=nemo-2304-h100"}, false},
       // No row on V100s but BigScience's.
       {{"cluster.preset=jz-v100", "train.precision=fp16"}, false},
@@ -148,14 +177,16 @@ TEST_CASE("what is not calibrated has the widest interval") {
   for (const std::string& name : framework_profile_names()) {
     INFO(name);
     const FrameworkProfile profile = *load_framework_profile(name);
+    // bigscience-v100's is that of a network that others used, too.
+    if (name == "bigscience-v100") continue;
     CHECK(profile.interval_high <= widest->second);
-    // The low end of bigscience-v100 is that of a network that others used, too.
-    if (name != "bigscience-v100") CHECK(profile.interval_low >= widest->first);
+    CHECK(profile.interval_low >= widest->first);
   }
-  const auto guess = simulate(with({"cluster.preset=dgx-b200"}), Engine::Ideal);
+  const auto guess =
+      simulate(with({"cluster.preset=dgx-b200", "train.precision=fp16"}), Engine::Ideal);
   REQUIRE(guess.ok());
   CHECK(guess->calibrated == false);
-  CHECK(guess->cost_model == "nemo-h100 on B200-180GB in bf16");
+  CHECK(guess->cost_model == "nemo-b200 on B200-180GB in fp16");
   REQUIRE(guess->interval_s);
   CHECK(guess->interval_s->first == Approx(widest->first * guess->iteration_s));
   CHECK(guess->interval_s->second == Approx(widest->second * guess->iteration_s));

@@ -41,8 +41,7 @@ TEST_CASE("layers of two kinds are simulated, and take between all dense and all
 }
 
 TEST_CASE(
-    "DualPipe that hides expert communication trains DeepSeek-V3 within a quarter of as "
-    "published") {
+    "DualPipe that hides expert communication trains DeepSeek-V3 within 15 % of as published") {
   const auto scenarios = load_scenarios(TANDEM_SOURCE_DIR "/scenarios/deepseek-v3.toml");
   REQUIRE(scenarios.ok());
   REQUIRE(scenarios->size() == 3);
@@ -52,8 +51,7 @@ TEST_CASE(
   // DeepSeek-AI 2024 (arXiv 2412.19437), table 1: 10^12 tokens in 180,000 hours of an H800.
   constexpr double kPublished = 1e12 / (180'000 * 3600.0);
   const double overlapped = tokens_per_s(2);
-  // Too fast: permutation, grouped products and an H800's GEMMs cost too little.
-  CHECK(overlapped == Approx(kPublished).epsilon(0.25));
+  CHECK(overlapped == Approx(kPublished).epsilon(0.15));
   CHECK(tokens_per_s(0) < tokens_per_s(1));
   CHECK(tokens_per_s(1) < overlapped);
 }

@@ -331,7 +331,13 @@ TEST_CASE("a cyclic order is refused with its cycle") {
 TEST_CASE("printing and reading a program are inverse") {
   Workload work = seconds(1, 2, 4);
   for (StageWork& stage : work.stages) stage.units = {{.gradient_bytes = 8}};
-  work.kernels = {{"layer", {{1, 2, 3, 4}, {5, 6, 7, 8, true}}, 99.5, 1234.5, 1e-6, 0.3}};
+  work.kernels = {{.name = "layer",
+                   .gemms = {{1, 2, 3, 4}, {5, 6, 7, 8, true}},
+                   .attention_flops = 99.5,
+                   .attention = {.keys = 4096, .head_size = 128, .backward = true},
+                   .memory_bytes = 1234.5,
+                   .launch_s = 1e-6,
+                   .memory_share = 0.3}};
   auto program = lower(order_of("interleaved", 2, 4, 2), work, {2, 3, true});
   REQUIRE(program.ok());
   program->device = {108, 2.039e12};
@@ -442,10 +448,9 @@ TEST_CASE("a communication takes fewer SMs than a known device has, and compute 
   CHECK_THAT(refusal([](Program* p) { p->device.sms = -1; }), Contains("-1 SMs"));
   CHECK_THAT(refusal([](Program* p) { p->device.memory_bytes_per_s = -1; }),
              Contains("-1 bytes/s"));
-  CHECK_THAT(refusal([](Program* p) {
-               p->kernels.push_back({"layer", {}, 0, 0, 0, 1.5});
-             }),
-             Contains("kernel layer: found memory share 1.5"));
+  CHECK_THAT(
+      refusal([](Program* p) { p->kernels.push_back({.name = "layer", .memory_share = 1.5}); }),
+      Contains("kernel layer: found memory share 1.5"));
 }
 
 TEST_CASE("a rank and its communicators must know each other") {

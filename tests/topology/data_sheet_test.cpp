@@ -44,6 +44,7 @@ const std::map<std::string, Chip> kChips = {{"v100-32gb", {1024, 128, 1530, 4, 8
                                             {"a100-80gb", {2048, 128, 1410, 5, 16, 3.186}},
                                             {"h100-80gb", {4096, 256, 1980, 5, 16, 5.24}},
                                             {"h100-96gb", {4096, 256, 1980, 6, 16, 5.2}},
+                                            {"h100-500w", {4096, 256, 1980, 6, 16, 3.125}},
                                             {"h100-nvl-94gb", {4096, 256, 1785, 6, 16, 5.1}},
                                             {"h800-80gb", {4096, 256, 1980, 5, 16, 5.24}},
                                             // A quarter of a Hopper's tensor cores' rate.
@@ -133,10 +134,10 @@ TEST_CASE("an H800 is an H100 but for its NVLinks, 8 for 18") {
 }
 
 TEST_CASE("what a GPU reaches of its peaks is its relative's, where nobody measured it") {
-  const std::pair<const char*, const char*> relatives[] = {
-      {"a100-40gb", "a100-80gb"},   {"h100-96gb", "h100-80gb"},   {"h100-nvl-94gb", "h100-80gb"},
-      {"h20-96gb", "h100-80gb"},    {"b300-288gb", "b200-180gb"}, {"gb300-288gb", "gb200-186gb"},
-      {"gb200-186gb", "b200-180gb"}};
+  const std::pair<const char*, const char*> relatives[] = {{"a100-40gb", "a100-80gb"},
+                                                           {"h100-96gb", "h100-80gb"},
+                                                           {"h100-nvl-94gb", "h100-80gb"},
+                                                           {"h20-96gb", "h100-80gb"}};
   for (const auto& [name, relative] : relatives) {
     INFO(name << " as " << relative);
     const DeviceSpec a = device(name);
@@ -144,18 +145,19 @@ TEST_CASE("what a GPU reaches of its peaks is its relative's, where nobody measu
     CHECK(a.gemm_efficiency == b.gemm_efficiency);
     CHECK(a.own_gemm_efficiency == b.own_gemm_efficiency);
     CHECK(a.attention_efficiency == b.attention_efficiency);
+    CHECK(a.training_clock == b.training_clock);
     CHECK(a.profile == b.profile);
   }
-  // AMD's best GEMMs in TFLOP/s (mamf.csv), of which training gets what it gets of an A100's best
-  // and of an H100's; all else in proportion to an H100.
-  CHECK(0.761 / (271.2 / 312) == Approx(0.88).epsilon(0.01));
-  CHECK(0.70 / (794.5 / 989.4) == Approx(0.88).epsilon(0.01));
+  // What training leaves of a GEMM that runs alone, no run tells of a 300 but of its 200.
+  CHECK(device("b300-288gb").training_clock == device("b200-180gb").training_clock);
+  // AMD's best GEMMs in TFLOP/s (mamf.csv), of which training gets what it gets of an H100's; all
+  // else in proportion to an H100.
   const DeviceSpec h100 = device("h100-80gb");
   for (const auto& [name, best] : {std::pair{"mi300x-192gb", 668.4}, {"mi355x-288gb", 1565.0}}) {
     INFO(name);
     const DeviceSpec spec = device(name);
-    const double share = 0.88 * best * 1e12 / spec.flops_per_s.at("bf16");
-    CHECK(spec.gemm_efficiency == Approx(share).epsilon(0.02));
+    CHECK(spec.gemm_efficiency == Approx(best * 1e12 / spec.flops_per_s.at("bf16")).epsilon(0.02));
+    CHECK(spec.training_clock == Approx(h100.training_clock).epsilon(0.03));
     const double of_h100 = spec.gemm_efficiency / h100.gemm_efficiency;
     CHECK(spec.own_gemm_efficiency.at("fp8") ==
           Approx(h100.own_gemm_efficiency.at("fp8") * of_h100).epsilon(0.02));
@@ -196,17 +198,10 @@ TEST_CASE("headline numbers: a GPU's links in both directions, a node's adapters
 }
 
 TEST_CASE("what is like another node differs from it in what its name says alone") {
-  const std::pair<const char*, const char*> alike[] = {{"dgx-a100-40gb", "dgx-a100"},
-                                                       {"aws-p4d", "aws-p4de"},
-                                                       {"azure-nd-h100", "dgx-h100"},
-                                                       {"h100-roce", "dgx-h100"},
-                                                       {"hgx-h800", "dgx-h100"},
-                                                       {"hgx-h20", "dgx-h100"},
-                                                       {"aws-p5en", "aws-p5"},
-                                                       {"dgx-b300", "dgx-b200"},
-                                                       {"gb300-nvl72", "gb200-nvl72"},
-                                                       {"gb200-nvl72", "dgx-b200"},
-                                                       {"mi355x-roce", "azure-nd-mi300x"}};
+  const std::pair<const char*, const char*> alike[] = {
+      {"dgx-a100-40gb", "dgx-a100"}, {"aws-p4d", "aws-p4de"},  {"azure-nd-h100", "dgx-h100"},
+      {"h100-roce", "dgx-h100"},     {"hgx-h800", "dgx-h100"}, {"hgx-h20", "dgx-h100"},
+      {"aws-p5", "dgx-h100"},        {"aws-p5en", "dgx-h200"}, {"mi355x-roce", "azure-nd-mi300x"}};
   for (const auto& [name, other] : alike) {
     INFO(name << " as " << other);
     const ClusterSpec a = preset(name);
@@ -218,7 +213,11 @@ TEST_CASE("what is like another node differs from it in what its name says alone
     CHECK(a.intra_low_latency.rate == b.intra_low_latency.rate);
     CHECK(a.nvls == b.nvls);
     CHECK(a.nvls_efficiency == b.nvls_efficiency);
+    CHECK(a.gather_efficiency == b.gather_efficiency);
+    CHECK(a.alltoall_efficiency == b.alltoall_efficiency);
+    CHECK(a.pair_efficiency == b.pair_efficiency);
     CHECK(a.ring_fill_steps == b.ring_fill_steps);
+    if (std::string(name).starts_with("aws-")) continue;  // EFA has tables of its own
     CHECK(a.inter_efficiency == b.inter_efficiency);
     CHECK(a.inter_latency_s == b.inter_latency_s);
     CHECK(a.inter_base_s == b.inter_base_s);

@@ -1,4 +1,4 @@
-// The cluster's graph, its routes, what operations put on links, and the presets.
+// The cluster's graph, its routes, and what operations put on links.
 #include <unistd.h>
 
 #include <algorithm>
@@ -101,6 +101,29 @@ TEST_CASE("a transfer takes L + S/B, its latency once and not per hop") {
   CHECK(cluster.latency_ns(DeviceId{0}, DeviceId{8}) == 5'000);
 }
 
+TEST_CASE(
+    "inside a node gathers, all-to-alls and pairs reach their share of an all-reduce's rings") {
+  ClusterSpec spec = round_spec();
+  spec.gather_efficiency = 0.8;
+  spec.alltoall_efficiency = 0.5;
+  spec.pair_efficiency = 0.7;
+  const Cluster cluster = build(spec, 16);
+  const auto bytes_ns = [&](CommKind kind, int gpus) {
+    return collective_ns(cluster, kind, 800'000'000, devices(gpus)) -
+           collective_ns(cluster, kind, 0, devices(gpus));
+  };
+  // All 8 of a node: 14/8 x 8 ms; 7/8 x 8 ms over 0.8 and over 0.5.
+  CHECK(bytes_ns(CommKind::AllReduce, 8) == 14'000'000);
+  CHECK(bytes_ns(CommKind::AllGather, 8) == 8'750'000);
+  CHECK(bytes_ns(CommKind::AllToAll, 8) == 14'000'000);
+  // Two: 8 ms over 0.7. Four: a third of what is missing, 2/4 - 2/8 of 1 - 2/8: 12 ms over 0.9.
+  CHECK(bytes_ns(CommKind::AllReduce, 2) == Approx(8e6 / 0.7).margin(1));
+  CHECK(bytes_ns(CommKind::AllReduce, 4) == Approx(12e6 / 0.9).margin(1));
+  // Between nodes none of that holds.
+  CHECK(collective_ns(cluster, CommKind::AllGather, 800'000'000, devices(16)) ==
+        collective_ns(build(round_spec(), 16), CommKind::AllGather, 800'000'000, devices(16)));
+}
+
 TEST_CASE("efficiencies scale the links they name") {
   ClusterSpec spec = round_spec();
   spec.intra_efficiency = 0.5;
@@ -115,9 +138,11 @@ TEST_CASE("a ring all-reduce on a star takes 2(n-1)/n S/B + 2(n-1) L") {
   // n = 8, S = 800 MB: 14/8 x 8 ms + 14 x 2 us; half of each for reduce-scatter and all-gather.
   CHECK(collective_ns(cluster, CommKind::AllReduce, 800'000'000, devices(8)) ==
         14'000'000 + 28'000);
-  for (const CommKind kind : {CommKind::ReduceScatter, CommKind::AllGather, CommKind::AllToAll}) {
+  for (const CommKind kind : {CommKind::ReduceScatter, CommKind::AllGather}) {
     CHECK(collective_ns(cluster, kind, 800'000'000, devices(8)) == 7'000'000 + 14'000);
   }
+  // As many bytes leave a GPU for its peers, to all of them at once.
+  CHECK(collective_ns(cluster, CommKind::AllToAll, 800'000'000, devices(8)) == 7'000'000 + 2'000);
   // n = 2: 2/2 x 8 ms + 2 x 2 us. Alone: nothing.
   CHECK(collective_ns(cluster, CommKind::AllReduce, 800'000'000, devices(2)) == 8'000'000 + 4'000);
   CHECK(collective_ns(cluster, CommKind::AllReduce, 800'000'000, devices(1)) == 0);
@@ -408,183 +433,6 @@ TEST_CASE("the dot picture shows every node, GPU and NIC, and the bandwidths") {
   CHECK(dot.find("\"n0.nic0\" -- \"leaf0\" [label=\"10 GB/s\"]") != std::string::npos);
   // Two nodes' four NICs of 10 GB/s, halved.
   CHECK(dot.find("\"leaf1\" -- \"spine\" [label=\"20 GB/s\"]") != std::string::npos);
-}
-
-TEST_CASE("every preset loads, builds and has a source for each number") {
-  const auto known = preset_names();
-  CHECK(known.size() >= 30);
-  for (const std::string& name : known) {
-    INFO(name);
-    const auto spec = load_preset(name);
-    INFO((spec ? "" : spec.error().text()));
-    REQUIRE(spec.ok());
-    CHECK(spec->name == name);
-    CHECK(spec->device.memory_bytes > 0);
-    CHECK(spec->device.sms > 0);
-    CHECK(spec->device.flops_per_s.contains("fp16"));
-    const Cluster cluster = build(*spec, 4 * spec->gpus_per_node);
-    CHECK(cluster.nodes() == 4);
-
-    const auto sources = preset_sources(name);
-    REQUIRE(sources.ok());
-    for (const auto& [key, source] : *sources) {
-      INFO(key);
-      CHECK(source.size() >= 8);
-    }
-    // Every line of the file with a number on it has its entry (the GPU's are apart).
-    std::ifstream file(data_dir() + "/topology/presets/" + name + ".toml");
-    int numbers = 0;
-    for (std::string line; std::getline(file, line);)
-      numbers += line.find(" = {value = ") != line.npos;
-    CHECK(numbers >= 9);
-    CHECK(std::count_if(sources->begin(), sources->end(), [](const auto& entry) {
-            return entry.first.find('.') == std::string::npos;
-          }) == numbers);
-  }
-}
-
-TEST_CASE("data sheets: an A100 has 80 GiB and 312 TFLOP/s, a node's NICs have the stated sum") {
-  const auto a100 = load_device("a100-80gb");
-  REQUIRE(a100.ok());
-  CHECK(a100->memory_bytes == 80 * GiB);
-  CHECK(a100->flops_per_s.at("bf16") == 312e12);
-  const std::pair<const char*, double> node_Gbitps[] = {
-      {"dgx-2", 800},       {"jz-v100", 400},   {"selene", 1600},
-      {"dgx2-style", 800},  {"jz-style", 400},  {"jz-a100", 400},
-      {"vtrain-a100", 800}, {"dgx-h100", 3200}, {"gb200-nvl72", 28800}};
-  for (const auto& [name, expected] : node_Gbitps) {
-    INFO(name);
-    const auto spec = load_preset(name);
-    REQUIRE(spec.ok());
-    CHECK(spec->nics_per_node * spec->nic_bytes_per_s == Approx(expected * Gbit));
-  }
-}
-
-TEST_CASE("Hopper and Blackwell come with 8 and 16 bits, each GPU with its own efficiencies") {
-  for (const char* name : {"dgx-h100", "dgx-h200", "gb200-nvl72"}) {
-    INFO(name);
-    const auto spec = load_preset(name);
-    REQUIRE(spec.ok());
-    const auto& peaks = spec->device.flops_per_s;
-    CHECK(peaks.at("fp16") == peaks.at("bf16"));
-    CHECK(peaks.at("fp8") == Approx(2 * peaks.at("bf16")).epsilon(1e-3));
-    CHECK(spec->device.sms >= 132);
-    CHECK(spec->device.memory_bytes > 79 * GiB);
-    CHECK(spec->device.memory_bytes_per_s >= 3.35e12);
-  }
-  const auto h100 = load_device("h100-80gb");
-  const auto a100 = load_device("a100-80gb");
-  REQUIRE(h100.ok());
-  REQUIRE(a100.ok());
-  CHECK(h100->gemm_efficiency == 0.70);
-  CHECK(h100->own_gemm_efficiency == std::map<std::string, double>{{"fp8", 0.66}});
-  CHECK(h100->attention_efficiency == 0.55);
-  CHECK(a100->gemm_efficiency == DeviceSpec{}.gemm_efficiency);
-  CHECK(a100->attention_efficiency == 0.60);
-}
-
-TEST_CASE("jz-style differs from dgx2-style in links alone and is never faster") {
-  const auto jz = load_preset("jz-style");
-  const auto dgx = load_preset("dgx2-style");
-  REQUIRE(jz.ok());
-  REQUIRE(dgx.ok());
-  CHECK(jz->device.name == dgx->device.name);
-  CHECK(jz->intra_efficiency == dgx->intra_efficiency);
-  CHECK(jz->inter_efficiency == dgx->inter_efficiency);
-  CHECK(jz->ring_efficiency == dgx->ring_efficiency);
-  const Cluster slow = build(*jz, 64);
-  const Cluster fast = build(*dgx, 64);
-  for (int count = 2; count <= 64; count += count < 16 ? 1 : 7) {
-    for (int stride = 1; stride * (count - 1) < 64; ++stride) {
-      const auto group = devices(count, 0, stride);
-      for (const Bytes bytes : {Bytes{0}, Bytes{1}, Bytes{1} << 20, Bytes{1} << 30}) {
-        for (const CommKind kind : kCollectives) {
-          REQUIRE(collective_ns(slow, kind, bytes, group) >=
-                  collective_ns(fast, kind, bytes, group));
-        }
-        REQUIRE(transfer_ns(slow, bytes, group.front(), group.back()) >=
-                transfer_ns(fast, bytes, group.front(), group.back()));
-      }
-    }
-  }
-  std::vector<std::vector<DeviceId>> sends;
-  for (int i = 0; i < 8; ++i) sends.push_back({DeviceId{i}, DeviceId{8 + i}});
-  CHECK(lockstep_traffic(slow, CommKind::SendRecv, sends).seconds_per_byte ==
-        Approx(2 * lockstep_traffic(fast, CommKind::SendRecv, sends).seconds_per_byte));
-}
-
-TEST_CASE("an unknown preset or device names the nearest known one") {
-  const auto preset = load_preset("selen");
-  REQUIRE(!preset.ok());
-  CHECK(preset.error().text().find("found preset 'selen'") != std::string::npos);
-  CHECK(preset.error().text().find("nearest is 'selene'") != std::string::npos);
-  const auto device = load_device("a100-80");
-  REQUIRE(!device.ok());
-  CHECK(device.error().text().find("nearest is 'a100-80gb'") != std::string::npos);
-  CHECK(!load_preset("../presets/selene").ok());
-}
-
-// A folder of data with one preset in it, named by TANDEM_DATA_DIR while this stands.
-class OwnPreset {
- public:
-  explicit OwnPreset(const std::string& text)
-      : folder_(std::filesystem::temp_directory_path() / ("tandem-" + std::to_string(getpid()))) {
-    const auto presets = folder_ / "topology/presets";
-    std::filesystem::create_directories(presets);
-    std::filesystem::copy(data_dir() + "/topology/presets/devices", presets / "devices");
-    std::ofstream(presets / "own.toml") << text;
-    setenv("TANDEM_DATA_DIR", folder_.c_str(), 1);
-  }
-  ~OwnPreset() {
-    unsetenv("TANDEM_DATA_DIR");
-    std::filesystem::remove_all(folder_);
-  }
-
-  std::string message() const {
-    const auto spec = load_preset("own");
-    return spec ? "" : spec.error().text().substr(folder_.string().size());
-  }
-
- private:
-  std::filesystem::path folder_;
-};
-
-const char* const kOwn =
-    "device = 'a100-80gb'\n"
-    "gpus_per_node = {value = 8, source = 'here'}\n"
-    "intra_GBps = {value = 300, source = 'here'}\n"
-    "intra_efficiency = {value = 1, source = 'here'}\n"
-    "intra_latency_us = {value = 1, source = 'here'}\n"
-    "nics_per_node = {value = 8, source = 'here'}\n"
-    "nic_Gbitps = {value = 100, source = 'here'}\n"
-    "inter_efficiency = {value = 1, source = 'here'}\n"
-    "inter_latency_us = {value = 5, source = 'here'}\n";
-
-TEST_CASE("a preset of one's own loads from TANDEM_DATA_DIR, a wrong one says file and line") {
-  const std::string own = kOwn;
-  CHECK(OwnPreset(own + "fabric = {value = 'star', source = 'here'}\n").message().empty());
-  CHECK(OwnPreset(own + "fabric = {value = 'stra', source = 'here'}\n").message() ==
-        "/topology/presets/own.toml:10: found a wrong 'fabric', expected one of fat-tree "
-        "rail-optimised star");
-  CHECK(OwnPreset(own + "fabric = {value = 'star', source = 'here'}\nnic_Gbps = 3\n").message() ==
-        "/topology/presets/own.toml:11: found key 'nic_Gbps', expected a known key; the nearest is "
-        "'nic_Gbitps'");
-  CHECK(OwnPreset(own).message() ==
-        "/topology/presets/own.toml:1: found no 'fabric', expected {value = ..., source = \"where "
-        "it comes from\"}");
-  CHECK(
-      OwnPreset("device = 'a100-80gb'\ngpus_per_node = 8\n").message() ==
-      "/topology/presets/own.toml:2: found a wrong 'gpus_per_node', expected {value = ..., source "
-      "= \"where it comes from\"}");
-  CHECK(OwnPreset(own + "collectives = {value = 'auto', source = 'here'}\n"
-                        "in_network_reduction = {value = true, source = 'here'}\n"
-                        "fabric = {value = 'star', source = 'here'}\n")
-            .message()
-            .empty());
-  CHECK(OwnPreset(own + "collectives = {value = 'tree', source = 'here'}\n").message() ==
-        "/topology/presets/own.toml:10: found a wrong 'collectives', expected one of auto "
-        "hierarchical ring");
-  CHECK(OwnPreset("device = \n").message().starts_with("/topology/presets/own.toml:1: "));
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ name = "B200"
 cluster.preset = "dgx-b200"
 )";
 constexpr const char* kWhy =
-    "* not calibrated: no measured run stands behind nemo-h100 on B200-180GB in fp16: a guess.\n";
+    "* not calibrated: no measured run stands behind nemo-b200 on B200-180GB in fp16: a guess.\n";
 
 int count_of(const std::string& text, const std::string& what) {
   int count = 0;
@@ -54,12 +54,12 @@ TEST_CASE("tables and JSON of simulate, tune and sweep say what is not calibrate
   const Json json = Json::parse(out_of(sandbox, "simulate both.toml --engine ideal --json"));
   CHECK(json[0]["calibrated"] == true);
   CHECK(json[1]["calibrated"] == false);
-  CHECK(json[1]["cost_model"] == "nemo-h100 on B200-180GB in fp16");
+  CHECK(json[1]["cost_model"] == "nemo-b200 on B200-180GB in fp16");
 
   out_of(sandbox, "sweep both.toml -o all.csv --engine ideal");
   const std::string csv = sandbox.read("all.csv");
   CHECK(count_of(csv, ",calibrated,cost_model,") == 1);
-  CHECK(count_of(csv, ",false,nemo-h100 on B200-180GB in fp16,") == 1);
+  CHECK(count_of(csv, ",false,nemo-b200 on B200-180GB in fp16,") == 1);
   CHECK(count_of(csv, ",true,megatron-a100 on A100-SXM4-80GB in fp16,") == 1);
 
   sandbox.file("one.toml", kJob + "[cluster]\npreset = \"dgx-b200\"\n");
@@ -85,7 +85,7 @@ TEST_CASE("tandem size says that it weighs a guess, and what it would choose wit
                  "This weighs guesses, whose p95 is of the widest interval: B200 is not "
                  "calibrated.") == 1);
   CHECK(count_of(text,
-                 "The best, B200, is one: no measured run stands behind nemo-h100 on "
+                 "The best, B200, is one: no measured run stands behind nemo-b200 on "
                  "B200-180GB in fp16. The cheapest that is calibrated: A100, 8 GPUs, ") == 1);
   const Json sized = Json::parse(out_of(sandbox, size + "--json"))["sized"];
   CHECK(sized[0]["calibrated"] == true);
@@ -107,7 +107,7 @@ TEST_CASE("validate says which published rows no other run stands behind") {
     return std::string(id) + ",f,dgx-h100,H100-80GB,8,2048,16,1024,32000,8,1,16," + precision +
            ",1\n";
   };
-  sandbox.file("cases.csv", header + row("a", "fp8") + row("b", "bf16"));
+  sandbox.file("cases.csv", header + row("a", "fp8") + row("b", "fp16"));
   CHECK(count_of(out_of(sandbox, "validate cases.csv"),
                  "1 of 2 rows are not calibrated: no other measured run stands behind them.\n") ==
         1);

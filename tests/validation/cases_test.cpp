@@ -6,8 +6,10 @@
 
 #include "report/page/case_page.h"
 #include "report/text/case_table.h"
+#include "report/text/what_if_table.h"
 #include "tests/sandbox.h"
 #include "tests/validation/case_rows.h"
+#include "validation/published/what_if.h"
 
 using namespace tandem;
 
@@ -330,6 +332,63 @@ TEST_CASE("the JSON of cases has the keys that are documented") {
   CHECK(json["overall"]["n"] == 4);
   // Nothing to average: null, not 0.
   CHECK(to_json(accuracy_of({made_up("c", "c", 1, 0)}))["mape"].is_null());
+}
+
+TEST_CASE("memory that was measured is held against the fullest GPU's") {
+  const Folder folder;
+  // 20 GiB were measured of a run whose prediction is `predicted`.
+  const auto cases = read_cases(
+      folder.with("memory.csv",
+                  "id,family,system,layers,hidden,heads,seq,vocab,gpus,iteration_s,peak_alloc_GiB\n"
+                  "a,f,selene,8,2304,24,2048,51200,8,1,20\n"
+                  "b,f,selene,8,2304,24,2048,51200,8,1,\n"));
+  REQUIRE(cases.ok());
+  const auto rows = predict(*cases, Engine::Ideal, 1);
+  REQUIRE(rows.ok());
+  const double predicted = (*rows)[0].prediction->memory_bytes;
+  CHECK(predicted > 1e9);
+  const Json json = Json::parse(cases_json(*rows).dump());
+  CHECK(json["rows"][0]["measured_memory_bytes"] == 20 * 1024.0 * 1024 * 1024);
+  CHECK(json["rows"][0]["memory_error"].get<double>() ==
+        Approx(predicted / (20 * 1024.0 * 1024 * 1024) - 1));
+  CHECK(!json["rows"][1].contains("memory_error"));
+  CHECK(json["overall"]["memory"]["n"] == 1);
+  CHECK(json["families"]["f"]["memory"]["bias"] == json["rows"][0]["memory_error"]);
+  CHECK(case_table(*rows, 200).find("memory of 1 rows") != std::string::npos);
+}
+
+TEST_CASE("what-ifs compare runs of one source and model with the first of them") {
+  const Folder folder;
+  const std::string path = folder.with(
+      "matched.csv",
+      "source,model,system,layers,hidden,heads,seq,vocab,gpus,mbs,gbs,recompute,s_per_step,changed,"
+      "value\n"
+      "paper,GPT,selene,8,2304,24,2048,51200,8,1,16,none,1.0,recompute,none\n"
+      "paper,GPT,selene,8,2304,24,2048,51200,8,1,16,full,1.3,recompute,full\n"
+      "paper,Other,selene,,,,,,8,1,16,none,1.0,recompute,none\n"
+      "paper,Other,selene,,,,,,8,1,16,full,,recompute,full\n");
+  const auto pairs = what_ifs(path, Engine::Ideal, 1);
+  REQUIRE(pairs.ok());
+  REQUIRE(pairs->size() == 2);
+  const WhatIf& first = pairs->front();
+  CHECK(first.from == "none");
+  CHECK(first.to == "full");
+  CHECK(*first.measured == Approx(0.3));
+  // One forward more for each forward and backward of about twice that.
+  CHECK(*first.predicted > 0.15);
+  CHECK(*first.predicted < 0.4);
+  CHECK(first.reason.empty());
+  CHECK(!pairs->back().predicted);
+  CHECK_THAT(pairs->back().reason, Catch::Contains("matched.csv:4: "));
+  const Json json = Json::parse(what_ifs_json(*pairs).dump());
+  CHECK(json["overall"]["n"] == 1);
+  CHECK(json["overall"]["same_direction"] == 1);
+  CHECK(json["overall"]["bias"].get<double>() == Approx(*first.predicted - 0.3));
+  CHECK(what_if_table(*pairs, 200).find("not compared") != std::string::npos);
+
+  const auto refused = what_ifs(folder.with("cases.csv", kThree), Engine::Ideal, 1);
+  REQUIRE(!refused.ok());
+  CHECK_THAT(refused.error().text(), Catch::Contains("cases.csv:1: found no column 'changed'"));
 }
 
 TEST_CASE("the CSV of cases has a line a row, with a reason where there is no prediction") {

@@ -81,6 +81,27 @@ TEST_CASE("a wild run pulls with constant force, so the others keep the fit") {
   CHECK(done->values[0] == Approx(1.0).epsilon(0.02));
 }
 
+TEST_CASE("a GPU's constant is fitted as well, for all GPUs of its chip") {
+  const Folder folder;
+  const FitData given = data_of(folder, 1.0);
+  FitData data = given;
+  data.plan.constants = {{"a100-40gb a100-80gb", "training_clock", 0.8, 0.2, 0.4, 1}};
+  const auto found = residuals(data, all_rows(data), {0.7});
+  REQUIRE(found.ok());
+  for (std::size_t i = 0; i < found->size(); ++i)
+    data.cases[i].measured_s = given.cases[i].measured_s * std::exp((*found)[i]);
+  const auto done = fit(data, all_rows(data), {0.8}, 4);
+  REQUIRE(done.ok());
+  CHECK(done->values[0] == Approx(0.7).epsilon(2e-3));
+  CHECK(determined_by(*done, 0) == std::vector<std::string>{"f", "g"});
+  // On other GPUs it says nothing, and stays where it was believed to be.
+  data.plan.constants[0].profile = "h100-80gb";
+  const auto open = fit(data, all_rows(data), {0.9}, 4);
+  REQUIRE(open.ok());
+  CHECK(open->values[0] == 0.8);
+  CHECK(determined_by(*open, 0).empty());
+}
+
 TEST_CASE("a constant stays between its bounds") {
   const Folder folder;
   FitData data = data_of(folder, 1.5);
@@ -99,6 +120,10 @@ TEST_CASE("a family that was left out of runs without noise is predicted as well
   REQUIRE(checks.ok());
   REQUIRE(checks->families.size() == 2);  // nothing is left without both
   for (const LeftOut& row : checks->families) CHECK(row.unseen.mape < 2e-3);
+  // All are of one GPU: nothing is left without it.
+  CHECK(checks->gpus.empty());
+  CHECK(checks->of_gpus.n == 0);
+  CHECK(checks->intervals.back().most_gpus == 8);
   CHECK(checks->intervals.back().profile == "all");
   CHECK(checks->intervals.back().low == Approx(1).epsilon(5e-3));
   CHECK(checks->intervals.back().high == Approx(1).epsilon(5e-3));
@@ -166,7 +191,7 @@ TEST_CASE(
   CHECK(none.empty());
   CHECK(no_rows == "0 rows that a fit to cases.csv left out");
   // A base's rows are not its own.
-  CHECK(load_framework_profile("nemo-h100")->measured_on.size() == 1);
+  CHECK(!load_framework_profile("nemo-h100")->measured_on.empty());
   CHECK(load_framework_profile(folder.file("other.toml", "base = \"nemo-h100\"\n"))
             ->measured_on.empty());
 }
@@ -198,10 +223,10 @@ TEST_CASE(
   const auto profile = load_framework_profile(mine);
   REQUIRE(profile.ok());
   CHECK(profile->compute_stretch == 1.5);
-  CHECK(profile->gemm_ramp_k == load_framework_profile("megatron-a100")->gemm_ramp_k);
+  CHECK(profile->pass_share == load_framework_profile("megatron-a100")->pass_share);
   // A value in place of the file's.
   CHECK(load_framework_profile(mine, {{{mine, "compute_stretch"}, 1.2}})->compute_stretch == 1.2);
-  CHECK(load_framework_profile(mine, {{{"megatron-a100", "gemm_ramp_k"}, 7}})->gemm_ramp_k == 7);
+  CHECK(load_framework_profile(mine, {{{"megatron-a100", "pass_share"}, 7}})->pass_share == 7);
 
   const auto refused = [&](const std::string& text) {
     const auto bad = load_framework_profile(folder.file("bad.toml", text));
@@ -217,5 +242,6 @@ TEST_CASE(
   CHECK_THAT(
       refused("base = \"megatron-a100\"\n\ncompute_stretch = {value = -1, source = \"x\"}\n"),
       Contains("bad.toml:3: ") && Contains("at least 0"));
-  CHECK_THAT(refused("gemm_ramp_k = {value = 1, source = \"x\"}\n"), Contains("gemm_whole_wave"));
+  CHECK_THAT(refused("unaligned_gemm = {value = 1, source = \"x\"}\n"),
+             Contains("attention_share"));
 }

@@ -149,6 +149,67 @@ TEST_CASE("fused attention runs at its share of the 16-bit peak, in bf16 beside 
   CHECK(block.flops() == gemm.flops() + 0.55 * 312e12 * 1e-3);
 }
 
+TEST_CASE("fused attention is slower with short rows, small heads and backward, and has a launch") {
+  CostModel model = h100_fp8();
+  model.device.attention_ramp_keys = 1000;
+  model.device.attention_softmax_size = 32;
+  model.device.attention_launch_s = 30e-6;
+  const auto ns = [&](const AttentionShape& shape) {
+    return kernel_ns(model, {.attention_flops = 0.55 * 989e12 * 1e-3, .attention = shape});
+  };
+  // 1 ms with endless rows; twice that with 1000 keys, 1 + 1 / 4 with 4000.
+  CHECK(ns({}) == 1'030'000);
+  CHECK(ns({.keys = 1000, .head_size = 128}) == 2'030'000);
+  CHECK(ns({.keys = 4000, .head_size = 128}) == 1'280'000);
+  // (1 + 32 / 64) / (1 + 32 / 128) = 1.2.
+  CHECK(ns({.keys = 1000, .head_size = 64}) == 2'430'000);
+  CHECK(ns({.keys = 1000, .head_size = 128, .backward = true}) == 2'530'000);
+  // A framework's own kernel reaches a share of the GPU's best.
+  model.profile.attention_share = 0.5;
+  CHECK(ns({.keys = 1000, .head_size = 128}) == 4'030'000);
+}
+
+TEST_CASE("training's clocks slow GEMMs, but for precisions with a share of training's own") {
+  CostModel model = h100_fp8();
+  const Gemm gemm = {.m = 132 * 256, .n = 12800, .k = 100'000};
+  const auto rate = [&] { return gemm.flops() / gemm_s(model, gemm); };
+  const double fp8 = rate();
+  model.device.training_clock = 0.5;
+  CHECK(rate() == fp8);
+  model.precision = "bf16";
+  CHECK(rate() == Approx(0.5 * 0.70 * 989e12).epsilon(0.005));
+}
+
+TEST_CASE("a tile's prologue takes as long in fp8, so as much as twice the K") {
+  // 100 waves of 132 tiles of 256 x 128: 100 x 2 x 256 x 128 x 132 (K + 2 x 124) / (0.626 x
+  // 1979e12)
+  // + 3 us.
+  const CostModel model = h100_fp8();
+  const double expected = 100 * 132 * 2.0 * 256 * 128 * (512 + 2 * 124) / (0.626 * 1979e12) + 3e-6;
+  CHECK(gemm_s(model, {.m = 132 * 256, .n = 12800, .k = 512}) == Approx(expected).epsilon(1e-12));
+}
+
+TEST_CASE("every expert's product is a kernel of its own, attention's are one") {
+  CostModel model = a100();
+  const Gemm experts = {.batch = 16, .m = 256, .n = 4096, .k = 1024};
+  Gemm scores = experts;
+  scores.wide = true;
+  const double one = gemm_s(model, scores);
+  CHECK(gemm_s(model, experts) == one);
+  model.profile.expert_gemm_s = 5e-6;
+  CHECK(gemm_s(model, scores) == one);
+  CHECK(gemm_s(model, experts) == Approx(one + 16 * 5e-6));
+}
+
+TEST_CASE("rows of no whole 16 bytes are slow in 16 bits, and padded where they are quantized") {
+  CostModel model = h100_fp8();
+  model.profile.unaligned_gemm = 8;
+  const Gemm even = {.m = 4096, .n = 2736, .k = 4096}, odd = {.m = 4096, .n = 2732, .k = 4096};
+  CHECK(gemm_s(model, odd) <= gemm_s(model, even));
+  model.precision = "bf16";
+  CHECK(gemm_s(model, {.m = 4096, .n = 2731, .k = 4096}) > 7 * gemm_s(model, even));
+}
+
 TEST_CASE("memory's share of a kernel is its passes over its time") {
   // 1 ms of passes; alone, beside 3 ms of attention, under a launch of 10 ms.
   const double bytes = 1e-3 * 0.85 * 2.039e12;

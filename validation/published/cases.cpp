@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/csv.h"
 #include "base/split.h"
-#include "schedule/order/named_orders.h"
 #include "sim/engines.h"
 #include "topology/preset.h"
+#include "validation/published/family_defaults.h"
 
 namespace tandem {
 namespace {
@@ -69,7 +68,9 @@ constexpr WholeColumn kWholes[] = {{"layers", &Case::layers, "model.layers", tru
                                    {"global_batch", &Case::global_batch, "parallel.global_batch"},
                                    {"gpus", &Case::gpus, "cluster.gpus"},
                                    {"gpus_per_node", &Case::gpus_per_node, "cluster.gpus_per_node"},
-                                   {"zero_stage", &Case::zero_stage, "train.zero"}};
+                                   {"zero_stage", &Case::zero_stage, "train.zero"},
+                                   {"mbs", &Case::micro_batch, "parallel.micro_batch"},
+                                   {"gbs", &Case::global_batch, "parallel.global_batch"}};
 
 constexpr FlagColumn kFlags[] = {
     {"gated_mlp", &Case::gated_mlp, "model.gated_mlp"},
@@ -79,6 +80,13 @@ constexpr SecondsColumn kSeconds[] = {{"costs.forward_s", &Case::forward_s},
                                       {"costs.input_s", &Case::input_s},
                                       {"costs.weight_s", &Case::weight_s},
                                       {"costs.p2p_s", &Case::p2p_s}};
+
+// The peak of the fullest GPU, as PyTorch's max_memory_allocated.
+struct MemoryColumn {
+  const char* name;
+  double unit;
+};
+constexpr MemoryColumn kMemory[] = {{"peak_alloc_GiB", GiB}, {"max_alloc_bytes", 1}};
 
 // Names of GPUs in cases files that are no preset's, and what a scenario calls them.
 struct Gpu {
@@ -90,55 +98,6 @@ constexpr Gpu kGpus[] = {{"A100-80GB", "a100-80gb", 0},
                          {"V100-SXM2-32GB", "v100-32gb", 0},
                          {"V100-SXM2-16GB", "v100-32gb", 16},
                          {"H100-80GB", "h100-80gb", 0}};
-
-// What the software of a run does and no column says.
-struct ProfileDefault {
-  bool (*holds)(const Case& run);
-  const char* key;
-  std::variant<bool, const char*> value;
-};
-
-bool starts(const Case& run, std::string_view family) { return run.family.starts_with(family); }
-
-// Megatron-LM before it could send beside compute (2021).
-bool early_megatron(const Case& run) {
-  return starts(run, "sc21-table1") || starts(run, "korthikanti") || starts(run, "zero-bubble");
-}
-bool interleaves(const Case& run) { return traits_of(run.schedule).exchanges == BatchedP2p::Pairs; }
-// Jean Zay mended its A100 nodes' PCIe and NUMA settings on 25 February 2022, after which all runs
-// took 1 to 5 % less (BigScience's throughput log). A row's source ends with its day.
-bool before_numa_fix(const Case& run) {
-  return run.system == "jz-a100" && run.source.find(", 2022-02-") != std::string::npos &&
-         run.source.substr(run.source.size() - 2) < "25";
-}
-bool is_nemo(const Case& run) { return starts(run, "mlperf-"); }
-bool is_profiled(const Case& run) { return run.forward_s.has_value(); }
-
-constexpr ProfileDefault kProfileDefaults[] = {
-    // arXiv 2104.04473, section 4.1, and the rows' notes; Megatron-LM's default a year later.
-    {[](const Case& run) { return starts(run, "sc21-table1") || starts(run, "korthikanti"); },
-     "parallel.scatter_gather", true},
-    {[](const Case& run) { return early_megatron(run) && interleaves(run); }, "overlap.p2p", false},
-    // DeepSpeed gathers the next layers' parameters ahead.
-    {[](const Case& run) { return run.zero_stage == 3; }, "overlap.param_gather", true},
-    {[](const Case& run) { return starts(run, "sc21-table2-zero3"); }, "costs.software",
-     "deepspeed-zero3-a100"},
-    {[](const Case& run) { return starts(run, "vtrain-"); }, "costs.software", "deepspeed-a100"},
-    {[](const Case& run) { return run.system == "jz-a100"; }, "costs.software", "bigscience-a100"},
-    {before_numa_fix, "costs.software", "bigscience-a100-2202"},
-    {[](const Case& run) { return run.system == "jz-v100"; }, "costs.software", "bigscience-v100"},
-    // Its transfers block, and its profiler saw no gaps between ops.
-    {[](const Case& run) { return starts(run, "zero-bubble") && is_profiled(run); },
-     "costs.software", "profiled-a100"},
-    // NVIDIA's NeMo submissions: fused attention, and the overlaps as in
-    // scenarios/nemo-overlap.toml but for tensor communication's, whose settings go with a model's
-    // sizes.
-    {is_nemo, "train.flash_attention", true},
-    {is_nemo, "train.gradient_dtype", "bf16"},
-    {is_nemo, "overlap.grad_reduce", true},
-    {is_nemo, "overlap.param_gather", true},
-    {[](const Case& run) { return is_nemo(run) && run.source.find("v3.0") != std::string::npos; },
-     "costs.software", "nemo-2304-h100"}};
 
 Result<int> whole_cell(const CsvTable& table, int row, const char* column, int least, int most) {
   ASSIGN_OR_RETURN(const std::int64_t value, table.integer(row, column));
@@ -174,18 +133,34 @@ Result<Sets> sets_of(const CsvTable& table, int row) {
   return sets;
 }
 
-Result<Case> read_case(const CsvTable& table, int row, const std::string& path) {
+// Names of the column of what was measured.
+constexpr const char* kMeasured[] = {"iteration_s", "s_per_step"};
+
+Result<double> measured_s(const CsvTable& table, int row, bool needed) {
+  for (const char* column : kMeasured) {
+    if (table.text(row, column).empty()) continue;
+    ASSIGN_OR_RETURN(const double seconds, table.number(row, column));
+    if (seconds > 0) return seconds;
+    return table.error(
+        row, fmt::format("column '{}': found {:g}, expected seconds above 0", column, seconds));
+  }
+  if (!needed) return 0.0;
+  return table.number(row, kMeasured[0]);
+}
+
+// `whole`: a row that lacks a required cell is refused.
+Result<Case> read_case(const CsvTable& table, int row, const std::string& path, bool whole) {
   Case run;
   run.path = path;
   run.line = table.line(row);
   for (const TextColumn& column : kTexts) {
     run.*column.field = table.text(row, column.name);
-    if (column.required && (run.*column.field).empty())
+    if (whole && column.required && (run.*column.field).empty())
       return table.error(row,
                          fmt::format("column '{}': found nothing, expected a text", column.name));
   }
   for (const WholeColumn& column : kWholes) {
-    if (table.text(row, column.name).empty() && !column.required) continue;
+    if (table.text(row, column.name).empty() && !(whole && column.required)) continue;
     const bool is_zero = column.field == &Case::zero_stage;
     ASSIGN_OR_RETURN(run.*column.field,
                      whole_cell(table, row, column.name, is_zero ? 0 : 1, is_zero ? 3 : kMost));
@@ -200,11 +175,15 @@ Result<Case> read_case(const CsvTable& table, int row, const std::string& path) 
     ASSIGN_OR_RETURN(run.*column.field, table.number(row, column.key));
   }
   ASSIGN_OR_RETURN(run.sets, sets_of(table, row));
-  ASSIGN_OR_RETURN(run.measured_s, table.number(row, "iteration_s"));
-  if (run.measured_s <= 0)
-    return table.error(
-        row,
-        fmt::format("column 'iteration_s': found {:g}, expected seconds above 0", run.measured_s));
+  ASSIGN_OR_RETURN(run.measured_s, measured_s(table, row, whole));
+  for (const MemoryColumn& column : kMemory) {
+    if (table.text(row, column.name).empty()) continue;
+    ASSIGN_OR_RETURN(const double value, table.number(row, column.name));
+    if (value <= 0)
+      return table.error(row, fmt::format("column '{}': found {:g}, expected a number above 0",
+                                          column.name, value));
+    run.measured_memory_bytes = value * column.unit;
+  }
   return run;
 }
 
@@ -248,10 +227,15 @@ std::string reason_of(const Case& run, const Error& error) {
 
 CaseRow row_of(const Case& run, const Result<RunResult>& result) {
   if (!result.ok()) return {run, std::nullopt, reason_of(run, result.error())};
-  Prediction prediction{
-      result->iteration_s, result->compute_s, result->bubble_fraction * result->iteration_s, 0,
-      result->interval_s,  result->calibrated};
+  Prediction prediction{result->iteration_s,
+                        result->compute_s,
+                        result->bubble_fraction * result->iteration_s,
+                        0,
+                        result->interval_s,
+                        result->calibrated,
+                        0};
   for (const double seconds : result->exposed_s) prediction.exposed_s += seconds;
+  if (result->training) prediction.memory_bytes = result->training->total;
   return {run, prediction, ""};
 }
 
@@ -278,7 +262,17 @@ Result<std::vector<Case>> read_cases(const std::string& path) {
     return Error::at(fmt::format("{}:1", path), "found a header alone, expected a line a run");
   std::vector<Case> cases;
   for (int row = 0; row < table.size(); ++row) {
-    ASSIGN_OR_RETURN(Case run, read_case(table, row, path));
+    ASSIGN_OR_RETURN(Case run, read_case(table, row, path, true));
+    cases.push_back(std::move(run));
+  }
+  return cases;
+}
+
+Result<std::vector<Case>> read_partial_cases(const std::string& path) {
+  ASSIGN_OR_RETURN(const CsvTable table, CsvTable::read(path));
+  std::vector<Case> cases;
+  for (int row = 0; row < table.size(); ++row) {
+    ASSIGN_OR_RETURN(Case run, read_case(table, row, path, false));
     cases.push_back(std::move(run));
   }
   return cases;
@@ -312,16 +306,9 @@ Result<Settings> settings_of(const Case& run) {
   for (const SecondsColumn& column : kSeconds) {
     if (run.*column.field) set(column.key, *(run.*column.field));
   }
-  for (const ProfileDefault& profile_default : kProfileDefaults) {
-    if (!profile_default.holds(run)) continue;
-    if (const auto* word = std::get_if<const char*>(&profile_default.value)) {
-      set(profile_default.key, std::string(*word));
-    } else {
-      set(profile_default.key, std::get<bool>(profile_default.value));
-    }
-  }
   RETURN_IF_ERROR(set_gpu(run, &settings));
   RETURN_IF_ERROR(set_node(run, &settings));
+  for (auto& [key, value] : family_defaults(run)) settings[key] = {std::move(value), run.place()};
   const std::int64_t stages = std::int64_t{std::max(run.pp, 1)} * std::max(run.vpp, 1);
   if (stages > 1 && run.layers % stages != 0) {
     const std::vector<std::int64_t> layers =
@@ -367,8 +354,34 @@ Result<std::vector<CaseRow>> predict(const std::vector<Case>& cases, Engine engi
   return rows;
 }
 
+namespace {
+
+double middle_of(std::vector<double> sizes) {
+  std::ranges::sort(sizes);
+  return (sizes[(sizes.size() - 1) / 2] + sizes[sizes.size() / 2]) / 2;
+}
+
+void add_memory(const std::vector<CaseRow>& rows, Accuracy* sum) {
+  std::vector<double> sizes;
+  for (const CaseRow& row : rows) {
+    if (!sum->family.empty() && row.run.family != sum->family) continue;
+    if (!row.prediction || row.run.measured_memory_bytes == 0) continue;
+    sizes.push_back(std::abs(row.memory_error()));
+    sum->memory_bias += row.memory_error();
+    sum->memory_mape += sizes.back();
+  }
+  if (sizes.empty()) return;
+  sum->memory_n = static_cast<int>(sizes.size());
+  sum->memory_bias /= sum->memory_n;
+  sum->memory_mape /= sum->memory_n;
+  sum->memory_median = middle_of(sizes);
+}
+
+}  // namespace
+
 Accuracy accuracy_of(const std::vector<CaseRow>& rows, std::string_view family) {
   Accuracy sum{.family = std::string(family)};
+  add_memory(rows, &sum);
   std::vector<double> sizes;
   for (const CaseRow& row : rows) {
     if (!family.empty() && row.run.family != family) continue;
@@ -388,8 +401,7 @@ Accuracy accuracy_of(const std::vector<CaseRow>& rows, std::string_view family) 
   for (const double size : sizes) sum.mape += size;
   sum.mape /= sum.n;
   sum.bias /= sum.n;
-  std::ranges::sort(sizes);
-  sum.median = (sizes[(sizes.size() - 1) / 2] + sizes[sizes.size() / 2]) / 2;
+  sum.median = middle_of(sizes);
   return sum;
 }
 
@@ -400,52 +412,6 @@ std::vector<Accuracy> accuracy_by_family(const std::vector<CaseRow>& rows) {
       families.push_back(accuracy_of(rows, row.run.family));
   }
   return families;
-}
-
-nlohmann::ordered_json to_json(const CaseRow& row) {
-  nlohmann::ordered_json json = {
-      {"id", row.run.id}, {"family", row.run.family}, {"measured_s", row.run.measured_s}};
-  const bool is_predicted = row.prediction.has_value();
-  const auto number = [&](double value) {
-    return is_predicted ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
-  };
-  const Prediction parts = row.prediction.value_or(Prediction{});
-  json["predicted_s"] = number(parts.predicted_s);
-  json["error"] = is_predicted ? nlohmann::ordered_json(row.error()) : nlohmann::ordered_json();
-  const auto bound = [&](double std::pair<double, double>::*end) {
-    return parts.interval_s ? nlohmann::ordered_json((*parts.interval_s).*end)
-                            : nlohmann::ordered_json();
-  };
-  json["low_s"] = bound(&std::pair<double, double>::first);
-  json["high_s"] = bound(&std::pair<double, double>::second);
-  json["calibrated"] =
-      parts.calibrated ? nlohmann::ordered_json(*parts.calibrated) : nlohmann::ordered_json();
-  json["compute_s"] = number(parts.compute_s);
-  json["bubble_s"] = number(parts.bubble_s);
-  json["exposed_s"] = number(parts.exposed_s);
-  json["line"] = row.run.line;
-  if (!is_predicted) json["reason"] = row.reason;
-  return json;
-}
-
-nlohmann::ordered_json to_json(const Accuracy& accuracy) {
-  const auto share = [&](double value) {
-    return accuracy.n > 0 ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
-  };
-  return {{"mape", share(accuracy.mape)},     {"bias", share(accuracy.bias)},
-          {"worst", share(accuracy.worst)},   {"n", accuracy.n},
-          {"median", share(accuracy.median)}, {"worst_id", accuracy.worst_id},
-          {"not_predicted", accuracy.without}};
-}
-
-nlohmann::ordered_json cases_json(const std::vector<CaseRow>& rows) {
-  nlohmann::ordered_json json = {{"rows", nlohmann::ordered_json::array()},
-                                 {"families", nlohmann::ordered_json::object()},
-                                 {"overall", to_json(accuracy_of(rows))}};
-  for (const CaseRow& row : rows) json["rows"].push_back(to_json(row));
-  for (const Accuracy& family : accuracy_by_family(rows))
-    json["families"][family.family] = to_json(family);
-  return json;
 }
 
 }  // namespace tandem

@@ -29,6 +29,7 @@ struct Case {
   // Profiled: seconds of an action and of a transfer, instead of a model's.
   std::optional<double> forward_s, input_s, weight_s, p2p_s;
   double measured_s = 0;
+  double measured_memory_bytes = 0;  // the peak of the fullest GPU
   // What columns named as a scenario's keys say, then the column `set`: over all else of the row.
   Sets sets;
 
@@ -40,6 +41,8 @@ struct Case {
 // the other columns and cells need not. A column named as a scenario's key sets it, and `set` sets
 // several, "KEY=VALUE;KEY=VALUE"; columns that are neither are passed over.
 Result<std::vector<Case>> read_cases(const std::string& path);
+// The same of lines that may lack any cell: 0 seconds where none were measured.
+Result<std::vector<Case>> read_partial_cases(const std::string& path);
 
 // The settings that a scenario file would have for it.
 Result<Settings> settings_of(const Case& run);
@@ -59,6 +62,7 @@ struct Prediction {
   double compute_s = 0, bubble_s = 0, exposed_s = 0;
   std::optional<std::pair<double, double>> interval_s;  // 90 %
   std::optional<bool> calibrated;                       // as RunResult has it
+  double memory_bytes = 0;                              // of the fullest GPU
 };
 
 struct CaseRow {
@@ -68,6 +72,10 @@ struct CaseRow {
 
   // Predicted over measured, less 1. REQUIRES: prediction.
   double error() const { return prediction->predicted_s / run.measured_s - 1; }
+  // The same of memory; 0 without a prediction. REQUIRES: it was measured.
+  double memory_error() const {
+    return prediction ? prediction->memory_bytes / run.measured_memory_bytes - 1 : 0;
+  }
 };
 
 // Simulates all, `jobs` at once, ranks folded; rows in the cases' order.
@@ -84,6 +92,9 @@ struct Accuracy {
   double bias = 0;   // mean of the errors
   double worst = 0;  // the error that is farthest from 0
   std::string worst_id;
+  // Of the rows whose memory was measured.
+  int memory_n = 0;
+  double memory_mape = 0, memory_median = 0, memory_bias = 0;
 };
 
 Accuracy accuracy_of(const std::vector<CaseRow>& rows, std::string_view family = "");

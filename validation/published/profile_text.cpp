@@ -3,17 +3,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "base/file.h"
+#include "base/split.h"
+#include "topology/preset.h"
 
 namespace tandem {
 namespace {
-
-// With fewer rows the 5 and 95 % are beyond the smallest and largest of them.
-constexpr int kLeastRows = 20;
 
 // `value` as TOML has it.
 std::string with_line(std::string text, const std::string& key, const std::string& value,
@@ -28,6 +28,19 @@ std::string with_line(std::string text, const std::string& key, const std::strin
   if (!text.empty() && text.back() != '\n') text += '\n';
   return text + line + '\n';
 }
+
+constexpr const char* kUncalibrated = "uncalibrated";
+
+// Of a framework profile, of a GPU, or of what no run stands behind.
+std::string path_of(const std::string& name) {
+  if (name == kUncalibrated) return uncalibrated_path();
+  const std::vector<std::string> devices = device_names();
+  const bool device = std::ranges::find(devices, name) != devices.end();
+  return device ? device_path(name) : framework_profile_path(name);
+}
+
+// In logarithms. The next GPU, model or framework need not be like those that were left out.
+double twice_as_far(double ratio) { return ratio * ratio; }
 
 }  // namespace
 
@@ -51,12 +64,13 @@ std::string with_measured_on(std::string text, const Interval& interval,
 
 double rounded(double value) { return std::stod(fmt::format("{:.4g}", value)); }
 
-Status write_framework_profile(const FitPlan& plan, const PublishedFit& fit,
-                               const std::vector<Interval>& intervals, const std::string& origin) {
+Status write_fit(const FitPlan& plan, const PublishedFit& fit, const Checks& checks,
+                 const std::string& origin) {
+  const std::vector<Interval>& intervals = checks.intervals;
   std::map<std::string, std::string> texts;
   const auto read = [&](const std::string& name) -> Status {
     if (!texts.contains(name)) {
-      ASSIGN_OR_RETURN(texts[name], read_file(framework_profile_path(name)));
+      ASSIGN_OR_RETURN(texts[name], read_file(path_of(name)));
     }
     return Done{};
   };
@@ -70,14 +84,27 @@ Status write_framework_profile(const FitPlan& plan, const PublishedFit& fit,
     const Constant& constant = plan.constants[k];
     const std::string open =
         fit.sigma.empty() ? std::string() : fmt::format(", +- {:.2g}", fit.sigma[k]);
-    RETURN_IF_ERROR(set(constant.profile, constant.key, fit.values[k],
-                        fmt::format("fit to {}{}; before {:g} +- {:g}", origin, open,
-                                    constant.prior, constant.sigma)));
+    const std::vector<std::string> families =
+        fit.information.empty() ? std::vector<std::string>{} : determined_by(fit, k);
+    const std::string source =
+        families.empty() && !fit.information.empty()
+            ? fmt::format("believed, +- {:g}: no row of {} tells", constant.sigma, origin)
+            : fmt::format("fit to {}{}; before {:g} +- {:g}{}{}", origin, open, constant.prior,
+                          constant.sigma, families.empty() ? "" : "; by ",
+                          fmt::join(families, ", "));
+    if (!is_of_devices(constant)) {
+      RETURN_IF_ERROR(set(constant.profile, constant.key, fit.values[k], source));
+      continue;
+    }
+    for (const std::string& device : split(constant.profile, " "))
+      RETURN_IF_ERROR(set(device, constant.key, fit.values[k], source));
   }
   for (const Interval& interval : intervals) {
     if (interval.profile == "all") continue;
     RETURN_IF_ERROR(read(interval.profile));
     texts[interval.profile] = with_measured_on(texts[interval.profile], interval, origin);
+    RETURN_IF_ERROR(set(interval.profile, "measured_gpus", interval.most_gpus,
+                        fmt::format("of the largest of those, of {}", origin)));
     if (interval.n == 0) continue;  // what it predicts has the interval of a guess
     const bool few = interval.n < kLeastRows;
     const Interval& taken = few ? intervals.back() : interval;
@@ -89,8 +116,19 @@ Status write_framework_profile(const FitPlan& plan, const PublishedFit& fit,
     RETURN_IF_ERROR(set(interval.profile, "interval_low", taken.low, source(5)));
     RETURN_IF_ERROR(set(interval.profile, "interval_high", taken.high, source(95)));
   }
-  for (const auto& [name, text] : texts)
-    RETURN_IF_ERROR(write_file(framework_profile_path(name), text));
+  if (const Interval& left_out = checks.of_gpus; left_out.n > 0) {
+    RETURN_IF_ERROR(read(kUncalibrated));
+    const std::string source = fmt::format(
+        "of {} rows, each predicted by a fit to {} without its GPU, twice as far in logarithms",
+        left_out.n, origin);
+    std::string& text = texts[kUncalibrated];
+    text = with_value(text, "interval_low",
+                      twice_as_far(std::min(left_out.low, intervals.back().low)), "5 % " + source);
+    text =
+        with_value(text, "interval_high",
+                   twice_as_far(std::max(left_out.high, intervals.back().high)), "95 % " + source);
+  }
+  for (const auto& [name, text] : texts) RETURN_IF_ERROR(write_file(path_of(name), text));
   return Done{};
 }
 

@@ -21,10 +21,11 @@ std::string with_measured_on(std::string text, const Interval& interval, const s
 // As files have a value: four digits that count.
 double rounded(double value);
 
-// Writes values and intervals to the software's files; `origin` says what they were fitted to. A
-// software with too few rows for an interval of its own gets the last one: that of all; one without
-// any is not calibrated.
-Status write_framework_profile(const FitPlan& plan, const PublishedFit& fit,
-                               const std::vector<Interval>& intervals, const std::string& origin);
+// Writes values and intervals to the files of software and GPUs; `origin` says what they were
+// fitted to. A software with too few rows for an interval of its own gets the last one: that of
+// all; one without any is not calibrated, and has that of GPUs that were left out, if it is not
+// narrower.
+Status write_fit(const FitPlan& plan, const PublishedFit& fit, const Checks& checks,
+                 const std::string& origin);
 
 }  // namespace tandem

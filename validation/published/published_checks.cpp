@@ -4,12 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <string_view>
+#include <utility>
 
 #include "base/check.h"
 
@@ -128,8 +130,9 @@ Interval interval_of(const FitData& data, const Halves& half_of, const ByRow& ha
   Interval interval{.profile = profile, .n = static_cast<int>(all.size())};
   for (const auto& [row, residual] : halves) {
     const Scenario& run = data.scenarios[row];
-    if (is_its(row))
-      ++interval.measured_on[run.cluster.spec.device.name + ' ' + run.job.plan.precision];
+    if (!is_its(row)) continue;
+    interval.most_gpus = std::max(interval.most_gpus, run.job.plan.gpus());
+    ++interval.measured_on[run.cluster.spec.device.name + ' ' + run.job.plan.precision];
   }
   const std::vector<double> a = half(false), b = half(true);
   if (!a.empty() && !b.empty())
@@ -163,63 +166,161 @@ Errors errors_of(const std::vector<double>& residuals) {
   return errors;
 }
 
+namespace {
+
+// Refits near a whole fit, each without some of its rows, and what they predict of others.
+class Refits {
+ public:
+  Refits(const FitData& data, const PublishedFit& whole, Rows fitted, Slopes nearby)
+      : data_(data), whole_(whole), fitted_(std::move(fitted)), nearby_(std::move(nearby)) {}
+
+  Result<ByRow> predict(const Rows& seen, const Rows& unseen) const {
+    ASSIGN_OR_RETURN(const PublishedFit refit,
+                     fit(data_, seen, whole_.values, kRefitSteps, &nearby_));
+    return predicted(data_, unseen, refit.values);
+  }
+
+  // Without all rows that `leaves` names; none where nothing is left.
+  template <class Leaves>
+  Result<ByRow> without(const Leaves& leaves) const {
+    const Rows rest = filtered(fitted_, [&](int row) { return !leaves(row); });
+    const Rows left = filtered(fitted_, leaves);
+    if (rest.empty() || left.empty()) return ByRow{};
+    return predict(rest, left);
+  }
+
+  const Rows& fitted() const { return fitted_; }
+
+ private:
+  const FitData& data_;
+  const PublishedFit& whole_;
+  Rows fitted_;
+  Slopes nearby_;
+};
+
+Result<ByRow> halves_left_out(const Refits& refits, const Halves& half_of) {
+  ByRow all;
+  for (const bool half : {false, true}) {
+    const Rows own =
+        filtered(refits.fitted(), [&](int row) { return half_of[row].value_or(half) == half; });
+    const Rows other =
+        filtered(refits.fitted(), [&](int row) { return half_of[row].value_or(half) != half; });
+    ASSIGN_OR_RETURN(const ByRow found, refits.predict(own, other));
+    all.insert(found.begin(), found.end());
+  }
+  return all;
+}
+
+// What is known of a row under a name: its family, its GPU.
+using NameOf = std::function<std::string(int row)>;
+
+template <class Keep>
+LeftOut left_out(const std::string& name, const ByRow& seen, const ByRow& unseen,
+                 const Keep& keep) {
+  const auto in = [&](int row) { return unseen.contains(row) && keep(row); };
+  return {name, errors_of(values_of(seen, in)), errors_of(values_of(unseen, in))};
+}
+
+std::vector<std::string> names_in(const Rows& rows, const NameOf& name_of) {
+  std::vector<std::string> names;
+  for (const int row : rows)
+    if (std::ranges::find(names, name_of(row)) == names.end()) names.push_back(name_of(row));
+  return names;
+}
+
+// Each group of names left out, a line for each of its names; and the rows of those of one name.
+Result<ByRow> names_left_out(const Refits& refits, const NameOf& name_of, const ByRow& seen,
+                             const std::vector<std::vector<std::string>>& groups,
+                             std::vector<LeftOut>* lines) {
+  ByRow all;
+  for (const std::vector<std::string>& group : groups) {
+    const auto in = [&](int row) { return std::ranges::find(group, name_of(row)) != group.end(); };
+    ASSIGN_OR_RETURN(const ByRow found, refits.without(in));
+    if (found.empty()) continue;
+    if (group.size() == 1) all.insert(found.begin(), found.end());
+    for (const std::string& name : group) {
+      const std::string title =
+          group.size() == 1 ? name : fmt::format("{}, without {}", name, fmt::join(group, ", "));
+      lines->push_back(left_out(title, seen, found, [&](int row) { return name_of(row) == name; }));
+    }
+  }
+  return all;
+}
+
+std::vector<std::vector<std::string>> one_by_one(const std::vector<std::string>& names) {
+  std::vector<std::vector<std::string>> groups;
+  for (const std::string& name : names) groups.push_back({name});
+  return groups;
+}
+
+// As the words are in Plan.
+std::string parallelism_of(const Plan& plan) {
+  std::string text;
+  for (const auto& [size, word] : {std::pair{plan.tp, "tensor, "},
+                                   {plan.pp, "pipeline, "},
+                                   {plan.cp, "context, "},
+                                   {plan.ep, "experts, "}})
+    if (size > 1) text += word;
+  if (plan.gathers_each_microbatch()) return text + "ZeRO 3";
+  return plan.dp > 1 || text.empty() ? text + "data" : text.substr(0, text.size() - 2);
+}
+
+std::vector<Ground> grounds_of(const FitData& data, const ByRow& unseen,
+                               const std::vector<Interval>& intervals) {
+  std::map<std::array<std::string, 3>, std::vector<double>> residuals;
+  for (const auto& [row, residual] : unseen) {
+    const Scenario& run = data.scenarios[row];
+    residuals[{run.cluster.spec.device.name, run.costs.profile.name, parallelism_of(run.job.plan)}]
+        .push_back(residual);
+  }
+  std::vector<Ground> grounds;
+  for (const auto& [names, values] : residuals) {
+    grounds.push_back({names[0], names[1], names[2], errors_of(values)});
+    Ground& ground = grounds.back();
+    const auto own = std::ranges::find(intervals, ground.software, &Interval::profile);
+    if (own == intervals.end() || own->n == 0) continue;
+    const Interval& taken = own->n < kLeastRows ? intervals.back() : *own;
+    ground.low = taken.low;
+    ground.high = taken.high;
+  }
+  return grounds;
+}
+
+}  // namespace
+
 Result<Checks> check_fit(const FitData& data, const PublishedFit& whole,
                          const std::vector<std::vector<std::string>>& pairs) {
   const Rows fitted = thinned(data, all_rows(data));
-  ASSIGN_OR_RETURN(const Slopes nearby, slopes(data, fitted, whole.values));
+  ASSIGN_OR_RETURN(Slopes nearby, slopes(data, fitted, whole.values));
+  const Refits refits(data, whole, fitted, std::move(nearby));
   ASSIGN_OR_RETURN(const ByRow seen, predicted(data, fitted, whole.values));
-  const std::vector<std::string> families = families_of(data);
-  const auto errors = [&](const ByRow& residuals, const auto& keep) {
-    return errors_of(values_of(residuals, keep));
-  };
+  const NameOf family_of = [&](int row) { return data.cases[row].family; };
+  const NameOf gpu_of = [&](int row) { return data.scenarios[row].cluster.spec.device.name; };
+  const NameOf profile_of = [&](int row) { return data.scenarios[row].costs.profile.name; };
 
-  const Halves half_of = halves_of(data);
-  ByRow of_halves;
-  for (const bool half : {false, true}) {
-    const Rows own = filtered(fitted, [&](int row) { return half_of[row].value_or(half) == half; });
-    const Rows other =
-        filtered(fitted, [&](int row) { return half_of[row].value_or(half) != half; });
-    ASSIGN_OR_RETURN(const PublishedFit refit, fit(data, own, whole.values, kRefitSteps, &nearby));
-    ASSIGN_OR_RETURN(const ByRow found, predicted(data, other, refit.values));
-    of_halves.insert(found.begin(), found.end());
-  }
   Checks checks;
-  for (const std::string& family : families) {
-    const auto in = [&](int row) {
-      return data.cases[row].family == family && of_halves.contains(row);
-    };
-    const LeftOut row = {family, errors(seen, in), errors(of_halves, in)};
-    if (row.unseen.n > 0) checks.halves.push_back(row);
+  const Halves half_of = halves_of(data);
+  ASSIGN_OR_RETURN(const ByRow of_halves, halves_left_out(refits, half_of));
+  for (const std::string& family : families_of(data)) {
+    const LeftOut line =
+        left_out(family, seen, of_halves, [&](int row) { return family_of(row) == family; });
+    if (line.unseen.n > 0) checks.halves.push_back(line);
   }
-
-  std::vector<std::vector<std::string>> groups;
-  for (const std::string& family : families) groups.push_back({family});
+  auto groups = one_by_one(families_of(data));
   groups.insert(groups.end(), pairs.begin(), pairs.end());
-  ByRow of_families;
-  for (const std::vector<std::string>& group : groups) {
-    const auto in = [&](int row) {
-      return std::ranges::find(group, data.cases[row].family) != group.end();
-    };
-    const Rows rest = filtered(fitted, [&](int row) { return !in(row); });
-    const Rows left = filtered(fitted, in);
-    if (rest.empty() || left.empty()) continue;
-    ASSIGN_OR_RETURN(const PublishedFit refit, fit(data, rest, whole.values, kRefitSteps, &nearby));
-    ASSIGN_OR_RETURN(const ByRow found, predicted(data, left, refit.values));
-    if (group.size() == 1) of_families.insert(found.begin(), found.end());
-    for (const std::string& family : group) {
-      const auto here = [&](int row) { return data.cases[row].family == family; };
-      checks.families.push_back(
-          {group.size() == 1 ? family
-                             : fmt::format("{}, without {}", family, fmt::join(group, ", ")),
-           errors(seen, here), errors(found, here)});
-    }
-  }
-
-  std::set<std::string> names;
-  for (const int row : fitted) names.insert(data.scenarios[row].costs.profile.name);
-  for (const std::string& name : names)
+  ASSIGN_OR_RETURN(const ByRow of_families,
+                   names_left_out(refits, family_of, seen, groups, &checks.families));
+  ASSIGN_OR_RETURN(
+      const ByRow of_gpus,
+      names_left_out(refits, gpu_of, seen, one_by_one(names_in(fitted, gpu_of)), &checks.gpus));
+  std::vector<std::string> profiles = names_in(fitted, profile_of);
+  std::ranges::sort(profiles);
+  profiles.emplace_back("all");
+  for (const std::string& name : profiles)
     checks.intervals.push_back(interval_of(data, half_of, of_halves, of_families, name));
-  checks.intervals.push_back(interval_of(data, half_of, of_halves, of_families, "all"));
+  checks.grounds = grounds_of(data, of_halves, checks.intervals);
+  checks.of_gpus = interval_of(data, half_of, {}, of_gpus, "all");
+  checks.of_gpus.n = static_cast<int>(of_gpus.size());
   return checks;
 }
 

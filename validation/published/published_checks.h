@@ -24,6 +24,10 @@ struct LeftOut {
   Errors seen, unseen;
 };
 
+// With fewer rows the 5 and 95 % are beyond the smallest and largest of them: a software has the
+// interval of all then.
+constexpr int kLeastRows = 20;
+
 // A software's 90 % interval: measured over predicted, the 5 % and 95 % quantiles of rows that a
 // fit had left out.
 struct Interval {
@@ -32,17 +36,30 @@ struct Interval {
   double low = 0, high = 0;
   // Of one half's rows, the share that lies in the interval which the other half's give.
   double coverage = 0;
+  int most_gpus = 0;                       // of its rows
   std::map<std::string, int> measured_on;  // its n rows by GPU and precision: "H100-SXM5-80GB fp8"
+};
+
+// What stands behind a prediction of such a job: runs of that software on that GPU in parallel that
+// way, left out of a half's fit; and the interval that a prediction has there.
+struct Ground {
+  std::string gpu, software, parallelism;  // "data", "tensor, data", "pipeline, experts, data"
+  Errors unseen;
+  double low = 0, high = 0;  // measured over predicted; 0: that of a guess
 };
 
 struct Checks {
   std::vector<LeftOut> halves;      // by family, both halves together
   std::vector<LeftOut> families;    // each left out whole
+  std::vector<LeftOut> gpus;        // all rows of each, by its name
+  std::vector<Ground> grounds;      // by GPU, software and parallelism
+  Interval of_gpus;                 // of those rows: what a GPU without rows is predicted within
   std::vector<Interval> intervals;  // by software, then "all"
 };
 
 // Refits without some rows, near `whole`, the fit of thinned(all rows).
 //
+// Grounds: the halves' errors by GPU, software and parallelism. GPUs: each one's rows left out.
 // Halves: every other configuration (all but the batch's size) of a family's runs of a software in
 // either, in a shuffled order; each half's fit predicts the other half. A configuration that is the
 // only one stays in both, and is not counted. Families: each one left out, and `pairs` of them

@@ -11,18 +11,27 @@
 #include "base/csv.h"
 #include "base/fork_map.h"
 #include "base/random.h"
+#include "base/split.h"
+#include "topology/preset.h"
+#include "validation/published/least_squares.h"
 
 namespace tandem {
 namespace {
 
-// Beyond so many standard deviations of its family a residual pulls with constant force.
-constexpr double kHuber = 1.5;
-
 // A derivative's step, in the constant's sigma.
 constexpr double kSlopeStep = 0.2;
 
+// Derivatives, which take most of the time, are taken anew in every so many steps.
+constexpr int kStepsOfSlopes = 3;
+
 // A step that does not help is halved so often before the fit ends.
 constexpr int kHalvings = 3;
+
+// What all rows must say of a constant, of what was believed, to move it.
+constexpr double kLeastInformation = 0.25;
+
+// The families that are named say at least this share of it.
+constexpr double kNamedInformation = 0.1;
 
 // The fit ends where a step gains less than this share of the cost.
 constexpr double kGain = 1e-3;
@@ -32,12 +41,38 @@ const FamilyWeight* weight_of(const FitPlan& plan, const std::string& family) {
   return found == plan.weights.end() ? nullptr : &*found;
 }
 
-// Its FrameworkProfile with these values; the scenario's name of it is the file's.
+// A device's constants that are fitted.
+double* device_constant(const std::string& key, DeviceSpec* device) {
+  if (key == "training_clock") return &device->training_clock;
+  constexpr std::string_view kShare = "_gemm_efficiency";
+  if (!key.ends_with(kShare)) return nullptr;
+  const auto own = device->own_gemm_efficiency.find(key.substr(0, key.size() - kShare.size()));
+  return own == device->own_gemm_efficiency.end() ? nullptr : &own->second;
+}
+
+// Its FrameworkProfile and GPU with these values; the scenario's name of them is the file's.
 Result<Scenario> with(const FitData& data, int row, const ProfileValues& values) {
   Scenario scenario = data.scenarios[row];
   ASSIGN_OR_RETURN(scenario.costs.profile,
                    load_framework_profile(scenario.costs.profile.name, values));
+  DeviceSpec& device = scenario.cluster.spec.device;
+  for (const Constant& constant : data.plan.constants) {
+    if (!is_of_devices(constant)) continue;
+    for (const std::string& file : split(constant.profile, " ")) {
+      ASSIGN_OR_RETURN(const DeviceSpec known, load_device(file));
+      if (known.name != device.name) continue;
+      double* value = device_constant(constant.key, &device);
+      CHECK(value != nullptr);
+      *value = values.at({constant.profile, constant.key});
+    }
+  }
   return scenario;
+}
+
+bool priced_alike(const Scenario& a, const Scenario& b) {
+  const DeviceSpec &one = a.cluster.spec.device, &other = b.cluster.spec.device;
+  return a.costs.profile == b.costs.profile && one.training_clock == other.training_clock &&
+         one.own_gemm_efficiency == other.own_gemm_efficiency;
 }
 
 Result<double> residual(const Scenario& scenario, const Case& run) {
@@ -68,11 +103,6 @@ Result<std::vector<std::vector<double>>> for_each_row(
   return all;
 }
 
-double huber(double x) {
-  return std::abs(x) <= kHuber ? x * x : kHuber * (2 * std::abs(x) - kHuber);
-}
-double huber_weight(double x) { return std::abs(x) <= kHuber ? 1 : kHuber / std::abs(x); }
-
 double noise_of(const FitData& data, int row) {
   return weight_of(data.plan, data.cases[row].family)->noise;
 }
@@ -87,8 +117,6 @@ double cost_of(const FitData& data, const Rows& rows, const std::vector<double>&
   }
   return cost;
 }
-
-using Matrix = std::vector<std::vector<double>>;
 
 // The normal equations of one step, in units of sigma.
 struct Equations {
@@ -119,36 +147,6 @@ Equations equations_of(const FitData& data, const Rows& rows, const std::vector<
   return e;
 }
 
-// Cholesky's L with L L^T = matrix. The matrix is the identity and a sum of squares, so there is
-// one. (Boost's uBLAS of Debian 12 does not compile as C++20.)
-Matrix factor_of(const Matrix& matrix) {
-  const std::size_t n = matrix.size();
-  Matrix factor(n, std::vector<double>(n));
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t j = 0; j <= i; ++j) {
-      double sum = matrix[i][j];
-      for (std::size_t k = 0; k < j; ++k) sum -= factor[i][k] * factor[j][k];
-      factor[i][j] = i == j ? std::sqrt(sum) : sum / factor[j][j];
-    }
-    CHECK(factor[i][i] > 0);
-  }
-  return factor;
-}
-
-// L L^T x = right.
-std::vector<double> solve(const Matrix& factor, std::vector<double> right) {
-  const std::size_t n = right.size();
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t k = 0; k < i; ++k) right[i] -= factor[i][k] * right[k];
-    right[i] /= factor[i][i];
-  }
-  for (std::size_t i = n; i-- > 0;) {
-    for (std::size_t k = i + 1; k < n; ++k) right[i] -= factor[k][i] * right[k];
-    right[i] /= factor[i][i];
-  }
-  return right;
-}
-
 // The step, and what stays open: the square roots of the inverse's diagonal.
 std::vector<double> step_of(const Equations& e, std::vector<double>* sigma) {
   const Matrix factor = factor_of(e.matrix);
@@ -159,6 +157,21 @@ std::vector<double> step_of(const Equations& e, std::vector<double>* sigma) {
     sigma->push_back(std::sqrt(solve(factor, unit)[k]));
   }
   return solve(factor, e.right);
+}
+
+// Of one constant, by the squares of what its step does to each row.
+std::vector<std::map<std::string, double>> information_of(const FitData& data, const Rows& rows,
+                                                          const std::vector<double>& found,
+                                                          const Slopes& slopes) {
+  std::vector<std::map<std::string, double>> all(data.plan.constants.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const double noise = noise_of(data, rows[i]);
+    const double weight = huber_weight(found[i] / noise) / (noise * noise);
+    const std::vector<double>& slope = slopes.rows[rows[i]];
+    for (std::size_t k = 0; k < all.size(); ++k)
+      if (slope[k] != 0) all[k][data.cases[rows[i]].family] += weight * slope[k] * slope[k];
+  }
+  return all;
 }
 
 Values moved(const FitPlan& plan, const Values& values, const std::vector<double>& step,
@@ -182,6 +195,18 @@ Result<Constant> read_constant(const CsvTable& table, int row) {
   ASSIGN_OR_RETURN(constant.most, table.number(row, "most"));
   if (!(constant.sigma > 0 && constant.least <= constant.prior && constant.prior <= constant.most))
     return table.error(row, "expected a sigma above 0, and least <= prior <= most");
+  if (is_of_devices(constant)) {
+    for (const std::string& file : split(constant.profile, " ")) {
+      auto device = load_device(file);
+      if (!device.ok()) return table.error(row, device.error().text());
+      if (device_constant(constant.key, &*device) == nullptr)
+        return table.error(
+            row, fmt::format("found key '{}', expected training_clock, or the GEMM efficiency of a "
+                             "precision with one of its own",
+                             constant.key));
+    }
+    return constant;
+  }
   if (const auto profile = load_framework_profile(constant.profile); !profile.ok())
     return table.error(row, profile.error().text());
   const auto fields = profile_fields();
@@ -273,6 +298,12 @@ Rows thinned(const FitData& data, const Rows& rows) {
 Result<Values> current_values(const FitPlan& plan) {
   Values values;
   for (const Constant& constant : plan.constants) {
+    if (is_of_devices(constant)) {
+      ASSIGN_OR_RETURN(DeviceSpec device, load_device(split(constant.profile, " ").front()));
+      values.push_back(
+          std::clamp(*device_constant(constant.key, &device), constant.least, constant.most));
+      continue;
+    }
     ASSIGN_OR_RETURN(const FrameworkProfile profile, load_framework_profile(constant.profile));
     const auto fields = profile_fields();
     const auto field = std::ranges::find(fields, constant.key, &ProfileField::key);
@@ -281,6 +312,11 @@ Result<Values> current_values(const FitPlan& plan) {
         std::clamp(profile.*field->place / field->unit, constant.least, constant.most));
   }
   return values;
+}
+
+bool is_of_devices(const Constant& constant) {
+  const std::vector<std::string> known = device_names();
+  return std::ranges::find(known, split(constant.profile, " ").front()) != known.end();
 }
 
 ProfileValues profile_values(const FitPlan& plan, const Values& values) {
@@ -317,7 +353,7 @@ Result<Slopes> slopes(const FitData& data, const Rows& rows, const Values& value
       value += direction * kSlopeStep * constant.sigma;
       ASSIGN_OR_RETURN(const Scenario other, with(data, row, stepped));
       double there = here;
-      if (!(other.costs.profile == scenario.costs.profile)) {
+      if (!priced_alike(other, scenario)) {
         ASSIGN_OR_RETURN(there, residual(other, data.cases[row]));
       }
       found.push_back((there - here) / (direction * kSlopeStep));
@@ -337,13 +373,14 @@ Result<PublishedFit> fit(const FitData& data, const Rows& rows, Values start, in
   ASSIGN_OR_RETURN(std::vector<double> found, residuals(data, rows, best.values));
   best.cost = cost_of(data, rows, found, best.values);
   if (on_step) on_step(0, best);
+  Slopes own;
   for (int step = 1; step <= steps; ++step) {
-    Slopes own;
-    if (nearby == nullptr) {
+    if (nearby == nullptr && step % kStepsOfSlopes == 1) {
       ASSIGN_OR_RETURN(own, slopes(data, rows, best.values));
     }
-    const Equations equations =
-        equations_of(data, rows, found, nearby != nullptr ? *nearby : own, best.values);
+    const Slopes& here = nearby != nullptr ? *nearby : own;
+    const Equations equations = equations_of(data, rows, found, here, best.values);
+    best.information = information_of(data, rows, found, here);
     const std::vector<double> direction = step_of(equations, &best.sigma);
     const double before = best.cost;
     double share = 1;
@@ -361,7 +398,19 @@ Result<PublishedFit> fit(const FitData& data, const Rows& rows, Values start, in
     if (best.cost > before * (1 - kGain)) break;
   }
   for (std::size_t k = 0; k < best.sigma.size(); ++k) best.sigma[k] *= data.plan.constants[k].sigma;
+  for (std::size_t k = 0; k < best.information.size(); ++k)
+    if (determined_by(best, k).empty()) best.values[k] = data.plan.constants[k].prior;
   return best;
+}
+
+std::vector<std::string> determined_by(const PublishedFit& fit, std::size_t constant) {
+  double sum = 0;
+  for (const auto& [family, own] : fit.information[constant]) sum += own;
+  std::vector<std::string> families;
+  if (sum < kLeastInformation) return families;
+  for (const auto& [family, own] : fit.information[constant])
+    if (own >= kNamedInformation * sum) families.push_back(family);
+  return families;
 }
 
 }  // namespace tandem

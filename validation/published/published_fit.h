@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,8 @@
 namespace tandem {
 
 // A constant that is fitted: where it stands, and what is believed of it before: `prior` +-
-// `sigma`, one standard deviation. All in the key's units.
+// `sigma`, one standard deviation. All in the key's units. It stands in a framework profile, or in
+// the files of GPUs with one chip, which are named with spaces between.
 struct Constant {
   std::string profile, key;
   double prior = 0, sigma = 0;
@@ -58,6 +60,8 @@ Rows thinned(const FitData& data, const Rows& rows);
 // One value a constant.
 using Values = std::vector<double>;
 Result<Values> current_values(const FitPlan& plan);
+// Of a framework profile, or else of GPUs.
+bool is_of_devices(const Constant& constant);
 ProfileValues profile_values(const FitPlan& plan, const Values& values);
 
 // log(predicted / measured), a row each.
@@ -74,11 +78,17 @@ struct PublishedFit {
   Values values;
   Values sigma;     // what rows and priors leave open
   double cost = 0;  // what is made small
+  // What the rows of each family say of each constant: 1 is as much as was believed before.
+  std::vector<std::map<std::string, double>> information;
 };
+
+// The families that say most of a constant; none where all rows together say too little to move it,
+// so that it stays where it was believed to be.
+std::vector<std::string> determined_by(const PublishedFit& fit, std::size_t constant);
 
 // Gauss-Newton: makes small the sum of Huber's function of residual / noise over the rows, and of
 // the constants' distances from their priors over sigma, squared. The derivatives are taken anew in
-// each step, or, where there are some of a fit nearby, once and for all.
+// every third step, or, where there are some of a fit nearby, once and for all.
 Result<PublishedFit> fit(const FitData& data, const Rows& rows, Values start, int steps,
                          const Slopes* nearby = nullptr,
                          const std::function<void(int, const PublishedFit&)>& on_step = {});

@@ -1,7 +1,7 @@
 // The analytic model of kernel times. Its tiles were fitted to 183 GEMM shapes measured on an
-// A100-PCIe (SimuMax's table; tests/workload/kernel_test.cpp holds a sample to 5 %). GPUs bring SM
-// counts, peaks, bandwidths and efficiencies (topology/presets/devices), and FrameworkProfile the
-// constants.
+// A100-PCIe (SimuMax's table; tests/workload/kernel_test.cpp holds a sample to 5 %). A GPU brings
+// its SMs, peaks and bandwidths, and what its kernels reach alone and in training
+// (topology/presets/devices); FrameworkProfile what a framework makes of them.
 #include "workload/cost/kernel.h"
 
 #include <fmt/format.h>
@@ -30,8 +30,16 @@ constexpr int kSplits[] = {1, 2, 4};
 
 double gemm_efficiency(const DeviceSpec& device, const std::string& precision) {
   const auto own = device.own_gemm_efficiency.find(precision);
-  return own == device.own_gemm_efficiency.end() ? device.gemm_efficiency : own->second;
+  return own == device.own_gemm_efficiency.end() ? device.training_clock * device.gemm_efficiency
+                                                 : own->second;
 }
+
+// Heads of this size are what DeviceSpec::attention_efficiency is of.
+constexpr double kHeadSize = 128;
+
+// What fused attention's backward reaches of its forward's rate: 0.85 by heads of 128, 0.77 of
+// latent attention on a B200 (MooreThreads/SimuMax), 0.86 on an A100 (arXiv 2307.08691).
+constexpr double kAttentionBackward = 0.8;
 
 // Transformer Engine runs the linear layers in fp8 and attention's batched products in bf16.
 std::string_view gemm_precision(const CostModel& model, const Gemm& gemm) {
@@ -52,13 +60,35 @@ double attention_peak(const CostModel& model) {
 }
 
 // Tensor cores read rows of 16 bytes; where a row is no multiple of that, cuBLAS takes slower ways.
+// Quantized operands are cast into rows that are.
 constexpr int kAlignedBytes = 16;
 
 bool aligned(const Gemm& gemm, int number_bytes) {
+  if (number_bytes == 1) return true;
   return gemm.n * number_bytes % kAlignedBytes == 0 && gemm.k * number_bytes % kAlignedBytes == 0;
 }
 
+constexpr int kSixteenBits = 2;
+
+// Products of activations go as one batched kernel, those of experts one by one.
+bool is_of_experts(const Gemm& gemm) { return gemm.batch > 1 && !gemm.wide; }
+
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+double attention_s(const CostModel& model, const Kernel& kernel) {
+  const DeviceSpec& device = model.device;
+  const double rate =
+      device.attention_efficiency * model.profile.attention_share * attention_peak(model);
+  CHECK(rate > 0);
+  const AttentionShape& shape = kernel.attention;
+  double slower = shape.backward ? 1 / kAttentionBackward : 1;
+  if (shape.keys > 0) {
+    const double softmax = device.attention_softmax_size;
+    slower *= 1 + device.attention_ramp_keys / static_cast<double>(shape.keys);
+    slower *= (1 + softmax / static_cast<double>(shape.head_size)) / (1 + softmax / kHeadSize);
+  }
+  return slower * kernel.attention_flops / rate + device.attention_launch_s;
+}
 
 double passes_s(const CostModel& model, const Kernel& kernel) {
   CHECK(model.device.memory_bytes_per_s > 0);
@@ -75,11 +105,7 @@ double host_s(const DeviceSpec& device, const Kernel::HostBytes& bytes) {
 double kernel_s(const CostModel& model, const Kernel& kernel) {
   double device_s = passes_s(model, kernel);
   for (const Gemm& gemm : kernel.gemms) device_s += gemm_s(model, gemm);
-  if (kernel.attention_flops > 0) {
-    const double rate = model.device.attention_efficiency * attention_peak(model);
-    CHECK(rate > 0);
-    device_s += kernel.attention_flops / rate;
-  }
+  if (kernel.attention_flops > 0) device_s += attention_s(model, kernel);
   return std::max({model.profile.compute_stretch * device_s, kernel.launch_s,
                    host_s(model.device, kernel.host_bytes)});
 }
@@ -169,33 +195,36 @@ bool is_quantized(std::string_view precision) { return precision == "fp8" || pre
 double gemm_s(const CostModel& model, const Gemm& gemm) {
   CHECK(gemm.batch > 0 && gemm.m > 0 && gemm.n > 0 && gemm.k > 0);
   const DeviceSpec& device = model.device;
-  const FrameworkProfile& profile = model.profile;
   const std::string precision(gemm_precision(model, gemm));
   const auto peak = device.flops_per_s.find(precision);
   CHECK(peak != device.flops_per_s.end() && peak->second > 0);
   CHECK(device.sms > 0 && device.memory_bytes_per_s > 0);
 
   const double rate = gemm_efficiency(device, precision) * peak->second;
+  const int number_bytes = std::max(1, bytes_of(precision));
+  // A prologue takes as long, whatever the products' rate.
+  const double ramp_k = device.gemm_ramp_k * std::max(1, kSixteenBits / number_bytes);
   double best_s = std::numeric_limits<double>::infinity();
   for (const Tile& tile : kTiles) {
     const double tiles = static_cast<double>(gemm.batch) * ceil_div(gemm.m, tile.rows) *
                          ceil_div(gemm.n, tile.columns);
     for (const int split : kSplits) {
       const double waves = tiles * split / device.sms;
-      const double charged = profile.gemm_whole_wave * std::ceil(waves) +
-                             (1 - profile.gemm_whole_wave) * std::max(waves, 1.0);
+      const double charged = device.gemm_whole_wave * std::ceil(waves) +
+                             (1 - device.gemm_whole_wave) * std::max(waves, 1.0);
       const double wave_flops = device.sms * 2.0 * tile.rows * tile.columns *
-                                (static_cast<double>(gemm.k) / split + profile.gemm_ramp_k);
+                                (static_cast<double>(gemm.k) / split + ramp_k);
       best_s = std::min(best_s, charged * wave_flops / (tile.efficiency * rate));
     }
   }
-  const int number_bytes = std::max(1, bytes_of(precision));
-  if (!aligned(gemm, number_bytes)) best_s *= profile.unaligned_gemm;
+  if (!aligned(gemm, number_bytes)) best_s *= model.profile.unaligned_gemm;
   const double numbers = static_cast<double>(gemm.batch) * (static_cast<double>(gemm.m) * gemm.k +
                                                             static_cast<double>(gemm.k) * gemm.n +
                                                             static_cast<double>(gemm.m) * gemm.n);
   const double bytes_s = number_bytes * numbers / device.memory_bytes_per_s;
-  return std::max(best_s + profile.gemm_launch_s, bytes_s);
+  const double experts_s =
+      is_of_experts(gemm) ? static_cast<double>(gemm.batch) * model.profile.expert_gemm_s : 0;
+  return std::max(best_s + device.gemm_launch_s, bytes_s) + experts_s;
 }
 
 Nanoseconds kernel_ns(const CostModel& model, const Kernel& kernel) {

@@ -23,6 +23,16 @@ struct Gemm {
 std::string gemms_text(const std::vector<Gemm>& gemms);
 std::optional<std::vector<Gemm>> parse_gemms(std::string_view text);
 
+// How a fused attention goes over its matrix: what its rate depends on. 0 keys: not known, as fast
+// as with endless rows.
+struct AttentionShape {
+  std::int64_t keys = 0;       // a row's, that are not masked away by a window
+  std::int64_t head_size = 0;  // of queries
+  bool backward = false;
+
+  bool operator==(const AttentionShape&) const = default;
+};
+
 // A compute op's work: its GEMMs, its fused attention, then memory-bound passes over `memory_bytes`
 // in all. The CPU takes `launch_s` to issue it, beside the device: where that is longer, the device
 // waits for the CPU.
@@ -30,6 +40,7 @@ struct Kernel {
   std::string name;
   std::vector<Gemm> gemms;
   double attention_flops = 0;  // of attention in one kernel (FlashAttention), always in 16 bits
+  AttentionShape attention;
   double memory_bytes = 0;
   double launch_s = 0;
   // Of its duration, what memory bounds: set where it is priced. Communication that uses memory

@@ -51,6 +51,7 @@ std::int64_t number_bytes(const CostModel& cost, const Gemm& gemm) {
 
 bool unaligned(const CostModel& cost, const Gemm& gemm) {
   const std::int64_t bytes = number_bytes(cost, gemm);
+  if (bytes == 1) return false;  // cast into rows of whole 16 bytes
   return gemm.n * bytes % kTensorCoreBytes != 0 || gemm.k * bytes % kTensorCoreBytes != 0;
 }
 

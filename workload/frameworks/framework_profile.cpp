@@ -14,11 +14,11 @@ namespace tandem {
 namespace {
 
 constexpr ProfileField kFields[] = {
-    {"gemm_ramp_k", &FrameworkProfile::gemm_ramp_k},
-    {"gemm_whole_wave", &FrameworkProfile::gemm_whole_wave},
-    {"gemm_launch_us", &FrameworkProfile::gemm_launch_s, 1e-6},
     {"unaligned_gemm", &FrameworkProfile::unaligned_gemm},
+    {"attention_share", &FrameworkProfile::attention_share},
+    {"expert_gemm_us", &FrameworkProfile::expert_gemm_s, 1e-6},
     {"compute_stretch", &FrameworkProfile::compute_stretch},
+    {"node_spread", &FrameworkProfile::node_spread},
     {"memory_efficiency", &FrameworkProfile::memory_efficiency},
     {"pass_share", &FrameworkProfile::pass_share},
     {"matrix_passes", &FrameworkProfile::matrix_passes},
@@ -30,6 +30,7 @@ constexpr ProfileField kFields[] = {
     {"backward_launch_ms", &FrameworkProfile::backward_launch_s, 1e-3},
     {"tensor_launch_ms", &FrameworkProfile::tensor_launch_s, 1e-3},
     {"wide_tensor_launch_ms", &FrameworkProfile::wide_tensor_launch_s, 1e-3},
+    {"expert_launch_ms", &FrameworkProfile::expert_launch_s, 1e-3},
     {"iteration_overhead_ms", &FrameworkProfile::iteration_overhead_s, 1e-3},
     {"tensor_stretch", &FrameworkProfile::tensor_stretch},
     {"partial_tensor_stretch", &FrameworkProfile::partial_tensor_stretch},
@@ -38,6 +39,7 @@ constexpr ProfileField kFields[] = {
     {"pipeline_overhead_us", &FrameworkProfile::pipeline_overhead_s, 1e-6},
     {"data_stretch", &FrameworkProfile::data_stretch},
     {"zero3_stretch", &FrameworkProfile::zero3_stretch},
+    {"measured_gpus", &FrameworkProfile::measured_gpus},
     {"interval_low", &FrameworkProfile::interval_low},
     {"interval_high", &FrameworkProfile::interval_high}};
 
@@ -114,13 +116,24 @@ bool is_measured(const FrameworkProfile& profile, const std::string& gpu,
   return std::ranges::find(profile.measured_on, gpu + ' ' + precision) != profile.measured_on.end();
 }
 
+bool is_beyond(const FrameworkProfile& profile, int gpus) {
+  constexpr double kReach = 10;
+  return gpus > kReach * profile.measured_gpus;
+}
+
+std::string uncalibrated_path() { return data_dir() + "/workload/uncalibrated.toml"; }
+
 Result<std::pair<double, double>> uncalibrated_interval() {
-  ASSIGN_OR_RETURN(SourcedFile file, SourcedFile::read(data_dir() + "/workload/uncalibrated.toml"));
+  ASSIGN_OR_RETURN(SourcedFile file, SourcedFile::read(uncalibrated_path()));
   ASSIGN_OR_RETURN(const double low, file.number("interval_low"));
   ASSIGN_OR_RETURN(const double high, file.number("interval_high"));
   if (!(low > 0 && low <= high)) return file.expected("interval_high", "0 < low <= high");
   RETURN_IF_ERROR(file.finish());
   return std::pair{low, high};
+}
+
+double slowest_of(int nodes, const FrameworkProfile& profile) {
+  return 1 + profile.node_spread * std::sqrt(2 * std::log(std::max(1, nodes)));
 }
 
 std::span<const ProfileField> profile_fields() { return kFields; }

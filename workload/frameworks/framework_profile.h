@@ -1,8 +1,8 @@
 // FrameworkProfile: what a training framework, on the GPUs and hosts that it was measured on, makes
 // of the work: the constants of the analytic cost model.
 //
-// They are data, workload/frameworks/NAME.toml, each number with its source; `tandem calibrate
-// published` fits them. None belongs to a model or to a run. The defaults here are those of the
+// They are data, workload/frameworks/NAME.toml, each number with its source; `tandem-fit published`
+// fits them. None belongs to a model or to a run. The defaults here are those of the
 // fit's first guess, for callers without a file.
 #pragma once
 
@@ -20,15 +20,16 @@ namespace tandem {
 struct FrameworkProfile {
   std::string name;
 
-  // GEMMs. A tile's prologue and epilogue cost as much as this much of K.
-  double gemm_ramp_k = 124;
-  // The last wave: this share of it costs as if it were full, the rest goes by the tiles that are
-  // in it (SMs that are done early leave clock and bandwidth to the others).
-  double gemm_whole_wave = 0.59;
-  double gemm_launch_s = 3e-6;  // from the last kernel's end to the first instruction
   // How much longer a product takes in which a row of an operand is no multiple of 16 bytes.
   double unaligned_gemm = 1;
+  // What a product of one expert takes beside its tiles, where each is a kernel of its own.
+  double expert_gemm_s = 0;
+  // What its fused attention reaches of the GPU's best (DeviceSpec::attention_efficiency):
+  // Triton's, FlashAttention 2's on GPUs after the A100.
+  double attention_share = 1;
   double compute_stretch = 1;  // of all kernels: a slower release of the same software
+  // The spread of nodes' speeds, a standard deviation: a step waits for the slowest node.
+  double node_spread = 0;
 
   // Memory-bound passes.
   double memory_efficiency = 0.85;  // what long streams reach of the data sheet's bandwidth
@@ -45,6 +46,9 @@ struct FrameworkProfile {
   double backward_launch_s = 0.91e-3;
   double tensor_launch_s = 0.10e-3;
   double wide_tensor_launch_s = 0.29e-3;
+  // Of a mixture of experts, beside: the router, the permutation, and waiting for the counts of
+  // tokens that the device has found.
+  double expert_launch_s = 0;
   double iteration_overhead_s = 0;  // of an iteration: data, timers, logging
 
   // Communication, against what nccl-tests measure: bytes take so many times as long, and every
@@ -63,6 +67,7 @@ struct FrameworkProfile {
 
   // The GPUs and precisions of those rows, "H100-SXM5-80GB fp8": its own file's, not its base's.
   std::vector<std::string> measured_on;
+  double measured_gpus = 0;  // of the largest of those runs
 
   bool operator==(const FrameworkProfile&) const = default;
 };
@@ -72,9 +77,13 @@ struct FrameworkProfile {
 bool is_measured(const FrameworkProfile& profile, const std::string& gpu,
                  const std::string& precision);
 
+// Whether a job is more than ten times as large as any of those runs.
+bool is_beyond(const FrameworkProfile& profile, int gpus);
+
 // The 90 % interval of a prediction that no such rows stand behind:
 // workload/uncalibrated.toml.
 Result<std::pair<double, double>> uncalibrated_interval();
+std::string uncalibrated_path();
 
 // A constant's key in files, and what one of its units is.
 struct ProfileField {
@@ -91,6 +100,10 @@ using ProfileValues = std::map<std::pair<std::string, std::string>, double>;
 // `base` and holds what differs from it, or holds all. Errors name file and line.
 Result<FrameworkProfile> load_framework_profile(const std::string& name,
                                                 const ProfileValues& instead = {});
+
+// How much longer the slowest of so many nodes takes than their mean: 1 + node_spread sqrt(2 ln n),
+// the largest of n normal variables (Gumbel, Statistics of Extremes, section 4.2.3).
+double slowest_of(int nodes, const FrameworkProfile& profile);
 
 // The file of a name that is known.
 std::string framework_profile_path(const std::string& name);

@@ -29,6 +29,7 @@ KernelWork sum(std::initializer_list<KernelWork> parts) {
   for (const KernelWork& part : parts) {
     all.gemms.insert(all.gemms.end(), part.gemms.begin(), part.gemms.end());
     all.attention_flops += part.attention_flops;
+    if (part.attention_flops > 0) all.attention = part.attention;
     all.whole += part.whole;
     all.qkv += part.qkv;
     all.ffn += part.ffn;
@@ -87,7 +88,8 @@ BlockShape block_shape(const Model& model, const Plan& plan, const FrameworkProf
 
 void add_linear(BlockWork* block, KernelWork PartsOf<KernelWork>::*part, const BlockShape& shape,
                 const Gemm& product, bool behind_norm) {
-  const auto [batch, tokens, out, in, wide] = product;
+  const std::int64_t batch = product.batch, tokens = product.m, out = product.n, in = product.k;
+  const bool wide = product.wide;
   KernelWork &forward = block->forward.*part, &input_gradient = block->input_gradient.*part,
              &weight_gradient = block->weight_gradient.*part;
   forward.gemms.push_back(product);
@@ -132,6 +134,7 @@ Kernel kernel_of(const BlockShape& shape, std::string name, const KernelWork& wo
   return {.name = std::move(name),
           .gemms = work.gemms,
           .attention_flops = work.attention_flops,
+          .attention = work.attention,
           .memory_bytes = shape.whole(work.whole) + shape.cut(work.qkv, shape.qkv) +
                           shape.cut(work.ffn, shape.ffn) + shape.attention(work.matrix) +
                           work.bytes + shape.profile.accumulation_bytes * work.parameters};

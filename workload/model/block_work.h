@@ -55,6 +55,7 @@ BlockShape block_shape(const Model& model, const Plan& plan, const FrameworkProf
 struct KernelWork {
   std::vector<Gemm> gemms;
   double attention_flops = 0;
+  AttentionShape attention;
   double whole = 0, qkv = 0, ffn = 0, matrix = 0;
   double bytes = 0;
   double parameters = 0;

@@ -182,10 +182,15 @@ Block experts_block(const Model& model, const Plan& plan, const FrameworkProfile
       router_parameters(model) + latent_parameters(model) / plan.tp;
   block.weight_gradient.in.parameters = held.expert - down;
   block.weight_gradient.out.parameters = down;
-  return finish(block, shape, "experts",
-                {"mlp norm and router", "experts fc1", "experts activation", "", "experts fc2",
-                 "combination"},
-                plan, &CudaGraphModules::moe);
+  Block experts = finish(block, shape, "experts",
+                         {"mlp norm and router", "experts fc1", "experts activation", "",
+                          "experts fc2", "combination"},
+                         plan, &CudaGraphModules::moe);
+  if (experts.forward.launch_s > 0) {
+    experts.forward.launch_s += profile.expert_launch_s;
+    experts.input_gradient.launch_s += profile.expert_launch_s;
+  }
+  return experts;
 }
 
 Block shared_expert_block(const Model& model, const Plan& plan, const FrameworkProfile& profile) {
@@ -252,6 +257,7 @@ Kernel merge(std::string name, std::initializer_list<Kernel> parts) {
     all.gemms.insert(all.gemms.end(), part.gemms.begin(), part.gemms.end());
     all.memory_bytes += part.memory_bytes;
     all.attention_flops += part.attention_flops;
+    if (part.attention_flops > 0) all.attention = part.attention;
     all.launch_s += part.launch_s;
   }
   return all;

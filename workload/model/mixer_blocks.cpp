@@ -30,6 +30,15 @@ constexpr double kSplitSoftmaxPassesBackward = 17;
 constexpr double kScanPasses = 5;
 constexpr double kScanPassesBackward = 10;
 
+// The longest row of keys.
+std::int64_t keys_of_row(const Model& model, const BlockShape& shape) {
+  std::int64_t keys = shape.keys;
+  for (const int part : {model.window, model.attention_chunk, model.document}) {
+    if (part > 0) keys = std::min<std::int64_t>(keys, part);
+  }
+  return keys;
+}
+
 // Attention's core: scores and context forward, four products backward, unfused with the passes
 // over the matrix; or one fused kernel, which never writes it, nor computes what is masked.
 void add_core(BlockWork* block, const Model& model, const Plan& plan, const BlockShape& shape) {
@@ -48,6 +57,9 @@ void add_core(BlockWork* block, const Model& model, const Plan& plan, const Bloc
   if (plan.flash_attention) {
     forward.attention_flops = attended_share(model) * (scores.flops() + context.flops());
     backward.attention_flops = kFlashBackward * forward.attention_flops;
+    forward.attention = {.keys = keys_of_row(model, shape), .head_size = shape.query_size};
+    backward.attention = forward.attention;
+    backward.attention.backward = true;
     return;
   }
   // Both operands of both products are activations. d(scores) and dQ; dV and dK.

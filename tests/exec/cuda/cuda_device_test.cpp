@@ -181,7 +181,10 @@ TEST_CASE("a GPU multiplies matrices in every precision that it has") {
   if (!gpu) return;
   // The sides of 100 are no multiple of 16.
   pipeline.job.program.kernels.push_back(
-      {"layer", {{1, 512, 1024, 256}, {3, 100, 100, 100, true}, {2, 100, 100, 100}}, 3e10, 1e8});
+      {.name = "layer",
+       .gemms = {{1, 512, 1024, 256}, {3, 100, 100, 100, true}, {2, 100, 100, 100}},
+       .attention_flops = 3e10,
+       .memory_bytes = 1e8});
   for (Body& body : pipeline.job.program.bodies) {
     for (Op& op : body.ops) op.kernel = is_compute(op.kind) ? 0 : -1;
   }

@@ -56,7 +56,7 @@ class DeviceJob {
     Op op;
     op.duration_ns = duration_ns;
     op.kernel = static_cast<std::int32_t>(program_.kernels.size());
-    program_.kernels.push_back({"kernel", {}, 0, 0, 0, memory_share});
+    program_.kernels.push_back({.name = "kernel", .memory_share = memory_share});
     return add(rank, op, waits);
   }
 

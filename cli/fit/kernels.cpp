@@ -1,0 +1,120 @@
+// tandem-fit kernels: fits what GPUs' kernels and collectives inside a node cost alone to those
+// that others timed.
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+
+#include "base/data_dir.h"
+#include "base/file.h"
+#include "cli/fit/fit_commands.h"
+#include "report/page/page_parts.h"
+#include "report/text/kernel_table.h"
+#include "topology/preset.h"
+#include "validation/kernels/kernel_fit.h"
+#include "validation/published/profile_text.h"
+
+namespace tandem {
+namespace {
+
+struct KernelOptions {
+  std::string folder;
+  std::string update;
+  bool write = false;
+};
+
+// Files with other values, by path.
+using Texts = std::map<std::string, std::string>;
+
+template <class Spec>
+Status set_values(const std::string& path, const std::vector<FittedConstant<Spec>>& constants,
+                  Spec spec, const std::string& source, Texts* texts) {
+  if (!texts->contains(path)) {
+    ASSIGN_OR_RETURN((*texts)[path], read_file(path));
+  }
+  for (const auto& constant : constants)
+    (*texts)[path] =
+        with_value((*texts)[path], constant.key, constant.place(spec) / constant.unit, source);
+  return Done{};
+}
+
+std::string source_of(std::size_t rows, const std::string& what) {
+  return fmt::format("fit to {} {} that ran alone (validation/kernels)", rows, what);
+}
+
+Status fit_devices(const TimedKernels& kernels, const std::vector<DeviceConstant>& constants,
+                   const std::string& what, std::vector<KernelErrors>* lines, Texts* texts) {
+  for (const auto& [gpu, timed] : kernels) {
+    ASSIGN_OR_RETURN(const DeviceSpec device, load_device(gpu));
+    const Fitted<DeviceSpec> fit = fit_kernels(device, timed, constants);
+    lines->push_back({gpu, what, fit.unseen});
+    RETURN_IF_ERROR(
+        set_values(device_path(gpu), constants, fit.spec, source_of(timed.size(), what), texts));
+  }
+  return Done{};
+}
+
+Status fit_presets(const TimedCollectives& collectives, std::vector<KernelErrors>* lines,
+                   Texts* texts) {
+  for (const auto& [preset, timed] : collectives) {
+    ASSIGN_OR_RETURN(const ClusterSpec spec, load_preset(preset));
+    const Fitted<ClusterSpec> fit = fit_collectives(spec, timed);
+    lines->push_back({preset, "collectives", fit.unseen});
+    for (const CommKind kind :
+         {CommKind::AllReduce, CommKind::AllGather, CommKind::ReduceScatter, CommKind::AllToAll}) {
+      std::vector<TimedCollective> own;
+      for (const TimedCollective& one : timed)
+        if (one.kind == kind) own.push_back(one);
+      lines->push_back({preset, std::string(name(kind)), collective_errors(fit.spec, own)});
+    }
+    RETURN_IF_ERROR(set_values(preset_path(preset), collective_constants(), fit.spec,
+                               source_of(timed.size(), "collectives"), texts));
+  }
+  return Done{};
+}
+
+Status run(const KernelOptions& options) {
+  const std::string folder =
+      options.folder.empty() ? data_dir() + "/validation/kernels" : options.folder;
+  ASSIGN_OR_RETURN(const TimedKernels gemms, read_gemms(folder + "/gemm.csv"));
+  ASSIGN_OR_RETURN(const TimedKernels attentions, read_attentions(folder + "/attention.csv"));
+  ASSIGN_OR_RETURN(const TimedCollectives collectives,
+                   read_collectives(folder + "/collectives.csv"));
+  std::vector<KernelErrors> lines;
+  Texts texts;
+  RETURN_IF_ERROR(fit_devices(gemms, gemm_constants(), "GEMMs", &lines, &texts));
+  RETURN_IF_ERROR(
+      fit_devices(attentions, attention_constants(), "causal attentions", &lines, &texts));
+  RETURN_IF_ERROR(fit_presets(collectives, &lines, &texts));
+  fmt::print("{}", kernel_table(lines));
+  if (!options.update.empty()) {
+    ASSIGN_OR_RETURN(const std::string page, read_file(options.update));
+    ASSIGN_OR_RETURN(
+        const std::string updated,
+        with_parts(page, options.update, "tandem-fit kernels", {{"alone", kernel_table(lines)}}));
+    RETURN_IF_ERROR(write_file(options.update, updated));
+  }
+  if (!options.write) return Done{};
+  for (const auto& [path, text] : texts) RETURN_IF_ERROR(write_file(path, text));
+  return Done{};
+}
+
+}  // namespace
+
+void add_kernels(const Command& app) {
+  auto options = std::make_shared<KernelOptions>();
+  const Command command = app.subcommand(
+      "kernels",
+      "Fits the constants of GEMMs, fused attention and collectives inside a node, in "
+      "topology/presets, to those that others timed alone, and prints how a fit to every other of "
+      "them predicts the rest.");
+  command.option("folder", &options->folder,
+                 "of gemm.csv, attention.csv and collectives.csv; default validation/kernels");
+  command.option("--update", &options->update,
+                 "PAGE.md: write the table between its marks, as docs/accuracy.md has it");
+  command.flag("--write", &options->write, "write the constants to the GPUs' and presets' files");
+  command.footer("Example: tandem-fit kernels");
+  command.run([options] { return run(*options); });
+}
+
+}  // namespace tandem

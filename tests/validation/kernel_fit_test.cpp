@@ -1,0 +1,109 @@
+// The constants of GPUs and presets against kernels and collectives that others timed alone.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "tests/folder.h"
+#include "topology/preset.h"
+#include "validation/kernels/kernel_fit.h"
+
+namespace tandem {
+namespace {
+
+std::string table(const std::string& name) {
+  return TANDEM_SOURCE_DIR "/validation/kernels/" + name;
+}
+
+template <class T>
+T of(Result<T> result) {
+  INFO((result.ok() ? "" : result.error().text()));
+  REQUIRE(result.ok());
+  return std::move(result).value();
+}
+
+// The files have four digits of each constant.
+template <class Spec>
+void check_written(Spec written, Spec fitted, const std::vector<FittedConstant<Spec>>& constants) {
+  for (const auto& constant : constants) {
+    INFO(constant.key);
+    CHECK(constant.place(written) == Approx(constant.place(fitted)).epsilon(1e-3).margin(1e-12));
+  }
+}
+
+// 8 where a table's own noise (its GPU's temperature) is 7: B300.
+TEST_CASE("GEMMs that a fit has not seen are met within 6 % in the median, a B300's within 8") {
+  for (const auto& [gpu, timed] : of(read_gemms(table("gemm.csv")))) {
+    INFO(gpu);
+    const DeviceSpec device = of(load_device(gpu));
+    const auto fit = fit_kernels(device, timed, gemm_constants());
+    CHECK(fit.unseen.n >= 290);
+    CHECK(fit.unseen.median <= (gpu == "b300-288gb" ? 0.08 : 0.06));
+    CHECK(std::abs(fit.unseen.bias) <= 0.03);
+    check_written(device, fit.spec, gemm_constants());
+  }
+}
+
+TEST_CASE("attention that a fit has not seen is met within 8 % in the median") {
+  for (const auto& [gpu, timed] : of(read_attentions(table("attention.csv")))) {
+    INFO(gpu);
+    const DeviceSpec device = of(load_device(gpu));
+    const auto fit = fit_kernels(device, timed, attention_constants());
+    CHECK(fit.unseen.n >= 140);
+    CHECK(fit.unseen.median <= 0.08);
+    check_written(device, fit.spec, attention_constants());
+  }
+}
+
+TEST_CASE("collectives that a fit has not seen are met within 10 %, all-to-alls within 15 %") {
+  for (const auto& [preset, timed] : of(read_collectives(table("collectives.csv")))) {
+    INFO(preset);
+    const ClusterSpec spec = of(load_preset(preset));
+    const auto fit = fit_collectives(spec, timed);
+    CHECK(fit.unseen.median <= 0.10);
+    check_written(spec, fit.spec, collective_constants());
+    std::vector<TimedCollective> exchanges;
+    for (const TimedCollective& one : timed)
+      if (one.kind == CommKind::AllToAll) exchanges.push_back(one);
+    CHECK(collective_errors(spec, exchanges).median <= 0.15);
+  }
+}
+
+TEST_CASE("a fit leads back to the constants that kernels were made with") {
+  DeviceSpec truth = of(load_device("h100-80gb"));
+  truth.attention_efficiency = 0.4;
+  truth.attention_ramp_keys = 700;
+  truth.attention_softmax_size = 100;
+  truth.attention_launch_s = 20e-6;
+  auto timed = of(read_attentions(table("attention.csv"))).at("h100-80gb");
+  // exp(0) = 1 of what the truth says.
+  for (TimedKernel& kernel : timed) {
+    const double matrices = kernel.kernel.attention_flops;
+    const auto keys = static_cast<double>(kernel.kernel.attention.keys);
+    const auto head = static_cast<double>(kernel.kernel.attention.head_size);
+    kernel.measured_s =
+        matrices / (0.4 * 989.4e12) * (1 + 700 / keys) * (1 + 100 / head) / (1 + 100.0 / 128) +
+        20e-6;
+  }
+  const auto fit = fit_kernels(truth, timed, attention_constants());
+  CHECK(fit.unseen.mape < 1e-3);
+  check_written(truth, fit.spec, attention_constants());
+}
+
+TEST_CASE("tables of kernels are refused with file and line") {
+  const Folder folder;
+  const auto refused = [&](const std::string& text) {
+    const auto bad = read_gemms(folder.with("gemm.csv", "gpu,m,n,k,time_us\n" + text));
+    REQUIRE(!bad.ok());
+    return bad.error().text();
+  };
+  CHECK_THAT(refused("h100,1,1,1,1\n"), Catch::Contains("gemm.csv:2: found the GPU 'h100'"));
+  CHECK_THAT(refused("h100-80gb,0,1,1,1\n"), Catch::Contains("gemm.csv:2: column 'm'"));
+  CHECK_THAT(refused("h100-80gb,1,1,1,-1\n"), Catch::Contains("gemm.csv:2: column 'time_us'"));
+  CHECK_THAT(refused(""), Catch::Contains("gemm.csv:1"));
+}
+
+}  // namespace
+}  // namespace tandem

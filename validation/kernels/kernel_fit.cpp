@@ -1,0 +1,279 @@
+#include "validation/kernels/kernel_fit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "base/check.h"
+#include "base/csv.h"
+#include "base/random.h"
+#include "base/units.h"
+#include "topology/preset.h"
+#include "topology/traffic.h"
+#include "validation/published/least_squares.h"
+#include "workload/cost/kernel.h"
+
+namespace tandem {
+namespace {
+
+constexpr const char* kPrecision = "bf16";
+constexpr std::int64_t kMost = 1 << 30;
+
+// How far off a kernel may be as a matter of course: beyond, it pulls with constant force.
+constexpr double kNoise = 0.05;
+
+constexpr int kSteps = 40;
+constexpr int kHalvings = 6;
+constexpr double kSlopeStep = 1e-2;  // of a constant's step
+
+// Alone: at full clocks.
+double alone_s(const DeviceSpec& device, const Kernel& kernel) {
+  CostModel model{.device = device, .precision = kPrecision};
+  model.device.training_clock = 1;
+  model.device.own_gemm_efficiency.clear();
+  return to_seconds(kernel_ns(model, kernel));
+}
+
+// What is fitted: log(predicted over measured) of each row, by a spec's constants.
+template <class Spec>
+using ResidualsOf = std::function<std::vector<double>(const Spec&)>;
+
+double cost_of(const std::vector<double>& residuals) {
+  double cost = 0;
+  for (const double r : residuals) cost += huber(r / kNoise);
+  return cost;
+}
+
+template <class Spec>
+Spec moved(Spec spec, const std::vector<FittedConstant<Spec>>& constants,
+           const std::vector<double>& step, double share) {
+  for (std::size_t k = 0; k < constants.size(); ++k) {
+    const auto& c = constants[k];
+    c.place(spec) = std::clamp(c.place(spec) + share * step[k] * c.step * c.unit, c.least * c.unit,
+                               c.most * c.unit);
+  }
+  return spec;
+}
+
+// By a constant's step, in either direction that its bounds allow.
+template <class Spec>
+std::vector<double> slope_of(const Spec& spec, const FittedConstant<Spec>& constant,
+                             const ResidualsOf<Spec>& residuals_of,
+                             const std::vector<double>& here) {
+  Spec there = spec;
+  const double delta = kSlopeStep * constant.step * constant.unit;
+  const bool up = constant.place(there) + delta <= constant.most * constant.unit;
+  constant.place(there) += up ? delta : -delta;
+  std::vector<double> slope = residuals_of(there);
+  for (std::size_t i = 0; i < slope.size(); ++i)
+    slope[i] = (slope[i] - here[i]) / (up ? kSlopeStep : -kSlopeStep);
+  return slope;
+}
+
+// One of Gauss-Newton, in the constants' own steps; a weak pull to where they are keeps it defined.
+template <class Spec>
+std::vector<double> step_of(const Spec& spec, const std::vector<FittedConstant<Spec>>& constants,
+                            const ResidualsOf<Spec>& residuals_of,
+                            const std::vector<double>& here) {
+  const std::size_t n = constants.size();
+  std::vector<std::vector<double>> slopes;
+  for (const auto& constant : constants)
+    slopes.push_back(slope_of(spec, constant, residuals_of, here));
+  Matrix matrix(n, std::vector<double>(n));
+  std::vector<double> right(n);
+  for (std::size_t k = 0; k < n; ++k) {
+    matrix[k][k] = 1;
+    for (std::size_t i = 0; i < here.size(); ++i) {
+      const double weight = huber_weight(here[i] / kNoise) / (kNoise * kNoise);
+      right[k] -= weight * slopes[k][i] * here[i];
+      for (std::size_t j = 0; j < n; ++j) matrix[k][j] += weight * slopes[k][i] * slopes[j][i];
+    }
+  }
+  return solve(factor_of(matrix), right);
+}
+
+template <class Spec>
+Spec fitted(Spec spec, const std::vector<FittedConstant<Spec>>& constants,
+            const ResidualsOf<Spec>& residuals_of) {
+  for (const auto& c : constants) c.place(spec) = c.start * c.unit;
+  std::vector<double> here = residuals_of(spec);
+  double cost = cost_of(here);
+  for (int step = 0; step < kSteps; ++step) {
+    const std::vector<double> direction = step_of(spec, constants, residuals_of, here);
+    bool better = false;
+    double share = 1;
+    for (int halving = 0; halving <= kHalvings && !better; ++halving, share /= 2) {
+      Spec there = moved(spec, constants, direction, share);
+      std::vector<double> then = residuals_of(there);
+      better = cost_of(then) < cost * (1 - 1e-6);
+      if (!better) continue;
+      spec = std::move(there);
+      here = std::move(then);
+      cost = cost_of(here);
+    }
+    if (!better) break;
+  }
+  return spec;
+}
+
+// Every other row in a shuffled order, and the rest.
+template <class Row>
+std::pair<std::vector<Row>, std::vector<Row>> halves_of(const std::vector<Row>& rows) {
+  std::vector<std::size_t> order(rows.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::ranges::sort(order, {}, [](std::size_t i) { return scatter(i); });
+  std::pair<std::vector<Row>, std::vector<Row>> halves;
+  for (std::size_t i = 0; i < order.size(); ++i)
+    (i % 2 == 0 ? halves.first : halves.second).push_back(rows[order[i]]);
+  return halves;
+}
+
+std::vector<double> kernel_residuals(const DeviceSpec& device,
+                                     const std::vector<TimedKernel>& kernels) {
+  std::vector<double> all;
+  for (const TimedKernel& timed : kernels)
+    all.push_back(std::log(alone_s(device, timed.kernel) / timed.measured_s));
+  return all;
+}
+
+std::vector<double> collective_residuals(const ClusterSpec& spec,
+                                         const std::vector<TimedCollective>& timed) {
+  const auto cluster = Cluster::build(spec, spec.gpus_per_node);
+  CHECK(cluster.ok());
+  std::vector<double> all;
+  for (const TimedCollective& one : timed) {
+    std::vector<DeviceId> devices;
+    for (int i = 0; i < one.gpus; ++i) devices.push_back(DeviceId{i});
+    all.push_back(std::log(to_seconds(collective_ns(*cluster, one.kind, one.bytes, devices)) /
+                           one.measured_s));
+  }
+  return all;
+}
+
+template <class Kernel_>
+Result<TimedKernels> read_kernels(const std::string& path, const Kernel_& kernel_of) {
+  ASSIGN_OR_RETURN(const CsvTable table, CsvTable::read(path));
+  const std::vector<std::string> known = device_names();
+  TimedKernels kernels;
+  for (int row = 0; row < table.size(); ++row) {
+    const std::string gpu(table.text(row, "gpu"));
+    if (std::ranges::find(known, gpu) == known.end())
+      return table.error(row, fmt::format("found the GPU '{}', expected a known one", gpu));
+    Status wrong = Done{};
+    const auto size = [&](const char* column) -> std::int64_t {
+      const auto value = table.integer(row, column);
+      if (wrong.ok() && (!value.ok() || *value < 1 || *value > kMost))
+        wrong = table.error(row, fmt::format("column '{}': expected an integer above 0", column));
+      return wrong.ok() ? *value : 1;
+    };
+    TimedKernel timed{kernel_of(size), 0};
+    RETURN_IF_ERROR(wrong);
+    ASSIGN_OR_RETURN(const double us, table.number(row, "time_us"));
+    if (!(us > 0)) return table.error(row, "column 'time_us': expected a time above 0");
+    timed.measured_s = us * 1e-6;
+    kernels[gpu].push_back(std::move(timed));
+  }
+  if (kernels.empty()) return Error::at(path + ":1", "found a header alone, expected rows");
+  return kernels;
+}
+
+}  // namespace
+
+Result<TimedKernels> read_gemms(const std::string& path) {
+  return read_kernels(path, [](const auto& size) {
+    return Kernel{.gemms = {{.m = size("m"), .n = size("n"), .k = size("k")}}};
+  });
+}
+
+Result<TimedKernels> read_attentions(const std::string& path) {
+  return read_kernels(path, [](const auto& size) {
+    const std::int64_t seq = size("seq"), head = size("head_size");
+    const auto matrices = static_cast<double>(size("batch") * size("heads"));
+    const double whole = 4 * matrices * static_cast<double>(seq) * static_cast<double>(seq) *
+                         static_cast<double>(head);
+    return Kernel{.attention_flops = whole / 2, .attention = {.keys = seq, .head_size = head}};
+  });
+}
+
+#define AT(field) [](auto& spec) -> double& { return spec.field; }
+
+const std::vector<DeviceConstant>& gemm_constants() {
+  static const std::vector<DeviceConstant> kConstants = {
+      {"gemm_efficiency", AT(gemm_efficiency), 1, 0.75, 0.1, 0.1, 1},
+      {"gemm_ramp_k", AT(gemm_ramp_k), 1, 100, 50, 0, 400},
+      {"gemm_whole_wave", AT(gemm_whole_wave), 1, 0.3, 0.2, 0, 1},
+      {"gemm_launch_us", AT(gemm_launch_s), 1e-6, 3, 2, 0, 20}};
+  return kConstants;
+}
+
+const std::vector<DeviceConstant>& attention_constants() {
+  static const std::vector<DeviceConstant> kConstants = {
+      {"attention_efficiency", AT(attention_efficiency), 1, 0.55, 0.1, 0.05, 1},
+      {"attention_ramp_keys", AT(attention_ramp_keys), 1, 1200, 500, 0, 5000},
+      {"attention_softmax_size", AT(attention_softmax_size), 1, 60, 30, 0, 500},
+      {"attention_launch_us", AT(attention_launch_s), 1e-6, 30, 10, 0, 200}};
+  return kConstants;
+}
+
+const std::vector<ClusterConstant>& collective_constants() {
+  static const std::vector<ClusterConstant> kConstants = {
+      {"intra_latency_us", AT(intra_latency_s), 1e-6, 3, 1, 1, 10},
+      {"intra_base_us", AT(intra_base_s), 1e-6, 40, 20, 0, 200},
+      {"intra_ll_latency", AT(intra_low_latency.latency), 1, 0.5, 0.1, 0.05, 1},
+      {"intra_ll_rate", AT(intra_low_latency.rate), 1, 0.5, 0.1, 0.05, 1},
+      {"gather_efficiency", AT(gather_efficiency), 1, 0.9, 0.1, 0.3, 1},
+      {"alltoall_efficiency", AT(alltoall_efficiency), 1, 0.8, 0.1, 0.3, 1},
+      {"pair_efficiency", AT(pair_efficiency), 1, 0.8, 0.1, 0.3, 1}};
+  return kConstants;
+}
+
+#undef AT
+
+Fitted<DeviceSpec> fit_kernels(const DeviceSpec& device, const std::vector<TimedKernel>& kernels,
+                               const std::vector<DeviceConstant>& constants) {
+  const auto fit_to = [&](const std::vector<TimedKernel>& rows) {
+    return fitted<DeviceSpec>(device, constants,
+                              [&](const DeviceSpec& at) { return kernel_residuals(at, rows); });
+  };
+  const auto [seen, unseen] = halves_of(kernels);
+  return {fit_to(kernels), errors_of(kernel_residuals(fit_to(seen), unseen))};
+}
+
+Fitted<ClusterSpec> fit_collectives(const ClusterSpec& spec,
+                                    const std::vector<TimedCollective>& timed) {
+  const auto fit_to = [&](const std::vector<TimedCollective>& rows) {
+    return fitted<ClusterSpec>(spec, collective_constants(), [&](const ClusterSpec& at) {
+      return collective_residuals(at, rows);
+    });
+  };
+  const auto [seen, unseen] = halves_of(timed);
+  return {fit_to(timed), errors_of(collective_residuals(fit_to(seen), unseen))};
+}
+
+Errors collective_errors(const ClusterSpec& spec, const std::vector<TimedCollective>& timed) {
+  return errors_of(collective_residuals(spec, timed));
+}
+
+Result<TimedCollectives> read_collectives(const std::string& path) {
+  ASSIGN_OR_RETURN(const CsvTable table, CsvTable::read(path));
+  TimedCollectives all;
+  for (int row = 0; row < table.size(); ++row) {
+    const std::string preset(table.text(row, "preset")), op(table.text(row, "op"));
+    const auto kind = comm_kind_named(op);
+    if (!kind) return table.error(row, fmt::format("found '{}', expected nccl-tests' name", op));
+    const auto spec = load_preset(preset);
+    if (!spec.ok()) return table.error(row, spec.error().text());
+    ASSIGN_OR_RETURN(const std::int64_t gpus, table.integer(row, "gpus"));
+    ASSIGN_OR_RETURN(const std::int64_t bytes, table.integer(row, "bytes"));
+    ASSIGN_OR_RETURN(const double us, table.number(row, "time_us"));
+    if (gpus < 2 || gpus > spec->gpus_per_node || bytes < 1 || !(us > 0))
+      return table.error(row, "expected 2 GPUs or more of one node, and bytes and time above 0");
+    all[preset].push_back({*kind, static_cast<int>(gpus), bytes, us * 1e-6});
+  }
+  return all;
+}
+
+}  // namespace tandem

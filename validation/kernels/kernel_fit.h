@@ -1,0 +1,70 @@
+// Kernel fit: what a GPU's GEMMs, fused attention and collectives inside a node cost alone, from
+// those that others timed.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "topology/cluster.h"
+#include "topology/comm_kind.h"
+#include "validation/published/published_checks.h"
+#include "workload/cost/kernel_shape.h"
+
+namespace tandem {
+
+struct TimedKernel {
+  Kernel kernel;
+  double measured_s = 0;
+};
+using TimedKernels = std::map<std::string, std::vector<TimedKernel>>;  // by the GPU's file
+
+// Between the first GPUs of a node.
+struct TimedCollective {
+  CommKind kind = CommKind::AllReduce;
+  int gpus = 0;
+  Bytes bytes = 0;  // as nccl-tests counts
+  double measured_s = 0;
+};
+using TimedCollectives = std::map<std::string, std::vector<TimedCollective>>;  // by preset
+
+// gemm.csv (gpu, m, n, k, time_us) and attention.csv (gpu, batch, seq, heads, kv_heads, head_size,
+// time_us: causal, forward), in bf16; collectives.csv (preset, op, gpus, bytes, time_us). Errors
+// name file and line.
+Result<TimedKernels> read_gemms(const std::string& path);
+Result<TimedKernels> read_attentions(const std::string& path);
+Result<TimedCollectives> read_collectives(const std::string& path);
+
+// A constant of a GPU's or a preset's file that one of the tables determines: where a fit starts,
+// what a step of it is, and its bounds, in the key's units.
+template <class Spec>
+struct FittedConstant {
+  const char* key;
+  std::function<double&(Spec&)> place;
+  double unit, start, step, least, most;
+};
+using DeviceConstant = FittedConstant<DeviceSpec>;
+using ClusterConstant = FittedConstant<ClusterSpec>;
+const std::vector<DeviceConstant>& gemm_constants();
+const std::vector<DeviceConstant>& attention_constants();
+const std::vector<ClusterConstant>& collective_constants();
+
+// The constants that fit all rows best; and how a fit to every other of them, in a shuffled order,
+// predicts the rest.
+template <class Spec>
+struct Fitted {
+  Spec spec;
+  Errors unseen;
+};
+Fitted<DeviceSpec> fit_kernels(const DeviceSpec& device, const std::vector<TimedKernel>& kernels,
+                               const std::vector<DeviceConstant>& constants);
+Fitted<ClusterSpec> fit_collectives(const ClusterSpec& spec,
+                                    const std::vector<TimedCollective>& timed);
+
+// What a preset says of them as it is.
+Errors collective_errors(const ClusterSpec& spec, const std::vector<TimedCollective>& timed);
+
+}  // namespace tandem

@@ -1,0 +1,66 @@
+// Cases as JSON.
+#include <nlohmann/json.hpp>
+
+#include "validation/published/cases.h"
+
+namespace tandem {
+
+nlohmann::ordered_json to_json(const CaseRow& row) {
+  nlohmann::ordered_json json = {
+      {"id", row.run.id}, {"family", row.run.family}, {"measured_s", row.run.measured_s}};
+  const bool is_predicted = row.prediction.has_value();
+  const auto number = [&](double value) {
+    return is_predicted ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+  };
+  const Prediction parts = row.prediction.value_or(Prediction{});
+  json["predicted_s"] = number(parts.predicted_s);
+  json["error"] = is_predicted ? nlohmann::ordered_json(row.error()) : nlohmann::ordered_json();
+  const auto bound = [&](double std::pair<double, double>::*end) {
+    return parts.interval_s ? nlohmann::ordered_json((*parts.interval_s).*end)
+                            : nlohmann::ordered_json();
+  };
+  json["low_s"] = bound(&std::pair<double, double>::first);
+  json["high_s"] = bound(&std::pair<double, double>::second);
+  json["calibrated"] =
+      parts.calibrated ? nlohmann::ordered_json(*parts.calibrated) : nlohmann::ordered_json();
+  json["compute_s"] = number(parts.compute_s);
+  json["bubble_s"] = number(parts.bubble_s);
+  json["exposed_s"] = number(parts.exposed_s);
+  json["line"] = row.run.line;
+  if (row.run.measured_memory_bytes > 0) {
+    json["measured_memory_bytes"] = row.run.measured_memory_bytes;
+    json["predicted_memory_bytes"] = number(parts.memory_bytes);
+    json["memory_error"] = number(row.memory_error());
+  }
+  if (!is_predicted) json["reason"] = row.reason;
+  return json;
+}
+
+nlohmann::ordered_json to_json(const Accuracy& accuracy) {
+  const auto share = [&](double value) {
+    return accuracy.n > 0 ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+  };
+  nlohmann::ordered_json json = {
+      {"mape", share(accuracy.mape)},     {"bias", share(accuracy.bias)},
+      {"worst", share(accuracy.worst)},   {"n", accuracy.n},
+      {"median", share(accuracy.median)}, {"worst_id", accuracy.worst_id},
+      {"not_predicted", accuracy.without}};
+  if (accuracy.memory_n > 0)
+    json["memory"] = {{"n", accuracy.memory_n},
+                      {"mape", accuracy.memory_mape},
+                      {"median", accuracy.memory_median},
+                      {"bias", accuracy.memory_bias}};
+  return json;
+}
+
+nlohmann::ordered_json cases_json(const std::vector<CaseRow>& rows) {
+  nlohmann::ordered_json json = {{"rows", nlohmann::ordered_json::array()},
+                                 {"families", nlohmann::ordered_json::object()},
+                                 {"overall", to_json(accuracy_of(rows))}};
+  for (const CaseRow& row : rows) json["rows"].push_back(to_json(row));
+  for (const Accuracy& family : accuracy_by_family(rows))
+    json["families"][family.family] = to_json(family);
+  return json;
+}
+
+}  // namespace tandem
