@@ -249,6 +249,23 @@ TEST_CASE("a V100 of 16 GB is one of 32 GB with half the memory") {
   CHECK(scenario(run).cluster.spec.device.memory_bytes == 32.0 * (1 << 30));
 }
 
+TEST_CASE("a GPU goes by its chip's name as well, of the memory that most have") {
+  const Folder folder;
+  const std::string header =
+      "id,family,system,gpu,layers,hidden,heads,seq,vocab,gpus,iteration_s\n";
+  for (const auto& [name, full] : {std::pair{"H200", "H200-SXM5-141GB"},
+                                   {"GB300", "GB300-288GB"},
+                                   {"b200-180gb", "B200-180GB"}}) {
+    INFO(name);
+    const auto cases = read_cases(
+        folder.with("c.csv", header + "a,f,dgx-h100," + name + ",8,2304,24,2048,51200,8,1\n"));
+    REQUIRE(cases.ok());
+    const auto scenario = scenario_of(cases->front());
+    REQUIRE(scenario.ok());
+    CHECK(scenario->cluster.spec.device.name == full);
+  }
+}
+
 TEST_CASE("a row that cannot be expressed is listed with its reason and counted") {
   const std::vector<Case> cases = read(
       kHeader + kSelene + replaced(kKorthikanti, ",selene,", ",eos,") +

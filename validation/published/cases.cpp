@@ -97,7 +97,16 @@ struct Gpu {
 constexpr Gpu kGpus[] = {{"A100-80GB", "a100-80gb", 0},
                          {"V100-SXM2-32GB", "v100-32gb", 0},
                          {"V100-SXM2-16GB", "v100-32gb", 16},
-                         {"H100-80GB", "h100-80gb", 0}};
+                         {"H100-80GB", "h100-80gb", 0},
+                         {"V100", "v100-32gb", 0},
+                         {"A100", "a100-80gb", 0},
+                         {"H100", "h100-80gb", 0},
+                         {"H200", "h200-141gb", 0},
+                         {"H800", "h800-80gb", 0},
+                         {"B200", "b200-180gb", 0},
+                         {"B300", "b300-288gb", 0},
+                         {"GB200", "gb200-186gb", 0},
+                         {"GB300", "gb300-288gb", 0}};
 
 Result<int> whole_cell(const CsvTable& table, int row, const char* column, int least, int most) {
   ASSIGN_OR_RETURN(const std::int64_t value, table.integer(row, column));
