@@ -545,8 +545,11 @@ TEST_CASE("the ten models run on three clusters, Jean-Zay-style never faster tha
   const auto end = std::find(lines.begin(), lines.end(), "");
   CHECK(end - lines.begin() == 1 + 30);
   CHECK(std::count_if(end, lines.end(), [](const std::string& line) {
-          return line.find(". Jean-Zay-style takes ") != std::string::npos &&
-                 line.find(" communication ") != std::string::npos;
+          // What accounts for all of it and a little more is said in seconds.
+          const std::size_t jz = line.find(". Jean-Zay-style takes ");
+          return jz != std::string::npos &&
+                 (line.find(" accounts for ", jz) != std::string::npos ||
+                  line.find("communication takes ", jz) != std::string::npos);
         }) == 10);
 }
 

@@ -6,6 +6,7 @@
 #include "sim/engines.h"
 #include "tests/needs.h"
 #include "tests/scenarios/small_scenario.h"
+#include "topology/preset.h"
 
 namespace tandem {
 namespace {
@@ -41,9 +42,11 @@ TEST_CASE("a communicator has its own rate where it is given one, without limit 
 
 TEST_CASE("efficiencies that are set hold for every precision and whatever GPU") {
   const DeviceSpec plain = with({"cluster.gpu=h100-80gb"}).cluster.spec.device;
-  CHECK(plain.gemm_efficiency > 0.7);
-  CHECK(plain.training_clock < 1);
-  CHECK(plain.own_gemm_efficiency.at("fp8") > 0.5);
+  const DeviceSpec h100 = *load_device("h100-80gb");
+  CHECK(plain.gemm_efficiency == h100.gemm_efficiency);
+  CHECK(plain.training_clock == h100.training_clock);
+  CHECK(plain.own_gemm_efficiency == h100.own_gemm_efficiency);
+  CHECK(plain.own_gemm_efficiency.contains("fp8"));
   // cluster.gpu is applied after cluster.gemm_efficiency, and leaves it.
   for (const char* gpu : {"cluster.gpu=h100-80gb", "cluster.gpus_per_node=8"}) {
     const DeviceSpec set = with({gpu, "cluster.gemm_efficiency=0.5", "cluster.preset=dgx-h200",

@@ -227,6 +227,24 @@ TEST_CASE("what is like another node differs from it in what its name says alone
   }
 }
 
+TEST_CASE("what Blackwell's nodes do between nodes is one table's, aws-p6-b200's") {
+  for (const char* name : {"dgx-b300", "gb200-nvl72", "gb300-nvl72"}) {
+    INFO(name);
+    const ClusterSpec a = preset(name);
+    const ClusterSpec b = preset("dgx-b200");
+    CHECK(a.intra_efficiency == b.intra_efficiency);
+    CHECK(a.nvls == b.nvls);
+    CHECK(a.nvls_efficiency == b.nvls_efficiency);
+    CHECK(a.ring_fill_steps == b.ring_fill_steps);
+    CHECK(a.inter_efficiency == b.inter_efficiency);
+    CHECK(a.inter_latency_s == b.inter_latency_s);
+    CHECK(a.inter_base_s == b.inter_base_s);
+    CHECK(a.inter_low_latency.latency == b.inter_low_latency.latency);
+    CHECK(a.inter_low_latency.rate == b.inter_low_latency.rate);
+    CHECK(a.trees == b.trees);
+  }
+}
+
 TEST_CASE("RoCE as Meta has it: pods of 3072 GPUs, 7 to 1 between them") {
   const ClusterSpec spec = preset("h100-roce");
   CHECK(spec.fabric.kind == Fabric::FatTree);

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/data_dir.h"
+#include "tests/topology/built_cluster.h"
 #include "topology/cluster.h"
 #include "topology/preset.h"
 #include "topology/traffic.h"
@@ -20,28 +21,6 @@ namespace {
 
 constexpr CommKind kCollectives[] = {CommKind::AllReduce, CommKind::ReduceScatter,
                                      CommKind::AllGather, CommKind::AllToAll};
-
-Cluster build(const ClusterSpec& spec, int gpus) {
-  auto cluster = Cluster::build(spec, gpus);
-  INFO((cluster ? "" : cluster.error().text()));
-  REQUIRE(cluster.ok());
-  return std::move(cluster).value();
-}
-
-// first, first + stride, ...
-std::vector<DeviceId> devices(int count, int first = 0, int stride = 1) {
-  std::vector<DeviceId> result;
-  for (int i = 0; i < count; ++i) result.push_back(DeviceId{first + i * stride});
-  return result;
-}
-
-// The way of a large message, of operations that are alike.
-Traffic lockstep_traffic(const Cluster& cluster, CommKind kind,
-                         const std::vector<std::vector<DeviceId>>& instances) {
-  const std::vector<Choices> each = lockstep_choices(cluster, kind, instances);
-  REQUIRE(each.size() == 1);
-  return each[0].back();
-}
 
 TEST_CASE("every preset loads, builds and has a source for each number") {
   const auto known = preset_names();
@@ -115,6 +94,7 @@ TEST_CASE("Hopper and Blackwell come with 8 and 16 bits, each GPU with its own e
   CHECK(h100->training_clock < a100->training_clock);
   CHECK(a100->gemm_efficiency * a100->training_clock ==
         Approx(DeviceSpec{}.gemm_efficiency).epsilon(0.05));
+  CHECK(h100->own_gemm_efficiency.size() == 1);
   CHECK(h100->own_gemm_efficiency.contains("fp8"));
   CHECK(a100->own_gemm_efficiency.empty());
 }

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/data_dir.h"
+#include "tests/topology/built_cluster.h"
 #include "topology/cluster.h"
 #include "topology/preset.h"
 #include "topology/traffic.h"
@@ -35,20 +36,6 @@ ClusterSpec round_spec(int nics_per_node = 8) {
   return spec;
 }
 
-Cluster build(const ClusterSpec& spec, int gpus) {
-  auto cluster = Cluster::build(spec, gpus);
-  INFO((cluster ? "" : cluster.error().text()));
-  REQUIRE(cluster.ok());
-  return std::move(cluster).value();
-}
-
-// first, first + stride, ...
-std::vector<DeviceId> devices(int count, int first = 0, int stride = 1) {
-  std::vector<DeviceId> result;
-  for (int i = 0; i < count; ++i) result.push_back(DeviceId{first + i * stride});
-  return result;
-}
-
 std::vector<std::string> names(const Cluster& cluster, const std::vector<LinkId>& links) {
   std::vector<std::string> result;
   for (const LinkId link : links) result.push_back(cluster.link(link).name);
@@ -61,14 +48,6 @@ std::string error_of(ClusterSpec spec, int gpus) {
 }
 
 using Names = std::vector<std::string>;
-
-// The way of a large message, of operations that are alike.
-Traffic lockstep_traffic(const Cluster& cluster, CommKind kind,
-                         const std::vector<std::vector<DeviceId>>& instances) {
-  const std::vector<Choices> each = lockstep_choices(cluster, kind, instances);
-  REQUIRE(each.size() == 1);
-  return each[0].back();
-}
 
 TEST_CASE("a route inside a node goes over the switch, between nodes over the NICs") {
   const Cluster cluster = build(round_spec(4), 16);

@@ -53,9 +53,6 @@ constexpr FamilyDefault kDefaults[] = {
     // Its transfers block, and its profiler saw no gaps between ops.
     {[](const Case& run) { return starts(run, "zero-bubble") && is_profiled(run); },
      "costs.software", "profiled-a100"},
-    // NVIDIA's NeMo submissions: fused attention, and the overlaps as in
-    // scenarios/nemo-overlap.toml but for tensor communication's, whose settings go with a model's
-    // sizes.
     {overlaps_tensor, "overlap.tensor", "ring"},
     {[](const Case& run) { return is_nemo(run) && run.cp > 1; }, "overlap.context", true},
     // Megatron Bridge's recipes for mixtures of experts: their exchange beside the other
