@@ -48,6 +48,9 @@ struct DeviceSpec {
   double attention_ramp_keys = 0;
   double attention_softmax_size = 0;
   double attention_launch_s = 0;
+  // DeepEP's dispatch and combine: what an exchange takes beside its copies; and what an SM that
+  // runs them takes for a copy of a token, and moves a second. 0 bytes a second: not known.
+  double deepep_launch_s = 0, deepep_copy_s = 0, deepep_sm_bytes_per_s = 0;
   // What no tensor gets: see memory_reserve_bytes. Nothing: kMemoryReserve of the memory.
   std::optional<double> own_memory_reserve_bytes;
   // Its link to its CPU, one direction; and its part of the CPU's memory bandwidth. 0: not known.

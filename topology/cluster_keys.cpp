@@ -215,7 +215,19 @@ const std::vector<Key<DeviceSpec>>& device_keys() {
       keys::number("attention_launch_us",
                    "number: us between two fused attentions; default the GPU's, 0 for one of your "
                    "own",
-                   AT(attention_launch_s), 1e-6, keys::kMicroseconds)};
+                   AT(attention_launch_s), 1e-6, keys::kMicroseconds),
+      keys::number("deepep_launch_us",
+                   "number: us that an exchange by DeepEP takes beside its copies; default the "
+                   "GPU's, 0 for one of your own",
+                   AT(deepep_launch_s), 1e-6, keys::kMicroseconds),
+      keys::number("deepep_copy_us",
+                   "number: us that an SM of DeepEP's takes for a copy of a token beside its "
+                   "bytes; default the GPU's, 0 for one of your own",
+                   AT(deepep_copy_s), 1e-6, keys::kMicroseconds),
+      keys::number("deepep_sm_GBps",
+                   "number: GB/s that an SM of DeepEP's moves; default the GPU's; without it links "
+                   "alone limit DeepEP",
+                   AT(deepep_sm_bytes_per_s), GB, keys::kPositive)};
   return kKeys;
 }
 

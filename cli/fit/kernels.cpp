@@ -73,6 +73,29 @@ Status fit_presets(const TimedCollectives& collectives, std::vector<KernelErrors
   return Done{};
 }
 
+// The file of the GPU that a preset has.
+Result<std::string> device_path_of(const ClusterSpec& spec) {
+  for (const std::string& name : device_names()) {
+    ASSIGN_OR_RETURN(const DeviceSpec device, load_device(name));
+    if (device.name == spec.device.name) return device_path(name);
+  }
+  return Error{fmt::format("{}: its GPU '{}' has no file", spec.name, spec.device.name)};
+}
+
+// To the files of the presets' GPUs.
+Status fit_exchange_kernels(const TimedExchanges& exchanges, std::vector<KernelErrors>* lines,
+                            Texts* texts) {
+  for (const auto& [preset, timed] : exchanges) {
+    ASSIGN_OR_RETURN(const ClusterSpec spec, load_preset(preset));
+    const Fitted<ClusterSpec> fit = fit_exchanges(spec, timed);
+    lines->push_back({preset, "DeepEP", fit.unseen});
+    ASSIGN_OR_RETURN(const std::string path, device_path_of(spec));
+    RETURN_IF_ERROR(set_values(path, exchange_constants(), fit.spec,
+                               source_of(timed.size(), "exchanges by DeepEP"), texts));
+  }
+  return Done{};
+}
+
 Status run(const KernelOptions& options) {
   const std::string folder =
       options.folder.empty() ? data_dir() + "/validation/kernels" : options.folder;
@@ -80,12 +103,14 @@ Status run(const KernelOptions& options) {
   ASSIGN_OR_RETURN(const TimedKernels attentions, read_attentions(folder + "/attention.csv"));
   ASSIGN_OR_RETURN(const TimedCollectives collectives,
                    read_collectives(folder + "/collectives.csv"));
+  ASSIGN_OR_RETURN(const TimedExchanges exchanges, read_exchanges(folder + "/deepep.csv"));
   std::vector<KernelErrors> lines;
   Texts texts;
   RETURN_IF_ERROR(fit_devices(gemms, gemm_constants(), "GEMMs", &lines, &texts));
   RETURN_IF_ERROR(
       fit_devices(attentions, attention_constants(), "causal attentions", &lines, &texts));
   RETURN_IF_ERROR(fit_presets(collectives, &lines, &texts));
+  RETURN_IF_ERROR(fit_exchange_kernels(exchanges, &lines, &texts));
   fmt::print("{}", kernel_table(lines));
   if (!options.update.empty()) {
     ASSIGN_OR_RETURN(const std::string page, read_file(options.update));
@@ -105,11 +130,12 @@ void add_kernels(const Command& app) {
   auto options = std::make_shared<KernelOptions>();
   const Command command = app.subcommand(
       "kernels",
-      "Fits the constants of GEMMs, fused attention and collectives inside a node, in "
+      "Fits the constants of GEMMs, fused attention, collectives inside a node and DeepEP, in "
       "topology/presets, to those that others timed alone, and prints how a fit to every other of "
       "them predicts the rest.");
   command.option("folder", &options->folder,
-                 "of gemm.csv, attention.csv and collectives.csv; default validation/kernels");
+                 "of gemm.csv, attention.csv, collectives.csv and deepep.csv; default "
+                 "validation/kernels");
   command.option("--update", &options->update,
                  "PAGE.md: write the table between its marks, as docs/accuracy.md has it");
   command.flag("--write", &options->write, "write the constants to the GPUs' and presets' files");

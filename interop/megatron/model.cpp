@@ -140,6 +140,8 @@ class MegatronModel {
     expert_ffn_ = a_->whole("moe_ffn_hidden_size", 1).value_or(ffn_);
     shared_ = a_->whole("moe_shared_expert_intermediate_size").value_or(0);
     moe_latent_ = a_->whole("moe_latent_size").value_or(0);
+    router_groups_ = a_->whole("moe_router_num_groups").value_or(0);
+    router_topk_groups_ = a_->whole("moe_router_group_topk").value_or(0);
     router_bias_ = a_->flag("moe_router_enable_expert_bias");
     const auto freq = a_->text("moe_layer_freq");
     if (!freq || layers_ == 0) return;
@@ -210,6 +212,10 @@ class MegatronModel {
     if (gated_) layer->set("gated_mlp", true);
     layer->set("experts", experts_);
     layer->set("top_k", top_k_);
+    if (router_topk_groups_ > 0 && router_topk_groups_ < router_groups_) {
+      layer->set("router_groups", router_groups_);
+      layer->set("router_topk_groups", router_topk_groups_);
+    }
     layer->set("expert_ffn_hidden", expert_ffn_);
     if (shared_ > 0) layer->set("shared_expert_ffn", shared_);
     if (moe_latent_ > 0) layer->set("moe_latent", moe_latent_);
@@ -334,6 +340,7 @@ class MegatronModel {
   Whole layers_ = 0, hidden_ = 0, heads_ = 0, kv_heads_ = 0, head_dim_ = 0, window_ = 0;
   Whole q_rank_ = 0, kv_rank_ = 0, nope_ = 0, rope_ = 0, v_dim_ = 0;
   Whole index_heads_ = 0, index_head_dim_ = 0, index_topk_ = 0;
+  Whole router_groups_ = 0, router_topk_groups_ = 0;
   Whole ffn_ = 0, experts_ = 0, top_k_ = 0, expert_ffn_ = 0, shared_ = 0, moe_latent_ = 0;
   bool latent_ = false, delta_ = false, qk_norm_ = false, qkv_bias_ = false, sinks_ = false,
        gated_ = false;

@@ -287,7 +287,7 @@ constexpr std::string_view kQuietFields =
     "use_cache rope_* *_rope_* rotary_* *_rotary_* *dropout* attn_pdrop resid_pdrop "
     "embd_pdrop *_eps *_epsilon hidden_act hidden_activation *_hidden_act activation_function "
     "pretraining_tp ep_size *_coef aux_loss_alpha seq_aux routed_scaling_factor "
-    "norm_topk_prob n_group topk_group scoring_func output_* *softcapping time_step_* "
+    "norm_topk_prob scoring_func output_* *softcapping time_step_* "
     "*_cache_dtype mamba_ssm_dtype residual_in_fp32 rescale_prenorm_residual "
     "num_logits_to_keep query_pre_attn_scalar scale_embedding swiglu_* expert_dtype "
     "moe_router_dtype mamba_proj_bias use_conv_bias use_mamba_kernels "

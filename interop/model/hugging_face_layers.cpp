@@ -84,6 +84,10 @@ class HfLayers {
     if (m_.mlp_bias && !layer->has("mlp_bias")) layer->set("mlp_bias", true);
     layer->set("experts", m_.experts);
     layer->set("top_k", m_.top_k);
+    if (m_.router_topk_groups > 0 && m_.router_topk_groups < m_.router_groups) {
+      layer->set("router_groups", m_.router_groups);
+      layer->set("router_topk_groups", m_.router_topk_groups);
+    }
     layer->set("expert_ffn_hidden", m_.expert_ffn);
     // An MLP beside the experts is one that all tokens take.
     const Whole shared = m_.shared + (m_.both ? m_.ffn : 0);

@@ -344,6 +344,8 @@ class HfReader {
         fields_->flag({"use_routing_bias", "moe_router_enable_expert_bias", "moe_use_aux_free"})
             .value_or(corrected || m_->is("gpt_oss") || m_->is("glm") || m_->is("nemotron_h") ||
                       m_->is("longcat"));
+    m_->router_groups = fields_->whole({"n_group"}).value_or(0);
+    m_->router_topk_groups = fields_->whole({"topk_group"}).value_or(0);
     if (m_->experts > 0 && m_->top_k == 0)
       fields_->fail("num_experts_per_tok", "experts a token takes");
   }

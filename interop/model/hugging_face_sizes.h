@@ -33,6 +33,7 @@ struct HfModel {
         mamba_chunk = 0;
   // MLPs; both: one beside the experts of a layer.
   Whole ffn = 0, experts = 0, top_k = 0, expert_ffn = 0, shared = 0, latent = 0;
+  Whole router_groups = 0, router_topk_groups = 0;  // 0: a token's experts lie in any
   bool both = false, mlp_bias = false, router_bias = false;
   std::vector<Attends> attends;  // by layer
   std::vector<char> sparse;      // by layer: its MLP is experts

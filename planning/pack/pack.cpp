@@ -80,7 +80,8 @@ SizeCost microbatch_cost(const Scenario& whole, const Cluster& cluster) {
     const Placement placement = place_ranks(scenario.cluster, cluster);
     const Workload chain =
         price_workload(scenario.job.model, plan, scenario.costs, cluster, placement);
-    for (const OrderCosts& stage : stage_costs(chain, plan, scenario.costs, cluster, placement))
+    for (const OrderCosts& stage :
+         stage_costs(chain, scenario.job.model, plan, scenario.costs, cluster, placement))
       sum += stage.forward + stage.input + stage.weight;
     return sum;
   };

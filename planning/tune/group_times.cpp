@@ -77,9 +77,8 @@ const std::vector<Choices>& GroupTimes::choices_of(const RankGroups& groups) {
   if (groups.group_kind == GroupKind::Tensor) plan.tp = groups.size;
   plan.zero = groups.zero3 ? 3 : 0;
   plan.pp = 1;  // where ZeRO 3 has a slowdown of its own
-  const CommCost cost =
-      comm_costs(plan, base_.costs.profile,
-                 cluster_.spec().gpus_per_node)[static_cast<std::size_t>(groups.group_kind)];
+  const CommCost cost = comm_costs(base_.job.model, plan, base_.costs.profile,
+                                   cluster_.spec())[static_cast<std::size_t>(groups.group_kind)];
   known = lockstep_choices(cluster_, groups.kind, instances);
   for (Choices& each : known) each = at_cost(std::move(each), groups.group_kind, cost);
   return known;

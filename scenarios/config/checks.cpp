@@ -32,8 +32,9 @@ Status check_stragglers(const Scenario& s) {
 
 Status check_expert_keys(const Scenario& s) {
   if (s.job.model.is_moe() || s.places.contains("model.experts")) return Done{};
-  for (const char* key : {"model.top_k", "model.expert_ffn_hidden", "model.shared_expert_ffn",
-                          "model.expert_imbalance"}) {
+  for (const char* key :
+       {"model.top_k", "model.router_groups", "model.router_topk_groups", "model.expert_ffn_hidden",
+        "model.shared_expert_ffn", "model.expert_imbalance"}) {
     if (s.places.contains(key))
       return Error::of(
           {key}, fmt::format("found {} without model.experts, expected both: a dense model has no "

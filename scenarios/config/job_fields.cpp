@@ -99,6 +99,10 @@ std::vector<Field> plain_fields() {
            {"deepep", Dispatcher::DeepEp},
            {"hybridep", Dispatcher::HybridEp}},
           AT(job.plan.dispatcher)),
+      keys::flag("parallel.fp8_dispatch",
+                 "true or false: tokens go to their experts in fp8 with a scale for 128 numbers, "
+                 "and come back in 16 bits, forward and backward; default false",
+                 AT(job.plan.fp8_dispatch)),
       keys::whole(
           "parallel.hsdp_shard",
           "integer: with train.zero, neighbouring GPUs of dp x cp that cut parameters among them "
@@ -306,7 +310,9 @@ std::vector<Field> plain_fields() {
           "true or false: experts' weight gradients beside the exchange behind their inputs' "
           "(Megatron's --delay-wgrad-compute); default false",
           AT(job.plan.delay_wgrad)),
-      keys::whole("overlap.expert_sms", "integer: SMs that expert communication takes; default 0",
+      keys::whole("overlap.expert_sms",
+                  "integer: SMs that expert communication takes; default 0, with "
+                  "parallel.dispatcher = deepep 20",
                   AT(job.plan.expert_sms), 0, kMostSms)};
 }
 

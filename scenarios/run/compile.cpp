@@ -25,7 +25,8 @@ Result<OrderedJob> to_order(const Scenario& scenario) {
   RETURN_IF_ERROR(check_ops(chain, scenario));
   if (!order) {
     ASSIGN_OR_RETURN(order, make_order(job, [&] {
-                       return stage_costs(chain, plan, scenario.costs, cluster, placement);
+                       return stage_costs(chain, job.model, plan, scenario.costs, cluster,
+                                          placement);
                      }));
   }
   return OrderedJob{std::move(cluster), std::move(placement), plan, std::move(chain),
@@ -45,7 +46,7 @@ Result<CompiledJob> to_program(const Scenario& scenario,
       plan, std::move(order), *std::move(program), std::move(cluster), std::move(placement), {}};
   if (before_prices) before_prices(&job);
   job.program.comm_costs =
-      comm_costs(plan, scenario.costs.profile, job.cluster.spec().gpus_per_node);
+      comm_costs(scenario.job.model, plan, scenario.costs.profile, job.cluster.spec());
   slow_parts(scenario.variability, &job.program);
   price(&job.program, job.cluster, job.placement);
   job.folds = !slow_stragglers(scenario.variability, job.cluster, job.placement, &job.program);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "scenarios/run/order_job.h"
+#include "workload/model/moe.h"
 
 namespace tandem {
 namespace {
@@ -17,11 +18,11 @@ namespace {
 // What an operation of the job takes alone.
 class AloneTimes {
  public:
-  AloneTimes(const Plan& plan, const CostSettings& costs, const Cluster& cluster,
-             const Placement& placement)
+  AloneTimes(const Model& model, const Plan& plan, const CostSettings& costs,
+             const Cluster& cluster, const Placement& placement)
       : cluster_(cluster),
         placement_(placement),
-        costs_(comm_costs(plan, costs.profile, cluster.spec().gpus_per_node)) {}
+        costs_(comm_costs(model, plan, costs.profile, cluster.spec())) {}
 
   // Between the first rank of so many and every stride-th behind it.
   Nanoseconds of(GroupKind group_kind, CommKind kind, Bytes bytes, int first, int ranks,
@@ -124,17 +125,22 @@ int nodes_of(const Cluster& cluster, const Placement& placement) {
 
 }  // namespace
 
-CommCosts comm_costs(const Plan& plan, const FrameworkProfile& profile, int gpus_per_node) {
+CommCosts comm_costs(const Model& model, const Plan& plan, const FrameworkProfile& profile,
+                     const ClusterSpec& cluster) {
   CommCosts costs;
   const auto of = [&](GroupKind group_kind) -> CommCost& {
     return costs[static_cast<std::size_t>(group_kind)];
   };
-  const bool partial = plan.tp < gpus_per_node;
+  const bool partial = plan.tp < cluster.gpus_per_node;
   of(GroupKind::Tensor) = {profile.tensor_stretch * (partial ? profile.partial_tensor_stretch : 1),
                            profile.tensor_overhead_s};
   of(GroupKind::Pipeline) = {profile.pipeline_stretch, profile.pipeline_overhead_s};
   of(GroupKind::Data).slowdown =
       plan.gathers_each_microbatch() ? profile.zero3_stretch : profile.data_stretch;
+  if (const auto kernel = exchange_kernel(model, plan, cluster.device))
+    of(GroupKind::Expert) = {.overhead_s = kernel->launch_s,
+                             .limit_bytes_per_s = kernel->bytes_per_s,
+                             .posts_at_once = true};
   return costs;
 }
 
@@ -151,9 +157,9 @@ Workload price_workload(const Model& model, const OrderedPlan& plan, const CostS
   placed.expert_nodes = expert_nodes(plan, cluster, placement);
   CostModel prices = cost_model(costs, cluster.spec().device, plan.precision);
   prices.profile.compute_stretch *= slowest_of(nodes_of(cluster, placement), costs.profile);
-  return make_workload(
-      model, placed, prices,
-      slowest_tensor_ns({plan, costs, cluster, placement}, plan, cluster, placement, block_bytes));
+  return make_workload(model, placed, prices,
+                       slowest_tensor_ns({model, plan, costs, cluster, placement}, plan, cluster,
+                                         placement, block_bytes));
 }
 
 Workload for_chains(Workload chain, int chains) {
@@ -170,10 +176,10 @@ Workload price_workload(const JobSettings& job, const Order& order, const CostSe
       order.chains);
 }
 
-std::vector<OrderCosts> stage_costs(const Workload& chain, const Plan& plan,
+std::vector<OrderCosts> stage_costs(const Workload& chain, const Model& model, const Plan& plan,
                                     const CostSettings& costs, const Cluster& cluster,
                                     const Placement& placement) {
-  const AloneTimes alone(plan, costs, cluster, placement);
+  const AloneTimes alone(model, plan, costs, cluster, placement);
   const int next = plan.tp * plan.cp * plan.dp;  // the same rank of the next stage
   const double transfer_s = plan.pp == 1
                                 ? 0

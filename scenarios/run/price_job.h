@@ -16,7 +16,8 @@ namespace tandem {
 
 // What a framework adds to what the cluster says, by GroupKind.
 using CommCosts = std::array<CommCost, kGroupKinds>;
-CommCosts comm_costs(const Plan& plan, const FrameworkProfile& profile, int gpus_per_node);
+CommCosts comm_costs(const Model& model, const Plan& plan, const FrameworkProfile& profile,
+                     const ClusterSpec& cluster);
 
 // One chain's work. REQUIRES: the costs' table and profile outlive the call.
 Workload price_workload(const Model& model, const OrderedPlan& plan, const CostSettings& costs,
@@ -30,7 +31,7 @@ Workload price_workload(const JobSettings& job, const Order& order, const CostSe
                         const Cluster& cluster, const Placement& placement);
 
 // What every stage's actions take, when nothing overlaps.
-std::vector<OrderCosts> stage_costs(const Workload& chain, const Plan& plan,
+std::vector<OrderCosts> stage_costs(const Workload& chain, const Model& model, const Plan& plan,
                                     const CostSettings& costs, const Cluster& cluster,
                                     const Placement& placement);
 

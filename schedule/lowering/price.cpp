@@ -26,13 +26,30 @@ Placement dealt_round(int ranks, int gpus_per_node) {
   return placement;
 }
 
+namespace {
+
+// No flow ends before the operation's bytes have gone at that rate.
+void limit(Traffic* way, double bytes_per_s) {
+  if (bytes_per_s == 0) return;
+  way->seconds_per_byte = std::max(way->seconds_per_byte, 1 / bytes_per_s);
+  for (Flow& flow : way->flows) {
+    const double slowest_s = std::max(limited_s(flow), 1 / bytes_per_s);
+    flow.limit_bytes_per_s = flow.share / slowest_s;
+  }
+}
+
+}  // namespace
+
 Choices at_cost(Choices choices, GroupKind group_kind, const CommCost& cost) {
   for (Traffic& way : choices) {
     if (way.seconds_per_byte == 0) continue;
+    if (cost.posts_at_once) way.latency_ns = 0;
     way.latency_ns += to_ns(cost.overhead_s);
-    if (way.between_nodes == (group_kind == GroupKind::Tensor)) continue;
-    for (Flow& flow : way.flows) flow.share *= cost.slowdown;
-    way.seconds_per_byte *= cost.slowdown;
+    if (way.between_nodes != (group_kind == GroupKind::Tensor)) {
+      for (Flow& flow : way.flows) flow.share *= cost.slowdown;
+      way.seconds_per_byte *= cost.slowdown;
+    }
+    limit(&way, cost.limit_bytes_per_s);
   }
   return choices;
 }

@@ -108,9 +108,12 @@ struct SharedDevice {
 
 // What a training run's communication costs beyond the same operation alone in a benchmark: its
 // bytes take `slowdown` times as long (tensor groups' inside a node, all others' between nodes),
-// and each operation takes `overhead_s` longer.
+// and each operation takes `overhead_s` longer. A kernel that is not NCCL's has its own limit, and
+// posts all its messages at once: of a latency a step nothing is left.
 struct CommCost {
   double slowdown = 1, overhead_s = 0;
+  double limit_bytes_per_s = 0;  // of an operation's bytes; 0: what links carry
+  bool posts_at_once = false;
 };
 
 struct Program {

@@ -102,6 +102,8 @@ TEST_CASE("DeepSeek-V3 is three dense layers and 58 of experts, all with latent 
                      {"model.mtp_layers", "1"},
                      {"model.kinds.moe.experts", "256"},
                      {"model.kinds.moe.top_k", "8"},
+                     {"model.kinds.moe.router_groups", "8"},
+                     {"model.kinds.moe.router_topk_groups", "4"},
                      {"model.kinds.moe.expert_ffn_hidden", "2048"},
                      {"model.kinds.moe.shared_expert_ffn", "2048"},
                      {"model.kinds.moe.router_bias", "true"}});

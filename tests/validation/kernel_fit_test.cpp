@@ -71,6 +71,18 @@ TEST_CASE("collectives that a fit has not seen are met within 10 %, all-to-alls 
   }
 }
 
+TEST_CASE("DeepEP's exchanges that a fit has not seen are met within 15 % in the median") {
+  for (const auto& [preset, timed] : of(read_exchanges(table("deepep.csv")))) {
+    INFO(preset);
+    const ClusterSpec spec = of(load_preset(preset));
+    const auto fit = fit_exchanges(spec, timed);
+    CHECK(fit.unseen.n == 198);
+    CHECK(fit.unseen.median <= 0.10);
+    CHECK(std::abs(fit.unseen.bias) <= 0.05);
+    check_written(spec, fit.spec, exchange_constants());
+  }
+}
+
 TEST_CASE("a fit leads back to the constants that kernels were made with") {
   DeviceSpec truth = of(load_device("h100-80gb"));
   truth.attention_efficiency = 0.4;
@@ -103,6 +115,17 @@ TEST_CASE("tables of kernels are refused with file and line") {
   CHECK_THAT(refused("h100-80gb,0,1,1,1\n"), Catch::Contains("gemm.csv:2: column 'm'"));
   CHECK_THAT(refused("h100-80gb,1,1,1,-1\n"), Catch::Contains("gemm.csv:2: column 'time_us'"));
   CHECK_THAT(refused(""), Catch::Contains("gemm.csv:1"));
+  const auto exchange = [&](const std::string& text) {
+    const std::string head = "preset,gpus,op,hidden,tokens,top_k,experts,sms,time_us\n";
+    const auto bad = read_exchanges(folder.with("deepep.csv", head + text));
+    REQUIRE(!bad.ok());
+    return bad.error().text();
+  };
+  CHECK_THAT(exchange("dgx-h100,8,send,1,1,1,1,1,1\n"),
+             Catch::Contains("deepep.csv:2: found 'send', expected dispatch or combine"));
+  CHECK_THAT(exchange("dgx-h100,9,combine,1,1,1,1,1,1\n"), Catch::Contains("deepep.csv:2"));
+  CHECK_THAT(exchange("dgx-h100,8,combine,1,0,1,1,1,1\n"),
+             Catch::Contains("deepep.csv:2: column 'tokens'"));
 }
 
 }  // namespace

@@ -210,7 +210,7 @@ TEST_CASE("memory holds the experts' share, and the tokens that came") {
 TEST_CASE("a dispatcher sends copies of tokens, all tokens, or one copy a GPU or node") {
   // 8 experts on 4 GPUs, of which a token takes 2: the second lies beside the first in 1 of 7
   // cases, so that it goes to 2 - 1/7 GPUs; of 2 nodes to 1 + 4/7.
-  const Model model = mixture();
+  Model model = mixture();
   const double token = 4096 * 2.0;
   Plan plan = expert_plan(1, 4);
   const auto sent = [&](Dispatcher dispatcher, int nodes) {
@@ -222,6 +222,48 @@ TEST_CASE("a dispatcher sends copies of tokens, all tokens, or one copy a GPU or
   CHECK(sent(Dispatcher::AllGather, 2) == 4);
   CHECK(sent(Dispatcher::DeepEp, 1) == Approx(2 - 1.0 / 7).epsilon(1e-6));
   CHECK(sent(Dispatcher::HybridEp, 2) == Approx(1 + 4.0 / 7).epsilon(1e-6));
+  // Both experts in one of 2 groups, which lies on one of 2 nodes, or on 2 of 4 GPUs.
+  model.router_groups = 2;
+  model.router_topk_groups = 1;
+  CHECK(sent(Dispatcher::HybridEp, 2) == 1);
+  CHECK(sent(Dispatcher::DeepEp, 1) == Approx(2 * (1 - 1.0 / 6)).epsilon(1e-6));
+}
+
+TEST_CASE("tokens that go out in fp8 come back in 16 bits") {
+  Plan plan = expert_plan(1, 4);
+  const ExpertGroup whole = expert_group(mixture(), plan);
+  plan.fp8_dispatch = true;
+  const ExpertGroup half = expert_group(mixture(), plan);
+  CHECK(whole.sent_bytes == whole.returned_bytes);
+  CHECK(half.returned_bytes == whole.returned_bytes);
+  // A number is a byte, and 128 of them have a scale of four.
+  CHECK(half.sent_bytes * 2 * 128 == whole.sent_bytes * (128 + 4));
+  Workload work;
+  const StageWork stage = middle_stage(mixture(), plan, 1, &work);
+  for (const auto pass : {&StageWork::forward, &StageWork::backward})
+    CHECK(collectives(stage.*pass, CommKind::AllToAll) ==
+          Moved{2, half.sent_bytes + half.returned_bytes});
+}
+
+TEST_CASE("DeepEP takes 20 SMs, which have so much time for a copy and its bytes") {
+  Plan plan = expert_plan(1, 4);
+  plan.expert_sms = 0;
+  DeviceSpec device;
+  device.deepep_launch_s = 50e-6;
+  device.deepep_copy_s = 0.1e-6;
+  device.deepep_sm_bytes_per_s = 8192e6;  // a copy of 8192 bytes: a microsecond
+  CHECK_FALSE(exchange_kernel(mixture(), plan, device));
+  CHECK(expert_group(mixture(), plan).sms == 0);
+  plan.dispatcher = Dispatcher::DeepEp;
+  CHECK(expert_group(mixture(), plan).sms == 20);
+  const auto kernel = exchange_kernel(mixture(), plan, device);
+  REQUIRE(kernel);
+  CHECK(kernel->launch_s == 50e-6);
+  CHECK(kernel->bytes_per_s == Approx(20 * 8192 / 1.1e-6));
+  plan.expert_sms = 5;
+  CHECK(exchange_kernel(mixture(), plan, device)->bytes_per_s == Approx(5 * 8192 / 1.1e-6));
+  device.deepep_sm_bytes_per_s = 0;
+  CHECK_FALSE(exchange_kernel(mixture(), plan, device));
 }
 
 TEST_CASE("all-gathered tokens come back by reduce-scatter, and are kept") {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <utility>
@@ -11,10 +12,12 @@
 #include "base/csv.h"
 #include "base/random.h"
 #include "base/units.h"
+#include "schedule/lowering/price.h"
 #include "topology/preset.h"
 #include "topology/traffic.h"
 #include "validation/published/least_squares.h"
 #include "workload/cost/kernel.h"
+#include "workload/model/moe.h"
 
 namespace tandem {
 namespace {
@@ -139,15 +142,39 @@ std::vector<double> kernel_residuals(const DeviceSpec& device,
   return all;
 }
 
+std::vector<DeviceId> first_devices(int gpus) {
+  std::vector<DeviceId> devices;
+  for (int i = 0; i < gpus; ++i) devices.push_back(DeviceId{i});
+  return devices;
+}
+
 std::vector<double> collective_residuals(const ClusterSpec& spec,
                                          const std::vector<TimedCollective>& timed) {
   const auto cluster = Cluster::build(spec, spec.gpus_per_node);
   CHECK(cluster.ok());
   std::vector<double> all;
   for (const TimedCollective& one : timed) {
-    std::vector<DeviceId> devices;
-    for (int i = 0; i < one.gpus; ++i) devices.push_back(DeviceId{i});
-    all.push_back(std::log(to_seconds(collective_ns(*cluster, one.kind, one.bytes, devices)) /
+    const Nanoseconds ns = collective_ns(*cluster, one.kind, one.bytes, first_devices(one.gpus));
+    all.push_back(std::log(to_seconds(ns) / one.measured_s));
+  }
+  return all;
+}
+
+std::vector<double> exchange_residuals(const ClusterSpec& spec,
+                                       const std::vector<TimedExchange>& timed) {
+  const auto cluster = Cluster::build(spec, spec.gpus_per_node);
+  CHECK(cluster.ok());
+  std::map<int, Choices> choices_of;  // by GPUs
+  std::vector<double> all;
+  for (const TimedExchange& one : timed) {
+    Choices& ways = choices_of[one.gpus];
+    if (ways.empty()) ways = choices(*cluster, CommKind::AllToAll, first_devices(one.gpus));
+    const ExchangeKernel kernel = deepep_kernel(spec.device, one.sms, one.copy_bytes);
+    const CommCost cost{.overhead_s = kernel.launch_s,
+                        .limit_bytes_per_s = kernel.bytes_per_s,
+                        .posts_at_once = true};
+    const Bytes bytes = std::llround(one.copies * one.copy_bytes);
+    all.push_back(std::log(to_seconds(duration_ns(at_cost(ways, GroupKind::Expert, cost), bytes)) /
                            one.measured_s));
   }
   return all;
@@ -178,6 +205,19 @@ Result<TimedKernels> read_kernels(const std::string& path, const Kernel_& kernel
   }
   if (kernels.empty()) return Error::at(path + ":1", "found a header alone, expected rows");
   return kernels;
+}
+
+// A row's positive integers.
+Result<std::array<int, 6>> sizes_of(const CsvTable& table, int row,
+                                    const std::array<const char*, 6>& columns) {
+  std::array<int, 6> sizes{};
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    ASSIGN_OR_RETURN(const std::int64_t value, table.integer(row, columns[i]));
+    if (value < 1 || value > kMost)
+      return table.error(row, fmt::format("column '{}': expected an integer above 0", columns[i]));
+    sizes[i] = static_cast<int>(value);
+  }
+  return sizes;
 }
 
 }  // namespace
@@ -230,6 +270,14 @@ const std::vector<ClusterConstant>& collective_constants() {
   return kConstants;
 }
 
+const std::vector<ClusterConstant>& exchange_constants() {
+  static const std::vector<ClusterConstant> kConstants = {
+      {"deepep_launch_us", AT(device.deepep_launch_s), 1e-6, 50, 10, 0, 200},
+      {"deepep_copy_us", AT(device.deepep_copy_s), 1e-6, 0.1, 0.05, 0, 2},
+      {"deepep_sm_GBps", AT(device.deepep_sm_bytes_per_s), GB, 23, 5, 1, 200}};
+  return kConstants;
+}
+
 #undef AT
 
 Fitted<DeviceSpec> fit_kernels(const DeviceSpec& device, const std::vector<TimedKernel>& kernels,
@@ -253,6 +301,16 @@ Fitted<ClusterSpec> fit_collectives(const ClusterSpec& spec,
   return {fit_to(timed), errors_of(collective_residuals(fit_to(seen), unseen))};
 }
 
+Fitted<ClusterSpec> fit_exchanges(const ClusterSpec& spec,
+                                  const std::vector<TimedExchange>& timed) {
+  const auto fit_to = [&](const std::vector<TimedExchange>& rows) {
+    return fitted<ClusterSpec>(spec, exchange_constants(),
+                               [&](const ClusterSpec& at) { return exchange_residuals(at, rows); });
+  };
+  const auto [seen, unseen] = halves_of(timed);
+  return {fit_to(timed), errors_of(exchange_residuals(fit_to(seen), unseen))};
+}
+
 Errors collective_errors(const ClusterSpec& spec, const std::vector<TimedCollective>& timed) {
   return errors_of(collective_residuals(spec, timed));
 }
@@ -272,6 +330,28 @@ Result<TimedCollectives> read_collectives(const std::string& path) {
     if (gpus < 2 || gpus > spec->gpus_per_node || bytes < 1 || !(us > 0))
       return table.error(row, "expected 2 GPUs or more of one node, and bytes and time above 0");
     all[preset].push_back({*kind, static_cast<int>(gpus), bytes, us * 1e-6});
+  }
+  return all;
+}
+
+Result<TimedExchanges> read_exchanges(const std::string& path) {
+  ASSIGN_OR_RETURN(const CsvTable table, CsvTable::read(path));
+  TimedExchanges all;
+  for (int row = 0; row < table.size(); ++row) {
+    const std::string preset(table.text(row, "preset")), op(table.text(row, "op"));
+    const auto spec = load_preset(preset);
+    if (!spec.ok()) return table.error(row, spec.error().text());
+    if (op != "dispatch" && op != "combine")
+      return table.error(row, fmt::format("found '{}', expected dispatch or combine", op));
+    ASSIGN_OR_RETURN(const auto sizes,
+                     sizes_of(table, row, {"gpus", "hidden", "tokens", "top_k", "experts", "sms"}));
+    ASSIGN_OR_RETURN(const double us, table.number(row, "time_us"));
+    const auto [gpus, hidden, tokens, top_k, experts, sms] = sizes;
+    if (gpus < 2 || gpus > spec->gpus_per_node || top_k > experts || !(us > 0))
+      return table.error(row, "expected 2 GPUs or more of one node, top_k experts and a time");
+    const double number_bytes = op == "dispatch" ? kFp8CopyBytes : bytes_of(kPrecision);
+    all[preset].push_back({gpus, sms, tokens * places_of_token(experts, top_k, gpus),
+                           number_bytes * hidden, us * 1e-6});
   }
   return all;
 }

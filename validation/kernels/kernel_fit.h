@@ -31,12 +31,22 @@ struct TimedCollective {
 };
 using TimedCollectives = std::map<std::string, std::vector<TimedCollective>>;  // by preset
 
+// A dispatch or combine of DeepEP's between the first GPUs of a node.
+struct TimedExchange {
+  int gpus = 0, sms = 0;
+  double copies = 0, copy_bytes = 0;  // of tokens that a GPU sends, one for each GPU they go to
+  double measured_s = 0;
+};
+using TimedExchanges = std::map<std::string, std::vector<TimedExchange>>;  // by preset
+
 // gemm.csv (gpu, m, n, k, time_us) and attention.csv (gpu, batch, seq, heads, kv_heads, head_size,
-// time_us: causal, forward), in bf16; collectives.csv (preset, op, gpus, bytes, time_us). Errors
-// name file and line.
+// time_us: causal, forward), in bf16; collectives.csv (preset, op, gpus, bytes, time_us);
+// deepep.csv (preset, gpus, op, hidden, tokens, top_k, experts, sms, time_us: dispatch in fp8,
+// combine in bf16). Errors name file and line.
 Result<TimedKernels> read_gemms(const std::string& path);
 Result<TimedKernels> read_attentions(const std::string& path);
 Result<TimedCollectives> read_collectives(const std::string& path);
+Result<TimedExchanges> read_exchanges(const std::string& path);
 
 // A constant of a GPU's or a preset's file that one of the tables determines: where a fit starts,
 // what a step of it is, and its bounds, in the key's units.
@@ -51,6 +61,7 @@ using ClusterConstant = FittedConstant<ClusterSpec>;
 const std::vector<DeviceConstant>& gemm_constants();
 const std::vector<DeviceConstant>& attention_constants();
 const std::vector<ClusterConstant>& collective_constants();
+const std::vector<ClusterConstant>& exchange_constants();  // of the preset's GPU
 
 // The constants that fit all rows best; and how a fit to every other of them, in a shuffled order,
 // predicts the rest.
@@ -63,6 +74,8 @@ Fitted<DeviceSpec> fit_kernels(const DeviceSpec& device, const std::vector<Timed
                                const std::vector<DeviceConstant>& constants);
 Fitted<ClusterSpec> fit_collectives(const ClusterSpec& spec,
                                     const std::vector<TimedCollective>& timed);
+
+Fitted<ClusterSpec> fit_exchanges(const ClusterSpec& spec, const std::vector<TimedExchange>& timed);
 
 // What a preset says of them as it is.
 Errors collective_errors(const ClusterSpec& spec, const std::vector<TimedCollective>& timed);

@@ -117,6 +117,13 @@ std::vector<Key<Model>> mlp_keys() {
                   "integer: experts of every layer's MLP (mixture of experts); default 0: dense",
                   AT(experts), 0),
       keys::whole("top_k", "integer: experts that a token takes", AT(top_k), 1),
+      keys::whole("router_groups",
+                  "integer: equal groups of experts, of which a token's experts lie in "
+                  "router_topk_groups; default 0: in any",
+                  AT(router_groups), 0),
+      keys::whole("router_topk_groups",
+                  "integer: groups that a token's experts lie in at most, with router_groups",
+                  AT(router_topk_groups), 0),
       keys::whole("expert_ffn_hidden", "integer: width of an expert; default ffn_hidden",
                   AT(expert_ffn_hidden), 1),
       keys::whole("shared_expert_ffn",

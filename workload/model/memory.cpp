@@ -114,7 +114,8 @@ double context_buffers(const Model& model, const Plan& plan) {
 
 double expert_buffers(const Model& model, const Plan& plan) {
   if (plan.ep == 1) return 0;
-  return 2.0 * static_cast<double>(expert_group(expert_layer(model), plan).sent_bytes);
+  const ExpertGroup group = expert_group(expert_layer(model), plan);
+  return static_cast<double>(group.sent_bytes + group.returned_bytes);
 }
 
 // Of a parameter in use that was gathered for it: with its quantized copies. What a whole stage

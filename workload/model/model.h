@@ -45,6 +45,9 @@ struct Model {
   // experts: a dense model.
   int experts = 0;
   int top_k = 0;
+  // Experts stand in so many equal groups, and a token's lie in router_topk_groups of them; 0: in
+  // any. (DeepSeek-V3's limit of nodes a token.)
+  int router_groups = 0, router_topk_groups = 0;
   int expert_ffn_hidden = 0;  // 0: as ffn()
   int shared_expert_ffn = 0;
   // Tokens of the busiest expert rank over the mean: what all wait for. 1: even.

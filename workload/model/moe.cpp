@@ -19,18 +19,18 @@ CommKind comm_kind(Dispatcher dispatcher, Way way) {
 // After the chain's last step; the chain's last step where all experts are here.
 int exchange(PricedPass* pass, const ExpertGroup& group, Way way) {
   if (group.size == 1) return pass->last();
-  return pass->beside(GroupKind::Expert, comm_kind(group.dispatcher, way), group.sent_bytes,
+  const Bytes bytes = way == Way::Out ? group.sent_bytes : group.returned_bytes;
+  return pass->beside(GroupKind::Expert, comm_kind(group.dispatcher, way), bytes,
                       {.sms = group.sms}, pass->after_last());
 }
 
-// Of `places` with equally many of the experts, those that a token's top_k ones lie on: each is
-// missed by a draw without replacement.
-double places_of_token(const Model& model, int places) {
-  double missed = 1;
-  for (int i = 0; i < model.top_k; ++i)
-    missed *= std::max(0.0, model.experts - static_cast<double>(model.experts) / places - i) /
-              (model.experts - i);
-  return places * (1 - missed);
+// The same of a model whose tokens keep to some groups of experts: those lie on their share of the
+// places, one at least.
+double places_of_groups(const Model& model, int places) {
+  const int groups = std::max(model.router_groups, 1),
+            taken = std::max(model.router_topk_groups, 1);
+  return places_of_token(model.experts / groups * taken, model.top_k,
+                         std::max(1, (places * taken + groups - 1) / groups));
 }
 
 // Copies of a token that leave a GPU.
@@ -42,10 +42,18 @@ double copies_of_token(const Model& model, const Plan& plan) {
       return plan.ep;
     case Dispatcher::DeepEp:
     case Dispatcher::HybridEp:
-      return places_of_token(model, plan.expert_nodes > 1 ? plan.expert_nodes : plan.ep);
+      return places_of_groups(model, plan.expert_nodes > 1 ? plan.expert_nodes : plan.ep);
   }
   CHECK(false);
   return 0;
+}
+
+// DeepEP's default (its Buffer.num_sms).
+constexpr int kDeepEpSms = 20;
+
+int exchange_sms(const Plan& plan) {
+  if (plan.expert_sms > 0 || plan.dispatcher != Dispatcher::DeepEp) return plan.expert_sms;
+  return kDeepEpSms;
 }
 
 void over_tensor_group(PricedPass* pass, CommKind kind, const ExpertGroup& group) {
@@ -54,6 +62,26 @@ void over_tensor_group(PricedPass* pass, CommKind kind, const ExpertGroup& group
 
 }  // namespace
 
+double places_of_token(int experts, int top_k, int places) {
+  double missed = 1;
+  for (int i = 0; i < top_k; ++i)
+    missed *= std::max(0.0, experts - static_cast<double>(experts) / places - i) / (experts - i);
+  return places * (1 - missed);
+}
+
+ExchangeKernel deepep_kernel(const DeviceSpec& device, int sms, double copy_bytes) {
+  const double copy_s = device.deepep_copy_s + copy_bytes / device.deepep_sm_bytes_per_s;
+  return {device.deepep_launch_s, sms * copy_bytes / copy_s};
+}
+
+std::optional<ExchangeKernel> exchange_kernel(const Model& model, const Plan& plan,
+                                              const DeviceSpec& device) {
+  if (plan.dispatcher != Dispatcher::DeepEp || device.deepep_sm_bytes_per_s == 0)
+    return std::nullopt;
+  const double copy_bytes = static_cast<double>(stored_bytes(plan)) * model.expert_hidden();
+  return deepep_kernel(device, exchange_sms(plan), copy_bytes);
+}
+
 ExpertGroup expert_group(const Model& model, const Plan& plan) {
   const auto bytes_of_copies = [&](double copies) {
     return std::llround(static_cast<double>(routed_tokens(model, plan)) * copies *
@@ -61,11 +89,14 @@ ExpertGroup expert_group(const Model& model, const Plan& plan) {
            static_cast<Bytes>(stored_bytes(plan));
   };
   const Bytes arriving = bytes_of_copies(model.top_k);
+  const Bytes returned = bytes_of_copies(copies_of_token(model, plan));
+  const double kept = plan.fp8_dispatch ? kFp8CopyBytes / stored_bytes(plan) : 1;
   return {.size = plan.ep,
-          .sms = static_cast<std::int16_t>(plan.expert_sms),
+          .sms = static_cast<std::int16_t>(exchange_sms(plan)),
           .dispatcher = plan.dispatcher,
           .delays_wgrad = plan.delay_wgrad,
-          .sent_bytes = bytes_of_copies(copies_of_token(model, plan)),
+          .sent_bytes = std::llround(kept * static_cast<double>(returned)),
+          .returned_bytes = returned,
           .tensor_bytes = plan.expert_tensor() > 1 ? arriving * plan.expert_tensor() : 0};
 }
 

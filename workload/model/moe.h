@@ -1,6 +1,9 @@
 // A mixture of experts as steps: tokens go to the GPUs that hold their experts, and come back.
 #pragma once
 
+#include <optional>
+
+#include "topology/cluster.h"
 #include "workload/model/split_block.h"
 
 namespace tandem {
@@ -14,11 +17,30 @@ struct ExpertGroup {
   // All-to-all: what the busiest rank holds for all, top_k copies of its tokens; of DeepEP's and
   // HybridEP's one copy a destination. All-gather: the tokens of all.
   Bytes sent_bytes = 0;
+  Bytes returned_bytes = 0;  // of the same copies, on their way back
   // RunEnd over the tensor group before the experts, and scattered behind them: 0 where experts
   // are not cut.
   Bytes tensor_bytes = 0;
 };
 ExpertGroup expert_group(const Model& model, const Plan& plan);
+
+// What DeepEP's kernel takes of an exchange: a launch, and the SMs' time for the copies, which
+// exchanges in 16 bits state. Nothing: NCCL's collectives, HybridEP, or no rates known of the GPU.
+struct ExchangeKernel {
+  double launch_s = 0, bytes_per_s = 0;
+};
+std::optional<ExchangeKernel> exchange_kernel(const Model& model, const Plan& plan,
+                                              const DeviceSpec& device);
+
+// The same of copies of so many bytes each.
+ExchangeKernel deepep_kernel(const DeviceSpec& device, int sms, double copy_bytes);
+
+// Of a number in fp8, with one fp32 scale for 128 of them (DeepSeek-V3's blockwise fp8).
+constexpr double kFp8CopyBytes = 1 + 4.0 / 128;
+
+// Of `places` with equally many of the experts, those that a token's top_k ones lie on, in the
+// mean: each is missed by a draw without replacement.
+double places_of_token(int experts, int top_k, int places);
 
 // Norm and router; the tokens' dispatch, and the shared expert beside it; where experts are cut,
 // the all-gather of what arrived; the experts; the reduce-scatter; the combination; the addition.

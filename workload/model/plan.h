@@ -127,7 +127,8 @@ struct Plan {
   int micro_batch = 1;
   int global_batch = 0;
   Dispatcher dispatcher = Dispatcher::AllToAll;
-  bool delay_wgrad = false;  // experts' weight gradients beside the exchange behind their inputs'
+  bool fp8_dispatch = false;  // tokens go to their experts in fp8, and come back in 16 bits
+  bool delay_wgrad = false;   // experts' weight gradients beside the exchange behind their inputs'
   Recompute recompute = Recompute::None;
   RecomputeModules recompute_modules;
   bool sequence_parallel = false;

@@ -12,13 +12,10 @@
 
 #include "workload/cost/kernel.h"
 #include "workload/model/model.h"
+#include "workload/model/tensor_overlap_rules.h"
 
 namespace tandem {
 namespace {
-
-// Beyond any GPU, and any use.
-constexpr int kMostSms = 1024;
-constexpr std::int64_t kMostSplits = 1024;
 
 // `what`: what is said in place of the key, where the number is of several.
 Error found(std::string_view key, std::int64_t value, std::string_view expected,
@@ -214,6 +211,21 @@ Status check_context(const Model& model, const Plan& plan) {
   return check_multiples(multiples);
 }
 
+// Enough experts for a token in the groups it may take.
+Status check_router_groups(const Model& model) {
+  const int groups = model.router_groups, taken = model.router_topk_groups;
+  if (groups == 0 && taken == 0) return Done{};
+  if (groups < 1 || model.experts % groups != 0)
+    return found("model.router_groups", groups,
+                 fmt::format("a divisor of model.experts = {}", model.experts));
+  if (taken < 1 || taken > groups || model.experts / groups * taken < model.top_k)
+    return found("model.router_topk_groups", taken,
+                 fmt::format("from 1 to model.router_groups = {}, with model.top_k = {} experts "
+                             "among them",
+                             groups, model.top_k));
+  return Done{};
+}
+
 // `others`: whether other layers have experts.
 Status check_experts(const Model& model, const Plan& plan, bool others) {
   if (!model.is_moe()) {
@@ -227,6 +239,7 @@ Status check_experts(const Model& model, const Plan& plan, bool others) {
     return found("model.top_k", model.top_k,
                  fmt::format("from 1 to model.experts = {}", model.experts));
   }
+  RETURN_IF_ERROR(check_router_groups(model));
   if (!(model.expert_imbalance >= 1 && model.expert_imbalance <= model.experts)) {
     return Error::of(
         {"model.expert_imbalance"},
@@ -259,72 +272,8 @@ Status check_experts(const Model& model, const Plan& plan, bool others) {
   return check_multiples(multiples);
 }
 
-Error overlap_error(TensorGemm gemm, TensorMethod method, std::string_view expected) {
-  return Error::of(keys_of(gemm), fmt::format("overlap.gemm.{}: found {}, expected {}", name(gemm),
-                                              name(method), expected));
-}
-
-// Transformer Engine's methods for each GEMM (userbuffers), and a pipelined gather besides, which
-// it refuses: products that send on a summand or want their input whole are cut; dgrad and wgrad of
-// qkv and fc1 have each other to run beside, or dgrad is cut and wgrad has nothing left to hide.
-bool allows(TensorGemm gemm, TensorMethod method) {
-  switch (gemm) {
-    case TensorGemm::QkvWgrad:
-    case TensorGemm::Fc1Wgrad:
-      return method == TensorMethod::Bulk;
-    case TensorGemm::QkvDgrad:
-    case TensorGemm::Fc1Dgrad:
-      return true;
-    default:
-      return method != TensorMethod::Bulk;
-  }
-}
-
-Status check_gemm(const Model& model, const Plan& plan, TensorGemm gemm) {
-  const GemmOverlap& overlap = plan.overlap_of(gemm);
-  if (overlap.method == TensorMethod::Off) return Done{};
-  const auto refuse = [&](std::string_view expected) {
-    return overlap_error(gemm, overlap.method, expected);
-  };
-  if (plan.tp == 1) return refuse("off with parallel.tp = 1: nothing is communicated");
-  if (!plan.sequence_parallel)
-    return refuse("off without train.sequence_parallel: an all-reduce has no GEMM to meet");
-  if (!allows(gemm, overlap.method)) {
-    const bool wgrad = gemm == TensorGemm::QkvWgrad || gemm == TensorGemm::Fc1Wgrad;
-    return refuse(wgrad ? "off or bulk" : "off, pipelined or ring");
-  }
-  if (gemm >= TensorGemm::Fc1Fprop && model.is_moe() && model.shared_expert_ffn == 0)
-    return refuse("off with model.experts and no shared one: experts have no such collective");
-  const auto refuse_number = [&](std::string_view what, std::int64_t value, std::int64_t least,
-                                 std::int64_t most) {
-    return Error::of(keys_of(gemm), fmt::format("overlap.gemm.{}.{}: found {}, expected from {} to "
-                                                "{}",
-                                                name(gemm), what, value, least, most));
-  };
-  const std::int64_t rows = static_cast<std::int64_t>(model.seq) / plan.cp * plan.micro_batch;
-  if (overlap.method == TensorMethod::Pipelined &&
-      (overlap.splits < 1 || overlap.splits > std::min<std::int64_t>(rows, kMostSplits))) {
-    return refuse_number("splits", overlap.splits, 1, std::min<std::int64_t>(rows, kMostSplits));
-  }
-  if (overlap.sms < 0 || overlap.sms > kMostSms)
-    return refuse_number("sms", overlap.sms, 0, kMostSms);
-  return Done{};
-}
-
 Status check_overlap(const Model& model, const Plan& plan) {
-  for (int i = 0; i < kTensorGemms; ++i)
-    RETURN_IF_ERROR(check_gemm(model, plan, static_cast<TensorGemm>(i)));
-  for (const auto& [dgrad, wgrad] : {std::pair(TensorGemm::QkvDgrad, TensorGemm::QkvWgrad),
-                                     std::pair(TensorGemm::Fc1Dgrad, TensorGemm::Fc1Wgrad)}) {
-    const TensorMethod input = plan.overlap_of(dgrad).method;
-    const TensorMethod weight = plan.overlap_of(wgrad).method;
-    if (input == TensorMethod::Off || input == TensorMethod::Bulk || weight == TensorMethod::Off)
-      continue;
-    return overlap_error(wgrad, weight,
-                         fmt::format("off with overlap.gemm.{} = {}, which runs the reduce-scatter "
-                                     "beside dgrad",
-                                     name(dgrad), name(input)));
-  }
+  RETURN_IF_ERROR(check_tensor_overlap(model, plan));
   if (plan.context_sms < 0 || plan.context_sms > kMostSms)
     return found("overlap.context_sms", plan.context_sms, fmt::format("from 0 to {}", kMostSms));
   if (plan.expert_sms < 0 || plan.expert_sms > kMostSms)

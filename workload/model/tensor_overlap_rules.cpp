@@ -1,0 +1,86 @@
+#include "workload/model/tensor_overlap_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+namespace tandem {
+namespace {
+
+constexpr std::int64_t kMostSplits = 1024;  // beyond any use
+
+Error overlap_error(TensorGemm gemm, TensorMethod method, std::string_view expected) {
+  return Error::of(keys_of(gemm), fmt::format("overlap.gemm.{}: found {}, expected {}", name(gemm),
+                                              name(method), expected));
+}
+
+// Transformer Engine's methods for each GEMM (userbuffers), and a pipelined gather besides, which
+// it refuses: products that send on a summand or want their input whole are cut; dgrad and wgrad of
+// qkv and fc1 have each other to run beside, or dgrad is cut and wgrad has nothing left to hide.
+bool allows(TensorGemm gemm, TensorMethod method) {
+  switch (gemm) {
+    case TensorGemm::QkvWgrad:
+    case TensorGemm::Fc1Wgrad:
+      return method == TensorMethod::Bulk;
+    case TensorGemm::QkvDgrad:
+    case TensorGemm::Fc1Dgrad:
+      return true;
+    default:
+      return method != TensorMethod::Bulk;
+  }
+}
+
+Status check_gemm(const Model& model, const Plan& plan, TensorGemm gemm) {
+  const GemmOverlap& overlap = plan.overlap_of(gemm);
+  if (overlap.method == TensorMethod::Off) return Done{};
+  const auto refuse = [&](std::string_view expected) {
+    return overlap_error(gemm, overlap.method, expected);
+  };
+  if (plan.tp == 1) return refuse("off with parallel.tp = 1: nothing is communicated");
+  if (!plan.sequence_parallel)
+    return refuse("off without train.sequence_parallel: an all-reduce has no GEMM to meet");
+  if (!allows(gemm, overlap.method)) {
+    const bool wgrad = gemm == TensorGemm::QkvWgrad || gemm == TensorGemm::Fc1Wgrad;
+    return refuse(wgrad ? "off or bulk" : "off, pipelined or ring");
+  }
+  if (gemm >= TensorGemm::Fc1Fprop && model.is_moe() && model.shared_expert_ffn == 0)
+    return refuse("off with model.experts and no shared one: experts have no such collective");
+  const auto refuse_number = [&](std::string_view what, std::int64_t value, std::int64_t least,
+                                 std::int64_t most) {
+    return Error::of(keys_of(gemm), fmt::format("overlap.gemm.{}.{}: found {}, expected from {} to "
+                                                "{}",
+                                                name(gemm), what, value, least, most));
+  };
+  const std::int64_t rows = static_cast<std::int64_t>(model.seq) / plan.cp * plan.micro_batch;
+  if (overlap.method == TensorMethod::Pipelined &&
+      (overlap.splits < 1 || overlap.splits > std::min<std::int64_t>(rows, kMostSplits))) {
+    return refuse_number("splits", overlap.splits, 1, std::min<std::int64_t>(rows, kMostSplits));
+  }
+  if (overlap.sms < 0 || overlap.sms > kMostSms)
+    return refuse_number("sms", overlap.sms, 0, kMostSms);
+  return Done{};
+}
+
+}  // namespace
+
+Status check_tensor_overlap(const Model& model, const Plan& plan) {
+  for (int i = 0; i < kTensorGemms; ++i)
+    RETURN_IF_ERROR(check_gemm(model, plan, static_cast<TensorGemm>(i)));
+  for (const auto& [dgrad, wgrad] : {std::pair(TensorGemm::QkvDgrad, TensorGemm::QkvWgrad),
+                                     std::pair(TensorGemm::Fc1Dgrad, TensorGemm::Fc1Wgrad)}) {
+    const TensorMethod input = plan.overlap_of(dgrad).method;
+    const TensorMethod weight = plan.overlap_of(wgrad).method;
+    if (input == TensorMethod::Off || input == TensorMethod::Bulk || weight == TensorMethod::Off)
+      continue;
+    return overlap_error(wgrad, weight,
+                         fmt::format("off with overlap.gemm.{} = {}, which runs the reduce-scatter "
+                                     "beside dgrad",
+                                     name(dgrad), name(input)));
+  }
+  return Done{};
+}
+
+}  // namespace tandem
