@@ -1,5 +1,7 @@
 #include "schedule/lowering/lower_pass.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace tandem {
@@ -28,6 +30,16 @@ int next_unit(const Pass& pass, std::size_t step) {
     if (pass.steps[i].computes && pass.steps[i].unit >= 0) return pass.steps[i].unit;
   }
   return -1;
+}
+
+// What a pass computes before its first expert communication.
+Nanoseconds before_exchange_ns(const Pass& pass) {
+  Nanoseconds ns = 0;
+  for (const Step& step : pass.steps) {
+    if (!step.computes && step.group_kind == GroupKind::Expert) break;
+    ns += step.duration_ns;
+  }
+  return ns;
 }
 
 }  // namespace
@@ -69,7 +81,7 @@ void PassLowering::run(std::span<const Action> cell, std::span<const std::uint32
   }
   entry.insert(entry.end(), open_.begin(), open_.end());
   open_.clear();
-  for (std::size_t at = 0, left = running.size(); left > 0;) {
+  for (std::size_t at = first_to_run(running), left = running.size(); left > 0;) {
     Running& now = running[at];
     const bool exchanges = advance(&now, entry);
     if (now.ended()) {
@@ -82,6 +94,15 @@ void PassLowering::run(std::span<const Action> cell, std::span<const std::uint32
       } while (running[at].ended());
     }
   }
+}
+
+// With expert_overlap the one that exchanges soonest, as its experts' tokens are then on their way
+// beside all that the others compute before theirs; else the first.
+std::size_t PassLowering::first_to_run(std::span<const Running> cell) const {
+  if (!context_.options.expert_overlap) return 0;
+  const auto soonest = std::ranges::min_element(
+      cell, {}, [](const Running& one) { return before_exchange_ns(*one.pass); });
+  return static_cast<std::size_t>(soonest - cell.begin());
 }
 
 PassLowering::Running PassLowering::start(const Action& action) {

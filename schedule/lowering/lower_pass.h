@@ -23,7 +23,8 @@ class PassLowering {
 
   // The actions of one cell, after `inputs` and after the communication that the cell before left
   // open. Of several actions, with LowerOptions::expert_overlap one goes on where another has
-  // expert communication in flight, else one follows the other.
+  // expert communication in flight, that which exchanges soonest first; else one follows the
+  // other.
   void run(std::span<const Action> cell, std::span<const std::uint32_t> inputs);
 
   // The op that gives what the action sends on. REQUIRES: it has run.
@@ -47,6 +48,7 @@ class PassLowering {
 
   const Pass& pass_of(const Action& action) const;
   Running start(const Action& action);
+  std::size_t first_to_run(std::span<const Running> cell) const;
   // Adds the next step; the first that computes, and communication that waits for no step, come
   // after `entry`. True for expert communication.
   bool advance(Running* running, std::span<const std::uint32_t> entry);
