@@ -65,6 +65,11 @@ Pass a_step_a_unit(const std::vector<UnitTimes>& units) {
   return pass.take();
 }
 
+// Whether the model's first stage reduces bucket by bucket, by Megatron's rule or the scenario's.
+bool buckets_first_stage(const Sharing& sharing, int chains) {
+  return sharing.grad_reduce && chains == 1;
+}
+
 }  // namespace
 
 std::vector<std::vector<int>> stages_of_ranks(const OrderTraits& order, const Layout& layout) {
@@ -224,7 +229,9 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
     Nanoseconds optimizer = to_ns(base_.costs.profile.iteration_overhead_s);
     for (const int stage : ranks[rank]) {
       all += held[stage].dense;
-      least = std::min(least, held[stage].dense);
+      // The first stage's last bucket may be small.
+      least = std::min(
+          least, stage == 0 && buckets_first_stage(sharing, order.chains) ? 0 : held[stage].dense);
       // Casts of weights are left out: a bound.
       const Kernel step = optimizer_kernel(plan, held[stage], 0, base_.costs.profile);
       if (!step.empty()) optimizer += kernel_ns(cost, step);
@@ -252,7 +259,8 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
     behind = std::max(behind, optimizer + (at_end ? gathering : 0));
   }
   Nanoseconds ahead = 0;
-  if (sharing.param_gather && layout.pp > 1 && base_.job.bucket_bytes == 0)
+  if (sharing.param_gather && layout.pp > 1 && base_.job.bucket_bytes == 0 &&
+      !buckets_first_stage(sharing, order.chains))
     ahead = ns(order.placement.rank_of(0, layout.pp, layout.vpp), CommKind::AllGather,
                held[0].dense, parameter);
   // The gradient norm's all-reduce keeps every rank's optimizer behind all reductions.
@@ -280,6 +288,26 @@ Result<Order> StageLevel::order_of(const Candidate& candidate) {
   return make_order(spec);
 }
 
+// The model's first stage, a step a unit: buckets are as fine.
+void StageLevel::cut_by_unit(const StageTimes& parts, bool has_head, StageWork* stage) const {
+  const auto cut = [&](Nanoseconds PassTimes::*time) {
+    std::vector<UnitTimes> units = {{0, parts.embedding.*time}};
+    for (int layer = 1; layer <= stage->layers; ++layer)
+      units.push_back({layer, parts.layers[base_.job.model.kind_of(layer - 1)].*time});
+    if (has_head) units.push_back({stage->layers + 1, parts.head.*time});
+    units.back().duration_ns += parts.once.*time;
+    return units;
+  };
+  const auto reversed = [&](Nanoseconds PassTimes::*time) {
+    std::vector<UnitTimes> units = cut(time);
+    std::ranges::reverse(units);
+    return units;
+  };
+  stage->forward = a_step_a_unit(cut(&PassTimes::forward));
+  stage->backward = a_step_a_unit(reversed(&PassTimes::backward));
+  stage->backward_weight = a_step_a_unit(reversed(&PassTimes::weight));
+}
+
 Workload StageLevel::collapsed(const Candidate& candidate, const Order& order) {
   const Layout& layout = candidate.layout;
   Workload work = price_workload(with(base_, candidate).job, order, base_.costs, groups_.cluster(),
@@ -289,26 +317,15 @@ Workload StageLevel::collapsed(const Candidate& candidate, const Order& order) {
   for (std::size_t s = 0; s < work.stages.size(); ++s) {
     StageWork& stage = work.stages[s];
     const PassTimes& pass = passes[s % passes.size()];
-    if (layout.pp > 1) {
+    if (layout.pp > 1 && (s > 0 || !buckets_first_stage(candidate.sharing, order.chains))) {
       stage.forward = one_step(pass.forward);
       stage.backward = one_step(pass.backward);
       stage.backward_input = one_step(pass.input);
       stage.backward_weight = one_step(pass.weight);
       continue;
     }
-    const auto layer_times = [&](int unit) -> const PassTimes& {
-      return parts.layers[base_.job.model.kind_of(unit - 1)];
-    };
-    std::vector<UnitTimes> forward = {{0, parts.embedding.forward}}, backward;
-    for (int layer = 1; layer <= stage.layers; ++layer)
-      forward.push_back({layer, layer_times(layer).forward});
-    forward.push_back({stage.layers + 1, parts.head.forward + parts.once.forward});
-    backward.push_back({stage.layers + 1, parts.head.backward + parts.once.backward});
-    for (int layer = stage.layers; layer >= 1; --layer)
-      backward.push_back({layer, layer_times(layer).backward});
-    backward.push_back({0, parts.embedding.backward});
-    stage.forward = a_step_a_unit(forward);
-    stage.backward = a_step_a_unit(backward);
+    cut_by_unit(parts, layout.pp == 1, &stage);
+    if (layout.pp > 1) stage.backward_input = one_step(pass.input);
   }
   work.kernels.clear();
   for (StageWork& stage : work.stages) {

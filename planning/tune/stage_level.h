@@ -89,6 +89,7 @@ class StageLevel {
   Nanoseconds transfer_ns(const Layout& layout, int from, int to);
   Nanoseconds data_ns(const Candidate& candidate, int rank, CommKind kind, double bytes);
   std::vector<PassTimes> stages(const Layout& layout);
+  void cut_by_unit(const StageTimes& parts, bool has_head, StageWork* stage) const;
   Workload collapsed(const Candidate& candidate, const Order& order);
   const OrderTraits& traits(const Playing& playing) const;
   // What a rank waits for its transfers, at least, where none overlaps; by its stages' ranks.

@@ -226,10 +226,11 @@ std::vector<Field> plain_fields() {
           "true or false: all stages gather at once from the iteration's start on, or each bucket "
           "when the one before it is used; default true",
           AT(job.data.align_param_gather)),
-      keys::number(
-          "overlap.bucket_MB",
-          "number: MB of gradients a bucket; default one layer a bucket, with pp > 1 one stage",
-          AT(job.bucket_bytes), MB, {.most = 1e6, .above_least = true}),
+      keys::number("overlap.bucket_MB",
+                   "number: MB of gradients a bucket; default one layer a bucket; with pp > 1 one "
+                   "stage, but the "
+                   "first by Megatron-LM's rule (max(40 million, a million a replica) parameters)",
+                   AT(job.bucket_bytes), MB, {.most = 1e6, .above_least = true}),
       keys::choice<TensorMethod>(
           "overlap.tensor",
           "text: off, bulk (beside an independent GEMM), pipelined (GEMM and collective in parts) "

@@ -58,6 +58,17 @@ SharedDevice shared_device(const Scenario& scenario) {
   return {device.sms, device.memory_bytes_per_s};
 }
 
+namespace {
+
+// Megatron-LM's DistributedDataParallel: 40 million parameters, or a million a replica; on the
+// first pipeline rank's first chunk alone.
+Bytes megatron_bucket_bytes(const Plan& plan) {
+  constexpr Bytes kLeast = 40'000'000, kReplica = 1'000'000;
+  return std::max(kLeast, kReplica * plan.dp * plan.cp) * bytes_of(plan.gradient_dtype);
+}
+
+}  // namespace
+
 LowerOptions lower_options(const JobSettings& job, const Order& order, const SharedDevice& device) {
   const Plan& plan = job.plan;
   LowerOptions options;
@@ -71,6 +82,8 @@ LowerOptions lower_options(const JobSettings& job, const Order& order, const Sha
   options.data = job.data;
   options.data.reshard_after_forward = plan.reshard_after_forward.value_or(true);
   options.data.shard = plan.hsdp_shard;
+  if (job.data.grad_reduce && order.chains == 1)
+    options.data.first_stage_bucket_bytes = megatron_bucket_bytes(plan);
   options.p2p_sms = job.p2p_sms;
   options.expert_overlap = job.expert_overlap;
   options.device = device;

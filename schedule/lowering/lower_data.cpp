@@ -46,14 +46,16 @@ DataLane::ShardGroups DataLane::shard_groups(int shard, std::int16_t* slot,
 void DataLane::cut(int stage) {
   const std::vector<ParameterUnit>& units = context_.work.stages[stage].units;
   const bool by_unit = context_.order.pp() == 1;
+  const Bytes full = options_.bucket_bytes > 0 ? options_.bucket_bytes
+                     : !by_unit && stage == 0  ? options_.first_stage_bucket_bytes
+                                               : 0;
   std::vector<Bucket> reversed;
   for (int unit = static_cast<int>(units.size()) - 1; unit >= 0; --unit) {
     const bool is_full =
-        options_.bucket_bytes > 0
-            ? !reversed.empty() && reversed.back().bytes.gradient_bytes +
-                                           reversed.back().bytes.expert_gradient_bytes >=
-                                       options_.bucket_bytes
-            : by_unit;
+        full > 0 ? !reversed.empty() && reversed.back().bytes.gradient_bytes +
+                                                reversed.back().bytes.expert_gradient_bytes >=
+                                            full
+                 : by_unit;
     if (reversed.empty() || is_full) reversed.push_back({.stage = stage});
     reversed.back().first_unit = unit;
     reversed.back().bytes = reversed.back().bytes + units[unit];

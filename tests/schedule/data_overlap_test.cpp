@@ -131,6 +131,21 @@ TEST_CASE("buckets hold whole units up to their size, from the last layer on") {
   CHECK(ops[1]->bytes == 2'000'000);
 }
 
+TEST_CASE("the first of a pipeline's stages may have buckets of its own size") {
+  const auto of = [](Bytes first_stage) {
+    DataOptions data{.grad_reduce = true};
+    data.first_stage_bucket_bytes = first_stage;
+    return play(order_named("1f1b", 2, 4), layered(2), replicas(2, data));
+  };
+  const Played whole = of(0), cut = of(4'000'000);
+  CHECK(data_ops(whole, 0, OpKind::AllReduce).size() == 1);
+  CHECK(data_ops(cut, 0, OpKind::AllReduce).size() == 2);
+  CHECK(data_ops(cut, 1, OpKind::AllReduce).size() == 1);
+  // Of its reduction only the last bucket, half of it, ends behind the last backward.
+  const Nanoseconds half = data_ops(whole, 0, OpKind::AllReduce).front()->duration_ns / 2;
+  CHECK(whole.iteration() - cut.iteration() == half);
+}
+
 TEST_CASE("with a pipeline a bucket is a stage, and waits for the last microbatch") {
   // Stages end their backwards from the last to the first, and each reduces then: only the first
   // stage's bucket, 4 ms, is exposed to the iteration. Gathers: all stages at once, 4 ms before the
