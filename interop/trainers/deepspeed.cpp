@@ -57,10 +57,8 @@ constexpr UnsaidZero kUnsaidZero[] = {
     {"offload_param", "parameters stay on the GPU"},
     {"offload_optimizer", "the optimizer stays on the GPU"},
     {"cpu_offload", "the optimizer stays on the GPU"},
-    {"zero_hpz_partition_size", "weights have no second partition inside a node"},
     {"zero_quantized_weights", "weights are gathered as they are"},
     {"zero_quantized_gradients", "gradients are reduced as they are"},
-    {"mics_shard_size", "all data-parallel ranks share"},
     {"stage3_prefetch_bucket_size", "the next layer is gathered ahead"},
     {"stage3_param_persistence_threshold", "every parameter is cut"},
     {"zeropp_loco_param", "gradients are reduced as they are"}};
@@ -202,6 +200,12 @@ class DeepSpeedPlan {
     }
   }
 
+  // 1 and -1 say none, and so does another stage.
+  void set_whole_above_one(FieldReader* zero, const char* field, const char* key, bool counts) {
+    const Whole value = zero->whole({field}, -1).value_or(0);
+    if (value > 1 && counts) plan_->set(key, value, fmt::format("zero_optimization.{}", field));
+  }
+
   void set_zero() {
     const DocumentNode* node = section("zero_optimization");
     if (node == nullptr) return;
@@ -221,6 +225,8 @@ class DeepSpeedPlan {
       plan_->set("overlap.bucket_MB", elements * gradient_bytes_ / 1e6,
                  fmt::format("{:.0f} elements of {} bytes", elements, gradient_bytes_));
     }
+    set_whole_above_one(&zero, "zero_hpz_partition_size", "parallel.zero_hpz", stage == 3);
+    set_whole_above_one(&zero, "mics_shard_size", "parallel.hsdp_shard", stage == 3);
     for (const UnsaidZero& row : kUnsaidZero) {
       const DocumentNode* value = zero.node({row.name});
       if (value == nullptr) continue;

@@ -161,7 +161,7 @@ Plan plan_with(const Scenario& base, const Layout& layout) {
   plan.recompute_layers = -1;
   plan.layers_per_stage.clear();
   plan.zero = 0;
-  plan.hsdp_shard = 0;
+  plan.hsdp_shard = plan.zero_hpz = 0;
   const auto overlap = tensor_overlap({.method = layout.tensor}, base.job.model, "");
   if (overlap.ok()) plan.tensor_overlap = *overlap;
   return plan;
@@ -169,7 +169,7 @@ Plan plan_with(const Scenario& base, const Layout& layout) {
 
 // Whether so many GPUs can cut what the candidate cuts, where the scenario says how many.
 bool cuts(const Scenario& base, const Candidate& candidate) {
-  return base.job.plan.hsdp_shard == 0 ||
+  return (base.job.plan.hsdp_shard == 0 && base.job.plan.zero_hpz == 0) ||
          (candidate.sharing.zero > 0 && check(base.job.model, with(base, candidate).job.plan).ok());
 }
 
@@ -299,6 +299,7 @@ Scenario with(const Scenario& base, const Candidate& candidate) {
   scenario.job.plan = plan_with(base, layout);
   scenario.job.plan.zero = sharing.zero;
   scenario.job.plan.hsdp_shard = sharing.zero > 0 ? base.job.plan.hsdp_shard : 0;
+  scenario.job.plan.zero_hpz = sharing.zero == 3 && layout.pp == 1 ? base.job.plan.zero_hpz : 0;
   scenario.job.tensor = {.method = layout.tensor};
   scenario.job.order_file.clear();
   scenario.job.order = {.name = std::string(playing.order),

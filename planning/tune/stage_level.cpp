@@ -215,8 +215,9 @@ Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& e
   const double parameter = plan.fp8_param_gather ? 1 : stored_bytes(plan);
   const CommKind reduce = sharing.zero == 0 ? CommKind::AllReduce : CommKind::ReduceScatter;
   const CostModel cost = base_.cost_model();
-  // Groups of two chains span two ranks; those of cuts and their replicas go one behind the other.
-  const bool unknown = order.chains > 1 || plan.hsdp_shard > 0;
+  // Groups of two chains span two ranks; those of cuts and their replicas go one behind the other,
+  // and a second cut's are smaller.
+  const bool unknown = order.chains > 1 || plan.hsdp_shard > 0 || plan.zero_hpz > 0;
   // Bytes are rounded by unit: what one less a unit leaves is a bound.
   const auto ns = [&](int rank, CommKind kind, double parameters, double bytes) {
     return unknown ? 0
@@ -395,6 +396,10 @@ Nanoseconds StageLevel::alone_ns(const Candidate& candidate, const OneReplica& l
   if (op.slot == slots.replicas || op.slot == slots.expert_replicas) {
     groups.stride = cut;
     groups.size = layout.block() / cut;
+  }
+  if (op.slot == slots.secondary) {
+    groups.stride = layout.tp;
+    groups.size = base_.job.plan.zero_hpz;
   }
   if (op.slot == slots.norm) groups.size = layout.tp;
   return groups_.alone_ns(groups, op.bytes);

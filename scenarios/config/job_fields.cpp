@@ -109,6 +109,11 @@ std::vector<Field> plain_fields() {
           "(HSDP), the others being replicas of those; a divisor of dp x cp, times tp a multiple "
           "of ep x expert_tp; default all",
           AT(job.plan.hsdp_shard), 1),
+      keys::whole("parallel.zero_hpz",
+                  "integer: with train.zero = 3, neighbouring GPUs of dp x cp that hold a second "
+                  "cut of the dense parameters among them, which backwards gather (hpZ of ZeRO++); "
+                  "default none",
+                  AT(job.plan.zero_hpz), 1),
       keys::whole("parallel.micro_batch", "integer: sequences a microbatch b; default 1",
                   AT(job.plan.micro_batch), 1),
       keys::whole("parallel.global_batch",

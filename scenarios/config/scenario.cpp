@@ -131,7 +131,8 @@ Status complete_overlap(Scenario* s) {
 constexpr const char* kNotUniform[] = {
     "parallel.ep",         "parallel.expert_tp",  "train.zero",         "overlap.tensor",
     "overlap.tensor_file", "overlap.context",     "overlap.expert",     "overlap.data_sms",
-    "overlap.p2p_sms",     "overlap.context_sms", "overlap.expert_sms", "parallel.hsdp_shard"};
+    "overlap.p2p_sms",     "overlap.context_sms", "overlap.expert_sms", "parallel.hsdp_shard",
+    "parallel.zero_hpz"};
 
 Status complete_uniform(Scenario* s) {
   for (const char* key : kNotUniform) {

@@ -82,6 +82,7 @@ LowerOptions lower_options(const JobSettings& job, const Order& order, const Sha
   options.data = job.data;
   options.data.reshard_after_forward = plan.reshard_after_forward.value_or(true);
   options.data.shard = plan.hsdp_shard;
+  options.data.secondary = plan.zero_hpz;
   if (job.data.grad_reduce && order.chains == 1)
     options.data.first_stage_bucket_bytes = megatron_bucket_bytes(plan);
   options.p2p_sms = job.p2p_sms;

@@ -26,6 +26,9 @@ struct DataOptions {
   // Ranks, of dp x cp, that cut a parameter among them: neighbours. What they scatter is then
   // all-reduced between those that hold the same cut. 0: all, so that there are no others.
   int shard = 0;
+  // ZeRO 3: neighbours of dp x cp that hold a second cut of the dense parameters among them, which
+  // backwards gather from (ZeRO++'s hpZ). 0: none.
+  int secondary = 0;
   // Each bucket is reduced when the last gradient of its units is there, beside what goes on; off:
   // all in one after the last microbatch (zero >= 2: after the bucket's backward, which waits).
   bool grad_reduce = false;
@@ -70,6 +73,7 @@ struct Slots {
   std::int16_t tensor = -1, context = -1, expert = -1;
   std::int16_t data = -1, expert_data = -1;          // gradients and parameters
   std::int16_t replicas = -1, expert_replicas = -1;  // gradients of one cut
+  std::int16_t secondary = -1;                       // parameters for a backward
   std::int16_t embedding = -1, norm = -1;
   std::map<Edge, std::int16_t> edges;
 };

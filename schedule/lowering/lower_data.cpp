@@ -27,6 +27,8 @@ DataLane::DataLane(const Context& context, const std::vector<int>& stages, BodyB
   }
   if (all.gradient_bytes > 0)
     dense_ = shard_groups(context.shard_ranks(), &slots->data, &slots->replicas);
+  if (dense_.slot >= 0 && options_.secondary > 0)
+    slots->secondary = secondary_ = builder_.slot(GroupKind::Data, "data");
   if (all.expert_gradient_bytes > 0)
     expert_ =
         shard_groups(context.expert_shard_ranks(), &slots->expert_data, &slots->expert_replicas);
@@ -108,12 +110,12 @@ void DataLane::before_use(int stage, int unit, bool forward,
   if (options_.zero == 3 && !gathers_ahead()) {
     Bucket& bucket = bucket_of(stage, unit);
     const std::uint32_t after = last_computes[options_.param_gather ? 1 : 0];
-    if (!bucket.is_gathered) gather(&bucket, {&after, 1});
+    if (!bucket.is_gathered) gather(&bucket, {&after, 1}, forward);
     waits->push_back(std::exchange(bucket.gathered, kNoOp));
     // The next gather is issued before this bucket's reduction: behind it, it would have to wait.
     Bucket* next = forward ? next_bucket(bucket) : bucket_before(bucket);
     if (options_.param_gather && next != nullptr && next->stage == stage && !next->is_gathered)
-      gather(next, {last_computes.data(), 1});
+      gather(next, {last_computes.data(), 1}, forward);
   } else if (gathers_ahead()) {
     Bucket& bucket = bucket_of(stage, unit);
     std::vector<std::uint32_t> before = *waits;
@@ -171,9 +173,11 @@ void DataLane::gather_rest(std::span<const std::uint32_t> waits) {
               waits);
 }
 
-void DataLane::gather(Bucket* bucket, std::span<const std::uint32_t> waits) {
+void DataLane::gather(Bucket* bucket, std::span<const std::uint32_t> waits, bool forward) {
+  ShardGroups dense = dense_;
+  if (!forward && secondary_ >= 0) dense.slot = secondary_;
   bucket->gathered = communicate(OpKind::AllGather, bucket->bytes.parameter_bytes,
-                                 bucket->bytes.expert_parameter_bytes, *bucket, waits);
+                                 bucket->bytes.expert_parameter_bytes, *bucket, waits, dense);
   bucket->is_gathered = true;
 }
 
@@ -189,8 +193,14 @@ void DataLane::reduce(Bucket* bucket, std::uint32_t op) {
 
 std::uint32_t DataLane::communicate(OpKind kind, Bytes dense, Bytes expert, const Bucket& bucket,
                                     std::span<const std::uint32_t> waits) {
+  return communicate(kind, dense, expert, bucket, waits, dense_);
+}
+
+std::uint32_t DataLane::communicate(OpKind kind, Bytes dense, Bytes expert, const Bucket& bucket,
+                                    std::span<const std::uint32_t> waits,
+                                    const ShardGroups& dense_group) {
   std::uint32_t last = kNoOp;
-  for (const auto& [group, bytes] : {std::pair{dense_, dense}, std::pair{expert_, expert}}) {
+  for (const auto& [group, bytes] : {std::pair{dense_group, dense}, std::pair{expert_, expert}}) {
     if (bytes == 0) continue;
     std::vector<std::uint32_t> before(waits.begin(), waits.end());
     if (group.slot >= 0) {

@@ -68,12 +68,14 @@ class DataLane {
   Bucket& bucket_of(int stage, int unit);
   Bucket* next_bucket(const Bucket& bucket);
   Bucket* bucket_before(const Bucket& bucket);
-  void gather(Bucket* bucket, std::span<const std::uint32_t> waits);
+  void gather(Bucket* bucket, std::span<const std::uint32_t> waits, bool forward = true);
   void reduce(Bucket* bucket, std::uint32_t op);
   // The op that carries the dense bytes, then that of the experts'; the last of them, or kNoOp.
   // Gradients that are scattered are then all-reduced between replicas of the cuts.
   std::uint32_t communicate(OpKind kind, Bytes dense, Bytes expert, const Bucket& bucket,
                             std::span<const std::uint32_t> waits);
+  std::uint32_t communicate(OpKind kind, Bytes dense, Bytes expert, const Bucket& bucket,
+                            std::span<const std::uint32_t> waits, const ShardGroups& dense_group);
   std::uint32_t add(OpKind kind, std::int16_t slot, Bytes bytes, const Bucket& bucket,
                     std::span<const std::uint32_t> waits);
 
@@ -81,7 +83,8 @@ class DataLane {
   const DataOptions& options_;
   BodyBuilder& builder_;
   ShardGroups dense_, expert_;
-  std::vector<Bucket> buckets_;                   // stage by stage, in the order of the forward
+  std::int16_t secondary_ = -1;  // the group that backwards gather dense parameters from
+  std::vector<Bucket> buckets_;  // stage by stage, in the order of the forward
   std::vector<std::vector<std::size_t>> bucket_;  // stage and unit -> its bucket
   std::uint32_t last_reduction_ = kNoOp;
   std::vector<std::uint32_t> exposed_;

@@ -272,6 +272,10 @@ TEST_CASE("DeepSpeed: a batch is micro x accumulation x dp, buckets are elements
   CHECK(overlapped.at("overlap.grad_reduce") == "true");
   CHECK(keys_of(imported("ds.json", sample("plans/deepspeed_template_zero3.json")))
             .at("overlap.param_gather") == "true");
+  const Keys second = keys_of(imported("ds.json", R"({"bf16": {"enabled": true},
+"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 8, "mics_shard_size": -1}})"));
+  CHECK(second.at("parallel.zero_hpz") == "8");
+  CHECK_FALSE(second.contains("parallel.hsdp_shard"));
   CHECK(keys_of(imported("ds.json", sample("plans/deepspeed_autoep_zero1_qwen3_5_moe.json")))
             .at("parallel.ep") == "8");
 }

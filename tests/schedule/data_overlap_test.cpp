@@ -431,6 +431,18 @@ TEST_CASE("DualPipe's copies of a stage are replicas of its shards") {
   CHECK(data_groups(one->program) == Groups{{0}, {0, 3}, {1}, {1, 2}, {2}, {3}});
 }
 
+TEST_CASE("with hpZ forwards gather over all, backwards over neighbours") {
+  DataOptions data{.zero = 3, .grad_reduce = true, .param_gather = true};
+  data.secondary = 2;
+  const Played played = play(order_named("none", 1, 2), layered(), replicas(4, data));
+  std::map<std::size_t, std::size_t> gathers;  // by the members of their group
+  const RankRow& first = played.program.ranks.front();
+  for (const Op* op : data_ops(played, 0, OpKind::AllGather))
+    ++gathers[played.program.communicators[first.communicators[op->slot]].members.size()];
+  // Two microbatches of four layers; the last layer stays from forward to backward in neither.
+  CHECK(gathers == std::map<std::size_t, std::size_t>{{4, 8}, {2, 8}});
+}
+
 TEST_CASE("data-parallel rules are named") {
   const auto message = [](const std::string& order, int pp, const DataOptions& data) {
     const auto program = lower(order_named(order, pp, 4), layered(pp), replicas(2, data));

@@ -154,6 +154,9 @@ TEST_CASE("ZeRO, recompute and attention keep to where they mean something") {
   check_cases(
       {{[](Model*, Plan* p) { p->zero = 4; }, "train.zero: found 4, expected from 0 to 3"},
        {[](Model*, Plan* p) { p->zero = -1; }, "train.zero: found -1, expected from 0 to 3"},
+       {[](Model*, Plan* p) { p->zero = 2, p->zero_hpz = 2; },
+        "parallel.zero_hpz: found 2, expected none but with train.zero = 3, parallel.pp = 1, "
+        "train.reshard_after_forward and no parallel.hsdp_shard"},
        {[](Model*, Plan* p) { p->zero = 3, p->pp = 2, p->reshard_after_forward = true; },
         "train.reshard_after_forward: found true, expected false with parallel.pp = 2: a stage's "
         "parameters stay gathered from its first microbatch to its last"},

@@ -72,7 +72,8 @@ double zero_share(const HeldParameters& held, const OrderedPlan& plan, bool is_c
 // cast as it is gathered, so that beside the whole in 16 bits there is that original alone. In fp32
 // nothing else counts it.
 double parameter_bytes(const HeldParameters& held, const OrderedPlan& plan) {
-  const double cut = zero_share(held, plan, plan.zero == 3) * stored_bytes(plan);
+  const double second = plan.zero_hpz > 0 ? held.dense / plan.zero_hpz : 0;
+  const double cut = (zero_share(held, plan, plan.zero == 3) + second) * stored_bytes(plan);
   if (plan.zero < 3 || plan.gathers_each_pass()) return cut;
   const bool has_original = plan.pp > 1 && bytes_of(plan.precision) < 4;
   return held.total() * stored_bytes(plan) + (has_original ? 0 : cut);

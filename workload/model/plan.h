@@ -153,6 +153,10 @@ struct Plan {
   // GPUs, of a stage's dp x cp, that cut a parameter among them; the others are replicas of those
   // (HSDP, Megatron's num_distributed_optimizer_instances). 0: all.
   int hsdp_shard = 0;
+  // Of ZeRO 3: neighbouring GPUs of a stage's dp x cp that hold a second cut of the dense
+  // parameters among them, in 16 bits, for backwards to gather (hpZ of ZeRO++, arXiv 2306.10209).
+  // 0: none.
+  int zero_hpz = 0;
   bool fp8_param_gather = false;  // parameters are gathered in fp8, half of bf16's bytes
   std::array<GemmOverlap, kTensorGemms> tensor_overlap;  // by TensorGemm
   ContextComm context_comm = ContextComm::Ring;

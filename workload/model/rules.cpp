@@ -55,6 +55,7 @@ Status check_ranges(const Model& model, const Plan& plan) {
       {"parallel.cp", plan.cp, 1, kMostParts},
       {"parallel.ep", plan.ep, 1, kMillion},
       {"parallel.hsdp_shard", plan.hsdp_shard, 0, kMillion},
+      {"parallel.zero_hpz", plan.zero_hpz, 0, kMillion},
       {"parallel.micro_batch", plan.micro_batch, 1, kMillion},
       {"parallel.global_batch", plan.global_batch, 1, 1000 * kMillion},
   };
@@ -281,6 +282,22 @@ Status check_overlap(const Model& model, const Plan& plan) {
   return Done{};
 }
 
+// Backwards gather from it each time, which nothing else leaves room for.
+Status check_secondary(const Plan& plan) {
+  if (plan.zero_hpz == 0) return Done{};
+  const std::int64_t ranks = static_cast<std::int64_t>(plan.dp) * plan.cp;
+  if (!plan.gathers_each_pass() || plan.hsdp_shard > 0)
+    return Error::of({"parallel.zero_hpz", "train.zero"},
+                     fmt::format("parallel.zero_hpz: found {}, expected none but with train.zero = "
+                                 "3, parallel.pp = 1, train.reshard_after_forward and no "
+                                 "parallel.hsdp_shard",
+                                 plan.zero_hpz));
+  if (ranks % plan.zero_hpz != 0)
+    return found("parallel.zero_hpz", plan.zero_hpz,
+                 fmt::format("a divisor of parallel.dp x parallel.cp = {}", ranks));
+  return Done{};
+}
+
 // Experts are cut over as many replicas: their smaller groups must fall apart alike.
 Status check_shards(const Plan& plan) {
   if (plan.hsdp_shard == 0) return Done{};
@@ -313,6 +330,7 @@ Status check_training(const Model& model, const Plan& plan) {
                                  "first microbatch to its last",
                                  plan.pp));
   }
+  RETURN_IF_ERROR(check_secondary(plan));
   RETURN_IF_ERROR(check_shards(plan));
   if (plan.recompute_layers < -1 || plan.recompute_layers > model.layers) {
     return found("train.recompute_layers", plan.recompute_layers,
