@@ -27,6 +27,7 @@ void add_size(const Command& app);
 void add_tune(const Command& app);
 void add_pack(const Command& app);
 void add_import(const Command& app);
+void add_export(const Command& app);
 
 // The value of --engine.
 inline Engine engine_of(const std::string& name) {

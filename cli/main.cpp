@@ -26,6 +26,7 @@ int run(int argc, char** argv) {
   tandem::add_tune(app);
   tandem::add_pack(app);
   tandem::add_import(app);
+  tandem::add_export(app);
   tandem::add_doctor(app);
   return line.run(argc, argv);
 }

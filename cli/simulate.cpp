@@ -11,9 +11,11 @@
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/text_width.h"
+#include "interop/chakra/chakra_file.h"
 #include "report/page/html_page.h"
 #include "report/text/table.h"
 #include "report/text/variability_table.h"
+#include "scenarios/run/chakra_run.h"
 #include "scenarios/run/run.h"
 #include "scenarios/run/sensitivity.h"
 #include "schedule/program/program_text.h"
@@ -30,6 +32,7 @@ struct SimulateOptions {
   OutputFiles files;
   std::string report;
   PricedBy priced_by;
+  ChakraSource chakra;
   int jobs = 0;
   int repeat = 0;  // 0: as the scenario says
   bool sensitivity = false;
@@ -124,6 +127,30 @@ Status simulate_program(const SimulateOptions& options) {
   return Done{};
 }
 
+Status simulate_chakra(const SimulateOptions& options) {
+  RETURN_IF_ERROR(expect_no_choice(options.input, options.sets, options.only));
+  if (options.repeat > 0 || options.sensitivity || !options.priced_by.costs.empty() ||
+      !options.priced_by.op_times.empty())
+    return Error::at(options.input,
+                     "found Chakra traces with --repeat, --sensitivity, --costs or --op-times, "
+                     "expected none of them: tandem import writes a Program of the traces");
+  ChakraSource source = options.chakra;
+  source.path = options.input;
+  if (source.cluster.empty() && options.engine == "simgrid")
+    return Error::at(options.input,
+                     "found Chakra traces with --engine simgrid, expected --cluster as well");
+  std::optional<Waiting> waiting("reading the traces");
+  ASSIGN_OR_RETURN(const ChakraRun run, load_chakra(source));
+  waiting.reset();
+  const Engine engine =
+      source.cluster.empty() ? Engine::Ideal : engine_of(options.engine);
+  ASSIGN_OR_RETURN(const RunResult result,
+                   simulate(run, engine, options.files, !options.unfolded));
+  RETURN_IF_ERROR(write_report(options, {result}, ""));
+  print({result}, options);
+  return Done{};
+}
+
 Status simulate_scenarios(const SimulateOptions& options) {
   if (!options.priced_by.op_times.empty())
     return Error::at(options.input,
@@ -179,8 +206,12 @@ void add_simulate(const Command& app) {
   auto options = std::make_shared<SimulateOptions>();
   const Command command = app.subcommand(
       "simulate",
-      "Simulates the runs of a scenario (TOML), or a priced Program (CSV, ideal engine only).");
-  command.option("input", &options->input, "SCENARIO.toml or PROGRAM.csv").required();
+      "Simulates the runs of a scenario (TOML), a priced Program (CSV, ideal engine only), or "
+      "Chakra execution traces (ET), one a rank.");
+  command
+      .option("input", &options->input,
+              "SCENARIO.toml, PROGRAM.csv or PREFIX.0.et (all ranks of this prefix)")
+      .required();
   command
       .option("--engine", &options->engine,
               "simgrid: flows that share a link share its bandwidth (default for a "
@@ -200,6 +231,11 @@ void add_simulate(const Command& app) {
               "a trace of the Program: each op takes what was measured there, its median over "
               "equal ranks")
       .excludes(costs);
+  command.option("--cluster", &options->chakra.cluster,
+                 "of Chakra traces: what prices their communication, a preset (tandem topology) or "
+                 "a scenario with one; default what the traces say");
+  command.option("--comm-groups", &options->chakra.groups,
+                 "of Chakra traces: their process groups; default PREFIX.groups.json");
   command.option("--trace", &options->files.trace_csv, "write one run's trace as CSV");
   command.option("--perfetto", &options->files.perfetto,
                  "write one run's trace for https://ui.perfetto.dev (Open trace file)");
@@ -238,6 +274,11 @@ void add_simulate(const Command& app) {
         {{"--costs", options->priced_by.costs}, {"--op-times", options->priced_by.op_times}}));
     RETURN_IF_ERROR(check_html_page(options->report));
     if (!options->report.empty()) options->files.detail = Detail::Timeline;
+    if (is_chakra_path(options->input)) return simulate_chakra(*options);
+    if (!options->chakra.cluster.empty() || !options->chakra.groups.empty())
+      return Error::at(options->input,
+                       "found --cluster or --comm-groups, expected Chakra traces (PREFIX.0.et) with "
+                       "them");
     return options->input.ends_with(".csv") ? simulate_program(*options)
                                             : simulate_scenarios(*options);
   });

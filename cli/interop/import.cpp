@@ -9,8 +9,11 @@
 #include "base/file.h"
 #include "base/outputs.h"
 #include "cli/commands.h"
+#include "interop/chakra/chakra_file.h"
 #include "scenarios/config/scenario.h"
 #include "scenarios/config/setting.h"
+#include "scenarios/run/chakra_run.h"
+#include "schedule/program/program_text.h"
 #include "topology/preset.h"
 
 namespace tandem {
@@ -18,7 +21,7 @@ namespace {
 
 struct ImportCommand {
   std::vector<std::string> inputs, sets;
-  std::string output, cluster;
+  std::string output, cluster, comm_groups;
   int gpus = 0;
 };
 
@@ -67,7 +70,33 @@ Result<std::string> size_of(const ImportedPlan& plan) {
   return count_text(all, "parameters") + (active < all ? ", " + count_text(active, "active") : "");
 }
 
+// Chakra traces are a Program, no scenario.
+Status import_traces(const ImportCommand& options) {
+  if (options.inputs.size() > 1 || !options.sets.empty() || options.gpus > 0)
+    return Error::at(options.inputs[0],
+                     "found Chakra traces with other files, --set or --gpus, expected one file of "
+                     "them: the other ranks' stand beside it");
+  RETURN_IF_ERROR(check_outputs({{"-o", options.output}}, {{"the input", options.inputs[0]},
+                                                           {"--comm-groups", options.comm_groups}}));
+  ASSIGN_OR_RETURN(const ChakraRun run,
+                   load_chakra({options.inputs[0], options.comm_groups, options.cluster}));
+  for (const std::string& line : run.left_out) fmt::print(stderr, "warning: {}\n", line);
+  const std::string text = to_text(run.program);
+  if (options.output.empty()) {
+    fmt::print("{}", text);
+    return Done{};
+  }
+  RETURN_IF_ERROR(write_file(options.output, text));
+  std::size_t ops = 0;
+  for (const RankRow& rank : run.program.ranks) ops += run.program.bodies[rank.body].ops.size();
+  fmt::print("{}: {} ranks, {} ops\n", options.output, run.program.ranks.size(), ops);
+  return Done{};
+}
+
 Status run_import(const ImportCommand& options) {
+  if (is_chakra_path(options.inputs[0])) return import_traces(options);
+  if (!options.comm_groups.empty())
+    return Error{"--comm-groups: found other files, expected Chakra traces (PREFIX.0.et) with it"};
   std::vector<NamedFile> inputs;
   for (const std::string& path : options.inputs) inputs.push_back({"the input", path});
   RETURN_IF_ERROR(check_outputs({{"-o", options.output}}, inputs));
@@ -104,12 +133,16 @@ void add_import(const Command& app) {
       "import",
       "Writes a scenario from other tools' files: " + importable_kinds() +
           ". Later files go over earlier ones. What was assumed, and what was not understood, "
-          "stands there as comments.");
+          "stands there as comments. Of Chakra traces (PREFIX.0.et, one a rank) it writes a "
+          "Program.");
   command.option("input", &options->inputs, "FILE...").required();
   command.option("-o,--output", &options->output, "the scenario; default standard output");
   command.option("--set", &options->sets, "KEY=VALUE over what the files say; repeatable")
       .one_value_each();
-  command.option("--cluster", &options->cluster, "a preset, see tandem topology");
+  command.option("--cluster", &options->cluster,
+                 "a preset, see tandem topology; of Chakra traces it prices the communication");
+  command.option("--comm-groups", &options->comm_groups,
+                 "of Chakra traces: their process groups; default PREFIX.groups.json");
   command.option("--gpus", &options->gpus, "GPUs of the job; default what the files say")
       .range(1, 1'000'000);
   command.footer(

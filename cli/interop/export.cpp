@@ -1,0 +1,111 @@
+// tandem export: a Program as other simulators' files.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+
+#include "base/file.h"
+#include "base/progress.h"
+#include "cli/commands.h"
+#include "cli/files.h"
+#include "cli/text_width.h"
+#include "interop/chakra/chakra_file.h"
+#include "report/text/text_table.h"
+#include "schedule/chakra/export_chakra.h"
+#include "schedule/program/program_text.h"
+
+namespace tandem {
+namespace {
+
+struct ExportOptions {
+  std::string input, only, chakra;
+  std::vector<std::string> sets;
+};
+
+Result<Program> program_of(const ExportOptions& options) {
+  if (options.input.ends_with(".csv")) {
+    RETURN_IF_ERROR(expect_no_choice(options.input, options.sets, options.only));
+    return read_program(options.input);
+  }
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
+  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
+                   load_scenarios(options.input, sets, options.only));
+  const Waiting waiting("making the program");
+  ASSIGN_OR_RETURN(CompiledJob job, compile(scenarios.front()));
+  return std::move(job.program);
+}
+
+struct Written {
+  std::size_t nodes = 0, bytes = 0;
+};
+
+// A file a rank. Where one fails, those before it go as well: half a job is none.
+Result<Written> write_ranks(const ChakraExport& made, const ChakraJob& job, int ranks) {
+  Written written;
+  Progress progress("ranks", ranks);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const ChakraTrace trace = made.rank(Rank{rank});
+    const std::string bytes = encode_chakra(trace);
+    if (const Status status = write_file(job.path(rank), bytes); !status.ok()) {
+      std::error_code ignored;
+      for (int before = 0; before < rank; ++before)
+        std::filesystem::remove(job.path(before), ignored);
+      return status.error();
+    }
+    written.nodes += trace.nodes.size();
+    written.bytes += bytes.size();
+    progress.advance();
+  }
+  return written;
+}
+
+Status run_export(const ExportOptions& options) {
+  const ChakraJob job{.prefix = options.chakra};
+  const std::string groups_path = options.chakra + ".groups.json";
+  RETURN_IF_ERROR(check_files(options.input, options.sets,
+                              {{"--chakra", job.path(0)}, {"--chakra", groups_path}}));
+  ASSIGN_OR_RETURN(const Program program, program_of(options));
+  const auto ranks = static_cast<int>(program.ranks.size());
+  if (std::filesystem::exists(job.path(ranks)))
+    return Error::at(job.path(ranks),
+                     fmt::format("found a trace of another job, expected none beyond rank {}: its "
+                                 "readers would take it for one of this job",
+                                 ranks - 1));
+  ASSIGN_OR_RETURN(const ChakraExport made, ChakraExport::of(program));
+  const ChakraGroups groups = made.groups();
+  ASSIGN_OR_RETURN(const Written written, write_ranks(made, job, ranks));
+  RETURN_IF_ERROR(write_file(groups_path, groups_json(groups)));
+  const std::string files =
+      ranks == 1 ? job.path(0) : fmt::format("{}.{{0..{}}}.et", options.chakra, ranks - 1);
+  fmt::print("{}: {} nodes, {} bytes\n{}: {} process groups\n", files, written.nodes, written.bytes,
+             groups_path, groups.size());
+  const std::vector<std::string> lost = made.lost();
+  if (!lost.empty()) fmt::print("\nWhat ASTRA-sim cannot say of it:\n");
+  for (const std::string& line : lost)
+    fmt::print("{}\n", wrapped("- " + line + '.', text_width(false)));
+  return Done{};
+}
+
+}  // namespace
+
+void add_export(const Command& app) {
+  auto options = std::make_shared<ExportOptions>();
+  const Command command = app.subcommand(
+      "export",
+      "Writes a Program for other simulators: Chakra execution traces, one a rank, for ASTRA-sim.");
+  command.option("input", &options->input, "SCENARIO.toml (its first run) or PROGRAM.csv")
+      .required();
+  command
+      .option("--chakra", &options->chakra,
+              "PREFIX: writes PREFIX.0.et, one for each rank, and PREFIX.groups.json, the process "
+              "groups (--comm-group-configuration)")
+      .required();
+  command.option("--set", &options->sets, "KEY=VALUE over the scenario's settings; repeatable")
+      .one_value_each();
+  command.option("--only", &options->only, "the scenario's first run whose name holds this");
+  command.footer("Example: tandem export scenarios/megatron-sc21.toml --only 39B --chakra 39B");
+  command.run([options]() -> Status { return run_export(*options); });
+}
+
+}  // namespace tandem

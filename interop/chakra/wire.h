@@ -1,0 +1,62 @@
+// Protocol Buffers' wire format, as far as Chakra's traces need it: messages as fields of numbers
+// and bytes (https://protobuf.dev/programming-guides/encoding).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tandem {
+
+enum class WireType : std::uint8_t { Varint = 0, Fixed64 = 1, Bytes = 2, Fixed32 = 5 };
+
+// A field of a message: a number, or bytes (a text, a message, packed numbers).
+struct WireField {
+  int number = 0;
+  WireType type = WireType::Varint;
+  std::uint64_t value = 0;
+  std::string_view bytes;
+};
+
+// Reads a message field by field. `bytes` must outlive what is read.
+class WireReader {
+ public:
+  explicit WireReader(std::string_view bytes) : bytes_(bytes) {}
+
+  // Nothing at the end, and where the bytes are no such message: is_broken() tells which.
+  std::optional<WireField> next();
+  // A number by itself; nothing at the end or where it is cut short.
+  std::optional<std::uint64_t> varint();
+  // So many bytes; nothing where there are fewer.
+  std::optional<std::string_view> take(std::uint64_t size);
+
+  bool is_broken() const { return broken_; }
+  bool at_end() const { return at_ == bytes_.size(); }
+  std::size_t at() const { return at_; }
+
+ private:
+  std::optional<WireField> broken();
+  std::optional<std::uint64_t> fixed(int size);
+
+  std::string_view bytes_;
+  std::size_t at_ = 0;
+  bool broken_ = false;
+};
+
+// Writes a message field by field, as protobuf's own encoders do.
+class WireWriter {
+ public:
+  void varint(std::uint64_t value);
+  void number(int field, std::uint64_t value);
+  void bytes(int field, std::string_view value);
+  void raw(std::string_view value) { out_ += value; }
+
+  const std::string& text() const { return out_; }
+
+ private:
+  std::string out_;
+};
+
+}  // namespace tandem

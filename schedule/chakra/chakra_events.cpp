@@ -1,0 +1,323 @@
+#include "schedule/chakra/chakra_events.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+namespace tandem {
+namespace {
+
+// A word of name() that none of so many kinds has: nothing.
+template <class Kind>
+std::optional<Kind> kind_named(std::string_view word, int kinds) {
+  for (int k = 0; k < kinds; ++k) {
+    if (name(static_cast<Kind>(k)) == word) return static_cast<Kind>(k);
+  }
+  return std::nullopt;
+}
+
+std::optional<CommKind> comm_of(const ChakraNode& node) {
+  switch (static_cast<ChakraCollective>(node.comm_type.value_or(-1))) {
+    case ChakraCollective::AllReduce:
+      return CommKind::AllReduce;
+    case ChakraCollective::AllGather:
+      return CommKind::AllGather;
+    case ChakraCollective::ReduceScatter:
+      return CommKind::ReduceScatter;
+    case ChakraCollective::AllToAll:
+      return CommKind::AllToAll;
+    default:
+      return std::nullopt;
+  }
+}
+
+class EventMaker {
+ public:
+  EventMaker(const ChakraJob& job, bool to_be_priced) : job_(job), to_be_priced_(to_be_priced) {}
+
+  Result<ChakraEvents> make() {
+    for (std::int32_t rank = 0; rank < ranks(); ++rank) {
+      ASSIGN_OR_RETURN(ChakraGraph graph, chakra_graph(job_, rank));
+      out_.event_of.emplace_back(job_.ranks[rank].nodes.size(), -1);
+      out_.graphs.push_back(std::move(graph));
+      for (const std::uint32_t node : out_.graphs.back().order) RETURN_IF_ERROR(sort_in({rank, node}));
+    }
+    for (const auto& [group, by_rank] : collectives_) RETURN_IF_ERROR(add_collectives(by_rank));
+    for (const auto& [pair, transfers] : transfers_) RETURN_IF_ERROR(add_transfers(transfers));
+    find_waits();
+    RETURN_IF_ERROR(put_in_order());
+    return std::move(out_);
+  }
+
+ private:
+  struct Transfers {
+    std::vector<ChakraPlace> sends, receives;
+  };
+  using ByRank = std::map<std::int32_t, std::vector<ChakraPlace>>;
+
+  std::int32_t ranks() const { return static_cast<std::int32_t>(job_.ranks.size()); }
+  const ChakraNode& at(const ChakraPlace& place) const {
+    return job_.ranks[place.rank].nodes[place.node];
+  }
+  Error error(const ChakraPlace& place, const std::string& what) const {
+    return chakra_error(job_, place.rank, at(place), what);
+  }
+  std::string text(const ChakraPlace& place) const {
+    return fmt::format("{} of rank {}", chakra_text(at(place)), place.rank);
+  }
+
+  // Compute becomes an event; communication waits until all of its ranks are known.
+  Status sort_in(const ChakraPlace& place) {
+    const ChakraNode& node = at(place);
+    constexpr std::uint64_t kMost_us = 3'155'760'000'000'000;
+    if (node.duration_us > kMost_us)
+      return error(place, fmt::format("found duration_micros {}, expected at most 100 years",
+                                      node.duration_us));
+    const ChakraPart part = out_.graphs[place.rank].parts[place.node];
+    if (part == ChakraPart::Passed) return Done{};
+    if (part == ChakraPart::Compute) {
+      ChakraEvent event;
+      event.kind = kind_named<OpKind>(node.kind, kOpKinds).value_or(OpKind::Forward);
+      if (!is_compute(event.kind)) event.kind = OpKind::Forward;
+      event.duration_ns = to_ns_of(node);
+      add(std::move(event), {place});
+      return Done{};
+    }
+    if (!node.comm_size || *node.comm_size < 0)
+      return error(place, node.comm_size
+                              ? fmt::format("found comm_size {}, expected bytes", *node.comm_size)
+                              : std::string("found no comm_size, expected the attribute in bytes"));
+    if (node.type == ChakraType::Collective) {
+      ASSIGN_OR_RETURN(std::vector<std::int32_t> group, chakra_group(job_, place.rank, node));
+      collectives_[std::move(group)][place.rank].push_back(place);
+      return Done{};
+    }
+    return sort_in_transfer(place);
+  }
+
+  Status sort_in_transfer(const ChakraPlace& place) {
+    const ChakraNode& node = at(place);
+    const bool sends = node.type == ChakraType::Send;
+    const auto& there = sends ? node.comm_dst : node.comm_src;
+    const std::int64_t here = (sends ? node.comm_src : node.comm_dst).value_or(place.rank);
+    if (here != place.rank)
+      return error(place, fmt::format("found {} {}, expected its own rank",
+                                      sends ? "comm_src" : "comm_dst", here));
+    if (!there || *there < 0 || *there >= ranks() || *there == place.rank)
+      return error(place,
+                   fmt::format("found {} {}, expected another rank below {}, the number of files",
+                               sends ? "comm_dst" : "comm_src",
+                               there ? fmt::format("{}", *there) : "missing", ranks()));
+    const auto other = static_cast<std::int32_t>(*there);
+    Transfers& transfers = transfers_[{sends ? place.rank : other, sends ? other : place.rank,
+                                       node.comm_tag.value_or(0)}];
+    (sends ? transfers.sends : transfers.receives).push_back(place);
+    return Done{};
+  }
+
+  static Nanoseconds to_ns_of(const ChakraNode& node) {
+    return static_cast<Nanoseconds>(node.duration_us) * 1000;
+  }
+
+  void add(ChakraEvent event, std::vector<ChakraPlace> places) {
+    for (const ChakraPlace& place : places)
+      out_.event_of[place.rank][place.node] = static_cast<std::int32_t>(out_.events.size());
+    event.places = std::move(places);
+    out_.events.push_back(std::move(event));
+  }
+
+  // The least of those that say one: the others' hold waiting as well.
+  Status set_duration(const std::vector<ChakraPlace>& places, ChakraEvent* event) const {
+    Nanoseconds least = std::numeric_limits<Nanoseconds>::max();
+    for (const ChakraPlace& place : places) {
+      if (at(place).duration_us > 0) least = std::min(least, to_ns_of(at(place)));
+    }
+    event->duration_ns = least == std::numeric_limits<Nanoseconds>::max() ? 0 : least;
+    if (event->duration_ns > 0 || to_be_priced_ || event->bytes == 0 || job_.ranks[0].rendezvous)
+      return Done{};
+    return error(places.front(),
+                 "found communication without duration_micros, expected one, or a cluster that "
+                 "prices it (--cluster)");
+  }
+
+  void set_group_kind(const ChakraPlace& place, GroupKind otherwise, ChakraEvent* event) const {
+    event->group_kind =
+        kind_named<GroupKind>(at(place).group_kind, kGroupKinds).value_or(otherwise);
+  }
+
+  // The k-th collective of each member, in order: one communication.
+  Status add_collectives(const ByRank& by_rank_there) {
+    const ChakraPlace& first = by_rank_there.begin()->second.front();
+    ASSIGN_OR_RETURN(const std::vector<std::int32_t> members,
+                     chakra_group(job_, first.rank, at(first)));
+    const std::vector<ChakraPlace>& lead = by_rank_there.begin()->second;
+    for (const std::int32_t member : members) {
+      const auto there = by_rank_there.find(member);
+      const std::size_t count = there == by_rank_there.end() ? 0 : there->second.size();
+      if (count != lead.size())
+        return error(first, fmt::format("found {} collectives of its process group on rank {} and "
+                                        "{} on rank {}, expected as many",
+                                        lead.size(), first.rank, count, member));
+    }
+    for (std::size_t k = 0; k < lead.size(); ++k) {
+      std::vector<ChakraPlace> places;
+      places.reserve(members.size());
+      for (const std::int32_t member : members) {
+        const ChakraPlace& place = by_rank_there.at(member)[k];
+        if (at(place).comm_type != at(lead[k]).comm_type ||
+            at(place).comm_size != at(lead[k]).comm_size)
+          return error(place, fmt::format("found another collective or size than {}, expected the "
+                                          "ranks of a process group to issue the same ones in one "
+                                          "order",
+                                          text(lead[k])));
+        places.push_back(place);
+      }
+      RETURN_IF_ERROR(add_collective(members, std::move(places)));
+    }
+    return Done{};
+  }
+
+  Status add_collective(const std::vector<std::int32_t>& members, std::vector<ChakraPlace> places) {
+    const ChakraNode& node = at(places.front());
+    const auto kind = comm_of(node);
+    if (!kind)
+      return error(places.front(),
+                   fmt::format("found comm_type {}{}, expected all-reduce (0), all-gather (2), "
+                               "all-to-all (6) or reduce-scatter (7)",
+                               node.comm_type ? fmt::format("{}", *node.comm_type) : "missing",
+                               collective_word(node)));
+    ChakraEvent event{.members = members, .kind = op_kind(*kind), .bytes = *node.comm_size};
+    const auto size = static_cast<Bytes>(members.size());
+    if (*kind == CommKind::AllGather) {
+      if (event.bytes > std::numeric_limits<Bytes>::max() / size)
+        return error(places.front(), fmt::format("found comm_size {}, expected a size that {} ranks "
+                                                 "can gather",
+                                                 event.bytes, size));
+      event.bytes *= size;
+    }
+    set_group_kind(places.front(),
+                   *kind == CommKind::AllToAll ? GroupKind::Expert : GroupKind::Data, &event);
+    RETURN_IF_ERROR(set_duration(places, &event));
+    add(std::move(event), std::move(places));
+    return Done{};
+  }
+
+  static std::string collective_word(const ChakraNode& node) {
+    if (!node.comm_type || *node.comm_type < 0 || *node.comm_type > 9) return "";
+    return fmt::format(" ({})", name(static_cast<ChakraCollective>(*node.comm_type)));
+  }
+
+  Status add_transfers(const Transfers& transfers) {
+    const auto alone = [&](const ChakraPlace& place, const char* partner) {
+      return error(place, fmt::format("found no {} of it (by ranks, comm_tag and order), expected "
+                                      "one",
+                                      partner));
+    };
+    const std::vector<ChakraPlace>&sends = transfers.sends, &receives = transfers.receives;
+    const std::size_t both = std::min(sends.size(), receives.size());
+    if (sends.size() > both) return alone(sends[both], "receive");
+    if (receives.size() > both) return alone(receives[both], "send");
+    for (std::size_t k = 0; k < both; ++k) {
+      const ChakraNode& node = at(sends[k]);
+      if (node.comm_size != at(receives[k]).comm_size)
+        return error(receives[k], fmt::format("found {} bytes, expected {}: so many has {}",
+                                              *at(receives[k]).comm_size, *node.comm_size,
+                                              text(sends[k])));
+      ChakraEvent event{.members = {sends[k].rank, receives[k].rank},
+                        .kind = OpKind::Send,
+                        .bytes = *node.comm_size};
+      set_group_kind(sends[k], GroupKind::Pipeline, &event);
+      std::vector<ChakraPlace> places = {sends[k], receives[k]};
+      RETURN_IF_ERROR(set_duration(places, &event));
+      add(std::move(event), std::move(places));
+    }
+    return Done{};
+  }
+
+  // What each event waits for: dependencies, and the one before it on its lane.
+  void find_waits() {
+    waits_.resize(out_.events.size());
+    for (std::int32_t rank = 0; rank < ranks(); ++rank) {
+      const ChakraGraph& graph = out_.graphs[rank];
+      const std::vector<std::int32_t>& event_of = out_.event_of[rank];
+      std::int32_t compute = -1, queued = -1;
+      for (const std::uint32_t node : graph.order) {
+        const std::int32_t event = event_of[node];
+        if (event < 0) continue;
+        const ChakraPart part = graph.parts[node];
+        if (part != ChakraPart::PostedFirst) {
+          for (const std::uint32_t wait : graph.waits[node]) waits_[event].push_back(event_of[wait]);
+        }
+        std::int32_t* lane = part == ChakraPart::Compute  ? &compute
+                             : part == ChakraPart::Queued ? &queued
+                                                          : nullptr;
+        if (lane == nullptr) continue;
+        if (*lane >= 0) waits_[event].push_back(*lane);
+        *lane = event;
+      }
+    }
+  }
+
+  Status put_in_order() {
+    std::vector<std::vector<std::int32_t>> next(out_.events.size());
+    std::vector<std::size_t> left(out_.events.size());
+    std::vector<std::int32_t> ready;
+    for (std::size_t event = 0; event < out_.events.size(); ++event) {
+      left[event] = waits_[event].size();
+      for (const std::int32_t wait : waits_[event]) next[wait].push_back(static_cast<int>(event));
+      if (left[event] == 0) ready.push_back(static_cast<std::int32_t>(event));
+    }
+    std::size_t done = 0;
+    for (; done < ready.size(); ++done) {
+      const std::int32_t depth = out_.events[ready[done]].depth + 1;
+      for (const std::int32_t follower : next[ready[done]]) {
+        out_.events[follower].depth = std::max(out_.events[follower].depth, depth);
+        if (--left[follower] == 0) ready.push_back(follower);
+      }
+    }
+    return done == out_.events.size() ? Status(Done{}) : Status(deadlock(left));
+  }
+
+  Error deadlock(const std::vector<std::size_t>& left) const {
+    const auto stuck = [&](std::int32_t event) { return left[event] > 0; };
+    std::vector<std::int32_t> path;
+    for (std::int32_t event = 0; path.empty(); ++event) {
+      if (stuck(event)) path.push_back(event);
+    }
+    for (;;) {
+      const auto& waits = waits_[path.back()];
+      const std::int32_t wait = *std::find_if(waits.begin(), waits.end(), stuck);
+      const auto seen = std::find(path.begin(), path.end(), wait);
+      if (seen == path.end()) {
+        path.push_back(wait);
+        continue;
+      }
+      std::string cycle;
+      for (auto it = seen; it != path.end(); ++it)
+        cycle += text(out_.events[*it].places.front()) + " waits for ";
+      return Error::at(job_.path(out_.events[*seen].places.front().rank),
+                       "found a deadlock, expected an order that ends: " + cycle +
+                           text(out_.events[*seen].places.front()));
+    }
+  }
+
+  const ChakraJob& job_;
+  const bool to_be_priced_;
+  ChakraEvents out_;
+  std::map<std::vector<std::int32_t>, ByRank> collectives_;  // by the group's members
+  std::map<std::tuple<std::int32_t, std::int32_t, std::int64_t>, Transfers> transfers_;
+  std::vector<std::vector<std::int32_t>> waits_;  // by event
+};
+
+}  // namespace
+
+Result<ChakraEvents> chakra_events(const ChakraJob& job, bool to_be_priced) {
+  return EventMaker(job, to_be_priced).make();
+}
+
+}  // namespace tandem

@@ -1,0 +1,42 @@
+// ChakraEvents: what the ranks of a job do together: each compute node, each collective with all of
+// its members, each send with its receive; in an order that respects all waiting.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "interop/chakra/chakra_trace.h"
+#include "schedule/chakra/chakra_graph.h"
+#include "schedule/program/program.h"
+
+namespace tandem {
+
+// A node of a rank.
+struct ChakraPlace {
+  std::int32_t rank = 0;
+  std::uint32_t node = 0;
+};
+
+struct ChakraEvent {
+  std::vector<ChakraPlace> places;    // of a transfer: the send's, the receive's
+  std::vector<std::int32_t> members;  // ranks of a communicator, in its order; none: compute
+  OpKind kind = OpKind::Forward;      // of a transfer: Send
+  GroupKind group_kind = GroupKind::Data;
+  Bytes bytes = 0;
+  Nanoseconds duration_ns = 0;
+  std::int32_t depth = 0;  // events in the longest chain before it
+};
+
+struct ChakraEvents {
+  std::vector<ChakraGraph> graphs;                     // by rank
+  std::vector<ChakraEvent> events;
+  std::vector<std::vector<std::int32_t>> event_of;     // by rank and node; -1: none
+};
+
+// Errors as import_chakra's.
+Result<ChakraEvents> chakra_events(const ChakraJob& job, bool to_be_priced);
+
+}  // namespace tandem

@@ -1,0 +1,200 @@
+#include "schedule/chakra/chakra_graph.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <queue>
+#include <unordered_map>
+
+namespace tandem {
+namespace {
+
+class GraphMaker {
+ public:
+  GraphMaker(const ChakraJob& job, std::int32_t rank)
+      : job_(job), rank_(rank), nodes_(job.ranks[rank].nodes) {}
+
+  Result<ChakraGraph> make() {
+    RETURN_IF_ERROR(find_dependencies());
+    for (const ChakraNode& node : nodes_) {
+      ASSIGN_OR_RETURN(const ChakraPart part, part_of(node));
+      graph_.parts.push_back(part);
+    }
+    RETURN_IF_ERROR(put_in_order());
+    for (const std::uint32_t node : graph_.order) add_waits(node);
+    return std::move(graph_);
+  }
+
+ private:
+  Error error(const ChakraNode& node, const std::string& what) const {
+    return chakra_error(job_, rank_, node, what);
+  }
+
+  Status find_dependencies() {
+    std::unordered_map<std::uint64_t, std::uint32_t> by_id;
+    for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+      if (!by_id.try_emplace(nodes_[i].id, i).second)
+        return error(nodes_[i], "found a second node of this id, expected each once");
+    }
+    dependencies_.resize(nodes_.size());
+    for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+      for (const auto* ids : {&nodes_[i].ctrl_deps, &nodes_[i].data_deps}) {
+        for (const std::uint64_t id : *ids) {
+          const auto at = by_id.find(id);
+          if (at == by_id.end())
+            return error(nodes_[i],
+                         fmt::format("found a dependency on node {}, expected one that is there",
+                                     id));
+          dependencies_[i].push_back(at->second);
+        }
+      }
+      std::sort(dependencies_[i].begin(), dependencies_[i].end());
+      const auto twice = std::unique(dependencies_[i].begin(), dependencies_[i].end());
+      dependencies_[i].erase(twice, dependencies_[i].end());
+    }
+    return Done{};
+  }
+
+  Result<ChakraPart> part_of(const ChakraNode& node) const {
+    switch (node.type) {
+      case ChakraType::Metadata:
+        return ChakraPart::Passed;
+      case ChakraType::Compute:
+        return node.is_cpu_op ? ChakraPart::Passed : ChakraPart::Compute;
+      case ChakraType::Send:
+        return ChakraPart::Queued;
+      case ChakraType::Recv:
+        return job_.ranks[rank_].rendezvous ? ChakraPart::Received : ChakraPart::PostedFirst;
+      case ChakraType::Collective: {
+        ASSIGN_OR_RETURN(const auto group, chakra_group(job_, rank_, node));
+        return group.size() < 2 ? ChakraPart::Passed : ChakraPart::Queued;
+      }
+      case ChakraType::MemLoad:
+      case ChakraType::MemStore:
+      case ChakraType::Invalid:
+        break;
+    }
+    return error(node, "found a load or store of remote memory, expected compute, collectives, "
+                       "sends and receives");
+  }
+
+  // Kahn's algorithm; of ready nodes the one of the least id comes first.
+  Status put_in_order() {
+    std::vector<std::uint32_t> waits_for(nodes_.size());
+    std::vector<std::vector<std::uint32_t>> next(nodes_.size());
+    const auto later = [&](std::uint32_t a, std::uint32_t b) { return nodes_[a].id > nodes_[b].id; };
+    std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, decltype(later)> ready(later);
+    for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+      waits_for[i] = static_cast<std::uint32_t>(dependencies_[i].size());
+      for (const std::uint32_t dependency : dependencies_[i]) next[dependency].push_back(i);
+      if (waits_for[i] == 0) ready.push(i);
+    }
+    while (!ready.empty()) {
+      const std::uint32_t node = ready.top();
+      ready.pop();
+      graph_.order.push_back(node);
+      for (const std::uint32_t follower : next[node]) {
+        if (--waits_for[follower] == 0) ready.push(follower);
+      }
+    }
+    if (graph_.order.size() == nodes_.size()) return Done{};
+    return cycle(waits_for);
+  }
+
+  // From a node that never got ready to one that it waits for, until one comes again.
+  Error cycle(const std::vector<std::uint32_t>& waits_for) const {
+    const auto stuck = [&](std::uint32_t node) { return waits_for[node] > 0; };
+    std::vector<std::uint32_t> path;
+    for (std::uint32_t i = 0; path.empty(); ++i) {
+      if (stuck(i)) path.push_back(i);
+    }
+    for (;;) {
+      const auto& of = dependencies_[path.back()];
+      const std::uint32_t next = *std::find_if(of.begin(), of.end(), stuck);
+      const auto seen = std::find(path.begin(), path.end(), next);
+      if (seen == path.end()) {
+        path.push_back(next);
+        continue;
+      }
+      std::string text;
+      for (auto at = seen; at != path.end(); ++at) text += chakra_text(nodes_[*at]) + " waits for ";
+      return Error::at(job_.path(rank_),
+                       "found a cycle of dependencies, expected none: " + text +
+                           chakra_text(nodes_[*seen]));
+    }
+  }
+
+  void add_waits(std::uint32_t node) {
+    graph_.waits.resize(nodes_.size());
+    std::vector<std::uint32_t>& waits = graph_.waits[node];
+    for (const std::uint32_t dependency : dependencies_[node]) {
+      const ChakraPart part = graph_.parts[dependency];
+      if (part != ChakraPart::Passed) waits.push_back(dependency);
+      if (part != ChakraPart::Passed && part != ChakraPart::PostedFirst) continue;
+      const std::vector<std::uint32_t>& behind = graph_.waits[dependency];
+      waits.insert(waits.end(), behind.begin(), behind.end());
+    }
+    std::sort(waits.begin(), waits.end());
+    waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
+  }
+
+  const ChakraJob& job_;
+  const std::int32_t rank_;
+  const std::vector<ChakraNode>& nodes_;
+  std::vector<std::vector<std::uint32_t>> dependencies_;
+  ChakraGraph graph_;
+};
+
+}  // namespace
+
+Result<ChakraGraph> chakra_graph(const ChakraJob& job, std::int32_t rank) {
+  return GraphMaker(job, rank).make();
+}
+
+std::string chakra_text(const ChakraNode& node) {
+  return fmt::format("node {} '{}'", node.id, node.name);
+}
+
+Error chakra_error(const ChakraJob& job, std::int32_t rank, const ChakraNode& node,
+                   const std::string& what) {
+  return Error::at(job.path(rank), fmt::format("{}: {}", chakra_text(node), what));
+}
+
+Result<std::vector<std::int32_t>> chakra_group(const ChakraJob& job, std::int32_t rank,
+                                               const ChakraNode& node) {
+  const auto ranks = static_cast<std::int32_t>(job.ranks.size());
+  const auto group = job.groups.find(node.pg_name);
+  if (group == job.groups.end()) {
+    if (!node.pg_name.empty() && node.pg_name != "0") {
+      std::vector<std::string_view> known;
+      for (const auto& [name, members] : job.groups) known.push_back(name);
+      return chakra_error(
+          job, rank, node,
+          fmt::format("found process group '{}', expected {}", node.pg_name,
+                      known.empty() ? std::string("a file of process groups (--comm-groups)")
+                                    : fmt::format("one of {}: {}", job.groups_path,
+                                                  fmt::join(known, ", "))));
+    }
+    std::vector<std::int32_t> all(job.ranks.size());
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+  const std::vector<std::int32_t>& members = group->second;
+  const auto beyond = std::find_if(members.begin(), members.end(),
+                                   [&](std::int32_t member) { return member >= ranks; });
+  if (beyond != members.end())
+    return Error::at(job.groups_path,
+                     fmt::format("group '{}': found rank {}, expected ranks below {}: there is no "
+                                 "{}",
+                                 node.pg_name, *beyond, ranks, job.path(*beyond)));
+  if (std::find(members.begin(), members.end(), rank) == members.end())
+    return chakra_error(job, rank, node,
+                        fmt::format("found process group '{}', expected one that has rank {}",
+                                    node.pg_name, rank));
+  return members;
+}
+
+}  // namespace tandem

@@ -1,0 +1,300 @@
+#include "schedule/chakra/export_chakra.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "base/check.h"
+
+namespace tandem {
+namespace {
+
+constexpr Nanoseconds kMicrosecond = 1000;
+
+std::uint64_t to_us(Nanoseconds ns) {
+  return static_cast<std::uint64_t>((ns + kMicrosecond / 2) / kMicrosecond);
+}
+
+ChakraCollective collective_of(OpKind kind) {
+  switch (comm_kind(kind)) {
+    case CommKind::AllReduce:
+      return ChakraCollective::AllReduce;
+    case CommKind::ReduceScatter:
+      return ChakraCollective::ReduceScatter;
+    case CommKind::AllGather:
+      return ChakraCollective::AllGather;
+    case CommKind::AllToAll:
+      return ChakraCollective::AllToAll;
+    case CommKind::SendRecv:
+    case CommKind::RingShift:
+      break;
+  }
+  CHECK(false);
+  return ChakraCollective::AllReduce;
+}
+
+bool is_transfer(OpKind kind) {
+  const CommKind comm = comm_kind(kind);
+  return comm == CommKind::SendRecv || comm == CommKind::RingShift;
+}
+
+// Bytes that a roofline sees: operands and results at two bytes an element, and what is moved.
+double memory_bytes(const Kernel& kernel) {
+  constexpr double kElement_bytes = 2;
+  double bytes = kernel.memory_bytes;
+  for (const Gemm& gemm : kernel.gemms) {
+    const auto m = static_cast<double>(gemm.m), n = static_cast<double>(gemm.n),
+               k = static_cast<double>(gemm.k);
+    bytes += kElement_bytes * static_cast<double>(gemm.batch) * (m * k + k * n + m * n);
+  }
+  return bytes;
+}
+
+std::int32_t neighbour(const Communicator& ring, Rank rank, int step) {
+  const auto at = std::find(ring.members.begin(), ring.members.end(), rank);
+  const auto size = static_cast<std::ptrdiff_t>(ring.members.size());
+  return index(ring.members[(at - ring.members.begin() + step + size) % size]);
+}
+
+}  // namespace
+
+ChakraExport::ChakraExport(const Program& program) : program_(&program), folding_(fold(program)) {}
+
+Result<ChakraExport> ChakraExport::of(const Program& program) {
+  ChakraExport made(program);
+  ASSIGN_OR_RETURN(made.replay_, replay(program, made.folding_));
+  std::map<std::pair<std::int32_t, std::vector<std::int32_t>>, std::int32_t> classes;
+  for (std::size_t p = 0; p < made.folding_.folded_ranks.size(); ++p) {
+    const FoldedRank& folded = made.folding_.folded_ranks[p];
+    classes[{folded.body, folded.comm_classes}] = static_cast<std::int32_t>(p);
+  }
+  std::vector<std::int32_t> class_of(program.communicators.size());
+  for (std::size_t c = 0; c < made.folding_.comm_classes.size(); ++c) {
+    for (const std::int32_t communicator : made.folding_.comm_classes[c].communicators)
+      class_of[communicator] = static_cast<std::int32_t>(c);
+  }
+  for (const RankRow& rank : program.ranks) {
+    std::vector<std::int32_t> own;
+    own.reserve(rank.communicators.size());
+    for (const std::int32_t communicator : rank.communicators)
+      own.push_back(class_of[communicator]);
+    made.folded_rank_of_.push_back(classes.at({rank.body, std::move(own)}));
+  }
+  made.add_groups_and_edges();
+  return made;
+}
+
+void ChakraExport::add_groups_and_edges() {
+  struct Use {
+    bool sends = false, shifts = false, collective = false;
+  };
+  std::vector<std::vector<Use>> uses;  // by body and slot
+  for (const Body& body : program_->bodies) {
+    std::vector<Use>& of = uses.emplace_back(body.slots.size());
+    for (const Op& op : body.ops) {
+      if (is_compute(op.kind)) continue;
+      of[op.slot].sends |= op.kind == OpKind::Send;
+      of[op.slot].shifts |= op.kind == OpKind::RingShift;
+      of[op.slot].collective |= !is_transfer(op.kind);
+    }
+  }
+  std::vector<bool> collective(program_->communicators.size());
+  for (std::size_t rank = 0; rank < program_->ranks.size(); ++rank) {
+    const RankRow& row = program_->ranks[rank];
+    const auto from = static_cast<std::int32_t>(rank);
+    for (std::size_t slot = 0; slot < row.communicators.size(); ++slot) {
+      const std::int32_t c = row.communicators[slot];
+      const Use& use = uses[row.body][slot];
+      const Communicator& communicator = program_->communicators[c];
+      if (use.collective) collective[c] = true;
+      if (use.sends) edges_.push_back({from, index(communicator.members[1]), c});
+      if (use.shifts) edges_.push_back({from, neighbour(communicator, Rank{from}, 1), c});
+    }
+  }
+  std::sort(edges_.begin(), edges_.end());
+  std::int32_t groups = 0;
+  for (const bool used : collective) group_of_.push_back(used ? ++groups : 0);
+}
+
+std::size_t ChakraExport::first_event(Rank rank) const {
+  return replay_.first[folded_rank_of_[index(rank)]];
+}
+
+// Both ends count alike; two communicators of one pair of ranks never meet.
+std::int64_t ChakraExport::tag(const Edge& edge, std::int64_t sequence) const {
+  const auto same_pair = [&](const Edge& other) {
+    return std::pair(other.from, other.to) < std::pair(edge.from, edge.to);
+  };
+  const auto begin = std::partition_point(edges_.begin(), edges_.end(), same_pair);
+  const auto end = std::partition_point(begin, edges_.end(), [&](const Edge& other) {
+    return std::pair(other.from, other.to) == std::pair(edge.from, edge.to);
+  });
+  return sequence * (end - begin) + (std::lower_bound(begin, end, edge) - begin);
+}
+
+ChakraNode ChakraExport::node_of(const Op& op, std::uint64_t duration_us) const {
+  ChakraNode node{.name = std::string(name(op.kind)), .duration_us = duration_us};
+  if (op.microbatch >= 0) node.name += fmt::format(" {}", op.microbatch);
+  if (op.stage >= 0) node.name += fmt::format(" of stage {}", op.stage);
+  if (op.parts > 1) node.name += fmt::format(", part {} of {}", op.part, op.parts);
+  if (op.stage >= 0) node.stage = op.stage;
+  if (op.microbatch >= 0) node.microbatch = op.microbatch;
+  if (!is_compute(op.kind)) return node;
+  node.type = ChakraType::Compute;
+  node.kind = name(op.kind);
+  node.num_ops = node.tensor_size = 0;
+  if (op.kernel < 0) return node;
+  const Kernel& kernel = program_->kernels[op.kernel];
+  if (!kernel.name.empty()) node.name += ": " + kernel.name;
+  node.num_ops = std::llround(kernel.flops());
+  node.tensor_size = std::llround(memory_bytes(kernel));
+  return node;
+}
+
+void ChakraExport::add_communication(const Op& op, Rank rank, std::int64_t sequence,
+                                     ChakraNode node, std::vector<ChakraNode>* nodes) const {
+  const std::int32_t c = program_->ranks[index(rank)].communicators[op.slot];
+  const Communicator& communicator = program_->communicators[c];
+  const auto here = static_cast<std::int32_t>(index(rank));
+  node.group_kind = name(communicator.group_kind);
+  node.comm_size = op.bytes;
+  const auto transfer = [&](ChakraType type, const Edge& edge) {
+    ChakraNode end = node;
+    end.type = type;
+    end.id = nodes->size();
+    end.comm_src = edge.from;
+    end.comm_dst = edge.to;
+    end.comm_tag = tag(edge, sequence);
+    nodes->push_back(std::move(end));
+  };
+  if (op.kind == OpKind::Send || op.kind == OpKind::RingShift) {
+    const std::int32_t to = op.kind == OpKind::Send ? index(communicator.members[1])
+                                                    : neighbour(communicator, rank, 1);
+    transfer(ChakraType::Send, {here, to, c});
+  }
+  if (op.kind == OpKind::Recv || op.kind == OpKind::RingShift) {
+    const std::int32_t from = op.kind == OpKind::Recv ? index(communicator.members[0])
+                                                      : neighbour(communicator, rank, -1);
+    transfer(ChakraType::Recv, {from, here, c});
+  }
+  if (is_transfer(op.kind)) return;
+  node.type = ChakraType::Collective;
+  node.id = nodes->size();
+  node.comm_type = static_cast<std::int64_t>(collective_of(op.kind));
+  // ASTRA-sim counts an all-gather by what a rank puts in.
+  const auto members = static_cast<Bytes>(communicator.members.size());
+  if (op.kind == OpKind::AllGather) node.comm_size = (op.bytes + members - 1) / members;
+  node.pg_name = fmt::format("{}", group_of_[c]);
+  nodes->push_back(std::move(node));
+}
+
+// The nodes that an op became: a ring shift is two.
+struct ChakraExport::Ids {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> of_op;  // first, and behind the last
+
+  void add(std::uint32_t op, std::vector<std::uint64_t>* to) const {
+    for (std::uint64_t id = of_op[op].first; id < of_op[op].second; ++id) to->push_back(id);
+  }
+};
+
+ChakraTrace ChakraExport::rank(Rank rank) const {
+  const Body& body = program_->body_of(rank);
+  const std::size_t first = first_event(rank);
+  std::vector<std::uint32_t> in_time(body.ops.size());
+  std::iota(in_time.begin(), in_time.end(), 0U);
+  // Of equal starts, in an order that respects all waiting.
+  std::sort(in_time.begin(), in_time.end(), [&](std::uint32_t a, std::uint32_t b) {
+    const auto key = [&](std::uint32_t op) {
+      return std::tuple(replay_.events[first + op].start_ns, replay_.settled[first + op], op);
+    };
+    return key(a) < key(b);
+  });
+  std::vector<std::int64_t> sequence(body.ops.size());
+  std::vector<std::int64_t> of_slot(body.slots.size());
+  std::vector<std::int64_t> before(body.ops.size(), -1), last(body.lanes.size(), -1);
+  for (std::uint32_t op = 0; op < body.ops.size(); ++op) {
+    if (const std::int16_t slot = body.ops[op].slot; slot >= 0) sequence[op] = of_slot[slot]++;
+    before[op] = std::exchange(last[body.ops[op].lane], op);
+  }
+  ChakraTrace trace{.rendezvous = true};
+  Ids ids{std::vector<std::pair<std::uint64_t, std::uint64_t>>(body.ops.size())};
+  for (const std::uint32_t i : in_time) {
+    const Op& op = body.ops[i];
+    const EventTimes& played = replay_.events[first + i];
+    ChakraNode node = node_of(op, to_us(played.end_ns) - to_us(played.start_ns));
+    const auto waits = body.waits_of(op);
+    for (const std::uint32_t wait : waits) ids.add(wait, &node.data_deps);
+    if (before[i] >= 0 && std::find(waits.begin(), waits.end(), before[i]) == waits.end())
+      ids.add(static_cast<std::uint32_t>(before[i]), &node.ctrl_deps);
+    ids.of_op[i].first = node.id = trace.nodes.size();
+    if (is_compute(op.kind)) {
+      trace.nodes.push_back(std::move(node));
+    } else {
+      add_communication(op, rank, sequence[i], std::move(node), &trace.nodes);
+    }
+    ids.of_op[i].second = trace.nodes.size();
+  }
+  return trace;
+}
+
+ChakraGroups ChakraExport::groups() const {
+  ChakraGroups groups;
+  for (std::size_t c = 0; c < group_of_.size(); ++c) {
+    if (group_of_[c] == 0) continue;
+    std::vector<std::int32_t>& members = groups[fmt::format("{}", group_of_[c])];
+    for (const Rank member : program_->communicators[c].members) members.push_back(index(member));
+  }
+  return groups;
+}
+
+std::vector<std::string> ChakraExport::lost() const {
+  std::size_t lanes = 0, sends = 0, shifts = 0, exchanges = 0, compute = 0, below = 0, transfers = 0;
+  for (const RankRow& rank : program_->ranks) {
+    const Body& body = program_->bodies[rank.body];
+    std::vector<bool> holds(body.lanes.size());  // what takes ASTRA-sim's one communication
+    for (const Op& op : body.ops) {
+      const bool computes = is_compute(op.kind);
+      compute += computes ? 1 : 0;
+      below += computes && op.duration_ns > 0 && op.duration_ns < kMicrosecond ? 1 : 0;
+      sends += op.kind == OpKind::Send ? 1 : 0;
+      shifts += op.kind == OpKind::RingShift ? 1 : 0;
+      exchanges += op.exchange >= 0 ? 1 : 0;
+      transfers += computes ? 0 : 1;
+      if (!computes && op.kind != OpKind::Recv) holds[op.lane] = true;
+    }
+    lanes = std::max(lanes, static_cast<std::size_t>(std::count(holds.begin(), holds.end(), true)));
+  }
+  std::vector<std::string> lines;
+  if (lanes > 1)
+    lines.push_back(fmt::format(
+        "{} lanes of communication of a rank become one: ASTRA-sim plays one compute and one "
+        "communication at a time, receives aside; what overlapped on the others now queues",
+        lanes));
+  if (transfers > 0)
+    lines.emplace_back(
+        "communication has a duration here, which ASTRA-sim passes over: its network file prices "
+        "it");
+  if (sends > 0)
+    lines.emplace_back("a send waits for its receive here; ASTRA-sim's goes off without it");
+  if (shifts > 0)
+    lines.push_back(
+        fmt::format("{} ring shifts become a send and a receive each: two nodes", shifts));
+  if (exchanges > 0)
+    lines.push_back(fmt::format(
+        "{} transfers are issued in groups (batched P2P), which become single ones", exchanges));
+  if (takes_sms(*program_))
+    lines.emplace_back(
+        "communication takes SMs from the compute beside it: the traces have compute as it is "
+        "alone");
+  if (below > 0)
+    lines.push_back(fmt::format(
+        "{} of {} compute ops are shorter than 1 us: what one loses to whole microseconds the next "
+        "one gets, and one written as 0 takes 1 ns in ASTRA-sim",
+        below, compute));
+  return lines;
+}
+
+}  // namespace tandem

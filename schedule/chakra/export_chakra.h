@@ -1,0 +1,59 @@
+// Export: a Program as Chakra execution traces, one a rank, for ASTRA-sim and what else reads them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "interop/chakra/chakra_trace.h"
+#include "schedule/program/program.h"
+#include "schedule/program/rank_folding.h"
+#include "schedule/program/replay.h"
+
+namespace tandem {
+
+// What a Program says as Chakra. Nodes are numbered in order of time as the ideal engine plays
+// them; waits are data dependencies, the op before on its lane a control dependency. A ring shift
+// is a send and a receive. `program` must outlive it.
+class ChakraExport {
+ public:
+  // An Error where the Program cannot be played.
+  static Result<ChakraExport> of(const Program& program);
+
+  // Durations are whole microseconds: starts and ends are rounded as they were played, so what one
+  // op loses the next one gets, and every chain of ops keeps its length to the microsecond.
+  ChakraTrace rank(Rank rank) const;
+
+  // The communicators of collectives, from "1".
+  ChakraGroups groups() const;
+
+  // What ASTRA-sim cannot say of this Program, a line each.
+  std::vector<std::string> lost() const;
+
+ private:
+  struct Ids;
+  struct Edge {  // a directed pair of ranks, and a communicator that carries its transfers
+    std::int32_t from, to, communicator;
+    auto operator<=>(const Edge&) const = default;
+  };
+
+  explicit ChakraExport(const Program& program);
+  void add_groups_and_edges();
+  std::size_t first_event(Rank rank) const;
+  std::int64_t tag(const Edge& edge, std::int64_t sequence) const;
+  ChakraNode node_of(const Op& op, std::uint64_t duration_us) const;
+  void add_communication(const Op& op, Rank rank, std::int64_t sequence, ChakraNode node,
+                         std::vector<ChakraNode>* nodes) const;
+
+  const Program* program_;
+  RankFolding folding_;
+  Replay replay_;
+  std::vector<std::int32_t> folded_rank_of_;  // by rank
+  std::vector<std::int32_t> group_of_;        // by communicator; 0: no collective uses it
+  std::vector<Edge> edges_;                   // sorted
+};
+
+}  // namespace tandem
