@@ -193,11 +193,11 @@ Result<ChakraJob> read_chakra_job(const std::string& path, const std::string& gr
 }
 
 std::string groups_json(const ChakraGroups& groups) {
-  std::string text = "{";
+  std::string text;
   for (const auto& [name, members] : groups)
-    text += fmt::format("{}\n  \"{}\": [{}]", text.size() > 1 ? "," : "", name,
+    text += fmt::format("{}\n  \"{}\": [{}]", text.empty() ? "" : ",", name,
                         fmt::join(members, ", "));
-  return text + "\n}\n";
+  return groups.empty() ? "{}\n" : "{" + text + "\n}\n";
 }
 
 }  // namespace tandem

@@ -93,8 +93,7 @@ class EventMaker {
                               ? fmt::format("found comm_size {}, expected bytes", *node.comm_size)
                               : std::string("found no comm_size, expected the attribute in bytes"));
     if (node.type == ChakraType::Collective) {
-      ASSIGN_OR_RETURN(std::vector<std::int32_t> group, chakra_group(job_, place.rank, node));
-      collectives_[std::move(group)][place.rank].push_back(place);
+      collectives_[chakra_group_name(node)][place.rank].push_back(place);
       return Done{};
     }
     return sort_in_transfer(place);
@@ -110,9 +109,9 @@ class EventMaker {
                                       sends ? "comm_src" : "comm_dst", here));
     if (!there || *there < 0 || *there >= ranks() || *there == place.rank)
       return error(place,
-                   fmt::format("found {} {}, expected another rank below {}, the number of files",
+                   fmt::format("found {} {}, expected another rank that has a file: 0 to {}",
                                sends ? "comm_dst" : "comm_src",
-                               there ? fmt::format("{}", *there) : "missing", ranks()));
+                               there ? fmt::format("{}", *there) : "missing", ranks() - 1));
     const auto other = static_cast<std::int32_t>(*there);
     Transfers& transfers = transfers_[{sends ? place.rank : other, sends ? other : place.rank,
                                        node.comm_tag.value_or(0)}];
@@ -309,7 +308,7 @@ class EventMaker {
   const ChakraJob& job_;
   const bool to_be_priced_;
   ChakraEvents out_;
-  std::map<std::vector<std::int32_t>, ByRank> collectives_;  // by the group's members
+  std::map<std::string, ByRank> collectives_;  // by process group
   std::map<std::tuple<std::int32_t, std::int32_t, std::int64_t>, Transfers> transfers_;
   std::vector<std::vector<std::int32_t>> waits_;  // by event
 };

@@ -163,12 +163,17 @@ Error chakra_error(const ChakraJob& job, std::int32_t rank, const ChakraNode& no
   return Error::at(job.path(rank), fmt::format("{}: {}", chakra_text(node), what));
 }
 
+std::string chakra_group_name(const ChakraNode& node) {
+  return node.pg_name.empty() ? "0" : node.pg_name;
+}
+
 Result<std::vector<std::int32_t>> chakra_group(const ChakraJob& job, std::int32_t rank,
                                                const ChakraNode& node) {
   const auto ranks = static_cast<std::int32_t>(job.ranks.size());
-  const auto group = job.groups.find(node.pg_name);
+  const std::string wanted = chakra_group_name(node);
+  const auto group = job.groups.find(wanted);
   if (group == job.groups.end()) {
-    if (!node.pg_name.empty() && node.pg_name != "0") {
+    if (wanted != "0") {
       std::vector<std::string_view> known;
       for (const auto& [name, members] : job.groups) known.push_back(name);
       return chakra_error(

@@ -26,7 +26,7 @@ struct ChakraGraph {
   std::vector<std::vector<std::uint32_t>> waits; // by node: those that must have ended, none Passed
 };
 
-// "node 3 'x'", and the rank of such a place.
+// "node 3 'x'".
 std::string chakra_text(const ChakraNode& node);
 
 // The Error "PATH: node 3 'x': what".
@@ -36,6 +36,9 @@ Error chakra_error(const ChakraJob& job, std::int32_t rank, const ChakraNode& no
 // Errors: an id twice, a dependency that is not
 // there, nodes that wait for each other, a node of a kind that a Program does not have.
 Result<ChakraGraph> chakra_graph(const ChakraJob& job, std::int32_t rank);
+
+// "0" where the node names none: all ranks.
+std::string chakra_group_name(const ChakraNode& node);
 
 // The members of a collective's process group; an Error where there is no such group, or it has
 // ranks that the job does not have.

@@ -251,7 +251,8 @@ ChakraGroups ChakraExport::groups() const {
 }
 
 std::vector<std::string> ChakraExport::lost() const {
-  std::size_t lanes = 0, sends = 0, shifts = 0, exchanges = 0, compute = 0, below = 0, transfers = 0;
+  std::size_t lanes = 0, sends = 0, shifts = 0, exchanges = 0, compute = 0, below = 0, transfers = 0,
+              empty = 0;
   for (const RankRow& rank : program_->ranks) {
     const Body& body = program_->bodies[rank.body];
     std::vector<bool> holds(body.lanes.size());  // what takes ASTRA-sim's one communication
@@ -263,6 +264,7 @@ std::vector<std::string> ChakraExport::lost() const {
       shifts += op.kind == OpKind::RingShift ? 1 : 0;
       exchanges += op.exchange >= 0 ? 1 : 0;
       transfers += computes ? 0 : 1;
+      empty += !computes && op.bytes == 0 && op.duration_ns > 0 ? 1 : 0;
       if (!computes && op.kind != OpKind::Recv) holds[op.lane] = true;
     }
     lanes = std::max(lanes, static_cast<std::size_t>(std::count(holds.begin(), holds.end(), true)));
@@ -277,6 +279,11 @@ std::vector<std::string> ChakraExport::lost() const {
     lines.emplace_back(
         "communication has a duration here, which ASTRA-sim passes over: its network file prices "
         "it");
+  if (empty > 0)
+    lines.push_back(fmt::format(
+        "{} of {} communications carry no bytes, as their seconds are stated: they take their "
+        "network's latency there",
+        empty, transfers));
   if (sends > 0)
     lines.emplace_back("a send waits for its receive here; ASTRA-sim's goes off without it");
   if (shifts > 0)

@@ -21,6 +21,7 @@ namespace tandem {
 class ChakraExport {
  public:
   // An Error where the Program cannot be played.
+  static Result<ChakraExport> of(Program&& program) = delete;
   static Result<ChakraExport> of(const Program& program);
 
   // Durations are whole microseconds: starts and ends are rounded as they were played, so what one
