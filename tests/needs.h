@@ -3,6 +3,8 @@
 #pragma once
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <string>
 
 #include "base/result.h"
 #include "sim/engines.h"
@@ -12,6 +14,12 @@ namespace tandem {
 template <class T>
 void need(const Result<T>& found) {
   if (!found.ok()) FAIL("skipped: " << found.error().text());
+}
+
+// A program that the shell finds.
+inline void need_program(const std::string& name) {
+  if (std::system(("command -v " + name + " > /dev/null").c_str()) != 0)
+    FAIL("skipped: " << name << " is not there");
 }
 
 inline void need_simgrid() { need(simgrid_available()); }
