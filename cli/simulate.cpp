@@ -142,10 +142,8 @@ Status simulate_chakra(const SimulateOptions& options) {
   std::optional<Waiting> waiting("reading the traces");
   ASSIGN_OR_RETURN(const ChakraRun run, load_chakra(source));
   waiting.reset();
-  const Engine engine =
-      source.cluster.empty() ? Engine::Ideal : engine_of(options.engine);
-  ASSIGN_OR_RETURN(const RunResult result,
-                   simulate(run, engine, options.files, !options.unfolded));
+  const Engine engine = source.cluster.empty() ? Engine::Ideal : engine_of(options.engine);
+  ASSIGN_OR_RETURN(const RunResult result, simulate(run, engine, options.files, !options.unfolded));
   RETURN_IF_ERROR(write_report(options, {result}, ""));
   print({result}, options);
   return Done{};
@@ -276,9 +274,10 @@ void add_simulate(const Command& app) {
     if (!options->report.empty()) options->files.detail = Detail::Timeline;
     if (is_chakra_path(options->input)) return simulate_chakra(*options);
     if (!options->chakra.cluster.empty() || !options->chakra.groups.empty())
-      return Error::at(options->input,
-                       "found --cluster or --comm-groups, expected Chakra traces (PREFIX.0.et) with "
-                       "them");
+      return Error::at(
+          options->input,
+          "found --cluster or --comm-groups, expected Chakra traces (PREFIX.0.et) with "
+          "them");
     return options->input.ends_with(".csv") ? simulate_program(*options)
                                             : simulate_scenarios(*options);
   });

@@ -76,8 +76,9 @@ Status import_traces(const ImportCommand& options) {
     return Error::at(options.inputs[0],
                      "found Chakra traces with other files, --set or --gpus, expected one file of "
                      "them: the other ranks' stand beside it");
-  RETURN_IF_ERROR(check_outputs({{"-o", options.output}}, {{"the input", options.inputs[0]},
-                                                           {"--comm-groups", options.comm_groups}}));
+  RETURN_IF_ERROR(
+      check_outputs({{"-o", options.output}},
+                    {{"the input", options.inputs[0]}, {"--comm-groups", options.comm_groups}}));
   ASSIGN_OR_RETURN(const ChakraRun run,
                    load_chakra({options.inputs[0], options.comm_groups, options.cluster}));
   for (const std::string& line : run.left_out) fmt::print(stderr, "warning: {}\n", line);

@@ -124,7 +124,8 @@ bool read_numbers(const WireField& field, std::vector<std::uint64_t>* to) {
 void set_attribute(const Attribute& attribute, ChakraNode* node) {
   if (attribute.name == "is_cpu_op" && attribute.integer) node->is_cpu_op = *attribute.integer != 0;
   for (const ChakraInteger& integer : kChakraIntegers) {
-    if (integer.name == attribute.name && attribute.integer) node->*integer.value = attribute.integer;
+    if (integer.name == attribute.name && attribute.integer)
+      node->*integer.value = attribute.integer;
   }
   for (const ChakraText& text : kChakraTexts) {
     if (text.name == attribute.name) node->*text.value = attribute.text;
@@ -185,10 +186,11 @@ class Decoder {
     if (size) {
       if (const auto bytes = reader_.take(*size)) return *bytes;
     }
-    return error(fmt::format("message {} at byte {}: found {}, expected {}", number_, at,
-                             size ? fmt::format("{} bytes", left(begin)) : "no length",
-                             size ? fmt::format("{}: the file is cut short, or no Chakra trace", *size)
-                                  : "a message behind its length"));
+    return error(
+        fmt::format("message {} at byte {}: found {}, expected {}", number_, at,
+                    size ? fmt::format("{} bytes", left(begin)) : "no length",
+                    size ? fmt::format("{}: the file is cut short, or no Chakra trace", *size)
+                         : "a message behind its length"));
   }
 
   std::size_t left(std::size_t begin) {
@@ -226,16 +228,17 @@ class Decoder {
     std::uint64_t type = 0;
     while (const auto field = reader.next()) {
       if (!read_node_field(*field, &type, &node))
-        return error(fmt::format("message {}: found field {} of another type, expected a Node of "
-                                 "schema 0.0.4",
-                                 number_, field->number));
+        return error(
+            fmt::format("message {}: found field {} of another type, expected a Node of "
+                        "schema 0.0.4",
+                        number_, field->number));
     }
     if (reader.is_broken())
-      return error(fmt::format("message {}: found bytes that are no message, expected a Node",
-                               number_));
+      return error(
+          fmt::format("message {}: found bytes that are no message, expected a Node", number_));
     if (type == 0 || type > static_cast<std::uint64_t>(ChakraType::Collective))
-      return error(fmt::format("node {} '{}': found node type {}, expected one from 1 to 7", node.id,
-                               node.name, type));
+      return error(fmt::format("node {} '{}': found node type {}, expected one from 1 to 7",
+                               node.id, node.name, type));
     node.type = static_cast<ChakraType>(type);
     return Done{};
   }
@@ -254,8 +257,8 @@ bool is_known_chakra_version(std::string_view version) {
 
 std::string_view name(ChakraCollective collective) {
   constexpr std::array<std::string_view, 10> kNames = {
-      "all-reduce", "reduce",     "all-gather",     "gather",               "scatter",
-      "broadcast",  "all-to-all", "reduce-scatter", "reduce-scatter-block", "barrier"};
+      "all-reduce", "reduce",         "all-gather",           "gather", "scatter", "broadcast",
+      "all-to-all", "reduce-scatter", "reduce-scatter-block", "barrier"};
   const auto at = static_cast<std::size_t>(collective);
   return at < kNames.size() ? kNames[at] : std::string_view();
 }

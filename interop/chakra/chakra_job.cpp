@@ -77,7 +77,8 @@ Status read_ids(const DocumentNode& node, std::string_view key, const std::strin
   for (const DocumentNode& id : *list) {
     const auto* number = std::get_if<std::int64_t>(&id.value);
     if (number == nullptr || *number < 0)
-      return node_error(path, id, fmt::format("{}: found {}, expected a node's id", key, id.text()));
+      return node_error(path, id,
+                        fmt::format("{}: found {}, expected a node's id", key, id.text()));
     to->push_back(static_cast<std::uint64_t>(*number));
   }
   return Done{};
@@ -95,7 +96,8 @@ Result<ChakraNode> json_node(const DocumentNode& from, const std::string& path) 
                       fmt::format("node {}: found {}, expected a NodeType from 1 to 7", *id,
                                   type ? fmt::format("NodeType {}", *type) : "none"));
   if (runtime.value_or(0) < 0)
-    return node_error(path, from, fmt::format("runtime: found {}, expected none below 0", *runtime));
+    return node_error(path, from,
+                      fmt::format("runtime: found {}, expected none below 0", *runtime));
   node.id = static_cast<std::uint64_t>(*id);
   node.type = static_cast<ChakraType>(*type);
   node.duration_us = static_cast<std::uint64_t>(runtime.value_or(0));
@@ -124,17 +126,17 @@ Result<ChakraGroups> read_groups(const std::string& path) {
   ChakraGroups groups;
   for (const auto& [name, members] : *document.map()) {
     if (members.list() == nullptr || members.list()->empty())
-      return node_error(path, members,
-                        fmt::format("group '{}': found {}, expected a list of ranks", name,
-                                    members.text()));
+      return node_error(
+          path, members,
+          fmt::format("group '{}': found {}, expected a list of ranks", name, members.text()));
     std::set<std::int64_t> seen;
     for (const DocumentNode& member : *members.list()) {
       const auto* rank = std::get_if<std::int64_t>(&member.value);
       if (rank == nullptr || *rank < 0 || *rank > std::numeric_limits<std::int32_t>::max() ||
           !seen.insert(*rank).second)
-        return node_error(path, member,
-                          fmt::format("group '{}': found {}, expected ranks, each once", name,
-                                      member.text()));
+        return node_error(
+            path, member,
+            fmt::format("group '{}': found {}, expected ranks, each once", name, member.text()));
       groups[name].push_back(static_cast<std::int32_t>(*rank));
     }
   }
@@ -195,8 +197,8 @@ Result<ChakraJob> read_chakra_job(const std::string& path, const std::string& gr
 std::string groups_json(const ChakraGroups& groups) {
   std::string text;
   for (const auto& [name, members] : groups)
-    text += fmt::format("{}\n  \"{}\": [{}]", text.empty() ? "" : ",", name,
-                        fmt::join(members, ", "));
+    text +=
+        fmt::format("{}\n  \"{}\": [{}]", text.empty() ? "" : ",", name, fmt::join(members, ", "));
   return groups.empty() ? "{}\n" : "{" + text + "\n}\n";
 }
 

@@ -1,5 +1,5 @@
-// Chakra execution traces (MLCommons; et_def.proto, schema 0.0.4): what one rank does, as nodes with
-// dependencies. Plain values; knows no Program.
+// Chakra execution traces (MLCommons; et_def.proto, schema 0.0.4): what one rank does, as nodes
+// with dependencies. Plain values; knows no Program.
 #pragma once
 
 #include <array>
@@ -51,7 +51,7 @@ struct ChakraNode {
 
   // Attributes that ASTRA-sim reads.
   bool is_cpu_op = false;
-  std::optional<std::int64_t> num_ops, tensor_size;                            // of compute
+  std::optional<std::int64_t> num_ops, tensor_size;  // of compute
   std::optional<std::int64_t> comm_type, comm_size, comm_src, comm_dst, comm_tag;
   std::string pg_name;  // process group; empty or "0": all ranks
 

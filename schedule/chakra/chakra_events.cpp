@@ -45,7 +45,8 @@ class EventMaker {
       ASSIGN_OR_RETURN(ChakraGraph graph, chakra_graph(job_, rank));
       out_.event_of.emplace_back(job_.ranks[rank].nodes.size(), -1);
       out_.graphs.push_back(std::move(graph));
-      for (const std::uint32_t node : out_.graphs.back().order) RETURN_IF_ERROR(sort_in({rank, node}));
+      for (const std::uint32_t node : out_.graphs.back().order)
+        RETURN_IF_ERROR(sort_in({rank, node}));
     }
     for (const auto& [group, by_rank] : collectives_) RETURN_IF_ERROR(add_collectives(by_rank));
     for (const auto& [pair, transfers] : transfers_) RETURN_IF_ERROR(add_transfers(transfers));
@@ -108,10 +109,9 @@ class EventMaker {
       return error(place, fmt::format("found {} {}, expected its own rank",
                                       sends ? "comm_src" : "comm_dst", here));
     if (!there || *there < 0 || *there >= ranks() || *there == place.rank)
-      return error(place,
-                   fmt::format("found {} {}, expected another rank that has a file: 0 to {}",
-                               sends ? "comm_dst" : "comm_src",
-                               there ? fmt::format("{}", *there) : "missing", ranks() - 1));
+      return error(place, fmt::format("found {} {}, expected another rank that has a file: 0 to {}",
+                                      sends ? "comm_dst" : "comm_src",
+                                      there ? fmt::format("{}", *there) : "missing", ranks() - 1));
     const auto other = static_cast<std::int32_t>(*there);
     Transfers& transfers = transfers_[{sends ? place.rank : other, sends ? other : place.rank,
                                        node.comm_tag.value_or(0)}];
@@ -194,9 +194,10 @@ class EventMaker {
     const auto size = static_cast<Bytes>(members.size());
     if (*kind == CommKind::AllGather) {
       if (event.bytes > std::numeric_limits<Bytes>::max() / size)
-        return error(places.front(), fmt::format("found comm_size {}, expected a size that {} ranks "
-                                                 "can gather",
-                                                 event.bytes, size));
+        return error(places.front(),
+                     fmt::format("found comm_size {}, expected a size that {} ranks "
+                                 "can gather",
+                                 event.bytes, size));
       event.bytes *= size;
     }
     set_group_kind(places.front(),
@@ -224,9 +225,9 @@ class EventMaker {
     for (std::size_t k = 0; k < both; ++k) {
       const ChakraNode& node = at(sends[k]);
       if (node.comm_size != at(receives[k]).comm_size)
-        return error(receives[k], fmt::format("found {} bytes, expected {}: so many has {}",
-                                              *at(receives[k]).comm_size, *node.comm_size,
-                                              text(sends[k])));
+        return error(receives[k],
+                     fmt::format("found {} bytes, expected {}: so many has {}",
+                                 *at(receives[k]).comm_size, *node.comm_size, text(sends[k])));
       ChakraEvent event{.members = {sends[k].rank, receives[k].rank},
                         .kind = OpKind::Send,
                         .bytes = *node.comm_size};
@@ -250,7 +251,8 @@ class EventMaker {
         if (event < 0) continue;
         const ChakraPart part = graph.parts[node];
         if (part != ChakraPart::PostedFirst) {
-          for (const std::uint32_t wait : graph.waits[node]) waits_[event].push_back(event_of[wait]);
+          for (const std::uint32_t wait : graph.waits[node])
+            waits_[event].push_back(event_of[wait]);
         }
         std::int32_t* lane = part == ChakraPart::Compute  ? &compute
                              : part == ChakraPart::Queued ? &queued

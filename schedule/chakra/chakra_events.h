@@ -31,9 +31,9 @@ struct ChakraEvent {
 };
 
 struct ChakraEvents {
-  std::vector<ChakraGraph> graphs;                     // by rank
+  std::vector<ChakraGraph> graphs;  // by rank
   std::vector<ChakraEvent> events;
-  std::vector<std::vector<std::int32_t>> event_of;     // by rank and node; -1: none
+  std::vector<std::vector<std::int32_t>> event_of;  // by rank and node; -1: none
 };
 
 // Errors as import_chakra's.

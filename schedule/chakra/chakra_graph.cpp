@@ -45,9 +45,9 @@ class GraphMaker {
         for (const std::uint64_t id : *ids) {
           const auto at = by_id.find(id);
           if (at == by_id.end())
-            return error(nodes_[i],
-                         fmt::format("found a dependency on node {}, expected one that is there",
-                                     id));
+            return error(
+                nodes_[i],
+                fmt::format("found a dependency on node {}, expected one that is there", id));
           dependencies_[i].push_back(at->second);
         }
       }
@@ -77,15 +77,18 @@ class GraphMaker {
       case ChakraType::Invalid:
         break;
     }
-    return error(node, "found a load or store of remote memory, expected compute, collectives, "
-                       "sends and receives");
+    return error(node,
+                 "found a load or store of remote memory, expected compute, collectives, "
+                 "sends and receives");
   }
 
   // Kahn's algorithm; of ready nodes the one of the least id comes first.
   Status put_in_order() {
     std::vector<std::uint32_t> waits_for(nodes_.size());
     std::vector<std::vector<std::uint32_t>> next(nodes_.size());
-    const auto later = [&](std::uint32_t a, std::uint32_t b) { return nodes_[a].id > nodes_[b].id; };
+    const auto later = [&](std::uint32_t a, std::uint32_t b) {
+      return nodes_[a].id > nodes_[b].id;
+    };
     std::priority_queue<std::uint32_t, std::vector<std::uint32_t>, decltype(later)> ready(later);
     for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
       waits_for[i] = static_cast<std::uint32_t>(dependencies_[i].size());
@@ -121,9 +124,8 @@ class GraphMaker {
       }
       std::string text;
       for (auto at = seen; at != path.end(); ++at) text += chakra_text(nodes_[*at]) + " waits for ";
-      return Error::at(job_.path(rank_),
-                       "found a cycle of dependencies, expected none: " + text +
-                           chakra_text(nodes_[*seen]));
+      return Error::at(job_.path(rank_), "found a cycle of dependencies, expected none: " + text +
+                                             chakra_text(nodes_[*seen]));
     }
   }
 
@@ -179,9 +181,9 @@ Result<std::vector<std::int32_t>> chakra_group(const ChakraJob& job, std::int32_
       return chakra_error(
           job, rank, node,
           fmt::format("found process group '{}', expected {}", node.pg_name,
-                      known.empty() ? std::string("a file of process groups (--comm-groups)")
-                                    : fmt::format("one of {}: {}", job.groups_path,
-                                                  fmt::join(known, ", "))));
+                      known.empty()
+                          ? std::string("a file of process groups (--comm-groups)")
+                          : fmt::format("one of {}: {}", job.groups_path, fmt::join(known, ", "))));
     }
     std::vector<std::int32_t> all(job.ranks.size());
     std::iota(all.begin(), all.end(), 0);
@@ -196,9 +198,9 @@ Result<std::vector<std::int32_t>> chakra_group(const ChakraJob& job, std::int32_
                                  "{}",
                                  node.pg_name, *beyond, ranks, job.path(*beyond)));
   if (std::find(members.begin(), members.end(), rank) == members.end())
-    return chakra_error(job, rank, node,
-                        fmt::format("found process group '{}', expected one that has rank {}",
-                                    node.pg_name, rank));
+    return chakra_error(
+        job, rank, node,
+        fmt::format("found process group '{}', expected one that has rank {}", node.pg_name, rank));
   return members;
 }
 

@@ -21,9 +21,10 @@ enum class ChakraPart : std::uint8_t {
 };
 
 struct ChakraGraph {
-  std::vector<ChakraPart> parts;                 // by node
-  std::vector<std::uint32_t> order;              // nodes, ready ones by id
-  std::vector<std::vector<std::uint32_t>> waits; // by node: those that must have ended, none Passed
+  std::vector<ChakraPart> parts;     // by node
+  std::vector<std::uint32_t> order;  // nodes, ready ones by id
+  std::vector<std::vector<std::uint32_t>>
+      waits;  // by node: those that must have ended, none Passed
 };
 
 // "node 3 'x'".

@@ -171,8 +171,8 @@ void ChakraExport::add_communication(const Op& op, Rank rank, std::int64_t seque
     nodes->push_back(std::move(end));
   };
   if (op.kind == OpKind::Send || op.kind == OpKind::RingShift) {
-    const std::int32_t to = op.kind == OpKind::Send ? index(communicator.members[1])
-                                                    : neighbour(communicator, rank, 1);
+    const std::int32_t to =
+        op.kind == OpKind::Send ? index(communicator.members[1]) : neighbour(communicator, rank, 1);
     transfer(ChakraType::Send, {here, to, c});
   }
   if (op.kind == OpKind::Recv || op.kind == OpKind::RingShift) {
@@ -251,8 +251,8 @@ ChakraGroups ChakraExport::groups() const {
 }
 
 std::vector<std::string> ChakraExport::lost() const {
-  std::size_t lanes = 0, sends = 0, shifts = 0, exchanges = 0, compute = 0, below = 0, transfers = 0,
-              empty = 0;
+  std::size_t lanes = 0, sends = 0, shifts = 0, exchanges = 0, compute = 0, below = 0,
+              transfers = 0, empty = 0;
   for (const RankRow& rank : program_->ranks) {
     const Body& body = program_->bodies[rank.body];
     std::vector<bool> holds(body.lanes.size());  // what takes ASTRA-sim's one communication

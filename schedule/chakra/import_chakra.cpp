@@ -125,8 +125,8 @@ class ProgramMaker {
   }
 
   std::int32_t kernel_of(const ChakraNode& node) {
-    const auto [at, is_new] = kernels_.try_emplace(
-        {node.name, node.tensor_size.value_or(0)}, static_cast<int>(program_.kernels.size()));
+    const auto [at, is_new] = kernels_.try_emplace({node.name, node.tensor_size.value_or(0)},
+                                                   static_cast<int>(program_.kernels.size()));
     if (is_new) {
       Kernel& kernel = program_.kernels.emplace_back();
       kernel.name = node.name;
@@ -219,7 +219,8 @@ Result<ImportedProgram> import_chakra(const ChakraJob& job, bool to_be_priced) {
   ASSIGN_OR_RETURN(Program program, ProgramMaker(job, events).make());
   const auto placed = [&](const Error& error) { return Error::at(job.path(0), error.text()); };
   if (events.events.empty())
-    return Error::at(job.path(0), "found no compute and no communication on any rank, expected some");
+    return Error::at(job.path(0),
+                     "found no compute and no communication on any rank, expected some");
   if (const Status valid = validate(program); !valid.ok()) return placed(valid.error());
   if (const auto played = replay(program, fold(program)); !played.ok())
     return placed(played.error());

@@ -123,8 +123,9 @@ class Protoc {
  private:
   void run(const std::string& what) const {
     const std::string folder = box_.path("");
-    REQUIRE(std::system(fmt::format("cd '{}' && protoc {} et.proto < all.bin > all.out", folder, what)
-                            .c_str()) == 0);
+    REQUIRE(
+        std::system(fmt::format("cd '{}' && protoc {} et.proto < all.bin > all.out", folder, what)
+                        .c_str()) == 0);
   }
   // The values of All's fields: without their keys, they are as in a trace.
   static std::vector<std::string> fields_of(const std::string& all) {
@@ -225,8 +226,9 @@ TEST_CASE("protobuf's own decoder reads what is written, field by field") {
   };
   const std::string text = words(protoc.decoded("small.0.et"));
   INFO(text);
-  CHECK(text.starts_with(words("metadata { version: \"0.0.4\" attr { name: \"tandem_sends\" "
-                               "string_val: \"rendezvous\" } } ")));
+  CHECK(
+      text.starts_with(words("metadata { version: \"0.0.4\" attr { name: \"tandem_sends\" "
+                             "string_val: \"rendezvous\" } } ")));
   for (const std::string& node : {node0, send, reduce}) {
     INFO(words(node));
     CHECK(text.find(words(node)) != std::string::npos);

@@ -95,7 +95,7 @@ TEST_CASE("a trace is its metadata and its nodes, each behind its length") {
   ChakraTrace trace;
   trace.nodes = {all_reduce()};
   CHECK(encode_chakra(trace) ==
-        bytes_of({7, 0x0A, 5}) + "0.0.4" + bytes_of({0x4A}) +    // 74 bytes of node
+        bytes_of({7, 0x0A, 5}) + "0.0.4" + bytes_of({0x4A}) +  // 74 bytes of node
             bytes_of({0x08, 1, 0x12, 20}) + "all_reduce_4npus_1MB" + bytes_of({0x18, 7}) +
             bytes_of({0x52, 14, 0x0A, 9}) + "is_cpu_op" + bytes_of({0xD8, 0x01, 0}) +
             bytes_of({0x52, 13, 0x0A, 9}) + "comm_type" + bytes_of({0x48, 0}) +
@@ -171,17 +171,17 @@ TEST_CASE("an attribute is read from whichever integer type it was written as") 
   const auto size = [](const std::string& value) {
     return decoded(with_attribute("comm_size", value)).nodes[0].comm_size;
   };
-  CHECK(size(bytes_of({7 << 3, 5})) == 5);                                 // int32
-  CHECK(size(bytes_of({9 << 3, 5})) == 5);                                 // int64
-  CHECK(size(bytes_of({11 << 3, 5})) == 5);                                // uint32
-  CHECK(size(bytes_of({13 << 3, 5})) == 5);                                // uint64
-  CHECK(size(bytes_of({15 << 3, 10})) == 5);                               // sint32: zigzag
-  CHECK(size(bytes_of({0x88, 0x01, 9})) == -5);                            // sint64
-  CHECK(size(bytes_of({0x9D, 0x01, 5, 0, 0, 0})) == 5);                    // fixed32
-  CHECK(size(bytes_of({0xA9, 0x01, 5, 0, 0, 0, 0, 0, 0, 0})) == 5);        // fixed64
-  CHECK(size(bytes_of({0xBD, 0x01, 0xFB, 0xFF, 0xFF, 0xFF})) == -5);       // sfixed32
-  CHECK(size(bytes_of({0xC9, 0x01, 5, 0, 0, 0, 0, 0, 0, 0})) == 5);        // sfixed64
-  CHECK_FALSE(size(bytes_of({0x52, 1, 5})).has_value());                   // a list is none
+  CHECK(size(bytes_of({7 << 3, 5})) == 5);                            // int32
+  CHECK(size(bytes_of({9 << 3, 5})) == 5);                            // int64
+  CHECK(size(bytes_of({11 << 3, 5})) == 5);                           // uint32
+  CHECK(size(bytes_of({13 << 3, 5})) == 5);                           // uint64
+  CHECK(size(bytes_of({15 << 3, 10})) == 5);                          // sint32: zigzag
+  CHECK(size(bytes_of({0x88, 0x01, 9})) == -5);                       // sint64
+  CHECK(size(bytes_of({0x9D, 0x01, 5, 0, 0, 0})) == 5);               // fixed32
+  CHECK(size(bytes_of({0xA9, 0x01, 5, 0, 0, 0, 0, 0, 0, 0})) == 5);   // fixed64
+  CHECK(size(bytes_of({0xBD, 0x01, 0xFB, 0xFF, 0xFF, 0xFF})) == -5);  // sfixed32
+  CHECK(size(bytes_of({0xC9, 0x01, 5, 0, 0, 0, 0, 0, 0, 0})) == 5);   // sfixed64
+  CHECK_FALSE(size(bytes_of({0x52, 1, 5})).has_value());              // a list is none
 }
 
 TEST_CASE("dependencies are read packed and one by one") {
@@ -201,8 +201,9 @@ TEST_CASE("what is no Chakra trace is refused in a line that says where") {
         "a.0.et: found a gzip file, expected a plain Chakra trace: gunzip it first");
   CHECK(why(metadata("0.0.3")) == "a.0.et: found schema version '0.0.3', expected 0.0.4 or 1.*");
   CHECK(why(metadata("1.0.0")).empty());
-  CHECK(why("{\"workload_graph\": []}").find("a.0.et: message 0 at byte 0: found 21 bytes, "
-                                             "expected 123") == 0);
+  CHECK(why("{\"workload_graph\": []}")
+            .find("a.0.et: message 0 at byte 0: found 21 bytes, "
+                  "expected 123") == 0);
   WireWriter store;
   store.number(1, 4);
   store.bytes(2, "x");

@@ -23,14 +23,20 @@ constexpr Nanoseconds kMicro = 1000;
 using Ids = std::vector<std::uint64_t>;
 
 ChakraNode compute(std::uint64_t id, std::uint64_t us, Ids after = {}) {
-  return {.id = id, .name = "c", .type = ChakraType::Compute, .data_deps = std::move(after),
+  return {.id = id,
+          .name = "c",
+          .type = ChakraType::Compute,
+          .data_deps = std::move(after),
           .duration_us = us};
 }
 
 ChakraNode collective(std::uint64_t id, ChakraCollective what, std::int64_t bytes, std::uint64_t us,
                       Ids after = {}, const std::string& group = "") {
-  ChakraNode node{.id = id, .name = "g", .type = ChakraType::Collective,
-                  .data_deps = std::move(after), .duration_us = us};
+  ChakraNode node{.id = id,
+                  .name = "g",
+                  .type = ChakraType::Collective,
+                  .data_deps = std::move(after),
+                  .duration_us = us};
   node.comm_type = static_cast<std::int64_t>(what);
   node.comm_size = bytes;
   node.pg_name = group;
@@ -38,7 +44,10 @@ ChakraNode collective(std::uint64_t id, ChakraCollective what, std::int64_t byte
 }
 
 ChakraNode send(std::uint64_t id, std::int32_t to, std::uint64_t us, Ids after = {}) {
-  ChakraNode node{.id = id, .name = "s", .type = ChakraType::Send, .data_deps = std::move(after),
+  ChakraNode node{.id = id,
+                  .name = "s",
+                  .type = ChakraType::Send,
+                  .data_deps = std::move(after),
                   .duration_us = us};
   node.comm_size = 64;
   node.comm_dst = to;
@@ -46,7 +55,10 @@ ChakraNode send(std::uint64_t id, std::int32_t to, std::uint64_t us, Ids after =
 }
 
 ChakraNode receive(std::uint64_t id, std::int32_t from, std::uint64_t us, Ids after = {}) {
-  ChakraNode node{.id = id, .name = "r", .type = ChakraType::Recv, .data_deps = std::move(after),
+  ChakraNode node{.id = id,
+                  .name = "r",
+                  .type = ChakraType::Recv,
+                  .data_deps = std::move(after),
                   .duration_us = us};
   node.comm_size = 64;
   node.comm_src = from;
@@ -210,7 +222,8 @@ TEST_CASE("ASTRA-sim's own ring over eight ranks plays in 14 transfers and 7 red
   CHECK(makespan(imported(job)) == (14 * 5 + 7 * 7) * kMicro);
 }
 
-TEST_CASE("a send that waits for its receive deadlocks where all send first, and the cycle is named") {
+TEST_CASE(
+    "a send that waits for its receive deadlocks where all send first, and the cycle is named") {
   const std::vector<std::vector<ChakraNode>> ranks = {{send(1, 1, 5), receive(2, 1, 5, {1})},
                                                       {send(1, 0, 5), receive(2, 0, 5, {1})}};
   CHECK(makespan(imported(job_of(ranks))) == 5 * kMicro);
@@ -245,9 +258,8 @@ TEST_CASE("nodes of the CPU and metadata take no time, and others wait through t
 
 TEST_CASE("a collective of one rank is none") {
   const ChakraCollective sum = ChakraCollective::AllReduce;
-  const Program program = imported(
-      job_of({{compute(1, 5), collective(2, sum, 64, 9, {1}, "1"), compute(3, 5, {2})}},
-             {{"1", {0}}}));
+  const Program program = imported(job_of(
+      {{compute(1, 5), collective(2, sum, 64, 9, {1}, "1"), compute(3, 5, {2})}}, {{"1", {0}}}));
   CHECK(makespan(program) == 10 * kMicro);
 }
 
@@ -372,7 +384,8 @@ TEST_CASE("each send's tag is its receive's, and no other of the two ranks has i
 
 // Queueing on fewer lanes can only take longer; where a rank has one lane of sends, nothing queues
 // that did not before.
-TEST_CASE("every order comes back from its traces: as long to the microsecond, or longer by lost lanes") {
+TEST_CASE(
+    "every order comes back from its traces: as long to the microsecond, or longer by lost lanes") {
   int exact = 0;
   for (const OrderTraits& order : named_orders()) {
     if (!order.pipelines) continue;
