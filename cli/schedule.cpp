@@ -10,6 +10,7 @@
 #include "base/progress.h"
 #include "base/split.h"
 #include "cli/commands.h"
+#include "cli/text_width.h"
 #include "scenarios/run/run.h"
 #include "schedule/order/order_text.h"
 #include "schedule/program/program_text.h"
@@ -25,6 +26,7 @@ struct ScheduleOptions {
   int vpp = 0;  // 0: not given
   std::string costs;
   std::string format = "grid";
+  std::string colour = "auto";
 };
 
 // "F,I,W" or "F,I,W,C" in any one unit.
@@ -66,7 +68,8 @@ Status print_order(const Order& order, const ScheduleOptions& options) {
   std::optional<Waiting> waiting("drawing the order");
   std::string text;
   if (options.format == "grid")
-    text = to_grid(order, {costs.forward, costs.input + costs.weight, costs.input, costs.weight});
+    text = to_grid(order, {costs.forward, costs.input + costs.weight, costs.input, costs.weight},
+                   in_colour(options.colour));
   if (options.format == "pytorch") text = to_pytorch(order);
   if (options.format == "pytorch-comms") text = to_pytorch(with_communication(order));
   waiting.reset();
@@ -172,6 +175,7 @@ void add_schedule(const Command& app) {
               "program: lowered and priced")
       .one_of({"grid", "pytorch", "pytorch-comms", "program"})
       .show_default();
+  add_colour(command, &options->colour);
   command.footer("Example: tandem schedule --order interleaved --pp 4 --vpp 2 --microbatches 8");
   command.run([options] { return show(*options); });
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string_view>
 
 #include "base/csv.h"
 #include "report/text/text_table.h"
@@ -20,6 +21,23 @@ void add_wide(const Command& command, bool* wide) {
   command.flag("--wide", wide,
                "tables in one block and lines unbroken, however wide; else they fit COLUMNS, "
                "or the terminal (a file or a pipe gets them wide)");
+}
+
+void add_colour(const Command& command, std::string* when) {
+  command
+      .option("--colour,--color", when,
+              "auto: where a terminal takes it and NO_COLOR is not set; always; never")
+      .one_of({"auto", "always", "never"})
+      .show_default();
+}
+
+bool in_colour(const std::string& when) {
+  if (when != "auto") return when == "always";
+  const char* const refused = std::getenv("NO_COLOR");
+  if (refused != nullptr && *refused != '\0') return false;
+  const char* const terminal = std::getenv("TERM");
+  return terminal != nullptr && *terminal != '\0' && std::string_view(terminal) != "dumb" &&
+         isatty(STDOUT_FILENO) == 1;
 }
 
 int text_width(bool wide) {

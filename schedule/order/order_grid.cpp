@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/terminal.h"
 #include "schedule/order/order_fault.h"
 #include "schedule/order/order_replay.h"
 #include "schedule/order/order_text.h"
@@ -73,6 +74,40 @@ void draw(std::string* line, std::size_t begin, std::size_t end, std::size_t wid
   line->replace(begin, end - begin, text + (with_next ? '&' : ' '));
 }
 
+// A cell of a row that is drawn: from begin to end, without what sets it apart from the next.
+struct GridCell {
+  std::size_t begin, end;
+  ActionKind kind;
+};
+
+Hue ground_of(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::Forward:
+      return Hue::SkyBlue;
+    case ActionKind::Backward:
+      return Hue::Orange;
+    case ActionKind::BackwardInput:
+      return Hue::Vermilion;
+    case ActionKind::BackwardWeight:
+      return Hue::Yellow;
+    default:
+      return Hue::None;
+  }
+}
+
+// The line with its cells, which are in order, on their grounds.
+std::string coloured(const std::string& line, const std::vector<GridCell>& cells) {
+  std::string text;
+  std::size_t at = 0;
+  for (const GridCell& cell : cells) {
+    const std::size_t end = std::min(cell.end, line.size());
+    text += line.substr(at, cell.begin - at);
+    text += painted(line.substr(cell.begin, end - cell.begin), Hue::Black, ground_of(cell.kind));
+    at = end;
+  }
+  return text + line.substr(at);
+}
+
 // How much of a long row explain() shows, before and after the bad step.
 constexpr int kWholeRow = 24;
 constexpr int kBefore = 8;
@@ -100,7 +135,7 @@ std::string marked_row(const std::vector<Action>& actions, int marked, int centr
 
 }  // namespace
 
-std::string to_grid(const Order& order, const GridCosts& costs) {
+std::string to_grid(const Order& order, const GridCosts& costs, bool colour) {
   const OrderReplay played = replay_order(order, costs);
   const double slot = slot_length(order, costs);
   const int slots = static_cast<int>(std::llround(played.makespan / slot));
@@ -114,17 +149,19 @@ std::string to_grid(const Order& order, const GridCosts& costs) {
   for (int rank = 0; rank < order.pp(); ++rank) {
     std::string line = row_name(order, rank);
     for (int i = 0; i < slots; ++i) line += fmt::format("{:<{}}", '.', width);
+    std::vector<GridCell> cells;
     for (std::size_t i = 0; i < order.ranks[rank].size(); ++i) {
       const Action& action = order.ranks[rank][i];
       if (!is_compute(action.kind)) continue;
       const OrderReplay::Span& span = played.spans[rank][i];
       CHECK(span.start >= 0);
-      draw(&line, begin + width * std::llround(span.start / slot),
-           begin + width * std::llround(span.end / slot), width, label(action, with_stage),
-           action.with_next);
+      const std::size_t from = begin + width * std::llround(span.start / slot);
+      const std::size_t to = begin + width * std::llround(span.end / slot);
+      draw(&line, from, to, width, label(action, with_stage), action.with_next);
+      if (from < to) cells.push_back({from, to - 1, action.kind});
     }
     trim_end(&line);
-    text += line + '\n';
+    text += (colour ? coloured(line, cells) : line) + '\n';
   }
   return text;
 }

@@ -37,7 +37,9 @@ struct GridCosts {
 
 // The order replayed without communication, a row a rank, a column a time slot: "." is idle, "B0--"
 // takes more than one slot, "0F3&" runs together with the next. REQUIRES: validate(order).ok().
-std::string to_grid(const Order& order, const GridCosts& costs = {});
+//
+// `colour`: the cells on grounds of colour, for a terminal; without it they are the same text.
+std::string to_grid(const Order& order, const GridCosts& costs = {}, bool colour = false);
 
 // What is wrong, to look at: each rank's actions in their order, not in time, the bad step in
 // brackets; long rows are cut to what stands around it. "" for a valid order.
