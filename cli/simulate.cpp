@@ -14,6 +14,7 @@
 #include "interop/chakra/chakra_file.h"
 #include "report/page/html_page.h"
 #include "report/text/table.h"
+#include "report/text/timeline_text.h"
 #include "report/text/variability_table.h"
 #include "scenarios/run/chakra_run.h"
 #include "scenarios/run/run.h"
@@ -39,6 +40,9 @@ struct SimulateOptions {
   bool unfolded = false;
   bool json = false;
   bool wide = false;
+  bool timeline = false;
+  bool bars = false;
+  std::string colour = "auto";
 };
 
 // Each warning once: of the first run that has it, and how many others have it too.
@@ -69,6 +73,17 @@ void print_warnings(const std::vector<RunResult>& results) {
   }
 }
 
+void print_pictures(const std::vector<RunResult>& results, const SimulateOptions& options) {
+  const bool colour = in_colour(options.colour);
+  if (options.bars)
+    fmt::print("{}\n", bars_text(results, text_width(options.wide), colour));
+  if (!options.timeline) return;
+  for (const RunResult& result : results) {
+    if (result.detail.empty()) continue;
+    fmt::print("{}\n{}\n", result.name, timeline_text(strip_of(result.detail), colour));
+  }
+}
+
 void print(const std::vector<RunResult>& results, const SimulateOptions& options,
            bool traffic = false) {
   print_warnings(results);
@@ -80,6 +95,7 @@ void print(const std::vector<RunResult>& results, const SimulateOptions& options
   } else {
     const int width = text_width(options.wide);
     fmt::print("{}\n", run_table(results, traffic, width));
+    print_pictures(results, options);
     for (const std::string& table : {savings_table(results, width), repeats_table(results, width),
                                      sensitivity_table(results, width)}) {
       if (!table.empty()) fmt::print("{}\n", table);
@@ -242,8 +258,8 @@ void add_simulate(const Command& app) {
                  "write a page to open in a browser, offline: timeline, where the time goes, "
                  "memory over time");
   command.option("--files-of", &options->files_of,
-                 "the run of --trace, --perfetto, --plot and the timeline of --report, by its "
-                 "name; default the first");
+                 "the run of --trace, --perfetto, --plot, --timeline and the timeline of --report, by "
+                 "its name; default the first");
   command.option("--jobs", &options->jobs, "runs at once; default one a core").at_least_one();
   command
       .option("--repeat", &options->repeat,
@@ -254,6 +270,13 @@ void add_simulate(const Command& app) {
                "what the iteration takes more when a stage, a kind of communication or a "
                "level of links is 10 % slower, one by one");
   command.flag("--unfolded", &options->unfolded, "play every rank: none stands for its equals");
+  command.flag("--timeline", &options->timeline,
+               "draw one run's timeline below the table: a row for each pipeline rank, blocks as high "
+               "as compute's share of the time");
+  command.flag("--bars", &options->bars,
+               "draw below the table where each run's time goes: compute, exposed communication, "
+               "bubble");
+  add_colour(command, &options->colour);
   command.flag("--json", &options->json, "print one JSON array, an object a run, and nothing else");
   add_wide(command, &options->wide);
   command.footer(
@@ -272,6 +295,9 @@ void add_simulate(const Command& app) {
         {{"--costs", options->priced_by.costs}, {"--op-times", options->priced_by.op_times}}));
     RETURN_IF_ERROR(check_html_page(options->report));
     if (!options->report.empty()) options->files.detail = Detail::Timeline;
+    if (options->json && (options->timeline || options->bars))
+      return Error{"--json: found with --timeline or --bars, expected it alone"};
+    if (options->timeline) options->files.strip_columns = strip_columns(text_width(options->wide));
     if (is_chakra_path(options->input)) return simulate_chakra(*options);
     if (!options->chakra.cluster.empty() || !options->chakra.groups.empty())
       return Error::at(

@@ -36,6 +36,7 @@ struct Scratch {
   std::vector<std::uint32_t> waited_for;  // by this gap, directly or not
   std::vector<Interval> compute;
   std::array<std::vector<Interval>, kGroupKinds> comm;
+  std::vector<SplitSpan>* spans = nullptr;  // where to note the split's stretches; or nowhere
 };
 
 void find_ops_before(const Body& body, std::vector<std::int32_t>* before) {
@@ -85,7 +86,13 @@ Nanoseconds attribute(const RankView& view, Interval gap, Scratch* scratch, Rank
     const Nanoseconds end = std::min(view.events[op].end_ns, taken_from);
     if (begin >= end) continue;
     const std::int16_t slot = view.body.ops[op].slot;
-    split->exposed_ns[static_cast<int>(view.body.slots[slot].group_kind)] += end - begin;
+    const GroupKind group_kind = view.body.slots[slot].group_kind;
+    split->exposed_ns[static_cast<int>(group_kind)] += end - begin;
+    if (scratch->spans != nullptr)
+      scratch->spans->push_back({.begin_ns = begin - view.iteration.begin,
+                                 .end_ns = end - view.iteration.begin,
+                                 .exposed = true,
+                                 .group_kind = group_kind});
     if (view.program.communicators[view.row.communicators[slot]].between_nodes)
       split->exposed_between_nodes_ns += end - begin;
     bubble -= end - begin;
@@ -162,6 +169,10 @@ void split_iteration(const RankView& view, Scratch* scratch, RankSplit* split) {
     const Nanoseconds begin = std::max(busy_until, event.start_ns);
     busy_until = std::max(begin, event.end_ns);
     scratch->compute.push_back({begin, busy_until});
+    if (scratch->spans != nullptr)
+      scratch->spans->push_back({.begin_ns = begin - view.iteration.begin,
+                                 .end_ns = busy_until - view.iteration.begin,
+                                 .kind = op.kind});
     split->compute_ns += busy_until - begin;
   }
   if (!scratch->compute.empty()) {
@@ -223,11 +234,33 @@ Interval iteration_of(const Program& program, const Trace& trace) {
   return iteration.begin <= iteration.end ? iteration : Interval{};
 }
 
+// Readies the scratch for the rank's body.
+RankView view_of(const Program& program, const Trace& trace, const RankTrace& rank,
+                 Interval iteration, Scratch* scratch) {
+  const Body& body = program.bodies[rank.body];
+  if (std::exchange(scratch->body, rank.body) != rank.body) find_ops_before(body, &scratch->before);
+  return {program, body, program.ranks[index(rank.rank)], trace.events_of(program, rank), iteration};
+}
+
 double ratio(Nanoseconds part, Nanoseconds whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
 }  // namespace
+
+SplitSpans split_spans(const Program& program, const Trace& trace,
+                       std::span<const std::size_t> ranks) {
+  const Interval iteration = iteration_of(program, trace);
+  SplitSpans spans{iteration.end - iteration.begin, {}};
+  Scratch scratch;
+  for (const std::size_t rank : ranks) {
+    std::vector<SplitSpan> own;
+    scratch.spans = &own;
+    measure_rank(view_of(program, trace, trace.ranks[rank], iteration, &scratch), &scratch);
+    spans.ranks.push_back(std::move(own));
+  }
+  return spans;
+}
 
 Metrics measure(const Program& program, const Trace& trace) {
   const Interval iteration = iteration_of(program, trace);
@@ -235,11 +268,7 @@ Metrics measure(const Program& program, const Trace& trace) {
   splits.reserve(trace.ranks.size());
   Scratch scratch;
   for (const RankTrace& rank : trace.ranks) {
-    const Body& body = program.bodies[rank.body];
-    if (std::exchange(scratch.body, rank.body) != rank.body) find_ops_before(body, &scratch.before);
-    const RankView view{program, body, program.ranks[index(rank.rank)],
-                        trace.events_of(program, rank), iteration};
-    splits.push_back(measure_rank(view, &scratch));
+    splits.push_back(measure_rank(view_of(program, trace, rank, iteration, &scratch), &scratch));
     splits.back().rank = rank.rank;
     splits.back().multiplicity = rank.multiplicity;
   }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "schedule/program/program.h"
@@ -56,6 +57,23 @@ struct Metrics {
 //
 // REQUIRES: every event of the trace has ended, 0 <= start <= end; compute ops stand on lane 0.
 Metrics measure(const Program& program, const Trace& trace);
+
+// A stretch of a rank's iteration, from its begin on: compute of a kind, or exposed communication.
+struct SplitSpan {
+  Nanoseconds begin_ns = 0, end_ns = 0;
+  bool exposed = false;
+  OpKind kind = OpKind::Forward;                // of compute
+  GroupKind group_kind = GroupKind::Pipeline;  // of exposed communication
+};
+
+struct SplitSpans {
+  Nanoseconds iteration_ns = 0;
+  std::vector<std::vector<SplitSpan>> ranks;  // those asked for; what no span covers is bubble
+};
+
+// What measure() adds up. `ranks`: numbers into trace.ranks. REQUIRES: as measure.
+SplitSpans split_spans(const Program& program, const Trace& trace,
+                       std::span<const std::size_t> ranks);
 
 // The means of these splits of an iteration.
 Metrics means_of(std::vector<RankSplit> splits, Nanoseconds iteration_ns);

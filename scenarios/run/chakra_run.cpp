@@ -61,7 +61,7 @@ Result<RunResult> simulate(const ChakraRun& run, Engine engine, const OutputFile
   result.costs = run.cluster ? "compute as traced" : "as traced";
   for (const std::string& line : run.left_out)
     result.warnings.push_back(fmt::format("{}: {}", run.program.name, line));
-  result.detail = detail_of(run.program, trace, files.detail);
+  result.detail = detail_of(run.program, trace, files.detail, files.strip_columns);
   RETURN_IF_ERROR(write_files(run.program, &trace, files));
   return result;
 }

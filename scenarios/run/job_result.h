@@ -19,6 +19,7 @@ struct OutputFiles {
   std::string perfetto;
   std::string svg;
   Detail detail = Detail::None;  // the RunResult's
+  int strip_columns = 0;         // of a timeline in its detail, for a terminal; 0: none
 };
 
 // All but who played it, and how long that took.

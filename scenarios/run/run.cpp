@@ -154,7 +154,7 @@ Result<RunResult> simulate(const Scenario& scenario, Engine engine, const Output
   add_unfolded_warnings(scenario, job, options, trace, &result);
   add_size_warnings(scenario, &result);
   if (before_s) add_failure_warning(scenario, *before_s, &result);
-  result.detail = detail_of(scenario, job, trace, files.detail);
+  result.detail = detail_of(scenario, job, trace, files.detail, files.strip_columns);
   if (scenario.costs.table) trace.meta.emplace_back("costs", result.costs);
   RETURN_IF_ERROR(write_files(job.program, &trace, files));
   if (scenario.report.least_bandwidth && scenario.costs.need_cluster()) {
@@ -181,7 +181,7 @@ Result<RunResult> simulate(const Program& given, const OutputFiles& files, bool 
   result.engine_wall_s = wall_s;
   result.costs = costs;
   result.warnings = std::move(warnings);
-  result.detail = detail_of(program, trace, files.detail);
+  result.detail = detail_of(program, trace, files.detail, files.strip_columns);
   if (!priced_by.costs.empty() || !priced_by.op_times.empty()) {
     trace.meta.insert(trace.meta.begin(), program_line(given));
     trace.meta.emplace_back("costs", costs);

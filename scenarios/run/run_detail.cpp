@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "scenarios/run/job_result.h"
@@ -42,30 +43,37 @@ std::string memory_json(const Scenario& scenario, const CompiledJob& job, const 
 }
 
 // An empty part is none.
-std::string object(const std::string& split, const std::string& memory,
-                   const std::string& timeline) {
+std::string object(const std::string& split, const std::string& memory, const std::string& timeline,
+                   const std::string& strip = "") {
   const auto part = [](const std::string& text) { return text.empty() ? "null" : text; };
-  return fmt::format("{{\"split\":{},\n\"memory\":{},\n\"timeline\":{}}}", part(split),
-                     part(memory), part(timeline));
+  return fmt::format("{{\"split\":{},\n\"memory\":{},\n\"timeline\":{}{}{}}}", part(split),
+                     part(memory), part(timeline), strip.empty() ? "" : ",\n\"strip\":", strip);
 }
 
-std::string object(const Program& program, const Trace& trace, Detail detail,
+std::string object(const Program& program, const Trace& trace, Detail detail, int strip_columns,
                    const std::string& memory) {
-  return object(split_json(measure(program, trace).ranks), memory,
-                detail == Detail::Timeline ? timeline_json(program, trace) : "");
+  if (detail == Detail::None && strip_columns == 0) return "";
+  return object(detail == Detail::None ? "" : split_json(measure(program, trace).ranks), memory,
+                detail == Detail::Timeline ? timeline_json(program, trace) : "",
+                strip_columns == 0 ? "" : to_json(timeline_strip(program, trace, strip_columns)));
 }
 
 }  // namespace
 
 std::string detail_of(const Scenario& scenario, const CompiledJob& job, const Trace& trace,
-                      Detail detail) {
-  if (detail == Detail::None) return "";
-  return object(job.program, trace, detail,
-                scenario.costs.uniform ? "" : memory_json(scenario, job, trace));
+                      Detail detail, int strip_columns) {
+  const bool has_memory = detail != Detail::None && !scenario.costs.uniform;
+  return object(job.program, trace, detail, strip_columns,
+                has_memory ? memory_json(scenario, job, trace) : "");
 }
 
-std::string detail_of(const Program& program, const Trace& trace, Detail detail) {
-  return detail == Detail::None ? "" : object(program, trace, detail, "");
+std::string detail_of(const Program& program, const Trace& trace, Detail detail,
+                      int strip_columns) {
+  return object(program, trace, detail, strip_columns, "");
+}
+
+TimelineStrip strip_of(const std::string& detail) {
+  return timeline_strip_from_json(nlohmann::json::parse(detail).at("strip"));
 }
 
 std::string detail_of(const TraceTable& table) {

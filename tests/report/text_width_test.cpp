@@ -1,4 +1,5 @@
-// Tables and lines of the program fit the width that they are printed to.
+// Tables and lines of the program fit the width that they are printed to, and have colour where a
+// terminal takes it.
 #include <fcntl.h>
 #include <pty.h>
 #include <sys/ioctl.h>
@@ -43,13 +44,16 @@ int widest(const std::string& text) {
 }
 
 // What the program writes to a terminal of that width; its lines end in "\n" alone.
-std::string on_terminal(int columns, const std::vector<std::string>& arguments) {
+std::string on_terminal(int columns, const std::vector<std::string>& arguments,
+                        const std::string& term = "xterm-256color", bool no_color = false) {
   winsize size = {.ws_row = 24, .ws_col = static_cast<unsigned short>(columns)};
   int terminal = -1;
   const pid_t child = forkpty(&terminal, nullptr, nullptr, &size);
   REQUIRE(child >= 0);
   if (child == 0) {
     unsetenv("COLUMNS");
+    setenv("TERM", term.c_str(), 1);
+    no_color ? setenv("NO_COLOR", "1", 1) : unsetenv("NO_COLOR");
     dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);  // where progress is shown
     std::vector<char*> words = {const_cast<char*>(TANDEM_PROGRAM)};
     for (const std::string& argument : arguments)
@@ -107,4 +111,39 @@ TEST_CASE("on a terminal its own width counts where COLUMNS does not say") {
                                               "--engine", "ideal"};
   const Sandbox box;
   CHECK(on_terminal(90, arguments) == box.tandem(kCommands.front(), "COLUMNS=90").out);
+}
+
+TEST_CASE("pictures have colour on a terminal, but where NO_COLOR is set or TERM is dumb") {
+  const std::vector<std::string> grid = {"schedule", "--order", "1f1b", "--pp",
+                                         "2",        "--microbatches", "2"};
+  const auto with = [&](std::vector<std::string> arguments, const char* colour) {
+    arguments.insert(arguments.end(), {"--colour", colour});
+    return arguments;
+  };
+  const auto is_coloured = [](const std::string& text) {
+    return text.find('\x1B') != std::string::npos;
+  };
+  CHECK(is_coloured(on_terminal(80, grid)));
+  CHECK_FALSE(is_coloured(on_terminal(80, grid, "dumb")));
+  CHECK_FALSE(is_coloured(on_terminal(80, grid, "")));
+  CHECK_FALSE(is_coloured(on_terminal(80, grid, "xterm", true)));
+  CHECK_FALSE(is_coloured(on_terminal(80, with(grid, "never"))));
+  CHECK(is_coloured(on_terminal(80, with(grid, "always"), "dumb", true)));
+}
+
+TEST_CASE("a timeline is as wide as the terminal, twelve columns for its ranks among them") {
+  const Sandbox box;
+  box.file("two.toml", kTwoStages);
+  for (const int columns : {60, 132}) {
+    const std::string text = on_terminal(
+        columns, {"simulate", box.path("two.toml"), "--engine", "ideal", "--timeline"}, "dumb");
+    const std::size_t row = text.find("rank 1 ");
+    REQUIRE(row != std::string::npos);
+    const std::string line = text.substr(row, text.find('\n', row) - row);
+    // "rank 1 ", then a character a column.
+    const auto characters = std::count_if(line.begin(), line.end(), [](char c) {
+      return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+    });
+    CHECK(characters == 7 + columns - 12);
+  }
 }

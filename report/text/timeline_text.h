@@ -1,0 +1,24 @@
+// Pictures of runs for a terminal: an iteration's timeline in blocks, and bars of where its time
+// goes. Colour adds to them: without it they are the same text.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "scenarios/run/run_result.h"
+#include "traces/timeline_strip.h"
+
+namespace tandem {
+
+// How many columns a strip may have, so that its lines fit the width (where that is any, 100).
+int strip_columns(int width);
+
+// A line of times, a row for each of the strip's ranks, and what the signs mean. A block is as high
+// as compute's share of its column's time; "-" is exposed communication, "." bubble.
+std::string timeline_text(const TimelineStrip& strip, bool colour);
+
+// A bar for each run, as wide as its iteration: compute, exposed communication by the first letter
+// of its kind, bubble.
+std::string bars_text(const std::vector<RunResult>& results, int width, bool colour);
+
+}  // namespace tandem

@@ -1,0 +1,102 @@
+#include "traces/timeline_strip.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "base/check.h"
+#include "traces/metrics.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::size_t kRowsMost = 64;
+
+// Numbers into trace.ranks.
+std::vector<std::size_t> one_a_pipeline_rank(const Program& program, const Trace& trace) {
+  std::vector<std::size_t> chosen;
+  std::set<std::set<int>> seen;
+  for (std::size_t r = 0; r < trace.ranks.size(); ++r) {
+    std::set<int> stages;
+    for (const Op& op : program.bodies[trace.ranks[r].body].ops) {
+      if (is_compute(op.kind) && op.stage >= 0) stages.insert(op.stage);
+    }
+    if (stages.empty() || seen.insert(std::move(stages)).second) chosen.push_back(r);
+  }
+  std::sort(chosen.begin(), chosen.end(), [&](std::size_t a, std::size_t b) {
+    return index(trace.ranks[a].rank) < index(trace.ranks[b].rank);
+  });
+  return chosen;
+}
+
+// Gives each column its part of the span.
+void add_span(const SplitSpan& span, const TimelineStrip& strip, TimelineStrip::Row* row) {
+  const auto columns = static_cast<int>(row->cells.size());
+  // The column of its begin, or one before it by rounding.
+  int column = static_cast<int>(static_cast<double>(span.begin_ns) /
+                                static_cast<double>(strip.iteration_ns) * columns);
+  column = std::clamp(column - 1, 0, columns - 1);
+  const auto begin_of = [&](int c) {
+    return strip.iteration_ns / columns * c + strip.iteration_ns % columns * c / columns;
+  };
+  for (; column < columns && begin_of(column) < span.end_ns; ++column) {
+    const Nanoseconds part =
+        std::min(span.end_ns, begin_of(column + 1)) - std::max(span.begin_ns, begin_of(column));
+    if (part <= 0) continue;
+    TimelineStrip::Cell& cell = row->cells[column];
+    (span.exposed ? cell.exposed_ns[static_cast<int>(span.group_kind)]
+                  : cell.compute_ns[static_cast<int>(span.kind)]) += part;
+  }
+}
+
+}  // namespace
+
+TimelineStrip timeline_strip(const Program& program, const Trace& trace, int columns) {
+  CHECK(columns > 0);
+  std::vector<std::size_t> chosen = one_a_pipeline_rank(program, trace);
+  TimelineStrip strip;
+  if (chosen.size() > kRowsMost) {
+    strip.left_out = static_cast<int>(chosen.size() - kRowsMost);
+    chosen.resize(kRowsMost);
+  }
+  const SplitSpans spans = split_spans(program, trace, chosen);
+  strip.iteration_ns = spans.iteration_ns;
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    TimelineStrip::Row& row = strip.rows.emplace_back();
+    row.rank = index(trace.ranks[chosen[i]].rank);
+    row.cells.resize(static_cast<std::size_t>(columns));
+    for (const SplitSpan& span : spans.ranks[i]) add_span(span, strip, &row);
+  }
+  return strip;
+}
+
+std::string to_json(const TimelineStrip& strip) {
+  nlohmann::json json = {{"iteration_ns", strip.iteration_ns}, {"left_out", strip.left_out}};
+  json["rows"] = nlohmann::json::array();
+  for (const TimelineStrip::Row& row : strip.rows) {
+    nlohmann::json cells = nlohmann::json::array();
+    for (const TimelineStrip::Cell& cell : row.cells)
+      cells.push_back({cell.compute_ns, cell.exposed_ns});
+    json["rows"].push_back({{"rank", row.rank}, {"cells", std::move(cells)}});
+  }
+  return json.dump();
+}
+
+TimelineStrip timeline_strip_from_json(const nlohmann::json& json) {
+  TimelineStrip strip;
+  json.at("iteration_ns").get_to(strip.iteration_ns);
+  json.at("left_out").get_to(strip.left_out);
+  for (const nlohmann::json& from : json.at("rows")) {
+    TimelineStrip::Row& row = strip.rows.emplace_back();
+    from.at("rank").get_to(row.rank);
+    for (const nlohmann::json& cell : from.at("cells")) {
+      TimelineStrip::Cell& to = row.cells.emplace_back();
+      cell.at(0).get_to(to.compute_ns);
+      cell.at(1).get_to(to.exposed_ns);
+    }
+  }
+  return strip;
+}
+
+}  // namespace tandem
