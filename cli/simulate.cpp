@@ -75,8 +75,7 @@ void print_warnings(const std::vector<RunResult>& results) {
 
 void print_pictures(const std::vector<RunResult>& results, const SimulateOptions& options) {
   const bool colour = in_colour(options.colour);
-  if (options.bars)
-    fmt::print("{}\n", bars_text(results, text_width(options.wide), colour));
+  if (options.bars) fmt::print("{}\n", bars_text(results, text_width(options.wide), colour));
   if (!options.timeline) return;
   for (const RunResult& result : results) {
     if (result.detail.empty()) continue;
@@ -257,9 +256,10 @@ void add_simulate(const Command& app) {
   command.option("--report", &options->report,
                  "write a page to open in a browser, offline: timeline, where the time goes, "
                  "memory over time");
-  command.option("--files-of", &options->files_of,
-                 "the run of --trace, --perfetto, --plot, --timeline and the timeline of --report, by "
-                 "its name; default the first");
+  command.option(
+      "--files-of", &options->files_of,
+      "the run of --trace, --perfetto, --plot, --timeline and the timeline of --report, by "
+      "its name; default the first");
   command.option("--jobs", &options->jobs, "runs at once; default one a core").at_least_one();
   command
       .option("--repeat", &options->repeat,
@@ -270,9 +270,10 @@ void add_simulate(const Command& app) {
                "what the iteration takes more when a stage, a kind of communication or a "
                "level of links is 10 % slower, one by one");
   command.flag("--unfolded", &options->unfolded, "play every rank: none stands for its equals");
-  command.flag("--timeline", &options->timeline,
-               "draw one run's timeline below the table: a row for each pipeline rank, blocks as high "
-               "as compute's share of the time");
+  command.flag(
+      "--timeline", &options->timeline,
+      "draw one run's timeline below the table: a row for each pipeline rank, blocks as high "
+      "as compute's share of the time");
   command.flag("--bars", &options->bars,
                "draw below the table where each run's time goes: compute, exposed communication, "
                "bubble");

@@ -239,7 +239,8 @@ RankView view_of(const Program& program, const Trace& trace, const RankTrace& ra
                  Interval iteration, Scratch* scratch) {
   const Body& body = program.bodies[rank.body];
   if (std::exchange(scratch->body, rank.body) != rank.body) find_ops_before(body, &scratch->before);
-  return {program, body, program.ranks[index(rank.rank)], trace.events_of(program, rank), iteration};
+  return {program, body, program.ranks[index(rank.rank)], trace.events_of(program, rank),
+          iteration};
 }
 
 double ratio(Nanoseconds part, Nanoseconds whole) {

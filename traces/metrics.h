@@ -62,7 +62,7 @@ Metrics measure(const Program& program, const Trace& trace);
 struct SplitSpan {
   Nanoseconds begin_ns = 0, end_ns = 0;
   bool exposed = false;
-  OpKind kind = OpKind::Forward;                // of compute
+  OpKind kind = OpKind::Forward;               // of compute
   GroupKind group_kind = GroupKind::Pipeline;  // of exposed communication
 };
 

@@ -1,5 +1,5 @@
-// TimelineStrip: an iteration cut into equal columns, and what each rank did in each of them; what a
-// terminal draws.
+// TimelineStrip: an iteration cut into equal columns, and what each rank did in each of them; what
+// a terminal draws.
 #pragma once
 
 #include <array>

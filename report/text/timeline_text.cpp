@@ -80,9 +80,7 @@ class TimelinePainter {
   }
 
  private:
-  double column_ns() const {
-    return static_cast<double>(strip_.iteration_ns) / strip_.columns();
-  }
+  double column_ns() const { return static_cast<double>(strip_.iteration_ns) / strip_.columns(); }
 
   // What stands for a cell, or for several that are alike in colour.
   struct Sign {
@@ -102,7 +100,10 @@ class TimelinePainter {
     if (eighths > 0) seen_compute_[kind] = true;
     if (waits) seen_exposed_[group_kind] = true;
     bubbles_ |= eighths == 0 && !waits;
-    Sign sign{std::string(eighths > 0 ? kBlocks[eighths] : waits ? "-" : "."), Hue::None, Hue::None};
+    Sign sign{std::string(eighths > 0 ? kBlocks[eighths]
+                          : waits     ? "-"
+                                      : "."),
+              Hue::None, Hue::None};
     if (!colour_) return sign;
     if (waits) sign.ground = kExposed[group_kind].hue;
     sign.letters = eighths > 0 ? kCompute[kind].hue : waits ? letters_on(sign.ground) : Hue::None;
@@ -189,9 +190,9 @@ std::array<int, kBarParts> columns_of(const std::array<double, kBarParts>& share
   int drawn = 0;
   for (std::size_t part = 0; part < kBarParts; ++part) {
     end += shares[part];
-    const int until = part + 1 == kBarParts ? columns
-                                            : std::min(static_cast<int>(std::lround(end * columns)),
-                                                       columns);
+    const int until = part + 1 == kBarParts
+                          ? columns
+                          : std::min(static_cast<int>(std::lround(end * columns)), columns);
     widths[part] = until - drawn;
     drawn = until;
   }
@@ -218,9 +219,9 @@ std::string timeline_text(const TimelineStrip& strip, bool colour) {
 std::string bars_text(const std::vector<RunResult>& results, int width, bool colour) {
   std::size_t name_width = 0;
   for (const RunResult& result : results) name_width = std::max(name_width, result.name.size());
-  const int columns = std::max((width == kAnyWidth ? kPictureWidth : width) -
-                                   static_cast<int>(name_width) - 1,
-                               kLeastColumns);
+  const int columns =
+      std::max((width == kAnyWidth ? kPictureWidth : width) - static_cast<int>(name_width) - 1,
+               kLeastColumns);
   std::string text;
   std::array<bool, kBarParts> seen{};
   for (const RunResult& result : results) {
@@ -234,8 +235,10 @@ std::string bars_text(const std::vector<RunResult>& results, int width, bool col
     for (std::size_t part = 0; part < kBarParts; ++part) {
       seen[part] |= widths[part] > 0;
       const bool comm = part > 0 && part + 1 < kBarParts;
-      const std::string drawn = repeated(
-          part == 0 ? "█" : comm ? kExposed[part - 1].name.substr(0, 1) : ".", widths[part]);
+      const std::string drawn = repeated(part == 0 ? "█"
+                                         : comm    ? kExposed[part - 1].name.substr(0, 1)
+                                                   : ".",
+                                         widths[part]);
       if (!colour || drawn.empty() || part + 1 == kBarParts) {
         text += drawn;
       } else if (comm) {

@@ -22,8 +22,7 @@ enum class Detail { None, Numbers, Timeline };
 // `strip_columns`: of a timeline in a terminal; 0: none.
 std::string detail_of(const Scenario& scenario, const CompiledJob& job, const Trace& trace,
                       Detail detail, int strip_columns);
-std::string detail_of(const Program& program, const Trace& trace, Detail detail,
-                      int strip_columns);
+std::string detail_of(const Program& program, const Trace& trace, Detail detail, int strip_columns);
 
 // The timeline for a terminal that a detail holds; REQUIRES: it was asked for.
 TimelineStrip strip_of(const std::string& detail);

@@ -129,8 +129,8 @@ std::string words(const std::string& line) {
 TEST_CASE("every command of the documentation runs") {
   const Sandbox sandbox;
   int commands = 0;
-  for (const char* path : {"README.md", "docs/chakra.md", "docs/cluster.md", "docs/formats.md", "docs/planning.md",
-                           "docs/scenario.md", "docs/usage.md"}) {
+  for (const char* path : {"README.md", "docs/chakra.md", "docs/cluster.md", "docs/formats.md",
+                           "docs/planning.md", "docs/scenario.md", "docs/usage.md"}) {
     for (const std::string& command : block_lines(path, "```sh")) {
       INFO(path << ": " << command);
       const bool redirected = command.find('>') != std::string::npos;
@@ -198,6 +198,21 @@ TEST_CASE("the comparison of docs/usage.md is what its commands print") {
     }
   }
   CHECK(compared == 7);
+}
+
+TEST_CASE("the timeline and the bars of docs/usage.md are what its command prints") {
+  const Sandbox sandbox;
+  int compared = 0;
+  for (const Example& example : examples_of("docs/usage.md")) {
+    if (example.commands.back().find(" --timeline") == std::string::npos) continue;
+    REQUIRE(sandbox.run(example.commands.back() + " > output") == 0);
+    std::string shown;
+    for (const std::string& line : example.prints) shown += line + '\n';
+    INFO(shown);
+    CHECK(sandbox.read("output").find(shown) != std::string::npos);
+    compared += static_cast<int>(example.prints.size());
+  }
+  CHECK(compared == 12);
 }
 
 TEST_CASE("the documented scenario is one") {

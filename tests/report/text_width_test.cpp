@@ -114,7 +114,7 @@ TEST_CASE("on a terminal its own width counts where COLUMNS does not say") {
 }
 
 TEST_CASE("pictures have colour on a terminal, but where NO_COLOR is set or TERM is dumb") {
-  const std::vector<std::string> grid = {"schedule", "--order", "1f1b", "--pp",
+  const std::vector<std::string> grid = {"schedule", "--order",        "1f1b", "--pp",
                                          "2",        "--microbatches", "2"};
   const auto with = [&](std::vector<std::string> arguments, const char* colour) {
     arguments.insert(arguments.end(), {"--colour", colour});

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <map>
 #include <random>
+#include <regex>
 #include <set>
 
 #include "base/file.h"
@@ -390,6 +391,25 @@ TEST_CASE("the grid shows time from left to right, and the stage where a rank ha
   CHECK(to_grid(order_of({"0F0,(0F1;0B0)OVERLAP_F_B,0B1"})) ==
         "time   0  1  2  3  4  5\n"
         "rank 0 F0 F1&B0--- B1---\n");
+}
+
+// Black letters (16) on sky blue (74), orange (172), vermilion (166) and yellow (227).
+TEST_CASE("the grid's cells have a ground by their kind, and between them nothing changes") {
+  CHECK(to_grid(make({"1f1b", 2, 1, 1}), {}, true) ==
+        "time   0  1  2  3  4  5\n"
+        "rank 0 \x1B[38;5;16;48;5;74mF0\x1B[0m .  .  .  \x1B[38;5;16;48;5;172mB0---\x1B[0m\n"
+        "rank 1 .  \x1B[38;5;16;48;5;74mF0\x1B[0m \x1B[38;5;16;48;5;172mB0---\x1B[0m .  .\n");
+  CHECK(to_grid(order_of({"0F0,0I0,0W0"}), {}, true) ==
+        "time   0  1  2\n"
+        "rank 0 \x1B[38;5;16;48;5;74mF0\x1B[0m \x1B[38;5;16;48;5;166mI0\x1B[0m "
+        "\x1B[38;5;16;48;5;227mW0\x1B[0m\n");
+  CHECK(to_grid(order_of({"0F0,(0F1;0B0)OVERLAP_F_B,0B1"}), {}, true).find("mF1\x1B[0m&\x1B[") !=
+        std::string::npos);
+  const std::regex escapes("\x1B\\[[0-9;]*m");
+  for (const char* name : {"interleaved", "zbv", "dualpipev"}) {
+    const Order order = make({name, 4, 2, 8});
+    CHECK(std::regex_replace(to_grid(order, {}, true), escapes, "") == to_grid(order));
+  }
 }
 
 TEST_CASE("the grid's slot divides all the costs") {

@@ -27,12 +27,9 @@ Program two_ranks() {
       {.kind = OpKind::Forward, .stage = 0, .duration_ns = 40},
       {.kind = OpKind::Send, .lane = 1, .slot = 0, .first_wait = 0, .waits = 1, .duration_ns = 20}};
   program.bodies[0].waits = {0};
-  program.bodies[1].ops = {{.kind = OpKind::Recv, .lane = 1, .slot = 0, .duration_ns = 20},
-                           {.kind = OpKind::Backward,
-                            .stage = 1,
-                            .first_wait = 0,
-                            .waits = 1,
-                            .duration_ns = 40}};
+  program.bodies[1].ops = {
+      {.kind = OpKind::Recv, .lane = 1, .slot = 0, .duration_ns = 20},
+      {.kind = OpKind::Backward, .stage = 1, .first_wait = 0, .waits = 1, .duration_ns = 40}};
   program.bodies[1].waits = {0};
   program.communicators.push_back({GroupKind::Pipeline, false, {Rank{0}, Rank{1}}});
   program.ranks = {{0, {0}}, {1, {0}}};
@@ -108,9 +105,9 @@ TEST_CASE("a strip's columns add up to the split of its rank, whatever their num
         compute += std::accumulate(cell.compute_ns.begin(), cell.compute_ns.end(), Nanoseconds{0});
         pipeline += cell.exposed_ns[static_cast<std::size_t>(GroupKind::Pipeline)];
       }
-      const auto split = std::find_if(
-          metrics.ranks.begin(), metrics.ranks.end(),
-          [&](const RankSplit& of) { return index(of.rank) == row.rank; });
+      const auto split =
+          std::find_if(metrics.ranks.begin(), metrics.ranks.end(),
+                       [&](const RankSplit& of) { return index(of.rank) == row.rank; });
       REQUIRE(split != metrics.ranks.end());
       CHECK(compute == split->compute_ns);
       CHECK(pipeline == split->exposed_ns[static_cast<std::size_t>(GroupKind::Pipeline)]);
