@@ -14,7 +14,7 @@ namespace {
 constexpr int kVersion = 1, kMetadataAttribute = 2;
 constexpr int kId = 1, kName = 2, kType = 3, kCtrlDeps = 4, kDataDeps = 5, kDuration = 7,
               kAttribute = 10;
-constexpr int kAttributeName = 1;
+constexpr int kAttributeName = 1, kBoolList = 28;
 constexpr std::string_view kSends = "tandem_sends", kRendezvous = "rendezvous";
 
 void write_attribute(WireWriter* node, int field, std::string_view name, ChakraValue as,
@@ -65,6 +65,7 @@ struct Attribute {
   std::string_view name;
   std::optional<std::int64_t> integer;
   std::string_view text;
+  std::string_view flags;  // a BoolList
 };
 
 std::int64_t zigzag(std::uint64_t value) {
@@ -100,6 +101,7 @@ std::optional<Attribute> attribute_of(std::string_view bytes) {
   while (const auto field = reader.next()) {
     if (field->number == kAttributeName) attribute.name = field->bytes;
     if (field->number == static_cast<int>(ChakraValue::String)) attribute.text = field->bytes;
+    if (field->number == kBoolList) attribute.flags = field->bytes;
     if (const auto integer = integer_of(*field); integer && field->type != WireType::Bytes)
       attribute.integer = integer;
   }
@@ -121,7 +123,19 @@ bool read_numbers(const WireField& field, std::vector<std::uint64_t>* to) {
   return field.type == WireType::Bytes;
 }
 
+// Whether one of a BoolList {values = 1} is false.
+bool has_false(std::string_view flags) {
+  WireReader reader(flags);
+  bool found = false;
+  while (const auto field = reader.next()) {
+    if (field->type == WireType::Varint) found |= field->value == 0;
+    found |= field->bytes.find('\0') != std::string_view::npos;
+  }
+  return found;
+}
+
 void set_attribute(const Attribute& attribute, ChakraNode* node) {
+  if (attribute.name == "involved_dim") node->some_dimensions = has_false(attribute.flags);
   if (attribute.name == "is_cpu_op" && attribute.integer) node->is_cpu_op = *attribute.integer != 0;
   for (const ChakraInteger& integer : kChakraIntegers) {
     if (integer.name == attribute.name && attribute.integer)

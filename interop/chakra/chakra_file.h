@@ -18,7 +18,8 @@ Result<ChakraTrace> decode_chakra(std::string_view bytes, const std::string& pat
 // {"workload_graph": [{"Id", "Name", "NodeType", "runtime", "data_deps", ...}]}.
 Result<ChakraTrace> parse_chakra_json(const std::string& text, const std::string& path);
 
-// Whether a path is that of a rank's trace: "x.0.et", "x.0.json".
+// Whether a path is that of a rank's trace: "x.0.et", or "x.0.json" where that has a
+// workload_graph.
 bool is_chakra_path(const std::string& path);
 
 // The traces of all ranks, by the path of any one of them. `groups_path`: empty for

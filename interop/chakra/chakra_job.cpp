@@ -149,7 +149,12 @@ std::string ChakraJob::path(std::int32_t rank) const {
   return fmt::format("{}.{}.{}", prefix, rank, ending);
 }
 
-bool is_chakra_path(const std::string& path) { return rank_path(path).has_value(); }
+bool is_chakra_path(const std::string& path) {
+  const auto parts = rank_path(path);
+  if (!parts || parts->ending == "et") return parts.has_value();
+  const auto text = read_file(path);
+  return text.ok() && text->find("\"workload_graph\"") != std::string::npos;
+}
 
 Result<ChakraTrace> parse_chakra_json(const std::string& text, const std::string& path) {
   ASSIGN_OR_RETURN(const DocumentNode document, parse_json(text, path));

@@ -53,7 +53,8 @@ struct ChakraNode {
   bool is_cpu_op = false;
   std::optional<std::int64_t> num_ops, tensor_size;  // of compute
   std::optional<std::int64_t> comm_type, comm_size, comm_src, comm_dst, comm_tag;
-  std::string pg_name;  // process group; empty or "0": all ranks
+  std::string pg_name;           // process group; empty or "0": all ranks
+  bool some_dimensions = false;  // involved_dim leaves out some of the network's dimensions
 
   // Attributes of our own, which others pass over.
   std::optional<std::int64_t> stage, microbatch;

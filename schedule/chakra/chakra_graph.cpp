@@ -69,6 +69,10 @@ class GraphMaker {
       case ChakraType::Recv:
         return job_.ranks[rank_].rendezvous ? ChakraPart::Received : ChakraPart::PostedFirst;
       case ChakraType::Collective: {
+        if (node.some_dimensions && node.pg_name.empty())
+          return error(node,
+                       "found involved_dim with dimensions left out, expected a process group "
+                       "(pg_name): dimensions are ASTRA-sim's network's");
         ASSIGN_OR_RETURN(const auto group, chakra_group(job_, rank_, node));
         return group.size() < 2 ? ChakraPart::Passed : ChakraPart::Queued;
       }

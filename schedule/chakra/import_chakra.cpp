@@ -205,10 +205,10 @@ std::vector<std::string> left_out_of(const ChakraJob& job) {
   std::vector<std::string> lines;
   if (cpu > 0)
     lines.push_back(fmt::format(
-        "{} nodes of the CPU, {:.4g} s on all ranks together, take no time: others wait for what "
+        "nodes of the CPU ({}, {:.4g} s on all ranks together) take no time: others wait for what "
         "they wait for",
         cpu, 1e-6 * static_cast<double>(cpu_us)));
-  if (metadata > 0) lines.push_back(fmt::format("{} metadata nodes take no time", metadata));
+  if (metadata > 0) lines.push_back(fmt::format("metadata nodes ({}) take no time", metadata));
   return lines;
 }
 

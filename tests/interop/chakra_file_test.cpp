@@ -184,6 +184,17 @@ TEST_CASE("an attribute is read from whichever integer type it was written as") 
   CHECK_FALSE(size(bytes_of({0x52, 1, 5})).has_value());              // a list is none
 }
 
+// bool_list is field 28: a message of values in field 1, packed or one by one.
+TEST_CASE("dimensions that involved_dim leaves out are noted") {
+  const auto some = [](const std::string& list) {
+    const std::string value = bytes_of({0xE2, 0x01, static_cast<int>(list.size())}) + list;
+    return decoded(with_attribute("involved_dim", value)).nodes[0].some_dimensions;
+  };
+  CHECK_FALSE(some(bytes_of({0x0A, 2, 1, 1})));
+  CHECK(some(bytes_of({0x0A, 2, 1, 0})));
+  CHECK(some(bytes_of({0x08, 1, 0x08, 0})));
+}
+
 TEST_CASE("dependencies are read packed and one by one") {
   WireWriter node;
   node.number(3, 4);
@@ -273,7 +284,7 @@ TEST_CASE("the JSON form of Chakra's feeder is read") {
         "a.0.json:2: data_deps: found 2, expected a list");
 }
 
-TEST_CASE("all ranks of a prefix are read by the path of any; one that is missing is named") {
+TEST_CASE("all ranks of a prefix are read by the path of any, and one that is missing is named") {
   const Files files;
   ChakraTrace trace;
   trace.nodes = {all_reduce()};

@@ -250,10 +250,10 @@ TEST_CASE("nodes of the CPU and metadata take no time, and others wait through t
   const auto made = import_chakra(job, false);
   REQUIRE(made.ok());
   CHECK(makespan(made->program) == 11 * kMicro);
-  CHECK(made->left_out ==
-        std::vector<std::string>{"1 nodes of the CPU, 7e-05 s on all ranks together, take no time: "
-                                 "others wait for what they wait for",
-                                 "1 metadata nodes take no time"});
+  CHECK(made->left_out == std::vector<std::string>{
+                              "nodes of the CPU (1, 7e-05 s on all ranks together) take no time: "
+                              "others wait for what they wait for",
+                              "metadata nodes (1) take no time"});
 }
 
 TEST_CASE("a collective of one rank is none") {
@@ -307,6 +307,11 @@ TEST_CASE("what a Program cannot have is refused with file and node") {
   CHECK(why(job_of({{{.id = 1, .name = "m", .type = ChakraType::MemLoad}}})) ==
         "a.0.et: node 1 'm': found a load or store of remote memory, expected compute, "
         "collectives, sends and receives");
+  ChakraNode some = collective(1, sum, 8, 5);
+  some.some_dimensions = true;
+  CHECK(why(job_of({{some}, {some}})) ==
+        "a.0.et: node 1 'g': found involved_dim with dimensions left out, expected a process group "
+        "(pg_name): dimensions are ASTRA-sim's network's");
   CHECK(why(job_of({{}})) ==
         "a.0.et: found no compute and no communication on any rank, expected some");
 }
