@@ -1,19 +1,34 @@
 #include "base/data_dir.h"
 
+#include <dlfcn.h>
+#include <link.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
 namespace tandem {
 
+std::string own_folder() {
+  Dl_info info;
+  link_map* map = nullptr;
+  std::error_code failed;
+  // A program's own entry has no name.
+  const bool found = ::dladdr1(reinterpret_cast<const void*>(&own_folder), &info,
+                               reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) != 0;
+  if (found && map != nullptr && map->l_name != nullptr && *map->l_name != '\0')
+    return std::filesystem::absolute(map->l_name, failed).parent_path().string();
+  return std::filesystem::read_symlink("/proc/self/exe", failed).parent_path().string();
+}
+
 std::string data_dir() {
   if (const char* set = std::getenv("TANDEM_DATA_DIR"); set != nullptr && *set != '\0') return set;
   namespace fs = std::filesystem;
   std::error_code failed;
-  const fs::path program = fs::read_symlink("/proc/self/exe", failed).parent_path();
-  for (const char* relative : {"../share/tandem", "../..", "../../.."}) {
-    const fs::path folder = (program / relative).lexically_normal();
-    if (!program.empty() && fs::is_directory(folder / "topology/presets", failed)) return folder;
+  const fs::path own = own_folder();
+  for (const char* relative : {"data", "../share/tandem", "../..", "../../.."}) {
+    const fs::path folder = (own / relative).lexically_normal();
+    if (!own.empty() && fs::is_directory(folder / "topology/presets", failed)) return folder;
   }
   return TANDEM_SOURCE_DIR;
 }

@@ -5,8 +5,13 @@
 
 namespace tandem {
 
+// The folder of the program that this code is in, or of the shared library, as Python opens one;
+// empty: not known.
+std::string own_folder();
+
 // The folder that holds topology/presets and the other files shipped as data: $TANDEM_DATA_DIR,
-// else share/tandem or the source tree around the program, else the source tree it was built from.
+// else `data` beside the program or library, share/tandem or the source tree around it, else the
+// source tree it was built from.
 std::string data_dir();
 
 }  // namespace tandem

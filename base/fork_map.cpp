@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <sstream>
 
 #include "base/check.h"
 
@@ -20,7 +21,7 @@ struct Child {
   int job = 0;
   pid_t pid = 0;
   int pipe = -1;
-  std::string output;  // 0 and the text, or the error's kind, its place, 0 and its message
+  std::string output;  // 0 and the text, or an error's kind, place, 0, keys, 0, message
 };
 
 void write_all(int fd, std::string_view text) {
@@ -40,7 +41,10 @@ void write_all(int fd, std::string_view text) {
     write_all(fd, '\0' + *result);
   } else {
     const Error& error = result.error();
-    write_all(fd, static_cast<char>(error.kind) + error.place.source + '\0' + error.message);
+    std::string keys;
+    for (const std::string& key : error.place.keys) keys += key + '\n';
+    write_all(fd, static_cast<char>(error.kind) + error.place.source + '\0' + keys + '\0' +
+                      error.message);
   }
   std::fflush(nullptr);
   _exit(0);
@@ -88,10 +92,12 @@ Result<std::string> collect(Child* child) {
   const char kind = child->output.front();
   std::string text = child->output.substr(1);
   if (kind == 0) return text;
-  const std::size_t end = text.find('\0');  // of the place, which its parent may need by itself
-  return Error{text.substr(end + 1),
-               static_cast<Error::Kind>(kind),
-               {.keys = {}, .source = text.substr(0, end)}};
+  // The place stands by itself, as its parent may need it.
+  const std::size_t place_end = text.find('\0'), keys_end = text.find('\0', place_end + 1);
+  FaultPlace place{.keys = {}, .source = text.substr(0, place_end)};
+  std::istringstream keys(text.substr(place_end + 1, keys_end - place_end - 1));
+  for (std::string key; std::getline(keys, key);) place.keys.push_back(key);
+  return Error{text.substr(keys_end + 1), static_cast<Error::Kind>(kind), std::move(place)};
 }
 
 // Children under way. Those that are left when it goes are ended.

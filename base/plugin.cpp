@@ -5,12 +5,12 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/data_dir.h"
+
 namespace tandem {
 
 Result<void*> plugin_symbol(const std::string& plugin, const std::string& symbol, bool global) {
-  std::error_code ignored;
-  const std::filesystem::path here =
-      std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+  const std::filesystem::path here = own_folder();
   const char* first = std::getenv("TANDEM_PLUGINS");
   std::string why;
   for (const std::string& path :

@@ -29,16 +29,13 @@ Status run_pack(const PackCommand& options) {
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
-  if (scenarios.size() > 1)
-    return Error::at(options.input,
-                     fmt::format("found {} runs, expected one: choose it with --only, such as '{}'",
-                                 scenarios.size(), scenarios.front().name));
-  ASSIGN_OR_RETURN(const PackStudy study, pack(scenarios.front(), options.lengths,
+  ASSIGN_OR_RETURN(const Scenario scenario, only_run(scenarios, options.input));
+  ASSIGN_OR_RETURN(const PackStudy study, pack(scenario, options.lengths,
                                                {.tokens = options.tokens,
                                                 .batches = options.batches,
                                                 .jobs = jobs_or_cores(0),
                                                 .engine = engine_of(options.engine)}));
-  const std::optional<bool> calibrated = scenarios.front().costs.calibrated;
+  const std::optional<bool> calibrated = scenario.costs.calibrated;
   if (options.json) {
     nlohmann::ordered_json json = to_json(study);
     json["calibrated"] =
@@ -48,7 +45,7 @@ Status run_pack(const PackCommand& options) {
     const int width = text_width(options.wide);
     fmt::print("{}", pack_text(study, width));
     if (calibrated == false)
-      fmt::print("{}", wrapped(uncalibrated_line(scenarios.front().costs.model_name), width));
+      fmt::print("{}", wrapped(uncalibrated_line(scenario.costs.model_name), width));
   }
   return Done{};
 }

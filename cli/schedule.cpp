@@ -4,7 +4,6 @@
 
 #include <cstdio>
 #include <optional>
-#include <span>
 
 #include "base/csv.h"
 #include "base/progress.h"
@@ -40,19 +39,7 @@ Result<OrderCosts> parse_costs(const std::string& text) {
           fmt::format("--costs: found '{}', expected F,I,W: three numbers, not negative", text)};
     values.push_back(*value);
   }
-  if (values.size() != 3 && values.size() != 4)
-    return Error{
-        fmt::format("--costs: found {} numbers, expected F,I,W or F,I,W,C", values.size())};
-  constexpr double kMostTimes = 1000;  // a column a slot: the grid would be too wide
-  const std::span<const double> drawn(values.data(), 3);
-  for (const double a : drawn) {
-    for (const double b : drawn) {
-      if (b > 0 && a > kMostTimes * b)
-        return Error{fmt::format(
-            "--costs: found {} beside {}, expected none above {} times another", a, b, kMostTimes)};
-    }
-  }
-  return OrderCosts{values[0], values[1], values[2], values.size() == 4 ? values[3] : 0};
+  return order_costs(values);
 }
 
 // The order in a file; where it is wrong, its grid goes to stderr, the fault marked.

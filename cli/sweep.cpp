@@ -52,18 +52,6 @@ Status write_report(const SweepWords& words, const SweepEnd& ended) {
                          words.report);
 }
 
-// The first run that can be made says that the file is sound; where none can, the first Error is
-// all there is to say.
-Status check_some_run(const ScenarioFile& file, const std::vector<RunSettings>& runs) {
-  Status first = Done{};
-  for (const RunSettings& run : runs) {
-    const auto scenario = make_scenario(file, run);
-    if (scenario.ok()) return Done{};
-    if (first.ok()) first = scenario.error();
-  }
-  return first;
-}
-
 void print_start(const SweepStart& start, const std::string& output) {
   if (!start.resumed && start.cut_bytes == 0) return;
   std::string text = fmt::format("{}: {} rows kept", output, start.kept);

@@ -104,14 +104,11 @@ Status run_tune(const TuneCommand& options) {
   }
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
-  if (scenarios.size() > 1)
-    return Error::at(options.input,
-                     fmt::format("found {} runs, expected one: choose it with --only, such as '{}'",
-                                 scenarios.size(), scenarios.front().name));
+  ASSIGN_OR_RETURN(const Scenario scenario, only_run(scenarios, options.input));
   end_search_at_interrupt();
   const bool terminal = isatty(STDERR_FILENO) != 0;
   ASSIGN_OR_RETURN(const Tuned tuned,
-                   tune(scenarios.front(), space,
+                   tune(scenario, space,
                         {.framework = framework,
                          .keep = options.keep,
                          .jobs = jobs_or_cores(options.jobs),
@@ -128,7 +125,7 @@ Status run_tune(const TuneCommand& options) {
     RETURN_IF_ERROR(write_html_page(tune_page(title, tuned), options.report));
   }
   if (!options.emit.empty()) {
-    ASSIGN_OR_RETURN(const std::string text, emitted(options, scenarios.front(), sets, tuned));
+    ASSIGN_OR_RETURN(const std::string text, emitted(options, scenario, sets, tuned));
     if (options.output.empty()) {
       fmt::print("{}", text);
       return Done{};

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/csv.h"
 #include "base/file.h"
+#include "traces/event_order.h"
 #include "traces/split_text.h"
 #include "traces/trace_files.h"
 
@@ -24,25 +25,6 @@ constexpr std::array<std::string_view, 11> kColumns = {"rank",      "lane",     
 constexpr std::string_view kSplitKey = "split ";  // and a rank
 constexpr std::size_t kWriteBytes = 1 << 20;      // bytes written at once
 
-// Where an event stands in the file: by start, then rank, lane, op. The last three share one word,
-// so that sorting moves and compares little.
-struct Place {
-  Nanoseconds start_ns = 0;
-  std::uint64_t rank_lane_op = 0;
-
-  static constexpr int kOpBits = 32;
-  static constexpr int kLaneBits = 8;
-
-  // `rank` is a position in the ranks sorted by number.
-  Place(Nanoseconds start, std::uint64_t rank, std::uint8_t lane, std::uint64_t op)
-      : start_ns(start),
-        rank_lane_op(rank << (kOpBits + kLaneBits) | std::uint64_t{lane} << kOpBits | op) {}
-
-  std::size_t rank() const { return rank_lane_op >> (kOpBits + kLaneBits); }
-  std::size_t op() const { return rank_lane_op & ((std::uint64_t{1} << kOpBits) - 1); }
-  auto operator<=>(const Place&) const = default;
-};
-
 // What the rows of a body's ops have in common.
 struct BodyText {
   std::int64_t first_op = 0;
@@ -51,30 +33,13 @@ struct BodyText {
 
 std::vector<BodyText> texts_of(const Program& program) {
   std::vector<BodyText> texts;
-  std::int64_t first_op = 0;
+  const std::vector<std::int64_t> first = first_ops(program);
   for (const Body& body : program.bodies) {
     BodyText& text = texts.emplace_back();
-    text.first_op = first_op;
-    first_op += static_cast<std::int64_t>(body.ops.size());
+    text.first_op = first[texts.size() - 1];
     for (const Lane& lane : body.lanes) text.lanes.push_back(csv_cell(lane.name));
   }
   return texts;
-}
-
-std::vector<Place> places_of(const Program& program, const Trace& trace,
-                             const std::vector<const RankTrace*>& ranks) {
-  CHECK(ranks.size() < std::size_t{1} << (64 - Place::kOpBits - Place::kLaneBits));
-  std::vector<Place> places;
-  places.reserve(trace.events.size());
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    const std::vector<Op>& ops = program.bodies[ranks[rank]->body].ops;
-    const std::span<const EventTimes> events = trace.events_of(program, *ranks[rank]);
-    for (std::size_t op = 0; op < events.size(); ++op) {
-      if (events[op].end_ns >= 0) places.emplace_back(events[op].start_ns, rank, ops[op].lane, op);
-    }
-  }
-  std::sort(places.begin(), places.end());
-  return places;
 }
 
 // By rank; none where an event has not ended.
@@ -210,16 +175,13 @@ std::pair<std::string, std::string> program_line(const Program& program) {
 }
 
 Status write_trace_csv(const Program& program, const Trace& trace, const std::string& path) {
-  std::vector<const RankTrace*> ranks;
-  for (const RankTrace& rank : trace.ranks) ranks.push_back(&rank);
-  std::sort(ranks.begin(), ranks.end(),
-            [](const RankTrace* a, const RankTrace* b) { return a->rank < b->rank; });
+  const std::vector<const RankTrace*> ranks = ranks_in_order(trace);
   const std::vector<BodyText> texts = texts_of(program);
 
   ASSIGN_OR_RETURN(FileWriter file, FileWriter::open(path));
   fmt::memory_buffer out;
   append_header(program, trace, &out);
-  for (const Place& place : places_of(program, trace, ranks)) {
+  for (const EventPlace& place : places_of(program, trace, ranks)) {
     const RankTrace& rank = *ranks[place.rank()];
     append_row(rank.rank, texts[rank.body], place.op(), program.bodies[rank.body].ops[place.op()],
                trace.events[rank.first + place.op()], &out);

@@ -73,6 +73,7 @@ Status write_perfetto(const TraceTable& simulated, const TraceTable& measured,
 // what is too narrow to see is merged. Error(BadInput) for more than 64 ranks or 400 rows.
 //
 // REQUIRES: lane 0 is the compute lane.
+Result<std::string> svg_text(const Program& program, const Trace& trace);
 Status write_svg(const Program& program, const Trace& trace, const std::string& path);
 
 }  // namespace tandem

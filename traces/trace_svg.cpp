@@ -360,18 +360,23 @@ class Picture {
 
 }  // namespace
 
-Status write_svg(const Program& program, const Trace& trace, const std::string& path) {
+Result<std::string> svg_text(const Program& program, const Trace& trace) {
   const std::vector<Band> bands = bands_of(program, trace);
   std::size_t rows = 0;
   for (const Band& band : bands) rows += band.rows.size();
   if (bands.size() > kRanksMax || rows > kRowsMax)
-    return Error::at(
-        path,
+    return Error{
         fmt::format("found {} ranks with {} rows (a row a lane), expected at most {} ranks and {} "
                     "rows for a picture: play equal ranks folded, or write the trace for Perfetto",
-                    bands.size(), rows, kRanksMax, kRowsMax));
+                    bands.size(), rows, kRanksMax, kRowsMax)};
+  return Picture(program, trace, bands).draw();
+}
+
+Status write_svg(const Program& program, const Trace& trace, const std::string& path) {
+  const Result<std::string> text = svg_text(program, trace);
+  if (!text.ok()) return Error::at(path, text.error().message);
   ASSIGN_OR_RETURN(FileWriter file, FileWriter::open(path));
-  file.write(Picture(program, trace, bands).draw());
+  file.write(*text);
   return file.commit();
 }
 

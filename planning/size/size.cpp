@@ -41,11 +41,14 @@ std::vector<std::string> space_of(const Scenario& scenario, std::vector<std::str
   return among;
 }
 
-Result<Tuned> tuned_plan(const SizeCase& c, const std::vector<std::string>& among) {
+Result<Tuned> tuned_plan(const SizeCase& c, const std::vector<std::string>& among,
+                         const std::function<bool()>& stop) {
   ASSIGN_OR_RETURN(const Space space, Space::among(space_of(c.scenario, among)));
   ASSIGN_OR_RETURN(Cluster cluster, make_cluster(with_all_links(c.scenario)));
   StageLevel level(c.scenario, std::move(cluster));
-  const SearchResult found = Search(c.scenario, space, &level).best({.keep = 1});
+  const SearchResult found =
+      Search(c.scenario, space, &level, stop).best({.keep = 1, .stop = stop});
+  if (stop()) return Error{"stopped before every candidate had its plan", Error::Failed};
   if (!found.best.empty()) return Tuned{found.best.front(), ""};
   const SearchCounts& counts = found.counts;
   return Tuned{std::nullopt, counts.enumerated == 0               ? "no plan keeps the rules"
@@ -63,7 +66,7 @@ Result<std::vector<Tuned>> tuned_plans(const std::vector<SizeCase>& cases,
   Waiting waiting("searching plans");
   const auto work = [&] {
     for (int i = next++; i < of; i = next++) {
-      found[i] = tuned_plan(cases[i], among);
+      found[i] = tuned_plan(cases[i], among, options.stop);
       waiting.now(fmt::format("searching plans: {} of {} candidates", ++done, of));
     }
   };
@@ -166,8 +169,10 @@ Status play(const std::vector<SizeCase>& cases, const SizeOptions& options,
   }
   for (const Variation& variation : variations) ideal.push_back(variation.scenario);
   for (const Scenario& plan : plans) ideal.push_back(with_all_links(plan));
-  std::vector<Result<RunResult>> played = simulate_all(plans, options.engine, options.jobs);
-  const std::vector<Result<RunResult>> varied = simulate_all(ideal, Engine::Ideal, options.jobs);
+  std::vector<Result<RunResult>> played =
+      simulate_all(plans, options.engine, options.jobs, {}, 0, options.on_runs);
+  const std::vector<Result<RunResult>> varied =
+      simulate_all(ideal, Engine::Ideal, options.jobs, {}, 0, options.on_runs);
   std::vector<double> ideal_s(sized->size());
   for (std::size_t i = 0; i < of.size(); ++i) {
     const Result<RunResult>& plain = varied[variations.size() + i];
@@ -194,7 +199,7 @@ Status play(const std::vector<SizeCase>& cases, const SizeOptions& options,
 }
 
 // What bandwidth between nodes each needs. Measured times of a calibration know no other one.
-Status find_least_bandwidth(const std::vector<SizeCase>& cases, int jobs,
+Status find_least_bandwidth(const std::vector<SizeCase>& cases, const SizeOptions& options,
                             std::vector<Sized>* sized) {
   std::vector<std::size_t> of;
   std::vector<Scenario> scenarios;
@@ -204,7 +209,8 @@ Status find_least_bandwidth(const std::vector<SizeCase>& cases, int jobs,
     scenarios.push_back(with_all_links(planned(cases[i], *(*sized)[i].plan)));
     scenarios.back().report.least_bandwidth = true;
   }
-  const std::vector<Result<RunResult>> found = simulate_all(scenarios, Engine::Ideal, jobs);
+  const std::vector<Result<RunResult>> found =
+      simulate_all(scenarios, Engine::Ideal, options.jobs, {}, 0, options.on_runs);
   for (std::size_t i = 0; i < of.size(); ++i) {
     if (!found[i].ok()) return found[i].error();
     (*sized)[of[i]].result->looked_for_bandwidth = true;
@@ -227,6 +233,13 @@ Result<std::vector<SizeCase>> load_size_cases(
     const std::string& path, const std::vector<std::pair<std::string, Setting>>& sets,
     const std::string& only) {
   ASSIGN_OR_RETURN(const ScenarioFile file, read_scenario_file(path));
+  return load_size_cases(file, sets, only);
+}
+
+Result<std::vector<SizeCase>> load_size_cases(
+    const ScenarioFile& file, const std::vector<std::pair<std::string, Setting>>& sets,
+    const std::string& only) {
+  const std::string& path = file.path;
   ASSIGN_OR_RETURN(std::vector<RunSettings> runs, runs_of(file, sets, only));
   std::vector<SizeCase> cases;
   for (RunSettings& run : runs) {
@@ -278,7 +291,7 @@ Result<SizeResult> size(const std::vector<SizeCase>& cases, const std::vector<st
                             .plan = plans[i].plan});
   RETURN_IF_ERROR(play(cases, options, &result.sized));
   compare(cases, &result.sized);
-  RETURN_IF_ERROR(find_least_bandwidth(cases, options.jobs, &result.sized));
+  RETURN_IF_ERROR(find_least_bandwidth(cases, options, &result.sized));
   result.input_changes = input_changes(cases, result.sized);
   result.tiers = tiers(cases, result.sized);
   return result;

@@ -1,6 +1,7 @@
 // Size: what to buy or rent for a training: candidates against deadline, budget and each other.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -66,11 +67,16 @@ struct SizeResult {
 struct SizeOptions {
   int jobs = 1;
   Engine engine = Engine::SimGrid;
+  std::function<bool()> stop = [] { return false; };  // asked on several threads at once
+  OnRuns on_runs = {};                                // while plans are played
 };
 
 // The runs of a file as candidates. Errors as make_scenario and take_size_inputs have them.
 Result<std::vector<SizeCase>> load_size_cases(
     const std::string& path, const std::vector<std::pair<std::string, Setting>>& sets,
+    const std::string& only);
+Result<std::vector<SizeCase>> load_size_cases(
+    const ScenarioFile& file, const std::vector<std::pair<std::string, Setting>>& sets,
     const std::string& only);
 
 // Where nothing is said among what plans are chosen: what large jobs are run with.
@@ -80,6 +86,7 @@ std::vector<std::string> usual_space(const Scenario& scenario);
 Scenario planned(const SizeCase& c, const Found& plan);
 
 // Tunes each, plays the plans, adds up. `among`: as of Space, over usual_space() key by key.
+// Error::Failed where it is stopped.
 Result<SizeResult> size(const std::vector<SizeCase>& cases, const std::vector<std::string>& among,
                         const SizeOptions& options);
 

@@ -103,9 +103,10 @@ Status set_key(const std::string& key, const Setting& setting, SizeInputs* input
   }
   std::vector<std::string> names;
   for (const auto& [name, help] : size_keys()) names.push_back(name);
-  return Error::at(setting.where,
-                   fmt::format("found unknown key '{}', expected a known one; nearest is '{}'", key,
-                               nearest(key, names)));
+  return Error{fmt::format("found unknown key '{}', expected a known one; nearest is '{}'", key,
+                           nearest(key, names)),
+               Error::BadInput,
+               {.keys = {key}, .source = setting.where}};
 }
 
 }  // namespace

@@ -278,6 +278,16 @@ class Sweep {
 
 }  // namespace
 
+Status check_some_run(const ScenarioFile& file, const std::vector<RunSettings>& runs) {
+  Status first = Done{};
+  for (const RunSettings& run : runs) {
+    const auto scenario = make_scenario(file, run);
+    if (scenario.ok()) return Done{};
+    if (first.ok()) first = scenario.error();
+  }
+  return first;
+}
+
 Result<SweepEnd> sweep(const ScenarioFile& file, const Results& results, Engine engine,
                        const SweepOptions& options, const SweepEvents& events) {
   Sweep own(file, results, engine, options, events);

@@ -47,6 +47,10 @@ struct SweepEvents {
   std::function<void(int)> done;
 };
 
+// The first run that can be made says that the file is sound; where none can, the first Error is
+// all there is to say.
+Status check_some_run(const ScenarioFile& file, const std::vector<RunSettings>& runs);
+
 // Rows come into the CSV as runs end (of several ranks or shards into each one's part); at the end
 // they are in the runs' order. Errors: another process writes the file; it is not of this sweep; it
 // cannot be written; no MPI. A run that fails is a row.

@@ -70,8 +70,8 @@ std::vector<Finalist> play_best(const Scenario& base, const std::vector<Found>& 
   finalists.push_back({"own", candidate_of(base), std::nullopt, Error{""}});
   scenarios.push_back(base);
   const int own = static_cast<int>(scenarios.size()) - 1;
-  std::vector<Result<RunResult>> results =
-      simulate_all(scenarios, options.engine, options.jobs, {.detail = options.detail}, own);
+  std::vector<Result<RunResult>> results = simulate_all(
+      scenarios, options.engine, options.jobs, {.detail = options.detail}, own, options.on_runs);
   for (std::size_t i = 0; i < results.size(); ++i) finalists[i].result = std::move(results[i]);
   const auto seconds = [](const Finalist& finalist) {
     const bool counts = finalist.result.ok() && finalist.result->training->fits;

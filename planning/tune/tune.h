@@ -55,6 +55,7 @@ struct TuneOptions {
   // Of the finalists' RunResults; a timeline only of the best and of the scenario's own.
   Detail detail = Detail::None;
   std::function<bool()> stop = [] { return false; };
+  OnRuns on_runs = {};  // while plans are played
   // A new fastest plan, and whether it came from the rules alone.
   std::function<void(const Found&, bool of_rules)> on_better = [](const Found&, bool) {};
 };

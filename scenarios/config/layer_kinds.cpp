@@ -31,9 +31,10 @@ Status set_key(const std::string& key, const std::string& name, const Setting& s
   if (known != layer_keys().end()) return set_by(*known, key, setting, kind);
   std::vector<std::string> names;
   for (const Key<Model>& each : layer_keys()) names.push_back(each.name);
-  return Error::at(setting.where,
-                   fmt::format("found unknown key '{}', expected a layer's; the nearest is '{}'",
-                               key, nearest(name, names)));
+  return Error{fmt::format("found unknown key '{}', expected a layer's; the nearest is '{}'", key,
+                           nearest(name, names)),
+               Error::BadInput,
+               {.keys = {key}, .source = setting.where}};
 }
 
 }  // namespace

@@ -24,10 +24,10 @@ Status check_known(const Settings& settings) {
   for (const Field& field : fields()) known.insert(field.key);
   for (const auto& [key, setting] : settings) {
     if (known.contains(key) || is_kind_key(key)) continue;
-    return Error::at(
-        setting.where,
-        fmt::format("found unknown key '{}', expected a known one; the nearest is '{}'", key,
-                    nearest(key, {known.begin(), known.end()})));
+    return Error{fmt::format("found unknown key '{}', expected a known one; the nearest is '{}'",
+                             key, nearest(key, {known.begin(), known.end()})),
+                 Error::BadInput,
+                 {.keys = {key}, .source = setting.where}};
   }
   return Done{};
 }
@@ -413,7 +413,8 @@ Result<std::vector<RunSettings>> runs_of(const ScenarioFile& file,
     }
   }
   if (runs.empty())
-    return Error{fmt::format("--only: found no run whose name holds '{}' in {}", only, file.path)};
+    return Error::at("--only",
+                     fmt::format("found no run whose name holds '{}' in {}", only, file.path));
   return runs;
 }
 
@@ -437,6 +438,12 @@ Result<std::vector<Scenario>> load_scenarios(
     const std::string& path, const std::vector<std::pair<std::string, Setting>>& sets,
     const std::string& only) {
   ASSIGN_OR_RETURN(const ScenarioFile file, read_scenario_file(path));
+  return load_scenarios(file, sets, only);
+}
+
+Result<std::vector<Scenario>> load_scenarios(
+    const ScenarioFile& file, const std::vector<std::pair<std::string, Setting>>& sets,
+    const std::string& only) {
   ASSIGN_OR_RETURN(const std::vector<RunSettings> runs, runs_of(file, sets, only));
   std::vector<Scenario> scenarios;
   for (const RunSettings& run : runs) {
@@ -448,6 +455,13 @@ Result<std::vector<Scenario>> load_scenarios(
     scenarios.push_back(*std::move(scenario));
   }
   return scenarios;
+}
+
+Result<Scenario> only_run(const std::vector<Scenario>& scenarios, const std::string& path,
+                          std::string_view by) {
+  if (scenarios.size() == 1) return scenarios.front();
+  return Error::at(path, fmt::format("found {} runs, expected one: choose it with {}, such as '{}'",
+                                     scenarios.size(), by, scenarios.front().name));
 }
 
 Result<Scenario> make_scenario(const std::string& path, const std::string& name,

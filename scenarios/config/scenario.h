@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -176,6 +177,13 @@ Result<Scenario> make_scenario(const ScenarioFile& file, const RunSettings& run)
 Result<std::vector<Scenario>> load_scenarios(
     const std::string& path, const std::vector<std::pair<std::string, Setting>>& sets = {},
     const std::string& only = "");
+Result<std::vector<Scenario>> load_scenarios(
+    const ScenarioFile& file, const std::vector<std::pair<std::string, Setting>>& sets = {},
+    const std::string& only = "");
+
+// The only one of these runs of the file. Error: there are several; `by` says how one is chosen.
+Result<Scenario> only_run(const std::vector<Scenario>& scenarios, const std::string& path,
+                          std::string_view by = "--only");
 
 // The run of these settings alone, as a file with them would give it; `path` and the settings'
 // places are what Errors name.

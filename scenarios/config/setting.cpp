@@ -15,10 +15,6 @@
 namespace tandem {
 namespace {
 
-std::string place(const std::string& path, const toml::node& node) {
-  return fmt::format("{}:{}", path, node.source().begin.line);
-}
-
 std::string dotted(const std::string& prefix, std::string_view key) {
   return prefix.empty() ? std::string(key) : fmt::format("{}.{}", prefix, key);
 }
@@ -50,10 +46,14 @@ Result<Setting> to_setting(const toml::node& node, const std::string& where,
                          key, node.is_table() ? "a table" : "a date or time"));
 }
 
-// Flattens one file.
+// Flattens one file, or what is none and has no lines to name.
 class Flattener {
  public:
-  explicit Flattener(std::string path) : path_(std::move(path)) {}
+  Flattener(std::string path, bool is_file) : path_(std::move(path)), is_file_(is_file) {}
+
+  std::string place(const toml::node& node) const {
+    return is_file_ ? fmt::format("{}:{}", path_, node.source().begin.line) : path_;
+  }
 
   // Without the table's own key `skipped`.
   Status settings(const toml::table& table, const std::string& prefix, Settings* to,
@@ -65,7 +65,7 @@ class Flattener {
         RETURN_IF_ERROR(settings(*inner, name, to));
         continue;
       }
-      ASSIGN_OR_RETURN((*to)[name], to_setting(node, place(path_, node), name));
+      ASSIGN_OR_RETURN((*to)[name], to_setting(node, place(node), name));
     }
     return Done{};
   }
@@ -82,7 +82,7 @@ class Flattener {
       const toml::array* array = node.as_array();
       if (array == nullptr || array->empty())
         return Error::at(
-            place(path_, node),
+            place(node),
             fmt::format("found matrix.{} without a list, expected the values to run", name));
       ASSIGN_OR_RETURN(Axis axis,
                        array->is_array_of_tables() ? points(*array, name) : values(*array, name));
@@ -97,7 +97,7 @@ class Flattener {
       const toml::table* table = node.as_table();
       if (table == nullptr)
         return Error::at(
-            place(path_, node),
+            place(node),
             fmt::format("found [[{}]] with other things than tables, expected tables", name));
       Point& point = axis.points.emplace_back();
       if (const toml::node* given = table->get("name")) {
@@ -105,7 +105,7 @@ class Flattener {
       }
       RETURN_IF_ERROR(settings(*table, "", &point.settings, "name"));
       if (point.names.empty())
-        return Error::at(place(path_, node),
+        return Error::at(place(node),
                          fmt::format("found [[{}]] without a name, expected name = \"...\"", name));
     }
     return axis;
@@ -115,7 +115,7 @@ class Flattener {
   Result<Axis> values(const toml::array& array, const std::string& name) const {
     Axis axis{name, {}};
     for (const toml::node& node : array) {
-      ASSIGN_OR_RETURN(const Setting setting, to_setting(node, place(path_, node), name));
+      ASSIGN_OR_RETURN(const Setting setting, to_setting(node, place(node), name));
       axis.points.push_back({{fmt::format("{}={}", name, setting.text())}, {{name, setting}}});
     }
     return axis;
@@ -130,18 +130,21 @@ class Flattener {
       if (const auto* text = array->get_as<std::string>(i)) list.push_back(text->get());
     }
     if (list.empty() || (array != nullptr && list.size() != array->size()))
-      return Error::at(place(path_, node),
+      return Error::at(place(node),
                        "found a name that is no text, expected name = \"...\" or a list of texts");
     return list;
   }
 
   std::string path_;
+  bool is_file_;
 };
 
 }  // namespace
 
 Error Setting::error(std::string_view key, std::string_view expected) const {
-  return Error::at(where, fmt::format("found {} = {}, expected {}", key, text(), expected));
+  return {fmt::format("found {} = {}, expected {}", key, text(), expected),
+          Error::BadInput,
+          {.keys = {std::string(key)}, .source = where}};
 }
 
 Result<std::string> Setting::file(std::string_view key, const std::string& folder,
@@ -176,6 +179,11 @@ Result<ScenarioFile> read_scenario_file(const std::string& path) {
   constexpr const char* kExpected = "a scenario (TOML)";
   ASSIGN_OR_RETURN(const std::string text, read_file(path, kExpected));
   if (text.empty()) return Error::at(path, fmt::format("is empty, expected {}", kExpected));
+  return parse_scenario(text, path, true);
+}
+
+Result<ScenarioFile> parse_scenario(const std::string& text, const std::string& path,
+                                    bool is_file) {
   toml::table table;
   try {
     table = toml::parse(text);
@@ -185,12 +193,12 @@ Result<ScenarioFile> read_scenario_file(const std::string& path) {
         fmt::format("found text that is not TOML ({}), expected TOML", error.description()));
   }
   ScenarioFile file{path, {}, {}};
-  const Flattener flattener(path);
+  const Flattener flattener(path, is_file);
   std::vector<std::pair<std::uint32_t, Axis>> axes;
   if (const toml::node* variants = table.get("variant")) {
     const toml::array* array = variants->as_array();
     if (array == nullptr || !array->is_array_of_tables())
-      return Error::at(place(path, *variants),
+      return Error::at(flattener.place(*variants),
                        "found variant that is no list of tables, expected [[variant]]");
     ASSIGN_OR_RETURN(Axis axis, flattener.points(*array, "variant"));
     axes.emplace_back(variants->source().begin.line, std::move(axis));
@@ -198,7 +206,8 @@ Result<ScenarioFile> read_scenario_file(const std::string& path) {
   }
   if (const toml::node* matrix = table.get("matrix")) {
     if (!matrix->is_table())
-      return Error::at(place(path, *matrix), "found matrix that is no table, expected [matrix]");
+      return Error::at(flattener.place(*matrix),
+                       "found matrix that is no table, expected [matrix]");
     RETURN_IF_ERROR(flattener.axes(*matrix->as_table(), "", &axes));
     table.erase("matrix");
   }

@@ -62,6 +62,10 @@ struct ScenarioFile {
 
 Result<ScenarioFile> read_scenario_file(const std::string& path);
 
+// The same of a file's text. Of what is no file, `path` is a name: Errors give it without a line,
+// and files that the text names are relative to the working folder.
+Result<ScenarioFile> parse_scenario(const std::string& text, const std::string& path, bool is_file);
+
 // The files that its settings and `sets` name, by their keys: orders, tables, calibrations.
 std::vector<NamedFile> files_named(const ScenarioFile& file,
                                    const std::vector<std::pair<std::string, Setting>>& sets);

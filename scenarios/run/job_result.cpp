@@ -62,6 +62,7 @@ RunResult result_of(const Program& program, const Trace& trace) {
 }
 
 Status write_files(const Program& program, Trace* trace, const OutputFiles& files) {
+  if (files.on_trace) RETURN_IF_ERROR(files.on_trace(program, *trace));
   if (files.trace_csv.empty() && files.perfetto.empty() && files.svg.empty()) return Done{};
   if (trace->meta.empty() || trace->meta.front().first != "program")
     trace->meta.insert(trace->meta.begin(), program_line(program));

@@ -1,6 +1,7 @@
 // JobResult: from the Trace of a compiled job to its RunResult and files.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "base/result.h"
@@ -20,6 +21,8 @@ struct OutputFiles {
   std::string svg;
   Detail detail = Detail::None;  // the RunResult's
   int strip_columns = 0;         // of a timeline in its detail, for a terminal; 0: none
+  // Given the trace in the process that plays it.
+  std::function<Status(const Program&, const Trace&)> on_trace = {};
 };
 
 // All but who played it, and how long that took.

@@ -116,6 +116,39 @@ Result<std::string> reprice(Program* program, const PricedBy& priced_by,
   return fmt::format("op times of {}", priced_by.op_times);
 }
 
+// Each in a process of its own, which sends what it gave as text.
+std::vector<Result<RunResult>> runs_apart(int count, int jobs,
+                                          const std::function<Result<RunResult>(int)>& run,
+                                          const OnRuns& on_runs) {
+  Progress progress("runs", count);
+  int done = 0;
+  const auto tell = [&](int ended) {
+    done += ended;
+    progress.advance(ended);
+    if (on_runs) on_runs(done);
+  };
+  const std::vector<Result<std::string>> texts = fork_map(
+      count, jobs,
+      [&](int i) -> Result<std::string> {
+        ASSIGN_OR_RETURN(const RunResult result, run(i));
+        return to_json(result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+               '\n' + result.detail;
+      },
+      [&](int) { tell(1); }, [&] { tell(0); });
+  std::vector<Result<RunResult>> results;
+  for (const Result<std::string>& text : texts) {
+    if (text.ok()) {
+      const std::size_t line = text->find('\n');
+      results.emplace_back(
+          run_result_from_json(nlohmann::ordered_json::parse(text->substr(0, line))));
+      results.back()->detail = text->substr(line + 1);
+    } else {
+      results.emplace_back(text.error());
+    }
+  }
+  return results;
+}
+
 }  // namespace
 
 Result<RunResult> play(const Scenario& scenario, const CompiledJob& job, Engine engine) {
@@ -191,31 +224,25 @@ Result<RunResult> simulate(const Program& given, const OutputFiles& files, bool 
 }
 
 std::vector<Result<RunResult>> simulate_all(const std::vector<Scenario>& scenarios, Engine engine,
-                                            int jobs, const OutputFiles& files, int files_of) {
-  Progress progress("runs", static_cast<std::int64_t>(scenarios.size()));
+                                            int jobs, const OutputFiles& files, int files_of,
+                                            const OnRuns& on_runs) {
+  const int count = static_cast<int>(scenarios.size());
   const OutputFiles of_others{.detail = std::min(files.detail, Detail::Numbers)};
-  const std::vector<Result<std::string>> texts = fork_map(
-      static_cast<int>(scenarios.size()), jobs,
-      [&](int i) -> Result<std::string> {
-        ASSIGN_OR_RETURN(const RunResult result,
-                         simulate(scenarios[i], engine, i == files_of ? files : of_others));
-        return to_json(result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
-               '\n' + result.detail;
+  auto results = runs_apart(
+      count, jobs,
+      [&](int i) {
+        return simulate(scenarios[i], engine, i == files_of ? files : of_others, false,
+                        count == 1 ? jobs : 1);
       },
-      [&](int) { progress.advance(); }, [&] { progress.advance(0); });
-  std::vector<Result<RunResult>> results;
-  for (const Result<std::string>& text : texts) {
-    if (text.ok()) {
-      const std::size_t line = text->find('\n');
-      results.emplace_back(
-          run_result_from_json(nlohmann::ordered_json::parse(text->substr(0, line))));
-      results.back()->detail = text->substr(line + 1);
-    } else {
-      results.emplace_back(text.error());
-    }
-  }
+      on_runs);
   add_savings(scenarios, &results);
   return results;
+}
+
+Result<RunResult> run_apart(const std::function<Result<RunResult>()>& run, const OnRuns& on_runs) {
+  return runs_apart(
+             1, 1, [&](int) { return run(); }, on_runs)
+      .front();
 }
 
 }  // namespace tandem

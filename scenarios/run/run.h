@@ -1,6 +1,7 @@
 // Run: from a Scenario to its RunResult and files, by playing what compile() makes of it.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,10 +35,18 @@ struct PricedBy {
 Result<RunResult> simulate(const Program& program, const OutputFiles& files = {}, bool fold = true,
                            const PricedBy& priced_by = {});
 
+// Told as runs end, and twice a second, how many have ended. What it throws ends all of them.
+using OnRuns = std::function<void(int done)>;
+
 // Many runs, each in a process of its own, `jobs` at once, and what they save against their
-// baselines; files are those of run `files_of`.
+// baselines; files are those of run `files_of`. One run that is played many times: `jobs` of these
+// at once.
 std::vector<Result<RunResult>> simulate_all(const std::vector<Scenario>& scenarios, Engine engine,
                                             int jobs, const OutputFiles& files = {},
-                                            int files_of = 0);
+                                            int files_of = 0, const OnRuns& on_runs = {});
+
+// One run, whatever it is, in a process of its own.
+Result<RunResult> run_apart(const std::function<Result<RunResult>()>& run,
+                            const OnRuns& on_runs = {});
 
 }  // namespace tandem

@@ -74,6 +74,10 @@ struct OrderSpec {
   std::span<const OrderTraits> orders = named_orders();
 };
 
+// F,I,W or F,I,W,C in any one unit. Errors: other numbers of them, negative ones, and times that no
+// grid can be drawn with.
+Result<OrderCosts> order_costs(std::span<const double> times);
+
 // Errors name the rule that is broken, e.g. "M % N = 1 must be 0 or >= PP=2" for interleaved.
 //
 // - `none`, `gpipe`, `1f1b`, `interleaved`, `looped-bfs`: stage = chunk * pp + rank.

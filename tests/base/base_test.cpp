@@ -344,15 +344,16 @@ TEST_CASE("a job that dies costs its own result only, and the Error says how it 
   CHECK(results[2].error().text() == "the run's process ended with status 3 and no result");
 }
 
-TEST_CASE("an Error keeps its kind, its place and its message on the way out of a child") {
+TEST_CASE("an Error keeps its kind, place, keys and message on the way out of a child") {
   constexpr Error::Kind kKinds[] = {Error::Failed, Error::BadInput, Error::Missing};
   const auto results = fork_map(3, 2, [&](int i) -> Result<std::string> {
-    return Error{fmt::format("why {}", i), kKinds[i], {.keys = {}, .source = "file:7"}};
+    return Error{fmt::format("why {}", i), kKinds[i], {.keys = {"a.b", "c"}, .source = "file:7"}};
   });
   for (int i = 0; i < 3; ++i) {
     REQUIRE(!results[i].ok());
     CHECK(results[i].error().kind == kKinds[i]);
     CHECK(results[i].error().place.source == "file:7");
+    CHECK(results[i].error().place.keys == std::vector<std::string>{"a.b", "c"});
     CHECK(results[i].error().text() == fmt::format("file:7: why {}", i));
   }
 }

@@ -97,3 +97,39 @@ TEST_CASE("an Error without keys keeps the place that it has") {
   const Error placed = scenario.placed(Error::at("a.csv:3", "found 4").or_of({"cluster.preset"}));
   CHECK(placed.text() == fmt::format("{}:14: a.csv:3: found 4", scenario.path));
 }
+
+TEST_CASE("a value that is refused, and a key that is unknown, are the Error's key") {
+  const Folder folder;
+  for (const auto& [set, key] : std::vector<std::pair<std::string, std::string>>{
+           {"parallel.tp=0", "parallel.tp"},
+           {"parallel.tpp=2", "parallel.tpp"},
+           {"model.kinds.fat.hiden=2", "model.kinds.fat.hiden"}}) {
+    INFO(set);
+    const auto scenarios = try_load(folder, kSmall, {set});
+    REQUIRE(!scenarios.ok());
+    CHECK(scenarios.error().place.keys == Names{key});
+    CHECK(scenarios.error().place.source == "--set");
+  }
+}
+
+TEST_CASE("a scenario that is no file has the same runs, and Errors that name no line") {
+  const auto file = parse_scenario(kSmall, "made here", false);
+  REQUIRE(file.ok());
+  const auto scenarios = load_scenarios(*file);
+  REQUIRE(scenarios.ok());
+  CHECK(scenarios->front().job.plan.tp == load(kSmall).front().job.plan.tp);
+  CHECK(scenarios->front().name == "made here");
+  const auto refused = load_scenarios(*parse_scenario("[parallel]\ntp = 0\n", "made here", false));
+  REQUIRE(!refused.ok());
+  CHECK(refused.error().text() ==
+        "made here: found parallel.tp = 0, expected an integer from 1 to 1000000000");
+}
+
+TEST_CASE("of several runs none is the only one, and the Error says how to choose") {
+  const std::vector<Scenario> one = load(kSmall);
+  CHECK(only_run(one, "a.toml").ok());
+  const auto several = only_run({one[0], one[0]}, "a.toml", "only=...");
+  REQUIRE(!several.ok());
+  CHECK(several.error().text() ==
+        "a.toml: found 2 runs, expected one: choose it with only=..., such as 'small'");
+}

@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "tests/folder.h"
+#include "traces/event_records.h"
 #include "traces/perfetto_file.h"
 
 using namespace tandem;
@@ -144,6 +145,32 @@ TEST_CASE("a trace written and read is the same trace") {
     }
     CHECK(ops == std::set<std::int64_t>{0, 1, 2, 3, 4});
   }
+}
+
+TEST_CASE("event records are the trace CSV's rows, names as numbers") {
+  const Folder folder;
+  const Job job = small_job();
+  REQUIRE(write_trace_csv(job.program, job.trace, folder / "t.csv").ok());
+  const auto table = read_trace_csv(folder / "t.csv");
+  REQUIRE(table.ok());
+  const std::vector<std::string> lanes = lane_names(job.program);
+  CHECK(lanes == std::vector<std::string>{"compute", "tensor", "0>1"});
+  std::vector<EventRecord> records;
+  give_records(job.program, job.trace, [&](std::span<const EventRecord> some) {
+    records.insert(records.end(), some.begin(), some.end());
+  });
+  std::vector<TraceRow> rows;
+  for (const EventRecord& record : records)
+    rows.push_back({Rank{record.rank}, lanes[record.lane], record.op,
+                    static_cast<OpKind>(record.kind), record.stage, record.microbatch, record.part,
+                    record.bytes, record.arrive_ns, record.start_ns, record.end_ns});
+  CHECK(rows == table->rows);
+  // Compute is of no group; the transfer is of the pipeline, the all-reduce of the tensor group.
+  std::vector<int> groups;
+  for (const EventRecord& record : records) groups.push_back(record.group);
+  CHECK(groups == std::vector<int>{-1, static_cast<int>(GroupKind::Tensor),
+                                   static_cast<int>(GroupKind::Pipeline),
+                                   static_cast<int>(GroupKind::Pipeline), -1});
 }
 
 TEST_CASE("events that never ended are no rows of a partial trace") {

@@ -1,0 +1,43 @@
+// Event order: the order in which a trace's files have its events.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <vector>
+
+#include "base/units.h"
+#include "schedule/program/program.h"
+#include "traces/trace.h"
+
+namespace tandem {
+
+// Where an event stands in the file: by start, then rank, lane, op. The last three share one word,
+// so that sorting moves and compares little.
+struct EventPlace {
+  Nanoseconds start_ns = 0;
+  std::uint64_t rank_lane_op = 0;
+
+  static constexpr int kOpBits = 32;
+  static constexpr int kLaneBits = 8;
+
+  // `rank` is a position in the ranks sorted by number.
+  EventPlace(Nanoseconds start, std::uint64_t rank, std::uint8_t lane, std::uint64_t op)
+      : start_ns(start),
+        rank_lane_op(rank << (kOpBits + kLaneBits) | std::uint64_t{lane} << kOpBits | op) {}
+
+  std::size_t rank() const { return rank_lane_op >> (kOpBits + kLaneBits); }
+  std::size_t op() const { return rank_lane_op & ((std::uint64_t{1} << kOpBits) - 1); }
+  auto operator<=>(const EventPlace&) const = default;
+};
+
+// By number.
+std::vector<const RankTrace*> ranks_in_order(const Trace& trace);
+
+// Of the events that have ended; `ranks` as ranks_in_order gives them.
+std::vector<EventPlace> places_of(const Program& program, const Trace& trace,
+                                  const std::vector<const RankTrace*>& ranks);
+
+// By body: the number of its first op, counted through all bodies.
+std::vector<std::int64_t> first_ops(const Program& program);
+
+}  // namespace tandem
