@@ -21,10 +21,10 @@ using Lines = std::vector<std::string>;
 
 const fs::path kSource = TANDEM_SOURCE_DIR;
 
-// As the data flows; sim and exec stand side by side.
+// As the data flows; sim and exec stand side by side, and so do cli and python.
 const std::vector<std::string> kModules = {
-    "base", "launch", "interop",   "topology", "workload",   "schedule", "traces",
-    "sim",  "exec",   "scenarios", "planning", "validation", "report",   "cli"};
+    "base", "launch",    "interop",  "topology",   "workload", "schedule", "traces", "sim",
+    "exec", "scenarios", "planning", "validation", "report",   "cli",      "python"};
 
 int place_of(const std::string& name) {
   const auto at = std::find(kModules.begin(), kModules.end(), name);
@@ -226,6 +226,7 @@ TEST_CASE("a module includes itself and modules before it, sim and exec never ea
       REQUIRE(place_of(to) >= 0);
       CHECK(place_of(to) <= place_of(from));
       CHECK(!(from == "exec" && to == "sim"));
+      CHECK(!(from == "python" && to == "cli"));
       ++seen;
     }
   }
@@ -276,6 +277,15 @@ TEST_CASE("CUDA and NCCL are included only in exec/cuda/, MPI below exec only") 
 TEST_CASE("CLI11 is included by the command line and its completions, by no command") {
   CHECK(including({"CLI/"}) ==
         std::set<std::string>{"cli/command_line.cpp", "cli/shell_files.cpp"});
+}
+
+TEST_CASE("pybind11 and Python are included by the module python only") {
+  const std::set<std::string> files = including({"pybind11/", "Python.h"});
+  CHECK(!files.empty());
+  for (const std::string& file : files) {
+    INFO(file);
+    CHECK(file.starts_with("python/"));
+  }
 }
 
 TEST_CASE("no file of a module is longer than 500 lines, no test than 600") {
@@ -397,7 +407,7 @@ TEST_CASE("a test asks for what it needs in tests/needs.h, and ends where it is 
 
 TEST_CASE("library code never prints and never exits") {
   std::vector<std::string> libraries = kModules;
-  libraries.pop_back();  // cli
+  std::erase(libraries, "cli");
   const std::regex words(
       "std::(cout|cerr|clog)|\\b(printf|puts|putchar|fmt::print|exit|quick_exit|terminate)\\s*\\(");
   check_lines(sources_of(libraries), [&](const std::string& line) {

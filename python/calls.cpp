@@ -1,0 +1,236 @@
+#include "python/calls.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "planning/size/size.h"
+#include "planning/sweep/sweep.h"
+#include "planning/tune/frameworks.h"
+#include "planning/tune/tune.h"
+#include "scenarios/run/run.h"
+#include "schedule/order/order_text.h"
+#include "schedule/program/program_text.h"
+
+namespace tandem {
+namespace {
+
+constexpr const char* kOnly = "only=...";
+
+std::string text_of(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+int jobs_of(const AskedOf& asked) {
+  return asked.jobs > 0 ? asked.jobs
+                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+Result<Engine> engine_of(const AskedOf& asked, Engine usual) {
+  if (asked.engine.empty()) return usual;
+  for (const Engine engine : {Engine::Ideal, Engine::SimGrid}) {
+    if (name(engine) == asked.engine) return engine;
+  }
+  return Error{fmt::format("engine: found '{}', expected ideal or simgrid", asked.engine)};
+}
+
+Result<ScenarioFile> file_of(const AskedOf& asked) {
+  if (asked.text) return parse_scenario(*asked.text, asked.path, false);
+  return read_scenario_file(asked.path);
+}
+
+bool is_csv(const AskedOf& asked) { return !asked.text && asked.path.ends_with(".csv"); }
+
+Result<std::vector<Scenario>> scenarios_of(const AskedOf& asked) {
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(asked.sets));
+  ASSIGN_OR_RETURN(const ScenarioFile file, file_of(asked));
+  return load_scenarios(file, sets, asked.only);
+}
+
+Result<Scenario> scenario_of(const AskedOf& asked) {
+  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, scenarios_of(asked));
+  return only_run(scenarios, asked.path, kOnly);
+}
+
+OnRuns on_runs_of(const OnDone& on_done, int total) {
+  return [&on_done, total](int done) { on_done(done, total); };
+}
+
+// What a Program has no use for.
+Status check_program(const AskedOf& asked) {
+  ASSIGN_OR_RETURN(const Engine engine, engine_of(asked, Engine::Ideal));
+  if (engine != Engine::Ideal)
+    return Error::at(asked.path,
+                     "found a Program with engine='simgrid', expected 'ideal': a Program has no "
+                     "cluster");
+  if (!asked.sets.empty() || !asked.only.empty())
+    return Error::at(asked.path,
+                     "found a Program with set or only, expected neither: they choose what a "
+                     "scenario says");
+  return Done{};
+}
+
+Result<RunResult> played(const AskedOf& asked, bool unfolded, const OutputFiles& files,
+                         const OnDone& on_done) {
+  if (is_csv(asked)) {
+    RETURN_IF_ERROR(check_program(asked));
+    ASSIGN_OR_RETURN(const Program program, read_program(asked.path));
+    return run_apart([&] { return simulate(program, files, !unfolded); }, on_runs_of(on_done, 1));
+  }
+  ASSIGN_OR_RETURN(Scenario scenario, scenario_of(asked));
+  ASSIGN_OR_RETURN(const Engine engine, engine_of(asked, Engine::SimGrid));
+  if (engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
+  scenario.fold = !unfolded;
+  return simulate_all({scenario}, engine, jobs_of(asked), files, 0, on_runs_of(on_done, 1)).front();
+}
+
+Result<Order> order_of(const AskedOrder& asked, const OrderCosts& costs) {
+  if (is_csv(asked.of)) return read_pytorch(asked.of.path);
+  if (asked.name.empty()) {
+    ASSIGN_OR_RETURN(const Scenario scenario, scenario_of(asked.of));
+    ASSIGN_OR_RETURN(const OrderedJob job, order_job(scenario));
+    return job.order;
+  }
+  OrderSpec spec{.name = asked.name,
+                 .pp = asked.pp,
+                 .microbatches = asked.microbatches,
+                 .group = asked.group,
+                 .costs = costs,
+                 .memory_limit = asked.memory_limit,
+                 .expert_overlap = asked.expert_overlap};
+  const OrderTraits& traits = traits_of(spec);
+  if (asked.group > 0 && traits.make != nullptr && !traits.groups)
+    return Error{fmt::format(
+        "group: found {} with order {}, expected {}: no other one goes in groups", asked.group,
+        asked.name, order_list([](const OrderTraits& order) { return order.groups; }))};
+  spec.vpp = asked.vpp > 0 ? asked.vpp : traits.default_vpp();
+  return make_order(spec);
+}
+
+}  // namespace
+
+Result<PlayedRun> play_one(const AskedOf& asked, bool unfolded, bool trace, const OnDone& on_done) {
+  PlayedRun one;
+  OutputFiles files;
+  if (trace) {
+    ASSIGN_OR_RETURN(SharedTrace shared, SharedTrace::make());
+    one.trace = std::make_unique<SharedTrace>(std::move(shared));
+    files.on_trace = [&one](const Program& program, const Trace& events) {
+      return one.trace->write(program, events);
+    };
+  }
+  ASSIGN_OR_RETURN(const RunResult result, played(asked, unfolded, files, on_done));
+  if (trace) RETURN_IF_ERROR(one.trace->map());
+  one.json = text_of(to_json(result));
+  return one;
+}
+
+Result<PlayedRun> play_all(const AskedOf& asked, bool unfolded, const OnDone& on_done) {
+  ASSIGN_OR_RETURN(std::vector<Scenario> scenarios, scenarios_of(asked));
+  ASSIGN_OR_RETURN(const Engine engine, engine_of(asked, Engine::SimGrid));
+  if (engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
+  for (Scenario& scenario : scenarios) scenario.fold = !unfolded;
+  const auto results = simulate_all(scenarios, engine, jobs_of(asked), {}, 0,
+                                    on_runs_of(on_done, static_cast<int>(scenarios.size())));
+  nlohmann::ordered_json array = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].ok()) {
+      Error error = results[i].error();
+      error.message += fmt::format(" (run '{}')", scenarios[i].name);
+      return error;
+    }
+    array.push_back(to_json(*results[i]));
+  }
+  return PlayedRun{text_of(array), nullptr};
+}
+
+Result<Swept> sweep_into(const AskedOf& asked, const std::string& output, const std::string& list,
+                         const OnDone& on_done) {
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(asked.sets));
+  ASSIGN_OR_RETURN(ScenarioFile file, file_of(asked));
+  if (!list.empty()) {
+    ASSIGN_OR_RETURN(file.axes.emplace_back(), read_list(list));
+  }
+  ASSIGN_OR_RETURN(std::vector<RunSettings> runs, runs_of(file, sets, asked.only));
+  RETURN_IF_ERROR(check_some_run(file, runs));
+  ASSIGN_OR_RETURN(const Engine engine, engine_of(asked, Engine::SimGrid));
+  if (engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
+  ASSIGN_OR_RETURN(const Results results, Results::of(file, std::move(runs), engine));
+  Swept swept;
+  int total = 0;
+  SweepEvents events;
+  events.started = [&](const SweepStart& start) {
+    swept.kept = start.kept;
+    total = start.to_run;
+    on_done(0, total);
+  };
+  events.done = [&](int done) { on_done(done, total); };
+  ASSIGN_OR_RETURN(const SweepEnd end,
+                   sweep(file, results, engine, {output, jobs_of(asked), {}, {}}, events));
+  swept.path = end.written;
+  swept.rows = end.rows;
+  swept.failed = end.failed;
+  swept.first_failure = end.first_failure;
+  return swept;
+}
+
+Result<std::string> tune_plan(const AskedOf& asked, const std::vector<std::string>& among,
+                              const std::string& framework, int keep, Interrupt* interrupt,
+                              const std::function<void(const std::string&)>& on_better) {
+  if (keep < 1 || keep > 1000)
+    return Error{fmt::format("keep: found {}, expected 1 to 1000", keep)};
+  ASSIGN_OR_RETURN(Space space, Space::among(among));
+  TuneOptions options{.keep = keep, .jobs = jobs_of(asked)};
+  if (!framework.empty()) {
+    ASSIGN_OR_RETURN(options.framework, framework_named(framework));
+    space = space.run_by(*options.framework);
+  }
+  ASSIGN_OR_RETURN(const Scenario scenario, scenario_of(asked));
+  ASSIGN_OR_RETURN(options.engine, engine_of(asked, Engine::SimGrid));
+  if (options.engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
+  options.stop = [interrupt] { return interrupt->pending(); };
+  options.on_runs = [interrupt](int) { interrupt->check(); };
+  options.on_better = [&on_better](const Found& found, bool) {
+    on_better(
+        fmt::format("{:.4g} s: {}", to_seconds(found.iteration_ns), text_of(found.candidate)));
+  };
+  ASSIGN_OR_RETURN(const Tuned tuned, tune(scenario, space, options));
+  return text_of(to_json(tuned));
+}
+
+Result<std::string> size_purchase(const AskedOf& asked, const std::vector<std::string>& among,
+                                  Interrupt* interrupt) {
+  ASSIGN_OR_RETURN(const auto sets, parse_sets(asked.sets));
+  RETURN_IF_ERROR(Space::among(among));
+  ASSIGN_OR_RETURN(const ScenarioFile file, file_of(asked));
+  ASSIGN_OR_RETURN(const std::vector<SizeCase> cases, load_size_cases(file, sets, asked.only));
+  ASSIGN_OR_RETURN(const Engine engine, engine_of(asked, Engine::SimGrid));
+  if (engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
+  ASSIGN_OR_RETURN(const SizeResult result,
+                   size(cases, among,
+                        {.jobs = jobs_of(asked),
+                         .engine = engine,
+                         .stop = [interrupt] { return interrupt->pending(); },
+                         .on_runs = [interrupt](int) { interrupt->check(); }}));
+  return text_of(to_json(result));
+}
+
+Result<DrawnOrder> draw_order(const AskedOrder& asked) {
+  OrderCosts costs;
+  if (!asked.costs.empty()) {
+    ASSIGN_OR_RETURN(costs, order_costs(asked.costs));
+  }
+  ASSIGN_OR_RETURN(const Order order, order_of(asked, costs));
+  return DrawnOrder{.name = order.name,
+                    .grid = to_grid(order, {costs.forward, costs.input + costs.weight, costs.input,
+                                            costs.weight}),
+                    .actions = to_pytorch(order),
+                    .communication = to_pytorch(with_communication(order)),
+                    .ranks = order.pp(),
+                    .stages = order.stages,
+                    .microbatches = order.microbatches};
+}
+
+}  // namespace tandem

@@ -1,0 +1,179 @@
+// The Python module tandem._tandem: the calls with Python's lock released, Errors as exceptions.
+// The package around it (tandem/*.py) makes the objects that people see.
+#include <pybind11/functional.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <mutex>
+
+#include "base/csv.h"
+#include "base/data_dir.h"
+#include "planning/tune/space.h"
+#include "python/calls.h"
+#include "schedule/order/named_orders.h"
+#include "traces/event_records.h"
+
+namespace py = pybind11;
+
+namespace tandem {
+namespace {
+
+// "file:line" taken apart; a word of the command line ("--only") is a parameter here.
+struct PythonPlace {
+  std::string file, parameter;
+  int line = 0;
+};
+
+PythonPlace place_of(const std::string& source, const AskedOf& asked) {
+  if (source.starts_with("--")) return {.parameter = source.substr(2)};
+  if (asked.text && source == asked.path) return {};
+  const std::size_t colon = source.rfind(':');
+  const auto line = parse_integer(colon == std::string::npos ? "" : source.substr(colon + 1));
+  if (!line.ok()) return {.file = source};
+  return {.file = source.substr(0, colon), .line = static_cast<int>(*line)};
+}
+
+template <class T>
+py::object or_none(const T& value) {
+  return value == T{} ? py::object(py::none()) : py::cast(value);
+}
+
+// As tandem/errors.py makes it.
+[[noreturn]] void raise(const Error& error, const AskedOf& asked) {
+  const PythonPlace place = place_of(error.place.source, asked);
+  const std::string key = error.place.keys.empty() ? "" : error.place.keys.front();
+  const std::string text =
+      place.parameter.empty() ? error.text() : place.parameter + ": " + error.message;
+  const py::object exception = py::module_::import("tandem.errors")
+                                   .attr("made")(static_cast<int>(error.kind), text, or_none(key),
+                                                 or_none(place.file), or_none(place.line));
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+  throw py::error_already_set();
+}
+
+// One call at a time: runs are forked, and what another thread holds at that moment stays held in
+// the child. The same thread may call from what it is told.
+std::recursive_timed_mutex& calling() {
+  static std::recursive_timed_mutex mutex;
+  return mutex;
+}
+
+// The value of work(), which runs without Python's lock, or its Error as an exception.
+template <class Work>
+auto without_lock(const AskedOf& asked, Interrupt* interrupt, const Work& work) {
+  auto result = [&] {
+    const py::gil_scoped_release release;
+    std::unique_lock one(calling(), std::defer_lock);
+    while (!one.try_lock_for(std::chrono::milliseconds(100))) interrupt->check();
+    auto value = work();
+    interrupt->check();
+    return value;
+  }();
+  if (!result.ok()) raise(result.error(), asked);
+  return std::move(*result);
+}
+
+// Whoever wants to know, in Python, and Ctrl-C.
+OnDone telling(const py::object& on_done, Interrupt* interrupt) {
+  return [&on_done, interrupt](int done, int total) {
+    interrupt->check();
+    if (on_done.is_none()) return;
+    const py::gil_scoped_acquire lock;
+    on_done(done, total);
+  };
+}
+
+py::tuple simulate_one(const AskedOf& asked, bool unfolded, bool trace, const py::object& on_done) {
+  Interrupt interrupt;
+  PlayedRun one = without_lock(asked, &interrupt, [&] {
+    return play_one(asked, unfolded, trace, telling(on_done, &interrupt));
+  });
+  return py::make_tuple(one.json, py::cast(std::move(one.trace)));
+}
+
+std::string simulate_many(const AskedOf& asked, bool unfolded, const py::object& on_done) {
+  Interrupt interrupt;
+  return without_lock(asked, &interrupt,
+                      [&] { return play_all(asked, unfolded, telling(on_done, &interrupt)); })
+      .json;
+}
+
+py::dict sweep_runs(const AskedOf& asked, const std::string& output, const std::string& list,
+                    const py::object& on_done) {
+  Interrupt interrupt;
+  const Swept swept = without_lock(asked, &interrupt, [&] {
+    return sweep_into(asked, output, list, telling(on_done, &interrupt));
+  });
+  using namespace py::literals;
+  return py::dict("path"_a = swept.path, "rows"_a = swept.rows, "failed"_a = swept.failed,
+                  "kept"_a = swept.kept, "first_failure"_a = or_none(swept.first_failure));
+}
+
+std::string tune_scenario(const AskedOf& asked, const std::vector<std::string>& among,
+                          const std::string& framework, int keep, const py::object& on_better) {
+  Interrupt interrupt;
+  return without_lock(asked, &interrupt, [&] {
+    return tune_plan(asked, among, framework, keep, &interrupt, [&](const std::string& line) {
+      if (on_better.is_none()) return;
+      const py::gil_scoped_acquire lock;
+      on_better(line);
+    });
+  });
+}
+
+std::string size_scenario(const AskedOf& asked, const std::vector<std::string>& among) {
+  Interrupt interrupt;
+  return without_lock(asked, &interrupt, [&] { return size_purchase(asked, among, &interrupt); });
+}
+
+py::dict order_drawn(const AskedOrder& asked) {
+  Interrupt interrupt;
+  const DrawnOrder order = without_lock(asked.of, &interrupt, [&] { return draw_order(asked); });
+  using namespace py::literals;
+  return py::dict("name"_a = order.name, "grid"_a = order.grid, "actions"_a = order.actions,
+                  "communication"_a = order.communication, "pp"_a = order.ranks,
+                  "stages"_a = order.stages, "microbatches"_a = order.microbatches);
+}
+
+// numpy's words for an EventRecord, so that no other place has to know its layout.
+std::vector<std::pair<std::string, std::string>> record_fields() {
+  return {{"rank", "<i4"},  {"lane", "<u2"},      {"kind", "u1"},      {"group", "i1"},
+          {"op", "<i8"},    {"stage", "<i2"},     {"part", "<i2"},     {"microbatch", "<i4"},
+          {"bytes", "<i8"}, {"arrive_ns", "<i8"}, {"start_ns", "<i8"}, {"end_ns", "<i8"}};
+}
+
+py::buffer_info memory_of(SharedTrace& trace) {
+  const std::span<const char> bytes = trace.bytes();
+  return {const_cast<char*>(bytes.data()), 1, "B", 1, {bytes.size()}, {1}, true};
+}
+
+}  // namespace
+}  // namespace tandem
+
+PYBIND11_MODULE(_tandem, module) {
+  using namespace tandem;
+  module.attr("__version__") = TANDEM_VERSION;
+  py::class_<SharedTrace>(module, "SharedTrace", py::buffer_protocol()).def_buffer(&memory_of);
+  py::class_<AskedOf>(module, "AskedOf")
+      .def(py::init<std::string, std::optional<std::string>, std::vector<std::string>, std::string,
+                    std::string, int>(),
+           py::arg("path"), py::arg("text"), py::arg("sets"), py::arg("only"), py::arg("engine"),
+           py::arg("jobs"));
+  py::class_<AskedOrder>(module, "AskedOrder")
+      .def(py::init<AskedOf, std::string, int, int, int, int, std::vector<double>, double, bool>(),
+           py::arg("of"), py::arg("name"), py::arg("pp"), py::arg("microbatches"), py::arg("vpp"),
+           py::arg("group"), py::arg("costs"), py::arg("memory_limit"), py::arg("expert_overlap"));
+  module.def("simulate_one", &simulate_one, py::arg("asked"), py::arg("unfolded"), py::arg("trace"),
+             py::arg("on_done"));
+  module.def("simulate_many", &simulate_many, py::arg("asked"), py::arg("unfolded"),
+             py::arg("on_done"));
+  module.def("sweep_runs", &sweep_runs, py::arg("asked"), py::arg("output"), py::arg("list"),
+             py::arg("on_done"));
+  module.def("tune_scenario", &tune_scenario, py::arg("asked"), py::arg("among"),
+             py::arg("framework"), py::arg("keep"), py::arg("on_better"));
+  module.def("size_scenario", &size_scenario, py::arg("asked"), py::arg("among"));
+  module.def("order_drawn", &order_drawn, py::arg("asked"));
+  module.def("record_fields", &record_fields);
+  module.def("data_dir", &data_dir);
+  module.def("order_names", [] { return order_names(); });
+}

@@ -1,0 +1,40 @@
+// SharedTrace: a run's events and its picture, in memory that the process which plays it shares
+// with this one: nothing is copied on the way to Python.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "base/result.h"
+#include "schedule/program/program.h"
+#include "traces/trace.h"
+
+namespace tandem {
+
+// Its bytes: the length of a JSON object (64 bits), the object, blanks up to a multiple of 64, and
+// an EventRecord an event (traces/event_records.h). The object has `lanes`, `kinds` and `groups`
+// (the names behind a record's numbers), `svg` (the timeline, or null) and `no_svg` (why not).
+class SharedTrace {
+ public:
+  static Result<SharedTrace> make();
+  SharedTrace(SharedTrace&& other) noexcept;
+  SharedTrace& operator=(SharedTrace&&) = delete;
+  ~SharedTrace();
+
+  // In the process that plays.
+  Status write(const Program& program, const Trace& trace) const;
+  // In the one that reads, once that has ended.
+  Status map();
+  // REQUIRES: mapped.
+  std::span<const char> bytes() const { return {memory_, size_}; }
+
+ private:
+  explicit SharedTrace(int file) : file_(file) {}
+
+  int file_ = -1;
+  const char* memory_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace tandem

@@ -1,0 +1,182 @@
+"""Tandem: how long an iteration of a large training job takes, and where the time goes.
+
+    import tandem
+    result = tandem.simulate("scenarios/megatron-sc21.toml", only="39B, selene")
+    result.iteration_s, result.exposed_s.tensor
+
+A scenario is the path of a TOML file or a dict of what one says (docs/scenario.md); `set` goes over
+it: {"parallel.tp": 4}. Numbers have the names and units of `tandem simulate --json`.
+"""
+
+import os
+import pathlib
+import tempfile
+
+from . import _tandem
+from .errors import Error, InputError, MissingError, RunError
+from .progress import Progress
+from .results import Candidate, Order, Plan, Result, Results, Sizing, Sweep, Trace, Tuned, parsed
+from .scenario import among_words, asked
+
+__version__ = _tandem.__version__
+__all__ = [
+    "Candidate",
+    "Error",
+    "InputError",
+    "MissingError",
+    "Order",
+    "Plan",
+    "Result",
+    "Results",
+    "RunError",
+    "Sizing",
+    "Sweep",
+    "Tuned",
+    "data_dir",
+    "orders",
+    "schedule",
+    "simulate",
+    "simulate_all",
+    "size",
+    "sweep",
+    "tune",
+]
+
+
+def simulate(
+    scenario, set=None, *, only="", engine=None, trace=True, unfolded=False, jobs=None, progress=None
+):
+    """Simulates one run of a scenario, or a Program (a CSV file, engine "ideal" only).
+
+    set: settings over the scenario's. only: the run whose name holds this text, of several.
+    engine: "simgrid" (flows share links; the default) or "ideal" (no contention). trace: whether
+    events and timeline are kept. unfolded: play every rank. jobs: of a run that is played many
+    times (variability.runs), how many at once. progress: told (done, total).
+    """
+    with Progress("runs", progress) as told:
+        text, memory = _tandem.simulate_one(
+            asked(scenario, set, only, engine, jobs), unfolded, trace, told.listener
+        )
+    return Result(parsed(text), None if memory is None else Trace(memory))
+
+
+def simulate_all(
+    scenario, set=None, *, only="", engine=None, unfolded=False, jobs=None, progress=None
+):
+    """Simulates all runs of a scenario, `jobs` at once (default: one a core), without events.
+
+    The first run that fails is the call's exception; sweep() keeps the others.
+    """
+    with Progress("runs", progress) as told:
+        text = _tandem.simulate_many(
+            asked(scenario, set, only, engine, jobs), unfolded, told.listener
+        )
+    return Results(Result(numbers) for numbers in parsed(text))
+
+
+def sweep(
+    scenario, set=None, *, output=None, only="", engine=None, list=None, jobs=None, progress=None
+):
+    """Simulates all runs of a scenario, thousands of them, into the CSV file `output`.
+
+    Interrupted and called again it goes on where it was. Without `output` the rows are only
+    returned. A run that fails is a row with an error. list: a CSV with a row a run, its columns
+    keys. progress: told (done, total).
+    """
+    what = asked(scenario, set, only, engine, jobs)
+    rows = "" if list is None else os.fspath(list)
+    with tempfile.TemporaryDirectory() as folder, Progress("runs", progress) as told:
+        path = os.path.join(folder, "sweep.csv") if output is None else os.fspath(output)
+        swept = _tandem.sweep_runs(what, path, rows, told.listener)
+        return Sweep._read(
+            swept["path"], swept["failed"], swept["kept"], swept["first_failure"], output is not None
+        )
+
+
+def tune(
+    scenario,
+    set=None,
+    *,
+    among=None,
+    framework="",
+    only="",
+    keep=5,
+    engine=None,
+    jobs=None,
+    progress=None,
+):
+    """Finds the fastest plan for a scenario's model, batch and GPUs.
+
+    among: only plans with one of these values, {"parallel.tp": [4, 8]}. framework: "megatron",
+    "nemo", "deepspeed" or "fsdp": only plans that it runs. keep: how many plans are simulated.
+    progress: told a line for each new fastest plan.
+    """
+    with Progress("best so far", progress) as told:
+        text = _tandem.tune_scenario(
+            asked(scenario, set, only, engine, jobs),
+            among_words(among),
+            framework,
+            keep,
+            told.listener,
+        )
+    return Tuned(parsed(text))
+
+
+def size(scenario, set=None, *, among=None, only="", engine=None, jobs=None):
+    """Sizes a purchase: each run of the scenario is a candidate (GPU, node, network, price).
+
+    The scenario has tables [size] and [price] (docs/planning.md). among: as tune() has it.
+    """
+    return Sizing(
+        parsed(_tandem.size_scenario(asked(scenario, set, only, engine, jobs), among_words(among)))
+    )
+
+
+def schedule(
+    scenario=None,
+    set=None,
+    *,
+    only="",
+    order="",
+    pp=1,
+    microbatches=1,
+    vpp=None,
+    group=None,
+    costs=(),
+    memory_limit=0,
+    expert_overlap=False,
+):
+    """A pipeline order: a scenario's, a CSV file's in PyTorch's form, or one by its name.
+
+    order: one of orders(), with pp ranks, so many microbatches, and vpp stages a rank. costs: times
+    of a forward, an input gradient, a weight gradient, and perhaps a transfer; zero-bubble orders
+    are made for them. group: microbatches a group (interleaved). memory_limit: activations of a
+    stage that a rank may hold.
+    """
+    if (scenario is None) == (not order):
+        raise InputError("found a scenario and an order, or neither; expected one of them")
+    return Order(
+        _tandem.order_drawn(
+            _tandem.AskedOrder(
+                asked("" if scenario is None else scenario, set, only, None, None),
+                order,
+                pp,
+                microbatches,
+                vpp or 0,
+                group or 0,
+                [float(time) for time in costs],
+                memory_limit,
+                expert_overlap,
+            )
+        )
+    )
+
+
+def orders():
+    """The names of all pipeline orders."""
+    return _tandem.order_names()
+
+
+def data_dir():
+    """The folder of what Tandem brings: scenarios/, topology/presets/."""
+    return pathlib.Path(_tandem.data_dir())

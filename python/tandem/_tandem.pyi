@@ -1,0 +1,48 @@
+# The compiled module, as the package uses it.
+from collections.abc import Callable, Sequence
+from typing import Any
+
+__version__: str
+
+class AskedOf:
+    def __init__(
+        self, path: str, text: str | None, sets: Sequence[str], only: str, engine: str, jobs: int
+    ) -> None: ...
+
+class AskedOrder:
+    def __init__(
+        self,
+        of: AskedOf,
+        name: str,
+        pp: int,
+        microbatches: int,
+        vpp: int,
+        group: int,
+        costs: Sequence[float],
+        memory_limit: float,
+        expert_overlap: bool,
+    ) -> None: ...
+
+class SharedTrace: ...
+
+def data_dir() -> str: ...
+def order_drawn(asked: AskedOrder) -> dict[str, Any]: ...
+def order_names() -> list[str]: ...
+def record_fields() -> list[tuple[str, str]]: ...
+def simulate_many(
+    asked: AskedOf, unfolded: bool, on_done: Callable[[int, int], object] | None
+) -> str: ...
+def simulate_one(
+    asked: AskedOf, unfolded: bool, trace: bool, on_done: Callable[[int, int], object] | None
+) -> tuple[str, SharedTrace | None]: ...
+def size_scenario(asked: AskedOf, among: Sequence[str]) -> str: ...
+def sweep_runs(
+    asked: AskedOf, output: str, list: str, on_done: Callable[[int, int], object] | None
+) -> dict[str, Any]: ...
+def tune_scenario(
+    asked: AskedOf,
+    among: Sequence[str],
+    framework: str,
+    keep: int,
+    on_better: Callable[[str], object] | None,
+) -> str: ...

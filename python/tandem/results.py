@@ -1,0 +1,440 @@
+"""What the calls give: numbers as attributes, tables, timelines, events."""
+
+import csv
+import json
+from collections.abc import Sequence
+
+from . import _tandem, table
+from .errors import InputError, MissingError, RunError
+
+
+class Numbers(dict):
+    """A dict whose items are attributes as well: exposed_s.tensor is exposed_s["tensor"]."""
+
+    def __getattr__(self, name):
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"{type(self).__name__} has no {name!r}") from None
+
+    def __dir__(self):
+        return [*super().__dir__(), *(key for key in self if key.isidentifier())]
+
+    def __reduce__(self):
+        return (type(self), (dict(self),))
+
+
+def parsed(text):
+    """JSON of the library, objects as Numbers."""
+    return json.loads(text, object_hook=Numbers)
+
+
+def _module(name):
+    try:
+        return __import__(name)
+    except ImportError as error:
+        raise MissingError(f"found no {name} ({error}), expected it to be installed") from None
+
+
+class Trace:
+    """A run's events in the memory that the simulator wrote them to."""
+
+    def __init__(self, memory):
+        view = memoryview(memory)
+        length = int.from_bytes(view[:8], "little")
+        self._head = json.loads(bytes(view[8 : 8 + length]))
+        self._memory = memory
+        self._offset = (8 + length + 63) // 64 * 64
+
+    def __getattr__(self, name):
+        if name in ("lanes", "kinds", "groups", "svg", "no_svg"):
+            return self._head[name]
+        raise AttributeError(name)
+
+    def array(self):
+        numpy = _module("numpy")
+        fields = numpy.dtype(_tandem.record_fields())
+        return numpy.frombuffer(self._memory, fields, offset=self._offset)
+
+
+class Result:
+    """A run. Every number of `tandem simulate --json` is an attribute of that name."""
+
+    def __init__(self, numbers, trace=None):
+        self._numbers = numbers
+        self._trace = trace
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._numbers, name)
+
+    def __dir__(self):
+        return [*super().__dir__(), *self._numbers]
+
+    def __reduce__(self):
+        return (Result, (self._numbers,))
+
+    def to_dict(self):
+        """All numbers, as `tandem simulate --json` prints them."""
+        return dict(self._numbers)
+
+    def _events(self):
+        if self._trace is None:
+            raise InputError(
+                "found a run without its events, expected one of tandem.simulate(..., trace=True)"
+            )
+        return self._trace
+
+    @property
+    def trace(self):
+        """The events as a numpy structured array, a view of the simulator's own memory."""
+        return self._events().array()
+
+    @property
+    def lanes(self):
+        """The lanes' names, by the numbers of trace["lane"]."""
+        return tuple(self._events().lanes)
+
+    @property
+    def kinds(self):
+        """The kinds of operations, by the numbers of trace["kind"]."""
+        return tuple(self._events().kinds)
+
+    @property
+    def groups(self):
+        """The kinds of communication, by the numbers of trace["group"] (-1: compute)."""
+        return tuple(self._events().groups)
+
+    @property
+    def timeline_svg(self):
+        """The timeline as SVG, as `tandem simulate --plot` draws it."""
+        trace = self._events()
+        if trace.svg is None:
+            raise RunError(trace.no_svg)
+        return trace.svg
+
+    def to_pandas(self):
+        """The events as a pandas DataFrame, names in place of numbers."""
+        pandas = _module("pandas")
+        frame = pandas.DataFrame({name: self.trace[name] for name in self.trace.dtype.names})
+        for column, names in (("lane", self.lanes), ("kind", self.kinds), ("group", self.groups)):
+            frame[column] = pandas.Categorical.from_codes(frame[column].to_numpy(), list(names))
+        return frame
+
+    def __str__(self):
+        return table.as_text(*_rows([self]))
+
+    def __repr__(self):
+        return f"<tandem.Result {self.name!r}: {self.iteration_s:.4g} s on {self.gpus} GPUs>"
+
+    def _repr_html_(self):
+        html = table.as_html(*_rows([self]), _notes([self]))
+        if self._trace is None:
+            return html
+        if self._trace.svg is None:
+            return html + f"<p>No timeline: {table.escape(self._trace.no_svg)}</p>"
+        return html + f'<div style="overflow-x:auto">{self._trace.svg}</div>'
+
+
+class Results(Sequence):
+    """Several runs, in the scenario's order."""
+
+    def __init__(self, runs):
+        self._runs = list(runs)
+
+    def __len__(self):
+        return len(self._runs)
+
+    def __getitem__(self, at):
+        """By number, by slice, or by the run's name."""
+        if isinstance(at, slice):
+            return Results(self._runs[at])
+        if not isinstance(at, str):
+            return self._runs[at]
+        for run in self._runs:
+            if run.name == at:
+                return run
+        raise KeyError(at)
+
+    def to_pandas(self):
+        """A row a run, a column a number: exposed_s.tensor, memory_bytes.total, ..."""
+        pandas = _module("pandas")
+        return pandas.json_normalize([run.to_dict() for run in self._runs])
+
+    def __str__(self):
+        return table.as_text(*_rows(self._runs))
+
+    def __repr__(self):
+        return f"<tandem.Results: {len(self)} runs>"
+
+    def _repr_html_(self):
+        return table.as_html(*_rows(self._runs), _notes(self._runs))
+
+
+def _cell(text):
+    """What a text says: a number where it is one, None where it is empty."""
+    if not text:
+        return None
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return {"true": True, "false": False}.get(text, text)
+
+
+def _percent(share):
+    return "" if share is None else f"{100 * share:.1f}"
+
+
+def _row(run):
+    """The cells of a run's row in every table."""
+    low, high = run.iteration_low_s, run.iteration_high_s
+    guess = "*" if run.calibrated is False else ""
+    memory = run.memory_bytes
+    return [
+        run.name,
+        run.cluster,
+        str(run.gpus),
+        f"{run.iteration_s:.4g}{guess}",
+        "" if low is None else f"{low:.3g}-{high:.3g}",
+        "" if run.tokens_per_s_per_gpu is None else f"{run.tokens_per_s_per_gpu:.0f}",
+        _percent(run.mfu),
+        _percent(run.bubble_fraction),
+        _percent(sum(run.exposed_s.values()) / run.iteration_s),
+        "" if memory is None else f"{memory.total / 2**30:.1f}",
+        "" if run.fits is None else "yes" if run.fits else "no",
+    ]
+
+
+_COLUMNS = [
+    "run",
+    "cluster",
+    "GPUs",
+    "iteration s",
+    "90 % s",
+    "tokens/s/GPU",
+    "MFU %",
+    "bubble %",
+    "communication %",
+    "GiB",
+    "fits",
+]
+
+
+def _used(columns, rows):
+    """Without the columns that no row fills."""
+    kept = [i for i in range(len(columns)) if any(row[i] for row in rows)]
+    return [columns[i] for i in kept], [[row[i] for i in kept] for row in rows]
+
+
+def _rows(runs):
+    return _used(_COLUMNS, [_row(run) for run in runs])
+
+
+def _notes(runs):
+    notes = []
+    if any(run.calibrated is False for run in runs):
+        notes.append("* A guess: no measured run stands behind this cost model.")
+    for run in runs:
+        notes += [f"Warning: {text}" for text in run.warnings]
+    return notes
+
+
+class Plan:
+    """A plan of a search: its settings, as simulate() takes them, and what it gives."""
+
+    def __init__(self, found):
+        self.plan = {key: _cell(value) for key, value in found["plan"].items()}
+        self.stage_level_s = found["stage_level_s"]
+        self.error = found.get("error")
+        self._result = Result(found["simulate"]) if "simulate" in found else None
+
+    @property
+    def result(self):
+        """What it gives when it is played; an exception where it could not be."""
+        if self._result is None:
+            raise RunError(self.error)
+        return self._result
+
+    def __repr__(self):
+        words = " ".join(f"{key}={value}" for key, value in self.plan.items())
+        return f"<tandem.Plan {words}>"
+
+
+class Tuned:
+    """What a search found: `best` (fastest first), and the scenario's `own` plan beside it."""
+
+    def __init__(self, numbers):
+        self._numbers = numbers
+        self.best = [Plan(found) for found in numbers["best"]]
+        self.own = Plan(numbers["own"])
+        self.rules = Plan(numbers["rules"]) if "rules" in numbers else None
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._numbers, name)
+
+    def __dir__(self):
+        return [*super().__dir__(), *self._numbers]
+
+    def to_dict(self):
+        """The document of `tandem tune --json`."""
+        return dict(self._numbers)
+
+    def _rows(self):
+        plans = [(str(i + 1), plan) for i, plan in enumerate(self.best)]
+        plans += [(label, p) for label, p in (("rules", self.rules), ("own", self.own)) if p]
+        keys = list(dict.fromkeys(key for _, plan in plans for key in plan.plan))
+        rows = []
+        for label, plan in plans:
+            cells = _row(plan.result)[3:] if plan.error is None else [""] * (len(_COLUMNS) - 3)
+            rows.append([label, *(str(plan.plan.get(key, "")) for key in keys), *cells])
+        return _used(["plan", *keys, *_COLUMNS[3:]], rows)
+
+    def __str__(self):
+        return table.as_text(*self._rows())
+
+    def __repr__(self):
+        return f"<tandem.Tuned: {self.enumerated} plans, the best {self.best[0].plan}>"
+
+    def _repr_html_(self):
+        whole = "all" if self.complete else "not all"
+        return table.as_html(
+            *self._rows(), [f"{self.enumerated} plans, {whole} of them compared."]
+        )
+
+
+class Candidate:
+    """A purchase: GPUs of a kind with their tuned plan. Every number is an attribute."""
+
+    def __init__(self, numbers):
+        self._numbers = numbers
+        self.result = Result(numbers["simulate"]) if "simulate" in numbers else None
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._numbers, name)
+
+    def __dir__(self):
+        return [*super().__dir__(), *self._numbers]
+
+    def __repr__(self):
+        return f"<tandem.Candidate {self.job}: {self.gpus} GPUs, {self.candidate}>"
+
+
+class Sizing:
+    """What to buy or rent: `candidates`, and of each job the one to take."""
+
+    def __init__(self, numbers):
+        self._numbers = numbers
+        self.candidates = [Candidate(one) for one in numbers["sized"]]
+
+    @property
+    def recommended(self):
+        """By job: the cheapest candidate in time; a job that has none is not in it."""
+        return {one.job: one for one in self.candidates if one.recommended}
+
+    def to_dict(self):
+        """The document of `tandem size --json`."""
+        return dict(self._numbers)
+
+    def to_pandas(self):
+        """A row a candidate, a column a number."""
+        return _module("pandas").json_normalize(self._numbers["sized"])
+
+    def _rows(self):
+        rows = []
+        for one in self.candidates:
+            numbers = [""] * 4
+            if one.result is not None:
+                e = one.economics
+                numbers = [f"{e.days_p50:.1f}", f"{e.days_p95:.1f}", f"{e.cost / 1e6:.3g}"]
+                numbers.append(f"{e.energy_MWh:.0f}")
+            choice = "take this" if one.recommended else one.out or ""
+            rows.append([one.job, one.candidate, str(one.gpus), *numbers, choice])
+        columns = ["job", "candidate", "GPUs", "days", "days p95", "cost M", "MWh", ""]
+        return columns, rows
+
+    def __str__(self):
+        return table.as_text(*self._rows())
+
+    def __repr__(self):
+        return f"<tandem.Sizing: {len(self.candidates)} candidates>"
+
+    def _repr_html_(self):
+        return table.as_html(*self._rows())
+
+
+class Sweep:
+    """The rows of a sweep, a dict each."""
+
+    def __init__(self, path, failed, kept, first_failure, rows):
+        self.path = path
+        self.failed = failed
+        self.kept = kept
+        self.first_failure = first_failure
+        self.rows = rows
+
+    @classmethod
+    def _read(cls, path, failed, kept, first_failure, keep_path):
+        with open(path, newline="", encoding="utf-8") as file:
+            rows = [{k: _cell(v) for k, v in row.items()} for row in csv.DictReader(file)]
+        return cls(path if keep_path else None, failed, kept, first_failure, rows)
+
+    def __len__(self):
+        return len(self.rows)
+
+    def to_pandas(self):
+        """A row a run, its columns those of the CSV."""
+        return _module("pandas").DataFrame(self.rows)
+
+    def _rows(self):
+        shown = ["name", "iteration_s", "tokens_per_s_per_gpu", "mfu", "bubble_fraction", "error"]
+        columns = [c for c in shown if self.rows and c in self.rows[0]]
+
+        def text(value):
+            return "" if value is None else f"{value:.4g}" if type(value) is float else str(value)
+
+        return _used(columns, [[text(row[c]) for c in columns] for row in self.rows])
+
+    def __str__(self):
+        return table.as_text(*self._rows())
+
+    def __repr__(self):
+        return f"<tandem.Sweep: {len(self)} rows, {self.failed} failed>"
+
+    def _repr_html_(self):
+        notes = [f"{self.failed} failed, the first is {self.first_failure}"] if self.failed else []
+        return table.as_html(*self._rows(), notes)
+
+
+class Order:
+    """A pipeline order: what each rank does, action by action."""
+
+    def __init__(self, drawn):
+        self.name = drawn["name"]
+        self.pp = drawn["pp"]
+        self.stages = drawn["stages"]
+        self.microbatches = drawn["microbatches"]
+        self.grid = drawn["grid"]
+        self.text = drawn["actions"]
+        self.text_with_communication = drawn["communication"]
+
+    @property
+    def ranks(self):
+        """The actions of each rank, as PyTorch writes them: [["0F0", "0F1", ...], ...]."""
+        rows = [row for row in self.text.splitlines() if not row.startswith("#")]
+        return [[cell for cell in row.split(",") if cell] for row in rows]
+
+    def __str__(self):
+        return self.grid
+
+    def __repr__(self):
+        return f"<tandem.Order {self.name}: {self.pp} ranks, {self.stages} stages>"
+
+    def _repr_html_(self):
+        return f"<pre>{table.escape(self.grid)}</pre>"

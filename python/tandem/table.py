@@ -1,0 +1,32 @@
+"""Tables, as text and as HTML, of rows of cells."""
+
+from html import escape
+
+
+def _is_number(cell):
+    return cell.rstrip("*").replace(".", "", 1).replace("-", "", 2).isdigit()
+
+
+def as_text(columns, rows):
+    """Names left, numbers right; a line a row."""
+    widths = [max(len(r[i]) for r in [columns, *rows]) for i in range(len(columns))]
+    right = [any(_is_number(r[i]) for r in rows) for i in range(len(columns))]
+    return "\n".join(
+        "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right)).rstrip()
+        for row in [columns, *rows]
+    )
+
+
+def as_html(columns, rows, notes=()):
+    """A table with a line for each note below it."""
+    right = [any(_is_number(r[i]) for r in rows) for i in range(len(columns))]
+
+    def cells(row, tag):
+        return "".join(
+            f'<{tag} style="text-align:{"right" if r else "left"}">{escape(c)}</{tag}>'
+            for c, r in zip(row, right)
+        )
+
+    body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
+    below = "".join(f"<p>{escape(note)}</p>" for note in notes)
+    return f"<table><thead><tr>{cells(columns, 'th')}</tr></thead><tbody>{body}</tbody></table>{below}"

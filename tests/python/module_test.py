@@ -1,0 +1,379 @@
+"""The module gives the program's numbers, events and pictures, and says where bad input stands."""
+
+import csv
+import os
+import pathlib
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import support
+from support import GPTS, PURCHASE, SMALL, TWO_STAGES, command, command_json, timeless
+
+import tandem
+
+
+def toml_of(settings):
+    lines = []
+    for table, keys in settings.items():
+        lines.append(f"[{table}]")
+        lines += [f'{k} = "{v}"' if isinstance(v, str) else f"{k} = {v}" for k, v in keys.items()]
+    return "\n".join(lines) + "\n"
+
+
+class SameAsTheProgram(unittest.TestCase):
+    def test_every_number_of_a_run_is_that_of_simulate_json(self):
+        for engine in ("simgrid", "ideal"):
+            words = ["simulate", GPTS, "--only", "1.7B, selene", "--engine", engine]
+            (printed,) = command_json(*words)
+            result = tandem.simulate(GPTS, only="1.7B, selene", engine=engine)
+            self.assertEqual(timeless(result.to_dict()), timeless(printed))
+            self.assertEqual(result.exposed_s.tensor, printed["exposed_s"]["tensor"])
+
+    def test_set_is_the_set_of_the_program(self):
+        words = ["--set", "parallel.global_batch=1024", "--set", "schedule.order=gpipe"]
+        (printed,) = command_json("simulate", GPTS, "--only", "1.7B, selene", *words)
+        settings = {"parallel": {"global_batch": 1024}, "schedule.order": "gpipe"}
+        result = tandem.simulate(GPTS, settings, only="1.7B, selene", trace=False)
+        self.assertEqual(timeless(result.to_dict()), timeless(printed))
+
+    def test_all_runs_are_those_of_the_program(self):
+        printed = command_json("simulate", GPTS, "--only", "1.7B")
+        results = tandem.simulate_all(GPTS, only="1.7B", jobs=2)
+        self.assertEqual([timeless(r.to_dict()) for r in results], timeless(printed))
+        self.assertIs(results["1.7B, selene"], results[0])
+
+    def test_a_dict_is_the_file_that_says_the_same(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "scenario.toml"
+            path.write_text(toml_of(SMALL), encoding="utf-8")
+            from_file = tandem.simulate(path)
+        self.assertEqual(timeless(tandem.simulate(SMALL).to_dict()), timeless(from_file.to_dict()))
+
+    def test_variants_and_a_matrix_of_a_dict_are_its_runs(self):
+        matrix = {"parallel": {"micro_batch": [1, 2]}, "cluster.preset": ["selene", "dgx-h100"]}
+        variants = [{"name": "short", "model": {"seq": 256}}, {"name": "long", "model.seq": 1024}]
+        results = tandem.simulate_all({**SMALL, "matrix": matrix, "variant": variants})
+        self.assertEqual(len(results), 8)
+        first = "parallel.micro_batch=1, cluster.preset=selene, short"
+        self.assertEqual(results[0].name, first)
+        alone = tandem.simulate(SMALL, {"model.seq": 256})
+        self.assertEqual(results[0].iteration_s, alone.iteration_s)
+
+    def test_a_program_is_played_as_the_program_plays_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "p.csv")
+            text = command("schedule", GPTS, "--only", "1.7B, selene", "--format", "program")
+            pathlib.Path(path).write_text(text, encoding="utf-8")
+            (printed,) = command_json("simulate", path)
+            self.assertEqual(timeless(tandem.simulate(path).to_dict()), timeless(printed))
+            with self.assertRaisesRegex(tandem.InputError, "expected 'ideal'"):
+                tandem.simulate(path, engine="simgrid")
+
+    def test_a_sweep_has_the_rows_of_the_program(self):
+        scenario = str(support.SOURCE / "scenarios/nemo-pipeline.toml")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "p.csv")
+            command("sweep", scenario, "-o", path, "--engine", "ideal")
+            told = []
+            mine = os.path.join(folder, "m.csv")
+            swept = tandem.sweep(
+                scenario, output=mine, engine="ideal", progress=lambda *news: told.append(news)
+            )
+            printed = pathlib.Path(path).read_text(encoding="utf-8")
+            self.assertEqual(pathlib.Path(mine).read_text(encoding="utf-8"), printed)
+            again = tandem.sweep(scenario, output=mine, engine="ideal")
+        self.assertEqual(told[-1], (len(swept), len(swept)))
+        self.assertEqual((again.kept, again.rows), (len(swept), swept.rows))
+        self.assertIsInstance(swept.rows[0]["iteration_s"], float)
+
+    def test_a_search_finds_the_plans_of_the_program(self):
+        among = ["parallel.tp=4,8", "schedule.order=1f1b", "train.zero=1", "overlap.tensor=off"]
+        words = [word for text in among for word in ("--among", text)]
+        printed = command_json("tune", GPTS, "--only", "1.7B, selene", *words)
+        choice = {
+            "parallel.tp": [4, 8],
+            "schedule.order": "1f1b",
+            "train.zero": 1,
+            "overlap.tensor": ["off"],
+        }
+        told = []
+        tuned = tandem.tune(GPTS, only="1.7B, selene", among=choice, progress=told.append)
+        self.assertEqual(timeless(tuned.to_dict()), timeless(printed))
+        self.assertIn(tuned.best[0].plan["parallel.tp"], (4, 8))
+        self.assertTrue(told)
+        best = tandem.simulate(GPTS, tuned.best[0].plan, only="1.7B, selene", trace=False)
+        self.assertEqual(best.iteration_s, tuned.best[0].result.iteration_s)
+
+    def test_a_sizing_is_that_of_the_program(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "scenario.toml")
+            pathlib.Path(path).write_text(toml_of(PURCHASE), encoding="utf-8")
+            printed = command_json("size", path, "--among", "parallel.tp=1,2")
+        sized = tandem.size(PURCHASE, among={"parallel.tp": [1, 2]})
+        self.assertEqual(timeless(sized.to_dict()), timeless(printed))
+        costs = [one.economics.cost for one in sized.candidates]
+        self.assertEqual(costs, [one["economics"]["cost"] for one in printed["sized"]])
+        (taken,) = sized.recommended.values()
+        self.assertEqual(taken.economics.cost, min(costs))
+
+    def test_orders_are_those_of_the_program(self):
+        words = ["--order", "zbv", "--pp", "4", "--microbatches", "8", "--costs", "2,2,1"]
+        order = tandem.schedule(order="zbv", pp=4, microbatches=8, costs=(2, 2, 1))
+        self.assertEqual(order.grid, command("schedule", *words))
+        self.assertEqual(order.text, command("schedule", *words, "--format", "pytorch"))
+        self.assertEqual(order.ranks[0][0], "0F0")
+        self.assertIn("zbv", tandem.orders())
+        scenario = tandem.schedule(GPTS, only="76B, selene")
+        self.assertEqual(scenario.grid, command("schedule", GPTS, "--only", "76B, selene"))
+
+
+class Events(unittest.TestCase):
+    def setUp(self):
+        try:
+            import numpy
+        except ImportError:
+            self.skipTest("no numpy")
+        self.numpy = numpy
+
+    def test_events_are_the_rows_of_the_trace_file_in_its_order(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "t.csv")
+            command("simulate", GPTS, "--only", "1.7B, selene", "--trace", path)
+            with open(path, encoding="utf-8") as file:
+                rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+        result = tandem.simulate(GPTS, only="1.7B, selene")
+        trace = result.trace
+        self.assertEqual(len(trace), len(rows))
+        for name in rows[0]:
+            if name == "lane":
+                mine = [result.lanes[i] for i in trace[name]]
+            elif name == "kind":
+                mine = [result.kinds[i] for i in trace[name]]
+            else:
+                mine = [str(number) for number in trace[name]]
+            self.assertEqual(mine, [row[name] for row in rows], name)
+
+    def test_the_array_is_a_view_of_the_memory_that_was_written_and_outlives_the_result(self):
+        trace = tandem.simulate(TWO_STAGES).trace
+        self.assertFalse(trace.flags.owndata)
+        self.assertFalse(trace.flags.writeable)
+        self.assertEqual(trace.dtype.itemsize, 56)
+        # (4 + 1) x 3 ms and the transfers that nothing hides: of the last forward's way down and
+        # the first backward's way up a microbatch each, and so on; compute alone is 4 x 3 ms.
+        compute = trace[(trace["rank"] == 0) & (trace["group"] == -1)]
+        self.assertEqual((compute["end_ns"] - compute["start_ns"]).sum(), 12_000_000)
+
+    def test_a_data_frame_has_names_in_place_of_numbers(self):
+        try:
+            import pandas
+        except ImportError:
+            self.skipTest("no pandas")
+        frame = tandem.simulate(SMALL).to_pandas()
+        self.assertEqual(set(frame["group"].dropna()), {"tensor", "pipeline", "data"})
+        self.assertIsInstance(frame["kind"].dtype, pandas.CategoricalDtype)
+        runs = tandem.simulate_all(GPTS, only="1.7B").to_pandas()
+        self.assertIn("exposed_s.tensor", runs.columns)
+
+    def test_a_run_without_its_events_says_so(self):
+        result = tandem.simulate(TWO_STAGES, trace=False)
+        with self.assertRaisesRegex(tandem.InputError, "without its events"):
+            result.trace
+
+
+class Looks(unittest.TestCase):
+    def test_a_notebook_shows_a_table_and_the_timeline(self):
+        result = tandem.simulate(SMALL)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "s.toml")
+            pathlib.Path(path).write_text(toml_of(SMALL), encoding="utf-8")
+            plot = os.path.join(folder, "t.svg")
+            command("simulate", path, "--plot", plot)
+            drawn = pathlib.Path(plot).read_text(encoding="utf-8")
+        # All but the title, which has the run's name.
+        self.assertEqual(result.timeline_svg.replace(">scenario<", ">s<"), drawn)
+        html = result._repr_html_()
+        self.assertIn("<table>", html)
+        self.assertIn("<svg", html)
+        self.assertIn(f"{result.iteration_s:.4g}", html)
+
+    def test_too_many_ranks_for_a_picture_are_a_table_and_a_reason(self):
+        result = tandem.simulate(SMALL, {"parallel.dp": 40, "cluster.gpus": 160,
+                                         "parallel.global_batch": 320}, unfolded=True)
+        self.assertNotIn("<svg", result._repr_html_())
+        self.assertIn("expected at most 64 ranks", result._repr_html_())
+        with self.assertRaises(tandem.RunError):
+            result.timeline_svg
+
+    def test_names_are_escaped(self):
+        results = tandem.simulate_all({**SMALL, "variant": [{"name": "<b>&"}]})
+        self.assertIn("&lt;b&gt;&amp;", results._repr_html_())
+
+    def test_a_run_can_be_pickled_without_its_events(self):
+        result = tandem.simulate(TWO_STAGES)
+        self.assertEqual(pickle.loads(pickle.dumps(result)).to_dict(), result.to_dict())
+
+
+class Faults(unittest.TestCase):
+    def test_a_fault_in_a_file_has_its_key_file_and_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "s.toml")
+            text = "[parallel]\npp = 2\nglobal_batch = 4\n[model]\nlayers = -3\n"
+            pathlib.Path(path).write_text(text, encoding="utf-8")
+            with self.assertRaises(tandem.InputError) as caught:
+                tandem.simulate(path)
+            error = caught.exception
+            self.assertEqual((error.key, error.file, error.line), ("model.layers", path, 5))
+            self.assertIsInstance(error, ValueError)
+            self.assertTrue(str(error).startswith(f"{path}:5: found model.layers = -3"))
+
+    def test_a_fault_in_a_dict_or_a_set_has_its_key(self):
+        for scenario, settings in ((TWO_STAGES, {"parallel.ppp": 2}), ({"parallel.ppp": 2}, None)):
+            with self.assertRaises(tandem.InputError) as caught:
+                tandem.simulate(scenario, settings)
+            error = caught.exception
+            self.assertEqual((error.key, error.file, error.line), ("parallel.ppp", None, None))
+            self.assertIn("the nearest is 'parallel.pp'", str(error))
+
+    def test_a_rule_that_is_broken_where_the_run_is_played_has_its_key(self):
+        with self.assertRaises(tandem.InputError) as caught:
+            tandem.simulate(TWO_STAGES, {"costs.forward_s": 0, "costs.backward_s": 0,
+                                         "costs.p2p_s": 0})
+        self.assertEqual(caught.exception.key, "costs.forward_s")
+
+    def test_what_no_scenario_can_say_is_refused(self):
+        bad = [
+            (lambda: tandem.simulate(3), "a path or a dict"),
+            (lambda: tandem.simulate({"model": {"layers": None}}), "model.layers = None"),
+            (lambda: tandem.simulate({"model": {"layers": float("nan")}}), "model.layers"),
+            (lambda: tandem.simulate({"model.layers": 2, "model": {"layers": 2}}), "twice"),
+            (lambda: tandem.simulate({"model": "x"}), "model"),
+            (lambda: tandem.simulate({}), "scenario"),
+            (lambda: tandem.simulate({"a\nb": 1}), "expected a text"),
+            (lambda: tandem.simulate(TWO_STAGES, engine="fast"), "expected ideal or simgrid"),
+            (lambda: tandem.simulate(TWO_STAGES, jobs=0), "expected at least 1"),
+            (lambda: tandem.simulate(GPTS), "choose it with only=..."),
+            (lambda: tandem.simulate(GPTS, only="none such"), "only: found no run"),
+            (lambda: tandem.simulate("/no/such.toml"), "/no/such.toml"),
+            (lambda: tandem.tune(GPTS, only="1.7B, selene", among={"parallel.tq": 1}), "parallel"),
+            (lambda: tandem.tune(GPTS, only="1.7B, selene", keep=0), "expected 1 to 1000"),
+            (lambda: tandem.size(GPTS), "size.tokens_T"),
+            (lambda: tandem.schedule(), "expected one of them"),
+            (lambda: tandem.schedule(order="2f2b", pp=2, microbatches=2), "2f2b"),
+            (lambda: tandem.schedule(order="1f1b", pp=0), "pp"),
+            (lambda: tandem.schedule(order="1f1b", pp=2, microbatches=4, group=2), "group"),
+            (lambda: tandem.schedule(order="zbv", pp=2, microbatches=4, costs=[1]), "costs: found"),
+        ]
+        for call, expected in bad:
+            with self.assertRaises(tandem.InputError) as caught:
+                call()
+            self.assertIn(expected, str(caught.exception))
+            self.assertNotIn("\n", str(caught.exception))
+
+    def test_what_a_listener_throws_ends_the_call(self):
+        def refuse(*_):
+            raise LookupError("enough")
+
+        with self.assertRaisesRegex(LookupError, "enough"):
+            tandem.simulate_all(GPTS, only="1.7B", progress=refuse)
+        with self.assertRaisesRegex(LookupError, "enough"):
+            tandem.tune(GPTS, only="1.7B, selene", progress=refuse)
+        self.assertEqual(tandem.simulate(TWO_STAGES).gpus, 2)
+
+
+class Threads(unittest.TestCase):
+    def test_other_threads_run_meanwhile_and_may_call_too(self):
+        counted, ended = 0, threading.Event()
+        results = []
+
+        def call():
+            results.append(tandem.simulate(GPTS, only="1.7B, selene").iteration_s)
+            ended.set()
+
+        caller = threading.Thread(target=call)
+        caller.start()
+        while not ended.is_set():
+            counted += 1
+            time.sleep(0.001)
+        caller.join()
+        self.assertGreater(counted, 3)
+        self.assertEqual(results, [tandem.simulate(GPTS, only="1.7B, selene").iteration_s])
+
+    def test_ctrl_c_ends_a_search_and_a_sweep(self):
+        # The whole space of the largest model: minutes.
+        long = {
+            "tune": f"tandem.tune({GPTS!r}, only='1T, selene')",
+            "simulate_all": f"tandem.simulate_all({GPTS!r}, {{'variability.jitter': 0.1}})",
+        }
+        for what, call in long.items():
+            code = (
+                "import tandem\nprint('begun', flush=True)\n"
+                f"try:\n  {call}\nexcept KeyboardInterrupt:\n  print('interrupted')\n"
+            )
+            with subprocess.Popen(
+                [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
+            ) as child:
+                self.assertEqual(child.stdout.readline(), "begun\n")
+                time.sleep(1)
+                child.send_signal(signal.SIGINT)
+                self.assertEqual(child.stdout.read(), "interrupted\n", what)
+                self.assertEqual(child.wait(), 0)
+
+
+class WithoutOthers(unittest.TestCase):
+    def run_without(self, hidden, code):
+        hide = (
+            "import sys\nclass Hide:\n  def find_spec(self, name, *_):\n"
+            f"    if name.split('.')[0] in {hidden!r}: raise ImportError('hidden')\n"
+            "sys.meta_path.insert(0, Hide())\nimport tandem\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", hide + code], capture_output=True, text=True, check=False
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_without_numpy_and_pandas_all_but_their_arrays_is_there(self):
+        printed = self.run_without(
+            ["numpy", "pandas", "IPython"],
+            f"r = tandem.simulate({TWO_STAGES!r})\n"
+            "print(len(r._repr_html_()) > 1000, len(r.timeline_svg) > 1000, r.lanes[0])\n"
+            "for get in (lambda: r.trace, r.to_pandas):\n"
+            "  try: get()\n"
+            "  except tandem.MissingError as e: print(e)\n",
+        )
+        lines = printed.splitlines()
+        self.assertEqual(lines[0], "True True compute")
+        self.assertIn("found no numpy", lines[1])
+        self.assertEqual(len(lines), 3)
+
+    def test_without_simgrid_the_ideal_engine_runs_and_the_other_says_what_is_missing(self):
+        # A folder without the plugin comes first and the package's own is a broken one.
+        with tempfile.TemporaryDirectory() as folder:
+            package = pathlib.Path(folder) / "tandem"
+            package.mkdir()
+            for path in (support.PACKAGE / "tandem").iterdir():
+                if path.name != "libtandem_simgrid.so":
+                    (package / path.name).symlink_to(path.resolve())
+            code = (
+                f"import tandem\ns = {TWO_STAGES!r}\n"
+                "print(tandem.simulate(s, engine='ideal').gpus)\n"
+                "try: tandem.simulate(s)\nexcept tandem.MissingError as e: print('missing')\n"
+            )
+            done = subprocess.run(
+                [sys.executable, "-c", code],
+                env={**os.environ, "PYTHONPATH": folder, "TANDEM_PLUGINS": folder},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        self.assertEqual(done.stdout, "2\nmissing\n", done.stderr)
+
+
+if __name__ == "__main__":
+    support.main()
