@@ -316,6 +316,24 @@ TEST_CASE("no line is longer than 100 columns, none has a tab or blanks at its e
   });
 }
 
+TEST_CASE("Python's lines are no longer either") {
+  int files = 0;
+  for (const char* folder : {"python/tandem", "tests/python"}) {
+    for (const auto& entry : fs::directory_iterator(kSource / folder)) {
+      const std::string extension = entry.path().extension().string();
+      if (extension != ".py" && extension != ".pyi") continue;
+      check_lines(
+          {{fs::relative(entry.path(), kSource).string(), lines_of(contents(entry.path()))}},
+          [](const std::string& line) {
+            return columns(line) > 100 || line.find('\t') != std::string::npos ||
+                   line.ends_with(' ');
+          });
+      ++files;
+    }
+  }
+  CHECK(files > 10);
+}
+
 TEST_CASE("no order and no backend is told apart by its name: their tables know them") {
   std::string names;
   for (const std::string& order : order_names()) names += order + "|";

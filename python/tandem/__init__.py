@@ -44,7 +44,15 @@ __all__ = [
 
 
 def simulate(
-    scenario, set=None, *, only="", engine=None, trace=True, unfolded=False, jobs=None, progress=None
+    scenario,
+    set=None,
+    *,
+    only="",
+    engine=None,
+    trace=True,
+    unfolded=False,
+    jobs=None,
+    progress=None,
 ):
     """Simulates one run of a scenario, or a Program (a CSV file, engine "ideal" only).
 
@@ -88,9 +96,7 @@ def sweep(
     with tempfile.TemporaryDirectory() as folder, Progress("runs", progress) as told:
         path = os.path.join(folder, "sweep.csv") if output is None else os.fspath(output)
         swept = _tandem.sweep_runs(what, path, rows, told.listener)
-        return Sweep._read(
-            swept["path"], swept["failed"], swept["kept"], swept["first_failure"], output is not None
-        )
+        return Sweep._read(swept, output is not None)
 
 
 def tune(

@@ -1,7 +1,9 @@
 """Progress in a notebook; in a terminal the library draws its own bars on stderr."""
 
+import time
 from html import escape
 
+PAUSE_S = 0.5  # what is over sooner shows nothing
 
 def _display():
     """IPython's display function inside a notebook's kernel, else None."""
@@ -19,7 +21,10 @@ def _display():
 
 
 class Progress:
-    """A bar of `what` while a call lasts, or the words of a search under way."""
+    """A bar of `what` while a call lasts, or the words of a search under way.
+
+    told: a function that is called instead.
+    """
 
     def __init__(self, what, told=None):
         self._what = what
@@ -27,6 +32,7 @@ class Progress:
         self._display = _display() if told is None else None
         self._handle = None
         self._shown = None
+        self._begin = time.monotonic()
 
     @property
     def listener(self):
@@ -37,7 +43,7 @@ class Progress:
         if self._told:
             self._told(*news)
             return
-        if news == self._shown:
+        if news == self._shown or time.monotonic() - self._begin < PAUSE_S:
             return
         self._shown = news
         if len(news) == 2:

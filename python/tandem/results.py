@@ -353,11 +353,11 @@ class Sizing:
             if one.result is not None:
                 e = one.economics
                 numbers = [f"{e.days_p50:.1f}", f"{e.days_p95:.1f}", f"{e.cost / 1e6:.3g}"]
-                numbers.append(f"{e.energy_MWh:.0f}")
+                numbers.append(f"{e.energy_MWh:.0f}" if e.energy_MWh else "")
             choice = "take this" if one.recommended else one.out or ""
             rows.append([one.job, one.candidate, str(one.gpus), *numbers, choice])
-        columns = ["job", "candidate", "GPUs", "days", "days p95", "cost M", "MWh", ""]
-        return columns, rows
+        columns = ["job", "candidate", "GPUs", "days", "days p95", "cost M", "MWh", "choice"]
+        return _used(columns, rows)
 
     def __str__(self):
         return table.as_text(*self._rows())
@@ -380,10 +380,11 @@ class Sweep:
         self.rows = rows
 
     @classmethod
-    def _read(cls, path, failed, kept, first_failure, keep_path):
-        with open(path, newline="", encoding="utf-8") as file:
+    def _read(cls, swept, keep_path):
+        with open(swept["path"], newline="", encoding="utf-8") as file:
             rows = [{k: _cell(v) for k, v in row.items()} for row in csv.DictReader(file)]
-        return cls(path if keep_path else None, failed, kept, first_failure, rows)
+        path = swept["path"] if keep_path else None
+        return cls(path, swept["failed"], swept["kept"], swept["first_failure"], rows)
 
     def __len__(self):
         return len(self.rows)

@@ -21,7 +21,8 @@ def _value(key, value):
         text = json.dumps(os.fspath(value), ensure_ascii=False)
         return text.replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{json.dumps(k)} = {_value(k, v)}" for k, v in value.items()) + " }"
+        items = [f"{json.dumps(str(k))} = {_value(k, v)}" for k, v in value.items()]
+        return "{ " + ", ".join(items) + " }"
     if isinstance(value, (list, tuple)) or hasattr(value, "tolist"):
         return "[" + ", ".join(_value(key, each) for each in value) + "]"
     raise InputError(

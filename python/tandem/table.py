@@ -29,4 +29,5 @@ def as_html(columns, rows, notes=()):
 
     body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
     below = "".join(f"<p>{escape(note)}</p>" for note in notes)
-    return f"<table><thead><tr>{cells(columns, 'th')}</tr></thead><tbody>{body}</tbody></table>{below}"
+    head = f"<thead><tr>{cells(columns, 'th')}</tr></thead>"
+    return f"<table>{head}<tbody>{body}</tbody></table>{below}"

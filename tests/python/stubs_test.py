@@ -40,7 +40,7 @@ def parameters(node):
     first = [None] * (len(args.args) - len(args.defaults)) + args.defaults
     rows = [(a.arg, False, d) for a, d in zip(args.args, first)]
     rows += [(a.arg, True, d) for a, d in zip(args.kwonlyargs, args.kw_defaults)]
-    return [(name, by_name, None if d is None else (ast.literal_eval(d),)) for name, by_name, d in rows]
+    return [(name, only, None if d is None else (ast.literal_eval(d),)) for name, only, d in rows]
 
 
 def public(value):
@@ -73,7 +73,8 @@ class Package(unittest.TestCase):
         result = tandem.simulate(SMALL)
         node = self.stub["Result"]
         self.assertEqual(members(node), public(result))
-        types = {n.target.id: ast.unparse(n.annotation) for n in node.body if isinstance(n, ast.AnnAssign)}
+        stated = [n for n in node.body if isinstance(n, ast.AnnAssign)]
+        types = {n.target.id: ast.unparse(n.annotation) for n in stated}
         for name in ("exposed_s", "comm_s", "sent_bytes", "overlap_fraction", "memory_bytes"):
             of = self.stub[types[name].removesuffix(" | None")]
             self.assertEqual(members(of), set(getattr(result, name)), name)

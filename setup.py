@@ -1,0 +1,52 @@
+"""Builds the Python package by CMake: `pip install .`.
+
+TANDEM_BUILD names a build tree that is there already (build/release, say); without it one is made
+in build/wheel. What CMake's component `python` installs is the package: module, plugin, data.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = pathlib.Path(__file__).resolve().parent
+
+
+class CMakeBuild(build_ext):
+    def run(self):
+        build = os.environ.get("TANDEM_BUILD")
+        if build is None:
+            build = ROOT / "build" / "wheel"
+            python = f"-DPython_EXECUTABLE={sys.executable}"
+            ninja = ["-G", "Ninja"] if shutil.which("ninja") else []
+            self.cmake("-S", ROOT, "-B", build, *ninja, "-DCMAKE_BUILD_TYPE=Release", python)
+        self.cmake("--build", build, "--target", "tandem_python", "--parallel")
+        shutil.rmtree(pathlib.Path(self.build_lib) / "tandem", ignore_errors=True)
+        self.cmake("--install", build, "--component", "python", "--prefix", self.build_lib)
+        module = self.get_ext_fullpath("tandem._tandem")
+        if not os.path.exists(module):
+            sys.exit(f"{build} was made for another Python: found no {os.path.basename(module)}")
+
+    def cmake(self, *words):
+        subprocess.run(["cmake", *map(str, words)], check=True)
+
+    def get_outputs(self):
+        folder = pathlib.Path(self.build_lib)
+        return [str(path) for path in folder.rglob("*") if path.is_file()]
+
+
+build = ROOT / "build"
+build.mkdir(exist_ok=True)
+setup(
+    ext_modules=[Extension("tandem._tandem", [])],
+    cmdclass={"build_ext": CMakeBuild},
+    # All that is made on the way goes into build/.
+    options={
+        "build": {"build_base": str(build / "pip")},
+        "egg_info": {"egg_base": str(build)},
+    },
+)
