@@ -21,9 +21,15 @@ class CMakeBuild(build_ext):
         build = os.environ.get("TANDEM_BUILD")
         if build is None:
             build = ROOT / "build" / "wheel"
-            python = f"-DPython_EXECUTABLE={sys.executable}"
-            ninja = ["-G", "Ninja"] if shutil.which("ninja") else []
-            self.cmake("-S", ROOT, "-B", build, *ninja, "-DCMAKE_BUILD_TYPE=Release", python)
+            words = ["-DCMAKE_BUILD_TYPE=Release", "-DTANDEM_PYTHON=REQUIRED"]
+            words.append(f"-DPython_EXECUTABLE={sys.executable}")
+            try:
+                words.append(f"-Dpybind11_DIR={__import__('pybind11').get_cmake_dir()}")
+            except ImportError:
+                pass  # CMake finds Debian's
+            if shutil.which("ninja"):
+                words += ["-G", "Ninja"]
+            self.cmake("-S", ROOT, "-B", build, *words)
         self.cmake("--build", build, "--target", "tandem_python", "--parallel")
         shutil.rmtree(pathlib.Path(self.build_lib) / "tandem", ignore_errors=True)
         self.cmake("--install", build, "--component", "python", "--prefix", self.build_lib)

@@ -26,7 +26,7 @@ struct PythonPlace {
 
 PythonPlace place_of(const std::string& source, const AskedOf& asked) {
   if (source.starts_with("--")) return {.parameter = source.substr(2)};
-  if (asked.text && source == asked.path) return {};
+  if (asked.text && (source == asked.path || source.starts_with(asked.path + ':'))) return {};
   const std::size_t colon = source.rfind(':');
   const auto line = parse_integer(colon == std::string::npos ? "" : source.substr(colon + 1));
   if (!line.ok()) return {.file = source};

@@ -123,7 +123,7 @@ class Result:
         return frame
 
     def __str__(self):
-        return table.as_text(*_rows([self]))
+        return _text([self])
 
     def __repr__(self):
         return f"<tandem.Result {self.name!r}: {self.iteration_s:.4g} s on {self.gpus} GPUs>"
@@ -163,7 +163,7 @@ class Results(Sequence):
         return pandas.json_normalize([run.to_dict() for run in self._runs])
 
     def __str__(self):
-        return table.as_text(*_rows(self._runs))
+        return _text(self._runs)
 
     def __repr__(self):
         return f"<tandem.Results: {len(self)} runs>"
@@ -231,6 +231,10 @@ def _used(columns, rows):
 
 def _rows(runs):
     return _used(_COLUMNS, [_row(run) for run in runs])
+
+
+def _text(runs):
+    return "\n".join([table.as_text(*_rows(runs)), *_notes(runs)])
 
 
 def _notes(runs):

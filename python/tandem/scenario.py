@@ -14,6 +14,8 @@ def _value(key, value):
     if isinstance(value, bool) or type(value).__name__ == "bool_":  # numpy's own
         return "true" if value else "false"
     if isinstance(value, numbers.Integral):
+        if not -(2**63) <= value < 2**63:
+            raise InputError(f"found {key} = {value}, expected an integer of 64 bits", key)
         return str(int(value))
     if isinstance(value, numbers.Real):
         return repr(float(value))

@@ -254,6 +254,7 @@ class Faults(unittest.TestCase):
             (lambda: tandem.simulate({"model.layers": 2, "model": {"layers": 2}}), "twice"),
             (lambda: tandem.simulate({"model": "x"}), "model"),
             (lambda: tandem.simulate({}), "scenario"),
+            (lambda: tandem.simulate({"model.layers": 2**64}), "an integer of 64 bits"),
             (lambda: tandem.simulate({"a\nb": 1}), "expected a text"),
             (lambda: tandem.simulate(TWO_STAGES, engine="fast"), "expected ideal or simgrid"),
             (lambda: tandem.simulate(TWO_STAGES, jobs=0), "expected at least 1"),

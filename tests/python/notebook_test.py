@@ -58,6 +58,25 @@ class Notebook(unittest.TestCase):
         self.assertEqual(texts(now), texts(stored), "to store it anew: ./dev notebook")
 
 
+    def test_a_notebook_shows_a_bar_of_a_sweeps_runs(self):
+        import nbclient
+        import nbformat
+
+        sweep = {**support.TWO_STAGES, "matrix": {"parallel.global_batch": [2, 4, 6]}}
+        code = (
+            "import tandem, tandem.progress\n"
+            "tandem.progress.PAUSE_S = 0\n"
+            "tandem.progress.Progress.__exit__ = lambda *_: None  # leaves the bar\n"
+            f"rows = tandem.sweep({sweep!r}, engine='ideal')"
+        )
+        book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+        nbclient.NotebookClient(book, timeout=300, kernel_name="python3").execute()
+        (shown,) = outputs(book)
+        self.assertEqual(
+            shown["data"]["text/html"], '<progress value="3" max="3"></progress> 3 of 3 runs'
+        )
+
+
 def write():
     """Without what differs from one machine, or one time, to the next."""
     import nbformat
