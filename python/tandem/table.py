@@ -22,9 +22,10 @@ def as_html(columns, rows, notes=()):
     right = [any(_is_number(r[i]) for r in rows) for i in range(len(columns))]
 
     def cells(row, tag):
+        sides = ["right" if r else "left" for r in right]
         return "".join(
-            f'<{tag} style="text-align:{"right" if r else "left"}">{escape(c)}</{tag}>'
-            for c, r in zip(row, right)
+            f'<{tag} style="padding:2px 8px;text-align:{side}">{escape(c)}</{tag}>'
+            for c, side in zip(row, sides)
         )
 
     body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)

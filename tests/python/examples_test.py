@@ -71,4 +71,5 @@ class Examples(unittest.TestCase):
 
 if __name__ == "__main__":
     have("numpy")
+    support.have_simgrid()
     support.main()

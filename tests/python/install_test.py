@@ -92,4 +92,5 @@ if __name__ == "__main__":
     have("venv", "ensurepip", "setuptools", "wheel")
     if shutil.which("cmake") is None:
         skip("no cmake")
+    support.have_simgrid()
     support.main()

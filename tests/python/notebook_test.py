@@ -97,4 +97,5 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["write"]:
         write()
     else:
+        support.have_simgrid()
         support.main()

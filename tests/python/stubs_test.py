@@ -116,4 +116,5 @@ class Compiled(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    support.have_simgrid()
     support.main()

@@ -50,6 +50,16 @@ def have(*modules):
             skip(f"no {module} ({error})")
 
 
+def have_simgrid():
+    """As have(), of the default engine."""
+    import tandem
+
+    try:
+        tandem.simulate(TWO_STAGES)
+    except tandem.MissingError as error:
+        skip(str(error))
+
+
 def skip(why):
     print(f"skipped: {why}")
     sys.exit(SKIPPED)
