@@ -121,7 +121,7 @@ def tune(
         text = _tandem.tune_scenario(
             asked(scenario, set, only, engine, jobs),
             among_words(among),
-            framework,
+            framework or "",
             keep,
             told.listener,
         )
@@ -161,6 +161,13 @@ def schedule(
     """
     if (scenario is None) == (not order):
         raise InputError("found a scenario and an order, or neither; expected one of them")
+    if order and (set or only):
+        raise InputError("found set or only with an order, expected a scenario: they choose in one")
+    sizes = {"pp": pp > 1, "microbatches": microbatches > 1, "vpp": vpp, "group": group}
+    sizes |= {"memory_limit": memory_limit, "expert_overlap": expert_overlap}
+    given = [name for name, value in sizes.items() if value]
+    if given and not order:
+        raise InputError(f"found {given[0]} with a scenario, expected order: the scenario says it")
     return Order(
         _tandem.order_drawn(
             _tandem.AskedOrder(

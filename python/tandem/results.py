@@ -373,6 +373,9 @@ class Sizing:
         return table.as_html(*self._rows())
 
 
+_TEXTS = ("name", "settings", "error", "engine")  # a sweep's columns that are no numbers
+
+
 class Sweep:
     """The rows of a sweep, a dict each."""
 
@@ -386,7 +389,10 @@ class Sweep:
     @classmethod
     def _read(cls, swept, keep_path):
         with open(swept["path"], newline="", encoding="utf-8") as file:
-            rows = [{k: _cell(v) for k, v in row.items()} for row in csv.DictReader(file)]
+            rows = [
+                {k: (v or None) if k in _TEXTS else _cell(v) for k, v in row.items()}
+                for row in csv.DictReader(file)
+            ]
         path = swept["path"] if keep_path else None
         return cls(path, swept["failed"], swept["kept"], swept["first_failure"], rows)
 

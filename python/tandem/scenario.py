@@ -44,7 +44,11 @@ def _flat(settings, prefix=""):
 
 
 def lines(settings):
-    """A line KEY = VALUE for each of the settings: TOML, keys dotted."""
+    """Of each of the settings: its key, the same dotted as TOML has it, and its value."""
+    if not isinstance(settings, Mapping):
+        raise InputError(
+            f"found settings of type {type(settings).__name__}, expected a dict, {{key: value}}"
+        )
     seen = set()
     found = []
     for key, value in _flat(settings):
@@ -71,12 +75,16 @@ def asked(scenario, settings, only, engine, jobs):
     if jobs is not None and jobs < 1:
         raise InputError(f"jobs: found {jobs}, expected at least 1")
     sets = [f"{key}={value}" for key, _, value in lines(settings or {})]
-    return _tandem.AskedOf(path, text, sets, only, engine or "", jobs or 0)
+    return _tandem.AskedOf(path, text, sets, only or "", engine or "", jobs or 0)
 
 
 def among_words(among):
     """Choices of a search, {"parallel.tp": [4, 8]}, as the command line has them."""
     words = []
+    if among and not isinstance(among, Mapping):
+        raise InputError(
+            f"among: found {type(among).__name__}, expected a dict, {{key: [value, ...]}}"
+        )
     for key, values in (among or {}).items():
         if isinstance(values, (str, bool, numbers.Number)):
             values = [values]

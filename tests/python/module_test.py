@@ -92,6 +92,14 @@ class SameAsTheProgram(unittest.TestCase):
         self.assertEqual((again.kept, again.rows), (len(swept), swept.rows))
         self.assertIsInstance(swept.rows[0]["iteration_s"], float)
 
+    def test_a_name_that_looks_like_a_number_stays_a_name(self):
+        swept = tandem.sweep(
+            {**TWO_STAGES, "variant": [{"name": "1e3"}, {"name": "2", "parallel.global_batch": 2}]}
+        )
+        self.assertEqual([row["name"] for row in swept.rows], ["1e3", "2"])
+        self.assertEqual([row["parallel.global_batch"] for row in swept.rows], [4, 2])
+        self.assertIsNone(swept.path)
+
     def test_a_search_finds_the_plans_of_the_program(self):
         among = ["parallel.tp=4,8", "schedule.order=1f1b", "train.zero=1", "overlap.tensor=off"]
         words = [word for text in among for word in ("--among", text)]
@@ -263,7 +271,11 @@ class Faults(unittest.TestCase):
             (lambda: tandem.tune(GPTS, only="1.7B, selene", among={"parallel.tq": 1}), "parallel"),
             (lambda: tandem.tune(GPTS, only="1.7B, selene", keep=0), "expected 1 to 1000"),
             (lambda: tandem.size(GPTS), "size.tokens_T"),
+            (lambda: tandem.simulate(TWO_STAGES, ["parallel.pp=2"]), "expected a dict"),
+            (lambda: tandem.tune(SMALL, among=["parallel.tp=2"]), "among: found list"),
             (lambda: tandem.schedule(), "expected one of them"),
+            (lambda: tandem.schedule(GPTS, only="1.7B, selene", pp=4), "found pp"),
+            (lambda: tandem.schedule(order="1f1b", only="1.7B"), "with an order"),
             (lambda: tandem.schedule(order="2f2b", pp=2, microbatches=2), "2f2b"),
             (lambda: tandem.schedule(order="1f1b", pp=0), "pp"),
             (lambda: tandem.schedule(order="1f1b", pp=2, microbatches=4, group=2), "group"),
@@ -287,22 +299,40 @@ class Faults(unittest.TestCase):
 
 
 class Threads(unittest.TestCase):
-    def test_other_threads_run_meanwhile_and_may_call_too(self):
-        counted, ended = 0, threading.Event()
+    def test_other_threads_run_while_a_search_does(self):
+        # Minutes, if the other thread could not end it.
+        code = (
+            "import os, signal, threading, tandem\n"
+            "threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+            f"try:\n  tandem.tune({GPTS!r}, only='1T, selene')\n"
+            "except KeyboardInterrupt:\n  print('interrupted')\n"
+        )
+        words = [sys.executable, "-c", code]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+        self.assertEqual(done.stdout, "interrupted\n", done.stderr)
+
+    def test_calls_of_several_threads_wait_for_one_another(self):
+        expected = tandem.simulate(GPTS, only="1.7B, selene").iteration_s
         results = []
 
         def call():
             results.append(tandem.simulate(GPTS, only="1.7B, selene").iteration_s)
-            ended.set()
 
-        caller = threading.Thread(target=call)
-        caller.start()
-        while not ended.is_set():
-            counted += 1
-            time.sleep(0.001)
-        caller.join()
-        self.assertGreater(counted, 3)
-        self.assertEqual(results, [tandem.simulate(GPTS, only="1.7B, selene").iteration_s])
+        callers = [threading.Thread(target=call) for _ in range(4)]
+        for caller in callers:
+            caller.start()
+        for caller in callers:
+            caller.join()
+        self.assertEqual(results, [expected] * 4)
+
+    def test_a_listener_may_call(self):
+        inner = []
+        outer = tandem.simulate_all(
+            {**TWO_STAGES, "matrix": {"parallel.global_batch": [2, 4]}},
+            progress=lambda *_: inner.append(tandem.simulate(TWO_STAGES, trace=False).gpus),
+        )
+        self.assertEqual(len(outer), 2)
+        self.assertEqual(set(inner), {2})
 
     def test_ctrl_c_ends_a_search_and_a_sweep(self):
         # Each takes minutes.
