@@ -1,4 +1,7 @@
-"""Python in the documentation is true: it runs, and it prints what is said."""
+"""Python in the documentation is true: it runs, and it prints what is said.
+
+python3 examples_test.py write: docs/python.md says what is printed now.
+"""
 
 import contextlib
 import io
@@ -26,33 +29,59 @@ def commands(page):
     return [shlex.split(line)[1:] for line in found]
 
 
-class Examples(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        os.mkdir(os.path.join(self.folder.name, "build"))
-        os.symlink(SOURCE / "scenarios", os.path.join(self.folder.name, "scenarios"))
+EXAMPLE = re.compile(r"```python\n(.*?)```\n\n```\n(.*?)```\n", re.DOTALL)
 
+
+def folder_like_the_repository():
+    folder = tempfile.TemporaryDirectory()
+    os.mkdir(os.path.join(folder.name, "build"))
+    os.symlink(SOURCE / "scenarios", os.path.join(folder.name, "scenarios"))
+    return folder
+
+
+def printed_by(page):
+    """What each example of the page prints; each goes on where the last has ended."""
+    here = os.getcwd()
+    names = {}
+    texts = []
+    with folder_like_the_repository() as folder:
+        os.chdir(folder)
+        try:
+            for code, _ in EXAMPLE.findall(read(page)):
+                printed = io.StringIO()
+                with contextlib.redirect_stdout(printed):
+                    exec(code, names)
+                texts.append(printed.getvalue())
+        finally:
+            os.chdir(here)
+    return texts
+
+
+def write(page):
+    texts = iter(printed_by(page))
+    new = EXAMPLE.sub(
+        lambda at: f"```python\n{at[1]}```\n\n```\n{next(texts).rstrip()}\n```\n", read(page)
+    )
+    (SOURCE / page).write_text(new, encoding="utf-8")
+
+
+class Examples(unittest.TestCase):
     def test_the_examples_of_the_page_print_what_stands_below_them(self):
-        here = os.getcwd()
-        self.addCleanup(os.chdir, here)
-        os.chdir(self.folder.name)
-        names = {}
-        blocks = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```\n", read("docs/python.md"), re.S)
-        self.assertEqual(len(blocks), read("docs/python.md").count("```python"))
-        self.assertGreater(len(blocks), 7)
-        for code, said in blocks:
-            printed = io.StringIO()
-            with contextlib.redirect_stdout(printed):
-                exec(code, names)  # each goes on where the last has ended
-            self.assertEqual(printed.getvalue().split(), said.split(), code)
+        page = "docs/python.md"
+        examples = EXAMPLE.findall(read(page))
+        self.assertEqual(len(examples), read(page).count("```python"))
+        self.assertGreater(len(examples), 7)
+        for (code, said), printed in zip(examples, printed_by(page)):
+            self.assertEqual(printed.split(), said.split(), f"{code}\nsaid anew by ./dev notebook")
 
     def test_the_commands_of_readme_and_page_run(self):
+        folder = folder_like_the_repository()
+        self.addCleanup(folder.cleanup)
         for page in ("README.md", "docs/python.md"):
             (words,) = commands(page)
             done = subprocess.run(
                 [sys.executable, *words],
-                cwd=self.folder.name,
+                cwd=folder.name,
                 capture_output=True,
                 text=True,
                 check=False,
@@ -72,4 +101,7 @@ class Examples(unittest.TestCase):
 if __name__ == "__main__":
     have("numpy")
     support.have_simgrid()
-    support.main()
+    if sys.argv[1:] == ["write"]:
+        write("docs/python.md")
+    else:
+        support.main()
