@@ -21,7 +21,8 @@ class CMakeBuild(build_ext):
         build = os.environ.get("TANDEM_BUILD")
         if build is None:
             build = ROOT / "build" / "wheel"
-            words = ["-DCMAKE_BUILD_TYPE=Release", "-DTANDEM_PYTHON=REQUIRED"]
+            words = ["-DCMAKE_BUILD_TYPE=Release", "-DBUILD_TESTING=OFF"]
+            words.append("-DTANDEM_PYTHON=REQUIRED")
             words.append(f"-DPython_EXECUTABLE={sys.executable}")
             try:
                 words.append(f"-Dpybind11_DIR={__import__('pybind11').get_cmake_dir()}")
