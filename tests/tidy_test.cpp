@@ -263,6 +263,10 @@ TEST_CASE("YAML is named in one file, JSON and TOML in one file of interop each"
   }
 }
 
+TEST_CASE("zlib is included by base/gzip.cpp only") {
+  CHECK(including({"zlib.h"}) == std::set<std::string>{"base/gzip.cpp"});
+}
+
 TEST_CASE("CUDA and NCCL are included only in exec/cuda/, MPI below exec only") {
   for (const std::string& file : including({"cuda", "nccl", "cublas", "nvtx3"})) {
     INFO(file);

@@ -1,0 +1,82 @@
+// The only file that names zlib. A build without it (the executor's, which has headers alone) says
+// so where a packed file is read.
+#include "base/gzip.h"
+
+#include <fmt/format.h>
+
+#include "base/file.h"
+
+#ifdef TANDEM_ZLIB
+#include <zlib.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#endif
+
+namespace tandem {
+
+bool is_gzip(std::string_view bytes) { return bytes.starts_with("\x1f\x8b"); }
+
+#ifdef TANDEM_ZLIB
+namespace {
+
+constexpr int kGzipAlone = 16;  // added to the window's bits: a gzip header, no other
+
+struct EndInflate {
+  void operator()(z_stream* stream) const { inflateEnd(stream); }
+};
+
+}  // namespace
+
+Result<std::string> gunzip(std::string_view bytes, const std::string& path, std::size_t most) {
+  z_stream stream{};
+  if (inflateInit2(&stream, MAX_WBITS + kGzipAlone) != Z_OK)
+    return Error::at(path, "cannot be unpacked: no memory left");
+  const std::unique_ptr<z_stream, EndInflate> end(&stream);
+  std::string text, buffer(std::size_t{1} << 18, '\0');
+  std::string_view left = bytes;
+  int state = Z_OK;
+  while (state == Z_OK) {
+    const std::size_t given =
+        std::min<std::size_t>(left.size(), std::numeric_limits<uInt>::max() / 2);
+    // zlib takes its input as one that it might change, and does not.
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(left.data()));
+    stream.avail_in = static_cast<uInt>(given);
+    stream.next_out = reinterpret_cast<Bytef*>(buffer.data());
+    stream.avail_out = static_cast<uInt>(buffer.size());
+    state = inflate(&stream, Z_NO_FLUSH);
+    left.remove_prefix(given - stream.avail_in);
+    text.append(buffer, 0, buffer.size() - stream.avail_out);
+    if (text.size() > most)
+      return Error::at(path, fmt::format("found more than {} bytes of packed text", most));
+    // Files that were joined are read on; zeros that fill a block up are not.
+    if (state == Z_STREAM_END && is_gzip(left)) state = inflateReset(&stream);
+  }
+  if (state == Z_BUF_ERROR)
+    return Error::at(path, fmt::format("ends inside its gzip data, behind {} bytes of text, "
+                                       "expected the whole file",
+                                       text.size()));
+  if (state != Z_STREAM_END)
+    return Error::at(
+        path, fmt::format("found damaged gzip data ({}) behind {} bytes of text",
+                          stream.msg != nullptr ? stream.msg : "no reason given", text.size()));
+  return text;
+}
+
+#else
+
+Result<std::string> gunzip(std::string_view, const std::string& path, std::size_t) {
+  return Error{fmt::format("{}: found gzip, expected a plain file: this build has no zlib", path),
+               Error::Missing};
+}
+
+#endif
+
+Result<std::string> read_maybe_gzip(const std::string& path, std::string_view expected) {
+  ASSIGN_OR_RETURN(std::string bytes, read_file(path, expected));
+  if (!is_gzip(bytes)) return bytes;
+  return gunzip(bytes, path);
+}
+
+}  // namespace tandem
