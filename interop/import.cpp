@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "base/file.h"
+#include "base/gzip.h"
 #include "interop/document/document.h"
 #include "interop/megatron/files.h"
 #include "interop/model/hugging_face.h"
@@ -78,13 +78,20 @@ Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,
   return plan;
 }
 
-Result<ImportedPlan> import_files(const std::vector<std::string>& paths,
-                                  const ImportOptions& options) {
+Result<std::vector<ImportSource>> read_sources(const std::vector<std::string>& paths,
+                                               const std::string& expected) {
   std::vector<ImportSource> sources;
   for (const std::string& path : paths) {
-    ASSIGN_OR_RETURN(std::string text, read_file(path, importable_kinds()));
+    ASSIGN_OR_RETURN(std::string text, read_maybe_gzip(path, expected));
     sources.push_back({path, std::move(text)});
   }
+  return sources;
+}
+
+Result<ImportedPlan> import_files(const std::vector<std::string>& paths,
+                                  const ImportOptions& options) {
+  ASSIGN_OR_RETURN(const std::vector<ImportSource> sources,
+                   read_sources(paths, importable_kinds()));
   return import_sources(sources, options);
 }
 

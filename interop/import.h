@@ -27,6 +27,9 @@ std::string importable_kinds();
 // Errors: a file of no known kind, text that is none of its kind, "auto", values of a wrong type.
 Result<ImportedPlan> import_sources(const std::vector<ImportSource>& sources,
                                     const ImportOptions& options = {});
+// Their texts, unpacked where they are gzip.
+Result<std::vector<ImportSource>> read_sources(const std::vector<std::string>& paths,
+                                               const std::string& expected);
 Result<ImportedPlan> import_files(const std::vector<std::string>& paths,
                                   const ImportOptions& options = {});
 

@@ -177,6 +177,7 @@ void ImportedPlan::add(const ImportedPlan& later) {
   };
   append(later.sources, &sources);
   append(later.assumed, &assumed);
+  append(later.left_out, &left_out);
   append(later.not_expressed, &not_expressed);
   append(later.not_understood, &not_understood);
   without_effect += later.without_effect;
@@ -189,6 +190,7 @@ std::string scenario_text(const ImportedPlan& plan) {
   if (!plan.size.empty()) text += fmt::format("# {}\n", plan.size);
   append_measured(plan.measured, &text);
   append_comments("assumed", plan.assumed, &text);
+  append_comments("left out", plan.left_out, &text);
   append_comments("not expressed", plan.not_expressed, &text);
   append_comments("not understood", plan.not_understood, &text);
   if (plan.without_effect > 0)

@@ -51,6 +51,7 @@ class ImportedPlan {
   std::vector<ImportedKey> keys;
   std::vector<std::string> sources;         // "config.json (Hugging Face config.json, llama)"
   std::vector<std::string> assumed;         // sentences: what no file says
+  std::vector<std::string> left_out;        // sentences: parts of a cluster that no job runs on
   std::vector<std::string> not_expressed;   // understood, but a scenario has no key for it
   std::vector<std::string> not_understood;  // "train.sh:12: --foo 3"
   int without_effect = 0;                   // settings that change neither time nor memory

@@ -252,8 +252,9 @@ TEST_CASE("Boost is included by topology only, the CSV package by base/csv.cpp o
   CHECK(including({"libfccp"}) == std::set<std::string>{"base/csv.cpp"});
 }
 
-TEST_CASE("YAML is named in one file, JSON and TOML in one file of interop each") {
+TEST_CASE("YAML and XML are named in one file each, JSON and TOML in one file of interop each") {
   CHECK(including({"yaml-cpp"}) == std::set<std::string>{"interop/document/yaml_document.cpp"});
+  CHECK(including({"pugixml"}) == std::set<std::string>{"interop/document/xml_document.cpp"});
   for (const char* library : {"nlohmann", "toml++"}) {
     int files = 0;
     for (const std::string& file : including({library}))

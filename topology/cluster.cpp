@@ -181,8 +181,8 @@ Cluster::Graph::Graph(const ClusterSpec& of, const ListedSites& listed)
     const ListedCable& cable = (*spec.cables)[i];
     const auto [from, to] = listed.cables[i];
     const bool inside = wiring[from].node >= 0 && wiring[to].node >= 0;
-    const double rate =
-        cable.bytes_per_s * (inside ? spec.intra_efficiency : spec.inter_efficiency);
+    const double usual = inside ? spec.intra_efficiency : spec.inter_efficiency;
+    const double rate = cable.bytes_per_s * (cable.efficiency > 0 ? cable.efficiency : usual);
     link_pair(cable.from + '.' + cable.to, from, to, rate, to_ns(cable.latency_s));
   }
   find_routes(std::vector<bool>(links.size()));

@@ -107,6 +107,7 @@ struct ListedCable {
   std::string from, to;
   double bytes_per_s = 0;
   double latency_s = 0;
+  double efficiency = 0;  // the share of bytes_per_s that is reached; 0: the spec's
 };
 
 // A cluster in numbers, as a preset file or a scenario's [cluster] gives it.

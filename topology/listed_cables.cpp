@@ -7,8 +7,10 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 
 #include "base/csv.h"
+#include "base/hostlist.h"
 #include "base/units.h"
 #include "topology/listed_sites.h"
 
@@ -25,40 +27,100 @@ std::optional<int> numbered(std::string_view text, std::string_view prefix) {
   return number;
 }
 
-// A site by its name, and which GPU of its node it is.
-std::pair<Site, int> site_named(const std::string& name) {
-  const std::string_view text = name;
-  const std::size_t dot = text.find('.');
-  const std::optional<int> node = numbered(text.substr(0, dot), "n");
-  if (!node) return {{name, -1, Site::Switch}, -1};
-  const std::string_view rest = dot == text.npos ? "" : text.substr(dot + 1);
-  if (const auto gpu = numbered(rest, "gpu")) return {{name, *node, Site::Gpu}, *gpu};
-  return {{name, *node, rest.starts_with("nic") ? Site::Nic : Site::Switch}, -1};
+// Before the last ".gpu" of a GPU's name, and the number behind it; nothing: it is none.
+std::optional<std::pair<std::string_view, int>> node_and_gpu(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  if (dot == name.npos || dot == 0) return std::nullopt;
+  const auto gpu = numbered(name.substr(dot + 1), "gpu");
+  if (!gpu) return std::nullopt;
+  return std::pair(name.substr(0, dot), *gpu);
 }
+
+// The nodes that cables name, and where sites stand among them.
+class NamedNodes {
+ public:
+  explicit NamedNodes(const std::vector<ListedCable>& cables) {
+    for (const ListedCable& cable : cables) {
+      for (const std::string& end : {cable.from, cable.to}) {
+        if (const auto gpu = node_and_gpu(end)) number_.try_emplace(std::string(gpu->first), 0);
+      }
+    }
+    int next = 0;
+    for (auto& [name, number] : number_) {
+      number = next++;
+      names_.push_back(name);
+    }
+  }
+
+  const std::vector<std::string>& names() const { return names_; }
+
+  // The node whose name it is, or begins with; -1: it stands between nodes.
+  int node_of(std::string_view name) const {
+    for (std::size_t end = name.size(); end != name.npos && end > 0;
+         end = name.rfind('.', end - 1)) {
+      const auto found = number_.find(name.substr(0, end));
+      if (found != number_.end()) return found->second;
+    }
+    return -1;
+  }
+
+  // And which GPU of its node it is.
+  std::pair<Site, int> site(const std::string& name) const {
+    const int node = node_of(name);
+    if (const auto gpu = node_and_gpu(name)) return {{name, node, Site::Gpu}, gpu->second};
+    const bool is_nic =
+        node >= 0 && std::string_view(name).substr(names_[node].size()).starts_with(".nic");
+    return {{name, node, is_nic ? Site::Nic : Site::Switch}, -1};
+  }
+
+ private:
+  struct Natural {
+    using is_transparent = void;
+    bool operator()(std::string_view a, std::string_view b) const { return in_natural_order(a, b); }
+  };
+
+  std::map<std::string, int, Natural> number_;
+  std::vector<std::string> names_;
+};
 
 Error wrong(const ListedCable& cable, std::string_view expected) {
   return Error{
       fmt::format("found a cable from '{}' to '{}', expected {}", cable.from, cable.to, expected)};
 }
 
-Status check_cable(const ListedCable& cable) {
+Status check_cable(const ListedCable& cable, const NamedNodes& nodes) {
   if (cable.from.empty() || cable.to.empty() || cable.from == cable.to)
     return wrong(cable, "two ends");
-  const int from = site_named(cable.from).first.node;
-  const int to = site_named(cable.to).first.node;
+  const int from = nodes.node_of(cable.from);
+  const int to = nodes.node_of(cable.to);
   if (from >= 0 && to >= 0 && from != to) return wrong(cable, "a switch between nodes");
+  if (cable.efficiency > 0 && (from < 0 || to < 0))
+    return wrong(cable, "an efficiency inside nodes alone");
+  return Done{};
+}
+
+// Nodes by number leave none out: a typing error would join a GPU to nothing.
+Status check_numbers(const std::vector<std::string>& names) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto number = numbered(names[i], "n");
+    if (!number) return Done{};
+    if (*number != static_cast<int>(i))
+      return Error{
+          fmt::format("found node {}, expected nodes n0, n1, ... numbered through", names[i])};
+  }
   return Done{};
 }
 
 }  // namespace
 
 Result<ListedSites> sites_of(const std::vector<ListedCable>& cables) {
+  const NamedNodes nodes(cables);
   std::map<std::pair<int, int>, Site> gpus;  // by node and place
-  std::map<std::string, Site> others;
+  std::map<std::string, Site, decltype(&in_natural_order)> others(&in_natural_order);
   for (const ListedCable& cable : cables) {
-    RETURN_IF_ERROR(check_cable(cable));
+    RETURN_IF_ERROR(check_cable(cable, nodes));
     for (const std::string& name : {cable.from, cable.to}) {
-      auto [site, gpu] = site_named(name);
+      auto [site, gpu] = nodes.site(name);
       if (gpu >= 0) {
         gpus.emplace(std::pair(site.node, gpu), std::move(site));
       } else {
@@ -66,25 +128,26 @@ Result<ListedSites> sites_of(const std::vector<ListedCable>& cables) {
       }
     }
   }
+  RETURN_IF_ERROR(check_numbers(nodes.names()));
   ListedSites listed;
+  listed.nodes = nodes.names();
   listed.gpus = static_cast<int>(gpus.size());
   for (const auto& [place, site] : gpus) listed.gpus_per_node += static_cast<int>(place.first == 0);
-  std::map<std::string, SiteId> number;
+  std::unordered_map<std::string, SiteId> number;
   for (const auto& [place, site] : gpus) {
     const int here = static_cast<int>(listed.sites.size());
-    if (listed.gpus_per_node == 0 ||
-        place != std::pair(here / listed.gpus_per_node, here % listed.gpus_per_node))
+    if (place != std::pair(here / listed.gpus_per_node, here % listed.gpus_per_node))
       return Error{
-          fmt::format("found GPU {}, expected nodes n0, n1, ... with GPUs gpu0, gpu1, ..., "
-                      "as many on each",
+          fmt::format("found GPU {}, expected GPUs gpu0, gpu1, ... on each node, as many on each",
                       site.name)};
     number.emplace(site.name, listed.sites.size());
     listed.sites.push_back(site);
   }
   if (listed.gpus == 0 || listed.gpus % listed.gpus_per_node != 0)
     return Error{fmt::format("found {} GPUs, expected as many on each node", listed.gpus)};
+  const bool by_number = numbered(nodes.names().front(), "n").has_value();
   for (const auto& [name, site] : others) {
-    if (site.node >= listed.gpus / listed.gpus_per_node)
+    if (by_number && site.node < 0 && numbered(name.substr(0, name.find('.')), "n"))
       return Error{fmt::format("found {}, expected GPUs on its node", name)};
     number.emplace(name, listed.sites.size());
     listed.sites.push_back(site);
@@ -99,8 +162,14 @@ Result<int> gpus_per_node(const std::vector<ListedCable>& cables) {
   return listed.gpus_per_node;
 }
 
+Result<std::vector<std::string>> node_names(const std::vector<ListedCable>& cables) {
+  ASSIGN_OR_RETURN(ListedSites listed, sites_of(cables));
+  return std::move(listed.nodes);
+}
+
 Result<std::shared_ptr<const std::vector<ListedCable>>> read_cables(const std::string& path) {
   ASSIGN_OR_RETURN(const CsvTable table, CsvTable::read(path));
+  const bool has_efficiency = table.has("efficiency");
   auto cables = std::make_shared<std::vector<ListedCable>>();
   for (int row = 0; row < table.size(); ++row) {
     ListedCable cable{std::string(table.text(row, "from")), std::string(table.text(row, "to"))};
@@ -109,11 +178,19 @@ Result<std::shared_ptr<const std::vector<ListedCable>>> read_cables(const std::s
     if (GBps * GB < 1) return table.error(row, "found GBps below a byte a second");
     if (!(latency_us >= 0 && latency_us < 1e9))
       return table.error(row, "found latency_us outside 0 to 1e9");
-    if (const Status status = check_cable(cable); !status.ok())
-      return table.error(row, status.error().message);
+    if (has_efficiency && !table.text(row, "efficiency").empty()) {
+      ASSIGN_OR_RETURN(cable.efficiency, table.number(row, "efficiency"));
+      if (!(cable.efficiency > 0 && cable.efficiency <= 1))
+        return table.error(row, "found an efficiency outside 0 to 1");
+    }
     cable.bytes_per_s = GBps * GB;
     cable.latency_s = latency_us * 1e-6;
     cables->push_back(std::move(cable));
+  }
+  const NamedNodes nodes(*cables);
+  for (int row = 0; row < table.size(); ++row) {
+    if (const Status status = check_cable((*cables)[row], nodes); !status.ok())
+      return table.error(row, status.error().message);
   }
   if (const auto sites = sites_of(*cables); !sites.ok())
     return Error::at(path, sites.error().message);

@@ -9,7 +9,9 @@
 #include "base/file.h"
 #include "base/outputs.h"
 #include "cli/commands.h"
+#include "cli/interop/cluster_import.h"
 #include "interop/chakra/chakra_file.h"
+#include "interop/topology/topologies.h"
 #include "scenarios/config/scenario.h"
 #include "scenarios/config/setting.h"
 #include "scenarios/run/chakra_run.h"
@@ -21,7 +23,7 @@ namespace {
 
 struct ImportCommand {
   std::vector<std::string> inputs, sets;
-  std::string output, cluster, comm_groups;
+  std::string output, cluster, comm_groups, hosts;
   int gpus = 0;
 };
 
@@ -52,6 +54,14 @@ std::string count_text(double count, std::string_view what) {
   const bool billions = count >= 1e9;
   return fmt::format("{:.1f} {} {} ({:.0f})", count / (billions ? 1e9 : 1e6), billions ? "B" : "M",
                      what, count);
+}
+
+// Of a CSV, without its comments and its header.
+std::int64_t rows_in(const std::string& csv) {
+  std::int64_t rows = -1;
+  for (std::size_t at = 0; at < csv.size(); at = csv.find('\n', at) + 1)
+    rows += static_cast<std::int64_t>(csv[at] != '#');
+  return rows;
 }
 
 // What the model holds, where the keys make one; a cluster of any kind completes them.
@@ -94,6 +104,39 @@ Status import_traces(const ImportCommand& options) {
   return Done{};
 }
 
+std::string all_kinds() { return importable_kinds() + "; " + topology_kinds(); }
+
+// What the files say: of a job, of the cluster, or of both. `links`: the CSV of the cluster.
+Result<ImportedPlan> import_all(const ImportCommand& options, std::string* links) {
+  ASSIGN_OR_RETURN(std::vector<ImportSource> sources, read_sources(options.inputs, all_kinds()));
+  std::vector<ImportSource> of_job, of_cluster;
+  for (ImportSource& source : sources)
+    (is_topology(source.text) ? of_cluster : of_job).push_back(std::move(source));
+  ImportedPlan plan;
+  if (!of_job.empty()) {
+    ASSIGN_OR_RETURN(plan, import_sources(of_job, {.gpus = options.gpus}));
+  }
+  if (of_cluster.empty()) {
+    if (!options.hosts.empty())
+      return Error{"--hosts: found no file of a fabric, expected " + topology_kinds()};
+    return plan;
+  }
+  if (options.output.empty())
+    return Error{
+        "-o: found none, expected a scenario's path: the cluster's links go into a CSV "
+        "beside it"};
+  ASSIGN_OR_RETURN(ImportedCluster cluster, import_cluster(of_cluster, {.preset = options.cluster,
+                                                                        .hosts = options.hosts,
+                                                                        .gpus = options.gpus,
+                                                                        .output = options.output}));
+  std::erase_if(plan.keys, [](const ImportedKey& key) {
+    return key.key.starts_with("cluster.") && key.key != "cluster.gpus";
+  });
+  plan.add(cluster.plan);
+  *links = std::move(cluster.links);
+  return plan;
+}
+
 Status run_import(const ImportCommand& options) {
   if (is_chakra_path(options.inputs[0])) return import_traces(options);
   if (!options.comm_groups.empty())
@@ -102,8 +145,11 @@ Status run_import(const ImportCommand& options) {
   for (const std::string& path : options.inputs) inputs.push_back({"the input", path});
   RETURN_IF_ERROR(check_outputs({{"-o", options.output}}, inputs));
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
-  ASSIGN_OR_RETURN(ImportedPlan plan, import_files(options.inputs, {.gpus = options.gpus}));
-  if (!options.cluster.empty()) {
+  std::string links;
+  ASSIGN_OR_RETURN(ImportedPlan plan, import_all(options, &links));
+  if (!links.empty())
+    RETURN_IF_ERROR(check_outputs({{"the links", links_path(options.output)}}, inputs));
+  if (!options.cluster.empty() && links.empty()) {
     if (const auto preset = load_preset(options.cluster); !preset.ok()) return preset.error();
     plan.set_text("cluster.preset", options.cluster, "--cluster");
   }
@@ -119,10 +165,16 @@ Status run_import(const ImportCommand& options) {
     fmt::print("{}", text);
     return Done{};
   }
+  if (!links.empty()) {
+    RETURN_IF_ERROR(write_file(links_path(options.output), links));
+    fmt::print("{}: {} links\n", links_path(options.output), rows_in(links));
+  }
   RETURN_IF_ERROR(write_file(options.output, text));
-  fmt::print("{}: {} keys; {} assumed, {} not expressed, {} not understood, {} without effect\n",
-             options.output, plan.keys.size(), plan.assumed.size(), plan.not_expressed.size(),
-             plan.not_understood.size(), plan.without_effect);
+  fmt::print(
+      "{}: {} keys; {} assumed, {} left out, {} not expressed, {} not understood, {} without "
+      "effect\n",
+      options.output, plan.keys.size(), plan.assumed.size(), plan.left_out.size(),
+      plan.not_expressed.size(), plan.not_understood.size(), plan.without_effect);
   return Done{};
 }
 
@@ -132,7 +184,7 @@ void add_import(const Command& app) {
   auto options = std::make_shared<ImportCommand>();
   const Command command = app.subcommand(
       "import",
-      "Writes a scenario from other tools' files: " + importable_kinds() +
+      "Writes a scenario from other tools' files: " + all_kinds() +
           ". Later files go over earlier ones. What was assumed, and what was not understood, "
           "stands there as comments. Of Chakra traces (PREFIX.0.et, one a rank) it writes a "
           "Program.");
@@ -146,6 +198,9 @@ void add_import(const Command& app) {
                  "of Chakra traces: their process groups; default PREFIX.groups.json");
   command.option("--gpus", &options->gpus, "GPUs of the job; default what the files say")
       .range(1, 1'000'000);
+  command.option("--hosts", &options->hosts,
+                 "of a fabric, those of a hostlist such as n[1-8]; default all that have as many "
+                 "ports as most");
   command.footer(
       "Example: tandem import config.json train.sh -o train.toml --cluster dgx-h100 --gpus 64");
   command.run([options]() -> Status { return run_import(*options); });

@@ -1,0 +1,110 @@
+#include "cli/interop/cluster_import.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "base/hostlist.h"
+#include "interop/topology/compose.h"
+#include "interop/topology/topologies.h"
+#include "topology/listed_cables.h"
+#include "topology/preset.h"
+
+namespace tandem {
+namespace {
+
+PresetNode preset_node(const std::string& name, const ClusterSpec& spec) {
+  PresetNode node;
+  node.preset = name;
+  node.gpus = spec.gpus_per_node;
+  node.nics = spec.nics_per_node;
+  node.intra_GBps = spec.intra_bytes_per_s / GB;
+  node.intra_efficiency = spec.intra_efficiency;
+  node.intra_latency_us = spec.intra_latency_s * 1e6;
+  node.nic_GBps = spec.nic_bytes_per_s / GB;
+  node.inter_efficiency = spec.inter_efficiency;
+  node.inter_latency_us = spec.inter_latency_s * 1e6;
+  node.oversubscription = spec.fabric.oversubscription;
+  node.nvlinks = spec.nvlinks;
+  node.nvls = spec.nvls;
+  return node;
+}
+
+// Whether the links join a cluster that can be built: before anything is written.
+Status check_joined(const ComposedCluster& composed, const std::string& preset,
+                    const ClusterSpec& of_preset) {
+  auto cables = std::make_shared<std::vector<ListedCable>>();
+  for (const ComposedCable& cable : composed.cables)
+    cables->push_back(
+        {cable.from, cable.to, cable.GBps * GB, cable.latency_us * 1e-6, cable.efficiency});
+  ClusterSpec spec = of_preset;
+  spec.name = preset;
+  spec.nvlinks.clear();
+  ASSIGN_OR_RETURN(spec.gpus_per_node, gpus_per_node(*cables));
+  spec.cables = std::move(cables);
+  const auto cluster = Cluster::build(spec, composed.nodes * composed.gpus_per_node);
+  return cluster.ok() ? Status(Done{}) : cluster.error();
+}
+
+void set_keys(const ComposedCluster& composed, const PresetNode& preset, bool is_said,
+              const std::string& output, ImportedPlan* plan) {
+  plan->set_text("cluster.preset", preset.preset,
+                 is_said ? "--cluster: its GPUs, and what no file says"
+                         : "the files' GPUs; and what no file says");
+  plan->set_text("cluster.name", std::filesystem::path(output).stem().string(), "");
+  plan->set_text("cluster.links_file",
+                 std::filesystem::path(links_path(output)).filename().string(),
+                 fmt::format("{} nodes of {} GPUs", composed.nodes, composed.gpus_per_node));
+  if (composed.hosts.size() > static_cast<std::size_t>(composed.nodes))
+    plan->set_text("cluster.hosts", hostlist_of(composed.hosts),
+                   "in order of their GPUs, several a node");
+  if (composed.intra_efficiency > 0)
+    plan->set_toml("cluster.intra_efficiency", fmt::format("{:.10g}", composed.intra_efficiency),
+                   fmt::format("of NVLinks as NCCL counts them: {:.4g} of the line rate, as {} has",
+                               preset.intra_efficiency, preset.preset));
+  if (!composed.nvls && preset.nvls)
+    plan->set("cluster.nvls", false, "no switch joins a node's GPUs");
+}
+
+}  // namespace
+
+std::string links_path(const std::string& output) {
+  return std::filesystem::path(output).replace_extension(".links.csv").string();
+}
+
+Result<ImportedCluster> import_cluster(const std::vector<ImportSource>& sources,
+                                       const ClusterImportOptions& options) {
+  ASSIGN_OR_RETURN(const ImportedTopology topology, import_topology(sources));
+  const std::string named = preset_of(topology);
+  const std::string preset_name = options.preset.empty() ? named : options.preset;
+  if (preset_name.empty())
+    return Error::at(sources.front().path,
+                     "found no GPU that is known by its PCI id or compute capability, expected "
+                     "--cluster with a preset that has them (tandem topology --help lists them)");
+  ASSIGN_OR_RETURN(const ClusterSpec spec, load_preset(preset_name));
+  const PresetNode preset = preset_node(preset_name, spec);
+  ComposeOptions wanted{{}, options.gpus};
+  if (!options.hosts.empty()) {
+    auto hosts = parse_hostlist(options.hosts);
+    if (!hosts.ok()) return Error{"--hosts: " + hosts.error().message};
+    wanted.hosts = *std::move(hosts);
+  }
+  auto composed = compose(topology, preset, wanted);
+  if (!composed.ok()) return Error::at(sources.front().path, composed.error().message);
+  if (const Status joined = check_joined(*composed, preset_name, spec); !joined.ok())
+    return Error::at(sources.front().path, joined.error().message);
+  ImportedCluster imported;
+  imported.plan.sources = topology.sources;
+  imported.plan.assumed = topology.assumed;
+  imported.plan.left_out = topology.left_out;
+  for (const auto& [from, to] : {std::pair(&composed->assumed, &imported.plan.assumed),
+                                 std::pair(&composed->left_out, &imported.plan.left_out)})
+    to->insert(to->end(), from->begin(), from->end());
+  set_keys(*composed, preset, !options.preset.empty(), options.output, &imported.plan);
+  std::vector<std::string> comments = {"Written by tandem import; GBps a direction."};
+  comments.insert(comments.end(), topology.sources.begin(), topology.sources.end());
+  imported.links = cables_csv(*composed, comments);
+  return imported;
+}
+
+}  // namespace tandem

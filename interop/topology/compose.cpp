@@ -1,0 +1,436 @@
+#include "interop/topology/compose.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "base/hostlist.h"
+#include "interop/topology/host_template.h"
+#include "interop/topology/nccl_rates.h"
+
+namespace tandem {
+namespace {
+
+// No host has more GPUs: a preset's node that does is a rack that NVLink joins.
+constexpr int kMostGpusOfHost = 16;
+constexpr const char* kCore = "core";
+
+bool is_rack(const PresetNode& preset) { return preset.gpus > kMostGpusOfHost; }
+
+// Hosts of a node in the cluster's sense: one, or those of an NVLink domain.
+struct JoinedHosts {
+  std::string name;
+  std::vector<const FabricHost*> hosts;
+};
+
+class Composer {
+ public:
+  Composer(const ImportedTopology& topology, const PresetNode& preset,
+           const ComposeOptions& options)
+      : topology_(topology), preset_(preset), options_(options) {}
+
+  Result<ComposedCluster> compose() {
+    RETURN_IF_ERROR(find_hosts());
+    RETURN_IF_ERROR(find_template());
+    RETURN_IF_ERROR(join_hosts());
+    for (const JoinedHosts& node : nodes_) RETURN_IF_ERROR(add_node(node));
+    add_fabric();
+    cluster_.nodes = static_cast<int>(nodes_.size());
+    cluster_.gpus_per_node = static_cast<int>(nodes_.front().hosts.size()) * host_.gpus;
+    cluster_.intra_efficiency = host_.intra_efficiency;
+    cluster_.nvls = host_.has_switch;
+    cluster_.assumed.insert(cluster_.assumed.begin(), host_.assumed.begin(), host_.assumed.end());
+    return std::move(cluster_);
+  }
+
+ private:
+  bool by_domain() const {
+    return is_rack(preset_) || (topology_.node && topology_.node->joins_hosts);
+  }
+
+  Status find_hosts();
+  Status make_hosts();
+  void keep_most_alike();
+  Status keep_named();
+  void say_left_out(const std::vector<std::string>& hosts, const std::string& why);
+  Status find_template();
+  Status join_hosts();
+  Status add_node(const JoinedHosts& node);
+  void add_nics(const JoinedHosts& node, const FabricHost& host,
+                const std::function<std::string(const std::string&)>& site);
+  void add_fabric();
+  double uplink_GBps(const std::string& at, std::set<std::string>* seen) const;
+  int hosts_of_rack() const {
+    return topology_.node && host_.gpus > 0 ? std::max(1, preset_.gpus / host_.gpus) : 1;
+  }
+
+  const ImportedTopology& topology_;
+  const PresetNode& preset_;
+  const ComposeOptions& options_;
+  ComposedCluster cluster_;
+  HostTemplate host_;
+  std::vector<FabricHost> hosts_;
+  std::vector<std::string> switches_;
+  std::vector<FabricCable> cables_;
+  bool states_rates_ = false;
+  std::vector<JoinedHosts> nodes_;
+  std::map<std::string, double> down_GBps_;  // of a switch, to its hosts
+};
+
+void Composer::say_left_out(const std::vector<std::string>& hosts, const std::string& why) {
+  if (!hosts.empty())
+    cluster_.left_out.push_back(fmt::format("{} host{} {}: {}", hosts.size(),
+                                            hosts.size() == 1 ? "" : "s", why, hostlist_of(hosts)));
+}
+
+// Storage and management hosts have other numbers of ports than those that compute.
+void Composer::keep_most_alike() {
+  std::map<std::size_t, int> uses;
+  for (const FabricHost& host : hosts_) ++uses[host.ports.size()];
+  std::size_t usual = 0;
+  for (const auto& [ports, hosts] : uses) {
+    if (usual == 0 || hosts >= uses[usual]) usual = ports;
+  }
+  std::vector<std::string> others;
+  for (const FabricHost& host : hosts_) {
+    if (host.ports.size() != usual) others.push_back(host.name);
+  }
+  std::erase_if(hosts_, [&](const FabricHost& host) { return host.ports.size() != usual; });
+  say_left_out(others,
+               fmt::format("of other than {} ports (--hosts takes those that it names)", usual));
+}
+
+Status Composer::keep_named() {
+  std::vector<FabricHost> kept;
+  for (const std::string& name : options_.hosts) {
+    const auto found = std::ranges::find(hosts_, name, &FabricHost::name);
+    if (found == hosts_.end())
+      return Error{fmt::format("--hosts: found '{}', expected hosts of the fabric, such as '{}'",
+                               name, hosts_.front().name)};
+    kept.push_back(*found);
+  }
+  hosts_ = std::move(kept);
+  std::ranges::stable_sort(hosts_, in_natural_order, &FabricHost::name);
+  return Done{};
+}
+
+// The fabric's, the blocks', or as many as the job needs.
+Status Composer::find_hosts() {
+  if (topology_.fabric) {
+    hosts_ = topology_.fabric->hosts;
+    switches_ = topology_.fabric->switches;
+    cables_ = topology_.fabric->cables;
+    states_rates_ = topology_.fabric->states_rates;
+    if (!options_.hosts.empty()) return keep_named();
+    if (states_rates_) keep_most_alike();
+    return Done{};
+  }
+  switches_ = {kCore};
+  for (const NvlinkDomain& domain : topology_.domains) {
+    const std::string at = by_domain() ? kCore : domain.name;
+    if (!by_domain()) {
+      switches_.push_back(domain.name);
+      cables_.push_back({domain.name, kCore, 0});
+    }
+    for (const std::string& host : domain.hosts) hosts_.push_back({host, {{"", at, 0}}});
+  }
+  if (!hosts_.empty()) {
+    cluster_.assumed.push_back(
+        fmt::format("a core that never blocks joins {}: no file has a fabric",
+                    by_domain() ? "all hosts" : "the blocks"));
+    return options_.hosts.empty() ? Status(Done{}) : keep_named();
+  }
+  if (!options_.hosts.empty()) {
+    for (const std::string& name : options_.hosts) hosts_.push_back({name, {{"", kCore, 0}}});
+  }
+  return Done{};
+}
+
+// Names of its own, where no file has any.
+Status Composer::make_hosts() {
+  const bool rack = by_domain() && topology_.node->hosts == 1;
+  const std::int64_t of_node = std::int64_t{host_.gpus} * (rack ? hosts_of_rack() : 1);
+  const std::int64_t gpus = options_.gpus > 0 ? options_.gpus : of_node;
+  if (gpus % of_node != 0)
+    return Error{
+        fmt::format("--gpus: found {}, expected a multiple of a node's {}", gpus, of_node)};
+  for (std::int64_t i = 0; i < gpus / host_.gpus; ++i)
+    hosts_.push_back({fmt::format("n{}", i), {{"", kCore, 0}}});
+  if (gpus > of_node)
+    cluster_.assumed.push_back(
+        fmt::format("{} nodes like this one, and a core between them that "
+                    "never blocks: no file has a fabric",
+                    gpus / of_node));
+  return Done{};
+}
+
+Status Composer::find_template() {
+  if (topology_.node) {
+    ASSIGN_OR_RETURN(host_, host_of(*topology_.node, preset_));
+    if (!hosts_.empty() && topology_.node->hosts > 1)
+      return Error{
+          fmt::format("found a dump of {} hosts, which has no names, beside a fabric; "
+                      "expected the dump of one host",
+                      topology_.node->hosts)};
+    return hosts_.empty() ? make_hosts() : Status(Done{});
+  }
+  const int ports = states_rates_ ? static_cast<int>(hosts_.front().ports.size()) : 0;
+  int gpus = preset_.gpus, nics = preset_.nics;
+  if (ports > 0 && is_rack(preset_)) gpus = preset_.gpus * ports / preset_.nics;
+  if (ports > 0) nics = ports;
+  if (ports == 0 && is_rack(preset_)) {
+    // A rack's hosts are not told apart by the preset: an NVL72 has 4 GPUs in each.
+    constexpr int kGpusOfTray = 4;
+    gpus = kGpusOfTray;
+    nics = preset_.nics * kGpusOfTray / preset_.gpus;
+  }
+  if (gpus < 1 || nics < 1)
+    return Error{fmt::format("found hosts of {} ports, expected at least one GPU of {} a host",
+                             ports, preset_.preset)};
+  host_ = host_of(preset_, gpus, nics);
+  host_.assumed.push_back(
+      fmt::format("{} GPUs and {} NICs a host, and its inside, by {}: no file "
+                  "has them",
+                  gpus, nics, preset_.preset));
+  return Done{};
+}
+
+// Nodes of equally many hosts: as many GPUs as can be.
+Status Composer::join_hosts() {
+  if (hosts_.empty()) return Error{"found no host, expected some"};
+  const bool made_up = !topology_.fabric && topology_.domains.empty() && by_domain();
+  if (!by_domain() || (topology_.domains.empty() && !made_up)) {
+    for (const FabricHost& host : hosts_) nodes_.push_back({host.name, {&host}});
+    if (by_domain())
+      cluster_.assumed.emplace_back(
+          "each host is a node of its own: no file says which hosts NVLink joins (Slurm's blocks, "
+          "or topograph's model)");
+    if (!by_domain() && topology_.fabric && !topology_.domains.empty())
+      cluster_.left_out.push_back(
+          fmt::format("{} blocks: NVLink joins no hosts here", topology_.domains.size()));
+    return Done{};
+  }
+  if (made_up) {
+    const std::size_t size = topology_.node && topology_.node->hosts == 1
+                                 ? static_cast<std::size_t>(hosts_of_rack())
+                                 : 1;
+    for (std::size_t i = 0; i < hosts_.size(); ++i) {
+      if (i % size == 0) nodes_.push_back({fmt::format("rack{}", i / size), {}});
+      nodes_.back().hosts.push_back(&hosts_[i]);
+    }
+    if (size > 1)
+      cluster_.assumed.push_back(
+          fmt::format("NVLink joins {} hosts, as in {}", size, preset_.preset));
+    if (size == 1 && nodes_.size() == 1) nodes_.front().name = hosts_.front().name;
+    return Done{};
+  }
+  std::map<std::string, const FabricHost*> by_name;
+  for (const FabricHost& host : hosts_) by_name[host.name] = &host;
+  std::vector<std::string> unknown;
+  std::vector<JoinedHosts> joined;
+  for (const NvlinkDomain& domain : topology_.domains) {
+    JoinedHosts& node = joined.emplace_back(JoinedHosts{domain.name, {}});
+    for (const std::string& host : domain.hosts) {
+      const auto found = by_name.find(host);
+      if (found == by_name.end()) {
+        unknown.push_back(host);
+        continue;
+      }
+      node.hosts.push_back(found->second);
+      by_name.erase(found);
+    }
+  }
+  std::vector<std::string> without, beyond;
+  for (const auto& [name, host] : by_name) without.push_back(name);
+  std::size_t size = 0, most = 0;
+  for (const JoinedHosts& node : joined) {
+    const std::size_t hosts = node.hosts.size();
+    const auto nodes = static_cast<std::size_t>(std::ranges::count_if(
+        joined, [&](const JoinedHosts& other) { return other.hosts.size() >= hosts; }));
+    if (hosts * nodes > most || (hosts * nodes == most && hosts > size)) {
+      most = hosts * nodes;
+      size = hosts;
+    }
+  }
+  if (size == 0) return Error{"found no host of the fabric in any block, expected the same names"};
+  for (JoinedHosts& node : joined) {
+    const std::size_t kept = node.hosts.size() >= size ? size : 0;
+    for (std::size_t i = kept; i < node.hosts.size(); ++i) beyond.push_back(node.hosts[i]->name);
+    node.hosts.resize(kept);
+    if (kept > 0) nodes_.push_back(std::move(node));
+  }
+  std::ranges::sort(without, in_natural_order);
+  say_left_out(unknown, "of blocks that the fabric does not have");
+  say_left_out(without, "in no block");
+  say_left_out(beyond, fmt::format("so that every NVLink domain has {}", size));
+  std::ranges::stable_sort(nodes_, in_natural_order, &JoinedHosts::name);
+  return Done{};
+}
+
+// The NICs that are in the fabric, each with its cable to a switch; and the wires to them.
+void Composer::add_nics(const JoinedHosts& node, const FabricHost& host,
+                        const std::function<std::string(const std::string&)>& site) {
+  const bool one_host = node.hosts.size() == 1;
+  const bool all_at_one = host.ports.size() == 1 && host.ports.front().device.empty();
+  std::vector<const FabricPort*> port_of(host_.nics.size());
+  bool named = false;
+  for (std::size_t i = 0; i < host_.nics.size(); ++i) {
+    for (const FabricPort& port : host.ports) {
+      if (!port.device.empty() && port.device == host_.nics[i].device) port_of[i] = &port;
+    }
+    named |= port_of[i] != nullptr;
+  }
+  for (std::size_t i = 0; i < host_.nics.size() && !named; ++i) {
+    if (all_at_one) port_of[i] = &host.ports.front();
+    if (!all_at_one && i < host.ports.size()) port_of[i] = &host.ports[i];
+  }
+  std::map<std::string, std::pair<std::string, double>> name_of;  // and its cable's rate
+  for (std::size_t i = 0; i < host_.nics.size(); ++i) {
+    if (port_of[i] == nullptr) continue;
+    const FabricPort& port = *port_of[i];
+    std::string device = port.device.empty() ? host_.nics[i].device : port.device;
+    std::string name = device.empty() ? fmt::format("nic{}", i) : "nic_" + device;
+    if (!one_host)
+      name = fmt::format("nic_{}_{}", host.name, device.empty() ? fmt::format("{}", i) : device);
+    name = fmt::format("{}.{}", node.name, name);
+    const HostNic& nic = host_.nics[i];
+    const double GBps = port.GBps == 0  ? nic.GBps
+                        : nic.is_stated ? std::min(port.GBps, nic.GBps)
+                                        : port.GBps;
+    cluster_.cables.push_back({name, port.at, GBps, host_.nic_latency_us, 0});
+    down_GBps_[port.at] += GBps;
+    name_of[fmt::format("nic{}", i)] = {std::move(name), GBps};
+  }
+  for (const HostWire& wire : host_.others) {
+    const auto end = [&](const std::string& at) {
+      if (!at.starts_with("nic")) return site(at);
+      const auto found = name_of.find(at);
+      return found == name_of.end() ? std::string() : found->second.first;
+    };
+    const std::string from = end(wire.from), to = end(wire.to);
+    if (from.empty() || to.empty()) continue;
+    // A GPU's own wire to a NIC limits nothing.
+    const bool is_own = wire.from.starts_with("gpu") && wire.to.starts_with("nic");
+    const double GBps = is_own ? std::max(wire.GBps, name_of.at(wire.to).second) : wire.GBps;
+    cluster_.cables.push_back({from, to, GBps, wire.latency_us, wire.efficiency});
+  }
+}
+
+Status Composer::add_node(const JoinedHosts& node) {
+  const bool one_host = node.hosts.size() == 1;
+  std::size_t first = cluster_.cables.size();
+  for (std::size_t i = 0; i < node.hosts.size(); ++i) {
+    const FabricHost& host = *node.hosts[i];
+    if (std::ranges::find(switches_, host.name) != switches_.end() ||
+        std::ranges::find(switches_, node.name) != switches_.end())
+      return Error{fmt::format("found '{}' as a host and a switch, expected one", host.name)};
+    const auto site = [&](const std::string& at) {
+      if (at.starts_with("gpu"))
+        return fmt::format("{}.gpu{}", node.name,
+                           static_cast<int>(i) * host_.gpus + std::stoi(at.substr(3)));
+      if (at == "nvswitch" || one_host) return fmt::format("{}.{}", node.name, at);
+      return fmt::format("{}.{}_{}", node.name, host.name, at);
+    };
+    // The node's NVLinks stand before all else of it.
+    std::vector<ComposedCable> nvlinks;
+    for (const HostWire& wire : host_.nvlinks)
+      nvlinks.push_back(
+          {site(wire.from), site(wire.to), wire.GBps, wire.latency_us, wire.efficiency});
+    cluster_.cables.insert(cluster_.cables.begin() + static_cast<std::ptrdiff_t>(first),
+                           nvlinks.begin(), nvlinks.end());
+    first += nvlinks.size();
+    cluster_.hosts.push_back(host.name);
+    add_nics(node, host, site);
+  }
+  return Done{};
+}
+
+// What a switch without rates carries up: all that comes from below.
+double Composer::uplink_GBps(const std::string& at, std::set<std::string>* seen) const {
+  if (!seen->insert(at).second) return 0;
+  const auto own = down_GBps_.find(at);
+  double GBps = own == down_GBps_.end() ? 0 : own->second / preset_.oversubscription;
+  for (const FabricCable& cable : cables_) {
+    if (cable.to == at) GBps += uplink_GBps(cable.from, seen);
+  }
+  return GBps;
+}
+
+void Composer::add_fabric() {
+  if (!topology_.fabric && nodes_.size() == 1 && !cables_.empty()) cables_.clear();
+  if (states_rates_) {
+    for (const FabricCable& cable : cables_)
+      cluster_.cables.push_back({cable.from, cable.to, cable.GBps, 0, 0});
+    return;
+  }
+  std::set<std::string> below;
+  std::vector<std::string> empty;
+  const auto add = [&](const std::string& from, const std::string& to) {
+    std::set<std::string> seen;
+    const double GBps = uplink_GBps(from, &seen);
+    if (GBps > 0) {
+      cluster_.cables.push_back({from, to, GBps, 0, 0});
+    } else {
+      empty.push_back(from);
+    }
+  };
+  for (const FabricCable& cable : cables_) {
+    below.insert(cable.from);
+    add(cable.from, cable.to);
+  }
+  if (!empty.empty())
+    cluster_.left_out.push_back(
+        fmt::format("switches without a host below them: {}", hostlist_of(empty)));
+  if (!cables_.empty() || topology_.fabric)
+    cluster_.assumed.push_back(fmt::format(
+        "a leaf's uplinks carry {} its hosts' NICs do, as in {}, and switches above never block: "
+        "the files state no rate",
+        preset_.oversubscription == 1 ? "what"
+                                      : fmt::format("1/{:g} of what", preset_.oversubscription),
+        preset_.preset));
+  std::vector<std::string> roots;
+  for (const std::string& one : switches_) {
+    if (!below.contains(one)) roots.push_back(one);
+  }
+  if (roots.size() < 2 || !topology_.fabric) return;
+  for (const std::string& root : roots) add(root, kCore);
+  cluster_.assumed.push_back(
+      fmt::format("a core that never blocks joins the {} trees", roots.size()));
+}
+
+}  // namespace
+
+std::string preset_of(const ImportedTopology& topology) {
+  if (!topology.node) return "";
+  bool aws = false;
+  for (const ImportedNic& nic : topology.node->nics) aws |= nic.pci_id.starts_with("1d0f:");
+  for (const ImportedGpu& gpu : topology.node->gpus) {
+    const KnownGpu* known = known_gpu(gpu.pci_id);
+    if (known == nullptr) known = usual_gpu(gpu.sm);
+    if (known != nullptr)
+      return std::string(aws && !known->preset_on_aws.empty() ? known->preset_on_aws
+                                                              : known->preset);
+  }
+  return "";
+}
+
+Result<ComposedCluster> compose(const ImportedTopology& topology, const PresetNode& preset,
+                                const ComposeOptions& options) {
+  return Composer(topology, preset, options).compose();
+}
+
+std::string cables_csv(const ComposedCluster& cluster, const std::vector<std::string>& comments) {
+  std::string text;
+  for (const std::string& comment : comments) text += fmt::format("# {}\n", comment);
+  text += "from,to,GBps,latency_us,efficiency\n";
+  for (const ComposedCable& cable : cluster.cables)
+    text +=
+        fmt::format("{},{},{:.10g},{:g},{}\n", cable.from, cable.to, cable.GBps, cable.latency_us,
+                    cable.efficiency > 0 ? fmt::format("{:g}", cable.efficiency) : "");
+  return text;
+}
+
+}  // namespace tandem

@@ -1,0 +1,165 @@
+#include "interop/topology/host_template.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "interop/topology/nccl_rates.h"
+
+namespace tandem {
+namespace {
+
+// The compute capability of a node's GPUs; 0: nothing says it.
+int sm_of(const ImportedNode& node, const PresetNode& preset) {
+  for (const ImportedGpu& gpu : node.gpus) {
+    if (gpu.sm > 0) return gpu.sm;
+    if (const KnownGpu* known = known_gpu(gpu.pci_id)) return known->sm;
+  }
+  return sm_of_preset(preset.preset);
+}
+
+// A preset's NVLinks between so many GPUs of a host.
+void add_preset_nvlinks(const PresetNode& preset, HostTemplate* host) {
+  if (static_cast<int>(preset.nvlinks.size()) == host->gpus) {
+    int most = 1;
+    for (const std::vector<int>& row : preset.nvlinks)
+      most = std::max(most, *std::ranges::max_element(row));
+    for (int i = 0; i < host->gpus; ++i) {
+      for (int j = i + 1; j < host->gpus; ++j) {
+        if (const int links = preset.nvlinks[i][j]; links > 0)
+          host->nvlinks.push_back({fmt::format("gpu{}", i), fmt::format("gpu{}", j),
+                                   preset.intra_GBps * links / most, preset.intra_latency_us, 0});
+      }
+    }
+    return;
+  }
+  host->has_switch = true;
+  for (int i = 0; i < host->gpus; ++i)
+    host->nvlinks.push_back(
+        {fmt::format("gpu{}", i), "nvswitch", preset.intra_GBps, preset.intra_latency_us / 2, 0});
+}
+
+// What the preset's efficiency says, of rates as NCCL counts them: the same bytes a second.
+void restate_efficiency(const PresetNode& preset, int sm, HostTemplate* host) {
+  double fastest = 0;
+  for (const HostWire& wire : host->nvlinks) fastest = std::max(fastest, wire.GBps);
+  if (fastest == 0) return;
+  const bool alike = host->has_switch == preset.nvlinks.empty();
+  const double of_preset = preset.intra_GBps * preset.intra_efficiency;
+  const double restated =
+      alike ? of_preset / fastest
+            : preset.intra_efficiency * nvlink_line_GBps(sm) / nccl_nvlink_GBps(sm);
+  host->intra_efficiency = std::min(1.0, restated);
+  host->assumed.push_back(fmt::format(
+      "NVLinks reach {:.4g} of the rates that NCCL counts: {}'s {:g} of {:g} GB/s, restated",
+      host->intra_efficiency, preset.preset, preset.intra_efficiency, preset.intra_GBps));
+}
+
+// NVLinks that a file counts.
+void add_counted_nvlinks(const ImportedNode& node, const PresetNode& preset, HostTemplate* host) {
+  const int sm = sm_of(node, preset);
+  int most = 1;
+  for (const NodeWire& wire : node.wires) most = std::max(most, wire.nvlinks);
+  for (const NodeWire& wire : node.wires) {
+    if (wire.kind != NodeWire::Nvlink) continue;
+    const bool to_switch = wire.to == "nvswitch";
+    host->has_switch |= to_switch;
+    const double GBps =
+        sm > 0 ? wire.nvlinks * nccl_nvlink_GBps(sm) : preset.intra_GBps * wire.nvlinks / most;
+    host->nvlinks.push_back(
+        {wire.from, wire.to, GBps, preset.intra_latency_us / (to_switch ? 2 : 1), 0});
+  }
+  if (host->nvlinks.empty()) return;
+  if (sm > 0) return restate_efficiency(preset, sm, host);
+  host->assumed.push_back(
+      fmt::format("NVLinks as fast as {}'s: no file names the GPUs", preset.preset));
+}
+
+// What a NIC carries where no file says it: the preset's, or its share of a node's.
+double usual_nic_GBps(const PresetNode& preset, std::size_t nics) {
+  return std::min(preset.nic_GBps, preset.nic_GBps * preset.nics / static_cast<double>(nics));
+}
+
+void add_nics(const ImportedNode& node, const PresetNode& preset, HostTemplate* host) {
+  bool usual = false;
+  for (const ImportedNic& nic : node.nics) {
+    usual |= nic.GBps == 0;
+    host->nics.push_back({nic.name,
+                          nic.GBps > 0 ? nic.GBps : usual_nic_GBps(preset, node.nics.size()),
+                          nic.GBps > 0});
+  }
+  if (usual)
+    host->assumed.push_back(fmt::format("NICs of {:g} Gbit/s, by {}: no file says it",
+                                        8 * usual_nic_GBps(preset, node.nics.size()),
+                                        preset.preset));
+}
+
+// GPUs that the file leaves out, spread over the switches that its NICs hang on.
+void spread_gpus(const ImportedNode& node, const PresetNode& preset, HostTemplate* host) {
+  std::vector<std::string> switches;
+  double fastest = 0;
+  for (const NodeWire& wire : node.wires) {
+    if (!wire.from.starts_with("nic")) continue;
+    fastest = std::max(fastest, wire.GBps);
+    if (std::ranges::find(switches, wire.to) == switches.end()) switches.push_back(wire.to);
+  }
+  host->gpus = preset.gpus;
+  for (int i = 0; i < host->gpus; ++i) {
+    const std::size_t at = static_cast<std::size_t>(i) * switches.size() / host->gpus;
+    host->others.push_back({fmt::format("gpu{}", i), switches[at], fastest, 0, 1});
+  }
+  host->assumed.push_back(
+      fmt::format("{} GPUs, as {} has, spread over the {} PCIe switches: the "
+                  "file names none",
+                  host->gpus, preset.preset, switches.size()));
+}
+
+}  // namespace
+
+Result<HostTemplate> host_of(const ImportedNode& node, const PresetNode& preset) {
+  HostTemplate host;
+  host.gpus = static_cast<int>(node.gpus.size());
+  host.nic_latency_us = preset.inter_latency_us / 2;
+  if (!node.states_gpus) spread_gpus(node, preset, &host);
+  if (node.states_nvlinks) {
+    add_counted_nvlinks(node, preset, &host);
+  } else {
+    if (preset.gpus < host.gpus)
+      return Error{
+          fmt::format("found {} GPUs in a file without NVLinks, expected a preset of a "
+                      "node with as many: {} has {}",
+                      host.gpus, preset.preset, preset.gpus)};
+    add_preset_nvlinks(preset, &host);
+    host.assumed.push_back(
+        fmt::format("NVLinks as {} has them: the file states none", preset.preset));
+  }
+  add_nics(node, preset, &host);
+  // Without NVLinks a message between two GPUs goes by PCIe, and one to another node does, too.
+  const double inside_us = host.nvlinks.empty() ? preset.intra_latency_us / 2 : 0;
+  host.nic_latency_us = std::max(0.0, host.nic_latency_us - inside_us);
+  for (const NodeWire& wire : node.wires) {
+    if (wire.kind == NodeWire::Nvlink) continue;
+    host.others.push_back(
+        {wire.from, wire.to, wire.GBps, wire.from.starts_with("gpu") ? inside_us : 0, 1});
+  }
+  return host;
+}
+
+HostTemplate host_of(const PresetNode& preset, int gpus, int nics) {
+  HostTemplate host;
+  host.gpus = gpus;
+  host.nic_latency_us = preset.inter_latency_us / 2;
+  add_preset_nvlinks(preset, &host);
+  for (int i = 0; i < nics; ++i)
+    host.nics.push_back({"", usual_nic_GBps(preset, static_cast<std::size_t>(nics)), false});
+  // Wires to the NICs, which limit nothing.
+  const auto wire = [&](int gpu, int nic) {
+    host.others.push_back(
+        {fmt::format("gpu{}", gpu), fmt::format("nic{}", nic), preset.nic_GBps, 0, 1});
+  };
+  for (int i = 0; i < std::max(gpus, nics); ++i)
+    gpus >= nics ? wire(i, i * nics / gpus) : wire(i * gpus / nics, i);
+  return host;
+}
+
+}  // namespace tandem

@@ -1,0 +1,289 @@
+// `ibnetdiscover`: each switch with a link a line, then each channel adapter. All cables are read
+// from the switches; adapters' blocks say what they are called where no switch does.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/hostlist.h"
+#include "base/split.h"
+#include "interop/topology/readers.h"
+
+namespace tandem {
+namespace {
+
+// Gbit/s of a lane.
+struct LaneSpeed {
+  std::string_view name;
+  double Gbitps;
+};
+
+constexpr std::array kLanes = {
+    LaneSpeed{"SDR", 2.5},  LaneSpeed{"DDR", 5},   LaneSpeed{"QDR", 10},
+    LaneSpeed{"FDR10", 10}, LaneSpeed{"FDR", 14},  LaneSpeed{"EDR", 25},
+    LaneSpeed{"HDR", 50},   LaneSpeed{"NDR", 100}, LaneSpeed{"XDR", 200}};
+
+// GB/s of "4xNDR"; nothing: it is none.
+std::optional<double> link_GBps(std::string_view text) {
+  const std::size_t by = text.find('x');
+  int width = 0;
+  if (by == text.npos) return std::nullopt;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + by, width);
+  if (failed != std::errc{} || end != text.data() + by || width < 1 || width > 12)
+    return std::nullopt;
+  for (const LaneSpeed& lane : kLanes) {
+    if (text.substr(by + 1) == lane.name) return width * lane.Gbitps / 8;
+  }
+  return std::nullopt;
+}
+
+// What stands in the quotes from `from` on, and over it.
+std::optional<std::string_view> quoted(std::string_view line, std::size_t* from) {
+  const std::size_t open = line.find('"', *from);
+  const std::size_t close = open == line.npos ? line.npos : line.find('"', open + 1);
+  if (close == line.npos) return std::nullopt;
+  *from = close + 1;
+  return line.substr(open + 1, close - open - 1);
+}
+
+// "MF0;A09-P1-IBLEAF-04-04:MQM9701/U1" is A09-P1-IBLEAF-04-04; what a CSV would trip over goes.
+std::string switch_name(std::string_view description) {
+  std::string_view name = description;
+  if (const std::size_t semicolon = name.find(';'); semicolon != name.npos)
+    name.remove_prefix(semicolon + 1);
+  name = name.substr(0, name.find(':'));
+  std::string clean;
+  for (const char c : name)
+    clean += std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' ? c : '-';
+  return clean;
+}
+
+// An adapter: a host's device, or none of a host.
+struct Adapter {
+  std::string description, host, device;
+};
+
+constexpr std::string_view kAggregation = "Aggregation Node";
+
+// "a08-p1-dgx-04-c01 mlx5_5", "... HCA-6", "host mlx5_0 extra": up to the blank; "MT4129 ConnectX7
+// Mellanox Technologies" says what the device is, not where.
+Adapter adapter_of(std::string_view description) {
+  Adapter adapter{std::string(description), "", ""};
+  const std::size_t blank = description.find(' ');
+  if (blank == description.npos || blank == 0) return adapter;
+  const std::string_view host = description.substr(0, blank);
+  const std::string_view device = description.substr(blank + 1);
+  const bool is_model = host.starts_with("MT") || host == "Mellanox" || host == "localhost" ||
+                        host == "(none)" || description.ends_with("Technologies");
+  if (is_model || host.find_first_of("\",;[]") != host.npos) return adapter;
+  adapter.host = host;
+  // HCA-6 is mlx5_5.
+  int number = 0;
+  if (device.starts_with("HCA-") &&
+      std::from_chars(device.data() + 4, device.data() + device.size(), number).ec == std::errc{} &&
+      number > 0) {
+    adapter.device = fmt::format("mlx5_{}", number - 1);
+  } else {
+    adapter.device = device.substr(0, device.find(' '));
+  }
+  return adapter;
+}
+
+struct FoundCable {
+  std::string from, to;  // GUIDs, "S-..." or "H-..."
+  int from_port = 0, to_port = 0;
+  double GBps = 0;
+};
+
+class Fabric {
+ public:
+  explicit Fabric(const TopologySource& source) : source_(source) {}
+
+  Status read() {
+    int number = 0;
+    for (const std::string& whole : split(source_.text, "\n")) {
+      ++number;
+      std::string_view line = whole;
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      if (line.starts_with("Switch") || line.starts_with("Ca\t") || line.starts_with("Ca ") ||
+          line.starts_with("Rt")) {
+        RETURN_IF_ERROR(read_head(line, number));
+      } else if (line.starts_with('[')) {
+        RETURN_IF_ERROR(read_cable(line, number));
+      }
+    }
+    if (switches_.empty())
+      return Error::at(source_.path,
+                       fmt::format("found {} and no switch, expected a fabric: was it run on a "
+                                   "host whose link is up?",
+                                   adapters_.size() == 1
+                                       ? "one channel adapter"
+                                       : fmt::format("{} channel adapters", adapters_.size())));
+    return Done{};
+  }
+
+  Result<ImportedFabric> fabric();
+
+  std::vector<std::string> left_out, assumed;
+
+ private:
+  Status read_head(std::string_view line, int number) {
+    std::size_t at = 0;
+    const auto guid = quoted(line, &at);
+    const auto description = guid ? quoted(line, &at) : std::nullopt;
+    if (!guid || !description || guid->size() < 3)
+      return Error::at(source_.at(number),
+                       "found a line of a switch or an adapter without its GUID and description, "
+                       "expected both in quotes");
+    here_ = *guid;
+    if (line.starts_with("Switch")) {
+      switches_.try_emplace(here_, switch_name(*description));
+    } else {
+      note_adapter(here_, *description);
+    }
+    return Done{};
+  }
+
+  void note_adapter(const std::string& guid, std::string_view description) {
+    Adapter adapter = adapter_of(description);
+    Adapter& known = adapters_[guid];
+    if (known.host.empty()) known = std::move(adapter);
+  }
+
+  // [port] "S-guid"[port] # "description" lid N 4xNDR, and of adapters, which state theirs first,
+  // [port](guid) "S-guid"[port] # lid N lmc N "description" lid N 4xNDR
+  Status read_cable(std::string_view line, int number) {
+    const auto wrong = [&](std::string_view what) {
+      return Error::at(source_.at(number),
+                       fmt::format("found a link without {}, expected [port] \"GUID\"[port] # "
+                                   "\"description\" lid N 4xNDR",
+                                   what));
+    };
+    if (here_.empty()) return wrong("the switch that it is of");
+    FoundCable cable;
+    cable.from = here_;
+    cable.from_port = port_in(line);
+    std::size_t at = 0;
+    const auto peer = quoted(line, &at);
+    if (!peer || peer->size() < 3) return wrong("the GUID of its other end");
+    cable.to = *peer;
+    cable.to_port = port_in(line.substr(at));
+    const auto description = quoted(line, &at);
+    if (!description) return wrong("the description of its other end");
+    const std::size_t blank = line.find_last_not_of(" \t");
+    const std::string_view trimmed = line.substr(0, blank + 1);
+    const auto GBps = link_GBps(trimmed.substr(trimmed.find_last_of(" \t") + 1));
+    if (!GBps) return wrong("its width and speed");
+    cable.GBps = *GBps;
+    if (!here_.starts_with("S-")) return Done{};  // read from the switch
+    if (cable.to.starts_with("H-")) note_adapter(cable.to, *description);
+    cables_.push_back(std::move(cable));
+    return Done{};
+  }
+
+  static int port_in(std::string_view text) {
+    const std::size_t open = text.find('[');
+    int port = 0;
+    if (open != text.npos) std::from_chars(text.data() + open + 1, text.data() + text.size(), port);
+    return port;
+  }
+
+  std::map<std::string, std::string> unique_names() const;
+
+  const TopologySource& source_;
+  std::string here_;
+  std::map<std::string, std::string> switches_;  // GUID -> name
+  std::map<std::string, Adapter> adapters_;      // by GUID
+  std::vector<FoundCable> cables_;
+};
+
+// Switches of one name, or of none, have their GUID in it.
+std::map<std::string, std::string> Fabric::unique_names() const {
+  std::map<std::string, int> uses;
+  for (const auto& [guid, name] : switches_) ++uses[name];
+  std::map<std::string, std::string> names;
+  for (const auto& [guid, name] : switches_)
+    names[guid] = name.empty() || uses[name] > 1
+                      ? fmt::format("{}{}{}", name, name.empty() ? "" : "-", guid.substr(2))
+                      : name;
+  return names;
+}
+
+Result<ImportedFabric> Fabric::fabric() {
+  ImportedFabric fabric;
+  fabric.states_rates = true;
+  const std::map<std::string, std::string> names = unique_names();
+  for (const auto& [guid, name] : names) fabric.switches.push_back(name);
+  std::ranges::sort(fabric.switches, in_natural_order);
+  std::map<std::string, FabricHost> hosts;
+  std::set<std::string> aggregation, nameless;
+  for (const FoundCable& cable : cables_) {
+    const auto there = names.find(cable.to);
+    if (there != names.end()) {
+      // Twice in the file: once is enough, and from the side that comes first.
+      if (std::pair(cable.from, cable.from_port) < std::pair(cable.to, cable.to_port))
+        fabric.cables.push_back({names.at(cable.from), there->second, cable.GBps});
+      continue;
+    }
+    const auto found = adapters_.find(cable.to);
+    if (found == adapters_.end()) {
+      left_out.push_back(fmt::format("{}: a link to {}, which the file does not describe",
+                                     source_.path, cable.to));
+      continue;
+    }
+    const Adapter& adapter = found->second;
+    if (adapter.host.empty()) {
+      (adapter.description.find(kAggregation) == std::string::npos ? nameless : aggregation)
+          .insert(cable.to);
+      continue;
+    }
+    FabricHost& host = hosts[adapter.host];
+    host.name = adapter.host;
+    host.ports.push_back({adapter.device, names.at(cable.from), cable.GBps});
+  }
+  if (!aggregation.empty())
+    left_out.push_back(
+        fmt::format("{}: {} aggregation nodes of the switches, for SHARP: where it "
+                    "is on, set cluster.in_network_reduction",
+                    source_.path, aggregation.size()));
+  if (!nameless.empty())
+    left_out.push_back(fmt::format("{}: {} ends that name no host, such as '{}'", source_.path,
+                                   nameless.size(), adapters_.at(*nameless.begin()).description));
+  for (auto& [name, host] : hosts) {
+    std::ranges::stable_sort(host.ports, in_natural_order, &FabricPort::device);
+    fabric.hosts.push_back(std::move(host));
+  }
+  std::ranges::sort(fabric.hosts, in_natural_order, &FabricHost::name);
+  return fabric;
+}
+
+}  // namespace
+
+bool is_ibnetdiscover(std::string_view text) {
+  return text.find("\ncaguid=") != text.npos || text.find("\nswitchguid=") != text.npos;
+}
+
+Status read_ibnetdiscover(const TopologySource& source, ImportedTopology* topology) {
+  Fabric file(source);
+  RETURN_IF_ERROR(file.read());
+  ASSIGN_OR_RETURN(ImportedFabric fabric, file.fabric());
+  if (fabric.hosts.empty())
+    return Error::at(source.path, fmt::format("found {} switches and no host that is named, "
+                                              "expected adapters such as \"host1 mlx5_0\"",
+                                              fabric.switches.size()));
+  if (topology->fabric)
+    return Error::at(source.path, "found a second file of a fabric, expected one");
+  topology->sources.push_back(fmt::format("{} (ibnetdiscover, {} switches, {} hosts)", source.path,
+                                          fabric.switches.size(), fabric.hosts.size()));
+  topology->fabric = std::move(fabric);
+  for (const auto& [from, to] : {std::pair(&file.left_out, &topology->left_out),
+                                 std::pair(&file.assumed, &topology->assumed)})
+    to->insert(to->end(), from->begin(), from->end());
+  return Done{};
+}
+
+}  // namespace tandem

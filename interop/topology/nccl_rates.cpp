@@ -1,0 +1,109 @@
+#include "interop/topology/nccl_rates.h"
+
+#include <array>
+
+namespace tandem {
+namespace {
+
+struct NvlinkRate {
+  int sm;  // from this one on
+  double nccl_GBps, line_GBps;
+};
+
+constexpr std::array kNvlinks = {NvlinkRate{100, 40.1, 50},   NvlinkRate{90, 20.6, 25},
+                                 NvlinkRate{86, 12, 14.0625}, NvlinkRate{80, 20, 25},
+                                 NvlinkRate{70, 20, 25},      NvlinkRate{60, 18, 20}};
+
+const NvlinkRate* nvlink_of(int sm) {
+  for (const NvlinkRate& rate : kNvlinks) {
+    if (sm >= rate.sm) return &rate;
+  }
+  return nullptr;
+}
+
+// NCCL's speed of a lane, in 100 Mbit/s, by what the transfer rate begins with.
+struct PcieSpeed {
+  std::string_view GTps;
+  double lane;
+};
+
+constexpr std::array kPcieSpeeds = {PcieSpeed{"2.5", 15}, PcieSpeed{"5", 30},
+                                    PcieSpeed{"8", 60},   PcieSpeed{"16", 120},
+                                    PcieSpeed{"32", 240}, PcieSpeed{"64", 480}};
+constexpr double kOtherSpeed = 60, kWidth = 16, kLanesPerGBps = 80;
+
+constexpr int kVolta = 70, kAmpere = 80, kHopper = 90, kBlackwell = 100;
+
+// The first of a compute capability is its usual one.
+constexpr std::array kGpus = {
+    KnownGpu{"10de:1db5", "V100 SXM2 32GB", kVolta, "dgx-1", ""},
+    KnownGpu{"10de:1db1", "V100 SXM2 16GB", kVolta, "dgx-1", ""},
+    KnownGpu{"10de:1db8", "V100 SXM3 32GB", kVolta, "dgx-2", ""},
+    KnownGpu{"10de:20b2", "A100 SXM4 80GB", kAmpere, "dgx-a100", "aws-p4de"},
+    KnownGpu{"10de:20b0", "A100 SXM4 40GB", kAmpere, "dgx-a100-40gb", "aws-p4d"},
+    KnownGpu{"10de:20b5", "A100 PCIe 80GB", kAmpere, "dgx-a100", ""},
+    KnownGpu{"10de:2330", "H100 SXM5 80GB", kHopper, "dgx-h100", "aws-p5"},
+    KnownGpu{"10de:2335", "H200 SXM 141GB", kHopper, "dgx-h200", "aws-p5en"},
+    KnownGpu{"10de:2324", "H800 SXM5 80GB", kHopper, "hgx-h800", ""},
+    KnownGpu{"10de:2329", "H20", kHopper, "hgx-h20", ""},
+    KnownGpu{"10de:2901", "B200", kBlackwell, "dgx-b200", "aws-p6-b200"},
+    KnownGpu{"10de:2941", "GB200", kBlackwell, "gb200-nvl72", ""},
+    KnownGpu{"10de:3182", "B300 SXM6", kBlackwell + 3, "dgx-b300", ""},
+    KnownGpu{"10de:31c2", "GB300", kBlackwell + 3, "gb300-nvl72", ""}};
+
+}  // namespace
+
+double nccl_nvlink_GBps(int sm) {
+  const NvlinkRate* rate = nvlink_of(sm);
+  return rate == nullptr ? 0 : rate->nccl_GBps;
+}
+
+double nvlink_line_GBps(int sm) {
+  const NvlinkRate* rate = nvlink_of(sm);
+  return rate == nullptr ? 0 : rate->line_GBps;
+}
+
+double pcie_GBps(std::string_view speed, double width) {
+  const std::string_view rate = speed.substr(0, speed.find(' '));
+  const std::string_view whole = rate.ends_with(".0") ? rate.substr(0, rate.size() - 2) : rate;
+  double lane = kOtherSpeed;
+  for (const PcieSpeed& known : kPcieSpeeds) {
+    if (whole == known.GTps) lane = known.lane;
+  }
+  return (width > 0 ? width : kWidth) * lane / kLanesPerGBps;
+}
+
+double socket_GBps(std::string_view arch, std::string_view vendor, double family, double model) {
+  constexpr double kArm = 6, kPower = 32, kAmd = 16, kBroadwell = 6, kSkylake = 10,
+                   kSapphireRapids = 22, kEmeraldRapids = 40;
+  if (arch == "arm64" || arch == "aarch64") return kArm;
+  if (arch == "ppc64") return kPower;
+  if (vendor == "AuthenticAMD") return kAmd;
+  if (vendor != "GenuineIntel") return kSkylake;
+  if (family > 6 || model >= 0xCF) return kEmeraldRapids;
+  if (model >= 0x8F) return kSapphireRapids;
+  return model >= 0x55 ? kSkylake : kBroadwell;
+}
+
+const KnownGpu* known_gpu(std::string_view pci_id) {
+  for (const KnownGpu& gpu : kGpus) {
+    if (gpu.pci_id == pci_id) return &gpu;
+  }
+  return nullptr;
+}
+
+const KnownGpu* usual_gpu(int sm) {
+  for (const KnownGpu& gpu : kGpus) {
+    if (gpu.sm == sm) return &gpu;
+  }
+  return nullptr;
+}
+
+int sm_of_preset(std::string_view preset) {
+  for (const KnownGpu& gpu : kGpus) {
+    if (gpu.preset == preset || gpu.preset_on_aws == preset) return gpu.sm;
+  }
+  return 0;
+}
+
+}  // namespace tandem

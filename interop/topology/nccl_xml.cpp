@@ -1,0 +1,322 @@
+// Three kinds of files are about: full dumps (gpus, NVLinks, nets), lists of devices with classes
+// but without NVLinks (clouds ship them), and lists without classes. So devices are known by what
+// is in them, then by their class; NVLinks that no file states are left to the preset.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "interop/document/xml_element.h"
+#include "interop/topology/nccl_rates.h"
+#include "interop/topology/readers.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::string_view kSwitchClass = "0x0680", kGpuClass = "0x03", kNicClass = "0x02";
+constexpr std::string_view kManyHosts = "fffffff:ff:ff.0";  // the target of NVLinks of a rack
+constexpr double kNetMbitps = 10000;                        // of a net that states no speed
+
+// A GPU of the file, before GPUs are numbered.
+struct FoundGpu {
+  int host = 0, dev = -1;
+  std::string busid, at;  // the PCIe switch or CPU that it hangs on
+  double pcie_GBps = 0, c2c_GBps = 0;
+  ImportedGpu gpu;
+  std::vector<std::pair<std::string, int>> nvlinks;  // target ("": a switch), count
+};
+
+struct FoundNic {
+  int host = 0, dev = -1;
+  std::string at;
+  double pcie_GBps = 0;
+  ImportedNic nic;
+};
+
+class NcclSystem {
+ public:
+  explicit NcclSystem(const TopologySource& source) : source_(source) {}
+
+  Status read(const XmlElement& system) {
+    for (const XmlElement& cpu : system.children) {
+      if (cpu.name != "cpu") continue;
+      has_classes_ |= any_has_class(cpu);
+    }
+    for (const XmlElement& cpu : system.children) {
+      if (cpu.name == "cpu") RETURN_IF_ERROR(read_cpu(cpu));
+    }
+    if (gpus_.empty() && nics_.empty())
+      return Error::at(source_.at(system.line),
+                       "found neither a GPU (a <gpu>, or a class that begins with 0x03) nor a "
+                       "network device, expected some");
+    return Done{};
+  }
+
+  Result<ImportedNode> node();
+
+  std::vector<std::string> left_out, assumed;
+
+ private:
+  static bool any_has_class(const XmlElement& element) {
+    return element.has("class") || std::ranges::any_of(element.children, any_has_class);
+  }
+
+  static bool is_device(const XmlElement& pci, std::string_view child, std::string_view of) {
+    return pci.child(child) != nullptr || pci.text("class").starts_with(of);
+  }
+
+  static std::string pci_id(const XmlElement& pci) {
+    const auto digits = [&](std::string_view attribute) {
+      const std::string_view text = pci.text(attribute);
+      return std::string(text.starts_with("0x") ? text.substr(2) : text);
+    };
+    return pci.has("device") ? digits("vendor") + ':' + digits("device") : "";
+  }
+
+  static double rate_of(const XmlElement& pci) {
+    return pcie_GBps(pci.text("link_speed"), pci.number("link_width"));
+  }
+
+  Status read_cpu(const XmlElement& cpu) {
+    const std::string hash(cpu.text("host_hash"));
+    const auto known = std::ranges::find(hosts_, hash);
+    const int host = static_cast<int>(known - hosts_.begin());
+    if (known == hosts_.end()) hosts_.push_back(hash);
+    const std::string name = fmt::format("cpu{}", cpus_.size());
+    const double sockets = socket_GBps(cpu.text("arch"), cpu.text("vendor"), cpu.number("familyid"),
+                                       cpu.number("modelid"));
+    for (const auto& [other, of_host] : cpus_) {
+      if (of_host == host)
+        wires_.push_back({.from = other, .to = name, .kind = NodeWire::Sockets, .GBps = sockets});
+    }
+    cpus_.emplace_back(name, host);
+    for (const XmlElement& child : cpu.children) {
+      if (child.name == "pci") RETURN_IF_ERROR(read_pci(child, name, host));
+      if (child.name == "nic") RETURN_IF_ERROR(add_nets(child, nullptr, name, host));
+    }
+    return Done{};
+  }
+
+  // The devices at or below it.
+  int devices_in(const XmlElement& pci) const {
+    if (is_device(pci, "gpu", kGpuClass) || is_device(pci, "nic", kNicClass)) return 1;
+    if (pci.children.empty()) return has_classes_ ? 0 : 1;
+    int devices = 0;
+    for (const XmlElement& child : pci.children) {
+      if (child.name == "pci") devices += devices_in(child);
+    }
+    return devices;
+  }
+
+  // The fastest device below: virtual machines state nonsense of bridges.
+  static double fastest_below(const XmlElement& pci) {
+    double fastest = pci.children.empty() ? rate_of(pci) : 0;
+    for (const XmlElement& child : pci.children) {
+      if (child.name == "pci")
+        fastest = std::max(fastest,
+                           child.child("gpu") != nullptr ? rate_of(child) : fastest_below(child));
+      if (child.name == "gpu" || child.name == "nic") fastest = std::max(fastest, rate_of(pci));
+    }
+    return fastest;
+  }
+
+  Status read_pci(const XmlElement& pci, const std::string& at, int host) {
+    if (is_device(pci, "gpu", kGpuClass)) return add_gpu(pci, at, host);
+    if (const XmlElement* nic = pci.child("nic")) return add_nets(*nic, &pci, at, host);
+    const bool bare_nic =
+        pci.text("class").starts_with(kNicClass) || (!has_classes_ && pci.children.empty());
+    if (bare_nic) {
+      nics_.push_back({host, -1, at, rate_of(pci), {"", pci_id(pci), 0}});
+      return Done{};
+    }
+    if (pci.text("class").starts_with(kSwitchClass)) return Done{};
+    std::string here = at;
+    if (devices_in(pci) > 1) {  // a switch: what one device hangs on alone is a wire
+      here = fmt::format("pcie{}", switches_++);
+      const bool is_told = pci.number("link_width") > 1;
+      wires_.push_back({.from = here,
+                        .to = at,
+                        .kind = NodeWire::Pcie,
+                        .GBps = is_told ? rate_of(pci) : fastest_below(pci)});
+    }
+    for (const XmlElement& child : pci.children) {
+      if (child.name == "pci") RETURN_IF_ERROR(read_pci(child, here, host));
+    }
+    return Done{};
+  }
+
+  Status add_gpu(const XmlElement& pci, const std::string& at, int host) {
+    FoundGpu found{.host = host,
+                   .busid = std::string(pci.text("busid")),
+                   .at = at,
+                   .pcie_GBps = rate_of(pci),
+                   .gpu = {pci_id(pci), 0}};
+    if (const XmlElement* gpu = pci.child("gpu")) {
+      states_nvlinks_ = true;
+      found.dev = static_cast<int>(gpu->number("dev", -1));
+      found.gpu.sm = static_cast<int>(gpu->number("sm"));
+      for (const XmlElement& link : gpu->children) {
+        if (link.name == "c2c") found.c2c_GBps += link.number("bw") * link.number("count") / 1000;
+        if (link.name == "nvlink") RETURN_IF_ERROR(add_nvlink(link, &found));
+      }
+    }
+    gpus_.push_back(std::move(found));
+    return Done{};
+  }
+
+  Status add_nvlink(const XmlElement& link, FoundGpu* gpu) {
+    const double count = link.number("count");
+    if (!(count >= 1 && count <= 1000))
+      return Error::at(source_.at(link.line), fmt::format("found an nvlink of count '{}', "
+                                                          "expected 1 to 1000",
+                                                          link.text("count")));
+    const std::string target(link.text("target"));
+    if (target == gpu->busid) {
+      left_out.push_back(
+          fmt::format("{}: an NVLink from {} to itself", source_.at(link.line), target));
+      return Done{};
+    }
+    joins_hosts_ |= target == kManyHosts;
+    const bool is_switch = target == kManyHosts || link.text("tclass").starts_with(kSwitchClass);
+    gpu->nvlinks.emplace_back(is_switch ? "" : target, static_cast<int>(count));
+    return Done{};
+  }
+
+  Status add_nets(const XmlElement& nic, const XmlElement* pci, const std::string& at, int host) {
+    for (const XmlElement& net : nic.children) {
+      if (net.name != "net") continue;
+      const double speed = net.number("speed");
+      nics_.push_back({host,
+                       static_cast<int>(net.number("dev", -1)),
+                       at,
+                       pci == nullptr ? pcie_GBps("", 0) : rate_of(*pci),
+                       {std::string(net.text("name")), pci == nullptr ? "" : pci_id(*pci),
+                        (speed > 0 ? speed : kNetMbitps) / 8000}});
+    }
+    return Done{};
+  }
+
+  void add_nvlinks(ImportedNode* node) const;
+
+  const TopologySource& source_;
+  bool has_classes_ = false, states_nvlinks_ = false, joins_hosts_ = false;
+  std::vector<std::string> hosts_;
+  std::vector<std::pair<std::string, int>> cpus_;  // and their hosts
+  int switches_ = 0;
+  std::vector<FoundGpu> gpus_;
+  std::vector<FoundNic> nics_;
+  std::vector<NodeWire> wires_;
+};
+
+void NcclSystem::add_nvlinks(ImportedNode* node) const {
+  std::map<std::string, int> place;
+  for (std::size_t i = 0; i < gpus_.size(); ++i) place[gpus_[i].busid] = static_cast<int>(i);
+  std::map<std::pair<int, int>, int> pairs;
+  for (std::size_t i = 0; i < gpus_.size(); ++i) {
+    int to_switch = 0;
+    for (const auto& [target, count] : gpus_[i].nvlinks) {
+      const auto other = place.find(target);
+      if (target.empty() || other == place.end()) {
+        to_switch += target.empty() ? count : 0;
+        continue;
+      }
+      // Both ends state it.
+      const auto ends = std::minmax(static_cast<int>(i), other->second);
+      int& links = pairs[{ends.first, ends.second}];
+      links = std::max(links, count);
+    }
+    if (to_switch > 0)
+      node->wires.push_back({.from = fmt::format("gpu{}", i),
+                             .to = "nvswitch",
+                             .kind = NodeWire::Nvlink,
+                             .nvlinks = to_switch});
+  }
+  for (const auto& [ends, count] : pairs)
+    node->wires.push_back({.from = fmt::format("gpu{}", ends.first),
+                           .to = fmt::format("gpu{}", ends.second),
+                           .kind = NodeWire::Nvlink,
+                           .nvlinks = count});
+}
+
+Result<ImportedNode> NcclSystem::node() {
+  const auto in_order = [](const auto& a, const auto& b) {
+    return std::pair(a.host, a.dev) < std::pair(b.host, b.dev);
+  };
+  std::ranges::stable_sort(gpus_, in_order);
+  std::ranges::stable_sort(nics_, in_order);
+  if (hosts_.size() > 1 && !joins_hosts_)
+    return Error::at(source_.path,
+                     fmt::format("found {} hosts that no NVLink switch joins, expected one host, "
+                                 "or an NVLink domain",
+                                 hosts_.size()));
+  ImportedNode node;
+  node.kind = "NCCL topology";
+  node.hosts = static_cast<int>(hosts_.size());
+  node.states_nvlinks = states_nvlinks_;
+  node.states_gpus = !gpus_.empty();
+  node.joins_hosts = joins_hosts_;
+  add_nvlinks(&node);
+  bool replaced = false;
+  for (std::size_t i = 0; i < gpus_.size(); ++i) {
+    const FoundGpu& gpu = gpus_[i];
+    node.gpus.push_back(gpu.gpu);
+    const bool c2c = gpu.c2c_GBps > 0;
+    replaced |= c2c;
+    node.wires.push_back({.from = fmt::format("gpu{}", i),
+                          .to = gpu.at,
+                          .kind = c2c ? NodeWire::C2c : NodeWire::Pcie,
+                          .GBps = c2c ? gpu.c2c_GBps : gpu.pcie_GBps});
+  }
+  if (replaced) left_out.emplace_back("PCIe between GPUs and CPUs that NVLink-C2C joins");
+  for (std::size_t i = 0; i < nics_.size(); ++i) {
+    node.nics.push_back(nics_[i].nic);
+    node.wires.push_back({.from = fmt::format("nic{}", i),
+                          .to = nics_[i].at,
+                          .kind = NodeWire::Pcie,
+                          .GBps = nics_[i].pcie_GBps});
+  }
+  node.wires.insert(node.wires.end(), wires_.begin(), wires_.end());
+  if (!has_classes_ && gpus_.empty())
+    assumed.push_back(
+        fmt::format("{}: its {} PCI devices have no class and are taken for network "
+                    "devices",
+                    source_.path, nics_.size()));
+  return node;
+}
+
+}  // namespace
+
+bool is_nccl_xml(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n\xef\xbb\xbf");
+  return first != std::string_view::npos && text[first] == '<';
+}
+
+Status read_nccl_xml(const TopologySource& source, ImportedTopology* topology) {
+  ASSIGN_OR_RETURN(const XmlElement root, parse_xml(source.text, source.path));
+  if (root.name == "graphs")
+    return Error::at(source.at(root.line),
+                     "found NCCL's graphs (NCCL_GRAPH_DUMP_FILE), expected its topology "
+                     "(NCCL_TOPO_DUMP_FILE): <system>");
+  if (root.name != "system")
+    return Error::at(source.at(root.line),
+                     fmt::format("found <{}>, expected NCCL's <system>", root.name));
+  if (root.text("version") != "1")
+    return Error::at(source.at(root.line), fmt::format("found NCCL topology version '{}', "
+                                                       "expected 1",
+                                                       root.text("version")));
+  NcclSystem system(source);
+  RETURN_IF_ERROR(system.read(root));
+  ASSIGN_OR_RETURN(ImportedNode node, system.node());
+  if (topology->node)
+    return Error::at(source.path, "found a second file of a node's inside, expected one");
+  topology->sources.push_back(fmt::format("{} ({}, {} GPUs, {} network devices)", source.path,
+                                          node.kind, node.gpus.size(), node.nics.size()));
+  topology->node = std::move(node);
+  for (const auto& [from, to] : {std::pair(&system.left_out, &topology->left_out),
+                                 std::pair(&system.assumed, &topology->assumed)})
+    to->insert(to->end(), from->begin(), from->end());
+  return Done{};
+}
+
+}  // namespace tandem

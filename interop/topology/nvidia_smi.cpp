@@ -1,0 +1,245 @@
+// `nvidia-smi topo -m`: columns by tabs or blanks, a header that may be underlined by ANSI codes,
+// network devices as NIC0 with a legend, or by their names. It states neither GPUs nor speeds.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+
+#include "base/split.h"
+#include "interop/text_scanner.h"
+#include "interop/topology/nccl_rates.h"
+#include "interop/topology/readers.h"
+
+namespace tandem {
+namespace {
+
+// Beyond what one GPU has of NVLinks, to each of the others together: they lead to a switch.
+constexpr int kMostNvlinksOfGpu = 18;
+
+constexpr std::array<std::string_view, 6> kPaths = {"X", "PIX", "PXB", "PHB", "NODE", "SYS"};
+
+// Without ANSI codes and line ends of DOS.
+std::string plain(std::string_view line) {
+  std::string text;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '\x1b') {
+      while (i < line.size() && std::isalpha(static_cast<unsigned char>(line[i])) == 0) ++i;
+    } else if (line[i] != '\r') {
+      text += line[i] == '\t' ? ' ' : line[i];
+    }
+  }
+  return text;
+}
+
+std::vector<std::string> words_in(std::string_view line) {
+  std::vector<std::string> words;
+  std::string word;
+  for (const char c : plain(line) + ' ') {
+    if (c != ' ') {
+      word += c;
+    } else if (!word.empty()) {
+      words.push_back(std::move(word));
+      word.clear();
+    }
+  }
+  return words;
+}
+
+bool is_gpu_name(std::string_view word) {
+  return word.starts_with("GPU") && digits_of(word.substr(3)) >= 0;
+}
+
+// The devices that a header names: all words before its columns of affinities.
+std::vector<std::string> devices_in_header(const std::vector<std::string>& words) {
+  std::vector<std::string> devices;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const bool is_end = words[i] == "CPU" || words[i] == "NUMA" ||
+                        (words[i] == "GPU" && i + 1 < words.size() && words[i + 1] == "NUMA");
+    if (is_end) break;
+    devices.push_back(words[i]);
+  }
+  return devices;
+}
+
+struct SmiTable {
+  std::vector<std::string> devices;                       // GPUs and network devices, by column
+  std::map<std::string, std::vector<std::string>> cells;  // by row, a cell a column
+  std::map<std::string, std::string> legend;              // "NIC0" -> "mlx5_0"
+  int line = 0;                                           // of the header
+};
+
+std::optional<int> nvlinks_of(std::string_view cell) {
+  if (!cell.starts_with("NV")) return std::nullopt;
+  const long long count = digits_of(cell.substr(2));
+  return count >= 1 && count <= 1000 ? std::optional(static_cast<int>(count)) : std::nullopt;
+}
+
+Result<SmiTable> read_table(const TopologySource& source) {
+  SmiTable table;
+  int line_number = 0;
+  for (const std::string& line : split(source.text, "\n")) {
+    ++line_number;
+    const std::vector<std::string> words = words_in(line);
+    if (words.empty()) continue;
+    if (table.devices.empty()) {
+      if (!is_gpu_name(words[0])) continue;
+      table.devices = devices_in_header(words);
+      table.line = line_number;
+      continue;
+    }
+    if (words.size() == 2 && words[0].starts_with("NIC") && words[0].ends_with(':')) {
+      table.legend[words[0].substr(0, words[0].size() - 1)] = words[1];
+      continue;
+    }
+    if (std::ranges::find(table.devices, words[0]) == table.devices.end()) continue;
+    if (words.size() < table.devices.size() + 1)
+      return Error::at(source.at(line_number),
+                       fmt::format("found {} cells for {}, expected {}, one a device",
+                                   words.size() - 1, words[0], table.devices.size()));
+    std::vector<std::string> cells(
+        words.begin() + 1, words.begin() + 1 + static_cast<std::ptrdiff_t>(table.devices.size()));
+    for (const std::string& cell : cells) {
+      if (std::ranges::find(kPaths, cell) == kPaths.end() && !nvlinks_of(cell))
+        return Error::at(source.at(line_number),
+                         fmt::format("found '{}' for {}, expected X, NV1, PIX, PXB, PHB, NODE or "
+                                     "SYS",
+                                     cell, words[0]));
+    }
+    table.cells[words[0]] = std::move(cells);
+  }
+  for (const std::string& device : table.devices) {
+    if (!table.cells.contains(device))
+      return Error::at(
+          source.at(table.line),
+          fmt::format("found a column {} without a row, expected the whole table", device));
+  }
+  return table;
+}
+
+// Devices in groups that no path of `far` or worse parts, each by the first of it.
+class PathGroups {
+ public:
+  PathGroups(const SmiTable& table, std::initializer_list<std::string_view> near)
+      : first_(table.devices.size()) {
+    for (std::size_t i = 0; i < first_.size(); ++i) {
+      first_[i] = i;
+      const std::vector<std::string>& cells = table.cells.at(table.devices[i]);
+      for (std::size_t j = 0; j < i && first_[i] == i; ++j) {
+        if (std::ranges::find(near, cells[j]) != near.end()) first_[i] = first_[j];
+      }
+    }
+  }
+
+  std::size_t of(std::size_t device) const { return first_[device]; }
+  bool is_shared(std::size_t device) const {
+    return std::ranges::count(first_, first_[device]) > 1;
+  }
+
+ private:
+  std::vector<std::size_t> first_;
+};
+
+// NVLinks of all GPUs: to a switch where every pair has as many, more than a GPU's own together.
+void add_nvlinks(const SmiTable& table, const std::vector<std::size_t>& gpus, ImportedNode* node) {
+  const auto links = [&](std::size_t i, std::size_t j) {
+    return nvlinks_of(table.cells.at(table.devices[gpus[i]])[gpus[j]]).value_or(0);
+  };
+  const int each = gpus.size() > 1 ? links(0, 1) : 0;
+  bool alike = each > 0;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) alike &= links(i, j) == each;
+  }
+  const bool is_switch = alike && (each * (static_cast<int>(gpus.size()) - 1) > kMostNvlinksOfGpu ||
+                                   each == kMostNvlinksOfGpu);
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    if (is_switch)
+      node->wires.push_back({.from = fmt::format("gpu{}", i),
+                             .to = "nvswitch",
+                             .kind = NodeWire::Nvlink,
+                             .nvlinks = each});
+    for (std::size_t j = i + 1; j < gpus.size() && !is_switch; ++j) {
+      if (links(i, j) > 0)
+        node->wires.push_back({.from = fmt::format("gpu{}", i),
+                               .to = fmt::format("gpu{}", j),
+                               .kind = NodeWire::Nvlink,
+                               .nvlinks = links(i, j)});
+    }
+  }
+}
+
+}  // namespace
+
+bool is_nvidia_smi(std::string_view text) {
+  for (const std::string& line : split(text, "\n")) {
+    const std::vector<std::string> words = words_in(line);
+    if (words.size() > 1 && words[0] == "GPU0" &&
+        (is_gpu_name(words[1]) || words[1] == "CPU" || words[1] == "NIC0" ||
+         words[1].starts_with("mlx")))
+      return true;
+    if (!words.empty() && words[0] != "$") return false;
+  }
+  return false;
+}
+
+Status read_nvidia_smi(const TopologySource& source, ImportedTopology* topology) {
+  ASSIGN_OR_RETURN(const SmiTable table, read_table(source));
+  ImportedNode node;
+  node.kind = "nvidia-smi topo -m";
+  node.states_nvlinks = true;
+  // One PCIe switch, and one socket.
+  const PathGroups bridges(table, {"PIX", "PXB"});
+  const PathGroups sockets(table, {"PIX", "PXB", "PHB", "NODE"});
+  const double pcie = pcie_GBps("", 0);
+  std::vector<std::size_t> gpus;
+  std::vector<NodeWire> wires;
+  std::map<std::size_t, std::string> switches, cpus;
+  for (std::size_t i = 0; i < table.devices.size(); ++i) {
+    const std::string& device = table.devices[i];
+    std::string name;
+    if (is_gpu_name(device)) {
+      name = fmt::format("gpu{}", gpus.size());
+      gpus.push_back(i);
+      node.gpus.emplace_back();
+    } else {
+      name = fmt::format("nic{}", node.nics.size());
+      const auto known = table.legend.find(device);
+      node.nics.push_back({known == table.legend.end() ? device : known->second, "", 0});
+    }
+    const auto [cpu, is_new] = cpus.try_emplace(sockets.of(i), fmt::format("cpu{}", cpus.size()));
+    if (is_new) {
+      for (const auto& [group, other] : cpus) {
+        if (other != cpu->second)
+          wires.push_back({.from = other,
+                           .to = cpu->second,
+                           .kind = NodeWire::Sockets,
+                           .GBps = socket_GBps("", "", 0, 0)});
+      }
+    }
+    std::string at = cpu->second;
+    if (bridges.is_shared(i)) {
+      const auto [known, first] =
+          switches.try_emplace(bridges.of(i), fmt::format("pcie{}", switches.size()));
+      if (first) wires.push_back({.from = known->second, .to = at, .GBps = pcie});
+      at = known->second;
+    }
+    wires.push_back({.from = name, .to = at, .GBps = pcie});
+  }
+  if (gpus.empty())
+    return Error::at(source.at(table.line), "found no GPU in the table, expected GPU0, GPU1, ...");
+  add_nvlinks(table, gpus, &node);
+  node.wires.insert(node.wires.end(), wires.begin(), wires.end());
+  if (topology->node)
+    return Error::at(source.path, "found a second file of a node's inside, expected one");
+  topology->assumed.push_back(fmt::format(
+      "{}: PCIe as of the third generation, {:g} GB/s, and {:g} between sockets, as NCCL takes "
+      "what it does not know",
+      source.path, pcie, socket_GBps("", "", 0, 0)));
+  topology->sources.push_back(fmt::format("{} ({}, {} GPUs, {} network devices)", source.path,
+                                          node.kind, node.gpus.size(), node.nics.size()));
+  topology->node = std::move(node);
+  return Done{};
+}
+
+}  // namespace tandem

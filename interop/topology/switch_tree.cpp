@@ -1,0 +1,135 @@
+#include "interop/topology/switch_tree.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/hostlist.h"
+
+namespace tandem {
+
+Result<std::vector<std::string>> SwitchTree::names(int line, const std::string& list) const {
+  if (list.empty()) return std::vector<std::string>{};
+  auto names = parse_hostlist(list);
+  if (!names.ok()) return Error::at(at(line), names.error().message);
+  return names;
+}
+
+Status SwitchTree::add_switch(int line, const std::string& name, const std::string& switches,
+                              const std::string& hosts) {
+  if (name.empty()) return Error::at(at(line), "found a switch without a name, expected one");
+  if (switches.empty() && hosts.empty())
+    return Error::at(at(line), fmt::format("found switch '{}' with neither switches nor nodes "
+                                           "below it, expected one of them",
+                                           name));
+  for (const Switch& other : switches_) {
+    if (other.name == name)
+      return Error::at(at(line), fmt::format("found switch '{}' a second time, after line {}, "
+                                             "expected each once",
+                                             name, other.line));
+  }
+  Switch added{name, line, {}, {}};
+  ASSIGN_OR_RETURN(added.switches, names(line, switches));
+  ASSIGN_OR_RETURN(added.hosts, names(line, hosts));
+  switches_.push_back(std::move(added));
+  return Done{};
+}
+
+Status SwitchTree::add_block(int line, const std::string& name, const std::string& hosts) {
+  if (name.empty()) return Error::at(at(line), "found a block without a name, expected one");
+  if (hosts.empty())
+    return Error::at(at(line), fmt::format("found block '{}' without nodes, expected some", name));
+  for (const Block& other : blocks_) {
+    if (other.domain.name == name)
+      return Error::at(at(line), fmt::format("found block '{}' a second time, after line {}, "
+                                             "expected each once",
+                                             name, other.line));
+  }
+  Block added{line, {name, {}}};
+  ASSIGN_OR_RETURN(added.domain.hosts, names(line, hosts));
+  blocks_.push_back(std::move(added));
+  return Done{};
+}
+
+// Whoever goes up arrives.
+Status SwitchTree::check_no_cycle(const std::map<std::string, std::string>& above) const {
+  for (const Switch& begin : switches_) {
+    std::string here = begin.name;
+    for (std::size_t steps = 0; above.contains(here); ++steps) {
+      if (steps > switches_.size())
+        return Error::at(at(begin.line), fmt::format("found switch '{}' below itself, expected a "
+                                                     "tree",
+                                                     begin.name));
+      here = above.at(here);
+    }
+  }
+  return Done{};
+}
+
+Result<ImportedFabric> SwitchTree::fabric() const {
+  ImportedFabric fabric;
+  std::set<std::string> known;
+  std::map<std::string, std::string> above, at_switch;
+  for (const Switch& one : switches_) {
+    known.insert(one.name);
+    fabric.switches.push_back(one.name);
+  }
+  for (const Switch& one : switches_) {
+    for (const std::string& below : one.switches) {
+      if (!known.contains(below))
+        return Error::at(at(one.line), fmt::format("found switch '{}' below '{}', expected one "
+                                                   "that has a line of its own",
+                                                   below, one.name));
+      if (!above.emplace(below, one.name).second)
+        return Error::at(at(one.line), fmt::format("found switch '{}' below '{}' and '{}', "
+                                                   "expected a tree",
+                                                   below, above[below], one.name));
+      fabric.cables.push_back({below, one.name, 0});
+    }
+    for (const std::string& host : one.hosts) {
+      if (known.contains(host))
+        return Error::at(at(one.line),
+                         fmt::format("found '{}' as a host and a switch, expected one", host));
+      if (!at_switch.emplace(host, one.name).second)
+        return Error::at(at(one.line), fmt::format("found host '{}' at '{}' and '{}', expected "
+                                                   "it at one switch",
+                                                   host, at_switch[host], one.name));
+      fabric.hosts.push_back({host, {{"", one.name, 0}}});
+    }
+  }
+  RETURN_IF_ERROR(check_no_cycle(above));
+  if (fabric.hosts.empty())
+    return Error::at(path_,
+                     fmt::format("found {} switches and no host, expected some", switches_.size()));
+  std::ranges::stable_sort(fabric.hosts, in_natural_order, &FabricHost::name);
+  return fabric;
+}
+
+Status SwitchTree::add_to(ImportedTopology* topology) const {
+  if (switches_.empty() && blocks_.empty())
+    return Error::at(path_, "found neither switches nor blocks, expected some");
+  std::map<std::string, std::string> block_of;
+  for (const Block& block : blocks_) {
+    for (const std::string& host : block.domain.hosts) {
+      if (!block_of.emplace(host, block.domain.name).second)
+        return Error::at(at(block.line), fmt::format("found host '{}' in blocks '{}' and '{}', "
+                                                     "expected it in one",
+                                                     host, block_of[host], block.domain.name));
+    }
+  }
+  if (!switches_.empty()) {
+    ASSIGN_OR_RETURN(ImportedFabric tree, fabric());
+    if (topology->fabric) return Error::at(path_, "found a second file of a fabric, expected one");
+    topology->fabric = std::move(tree);
+  }
+  if (!blocks_.empty() && !topology->domains.empty())
+    return Error::at(path_, "found a second file of blocks, expected one");
+  std::size_t hosts = switches_.empty() ? block_of.size() : topology->fabric->hosts.size();
+  for (const Block& block : blocks_) topology->domains.push_back(block.domain);
+  topology->sources.push_back(fmt::format("{} ({}, {} switches, {} blocks, {} hosts)", path_, kind_,
+                                          switches_.size(), blocks_.size(), hosts));
+  return Done{};
+}
+
+}  // namespace tandem

@@ -1,0 +1,51 @@
+// SwitchTree: switches and what hangs below each, as Slurm and topograph write them, by names
+// alone.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "interop/topology/imported_topology.h"
+
+namespace tandem {
+
+class SwitchTree {
+ public:
+  // `path` and `kind`: in Errors and notes.
+  SwitchTree(std::string path, std::string kind) : path_(std::move(path)), kind_(std::move(kind)) {}
+
+  // Hostlists of switches, or of hosts, or of both. Errors: malformed ones, neither, a switch that
+  // was there.
+  Status add_switch(int line, const std::string& name, const std::string& switches,
+                    const std::string& hosts);
+  Status add_block(int line, const std::string& name, const std::string& hosts);
+
+  // Errors: nothing in it, a switch below two others or below itself, a host at two switches or in
+  // two blocks, a name of both a host and a switch.
+  Status add_to(ImportedTopology* topology) const;
+
+ private:
+  struct Switch {
+    std::string name;
+    int line = 0;
+    std::vector<std::string> switches, hosts;
+  };
+  struct Block {
+    int line = 0;
+    NvlinkDomain domain;
+  };
+
+  std::string at(int line) const { return path_ + ':' + std::to_string(line); }
+  Result<std::vector<std::string>> names(int line, const std::string& list) const;
+  Result<ImportedFabric> fabric() const;
+  Status check_no_cycle(const std::map<std::string, std::string>& above) const;
+
+  std::string path_, kind_;
+  std::vector<Switch> switches_;
+  std::vector<Block> blocks_;
+};
+
+}  // namespace tandem

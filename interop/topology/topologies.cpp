@@ -1,0 +1,49 @@
+#include "interop/topology/topologies.h"
+
+#include <array>
+
+#include "interop/topology/readers.h"
+
+namespace tandem {
+namespace {
+
+struct TopologyReader {
+  bool (*is)(std::string_view text);
+  Status (*read)(const TopologySource& source, ImportedTopology* topology);
+};
+
+constexpr std::array kTopologyReaders = {TopologyReader{is_nccl_xml, read_nccl_xml},
+                                         TopologyReader{is_nvidia_smi, read_nvidia_smi},
+                                         TopologyReader{is_ibnetdiscover, read_ibnetdiscover},
+                                         TopologyReader{is_slurm_conf, read_slurm_conf},
+                                         TopologyReader{is_topology_yaml, read_topology_yaml}};
+
+}  // namespace
+
+std::string TopologySource::at(int line) const { return path + ':' + std::to_string(line); }
+
+std::string topology_kinds() {
+  return "NCCL topology XML, nvidia-smi topo -m, ibnetdiscover output, Slurm topology.conf or "
+         "topology.yaml, or topograph's model";
+}
+
+bool is_topology(std::string_view text) {
+  for (const TopologyReader& reader : kTopologyReaders) {
+    if (reader.is(text)) return true;
+  }
+  return false;
+}
+
+Result<ImportedTopology> import_topology(const std::vector<ImportSource>& sources) {
+  ImportedTopology topology;
+  for (const ImportSource& source : sources) {
+    for (const TopologyReader& reader : kTopologyReaders) {
+      if (!reader.is(source.text)) continue;
+      RETURN_IF_ERROR(reader.read({source.path, source.text}, &topology));
+      break;
+    }
+  }
+  return topology;
+}
+
+}  // namespace tandem
