@@ -1,13 +1,21 @@
 // tandem topology: a cluster as a table, or as a graph for Graphviz.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <map>
+#include <tuple>
 
+#include "base/file.h"
+#include "base/hostlist.h"
+#include "base/outputs.h"
 #include "cli/commands.h"
 #include "cli/text_width.h"
+#include "report/page/cluster_svg.h"
 #include "report/text/text_table.h"
 #include "scenarios/run/place.h"
 #include "scenarios/run/run.h"
+#include "topology/fabric_shape.h"
 #include "topology/preset.h"
 #include "topology/traffic.h"
 
@@ -17,6 +25,7 @@ namespace {
 struct TopologyOptions {
   std::string input;
   std::string format = "table";
+  std::string output;
   int gpus = 0;
   bool wide = false;
 };
@@ -76,6 +85,52 @@ void add_links(const ClusterSpec& spec, const Add& add) {
   add("fabric", fabric(spec.fabric));
 }
 
+// "31: 17 x 50 GB/s down, 16 x 50 GB/s up, oversubscription 1.06".
+std::string leaves_text(const LeafShape& leaf, std::size_t count) {
+  const auto links_text = [](int links, double bytes_per_s) {
+    return fmt::format("{} x {:.4g} GB/s", links, bytes_per_s / links / GB);
+  };
+  const std::string down = links_text(leaf.down_links, leaf.down_bytes_per_s);
+  if (leaf.up_links == 0) return fmt::format("{}: {} down, none up", count, down);
+  return fmt::format("{}: {} down, {} up, oversubscription {:.3g}", count, down,
+                     links_text(leaf.up_links, leaf.up_bytes_per_s), leaf.oversubscription());
+}
+
+// What the cables join: leaves that are alike in a line, and how far nodes are apart.
+template <class Add>
+void add_shape(const FabricShape& shape, const Add& add) {
+  constexpr std::size_t kMostLines = 8;
+  const auto key = [](const LeafShape& leaf) {
+    return std::tuple(-leaf.oversubscription(), leaf.down_links, leaf.up_links,
+                      leaf.down_bytes_per_s, leaf.up_bytes_per_s);
+  };
+  std::map<decltype(key(LeafShape{})), std::vector<const LeafShape*>> kinds;
+  for (const LeafShape& leaf : shape.leaves) kinds[key(leaf)].push_back(&leaf);
+  add("switches",
+      fmt::format("{} between nodes, {} of them leaves", shape.switches, shape.leaves.size()));
+  std::size_t lines = 0;
+  for (const auto& [of, leaves] : kinds) {
+    if (++lines > kMostLines) {
+      add("", fmt::format("{} kinds more, less oversubscribed", kinds.size() - kMostLines));
+      break;
+    }
+    std::vector<std::string> names;
+    for (const LeafShape* leaf : leaves) names.push_back(leaf->name);
+    add(lines == 1 ? "leaves" : "", leaves_text(*leaves.front(), leaves.size()));
+    if (kinds.size() > 1) add("", "  " + hostlist_of(names));
+  }
+  std::int64_t pairs = 0;
+  for (const auto& [hops, count] : shape.pairs) pairs += count;
+  bool first = true;
+  for (const auto& [hops, count] : shape.pairs) {
+    add(first ? "between two nodes" : "",
+        fmt::format("{} switch{}: {} pair{}, {:.1f} %", hops, hops == 1 ? "" : "es", count,
+                    count == 1 ? "" : "s",
+                    100.0 * static_cast<double>(count) / static_cast<double>(pairs)));
+    first = false;
+  }
+}
+
 void print_table(const Cluster& cluster, const std::string& preset, int width) {
   const ClusterSpec& spec = cluster.spec();
   std::vector<Cells> rows;
@@ -97,6 +152,7 @@ void print_table(const Cluster& cluster, const std::string& preset, int width) {
                           spec.gpus_per_node));
   if (spec.cables) {
     add("links", fmt::format("{}, as listed", cluster.links()));
+    if (const auto shape = fabric_shape(*spec.cables); shape.ok()) add_shape(*shape, add);
   } else {
     add_links(spec, add);
   }
@@ -116,11 +172,27 @@ void print_table(const Cluster& cluster, const std::string& preset, int width) {
   }
 }
 
+// The scenario's first run; of a file that has [cluster] alone, a run that needs no more.
+Result<Scenario> load_first(const std::string& path) {
+  ASSIGN_OR_RETURN(const ScenarioFile file, read_scenario_file(path));
+  ASSIGN_OR_RETURN(const std::vector<RunSettings> runs, runs_of(file));
+  RunSettings run = runs.front();
+  const bool alone = std::ranges::all_of(
+      run.settings, [](const auto& one) { return one.first.starts_with("cluster."); });
+  for (const char* key : {"costs.forward_s", "costs.backward_s", "costs.p2p_MB"}) {
+    if (alone) run.settings[key] = {1.0, path};
+  }
+  ASSIGN_OR_RETURN(Scenario scenario, make_scenario(file, run));
+  const bool all = alone && !run.settings.contains("cluster.gpus");
+  if (all && !scenario.cluster.spec.cables)
+    scenario.cluster.gpus = 2 * scenario.cluster.spec.gpus_per_node;
+  return scenario;
+}
+
 Status show(const TopologyOptions& options) {
   Scenario scenario;
   if (options.input.ends_with(".toml")) {
-    ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios, load_scenarios(options.input));
-    scenario = scenarios.front();
+    ASSIGN_OR_RETURN(scenario, load_first(options.input));
     if (!scenario.costs.need_cluster())
       return Error::at(options.input,
                        "found uniform costs, which know no cluster; expected [cluster]");
@@ -131,11 +203,14 @@ Status show(const TopologyOptions& options) {
   }
   if (options.gpus > 0) scenario.cluster.gpus = options.gpus;
   ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(scenario));
-  if (options.format == "dot") {
-    fmt::print("{}", cluster.dot());
-  } else {
+  if (options.format == "table") {
     print_table(cluster, scenario.cluster.preset, text_width(options.wide));
+    return Done{};
   }
+  const std::string text =
+      options.format == "dot" ? cluster.dot() : cluster_svg(cluster.graph(), cluster.spec().name);
+  if (!options.output.empty()) return write_file(options.output, text);
+  fmt::print("{}", text);
   return Done{};
 }
 
@@ -150,9 +225,10 @@ void add_topology(const Command& app) {
   command.option("input", &options->input, "SCENARIO.toml or one of:" + presets).required();
   command.option("--gpus", &options->gpus, "GPUs to build; default two nodes, or the scenario's")
       .at_least_one();
-  command.option("--format", &options->format, "table, or dot for Graphviz")
-      .one_of({"table", "dot"})
+  command.option("--format", &options->format, "table, dot for Graphviz, or svg, a picture")
+      .one_of({"table", "dot", "svg"})
       .show_default();
+  command.option("-o,--output", &options->output, "of dot and svg; default standard output");
   add_wide(command, &options->wide);
   command.footer("Example: tandem topology jz-a100 --format dot | dot -Tsvg > jz-a100.svg");
   command.run([options] { return show(*options); });

@@ -114,6 +114,7 @@ struct Cluster::Graph {
   std::vector<int> nic_of;   // by GPU
   std::vector<Link> links;
   bool nodes_alike = true;
+  std::vector<std::string> node_names;  // of listed cables
   SiteGraph wiring;
   std::unique_ptr<Routes> routes;
 
@@ -174,7 +175,11 @@ Cluster::Graph::Graph(const ClusterSpec& of, int count)
 
 // Vertices are the sites as they come, links the cables', there and back.
 Cluster::Graph::Graph(const ClusterSpec& of, const ListedSites& listed)
-    : spec(of), gpus(listed.gpus), nodes(listed.gpus / listed.gpus_per_node), nodes_alike(false) {
+    : spec(of),
+      gpus(listed.gpus),
+      nodes(listed.gpus / listed.gpus_per_node),
+      nodes_alike(false),
+      node_names(listed.nodes) {
   for (const Site& site : listed.sites) wiring[boost::add_vertex(wiring)] = site;
   for (int i = 0; i < gpus; ++i) node_of.push_back(listed.sites[i].node);
   for (std::size_t i = 0; i < listed.cables.size(); ++i) {
@@ -351,18 +356,15 @@ Nanoseconds Cluster::latency_ns(DeviceId from, DeviceId to) const {
   return node_of(from) == node_of(to) ? graph.intra_latency_ns : graph.inter_latency_ns;
 }
 
-std::string Cluster::dot() const {
+ClusterGraph Cluster::graph() const {
   const SiteGraph& wiring = graph_->wiring;
-  std::vector<std::string> inside(graph_->nodes);
-  std::string text = "graph {\n  node [shape=box];\n";
+  ClusterGraph graph;
+  graph.nodes = graph_->node_names;
+  for (int node = 0; node < graph_->nodes && graph_->node_names.empty(); ++node)
+    graph.nodes.push_back(fmt::format("node {}", node));
   for (auto [vertex, end] = boost::vertices(wiring); vertex != end; ++vertex) {
-    const Site& place = wiring[*vertex];
-    std::string& where = place.node < 0 ? text : inside[place.node];
-    where += fmt::format("{}\"{}\";\n", place.node < 0 ? "  " : "    ", place.name);
-  }
-  for (int node = 0; node < graph_->nodes; ++node) {
-    text += fmt::format("  subgraph cluster_n{0} {{\n    label=\"node {0}\";\n{1}  }}\n", node,
-                        inside[node]);
+    const Site& site = wiring[*vertex];
+    graph.points.push_back({site.name, site.node, static_cast<ClusterGraph::Kind>(site.kind)});
   }
   // Both directions of a wire are equal: one line for the pair.
   for (auto [edge, end] = boost::edges(wiring); edge != end; ++edge) {
@@ -370,13 +372,10 @@ std::string Cluster::dot() const {
     const SiteId to = boost::target(*edge, wiring);
     const int link = wiring[*edge].link;
     if (link >= 0 ? link % 2 != 0 : from > to) continue;
-    std::string style = "style=dotted";
-    if (link >= 0) {
-      style = fmt::format("label=\"{:.4g} GB/s\"", graph_->links[link].bytes_per_s / GB);
-    }
-    text += fmt::format("  \"{}\" -- \"{}\" [{}];\n", wiring[from].name, wiring[to].name, style);
+    graph.lines.push_back({static_cast<int>(from), static_cast<int>(to),
+                           link >= 0 ? graph_->links[link].bytes_per_s : 0});
   }
-  return text + "}\n";
+  return graph;
 }
 
 }  // namespace tandem

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "topology/calibration.h"
+#include "topology/cluster_graph.h"
 #include "topology/nvlink_adjacency.h"
 
 namespace tandem {
@@ -200,8 +201,9 @@ class Cluster {
   // passes it on, or where cables are listed with a latency each. 0 for from == to.
   Nanoseconds latency_ns(DeviceId from, DeviceId to) const;
 
-  // Graphviz text of the graph (nodes as subgraphs, links labelled with bandwidth).
-  std::string dot() const;
+  // To be drawn.
+  ClusterGraph graph() const;
+  std::string dot() const { return dot_of(graph()); }
 
  private:
   struct Graph;  // Boost.Graph stays behind this wall

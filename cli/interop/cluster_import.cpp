@@ -54,7 +54,8 @@ void set_keys(const ComposedCluster& composed, const PresetNode& preset, bool is
   plan->set_text("cluster.name", std::filesystem::path(output).stem().string(), "");
   plan->set_text("cluster.links_file",
                  std::filesystem::path(links_path(output)).filename().string(),
-                 fmt::format("{} nodes of {} GPUs", composed.nodes, composed.gpus_per_node));
+                 fmt::format("{} node{} of {} GPUs", composed.nodes, composed.nodes == 1 ? "" : "s",
+                             composed.gpus_per_node));
   if (composed.hosts.size() > static_cast<std::size_t>(composed.nodes))
     plan->set_text("cluster.hosts", hostlist_of(composed.hosts),
                    "in order of their GPUs, several a node");

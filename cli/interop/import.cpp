@@ -170,11 +170,11 @@ Status run_import(const ImportCommand& options) {
     fmt::print("{}: {} links\n", links_path(options.output), rows_in(links));
   }
   RETURN_IF_ERROR(write_file(options.output, text));
-  fmt::print(
-      "{}: {} keys; {} assumed, {} left out, {} not expressed, {} not understood, {} without "
-      "effect\n",
-      options.output, plan.keys.size(), plan.assumed.size(), plan.left_out.size(),
-      plan.not_expressed.size(), plan.not_understood.size(), plan.without_effect);
+  const std::string left_out =
+      links.empty() ? "" : fmt::format(", {} left out", plan.left_out.size());
+  fmt::print("{}: {} keys; {} assumed{}, {} not expressed, {} not understood, {} without effect\n",
+             options.output, plan.keys.size(), plan.assumed.size(), left_out,
+             plan.not_expressed.size(), plan.not_understood.size(), plan.without_effect);
   return Done{};
 }
 

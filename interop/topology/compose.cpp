@@ -38,6 +38,9 @@ class Composer {
     RETURN_IF_ERROR(join_hosts());
     for (const JoinedHosts& node : nodes_) RETURN_IF_ERROR(add_node(node));
     add_fabric();
+    if (by_order_)
+      cluster_.assumed.emplace_back(
+          "a host's NICs meet its ports in their order: the files call them differently");
     cluster_.nodes = static_cast<int>(nodes_.size());
     cluster_.gpus_per_node = static_cast<int>(nodes_.front().hosts.size()) * host_.gpus;
     cluster_.intra_efficiency = host_.intra_efficiency;
@@ -55,6 +58,7 @@ class Composer {
   Status make_hosts();
   void keep_most_alike();
   Status keep_named();
+  void drop_bare_leaves();
   void say_left_out(const std::vector<std::string>& hosts, const std::string& why);
   Status find_template();
   Status join_hosts();
@@ -77,6 +81,7 @@ class Composer {
   std::vector<FabricCable> cables_;
   bool states_rates_ = false;
   std::vector<JoinedHosts> nodes_;
+  bool by_order_ = false;                    // NICs meet ports in their order: their names differ
   std::map<std::string, double> down_GBps_;  // of a switch, to its hosts
 };
 
@@ -124,8 +129,12 @@ Status Composer::find_hosts() {
     switches_ = topology_.fabric->switches;
     cables_ = topology_.fabric->cables;
     states_rates_ = topology_.fabric->states_rates;
-    if (!options_.hosts.empty()) return keep_named();
-    if (states_rates_) keep_most_alike();
+    if (!options_.hosts.empty()) {
+      RETURN_IF_ERROR(keep_named());
+    } else if (states_rates_) {
+      keep_most_alike();
+    }
+    if (states_rates_) drop_bare_leaves();
     return Done{};
   }
   switches_ = {kCore};
@@ -147,6 +156,25 @@ Status Composer::find_hosts() {
     for (const std::string& name : options_.hosts) hosts_.push_back({name, {{"", kCore, 0}}});
   }
   return Done{};
+}
+
+// Those of hosts that are left out.
+void Composer::drop_bare_leaves() {
+  std::set<std::string> bare;
+  for (const FabricHost& host : topology_.fabric->hosts) {
+    for (const FabricPort& port : host.ports) bare.insert(port.at);
+  }
+  for (const FabricHost& host : hosts_) {
+    for (const FabricPort& port : host.ports) bare.erase(port.at);
+  }
+  if (bare.empty()) return;
+  std::erase_if(switches_, [&](const std::string& one) { return bare.contains(one); });
+  std::erase_if(cables_, [&](const FabricCable& cable) {
+    return bare.contains(cable.from) || bare.contains(cable.to);
+  });
+  cluster_.left_out.push_back(fmt::format("{} leaf switch{} of hosts that are left out: {}",
+                                          bare.size(), bare.size() == 1 ? "" : "es",
+                                          hostlist_of({bare.begin(), bare.end()})));
 }
 
 // Names of its own, where no file has any.
@@ -276,13 +304,17 @@ void Composer::add_nics(const JoinedHosts& node, const FabricHost& host,
   const bool one_host = node.hosts.size() == 1;
   const bool all_at_one = host.ports.size() == 1 && host.ports.front().device.empty();
   std::vector<const FabricPort*> port_of(host_.nics.size());
-  bool named = false;
+  std::size_t found = 0;
   for (std::size_t i = 0; i < host_.nics.size(); ++i) {
     for (const FabricPort& port : host.ports) {
       if (!port.device.empty() && port.device == host_.nics[i].device) port_of[i] = &port;
     }
-    named |= port_of[i] != nullptr;
+    found += port_of[i] != nullptr ? 1 : 0;
   }
+  // By name where all of one side are found, else in their order.
+  const bool named = found > 0 && found >= std::min(host_.nics.size(), host.ports.size());
+  if (!named) std::ranges::fill(port_of, nullptr);
+  by_order_ |= !named && !all_at_one && topology_.node.has_value();
   for (std::size_t i = 0; i < host_.nics.size() && !named; ++i) {
     if (all_at_one) port_of[i] = &host.ports.front();
     if (!all_at_one && i < host.ports.size()) port_of[i] = &host.ports[i];
@@ -307,8 +339,8 @@ void Composer::add_nics(const JoinedHosts& node, const FabricHost& host,
   for (const HostWire& wire : host_.others) {
     const auto end = [&](const std::string& at) {
       if (!at.starts_with("nic")) return site(at);
-      const auto found = name_of.find(at);
-      return found == name_of.end() ? std::string() : found->second.first;
+      const auto nic = name_of.find(at);
+      return nic == name_of.end() ? std::string() : nic->second.first;
     };
     const std::string from = end(wire.from), to = end(wire.to);
     if (from.empty() || to.empty()) continue;

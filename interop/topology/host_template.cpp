@@ -114,6 +114,21 @@ void spread_gpus(const ImportedNode& node, const PresetNode& preset, HostTemplat
                   host->gpus, preset.preset, switches.size()));
 }
 
+bool is_unsaid(const NodeWire& wire) { return wire.kind == NodeWire::Pcie && wire.GBps == 0; }
+
+// A preset's NICs, each on a wire of its own to the GPUs that use it.
+void add_own_nics(const PresetNode& preset, int nics, HostTemplate* host) {
+  for (int i = 0; i < nics; ++i)
+    host->nics.push_back({"", usual_nic_GBps(preset, static_cast<std::size_t>(nics)), false});
+  // Wires to the NICs, which limit nothing.
+  const auto wire = [&](int gpu, int nic) {
+    host->others.push_back(
+        {fmt::format("gpu{}", gpu), fmt::format("nic{}", nic), preset.nic_GBps, 0, 1});
+  };
+  for (int i = 0; i < std::max(host->gpus, nics); ++i)
+    host->gpus >= nics ? wire(i, i * nics / host->gpus) : wire(i * host->gpus / nics, i);
+}
+
 }  // namespace
 
 Result<HostTemplate> host_of(const ImportedNode& node, const PresetNode& preset) {
@@ -133,14 +148,26 @@ Result<HostTemplate> host_of(const ImportedNode& node, const PresetNode& preset)
     host.assumed.push_back(
         fmt::format("NVLinks as {} has them: the file states none", preset.preset));
   }
-  add_nics(node, preset, &host);
+  const double pcie = pcie_GBps_of(sm_of(node, preset));
+  if (node.nics.empty()) {
+    add_own_nics(preset, std::max(1, preset.nics * host.gpus / preset.gpus), &host);
+    host.assumed.push_back(
+        fmt::format("{} NICs, as {} has: the file names none", host.nics.size(), preset.preset));
+  } else {
+    add_nics(node, preset, &host);
+  }
+  if (std::ranges::any_of(node.wires, is_unsaid))
+    host.assumed.push_back(
+        fmt::format("PCIe of {:g} GB/s, as {}'s GPUs have: the file states no "
+                    "rate",
+                    pcie, preset.preset));
   // Without NVLinks a message between two GPUs goes by PCIe, and one to another node does, too.
   const double inside_us = host.nvlinks.empty() ? preset.intra_latency_us / 2 : 0;
   host.nic_latency_us = std::max(0.0, host.nic_latency_us - inside_us);
   for (const NodeWire& wire : node.wires) {
     if (wire.kind == NodeWire::Nvlink) continue;
-    host.others.push_back(
-        {wire.from, wire.to, wire.GBps, wire.from.starts_with("gpu") ? inside_us : 0, 1});
+    host.others.push_back({wire.from, wire.to, is_unsaid(wire) ? pcie : wire.GBps,
+                           wire.from.starts_with("gpu") ? inside_us : 0, 1});
   }
   return host;
 }
@@ -150,15 +177,7 @@ HostTemplate host_of(const PresetNode& preset, int gpus, int nics) {
   host.gpus = gpus;
   host.nic_latency_us = preset.inter_latency_us / 2;
   add_preset_nvlinks(preset, &host);
-  for (int i = 0; i < nics; ++i)
-    host.nics.push_back({"", usual_nic_GBps(preset, static_cast<std::size_t>(nics)), false});
-  // Wires to the NICs, which limit nothing.
-  const auto wire = [&](int gpu, int nic) {
-    host.others.push_back(
-        {fmt::format("gpu{}", gpu), fmt::format("nic{}", nic), preset.nic_GBps, 0, 1});
-  };
-  for (int i = 0; i < std::max(gpus, nics); ++i)
-    gpus >= nics ? wire(i, i * nics / gpus) : wire(i * gpus / nics, i);
+  add_own_nics(preset, nics, &host);
   return host;
 }
 

@@ -247,12 +247,13 @@ Result<ImportedFabric> Fabric::fabric() {
   }
   if (!aggregation.empty())
     left_out.push_back(
-        fmt::format("{}: {} aggregation nodes of the switches, for SHARP: where it "
+        fmt::format("{}: {} aggregation node{} of the switches, for SHARP: where it "
                     "is on, set cluster.in_network_reduction",
-                    source_.path, aggregation.size()));
+                    source_.path, aggregation.size(), aggregation.size() == 1 ? "" : "s"));
   if (!nameless.empty())
-    left_out.push_back(fmt::format("{}: {} ends that name no host, such as '{}'", source_.path,
-                                   nameless.size(), adapters_.at(*nameless.begin()).description));
+    left_out.push_back(fmt::format("{}: {} end{} without a host's name, such as '{}'", source_.path,
+                                   nameless.size(), nameless.size() == 1 ? "" : "s",
+                                   adapters_.at(*nameless.begin()).description));
   for (auto& [name, host] : hosts) {
     std::ranges::stable_sort(host.ports, in_natural_order, &FabricPort::device);
     fabric.hosts.push_back(std::move(host));

@@ -27,7 +27,7 @@ struct NodeWire {
 
   std::string from, to;
   Kind kind = Pcie;
-  double GBps = 0;  // a direction; of NVLinks 0: they are counted
+  double GBps = 0;  // a direction; 0: not said; NVLinks are counted
   int nvlinks = 0;
 };
 

@@ -73,6 +73,11 @@ double pcie_GBps(std::string_view speed, double width) {
   return (width > 0 ? width : kWidth) * lane / kLanesPerGBps;
 }
 
+double pcie_GBps_of(int sm) {
+  if (sm >= kHopper) return pcie_GBps("32", 0);
+  return pcie_GBps(sm >= kAmpere ? "16" : "8", 0);
+}
+
 double socket_GBps(std::string_view arch, std::string_view vendor, double family, double model) {
   constexpr double kArm = 6, kPower = 32, kAmd = 16, kBroadwell = 6, kSkylake = 10,
                    kSapphireRapids = 22, kEmeraldRapids = 40;

@@ -13,6 +13,9 @@ double nvlink_line_GBps(int sm);
 // "16.0 GT/s PCIe" or "16 GT/s", and lanes, 0 of which count as 16.
 double pcie_GBps(std::string_view speed, double width);
 
+// x16 of the generation that a GPU has.
+double pcie_GBps_of(int sm);
+
 // Between two sockets of a host.
 double socket_GBps(std::string_view arch, std::string_view vendor, double family, double model);
 

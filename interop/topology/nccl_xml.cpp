@@ -222,7 +222,7 @@ void NcclSystem::add_nvlinks(ImportedNode* node) const {
         continue;
       }
       // Both ends state it.
-      const auto ends = std::minmax(static_cast<int>(i), other->second);
+      const auto ends = std::minmax({static_cast<int>(i), other->second});
       int& links = pairs[{ends.first, ends.second}];
       links = std::max(links, count);
     }

@@ -66,6 +66,7 @@ std::vector<std::string> devices_in_header(const std::vector<std::string>& words
 struct SmiTable {
   std::vector<std::string> devices;                       // GPUs and network devices, by column
   std::map<std::string, std::vector<std::string>> cells;  // by row, a cell a column
+  std::map<std::string, std::string> affinity;            // of GPUs: the CPU's cores
   std::map<std::string, std::string> legend;              // "NIC0" -> "mlx5_0"
   int line = 0;                                           // of the header
 };
@@ -107,6 +108,8 @@ Result<SmiTable> read_table(const TopologySource& source) {
                                      "SYS",
                                      cell, words[0]));
     }
+    if (const std::size_t next = table.devices.size() + 1; words.size() > next)
+      table.affinity[words[0]] = words[next];
     table.cells[words[0]] = std::move(cells);
   }
   for (const std::string& device : table.devices) {
@@ -118,16 +121,15 @@ Result<SmiTable> read_table(const TopologySource& source) {
   return table;
 }
 
-// Devices in groups that no path of `far` or worse parts, each by the first of it.
-class PathGroups {
+// Devices in groups, each by the first of it.
+class DeviceGroups {
  public:
-  PathGroups(const SmiTable& table, std::initializer_list<std::string_view> near)
-      : first_(table.devices.size()) {
-    for (std::size_t i = 0; i < first_.size(); ++i) {
+  template <class Near>
+  DeviceGroups(std::size_t devices, const Near& near) : first_(devices) {
+    for (std::size_t i = 0; i < devices; ++i) {
       first_[i] = i;
-      const std::vector<std::string>& cells = table.cells.at(table.devices[i]);
       for (std::size_t j = 0; j < i && first_[i] == i; ++j) {
-        if (std::ranges::find(near, cells[j]) != near.end()) first_[i] = first_[j];
+        if (near(i, j)) first_[i] = first_[j];
       }
     }
   }
@@ -140,6 +142,21 @@ class PathGroups {
  private:
   std::vector<std::size_t> first_;
 };
+
+bool is_path(const SmiTable& table, std::size_t i, std::size_t j,
+             std::initializer_list<std::string_view> paths) {
+  const std::string& cell = table.cells.at(table.devices[i])[j];
+  return std::ranges::find(paths, cell) != paths.end();
+}
+
+// On one socket: by their path, or where NVLinks hide it by the cores that are near.
+bool share_socket(const SmiTable& table, std::size_t i, std::size_t j) {
+  if (is_path(table, i, j, {"PIX", "PXB", "PHB", "NODE"})) return true;
+  const auto own = table.affinity.find(table.devices[i]);
+  const auto other = table.affinity.find(table.devices[j]);
+  return nvlinks_of(table.cells.at(table.devices[i])[j]) && own != table.affinity.end() &&
+         other != table.affinity.end() && own->second == other->second;
+}
 
 // NVLinks of all GPUs: to a switch where every pair has as many, more than a GPU's own together.
 void add_nvlinks(const SmiTable& table, const std::vector<std::size_t>& gpus, ImportedNode* node) {
@@ -188,10 +205,12 @@ Status read_nvidia_smi(const TopologySource& source, ImportedTopology* topology)
   ImportedNode node;
   node.kind = "nvidia-smi topo -m";
   node.states_nvlinks = true;
-  // One PCIe switch, and one socket.
-  const PathGroups bridges(table, {"PIX", "PXB"});
-  const PathGroups sockets(table, {"PIX", "PXB", "PHB", "NODE"});
-  const double pcie = pcie_GBps("", 0);
+  const std::size_t devices = table.devices.size();
+  const DeviceGroups bridges(devices, [&](std::size_t i, std::size_t j) {
+    return is_path(table, i, j, {"PIX", "PXB"});
+  });
+  const DeviceGroups sockets(
+      devices, [&](std::size_t i, std::size_t j) { return share_socket(table, i, j); });
   std::vector<std::size_t> gpus;
   std::vector<NodeWire> wires;
   std::map<std::size_t, std::string> switches, cpus;
@@ -221,10 +240,10 @@ Status read_nvidia_smi(const TopologySource& source, ImportedTopology* topology)
     if (bridges.is_shared(i)) {
       const auto [known, first] =
           switches.try_emplace(bridges.of(i), fmt::format("pcie{}", switches.size()));
-      if (first) wires.push_back({.from = known->second, .to = at, .GBps = pcie});
+      if (first) wires.push_back({.from = known->second, .to = at});
       at = known->second;
     }
-    wires.push_back({.from = name, .to = at, .GBps = pcie});
+    wires.push_back({.from = name, .to = at});
   }
   if (gpus.empty())
     return Error::at(source.at(table.line), "found no GPU in the table, expected GPU0, GPU1, ...");
@@ -232,10 +251,9 @@ Status read_nvidia_smi(const TopologySource& source, ImportedTopology* topology)
   node.wires.insert(node.wires.end(), wires.begin(), wires.end());
   if (topology->node)
     return Error::at(source.path, "found a second file of a node's inside, expected one");
-  topology->assumed.push_back(fmt::format(
-      "{}: PCIe as of the third generation, {:g} GB/s, and {:g} between sockets, as NCCL takes "
-      "what it does not know",
-      source.path, pcie, socket_GBps("", "", 0, 0)));
+  topology->assumed.push_back(
+      fmt::format("{}: {:g} GB/s between sockets, as NCCL takes what it does not know", source.path,
+                  socket_GBps("", "", 0, 0)));
   topology->sources.push_back(fmt::format("{} ({}, {} GPUs, {} network devices)", source.path,
                                           node.kind, node.gpus.size(), node.nics.size()));
   topology->node = std::move(node);

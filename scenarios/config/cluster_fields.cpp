@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "scenarios/config/fields.h"
+#include "scenarios/config/hostfile.h"
 #include "topology/calibration.h"
 #include "topology/cluster_keys.h"
 #include "topology/listed_cables.h"
@@ -94,6 +95,15 @@ Status set_calibration(const Setting& setting, Scenario* scenario) {
                    setting.file("cluster.calibration", folder_of(*scenario),
                                 "a file that tandem bench comm --fit wrote"));
   ASSIGN_OR_RETURN(scenario->cluster.spec.calibration, read_calibration(path));
+  return Done{};
+}
+
+// The path is relative to the scenario.
+Status set_hostfile(const Setting& setting, Scenario* scenario) {
+  ASSIGN_OR_RETURN(const std::string path,
+                   setting.file("cluster.hostfile", folder_of(*scenario),
+                                "a hostfile: a host a line, with slots=8 perhaps"));
+  ASSIGN_OR_RETURN(scenario->cluster.hostfile, read_hostfile(path));
   return Done{};
 }
 
@@ -260,6 +270,18 @@ std::vector<Field> own_cluster_fields() {
       {"cluster.links_file",
        "text: a CSV of all links, of any graph; in place of the links, NICs and fabric above",
        set_links_file},
+      keys::text("cluster.hosts",
+                 "text: a hostlist, n[1-8], of the hosts in order of their GPUs, where NVLink "
+                 "joins several to a node; default the nodes' names in links_file",
+                 AT(cluster.hosts)),
+      {"cluster.hostfile",
+       "text: a file with a host a line (host slots=8, or host:8) that the job runs on, with "
+       "links_file; default all hosts in order",
+       set_hostfile},
+      {"cluster.from",
+       "text: a file that tandem import wrote of a cluster: its [cluster] stands for what this "
+       "one does not say",
+       [](const Setting&, Scenario*) -> Status { return Done{}; }},
       {"cluster.calibration",
        "text: a file that tandem bench comm --fit wrote; what it has measured takes that long",
        set_calibration},

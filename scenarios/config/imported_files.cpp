@@ -16,13 +16,17 @@ namespace {
 
 constexpr const char *kModelFrom = "model.from", *kPlanFrom = "parallel.from";
 constexpr std::string_view kCluster = "cluster.";
-constexpr const char* kGpus = "cluster.gpus";
+constexpr const char *kGpus = "cluster.gpus", *kClusterFrom = "cluster.from";
 
 // Notes of one setting that are shown, and how long they are: a log has all of a program's
 // arguments.
 constexpr std::size_t kMostNotes = 8, kLongestNote = 200;
 
 bool is_model_key(const std::string& key) { return key.starts_with("model."); }
+
+bool names_file(const std::string& key) {
+  return key == "cluster.links_file" || key == "cluster.calibration" || key == "cluster.hostfile";
+}
 
 bool has_cluster(const Settings& settings) {
   return std::ranges::any_of(settings, [](const auto& setting) {
@@ -162,7 +166,31 @@ Result<const ImportedFiles::Imported*> ImportedFiles::read(const Named& files, s
   return &imported;
 }
 
+Status ImportedFiles::take_cluster(Settings* settings) const {
+  const auto from = settings->find(kClusterFrom);
+  if (from == settings->end()) return Done{};
+  const Setting named = from->second;
+  ASSIGN_OR_RETURN(const std::string path,
+                   named.file(kClusterFrom, folder_, "a scenario with a [cluster] (TOML)"));
+  ASSIGN_OR_RETURN(const ScenarioFile file, read_scenario_file(path));
+  bool found = false;
+  for (const auto& [key, setting] : file.base) {
+    if (!key.starts_with(kCluster)) continue;
+    if (key == kClusterFrom)
+      return setting.error(key, "none in a file that another one takes its cluster from");
+    found = true;
+    if (key == kGpus) continue;  // the job's, not the cluster's
+    Setting taken = setting;
+    // Files lie beside the file that names them.
+    if (auto* text = std::get_if<std::string>(&taken.value); text != nullptr && names_file(key))
+      *text = std::filesystem::absolute(std::filesystem::path(path).parent_path() / *text);
+    settings->emplace(key, std::move(taken));
+  }
+  return found ? Status(Done{}) : Error::at(path, "found no [cluster], expected one");
+}
+
 Status ImportedFiles::complete(RunSettings* run) {
+  RETURN_IF_ERROR(take_cluster(&run->settings));
   const Settings& own = run->settings;
   ASSIGN_OR_RETURN(const Named model_files, named(own, kModelFrom));
   ASSIGN_OR_RETURN(Named plan_files, named(own, kPlanFrom));

@@ -1,5 +1,7 @@
-// Files of other tools that a scenario names, model.from and parallel.from: their keys stand as if
-// the scenario said them, below all that it says itself.
+// Files that a scenario names, model.from and parallel.from of other tools, and cluster.from: their
+// keys stand as if the scenario said them, below all that it says itself.
+//
+// cluster.from is a scenario, of which [cluster] is taken.
 //
 // model.from gives the keys of [model]. parallel.from gives all others, and the model where no
 // other layers are stated. With both the plan's files are read behind the model's, as `tandem
@@ -40,6 +42,7 @@ class ImportedFiles {
     ImportedPlan plan;
   };
 
+  Status take_cluster(Settings* settings) const;
   Result<Named> named(const Settings& settings, const char* key) const;
   Result<const Imported*> read(const Named& files, std::int64_t gpus);
 

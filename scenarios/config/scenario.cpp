@@ -11,6 +11,7 @@
 #include "base/nearest.h"
 #include "scenarios/config/checks.h"
 #include "scenarios/config/fields.h"
+#include "scenarios/config/hostfile.h"
 #include "scenarios/config/imported_files.h"
 #include "scenarios/config/layer_kinds.h"
 #include "scenarios/config/limits.h"
@@ -228,7 +229,7 @@ Status check_cluster(const Scenario& s) {
   if (node == 0)
     return Error::of({"cluster.gpus_per_node"},
                      "found no cluster, expected [cluster] with a preset or with its numbers");
-  if (s.cluster.cyclic && s.cluster.gpus % node != 0)
+  if (s.cluster.cyclic && s.cluster.hostfile.empty() && s.cluster.gpus % node != 0)
     return Error::of(
         {"cluster.placement"},
         fmt::format("found cluster.placement = cyclic with {} GPUs, expected whole nodes: a "
@@ -303,6 +304,7 @@ Status complete(Scenario* s) {
   if (!s->places.contains("parallel.vpp")) s->job.plan.vpp = traits_of(s->job.order).default_vpp();
   RETURN_IF_ERROR(complete_gpus(s));
   RETURN_IF_ERROR(take_part_of_nodes(&s->cluster));
+  RETURN_IF_ERROR(place_by_hostfile(&s->cluster));
   RETURN_IF_ERROR(complete_batch(s));
   RETURN_IF_ERROR(complete_order(s));
   RETURN_IF_ERROR(complete_overlap(s));

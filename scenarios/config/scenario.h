@@ -38,6 +38,13 @@ struct JobSettings {
   int p2p_sms = 0;
 };
 
+// A line of a hostfile, or several of one host.
+struct HostSlots {
+  std::string name;
+  int slots = 0;  // 0: all of its GPUs
+  std::string where;
+};
+
 // On what: [cluster].
 struct ClusterSettings {
   std::string preset;  // or empty
@@ -45,6 +52,9 @@ struct ClusterSettings {
   int gpus = 0;
   int gpus_of_node = 0;  // that the job takes; 0: see take_part_of_nodes
   bool cyclic = false;   // ranks are dealt round over the nodes
+  std::string hosts;     // a hostlist, in order of their GPUs; empty: the nodes of links_file
+  std::vector<HostSlots> hostfile;
+  std::vector<int> placed;  // by rank: its GPU, as the hostfile says; empty: there is none
 };
 
 // What the job's ops take: [costs].

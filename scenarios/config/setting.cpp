@@ -226,7 +226,15 @@ std::vector<NamedFile> files_named(const ScenarioFile& file,
     for (const std::string& text : setting.texts()) {
       if (text.find('.') == std::string::npos) continue;  // a name of something else
       const auto path = Setting{text, setting.where}.file(key, folder, "");
-      if (path.ok()) files.push_back({key, *path});
+      if (!path.ok()) continue;
+      files.push_back({key, *path});
+      if (key != "cluster.from") continue;
+      // What that file names counts as well.
+      auto cluster = read_scenario_file(*path);
+      if (!cluster.ok()) continue;
+      cluster->base.erase(key);  // it takes its cluster from nobody
+      for (const NamedFile& named : files_named({*path, cluster->base, {}}, {}))
+        files.push_back(named);
     }
   };
   for (const auto& [key, setting] : file.base) add(key, setting);

@@ -42,6 +42,11 @@ Result<Cluster> make_cluster(const Scenario& scenario) {
 }
 
 Placement place_ranks(const ClusterSettings& settings, const Cluster& cluster) {
+  if (!settings.placed.empty()) {
+    Placement placement;
+    for (const int gpu : settings.placed) placement.push_back(DeviceId{gpu});
+    return placement;
+  }
   return settings.cyclic ? dealt_round(settings.gpus, cluster.spec().gpus_per_node)
                          : in_order(settings.gpus);
 }

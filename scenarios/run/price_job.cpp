@@ -117,8 +117,13 @@ int expert_nodes(const Plan& plan, const Cluster& cluster, const Placement& plac
   return static_cast<int>(nodes.size());
 }
 
-// So many as hold the job's GPUs.
+// So many as hold the job's GPUs; or those that a hostfile names.
 int nodes_of(const Cluster& cluster, const Placement& placement) {
+  if (!cluster.nodes_alike()) {
+    std::set<NodeId> nodes;
+    for (const DeviceId device : placement) nodes.insert(cluster.node_of(device));
+    return static_cast<int>(nodes.size());
+  }
   const int per_node = cluster.spec().gpus_per_node;
   return (static_cast<int>(placement.size()) + per_node - 1) / per_node;
 }

@@ -255,7 +255,7 @@ TEST_CASE("cables that join no cluster are refused") {
   CHECK(refused({one, {"n0.gpu1", "s", 1e9}}) ==
         "found gpus_per_node = 1, expected 2, as the cables join");
   CHECK(refused({one, {"n2.gpu0", "s", 1e9}}) ==
-        "found GPU n2.gpu0, expected nodes n0, n1, ... with GPUs gpu0, gpu1, ..., as many on each");
+        "found node n2, expected nodes n0, n1, ... numbered through");
   CHECK(refused({one, two, {"n0", "n1", 1e9}}) ==
         "found a cable from 'n0' to 'n1', expected a switch between nodes");
   CHECK(refused({one, {"n1.gpu0", "t", 1e9}}) ==

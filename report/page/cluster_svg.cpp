@@ -1,0 +1,332 @@
+#include "report/page/cluster_svg.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <queue>
+#include <set>
+
+#include "base/hostlist.h"
+#include "base/units.h"
+#include "base/xml.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::size_t kMostNodes = 24;  // with a box each
+constexpr double kPictureWidth = 1180, kMargin = 16, kRow = 110, kBox = 30;
+constexpr double kWidestBox = 130, kGap = 6;
+
+// A box of the picture: one point of the graph, or several nodes.
+struct Box {
+  std::string label, title, kind;
+  double x = 0, y = 0, width = 0;
+};
+
+struct Bundle {
+  int links = 0;
+  double bytes_per_s = 0;
+};
+
+// The end of a name tells it from its neighbours'.
+std::string tail_of(const std::string& name, std::size_t most) {
+  return name.size() <= most ? name : ".." + name.substr(name.size() - most + 2);
+}
+
+// Boxes in rows, from the top, and what joins them.
+class BoxPicture {
+ public:
+  int add(int row, Box box) {
+    if (static_cast<int>(rows_.size()) <= row) rows_.resize(row + 1);
+    const int number = static_cast<int>(boxes_.size());
+    rows_[row].push_back(number);
+    boxes_.push_back(std::move(box));
+    return number;
+  }
+
+  void join(int a, int b, double bytes_per_s) {
+    if (a == b) return;
+    Bundle& bundle = bundles_[std::minmax(a, b)];
+    ++bundle.links;
+    bundle.bytes_per_s += bytes_per_s;
+  }
+
+  void drop_empty_rows() {
+    std::erase_if(rows_, [](const std::vector<int>& row) { return row.empty(); });
+  }
+
+  double height() const { return static_cast<double>(rows_.size()) * kRow; }
+
+  // Rows are spread over the width; each but the last is put in the order of what is below it.
+  void place(double top) {
+    for (int round = 0; round < 4; ++round) {
+      for (std::size_t row = rows_.size(); row-- > 0;) place_row(row, top, round > 0);
+    }
+  }
+
+  void draw(std::string* svg) const {
+    double most = 1;
+    for (const auto& [ends, bundle] : bundles_) most = std::max(most, bundle.bytes_per_s);
+    for (const auto& [ends, bundle] : bundles_) {
+      const Box &a = boxes_[ends.first], &b = boxes_[ends.second];
+      const std::string rate = bundle.bytes_per_s > 0
+                                   ? fmt::format("{:.4g} GB/s a direction", bundle.bytes_per_s / GB)
+                                   : "a wire that limits nothing";
+      const std::string title =
+          fmt::format("{} - {}: {}{}", a.title, b.title,
+                      bundle.links > 1 ? fmt::format("{} links, ", bundle.links) : "", rate);
+      *svg += fmt::format("<path d=\"{}\" stroke-width=\"{:.2f}\"{}><title>{}</title></path>\n",
+                          path_of(a, b), 0.6 + 3.4 * std::sqrt(bundle.bytes_per_s / most),
+                          bundle.bytes_per_s > 0 ? "" : " stroke-dasharray=\"2 3\"",
+                          xml_escaped(title));
+    }
+    for (const Box& box : boxes_) {
+      const auto fits = static_cast<std::size_t>(std::max(3.0, box.width / 6.2));
+      *svg += fmt::format(
+          "<g class=\"{}\"><title>{}</title><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" "
+          "height=\"{}\" rx=\"4\"/>",
+          box.kind, xml_escaped(box.title), box.x - box.width / 2, box.y - kBox / 2, box.width,
+          kBox);
+      if (box.width >= 24)
+        *svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", box.x, box.y + 3.5,
+                            xml_escaped(tail_of(box.label, fits)));
+      *svg += "</g>\n";
+    }
+  }
+
+ private:
+  void place_row(std::size_t row, double top, bool by_others) {
+    std::vector<int>& boxes = rows_[row];
+    if (by_others && row + 1 < rows_.size()) {
+      std::map<int, std::pair<double, int>> sum;
+      for (const auto& [ends, bundle] : bundles_) {
+        for (const auto& [own, other] : {ends, std::pair(ends.second, ends.first)}) {
+          if (boxes_[other].y <= boxes_[own].y) continue;
+          sum[own].first += boxes_[other].x;
+          ++sum[own].second;
+        }
+      }
+      const auto middle = [&](int box) {
+        const auto found = sum.find(box);
+        return found == sum.end() ? boxes_[box].x : found->second.first / found->second.second;
+      };
+      std::ranges::stable_sort(boxes, {}, middle);
+    }
+    const double each = (kPictureWidth - 2 * kMargin) / static_cast<double>(boxes.size());
+    for (std::size_t i = 0; i < boxes.size(); ++i) {
+      Box& box = boxes_[boxes[i]];
+      box.x = kMargin + each * (static_cast<double>(i) + 0.5);
+      box.y = top + kRow * (static_cast<double>(row) + 0.5);
+      box.width = std::min(kWidestBox, each - std::min(kGap, each / 4));
+    }
+  }
+
+  // Straight from row to row; an arc between boxes of one.
+  static std::string path_of(const Box& a, const Box& b) {
+    if (a.y != b.y) {
+      const Box &upper = a.y < b.y ? a : b, &lower = a.y < b.y ? b : a;
+      return fmt::format("M{:.1f} {:.1f}L{:.1f} {:.1f}", upper.x, upper.y + kBox / 2, lower.x,
+                         lower.y - kBox / 2);
+    }
+    const double bend = a.y + kBox / 2 + std::min(34.0, 8 + std::abs(a.x - b.x) / 12);
+    return fmt::format("M{:.1f} {:.1f}Q{:.1f} {:.1f} {:.1f} {:.1f}", a.x, a.y + kBox / 2,
+                       (a.x + b.x) / 2, bend, b.x, b.y + kBox / 2);
+  }
+
+  std::vector<Box> boxes_;
+  std::vector<std::vector<int>> rows_;
+  std::map<std::pair<int, int>, Bundle> bundles_;
+};
+
+// The fabric: how many hops each switch is from the nodes, and which nodes hang on the same ones.
+class FabricPicture {
+ public:
+  explicit FabricPicture(const ClusterGraph& graph)
+      : graph_(graph),
+        hops_(graph.points.size(), -1),
+        box_of_(graph.points.size(), -1),
+        switches_of_(graph.nodes.size()) {
+    find_hops();
+    add_switches();
+    add_nodes();
+    for (const ClusterGraph::Line& line : graph.lines) {
+      const int from = box(line.from), to = box(line.to);
+      if (from >= 0 && to >= 0) picture.join(from, to, line.bytes_per_s);
+    }
+  }
+
+  BoxPicture picture;
+
+ private:
+  int node_of(int point) const { return graph_.points[point].node; }
+  int box(int point) const {
+    return node_of(point) >= 0 ? box_of_node_[node_of(point)] : box_of_[point];
+  }
+
+  void find_hops() {
+    std::vector<std::vector<int>> near(graph_.points.size());
+    std::queue<int> queue;
+    for (const ClusterGraph::Line& line : graph_.lines) {
+      for (const auto& [from, to] :
+           {std::pair(line.from, line.to), std::pair(line.to, line.from)}) {
+        if (node_of(to) >= 0) continue;
+        if (node_of(from) < 0) {
+          near[from].push_back(to);
+          continue;
+        }
+        switches_of_[node_of(from)].insert(to);
+        if (hops_[to] < 0) queue.push(to);
+        hops_[to] = 0;
+      }
+    }
+    for (; !queue.empty(); queue.pop()) {
+      for (const int next : near[queue.front()]) {
+        if (hops_[next] >= 0) continue;
+        hops_[next] = hops_[queue.front()] + 1;
+        queue.push(next);
+      }
+    }
+  }
+
+  void add_switches() {
+    int most = -1;
+    for (const int hops : hops_) most = std::max(most, hops);
+    node_row_ = most + 1;
+    for (std::size_t i = 0; i < graph_.points.size(); ++i) {
+      if (hops_[i] < 0) continue;
+      const std::string& name = graph_.points[i].name;
+      box_of_[i] = picture.add(most - hops_[i], {name, name, "switch"});
+    }
+  }
+
+  void add_nodes() {
+    std::map<std::set<int>, std::vector<int>> alike;
+    std::vector<std::vector<int>> groups;
+    for (int node = 0; node < static_cast<int>(graph_.nodes.size()); ++node) {
+      if (graph_.nodes.size() <= kMostNodes) groups.push_back({node});
+      alike[switches_of_[node]].push_back(node);
+    }
+    if (groups.empty()) {
+      for (auto& [switches, nodes] : alike) groups.push_back(std::move(nodes));
+      std::ranges::sort(groups);
+    }
+    std::vector<int> gpus(graph_.nodes.size());
+    for (const ClusterGraph::Point& point : graph_.points) {
+      if (point.kind == ClusterGraph::Kind::Gpu) ++gpus[point.node];
+    }
+    box_of_node_.resize(graph_.nodes.size(), -1);
+    for (const std::vector<int>& group : groups) {
+      std::vector<std::string> names;
+      for (const int node : group) names.push_back(graph_.nodes[node]);
+      const std::string list = hostlist_of(names);
+      const bool one = group.size() == 1;
+      const int box = picture.add(
+          node_row_,
+          {one ? list : fmt::format("{} nodes", group.size()),
+           fmt::format("{}: {} GPUs{}", list, gpus[group.front()], one ? "" : " each"), "node"});
+      for (const int node : group) box_of_node_[node] = box;
+    }
+  }
+
+  const ClusterGraph& graph_;
+  std::vector<int> hops_;    // of a switch from the nodes; -1: no switch between them
+  std::vector<int> box_of_;  // by point
+  std::vector<int> box_of_node_;
+  std::vector<std::set<int>> switches_of_;  // by node
+  int node_row_ = 0;
+};
+
+// The first node's inside: what joins GPUs alone above them, what leads to the NICs below.
+BoxPicture inside_of(const ClusterGraph& graph, int node) {
+  std::vector<int> box(graph.points.size(), -1);
+  std::set<int> to_nics;  // points on a way to a NIC that is no GPU
+  for (const ClusterGraph::Line& line : graph.lines) {
+    for (const auto& [from, to] : {std::pair(line.from, line.to), std::pair(line.to, line.from)}) {
+      if (graph.points[from].kind == ClusterGraph::Kind::Nic &&
+          graph.points[to].kind == ClusterGraph::Kind::Switch && graph.points[to].node == node)
+        to_nics.insert(to);
+    }
+  }
+  for (std::size_t round = 0; round < 4; ++round) {
+    for (const ClusterGraph::Line& line : graph.lines) {
+      const bool switches = graph.points[line.from].kind == ClusterGraph::Kind::Switch &&
+                            graph.points[line.to].kind == ClusterGraph::Kind::Switch &&
+                            graph.points[line.from].node == node &&
+                            graph.points[line.to].node == node;
+      if (switches && (to_nics.contains(line.from) || to_nics.contains(line.to))) {
+        to_nics.insert(line.from);
+        to_nics.insert(line.to);
+      }
+    }
+  }
+  BoxPicture picture;
+  const std::string prefix = graph.nodes[node] + '.';
+  for (std::size_t i = 0; i < graph.points.size(); ++i) {
+    const ClusterGraph::Point& point = graph.points[i];
+    if (point.node != node) continue;
+    const std::string label =
+        point.name.starts_with(prefix) ? point.name.substr(prefix.size()) : point.name;
+    int row = 0;
+    std::string kind = "switch";
+    if (point.kind == ClusterGraph::Kind::Gpu) {
+      row = 1;
+      kind = "gpu";
+    } else if (point.kind == ClusterGraph::Kind::Nic) {
+      row = 4;
+      kind = "nic";
+    } else if (to_nics.contains(static_cast<int>(i))) {
+      row = label.find("cpu") != std::string::npos ? 3 : 2;
+    }
+    box[i] = picture.add(row, {label, point.name, kind});
+  }
+  for (const ClusterGraph::Line& line : graph.lines) {
+    if (box[line.from] >= 0 && box[line.to] >= 0)
+      picture.join(box[line.from], box[line.to], line.bytes_per_s);
+  }
+  picture.drop_empty_rows();
+  return picture;
+}
+
+constexpr const char* kStyle =
+    "<style>\n"
+    "text{font:11px system-ui,sans-serif;text-anchor:middle;fill:#1a1a1a}\n"
+    "text.title{font-weight:600;font-size:13px;text-anchor:start}\n"
+    "rect{stroke-width:1}\n"
+    ".switch rect{fill:#dbe7f5;stroke:#3b6ea5}\n"
+    ".node rect{fill:#e6f2e1;stroke:#4f8a3d}\n"
+    ".gpu rect{fill:#e6f2e1;stroke:#4f8a3d}\n"
+    ".nic rect{fill:#fbeed5;stroke:#b5802a}\n"
+    "path{fill:none;stroke:#5b6470;stroke-opacity:.45}\n"
+    "path:hover{stroke:#c0392b;stroke-opacity:1}\n"
+    "</style>\n";
+
+void add_title(const std::string& text, double y, std::string* svg) {
+  *svg += fmt::format("<text class=\"title\" x=\"{}\" y=\"{:.1f}\">{}</text>\n", kMargin, y,
+                      xml_escaped(text));
+}
+
+}  // namespace
+
+std::string cluster_svg(const ClusterGraph& graph, const std::string& title) {
+  constexpr double kTitle = 28;
+  FabricPicture fabric(graph);
+  BoxPicture inside = inside_of(graph, 0);
+  fabric.picture.place(kTitle);
+  const double middle = kTitle + fabric.picture.height();
+  inside.place(middle + kTitle);
+  const double height = middle + kTitle + inside.height() + kMargin;
+  std::string svg = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1:.0f}\" viewBox=\"0 0 "
+      "{0} "
+      "{1:.0f}\">\n<title>{2}</title>\n{3}<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
+      kPictureWidth, height, xml_escaped(title), kStyle);
+  add_title(title, kMargin + 4, &svg);
+  fabric.picture.draw(&svg);
+  add_title("inside of " + graph.nodes.front(), middle + kMargin + 4, &svg);
+  inside.draw(&svg);
+  return svg + "</svg>\n";
+}
+
+}  // namespace tandem

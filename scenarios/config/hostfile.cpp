@@ -1,0 +1,154 @@
+#include "scenarios/config/hostfile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/csv.h"
+#include "base/file.h"
+#include "base/hostlist.h"
+#include "base/nearest.h"
+#include "base/split.h"
+#include "topology/listed_cables.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::int64_t kMostSlots = 1'000'000;
+
+std::vector<std::string> words_of_hostfile(const std::string& line) {
+  std::vector<std::string> words;
+  const std::string text = line.substr(0, line.find('#'));
+  std::size_t at = 0;
+  while ((at = text.find_first_not_of(" \t\r", at)) != std::string::npos) {
+    const std::size_t end = std::min(text.size(), text.find_first_of(" \t\r", at));
+    words.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  return words;
+}
+
+// Names of the hosts and the first GPU of each, by the scenario's list or by the nodes.
+Result<std::map<std::string, int>> first_gpus(const ClusterSettings& cluster, int* gpus_of_host) {
+  ASSIGN_OR_RETURN(std::vector<std::string> hosts, node_names(*cluster.spec.cables));
+  const int gpus = static_cast<int>(hosts.size()) * cluster.spec.gpus_per_node;
+  if (!cluster.hosts.empty()) {
+    ASSIGN_OR_RETURN(hosts, parse_hostlist(cluster.hosts));
+  }
+  const auto count = static_cast<int>(hosts.size());
+  if (gpus % count != 0)
+    return Error::of({"cluster.hosts"}, fmt::format("found {} hosts in cluster.hosts, expected as "
+                                                    "many GPUs on each of the cluster's {}",
+                                                    count, gpus));
+  *gpus_of_host = gpus / count;
+  std::map<std::string, int> first;
+  for (int i = 0; i < count; ++i) first[hosts[i]] = i * *gpus_of_host;
+  return first;
+}
+
+// The GPUs of each host of the file, as many as it has slots.
+Result<std::vector<std::vector<int>>> gpus_by_host(const ClusterSettings& cluster) {
+  int gpus_of_host = 0;
+  ASSIGN_OR_RETURN(const auto first, first_gpus(cluster, &gpus_of_host));
+  std::vector<std::vector<int>> gpus;
+  for (const HostSlots& host : cluster.hostfile) {
+    const auto found = first.find(host.name);
+    if (found == first.end()) {
+      std::vector<std::string> known;
+      for (const auto& [name, gpu] : first) known.push_back(name);
+      return Error::at(host.where, fmt::format("found host '{}', expected one of the cluster's {}; "
+                                               "the nearest is '{}'",
+                                               host.name, known.size(), nearest(host.name, known)));
+    }
+    if (host.slots > gpus_of_host)
+      return Error::at(host.where, fmt::format("found {} slots on {}, expected at most its {} GPUs",
+                                               host.slots, host.name, gpus_of_host));
+    std::vector<int>& own = gpus.emplace_back();
+    for (int i = 0; i < (host.slots > 0 ? host.slots : gpus_of_host); ++i)
+      own.push_back(found->second + i);
+  }
+  return gpus;
+}
+
+}  // namespace
+
+Result<std::vector<HostSlots>> read_hostfile(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, read_file(path, "a hostfile"));
+  std::vector<HostSlots> hosts;
+  int number = 0;
+  for (const std::string& line : split(text, "\n")) {
+    const std::string where = fmt::format("{}:{}", path, ++number);
+    const std::vector<std::string> words = words_of_hostfile(line);
+    if (words.empty()) continue;
+    HostSlots host{words[0], 0, where};
+    std::string slots;
+    if (const std::size_t colon = words[0].find(':'); colon != std::string::npos) {
+      host.name = words[0].substr(0, colon);
+      slots = words[0].substr(colon + 1);
+    }
+    for (std::size_t i = 1; i < words.size(); ++i) {
+      if (words[i].starts_with("slots=")) slots = words[i].substr(6);
+      if (!words[i].starts_with("slots=") && !words[i].starts_with("max"))
+        return Error::at(where,
+                         fmt::format("found '{}', expected a host and perhaps slots=8", words[i]));
+    }
+    if (!slots.empty() || words[0].find(':') != std::string::npos) {
+      const auto count = parse_integer(slots);
+      if (!count.ok() || *count < 1 || *count > kMostSlots || host.name.empty())
+        return Error::at(where,
+                         fmt::format("found '{}', expected a host and a positive number of slots",
+                                     line.substr(0, line.find_last_not_of("\r ") + 1)));
+      host.slots = static_cast<int>(*count);
+    }
+    const auto known = std::ranges::find(hosts, host.name, &HostSlots::name);
+    if (known == hosts.end()) {
+      hosts.push_back(std::move(host));
+    } else if (known->slots > 0 && host.slots > 0) {
+      known->slots += host.slots;
+    } else {
+      known->slots = std::max(1, known->slots) + std::max(1, host.slots);
+    }
+  }
+  if (hosts.empty()) return Error::at(path, "found no host, expected one a line");
+  return hosts;
+}
+
+Status place_by_hostfile(ClusterSettings* cluster) {
+  cluster->placed.clear();
+  if (!cluster->hosts.empty()) {
+    if (const auto hosts = parse_hostlist(cluster->hosts); !hosts.ok())
+      return Error::of({"cluster.hosts"}, "cluster.hosts: " + hosts.error().message);
+  }
+  if (cluster->hostfile.empty()) return Done{};
+  if (!cluster->spec.cables)
+    return Error::of({"cluster.hostfile"},
+                     "found cluster.hostfile without cluster.links_file, expected both: a preset's "
+                     "nodes have no names");
+  auto by_host = gpus_by_host(*cluster);
+  if (!by_host.ok()) return by_host.error();
+  std::size_t slots = 0, most = 0;
+  for (const std::vector<int>& gpus : *by_host) {
+    slots += gpus.size();
+    most = std::max(most, gpus.size());
+  }
+  if (slots < static_cast<std::size_t>(cluster->gpus))
+    return Error::of({"cluster.hostfile", "cluster.gpus", "parallel.dp"},
+                     fmt::format("found {} slots in cluster.hostfile, expected at least the job's "
+                                 "{} GPUs",
+                                 slots, cluster->gpus));
+  std::vector<int>& placed = cluster->placed;
+  if (!cluster->cyclic) {
+    for (const std::vector<int>& gpus : *by_host)
+      placed.insert(placed.end(), gpus.begin(), gpus.end());
+  }
+  for (std::size_t round = 0; round < most && cluster->cyclic; ++round) {
+    for (const std::vector<int>& gpus : *by_host) {
+      if (round < gpus.size()) placed.push_back(gpus[round]);
+    }
+  }
+  placed.resize(cluster->gpus);
+  return Done{};
+}
+
+}  // namespace tandem

@@ -1,0 +1,31 @@
+// ClusterGraph: a cluster's graph in plain values, to be drawn.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tandem {
+
+struct ClusterGraph {
+  enum class Kind { Gpu, Nic, Switch };
+
+  struct Point {
+    std::string name;
+    int node = -1;  // -1: between nodes
+    Kind kind = Kind::Switch;
+  };
+  // Both directions of a link, or of a wire, which never limits.
+  struct Line {
+    int from = 0, to = 0;
+    double bytes_per_s = 0;  // 0: a wire
+  };
+
+  std::vector<Point> points;
+  std::vector<Line> lines;
+  std::vector<std::string> nodes;  // their names
+};
+
+// Graphviz text: nodes as subgraphs, links labelled with their rates.
+std::string dot_of(const ClusterGraph& graph);
+
+}  // namespace tandem

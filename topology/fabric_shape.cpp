@@ -1,0 +1,102 @@
+#include "topology/fabric_shape.h"
+
+#include <algorithm>
+#include <boost/graph/adjacency_list.hpp>
+#include <boost/graph/breadth_first_search.hpp>
+#include <set>
+
+#include "base/hostlist.h"
+#include "topology/listed_sites.h"
+
+namespace tandem {
+namespace {
+
+using Switches = boost::adjacency_list<boost::vecS, boost::vecS, boost::undirectedS>;
+
+// The switches between nodes as a graph of their own, and those that each node hangs on.
+struct SwitchNetwork {
+  Switches graph;
+  std::vector<int> place;              // by site: in the graph, or -1
+  std::vector<std::set<int>> of_node;  // by node
+};
+
+SwitchNetwork network_of(const ListedSites& listed) {
+  SwitchNetwork network;
+  network.of_node.resize(listed.nodes.size());
+  for (const Site& site : listed.sites)
+    network.place.push_back(site.node < 0 ? static_cast<int>(boost::add_vertex(network.graph))
+                                          : -1);
+  for (const auto& [from, to] : listed.cables) {
+    const int a = network.place[from], b = network.place[to];
+    if (a >= 0 && b >= 0) boost::add_edge(a, b, network.graph);
+    if (a >= 0 && b < 0) network.of_node[listed.sites[to].node].insert(a);
+    if (a < 0 && b >= 0) network.of_node[listed.sites[from].node].insert(b);
+  }
+  return network;
+}
+
+// From any of these switches to each switch, in hops; -1: there is no way.
+std::vector<int> hops_from(const Switches& graph, const std::set<int>& begin) {
+  std::vector<int> hops(boost::num_vertices(graph), -1);
+  for (const int at : begin) hops[at] = 0;
+  boost::queue<Switches::vertex_descriptor> queue;
+  std::vector<boost::default_color_type> colors(boost::num_vertices(graph));
+  boost::breadth_first_search(
+      graph, begin.begin(), begin.end(), queue,
+      boost::make_bfs_visitor(boost::record_distances(hops.data(), boost::on_tree_edge())),
+      colors.data());
+  return hops;
+}
+
+// Nodes on the same switches are alike.
+std::map<int, std::int64_t> pairs_of(const SwitchNetwork& network) {
+  std::map<std::set<int>, std::int64_t> kinds;
+  for (const std::set<int>& switches : network.of_node) {
+    if (!switches.empty()) ++kinds[switches];
+  }
+  std::map<int, std::int64_t> pairs;
+  for (auto kind = kinds.begin(); kind != kinds.end(); ++kind) {
+    const std::vector<int> hops = hops_from(network.graph, kind->first);
+    if (kind->second > 1) pairs[1] += kind->second * (kind->second - 1) / 2;
+    for (auto other = std::next(kind); other != kinds.end(); ++other) {
+      int fewest = -1;
+      for (const int at : other->first) {
+        if (hops[at] >= 0 && (fewest < 0 || hops[at] < fewest)) fewest = hops[at];
+      }
+      if (fewest >= 0) pairs[fewest + 1] += kind->second * other->second;
+    }
+  }
+  return pairs;
+}
+
+}  // namespace
+
+Result<FabricShape> fabric_shape(const std::vector<ListedCable>& cables) {
+  ASSIGN_OR_RETURN(const ListedSites listed, sites_of(cables));
+  const SwitchNetwork network = network_of(listed);
+  FabricShape shape;
+  shape.switches = static_cast<int>(boost::num_vertices(network.graph));
+  shape.pairs = pairs_of(network);
+  std::vector<LeafShape> all(shape.switches);
+  for (std::size_t i = 0; i < cables.size(); ++i) {
+    const auto [from, to] = listed.cables[i];
+    const auto count = [&](SiteId at, SiteId other) {
+      if (network.place[at] < 0) return;
+      LeafShape& one = all[network.place[at]];
+      const bool is_up = network.place[other] >= 0;
+      (is_up ? one.up_links : one.down_links) += 1;
+      (is_up ? one.up_bytes_per_s : one.down_bytes_per_s) += cables[i].bytes_per_s;
+    };
+    count(from, to);
+    count(to, from);
+  }
+  for (SiteId site = 0; site < listed.sites.size(); ++site) {
+    if (network.place[site] >= 0) all[network.place[site]].name = listed.sites[site].name;
+  }
+  for (LeafShape& one : all) {
+    if (one.down_links > 0) shape.leaves.push_back(std::move(one));
+  }
+  return shape;
+}
+
+}  // namespace tandem
