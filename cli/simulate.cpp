@@ -12,11 +12,13 @@
 #include "cli/files.h"
 #include "cli/text_width.h"
 #include "interop/chakra/chakra_file.h"
+#include "report/page/cluster_svg.h"
 #include "report/page/html_page.h"
 #include "report/text/table.h"
 #include "report/text/timeline_text.h"
 #include "report/text/variability_table.h"
 #include "scenarios/run/chakra_run.h"
+#include "scenarios/run/place.h"
 #include "scenarios/run/run.h"
 #include "scenarios/run/sensitivity.h"
 #include "schedule/program/program_text.h"
@@ -105,10 +107,19 @@ void print(const std::vector<RunResult>& results, const SimulateOptions& options
   }
 }
 
+// The first run's cluster, where its links are listed: others have the shape that their keys say.
+std::string cluster_picture(const Scenario& scenario) {
+  if (!scenario.cluster.spec.cables) return "";
+  const auto cluster = make_cluster(scenario);
+  return cluster.ok() ? cluster_svg(cluster->graph(), scenario.cluster.spec.name) : "";
+}
+
 Status write_report(const SimulateOptions& options, const std::vector<RunResult>& results,
-                    const std::string& note) {
+                    const std::string& note, const std::string& cluster) {
   if (options.report.empty()) return Done{};
-  PageData page{.title = std::filesystem::path(options.input).filename().string(), .note = note};
+  PageData page{.title = std::filesystem::path(options.input).filename().string(),
+                .note = note,
+                .cluster = cluster};
   for (const RunResult& result : results) page.runs.push_back(page_run(result));
   return write_html_page(page, options.report);
 }
@@ -137,7 +148,7 @@ Status simulate_program(const SimulateOptions& options) {
   ASSIGN_OR_RETURN(const Program program, read_program(options.input));
   ASSIGN_OR_RETURN(const RunResult result,
                    simulate(program, options.files, !options.unfolded, options.priced_by));
-  RETURN_IF_ERROR(write_report(options, {result}, ""));
+  RETURN_IF_ERROR(write_report(options, {result}, "", ""));
   print({result}, options);
   return Done{};
 }
@@ -204,7 +215,8 @@ Status simulate_scenarios(const SimulateOptions& options) {
     }
   }
   if (results.empty()) return errors.front();
-  RETURN_IF_ERROR(write_report(options, results, scenarios[0].report.note));
+  const std::string cluster = options.report.empty() ? "" : cluster_picture(scenarios[0]);
+  RETURN_IF_ERROR(write_report(options, results, scenarios[0].report.note, cluster));
   print(results, options, scenarios[0].report.traffic);
   if (!options.json && !scenarios[0].report.note.empty())
     fmt::print("\n{}\n", wrapped(scenarios[0].report.note, text_width(options.wide)));

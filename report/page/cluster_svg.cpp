@@ -289,17 +289,16 @@ BoxPicture inside_of(const ClusterGraph& graph, int node) {
   return picture;
 }
 
+// Under the picture's own class: on a page there are others.
 constexpr const char* kStyle =
     "<style>\n"
-    "text{font:11px system-ui,sans-serif;text-anchor:middle;fill:#1a1a1a}\n"
-    "text.title{font-weight:600;font-size:13px;text-anchor:start}\n"
-    "rect{stroke-width:1}\n"
-    ".switch rect{fill:#dbe7f5;stroke:#3b6ea5}\n"
-    ".node rect{fill:#e6f2e1;stroke:#4f8a3d}\n"
-    ".gpu rect{fill:#e6f2e1;stroke:#4f8a3d}\n"
-    ".nic rect{fill:#fbeed5;stroke:#b5802a}\n"
-    "path{fill:none;stroke:#5b6470;stroke-opacity:.45}\n"
-    "path:hover{stroke:#c0392b;stroke-opacity:1}\n"
+    ".cluster-picture text{font:11px system-ui,sans-serif;text-anchor:middle;fill:#1a1a1a}\n"
+    ".cluster-picture text.title{font-weight:600;font-size:13px;text-anchor:start}\n"
+    ".cluster-picture .switch rect{fill:#dbe7f5;stroke:#3b6ea5}\n"
+    ".cluster-picture .node rect,.cluster-picture .gpu rect{fill:#e6f2e1;stroke:#4f8a3d}\n"
+    ".cluster-picture .nic rect{fill:#fbeed5;stroke:#b5802a}\n"
+    ".cluster-picture path{fill:none;stroke:#5b6470;stroke-opacity:.45}\n"
+    ".cluster-picture path:hover{stroke:#c0392b;stroke-opacity:1}\n"
     "</style>\n";
 
 void add_title(const std::string& text, double y, std::string* svg) {
@@ -318,7 +317,8 @@ std::string cluster_svg(const ClusterGraph& graph, const std::string& title) {
   inside.place(middle + kTitle);
   const double height = middle + kTitle + inside.height() + kMargin;
   std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1:.0f}\" viewBox=\"0 0 "
+      "<svg class=\"cluster-picture\" xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" "
+      "height=\"{1:.0f}\" viewBox=\"0 0 "
       "{0} "
       "{1:.0f}\">\n<title>{2}</title>\n{3}<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
       kPictureWidth, height, xml_escaped(title), kStyle);

@@ -111,6 +111,7 @@ std::vector<std::size_t> frontier_of(const PageTable& table) {
 std::string to_text(const PageData& data) {
   std::string text = "{\"title\":" + dumped(data.title) +
                      ",\n\"note\":" + (data.note.empty() ? "null" : dumped(data.note)) +
+                     ",\n\"cluster\":" + (data.cluster.empty() ? "null" : dumped(data.cluster)) +
                      ",\n\"runs\":[";
   std::string_view comma = "";
   for (const PageRun& run : data.runs) {

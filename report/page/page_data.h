@@ -62,7 +62,8 @@ struct PageData {
   std::vector<PageRun> runs;
   nlohmann::ordered_json comparison;  // `compare --json`'s object, of runs[0] against runs[1]
   std::optional<PageTable> table;
-  std::string note = {};  // the scenario's
+  std::string note = {};     // the scenario's
+  std::string cluster = {};  // a picture of it (SVG), where its links are listed; empty: none
 };
 
 // A run as `simulate` gives it.

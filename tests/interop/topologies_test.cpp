@@ -41,30 +41,30 @@ const std::string kFabric = R"(#
 vendid=0x2c9
 devid=0xd2f2
 switchguid=0xa1(a1)
-Switch	65 "S-a1"		# "MF0;leaf1:MQM9700/U1" enhanced port 0 lid 1 lmc 0
-[1]	"H-01"[1](01) 		# "h1 mlx5_0" lid 11 4xNDR
-[2]	"H-02"[1](02) 		# "h2 HCA-1" lid 12 4xNDR
-[3]	"H-05"[1](05) 		# "store mlx5_0" lid 15 4xHDR
-[33]	"S-b1"[1]		# "MF0;spine:MQM9700/U1" lid 3 4xNDR
-[34]	"S-b1"[2]		# "MF0;spine:MQM9700/U1" lid 3 4xNDR
-[65]	"H-09"[1](09) 		# "Mellanox Technologies Aggregation Node" lid 19 4xNDR
+Switch 65 "S-a1" # "MF0;leaf1:MQM9700/U1" enhanced port 0 lid 1 lmc 0
+[1] "H-01"[1](01) # "h1 mlx5_0" lid 11 4xNDR
+[2] "H-02"[1](02) # "h2 HCA-1" lid 12 4xNDR
+[3] "H-05"[1](05) # "store mlx5_0" lid 15 4xHDR
+[33] "S-b1"[1] # "MF0;spine:MQM9700/U1" lid 3 4xNDR
+[34] "S-b1"[2] # "MF0;spine:MQM9700/U1" lid 3 4xNDR
+[65] "H-09"[1](09) # "Mellanox Technologies Aggregation Node" lid 19 4xNDR
 
 switchguid=0xa2(a2)
-Switch	65 "S-a2"		# "MF0;leaf2:MQM9700/U1" enhanced port 0 lid 2 lmc 0
-[1]	"H-03"[1](03) 		# "h1 mlx5_1" lid 13 4xNDR
-[2]	"H-04"[1](04) 		# "h2 HCA-2" lid 14 4xNDR
-[3]	"H-06"[1](06) 		# "MT4129 ConnectX7   Mellanox Technologies" lid 16 4xNDR
-[33]	"S-b1"[3]		# "MF0;spine:MQM9700/U1" lid 3 4xNDR
+Switch 65 "S-a2" # "MF0;leaf2:MQM9700/U1" enhanced port 0 lid 2 lmc 0
+[1] "H-03"[1](03) # "h1 mlx5_1" lid 13 4xNDR
+[2] "H-04"[1](04) # "h2 HCA-2" lid 14 4xNDR
+[3] "H-06"[1](06) # "MT4129 ConnectX7   Mellanox Technologies" lid 16 4xNDR
+[33] "S-b1"[3] # "MF0;spine:MQM9700/U1" lid 3 4xNDR
 
 switchguid=0xb1(b1)
-Switch	65 "S-b1"		# "MF0;spine:MQM9700/U1" enhanced port 0 lid 3 lmc 0
-[1]	"S-a1"[33]		# "MF0;leaf1:MQM9700/U1" lid 1 4xNDR
-[2]	"S-a1"[34]		# "MF0;leaf1:MQM9700/U1" lid 1 4xNDR
-[3]	"S-a2"[33]		# "MF0;leaf2:MQM9700/U1" lid 2 4xNDR
+Switch 65 "S-b1" # "MF0;spine:MQM9700/U1" enhanced port 0 lid 3 lmc 0
+[1] "S-a1"[33] # "MF0;leaf1:MQM9700/U1" lid 1 4xNDR
+[2] "S-a1"[34] # "MF0;leaf1:MQM9700/U1" lid 1 4xNDR
+[3] "S-a2"[33] # "MF0;leaf2:MQM9700/U1" lid 2 4xNDR
 
 caguid=0x01
-Ca	1 "H-01"		# "h1 mlx5_0"
-[1](01) 	"S-a1"[1]		# lid 11 lmc 0 "MF0;leaf1:MQM9700/U1" lid 1 4xNDR
+Ca 1 "H-01" # "h1 mlx5_0"
+[1](01)  "S-a1"[1] # lid 11 lmc 0 "MF0;leaf1:MQM9700/U1" lid 1 4xNDR
 )";
 
 }  // namespace
@@ -231,7 +231,7 @@ TEST_CASE("a table of nvidia-smi that is cut off, or has other cells, is refused
         "t:2: found 'NVx' for GPU0, expected X, NV1, PIX, PXB, PHB, NODE or SYS");
 }
 
-TEST_CASE("a fabric's hosts are those with as many ports as most; all else is said") {
+TEST_CASE("a fabric's hosts are those with as many ports as most, and all else is said") {
   const ImportedTopology topology = topology_in("fabric.ib", kFabric);
   const ComposedCluster cluster = composed(topology, eight_h100());
   CHECK(cluster.nodes == 2);
@@ -267,7 +267,7 @@ TEST_CASE("ibnetdiscover without a switch, cut off, or with odd links is refused
   CHECK(topology_fault("bad.ib", "#\n\ncaguid=0x01\nCa\t1 \"H-01\"\t# \"n01 HCA-1\"\n") ==
         "bad.ib: found one channel adapter and no switch, expected a fabric: was it run on a host "
         "whose link is up?");
-  const std::size_t line = kFabric.find("[2]\t\"H-02\"");
+  const std::size_t line = kFabric.find("[2] \"H-02\"");
   CHECK(topology_fault("cut.ib", kFabric.substr(0, line + 12))
             .starts_with("cut.ib:9: found a link without the description of its other end"));
   std::string odd = kFabric;

@@ -123,6 +123,8 @@ function start() {
   report.list = new RunList(data.runs, chooseRun);
   byId("note").textContent = data.note || "";
   byId("note").hidden = !data.note;
+  byId("cluster-section").hidden = !data.cluster;
+  byId("cluster").innerHTML = data.cluster || "";
   startHelp();
   startTheme(redraw);
   if (data.table) report.charts = new TableCharts(data.table);

@@ -1,0 +1,143 @@
+// tandem import of topologies, and the commands that take what it writes.
+#include "tests/sandbox.h"
+
+using namespace tandem;
+
+namespace {
+
+// Two hosts of two GPUs each on a leaf, a third host on another.
+const std::string kTree =
+    "SwitchName=leaf1 Nodes=gpu[1-2]\nSwitchName=leaf2 Nodes=gpu3\n"
+    "SwitchName=spine Switches=leaf[1-2]\n";
+
+const std::string kTable =
+    "\tGPU0\tGPU1\tNIC0\tCPU Affinity\nGPU0\t X \tNV18\tPIX\t0-3\nGPU1\tNV18\t X \tPIX\t0-3\n"
+    "NIC0\tPIX\tPIX\t X \n";
+
+const std::string kJob =
+    "[model]\nlayers = 4\nhidden = 64\nheads = 4\nseq = 32\nvocab = 128\n"
+    "[parallel]\ntp = 2\npp = 2\nglobal_batch = 4\n[cluster]\nfrom = \"mine.toml\"\n";
+
+}  // namespace
+
+TEST_CASE("a tree and a node's table are a cluster that is printed, drawn and simulated on") {
+  const Sandbox box;
+  box.file("topology.conf", kTree);
+  box.file("topo.txt", kTable);
+  box.file("job.toml", kJob);
+  const Ran ran = box.tandem("import topology.conf topo.txt --cluster dgx-h100 -o mine.toml");
+  check_done(ran);
+  // 3 x (2 NVLinks, 1 NIC's cable, 3 + 1 of PCIe), and 2 uplinks.
+  CHECK(ran.out ==
+        "mine.links.csv: 23 links\n"
+        "mine.toml: 4 keys; 5 assumed, 0 left out, 0 not expressed, 0 not understood, 0 without "
+        "effect\n");
+  CHECK(box.read("mine.links.csv").find("\ngpu3.nic_NIC0,leaf2,50,2.5,\n") != std::string::npos);
+
+  const Ran shown = box.tandem("topology mine.toml");
+  check_done(shown);
+  CHECK(shown.out.find("6 GPUs on 3 nodes of 2") != std::string::npos);
+  CHECK(shown.out.find("3 between nodes, 2 of them leaves") != std::string::npos);
+  CHECK(shown.out.find("1: 2 x 50 GB/s down, 1 x 100 GB/s up, oversubscription 1\n") !=
+        std::string::npos);
+  CHECK(shown.out.find("1 switch: 1 pair, 33.3 %\n") != std::string::npos);
+  CHECK(shown.out.find("3 switches: 2 pairs, 66.7 %\n") != std::string::npos);
+  const Ran dot = box.tandem("topology mine.toml --format dot");
+  check_done(dot);
+  CHECK(dot.out.find("label=\"gpu3\"") != std::string::npos);
+  CHECK(box.tandem("topology mine.toml --format svg -o mine.svg").status == 0);
+  CHECK(box.read("mine.svg").starts_with("<svg class=\"cluster-picture\" "));
+  CHECK(box.read("mine.svg") == box.tandem("topology mine.toml --format svg").out);
+
+  const Ran block = box.tandem("simulate job.toml --json");
+  check_done(block);
+  CHECK(block.out.find("\"cluster\": \"mine\"") != std::string::npos);
+  box.file("hosts", "gpu3\ngpu1\n");
+  const Ran placed = box.tandem("simulate job.toml --json --set cluster.hostfile=hosts");
+  check_done(placed);
+  CHECK(placed.out != block.out);
+}
+
+TEST_CASE("the page of a run on listed links has their picture, that of a preset has none") {
+  const Sandbox box;
+  box.file("topology.conf", kTree);
+  box.file("job.toml", kJob);
+  check_done(box.tandem("import topology.conf --cluster dgx-h100 -o mine.toml"));
+  check_done(box.tandem("simulate job.toml --report page.html"));
+  CHECK(box.read("page.html").find("\"cluster\":\"\\u003csvg class") != std::string::npos);
+  box.file("preset.toml", kTinyModel);
+  check_done(box.tandem("simulate preset.toml --report page.html"));
+  CHECK(box.read("page.html").find("\"cluster\":null") != std::string::npos);
+}
+
+TEST_CASE("a topology and a job's files are one scenario") {
+  const Sandbox box;
+  box.file("topology.conf", kTree);
+  box.file("config.json", R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2,
+"num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 256,
+"max_position_embeddings": 64})");
+  check_done(
+      box.tandem("import config.json topology.conf --cluster dgx-h100 --gpus 16 -o job.toml"));
+  const std::string text = box.read("job.toml");
+  CHECK(text.find("links_file = \"job.links.csv\"") != std::string::npos);
+  CHECK(text.find("[model]") != std::string::npos);
+  const Ran ran = box.tandem("simulate job.toml --json");
+  CHECK(ran.status == 0);
+  CHECK(ran.out.find("\"gpus\": 16") != std::string::npos);
+}
+
+TEST_CASE("import of topologies leaves nothing behind where it is refused") {
+  const Sandbox box;
+  box.file("topology.conf", kTree);
+  box.file("cut.xml", "<system version=\"1\"><cpu>");
+  box.file("bad.conf", "SwitchName=a Nodes=n[1-\n");
+  box.file("fabric.gz", "\x1f\x8b and no more");
+  const Names before = box.files();
+  check_refused(box.tandem("import topology.conf -o m.toml"),
+                "topology.conf: found no GPU that is known by its PCI id");
+  check_refused(box.tandem("import topology.conf --cluster dgx-h100"),
+                "-o: found none, expected a scenario's path");
+  check_refused(box.tandem("import cut.xml -o m.toml"), "cut.xml:1: found no XML (");
+  check_refused(box.tandem("import bad.conf --cluster dgx-h100 -o m.toml"),
+                "bad.conf:1: found 'n[1-' among host names");
+  check_refused(box.tandem("import fabric.gz --cluster dgx-h100 -o m.toml"), "fabric.gz: found ");
+  check_refused(box.tandem("import topology.conf --cluster dgx-h10 -o m.toml"),
+                "found preset 'dgx-h10', expected a known one; the nearest is 'dgx-h100'");
+  check_refused(box.tandem("import topology.conf --cluster dgx-h100 --hosts gpu9 -o m.toml"),
+                "topology.conf: --hosts: found 'gpu9', expected hosts of the fabric");
+  check_refused(box.tandem("import topology.conf --cluster dgx-h100 -o topology.conf"),
+                "-o: found");
+  CHECK(box.files() == before);
+}
+
+TEST_CASE("an imported DGX H100 takes the times of the preset") {
+  const Sandbox box;
+  std::string bare = "<system version=\"1\">\n";
+  for (int cpu = 0; cpu < 2; ++cpu) {
+    bare += "<cpu vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\">\n";
+    for (int i = 4 * cpu; i < 4 * cpu + 4; ++i) {
+      bare += fmt::format(
+          "<pci busid=\"b{0}\" class=\"0x060400\">"
+          "<pci busid=\"g{0}\" class=\"0x030200\" vendor=\"0x10de\" device=\"0x2330\" "
+          "link_speed=\"32 GT/s\" link_width=\"16\"><gpu dev=\"{0}\" sm=\"90\">"
+          "<nvlink target=\"s\" count=\"18\" tclass=\"0x068000\"/></gpu></pci>"
+          "<pci busid=\"n{0}\" class=\"0x020700\" link_speed=\"32 GT/s\" link_width=\"16\">"
+          "<nic><net name=\"mlx5_{0}\" dev=\"{0}\" speed=\"400000\"/></nic></pci></pci>\n",
+          i);
+    }
+    bare += "</cpu>\n";
+  }
+  box.file("topo.xml", bare + "</system>\n");
+  check_done(box.tandem("import topo.xml --gpus 32 -o mine.toml"));
+  box.file("job.toml",
+           "[model]\nlayers = 8\nhidden = 1024\nheads = 16\nseq = 1024\nvocab = 32000\n"
+           "[parallel]\ntp = 4\npp = 2\ndp = 4\nglobal_batch = 32\n[cluster]\n");
+  const auto iteration = [&](const std::string& cluster) {
+    const Ran ran = box.tandem("simulate job.toml --engine ideal --json --set " + cluster);
+    CHECK(ran.status == 0);
+    const std::size_t at = ran.out.find("\"iteration_s\"");
+    REQUIRE(at != std::string::npos);
+    return std::stod(ran.out.substr(ran.out.find(':', at) + 1));
+  };
+  CHECK(iteration("cluster.from=mine.toml") == Approx(iteration("cluster.preset=dgx-h100")));
+}
