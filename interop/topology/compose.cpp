@@ -61,6 +61,8 @@ class Composer {
   void drop_bare_leaves();
   void say_left_out(const std::vector<std::string>& hosts, const std::string& why);
   Status find_template();
+  void join_made_up();
+  std::vector<JoinedHosts> hosts_by_domain();
   Status join_hosts();
   Status add_node(const JoinedHosts& node);
   void add_nics(const JoinedHosts& node, const FabricHost& host,
@@ -152,9 +154,9 @@ Status Composer::find_hosts() {
                     by_domain() ? "all hosts" : "the blocks"));
     return options_.hosts.empty() ? Status(Done{}) : keep_named();
   }
-  if (!options_.hosts.empty()) {
-    for (const std::string& name : options_.hosts) hosts_.push_back({name, {{"", kCore, 0}}});
-  }
+  for (const std::string& name : options_.hosts) hosts_.push_back({name, {{"", kCore, 0}}});
+  if (hosts_.size() > 1)
+    cluster_.assumed.emplace_back("a core that never blocks joins all hosts: no file has a fabric");
   return Done{};
 }
 
@@ -226,38 +228,25 @@ Status Composer::find_template() {
   return Done{};
 }
 
-// Nodes of equally many hosts: as many GPUs as can be.
-Status Composer::join_hosts() {
-  if (hosts_.empty()) return Error{"found no host, expected some"};
-  const bool made_up = !topology_.fabric && topology_.domains.empty() && by_domain();
-  if (!by_domain() || (topology_.domains.empty() && !made_up)) {
-    for (const FabricHost& host : hosts_) nodes_.push_back({host.name, {&host}});
-    if (by_domain())
-      cluster_.assumed.emplace_back(
-          "each host is a node of its own: no file says which hosts NVLink joins (Slurm's blocks, "
-          "or topograph's model)");
-    if (!by_domain() && topology_.fabric && !topology_.domains.empty())
-      cluster_.left_out.push_back(
-          fmt::format("{} blocks: NVLink joins no hosts here", topology_.domains.size()));
-    return Done{};
+// Racks of as many hosts as the preset has, where no file names any host.
+void Composer::join_made_up() {
+  // A dump of several hosts is one of them as a whole.
+  const std::size_t size = topology_.node->hosts == 1 ? hosts_of_rack() : 1;
+  for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    if (i % size == 0)
+      nodes_.push_back({size == 1 ? hosts_[i].name : fmt::format("rack{}", i / size), {}});
+    nodes_.back().hosts.push_back(&hosts_[i]);
   }
-  if (made_up) {
-    const std::size_t size = topology_.node && topology_.node->hosts == 1
-                                 ? static_cast<std::size_t>(hosts_of_rack())
-                                 : 1;
-    for (std::size_t i = 0; i < hosts_.size(); ++i) {
-      if (i % size == 0) nodes_.push_back({fmt::format("rack{}", i / size), {}});
-      nodes_.back().hosts.push_back(&hosts_[i]);
-    }
-    if (size > 1)
-      cluster_.assumed.push_back(
-          fmt::format("NVLink joins {} hosts, as in {}", size, preset_.preset));
-    if (size == 1 && nodes_.size() == 1) nodes_.front().name = hosts_.front().name;
-    return Done{};
-  }
+  if (size > 1)
+    cluster_.assumed.push_back(
+        fmt::format("NVLink joins {} hosts, as in {}", size, preset_.preset));
+}
+
+// The hosts of each block that the fabric has.
+std::vector<JoinedHosts> Composer::hosts_by_domain() {
   std::map<std::string, const FabricHost*> by_name;
   for (const FabricHost& host : hosts_) by_name[host.name] = &host;
-  std::vector<std::string> unknown;
+  std::vector<std::string> unknown, without;
   std::vector<JoinedHosts> joined;
   for (const NvlinkDomain& domain : topology_.domains) {
     JoinedHosts& node = joined.emplace_back(JoinedHosts{domain.name, {}});
@@ -271,28 +260,56 @@ Status Composer::join_hosts() {
       by_name.erase(found);
     }
   }
-  std::vector<std::string> without, beyond;
   for (const auto& [name, host] : by_name) without.push_back(name);
+  std::ranges::sort(without, in_natural_order);
+  say_left_out(unknown, "of blocks that the fabric does not have");
+  say_left_out(without, "in no block");
+  return joined;
+}
+
+// How many hosts each domain keeps, so that as many as can be are in one.
+std::size_t common_size(const std::vector<JoinedHosts>& joined) {
   std::size_t size = 0, most = 0;
   for (const JoinedHosts& node : joined) {
     const std::size_t hosts = node.hosts.size();
     const auto nodes = static_cast<std::size_t>(std::ranges::count_if(
         joined, [&](const JoinedHosts& other) { return other.hosts.size() >= hosts; }));
-    if (hosts * nodes > most || (hosts * nodes == most && hosts > size)) {
+    if (std::pair(hosts * nodes, hosts) > std::pair(most, size)) {
       most = hosts * nodes;
       size = hosts;
     }
   }
+  return size;
+}
+
+// Nodes of equally many hosts.
+Status Composer::join_hosts() {
+  if (hosts_.empty()) return Error{"found no host, expected some"};
+  if (by_domain() && !topology_.fabric && topology_.domains.empty() && topology_.node) {
+    join_made_up();
+    return Done{};
+  }
+  if (!by_domain() || topology_.domains.empty()) {
+    for (const FabricHost& host : hosts_) nodes_.push_back({host.name, {&host}});
+    if (by_domain())
+      cluster_.assumed.emplace_back(
+          "each host is a node of its own: no file says which hosts NVLink joins (Slurm's blocks, "
+          "or topograph's model)");
+    if (!by_domain() && topology_.fabric && !topology_.domains.empty())
+      cluster_.left_out.push_back(
+          fmt::format("{} blocks: NVLink joins no hosts here", topology_.domains.size()));
+    return Done{};
+  }
+  std::vector<JoinedHosts> joined = hosts_by_domain();
+  const std::size_t size = common_size(joined);
   if (size == 0) return Error{"found no host of the fabric in any block, expected the same names"};
+  std::vector<std::string> beyond;
   for (JoinedHosts& node : joined) {
     const std::size_t kept = node.hosts.size() >= size ? size : 0;
     for (std::size_t i = kept; i < node.hosts.size(); ++i) beyond.push_back(node.hosts[i]->name);
     node.hosts.resize(kept);
     if (kept > 0) nodes_.push_back(std::move(node));
   }
-  std::ranges::sort(without, in_natural_order);
-  say_left_out(unknown, "of blocks that the fabric does not have");
-  say_left_out(without, "in no block");
   say_left_out(beyond, fmt::format("so that every NVLink domain has {}", size));
   std::ranges::stable_sort(nodes_, in_natural_order, &JoinedHosts::name);
   return Done{};

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -17,6 +18,17 @@ namespace {
 constexpr std::string_view kSwitchClass = "0x0680", kGpuClass = "0x03", kNicClass = "0x02";
 constexpr std::string_view kManyHosts = "fffffff:ff:ff.0";  // the target of NVLinks of a rack
 constexpr double kNetMbitps = 10000;                        // of a net that states no speed
+
+// What attributes may be, where they are there.
+struct NumberRange {
+  std::string_view attribute;
+  double least, most;
+};
+
+constexpr std::array kRanges = {NumberRange{"link_width", 0, 64}, NumberRange{"speed", -1, 1e8},
+                                NumberRange{"bw", 0, 1e7},        NumberRange{"count", 0, 1000},
+                                NumberRange{"dev", -1, 1e5},      NumberRange{"sm", 0, 1000},
+                                NumberRange{"familyid", -1, 1e5}, NumberRange{"modelid", -1, 1e5}};
 
 // A GPU of the file, before GPUs are numbered.
 struct FoundGpu {
@@ -39,6 +51,7 @@ class NcclSystem {
   explicit NcclSystem(const TopologySource& source) : source_(source) {}
 
   Status read(const XmlElement& system) {
+    RETURN_IF_ERROR(check_numbers(system));
     for (const XmlElement& cpu : system.children) {
       if (cpu.name != "cpu") continue;
       has_classes_ |= any_has_class(cpu);
@@ -60,6 +73,20 @@ class NcclSystem {
  private:
   static bool any_has_class(const XmlElement& element) {
     return element.has("class") || std::ranges::any_of(element.children, any_has_class);
+  }
+
+  Status check_numbers(const XmlElement& element) const {
+    for (const NumberRange& range : kRanges) {
+      const double number = element.number(range.attribute, range.most + 1);
+      if (element.text(range.attribute).empty() || (number >= range.least && number <= range.most))
+        continue;
+      return Error::at(
+          source_.at(element.line),
+          fmt::format("found {} = '{}' of a {}, expected {:g} to {:g}", range.attribute,
+                      element.text(range.attribute), element.name, range.least, range.most));
+    }
+    for (const XmlElement& child : element.children) RETURN_IF_ERROR(check_numbers(child));
+    return Done{};
   }
 
   static bool is_device(const XmlElement& pci, std::string_view child, std::string_view of) {
@@ -167,10 +194,9 @@ class NcclSystem {
 
   Status add_nvlink(const XmlElement& link, FoundGpu* gpu) {
     const double count = link.number("count");
-    if (!(count >= 1 && count <= 1000))
-      return Error::at(source_.at(link.line), fmt::format("found an nvlink of count '{}', "
-                                                          "expected 1 to 1000",
-                                                          link.text("count")));
+    if (count < 1)
+      return Error::at(source_.at(link.line),
+                       "found an nvlink without a count, expected 1 to 1000");
     const std::string target(link.text("target"));
     if (target == gpu->busid) {
       left_out.push_back(

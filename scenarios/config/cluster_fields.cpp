@@ -115,6 +115,7 @@ Status set_links_file(const Setting& setting, Scenario* scenario) {
   ASSIGN_OR_RETURN(scenario->cluster.spec.cables, read_cables(path));
   ASSIGN_OR_RETURN(scenario->cluster.spec.gpus_per_node,
                    gpus_per_node(*scenario->cluster.spec.cables));
+  scenario->cluster.spec.nvlinks.clear();  // a preset's: the file has all links
   return Done{};
 }
 

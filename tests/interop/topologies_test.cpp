@@ -130,9 +130,8 @@ TEST_CASE("NVLinks from GPU to GPU are counted once, and one to itself is left o
   jz.intra_efficiency = 0.6;
   jz.nvlinks = {{0, 2}, {2, 0}};
   const ComposedCluster node = composed(topology, jz);
-  CHECK(cables_at(node, "gpu1") ==
-        Names{"n0.gpu0 n0.gpu1 40", "n0.gpu1 n0.gpu2 20", "n0.gpu1 n0.nic1 50",
-              "n0.gpu1 n0.cpu0 12"});
+  CHECK(cables_at(node, "gpu1") == Names{"n0.gpu0 n0.gpu1 40", "n0.gpu1 n0.gpu2 20",
+                                         "n0.gpu1 n0.nic1 50", "n0.gpu1 n0.cpu0 12"});
   CHECK(says(topology.left_out, "v.xml:2: an NVLink from 0000:00:00.0 to itself"));
   CHECK(node.intra_efficiency == Approx(0.6 * 50 / 40));
   CHECK(!node.nvls);
@@ -173,7 +172,11 @@ TEST_CASE("XML that is no topology of NCCL's is refused with its line") {
   CHECK(topology_fault("n.xml",
                        "<system version=\"1\"><cpu>\n<pci class=\"0x0302\"><gpu>\n"
                        "<nvlink count=\"many\"/></gpu></pci></cpu></system>") ==
-        "n.xml:3: found an nvlink of count 'many', expected 1 to 1000");
+        "n.xml:3: found count = 'many' of a nvlink, expected 0 to 1000");
+  CHECK(topology_fault("s.xml",
+                       "<system version=\"1\"><cpu>\n<nic><net speed=\"nan\"/></nic>"
+                       "</cpu></system>") ==
+        "s.xml:2: found speed = 'nan' of a net, expected -1 to 1e+08");
 }
 
 TEST_CASE("nvidia-smi's table: alike pairs of many links are a switch, others are NVLinks") {
