@@ -41,6 +41,10 @@ Status check_fabric(const Fabric& fabric) {
 Status check_listed(const ClusterSpec& spec, int gpus, const ListedSites& listed) {
   if (gpus < 1 || gpus > listed.gpus)
     return found("gpus", gpus, fmt::format("1 to {}, as the cables join", listed.gpus));
+  if (!spec.nvlinks.empty() && static_cast<int>(spec.nvlinks.size()) != listed.gpus_per_node)
+    return Error::of({"cluster.nvlinks"},
+                     fmt::format("found nvlinks of {} GPUs, expected {}, as a node has",
+                                 spec.nvlinks.size(), listed.gpus_per_node));
   if (spec.gpus_per_node == listed.gpus_per_node) return Done{};
   return found("gpus_per_node", spec.gpus_per_node,
                fmt::format("{}, as the cables join", listed.gpus_per_node));

@@ -102,7 +102,8 @@ std::vector<Key<ClusterSpec>> algorithm_keys() {
                    AT(pair_efficiency), 1, keys::kShare),
       {"nvlinks",
        "text: where no switch joins a node's GPUs, the NVLinks of each to each, as in '0222 "
-       "2022 2202 2220'; intra_GBps is then the best joined pair's; default a switch",
+       "2022 2202 2220'; intra_GBps is then the best joined pair's, and so are, "
+       "in links_file, the links of a node's GPUs to its hub; default a switch",
        set_nvlinks},
       keys::number("ring_efficiency",
                    "number: a further share that rings between nodes reach, of the NICs and of "

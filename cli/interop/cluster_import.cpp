@@ -63,6 +63,8 @@ void set_keys(const ComposedCluster& composed, const PresetNode& preset, bool is
     plan->set_toml("cluster.intra_efficiency", fmt::format("{:.10g}", composed.intra_efficiency),
                    fmt::format("of NVLinks as NCCL counts them: {:.4g} of the line rate, as {} has",
                                preset.intra_efficiency, preset.preset));
+  if (!composed.nvlinks.empty())
+    plan->set_text("cluster.nvlinks", composed.nvlinks, "each GPU's NVLinks to each");
   if (!composed.nvls && preset.nvls)
     plan->set("cluster.nvls", false, "no switch joins a node's GPUs");
 }

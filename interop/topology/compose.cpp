@@ -45,6 +45,10 @@ class Composer {
     cluster_.gpus_per_node = static_cast<int>(nodes_.front().hosts.size()) * host_.gpus;
     cluster_.intra_efficiency = host_.intra_efficiency;
     cluster_.nvls = host_.has_switch;
+    for (const std::vector<int>& row : host_.adjacency) {
+      cluster_.nvlinks += cluster_.nvlinks.empty() ? "" : " ";
+      for (const int links : row) cluster_.nvlinks += std::to_string(links);
+    }
     cluster_.assumed.insert(cluster_.assumed.begin(), host_.assumed.begin(), host_.assumed.end());
     return std::move(cluster_);
   }

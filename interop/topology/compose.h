@@ -45,6 +45,7 @@ struct ComposedCluster {
   int nodes = 0, gpus_per_node = 0;
   double intra_efficiency = 0;  // restated for the cables' rates; 0: the preset's
   bool nvls = true;             // false: its nodes have no NVLink switch
+  std::string nvlinks;          // as cluster.nvlinks has them; empty: a switch, or none
   std::vector<std::string> assumed, left_out;
 };
 

@@ -28,7 +28,8 @@ void add_preset_nvlinks(const PresetNode& preset, HostTemplate* host) {
       for (int j = i + 1; j < host->gpus; ++j) {
         if (const int links = preset.nvlinks[i][j]; links > 0)
           host->nvlinks.push_back({fmt::format("gpu{}", i), fmt::format("gpu{}", j),
-                                   preset.intra_GBps * links / most, preset.intra_latency_us, 0});
+                                   preset.intra_GBps * links / most, preset.intra_latency_us, 0,
+                                   links});
       }
     }
     return;
@@ -67,7 +68,7 @@ void add_counted_nvlinks(const ImportedNode& node, const PresetNode& preset, Hos
     const double GBps =
         sm > 0 ? wire.nvlinks * nccl_nvlink_GBps(sm) : preset.intra_GBps * wire.nvlinks / most;
     host->nvlinks.push_back(
-        {wire.from, wire.to, GBps, preset.intra_latency_us / (to_switch ? 2 : 1), 0});
+        {wire.from, wire.to, GBps, preset.intra_latency_us / (to_switch ? 2 : 1), 0, wire.nvlinks});
   }
   if (host->nvlinks.empty()) return;
   if (sm > 0) return restate_efficiency(preset, sm, host);
@@ -114,6 +115,60 @@ void spread_gpus(const ImportedNode& node, const PresetNode& preset, HostTemplat
                   host->gpus, preset.preset, switches.size()));
 }
 
+using Adjacency = std::vector<std::vector<int>>;
+
+// Whether NVLinks lead from each GPU to each other, by others perhaps.
+bool is_connected(const Adjacency& adjacency) {
+  std::vector<bool> seen(adjacency.size());
+  std::vector<std::size_t> next = {0};
+  while (!next.empty()) {
+    const std::size_t here = next.back();
+    next.pop_back();
+    if (seen[here]) continue;
+    seen[here] = true;
+    for (std::size_t to = 0; to < adjacency.size(); ++to) {
+      if (adjacency[here][to] > 0) next.push_back(to);
+    }
+  }
+  return std::ranges::find(seen, false) == seen.end();
+}
+
+// NVLinks from GPU to GPU as cluster.nvlinks has them, which knows the rings that fit into them.
+// Empty: there is a switch, or they are not of that form: eight GPUs, nine links a pair, to which
+// counts are divided where all can be.
+Adjacency adjacency_of(const HostTemplate& host) {
+  constexpr int kMostGpus = 8, kMostLinks = 9;
+  if (host.has_switch || host.nvlinks.empty() || host.gpus > kMostGpus) return {};
+  int divisor = 1, most = 0;
+  for (const HostWire& wire : host.nvlinks) most = std::max(most, wire.nvlinks);
+  const auto divides = [&](const HostWire& wire) { return wire.nvlinks % divisor == 0; };
+  while (divisor <= most &&
+         (most > kMostLinks * divisor || !std::ranges::all_of(host.nvlinks, divides)))
+    ++divisor;
+  if (divisor > most) return {};
+  Adjacency adjacency(host.gpus, std::vector<int>(host.gpus));
+  for (const HostWire& wire : host.nvlinks) {
+    const int from = std::stoi(wire.from.substr(3)), to = std::stoi(wire.to.substr(3));
+    adjacency[from][to] = adjacency[to][from] = wire.nvlinks / divisor;
+  }
+  return is_connected(adjacency) ? adjacency : Adjacency{};
+}
+
+// A hub in place of NVLinks between GPUs, as the clusters of presets have it.
+void join_by_hub(const PresetNode& preset, HostTemplate* host) {
+  host->adjacency = adjacency_of(*host);
+  if (host->adjacency.empty()) return;
+  double fastest = 0;
+  for (const HostWire& wire : host->nvlinks) fastest = std::max(fastest, wire.GBps);
+  host->nvlinks.clear();
+  for (int i = 0; i < host->gpus; ++i)
+    host->nvlinks.push_back(
+        {fmt::format("gpu{}", i), "nvlinks", fastest, preset.intra_latency_us / 2, 0});
+  host->assumed.emplace_back(
+      "NVLinks from GPU to GPU stand as a hub at the best pair's rate; cluster.nvlinks says which "
+      "pairs have how many, and so which rings fit");
+}
+
 bool is_unsaid(const NodeWire& wire) { return wire.kind == NodeWire::Pcie && wire.GBps == 0; }
 
 // A preset's NICs, each on a wire of its own to the GPUs that use it.
@@ -148,6 +203,7 @@ Result<HostTemplate> host_of(const ImportedNode& node, const PresetNode& preset)
     host.assumed.push_back(
         fmt::format("NVLinks as {} has them: the file states none", preset.preset));
   }
+  join_by_hub(preset, &host);
   const double pcie = pcie_GBps_of(sm_of(node, preset));
   if (node.nics.empty()) {
     add_own_nics(preset, std::max(1, preset.nics * host.gpus / preset.gpus), &host);
@@ -177,6 +233,7 @@ HostTemplate host_of(const PresetNode& preset, int gpus, int nics) {
   host.gpus = gpus;
   host.nic_latency_us = preset.inter_latency_us / 2;
   add_preset_nvlinks(preset, &host);
+  join_by_hub(preset, &host);
   add_own_nics(preset, nics, &host);
   return host;
 }

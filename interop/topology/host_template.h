@@ -13,6 +13,7 @@ struct HostWire {
   std::string from, to;  // sites of the host, without its name
   double GBps = 0, latency_us = 0;
   double efficiency = 0;  // 0: the cluster's for wires inside a node
+  int nvlinks = 0;        // how many it is
 };
 
 struct HostNic {
@@ -29,6 +30,9 @@ struct HostTemplate {
   double nic_latency_us = 0;    // of a NIC's cable
   double intra_efficiency = 0;  // 0: the preset's
   bool has_switch = false;      // "nvswitch" is one of its sites
+  // Between its GPUs, where NVLinks join them without a switch: all then hang on a hub at the rate
+  // of the best joined pair.
+  std::vector<std::vector<int>> adjacency;
   std::vector<std::string> assumed;
 };
 

@@ -252,10 +252,6 @@ Status check_cluster(const Scenario& s) {
     return Error::of({"report.least_bandwidth", "cluster.links_file"},
                      "found report.least_bandwidth with cluster.links_file, expected one of them: "
                      "its links have a bandwidth each");
-  if (!s.cluster.spec.nvlinks.empty())
-    return Error::of({"cluster.nvlinks", "cluster.links_file"},
-                     "found cluster.nvlinks with cluster.links_file, expected one of them: the "
-                     "file has all links");
   return Done{};
 }
 

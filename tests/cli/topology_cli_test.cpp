@@ -110,6 +110,26 @@ TEST_CASE("import of topologies leaves nothing behind where it is refused") {
   CHECK(box.files() == before);
 }
 
+TEST_CASE("four V100s without a switch take all rings that fit, as the preset does") {
+  const Sandbox box;
+  std::string table = "\tGPU0\tGPU1\tGPU2\tGPU3\tNIC0\n";
+  for (int i = 0; i < 4; ++i) {
+    table += fmt::format("GPU{}", i);
+    for (int j = 0; j < 4; ++j) table += i == j ? "\t X " : "\tNV2";
+    table += "\tSYS\n";
+  }
+  box.file("topo.txt", table + "NIC0\tSYS\tSYS\tSYS\tSYS\t X \n");
+  check_done(box.tandem("import topo.txt --cluster jz-v100 -o mine.toml"));
+  const auto reduced = [&](const std::string& cluster) {
+    const std::string out = box.tandem("topology --gpus 4 " + cluster).out;
+    const std::size_t at = out.find("all-reduce of 1 GiB, 4 GPUs");
+    REQUIRE(at != std::string::npos);
+    return out.substr(at, out.find('\n', at) - at);
+  };
+  CHECK(reduced("mine.toml").ends_with("bus bandwidth 133.2 GB/s"));
+  CHECK(reduced("jz-v100").ends_with("bus bandwidth 133.2 GB/s"));
+}
+
 TEST_CASE("an imported DGX H100 takes the times of the preset") {
   const Sandbox box;
   std::string bare = "<system version=\"1\">\n";

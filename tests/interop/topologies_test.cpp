@@ -130,9 +130,10 @@ TEST_CASE("NVLinks from GPU to GPU are counted once, and one to itself is left o
   jz.intra_efficiency = 0.6;
   jz.nvlinks = {{0, 2}, {2, 0}};
   const ComposedCluster node = composed(topology, jz);
-  CHECK(cables_at(node, "gpu1") == Names{"n0.gpu0 n0.gpu1 40", "n0.gpu1 n0.gpu2 20",
-                                         "n0.gpu1 n0.nic1 50", "n0.gpu1 n0.cpu0 12"});
+  CHECK(cables_at(node, "gpu1") ==
+        Names{"n0.gpu1 n0.nvlinks 40", "n0.gpu1 n0.nic1 50", "n0.gpu1 n0.cpu0 12"});
   CHECK(says(topology.left_out, "v.xml:2: an NVLink from 0000:00:00.0 to itself"));
+  CHECK(node.nvlinks == "020 201 010");
   CHECK(node.intra_efficiency == Approx(0.6 * 50 / 40));
   CHECK(!node.nvls);
   CHECK(preset_of(topology) == "dgx-1");  // by its compute capability
@@ -192,8 +193,8 @@ TEST_CASE("nvidia-smi's table: alike pairs of many links are a switch, others ar
   a100.intra_GBps = 300;
   const ComposedCluster direct = composed(topology_in("smi", four), a100);
   // Three times four links are a GPU's twelve: no switch. PCIe 4 x16, as an A100 has.
-  CHECK(cables_at(direct, "gpu3") == Names{"n0.gpu0 n0.gpu3 80", "n0.gpu1 n0.gpu3 80",
-                                           "n0.gpu2 n0.gpu3 80", "n0.gpu3 n0.cpu1 24"});
+  CHECK(cables_at(direct, "gpu3") == Names{"n0.gpu3 n0.nvlinks 80", "n0.gpu3 n0.cpu1 24"});
+  CHECK(direct.nvlinks == "0444 4044 4404 4440");
   CHECK(cables_at(direct, "nic_mlx5_7") ==
         Names{"n0.nic_mlx5_7 core 50", "n0.nic_mlx5_7 n0.pcie0 24"});
   CHECK(cables_at(direct, "cpu0") ==
@@ -204,6 +205,17 @@ TEST_CASE("nvidia-smi's table: alike pairs of many links are a switch, others ar
     switched.replace(at, 3, "NV12");
   CHECK(cables_at(composed(topology_in("smi", switched), a100), "nvswitch").front() ==
         "n0.gpu0 n0.nvswitch 240");
+}
+
+TEST_CASE("pairs on an NVLink bridge keep it, and reach the others by PCIe") {
+  const ComposedCluster node =
+      composed(topology_in("smi",
+                           "\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\t X \tNV4\tSYS\tSYS\n"
+                           "GPU1\tNV4\t X \tSYS\tSYS\nGPU2\tSYS\tSYS\t X \tNV4\n"
+                           "GPU3\tSYS\tSYS\tNV4\t X \n"),
+               eight_h100());
+  CHECK(node.nvlinks.empty());
+  CHECK(cables_at(node, "gpu3").front() == "n0.gpu2 n0.gpu3 82.4");
 }
 
 TEST_CASE("nvidia-smi's table is read with its header underlined and with blanks") {
