@@ -36,6 +36,7 @@ class Composer {
     RETURN_IF_ERROR(find_hosts());
     RETURN_IF_ERROR(find_template());
     RETURN_IF_ERROR(join_hosts());
+    if (states_rates_) drop_bare_leaves();
     for (const JoinedHosts& node : nodes_) RETURN_IF_ERROR(add_node(node));
     add_fabric();
     if (by_order_)
@@ -135,12 +136,8 @@ Status Composer::find_hosts() {
     switches_ = topology_.fabric->switches;
     cables_ = topology_.fabric->cables;
     states_rates_ = topology_.fabric->states_rates;
-    if (!options_.hosts.empty()) {
-      RETURN_IF_ERROR(keep_named());
-    } else if (states_rates_) {
-      keep_most_alike();
-    }
-    if (states_rates_) drop_bare_leaves();
+    if (!options_.hosts.empty()) return keep_named();
+    if (states_rates_) keep_most_alike();
     return Done{};
   }
   switches_ = {kCore};
@@ -170,8 +167,10 @@ void Composer::drop_bare_leaves() {
   for (const FabricHost& host : topology_.fabric->hosts) {
     for (const FabricPort& port : host.ports) bare.insert(port.at);
   }
-  for (const FabricHost& host : hosts_) {
-    for (const FabricPort& port : host.ports) bare.erase(port.at);
+  for (const JoinedHosts& node : nodes_) {
+    for (const FabricHost* host : node.hosts) {
+      for (const FabricPort& port : host->ports) bare.erase(port.at);
+    }
   }
   if (bare.empty()) return;
   std::erase_if(switches_, [&](const std::string& one) { return bare.contains(one); });
