@@ -47,6 +47,7 @@ class Composer {
     cluster_.intra_efficiency = host_.intra_efficiency;
     cluster_.nvls = host_.has_switch;
     for (const std::vector<int>& row : host_.adjacency) {
+      if (cluster_.gpus_per_node != host_.gpus) break;
       cluster_.nvlinks += cluster_.nvlinks.empty() ? "" : " ";
       for (const int links : row) cluster_.nvlinks += std::to_string(links);
     }
@@ -210,7 +211,9 @@ Status Composer::find_template() {
                       topology_.node->hosts)};
     return hosts_.empty() ? make_hosts() : Status(Done{});
   }
-  const int ports = states_rates_ ? static_cast<int>(hosts_.front().ports.size()) : 0;
+  int ports = 0;
+  for (const FabricHost& host : hosts_)
+    ports = states_rates_ ? std::max(ports, static_cast<int>(host.ports.size())) : 0;
   int gpus = preset_.gpus, nics = preset_.nics;
   if (ports > 0 && is_rack(preset_)) gpus = preset_.gpus * ports / preset_.nics;
   if (ports > 0) nics = ports;
@@ -322,7 +325,7 @@ Status Composer::join_hosts() {
 void Composer::add_nics(const JoinedHosts& node, const FabricHost& host,
                         const std::function<std::string(const std::string&)>& site) {
   const bool one_host = node.hosts.size() == 1;
-  const bool all_at_one = host.ports.size() == 1 && host.ports.front().device.empty();
+  const bool all_at_one = !states_rates_;  // a tree knows no devices
   std::vector<const FabricPort*> port_of(host_.nics.size());
   std::size_t found = 0;
   for (std::size_t i = 0; i < host_.nics.size(); ++i) {
@@ -412,7 +415,6 @@ double Composer::uplink_GBps(const std::string& at, std::set<std::string>* seen)
 }
 
 void Composer::add_fabric() {
-  if (!topology_.fabric && nodes_.size() == 1 && !cables_.empty()) cables_.clear();
   if (states_rates_) {
     for (const FabricCable& cable : cables_)
       cluster_.cables.push_back({cable.from, cable.to, cable.GBps, 0, 0});
@@ -453,6 +455,14 @@ void Composer::add_fabric() {
       fmt::format("a core that never blocks joins the {} trees", roots.size()));
 }
 
+// In quotes where a CSV would take it for something else.
+std::string csv_cell(const std::string& name) {
+  if (name.find_first_of(",\"#") == std::string::npos) return name;
+  std::string quoted = "\"";
+  for (const char c : name) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + '"';
+}
+
 }  // namespace
 
 std::string preset_of(const ImportedTopology& topology) {
@@ -479,9 +489,9 @@ std::string cables_csv(const ComposedCluster& cluster, const std::vector<std::st
   for (const std::string& comment : comments) text += fmt::format("# {}\n", comment);
   text += "from,to,GBps,latency_us,efficiency\n";
   for (const ComposedCable& cable : cluster.cables)
-    text +=
-        fmt::format("{},{},{:.10g},{:g},{}\n", cable.from, cable.to, cable.GBps, cable.latency_us,
-                    cable.efficiency > 0 ? fmt::format("{:g}", cable.efficiency) : "");
+    text += fmt::format("{},{},{:.10g},{:g},{}\n", csv_cell(cable.from), csv_cell(cable.to),
+                        cable.GBps, cable.latency_us,
+                        cable.efficiency > 0 ? fmt::format("{:g}", cable.efficiency) : "");
   return text;
 }
 

@@ -161,3 +161,48 @@ TEST_CASE("an imported DGX H100 takes the times of the preset") {
   };
   CHECK(iteration("cluster.from=mine.toml") == Approx(iteration("cluster.preset=dgx-h100")));
 }
+
+TEST_CASE("every captured file is a cluster that a job is simulated on") {
+  const std::string samples = TANDEM_SOURCE_DIR "/../shared/samples/";
+  struct Captured {
+    std::string files, preset, size;
+  };
+  const std::string ib = "interop/topology/topograph_ibnetdiscover.out.gz";
+  const Sandbox box;
+  box.file("job.toml",
+           "[parallel]\npp = 4\nglobal_batch = 4\n[costs]\nforward_s = 1\nbackward_s = 1\n"
+           "p2p_MB = 1\n[cluster]\nfrom = \"c.toml\"\n");
+  for (const Captured& captured :
+       {Captured{"interop/topology/aws_p4d-24xl-topo.xml", "", "8 GPUs on 1 nodes of 8"},
+        Captured{"interop/topology/aws_p5.48xl-topo.xml", "aws-p5", "8 GPUs on 1 nodes of 8"},
+        Captured{"interop/topology/azure_ncv4-topo.xml", "", "4 GPUs on 1 nodes of 4"},
+        Captured{"interop/topology/azure_ndv2-topo.xml", "dgx-1", "8 GPUs on 1 nodes of 8"},
+        Captured{"interop/topology/azure_ndv4-topo.xml", "dgx-a100", "8 GPUs on 1 nodes of 8"},
+        Captured{"interop/topology/azure_ndv5-topo.xml", "azure-nd-h100", "8 GPUs on 1 nodes of 8"},
+        Captured{"interop/topology/made_hgx_h100_dump.xml", "", "8 GPUs on 1 nodes of 8"},
+        Captured{"interop/topology/made_gb200_tray_dump.xml", "", "72 GPUs on 1 nodes of 72"},
+        Captured{"interop/topology/slurm_topology_tree.conf", "dgx-h200", "768 GPUs on 96 nodes"},
+        Captured{"interop/topology/slurm_topology_block.conf", "gb200-nvl72",
+                 "384 GPUs on 12 nodes"},
+        Captured{"interop/topology/made_topology.yaml", "gb300-nvl72", "144 GPUs on 2 nodes of 72"},
+        Captured{"interop/topology/topograph_nvl72.yaml", "gb200-nvl72", "288 GPUs on 4 nodes"},
+        Captured{"nvidia_smi_topo_h100x8.txt", "dgx-h100", "8 GPUs on 1 nodes of 8"},
+        Captured{"nvidia_smi_topo_nic_4gpu.txt", "dgx-a100", "4 GPUs on 1 nodes of 4"},
+        Captured{"nvidia_smi_topo_raw_ansi_6gpu.txt", "dgx-a100", "6 GPUs on 1 nodes of 6"},
+        Captured{ib, "gb200-nvl72", "436 GPUs on 109 nodes of 4"}}) {
+    const std::string path = samples + captured.files;
+    if (!std::filesystem::exists(path)) FAIL("skipped: " << captured.files << " is not there");
+    INFO(captured.files);
+    const std::string cluster = captured.preset.empty() ? "" : " --cluster " + captured.preset;
+    check_done(box.tandem("import " + path + cluster + " -o c.toml"));
+    const Ran shown = box.tandem("topology c.toml --wide");
+    check_done(shown);
+    CHECK(shown.out.find(captured.size) != std::string::npos);
+    CHECK(shown.out.find("nan") == std::string::npos);
+    for (const char* format : {"dot", "svg"})
+      check_done(box.tandem(fmt::format("topology c.toml --format {}", format)));
+    const Ran ran = box.tandem("simulate job.toml --json --engine ideal");
+    CHECK(ran.status == 0);
+    CHECK(ran.out.find("\"gpus\": 4") != std::string::npos);
+  }
+}
