@@ -170,7 +170,7 @@ Status simulate_chakra(const SimulateOptions& options) {
   waiting.reset();
   const Engine engine = source.cluster.empty() ? Engine::Ideal : engine_of(options.engine);
   ASSIGN_OR_RETURN(const RunResult result, simulate(run, engine, options.files, !options.unfolded));
-  RETURN_IF_ERROR(write_report(options, {result}, ""));
+  RETURN_IF_ERROR(write_report(options, {result}, "", ""));
   print({result}, options);
   return Done{};
 }
