@@ -28,6 +28,7 @@ void add_tune(const Command& app);
 void add_pack(const Command& app);
 void add_import(const Command& app);
 void add_export(const Command& app);
+void add_trace(const Command& app);
 
 // The value of --engine.
 inline Engine engine_of(const std::string& name) {

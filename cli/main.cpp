@@ -17,6 +17,7 @@ int run(int argc, char** argv) {
   tandem::add_sweep(app);
   tandem::add_run(app);
   tandem::add_compare(app);
+  tandem::add_trace(app);
   tandem::add_validate(app);
   tandem::add_bench(app);
   tandem::add_calibrate(app);

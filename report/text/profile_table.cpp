@@ -1,0 +1,353 @@
+#include "report/text/profile_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "report/text/number_cells.h"
+#include "traces/profile/kernel_names.h"
+
+namespace tandem {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string profile_ms(double ns) { return fmt::format("{:.3f}", 1e-6 * ns); }
+std::string profile_ms(Nanoseconds ns) { return profile_ms(static_cast<double>(ns)); }
+
+double share(Nanoseconds part, Nanoseconds whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
+// Added up over all ranks, each counted once; and the ranks.
+template <class Total>
+struct Summed {
+  Total total;
+  int ranks = 0;
+};
+
+std::map<CommLabel, Summed<CommTotal>> comms_by_label(const std::vector<ProfileSplit>& splits) {
+  std::map<CommLabel, Summed<CommTotal>> sums;
+  for (const ProfileSplit& split : splits) {
+    for (const CommTotal& comm : split.comms) {
+      auto& [total, ranks] = sums[comm.label];
+      total.label = comm.label;
+      total.count += comm.count;
+      total.time_ns += comm.time_ns;
+      total.overlap_ns += comm.overlap_ns;
+      total.exposed_ns += comm.exposed_ns;
+      total.waiting_ns += comm.waiting_ns;
+      total.sized += comm.sized;
+      total.bytes += comm.bytes;
+      total.bus_bytes += comm.bus_bytes;
+      total.sized_ns += comm.sized_ns;
+      ++ranks;
+    }
+  }
+  return sums;
+}
+
+std::vector<KernelTotal> summed(const std::vector<ProfileSplit>& splits,
+                                std::vector<KernelTotal> ProfileSplit::*which) {
+  std::map<std::string, KernelTotal> sums;
+  for (const ProfileSplit& split : splits) {
+    for (const KernelTotal& kernel : split.*which) {
+      KernelTotal& sum = sums[kernel.name];
+      sum.name = kernel.name;
+      sum.count += kernel.count;
+      sum.time_ns += kernel.time_ns;
+    }
+  }
+  std::vector<KernelTotal> totals;
+  for (auto& [name, sum] : sums) totals.push_back(std::move(sum));
+  std::ranges::stable_sort(totals, std::greater<>(), &KernelTotal::time_ns);
+  return totals;
+}
+
+std::string counted_ranks(std::size_t ranks) {
+  return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s");
+}
+
+std::string steps_text(const ProfileWindow& window) {
+  const auto steps = fmt::format("{} step{}", window.steps, window.steps == 1 ? "" : "s");
+  switch (window.by) {
+    case StepsBy::ProfilerStep:
+      return steps + " by ProfilerStep, without the last one";
+    case StepsBy::Repetition:
+      return steps + ": the kernels repeat so often, and no ProfilerStep says";
+    case StepsBy::Whole:
+      return "the whole profile, as one step";
+  }
+  return "";
+}
+
+std::string head(const ProfileReport& report) {
+  const std::vector<ProfileRank>& ranks = report.profile->ranks;
+  std::set<std::string> devices, profilers;
+  int world = 0;
+  for (const ProfileRank& rank : ranks) {
+    if (!rank.device.empty()) devices.insert(rank.device);
+    profilers.insert(rank.profiler);
+    world = std::max(world, rank.world);
+  }
+  std::string text = fmt::format("{} of {}{}", fmt::join(profilers, ", "),
+                                 counted_ranks(ranks.size()),
+                                 world > 0 ? fmt::format(" (of {})", world) : "");
+  if (!devices.empty()) text += fmt::format(" on {}", fmt::join(devices, ", "));
+  return fmt::format("{}; {}.\n", text, steps_text(report.window));
+}
+
+std::string rank_rows(const ProfileReport& report, int width) {
+  std::vector<Cells> rows;
+  const auto add = [&](const std::string& name, const ProfileSplit& split) {
+    const auto percent_of = [&](Nanoseconds part) { return percent(share(part, split.span_ns)); };
+    rows.push_back({name, fmt::format("{}", split.kernels), profile_ms(split.span_ns),
+                    profile_ms(split.compute_ns), percent_of(split.compute_ns),
+                    profile_ms(split.exposed_ns()), percent_of(split.exposed_ns()),
+                    profile_ms(split.memory_alone_ns), percent_of(split.memory_alone_ns),
+                    profile_ms(split.idle_ns), percent_of(split.idle_ns),
+                    profile_ms(split.communication_ns), percent(split.overlap_fraction())});
+  };
+  ProfileSplit mean;
+  for (const ProfileSplit& split : report.splits) {
+    add(fmt::format("{}", split.rank), split);
+    mean.kernels += split.kernels;
+    mean.span_ns += split.span_ns;
+    mean.compute_ns += split.compute_ns;
+    mean.communication_ns += split.communication_ns;
+    mean.overlap_ns += split.overlap_ns;
+    mean.memory_alone_ns += split.memory_alone_ns;
+    mean.idle_ns += split.idle_ns;
+  }
+  if (const auto n = static_cast<std::int64_t>(report.splits.size()); n > 1) {
+    for (Nanoseconds* sum : {&mean.kernels, &mean.span_ns, &mean.compute_ns, &mean.communication_ns,
+                             &mean.overlap_ns, &mean.memory_alone_ns, &mean.idle_ns})
+      *sum /= n;
+    add("mean", mean);
+  }
+  return laid_out({{"rank", Place::Name},
+                   {"kernels"},
+                   {"span ms", Place::First},
+                   {"compute ms", Place::First},
+                   {"%", Place::Beside},
+                   {"exposed comm ms", Place::First},
+                   {"%", Place::Beside},
+                   {"copies alone ms"},
+                   {"%", Place::Beside},
+                   {"idle ms", Place::First},
+                   {"%", Place::Beside},
+                   {"comm ms", Place::First},
+                   {"overlapped %", Place::Beside}},
+                  rows, width);
+}
+
+std::string comm_rows(const ProfileReport& report, int width) {
+  std::vector<Cells> rows;
+  for (const auto& [label, sum] : comms_by_label(report.splits)) {
+    const CommTotal& comm = sum.total;
+    const std::string none = "-";
+    rows.push_back(
+        {label.text(), fmt::format("{}", comm.count),
+         profile_ms(static_cast<double>(comm.time_ns) / sum.ranks),
+         percent(share(comm.overlap_ns, comm.time_ns)),
+         profile_ms(static_cast<double>(comm.exposed_ns) / sum.ranks),
+         comm.waiting_ns > 0 ? profile_ms(static_cast<double>(comm.waiting_ns) / sum.ranks) : none,
+         comm.sized > 0 ? fmt::format("{:.1f}", 1e-6 * comm.bytes / static_cast<double>(comm.sized))
+                        : none,
+         comm.sized_ns > 0 ? fmt::format("{:.1f}", 1e-9 * comm.bus_bytes_per_s()) : none});
+  }
+  if (rows.empty()) return "";
+  return laid_out({{"communication", Place::Name},
+                   {"count", Place::First},
+                   {"ms a rank", Place::First},
+                   {"overlapped %", Place::First},
+                   {"exposed ms", Place::First},
+                   {"waiting ms", Place::Second},
+                   {"MB each", Place::First},
+                   {"busbw GB/s", Place::First}},
+                  rows, width);
+}
+
+std::string phase_rows(const ProfileReport& report, int width) {
+  struct Row {
+    PhaseTotal total;
+    int ranks = 0;
+    std::vector<Nanoseconds> medians;
+  };
+  std::map<std::pair<Phase, int>, Row> by_phase;
+  for (const ProfileSplit& split : report.splits) {
+    for (const PhaseTotal& phase : split.phases) {
+      Row& row = by_phase[{phase.phase, phase.stage}];
+      row.total.time_ns += phase.time_ns;
+      row.total.passes += phase.passes;
+      if (phase.passes > 0) row.medians.push_back(phase.median_ns);
+      ++row.ranks;
+    }
+  }
+  if (by_phase.empty() || (by_phase.size() == 1 && by_phase.begin()->first.first == Phase::Unknown))
+    return "";
+  std::vector<Cells> rows;
+  for (auto& [key, row] : by_phase) {
+    std::ranges::sort(row.medians);
+    rows.push_back(
+        {std::string(key.first == Phase::Unknown ? "not told" : name(key.first)),
+         key.second < 0 ? "-" : fmt::format("{}", key.second),
+         profile_ms(static_cast<double>(row.total.time_ns) / row.ranks),
+         row.total.passes > 0 ? fmt::format("{}", row.total.passes) : "-",
+         row.medians.empty() ? "-" : profile_ms(row.medians[(row.medians.size() - 1) / 2])});
+  }
+  return laid_out({{"compute of", Place::Name},
+                   {"stage", Place::First},
+                   {"ms a rank", Place::First},
+                   {"passes", Place::First},
+                   {"ms a pass (median)", Place::First}},
+                  rows, width);
+}
+
+std::string kernel_rows(const std::string& title, const std::vector<KernelTotal>& totals,
+                        std::size_t most, std::size_t ranks, int width) {
+  Nanoseconds all_ns = 0;
+  for (const KernelTotal& total : totals) all_ns += total.time_ns;
+  std::vector<Cells> rows;
+  for (std::size_t i = 0; i < totals.size() && i < most; ++i) {
+    const KernelTotal& total = totals[i];
+    rows.push_back({short_name(total.name), fmt::format("{}", total.count),
+                    profile_ms(static_cast<double>(total.time_ns) / static_cast<double>(ranks)),
+                    percent(share(total.time_ns, all_ns)),
+                    fmt::format("{:.1f}", 1e-3 * static_cast<double>(total.time_ns) /
+                                              static_cast<double>(total.count))});
+  }
+  return laid_out({{title, Place::Name},
+                   {"count", Place::First},
+                   {"ms a rank", Place::First},
+                   {"%", Place::First},
+                   {"us each", Place::First}},
+                  rows, width);
+}
+
+// What a reader could take for granted and must not.
+std::string notes_of(const ProfileReport& report) {
+  std::string text;
+  std::int64_t below = 0, kernels = 0, sized = 0, comms = 0;
+  Nanoseconds waiting_ns = 0;
+  bool told = false;
+  for (const ProfileSplit& split : report.splits) {
+    below += split.below_us;
+    kernels += split.kernels;
+    waiting_ns += split.waiting_ns;
+    for (const CommTotal& comm : split.comms) {
+      sized += comm.sized;
+      comms += comm.count;
+    }
+    for (const PhaseTotal& phase : split.phases) told |= phase.phase != Phase::Unknown;
+  }
+  if (report.view.as_hta)
+    text += "As Holistic Trace Analysis computes it: starts rounded up and ends down to whole us, "
+            "communication by the names that it knows.\n";
+  if (below > 0)
+    text += fmt::format("{} of {} kernels and copies are shorter than 1 us{}.\n", below, kernels,
+                        report.view.as_hta ? " and may vanish here"
+                                           : "; Holistic Trace Analysis drops what rounds to nothing");
+  if (comms > 0 && sized == 0)
+    text += "The profile does not tell the sizes of collectives, nor whose they are: no bytes, no "
+            "bandwidth, no waiting for peers.\n";
+  if (!told)
+    text += "The profile does not tell forward from backward: it has no annotations of passes, "
+            "and no calls of autograd's threads.\n";
+  for (const ProfileRank& rank : report.profile->ranks) {
+    if (rank.clock_shift_ns != 0)
+      text += fmt::format("Rank {}'s clock was moved by {:+.3f} us, to end collectives with rank "
+                          "{}'s.\n",
+                          rank.rank, 1e-3 * static_cast<double>(rank.clock_shift_ns),
+                          report.profile->ranks.front().rank);
+  }
+  return text;
+}
+
+Json json_ns(Nanoseconds ns) { return to_seconds(ns); }
+
+Json json_of(const CommTotal& comm) {
+  return {{"kind", comm.label.kind ? Json(std::string(name(*comm.label.kind))) : Json()},
+          {"collective", comm.label.collective},
+          {"count", comm.count},
+          {"s", json_ns(comm.time_ns)},
+          {"overlapped_s", json_ns(comm.overlap_ns)},
+          {"exposed_s", json_ns(comm.exposed_ns)},
+          {"waiting_s", json_ns(comm.waiting_ns)},
+          {"bytes", comm.sized > 0 ? Json(comm.bytes) : Json()},
+          {"busbw_GBps", comm.sized_ns > 0 ? Json(1e-9 * comm.bus_bytes_per_s()) : Json()}};
+}
+
+Json json_of(const std::vector<KernelTotal>& totals, std::size_t most) {
+  Json rows = Json::array();
+  for (std::size_t i = 0; i < totals.size() && i < most; ++i)
+    rows.push_back({{"name", totals[i].name},
+                    {"count", totals[i].count},
+                    {"s", json_ns(totals[i].time_ns)}});
+  return rows;
+}
+
+Json json_of(const ProfileRank& rank, const ProfileSplit& split, std::size_t most) {
+  const auto overlap = split.overlap_fraction();
+  Json json{{"rank", split.rank},
+            {"file", rank.path},
+            {"kernels", split.kernels},
+            {"kernels_below_1us", split.below_us},
+            {"clock_shift_s", json_ns(rank.clock_shift_ns)},
+            {"span_s", json_ns(split.span_ns)},
+            {"compute_s", json_ns(split.compute_ns)},
+            {"comm_s", json_ns(split.communication_ns)},
+            {"exposed_s", json_ns(split.exposed_ns())},
+            {"memory_alone_s", json_ns(split.memory_alone_ns)},
+            {"idle_s", json_ns(split.idle_ns)},
+            {"idle_fraction", share(split.idle_ns, split.span_ns)},
+            {"overlap_fraction", overlap ? Json(*overlap) : Json()},
+            {"waiting_s", json_ns(split.waiting_ns)}};
+  json["communication"] = Json::array();
+  for (const CommTotal& comm : split.comms) json["communication"].push_back(json_of(comm));
+  json["passes"] = Json::array();
+  for (const PhaseTotal& phase : split.phases)
+    json["passes"].push_back({{"phase", std::string(name(phase.phase))},
+                              {"stage", phase.stage},
+                              {"s", json_ns(phase.time_ns)},
+                              {"passes", phase.passes},
+                              {"median_s", phase.passes > 0 ? json_ns(phase.median_ns) : Json()}});
+  json["categories"] = json_of(split.categories, split.categories.size());
+  json["kernels_longest"] = json_of(split.names, most);
+  return json;
+}
+
+}  // namespace
+
+std::string profile_table(const ProfileReport& report, std::size_t most, int width) {
+  std::string text = wrapped(head(report), width) + '\n' + rank_rows(report, width) + '\n';
+  const std::size_t ranks = report.splits.size();
+  for (const std::string& table :
+       {comm_rows(report, width), phase_rows(report, width),
+        kernel_rows("compute by kind", summed(report.splits, &ProfileSplit::categories),
+                    static_cast<std::size_t>(-1), ranks, width),
+        kernel_rows("longest kernels", summed(report.splits, &ProfileSplit::names), most, ranks,
+                    width)}) {
+    if (!table.empty()) text += table + '\n';
+  }
+  text += wrapped(notes_of(report), width);
+  while (text.ends_with("\n\n")) text.pop_back();
+  return text;
+}
+
+Json to_json(const ProfileReport& report, std::size_t most) {
+  constexpr std::string_view by[] = {"whole", "profiler_step", "repetition"};
+  Json json{{"steps", report.window.steps},
+            {"steps_by", std::string(by[static_cast<std::size_t>(report.window.by)])},
+            {"as_hta", report.view.as_hta}};
+  json["ranks"] = Json::array();
+  for (std::size_t i = 0; i < report.splits.size(); ++i)
+    json["ranks"].push_back(json_of(report.profile->ranks[i], report.splits[i], most));
+  return json;
+}
+
+}  // namespace tandem

@@ -1,0 +1,74 @@
+#include "traces/profile/finish_rank.h"
+
+#include <algorithm>
+#include <string_view>
+#include <tuple>
+
+namespace tandem {
+namespace {
+
+void join_launches(ProfileRank* rank) {
+  std::ranges::stable_sort(rank->launches, {}, &Launch::correlation);
+  for (ProfileKernel& kernel : rank->kernels) {
+    if (kernel.correlation < 0) continue;
+    const auto at = std::ranges::lower_bound(rank->launches, kernel.correlation, {},
+                                             &Launch::correlation);
+    if (at != rank->launches.end() && at->correlation == kernel.correlation)
+      kernel.launch = static_cast<std::int32_t>(at - rank->launches.begin());
+  }
+}
+
+// "ProfilerStep#3"; of Nsight Systems, where programs name their steps, also "iteration 3".
+bool is_step(std::string_view name, bool named_by_program) {
+  if (name.starts_with("ProfilerStep")) return true;
+  if (!named_by_program) return false;
+  for (const std::string_view word : {"iteration", "iter", "step", "train_step"}) {
+    if (!name.starts_with(word)) continue;
+    const std::string_view rest = name.substr(word.size());
+    const std::size_t number = rest.find_first_not_of(" _#:");
+    return number != std::string_view::npos &&
+           rest.find_first_not_of("0123456789", number) == std::string_view::npos;
+  }
+  return false;
+}
+
+void take_steps(ProfileRank* rank) {
+  const bool named_by_program = rank->profiler == "Nsight Systems";
+  for (const Annotation& annotation : rank->annotations) {
+    if (annotation.on_gpu || !is_step(rank->names.text(annotation.name), named_by_program))
+      continue;
+    rank->steps.push_back({annotation.name, annotation.start_ns, annotation.end_ns});
+  }
+  std::ranges::stable_sort(rank->steps, {}, &ProfileStep::start_ns);
+}
+
+}  // namespace
+
+void shift(Nanoseconds ns, ProfileRank* rank) {
+  for (ProfileKernel& kernel : rank->kernels) {
+    kernel.start_ns += ns;
+    kernel.end_ns += ns;
+    kernel.transfer_ns += ns;
+  }
+  for (Launch& launch : rank->launches) launch.at_ns += ns;
+  for (Annotation& annotation : rank->annotations) {
+    annotation.start_ns += ns;
+    annotation.end_ns += ns;
+  }
+  for (ProfileStep& step : rank->steps) {
+    step.start_ns += ns;
+    step.end_ns += ns;
+  }
+}
+
+void finish_rank(ProfileRank* rank) {
+  std::ranges::stable_sort(rank->kernels, [](const ProfileKernel& a, const ProfileKernel& b) {
+    return std::tie(a.start_ns, a.stream, a.end_ns) < std::tie(b.start_ns, b.stream, b.end_ns);
+  });
+  for (ProfileKernel& kernel : rank->kernels) kernel.transfer_ns = kernel.start_ns;
+  join_launches(rank);
+  take_steps(rank);
+  find_phases(rank);
+}
+
+}  // namespace tandem

@@ -1,0 +1,20 @@
+// What readers of profiles do when all rows are there.
+#pragma once
+
+#include "traces/profile/profile.h"
+
+namespace tandem {
+
+// Adds so much to all of its times.
+void shift(Nanoseconds ns, ProfileRank* rank);
+
+// Sorts; joins kernels with what launched them; takes steps from annotations (ProfilerStep#N on a
+// CPU thread), and the passes that kernels belong to (phases.cpp).
+void finish_rank(ProfileRank* rank);
+
+// The Phase and the action of each kernel: of the annotation that it runs in on its stream, or was
+// launched in; else Backward of what autograd's threads launched, Forward of other threads' in a
+// profile that has both.
+void find_phases(ProfileRank* rank);
+
+}  // namespace tandem

@@ -1,0 +1,354 @@
+#include "traces/profile/kernel_names.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <utility>
+#include <vector>
+
+namespace tandem {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string low(text);
+  std::ranges::transform(low, low.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return low;
+}
+
+bool holds(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// Parts of names, in lower case, of kernels that communicate.
+constexpr std::array kCommunicates = {
+    "nccl",         "rccl",         "hccl",        "::ep::",          "deep_ep", "hybrid_ep",
+    "nvshmem",      "userbuffers",  "multimem_",   "_shot_all_reduce", "cross_device_reduce",
+    "pushsend",     "pushrecv"};
+
+struct NamePart {
+  std::string_view part, says;
+};
+
+// The first that a name holds decides.
+constexpr std::array<NamePart, 58> kCategories = {{
+    {"flash", "attention"},
+    {"fmha", "attention"},
+    {"attention", "attention"},
+    {"attn", "attention"},
+    {"sdpa", "attention"},
+    {"softmax", "softmax"},
+    {"multi_tensor_apply", "optimizer"},
+    {"adam", "optimizer"},
+    {"optimizer", "optimizer"},
+    {"lamb_", "optimizer"},
+    {"layer_norm", "norm"},
+    {"layernorm", "norm"},
+    {"rmsnorm", "norm"},
+    {"rms_norm", "norm"},
+    {"ln_fwd", "norm"},
+    {"ln_bwd", "norm"},
+    {"batch_norm", "norm"},
+    {"::bn_", "norm"},
+    {"norm_kernel", "norm"},
+    {"transpose", "transpose and cast"},
+    {"cast", "transpose and cast"},
+    {"quantize", "transpose and cast"},
+    {"cublas", "GEMM"},
+    {"gemm", "GEMM"},
+    {"gemv", "GEMM"},
+    {"cutlass", "GEMM"},
+    {"wgmma", "GEMM"},
+    {"nvjet", "GEMM"},
+    {"xmma", "GEMM"},
+    {"cijk_", "GEMM"},
+    {"matmul", "GEMM"},
+    {"splitkreduce", "GEMM"},
+    {"conv", "convolution"},
+    {"cudnn", "convolution"},
+    {"permute", "routing and indexing"},
+    {"topk", "routing and indexing"},
+    {"router", "routing and indexing"},
+    {"expand_to", "routing and indexing"},
+    {"mapping", "routing and indexing"},
+    {"expert", "routing and indexing"},
+    {"scatter", "routing and indexing"},
+    {"gather", "routing and indexing"},
+    {"index", "routing and indexing"},
+    {"embedding", "routing and indexing"},
+    {"scan", "routing and indexing"},
+    {"sort", "routing and indexing"},
+    {"copy", "copy"},
+    {"memcpy", "copy"},
+    {"memset", "copy"},
+    {"catarray", "copy"},
+    {"rotary", "elementwise"},
+    {"rope", "elementwise"},
+    {"swiglu", "elementwise"},
+    {"elementwise", "elementwise"},
+    {"triton_poi", "elementwise"},
+    {"triton_red", "reduction"},
+    {"triton_per", "reduction"},
+    {"reduce", "reduction"},
+}};
+
+// NCCL's kernels and torch's collectives, without '_' and in lower case.
+constexpr std::array<NamePart, 13> kCollectives = {{
+    {"allreduce", "all-reduce"},
+    {"reducescatter", "reduce-scatter"},
+    {"allgather", "all-gather"},
+    {"alltoall", "all-to-all"},
+    {"broadcast", "broadcast"},
+    {"barrier", "barrier"},
+    {"dispatch", "all-to-all"},
+    {"combine", "all-to-all"},
+    {"::notify", "all-to-all"},
+    {"cachednotify", "all-to-all"},
+    {"reduce", "reduce"},
+    {"gather", "gather"},
+    {"scatter", "scatter"},
+}};
+
+// Of groups' descriptions in lower case; the first that is there decides. Megatron-LM's names, then
+// single words as DeviceMesh has them.
+constexpr std::array<std::pair<std::string_view, GroupKind>, 10> kDescriptions = {{
+    {"data_parallel", GroupKind::Data},
+    {"distributed_optimizer", GroupKind::Data},
+    {"embedding_group", GroupKind::Data},
+    {"model_pipeline", GroupKind::Data},  // of gradient norms, as is the next but three
+    {"expert", GroupKind::Expert},
+    {"context_parallel", GroupKind::Context},
+    {"pipeline", GroupKind::Pipeline},
+    {"tensor", GroupKind::Tensor},
+    {"model_parallel_group", GroupKind::Data},
+    {"sequence_parallel", GroupKind::Tensor},
+}};
+constexpr std::array<std::pair<std::string_view, GroupKind>, 12> kWords = {{
+    {"dp", GroupKind::Data},
+    {"ddp", GroupKind::Data},
+    {"fsdp", GroupKind::Data},
+    {"hsdp", GroupKind::Data},
+    {"zero", GroupKind::Data},
+    {"data", GroupKind::Data},
+    {"ep", GroupKind::Expert},
+    {"cp", GroupKind::Context},
+    {"context", GroupKind::Context},
+    {"pp", GroupKind::Pipeline},
+    {"tp", GroupKind::Tensor},
+    {"sp", GroupKind::Tensor},
+}};
+
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i <= text.size(); ++i) {
+    if (i < text.size() && std::isalnum(static_cast<unsigned char>(text[i]))) continue;
+    if (i > begin) words.push_back(text.substr(begin, i - begin));
+    begin = i + 1;
+  }
+  return words;
+}
+
+// A number at the front of text, which loses it.
+std::optional<int> take_number(std::string_view* text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (error != std::errc{}) return std::nullopt;
+  text->remove_prefix(static_cast<std::size_t>(end - text->data()));
+  return value;
+}
+
+Phase phase_of_letter(char letter) {
+  switch (letter) {
+    case 'F':
+      return Phase::Forward;
+    case 'B':
+      return Phase::Backward;
+    case 'I':
+      return Phase::BackwardInput;
+    case 'W':
+      return Phase::BackwardWeight;
+    default:
+      return Phase::Unknown;
+  }
+}
+
+// "1F3": stage, letter, microbatch.
+std::optional<ProfileAction> pipelining_action(std::string_view text) {
+  ProfileAction action;
+  const auto stage = take_number(&text);
+  if (!stage || text.empty()) return std::nullopt;
+  action.stage = *stage;
+  action.phase = phase_of_letter(text.front());
+  text.remove_prefix(1);
+  const auto microbatch = take_number(&text);
+  if (action.phase == Phase::Unknown || !microbatch || !text.empty()) return std::nullopt;
+  action.microbatch = *microbatch;
+  action.is_whole = true;
+  return action;
+}
+
+}  // namespace
+
+Activity activity_of(std::string_view kernel) {
+  if (kernel.starts_with("Memcpy") || kernel.starts_with("Memset")) return Activity::Memory;
+  const std::string low = lower(kernel);
+  for (const std::string_view part : kCommunicates) {
+    if (holds(low, part)) return Activity::Communication;
+  }
+  return Activity::Compute;
+}
+
+std::optional<Activity> hta_activity_of(std::string_view kernel) {
+  if (kernel.starts_with("nccl") || kernel.starts_with("hip") || kernel.starts_with("hccl") ||
+      holds(kernel, "ncclKernel"))
+    return Activity::Communication;
+  if (holds(kernel, "Memcpy") || holds(kernel, "Memset") || kernel.starts_with("dma"))
+    return Activity::Memory;
+  if (holds(kernel, "Sync") || holds(kernel, "dma")) return std::nullopt;
+  return Activity::Compute;
+}
+
+std::string_view category_of(std::string_view kernel) {
+  const std::string low = lower(kernel);
+  for (const NamePart& row : kCategories) {
+    if (holds(low, row.part)) return row.says;
+  }
+  return "other";
+}
+
+std::string short_name(std::string_view kernel) {
+  std::string name;
+  int depth = 0;
+  for (const char c : kernel) {
+    if (c == '<') ++depth;
+    if (depth == 0 && c == '(' && !name.empty() && !name.ends_with("::")) break;
+    if (depth == 0) name += c;
+    if (c == '>' && depth > 0) --depth;
+  }
+  if (name.starts_with("void ")) name.erase(0, 5);
+  while (name.ends_with(' ')) name.pop_back();
+  return name.empty() ? std::string(kernel) : name;
+}
+
+std::string collective_of(std::string_view torch_name, std::string_view kernel) {
+  const auto without_lines = [](std::string text) {
+    std::erase(text, '_');
+    return text;
+  };
+  if (!torch_name.empty()) {
+    const std::string low = without_lines(lower(torch_name));
+    if (low == "send" || low == "recv" || low == "coalesced" || holds(low, "p2p"))
+      return "send/recv";
+    for (const NamePart& row : kCollectives) {
+      if (holds(low, row.part)) return std::string(row.says);
+    }
+  }
+  const std::string low = without_lines(lower(kernel));
+  if (holds(low, "sendrecv")) return "send/recv or all-to-all";
+  for (const NamePart& row : kCollectives) {
+    if (holds(low, row.part)) return std::string(row.says);
+  }
+  return "other";
+}
+
+std::optional<CommKind> comm_kind_of(std::string_view collective) {
+  constexpr std::array<std::pair<std::string_view, CommKind>, 5> kinds = {{
+      {"send/recv", CommKind::SendRecv},
+      {"all-reduce", CommKind::AllReduce},
+      {"reduce-scatter", CommKind::ReduceScatter},
+      {"all-gather", CommKind::AllGather},
+      {"all-to-all", CommKind::AllToAll},
+  }};
+  for (const auto& [word, kind] : kinds) {
+    if (word == collective) return kind;
+  }
+  return std::nullopt;
+}
+
+std::optional<GroupKind> group_kind_of(std::string_view description, std::string_view collective,
+                                       std::string_view kernel) {
+  const std::string low = lower(description);
+  for (const auto& [part, kind] : kDescriptions) {
+    if (holds(low, part)) return kind;
+  }
+  const std::vector<std::string_view> words = words_of(low);
+  for (const auto& [word, kind] : kWords) {
+    if (std::ranges::find(words, word) != words.end()) return kind;
+  }
+  const std::string by = lower(kernel);
+  if (holds(by, "::ep::") || holds(by, "deep_ep") || holds(by, "hybrid_ep"))
+    return GroupKind::Expert;
+  if (holds(by, "userbuffers")) return GroupKind::Tensor;
+  if (collective == "send/recv") return GroupKind::Pipeline;
+  return std::nullopt;
+}
+
+std::string_view description_of(GroupKind kind) {
+  switch (kind) {
+    case GroupKind::Tensor:
+      return "TENSOR_MODEL_PARALLEL_GROUP";
+    case GroupKind::Pipeline:
+      return "PIPELINE_MODEL_PARALLEL_GROUP";
+    case GroupKind::Data:
+      return "DATA_PARALLEL_GROUP";
+    case GroupKind::Context:
+      return "CONTEXT_PARALLEL_GROUP";
+    case GroupKind::Expert:
+      return "EXPERT_MODEL_PARALLEL_GROUP";
+  }
+  return "";
+}
+
+int element_bytes(std::string_view dtype) {
+  constexpr std::array<std::pair<std::string_view, int>, 14> sizes = {{{"Float", 4},
+                                                                       {"BFloat16", 2},
+                                                                       {"Half", 2},
+                                                                       {"Double", 8},
+                                                                       {"Byte", 1},
+                                                                       {"Char", 1},
+                                                                       {"Bool", 1},
+                                                                       {"Int", 4},
+                                                                       {"Long", 8},
+                                                                       {"Short", 2},
+                                                                       {"Float8_e4m3fn", 1},
+                                                                       {"Float8_e5m2", 1},
+                                                                       {"Float8_e4m3fnuz", 1},
+                                                                       {"Float8_e5m2fnuz", 1}}};
+  for (const auto& [word, bytes] : sizes) {
+    if (word == dtype) return bytes;
+  }
+  return 0;
+}
+
+std::optional<ProfileAction> action_of(std::string_view annotation) {
+  if (annotation.starts_with("PP:")) return pipelining_action(annotation.substr(3));
+  if (annotation.starts_with("Optimizer.step")) return ProfileAction{.phase = Phase::Step, .is_whole = true};
+  if (annotation.size() > 3 && annotation.ends_with(')') &&
+      annotation[annotation.size() - 3] == '(') {
+    const Phase phase = phase_of_letter(annotation[annotation.size() - 2]);
+    if (phase != Phase::Unknown) return ProfileAction{.phase = phase};
+  }
+  std::string low = lower(annotation);
+  std::erase(low, '#');
+  const std::vector<std::string_view> words = words_of(low);
+  if (words.empty()) return std::nullopt;
+  const auto first = words.front();
+  ProfileAction action;
+  if (first == "forward" || first == "fwd") action.phase = Phase::Forward;
+  if (first == "backward" || first == "bwd") action.phase = Phase::Backward;
+  if (first == "optimizer") action.phase = Phase::Step;
+  if (first.starts_with("weight") && words.size() > 1 && words[1].starts_with("grad"))
+    action.phase = Phase::BackwardWeight;
+  if (action.phase == Phase::Unknown) return std::nullopt;
+  action.is_whole = true;
+  if (words.size() == 2) {
+    std::string_view number = words[1];
+    const auto microbatch = take_number(&number);
+    if (microbatch && number.empty()) action.microbatch = *microbatch;
+  }
+  return action;
+}
+
+}  // namespace tandem

@@ -1,0 +1,353 @@
+#include "traces/profile/kineto_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "traces/profile/finish_rank.h"
+#include "traces/profile/json_rows.h"
+#include "traces/profile/kernel_names.h"
+
+#ifdef TANDEM_PROFILES
+#include <simdjson.h>
+#endif
+
+namespace tandem {
+
+#ifdef TANDEM_PROFILES
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::int64_t kNone = -1;
+
+// Microseconds with decimals as nanoseconds: exact where a double is not.
+std::optional<Nanoseconds> nanoseconds(std::string_view text) {
+  while (!text.empty() && (text.back() <= ' ')) text.remove_suffix(1);
+  if (text.size() > 1 && text.front() == '"' && text.back() == '"')
+    text = text.substr(1, text.size() - 2);
+  std::int64_t whole = 0;
+  const char* const end = text.data() + text.size();
+  const auto [point, error] = std::from_chars(text.data(), end, whole);
+  if (error != std::errc{} || whole > 9'000'000'000'000'000 || whole < -9'000'000'000'000'000)
+    return std::nullopt;
+  Nanoseconds ns = whole * 1000;
+  if (point == end) return ns;
+  if (*point == '.') {
+    Nanoseconds part = 0, scale = 100;
+    const char* at = point + 1;
+    for (; at != end && *at >= '0' && *at <= '9'; ++at, scale /= 10) part += scale * (*at - '0');
+    if (at == end) return text.front() == '-' ? ns - part : ns + part;
+  }
+  double value = 0;  // "1.5e+03"
+  const auto [last, bad] = std::from_chars(text.data(), end, value);
+  if (bad != std::errc{} || last != end || std::abs(value) > 9e15) return std::nullopt;
+  return static_cast<Nanoseconds>(std::llround(value * 1000));
+}
+
+// What is read of a row; views into the parser.
+struct Row {
+  std::string_view phase, category, name;
+  std::int64_t process = kNone, thread = kNone;
+  std::optional<Nanoseconds> at_ns, length_ns;
+  std::int64_t stream = kNone, correlation = kNone;
+  // Of a collective.
+  std::string_view collective, dtype, group, description, ranks;
+  std::int64_t in_elements = kNone, out_elements = kNone, group_size = 0, sequence = kNone,
+               from = kNone, to = kNone;
+};
+
+enum class RowKind { Other, Kernel, Copy, Call, Annotation, GpuAnnotation, CpuOp };
+
+RowKind kind_of(std::string_view category) {
+  if (category == "cpu_op" || category == "Operator") return RowKind::CpuOp;
+  if (category == "kernel" || category == "Kernel") return RowKind::Kernel;
+  if (category == "cuda_runtime" || category == "cuda_driver" || category == "Runtime" ||
+      category.ends_with("_runtime") || category.ends_with("_driver"))
+    return RowKind::Call;
+  if (category == "gpu_memcpy" || category == "gpu_memset" || category == "Memcpy" ||
+      category == "Memset")
+    return RowKind::Copy;
+  if (category == "user_annotation") return RowKind::Annotation;
+  if (category == "gpu_user_annotation") return RowKind::GpuAnnotation;
+  return RowKind::Other;
+}
+
+using Value = simdjson::ondemand::value;
+
+std::int64_t whole(Value value) {
+  std::int64_t number = kNone;
+  if (value.get_int64().get(number) == simdjson::SUCCESS) return number;
+  std::string_view text;
+  if (value.get_string().get(text) == simdjson::SUCCESS) {
+    std::int64_t read = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), read);
+    if (error == std::errc{} && end == text.data() + text.size()) return read;
+  }
+  return kNone;
+}
+
+std::string_view text_of(Value value) {
+  std::string_view text;
+  return value.get_string().get(text) == simdjson::SUCCESS ? text : std::string_view();
+}
+
+void read_args(Value value, Row* row) {
+  simdjson::ondemand::object args;
+  if (value.get_object().get(args) != simdjson::SUCCESS) return;
+  for (auto field : args) {
+    const std::string_view key = field.unescaped_key();
+    if (key.size() < 3) continue;
+    if (key == "stream") {
+      row->stream = whole(field.value());
+    } else if (key == "correlation") {
+      row->correlation = whole(field.value());
+    } else if (key == "Collective name") {
+      row->collective = text_of(field.value());
+    } else if (key == "In msg nelems") {
+      row->in_elements = whole(field.value());
+    } else if (key == "Out msg nelems") {
+      row->out_elements = whole(field.value());
+    } else if (key == "Group size") {
+      row->group_size = whole(field.value());
+    } else if (key == "dtype") {
+      row->dtype = text_of(field.value());
+    } else if (key == "Process Group Name") {
+      row->group = text_of(field.value());
+    } else if (key == "Process Group Description") {
+      row->description = text_of(field.value());
+    } else if (key == "Process Group Ranks") {
+      row->ranks = text_of(field.value());
+    } else if (key == "Seq") {
+      row->sequence = whole(field.value());
+    } else if (key == "Src Rank") {
+      row->from = whole(field.value());
+    } else if (key == "Dst Rank") {
+      row->to = whole(field.value());
+    }
+  }
+}
+
+class KinetoRows {
+ public:
+  explicit KinetoRows(const std::string& path) { rank_.path = path; }
+
+  Status add_row(std::string_view text) {
+    ++rows_;
+    try {
+      const Row row = read(text);
+      return add(row);
+    } catch (const simdjson::simdjson_error& error) {
+      return Error{fmt::format("what is no JSON ({})", error.what())};
+    }
+  }
+
+  Status add_member(std::string_view key, std::string_view text) {
+    const std::string& path = rank_.path;
+    const auto is_read = [&] {
+      return key == "schemaVersion" || key == "distributedInfo" || key == "deviceProperties" ||
+             key == "baseTimeNanoseconds";
+    };
+    if (!is_read()) return Done{};
+    const Json json = Json::parse(text, nullptr, false);
+    if (json.is_discarded())
+      return Error::at(path, fmt::format("found no JSON in {}, expected some", key));
+    if (key == "schemaVersion" && json != 1)
+      return Error::at(path, fmt::format("found schemaVersion {}, expected 1", json.dump()));
+    if (key == "baseTimeNanoseconds" && json.is_number_integer()) base_ns_ = json;
+    if (key == "deviceProperties") devices_ = json;
+    if (key == "distributedInfo") return add_distribution(json);
+    return Done{};
+  }
+
+  Result<ProfileRank> finish() {
+    if (rank_.kernels.empty())
+      return Error::at(rank_.path,
+                       fmt::format("found no kernel of a GPU among {} rows, expected a profile of "
+                                   "torch.profiler with GPU activity (rows of category kernel)",
+                                   rows_));
+    name_device();
+    for (const std::int64_t thread : backward_threads_)
+      rank_.backward_threads.push_back(static_cast<std::int32_t>(thread));
+    rank_.profiler = "torch.profiler";
+    shift(base_ns_, &rank_);
+    finish_rank(&rank_);
+    return std::move(rank_);
+  }
+
+ private:
+  Row read(std::string_view text) {
+    Row row;
+    RowKind kind = RowKind::Other;
+    bool category_known = false;
+    auto document = parser_.iterate(text.data(), text.size(), text.size() + JsonRows::kPadding);
+    for (auto field : document.get_object()) {
+      const std::string_view key = field.unescaped_key();
+      if (key == "ph") {
+        row.phase = text_of(field.value());
+        if (row.phase != "X") return row;
+      } else if (key == "cat") {
+        row.category = text_of(field.value());
+        kind = kind_of(row.category);
+        category_known = true;
+        if (kind == RowKind::Other) return row;
+      } else if (key == "name") {
+        row.name = text_of(field.value());
+        if (kind == RowKind::CpuOp && !row.name.starts_with("autograd::engine")) return row;
+      } else if (key == "tid") {
+        row.thread = whole(field.value());
+      } else if (key == "pid") {
+        row.process = whole(field.value());
+      } else if (key == "ts") {
+        row.at_ns = nanoseconds(field.value().raw_json_token());
+      } else if (key == "dur") {
+        row.length_ns = nanoseconds(field.value().raw_json_token());
+      } else if (key == "args") {
+        if (!category_known || kind == RowKind::Kernel || kind == RowKind::Copy ||
+            kind == RowKind::Call)
+          read_args(field.value(), &row);
+      }
+    }
+    return row;
+  }
+
+  Status add(const Row& row) {
+    if (row.phase != "X") return Done{};
+    const RowKind kind = kind_of(row.category);
+    if (kind == RowKind::Other) return Done{};
+    if (kind == RowKind::CpuOp) {
+      if (row.name.starts_with("autograd::engine::evaluate_function"))
+        backward_threads_.insert(row.thread);
+      return Done{};
+    }
+    if (kind == RowKind::Call && row.correlation < 0) return Done{};
+    if (!row.at_ns) return Error{fmt::format("a {} without its time (ts)", row.category)};
+    if (kind == RowKind::Call) {
+      rank_.launches.push_back(
+          {row.correlation, *row.at_ns, static_cast<std::int32_t>(row.thread)});
+      return Done{};
+    }
+    if (!row.length_ns || *row.length_ns < 0)
+      return Error{fmt::format("a {} without its length (dur)", row.category)};
+    if (kind == RowKind::Annotation || kind == RowKind::GpuAnnotation) {
+      rank_.annotations.push_back({rank_.names.id(row.name), kind == RowKind::GpuAnnotation,
+                                   static_cast<std::int32_t>(row.thread), *row.at_ns,
+                                   *row.at_ns + *row.length_ns});
+      return Done{};
+    }
+    return add_kernel(row, kind);
+  }
+
+  Status add_kernel(const Row& row, RowKind kind) {
+    ProfileKernel kernel;
+    kernel.start_ns = *row.at_ns;
+    kernel.end_ns = *row.at_ns + *row.length_ns;
+    kernel.correlation = row.correlation;
+    kernel.name = rank_.names.id(row.name);
+    kernel.stream = static_cast<std::int32_t>(row.stream >= 0 ? row.stream : row.thread);
+    kernel.activity = kind == RowKind::Copy ? Activity::Memory : activity_of_id(kernel.name);
+    if (!row.collective.empty()) {
+      kernel.activity = Activity::Communication;
+      kernel.collective = static_cast<std::int32_t>(rank_.collectives.size());
+      rank_.collectives.push_back({.collective = rank_.names.id(row.collective),
+                                   .dtype = rank_.names.id(row.dtype),
+                                   .group = rank_.names.id(row.group),
+                                   .description = rank_.names.id(row.description),
+                                   .ranks = rank_.names.id(row.ranks),
+                                   .group_size = static_cast<int>(row.group_size),
+                                   .in_elements = row.in_elements,
+                                   .out_elements = row.out_elements,
+                                   .sequence = row.sequence,
+                                   .from = static_cast<int>(row.from),
+                                   .to = static_cast<int>(row.to)});
+    }
+    rank_.kernels.push_back(kernel);
+    return Done{};
+  }
+
+  // By the name alone, looked at once.
+  Activity activity_of_id(std::uint32_t name) {
+    while (activities_.size() <= name)
+      activities_.push_back(activity_of(
+          rank_.names.text(static_cast<std::uint32_t>(activities_.size()))));
+    return activities_[name];
+  }
+
+  Status add_distribution(const Json& json) {
+    if (!json.is_object()) return Done{};
+    const auto number = [&](const char* key, int least) {
+      const auto at = json.find(key);
+      return at != json.end() && at->is_number_integer() && *at >= least && *at < 100'000'000
+                 ? std::optional<int>(at->get<int>())
+                 : std::nullopt;
+    };
+    if (const auto rank = number("rank", 0)) {
+      rank_.rank = *rank;
+      rank_.rank_is_said = true;
+    }
+    rank_.world = number("world_size", 1).value_or(0);
+    const auto groups = json.find("pg_config");
+    if (groups == json.end() || !groups->is_array()) return Done{};
+    for (const Json& group : *groups) {
+      if (!group.is_object()) continue;
+      ProcessGroup read;
+      const auto text = [&](const char* key) {
+        const auto at = group.find(key);
+        return at != group.end() && at->is_string() ? at->get<std::string>() : std::string();
+      };
+      read.name = text("pg_name");
+      read.description = text("pg_desc");
+      const auto ranks = group.find("ranks");
+      if (ranks != group.end() && ranks->is_array()) {
+        for (const Json& rank : *ranks) {
+          if (rank.is_number_integer()) read.ranks.push_back(rank);
+        }
+      }
+      rank_.groups.push_back(std::move(read));
+    }
+    return Done{};
+  }
+
+  // Of the devices, what this rank's kernels ran on: all are alike in a node.
+  void name_device() {
+    if (!devices_.is_array() || devices_.empty() || !devices_.front().is_object()) return;
+    const auto name = devices_.front().find("name");
+    if (name != devices_.front().end() && name->is_string()) rank_.device = *name;
+  }
+
+  ProfileRank rank_;
+  simdjson::ondemand::parser parser_;
+  std::vector<Activity> activities_;  // by name
+  std::set<std::int64_t> backward_threads_;
+  Json devices_;
+  Nanoseconds base_ns_ = 0;
+  std::int64_t rows_ = 0;
+};
+
+}  // namespace
+
+Result<ProfileRank> read_kineto(const std::string& path) {
+  ASSIGN_OR_RETURN(JsonRows file, JsonRows::open(path));
+  KinetoRows rows(path);
+  RETURN_IF_ERROR(file.read(
+      "traceEvents",
+      [&](std::string_view key, std::string_view text) { return rows.add_member(key, text); },
+      [&](std::string_view text) { return rows.add_row(text); }));
+  return rows.finish();
+}
+
+#else
+
+Result<ProfileRank> read_kineto(const std::string& path) {
+  return Error{path + ": found a profile, expected a build with zlib and simdjson, which this one "
+                      "is not",
+               Error::Missing};
+}
+
+#endif
+
+}  // namespace tandem

@@ -1,0 +1,266 @@
+#include "traces/profile/nsight_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "base/file.h"
+#include "traces/profile/finish_rank.h"
+#include "traces/profile/kernel_names.h"
+
+#ifdef TANDEM_PROFILES
+#include <sqlite3.h>
+#endif
+
+namespace tandem {
+
+#ifdef TANDEM_PROFILES
+
+namespace {
+
+// A result of SELECT, row by row.
+class Selected {
+ public:
+  Selected(sqlite3* database, sqlite3_stmt* statement)
+      : database_(database), statement_(statement, sqlite3_finalize) {}
+
+  bool next() {
+    code_ = sqlite3_step(statement_.get());
+    return code_ == SQLITE_ROW;
+  }
+  std::int64_t number(int column) const { return sqlite3_column_int64(statement_.get(), column); }
+  bool has(int column) const {
+    return sqlite3_column_type(statement_.get(), column) != SQLITE_NULL;
+  }
+  std::string_view text(int column) const {
+    const auto* text = sqlite3_column_text(statement_.get(), column);
+    if (text == nullptr) return "";
+    return {reinterpret_cast<const char*>(text),
+            static_cast<std::size_t>(sqlite3_column_bytes(statement_.get(), column))};
+  }
+  // "": all rows were there.
+  std::string why_ended() const {
+    return code_ == SQLITE_DONE ? "" : sqlite3_errmsg(database_);
+  }
+
+ private:
+  sqlite3* database_;
+  std::unique_ptr<sqlite3_stmt, int (*)(sqlite3_stmt*)> statement_;
+  int code_ = SQLITE_DONE;
+};
+
+class NsightFile {
+ public:
+  explicit NsightFile(std::string path) : path_(std::move(path)) {}
+  NsightFile(const NsightFile&) = delete;
+  NsightFile& operator=(const NsightFile&) = delete;
+  ~NsightFile() { sqlite3_close(database_); }
+
+  Status open() {
+    RETURN_IF_ERROR(check_readable(path_, "SQLite of nsys export"));
+    if (sqlite3_open_v2(path_.c_str(), &database_, SQLITE_OPEN_READONLY, nullptr) != SQLITE_OK)
+      return error(database_ == nullptr ? "no memory" : sqlite3_errmsg(database_));
+    Status named = read_table_names();
+    if (named.ok() && !tables_.contains("CUPTI_ACTIVITY_KIND_KERNEL"))
+      return Error::at(path_,
+                       "found no table CUPTI_ACTIVITY_KIND_KERNEL, expected SQLite of nsys export "
+                       "with CUDA kernels (nsys profile --trace=cuda,nvtx)");
+    return named;
+  }
+
+  bool has_table(const std::string& table) const { return tables_.contains(table); }
+
+  // use(row) for each.
+  template <class Use>
+  Status select(const std::string& what, const Use& use) const {
+    sqlite3_stmt* statement = nullptr;
+    if (sqlite3_prepare_v2(database_, what.c_str(), -1, &statement, nullptr) != SQLITE_OK)
+      return error(sqlite3_errmsg(database_));
+    Selected row(database_, statement);
+    while (row.next()) use(row);
+    if (const std::string why = row.why_ended(); !why.empty()) return error(why);
+    return Done{};
+  }
+
+ private:
+  Status read_table_names() {
+    return select("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')",
+                  [&](const Selected& row) { tables_.emplace(row.text(0)); });
+  }
+  Error error(std::string_view why) const {
+    return Error::at(path_, fmt::format("found SQLite that cannot be read ({}), expected what nsys "
+                                        "export writes",
+                                        why));
+  }
+
+  std::string path_;
+  sqlite3* database_ = nullptr;
+  std::set<std::string, std::less<>> tables_;
+};
+
+// globalTid and globalPid hold it in their bits.
+std::int32_t process_of(std::int64_t global_id) {
+  return static_cast<std::int32_t>(global_id >> 24 & 0xFFFFFF);
+}
+
+std::string_view copy_name(std::int64_t kind) {
+  switch (kind) {
+    case 1:
+      return "Memcpy HtoD";
+    case 2:
+      return "Memcpy DtoH";
+    case 8:
+      return "Memcpy DtoD";
+    case 10:
+      return "Memcpy PtoP";
+    default:
+      return "Memcpy";
+  }
+}
+
+// By process and device.
+using RanksByPlace = std::map<std::pair<std::int32_t, std::int64_t>, ProfileRank>;
+
+void add_kernel(const Selected& row, std::string_view name, Activity activity,
+                RanksByPlace* ranks) {
+  ProfileRank& rank = (*ranks)[{process_of(row.number(5)), row.number(4)}];
+  ProfileKernel kernel;
+  kernel.start_ns = row.number(0);
+  kernel.end_ns = row.number(1);
+  kernel.stream = static_cast<std::int32_t>(row.number(2));
+  kernel.correlation = row.number(3);
+  kernel.name = rank.names.id(name);
+  kernel.activity = activity;
+  rank.kernels.push_back(kernel);
+}
+
+Status read_kernels(const NsightFile& file, const std::map<std::int64_t, std::string>& strings,
+                    RanksByPlace* ranks) {
+  RETURN_IF_ERROR(file.select(
+      "SELECT start, end, streamId, correlationId, deviceId, globalPid, demangledName "
+      "FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY start",
+      [&](const Selected& row) {
+        const auto at = strings.find(row.number(6));
+        const std::string_view name = at == strings.end() ? "unnamed kernel" : at->second;
+        add_kernel(row, name, activity_of(name), ranks);
+      }));
+  // Copies of devices without kernels are of no rank.
+  if (file.has_table("CUPTI_ACTIVITY_KIND_MEMCPY")) {
+    RETURN_IF_ERROR(file.select(
+        "SELECT start, end, streamId, correlationId, deviceId, globalPid, copyKind "
+        "FROM CUPTI_ACTIVITY_KIND_MEMCPY ORDER BY start",
+        [&](const Selected& row) {
+          if (ranks->contains({process_of(row.number(5)), row.number(4)}))
+            add_kernel(row, copy_name(row.number(6)), Activity::Memory, ranks);
+        }));
+  }
+  if (!file.has_table("CUPTI_ACTIVITY_KIND_MEMSET")) return Done{};
+  return file.select(
+      "SELECT start, end, streamId, correlationId, deviceId, globalPid "
+      "FROM CUPTI_ACTIVITY_KIND_MEMSET ORDER BY start",
+      [&](const Selected& row) {
+        if (ranks->contains({process_of(row.number(5)), row.number(4)}))
+          add_kernel(row, "Memset", Activity::Memory, ranks);
+      });
+}
+
+// What the CPU did, of each rank of its process.
+Status read_cpu(const NsightFile& file, const std::map<std::int64_t, std::string>& strings,
+                RanksByPlace* ranks) {
+  const auto each_of = [&](std::int64_t global_tid, const auto& use) {
+    for (auto& [place, rank] : *ranks) {
+      if (place.first == process_of(global_tid)) use(rank);
+    }
+  };
+  const auto thread_of = [](std::int64_t global_tid) {
+    return static_cast<std::int32_t>(global_tid & 0xFFFFFF);
+  };
+  if (file.has_table("CUPTI_ACTIVITY_KIND_RUNTIME"))
+    RETURN_IF_ERROR(file.select(
+        "SELECT start, correlationId, globalTid FROM CUPTI_ACTIVITY_KIND_RUNTIME ORDER BY start",
+        [&](const Selected& row) {
+          each_of(row.number(2), [&](ProfileRank& rank) {
+            rank.launches.push_back({row.number(1), row.number(0), thread_of(row.number(2))});
+          });
+        }));
+  if (!file.has_table("NVTX_EVENTS")) return Done{};
+  RETURN_IF_ERROR(file.select(
+      "SELECT start, end, globalTid, text, textId FROM NVTX_EVENTS "
+      "WHERE eventType IN (59, 60) AND end IS NOT NULL ORDER BY start",
+      [&](const Selected& row) {
+        std::string text(row.text(3));
+        if (!row.has(3)) {
+          const auto at = strings.find(row.number(4));
+          if (at == strings.end()) return;
+          text = at->second;
+        }
+        each_of(row.number(2), [&](ProfileRank& rank) {
+          const std::int32_t thread = thread_of(row.number(2));
+          rank.annotations.push_back(
+              {rank.names.id(text), false, thread, row.number(0), row.number(1)});
+          auto& threads = rank.backward_threads;
+          if (text.starts_with("autograd::engine::evaluate_function") &&
+              std::find(threads.begin(), threads.end(), thread) == threads.end())
+            threads.push_back(thread);
+        });
+      }));
+  return Done{};
+}
+
+}  // namespace
+
+Result<std::vector<ProfileRank>> read_nsight(const std::string& path) {
+  NsightFile file(path);
+  RETURN_IF_ERROR(file.open());
+  std::map<std::int64_t, std::string> strings;
+  if (file.has_table("StringIds"))
+    RETURN_IF_ERROR(file.select("SELECT id, value FROM StringIds", [&](const Selected& row) {
+      strings.emplace(row.number(0), row.text(1));
+    }));
+  RanksByPlace by_place;
+  RETURN_IF_ERROR(read_kernels(file, strings, &by_place));
+  if (by_place.empty())
+    return Error::at(path, "found no kernel in CUPTI_ACTIVITY_KIND_KERNEL, expected some");
+  RETURN_IF_ERROR(read_cpu(file, strings, &by_place));
+  Nanoseconds begin_ns = 0;
+  if (file.has_table("TARGET_INFO_SESSION_START_TIME"))
+    RETURN_IF_ERROR(file.select("SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME",
+                                [&](const Selected& row) { begin_ns = row.number(0); }));
+  std::string device;
+  if (file.has_table("TARGET_INFO_GPU"))
+    RETURN_IF_ERROR(file.select("SELECT name FROM TARGET_INFO_GPU ORDER BY id LIMIT 1",
+                                [&](const Selected& row) { device = row.text(0); }));
+  std::vector<ProfileRank> ranks;
+  for (auto& [place, rank] : by_place) {
+    for (const ProfileKernel& kernel : rank.kernels) {
+      if (kernel.end_ns < kernel.start_ns)
+        return Error::at(path, fmt::format("found a kernel that ends {} ns before it starts, "
+                                           "expected the end behind the start",
+                                           kernel.start_ns - kernel.end_ns));
+    }
+    rank.path = path;
+    rank.profiler = "Nsight Systems";
+    rank.device = device;
+    std::ranges::sort(rank.backward_threads);
+    shift(begin_ns, &rank);
+    finish_rank(&rank);
+    ranks.push_back(std::move(rank));
+  }
+  return ranks;
+}
+
+#else
+
+Result<std::vector<ProfileRank>> read_nsight(const std::string& path) {
+  return Error{path + ": found SQLite of Nsight Systems, expected a build with SQLite, which this "
+                      "one is not",
+               Error::Missing};
+}
+
+#endif
+
+}  // namespace tandem

@@ -1,0 +1,115 @@
+// Phases: which pass of training launched a kernel.
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+
+#include "traces/profile/finish_rank.h"
+#include "traces/profile/kernel_names.h"
+
+namespace tandem {
+namespace {
+
+// An annotation that names a pass.
+struct NamedPass {
+  Nanoseconds start_ns = 0, end_ns = 0;
+  ProfileAction action;
+};
+
+using NamedPasses = std::vector<NamedPass>;
+
+// Of the passes that last at a moment the innermost one's phase, and the stage and microbatch of
+// the innermost that says them. Moments must not go back.
+class PassesAt {
+ public:
+  explicit PassesAt(NamedPasses passes) : passes_(std::move(passes)) {
+    std::ranges::stable_sort(passes_, {}, &NamedPass::start_ns);
+  }
+
+  // The number of the pass that says the most; -1: none lasts.
+  std::int32_t at(Nanoseconds moment_ns, Phase* phase) {
+    for (; next_ < passes_.size() && passes_[next_].start_ns <= moment_ns; ++next_)
+      lasting_.push_back(next_);
+    std::erase_if(lasting_, [&](std::size_t i) { return passes_[i].end_ns <= moment_ns; });
+    if (lasting_.empty()) return -1;
+    *phase = passes_[lasting_.back()].action.phase;
+    for (auto i = lasting_.rbegin(); i != lasting_.rend(); ++i) {
+      const ProfileAction& action = passes_[*i].action;
+      if (action.microbatch >= 0 || action.stage >= 0) return static_cast<std::int32_t>(*i);
+    }
+    return static_cast<std::int32_t>(lasting_.back());
+  }
+  const NamedPasses& passes() const { return passes_; }
+
+ private:
+  NamedPasses passes_;
+  std::vector<std::size_t> lasting_;
+  std::size_t next_ = 0;
+};
+
+// Adds the passes to the rank's, and gives the number of the first.
+std::int32_t add_actions(const NamedPasses& passes, ProfileRank* rank) {
+  const auto first = static_cast<std::int32_t>(rank->actions.size());
+  for (const NamedPass& pass : passes) rank->actions.push_back(pass.action);
+  return first;
+}
+
+void by_streams(const std::map<std::int32_t, NamedPasses>& on_streams, ProfileRank* rank) {
+  std::map<std::int32_t, std::pair<PassesAt, std::int32_t>> by_stream;
+  for (const auto& [stream, passes] : on_streams) {
+    PassesAt at(passes);
+    const std::int32_t first = add_actions(at.passes(), rank);
+    by_stream.emplace(stream, std::pair(std::move(at), first));
+  }
+  for (ProfileKernel& kernel : rank->kernels) {
+    const auto stream = by_stream.find(kernel.stream);
+    if (stream == by_stream.end() || kernel.phase != Phase::Unknown) continue;
+    auto& [passes, first] = stream->second;
+    if (const std::int32_t pass = passes.at(kernel.start_ns, &kernel.phase); pass >= 0)
+      kernel.action = first + pass;
+  }
+}
+
+// In the order of their launches; those without one are left out.
+std::vector<ProfileKernel*> launched(ProfileRank* rank) {
+  std::vector<ProfileKernel*> kernels;
+  for (ProfileKernel& kernel : rank->kernels) {
+    if (kernel.launch >= 0) kernels.push_back(&kernel);
+  }
+  std::ranges::stable_sort(kernels, {}, [rank](const ProfileKernel* kernel) {
+    return rank->launches[kernel->launch].at_ns;
+  });
+  return kernels;
+}
+
+}  // namespace
+
+void find_phases(ProfileRank* rank) {
+  std::map<std::int32_t, NamedPasses> on_streams;
+  NamedPasses on_cpu;
+  std::vector<std::optional<ProfileAction>> actions;  // by name
+  for (const Annotation& annotation : rank->annotations) {
+    while (actions.size() <= annotation.name)
+      actions.push_back(
+          action_of(rank->names.text(static_cast<std::uint32_t>(actions.size()))));
+    const auto& action = actions[annotation.name];
+    if (!action) continue;
+    const NamedPass pass{annotation.start_ns, annotation.end_ns, *action};
+    (annotation.on_gpu ? on_streams[annotation.place] : on_cpu).push_back(pass);
+  }
+  PassesAt passes(std::move(on_cpu));
+  const std::int32_t first = add_actions(passes.passes(), rank);
+  const auto is_backward = [&](const ProfileKernel& kernel) {
+    return std::ranges::binary_search(rank->backward_threads,
+                                      rank->launches[kernel.launch].thread);
+  };
+  for (ProfileKernel* kernel : launched(rank)) {
+    const std::int32_t pass = passes.at(rank->launches[kernel->launch].at_ns, &kernel->phase);
+    if (pass >= 0) kernel->action = first + pass;
+    if (kernel->phase == Phase::Unknown && !rank->backward_threads.empty())
+      kernel->phase = is_backward(*kernel) ? Phase::Backward : Phase::Forward;
+  }
+  by_streams(on_streams, rank);
+}
+
+}  // namespace tandem

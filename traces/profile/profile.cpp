@@ -1,0 +1,44 @@
+#include "traces/profile/profile.h"
+
+#include "base/check.h"
+
+namespace tandem {
+
+std::string_view name(Activity activity) {
+  switch (activity) {
+    case Activity::Compute:
+      return "compute";
+    case Activity::Communication:
+      return "communication";
+    case Activity::Memory:
+      return "memory";
+  }
+  return "";
+}
+
+std::string_view name(Phase phase) {
+  switch (phase) {
+    case Phase::Unknown:
+      return "unknown";
+    case Phase::Forward:
+      return "forward";
+    case Phase::Backward:
+      return "backward";
+    case Phase::BackwardInput:
+      return "backward-input";
+    case Phase::BackwardWeight:
+      return "backward-weight";
+    case Phase::Step:
+      return "optimizer";
+  }
+  return "";
+}
+
+std::uint32_t KernelNames::id(std::string_view text) {
+  if (const auto at = ids_.find(text); at != ids_.end()) return at->second;
+  const auto id = static_cast<std::uint32_t>(texts_.size());
+  ids_.emplace(texts_.emplace_back(text), id);
+  return id;
+}
+
+}  // namespace tandem

@@ -1,0 +1,344 @@
+#include "traces/profile/profile_metrics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <tuple>
+
+#include "traces/profile/kernel_names.h"
+
+namespace tandem {
+namespace {
+
+constexpr Nanoseconds kMicrosecond = 1000;
+
+// Of a time that may be below 0.
+Nanoseconds floor_us(Nanoseconds ns) {
+  const Nanoseconds rest = ((ns % kMicrosecond) + kMicrosecond) % kMicrosecond;
+  return ns - rest;
+}
+
+// A kernel as a view sees it.
+struct Seen {
+  const ProfileKernel* kernel = nullptr;
+  Activity activity = Activity::Compute;
+  bool busy = true;  // of no activity, but the GPU is not idle: HTA's
+  Nanoseconds start_ns = 0, end_ns = 0;
+};
+
+// What names say of each kernel of a rank: looked at once a name.
+class ActivitiesOfHta {
+ public:
+  explicit ActivitiesOfHta(const ProfileRank& rank) : rank_(rank) {}
+
+  std::optional<Activity> of(const ProfileKernel& kernel) {
+    while (known_.size() <= kernel.name)
+      known_.push_back(
+          hta_activity_of(rank_.names.text(static_cast<std::uint32_t>(known_.size()))));
+    return known_[kernel.name];
+  }
+
+ private:
+  const ProfileRank& rank_;
+  std::vector<std::optional<Activity>> known_;
+};
+
+std::vector<Seen> seen_of(const ProfileRank& rank, const std::vector<bool>& is_counted,
+                          const ProfileView& view) {
+  ActivitiesOfHta activities(rank);
+  std::vector<Seen> all;
+  all.reserve(rank.kernels.size());
+  for (std::size_t i = 0; i < rank.kernels.size(); ++i) {
+    if (!is_counted.empty() && !is_counted[i]) continue;
+    const ProfileKernel& kernel = rank.kernels[i];
+    Seen seen{&kernel, kernel.activity, true, kernel.start_ns, kernel.end_ns};
+    if (view.without_waiting && kernel.activity == Activity::Communication)
+      seen.start_ns = std::max(seen.start_ns, kernel.transfer_ns);
+    if (view.as_hta) {
+      const std::optional<Activity> activity = activities.of(kernel);
+      seen.busy = activity.has_value();
+      seen.activity = activity.value_or(Activity::Memory);
+      // The file's own microseconds, before clocks were aligned.
+      const Nanoseconds shift = rank.clock_shift_ns;
+      seen.start_ns = floor_us(kernel.start_ns - shift + kMicrosecond - 1) + shift;
+      seen.end_ns = floor_us(kernel.end_ns - shift) + shift;
+    }
+    all.push_back(seen);
+  }
+  return all;
+}
+
+// A communication, for what is exposed.
+struct InFlight {
+  Nanoseconds start_ns = 0, end_ns = 0;
+  std::size_t label = 0;
+};
+
+// Each instant belongs to the communication in flight that ends last.
+std::vector<Intervals> shares_of(std::vector<InFlight> flights, std::size_t labels) {
+  std::ranges::stable_sort(flights, {}, &InFlight::start_ns);
+  std::vector<Intervals> shares(labels);
+  InFlight last;
+  Nanoseconds from = std::numeric_limits<Nanoseconds>::min();
+  const auto give_until = [&](Nanoseconds until) {
+    until = std::min(until, last.end_ns);
+    if (until > from) shares[last.label].emplace_back(from, until);
+    from = std::max(from, until);
+  };
+  bool any = false;
+  for (const InFlight& flight : flights) {
+    if (any) give_until(flight.start_ns);
+    if (!any || flight.end_ns > last.end_ns) last = flight;
+    from = std::max(from, flight.start_ns);
+    any = true;
+  }
+  if (any) give_until(last.end_ns);
+  return shares;
+}
+
+void add_size(const ProfileRank& rank, const Seen& seen, CommTotal* total) {
+  const std::optional<double> bytes = bytes_of(rank, *seen.kernel);
+  const std::optional<CommKind> kind = comm_kind_of(total->label.collective);
+  if (!bytes || !kind) return;
+  const int ranks = *kind == CommKind::SendRecv
+                        ? 2
+                        : rank.collectives[seen.kernel->collective].group_size;
+  ++total->sized;
+  total->bytes += *bytes;
+  total->bus_bytes += *bytes * bus_factor(*kind, ranks);
+  total->sized_ns += seen.end_ns - seen.start_ns;
+}
+
+std::vector<CommTotal> comms_of(const ProfileRank& rank, const std::vector<Seen>& all,
+                                const Intervals& compute) {
+  std::map<CommLabel, std::size_t> places;
+  // A label is made once for kernels of one name and arguments' names.
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>, CommLabel>
+      labels;
+  std::vector<const Seen*> comms;
+  std::vector<const CommLabel*> label_of_comm;
+  for (const Seen& seen : all) {
+    if (seen.activity != Activity::Communication || seen.end_ns <= seen.start_ns) continue;
+    const ProfileKernel& kernel = *seen.kernel;
+    const CollectiveArgs args =
+        kernel.collective < 0 ? CollectiveArgs{} : rank.collectives[kernel.collective];
+    auto [at, is_new] = labels.try_emplace(
+        {kernel.name, kernel.collective < 0 ? ~0u : args.collective, args.description,
+         args.group});
+    if (is_new) at->second = label_of(rank, kernel);
+    comms.push_back(&seen);
+    label_of_comm.push_back(&at->second);
+    places.try_emplace(at->second, 0);
+  }
+  std::vector<CommTotal> totals;
+  for (auto& [label, place] : places) {
+    place = totals.size();
+    totals.push_back({.label = label});
+  }
+  std::vector<Intervals> own(totals.size());
+  std::vector<InFlight> flights;
+  for (std::size_t i = 0; i < comms.size(); ++i) {
+    const Seen& seen = *comms[i];
+    const std::size_t place = places.at(*label_of_comm[i]);
+    CommTotal& total = totals[place];
+    ++total.count;
+    total.waiting_ns += seen.kernel->transfer_ns - seen.kernel->start_ns;
+    add_size(rank, seen, &total);
+    own[place].emplace_back(seen.start_ns, seen.end_ns);
+    flights.push_back({seen.start_ns, seen.end_ns, place});
+  }
+  const std::vector<Intervals> shares = shares_of(std::move(flights), totals.size());
+  for (std::size_t i = 0; i < totals.size(); ++i) {
+    const Intervals united = union_of(std::move(own[i]));
+    totals[i].time_ns = length_of(united);
+    totals[i].overlap_ns = length_of(common_of(united, compute));
+    totals[i].exposed_ns = length_of(shares[i]) - length_of(common_of(shares[i], compute));
+  }
+  return totals;
+}
+
+std::vector<KernelTotal> longest_first(std::map<std::string, KernelTotal> by_name) {
+  std::vector<KernelTotal> totals;
+  for (auto& [name, total] : by_name) {
+    total.name = name;
+    totals.push_back(std::move(total));
+  }
+  std::ranges::stable_sort(totals, std::greater<>(), &KernelTotal::time_ns);
+  return totals;
+}
+
+void add_names(const ProfileRank& rank, const std::vector<Seen>& all, ProfileSplit* split) {
+  std::vector<KernelTotal> by_id(rank.names.size());
+  std::vector<bool> computes(rank.names.size());
+  for (const Seen& seen : all) {
+    KernelTotal& total = by_id[seen.kernel->name];
+    ++total.count;
+    total.time_ns += std::max<Nanoseconds>(0, seen.end_ns - seen.start_ns);
+    if (seen.activity == Activity::Compute) computes[seen.kernel->name] = true;
+  }
+  std::map<std::string, KernelTotal> names, categories;
+  const auto add = [](const KernelTotal& from, KernelTotal* to) {
+    to->count += from.count;
+    to->time_ns += from.time_ns;
+  };
+  for (std::size_t id = 0; id < by_id.size(); ++id) {
+    if (by_id[id].count == 0) continue;
+    const std::string& name = rank.names.text(static_cast<std::uint32_t>(id));
+    add(by_id[id], &names[name]);
+    if (computes[id]) add(by_id[id], &categories[std::string(category_of(name))]);
+  }
+  split->names = longest_first(std::move(names));
+  split->categories = longest_first(std::move(categories));
+}
+
+void add_phases(const ProfileRank& rank, const std::vector<Seen>& all, ProfileSplit* split) {
+  struct Total {
+    Nanoseconds time_ns = 0;
+    std::map<std::int32_t, Nanoseconds> passes;
+  };
+  std::map<std::pair<Phase, int>, Total> totals;
+  for (const Seen& seen : all) {
+    if (seen.activity != Activity::Compute) continue;
+    const ProfileKernel& kernel = *seen.kernel;
+    const ProfileAction action =
+        kernel.action < 0 ? ProfileAction{} : rank.actions[kernel.action];
+    Total& total = totals[{kernel.phase, action.stage}];
+    const Nanoseconds length = std::max<Nanoseconds>(0, seen.end_ns - seen.start_ns);
+    total.time_ns += length;
+    if (action.is_whole && action.phase == kernel.phase) total.passes[kernel.action] += length;
+  }
+  for (const auto& [key, total] : totals) {
+    PhaseTotal phase{.phase = key.first, .stage = key.second, .time_ns = total.time_ns};
+    std::vector<Nanoseconds> passes;
+    for (const auto& [action, length] : total.passes) passes.push_back(length);
+    std::ranges::sort(passes);
+    phase.passes = static_cast<std::int64_t>(passes.size());
+    if (!passes.empty()) phase.median_ns = passes[(passes.size() - 1) / 2];
+    split->phases.push_back(phase);
+  }
+}
+
+}  // namespace
+
+std::string CommLabel::text() const {
+  if (!kind) return collective;
+  return fmt::format("{} {}", name(*kind), collective);
+}
+
+std::optional<double> ProfileSplit::overlap_fraction() const {
+  if (communication_ns == 0) return std::nullopt;
+  return static_cast<double>(overlap_ns) / static_cast<double>(communication_ns);
+}
+
+Intervals union_of(Intervals intervals) {
+  std::erase_if(intervals, [](const auto& span) { return span.second <= span.first; });
+  std::ranges::sort(intervals);
+  Intervals united;
+  for (const auto& span : intervals) {
+    if (!united.empty() && span.first <= united.back().second) {
+      united.back().second = std::max(united.back().second, span.second);
+    } else {
+      united.push_back(span);
+    }
+  }
+  return united;
+}
+
+Nanoseconds length_of(const Intervals& intervals) {
+  Nanoseconds length = 0;
+  for (const auto& [start, end] : intervals) length += end - start;
+  return length;
+}
+
+Intervals common_of(const Intervals& a, const Intervals& b) {
+  Intervals common;
+  for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    const Nanoseconds start = std::max(a[i].first, b[j].first);
+    const Nanoseconds end = std::min(a[i].second, b[j].second);
+    if (start < end) common.emplace_back(start, end);
+    a[i].second < b[j].second ? ++i : ++j;
+  }
+  return common;
+}
+
+CommLabel label_of(const ProfileRank& rank, const ProfileKernel& kernel) {
+  const std::string& kernel_name = rank.name_of(kernel);
+  if (kernel.collective < 0) {
+    const std::string collective = collective_of("", kernel_name);
+    return {group_kind_of("", collective, kernel_name), collective};
+  }
+  const CollectiveArgs& args = rank.collectives[kernel.collective];
+  std::string description = rank.names.text(args.description);
+  if (description.empty() || description == "undefined") {
+    for (const ProcessGroup& group : rank.groups) {
+      if (group.name == rank.names.text(args.group)) description = group.description;
+    }
+  }
+  const std::string collective = collective_of(rank.names.text(args.collective), kernel_name);
+  return {group_kind_of(description, collective, kernel_name), collective};
+}
+
+std::optional<double> bytes_of(const ProfileRank& rank, const ProfileKernel& kernel) {
+  if (kernel.collective < 0) return std::nullopt;
+  const CollectiveArgs& args = rank.collectives[kernel.collective];
+  const int element = element_bytes(rank.names.text(args.dtype));
+  // Of a gather what comes out is the whole, of a scatter what goes in.
+  const std::int64_t elements = std::max(args.in_elements, args.out_elements);
+  if (element == 0 || elements < 0 || args.group_size < 1) return std::nullopt;
+  return static_cast<double>(elements) * element;
+}
+
+Result<ProfileSplit> split_of(const ProfileRank& rank, const std::vector<bool>& is_counted,
+                              const ProfileView& view) {
+  const std::vector<Seen> all = seen_of(rank, is_counted, view);
+  if (all.empty())
+    return Error::at(rank.path,
+                     "found no kernel that was launched before the last ProfilerStep, expected "
+                     "profiles of the same steps on all ranks");
+  ProfileSplit split{.rank = rank.rank, .multiplicity = rank.multiplicity};
+  std::array<Intervals, kActivities> by_activity;
+  Intervals busy;
+  Nanoseconds first = all.front().start_ns, last = all.front().end_ns;
+  for (const Seen& seen : all) {
+    ++split.kernels;
+    const Nanoseconds length = seen.kernel->end_ns - seen.kernel->start_ns;
+    if (length < kMicrosecond) ++split.below_us;
+    first = std::min(first, seen.start_ns);
+    last = std::max(last, seen.end_ns);
+    busy.emplace_back(seen.start_ns, seen.end_ns);
+    if (seen.busy) by_activity[static_cast<std::size_t>(seen.activity)].push_back(busy.back());
+    if (seen.activity == Activity::Communication)
+      split.waiting_ns += seen.kernel->transfer_ns - seen.kernel->start_ns;
+  }
+  split.span_ns = last - first;
+  busy = union_of(std::move(busy));
+  const Intervals compute = union_of(std::move(by_activity[0]));
+  const Intervals communication = union_of(std::move(by_activity[1]));
+  split.compute_ns = length_of(compute);
+  split.communication_ns = length_of(communication);
+  split.overlap_ns = length_of(common_of(communication, compute));
+  split.idle_ns = split.span_ns - length_of(busy);
+  split.memory_alone_ns =
+      length_of(busy) - split.compute_ns - (split.communication_ns - split.overlap_ns);
+  split.comms = comms_of(rank, all, compute);
+  add_names(rank, all, &split);
+  add_phases(rank, all, &split);
+  return split;
+}
+
+Result<std::vector<ProfileSplit>> splits_of(const Profile& profile, const ProfileWindow& window,
+                                            const ProfileView& view) {
+  std::vector<ProfileSplit> splits;
+  for (std::size_t i = 0; i < profile.ranks.size(); ++i) {
+    const std::vector<bool> all;
+    ASSIGN_OR_RETURN(ProfileSplit split,
+                     split_of(profile.ranks[i], window.is_counted.empty() ? all : window.is_counted[i],
+                              view));
+    splits.push_back(std::move(split));
+  }
+  return splits;
+}
+
+}  // namespace tandem

@@ -1,0 +1,145 @@
+#include "traces/profile/read_profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <optional>
+#include <thread>
+
+#include "base/file.h"
+#include "traces/profile/align.h"
+#include "traces/profile/finish_rank.h"
+#include "traces/profile/kineto_reader.h"
+#include "traces/profile/nsight_reader.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kReadAtOnce = 4;  // each holds its kernels in memory
+
+bool has_profile_name(const std::string& path) {
+  return path.ends_with(".json") || path.ends_with(".json.gz") || path.ends_with(".sqlite");
+}
+
+bool is_sqlite(const std::string& path) {
+  std::string begin(15, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  return begin == "SQLite format 3";
+}
+
+Result<std::vector<std::string>> files_of(const std::vector<std::string>& paths) {
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (!fs::is_directory(path, error)) {
+      files.push_back(path);
+      continue;
+    }
+    const std::size_t before = files.size();
+    for (fs::directory_iterator at(path, error), end; at != end && !error; at.increment(error)) {
+      if (has_profile_name(at->path().string())) files.push_back(at->path().string());
+    }
+    if (error) return Error::at(path, error.message() + ", expected a readable folder");
+    if (files.size() == before)
+      return Error::at(path,
+                       "found no profile in the folder, expected *.json, *.json.gz or *.sqlite");
+    std::sort(files.begin() + static_cast<std::ptrdiff_t>(before), files.end());
+  }
+  return files;
+}
+
+// The number behind the file name's last "rank": "rank-34.pt.trace.json.gz" is of rank 34.
+std::optional<int> rank_in_name(const std::string& path) {
+  const std::string name = fs::path(path).filename().string();
+  std::size_t at = name.rfind("rank");
+  if (at == std::string::npos) return std::nullopt;
+  at += 4;
+  while (at < name.size() && (name[at] == '-' || name[at] == '_')) ++at;
+  int rank = 0;
+  const auto [end, error] = std::from_chars(name.data() + at, name.data() + name.size(), rank);
+  return error == std::errc{} && rank >= 0 ? std::optional(rank) : std::nullopt;
+}
+
+Status number_ranks(std::vector<ProfileRank>* ranks) {
+  std::map<int, const ProfileRank*> seen;
+  int counted = 0;
+  for (ProfileRank& rank : *ranks) {
+    if (!rank.rank_is_said) {
+      const bool alone = std::ranges::count(*ranks, rank.path, &ProfileRank::path) == 1;
+      const std::optional<int> named = alone ? rank_in_name(rank.path) : std::nullopt;
+      rank.rank_is_said = named.has_value();
+      rank.rank = named ? *named : counted;
+    }
+    ++counted;
+    const auto [other, is_new] = seen.try_emplace(rank.rank, &rank);
+    if (!is_new)
+      return Error::at(rank.path, fmt::format("found rank {}, which {} is of, expected a file a "
+                                              "rank",
+                                              rank.rank, other->second->path));
+  }
+  std::ranges::sort(*ranks, {}, &ProfileRank::rank);
+  return Done{};
+}
+
+void count_from_first_kernel(Profile* profile) {
+  Nanoseconds first = std::numeric_limits<Nanoseconds>::max();
+  for (const ProfileRank& rank : profile->ranks)
+    first = std::min(first, rank.kernels.front().start_ns);
+  for (ProfileRank& rank : profile->ranks) shift(-first, &rank);
+}
+
+Result<std::vector<ProfileRank>> read_one(const std::string& path) {
+  if (is_sqlite(path)) return read_nsight(path);
+  ASSIGN_OR_RETURN(ProfileRank rank, read_kineto(path));
+  std::vector<ProfileRank> ranks;
+  ranks.push_back(std::move(rank));
+  return ranks;
+}
+
+}  // namespace
+
+bool may_be_profile(const std::string& path) {
+  std::error_code error;
+  return fs::is_directory(path, error) || has_profile_name(path) || is_sqlite(path);
+}
+
+Result<Profile> read_profile(const std::vector<std::string>& paths) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> files, files_of(paths));
+  std::vector<std::optional<Result<std::vector<ProfileRank>>>> read(files.size());
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < files.size(); i = next++) {
+      read[i].emplace(read_one(files[i]));
+      if (!read[i]->ok()) next = files.size();
+    }
+  };
+  const std::size_t threads = std::min<std::size_t>(
+      {files.size(), kReadAtOnce, std::max(1u, std::thread::hardware_concurrency())});
+  {
+    std::vector<std::jthread> others;
+    for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work);
+    work();
+  }
+  Profile profile;
+  for (const auto& ranks : read) {
+    if (ranks && !ranks->ok()) return ranks->error();
+  }
+  for (auto& ranks : read) {
+    for (ProfileRank& rank : **ranks) profile.ranks.push_back(std::move(rank));
+  }
+  RETURN_IF_ERROR(number_ranks(&profile.ranks));
+  align(&profile);
+  count_from_first_kernel(&profile);
+  return profile;
+}
+
+}  // namespace tandem

@@ -1,0 +1,21 @@
+// Reads profiles of any form: files, and folders of them, one a rank.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "traces/profile/profile.h"
+
+namespace tandem {
+
+// What is a folder, or a file that may be a profile by its name or first bytes: *.json, *.json.gz
+// (torch.profiler) and SQLite (nsys export --type sqlite).
+bool may_be_profile(const std::string& path);
+
+// The ranks of all files, folders' in the order of their names; clocks aligned (align.h). A rank is
+// what its file says, else the number in the file's name ("rank-3", "rank3"), else its place. An
+// Error names the file: a folder without profiles, two files of one rank, or what its reader says.
+Result<Profile> read_profile(const std::vector<std::string>& paths);
+
+}  // namespace tandem

@@ -1,0 +1,101 @@
+// The steps of a profile that count.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "traces/profile/profile_metrics.h"
+
+namespace tandem {
+namespace {
+
+// As many as names differ, over all ranks.
+std::size_t step_names(const Profile& profile) {
+  std::set<std::string> names;
+  for (const ProfileRank& rank : profile.ranks) {
+    for (const ProfileStep& step : rank.steps) names.insert(rank.names.text(step.name));
+  }
+  return names.size();
+}
+
+std::vector<bool> before_last_step(const ProfileRank& rank) {
+  std::vector<bool> counted(rank.kernels.size());
+  const Nanoseconds last = rank.steps.empty() ? 0 : rank.steps.back().start_ns;
+  for (std::size_t i = 0; i < counted.size(); ++i) {
+    const ProfileKernel& kernel = rank.kernels[i];
+    // Where no launch was recorded there is only the kernel's own time.
+    if (rank.launches.empty() || rank.steps.empty()) {
+      counted[i] = rank.steps.empty() || kernel.start_ns < last;
+    } else {
+      counted[i] = kernel.launch >= 0 && rank.launches[kernel.launch].at_ns < last;
+    }
+  }
+  return counted;
+}
+
+// The kernels of the stream that computes longest, by their places.
+std::vector<std::size_t> main_stream(const ProfileRank& rank) {
+  std::map<std::int32_t, Nanoseconds> compute_ns;
+  for (const ProfileKernel& kernel : rank.kernels) {
+    if (kernel.activity == Activity::Compute)
+      compute_ns[kernel.stream] += kernel.end_ns - kernel.start_ns;
+  }
+  std::vector<std::size_t> places;
+  if (compute_ns.empty()) return places;
+  const auto longest = std::ranges::max_element(
+      compute_ns, {}, [](const auto& stream_and_time) { return stream_and_time.second; });
+  for (std::size_t i = 0; i < rank.kernels.size(); ++i) {
+    if (rank.kernels[i].activity == Activity::Compute && rank.kernels[i].stream == longest->first)
+      places.push_back(i);
+  }
+  return places;
+}
+
+// The shortest length after which all names come again, by the longest border of the whole (Knuth,
+// Morris and Pratt).
+std::size_t period_of(const ProfileRank& rank, const std::vector<std::size_t>& places) {
+  const auto name = [&](std::size_t i) { return rank.kernels[places[i]].name; };
+  std::vector<std::size_t> border(places.size() + 1);
+  for (std::size_t i = 1, length = 0; i < places.size(); ++i) {
+    while (length > 0 && name(i) != name(length)) length = border[length];
+    if (name(i) == name(length)) ++length;
+    border[i + 1] = length;
+  }
+  return places.size() - border[places.size()];
+}
+
+// Nothing where no rank repeats, or not each as often.
+std::optional<ProfileWindow> by_repetition(const Profile& profile) {
+  ProfileWindow window{.by = StepsBy::Repetition, .steps = 0, .is_counted = {}};
+  for (const ProfileRank& rank : profile.ranks) {
+    const std::vector<std::size_t> places = main_stream(rank);
+    if (places.size() < 2) return std::nullopt;
+    const std::size_t period = period_of(rank, places);
+    const int steps = static_cast<int>(places.size() / period);
+    if (steps < 2 || (window.steps != 0 && window.steps != steps)) return std::nullopt;
+    window.steps = steps;
+    const std::size_t whole = period * static_cast<std::size_t>(steps);
+    std::vector<bool> counted(rank.kernels.size(), true);
+    if (whole < places.size())
+      std::fill(counted.begin() + static_cast<std::ptrdiff_t>(places[whole]), counted.end(), false);
+    window.is_counted.push_back(std::move(counted));
+  }
+  return window;
+}
+
+}  // namespace
+
+ProfileWindow window_of(const Profile& profile) {
+  const std::size_t names = step_names(profile);
+  if (names == 0) return by_repetition(profile).value_or(ProfileWindow{});
+  if (names == 1) return {};
+  ProfileWindow window{.by = StepsBy::ProfilerStep, .steps = 0, .is_counted = {}};
+  for (const ProfileRank& rank : profile.ranks) {
+    window.is_counted.push_back(before_last_step(rank));
+    const int steps = static_cast<int>(rank.steps.size()) - 1;
+    if (steps > 0 && (window.steps == 0 || steps < window.steps)) window.steps = steps;
+  }
+  window.steps = std::max(window.steps, 1);
+  return window;
+}
+
+}  // namespace tandem
