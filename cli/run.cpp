@@ -16,6 +16,7 @@
 #include "scenarios/run/real_run.h"
 #include "scenarios/run/run.h"
 #include "schedule/program/program_text.h"
+#include "traces/profile/kineto_writer.h"
 
 namespace tandem {
 namespace {
@@ -56,6 +57,7 @@ Status check_use(const RunOptions& options) {
     return Error{"found --precision, expected --compute gemm with it"};
   RETURN_IF_ERROR(check_timeout(options.timeout_s));
   const OutputFiles& files = options.real.files;
+  RETURN_IF_ERROR(check_kineto_folder(files.kineto));
   return check_files(
       options.input, options.sets,
       {{"--trace", files.trace_csv}, {"--perfetto", files.perfetto}, {"--plot", files.svg}});
@@ -188,6 +190,9 @@ void add_run(const Command& app) {
                  "is");
   command.option("--perfetto", &files.perfetto,
                  "write it for https://ui.perfetto.dev (Open trace file)");
+  command.option("--kineto", &files.kineto,
+                 "write it into this folder as profiles of torch.profiler, a file a rank: for "
+                 "Holistic Trace Analysis, TensorBoard, Perfetto");
   command.option("--plot", &files.svg, "draw its timeline as SVG");
   command.flag("--json", &options->json, "print one JSON array of one object, and nothing else");
   add_wide(command, &options->wide);

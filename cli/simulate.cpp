@@ -22,6 +22,7 @@
 #include "scenarios/run/run.h"
 #include "scenarios/run/sensitivity.h"
 #include "schedule/program/program_text.h"
+#include "traces/profile/kineto_writer.h"
 
 namespace tandem {
 namespace {
@@ -264,6 +265,9 @@ void add_simulate(const Command& app) {
   command.option("--trace", &options->files.trace_csv, "write one run's trace as CSV");
   command.option("--perfetto", &options->files.perfetto,
                  "write one run's trace for https://ui.perfetto.dev (Open trace file)");
+  command.option("--kineto", &options->files.kineto,
+                 "write one run's trace into this folder as profiles of torch.profiler, a file a rank: for "
+                 "Holistic Trace Analysis, TensorBoard, Perfetto");
   command.option("--plot", &options->files.svg, "draw one run's timeline as SVG");
   command.option("--report", &options->report,
                  "write a page to open in a browser, offline: timeline, where the time goes, "
@@ -272,6 +276,9 @@ void add_simulate(const Command& app) {
       "--files-of", &options->files_of,
       "the run of --trace, --perfetto, --plot, --timeline and the timeline of --report, by "
       "its name; default the first");
+  command.option("--files-of", &options->files_of,
+                 "the run of --trace, --perfetto, --kineto, --plot and the timeline of --report, by its "
+                 "name; default the first");
   command.option("--jobs", &options->jobs, "runs at once; default one a core").at_least_one();
   command
       .option("--repeat", &options->repeat,
@@ -307,6 +314,7 @@ void add_simulate(const Command& app) {
          {"--report", options->report}},
         {{"--costs", options->priced_by.costs}, {"--op-times", options->priced_by.op_times}}));
     RETURN_IF_ERROR(check_html_page(options->report));
+    RETURN_IF_ERROR(check_kineto_folder(files.kineto));
     if (!options->report.empty()) options->files.detail = Detail::Timeline;
     if (options->json && (options->timeline || options->bars))
       return Error{"--json: found with --timeline or --bars, expected it alone"};

@@ -145,13 +145,8 @@ bool is_shown(Nanoseconds start_ns, Nanoseconds end_ns) {
   return start_ns >= 0 && end_ns > start_ns;
 }
 
-// A lane has the name of its group kind, except for the pipeline's edges.
 int group_kind_of(const TraceRow& row) {
-  if (is_compute(row.kind)) return kNoGroupKind;
-  for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind) {
-    if (name(static_cast<GroupKind>(group_kind)) == row.lane) return group_kind;
-  }
-  return static_cast<int>(GroupKind::Pipeline);
+  return is_compute(row.kind) ? kNoGroupKind : static_cast<int>(group_kind_of_lane(row.lane));
 }
 
 }  // namespace

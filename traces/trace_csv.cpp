@@ -210,6 +210,14 @@ Result<TraceTable> read_trace_csv(const std::string& path) {
   return table;
 }
 
+GroupKind group_kind_of_lane(std::string_view lane) {
+  for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind) {
+    if (name(static_cast<GroupKind>(group_kind)) == lane) return static_cast<GroupKind>(group_kind);
+  }
+  // Sums between replicas of shards are data parallelism's.
+  return lane == "replicas" ? GroupKind::Data : GroupKind::Pipeline;
+}
+
 std::string_view meta_value(const TraceTable& table, std::string_view key) {
   const auto at = std::find_if(table.meta.begin(), table.meta.end(),
                                [key](const auto& line) { return line.first == key; });

@@ -57,6 +57,9 @@ struct TraceTable {
 // The inverse of write_trace_csv. Comments that are no `key: value` are skipped.
 Result<TraceTable> read_trace_csv(const std::string& path);
 
+// A lane of communication has the name of its group kind, except for the pipeline's edges.
+GroupKind group_kind_of_lane(std::string_view lane);
+
 // The value of a meta line; "" where there is none.
 std::string_view meta_value(const TraceTable& table, std::string_view key);
 

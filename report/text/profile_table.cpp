@@ -98,7 +98,9 @@ std::string head(const ProfileReport& report) {
                                  counted_ranks(ranks.size()),
                                  world > 0 ? fmt::format(" (of {})", world) : "");
   if (!devices.empty()) text += fmt::format(" on {}", fmt::join(devices, ", "));
-  return fmt::format("{}; {}.\n", text, steps_text(report.window));
+  const Nanoseconds step_ns = report.splits.front().step_ns / report.window.steps;
+  return fmt::format("{}; {}; a step takes {} ms over all ranks.\n", text,
+                     steps_text(report.window), profile_ms(step_ns));
 }
 
 std::string rank_rows(const ProfileReport& report, int width) {
@@ -107,10 +109,11 @@ std::string rank_rows(const ProfileReport& report, int width) {
     const auto percent_of = [&](Nanoseconds part) { return percent(share(part, split.span_ns)); };
     rows.push_back({name, fmt::format("{}", split.kernels), profile_ms(split.span_ns),
                     profile_ms(split.compute_ns), percent_of(split.compute_ns),
-                    profile_ms(split.exposed_ns()), percent_of(split.exposed_ns()),
+                    profile_ms(split.exposed_ns), percent_of(split.exposed_ns),
                     profile_ms(split.memory_alone_ns), percent_of(split.memory_alone_ns),
                     profile_ms(split.idle_ns), percent_of(split.idle_ns),
-                    profile_ms(split.communication_ns), percent(split.overlap_fraction())});
+                    profile_ms(split.communication_ns), percent(split.overlap_fraction()), profile_ms(split.bubble_ns),
+                    percent(share(split.bubble_ns, split.step_ns))});
   };
   ProfileSplit mean;
   for (const ProfileSplit& split : report.splits) {
@@ -122,10 +125,14 @@ std::string rank_rows(const ProfileReport& report, int width) {
     mean.overlap_ns += split.overlap_ns;
     mean.memory_alone_ns += split.memory_alone_ns;
     mean.idle_ns += split.idle_ns;
+    mean.exposed_ns += split.exposed_ns;
+    mean.step_ns += split.step_ns;
+    mean.bubble_ns += split.bubble_ns;
   }
   if (const auto n = static_cast<std::int64_t>(report.splits.size()); n > 1) {
     for (Nanoseconds* sum : {&mean.kernels, &mean.span_ns, &mean.compute_ns, &mean.communication_ns,
-                             &mean.overlap_ns, &mean.memory_alone_ns, &mean.idle_ns})
+                             &mean.overlap_ns, &mean.memory_alone_ns, &mean.idle_ns,
+                             &mean.exposed_ns, &mean.step_ns, &mean.bubble_ns})
       *sum /= n;
     add("mean", mean);
   }
@@ -141,7 +148,9 @@ std::string rank_rows(const ProfileReport& report, int width) {
                    {"idle ms", Place::First},
                    {"%", Place::Beside},
                    {"comm ms", Place::First},
-                   {"overlapped %", Place::Beside}},
+                   {"overlapped %", Place::Beside},
+                   {"bubble of the step ms", Place::Second},
+                   {"%", Place::Beside}},
                   rows, width);
 }
 
@@ -237,7 +246,7 @@ std::string notes_of(const ProfileReport& report) {
   bool told = false;
   for (const ProfileSplit& split : report.splits) {
     below += split.below_us;
-    kernels += split.kernels;
+    kernels += split.kernels + split.copies;
     waiting_ns += split.waiting_ns;
     for (const CommTotal& comm : split.comms) {
       sized += comm.sized;
@@ -296,12 +305,16 @@ Json json_of(const ProfileRank& rank, const ProfileSplit& split, std::size_t mos
   Json json{{"rank", split.rank},
             {"file", rank.path},
             {"kernels", split.kernels},
-            {"kernels_below_1us", split.below_us},
+            {"copies", split.copies},
+            {"below_1us", split.below_us},
             {"clock_shift_s", json_ns(rank.clock_shift_ns)},
             {"span_s", json_ns(split.span_ns)},
             {"compute_s", json_ns(split.compute_ns)},
             {"comm_s", json_ns(split.communication_ns)},
-            {"exposed_s", json_ns(split.exposed_ns())},
+            {"exposed_s", json_ns(split.exposed_ns)},
+            {"step_s", json_ns(split.step_ns)},
+            {"bubble_s", json_ns(split.bubble_ns)},
+            {"bubble_fraction", share(split.bubble_ns, split.step_ns)},
             {"memory_alone_s", json_ns(split.memory_alone_ns)},
             {"idle_s", json_ns(split.idle_ns)},
             {"idle_fraction", share(split.idle_ns, split.span_ns)},

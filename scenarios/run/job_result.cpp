@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "traces/metrics.h"
+#include "traces/profile/kineto_writer.h"
 #include "traces/trace_files.h"
 
 namespace tandem {
@@ -22,6 +23,17 @@ void add_metrics(const Metrics& metrics, const Trace& trace, RunResult* result) 
   result->exposed_between_nodes_s = metrics.exposed_between_nodes_s;
   result->ranks_simulated = static_cast<std::int64_t>(trace.ranks.size());
   result->ops = static_cast<std::int64_t>(trace.events.size());
+}
+
+Status write_profiles(const Program& program, const Trace& trace, const std::string& folder,
+                      std::vector<std::string>* warnings) {
+  ASSIGN_OR_RETURN(const KinetoWritten written, write_kineto(program, trace, folder));
+  if (written.below_us > 0)
+    warnings->push_back(fmt::format(
+        "{}: {} of {} kernels are shorter than 1 us: Holistic Trace Analysis, which rounds to "
+        "whole us, may drop them; tandem trace does not",
+        folder, written.below_us, written.kernels));
+  return Done{};
 }
 
 }  // namespace
@@ -64,11 +76,17 @@ RunResult result_of(const Program& program, const Trace& trace) {
 Status write_files(const Program& program, Trace* trace, const OutputFiles& files) {
   if (files.on_trace) RETURN_IF_ERROR(files.on_trace(program, *trace));
   if (files.trace_csv.empty() && files.perfetto.empty() && files.svg.empty()) return Done{};
+Status write_files(const Program& program, Trace* trace, const OutputFiles& files,
+                   std::vector<std::string>* warnings) {
+  if (files.trace_csv.empty() && files.perfetto.empty() && files.svg.empty() &&
+      files.kineto.empty())
+    return Done{};
   if (trace->meta.empty() || trace->meta.front().first != "program")
     trace->meta.insert(trace->meta.begin(), program_line(program));
   // Those that may refuse first, so that they leave no other behind.
   if (!files.svg.empty()) RETURN_IF_ERROR(write_svg(program, *trace, files.svg));
   if (!files.perfetto.empty()) RETURN_IF_ERROR(write_perfetto(program, *trace, files.perfetto));
+  if (!files.kineto.empty()) RETURN_IF_ERROR(write_profiles(program, *trace, files.kineto, warnings));
   if (!files.trace_csv.empty()) RETURN_IF_ERROR(write_trace_csv(program, *trace, files.trace_csv));
   return Done{};
 }

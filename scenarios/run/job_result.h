@@ -19,6 +19,7 @@ struct OutputFiles {
   std::string trace_csv;
   std::string perfetto;
   std::string svg;
+  std::string kineto;  // a folder
   Detail detail = Detail::None;  // the RunResult's
   int strip_columns = 0;         // of a timeline in its detail, for a terminal; 0: none
   // Given the trace in the process that plays it.
@@ -30,6 +31,8 @@ RunResult result_of(const Scenario& scenario, const CompiledJob& job, const Trac
 RunResult result_of(const Program& program, const Trace& trace);
 
 // Adds the Program's name and hash to the trace's meta lines, where they do not have one already.
-Status write_files(const Program& program, Trace* trace, const OutputFiles& files);
+// What a reader of the files should know goes to the warnings.
+Status write_files(const Program& program, Trace* trace, const OutputFiles& files,
+                   std::vector<std::string>* warnings);
 
 }  // namespace tandem

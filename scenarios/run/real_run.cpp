@@ -30,8 +30,9 @@ Result<std::optional<Execution>> play_whole(const Program& program, const RealOp
   if (!execution || execution->failure.empty()) return played;
   std::string failure = execution->failure;
   if (!execution->iterations.empty()) {
-    const Status written =
-        write_files(program, &execution->iterations.back(), {.trace_csv = options.files.trace_csv});
+    std::vector<std::string> warnings;
+    const Status written = write_files(program, &execution->iterations.back(),
+                                       {.trace_csv = options.files.trace_csv}, &warnings);
     if (!written.ok()) failure += "; " + written.error().text();
   }
   return Error{failure, Error::Failed};
@@ -87,7 +88,7 @@ Result<std::optional<RealRunResult>> run_program(const Program& program, const R
   real.payloads_checked = execution->payloads_checked;
   if (options.exec.compute == Compute::Gemm)
     real.op_times = op_times(program, execution->iterations);
-  RETURN_IF_ERROR(write_files(program, &median, options.files));
+  RETURN_IF_ERROR(write_files(program, &median, options.files, &real.result.warnings));
   return std::optional(std::move(real));
 }
 

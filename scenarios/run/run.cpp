@@ -189,7 +189,7 @@ Result<RunResult> simulate(const Scenario& scenario, Engine engine, const Output
   if (before_s) add_failure_warning(scenario, *before_s, &result);
   result.detail = detail_of(scenario, job, trace, files.detail, files.strip_columns);
   if (scenario.costs.table) trace.meta.emplace_back("costs", result.costs);
-  RETURN_IF_ERROR(write_files(job.program, &trace, files));
+  RETURN_IF_ERROR(write_files(job.program, &trace, files, &result.warnings));
   if (scenario.report.least_bandwidth && scenario.costs.need_cluster()) {
     result.looked_for_bandwidth = true;
     result.least_internode_Gbitps = least_internode_Gbitps(scenario, &job);
@@ -219,7 +219,7 @@ Result<RunResult> simulate(const Program& given, const OutputFiles& files, bool 
     trace.meta.insert(trace.meta.begin(), program_line(given));
     trace.meta.emplace_back("costs", costs);
   }
-  RETURN_IF_ERROR(write_files(program, &trace, files));
+  RETURN_IF_ERROR(write_files(program, &trace, files, &result.warnings));
   return result;
 }
 

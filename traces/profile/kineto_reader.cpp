@@ -55,6 +55,7 @@ struct Row {
   std::int64_t process = kNone, thread = kNone;
   std::optional<Nanoseconds> at_ns, length_ns;
   std::int64_t stream = kNone, correlation = kNone;
+  std::vector<std::int64_t> waits;
   // Of a collective.
   std::string_view collective, dtype, group, description, ranks;
   std::int64_t in_elements = kNone, out_elements = kNone, group_size = 0, sequence = kNone,
@@ -124,6 +125,10 @@ void read_args(Value value, Row* row) {
       row->ranks = text_of(field.value());
     } else if (key == "Seq") {
       row->sequence = whole(field.value());
+    } else if (key == "Waits for") {
+      simdjson::ondemand::array waits;
+      if (field.value().get_array().get(waits) != simdjson::SUCCESS) continue;
+      for (auto wait : waits) row->waits.push_back(whole(wait.value()));
     } else if (key == "Src Rank") {
       row->from = whole(field.value());
     } else if (key == "Dst Rank") {
@@ -150,7 +155,7 @@ class KinetoRows {
     const std::string& path = rank_.path;
     const auto is_read = [&] {
       return key == "schemaVersion" || key == "distributedInfo" || key == "deviceProperties" ||
-             key == "baseTimeNanoseconds";
+             key == "baseTimeNanoseconds" || key == "tandem";
     };
     if (!is_read()) return Done{};
     const Json json = Json::parse(text, nullptr, false);
@@ -160,6 +165,7 @@ class KinetoRows {
       return Error::at(path, fmt::format("found schemaVersion {}, expected 1", json.dump()));
     if (key == "baseTimeNanoseconds" && json.is_number_integer()) base_ns_ = json;
     if (key == "deviceProperties") devices_ = json;
+    if (key == "tandem") add_own(json);
     if (key == "distributedInfo") return add_distribution(json);
     return Done{};
   }
@@ -173,7 +179,7 @@ class KinetoRows {
     name_device();
     for (const std::int64_t thread : backward_threads_)
       rank_.backward_threads.push_back(static_cast<std::int32_t>(thread));
-    rank_.profiler = "torch.profiler";
+    if (rank_.profiler.empty()) rank_.profiler = "torch.profiler";
     shift(base_ns_, &rank_);
     finish_rank(&rank_);
     return std::move(rank_);
@@ -265,6 +271,7 @@ class KinetoRows {
                                    .from = static_cast<int>(row.from),
                                    .to = static_cast<int>(row.to)});
     }
+    for (const std::int64_t wait : row.waits) rank_.waits.emplace_back(row.correlation, wait);
     rank_.kernels.push_back(kernel);
     return Done{};
   }
@@ -275,6 +282,17 @@ class KinetoRows {
       activities_.push_back(activity_of(
           rank_.names.text(static_cast<std::uint32_t>(activities_.size()))));
     return activities_[name];
+  }
+
+  // What Tandem says of its own files.
+  void add_own(const Json& json) {
+    if (!json.is_object()) return;
+    const auto alike = json.find("ranks_alike");
+    if (alike != json.end() && alike->is_number_integer() && *alike >= 1 && *alike < 100'000'000)
+      rank_.multiplicity = *alike;
+    const auto waits = json.find("tells_waits");
+    rank_.tells_waits = waits != json.end() && *waits == true;
+    rank_.profiler = "Tandem";
   }
 
   Status add_distribution(const Json& json) {

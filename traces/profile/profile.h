@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/units.h"
@@ -121,6 +122,9 @@ struct ProfileRank {
   std::vector<ProfileStep> steps;  // by start
   std::vector<std::int32_t> backward_threads;  // that autograd's engine ran on, sorted
   std::vector<ProcessGroup> groups;
+  // By correlation: a kernel, and one of another stream that it waits for. Tandem's files tell it.
+  std::vector<std::pair<std::int64_t, std::int64_t>> waits;
+  bool tells_waits = false;
   Nanoseconds clock_shift_ns = 0;  // was added to its times, to align it (align.h)
 
   const std::string& name_of(const ProfileKernel& kernel) const { return names.text(kernel.name); }

@@ -7,6 +7,7 @@
 #include <map>
 #include <tuple>
 
+#include "traces/profile/awaited.h"
 #include "traces/profile/kernel_names.h"
 
 namespace tandem {
@@ -101,7 +102,7 @@ std::vector<Intervals> shares_of(std::vector<InFlight> flights, std::size_t labe
 void add_size(const ProfileRank& rank, const Seen& seen, CommTotal* total) {
   const std::optional<double> bytes = bytes_of(rank, *seen.kernel);
   const std::optional<CommKind> kind = comm_kind_of(total->label.collective);
-  if (!bytes || !kind) return;
+  if (!bytes || *bytes == 0 || !kind) return;
   const int ranks = *kind == CommKind::SendRecv
                         ? 2
                         : rank.collectives[seen.kernel->collective].group_size;
@@ -220,6 +221,19 @@ void add_phases(const ProfileRank& rank, const std::vector<Seen>& all, ProfileSp
   }
 }
 
+void set_step(const ProfileRank& rank, Nanoseconds first, Nanoseconds last,
+              const ProfileView& view, ProfileSplit* split) {
+  if (rank.tells_waits && !view.as_hta) {
+    const std::vector<Nanoseconds> awaited = awaited_of(rank, *split, first, last);
+    split->exposed_ns = 0;
+    for (std::size_t i = 0; i < awaited.size(); ++i)
+      split->exposed_ns += split->comms[i].exposed_ns = awaited[i];
+  }
+  split->step_ns = last - first;
+  split->bubble_ns =
+      split->step_ns - split->compute_ns - split->exposed_ns - split->memory_alone_ns;
+}
+
 }  // namespace
 
 std::string CommLabel::text() const {
@@ -302,7 +316,7 @@ Result<ProfileSplit> split_of(const ProfileRank& rank, const std::vector<bool>& 
   Intervals busy;
   Nanoseconds first = all.front().start_ns, last = all.front().end_ns;
   for (const Seen& seen : all) {
-    ++split.kernels;
+    ++(seen.kernel->activity == Activity::Memory ? split.copies : split.kernels);
     const Nanoseconds length = seen.kernel->end_ns - seen.kernel->start_ns;
     if (length < kMicrosecond) ++split.below_us;
     first = std::min(first, seen.start_ns);
@@ -312,6 +326,7 @@ Result<ProfileSplit> split_of(const ProfileRank& rank, const std::vector<bool>& 
     if (seen.activity == Activity::Communication)
       split.waiting_ns += seen.kernel->transfer_ns - seen.kernel->start_ns;
   }
+  split.first_ns = first;
   split.span_ns = last - first;
   busy = union_of(std::move(busy));
   const Intervals compute = union_of(std::move(by_activity[0]));
@@ -320,11 +335,12 @@ Result<ProfileSplit> split_of(const ProfileRank& rank, const std::vector<bool>& 
   split.communication_ns = length_of(communication);
   split.overlap_ns = length_of(common_of(communication, compute));
   split.idle_ns = split.span_ns - length_of(busy);
-  split.memory_alone_ns =
-      length_of(busy) - split.compute_ns - (split.communication_ns - split.overlap_ns);
+  split.exposed_ns = split.communication_ns - split.overlap_ns;
+  split.memory_alone_ns = length_of(busy) - split.compute_ns - split.exposed_ns;
   split.comms = comms_of(rank, all, compute);
   add_names(rank, all, &split);
   add_phases(rank, all, &split);
+  set_step(rank, first, last, view, &split);
   return split;
 }
 
@@ -338,6 +354,13 @@ Result<std::vector<ProfileSplit>> splits_of(const Profile& profile, const Profil
                               view));
     splits.push_back(std::move(split));
   }
+  Nanoseconds first = std::numeric_limits<Nanoseconds>::max(), last = 0;
+  for (const ProfileSplit& split : splits) {
+    first = std::min(first, split.first_ns);
+    last = std::max(last, split.first_ns + split.span_ns);
+  }
+  for (std::size_t i = 0; i < splits.size(); ++i)
+    set_step(profile.ranks[i], first, last, view, &splits[i]);
   return splits;
 }
 

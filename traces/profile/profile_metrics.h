@@ -79,31 +79,37 @@ struct PhaseTotal {
   Nanoseconds median_ns = 0;  // of a pass
 };
 
-// One rank: compute + exposed communication + memory alone + idle = span.
+// One rank: compute + exposed communication + memory alone + idle = span, where waits are not told;
+// and always + bubble, in the place of idle, = step.
 struct ProfileSplit {
   int rank = 0;
   int multiplicity = 1;
-  std::int64_t kernels = 0;  // with copies and fills
-  std::int64_t below_us = 0;  // of them: shorter than 1 us
-  Nanoseconds span_ns = 0;
+  std::int64_t kernels = 0, copies = 0;  // with fills
+  std::int64_t below_us = 0;             // of both: shorter than 1 us
+  Nanoseconds first_ns = 0, span_ns = 0;  // from the first kernel's start on
   Nanoseconds compute_ns = 0;        // unions
   Nanoseconds communication_ns = 0;
   Nanoseconds overlap_ns = 0;        // of communication
   Nanoseconds memory_alone_ns = 0;   // copies and fills, nothing else running
   Nanoseconds idle_ns = 0;
+  Nanoseconds exposed_ns = 0;  // of communication: what compute waits for where that is told
+                               // (awaited.h), else all that is in flight without compute
+  Nanoseconds step_ns = 0;     // from the first kernel of all ranks to the last one's end
+  Nanoseconds bubble_ns = 0;   // of it: neither compute, nor exposed, nor memory alone
   Nanoseconds waiting_ns = 0;        // of communication, added up: for peers, where known
   std::vector<CommTotal> comms;      // by label
   std::vector<KernelTotal> categories;  // of compute, the longest first
   std::vector<KernelTotal> names;       // of all, the longest first
   std::vector<PhaseTotal> phases;       // by phase and stage
 
-  Nanoseconds exposed_ns() const { return communication_ns - overlap_ns; }
   std::optional<double> overlap_fraction() const;
 };
 
-// Error(BadInput), naming the file, where no kernel is left to count.
+// The rank by itself: its step is its span. Error(BadInput), naming the file, where no kernel is left
+// to count.
 Result<ProfileSplit> split_of(const ProfileRank& rank, const std::vector<bool>& is_counted,
                               const ProfileView& view = {});
+// The same of all ranks, with the step that they have in common: their clocks are taken as one.
 Result<std::vector<ProfileSplit>> splits_of(const Profile& profile, const ProfileWindow& window,
                                             const ProfileView& view = {});
 

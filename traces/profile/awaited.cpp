@@ -1,0 +1,117 @@
+#include "traces/profile/awaited.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+namespace tandem {
+namespace {
+
+class Awaited {
+ public:
+  Awaited(const ProfileRank& rank, const ProfileSplit& split)
+      : rank_(rank),
+        waits_(rank.kernels.size()),
+        seen_in_(rank.kernels.size()),
+        labels_(rank.kernels.size(), -1),
+        exposed_(split.comms.size()) {
+    find_waits();
+    find_labels(split);
+  }
+
+  // The gap before a kernel; behind the last one (-1) all that is in flight counts.
+  void add_gap(Nanoseconds begin, Nanoseconds end, std::int64_t next) {
+    if (begin >= end) return;
+    ++gap_;
+    found_.clear();
+    if (next < 0) {
+      for (std::size_t i = 0; i < rank_.kernels.size(); ++i) note(static_cast<int>(i), begin);
+    } else {
+      note_waits(static_cast<int>(next), begin);
+      for (std::size_t i = 0; i < found_.size(); ++i) note_waits(found_[i], begin);
+    }
+    give(begin, end);
+  }
+
+  std::vector<Nanoseconds> exposed() && { return std::move(exposed_); }
+
+ private:
+  // Those that are told, and the one before on the stream.
+  void find_waits() {
+    std::unordered_map<std::int64_t, int> by_correlation;
+    std::map<std::int32_t, int> last_on;
+    for (std::size_t i = 0; i < rank_.kernels.size(); ++i) {
+      const ProfileKernel& kernel = rank_.kernels[i];
+      by_correlation.emplace(kernel.correlation, static_cast<int>(i));
+      const auto [last, first] = last_on.try_emplace(kernel.stream, static_cast<int>(i));
+      if (!first) waits_[i].push_back(std::exchange(last->second, static_cast<int>(i)));
+    }
+    for (const auto& [kernel, waited] : rank_.waits) {
+      const auto from = by_correlation.find(kernel), to = by_correlation.find(waited);
+      if (from != by_correlation.end() && to != by_correlation.end())
+        waits_[from->second].push_back(to->second);
+    }
+  }
+
+  void find_labels(const ProfileSplit& split) {
+    for (std::size_t i = 0; i < rank_.kernels.size(); ++i) {
+      if (rank_.kernels[i].activity != Activity::Communication) continue;
+      const CommLabel label = label_of(rank_, rank_.kernels[i]);
+      const auto at = std::ranges::find(split.comms, label, &CommTotal::label);
+      if (at != split.comms.end()) labels_[i] = static_cast<int>(at - split.comms.begin());
+    }
+  }
+
+  void note(int kernel, Nanoseconds begin) {
+    if (labels_[kernel] < 0 || rank_.kernels[kernel].end_ns <= begin ||
+        seen_in_[kernel] == gap_)
+      return;
+    seen_in_[kernel] = gap_;
+    found_.push_back(kernel);
+  }
+  void note_waits(int kernel, Nanoseconds begin) {
+    for (const int waited : waits_[kernel]) note(waited, begin);
+  }
+
+  // By falling end each takes its instants but those from the earliest start so far on.
+  void give(Nanoseconds begin, Nanoseconds end) {
+    std::ranges::sort(found_, [&](int a, int b) {
+      const Nanoseconds end_a = rank_.kernels[a].end_ns, end_b = rank_.kernels[b].end_ns;
+      return end_a != end_b ? end_a > end_b : a < b;
+    });
+    for (const int i : found_) {
+      const ProfileKernel& kernel = rank_.kernels[i];
+      const Nanoseconds from = std::max(kernel.transfer_ns, begin);
+      const Nanoseconds until = std::min(kernel.end_ns, end);
+      if (from >= until) continue;
+      exposed_[labels_[i]] += until - from;
+      end = from;
+    }
+  }
+
+  const ProfileRank& rank_;
+  std::vector<std::vector<int>> waits_;
+  std::vector<int> seen_in_;  // by kernel: the last gap that it was found in
+  std::vector<int> labels_;   // by kernel: into the split's; -1: no communication
+  std::vector<Nanoseconds> exposed_;
+  std::vector<int> found_;
+  int gap_ = 0;
+};
+
+}  // namespace
+
+std::vector<Nanoseconds> awaited_of(const ProfileRank& rank, const ProfileSplit& split,
+                                    Nanoseconds step_begin_ns, Nanoseconds step_end_ns) {
+  Awaited awaited(rank, split);
+  Nanoseconds busy_until = step_begin_ns;
+  for (std::size_t i = 0; i < rank.kernels.size(); ++i) {
+    const ProfileKernel& kernel = rank.kernels[i];
+    if (kernel.activity != Activity::Compute) continue;
+    awaited.add_gap(busy_until, kernel.start_ns, static_cast<std::int64_t>(i));
+    busy_until = std::max(busy_until, kernel.end_ns);
+  }
+  awaited.add_gap(busy_until, step_end_ns, -1);
+  return std::move(awaited).exposed();
+}
+
+}  // namespace tandem
