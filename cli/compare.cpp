@@ -6,11 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/compare_profile.h"
 #include "cli/files.h"
 #include "cli/text_width.h"
 #include "report/page/html_page.h"
 #include "report/text/comparison_table.h"
 #include "scenarios/run/run_detail.h"
+#include "traces/profile/read_profile.h"
 #include "traces/trace_files.h"
 #include "validation/compare/compare.h"
 
@@ -22,6 +24,9 @@ struct CompareOptions {
   std::string measured;
   std::string perfetto;
   std::string report;
+  std::string engine;  // of a scenario that is held against a profile
+  std::vector<std::string> sets;
+  std::string only;
   std::size_t worst = 10;
   bool json = false;
   bool wide = false;
@@ -39,11 +44,28 @@ Status write_report(const CompareOptions& options, const TraceTable& simulated,
       options.report);
 }
 
+Status run_of_profile(const CompareOptions& options) {
+  if (!options.perfetto.empty())
+    return Error{fmt::format("{}: found a profile with --perfetto, expected two traces of one "
+                             "Program: Perfetto opens a profile as it is",
+                             options.measured)};
+  return compare_profile({.simulated = options.simulated,
+                          .measured = options.measured,
+                          .engine = options.engine,
+                          .sets = options.sets,
+                          .only = options.only,
+                          .report = options.report,
+                          .json = options.json,
+                          .wide = options.wide});
+}
+
 Status run(const CompareOptions& options) {
-  RETURN_IF_ERROR(check_files(options.simulated, {},
+  RETURN_IF_ERROR(check_files(options.simulated, options.sets,
                               {{"--perfetto", options.perfetto}, {"--report", options.report}},
                               {{"the measured input", options.measured}}));
   RETURN_IF_ERROR(check_html_page(options.report));
+  if (may_be_profile(options.measured)) return run_of_profile(options);
+  RETURN_IF_ERROR(expect_no_choice(options.measured, options.sets, options.only));
   ASSIGN_OR_RETURN(const TraceTable simulated, read_trace_csv(options.simulated));
   ASSIGN_OR_RETURN(const TraceTable measured, read_trace_csv(options.measured));
   ASSIGN_OR_RETURN(const Comparison comparison, compare(simulated, measured, options.worst));
@@ -65,10 +87,28 @@ Status run(const CompareOptions& options) {
 void add_compare(const Command& app) {
   auto options = std::make_shared<CompareOptions>();
   const Command command = app.subcommand(
-      "compare", "Holds a simulated trace against a measured one of the same Program.");
-  command.option("simulated", &options->simulated, "SIMULATED.csv: simulate --unfolded --trace")
+      "compare", "Holds a simulated trace against a measured one of the same Program, or a "
+      "simulation against a profile of a real run.");
+  command
+      .option("simulated", &options->simulated,
+              "SIMULATED.csv: simulate --unfolded --trace; against a profile also SCENARIO.toml, "
+              "PROGRAM.csv, or a folder of simulate --kineto")
       .required();
-  command.option("measured", &options->measured, "MEASURED.csv").required();
+  command
+      .option("measured", &options->measured,
+              "MEASURED.csv, or profiles: *.json, *.json.gz of torch.profiler, SQLite of nsys "
+              "export, a folder of them")
+      .required();
+  command
+      .option("--set", &options->sets,
+              "against a profile: KEY=VALUE over the scenario's settings; repeatable")
+      .one_value_each();
+  command.option("--only", &options->only,
+                 "against a profile: the scenario's run whose name holds this text");
+  command
+      .option("--engine", &options->engine,
+              "against a profile: simgrid (default) or ideal plays the scenario")
+      .one_of({"ideal", "simgrid"});
   command.option("--perfetto", &options->perfetto,
                  "write both timelines for https://ui.perfetto.dev (Open trace file)");
   command.option("--report", &options->report,
@@ -78,7 +118,8 @@ void add_compare(const Command& app) {
       .not_negative();
   command.flag("--json", &options->json, "print one JSON object and nothing else");
   add_wide(command, &options->wide);
-  command.footer("Example: tandem compare simulated.csv measured.csv --perfetto both.json");
+  command.footer("Example: tandem compare simulated.csv measured.csv --perfetto both.json\n"
+                 "         tandem compare job.toml profiles/ --report both.html");
   command.run([options] { return run(*options); });
 }
 

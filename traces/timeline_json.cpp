@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "traces/perfetto_file.h"
+#include "traces/profile/kernel_names.h"
+#include "traces/profile/profile_metrics.h"
 
 namespace tandem {
 namespace {
@@ -23,6 +25,7 @@ struct Event {
   int group_kind = kNoGroupKind;
   int stage = -1, microbatch = -1, part = 0;
   Bytes bytes = 0;
+  int name = -1;  // into the timeline's; of a Program's events none
 };
 
 struct LaneEvents {
@@ -78,6 +81,9 @@ void append_lane(LaneEvents* lane, Text* out) {
       "length_ns", events, [](const Event& e) { return e.length_ns; }, out);
   append_column(
       "waited_ns", events, [](const Event& e) { return e.waited_ns; }, out);
+  if (events.front().name >= 0)
+    append_column(
+        "name_of", events, [](const Event& e) { return e.name; }, out);
   out->push_back('}');
 }
 
@@ -113,7 +119,8 @@ struct Totals {
   bool are_too_many() const { return events > kTimelineEventsMax; }
 };
 
-std::string text_of(std::vector<RankEvents> ranks, const Totals& totals) {
+std::string text_of(std::vector<RankEvents> ranks, const Totals& totals,
+                    const std::vector<std::string>& event_names = {}) {
   std::ranges::stable_sort(ranks, {}, &RankEvents::rank);
   Text out;
   const auto at = std::back_inserter(out);
@@ -123,6 +130,13 @@ std::string text_of(std::vector<RankEvents> ranks, const Totals& totals) {
   fmt::format_to(at, ",\n\"scopes\":");
   append_names(
       kGroupKinds, [](int i) { return name(static_cast<GroupKind>(i)); }, &out);
+  if (!event_names.empty()) {
+    fmt::format_to(at, ",\n\"names\":");
+    std::string_view before = "[";
+    for (const std::string& event_name : event_names)
+      fmt::format_to(at, "{}{}", std::exchange(before, ","), json_string(event_name));
+    out.push_back(']');
+  }
   fmt::format_to(at, ",\n\"ranks\":[");
   std::string_view comma = "";
   for (RankEvents& rank : ranks) {
@@ -149,7 +163,83 @@ int group_kind_of(const TraceRow& row) {
   return is_compute(row.kind) ? kNoGroupKind : static_cast<int>(group_kind_of_lane(row.lane));
 }
 
+// The kind that a page draws a phase as; of the unknown a forward, whose name the event has.
+OpKind op_kind_of(Phase phase) {
+  switch (phase) {
+    case Phase::Backward:
+      return OpKind::Backward;
+    case Phase::BackwardInput:
+      return OpKind::BackwardInput;
+    case Phase::BackwardWeight:
+      return OpKind::BackwardWeight;
+    case Phase::Step:
+      return OpKind::Optimizer;
+    default:
+      return OpKind::Forward;
+  }
+}
+
+// A stream's kernels of one activity: lanes are drawn as of one colour scheme each, and their events
+// must not overlap.
+struct StreamLane {
+  std::int32_t stream = 0;
+  Activity activity = Activity::Compute;
+
+  auto operator<=>(const StreamLane&) const = default;
+};
+
+void add_stream_events(const ProfileRank& from, std::map<std::string, int>* event_names,
+                       RankEvents* made, Totals* totals) {
+  std::map<StreamLane, LaneEvents> lanes;
+  for (const ProfileKernel& kernel : from.kernels) {
+    LaneEvents& lane = lanes[{kernel.stream, kernel.activity}];
+    const Nanoseconds before =
+        lane.events.empty() ? 0 : lane.events.back().start_ns + lane.events.back().length_ns;
+    const Nanoseconds start = std::max(kernel.start_ns, before);
+    if (!is_shown(start, kernel.end_ns)) continue;
+    totals->add(kernel.end_ns);
+    const ProfileAction action = kernel.action < 0 ? ProfileAction{} : from.actions[kernel.action];
+    Event event{.start_ns = start,
+                .length_ns = kernel.end_ns - start,
+                .kind = op_kind_of(kernel.phase),
+                .stage = action.stage,
+                .microbatch = action.microbatch};
+    event.name = event_names
+                     ->try_emplace(short_name(from.name_of(kernel)),
+                                   static_cast<int>(event_names->size()))
+                     .first->second;
+    if (kernel.activity != Activity::Compute) {
+      const std::optional<GroupKind> kind = label_of(from, kernel).kind;
+      event.group_kind = static_cast<int>(kind.value_or(GroupKind::Data));
+      event.waited_ns = kernel.transfer_ns - kernel.start_ns;
+      event.bytes = static_cast<Bytes>(bytes_of(from, kernel).value_or(0));
+    }
+    lane.events.push_back(event);
+  }
+  for (auto& [of, lane] : lanes) {
+    lane.name = fmt::format("stream {} {}", of.stream, name(of.activity));
+    made->lanes.push_back(std::move(lane));
+  }
+}
+
 }  // namespace
+
+std::string timeline_json(const Profile& profile) {
+  Totals totals;
+  for (const ProfileRank& rank : profile.ranks)
+    totals.events += static_cast<std::int64_t>(rank.kernels.size());
+  if (totals.are_too_many()) return text_of({}, totals);
+  totals.events = 0;
+  std::map<std::string, int> event_names;
+  std::vector<RankEvents> ranks;
+  for (const ProfileRank& rank : profile.ranks) {
+    RankEvents& made = ranks.emplace_back(RankEvents{rank.rank, rank.multiplicity, {}});
+    add_stream_events(rank, &event_names, &made, &totals);
+  }
+  std::vector<std::string> in_order(event_names.size());
+  for (const auto& [event_name, place] : event_names) in_order[place] = event_name;
+  return text_of(std::move(ranks), totals, in_order);
+}
 
 std::string timeline_json(const Program& program, const Trace& trace) {
   Totals totals;

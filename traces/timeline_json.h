@@ -8,6 +8,7 @@
 
 #include "schedule/program/program.h"
 #include "traces/metrics.h"
+#include "traces/profile/profile.h"
 #include "traces/trace.h"
 #include "traces/trace_files.h"
 
@@ -24,6 +25,11 @@ std::string timeline_json(const Program& program, const Trace& trace);
 // Times from the table's first start on. A table has no bodies: a rank stands for itself alone but
 // where a split says otherwise.
 std::string timeline_json(const TraceTable& table);
+
+// Of a profile a lane a stream and activity, with the kernels' names in `names` and a lane's
+// `name_of`, a column. A kernel that nothing tells the pass of is drawn
+// as a forward.
+std::string timeline_json(const Profile& profile);
 
 // By rank: compute, exposed communication by kind, and bubble, which add up to the iteration.
 std::string split_json(std::span<const RankSplit> splits);

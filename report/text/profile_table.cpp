@@ -241,7 +241,7 @@ std::string kernel_rows(const std::string& title, const std::vector<KernelTotal>
 // What a reader could take for granted and must not.
 std::string notes_of(const ProfileReport& report) {
   std::string text;
-  std::int64_t below = 0, kernels = 0, sized = 0, comms = 0;
+  std::int64_t below = 0, kernels = 0, comms_told = 0, comms = 0;
   Nanoseconds waiting_ns = 0;
   bool told = false;
   for (const ProfileSplit& split : report.splits) {
@@ -249,7 +249,7 @@ std::string notes_of(const ProfileReport& report) {
     kernels += split.kernels + split.copies;
     waiting_ns += split.waiting_ns;
     for (const CommTotal& comm : split.comms) {
-      sized += comm.sized;
+      comms_told += comm.told;
       comms += comm.count;
     }
     for (const PhaseTotal& phase : split.phases) told |= phase.phase != Phase::Unknown;
@@ -261,7 +261,7 @@ std::string notes_of(const ProfileReport& report) {
     text += fmt::format("{} of {} kernels and copies are shorter than 1 us{}.\n", below, kernels,
                         report.view.as_hta ? " and may vanish here"
                                            : "; Holistic Trace Analysis drops what rounds to nothing");
-  if (comms > 0 && sized == 0)
+  if (comms > 0 && comms_told == 0)
     text += "The profile does not tell the sizes of collectives, nor whose they are: no bytes, no "
             "bandwidth, no waiting for peers.\n";
   if (!told)

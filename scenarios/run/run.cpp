@@ -160,6 +160,13 @@ Result<RunResult> play(const Scenario& scenario, const CompiledJob& job, Engine 
   return result;
 }
 
+Result<PlayedJob> play_once(const Scenario& scenario, Engine engine) {
+  ASSIGN_OR_RETURN(CompiledJob job, compile(scenario));
+  ASSIGN_OR_RETURN(const SimOptions options, options_of(scenario, job, engine));
+  ASSIGN_OR_RETURN(Trace trace, play(engine, job.program, job.cluster, job.placement, options));
+  return PlayedJob{std::move(job), std::move(trace)};
+}
+
 Result<RunResult> simulate(const Scenario& scenario, Engine engine, const OutputFiles& files,
                            bool progress, int jobs) {
   if (scenario.variability.repeats > 1)

@@ -23,6 +23,13 @@ Result<RunResult> play(const Scenario& scenario, const CompiledJob& job, Engine 
 Result<RunResult> simulate(const Scenario& scenario, Engine engine, const OutputFiles& files = {},
                            bool progress = false, int jobs = 1);
 
+// What an engine made of a scenario, for those who look at the trace itself.
+struct PlayedJob {
+  CompiledJob job;
+  Trace trace;
+};
+Result<PlayedJob> play_once(const Scenario& scenario, Engine engine);
+
 // A Program's prices in place of its own, from a file: a cost table, or a trace of it that says
 // what its ops took. At most one of them; empty: its own.
 struct PricedBy {

@@ -1,5 +1,7 @@
 #include "traces/profile/kernel_names.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -229,6 +231,11 @@ std::string short_name(std::string_view kernel) {
   }
   if (name.starts_with("void ")) name.erase(0, 5);
   while (name.ends_with(' ')) name.pop_back();
+  // CUTLASS has one kernel for all; what it does is the first of its types.
+  if (const std::size_t type = kernel.find("device_kernel<"); type != std::string_view::npos) {
+    const std::size_t begin = type + std::string_view("device_kernel<").size();
+    name += fmt::format("<{}>", kernel.substr(begin, kernel.find_first_of("<>,", begin) - begin));
+  }
   return name.empty() ? std::string(kernel) : name;
 }
 

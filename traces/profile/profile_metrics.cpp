@@ -113,7 +113,7 @@ void add_size(const ProfileRank& rank, const Seen& seen, CommTotal* total) {
 }
 
 std::vector<CommTotal> comms_of(const ProfileRank& rank, const std::vector<Seen>& all,
-                                const Intervals& compute) {
+                                const Intervals& compute, bool by_kind) {
   std::map<CommLabel, std::size_t> places;
   // A label is made once for kernels of one name and arguments' names.
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>, CommLabel>
@@ -128,7 +128,10 @@ std::vector<CommTotal> comms_of(const ProfileRank& rank, const std::vector<Seen>
     auto [at, is_new] = labels.try_emplace(
         {kernel.name, kernel.collective < 0 ? ~0u : args.collective, args.description,
          args.group});
-    if (is_new) at->second = label_of(rank, kernel);
+    if (is_new) {
+      at->second = label_of(rank, kernel);
+      if (by_kind && at->second.kind) at->second.collective.clear();
+    }
     comms.push_back(&seen);
     label_of_comm.push_back(&at->second);
     places.try_emplace(at->second, 0);
@@ -145,6 +148,7 @@ std::vector<CommTotal> comms_of(const ProfileRank& rank, const std::vector<Seen>
     const std::size_t place = places.at(*label_of_comm[i]);
     CommTotal& total = totals[place];
     ++total.count;
+    if (seen.kernel->collective >= 0) ++total.told;
     total.waiting_ns += seen.kernel->transfer_ns - seen.kernel->start_ns;
     add_size(rank, seen, &total);
     own[place].emplace_back(seen.start_ns, seen.end_ns);
@@ -228,6 +232,14 @@ void set_step(const ProfileRank& rank, Nanoseconds first, Nanoseconds last,
     split->exposed_ns = 0;
     for (std::size_t i = 0; i < awaited.size(); ++i)
       split->exposed_ns += split->comms[i].exposed_ns = awaited[i];
+    for (CommTotal& kind : split->kinds) {
+      kind.exposed_ns = 0;
+      for (const CommTotal& comm : split->comms) {
+        const bool is_of_kind = kind.label.kind ? comm.label.kind == kind.label.kind
+                                                : comm.label == kind.label;
+        if (is_of_kind) kind.exposed_ns += comm.exposed_ns;
+      }
+    }
   }
   split->step_ns = last - first;
   split->bubble_ns =
@@ -238,7 +250,7 @@ void set_step(const ProfileRank& rank, Nanoseconds first, Nanoseconds last,
 
 std::string CommLabel::text() const {
   if (!kind) return collective;
-  return fmt::format("{} {}", name(*kind), collective);
+  return fmt::format("{}{}{}", name(*kind), collective.empty() ? "" : " ", collective);
 }
 
 std::optional<double> ProfileSplit::overlap_fraction() const {
@@ -337,7 +349,8 @@ Result<ProfileSplit> split_of(const ProfileRank& rank, const std::vector<bool>& 
   split.idle_ns = split.span_ns - length_of(busy);
   split.exposed_ns = split.communication_ns - split.overlap_ns;
   split.memory_alone_ns = length_of(busy) - split.compute_ns - split.exposed_ns;
-  split.comms = comms_of(rank, all, compute);
+  split.comms = comms_of(rank, all, compute, false);
+  split.kinds = comms_of(rank, all, compute, true);
   add_names(rank, all, &split);
   add_phases(rank, all, &split);
   set_step(rank, first, last, view, &split);

@@ -55,6 +55,7 @@ struct CommTotal {
   Nanoseconds overlap_ns = 0;  // of it beside compute
   Nanoseconds exposed_ns = 0;  // beside none; what is in flight with other labels counts once
   Nanoseconds waiting_ns = 0;  // for peers, added up, where it is known
+  std::int64_t told = 0;        // of count: whose arguments the profile tells
   // Of those whose size is known: bytes, as nccl-tests counts them, the time of these alone, added
   // up, and the bytes on the bus that busbw is made of.
   std::int64_t sized = 0;
@@ -98,6 +99,7 @@ struct ProfileSplit {
   Nanoseconds bubble_ns = 0;   // of it: neither compute, nor exposed, nor memory alone
   Nanoseconds waiting_ns = 0;        // of communication, added up: for peers, where known
   std::vector<CommTotal> comms;      // by label
+  std::vector<CommTotal> kinds;      // by what it is for; where that is unknown by collective
   std::vector<KernelTotal> categories;  // of compute, the longest first
   std::vector<KernelTotal> names;       // of all, the longest first
   std::vector<PhaseTotal> phases;       // by phase and stage

@@ -5,8 +5,30 @@ const signed = (value, show) =>
   value === null || value === undefined ? "-" : `${value > 0 ? "+" : value < 0 ? "−" : ""}` +
     show(Math.abs(value));
 
+// A profile against a simulation: rows of what both, or one of them, have.
+function drawRows(rows) {
+  const head = ["", "Simulated", "Measured", "Difference", "Error"].map((name) =>
+    make("th", {scope: "col"}, name));
+  const points = (value) => `${d3.format(".2f")(100 * value)} points`;
+  const cell = (value, show) =>
+    make("td", {}, value === null ? "-" : exact(value, show(value)));
+  const body = rows.map(({name, unit, simulated: a, measured: b}) => {
+    const show = unit === "s" ? seconds : percent;
+    const both = a !== null && b !== null;
+    return make("tr", {}, make("td", {}, name), cell(a, show), cell(b, show),
+      make("td", {}, both ? exact(a - b, signed(a - b, unit === "s" ? seconds : points)) : "-"),
+      make("td", {}, both && unit === "s" && b > 0 ? signed(a / b - 1, percent) : ""));
+  });
+  byId("comparison").replaceChildren(
+    make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body)));
+}
+
 function drawComparison(comparison) {
   byId("comparison-section").hidden = false;
+  if (comparison.rows) {
+    drawRows(comparison.rows);
+    return;
+  }
   const {simulated, measured} = comparison;
   const row = (name, a, b, show, difference, showDifference = show) => make("tr", {},
     make("td", {}, name),

@@ -15,6 +15,7 @@ class Lane {
     const start = column(raw.start_ns), length = column(raw.length_ns);
     this.start = Float64Array.from({length: this.count}, (_, i) => start(i));
     this.end = this.start.map((begin, i) => begin + length(i));
+    this.nameOf = raw.name_of === undefined ? null : column(raw.name_of);
     for (const name of ["kind", "scope", "stage", "microbatch", "part", "bytes", "waited_ns"])
       this[name] = column(raw[name]);
     this.colour = new Uint8Array(this.count);
@@ -87,6 +88,7 @@ class Lane {
   }
 
   title(i) {
+    if (this.nameOf) return this.names.names[this.nameOf(i)];  // a profile's kernel
     const letters = {forward: "Forward", backward: "Backward", input: "Input gradient",
       weight: "Weight gradient", optimizer: "Optimizer"};
     const raw = this.names.kinds[this.kind(i)];

@@ -1,0 +1,177 @@
+#include "cli/compare_profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/progress.h"
+#include "cli/commands.h"
+#include "cli/text_width.h"
+#include "report/page/html_page.h"
+#include "report/text/profile_comparison_table.h"
+#include "scenarios/run/run.h"
+#include "schedule/program/program_text.h"
+#include "sim/engines.h"
+#include "traces/profile/read_profile.h"
+#include "traces/profile/simulated_profile.h"
+#include "traces/timeline_json.h"
+
+namespace tandem {
+namespace {
+
+// What a simulation gave, and by what.
+struct SimulatedSide {
+  Profile profile;
+  std::string by;
+  std::string note;  // of ranks that the measured profile has and this does not; empty: none
+};
+
+// The ranks of a Program that play those of the profile: each the one of its body that was played.
+// All where the profile's are not the Program's.
+SimulatedSide played_side(const Program& program, const Trace& trace, const Profile& measured,
+                          const std::string& by) {
+  SimulatedSide side{.by = by};
+  const int world = static_cast<int>(program.ranks.size());
+  std::set<std::size_t> wanted;
+  for (const ProfileRank& rank : measured.ranks) {
+    if (!rank.rank_is_said || rank.rank >= world || (rank.world > 0 && rank.world != world)) {
+      side.note = fmt::format(
+          "The profile is of {}, the simulation of {} ranks: means over all of its ranks stand "
+          "against those of the profile.",
+          rank.world > 0 ? fmt::format("{} ranks", rank.world) : fmt::format("rank {}", rank.rank),
+          world);
+      return {profile_of(program, trace), by, side.note};
+    }
+    const auto is_it = [&](const RankTrace& played) { return index(played.rank) == rank.rank; };
+    const auto plays_it = [&](const RankTrace& played) {
+      return played.body == program.ranks[rank.rank].body;
+    };
+    auto at = std::ranges::find_if(trace.ranks, is_it);
+    if (at == trace.ranks.end()) at = std::ranges::find_if(trace.ranks, plays_it);
+    if (at != trace.ranks.end()) wanted.insert(static_cast<std::size_t>(at - trace.ranks.begin()));
+  }
+  for (const std::size_t i : wanted)
+    side.profile.ranks.push_back(profile_of(program, trace, trace.ranks[i]));
+  return side;
+}
+
+// The same by the ranks' numbers alone.
+void keep_ranks(const Profile& measured, SimulatedSide* side) {
+  std::set<int> wanted, found;
+  for (const ProfileRank& rank : measured.ranks) wanted.insert(rank.rank);
+  for (const ProfileRank& rank : side->profile.ranks) found.insert(rank.rank);
+  if (!std::ranges::includes(found, wanted)) {
+    side->note = "The simulated trace does not have all ranks of the profile: means over all of its "
+                 "ranks stand against those of the profile.";
+    return;
+  }
+  std::erase_if(side->profile.ranks,
+                [&](const ProfileRank& rank) { return !wanted.contains(rank.rank); });
+}
+
+bool is_trace(const std::string& path) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with('#')) return line.starts_with("rank,lane,op");
+    if (line.starts_with("# tandem program")) return false;
+  }
+  return false;
+}
+
+Result<SimulatedSide> simulated_side(const CompareProfileOptions& options,
+                                     const Profile& measured) {
+  const std::string& path = options.simulated;
+  if (may_be_profile(path)) {
+    RETURN_IF_ERROR(expect_no_choice(path, options.sets, options.only));
+    SimulatedSide side{.by = "profiles"};
+    ASSIGN_OR_RETURN(side.profile, read_profile({path}));
+    keep_ranks(measured, &side);
+    return side;
+  }
+  if (!path.ends_with(".csv")) {
+    ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
+    ASSIGN_OR_RETURN(std::vector<Scenario> scenarios, load_scenarios(path, sets, options.only));
+    if (scenarios.size() > 1)
+      return Error::at(path, fmt::format("found {} runs such as '{}' and '{}', expected one: "
+                                         "choose it with --only",
+                                         scenarios.size(), scenarios[0].name, scenarios[1].name));
+    const Engine engine = engine_of(options.engine);
+    ASSIGN_OR_RETURN(const PlayedJob played, play_once(scenarios.front(), engine));
+    return played_side(played.job.program, played.trace, measured, name(engine));
+  }
+  RETURN_IF_ERROR(expect_no_choice(path, options.sets, options.only));
+  if (is_trace(path)) {
+    ASSIGN_OR_RETURN(const TraceTable table, read_trace_csv(path));
+    SimulatedSide side{.profile = profile_of(table), .by = "trace"};
+    if (side.profile.ranks.empty())
+      return Error::at(path, "found a trace without events, expected some");
+    keep_ranks(measured, &side);
+    return side;
+  }
+  ASSIGN_OR_RETURN(const Program program, read_program(path));
+  ASSIGN_OR_RETURN(const Trace trace, ideal(program, {}));
+  return played_side(program, trace, measured, "ideal");
+}
+
+// The splits as pages draw them; none where communication's kind is not known, since bars are by
+// kind.
+std::string split_of_side(const ComparedSide& side) {
+  std::vector<RankSplit> splits;
+  for (const ProfileSplit& from : side.splits) {
+    RankSplit split{.rank = Rank{from.rank}, .multiplicity = from.multiplicity};
+    split.compute_ns = from.compute_ns;
+    split.bubble_ns = from.bubble_ns + from.memory_alone_ns;
+    for (const CommTotal& kind : from.kinds) {
+      if (!kind.label.kind) return "null";
+      split.exposed_ns[static_cast<int>(*kind.label.kind)] += kind.exposed_ns;
+    }
+    splits.push_back(split);
+  }
+  return split_json(splits);
+}
+
+std::string detail_of_side(const ComparedSide& side, const Profile& profile) {
+  return fmt::format("{{\"split\":{},\n\"memory\":null,\n\"timeline\":{}}}", split_of_side(side),
+                     timeline_json(profile));
+}
+
+}  // namespace
+
+Status compare_profile(const CompareProfileOptions& options) {
+  std::optional<Waiting> waiting("reading the profile");
+  ASSIGN_OR_RETURN(const Profile measured, read_profile({options.measured}));
+  ASSIGN_OR_RETURN(ComparedSide measured_splits,
+                   side_of(measured, options.measured, measured.ranks.front().profiler));
+  waiting.reset();
+  ASSIGN_OR_RETURN(const SimulatedSide simulated, simulated_side(options, measured));
+  ASSIGN_OR_RETURN(ComparedSide simulated_splits,
+                   side_of(simulated.profile, options.simulated, simulated.by));
+  ProfileComparison comparison =
+      compare_profiles(std::move(simulated_splits), std::move(measured_splits));
+  if (!simulated.note.empty()) comparison.notes.insert(comparison.notes.begin(), simulated.note);
+  if (!options.report.empty()) {
+    const auto file = [](const std::string& path) {
+      return std::filesystem::path(path).lexically_normal().filename().string();
+    };
+    RETURN_IF_ERROR(write_html_page(
+        {.title = file(options.simulated) + " and " + file(options.measured),
+         .runs = {{"simulated", {}, detail_of_side(comparison.simulated, simulated.profile)},
+                  {"measured", {}, detail_of_side(comparison.measured, measured)}},
+         .comparison = to_json(comparison)},
+        options.report));
+  }
+  if (options.json) {
+    fmt::print("{}\n",
+               to_json(comparison).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  } else {
+    fmt::print("{}", profile_comparison_table(comparison, text_width(options.wide)));
+  }
+  return Done{};
+}
+
+}  // namespace tandem

@@ -1,0 +1,24 @@
+// tandem compare, where what was measured is a profile.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tandem {
+
+struct CompareProfileOptions {
+  std::string simulated;  // a scenario, a Program, a trace, or profiles of a simulated run
+  std::string measured;   // profiles
+  std::string engine;     // empty: simgrid for a scenario
+  std::vector<std::string> sets;
+  std::string only;
+  std::string report;
+  bool json = false;
+  bool wide = false;
+};
+
+Status compare_profile(const CompareProfileOptions& options);
+
+}  // namespace tandem

@@ -1,0 +1,319 @@
+#include "validation/compare/profile_comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace tandem {
+namespace {
+
+// Means over ranks, each counted as many times as the ranks that it stands for, of a step.
+struct Means {
+  explicit Means(const ComparedSide& from) : side(from) {
+    for (const ProfileSplit& split : side.splits) ranks += split.multiplicity;
+  }
+
+  template <class Get>
+  double mean(const Get& get) const {
+    double sum = 0;
+    for (const ProfileSplit& split : side.splits) sum += split.multiplicity * get(split);
+    return sum / ranks;
+  }
+  double seconds(Nanoseconds ProfileSplit::*part) const {
+    return mean([&](const ProfileSplit& split) { return to_seconds(split.*part); }) /
+           side.window.steps;
+  }
+  double share(Nanoseconds ProfileSplit::*part, Nanoseconds ProfileSplit::*whole) const {
+    return mean([&](const ProfileSplit& split) {
+      return split.*whole > 0 ? static_cast<double>(split.*part) / static_cast<double>(split.*whole)
+                              : 0;
+    });
+  }
+
+  const ComparedSide& side;
+  double ranks = 0;
+};
+
+using CommsByLabel = std::map<CommLabel, CommTotal>;
+
+CommsByLabel comms_of_side(const ComparedSide& side, std::vector<CommTotal> ProfileSplit::*which) {
+  CommsByLabel sums;
+  double ranks = 0;
+  for (const ProfileSplit& split : side.splits) {
+    ranks += split.multiplicity;
+    for (const CommTotal& comm : split.*which) {
+      CommTotal& sum = sums[comm.label];
+      sum.label = comm.label;
+      sum.count += split.multiplicity * comm.count;
+      sum.time_ns += split.multiplicity * comm.time_ns;
+      sum.overlap_ns += split.multiplicity * comm.overlap_ns;
+      sum.exposed_ns += split.multiplicity * comm.exposed_ns;
+      sum.sized += split.multiplicity * comm.sized;
+      sum.bytes += split.multiplicity * comm.bytes;
+      sum.bus_bytes += split.multiplicity * comm.bus_bytes;
+      sum.sized_ns += split.multiplicity * comm.sized_ns;
+    }
+  }
+  const auto per_step = [&](std::int64_t sum) {
+    return static_cast<std::int64_t>(static_cast<double>(sum) / ranks / side.window.steps + 0.5);
+  };
+  for (auto& [label, sum] : sums) {
+    for (std::int64_t* number : {&sum.count, &sum.time_ns, &sum.overlap_ns, &sum.exposed_ns})
+      *number = per_step(*number);
+  }
+  return sums;
+}
+
+const CommTotal* found_in(const CommsByLabel& comms, const CommLabel& label) {
+  const auto at = comms.find(label);
+  return at == comms.end() ? nullptr : &at->second;
+}
+
+std::set<CommLabel> labels_of(const CommsByLabel& a, const CommsByLabel& b) {
+  std::set<CommLabel> labels;
+  for (const CommsByLabel* comms : {&a, &b}) {
+    for (const auto& [label, comm] : *comms) labels.insert(label);
+  }
+  return labels;
+}
+
+std::optional<double> overlap_of(const CommTotal* comm) {
+  if (comm == nullptr || comm->time_ns == 0) return std::nullopt;
+  return static_cast<double>(comm->overlap_ns) / static_cast<double>(comm->time_ns);
+}
+
+void add_values(ProfileComparison* comparison) {
+  const Means simulated(comparison->simulated), measured(comparison->measured);
+  std::vector<ComparedValue>& values = comparison->values;
+  const auto seconds = [&](const char* what, Nanoseconds ProfileSplit::*part) {
+    values.push_back({what, false, simulated.seconds(part), measured.seconds(part)});
+  };
+  const auto share = [&](const char* what, Nanoseconds ProfileSplit::*part,
+                         Nanoseconds ProfileSplit::*whole) {
+    values.push_back({what, true, simulated.share(part, whole), measured.share(part, whole)});
+  };
+  const CommsByLabel ours = comms_of_side(comparison->simulated, &ProfileSplit::kinds);
+  const CommsByLabel theirs = comms_of_side(comparison->measured, &ProfileSplit::kinds);
+  const std::set<CommLabel> labels = labels_of(ours, theirs);
+  seconds("step", &ProfileSplit::step_ns);
+  seconds("compute", &ProfileSplit::compute_ns);
+  // Of what one side does not have, nothing is exposed there.
+  for (const CommLabel& label : labels) {
+    const auto exposed = [&](const CommsByLabel& comms) {
+      const CommTotal* const comm = found_in(comms, label);
+      return comm == nullptr ? 0 : to_seconds(comm->exposed_ns);
+    };
+    values.push_back({fmt::format("exposed {} communication", label.text()), false, exposed(ours),
+                      exposed(theirs)});
+  }
+  seconds("copies alone", &ProfileSplit::memory_alone_ns);
+  seconds("bubble", &ProfileSplit::bubble_ns);
+  share("bubble", &ProfileSplit::bubble_ns, &ProfileSplit::step_ns);
+  share("idle of a rank's span", &ProfileSplit::idle_ns, &ProfileSplit::span_ns);
+  for (const CommLabel& label : labels)
+    values.push_back({fmt::format("overlapped {} communication", label.text()), true,
+                      overlap_of(found_in(ours, label)), overlap_of(found_in(theirs, label))});
+}
+
+void add_comms(ProfileComparison* comparison) {
+  const CommsByLabel ours = comms_of_side(comparison->simulated, &ProfileSplit::comms);
+  const CommsByLabel theirs = comms_of_side(comparison->measured, &ProfileSplit::comms);
+  const auto copy = [](const CommTotal* comm) {
+    return comm == nullptr ? std::nullopt : std::optional(*comm);
+  };
+  for (const CommLabel& label : labels_of(ours, theirs))
+    comparison->comms.push_back(
+        {label, copy(found_in(ours, label)), copy(found_in(theirs, label))});
+}
+
+struct PhaseSums {
+  double seconds = 0;  // of a rank that has it, and a step
+  double ranks = 0;
+  std::vector<double> passes;
+};
+using PhasesByStage = std::map<std::pair<Phase, int>, PhaseSums>;
+
+// How passes are told apart on both sides.
+struct PhaseDetail {
+  bool stages = true, weight = true;
+};
+
+bool tells_stages(const ComparedSide& side) {
+  bool any = false;
+  for (const ProfileSplit& split : side.splits) {
+    for (const PhaseTotal& phase : split.phases) {
+      if (phase.phase != Phase::Unknown && phase.phase != Phase::Step) {
+        any = true;
+        if (phase.stage < 0) return false;
+      }
+    }
+  }
+  return any;
+}
+
+bool tells_weight(const ComparedSide& side) {
+  for (const ProfileSplit& split : side.splits) {
+    for (const PhaseTotal& phase : split.phases) {
+      if (phase.phase == Phase::BackwardWeight) return true;
+    }
+  }
+  return false;
+}
+
+PhasesByStage phases_of(const ComparedSide& side, const PhaseDetail& detail) {
+  const bool has_weight = tells_weight(side);
+  PhasesByStage sums;
+  for (const ProfileSplit& split : side.splits) {
+    std::set<std::pair<Phase, int>> counted;
+    for (const PhaseTotal& total : split.phases) {
+      Phase phase = total.phase;
+      if (phase == Phase::Unknown) continue;
+      // Beside weight gradients a "B" is the input's, as schedules write it.
+      if (phase == Phase::Backward && has_weight) phase = Phase::BackwardInput;
+      const bool is_part = phase == Phase::BackwardInput || phase == Phase::BackwardWeight;
+      const bool merged = is_part && !detail.weight;
+      if (merged) phase = Phase::Backward;
+      PhaseSums& sum = sums[{phase, detail.stages ? total.stage : -1}];
+      sum.seconds += split.multiplicity * to_seconds(total.time_ns);
+      if (counted.insert({phase, detail.stages ? total.stage : -1}).second)
+        sum.ranks += split.multiplicity;
+      if (total.passes > 0 && !merged) sum.passes.push_back(to_seconds(total.median_ns));
+    }
+  }
+  for (auto& [key, sum] : sums) {
+    sum.seconds /= sum.ranks * side.window.steps;
+    std::ranges::sort(sum.passes);
+  }
+  return sums;
+}
+
+void add_phases_of_both(ProfileComparison* comparison) {
+  const PhaseDetail detail{
+      tells_stages(comparison->simulated) && tells_stages(comparison->measured),
+      tells_weight(comparison->simulated) && tells_weight(comparison->measured)};
+  const PhasesByStage ours = phases_of(comparison->simulated, detail);
+  const PhasesByStage theirs = phases_of(comparison->measured, detail);
+  std::set<std::pair<Phase, int>> keys;
+  for (const PhasesByStage* sums : {&ours, &theirs}) {
+    for (const auto& [key, sum] : *sums) keys.insert(key);
+  }
+  for (const auto& key : keys) {
+    ComparedPhase phase{.phase = key.first, .stage = key.second};
+    const auto take = [&](const PhasesByStage& from, std::optional<double>* seconds,
+                          std::optional<double>* pass) {
+      const auto at = from.find(key);
+      if (at == from.end()) return;
+      *seconds = at->second.seconds;
+      const std::vector<double>& passes = at->second.passes;
+      if (!passes.empty()) *pass = passes[(passes.size() - 1) / 2];
+    };
+    take(ours, &phase.simulated_s, &phase.simulated_pass_s);
+    take(theirs, &phase.measured_s, &phase.measured_pass_s);
+    comparison->phases.push_back(phase);
+  }
+}
+
+void add_notes(ProfileComparison* comparison) {
+  bool told = false, told_comms = false, any = false, waiting = false;
+  for (const ProfileSplit& split : comparison->measured.splits) {
+    for (const PhaseTotal& phase : split.phases) told |= phase.phase != Phase::Unknown;
+    for (const CommTotal& comm : split.comms) {
+      any = true;
+      told_comms |= comm.told > 0;
+    }
+    waiting |= split.waiting_ns > 0;
+  }
+  if (!told)
+    comparison->notes.push_back(
+        "The profile does not tell forward from backward, so that no passes are compared.");
+  if (any && !told_comms)
+    comparison->notes.push_back(
+        "The profile does not tell collectives' groups and sizes: waiting for a peer counts as "
+        "communication.");
+  if (waiting)
+    comparison->notes.push_back(
+        "Waiting for a peer counts as bubble where all ranks of the group are in the profile, "
+        "else as communication.");
+}
+
+using Json = nlohmann::ordered_json;
+
+Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
+
+Json json_of_comm(const std::optional<CommTotal>& comm) {
+  if (!comm) return nullptr;
+  return {{"count", comm->count},
+          {"s", to_seconds(comm->time_ns)},
+          {"exposed_s", to_seconds(comm->exposed_ns)},
+          {"overlap_fraction", or_null(overlap_of(&*comm))},
+          {"busbw_GBps",
+           comm->sized_ns > 0 ? Json(1e-9 * comm->bus_bytes_per_s()) : Json()}};
+}
+
+Json json_of_side(const ComparedSide& side) {
+  Json json{{"input", side.path}, {"by", side.by}, {"steps", side.window.steps}};
+  json["ranks"] = Json::array();
+  for (const ProfileSplit& split : side.hta_splits) {
+    const auto overlap = split.overlap_fraction();
+    json["ranks"].push_back(
+        {{"rank", split.rank},
+         {"stands_for", split.multiplicity},
+         {"span_s", to_seconds(split.span_ns)},
+         {"idle_fraction", split.span_ns > 0 ? static_cast<double>(split.idle_ns) /
+                                                   static_cast<double>(split.span_ns)
+                                             : 0},
+         {"overlap_fraction", or_null(overlap)}});
+  }
+  return json;
+}
+
+}  // namespace
+
+Result<ComparedSide> side_of(const Profile& profile, const std::string& path,
+                             const std::string& by) {
+  ComparedSide side{.path = path, .by = by, .window = window_of(profile)};
+  ASSIGN_OR_RETURN(side.splits, splits_of(profile, side.window, {.without_waiting = true}));
+  ASSIGN_OR_RETURN(side.hta_splits, splits_of(profile, side.window));
+  return side;
+}
+
+ProfileComparison compare_profiles(ComparedSide simulated, ComparedSide measured) {
+  ProfileComparison comparison{.simulated = std::move(simulated), .measured = std::move(measured)};
+  add_values(&comparison);
+  add_comms(&comparison);
+  add_phases_of_both(&comparison);
+  add_notes(&comparison);
+  return comparison;
+}
+
+Json to_json(const ProfileComparison& comparison) {
+  Json json;
+  json["rows"] = Json::array();
+  for (const ComparedValue& value : comparison.values)
+    json["rows"].push_back({{"name", value.name},
+                            {"unit", value.is_share ? "fraction" : "s"},
+                            {"simulated", or_null(value.simulated)},
+                            {"measured", or_null(value.measured)}});
+  json["communication"] = Json::array();
+  for (const ComparedComm& comm : comparison.comms)
+    json["communication"].push_back({{"name", comm.label.text()},
+                                     {"simulated", json_of_comm(comm.simulated)},
+                                     {"measured", json_of_comm(comm.measured)}});
+  json["passes"] = Json::array();
+  for (const ComparedPhase& phase : comparison.phases)
+    json["passes"].push_back({{"phase", std::string(name(phase.phase))},
+                              {"stage", phase.stage},
+                              {"simulated_s", or_null(phase.simulated_s)},
+                              {"measured_s", or_null(phase.measured_s)},
+                              {"simulated_pass_s", or_null(phase.simulated_pass_s)},
+                              {"measured_pass_s", or_null(phase.measured_pass_s)}});
+  json["simulated"] = json_of_side(comparison.simulated);
+  json["measured"] = json_of_side(comparison.measured);
+  json["notes"] = comparison.notes;
+  return json;
+}
+
+}  // namespace tandem
