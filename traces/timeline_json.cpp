@@ -18,10 +18,12 @@ namespace tandem {
 namespace {
 
 constexpr int kNoGroupKind = -1;  // of compute
+// Behind the kinds of ops and of groups, in profiles alone.
+constexpr int kOtherCompute = kOpKinds, kCopies = kGroupKinds, kOtherComm = kGroupKinds + 1;
 
 struct Event {
   Nanoseconds start_ns = 0, length_ns = 0, waited_ns = 0;
-  OpKind kind = OpKind::Forward;
+  int kind = 0;  // OpKind's number
   int group_kind = kNoGroupKind;
   int stage = -1, microbatch = -1, part = 0;
   Bytes bytes = 0;
@@ -64,7 +66,7 @@ void append_lane(LaneEvents* lane, Text* out) {
   fmt::format_to(std::back_inserter(*out), "{{\"name\":{},\"events\":{}", json_string(lane->name),
                  events.size());
   append_column(
-      "kind", events, [](const Event& e) { return static_cast<int>(e.kind); }, out);
+      "kind", events, [](const Event& e) { return e.kind; }, out);
   append_column(
       "scope", events, [](const Event& e) { return e.group_kind; }, out);
   append_column(
@@ -125,12 +127,20 @@ std::string text_of(std::vector<RankEvents> ranks, const Totals& totals,
   Text out;
   const auto at = std::back_inserter(out);
   fmt::format_to(at, "{{\"events\":{},\"end_ns\":{},\n\"kinds\":", totals.events, totals.end_ns);
+  const bool is_profile = !event_names.empty();
   append_names(
-      kOpKinds, [](int i) { return name(static_cast<OpKind>(i)); }, &out);
+      kOpKinds + (is_profile ? 1 : 0),
+      [](int i) { return i == kOtherCompute ? "compute" : name(static_cast<OpKind>(i)); }, &out);
   fmt::format_to(at, ",\n\"scopes\":");
   append_names(
-      kGroupKinds, [](int i) { return name(static_cast<GroupKind>(i)); }, &out);
-  if (!event_names.empty()) {
+      kGroupKinds + (is_profile ? 2 : 0),
+      [](int i) {
+        return i == kCopies      ? "copies"
+               : i == kOtherComm ? "unknown"
+                                 : name(static_cast<GroupKind>(i));
+      },
+      &out);
+  if (is_profile) {
     fmt::format_to(at, ",\n\"names\":");
     std::string_view before = "[";
     for (const std::string& event_name : event_names)
@@ -163,20 +173,23 @@ int group_kind_of(const TraceRow& row) {
   return is_compute(row.kind) ? kNoGroupKind : static_cast<int>(group_kind_of_lane(row.lane));
 }
 
-// The kind that a page draws a phase as; of the unknown a forward, whose name the event has.
-OpKind op_kind_of(Phase phase) {
+// The number of the kind that a page draws a phase as.
+int kind_of(Phase phase) {
   switch (phase) {
+    case Phase::Forward:
+      return static_cast<int>(OpKind::Forward);
     case Phase::Backward:
-      return OpKind::Backward;
+      return static_cast<int>(OpKind::Backward);
     case Phase::BackwardInput:
-      return OpKind::BackwardInput;
+      return static_cast<int>(OpKind::BackwardInput);
     case Phase::BackwardWeight:
-      return OpKind::BackwardWeight;
+      return static_cast<int>(OpKind::BackwardWeight);
     case Phase::Step:
-      return OpKind::Optimizer;
-    default:
-      return OpKind::Forward;
+      return static_cast<int>(OpKind::Optimizer);
+    case Phase::Unknown:
+      break;
   }
+  return kOtherCompute;
 }
 
 // A stream's kernels of one activity: lanes are drawn as of one colour scheme each, and their events
@@ -201,23 +214,25 @@ void add_stream_events(const ProfileRank& from, std::map<std::string, int>* even
     const ProfileAction action = kernel.action < 0 ? ProfileAction{} : from.actions[kernel.action];
     Event event{.start_ns = start,
                 .length_ns = kernel.end_ns - start,
-                .kind = op_kind_of(kernel.phase),
+                .kind = kind_of(kernel.phase),
                 .stage = action.stage,
                 .microbatch = action.microbatch};
     event.name = event_names
                      ->try_emplace(short_name(from.name_of(kernel)),
                                    static_cast<int>(event_names->size()))
                      .first->second;
-    if (kernel.activity != Activity::Compute) {
+    if (kernel.activity == Activity::Memory) event.group_kind = kCopies;
+    if (kernel.activity == Activity::Communication) {
       const std::optional<GroupKind> kind = label_of(from, kernel).kind;
-      event.group_kind = static_cast<int>(kind.value_or(GroupKind::Data));
+      event.group_kind = kind ? static_cast<int>(*kind) : kOtherComm;
       event.waited_ns = kernel.transfer_ns - kernel.start_ns;
       event.bytes = static_cast<Bytes>(bytes_of(from, kernel).value_or(0));
     }
     lane.events.push_back(event);
   }
   for (auto& [of, lane] : lanes) {
-    lane.name = fmt::format("stream {} {}", of.stream, name(of.activity));
+    constexpr std::string_view short_names[] = {"compute", "comm", "copies"};
+    lane.name = fmt::format("{} {}", short_names[static_cast<int>(of.activity)], of.stream);
     made->lanes.push_back(std::move(lane));
   }
 }
@@ -262,7 +277,7 @@ std::string timeline_json(const Program& program, const Trace& trace) {
           {.start_ns = start_ns,
            .length_ns = end_ns - start_ns,
            .waited_ns = computes ? 0 : start_ns - arrive_ns,
-           .kind = op.kind,
+           .kind = static_cast<int>(op.kind),
            .group_kind = computes ? kNoGroupKind : static_cast<int>(body.slots[op.slot].group_kind),
            .stage = op.stage,
            .microbatch = op.microbatch,
@@ -310,7 +325,7 @@ std::string timeline_json(const TraceTable& table) {
         {.start_ns = row.start_ns - begin_ns,
          .length_ns = row.end_ns - row.start_ns,
          .waited_ns = is_compute(row.kind) ? 0 : row.start_ns - row.arrive_ns,
-         .kind = row.kind,
+         .kind = static_cast<int>(row.kind),
          .group_kind = group_kind_of(row),
          .stage = row.stage,
          .microbatch = row.microbatch,

@@ -27,8 +27,8 @@ std::string timeline_json(const Program& program, const Trace& trace);
 std::string timeline_json(const TraceTable& table);
 
 // Of a profile a lane a stream and activity, with the kernels' names in `names` and a lane's
-// `name_of`, a column. A kernel that nothing tells the pass of is drawn
-// as a forward.
+// `name_of`, a column. Kernels that nothing tells
+// the pass of have the kind "compute".
 std::string timeline_json(const Profile& profile);
 
 // By rank: compute, exposed communication by kind, and bubble, which add up to the iteration.

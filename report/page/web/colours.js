@@ -13,8 +13,12 @@ const kKinds = [
   {name: "data", colour: "--data"},
   {name: "context", colour: "--context"},
   {name: "expert", colour: "--expert"},
+  // Of profiles: copies, and what names alone do not tell the purpose of.
+  {name: "copies", colour: "--line"},
+  {name: "communication", colour: "--context"},
+  {name: "compute", colour: "--forward"},
 ];
-const kComputeKinds = 5;
+const kComputeKinds = 5, kOtherCompute = kKinds.length - 1;
 
 const cssColour = (variable) =>
   getComputedStyle(document.documentElement).getPropertyValue(variable).trim();

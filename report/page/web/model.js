@@ -21,7 +21,8 @@ class Lane {
     this.colour = new Uint8Array(this.count);
     for (let i = 0; i < this.count; ++i) {
       const scope = this.scope(i);
-      this.colour[i] = scope < 0 ? this.kind(i) : kComputeKinds + scope;
+      this.colour[i] = scope >= 0 ? kComputeKinds + scope
+        : this.kind(i) < kComputeKinds ? this.kind(i) : kOtherCompute;
     }
     this.computes = this.count > 0 && this.scope(0) < 0;
     this.sums = this.sumsByKind();

@@ -33,7 +33,8 @@ function testOf(word) {
       kKinds[lane.colour[i]].name === kLetters[found[1]];
   if (/^\d+$/.test(word)) return (lane, i) => lane.microbatch(i) === Number(word);
   return (lane, i) => kKinds[lane.colour[i]].name.includes(word) ||
-    lane.names.kinds[lane.kind(i)].includes(word) || lane.name.toLowerCase().includes(word);
+    lane.names.kinds[lane.kind(i)].includes(word) ||
+    (lane.nameOf !== null && lane.title(i).toLowerCase().includes(word)) || lane.name.toLowerCase().includes(word);
 }
 
 // Marks what matches in every lane; nothing is marked for an empty text. Returns how many match,
