@@ -145,7 +145,8 @@ Status read_kernels(const NsightFile& file, const std::map<std::int64_t, std::st
       "FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY start",
       [&](const Selected& row) {
         const auto at = strings.find(row.number(6));
-        const std::string_view name = at == strings.end() ? "unnamed kernel" : at->second;
+        std::string_view name = "unnamed kernel";
+        if (at != strings.end()) name = at->second;
         add_kernel(row, name, activity_of(name), ranks);
       }));
   // Copies of devices without kernels are of no rank.

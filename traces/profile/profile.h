@@ -130,7 +130,7 @@ struct ProfileRank {
   const std::string& name_of(const ProfileKernel& kernel) const { return names.text(kernel.name); }
 };
 
-// Ranks in their order. Times are counted from the first kernel of all.
+// Ranks in their order. Times are counted from the microsecond that the first kernel starts in.
 struct Profile {
   std::vector<ProfileRank> ranks;
 };

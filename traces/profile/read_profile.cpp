@@ -90,10 +90,12 @@ Status number_ranks(std::vector<ProfileRank>* ranks) {
   return Done{};
 }
 
+// Whole microseconds, which HTA rounds to, stay whole.
 void count_from_first_kernel(Profile* profile) {
   Nanoseconds first = std::numeric_limits<Nanoseconds>::max();
   for (const ProfileRank& rank : profile->ranks)
     first = std::min(first, rank.kernels.front().start_ns);
+  first -= ((first % 1000) + 1000) % 1000;
   for (ProfileRank& rank : profile->ranks) shift(-first, &rank);
 }
 
