@@ -255,7 +255,7 @@ void add_simulate(const Command& app) {
   command
       .option("--op-times", &options->priced_by.op_times,
               "a trace of the Program: each op takes what was measured there, its median over "
-              "equal ranks")
+              "equal ranks; or profiles of a real run, by its annotated passes")
       .excludes(costs);
   command.option("--cluster", &options->chakra.cluster,
                  "of Chakra traces: what prices their communication, a preset (tandem topology) or "

@@ -1,14 +1,19 @@
 // tandem trace: where the time of a profile goes.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
+#include "base/outputs.h"
 #include "base/progress.h"
 #include "cli/commands.h"
 #include "cli/text_width.h"
 #include "report/text/profile_table.h"
+#include "traces/profile/profile_op_times.h"
 #include "traces/profile/read_profile.h"
 
 namespace tandem {
@@ -16,13 +21,50 @@ namespace {
 
 struct TraceOptions {
   std::vector<std::string> files;
+  std::string scenario;
+  int passes = 0;
   std::size_t top = 15;
   bool as_hta = false;
   bool json = false;
   bool wide = false;
 };
 
+std::vector<NamedFile> inputs_of(const TraceOptions& options) {
+  std::vector<NamedFile> inputs;
+  for (const std::string& file : options.files) inputs.push_back({"the profile", file});
+  return inputs;
+}
+
+// What the passes took, as a scenario of stated seconds.
+std::string scenario_text(const PassSeconds& passes, const std::vector<std::string>& files) {
+  std::string text = fmt::format("# What tandem trace measured in {}.\n# A pass of one microbatch "
+                                 "through a stage: its compute, the median.\n",
+                                 fmt::join(files, ", "));
+  if (passes.forward_by_stage.size() > 1) {
+    text += "# Forward by stage, ms:";
+    for (const double seconds : passes.forward_by_stage) text += fmt::format(" {:.3f}", 1e3 * seconds);
+    text += '\n';
+  }
+  if (const int vpp = passes.stages_a_rank; passes.stages > 1 && passes.stages % vpp == 0) {
+    text += fmt::format("[parallel]\npp = {}\nglobal_batch = {}\n", passes.stages / vpp,
+                        std::max(passes.microbatches, 1));
+    if (vpp > 1) text += fmt::format("vpp = {}\n", vpp);
+  }
+  text += fmt::format("[costs]\nsource = \"uniform\"\nforward_s = {:.9f}\n", *passes.forward_s);
+  if (passes.input_s && passes.weight_s) {
+    text += fmt::format("input_s = {:.9f}\nweight_s = {:.9f}\n", *passes.input_s,
+                        *passes.weight_s);
+  } else {
+    text += fmt::format("# Input and weight gradient are not told apart: half of it each.\n"
+                        "backward_s = {:.9f}\n",
+                        *passes.backward_s);
+  }
+  if (passes.p2p_s) text += fmt::format("p2p_s = {:.9f}\n", *passes.p2p_s);
+  return text;
+}
+
 Status run(const TraceOptions& options) {
+  RETURN_IF_ERROR(check_outputs({{"--scenario", options.scenario}}, inputs_of(options)));
   std::optional<Waiting> waiting("reading the profile");
   ASSIGN_OR_RETURN(const Profile profile, read_profile(options.files));
   ProfileReport report{.profile = &profile,
@@ -31,6 +73,10 @@ Status run(const TraceOptions& options) {
                        .splits = {}};
   ASSIGN_OR_RETURN(report.splits, splits_of(profile, report.window, report.view));
   waiting.reset();
+  if (!options.scenario.empty()) {
+    ASSIGN_OR_RETURN(const PassSeconds passes, pass_seconds(profile, options.passes));
+    RETURN_IF_ERROR(write_file(options.scenario, scenario_text(passes, options.files)));
+  }
   if (options.json) {
     fmt::print("{}\n", to_json(report, options.top)
                            .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
@@ -51,6 +97,13 @@ void add_trace(const Command& app) {
               "*.json or *.json.gz of torch.profiler, SQLite of nsys export, or folders of them; "
               "a file a rank")
       .required();
+  command.option("--scenario", &options->scenario,
+                 "write a scenario (TOML) of stated seconds: what a pass of a microbatch through "
+                 "a stage took");
+  command
+      .option("--passes", &options->passes,
+              "with it, where no annotations tell passes apart: the forwards of a rank in a step")
+      .at_least_one();
   command.option("--top", &options->top, "so many of the longest kernels; default 15")
       .not_negative();
   command.flag("--hta", &options->as_hta,
@@ -59,7 +112,7 @@ void add_trace(const Command& app) {
   command.flag("--json", &options->json, "print one JSON object and nothing else");
   add_wide(command, &options->wide);
   command.footer("Example: tandem trace rank-0.pt.trace.json.gz\n"
-                 "         tandem trace profiles/ --json");
+                 "         tandem trace profiles/ --scenario measured.toml");
   command.run([options] { return run(*options); });
 }
 

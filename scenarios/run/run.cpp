@@ -16,6 +16,8 @@
 #include "schedule/program/reprice.h"
 #include "schedule/program/validate.h"
 #include "traces/op_times.h"
+#include "traces/profile/profile_op_times.h"
+#include "traces/profile/read_profile.h"
 #include "traces/trace_files.h"
 #include "workload/cost/quantization.h"
 
@@ -111,8 +113,14 @@ Result<std::string> reprice(Program* program, const PricedBy& priced_by,
     return fmt::format("table {}", priced_by.costs);
   }
   if (priced_by.op_times.empty()) return std::string("as priced");
-  ASSIGN_OR_RETURN(const TraceTable measured, read_trace_csv(priced_by.op_times));
-  RETURN_IF_ERROR(reprice(program, measured));
+  if (may_be_profile(priced_by.op_times)) {
+    ASSIGN_OR_RETURN(const Profile profile, read_profile({priced_by.op_times}));
+    ASSIGN_OR_RETURN(const MeasuredOps measured, reprice(program, profile));
+    *warnings = measured.warnings(priced_by.op_times);
+  } else {
+    ASSIGN_OR_RETURN(const TraceTable measured, read_trace_csv(priced_by.op_times));
+    RETURN_IF_ERROR(reprice(program, measured));
+  }
   return fmt::format("op times of {}", priced_by.op_times);
 }
 

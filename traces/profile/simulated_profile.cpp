@@ -56,15 +56,6 @@ std::optional<std::string> annotation_of(const OpEvent& event) {
   return fmt::format("PP:{}{}{}", event.stage, letters[kind], event.microbatch);
 }
 
-// "[0, 1]", as torch writes it: of many ranks the first 30.
-std::string ranks_text(const std::vector<Rank>& members) {
-  constexpr std::size_t most = 30;
-  std::string text = "[";
-  for (std::size_t i = 0; i < members.size() && i < most; ++i)
-    text += fmt::format("{}{}", i == 0 ? "" : ", ", index(members[i]));
-  return text + (members.size() > most ? ", ...]" : "]");
-}
-
 class SimulatedRank {
  public:
   SimulatedRank(int rank, int world, int multiplicity) {
@@ -160,6 +151,14 @@ std::vector<std::uint32_t> by_start(std::span<const EventTimes> events) {
 }
 
 }  // namespace
+
+std::string ranks_text(const std::vector<Rank>& members) {
+  constexpr std::size_t most = 30;
+  std::string text = "[";
+  for (std::size_t i = 0; i < members.size() && i < most; ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", index(members[i]));
+  return text + (members.size() > most ? ", ...]" : "]");
+}
 
 ProfileRank profile_of(const Program& program, const Trace& trace, const RankTrace& rank) {
   const Body& body = program.bodies[rank.body];

@@ -2,12 +2,19 @@
 // measured, and written, alike.
 #pragma once
 
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
 #include "schedule/program/program.h"
 #include "traces/profile/profile.h"
 #include "traces/trace.h"
 #include "traces/trace_files.h"
 
 namespace tandem {
+
+// A group's ranks as torch writes them: "[0, 1]", of many the first 30.
+std::string ranks_text(const std::vector<Rank>& members);
 
 // One rank: a stream a lane (the compute lane is stream 7, PyTorch's), a kernel an event. Communication has the name of NCCL's kernel and all arguments of its collective; its
 // kernel begins when its last participant is ready: what it waits before is idle. Passes are

@@ -1,0 +1,333 @@
+#include "traces/profile/profile_op_times.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "traces/profile/kernel_names.h"
+#include "traces/profile/profile_metrics.h"
+#include "traces/profile/simulated_profile.h"
+
+namespace tandem {
+namespace {
+
+double median_ns(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Stage and microbatch; -1 where they are not told.
+struct PassKey {
+  Phase phase = Phase::Unknown;
+  int stage = -1, microbatch = -1;
+
+  auto operator<=>(const PassKey&) const = default;
+};
+
+// What a rank's kernels took, a step.
+struct RankTimes {
+  std::map<PassKey, std::vector<double>> passes;  // ns, one a pass
+  // ns, in order of start, of all steps: by label and ranks, and (without ranks) by label.
+  std::map<std::pair<CommLabel, std::string>, std::vector<double>> comms;
+  bool splits_backward = false;                    // has weight gradients of its own
+};
+
+// Of which step a kernel is: by its launch, where that is known.
+int step_of(const ProfileRank& rank, const ProfileKernel& kernel) {
+  const Nanoseconds at = kernel.launch >= 0 ? rank.launches[kernel.launch].at_ns : kernel.start_ns;
+  const auto after = std::ranges::upper_bound(rank.steps, at, {}, &ProfileStep::start_ns);
+  return static_cast<int>(after - rank.steps.begin());
+}
+
+// Who takes part in a communication, as far as its arguments say: "0>1", "[0, 1]".
+std::string ranks_of(const ProfileRank& rank, const ProfileKernel& kernel) {
+  if (kernel.collective < 0) return "";
+  const CollectiveArgs& args = rank.collectives[kernel.collective];
+  if (args.from >= 0) return fmt::format("{}>{}", args.from, args.to);
+  return rank.names.text(args.ranks);
+}
+
+std::string ranks_of(const Program& program, int rank, const Op& op) {
+  const std::vector<Rank>& members =
+      program.communicators[program.ranks[rank].communicators[op.slot]].members;
+  if (op.kind == OpKind::Send || op.kind == OpKind::Recv)
+    return fmt::format("{}>{}", index(members.front()), index(members.back()));
+  return ranks_text(members);
+}
+
+RankTimes times_of_rank(const ProfileRank& rank, const std::vector<bool>& is_counted) {
+  RankTimes times;
+  // A pass by its step, and where it has no microbatch by its annotation.
+  std::map<PassKey, std::map<std::pair<int, int>, Intervals>> passes;
+  for (std::size_t i = 0; i < rank.kernels.size(); ++i) {
+    if (!is_counted.empty() && !is_counted[i]) continue;
+    const ProfileKernel& kernel = rank.kernels[i];
+    if (kernel.activity == Activity::Communication) {
+      const CommLabel label = label_of(rank, kernel);
+      const auto ns = static_cast<double>(kernel.end_ns - kernel.transfer_ns);
+      times.comms[{label, ""}].push_back(ns);
+      if (const std::string ranks = ranks_of(rank, kernel); !ranks.empty())
+        times.comms[{label, ranks}].push_back(ns);
+    }
+    if (kernel.activity != Activity::Compute || kernel.action < 0) continue;
+    const ProfileAction& action = rank.actions[kernel.action];
+    if (!action.is_whole || action.phase != kernel.phase) continue;
+    // The optimizer's is one a step, of all stages.
+    const bool is_one = action.microbatch >= 0 || kernel.phase == Phase::Step;
+    const int place = is_one ? -1 : kernel.action;
+    passes[{kernel.phase, action.stage, action.microbatch}][{step_of(rank, kernel), place}]
+        .emplace_back(kernel.start_ns, kernel.end_ns);
+    times.splits_backward |= kernel.phase == Phase::BackwardWeight;
+  }
+  for (auto& [key, pieces] : passes) {
+    for (auto& [piece, intervals] : pieces)
+      times.passes[key].push_back(static_cast<double>(length_of(union_of(std::move(intervals)))));
+  }
+  return times;
+}
+
+std::vector<RankTimes> times_of(const Profile& profile) {
+  const ProfileWindow window = window_of(profile);
+  std::vector<RankTimes> times;
+  for (std::size_t i = 0; i < profile.ranks.size(); ++i)
+    times.push_back(times_of_rank(profile.ranks[i],
+                             window.is_counted.empty() ? std::vector<bool>() : window.is_counted[i]));
+  return times;
+}
+
+Phase phase_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::Forward:
+      return Phase::Forward;
+    case OpKind::Backward:
+      return Phase::Backward;
+    case OpKind::BackwardInput:
+      return Phase::BackwardInput;
+    case OpKind::BackwardWeight:
+      return Phase::BackwardWeight;
+    default:
+      return Phase::Step;
+  }
+}
+
+// Of several times the same pass, the mean.
+double mean(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+// Nothing: none of that phase and stage.
+std::optional<double> pass_ns_of_phase(const RankTimes& times, Phase phase, int stage,
+                                       int microbatch) {
+  const auto exact = times.passes.find({phase, stage, microbatch});
+  if (exact != times.passes.end()) return mean(exact->second);
+  std::vector<double> alike;
+  for (const auto& [key, values] : times.passes) {
+    const bool same_stage = key.stage == stage || key.stage < 0 || stage < 0;
+    if (key.phase == phase && same_stage) alike.insert(alike.end(), values.begin(), values.end());
+  }
+  return alike.empty() ? std::nullopt : std::optional(median_ns(std::move(alike)));
+}
+
+std::optional<double> pass_ns(const RankTimes& times, Phase phase, int stage, int microbatch) {
+  // Beside weight gradients a "B" is the input's.
+  if (phase == Phase::BackwardInput && times.splits_backward) {
+    const auto input = pass_ns_of_phase(times, phase, stage, microbatch);
+    return input ? input : pass_ns_of_phase(times, Phase::Backward, stage, microbatch);
+  }
+  if (phase == Phase::Backward && times.splits_backward) {
+    const auto input = pass_ns(times, Phase::BackwardInput, stage, microbatch);
+    const auto weight = pass_ns_of_phase(times, Phase::BackwardWeight, stage, microbatch);
+    return input && weight ? std::optional(*input + *weight) : std::nullopt;
+  }
+  return pass_ns_of_phase(times, phase, stage, microbatch);
+}
+
+// The ops of a pass share its time by their prices.
+void price_compute(Body* body, const RankTimes& times, MeasuredOps* measured) {
+  std::map<PassKey, std::vector<Op*>> passes;
+  for (Op& op : body->ops) {
+    if (!is_compute(op.kind)) continue;
+    const bool is_step = op.kind == OpKind::Optimizer;
+    passes[{phase_of(op.kind), is_step ? -1 : op.stage, op.microbatch}].push_back(&op);
+  }
+  for (auto& [key, ops] : passes) {
+    const std::optional<double> ns = pass_ns(times, key.phase, key.stage, key.microbatch);
+    auto& count = ns ? measured->compute : measured->compute_as_priced;
+    count += static_cast<std::int64_t>(ops.size());
+    if (!ns) continue;
+    double priced = 0, before = 0;
+    for (const Op* op : ops) priced += static_cast<double>(op->duration_ns);
+    Nanoseconds given = 0;
+    for (Op* op : ops) {
+      before += priced > 0 ? static_cast<double>(op->duration_ns) / priced
+                           : 1.0 / static_cast<double>(ops.size());
+      const auto until = static_cast<Nanoseconds>(before * *ns + 0.5);
+      op->duration_ns = until - given;
+      given = until;
+    }
+  }
+}
+
+std::string collective_of_op(OpKind kind) {
+  switch (kind) {
+    case OpKind::AllReduce:
+      return "all-reduce";
+    case OpKind::ReduceScatter:
+      return "reduce-scatter";
+    case OpKind::AllGather:
+      return "all-gather";
+    case OpKind::AllToAll:
+      return "all-to-all";
+    default:
+      return "send/recv";
+  }
+}
+
+// In the order of a profile's kernels, which is that of a communicator's ops. `rank`: of the Program,
+// whose communicators the profile's are.
+void price_comm(const Program& program, int rank, const RankTimes& times, int steps, Body* body,
+                MeasuredOps* measured) {
+  std::map<std::pair<CommLabel, std::string>, std::vector<Op*>> ops_by_ranks;
+  for (Op& op : body->ops) {
+    if (is_compute(op.kind)) continue;
+    const CommLabel label{body->slots[op.slot].group_kind, collective_of_op(op.kind)};
+    ops_by_ranks[{label, ranks_of(program, rank, op)}].push_back(&op);
+  }
+  for (auto& [key, ops] : ops_by_ranks) {
+    auto at = times.comms.find(key);
+    if (at == times.comms.end()) at = times.comms.find({key.first, ""});
+    const auto count = static_cast<std::int64_t>(ops.size());
+    (at == times.comms.end() ? measured->comm_as_priced : measured->comm) += count;
+    if (at == times.comms.end()) continue;
+    const bool in_order = steps == 1 && at->second.size() == ops.size();
+    const double usual = median_ns(at->second);
+    for (std::size_t i = 0; i < ops.size(); ++i)
+      ops[i]->duration_ns = static_cast<Nanoseconds>((in_order ? at->second[i] : usual) + 0.5);
+  }
+}
+
+// A body's rank, and the times of the profile's rank that plays it.
+struct Played {
+  int rank = 0;
+  const RankTimes* times = nullptr;  // none plays it
+};
+
+// One of the body's ranks by its number, else the first that has one of its stages.
+Played played_by(const Program& program, int body, const Profile& profile,
+                           const std::vector<RankTimes>& times) {
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const ProfileRank& rank = profile.ranks[i];
+    if (rank.rank_is_said && rank.rank < static_cast<int>(program.ranks.size()) &&
+        program.ranks[rank.rank].body == body)
+      return {rank.rank, &times[i]};
+  }
+  int first = 0;
+  while (program.ranks[first].body != body) ++first;
+  std::set<int> stages;
+  for (const Op& op : program.bodies[body].ops) {
+    if (is_compute(op.kind) && op.stage >= 0) stages.insert(op.stage);
+  }
+  for (const RankTimes& candidate : times) {
+    for (const auto& [key, values] : candidate.passes) {
+      if (key.stage < 0 || stages.contains(key.stage)) return {first, &candidate};
+    }
+  }
+  return {};
+}
+
+Error no_passes(const Profile& profile) {
+  return Error::at(profile.ranks.front().path,
+                   "found no passes of microbatches told apart, expected annotations of them: "
+                   "PP:1F3 (PyTorch's pipelining), forward_step and backward_step, or Forward 3");
+}
+
+}  // namespace
+
+std::vector<std::string> MeasuredOps::warnings(const std::string& path) const {
+  std::vector<std::string> lines;
+  if (compute_as_priced > 0)
+    lines.push_back(fmt::format("{}: has no time of {} of {} compute ops; they go as priced", path,
+                                compute_as_priced, compute_as_priced + compute));
+  if (comm_as_priced > 0)
+    lines.push_back(fmt::format("{}: has no time of {} of {} communications; they go as priced",
+                                path, comm_as_priced, comm_as_priced + comm));
+  return lines;
+}
+
+Result<MeasuredOps> reprice(Program* program, const Profile& profile) {
+  const std::vector<RankTimes> times = times_of(profile);
+  if (std::ranges::all_of(times, [](const RankTimes& rank) { return rank.passes.empty(); }))
+    return no_passes(profile);
+  const int steps = window_of(profile).steps;
+  MeasuredOps measured;
+  for (std::size_t body = 0; body < program->bodies.size(); ++body) {
+    const Played played = played_by(*program, static_cast<int>(body), profile, times);
+    if (played.times == nullptr)
+      return Error::at(profile.ranks.front().path,
+                       fmt::format("found no rank with the stages of body {} of {}, expected one",
+                                   body, program->name));
+    price_compute(&program->bodies[body], *played.times, &measured);
+    price_comm(*program, played.rank, *played.times, steps, &program->bodies[body], &measured);
+    for (Op& op : program->bodies[body].ops) op.sms = 0;
+  }
+  program->device = {};
+  return measured;
+}
+
+Result<PassSeconds> pass_seconds(const Profile& profile, int passes) {
+  std::map<Phase, std::vector<double>> ns;
+  std::map<int, std::vector<double>> forward_ns;
+  PassSeconds seconds;
+  std::vector<double> transfers;
+  for (const RankTimes& rank : times_of(profile)) {
+    std::set<int> own_stages;
+    for (const auto& [key, values] : rank.passes) {
+      if (key.stage >= 0) own_stages.insert(key.stage);
+      std::vector<double>& all = ns[key.phase];
+      all.insert(all.end(), values.begin(), values.end());
+      seconds.stages = std::max(seconds.stages, key.stage + 1);
+      seconds.microbatches = std::max(seconds.microbatches, key.microbatch + 1);
+      if (key.phase == Phase::Forward && key.stage >= 0) {
+        std::vector<double>& of_stage = forward_ns[key.stage];
+        of_stage.insert(of_stage.end(), values.begin(), values.end());
+      }
+    }
+    seconds.stages_a_rank = std::max(seconds.stages_a_rank, static_cast<int>(own_stages.size()));
+    for (const auto& [key, values] : rank.comms) {
+      if (key.first.kind == GroupKind::Pipeline && key.second.empty())
+        transfers.insert(transfers.end(), values.begin(), values.end());
+    }
+  }
+  const bool told = !ns[Phase::Forward].empty();
+  if (!told && passes > 0) {
+    ASSIGN_OR_RETURN(const std::vector<ProfileSplit> splits,
+                     splits_of(profile, window_of(profile)));
+    for (const ProfileSplit& split : splits) {
+      for (const PhaseTotal& total : split.phases)
+        ns[total.phase].push_back(static_cast<double>(total.time_ns) / passes /
+                                  window_of(profile).steps);
+    }
+  }
+  const auto seconds_of = [&](Phase phase) {
+    return ns[phase].empty() ? std::nullopt : std::optional(1e-9 * median_ns(ns[phase]));
+  };
+  seconds.forward_s = seconds_of(Phase::Forward);
+  seconds.weight_s = seconds_of(Phase::BackwardWeight);
+  seconds.input_s = seconds_of(Phase::BackwardInput);
+  if (!seconds.input_s && seconds.weight_s) seconds.input_s = seconds_of(Phase::Backward);
+  seconds.backward_s = seconds.weight_s && seconds.input_s
+                           ? std::optional(*seconds.input_s + *seconds.weight_s)
+                           : seconds_of(Phase::Backward);
+  if (!transfers.empty()) seconds.p2p_s = 1e-9 * median_ns(std::move(transfers));
+  for (auto& [stage, values] : forward_ns)
+    seconds.forward_by_stage.push_back(1e-9 * median_ns(std::move(values)));
+  if (!seconds.forward_s || !seconds.backward_s) return no_passes(profile);
+  return seconds;
+}
+
+}  // namespace tandem
