@@ -65,7 +65,10 @@ Status run(const CompareOptions& options) {
                               {{"the measured input", options.measured}}));
   RETURN_IF_ERROR(check_html_page(options.report));
   if (may_be_profile(options.measured)) return run_of_profile(options);
-  RETURN_IF_ERROR(expect_no_choice(options.measured, options.sets, options.only));
+  if (!options.sets.empty() || !options.only.empty() || !options.engine.empty())
+    return Error{fmt::format("{}: found a trace with --set, --only or --engine, expected a profile: "
+                             "they say what is simulated against one",
+                             options.measured)};
   ASSIGN_OR_RETURN(const TraceTable simulated, read_trace_csv(options.simulated));
   ASSIGN_OR_RETURN(const TraceTable measured, read_trace_csv(options.measured));
   ASSIGN_OR_RETURN(const Comparison comparison, compare(simulated, measured, options.worst));

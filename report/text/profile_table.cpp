@@ -303,6 +303,7 @@ Json json_of(const std::vector<KernelTotal>& totals, std::size_t most) {
 Json json_of(const ProfileRank& rank, const ProfileSplit& split, std::size_t most) {
   const auto overlap = split.overlap_fraction();
   Json json{{"rank", split.rank},
+            {"stands_for", split.multiplicity},
             {"file", rank.path},
             {"kernels", split.kernels},
             {"copies", split.copies},
@@ -322,6 +323,8 @@ Json json_of(const ProfileRank& rank, const ProfileSplit& split, std::size_t mos
             {"waiting_s", json_ns(split.waiting_ns)}};
   json["communication"] = Json::array();
   for (const CommTotal& comm : split.comms) json["communication"].push_back(json_of(comm));
+  json["kinds"] = Json::array();
+  for (const CommTotal& kind : split.kinds) json["kinds"].push_back(json_of(kind));
   json["passes"] = Json::array();
   for (const PhaseTotal& phase : split.phases)
     json["passes"].push_back({{"phase", std::string(name(phase.phase))},

@@ -200,6 +200,7 @@ Status JsonRows::read_rows(const Row& row) {
   }
   for (;;) {
     ASSIGN_OR_RETURN(const std::string_view text, value());
+    if (text.front() != '{') return error(shown(text.front()), "'{', a row of a profile");
     if (const Status read = row(text); !read.ok())
       return read.error().place.source.empty() ? error(read.error().message, "a row of a profile")
                                                : read.error();
