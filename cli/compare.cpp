@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
-#include "cli/compare_profile.h"
+#include "cli/profile/compare_profile.h"
 #include "cli/files.h"
 #include "cli/text_width.h"
 #include "report/page/html_page.h"
@@ -46,9 +46,10 @@ Status write_report(const CompareOptions& options, const TraceTable& simulated,
 
 Status run_of_profile(const CompareOptions& options) {
   if (!options.perfetto.empty())
-    return Error{fmt::format("{}: found a profile with --perfetto, expected two traces of one "
-                             "Program: Perfetto opens a profile as it is",
-                             options.measured)};
+    return Error{
+        fmt::format("{}: found a profile with --perfetto, expected two traces of one "
+                    "Program: Perfetto opens a profile as it is",
+                    options.measured)};
   return compare_profile({.simulated = options.simulated,
                           .measured = options.measured,
                           .engine = options.engine,
@@ -66,9 +67,10 @@ Status run(const CompareOptions& options) {
   RETURN_IF_ERROR(check_html_page(options.report));
   if (may_be_profile(options.measured)) return run_of_profile(options);
   if (!options.sets.empty() || !options.only.empty() || !options.engine.empty())
-    return Error{fmt::format("{}: found a trace with --set, --only or --engine, expected a profile: "
-                             "they say what is simulated against one",
-                             options.measured)};
+    return Error{
+        fmt::format("{}: found a trace with --set, --only or --engine, expected a profile: "
+                    "they say what is simulated against one",
+                    options.measured)};
   ASSIGN_OR_RETURN(const TraceTable simulated, read_trace_csv(options.simulated));
   ASSIGN_OR_RETURN(const TraceTable measured, read_trace_csv(options.measured));
   ASSIGN_OR_RETURN(const Comparison comparison, compare(simulated, measured, options.worst));
@@ -89,9 +91,10 @@ Status run(const CompareOptions& options) {
 
 void add_compare(const Command& app) {
   auto options = std::make_shared<CompareOptions>();
-  const Command command = app.subcommand(
-      "compare", "Holds a simulated trace against a measured one of the same Program, or a "
-      "simulation against a profile of a real run.");
+  const Command command =
+      app.subcommand("compare",
+                     "Holds a simulated trace against a measured one of the same Program, or a "
+                     "simulation against a profile of a real run.");
   command
       .option("simulated", &options->simulated,
               "SIMULATED.csv: simulate --unfolded --trace; against a profile also SCENARIO.toml, "
@@ -121,8 +124,9 @@ void add_compare(const Command& app) {
       .not_negative();
   command.flag("--json", &options->json, "print one JSON object and nothing else");
   add_wide(command, &options->wide);
-  command.footer("Example: tandem compare simulated.csv measured.csv --perfetto both.json\n"
-                 "         tandem compare job.toml profiles/ --report both.html");
+  command.footer(
+      "Example: tandem compare simulated.csv measured.csv --perfetto both.json\n"
+      "         tandem compare job.toml profiles/ --report both.html");
   command.run([options] { return run(*options); });
 }
 

@@ -265,9 +265,10 @@ void add_simulate(const Command& app) {
   command.option("--trace", &options->files.trace_csv, "write one run's trace as CSV");
   command.option("--perfetto", &options->files.perfetto,
                  "write one run's trace for https://ui.perfetto.dev (Open trace file)");
-  command.option("--kineto", &options->files.kineto,
-                 "write one run's trace into this folder as profiles of torch.profiler, a file a rank: for "
-                 "Holistic Trace Analysis, TensorBoard, Perfetto");
+  command.option(
+      "--kineto", &options->files.kineto,
+      "write one run's trace into this folder as profiles of torch.profiler, a file a rank: for "
+      "Holistic Trace Analysis, TensorBoard, Perfetto");
   command.option("--plot", &options->files.svg, "draw one run's timeline as SVG");
   command.option("--report", &options->report,
                  "write a page to open in a browser, offline: timeline, where the time goes, "
@@ -279,6 +280,8 @@ void add_simulate(const Command& app) {
   command.option("--files-of", &options->files_of,
                  "the run of --trace, --perfetto, --kineto, --plot and the timeline of --report, by its "
                  "name; default the first");
+      "the run of --trace, --perfetto, --kineto, --plot and the timeline of --report, by its "
+      "name; default the first");
   command.option("--jobs", &options->jobs, "runs at once; default one a core").at_least_one();
   command
       .option("--repeat", &options->repeat,

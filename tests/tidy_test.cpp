@@ -253,6 +253,18 @@ TEST_CASE("Boost is included by topology only, the CSV package by base/csv.cpp o
 }
 
 TEST_CASE("YAML and XML are named in one file each, JSON and TOML in one file of interop each") {
+TEST_CASE("zlib, simdjson and SQLite are included by one file of traces/profile each") {
+  const std::pair<const char*, const char*> libraries[] = {{"zlib.h", "json_rows"},
+                                                           {"simdjson", "kineto_reader"},
+                                                           {"sqlite3", "nsight_reader"}};
+  for (const auto& [header, file] : libraries) {
+    std::set<std::string> files = including({header});
+    std::erase_if(files, [](const std::string& path) { return path.starts_with("tests/"); });
+    CHECK(files == std::set{"traces/profile/" + std::string(file) + ".cpp"});
+  }
+}
+
+TEST_CASE("YAML is named in one file, JSON and TOML in one file of interop each") {
   CHECK(including({"yaml-cpp"}) == std::set<std::string>{"interop/document/yaml_document.cpp"});
   CHECK(including({"pugixml"}) == std::set<std::string>{"interop/document/xml_document.cpp"});
   for (const char* library : {"nlohmann", "toml++"}) {

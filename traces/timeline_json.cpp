@@ -174,26 +174,26 @@ int group_kind_of(const TraceRow& row) {
 }
 
 // The number of the kind that a page draws a phase as.
-int kind_of(Phase phase) {
+int kind_of(PassPhase phase) {
   switch (phase) {
-    case Phase::Forward:
+    case PassPhase::Forward:
       return static_cast<int>(OpKind::Forward);
-    case Phase::Backward:
+    case PassPhase::Backward:
       return static_cast<int>(OpKind::Backward);
-    case Phase::BackwardInput:
+    case PassPhase::BackwardInput:
       return static_cast<int>(OpKind::BackwardInput);
-    case Phase::BackwardWeight:
+    case PassPhase::BackwardWeight:
       return static_cast<int>(OpKind::BackwardWeight);
-    case Phase::Step:
+    case PassPhase::Step:
       return static_cast<int>(OpKind::Optimizer);
-    case Phase::Unknown:
+    case PassPhase::Unknown:
       break;
   }
   return kOtherCompute;
 }
 
-// A stream's kernels of one activity: lanes are drawn as of one colour scheme each, and their events
-// must not overlap.
+// A stream's kernels of one activity: lanes are drawn as of one colour scheme each, and their
+// events must not overlap.
 struct StreamLane {
   std::int32_t stream = 0;
   Activity activity = Activity::Compute;
@@ -217,10 +217,10 @@ void add_stream_events(const ProfileRank& from, std::map<std::string, int>* even
                 .kind = kind_of(kernel.phase),
                 .stage = action.stage,
                 .microbatch = action.microbatch};
-    event.name = event_names
-                     ->try_emplace(short_name(from.name_of(kernel)),
-                                   static_cast<int>(event_names->size()))
-                     .first->second;
+    event.name =
+        event_names
+            ->try_emplace(short_name(from.name_of(kernel)), static_cast<int>(event_names->size()))
+            .first->second;
     if (kernel.activity == Activity::Memory) event.group_kind = kCopies;
     if (kernel.activity == Activity::Communication) {
       const std::optional<GroupKind> kind = label_of(from, kernel).kind;

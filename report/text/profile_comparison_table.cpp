@@ -31,10 +31,10 @@ std::string compared_values(const ProfileComparison& comparison, int width) {
                       signed_percent(difference)});
     } else {
       const double difference = value.simulated.value_or(0) - value.measured.value_or(0);
-      rows.push_back({value.name + " ms", ms_or_none(value.simulated), ms_or_none(value.measured),
-                      std::abs(difference) < 0.5e-6 ? "0.000"
-                                                    : fmt::format("{:+.3f}", 1e3 * difference),
-                      signed_percent(relative(value.simulated, value.measured))});
+      rows.push_back(
+          {value.name + " ms", ms_or_none(value.simulated), ms_or_none(value.measured),
+           std::abs(difference) < 0.5e-6 ? "0.000" : fmt::format("{:+.3f}", 1e3 * difference),
+           signed_percent(relative(value.simulated, value.measured))});
     }
   }
   return laid_out({{"a step, mean of ranks", Place::Name},
@@ -101,9 +101,9 @@ std::string measured_ranks(const ProfileComparison& comparison, int width) {
   const std::vector<ProfileSplit>& splits = comparison.measured.hta_splits;
   for (std::size_t i = 0; i < splits.size() && i < most; ++i) {
     const ProfileSplit& split = splits[i];
-    const double idle = split.span_ns > 0 ? static_cast<double>(split.idle_ns) /
-                                                static_cast<double>(split.span_ns)
-                                          : 0;
+    const double idle =
+        split.span_ns > 0 ? static_cast<double>(split.idle_ns) / static_cast<double>(split.span_ns)
+                          : 0;
     rows.push_back({fmt::format("{}", split.rank), ms_or_none(to_seconds(split.span_ns)),
                     ms_or_none(to_seconds(split.idle_ns)), percent(idle),
                     ms_or_none(to_seconds(split.communication_ns)),
@@ -130,10 +130,10 @@ std::string side_line(const ComparedSide& side) {
 }  // namespace
 
 std::string profile_comparison_table(const ProfileComparison& comparison, int width) {
-  std::string text = wrapped(fmt::format("simulated  {}\nmeasured   {}\n\n",
-                                         side_line(comparison.simulated),
-                                         side_line(comparison.measured)),
-                             width);
+  std::string text =
+      wrapped(fmt::format("simulated  {}\nmeasured   {}\n\n", side_line(comparison.simulated),
+                          side_line(comparison.measured)),
+              width);
   for (const std::string& table :
        {compared_values(comparison, width), compared_comms(comparison, width),
         compared_phases(comparison, width), measured_ranks(comparison, width)}) {

@@ -94,9 +94,9 @@ std::string head(const ProfileReport& report) {
     profilers.insert(rank.profiler);
     world = std::max(world, rank.world);
   }
-  std::string text = fmt::format("{} of {}{}", fmt::join(profilers, ", "),
-                                 counted_ranks(ranks.size()),
-                                 world > 0 ? fmt::format(" (of {})", world) : "");
+  std::string text =
+      fmt::format("{} of {}{}", fmt::join(profilers, ", "), counted_ranks(ranks.size()),
+                  world > 0 ? fmt::format(" (of {})", world) : "");
   if (!devices.empty()) text += fmt::format(" on {}", fmt::join(devices, ", "));
   const Nanoseconds step_ns = report.splits.front().step_ns / report.window.steps;
   return fmt::format("{}; {}; a step takes {} ms over all ranks.\n", text,
@@ -112,8 +112,8 @@ std::string rank_rows(const ProfileReport& report, int width) {
                     profile_ms(split.exposed_ns), percent_of(split.exposed_ns),
                     profile_ms(split.memory_alone_ns), percent_of(split.memory_alone_ns),
                     profile_ms(split.idle_ns), percent_of(split.idle_ns),
-                    profile_ms(split.communication_ns), percent(split.overlap_fraction()), profile_ms(split.bubble_ns),
-                    percent(share(split.bubble_ns, split.step_ns))});
+                    profile_ms(split.communication_ns), percent(split.overlap_fraction()),
+                    profile_ms(split.bubble_ns), percent(share(split.bubble_ns, split.step_ns))});
   };
   ProfileSplit mean;
   for (const ProfileSplit& split : report.splits) {
@@ -130,9 +130,9 @@ std::string rank_rows(const ProfileReport& report, int width) {
     mean.bubble_ns += split.bubble_ns;
   }
   if (const auto n = static_cast<std::int64_t>(report.splits.size()); n > 1) {
-    for (Nanoseconds* sum : {&mean.kernels, &mean.span_ns, &mean.compute_ns, &mean.communication_ns,
-                             &mean.overlap_ns, &mean.memory_alone_ns, &mean.idle_ns,
-                             &mean.exposed_ns, &mean.step_ns, &mean.bubble_ns})
+    for (Nanoseconds* sum :
+         {&mean.kernels, &mean.span_ns, &mean.compute_ns, &mean.communication_ns, &mean.overlap_ns,
+          &mean.memory_alone_ns, &mean.idle_ns, &mean.exposed_ns, &mean.step_ns, &mean.bubble_ns})
       *sum /= n;
     add("mean", mean);
   }
@@ -187,7 +187,7 @@ std::string phase_rows(const ProfileReport& report, int width) {
     int ranks = 0;
     std::vector<Nanoseconds> medians;
   };
-  std::map<std::pair<Phase, int>, Row> by_phase;
+  std::map<std::pair<PassPhase, int>, Row> by_phase;
   for (const ProfileSplit& split : report.splits) {
     for (const PhaseTotal& phase : split.phases) {
       Row& row = by_phase[{phase.phase, phase.stage}];
@@ -197,13 +197,14 @@ std::string phase_rows(const ProfileReport& report, int width) {
       ++row.ranks;
     }
   }
-  if (by_phase.empty() || (by_phase.size() == 1 && by_phase.begin()->first.first == Phase::Unknown))
+  if (by_phase.empty() ||
+      (by_phase.size() == 1 && by_phase.begin()->first.first == PassPhase::Unknown))
     return "";
   std::vector<Cells> rows;
   for (auto& [key, row] : by_phase) {
     std::ranges::sort(row.medians);
     rows.push_back(
-        {std::string(key.first == Phase::Unknown ? "not told" : name(key.first)),
+        {std::string(key.first == PassPhase::Unknown ? "not told" : name(key.first)),
          key.second < 0 ? "-" : fmt::format("{}", key.second),
          profile_ms(static_cast<double>(row.total.time_ns) / row.ranks),
          row.total.passes > 0 ? fmt::format("{}", row.total.passes) : "-",
@@ -252,27 +253,32 @@ std::string notes_of(const ProfileReport& report) {
       comms_told += comm.told;
       comms += comm.count;
     }
-    for (const PhaseTotal& phase : split.phases) told |= phase.phase != Phase::Unknown;
+    for (const PhaseTotal& phase : split.phases) told |= phase.phase != PassPhase::Unknown;
   }
   if (report.view.as_hta)
-    text += "As Holistic Trace Analysis computes it: starts rounded up and ends down to whole us, "
-            "communication by the names that it knows.\n";
+    text +=
+        "As Holistic Trace Analysis computes it: starts rounded up and ends down to whole us, "
+        "communication by the names that it knows.\n";
   if (below > 0)
-    text += fmt::format("{} of {} kernels and copies are shorter than 1 us{}.\n", below, kernels,
-                        report.view.as_hta ? " and may vanish here"
-                                           : "; Holistic Trace Analysis drops what rounds to nothing");
+    text +=
+        fmt::format("{} of {} kernels and copies are shorter than 1 us{}.\n", below, kernels,
+                    report.view.as_hta ? " and may vanish here"
+                                       : "; Holistic Trace Analysis drops what rounds to nothing");
   if (comms > 0 && comms_told == 0)
-    text += "The profile does not tell the sizes of collectives, nor whose they are: no bytes, no "
-            "bandwidth, no waiting for peers.\n";
+    text +=
+        "The profile does not tell the sizes of collectives, nor whose they are: no bytes, no "
+        "bandwidth, no waiting for peers.\n";
   if (!told)
-    text += "The profile does not tell forward from backward: it has no annotations of passes, "
-            "and no calls of autograd's threads.\n";
+    text +=
+        "The profile does not tell forward from backward: it has no annotations of passes, "
+        "and no calls of autograd's threads.\n";
   for (const ProfileRank& rank : report.profile->ranks) {
     if (rank.clock_shift_ns != 0)
-      text += fmt::format("Rank {}'s clock was moved by {:+.3f} us, to end collectives with rank "
-                          "{}'s.\n",
-                          rank.rank, 1e-3 * static_cast<double>(rank.clock_shift_ns),
-                          report.profile->ranks.front().rank);
+      text += fmt::format(
+          "Rank {}'s clock was moved by {:+.3f} us, to end collectives with rank "
+          "{}'s.\n",
+          rank.rank, 1e-3 * static_cast<double>(rank.clock_shift_ns),
+          report.profile->ranks.front().rank);
   }
   return text;
 }
@@ -294,9 +300,8 @@ Json json_of(const CommTotal& comm) {
 Json json_of(const std::vector<KernelTotal>& totals, std::size_t most) {
   Json rows = Json::array();
   for (std::size_t i = 0; i < totals.size() && i < most; ++i)
-    rows.push_back({{"name", totals[i].name},
-                    {"count", totals[i].count},
-                    {"s", json_ns(totals[i].time_ns)}});
+    rows.push_back(
+        {{"name", totals[i].name}, {"count", totals[i].count}, {"s", json_ns(totals[i].time_ns)}});
   return rows;
 }
 

@@ -86,7 +86,8 @@ Status write_files(const Program& program, Trace* trace, const OutputFiles& file
   // Those that may refuse first, so that they leave no other behind.
   if (!files.svg.empty()) RETURN_IF_ERROR(write_svg(program, *trace, files.svg));
   if (!files.perfetto.empty()) RETURN_IF_ERROR(write_perfetto(program, *trace, files.perfetto));
-  if (!files.kineto.empty()) RETURN_IF_ERROR(write_profiles(program, *trace, files.kineto, warnings));
+  if (!files.kineto.empty())
+    RETURN_IF_ERROR(write_profiles(program, *trace, files.kineto, warnings));
   if (!files.trace_csv.empty()) RETURN_IF_ERROR(write_trace_csv(program, *trace, files.trace_csv));
   return Done{};
 }

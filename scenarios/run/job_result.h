@@ -19,7 +19,7 @@ struct OutputFiles {
   std::string trace_csv;
   std::string perfetto;
   std::string svg;
-  std::string kineto;  // a folder
+  std::string kineto;            // a folder
   Detail detail = Detail::None;  // the RunResult's
   int strip_columns = 0;         // of a timeline in its detail, for a terminal; 0: none
   // Given the trace in the process that plays it.

@@ -30,8 +30,8 @@ struct PlayedJob {
 };
 Result<PlayedJob> play_once(const Scenario& scenario, Engine engine);
 
-// A Program's prices in place of its own, from a file: a cost table, or a trace of it, or profiles of
-// a real run, that say what its ops took. At most one of them; empty: its own.
+// A Program's prices in place of its own, from a file: a cost table, or a trace of it, or profiles
+// of a real run, that say what its ops took. At most one of them; empty: its own.
 struct PricedBy {
   std::string costs;
   std::string op_times;

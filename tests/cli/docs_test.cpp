@@ -132,6 +132,8 @@ TEST_CASE("every command of the documentation runs") {
   for (const char* path :
        {"README.md", "docs/chakra.md", "docs/cluster.md", "docs/formats.md", "docs/planning.md",
         "docs/scenario.md", "docs/topologies.md", "docs/usage.md"}) {
+  for (const char* path : {"README.md", "docs/cluster.md", "docs/formats.md", "docs/planning.md",
+                           "docs/profiles.md", "docs/scenario.md", "docs/usage.md"}) {
     for (const std::string& command : block_lines(path, "```sh")) {
       INFO(path << ": " << command);
       const bool redirected = command.find('>') != std::string::npos;
@@ -162,6 +164,27 @@ TEST_CASE("the tables of docs/overlap.md are what its commands print") {
       CHECK(printed.find(words(line) + '\n') != std::string::npos);
     }
   }
+}
+
+TEST_CASE("what docs/profiles.md shows of its commands is what they print") {
+  const Sandbox sandbox;
+  int compared = 0;
+  for (const Example& example : examples_of("docs/profiles.md")) {
+    std::string printed;
+    for (const std::string& command : example.commands) {
+      INFO(command);
+      const bool redirected = command.find('>') != std::string::npos;
+      CHECK(sandbox.run(redirected ? command : command + " > output") == 0);
+      for (const std::string& line : lines_of(sandbox.read("output")))
+        printed += words(line) + '\n';
+    }
+    for (const std::string& line : example.prints) {
+      INFO(line);
+      CHECK(printed.find(words(line) + '\n') != std::string::npos);
+      ++compared;
+    }
+  }
+  CHECK(compared > 10);
 }
 
 TEST_CASE("the README's excerpt is what the demo prints") {

@@ -1,5 +1,5 @@
-// tandem trace, simulate --kineto and compare against profiles, and that a file written by one gives
-// the other what was simulated.
+// tandem trace, simulate --kineto and compare against profiles, and that a file written by one
+// gives the other what was simulated.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -103,23 +103,20 @@ TEST_CASE("a profile that was simulated gives back bubble, exposed communication
   box.file("stages.toml", kFourStages);
   box.file("model.toml", kModel);
   int folder = 0;
-  for (const char* job : {"stages.toml", "stages.toml --set overlap.p2p=true",
-                          "stages.toml --set schedule.order=zbv",
-                          "stages.toml --set schedule.order=dualpipe", "model.toml",
-                          "model.toml --unfolded",
-                          "model.toml --set overlap.tensor=pipelined --set "
-                          "train.sequence_parallel=true"}) {
+  for (const char* job :
+       {"stages.toml", "stages.toml --set overlap.p2p=true", "stages.toml --set schedule.order=zbv",
+        "stages.toml --set schedule.order=dualpipe", "model.toml", "model.toml --unfolded",
+        "model.toml --set overlap.tensor=pipelined --set "
+        "train.sequence_parallel=true"}) {
     INFO(job);
     const std::string profiles = fmt::format("p{}", ++folder);
-    const Json run = done(box.tandem(
-                              fmt::format("simulate {} --engine ideal --json --kineto {}", job,
-                                          profiles)))
+    const Json run = done(box.tandem(fmt::format("simulate {} --engine ideal --json --kineto {}",
+                                                 job, profiles)))
                          .at(0);
     const Json profile = done(box.tandem("trace " + profiles + " --json"));
     CHECK(profile.at("ranks").at(0).at("step_s").get<double>() ==
           Approx(run.at("iteration_s").get<double>()).margin(1e-9));
-    CHECK(mean_of(profile, "compute_s") ==
-          Approx(run.at("compute_s").get<double>()).margin(1e-9));
+    CHECK(mean_of(profile, "compute_s") == Approx(run.at("compute_s").get<double>()).margin(1e-9));
     CHECK(mean_of(profile, "bubble_fraction") ==
           Approx(run.at("bubble_fraction").get<double>()).margin(1e-9));
     const auto kinds = kinds_of(profile);
@@ -156,8 +153,7 @@ TEST_CASE("op times come back as well: a Program priced by its own profile takes
 TEST_CASE("a profile's passes become a scenario that takes what they took") {
   const Sandbox box;
   box.file("stages.toml", kFourStages);
-  const Json run =
-      done(box.tandem("simulate stages.toml --engine ideal --json --kineto p")).at(0);
+  const Json run = done(box.tandem("simulate stages.toml --engine ideal --json --kineto p")).at(0);
   check_done(box.tandem("trace p --scenario measured.toml"));
   const std::string text = box.read("measured.toml");
   CHECK(text.find("pp = 4\nglobal_batch = 8\n") != std::string::npos);
@@ -205,17 +201,20 @@ TEST_CASE("written profiles have the form that other tools ask for, and the same
 
 TEST_CASE("kernels below a microsecond are told, since HTA may drop them") {
   const Sandbox box;
-  box.file("short.toml", "[parallel]\npp = 2\nglobal_batch = 2\n[costs]\nsource = \"uniform\"\n"
-                         "forward_s = 0.0000005\nbackward_s = 0.001\np2p_s = 0.001\n");
+  box.file("short.toml",
+           "[parallel]\npp = 2\nglobal_batch = 2\n[costs]\nsource = \"uniform\"\n"
+           "forward_s = 0.0000005\nbackward_s = 0.001\np2p_s = 0.001\n");
   const Ran ran = box.tandem("simulate short.toml --engine ideal --kineto p");
   CHECK(ran.status == 0);
   // A forward of 500 ns for each of two microbatches on two ranks; 2 x 4 passes and 2 x 4 ends of
   // transfers in all.
-  CHECK(ran.err == "warning: p: 4 of 16 kernels are shorter than 1 us: Holistic Trace Analysis, "
-                   "which rounds to whole us, may drop them; tandem trace does not\n");
+  CHECK(ran.err ==
+        "warning: p: 4 of 16 kernels are shorter than 1 us: Holistic Trace Analysis, "
+        "which rounds to whole us, may drop them; tandem trace does not\n");
 }
 
-TEST_CASE("a folder that is a file or has profiles is refused before the work, and nothing is left") {
+TEST_CASE(
+    "a folder that is a file or has profiles is refused before the work, and nothing is left") {
   const Sandbox box;
   box.file("stages.toml", kFourStages);
   box.file("taken", "x");
@@ -235,16 +234,16 @@ TEST_CASE("run writes the median iteration as profiles") {
   const Json run = Json::parse(ran.out).at(0);
   const Json profile = done(box.tandem("trace p --json"));
   CHECK(profile.at("ranks").size() == 2);
-  CHECK(mean_of(profile, "compute_s") ==
-        Approx(run.at("compute_s").get<double>()).margin(1e-9));
+  CHECK(mean_of(profile, "compute_s") == Approx(run.at("compute_s").get<double>()).margin(1e-9));
 }
 
 TEST_CASE("compare holds a scenario against profiles, rank against rank, in table, JSON and page") {
   const Sandbox box;
   box.file("stages.toml", kFourStages);
   // What runs is slower by half in its forwards.
-  check_done(box.tandem("simulate stages.toml --engine ideal --set costs.forward_s=0.015 "
-                        "--kineto p"));
+  check_done(
+      box.tandem("simulate stages.toml --engine ideal --set costs.forward_s=0.015 "
+                 "--kineto p"));
   std::filesystem::remove(box.path("p/rank-0.json"));  // a few ranks of many suffice
   const Json json = done(box.tandem("compare stages.toml p --engine ideal --json"));
   std::map<std::string, Json> rows;
@@ -261,12 +260,14 @@ TEST_CASE("compare holds a scenario against profiles, rank against rank, in tabl
   const Ran table = box.tandem("compare stages.toml p --engine ideal --report both.html");
   if (table.status == 3) FAIL("skipped: " << table.err);
   check_done(table);
-  CHECK(table.out.starts_with("simulated  stages.toml (ideal), 3 ranks\n"
-                              "measured   p (Tandem), 3 ranks\n"));
+  CHECK(
+      table.out.starts_with("simulated  stages.toml (ideal), 3 ranks\n"
+                            "measured   p (Tandem), 3 ranks\n"));
   CHECK(table.out.find("\nexposed pipeline communication ms ") != std::string::npos);
   const std::string page = box.read("both.html");
   CHECK(page.find("\"rows\":[{\"name\":\"step\"") != std::string::npos);
-  CHECK(page.find("\"ncclDevKernel_SendRecv\"") != std::string::npos);  // both timelines name kernels
+  CHECK(page.find("\"ncclDevKernel_SendRecv\"") !=
+        std::string::npos);  // both timelines name kernels
   // A trace and a Program of the same job stand for the scenario.
   box.file("job.csv", box.tandem("schedule stages.toml --format program").out);
   CHECK(box.tandem("simulate job.csv --unfolded --trace t.csv").status == 0);
@@ -305,12 +306,14 @@ TEST_CASE("compare on the sampled ranks prints HTA's own numbers for idle time a
 TEST_CASE("trace and compare refuse what does not fit in one line, and leave no file") {
   const Sandbox box;
   box.file("stages.toml", kFourStages);
-  box.file("bare.json", R"({"traceEvents": [{"ph": "X", "cat": "kernel", "name": "gemm", "tid": 7, )"
-                        R"("ts": 1, "dur": 2, "args": {"stream": 7}}]})");
+  box.file("bare.json",
+           R"({"traceEvents": [{"ph": "X", "cat": "kernel", "name": "gemm", "tid": 7, )"
+           R"("ts": 1, "dur": 2, "args": {"stream": 7}}]})");
   check_done(box.tandem("simulate stages.toml --engine ideal --kineto p"));
   CHECK(box.tandem("simulate stages.toml --engine ideal --trace t.csv").status == 0);
   const auto files = box.files();
-  check_refused(box.tandem("trace stages.toml"), "stages.toml:1: found 'p', expected '{', a row of a profile");
+  check_refused(box.tandem("trace stages.toml"),
+                "stages.toml:1: found 'p', expected '{', a row of a profile");
   check_refused(box.tandem("trace no"), "no: no such file");
   check_refused(box.tandem("trace bare.json --scenario s.toml"),
                 "bare.json: found no passes of microbatches told apart, expected annotations");

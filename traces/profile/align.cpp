@@ -62,8 +62,7 @@ void add_collectives(const ProfileRank& rank, std::size_t place, MatchedCollecti
   each([&](std::size_t, const Participants& who) { ++counts[{who.group, who.ranks, who.what}]; });
   each([&](std::size_t i, const Participants& who) {
     const Group group{who.group, who.ranks, who.what};
-    const std::int64_t sequence =
-        rank.collectives[rank.kernels[i].collective].sequence;
+    const std::int64_t sequence = rank.collectives[rank.kernels[i].collective].sequence;
     // By their order alone they match where all ranks have as many of them.
     CollectiveKey key{who.group, who.ranks, who.what, sequence};
     if (sequence < 0)

@@ -63,8 +63,7 @@ class Awaited {
   }
 
   void note(int kernel, Nanoseconds begin) {
-    if (labels_[kernel] < 0 || rank_.kernels[kernel].end_ns <= begin ||
-        seen_in_[kernel] == gap_)
+    if (labels_[kernel] < 0 || rank_.kernels[kernel].end_ns <= begin || seen_in_[kernel] == gap_)
       return;
     seen_in_[kernel] = gap_;
     found_.push_back(kernel);

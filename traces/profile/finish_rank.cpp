@@ -11,8 +11,8 @@ void join_launches(ProfileRank* rank) {
   std::ranges::stable_sort(rank->launches, {}, &Launch::correlation);
   for (ProfileKernel& kernel : rank->kernels) {
     if (kernel.correlation < 0) continue;
-    const auto at = std::ranges::lower_bound(rank->launches, kernel.correlation, {},
-                                             &Launch::correlation);
+    const auto at =
+        std::ranges::lower_bound(rank->launches, kernel.correlation, {}, &Launch::correlation);
     if (at != rank->launches.end() && at->correlation == kernel.correlation)
       kernel.launch = static_cast<std::int32_t>(at - rank->launches.begin());
   }

@@ -88,9 +88,7 @@ class ValueEnd {
   bool in_string_ = false, escaped_ = false;
 };
 
-std::string shown(char c) {
-  return c == 0 ? "the end of the file" : fmt::format("'{}'", c);
-}
+std::string shown(char c) { return c == 0 ? "the end of the file" : fmt::format("'{}'", c); }
 
 }  // namespace
 
@@ -141,8 +139,9 @@ Result<bool> JsonRows::fill() {
 struct JsonRows::File {};
 
 Result<JsonRows> JsonRows::open(const std::string& path) {
-  return Error{path + ": found a profile, expected a build with zlib and simdjson, which this one "
-                      "is not",
+  return Error{path +
+                   ": found a profile, expected a build with zlib and simdjson, which this one "
+                   "is not",
                Error::Missing};
 }
 

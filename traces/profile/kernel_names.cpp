@@ -24,10 +24,19 @@ bool holds(std::string_view text, std::string_view part) {
 }
 
 // Parts of names, in lower case, of kernels that communicate.
-constexpr std::array kCommunicates = {
-    "nccl",         "rccl",         "hccl",        "::ep::",          "deep_ep", "hybrid_ep",
-    "nvshmem",      "userbuffers",  "multimem_",   "_shot_all_reduce", "cross_device_reduce",
-    "pushsend",     "pushrecv"};
+constexpr std::array kCommunicates = {"nccl",
+                                      "rccl",
+                                      "hccl",
+                                      "::ep::",
+                                      "deep_ep",
+                                      "hybrid_ep",
+                                      "nvshmem",
+                                      "userbuffers",
+                                      "multimem_",
+                                      "_shot_all_reduce",
+                                      "cross_device_reduce",
+                                      "pushsend",
+                                      "pushrecv"};
 
 struct NamePart {
   std::string_view part, says;
@@ -161,18 +170,18 @@ std::optional<int> take_number(std::string_view* text) {
   return value;
 }
 
-Phase phase_of_letter(char letter) {
+PassPhase phase_of_letter(char letter) {
   switch (letter) {
     case 'F':
-      return Phase::Forward;
+      return PassPhase::Forward;
     case 'B':
-      return Phase::Backward;
+      return PassPhase::Backward;
     case 'I':
-      return Phase::BackwardInput;
+      return PassPhase::BackwardInput;
     case 'W':
-      return Phase::BackwardWeight;
+      return PassPhase::BackwardWeight;
     default:
-      return Phase::Unknown;
+      return PassPhase::Unknown;
   }
 }
 
@@ -185,7 +194,7 @@ std::optional<ProfileAction> pipelining_action(std::string_view text) {
   action.phase = phase_of_letter(text.front());
   text.remove_prefix(1);
   const auto microbatch = take_number(&text);
-  if (action.phase == Phase::Unknown || !microbatch || !text.empty()) return std::nullopt;
+  if (action.phase == PassPhase::Unknown || !microbatch || !text.empty()) return std::nullopt;
   action.microbatch = *microbatch;
   action.is_whole = true;
   return action;
@@ -331,11 +340,12 @@ int element_bytes(std::string_view dtype) {
 
 std::optional<ProfileAction> action_of(std::string_view annotation) {
   if (annotation.starts_with("PP:")) return pipelining_action(annotation.substr(3));
-  if (annotation.starts_with("Optimizer.step")) return ProfileAction{.phase = Phase::Step, .is_whole = true};
+  if (annotation.starts_with("Optimizer.step"))
+    return ProfileAction{.phase = PassPhase::Step, .is_whole = true};
   if (annotation.size() > 3 && annotation.ends_with(')') &&
       annotation[annotation.size() - 3] == '(') {
-    const Phase phase = phase_of_letter(annotation[annotation.size() - 2]);
-    if (phase != Phase::Unknown) return ProfileAction{.phase = phase};
+    const PassPhase phase = phase_of_letter(annotation[annotation.size() - 2]);
+    if (phase != PassPhase::Unknown) return ProfileAction{.phase = phase};
   }
   std::string low = lower(annotation);
   std::erase(low, '#');
@@ -343,12 +353,12 @@ std::optional<ProfileAction> action_of(std::string_view annotation) {
   if (words.empty()) return std::nullopt;
   const auto first = words.front();
   ProfileAction action;
-  if (first == "forward" || first == "fwd") action.phase = Phase::Forward;
-  if (first == "backward" || first == "bwd") action.phase = Phase::Backward;
-  if (first == "optimizer") action.phase = Phase::Step;
+  if (first == "forward" || first == "fwd") action.phase = PassPhase::Forward;
+  if (first == "backward" || first == "bwd") action.phase = PassPhase::Backward;
+  if (first == "optimizer") action.phase = PassPhase::Step;
   if (first.starts_with("weight") && words.size() > 1 && words[1].starts_with("grad"))
-    action.phase = Phase::BackwardWeight;
-  if (action.phase == Phase::Unknown) return std::nullopt;
+    action.phase = PassPhase::BackwardWeight;
+  if (action.phase == PassPhase::Unknown) return std::nullopt;
   action.is_whole = true;
   if (words.size() == 2) {
     std::string_view number = words[1];

@@ -14,7 +14,8 @@ namespace tandem {
 Activity activity_of(std::string_view kernel);
 
 // As Holistic Trace Analysis tells them apart: by ^nccl, ^hip, ^hccl or ncclKernel; Memcpy, Memset
-// or ^dma; and the rest, without those that have "Sync" or "dma" in the name. Nothing: none of them.
+// or ^dma; and the rest, without those that have "Sync" or "dma" in the name. Nothing: none of
+// them.
 std::optional<Activity> hta_activity_of(std::string_view kernel);
 
 // What a kernel computes, as far as names tell: "GEMM", "attention", "norm", "elementwise", ...

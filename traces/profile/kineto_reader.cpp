@@ -279,8 +279,8 @@ class KinetoRows {
   // By the name alone, looked at once.
   Activity activity_of_id(std::uint32_t name) {
     while (activities_.size() <= name)
-      activities_.push_back(activity_of(
-          rank_.names.text(static_cast<std::uint32_t>(activities_.size()))));
+      activities_.push_back(
+          activity_of(rank_.names.text(static_cast<std::uint32_t>(activities_.size()))));
     return activities_[name];
   }
 
@@ -361,8 +361,9 @@ Result<ProfileRank> read_kineto(const std::string& path) {
 #else
 
 Result<ProfileRank> read_kineto(const std::string& path) {
-  return Error{path + ": found a profile, expected a build with zlib and simdjson, which this one "
-                      "is not",
+  return Error{path +
+                   ": found a profile, expected a build with zlib and simdjson, which this one "
+                   "is not",
                Error::Missing};
 }
 

@@ -28,7 +28,8 @@ std::string us(Nanoseconds ns) {
 
 class KinetoFile {
  public:
-  KinetoFile(FileWriter file, const ProfileRank& rank) : file_(std::move(file)), rank_(rank), waits_(rank.waits) {
+  KinetoFile(FileWriter file, const ProfileRank& rank)
+      : file_(std::move(file)), rank_(rank), waits_(rank.waits) {
     std::ranges::sort(waits_);
   }
 

@@ -21,8 +21,8 @@ struct KinetoWritten {
   std::int64_t files = 0, kernels = 0, below_us = 0;
 };
 
-// Before the work that fills it: an Error where the folder is a file, or has profiles already, which
-// would be read with these. Empty: nothing.
+// Before the work that fills it: an Error where the folder is a file, or has profiles already,
+// which would be read with these. Empty: nothing.
 Status check_kineto_folder(const std::string& folder);
 
 // A file a rank, rank-N.json, in that folder, which is made where it is not there. No file is left

@@ -43,9 +43,7 @@ class Selected {
             static_cast<std::size_t>(sqlite3_column_bytes(statement_.get(), column))};
   }
   // "": all rows were there.
-  std::string why_ended() const {
-    return code_ == SQLITE_DONE ? "" : sqlite3_errmsg(database_);
-  }
+  std::string why_ended() const { return code_ == SQLITE_DONE ? "" : sqlite3_errmsg(database_); }
 
  private:
   sqlite3* database_;
@@ -140,24 +138,24 @@ void add_kernel(const Selected& row, std::string_view name, Activity activity,
 
 Status read_kernels(const NsightFile& file, const std::map<std::int64_t, std::string>& strings,
                     RanksByPlace* ranks) {
-  RETURN_IF_ERROR(file.select(
-      "SELECT start, end, streamId, correlationId, deviceId, globalPid, demangledName "
-      "FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY start",
-      [&](const Selected& row) {
-        const auto at = strings.find(row.number(6));
-        std::string_view name = "unnamed kernel";
-        if (at != strings.end()) name = at->second;
-        add_kernel(row, name, activity_of(name), ranks);
-      }));
+  RETURN_IF_ERROR(
+      file.select("SELECT start, end, streamId, correlationId, deviceId, globalPid, demangledName "
+                  "FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY start",
+                  [&](const Selected& row) {
+                    const auto at = strings.find(row.number(6));
+                    std::string_view name = "unnamed kernel";
+                    if (at != strings.end()) name = at->second;
+                    add_kernel(row, name, activity_of(name), ranks);
+                  }));
   // Copies of devices without kernels are of no rank.
   if (file.has_table("CUPTI_ACTIVITY_KIND_MEMCPY")) {
-    RETURN_IF_ERROR(file.select(
-        "SELECT start, end, streamId, correlationId, deviceId, globalPid, copyKind "
-        "FROM CUPTI_ACTIVITY_KIND_MEMCPY ORDER BY start",
-        [&](const Selected& row) {
-          if (ranks->contains({process_of(row.number(5)), row.number(4)}))
-            add_kernel(row, copy_name(row.number(6)), Activity::Memory, ranks);
-        }));
+    RETURN_IF_ERROR(
+        file.select("SELECT start, end, streamId, correlationId, deviceId, globalPid, copyKind "
+                    "FROM CUPTI_ACTIVITY_KIND_MEMCPY ORDER BY start",
+                    [&](const Selected& row) {
+                      if (ranks->contains({process_of(row.number(5)), row.number(4)}))
+                        add_kernel(row, copy_name(row.number(6)), Activity::Memory, ranks);
+                    }));
   }
   if (!file.has_table("CUPTI_ACTIVITY_KIND_MEMSET")) return Done{};
   return file.select(
@@ -189,26 +187,26 @@ Status read_cpu(const NsightFile& file, const std::map<std::int64_t, std::string
           });
         }));
   if (!file.has_table("NVTX_EVENTS")) return Done{};
-  RETURN_IF_ERROR(file.select(
-      "SELECT start, end, globalTid, text, textId FROM NVTX_EVENTS "
-      "WHERE eventType IN (59, 60) AND end IS NOT NULL ORDER BY start",
-      [&](const Selected& row) {
-        std::string text(row.text(3));
-        if (!row.has(3)) {
-          const auto at = strings.find(row.number(4));
-          if (at == strings.end()) return;
-          text = at->second;
-        }
-        each_of(row.number(2), [&](ProfileRank& rank) {
-          const std::int32_t thread = thread_of(row.number(2));
-          rank.annotations.push_back(
-              {rank.names.id(text), false, thread, row.number(0), row.number(1)});
-          auto& threads = rank.backward_threads;
-          if (text.starts_with("autograd::engine::evaluate_function") &&
-              std::find(threads.begin(), threads.end(), thread) == threads.end())
-            threads.push_back(thread);
-        });
-      }));
+  RETURN_IF_ERROR(
+      file.select("SELECT start, end, globalTid, text, textId FROM NVTX_EVENTS "
+                  "WHERE eventType IN (59, 60) AND end IS NOT NULL ORDER BY start",
+                  [&](const Selected& row) {
+                    std::string text(row.text(3));
+                    if (!row.has(3)) {
+                      const auto at = strings.find(row.number(4));
+                      if (at == strings.end()) return;
+                      text = at->second;
+                    }
+                    each_of(row.number(2), [&](ProfileRank& rank) {
+                      const std::int32_t thread = thread_of(row.number(2));
+                      rank.annotations.push_back(
+                          {rank.names.id(text), false, thread, row.number(0), row.number(1)});
+                      auto& threads = rank.backward_threads;
+                      if (text.starts_with("autograd::engine::evaluate_function") &&
+                          std::find(threads.begin(), threads.end(), thread) == threads.end())
+                        threads.push_back(thread);
+                    });
+                  }));
   return Done{};
 }
 
@@ -257,8 +255,9 @@ Result<std::vector<ProfileRank>> read_nsight(const std::string& path) {
 #else
 
 Result<std::vector<ProfileRank>> read_nsight(const std::string& path) {
-  return Error{path + ": found SQLite of Nsight Systems, expected a build with SQLite, which this "
-                      "one is not",
+  return Error{path +
+                   ": found SQLite of Nsight Systems, expected a build with SQLite, which this "
+                   "one is not",
                Error::Missing};
 }
 

@@ -27,7 +27,7 @@ class PassesAt {
   }
 
   // The number of the pass that says the most; -1: none lasts.
-  std::int32_t at(Nanoseconds moment_ns, Phase* phase) {
+  std::int32_t at(Nanoseconds moment_ns, PassPhase* phase) {
     for (; next_ < passes_.size() && passes_[next_].start_ns <= moment_ns; ++next_)
       lasting_.push_back(next_);
     std::erase_if(lasting_, [&](std::size_t i) { return passes_[i].end_ns <= moment_ns; });
@@ -63,7 +63,7 @@ void by_streams(const std::map<std::int32_t, NamedPasses>& on_streams, ProfileRa
   }
   for (ProfileKernel& kernel : rank->kernels) {
     const auto stream = by_stream.find(kernel.stream);
-    if (stream == by_stream.end() || kernel.phase != Phase::Unknown) continue;
+    if (stream == by_stream.end() || kernel.phase != PassPhase::Unknown) continue;
     auto& [passes, first] = stream->second;
     if (const std::int32_t pass = passes.at(kernel.start_ns, &kernel.phase); pass >= 0)
       kernel.action = first + pass;
@@ -90,8 +90,7 @@ void find_phases(ProfileRank* rank) {
   std::vector<std::optional<ProfileAction>> actions;  // by name
   for (const Annotation& annotation : rank->annotations) {
     while (actions.size() <= annotation.name)
-      actions.push_back(
-          action_of(rank->names.text(static_cast<std::uint32_t>(actions.size()))));
+      actions.push_back(action_of(rank->names.text(static_cast<std::uint32_t>(actions.size()))));
     const auto& action = actions[annotation.name];
     if (!action) continue;
     const NamedPass pass{annotation.start_ns, annotation.end_ns, *action};
@@ -100,14 +99,13 @@ void find_phases(ProfileRank* rank) {
   PassesAt passes(std::move(on_cpu));
   const std::int32_t first = add_actions(passes.passes(), rank);
   const auto is_backward = [&](const ProfileKernel& kernel) {
-    return std::ranges::binary_search(rank->backward_threads,
-                                      rank->launches[kernel.launch].thread);
+    return std::ranges::binary_search(rank->backward_threads, rank->launches[kernel.launch].thread);
   };
   for (ProfileKernel* kernel : launched(rank)) {
     const std::int32_t pass = passes.at(rank->launches[kernel->launch].at_ns, &kernel->phase);
     if (pass >= 0) kernel->action = first + pass;
-    if (kernel->phase == Phase::Unknown && !rank->backward_threads.empty())
-      kernel->phase = is_backward(*kernel) ? Phase::Backward : Phase::Forward;
+    if (kernel->phase == PassPhase::Unknown && !rank->backward_threads.empty())
+      kernel->phase = is_backward(*kernel) ? PassPhase::Backward : PassPhase::Forward;
   }
   by_streams(on_streams, rank);
 }

@@ -16,19 +16,19 @@ std::string_view name(Activity activity) {
   return "";
 }
 
-std::string_view name(Phase phase) {
+std::string_view name(PassPhase phase) {
   switch (phase) {
-    case Phase::Unknown:
+    case PassPhase::Unknown:
       return "unknown";
-    case Phase::Forward:
+    case PassPhase::Forward:
       return "forward";
-    case Phase::Backward:
+    case PassPhase::Backward:
       return "backward";
-    case Phase::BackwardInput:
+    case PassPhase::BackwardInput:
       return "backward-input";
-    case Phase::BackwardWeight:
+    case PassPhase::BackwardWeight:
       return "backward-weight";
-    case Phase::Step:
+    case PassPhase::Step:
       return "optimizer";
   }
   return "";

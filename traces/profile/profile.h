@@ -23,9 +23,16 @@ constexpr int kActivities = 3;
 std::string_view name(Activity activity);
 
 // What part of a training step launched a kernel, where the profile tells.
-enum class Phase : std::uint8_t { Unknown, Forward, Backward, BackwardInput, BackwardWeight, Step };
+enum class PassPhase : std::uint8_t {
+  Unknown,
+  Forward,
+  Backward,
+  BackwardInput,
+  BackwardWeight,
+  Step
+};
 constexpr int kPhases = 6;
-std::string_view name(Phase phase);  // Step: "optimizer"
+std::string_view name(PassPhase phase);  // Step: "optimizer"
 
 // KernelNames that rows share: kernels are called again and again.
 class KernelNames {
@@ -45,9 +52,9 @@ class KernelNames {
 
 // What torch.profiler says of a collective beside its kernel; names by their ids.
 struct CollectiveArgs {
-  std::uint32_t collective = 0;  // "allreduce", "_allgather_base", "send"
-  std::uint32_t dtype = 0;       // "BFloat16"
-  std::uint32_t group = 0;       // the process group's name: "0"
+  std::uint32_t collective = 0;   // "allreduce", "_allgather_base", "send"
+  std::uint32_t dtype = 0;        // "BFloat16"
+  std::uint32_t group = 0;        // the process group's name: "0"
   std::uint32_t description = 0;  // "TENSOR_MODEL_PARALLEL_GROUP"
   std::uint32_t ranks = 0;        // "[0, 1]", cut where there are many
   int group_size = 0;
@@ -68,7 +75,7 @@ struct ProfileKernel {
   std::int32_t stream = 0;
   std::int32_t action = -1;  // into ProfileRank::actions: the pass that it belongs to
   Activity activity = Activity::Compute;
-  Phase phase = Phase::Unknown;
+  PassPhase phase = PassPhase::Unknown;
 };
 
 // A call on the CPU that put something on a stream.
@@ -88,9 +95,9 @@ struct Annotation {
 
 // One pass of one microbatch through a stage, as an annotation names it: "PP:1F3".
 struct ProfileAction {
-  Phase phase = Phase::Unknown;
-  int stage = -1;       // -1: not said
-  int microbatch = -1;  // the same
+  PassPhase phase = PassPhase::Unknown;
+  int stage = -1;         // -1: not said
+  int microbatch = -1;    // the same
   bool is_whole = false;  // all of the pass, and not one of its parts, as "mlp(B)" is
 };
 
@@ -119,7 +126,7 @@ struct ProfileRank {
   std::vector<Launch> launches;  // by correlation
   std::vector<Annotation> annotations;
   std::vector<ProfileAction> actions;
-  std::vector<ProfileStep> steps;  // by start
+  std::vector<ProfileStep> steps;              // by start
   std::vector<std::int32_t> backward_threads;  // that autograd's engine ran on, sorted
   std::vector<ProcessGroup> groups;
   // By correlation: a kernel, and one of another stream that it waits for. Tandem's files tell it.

@@ -103,9 +103,8 @@ void add_size(const ProfileRank& rank, const Seen& seen, CommTotal* total) {
   const std::optional<double> bytes = bytes_of(rank, *seen.kernel);
   const std::optional<CommKind> kind = comm_kind_of(total->label.collective);
   if (!bytes || *bytes == 0 || !kind) return;
-  const int ranks = *kind == CommKind::SendRecv
-                        ? 2
-                        : rank.collectives[seen.kernel->collective].group_size;
+  const int ranks =
+      *kind == CommKind::SendRecv ? 2 : rank.collectives[seen.kernel->collective].group_size;
   ++total->sized;
   total->bytes += *bytes;
   total->bus_bytes += *bytes * bus_factor(*kind, ranks);
@@ -126,8 +125,7 @@ std::vector<CommTotal> comms_of(const ProfileRank& rank, const std::vector<Seen>
     const CollectiveArgs args =
         kernel.collective < 0 ? CollectiveArgs{} : rank.collectives[kernel.collective];
     auto [at, is_new] = labels.try_emplace(
-        {kernel.name, kernel.collective < 0 ? ~0u : args.collective, args.description,
-         args.group});
+        {kernel.name, kernel.collective < 0 ? ~0u : args.collective, args.description, args.group});
     if (is_new) {
       at->second = label_of(rank, kernel);
       if (by_kind && at->second.kind) at->second.collective.clear();
@@ -203,12 +201,11 @@ void add_phases(const ProfileRank& rank, const std::vector<Seen>& all, ProfileSp
     Nanoseconds time_ns = 0;
     std::map<std::int32_t, Nanoseconds> passes;
   };
-  std::map<std::pair<Phase, int>, Total> totals;
+  std::map<std::pair<PassPhase, int>, Total> totals;
   for (const Seen& seen : all) {
     if (seen.activity != Activity::Compute) continue;
     const ProfileKernel& kernel = *seen.kernel;
-    const ProfileAction action =
-        kernel.action < 0 ? ProfileAction{} : rank.actions[kernel.action];
+    const ProfileAction action = kernel.action < 0 ? ProfileAction{} : rank.actions[kernel.action];
     Total& total = totals[{kernel.phase, action.stage}];
     const Nanoseconds length = std::max<Nanoseconds>(0, seen.end_ns - seen.start_ns);
     total.time_ns += length;
@@ -225,8 +222,8 @@ void add_phases(const ProfileRank& rank, const std::vector<Seen>& all, ProfileSp
   }
 }
 
-void set_step(const ProfileRank& rank, Nanoseconds first, Nanoseconds last,
-              const ProfileView& view, ProfileSplit* split) {
+void set_step(const ProfileRank& rank, Nanoseconds first, Nanoseconds last, const ProfileView& view,
+              ProfileSplit* split) {
   if (rank.tells_waits && !view.as_hta) {
     const std::vector<Nanoseconds> awaited = awaited_of(rank, *split, first, last);
     split->exposed_ns = 0;
@@ -235,8 +232,8 @@ void set_step(const ProfileRank& rank, Nanoseconds first, Nanoseconds last,
     for (CommTotal& kind : split->kinds) {
       kind.exposed_ns = 0;
       for (const CommTotal& comm : split->comms) {
-        const bool is_of_kind = kind.label.kind ? comm.label.kind == kind.label.kind
-                                                : comm.label == kind.label;
+        const bool is_of_kind =
+            kind.label.kind ? comm.label.kind == kind.label.kind : comm.label == kind.label;
         if (is_of_kind) kind.exposed_ns += comm.exposed_ns;
       }
     }
@@ -362,9 +359,9 @@ Result<std::vector<ProfileSplit>> splits_of(const Profile& profile, const Profil
   std::vector<ProfileSplit> splits;
   for (std::size_t i = 0; i < profile.ranks.size(); ++i) {
     const std::vector<bool> all;
-    ASSIGN_OR_RETURN(ProfileSplit split,
-                     split_of(profile.ranks[i], window.is_counted.empty() ? all : window.is_counted[i],
-                              view));
+    ASSIGN_OR_RETURN(
+        ProfileSplit split,
+        split_of(profile.ranks[i], window.is_counted.empty() ? all : window.is_counted[i], view));
     splits.push_back(std::move(split));
   }
   Nanoseconds first = std::numeric_limits<Nanoseconds>::max(), last = 0;

@@ -55,14 +55,16 @@ struct CommTotal {
   Nanoseconds overlap_ns = 0;  // of it beside compute
   Nanoseconds exposed_ns = 0;  // beside none; what is in flight with other labels counts once
   Nanoseconds waiting_ns = 0;  // for peers, added up, where it is known
-  std::int64_t told = 0;        // of count: whose arguments the profile tells
+  std::int64_t told = 0;       // of count: whose arguments the profile tells
   // Of those whose size is known: bytes, as nccl-tests counts them, the time of these alone, added
   // up, and the bytes on the bus that busbw is made of.
   std::int64_t sized = 0;
   double bytes = 0, bus_bytes = 0;
   Nanoseconds sized_ns = 0;
 
-  double bus_bytes_per_s() const { return sized_ns > 0 ? bus_bytes / (1e-9 * static_cast<double>(sized_ns)) : 0; }
+  double bus_bytes_per_s() const {
+    return sized_ns > 0 ? bus_bytes / (1e-9 * static_cast<double>(sized_ns)) : 0;
+  }
 };
 
 struct KernelTotal {
@@ -73,7 +75,7 @@ struct KernelTotal {
 
 // What the kernels of a pass took: their durations added up, compute alone.
 struct PhaseTotal {
-  Phase phase = Phase::Unknown;
+  PassPhase phase = PassPhase::Unknown;
   int stage = -1;
   std::int64_t passes = 0;  // that annotations tell apart; 0: none is told apart
   Nanoseconds time_ns = 0;
@@ -85,21 +87,21 @@ struct PhaseTotal {
 struct ProfileSplit {
   int rank = 0;
   int multiplicity = 1;
-  std::int64_t kernels = 0, copies = 0;  // with fills
-  std::int64_t below_us = 0;             // of both: shorter than 1 us
+  std::int64_t kernels = 0, copies = 0;   // with fills
+  std::int64_t below_us = 0;              // of both: shorter than 1 us
   Nanoseconds first_ns = 0, span_ns = 0;  // from the first kernel's start on
-  Nanoseconds compute_ns = 0;        // unions
+  Nanoseconds compute_ns = 0;             // unions
   Nanoseconds communication_ns = 0;
-  Nanoseconds overlap_ns = 0;        // of communication
-  Nanoseconds memory_alone_ns = 0;   // copies and fills, nothing else running
+  Nanoseconds overlap_ns = 0;       // of communication
+  Nanoseconds memory_alone_ns = 0;  // copies and fills, nothing else running
   Nanoseconds idle_ns = 0;
-  Nanoseconds exposed_ns = 0;  // of communication: what compute waits for where that is told
-                               // (awaited.h), else all that is in flight without compute
-  Nanoseconds step_ns = 0;     // from the first kernel of all ranks to the last one's end
-  Nanoseconds bubble_ns = 0;   // of it: neither compute, nor exposed, nor memory alone
-  Nanoseconds waiting_ns = 0;        // of communication, added up: for peers, where known
-  std::vector<CommTotal> comms;      // by label
-  std::vector<CommTotal> kinds;      // by what it is for; where that is unknown by collective
+  Nanoseconds exposed_ns = 0;    // of communication: what compute waits for where that is told
+                                 // (awaited.h), else all that is in flight without compute
+  Nanoseconds step_ns = 0;       // from the first kernel of all ranks to the last one's end
+  Nanoseconds bubble_ns = 0;     // of it: neither compute, nor exposed, nor memory alone
+  Nanoseconds waiting_ns = 0;    // of communication, added up: for peers, where known
+  std::vector<CommTotal> comms;  // by label
+  std::vector<CommTotal> kinds;  // by what it is for; where that is unknown by collective
   std::vector<KernelTotal> categories;  // of compute, the longest first
   std::vector<KernelTotal> names;       // of all, the longest first
   std::vector<PhaseTotal> phases;       // by phase and stage
@@ -107,8 +109,8 @@ struct ProfileSplit {
   std::optional<double> overlap_fraction() const;
 };
 
-// The rank by itself: its step is its span. Error(BadInput), naming the file, where no kernel is left
-// to count.
+// The rank by itself: its step is its span. Error(BadInput), naming the file, where no kernel is
+// left to count.
 Result<ProfileSplit> split_of(const ProfileRank& rank, const std::vector<bool>& is_counted,
                               const ProfileView& view = {});
 // The same of all ranks, with the step that they have in common: their clocks are taken as one.

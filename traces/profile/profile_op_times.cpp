@@ -21,7 +21,7 @@ double median_ns(std::vector<double> values) {
 
 // Stage and microbatch; -1 where they are not told.
 struct PassKey {
-  Phase phase = Phase::Unknown;
+  PassPhase phase = PassPhase::Unknown;
   int stage = -1, microbatch = -1;
 
   auto operator<=>(const PassKey&) const = default;
@@ -32,7 +32,7 @@ struct RankTimes {
   std::map<PassKey, std::vector<double>> passes;  // ns, one a pass
   // ns, in order of start, of all steps: by label and ranks, and (without ranks) by label.
   std::map<std::pair<CommLabel, std::string>, std::vector<double>> comms;
-  bool splits_backward = false;                    // has weight gradients of its own
+  bool splits_backward = false;  // has weight gradients of its own
 };
 
 // Of which step a kernel is: by its launch, where that is known.
@@ -76,11 +76,11 @@ RankTimes times_of_rank(const ProfileRank& rank, const std::vector<bool>& is_cou
     const ProfileAction& action = rank.actions[kernel.action];
     if (!action.is_whole || action.phase != kernel.phase) continue;
     // The optimizer's is one a step, of all stages.
-    const bool is_one = action.microbatch >= 0 || kernel.phase == Phase::Step;
+    const bool is_one = action.microbatch >= 0 || kernel.phase == PassPhase::Step;
     const int place = is_one ? -1 : kernel.action;
     passes[{kernel.phase, action.stage, action.microbatch}][{step_of(rank, kernel), place}]
         .emplace_back(kernel.start_ns, kernel.end_ns);
-    times.splits_backward |= kernel.phase == Phase::BackwardWeight;
+    times.splits_backward |= kernel.phase == PassPhase::BackwardWeight;
   }
   for (auto& [key, pieces] : passes) {
     for (auto& [piece, intervals] : pieces)
@@ -93,23 +93,23 @@ std::vector<RankTimes> times_of(const Profile& profile) {
   const ProfileWindow window = window_of(profile);
   std::vector<RankTimes> times;
   for (std::size_t i = 0; i < profile.ranks.size(); ++i)
-    times.push_back(times_of_rank(profile.ranks[i],
-                             window.is_counted.empty() ? std::vector<bool>() : window.is_counted[i]));
+    times.push_back(times_of_rank(
+        profile.ranks[i], window.is_counted.empty() ? std::vector<bool>() : window.is_counted[i]));
   return times;
 }
 
-Phase phase_of(OpKind kind) {
+PassPhase phase_of(OpKind kind) {
   switch (kind) {
     case OpKind::Forward:
-      return Phase::Forward;
+      return PassPhase::Forward;
     case OpKind::Backward:
-      return Phase::Backward;
+      return PassPhase::Backward;
     case OpKind::BackwardInput:
-      return Phase::BackwardInput;
+      return PassPhase::BackwardInput;
     case OpKind::BackwardWeight:
-      return Phase::BackwardWeight;
+      return PassPhase::BackwardWeight;
     default:
-      return Phase::Step;
+      return PassPhase::Step;
   }
 }
 
@@ -121,7 +121,7 @@ double mean(const std::vector<double>& values) {
 }
 
 // Nothing: none of that phase and stage.
-std::optional<double> pass_ns_of_phase(const RankTimes& times, Phase phase, int stage,
+std::optional<double> pass_ns_of_phase(const RankTimes& times, PassPhase phase, int stage,
                                        int microbatch) {
   const auto exact = times.passes.find({phase, stage, microbatch});
   if (exact != times.passes.end()) return mean(exact->second);
@@ -133,15 +133,15 @@ std::optional<double> pass_ns_of_phase(const RankTimes& times, Phase phase, int 
   return alike.empty() ? std::nullopt : std::optional(median_ns(std::move(alike)));
 }
 
-std::optional<double> pass_ns(const RankTimes& times, Phase phase, int stage, int microbatch) {
+std::optional<double> pass_ns(const RankTimes& times, PassPhase phase, int stage, int microbatch) {
   // Beside weight gradients a "B" is the input's.
-  if (phase == Phase::BackwardInput && times.splits_backward) {
+  if (phase == PassPhase::BackwardInput && times.splits_backward) {
     const auto input = pass_ns_of_phase(times, phase, stage, microbatch);
-    return input ? input : pass_ns_of_phase(times, Phase::Backward, stage, microbatch);
+    return input ? input : pass_ns_of_phase(times, PassPhase::Backward, stage, microbatch);
   }
-  if (phase == Phase::Backward && times.splits_backward) {
-    const auto input = pass_ns(times, Phase::BackwardInput, stage, microbatch);
-    const auto weight = pass_ns_of_phase(times, Phase::BackwardWeight, stage, microbatch);
+  if (phase == PassPhase::Backward && times.splits_backward) {
+    const auto input = pass_ns(times, PassPhase::BackwardInput, stage, microbatch);
+    const auto weight = pass_ns_of_phase(times, PassPhase::BackwardWeight, stage, microbatch);
     return input && weight ? std::optional(*input + *weight) : std::nullopt;
   }
   return pass_ns_of_phase(times, phase, stage, microbatch);
@@ -188,8 +188,8 @@ std::string collective_of_op(OpKind kind) {
   }
 }
 
-// In the order of a profile's kernels, which is that of a communicator's ops. `rank`: of the Program,
-// whose communicators the profile's are.
+// In the order of a profile's kernels, which is that of a communicator's ops. `rank`: of the
+// Program, whose communicators the profile's are.
 void price_comm(const Program& program, int rank, const RankTimes& times, int steps, Body* body,
                 MeasuredOps* measured) {
   std::map<std::pair<CommLabel, std::string>, std::vector<Op*>> ops_by_ranks;
@@ -219,7 +219,7 @@ struct Played {
 
 // One of the body's ranks by its number, else the first that has one of its stages.
 Played played_by(const Program& program, int body, const Profile& profile,
-                           const std::vector<RankTimes>& times) {
+                 const std::vector<RankTimes>& times) {
   for (std::size_t i = 0; i < times.size(); ++i) {
     const ProfileRank& rank = profile.ranks[i];
     if (rank.rank_is_said && rank.rank < static_cast<int>(program.ranks.size()) &&
@@ -280,7 +280,7 @@ Result<MeasuredOps> reprice(Program* program, const Profile& profile) {
 }
 
 Result<PassSeconds> pass_seconds(const Profile& profile, int passes) {
-  std::map<Phase, std::vector<double>> ns;
+  std::map<PassPhase, std::vector<double>> ns;
   std::map<int, std::vector<double>> forward_ns;
   PassSeconds seconds;
   std::vector<double> transfers;
@@ -292,7 +292,7 @@ Result<PassSeconds> pass_seconds(const Profile& profile, int passes) {
       all.insert(all.end(), values.begin(), values.end());
       seconds.stages = std::max(seconds.stages, key.stage + 1);
       seconds.microbatches = std::max(seconds.microbatches, key.microbatch + 1);
-      if (key.phase == Phase::Forward && key.stage >= 0) {
+      if (key.phase == PassPhase::Forward && key.stage >= 0) {
         std::vector<double>& of_stage = forward_ns[key.stage];
         of_stage.insert(of_stage.end(), values.begin(), values.end());
       }
@@ -303,7 +303,7 @@ Result<PassSeconds> pass_seconds(const Profile& profile, int passes) {
         transfers.insert(transfers.end(), values.begin(), values.end());
     }
   }
-  const bool told = !ns[Phase::Forward].empty();
+  const bool told = !ns[PassPhase::Forward].empty();
   if (!told && passes > 0) {
     ASSIGN_OR_RETURN(const std::vector<ProfileSplit> splits,
                      splits_of(profile, window_of(profile)));
@@ -313,16 +313,16 @@ Result<PassSeconds> pass_seconds(const Profile& profile, int passes) {
                                   window_of(profile).steps);
     }
   }
-  const auto seconds_of = [&](Phase phase) {
+  const auto seconds_of = [&](PassPhase phase) {
     return ns[phase].empty() ? std::nullopt : std::optional(1e-9 * median_ns(ns[phase]));
   };
-  seconds.forward_s = seconds_of(Phase::Forward);
-  seconds.weight_s = seconds_of(Phase::BackwardWeight);
-  seconds.input_s = seconds_of(Phase::BackwardInput);
-  if (!seconds.input_s && seconds.weight_s) seconds.input_s = seconds_of(Phase::Backward);
+  seconds.forward_s = seconds_of(PassPhase::Forward);
+  seconds.weight_s = seconds_of(PassPhase::BackwardWeight);
+  seconds.input_s = seconds_of(PassPhase::BackwardInput);
+  if (!seconds.input_s && seconds.weight_s) seconds.input_s = seconds_of(PassPhase::Backward);
   seconds.backward_s = seconds.weight_s && seconds.input_s
                            ? std::optional(*seconds.input_s + *seconds.weight_s)
-                           : seconds_of(Phase::Backward);
+                           : seconds_of(PassPhase::Backward);
   if (!transfers.empty()) seconds.p2p_s = 1e-9 * median_ns(std::move(transfers));
   for (auto& [stage, values] : forward_ns)
     seconds.forward_by_stage.push_back(1e-9 * median_ns(std::move(values)));

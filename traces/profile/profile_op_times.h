@@ -1,5 +1,5 @@
-// Op times out of a profile: a Program that takes what a real run's kernels took, and the seconds of
-// its passes.
+// Op times out of a profile: a Program that takes what a real run's kernels took, and the seconds
+// of its passes.
 #pragma once
 
 #include <optional>
@@ -34,9 +34,9 @@ Result<MeasuredOps> reprice(Program* program, const Profile& profile);
 // What a pass of one microbatch through a stage takes: the median over stages and microbatches.
 struct PassSeconds {
   std::optional<double> forward_s, backward_s, input_s, weight_s;
-  std::optional<double> p2p_s;  // a transfer between stages
+  std::optional<double> p2p_s;                          // a transfer between stages
   int stages = 0, microbatches = 0, stages_a_rank = 0;  // 0: not told
-  std::vector<double> forward_by_stage;  // where stages differ, to say so
+  std::vector<double> forward_by_stage;                 // where stages differ, to say so
 };
 
 // `passes`: of a microbatch through a rank's stages, in a step of it, where the profile does not

@@ -177,7 +177,7 @@ ProfileRank profile_of(const Program& program, const Trace& trace, const RankTra
   }
   for (const std::uint32_t i : by_start(events)) {
     const Op& op = body.ops[i];
-    const OpEvent event{op.kind,       op.lane, op.stage, op.microbatch, events[i].start_ns,
+    const OpEvent event{op.kind,         op.lane, op.stage, op.microbatch, events[i].start_ns,
                         events[i].end_ns};
     for (const std::uint32_t wait : body.waits_of(op)) made.add_wait(i + 1, wait + 1);
     if (is_compute(op.kind)) {
@@ -209,8 +209,7 @@ Profile profile_of(const TraceTable& table) {
   for (auto& [rank, rows] : by_rank) {
     std::ranges::stable_sort(rows, {}, [](const TraceRow* row) { return row->start_ns; });
     const auto stands_for = multiplicities.find(rank);
-    SimulatedRank made(index(rank), 0,
-                       stands_for == multiplicities.end() ? 1 : stands_for->second);
+    SimulatedRank made(index(rank), 0, stands_for == multiplicities.end() ? 1 : stands_for->second);
     made.tell_no_waits();
     std::map<std::string_view, int> lanes;
     for (const TraceRow* row : rows) {
@@ -218,8 +217,7 @@ Profile profile_of(const TraceTable& table) {
           is_compute(row->kind)
               ? 0
               : lanes.try_emplace(row->lane, static_cast<int>(lanes.size()) + 1).first->second;
-      const OpEvent event{row->kind,     lane,        row->stage, row->microbatch, row->start_ns,
-                          row->end_ns};
+      const OpEvent event{row->kind, lane, row->stage, row->microbatch, row->start_ns, row->end_ns};
       if (is_compute(row->kind)) {
         made.add(event, name(row->kind), row->op + 1);
         continue;

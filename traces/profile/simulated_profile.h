@@ -16,9 +16,10 @@ namespace tandem {
 // A group's ranks as torch writes them: "[0, 1]", of many the first 30.
 std::string ranks_text(const std::vector<Rank>& members);
 
-// One rank: a stream a lane (the compute lane is stream 7, PyTorch's), a kernel an event. Communication has the name of NCCL's kernel and all arguments of its collective; its
-// kernel begins when its last participant is ready: what it waits before is idle. Passes are
-// annotations ("PP:1F3") on the compute stream; the iteration is one ProfilerStep.
+// One rank: a stream a lane (the compute lane is stream 7, PyTorch's), a kernel an event.
+// Communication has the name of NCCL's kernel and all arguments of its collective; its kernel
+// begins when its last participant is ready: what it waits before is idle. Passes are annotations
+// ("PP:1F3") on the compute stream; the iteration is one ProfilerStep.
 //
 // REQUIRES: lane 0 is the compute lane; every event has ended.
 ProfileRank profile_of(const Program& program, const Trace& trace, const RankTrace& rank);

@@ -134,7 +134,7 @@ struct PhaseSums {
   double ranks = 0;
   std::vector<double> passes;
 };
-using PhasesByStage = std::map<std::pair<Phase, int>, PhaseSums>;
+using PhasesByStage = std::map<std::pair<PassPhase, int>, PhaseSums>;
 
 // How passes are told apart on both sides.
 struct PhaseDetail {
@@ -145,7 +145,7 @@ bool tells_stages(const ComparedSide& side) {
   bool any = false;
   for (const ProfileSplit& split : side.splits) {
     for (const PhaseTotal& phase : split.phases) {
-      if (phase.phase != Phase::Unknown && phase.phase != Phase::Step) {
+      if (phase.phase != PassPhase::Unknown && phase.phase != PassPhase::Step) {
         any = true;
         if (phase.stage < 0) return false;
       }
@@ -157,7 +157,7 @@ bool tells_stages(const ComparedSide& side) {
 bool tells_weight(const ComparedSide& side) {
   for (const ProfileSplit& split : side.splits) {
     for (const PhaseTotal& phase : split.phases) {
-      if (phase.phase == Phase::BackwardWeight) return true;
+      if (phase.phase == PassPhase::BackwardWeight) return true;
     }
   }
   return false;
@@ -167,15 +167,15 @@ PhasesByStage phases_of(const ComparedSide& side, const PhaseDetail& detail) {
   const bool has_weight = tells_weight(side);
   PhasesByStage sums;
   for (const ProfileSplit& split : side.splits) {
-    std::set<std::pair<Phase, int>> counted;
+    std::set<std::pair<PassPhase, int>> counted;
     for (const PhaseTotal& total : split.phases) {
-      Phase phase = total.phase;
-      if (phase == Phase::Unknown) continue;
+      PassPhase phase = total.phase;
+      if (phase == PassPhase::Unknown) continue;
       // Beside weight gradients a "B" is the input's, as schedules write it.
-      if (phase == Phase::Backward && has_weight) phase = Phase::BackwardInput;
-      const bool is_part = phase == Phase::BackwardInput || phase == Phase::BackwardWeight;
+      if (phase == PassPhase::Backward && has_weight) phase = PassPhase::BackwardInput;
+      const bool is_part = phase == PassPhase::BackwardInput || phase == PassPhase::BackwardWeight;
       const bool merged = is_part && !detail.weight;
-      if (merged) phase = Phase::Backward;
+      if (merged) phase = PassPhase::Backward;
       PhaseSums& sum = sums[{phase, detail.stages ? total.stage : -1}];
       sum.seconds += split.multiplicity * to_seconds(total.time_ns);
       if (counted.insert({phase, detail.stages ? total.stage : -1}).second)
@@ -196,7 +196,7 @@ void add_phases_of_both(ProfileComparison* comparison) {
       tells_weight(comparison->simulated) && tells_weight(comparison->measured)};
   const PhasesByStage ours = phases_of(comparison->simulated, detail);
   const PhasesByStage theirs = phases_of(comparison->measured, detail);
-  std::set<std::pair<Phase, int>> keys;
+  std::set<std::pair<PassPhase, int>> keys;
   for (const PhasesByStage* sums : {&ours, &theirs}) {
     for (const auto& [key, sum] : *sums) keys.insert(key);
   }
@@ -219,7 +219,7 @@ void add_phases_of_both(ProfileComparison* comparison) {
 void add_notes(ProfileComparison* comparison) {
   bool told = false, told_comms = false, any = false, waiting = false;
   for (const ProfileSplit& split : comparison->measured.splits) {
-    for (const PhaseTotal& phase : split.phases) told |= phase.phase != Phase::Unknown;
+    for (const PhaseTotal& phase : split.phases) told |= phase.phase != PassPhase::Unknown;
     for (const CommTotal& comm : split.comms) {
       any = true;
       told_comms |= comm.told > 0;
@@ -249,8 +249,7 @@ Json json_of_comm(const std::optional<CommTotal>& comm) {
           {"s", to_seconds(comm->time_ns)},
           {"exposed_s", to_seconds(comm->exposed_ns)},
           {"overlap_fraction", or_null(overlap_of(&*comm))},
-          {"busbw_GBps",
-           comm->sized_ns > 0 ? Json(1e-9 * comm->bus_bytes_per_s()) : Json()}};
+          {"busbw_GBps", comm->sized_ns > 0 ? Json(1e-9 * comm->bus_bytes_per_s()) : Json()}};
 }
 
 Json json_of_side(const ComparedSide& side) {

@@ -13,9 +13,10 @@
 
 namespace tandem {
 
-// What is compared: a step's, in the mean over ranks. Nothing where a side does not have or tell it.
+// What is compared: a step's, in the mean over ranks. Nothing where a side does not have or tell
+// it.
 struct ComparedValue {
-  std::string name;      // "compute", "exposed pipeline communication"
+  std::string name;       // "compute", "exposed pipeline communication"
   bool is_share = false;  // else seconds
   std::optional<double> simulated, measured;
 };
@@ -29,7 +30,7 @@ struct ComparedComm {
 // The compute of a pass. Where one side does not tell stages, or the weight's gradient apart, both
 // are added up.
 struct ComparedPhase {
-  Phase phase = Phase::Unknown;
+  PassPhase phase = PassPhase::Unknown;
   int stage = -1;
   std::optional<double> simulated_s, measured_s;            // a rank and step, in the mean
   std::optional<double> simulated_pass_s, measured_pass_s;  // the median of a microbatch's

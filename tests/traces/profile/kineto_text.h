@@ -23,9 +23,10 @@ using KinetoRows = std::vector<std::string>;
 inline std::string kernel_row(const std::string& name, int stream, const std::string& ts,
                               const std::string& dur, int correlation = 0,
                               const std::string& more = "") {
-  return fmt::format(R"({{"ph": "X", "cat": "kernel", "name": "{}", "pid": 0, "tid": {}, "ts": {}, )"
-                     R"("dur": {}, "args": {{"device": 0, "stream": {}, "correlation": {}{}}}}})",
-                     name, stream, ts, dur, stream, correlation, more);
+  return fmt::format(
+      R"({{"ph": "X", "cat": "kernel", "name": "{}", "pid": 0, "tid": {}, "ts": {}, )"
+      R"("dur": {}, "args": {{"device": 0, "stream": {}, "correlation": {}{}}}}})",
+      name, stream, ts, dur, stream, correlation, more);
 }
 inline std::string copy_row(int stream, const std::string& ts, const std::string& dur) {
   return fmt::format(R"({{"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD", "pid": 0, )"
@@ -54,9 +55,10 @@ inline std::string collective(const std::string& name, int elements, const std::
 }
 
 inline std::string kineto_text(const KinetoRows& rows, int rank = 0) {
-  return fmt::format("{{\"schemaVersion\": 1,\n\"distributedInfo\": {{\"rank\": {}, "
-                     "\"world_size\": 2}},\n\"traceEvents\": [\n{}\n]}}\n",
-                     rank, fmt::join(rows, ",\n"));
+  return fmt::format(
+      "{{\"schemaVersion\": 1,\n\"distributedInfo\": {{\"rank\": {}, "
+      "\"world_size\": 2}},\n\"traceEvents\": [\n{}\n]}}\n",
+      rank, fmt::join(rows, ",\n"));
 }
 
 inline Profile read_all(const std::vector<std::string>& paths) {

@@ -59,16 +59,16 @@ std::string database(const Folder& folder, const std::string& name, const std::s
 
 TEST_CASE("Nsight's kernels, copies and NVTX ranges are read as torch.profiler's rows are") {
   const Folder folder;
-  const std::string path = database(
-      folder, "rank-5.sqlite",
-      kTables + range(0, 1000, "NULL,3") + range(1000, 2000, "'iteration 2',NULL") +
-          range(0, 400, "'forward_step',NULL") + range(400, 900, "'backward_step',NULL") +
-          launch(100, 1) + launch(500, 2) + launch(600, 3) + launch(1100, 4) +
-          kernel(200, 10'200, 7, 1, 1) + kernel(10'200, 30'200, 7, 2, 1) +
-          kernel(25'200, 40'200, 20, 3, 2) + kernel(50'000, 60'000, 7, 4, 1) +
-          fmt::format("INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES "
-                      "(40200,41200,0,8,3,{},1024,1);",
-                      kProcess));
+  const std::string path =
+      database(folder, "rank-5.sqlite",
+               kTables + range(0, 1000, "NULL,3") + range(1000, 2000, "'iteration 2',NULL") +
+                   range(0, 400, "'forward_step',NULL") + range(400, 900, "'backward_step',NULL") +
+                   launch(100, 1) + launch(500, 2) + launch(600, 3) + launch(1100, 4) +
+                   kernel(200, 10'200, 7, 1, 1) + kernel(10'200, 30'200, 7, 2, 1) +
+                   kernel(25'200, 40'200, 20, 3, 2) + kernel(50'000, 60'000, 7, 4, 1) +
+                   fmt::format("INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES "
+                               "(40200,41200,0,8,3,{},1024,1);",
+                               kProcess));
   const Profile profile = read_all({path});
   REQUIRE(profile.ranks.size() == 1);
   CHECK(profile.ranks[0].rank == 5);
@@ -83,17 +83,17 @@ TEST_CASE("Nsight's kernels, copies and NVTX ranges are read as torch.profiler's
   CHECK(split.overlap_ns == 5'000);
   CHECK(split.memory_alone_ns == 1'000);
   REQUIRE(split.phases.size() == 2);
-  CHECK(split.phases[0].phase == Phase::Forward);
+  CHECK(split.phases[0].phase == PassPhase::Forward);
   CHECK(split.phases[0].time_ns == 10'000);
-  CHECK(split.phases[1].phase == Phase::Backward);
+  CHECK(split.phases[1].phase == PassPhase::Backward);
   CHECK(split.phases[1].time_ns == 20'000);
 }
 
 TEST_CASE("of a file with kernels of several GPUs each is a rank") {
   const Folder folder;
-  const std::string path = database(folder, "node.sqlite",
-                                    kTables + kernel(0, 10'000, 7, 1, 1, 0) +
-                                        kernel(0, 30'000, 7, 2, 1, 1));
+  const std::string path =
+      database(folder, "node.sqlite",
+               kTables + kernel(0, 10'000, 7, 1, 1, 0) + kernel(0, 30'000, 7, 2, 1, 1));
   const auto splits = splits_in(read_all({path}));
   REQUIRE(splits.size() == 2);
   CHECK(splits[0].span_ns == 10'000);
@@ -117,8 +117,7 @@ TEST_CASE("SQLite that is no export of Nsight is refused in one line") {
         ": found no kernel in CUPTI_ACTIVITY_KIND_KERNEL, expected some");
   CHECK(refused("back.sqlite", kTables + kernel(10, 5, 7, 1, 1)) ==
         ": found a kernel that ends 5 ns before it starts, expected the end behind the start");
-  const std::string whole =
-      database(folder, "whole.sqlite", kTables + kernel(0, 10'000, 7, 1, 1));
+  const std::string whole = database(folder, "whole.sqlite", kTables + kernel(0, 10'000, 7, 1, 1));
   const auto bytes = read_file(whole);
   REQUIRE(bytes.ok());
   const std::string half = folder.with("half.sqlite", bytes->substr(0, 5000));

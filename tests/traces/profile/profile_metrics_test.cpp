@@ -16,7 +16,7 @@ const CommTotal& comm_named(const ProfileSplit& split, const std::string& label)
   return split.comms.front();
 }
 
-const PhaseTotal* phase_in(const ProfileSplit& split, Phase phase, int stage = -1) {
+const PhaseTotal* phase_in(const ProfileSplit& split, PassPhase phase, int stage = -1) {
   for (const PhaseTotal& total : split.phases) {
     if (total.phase == phase && total.stage == stage) return &total;
   }
@@ -29,8 +29,7 @@ TEST_CASE("a span splits without rest into compute, exposed communication, copie
   // compute 0-10 and 30-40, communication 5-25, a copy 24-28: idle is 28-30.
   const Profile profile = read_rows({kernel_row("gemm", 7, "100", "10"),
                                      kernel_row("ncclDevKernel_AllReduce_Sum", 20, "105", "20"),
-                                     copy_row(8, "124", "4"),
-                                     kernel_row("gemm", 7, "130", "10")});
+                                     copy_row(8, "124", "4"), kernel_row("gemm", 7, "130", "10")});
   const ProfileSplit split = splits_in(profile).front();
   CHECK(split.span_ns == 40'000);
   CHECK(split.compute_ns == 20'000);
@@ -79,13 +78,12 @@ TEST_CASE("as Holistic Trace Analysis starts are rounded up and ends down to who
 }
 
 TEST_CASE("of two ProfilerSteps the last is dropped, and what nothing launched") {
-  const Profile profile = read_rows({annotation_row("ProfilerStep#1", "0", "100"),
-                                     annotation_row("ProfilerStep#2", "100", "100"),
-                                     launch_row(1, "10"), kernel_row("gemm", 7, "20", "10", 1),
-                                     // Launched in the first step, it runs in the second one.
-                                     launch_row(2, "90"), kernel_row("gemm", 7, "110", "10", 2),
-                                     launch_row(3, "120"), kernel_row("gemm", 7, "130", "10", 3),
-                                     kernel_row("gemm", 7, "50", "10", 4)});
+  const Profile profile = read_rows(
+      {annotation_row("ProfilerStep#1", "0", "100"), annotation_row("ProfilerStep#2", "100", "100"),
+       launch_row(1, "10"), kernel_row("gemm", 7, "20", "10", 1),
+       // Launched in the first step, it runs in the second one.
+       launch_row(2, "90"), kernel_row("gemm", 7, "110", "10", 2), launch_row(3, "120"),
+       kernel_row("gemm", 7, "130", "10", 3), kernel_row("gemm", 7, "50", "10", 4)});
   const ProfileWindow window = window_of(profile);
   CHECK(window.by == StepsBy::ProfilerStep);
   CHECK(window.steps == 1);
@@ -114,14 +112,14 @@ TEST_CASE("one ProfilerStep filters nothing, and without any steps are what repe
 TEST_CASE("bytes and bus bandwidth are counted as nccl-tests does") {
   // All-reduce of 1000 floats over 4 ranks in 2 us: 4000 B x 2 x 3/4 / 2 us = 3 GB/s. A gather
   // counts what comes out, of which each rank takes 3/4 over the bus.
-  const Profile profile = read_rows(
-      {kernel_row("gemm", 7, "0", "1"),
-       kernel_row("ncclKernel_AllReduce", 20, "1", "2", 1,
-                  collective("allreduce", 1000, "[0, 1, 2, 3]", 4, "mesh_tp")),
-       kernel_row("ncclKernel_AllGather", 20, "3", "2", 2,
-                  R"(, "Collective name": "_allgather_base", "In msg nelems": 250, )"
-                  R"("Out msg nelems": 1000, "Group size": 4, "dtype": "BFloat16", )"
-                  R"("Process Group Description": "mesh_fsdp")")});
+  const Profile profile =
+      read_rows({kernel_row("gemm", 7, "0", "1"),
+                 kernel_row("ncclKernel_AllReduce", 20, "1", "2", 1,
+                            collective("allreduce", 1000, "[0, 1, 2, 3]", 4, "mesh_tp")),
+                 kernel_row("ncclKernel_AllGather", 20, "3", "2", 2,
+                            R"(, "Collective name": "_allgather_base", "In msg nelems": 250, )"
+                            R"("Out msg nelems": 1000, "Group size": 4, "dtype": "BFloat16", )"
+                            R"("Process Group Description": "mesh_fsdp")")});
   const ProfileSplit split = splits_in(profile).front();
   const CommTotal& reduce = comm_named(split, "tensor all-reduce");
   CHECK(reduce.bytes == 4000);
@@ -132,27 +130,24 @@ TEST_CASE("bytes and bus bandwidth are counted as nccl-tests does") {
 }
 
 TEST_CASE("passes are told by PyTorch's annotations, stage by stage and microbatch by microbatch") {
-  const Profile profile = read_rows({annotation_row("ProfilerStep#0", "0", "100"),
-                                     annotation_row("PP:1F0", "0", "10"),
-                                     annotation_row("PP:1F1", "10", "10"),
-                                     annotation_row("PP:1B0", "20", "10"), launch_row(1, "1"),
-                                     launch_row(2, "2"), launch_row(3, "11"),
-                                     launch_row(4, "21", 2),  // by autograd's thread
-                                     launch_row(5, "31"), kernel_row("gemm", 7, "40", "3", 1),
-                                     kernel_row("gemm", 7, "43", "4", 2),
-                                     kernel_row("gemm", 7, "47", "9", 3),
-                                     kernel_row("gemm", 7, "56", "20", 4),
-                                     kernel_row("gemm", 7, "76", "1", 5)});
+  const Profile profile =
+      read_rows({annotation_row("ProfilerStep#0", "0", "100"), annotation_row("PP:1F0", "0", "10"),
+                 annotation_row("PP:1F1", "10", "10"), annotation_row("PP:1B0", "20", "10"),
+                 launch_row(1, "1"), launch_row(2, "2"), launch_row(3, "11"),
+                 launch_row(4, "21", 2),  // by autograd's thread
+                 launch_row(5, "31"), kernel_row("gemm", 7, "40", "3", 1),
+                 kernel_row("gemm", 7, "43", "4", 2), kernel_row("gemm", 7, "47", "9", 3),
+                 kernel_row("gemm", 7, "56", "20", 4), kernel_row("gemm", 7, "76", "1", 5)});
   const ProfileSplit split = splits_in(profile).front();
-  const PhaseTotal* const forward = phase_in(split, Phase::Forward, 1);
+  const PhaseTotal* const forward = phase_in(split, PassPhase::Forward, 1);
   REQUIRE(forward != nullptr);
   CHECK(forward->passes == 2);
   CHECK(forward->time_ns == 16'000);
   CHECK(forward->median_ns == 7'000);  // of 7 and 9, the shorter
-  REQUIRE(phase_in(split, Phase::Backward, 1) != nullptr);
-  CHECK(phase_in(split, Phase::Backward, 1)->time_ns == 20'000);
-  REQUIRE(phase_in(split, Phase::Unknown) != nullptr);
-  CHECK(phase_in(split, Phase::Unknown)->time_ns == 1'000);
+  REQUIRE(phase_in(split, PassPhase::Backward, 1) != nullptr);
+  CHECK(phase_in(split, PassPhase::Backward, 1)->time_ns == 20'000);
+  REQUIRE(phase_in(split, PassPhase::Unknown) != nullptr);
+  CHECK(phase_in(split, PassPhase::Unknown)->time_ns == 1'000);
 }
 
 TEST_CASE("without annotations autograd's threads launch the backward, others the forward") {
@@ -164,12 +159,12 @@ TEST_CASE("without annotations autograd's threads launch the backward, others th
                  R"("autograd::engine::evaluate_function: MmBackward0", "pid": 9, "tid": 5, )"
                  R"("ts": 1, "dur": 9, "args": {}})");
   const ProfileSplit split = splits_in(read_rows(rows)).front();
-  REQUIRE(phase_in(split, Phase::Forward) != nullptr);
-  CHECK(phase_in(split, Phase::Forward)->time_ns == 3'000);
-  REQUIRE(phase_in(split, Phase::Backward) != nullptr);
-  CHECK(phase_in(split, Phase::Backward)->time_ns == 6'000);
+  REQUIRE(phase_in(split, PassPhase::Forward) != nullptr);
+  CHECK(phase_in(split, PassPhase::Forward)->time_ns == 3'000);
+  REQUIRE(phase_in(split, PassPhase::Backward) != nullptr);
+  CHECK(phase_in(split, PassPhase::Backward)->time_ns == 6'000);
   // Without such calls nothing tells.
-  CHECK(phase_in(splits_in(read_rows(kernels)).front(), Phase::Forward) == nullptr);
+  CHECK(phase_in(splits_in(read_rows(kernels)).front(), PassPhase::Forward) == nullptr);
 }
 
 TEST_CASE("clocks are moved so that collectives end together, and a rank's waiting is known") {
@@ -227,8 +222,7 @@ TEST_CASE("a group's description tells what it is for, whoever wrote it") {
 TEST_CASE("kernels are known by their names, and HTA's names are fewer") {
   CHECK(activity_of("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)") == Activity::Communication);
   CHECK(activity_of("void deep_ep::internode::dispatch<8>(int4*)") == Activity::Communication);
-  CHECK(activity_of("void userbuffers_fp16_sum_inplace_gpu_rr_ag<4>()") ==
-        Activity::Communication);
+  CHECK(activity_of("void userbuffers_fp16_sum_inplace_gpu_rr_ag<4>()") == Activity::Communication);
   CHECK(activity_of("Memset (Device)") == Activity::Memory);
   CHECK(activity_of("nvjet_tst_128x256_64x4_2x1_v_bz_coopA_TNT") == Activity::Compute);
   CHECK(hta_activity_of("void deep_ep::internode::dispatch<8>(int4*)") == Activity::Compute);

@@ -95,10 +95,11 @@ TEST_CASE("plain and gzip files, in one line or many, with members in any order,
   const std::string a = folder.with("a.json", plain);
   const std::string b = folder / "b.json.gz";
   write_gzip(b, plain);
-  const std::string c = folder.with(
-      "c.json", "{\"traceEvents\":[{\"args\":{\"stream\":7},\"dur\":1.5,\"ts\":4458676522690.655,"
-                "\"tid\":7,\"name\":\"gemm\",\"cat\":\"kernel\",\"ph\":\"X\"}],"
-                "\"distributedInfo\":{\"rank\":0},\"schemaVersion\":1}");
+  const std::string c =
+      folder.with("c.json",
+                  "{\"traceEvents\":[{\"args\":{\"stream\":7},\"dur\":1.5,\"ts\":4458676522690.655,"
+                  "\"tid\":7,\"name\":\"gemm\",\"cat\":\"kernel\",\"ph\":\"X\"}],"
+                  "\"distributedInfo\":{\"rank\":0},\"schemaVersion\":1}");
   const std::string d = folder.with("d.json", "[" + row + "]");  // Chrome's form without an object
   for (const std::string& path : {a, b, c, d}) {
     INFO(path);
@@ -129,7 +130,7 @@ TEST_CASE("times are exact to the nanosecond, from 1970 or from the file's base"
   CHECK(kernels[1].end_ns - kernels[1].start_ns == 999);
 }
 
-TEST_CASE("ranks are what files say, else the number in the name; two of one are refused") {
+TEST_CASE("ranks are what files say, else the number in the name, and two of one are refused") {
   const Folder folder;
   const KinetoRows rows = {kernel_row("gemm", 7, "1", "2")};
   folder.with("x-rank-12.json", "{\"traceEvents\": [" + rows[0] + "]}");
@@ -191,10 +192,10 @@ TEST_CASE("what is no profile is refused in one line that says where and why") {
 
 TEST_CASE("a profile that was read can be written, and reads the same again") {
   const Folder folder;
-  const Profile read = read_rows(
-      {kernel_row("gemm", 7, "1.001", "2.5", 1), copy_row(8, "2", "0.25"),
-       kernel_row("ncclKernel_AllReduce", 20, "3", "4", 2,
-                  collective("allreduce", 10, "[0, 1]", 2, "mesh_tp", ", \"Seq\": 4"))});
+  const Profile read =
+      read_rows({kernel_row("gemm", 7, "1.001", "2.5", 1), copy_row(8, "2", "0.25"),
+                 kernel_row("ncclKernel_AllReduce", 20, "3", "4", 2,
+                            collective("allreduce", 10, "[0, 1]", 2, "mesh_tp", ", \"Seq\": 4"))});
   const std::string path = folder / "again.json";
   REQUIRE(write_kineto(read.ranks[0], path).ok());
   const Profile again = read_all({path});
@@ -241,9 +242,9 @@ TEST_CASE("DeepSeek-V3's DualPipe profile: almost all of its communication is be
   REQUIRE(split.comms.size() == 1);
   CHECK(split.comms[0].label.text() == "expert all-to-all");
   // Its annotations name attention, MLP, dispatch and combine of F, B and W.
-  std::set<Phase> phases;
+  std::set<PassPhase> phases;
   for (const PhaseTotal& phase : split.phases) phases.insert(phase.phase);
-  CHECK(phases == std::set{Phase::Forward, Phase::Backward, Phase::BackwardWeight});
+  CHECK(phases == std::set{PassPhase::Forward, PassPhase::Backward, PassPhase::BackwardWeight});
 }
 
 TEST_CASE("samples of other versions and vendors are read, and one without a GPU is refused") {

@@ -1,4 +1,4 @@
-#include "cli/compare_profile.h"
+#include "cli/profile/compare_profile.h"
 
 #include <fmt/format.h>
 
@@ -66,8 +66,9 @@ void keep_ranks(const Profile& measured, SimulatedSide* side) {
   for (const ProfileRank& rank : measured.ranks) wanted.insert(rank.rank);
   for (const ProfileRank& rank : side->profile.ranks) found.insert(rank.rank);
   if (!std::ranges::includes(found, wanted)) {
-    side->note = "The simulated trace does not have all ranks of the profile: means over all of its "
-                 "ranks stand against those of the profile.";
+    side->note =
+        "The simulated trace does not have all ranks of the profile: means over all of its "
+        "ranks stand against those of the profile.";
     return;
   }
   std::erase_if(side->profile.ranks,

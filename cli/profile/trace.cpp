@@ -37,12 +37,14 @@ std::vector<NamedFile> inputs_of(const TraceOptions& options) {
 
 // What the passes took, as a scenario of stated seconds.
 std::string scenario_text(const PassSeconds& passes, const std::vector<std::string>& files) {
-  std::string text = fmt::format("# What tandem trace measured in {}.\n# A pass of one microbatch "
-                                 "through a stage: its compute, the median.\n",
-                                 fmt::join(files, ", "));
+  std::string text = fmt::format(
+      "# What tandem trace measured in {}.\n# A pass of one microbatch "
+      "through a stage: its compute, the median.\n",
+      fmt::join(files, ", "));
   if (passes.forward_by_stage.size() > 1) {
     text += "# Forward by stage, ms:";
-    for (const double seconds : passes.forward_by_stage) text += fmt::format(" {:.3f}", 1e3 * seconds);
+    for (const double seconds : passes.forward_by_stage)
+      text += fmt::format(" {:.3f}", 1e3 * seconds);
     text += '\n';
   }
   if (const int vpp = passes.stages_a_rank; passes.stages > 1 && passes.stages % vpp == 0) {
@@ -52,12 +54,12 @@ std::string scenario_text(const PassSeconds& passes, const std::vector<std::stri
   }
   text += fmt::format("[costs]\nsource = \"uniform\"\nforward_s = {:.9f}\n", *passes.forward_s);
   if (passes.input_s && passes.weight_s) {
-    text += fmt::format("input_s = {:.9f}\nweight_s = {:.9f}\n", *passes.input_s,
-                        *passes.weight_s);
+    text += fmt::format("input_s = {:.9f}\nweight_s = {:.9f}\n", *passes.input_s, *passes.weight_s);
   } else {
-    text += fmt::format("# Input and weight gradient are not told apart: half of it each.\n"
-                        "backward_s = {:.9f}\n",
-                        *passes.backward_s);
+    text += fmt::format(
+        "# Input and weight gradient are not told apart: half of it each.\n"
+        "backward_s = {:.9f}\n",
+        *passes.backward_s);
   }
   if (passes.p2p_s) text += fmt::format("p2p_s = {:.9f}\n", *passes.p2p_s);
   return text;
@@ -78,8 +80,9 @@ Status run(const TraceOptions& options) {
     RETURN_IF_ERROR(write_file(options.scenario, scenario_text(passes, options.files)));
   }
   if (options.json) {
-    fmt::print("{}\n", to_json(report, options.top)
-                           .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print(
+        "{}\n",
+        to_json(report, options.top).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
     fmt::print("{}", profile_table(report, options.top, text_width(options.wide)));
   }
@@ -111,8 +114,9 @@ void add_trace(const Command& app) {
                "hold its numbers against these");
   command.flag("--json", &options->json, "print one JSON object and nothing else");
   add_wide(command, &options->wide);
-  command.footer("Example: tandem trace rank-0.pt.trace.json.gz\n"
-                 "         tandem trace profiles/ --scenario measured.toml");
+  command.footer(
+      "Example: tandem trace rank-0.pt.trace.json.gz\n"
+      "         tandem trace profiles/ --scenario measured.toml");
   command.run([options] { return run(*options); });
 }
 
