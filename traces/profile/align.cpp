@@ -1,6 +1,7 @@
 #include "traces/profile/align.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -44,7 +45,12 @@ Participants participants_of(const ProfileRank& rank, const ProfileKernel& kerne
     who.ranks = fmt::format("{}>{}", args.from, args.to);
     who.size = 2;
   }
-  // A list that was cut may be another group's as well.
+  // torch cuts long lists; the file's list of groups has them whole.
+  if (who.ranks.find("...") != std::string::npos) {
+    const auto whole = std::ranges::find(rank.groups, who.group, &ProcessGroup::name);
+    if (whole != rank.groups.end() && static_cast<int>(whole->ranks.size()) == who.size)
+      who.ranks = fmt::format("{}", fmt::join(whole->ranks, ","));
+  }
   if (who.ranks.empty() || who.ranks.find("...") != std::string::npos) who.size = 0;
   return who;
 }

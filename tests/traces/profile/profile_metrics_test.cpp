@@ -192,6 +192,27 @@ TEST_CASE("clocks are moved so that collectives end together, and a rank's waiti
   CHECK(without[0].bubble_ns == 6'000);
 }
 
+TEST_CASE("a list of ranks that torch cut is whole in the file's list of groups") {
+  // 32 ranks, of which two are here: the clock of the second is 500 us ahead.
+  std::string ranks = "0";
+  for (int rank = 1; rank < 32; ++rank) ranks += fmt::format(", {}", rank);
+  const Folder folder;
+  for (const int rank : {0, 1}) {
+    const auto args = collective("allreduce", 1000, "[0, 1, 2, ...]", 32, "DATA_PARALLEL_GROUP");
+    folder.with(
+        fmt::format("rank-{}.json", rank),
+        fmt::format(
+            "{{\"distributedInfo\": {{\"rank\": {}, \"pg_config\": [{{\"pg_name\": \"7\", "
+            "\"ranks\": [{}]}}]}}, \"traceEvents\": [{}]}}",
+            rank, ranks,
+            kernel_row("ncclKernel_AllReduce", 20, rank == 0 ? "10" : "510", "10", 2, args)));
+  }
+  const Profile profile = read_all({folder.path().string()});
+  CHECK(profile.ranks[1].clock_shift_ns == -500'000);
+  // Thirty of its ranks are not here: who waited for whom is not known.
+  CHECK(splits_in(profile)[0].waiting_ns == 0);
+}
+
 TEST_CASE("a group's description tells what it is for, whoever wrote it") {
   using Kind = GroupKind;
   const std::pair<const char*, Kind> descriptions[] = {
