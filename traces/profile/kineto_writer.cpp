@@ -131,12 +131,13 @@ class KinetoFile {
 
   // What no other tool reads: the kernels of other streams that this one waits for.
   void add_waits(std::int64_t correlation) {
-    const auto [first, last] = std::ranges::equal_range(
-        waits_, correlation, {}, &std::pair<std::int64_t, std::int64_t>::first);
+    const auto first =
+        std::lower_bound(waits_.begin(), waits_.end(), std::pair(correlation, std::int64_t{0}));
+    auto wait = first;
     std::string_view before = R"(, "Waits for": [)";
-    for (auto wait = first; wait != last; ++wait)
+    for (; wait != waits_.end() && wait->first == correlation; ++wait)
       fmt::format_to(at(), "{}{}", std::exchange(before, ", "), wait->second);
-    if (first != last) out_.push_back(']');
+    if (wait != first) out_.push_back(']');
   }
 
   FileWriter file_;

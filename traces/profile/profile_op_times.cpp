@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -166,7 +167,7 @@ void price_compute(Body* body, const RankTimes& times, MeasuredOps* measured) {
     for (Op* op : ops) {
       before += priced > 0 ? static_cast<double>(op->duration_ns) / priced
                            : 1.0 / static_cast<double>(ops.size());
-      const auto until = static_cast<Nanoseconds>(before * *ns + 0.5);
+      const auto until = static_cast<Nanoseconds>(std::llround(before * *ns));
       op->duration_ns = until - given;
       given = until;
     }
@@ -207,7 +208,7 @@ void price_comm(const Program& program, int rank, const RankTimes& times, int st
     const bool in_order = steps == 1 && at->second.size() == ops.size();
     const double usual = median_ns(at->second);
     for (std::size_t i = 0; i < ops.size(); ++i)
-      ops[i]->duration_ns = static_cast<Nanoseconds>((in_order ? at->second[i] : usual) + 0.5);
+      ops[i]->duration_ns = std::llround(in_order ? at->second[i] : usual);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -58,7 +59,8 @@ CommsByLabel comms_of_side(const ComparedSide& side, std::vector<CommTotal> Prof
     }
   }
   const auto per_step = [&](std::int64_t sum) {
-    return static_cast<std::int64_t>(static_cast<double>(sum) / ranks / side.window.steps + 0.5);
+    return static_cast<std::int64_t>(
+        std::llround(static_cast<double>(sum) / ranks / side.window.steps));
   };
   for (auto& [label, sum] : sums) {
     for (std::int64_t* number : {&sum.count, &sum.time_ns, &sum.overlap_ns, &sum.exposed_ns})
