@@ -34,7 +34,8 @@ function testOf(word) {
   if (/^\d+$/.test(word)) return (lane, i) => lane.microbatch(i) === Number(word);
   return (lane, i) => kKinds[lane.colour[i]].name.includes(word) ||
     lane.names.kinds[lane.kind(i)].includes(word) ||
-    (lane.nameOf !== null && lane.title(i).toLowerCase().includes(word)) || lane.name.toLowerCase().includes(word);
+    (lane.nameOf !== null && lane.title(i).toLowerCase().includes(word)) ||
+    lane.name.toLowerCase().includes(word);
 }
 
 // Marks what matches in every lane; nothing is marked for an empty text. Returns how many match,
