@@ -275,13 +275,8 @@ void add_simulate(const Command& app) {
                  "memory over time");
   command.option(
       "--files-of", &options->files_of,
-      "the run of --trace, --perfetto, --plot, --timeline and the timeline of --report, by "
-      "its name; default the first");
-  command.option("--files-of", &options->files_of,
-                 "the run of --trace, --perfetto, --kineto, --plot and the timeline of --report, by its "
-                 "name; default the first");
-      "the run of --trace, --perfetto, --kineto, --plot and the timeline of --report, by its "
-      "name; default the first");
+      "the run of --trace, --perfetto, --kineto, --plot, --timeline and the timeline of --report, "
+      "by its name; default the first");
   command.option("--jobs", &options->jobs, "runs at once; default one a core").at_least_one();
   command
       .option("--repeat", &options->repeat,

@@ -9,7 +9,6 @@ if(NOT TANDEM_EXECUTOR)
   find_package(nlohmann_json REQUIRED)
   find_package(CLI11 REQUIRED)
   find_package(yaml-cpp REQUIRED)
-  find_package(ZLIB REQUIRED)
   find_package(SQLite3 REQUIRED)
   find_package(simdjson REQUIRED)
   # Its target has a namespace from 0.8 on.

@@ -252,10 +252,8 @@ TEST_CASE("Boost is included by topology only, the CSV package by base/csv.cpp o
   CHECK(including({"libfccp"}) == std::set<std::string>{"base/csv.cpp"});
 }
 
-TEST_CASE("YAML and XML are named in one file each, JSON and TOML in one file of interop each") {
-TEST_CASE("zlib, simdjson and SQLite are included by one file of traces/profile each") {
-  const std::pair<const char*, const char*> libraries[] = {{"zlib.h", "json_rows"},
-                                                           {"simdjson", "kineto_reader"},
+TEST_CASE("simdjson and SQLite are included by one file of traces/profile each") {
+  const std::pair<const char*, const char*> libraries[] = {{"simdjson", "kineto_reader"},
                                                            {"sqlite3", "nsight_reader"}};
   for (const auto& [header, file] : libraries) {
     std::set<std::string> files = including({header});
@@ -264,7 +262,7 @@ TEST_CASE("zlib, simdjson and SQLite are included by one file of traces/profile 
   }
 }
 
-TEST_CASE("YAML is named in one file, JSON and TOML in one file of interop each") {
+TEST_CASE("YAML and XML are named in one file each, JSON and TOML in one file of interop each") {
   CHECK(including({"yaml-cpp"}) == std::set<std::string>{"interop/document/yaml_document.cpp"});
   CHECK(including({"pugixml"}) == std::set<std::string>{"interop/document/xml_document.cpp"});
   for (const char* library : {"nlohmann", "toml++"}) {
@@ -277,7 +275,9 @@ TEST_CASE("YAML is named in one file, JSON and TOML in one file of interop each"
 }
 
 TEST_CASE("zlib is included by base/gzip.cpp only") {
-  CHECK(including({"zlib.h"}) == std::set<std::string>{"base/gzip.cpp"});
+  std::set<std::string> with_zlib = including({"zlib.h"});
+  std::erase_if(with_zlib, [](const std::string& path) { return path.starts_with("tests/"); });
+  CHECK(with_zlib == std::set<std::string>{"base/gzip.cpp", "traces/profile/json_rows.cpp"});
 }
 
 TEST_CASE("CUDA and NCCL are included only in exec/cuda/, MPI below exec only") {

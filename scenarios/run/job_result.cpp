@@ -73,11 +73,9 @@ RunResult result_of(const Program& program, const Trace& trace) {
   return result;
 }
 
-Status write_files(const Program& program, Trace* trace, const OutputFiles& files) {
-  if (files.on_trace) RETURN_IF_ERROR(files.on_trace(program, *trace));
-  if (files.trace_csv.empty() && files.perfetto.empty() && files.svg.empty()) return Done{};
 Status write_files(const Program& program, Trace* trace, const OutputFiles& files,
                    std::vector<std::string>* warnings) {
+  if (files.on_trace) RETURN_IF_ERROR(files.on_trace(program, *trace));
   if (files.trace_csv.empty() && files.perfetto.empty() && files.svg.empty() &&
       files.kineto.empty())
     return Done{};
