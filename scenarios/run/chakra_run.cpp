@@ -62,7 +62,7 @@ Result<RunResult> simulate(const ChakraRun& run, Engine engine, const OutputFile
   for (const std::string& line : run.left_out)
     result.warnings.push_back(fmt::format("{}: {}", run.program.name, line));
   result.detail = detail_of(run.program, trace, files.detail, files.strip_columns);
-  RETURN_IF_ERROR(write_files(run.program, &trace, files));
+  RETURN_IF_ERROR(write_files(run.program, &trace, files, &result.warnings));
   return result;
 }
 
