@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
-#include "cli/profile/compare_profile.h"
 #include "cli/files.h"
+#include "cli/profile/compare_profile.h"
 #include "cli/text_width.h"
 #include "report/page/html_page.h"
 #include "report/text/comparison_table.h"
@@ -30,6 +30,7 @@ struct CompareOptions {
   std::size_t worst = 10;
   bool json = false;
   bool wide = false;
+  std::string passes;
 };
 
 Status write_report(const CompareOptions& options, const TraceTable& simulated,
@@ -55,6 +56,7 @@ Status run_of_profile(const CompareOptions& options) {
                           .engine = options.engine,
                           .sets = options.sets,
                           .only = options.only,
+                          .passes = options.passes,
                           .report = options.report,
                           .json = options.json,
                           .wide = options.wide});
@@ -66,11 +68,12 @@ Status run(const CompareOptions& options) {
                               {{"the measured input", options.measured}}));
   RETURN_IF_ERROR(check_html_page(options.report));
   if (may_be_profile(options.measured)) return run_of_profile(options);
-  if (!options.sets.empty() || !options.only.empty() || !options.engine.empty())
-    return Error{
-        fmt::format("{}: found a trace with --set, --only or --engine, expected a profile: "
-                    "they say what is simulated against one",
-                    options.measured)};
+  if (!options.sets.empty() || !options.only.empty() || !options.engine.empty() ||
+      !options.passes.empty())
+    return Error{fmt::format(
+        "{}: found a trace with --set, --only, --engine or --only-passes, expected a profile: "
+        "they say what is simulated against one",
+        options.measured)};
   ASSIGN_OR_RETURN(const TraceTable simulated, read_trace_csv(options.simulated));
   ASSIGN_OR_RETURN(const TraceTable measured, read_trace_csv(options.measured));
   ASSIGN_OR_RETURN(const Comparison comparison, compare(simulated, measured, options.worst));
@@ -115,6 +118,10 @@ void add_compare(const Command& app) {
       .option("--engine", &options->engine,
               "against a profile: simgrid (default) or ideal plays the scenario")
       .one_of({"ideal", "simgrid"});
+  command.option(
+      "--only-passes", &options->passes,
+      "against a profile: of the simulation these passes alone, such as 6F3,1B1, as "
+      "tandem schedule writes them, and the communication that begins and ends meanwhile");
   command.option("--perfetto", &options->perfetto,
                  "write both timelines for https://ui.perfetto.dev (Open trace file)");
   command.option("--report", &options->report,

@@ -137,9 +137,8 @@ Result<ListedSites> sites_of(const std::vector<ListedCable>& cables) {
   for (const auto& [place, site] : gpus) {
     const int here = static_cast<int>(listed.sites.size());
     if (place != std::pair(here / listed.gpus_per_node, here % listed.gpus_per_node))
-      return Error{
-          fmt::format("found GPU {}, expected GPUs gpu0, gpu1, ... on each node, as many on each",
-                      site.name)};
+      return Error{fmt::format(
+          "found GPU {}, expected GPUs gpu0, gpu1, ... on each node, as many on each", site.name)};
     number.emplace(site.name, listed.sites.size());
     listed.sites.push_back(site);
   }

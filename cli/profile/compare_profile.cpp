@@ -17,6 +17,7 @@
 #include "scenarios/run/run.h"
 #include "schedule/program/program_text.h"
 #include "sim/engines.h"
+#include "traces/profile/passes.h"
 #include "traces/profile/read_profile.h"
 #include "traces/profile/simulated_profile.h"
 #include "traces/timeline_json.h"
@@ -149,7 +150,15 @@ Status compare_profile(const CompareProfileOptions& options) {
   ASSIGN_OR_RETURN(ComparedSide measured_splits,
                    side_of(measured, options.measured, measured.ranks.front().profiler));
   waiting.reset();
-  ASSIGN_OR_RETURN(const SimulatedSide simulated, simulated_side(options, measured));
+  ASSIGN_OR_RETURN(SimulatedSide simulated, simulated_side(options, measured));
+  if (!options.passes.empty()) {
+    ASSIGN_OR_RETURN(const std::vector<ProfileAction> passes, passes_named(options.passes));
+    ASSIGN_OR_RETURN(simulated.profile, only_passes(std::move(simulated.profile), passes));
+    simulated.note = fmt::format(
+        "Of the simulation the passes {} alone, of the ranks that run all of them, against the "
+        "whole profile.",
+        options.passes);
+  }
   ASSIGN_OR_RETURN(ComparedSide simulated_splits,
                    side_of(simulated.profile, options.simulated, simulated.by));
   ProfileComparison comparison =

@@ -14,6 +14,7 @@ struct CompareProfileOptions {
   std::string engine;     // empty: simgrid for a scenario
   std::vector<std::string> sets;
   std::string only;
+  std::string passes;  // of the simulation these alone: "6F3,1B1"; empty: all
   std::string report;
   bool json = false;
   bool wide = false;

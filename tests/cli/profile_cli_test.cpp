@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -301,6 +302,33 @@ TEST_CASE("compare on the sampled ranks prints HTA's own numbers for idle time a
         std::string::npos);
   CHECK(table.out.find("\n1              600.674  328.671  54.7  168.027          20.1\n") !=
         std::string::npos);
+}
+
+TEST_CASE("DeepSeek-V3's pair of chunks takes what its profile says, within 10 %") {
+  const Sandbox box;
+  const std::string profile = first_sample("deepseek_v3_train_dualpipe.json.gz");
+  const std::string pair = TANDEM_SOURCE_DIR "/validation/dualpipe/chunk-pair.toml";
+  const std::string command =
+      fmt::format("compare '{}' '{}' --only-passes 6F3,1B1 --json", pair, profile);
+  const Ran ran = box.tandem(command);
+  check_done(ran);
+  const Json compared = Json::parse(ran.out);
+  const Json &simulated = compared.at("simulated").at("ranks").at(0),
+             &measured = compared.at("measured").at("ranks").at(0);
+  CHECK(measured.at("span_s") == Approx(0.129012));
+  CHECK(simulated.at("span_s").get<double>() ==
+        Approx(measured.at("span_s").get<double>()).epsilon(0.10));
+  CHECK(std::abs(simulated.at("overlap_fraction").get<double>() -
+                 measured.at("overlap_fraction").get<double>()) <= 0.05);
+  const Json& exchange = compared.at("communication").at(0);
+  CHECK(exchange.at("name") == "expert all-to-all");
+  CHECK(exchange.at("simulated").at("count") == 16);  // out and back, of 4 layers, both ways
+  // The scenario's two ranks in the middle: the others hold neither pass.
+  CHECK(compared.at("communication").size() == 1);
+  check_refused(box.tandem(fmt::format("compare '{}' '{}' --only-passes 6F3,3B1", pair, profile)),
+                "--only-passes: found no rank that ran all of them");
+  check_refused(box.tandem(fmt::format("compare '{}' '{}' --only-passes 6G3", pair, profile)),
+                "--only-passes: found '6G3', expected a stage");
 }
 
 TEST_CASE("trace and compare refuse what does not fit in one line, and leave no file") {
