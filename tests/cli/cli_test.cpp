@@ -122,7 +122,7 @@ TEST_CASE("wrong use is one line on stderr and exit status 2") {
        {"", "simulat small.toml", "simulate", "simulate small.toml --engin ideal",
         "simulate small.toml --engine quick", "simulate small.toml other.toml",
         "simulate small.toml --jobs 0", "schedule --format text", "schedule --pp two",
-        "schedule --order 1f1b --pp 0", "topology", "topology selene --format svg"}) {
+        "schedule --order 1f1b --pp 0", "topology", "topology selene --format picture"}) {
     INFO(arguments);
     check_refused(box.tandem(arguments), "");
   }

@@ -62,7 +62,7 @@ class Sandbox {
 
   int run(const std::string& command) const {
     return std::system(
-        fmt::format("unset COLUMNS; cd '{}' && {{ {} ; }} 2> errors", path_.string(), command)
+        fmt::format("unset COLUMNS; cd '{}' && {{ {}\n}} 2> errors", path_.string(), command)
             .c_str());
   }
   std::string read(const std::string& name) const {
@@ -79,6 +79,22 @@ struct Example {
   std::vector<std::string> commands, prints;
 };
 
+// Lines of a shell as commands: a here-document ("<<'END'" to END) belongs to its own.
+std::vector<std::string> commands_of(const std::vector<std::string>& lines) {
+  std::vector<std::string> commands;
+  bool inside = false;
+  for (const std::string& line : lines) {
+    if (inside) {
+      commands.back() += '\n' + line;
+      inside = line != "END";
+    } else {
+      commands.push_back(line);
+      inside = line.find("<<'END'") != std::string::npos;
+    }
+  }
+  return commands;
+}
+
 // The sh blocks of a file that a block of output follows.
 std::vector<Example> examples_of(const std::string& path) {
   std::vector<Example> examples;
@@ -90,7 +106,7 @@ std::vector<Example> examples_of(const std::string& path) {
     } else if (fence.empty()) {
       fence = line;
     } else {
-      if (fence == "```sh") examples.push_back({block, {}});
+      if (fence == "```sh") examples.push_back({commands_of(block), {}});
       if (fence == "```" && !examples.empty()) examples.back().prints = block;
       fence.clear();
       block.clear();
@@ -132,7 +148,7 @@ TEST_CASE("every command of the documentation runs") {
   for (const char* path :
        {"README.md", "docs/chakra.md", "docs/cluster.md", "docs/formats.md", "docs/planning.md",
         "docs/profiles.md", "docs/scenario.md", "docs/topologies.md", "docs/usage.md"}) {
-    for (const std::string& command : block_lines(path, "```sh")) {
+    for (const std::string& command : commands_of(block_lines(path, "```sh"))) {
       INFO(path << ": " << command);
       const bool redirected = command.find('>') != std::string::npos;
       const int status = sandbox.run(redirected ? command : command + " > output");

@@ -175,12 +175,15 @@ TEST_CASE("an input that is no file is said to be what it is, whoever reads it")
   }
   struct Reader {
     std::string before, after;  // the input's name
+    const char* folder = ": is a directory, expected ";
   };
+  // A folder may hold profiles.
+  constexpr const char* no_profile = ": found no profile in the folder, expected ";
   const std::vector<Reader> readers = {
       {"simulate ", ".toml"},
       {"simulate ", ".csv"},
       {"simulate p.csv --costs ", ".csv"},
-      {"simulate p.csv --op-times ", ".csv"},
+      {"simulate p.csv --op-times ", ".csv", no_profile},
       {"simulate model.toml --set costs.source=table --set costs.table=", ".csv"},
       {"simulate model.toml --set cluster.calibration=", ".toml"},
       {"simulate model.toml --set costs.software=", ".toml"},
@@ -188,7 +191,7 @@ TEST_CASE("an input that is no file is said to be what it is, whoever reads it")
       {"simulate base.toml --set schedule.order=", ".csv"},
       {"run ", ".toml"},
       {"run ", ".csv"},
-      {"compare t.csv ", ".csv"},
+      {"compare t.csv ", ".csv", no_profile},
       {"validate ", ".toml"},
       {"validate ", ".csv"},
       {"fit accuracy c.csv --rivals ", ".csv"},
@@ -205,10 +208,10 @@ TEST_CASE("an input that is no file is said to be what it is, whoever reads it")
       {"sweep -o o.csv ", ".toml"},
       {"sweep base.toml -o o.csv --list ", ".csv"},
   };
-  for (const auto& [before, after] : readers) {
-    for (const auto& [name, what] : {std::pair{"dir", ": is a directory, expected "},
-                                     std::pair{"null", ": is a device, expected "},
-                                     std::pair{"gone", ": no such file, expected "}}) {
+  for (const auto& [before, after, folder] : readers) {
+    for (const auto& [name, what] :
+         {std::pair{"dir", folder}, std::pair{"null", ": is a device, expected "},
+          std::pair{"gone", ": no such file, expected "}}) {
       INFO(before << name << after);
       const Ran ran = run(box, before + name + after);
       check_refused(ran, "");
