@@ -197,7 +197,7 @@ Result<TimedKernels> read_kernels(const std::string& path, const Kernel_& kernel
       return wrong.ok() ? *value : 1;
     };
     TimedKernel timed{kernel_of(size), 0};
-    RETURN_IF_ERROR(wrong);
+    if (!wrong.ok()) return wrong.error();
     ASSIGN_OR_RETURN(const double us, table.number(row, "time_us"));
     if (!(us > 0)) return table.error(row, "column 'time_us': expected a time above 0");
     timed.measured_s = us * 1e-6;

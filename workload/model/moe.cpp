@@ -126,8 +126,8 @@ void experts_backward(PricedPass* pass, const ExpertGradients& gradients, const 
   pass->follow(arrived);
   over_tensor_group(pass, CommKind::AllGather, group);
   pass->run(input.out);
-  const auto weights = [&](const Kernel& gradient, bool now) {
-    if (weight && now) pass->run(gradient);
+  const auto weights = [pass, &gradients](const Kernel& gradient, bool now) {
+    if (gradients.weight && now) pass->run(gradient);
   };
   const bool delays = group.delays_wgrad;
   if (weight) weights(weight->out, !delays);
