@@ -107,8 +107,7 @@ TEST_CASE("a profile that was simulated gives back bubble, exposed communication
   for (const char* job :
        {"stages.toml", "stages.toml --set overlap.p2p=true", "stages.toml --set schedule.order=zbv",
         "stages.toml --set schedule.order=dualpipe", "model.toml", "model.toml --unfolded",
-        "model.toml --set overlap.tensor=pipelined --set "
-        "train.sequence_parallel=true"}) {
+        "model.toml --set train.sequence_parallel=true --set overlap.tensor=ring"}) {
     INFO(job);
     const std::string profiles = fmt::format("p{}", ++folder);
     const Json run = done(box.tandem(fmt::format("simulate {} --engine ideal --json --kineto {}",
