@@ -90,8 +90,10 @@ std::string deepspeed_text(PlanKeys* keys) {
     const double bytes = precision == "fp32" || gradients == "fp32" ? 4 : 2;
     stage += fmt::format(", \"reduce_bucket_size\": {:.0f}", std::stod(bucket) * 1e6 / bytes);
   }
-  if (const long long shard = keys->whole("parallel.hsdp_shard", 0); shard > 0 && zero == 3)
-    stage += fmt::format(", \"mics_shard_size\": {}", shard);
+  if (const long long shard = keys->whole("parallel.hsdp_shard", 0); shard > 0) {
+    if (zero != 3) keys->leave("parallel.hsdp_shard", "MiCS cuts in stage 3 only");
+    if (zero == 3) stage += fmt::format(", \"mics_shard_size\": {}", shard);
+  }
   if (const long long second = keys->whole("parallel.zero_hpz", 0); second > 0)
     stage += fmt::format(", \"zero_hpz_partition_size\": {}", second);
   fields.push_back(stage + "}");

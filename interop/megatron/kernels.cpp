@@ -171,6 +171,11 @@ class MegatronKernels {
       word = "deepep";
     }
     plan_->set_text("parallel.dispatcher", word, a_->spelled("moe_token_dispatcher_type"));
+    if (word != "deepep") return;
+    for (const char* name : {"moe_flex_dispatcher_num_sms", "moe_deepep_num_sms"}) {
+      const auto sms = a_->whole(name, 1);
+      if (sms) plan_->set("overlap.expert_sms", *sms, a_->spelled(name));
+    }
   }
 
   // How many tokens an expert takes at most.

@@ -38,9 +38,9 @@ struct DataOptions {
   // Ranks gather ahead from the iteration's start on, all at once; off: each bucket when the one
   // before it is used.
   bool align_param_gather = true;
-  Bytes bucket_bytes = 0;  // of gradients; 0: by unit or by stage, but
-  // with a pipeline, the model's first stage by this: its backward is the last to end, and nothing
-  // is left to reduce beside. 0: no.
+  Bytes bucket_bytes = 0;  // of gradients; 0: by unit or by stage
+  // With a pipeline and no bucket_bytes: of the model's first stage, whose backward is the last to
+  // end, so that nothing is left to reduce beside. 0: by stage.
   Bytes first_stage_bucket_bytes = 0;
   int sms = 0;  // that these communications take from compute
 };

@@ -108,6 +108,29 @@ TEST_CASE("a plan emitted for Megatron-LM and its kin imports as the same plan")
   }
 }
 
+TEST_CASE("cuts inside nodes are DeepSpeed's MiCS and hpZ, of stage 3 alone") {
+  Keys plan = {{"parallel.tp", "1"},
+               {"parallel.micro_batch", "4"},
+               {"parallel.global_batch", "128"},
+               {"train.precision", "bf16"},
+               {"train.gradient_dtype", "bf16"},
+               {"train.zero", "3"},
+               {"overlap.grad_reduce", "true"},
+               {"overlap.param_gather", "true"},
+               {"cluster.gpus", "32"}};
+  for (const char* key : {"parallel.hsdp_shard", "parallel.zero_hpz"}) {
+    Keys cut = plan;
+    cut[key] = "8";
+    check_round_trip("deepspeed", cut, 32);
+  }
+  plan["train.zero"] = "2";
+  plan["overlap.param_gather"] = "false";
+  plan["parallel.hsdp_shard"] = "8";
+  const std::string text = emitted("deepspeed", plan);
+  CHECK(text.find("mics_shard_size") == std::string::npos);
+  CHECK(text.find("parallel.hsdp_shard") != std::string::npos);  // said to be left out
+}
+
 TEST_CASE("a plan emitted for DeepSpeed imports as the same plan") {
   for (const char* zero : {"0", "1", "2", "3"}) {
     check_round_trip("deepspeed",

@@ -94,6 +94,21 @@ TEST_CASE("a layout's stages are the pipeline's times the virtual ones") {
   CHECK(keys.count("train.fused_cross_entropy") == 0);
 }
 
+TEST_CASE("the SMs of a flex dispatcher count where it is DeepEP") {
+  const auto plan = [](const std::string& backend) {
+    return keys_of(imported("a.yaml",
+                            "MODEL_ARGS:\n  --num-layers: 4\n  --hidden-size: 256\n"
+                            "  --num-attention-heads: 4\n  --num-experts: 8\n"
+                            "  --expert-model-parallel-size: 8\n"
+                            "  --moe-token-dispatcher-type: flex\n  --moe-deepep-num-sms: 24\n"
+                            "  --moe-flex-dispatcher-backend: " +
+                                backend + "\n"));
+  };
+  CHECK(plan("deepep").at("parallel.dispatcher") == "\"deepep\"");
+  CHECK(plan("deepep").at("overlap.expert_sms") == "24");
+  CHECK(plan("hybridep").count("overlap.expert_sms") == 0);
+}
+
 TEST_CASE("the other tests of Megatron-LM arrive with all that matters") {
   const Keys mixtral = test_of("megatron_mixtral_8x22b_tp2pp8ep8vpp1_release");
   CHECK(keys_of(imported("a.yaml", "MODEL_ARGS:\n  --bf16: true\n")).count("model.layers") == 0);

@@ -439,7 +439,7 @@ TEST_CASE("with hpZ forwards gather over all, backwards over neighbours") {
   const RankRow& first = played.program.ranks.front();
   for (const Op* op : data_ops(played, 0, OpKind::AllGather))
     ++gathers[played.program.communicators[first.communicators[op->slot]].members.size()];
-  // Two microbatches of four layers; the last layer stays from forward to backward in neither.
+  // Two microbatches of four layers, each gathered once a pass.
   CHECK(gathers == std::map<std::size_t, std::size_t>{{4, 8}, {2, 8}});
 }
 

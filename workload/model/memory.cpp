@@ -70,7 +70,7 @@ double zero_share(const HeldParameters& held, const OrderedPlan& plan, bool is_c
 // forward gathered. With a pipeline, PyTorch's FSDP2 (torch/distributed/fsdp/_fully_shard/
 // _fsdp_param.py, as torchtitan runs it): the cut keeps the type of the parameter, fp32, and is
 // cast as it is gathered, so that beside the whole in 16 bits there is that original alone. In fp32
-// nothing else counts it.
+// nothing else counts it. A second cut (hpZ) counts beside the first.
 double parameter_bytes(const HeldParameters& held, const OrderedPlan& plan) {
   const double second = plan.zero_hpz > 0 ? held.dense / plan.zero_hpz : 0;
   const double cut = (zero_share(held, plan, plan.zero == 3) + second) * stored_bytes(plan);

@@ -282,7 +282,7 @@ Status check_overlap(const Model& model, const Plan& plan) {
   return Done{};
 }
 
-// Backwards gather from it each time, which nothing else leaves room for.
+// A second cut is gathered from by every backward: where parameters go again behind each pass.
 Status check_secondary(const Plan& plan) {
   if (plan.zero_hpz == 0) return Done{};
   const std::int64_t ranks = static_cast<std::int64_t>(plan.dp) * plan.cp;
