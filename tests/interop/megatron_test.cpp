@@ -294,8 +294,8 @@ TEST_CASE("a log, which has all arguments, has nothing to tell where they are th
     log += fmt::format("  {}\n", line);
   log += "-------------------- end of arguments ---------------------\n";
   const ImportedPlan plan = imported("train.log", log);
-  CHECK(plan.not_understood == std::vector<std::string>());
-  CHECK(plan.not_expressed == std::vector<std::string>());
+  CHECK(plan.not_understood.empty());
+  CHECK(plan.not_expressed.empty());
   CHECK(plan.without_effect > 600);
 }
 
