@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/median.h"
 #include "schedule/program/lanes.h"
 #include "schedule/program/rank_folding.h"
 #include "schedule/program/validate.h"
@@ -16,12 +17,6 @@ namespace tandem {
 namespace {
 
 using Samples = std::vector<std::vector<Nanoseconds>>;  // by op of a body
-
-Nanoseconds median(std::vector<Nanoseconds> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 Status check_whole(const Program& program, const TraceTable& measured) {
   const std::string_view found = meta_value(measured, "program");
@@ -124,7 +119,7 @@ Status reprice(Program* program, const TraceTable& measured) {
   share(*program, &samples);
   for (std::size_t body = 0; body < samples.size(); ++body) {
     for (std::size_t op = 0; op < samples[body].size(); ++op) {
-      program->bodies[body].ops[op].duration_ns = median(std::move(samples[body][op]));
+      program->bodies[body].ops[op].duration_ns = lower_median(std::move(samples[body][op]));
       program->bodies[body].ops[op].sms = 0;
     }
   }

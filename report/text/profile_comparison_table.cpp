@@ -101,11 +101,8 @@ std::string measured_ranks(const ProfileComparison& comparison, int width) {
   const std::vector<ProfileSplit>& splits = comparison.measured.hta_splits;
   for (std::size_t i = 0; i < splits.size() && i < most; ++i) {
     const ProfileSplit& split = splits[i];
-    const double idle =
-        split.span_ns > 0 ? static_cast<double>(split.idle_ns) / static_cast<double>(split.span_ns)
-                          : 0;
     rows.push_back({fmt::format("{}", split.rank), ms_or_none(to_seconds(split.span_ns)),
-                    ms_or_none(to_seconds(split.idle_ns)), percent(idle),
+                    ms_or_none(to_seconds(split.idle_ns)), percent(split.idle_fraction()),
                     ms_or_none(to_seconds(split.communication_ns)),
                     percent(split.overlap_fraction())});
   }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -243,12 +242,10 @@ std::string kernel_rows(const std::string& title, const std::vector<KernelTotal>
 std::string notes_of(const ProfileReport& report) {
   std::string text;
   std::int64_t below = 0, kernels = 0, comms_told = 0, comms = 0;
-  Nanoseconds waiting_ns = 0;
   bool told = false;
   for (const ProfileSplit& split : report.splits) {
     below += split.below_us;
     kernels += split.kernels + split.copies;
-    waiting_ns += split.waiting_ns;
     for (const CommTotal& comm : split.comms) {
       comms_told += comm.told;
       comms += comm.count;
@@ -323,7 +320,7 @@ Json json_of(const ProfileRank& rank, const ProfileSplit& split, std::size_t mos
             {"bubble_fraction", share(split.bubble_ns, split.step_ns)},
             {"memory_alone_s", json_ns(split.memory_alone_ns)},
             {"idle_s", json_ns(split.idle_ns)},
-            {"idle_fraction", share(split.idle_ns, split.span_ns)},
+            {"idle_fraction", split.idle_fraction()},
             {"overlap_fraction", overlap ? Json(*overlap) : Json()},
             {"waiting_s", json_ns(split.waiting_ns)}};
   json["communication"] = Json::array();

@@ -7,6 +7,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/median.h"
 #include "traces/profile/finish_rank.h"
 #include "traces/profile/kernel_names.h"
 
@@ -84,12 +85,6 @@ void add_collectives(const ProfileRank& rank, std::size_t place, MatchedCollecti
   });
 }
 
-Nanoseconds median_of(std::vector<Nanoseconds> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 // By pair of ranks how much earlier the second one's ends are.
 using Differences = std::map<std::pair<std::size_t, std::size_t>, std::vector<Nanoseconds>>;
 
@@ -122,7 +117,7 @@ void align_clocks(const MatchedCollectives& matched, Profile* profile) {
       for (const auto& [pair, values] : differences) {
         const auto [a, b] = pair;
         if (known[a] == known[b]) continue;
-        const Nanoseconds difference = median_of(values);
+        const Nanoseconds difference = lower_median(values);
         shifts[known[a] ? b : a] = known[a] ? shifts[a] + difference : shifts[b] - difference;
         known[a] = known[b] = found = true;
       }

@@ -37,7 +37,7 @@ void take_steps(ProfileRank* rank) {
   for (const Annotation& annotation : rank->annotations) {
     if (annotation.on_gpu || !is_step(rank->names.text(annotation.name), named_by_program))
       continue;
-    rank->steps.push_back({annotation.name, annotation.start_ns, annotation.end_ns});
+    rank->steps.push_back({annotation.name, annotation.start_ns});
   }
   std::ranges::stable_sort(rank->steps, {}, &ProfileStep::start_ns);
 }
@@ -55,10 +55,7 @@ void shift(Nanoseconds ns, ProfileRank* rank) {
     annotation.start_ns += ns;
     annotation.end_ns += ns;
   }
-  for (ProfileStep& step : rank->steps) {
-    step.start_ns += ns;
-    step.end_ns += ns;
-  }
+  for (ProfileStep& step : rank->steps) step.start_ns += ns;
 }
 
 void finish_rank(ProfileRank* rank) {

@@ -12,8 +12,8 @@ void shift(Nanoseconds ns, ProfileRank* rank);
 // CPU thread), and the passes that kernels belong to (phases.cpp).
 void finish_rank(ProfileRank* rank);
 
-// The PassPhase and the action of each kernel: of the annotation that it runs in on its stream, or
-// was launched in; else Backward of what autograd's threads launched, Forward of other threads' in
+// The PassPhase and the action of each kernel: of the annotation that it was launched in, or runs
+// in on its stream; else Backward of what autograd's threads launched, Forward of other threads' in
 // a profile that has both.
 void find_phases(ProfileRank* rank);
 

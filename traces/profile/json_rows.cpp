@@ -9,9 +9,7 @@
 
 #include "base/file.h"
 
-#ifdef TANDEM_PROFILES
 #include <zlib.h>
-#endif
 
 namespace tandem {
 namespace {
@@ -93,8 +91,6 @@ std::string shown(char c) { return c == 0 ? "the end of the file" : fmt::format(
 
 }  // namespace
 
-#ifdef TANDEM_PROFILES
-
 struct JsonRows::File {
   explicit File(gzFile opened) : file(opened) {}
   File(const File&) = delete;
@@ -134,21 +130,6 @@ Result<bool> JsonRows::fill() {
   std::memset(buffer_.data() + end_, 0, kPadding);
   return read > 0;
 }
-
-#else
-
-struct JsonRows::File {};
-
-Result<JsonRows> JsonRows::open(const std::string& path) {
-  return Error{path +
-                   ": found a profile, expected a build with zlib and simdjson, which this one "
-                   "is not",
-               Error::Missing};
-}
-
-Result<bool> JsonRows::fill() { return false; }
-
-#endif
 
 JsonRows::JsonRows(std::string path, std::unique_ptr<File> file)
     : path_(std::move(path)), file_(std::move(file)) {}

@@ -127,7 +127,7 @@ constexpr std::array<std::pair<std::string_view, GroupKind>, 10> kDescriptions =
     {"data_parallel", GroupKind::Data},
     {"distributed_optimizer", GroupKind::Data},
     {"embedding_group", GroupKind::Data},
-    {"model_pipeline", GroupKind::Data},  // of gradient norms, as is the next but three
+    {"model_pipeline", GroupKind::Data},  // of gradient norms, as is model_parallel_group
     {"expert", GroupKind::Expert},
     {"context_parallel", GroupKind::Context},
     {"pipeline", GroupKind::Pipeline},
@@ -347,8 +347,7 @@ std::optional<ProfileAction> action_of(std::string_view annotation) {
     const PassPhase phase = phase_of_letter(annotation[annotation.size() - 2]);
     if (phase != PassPhase::Unknown) return ProfileAction{.phase = phase};
   }
-  std::string low = lower(annotation);
-  std::erase(low, '#');
+  const std::string low = lower(annotation);
   const std::vector<std::string_view> words = words_of(low);
   if (words.empty()) return std::nullopt;
   const auto first = words.front();

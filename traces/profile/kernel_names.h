@@ -7,6 +7,7 @@
 
 #include "topology/comm_kind.h"
 #include "traces/profile/profile.h"
+#include "workload/model/pass.h"
 
 namespace tandem {
 

@@ -11,13 +11,9 @@
 #include "traces/profile/json_rows.h"
 #include "traces/profile/kernel_names.h"
 
-#ifdef TANDEM_PROFILES
 #include <simdjson.h>
-#endif
 
 namespace tandem {
-
-#ifdef TANDEM_PROFILES
 
 namespace {
 
@@ -357,16 +353,5 @@ Result<ProfileRank> read_kineto(const std::string& path) {
       [&](std::string_view text) { return rows.add_row(text); }));
   return rows.finish();
 }
-
-#else
-
-Result<ProfileRank> read_kineto(const std::string& path) {
-  return Error{path +
-                   ": found a profile, expected a build with zlib and simdjson, which this one "
-                   "is not",
-               Error::Missing};
-}
-
-#endif
 
 }  // namespace tandem

@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "traces/perfetto_file.h"
+#include "traces/profile/read_profile.h"
 #include "traces/profile/simulated_profile.h"
 
 namespace tandem {
@@ -174,7 +175,7 @@ Status check_kineto_folder(const std::string& folder) {
     return Error::at(folder, "found a file, expected a folder for a profile a rank");
   for (fs::directory_iterator at(folder, error), end; at != end && !error; at.increment(error)) {
     const std::string name = at->path().filename().string();
-    if (name.ends_with(".json") || name.ends_with(".gz") || name.ends_with(".sqlite"))
+    if (has_profile_name(name))
       return Error::at(folder, fmt::format("found {} in it, expected a folder without profiles: "
                                            "those of two runs would be read as one",
                                            name));
@@ -192,7 +193,6 @@ Result<KinetoWritten> write_kineto(const Program& program, const Trace& trace,
   for (const RankTrace& rank : trace.ranks) {
     const ProfileRank profile = profile_of(program, trace, rank);
     RETURN_IF_ERROR(write_kineto(profile, file_of(folder, profile.rank)));
-    ++written.files;
     for (const ProfileKernel& kernel : profile.kernels) {
       ++written.kernels;
       if (kernel.end_ns - kernel.start_ns < 1000) ++written.below_us;

@@ -18,7 +18,7 @@ Status write_kineto(const ProfileRank& rank, const std::string& path);
 // How many kernels were written, and how many of them are shorter than 1 us: HTA rounds starts up
 // and ends down to whole us, so that they may vanish there.
 struct KinetoWritten {
-  std::int64_t files = 0, kernels = 0, below_us = 0;
+  std::int64_t kernels = 0, below_us = 0;
 };
 
 // Before the work that fills it: an Error where the folder is a file, or has profiles already,

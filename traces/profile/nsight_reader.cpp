@@ -12,13 +12,9 @@
 #include "traces/profile/finish_rank.h"
 #include "traces/profile/kernel_names.h"
 
-#ifdef TANDEM_PROFILES
 #include <sqlite3.h>
-#endif
 
 namespace tandem {
-
-#ifdef TANDEM_PROFILES
 
 namespace {
 
@@ -251,16 +247,5 @@ Result<std::vector<ProfileRank>> read_nsight(const std::string& path) {
   }
   return ranks;
 }
-
-#else
-
-Result<std::vector<ProfileRank>> read_nsight(const std::string& path) {
-  return Error{path +
-                   ": found SQLite of Nsight Systems, expected a build with SQLite, which this "
-                   "one is not",
-               Error::Missing};
-}
-
-#endif
 
 }  // namespace tandem

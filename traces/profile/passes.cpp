@@ -3,38 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <optional>
 
 #include "base/split.h"
 #include "traces/profile/finish_rank.h"
+#include "traces/profile/kernel_names.h"
 
 namespace tandem {
 namespace {
 
-struct PhaseLetter {
-  char letter;
-  PassPhase phase;
-};
-constexpr PhaseLetter kLetters[] = {{'F', PassPhase::Forward},
-                                    {'B', PassPhase::Backward},
-                                    {'I', PassPhase::BackwardInput},
-                                    {'W', PassPhase::BackwardWeight}};
-
-// -1: not a whole number.
-int number_of(std::string_view digits) {
-  int value = -1;
-  const char* const end = digits.data() + digits.size();
-  const auto [stop, error] = std::from_chars(digits.data(), end, value);
-  return error == std::errc() && stop == end && value >= 0 ? value : -1;
-}
-
 Result<ProfileAction> pass_named(std::string_view text) {
-  const std::size_t at = text.find_first_of("FBIW");
-  if (at != std::string_view::npos) {
-    const int stage = number_of(text.substr(0, at)), microbatch = number_of(text.substr(at + 1));
-    const auto* const row = std::ranges::find(kLetters, text[at], &PhaseLetter::letter);
-    if (stage >= 0 && microbatch >= 0) return ProfileAction{row->phase, stage, microbatch, true};
-  }
+  const std::optional<ProfileAction> pass = action_of(fmt::format("PP:{}", text));
+  if (pass && pass->stage >= 0 && pass->microbatch >= 0) return *pass;
   return Error{
       fmt::format("--only-passes: found '{}', expected a stage, F, B, I or W, and a "
                   "microbatch, such as 6F3: tandem schedule writes them",

@@ -70,6 +70,15 @@ void by_streams(const std::map<std::int32_t, NamedPasses>& on_streams, ProfileRa
   }
 }
 
+void by_threads(ProfileRank* rank) {
+  for (ProfileKernel& kernel : rank->kernels) {
+    if (kernel.launch < 0 || kernel.phase != PassPhase::Unknown) continue;
+    const bool is_backward =
+        std::ranges::binary_search(rank->backward_threads, rank->launches[kernel.launch].thread);
+    kernel.phase = is_backward ? PassPhase::Backward : PassPhase::Forward;
+  }
+}
+
 // In the order of their launches; those without one are left out.
 std::vector<ProfileKernel*> launched(ProfileRank* rank) {
   std::vector<ProfileKernel*> kernels;
@@ -98,16 +107,12 @@ void find_phases(ProfileRank* rank) {
   }
   PassesAt passes(std::move(on_cpu));
   const std::int32_t first = add_actions(passes.passes(), rank);
-  const auto is_backward = [&](const ProfileKernel& kernel) {
-    return std::ranges::binary_search(rank->backward_threads, rank->launches[kernel.launch].thread);
-  };
   for (ProfileKernel* kernel : launched(rank)) {
     const std::int32_t pass = passes.at(rank->launches[kernel->launch].at_ns, &kernel->phase);
     if (pass >= 0) kernel->action = first + pass;
-    if (kernel->phase == PassPhase::Unknown && !rank->backward_threads.empty())
-      kernel->phase = is_backward(*kernel) ? PassPhase::Backward : PassPhase::Forward;
   }
   by_streams(on_streams, rank);
+  if (!rank->backward_threads.empty()) by_threads(rank);
 }
 
 }  // namespace tandem

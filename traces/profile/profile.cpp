@@ -1,20 +1,6 @@
 #include "traces/profile/profile.h"
 
-#include "base/check.h"
-
 namespace tandem {
-
-std::string_view name(Activity activity) {
-  switch (activity) {
-    case Activity::Compute:
-      return "compute";
-    case Activity::Communication:
-      return "communication";
-    case Activity::Memory:
-      return "memory";
-  }
-  return "";
-}
 
 std::string_view name(PassPhase phase) {
   switch (phase) {

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -13,14 +12,12 @@
 #include <vector>
 
 #include "base/units.h"
-#include "workload/model/pass.h"
 
 namespace tandem {
 
 // What a row of a GPU's stream is: a kernel that computes, one that communicates, a copy or fill.
 enum class Activity : std::uint8_t { Compute, Communication, Memory };
 constexpr int kActivities = 3;
-std::string_view name(Activity activity);
 
 // What part of a training step launched a kernel, where the profile tells.
 enum class PassPhase : std::uint8_t {
@@ -31,7 +28,6 @@ enum class PassPhase : std::uint8_t {
   BackwardWeight,
   Step
 };
-constexpr int kPhases = 6;
 std::string_view name(PassPhase phase);  // Step: "optimizer"
 
 // KernelNames that rows share: kernels are called again and again.
@@ -101,10 +97,10 @@ struct ProfileAction {
   bool is_whole = false;  // all of the pass, and not one of its parts, as "mlp(B)" is
 };
 
-// A step of training, from one begin to the next, as ProfilerStep tells.
+// Where a step of training begins on the CPU, as ProfilerStep tells.
 struct ProfileStep {
   std::uint32_t name = 0;
-  Nanoseconds start_ns = 0, end_ns = 0;
+  Nanoseconds start_ns = 0;
 };
 
 struct ProcessGroup {

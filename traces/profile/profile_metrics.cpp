@@ -7,6 +7,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/median.h"
 #include "traces/profile/awaited.h"
 #include "traces/profile/kernel_names.h"
 
@@ -25,7 +26,6 @@ Nanoseconds floor_us(Nanoseconds ns) {
 struct Seen {
   const ProfileKernel* kernel = nullptr;
   Activity activity = Activity::Compute;
-  bool busy = true;  // of no activity, but the GPU is not idle: HTA's
   Nanoseconds start_ns = 0, end_ns = 0;
 };
 
@@ -54,13 +54,12 @@ std::vector<Seen> seen_of(const ProfileRank& rank, const std::vector<bool>& is_c
   for (std::size_t i = 0; i < rank.kernels.size(); ++i) {
     if (!is_counted.empty() && !is_counted[i]) continue;
     const ProfileKernel& kernel = rank.kernels[i];
-    Seen seen{&kernel, kernel.activity, true, kernel.start_ns, kernel.end_ns};
+    Seen seen{&kernel, kernel.activity, kernel.start_ns, kernel.end_ns};
     if (view.without_waiting && kernel.activity == Activity::Communication)
       seen.start_ns = std::max(seen.start_ns, kernel.transfer_ns);
     if (view.as_hta) {
-      const std::optional<Activity> activity = activities.of(kernel);
-      seen.busy = activity.has_value();
-      seen.activity = activity.value_or(Activity::Memory);
+      // Of no activity of HTA's, the GPU is still not idle.
+      seen.activity = activities.of(kernel).value_or(Activity::Memory);
       // The file's own microseconds, before clocks were aligned.
       const Nanoseconds shift = rank.clock_shift_ns;
       seen.start_ns = floor_us(kernel.start_ns - shift + kMicrosecond - 1) + shift;
@@ -215,9 +214,8 @@ void add_phases(const ProfileRank& rank, const std::vector<Seen>& all, ProfileSp
     PhaseTotal phase{.phase = key.first, .stage = key.second, .time_ns = total.time_ns};
     std::vector<Nanoseconds> passes;
     for (const auto& [action, length] : total.passes) passes.push_back(length);
-    std::ranges::sort(passes);
     phase.passes = static_cast<std::int64_t>(passes.size());
-    if (!passes.empty()) phase.median_ns = passes[(passes.size() - 1) / 2];
+    if (!passes.empty()) phase.median_ns = lower_median(std::move(passes));
     split->phases.push_back(phase);
   }
 }
@@ -253,6 +251,10 @@ std::string CommLabel::text() const {
 std::optional<double> ProfileSplit::overlap_fraction() const {
   if (communication_ns == 0) return std::nullopt;
   return static_cast<double>(overlap_ns) / static_cast<double>(communication_ns);
+}
+
+double ProfileSplit::idle_fraction() const {
+  return span_ns > 0 ? static_cast<double>(idle_ns) / static_cast<double>(span_ns) : 0;
 }
 
 Intervals union_of(Intervals intervals) {
@@ -331,7 +333,7 @@ Result<ProfileSplit> split_of(const ProfileRank& rank, const std::vector<bool>& 
     first = std::min(first, seen.start_ns);
     last = std::max(last, seen.end_ns);
     busy.emplace_back(seen.start_ns, seen.end_ns);
-    if (seen.busy) by_activity[static_cast<std::size_t>(seen.activity)].push_back(busy.back());
+    by_activity[static_cast<std::size_t>(seen.activity)].push_back(busy.back());
     if (seen.activity == Activity::Communication)
       split.waiting_ns += seen.kernel->transfer_ns - seen.kernel->start_ns;
   }

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "traces/profile/profile.h"
+#include "workload/model/pass.h"
 
 namespace tandem {
 
@@ -106,7 +107,8 @@ struct ProfileSplit {
   std::vector<KernelTotal> names;       // of all, the longest first
   std::vector<PhaseTotal> phases;       // by phase and stage
 
-  std::optional<double> overlap_fraction() const;
+  std::optional<double> overlap_fraction() const;  // of communication; nothing without any
+  double idle_fraction() const;                    // of the span
 };
 
 // The rank by itself: its step is its span. Error(BadInput), naming the file, where no kernel is

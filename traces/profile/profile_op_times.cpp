@@ -7,18 +7,13 @@
 #include <map>
 #include <set>
 
+#include "base/median.h"
 #include "traces/profile/kernel_names.h"
 #include "traces/profile/profile_metrics.h"
 #include "traces/profile/simulated_profile.h"
 
 namespace tandem {
 namespace {
-
-double median_ns(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // Stage and microbatch; -1 where they are not told.
 struct PassKey {
@@ -131,7 +126,7 @@ std::optional<double> pass_ns_of_phase(const RankTimes& times, PassPhase phase, 
     const bool same_stage = key.stage == stage || key.stage < 0 || stage < 0;
     if (key.phase == phase && same_stage) alike.insert(alike.end(), values.begin(), values.end());
   }
-  return alike.empty() ? std::nullopt : std::optional(median_ns(std::move(alike)));
+  return alike.empty() ? std::nullopt : std::optional(lower_median(std::move(alike)));
 }
 
 std::optional<double> pass_ns(const RankTimes& times, PassPhase phase, int stage, int microbatch) {
@@ -175,18 +170,9 @@ void price_compute(Body* body, const RankTimes& times, MeasuredOps* measured) {
 }
 
 std::string collective_of_op(OpKind kind) {
-  switch (kind) {
-    case OpKind::AllReduce:
-      return "all-reduce";
-    case OpKind::ReduceScatter:
-      return "reduce-scatter";
-    case OpKind::AllGather:
-      return "all-gather";
-    case OpKind::AllToAll:
-      return "all-to-all";
-    default:
-      return "send/recv";
-  }
+  const CommKind comm = comm_kind(kind);
+  const bool is_transfer = comm == CommKind::SendRecv || comm == CommKind::RingShift;
+  return is_transfer ? "send/recv" : std::string(name(kind));
 }
 
 // In the order of a profile's kernels, which is that of a communicator's ops. `rank`: of the
@@ -206,7 +192,7 @@ void price_comm(const Program& program, int rank, const RankTimes& times, int st
     (at == times.comms.end() ? measured->comm_as_priced : measured->comm) += count;
     if (at == times.comms.end()) continue;
     const bool in_order = steps == 1 && at->second.size() == ops.size();
-    const double usual = median_ns(at->second);
+    const double usual = lower_median(at->second);
     for (std::size_t i = 0; i < ops.size(); ++i)
       ops[i]->duration_ns = std::llround(in_order ? at->second[i] : usual);
   }
@@ -306,16 +292,15 @@ Result<PassSeconds> pass_seconds(const Profile& profile, int passes) {
   }
   const bool told = !ns[PassPhase::Forward].empty();
   if (!told && passes > 0) {
-    ASSIGN_OR_RETURN(const std::vector<ProfileSplit> splits,
-                     splits_of(profile, window_of(profile)));
+    const ProfileWindow window = window_of(profile);
+    ASSIGN_OR_RETURN(const std::vector<ProfileSplit> splits, splits_of(profile, window));
     for (const ProfileSplit& split : splits) {
       for (const PhaseTotal& total : split.phases)
-        ns[total.phase].push_back(static_cast<double>(total.time_ns) / passes /
-                                  window_of(profile).steps);
+        ns[total.phase].push_back(static_cast<double>(total.time_ns) / passes / window.steps);
     }
   }
   const auto seconds_of = [&](PassPhase phase) {
-    return ns[phase].empty() ? std::nullopt : std::optional(1e-9 * median_ns(ns[phase]));
+    return ns[phase].empty() ? std::nullopt : std::optional(1e-9 * lower_median(ns[phase]));
   };
   seconds.forward_s = seconds_of(PassPhase::Forward);
   seconds.weight_s = seconds_of(PassPhase::BackwardWeight);
@@ -324,9 +309,9 @@ Result<PassSeconds> pass_seconds(const Profile& profile, int passes) {
   seconds.backward_s = seconds.weight_s && seconds.input_s
                            ? std::optional(*seconds.input_s + *seconds.weight_s)
                            : seconds_of(PassPhase::Backward);
-  if (!transfers.empty()) seconds.p2p_s = 1e-9 * median_ns(std::move(transfers));
+  if (!transfers.empty()) seconds.p2p_s = 1e-9 * lower_median(std::move(transfers));
   for (auto& [stage, values] : forward_ns)
-    seconds.forward_by_stage.push_back(1e-9 * median_ns(std::move(values)));
+    seconds.forward_by_stage.push_back(1e-9 * lower_median(std::move(values)));
   if (!seconds.forward_s || !seconds.backward_s) return no_passes(profile);
   return seconds;
 }

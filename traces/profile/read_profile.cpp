@@ -25,10 +25,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kReadAtOnce = 4;  // each holds its kernels in memory
 
-bool has_profile_name(const std::string& path) {
-  return path.ends_with(".json") || path.ends_with(".json.gz") || path.ends_with(".sqlite");
-}
-
 bool is_sqlite(const std::string& path) {
   std::string begin(15, '\0');
   std::ifstream file(path, std::ios::binary);
@@ -108,6 +104,10 @@ Result<std::vector<ProfileRank>> read_one(const std::string& path) {
 }
 
 }  // namespace
+
+bool has_profile_name(const std::string& path) {
+  return path.ends_with(".json") || path.ends_with(".json.gz") || path.ends_with(".sqlite");
+}
 
 bool may_be_profile(const std::string& path) {
   std::error_code error;

@@ -9,8 +9,9 @@
 
 namespace tandem {
 
-// What is a folder, or a file that may be a profile by its name or first bytes: *.json, *.json.gz
-// (torch.profiler) and SQLite (nsys export --type sqlite).
+// *.json, *.json.gz (torch.profiler), *.sqlite (nsys export --type sqlite).
+bool has_profile_name(const std::string& path);
+// What is a folder, or a file that may be a profile by its name or first bytes.
 bool may_be_profile(const std::string& path);
 
 // The ranks of all files, folders' in the order of their names; clocks aligned (align.h). A rank is

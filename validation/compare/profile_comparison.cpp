@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/median.h"
+
 namespace tandem {
 namespace {
 
@@ -52,8 +54,6 @@ CommsByLabel comms_of_side(const ComparedSide& side, std::vector<CommTotal> Prof
       sum.time_ns += split.multiplicity * comm.time_ns;
       sum.overlap_ns += split.multiplicity * comm.overlap_ns;
       sum.exposed_ns += split.multiplicity * comm.exposed_ns;
-      sum.sized += split.multiplicity * comm.sized;
-      sum.bytes += split.multiplicity * comm.bytes;
       sum.bus_bytes += split.multiplicity * comm.bus_bytes;
       sum.sized_ns += split.multiplicity * comm.sized_ns;
     }
@@ -187,7 +187,6 @@ PhasesByStage phases_of(const ComparedSide& side, const PhaseDetail& detail) {
   }
   for (auto& [key, sum] : sums) {
     sum.seconds /= sum.ranks * side.window.steps;
-    std::ranges::sort(sum.passes);
   }
   return sums;
 }
@@ -210,7 +209,7 @@ void add_phases_of_both(ProfileComparison* comparison) {
       if (at == from.end()) return;
       *seconds = at->second.seconds;
       const std::vector<double>& passes = at->second.passes;
-      if (!passes.empty()) *pass = passes[(passes.size() - 1) / 2];
+      if (!passes.empty()) *pass = lower_median(passes);
     };
     take(ours, &phase.simulated_s, &phase.simulated_pass_s);
     take(theirs, &phase.measured_s, &phase.measured_pass_s);
@@ -259,14 +258,11 @@ Json json_of_side(const ComparedSide& side) {
   json["ranks"] = Json::array();
   for (const ProfileSplit& split : side.hta_splits) {
     const auto overlap = split.overlap_fraction();
-    json["ranks"].push_back(
-        {{"rank", split.rank},
-         {"stands_for", split.multiplicity},
-         {"span_s", to_seconds(split.span_ns)},
-         {"idle_fraction", split.span_ns > 0 ? static_cast<double>(split.idle_ns) /
-                                                   static_cast<double>(split.span_ns)
-                                             : 0},
-         {"overlap_fraction", or_null(overlap)}});
+    json["ranks"].push_back({{"rank", split.rank},
+                             {"stands_for", split.multiplicity},
+                             {"span_s", to_seconds(split.span_ns)},
+                             {"idle_fraction", split.idle_fraction()},
+                             {"overlap_fraction", or_null(overlap)}});
   }
   return json;
 }

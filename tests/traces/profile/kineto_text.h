@@ -44,6 +44,12 @@ inline std::string annotation_row(const std::string& name, const std::string& ts
                      R"("ts": {}, "dur": {}, "args": {{}}}})",
                      name, thread, ts, dur);
 }
+inline std::string gpu_annotation_row(const std::string& name, int stream, const std::string& ts,
+                                      const std::string& dur) {
+  return fmt::format(R"({{"ph": "X", "cat": "gpu_user_annotation", "name": "{}", "pid": 0, )"
+                     R"("tid": {}, "ts": {}, "dur": {}, "args": {{}}}})",
+                     name, stream, ts, dur);
+}
 // The arguments of a collective of that many floats, for kernel_row.
 inline std::string collective(const std::string& name, int elements, const std::string& ranks,
                               int size, const std::string& description = "",

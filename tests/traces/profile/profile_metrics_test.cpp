@@ -167,6 +167,21 @@ TEST_CASE("without annotations autograd's threads launch the backward, others th
   CHECK(phase_in(splits_in(read_rows(kernels)).front(), PassPhase::Forward) == nullptr);
 }
 
+TEST_CASE("an annotation on the stream says more than the thread that launched a kernel") {
+  const std::string backward =
+      R"({"ph": "X", "cat": "cpu_op", "name": "autograd::engine::evaluate_function: Mm", )"
+      R"("pid": 9, "tid": 5, "ts": 1, "dur": 9, "args": {}})";
+  const ProfileSplit split =
+      splits_in(
+          read_rows({backward, launch_row(1, "1", 5), launch_row(2, "2", 5),
+                     gpu_annotation_row("PP:1F3", 7, "10", "3"),
+                     kernel_row("gemm", 7, "10", "3", 1), kernel_row("gemm", 7, "13", "6", 2)}))
+          .front();
+  REQUIRE(phase_in(split, PassPhase::Forward, 1) != nullptr);
+  CHECK(phase_in(split, PassPhase::Forward, 1)->time_ns == 3'000);
+  CHECK(phase_in(split, PassPhase::Backward)->time_ns == 6'000);
+}
+
 TEST_CASE("clocks are moved so that collectives end together, and a rank's waiting is known") {
   // Rank 1's clock is 1000 us ahead. The all-reduce runs 10-20 on rank 0 and 16-20 on rank 1:
   // rank 0 waits 6 for it.

@@ -1,0 +1,21 @@
+// In a build without zlib, simdjson and SQLite: profiles are refused.
+#include "traces/profile/kineto_reader.h"
+#include "traces/profile/nsight_reader.h"
+
+namespace tandem {
+
+Result<ProfileRank> read_kineto(const std::string& path) {
+  return Error{path +
+                   ": found a profile, expected a build with zlib and simdjson, which this one "
+                   "is not",
+               Error::Missing};
+}
+
+Result<std::vector<ProfileRank>> read_nsight(const std::string& path) {
+  return Error{path +
+                   ": found SQLite of Nsight Systems, expected a build with SQLite, which this "
+                   "one is not",
+               Error::Missing};
+}
+
+}  // namespace tandem
