@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/text_width.h"
 #include "report/text/profile_table.h"
+#include "traces/profile/profile_costs.h"
 #include "traces/profile/profile_op_times.h"
 #include "traces/profile/read_profile.h"
 
@@ -22,7 +23,9 @@ namespace {
 struct TraceOptions {
   std::vector<std::string> files;
   std::string scenario;
+  std::string costs;
   int passes = 0;
+  int gpus_per_node = 0;
   std::size_t top = 15;
   bool as_hta = false;
   bool json = false;
@@ -65,8 +68,21 @@ std::string scenario_text(const PassSeconds& passes, const std::vector<std::stri
   return text;
 }
 
+Status write_costs(const Profile& profile, const TraceOptions& options) {
+  ASSIGN_OR_RETURN(const ProfileCosts costs, cost_table_of(profile, options.gpus_per_node));
+  RETURN_IF_ERROR(write_file(options.costs, to_text(costs.table)));
+  if (costs.other_dtype > 0)
+    fmt::print(stderr, "warning: {}: {} GEMMs of another precision are left out\n", options.costs,
+               costs.other_dtype);
+  if (costs.not_told > 0)
+    fmt::print(stderr, "warning: {}: of {} calls the arguments do not tell what they computed\n",
+               options.costs, costs.not_told);
+  return Done{};
+}
+
 Status run(const TraceOptions& options) {
-  RETURN_IF_ERROR(check_outputs({{"--scenario", options.scenario}}, inputs_of(options)));
+  RETURN_IF_ERROR(check_outputs({{"--scenario", options.scenario}, {"--costs", options.costs}},
+                                inputs_of(options)));
   std::optional<Waiting> waiting("reading the profile");
   ASSIGN_OR_RETURN(const Profile profile, read_profile(options.files));
   ProfileReport report{.profile = &profile,
@@ -79,6 +95,7 @@ Status run(const TraceOptions& options) {
     ASSIGN_OR_RETURN(const PassSeconds passes, pass_seconds(profile, options.passes));
     RETURN_IF_ERROR(write_file(options.scenario, scenario_text(passes, options.files)));
   }
+  if (!options.costs.empty()) RETURN_IF_ERROR(write_costs(profile, options));
   if (options.json) {
     fmt::print(
         "{}\n",
@@ -103,6 +120,13 @@ void add_trace(const Command& app) {
   command.option("--scenario", &options->scenario,
                  "write a scenario (TOML) of stated seconds: what a pass of a microbatch through "
                  "a stage took");
+  command.option("--costs", &options->costs,
+                 "write a cost table (CSV): what GEMMs, attention and elementwise passes of each "
+                 "shape took; needs record_shapes=True");
+  command
+      .option("--gpus-per-node", &options->gpus_per_node,
+              "with it: collectives too, and which of them cross nodes")
+      .at_least_one();
   command
       .option("--passes", &options->passes,
               "with it, where no annotations tell passes apart: the forwards of a rank in a step")

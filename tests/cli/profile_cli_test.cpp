@@ -163,6 +163,46 @@ TEST_CASE("a profile's passes become a scenario that takes what they took") {
   CHECK(measured.at("iteration_s") == run.at("iteration_s"));
 }
 
+TEST_CASE("a profile's matrix products become a cost table, and price another job") {
+  const Sandbox box;
+  box.file("model.toml", kModel);
+  // Three calls and the kernel that each launched, which takes so many us.
+  const auto compute_s = [&](int product_us, int scores_us, int sum_us) {
+    std::string rows;
+    int id = 0;
+    const auto add = [&](const char* call, const char* shapes, const char* kernel, int us) {
+      rows += fmt::format(
+          R"({6} {{"ph": "X", "cat": "cpu_op", "name": "{0}", "pid": 9, "tid": 1, "ts": {4},
+          "dur": 9, "args": {{"Input Dims": {1},
+          "Input type": ["c10::BFloat16", "c10::BFloat16"]}}}},
+          {{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 1,
+          "ts": {4}, "dur": 1, "args": {{"correlation": {5}}}}},
+          {{"ph": "X", "cat": "kernel", "name": "{2}", "pid": 0, "tid": 7, "ts": {4}, "dur": {3},
+          "args": {{"stream": 7, "correlation": {5}}}}})",
+          call, shapes, kernel, us, 1000 * id, id, id == 0 ? "" : ",");
+      ++id;
+    };
+    add("aten::mm", "[[1024, 1024], [1024, 1024]]", "gemm", product_us);
+    add("aten::bmm", "[[8, 1024, 64], [8, 64, 1024]]", "gemm", scores_us);
+    add("aten::add", "[[1048576], [1048576]]", "elementwise", sum_us);
+    box.file("p.json", R"({"schemaVersion": 1, "traceEvents": [)" + rows + "]}");
+    check_done(box.tandem("trace p.json --costs costs.csv"));
+    return done(box.tandem("simulate model.toml --json --engine ideal --set costs.source=table "
+                           "--set costs.table=costs.csv"))
+        .at(0)
+        .at("compute_s")
+        .get<double>();
+  };
+  const double slow_s = compute_s(2000, 1000, 500);
+  const std::string table = box.read("costs.csv");
+  CHECK(table.find("# precision: bf16\n") != std::string::npos);
+  CHECK(table.find("gemm,,1x1024x1024x1024,0,0,0,0,0,1,2000000,2000000,2000000,") !=
+        std::string::npos);
+  // But for the launches of small kernels, which no table has.
+  CHECK(slow_s == Approx(2 * compute_s(1000, 500, 250)).epsilon(0.002));
+  CHECK(box.tandem("trace p.json --costs p.json").status == 2);
+}
+
 TEST_CASE("written profiles have the form that other tools ask for, and the same bytes each time") {
   const Sandbox box;
   box.file("model.toml", kModel);

@@ -51,6 +51,10 @@ void shift(Nanoseconds ns, ProfileRank* rank) {
     kernel.transfer_ns += ns;
   }
   for (Launch& launch : rank->launches) launch.at_ns += ns;
+  for (ShapedCall& call : rank->calls) {
+    call.start_ns += ns;
+    call.end_ns += ns;
+  }
   for (Annotation& annotation : rank->annotations) {
     annotation.start_ns += ns;
     annotation.end_ns += ns;
@@ -63,6 +67,9 @@ void finish_rank(ProfileRank* rank) {
     return std::tie(a.start_ns, a.stream, a.end_ns) < std::tie(b.start_ns, b.stream, b.end_ns);
   });
   for (ProfileKernel& kernel : rank->kernels) kernel.transfer_ns = kernel.start_ns;
+  std::ranges::stable_sort(rank->calls, [](const ShapedCall& a, const ShapedCall& b) {
+    return std::tie(a.thread, a.start_ns) < std::tie(b.thread, b.start_ns);
+  });
   join_launches(rank);
   take_steps(rank);
   find_phases(rank);

@@ -10,6 +10,7 @@
 #include "traces/profile/finish_rank.h"
 #include "traces/profile/json_rows.h"
 #include "traces/profile/kernel_names.h"
+#include "traces/profile/torch_calls.h"
 
 #include <simdjson.h>
 
@@ -52,6 +53,7 @@ struct Row {
   std::optional<Nanoseconds> at_ns, length_ns;
   std::int64_t stream = kNone, correlation = kNone;
   std::vector<std::int64_t> waits;
+  std::string_view shapes, types, values;  // of a call's arguments
   // Of a collective.
   std::string_view collective, dtype, group, description, ranks;
   std::int64_t in_elements = kNone, out_elements = kNone, group_size = 0, sequence = kNone,
@@ -93,6 +95,14 @@ std::string_view text_of(Value value) {
   return value.get_string().get(text) == simdjson::SUCCESS ? text : std::string_view();
 }
 
+// A list as it stands in the file.
+std::string_view list_text(Value value) {
+  simdjson::ondemand::array list;
+  std::string_view text;
+  if (value.get_array().get(list) != simdjson::SUCCESS) return text;
+  return list.raw_json().get(text) == simdjson::SUCCESS ? text : std::string_view();
+}
+
 void read_args(Value value, Row* row) {
   simdjson::ondemand::object args;
   if (value.get_object().get(args) != simdjson::SUCCESS) return;
@@ -103,6 +113,12 @@ void read_args(Value value, Row* row) {
       row->stream = whole(field.value());
     } else if (key == "correlation") {
       row->correlation = whole(field.value());
+    } else if (key == "Input Dims") {
+      row->shapes = list_text(field.value());
+    } else if (key == "Input type") {
+      row->types = list_text(field.value());
+    } else if (key == "Concrete Inputs") {
+      row->values = list_text(field.value());
     } else if (key == "Collective name") {
       row->collective = text_of(field.value());
     } else if (key == "In msg nelems") {
@@ -199,7 +215,8 @@ class KinetoRows {
         if (kind == RowKind::Other) return row;
       } else if (key == "name") {
         row.name = text_of(field.value());
-        if (kind == RowKind::CpuOp && !row.name.starts_with("autograd::engine")) return row;
+        const bool is_read = row.name.starts_with("autograd::engine") || is_priced_call(row.name);
+        if (kind == RowKind::CpuOp && !is_read) return row;
       } else if (key == "tid") {
         row.thread = whole(field.value());
       } else if (key == "pid") {
@@ -210,7 +227,7 @@ class KinetoRows {
         row.length_ns = nanoseconds(field.value().raw_json_token());
       } else if (key == "args") {
         if (!category_known || kind == RowKind::Kernel || kind == RowKind::Copy ||
-            kind == RowKind::Call)
+            kind == RowKind::Call || kind == RowKind::CpuOp)
           read_args(field.value(), &row);
       }
     }
@@ -224,6 +241,14 @@ class KinetoRows {
     if (kind == RowKind::CpuOp) {
       if (row.name.starts_with("autograd::engine::evaluate_function"))
         backward_threads_.insert(row.thread);
+      if (!row.shapes.empty() && row.at_ns && row.length_ns && is_priced_call(row.name))
+        rank_.calls.push_back({.name = rank_.names.id(row.name),
+                               .shapes = rank_.names.id(row.shapes),
+                               .types = rank_.names.id(row.types),
+                               .values = rank_.names.id(row.values),
+                               .thread = static_cast<std::int32_t>(row.thread),
+                               .start_ns = *row.at_ns,
+                               .end_ns = *row.at_ns + *row.length_ns});
       return Done{};
     }
     if (kind == RowKind::Call && row.correlation < 0) return Done{};

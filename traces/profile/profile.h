@@ -81,6 +81,15 @@ struct Launch {
   std::int32_t thread = 0;
 };
 
+// A call of PyTorch on the CPU whose arguments the profile tells (record_shapes); texts as they
+// stand in it (torch_calls.h).
+struct ShapedCall {
+  std::uint32_t name = 0;  // "aten::mm"
+  std::uint32_t shapes = 0, types = 0, values = 0;
+  std::int32_t thread = 0;
+  Nanoseconds start_ns = 0, end_ns = 0;
+};
+
 // A named span of time, of a CPU thread or (on_gpu) of a stream.
 struct Annotation {
   std::uint32_t name = 0;
@@ -119,7 +128,8 @@ struct ProfileRank {
   KernelNames names;
   std::vector<ProfileKernel> kernels;  // by start, then stream
   std::vector<CollectiveArgs> collectives;
-  std::vector<Launch> launches;  // by correlation
+  std::vector<Launch> launches;   // by correlation
+  std::vector<ShapedCall> calls;  // by thread, then start: those that cost tables are made of
   std::vector<Annotation> annotations;
   std::vector<ProfileAction> actions;
   std::vector<ProfileStep> steps;              // by start

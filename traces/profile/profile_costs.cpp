@@ -1,0 +1,188 @@
+#include "traces/profile/profile_costs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "traces/profile/kernel_names.h"
+#include "traces/profile/profile_metrics.h"
+#include "traces/profile/torch_calls.h"
+
+namespace tandem {
+namespace {
+
+// What was measured, and how long each time.
+struct Samples {
+  CostRow row;
+  std::string dtype;
+  std::vector<Nanoseconds> ns;
+};
+using SamplesByRow = std::map<std::string, Samples>;
+
+std::string key_of(const CostRow& row, std::string_view dtype) {
+  return fmt::format("{} {} {} {} {} {} {}", name(row.what), dtype, gemms_text(row.gemms),
+                     row.attention_flops, row.bytes, row.ranks, row.between_nodes);
+}
+
+void add_sample(const CostRow& row, std::string_view dtype, Nanoseconds ns, SamplesByRow* samples) {
+  Samples& own = (*samples)[key_of(row, dtype)];
+  own.row = row;
+  own.dtype = dtype;
+  own.ns.push_back(ns);
+}
+
+// By the rank's calls, the time of the kernels of compute that each launched.
+std::vector<Nanoseconds> ns_of_calls(const ProfileRank& rank) {
+  std::vector<Nanoseconds> ns(rank.calls.size(), 0);
+  const auto before = [](const ShapedCall& call) { return std::pair(call.thread, call.start_ns); };
+  for (const ProfileKernel& kernel : rank.kernels) {
+    if (kernel.launch < 0 || kernel.activity != Activity::Compute) continue;
+    const Launch& launch = rank.launches[kernel.launch];
+    const auto after =
+        std::ranges::upper_bound(rank.calls, std::pair(launch.thread, launch.at_ns), {}, before);
+    if (after == rank.calls.begin()) continue;
+    const auto call = std::prev(after);
+    if (call->thread == launch.thread && launch.at_ns <= call->end_ns)
+      ns[static_cast<std::size_t>(call - rank.calls.begin())] += kernel.end_ns - kernel.start_ns;
+  }
+  return ns;
+}
+
+void add_calls(const ProfileRank& rank, SamplesByRow* samples, ProfileCosts* costs) {
+  const std::vector<Nanoseconds> ns = ns_of_calls(rank);
+  for (std::size_t i = 0; i < rank.calls.size(); ++i) {
+    if (ns[i] == 0) continue;
+    const ShapedCall& call = rank.calls[i];
+    const std::optional<PricedCall> priced =
+        priced_call(rank.names.text(call.name), {.shapes = rank.names.text(call.shapes),
+                                                 .types = rank.names.text(call.types),
+                                                 .values = rank.names.text(call.values)});
+    if (!priced) {
+      ++costs->not_told;
+      continue;
+    }
+    const bool is_product = priced->row.what == CostKind::Gemm;
+    add_sample(priced->row, is_product ? priced->dtype : "", ns[i], samples);
+  }
+}
+
+// Who takes part: torch's list, or, where that is cut, the file's list of the group. Empty:
+// unknown.
+std::vector<int> members_of(const ProfileRank& rank, const CollectiveArgs& args) {
+  const auto json = nlohmann::json::parse(rank.names.text(args.ranks), nullptr, false);
+  const auto is_number = [](const auto& value) { return value.is_number_integer(); };
+  if (json.is_array() && std::ranges::all_of(json, is_number)) return json.get<std::vector<int>>();
+  const auto group =
+      std::ranges::find(rank.groups, rank.names.text(args.group), &ProcessGroup::name);
+  return group == rank.groups.end() ? std::vector<int>() : group->ranks;
+}
+
+void add_collectives(const ProfileRank& rank, const std::set<int>& present, int gpus_per_node,
+                     SamplesByRow* samples) {
+  for (const ProfileKernel& kernel : rank.kernels) {
+    if (kernel.collective < 0 || kernel.activity != Activity::Communication) continue;
+    const std::optional<CommKind> kind = comm_kind_of(label_of(rank, kernel).collective);
+    const std::optional<double> bytes = bytes_of(rank, kernel);
+    if (!kind || *kind == CommKind::SendRecv || !bytes || *bytes == 0) continue;
+    const std::vector<int> ranks = members_of(rank, rank.collectives[kernel.collective]);
+    const auto is_present = [&](int member) { return present.contains(member); };
+    if (ranks.size() < 2 || !std::ranges::all_of(ranks, is_present)) continue;
+    const bool between = std::ranges::any_of(
+        ranks, [&](int r) { return r / gpus_per_node != ranks.front() / gpus_per_node; });
+    const CostRow row{.what = cost_kind(*kind),
+                      .bytes = *bytes,
+                      .ranks = static_cast<int>(ranks.size()),
+                      .between_nodes = between};
+    add_sample(row, "", kernel.end_ns - kernel.transfer_ns, samples);
+  }
+}
+
+// That of the GEMMs that took longest; "" without any.
+std::string precision_of(const SamplesByRow& samples) {
+  std::map<std::string, Nanoseconds> ns_of;
+  for (const auto& [key, own] : samples) {
+    if (own.row.what != CostKind::Gemm) continue;
+    for (const Nanoseconds ns : own.ns) ns_of[own.dtype] += ns;
+  }
+  const auto longest =
+      std::ranges::max_element(ns_of, {}, [](const auto& precision) { return precision.second; });
+  return longest == ns_of.end() ? "" : longest->first;
+}
+
+Nanoseconds quantile(const std::vector<Nanoseconds>& sorted, double share) {
+  return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
+}
+
+CostRow measured(Samples samples) {
+  std::ranges::sort(samples.ns);
+  CostRow row = std::move(samples.row);
+  row.count = static_cast<std::int64_t>(samples.ns.size());
+  row.p5_ns = quantile(samples.ns, 0.05);
+  row.p50_ns = std::max<Nanoseconds>(1, quantile(samples.ns, 0.5));
+  row.p95_ns = std::max(row.p50_ns, quantile(samples.ns, 0.95));
+  return row;
+}
+
+std::vector<std::pair<std::string, std::string>> meta_of(const Profile& profile,
+                                                         const std::string& precision,
+                                                         int gpus_per_node) {
+  std::set<std::string> profilers, devices;
+  std::vector<std::string> files;
+  for (const ProfileRank& rank : profile.ranks) {
+    profilers.insert(rank.profiler);
+    if (!rank.device.empty()) devices.insert(rank.device);
+    files.push_back(rank.path);
+  }
+  std::vector<std::pair<std::string, std::string>> meta = {
+      {"profile", fmt::format("{}", fmt::join(files, ", "))},
+      {"profiler", fmt::format("{}", fmt::join(profilers, ", "))}};
+  if (!devices.empty()) meta.emplace_back("device", fmt::format("{}", fmt::join(devices, ", ")));
+  meta.emplace_back("precision", precision);
+  if (gpus_per_node > 0) meta.emplace_back("gpus_per_node", fmt::format("{}", gpus_per_node));
+  return meta;
+}
+
+}  // namespace
+
+Result<ProfileCosts> cost_table_of(const Profile& profile, int gpus_per_node) {
+  ProfileCosts costs;
+  SamplesByRow samples;
+  std::set<int> present;
+  for (const ProfileRank& rank : profile.ranks) present.insert(rank.rank);
+  for (const ProfileRank& rank : profile.ranks) {
+    add_calls(rank, &samples, &costs);
+    if (gpus_per_node > 0) add_collectives(rank, present, gpus_per_node, &samples);
+  }
+  const std::string precision = precision_of(samples);
+  if (precision.empty())
+    return Error::at(profile.ranks.front().path,
+                     "found no GEMM whose shape is told, expected calls such as aten::mm with "
+                     "their Input Dims: torch.profiler has them with record_shapes=True");
+  SamplesByRow rows;  // of that precision
+  for (auto& [key, own] : samples) {
+    if (own.row.what == CostKind::Gemm && own.dtype != precision) {
+      const bool in_16_bits = own.dtype == "bf16" || own.dtype == "fp16";
+      if (precision != "fp8" || !in_16_bits) {
+        costs.other_dtype += static_cast<std::int64_t>(own.ns.size());
+        continue;
+      }
+      own.row.gemms.front().wide = true;
+    }
+    for (const Nanoseconds ns : own.ns) add_sample(own.row, "", ns, &rows);
+  }
+  for (auto& [key, own] : rows) costs.table.rows.push_back(measured(std::move(own)));
+  std::ranges::stable_sort(costs.table.rows, {}, [](const CostRow& row) {
+    return std::tuple(row.what, row.ranks, row.between_nodes, row.flops(), row.bytes);
+  });
+  costs.table.meta = meta_of(profile, precision, gpus_per_node);
+  return costs;
+}
+
+}  // namespace tandem
