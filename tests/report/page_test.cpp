@@ -202,6 +202,28 @@ TEST_CASE("a table's page shows the frontier, and filters rows by text and along
   CHECK(seen.at("pointsElsewhere") == 4);
 }
 
+TEST_CASE("a page shows the cluster whose links are listed, and of others nothing") {
+  const auto chromium = browser();
+  if (!chromium) return;
+  const Sandbox box;
+  box.file("job.toml", kSmall);
+  REQUIRE(box.tandem("simulate job.toml --report job.html").status == 0);
+  CHECK(seen_on(box, *chromium, "job.html", "cluster.js").at("hidden") == true);
+  REQUIRE(box.tandem("simulate " TANDEM_SOURCE_DIR
+                     "/scenarios/torus.toml --engine ideal --report torus.html")
+              .status == 0);
+  const Json seen = seen_on(box, *chromium, "torus.html", "cluster.js");
+  CHECK(seen.at("failure") == "");
+  CHECK(seen.at("hidden") == false);
+  CHECK(seen.at("width") > 300);
+  CHECK(seen.at("height") > 200);
+  CHECK(seen.at("switches") > 0);
+  CHECK(seen.at("links") > 0);
+  CHECK(seen.at("outside") == 0);
+  const Json& texts = seen.at("texts");
+  CHECK(std::ranges::find(texts, Json("inside of n0")) != texts.end());
+}
+
 TEST_CASE("a page of several runs says of each what it saves, its interval, whether it fits") {
   const auto chromium = browser();
   if (!chromium) return;
