@@ -32,7 +32,7 @@ constexpr auto kCoordinatorFirst = std::chrono::seconds(1);
 constexpr int kLost_ms = 5000;
 
 // The messages between ranks.
-enum class MessageKind : std::uint32_t {
+enum class ControlKind : std::uint32_t {
   Hello = 0x7a1dE001,
   Welcome,
   Refused,
@@ -58,10 +58,10 @@ Hello hello_of(const LaunchedRank& own, const Rendezvous& rendezvous) {
   return hello;
 }
 
-std::optional<Hello> hello_in(const ControlMessage& message, MessageKind kind) {
+std::optional<Hello> hello_in(const ControlMessage& message, ControlKind kind) {
   Hello hello;
   const std::string magic = hello.magic;
-  if (static_cast<MessageKind>(message.kind) != kind || message.body.size() != sizeof hello)
+  if (static_cast<ControlKind>(message.kind) != kind || message.body.size() != sizeof hello)
     return std::nullopt;
   std::memcpy(&hello, message.body.data(), sizeof hello);
   hello.magic[sizeof hello.magic - 1] = hello.run[sizeof hello.run - 1] = 0;
@@ -69,7 +69,7 @@ std::optional<Hello> hello_in(const ControlMessage& message, MessageKind kind) {
   return hello;
 }
 
-void send_message(Connection* connection, MessageKind kind, std::span<const std::byte> body = {}) {
+void send_message(Connection* connection, ControlKind kind, std::span<const std::byte> body = {}) {
   connection->send(static_cast<std::uint32_t>(kind), body);
 }
 
@@ -84,7 +84,7 @@ struct Peer {
 };
 
 // The next message, which must be of this kind. A rank that is lost is given up after a while.
-Result<ControlMessage> next_message(Peer* peer, int rank, MessageKind kind) {
+Result<ControlMessage> next_message(Peer* peer, int rank, ControlKind kind) {
   for (;;) {
     peer->listen();
     if (!peer->received.empty() || !peer->connection.is_open()) break;
@@ -97,13 +97,13 @@ Result<ControlMessage> next_message(Peer* peer, int rank, MessageKind kind) {
   }
   ControlMessage message = std::move(peer->received.front());
   peer->received.pop_front();
-  if (static_cast<MessageKind>(message.kind) == kind) return message;
+  if (static_cast<ControlKind>(message.kind) == kind) return message;
   return Error{fmt::format("found the message {:x} from rank {}, expected {:x}", message.kind, rank,
                            static_cast<std::uint32_t>(kind)),
                Error::Failed};
 }
 
-Status receive_into(Peer* peer, int rank, MessageKind kind, std::span<std::byte> bytes) {
+Status receive_into(Peer* peer, int rank, ControlKind kind, std::span<std::byte> bytes) {
   ASSIGN_OR_RETURN(const ControlMessage message, next_message(peer, rank, kind));
   if (message.body.size() != bytes.size())
     return Error{fmt::format("found {} bytes from rank {}, expected {}", message.body.size(), rank,
@@ -151,7 +151,7 @@ class Reception {
                        const std::function<void(Connection*)>& greet) {
     const std::vector<ControlMessage> messages = connection->receive();
     if (messages.empty()) return !connection->is_open();
-    const auto hello = hello_in(messages.front(), MessageKind::Hello);
+    const auto hello = hello_in(messages.front(), ControlKind::Hello);
     if (!hello) return true;  // not one of ours
     if (std::strcmp(hello->run, own_.run) != 0) {
       refuse(connection, fmt::format("the run '{}'", own_.run));
@@ -172,14 +172,14 @@ class Reception {
       return true;
     }
     peer.emplace(Peer{std::move(*connection), {}});
-    send_message(&peer->connection, MessageKind::Welcome, std::as_bytes(std::span(&own_, 1)));
+    send_message(&peer->connection, ControlKind::Welcome, std::as_bytes(std::span(&own_, 1)));
     greet(&peer->connection);
     return true;
   }
 
   // `found`: what the other end finds here.
   static void refuse(Connection* connection, const std::string& found) {
-    send_message(connection, MessageKind::Refused, std::as_bytes(std::span(found)));
+    send_message(connection, ControlKind::Refused, std::as_bytes(std::span(found)));
   }
 
   Error missing(const std::vector<std::optional<Peer>>& peers) const {
@@ -220,9 +220,9 @@ class TcpControl final : public Control {
   int ranks() const override { return ranks_; }
 
   Status broadcast(std::span<std::byte> bytes) override {
-    if (rank_ != 0) return receive_into(&*peers_[0], 0, MessageKind::Bytes, bytes);
+    if (rank_ != 0) return receive_into(&*peers_[0], 0, ControlKind::Bytes, bytes);
     const auto tell = [&](Connection* connection) {
-      send_message(connection, MessageKind::Bytes, bytes);
+      send_message(connection, ControlKind::Bytes, bytes);
     };
     for (std::optional<Peer>& peer : peers_) {
       if (peer) tell(&peer->connection);
@@ -232,25 +232,25 @@ class TcpControl final : public Control {
 
   Status barrier() override {
     if (rank_ != 0) {
-      send_message(&peers_[0]->connection, MessageKind::Here);
-      return receive_into(&*peers_[0], 0, MessageKind::Go, {});
+      send_message(&peers_[0]->connection, ControlKind::Here);
+      return receive_into(&*peers_[0], 0, ControlKind::Go, {});
     }
     RETURN_IF_ERROR(meet([](Connection*) {}));
     for (int other = 1; other < ranks_; ++other)
-      RETURN_IF_ERROR(receive_into(&*peers_[other], other, MessageKind::Here, {}));
+      RETURN_IF_ERROR(receive_into(&*peers_[other], other, ControlKind::Here, {}));
     for (int other = 1; other < ranks_; ++other)
-      send_message(&peers_[other]->connection, MessageKind::Go);
+      send_message(&peers_[other]->connection, ControlKind::Go);
     return Done{};
   }
 
   Result<ClockReading> compare_clocks() override {
     if (rank_ == 0) RETURN_IF_ERROR(meet([](Connection*) {}));
     const auto send = [this](int peer, std::span<const Nanoseconds> numbers) -> Status {
-      send_message(&peers_[peer]->connection, MessageKind::Numbers, std::as_bytes(numbers));
+      send_message(&peers_[peer]->connection, ControlKind::Numbers, std::as_bytes(numbers));
       return Done{};
     };
     const auto receive = [this](int peer, std::span<Nanoseconds> numbers) {
-      return receive_into(&*peers_[peer], peer, MessageKind::Numbers,
+      return receive_into(&*peers_[peer], peer, ControlKind::Numbers,
                           std::as_writable_bytes(numbers));
     };
     return tandem::compare_clocks(rank_, ranks_, {send, receive});
@@ -319,7 +319,7 @@ class Visitor {
   std::optional<Peer> introduce(Connection connection) {
     Peer peer{std::move(connection), {}};
     const Hello own = hello_of(own_, rendezvous_);
-    send_message(&peer.connection, MessageKind::Hello, std::as_bytes(std::span(&own, 1)));
+    send_message(&peer.connection, ControlKind::Hello, std::as_bytes(std::span(&own, 1)));
     found_ = "somebody who does not answer";
     while (peer.connection.is_open() && Clock::now() < until_) {
       pollfd event{peer.connection.descriptor(), POLLIN, 0};
@@ -328,9 +328,9 @@ class Visitor {
       if (peer.received.empty()) continue;
       const ControlMessage message = std::move(peer.received.front());
       peer.received.pop_front();
-      if (hello_in(message, MessageKind::Welcome)) return peer;
+      if (hello_in(message, ControlKind::Welcome)) return peer;
       found_ = "another program";
-      if (static_cast<MessageKind>(message.kind) != MessageKind::Refused) return std::nullopt;
+      if (static_cast<ControlKind>(message.kind) != ControlKind::Refused) return std::nullopt;
       found_.assign(reinterpret_cast<const char*>(message.body.data()), message.body.size());
       refused_ = found_.starts_with("rank 0 of");  // others may go away
       return std::nullopt;

@@ -13,7 +13,7 @@ namespace tandem {
 namespace {
 
 // The instants from begin to just before end.
-struct Interval {
+struct Span {
   Nanoseconds begin = 0;
   Nanoseconds end = 0;
 };
@@ -24,7 +24,7 @@ struct RankView {
   const Body& body;
   const RankRow& row;
   std::span<const EventTimes> events;
-  Interval iteration;
+  Span iteration;
 };
 
 // Buffers that outlive a rank, so that a million events cost a handful of allocations.
@@ -34,8 +34,8 @@ struct Scratch {
   std::vector<std::uint32_t> seen_epoch;  // per op, the last gap that saw it
   std::uint32_t epoch = 0;                // the gap at hand
   std::vector<std::uint32_t> waited_for;  // by this gap, directly or not
-  std::vector<Interval> compute;
-  std::array<std::vector<Interval>, kGroupKinds> comm;
+  std::vector<Span> compute;
+  std::array<std::vector<Span>, kGroupKinds> comm;
   std::vector<SplitSpan>* spans = nullptr;  // where to note the split's stretches; or nowhere
 };
 
@@ -72,7 +72,7 @@ void wait_for_all_before(const RankView& view, Nanoseconds gap_begin, std::size_
 
 // Gives the gap's instants to the communications in scratch->waited_for, and returns what is left.
 // Taken by falling end, each has all of its instants but those from the earliest start so far on.
-Nanoseconds attribute(const RankView& view, Interval gap, Scratch* scratch, RankSplit* split) {
+Nanoseconds attribute(const RankView& view, Span gap, Scratch* scratch, RankSplit* split) {
   std::vector<std::uint32_t>& ops = scratch->waited_for;
   std::sort(ops.begin(), ops.end(), [&view](std::uint32_t a, std::uint32_t b) {
     const Nanoseconds end_a = view.events[a].end_ns;
@@ -102,7 +102,7 @@ Nanoseconds attribute(const RankView& view, Interval gap, Scratch* scratch, Rank
 }
 
 // The bubble of a gap before compute op `next`.
-Nanoseconds bubble_before(const RankView& view, Interval gap, std::size_t next, Scratch* scratch,
+Nanoseconds bubble_before(const RankView& view, Span gap, std::size_t next, Scratch* scratch,
                           RankSplit* split) {
   start_gap(scratch);
   wait_for_all_before(view, gap.begin, next, scratch);
@@ -112,8 +112,7 @@ Nanoseconds bubble_before(const RankView& view, Interval gap, std::size_t next, 
 }
 
 // The bubble of the tail: the iteration's end waits for all ops.
-Nanoseconds bubble_after_last(const RankView& view, Interval tail, Scratch* scratch,
-                              RankSplit* split) {
+Nanoseconds bubble_after_last(const RankView& view, Span tail, Scratch* scratch, RankSplit* split) {
   start_gap(scratch);
   for (std::size_t i = 0; i < view.events.size(); ++i) wait_for(view, tail.begin, i, scratch);
   return attribute(view, tail, scratch, split);
@@ -185,14 +184,14 @@ void split_iteration(const RankView& view, Scratch* scratch, RankSplit* split) {
 
 // |union of `comm`|, and how much of it lies in `compute`, whose intervals are disjoint and
 // ordered.
-void measure_overlap(std::vector<Interval>* comm, std::span<const Interval> compute,
-                     Nanoseconds* comm_ns, Nanoseconds* overlap_ns) {
-  const auto by_begin = [](const Interval& a, const Interval& b) { return a.begin < b.begin; };
+void measure_overlap(std::vector<Span>* comm, std::span<const Span> compute, Nanoseconds* comm_ns,
+                     Nanoseconds* overlap_ns) {
+  const auto by_begin = [](const Span& a, const Span& b) { return a.begin < b.begin; };
   if (!std::is_sorted(comm->begin(), comm->end(), by_begin))
     std::sort(comm->begin(), comm->end(), by_begin);
   Nanoseconds covered_until = std::numeric_limits<Nanoseconds>::min();
   std::size_t at = 0;
-  for (const Interval& interval : *comm) {
+  for (const Span& interval : *comm) {
     const Nanoseconds begin = std::max(interval.begin, covered_until);
     if (begin >= interval.end) continue;
     covered_until = interval.end;
@@ -205,7 +204,7 @@ void measure_overlap(std::vector<Interval>* comm, std::span<const Interval> comp
 
 RankSplit measure_rank(const RankView& view, Scratch* scratch) {
   scratch->compute.clear();
-  for (std::vector<Interval>& intervals : scratch->comm) intervals.clear();
+  for (std::vector<Span>& intervals : scratch->comm) intervals.clear();
   if (scratch->seen_epoch.size() < view.events.size())
     scratch->seen_epoch.resize(view.events.size(), 0);
 
@@ -221,8 +220,8 @@ RankSplit measure_rank(const RankView& view, Scratch* scratch) {
   return split;
 }
 
-Interval iteration_of(const Program& program, const Trace& trace) {
-  Interval iteration{std::numeric_limits<Nanoseconds>::max(), 0};
+Span iteration_of(const Program& program, const Trace& trace) {
+  Span iteration{std::numeric_limits<Nanoseconds>::max(), 0};
   for (const RankTrace& rank : trace.ranks) {
     CHECK(rank.first + program.bodies[rank.body].ops.size() <= trace.events.size());
     for (const EventTimes& event : trace.events_of(program, rank)) {
@@ -231,12 +230,12 @@ Interval iteration_of(const Program& program, const Trace& trace) {
       iteration.end = std::max(iteration.end, event.end_ns);
     }
   }
-  return iteration.begin <= iteration.end ? iteration : Interval{};
+  return iteration.begin <= iteration.end ? iteration : Span{};
 }
 
 // Readies the scratch for the rank's body.
-RankView view_of(const Program& program, const Trace& trace, const RankTrace& rank,
-                 Interval iteration, Scratch* scratch) {
+RankView view_of(const Program& program, const Trace& trace, const RankTrace& rank, Span iteration,
+                 Scratch* scratch) {
   const Body& body = program.bodies[rank.body];
   if (std::exchange(scratch->body, rank.body) != rank.body) find_ops_before(body, &scratch->before);
   return {program, body, program.ranks[index(rank.rank)], trace.events_of(program, rank),
@@ -251,7 +250,7 @@ double ratio(Nanoseconds part, Nanoseconds whole) {
 
 SplitSpans split_spans(const Program& program, const Trace& trace,
                        std::span<const std::size_t> ranks) {
-  const Interval iteration = iteration_of(program, trace);
+  const Span iteration = iteration_of(program, trace);
   SplitSpans spans{iteration.end - iteration.begin, {}};
   Scratch scratch;
   for (const std::size_t rank : ranks) {
@@ -264,7 +263,7 @@ SplitSpans split_spans(const Program& program, const Trace& trace,
 }
 
 Metrics measure(const Program& program, const Trace& trace) {
-  const Interval iteration = iteration_of(program, trace);
+  const Span iteration = iteration_of(program, trace);
   std::vector<RankSplit> splits;
   splits.reserve(trace.ranks.size());
   Scratch scratch;

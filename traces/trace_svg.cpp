@@ -130,20 +130,20 @@ struct Scale {
 };
 
 // From begin to end in hundredths of a pixel.
-struct Block {
+struct BusySpan {
   std::int64_t begin = 0;
   std::int64_t end = 0;
 
   std::int64_t width() const { return end - begin; }
 };
 
-using BlocksByColour = std::array<std::vector<Block>, kColours>;
+using BlocksByColour = std::array<std::vector<BusySpan>, kColours>;
 
 // A row's blocks. Neighbours of one colour become one; so do those that a third of a pixel holds,
 // in the colour that has the most of it.
 class Merger {
  public:
-  void add(const Block& block, Nanoseconds length_ns, int colour) {
+  void add(const BusySpan& block, Nanoseconds length_ns, int colour) {
     if (crowd_ns_ > 0 && std::max(crowd_.end, block.end) - crowd_.begin > kThird) flush();
     if (crowd_ns_ == 0) crowd_ = block;
     crowd_.end = std::max(crowd_.end, block.end);
@@ -172,7 +172,7 @@ class Merger {
 
   BlocksByColour blocks_;
   int last_ = -1;
-  Block crowd_;
+  BusySpan crowd_;
   Nanoseconds crowd_ns_ = 0;
   std::array<Nanoseconds, kColours> share_ns_{};
 };
@@ -263,7 +263,7 @@ class Picture {
   }
 
   // At least a hundredth of a pixel wide, and inside the plot.
-  Block block_of(const EventTimes& event) const {
+  BusySpan block_of(const EventTimes& event) const {
     const std::int64_t end = std::max<std::int64_t>(scale_.hundredths(event.end_ns), 1);
     return {std::min(scale_.hundredths(event.start_ns), end - 1), end};
   }
@@ -283,7 +283,7 @@ class Picture {
           "d=\"M0 {}",
           kLeft, y, kPalette[colour].code, row.height(), row.height() / 2.0);
       std::int64_t at = 0;
-      for (const Block& block : blocks[colour]) {
+      for (const BusySpan& block : blocks[colour]) {
         if (block.begin != at) append("m{} 0", block.begin - at);
         append("h{}", block.width());
         at = block.end;
@@ -303,10 +303,10 @@ class Picture {
              left.microbatch == right.microbatch;
     };
     std::string lines, labels;
-    Block before;
+    BusySpan before;
     for (std::size_t i = 0; i < row.ops.size();) {
       const std::size_t first = i;
-      Block action = block_of(events[row.ops[first]]);
+      BusySpan action = block_of(events[row.ops[first]]);
       for (++i; i < row.ops.size() && same(row.ops[first], row.ops[i]); ++i)
         action.end = std::max(action.end, block_of(events[row.ops[i]]).end);
       if (std::min(before.width(), action.width()) >= kSeparated &&

@@ -26,13 +26,13 @@ namespace tandem {
 namespace {
 
 // `batch` products of (m x k) by (k x n).
-struct Product {
+struct GemmSizes {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
 };
 
 // What a kernel does here.
 struct Job {
-  std::vector<Product> products;
+  std::vector<GemmSizes> products;
   std::int64_t copied_bytes = 0;
 };
 
@@ -46,7 +46,7 @@ struct Sizes {
 
 constexpr std::int64_t kCopyFloats = 8 << 20;  // copied at once: beyond any cache
 
-Product scaled(const Gemm& gemm, double scale) {
+GemmSizes scaled(const Gemm& gemm, double scale) {
   const auto side = [scale](std::int64_t of) {
     const double length = std::round(static_cast<double>(of) * scale);
     return static_cast<std::int64_t>(std::clamp(length, 1.0, 0x1p52));
@@ -55,7 +55,7 @@ Product scaled(const Gemm& gemm, double scale) {
 }
 
 // Square products of so many FLOPs together.
-Product attention(double flops) {
+GemmSizes attention(double flops) {
   constexpr double kSide = 512;
   const double side = std::clamp(std::round(std::cbrt(flops / 2)), 1.0, kSide);
   const double batch = std::max(1.0, std::round(flops / (2 * side * side * side)));
@@ -76,7 +76,7 @@ void enlarge(Sizes* sizes, const Job& job) {
   const auto floats = [](std::int64_t x, std::int64_t y) {
     return static_cast<double>(x) * static_cast<double>(y);
   };
-  for (const Product& p : job.products) {
+  for (const GemmSizes& p : job.products) {
     sizes->a = std::max(sizes->a, floats(p.m, p.k));
     sizes->b = std::max(sizes->b, floats(p.k, p.n));
     sizes->c = std::max(sizes->c, floats(p.m, p.n));
@@ -111,7 +111,7 @@ std::vector<float> random_matrix(double floats, std::uint64_t seed) {
 // Whether c = a b, by Freivalds 1977: c x = a (b x) for a random x of -1 and 1. A wrong c passes
 // with a chance of a half at most; an error of rounding is far below the bound, an entry that is
 // missing or of another place far above.
-bool is_product(const Product& p, const float* a, const float* b, const float* c,
+bool is_product(const GemmSizes& p, const float* a, const float* b, const float* c,
                 std::uint64_t seed) {
   std::vector<double> x(p.n), bx(p.k);
   for (std::int64_t j = 0; j < p.n; ++j) x[j] = scatter(seed + j) & 1 ? 1 : -1;
@@ -176,7 +176,7 @@ class OpenBlasUnit final : public GemmUnit {
   void pin(int core);
   void work();
   void run(const Job& job);
-  void multiply(const Product& p) {
+  void multiply(const GemmSizes& p) {
     blas_.multiply(static_cast<int>(p.m), static_cast<int>(p.n), static_cast<int>(p.k), a_.data(),
                    b_.data(), c_.data());
   }
@@ -196,7 +196,7 @@ class OpenBlasUnit final : public GemmUnit {
 Status OpenBlasUnit::check_products() {
   std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> checked;
   for (const Job& job : jobs_) {
-    for (const Product& p : job.products) {
+    for (const GemmSizes& p : job.products) {
       if (!checked.insert({p.m, p.n, p.k}).second) continue;
       multiply(p);
       if (!is_product(p, a_.data(), b_.data(), c_.data(), scatter(seed_) + 3))
@@ -238,7 +238,7 @@ void OpenBlasUnit::work() {
 }
 
 void OpenBlasUnit::run(const Job& job) {
-  for (const Product& p : job.products) {
+  for (const GemmSizes& p : job.products) {
     for (std::int64_t i = 0; i < p.batch; ++i) multiply(p);
   }
   const auto most = static_cast<std::int64_t>(to_.size() * sizeof(float));

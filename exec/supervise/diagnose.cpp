@@ -13,16 +13,16 @@ namespace tandem {
 namespace {
 
 // An op of a rank.
-struct Place {
+struct OpPlace {
   std::int32_t rank = 0;
   std::uint32_t op = 0;
-  bool operator==(const Place&) const = default;
+  bool operator==(const OpPlace&) const = default;
 };
 
 // Why an op has not ended.
 struct Reason {
   enum Kind { Blocked, NoPartner, GoesOn, NotBegun } kind = GoesOn;
-  Place next;             // Blocked: by this one
+  OpPlace next;           // Blocked: by this one
   std::int32_t rank = 0;  // NoPartner: the rank that should have had a partner for it
 };
 
@@ -39,13 +39,13 @@ class Diagnosis {
  private:
   const Body& body(std::int32_t rank) const { return program_.bodies[program_.ranks[rank].body]; }
   const LaneQueues& queues(std::int32_t rank) const { return queues_[program_.ranks[rank].body]; }
-  const Op& op(Place at) const { return body(at.rank).ops[at.op]; }
-  std::string text(Place at) const { return describe(body(at.rank), op(at)); }
+  const Op& op(OpPlace at) const { return body(at.rank).ops[at.op]; }
+  std::string text(OpPlace at) const { return describe(body(at.rank), op(at)); }
 
-  bool has_ended(Place at) const {
+  bool has_ended(OpPlace at) const {
     return queues(at.rank).place[at.op] < progress_[at.rank].done[op(at).lane];
   }
-  bool has_begun(Place at) const {
+  bool has_begun(OpPlace at) const {
     const RankProgress& own = progress_[at.rank];
     const std::uint8_t lane = op(at).lane;
     const std::uint32_t place = queues(at.rank).place[at.op];
@@ -53,18 +53,18 @@ class Diagnosis {
   }
 
   // A lane's next op; nothing where all have ended.
-  std::optional<Place> next_op(std::int32_t rank, std::size_t lane) const;
+  std::optional<OpPlace> next_op(std::int32_t rank, std::size_t lane) const;
   // The ops that a rank is in.
-  std::vector<Place> begun(std::int32_t rank) const;
+  std::vector<OpPlace> begun(std::int32_t rank) const;
   // The op of `member` that takes part in the communication `at`.
-  std::optional<Place> match(Place at, std::int32_t member) const;
+  std::optional<OpPlace> match(OpPlace at, std::int32_t member) const;
 
-  const std::vector<Rank>& members_of(Place at) const {
+  const std::vector<Rank>& members_of(OpPlace at) const {
     return program_.communicators[program_.ranks[at.rank].communicators[op(at).slot]].members;
   }
 
-  Reason reason(Place at) const;
-  std::string cycle(std::vector<Place> path) const;
+  Reason reason(OpPlace at) const;
+  std::string cycle(std::vector<OpPlace> path) const;
   std::string waiters_for(std::int32_t rank) const;
 
   const Program& program_;
@@ -73,23 +73,23 @@ class Diagnosis {
   std::vector<std::vector<std::vector<std::uint32_t>>> slots_;  // body -> slot -> its ops
 };
 
-std::optional<Place> Diagnosis::next_op(std::int32_t rank, std::size_t lane) const {
+std::optional<OpPlace> Diagnosis::next_op(std::int32_t rank, std::size_t lane) const {
   const std::vector<std::uint32_t>& ops = queues(rank).lanes[lane];
   const std::uint32_t done = progress_[rank].done[lane];
   if (done >= ops.size()) return std::nullopt;
-  return Place{rank, ops[done]};
+  return OpPlace{rank, ops[done]};
 }
 
-std::vector<Place> Diagnosis::begun(std::int32_t rank) const {
-  std::vector<Place> places;
+std::vector<OpPlace> Diagnosis::begun(std::int32_t rank) const {
+  std::vector<OpPlace> places;
   for (std::size_t lane = 0; lane < queues(rank).lanes.size(); ++lane) {
-    const std::optional<Place> next = next_op(rank, lane);
+    const std::optional<OpPlace> next = next_op(rank, lane);
     if (next && progress_[rank].begun[lane]) places.push_back(*next);
   }
   return places;
 }
 
-std::optional<Place> Diagnosis::match(Place at, std::int32_t member) const {
+std::optional<OpPlace> Diagnosis::match(OpPlace at, std::int32_t member) const {
   const std::vector<std::uint32_t>& own = slots_[program_.ranks[at.rank].body][op(at).slot];
   const auto place = std::ranges::find(own, at.op) - own.begin();
   const std::vector<std::int32_t>& slots = program_.ranks[member].communicators;
@@ -97,12 +97,12 @@ std::optional<Place> Diagnosis::match(Place at, std::int32_t member) const {
       std::ranges::find(slots, program_.ranks[at.rank].communicators[op(at).slot]) - slots.begin();
   const std::vector<std::uint32_t>& others = slots_[program_.ranks[member].body][slot];
   if (place >= static_cast<std::ptrdiff_t>(others.size())) return std::nullopt;
-  return Place{member, others[place]};
+  return OpPlace{member, others[place]};
 }
 
-Reason Diagnosis::reason(Place at) const {
+Reason Diagnosis::reason(OpPlace at) const {
   if (!has_begun(at)) {
-    const std::optional<Place> first = next_op(at.rank, op(at).lane);
+    const std::optional<OpPlace> first = next_op(at.rank, op(at).lane);
     CHECK(first);
     if (*first != at) return {Reason::Blocked, *first};
     for (const std::uint32_t wait : body(at.rank).waits_of(op(at))) {
@@ -113,7 +113,7 @@ Reason Diagnosis::reason(Place at) const {
   if (is_compute(op(at).kind)) return {Reason::GoesOn};
   for (const Rank member : members_of(at)) {
     if (index(member) == at.rank) continue;
-    const std::optional<Place> other = match(at, index(member));
+    const std::optional<OpPlace> other = match(at, index(member));
     if (!other) return {Reason::NoPartner, {}, index(member)};
     if (!has_begun(*other)) return {Reason::Blocked, *other};
   }
@@ -128,9 +128,9 @@ std::string Diagnosis::waiters_for(std::int32_t rank) const {
   int waiters = 0;
   for (std::int32_t other = 0; other < static_cast<std::int32_t>(progress_.size()); ++other) {
     if (other == rank || !progress_[other].exit_reason.empty()) continue;
-    for (const Place at : begun(other)) {
+    for (const OpPlace at : begun(other)) {
       if (is_compute(op(at).kind) || std::ranges::count(members_of(at), Rank{rank}) == 0) continue;
-      const std::optional<Place> partner = match(at, rank);
+      const std::optional<OpPlace> partner = match(at, rank);
       if (!partner || has_ended(*partner)) continue;
       if (++waiters <= kNamed)
         text += fmt::format("; rank {} waits for it in {}", other, this->text(at));
@@ -148,7 +148,7 @@ std::string Diagnosis::of_exit_reasons() const {
     text +=
         fmt::format("{}rank {} {}", text.empty() ? "" : "; ", rank, progress_[rank].exit_reason);
     const char* before = " in ";
-    for (const Place at : begun(rank)) {
+    for (const OpPlace at : begun(rank)) {
       text += before + this->text(at);
       before = " and ";
     }
@@ -158,11 +158,11 @@ std::string Diagnosis::of_exit_reasons() const {
 }
 
 // The cycle that the path's last place closes: the ops in which a rank waits for another one.
-std::string Diagnosis::cycle(std::vector<Place> path) const {
+std::string Diagnosis::cycle(std::vector<OpPlace> path) const {
   path.erase(path.begin(), std::ranges::find(path, path.back()));
   path.pop_back();
-  std::vector<Place> ops;
-  for (const Place at : path) {
+  std::vector<OpPlace> ops;
+  for (const OpPlace at : path) {
     if (has_begun(at)) ops.push_back(at);
   }
   if (ops.empty())
@@ -176,15 +176,15 @@ std::string Diagnosis::cycle(std::vector<Place> path) const {
 }
 
 std::string Diagnosis::of_waiting() const {
-  std::vector<Place> path;
+  std::vector<OpPlace> path;
   for (std::int32_t rank = 0; rank < static_cast<std::int32_t>(progress_.size()); ++rank) {
     for (std::size_t lane = 0; lane < queues(rank).lanes.size() && path.empty(); ++lane) {
-      if (const std::optional<Place> next = next_op(rank, lane)) path.push_back(*next);
+      if (const std::optional<OpPlace> next = next_op(rank, lane)) path.push_back(*next);
     }
   }
   if (path.empty()) return "";
   for (;;) {
-    const Place at = path.back();
+    const OpPlace at = path.back();
     const Reason why = reason(at);
     switch (why.kind) {
       case Reason::Blocked: {

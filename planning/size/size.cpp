@@ -26,7 +26,7 @@ std::string joined(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-struct Tuned {
+struct BestPlan {
   std::optional<Found> plan;
   std::string reason;
 };
@@ -41,27 +41,27 @@ std::vector<std::string> space_of(const Scenario& scenario, std::vector<std::str
   return among;
 }
 
-Result<Tuned> tuned_plan(const SizeCase& c, const std::vector<std::string>& among,
-                         const std::function<bool()>& stop) {
+Result<BestPlan> tuned_plan(const SizeCase& c, const std::vector<std::string>& among,
+                            const std::function<bool()>& stop) {
   ASSIGN_OR_RETURN(const Space space, Space::among(space_of(c.scenario, among)));
   ASSIGN_OR_RETURN(Cluster cluster, make_cluster(with_all_links(c.scenario)));
   StageLevel level(c.scenario, std::move(cluster));
   const SearchResult found =
       Search(c.scenario, space, &level, stop).best({.keep = 1, .stop = stop});
   if (stop()) return Error{"stopped before every candidate had its plan", Error::Failed};
-  if (!found.best.empty()) return Tuned{found.best.front(), ""};
+  if (!found.best.empty()) return BestPlan{found.best.front(), ""};
   const SearchCounts& counts = found.counts;
-  return Tuned{std::nullopt, counts.enumerated == 0               ? "no plan keeps the rules"
-                             : counts.memory == counts.enumerated ? "no plan fits into memory"
-                                                                  : "no plan can be played"};
+  return BestPlan{std::nullopt, counts.enumerated == 0               ? "no plan keeps the rules"
+                                : counts.memory == counts.enumerated ? "no plan fits into memory"
+                                                                     : "no plan can be played"};
 }
 
 // Every candidate's plan, found on `jobs` threads: searches share nothing.
-Result<std::vector<Tuned>> tuned_plans(const std::vector<SizeCase>& cases,
-                                       const std::vector<std::string>& among,
-                                       const SizeOptions& options) {
+Result<std::vector<BestPlan>> tuned_plans(const std::vector<SizeCase>& cases,
+                                          const std::vector<std::string>& among,
+                                          const SizeOptions& options) {
   const int of = static_cast<int>(cases.size());
-  std::vector<Result<Tuned>> found(cases.size(), Result<Tuned>(Tuned{}));
+  std::vector<Result<BestPlan>> found(cases.size(), Result<BestPlan>(BestPlan{}));
   std::atomic<int> next = 0, done = 0;
   Waiting waiting("searching plans");
   const auto work = [&] {
@@ -75,9 +75,9 @@ Result<std::vector<Tuned>> tuned_plans(const std::vector<SizeCase>& cases,
     for (int i = 1; i < std::min(options.jobs, of); ++i) workers.emplace_back(work);
     work();
   }
-  std::vector<Tuned> plans;
-  for (Result<Tuned>& one : found) {
-    ASSIGN_OR_RETURN(Tuned plan, std::move(one));
+  std::vector<BestPlan> plans;
+  for (Result<BestPlan>& one : found) {
+    ASSIGN_OR_RETURN(BestPlan plan, std::move(one));
     plans.push_back(std::move(plan));
   }
   return plans;
@@ -282,7 +282,7 @@ std::vector<std::string> usual_space(const Scenario& scenario) {
 Result<SizeResult> size(const std::vector<SizeCase>& cases, const std::vector<std::string>& among,
                         const SizeOptions& options) {
   SizeResult result{.seed = cases.front().inputs.seed};
-  ASSIGN_OR_RETURN(const std::vector<Tuned> plans, tuned_plans(cases, among, options));
+  ASSIGN_OR_RETURN(const std::vector<BestPlan> plans, tuned_plans(cases, among, options));
   for (std::size_t i = 0; i < cases.size(); ++i)
     result.sized.push_back({.job = cases[i].job,
                             .candidate = cases[i].candidate,

@@ -55,25 +55,25 @@ constexpr std::array<std::string_view, 8> kShapes = {
 // Steps of an axis: 1, 2 and 5 times the powers of ten. Step 0 is 1, step 4 is 20, step -1 is 0.5.
 constexpr std::array<int, 3> kDigits = {1, 2, 5};
 
-struct Step {
+struct Tick {
   int decade = 0;
   int digit = 1;
 
   double log() const { return decade + std::log10(digit); }
 };
 
-Step step_at(int index) {
+Tick step_at(int index) {
   const int decade = index >= 0 ? index / 3 : -((2 - index) / 3);
   return {decade, kDigits[index - 3 * decade]};
 }
 
-std::string label(const Step& step) {
+std::string label(const Tick& step) {
   if (step.decade < -4 || step.decade > 5) return fmt::format("{}e{}", step.digit, step.decade);
   return fmt::format("{:g}", step.digit * std::pow(10, step.decade));
 }
 
 // The steps that hold all values, the same for both axes.
-struct Axis {
+struct LogAxis {
   int first = 0;
   int last = 3;
 
@@ -87,7 +87,7 @@ struct Axis {
 
 bool is_drawn(const CaseRow& row) { return row.prediction && row.prediction->predicted_s > 0; }
 
-Axis axis_of(const std::vector<CaseRow>& rows) {
+LogAxis axis_of(const std::vector<CaseRow>& rows) {
   std::vector<double> logs;
   for (const CaseRow& row : rows) {
     if (!is_drawn(row)) continue;
@@ -97,7 +97,7 @@ Axis axis_of(const std::vector<CaseRow>& rows) {
   if (logs.empty()) return {};
   const auto [least, most] = std::ranges::minmax(logs);
   constexpr double kRounding = 1e-9;
-  Axis axis;
+  LogAxis axis;
   axis.first = 3 * static_cast<int>(std::floor(least)) + 3;
   while (step_at(axis.first).log() > least + kRounding) --axis.first;
   axis.last = 3 * static_cast<int>(std::floor(most));
@@ -188,7 +188,7 @@ class Picture {
     const int every = is_wide ? 3 * ((axis_.last - axis_.first) / 3 / kPowers + 1) : 1;
     for (int index = axis_.first; index <= axis_.last; ++index) {
       if (index % every != 0) continue;
-      const Step step = step_at(index);
+      const Tick step = step_at(index);
       const double x = axis_.x(step.log()), y = axis_.y(step.log());
       append("<path stroke=\"#222222\" stroke-opacity=\"0.13\" d=\"M{:.1f} {}v{}M{} {:.1f}h{}\"/>",
              x, kTop, kSide, kLeft, y, kSide);
@@ -263,7 +263,7 @@ class Picture {
 
   const std::vector<CaseRow>& rows_;
   const std::vector<Accuracy> families_;
-  const Axis axis_;
+  const LogAxis axis_;
   std::string out_;
 };
 

@@ -39,7 +39,7 @@ constexpr Choice kI0{ActionKind::BackwardInput, 0}, kI1{ActionKind::BackwardInpu
 // Which building block of a V an action's turn follows: what a rank does for one microbatch, in
 // time slots, again and again every six of them ("Controllable Memory", 3). Half and Third are
 // those of V-Half and V-Min.
-enum class Block : std::uint8_t { None, Half, Third };
+enum class BuildingBlock : std::uint8_t { None, Half, Third };
 
 // How a rank decides. W fills what time is left.
 struct Policy {
@@ -48,7 +48,7 @@ struct Policy {
   bool taper = false;       // a stage near the end holds fewer activations: F to I takes less time
   int pace = kUnpaced;      // microbatches that enter at once, before the others, one a period
   double patience = 0;      // no W where something comes within this share of it
-  Block block = Block::None;  // what is ready goes by its slots, not by preference
+  BuildingBlock block = BuildingBlock::None;  // what is ready goes by its slots, not by preference
 };
 
 // Chosen one by one from all 480 (paces 0, 1, 2, 4) on pipelines of 2 to 16 ranks with random
@@ -66,9 +66,9 @@ constexpr Policy kPoliciesOfV[] = {
 // 16 ranks. About 3p/8 microbatches fill V-Half's pipeline before its first gradient.
 constexpr int kSlots = 6;
 Policy half_block(int pp) {
-  return {{kF0, kF1, kI0, kI1}, true, true, (3 * pp + 7) / 8, 0, Block::Half};
+  return {{kF0, kF1, kI0, kI1}, true, true, (3 * pp + 7) / 8, 0, BuildingBlock::Half};
 }
-constexpr Policy kThirdBlock = {{kF0, kF1, kI0, kI1}, true, true, 1, 0, Block::Third};
+constexpr Policy kThirdBlock = {{kF0, kF1, kI0, kI1}, true, true, 1, 0, BuildingBlock::Third};
 
 // When a rank does what for the first microbatch, by chunk. Its four slots differ modulo six, so
 // that one block fits into the next: where p is even, or a multiple of 3, gradients come later for
@@ -76,8 +76,8 @@ constexpr Policy kThirdBlock = {{kF0, kF1, kI0, kI1}, true, true, 1, 0, Block::T
 struct BlockSlots {
   std::array<int, 2> forward = {}, input = {};
 };
-BlockSlots slots_of(Block block, int pp, int rank) {
-  if (block == Block::Half) {
+BlockSlots slots_of(BuildingBlock block, int pp, int rank) {
+  if (block == BuildingBlock::Half) {
     const int later = pp % 2 == 0 ? 3 : 0;
     return {{2 * rank, 3 * pp - 2 - rank},
             {6 * pp - 2 + later - rank, 3 * pp - 1 + later + 2 * rank}};
@@ -222,7 +222,7 @@ class Scheduler {
 
   // What the rank would rather do comes first.
   std::array<Choice, 4> turns(int rank) const {
-    if (policy_.block == Block::None) return policy_.preference;
+    if (policy_.block == BuildingBlock::None) return policy_.preference;
     const StageState& down = stages_[stage_of(rank, 0)];
     const StageState& up = stages_[stage_of(rank, 1)];
     const BlockSlots& slots = ranks_[rank].slots;

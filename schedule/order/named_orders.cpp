@@ -142,24 +142,24 @@ Ranks each_rank(const OrderSpec& spec) {
 }
 
 // Activations of a stage that a rank may hold: from F to W, and of these from F to I.
-struct Limits {
+struct HeldLimits {
   int held = 0;
   int in_flight = held;
 };
 
 // Unless told otherwise, with one stage a rank: 1F1B's, or twice that. In a V, as "Controllable
 // Memory" has it: 1F1B's, about half and about a third; fewer than 1F1B's on two ranks as well.
-Limits zb1p_limits(int pp) { return {pp}; }
-Limits twice_pp(int pp) { return {2 * pp}; }
-Limits v_half_limits(int pp) { return {2 * (pp / 2) + 2}; }
-Limits v_min_limits(int pp) {
+HeldLimits zb1p_limits(int pp) { return {pp}; }
+HeldLimits twice_pp(int pp) { return {2 * pp}; }
+HeldLimits v_half_limits(int pp) { return {2 * (pp / 2) + 2}; }
+HeldLimits v_min_limits(int pp) {
   const int held = 2 * ((pp + 4) / 3);
   return {held, std::min(held, std::max(2 * pp - 1, 2))};
 }
 
-template <Limits (*own_limits)(int pp)>
+template <HeldLimits (*own_limits)(int pp)>
 Ranks greedy(const OrderSpec& spec) {
-  Limits limits = own_limits(spec.pp);
+  HeldLimits limits = own_limits(spec.pp);
   if (spec.memory_limit > 0) {
     const double all = static_cast<double>(spec.vpp) * spec.microbatches;
     limits = {static_cast<int>(std::min(spec.memory_limit, all))};

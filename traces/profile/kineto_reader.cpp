@@ -47,7 +47,7 @@ std::optional<Nanoseconds> nanoseconds(std::string_view text) {
 }
 
 // What is read of a row; views into the parser.
-struct Row {
+struct KinetoRow {
   std::string_view phase, category, name;
   std::int64_t process = kNone, thread = kNone;
   std::optional<Nanoseconds> at_ns, length_ns;
@@ -103,7 +103,7 @@ std::string_view list_text(Value value) {
   return list.raw_json().get(text) == simdjson::SUCCESS ? text : std::string_view();
 }
 
-void read_args(Value value, Row* row) {
+void read_args(Value value, KinetoRow* row) {
   simdjson::ondemand::object args;
   if (value.get_object().get(args) != simdjson::SUCCESS) return;
   for (auto field : args) {
@@ -156,7 +156,7 @@ class KinetoRows {
   Status add_row(std::string_view text) {
     ++rows_;
     try {
-      const Row row = read(text);
+      const KinetoRow row = read(text);
       return add(row);
     } catch (const simdjson::simdjson_error& error) {
       return Error{fmt::format("what is no JSON ({})", error.what())};
@@ -198,8 +198,8 @@ class KinetoRows {
   }
 
  private:
-  Row read(std::string_view text) {
-    Row row;
+  KinetoRow read(std::string_view text) {
+    KinetoRow row;
     RowKind kind = RowKind::Other;
     bool category_known = false;
     auto document = parser_.iterate(text.data(), text.size(), text.size() + JsonRows::kPadding);
@@ -234,7 +234,7 @@ class KinetoRows {
     return row;
   }
 
-  Status add(const Row& row) {
+  Status add(const KinetoRow& row) {
     if (row.phase != "X") return Done{};
     const RowKind kind = kind_of(row.category);
     if (kind == RowKind::Other) return Done{};
@@ -269,7 +269,7 @@ class KinetoRows {
     return add_kernel(row, kind);
   }
 
-  Status add_kernel(const Row& row, RowKind kind) {
+  Status add_kernel(const KinetoRow& row, RowKind kind) {
     ProfileKernel kernel;
     kernel.start_ns = *row.at_ns;
     kernel.end_ns = *row.at_ns + *row.length_ns;

@@ -16,7 +16,7 @@ namespace tandem {
 namespace {
 
 // A measured time: x bytes on the bus took t seconds.
-struct Point {
+struct CommSample {
   Bytes bytes;
   double x, t;
 };
@@ -28,9 +28,9 @@ struct Line {
 
 // Minimises the sum of (latency + slope x - t)^2 / t^2: with u = 1 / t and v = x / t the sum of
 // (latency u + slope v - 1)^2, whose normal equations these are.
-Line least_squares(std::span<const Point> points) {
+Line least_squares(std::span<const CommSample> points) {
   double uu = 0, uv = 0, vv = 0, u1 = 0, v1 = 0;
-  for (const Point& point : points) {
+  for (const CommSample& point : points) {
     const double u = 1 / point.t, v = point.x / point.t;
     uu += u * u;
     uv += u * v;
@@ -46,9 +46,9 @@ Line least_squares(std::span<const Point> points) {
 }  // namespace
 
 Result<std::vector<CommFit>> fit(const std::vector<CommTable>& tables) {
-  std::map<std::tuple<CommKind, int, int>, std::vector<Point>> groups;
+  std::map<std::tuple<CommKind, int, int>, std::vector<CommSample>> groups;
   for (const CommTable& table : tables) {
-    std::vector<Point>& points = groups[{table.test.kind, table.ranks(), table.nodes}];
+    std::vector<CommSample>& points = groups[{table.test.kind, table.ranks(), table.nodes}];
     const double factor = bus_factor(table.test.kind, table.ranks());
     for (const CommRow& row : table.rows)
       points.push_back({row.size.bytes, factor * static_cast<double>(row.size.bytes), row.seconds});
@@ -57,7 +57,7 @@ Result<std::vector<CommFit>> fit(const std::vector<CommTable>& tables) {
   for (const auto& [key, points] : groups) {
     const auto& [kind, ranks, nodes] = key;
     std::set<Bytes> sizes;
-    for (const Point& point : points) sizes.insert(point.bytes);
+    for (const CommSample& point : points) sizes.insert(point.bytes);
     const std::string what =
         fmt::format("{} of {} ranks on {} node{}", name(kind), ranks, nodes, nodes > 1 ? "s" : "");
     if (sizes.size() < 2)
@@ -71,7 +71,7 @@ Result<std::vector<CommFit>> fit(const std::vector<CommTable>& tables) {
     CommFit& own = fits.emplace_back();
     own.row = {kind, ranks, nodes, line.latency_s, 1 / line.slope};
     own.sizes.assign(sizes.begin(), sizes.end());
-    for (const Point& point : points)
+    for (const CommSample& point : points)
       own.worst_error = std::max(
           own.worst_error, std::abs(line.latency_s + line.slope * point.x - point.t) / point.t);
   }

@@ -89,24 +89,24 @@ struct MemoryColumn {
 constexpr MemoryColumn kMemory[] = {{"peak_alloc_GiB", GiB}, {"max_alloc_bytes", 1}};
 
 // Names of GPUs in cases files that are no preset's, and what a scenario calls them.
-struct Gpu {
+struct GpuName {
   std::string_view name;
   const char* key;
   double memory_GiB;  // 0: the GPU's own
 };
-constexpr Gpu kGpus[] = {{"A100-80GB", "a100-80gb", 0},
-                         {"V100-SXM2-32GB", "v100-32gb", 0},
-                         {"V100-SXM2-16GB", "v100-32gb", 16},
-                         {"H100-80GB", "h100-80gb", 0},
-                         {"V100", "v100-32gb", 0},
-                         {"A100", "a100-80gb", 0},
-                         {"H100", "h100-80gb", 0},
-                         {"H200", "h200-141gb", 0},
-                         {"H800", "h800-80gb", 0},
-                         {"B200", "b200-180gb", 0},
-                         {"B300", "b300-288gb", 0},
-                         {"GB200", "gb200-186gb", 0},
-                         {"GB300", "gb300-288gb", 0}};
+constexpr GpuName kGpus[] = {{"A100-80GB", "a100-80gb", 0},
+                             {"V100-SXM2-32GB", "v100-32gb", 0},
+                             {"V100-SXM2-16GB", "v100-32gb", 16},
+                             {"H100-80GB", "h100-80gb", 0},
+                             {"V100", "v100-32gb", 0},
+                             {"A100", "a100-80gb", 0},
+                             {"H100", "h100-80gb", 0},
+                             {"H200", "h200-141gb", 0},
+                             {"H800", "h800-80gb", 0},
+                             {"B200", "b200-180gb", 0},
+                             {"B300", "b300-288gb", 0},
+                             {"GB200", "gb200-186gb", 0},
+                             {"GB300", "gb300-288gb", 0}};
 
 Result<int> whole_cell(const CsvTable& table, int row, const char* column, int least, int most) {
   ASSIGN_OR_RETURN(const std::int64_t value, table.integer(row, column));
@@ -199,7 +199,8 @@ Result<Case> read_case(const CsvTable& table, int row, const std::string& path, 
 // A GPU by a name of cases files, by that of its file, or by its own.
 Status set_gpu(const Case& run, Settings* settings) {
   if (run.gpu.empty()) return Done{};
-  if (const auto* known = std::ranges::find(kGpus, run.gpu, &Gpu::name); known != std::end(kGpus)) {
+  if (const auto* known = std::ranges::find(kGpus, run.gpu, &GpuName::name);
+      known != std::end(kGpus)) {
     (*settings)["cluster.gpu"] = {std::string(known->key), run.place()};
     if (known->memory_GiB > 0) (*settings)["cluster.memory_GiB"] = {known->memory_GiB, run.place()};
     return Done{};
