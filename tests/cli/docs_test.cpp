@@ -79,7 +79,8 @@ struct Example {
   std::vector<std::string> commands, prints;
 };
 
-// Lines of a shell as commands, without comments: a here-document ("<<'END'" to END) belongs to its own.
+// Lines of a shell as commands, without comments: a here-document ("<<'END'" to END) belongs
+// to its own.
 std::vector<std::string> commands_of(const std::vector<std::string>& lines) {
   std::vector<std::string> commands;
   bool inside = false;
