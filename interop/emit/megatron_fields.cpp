@@ -8,6 +8,7 @@
 
 #include "base/split.h"
 #include "interop/emit/plan_keys.h"
+#include "interop/megatron/layout.h"
 
 namespace tandem {
 namespace {
@@ -101,17 +102,11 @@ class FieldWriter {
 
   // "Et*3|t*4|t*3mL"; empty: stages are even.
   std::string layout_text() {
-    std::string text;
-    const std::string list = keys_->text("parallel.layers_per_stage");
-    const long long mtp = keys_->whole("model.mtp_layers", 0);
-    for (const std::string& word : split(list, ",")) {
-      const int layers = std::atoi(word.c_str() + word.find_first_of("0123456789"));
-      text += text.empty() ? "E" : "|";
-      if (layers > 0) text += layers == 1 ? "t" : fmt::format("t*{}", layers);
-    }
-    if (list.empty()) return "";
-    if (mtp > 0) text += mtp == 1 ? "m" : fmt::format("m*{}", mtp);
-    return text + "L";
+    std::vector<int> layers;
+    for (const std::string& word : split(keys_->text("parallel.layers_per_stage"), ","))
+      layers.push_back(std::atoi(word.c_str() + word.find_first_of("0123456789")));
+    if (layers.empty()) return "";
+    return tandem::layout_text(layers, static_cast<int>(keys_->whole("model.mtp_layers", 0)));
   }
 
   void write_precision() {

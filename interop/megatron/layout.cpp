@@ -1,9 +1,10 @@
-// --pipeline-model-parallel-layout: "Et*4|(t*4|)*14tmL" as its stages.
+#include "interop/megatron/layout.h"
+
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
-
-#include "interop/megatron/megatron.h"
 
 namespace tandem {
 namespace {
@@ -91,6 +92,44 @@ class LayoutReader {
 };
 
 }  // namespace
+
+std::string layout_text(const std::vector<int>& layers_per_stage, int mtp_layers) {
+  const auto times = [](char letter, int count) {
+    return count == 0   ? std::string()
+           : count == 1 ? std::string(1, letter)
+                        : fmt::format("{}*{}", letter, count);
+  };
+  std::string text = "E" + times('t', layers_per_stage.front());
+  const std::size_t last = layers_per_stage.size() - 1;
+  if (last == 0) return text + times('m', mtp_layers) + "L";
+  text += '|';
+  for (std::size_t stage = 1, next = 1; stage < last; stage = next) {
+    while (next < last && layers_per_stage[next] == layers_per_stage[stage]) ++next;
+    const std::string own = times('t', layers_per_stage[stage]) + '|';
+    text += next - stage == 1 ? own : fmt::format("({})*{}", own, next - stage);
+  }
+  return text + times('t', layers_per_stage[last]) + times('m', mtp_layers) + "L";
+}
+
+std::string layout_arguments(const std::vector<int>& layers_per_stage, int vpp) {
+  const std::size_t stages = layers_per_stage.size();
+  if (stages < 3) return "";
+  const int first = layers_per_stage.front(), last = layers_per_stage.back();
+  const int middle = layers_per_stage[1];
+  const auto is_middle = [&](int layers) { return layers == middle; };
+  if (!std::all_of(layers_per_stage.begin() + 1, layers_per_stage.end() - 1, is_middle)) return "";
+  const int less_first = middle - first, less_last = middle - last;
+  const auto is_flag = [](int less) { return less == 0 || less == 1; };
+  std::string text;
+  if (is_flag(less_first) && is_flag(less_last)) {
+    if (less_first == 1) text += " --account-for-embedding-in-pipeline-split";
+    if (less_last == 1) text += " --account-for-loss-in-pipeline-split";
+  } else if (vpp == 1) {
+    if (less_first != 0) text += fmt::format(" --decoder-first-pipeline-num-layers {}", first);
+    if (less_last != 0) text += fmt::format(" --decoder-last-pipeline-num-layers {}", last);
+  }
+  return text.empty() ? "" : text.substr(1);
+}
 
 std::optional<std::vector<LayoutStage>> layout_stages(std::string_view layout) {
   return LayoutReader(layout).read();

@@ -29,10 +29,4 @@ void set_megatron_model(MegatronArguments* arguments, MegatronStyle style, Impor
 int set_megatron_kernels(MegatronArguments* arguments, MegatronStyle style,
                          const ImportedPlan& before, ImportedPlan* plan);
 
-// What each stage of "Et*4|(t*4|)*14tmL" has; nothing: it is no layout.
-struct LayoutStage {
-  int layers = 0, embeddings = 0, mtp_layers = 0, losses = 0;
-};
-std::optional<std::vector<LayoutStage>> layout_stages(std::string_view layout);
-
 }  // namespace tandem

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "interop/fields.h"
+#include "interop/megatron/layout.h"
 #include "interop/megatron/megatron.h"
 #include "interop/places.h"
 

@@ -300,6 +300,7 @@ Scenario with(const Scenario& base, const Candidate& candidate) {
   scenario.job.plan.zero = sharing.zero;
   scenario.job.plan.hsdp_shard = sharing.zero > 0 ? base.job.plan.hsdp_shard : 0;
   scenario.job.plan.zero_hpz = sharing.zero == 3 && layout.pp == 1 ? base.job.plan.zero_hpz : 0;
+  scenario.job.layout.clear();
   scenario.job.tensor = {.method = layout.tensor};
   scenario.job.order_file.clear();
   scenario.job.order = {.name = std::string(playing.order),

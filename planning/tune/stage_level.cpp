@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "scenarios/run/memory_timeline.h"
 #include "scenarios/run/order_job.h"
 #include "scenarios/run/price_job.h"
 #include "schedule/lowering/body_builder.h"
@@ -39,19 +40,6 @@ Pass one_step(Nanoseconds duration, int unit = 0) {
   PassBuilder pass;
   pass.compute(-1, duration, unit);
   return pass.take();
-}
-
-LiveActivations live_activations(const Order& order) {
-  LiveActivations live;
-  const std::vector<int> rank_of = stage_to_rank(order);
-  const std::vector<std::vector<int>> peaks = peak_live(order);
-  live.ranks.resize(order.ranks.size());
-  for (int stage = 0; stage < order.stages; ++stage) {
-    auto& entries = live.ranks[rank_of[stage]];
-    const int in_chain = stage % (order.stages / order.chains);
-    entries.push_back({static_cast<Stage>(in_chain), peaks[rank_of[stage]][entries.size()]});
-  }
-  return live;
 }
 
 struct UnitTimes {

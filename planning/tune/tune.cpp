@@ -86,9 +86,9 @@ std::vector<Finalist> play_best(const Scenario& base, const std::vector<Found>& 
 }
 
 std::vector<std::string> cleared_keys(const Scenario& base) {
-  constexpr std::string_view kCleared[] = {"overlap.batch_p2p", "parallel.layers_per_stage",
-                                           "schedule.group", "schedule.memory_limit",
-                                           "train.recompute_layers"};
+  constexpr std::string_view kCleared[] = {"overlap.batch_p2p",     "parallel.layers_per_stage",
+                                           "parallel.layout",       "schedule.group",
+                                           "schedule.memory_limit", "train.recompute_layers"};
   std::vector<std::string> found;
   for (const auto& [key, place] : base.places) {
     if (std::ranges::find(kCleared, key) != std::end(kCleared) || key.starts_with("overlap.gemm"))

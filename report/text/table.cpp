@@ -10,6 +10,7 @@
 #include <span>
 
 #include "base/units.h"
+#include "interop/megatron/layout.h"
 #include "report/text/number_cells.h"
 
 namespace tandem {
@@ -239,6 +240,19 @@ std::string uncalibrated_line(const std::string& cost_model) {
   return fmt::format("* not calibrated: no measured run stands behind {}: a guess.\n", cost_model);
 }
 
+// What the stages of a run have that are not even, for people and for Megatron-LM.
+std::string layout_line(const RunResult& result) {
+  const auto stages = layout_stages(result.layout);
+  if (result.layout.empty() || !stages) return "";
+  std::vector<int> layers;
+  for (const LayoutStage& stage : *stages) layers.push_back(stage.layers);
+  std::string arguments = layout_arguments(layers, result.plan ? result.plan->vpp : 1);
+  if (arguments.empty())
+    arguments = fmt::format("--pipeline-model-parallel-layout \"{}\"", result.layout);
+  return fmt::format("{}: its stages have {} layers: {}.\n", result.name, fmt::join(layers, ", "),
+                     arguments);
+}
+
 std::string notes(const std::vector<const RunResult*>& results) {
   std::set<std::string> guesses, reserves;
   std::set<bool> causal;
@@ -251,6 +265,7 @@ std::string notes(const std::vector<const RunResult*>& results) {
         fmt::format("{:.1f} of {:.1f}", training.reserve / GiB, training.capacity / GiB));
   }
   std::string text = fmt::format("{}", fmt::join(guesses, ""));
+  for (const RunResult* result : results) text += layout_line(*result);
   if (causal.empty()) return text;
   const char* counted =
       causal.size() > 1 ? "all of attention's products, or the causal half, as each run's "

@@ -122,6 +122,11 @@ std::vector<Field> plain_fields() {
       keys::numbers("parallel.layers_per_stage",
                     "list of integers: layers of every stage; default even",
                     AT(job.plan.layers_per_stage), 1'000'000),
+      keys::text("parallel.layout",
+                 "text: what each stage has, in Megatron-LM's letters (see Layout), or auto: the "
+                 "numbers of layers with which the iteration is shortest and fits; default "
+                 "parallel.layers_per_stage",
+                 AT(job.layout)),
       keys::flag(
           "parallel.scatter_gather",
           "true or false: each tensor rank sends 1/tp of a pipeline transfer, gathered again "

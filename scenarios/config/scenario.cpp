@@ -14,6 +14,7 @@
 #include "scenarios/config/hostfile.h"
 #include "scenarios/config/imported_files.h"
 #include "scenarios/config/layer_kinds.h"
+#include "scenarios/config/layout.h"
 #include "scenarios/config/limits.h"
 #include "scenarios/config/nodes.h"
 
@@ -298,6 +299,7 @@ Status check_slow_link(const Scenario& s) {
 // What depends on several keys: defaults, then the rules.
 Status complete(Scenario* s) {
   if (!s->places.contains("parallel.vpp")) s->job.plan.vpp = traits_of(s->job.order).default_vpp();
+  RETURN_IF_ERROR(complete_layout(s));
   RETURN_IF_ERROR(complete_gpus(s));
   RETURN_IF_ERROR(take_part_of_nodes(&s->cluster));
   RETURN_IF_ERROR(place_by_hostfile(&s->cluster));

@@ -27,6 +27,7 @@ struct JobSettings {
   Model model;
   std::string pattern;  // of its layers' kinds, or empty
   Plan plan;
+  std::string layout;  // parallel.layout: "auto", or what plan.layers_per_stage was read from
   OrderSpec order;
   std::string order_file;           // a CSV in PyTorch's form, instead of a named order
   std::optional<bool> overlap_p2p;  // default: by order

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "scenarios/run/auto_layout.h"
 #include "scenarios/run/job_warnings.h"
 #include "scenarios/run/order_job.h"
 #include "scenarios/run/perturb.h"
@@ -59,6 +60,10 @@ Result<CompiledJob> to_program(const Scenario& scenario,
 }  // namespace
 
 Result<OrderedJob> order_job(const Scenario& scenario) {
+  if (scenario.job.layout == "auto") {
+    ASSIGN_OR_RETURN(const Scenario laid, with_layout(scenario));
+    return order_job(laid);
+  }
   auto job = to_order(scenario);
   if (!job.ok()) return scenario.placed(job.error());
   return job;
@@ -66,6 +71,10 @@ Result<OrderedJob> order_job(const Scenario& scenario) {
 
 Result<CompiledJob> compile(const Scenario& scenario,
                             const std::function<void(CompiledJob*)>& before_prices) {
+  if (scenario.job.layout == "auto") {
+    ASSIGN_OR_RETURN(const Scenario laid, with_layout(scenario));
+    return compile(laid, before_prices);
+  }
   auto job = to_program(scenario, before_prices);
   if (!job.ok()) return scenario.placed(job.error());
   return job;

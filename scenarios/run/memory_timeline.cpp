@@ -49,6 +49,19 @@ class RankMemory {
 
 }  // namespace
 
+LiveActivations live_activations(const Order& order) {
+  LiveActivations live;
+  const std::vector<int> rank_of = stage_to_rank(order);
+  const std::vector<std::vector<int>> peaks = peak_live(order);
+  live.ranks.resize(order.ranks.size());
+  for (int stage = 0; stage < order.stages; ++stage) {
+    auto& entries = live.ranks[rank_of[stage]];
+    const int in_chain = stage % (order.stages / order.chains);
+    entries.push_back({static_cast<Stage>(in_chain), peaks[rank_of[stage]][entries.size()]});
+  }
+  return live;
+}
+
 const MemoryTimeline::Step& MemoryTimeline::peak() const {
   return *std::ranges::max_element(steps, {}, &Step::activations);
 }

@@ -29,6 +29,9 @@ struct MemoryTimeline {
   const Step& peak() const;
 };
 
+// Of each rank at its peak (peak_live).
+LiveActivations live_activations(const Order& order);
+
 // One a pipeline rank; `workspace_bytes` are held all the time.
 std::vector<MemoryTimeline> memory_timelines(const Model& model, const OrderedPlan& plan,
                                              const Order& order, double workspace_bytes);

@@ -177,6 +177,10 @@ Result<PlayedJob> play_once(const Scenario& scenario, Engine engine) {
 
 Result<RunResult> simulate(const Scenario& scenario, Engine engine, const OutputFiles& files,
                            bool progress, int jobs) {
+  if (scenario.job.layout == "auto") {
+    ASSIGN_OR_RETURN(const Scenario laid, with_layout(scenario));
+    return simulate(laid, engine, files, progress, jobs);
+  }
   if (scenario.variability.repeats > 1)
     return simulate_repeated(scenario, engine, files, progress, jobs);
   std::optional<Waiting> waiting;

@@ -162,6 +162,7 @@ Json to_json(const RunResult& o) {
                     {"ep", o.plan->ep},
                     {"dp", o.plan->dp},
                     {"microbatches", o.plan->microbatches}};
+  json["layout"] = o.layout.empty() ? Json() : Json(o.layout);
   json["iteration_s"] = o.iteration_s;
   json["iteration_low_s"] = o.interval_s ? Json(o.interval_s->first) : Json();
   json["iteration_high_s"] = o.interval_s ? Json(o.interval_s->second) : Json();
@@ -209,6 +210,7 @@ RunResult run_result_from_json(const Json& json) {
   if (const Json& plan = json.at("plan"); !plan.is_null())
     o.plan = ParallelSizes{plan.at("tp"), plan.at("pp"), plan.at("vpp"),         plan.at("cp"),
                            plan.at("ep"), plan.at("dp"), plan.at("microbatches")};
+  if (const Json& layout = json.at("layout"); !layout.is_null()) layout.get_to(o.layout);
   json.at("iteration_s").get_to(o.iteration_s);
   if (const Json& low = json.at("iteration_low_s"); !low.is_null())
     o.interval_s.emplace(low, json.at("iteration_high_s"));

@@ -57,6 +57,7 @@ struct RunResult {
   int gpus = 0;
 
   std::optional<ParallelSizes> plan;  // nothing for a Program by itself
+  std::string layout;                 // of its stages, in Megatron-LM's letters; empty: even
 
   double iteration_s = 0;
   // Of 100 runs like those that the cost model was fitted to, 90 lie between. Nothing for what was

@@ -3,6 +3,7 @@
 #include "schedule/order/order_replay.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -11,9 +12,11 @@ namespace {
 
 class WorkList {
  public:
-  WorkList(const Order& order, const GridCosts& costs)
+  // `transfers`: by stage, what its output takes to another rank.
+  WorkList(const Order& order, std::vector<GridCosts> stages, std::vector<double> transfers)
       : order_(order),
-        costs_(costs),
+        stages_(std::move(stages)),
+        transfers_(std::move(transfers)),
         rank_of_stage_(stage_to_rank(order)),
         forward_end_(static_cast<std::size_t>(order.stages) * order.microbatches, kNotYet),
         gradient_end_(forward_end_),
@@ -48,14 +51,19 @@ class WorkList {
     const int stage = index(action.stage);
     if (action.kind == ActionKind::Forward) {
       const int before = previous_stage(order_, stage);
-      return before < 0 ? 0 : forward_end_[slot(before, action)];
+      return before < 0 ? 0 : arrived(before, stage, forward_end_[slot(before, action)]);
     }
     if (action.kind == ActionKind::BackwardWeight) return gradient_end_[slot(stage, action)];
     const double own = forward_end_[slot(stage, action)];
     const int after = next_stage(order_, stage);
     if (after < 0 || own == kNotYet) return own;
-    const double gradient = gradient_end_[slot(after, action)];
+    const double gradient = arrived(after, stage, gradient_end_[slot(after, action)]);
     return gradient == kNotYet ? kNotYet : std::max(own, gradient);
+  }
+
+  double arrived(int from, int to, double end) const {
+    if (end == kNotYet || rank_of_stage_[from] == rank_of_stage_[to]) return end;
+    return end + transfers_[from];
   }
 
   void run(int rank) {
@@ -78,7 +86,7 @@ class WorkList {
 
   void finish(int rank, const Action& action, OrderReplay::Span* span) {
     const double start = clock_[rank];
-    if (is_compute(action.kind)) clock_[rank] += cost_of(costs_, action.kind);
+    if (is_compute(action.kind)) clock_[rank] += cost_of(stages_[index(action.stage)], action.kind);
     *span = {start, clock_[rank]};
     const int stage = index(action.stage);
     if (action.kind == ActionKind::Forward) {
@@ -97,7 +105,8 @@ class WorkList {
   }
 
   const Order& order_;
-  const GridCosts& costs_;
+  std::vector<GridCosts> stages_;
+  std::vector<double> transfers_;
   std::vector<int> rank_of_stage_;
   std::vector<double> forward_end_, gradient_end_;  // by stage and microbatch
   std::vector<char> awake_;                         // by rank: is in todo_
@@ -110,7 +119,22 @@ class WorkList {
 
 OrderReplay replay_order(const Order& order, const GridCosts& costs) {
   CHECK(order.pp() > 0);
-  return WorkList(order, costs).run_all();
+  return WorkList(order, std::vector(order.stages, costs), std::vector<double>(order.stages))
+      .run_all();
+}
+
+OrderReplay replay_stages(const Order& order, std::span<const OrderCosts> stages) {
+  CHECK(order.pp() > 0 && static_cast<int>(stages.size()) == order.stages);
+  std::vector<GridCosts> costs;
+  std::vector<double> transfers;
+  for (const OrderCosts& stage : stages) {
+    costs.push_back({.forward = stage.forward,
+                     .backward = stage.input + stage.weight,
+                     .input = stage.input,
+                     .weight = stage.weight});
+    transfers.push_back(stage.transfer);
+  }
+  return WorkList(order, std::move(costs), std::move(transfers)).run_all();
 }
 
 double cost_of(const GridCosts& costs, ActionKind kind) {

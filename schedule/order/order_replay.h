@@ -1,8 +1,10 @@
-// OrderReplay: an order played rank by rank without communication.
+// OrderReplay: an order played rank by rank, communication a mere delay.
 #pragma once
 
+#include <span>
 #include <vector>
 
+#include "schedule/order/named_orders.h"
 #include "schedule/order/order.h"
 #include "schedule/order/order_text.h"
 
@@ -26,6 +28,9 @@ struct OrderReplay {
 // REQUIRES: of the order's stages and microbatches, each (stage, microbatch) has one F and either
 // one B or one I and one W, on the stage's one rank.
 OrderReplay replay_order(const Order& order, const GridCosts& costs);
+// The same with times of each stage, and of a transfer between two ranks (the stage's that sends),
+// which no lane carries one after the other. REQUIRES: an entry a stage.
+OrderReplay replay_stages(const Order& order, std::span<const OrderCosts> stages);
 
 // The duration of an action that computes.
 double cost_of(const GridCosts& costs, ActionKind kind);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "interop/megatron/layout.h"
 #include "interop/megatron/megatron.h"
 #include "tests/interop/imported.h"
 #include "tests/interop/small_log.h"

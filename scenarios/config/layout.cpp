@@ -1,0 +1,73 @@
+#include "scenarios/config/layout.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "interop/megatron/layout.h"
+
+namespace tandem {
+namespace {
+
+// Embedding, loss and multi-token prediction stand where this project has them.
+Status check_places(const std::vector<LayoutStage>& stages, const std::string& layout) {
+  const auto fault = [&](const char* what) {
+    return Error::of({"parallel.layout"},
+                     fmt::format("found parallel.layout = {}, expected {}", layout, what));
+  };
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const bool is_last = i + 1 == stages.size();
+    if (stages[i].embeddings != (i == 0 ? 1 : 0)) return fault("one E, on the first stage");
+    if (stages[i].losses != (is_last ? 1 : 0)) return fault("one L, on the last stage");
+    if (stages[i].mtp_layers > 0 && !is_last) return fault("m on the last stage alone");
+  }
+  return Done{};
+}
+
+// One that keeps the rules, until the best is known: none where there are too few layers.
+std::vector<int> any_split(int layers, int stages) {
+  if (stages > layers + 2 || stages < 2) return {};
+  std::vector<int> split(stages, 1);
+  int left = layers - stages;
+  if (left < 0) split.back() = 0;
+  if (left < -1) split.front() = 0;
+  for (int stage = 0; left > 0; stage = (stage + 1) % stages, --left) ++split[stage];
+  return split;
+}
+
+}  // namespace
+
+Status complete_layout(Scenario* s) {
+  JobSettings& job = s->job;
+  if (job.layout.empty()) return Done{};
+  if (s->places.contains("parallel.layers_per_stage"))
+    return Error::of({"parallel.layout"},
+                     "found parallel.layout and parallel.layers_per_stage, expected one of them");
+  if (s->costs.uniform || s->costs.source == "uniform")
+    return Error::of({"parallel.layout"},
+                     "found parallel.layout with costs.source = uniform, expected a model whose "
+                     "layers have a price");
+  if (job.layout == "auto") {
+    job.plan.layers_per_stage = any_split(job.model.layers, job.plan.stages());
+    return Done{};
+  }
+  const auto stages = layout_stages(job.layout);
+  if (!stages)
+    return Error::of({"parallel.layout"},
+                     fmt::format("found parallel.layout = {}, expected E, t, m, L, |, *n and "
+                                 "brackets, as in Et*3|(t*4|)*6tL, or auto",
+                                 job.layout));
+  RETURN_IF_ERROR(check_places(*stages, job.layout));
+  if (stages->back().mtp_layers != job.model.mtp_layers)
+    return Error::of(
+        {"parallel.layout", "model.mtp_layers"},
+        fmt::format("found {} m in parallel.layout = {}, expected model.mtp_layers = {}",
+                    stages->back().mtp_layers, job.layout, job.model.mtp_layers));
+  for (const LayoutStage& stage : *stages) job.plan.layers_per_stage.push_back(stage.layers);
+  const auto count = static_cast<int>(stages->size());
+  if (!s->places.contains("parallel.vpp") && count % job.plan.pp == 0)
+    job.plan.vpp = count / job.plan.pp;
+  return Done{};
+}
+
+}  // namespace tandem

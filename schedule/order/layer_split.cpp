@@ -1,0 +1,213 @@
+#include "schedule/order/layer_split.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "base/check.h"
+
+namespace tandem {
+namespace {
+
+double least(const OrderCosts& costs) { return costs.forward + costs.input + costs.weight; }
+
+OrderCosts operator+(const OrderCosts& a, const OrderCosts& b) {
+  return {a.forward + b.forward, a.input + b.input, a.weight + b.weight, a.transfer};
+}
+
+// By number of layers from the first on, what they take.
+std::vector<double> sums_of(const LayerCosts& costs) {
+  std::vector<double> sums = {0};
+  for (const OrderCosts& layer : costs.layers) sums.push_back(sums.back() + least(layer));
+  return sums;
+}
+
+// A stage between the ends has a layer.
+bool may_be_empty(int stage, int stages) { return stage == 0 || stage == stages - 1; }
+
+// The longest stage of as many layers each: no better split has a longer one.
+double longest_of_even_numbers(const LayerCosts& costs, int stages) {
+  const auto layers = static_cast<int>(costs.layers.size());
+  std::vector<int> split(stages, layers / stages);
+  // Where there are fewer layers than stages, the ends are the empty ones.
+  if (layers < stages) {
+    std::ranges::fill(split, 1);
+    split.back() = 0;
+    if (layers + 2 == stages) split.front() = 0;
+  } else {
+    for (int i = 0; i < layers % stages; ++i) ++split[i];
+  }
+  double longest = 0;
+  for (const OrderCosts& stage : costs_of_split(costs, split))
+    longest = std::max(longest, least(stage));
+  constexpr double kRounding = 1 + 1e-9;
+  return kRounding * (longest - least(costs.each));
+}
+
+// Least of the longest stage, then of the sum of squares: by dynamic programming over how many
+// layers the first stages take.
+std::vector<int> even_stages(const LayerCosts& costs, int stages) {
+  struct Best {
+    double longest = std::numeric_limits<double>::infinity(), squares = 0;
+    int own = -1;
+
+    auto key() const { return std::tie(longest, squares); }
+  };
+  const auto layers = static_cast<int>(costs.layers.size());
+  const std::vector<double> sums = sums_of(costs);
+  const double most = longest_of_even_numbers(costs, stages);
+  std::vector<std::vector<Best>> best(stages + 1, std::vector<Best>(layers + 1));
+  best[0][0] = {.longest = 0, .squares = 0, .own = 0};
+  for (int stage = 0; stage < stages; ++stage) {
+    const double besides =
+        (stage == 0 ? least(costs.embedding) : 0) + (stage + 1 == stages ? least(costs.head) : 0);
+    for (int before = 0; before <= layers; ++before) {
+      const Best& from = best[stage][before];
+      if (from.own < 0) continue;
+      for (int own = may_be_empty(stage, stages) ? 0 : 1; before + own <= layers; ++own) {
+        const double time = besides + sums[before + own] - sums[before];
+        if (time > most && own > 0) break;
+        const Best next{std::max(from.longest, time), from.squares + time * time, own};
+        Best& at = best[stage + 1][before + own];
+        if (at.own < 0 || next.key() < at.key()) at = next;
+      }
+    }
+  }
+  CHECK(best[stages][layers].own >= 0);
+  std::vector<int> split(stages);
+  for (int stage = stages, left = layers; stage > 0; --stage) {
+    split[stage - 1] = best[stage][left].own;
+    left -= split[stage - 1];
+  }
+  return split;
+}
+
+std::vector<double> times_of_ranks(const LayerCosts& costs, const std::vector<int>& split,
+                                   std::span<const int> rank_of_stage) {
+  std::vector<double> ranks(*std::ranges::max_element(rank_of_stage) + 1);
+  const std::vector<OrderCosts> stages = costs_of_split(costs, split);
+  for (std::size_t stage = 0; stage < stages.size(); ++stage)
+    ranks[rank_of_stage[stage]] += least(stages[stage]);
+  return ranks;
+}
+
+int busiest_rank(const LayerCosts& costs, const std::vector<int>& split,
+                 std::span<const int> rank_of_stage) {
+  const std::vector<double> ranks = times_of_ranks(costs, split, rank_of_stage);
+  return static_cast<int>(std::ranges::max_element(ranks) - ranks.begin());
+}
+
+// The busiest rank's time; then how uneven the ranks are; then the stages.
+std::tuple<double, double, int> load_of(const LayerCosts& costs, const std::vector<int>& split,
+                                        std::span<const int> rank_of_stage) {
+  double busiest = 0, squares = 0;
+  for (const double time : times_of_ranks(costs, split, rank_of_stage)) {
+    busiest = std::max(busiest, time);
+    squares += time * time;
+  }
+  int uneven = 0;
+  for (const int layers : split) uneven += layers * layers;
+  return {busiest, squares, uneven};
+}
+
+bool can_give(const std::vector<int>& split, std::size_t stage) {
+  const bool may_empty = may_be_empty(static_cast<int>(stage), static_cast<int>(split.size()));
+  return split[stage] > (may_empty ? 0 : 1);
+}
+
+std::vector<int> moved(std::vector<int> split, std::size_t from, std::size_t to) {
+  --split[from];
+  ++split[to];
+  return split;
+}
+
+// All that may be made: between neighbours first, since what goes far moves the stages between.
+std::vector<std::pair<std::size_t, std::size_t>> moves_of(const std::vector<int>& split) {
+  std::vector<std::pair<std::size_t, std::size_t>> moves;
+  for (std::size_t distance = 1; distance < split.size(); ++distance) {
+    for (std::size_t low = 0; low + distance < split.size(); ++low) {
+      if (can_give(split, low)) moves.emplace_back(low, low + distance);
+      if (can_give(split, low + distance)) moves.emplace_back(low + distance, low);
+    }
+  }
+  return moves;
+}
+
+}  // namespace
+
+std::vector<OrderCosts> costs_of_split(const LayerCosts& costs, const std::vector<int>& split) {
+  std::vector<OrderCosts> stages;
+  std::size_t layer = 0;
+  for (std::size_t stage = 0; stage < split.size(); ++stage) {
+    OrderCosts own = costs.each;
+    if (stage == 0) own = own + costs.embedding;
+    if (stage + 1 == split.size()) own = own + costs.head;
+    for (int i = 0; i < split[stage]; ++i) own = own + costs.layers[layer++];
+    stages.push_back(own);
+  }
+  return stages;
+}
+
+std::vector<int> balanced_split(const LayerCosts& costs, std::span<const int> rank_of_stage) {
+  const auto stages = static_cast<int>(rank_of_stage.size());
+  std::vector<int> split = even_stages(costs, stages);
+  auto load = load_of(costs, split, rank_of_stage);
+  for (bool better = true; better;) {
+    const int busiest = busiest_rank(costs, split, rank_of_stage);
+    std::vector<int> best;
+    for (std::size_t from = 0; from < split.size(); ++from) {
+      if (rank_of_stage[from] != busiest || !can_give(split, from)) continue;
+      for (std::size_t to = 0; to < split.size(); ++to) {
+        if (to == from) continue;
+        std::vector<int> next = moved(split, from, to);
+        const auto next_load = load_of(costs, next, rank_of_stage);
+        if (next_load >= load) continue;
+        load = next_load;
+        best = std::move(next);
+      }
+    }
+    better = !best.empty();
+    if (better) split = std::move(best);
+  }
+  return split;
+}
+
+std::vector<std::vector<int>> refined_splits(
+    const std::vector<std::vector<int>>& starts, int most,
+    const std::function<SplitValue(const std::vector<int>&)>& value) {
+  CHECK(!starts.empty());
+  std::map<std::vector<int>, SplitValue> known;
+  const auto value_of = [&](const std::vector<int>& split) {
+    const auto [at, is_new] = known.try_emplace(split);
+    if (is_new) at->second = value(split);
+    return at->second;
+  };
+  const auto improve = [&](std::vector<int>* split) {
+    std::vector<int> best = *split;
+    for (const auto& [from, to] : moves_of(*split)) {
+      if (static_cast<int>(known.size()) >= most) break;
+      std::vector<int> next = moved(*split, from, to);
+      if (value_of(next).better_than(value_of(best))) best = std::move(next);
+    }
+    const bool better = best != *split;
+    *split = std::move(best);
+    return better;
+  };
+  std::vector<std::vector<int>> splits;
+  const auto pass_by = [&](const std::vector<int>& split) {
+    if (std::ranges::find(splits, split) == splits.end()) splits.push_back(split);
+  };
+  for (std::vector<int> split : starts) {
+    value_of(split);
+    for (pass_by(split); improve(&split);) pass_by(split);
+  }
+  std::ranges::stable_sort(splits, [&](const std::vector<int>& a, const std::vector<int>& b) {
+    return known.at(a).better_than(known.at(b));
+  });
+  return splits;
+}
+
+}  // namespace tandem

@@ -1,0 +1,160 @@
+// parallel.layout: Megatron-LM's letters, and layouts that are found.
+#include "interop/megatron/layout.h"
+#include "scenarios/run/auto_layout.h"
+#include "scenarios/run/run.h"
+#include "tests/scenarios/small_scenario.h"
+
+using namespace tandem;
+
+namespace {
+
+// 12 layers and a head as long as one and a half of them, on four stages.
+const std::string kLargeHead = R"([model]
+layers = 12
+hidden = 2048
+heads = 16
+seq = 2048
+vocab = 64000
+[parallel]
+pp = 4
+global_batch = 16
+[cluster]
+preset = "selene"
+gpus = 4
+)";
+
+// Llama 3.1 70B on 64 GPUs, as Megatron-Bridge cuts it: eight ranks of five stages.
+const std::string kLlama70B = R"([model]
+layers = 80
+hidden = 8192
+heads = 64
+kv_heads = 8
+ffn_hidden = 28672
+gated_mlp = true
+tied_embeddings = false
+seq = 8192
+vocab = 128256
+[parallel]
+tp = 4
+pp = 8
+vpp = 5
+dp = 8
+global_batch = 512
+[train]
+sequence_parallel = true
+flash_attention = true
+zero = 1
+[overlap]
+grad_reduce = true
+param_gather = true
+[cluster]
+preset = "dgx-h100"
+)";
+
+std::string refused(const Names& set) {
+  const Folder folder;
+  const auto scenarios = try_load(folder, kLargeHead, set);
+  REQUIRE(!scenarios.ok());
+  return scenarios.error().text();
+}
+
+RunResult result_with(const std::string& text, const Names& set) {
+  const auto result = simulate(load(text, set).front(), Engine::Ideal);
+  if (!result.ok()) FAIL(result.error().text());
+  return *result;
+}
+
+}  // namespace
+
+TEST_CASE("a layout's letters are numbers of layers, and say the stages a rank") {
+  const Scenario s = load(kLargeHead, {"parallel.layout=Et*2|(t|)*5t*2|t*3L"}).front();
+  CHECK(s.job.plan.layers_per_stage == std::vector{2, 1, 1, 1, 1, 1, 2, 3});
+  CHECK(s.job.plan.vpp == 2);
+  CHECK(load(kLargeHead, {"parallel.layout=E|t*6|t*6|L"}).front().job.plan.layers_per_stage ==
+        std::vector{0, 6, 6, 0});
+}
+
+TEST_CASE("a layout that says what cannot be is refused in one line at its key") {
+  CHECK(refused({"parallel.layout=Et*6|x|tL"}).find("expected E, t, m, L, |") != std::string::npos);
+  CHECK(refused({"parallel.layout=t*6|Et*2|t*2|t*2L"}).find("one E, on the first stage") !=
+        std::string::npos);
+  CHECK(refused({"parallel.layout=Et*6|t*2|t*2L|t*2"}).find("one L, on the last stage") !=
+        std::string::npos);
+  CHECK(refused({"parallel.layout=Et*6|t*2|t*2|t*2mL"}).find("expected model.mtp_layers = 1") ==
+        std::string::npos);
+  CHECK(refused({"parallel.layout=Et*6|t*2|t*2|t*2mL"}).find("found 1 m") != std::string::npos);
+  CHECK(refused({"parallel.layout=Et*6|t*2|t*2|t*3L"}).find("12") != std::string::npos);
+  CHECK(refused({"parallel.layout=auto", "parallel.layers_per_stage=[3, 3, 3, 3]"})
+            .find("expected one of them") != std::string::npos);
+  const Folder folder;
+  const auto uniform = try_load(folder, kUniform, {"parallel.layout=auto"});
+  REQUIRE(!uniform.ok());
+  CHECK(uniform.error().text().find("costs.source = uniform") != std::string::npos);
+}
+
+TEST_CASE(
+    "a layout prints as it is read, and by Megatron's other arguments where they can say it") {
+  for (const std::vector<int>& layers : std::vector<std::vector<int>>{
+           {5}, {5, 3}, {2, 3, 3, 3, 1}, {0, 1, 1, 0}, {2, 2, 2, 3, 2, 2, 1}}) {
+    std::vector<int> again;
+    const std::string text = layout_text(layers, 1);
+    const std::vector<LayoutStage> stages = layout_stages(text).value();
+    for (const LayoutStage& stage : stages) again.push_back(stage.layers);
+    CHECK(again == layers);
+    CHECK(stages.front().embeddings == 1);
+    CHECK(stages.back().losses == 1);
+    CHECK(stages.back().mtp_layers == 1);
+  }
+  CHECK(layout_text({3, 4, 4, 4, 1}, 0) == "Et*3|(t*4|)*3tL");
+  CHECK(layout_arguments({5, 6, 6, 5}, 1) ==
+        "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split");
+  CHECK(layout_arguments({6, 6, 6, 5}, 1) == "--account-for-loss-in-pipeline-split");
+  CHECK(layout_arguments({6, 6, 6, 3}, 1) == "--decoder-last-pipeline-num-layers 3");
+  CHECK(layout_arguments({7, 6, 6, 3}, 1) ==
+        "--decoder-first-pipeline-num-layers 7 --decoder-last-pipeline-num-layers 3");
+  CHECK(layout_arguments({6, 5, 7, 6}, 1).empty());
+  CHECK(layout_arguments({3, 4, 4, 1}, 2).empty());
+}
+
+TEST_CASE(
+    "a found layout takes layers from the stage of the head, and is no slower than any other") {
+  const RunResult even = result_with(kLargeHead, {});
+  const RunResult found = result_with(kLargeHead, {"parallel.layout=auto"});
+  CHECK(found.iteration_s < 0.95 * even.iteration_s);
+  CHECK(even.layout.empty());
+  const auto stages = layout_stages(found.layout);
+  REQUIRE(stages);
+  CHECK(stages->back().layers < 3);
+  // Given by hand it is the same run.
+  CHECK(result_with(kLargeHead, {"parallel.layout=" + found.layout}).iteration_s ==
+        found.iteration_s);
+  for (const char* other : {"[4, 3, 3, 2]", "[3, 4, 3, 2]", "[3, 3, 4, 2]", "[4, 4, 3, 1]",
+                            "[4, 3, 4, 1]", "[3, 4, 4, 1]", "[4, 4, 4, 0]", "[2, 4, 4, 2]"}) {
+    INFO(other);
+    CHECK(found.iteration_s <=
+          result_with(kLargeHead, {std::string("parallel.layers_per_stage=") + other}).iteration_s);
+  }
+}
+
+TEST_CASE("orders that are made for costs get a layout of their own, never slower than even") {
+  for (const char* order : {"zb1p", "zbv", "v-half", "dualpipev"}) {
+    INFO(order);
+    const std::string key = std::string("schedule.order=") + order;
+    CHECK(result_with(kLargeHead, {key, "model.layers=16", "parallel.layout=auto"}).iteration_s <=
+          result_with(kLargeHead, {key, "model.layers=16"}).iteration_s);
+  }
+  // 12 layers are no even number of them for eight stages.
+  CHECK(result_with(kLargeHead, {"schedule.order=zbv", "parallel.layout=auto"}).iteration_s > 0);
+}
+
+TEST_CASE(
+    "Llama 3 70B: the found layout is no slower than the one that Megatron-Bridge publishes") {
+  // Megatron-Bridge's recipe: PP 8, VPP 5.
+  const RunResult published =
+      result_with(kLlama70B, {"parallel.layout=Et*2|(t*2|)*34,t*3|(t*2|)*3,tL"});
+  const RunResult even = result_with(kLlama70B, {});
+  const RunResult found = result_with(kLlama70B, {"parallel.layout=auto"});
+  CHECK(published.iteration_s < even.iteration_s);
+  CHECK(found.iteration_s <= published.iteration_s);
+  CHECK(found.training->fits);
+}
