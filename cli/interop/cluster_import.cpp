@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/hostlist.h"
+#include "interop/topology/cables_csv.h"
 #include "interop/topology/compose.h"
 #include "interop/topology/topologies.h"
 #include "topology/listed_cables.h"

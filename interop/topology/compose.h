@@ -53,7 +53,4 @@ struct ComposedCluster {
 Result<ComposedCluster> compose(const ImportedTopology& topology, const PresetNode& preset,
                                 const ComposeOptions& options = {});
 
-// As cluster.links_file has them, comments above: from,to,GBps,latency_us,efficiency.
-std::string cables_csv(const ComposedCluster& cluster, const std::vector<std::string>& comments);
-
 }  // namespace tandem
