@@ -9,7 +9,7 @@
 
 #include "base/hostlist.h"
 #include "interop/topology/host_template.h"
-#include "interop/topology/nccl_rates.h"
+#include "interop/topology/uplinks.h"
 
 namespace tandem {
 namespace {
@@ -73,7 +73,6 @@ class Composer {
                 const std::function<std::string(const std::string&)>& site);
   void say_unmet();
   void add_fabric();
-  std::map<std::string, double> uplinks_GBps() const;
   int hosts_of_rack() const {
     return topology_.node && host_.gpus > 0 ? std::max(1, preset_.gpus / host_.gpus) : 1;
   }
@@ -447,39 +446,14 @@ void Composer::say_unmet() {
         fmt::format("{} NICs of hosts: the fabric has no port for them", unmet_nics_));
 }
 
-// What each switch without rates carries up: all that comes from below. REQUIRES: trees.
-std::map<std::string, double> Composer::uplinks_GBps() const {
-  std::map<std::string, double> GBps;
-  std::map<std::string, std::string> above;
-  std::map<std::string, int> below;
-  for (const std::string& one : switches_) {
-    const auto own = down_GBps_.find(one);
-    GBps[one] = own == down_GBps_.end() ? 0 : own->second / preset_.oversubscription;
-  }
-  for (const FabricCable& cable : cables_) {
-    above[cable.from] = cable.to;
-    ++below[cable.to];
-  }
-  for (const std::string& one : switches_) {
-    if (below.contains(one)) continue;
-    // From a leaf up, as far as all that is below has come.
-    std::string here = one;
-    for (auto up = above.find(here); up != above.end(); up = above.find(here)) {
-      GBps[up->second] += GBps[here];
-      here = up->second;
-      if (--below[here] > 0) break;
-    }
-  }
-  return GBps;
-}
-
 void Composer::add_fabric() {
   if (states_rates_) {
     for (const FabricCable& cable : cables_)
       cluster_.cables.push_back({cable.from, cable.to, cable.GBps, 0, 0});
     return;
   }
-  const std::map<std::string, double> uplinks = uplinks_GBps();
+  const std::map<std::string, double> uplinks =
+      uplinks_GBps(switches_, cables_, down_GBps_, preset_.oversubscription);
   std::vector<std::string> empty, roots;
   std::set<std::string> below;
   for (const FabricCable& cable : cables_) {
@@ -513,20 +487,6 @@ void Composer::add_fabric() {
 }
 
 }  // namespace
-
-std::string preset_of(const ImportedTopology& topology) {
-  if (!topology.node) return "";
-  bool aws = false;
-  for (const ImportedNic& nic : topology.node->nics) aws |= nic.pci_id.starts_with("1d0f:");
-  for (const ImportedGpu& gpu : topology.node->gpus) {
-    const KnownGpu* known = known_gpu(gpu.pci_id);
-    if (known == nullptr) known = usual_gpu(gpu.sm);
-    if (known != nullptr)
-      return std::string(aws && !known->preset_on_aws.empty() ? known->preset_on_aws
-                                                              : known->preset);
-  }
-  return "";
-}
 
 Result<ComposedCluster> compose(const ImportedTopology& topology, const PresetNode& preset,
                                 const ComposeOptions& options) {

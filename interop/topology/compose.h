@@ -23,9 +23,6 @@ struct PresetNode {
   bool nvls = false;
 };
 
-// The preset that the files' GPUs point to; empty: they name none.
-std::string preset_of(const ImportedTopology& topology);
-
 struct ComposeOptions {
   std::vector<std::string> hosts;  // take these alone; empty: those wired as most are
   std::int64_t gpus = 0;           // without a fabric: of the whole cluster; 0: one node

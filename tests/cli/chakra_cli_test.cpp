@@ -359,7 +359,7 @@ TEST_CASE("what goes with no traces is refused, and nothing is left behind") {
   check_refused(box.tandem("simulate two.toml --cluster dgx-h100"),
                 "two.toml: found --cluster or --comm-groups, expected Chakra traces");
   check_refused(box.tandem("export small.csv --only x --chakra x"), "small.csv: found a Program");
-  check_refused(box.tandem("export small.csv --chakra none/x"), "none/x.groups.json: ");
+  check_refused(box.tandem("export small.csv --chakra none/x"), "none/x.0.et: ");
   std::filesystem::create_directory(box.path("y.1.et"));
   check_refused(box.tandem("export small.csv --chakra y"), "y.1.et: ");
   std::filesystem::remove(box.path("y.1.et"));

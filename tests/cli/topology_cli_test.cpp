@@ -95,6 +95,11 @@ TEST_CASE("a topology and a job's files are one scenario") {
   const Ran ran = box.tandem("simulate job.toml --json");
   CHECK(ran.status == 0);
   CHECK(ran.out.find("\"gpus\": 16") != std::string::npos);
+  // The job's GPUs are said without a job's files as well, and are GPUs of the cluster.
+  check_done(box.tandem("import topology.conf --cluster dgx-h100 --gpus 16 -o part.toml"));
+  CHECK(box.read("part.toml").find("\ngpus = 16 ") != std::string::npos);
+  check_refused(box.tandem("import topology.conf --cluster dgx-h100 --gpus 999 -o more.toml"),
+                "topology.conf: --gpus: found 999, expected at most the 24 of its cluster");
 }
 
 TEST_CASE("import of topologies leaves nothing behind where it is refused") {
