@@ -226,7 +226,10 @@ void Fabric::leave_out(const std::set<std::string>& ends, std::string_view what,
                        std::string_view why) {
   if (!ends.empty())
     left_out.push_back(fmt::format("{}: {} {}{}{}", source_.path, ends.size(), what,
-                                   ends.size() == 1 ? "" : "s", why));
+                                   ends.size() == 1       ? ""
+                                   : what.ends_with("ch") ? "es"
+                                                          : "s",
+                                   why));
 }
 
 ImportedFabric Fabric::fabric() {
@@ -237,9 +240,13 @@ ImportedFabric Fabric::fabric() {
   std::ranges::sort(fabric.switches, in_natural_order);
   std::map<std::string, FabricHost> hosts;
   std::set<std::pair<CableEnd, CableEnd>> seen;
-  std::set<std::string> aggregation, nameless, unknown;
+  std::set<std::string> aggregation, nameless, unknown, loops;
   for (const FoundCable& cable : cables_) {
     const std::string& to = cable.to.first;
+    if (to == cable.from.first) {
+      loops.insert(names.at(to));
+      continue;
+    }
     if (const auto there = names.find(to); there != names.end()) {
       // Each end states it, unless the file was cut: once is enough.
       if (seen.insert(std::minmax(cable.from, cable.to)).second)
@@ -261,6 +268,8 @@ ImportedFabric Fabric::fabric() {
   }
   leave_out(aggregation, "aggregation node",
             " of the switches, for SHARP: where it is on, set cluster.in_network_reduction");
+  leave_out(loops, "switch",
+            fmt::format(" with cables to itself: {}", hostlist_of({loops.begin(), loops.end()})));
   if (!nameless.empty())
     leave_out(nameless, "end",
               fmt::format(" without a host's name, such as '{}'",

@@ -71,6 +71,13 @@ class NcclSystem {
       return Error::at(source_.at(system.line),
                        "found neither a GPU (a <gpu>, or a class that begins with 0x03) nor a "
                        "network device, expected some");
+    for (const FoundGpu& gpu : gpus_) {
+      if (gpu.gpu.sm != gpus_.front().gpu.sm)
+        return Error::at(source_.path,
+                         fmt::format("found GPUs of compute capability {} and {}, expected GPUs "
+                                     "of one kind",
+                                     gpus_.front().gpu.sm, gpu.gpu.sm));
+    }
     return Done{};
   }
 

@@ -216,6 +216,10 @@ TEST_CASE("XML that is no topology of NCCL's is refused with its line") {
                        "<system version=\"1\"><cpu>\n<pci class=\"0x0302\"><gpu>\n"
                        "<nvlink count=\"many\"/></gpu></pci></cpu></system>") ==
         "n.xml:3: found count = 'many' of a nvlink, expected 0 to 1000");
+  std::string mixed = kTwoGpus;
+  mixed.replace(mixed.rfind("sm=\"90\""), 7, "sm=\"80\"");
+  CHECK(topology_fault("m.xml", mixed) ==
+        "m.xml: found GPUs of compute capability 90 and 80, expected GPUs of one kind");
   CHECK(topology_fault("s.xml",
                        "<system version=\"1\"><cpu>\n<nic><net speed=\"nan\"/></nic>"
                        "</cpu></system>") ==
@@ -354,6 +358,14 @@ TEST_CASE("a cable that only one of its switches states is there, whichever that
       cables += cable.find("leaf2") != std::string::npos ? 1 : 0;
     CHECK(cables == 1);
   }
+}
+
+TEST_CASE("a plug from a switch to itself is said to be left out") {
+  std::string fabric = kFabric;
+  fabric.insert(fabric.find("[33] \"S-b1\"[1]"), "[50] \"S-a1\"[51] # \"leaf1\" lid 1 4xNDR\n");
+  const ImportedTopology topology = topology_in("f.ib", fabric);
+  CHECK(says(topology.left_out, "f.ib: 1 switch with cables to itself: leaf1"));
+  CHECK(cables_at(composed(topology, eight_h100()), "leaf1").size() == 4);
 }
 
 TEST_CASE("a spine with a management host stays, and the leaf of such hosts goes") {
