@@ -51,7 +51,13 @@ Result<std::string> gunzip(std::string_view bytes, const std::string& path, std:
     if (text.size() > most)
       return Error::at(path, fmt::format("found more than {} bytes of packed text", most));
     // Files that were joined are read on; zeros that fill a block up are not.
-    if (state == Z_STREAM_END && is_gzip(left)) state = inflateReset(&stream);
+    if (state != Z_STREAM_END) continue;
+    if (is_gzip(left))
+      state = inflateReset(&stream);
+    else if (left.find_first_not_of('\0') != left.npos)
+      return Error::at(path, fmt::format("found {} bytes behind its gzip data that are none, "
+                                         "expected its end",
+                                         left.size()));
   }
   if (state == Z_BUF_ERROR)
     return Error::at(path, fmt::format("ends inside its gzip data, behind {} bytes of text, "

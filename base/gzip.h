@@ -13,7 +13,8 @@ namespace tandem {
 bool is_gzip(std::string_view bytes);
 
 // What gzip packed, all members of it. Errors, which begin with the path: text that is cut off or
-// damaged, more than `most` bytes (a few kilobytes can hold gigabytes), a build without zlib.
+// damaged, other bytes behind it, more than `most` bytes (a few kilobytes can hold gigabytes), a
+// build without zlib.
 Result<std::string> gunzip(std::string_view bytes, const std::string& path,
                            std::size_t most = std::size_t{4} << 30);
 

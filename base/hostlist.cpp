@@ -7,16 +7,21 @@
 #include <optional>
 #include <set>
 
+#include "base/xml.h"
+
 namespace tandem {
 namespace {
 
 constexpr std::size_t kMostHosts = 1'000'000;
+constexpr std::size_t kLongestName = 253;  // as DNS has it
+constexpr std::size_t kMostDigits = 12;
+constexpr std::size_t kShown = 80;  // of a part that is refused
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
 std::optional<long> number_in(std::string_view text) {
   long number = 0;
-  if (text.empty() || text.size() > 12) return std::nullopt;
+  if (text.empty() || text.size() > kMostDigits) return std::nullopt;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (failed != std::errc{} || end != text.data() + text.size() || !is_digit(text[0]))
     return std::nullopt;
@@ -38,7 +43,7 @@ std::vector<std::string_view> parts_of(std::string_view text) {
   return parts;
 }
 
-// "0-3,12" as the texts "0" to "3" and "12"; an empty list: it is none.
+// "0-3,12" as the texts "0" to "3" and "12"; nothing: it is no such list.
 std::vector<std::string> numbers_of(std::string_view ranges) {
   std::vector<std::string> numbers;
   for (const std::string_view range : parts_of(ranges)) {
@@ -49,29 +54,40 @@ std::vector<std::string> numbers_of(std::string_view ranges) {
     if (!first || !last || *last < *first || *last - *first >= static_cast<long>(kMostHosts))
       return {};
     for (long i = *first; i <= *last; ++i) numbers.push_back(fmt::format("{:0{}}", i, low.size()));
+    if (numbers.size() > kMostHosts) break;  // which is too many, whatever follows
   }
   return numbers;
 }
 
 Error malformed(std::string_view part, std::string_view expected) {
-  return Error{fmt::format("found '{}' among host names, expected {}", part, expected)};
+  return Error{
+      fmt::format("found '{}' among host names, expected {}", shortened(part, kShown), expected)};
 }
 
-// A part's names: what is before the bracket, each number in it, each ending of the rest.
+// A part's names: a name for each of a bracket's numbers, and so on with what is behind it.
 Result<std::vector<std::string>> names_of(std::string_view part) {
-  const std::size_t open = part.find_first_of("[]");
-  if (open == part.npos) return std::vector{std::string(part)};
-  const std::size_t close = part.find_first_of("[]", open + 1);
-  if (part[open] != '[' || close == part.npos || part[close] != ']')
-    return malformed(part, "each [ closed by a ]");
-  const std::vector<std::string> numbers = numbers_of(part.substr(open + 1, close - open - 1));
-  if (numbers.empty()) return malformed(part, "numbers and rising ranges in brackets, as [0-3,12]");
-  ASSIGN_OR_RETURN(const std::vector<std::string> endings, names_of(part.substr(close + 1)));
-  if (numbers.size() * endings.size() > kMostHosts) return malformed(part, "a million at most");
-  std::vector<std::string> names;
-  for (const std::string& number : numbers) {
-    for (const std::string& ending : endings)
-      names.push_back(std::string(part.substr(0, open)) + number + ending);
+  std::vector<std::string> names(1);
+  for (std::string_view left = part; !left.empty();) {
+    const std::size_t open = std::min(left.find_first_of("[]"), left.size());
+    for (std::string& name : names) name += left.substr(0, open);
+    if (names.front().size() > kLongestName)
+      return malformed(part, fmt::format("names of at most {} characters", kLongestName));
+    left.remove_prefix(open);
+    if (left.empty()) break;
+    const std::size_t close = left.find_first_of("[]", 1);
+    if (left[0] != '[' || close == left.npos || left[close] != ']')
+      return malformed(part, "each [ closed by a ]");
+    const std::vector<std::string> numbers = numbers_of(left.substr(1, close - 1));
+    if (numbers.empty())
+      return malformed(part, "numbers and rising ranges in brackets, as [0-3,12]");
+    if (names.size() * numbers.size() > kMostHosts) return malformed(part, "a million at most");
+    std::vector<std::string> longer;
+    longer.reserve(names.size() * numbers.size());
+    for (const std::string& name : names) {
+      for (const std::string& number : numbers) longer.push_back(name + number);
+    }
+    names = std::move(longer);
+    left.remove_prefix(close + 1);
   }
   return names;
 }
@@ -93,6 +109,7 @@ NumberedName numbered_name(std::string_view name) {
   while (end > 0 && !is_digit(name[end - 1])) --end;
   std::size_t begin = end;
   while (begin > 0 && is_digit(name[begin - 1])) --begin;
+  if (end - begin > kMostDigits) begin = end;  // an address, which no range has
   return {name.substr(0, begin), name.substr(begin, end - begin), name.substr(end)};
 }
 
@@ -105,7 +122,7 @@ Result<std::vector<std::string>> parse_hostlist(std::string_view text) {
     while (part.starts_with(' ')) part.remove_prefix(1);
     while (part.ends_with(' ')) part.remove_suffix(1);
     if (part.empty()) return malformed(text, "a name between commas");
-    if (part.find_first_of(" \t\"'") != part.npos)
+    if (part.find_first_of(" \t\r\n\"'") != part.npos)
       return malformed(part, "names without blanks and quotes");
     ASSIGN_OR_RETURN(const std::vector<std::string> some, names_of(part));
     if (names.size() + some.size() > kMostHosts) return malformed(part, "a million at most");

@@ -11,7 +11,7 @@ namespace tandem {
 
 // All names, in the order in which they are written; "n[08-10]" keeps its zeros. A name may have
 // several brackets. Errors: brackets that do not close or are empty, ranges that fall or are no
-// numbers, more than a million names, a name that is there twice.
+// numbers, more than a million names, one of more than 253 characters, a name that is there twice.
 Result<std::vector<std::string>> parse_hostlist(std::string_view text);
 
 // The same in short: neighbours that differ in the number at their end, or before ".", in brackets.

@@ -17,4 +17,15 @@ std::vector<std::string> split(std::string_view text, std::string_view between) 
   return parts;
 }
 
+std::vector<std::string> split_words(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  std::vector<std::string> words;
+  for (std::size_t at = 0; (at = text.find_first_not_of(kBlanks, at)) != text.npos;) {
+    const std::size_t end = std::min(text.find_first_of(kBlanks, at), text.size());
+    words.emplace_back(text.substr(at, end - at));
+    at = end;
+  }
+  return words;
+}
+
 }  // namespace tandem

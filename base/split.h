@@ -11,4 +11,7 @@ namespace tandem {
 // REQUIRES: between not empty.
 std::vector<std::string> split(std::string_view text, std::string_view between);
 
+// The words of a text, between blanks, tabs and ends of lines: " a\tb " -> "a", "b".
+std::vector<std::string> split_words(std::string_view text);
+
 }  // namespace tandem

@@ -1,5 +1,7 @@
 #include "base/xml.h"
 
+#include <algorithm>
+
 namespace tandem {
 
 std::string xml_escaped(std::string_view text) {
@@ -17,6 +19,13 @@ std::string xml_escaped(std::string_view text) {
       out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
   }
   return out;
+}
+
+std::string one_line(std::string_view text) {
+  std::string line(text);
+  std::ranges::replace_if(
+      line, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
+  return line;
 }
 
 std::string shortened(std::string_view text, std::size_t most) {

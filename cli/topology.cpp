@@ -8,8 +8,8 @@
 
 #include "base/file.h"
 #include "base/hostlist.h"
-#include "base/outputs.h"
 #include "cli/commands.h"
+#include "cli/files.h"
 #include "cli/text_width.h"
 #include "report/page/cluster_svg.h"
 #include "report/text/text_table.h"
@@ -190,6 +190,11 @@ Result<Scenario> load_first(const std::string& path) {
 }
 
 Status show(const TopologyOptions& options) {
+  if (options.format == "table" && !options.output.empty())
+    return Error{
+        "-o: found it with the format table, which is printed; expected --format dot or "
+        "svg"};
+  RETURN_IF_ERROR(check_files(options.input, {}, {{"-o", options.output}}));
   Scenario scenario;
   if (options.input.ends_with(".toml")) {
     ASSIGN_OR_RETURN(scenario, load_first(options.input));

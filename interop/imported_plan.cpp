@@ -6,6 +6,8 @@
 #include <charconv>
 #include <map>
 
+#include "base/xml.h"
+
 namespace tandem {
 namespace {
 
@@ -15,15 +17,6 @@ constexpr std::string_view kTables[] = {"model",   "parallel", "schedule", "trai
                                         "overlap", "cluster",  "costs"};
 
 std::string table_of(std::string_view key) { return std::string(key.substr(0, key.rfind('.'))); }
-
-// Comments are one line, whatever the file has in its values.
-std::string one_line(std::string_view text) {
-  std::string line(text);
-  std::replace_if(
-      line.begin(), line.end(),
-      [](unsigned char c) { return (c < 0x20 && c != '\t') || c == 0x7f; }, ' ');
-  return line;
-}
 
 void append_comments(std::string_view title, const std::vector<std::string>& lines,
                      std::string* text) {

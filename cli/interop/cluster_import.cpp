@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/hostlist.h"
+#include "interop/topology/cables_csv.h"
 #include "interop/topology/compose.h"
 #include "interop/topology/topologies.h"
 #include "topology/listed_cables.h"
@@ -96,6 +97,11 @@ Result<ImportedCluster> import_cluster(const std::vector<ImportSource>& sources,
   if (!composed.ok()) return Error::at(sources.front().path, composed.error().message);
   if (const Status joined = check_joined(*composed, preset_name, spec); !joined.ok())
     return Error::at(sources.front().path, joined.error().message);
+  const std::int64_t gpus = std::int64_t{composed->nodes} * composed->gpus_per_node;
+  if (options.gpus > gpus)
+    return Error::at(sources.front().path,
+                     fmt::format("--gpus: found {}, expected at most the {} of its cluster",
+                                 options.gpus, gpus));
   ImportedCluster imported;
   imported.plan.sources = topology.sources;
   imported.plan.assumed = topology.assumed;
@@ -103,6 +109,8 @@ Result<ImportedCluster> import_cluster(const std::vector<ImportSource>& sources,
   for (const auto& [from, to] : {std::pair(&composed->assumed, &imported.plan.assumed),
                                  std::pair(&composed->left_out, &imported.plan.left_out)})
     to->insert(to->end(), from->begin(), from->end());
+  if (options.gpus > 0 && options.gpus < gpus)
+    imported.plan.set("cluster.gpus", options.gpus, "--gpus");
   set_keys(*composed, preset, !options.preset.empty(), options.output, &imported.plan);
   std::vector<std::string> comments = {"Written by tandem import; GBps a direction."};
   comments.insert(comments.end(), topology.sources.begin(), topology.sources.end());

@@ -13,7 +13,7 @@ namespace tandem {
 struct ClusterImportOptions {
   std::string preset;     // for what no file says; empty: what the files' GPUs point to
   std::string hosts;      // a hostlist: take these alone; empty: those wired as most are
-  std::int64_t gpus = 0;  // without a fabric: of the whole cluster; 0: one node
+  std::int64_t gpus = 0;  // of a fabric the job's; without one of the whole cluster, 0: one node
   std::string output;     // the scenario's path, which the CSV lies beside
 };
 
@@ -26,7 +26,7 @@ struct ImportedCluster {
 };
 
 // Errors: what the readers refuse; GPUs that no file names and no preset; links that join no
-// cluster.
+// cluster; more GPUs than it has.
 Result<ImportedCluster> import_cluster(const std::vector<ImportSource>& sources,
                                        const ClusterImportOptions& options);
 

@@ -40,19 +40,25 @@ struct Written {
   std::size_t nodes = 0, bytes = 0;
 };
 
-// A file a rank. Where one fails, those before it go as well: half a job is none.
-Result<Written> write_ranks(const ChakraExport& made, const ChakraJob& job, int ranks) {
+// The groups, then a file a rank. Where one fails, those before it go as well: half a job is none.
+Result<Written> write_job(const ChakraExport& made, const ChakraJob& job, int ranks) {
+  std::vector<std::string> paths;
+  const auto write = [&](const std::string& path, const std::string& bytes) {
+    const Status status = write_file(path, bytes);
+    std::error_code ignored;
+    for (const std::string& before : paths) {
+      if (!status.ok()) std::filesystem::remove(before, ignored);
+    }
+    paths.push_back(path);
+    return status;
+  };
+  RETURN_IF_ERROR(write(job.groups_path, groups_json(job.groups)));
   Written written;
   Progress progress("ranks", ranks);
   for (int rank = 0; rank < ranks; ++rank) {
     const ChakraTrace trace = made.rank(Rank{rank});
     const std::string bytes = encode_chakra(trace);
-    if (const Status status = write_file(job.path(rank), bytes); !status.ok()) {
-      std::error_code ignored;
-      for (int before = 0; before < rank; ++before)
-        std::filesystem::remove(job.path(before), ignored);
-      return status.error();
-    }
+    RETURN_IF_ERROR(write(job.path(rank), bytes));
     written.nodes += trace.nodes.size();
     written.bytes += bytes.size();
     progress.advance();
@@ -61,10 +67,10 @@ Result<Written> write_ranks(const ChakraExport& made, const ChakraJob& job, int 
 }
 
 Status run_export(const ExportOptions& options) {
-  const ChakraJob job{.prefix = options.chakra};
-  const std::string groups_path = options.chakra + ".groups.json";
+  ChakraJob job{.prefix = options.chakra};
+  job.groups_path = options.chakra + ".groups.json";
   RETURN_IF_ERROR(check_files(options.input, options.sets,
-                              {{"--chakra", job.path(0)}, {"--chakra", groups_path}}));
+                              {{"--chakra", job.path(0)}, {"--chakra", job.groups_path}}));
   ASSIGN_OR_RETURN(const Program program, program_of(options));
   const auto ranks = static_cast<int>(program.ranks.size());
   if (std::filesystem::exists(job.path(ranks)))
@@ -73,13 +79,12 @@ Status run_export(const ExportOptions& options) {
                                  "readers would take it for one of this job",
                                  ranks - 1));
   ASSIGN_OR_RETURN(const ChakraExport made, ChakraExport::of(program));
-  const ChakraGroups groups = made.groups();
-  ASSIGN_OR_RETURN(const Written written, write_ranks(made, job, ranks));
-  RETURN_IF_ERROR(write_file(groups_path, groups_json(groups)));
+  job.groups = made.groups();
+  ASSIGN_OR_RETURN(const Written written, write_job(made, job, ranks));
   const std::string files =
       ranks == 1 ? job.path(0) : fmt::format("{}.{{0..{}}}.et", options.chakra, ranks - 1);
   fmt::print("{}: {} nodes, {} bytes\n{}: {} process groups\n", files, written.nodes, written.bytes,
-             groups_path, groups.size());
+             job.groups_path, job.groups.size());
   const std::vector<std::string> lost = made.lost();
   if (!lost.empty()) fmt::print("\nWhat ASTRA-sim cannot say of it:\n");
   for (const std::string& line : lost)

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/xml.h"
 #include "interop/chakra/chakra_fields.h"
 #include "interop/chakra/wire.h"
 
@@ -196,22 +197,14 @@ class Decoder {
   Result<std::string_view> message() {
     const std::size_t at = reader_.at();
     const auto size = reader_.varint();
-    const std::size_t begin = reader_.at();
     if (size) {
       if (const auto bytes = reader_.take(*size)) return *bytes;
     }
     return error(
         fmt::format("message {} at byte {}: found {}, expected {}", number_, at,
-                    size ? fmt::format("{} bytes", left(begin)) : "no length",
+                    size ? fmt::format("{} bytes", reader_.left()) : "no length",
                     size ? fmt::format("{}: the file is cut short, or no Chakra trace", *size)
                          : "a message behind its length"));
-  }
-
-  std::size_t left(std::size_t begin) {
-    std::size_t count = 0;
-    WireReader rest = reader_;
-    while (rest.take(1)) ++count;
-    return count + (reader_.at() - begin);
   }
 
   Status read_metadata(std::string_view bytes) {
@@ -252,7 +245,7 @@ class Decoder {
           fmt::format("message {}: found bytes that are no message, expected a Node", number_));
     if (type == 0 || type > static_cast<std::uint64_t>(ChakraType::Collective))
       return error(fmt::format("node {} '{}': found node type {}, expected one from 1 to 7",
-                               node.id, node.name, type));
+                               node.id, one_line(node.name), type));
     node.type = static_cast<ChakraType>(type);
     return Done{};
   }
@@ -294,8 +287,6 @@ std::string encode_chakra(const ChakraTrace& trace) {
 
 Result<ChakraTrace> decode_chakra(std::string_view bytes, const std::string& path) {
   if (bytes.empty()) return Error::at(path, "found an empty file, expected a Chakra trace");
-  if (bytes.starts_with("\x1F\x8B"))
-    return Error::at(path, "found a gzip file, expected a plain Chakra trace: gunzip it first");
   return Decoder(bytes, path).decode();
 }
 

@@ -2,12 +2,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <set>
 
 #include "base/csv.h"
 #include "base/file.h"
+#include "base/gzip.h"
 #include "interop/chakra/chakra_fields.h"
 #include "interop/chakra/chakra_file.h"
 #include "interop/document/document.h"
@@ -84,6 +86,13 @@ Status read_ids(const DocumentNode& node, std::string_view key, const std::strin
   return Done{};
 }
 
+bool leaves_some_out(const DocumentNode& flags) {
+  return flags.list() != nullptr && std::ranges::any_of(*flags.list(), [](const auto& flag) {
+           const bool* is = std::get_if<bool>(&flag.value);
+           return is != nullptr && !*is;
+         });
+}
+
 Result<ChakraNode> json_node(const DocumentNode& from, const std::string& path) {
   ChakraNode node;
   ASSIGN_OR_RETURN(const auto id, integer_at(from, "Id", path));
@@ -111,6 +120,8 @@ Result<ChakraNode> json_node(const DocumentNode& from, const std::string& path) 
       *to = plain != nullptr ? *plain : value->text();
     }
   };
+  if (const DocumentNode* dimensions = from.find("involved_dim"); dimensions != nullptr)
+    node.some_dimensions = leaves_some_out(*dimensions);
   text("Name", &node.name);
   for (const ChakraText& field : kChakraTexts) text(field.name, &(node.*field.value));
   RETURN_IF_ERROR(read_ids(from, "data_deps", path, &node.data_deps));
@@ -119,7 +130,7 @@ Result<ChakraNode> json_node(const DocumentNode& from, const std::string& path) 
 }
 
 Result<ChakraGroups> read_groups(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, read_file(path));
+  ASSIGN_OR_RETURN(const std::string text, read_maybe_gzip(path));
   ASSIGN_OR_RETURN(const DocumentNode document, parse_json(text, path));
   if (document.map() == nullptr)
     return Error::at(path, R"(found no object, expected process groups: {"1": [0, 1]})");
@@ -152,7 +163,7 @@ std::string ChakraJob::path(std::int32_t rank) const {
 bool is_chakra_path(const std::string& path) {
   const auto parts = rank_path(path);
   if (!parts || parts->ending == "et") return parts.has_value();
-  const auto text = read_file(path);
+  const auto text = read_maybe_gzip(path);
   return text.ok() && text->find("\"workload_graph\"") != std::string::npos;
 }
 
@@ -184,7 +195,7 @@ Result<ChakraJob> read_chakra_job(const std::string& path, const std::string& gr
     ++expected;
   }
   for (std::int32_t rank = 0; rank < expected; ++rank) {
-    ASSIGN_OR_RETURN(const std::string bytes, read_file(job.path(rank)));
+    ASSIGN_OR_RETURN(const std::string bytes, read_maybe_gzip(job.path(rank)));
     ASSIGN_OR_RETURN(ChakraTrace trace, parts->ending == "et"
                                             ? decode_chakra(bytes, job.path(rank))
                                             : parse_chakra_json(bytes, job.path(rank)));

@@ -16,7 +16,7 @@ std::optional<std::uint64_t> WireReader::varint() {
 }
 
 std::optional<std::string_view> WireReader::take(std::uint64_t size) {
-  if (size > bytes_.size() - at_) {
+  if (size > left()) {
     broken_ = true;
     return std::nullopt;
   }

@@ -35,6 +35,7 @@ class WireReader {
   bool is_broken() const { return broken_; }
   bool at_end() const { return at_ == bytes_.size(); }
   std::size_t at() const { return at_; }
+  std::size_t left() const { return bytes_.size() - at_; }
 
  private:
   std::optional<WireField> broken();

@@ -9,14 +9,13 @@
 
 #include "base/hostlist.h"
 #include "interop/topology/host_template.h"
-#include "interop/topology/nccl_rates.h"
+#include "interop/topology/uplinks.h"
 
 namespace tandem {
 namespace {
 
 // No host has more GPUs: a preset's node that does is a rack that NVLink joins.
 constexpr int kMostGpusOfHost = 16;
-constexpr const char* kCore = "core";
 
 bool is_rack(const PresetNode& preset) { return preset.gpus > kMostGpusOfHost; }
 
@@ -30,7 +29,7 @@ class Composer {
  public:
   Composer(const ImportedTopology& topology, const PresetNode& preset,
            const ComposeOptions& options)
-      : topology_(topology), preset_(preset), options_(options) {}
+      : topology_(topology), preset_(preset), options_(options), core_(unused_name()) {}
 
   Result<ComposedCluster> compose() {
     RETURN_IF_ERROR(find_hosts());
@@ -39,9 +38,7 @@ class Composer {
     if (states_rates_) drop_bare_leaves();
     for (const JoinedHosts& node : nodes_) RETURN_IF_ERROR(add_node(node));
     add_fabric();
-    if (by_order_)
-      cluster_.assumed.emplace_back(
-          "a host's NICs meet its ports in their order: the files call them differently");
+    say_unmet();
     cluster_.nodes = static_cast<int>(nodes_.size());
     cluster_.gpus_per_node = static_cast<int>(nodes_.front().hosts.size()) * host_.gpus;
     cluster_.intra_efficiency = host_.intra_efficiency;
@@ -60,6 +57,7 @@ class Composer {
     return is_rack(preset_) || (topology_.node && topology_.node->joins_hosts);
   }
 
+  std::string unused_name() const;
   Status find_hosts();
   Status make_hosts();
   void keep_most_alike();
@@ -73,8 +71,8 @@ class Composer {
   Status add_node(const JoinedHosts& node);
   void add_nics(const JoinedHosts& node, const FabricHost& host,
                 const std::function<std::string(const std::string&)>& site);
+  void say_unmet();
   void add_fabric();
-  double uplink_GBps(const std::string& at, std::set<std::string>* seen) const;
   int hosts_of_rack() const {
     return topology_.node && host_.gpus > 0 ? std::max(1, preset_.gpus / host_.gpus) : 1;
   }
@@ -82,6 +80,7 @@ class Composer {
   const ImportedTopology& topology_;
   const PresetNode& preset_;
   const ComposeOptions& options_;
+  const std::string core_;  // the switch that joins what no file joins
   ComposedCluster cluster_;
   HostTemplate host_;
   std::vector<FabricHost> hosts_;
@@ -90,8 +89,25 @@ class Composer {
   bool states_rates_ = false;
   std::vector<JoinedHosts> nodes_;
   bool by_order_ = false;                    // NICs meet ports in their order: their names differ
+  int unmet_nics_ = 0, unmet_ports_ = 0;     // of a file of a node, and of the fabric beside it
   std::map<std::string, double> down_GBps_;  // of a switch, to its hosts
 };
+
+// Of a switch that no file has.
+std::string Composer::unused_name() const {
+  std::set<std::string> taken(options_.hosts.begin(), options_.hosts.end());
+  if (topology_.fabric) {
+    taken.insert(topology_.fabric->switches.begin(), topology_.fabric->switches.end());
+    for (const FabricHost& host : topology_.fabric->hosts) taken.insert(host.name);
+  }
+  for (const NvlinkDomain& domain : topology_.domains) {
+    taken.insert(domain.name);
+    taken.insert(domain.hosts.begin(), domain.hosts.end());
+  }
+  std::string name = "core";
+  for (int i = 2; taken.contains(name); ++i) name = fmt::format("core-{}", i);
+  return name;
+}
 
 void Composer::say_left_out(const std::vector<std::string>& hosts, const std::string& why) {
   if (!hosts.empty())
@@ -117,13 +133,15 @@ void Composer::keep_most_alike() {
 }
 
 Status Composer::keep_named() {
+  std::map<std::string_view, const FabricHost*> by_name;
+  for (const FabricHost& host : hosts_) by_name[host.name] = &host;
   std::vector<FabricHost> kept;
   for (const std::string& name : options_.hosts) {
-    const auto found = std::ranges::find(hosts_, name, &FabricHost::name);
-    if (found == hosts_.end())
+    const auto found = by_name.find(name);
+    if (found == by_name.end())
       return Error{fmt::format("--hosts: found '{}', expected hosts of the fabric, such as '{}'",
                                name, hosts_.front().name)};
-    kept.push_back(*found);
+    kept.push_back(*found->second);
   }
   hosts_ = std::move(kept);
   std::ranges::stable_sort(hosts_, in_natural_order, &FabricHost::name);
@@ -141,12 +159,12 @@ Status Composer::find_hosts() {
     if (states_rates_) keep_most_alike();
     return Done{};
   }
-  switches_ = {kCore};
+  switches_ = {core_};
   for (const NvlinkDomain& domain : topology_.domains) {
-    const std::string at = by_domain() ? kCore : domain.name;
+    const std::string at = by_domain() ? core_ : domain.name;
     if (!by_domain()) {
       switches_.push_back(domain.name);
-      cables_.push_back({domain.name, kCore, 0});
+      cables_.push_back({domain.name, core_, 0});
     }
     for (const std::string& host : domain.hosts) hosts_.push_back({host, {{"", at, 0}}});
   }
@@ -156,22 +174,29 @@ Status Composer::find_hosts() {
                     by_domain() ? "all hosts" : "the blocks"));
     return options_.hosts.empty() ? Status(Done{}) : keep_named();
   }
-  for (const std::string& name : options_.hosts) hosts_.push_back({name, {{"", kCore, 0}}});
+  for (const std::string& name : options_.hosts) hosts_.push_back({name, {{"", core_, 0}}});
   if (hosts_.size() > 1)
     cluster_.assumed.emplace_back("a core that never blocks joins all hosts: no file has a fabric");
   return Done{};
 }
 
-// Those of hosts that are left out.
+// Leaves of hosts that are left out. A switch that other leaves hang on stays: a spine may have a
+// management host.
 void Composer::drop_bare_leaves() {
-  std::set<std::string> bare;
-  for (const FabricHost& host : topology_.fabric->hosts) {
-    for (const FabricPort& port : host.ports) bare.insert(port.at);
-  }
+  std::set<std::string> kept, bare;
   for (const JoinedHosts& node : nodes_) {
     for (const FabricHost* host : node.hosts) {
-      for (const FabricPort& port : host->ports) bare.erase(port.at);
+      for (const FabricPort& port : host->ports) kept.insert(port.at);
     }
+  }
+  for (const FabricHost& host : topology_.fabric->hosts) {
+    for (const FabricPort& port : host.ports) {
+      if (!kept.contains(port.at)) bare.insert(port.at);
+    }
+  }
+  for (const FabricCable& cable : cables_) {
+    if (kept.contains(cable.from)) bare.erase(cable.to);
+    if (kept.contains(cable.to)) bare.erase(cable.from);
   }
   if (bare.empty()) return;
   std::erase_if(switches_, [&](const std::string& one) { return bare.contains(one); });
@@ -192,7 +217,7 @@ Status Composer::make_hosts() {
     return Error{
         fmt::format("--gpus: found {}, expected a multiple of a node's {}", gpus, of_node)};
   for (std::int64_t i = 0; i < gpus / host_.gpus; ++i)
-    hosts_.push_back({fmt::format("n{}", i), {{"", kCore, 0}}});
+    hosts_.push_back({fmt::format("n{}", i), {{"", core_, 0}}});
   if (gpus > of_node)
     cluster_.assumed.push_back(
         fmt::format("{} nodes like this one, and a core between them that "
@@ -342,6 +367,11 @@ void Composer::add_nics(const JoinedHosts& node, const FabricHost& host,
     if (all_at_one) port_of[i] = &host.ports.front();
     if (!all_at_one && i < host.ports.size()) port_of[i] = &host.ports[i];
   }
+  const std::set<const FabricPort*> met(port_of.begin(), port_of.end());
+  if (topology_.node && !all_at_one) {
+    unmet_nics_ += static_cast<int>(std::ranges::count(port_of, nullptr));
+    for (const FabricPort& port : host.ports) unmet_ports_ += met.contains(&port) ? 0 : 1;
+  }
   std::map<std::string, std::pair<std::string, double>> name_of;  // and its cable's rate
   for (std::size_t i = 0; i < host_.nics.size(); ++i) {
     if (port_of[i] == nullptr) continue;
@@ -403,15 +433,17 @@ Status Composer::add_node(const JoinedHosts& node) {
   return Done{};
 }
 
-// What a switch without rates carries up: all that comes from below.
-double Composer::uplink_GBps(const std::string& at, std::set<std::string>* seen) const {
-  if (!seen->insert(at).second) return 0;
-  const auto own = down_GBps_.find(at);
-  double GBps = own == down_GBps_.end() ? 0 : own->second / preset_.oversubscription;
-  for (const FabricCable& cable : cables_) {
-    if (cable.to == at) GBps += uplink_GBps(cable.from, seen);
-  }
-  return GBps;
+// NICs that the fabric does not have, and ports that no NIC of the node's file is at.
+void Composer::say_unmet() {
+  if (by_order_)
+    cluster_.assumed.emplace_back(
+        "a host's NICs meet its ports in their order: the files call them differently");
+  if (unmet_ports_ > 0)
+    cluster_.left_out.push_back(fmt::format(
+        "{} ports of hosts in the fabric: the node's file has no NIC for them", unmet_ports_));
+  if (unmet_nics_ > 0)
+    cluster_.left_out.push_back(
+        fmt::format("{} NICs of hosts: the fabric has no port for them", unmet_nics_));
 }
 
 void Composer::add_fabric() {
@@ -420,20 +452,22 @@ void Composer::add_fabric() {
       cluster_.cables.push_back({cable.from, cable.to, cable.GBps, 0, 0});
     return;
   }
+  const std::map<std::string, double> uplinks =
+      uplinks_GBps(switches_, cables_, down_GBps_, preset_.oversubscription);
+  std::vector<std::string> empty, roots;
   std::set<std::string> below;
-  std::vector<std::string> empty;
-  const auto add = [&](const std::string& from, const std::string& to) {
-    std::set<std::string> seen;
-    const double GBps = uplink_GBps(from, &seen);
-    if (GBps > 0) {
-      cluster_.cables.push_back({from, to, GBps, 0, 0});
-    } else {
-      empty.push_back(from);
-    }
-  };
   for (const FabricCable& cable : cables_) {
     below.insert(cable.from);
-    add(cable.from, cable.to);
+    if (const double GBps = uplinks.at(cable.from); GBps > 0)
+      cluster_.cables.push_back({cable.from, cable.to, GBps, 0, 0});
+  }
+  for (const std::string& one : switches_) {
+    const bool is_core = !topology_.fabric && one == core_;
+    if (uplinks.at(one) == 0 && !is_core) {
+      empty.push_back(one);
+    } else if (!below.contains(one)) {
+      roots.push_back(one);
+    }
   }
   if (!empty.empty())
     cluster_.left_out.push_back(
@@ -445,54 +479,18 @@ void Composer::add_fabric() {
         preset_.oversubscription == 1 ? "what"
                                       : fmt::format("1/{:g} of what", preset_.oversubscription),
         preset_.preset));
-  std::vector<std::string> roots;
-  for (const std::string& one : switches_) {
-    if (!below.contains(one)) roots.push_back(one);
-  }
   if (roots.size() < 2 || !topology_.fabric) return;
-  for (const std::string& root : roots) add(root, kCore);
+  for (const std::string& root : roots)
+    cluster_.cables.push_back({root, core_, uplinks.at(root), 0, 0});
   cluster_.assumed.push_back(
       fmt::format("a core that never blocks joins the {} trees", roots.size()));
 }
 
-// In quotes where a CSV would take it for something else.
-std::string csv_cell(const std::string& name) {
-  if (name.find_first_of(",\"#") == std::string::npos) return name;
-  std::string quoted = "\"";
-  for (const char c : name) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + '"';
-}
-
 }  // namespace
-
-std::string preset_of(const ImportedTopology& topology) {
-  if (!topology.node) return "";
-  bool aws = false;
-  for (const ImportedNic& nic : topology.node->nics) aws |= nic.pci_id.starts_with("1d0f:");
-  for (const ImportedGpu& gpu : topology.node->gpus) {
-    const KnownGpu* known = known_gpu(gpu.pci_id);
-    if (known == nullptr) known = usual_gpu(gpu.sm);
-    if (known != nullptr)
-      return std::string(aws && !known->preset_on_aws.empty() ? known->preset_on_aws
-                                                              : known->preset);
-  }
-  return "";
-}
 
 Result<ComposedCluster> compose(const ImportedTopology& topology, const PresetNode& preset,
                                 const ComposeOptions& options) {
   return Composer(topology, preset, options).compose();
-}
-
-std::string cables_csv(const ComposedCluster& cluster, const std::vector<std::string>& comments) {
-  std::string text;
-  for (const std::string& comment : comments) text += fmt::format("# {}\n", comment);
-  text += "from,to,GBps,latency_us,efficiency\n";
-  for (const ComposedCable& cable : cluster.cables)
-    text += fmt::format("{},{},{:.10g},{:g},{}\n", csv_cell(cable.from), csv_cell(cable.to),
-                        cable.GBps, cable.latency_us,
-                        cable.efficiency > 0 ? fmt::format("{:g}", cable.efficiency) : "");
-  return text;
 }
 
 }  // namespace tandem

@@ -23,9 +23,6 @@ struct PresetNode {
   bool nvls = false;
 };
 
-// The preset that the files' GPUs point to; empty: they name none.
-std::string preset_of(const ImportedTopology& topology);
-
 struct ComposeOptions {
   std::vector<std::string> hosts;  // take these alone; empty: those wired as most are
   std::int64_t gpus = 0;           // without a fabric: of the whole cluster; 0: one node
@@ -52,8 +49,5 @@ struct ComposedCluster {
 // Errors: hosts that no file has, no host left, GPUs that are no whole nodes.
 Result<ComposedCluster> compose(const ImportedTopology& topology, const PresetNode& preset,
                                 const ComposeOptions& options = {});
-
-// As cluster.links_file has them, comments above: from,to,GBps,latency_us,efficiency.
-std::string cables_csv(const ComposedCluster& cluster, const std::vector<std::string>& comments);
 
 }  // namespace tandem

@@ -59,21 +59,21 @@ void restate_efficiency(const PresetNode& preset, int sm, HostTemplate* host) {
 // NVLinks that a file counts.
 void add_counted_nvlinks(const ImportedNode& node, const PresetNode& preset, HostTemplate* host) {
   const int sm = sm_of(node, preset);
+  const double each = nccl_nvlink_GBps(sm);  // 0: nothing says it
   int most = 1;
   for (const NodeWire& wire : node.wires) most = std::max(most, wire.nvlinks);
   for (const NodeWire& wire : node.wires) {
     if (wire.kind != NodeWire::Nvlink) continue;
     const bool to_switch = wire.to == "nvswitch";
     host->has_switch |= to_switch;
-    const double GBps =
-        sm > 0 ? wire.nvlinks * nccl_nvlink_GBps(sm) : preset.intra_GBps * wire.nvlinks / most;
+    const double GBps = each > 0 ? wire.nvlinks * each : preset.intra_GBps * wire.nvlinks / most;
     host->nvlinks.push_back(
         {wire.from, wire.to, GBps, preset.intra_latency_us / (to_switch ? 2 : 1), 0, wire.nvlinks});
   }
   if (host->nvlinks.empty()) return;
-  if (sm > 0) return restate_efficiency(preset, sm, host);
+  if (each > 0) return restate_efficiency(preset, sm, host);
   host->assumed.push_back(
-      fmt::format("NVLinks as fast as {}'s: no file names the GPUs", preset.preset));
+      fmt::format("NVLinks as fast as {}'s: no file says which GPUs they are of", preset.preset));
 }
 
 // What a NIC carries where no file says it: the preset's, or its share of a node's.

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/hostlist.h"
 #include "base/split.h"
@@ -77,9 +78,11 @@ Adapter adapter_of(std::string_view description) {
   if (blank == description.npos || blank == 0) return adapter;
   const std::string_view host = description.substr(0, blank);
   const std::string_view device = description.substr(blank + 1);
-  const bool is_model = host.starts_with("MT") || host == "Mellanox" || host == "localhost" ||
-                        host == "(none)" || description.ends_with("Technologies");
-  if (is_model || host.find_first_of("\",;[]") != host.npos) return adapter;
+  const bool is_part = host.starts_with("MT") && host.size() > 2 &&
+                       host.find_first_not_of("0123456789", 2) == host.npos;
+  const bool is_model = is_part || host == "Mellanox" || host == "localhost" || host == "(none)" ||
+                        description.ends_with("Technologies");
+  if (is_model || host.find_first_of("\",;[]\t'") != host.npos) return adapter;
   adapter.host = host;
   // HCA-6 is mlx5_5.
   int number = 0;
@@ -93,9 +96,11 @@ Adapter adapter_of(std::string_view description) {
   return adapter;
 }
 
+// A GUID, "S-..." or "H-...", and its port.
+using CableEnd = std::pair<std::string, int>;
+
 struct FoundCable {
-  std::string from, to;  // GUIDs, "S-..." or "H-..."
-  int from_port = 0, to_port = 0;
+  CableEnd from, to;
   double GBps = 0;
 };
 
@@ -126,9 +131,9 @@ class Fabric {
     return Done{};
   }
 
-  Result<ImportedFabric> fabric();
+  ImportedFabric fabric();
 
-  std::vector<std::string> left_out, assumed;
+  std::vector<std::string> left_out;
 
  private:
   Status read_head(std::string_view line, int number) {
@@ -140,7 +145,8 @@ class Fabric {
                        "found a line of a switch or an adapter without its GUID and description, "
                        "expected both in quotes");
     here_ = *guid;
-    if (line.starts_with("Switch")) {
+    at_switch_ = line.starts_with("Switch");
+    if (at_switch_) {
       switches_.try_emplace(here_, switch_name(*description));
     } else {
       note_adapter(here_, *description);
@@ -164,38 +170,40 @@ class Fabric {
                                    what));
     };
     if (here_.empty()) return wrong("the switch that it is of");
-    FoundCable cable;
-    cable.from = here_;
-    cable.from_port = port_in(line);
     std::size_t at = 0;
     const auto peer = quoted(line, &at);
     if (!peer || peer->size() < 3) return wrong("the GUID of its other end");
-    cable.to = *peer;
-    cable.to_port = port_in(line.substr(at));
+    const auto port = port_in(line), to_port = port_in(line.substr(at));
+    if (!port || !to_port) return wrong("the ports of its ends");
     const auto description = quoted(line, &at);
     if (!description) return wrong("the description of its other end");
     const std::size_t blank = line.find_last_not_of(" \t");
     const std::string_view trimmed = line.substr(0, blank + 1);
     const auto GBps = link_GBps(trimmed.substr(trimmed.find_last_of(" \t") + 1));
     if (!GBps) return wrong("its width and speed");
-    cable.GBps = *GBps;
-    if (!here_.starts_with("S-")) return Done{};  // read from the switch
-    if (cable.to.starts_with("H-")) note_adapter(cable.to, *description);
-    cables_.push_back(std::move(cable));
+    if (!at_switch_) return Done{};  // read from the switch
+    if (peer->starts_with("H-")) note_adapter(std::string(*peer), *description);
+    cables_.push_back({{here_, *port}, {std::string(*peer), *to_port}, *GBps});
     return Done{};
   }
 
-  static int port_in(std::string_view text) {
-    const std::size_t open = text.find('[');
+  // What the text begins with: "[33]".
+  static std::optional<int> port_in(std::string_view text) {
     int port = 0;
-    if (open != text.npos) std::from_chars(text.data() + open + 1, text.data() + text.size(), port);
+    if (!text.starts_with('[')) return std::nullopt;
+    const auto [end, failed] = std::from_chars(text.data() + 1, text.data() + text.size(), port);
+    if (failed != std::errc{} || end == text.data() + text.size() || *end != ']')
+      return std::nullopt;
     return port;
   }
 
   std::map<std::string, std::string> unique_names() const;
 
+  void leave_out(const std::set<std::string>& ends, std::string_view what, std::string_view why);
+
   const TopologySource& source_;
-  std::string here_;
+  std::string here_;                             // the GUID whose block it is
+  bool at_switch_ = false;                       // and whether that is a switch's
   std::map<std::string, std::string> switches_;  // GUID -> name
   std::map<std::string, Adapter> adapters_;      // by GUID
   std::vector<FoundCable> cables_;
@@ -213,47 +221,63 @@ std::map<std::string, std::string> Fabric::unique_names() const {
   return names;
 }
 
-Result<ImportedFabric> Fabric::fabric() {
+// Ends of links: "2 ends without a host's name, such as 'x'".
+void Fabric::leave_out(const std::set<std::string>& ends, std::string_view what,
+                       std::string_view why) {
+  if (!ends.empty())
+    left_out.push_back(fmt::format("{}: {} {}{}{}", source_.path, ends.size(), what,
+                                   ends.size() == 1       ? ""
+                                   : what.ends_with("ch") ? "es"
+                                                          : "s",
+                                   why));
+}
+
+ImportedFabric Fabric::fabric() {
   ImportedFabric fabric;
   fabric.states_rates = true;
   const std::map<std::string, std::string> names = unique_names();
   for (const auto& [guid, name] : names) fabric.switches.push_back(name);
   std::ranges::sort(fabric.switches, in_natural_order);
   std::map<std::string, FabricHost> hosts;
-  std::set<std::string> aggregation, nameless;
+  std::set<std::pair<CableEnd, CableEnd>> seen;
+  std::set<std::string> aggregation, nameless, unknown, loops;
   for (const FoundCable& cable : cables_) {
-    const auto there = names.find(cable.to);
-    if (there != names.end()) {
-      // Twice in the file: once is enough, and from the side that comes first.
-      if (std::pair(cable.from, cable.from_port) < std::pair(cable.to, cable.to_port))
-        fabric.cables.push_back({names.at(cable.from), there->second, cable.GBps});
+    const std::string& to = cable.to.first;
+    if (to == cable.from.first) {
+      loops.insert(names.at(to));
       continue;
     }
-    const auto found = adapters_.find(cable.to);
+    if (const auto there = names.find(to); there != names.end()) {
+      // Each end states it, unless the file was cut: once is enough.
+      if (seen.insert(std::minmax(cable.from, cable.to)).second)
+        fabric.cables.push_back({names.at(cable.from.first), there->second, cable.GBps});
+      continue;
+    }
+    const auto found = adapters_.find(to);
     if (found == adapters_.end()) {
-      left_out.push_back(fmt::format("{}: a link to {}, which the file does not describe",
-                                     source_.path, cable.to));
-      continue;
+      unknown.insert(to);
+    } else if (!found->second.host.empty()) {
+      FabricHost& host = hosts[found->second.host];
+      host.name = found->second.host;
+      host.ports.push_back({found->second.device, names.at(cable.from.first), cable.GBps});
+    } else if (found->second.description.find(kAggregation) != std::string::npos) {
+      aggregation.insert(to);
+    } else {
+      nameless.insert(to);
     }
-    const Adapter& adapter = found->second;
-    if (adapter.host.empty()) {
-      (adapter.description.find(kAggregation) == std::string::npos ? nameless : aggregation)
-          .insert(cable.to);
-      continue;
-    }
-    FabricHost& host = hosts[adapter.host];
-    host.name = adapter.host;
-    host.ports.push_back({adapter.device, names.at(cable.from), cable.GBps});
   }
-  if (!aggregation.empty())
-    left_out.push_back(
-        fmt::format("{}: {} aggregation node{} of the switches, for SHARP: where it "
-                    "is on, set cluster.in_network_reduction",
-                    source_.path, aggregation.size(), aggregation.size() == 1 ? "" : "s"));
+  leave_out(aggregation, "aggregation node",
+            " of the switches, for SHARP: where it is on, set cluster.in_network_reduction");
+  leave_out(loops, "switch",
+            fmt::format(" with cables to itself: {}", hostlist_of({loops.begin(), loops.end()})));
   if (!nameless.empty())
-    left_out.push_back(fmt::format("{}: {} end{} without a host's name, such as '{}'", source_.path,
-                                   nameless.size(), nameless.size() == 1 ? "" : "s",
-                                   adapters_.at(*nameless.begin()).description));
+    leave_out(nameless, "end",
+              fmt::format(" without a host's name, such as '{}'",
+                          adapters_.at(*nameless.begin()).description));
+  if (!unknown.empty())
+    leave_out(
+        unknown, "end",
+        fmt::format(" of links, such as {}, which the file does not describe", *unknown.begin()));
   for (auto& [name, host] : hosts) {
     std::ranges::stable_sort(host.ports, in_natural_order, &FabricPort::device);
     fabric.hosts.push_back(std::move(host));
@@ -271,7 +295,7 @@ bool is_ibnetdiscover(std::string_view text) {
 Status read_ibnetdiscover(const TopologySource& source, ImportedTopology* topology) {
   Fabric file(source);
   RETURN_IF_ERROR(file.read());
-  ASSIGN_OR_RETURN(ImportedFabric fabric, file.fabric());
+  ImportedFabric fabric = file.fabric();
   if (fabric.hosts.empty())
     return Error::at(source.path, fmt::format("found {} switches and no host that is named, "
                                               "expected adapters such as \"host1 mlx5_0\"",
@@ -281,9 +305,7 @@ Status read_ibnetdiscover(const TopologySource& source, ImportedTopology* topolo
   topology->sources.push_back(fmt::format("{} (ibnetdiscover, {} switches, {} hosts)", source.path,
                                           fabric.switches.size(), fabric.hosts.size()));
   topology->fabric = std::move(fabric);
-  for (const auto& [from, to] : {std::pair(&file.left_out, &topology->left_out),
-                                 std::pair(&file.assumed, &topology->assumed)})
-    to->insert(to->end(), from->begin(), from->end());
+  topology->left_out.insert(topology->left_out.end(), file.left_out.begin(), file.left_out.end());
   return Done{};
 }
 

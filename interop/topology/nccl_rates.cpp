@@ -36,20 +36,20 @@ constexpr int kVolta = 70, kAmpere = 80, kHopper = 90, kBlackwell = 100;
 
 // The first of a compute capability is its usual one.
 constexpr std::array kGpus = {
-    KnownGpu{"10de:1db5", "V100 SXM2 32GB", kVolta, "dgx-1", ""},
-    KnownGpu{"10de:1db1", "V100 SXM2 16GB", kVolta, "dgx-1", ""},
-    KnownGpu{"10de:1db8", "V100 SXM3 32GB", kVolta, "dgx-2", ""},
-    KnownGpu{"10de:20b2", "A100 SXM4 80GB", kAmpere, "dgx-a100", "aws-p4de"},
-    KnownGpu{"10de:20b0", "A100 SXM4 40GB", kAmpere, "dgx-a100-40gb", "aws-p4d"},
-    KnownGpu{"10de:20b5", "A100 PCIe 80GB", kAmpere, "dgx-a100", ""},
-    KnownGpu{"10de:2330", "H100 SXM5 80GB", kHopper, "dgx-h100", "aws-p5"},
-    KnownGpu{"10de:2335", "H200 SXM 141GB", kHopper, "dgx-h200", "aws-p5en"},
-    KnownGpu{"10de:2324", "H800 SXM5 80GB", kHopper, "hgx-h800", ""},
-    KnownGpu{"10de:2329", "H20", kHopper, "hgx-h20", ""},
-    KnownGpu{"10de:2901", "B200", kBlackwell, "dgx-b200", "aws-p6-b200"},
-    KnownGpu{"10de:2941", "GB200", kBlackwell, "gb200-nvl72", ""},
-    KnownGpu{"10de:3182", "B300 SXM6", kBlackwell + 3, "dgx-b300", ""},
-    KnownGpu{"10de:31c2", "GB300", kBlackwell + 3, "gb300-nvl72", ""}};
+    KnownGpu{"10de:1db5", kVolta, "dgx-1", ""},                    // V100 SXM2 32GB
+    KnownGpu{"10de:1db1", kVolta, "dgx-1", ""},                    // V100 SXM2 16GB
+    KnownGpu{"10de:1db8", kVolta, "dgx-2", ""},                    // V100 SXM3 32GB
+    KnownGpu{"10de:20b2", kAmpere, "dgx-a100", "aws-p4de"},        // A100 SXM4 80GB
+    KnownGpu{"10de:20b0", kAmpere, "dgx-a100-40gb", "aws-p4d"},    // A100 SXM4 40GB
+    KnownGpu{"10de:20b5", kAmpere, "dgx-a100", ""},                // A100 PCIe 80GB
+    KnownGpu{"10de:2330", kHopper, "dgx-h100", "aws-p5"},          // H100 SXM5 80GB
+    KnownGpu{"10de:2335", kHopper, "dgx-h200", "aws-p5en"},        // H200 SXM 141GB
+    KnownGpu{"10de:2324", kHopper, "hgx-h800", ""},                // H800 SXM5 80GB
+    KnownGpu{"10de:2329", kHopper, "hgx-h20", ""},                 // H20
+    KnownGpu{"10de:2901", kBlackwell, "dgx-b200", "aws-p6-b200"},  // B200
+    KnownGpu{"10de:2941", kBlackwell, "gb200-nvl72", ""},          // GB200
+    KnownGpu{"10de:3182", kBlackwell + 3, "dgx-b300", ""},         // B300 SXM6
+    KnownGpu{"10de:31c2", kBlackwell + 3, "gb300-nvl72", ""}};     // GB300
 
 }  // namespace
 

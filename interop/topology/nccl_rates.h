@@ -22,7 +22,6 @@ double socket_GBps(std::string_view arch, std::string_view vendor, double family
 // A GPU that is known by its PCI id.
 struct KnownGpu {
   std::string_view pci_id;  // "10de:2330"
-  std::string_view name;
   int sm = 0;
   std::string_view preset;         // of a node of these; empty: there is none
   std::string_view preset_on_aws;  // where its NICs are Amazon's; empty: the same

@@ -30,13 +30,19 @@ constexpr std::array kRanges = {NumberRange{"link_width", 0, 64}, NumberRange{"s
                                 NumberRange{"dev", -1, 1e5},      NumberRange{"sm", 0, 1000},
                                 NumberRange{"familyid", -1, 1e5}, NumberRange{"modelid", -1, 1e5}};
 
+struct FoundNvlink {
+  std::string target;  // a busid
+  bool to_switch = false;
+  int count = 0, line = 0;
+};
+
 // A GPU of the file, before GPUs are numbered.
 struct FoundGpu {
   int host = 0, dev = -1;
   std::string busid, at;  // the PCIe switch or CPU that it hangs on
   double pcie_GBps = 0, c2c_GBps = 0;
   ImportedGpu gpu;
-  std::vector<std::pair<std::string, int>> nvlinks;  // target ("": a switch), count
+  std::vector<FoundNvlink> nvlinks;
 };
 
 struct FoundNic {
@@ -58,11 +64,20 @@ class NcclSystem {
     }
     for (const XmlElement& cpu : system.children) {
       if (cpu.name == "cpu") RETURN_IF_ERROR(read_cpu(cpu));
+      if (cpu.name == "pci" || cpu.name == "nic")
+        left_out.push_back(fmt::format("{}: a <{}> of no <cpu>", source_.at(cpu.line), cpu.name));
     }
     if (gpus_.empty() && nics_.empty())
       return Error::at(source_.at(system.line),
                        "found neither a GPU (a <gpu>, or a class that begins with 0x03) nor a "
                        "network device, expected some");
+    for (const FoundGpu& gpu : gpus_) {
+      if (gpu.gpu.sm != gpus_.front().gpu.sm)
+        return Error::at(source_.path,
+                         fmt::format("found GPUs of compute capability {} and {}, expected GPUs "
+                                     "of one kind",
+                                     gpus_.front().gpu.sm, gpu.gpu.sm));
+    }
     return Done{};
   }
 
@@ -204,12 +219,14 @@ class NcclSystem {
       return Done{};
     }
     joins_hosts_ |= target == kManyHosts;
-    const bool is_switch = target == kManyHosts || link.text("tclass").starts_with(kSwitchClass);
-    gpu->nvlinks.emplace_back(is_switch ? "" : target, static_cast<int>(count));
+    const bool to_switch = target == kManyHosts || link.text("tclass").starts_with(kSwitchClass);
+    gpu->nvlinks.push_back({target, to_switch, static_cast<int>(count), link.line});
     return Done{};
   }
 
   Status add_nets(const XmlElement& nic, const XmlElement* pci, const std::string& at, int host) {
+    if (nic.child("net") == nullptr)
+      left_out.push_back(fmt::format("{}: a <nic> without a <net>", source_.at(nic.line)));
     for (const XmlElement& net : nic.children) {
       if (net.name != "net") continue;
       const double speed = net.number("speed");
@@ -223,7 +240,7 @@ class NcclSystem {
     return Done{};
   }
 
-  void add_nvlinks(ImportedNode* node) const;
+  void add_nvlinks(ImportedNode* node);
 
   const TopologySource& source_;
   bool has_classes_ = false, states_nvlinks_ = false, joins_hosts_ = false;
@@ -235,22 +252,25 @@ class NcclSystem {
   std::vector<NodeWire> wires_;
 };
 
-void NcclSystem::add_nvlinks(ImportedNode* node) const {
-  std::map<std::string, int> place;
-  for (std::size_t i = 0; i < gpus_.size(); ++i) place[gpus_[i].busid] = static_cast<int>(i);
-  std::map<std::pair<int, int>, int> pairs;
+void NcclSystem::add_nvlinks(ImportedNode* node) {
+  std::map<std::pair<int, std::string>, int> place;  // by host and busid
+  for (std::size_t i = 0; i < gpus_.size(); ++i)
+    place[{gpus_[i].host, gpus_[i].busid}] = static_cast<int>(i);
+  std::map<std::pair<int, int>, int> links;  // from GPU to GPU, as each end states it
   for (std::size_t i = 0; i < gpus_.size(); ++i) {
     int to_switch = 0;
-    for (const auto& [target, count] : gpus_[i].nvlinks) {
-      const auto other = place.find(target);
-      if (target.empty() || other == place.end()) {
-        to_switch += target.empty() ? count : 0;
-        continue;
+    for (const FoundNvlink& link : gpus_[i].nvlinks) {
+      const auto other = place.find({gpus_[i].host, link.target});
+      if (link.to_switch) {
+        to_switch += link.count;
+      } else if (other != place.end()) {
+        links[{static_cast<int>(i), other->second}] += link.count;
+      } else {
+        left_out.push_back(fmt::format(
+            "{}: {} NVLink{} to '{}', which is neither a switch nor a "
+            "GPU of the file",
+            source_.at(link.line), link.count, link.count == 1 ? "" : "s", link.target));
       }
-      // Both ends state it.
-      const auto ends = std::minmax({static_cast<int>(i), other->second});
-      int& links = pairs[{ends.first, ends.second}];
-      links = std::max(links, count);
     }
     if (to_switch > 0)
       node->wires.push_back({.from = fmt::format("gpu{}", i),
@@ -258,11 +278,14 @@ void NcclSystem::add_nvlinks(ImportedNode* node) const {
                              .kind = NodeWire::Nvlink,
                              .nvlinks = to_switch});
   }
-  for (const auto& [ends, count] : pairs)
-    node->wires.push_back({.from = fmt::format("gpu{}", ends.first),
-                           .to = fmt::format("gpu{}", ends.second),
+  for (const auto& [ends, count] : links) {
+    const auto back = links.find({ends.second, ends.first});
+    if (ends.first > ends.second && back != links.end()) continue;  // stands there already
+    node->wires.push_back({.from = fmt::format("gpu{}", std::min(ends.first, ends.second)),
+                           .to = fmt::format("gpu{}", std::max(ends.first, ends.second)),
                            .kind = NodeWire::Nvlink,
-                           .nvlinks = count});
+                           .nvlinks = std::max(count, back == links.end() ? 0 : back->second)});
+  }
 }
 
 Result<ImportedNode> NcclSystem::node() {

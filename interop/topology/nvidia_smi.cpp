@@ -20,31 +20,17 @@ constexpr int kMostNvlinksOfGpu = 18;
 
 constexpr std::array<std::string_view, 6> kPaths = {"X", "PIX", "PXB", "PHB", "NODE", "SYS"};
 
-// Without ANSI codes and line ends of DOS.
+// Without ANSI codes.
 std::string plain(std::string_view line) {
   std::string text;
   for (std::size_t i = 0; i < line.size(); ++i) {
     if (line[i] == '\x1b') {
       while (i < line.size() && std::isalpha(static_cast<unsigned char>(line[i])) == 0) ++i;
-    } else if (line[i] != '\r') {
-      text += line[i] == '\t' ? ' ' : line[i];
+    } else {
+      text += line[i];
     }
   }
   return text;
-}
-
-std::vector<std::string> words_in(std::string_view line) {
-  std::vector<std::string> words;
-  std::string word;
-  for (const char c : plain(line) + ' ') {
-    if (c != ' ') {
-      word += c;
-    } else if (!word.empty()) {
-      words.push_back(std::move(word));
-      word.clear();
-    }
-  }
-  return words;
 }
 
 bool is_gpu_name(std::string_view word) {
@@ -77,12 +63,27 @@ std::optional<int> nvlinks_of(std::string_view cell) {
   return count >= 1 && count <= 1000 ? std::optional(static_cast<int>(count)) : std::nullopt;
 }
 
+// What a device is to another, that one is to it; and X to itself alone.
+Status check_both_ways(const SmiTable& table, const std::string& where) {
+  for (std::size_t i = 0; i < table.devices.size(); ++i) {
+    for (std::size_t j = 0; j <= i; ++j) {
+      const std::string& here = table.cells.at(table.devices[i])[j];
+      const std::string& there = table.cells.at(table.devices[j])[i];
+      if (here == there && (here == "X") == (i == j)) continue;
+      return Error::at(where, fmt::format("found '{}' from {} to {} and '{}' back in the table, "
+                                          "expected the same, and X of a device to itself",
+                                          here, table.devices[i], table.devices[j], there));
+    }
+  }
+  return Done{};
+}
+
 Result<SmiTable> read_table(const TopologySource& source) {
   SmiTable table;
   int line_number = 0;
   for (const std::string& line : split(source.text, "\n")) {
     ++line_number;
-    const std::vector<std::string> words = words_in(line);
+    const std::vector<std::string> words = split_words(plain(line));
     if (words.empty()) continue;
     if (table.devices.empty()) {
       if (!is_gpu_name(words[0])) continue;
@@ -95,6 +96,9 @@ Result<SmiTable> read_table(const TopologySource& source) {
       continue;
     }
     if (std::ranges::find(table.devices, words[0]) == table.devices.end()) continue;
+    if (table.cells.contains(words[0]))
+      return Error::at(source.at(line_number),
+                       fmt::format("found a second row {}, expected one a device", words[0]));
     if (words.size() < table.devices.size() + 1)
       return Error::at(source.at(line_number),
                        fmt::format("found {} cells for {}, expected {}, one a device",
@@ -118,18 +122,19 @@ Result<SmiTable> read_table(const TopologySource& source) {
           source.at(table.line),
           fmt::format("found a column {} without a row, expected the whole table", device));
   }
+  RETURN_IF_ERROR(check_both_ways(table, source.at(table.line)));
   return table;
 }
 
-// Devices in groups, each by the first of it.
+// Devices in groups, each by the first of it: those that are near one of the group.
 class DeviceGroups {
  public:
   template <class Near>
   DeviceGroups(std::size_t devices, const Near& near) : first_(devices) {
     for (std::size_t i = 0; i < devices; ++i) {
       first_[i] = i;
-      for (std::size_t j = 0; j < i && first_[i] == i; ++j) {
-        if (near(i, j)) first_[i] = first_[j];
+      for (std::size_t j = 0; j < i; ++j) {
+        if (first_[i] != first_[j] && near(i, j)) join(first_[i], first_[j]);
       }
     }
   }
@@ -140,6 +145,10 @@ class DeviceGroups {
   }
 
  private:
+  void join(std::size_t a, std::size_t b) {
+    std::ranges::replace(first_, std::max(a, b), std::min(a, b));
+  }
+
   std::vector<std::size_t> first_;
 };
 
@@ -190,7 +199,7 @@ void add_nvlinks(const SmiTable& table, const std::vector<std::size_t>& gpus, Im
 
 bool is_nvidia_smi(std::string_view text) {
   for (const std::string& line : split(text, "\n")) {
-    const std::vector<std::string> words = words_in(line);
+    const std::vector<std::string> words = split_words(plain(line));
     if (words.size() > 1 && words[0] == "GPU0" &&
         (is_gpu_name(words[1]) || words[1] == "CPU" || words[1] == "NIC0" ||
          words[1].starts_with("mlx")))

@@ -2,11 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <map>
-#include <set>
+#include <utility>
+#include <vector>
 
-#include "base/hostlist.h"
 #include "base/split.h"
 #include "interop/topology/readers.h"
 #include "interop/topology/switch_tree.h"
@@ -20,56 +21,79 @@ std::string lower(std::string_view text) {
   return small;
 }
 
-// "SwitchName=x Nodes=a[1-2]" by its names in small letters; what is behind # is a comment.
-std::map<std::string, std::string> words_of_line(std::string_view line) {
-  std::map<std::string, std::string> words;
-  const std::string text(line.substr(0, line.find('#')));
-  std::size_t at = 0;
-  while ((at = text.find_first_not_of(" \t\r", at)) != std::string::npos) {
-    const std::size_t end = std::min(text.size(), text.find_first_of(" \t\r", at));
-    const std::string word = text.substr(at, end - at);
-    const std::size_t equals = word.find('=');
-    words[lower(word.substr(0, equals))] =
-        equals == std::string::npos ? "" : word.substr(equals + 1);
-    at = end;
+// A line without its comment; one that ends in a backslash goes on in the next.
+struct SlurmLine {
+  int number = 0;  // of the first
+  std::vector<std::string> words;
+};
+
+std::vector<SlurmLine> lines_of(std::string_view text) {
+  std::vector<SlurmLine> lines;
+  std::string begun;
+  int number = 0, first = 0;
+  for (const std::string& whole : split(text, "\n")) {
+    if (begun.empty()) first = number + 1;
+    ++number;
+    std::string_view line = whole;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    begun += line.substr(0, line.find('#'));
+    if (begun.ends_with('\\')) {
+      begun.pop_back();
+      continue;
+    }
+    lines.push_back({first, split_words(std::exchange(begun, ""))});
   }
-  return words;
+  lines.push_back({first, split_words(begun)});
+  std::erase_if(lines, [](const SlurmLine& line) { return line.words.empty(); });
+  return lines;
+}
+
+// The name of "Name=value" in small letters.
+std::string name_of(const std::string& word) { return lower(word.substr(0, word.find('='))); }
+
+constexpr std::array<std::string_view, 6> kNames = {"switchname", "switches",  "nodes",
+                                                    "linkspeed",  "blockname", "blocksizes"};
+
+// Values by name: each name once, and none that is not known.
+Result<std::map<std::string, std::string>> values_of(const TopologySource& source,
+                                                     const SlurmLine& line) {
+  std::map<std::string, std::string> values;
+  for (const std::string& word : line.words) {
+    const std::string name = name_of(word);
+    const std::size_t equals = word.find('=');
+    const bool is_known = std::ranges::find(kNames, name) != kNames.end();
+    if (!is_known || equals == word.npos || !values.emplace(name, word.substr(equals + 1)).second)
+      return Error::at(source.at(line.number),
+                       fmt::format("found '{}', expected SwitchName=, Switches=, Nodes= and "
+                                   "LinkSpeed=, or BlockName= and Nodes=, or BlockSizes=, each "
+                                   "once: a tree or blocks",
+                                   word));
+  }
+  return values;
 }
 
 }  // namespace
 
 bool is_slurm_conf(std::string_view text) {
-  for (const std::string& line : split(text, "\n")) {
-    const auto words = words_of_line(line);
-    for (const char* name : {"switchname", "blockname", "blocksizes", "ringname"}) {
-      if (words.contains(name)) return true;
-    }
-    if (!words.empty()) return false;
+  for (const SlurmLine& line : lines_of(text)) {
+    return std::ranges::any_of(line.words, [](const std::string& word) {
+      const std::string name = name_of(word);
+      return name == "switchname" || name == "blockname" || name == "blocksizes" ||
+             name == "ringname";
+    });
   }
   return false;
 }
 
 Status read_slurm_conf(const TopologySource& source, ImportedTopology* topology) {
   SwitchTree tree(source.path, "Slurm topology.conf");
-  int number = 0;
-  for (const std::string& line : split(source.text, "\n")) {
-    ++number;
-    const auto words = words_of_line(line);
-    if (words.empty() || words.contains("blocksizes")) continue;
-    const auto value = [&](const char* name) {
-      const auto found = words.find(name);
-      return found == words.end() ? std::string() : found->second;
-    };
-    if (words.contains("switchname")) {
+  for (const SlurmLine& line : lines_of(source.text)) {
+    ASSIGN_OR_RETURN(auto values, values_of(source, line));
+    if (values.contains("blockname")) {
+      RETURN_IF_ERROR(tree.add_block(line.number, values["blockname"], values["nodes"]));
+    } else if (!values.contains("blocksizes")) {
       RETURN_IF_ERROR(
-          tree.add_switch(number, value("switchname"), value("switches"), value("nodes")));
-    } else if (words.contains("blockname")) {
-      RETURN_IF_ERROR(tree.add_block(number, value("blockname"), value("nodes")));
-    } else {
-      return Error::at(source.at(number),
-                       fmt::format("found '{}', expected SwitchName=, BlockName= or BlockSizes=: "
-                                   "a tree or blocks",
-                                   words.begin()->first));
+          tree.add_switch(line.number, values["switchname"], values["switches"], values["nodes"]));
     }
   }
   return tree.add_to(topology);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/hostlist.h"
+#include "base/xml.h"
 
 namespace tandem {
 
@@ -16,19 +17,31 @@ Result<std::vector<std::string>> SwitchTree::names(int line, const std::string& 
   return names;
 }
 
+// A name that is there and was not, and that can stand for a site in a list of cables.
+Status SwitchTree::check_name(int line, std::string_view kind, const std::string& name,
+                              std::map<std::string, int>* lines) const {
+  if (name.empty())
+    return Error::at(at(line), fmt::format("found a {} without a name, expected one", kind));
+  const bool is_plain = std::ranges::all_of(
+      name, [](unsigned char c) { return c > ' ' && c != 0x7f && c != '"' && c != '\''; });
+  if (!is_plain)
+    return Error::at(at(line), fmt::format("found {} '{}', expected a name without blanks and "
+                                           "quotes",
+                                           kind, one_line(name)));
+  const auto [other, is_new] = lines->try_emplace(name, line);
+  if (is_new) return Done{};
+  return Error::at(at(line), fmt::format("found {} '{}' a second time, after line {}, expected "
+                                         "each once",
+                                         kind, name, other->second));
+}
+
 Status SwitchTree::add_switch(int line, const std::string& name, const std::string& switches,
                               const std::string& hosts) {
-  if (name.empty()) return Error::at(at(line), "found a switch without a name, expected one");
+  RETURN_IF_ERROR(check_name(line, "switch", name, &switch_lines_));
   if (switches.empty() && hosts.empty())
     return Error::at(at(line), fmt::format("found switch '{}' with neither switches nor nodes "
                                            "below it, expected one of them",
                                            name));
-  for (const Switch& other : switches_) {
-    if (other.name == name)
-      return Error::at(at(line), fmt::format("found switch '{}' a second time, after line {}, "
-                                             "expected each once",
-                                             name, other.line));
-  }
   Switch added{name, line, {}, {}};
   ASSIGN_OR_RETURN(added.switches, names(line, switches));
   ASSIGN_OR_RETURN(added.hosts, names(line, hosts));
@@ -37,32 +50,25 @@ Status SwitchTree::add_switch(int line, const std::string& name, const std::stri
 }
 
 Status SwitchTree::add_block(int line, const std::string& name, const std::string& hosts) {
-  if (name.empty()) return Error::at(at(line), "found a block without a name, expected one");
+  RETURN_IF_ERROR(check_name(line, "block", name, &block_lines_));
   if (hosts.empty())
     return Error::at(at(line), fmt::format("found block '{}' without nodes, expected some", name));
-  for (const Block& other : blocks_) {
-    if (other.domain.name == name)
-      return Error::at(at(line), fmt::format("found block '{}' a second time, after line {}, "
-                                             "expected each once",
-                                             name, other.line));
-  }
   Block added{line, {name, {}}};
   ASSIGN_OR_RETURN(added.domain.hosts, names(line, hosts));
   blocks_.push_back(std::move(added));
   return Done{};
 }
 
-// Whoever goes up arrives.
+// Whoever goes up arrives, or comes to where someone before went up.
 Status SwitchTree::check_no_cycle(const std::map<std::string, std::string>& above) const {
-  for (const Switch& begin : switches_) {
-    std::string here = begin.name;
-    for (std::size_t steps = 0; above.contains(here); ++steps) {
-      if (steps > switches_.size())
-        return Error::at(at(begin.line), fmt::format("found switch '{}' below itself, expected a "
-                                                     "tree",
-                                                     begin.name));
-      here = above.at(here);
-    }
+  std::map<std::string, std::size_t> walk_at;
+  for (std::size_t walk = 0; walk < switches_.size(); ++walk) {
+    const std::string* here = &switches_[walk].name;
+    while (walk_at.try_emplace(*here, walk).second && above.contains(*here))
+      here = &above.at(*here);
+    if (walk_at.at(*here) == walk && above.contains(*here))
+      return Error::at(at(switch_lines_.at(*here)),
+                       fmt::format("found switch '{}' below itself, expected a tree", *here));
   }
   return Done{};
 }

@@ -18,7 +18,7 @@ class SwitchTree {
   SwitchTree(std::string path, std::string kind) : path_(std::move(path)), kind_(std::move(kind)) {}
 
   // Hostlists of switches, or of hosts, or of both. Errors: malformed ones, neither, a switch that
-  // was there.
+  // was there, a name with blanks or quotes.
   Status add_switch(int line, const std::string& name, const std::string& switches,
                     const std::string& hosts);
   Status add_block(int line, const std::string& name, const std::string& hosts);
@@ -40,12 +40,15 @@ class SwitchTree {
 
   std::string at(int line) const { return path_ + ':' + std::to_string(line); }
   Result<std::vector<std::string>> names(int line, const std::string& list) const;
+  Status check_name(int line, std::string_view kind, const std::string& name,
+                    std::map<std::string, int>* lines) const;
   Result<ImportedFabric> fabric() const;
   Status check_no_cycle(const std::map<std::string, std::string>& above) const;
 
   std::string path_, kind_;
   std::vector<Switch> switches_;
   std::vector<Block> blocks_;
+  std::map<std::string, int> switch_lines_, block_lines_;
 };
 
 }  // namespace tandem

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "interop/topology/nccl_rates.h"
 #include "interop/topology/readers.h"
 
 namespace tandem {
@@ -44,6 +45,20 @@ Result<ImportedTopology> import_topology(const std::vector<ImportSource>& source
     }
   }
   return topology;
+}
+
+std::string preset_of(const ImportedTopology& topology) {
+  if (!topology.node) return "";
+  bool aws = false;
+  for (const ImportedNic& nic : topology.node->nics) aws |= nic.pci_id.starts_with("1d0f:");
+  for (const ImportedGpu& gpu : topology.node->gpus) {
+    const KnownGpu* known = known_gpu(gpu.pci_id);
+    if (known == nullptr) known = usual_gpu(gpu.sm);
+    if (known != nullptr)
+      return std::string(aws && !known->preset_on_aws.empty() ? known->preset_on_aws
+                                                              : known->preset);
+  }
+  return "";
 }
 
 }  // namespace tandem

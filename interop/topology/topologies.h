@@ -20,4 +20,7 @@ bool is_topology(std::string_view text);
 // Errors: what a reader refuses; two files of one kind.
 Result<ImportedTopology> import_topology(const std::vector<ImportSource>& sources);
 
+// The preset that the files' GPUs point to; empty: they name none.
+std::string preset_of(const ImportedTopology& topology);
+
 }  // namespace tandem

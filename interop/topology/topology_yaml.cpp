@@ -2,7 +2,7 @@
 // of nodes below them. Neither states a rate.
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <utility>
 
 #include "base/split.h"
 #include "interop/document/document.h"
@@ -60,27 +60,30 @@ bool is_default(const DocumentNode& topology) {
   return value != nullptr && *value;
 }
 
+std::string name_of_topology(const DocumentNode& topology) {
+  const DocumentNode* name = topology.find("topology");
+  return name == nullptr ? "without a name" : name->text();
+}
+
 // Of each kind one: the cluster's default, else the first.
 Status read_slurm(const TopologySource& source, const DocumentNode::List& list, SwitchTree* tree,
                   std::vector<std::string>* left_out) {
   const DocumentNode* chosen[2] = {nullptr, nullptr};
   constexpr std::string_view kKinds[2] = {"tree", "block"};
   for (const DocumentNode& topology : list) {
-    const DocumentNode* name = topology.find("topology");
-    const std::string called = name == nullptr ? "without a name" : name->text();
     bool known = false;
     for (int kind = 0; kind < 2; ++kind) {
       if (topology.find(kKinds[kind]) == nullptr) continue;
       known = true;
-      const bool better = chosen[kind] == nullptr || is_default(topology);
-      if (chosen[kind] != nullptr || !better)
-        left_out->push_back(
-            fmt::format("{}: a second {}, of {}", source.path, kKinds[kind], called));
-      if (better) chosen[kind] = &topology;
+      const DocumentNode* other = std::exchange(chosen[kind], &topology);
+      if (other == nullptr) continue;
+      if (!is_default(topology)) std::swap(other, chosen[kind]);
+      left_out->push_back(fmt::format("{}: a second {}, of topology {}", source.path, kKinds[kind],
+                                      name_of_topology(*other)));
     }
     if (!known)
-      left_out->push_back(
-          fmt::format("{}: topology {}, which is neither a tree nor blocks", source.path, called));
+      left_out->push_back(fmt::format("{}: topology {}, which is neither a tree nor blocks",
+                                      source.path, name_of_topology(topology)));
   }
   if (chosen[0] == nullptr && chosen[1] == nullptr)
     return Error::at(source.path, "found no tree and no blocks, expected one of them");
@@ -91,14 +94,13 @@ Status read_slurm(const TopologySource& source, const DocumentNode::List& list, 
   return Done{};
 }
 
-// The NVLink domain of a block: an annotation whose name ends so; else the block's switch.
+// The NVLink domain of a block: the annotation whose name ends so; empty: it has none.
 std::string domain_of(const DocumentNode& block) {
-  if (const DocumentNode* annotations = block.find("annotations");
-      annotations != nullptr && annotations->map() != nullptr) {
-    for (const DocumentField& field : *annotations->map()) {
-      if (field.key.ends_with("/domain") || field.key.ends_with("/accelerator"))
-        return field.value.text();
-    }
+  const DocumentNode* annotations = block.find("annotations");
+  if (annotations == nullptr || annotations->map() == nullptr) return "";
+  for (const DocumentField& field : *annotations->map()) {
+    if (field.key.ends_with("/domain") || field.key.ends_with("/accelerator"))
+      return field.value.text();
   }
   return "";
 }

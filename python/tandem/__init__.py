@@ -16,7 +16,7 @@ from . import _tandem
 from .errors import Error, InputError, MissingError, RunError
 from .progress import Progress
 from .results import Candidate, Order, Plan, Result, Results, Sizing, Sweep, Trace, Tuned, parsed
-from .scenario import among_words, asked
+from .scenario import among_words, asked, whole
 
 __version__ = _tandem.__version__
 __all__ = [
@@ -163,7 +163,7 @@ def schedule(
         raise InputError("found a scenario and an order, or neither; expected one of them")
     if order and (set or only):
         raise InputError("found set or only with an order, expected a scenario: they choose in one")
-    sizes = {"pp": pp > 1, "microbatches": microbatches > 1, "vpp": vpp, "group": group}
+    sizes = {"pp": pp != 1, "microbatches": microbatches != 1, "vpp": vpp, "group": group}
     sizes |= {"memory_limit": memory_limit, "expert_overlap": expert_overlap}
     given = [name for name, value in sizes.items() if value]
     if given and not order:
@@ -173,10 +173,10 @@ def schedule(
             _tandem.AskedOrder(
                 asked("" if scenario is None else scenario, set, only, None, None),
                 order,
-                pp,
-                microbatches,
-                vpp or 0,
-                group or 0,
+                whole("pp", pp),
+                whole("microbatches", microbatches),
+                0 if vpp is None else whole("vpp", vpp),
+                0 if group is None else whole("group", group),
                 [float(time) for time in costs],
                 memory_limit,
                 expert_overlap,

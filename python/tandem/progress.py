@@ -5,6 +5,7 @@ from html import escape
 
 PAUSE_S = 0.5  # what is over sooner shows nothing
 
+
 def _display():
     """IPython's display function inside a notebook's kernel, else None."""
     try:

@@ -57,12 +57,11 @@ class Trace:
         return numpy.frombuffer(self._memory, fields, offset=self._offset)
 
 
-class Result:
-    """A run. Every number of `tandem simulate --json` is an attribute of that name."""
+class _Document:
+    """An object of the library's JSON. What it has are attributes."""
 
-    def __init__(self, numbers, trace=None):
+    def __init__(self, numbers):
         self._numbers = numbers
-        self._trace = trace
 
     def __getattr__(self, name):
         if name.startswith("_"):
@@ -71,6 +70,14 @@ class Result:
 
     def __dir__(self):
         return [*super().__dir__(), *self._numbers]
+
+
+class Result(_Document):
+    """A run. Every number of `tandem simulate --json` is an attribute of that name."""
+
+    def __init__(self, numbers, trace=None):
+        super().__init__(numbers)
+        self._trace = trace
 
     def __reduce__(self):
         return (Result, (self._numbers,))
@@ -267,22 +274,14 @@ class Plan:
         return f"<tandem.Plan {words}>"
 
 
-class Tuned:
+class Tuned(_Document):
     """What a search found: `best` (fastest first), and the scenario's `own` plan beside it."""
 
     def __init__(self, numbers):
-        self._numbers = numbers
+        super().__init__(numbers)
         self.best = [Plan(found) for found in numbers["best"]]
         self.own = Plan(numbers["own"])
         self.rules = Plan(numbers["rules"]) if "rules" in numbers else None
-
-    def __getattr__(self, name):
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._numbers, name)
-
-    def __dir__(self):
-        return [*super().__dir__(), *self._numbers]
 
     def to_dict(self):
         """The document of `tandem tune --json`."""
@@ -311,20 +310,12 @@ class Tuned:
         )
 
 
-class Candidate:
+class Candidate(_Document):
     """A purchase: GPUs of a kind with their tuned plan. Every number is an attribute."""
 
     def __init__(self, numbers):
-        self._numbers = numbers
+        super().__init__(numbers)
         self.result = Result(numbers["simulate"]) if "simulate" in numbers else None
-
-    def __getattr__(self, name):
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._numbers, name)
-
-    def __dir__(self):
-        return [*super().__dir__(), *self._numbers]
 
     def __repr__(self):
         return f"<tandem.Candidate {self.job}: {self.gpus} GPUs, {self.candidate}>"

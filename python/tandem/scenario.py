@@ -3,15 +3,32 @@
 import json
 import numbers
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from . import _tandem
 from .errors import InputError
 
 
+def _is_unicode(text):
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    return True
+
+
+def whole(name, value):
+    """A parameter that counts something; an InputError where it does not."""
+    if not isinstance(value, numbers.Integral) or not 1 <= value < 2**31:
+        raise InputError(f"{name}: found {value!r}, expected a whole number of at least 1")
+    return int(value)
+
+
 def _value(key, value):
     """A value as TOML writes it, in one line."""
-    if isinstance(value, bool) or type(value).__name__ == "bool_":  # numpy's own
+    if hasattr(value, "tolist"):  # numpy's arrays and numbers, pandas' columns
+        value = value.tolist()
+    if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, numbers.Integral):
         if not -(2**63) <= value < 2**63:
@@ -21,11 +38,13 @@ def _value(key, value):
         return repr(float(value))
     if isinstance(value, (str, os.PathLike)):
         text = json.dumps(os.fspath(value), ensure_ascii=False)
+        if not _is_unicode(text):
+            raise InputError(f"found {key} = {value!r}, expected a text that is Unicode", key)
         return text.replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
         items = [f"{json.dumps(str(k))} = {_value(k, v)}" for k, v in value.items()]
         return "{ " + ", ".join(items) + " }"
-    if isinstance(value, (list, tuple)) or hasattr(value, "tolist"):
+    if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_value(key, each) for each in value) + "]"
     raise InputError(
         f"found {key} = {value!r}, expected a number, a text, True, False, a list or a dict", key
@@ -35,7 +54,7 @@ def _value(key, value):
 def _flat(settings, prefix=""):
     """The settings as pairs of a dotted key and a value; dicts may be nested or not."""
     for key, value in settings.items():
-        if not isinstance(key, str) or not key or not key.isprintable():
+        if not isinstance(key, str) or not key or not key.isprintable() or "=" in key:
             raise InputError(f"found the key {key!r}, expected a text such as 'parallel.tp'")
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{key}.")
@@ -72,10 +91,9 @@ def asked(scenario, settings, only, engine, jobs):
         raise InputError(
             f"found a scenario of type {type(scenario).__name__}, expected a path or a dict"
         )
-    if jobs is not None and jobs < 1:
-        raise InputError(f"jobs: found {jobs}, expected at least 1")
+    jobs = 0 if jobs is None else whole("jobs", jobs)
     sets = [f"{key}={value}" for key, _, value in lines(settings or {})]
-    return _tandem.AskedOf(path, text, sets, only or "", engine or "", jobs or 0)
+    return _tandem.AskedOf(path, text, sets, only or "", engine or "", jobs)
 
 
 def among_words(among):
@@ -86,8 +104,12 @@ def among_words(among):
             f"among: found {type(among).__name__}, expected a dict, {{key: [value, ...]}}"
         )
     for key, values in (among or {}).items():
+        if hasattr(values, "tolist"):
+            values = values.tolist()
         if isinstance(values, (str, bool, numbers.Number)):
             values = [values]
+        if not isinstance(values, Iterable) or isinstance(values, Mapping):
+            raise InputError(f"among: found {key} = {values!r}, expected values or a value", key)
         texts = [str(v).lower() if isinstance(v, bool) else str(v) for v in values]
         words.append(f"{key}={','.join(texts)}")
     return words

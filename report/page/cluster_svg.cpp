@@ -30,9 +30,12 @@ struct Bundle {
   double bytes_per_s = 0;
 };
 
-// The end of a name tells it from its neighbours'.
+// The end of a name tells it from its neighbours'; UTF-8's characters stay whole.
 std::string tail_of(const std::string& name, std::size_t most) {
-  return name.size() <= most ? name : ".." + name.substr(name.size() - most + 2);
+  if (name.size() <= most) return name;
+  std::size_t begin = name.size() - most + 2;
+  while (begin < name.size() && (static_cast<unsigned char>(name[begin]) & 0xC0) == 0x80) ++begin;
+  return ".." + name.substr(begin);
 }
 
 // Boxes in rows, from the top, and what joins them.

@@ -1,9 +1,11 @@
 #include "scenarios/config/hostfile.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 
 #include "base/csv.h"
 #include "base/file.h"
@@ -15,19 +17,7 @@
 namespace tandem {
 namespace {
 
-constexpr std::int64_t kMostSlots = 1'000'000;
-
-std::vector<std::string> words_of_hostfile(const std::string& line) {
-  std::vector<std::string> words;
-  const std::string text = line.substr(0, line.find('#'));
-  std::size_t at = 0;
-  while ((at = text.find_first_not_of(" \t\r", at)) != std::string::npos) {
-    const std::size_t end = std::min(text.size(), text.find_first_of(" \t\r", at));
-    words.push_back(text.substr(at, end - at));
-    at = end;
-  }
-  return words;
-}
+constexpr int kMostSlots = 1'000'000;
 
 // Names of the hosts and the first GPU of each, by the scenario's list or by the nodes.
 Result<std::map<std::string, int>> first_gpus(const ClusterSettings& cluster, int* gpus_of_host) {
@@ -71,44 +61,54 @@ Result<std::vector<std::vector<int>>> gpus_by_host(const ClusterSettings& cluste
   return gpus;
 }
 
+// The words of a line: a host, and how many slots it has, which is said once at most.
+Result<HostSlots> host_of(const std::vector<std::string>& words, const std::string& where) {
+  const std::size_t colon = words[0].find(':');
+  HostSlots host{words[0].substr(0, colon), 0, where};
+  std::vector<std::string> slots;
+  if (colon != std::string::npos) slots.push_back(words[0].substr(colon + 1));
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    constexpr std::string_view kSlots = "slots=";
+    if (words[i].starts_with(kSlots)) {
+      slots.push_back(words[i].substr(kSlots.size()));
+    } else if (!words[i].starts_with("max_slots=") && !words[i].starts_with("max-slots=")) {
+      return Error::at(where,
+                       fmt::format("found '{}', expected a host and perhaps slots=8", words[i]));
+    }
+  }
+  if (slots.empty()) return host;
+  const auto count = parse_integer(slots[0]);
+  if (slots.size() > 1 || !count.ok() || *count < 1 || *count > kMostSlots || host.name.empty())
+    return Error::at(where,
+                     fmt::format("found '{}', expected a host and a positive number of slots",
+                                 fmt::join(words, " ")));
+  host.slots = static_cast<int>(*count);
+  return host;
+}
+
 }  // namespace
 
 Result<std::vector<HostSlots>> read_hostfile(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, read_file(path, "a hostfile"));
   std::vector<HostSlots> hosts;
+  std::unordered_map<std::string, std::size_t> place;
   int number = 0;
   for (const std::string& line : split(text, "\n")) {
     const std::string where = fmt::format("{}:{}", path, ++number);
-    const std::vector<std::string> words = words_of_hostfile(line);
+    const std::vector<std::string> words = split_words(line.substr(0, line.find('#')));
     if (words.empty()) continue;
-    HostSlots host{words[0], 0, where};
-    std::string slots;
-    if (const std::size_t colon = words[0].find(':'); colon != std::string::npos) {
-      host.name = words[0].substr(0, colon);
-      slots = words[0].substr(colon + 1);
-    }
-    for (std::size_t i = 1; i < words.size(); ++i) {
-      if (words[i].starts_with("slots=")) slots = words[i].substr(6);
-      if (!words[i].starts_with("slots=") && !words[i].starts_with("max"))
-        return Error::at(where,
-                         fmt::format("found '{}', expected a host and perhaps slots=8", words[i]));
-    }
-    if (!slots.empty() || words[0].find(':') != std::string::npos) {
-      const auto count = parse_integer(slots);
-      if (!count.ok() || *count < 1 || *count > kMostSlots || host.name.empty())
-        return Error::at(where,
-                         fmt::format("found '{}', expected a host and a positive number of slots",
-                                     line.substr(0, line.find_last_not_of("\r ") + 1)));
-      host.slots = static_cast<int>(*count);
-    }
-    const auto known = std::ranges::find(hosts, host.name, &HostSlots::name);
-    if (known == hosts.end()) {
+    ASSIGN_OR_RETURN(HostSlots host, host_of(words, where));
+    const auto [known, is_new] = place.try_emplace(host.name, hosts.size());
+    if (is_new) {
       hosts.push_back(std::move(host));
-    } else if (known->slots > 0 && host.slots > 0) {
-      known->slots += host.slots;
-    } else {
-      known->slots = std::max(1, known->slots) + std::max(1, host.slots);
+      continue;
     }
+    int& slots = hosts[known->second].slots;
+    slots = std::max(1, slots) + std::max(1, host.slots);
+    if (slots > kMostSlots)
+      return Error::at(where, fmt::format("found more than {} slots on {}, expected at most as "
+                                          "many as it has GPUs",
+                                          kMostSlots, host.name));
   }
   if (hosts.empty()) return Error::at(path, "found no host, expected one a line");
   return hosts;

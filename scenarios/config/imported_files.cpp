@@ -55,10 +55,7 @@ std::int64_t gpus_of(const Settings& settings) {
 
 // On one line, whatever the file has in its values.
 std::string note_text(std::string_view key, std::string_view title, const std::string& line) {
-  std::string text = fmt::format("{}: {}: {}", key, title, shortened(line, kLongestNote));
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
-  return text;
+  return one_line(fmt::format("{}: {}: {}", key, title, shortened(line, kLongestNote)));
 }
 
 // Notes on the files of one setting, for one run.

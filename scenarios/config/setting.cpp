@@ -224,7 +224,8 @@ std::vector<NamedFile> files_named(const ScenarioFile& file,
   std::vector<NamedFile> files;
   const auto add = [&](const std::string& key, const Setting& setting) {
     for (const std::string& text : setting.texts()) {
-      if (text.find('.') == std::string::npos) continue;  // a name of something else
+      // Without a dot it is a name of something else; hostfiles are often called so.
+      if (text.find('.') == std::string::npos && key != "cluster.hostfile") continue;
       const auto path = Setting{text, setting.where}.file(key, folder, "");
       if (!path.ok()) continue;
       files.push_back({key, *path});

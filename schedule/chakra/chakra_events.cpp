@@ -9,6 +9,8 @@
 #include <tuple>
 #include <utility>
 
+#include "schedule/program/cycle.h"
+
 namespace tandem {
 namespace {
 
@@ -22,7 +24,9 @@ std::optional<Kind> kind_named(std::string_view word, int kinds) {
 }
 
 std::optional<CommKind> comm_of(const ChakraNode& node) {
-  switch (static_cast<ChakraCollective>(node.comm_type.value_or(-1))) {
+  const std::int64_t type = node.comm_type.value_or(-1);
+  if (type < 0 || type > static_cast<std::int64_t>(ChakraCollective::Barrier)) return std::nullopt;
+  switch (static_cast<ChakraCollective>(type)) {
     case ChakraCollective::AllReduce:
       return CommKind::AllReduce;
     case ChakraCollective::AllGather:
@@ -286,25 +290,14 @@ class EventMaker {
 
   Error deadlock(const std::vector<std::size_t>& left) const {
     const auto stuck = [&](std::int32_t event) { return left[event] > 0; };
-    std::vector<std::int32_t> path;
-    for (std::int32_t event = 0; path.empty(); ++event) {
-      if (stuck(event)) path.push_back(event);
-    }
-    for (;;) {
-      const auto& waits = waits_[path.back()];
-      const std::int32_t wait = *std::find_if(waits.begin(), waits.end(), stuck);
-      const auto seen = std::find(path.begin(), path.end(), wait);
-      if (seen == path.end()) {
-        path.push_back(wait);
-        continue;
-      }
-      std::string cycle;
-      for (auto it = seen; it != path.end(); ++it)
-        cycle += text(out_.events[*it].places.front()) + " waits for ";
-      return Error::at(job_.path(out_.events[*seen].places.front().rank),
-                       "found a deadlock, expected an order that ends: " + cycle +
-                           text(out_.events[*seen].places.front()));
-    }
+    std::int32_t first = 0;
+    while (!stuck(first)) ++first;
+    const std::vector<std::int32_t> cycle = cycle_from(
+        first, [&](std::int32_t event) { return *std::ranges::find_if(waits_[event], stuck); });
+    const auto place = [&](std::int32_t event) { return out_.events[event].places.front(); };
+    return Error::at(job_.path(place(cycle.front()).rank),
+                     "found a deadlock, expected an order that ends: " +
+                         cycle_text(cycle, [&](std::int32_t event) { return text(place(event)); }));
   }
 
   const ChakraJob& job_;

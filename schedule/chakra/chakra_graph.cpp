@@ -4,13 +4,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 #include <queue>
 #include <unordered_map>
 
+#include "base/xml.h"
+#include "schedule/program/cycle.h"
+
 namespace tandem {
 namespace {
+
+constexpr std::string_view kAllRanks = "0";  // the group of all
 
 class GraphMaker {
  public:
@@ -24,6 +28,7 @@ class GraphMaker {
       graph_.parts.push_back(part);
     }
     RETURN_IF_ERROR(put_in_order());
+    graph_.waits.resize(nodes_.size());
     for (const std::uint32_t node : graph_.order) add_waits(node);
     return std::move(graph_);
   }
@@ -88,6 +93,7 @@ class GraphMaker {
 
   // Kahn's algorithm; of ready nodes the one of the least id comes first.
   Status put_in_order() {
+    place_.resize(nodes_.size());
     std::vector<std::uint32_t> waits_for(nodes_.size());
     std::vector<std::vector<std::uint32_t>> next(nodes_.size());
     const auto later = [&](std::uint32_t a, std::uint32_t b) {
@@ -102,6 +108,7 @@ class GraphMaker {
     while (!ready.empty()) {
       const std::uint32_t node = ready.top();
       ready.pop();
+      place_[node] = static_cast<std::uint32_t>(graph_.order.size());
       graph_.order.push_back(node);
       for (const std::uint32_t follower : next[node]) {
         if (--waits_for[follower] == 0) ready.push(follower);
@@ -111,30 +118,20 @@ class GraphMaker {
     return cycle(waits_for);
   }
 
-  // From a node that never got ready to one that it waits for, until one comes again.
+  // Among nodes that never got ready.
   Error cycle(const std::vector<std::uint32_t>& waits_for) const {
     const auto stuck = [&](std::uint32_t node) { return waits_for[node] > 0; };
-    std::vector<std::uint32_t> path;
-    for (std::uint32_t i = 0; path.empty(); ++i) {
-      if (stuck(i)) path.push_back(i);
-    }
-    for (;;) {
-      const auto& of = dependencies_[path.back()];
-      const std::uint32_t next = *std::find_if(of.begin(), of.end(), stuck);
-      const auto seen = std::find(path.begin(), path.end(), next);
-      if (seen == path.end()) {
-        path.push_back(next);
-        continue;
-      }
-      std::string text;
-      for (auto at = seen; at != path.end(); ++at) text += chakra_text(nodes_[*at]) + " waits for ";
-      return Error::at(job_.path(rank_), "found a cycle of dependencies, expected none: " + text +
-                                             chakra_text(nodes_[*seen]));
-    }
+    std::uint32_t first = 0;
+    while (!stuck(first)) ++first;
+    const std::vector<std::uint32_t> cycle = cycle_from(first, [&](std::uint32_t node) {
+      return *std::ranges::find_if(dependencies_[node], stuck);
+    });
+    const auto text = [&](std::uint32_t node) { return chakra_text(nodes_[node]); };
+    return Error::at(job_.path(rank_),
+                     "found a cycle of dependencies, expected none: " + cycle_text(cycle, text));
   }
 
   void add_waits(std::uint32_t node) {
-    graph_.waits.resize(nodes_.size());
     std::vector<std::uint32_t>& waits = graph_.waits[node];
     for (const std::uint32_t dependency : dependencies_[node]) {
       const ChakraPart part = graph_.parts[dependency];
@@ -145,12 +142,24 @@ class GraphMaker {
     }
     std::sort(waits.begin(), waits.end());
     waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
+    if (graph_.parts[node] != ChakraPart::Passed) return;
+    // Of a lane the last is enough; else a chain of nodes that pass would hold all before it.
+    for (const ChakraPart lane : {ChakraPart::Compute, ChakraPart::Queued}) {
+      std::uint32_t last = 0;
+      for (const std::uint32_t wait : waits) {
+        if (graph_.parts[wait] == lane) last = std::max(last, place_[wait]);
+      }
+      std::erase_if(waits, [&](std::uint32_t wait) {
+        return graph_.parts[wait] == lane && place_[wait] != last;
+      });
+    }
   }
 
   const ChakraJob& job_;
   const std::int32_t rank_;
   const std::vector<ChakraNode>& nodes_;
   std::vector<std::vector<std::uint32_t>> dependencies_;
+  std::vector<std::uint32_t> place_;  // in the order, by node
   ChakraGraph graph_;
 };
 
@@ -161,7 +170,8 @@ Result<ChakraGraph> chakra_graph(const ChakraJob& job, std::int32_t rank) {
 }
 
 std::string chakra_text(const ChakraNode& node) {
-  return fmt::format("node {} '{}'", node.id, node.name);
+  constexpr std::size_t kShown = 80;
+  return fmt::format("node {} '{}'", node.id, one_line(shortened(node.name, kShown)));
 }
 
 Error chakra_error(const ChakraJob& job, std::int32_t rank, const ChakraNode& node,
@@ -170,7 +180,7 @@ Error chakra_error(const ChakraJob& job, std::int32_t rank, const ChakraNode& no
 }
 
 std::string chakra_group_name(const ChakraNode& node) {
-  return node.pg_name.empty() ? "0" : node.pg_name;
+  return node.pg_name.empty() ? std::string(kAllRanks) : node.pg_name;
 }
 
 Result<std::vector<std::int32_t>> chakra_group(const ChakraJob& job, std::int32_t rank,
@@ -178,20 +188,25 @@ Result<std::vector<std::int32_t>> chakra_group(const ChakraJob& job, std::int32_
   const auto ranks = static_cast<std::int32_t>(job.ranks.size());
   const std::string wanted = chakra_group_name(node);
   const auto group = job.groups.find(wanted);
-  if (group == job.groups.end()) {
-    if (wanted != "0") {
-      std::vector<std::string_view> known;
-      for (const auto& [name, members] : job.groups) known.push_back(name);
-      return chakra_error(
-          job, rank, node,
-          fmt::format("found process group '{}', expected {}", node.pg_name,
-                      known.empty()
-                          ? std::string("a file of process groups (--comm-groups)")
-                          : fmt::format("one of {}: {}", job.groups_path, fmt::join(known, ", "))));
-    }
+  if (wanted == kAllRanks) {
+    if (group != job.groups.end() && group->second.size() != job.ranks.size())
+      return Error::at(job.groups_path,
+                       fmt::format("group '{}': found {} ranks, expected all {}: ASTRA-sim takes "
+                                   "the group of this name for all ranks",
+                                   kAllRanks, group->second.size(), job.ranks.size()));
     std::vector<std::int32_t> all(job.ranks.size());
     std::iota(all.begin(), all.end(), 0);
     return all;
+  }
+  if (group == job.groups.end()) {
+    std::vector<std::string_view> known;
+    for (const auto& [name, members] : job.groups) known.push_back(name);
+    return chakra_error(
+        job, rank, node,
+        fmt::format("found process group '{}', expected {}", node.pg_name,
+                    known.empty()
+                        ? std::string("a file of process groups (--comm-groups)")
+                        : fmt::format("one of {}: {}", job.groups_path, fmt::join(known, ", "))));
   }
   const std::vector<std::int32_t>& members = group->second;
   const auto beyond = std::find_if(members.begin(), members.end(),

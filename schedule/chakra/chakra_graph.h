@@ -23,8 +23,8 @@ enum class ChakraPart : std::uint8_t {
 struct ChakraGraph {
   std::vector<ChakraPart> parts;     // by node
   std::vector<std::uint32_t> order;  // nodes, ready ones by id
-  std::vector<std::vector<std::uint32_t>>
-      waits;  // by node: those that must have ended, none Passed
+  // By node: those that must have ended, none Passed.
+  std::vector<std::vector<std::uint32_t>> waits;
 };
 
 // "node 3 'x'".
@@ -34,15 +34,15 @@ std::string chakra_text(const ChakraNode& node);
 Error chakra_error(const ChakraJob& job, std::int32_t rank, const ChakraNode& node,
                    const std::string& what);
 
-// Errors: an id twice, a dependency that is not
-// there, nodes that wait for each other, a node of a kind that a Program does not have.
+// Errors: an id twice, a dependency that is not there, nodes that wait for each other, a node of a
+// kind that a Program does not have.
 Result<ChakraGraph> chakra_graph(const ChakraJob& job, std::int32_t rank);
 
 // "0" where the node names none: all ranks.
 std::string chakra_group_name(const ChakraNode& node);
 
-// The members of a collective's process group; an Error where there is no such group, or it has
-// ranks that the job does not have.
+// The members of a collective's process group; an Error where there is no such group, it has ranks
+// that the job does not have, or is that of all ranks and has others.
 Result<std::vector<std::int32_t>> chakra_group(const ChakraJob& job, std::int32_t rank,
                                                const ChakraNode& node);
 

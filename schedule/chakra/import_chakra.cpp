@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -16,6 +17,7 @@ namespace tandem {
 namespace {
 
 constexpr std::size_t kMostLanes = 255;
+constexpr std::size_t kMostSlots = std::numeric_limits<std::int16_t>::max();
 
 // Bodies that are equal in all are one.
 class Bodies {
@@ -151,6 +153,11 @@ class ProgramMaker {
       body->lanes.push_back(
           {sender < 0 ? std::string("communication") : fmt::format("{}>{}", sender, place.rank)});
     }
+    if (body->slots.size() > kMostSlots)
+      return chakra_error(job_, place.rank, at(place),
+                          fmt::format("found more than {} process groups and partners of its rank, "
+                                      "expected no more",
+                                      kMostSlots));
     const auto number = static_cast<std::int16_t>(body->slots.size());
     body->slots.push_back({event.group_kind, lane->second});
     row->communicators.push_back(communicator);

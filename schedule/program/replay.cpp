@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "schedule/program/cycle.h"
 #include "schedule/program/lanes.h"
 #include "schedule/program/validate.h"
 
@@ -149,7 +150,7 @@ class Replayer {
   struct Place {
     std::int32_t folded_rank = -1;
     std::uint32_t op = 0;
-    bool operator==(const Place&) const = default;
+    auto operator<=>(const Place&) const = default;
   };
 
   // What the op waits for: a wait, the op before it on its lane, or a participant that has not
@@ -175,28 +176,25 @@ class Replayer {
     return {};  // a participant has no such op at all: validate() finds that
   }
 
+  Place first_stuck() const {
+    for (std::int32_t p = 0;; ++p) {
+      for (std::uint32_t op = 0; op < body(p).ops.size(); ++op) {
+        if (!ended(p, op)) return {p, op};
+      }
+    }
+  }
+
+  // REQUIRES: an op that has not ended.
   std::string find_cycle() const {
-    std::vector<Place> path;
-    for (std::int32_t p = 0; path.empty() && p < static_cast<std::int32_t>(folded_ranks_.size());
-         ++p) {
-      for (std::uint32_t op = 0; path.empty() && op < body(p).ops.size(); ++op) {
-        if (!ended(p, op)) path.push_back({p, op});
-      }
-    }
-    for (;;) {
-      const Place next = blocker(path.back());
-      if (next.folded_rank < 0)
-        return fmt::format("found {} waiting for a participant that never comes, expected one",
-                           text(path.back()));
-      const auto seen = std::find(path.begin(), path.end(), next);
-      if (seen == path.end()) {
-        path.push_back(next);
-        continue;
-      }
-      std::string cycle;
-      for (auto it = seen; it != path.end(); ++it) cycle += text(*it) + " waits for ";
-      return fmt::format("found a deadlock, expected an order that ends: {}{}", cycle, text(*seen));
-    }
+    const std::vector<Place> cycle = cycle_from(first_stuck(), [&](const Place& at) {
+      const Place next = blocker(at);
+      return next.folded_rank < 0 ? at : next;
+    });
+    if (blocker(cycle.front()).folded_rank < 0)
+      return fmt::format("found {} waiting for a participant that never comes, expected one",
+                         text(cycle.front()));
+    return "found a deadlock, expected an order that ends: " +
+           cycle_text(cycle, [&](const Place& at) { return text(at); });
   }
 
   std::string text(const Place& place) const {

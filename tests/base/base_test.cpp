@@ -373,6 +373,8 @@ TEST_CASE("a list falls into its parts, and what stands at its end begins no fur
   CHECK(split("a,,b", ",") == Cells{"a", "", "b"});
   CHECK(split("a, b c, ", ", ") == Cells{"a", "b c"});
   CHECK(split("", ",").empty());
+  CHECK(split_words(" a\tb  c\r\n") == Cells{"a", "b", "c"});
+  CHECK(split_words(" \n").empty());
 }
 
 TEST_CASE("the nearest name is that of the fewest edits, of equals the first") {

@@ -32,6 +32,9 @@ TEST_CASE("a file is unpacked by what is in it, whatever its name") {
 TEST_CASE("gzip files that were joined are one text, and what fills a block up is none") {
   CHECK(gunzip(kPacked + kPacked, "f.gz").value() == "one\ntwo\none\ntwo\n");
   CHECK(gunzip(kPacked + std::string(512, '\0'), "f.gz").value() == "one\ntwo\n");
+  CHECK(fault(gunzip(kPacked + "more", "f.gz")) ==
+        "f.gz: found 4 bytes behind its gzip data that are none, expected its end");
+  CHECK(fault(gunzip(kPacked + "\x1f", "f.gz")).starts_with("f.gz: found 1 bytes behind"));
 }
 
 TEST_CASE("gzip that is cut off anywhere is refused with the file's name") {

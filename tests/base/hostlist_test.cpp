@@ -42,14 +42,26 @@ TEST_CASE("a malformed hostlist is refused with the part that is wrong") {
   }
   CHECK(fault_in("a1,a[0-2]") == "found 'a1' among host names, expected each name once");
   CHECK(fault_in("a[0-999]b[0-9999]").ends_with("expected a million at most"));
+  CHECK(fault_in("a[0-999999,0-999999,0-999999]").ends_with("expected a million at most"));
+  CHECK(fault_in("a\nb").ends_with("expected names without blanks and quotes"));
   CHECK(fault_in("a b") ==
         "found 'a b' among host names, expected names without blanks and quotes");
+}
+
+TEST_CASE("a hostlist of very many brackets, or a very long name, is refused in a short line") {
+  std::string brackets = "a";
+  for (int i = 0; i < 200'000; ++i) brackets += "[1]";
+  for (const std::string& list : {brackets, std::string(300, 'n')}) {
+    CHECK(fault_in(list).ends_with("expected names of at most 253 characters"));
+    CHECK(fault_in(list).size() < 200);
+  }
 }
 
 TEST_CASE("names in short are a hostlist of the same names") {
   for (const Hosts& hosts :
        {Hosts{"a0", "a1", "a2", "a12", "b7"}, Hosts{"n08", "n09", "n10", "n011"}, Hosts{"x", "y"},
-        Hosts{"r1n1.dc", "r1n2.dc", "r2n1.dc"}, Hosts{"n9", "n10"}, Hosts{"n1", "n2-ib"}}) {
+        Hosts{"r1n1.dc", "r1n2.dc", "r2n1.dc"}, Hosts{"n9", "n10"}, Hosts{"n1", "n2-ib"},
+        Hosts{"n0050569912345678", "n0050569912345679"}}) {
     const std::string text = hostlist_of(hosts);
     INFO(text);
     CHECK(hosts_in(text) == hosts);

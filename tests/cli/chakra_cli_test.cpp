@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <regex>
 
@@ -76,20 +77,29 @@ std::string varint(std::size_t value) {
   return bytes + static_cast<char>(value);
 }
 
+// What varint() wrote at `at`, and over it.
+std::size_t number_at(const std::string& bytes, std::size_t* at) {
+  std::size_t value = 0;
+  int shift = 0;
+  for (unsigned char byte = 0x80; byte >= 0x80; shift += 7) {
+    byte = static_cast<unsigned char>(bytes.at((*at)++));
+    value |= static_cast<std::size_t>(byte % 128) << shift;
+  }
+  return value;
+}
+
+// The text behind its length.
+std::string text_at(const std::string& bytes, std::size_t* at) {
+  const std::size_t size = number_at(bytes, at);
+  REQUIRE(*at + size <= bytes.size());
+  *at += size;
+  return bytes.substr(*at - size, size);
+}
+
 // The messages of a file, each behind its length.
 std::vector<std::string> messages_of(const std::string& file) {
   std::vector<std::string> messages;
-  for (std::size_t at = 0; at < file.size();) {
-    std::size_t size = 0;
-    int shift = 0;
-    for (unsigned char byte = 0x80; byte >= 0x80; shift += 7) {
-      byte = static_cast<unsigned char>(file.at(at++));
-      size |= static_cast<std::size_t>(byte % 128) << shift;
-    }
-    REQUIRE(at + size <= file.size());
-    messages.push_back(file.substr(at, size));
-    at += size;
-  }
+  for (std::size_t at = 0; at < file.size();) messages.push_back(text_at(file, &at));
   return messages;
 }
 
@@ -131,14 +141,9 @@ class Protoc {
   static std::vector<std::string> fields_of(const std::string& all) {
     std::vector<std::string> fields;
     for (std::size_t at = 0; at < all.size();) {
-      REQUIRE((all[at] == 0x0A || all[at] == 0x12));
-      std::size_t size = 0, shift = 0;
-      for (unsigned char byte = 0x80; byte >= 0x80; shift += 7) {
-        byte = static_cast<unsigned char>(all.at(++at));
-        size |= static_cast<std::size_t>(byte % 128) << shift;
-      }
-      fields.push_back(all.substr(++at, size));
-      at += size;
+      const std::size_t key = number_at(all, &at);
+      REQUIRE((key == 0x0A || key == 0x12));
+      fields.push_back(text_at(all, &at));
     }
     return fields;
   }
@@ -355,6 +360,12 @@ TEST_CASE("what goes with no traces is refused, and nothing is left behind") {
                 "two.toml: found --cluster or --comm-groups, expected Chakra traces");
   check_refused(box.tandem("export small.csv --only x --chakra x"), "small.csv: found a Program");
   check_refused(box.tandem("export small.csv --chakra none/x"), "none/x.0.et: ");
+  std::filesystem::create_directory(box.path("y.1.et"));
+  check_refused(box.tandem("export small.csv --chakra y"), "y.1.et: ");
+  std::filesystem::remove(box.path("y.1.et"));
+  std::filesystem::create_directory(box.path("y.groups.json"));
+  check_refused(box.tandem("export small.csv --chakra y"), "");
+  std::filesystem::remove(box.path("y.groups.json"));
   check_refused(box.tandem("export missing.toml --chakra x"), "missing.toml: ");
   check_refused(box.tandem("simulate missing.0.et"), "missing.0.et: no such file");
   CHECK(box.files() == Names{"small.csv", "two.toml"});

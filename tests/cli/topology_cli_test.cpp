@@ -49,6 +49,15 @@ TEST_CASE("a tree and a node's table are a cluster that is printed, drawn and si
   CHECK(box.read("mine.svg").starts_with("<svg class=\"cluster-picture\" "));
   CHECK(box.read("mine.svg") == box.tandem("topology mine.toml --format svg").out);
 
+  // A picture goes over none of the files that it is of.
+  const std::string before = box.read("mine.toml"), links = box.read("mine.links.csv");
+  check_refused(box.tandem("topology mine.toml --format svg -o mine.toml"), "-o: found");
+  check_refused(box.tandem("topology mine.toml --format dot -o mine.links.csv"), "-o: found");
+  check_refused(box.tandem("topology mine.toml -o table.txt"),
+                "-o: found it with the format table");
+  CHECK(box.read("mine.toml") == before);
+  CHECK(box.read("mine.links.csv") == links);
+
   const Ran block = box.tandem("simulate job.toml --json");
   check_done(block);
   CHECK(block.out.find("\"cluster\": \"mine\"") != std::string::npos);
@@ -56,6 +65,8 @@ TEST_CASE("a tree and a node's table are a cluster that is printed, drawn and si
   const Ran placed = box.tandem("simulate job.toml --json --set cluster.hostfile=hosts");
   check_done(placed);
   CHECK(placed.out != block.out);
+  box.file("named.toml", kJob + "hostfile = \"hosts\"\n");
+  check_refused(box.tandem("simulate named.toml --trace hosts"), "--trace: found");
 }
 
 TEST_CASE("the page of a run on listed links has their picture, that of a preset has none") {
@@ -84,6 +95,11 @@ TEST_CASE("a topology and a job's files are one scenario") {
   const Ran ran = box.tandem("simulate job.toml --json");
   CHECK(ran.status == 0);
   CHECK(ran.out.find("\"gpus\": 16") != std::string::npos);
+  // The job's GPUs are said without a job's files as well, and are GPUs of the cluster.
+  check_done(box.tandem("import topology.conf --cluster dgx-h100 --gpus 16 -o part.toml"));
+  CHECK(box.read("part.toml").find("\ngpus = 16 ") != std::string::npos);
+  check_refused(box.tandem("import topology.conf --cluster dgx-h100 --gpus 999 -o more.toml"),
+                "topology.conf: --gpus: found 999, expected at most the 24 of its cluster");
 }
 
 TEST_CASE("import of topologies leaves nothing behind where it is refused") {

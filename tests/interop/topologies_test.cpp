@@ -139,6 +139,49 @@ TEST_CASE("NVLinks from GPU to GPU are counted once, and one to itself is left o
   CHECK(preset_of(topology) == "dgx-1");  // by its compute capability
 }
 
+TEST_CASE("NVLinks to nowhere, NICs without a net and devices of no CPU are said to be left out") {
+  const ImportedTopology topology = topology_in("w.xml", R"(<system version="1"><cpu>
+    <pci busid="1" class="0x030200"><gpu dev="0" sm="90">
+      <nvlink target="7" count="4" tclass="0x060400"/>
+      <nvlink target="" count="18" tclass="0x030200"/></gpu></pci>
+    <pci busid="2" class="0x020700">
+      <nic/></pci></cpu>
+    <pci busid="3" class="0x030200"><gpu dev="1" sm="90"/></pci>
+    </system>)");
+  CHECK(topology.node->gpus.size() == 1);
+  CHECK(composed(topology, eight_h100()).nvls == false);
+  CHECK(says(topology.left_out, "w.xml:3: 4 NVLinks to '7', which is neither a switch nor a GPU"));
+  CHECK(says(topology.left_out, "w.xml:4: 18 NVLinks to ''"));
+  CHECK(says(topology.left_out, "w.xml:6: a <nic> without a <net>"));
+  CHECK(says(topology.left_out, "w.xml:7: a <pci> of no <cpu>"));
+}
+
+TEST_CASE("GPUs of two hosts in one dump may have the same bus ids") {
+  const auto host = [](const std::string& hash) {
+    return "<cpu host_hash=\"" + hash + R"(">
+      <pci busid="1" class="0x030200"><gpu dev="0" sm="100"><nvlink target="2" count="2"/>
+        <nvlink target="fffffff:ff:ff.0" count="18"/></gpu></pci>
+      <pci busid="2" class="0x030200"><gpu dev="1" sm="100"/></pci></cpu>)";
+  };
+  const ImportedTopology topology =
+      topology_in("two.xml", "<system version=\"1\">" + host("a") + host("b") + "</system>");
+  // Those of host a come first, so gpu0 is beside gpu1, and gpu2 beside gpu3.
+  std::vector<std::string> pairs;
+  for (const NodeWire& wire : topology.node->wires) {
+    if (wire.kind == NodeWire::Nvlink && wire.to != "nvswitch")
+      pairs.push_back(wire.from + ' ' + wire.to);
+  }
+  CHECK(pairs == Names{"gpu0 gpu1", "gpu2 gpu3"});
+}
+
+TEST_CASE("NVLinks of GPUs that have none by NCCL's count are as the preset's, never of no rate") {
+  const ImportedTopology topology = topology_in("old.xml", R"(<system version="1"><cpu>
+    <pci busid="1" class="0x030200"><gpu dev="0" sm="50"><nvlink target="2" count="4"/></gpu></pci>
+    <pci busid="2" class="0x030200"><gpu dev="1" sm="50"/></pci></cpu></system>)");
+  const ComposedCluster node = composed(topology, eight_h100());
+  CHECK(cables_at(node, "nvlinks").front() == "n0.gpu0 n0.nvlinks 450");
+}
+
 TEST_CASE("bare devices are known by their class, and have the preset's NVLinks and NICs") {
   const ImportedTopology topology = topology_in("azure.xml", R"(<system version="1"><cpu>
     <pci busid="1" class="0x030200" link_speed="16 GT/s" link_width="16"/>
@@ -168,12 +211,15 @@ TEST_CASE("XML that is no topology of NCCL's is refused with its line") {
   CHECK(topology_fault("e.xml", "<system version=\"1\"><cpu/></system>")
             .starts_with("e.xml:1: found neither a GPU"));
   const std::string cut = kTwoGpus.substr(0, kTwoGpus.size() / 2);
-  CHECK(topology_fault("c.xml", cut).starts_with("c.xml:"));
-  CHECK(topology_fault("c.xml", cut).find("found no XML (") != std::string::npos);
+  CHECK(topology_fault("c.xml", cut).starts_with("c.xml:10: found no XML ("));
   CHECK(topology_fault("n.xml",
                        "<system version=\"1\"><cpu>\n<pci class=\"0x0302\"><gpu>\n"
                        "<nvlink count=\"many\"/></gpu></pci></cpu></system>") ==
         "n.xml:3: found count = 'many' of a nvlink, expected 0 to 1000");
+  std::string mixed = kTwoGpus;
+  mixed.replace(mixed.rfind("sm=\"90\""), 7, "sm=\"80\"");
+  CHECK(topology_fault("m.xml", mixed) ==
+        "m.xml: found GPUs of compute capability 90 and 80, expected GPUs of one kind");
   CHECK(topology_fault("s.xml",
                        "<system version=\"1\"><cpu>\n<nic><net speed=\"nan\"/></nic>"
                        "</cpu></system>") ==
@@ -233,7 +279,10 @@ TEST_CASE("nvidia-smi's table is read with its header underlined and with blanks
           Names{"n0.gpu0 n0.cpu0 48", "n0.cpu0 n0.cpu1 10", "n0.gpu1 n0.cpu1 48"});
     CHECK(says(node.assumed, "2 NICs, as dgx-h100 has: the file names none"));
     // GPUs that PCIe alone joins take a message's time on it: 0.5 + 0.5 us.
-    CHECK(node.cables.front().latency_us + node.cables.back().latency_us >= 0);
+    for (const ComposedCable& cable : node.cables) {
+      const bool is_gpus = cable.from.starts_with("n0.gpu") && cable.to.starts_with("n0.cpu");
+      if (is_gpus) CHECK(cable.latency_us == 0.5);
+    }
   }
 }
 
@@ -242,8 +291,26 @@ TEST_CASE("a table of nvidia-smi that is cut off, or has other cells, is refused
         "t:1: found a column GPU1 without a row, expected the whole table");
   CHECK(topology_fault("t", "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \n") ==
         "t:2: found 1 cells for GPU0, expected 2, one a device");
+  CHECK(topology_fault("t", "\tGPU0\tGPU1\nGPU0\t X \tNV4\nGPU1\tNV18\t X \n") ==
+        "t:1: found 'NV18' from GPU1 to GPU0 and 'NV4' back in the table, expected the same, and X "
+        "of a device to itself");
+  CHECK(topology_fault("t", "\tGPU0\tGPU1\nGPU0\t X \t X \nGPU1\t X \t X \n")
+            .starts_with("t:1: found 'X' from GPU1 to GPU0"));
+  CHECK(topology_fault("t", "\tGPU0\tGPU1\nGPU0\t X \tSYS\nGPU0\t X \tSYS\n") ==
+        "t:3: found a second row GPU0, expected one a device");
   CHECK(topology_fault("t", "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNVx\t0-3\n") ==
         "t:2: found 'NVx' for GPU0, expected X, NV1, PIX, PXB, PHB, NODE or SYS");
+}
+
+TEST_CASE("GPUs that NVLinks join are on one socket where a NIC is near to both") {
+  // No affinity tells it, as in a container.
+  const ComposedCluster node =
+      composed(topology_in("smi",
+                           "\tGPU0\tGPU1\tNIC0\nGPU0\t X \tNV4\tNODE\n"
+                           "GPU1\tNV4\t X \tNODE\nNIC0\tNODE\tNODE\t X \n"),
+               eight_h100());
+  CHECK(cables_at(node, "cpu1").empty());
+  CHECK(cables_at(node, "cpu0").size() == 3);
 }
 
 TEST_CASE("a fabric's hosts are those with as many ports as most, and all else is said") {
@@ -278,16 +345,83 @@ TEST_CASE("a host's file and the fabric's are one cluster: NICs meet their ports
                                               "h2.nic_mlx5_1 h2.cpu1 24"});
 }
 
+TEST_CASE("a cable that only one of its switches states is there, whichever that is") {
+  // The file is cut: the uplinks of leaf2, or those that the spine has, are missing.
+  for (const std::string& missing :
+       {std::string("[33] \"S-b1\"[3] # \"MF0;spine:MQM9700/U1\" lid 3 4xNDR\n"),
+        std::string("[3] \"S-a2\"[33] # \"MF0;leaf2:MQM9700/U1\" lid 2 4xNDR\n")}) {
+    std::string cut = kFabric;
+    cut.erase(cut.find(missing), missing.size());
+    const ComposedCluster cluster = composed(topology_in("cut.ib", cut), eight_h100());
+    std::size_t cables = 0;
+    for (const std::string& cable : cables_at(cluster, "spine"))
+      cables += cable.find("leaf2") != std::string::npos ? 1 : 0;
+    CHECK(cables == 1);
+  }
+}
+
+TEST_CASE("a plug from a switch to itself is said to be left out") {
+  std::string fabric = kFabric;
+  fabric.insert(fabric.find("[33] \"S-b1\"[1]"), "[50] \"S-a1\"[51] # \"leaf1\" lid 1 4xNDR\n");
+  const ImportedTopology topology = topology_in("f.ib", fabric);
+  CHECK(says(topology.left_out, "f.ib: 1 switch with cables to itself: leaf1"));
+  CHECK(cables_at(composed(topology, eight_h100()), "leaf1").size() == 4);
+}
+
+TEST_CASE("a spine with a management host stays, and the leaf of such hosts goes") {
+  std::string fabric = kFabric;
+  fabric.insert(fabric.find("\ncaguid="),
+                "[40] \"H-71\"[1](71) # \"ufm mlx5_0\" lid 71 4xNDR\n"
+                "[10] \"S-a3\"[33] # \"MF0;leaf3:MQM9700/U1\" lid 4 4xNDR\n\n"
+                "switchguid=0xa3(a3)\n"
+                "Switch 65 \"S-a3\" # \"MF0;leaf3:MQM9700/U1\" enhanced port 0 lid 4 lmc 0\n"
+                "[1] \"H-72\"[1](72) # \"login mlx5_0\" lid 72 4xNDR\n"
+                "[33] \"S-b1\"[10] # \"MF0;spine:MQM9700/U1\" lid 3 4xNDR\n");
+  const ComposedCluster cluster =
+      composed(topology_in("f.ib", fabric), eight_h100(), {{"h1", "h2"}, 0});
+  CHECK(cables_at(cluster, "spine") == Names{"leaf1 spine 50", "leaf1 spine 50", "leaf2 spine 50"});
+  CHECK(says(cluster.left_out, "1 leaf switch of hosts that are left out: leaf3"));
+}
+
+TEST_CASE("ports without a NIC and NICs without a port are said to be left out") {
+  std::string fabric = kFabric;
+  fabric.insert(fabric.find("[33] \"S-b1\"[1]"),
+                "[4] \"H-07\"[1](07) # \"h1 mlx5_2\" lid 17 4xNDR\n"
+                "[5] \"H-08\"[1](08) # \"h2 mlx5_2\" lid 18 4xNDR\n");
+  CHECK(
+      says(composed(topology_in({{"f.ib", fabric}, {"topo.xml", kTwoGpus}}), eight_h100()).left_out,
+           "2 ports of hosts in the fabric: the node's file has no NIC for them"));
+  std::string one = kFabric;  // mlx5_1 is in no host
+  for (const char* port : {"[1] \"H-03\"", "[2] \"H-04\""}) {
+    const std::size_t at = one.find(port);
+    one.erase(at, one.find('\n', at) + 1 - at);
+  }
+  const ImportedTopology topology = topology_in({{"f.ib", one}, {"topo.xml", kTwoGpus}});
+  CHECK(says(composed(topology, eight_h100(), {{"h1", "h2"}, 0}).left_out,
+             "2 NICs of hosts: the fabric has no port for them"));
+}
+
+TEST_CASE("a host may be called as a part is, and an adapter's GUID as a switch's") {
+  std::string fabric = kFabric;
+  for (std::size_t at = 0; (at = fabric.find("\"h1 ", at)) != std::string::npos;)
+    fabric.replace(at, 4, "\"MTL1 ");
+  fabric += "\nCa 1 \"S-00\" # \"x y\"\n[1](00) \"S-a1\"[50] # lid 1 lmc 0 \"leaf\" lid 1 4xNDR\n";
+  CHECK(composed(topology_in("f.ib", fabric), eight_h100()).hosts == Names{"MTL1", "h2"});
+}
+
 TEST_CASE("ibnetdiscover without a switch, cut off, or with odd links is refused") {
   CHECK(topology_fault("bad.ib", "#\n\ncaguid=0x01\nCa\t1 \"H-01\"\t# \"n01 HCA-1\"\n") ==
         "bad.ib: found one channel adapter and no switch, expected a fabric: was it run on a host "
         "whose link is up?");
   const std::size_t line = kFabric.find("[2] \"H-02\"");
   CHECK(topology_fault("cut.ib", kFabric.substr(0, line + 12))
-            .starts_with("cut.ib:9: found a link without the description of its other end"));
+            .starts_with("cut.ib:9: found a link without the ports of its ends"));
   std::string odd = kFabric;
   odd.replace(odd.find("4xNDR"), 5, "4xWDR");
   CHECK(topology_fault("odd.ib", odd).starts_with("odd.ib:8: found a link without its width"));
+  std::string portless = kFabric;
+  portless.erase(portless.find("[33] \"S-b1\"[1]") + 11, 3);
+  CHECK(topology_fault("p.ib", portless).starts_with("p.ib:11: found a link without the ports"));
   std::string lonely = "\nswitchguid=0xa1(a1)\nSwitch\t65 \"S-a1\"\t# \"leaf\" enhanced\n";
   CHECK(topology_fault("lonely.ib", lonely)
             .starts_with("lonely.ib: found 1 switches and no host that is named"));
@@ -304,6 +438,31 @@ TEST_CASE("Slurm's tree: uplinks carry what hangs below, by the preset's oversub
   CHECK(cluster.hosts == Names{"n1", "n2", "n3"});
   CHECK(cables_at(cluster, "top") == Names{"s0 top 400", "s1 top 200"});  // 2 x 8 x 50 / 2
   CHECK(cables_at(cluster, "n3.nic0") == Names{"n3.nic0 s1 50", "n3.gpu0 n3.nic0 50"});
+}
+
+TEST_CASE("trees meet in a core that no file has, and a tree without hosts is left out") {
+  const ImportedTopology topology =
+      topology_in("topology.conf",
+                  "SwitchName=s0 Nodes=n1\nSwitchName=core Switches=s0\n"
+                  "SwitchName=s1 Nodes=n2\nSwitchName=e0 Switches=e1\nSwitchName=e1 Switches=e2\n"
+                  "SwitchName=e2 Switches=\\\ne3\nSwitchName=e3 Nodes=n3\n");
+  const ComposedCluster cluster = composed(topology, eight_h100(), {{"n1", "n2"}, 0});
+  CHECK(cables_at(cluster, "core") == Names{"s0 core 400", "core core-2 400", "s1 core-2 400"});
+  CHECK(says(cluster.left_out, "switches without a host below them: e[0-3]"));
+  CHECK(says(cluster.assumed, "a core that never blocks joins the 2 trees"));
+}
+
+TEST_CASE("a chain of very many switches is a tree like others") {
+  constexpr int kSwitches = 20'000;
+  std::string conf;
+  for (int i = 0; i < kSwitches; ++i)
+    conf += fmt::format("SwitchName=s{} Switches=s{}\n", i, i + 1);
+  conf += fmt::format("SwitchName=s{} Nodes=n[1-2]\n", kSwitches);
+  const ComposedCluster cluster = composed(topology_in("t.conf", conf), eight_h100());
+  CHECK(cluster.left_out.empty());
+  for (const ComposedCable& cable : cluster.cables) {
+    if (cable.from.starts_with("s") && cable.GBps != 800) FAIL(cable.from);
+  }
 }
 
 TEST_CASE("blocks are NVLink domains of a rack's GPUs, and leaves of others'") {
@@ -339,6 +498,13 @@ TEST_CASE("Slurm's topology.yaml and topograph's model are read as their tables"
   ring: {}
 )");
   CHECK(says(slurm.left_out, "topology rings, which is neither a tree nor blocks"));
+  const ImportedTopology second =
+      topology_in("t.yaml",
+                  "- topology: old\n  tree: {switches: [{switch: a, "
+                  "nodes: n1}]}\n- topology: new\n  cluster_default: "
+                  "true\n  tree: {switches: [{switch: b, nodes: n2}]}\n");
+  CHECK(second.fabric->switches == Names{"b"});
+  CHECK(says(second.left_out, "t.yaml: a second tree, of topology old"));
   const ComposedCluster rows = composed(slurm, rack_of_72());
   CHECK(rows.nodes == 2);
   CHECK(cables_at(rows, "top") == Names{"leaf1 top 400", "leaf2 top 400"});
@@ -378,9 +544,21 @@ TEST_CASE("trees that are none, malformed hostlists and empty switches are refus
   CHECK(conf("BlockName=a Nodes=n1\nBlockName=b Nodes=n1\n") ==
         "t.conf:2: found host 'n1' in blocks 'a' and 'b', expected it in one");
   CHECK(conf("BlockName=a\n") == "t.conf:1: found block 'a' without nodes, expected some");
-  CHECK(conf("SwitchName=a Nodes=n1\nRingName=r\n") ==
-        "t.conf:2: found 'ringname', expected SwitchName=, BlockName= or BlockSizes=: a tree or "
-        "blocks");
+  for (const char* word : {"RingName=r", "SwitchName=b Nodes=n2 n3", "SwitchName=b Node=n3",
+                           "SwitchName=b Nodes=n2 nodes=n3"}) {
+    INFO(word);
+    CHECK(conf("SwitchName=a Nodes=n1\n" + std::string(word) + '\n')
+              .starts_with("t.conf:2: found '"));
+  }
+  CHECK(conf("SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2 n3\n") ==
+        "t.conf:2: found 'n3', expected SwitchName=, Switches=, Nodes= and LinkSpeed=, or "
+        "BlockName= and Nodes=, or BlockSizes=, each once: a tree or blocks");
+  CHECK(conf("SwitchName=a Nodes=n1\nNodes=n2\n") ==
+        "t.conf:2: found a switch without a name, expected one");
+  CHECK(topology_fault("t.yaml",
+                       "- topology: t\n  tree: {switches: [{switch: \"a\\nb\", nodes: "
+                       "n1}]}\n") ==
+        "t.yaml:2: found switch 'a b', expected a name without blanks and quotes");
   CHECK(topology_fault("t.yaml", "- topology: t\n  flat: true\n") ==
         "t.yaml: found no tree and no blocks, expected one of them");
   CHECK(topology_fault("t.yaml", "- topology: t\n  tree: {switches: [{switch: a}]}\n")

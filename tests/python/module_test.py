@@ -187,6 +187,16 @@ class Events(unittest.TestCase):
         runs = tandem.simulate_all(GPTS, only="1.7B").to_pandas()
         self.assertIn("exposed_s.tensor", runs.columns)
 
+    def test_settings_may_be_numpys(self):
+        numpy = self.numpy
+        mine = {"parallel.pp": numpy.array(2), "overlap.p2p": numpy.bool_(True)}
+        self.assertEqual(
+            tandem.simulate(TWO_STAGES, mine).iteration_s,
+            tandem.simulate(TWO_STAGES, {"overlap.p2p": True}).iteration_s,
+        )
+        among = {"parallel.tp": numpy.array([1, 2]), "schedule.order": "1f1b", "train.zero": 1}
+        self.assertIn(tandem.tune(SMALL, among=among).best[0].plan["parallel.tp"], (1, 2))
+
     def test_a_run_without_its_events_says_so(self):
         result = tandem.simulate(TWO_STAGES, trace=False)
         with self.assertRaisesRegex(tandem.InputError, "without its events"):
@@ -263,8 +273,11 @@ class Faults(unittest.TestCase):
             (lambda: tandem.simulate({}), "scenario"),
             (lambda: tandem.simulate({"model.layers": 2**64}), "an integer of 64 bits"),
             (lambda: tandem.simulate({"a\nb": 1}), "expected a text"),
+            (lambda: tandem.simulate({"name": "\ud800", **TWO_STAGES}), "that is Unicode"),
+            (lambda: tandem.simulate(TWO_STAGES, {"costs.forward_s=5 #": 1}), "expected a text"),
             (lambda: tandem.simulate(TWO_STAGES, engine="fast"), "expected ideal or simgrid"),
-            (lambda: tandem.simulate(TWO_STAGES, jobs=0), "expected at least 1"),
+            (lambda: tandem.simulate(TWO_STAGES, jobs=0), "jobs: found 0"),
+            (lambda: tandem.simulate(TWO_STAGES, jobs="2"), "jobs: found '2'"),
             (lambda: tandem.simulate(GPTS), "choose it with only=..."),
             (lambda: tandem.simulate(GPTS, only="none such"), "only: found no run"),
             (lambda: tandem.simulate("/no/such.toml"), "/no/such.toml"),
@@ -273,11 +286,15 @@ class Faults(unittest.TestCase):
             (lambda: tandem.size(GPTS), "size.tokens_T"),
             (lambda: tandem.simulate(TWO_STAGES, ["parallel.pp=2"]), "expected a dict"),
             (lambda: tandem.tune(SMALL, among=["parallel.tp=2"]), "among: found list"),
+            (lambda: tandem.tune(SMALL, among={"parallel.tp": None}), "parallel.tp = None"),
+            (lambda: tandem.tune(SMALL, among={"parallel.tp": []}), "among: found parallel.tp"),
             (lambda: tandem.schedule(), "expected one of them"),
             (lambda: tandem.schedule(GPTS, only="1.7B, selene", pp=4), "found pp"),
             (lambda: tandem.schedule(order="1f1b", only="1.7B"), "with an order"),
             (lambda: tandem.schedule(order="2f2b", pp=2, microbatches=2), "2f2b"),
             (lambda: tandem.schedule(order="1f1b", pp=0), "pp"),
+            (lambda: tandem.schedule(order="1f1b", pp=2**31, microbatches=4), "pp: found 2147"),
+            (lambda: tandem.schedule(order="interleaved", pp=2, microbatches=4, vpp=-1), "vpp: "),
             (lambda: tandem.schedule(order="1f1b", pp=2, microbatches=4, group=2), "group"),
             (lambda: tandem.schedule(order="zbv", pp=2, microbatches=4, costs=[1]), "costs: found"),
         ]
@@ -286,6 +303,7 @@ class Faults(unittest.TestCase):
                 call()
             self.assertIn(expected, str(caught.exception))
             self.assertNotIn("\n", str(caught.exception))
+            self.assertNotIn("--", str(caught.exception))
 
     def test_what_a_listener_throws_ends_the_call(self):
         def refuse(*_):

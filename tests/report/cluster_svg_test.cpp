@@ -44,6 +44,16 @@ bool has(const std::string& text, const std::string& part) {
 
 }  // namespace
 
+TEST_CASE("a long name is cut between characters") {
+  ClusterGraph graph = two_leaves(2);
+  std::string name = "x";
+  for (int i = 0; i < 29; ++i) name += "\xC3\xA9";
+  graph.points[1].name = name + 'y';
+  const std::string svg = cluster_svg(graph, "lab");
+  CHECK(has(svg, "..\xC3\xA9"));
+  CHECK(!has(svg, "..\xA9"));
+}
+
 TEST_CASE("few nodes have a box each, links between two boxes are one line") {
   const std::string svg = cluster_svg(two_leaves(4), "lab");
   CHECK(count(svg, "<g class=\"node\">") == 4);

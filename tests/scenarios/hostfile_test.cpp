@@ -73,6 +73,14 @@ TEST_CASE("a hostfile that does not fit the cluster or the job is refused") {
   CHECK(refused("a1 slots=0\n") ==
         "hosts:1: found 'a1 slots=0', expected a host and a positive number of slots");
   CHECK(refused("a1:\n") == "hosts:1: found 'a1:', expected a host and a positive number of slots");
+  CHECK(refused("a1 slots=\n") ==
+        "hosts:1: found 'a1 slots=', expected a host and a positive number of slots");
+  CHECK(refused("a1:1 slots=2 # both\n") ==
+        "hosts:1: found 'a1:1 slots=2', expected a host and a positive number of slots");
+  CHECK(refused("a1 maximum\n") == "hosts:1: found 'maximum', expected a host and perhaps slots=8");
+  std::string many;
+  for (int i = 0; i < 3000; ++i) many += "a1 slots=1000000\n";  // together more than an int holds
+  CHECK(refused(many).starts_with("hosts:2: found more than 1000000 slots on a1"));
   CHECK(refused("a1 b1\n") == "hosts:1: found 'b1', expected a host and perhaps slots=8");
   CHECK(refused("# none\n") == "hosts: found no host, expected one a line");
   CHECK(refused("a1\n") ==

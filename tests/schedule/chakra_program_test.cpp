@@ -43,26 +43,23 @@ ChakraNode collective(std::uint64_t id, ChakraCollective what, std::int64_t byte
   return node;
 }
 
-ChakraNode send(std::uint64_t id, std::int32_t to, std::uint64_t us, Ids after = {}) {
-  ChakraNode node{.id = id,
-                  .name = "s",
-                  .type = ChakraType::Send,
-                  .data_deps = std::move(after),
-                  .duration_us = us};
-  node.comm_size = 64;
-  node.comm_dst = to;
+// Of 64 bytes; whichever end it is, its partner is the rank `other`.
+ChakraNode transfer(ChakraType type, std::uint64_t id, std::int32_t other, std::uint64_t us,
+                    Ids after) {
+  ChakraNode node{
+      .id = id, .type = type, .data_deps = std::move(after), .duration_us = us, .comm_size = 64};
+  const bool sends = type == ChakraType::Send;
+  node.name = sends ? "s" : "r";
+  (sends ? node.comm_dst : node.comm_src) = other;
   return node;
 }
 
+ChakraNode send(std::uint64_t id, std::int32_t to, std::uint64_t us, Ids after = {}) {
+  return transfer(ChakraType::Send, id, to, us, std::move(after));
+}
+
 ChakraNode receive(std::uint64_t id, std::int32_t from, std::uint64_t us, Ids after = {}) {
-  ChakraNode node{.id = id,
-                  .name = "r",
-                  .type = ChakraType::Recv,
-                  .data_deps = std::move(after),
-                  .duration_us = us};
-  node.comm_size = 64;
-  node.comm_src = from;
-  return node;
+  return transfer(ChakraType::Recv, id, from, us, std::move(after));
 }
 
 ChakraJob job_of(std::vector<std::vector<ChakraNode>> ranks, ChakraGroups groups = {},
@@ -256,6 +253,47 @@ TEST_CASE("nodes of the CPU and metadata take no time, and others wait through t
                               "metadata nodes (1) take no time"});
 }
 
+TEST_CASE("through a chain of CPU nodes a node waits for the last op of each lane") {
+  // Each node of the CPU waits for the one before it and for a compute node of 1 us; the last
+  // compute node waits through them for all.
+  constexpr std::uint64_t kNodes = 20'000;
+  std::vector<ChakraNode> nodes;
+  for (std::uint64_t i = 0; i < kNodes; ++i) {
+    nodes.push_back(compute(2 * i, 1));
+    ChakraNode host = compute(2 * i + 1, 9, i > 0 ? Ids{2 * i - 1, 2 * i} : Ids{2 * i});
+    host.is_cpu_op = true;
+    nodes.push_back(host);
+  }
+  nodes.push_back(receive(2 * kNodes, 1, 2, {2 * kNodes - 1}));
+  nodes.push_back(compute(2 * kNodes + 1, 5, {2 * kNodes, 2 * kNodes - 1}));
+  const Program program = imported(job_of({nodes, {send(0, 0, 2)}}));
+  CHECK(makespan(program) == (kNodes + 5) * kMicro);
+  const Body& body = program.body_of(Rank{0});
+  CHECK(body.waits_of(body.ops.back()).size() == 1);  // the receive
+}
+
+TEST_CASE("the process group 0 is all ranks, and a file that says else is refused") {
+  const ChakraCollective sum = ChakraCollective::AllReduce;
+  const std::vector<ChakraNode> rank = {collective(1, sum, 64, 5, {}, "0")};
+  CHECK(makespan(imported(job_of({rank, rank, rank}, {{"0", {2, 0, 1}}}))) == 5 * kMicro);
+  CHECK(why(job_of({rank, rank, rank}, {{"0", {0, 1}}})) ==
+        "groups.json: group '0': found 2 ranks, expected all 3: ASTRA-sim takes the group of this "
+        "name for all ranks");
+}
+
+TEST_CASE("a long cycle and a long name are told in a short line") {
+  constexpr std::uint64_t kNodes = 60'000;
+  std::vector<ChakraNode> nodes;
+  for (std::uint64_t i = 0; i < kNodes; ++i) nodes.push_back(compute(i, 1, {(i + 1) % kNodes}));
+  nodes[0].name = "two\nlines " + std::string(500, 'x');
+  const std::string text = why(job_of({nodes}));
+  CHECK(text.starts_with(
+      "a.0.et: found a cycle of dependencies, expected none: node 0 'two lines xxx"));
+  CHECK(text.find("waits for 59984 others, one for another, wait for node 59992 'c'") !=
+        std::string::npos);
+  CHECK(text.size() < 1000);
+}
+
 TEST_CASE("a collective of one rank is none") {
   const ChakraCollective sum = ChakraCollective::AllReduce;
   const Program program = imported(job_of(
@@ -297,6 +335,12 @@ TEST_CASE("what a Program cannot have is refused with file and node") {
   CHECK(why(job_of({{collective(1, all, 8, 5)}, {collective(1, all, 8, 5)}})) ==
         "a.0.et: node 1 'g': found comm_type 5 (broadcast), expected all-reduce (0), all-gather "
         "(2), all-to-all (6) or reduce-scatter (7)");
+  for (const std::int64_t type : {256, -1, 10}) {  // 256 is 0 in eight bits
+    ChakraNode odd = collective(1, sum, 8, 5);
+    odd.comm_type = type;
+    CHECK(why(job_of({{odd}, {odd}}))
+              .starts_with(fmt::format("a.0.et: node 1 'g': found comm_type {}, expected", type)));
+  }
   CHECK(why(job_of({{collective(1, sum, 8, 0)}, {collective(1, sum, 8, 0)}})) ==
         "a.0.et: node 1 'g': found communication without duration_micros, expected one, or a "
         "cluster that prices it (--cluster)");

@@ -1,0 +1,41 @@
+// Cycles of places that wait for each other, for the Errors that name them.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tandem {
+
+// The cycle that whoever goes on from `first` gets into; next(place) is one that it waits for.
+template <class Place, class Next>
+std::vector<Place> cycle_from(const Place& first, const Next& next) {
+  std::vector<Place> path = {first};
+  std::map<Place, std::size_t> at = {{first, 0}};
+  for (;;) {
+    const Place place = next(path.back());
+    const auto [seen, is_new] = at.try_emplace(place, path.size());
+    if (!is_new) return {path.begin() + static_cast<std::ptrdiff_t>(seen->second), path.end()};
+    path.push_back(place);
+  }
+}
+
+// "a waits for b waits for a"; of many places the first and the last few.
+template <class Place, class Text>
+std::string cycle_text(const std::vector<Place>& cycle, const Text& text) {
+  constexpr std::size_t kEnd = 8;
+  std::string line;
+  for (std::size_t i = 0; i < cycle.size(); ++i) {
+    if (cycle.size() > 2 * kEnd && i == kEnd) {
+      line += fmt::format("{} others, one for another, wait for ", cycle.size() - 2 * kEnd);
+      i = cycle.size() - kEnd;
+    }
+    line += text(cycle[i]) + " waits for ";
+  }
+  return line + text(cycle.front());
+}
+
+}  // namespace tandem
