@@ -39,6 +39,13 @@ RankGroups GroupTimes::of_pass(const Layout& layout, GroupKind group_kind, CommK
   return groups;
 }
 
+RankGroups GroupTimes::of_amax(const Layout& layout, GroupKind group_kind, int stage) const {
+  RankGroups groups = of_data(layout, CommKind::AllReduce, {stage});
+  groups.group_kind = group_kind;
+  groups.size = group_kind == GroupKind::Tensor ? layout.tp * layout.cp : layout.block();
+  return groups;
+}
+
 RankGroups GroupTimes::of_transfer(const Layout& layout, int from, int to) const {
   if (to == from - 1 && cluster_.nodes_alike()) std::swap(from, to);  // links are alike both ways
   return {.group_kind = GroupKind::Pipeline,

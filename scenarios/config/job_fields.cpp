@@ -143,6 +143,14 @@ std::vector<Field> plain_fields() {
            {"blockwise", Fp8Recipe::Blockwise},
            {"mxfp8", Fp8Recipe::Mxfp8}},
           AT(job.plan.fp8_recipe)),
+      keys::choice<AmaxReduction>(
+          "train.amax_reduction",
+          "text: ranks over which delayed scales' largest numbers are reduced behind each pass: "
+          "all (tp x cp x dp), tensor (tp x cp) or none; default all",
+          {{"all", AmaxReduction::All},
+           {"tensor", AmaxReduction::Tensor},
+           {"none", AmaxReduction::None}},
+          AT(job.plan.amax_reduction)),
       keys::text("train.gradient_dtype",
                  "text: fp16, bf16 or fp32; default fp16 with fp16, else fp32",
                  AT(job.plan.gradient_dtype)),

@@ -150,6 +150,9 @@ TEST_CASE("precision: fp8 with its recipe, NVFP4, fp16's gradients, and fp32 wit
   CHECK(keys_of(flags("--fp8-format hybrid")).count("train.fp8_recipe") == 0);
   CHECK(keys_of(flags("--fp8-format e4m3 --fp8-recipe tensorwise")).at("train.fp8_recipe") ==
         "\"current\"");
+  CHECK(keys_of(flags("--fp8-format hybrid --tp-only-amax-red")).at("train.amax_reduction") ==
+        "\"tensor\"");
+  CHECK(keys_of(flags("--bf16 --tp-only-amax-red")).count("train.amax_reduction") == 0);
   CHECK(keys_of(flags("--fp8-format e4m3 --fp8-recipe mxfp8")).at("train.fp8_recipe") ==
         "\"mxfp8\"");
   CHECK(keys_of(flags("--fp4-format e2m1")).at("train.precision") == "\"nvfp4\"");

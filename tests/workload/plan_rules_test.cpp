@@ -72,6 +72,9 @@ TEST_CASE("experts ask for groups that divide them, and a sensible number of cho
   check_cases(
       {{[](Model* m, Plan*) { m->experts = 0; },
         "parallel.ep: found 4, expected 1 without model.experts"},
+       {[](Model*, Plan* p) { p->amax_reduction = AmaxReduction::Tensor; },
+        "train.amax_reduction: found tensor or none, expected train.precision = fp8 with "
+        "train.fp8_recipe = delayed, whose scales wait for it"},
        {[](Model*, Plan* p) { p->ep = 0; }, "parallel.ep: found 0, expected a positive number"},
        {[](Model* m, Plan*) { m->experts = -1; },
         "model.experts: found -1, expected 0 (for the default) or a positive number"},

@@ -1,10 +1,12 @@
 #include "workload/model/layer.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <utility>
 
 #include "workload/model/moe.h"
+#include "workload/model/recipe.h"
 
 namespace tandem {
 namespace {
@@ -44,7 +46,7 @@ class LayerBuilder {
         mlp_(!model.has_mlp   ? Block{}
              : model.is_moe() ? of_block(experts_block(model, plan, profile()), true)
                               : of_block(mlp_block(model, plan, profile()))),
-        attention_comm_{tensor_group(model, plan), context_group(model, plan),
+        attention_comm_{quantized_group(model, plan), context_group(model, plan),
                         attention_gemms(plan)},
         mlp_comm_{attention_comm_.tensor, attention_comm_.context, mlp_gemms(plan)},
         experts_(expert_group(model, plan)) {
@@ -57,6 +59,7 @@ class LayerBuilder {
 
   LayerPasses build() {
     LayerPasses layer;
+    layer.quantized = quantized_products();
     layer.backward_weight =
         one_kernel(merge("layer weight gradient", {mlp_.weight_gradient, attention_.weight_gradient,
                                                    shared_ ? shared_->weight_gradient : Kernel{}}));
@@ -85,6 +88,16 @@ class LayerBuilder {
   Block of_block(Block block, bool is_experts = false) const {
     const Kernel again = repeated(block, plan_, is_experts);
     return with_repeated(std::move(block), again, &Parts::residual);
+  }
+
+  int quantized_products() const {
+    if (!recipe_of(plan_)) return 0;
+    std::int64_t products = 0;
+    for (const Block* block : {&attention_, &mlp_, shared_ ? &*shared_ : nullptr}) {
+      if (block == nullptr) continue;
+      for (const Gemm& gemm : block->forward.gemms) products += gemm.wide ? 0 : gemm.batch;
+    }
+    return static_cast<int>(products);
   }
 
   bool is_one_kernel() const { return plan_.tp == 1 && plan_.cp == 1 && !model_.is_moe(); }

@@ -63,6 +63,10 @@ inline constexpr CudaGraphModule kCudaGraphModules[] = {{"attn", &CudaGraphModul
 // blocks of 128 numbers; of blocks of 32.
 enum class Fp8Recipe { Delayed, Current, Blockwise, Mxfp8 };
 
+// Ranks over which delayed scaling reduces the largest numbers behind each pass: tp x cp x dp, as
+// Megatron-LM does; tp x cp (its tp_only_amax_red); none, each rank scales by its own.
+enum class AmaxReduction { All, Tensor, None };
+
 // What takes tokens to their experts, by Megatron's --moe-token-dispatcher-type and its flex
 // backends: an all-to-all of copies; an all-gather of all tokens, of which each rank takes its own;
 // DeepEP's and HybridEP's kernels, which send a token once to a GPU or node whatever experts of it
@@ -135,6 +139,7 @@ struct Plan {
   bool scatter_gather = false;     // pipeline transfers cut over the tensor ranks
   std::string precision = "bf16";  // of compute, parameters and activations; see Recipe
   Fp8Recipe fp8_recipe = Fp8Recipe::Delayed;
+  AmaxReduction amax_reduction = AmaxReduction::All;
   std::string gradient_dtype = "fp32";  // of accumulation and of the data-parallel all-reduce
   std::string moment_dtype = "fp32";    // of each of Adam's two moments
   std::vector<int> layers_per_stage;    // empty: even, see split_layers

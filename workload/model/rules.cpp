@@ -401,6 +401,11 @@ Status check_dtypes(const Plan& plan) {
   if (plan.fp8_recipe != Fp8Recipe::Delayed && plan.precision != "fp8")
     return Error::of({"train.fp8_recipe"},
                      "train.fp8_recipe: found one, expected train.precision = fp8 with it");
+  if (plan.amax_reduction != AmaxReduction::All &&
+      (plan.precision != "fp8" || plan.fp8_recipe != Fp8Recipe::Delayed))
+    return Error::of({"train.amax_reduction"},
+                     "train.amax_reduction: found tensor or none, expected train.precision = fp8 "
+                     "with train.fp8_recipe = delayed, whose scales wait for it");
   if (bytes_of(plan.moment_dtype) == 0 || plan.moment_dtype == "nvfp4")
     return Error::of(
         {"train.optimizer_dtype"},
