@@ -1,6 +1,7 @@
 #include "planning/tune/group_times.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -82,6 +83,13 @@ const std::vector<Choices>& GroupTimes::choices_of(const RankGroups& groups) {
   }
   Plan plan = base_.job.plan;
   if (groups.group_kind == GroupKind::Tensor) plan.tp = groups.size;
+  if (groups.group_kind == GroupKind::Expert) {
+    std::set<NodeId> nodes;
+    for (const DeviceId device : instances.front()) nodes.insert(cluster_.node_of(device));
+    plan.ep = groups.size;
+    plan.expert_tp = groups.stride;
+    plan.expert_nodes = static_cast<int>(nodes.size());
+  }
   plan.zero = groups.zero3 ? 3 : 0;
   plan.pp = 1;  // where ZeRO 3 has a slowdown of its own
   const CommCost cost = comm_costs(base_.job.model, plan, base_.costs.profile,

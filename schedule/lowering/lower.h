@@ -54,8 +54,8 @@ struct LowerOptions {
   bool overlap_p2p = false;
   bool batch_p2p = false;  // an exchange is issued as one group; excludes overlap_p2p
   int cp = 1;
-  int ep = 1;         // of tp x cp x dp / expert_tp
-  int expert_tp = 1;  // 1 or tp
+  int ep = 1;                               // of tp x cp x dp / expert_tp
+  int expert_tp = 1;                        // 1 or tp
   AmaxReduction amax = AmaxReduction::All;  // behind passes with quantized products
   DataOptions data;
   int p2p_sms = 0;  // that pipeline transfers take from compute

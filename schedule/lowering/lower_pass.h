@@ -55,7 +55,8 @@ class PassLowering {
   void compute(Running* running, const Step& step, std::vector<std::uint32_t> waits);
   void end(const Running& running);
   // Behind a pass with quantized products: the largest numbers of all that the rank holds, in one
-  // all-reduce, as Transformer Engine leaves an autocast region. Gives what the pass sends on after.
+  // all-reduce, as Transformer Engine leaves an autocast region. Gives what the pass sends on
+  // after.
   std::uint32_t reduce_amax(const Running& running);
   Op op_of(const Step& step, const Action& action) const;
   std::int16_t slot_of(GroupKind group_kind) const;

@@ -89,9 +89,8 @@ class RankLowering {
   }
 
   bool reduces_amax() const {
-    return std::ranges::any_of(stages_, [this](int stage) {
-      return context_.work.stages[stage].forward_amax_bytes > 0;
-    });
+    return std::ranges::any_of(
+        stages_, [this](int stage) { return context_.work.stages[stage].forward_amax_bytes > 0; });
   }
 
   bool has_pairs() const { return context_.order.exchanges == BatchedP2p::Pairs; }

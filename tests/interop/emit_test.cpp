@@ -189,12 +189,9 @@ TEST_CASE("a plan emitted for FSDP and torchtitan imports as the same plan") {
 
 TEST_CASE("where largest numbers are reduced is the same again, or said to be lost") {
   const auto plan = [](const char* amax) {
-    return PlanSettings{{"parallel.tp", "2"},
-                        {"parallel.micro_batch", "1"},
-                        {"parallel.global_batch", "32"},
-                        {"train.precision", "fp8"},
-                        {"train.amax_reduction", amax},
-                        {"cluster.gpus", "16"}};
+    return PlanSettings{
+        {"parallel.tp", "2"},       {"parallel.micro_batch", "1"},  {"parallel.global_batch", "32"},
+        {"train.precision", "fp8"}, {"train.amax_reduction", amax}, {"cluster.gpus", "16"}};
   };
   const PlanSettings again = back("nemo", emitted("nemo", plan("tensor")), 16);
   REQUIRE(again.count("train.amax_reduction") == 1);

@@ -222,8 +222,8 @@ TEST_CASE("experts' gradients go over the GPUs that hold the same experts") {
   CHECK(data_ops(played, 0, OpKind::ReduceScatter).size() == 2);
 }
 
-// 1 MB all-reduced by two takes 1 ms, 2 MB 2 ms. Of two microbatches each has one behind its forward
-// and one behind its backward, and what comes next waits for them.
+// 1 MB all-reduced by two takes 1 ms, 2 MB 2 ms. Of two microbatches each has one behind its
+// forward and one behind its backward, and what comes next waits for them.
 TEST_CASE("largest numbers are reduced over all replicas behind each pass, which waits for it") {
   const auto take = [](AmaxReduction amax, Workload work = layered()) {
     for (StageWork& stage : work.stages) {

@@ -17,8 +17,8 @@ struct Recipe {
   double number_bytes;  // of a quantized number, with its part of the scales
   double amax_bytes;    // of a number, read for the scale before it is quantized
   bool norm_quantizes;  // a norm writes its output quantized, and no pass of its own casts it
-  // The largest numbers are reduced over ranks: those of all tensors behind each pass, for scales of
-  // passes to come; or an array's own, before it is gathered along the sequence.
+  // The largest numbers are reduced over ranks: those of all tensors behind each pass, for scales
+  // of passes to come; or an array's own, before it is gathered along the sequence.
   bool reduces_passes = false, reduces_gathered = false;
   // And of the weights before they are gathered quantized: bytes a weight, and bytes a number.
   double weight_amax_bytes = 0, amax_bytes_per_number = 0;

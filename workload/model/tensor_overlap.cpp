@@ -8,7 +8,6 @@
 namespace tandem {
 namespace {
 
-
 CommKind reduction(const TensorGroup& group) {
   return group.sequence_parallel ? CommKind::ReduceScatter : CommKind::AllReduce;
 }
