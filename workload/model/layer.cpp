@@ -47,7 +47,8 @@ class LayerBuilder {
              : model.is_moe() ? of_block(experts_block(model, plan, profile()), true)
                               : of_block(mlp_block(model, plan, profile()))),
         attention_comm_{quantized_group(model, plan), context_group(model, plan),
-                        attention_gemms(plan)},
+                        attention_gemms(plan),
+                        gathered_columns(model, plan) * tokens_of(model, plan) * stored_bytes(plan)},
         mlp_comm_{attention_comm_.tensor, attention_comm_.context, mlp_gemms(plan)},
         experts_(expert_group(model, plan)) {
     if (model.shared_expert_ffn > 0 && model.is_moe()) {
@@ -101,7 +102,9 @@ class LayerBuilder {
   }
 
   bool is_one_kernel() const { return plan_.tp == 1 && plan_.cp == 1 && !model_.is_moe(); }
-  bool splits_attention() const { return plan_.overlaps_tensor() || plan_.cp > 1; }
+  bool splits_attention() const {
+    return plan_.overlaps_tensor() || plan_.cp > 1 || attention_comm_.qkv_bytes > 0;
+  }
 
   Pass one_kernel(const Kernel& kernel) {
     PricedPass pass(kernels_);

@@ -105,6 +105,13 @@ Status check_multiples(std::span<const Multiple> multiples) {
   return Done{};
 }
 
+// Each tensor rank has as many key/value heads, or as many ranks share one.
+Status check_shared_heads(int kv_heads, const Plan& plan) {
+  if (kv_heads % plan.tp == 0 || (kv_heads > 0 && plan.tp % kv_heads == 0)) return Done{};
+  return found("model.kv_heads", kv_heads,
+               fmt::format("a multiple or a divisor of parallel.tp = {}", plan.tp));
+}
+
 Status check_heads(const Model& model, const Plan& plan) {
   const bool by_heads = model.mixer == Mixer::Heads;
   const Multiple multiples[] = {
@@ -112,9 +119,9 @@ Status check_heads(const Model& model, const Plan& plan) {
        by_heads && model.head_dim == 0 ? model.heads : 1},
       {"model.heads", model.heads, "model.kv_heads", by_heads ? model.key_value_heads() : 1},
       {"model.heads", model.heads, "parallel.tp", plan.tp},
-      {"model.kv_heads", model.key_value_heads(), "parallel.tp", by_heads ? plan.tp : 1},
   };
-  return check_multiples(multiples);
+  RETURN_IF_ERROR(check_multiples(multiples));
+  return by_heads ? check_shared_heads(model.key_value_heads(), plan) : Done{};
 }
 
 // What a kind of layer asks for: positive sizes, and heads that tensor parallelism cuts.
@@ -447,11 +454,11 @@ Status check_stated(const Model& model, const Plan& plan) {
       {"model.hidden", model.hidden, "model.heads", std::max(1, model.heads)},
       {"model.heads", model.heads, "model.kv_heads", std::max(1, model.kv_heads)},
       {"model.heads", model.heads, "parallel.tp", plan.tp},
-      {"model.kv_heads", model.kv_heads, "parallel.tp", plan.tp},
       {"model.ffn_hidden", model.ffn(), "parallel.tp", plan.tp},
       {"model.seq", model.seq, "parallel.cp", plan.cp},
   };
   RETURN_IF_ERROR(check_multiples(multiples));
+  RETURN_IF_ERROR(check_shared_heads(model.kv_heads, plan));
   if (model.layers > 0) return check_layers(model, plan);
   return Done{};
 }
