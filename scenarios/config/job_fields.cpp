@@ -88,7 +88,8 @@ std::vector<Field> plain_fields() {
           "default 1",
           AT(job.plan.ep), 1),
       keys::whole("parallel.expert_tp",
-                  "integer: GPUs that an expert is cut over, 1 or tp; default tp",
+                  "integer: neighbouring GPUs of tp x cp x dp that an expert is cut over; default "
+                  "tp",
                   AT(job.plan.expert_tp), 1),
       keys::choice<Dispatcher>(
           "parallel.dispatcher",

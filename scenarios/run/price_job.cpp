@@ -74,7 +74,8 @@ double seconds(const Pass& pass, const Plan& plan, const AloneTimes& alone) {
   for (const Step& step : pass.steps) {
     sum += step.duration_ns;
     if (step.computes) continue;
-    const auto [ranks, stride] = step.group_kind == GroupKind::Tensor ? std::pair{plan.tp, 1}
+    const auto [ranks, stride] = step.among_experts ? std::pair{plan.expert_tensor(), 1}
+                                 : step.group_kind == GroupKind::Tensor ? std::pair{plan.tp, 1}
                                  : step.group_kind == GroupKind::Context
                                      ? std::pair{plan.cp, plan.tp}
                                      : std::pair{plan.ep, plan.expert_tensor()};

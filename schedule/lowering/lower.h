@@ -55,7 +55,7 @@ struct LowerOptions {
   bool batch_p2p = false;  // an exchange is issued as one group; excludes overlap_p2p
   int cp = 1;
   int ep = 1;                               // of tp x cp x dp / expert_tp
-  int expert_tp = 1;                        // 1 or tp
+  int expert_tp = 1;                        // GPUs that share an expert
   AmaxReduction amax = AmaxReduction::All;  // behind passes with quantized products
   DataOptions data;
   int p2p_sms = 0;  // that pipeline transfers take from compute
@@ -77,6 +77,7 @@ using Edge = std::pair<int, int>;
 // Where the communicators of a body stand; -1: none.
 struct Slots {
   std::int16_t tensor = -1, context = -1, expert = -1;
+  std::int16_t expert_tensor = -1;                   // of GPUs that share an expert; or `tensor`
   std::int16_t data = -1, expert_data = -1;          // gradients and parameters
   std::int16_t replicas = -1, expert_replicas = -1;  // gradients of one cut
   std::int16_t secondary = -1;                       // parameters for a backward

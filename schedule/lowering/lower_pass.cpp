@@ -190,8 +190,9 @@ const Pass& PassLowering::pass_of(const Action& action) const {
 
 Op PassLowering::op_of(const Step& step, const Action& action) const {
   if (!step.computes) {
-    Op op = communication(op_kind(step.collective), slot_of(step.group_kind), step.bytes,
-                          index(action.stage), index(action.microbatch));
+    const std::int16_t slot = step.among_experts ? slots_.expert_tensor : slot_of(step.group_kind);
+    Op op = communication(op_kind(step.collective), slot, step.bytes, index(action.stage),
+                          index(action.microbatch));
     op.part = step.settings.part;
     op.parts = step.settings.parts;
     op.sms = step.settings.sms;

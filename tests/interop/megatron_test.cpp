@@ -221,12 +221,15 @@ TEST_CASE("context parallelism is a ring beside attention unless it is asked oth
   CHECK(keys.count("overlap.context") == 0);
 }
 
-TEST_CASE("what a scenario refuses beside it is not set: the nearest is, and it is said") {
+TEST_CASE("experts are cut as they are asked to, whatever the rest is") {
   const ImportedPlan cut = flags(
       "--tensor-model-parallel-size 4 --num-experts 8 --moe-grouped-gemm "
       "--expert-tensor-parallel-size 2");
-  CHECK(keys_of(cut).at("parallel.expert_tp") == "1");
-  CHECK(cut.not_expressed.size() == 1);
+  CHECK(keys_of(cut).at("parallel.expert_tp") == "2");
+  CHECK(cut.not_expressed.empty());
+}
+
+TEST_CASE("what a scenario refuses beside it is not set: the nearest is, and it is said") {
   // Scans go through the whole sequence.
   const ImportedPlan scans = imported("a.sh",
                                       "python pretrain_gpt.py --hybrid-layer-pattern M*M- --bf16 "

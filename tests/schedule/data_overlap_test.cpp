@@ -268,6 +268,38 @@ TEST_CASE("weights' largest numbers are reduced between the optimizer and their 
   CHECK(data_ops(with, 0, OpKind::AllReduce).size() == 1);
 }
 
+// tp 4, dp 4: sixteen ranks, whose experts are shared by pairs, or by two tensor groups.
+TEST_CASE("neighbours share an expert, beside the tensor groups or across them") {
+  for (const int shared : {2, 8}) {
+    Workload work;
+    StageWork stage;
+    PassBuilder forward, backward;
+    forward.communicate(GroupKind::Tensor, CommKind::AllReduce, 1000);
+    forward.communicate_among_experts(CommKind::AllGather, 1000);
+    forward.compute(-1, kMs);
+    backward.compute(-1, kMs);
+    stage.forward = forward.take();
+    stage.backward = stage.backward_input = stage.backward_weight = backward.take();
+    work.stages = {stage};
+    LowerOptions options = replicas(4, {});
+    options.tp = 4;
+    options.expert_tp = shared;
+    const Played played = play(order_named("none", 1, 1), work, options);
+    const Body& body = played.program.bodies[0];
+    for (std::size_t i = 0; i < body.ops.size(); ++i) {
+      const Op& op = body.ops[i];
+      if (op.kind != OpKind::AllGather) continue;
+      for (int rank = 0; rank < 16; ++rank) {
+        const RankRow& row = played.program.ranks[rank];
+        const auto& members = played.program.communicators[row.communicators[op.slot]].members;
+        REQUIRE(static_cast<int>(members.size()) == shared);
+        CHECK(index(members.front()) == rank / shared * shared);
+        CHECK(index(members.back()) == rank / shared * shared + shared - 1);
+      }
+    }
+  }
+}
+
 TEST_CASE("ZeRO-3 gathers every bucket once a pass, on several stages of one rank, too") {
   const Played played = play(order_named("interleaved", 1, 2, 2), layered(2), [] {
     LowerOptions options = replicas(2, {.zero = 3, .grad_reduce = true, .param_gather = true});

@@ -61,6 +61,26 @@ TEST_CASE("experts are cut ep and expert_tp ways, the router not at all") {
   }
 }
 
+// tp 4, an expert over 2: a rank routes a quarter of the tokens, two copies each, and gathers what
+// arrived at its one neighbour.
+TEST_CASE("GPUs that share an expert need not be those that share the rest") {
+  const Bytes copies = 4096 / 4 * 2 * 4096 * 2;
+  for (const int expert_tp : {2, 4, 8}) {
+    Workload work;
+    const StageWork stage = middle_stage(mixture(), expert_plan(4, 2, expert_tp), 1, &work);
+    int gathers = 0;
+    for (const Step& step : stage.forward.steps) {
+      if (!step.among_experts) continue;
+      CHECK(step.group_kind == GroupKind::Tensor);
+      CHECK(step.bytes == copies * expert_tp);
+      ++gathers;
+    }
+    CHECK(gathers == 2);  // there, and scattered on the way home
+    const HeldParameters held = layers_share(mixture(), expert_plan(4, 2, expert_tp), 1);
+    CHECK(held.expert == Approx(8 * expert_parameters(mixture()) / 2 / expert_tp));
+  }
+}
+
 TEST_CASE("a unit's expert bytes stand apart, and ZeRO cuts them by the experts' replicas") {
   Plan plan = expert_plan(4, 8, 1);
   const Workload work = make_workload(mixture(), plan, a100());

@@ -55,8 +55,7 @@ double mixer_bytes(const Model& model, const Plan& plan, const RecomputeModules&
       // Tensor ranks that share a head have one each.
       const double kv = std::max(all(key_value_columns),
                                  plan.tp * static_cast<double>(key_value_columns(model, plan)));
-      return (again ? 0 : e * (all(query_columns) + kv)) +
-             (e + copy) * all(output_columns);
+      return (again ? 0 : e * (all(query_columns) + kv)) + (e + copy) * all(output_columns);
     }
     case Mixer::Mamba:
     case Mixer::Linear:

@@ -91,9 +91,8 @@ std::int64_t query_columns(const Model& model, const Plan& plan) {
 std::int64_t key_value_columns(const Model& model, const Plan& plan) {
   switch (model.mixer) {
     case Mixer::Heads:
-      return 2 * std::max<std::int64_t>(
-                     model.head_size(),
-                     std::int64_t{model.key_value_heads()} * model.head_size() / plan.tp);
+      return 2 * std::max<std::int64_t>(model.head_size(), std::int64_t{model.key_value_heads()} *
+                                                               model.head_size() / plan.tp);
     case Mixer::Latent:
       return static_cast<std::int64_t>(model.heads) * (model.query_size() + model.value_size()) /
              plan.tp;

@@ -46,9 +46,9 @@ class LayerBuilder {
         mlp_(!model.has_mlp   ? Block{}
              : model.is_moe() ? of_block(experts_block(model, plan, profile()), true)
                               : of_block(mlp_block(model, plan, profile()))),
-        attention_comm_{quantized_group(model, plan), context_group(model, plan),
-                        attention_gemms(plan),
-                        gathered_columns(model, plan) * tokens_of(model, plan) * stored_bytes(plan)},
+        attention_comm_{
+            quantized_group(model, plan), context_group(model, plan), attention_gemms(plan),
+            gathered_columns(model, plan) * tokens_of(model, plan) * stored_bytes(plan)},
         mlp_comm_{attention_comm_.tensor, attention_comm_.context, mlp_gemms(plan)},
         experts_(expert_group(model, plan)) {
     if (model.shared_expert_ffn > 0 && model.is_moe()) {

@@ -57,7 +57,7 @@ int exchange_sms(const Plan& plan) {
 }
 
 void over_tensor_group(PricedPass* pass, CommKind kind, const ExpertGroup& group) {
-  if (group.tensor_bytes > 0) pass->communicate(GroupKind::Tensor, kind, group.tensor_bytes);
+  if (group.tensor_bytes > 0) pass->communicate_among_experts(kind, group.tensor_bytes);
 }
 
 }  // namespace

@@ -127,7 +127,7 @@ struct Plan {
   int cp = 1;            // context parallel: GPUs that share a sequence
   int ep = 1;            // expert parallel: GPUs, of dp x cp, that share a layer's experts
   int expert_nodes = 1;  // that an expert group's GPUs are on: where they are placed says it
-  int expert_tp = 0;     // GPUs that an expert is cut over: 1 or tp; 0: as tp
+  int expert_tp = 0;     // GPUs that an expert is cut over: neighbours; 0: as tp
   int micro_batch = 1;
   int global_batch = 0;
   Dispatcher dispatcher = Dispatcher::AllToAll;

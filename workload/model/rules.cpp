@@ -258,10 +258,6 @@ Status check_experts(const Model& model, const Plan& plan, bool others) {
   if (model.pad_to_capacity && model.capacity_factor == 0)
     return Error::of({"model.pad_to_capacity"},
                      "model.pad_to_capacity: found true, expected model.capacity_factor with it");
-  if (plan.expert_tp != 0 && plan.expert_tp != 1 && plan.expert_tp != plan.tp) {
-    return found("parallel.expert_tp", plan.expert_tp,
-                 fmt::format("1 or parallel.tp = {}", plan.tp));
-  }
   // As Megatron-LM: else each tensor rank would send every token.
   if (plan.tp > 1 && !plan.sequence_parallel) {
     return Error::of({"train.sequence_parallel"},
@@ -272,6 +268,8 @@ Status check_experts(const Model& model, const Plan& plan, bool others) {
   const std::int64_t replicas = static_cast<std::int64_t>(plan.tp) * plan.cp * plan.dp;
   const Multiple multiples[] = {
       {"model.experts", model.experts, "parallel.ep", plan.ep},
+      {"parallel.tp", replicas, "parallel.expert_tp", plan.expert_tensor(),
+       "parallel.tp x cp x dp"},
       {"parallel.tp", replicas / plan.expert_tensor(), "parallel.ep", plan.ep,
        "parallel.tp x cp x dp / expert_tp"},
       {"model.expert_ffn_hidden", model.expert_ffn(), "parallel.expert_tp", plan.expert_tensor()},

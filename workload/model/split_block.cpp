@@ -20,8 +20,7 @@ BlockGemms mlp_gemms(const Plan& plan) {
 
 void products_forward(PricedPass* pass, const Parts& parts, const BlockComm& comm) {
   gather_and_multiply(pass, parts.in, comm.tensor, comm.gemms.in_fprop);
-  if (comm.qkv_bytes > 0)
-    pass->communicate(GroupKind::Tensor, CommKind::AllGather, comm.qkv_bytes);
+  if (comm.qkv_bytes > 0) pass->communicate(GroupKind::Tensor, CommKind::AllGather, comm.qkv_bytes);
   if (parts.core.empty())
     pass->run(parts.between);
   else
