@@ -123,6 +123,12 @@ class FieldWriter {
     if (precision == "fp8") {
       add("fp8", "hybrid");
       if (recipe != "delayed") add("fp8_recipe", recipe == "current" ? "tensorwise" : recipe);
+      if (const std::string amax = keys_->text("train.amax_reduction", "all");
+          amax == "tensor" && bridge_)
+        add("tp_only_amax_red", "True");
+      else if (amax != "all")
+        keys_->leave("train.amax_reduction",
+                     "no flag of Megatron-LM; Megatron-Bridge has one for tensor");
     }
     const std::string gradients = keys_->text("train.gradient_dtype");
     if (gradients == "bf16") add("grad_reduce_in_bf16", "True");

@@ -48,6 +48,7 @@ class MegatronKernels {
     const auto mixed = a_->text("mixed_precision");
     const bool named = mixed.has_value();
     const std::string recipe = a_->text("fp8_recipe").value_or("delayed");
+    const bool tensor_amax = a_->flag("tp_only_amax_red");
     const auto off = [](const std::optional<std::string>& word) {
       return !word || *word == "False" || *word == "false";
     };
@@ -56,6 +57,8 @@ class MegatronKernels {
     } else if (!off(fp8) || (named && mixed->find("fp8") != std::string::npos)) {
       plan_->set_text("train.precision", "fp8", a_->spelled(named ? "mixed_precision" : "fp8"));
       set_recipe(named && off(fp8) ? *mixed : recipe, named && off(fp8));
+      if (tensor_amax && plan_->value_of("train.fp8_recipe").empty())
+        plan_->set_text("train.amax_reduction", "tensor", a_->spelled("tp_only_amax_red"));
     } else if (fp16 || (named && mixed->starts_with("fp16"))) {
       plan_->set_text("train.precision", "fp16", a_->spelled(named ? "mixed_precision" : "fp16"));
     } else if (!bf16 && !named && style_ != MegatronStyle::Bridge) {

@@ -64,11 +64,7 @@ class MegatronPlan {
     const bool dense = !plan_->value_of("model.layers").empty() && !a_->has("num_experts");
     if (const auto etp = a_->whole("expert_tensor_parallel_size", 1);
         etp && *etp != tp_ && !dense) {
-      plan_->set("parallel.expert_tp", 1, a_->spelled("expert_tensor_parallel_size"));
-      if (*etp > 1)
-        plan_->not_expressed.push_back(fmt::format("{} {}: experts are whole, or cut as the rest",
-                                                   a_->spelled("expert_tensor_parallel_size"),
-                                                   *etp));
+      plan_->set("parallel.expert_tp", *etp, a_->spelled("expert_tensor_parallel_size"));
     }
     if (const auto schedule = a_->text("step_batch_size_schedule");
         schedule && plan_->value_of("parallel.global_batch").empty()) {

@@ -1,6 +1,7 @@
 #include "planning/tune/group_times.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,13 @@ RankGroups GroupTimes::of_pass(const Layout& layout, GroupKind group_kind, CommK
   const int node = cluster_.spec().gpus_per_node;
   if (!base_.cluster.cyclic && cluster_.nodes_alike() && node % (groups.size * groups.stride) == 0)
     groups.block = std::min(groups.block, node);
+  return groups;
+}
+
+RankGroups GroupTimes::of_amax(const Layout& layout, GroupKind group_kind, int stage) const {
+  RankGroups groups = of_data(layout, CommKind::AllReduce, {stage});
+  groups.group_kind = group_kind;
+  groups.size = group_kind == GroupKind::Tensor ? layout.tp * layout.cp : layout.block();
   return groups;
 }
 
@@ -75,6 +83,13 @@ const std::vector<Choices>& GroupTimes::choices_of(const RankGroups& groups) {
   }
   Plan plan = base_.job.plan;
   if (groups.group_kind == GroupKind::Tensor) plan.tp = groups.size;
+  if (groups.group_kind == GroupKind::Expert) {
+    std::set<NodeId> nodes;
+    for (const DeviceId device : instances.front()) nodes.insert(cluster_.node_of(device));
+    plan.ep = groups.size;
+    plan.expert_tp = groups.stride;
+    plan.expert_nodes = static_cast<int>(nodes.size());
+  }
   plan.zero = groups.zero3 ? 3 : 0;
   plan.pp = 1;  // where ZeRO 3 has a slowdown of its own
   const CommCost cost = comm_costs(base_.job.model, plan, base_.costs.profile,

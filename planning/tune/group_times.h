@@ -35,6 +35,8 @@ class GroupTimes {
 
   // Those of a pass: tensor, context, or expert.
   RankGroups of_pass(const Layout& layout, GroupKind group_kind, CommKind kind) const;
+  // A stage's ranks of all replicas, or of one where `group_kind` is tensor.
+  RankGroups of_amax(const Layout& layout, GroupKind group_kind, int stage) const;
   // From every rank of a stage to its peer of another.
   RankGroups of_transfer(const Layout& layout, int from, int to) const;
   // Each rank of these stages, evenly apart, with its peers there.

@@ -365,6 +365,8 @@ Nanoseconds StageLevel::alone_ns(const Candidate& candidate, const OneReplica& l
   const Program& program = lowered.program;
   const auto& [group_kind, between_nodes, members] =
       program.communicators[program.ranks[body].communicators[op.slot]];
+  if (op.slot == lowered.slots[body].amax)
+    return groups_.alone_ns(groups_.of_amax(layout, group_kind, body), op.bytes);
   if (group_kind == GroupKind::Pipeline)
     return transfer_ns(layout, index(members[0]), index(members[1]));
   const CommKind kind = comm_kind(op.kind);

@@ -41,8 +41,10 @@ Nanoseconds StageLevel::length(const Pass& pass, const Layout& layout, Program* 
       op.slot = slots[static_cast<std::size_t>(step.group_kind)];
       op.sms = step.settings.sms;
       op.bytes = step.bytes;
+      Layout group = layout;
+      if (step.among_experts) group.tp = std::max(layout.expert_tp, 1);
       op.duration_ns =
-          groups_.alone_ns(groups_.of_pass(layout, step.group_kind, step.collective), step.bytes);
+          groups_.alone_ns(groups_.of_pass(group, step.group_kind, step.collective), step.bytes);
     }
     waits.clear();
     for (const int wait : step.waits) waits.push_back(ops[wait]);

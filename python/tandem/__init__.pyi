@@ -59,6 +59,7 @@ class Result:
     costs: str
     gpus: int
     plan: Numbers | None
+    layout: str | None
     iteration_s: float
     iteration_low_s: float | None
     iteration_high_s: float | None

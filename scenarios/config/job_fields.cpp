@@ -88,7 +88,8 @@ std::vector<Field> plain_fields() {
           "default 1",
           AT(job.plan.ep), 1),
       keys::whole("parallel.expert_tp",
-                  "integer: GPUs that an expert is cut over, 1 or tp; default tp",
+                  "integer: neighbouring GPUs of tp x cp x dp that an expert is cut over; default "
+                  "tp",
                   AT(job.plan.expert_tp), 1),
       keys::choice<Dispatcher>(
           "parallel.dispatcher",
@@ -148,6 +149,14 @@ std::vector<Field> plain_fields() {
            {"blockwise", Fp8Recipe::Blockwise},
            {"mxfp8", Fp8Recipe::Mxfp8}},
           AT(job.plan.fp8_recipe)),
+      keys::choice<AmaxReduction>(
+          "train.amax_reduction",
+          "text: ranks over which delayed scales' largest numbers are reduced behind each pass: "
+          "all (tp x cp x dp), tensor (tp x cp) or none; default all",
+          {{"all", AmaxReduction::All},
+           {"tensor", AmaxReduction::Tensor},
+           {"none", AmaxReduction::None}},
+          AT(job.plan.amax_reduction)),
       keys::text("train.gradient_dtype",
                  "text: fp16, bf16 or fp32; default fp16 with fp16, else fp32",
                  AT(job.plan.gradient_dtype)),

@@ -46,8 +46,8 @@ Result<CompiledJob> to_program(const Scenario& scenario,
   CompiledJob job{
       plan, std::move(order), *std::move(program), std::move(cluster), std::move(placement), {}};
   if (before_prices) before_prices(&job);
-  job.program.comm_costs =
-      comm_costs(scenario.job.model, plan, scenario.costs.profile, job.cluster.spec());
+  job.program.comm_costs = comm_costs(scenario.job.model, placed(plan, job.cluster, job.placement),
+                                      scenario.costs.profile, job.cluster.spec());
   slow_parts(scenario.variability, &job.program);
   price(&job.program, job.cluster, job.placement);
   job.folds = !slow_stragglers(scenario.variability, job.cluster, job.placement, &job.program);

@@ -77,6 +77,7 @@ LowerOptions lower_options(const JobSettings& job, const Order& order, const Sha
   options.cp = plan.cp;
   options.ep = plan.ep;
   options.expert_tp = plan.expert_tensor();
+  options.amax = plan.amax_reduction;
   options.overlap_p2p = job.overlap_p2p.value_or(overlaps_p2p_by_default(order) && !job.batch_p2p);
   options.batch_p2p = job.batch_p2p;
   options.data = job.data;

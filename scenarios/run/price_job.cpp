@@ -22,7 +22,8 @@ class AloneTimes {
              const Cluster& cluster, const Placement& placement)
       : cluster_(cluster),
         placement_(placement),
-        costs_(comm_costs(model, plan, costs.profile, cluster.spec())) {}
+        costs_(comm_costs(model, placed(plan, cluster, placement), costs.profile, cluster.spec())) {
+  }
 
   // Between the first rank of so many and every stride-th behind it.
   Nanoseconds of(GroupKind group_kind, CommKind kind, Bytes bytes, int first, int ranks,
@@ -73,7 +74,8 @@ double seconds(const Pass& pass, const Plan& plan, const AloneTimes& alone) {
   for (const Step& step : pass.steps) {
     sum += step.duration_ns;
     if (step.computes) continue;
-    const auto [ranks, stride] = step.group_kind == GroupKind::Tensor ? std::pair{plan.tp, 1}
+    const auto [ranks, stride] = step.among_experts ? std::pair{plan.expert_tensor(), 1}
+                                 : step.group_kind == GroupKind::Tensor ? std::pair{plan.tp, 1}
                                  : step.group_kind == GroupKind::Context
                                      ? std::pair{plan.cp, plan.tp}
                                      : std::pair{plan.ep, plan.expert_tensor()};
@@ -109,14 +111,6 @@ double ops_of_microbatch(const Workload& chain, const Plan& plan, const OrderTra
   return ops + edges * (chain.pipeline_gather_bytes > 0 ? 6 : 4);
 }
 
-// Nodes that the first expert group's GPUs are on.
-int expert_nodes(const Plan& plan, const Cluster& cluster, const Placement& placement) {
-  std::set<int> nodes;
-  for (int i = 0; i < plan.ep; ++i)
-    nodes.insert(index(cluster.node_of(placement[i * plan.expert_tensor()])));
-  return static_cast<int>(nodes.size());
-}
-
 // So many as hold the job's GPUs; or those that a hostfile names.
 int nodes_of(const Cluster& cluster, const Placement& placement) {
   if (!cluster.nodes_alike()) {
@@ -130,6 +124,14 @@ int nodes_of(const Cluster& cluster, const Placement& placement) {
 
 }  // namespace
 
+Plan placed(Plan plan, const Cluster& cluster, const Placement& placement) {
+  std::set<int> nodes;
+  for (int i = 0; i < plan.ep; ++i)
+    nodes.insert(index(cluster.node_of(placement[i * plan.expert_tensor()])));
+  plan.expert_nodes = static_cast<int>(nodes.size());
+  return plan;
+}
+
 CommCosts comm_costs(const Model& model, const Plan& plan, const FrameworkProfile& profile,
                      const ClusterSpec& cluster) {
   CommCosts costs;
@@ -142,10 +144,10 @@ CommCosts comm_costs(const Model& model, const Plan& plan, const FrameworkProfil
   of(GroupKind::Pipeline) = {profile.pipeline_stretch, profile.pipeline_overhead_s};
   of(GroupKind::Data).slowdown =
       plan.gathers_each_microbatch() ? profile.zero3_stretch : profile.data_stretch;
-  if (const auto kernel = exchange_kernel(model, plan, cluster.device))
+  if (const auto kernel = exchange_kernel(model, plan, cluster))
     of(GroupKind::Expert) = {.overhead_s = kernel->launch_s,
                              .limit_bytes_per_s = kernel->bytes_per_s,
-                             .posts_at_once = true};
+                             .posts_at_once = kernel->launch_s > 0};
   return costs;
 }
 
@@ -158,11 +160,11 @@ Workload price_workload(const Model& model, const OrderedPlan& plan, const CostS
   }
   const Bytes block_bytes = static_cast<Bytes>(stored_bytes(plan)) * model.seq / plan.cp *
                             plan.micro_batch * model.hidden;
-  OrderedPlan placed = plan;
-  placed.expert_nodes = expert_nodes(plan, cluster, placement);
+  OrderedPlan there = plan;
+  there.expert_nodes = placed(plan, cluster, placement).expert_nodes;
   CostModel prices = cost_model(costs, cluster.spec().device, plan.precision);
   prices.profile.compute_stretch *= slowest_of(nodes_of(cluster, placement), costs.profile);
-  return make_workload(model, placed, prices,
+  return make_workload(model, there, prices,
                        slowest_tensor_ns({model, plan, costs, cluster, placement}, plan, cluster,
                                          placement, block_bytes));
 }

@@ -14,6 +14,10 @@
 
 namespace tandem {
 
+// The plan with what its placement says of it: the nodes that an expert group's GPUs are on, as the
+// first one's.
+Plan placed(Plan plan, const Cluster& cluster, const Placement& placement);
+
 // What a framework adds to what the cluster says, by GroupKind.
 using CommCosts = std::array<CommCost, kGroupKinds>;
 CommCosts comm_costs(const Model& model, const Plan& plan, const FrameworkProfile& profile,

@@ -54,13 +54,19 @@ struct LowerOptions {
   bool overlap_p2p = false;
   bool batch_p2p = false;  // an exchange is issued as one group; excludes overlap_p2p
   int cp = 1;
-  int ep = 1;         // of tp x cp x dp / expert_tp
-  int expert_tp = 1;  // 1 or tp
+  int ep = 1;                               // of tp x cp x dp / expert_tp
+  int expert_tp = 1;                        // GPUs that share an expert
+  AmaxReduction amax = AmaxReduction::All;  // behind passes with quantized products
   DataOptions data;
   int p2p_sms = 0;  // that pipeline transfers take from compute
   // Of the actions of a cell, one computes while the other's expert communication is in flight;
   // interleaved's cells are the F, B pairs of its steady state (Megatron-LM's combined 1F1B).
   bool expert_overlap = false;
+  // A stage's ranks that reduce the largest numbers together.
+  int amax_ranks() const {
+    if (amax == AmaxReduction::None) return 1;
+    return tp * cp * (amax == AmaxReduction::All ? dp : 1);
+  }
   SharedDevice device;  // what communication that takes SMs shares with compute
 };
 
@@ -71,10 +77,12 @@ using Edge = std::pair<int, int>;
 // Where the communicators of a body stand; -1: none.
 struct Slots {
   std::int16_t tensor = -1, context = -1, expert = -1;
+  std::int16_t expert_tensor = -1;                   // of GPUs that share an expert; or `tensor`
   std::int16_t data = -1, expert_data = -1;          // gradients and parameters
   std::int16_t replicas = -1, expert_replicas = -1;  // gradients of one cut
   std::int16_t secondary = -1;                       // parameters for a backward
   std::int16_t embedding = -1, norm = -1;
+  std::int16_t amax = -1;  // largest numbers of quantized arrays
   std::map<Edge, std::int16_t> edges;
 };
 

@@ -36,6 +36,9 @@ struct Context {
     return options.tp * shard_ranks() / (options.expert_tp * options.ep);
   }
   int replicas() const { return data_ranks() / shard_ranks(); }
+  GroupKind amax_kind() const {
+    return options.amax == AmaxReduction::Tensor ? GroupKind::Tensor : GroupKind::Data;
+  }
 };
 
 Context make_context(const Order& order, const Workload& work, const LowerOptions& options);

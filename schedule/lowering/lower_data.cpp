@@ -165,6 +165,17 @@ void DataLane::reduce_norm(std::vector<std::uint32_t>* waits) {
   waits->assign(1, op);
 }
 
+void DataLane::reduce_weight_amax(std::vector<std::uint32_t>* waits) {
+  Bytes bytes = 0;
+  std::vector<bool> seen(context_.work.stages.size());
+  for (const Bucket& bucket : buckets_) {
+    if (!seen[bucket.stage]) bytes += context_.work.stages[bucket.stage].weight_amax_bytes;
+    seen[bucket.stage] = true;
+  }
+  if (bytes == 0 || dense_.slot < 0) return;
+  waits->assign(1, add(OpKind::AllReduce, dense_.slot, bytes, Bucket{.stage = -1}, *waits));
+}
+
 void DataLane::gather_rest(std::span<const std::uint32_t> waits) {
   if (options_.zero == 0 || options_.zero == 3 || options_.param_gather) return;
   Bucket all{.stage = -1};

@@ -38,6 +38,9 @@ class DataLane {
   // With a distributed optimizer each rank has the norm of its cut: sums it over all, after
   // `waits`, and replaces them.
   void reduce_norm(std::vector<std::uint32_t>* waits);
+  // After the optimizer: the largest numbers of the weights that will be gathered quantized, as
+  // reduce_norm.
+  void reduce_weight_amax(std::vector<std::uint32_t>* waits);
   // After the optimizer: gathers what was updated, where that is not done ahead of the forward.
   void gather_rest(std::span<const std::uint32_t> waits);
 

@@ -63,8 +63,13 @@ PassLowering::PassLowering(const Context& context, const std::vector<Action>& ac
       data_(*data),
       last_gradients_(context.order.stages),
       outputs_(std::size_t{2} * context.order.stages * context.order.microbatches, kNoOp) {
+  std::vector<bool> seen(context.order.stages);
   for (const Action& action : actions) {
-    if (gives_weight_gradients(action.kind)) last_gradients_[index(action.stage)] = &action;
+    const int stage = index(action.stage);
+    if (!seen[stage]) forward_amax_ += context.work.stages[stage].forward_amax_bytes;
+    if (!seen[stage]) backward_amax_ += context.work.stages[stage].backward_amax_bytes;
+    seen[stage] = true;
+    if (gives_weight_gradients(action.kind)) last_gradients_[stage] = &action;
   }
 }
 
@@ -151,9 +156,22 @@ void PassLowering::end(const Running& running) {
   for (std::size_t i = 0; i < running.ops.size(); ++i) {
     if (!running.pass->steps[i].computes && !running.awaited[i]) open_.push_back(running.ops[i]);
   }
-  output_of(*running.action) = running.ops[running.pass->output];
+  output_of(*running.action) = reduce_amax(running);
   if (running.gives_gradients)
     data_.end_gradients(index(running.action->stage), running.is_last, last_computes_[0]);
+}
+
+std::uint32_t PassLowering::reduce_amax(const Running& running) {
+  const Action& action = *running.action;
+  const std::uint32_t output = running.ops[running.pass->output];
+  if (slots_.amax < 0 || action.kind == ActionKind::BackwardWeight) return output;
+  const bool forward = action.kind == ActionKind::Forward;
+  const Op reduction =
+      communication(OpKind::AllReduce, slots_.amax, forward ? forward_amax_ : backward_amax_,
+                    index(action.stage), index(action.microbatch));
+  const std::uint32_t op = builder_.add(reduction, std::array{output, last_computes_[0]});
+  open_.push_back(op);
+  return op;
 }
 
 const Pass& PassLowering::pass_of(const Action& action) const {
@@ -172,8 +190,9 @@ const Pass& PassLowering::pass_of(const Action& action) const {
 
 Op PassLowering::op_of(const Step& step, const Action& action) const {
   if (!step.computes) {
-    Op op = communication(op_kind(step.collective), slot_of(step.group_kind), step.bytes,
-                          index(action.stage), index(action.microbatch));
+    const std::int16_t slot = step.among_experts ? slots_.expert_tensor : slot_of(step.group_kind);
+    Op op = communication(op_kind(step.collective), slot, step.bytes, index(action.stage),
+                          index(action.microbatch));
     op.part = step.settings.part;
     op.parts = step.settings.parts;
     op.sms = step.settings.sms;

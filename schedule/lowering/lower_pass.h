@@ -54,6 +54,10 @@ class PassLowering {
   bool advance(Running* running, std::span<const std::uint32_t> entry);
   void compute(Running* running, const Step& step, std::vector<std::uint32_t> waits);
   void end(const Running& running);
+  // Behind a pass with quantized products: the largest numbers of all that the rank holds, in one
+  // all-reduce, as Transformer Engine leaves an autocast region. Gives what the pass sends on
+  // after.
+  std::uint32_t reduce_amax(const Running& running);
   Op op_of(const Step& step, const Action& action) const;
   std::int16_t slot_of(GroupKind group_kind) const;
 
@@ -74,6 +78,7 @@ class PassLowering {
   std::uint32_t weight_output_ = kNoOp;
   std::array<std::uint32_t, 2> last_computes_{kNoOp, kNoOp};  // the latest, and the one before
   std::vector<std::uint32_t> open_;
+  Bytes forward_amax_ = 0, backward_amax_ = 0;  // of the rank's stages together
 };
 
 }  // namespace tandem

@@ -77,6 +77,11 @@ class RankLowering {
     if (context_.options.tp > 1) slots.tensor = builder_.slot(GroupKind::Tensor, "tensor");
     if (context_.options.cp > 1) slots.context = builder_.slot(GroupKind::Context, "context");
     if (context_.options.ep > 1) slots.expert = builder_.slot(GroupKind::Expert, "expert");
+    slots.expert_tensor = slots.tensor;
+    if (context_.options.expert_tp != context_.options.tp && shares_experts())
+      slots.expert_tensor = builder_.slot(GroupKind::Tensor, "expert tensor");
+    if (context_.options.amax_ranks() > 1 && reduces_amax())
+      slots.amax = builder_.slot(context_.amax_kind(), "amax");
     for (const auto& [edge, microbatches] : context_.produced) {
       if (context_.rank_of_stage[edge.first] == rank_ ||
           context_.rank_of_stage[edge.second] == rank_)
@@ -84,6 +89,18 @@ class RankLowering {
             builder_.slot(GroupKind::Pipeline, fmt::format("{}>{}", edge.first, edge.second));
     }
     return slots;
+  }
+
+  // Whether a pass of the rank speaks to those that share its experts.
+  bool shares_experts() const {
+    return std::ranges::any_of(stages_, [this](int stage) {
+      return std::ranges::any_of(context_.work.stages[stage].forward.steps, &Step::among_experts);
+    });
+  }
+
+  bool reduces_amax() const {
+    return std::ranges::any_of(
+        stages_, [this](int stage) { return context_.work.stages[stage].forward_amax_bytes > 0; });
   }
 
   bool has_pairs() const { return context_.order.exchanges == BatchedP2p::Pairs; }
@@ -193,6 +210,7 @@ class RankLowering {
     if (work.gradient_norm_bytes > 0 && context_.options.tp * context_.order.pp() > 1)
       reduce(&slots_.norm, work.gradient_norm_bytes);
     optimize(&before);
+    data_.reduce_weight_amax(&before);
     data_.gather_rest(before);
   }
 

@@ -19,8 +19,11 @@ class Wiring {
   void run() {
     for (int p = 0; p < context_.order.pp(); ++p) {
       connect_strided(GroupKind::Tensor, p, &Slots::tensor, options_.tp, 1);
+      if (slots_[p].expert_tensor != slots_[p].tensor)
+        connect_strided(GroupKind::Tensor, p, &Slots::expert_tensor, options_.expert_tp, 1);
       connect_strided(GroupKind::Context, p, &Slots::context, options_.cp, options_.tp);
       connect_strided(GroupKind::Expert, p, &Slots::expert, options_.ep, options_.expert_tp);
+      connect_strided(context_.amax_kind(), p, &Slots::amax, options_.amax_ranks(), 1);
       const int dense = options_.tp, expert = options_.expert_tp * options_.ep;
       connect_holders(p, &Slots::data, &Slots::replicas, dense, context_.shard_ranks());
       connect_strided(GroupKind::Data, p, &Slots::secondary, options_.data.secondary, dense);

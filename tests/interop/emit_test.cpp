@@ -187,6 +187,25 @@ TEST_CASE("a plan emitted for FSDP and torchtitan imports as the same plan") {
                    64);
 }
 
+TEST_CASE("where largest numbers are reduced is the same again, or said to be lost") {
+  const auto plan = [](const char* amax) {
+    return PlanSettings{
+        {"parallel.tp", "2"},       {"parallel.micro_batch", "1"},  {"parallel.global_batch", "32"},
+        {"train.precision", "fp8"}, {"train.amax_reduction", amax}, {"cluster.gpus", "16"}};
+  };
+  const PlanSettings again = back("nemo", emitted("nemo", plan("tensor")), 16);
+  REQUIRE(again.count("train.amax_reduction") == 1);
+  CHECK(again.at("train.amax_reduction") == "\"tensor\"");
+  const auto loses = [&](const char* format, const char* amax) {
+    const std::string text = emitted(format, plan(amax));
+    return text.find("not expressed: train.amax_reduction") != std::string::npos;
+  };
+  CHECK(loses("megatron", "tensor"));
+  CHECK(loses("megatron", "none"));
+  CHECK(loses("nemo", "none"));
+  CHECK(!loses("megatron", "all"));
+}
+
 TEST_CASE("shards of data-parallel and context ranks are the same plan again") {
   const PlanSettings plan = {{"parallel.tp", "2"},
                              {"parallel.cp", "2"},

@@ -151,6 +151,9 @@ TEST_CASE("precision: fp8 with its recipe, NVFP4, fp16's gradients, and fp32 wit
   CHECK(keys_of(flags("--fp8-format hybrid")).count("train.fp8_recipe") == 0);
   CHECK(keys_of(flags("--fp8-format e4m3 --fp8-recipe tensorwise")).at("train.fp8_recipe") ==
         "\"current\"");
+  CHECK(keys_of(flags("--fp8-format hybrid --tp-only-amax-red")).at("train.amax_reduction") ==
+        "\"tensor\"");
+  CHECK(keys_of(flags("--bf16 --tp-only-amax-red")).count("train.amax_reduction") == 0);
   CHECK(keys_of(flags("--fp8-format e4m3 --fp8-recipe mxfp8")).at("train.fp8_recipe") ==
         "\"mxfp8\"");
   CHECK(keys_of(flags("--fp4-format e2m1")).at("train.precision") == "\"nvfp4\"");
@@ -219,12 +222,15 @@ TEST_CASE("context parallelism is a ring beside attention unless it is asked oth
   CHECK(keys.count("overlap.context") == 0);
 }
 
-TEST_CASE("what a scenario refuses beside it is not set: the nearest is, and it is said") {
+TEST_CASE("experts are cut as they are asked to, whatever the rest is") {
   const ImportedPlan cut = flags(
       "--tensor-model-parallel-size 4 --num-experts 8 --moe-grouped-gemm "
       "--expert-tensor-parallel-size 2");
-  CHECK(keys_of(cut).at("parallel.expert_tp") == "1");
-  CHECK(cut.not_expressed.size() == 1);
+  CHECK(keys_of(cut).at("parallel.expert_tp") == "2");
+  CHECK(cut.not_expressed.empty());
+}
+
+TEST_CASE("what a scenario refuses beside it is not set: the nearest is, and it is said") {
   // Scans go through the whole sequence.
   const ImportedPlan scans = imported("a.sh",
                                       "python pretrain_gpt.py --hybrid-layer-pattern M*M- --bf16 "

@@ -222,6 +222,84 @@ TEST_CASE("experts' gradients go over the GPUs that hold the same experts") {
   CHECK(data_ops(played, 0, OpKind::ReduceScatter).size() == 2);
 }
 
+// 1 MB all-reduced by two takes 1 ms, 2 MB 2 ms. Of two microbatches each has one behind its
+// forward and one behind its backward, and what comes next waits for them.
+TEST_CASE("largest numbers are reduced over all replicas behind each pass, which waits for it") {
+  const auto take = [](AmaxReduction amax, Workload work = layered()) {
+    for (StageWork& stage : work.stages) {
+      stage.forward_amax_bytes = 1'000'000;
+      stage.backward_amax_bytes = 2'000'000;
+    }
+    LowerOptions options = replicas(2, {});
+    options.amax = amax;
+    return play(order_named("none", 1, 2), work, options);
+  };
+  const Played none = take(AmaxReduction::None), all = take(AmaxReduction::All);
+  CHECK(none.iteration() == alone({}).iteration());
+  CHECK(all.iteration() == none.iteration() + 2 * (1 + 2) * kMs);
+  // tp x cp is one GPU here.
+  CHECK(take(AmaxReduction::Tensor).iteration() == none.iteration());
+}
+
+TEST_CASE("a rank of several stages reduces what all of them hold, and sends on after that") {
+  Workload work = layered(4);
+  for (StageWork& stage : work.stages) stage.forward_amax_bytes = 500'000;
+  LowerOptions options = replicas(2, {});
+  options.overlap_p2p = true;
+  const Played played = play(order_named("interleaved", 2, 2, 2), work, options);
+  const Body& body = played.program.bodies[0];
+  int reductions = 0, sends = 0;
+  for (const Op& op : body.ops) {
+    if (op.kind == OpKind::AllReduce && op.bytes == 2 * 500'000) ++reductions;
+    if (op.kind != OpKind::Send || body.ops[body.waits_of(op)[0]].kind != OpKind::AllReduce)
+      continue;
+    ++sends;
+  }
+  CHECK(reductions == 2 * 2);  // of stages and microbatches; backwards have none to reduce here
+  CHECK(sends > 0);
+}
+
+TEST_CASE("weights' largest numbers are reduced between the optimizer and their gather") {
+  Workload work = layered();
+  const Played without = alone({.zero = 1}, 2, work);
+  work.stages[0].weight_amax_bytes = 1'000'000;
+  const Played with = alone({.zero = 1}, 2, work);
+  CHECK(with.iteration() == without.iteration() + 1 * kMs);
+  CHECK(data_ops(with, 0, OpKind::AllReduce).size() == 1);
+}
+
+// tp 4, dp 4: sixteen ranks, whose experts are shared by pairs, or by two tensor groups.
+TEST_CASE("neighbours share an expert, beside the tensor groups or across them") {
+  for (const int shared : {2, 8}) {
+    Workload work;
+    StageWork stage;
+    PassBuilder forward, backward;
+    forward.communicate(GroupKind::Tensor, CommKind::AllReduce, 1000);
+    forward.communicate_among_experts(CommKind::AllGather, 1000);
+    forward.compute(-1, kMs);
+    backward.compute(-1, kMs);
+    stage.forward = forward.take();
+    stage.backward = stage.backward_input = stage.backward_weight = backward.take();
+    work.stages = {stage};
+    LowerOptions options = replicas(4, {});
+    options.tp = 4;
+    options.expert_tp = shared;
+    const Played played = play(order_named("none", 1, 1), work, options);
+    const Body& body = played.program.bodies[0];
+    for (std::size_t i = 0; i < body.ops.size(); ++i) {
+      const Op& op = body.ops[i];
+      if (op.kind != OpKind::AllGather) continue;
+      for (int rank = 0; rank < 16; ++rank) {
+        const RankRow& row = played.program.ranks[rank];
+        const auto& members = played.program.communicators[row.communicators[op.slot]].members;
+        REQUIRE(static_cast<int>(members.size()) == shared);
+        CHECK(index(members.front()) == rank / shared * shared);
+        CHECK(index(members.back()) == rank / shared * shared + shared - 1);
+      }
+    }
+  }
+}
+
 TEST_CASE("ZeRO-3 gathers every bucket once a pass, on several stages of one rank, too") {
   const Played played = play(order_named("interleaved", 1, 2, 2), layered(2), [] {
     LowerOptions options = replicas(2, {.zero = 3, .grad_reduce = true, .param_gather = true});

@@ -5,10 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "base/csv.h"
 #include "base/file.h"
+#include "scenarios/run/price_job.h"
 #include "tests/folder.h"
+#include "topology/cluster.h"
 #include "topology/preset.h"
 #include "validation/kernels/kernel_fit.h"
+#include "workload/model/moe.h"
 
 namespace tandem {
 namespace {
@@ -54,6 +58,40 @@ TEST_CASE("attention that a fit has not seen is met within 8 % in the median") {
     CHECK(fit.unseen.n >= 140);
     CHECK(fit.unseen.median <= 0.08);
     check_written(device, fit.spec, attention_constants());
+  }
+}
+
+// By what DeepEP's test counts as bytes: a copy for each node, the sender's own too.
+TEST_CASE("DeepEP's published exchanges over nodes are met within 12 %, without a fit") {
+  const CsvTable rows = of(CsvTable::read(table("deepep_nodes.csv")));
+  const auto whole = [&](int row, const char* column) {
+    return std::stoi(std::string(rows.text(row, column)));
+  };
+  for (int row = 0; row < rows.size(); ++row) {
+    const int nodes = whole(row, "nodes");
+    const bool dispatch = rows.text(row, "op") == "dispatch";
+    INFO(nodes << " nodes, " << rows.text(row, "op"));
+    const Cluster cluster = of(Cluster::build(of(load_preset("hgx-h800")), 8 * nodes));
+    Placement devices;
+    for (int i = 0; i < 8 * nodes; ++i) devices.push_back(DeviceId{i});
+    const Model model = {.hidden = whole(row, "hidden"),
+                         .seq = whole(row, "tokens"),
+                         .experts = whole(row, "experts"),
+                         .top_k = whole(row, "top_k"),
+                         .router_groups = whole(row, "router_groups"),
+                         .router_topk_groups = whole(row, "topk_groups")};
+    Plan plan = {.dp = 8 * nodes, .ep = 8 * nodes, .dispatcher = Dispatcher::DeepEp};
+    plan.fp8_dispatch = dispatch;
+    plan.expert_sms = whole(row, "sms");
+    plan = placed(plan, cluster, devices);
+    const ExpertGroup group = expert_group(model, plan);
+    const Bytes bytes = dispatch ? group.sent_bytes : group.returned_bytes;
+    const CommCost cost = comm_costs(model, plan, {}, cluster.spec())[4];
+    const Choices ways =
+        at_cost(choices(cluster, CommKind::AllToAll, devices), GroupKind::Expert, cost);
+    const double GBps = static_cast<double>(bytes) / 1e9 / to_seconds(duration_ns(ways, bytes));
+    INFO(GBps);
+    CHECK(GBps == Approx(whole(row, "GBps")).epsilon(0.12));
   }
 }
 

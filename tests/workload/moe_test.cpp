@@ -61,6 +61,26 @@ TEST_CASE("experts are cut ep and expert_tp ways, the router not at all") {
   }
 }
 
+// tp 4, an expert over 2: a rank routes a quarter of the tokens, two copies each, and gathers what
+// arrived at its one neighbour.
+TEST_CASE("GPUs that share an expert need not be those that share the rest") {
+  const Bytes copies = 4096 / 4 * 2 * 4096 * 2;
+  for (const int expert_tp : {2, 4, 8}) {
+    Workload work;
+    const StageWork stage = middle_stage(mixture(), expert_plan(4, 2, expert_tp), 1, &work);
+    int gathers = 0;
+    for (const Step& step : stage.forward.steps) {
+      if (!step.among_experts) continue;
+      CHECK(step.group_kind == GroupKind::Tensor);
+      CHECK(step.bytes == copies * expert_tp);
+      ++gathers;
+    }
+    CHECK(gathers == 2);  // there, and scattered on the way home
+    const HeldParameters held = layers_share(mixture(), expert_plan(4, 2, expert_tp), 1);
+    CHECK(held.expert == Approx(8 * expert_parameters(mixture()) / 2 / expert_tp));
+  }
+}
+
 TEST_CASE("a unit's expert bytes stand apart, and ZeRO cuts them by the experts' replicas") {
   Plan plan = expert_plan(4, 8, 1);
   const Workload work = make_workload(mixture(), plan, a100());
@@ -248,22 +268,61 @@ TEST_CASE("tokens that go out in fp8 come back in 16 bits") {
 TEST_CASE("DeepEP takes 20 SMs, which have so much time for a copy and its bytes") {
   Plan plan = expert_plan(1, 4);
   plan.expert_sms = 0;
-  DeviceSpec device;
+  ClusterSpec cluster;
+  DeviceSpec& device = cluster.device;
   device.deepep_launch_s = 50e-6;
   device.deepep_copy_s = 0.1e-6;
   device.deepep_sm_bytes_per_s = 8192e6;  // a copy of 8192 bytes: a microsecond
-  CHECK_FALSE(exchange_kernel(mixture(), plan, device));
+  CHECK_FALSE(exchange_kernel(mixture(), plan, cluster));
   CHECK(expert_group(mixture(), plan).sms == 0);
   plan.dispatcher = Dispatcher::DeepEp;
   CHECK(expert_group(mixture(), plan).sms == 20);
-  const auto kernel = exchange_kernel(mixture(), plan, device);
+  const auto kernel = exchange_kernel(mixture(), plan, cluster);
   REQUIRE(kernel);
   CHECK(kernel->launch_s == 50e-6);
   CHECK(kernel->bytes_per_s == Approx(20 * 8192 / 1.1e-6));
   plan.expert_sms = 5;
-  CHECK(exchange_kernel(mixture(), plan, device)->bytes_per_s == Approx(5 * 8192 / 1.1e-6));
+  CHECK(exchange_kernel(mixture(), plan, cluster)->bytes_per_s == Approx(5 * 8192 / 1.1e-6));
   device.deepep_sm_bytes_per_s = 0;
-  CHECK_FALSE(exchange_kernel(mixture(), plan, device));
+  CHECK_FALSE(exchange_kernel(mixture(), plan, cluster));
+}
+
+// 16 GPUs on two nodes, 256 experts, 8 a token: with one node at least 1, so 2 (1 - 128!/120! /
+// (256!/248!)) nodes; and 16 (1 - 240!/232! / (256!/248!)) GPUs.
+TEST_CASE("over nodes a token's second copies go over NVLink, which may be the slower") {
+  Model model = mixture();
+  model.experts = 256;
+  model.top_k = 8;
+  Plan plan = expert_plan(1, 16);
+  plan.dispatcher = Dispatcher::DeepEp;
+  plan.expert_nodes = 2;
+  double no_node = 1, no_gpu = 1;
+  for (int i = 0; i < 8; ++i) {
+    no_node *= (128.0 - i) / (256 - i);
+    no_gpu *= (240.0 - i) / (256 - i);
+  }
+  const TokenCopies copies = copies_over_nodes(model, plan);
+  CHECK(copies.nodes == Approx(2 * (1 - no_node)).epsilon(1e-12));
+  CHECK(copies.gpus == Approx(16 * (1 - no_gpu)).epsilon(1e-12));
+  ClusterSpec cluster;
+  cluster.intra_bytes_per_s = 200e9;
+  cluster.intra_efficiency = 0.8;
+  cluster.device.deepep_sm_bytes_per_s = 1e12;  // 5 SMs: far more than the links
+  // Seven of eight second copies leave a GPU, at 160 GB/s.
+  const double limit = exchange_kernel(model, plan, cluster)->bytes_per_s;
+  CHECK(limit == Approx(160e9 * 8 / 7 * copies.nodes / copies.gpus).epsilon(1e-12));
+  plan.dispatcher = Dispatcher::HybridEp;
+  CHECK(exchange_kernel(model, plan, cluster)->bytes_per_s == limit);
+  CHECK(exchange_kernel(model, plan, cluster)->launch_s == 0);
+  // One GPU of each node: nothing to send on.
+  plan.expert_nodes = 16;
+  CHECK_FALSE(exchange_kernel(model, plan, cluster));
+  // SMs that are slower than NVLink carry the second copies, too.
+  plan.expert_nodes = 2;
+  plan.dispatcher = Dispatcher::DeepEp;
+  cluster.device.deepep_sm_bytes_per_s = 10e9;
+  CHECK(exchange_kernel(model, plan, cluster)->bytes_per_s ==
+        Approx(5 * 10e9 * copies.nodes / copies.gpus).epsilon(1e-12));
 }
 
 TEST_CASE("all-gathered tokens come back by reduce-scatter, and are kept") {

@@ -72,6 +72,9 @@ TEST_CASE("experts ask for groups that divide them, and a sensible number of cho
   check_cases(
       {{[](Model* m, Plan*) { m->experts = 0; },
         "parallel.ep: found 4, expected 1 without model.experts"},
+       {[](Model*, Plan* p) { p->amax_reduction = AmaxReduction::Tensor; },
+        "train.amax_reduction: found tensor or none, expected train.precision = fp8 with "
+        "train.fp8_recipe = delayed, whose scales wait for it"},
        {[](Model*, Plan* p) { p->ep = 0; }, "parallel.ep: found 0, expected a positive number"},
        {[](Model* m, Plan*) { m->experts = -1; },
         "model.experts: found -1, expected 0 (for the default) or a positive number"},
@@ -81,8 +84,8 @@ TEST_CASE("experts ask for groups that divide them, and a sensible number of cho
         "model.top_k: found 0, expected from 1 to model.experts = 8"},
        {[](Model* m, Plan*) { m->expert_imbalance = 0.5; },
         "model.expert_imbalance: found 0.5, expected from 1 to model.experts = 8"},
-       {[](Model*, Plan* p) { p->expert_tp = 2; },
-        "parallel.expert_tp: found 2, expected 1 or parallel.tp = 4"},
+       {[](Model*, Plan* p) { p->expert_tp = 3; },
+        "parallel.tp x cp x dp: found 8, expected a multiple of parallel.expert_tp = 3"},
        {[](Model*, Plan* p) { p->ep = 3; },
         "model.experts: found 8, expected a multiple of parallel.ep = 3"},
        {[](Model*, Plan* p) { p->expert_tp = 4; },

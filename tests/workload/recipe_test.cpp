@@ -59,6 +59,73 @@ TEST_CASE("a layer casts what goes into its four products, and their outputs' gr
   CHECK(casts(delayed, mlp_block, &Block::forward) == cast_bytes(delayed) * kTokens * kFfn);
 }
 
+// Of a pass's steps those that all-reduce one fp32 number.
+int numbers_reduced(const Pass& pass) {
+  int count = 0;
+  for (const Step& step : pass.steps)
+    count += !step.computes && step.collective == CommKind::AllReduce && step.bytes == 4;
+  return count;
+}
+
+Workload work_of(Plan plan, const Model& model = llama()) {
+  CostModel cost = a100();
+  cost.device.flops_per_s = {{"bf16", 312e12}, {"fp8", 624e12}, {"nvfp4", 1248e12}};
+  cost.precision = plan.precision;
+  return make_workload(model, plan, cost);
+}
+
+// Of each of four layers the inputs of QKV and of fc1, and the gradients of the projection's output
+// and of fc2's; the embedding and the head gather in 16 bits.
+TEST_CASE("an array is gathered in fp8 by one scale: its largest number is reduced before") {
+  for (Plan plan : {in("fp8", Fp8Recipe::Current), in("nvfp4")}) {
+    plan.tp = 4;
+    CHECK(numbers_reduced(work_of(plan).stages[0].forward) == 0);  // nothing is gathered
+    plan.sequence_parallel = true;
+    for (const TensorMethod method : {TensorMethod::Off, TensorMethod::Ring}) {
+      for (const TensorGemm gemm : {TensorGemm::QkvFprop, TensorGemm::Fc1Fprop})
+        plan.tensor_overlap[static_cast<std::size_t>(gemm)] = {.method = method};
+      const StageWork stage = work_of(plan).stages[0];
+      CHECK(numbers_reduced(stage.forward) == 4 * 2);
+      CHECK(numbers_reduced(stage.backward) == 4 * 2);
+      CHECK(numbers_reduced(stage.backward_weight) == 0);
+      CHECK(stage.forward_amax_bytes + stage.backward_amax_bytes == 0);
+    }
+    plan.precision = "bf16";
+    plan.fp8_recipe = Fp8Recipe::Delayed;
+    CHECK(numbers_reduced(work_of(plan).stages[0].forward) == 0);
+  }
+}
+
+// Transformer Engine keeps three numbers of a product forward and two backward. A layer has four
+// products; of experts each has two of its own.
+TEST_CASE("delayed scales wait for the largest numbers of all products of a pass") {
+  Plan plan = in("fp8");
+  CHECK(work_of(plan).stages[0].forward_amax_bytes == 4 * 4 * 3 * 4);
+  CHECK(work_of(plan).stages[0].backward_amax_bytes == 4 * 4 * 2 * 4);
+  Model experts = llama();
+  experts.experts = 8;
+  experts.top_k = 2;
+  CHECK(work_of(plan, experts).stages[0].forward_amax_bytes == 4 * (2 + 2 * 8) * 3 * 4);
+  CHECK(work_of(in("bf16")).stages[0].forward_amax_bytes == 0);
+  CHECK(work_of(in("fp8", Fp8Recipe::Mxfp8)).stages[0].forward_amax_bytes == 0);
+}
+
+TEST_CASE("weights that are gathered in fp8 have their largest numbers reduced, but in MXFP8") {
+  const auto bytes = [](Fp8Recipe recipe) {
+    Plan plan = in("fp8", recipe);
+    plan.zero = 1;
+    const Bytes none = work_of(plan).stages[0].weight_amax_bytes;
+    plan.fp8_param_gather = true;
+    CHECK(none == 0);
+    return work_of(plan).stages[0].weight_amax_bytes;
+  };
+  CHECK(bytes(Fp8Recipe::Delayed) == 4 * 4 * 4);  // layers, weights, fp32
+  CHECK(bytes(Fp8Recipe::Current) == 4 * 4 * 4);
+  // 16 h^2 of a layer's weights by blocks of 128 x 128: h = 8 x 128.
+  CHECK(bytes(Fp8Recipe::Blockwise) == Approx(4 * 16 * 64 * 4).epsilon(1e-2));
+  CHECK(bytes(Fp8Recipe::Mxfp8) == 0);
+}
+
 TEST_CASE("the head and a router stay in 16 bits, weights are cast once an iteration") {
   const FrameworkProfile profile;
   const Plan plan = in("fp8", Fp8Recipe::Mxfp8);

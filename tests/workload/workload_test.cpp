@@ -173,6 +173,30 @@ TEST_CASE("sequence parallelism gathers before a block and scatters after it: th
   }
 }
 
+// 64 query heads of 96 and 4 key/value heads on 8 ranks: (64 + 2 x 4) x 96 columns of Q, K and V,
+// of which each rank computes an eighth; then it has 8 query heads and one key/value head.
+TEST_CASE("tensor ranks that share a key/value head gather Q, K and V, whose weights stay cut") {
+  Model model = gpt_22b();
+  const Bytes tokens = 4 * 2048;
+  model.kv_heads = 4;
+  Plan plan = plan_of(8);
+  plan.sequence_parallel = true;
+  Workload work;
+  const StageWork stage = middle_stage(model, plan, 1, &work);
+  const Bytes gathered = 2 * tokens * (64 + 2 * 4) * 96, array = 2 * tokens * 6144;
+  CHECK(collectives(stage.forward, CommKind::AllGather) == Moved{3, 2 * array + gathered});
+  CHECK(collectives(stage.backward, CommKind::ReduceScatter) == Moved{3, 2 * array + gathered});
+  const Kernel& qkv = work.kernels[stage.forward.steps[2].kernel];
+  CHECK(qkv.gemms == std::vector<Gemm>{{.m = tokens, .n = (64 + 2 * 4) * 96 / 8, .k = 6144}});
+  // All weights are there once, on whatever ranks; a rank's kept keys and values are a head's.
+  CHECK(layers_share(model, plan, 1).total() * 8 == Approx(layer_parameters(model)).epsilon(1e-3));
+  Model own = model;
+  own.kv_heads = 8;
+  CHECK(activation_bytes_per_layer(model, plan) == activation_bytes_per_layer(own, plan));
+  CHECK(collectives(middle_stage(own, plan, 1, &work).forward, CommKind::AllGather).bytes ==
+        2 * array);
+}
+
 TEST_CASE("the ends: embedding first, head last, each with its all-reduce") {
   const Bytes array = 2 * 4 * 2048 * 6144;
   const Workload work = make_workload(gpt_22b(), plan_of(8, 4), a100());

@@ -52,8 +52,10 @@ double mixer_bytes(const Model& model, const Plan& plan, const RecomputeModules&
     case Mixer::Latent:
     case Mixer::Heads: {
       const bool again = model.latent() && dropped.mla_up_proj;
-      return (again ? 0 : e * (all(query_columns) + all(key_value_columns))) +
-             (e + copy) * all(output_columns);
+      // Tensor ranks that share a head have one each.
+      const double kv = std::max(all(key_value_columns),
+                                 plan.tp * static_cast<double>(key_value_columns(model, plan)));
+      return (again ? 0 : e * (all(query_columns) + kv)) + (e + copy) * all(output_columns);
     }
     case Mixer::Mamba:
     case Mixer::Linear:

@@ -91,7 +91,8 @@ std::int64_t query_columns(const Model& model, const Plan& plan) {
 std::int64_t key_value_columns(const Model& model, const Plan& plan) {
   switch (model.mixer) {
     case Mixer::Heads:
-      return 2 * (static_cast<std::int64_t>(model.key_value_heads()) * model.head_size() / plan.tp);
+      return 2 * std::max<std::int64_t>(model.head_size(), std::int64_t{model.key_value_heads()} *
+                                                               model.head_size() / plan.tp);
     case Mixer::Latent:
       return static_cast<std::int64_t>(model.heads) * (model.query_size() + model.value_size()) /
              plan.tp;
@@ -105,6 +106,12 @@ std::int64_t key_value_columns(const Model& model, const Plan& plan) {
   }
   CHECK(false);
   return 0;
+}
+
+std::int64_t gathered_columns(const Model& model, const Plan& plan) {
+  if (model.mixer != Mixer::Heads || model.key_value_heads() >= plan.tp) return 0;
+  const std::int64_t kv = std::int64_t{model.key_value_heads()} * model.head_size();
+  return std::int64_t{model.heads} * model.head_size() + (model.shared_kv ? 1 : 2) * kv;
 }
 
 std::int64_t output_columns(const Model& model, const Plan& plan) {

@@ -62,6 +62,10 @@ double expert_load(const Model& model, const Plan& plan);
 std::int64_t query_columns(const Model& model, const Plan& plan);
 std::int64_t key_value_columns(const Model& model, const Plan& plan);
 std::int64_t output_columns(const Model& model, const Plan& plan);
+// Where tensor ranks share a key/value head, as Megatron-LM has it: Q's, K's and V's weights are
+// cut evenly, what they give is gathered whole, and a rank takes its heads of that. The columns of
+// what is gathered; 0: nothing, each rank has heads of its own.
+std::int64_t gathered_columns(const Model& model, const Plan& plan);
 
 // One kernel that does what all of them do.
 Kernel merge(std::string name, std::initializer_list<Kernel> parts);

@@ -1,10 +1,12 @@
 #include "workload/model/layer.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <utility>
 
 #include "workload/model/moe.h"
+#include "workload/model/recipe.h"
 
 namespace tandem {
 namespace {
@@ -44,8 +46,9 @@ class LayerBuilder {
         mlp_(!model.has_mlp   ? Block{}
              : model.is_moe() ? of_block(experts_block(model, plan, profile()), true)
                               : of_block(mlp_block(model, plan, profile()))),
-        attention_comm_{tensor_group(model, plan), context_group(model, plan),
-                        attention_gemms(plan)},
+        attention_comm_{
+            quantized_group(model, plan), context_group(model, plan), attention_gemms(plan),
+            gathered_columns(model, plan) * tokens_of(model, plan) * stored_bytes(plan)},
         mlp_comm_{attention_comm_.tensor, attention_comm_.context, mlp_gemms(plan)},
         experts_(expert_group(model, plan)) {
     if (model.shared_expert_ffn > 0 && model.is_moe()) {
@@ -57,6 +60,7 @@ class LayerBuilder {
 
   LayerPasses build() {
     LayerPasses layer;
+    layer.quantized = quantized_products();
     layer.backward_weight =
         one_kernel(merge("layer weight gradient", {mlp_.weight_gradient, attention_.weight_gradient,
                                                    shared_ ? shared_->weight_gradient : Kernel{}}));
@@ -87,8 +91,20 @@ class LayerBuilder {
     return with_repeated(std::move(block), again, &Parts::residual);
   }
 
+  int quantized_products() const {
+    if (!recipe_of(plan_)) return 0;
+    std::int64_t products = 0;
+    for (const Block* block : {&attention_, &mlp_, shared_ ? &*shared_ : nullptr}) {
+      if (block == nullptr) continue;
+      for (const Gemm& gemm : block->forward.gemms) products += gemm.wide ? 0 : gemm.batch;
+    }
+    return static_cast<int>(products);
+  }
+
   bool is_one_kernel() const { return plan_.tp == 1 && plan_.cp == 1 && !model_.is_moe(); }
-  bool splits_attention() const { return plan_.overlaps_tensor() || plan_.cp > 1; }
+  bool splits_attention() const {
+    return plan_.overlaps_tensor() || plan_.cp > 1 || attention_comm_.qkv_bytes > 0;
+  }
 
   Pass one_kernel(const Kernel& kernel) {
     PricedPass pass(kernels_);

@@ -11,6 +11,7 @@ struct LayerPasses {
   Pass forward;
   Pass backward;  // what is recomputed first, then both gradients
   Pass backward_input, backward_weight;
+  int quantized = 0;  // products with quantized operands, each expert's its own
 };
 
 // Of a layer under plan.recompute. A layer is one kernel where nothing is communicated in it. Else

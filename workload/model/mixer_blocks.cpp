@@ -136,7 +136,9 @@ void add_in(BlockWork* block, const Model& model, const Plan& plan, const BlockS
   const auto in = &PartsOf<KernelWork>::in;
   if (!model.latent()) {
     const std::int64_t spared = model.shared_kv ? key_value_columns(model, plan) / 2 : 0;
-    add_linear(block, in, shape, {.m = shape.tokens, .n = shape.qkv - spared, .k = shape.hidden},
+    const std::int64_t gathered = gathered_columns(model, plan);
+    const std::int64_t columns = gathered > 0 ? gathered / plan.tp : shape.qkv - spared;
+    add_linear(block, in, shape, {.m = shape.tokens, .n = columns, .k = shape.hidden},
                /*behind_norm=*/true);
     return;
   }

@@ -57,7 +57,7 @@ int exchange_sms(const Plan& plan) {
 }
 
 void over_tensor_group(PricedPass* pass, CommKind kind, const ExpertGroup& group) {
-  if (group.tensor_bytes > 0) pass->communicate(GroupKind::Tensor, kind, group.tensor_bytes);
+  if (group.tensor_bytes > 0) pass->communicate_among_experts(kind, group.tensor_bytes);
 }
 
 }  // namespace
@@ -74,12 +74,32 @@ ExchangeKernel deepep_kernel(const DeviceSpec& device, int sms, double copy_byte
   return {device.deepep_launch_s, sms * copy_bytes / copy_s};
 }
 
+TokenCopies copies_over_nodes(const Model& model, const Plan& plan) {
+  return {places_of_groups(model, plan.expert_nodes), places_of_groups(model, plan.ep)};
+}
+
 std::optional<ExchangeKernel> exchange_kernel(const Model& model, const Plan& plan,
-                                              const DeviceSpec& device) {
-  if (plan.dispatcher != Dispatcher::DeepEp || device.deepep_sm_bytes_per_s == 0)
-    return std::nullopt;
-  const double copy_bytes = static_cast<double>(stored_bytes(plan)) * model.expert_hidden();
-  return deepep_kernel(device, exchange_sms(plan), copy_bytes);
+                                              const ClusterSpec& cluster) {
+  const Model& layer = expert_layer(model);
+  const DeviceSpec& device = cluster.device;
+  const bool deepep = plan.dispatcher == Dispatcher::DeepEp;
+  if (!layer.is_moe() || (!deepep && plan.dispatcher != Dispatcher::HybridEp)) return std::nullopt;
+  ExchangeKernel kernel;
+  if (deepep && device.deepep_sm_bytes_per_s > 0) {
+    const double copy_bytes = static_cast<double>(stored_bytes(plan)) * layer.expert_hidden();
+    kernel = deepep_kernel(device, exchange_sms(plan), copy_bytes);
+  }
+  if (plan.expert_nodes > 1 && plan.ep > plan.expert_nodes) {
+    // Of as many GPUs of a node one has what came already.
+    const double node = static_cast<double>(plan.ep) / plan.expert_nodes;
+    const double links = cluster.intra_bytes_per_s * cluster.intra_efficiency *
+                         cluster.alltoall_efficiency * node / (node - 1);
+    const auto [nodes, gpus] = copies_over_nodes(layer, plan);
+    const double carried = kernel.bytes_per_s > 0 ? std::min(kernel.bytes_per_s, links) : links;
+    kernel.bytes_per_s = carried * nodes / gpus;
+  }
+  if (kernel.bytes_per_s == 0) return std::nullopt;
+  return kernel;
 }
 
 ExpertGroup expert_group(const Model& model, const Plan& plan) {

@@ -24,13 +24,25 @@ struct ExpertGroup {
 };
 ExpertGroup expert_group(const Model& model, const Plan& plan);
 
-// What DeepEP's kernel takes of an exchange: a launch, and the SMs' time for the copies, which
-// exchanges in 16 bits state. Nothing: NCCL's collectives, HybridEP, or no rates known of the GPU.
+// What the kernel of an exchange takes of it beside links: a launch, and a limit of its bytes.
+// Nothing: NCCL's collectives, or no rates known.
 struct ExchangeKernel {
   double launch_s = 0, bytes_per_s = 0;
 };
+// DeepEP's: its SMs' time for the copies, which exchanges in 16 bits state. Over nodes a token goes
+// once to each node, to the GPU in the sender's place, and from there over NVLink to each GPU that
+// has an expert of it (home the same way, summed on the way): an exchange's bytes are those of the
+// first, and the limit is what SMs and NVLink leave of them, as they carry the second. HybridEP's:
+// NVLink's alone.
 std::optional<ExchangeKernel> exchange_kernel(const Model& model, const Plan& plan,
-                                              const DeviceSpec& device);
+                                              const ClusterSpec& cluster);
+
+// Copies of a token that leave a GPU over the network and the node's links together, and on their
+// way from the nodes' first GPUs to those with its experts, the sender's own included; in the mean.
+struct TokenCopies {
+  double nodes = 0, gpus = 0;
+};
+TokenCopies copies_over_nodes(const Model& model, const Plan& plan);
 
 // The same of copies of so many bytes each.
 ExchangeKernel deepep_kernel(const DeviceSpec& device, int sms, double copy_bytes);

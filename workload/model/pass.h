@@ -36,7 +36,8 @@ struct Step {
   Bytes bytes = 0;
   CommSettings settings;
   int unit = -1;  // compute: the unit (StageWork::units) whose parameters it uses; -1: none
-  std::vector<int> waits;  // steps before it in the pass
+  std::vector<int> waits;      // steps before it in the pass
+  bool among_experts = false;  // communication of the tensor group that shares an expert
 
   bool operator==(const Step&) const = default;
 };
@@ -63,6 +64,12 @@ class PassBuilder {
   }
   int communicate(GroupKind group_kind, CommKind kind, Bytes bytes, CommSettings settings = {}) {
     return last_ = beside(group_kind, kind, bytes, settings, after_last());
+  }
+  // Of the tensor group that shares an expert.
+  int communicate_among_experts(CommKind kind, Bytes bytes) {
+    const int step = communicate(GroupKind::Tensor, kind, bytes);
+    pass_.steps[step].among_experts = true;
+    return step;
   }
   // What the next step of the chain waits for: the last one; nothing at the beginning.
   std::vector<int> after_last() const {

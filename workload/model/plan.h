@@ -63,6 +63,10 @@ inline constexpr CudaGraphModule kCudaGraphModules[] = {{"attn", &CudaGraphModul
 // blocks of 128 numbers; of blocks of 32.
 enum class Fp8Recipe { Delayed, Current, Blockwise, Mxfp8 };
 
+// Ranks over which delayed scaling reduces the largest numbers behind each pass: tp x cp x dp, as
+// Megatron-LM does; tp x cp (its tp_only_amax_red); none, each rank scales by its own.
+enum class AmaxReduction { All, Tensor, None };
+
 // What takes tokens to their experts, by Megatron's --moe-token-dispatcher-type and its flex
 // backends: an all-to-all of copies; an all-gather of all tokens, of which each rank takes its own;
 // DeepEP's and HybridEP's kernels, which send a token once to a GPU or node whatever experts of it
@@ -123,7 +127,7 @@ struct Plan {
   int cp = 1;            // context parallel: GPUs that share a sequence
   int ep = 1;            // expert parallel: GPUs, of dp x cp, that share a layer's experts
   int expert_nodes = 1;  // that an expert group's GPUs are on: where they are placed says it
-  int expert_tp = 0;     // GPUs that an expert is cut over: 1 or tp; 0: as tp
+  int expert_tp = 0;     // GPUs that an expert is cut over: neighbours; 0: as tp
   int micro_batch = 1;
   int global_batch = 0;
   Dispatcher dispatcher = Dispatcher::AllToAll;
@@ -135,6 +139,7 @@ struct Plan {
   bool scatter_gather = false;     // pipeline transfers cut over the tensor ranks
   std::string precision = "bf16";  // of compute, parameters and activations; see Recipe
   Fp8Recipe fp8_recipe = Fp8Recipe::Delayed;
+  AmaxReduction amax_reduction = AmaxReduction::All;
   std::string gradient_dtype = "fp32";  // of accumulation and of the data-parallel all-reduce
   std::string moment_dtype = "fp32";    // of each of Adam's two moments
   std::vector<int> layers_per_stage;    // empty: even, see split_layers

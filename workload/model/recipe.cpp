@@ -12,14 +12,28 @@ constexpr double kBlockwiseScale = 4.0 / 128;
 constexpr double kMxScale = 1.0 / 32;
 constexpr double kNvfp4Scale = 1.0 / 16;
 
+// Blockwise weights have a largest number for a block of 128 x 128.
+constexpr double kBlockAmax = static_cast<double>(kAmaxBytes) / (128 * 128);
+
 Recipe fp8(Fp8Recipe recipe) {
   switch (recipe) {
     case Fp8Recipe::Delayed:  // by the largest numbers of steps before
-      return {.number_bytes = 1, .amax_bytes = 0, .norm_quantizes = true};
+      return {.number_bytes = 1,
+              .amax_bytes = 0,
+              .norm_quantizes = true,
+              .reduces_passes = true,
+              .weight_amax_bytes = kAmaxBytes};
     case Fp8Recipe::Current:
-      return {.number_bytes = 1, .amax_bytes = 2, .norm_quantizes = false};
+      return {.number_bytes = 1,
+              .amax_bytes = 2,
+              .norm_quantizes = false,
+              .reduces_gathered = true,
+              .weight_amax_bytes = kAmaxBytes};
     case Fp8Recipe::Blockwise:
-      return {.number_bytes = 1 + kBlockwiseScale, .amax_bytes = 0, .norm_quantizes = false};
+      return {.number_bytes = 1 + kBlockwiseScale,
+              .amax_bytes = 0,
+              .norm_quantizes = false,
+              .amax_bytes_per_number = kBlockAmax};
     case Fp8Recipe::Mxfp8:
       return {.number_bytes = 1 + kMxScale, .amax_bytes = 0, .norm_quantizes = false};
   }
@@ -32,7 +46,10 @@ Recipe fp8(Fp8Recipe recipe) {
 std::optional<Recipe> recipe_of(const Plan& plan) {
   if (plan.precision == "fp8") return fp8(plan.fp8_recipe);
   if (plan.precision == "nvfp4")
-    return Recipe{.number_bytes = 0.5 + kNvfp4Scale, .amax_bytes = 2, .norm_quantizes = false};
+    return Recipe{.number_bytes = 0.5 + kNvfp4Scale,
+                  .amax_bytes = 2,
+                  .norm_quantizes = false,
+                  .reduces_gathered = true};
   return std::nullopt;
 }
 

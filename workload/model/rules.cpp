@@ -105,6 +105,13 @@ Status check_multiples(std::span<const Multiple> multiples) {
   return Done{};
 }
 
+// Each tensor rank has as many key/value heads, or as many ranks share one.
+Status check_shared_heads(int kv_heads, const Plan& plan) {
+  if (kv_heads % plan.tp == 0 || (kv_heads > 0 && plan.tp % kv_heads == 0)) return Done{};
+  return found("model.kv_heads", kv_heads,
+               fmt::format("a multiple or a divisor of parallel.tp = {}", plan.tp));
+}
+
 Status check_heads(const Model& model, const Plan& plan) {
   const bool by_heads = model.mixer == Mixer::Heads;
   const Multiple multiples[] = {
@@ -112,9 +119,9 @@ Status check_heads(const Model& model, const Plan& plan) {
        by_heads && model.head_dim == 0 ? model.heads : 1},
       {"model.heads", model.heads, "model.kv_heads", by_heads ? model.key_value_heads() : 1},
       {"model.heads", model.heads, "parallel.tp", plan.tp},
-      {"model.kv_heads", model.key_value_heads(), "parallel.tp", by_heads ? plan.tp : 1},
   };
-  return check_multiples(multiples);
+  RETURN_IF_ERROR(check_multiples(multiples));
+  return by_heads ? check_shared_heads(model.key_value_heads(), plan) : Done{};
 }
 
 // What a kind of layer asks for: positive sizes, and heads that tensor parallelism cuts.
@@ -251,10 +258,6 @@ Status check_experts(const Model& model, const Plan& plan, bool others) {
   if (model.pad_to_capacity && model.capacity_factor == 0)
     return Error::of({"model.pad_to_capacity"},
                      "model.pad_to_capacity: found true, expected model.capacity_factor with it");
-  if (plan.expert_tp != 0 && plan.expert_tp != 1 && plan.expert_tp != plan.tp) {
-    return found("parallel.expert_tp", plan.expert_tp,
-                 fmt::format("1 or parallel.tp = {}", plan.tp));
-  }
   // As Megatron-LM: else each tensor rank would send every token.
   if (plan.tp > 1 && !plan.sequence_parallel) {
     return Error::of({"train.sequence_parallel"},
@@ -265,6 +268,8 @@ Status check_experts(const Model& model, const Plan& plan, bool others) {
   const std::int64_t replicas = static_cast<std::int64_t>(plan.tp) * plan.cp * plan.dp;
   const Multiple multiples[] = {
       {"model.experts", model.experts, "parallel.ep", plan.ep},
+      {"parallel.tp", replicas, "parallel.expert_tp", plan.expert_tensor(),
+       "parallel.tp x cp x dp"},
       {"parallel.tp", replicas / plan.expert_tensor(), "parallel.ep", plan.ep,
        "parallel.tp x cp x dp / expert_tp"},
       {"model.expert_ffn_hidden", model.expert_ffn(), "parallel.expert_tp", plan.expert_tensor()},
@@ -401,6 +406,11 @@ Status check_dtypes(const Plan& plan) {
   if (plan.fp8_recipe != Fp8Recipe::Delayed && plan.precision != "fp8")
     return Error::of({"train.fp8_recipe"},
                      "train.fp8_recipe: found one, expected train.precision = fp8 with it");
+  if (plan.amax_reduction != AmaxReduction::All &&
+      (plan.precision != "fp8" || plan.fp8_recipe != Fp8Recipe::Delayed))
+    return Error::of({"train.amax_reduction"},
+                     "train.amax_reduction: found tensor or none, expected train.precision = fp8 "
+                     "with train.fp8_recipe = delayed, whose scales wait for it");
   if (bytes_of(plan.moment_dtype) == 0 || plan.moment_dtype == "nvfp4")
     return Error::of(
         {"train.optimizer_dtype"},
@@ -442,11 +452,11 @@ Status check_stated(const Model& model, const Plan& plan) {
       {"model.hidden", model.hidden, "model.heads", std::max(1, model.heads)},
       {"model.heads", model.heads, "model.kv_heads", std::max(1, model.kv_heads)},
       {"model.heads", model.heads, "parallel.tp", plan.tp},
-      {"model.kv_heads", model.kv_heads, "parallel.tp", plan.tp},
       {"model.ffn_hidden", model.ffn(), "parallel.tp", plan.tp},
       {"model.seq", model.seq, "parallel.cp", plan.cp},
   };
   RETURN_IF_ERROR(check_multiples(multiples));
+  RETURN_IF_ERROR(check_shared_heads(model.kv_heads, plan));
   if (model.layers > 0) return check_layers(model, plan);
   return Done{};
 }

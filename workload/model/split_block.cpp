@@ -20,6 +20,7 @@ BlockGemms mlp_gemms(const Plan& plan) {
 
 void products_forward(PricedPass* pass, const Parts& parts, const BlockComm& comm) {
   gather_and_multiply(pass, parts.in, comm.tensor, comm.gemms.in_fprop);
+  if (comm.qkv_bytes > 0) pass->communicate(GroupKind::Tensor, CommKind::AllGather, comm.qkv_bytes);
   if (parts.core.empty())
     pass->run(parts.between);
   else
@@ -35,6 +36,8 @@ void products_backward(PricedPass* pass, const Parts& input, const Parts* weight
     pass->run(input.between);
   else
     attend_backward(pass, input.between, input.core, comm.context);
+  if (comm.qkv_bytes > 0)
+    pass->communicate(GroupKind::Tensor, CommKind::ReduceScatter, comm.qkv_bytes);
   multiply_gradients(pass, input.in, weight ? &weight->in : nullptr, comm.tensor,
                      comm.gemms.in_dgrad, comm.gemms.in_wgrad);
 }

@@ -20,6 +20,7 @@ struct BlockComm {
   TensorGroup tensor;
   ContextGroup context;
   BlockGemms gemms;
+  Bytes qkv_bytes = 0;  // of Q, K and V of all tensor ranks, gathered behind their product; 0: none
 };
 
 // From the first product to the second one.

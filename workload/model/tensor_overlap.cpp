@@ -1,6 +1,9 @@
 #include "workload/model/tensor_overlap.h"
 
+#include <optional>
+
 #include "workload/model/blocks.h"
+#include "workload/model/recipe.h"
 
 namespace tandem {
 namespace {
@@ -26,6 +29,11 @@ int shift(PricedPass* pass, const TensorGroup& group, const GemmOverlap& overlap
                       settings(overlap, step, group.size - 1), std::move(waits));
 }
 
+void reduce_amax(PassBuilder* pass, const TensorGroup& group) {
+  if (group.sequence_parallel && group.amax_bytes > 0)
+    pass->communicate(GroupKind::Tensor, CommKind::AllReduce, group.amax_bytes);
+}
+
 }  // namespace
 
 TensorGroup tensor_group(const Model& model, const Plan& plan) {
@@ -34,7 +42,15 @@ TensorGroup tensor_group(const Model& model, const Plan& plan) {
           .bytes = tokens_of(model, plan) * model.hidden * stored_bytes(plan)};
 }
 
+TensorGroup quantized_group(const Model& model, const Plan& plan) {
+  TensorGroup group = tensor_group(model, plan);
+  const std::optional<Recipe> recipe = recipe_of(plan);
+  if (recipe && recipe->reduces_gathered) group.amax_bytes = kAmaxBytes;
+  return group;
+}
+
 void gather(PassBuilder* pass, const TensorGroup& group) {
+  reduce_amax(pass, group);
   if (group.sequence_parallel)
     pass->communicate(GroupKind::Tensor, CommKind::AllGather, group.bytes);
 }
@@ -45,6 +61,8 @@ void reduce(PassBuilder* pass, const TensorGroup& group) {
 
 void gather_and_multiply(PricedPass* pass, const Kernel& product, const TensorGroup& group,
                          const GemmOverlap& overlap) {
+  if (overlap.method == TensorMethod::Pipelined || overlap.method == TensorMethod::Ring)
+    reduce_amax(pass, group);
   const std::vector<int> start = pass->after_last();
   if (overlap.method == TensorMethod::Pipelined) {
     const int parts = overlap.splits;

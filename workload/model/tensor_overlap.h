@@ -12,8 +12,11 @@ struct TensorGroup {
   int size = 1;
   bool sequence_parallel = false;  // with more than one rank only
   Bytes bytes = 0;                 // of the whole array
+  Bytes amax_bytes = 0;  // all-reduced before a gather: what its parts take their one scale from
 };
 TensorGroup tensor_group(const Model& model, const Plan& plan);
+// The same for a layer's linear products, in the plan's recipe.
+TensorGroup quantized_group(const Model& model, const Plan& plan);
 
 // What a product needs whole is gathered where it lies cut along the sequence, and what it leaves
 // as one summand a rank is summed. Nothing in a group of one.

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "workload/model/blocks.h"
 #include "workload/model/layer.h"
+#include "workload/model/recipe.h"
 #include "workload/model/tensor_overlap.h"
 
 namespace tandem {
@@ -94,7 +95,25 @@ class Assembler {
     stage.backward = finish(&backward.both);
     stage.backward_input = finish(&backward.input);
     stage.backward_weight = finish(&backward.weight);
+    add_amax(begin, layers, &stage);
     return stage;
+  }
+
+  // As Transformer Engine keeps them of a product: of its input, weight and output, and of both
+  // gradients.
+  void add_amax(int begin, int layers, StageWork* stage) const {
+    const std::optional<Recipe> recipe = recipe_of(plan_);
+    if (!recipe) return;
+    Bytes products = 0;
+    for (int i = 0; i < layers; ++i) products += layers_.at(&model_.layer(begin + i)).quantized;
+    if (recipe->reduces_passes) {
+      stage->forward_amax_bytes = 3 * kAmaxBytes * products;
+      stage->backward_amax_bytes = 2 * kAmaxBytes * products;
+    }
+    if (!plan_.fp8_param_gather || plan_.zero == 0) return;
+    stage->weight_amax_bytes =
+        std::llround(recipe->weight_amax_bytes * static_cast<double>(products) +
+                     recipe->amax_bytes_per_number * linear_share(model_, plan_, begin, layers));
   }
 
   static Pass finish(PassBuilder* pass) {

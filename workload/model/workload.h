@@ -35,6 +35,9 @@ struct StageWork {
   Pass backward_weight;              // ... and the weights'
   std::vector<ParameterUnit> units;  // in the order of the forward
   std::optional<Step> optimizer;     // of what the GPU updates of this stage; nothing: none
+  // Largest numbers of its quantized arrays, all-reduced behind each forward and each backward; and
+  // those of its weights, before they are gathered behind the optimizer. 0: none.
+  Bytes forward_amax_bytes = 0, backward_amax_bytes = 0, weight_amax_bytes = 0;
 };
 
 // A whole job's work. Everything is per GPU: its shares of tensor, context and expert parallelism
