@@ -4,8 +4,12 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <future>
 #include <set>
+#include <thread>
+#include <utility>
 
 #include "base/check.h"
 #include "exec/cuda/check.h"
@@ -108,7 +112,7 @@ Status Communicators::start(const GpuJob& job, const GpuCommunicator& planned, G
   ncclUniqueId unique;
   std::memcpy(&unique, id.data(), sizeof unique);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
+  config.blocking = planned.members == 1 ? 1 : 0;
   config.splitShare = 0;
   const int most = planned.sms > 0 ? planned.sms : planned.members == 1 ? kMoveBlocks : 0;
   if (most > 0) {
@@ -216,6 +220,7 @@ Status Communicators::all_to_all(Own* own, std::size_t each, const float* give, 
 
 Status Communicators::check() const {
   for (const Own& own : all_) {
+    if (own.nccl == nullptr) continue;
     ncclResult_t state = ncclSuccess;
     const ncclResult_t asked = ncclCommGetAsyncError(own.nccl, &state);
     if (asked != ncclSuccess) return failed(own, "ncclCommGetAsyncError", asked);
@@ -225,17 +230,43 @@ Status Communicators::check() const {
   return Done{};
 }
 
+// In a thread of its own: this one may have left a group open, whose end would be awaited, and NCCL
+// may wait for what never ends.
 void Communicators::abort() {
-  for (Own& own : all_) {
-    if (own.nccl != nullptr) (void)ncclCommAbort(own.nccl);
+  constexpr auto kMost = std::chrono::milliseconds(1500);  // the watchdog kills after 2 s
+  leave_groups();
+  std::vector<ncclComm_t> shared;
+  for (const Own& own : all_) {
+    if (own.members > 1 && own.nccl != nullptr) shared.push_back(own.nccl);
   }
-  all_.clear();
+  std::erase_if(all_, [](const Own& own) { return own.members > 1 || own.nccl == nullptr; });
+  if (shared.empty()) return;
+  std::promise<void> promise;
+  const std::future<void> done = promise.get_future();
+  std::thread([shared = std::move(shared), promise = std::move(promise)]() mutable {
+    (void)ncclGroupStart();
+    for (ncclComm_t each : shared) (void)ncclCommAbort(each);
+    (void)ncclGroupEnd();
+    promise.set_value();
+  }).detach();
+  (void)done.wait_for(kMost);
 }
 
-// All are told first: a member may have them end in another order.
+// After a failure inside: NCCL drops what they hold.
+void Communicators::leave_groups() {
+  for (; depth_ > 0; --depth_) (void)ncclGroupEnd();
+  grouped_.clear();
+}
+
+// Of those with several members all are told first: a member may have them end in another order.
 Status Communicators::close() {
   constexpr Nanoseconds kMost_ns = 10'000'000'000;
+  leave_groups();
   timeout_ns_ = std::min(timeout_ns_, kMost_ns);
+  std::erase_if(all_, [](const Own& own) {
+    if (own.members == 1 && own.nccl != nullptr) (void)ncclCommDestroy(own.nccl);
+    return own.members == 1 || own.nccl == nullptr;
+  });
   for (const Own& own : all_) {
     const ncclResult_t code = ncclCommFinalize(own.nccl);
     if (code != ncclSuccess && code != ncclInProgress) return failed(own, "ncclCommFinalize", code);

@@ -14,10 +14,12 @@
 
 namespace tandem {
 
-// The NCCL communicators of a plan. They do not block: a call that has to wait for others says so,
-// and is asked again until options.timeout_ns has passed.
+// The NCCL communicators of a plan. Those with several members do not block: a call that has to
+// wait for others says so, and is asked again until options.timeout_ns has passed. One with one
+// member waits for nobody, and blocks: else NCCL would start a thread for each operation.
 //
-// Of a group nothing may be asked but transfers until it has ended.
+// Of a group nothing may be asked but transfers until it has ended. What fails inside leaves it
+// open, and only abort() or the destructor may follow.
 class Communicators {
  public:
   Communicators() = default;
@@ -40,7 +42,10 @@ class Communicators {
 
   // An Error where one of them has failed since.
   Status check() const;
-  // Takes back what is under way. Nothing else is called afterwards.
+  // Takes back what is under way among several members, all at once: NCCL waits in the first for
+  // kernels of the others, else. Waits for a second or two at most. What has one member is left
+  // alone: nobody waits for it, and NCCL would wait for its stream. Nothing else is called
+  // afterwards.
   void abort();
 
  private:
@@ -62,6 +67,7 @@ class Communicators {
   Status transfers(const Op& op, Own* own, const float* give, float* take, cudaStream_t stream);
   Status all_to_all(Own* own, std::size_t each, const float* give, float* take,
                     cudaStream_t stream);
+  void leave_groups();
   Status close();
 
   Nanoseconds timeout_ns_ = 0;

@@ -53,18 +53,25 @@ Result<std::unique_ptr<Device>> Device::make(int number) {
   return device;
 }
 
+// What is under way may never end, and giving its memory back would wait for it: it is left alone.
 Device::~Device() {
   if (!parts_) return;
-  constexpr Nanoseconds kMost_ns = 10'000'000'000;
+  constexpr Nanoseconds kMost_ns = 10'000'000'000, kAfterAbort_ns = 500'000'000;
   parts_->gate.open_for_good();
   (void)cudaSetDevice(number_);
-  const Nanoseconds until_ns = now_ns() + kMost_ns;
-  for (std::size_t i = 0; i < parts_->partitions.streams() && !aborted_; ++i) {
+  if (!aborted_ && is_idle(kMost_ns)) return;
+  abort();
+  if (!is_idle(kAfterAbort_ns)) (void)parts_.release();
+}
+
+// Whether all that its streams were asked for is carried out within the time.
+bool Device::is_idle(Nanoseconds within_ns) const {
+  const Nanoseconds until_ns = now_ns() + within_ns;
+  for (std::size_t i = 0; i < parts_->partitions.streams(); ++i) {
     const auto done = finished(parts_->partitions.stream(static_cast<std::int32_t>(i)), until_ns);
-    if (!done.ok() || !*done) abort();
+    if (!done.ok() || !*done) return false;
   }
-  // What is under way may never end, and giving its memory back would wait for it.
-  if (aborted_) (void)parts_.release();
+  return true;
 }
 
 Result<GpuCommId> Device::make_id() {

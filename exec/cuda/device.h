@@ -78,6 +78,7 @@ class Device final : public Gpu {
   Status open_multipliers(GpuShare* share);
   Status connect();
 
+  bool is_idle(Nanoseconds within_ns) const;
   bool graph_came_to(std::int32_t event) const;
 
   Checks plan_checks(std::span<const GpuCall> calls) const;
@@ -85,6 +86,7 @@ class Device final : public Gpu {
   // `watch`: null where the gate is open.
   Status issue_all(std::span<const GpuCall> calls, const Checks& checks, GateWatch* watch);
   Status issue_one(const GpuCall& call, bool captures);
+  Status prepare(const GpuCall& call, bool captures);
   Status carry_out(const GpuCall& call);
   Status record(const GpuCall& call, bool captures);
   Status compute(const GpuCall& call);

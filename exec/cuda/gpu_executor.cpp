@@ -299,9 +299,13 @@ Status play_gpu(const Program& program, const ExecOptions& options, const GpuPla
                 Control* control, RunStates states) {
   const Status played = GpuExecutor(program, options, plan, gpu, control, states).run();
   if (played.ok()) return played;
-  for (RunState* state : states) state->fail(played.error());  // before its peers feel it
+  Error error = played.error();  // a process that plays one rank is named by its coordinator
+  if (plan.all_play_here() && error.kind == Error::Failed &&
+      error.message.find("rank") == std::string::npos)
+    error.message += fmt::format(" (ranks 0 to {})", plan.local_ranks.size() - 1);
+  for (RunState* state : states) state->fail(error);  // before its peers feel it
   gpu->abort();
-  return played;
+  return error;
 }
 
 }  // namespace tandem

@@ -35,6 +35,11 @@ bool brings(GpuVerb verb) {
          verb == GpuVerb::Emulate;
 }
 
+// Whether it does an op's work.
+bool is_of_op(GpuVerb verb) {
+  return brings(verb) || verb == GpuVerb::Compute || verb == GpuVerb::Send;
+}
+
 bool is_same(const GpuCall& a, const GpuCall& b) {
   return a.verb == b.verb && a.stream == b.stream && a.event == b.event &&
          a.local_rank == b.local_rank && a.op == b.op;
@@ -103,7 +108,20 @@ Status Device::issue_all(std::span<const GpuCall> calls, const Checks& checks, G
   return Done{};
 }
 
+// An Error says in what, and for which rank.
 Status Device::issue_one(const GpuCall& call, bool captures) {
+  const Status asked = is_of_op(call.verb) ? carry_out(call) : prepare(call, captures);
+  if (asked.ok()) return asked;
+  const std::int32_t of =
+      call.local_rank >= 0 ? call.local_rank : job_.plan->streams[call.stream].local_rank;
+  const std::string what =
+      call.local_rank >= 0 ? names_[of][call.op] : std::string(name(call.verb));
+  return Error{fmt::format("{}, in {} of rank {}", asked.error().text(), what,
+                           index(job_.plan->local_ranks[of])),
+               asked.error().kind};
+}
+
+Status Device::prepare(const GpuCall& call, bool captures) {
   switch (call.verb) {
     case GpuVerb::Gate:
       RETURN_IF_CUDA_FAILS(hold_gate, stream(call), parts_->gate.words());
@@ -121,18 +139,13 @@ Status Device::issue_one(const GpuCall& call, bool captures) {
       return parts_->payloads.check(call, take(call), stream(call));
     case GpuVerb::GroupBegin:
       return parts_->communicators.begin_group();
-    case GpuVerb::GroupEnd:
-      return parts_->communicators.end_group();
     default:
-      break;
+      return parts_->communicators.end_group();
   }
-  const Range range(names_[call.local_rank][call.op]);
-  const Status done = carry_out(call);
-  if (done.ok()) return done;
-  return Error{done.error().text() + ", in " + names_[call.local_rank][call.op], done.error().kind};
 }
 
 Status Device::carry_out(const GpuCall& call) {
+  const Range range(names_[call.local_rank][call.op]);
   switch (call.verb) {
     case GpuVerb::Compute:
       return compute(call);

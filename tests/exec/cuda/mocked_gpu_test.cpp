@@ -1,0 +1,296 @@
+// The plugin's own objects on mocks of CUDA, NCCL and cuBLASLt: what is called in what order, and
+// what happens when any one call fails.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "exec/cuda/device.h"
+#include "exec/cuda/gpu_executor.h"
+#include "launch/clock.h"
+#include "tests/exec/cuda/mock_cuda.h"
+#include "tests/exec/exec_jobs.h"
+
+using namespace tandem;
+
+namespace {
+
+MockCuda& mock() { return MockCuda::get(); }
+
+// Rank 0 of several, whose others agree to all.
+class MockedPeers : public Control {
+ public:
+  explicit MockedPeers(int ranks) : ranks_(ranks) {}
+  int rank() const override { return 0; }
+  int ranks() const override { return ranks_; }
+  Status broadcast(std::span<std::byte>) override { return Done{}; }
+  Status barrier() override { return Done{}; }
+  Result<ClockReading> compare_clocks() override { return ClockReading{}; }
+
+ private:
+  int ranks_;
+};
+
+constexpr Nanoseconds kOp_ns = 1000;
+
+// Two ranks that compute and send to each other, twice; kernels multiply 16 x 16.
+Program two_ranks() {
+  HandJob job(2);
+  const int there = job.join({0, 1}), back = job.join({1, 0});
+  for (int microbatch = 0; microbatch < 2; ++microbatch) {
+    const std::uint32_t first = job.compute(0, microbatch, kOp_ns);
+    job.comm(0, OpKind::Send, there, microbatch, {first}, kOp_ns);
+    const std::uint32_t received = job.comm(1, OpKind::Recv, there, microbatch, {}, kOp_ns);
+    const std::uint32_t second = job.compute(1, microbatch, kOp_ns, {received});
+    job.comm(1, OpKind::Send, back, microbatch, {second}, kOp_ns);
+    job.comm(0, OpKind::Recv, back, microbatch, {}, kOp_ns);
+  }
+  job.program.kernels.push_back({.name = "small", .gemms = {{1, 16, 16, 16}}, .memory_bytes = 512});
+  for (Body& body : job.program.bodies) {
+    for (Op& op : body.ops) op.kernel = is_compute(op.kind) ? 0 : -1;
+  }
+  return std::move(job.program);
+}
+
+// Every kind of message among three ranks, and an exchange in one group.
+Program every_message() {
+  HandJob job(3);
+  const int all = job.join({0, 1, 2}, GroupKind::Data);
+  const int to = job.join({0, 1}), from = job.join({1, 0});
+  for (int rank = 0; rank < 3; ++rank) {
+    const std::uint32_t first = job.compute(rank, 0, kOp_ns);
+    for (const OpKind kind : {OpKind::AllReduce, OpKind::ReduceScatter, OpKind::AllGather,
+                              OpKind::AllToAll, OpKind::RingShift})
+      job.comm(rank, kind, all, 0, {first}, kOp_ns, 120);
+  }
+  for (const int rank : {0, 1}) {
+    job.comm(rank, rank == 0 ? OpKind::Send : OpKind::Recv, to, 1, {}, kOp_ns);
+    job.comm(rank, rank == 0 ? OpKind::Recv : OpKind::Send, from, 1, {}, kOp_ns);
+    std::vector<Op>& ops = job.program.bodies[rank].ops;
+    ops[ops.size() - 1].exchange = ops[ops.size() - 2].exchange = 0;
+  }
+  return std::move(job.program);
+}
+
+struct MockedRun {
+  Status status = Done{};
+  std::string note;
+  std::size_t calls = 0;  // before the device was closed
+  bool was_made = false;  // the device
+  Nanoseconds took_ns = 0;
+};
+
+struct MockedJob {
+  std::string name;
+  Program program;
+  ExecOptions options;
+  bool alone = false;  // rank 0 plays, and the others elsewhere
+
+  MockedRun run() const {
+    std::vector<Rank> local_ranks;
+    for (std::size_t i = 0; i < (alone ? 1 : program.ranks.size()); ++i)
+      local_ranks.push_back(static_cast<Rank>(i));
+    std::vector<std::unique_ptr<RunState>> states;
+    std::vector<RunState*> all;
+    for (const Rank rank : local_ranks) {
+      states.push_back(
+          std::make_unique<RunState>(program, program.ranks[index(rank)].body, options.iterations));
+      all.push_back(states.back().get());
+    }
+    MockedPeers peers(static_cast<int>(program.ranks.size()));
+    const GpuPlan plan = gpu_plan(program, local_ranks);
+    MockedRun run;
+    const Nanoseconds begin_ns = now_ns();
+    auto device = Device::make(0);
+    if (device.ok()) {
+      run.status = play_gpu(program, options, plan, device->get(), alone ? &peers : nullptr, all);
+    } else {
+      run.status = device.error();
+    }
+    run.note = all[0]->header().note;
+    run.calls = mock().calls.size();
+    if (device.ok()) device->reset();
+    run.was_made = device.ok();
+    run.took_ns = now_ns() - begin_ns;
+    return run;
+  }
+};
+
+ExecOptions small_options() {
+  ExecOptions options;
+  options.share_gpu = true;
+  options.iterations = 2;
+  options.timeout_ns = 200'000'000;
+  return options;
+}
+
+MockedJob shared_job(GpuLaunch launch = GpuLaunch::Gated) {
+  MockedJob job{"two ranks on one GPU", two_ranks(), small_options()};
+  job.options.launch = launch;
+  return job;
+}
+
+MockedJob products() {
+  MockedJob job = shared_job();
+  job.name = "matrix products on one GPU";
+  job.options.compute = Compute::Gemm;
+  job.options.precision = "bf16";
+  return job;
+}
+
+MockedJob rank_of_three(GpuLaunch launch = GpuLaunch::Gated) {
+  MockedJob job{"rank 0 of three", every_message(), small_options(), true};
+  job.options.share_gpu = false;
+  job.options.launch = launch;
+  return job;
+}
+
+void reset(const MockedJob& job) {
+  mock().reset();
+  mock().has_peers = job.alone;
+}
+
+std::string text(const Status& status) { return status.ok() ? "" : status.error().text(); }
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a run asks for nothing that CUDA or NCCL forbids, and gives all back") {
+  for (const MockedJob& job :
+       {shared_job(), shared_job(GpuLaunch::Direct), shared_job(GpuLaunch::Graph), products(),
+        rank_of_three(), rank_of_three(GpuLaunch::Graph)}) {
+    reset(job);
+    const MockedRun run = job.run();
+    INFO(job.name << ", launch " << static_cast<int>(job.options.launch) << ": "
+                  << text(run.status));
+    CHECK(run.status.ok());
+    CHECK(mock().faults == std::vector<std::string>{});
+    CHECK(mock().made > 30);
+    CHECK(mock().left().empty());
+    CHECK(MockCuda::depth() == 0);
+  }
+}
+
+namespace {
+
+// What a run can do without: it gives back what it can, asks for fewer SMs, and an event of a graph
+// that has no time yet has not happened.
+bool can_do_without(const std::string& call) {
+  return has(call, "Destroy") || call.starts_with("cudaFree") ||
+         call == "cuDevSmResourceSplitByCount" || call == "cudaEventElapsedTime";
+}
+
+}  // namespace
+
+// Whatever else fails, the run ends with an Error that names the call and, where several ranks play
+// here, theirs.
+TEST_CASE("any one call may fail: the run says which, ends, and gives all back") {
+  for (const MockedJob& job : {shared_job(), shared_job(GpuLaunch::Graph), products(),
+                               rank_of_three(), rank_of_three(GpuLaunch::Graph)}) {
+    reset(job);
+    REQUIRE(job.run().status.ok());
+    const std::size_t calls = mock().calls.size();
+    for (std::size_t i = 0; i < calls; ++i) {
+      reset(job);
+      mock().fails_at = static_cast<std::int64_t>(i);
+      const MockedRun run = job.run();
+      if (mock().calls.size() <= i) continue;  // the time decides how often some are asked
+      const std::string failed = mock().calls[i].name;
+      INFO(job.name << ": call " << i << " of " << calls << ", " << failed << ": "
+                    << text(run.status) << run.note);
+      const bool when_closing = i >= run.calls;
+      CHECK((when_closing || (run.status.ok() && can_do_without(failed)) ||
+             has(text(run.status), failed) || has(run.note, failed)));
+      CHECK((run.status.ok() || job.alone || !run.was_made || has(text(run.status), "rank")));
+      CHECK(mock().faults == std::vector<std::string>{});
+      CHECK(mock().left().empty());
+      CHECK(MockCuda::depth() == 0);
+      CHECK(run.took_ns < 5'000'000'000);
+    }
+  }
+}
+
+namespace {
+
+std::vector<std::size_t> places(const std::string& name) {
+  std::vector<std::size_t> at;
+  for (std::size_t i = 0; i < mock().calls.size(); ++i) {
+    if (mock().calls[i].name == name) at.push_back(i);
+  }
+  return at;
+}
+
+}  // namespace
+
+TEST_CASE("all communicators with peers are aborted in one group, those without are left alone") {
+  const MockedJob alone = rank_of_three();
+  reset(alone);
+  mock().fails_named = "cudaEventElapsedTime";
+  const MockedRun run = alone.run();
+  REQUIRE(!run.status.ok());
+  const std::vector<std::size_t> aborts = places("ncclCommAbort");
+  REQUIRE(aborts.size() == 3);
+  for (std::size_t i = 0; i < aborts.size(); ++i) {
+    CHECK(aborts[i] == aborts[0] + i);  // one behind the other
+    CHECK(mock().calls[aborts[i]].depth == 1);
+  }
+  CHECK(mock().calls[aborts[0] - 1].name == "ncclGroupStart");
+  CHECK(mock().calls[aborts[2] + 1].name == "ncclGroupEnd");
+  CHECK(mock().faults == std::vector<std::string>{});
+  const MockedJob shared = shared_job();
+  reset(shared);
+  mock().hangs_at = 8;
+  CHECK(!shared.run().status.ok());
+  CHECK(mock().count("ncclCommInitRankConfig") == 2);
+  CHECK(mock().count("ncclCommAbort") == 0);
+}
+
+TEST_CASE("a GPU that hangs is told, even where NCCL's abort hangs as well") {
+  const MockedJob shared = shared_job();
+  reset(shared);
+  mock().hangs_at = 8;
+  const MockedRun here = shared.run();
+  INFO(text(here.status));
+  CHECK(has(text(here.status), "no op ended within 0.2 s: rank "));
+  CHECK(here.took_ns < 5'000'000'000);
+
+  const MockedJob alone = rank_of_three();
+  reset(alone);
+  mock().fails_named = "cudaEventElapsedTime";
+  mock().abort_blocks = true;
+  const MockedRun run = alone.run();
+  CHECK(has(text(run.status), "cudaEventElapsedTime: a mocked failure"));
+  CHECK(run.took_ns < 5'000'000'000);
+  mock().abort_blocks = false;
+  while (mock().live("ncclComm") > 0) std::this_thread::yield();
+}
+
+TEST_CASE("a communicator that never answers ends the run after the time-out, with its ranks") {
+  for (const MockedJob& job : {rank_of_three()}) {
+    reset(job);
+    mock().never_settles = true;
+    const MockedRun run = job.run();
+    CHECK(text(run.status) ==
+          "ncclCommInitRankConfig: found communicator 0 still waiting after 0.2 s, expected all of "
+          "ranks 0, 1, 2 to call");
+    CHECK(mock().left().empty());
+    CHECK(run.took_ns < 5'000'000'000);
+  }
+}
+
+TEST_CASE("a communicator that has to wait is asked until it has done what it was asked for") {
+  for (const int polls : {0, 1, 50}) {
+    const MockedJob job = rank_of_three();
+    reset(job);
+    mock().polls = polls;
+    CHECK(job.run().status.ok());
+    CHECK(mock().faults == std::vector<std::string>{});  // nothing more is asked of it before
+    CHECK(mock().count("ncclCommGetAsyncError") > 3 * polls);
+  }
+}
