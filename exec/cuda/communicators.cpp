@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "exec/cuda/check.h"
+#include "exec/cuda/reduction.h"
 #include "exec/payload/payload_layout.h"
 #include "launch/clock.h"
 
@@ -43,6 +44,16 @@ std::set<std::int32_t> moved_through(const GpuJob& job) {
 }
 
 }  // namespace
+
+Result<GpuCommId> Communicators::make_id() {
+  ncclUniqueId id;
+  if (const ncclResult_t code = ncclGetUniqueId(&id); code != ncclSuccess)
+    return nccl_failed("ncclGetUniqueId", code, nullptr);
+  GpuCommId bytes;
+  static_assert(sizeof bytes == sizeof id);
+  std::memcpy(bytes.data(), &id, sizeof id);
+  return bytes;
+}
 
 Communicators::~Communicators() {
   if (!close().ok()) abort();
@@ -87,28 +98,23 @@ Status Communicators::took(Own* own, const char* call, ncclResult_t code) {
 
 Status Communicators::open(const GpuJob& job) {
   timeout_ns_ = job.options.timeout_ns;
+  program_ = job.program;
+  reductions_ = job.options.reductions;
   const std::set<std::int32_t> moved =
       job.options.transfers == GpuTransfers::Nccl ? moved_through(job) : std::set<std::int32_t>();
-  const std::vector<GpuCommunicator>& planned = job.plan->communicators;
-  all_.reserve(planned.size());
-  for (std::size_t i = 0; i < planned.size(); ++i) {
-    if (planned[i].members > 1) {
-      CHECK(i < job.ids.size());
-      RETURN_IF_ERROR(start(job, planned[i], job.ids[i]));
-    } else if (moved.contains(planned[i].communicator)) {
-      ncclUniqueId id;
-      if (const ncclResult_t code = ncclGetUniqueId(&id); code != ncclSuccess)
-        return nccl_failed("ncclGetUniqueId", code, nullptr);
-      GpuCommId own;
-      std::memcpy(own.data(), &id, sizeof id);
-      RETURN_IF_ERROR(start(job, planned[i], own));
-    }
+  all_.reserve(job.plan->communicators.size());
+  for (const GpuCommunicator& planned : job.plan->communicators) {
+    const bool is_used = planned.members > 1 || moved.contains(planned.communicator);
+    if (!is_used) continue;
+    ASSIGN_OR_RETURN(const GpuCommId id,
+                     planned.members > 1 ? job.id(planned.communicator) : make_id());
+    RETURN_IF_ERROR(start(job, planned, id));
+    job.lives();
   }
   return Done{};
 }
 
 Status Communicators::start(const GpuJob& job, const GpuCommunicator& planned, GpuCommId id) {
-  static_assert(sizeof(ncclUniqueId) == sizeof(GpuCommId));
   ncclUniqueId unique;
   std::memcpy(&unique, id.data(), sizeof unique);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -168,6 +174,9 @@ Status Communicators::communicate(const Op& op, std::int32_t communicator, const
   const auto gives = static_cast<std::size_t>(pieces.give_words);
   const auto takes = static_cast<std::size_t>(pieces.take_words);
   const int n = own.members;
+  const Number number = number_of_message(*program_, op, communicator, reductions_);
+  const ncclDataType_t type = nccl_type(number);  // of what is added up
+  const auto each = static_cast<std::size_t>(numbers_a_word(number));
   switch (op.kind) {
     case OpKind::Send:
       return took(&own, "ncclSend", ncclSend(give, gives, ncclFloat, 1, own.nccl, stream));
@@ -175,10 +184,10 @@ Status Communicators::communicate(const Op& op, std::int32_t communicator, const
       return took(&own, "ncclRecv", ncclRecv(take, takes, ncclFloat, 0, own.nccl, stream));
     case OpKind::AllReduce:
       return took(&own, "ncclAllReduce",
-                  ncclAllReduce(give, take, gives, ncclFloat, ncclSum, own.nccl, stream));
+                  ncclAllReduce(give, take, gives * each, type, ncclSum, own.nccl, stream));
     case OpKind::ReduceScatter:
       return took(&own, "ncclReduceScatter",
-                  ncclReduceScatter(give, take, takes, ncclFloat, ncclSum, own.nccl, stream));
+                  ncclReduceScatter(give, take, takes * each, type, ncclSum, own.nccl, stream));
     case OpKind::AllGather:
       return took(&own, "ncclAllGather",
                   ncclAllGather(give, take, gives, ncclFloat, own.nccl, stream));

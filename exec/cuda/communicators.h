@@ -27,6 +27,9 @@ class Communicators {
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;
 
+  // A new one's id, which all its members need.
+  static Result<GpuCommId> make_id();
+
   // Those with several members, and of those with one the ones that Moves go through. Waits for the
   // other members, in the order of their numbers.
   Status open(const GpuJob& job);
@@ -70,6 +73,8 @@ class Communicators {
   void leave_groups();
   Status close();
 
+  const Program* program_ = nullptr;
+  ReductionTypes reductions_;
   Nanoseconds timeout_ns_ = 0;
   int depth_ = 0;              // groups that have begun
   std::vector<Own*> grouped_;  // with calls in the group

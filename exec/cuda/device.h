@@ -27,10 +27,11 @@ class Device final : public Gpu {
   ~Device() override;
 
   const GpuFacts& facts() const override { return facts_; }
-  Result<GpuCommId> make_id() override;
+  Result<GpuCommId> make_id() override { return Communicators::make_id(); }
   Result<GpuShare> open(GpuJob job) override;
   std::int64_t launches(const GpuCall& call) const override;
-  Status issue(std::span<const GpuCall> calls, int iteration) override;
+  Status capture(std::span<const GpuCall> calls) override;
+  Result<bool> issue(std::span<const GpuCall> calls, int iteration, bool by_graph) override;
   Result<Nanoseconds> open_gate() override;
   Result<bool> has_happened(std::int32_t event) override;
   Result<Nanoseconds> ns_since_gate(std::int32_t event) override;
@@ -51,8 +52,8 @@ class Device final : public Gpu {
     Stream setup;  // of copies beside the plan's streams
     Partitions partitions;
     std::vector<Event> events;        // timed, by number of the plan
-    std::vector<Event> dependencies;  // likewise, inside a capture
-    std::vector<Event> ends;          // of streams, inside a capture
+    std::vector<Event> dependencies;  // likewise, inside a capture; made for the first
+    std::vector<Event> ends;          // of streams, likewise
     std::vector<Messages> messages;   // by stream
     Payloads payloads;
     std::vector<Multiplier> multipliers;  // by local rank
@@ -94,8 +95,7 @@ class Device final : public Gpu {
   Status communicate(const GpuCall& call);
   Status move(const GpuCall& call);
 
-  Status issue_graph(std::span<const GpuCall> calls);
-  Result<Graph> capture(std::span<const GpuCall> calls);
+  Result<Graph> captured(std::span<const GpuCall> calls);
   Status capture_all(std::span<const GpuCall> calls);
 
   const Body& body(const GpuCall& call) const;

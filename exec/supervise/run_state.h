@@ -31,7 +31,8 @@ class RunState {
     // it then has a while to abort what others wait for, and is killed after that.
     std::atomic<std::uint32_t> stop, heeds_stop;
     std::atomic<std::uint32_t> iteration;  // under way, warm-up included
-    std::atomic<std::uint64_t> ended;      // ops, over all iterations
+    // Ops ended, over all iterations, and before them what was opened: it lives while this grows.
+    std::atomic<std::uint64_t> steps;
     std::int64_t payloads_checked;
     ClockReading before;    // the first iteration
     ClockReading after;     // the last; round_trip_ns 0: not read

@@ -101,6 +101,10 @@ Json to_json(const Spread& spread) {
 Result<std::optional<RealRunResult>> run_for_real(const Scenario& scenario, const CompiledJob& job,
                                                   RealOptions options) {
   if (options.exec.precision.empty()) options.exec.precision = job.plan.precision;
+  ReductionTypes& reductions = options.exec.reductions;
+  if (reductions.gradients.empty()) reductions.gradients = job.plan.gradient_dtype;
+  const std::string& precision = job.plan.precision;
+  reductions.others = precision == "fp32" || precision == "fp16" ? precision : "bf16";
   auto real = run_program(
       job.program, options, scenario.place_of({"costs.source"}), [&](const Trace& trace) {
         RunResult result = result_of(scenario, job, trace);

@@ -86,6 +86,24 @@ TEST_CASE("what GPUs cannot do is one line: 3 for what is missing, 2 for wrong u
                 "two.toml:5: found 2 processes (torchrun) and --share-gpu, expected one");
 }
 
+TEST_CASE("launches that block are refused, few queues are made many, and the trace says so") {
+  const Variable plugins("TANDEM_PLUGINS", TANDEM_FAKE_PLUGINS);
+  const Sandbox sandbox;
+  sandbox.file("two.toml", kTwoStages);
+  {
+    const Variable blocking("CUDA_LAUNCH_BLOCKING", "1");
+    const Ran ran = sandbox.tandem("run two.toml --backend cuda --share-gpu");
+    CHECK(ran.status == 2);
+    CHECK(said(ran).find("found CUDA_LAUNCH_BLOCKING=1, expected it unset") != std::string::npos);
+  }
+  const Variable one("CUDA_DEVICE_MAX_CONNECTIONS", "1");
+  const Ran ran = sandbox.tandem("run two.toml --backend cuda --share-gpu --gate-calls 10 --json");
+  check_done(ran);
+  const std::string real = Json::parse(ran.out)[0]["real"];
+  CHECK(real.find("CUDA_DEVICE_MAX_CONNECTIONS was 1, and is 32 here") != std::string::npos);
+  CHECK(real.find("launched directly: its queues hold 10 calls") != std::string::npos);
+}
+
 TEST_CASE("an option of GPUs that is given in vain is refused, by every command that has it") {
   const Sandbox sandbox;
   sandbox.file("two.toml", kTwoStages);
@@ -101,6 +119,8 @@ TEST_CASE("an option of GPUs that is given in vain is refused, by every command 
   refused(comm + "--backend cuda --transfers copy", "found --transfers, expected --share-gpu");
   refused("calibrate device none.csv --precision fp8", "found --precision with --backend host, ");
   refused("run two.toml --backend cuda --share-gpu --transfers 1", "--transfers: 1 not in ");
+  refused("run two.toml --gate-calls 10", "found --gate-calls with --backend host, expected ");
+  refused("run two.toml --gradients bf16", "found --gradients with --backend host, expected ");
   refused("run two.toml --backend cuda --launch queued", "--launch: queued not in ");
 }
 

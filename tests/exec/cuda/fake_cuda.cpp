@@ -4,7 +4,8 @@
 // A process knows its own calls only: communication with others takes its priced duration from
 // when this process is there. TANDEM_FAKE_GPUS: how many GPUs there are, else 1.
 // TANDEM_FAKE_FAULT=RANK:OP: an op whose payload is wrong. TANDEM_FAKE_HANG=RANK: the later half of
-// the rank's events never happens.
+// the rank's events never happens. TANDEM_FAKE_QUEUE: how many calls fit behind the closed gate.
+// TANDEM_FAKE_GRAPHS=0: no graph can be captured.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -45,14 +46,13 @@ class FakeCuda : public Gpu {
 
   Result<GpuShare> open(GpuJob job) override {
     job_ = std::move(job);
-    if (job_.ids.size() != job_.plan->communicators.size())
-      return failed(fmt::format("found {} ids of communicators, expected {}", job_.ids.size(),
-                                job_.plan->communicators.size()));
-    for (std::size_t i = 0; i < job_.ids.size(); ++i) {
-      if (job_.plan->communicators[i].members > 1 && job_.ids[i] == GpuCommId{})
+    for (const GpuCommunicator& each : job_.plan->communicators) {
+      if (each.members == 1) continue;
+      ASSIGN_OR_RETURN(const GpuCommId id, job_.id(each.communicator));
+      if (id == GpuCommId{})
         return failed(fmt::format("found no id of communicator {}, which has {} members",
-                                  job_.plan->communicators[i].communicator,
-                                  job_.plan->communicators[i].members));
+                                  each.communicator, each.members));
+      job_.lives();
     }
     const int local_ranks = static_cast<int>(job_.plan->local_ranks.size());
     share_.sms.assign(local_ranks, std::max(1, kSms / local_ranks));
@@ -62,7 +62,11 @@ class FakeCuda : public Gpu {
   }
 
   std::int64_t launches(const GpuCall&) const override { return 1; }
-  Status issue(std::span<const GpuCall> calls, int) override {
+  Status capture(std::span<const GpuCall>) override {
+    if (number_of("TANDEM_FAKE_GRAPHS", 1) == 1) return Done{};
+    return failed("has no graphs");
+  }
+  Result<bool> issue(std::span<const GpuCall> calls, int, bool by_graph) override {
     if (aborted_) return failed("asked for calls after the end");
     GpuPlan asked = *job_.plan;
     asked.calls.assign(calls.begin(), calls.end());
@@ -74,11 +78,17 @@ class FakeCuda : public Gpu {
     checked_ =
         std::ranges::any_of(calls, [](const GpuCall& c) { return c.verb == GpuVerb::Check; });
     find_hang();
-    return Done{};
+    const bool is_held = opened_ < ++wanted_ && !by_graph;
+    const bool fits = static_cast<int>(calls.size()) <= number_of("TANDEM_FAKE_QUEUE", 1'000'000);
+    if (is_held && !fits) opened_ = wanted_;
+    return !is_held || fits;
   }
 
   // The gate may be opened before anything is asked for.
-  Result<Nanoseconds> open_gate() override { return now_ns(); }
+  Result<Nanoseconds> open_gate() override {
+    opened_ = opened_ < wanted_ ? wanted_ : wanted_ + 1;
+    return now_ns();
+  }
 
   Result<bool> has_happened(std::int32_t event) override {
     return events_.at(event) < hang_ns_ || (event != job_.plan->done && !hangs(event));
@@ -150,6 +160,7 @@ class FakeCuda : public Gpu {
   int ids_ = 0;
   bool aborted_ = false;
   bool checked_ = false;
+  int wanted_ = 0, opened_ = 0;      // gates
   std::vector<Nanoseconds> events_;  // of the iteration
   std::vector<bool> hanging_;        // by event: of the rank that hangs
   Nanoseconds hang_ns_ = 0;

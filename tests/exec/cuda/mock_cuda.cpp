@@ -25,7 +25,7 @@ void MockCuda::reset() {
   has_peers = false;
   calls.clear();
   faults.clear();
-  made = 0;
+  made = not_blocking = 0;
   captures = has_copied = false;
   loaded.clear();
   capture = {};
@@ -130,8 +130,7 @@ bool MockCuda::is_live(const char* kind, const void* handle) {
 bool MockCuda::is_closed() const {
   const std::lock_guard lock(mutex_);
   if (gate_ == nullptr) return false;
-  const std::atomic_ref opened(gate_->opened), wanted(gate_->wanted);
-  return opened.load() < wanted.load();
+  return std::atomic_ref(gate_->opened).load() < wanted_;
 }
 
 bool MockCuda::hangs() const {
@@ -146,6 +145,7 @@ void MockCuda::hold(GateWords* gate) {
     return;
   }
   gate_ = gate;
+  wanted_ = std::atomic_ref(gate->wanted).load();
   stamps_ = false;
   ++gates_;
   placed_ = 0;

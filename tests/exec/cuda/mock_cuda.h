@@ -24,6 +24,7 @@ struct MockedCall {
   const void* handle = nullptr;  // what it is of
   int depth = 0;                 // of NCCL's groups in its thread
   bool fails = false;            // because the test wants it
+  std::string what = {};         // of an operation of NCCL: "60 bf16"
 };
 
 // An event of a device.
@@ -69,6 +70,7 @@ class MockCuda {
   std::vector<MockedCall> calls;
   std::vector<std::string> faults;  // what the libraries forbid, or would wait for without end
   int made = 0;                     // handles and memory
+  int not_blocking = 0;             // communicators that were made so
   int live(const std::string& kind) const;
   std::string left() const;  // by kind, what nobody gave back: "2 cudaEvent"; empty: all is
   int count(const std::string& name) const;
@@ -118,9 +120,10 @@ class MockCuda {
   std::map<const void*, MockedStream> streams_;
   std::map<const void*, MockedComm> comms_;
   GateWords* gate_ = nullptr;
-  bool stamps_ = false;      // a graph that says so has been launched
-  std::uint64_t gates_ = 0;  // that have stood
-  std::int64_t placed_ = 0;  // events behind the last
+  std::uint32_t wanted_ = 0;  // the iteration that it holds
+  bool stamps_ = false;       // a graph that says so has been launched
+  std::uint64_t gates_ = 0;   // that have stood
+  std::int64_t placed_ = 0;   // events behind the last
   std::int64_t clock_ = 0;
 };
 

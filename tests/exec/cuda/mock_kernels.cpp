@@ -1,5 +1,6 @@
 // Our kernels, mocked: those of payloads do their work on the host.
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 #include <algorithm>
 
@@ -26,12 +27,29 @@ void for_words(const DevicePieces& all, Each each) {
   }
 }
 
-float expected(const DevicePiece& piece, std::int32_t members, std::uint64_t key, std::int64_t i) {
-  if (piece.member != DevicePiece::kSum) return payload_word(key, piece.member, piece.first + i);
+float expected(const DevicePieces& all, const DevicePiece& piece, std::uint64_t key,
+               std::int64_t i) {
+  const auto of = [&](std::int32_t member) {
+    const float word = payload_word(key, member, piece.first + i);
+    return all.number == Number::Fp32 ? word : addend(word, member);
+  };
+  if (piece.member != DevicePiece::kSum) return of(piece.member);
   float sum = 0;
-  for (std::int32_t member = 0; member < members; ++member)
-    sum += payload_word(key, member, piece.first + i);
+  for (std::int32_t member = 0; member < all.members; ++member) sum += of(member);
   return sum;
+}
+
+// Number `at` of a buffer.
+float read(Number number, const void* buffer, std::int64_t at) {
+  if (number == Number::Bf16)
+    return static_cast<float>(static_cast<const __nv_bfloat16*>(buffer)[at]);
+  if (number == Number::Fp16) return static_cast<float>(static_cast<const __half*>(buffer)[at]);
+  return static_cast<const float*>(buffer)[at];
+}
+void write(Number number, void* buffer, std::int64_t at, float value) {
+  if (number == Number::Bf16) static_cast<__nv_bfloat16*>(buffer)[at] = __nv_bfloat16(value);
+  if (number == Number::Fp16) static_cast<__half*>(buffer)[at] = __half(value);
+  if (number == Number::Fp32) static_cast<float*>(buffer)[at] = value;
 }
 
 }  // namespace
@@ -65,35 +83,35 @@ cudaError_t fill_random(cudaStream_t stream, Number number, void* to, std::int64
   for (std::int64_t i = 0; i < count && code == cudaSuccess; ++i) {
     const auto bits = scatter(key + static_cast<std::uint64_t>(i)) >> 40;
     const float value = (static_cast<float>(bits) + 0.5f) * 0x1p-23f - 1.0f;
-    if (number == Number::Fp32) static_cast<float*>(to)[i] = value;
-    if (number == Number::Bf16) static_cast<__nv_bfloat16*>(to)[i] = __nv_bfloat16(value);
+    if (number != Number::Fp8) write(number, to, i, value);
   }
   return code;
 }
 
 cudaError_t fill_pieces(cudaStream_t stream, const DevicePieces& pieces, std::uint64_t key,
-                        float* buffer) {
+                        void* buffer) {
   const cudaError_t code = launched("fill_pieces", stream);
   for_words(pieces, [&](const DevicePiece& piece, std::int64_t i) {
-    buffer[piece.offset + i] = expected(piece, pieces.members, key, i);
+    write(pieces.number, buffer, piece.offset + i, expected(pieces, piece, key, i));
   });
   return code;
 }
 
-cudaError_t poison_pieces(cudaStream_t stream, const DevicePieces& pieces, float* buffer) {
+cudaError_t poison_pieces(cudaStream_t stream, const DevicePieces& pieces, void* buffer) {
   const cudaError_t code = launched("poison_pieces", stream);
   for_words(pieces, [&](const DevicePiece& piece, std::int64_t i) {
-    buffer[piece.offset + i] = std::numeric_limits<float>::quiet_NaN();
+    write(pieces.number, buffer, piece.offset + i, std::numeric_limits<float>::quiet_NaN());
   });
   return code;
 }
 
 cudaError_t check_pieces(cudaStream_t stream, const DevicePieces& pieces, std::uint64_t key,
-                         const float* buffer, unsigned long long* wrong) {
+                         const void* buffer, unsigned long long* wrong) {
   const cudaError_t code = launched("check_pieces", stream);
   if (device().has_peers) return code;
   for_words(pieces, [&](const DevicePiece& piece, std::int64_t i) {
-    *wrong += buffer[piece.offset + i] != expected(piece, pieces.members, key, i) ? 1 : 0;
+    const float found = read(pieces.number, buffer, piece.offset + i);
+    *wrong += found != expected(pieces, piece, key, i) ? 1 : 0;
   });
   return code;
 }

@@ -93,7 +93,11 @@ ncclResult_t failed() {
 ncclResult_t operation(const char* name, ncclComm_t comm, cudaStream_t stream, const void* give,
                        void* take, std::size_t count, ncclDataType_t type) {
   if (mock().queue(name, stream)) return failed();
-  const std::size_t each = type == ncclFloat ? 4 : type == ncclUint8 ? 1 : 2;
+  const std::size_t each = type == ncclFloat ? 4 : 2;
+  mock().calls.back().what = fmt::format("{} {}", count,
+                                         type == ncclFloat  ? "fp32"
+                                         : type == ncclHalf ? "fp16"
+                                                            : "bf16");
   return asked({name, comm, give, take, count * each});
 }
 
@@ -121,6 +125,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int members, ncclUniqueId,
   *comm = static_cast<ncclComm_t>(mock().make("ncclComm"));
   MockedComm& own = mock().comm(*comm);
   own = {members, place, config->blocking != 0};
+  mock().not_blocking += own.blocking ? 0 : 1;
   begin(&own);
   return own.state;
 }

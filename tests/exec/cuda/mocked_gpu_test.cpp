@@ -27,9 +27,15 @@ class MockedPeers : public Control {
   explicit MockedPeers(int ranks) : ranks_(ranks) {}
   int rank() const override { return 0; }
   int ranks() const override { return ranks_; }
-  Status broadcast(std::span<std::byte>) override { return Done{}; }
+  Status broadcast(std::span<std::byte> bytes) override {
+    told_bytes.push_back(bytes.size());
+    return Done{};
+  }
   Status barrier() override { return Done{}; }
+  Result<bool> any(bool own) override { return own; }
   Result<ClockReading> compare_clocks() override { return ClockReading{}; }
+
+  std::vector<std::size_t> told_bytes;  // by broadcast
 
  private:
   int ranks_;
@@ -81,6 +87,8 @@ struct MockedRun {
   std::string note;
   std::size_t calls = 0;  // before the device was closed
   bool was_made = false;  // the device
+  std::uint64_t steps = 0;
+  std::vector<std::size_t> told_bytes;
   Nanoseconds took_ns = 0;
 };
 
@@ -115,6 +123,8 @@ struct MockedJob {
     run.calls = mock().calls.size();
     if (device.ok()) device->reset();
     run.was_made = device.ok();
+    run.steps = all[0]->header().steps;
+    run.told_bytes = peers.told_bytes;
     run.took_ns = now_ns() - begin_ns;
     return run;
   }
@@ -292,5 +302,148 @@ TEST_CASE("a communicator that has to wait is asked until it has done what it wa
     CHECK(job.run().status.ok());
     CHECK(mock().faults == std::vector<std::string>{});  // nothing more is asked of it before
     CHECK(mock().count("ncclCommGetAsyncError") > 3 * polls);
+  }
+}
+
+TEST_CASE("communicators with one member block, so that NCCL starts no threads for them") {
+  const MockedJob shared = shared_job(), alone = rank_of_three();
+  reset(shared);
+  CHECK(shared.run().status.ok());
+  CHECK(mock().count("ncclCommInitRankConfig") == 2);
+  CHECK(mock().not_blocking == 0);
+  reset(alone);
+  CHECK(alone.run().status.ok());
+  CHECK(mock().not_blocking == 3);
+}
+
+TEST_CASE("ids of many communicators are told at once, and each that has been opened is progress") {
+  constexpr int kCommunicators = 130;
+  HandJob job(2);
+  const std::uint32_t first = job.compute(0, 0, kOp_ns);
+  for (int i = 0; i < kCommunicators; ++i) {
+    const int number = job.join({0, 1});
+    for (const int rank : {0, 1})
+      job.comm(rank, rank == 0 ? OpKind::Send : OpKind::Recv, number, 0,
+               rank == 0 ? std::vector{first} : std::vector<std::uint32_t>{}, kOp_ns);
+  }
+  MockedJob many{"many communicators", std::move(job.program), small_options(), true};
+  many.options.share_gpu = false;
+  reset(many);
+  const MockedRun run = many.run();
+  INFO(text(run.status));
+  REQUIRE(run.status.ok());
+  CHECK(mock().count("ncclGetUniqueId") == kCommunicators);
+  REQUIRE(run.told_bytes.size() > 3);
+  CHECK(run.told_bytes[0] == 64 * sizeof(GpuCommId));
+  CHECK(run.told_bytes[1] == 64 * sizeof(GpuCommId));
+  CHECK(run.told_bytes[2] == 2 * sizeof(GpuCommId));
+  CHECK(run.told_bytes[3] == sizeof(Nanoseconds));  // when to start
+  // 131 streams' kernels, 130 opened, as many first messages, 131 ops in each of 3 iterations.
+  CHECK(run.steps == 131 + 130 + 130 + 3 * 131);
+}
+
+TEST_CASE("gradients are added up in their own numbers, and so are partial sums") {
+  const auto asked = [](const std::string& name) {
+    std::set<std::string> all;
+    for (const MockedCall& call : mock().calls) {
+      if (call.name == name) all.insert(call.what);
+    }
+    return all;
+  };
+  MockedJob job = rank_of_three();
+  // 120 bytes: 30 numbers of 32 bits, or 60 of 16; of three members' a third.
+  using All = std::set<std::string>;
+  for (const auto& [type, number, third] : {std::tuple{"", "30 fp32", "10 fp32"},
+                                            {"fp32", "30 fp32", "10 fp32"},
+                                            {"bf16", "60 bf16", "20 bf16"},
+                                            {"fp16", "60 fp16", "20 fp16"}}) {
+    job.options.reductions = {type, "fp32"};
+    reset(job);
+    CHECK(job.run().status.ok());
+    CHECK(asked("ncclAllReduce") == All{number});
+    CHECK(asked("ncclReduceScatter") == All{third});
+    CHECK(asked("ncclAllGather") == All{"10 fp32"});
+  }
+  job.program.communicators[0].group_kind = GroupKind::Tensor;
+  job.options.reductions = {"fp32", "bf16"};
+  reset(job);
+  CHECK(job.run().status.ok());
+  CHECK(asked("ncclAllReduce") == All{"60 bf16"});
+  // A norm is a number of 32 bits.
+  job.program.communicators[0].group_kind = GroupKind::Data;
+  for (Body& body : job.program.bodies) {
+    for (Op& op : body.ops) op.bytes = op.kind == OpKind::AllReduce ? 4 : op.bytes;
+  }
+  job.options.reductions = {"bf16", "bf16"};
+  reset(job);
+  CHECK(job.run().status.ok());
+  CHECK(asked("ncclAllReduce") == All{"1 fp32"});
+}
+
+TEST_CASE("what does not fit behind the gate is launched otherwise, with a note, and goes on") {
+  MockedJob shared = shared_job(), alone = rank_of_three();
+  for (MockedJob* job : {&shared, &alone}) {
+    const std::string how = job->alone ? "launched as a graph: " : "launched directly: ";
+    // Known beforehand: nothing is held.
+    job->options.gate_calls = 5;
+    reset(*job);
+    const MockedRun known = job->run();
+    INFO(text(known.status) << known.note);
+    CHECK(known.status.ok());
+    CHECK(has(known.note, ", " + how + "its queues hold 5 calls"));
+    // Found out: the gate is opened early, and the iteration played once more.
+    job->options.gate_calls = kGateCalls;
+    reset(*job);
+    mock().queue_room = 3;
+    const MockedRun full = job->run();
+    INFO(text(full.status) << full.note);
+    CHECK(full.status.ok());
+    CHECK(has(full.note, ", " + how + "its queues were full before all was asked for"));
+    CHECK(mock().faults == std::vector<std::string>{});
+  }
+  reset(alone);
+  mock().queue_room = 3;
+  mock().fails_named = "cudaStreamBeginCapture";
+  const MockedRun run = alone.run();
+  CHECK(run.status.ok());
+  CHECK(has(run.note,
+            ", launched directly, without a graph (cudaStreamBeginCapture: a mocked "
+            "failure): its queues were full"));
+}
+
+// The lane of rank 0's five collectives waits for the gate and for the compute; each collective
+// stands between two records, and is three calls of NCCL's; a last record joins it: 2 + 5 x 5 + 1.
+TEST_CASE("what NCCL puts into streams counts towards what queues hold") {
+  MockedJob job = rank_of_three();
+  job.options.gate_calls = 27;
+  reset(job);
+  CHECK(has(job.run().note, "its queues hold 27 calls"));
+  job.options.gate_calls = 28;
+  reset(job);
+  CHECK(!has(job.run().note, "its queues hold"));
+}
+
+// A device that is asked for nothing else before.
+TEST_CASE("the first iteration behind a closed gate loads nothing: kernels, copies, NCCL") {
+  for (const GpuTransfers transfers :
+       {GpuTransfers::Nccl, GpuTransfers::Copy, GpuTransfers::Priced}) {
+    const MockedJob job = shared_job();
+    ExecOptions options = job.options;
+    options.transfers = transfers;
+    reset(job);
+    const std::vector<Rank> both = {Rank{0}, Rank{1}};
+    const GpuPlan plan = gpu_plan(job.program, both);
+    auto device = Device::make(0);
+    REQUIRE(device.ok());
+    const auto id = [](std::int32_t) { return GpuCommId{}; };
+    REQUIRE((*device)->open({&job.program, &plan, options, id, [] {}}).ok());
+    CHECK(mock().has_copied == (transfers == GpuTransfers::Copy));
+    const auto held = (*device)->issue(plan.calls, 0, false);
+    REQUIRE(held.ok());
+    CHECK(*held);
+    CHECK((*device)->open_gate().ok());
+    CHECK(mock().faults == std::vector<std::string>{});
+    device->reset();
+    CHECK(mock().left().empty());
   }
 }
