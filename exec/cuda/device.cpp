@@ -57,6 +57,7 @@ Result<std::unique_ptr<Device>> Device::make(int number) {
 Device::~Device() {
   if (!parts_) return;
   constexpr Nanoseconds kMost_ns = 10'000'000'000, kAfterAbort_ns = 500'000'000;
+  watch_.reset();
   parts_->gate.open_for_good();
   (void)cudaSetDevice(number_);
   if (!aborted_ && is_idle(kMost_ns)) return;
@@ -213,7 +214,14 @@ Status Device::connect() {
   return Done{};
 }
 
-Result<Nanoseconds> Device::open_gate() { return parts_->gate.open(); }
+Result<Nanoseconds> Device::open_gate() {
+  if (watch_) {
+    watch_->end();
+    held_ = !watch_->opened();
+    watch_.reset();
+  }
+  return held_ ? parts_->gate.open() : now_ns();
+}
 
 Result<bool> Device::has_happened(std::int32_t event) {
   constexpr Nanoseconds kBetween_ns = 10'000'000;
@@ -257,6 +265,7 @@ Result<std::vector<GpuFault>> Device::faults() {
 void Device::abort() {
   if (aborted_ || !parts_) return;
   aborted_ = true;
+  watch_.reset();
   parts_->gate.open_for_good();
   parts_->communicators.abort();
 }

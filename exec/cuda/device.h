@@ -31,8 +31,9 @@ class Device final : public Gpu {
   Result<GpuShare> open(GpuJob job) override;
   std::int64_t launches(const GpuCall& call) const override;
   Status capture(std::span<const GpuCall> calls) override;
-  Result<bool> issue(std::span<const GpuCall> calls, int iteration, bool by_graph) override;
+  Status issue(std::span<const GpuCall> calls, int iteration, bool by_graph) override;
   Result<Nanoseconds> open_gate() override;
+  bool held() const override { return held_; }
   Result<bool> has_happened(std::int32_t event) override;
   Result<Nanoseconds> ns_since_gate(std::int32_t event) override;
   Result<std::vector<GpuFault>> faults() override;
@@ -84,8 +85,7 @@ class Device final : public Gpu {
 
   Checks plan_checks(std::span<const GpuCall> calls) const;
   bool brings_nothing(const GpuCall& call) const;
-  // `watch`: null where the gate is open.
-  Status issue_all(std::span<const GpuCall> calls, const Checks& checks, GateWatch* watch);
+  Status issue_all(std::span<const GpuCall> calls, const Checks& checks);
   Status issue_one(const GpuCall& call, bool captures);
   Status prepare(const GpuCall& call, bool captures);
   Status carry_out(const GpuCall& call);
@@ -113,6 +113,8 @@ class Device final : public Gpu {
   Nanoseconds looked_ns_ = 0;                    // at communicators, for failures
   std::vector<std::vector<std::string>> names_;  // by local rank and op, for profilers
   std::unique_ptr<Parts> parts_;
+  bool held_ = true;
+  std::unique_ptr<GateWatch> watch_;  // while the gate is closed; last: it looks at the gate
 };
 
 }  // namespace tandem

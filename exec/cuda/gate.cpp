@@ -28,7 +28,10 @@ void Gate::open_for_good() {
 GateWatch::GateWatch(Gate* gate, Nanoseconds most_ns)
     : gate_(gate), most_ns_(most_ns), thread_([this] { watch(); }) {}
 
-GateWatch::~GateWatch() {
+GateWatch::~GateWatch() { end(); }
+
+void GateWatch::end() {
+  if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     ended_ = true;

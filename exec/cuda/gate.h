@@ -45,7 +45,8 @@ class Gate {
 };
 
 // While it lives, a thread sees to it that issuing goes on: queues of the device take so much and
-// no more, and what is held by the gate does not leave them.
+// no more, and what is held by the gate does not leave them. All may have been issued here and not
+// elsewhere, where messages with those held here fill the queues.
 class GateWatch {
  public:
   // `gate` outlives it. It is opened when no call has been issued for `most_ns`.
@@ -55,6 +56,7 @@ class GateWatch {
   GateWatch& operator=(const GateWatch&) = delete;
 
   void issued() { calls_.fetch_add(1, std::memory_order_relaxed); }
+  void end();                              // it watches no longer
   bool opened() const { return opened_; }  // it had to
 
  private:

@@ -74,12 +74,15 @@ class Gpu {
   // Makes a graph of the calls, for issue(). An Error where that cannot be; all else goes on.
   virtual Status capture(std::span<const GpuCall> calls) = 0;
   // Asks for all calls of an iteration, in order, or for the graph of them. They begin when the
-  // gate is opened, before or after this. False: the device's queues were full before all was asked
-  // for, so the gate has been opened early, and times mean nothing. `iteration` is counted from 0,
-  // warm-up included; payloads depend on it.
-  virtual Result<bool> issue(std::span<const GpuCall> calls, int iteration, bool by_graph) = 0;
+  // gate is opened, before or after this. `iteration` is counted from 0, warm-up included; payloads
+  // depend on it.
+  virtual Status issue(std::span<const GpuCall> calls, int iteration, bool by_graph) = 0;
   // Opens the gate: when, by now_ns().
   virtual Result<Nanoseconds> open_gate() = 0;
+  // Whether the gate held what was asked for last until open_gate(). It opens by itself, so that
+  // nobody waits for what it holds, where no call has been issued for some seconds: the device's
+  // queues are full, or those of another process. Times mean nothing, then.
+  virtual bool held() const = 0;
   // Whether an event of the iteration has happened. An Error where the device or a communicator has
   // failed.
   virtual Result<bool> has_happened(std::int32_t event) = 0;

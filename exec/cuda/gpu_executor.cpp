@@ -119,7 +119,6 @@ class GpuExecutor {
   std::vector<std::span<OwnTimes>> times_;  // by local rank: of the iteration
   std::vector<GpuCommId> ids_;              // of the Program's first communicators
   GpuLaunch launch_ = GpuLaunch::Gated;     // of iterations but the first
-  bool overflowed_ = false;                 // the iteration: the gate was opened early
   Nanoseconds gate_ns_ = 0;                 // when the gate was opened, on this process's clock
   Nanoseconds moved_ns_ = 0;                // when an op was seen to have ended last
 };
@@ -235,7 +234,7 @@ Status GpuExecutor::compare_clocks(ClockReading RunState::Header::*reading) {
 Status GpuExecutor::play_held(int number, int iteration) {
   RETURN_IF_ERROR(play(number, iteration));
   if (launch_ != GpuLaunch::Gated) return Done{};
-  ASSIGN_OR_RETURN(const bool is_full, any(overflowed_));
+  ASSIGN_OR_RETURN(const bool is_full, any(!gpu_.held()));
   if (!is_full) return Done{};
   RETURN_IF_ERROR(launch_otherwise("its queues were full before all was asked for"));
   return play(number, iteration);
@@ -266,12 +265,9 @@ Status GpuExecutor::start(int number) {
     RETURN_IF_ERROR(wait_for_others());
     ASSIGN_OR_RETURN(gate_ns_, gpu_.open_gate());
   }
-  ASSIGN_OR_RETURN(const bool held, gpu_.issue(calls, number, by_graph));
-  overflowed_ = !held;
+  RETURN_IF_ERROR(gpu_.issue(calls, number, by_graph));
   if (direct) return Done{};
   RETURN_IF_ERROR(wait_for_others());
-  gate_ns_ = now_ns();
-  if (!held) return Done{};  // open already
   ASSIGN_OR_RETURN(gate_ns_, gpu_.open_gate());
   return Done{};
 }

@@ -53,26 +53,23 @@ bool is_checked(std::span<const GpuCall> calls) {
 
 }  // namespace
 
-Result<bool> Device::issue(std::span<const GpuCall> calls, int iteration, bool by_graph) {
+Status Device::issue(std::span<const GpuCall> calls, int iteration, bool by_graph) {
+  constexpr Nanoseconds kMost_ns = 5'000'000'000;  // far more than a call takes
   RETURN_IF_CUDA_FAILS(cudaSetDevice, number_);
   RETURN_IF_ERROR(parts_->payloads.begin(iteration, parts_->setup.get()));
   by_graph_ = by_graph;
-  if (by_graph) {
-    if (!parts_->graph || !std::ranges::equal(calls, parts_->captured, is_same))
-      RETURN_IF_ERROR(capture(calls));
-    parts_->gate.expect();
-    RETURN_IF_CUDA_FAILS(cudaGraphLaunch, parts_->graph.get(), parts_->partitions.stream(0));
-    return true;
-  }
+  held_ = true;
+  if (by_graph && (!parts_->graph || !std::ranges::equal(calls, parts_->captured, is_same)))
+    RETURN_IF_ERROR(capture(calls));
   parts_->gate.expect();
-  if (parts_->gate.is_open()) {
-    RETURN_IF_ERROR(issue_all(calls, plan_checks(calls), nullptr));
-    return true;
+  if (by_graph) {
+    RETURN_IF_CUDA_FAILS(cudaGraphLaunch, parts_->graph.get(), parts_->partitions.stream(0));
+    return Done{};
   }
-  constexpr Nanoseconds kMost_ns = 5'000'000'000;  // far more than a call takes
-  GateWatch watch(&parts_->gate, std::min(kMost_ns, job_.options.timeout_ns / 2));
-  RETURN_IF_ERROR(issue_all(calls, plan_checks(calls), &watch));
-  return !watch.opened();
+  if (!parts_->gate.is_open())
+    watch_ =
+        std::make_unique<GateWatch>(&parts_->gate, std::min(kMost_ns, job_.options.timeout_ns / 2));
+  return issue_all(calls, plan_checks(calls));
 }
 
 // Messages come before their Check, on its stream.
@@ -100,14 +97,14 @@ bool Device::brings_nothing(const GpuCall& call) const {
          (call.verb == GpuVerb::Move && job_.options.transfers == GpuTransfers::Priced);
 }
 
-Status Device::issue_all(std::span<const GpuCall> calls, const Checks& checks, GateWatch* watch) {
+Status Device::issue_all(std::span<const GpuCall> calls, const Checks& checks) {
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const GpuCall& call = calls[i];
     if (checks.skipped[i]) continue;
     if (const GpuCall* check = checks.of_call[i])
       RETURN_IF_ERROR(parts_->payloads.poison(*check, take(call), stream(call)));
     RETURN_IF_ERROR(issue_one(call, false));
-    if (watch != nullptr) watch->issued();
+    if (watch_) watch_->issued();
   }
   return Done{};
 }

@@ -66,7 +66,7 @@ class FakeCuda : public Gpu {
     if (number_of("TANDEM_FAKE_GRAPHS", 1) == 1) return Done{};
     return failed("has no graphs");
   }
-  Result<bool> issue(std::span<const GpuCall> calls, int, bool by_graph) override {
+  Status issue(std::span<const GpuCall> calls, int, bool by_graph) override {
     if (aborted_) return failed("asked for calls after the end");
     GpuPlan asked = *job_.plan;
     asked.calls.assign(calls.begin(), calls.end());
@@ -78,17 +78,18 @@ class FakeCuda : public Gpu {
     checked_ =
         std::ranges::any_of(calls, [](const GpuCall& c) { return c.verb == GpuVerb::Check; });
     find_hang();
-    const bool is_held = opened_ < ++wanted_ && !by_graph;
     const bool fits = static_cast<int>(calls.size()) <= number_of("TANDEM_FAKE_QUEUE", 1'000'000);
-    if (is_held && !fits) opened_ = wanted_;
-    return !is_held || fits;
+    held_ = opened_ >= ++wanted_ || by_graph || fits;
+    if (!held_) opened_ = wanted_;
+    return Done{};
   }
 
   // The gate may be opened before anything is asked for.
   Result<Nanoseconds> open_gate() override {
-    opened_ = opened_ < wanted_ ? wanted_ : wanted_ + 1;
+    if (held_) opened_ = opened_ < wanted_ ? wanted_ : wanted_ + 1;
     return now_ns();
   }
+  bool held() const override { return held_; }
 
   Result<bool> has_happened(std::int32_t event) override {
     return events_.at(event) < hang_ns_ || (event != job_.plan->done && !hangs(event));
@@ -160,7 +161,8 @@ class FakeCuda : public Gpu {
   int ids_ = 0;
   bool aborted_ = false;
   bool checked_ = false;
-  int wanted_ = 0, opened_ = 0;      // gates
+  int wanted_ = 0, opened_ = 0;  // gates
+  bool held_ = true;
   std::vector<Nanoseconds> events_;  // of the iteration
   std::vector<bool> hanging_;        // by event: of the rank that hangs
   Nanoseconds hang_ns_ = 0;

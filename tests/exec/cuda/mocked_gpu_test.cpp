@@ -328,6 +328,7 @@ TEST_CASE("ids of many communicators are told at once, and each that has been op
   }
   MockedJob many{"many communicators", std::move(job.program), small_options(), true};
   many.options.share_gpu = false;
+  many.options.timeout_ns = ExecOptions().timeout_ns;
   reset(many);
   const MockedRun run = many.run();
   INFO(text(run.status));
@@ -430,6 +431,7 @@ TEST_CASE("the first iteration behind a closed gate loads nothing: kernels, copi
     const MockedJob job = shared_job();
     ExecOptions options = job.options;
     options.transfers = transfers;
+    options.timeout_ns = ExecOptions().timeout_ns;
     reset(job);
     const std::vector<Rank> both = {Rank{0}, Rank{1}};
     const GpuPlan plan = gpu_plan(job.program, both);
@@ -438,12 +440,36 @@ TEST_CASE("the first iteration behind a closed gate loads nothing: kernels, copi
     const auto id = [](std::int32_t) { return GpuCommId{}; };
     REQUIRE((*device)->open({&job.program, &plan, options, id, [] {}}).ok());
     CHECK(mock().has_copied == (transfers == GpuTransfers::Copy));
-    const auto held = (*device)->issue(plan.calls, 0, false);
-    REQUIRE(held.ok());
-    CHECK(*held);
+    REQUIRE((*device)->issue(plan.calls, 0, false).ok());
     CHECK((*device)->open_gate().ok());
+    CHECK((*device)->held());
     CHECK(mock().faults == std::vector<std::string>{});
     device->reset();
     CHECK(mock().left().empty());
   }
+}
+
+TEST_CASE("a gate opens by itself where all has been issued and no other process goes on") {
+  MockedJob job = shared_job();
+  job.options.timeout_ns = 4'000'000'000;  // after half of it, or when the other half is over
+  reset(job);
+  const std::vector<Rank> both = {Rank{0}, Rank{1}};
+  const GpuPlan plan = gpu_plan(job.program, both);
+  auto device = Device::make(0);
+  REQUIRE(device.ok());
+  const auto id = [](std::int32_t) { return GpuCommId{}; };
+  REQUIRE((*device)->open({&job.program, &plan, job.options, id, [] {}}).ok());
+  REQUIRE((*device)->issue(plan.calls, 0, false).ok());
+  const Nanoseconds until_ns = now_ns() + 10'000'000'000;
+  while (mock().is_closed()) {
+    if (now_ns() > until_ns) FAIL("the gate stays closed");
+    std::this_thread::yield();
+  }
+  CHECK((*device)->open_gate().ok());
+  CHECK(!(*device)->held());
+  // The next one is held again.
+  REQUIRE((*device)->issue(plan.calls, 1, false).ok());
+  CHECK(mock().is_closed());
+  CHECK((*device)->open_gate().ok());
+  CHECK((*device)->held());
 }
