@@ -19,13 +19,14 @@ void MockCuda::reset() {
   fails_named.clear();
   polls = 2;
   never_settles = false;
-  hangs_at = queue_room = std::numeric_limits<std::int64_t>::max();
+  hangs_at = queue_room = breaks_at = std::numeric_limits<std::int64_t>::max();
   abort_blocks = false;
   sms = 132;
   has_peers = false;
   calls.clear();
   faults.clear();
   made = not_blocking = 0;
+  asked = 0;
   captures = has_copied = false;
   loaded.clear();
   capture = {};

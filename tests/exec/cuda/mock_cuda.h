@@ -59,8 +59,10 @@ class MockCuda {
   std::string fails_named;     // or every call of this name
   int polls = 2;               // that a communicator is in progress after each operation
   bool never_settles = false;  // it stays so for good
-  std::int64_t hangs_at = std::numeric_limits<std::int64_t>::max();  // events from this one on,
-                                                                     // behind a gate, never happen
+  std::int64_t breaks_at = std::numeric_limits<std::int64_t>::max();  // asked so often for its
+                                                                      // state, it has failed
+  std::int64_t hangs_at = std::numeric_limits<std::int64_t>::max();   // events from this one on,
+                                                                      // behind a gate, never happen
   std::int64_t queue_room = std::numeric_limits<std::int64_t>::max();  // calls a stream takes
   std::atomic<bool> abort_blocks = false;  // the end of a group of ncclCommAbort, until it is unset
   int sms = 132;
@@ -70,6 +72,7 @@ class MockCuda {
   std::vector<MockedCall> calls;
   std::vector<std::string> faults;  // what the libraries forbid, or would wait for without end
   int made = 0;                     // handles and memory
+  std::int64_t asked = 0;           // how often for a communicator's state
   int not_blocking = 0;             // communicators that were made so
   int live(const std::string& kind) const;
   std::string left() const;  // by kind, what nobody gave back: "2 cudaEvent"; empty: all is

@@ -132,6 +132,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int members, ncclUniqueId,
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   if (mock().call("ncclCommGetAsyncError", comm)) return ncclSystemError;
   MockedComm& own = mock().comm(comm);
+  if (mock().asked++ >= mock().breaks_at) own.state = ncclRemoteError;
   if (own.state == ncclInProgress && !mock().never_settles && own.polls-- <= 0)
     own.state = ncclSuccess;
   *state = own.state;
