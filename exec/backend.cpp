@@ -15,7 +15,10 @@ Result<std::optional<Execution>> on_host(const Program& program, const ExecOptio
   return std::optional(std::move(execution));
 }
 
+// Not below another mpirun, which forbids it.
 Result<bool> start_by_mpirun(int ranks, const ExecOptions&) {
+  const std::optional<LaunchedRank> launched = launched_rank();
+  if (launched && launched->family != "Slurm" && launched->family != "torchrun") return false;
   RETURN_IF_ERROR(mpi_available());
   return become_mpirun(ranks);
 }
@@ -100,7 +103,10 @@ Result<std::optional<Execution>> execute(const Program& program, const Backend& 
 }
 
 Result<bool> start_ranks(const Backend& backend, int ranks, const ExecOptions& options) {
-  if (!backend.own_processes || launched_rank() || ranks == 1) return false;
+  if (!backend.own_processes || ranks == 1) return false;
+  // One launched process is whoever asked for a job: a shell that srun started, say.
+  const std::optional<LaunchedRank> launched = launched_rank();
+  if (launched && launched->ranks > 1) return false;
   return backend.start(ranks, options);
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/plugin.h"
+#include "base/standard_output.h"
 #include "exec/cuda/gpu.h"
 #include "exec/cuda/gpu_executor.h"
 #include "exec/execute.h"
@@ -18,8 +19,10 @@
 namespace tandem {
 namespace {
 
+// NCCL prints to standard output where NCCL_DEBUG is set.
 template <class Function>
 Result<Function> plugin_function(const char* name) {
+  keep_standard_output();
   const auto symbol = plugin_symbol("libtandem_cuda.so", name);
   if (symbol.ok()) return reinterpret_cast<Function>(*symbol);
   return Error{fmt::format("cuda backend unavailable: {}; --backend host needs no GPU",

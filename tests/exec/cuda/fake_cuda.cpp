@@ -4,7 +4,8 @@
 // A process knows its own calls only: communication with others takes its priced duration from
 // when this process is there. TANDEM_FAKE_GPUS: how many GPUs there are, else 1.
 // TANDEM_FAKE_FAULT=RANK:OP: an op whose payload is wrong. TANDEM_FAKE_HANG=RANK: the later half of
-// the rank's events never happens.
+// the rank's events never happens. TANDEM_FAKE_PRINTS: it prints to standard output, until the
+// process ends, as NCCL does where NCCL_DEBUG is set.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -32,6 +33,15 @@ int number_of(const char* variable, int otherwise) {
   return text == nullptr || *text == '\0' ? otherwise : std::atoi(text);
 }
 
+void speak(const char* what) {
+  if (std::getenv("TANDEM_FAKE_PRINTS") != nullptr) std::printf("fake NCCL: %s\n", what);
+}
+
+struct SpeaksLast {
+  ~SpeaksLast() { speak("gone"); }
+};
+const SpeaksLast speaks_last;
+
 class FakeCuda : public Gpu {
  public:
   const GpuFacts& facts() const override { return facts_; }
@@ -44,6 +54,7 @@ class FakeCuda : public Gpu {
   }
 
   Result<GpuShare> open(GpuJob job) override {
+    speak("open");
     job_ = std::move(job);
     if (job_.ids.size() != job_.plan->communicators.size())
       return failed(fmt::format("found {} ids of communicators, expected {}", job_.ids.size(),
@@ -63,6 +74,7 @@ class FakeCuda : public Gpu {
 
   std::int64_t launches(const GpuCall&) const override { return 1; }
   Status issue(std::span<const GpuCall> calls, int) override {
+    speak("issue");
     if (aborted_) return failed("asked for calls after the end");
     GpuPlan asked = *job_.plan;
     asked.calls.assign(calls.begin(), calls.end());
@@ -156,6 +168,7 @@ class FakeCuda : public Gpu {
 };
 
 Result<int> count_gpus() {
+  speak("count");
   const int gpus = number_of("TANDEM_FAKE_GPUS", 1);
   if (gpus > 0) return gpus;
   return Error{"found no fake GPU, expected TANDEM_FAKE_GPUS of at least 1", Error::Missing};
