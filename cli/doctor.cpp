@@ -73,6 +73,9 @@ Status examine(bool wide) {
         fmt::format("run --backend {}", backend.name));
     for (const BackendNeed& need : backend.needs)
       add(std::string(need.thing), found(need), std::string(need.used_by));
+    if (backend.parts == nullptr) continue;
+    for (const BackendPart& part : backend.parts())
+      add(part.thing, part.state, fmt::format("backend {}", backend.name));
   }
   add("OpenBLAS", library("libopenblas.so.0"), "run --compute gemm");
   add("presets", fmt::format("{} in {}", preset_names().size(), data_dir()),

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "exec/cuda/software.h"
 #include "launch/launch.h"
 
 namespace tandem {
@@ -48,6 +49,18 @@ std::string cuda_state() {
   return fmt::format("ready: {} GPU{}", *gpus, *gpus == 1 ? "" : "s");
 }
 
+std::vector<BackendPart> cuda_parts() {
+  std::vector<BackendPart> parts;
+  const Result<GpuSoftware> software = gpu_software();
+  if (!software.ok()) return parts;
+  for (const GpuLibrary& library : software->libraries)
+    parts.push_back({library.name, fmt::format("built with {}, found {}", library.built,
+                                               library.found.empty() ? "none" : library.found)});
+  for (std::size_t i = 0; i < software->gpus.size(); ++i)
+    parts.push_back({fmt::format("GPU {}", i), software->gpus[i]});
+  return parts;
+}
+
 constexpr BackendNeed kMpiNeeds[] = {{"mpirun", "mpirun", true, "run --backend mpi"}};
 constexpr BackendNeed kCudaNeeds[] = {{"NVIDIA driver", "libcuda.so.1", false, "backend cuda"}};
 
@@ -69,6 +82,7 @@ constexpr Backend kBackends[] = {
      .on_gpus = true,
      .needs = kCudaNeeds,
      .state = cuda_state,
+     .parts = cuda_parts,
      .execute = execute_cuda,
      .start = start_on_gpus},
 };

@@ -12,6 +12,7 @@
 #include "base/standard_output.h"
 #include "exec/cuda/gpu.h"
 #include "exec/cuda/gpu_executor.h"
+#include "exec/cuda/software.h"
 #include "exec/execute.h"
 #include "exec/supervise/ranks.h"
 #include "launch/launch.h"
@@ -124,6 +125,12 @@ Result<int> cuda_available() {
   const Result<int> gpus = count();
   if (gpus.ok()) return gpus;
   return Error{fmt::format("cuda backend unavailable: {}", gpus.error().text()), Error::Missing};
+}
+
+Result<GpuSoftware> gpu_software() {
+  ASSIGN_OR_RETURN(const TellGpuSoftware tell,
+                   plugin_function<TellGpuSoftware>(kGpuSoftwareSymbol));
+  return tell();
 }
 
 }  // namespace tandem

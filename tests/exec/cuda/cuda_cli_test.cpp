@@ -103,6 +103,8 @@ TEST_CASE("what NCCL prints to standard output goes to standard error, results a
   const Ran doctor = sandbox.tandem("doctor");
   CHECK(doctor.out.find("fake NCCL") == std::string::npos);
   CHECK(doctor.out.find("ready: 2 GPUs") != std::string::npos);
+  CHECK(doctor.out.find("built with 2.28.9, found none") != std::string::npos);
+  CHECK(doctor.out.find("\nGPU 1 ") != std::string::npos);
 }
 
 TEST_CASE("one launched process is no job: it starts its ranks itself, as a shell of srun does") {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "exec/cuda/gpu.h"
+#include "exec/cuda/software.h"
 #include "launch/clock.h"
 #include "tests/exec/cuda/fake_gpu.h"
 
@@ -179,6 +180,13 @@ Result<int> count_gpus() {
 
 extern "C" __attribute__((visibility("default"))) tandem::Result<int> tandem_gpu_count() {
   return tandem::count_gpus();
+}
+
+extern "C" __attribute__((visibility("default"))) tandem::GpuSoftware tandem_gpu_software() {
+  tandem::GpuSoftware software{{{"NCCL", "2.28.9", ""}}, {}};
+  const tandem::Result<int> gpus = tandem::count_gpus();
+  for (int i = 0; gpus.ok() && i < *gpus; ++i) software.gpus.emplace_back("fake GPU");
+  return software;
 }
 
 extern "C" __attribute__((visibility("default"))) tandem::Result<tandem::Gpu*> tandem_open_gpu(
