@@ -23,9 +23,7 @@ namespace {
 
 constexpr useconds_t kPoll_us = 200;  // between looks at the device
 
-// Streams share so many queues of the device at most (CUDA_DEVICE_MAX_CONNECTIONS), in turn; what a
-// queue holds behind a closed gate is finite, and whoever asks for more waits for the gate.
-constexpr std::size_t kQueues = 32;
+// What a queue holds behind a closed gate is finite, and whoever asks for more waits for the gate.
 constexpr std::int64_t kQueueCalls = 900;
 
 class GpuExecutor {
@@ -38,7 +36,8 @@ class GpuExecutor {
         gpu_(*gpu),
         control_(control),
         states_(states),
-        plain_(without_checks(plan.calls)) {
+        plain_(without_checks(plan.calls)),
+        queue_use_(queue_use(program, plan, options.transfers)) {
     for (const Rank rank : plan.local_ranks) queues_.emplace_back(program.body_of(rank));
   }
 
@@ -47,6 +46,7 @@ class GpuExecutor {
     ASSIGN_OR_RETURN(const GpuShare share,
                      gpu_.open({&program_, &plan_, options_, std::move(ids)}));
     std::strncpy(header(0).note, note(share).c_str(), sizeof header(0).note - 1);
+    header(0).shares_queues = shares_queues() ? 1 : 0;
     header(0).heeds_stop = 1;
     RETURN_IF_ERROR(compare_clocks(&RunState::Header::before));
     const int warmup = std::max(1, options_.warmup);
@@ -68,7 +68,7 @@ class GpuExecutor {
   Result<std::vector<GpuCommId>> communicator_ids();
   std::string note(const GpuShare& share) const;
   bool fits_gate() const;
-  std::size_t nccl_streams() const;
+  bool shares_queues() const { return queue_use_.all() > kHardwareQueues; }
   Status compare_clocks(ClockReading RunState::Header::*reading);
 
   Status play(int number, int iteration);
@@ -86,8 +86,9 @@ class GpuExecutor {
   Gpu& gpu_;
   Control* control_;
   RunStates states_;
-  std::vector<LaneQueues> queues_;          // by local rank
-  std::vector<GpuCall> plain_;              // the plan's calls without checks
+  std::vector<LaneQueues> queues_;  // by local rank
+  std::vector<GpuCall> plain_;      // the plan's calls without checks
+  GpuQueueUse queue_use_;
   std::vector<std::span<OwnTimes>> times_;  // by local rank: of the iteration
   Nanoseconds gate_ns_ = 0;                 // when the gate was opened, on this process's clock
   Nanoseconds moved_ns_ = 0;                // when an op was seen to have ended last
@@ -110,25 +111,10 @@ Result<std::vector<GpuCommId>> GpuExecutor::communicator_ids() {
 }
 
 bool GpuExecutor::fits_gate() const {
-  std::array<std::int64_t, kQueues> calls{};
+  std::array<std::int64_t, kHardwareQueues> calls{};
   for (const GpuCall& call : plain_)
-    calls[call.stream % kQueues] += call.verb == GpuVerb::Compute ? gpu_.launches(call) : 1;
+    calls[call.stream % kHardwareQueues] += call.verb == GpuVerb::Compute ? gpu_.launches(call) : 1;
   return std::ranges::max(calls) <= kQueueCalls;
-}
-
-// A communicator has two of its own: one that follows its messages, one for the host.
-std::size_t GpuExecutor::nccl_streams() const {
-  std::set<std::int32_t> used;
-  for (const GpuCall& call : plain_) {
-    const bool by_nccl = call.verb == GpuVerb::Send || call.verb == GpuVerb::Recv ||
-                         call.verb == GpuVerb::Collective ||
-                         (call.verb == GpuVerb::Move && options_.transfers == GpuTransfers::Nccl);
-    if (!by_nccl) continue;
-    const auto local_rank = static_cast<std::size_t>(call.local_rank);
-    const RankRow& row = program_.ranks[index(plan_.local_ranks[local_rank])];
-    used.insert(row.communicators[body(local_rank).ops[call.op].slot]);
-  }
-  return 2 * used.size();
 }
 
 std::string GpuExecutor::note(const GpuShare& share) const {
@@ -141,9 +127,9 @@ std::string GpuExecutor::note(const GpuShare& share) const {
   if (!share.note.empty()) text += ", " + share.note;
   if (options_.launch == GpuLaunch::Gated && !fits_gate())
     text += fmt::format(", launched directly: the device queues {} calls", kQueueCalls);
-  if (const std::size_t nccl = nccl_streams(); plan_.streams.size() + nccl > kQueues)
+  if (shares_queues())
     text += fmt::format(", {} streams and {} of NCCL's share {} queues and may hold each other up",
-                        plan_.streams.size(), nccl, kQueues);
+                        queue_use_.streams, queue_use_.nccl_streams, kHardwareQueues);
   return text;
 }
 

@@ -103,6 +103,8 @@ Execution assemble(const Program& program, const ExecOptions& options, const Ran
   execution.failure = run_end.failure;
   for (auto& state : run_end.states)
     execution.payloads_checked += state ? state->header().payloads_checked : 0;
+  execution.shares_queues = std::ranges::any_of(
+      run_end.states, [](const auto& s) { return s && s->header().shares_queues != 0; });
   const bool failed = !run_end.failure.empty();
   const int last = failed ? iteration_under_way(options, run_end) : options.iterations;
   const bool all_told = std::ranges::all_of(run_end.states, [](const auto& s) { return bool(s); });
