@@ -178,7 +178,8 @@ build() {
   cmake/executor -DTANDEM_CUDA=REQUIRED >"$work/build" 2>&1 || {
     cat "$work/build" >>"$out/log"
     grep -m 1 'cuda backend: not built' "$work/build" >&2 && exit 3
-    grep -m 1 -A 1 'Could not find\|^found neither' "$work/build" >&2 || tail -n 30 "$work/build" >&2
+    grep -m 1 -A 1 'Could not find\|^found neither' "$work/build" >&2 ||
+      tail -n 30 "$work/build" >&2
     exit 3
   }
   cmake --build --preset executor -j "$(nproc)" >>"$work/build" 2>&1 || {
@@ -378,9 +379,19 @@ worst() {
   set -- "$1" $(files "$2" csv)
   [ $# -gt 1 ] || { echo none; return; }
   awk -F, -v column="$1" '
-    FNR == 1 { for (i = 1; i <= NF; ++i) { if ($i == column) at = i; if ($i == "is_bounded") bounded = i }
-               next }
-    $bounded == "true" && $at != "" { v = 100 * $at; if (v < 0) v = -v; if (v > most) most = v; ++n }
+    FNR == 1 {
+      for (i = 1; i <= NF; ++i) {
+        if ($i == column) at = i
+        if ($i == "is_bounded") bounded = i
+      }
+      next
+    }
+    $bounded == "true" && $at != "" {
+      v = 100 * $at
+      if (v < 0) v = -v
+      if (v > most) most = v
+      ++n
+    }
     END { if (n > 0) printf "%.2f", most; else printf "none" }' "${@:2}"
 }
 

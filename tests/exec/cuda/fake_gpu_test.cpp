@@ -275,8 +275,8 @@ TEST_CASE("in one queue a call that cannot start holds back other streams' calls
   CHECK(end_of_second(2) == 2000);
   // Behind the message the queue holds its end's record, which waits until 5.1 us.
   CHECK(end_of_second(1) == 5000 + 100 + 1000);
-  // NCCL's stream for the message is the third: of two queues it is dealt the first, which computes,
-  // and waits there until the message has ended.
+  // NCCL's stream for the message is the third: of two queues it is dealt the first, which
+  // computes, and waits there until the message has ended.
   CHECK(end_of_second(2, true) == 5000 + 100 + 1000);
   CHECK(end_of_second(3, true) == 2000);
   // Alone, rank 0 waits for nobody.
