@@ -61,6 +61,9 @@ struct Execution {
   std::string real;  // "measured: ...; emulated-compute: ..."
   std::vector<Trace> iterations;
   std::int64_t payloads_checked = 0;
+  // More streams than a GPU has hardware queues: they may have held each other up, by no rule of
+  // the Program's.
+  bool shares_queues = false;
   // Why it failed; empty: it did not. The last iteration is partial, then: ops that did not end
   // have end_ns -1.
   std::string failure;

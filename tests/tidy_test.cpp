@@ -450,6 +450,13 @@ TEST_CASE("library code never prints and never exits") {
   });
 }
 
+TEST_CASE("results are printed to standard_output(), which no library's own words reach") {
+  const std::regex words("\\bfmt::print\\(\"|\\bprintf\\(|\\bputs\\(|std::cout|\\bstdout\\b");
+  check_lines(sources_of({"cli"}), [&](const std::string& line) {
+    return std::regex_search(line.substr(0, line.find("//")), words);
+  });
+}
+
 // Two types of one name that are both linked into a program are undefined behaviour: the linker
 // keeps one of their inline functions (C++20, basic.def.odr).
 TEST_CASE("no two types have one name, but in namespaces without a name") {

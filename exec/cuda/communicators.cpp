@@ -17,6 +17,11 @@
 #include "exec/payload/payload_layout.h"
 #include "launch/clock.h"
 
+// Since NCCL 2.28. Null where the library that is loaded has none, whatever this is built with.
+extern "C" ncclResult_t ncclAlltoAll(const void* give, void* take, size_t count,
+                                     ncclDataType_t type, ncclComm_t communicator,
+                                     cudaStream_t stream) __attribute__((weak));
+
 namespace tandem {
 namespace {
 
@@ -211,9 +216,8 @@ Status Communicators::communicate(const Op& op, std::int32_t communicator, const
 // `each`: words to each member, and from each.
 Status Communicators::all_to_all(Own* own, std::size_t each, const float* give, float* take,
                                  cudaStream_t stream) {
-#if NCCL_VERSION_CODE >= 22800
-  return took(own, "ncclAlltoAll", ncclAlltoAll(give, take, each, ncclFloat, own->nccl, stream));
-#else
+  if (ncclAlltoAll != nullptr)
+    return took(own, "ncclAlltoAll", ncclAlltoAll(give, take, each, ncclFloat, own->nccl, stream));
   RETURN_IF_ERROR(begin_group());
   for (int member = 0; member < own->members; ++member) {
     RETURN_IF_ERROR(
@@ -224,7 +228,6 @@ Status Communicators::all_to_all(Own* own, std::size_t each, const float* give, 
              ncclRecv(take + member * each, each, ncclFloat, member, own->nccl, stream)));
   }
   return end_group();
-#endif
 }
 
 Status Communicators::check() const {

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "base/plugin.h"
+#include "base/standard_output.h"
 #include "exec/cuda/gpu.h"
 #include "exec/cuda/gpu_executor.h"
+#include "exec/cuda/software.h"
 #include "exec/execute.h"
 #include "exec/supervise/ranks.h"
 #include "launch/launch.h"
@@ -19,8 +21,10 @@
 namespace tandem {
 namespace {
 
+// NCCL prints to standard output where NCCL_DEBUG is set.
 template <class Function>
 Result<Function> plugin_function(const char* name) {
+  keep_standard_output();
   const auto symbol = plugin_symbol("libtandem_cuda.so", name);
   if (symbol.ok()) return reinterpret_cast<Function>(*symbol);
   return Error{fmt::format("cuda backend unavailable: {}; --backend host needs no GPU",
@@ -148,6 +152,12 @@ Result<int> cuda_available() {
   const Result<int> gpus = count();
   if (gpus.ok()) return gpus;
   return Error{fmt::format("cuda backend unavailable: {}", gpus.error().text()), Error::Missing};
+}
+
+Result<GpuSoftware> gpu_software() {
+  ASSIGN_OR_RETURN(const TellGpuSoftware tell,
+                   plugin_function<TellGpuSoftware>(kGpuSoftwareSymbol));
+  return tell();
 }
 
 }  // namespace tandem

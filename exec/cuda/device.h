@@ -17,8 +17,12 @@
 #include "exec/cuda/multiplier.h"
 #include "exec/cuda/partitions.h"
 #include "exec/cuda/payloads.h"
+#include "exec/cuda/software.h"
 
 namespace tandem {
+
+// What is here, whether or not there is a driver.
+GpuSoftware software_here();
 
 class Device final : public Gpu {
  public:

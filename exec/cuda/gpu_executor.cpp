@@ -23,15 +23,9 @@ namespace {
 
 constexpr useconds_t kPoll_us = 200;  // between looks at the device
 
-// Streams share so many queues of the device at most (CUDA_DEVICE_MAX_CONNECTIONS), in turn; what a
-// queue holds behind a closed gate is finite, and whoever asks for more waits for the gate.
-constexpr std::size_t kQueues = 32;
-
 // What NCCL puts into streams for an operation (2.28, src/enqueue.cc): a kernel between a wait and
-// a record into the one it was given, a wait and a record into the communicator's own. It makes two
-// streams a communicator.
+// a record into the one it was given, a wait and a record into the communicator's own.
 constexpr std::int64_t kNcclCalls = 3, kNcclOwnCalls = 2;
-constexpr std::size_t kNcclStreams = 2;
 
 // Ids that are made and told at once: NCCL keeps a socket and a thread for each until its members
 // have come.
@@ -47,7 +41,8 @@ class GpuExecutor {
         gpu_(*gpu),
         control_(control),
         states_(states),
-        plain_(without_checks(plan.calls)) {
+        plain_(without_checks(plan.calls)),
+        queue_use_(queue_use(program, plan, options.transfers)) {
     for (const Rank rank : plan.local_ranks) queues_.emplace_back(program.body_of(rank));
   }
 
@@ -58,6 +53,7 @@ class GpuExecutor {
                                 [this] { ++header(0).steps; }}));
     while (ids_.size() < program_.communicators.size()) RETURN_IF_ERROR(agree_on_ids());
     add_note(note(share));
+    header(0).shares_queues = shares_queues() ? 1 : 0;
     header(0).heeds_stop = 1;
     RETURN_IF_ERROR(compare_clocks(&RunState::Header::before));
     const int warmup = std::max(1, options_.warmup);
@@ -89,7 +85,7 @@ class GpuExecutor {
   std::string note(const GpuShare& share) const;
 
   Result<bool> any(bool own) { return control_ == nullptr ? own : control_->any(own); }
-  bool by_nccl(const GpuCall& call) const;
+  bool shares_queues() const { return queue_use_.all() > kHardwareQueues; }
   std::vector<std::int32_t> nccl_communicators() const;
   std::int64_t most_queued() const;
   Status choose_launch();
@@ -114,8 +110,9 @@ class GpuExecutor {
   Gpu& gpu_;
   Control* control_;
   RunStates states_;
-  std::vector<LaneQueues> queues_;          // by local rank
-  std::vector<GpuCall> plain_;              // the plan's calls without checks
+  std::vector<LaneQueues> queues_;  // by local rank
+  std::vector<GpuCall> plain_;      // the plan's calls without checks
+  GpuQueueUse queue_use_;
   std::vector<std::span<OwnTimes>> times_;  // by local rank: of the iteration
   std::vector<GpuCommId> ids_;              // of the Program's first communicators
   GpuLaunch launch_ = GpuLaunch::Gated;     // of iterations but the first
@@ -144,34 +141,27 @@ Status GpuExecutor::agree_on_ids() {
   return control_->broadcast(std::as_writable_bytes(batch));
 }
 
-bool GpuExecutor::by_nccl(const GpuCall& call) const {
-  return call.verb == GpuVerb::Send || call.verb == GpuVerb::Recv ||
-         call.verb == GpuVerb::Collective ||
-         (call.verb == GpuVerb::Move && options_.transfers == GpuTransfers::Nccl);
-}
-
 // By number.
 std::vector<std::int32_t> GpuExecutor::nccl_communicators() const {
   std::set<std::int32_t> used;
   for (const GpuCall& call : plain_) {
-    if (by_nccl(call)) used.insert(communicator(call));
+    if (is_by_nccl(call, options_.transfers)) used.insert(communicator(call));
   }
   return {used.begin(), used.end()};
 }
 
 // Calls of an iteration in the queue that takes the most.
 std::int64_t GpuExecutor::most_queued() const {
-  std::array<std::int64_t, kQueues> calls{};
+  std::array<std::int64_t, kHardwareQueues> calls{};
   const std::vector<std::int32_t> opened = nccl_communicators();
   for (const GpuCall& call : plain_) {
-    const bool is_nccl = by_nccl(call);
-    calls[call.stream % kQueues] += call.verb == GpuVerb::Compute ? gpu_.launches(call)
-                                    : is_nccl                     ? kNcclCalls
-                                                                  : 1;
+    const bool is_nccl = is_by_nccl(call, options_.transfers);
+    calls[call.stream % kHardwareQueues] += call.verb == GpuVerb::Compute ? gpu_.launches(call)
+                                            : is_nccl                     ? kNcclCalls
+                                                                          : 1;
     if (!is_nccl) continue;
     const auto at = std::ranges::lower_bound(opened, communicator(call)) - opened.begin();
-    calls[(plan_.streams.size() + kNcclStreams * static_cast<std::size_t>(at)) % kQueues] +=
-        kNcclOwnCalls;
+    calls[(plan_.streams.size() + static_cast<std::size_t>(at)) % kHardwareQueues] += kNcclOwnCalls;
   }
   return std::ranges::max(calls);
 }
@@ -217,10 +207,9 @@ std::string GpuExecutor::note(const GpuShare& share) const {
     text += fmt::format(", {} SMs a rank",
                         fmt::join(std::set(share.sms.begin(), share.sms.end()), " or "));
   if (!share.note.empty()) text += ", " + share.note;
-  if (const std::size_t nccl = kNcclStreams * nccl_communicators().size();
-      plan_.streams.size() + nccl > kQueues)
+  if (shares_queues())
     text += fmt::format(", {} streams and {} of NCCL's share {} queues and may hold each other up",
-                        plan_.streams.size(), nccl, kQueues);
+                        queue_use_.streams, queue_use_.nccl_streams, kHardwareQueues);
   return text;
 }
 

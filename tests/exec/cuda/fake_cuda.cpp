@@ -5,7 +5,8 @@
 // when this process is there. TANDEM_FAKE_GPUS: how many GPUs there are, else 1.
 // TANDEM_FAKE_FAULT=RANK:OP: an op whose payload is wrong. TANDEM_FAKE_HANG=RANK: the later half of
 // the rank's events never happens. TANDEM_FAKE_QUEUE: how many calls fit behind the closed gate.
-// TANDEM_FAKE_GRAPHS=0: no graph can be captured.
+// TANDEM_FAKE_GRAPHS=0: no graph can be captured. TANDEM_FAKE_PRINTS: it prints to standard output,
+// until the process ends, as NCCL does where NCCL_DEBUG is set.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "exec/cuda/gpu.h"
+#include "exec/cuda/software.h"
 #include "launch/clock.h"
 #include "tests/exec/cuda/fake_gpu.h"
 
@@ -33,6 +35,15 @@ int number_of(const char* variable, int otherwise) {
   return text == nullptr || *text == '\0' ? otherwise : std::atoi(text);
 }
 
+void speak(const char* what) {
+  if (std::getenv("TANDEM_FAKE_PRINTS") != nullptr) std::printf("fake NCCL: %s\n", what);
+}
+
+struct SpeaksLast {
+  ~SpeaksLast() { speak("gone"); }
+};
+const SpeaksLast speaks_last;
+
 class FakeCuda : public Gpu {
  public:
   const GpuFacts& facts() const override { return facts_; }
@@ -45,6 +56,7 @@ class FakeCuda : public Gpu {
   }
 
   Result<GpuShare> open(GpuJob job) override {
+    speak("open");
     job_ = std::move(job);
     for (const GpuCommunicator& each : job_.plan->communicators) {
       if (each.members == 1) continue;
@@ -67,11 +79,15 @@ class FakeCuda : public Gpu {
     return failed("has no graphs");
   }
   Status issue(std::span<const GpuCall> calls, int, bool by_graph) override {
+    speak("issue");
     if (aborted_) return failed("asked for calls after the end");
     GpuPlan asked = *job_.plan;
     asked.calls.assign(calls.begin(), calls.end());
     FakeOptions options;
     options.alone = true;
+    options.queues = kHardwareQueues;
+    options.nccl_streams =
+        !job_.plan->all_play_here() || job_.options.transfers == GpuTransfers::Nccl;
     options.duration_ns = [this](const GpuPlan&, const GpuCall& call) { return duration_ns(call); };
     ASSIGN_OR_RETURN(FakeRun run, play(*job_.program, {&asked, 1}, options));
     events_ = std::move(run.event_ns[0]);
@@ -169,6 +185,7 @@ class FakeCuda : public Gpu {
 };
 
 Result<int> count_gpus() {
+  speak("count");
   const int gpus = number_of("TANDEM_FAKE_GPUS", 1);
   if (gpus > 0) return gpus;
   return Error{"found no fake GPU, expected TANDEM_FAKE_GPUS of at least 1", Error::Missing};
@@ -179,6 +196,13 @@ Result<int> count_gpus() {
 
 extern "C" __attribute__((visibility("default"))) tandem::Result<int> tandem_gpu_count() {
   return tandem::count_gpus();
+}
+
+extern "C" __attribute__((visibility("default"))) tandem::GpuSoftware tandem_gpu_software() {
+  tandem::GpuSoftware software{{{"NCCL", "2.28.9", ""}}, {}};
+  const tandem::Result<int> gpus = tandem::count_gpus();
+  for (int i = 0; gpus.ok() && i < *gpus; ++i) software.gpus.emplace_back("fake GPU");
+  return software;
 }
 
 extern "C" __attribute__((visibility("default"))) tandem::Result<tandem::Gpu*> tandem_open_gpu(
