@@ -9,6 +9,7 @@
 
 #include "base/csv.h"
 #include "base/file.h"
+#include "base/standard_output.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/gpu_options.h"
@@ -59,7 +60,7 @@ Result<Scenario> load_place(const CommOptions& options) {
   }
   const auto launched = launched_rank();
   const Backend* const backend = backend_named(options.backend);
-  if (backend != nullptr && backend->own_processes && launched)
+  if (backend != nullptr && backend->own_processes && launched && launched->ranks > 1)
     place.cluster.gpus = launched->ranks;
   if (options.ranks > 0) place.cluster.gpus = options.ranks;
   if (!options.placement.empty()) place.cluster.cyclic = options.placement == "cyclic";
@@ -160,11 +161,12 @@ Status time_all(const CommOptions& options) {
                    run_comm_bench(bench, backend, cluster, placement, options.exec));
   if (!result) return Done{};
   if (options.json) {
-    fmt::print("{}\n", to_json(*result, bench).dump(2));
+    fmt::print(standard_output(), "{}\n", to_json(*result, bench).dump(2));
   } else {
-    fmt::print("{}", comm_text(*result, bench,
-                               options.by_step ? fmt::format("{}(bytes)", options.step)
-                                               : fmt::format("{}(factor)", options.factor)));
+    fmt::print(standard_output(), "{}",
+               comm_text(*result, bench,
+                         options.by_step ? fmt::format("{}(bytes)", options.step)
+                                         : fmt::format("{}(factor)", options.factor)));
   }
   if (options.fit.empty()) return Done{};
   return write_fit(options, place.cluster.cyclic, bench, *result);

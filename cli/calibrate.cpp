@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "base/standard_output.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/gpu_options.h"
@@ -50,8 +51,9 @@ Status measure(DeviceOptions options) {
   if (!table.ok()) return table.error();
   if (!*table) return Done{};
   if (!options.output.empty()) RETURN_IF_ERROR(write_file(options.output, to_text(**table)));
-  fmt::print("{}", options.json ? to_json(**table).dump(2) + "\n"
-                                : cost_text(**table, text_width(options.wide)));
+  fmt::print(standard_output(), "{}",
+             options.json ? to_json(**table).dump(2) + "\n"
+                          : cost_text(**table, text_width(options.wide)));
   return Done{};
 }
 

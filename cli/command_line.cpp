@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/nearest.h"
+#include "base/standard_output.h"
 #include "cli/shell_files.h"
 #include "cli/version.h"
 
@@ -116,7 +117,7 @@ CommandLine::CommandLine(const std::string& name, const std::string& about)
   app_->add_option_function<std::string>(
           "--shell-file",
           [this](const std::string& kind) {
-            fmt::print("{}", shell_file(*app_, kind));
+            fmt::print(standard_output(), "{}", shell_file(*app_, kind));
             throw CLI::Success();
           },
           "print the manual page, or the completion for a shell")
@@ -151,7 +152,8 @@ int CommandLine::parse_and_run(int argc, char** argv) {
     return app_->exit(e) == 0 ? 0 : Error::BadInput;
   }
   const Status status = chosen_();
-  if (status.ok() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return 0;
+  std::FILE* const results = standard_output();
+  if (status.ok() && std::fflush(results) == 0 && std::ferror(results) == 0) return 0;
   if (status.ok()) {
     std::fputs("standard output: found a write that failed, expected room for the results\n",
                stderr);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/standard_output.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/profile/compare_profile.h"
@@ -82,10 +83,10 @@ Status run(const CompareOptions& options) {
   if (!options.report.empty())
     RETURN_IF_ERROR(write_report(options, simulated, measured, comparison));
   if (options.json) {
-    fmt::print("{}\n",
+    fmt::print(standard_output(), "{}\n",
                to_json(comparison).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
-    fmt::print("{}", comparison_table(comparison, text_width(options.wide)));
+    fmt::print(standard_output(), "{}", comparison_table(comparison, text_width(options.wide)));
   }
   return Done{};
 }

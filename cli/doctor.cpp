@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/data_dir.h"
+#include "base/standard_output.h"
 #include "cli/commands.h"
 #include "cli/text_width.h"
 #include "exec/backend.h"
@@ -72,15 +73,19 @@ Status examine(bool wide) {
         fmt::format("run --backend {}", backend.name));
     for (const BackendNeed& need : backend.needs)
       add(std::string(need.thing), found(need), std::string(need.used_by));
+    if (backend.parts == nullptr) continue;
+    for (const BackendPart& part : backend.parts())
+      add(part.thing, part.state, fmt::format("backend {}", backend.name));
   }
   add("OpenBLAS", library("libopenblas.so.0"), "run --compute gemm");
   add("presets", fmt::format("{} in {}", preset_names().size(), data_dir()),
       "cluster.preset, topology");
   add("shaped cluster", shaped_cluster(), "validation/shaped-cluster");
-  fmt::print("{}", laid_out({{"thing", Place::Name},
-                             {"state", Place::First, Align::Left},
-                             {"used by", Place::First, Align::Left}},
-                            rows, text_width(wide)));
+  fmt::print(standard_output(), "{}",
+             laid_out({{"thing", Place::Name},
+                       {"state", Place::First, Align::Left},
+                       {"used by", Place::First, Align::Left}},
+                      rows, text_width(wide)));
   return Done{};
 }
 

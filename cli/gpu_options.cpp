@@ -33,9 +33,19 @@ void add_gpu_options(const Command& command, GpuOptions* options) {
       .one_of({kGpuTransferNames.begin(), kGpuTransferNames.end()});
   command
       .option("--launch", &options->launch,
-              "cuda: gated (default): an iteration begins when all of it is queued; direct: "
-              "with the first call, so that the host's time counts; graph: as one CUDA graph")
+              "cuda: gated (default): an iteration begins when all of it is queued, and where it "
+              "does not fit it is a graph or direct; direct: with the first call, so that the "
+              "host's time counts; graph: as one CUDA graph")
       .one_of({kLaunches.begin(), kLaunches.end()});
+  command
+      .option("--gate-calls", &options->gate_calls,
+              "cuda: calls that a queue of the device takes behind the closed gate; default 900")
+      .at_least_one();
+  command
+      .option("--gradients", &options->gradients,
+              "cuda: in which numbers gradients are added up; default: the scenario's, of a "
+              "Program fp32")
+      .one_of({"fp32", "fp16", "bf16"});
 }
 
 void add_precision_option(const Command& command, GpuOptions* options) {
@@ -47,10 +57,12 @@ void add_precision_option(const Command& command, GpuOptions* options) {
 }
 
 Status apply(const GpuOptions& options, const std::string& backend, ExecOptions* exec) {
-  const std::array<std::pair<const char*, bool>, 4> given = {
+  const std::array<std::pair<const char*, bool>, 6> given = {
       {{"--share-gpu", options.share_gpu},
        {"--transfers", !options.transfers.empty()},
        {"--launch", !options.launch.empty()},
+       {"--gate-calls", options.gate_calls > 0},
+       {"--gradients", !options.gradients.empty()},
        {"--precision", !options.precision.empty()}}};
   const Backend* const chosen = backend_named(backend);
   const auto gpus = std::ranges::find_if(backends(), &Backend::on_gpus);
@@ -65,6 +77,8 @@ Status apply(const GpuOptions& options, const std::string& backend, ExecOptions*
   set(options.transfers, kGpuTransferNames, &exec->transfers);
   set(options.launch, kLaunches, &exec->launch);
   exec->precision = options.precision;
+  exec->reductions.gradients = options.gradients;
+  if (options.gate_calls > 0) exec->gate_calls = options.gate_calls;
   return Done{};
 }
 

@@ -14,6 +14,8 @@ struct GpuOptions {
   bool share_gpu = false;
   std::string transfers;
   std::string launch;
+  int gate_calls = 0;  // 0: not given
+  std::string gradients;
   std::string precision;
 };
 

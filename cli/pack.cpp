@@ -1,5 +1,6 @@
 // tandem pack: sequences of many lengths, packed against padded.
 #include "planning/pack/pack.h"
+#include "base/standard_output.h"
 
 #include <fmt/format.h>
 
@@ -40,12 +41,14 @@ Status run_pack(const PackCommand& options) {
     nlohmann::ordered_json json = to_json(study);
     json["calibrated"] =
         calibrated ? nlohmann::ordered_json(*calibrated) : nlohmann::ordered_json();
-    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print(standard_output(), "{}\n",
+               json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
     const int width = text_width(options.wide);
-    fmt::print("{}", pack_text(study, width));
+    fmt::print(standard_output(), "{}", pack_text(study, width));
     if (calibrated == false)
-      fmt::print("{}", wrapped(uncalibrated_line(scenario.costs.model_name), width));
+      fmt::print(standard_output(), "{}",
+                 wrapped(uncalibrated_line(scenario.costs.model_name), width));
   }
   return Done{};
 }

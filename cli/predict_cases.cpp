@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/nearest.h"
+#include "base/standard_output.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/text_width.h"
@@ -89,10 +90,10 @@ Status predict_cases(const CaseOptions& options) {
   if (all_fail && !sets.empty()) return Error{rows.front().reason};
   RETURN_IF_ERROR(write_cases(options, rows, rivals));
   if (options.json) {
-    fmt::print("{}\n",
+    fmt::print(standard_output(), "{}\n",
                cases_json(rows).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
-    fmt::print("{}", case_table(rows, text_width(options.wide)));
+    fmt::print(standard_output(), "{}", case_table(rows, text_width(options.wide)));
   }
   return Done{};
 }

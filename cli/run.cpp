@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/progress.h"
+#include "base/standard_output.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/gpu_options.h"
@@ -102,20 +103,21 @@ void print(const RealRunResult& real, bool json, int width) {
     fmt::print(stderr, "warning: {}\n", warning);
   if (json) {
     const auto array = nlohmann::ordered_json::array({to_json(real)});
-    fmt::print("{}\n", array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print(standard_output(), "{}\n",
+               array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return;
   }
-  fmt::print("{}\n", run_table({real.result}, false, width));
+  fmt::print(standard_output(), "{}\n", run_table({real.result}, false, width));
   if (const std::string text = notes(std::vector{real.result}); !text.empty())
-    fmt::print("{}\n", wrapped(text, width));
-  if (!real.op_times.empty()) fmt::print("{}\n", op_table(real.op_times, width));
+    fmt::print(standard_output(), "{}\n", wrapped(text, width));
+  if (!real.op_times.empty()) fmt::print(standard_output(), "{}\n", op_table(real.op_times, width));
   const std::string line = fmt::format(
       "{}: {}. Of {} iterations (p5, p50, p95): {:.3f}, {:.3f}, {:.3f} ms; bubble {:.2f}, {:.2f}, "
       "{:.2f} %. {} payloads checked.\n",
       real.backend, real.real, real.iterations, 1e3 * real.iteration_s.p5,
       1e3 * real.iteration_s.p50, 1e3 * real.iteration_s.p95, 1e2 * real.bubble_fraction.p5,
       1e2 * real.bubble_fraction.p50, 1e2 * real.bubble_fraction.p95, real.payloads_checked);
-  fmt::print("{}", wrapped(line, width));
+  fmt::print(standard_output(), "{}", wrapped(line, width));
 }
 
 Status run(RunOptions options) {

@@ -8,6 +8,7 @@
 #include "base/csv.h"
 #include "base/progress.h"
 #include "base/split.h"
+#include "base/standard_output.h"
 #include "cli/commands.h"
 #include "cli/text_width.h"
 #include "scenarios/run/run.h"
@@ -60,7 +61,7 @@ Status print_order(const Order& order, const ScheduleOptions& options) {
   if (options.format == "pytorch") text = to_pytorch(order);
   if (options.format == "pytorch-comms") text = to_pytorch(with_communication(order));
   waiting.reset();
-  fmt::print("{}", text);
+  fmt::print(standard_output(), "{}", text);
   return Done{};
 }
 
@@ -73,7 +74,7 @@ Status show_scenario(const ScheduleOptions& options) {
     ASSIGN_OR_RETURN(const CompiledJob job, compile(scenarios.front()));
     const std::string text = to_text(job.program);
     waiting.reset();
-    fmt::print("{}", text);
+    fmt::print(standard_output(), "{}", text);
     return Done{};
   }
   const Scenario& scenario = scenarios.front();

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/progress.h"
+#include "base/standard_output.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/text_width.h"
@@ -78,11 +79,13 @@ void print_warnings(const std::vector<RunResult>& results) {
 
 void print_pictures(const std::vector<RunResult>& results, const SimulateOptions& options) {
   const bool colour = in_colour(options.colour);
-  if (options.bars) fmt::print("{}\n", bars_text(results, text_width(options.wide), colour));
+  if (options.bars)
+    fmt::print(standard_output(), "{}\n", bars_text(results, text_width(options.wide), colour));
   if (!options.timeline) return;
   for (const RunResult& result : results) {
     if (result.detail.empty()) continue;
-    fmt::print("{}\n{}\n", result.name, timeline_text(strip_of(result.detail), colour));
+    fmt::print(standard_output(), "{}\n{}\n", result.name,
+               timeline_text(strip_of(result.detail), colour));
   }
 }
 
@@ -93,18 +96,19 @@ void print(const std::vector<RunResult>& results, const SimulateOptions& options
     nlohmann::ordered_json array = nlohmann::ordered_json::array();
     for (const RunResult& result : results) array.push_back(to_json(result));
     // Names may come from the command line: what is no UTF-8 in them must not end the program.
-    fmt::print("{}\n", array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print(standard_output(), "{}\n",
+               array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
     const int width = text_width(options.wide);
-    fmt::print("{}\n", run_table(results, traffic, width));
+    fmt::print(standard_output(), "{}\n", run_table(results, traffic, width));
     print_pictures(results, options);
     for (const std::string& table : {savings_table(results, width), repeats_table(results, width),
                                      sensitivity_table(results, width)}) {
-      if (!table.empty()) fmt::print("{}\n", table);
+      if (!table.empty()) fmt::print(standard_output(), "{}\n", table);
     }
-    fmt::print("{}", wrapped(conclusions(results), width));
+    fmt::print(standard_output(), "{}", wrapped(conclusions(results), width));
     if (const std::string text = notes(results); !text.empty())
-      fmt::print("\n{}", wrapped(text, width));
+      fmt::print(standard_output(), "\n{}", wrapped(text, width));
   }
 }
 
@@ -220,7 +224,8 @@ Status simulate_scenarios(const SimulateOptions& options) {
   RETURN_IF_ERROR(write_report(options, results, scenarios[0].report.note, cluster));
   print(results, options, scenarios[0].report.traffic);
   if (!options.json && !scenarios[0].report.note.empty())
-    fmt::print("\n{}\n", wrapped(scenarios[0].report.note, text_width(options.wide)));
+    fmt::print(standard_output(), "\n{}\n",
+               wrapped(scenarios[0].report.note, text_width(options.wide)));
   if (errors.empty()) return Done{};
   for (std::size_t i = 1; i < errors.size(); ++i) fmt::print(stderr, "{}\n", errors[i].text());
   return errors.front();

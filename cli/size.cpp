@@ -1,5 +1,6 @@
 // tandem size: what to buy or rent for a training.
 #include "planning/size/size.h"
+#include "base/standard_output.h"
 
 #include <fmt/format.h>
 
@@ -59,10 +60,10 @@ Status run_size(const SizeCommand& options) {
       size(cases, options.among, {.jobs = jobs_or_cores(options.jobs), .engine = options.plays()}));
   RETURN_IF_ERROR(write_report(options, cases, result));
   if (options.json) {
-    fmt::print("{}\n",
+    fmt::print(standard_output(), "{}\n",
                to_json(result).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
-    fmt::print("{}", size_text(result, text_width(options.wide)));
+    fmt::print(standard_output(), "{}", size_text(result, text_width(options.wide)));
   }
   return Done{};
 }

@@ -8,6 +8,7 @@
 #include "base/csv.h"
 #include "base/file.h"
 #include "base/progress.h"
+#include "base/standard_output.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "planning/sweep/sweep.h"
@@ -120,7 +121,7 @@ Status run_sweep(const SweepWords& words) {
   if (ended->failed > 0)
     fmt::print(stderr, "{}: {} of {} runs failed, the first is '{}': see the column error\n",
                ended->written, ended->failed, ended->rows, ended->first_failure);
-  fmt::print("{}: {} rows\n", ended->written, ended->rows);
+  fmt::print(standard_output(), "{}: {} rows\n", ended->written, ended->rows);
   return write_report(words, *ended);
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/csv.h"
+#include "base/standard_output.h"
 #include "report/text/text_table.h"
 
 namespace tandem {
@@ -37,7 +38,7 @@ bool in_colour(const std::string& when) {
   if (refused != nullptr && *refused != '\0') return false;
   const char* const terminal = std::getenv("TERM");
   return terminal != nullptr && *terminal != '\0' && std::string_view(terminal) != "dumb" &&
-         isatty(STDOUT_FILENO) == 1;
+         isatty(fileno(standard_output())) == 1;
 }
 
 int text_width(bool wide) {
@@ -47,7 +48,7 @@ int text_width(bool wide) {
       return static_cast<int>(std::clamp<std::int64_t>(*number, kLeast, kAnyWidth));
   }
   winsize size = {};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+  if (ioctl(fileno(standard_output()), TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     return std::max<int>(kLeast, size.ws_col);
   return kAnyWidth;
 }

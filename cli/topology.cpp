@@ -8,6 +8,8 @@
 
 #include "base/file.h"
 #include "base/hostlist.h"
+#include "base/outputs.h"
+#include "base/standard_output.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/text_width.h"
@@ -163,12 +165,13 @@ void print_table(const Cluster& cluster, const std::string& preset, int width) {
   if (cluster.nodes() > 1)
     add(fmt::format("all-reduce of 1 GiB, {} GPUs", cluster.gpus()),
         collective_line(cluster, cluster.gpus()));
-  fmt::print("{}", laid_out({{"", Place::Name}, {"", Place::First, Align::Left}}, rows, width));
+  fmt::print(standard_output(), "{}",
+             laid_out({{"", Place::Name}, {"", Place::First, Align::Left}}, rows, width));
   if (preset.empty()) return;
   if (const auto sources = preset_sources(preset); sources.ok()) {
-    fmt::print("\nsources\n");
+    fmt::print(standard_output(), "\nsources\n");
     for (const auto& [key, source] : *sources)
-      fmt::print("{}\n", wrapped(fmt::format("  {}: {}", key, source), width));
+      fmt::print(standard_output(), "{}\n", wrapped(fmt::format("  {}: {}", key, source), width));
   }
 }
 
@@ -215,7 +218,7 @@ Status show(const TopologyOptions& options) {
   const std::string text =
       options.format == "dot" ? cluster.dot() : cluster_svg(cluster.graph(), cluster.spec().name);
   if (!options.output.empty()) return write_file(options.output, text);
-  fmt::print("{}", text);
+  fmt::print(standard_output(), "{}", text);
   return Done{};
 }
 

@@ -1,5 +1,6 @@
 // tandem tune: the best plan for a model, a number of GPUs and a cluster.
 #include "planning/tune/tune.h"
+#include "base/standard_output.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -127,13 +128,13 @@ Status run_tune(const TuneCommand& options) {
   if (!options.emit.empty()) {
     ASSIGN_OR_RETURN(const std::string text, emitted(options, scenario, sets, tuned));
     if (options.output.empty()) {
-      fmt::print("{}", text);
+      fmt::print(standard_output(), "{}", text);
       return Done{};
     }
     RETURN_IF_ERROR(write_file(options.output, text));
   }
   if (options.json) {
-    fmt::print("{}\n",
+    fmt::print(standard_output(), "{}\n",
                to_json(tuned).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return Done{};
   }
@@ -141,7 +142,7 @@ Status run_tune(const TuneCommand& options) {
   if (!options.only.empty()) command += " --only " + quoted(options.only);
   if (options.engine != "simgrid") command += " --engine " + options.engine;
   for (const std::string& set : options.sets) command += " --set " + quoted(set);
-  fmt::print("{}", tune_text(tuned, command, text_width(options.wide)));
+  fmt::print(standard_output(), "{}", tune_text(tuned, command, text_width(options.wide)));
   return Done{};
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/progress.h"
+#include "base/standard_output.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/predict_cases.h"
@@ -64,9 +65,10 @@ Status run_measured(ValidateOptions options) {
   if (options.json) {
     auto array = nlohmann::ordered_json::array();
     for (const SuiteRow& row : rows) array.push_back(to_json(row));
-    fmt::print("{}\n", array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    fmt::print(standard_output(), "{}\n",
+               array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
-    fmt::print("{}", suite_table(rows, text_width(options.wide)));
+    fmt::print(standard_output(), "{}", suite_table(rows, text_width(options.wide)));
   }
   const auto failed =
       std::ranges::count_if(rows, [](const SuiteRow& row) { return !row.faults.empty(); });
@@ -105,10 +107,10 @@ Status validate_log(const ValidateOptions& options) {
   for (const std::string& warning : comparison.simulated.warnings)
     fmt::print(stderr, "warning: {}\n", warning);
   if (options.json) {
-    fmt::print("{}\n",
+    fmt::print(standard_output(), "{}\n",
                to_json(comparison).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
-    fmt::print("{}", log_table(comparison, text_width(options.wide)));
+    fmt::print(standard_output(), "{}", log_table(comparison, text_width(options.wide)));
   }
   return Done{};
 }
@@ -119,10 +121,10 @@ Status validate_what_ifs(const ValidateOptions& options) {
       const std::vector<WhatIf> pairs,
       what_ifs(options.input, engine_of(options.engine), jobs_or_cores(options.jobs), sets));
   if (options.json) {
-    fmt::print("{}\n",
+    fmt::print(standard_output(), "{}\n",
                what_ifs_json(pairs).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
-    fmt::print("{}", what_if_table(pairs, text_width(options.wide)));
+    fmt::print(standard_output(), "{}", what_if_table(pairs, text_width(options.wide)));
   }
   return Done{};
 }

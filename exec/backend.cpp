@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "exec/cuda/software.h"
 #include "launch/launch.h"
 
 namespace tandem {
@@ -15,7 +16,10 @@ Result<std::optional<Execution>> on_host(const Program& program, const ExecOptio
   return std::optional(std::move(execution));
 }
 
+// Not below another mpirun, which forbids it.
 Result<bool> start_by_mpirun(int ranks, const ExecOptions&) {
+  const std::optional<LaunchedRank> launched = launched_rank();
+  if (launched && launched->family != "Slurm" && launched->family != "torchrun") return false;
   RETURN_IF_ERROR(mpi_available());
   return become_mpirun(ranks);
 }
@@ -45,6 +49,18 @@ std::string cuda_state() {
   return fmt::format("ready: {} GPU{}", *gpus, *gpus == 1 ? "" : "s");
 }
 
+std::vector<BackendPart> cuda_parts() {
+  std::vector<BackendPart> parts;
+  const Result<GpuSoftware> software = gpu_software();
+  if (!software.ok()) return parts;
+  for (const GpuLibrary& library : software->libraries)
+    parts.push_back({library.name, fmt::format("built with {}, found {}", library.built,
+                                               library.found.empty() ? "none" : library.found)});
+  for (std::size_t i = 0; i < software->gpus.size(); ++i)
+    parts.push_back({fmt::format("GPU {}", i), software->gpus[i]});
+  return parts;
+}
+
 constexpr BackendNeed kMpiNeeds[] = {{"mpirun", "mpirun", true, "run --backend mpi"}};
 constexpr BackendNeed kCudaNeeds[] = {{"NVIDIA driver", "libcuda.so.1", false, "backend cuda"}};
 
@@ -66,6 +82,7 @@ constexpr Backend kBackends[] = {
      .on_gpus = true,
      .needs = kCudaNeeds,
      .state = cuda_state,
+     .parts = cuda_parts,
      .execute = execute_cuda,
      .start = start_on_gpus},
 };
@@ -100,7 +117,10 @@ Result<std::optional<Execution>> execute(const Program& program, const Backend& 
 }
 
 Result<bool> start_ranks(const Backend& backend, int ranks, const ExecOptions& options) {
-  if (!backend.own_processes || launched_rank() || ranks == 1) return false;
+  if (!backend.own_processes || ranks == 1) return false;
+  // One launched process is whoever asked for a job: a shell that srun started, say.
+  const std::optional<LaunchedRank> launched = launched_rank();
+  if (launched && launched->ranks > 1) return false;
   return backend.start(ranks, options);
 }
 

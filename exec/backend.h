@@ -22,6 +22,12 @@ struct BackendNeed {
   std::string_view used_by;
 };
 
+// What tandem doctor says of a part of a backend.
+struct BackendPart {
+  std::string thing;  // "NCCL"
+  std::string state;  // "built with 2.28.9, found 2.27.3"
+};
+
 // A way to play a Program for real.
 struct Backend {
   std::string_view name;
@@ -33,6 +39,8 @@ struct Backend {
   std::span<const BackendNeed> needs = {};
   // "ready", with what it has found; or why it cannot be had.
   std::string (*state)() = nullptr;
+  // What it is made of; null: nothing that is worth a line.
+  std::vector<BackendPart> (*parts)() = nullptr;
   // Nothing on ranks that have no results to tell.
   Result<std::optional<Execution>> (*execute)(const Program&, const ExecOptions&) = nullptr;
   // Starts one process a rank where nobody has: this process's place is taken, or true when they

@@ -22,10 +22,20 @@ constexpr std::array<const char*, 3> kGpuTransferNames = {"nccl", "copy", "price
 // How an iteration reaches the GPU. Gated: all of it is asked for before it begins, so that the
 // host's time to launch stays out. Direct: it begins with the first call. Graph: captured once,
 // then launched whole.
+//
+// What is more than the device's queues hold is not gated: many processes try a graph, then launch
+// directly, one process launches directly; the trace says so.
 enum class GpuLaunch { Gated, Direct, Graph };
+constexpr std::int64_t kGateCalls = 900;  // some 1,000 are told of
 
 // Timed: a compute op takes the time that it is priced at. Gemm: it multiplies matrices.
 enum class Compute { Timed, Gemm };
+
+// In which numbers reductions add up: fp32, fp16 or bf16. Empty: fp32.
+struct ReductionTypes {
+  std::string gradients;  // of data groups, but for norms, which are fp32
+  std::string others;     // of tensor groups and the like: partial sums of activations
+};
 
 struct ExecOptions {
   Compute compute = Compute::Timed;
@@ -38,8 +48,10 @@ struct ExecOptions {
   // Of the cuda backend alone.
   std::string precision;   // of matrices: fp32, fp16, bf16, fp8; empty: bf16
   bool share_gpu = false;  // all ranks on one GPU, each on SMs of its own
+  ReductionTypes reductions;
   GpuTransfers transfers = GpuTransfers::Nccl;
   GpuLaunch launch = GpuLaunch::Gated;
+  std::int64_t gate_calls = kGateCalls;  // that a queue of the device takes behind the closed gate
 };
 
 // What was played, all ranks unfolded. The iterations differ in times only; their meta lines say
@@ -49,6 +61,9 @@ struct Execution {
   std::string real;  // "measured: ...; emulated-compute: ..."
   std::vector<Trace> iterations;
   std::int64_t payloads_checked = 0;
+  // More streams than a GPU has hardware queues: they may have held each other up, by no rule of
+  // the Program's.
+  bool shares_queues = false;
   // Why it failed; empty: it did not. The last iteration is partial, then: ops that did not end
   // have end_ns -1.
   std::string failure;

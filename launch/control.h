@@ -28,6 +28,7 @@ class Control {
   // All ranks call these.
   virtual Status broadcast(std::span<std::byte> bytes) = 0;  // from rank 0
   virtual Status barrier() = 0;                              // leaves the core to others meanwhile
+  virtual Result<bool> any(bool own) = 0;                    // whether it is so on one of them
   virtual Result<ClockReading> compare_clocks() = 0;
 };
 

@@ -15,9 +15,11 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 #include <vector>
 
 #include "base/csv.h"
+#include "base/standard_output.h"
 #include "launch/connection.h"
 
 namespace tandem {
@@ -59,6 +61,7 @@ std::vector<std::string> own_command() {
 
 // Gives back only where it cannot.
 void become(std::vector<std::string> words) {
+  give_back_standard_output();
   std::vector<char*> arguments;
   for (std::string& each : words) arguments.push_back(each.data());
   arguments.push_back(nullptr);
@@ -156,6 +159,10 @@ class LocalRanks {
     set("MASTER_PORT", port);
     set("TORCHELASTIC_RUN_ID", run);
     unsetenv("TORCHELASTIC_USE_AGENT_STORE");
+    for (const Family& family : kFamilies) {
+      if (family.name == std::string_view("torchrun")) continue;
+      for (const char* other : {family.rank, family.ranks, family.local_rank}) unsetenv(other);
+    }
   }
 
   bool all_have_ended() const {

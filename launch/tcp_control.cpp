@@ -243,6 +243,25 @@ class TcpControl final : public Control {
     return Done{};
   }
 
+  Result<bool> any(bool own) override {
+    std::byte word{static_cast<unsigned char>(own ? 1 : 0)};
+    const std::span<std::byte> all(&word, 1);
+    if (rank_ != 0) {
+      send_message(&peers_[0]->connection, ControlKind::Bytes, all);
+      RETURN_IF_ERROR(receive_into(&*peers_[0], 0, ControlKind::Bytes, all));
+      return word != std::byte{0};
+    }
+    RETURN_IF_ERROR(meet([](Connection*) {}));
+    for (int other = 1; other < ranks_; ++other) {
+      std::byte others{0};
+      RETURN_IF_ERROR(receive_into(&*peers_[other], other, ControlKind::Bytes, {&others, 1}));
+      word |= others;
+    }
+    for (int other = 1; other < ranks_; ++other)
+      send_message(&peers_[other]->connection, ControlKind::Bytes, all);
+    return word != std::byte{0};
+  }
+
   Result<ClockReading> compare_clocks() override {
     if (rank_ == 0) RETURN_IF_ERROR(meet([](Connection*) {}));
     const auto send = [this](int peer, std::span<const Nanoseconds> numbers) -> Status {

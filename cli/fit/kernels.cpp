@@ -7,6 +7,7 @@
 
 #include "base/data_dir.h"
 #include "base/file.h"
+#include "base/standard_output.h"
 #include "cli/fit/fit_commands.h"
 #include "report/page/page_parts.h"
 #include "report/text/kernel_table.h"
@@ -111,7 +112,7 @@ Status run(const KernelOptions& options) {
       fit_devices(attentions, attention_constants(), "causal attentions", &lines, &texts));
   RETURN_IF_ERROR(fit_presets(collectives, &lines, &texts));
   RETURN_IF_ERROR(fit_exchange_kernels(exchanges, &lines, &texts));
-  fmt::print("{}", kernel_table(lines));
+  fmt::print(standard_output(), "{}", kernel_table(lines));
   if (!options.update.empty()) {
     ASSIGN_OR_RETURN(const std::string page, read_file(options.update));
     ASSIGN_OR_RETURN(

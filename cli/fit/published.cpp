@@ -12,6 +12,7 @@
 #include "base/nearest.h"
 #include "base/progress.h"
 #include "base/split.h"
+#include "base/standard_output.h"
 #include "cli/command_line.h"
 #include "cli/files.h"
 #include "cli/fit/fit_commands.h"
@@ -115,11 +116,12 @@ Status run(const PublishedOptions& options) {
         fmt::print(stderr, "step {}: cost {:.2f}\n", step, now.cost);
       }));
   for (double& value : done.values) value = rounded(value);
-  fmt::print("{}", moved_table(data.plan, start, done, text_width(options.wide)));
+  fmt::print(standard_output(), "{}",
+             moved_table(data.plan, start, done, text_width(options.wide)));
   Checks checks;
   if (options.check) {
     ASSIGN_OR_RETURN(checks, check_fit(data, done, groups));
-    fmt::print("\n{}\n{}\n{}\n{}\n{}", ground_table(checks.grounds),
+    fmt::print(standard_output(), "\n{}\n{}\n{}\n{}\n{}", ground_table(checks.grounds),
                left_out_table(checks.halves, "with the other half"),
                left_out_table(checks.families, "without it"),
                left_out_table(checks.gpus, "without it"), interval_table(checks.intervals));

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/progress.h"
+#include "base/standard_output.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/text_width.h"
@@ -83,12 +84,12 @@ Status run_export(const ExportOptions& options) {
   ASSIGN_OR_RETURN(const Written written, write_job(made, job, ranks));
   const std::string files =
       ranks == 1 ? job.path(0) : fmt::format("{}.{{0..{}}}.et", options.chakra, ranks - 1);
-  fmt::print("{}: {} nodes, {} bytes\n{}: {} process groups\n", files, written.nodes, written.bytes,
-             job.groups_path, job.groups.size());
+  fmt::print(standard_output(), "{}: {} nodes, {} bytes\n{}: {} process groups\n", files,
+             written.nodes, written.bytes, job.groups_path, job.groups.size());
   const std::vector<std::string> lost = made.lost();
-  if (!lost.empty()) fmt::print("\nWhat ASTRA-sim cannot say of it:\n");
+  if (!lost.empty()) fmt::print(standard_output(), "\nWhat ASTRA-sim cannot say of it:\n");
   for (const std::string& line : lost)
-    fmt::print("{}\n", wrapped("- " + line + '.', text_width(false)));
+    fmt::print(standard_output(), "{}\n", wrapped("- " + line + '.', text_width(false)));
   return Done{};
 }
 

@@ -1,5 +1,6 @@
 // tandem import: other tools' files as a scenario.
 #include "interop/import.h"
+#include "base/standard_output.h"
 
 #include <fmt/format.h>
 
@@ -94,13 +95,14 @@ Status import_traces(const ImportCommand& options) {
   for (const std::string& line : run.left_out) fmt::print(stderr, "warning: {}\n", line);
   const std::string text = to_text(run.program);
   if (options.output.empty()) {
-    fmt::print("{}", text);
+    fmt::print(standard_output(), "{}", text);
     return Done{};
   }
   RETURN_IF_ERROR(write_file(options.output, text));
   std::size_t ops = 0;
   for (const RankRow& rank : run.program.ranks) ops += run.program.bodies[rank.body].ops.size();
-  fmt::print("{}: {} ranks, {} ops\n", options.output, run.program.ranks.size(), ops);
+  fmt::print(standard_output(), "{}: {} ranks, {} ops\n", options.output, run.program.ranks.size(),
+             ops);
   return Done{};
 }
 
@@ -162,17 +164,18 @@ Status run_import(const ImportCommand& options) {
   if (const auto size = size_of(plan); size.ok()) plan.size = *size;
   const std::string text = scenario_text(plan);
   if (options.output.empty()) {
-    fmt::print("{}", text);
+    fmt::print(standard_output(), "{}", text);
     return Done{};
   }
   if (!links.empty()) {
     RETURN_IF_ERROR(write_file(links_path(options.output), links));
-    fmt::print("{}: {} links\n", links_path(options.output), rows_in(links));
+    fmt::print(standard_output(), "{}: {} links\n", links_path(options.output), rows_in(links));
   }
   RETURN_IF_ERROR(write_file(options.output, text));
   const std::string left_out =
       links.empty() ? "" : fmt::format(", {} left out", plan.left_out.size());
-  fmt::print("{}: {} keys; {} assumed{}, {} not expressed, {} not understood, {} without effect\n",
+  fmt::print(standard_output(),
+             "{}: {} keys; {} assumed{}, {} not expressed, {} not understood, {} without effect\n",
              options.output, plan.keys.size(), plan.assumed.size(), left_out,
              plan.not_expressed.size(), plan.not_understood.size(), plan.without_effect);
   return Done{};

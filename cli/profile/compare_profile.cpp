@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/progress.h"
+#include "base/standard_output.h"
 #include "cli/commands.h"
 #include "cli/text_width.h"
 #include "report/page/html_page.h"
@@ -176,10 +177,11 @@ Status compare_profile(const CompareProfileOptions& options) {
         options.report));
   }
   if (options.json) {
-    fmt::print("{}\n",
+    fmt::print(standard_output(), "{}\n",
                to_json(comparison).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
-    fmt::print("{}", profile_comparison_table(comparison, text_width(options.wide)));
+    fmt::print(standard_output(), "{}",
+               profile_comparison_table(comparison, text_width(options.wide)));
   }
   return Done{};
 }

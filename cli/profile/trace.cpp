@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/outputs.h"
 #include "base/progress.h"
+#include "base/standard_output.h"
 #include "cli/commands.h"
 #include "cli/text_width.h"
 #include "report/text/profile_table.h"
@@ -98,10 +99,11 @@ Status run(const TraceOptions& options) {
   if (!options.costs.empty()) RETURN_IF_ERROR(write_costs(profile, options));
   if (options.json) {
     fmt::print(
-        "{}\n",
+        standard_output(), "{}\n",
         to_json(report, options.top).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {
-    fmt::print("{}", profile_table(report, options.top, text_width(options.wide)));
+    fmt::print(standard_output(), "{}",
+               profile_table(report, options.top, text_width(options.wide)));
   }
   return Done{};
 }

@@ -4,13 +4,23 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <future>
 #include <set>
+#include <thread>
+#include <utility>
 
 #include "base/check.h"
 #include "exec/cuda/check.h"
+#include "exec/cuda/reduction.h"
 #include "exec/payload/payload_layout.h"
 #include "launch/clock.h"
+
+// Since NCCL 2.28. Null where the library that is loaded has none, whatever this is built with.
+extern "C" ncclResult_t ncclAlltoAll(const void* give, void* take, size_t count,
+                                     ncclDataType_t type, ncclComm_t communicator,
+                                     cudaStream_t stream) __attribute__((weak));
 
 namespace tandem {
 namespace {
@@ -39,6 +49,16 @@ std::set<std::int32_t> moved_through(const GpuJob& job) {
 }
 
 }  // namespace
+
+Result<GpuCommId> Communicators::make_id() {
+  ncclUniqueId id;
+  if (const ncclResult_t code = ncclGetUniqueId(&id); code != ncclSuccess)
+    return nccl_failed("ncclGetUniqueId", code, nullptr);
+  GpuCommId bytes;
+  static_assert(sizeof bytes == sizeof id);
+  std::memcpy(bytes.data(), &id, sizeof id);
+  return bytes;
+}
 
 Communicators::~Communicators() {
   if (!close().ok()) abort();
@@ -83,32 +103,27 @@ Status Communicators::took(Own* own, const char* call, ncclResult_t code) {
 
 Status Communicators::open(const GpuJob& job) {
   timeout_ns_ = job.options.timeout_ns;
+  program_ = job.program;
+  reductions_ = job.options.reductions;
   const std::set<std::int32_t> moved =
       job.options.transfers == GpuTransfers::Nccl ? moved_through(job) : std::set<std::int32_t>();
-  const std::vector<GpuCommunicator>& planned = job.plan->communicators;
-  all_.reserve(planned.size());
-  for (std::size_t i = 0; i < planned.size(); ++i) {
-    if (planned[i].members > 1) {
-      CHECK(i < job.ids.size());
-      RETURN_IF_ERROR(start(job, planned[i], job.ids[i]));
-    } else if (moved.contains(planned[i].communicator)) {
-      ncclUniqueId id;
-      if (const ncclResult_t code = ncclGetUniqueId(&id); code != ncclSuccess)
-        return nccl_failed("ncclGetUniqueId", code, nullptr);
-      GpuCommId own;
-      std::memcpy(own.data(), &id, sizeof id);
-      RETURN_IF_ERROR(start(job, planned[i], own));
-    }
+  all_.reserve(job.plan->communicators.size());
+  for (const GpuCommunicator& planned : job.plan->communicators) {
+    const bool is_used = planned.members > 1 || moved.contains(planned.communicator);
+    if (!is_used) continue;
+    ASSIGN_OR_RETURN(const GpuCommId id,
+                     planned.members > 1 ? job.id(planned.communicator) : make_id());
+    RETURN_IF_ERROR(start(job, planned, id));
+    job.lives();
   }
   return Done{};
 }
 
 Status Communicators::start(const GpuJob& job, const GpuCommunicator& planned, GpuCommId id) {
-  static_assert(sizeof(ncclUniqueId) == sizeof(GpuCommId));
   ncclUniqueId unique;
   std::memcpy(&unique, id.data(), sizeof unique);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
+  config.blocking = planned.members == 1 ? 1 : 0;
   config.splitShare = 0;
   const int most = planned.sms > 0 ? planned.sms : planned.members == 1 ? kMoveBlocks : 0;
   if (most > 0) {
@@ -164,6 +179,9 @@ Status Communicators::communicate(const Op& op, std::int32_t communicator, const
   const auto gives = static_cast<std::size_t>(pieces.give_words);
   const auto takes = static_cast<std::size_t>(pieces.take_words);
   const int n = own.members;
+  const Number number = number_of_message(*program_, op, communicator, reductions_);
+  const ncclDataType_t type = nccl_type(number);  // of what is added up
+  const auto each = static_cast<std::size_t>(numbers_a_word(number));
   switch (op.kind) {
     case OpKind::Send:
       return took(&own, "ncclSend", ncclSend(give, gives, ncclFloat, 1, own.nccl, stream));
@@ -171,10 +189,10 @@ Status Communicators::communicate(const Op& op, std::int32_t communicator, const
       return took(&own, "ncclRecv", ncclRecv(take, takes, ncclFloat, 0, own.nccl, stream));
     case OpKind::AllReduce:
       return took(&own, "ncclAllReduce",
-                  ncclAllReduce(give, take, gives, ncclFloat, ncclSum, own.nccl, stream));
+                  ncclAllReduce(give, take, gives * each, type, ncclSum, own.nccl, stream));
     case OpKind::ReduceScatter:
       return took(&own, "ncclReduceScatter",
-                  ncclReduceScatter(give, take, takes, ncclFloat, ncclSum, own.nccl, stream));
+                  ncclReduceScatter(give, take, takes * each, type, ncclSum, own.nccl, stream));
     case OpKind::AllGather:
       return took(&own, "ncclAllGather",
                   ncclAllGather(give, take, gives, ncclFloat, own.nccl, stream));
@@ -198,9 +216,8 @@ Status Communicators::communicate(const Op& op, std::int32_t communicator, const
 // `each`: words to each member, and from each.
 Status Communicators::all_to_all(Own* own, std::size_t each, const float* give, float* take,
                                  cudaStream_t stream) {
-#if NCCL_VERSION_CODE >= 22800
-  return took(own, "ncclAlltoAll", ncclAlltoAll(give, take, each, ncclFloat, own->nccl, stream));
-#else
+  if (ncclAlltoAll != nullptr)
+    return took(own, "ncclAlltoAll", ncclAlltoAll(give, take, each, ncclFloat, own->nccl, stream));
   RETURN_IF_ERROR(begin_group());
   for (int member = 0; member < own->members; ++member) {
     RETURN_IF_ERROR(
@@ -211,11 +228,11 @@ Status Communicators::all_to_all(Own* own, std::size_t each, const float* give, 
              ncclRecv(take + member * each, each, ncclFloat, member, own->nccl, stream)));
   }
   return end_group();
-#endif
 }
 
 Status Communicators::check() const {
   for (const Own& own : all_) {
+    if (own.nccl == nullptr) continue;
     ncclResult_t state = ncclSuccess;
     const ncclResult_t asked = ncclCommGetAsyncError(own.nccl, &state);
     if (asked != ncclSuccess) return failed(own, "ncclCommGetAsyncError", asked);
@@ -225,17 +242,43 @@ Status Communicators::check() const {
   return Done{};
 }
 
+// In a thread of its own: this one may have left a group open, whose end would be awaited, and NCCL
+// may wait for what never ends.
 void Communicators::abort() {
-  for (Own& own : all_) {
-    if (own.nccl != nullptr) (void)ncclCommAbort(own.nccl);
+  constexpr auto kMost = std::chrono::milliseconds(1500);  // the watchdog kills after 2 s
+  leave_groups();
+  std::vector<ncclComm_t> shared;
+  for (const Own& own : all_) {
+    if (own.members > 1 && own.nccl != nullptr) shared.push_back(own.nccl);
   }
-  all_.clear();
+  std::erase_if(all_, [](const Own& own) { return own.members > 1 || own.nccl == nullptr; });
+  if (shared.empty()) return;
+  std::promise<void> promise;
+  const std::future<void> done = promise.get_future();
+  std::thread([shared = std::move(shared), promise = std::move(promise)]() mutable {
+    (void)ncclGroupStart();
+    for (ncclComm_t each : shared) (void)ncclCommAbort(each);
+    (void)ncclGroupEnd();
+    promise.set_value();
+  }).detach();
+  (void)done.wait_for(kMost);
 }
 
-// All are told first: a member may have them end in another order.
+// After a failure inside: NCCL drops what they hold.
+void Communicators::leave_groups() {
+  for (; depth_ > 0; --depth_) (void)ncclGroupEnd();
+  grouped_.clear();
+}
+
+// Of those with several members all are told first: a member may have them end in another order.
 Status Communicators::close() {
   constexpr Nanoseconds kMost_ns = 10'000'000'000;
+  leave_groups();
   timeout_ns_ = std::min(timeout_ns_, kMost_ns);
+  std::erase_if(all_, [](const Own& own) {
+    if (own.members == 1 && own.nccl != nullptr) (void)ncclCommDestroy(own.nccl);
+    return own.members == 1 || own.nccl == nullptr;
+  });
   for (const Own& own : all_) {
     const ncclResult_t code = ncclCommFinalize(own.nccl);
     if (code != ncclSuccess && code != ncclInProgress) return failed(own, "ncclCommFinalize", code);

@@ -14,16 +14,21 @@
 
 namespace tandem {
 
-// The NCCL communicators of a plan. They do not block: a call that has to wait for others says so,
-// and is asked again until options.timeout_ns has passed.
+// The NCCL communicators of a plan. Those with several members do not block: a call that has to
+// wait for others says so, and is asked again until options.timeout_ns has passed. One with one
+// member waits for nobody, and blocks: else NCCL would start a thread for each operation.
 //
-// Of a group nothing may be asked but transfers until it has ended.
+// Of a group nothing may be asked but transfers until it has ended. What fails inside leaves it
+// open, and only abort() or the destructor may follow.
 class Communicators {
  public:
   Communicators() = default;
   ~Communicators();
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;
+
+  // A new one's id, which all its members need.
+  static Result<GpuCommId> make_id();
 
   // Those with several members, and of those with one the ones that Moves go through. Waits for the
   // other members, in the order of their numbers.
@@ -40,7 +45,10 @@ class Communicators {
 
   // An Error where one of them has failed since.
   Status check() const;
-  // Takes back what is under way. Nothing else is called afterwards.
+  // Takes back what is under way among several members, all at once: NCCL waits in the first for
+  // kernels of the others, else. Waits for a second or two at most. What has one member is left
+  // alone: nobody waits for it, and NCCL would wait for its stream. Nothing else is called
+  // afterwards.
   void abort();
 
  private:
@@ -62,8 +70,11 @@ class Communicators {
   Status transfers(const Op& op, Own* own, const float* give, float* take, cudaStream_t stream);
   Status all_to_all(Own* own, std::size_t each, const float* give, float* take,
                     cudaStream_t stream);
+  void leave_groups();
   Status close();
 
+  const Program* program_ = nullptr;
+  ReductionTypes reductions_;
   Nanoseconds timeout_ns_ = 0;
   int depth_ = 0;              // groups that have begun
   std::vector<Own*> grouped_;  // with calls in the group

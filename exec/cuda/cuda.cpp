@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <memory>
 #include <string_view>
 #include <vector>
 
 #include "base/plugin.h"
+#include "base/standard_output.h"
 #include "exec/cuda/gpu.h"
 #include "exec/cuda/gpu_executor.h"
+#include "exec/cuda/software.h"
 #include "exec/execute.h"
 #include "exec/supervise/ranks.h"
 #include "launch/launch.h"
@@ -18,8 +21,10 @@
 namespace tandem {
 namespace {
 
+// NCCL prints to standard output where NCCL_DEBUG is set.
 template <class Function>
 Result<Function> plugin_function(const char* name) {
+  keep_standard_output();
   const auto symbol = plugin_symbol("libtandem_cuda.so", name);
   if (symbol.ok()) return reinterpret_cast<Function>(*symbol);
   return Error{fmt::format("cuda backend unavailable: {}; --backend host needs no GPU",
@@ -52,7 +57,31 @@ std::string what_is_real(const ExecOptions& options) {
                                                 : "priced durations of collectives");
 }
 
+// Streams that share a queue of the device wait for each other: there are to be as many as there
+// can be, whatever somebody exported for another program. Before CUDA starts. What was set instead;
+// empty: nothing else.
+std::string have_many_queues() {
+  constexpr const char* kVariable = "CUDA_DEVICE_MAX_CONNECTIONS";
+  constexpr const char* kMost = "32";
+  const char* found = std::getenv(kVariable);
+  const std::string given = found == nullptr ? "" : found;
+  setenv(kVariable, kMost, 1);
+  return given == kMost ? "" : given;
+}
+
+// Launches are to return at once: else the first one behind the closed gate never does.
+Status check_environment() {
+  const char* found = std::getenv("CUDA_LAUNCH_BLOCKING");
+  if (found == nullptr || std::string_view(found).empty() || std::string_view(found) == "0")
+    return Done{};
+  return Error{
+      fmt::format("found CUDA_LAUNCH_BLOCKING={}, expected it unset: a launch would wait "
+                  "for what a closed gate holds",
+                  found)};
+}
+
 Status check_options(const Program& program, const ExecOptions& options) {
+  RETURN_IF_ERROR(check_environment());
   constexpr std::array<std::string_view, 4> kPrecisions = {"fp32", "fp16", "bf16", "fp8"};
   if (std::ranges::find(kPrecisions, options.precision) == kPrecisions.end())
     return Error{
@@ -111,7 +140,9 @@ Result<std::optional<Execution>> execute_cuda(const Program& program, const Exec
   if (options.precision.empty()) options.precision = "bf16";
   RETURN_IF_ERROR(check_options(program, options));
   options.warmup = std::max(1, given.warmup);  // play_gpu's first iteration is none to keep
-  const RanksBackend backend = backend_of(program, options);
+  RanksBackend backend = backend_of(program, options);
+  if (const std::string found = have_many_queues(); !found.empty())
+    backend.real += fmt::format("; CUDA_DEVICE_MAX_CONNECTIONS was {}, and is 32 here", found);
   if (options.share_gpu) return execute_shared(program, options, backend);
   return execute_ranks(program, options, backend);
 }
@@ -121,6 +152,12 @@ Result<int> cuda_available() {
   const Result<int> gpus = count();
   if (gpus.ok()) return gpus;
   return Error{fmt::format("cuda backend unavailable: {}", gpus.error().text()), Error::Missing};
+}
+
+Result<GpuSoftware> gpu_software() {
+  ASSIGN_OR_RETURN(const TellGpuSoftware tell,
+                   plugin_function<TellGpuSoftware>(kGpuSoftwareSymbol));
+  return tell();
 }
 
 }  // namespace tandem

@@ -53,28 +53,26 @@ Result<std::unique_ptr<Device>> Device::make(int number) {
   return device;
 }
 
+// What is under way may never end, and giving its memory back would wait for it: it is left alone.
 Device::~Device() {
   if (!parts_) return;
-  constexpr Nanoseconds kMost_ns = 10'000'000'000;
+  constexpr Nanoseconds kMost_ns = 10'000'000'000, kAfterAbort_ns = 500'000'000;
+  watch_.reset();
   parts_->gate.open_for_good();
   (void)cudaSetDevice(number_);
-  const Nanoseconds until_ns = now_ns() + kMost_ns;
-  for (std::size_t i = 0; i < parts_->partitions.streams() && !aborted_; ++i) {
-    const auto done = finished(parts_->partitions.stream(static_cast<std::int32_t>(i)), until_ns);
-    if (!done.ok() || !*done) abort();
-  }
-  // What is under way may never end, and giving its memory back would wait for it.
-  if (aborted_) (void)parts_.release();
+  if (!aborted_ && is_idle(kMost_ns)) return;
+  abort();
+  if (!is_idle(kAfterAbort_ns)) (void)parts_.release();
 }
 
-Result<GpuCommId> Device::make_id() {
-  ncclUniqueId id;
-  if (const ncclResult_t code = ncclGetUniqueId(&id); code != ncclSuccess)
-    return nccl_failed("ncclGetUniqueId", code, nullptr);
-  GpuCommId bytes;
-  static_assert(sizeof bytes == sizeof id);
-  std::memcpy(bytes.data(), &id, sizeof id);
-  return bytes;
+// Whether all that its streams were asked for is carried out within the time.
+bool Device::is_idle(Nanoseconds within_ns) const {
+  const Nanoseconds until_ns = now_ns() + within_ns;
+  for (std::size_t i = 0; i < parts_->partitions.streams(); ++i) {
+    const auto done = finished(parts_->partitions.stream(static_cast<std::int32_t>(i)), until_ns);
+    if (!done.ok() || !*done) return false;
+  }
+  return true;
 }
 
 Result<GpuShare> Device::open(GpuJob job) {
@@ -107,23 +105,13 @@ Status Device::open_streams(bool own_sms) {
   for (std::size_t i = 0; i < plan.streams.size(); ++i) {
     cudaStream_t stream = parts_->partitions.stream(static_cast<std::int32_t>(i));
     RETURN_IF_CUDA_FAILS(load_kernels, stream, parts_->gate.words());
+    job_.lives();
   }
   return parts_->partitions.check_sms(plan);
 }
 
 Status Device::open_events() {
-  const GpuPlan& plan = *job_.plan;
-  const auto make = [](std::vector<Event>* events, std::size_t count, bool timed) -> Status {
-    for (std::size_t i = 0; i < count; ++i) {
-      ASSIGN_OR_RETURN(Event event, make_event(timed));
-      events->push_back(std::move(event));
-    }
-    return Done{};
-  };
-  RETURN_IF_ERROR(make(&parts_->events, plan.event_streams.size(), true));
-  if (job_.options.launch != GpuLaunch::Graph) return Done{};
-  RETURN_IF_ERROR(make(&parts_->dependencies, plan.event_streams.size(), false));
-  return make(&parts_->ends, plan.streams.size(), false);
+  return make_events(&parts_->events, job_.plan->event_streams.size(), true);
 }
 
 Status Device::open_messages() {
@@ -187,6 +175,7 @@ Status Device::open_multipliers(GpuShare* share) {
     const auto local_rank = static_cast<std::uint64_t>(stream.local_rank);
     RETURN_IF_ERROR(parts_->multipliers[local_rank].open(parts_->partitions.stream(number),
                                                          job_.options.seed + local_rank));
+    job_.lives();
   }
   if (rounded)
     share->note += std::string(share->note.empty() ? "" : "; ") +
@@ -194,17 +183,18 @@ Status Device::open_multipliers(GpuShare* share) {
   return Done{};
 }
 
-// NCCL connects members and loads kernels when it first meets a message of some size: that may wait
-// for others and for the device, and is not to happen behind a closed gate.
+// NCCL connects members and loads kernels when it first meets a message of some size, and CUDA
+// loads its own for the first copy on the device: that may wait for others and for the device, and
+// is not to happen behind a closed gate.
 Status Device::connect() {
   std::set<std::tuple<std::int32_t, OpKind, Bytes>> seen;
   std::vector<const GpuCall*> first;
   for (const GpuCall& call : job_.plan->calls) {
-    const bool through_nccl =
+    const bool is_real =
         call.verb == GpuVerb::Send || call.verb == GpuVerb::Recv ||
         call.verb == GpuVerb::Collective ||
-        (call.verb == GpuVerb::Move && job_.options.transfers == GpuTransfers::Nccl);
-    if (!through_nccl) continue;
+        (call.verb == GpuVerb::Move && job_.options.transfers != GpuTransfers::Priced);
+    if (!is_real) continue;
     const Op& own = op(call);
     if (seen.insert({communicator(call), own.kind, own.bytes}).second) first.push_back(&call);
   }
@@ -219,11 +209,19 @@ Status Device::connect() {
                                describe(body(*call), op(*call)),
                                to_seconds(job_.options.timeout_ns), communicator(*call)),
                    Error::Failed};
+    job_.lives();
   }
   return Done{};
 }
 
-Result<Nanoseconds> Device::open_gate() { return parts_->gate.open(); }
+Result<Nanoseconds> Device::open_gate() {
+  if (watch_) {
+    watch_->end();
+    held_ = !watch_->opened();
+    watch_.reset();
+  }
+  return held_ ? parts_->gate.open() : now_ns();
+}
 
 Result<bool> Device::has_happened(std::int32_t event) {
   constexpr Nanoseconds kBetween_ns = 10'000'000;
@@ -267,6 +265,7 @@ Result<std::vector<GpuFault>> Device::faults() {
 void Device::abort() {
   if (aborted_ || !parts_) return;
   aborted_ = true;
+  watch_.reset();
   parts_->gate.open_for_good();
   parts_->communicators.abort();
 }

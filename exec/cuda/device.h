@@ -17,8 +17,12 @@
 #include "exec/cuda/multiplier.h"
 #include "exec/cuda/partitions.h"
 #include "exec/cuda/payloads.h"
+#include "exec/cuda/software.h"
 
 namespace tandem {
+
+// What is here, whether or not there is a driver.
+GpuSoftware software_here();
 
 class Device final : public Gpu {
  public:
@@ -27,11 +31,13 @@ class Device final : public Gpu {
   ~Device() override;
 
   const GpuFacts& facts() const override { return facts_; }
-  Result<GpuCommId> make_id() override;
+  Result<GpuCommId> make_id() override { return Communicators::make_id(); }
   Result<GpuShare> open(GpuJob job) override;
   std::int64_t launches(const GpuCall& call) const override;
-  Status issue(std::span<const GpuCall> calls, int iteration) override;
+  Status capture(std::span<const GpuCall> calls) override;
+  Status issue(std::span<const GpuCall> calls, int iteration, bool by_graph) override;
   Result<Nanoseconds> open_gate() override;
+  bool held() const override { return held_; }
   Result<bool> has_happened(std::int32_t event) override;
   Result<Nanoseconds> ns_since_gate(std::int32_t event) override;
   Result<std::vector<GpuFault>> faults() override;
@@ -51,8 +57,8 @@ class Device final : public Gpu {
     Stream setup;  // of copies beside the plan's streams
     Partitions partitions;
     std::vector<Event> events;        // timed, by number of the plan
-    std::vector<Event> dependencies;  // likewise, inside a capture
-    std::vector<Event> ends;          // of streams, inside a capture
+    std::vector<Event> dependencies;  // likewise, inside a capture; made for the first
+    std::vector<Event> ends;          // of streams, likewise
     std::vector<Messages> messages;   // by stream
     Payloads payloads;
     std::vector<Multiplier> multipliers;  // by local rank
@@ -78,13 +84,14 @@ class Device final : public Gpu {
   Status open_multipliers(GpuShare* share);
   Status connect();
 
+  bool is_idle(Nanoseconds within_ns) const;
   bool graph_came_to(std::int32_t event) const;
 
   Checks plan_checks(std::span<const GpuCall> calls) const;
   bool brings_nothing(const GpuCall& call) const;
-  // `watch`: null where the gate is open.
-  Status issue_all(std::span<const GpuCall> calls, const Checks& checks, GateWatch* watch);
+  Status issue_all(std::span<const GpuCall> calls, const Checks& checks);
   Status issue_one(const GpuCall& call, bool captures);
+  Status prepare(const GpuCall& call, bool captures);
   Status carry_out(const GpuCall& call);
   Status record(const GpuCall& call, bool captures);
   Status compute(const GpuCall& call);
@@ -92,8 +99,7 @@ class Device final : public Gpu {
   Status communicate(const GpuCall& call);
   Status move(const GpuCall& call);
 
-  Status issue_graph(std::span<const GpuCall> calls);
-  Result<Graph> capture(std::span<const GpuCall> calls);
+  Result<Graph> captured(std::span<const GpuCall> calls);
   Status capture_all(std::span<const GpuCall> calls);
 
   const Body& body(const GpuCall& call) const;
@@ -111,6 +117,8 @@ class Device final : public Gpu {
   Nanoseconds looked_ns_ = 0;                    // at communicators, for failures
   std::vector<std::vector<std::string>> names_;  // by local rank and op, for profilers
   std::unique_ptr<Parts> parts_;
+  bool held_ = true;
+  std::unique_ptr<GateWatch> watch_;  // while the gate is closed; last: it looks at the gate
 };
 
 }  // namespace tandem

@@ -6,9 +6,20 @@
 #include "base/file.h"
 #include "exec/cuda/check.h"
 #include "exec/cuda/device.h"
+#include "exec/cuda/software.h"
 
 namespace tandem {
 namespace {
+
+// Of numbers such as NCCL's and cuBLASLt's.
+std::string dotted(int version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+// Of CUDA's; empty: none.
+std::string cuda_version(int version) {
+  return version == 0 ? "" : fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
 
 // Of the kernel module; where the system does not tell, the newest CUDA that it can.
 Result<std::string> driver_version() {
@@ -18,10 +29,31 @@ Result<std::string> driver_version() {
   if (text.ok() && std::regex_search(*text, match, number)) return match.str();
   int version = 0;
   RETURN_IF_CUDA_FAILS(cudaDriverGetVersion, &version);
-  return fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10);
+  return "CUDA " + cuda_version(version);
 }
 
 }  // namespace
+
+GpuSoftware software_here() {
+  int driver = 0, nccl = 0, gpus = 0;  // stay where a call fails
+  (void)cudaDriverGetVersion(&driver);
+  (void)ncclGetVersion(&nccl);
+  GpuSoftware software;
+  software.libraries = {
+      {"CUDA", cuda_version(CUDART_VERSION), cuda_version(driver)},
+      {"NCCL", dotted(NCCL_VERSION_CODE), dotted(nccl)},
+      {"cuBLASLt", dotted(CUBLAS_VERSION), dotted(static_cast<int>(cublasLtGetVersion()))}};
+  (void)cudaGetDeviceCount(&gpus);
+  for (int i = 0; i < gpus; ++i) {
+    cudaDeviceProp gpu{};
+    if (cudaGetDeviceProperties(&gpu, i) != cudaSuccess) continue;
+    software.gpus.push_back(fmt::format(
+        "{}, {} SMs, {:.1f} GB, compute capability {}.{}", gpu.name, gpu.multiProcessorCount,
+        static_cast<double>(gpu.totalGlobalMem) / GB, gpu.major, gpu.minor));
+  }
+  (void)cudaGetLastError();
+  return software;
+}
 
 Status Device::find_facts() {
   cudaDeviceProp properties{};
@@ -32,12 +64,11 @@ Status Device::find_facts() {
   ASSIGN_OR_RETURN(facts_.driver, driver_version());
   int runtime = 0, nccl = 0;
   RETURN_IF_CUDA_FAILS(cudaRuntimeGetVersion, &runtime);
-  facts_.runtime = fmt::format("{}.{}", runtime / 1000, runtime % 1000 / 10);
+  facts_.runtime = cuda_version(runtime);
   if (const ncclResult_t code = ncclGetVersion(&nccl); code != ncclSuccess)
     return nccl_failed("ncclGetVersion", code, nullptr);
-  facts_.nccl = fmt::format("{}.{}.{}", nccl / 10000, nccl / 100 % 100, nccl % 100);
-  const auto cublas = static_cast<int>(cublasLtGetVersion());
-  facts_.cublas = fmt::format("{}.{}.{}", cublas / 10000, cublas / 100 % 100, cublas % 100);
+  facts_.nccl = dotted(nccl);
+  facts_.cublas = dotted(static_cast<int>(cublasLtGetVersion()));
   return Done{};
 }
 

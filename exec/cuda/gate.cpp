@@ -25,9 +25,13 @@ void Gate::open_for_good() {
   if (words_) store(&words_->opened, kAllOpened);
 }
 
-GateWatch::GateWatch(Gate* gate) : gate_(gate), thread_([this] { watch(); }) {}
+GateWatch::GateWatch(Gate* gate, Nanoseconds most_ns)
+    : gate_(gate), most_ns_(most_ns), thread_([this] { watch(); }) {}
 
-GateWatch::~GateWatch() {
+GateWatch::~GateWatch() { end(); }
+
+void GateWatch::end() {
+  if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     ended_ = true;
@@ -37,13 +41,12 @@ GateWatch::~GateWatch() {
 }
 
 void GateWatch::watch() {
-  constexpr auto kMost = std::chrono::seconds(5);
+  const std::chrono::nanoseconds most(most_ns_);
   std::int64_t before = -1;
   std::unique_lock lock(mutex_);
-  while (!end_.wait_for(lock, kMost, [this] { return ended_; })) {
+  while (!end_.wait_for(lock, most, [this] { return ended_; })) {
     const std::int64_t now = calls_;
     if (now == before) {
-      calls_when_opened_ = now;
       opened_ = true;
       gate_->open();
       return;

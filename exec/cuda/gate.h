@@ -45,28 +45,27 @@ class Gate {
 };
 
 // While it lives, a thread sees to it that issuing goes on: queues of the device take so much and
-// no more, and what is held by the gate does not leave them. Where no call has been issued for some
-// seconds, the gate is opened.
+// no more, and what is held by the gate does not leave them. All may have been issued here and not
+// elsewhere, where messages with those held here fill the queues.
 class GateWatch {
  public:
-  // `gate` outlives it.
-  explicit GateWatch(Gate* gate);
+  // `gate` outlives it. It is opened when no call has been issued for `most_ns`.
+  GateWatch(Gate* gate, Nanoseconds most_ns);
   ~GateWatch();
   GateWatch(const GateWatch&) = delete;
   GateWatch& operator=(const GateWatch&) = delete;
 
   void issued() { calls_.fetch_add(1, std::memory_order_relaxed); }
-  // Whether it had to open the gate, and after how many calls.
-  bool opened() const { return opened_; }
-  std::int64_t calls_when_opened() const { return calls_when_opened_; }
+  void end();                              // it watches no longer
+  bool opened() const { return opened_; }  // it had to
 
  private:
   void watch();
 
   Gate* gate_;
+  Nanoseconds most_ns_;
   std::atomic<std::int64_t> calls_ = 0;
   std::atomic<bool> opened_ = false;
-  std::atomic<std::int64_t> calls_when_opened_ = 0;
   std::mutex mutex_;
   std::condition_variable end_;
   bool ended_ = false;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,7 +36,10 @@ struct GpuJob {
   const Program* program = nullptr;
   const GpuPlan* plan = nullptr;
   ExecOptions options;
-  std::vector<GpuCommId> ids;  // one a communicator of the plan; of those with one member unused
+  // Of a communicator of the Program that has several members; asked for in the order of their
+  // numbers, each once, as all processes may have to agree on it.
+  std::function<Result<GpuCommId>(std::int32_t communicator)> id;
+  std::function<void()> lives;  // said after each step of opening: there may be thousands
 };
 
 // What was given: streams of local ranks may have SMs of their own.
@@ -50,7 +54,7 @@ struct GpuShare {
 struct GpuFault {
   std::int32_t local_rank = 0;
   std::uint32_t op = 0;
-  std::int64_t wrong = 0, checked = 0;  // words
+  std::int64_t wrong = 0, checked = 0;  // words, or numbers of 16 bits
 };
 
 // One thread calls it. Nothing waits for the device but where it says so.
@@ -67,11 +71,18 @@ class Gpu {
 
   // What a Compute call puts into its stream: so many kernels. REQUIRES: open.
   virtual std::int64_t launches(const GpuCall& call) const = 0;
-  // Asks for all calls of an iteration, in order. They begin when the gate is opened, before or
-  // after this. `iteration` is counted from 0, warm-up included; payloads depend on it.
-  virtual Status issue(std::span<const GpuCall> calls, int iteration) = 0;
+  // Makes a graph of the calls, for issue(). An Error where that cannot be; all else goes on.
+  virtual Status capture(std::span<const GpuCall> calls) = 0;
+  // Asks for all calls of an iteration, in order, or for the graph of them. They begin when the
+  // gate is opened, before or after this. `iteration` is counted from 0, warm-up included; payloads
+  // depend on it.
+  virtual Status issue(std::span<const GpuCall> calls, int iteration, bool by_graph) = 0;
   // Opens the gate: when, by now_ns().
   virtual Result<Nanoseconds> open_gate() = 0;
+  // Whether the gate held what was asked for last until open_gate(). It opens by itself, so that
+  // nobody waits for what it holds, where no call has been issued for some seconds: the device's
+  // queues are full, or those of another process. Times mean nothing, then.
+  virtual bool held() const = 0;
   // Whether an event of the iteration has happened. An Error where the device or a communicator has
   // failed.
   virtual Result<bool> has_happened(std::int32_t event) = 0;

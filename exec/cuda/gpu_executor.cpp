@@ -23,10 +23,13 @@ namespace {
 
 constexpr useconds_t kPoll_us = 200;  // between looks at the device
 
-// Streams share so many queues of the device at most (CUDA_DEVICE_MAX_CONNECTIONS), in turn; what a
-// queue holds behind a closed gate is finite, and whoever asks for more waits for the gate.
-constexpr std::size_t kQueues = 32;
-constexpr std::int64_t kQueueCalls = 900;
+// What NCCL puts into streams for an operation (2.28, src/enqueue.cc): a kernel between a wait and
+// a record into the one it was given, a wait and a record into the communicator's own.
+constexpr std::int64_t kNcclCalls = 3, kNcclOwnCalls = 2;
+
+// Ids that are made and told at once: NCCL keeps a socket and a thread for each until its members
+// have come.
+constexpr std::size_t kIdsAtOnce = 64;
 
 class GpuExecutor {
  public:
@@ -38,20 +41,26 @@ class GpuExecutor {
         gpu_(*gpu),
         control_(control),
         states_(states),
-        plain_(without_checks(plan.calls)) {
+        plain_(without_checks(plan.calls)),
+        queue_use_(queue_use(program, plan, options.transfers)) {
     for (const Rank rank : plan.local_ranks) queues_.emplace_back(program.body_of(rank));
   }
 
   Status run() {
-    ASSIGN_OR_RETURN(std::vector<GpuCommId> ids, communicator_ids());
     ASSIGN_OR_RETURN(const GpuShare share,
-                     gpu_.open({&program_, &plan_, options_, std::move(ids)}));
-    std::strncpy(header(0).note, note(share).c_str(), sizeof header(0).note - 1);
+                     gpu_.open({&program_, &plan_, options_,
+                                [this](std::int32_t number) { return id_of(number); },
+                                [this] { ++header(0).steps; }}));
+    while (ids_.size() < program_.communicators.size()) RETURN_IF_ERROR(agree_on_ids());
+    add_note(note(share));
+    header(0).shares_queues = shares_queues() ? 1 : 0;
     header(0).heeds_stop = 1;
     RETURN_IF_ERROR(compare_clocks(&RunState::Header::before));
     const int warmup = std::max(1, options_.warmup);
-    for (int number = 0; number < warmup + options_.iterations; ++number)
-      RETURN_IF_ERROR(play(number, number - warmup));
+    RETURN_IF_ERROR(play(0, -warmup));
+    RETURN_IF_ERROR(choose_launch());
+    for (int number = 1; number < warmup + options_.iterations; ++number)
+      RETURN_IF_ERROR(play_held(number, number - warmup));
     if (control_ != nullptr) RETURN_IF_ERROR(control_->barrier());
     return compare_clocks(&RunState::Header::after);
   }
@@ -61,18 +70,33 @@ class GpuExecutor {
     return program_.body_of(plan_.local_ranks[local_rank]);
   }
   RunState::Header& header(std::size_t local_rank) { return states_[local_rank]->header(); }
+  std::int32_t communicator(const GpuCall& call) const {  // of the Program
+    const auto local_rank = static_cast<std::size_t>(call.local_rank);
+    return program_.ranks[index(plan_.local_ranks[local_rank])]
+        .communicators[body(local_rank).ops[call.op].slot];
+  }
   const GpuOpEvents& events(std::size_t local_rank, std::uint32_t op) const {
     return plan_.op_events[local_rank][op];
   }
 
-  Result<std::vector<GpuCommId>> communicator_ids();
+  Result<GpuCommId> id_of(std::int32_t communicator);
+  Status agree_on_ids();
+  void add_note(const std::string& text);
   std::string note(const GpuShare& share) const;
-  bool fits_gate() const;
-  std::size_t nccl_streams() const;
+
+  Result<bool> any(bool own) { return control_ == nullptr ? own : control_->any(own); }
+  bool shares_queues() const { return queue_use_.all() > kHardwareQueues; }
+  std::vector<std::int32_t> nccl_communicators() const;
+  std::int64_t most_queued() const;
+  Status choose_launch();
+  Status launch_otherwise(const std::string& why);
+
   Status compare_clocks(ClockReading RunState::Header::*reading);
 
+  Status play_held(int number, int iteration);
   Status play(int number, int iteration);
   Status start(int number);
+  Status wait_for_others();
   Status wait_for_end();
   Status look(std::size_t local_rank);
   Status check_payloads();
@@ -86,49 +110,93 @@ class GpuExecutor {
   Gpu& gpu_;
   Control* control_;
   RunStates states_;
-  std::vector<LaneQueues> queues_;          // by local rank
-  std::vector<GpuCall> plain_;              // the plan's calls without checks
+  std::vector<LaneQueues> queues_;  // by local rank
+  std::vector<GpuCall> plain_;      // the plan's calls without checks
+  GpuQueueUse queue_use_;
   std::vector<std::span<OwnTimes>> times_;  // by local rank: of the iteration
+  std::vector<GpuCommId> ids_;              // of the Program's first communicators
+  GpuLaunch launch_ = GpuLaunch::Gated;     // of iterations but the first
   Nanoseconds gate_ns_ = 0;                 // when the gate was opened, on this process's clock
   Nanoseconds moved_ns_ = 0;                // when an op was seen to have ended last
 };
 
-// Rank 0 makes those of all communicators of the Program, so that all have them.
-Result<std::vector<GpuCommId>> GpuExecutor::communicator_ids() {
-  std::vector<GpuCommId> ids(plan_.communicators.size());
-  if (control_ == nullptr) return ids;
-  std::vector<GpuCommId> all(program_.communicators.size());
-  if (control_->rank() == 0) {
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (program_.communicators[i].members.size() < 2) continue;
-      ASSIGN_OR_RETURN(all[i], gpu_.make_id());
-    }
+// In one process members need none.
+Result<GpuCommId> GpuExecutor::id_of(std::int32_t communicator) {
+  if (control_ == nullptr) return GpuCommId{};
+  while (ids_.size() <= static_cast<std::size_t>(communicator)) RETURN_IF_ERROR(agree_on_ids());
+  return ids_[communicator];
+}
+
+// Rank 0 makes the next communicators' and tells all. Who needs some of a batch has opened what it
+// is a member of before, so rank 0 comes to each batch.
+Status GpuExecutor::agree_on_ids() {
+  const std::size_t first = ids_.size();
+  ids_.resize(std::min(first + kIdsAtOnce, program_.communicators.size()));
+  if (control_ == nullptr) return Done{};
+  const std::span batch = std::span(ids_).subspan(first);
+  for (std::size_t i = 0; i < batch.size() && control_->rank() == 0; ++i) {
+    if (program_.communicators[first + i].members.size() < 2) continue;
+    ASSIGN_OR_RETURN(batch[i], gpu_.make_id());
   }
-  RETURN_IF_ERROR(control_->broadcast(std::as_writable_bytes(std::span(all))));
-  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = all[plan_.communicators[i].communicator];
-  return ids;
+  return control_->broadcast(std::as_writable_bytes(batch));
 }
 
-bool GpuExecutor::fits_gate() const {
-  std::array<std::int64_t, kQueues> calls{};
-  for (const GpuCall& call : plain_)
-    calls[call.stream % kQueues] += call.verb == GpuVerb::Compute ? gpu_.launches(call) : 1;
-  return std::ranges::max(calls) <= kQueueCalls;
-}
-
-// A communicator has two of its own: one that follows its messages, one for the host.
-std::size_t GpuExecutor::nccl_streams() const {
+// By number.
+std::vector<std::int32_t> GpuExecutor::nccl_communicators() const {
   std::set<std::int32_t> used;
   for (const GpuCall& call : plain_) {
-    const bool by_nccl = call.verb == GpuVerb::Send || call.verb == GpuVerb::Recv ||
-                         call.verb == GpuVerb::Collective ||
-                         (call.verb == GpuVerb::Move && options_.transfers == GpuTransfers::Nccl);
-    if (!by_nccl) continue;
-    const auto local_rank = static_cast<std::size_t>(call.local_rank);
-    const RankRow& row = program_.ranks[index(plan_.local_ranks[local_rank])];
-    used.insert(row.communicators[body(local_rank).ops[call.op].slot]);
+    if (is_by_nccl(call, options_.transfers)) used.insert(communicator(call));
   }
-  return 2 * used.size();
+  return {used.begin(), used.end()};
+}
+
+// Calls of an iteration in the queue that takes the most.
+std::int64_t GpuExecutor::most_queued() const {
+  std::array<std::int64_t, kHardwareQueues> calls{};
+  const std::vector<std::int32_t> opened = nccl_communicators();
+  for (const GpuCall& call : plain_) {
+    const bool is_nccl = is_by_nccl(call, options_.transfers);
+    calls[call.stream % kHardwareQueues] += call.verb == GpuVerb::Compute ? gpu_.launches(call)
+                                            : is_nccl                     ? kNcclCalls
+                                                                          : 1;
+    if (!is_nccl) continue;
+    const auto at = std::ranges::lower_bound(opened, communicator(call)) - opened.begin();
+    calls[(plan_.streams.size() + static_cast<std::size_t>(at)) % kHardwareQueues] += kNcclOwnCalls;
+  }
+  return std::ranges::max(calls);
+}
+
+// A rank whose queues hold less than others' goes with them: NCCL wants all members of a
+// communicator to capture, or none.
+Status GpuExecutor::choose_launch() {
+  launch_ = options_.launch;
+  if (launch_ != GpuLaunch::Gated) return Done{};
+  ASSIGN_OR_RETURN(const bool is_full, any(most_queued() > options_.gate_calls));
+  if (!is_full) return Done{};
+  return launch_otherwise(fmt::format("its queues hold {} calls", options_.gate_calls));
+}
+
+// Over several GPUs as a graph, where one can be captured: an operation that is launched directly
+// costs a thread of NCCL's, as its communicators do not block. One GPU that ranks share need not
+// keep them on SMs of their own in a graph.
+Status GpuExecutor::launch_otherwise(const std::string& why) {
+  launch_ = GpuLaunch::Direct;
+  std::string what = "launched directly";
+  if (!plan_.all_play_here()) {
+    const Status captured = gpu_.capture(plain_);
+    ASSIGN_OR_RETURN(const bool failed, any(!captured.ok()));
+    if (!failed) launch_ = GpuLaunch::Graph;
+    what = !failed         ? "launched as a graph"
+           : captured.ok() ? "launched directly, as another rank has no graph"
+                           : "launched directly, without a graph (" + captured.error().text() + ")";
+  }
+  add_note(fmt::format(", {}: {}", what, why));
+  return Done{};
+}
+
+void GpuExecutor::add_note(const std::string& text) {
+  char* const note = header(0).note;
+  std::strncat(note, text.c_str(), sizeof header(0).note - 1 - std::strlen(note));
 }
 
 std::string GpuExecutor::note(const GpuShare& share) const {
@@ -139,11 +207,9 @@ std::string GpuExecutor::note(const GpuShare& share) const {
     text += fmt::format(", {} SMs a rank",
                         fmt::join(std::set(share.sms.begin(), share.sms.end()), " or "));
   if (!share.note.empty()) text += ", " + share.note;
-  if (options_.launch == GpuLaunch::Gated && !fits_gate())
-    text += fmt::format(", launched directly: the device queues {} calls", kQueueCalls);
-  if (const std::size_t nccl = nccl_streams(); plan_.streams.size() + nccl > kQueues)
+  if (shares_queues())
     text += fmt::format(", {} streams and {} of NCCL's share {} queues and may hold each other up",
-                        plan_.streams.size(), nccl, kQueues);
+                        queue_use_.streams, queue_use_.nccl_streams, kHardwareQueues);
   return text;
 }
 
@@ -151,6 +217,16 @@ Status GpuExecutor::compare_clocks(ClockReading RunState::Header::*reading) {
   if (control_ == nullptr) return Done{};
   ASSIGN_OR_RETURN(header(0).*reading, control_->compare_clocks());
   return Done{};
+}
+
+// Once more where the device's queues turn out to hold less than was thought.
+Status GpuExecutor::play_held(int number, int iteration) {
+  RETURN_IF_ERROR(play(number, iteration));
+  if (launch_ != GpuLaunch::Gated) return Done{};
+  ASSIGN_OR_RETURN(const bool is_full, any(!gpu_.held()));
+  if (!is_full) return Done{};
+  RETURN_IF_ERROR(launch_otherwise("its queues were full before all was asked for"));
+  return play(number, iteration);
 }
 
 // `number`: from 0, warm-up included; `iteration`: of those that are kept, or negative.
@@ -171,17 +247,22 @@ Status GpuExecutor::play(int number, int iteration) {
 }
 
 Status GpuExecutor::start(int number) {
-  const bool direct = number == 0 || options_.launch == GpuLaunch::Direct ||
-                      (options_.launch == GpuLaunch::Gated && !fits_gate());
+  const bool direct = number == 0 || launch_ == GpuLaunch::Direct;
+  const bool by_graph = !direct && launch_ == GpuLaunch::Graph;
   const std::span<const GpuCall> calls = number == 0 ? plan_.calls : plain_;
-  const auto begin = [&]() -> Status {
-    if (control_ != nullptr) RETURN_IF_ERROR(wait_for_start(control_, header(0).before.ahead_ns));
+  if (direct) {
+    RETURN_IF_ERROR(wait_for_others());
     ASSIGN_OR_RETURN(gate_ns_, gpu_.open_gate());
-    return Done{};
-  };
-  if (direct) RETURN_IF_ERROR(begin());
-  RETURN_IF_ERROR(gpu_.issue(calls, number));
-  return direct ? Done{} : begin();
+  }
+  RETURN_IF_ERROR(gpu_.issue(calls, number, by_graph));
+  if (direct) return Done{};
+  RETURN_IF_ERROR(wait_for_others());
+  ASSIGN_OR_RETURN(gate_ns_, gpu_.open_gate());
+  return Done{};
+}
+
+Status GpuExecutor::wait_for_others() {
+  return control_ == nullptr ? Status(Done{}) : wait_for_start(control_, header(0).before.ahead_ns);
 }
 
 // Looks at the device until all has ended, and notes how far it is.
@@ -224,7 +305,7 @@ Status GpuExecutor::look(std::size_t local_rank) {
       times.end_ns = std::max(gate_ns_ + end, times.arrive_ns);
       begun[lane] = 0;
       ++done[lane];
-      ++header(local_rank).ended;
+      ++header(local_rank).steps;
       moved_ns_ = now_ns();
     }
   }
@@ -274,10 +355,10 @@ Status GpuExecutor::check_payloads() {
   if (faults.empty()) return Done{};
   const GpuFault& first = faults.front();
   return Error{
-      fmt::format("received other bytes in {} than should have been sent: {} of {} words checked "
-                  "are wrong",
+      fmt::format("received other bytes in {} of rank {} than should have been sent: {} of {} "
+                  "words checked are wrong",
                   describe(body(first.local_rank), body(first.local_rank).ops[first.op]),
-                  first.wrong, first.checked),
+                  index(plan_.local_ranks[first.local_rank]), first.wrong, first.checked),
       Error::Failed};
 }
 
@@ -299,9 +380,13 @@ Status play_gpu(const Program& program, const ExecOptions& options, const GpuPla
                 Control* control, RunStates states) {
   const Status played = GpuExecutor(program, options, plan, gpu, control, states).run();
   if (played.ok()) return played;
-  for (RunState* state : states) state->fail(played.error());  // before its peers feel it
+  Error error = played.error();  // a process that plays one rank is named by its coordinator
+  if (plan.all_play_here() && error.kind == Error::Failed &&
+      error.message.find("rank") == std::string::npos)
+    error.message += fmt::format(" (ranks 0 to {})", plan.local_ranks.size() - 1);
+  for (RunState* state : states) state->fail(error);  // before its peers feel it
   gpu->abort();
-  return played;
+  return error;
 }
 
 }  // namespace tandem

@@ -329,6 +329,22 @@ GpuPlan gpu_plan(const Program& program, std::span<const Rank> local_ranks) {
   return Planner(program, local_ranks).run();
 }
 
+bool is_by_nccl(const GpuCall& call, GpuTransfers transfers) {
+  return call.verb == GpuVerb::Send || call.verb == GpuVerb::Recv ||
+         call.verb == GpuVerb::Collective ||
+         (call.verb == GpuVerb::Move && transfers == GpuTransfers::Nccl);
+}
+
+GpuQueueUse queue_use(const Program& program, const GpuPlan& plan, GpuTransfers transfers) {
+  std::set<std::int32_t> used;
+  for (const GpuCall& call : plan.calls) {
+    if (!is_by_nccl(call, transfers)) continue;
+    const Rank rank = plan.local_ranks[call.local_rank];
+    used.insert(program.ranks[index(rank)].communicators[program.body_of(rank).ops[call.op].slot]);
+  }
+  return {static_cast<int>(plan.streams.size()), static_cast<int>(used.size())};
+}
+
 std::vector<GpuCall> without_checks(std::span<const GpuCall> calls) {
   std::vector<GpuCall> plain;
   std::ranges::copy_if(calls, std::back_inserter(plain), [](const GpuCall& call) {

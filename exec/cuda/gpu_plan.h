@@ -15,6 +15,7 @@
 
 #include "base/ids.h"
 #include "base/units.h"
+#include "exec/execute.h"
 #include "schedule/program/program.h"
 
 namespace tandem {
@@ -85,6 +86,21 @@ struct GpuPlan {
 // Where all ranks play here, a transfer is one Move; collectives cannot be carried out and are
 // emulated. `local ranks`: one rank, or all. REQUIRES: program is validated.
 GpuPlan gpu_plan(const Program& program, std::span<const Rank> local_ranks);
+
+// Whether NCCL carries the call out. `transfers`: how those whose ends both play here are.
+bool is_by_nccl(const GpuCall& call, GpuTransfers transfers);
+
+// Streams that share the device's hardware queues: the plan's, and of each communicator that has
+// messages by NCCL the stream that NCCL orders its launches by.
+struct GpuQueueUse {
+  int streams = 0, nccl_streams = 0;
+  int all() const { return streams + nccl_streams; }
+};
+GpuQueueUse queue_use(const Program& program, const GpuPlan& plan, GpuTransfers transfers);
+
+// So many queues a device has at most (CUDA_DEVICE_MAX_CONNECTIONS); streams are dealt round to
+// them, and those that share one may hold each other up.
+constexpr int kHardwareQueues = 32;
 
 // The calls of an iteration whose payloads are not checked.
 std::vector<GpuCall> without_checks(std::span<const GpuCall> calls);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "base/result.h"
 #include "exec/cuda/check.h"
@@ -48,6 +49,15 @@ inline Result<Event> make_event(bool timed) {
   RETURN_IF_CUDA_FAILS(cudaEventCreateWithFlags, &event,
                        timed ? cudaEventDefault : cudaEventDisableTiming);
   return Event(event);
+}
+
+// More, up to `count`.
+inline Status make_events(std::vector<Event>* events, std::size_t count, bool timed) {
+  while (events->size() < count) {
+    ASSIGN_OR_RETURN(Event event, make_event(timed));
+    events->push_back(std::move(event));
+  }
+  return Done{};
 }
 
 template <class T>

@@ -35,6 +35,11 @@ bool brings(GpuVerb verb) {
          verb == GpuVerb::Emulate;
 }
 
+// Whether it does an op's work.
+bool is_of_op(GpuVerb verb) {
+  return brings(verb) || verb == GpuVerb::Compute || verb == GpuVerb::Send;
+}
+
 bool is_same(const GpuCall& a, const GpuCall& b) {
   return a.verb == b.verb && a.stream == b.stream && a.event == b.event &&
          a.local_rank == b.local_rank && a.op == b.op;
@@ -48,22 +53,23 @@ bool is_checked(std::span<const GpuCall> calls) {
 
 }  // namespace
 
-Status Device::issue(std::span<const GpuCall> calls, int iteration) {
+Status Device::issue(std::span<const GpuCall> calls, int iteration, bool by_graph) {
+  constexpr Nanoseconds kMost_ns = 5'000'000'000;  // far more than a call takes
   RETURN_IF_CUDA_FAILS(cudaSetDevice, number_);
   RETURN_IF_ERROR(parts_->payloads.begin(iteration, parts_->setup.get()));
-  by_graph_ = job_.options.launch == GpuLaunch::Graph && !is_checked(calls);
-  if (by_graph_) return issue_graph(calls);
+  by_graph_ = by_graph;
+  held_ = true;
+  if (by_graph && (!parts_->graph || !std::ranges::equal(calls, parts_->captured, is_same)))
+    RETURN_IF_ERROR(capture(calls));
   parts_->gate.expect();
-  if (parts_->gate.is_open()) return issue_all(calls, plan_checks(calls), nullptr);
-  GateWatch watch(&parts_->gate);
-  RETURN_IF_ERROR(issue_all(calls, plan_checks(calls), &watch));
-  if (watch.opened())
-    return Error{fmt::format("found the queues of {} full after {} of {} calls behind the closed "
-                             "gate, expected room for all: launched as a graph, or directly, they "
-                             "need less",
-                             facts_.name, watch.calls_when_opened(), calls.size()),
-                 Error::Failed};
-  return Done{};
+  if (by_graph) {
+    RETURN_IF_CUDA_FAILS(cudaGraphLaunch, parts_->graph.get(), parts_->partitions.stream(0));
+    return Done{};
+  }
+  if (!parts_->gate.is_open())
+    watch_ =
+        std::make_unique<GateWatch>(&parts_->gate, std::min(kMost_ns, job_.options.timeout_ns / 2));
+  return issue_all(calls, plan_checks(calls));
 }
 
 // Messages come before their Check, on its stream.
@@ -91,19 +97,32 @@ bool Device::brings_nothing(const GpuCall& call) const {
          (call.verb == GpuVerb::Move && job_.options.transfers == GpuTransfers::Priced);
 }
 
-Status Device::issue_all(std::span<const GpuCall> calls, const Checks& checks, GateWatch* watch) {
+Status Device::issue_all(std::span<const GpuCall> calls, const Checks& checks) {
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const GpuCall& call = calls[i];
     if (checks.skipped[i]) continue;
     if (const GpuCall* check = checks.of_call[i])
       RETURN_IF_ERROR(parts_->payloads.poison(*check, take(call), stream(call)));
     RETURN_IF_ERROR(issue_one(call, false));
-    if (watch != nullptr) watch->issued();
+    if (watch_) watch_->issued();
   }
   return Done{};
 }
 
+// An Error says in what, and for which rank.
 Status Device::issue_one(const GpuCall& call, bool captures) {
+  const Status asked = is_of_op(call.verb) ? carry_out(call) : prepare(call, captures);
+  if (asked.ok()) return asked;
+  const std::int32_t of =
+      call.local_rank >= 0 ? call.local_rank : job_.plan->streams[call.stream].local_rank;
+  const std::string what =
+      call.local_rank >= 0 ? names_[of][call.op] : std::string(name(call.verb));
+  return Error{fmt::format("{}, in {} of rank {}", asked.error().text(), what,
+                           index(job_.plan->local_ranks[of])),
+               asked.error().kind};
+}
+
+Status Device::prepare(const GpuCall& call, bool captures) {
   switch (call.verb) {
     case GpuVerb::Gate:
       RETURN_IF_CUDA_FAILS(hold_gate, stream(call), parts_->gate.words());
@@ -121,18 +140,13 @@ Status Device::issue_one(const GpuCall& call, bool captures) {
       return parts_->payloads.check(call, take(call), stream(call));
     case GpuVerb::GroupBegin:
       return parts_->communicators.begin_group();
-    case GpuVerb::GroupEnd:
-      return parts_->communicators.end_group();
     default:
-      break;
+      return parts_->communicators.end_group();
   }
-  const Range range(names_[call.local_rank][call.op]);
-  const Status done = carry_out(call);
-  if (done.ok()) return done;
-  return Error{done.error().text() + ", in " + names_[call.local_rank][call.op], done.error().kind};
 }
 
 Status Device::carry_out(const GpuCall& call) {
+  const Range range(names_[call.local_rank][call.op]);
   switch (call.verb) {
     case GpuVerb::Compute:
       return compute(call);
@@ -199,24 +213,25 @@ Status Device::move(const GpuCall& call) {
   }
 }
 
-Status Device::issue_graph(std::span<const GpuCall> calls) {
-  if (!parts_->graph || !std::ranges::equal(calls, parts_->captured, is_same)) {
-    ASSIGN_OR_RETURN(const Graph graph, capture(calls));
-    cudaGraphExec_t made = nullptr;
-    RETURN_IF_CUDA_FAILS(cudaGraphInstantiate, &made, graph.get(),
-                         cudaGraphInstantiateFlagUseNodePriority);
-    parts_->graph.reset(made);
-    parts_->captured.assign(calls.begin(), calls.end());
-    RETURN_IF_CUDA_FAILS(cudaGraphUpload, made, parts_->partitions.stream(0));
-    RETURN_IF_CUDA_FAILS(cudaStreamSynchronize, parts_->partitions.stream(0));
-  }
-  parts_->gate.expect();
-  RETURN_IF_CUDA_FAILS(cudaGraphLaunch, parts_->graph.get(), parts_->partitions.stream(0));
+Status Device::capture(std::span<const GpuCall> calls) {
+  CHECK(!is_checked(calls));
+  RETURN_IF_CUDA_FAILS(cudaSetDevice, number_);
+  RETURN_IF_ERROR(make_events(&parts_->dependencies, parts_->events.size(), false));
+  RETURN_IF_ERROR(make_events(&parts_->ends, job_.plan->streams.size(), false));
+  parts_->graph.reset();
+  ASSIGN_OR_RETURN(const Graph graph, captured(calls));
+  cudaGraphExec_t made = nullptr;
+  RETURN_IF_CUDA_FAILS(cudaGraphInstantiate, &made, graph.get(),
+                       cudaGraphInstantiateFlagUseNodePriority);
+  parts_->graph.reset(made);
+  parts_->captured.assign(calls.begin(), calls.end());
+  RETURN_IF_CUDA_FAILS(cudaGraphUpload, made, parts_->partitions.stream(0));
+  RETURN_IF_CUDA_FAILS(cudaStreamSynchronize, parts_->partitions.stream(0));
   return Done{};
 }
 
 // Relaxed: NCCL asks for what it does from a thread of its own.
-Result<Device::Graph> Device::capture(std::span<const GpuCall> calls) {
+Result<Device::Graph> Device::captured(std::span<const GpuCall> calls) {
   cudaStream_t first = parts_->partitions.stream(0);
   RETURN_IF_CUDA_FAILS(cudaStreamBeginCapture, first, cudaStreamCaptureModeRelaxed);
   const Status asked = capture_all(calls);

@@ -83,12 +83,17 @@ __device__ float payload_word(std::uint64_t key, std::int32_t member, std::int64
   return static_cast<float>(draw >> (8 * (i % 8)) & 0xff);
 }
 
+// In 16 bits where T has as many.
+template <class T>
 __device__ float expected_word(const DevicePiece& piece, std::int32_t members, std::uint64_t key,
                                std::int64_t i) {
-  if (piece.member != DevicePiece::kSum) return payload_word(key, piece.member, piece.first + i);
+  const auto of = [&](std::int32_t member) {
+    const float word = payload_word(key, member, piece.first + i);
+    return sizeof(T) == sizeof(float) ? word : addend(word, member);
+  };
+  if (piece.member != DevicePiece::kSum) return of(piece.member);
   float sum = 0;  // of whole numbers below 2^24: exact in any order
-  for (std::int32_t member = 0; member < members; ++member)
-    sum += payload_word(key, member, piece.first + i);
+  for (std::int32_t member = 0; member < members; ++member) sum += of(member);
   return sum;
 }
 
@@ -105,24 +110,29 @@ __device__ void for_words(const DevicePieces& all, Each each) {
   }
 }
 
-__global__ void fill_kernel(DevicePieces all, std::uint64_t key, float* buffer) {
+template <class T>
+__global__ void fill_kernel(DevicePieces all, std::uint64_t key, T* buffer) {
   for_words(all, [&](const DevicePiece& piece, std::int64_t i) {
-    buffer[piece.offset + i] = expected_word(piece, all.members, key, i);
+    buffer[piece.offset + i] = static_cast<T>(expected_word<T>(piece, all.members, key, i));
   });
 }
 
-__global__ void poison_kernel(DevicePieces all, std::uint32_t* buffer) {
+// All ones: a NaN of every type.
+template <class Bits>
+__global__ void poison_kernel(DevicePieces all, Bits* buffer) {
   for_words(all, [&](const DevicePiece& piece, std::int64_t i) {
-    buffer[piece.offset + i] = ~std::uint32_t{0};
+    buffer[piece.offset + i] = static_cast<Bits>(~Bits{0});
   });
 }
 
 // A NaN differs from everything.
-__global__ void check_kernel(DevicePieces all, std::uint64_t key, const float* buffer,
+template <class T>
+__global__ void check_kernel(DevicePieces all, std::uint64_t key, const T* buffer,
                              unsigned long long* wrong) {
   unsigned long long own = 0;
   for_words(all, [&](const DevicePiece& piece, std::int64_t i) {
-    own += buffer[piece.offset + i] != expected_word(piece, all.members, key, i) ? 1 : 0;
+    const float found = static_cast<float>(buffer[piece.offset + i]);
+    own += found != expected_word<T>(piece, all.members, key, i) ? 1 : 0;
   });
   if (own > 0) atomicAdd(wrong, own);
 }
@@ -193,27 +203,61 @@ cudaError_t fill_random(cudaStream_t stream, Number number, void* to, std::int64
 }
 
 cudaError_t fill_pieces(cudaStream_t stream, const DevicePieces& pieces, std::uint64_t key,
-                        float* buffer) {
-  return launch(stream, blocks_of(pieces), kThreads, fill_kernel, pieces, key, buffer);
+                        void* buffer) {
+  const dim3 blocks = blocks_of(pieces);
+  switch (pieces.number) {
+    case Number::Fp16:
+      return launch(stream, blocks, kThreads, fill_kernel<__half>, pieces, key,
+                    static_cast<__half*>(buffer));
+    case Number::Bf16:
+      return launch(stream, blocks, kThreads, fill_kernel<__nv_bfloat16>, pieces, key,
+                    static_cast<__nv_bfloat16*>(buffer));
+    default:
+      return launch(stream, blocks, kThreads, fill_kernel<float>, pieces, key,
+                    static_cast<float*>(buffer));
+  }
 }
 
-cudaError_t poison_pieces(cudaStream_t stream, const DevicePieces& pieces, float* buffer) {
-  return launch(stream, blocks_of(pieces), kThreads, poison_kernel, pieces,
-                reinterpret_cast<std::uint32_t*>(buffer));
+cudaError_t poison_pieces(cudaStream_t stream, const DevicePieces& pieces, void* buffer) {
+  const dim3 blocks = blocks_of(pieces);
+  if (bytes_of(pieces.number) == 2)
+    return launch(stream, blocks, kThreads, poison_kernel<std::uint16_t>, pieces,
+                  static_cast<std::uint16_t*>(buffer));
+  return launch(stream, blocks, kThreads, poison_kernel<std::uint32_t>, pieces,
+                static_cast<std::uint32_t*>(buffer));
 }
 
 cudaError_t check_pieces(cudaStream_t stream, const DevicePieces& pieces, std::uint64_t key,
-                         const float* buffer, unsigned long long* wrong) {
-  return launch(stream, blocks_of(pieces), kThreads, check_kernel, pieces, key, buffer, wrong);
+                         const void* buffer, unsigned long long* wrong) {
+  const dim3 blocks = blocks_of(pieces);
+  switch (pieces.number) {
+    case Number::Fp16:
+      return launch(stream, blocks, kThreads, check_kernel<__half>, pieces, key,
+                    static_cast<const __half*>(buffer), wrong);
+    case Number::Bf16:
+      return launch(stream, blocks, kThreads, check_kernel<__nv_bfloat16>, pieces, key,
+                    static_cast<const __nv_bfloat16*>(buffer), wrong);
+    default:
+      return launch(stream, blocks, kThreads, check_kernel<float>, pieces, key,
+                    static_cast<const float*>(buffer), wrong);
+  }
 }
 
 cudaError_t load_kernels(cudaStream_t stream, GateWords* gate) {
   constexpr std::int64_t kUnit = sizeof(uint4);
   for (const cudaError_t launched :
        {hold_gate(stream, gate), stamp_done(stream, gate), spin(stream, 1, 0),
-        copy_bytes(stream, 1, nullptr, nullptr, 0, kUnit), fill_pieces(stream, {}, 0, nullptr),
-        poison_pieces(stream, {}, nullptr), check_pieces(stream, {}, 0, nullptr, nullptr)}) {
+        copy_bytes(stream, 1, nullptr, nullptr, 0, kUnit)}) {
     if (launched != cudaSuccess) return launched;
+  }
+  for (const Number number : {Number::Fp32, Number::Fp16, Number::Bf16}) {
+    DevicePieces none;
+    none.number = number;
+    for (const cudaError_t launched :
+         {fill_pieces(stream, none, 0, nullptr), poison_pieces(stream, none, nullptr),
+          check_pieces(stream, none, 0, nullptr, nullptr)}) {
+      if (launched != cudaSuccess) return launched;
+    }
   }
   return cudaSuccess;
 }

@@ -17,7 +17,21 @@ struct GateWords {
 };
 constexpr std::uint32_t kAllOpened = ~std::uint32_t{0};  // in `opened`: nothing is held any more
 
-// Words of a message, as exec/payload/payload_layout.h has them.
+// How numbers are held.
+enum class Number : std::uint8_t { Fp32, Fp16, Bf16, Fp8 };  // Fp8: e4m3
+constexpr int bytes_of(Number number) {
+  return number == Number::Fp32 ? 4 : number == Number::Fp8 ? 1 : 2;
+}
+
+// What a member adds in 16 bits, of a word of exec/payload/payload.h: sums of so many ones are
+// exact in bf16, in any order.
+constexpr std::int32_t kMostAddends = 256;
+constexpr float addend(float word, std::int32_t member) {
+  return member < kMostAddends ? static_cast<float>(static_cast<int>(word) % 2) : 0.0f;
+}
+
+// Words of a message, as exec/payload/payload_layout.h has them, or numbers of 16 bits, two for
+// each.
 struct DevicePiece {
   static constexpr std::int32_t kSum = -1;
   std::int64_t offset = 0;
@@ -31,13 +45,8 @@ struct DevicePieces {
   std::int32_t count = 0;
   std::int32_t members = 1;     // that a sum goes over
   std::int64_t most_words = 0;  // of one piece
+  Number number = Number::Fp32;
 };
-
-// How matrices hold their numbers.
-enum class Number : std::uint8_t { Fp32, Fp16, Bf16, Fp8 };  // Fp8: e4m3
-constexpr int bytes_of(Number number) {
-  return number == Number::Fp32 ? 4 : number == Number::Fp8 ? 1 : 2;
-}
 
 // Holds the stream until gate->opened reaches gate->wanted.
 cudaError_t hold_gate(cudaStream_t stream, GateWords* gate);
@@ -63,10 +72,10 @@ cudaError_t fill_random(cudaStream_t stream, Number number, void* to, std::int64
 // exec/payload/payload.h on the device: writes the pieces, makes them NaNs, and adds to *wrong how
 // many words are not what they should be.
 cudaError_t fill_pieces(cudaStream_t stream, const DevicePieces& pieces, std::uint64_t key,
-                        float* buffer);
-cudaError_t poison_pieces(cudaStream_t stream, const DevicePieces& pieces, float* buffer);
+                        void* buffer);
+cudaError_t poison_pieces(cudaStream_t stream, const DevicePieces& pieces, void* buffer);
 cudaError_t check_pieces(cudaStream_t stream, const DevicePieces& pieces, std::uint64_t key,
-                         const float* buffer, unsigned long long* wrong);
+                         const void* buffer, unsigned long long* wrong);
 
 // Launches each of them once, with nothing to do: they are loaded when they are first launched, and
 // that may wait for all that the device is doing. REQUIRES: the gate is open.

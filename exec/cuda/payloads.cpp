@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "exec/cuda/reduction.h"
 #include "exec/payload/payload.h"
 #include "exec/payload/payload_layout.h"
 
@@ -22,11 +23,14 @@ void Payloads::add(const GpuJob& job, const GpuCall& call, std::vector<DevicePie
   const std::vector<PayloadPiece>& own = gives ? all.given : all.taken;
   message.first = static_cast<std::int32_t>(pieces->size());
   message.pieces.members = static_cast<std::int32_t>(members.size());
+  message.pieces.number =
+      number_of_message(*program_, op, message.communicator, job.options.reductions);
+  const std::int64_t each = numbers_a_word(message.pieces.number);
   for (const PayloadPiece& piece : job.options.full_payload ? own : sampled(own)) {
     static_assert(PayloadPiece::kSum == DevicePiece::kSum);
-    pieces->push_back({piece.offset, piece.words, piece.first, piece.member});
-    message.pieces.most_words = std::max(message.pieces.most_words, piece.words);
-    message.words += piece.words;
+    pieces->push_back({each * piece.offset, each * piece.words, each * piece.first, piece.member});
+    message.pieces.most_words = std::max(message.pieces.most_words, each * piece.words);
+    message.words += each * piece.words;
     ++message.pieces.count;
   }
 }

@@ -31,7 +31,7 @@ class Payloads {
     std::int32_t first = -1;  // into pieces_; -1: not of the plan
     DevicePieces pieces;
     std::int32_t communicator = 0;
-    std::int64_t words = 0;  // of all pieces
+    std::int64_t words = 0;  // of all pieces, or numbers
   };
 
   void add(const GpuJob& job, const GpuCall& call, std::vector<DevicePiece>* pieces);

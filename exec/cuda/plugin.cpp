@@ -5,6 +5,7 @@
 
 #include "exec/cuda/device.h"
 #include "exec/cuda/gpu.h"
+#include "exec/cuda/software.h"
 
 namespace tandem {
 namespace {
@@ -30,6 +31,11 @@ Result<int> count_devices() {
 
 extern "C" __attribute__((visibility("default"))) Result<int> tandem_gpu_count() {
   return count_devices();
+}
+
+extern "C" __attribute__((visibility("default"))) GpuSoftware tandem_gpu_software() {
+  have_many_queues();
+  return software_here();
 }
 
 extern "C" __attribute__((visibility("default"))) Result<Gpu*> tandem_open_gpu(int number) {

@@ -92,6 +92,15 @@ class MpiTransport final : public Transport {
     return wait(&request);
   }
 
+  Result<bool> any(bool own) override {
+    int given = own ? 1 : 0, all = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    RETURN_IF_MPI_FAILS(MPI_Iallreduce, &given, &all, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD,
+                        &request);
+    RETURN_IF_ERROR(wait(&request));
+    return all != 0;
+  }
+
   Result<ClockReading> compare_clocks() override {
     ASSIGN_OR_RETURN(const ClockReading reading,
                      tandem::compare_clocks(rank_, ranks_, {send_numbers, receive_numbers}));

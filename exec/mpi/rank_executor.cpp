@@ -111,7 +111,7 @@ class RankExecutor {
         wait();
         continue;
       }
-      state_.header().ended += ended - before;
+      state_.header().steps += ended - before;
       RETURN_IF_ERROR(start_ready());
     }
     note_progress();

@@ -210,7 +210,7 @@ class Coordinator {
     if (static_cast<MessageKind>(message.kind) == MessageKind::Report) {
       const auto status = read<ReportMessage>(message);
       if (!status) return;
-      if (status->ended != member.status.ended || status->phase != member.status.phase)
+      if (status->steps != member.status.steps || status->phase != member.status.phase)
         changed_ = Clock::now();
       member.status = *status;
     }
@@ -303,7 +303,7 @@ class Coordinator {
   const std::string& meets_by_;
   std::vector<Member> members_;      // by rank
   std::list<Connection> strangers_;  // connections that have not said who they are
-  Clock::time_point changed_;        // when some op ended last, as far as was heard
+  Clock::time_point changed_;        // when a rank made its last step, as far as was heard
   Clock::time_point said_alive_{};
 };
 

@@ -1,14 +1,15 @@
 #include "exec/supervise/ranks.h"
 
 #include <fmt/format.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <random>
 #include <thread>
 
+#include "base/check.h"
 #include "exec/mpi/transport.h"
 #include "exec/recording.h"
 #include "exec/supervise/watchdog.h"
@@ -102,6 +103,8 @@ Execution assemble(const Program& program, const ExecOptions& options, const Ran
   execution.failure = run_end.failure;
   for (auto& state : run_end.states)
     execution.payloads_checked += state ? state->header().payloads_checked : 0;
+  execution.shares_queues = std::ranges::any_of(
+      run_end.states, [](const auto& s) { return s && s->header().shares_queues != 0; });
   const bool failed = !run_end.failure.empty();
   const int last = failed ? iteration_under_way(options, run_end) : options.iterations;
   const bool all_told = std::ranges::all_of(run_end.states, [](const auto& s) { return bool(s); });
@@ -133,8 +136,9 @@ Result<std::optional<Execution>> execute_ranks(const Program& program, const Exe
       return Error{fmt::format("found the addresses {}, expected fewer network interfaces",
                                listener.address)};
     std::ranges::copy(listener.address, coordinator.address);
-    std::random_device random;
-    coordinator.run = hello.run = std::uint64_t{random()} << 32 | random();
+    // Not std::random_device, whose code in a C++ library linked statically wants the newest libc.
+    CHECK(getrandom(&coordinator.run, sizeof coordinator.run, 0) == sizeof coordinator.run);
+    hello.run = coordinator.run;
   }
   ChildProcess child([&] { return play_or_say_why(backend, own, coordinator, &state); });
   const ExternalStop external_stop(launched.has_value());

@@ -31,14 +31,16 @@ class RunState {
     // it then has a while to abort what others wait for, and is killed after that.
     std::atomic<std::uint32_t> stop, heeds_stop;
     std::atomic<std::uint32_t> iteration;  // under way, warm-up included
-    std::atomic<std::uint64_t> ended;      // ops, over all iterations
+    // Ops ended, over all iterations, and before them what was opened: it lives while this grows.
+    std::atomic<std::uint64_t> steps;
     std::int64_t payloads_checked;
-    ClockReading before;    // the first iteration
-    ClockReading after;     // the last; round_trip_ns 0: not read
-    std::uint64_t run;      // its number
-    char coordinator[512];  // where rank 0 listens
-    char note[512];         // such as what it plays on; rank 0's is added to what is real
-    char failure[1024];     // why the rank gave up, in its own words
+    std::uint32_t shares_queues;  // Execution::shares_queues
+    ClockReading before;          // the first iteration
+    ClockReading after;           // the last; round_trip_ns 0: not read
+    std::uint64_t run;            // its number
+    char coordinator[512];        // where rank 0 listens
+    char note[512];               // such as what it plays on; rank 0's is added to what is real
+    char failure[1024];           // why the rank gave up, in its own words
     Error::Kind failure_kind;
     Nanoseconds failed_ns;  // when, on its own clock
   };

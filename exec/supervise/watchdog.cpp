@@ -121,7 +121,7 @@ class Watchdog {
       exit_reason_ = child_.exit_reason();
       phase_ = phase;
       ReportMessage message;
-      message.ended = state_.header().ended;
+      message.steps = state_.header().steps;
       message.phase = phase;
       message.gone = child_.is_gone() ? 1 : 0;
       std::strncpy(message.exit_reason, exit_reason_.c_str(), sizeof message.exit_reason - 1);

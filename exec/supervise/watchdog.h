@@ -33,7 +33,7 @@ struct HelloMessage {
 };
 
 struct ReportMessage {
-  std::uint64_t ended = 0;  // ops
+  std::uint64_t steps = 0;  // as the rank's state has them
   Phase phase = Phase::Starting;
   std::uint32_t gone = 0;      // the rank's process has ended
   char exit_reason[112] = "";  // "was killed by signal 9 (Killed)"; empty: alive

@@ -29,6 +29,12 @@ Cells axis_titles(const SuiteRow& row, bool numbered) {
   return titles;
 }
 
+// "-": no bound is claimed.
+std::string ok_cell(const SuiteRow& row) {
+  if (!row.is_bounded) return "-";
+  return row.faults.empty() ? "yes" : "NO";
+}
+
 std::vector<Column<SuiteRow>> columns(const std::vector<SuiteRow>& rows) {
   using Row = const SuiteRow&;
   std::vector<Column<SuiteRow>> list;
@@ -58,8 +64,7 @@ std::vector<Column<SuiteRow>> columns(const std::vector<SuiteRow>& rows) {
         Place::Beside},
        {"own overlap", [](Row row) { return signed_percent(row.own_overlap_difference); },
         Place::Beside},
-       {"ok", [](Row row) { return std::string(row.faults.empty() ? "yes" : "NO"); },
-        Place::First}});
+       {"ok", [](Row row) { return ok_cell(row); }, Place::First}});
   return list;
 }
 

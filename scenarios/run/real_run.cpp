@@ -86,6 +86,7 @@ Result<std::optional<RealRunResult>> run_program(const Program& program, const R
   real.iteration_s = spread_of(iterations_s);
   real.bubble_fraction = spread_of(bubble_fractions);
   real.payloads_checked = execution->payloads_checked;
+  real.shares_queues = execution->shares_queues;
   if (options.exec.compute == Compute::Gemm)
     real.op_times = op_times(program, execution->iterations);
   RETURN_IF_ERROR(write_files(program, &median, options.files, &real.result.warnings));
@@ -101,6 +102,10 @@ Json to_json(const Spread& spread) {
 Result<std::optional<RealRunResult>> run_for_real(const Scenario& scenario, const CompiledJob& job,
                                                   RealOptions options) {
   if (options.exec.precision.empty()) options.exec.precision = job.plan.precision;
+  ReductionTypes& reductions = options.exec.reductions;
+  if (reductions.gradients.empty()) reductions.gradients = job.plan.gradient_dtype;
+  const std::string& precision = job.plan.precision;
+  reductions.others = precision == "fp32" || precision == "fp16" ? precision : "bf16";
   auto real = run_program(
       job.program, options, scenario.place_of({"costs.source"}), [&](const Trace& trace) {
         RunResult result = result_of(scenario, job, trace);
@@ -136,6 +141,7 @@ Json to_json(const RealRunResult& real) {
   json["spread"] = {{"iteration_s", to_json(real.iteration_s)},
                     {"bubble_fraction", to_json(real.bubble_fraction)}};
   json["payloads_checked"] = real.payloads_checked;
+  json["shares_queues"] = real.shares_queues;
   json["op_times"] = Json::array();
   for (const OpTimes& times : real.op_times)
     json["op_times"].push_back({{"kind", name(times.kind)},
@@ -158,6 +164,7 @@ RealRunResult real_run_result_from_json(const Json& json) {
   json.at("real").get_to(real.real);
   json.at("iterations").get_to(real.iterations);
   json.at("payloads_checked").get_to(real.payloads_checked);
+  json.at("shares_queues").get_to(real.shares_queues);
   real.iteration_s = spread("iteration_s");
   real.bubble_fraction = spread("bubble_fraction");
   return real;

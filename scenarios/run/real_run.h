@@ -40,6 +40,7 @@ struct RealRunResult {
   int iterations = 0;
   Spread iteration_s, bubble_fraction;  // over the iterations
   std::int64_t payloads_checked = 0;
+  bool shares_queues = false;     // as in Execution
   std::vector<OpTimes> op_times;  // of matrix products; none where compute is timed
 };
 
@@ -54,7 +55,7 @@ Result<std::optional<RealRunResult>> run_for_real(const Program& program,
                                                   const std::string& path);
 
 // The RunResult's object, with `backend`, `real`, `iterations`, `spread`, `payloads_checked`,
-// `op_times`.
+// `shares_queues`, `op_times`.
 nlohmann::ordered_json to_json(const RealRunResult& result);
 // The inverse, but for `op_times`. REQUIRES: that object.
 RealRunResult real_run_result_from_json(const nlohmann::ordered_json& json);

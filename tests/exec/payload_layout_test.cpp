@@ -164,7 +164,7 @@ TEST_CASE("a state is shared with a forked child, and its copy tells the same") 
   CHECK(state.times(1)[5].end_ns == -1);
   const pid_t child = fork();
   if (child == 0) {
-    state.header().ended = 9;
+    state.header().steps = 9;
     state.header().after.ahead_ns = -4;
     state.done()[0] = 3;
     state.done()[1] = 2;
@@ -177,7 +177,7 @@ TEST_CASE("a state is shared with a forked child, and its copy tells the same") 
   waitpid(child, nullptr, 0);
   RunState copy(job.program, 0, 2, {state.bytes().begin(), state.bytes().end()});
   for (RunState* one : {&state, &copy}) {
-    CHECK(one->header().ended == 9);
+    CHECK(one->header().steps == 9);
     CHECK(one->header().after.ahead_ns == -4);
     CHECK(std::vector(one->done().begin(), one->done().end()) == std::vector<std::uint32_t>{3, 2});
     CHECK(std::vector(one->begun().begin(), one->begun().end()) == std::vector<std::uint8_t>{0, 1});

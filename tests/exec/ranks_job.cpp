@@ -43,7 +43,7 @@ Status play(const ExecOptions& options, const std::string& how, Control* control
       usleep(5000);
       times.end_ns = now_ns();
       ++state->done()[0];
-      ++header.ended;
+      ++header.steps;
       if (header.heeds_stop == 0 || header.stop == 0) continue;
       std::ofstream("stopped." + std::to_string(control->rank())) << "taken back\n";
       return Error{"was told to stop", Error::Failed};

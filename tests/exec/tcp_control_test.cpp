@@ -121,6 +121,22 @@ TEST_CASE("nobody leaves a barrier before all have come to it") {
   CHECK(others.wait() == 0);
 }
 
+TEST_CASE("what is so on one rank all know") {
+  const Rendezvous rendezvous = here(free_port());
+  const auto part = [](Control* control) {
+    for (int which = -1; which < 3; ++which) {
+      const auto any = control->any(control->rank() == which);
+      if (!any.ok() || *any != (which >= 0)) return 1;
+    }
+    return 0;
+  };
+  Others others(rendezvous, 3, part);
+  const auto control = join_tcp(rank_of(0, 3), rendezvous, 10 * kSecond_ns);
+  REQUIRE(control.ok());
+  CHECK(part(control->get()) == 0);
+  CHECK(others.wait() == 0);
+}
+
 TEST_CASE("clocks of one machine agree within a millisecond") {
   const Rendezvous rendezvous = here(free_port());
   const auto part = [](Control* control) {

@@ -30,7 +30,8 @@ struct SuiteRow {
   double own_s = 0;
   double own_bubble_difference = 0;
   std::optional<double> own_overlap_difference;
-  bool communicates = false;        // exposed communication takes longer than compute
+  bool communicates = false;  // exposed communication takes longer than compute
+  bool is_bounded = true;     // else the run shared hardware queues: its bounds are not claimed
   std::vector<std::string> faults;  // what differs by more than it may; empty: nothing
 
   double iteration_error() const { return simulated_s / measured_s - 1; }

@@ -1,63 +1,165 @@
 #!/usr/bin/env bash
 # Validates the cuda backend and the simulator on one GPU: builds, tries every way to play a small
-# run, calibrates, runs the suites spin and gemm, and writes what came out. A step that fails stops
-# no other; all that they print is in FOLDER/log. docs/validation.md says what that shows and what
+# run, calibrates, runs the suites spin and gemm, compares graphs with gated launches. A step that
+# fails or takes longer than it may stops no other. docs/validation.md says what that shows and what
 # it does not.
 #
-#   validation/gpu/run.sh [-o FOLDER] [-q]
+#   validation/gpu/run.sh [OPTIONS] [ARCHIVE...]
 #
 #   -o FOLDER   for the results; default validation/gpu/results
+#   -s STEPS    of try, spin, gemm, graph and sanitize; default all of them; page: none, the page
+#               alone, of what FOLDER and the ARCHIVEs hold
+#   -p STAGES   of "2 4 8", default all of them
 #   -q          quick: 1F1B on two stages, three iterations: whether all works here
+#   -l SECONDS  for all steps together: what does not fit is cut off or left out; default no limit
+#   -c COMMIT   that this is, where there is no git
+#   -d DATE     of the page; default today
 #
-# TANDEM=PROGRAM takes that one and builds nothing. Exit status: 0 all bounds hold, 1 one does not
-# or a step failed, 2 wrong usage, 3 this machine cannot.
+# FOLDER has three files, each written anew before and after every step: results.md, the page;
+# results.tar.gz, all that was measured, a measured trace for each number of stages, logs of steps
+# that failed, NCCL's messages; log, what all steps print. What FOLDER or an ARCHIVE (results.tar.gz
+# of an earlier call) already has stays, but for the steps that are played now.
+#
+# TANDEM=PROGRAM takes that one and builds nothing; so does a folder of no sources but with
+# build/executor/tandem. Exit status: 0 all bounds hold, 1 one does not or a step failed, 2 wrong
+# usage, 3 this machine cannot.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 source_dir=$(cd "$here/../.." && pwd)
 
 usage() {
-  sed -n '2,/^set/s/^# \{0,1\}//p' "$0"
+  sed -n '2,/^set/s/^# \{0,1\}//p' "$0" | sed '$d'
+}
+wrong() {
+  echo "validation/gpu/run.sh: $*" >&2
+  exit 2
+}
+# words OPTION ALLOWED GIVEN: the given ones, one a line; others are wrong.
+words() {
+  local word
+  for word in ${3//,/ }; do
+    [[ " $2 " = *" $word "* ]] || wrong "$1: found '$word', expected some of: $2"
+    echo "$word"
+  done
 }
 
-out=$here/results iterations=20 stages=(2 4 8) only=
-while getopts o:qh option; do
+out=$here/results iterations=20 only='' limit=0 today=$(date -u +%F)
+commit=$(git -C "$source_dir" rev-parse --short HEAD 2>/dev/null) || commit=unknown
+all_steps="try spin gemm graph sanitize" all_stages="2 4 8"
+steps=$all_steps stages=$all_stages
+while getopts o:s:p:ql:c:d:h option; do
   case $option in
     o) out=$OPTARG ;;
-    q) iterations=3 stages=(2) only='1f1b, on, P=2' ;;
+    s) steps=$(words -s "$all_steps page" "$OPTARG") || exit ;;
+    p) stages=$(words -p "$all_stages" "$OPTARG") || exit ;;
+    q) iterations=3 stages=2 only='1f1b, on, P=2' ;;
+    l) limit=$OPTARG
+      [[ $limit =~ ^[1-9][0-9]*$ ]] || wrong "-l: found '$limit', expected whole seconds" ;;
+    c) commit=$OPTARG ;;
+    d) today=$OPTARG ;;
     h) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
   esac
 done
 shift $((OPTIND - 1))
-[ $# -eq 0 ] || { usage >&2; exit 2; }
+[ -n "${stages// /}" ] || wrong "-p: found no stages, expected some of: $all_stages"
 
-missed=()
+is_asked() { [[ " ${steps//$'\n'/ } " = *" $1 "* ]]; }
 say() { printf '[%3d s] %s\n' "$SECONDS" "$*"; }
 cannot() { echo "$*" >&2; exit 3; }
 
+for archive in "$@"; do
+  tar -tzf "$archive" >/dev/null 2>&1 ||
+    wrong "$archive: found no archive, expected results.tar.gz of an earlier call"
+done
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
-rm -f "$out"/{log,links.toml,copy.csv,spin.csv,gemm.csv} "$out"/costs-*.csv
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+data=$work/results
+mkdir "$data"
+: >"$data/steps.csv"
+for archive in "$@" "$out/results.tar.gz"; do
+  [ -e "$archive" ] || continue
+  cp "$data/steps.csv" "$work/before"
+  tar -xzf "$archive" -C "$data"
+  # The lines of all archives; of a step that two have the later one's.
+  cat "$work/before" "$data/steps.csv" | tac | awk -F'|' '!seen[$1]++' | tac >"$work/both"
+  cp "$work/both" "$data/steps.csv"
+done
+: >"$out/log"
 
-# step TITLE COMMAND...: tells and logs what it prints; its failure is told, and the next goes on.
-step() {
-  local title=$1 status
-  shift
-  say "$title" | tee -a "$out/log"
-  set +e
-  (set -e; "$@") 2>&1 | tee -a "$out/log"
-  status=${PIPESTATUS[0]}
-  set -e
-  if [ "$status" -ne 0 ]; then
-    missed+=("$title")
-    say "NOT OK: $title (exit status $status)" | tee -a "$out/log"
-  fi
+# --- steps
+
+# What a step's line in steps.csv says: title|result|seconds|date|commit.
+record() {
+  awk -F'|' -v title="$1" '$1 != title' "$data/steps.csv" >"$work/others"
+  { cat "$work/others"; echo "$1|$2|$3|$today|$commit"; } >"$data/steps.csv"
 }
 
-# within SECONDS COMMAND...: what hangs is ended, with all that it started.
-within() { timeout -k 5 "$@"; }
+# Puts the page and the archive in place, each at once: whoever kills this finds them whole.
+publish() {
+  local messages
+  for messages in "$work"/nccl.*; do
+    [ -e "$messages" ] || continue
+    head -c 100000 "$messages" >>"$data/nccl.log"
+    : >"$messages"  # whoever writes it may go on
+  done
+  page >"$out/results.md.new"
+  mv "$out/results.md.new" "$out/results.md"
+  tar -czf "$out/results.tar.gz.new" -C "$data" .
+  mv "$out/results.tar.gz.new" "$out/results.tar.gz"
+}
+
+# step SECONDS TITLE COMMAND...: tells and logs what it prints; its failure is told, and the next
+# goes on. After SECONDS what it runs is ended.
+missed=() deadline=0
+step() {
+  local most=$1 title=$2 began=$SECONDS status log
+  shift 2
+  log=$data/failed-$(tr -cs 'a-zA-Z0-9=\n' - <<<"$title").log
+  deadline=$((SECONDS + most))
+  if [ "$limit" -gt 0 ] && [ "$deadline" -gt "$limit" ]; then deadline=$limit; fi
+  rm -f "$log"
+  if [ "$deadline" -le "$SECONDS" ]; then
+    missed+=("$title")
+    record "$title" "left out: no time" 0
+    say "left out: $title" | tee -a "$out/log"
+    publish
+    return
+  fi
+  say "$title" | tee -a "$out/log"
+  record "$title" "under way" 0
+  publish
+  set +e
+  (set -e; "$@") 2>&1 | tee "$work/step" | tee -a "$out/log"
+  status=${PIPESTATUS[0]}
+  set -e
+  if [ "$status" -eq 0 ]; then
+    record "$title" ok $((SECONDS - began))
+  else
+    missed+=("$title")
+    cp "$work/step" "$log"
+    record "$title" "NOT OK, exit status $status" $((SECONDS - began))
+    say "NOT OK: $title (exit status $status)" | tee -a "$out/log"
+  fi
+  publish
+}
+
+# within SECONDS COMMAND...: what hangs is ended, with all that it started; so is what outlasts its
+# step.
+within() {
+  local most=$1
+  shift
+  if [ $((deadline - SECONDS)) -lt "$most" ]; then most=$((deadline - SECONDS)); fi
+  if [ "$most" -le 0 ]; then
+    echo "the step's time is over" >&2
+    return 124
+  fi
+  timeout -k 5 "$most" "$@"
+}
+
+# --- the program
 
 # wheels PATTERN: what Python's packages of NVIDIA's libraries have there.
 wheels() {
@@ -65,33 +167,77 @@ wheels() {
 for folder in nvidia.__path__: print(*glob.glob(folder + "/" + sys.argv[1]), sep="\n")' "$1" 2>/dev/null
 }
 
+# Stops before anything is compiled where something is missing, with one line.
 build() {
+  local tool
   for tool in cmake c++; do
     command -v "$tool" >/dev/null || cannot "$tool is missing; TANDEM=PROGRAM needs no build"
   done
-  (
-    cd "$source_dir"
-    nccl=$(wheels nccl | head -n 1) || nccl=
-    if [ -n "$nccl" ]; then export NCCL_ROOT=${NCCL_ROOT:-$nccl}; fi
-    cmake/executor && cmake --build --preset executor -j "$(nproc)"
-  ) >"$out/log" 2>&1 || { tail -n 30 "$out/log" >&2; exit 1; }
-  grep 'cuda backend is not built' "$out/log" >&2 || true
+  say "build (preset executor)" | tee -a "$out/log"
+  cd "$source_dir"
+  cmake/executor -DTANDEM_CUDA=REQUIRED >"$work/build" 2>&1 || {
+    cat "$work/build" >>"$out/log"
+    grep -m 1 'cuda backend: not built' "$work/build" >&2 && exit 3
+    grep -m 1 -A 1 'Could not find\|^found neither' "$work/build" >&2 ||
+      tail -n 30 "$work/build" >&2
+    exit 3
+  }
+  cmake --build --preset executor -j "$(nproc)" >>"$work/build" 2>&1 || {
+    cat "$work/build" >>"$out/log"
+    tail -n 30 "$work/build" >&2
+    exit 1
+  }
+  grep -h 'cuda backend' "$work/build" | tee -a "$out/log"
 }
 
-# What tandem doctor says of GPUs, and a first run; exit status 3 where there is none.
+find_program() {
+  if [ -n "${TANDEM:-}" ]; then
+    tandem=$(readlink -f "$TANDEM")
+    return
+  fi
+  tandem=$source_dir/build/executor/tandem
+  if [ -e "$source_dir/CMakeLists.txt" ] || [ ! -x "$tandem" ]; then build; fi
+}
+
+# The system's libraries first.
+find_libraries() {
+  if "$tandem" doctor 2>/dev/null | grep -qE '^backend cuda .*lib(nccl|cublasLt)'; then
+    LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$(wheels '*/lib' | paste -sd:) || true
+    export LD_LIBRARY_PATH
+  fi
+}
+
+# --- what the steps do
+
+# lower SUITE NAME ARGS...: the first of its runs whose name holds that, as a Program.
+lower() {
+  "$tandem" schedule "$here/$1.toml" --only "$2" --format program "${@:3}"
+}
+
+# What is here, and a first run; exit status 3 where there is no GPU. Where messages by NCCL do not
+# work, all that follows takes copies.
 examine() {
-  "$tandem" doctor >"$work/doctor"
-  grep -E '^(backend cuda|NVIDIA driver|NCCL) ' "$work/doctor" || true
-  try "$work/smoke.csv" --transfers nccl --launch gated
+  local transfers status=0
+  nvidia-smi >"$data/nvidia-smi.txt" 2>&1 || true
+  "$tandem" doctor --wide >"$data/doctor.txt"
+  grep -E '^(backend cuda|NVIDIA driver|CUDA|NCCL|cuBLASLt|GPU [0-9]+) ' "$data/doctor.txt" || true
+  for transfers in nccl copy; do
+    status=0
+    try "$work/smoke.csv" --transfers "$transfers" --launch gated || status=$?
+    if [ "$status" -eq 0 ]; then echo "$transfers" >"$data/transfers"; fi
+    if [ "$status" -eq 0 ] || [ "$status" -eq 3 ]; then break; fi
+  done
+  cp "$work/try.trace" "$data/smoke.trace.csv" 2>/dev/null || true
+  return "$status"
 }
 
 # try PROGRAM ARGS...: a short run.
 try() {
   local status=0
+  rm -f "$work/try.trace"
   within 60 "$tandem" run "$1" --backend cuda --share-gpu --iterations 2 --timeout 20 \
     --trace "$work/try.trace" "${@:2}" >"$work/try.log" 2>&1 || status=$?
   if [ "$status" -eq 0 ]; then
-    [ -e "$work/smoke.trace" ] || cp "$work/try.trace" "$work/smoke.trace"
     echo "ok: ${*:2}"
   else
     echo "NOT OK, exit status $status: ${*:2}"
@@ -101,118 +247,156 @@ try() {
 }
 
 # Every kind of transfer, launch and precision, each byte of each message checked: the simplest
-# first. $work/failed names those that do not work.
+# first. `failed` names those that do not work.
 try_all() {
   local transfers launch precision
+  rm -f "$data/failed"
   for transfers in priced copy nccl; do
     for launch in direct gated graph; do
       try "$work/smoke.csv" --transfers "$transfers" --launch "$launch" --payload full ||
-        echo "$transfers $launch" >>"$work/failed"
+        echo "$transfers $launch" >>"$data/failed"
     done
   done
   for precision in fp32 fp16 bf16 fp8; do
     try "$work/gemm-2.csv" --compute gemm --precision "$precision" ||
-      echo "$precision" >>"$work/failed"
+      echo "$precision" >>"$data/failed"
   done
-  [ ! -e "$work/failed" ]
-}
-
-# lower SUITE NAME ARGS...: the first of its runs whose name holds that, as a Program.
-lower() {
-  "$tandem" schedule "$here/$1.toml" --only "$2" --format program "${@:3}"
+  [ ! -e "$data/failed" ]
 }
 
 # curve TRANSFERS: sizes and times of a transfer to oneself, as "bytes us GB/s".
 curve() {
   local fit=()
-  [ "$1" != "$transfers" ] || fit=(--fit "$out/links.toml")
+  [ "$1" != "$transfers" ] || fit=(--fit "$data/links.toml")
   within 120 "$tandem" bench comm --cluster "$here/spin.toml" --ranks 2 --backend cuda --share-gpu \
     --transfers "$1" --op p2p -b 64K -e 256M -f 4 -n 10 -w 2 "${fit[@]}" >"$work/$1.txt"
   awk '!/^#/ && NF >= 8 {print $1, $6, $7}' "$work/$1.txt" >"$work/$1"
 }
 
 copy_curve() {
+  rm -f "$data/links.toml" "$data/copy.csv"
   curve copy
   [ "$transfers" = nccl ] || return 0
   curve nccl
   {
     echo "bytes,nccl_us,nccl_GBps,copy_us,copy_GBps"
     join <(sort "$work/nccl") <(sort "$work/copy") | sort -n | tr ' ' ','
-  } >"$out/copy.csv"
+  } >"$data/copy.csv"
 }
 
 # calibrate P: the parts of gemm.toml's model on a P-th of the GPU, all P of them at work.
 calibrate() {
+  rm -f "$data/costs-$1.csv"
   lower gemm "1f1b, on, P=$1" >"$work/gemm-$1.csv"
   within 120 "$tandem" calibrate device "$work/gemm-$1.csv" --backend cuda --share-gpu \
-    --transfers "$transfers" --iterations "$iterations" -o "$out/costs-$1.csv"
+    --transfers "$transfers" --iterations "$iterations" -o "$data/costs-$1.csv"
 }
 
-# suite NAME ONLY ARGS...: its runs whose name holds ONLY; appends to $out/NAME.csv and
-# $work/NAME.md. Exit status 1 where a bound is missed.
+# suite FILE NAME ONLY TRANSFERS ARGS...: its runs whose name holds ONLY, into FILE.csv, FILE.md and
+# FILE.faults. Exit status 1 where a bound is missed.
 suite() {
-  local name=$1 only=$2 status=0 links=()
-  shift 2
-  [ ! -e "$out/links.toml" ] || links=(--set cluster.calibration="$out/links.toml")
-  within 240 "$tandem" validate "$here/$name.toml" --only "$only" --iterations "$iterations" "$@" \
-    --set validate.transfers="$transfers" "${links[@]}" --csv "$work/rows.csv" \
-    --page "$work/page.md" || status=$?
+  local file=$data/$1 status=0 links=()
+  rm -f "$file".{csv,md,faults}
+  [ ! -e "$data/links.toml" ] || links=(--set cluster.calibration="$data/links.toml")
+  within 240 "$tandem" validate "$here/$2.toml" --only "$3" --iterations "$iterations" \
+    --set validate.transfers="$4" "${@:5}" "${links[@]}" --csv "$work/rows.csv" \
+    --page "$work/rows.md" || status=$?
   [ -e "$work/rows.csv" ] || return "$((status > 0 ? status : 1))"
-  if [ -e "$out/$name.csv" ]; then
-    tail -n +2 "$work/rows.csv" >>"$out/$name.csv"
-    grep '^|' "$work/page.md" | tail -n +3 >>"$work/$name.md"
-  else
-    cp "$work/rows.csv" "$out/$name.csv"
-    grep '^|' "$work/page.md" >"$work/$name.md"
-  fi
-  grep '^- ' "$work/page.md" >>"$work/faults.md" || true
-  rm "$work/rows.csv" "$work/page.md"
+  mv "$work/rows.csv" "$file.csv"
+  grep '^|' "$work/rows.md" >"$file.md"
+  grep '^- ' "$work/rows.md" >"$file.faults" || true
+  rm "$work/rows.md"
   return "$status"
 }
 
 # suite_gemm P: with what its calibration has measured, if it has.
 suite_gemm() {
   local table=()
-  [ ! -e "$out/costs-$1.csv" ] ||
-    table=(--set costs.source=table --set costs.table="$out/costs-$1.csv")
-  suite gemm "${only:-P=$1}" "${table[@]}"
+  [ ! -e "$data/costs-$1.csv" ] ||
+    table=(--set costs.source=table --set costs.table="$data/costs-$1.csv")
+  suite "gemm-$1" gemm "${only:-P=$1}" "$transfers" "${table[@]}"
 }
 
-# The most streams, without NCCL's: they share queues of the device, and may hold each other up.
-compare_copies() {
-  within 240 "$tandem" validate "$here/spin.toml" --only P=8 --iterations "$iterations" \
-    --set validate.transfers=copy || echo "(no bound is meant to hold here)"
+# measured P ARGS...: 1F1B of the suite spin, as JSON.
+measured() {
+  within 60 "$tandem" run "$here/spin.toml" --only "1f1b, on, P=$1" --backend cuda --share-gpu \
+    --transfers "$transfers" --iterations "$iterations" --json "${@:2}"
 }
 
-# Launched directly: under the sanitizer a launch may wait for kernels that a gate holds. What CUDA's
-# libraries ask for and do not get is no error of ours.
+measured_trace() {
+  measured "$1" --trace "$data/spin-$1.trace.csv" >"$data/spin-$1.json"
+}
+
+# launches P: how long the same iteration takes by each way to launch it.
+launches() {
+  local launch failed=0
+  echo "launch,p5_ms,p50_ms,p95_ms" >"$data/graph-$1.csv"
+  for launch in gated graph direct; do
+    if measured "$1" --launch "$launch" >"$work/launch.json"; then
+      awk -v launch="$launch" -F'[:,]' '
+        /"spread"/ { inside = 1 }
+        inside && /"p(5|50|95)"/ { line = line sprintf(",%.3f", 1000 * $2); if (++n == 3) exit }
+        END { print launch line }' "$work/launch.json" | tee -a "$data/graph-$1.csv"
+    else
+      failed=1
+    fi
+  done
+  return "$failed"
+}
+
+# Launched directly: under the sanitizer a launch may wait for kernels that a gate holds. By copies:
+# it knows nothing of what NCCL's kernels may read. What CUDA's libraries ask for and do not get is
+# no error of ours.
 sanitize() {
   if ! command -v compute-sanitizer >/dev/null; then
-    echo "left out: compute-sanitizer is not in PATH" | tee "$work/sanitized"
+    echo "left out: compute-sanitizer is not in PATH" | tee "$data/sanitized"
     return
   fi
-  echo "NOT clean" >"$work/sanitized"
+  echo "NOT clean" >"$data/sanitized"
   within 200 compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 99 \
     "$tandem" run "$work/gemm-2.csv" --backend cuda --share-gpu --compute gemm --launch direct \
-    --iterations 1 --timeout 150 >"$work/sanitizer.log" 2>&1 || {
+    --transfers copy --iterations 1 --timeout 150 >"$work/sanitizer.log" 2>&1 || {
     tail -n 40 "$work/sanitizer.log"
     return 1
   }
   echo "clean: $(compute-sanitizer --version | grep -o 'Version [^ ]*' || true)" |
-    tee "$work/sanitized"
+    tee "$data/sanitized"
 }
 
-# worst COLUMN SUITE: the largest amount of a column, in percent or points.
+# --- the page
+
+# files NAME ENDING: of all numbers of stages that have one.
+files() {
+  local p
+  for p in $all_stages; do
+    if [ -e "$data/$1-$p.$2" ]; then echo "$data/$1-$p.$2"; fi
+  done
+}
+
+# worst COLUMN SUITE: the largest amount of a column, in percent or points, of runs that have bounds.
 worst() {
-  [ -e "$out/$2.csv" ] || { echo none; return; }
+  # shellcheck disable=SC2046
+  set -- "$1" $(files "$2" csv)
+  [ $# -gt 1 ] || { echo none; return; }
   awk -F, -v column="$1" '
-    NR == 1 { for (i = 1; i <= NF; ++i) if ($i == column) at = i; next }
-    $at != "" { v = 100 * $at; if (v < 0) v = -v; if (v > most) most = v }
-    END { if (NR > 1) printf "%.2f", most; else printf "none" }' "$out/$2.csv"
+    FNR == 1 {
+      for (i = 1; i <= NF; ++i) {
+        if ($i == column) at = i
+        if ($i == "is_bounded") bounded = i
+      }
+      next
+    }
+    $bounded == "true" && $at != "" {
+      v = 100 * $at
+      if (v < 0) v = -v
+      if (v > most) most = v
+      ++n
+    }
+    END { if (n > 0) printf "%.2f", most; else printf "none" }' "${@:2}"
 }
 
 figures() {
-  echo "| largest difference over all runs | bound | spin | gemm |"
+  echo "| largest difference over all runs with bounds | bound | spin | gemm |"
   echo "|---|---:|---:|---:|"
   local row title bound column
   for row in \
@@ -228,65 +412,140 @@ figures() {
   done
 }
 
-page() {
-  local facts
-  facts="nothing: no run ended well"
-  [ ! -e "$work/smoke.trace" ] || facts=$(sed -n 's/^# real: //p' "$work/smoke.trace" | head -n 1)
-  echo "# One GPU, $(date -u +%F)"
-  echo
-  echo "Written by \`validation/gpu/run.sh\`; [validation.md](../../../docs/validation.md#on-a-gpu)"
-  echo "says what it shows. Commit: $(git -C "$source_dir" rev-parse --short HEAD 2>/dev/null ||
-    echo unknown). $(uname -sr), $(nproc) cores. Iterations a run: $iterations."
-  echo
-  echo "Played by: $facts"
-  echo
-  if [ ${#missed[@]} -eq 0 ]; then echo "**All bounds hold.**"; else
-    printf '**Missed:**\n\n'
-    printf -- '- %s\n' "${missed[@]}"
-    if [ -s "$work/failed" ]; then sed 's/^/- small run: /' "$work/failed"; fi
-    if [ -s "$work/faults.md" ]; then cat "$work/faults.md"; fi
-  fi
-  printf '\n'
-  figures
-  printf '\nSmall run under compute-sanitizer, memcheck: %s. All took %d s.\n' \
-    "$(cat "$work/sanitized")" "$SECONDS"
-  printf '\n## Spin\n\n'; cat "$work/spin.md" 2>/dev/null || echo "None."
-  printf '\n## GEMM\n\n'; cat "$work/gemm.md" 2>/dev/null || echo "None."
-  printf '\n## A transfer to oneself\n\nNCCL, and the copy engine beside it. No bus bandwidth: one '
-  printf 'GPU has no bus.\n\n| bytes | NCCL us | GB/s | copy us | GB/s |\n|---:|---:|---:|---:|---:|\n'
-  [ ! -e "$out/copy.csv" ] || tail -n +2 "$out/copy.csv" | sed 's/,/ | /g; s/^/| /; s/$/ |/'
+# table SUITE: the rows of all numbers of stages.
+table() {
+  local file titles=''
+  for file in $(files "$1" md); do
+    if [ -z "$titles" ]; then cat "$file"; else tail -n +3 "$file"; fi
+    titles=there
+  done
+  [ -n "$titles" ] || echo "None."
 }
 
-if [ -n "${TANDEM:-}" ]; then
-  tandem=$(readlink -f "$TANDEM")
-else
-  say "build (preset executor)"
-  build
-  tandem=$source_dir/build/executor/tandem
-fi
+# What missed and what is not there, or that all is well.
+verdict() {
+  local bad file left p
+  bad=$(awk -F'|' '$2 != "ok" { print "- " $1 ": " $2 }' "$data/steps.csv")
+  for file in $(files spin faults) $(files gemm faults); do bad+=$'\n'$(cat "$file"); done
+  if [ -s "$data/failed" ]; then bad+=$'\n'$(sed 's/^/- small run: /' "$data/failed"); fi
+  bad=$(grep . <<<"$bad" || true)
+  left=$(for p in $all_stages; do
+    for file in "spin-$p.csv" "gemm-$p.csv"; do [ -e "$data/$file" ] || echo "$file"; done
+  done | paste -sd' ' | sed 's/ /, /g')
+  if [ -n "$bad" ]; then
+    printf '**Missed:**\n\n%s\n' "$bad"
+  elif [ -n "$left" ]; then
+    echo "**All bounds hold** of what was run."
+  else
+    echo "**All bounds hold.**"
+  fi
+  if [ -n "$left" ]; then printf '\nNot there: %s.\n' "$left"; fi
+}
 
-# The system's libraries first.
-if "$tandem" doctor | grep -qE '^backend cuda .*lib(nccl|cublasLt)'; then
-  LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$(wheels '*/lib' | paste -sd:) || true
-  export LD_LIBRARY_PATH
+launch_table() {
+  local p
+  echo "| P | launch | p5 ms | p50 ms | p95 ms |"
+  echo "|---:|---|---:|---:|---:|"
+  for p in $all_stages; do
+    [ ! -e "$data/graph-$p.csv" ] ||
+      tail -n +2 "$data/graph-$p.csv" | sed "s/,/ | /g; s/^/| $p | /; s/\$/ |/"
+  done
+}
+
+page() {
+  local facts="nothing: no run ended well"
+  [ ! -e "$data/smoke.trace.csv" ] ||
+    facts=$(sed -n 's/^# real: //p' "$data/smoke.trace.csv" | head -n 1)
+  cat <<END
+# One GPU, $today
+
+Written by \`validation/gpu/run.sh\`; [validation.md](../../../docs/validation.md#on-a-gpu)
+says what it shows. Commit: $commit. $(uname -sr), $(nproc) cores. Iterations a run: $iterations.
+
+Played by: $facts
+
+$(verdict)
+
+$(figures)
+
+Where ok is "-" a run has more streams, NCCL's among them, than the device has hardware queues (32):
+they may hold each other up, so no bound is claimed of it.
+
+Small run under compute-sanitizer, memcheck: $(cat "$data/sanitized" 2>/dev/null || echo "not run").
+
+## Spin
+
+$(table spin)
+
+On 8 stages by copies, which need no streams of NCCL's:
+
+$(table copies)
+
+## GEMM
+
+$(table gemm)
+
+## Graph, gated, direct
+
+1F1B of the suite spin: the same iteration, launched as one CUDA graph, from behind a gate, call by
+call.
+
+$(launch_table)
+
+## A transfer to oneself
+
+NCCL, and the copy engine beside it. No bus bandwidth: one GPU has no bus.
+
+| bytes | NCCL us | GB/s | copy us | GB/s |
+|---:|---:|---:|---:|---:|
+$([ ! -e "$data/copy.csv" ] || tail -n +2 "$data/copy.csv" | sed 's/,/ | /g; s/^/| /; s/$/ |/')
+
+## Steps
+
+| step | result | s | date | commit |
+|---|---|---:|---|---|
+$(sed 's/|/ | /g; s/^/| /; s/$/ |/' "$data/steps.csv")
+END
+}
+
+# --- what is asked for
+
+if ! is_asked page; then
+  find_program
+  find_libraries
+  lower spin '1f1b, on, P=2' >"$work/smoke.csv"
+  lower gemm '1f1b, on, P=2' >"$work/gemm-2.csv"
+  export NCCL_DEBUG=${NCCL_DEBUG:-WARN} NCCL_DEBUG_FILE=$work/nccl.%h.%p
+  rm -f "$data/nccl.log"
+  step 100 "this machine, and a small run" examine
+  ! grep -qs '^NOT OK, exit status 3' "$out/log" || exit 3
+  transfers=$(cat "$data/transfers" 2>/dev/null) || transfers=nccl
+
+  if is_asked try; then step 240 "small runs in every way" try_all; fi
+  if is_asked spin; then
+    step 120 "a transfer to oneself, by NCCL and by a copy" copy_curve
+    for p in $stages; do
+      step 180 "suite spin, P=$p" suite "spin-$p" spin "${only:-P=$p}" "$transfers"
+      step 60 "a measured trace, P=$p" measured_trace "$p"
+    done
+    if [[ " $stages " = *8* ]]; then
+      step 180 "beside it: suite spin, P=8, by copies" suite copies-8 spin P=8 copy
+    fi
+  fi
+  if is_asked gemm; then
+    if [ ! -e "$data/links.toml" ]; then
+      step 120 "a transfer to oneself, by NCCL and by a copy" copy_curve
+    fi
+    for p in $stages; do
+      step 120 "what the parts of a model take on 1/$p of the GPU" calibrate "$p"
+      step 180 "suite gemm, P=$p" suite_gemm "$p"
+    done
+  fi
+  if is_asked graph; then
+    for p in $stages; do step 120 "graph, gated and direct, P=$p" launches "$p"; done
+  fi
+  if is_asked sanitize; then step 220 "a small run under compute-sanitizer" sanitize; fi
 fi
-lower spin '1f1b, on, P=2' >"$work/smoke.csv"
-lower gemm '1f1b, on, P=2' >"$work/gemm-2.csv"
-step "this machine, and a small run" examine
-! grep -qs '^NOT OK, exit status 3' "$out/log" || exit 3
-step "small runs in every way" try_all
-transfers=nccl
-if grep -qs '^nccl gated' "$work/failed" && ! grep -qs '^copy gated' "$work/failed"; then
-  transfers=copy
-fi
-step "a transfer to oneself, by NCCL and by a copy" copy_curve
-for p in "${stages[@]}"; do
-  step "suite spin, P=$p" suite spin "${only:-P=$p}"
-  step "what the parts of a model take on 1/$p of the GPU" calibrate "$p"
-  step "suite gemm, P=$p" suite_gemm "$p"
-done
-step "a small run under compute-sanitizer" sanitize
-[ -n "$only" ] || step "to compare: suite spin, P=8, by copies" compare_copies
-page >"$out/results.md"
+publish
 say "wrote $out/results.md"
 if [ ${#missed[@]} -gt 0 ]; then printf 'missed: %s\n' "${missed[@]}" >&2; exit 1; fi

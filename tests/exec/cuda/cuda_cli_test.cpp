@@ -1,5 +1,7 @@
 // tandem on GPUs, by a fake one in virtual time: all but the device itself.
 #include <cstdlib>
+#include <list>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -68,6 +70,76 @@ TEST_CASE("ranks on GPUs of their own are started here where there are as many")
   CHECK(real["payloads_checked"] == 8);
 }
 
+TEST_CASE("what NCCL prints to standard output goes to standard error, results alone stand there") {
+  const Variable plugins("TANDEM_PLUGINS", TANDEM_FAKE_PLUGINS);
+  const Variable gpus("TANDEM_FAKE_GPUS", "2");
+  const Variable prints("TANDEM_FAKE_PRINTS", "1");
+  const std::string kAnything =
+      "iteration_percent = 1000\nbubble_points = 100\noverlap_points = 100\n"
+      "communicating_percent = 1000\n";
+  const Sandbox sandbox;
+  sandbox.file("two.toml", kTwoStages);
+  sandbox.file("suite.toml",
+               kTwoStages + "[validate]\nbackend = \"cuda\"\nshare_gpu = true\n" + kAnything);
+  sandbox.file("gpus.toml", kTwoStages + "[validate]\nbackend = \"cuda\"\n" + kAnything);
+  sandbox.file("tiny.toml", kTinyModel);
+  sandbox.file("two.csv", sandbox.tandem("schedule tiny.toml --format program").out);
+  for (const char* arguments :
+       {"run two.toml --backend cuda --share-gpu --json", "run two.toml --backend cuda --json",
+        "bench comm --cluster dgx-h100 --ranks 2 --backend cuda --share-gpu --op p2p -b 1M -e 1M "
+        "--json",
+        "calibrate device two.csv --backend cuda --share-gpu --iterations 2 --json",
+        "validate suite.toml --iterations 2 --json", "validate gpus.toml --iterations 2 --json"}) {
+    const Ran ran = sandbox.tandem(arguments);
+    INFO(arguments << "\n" << ran.out << ran.err);
+    CHECK(ran.status == 0);
+    CHECK(Json::accept(ran.out));
+    CHECK(ran.err.find("fake NCCL: issue\n") != std::string::npos);
+    CHECK(ran.err.find("fake NCCL: gone\n") != std::string::npos);
+  }
+  const Ran table = sandbox.tandem("run two.toml --backend cuda --share-gpu");
+  CHECK(table.out.find("fake NCCL") == std::string::npos);
+  CHECK(table.out.find("payloads checked") != std::string::npos);
+  const Ran doctor = sandbox.tandem("doctor");
+  CHECK(doctor.out.find("fake NCCL") == std::string::npos);
+  CHECK(doctor.out.find("ready: 2 GPUs") != std::string::npos);
+  CHECK(doctor.out.find("built with 2.28.9, found none") != std::string::npos);
+  CHECK(doctor.out.find("\nGPU 1 ") != std::string::npos);
+}
+
+TEST_CASE("one launched process is no job: it starts its ranks itself, as a shell of srun does") {
+  const Variable plugins("TANDEM_PLUGINS", TANDEM_FAKE_PLUGINS);
+  const Variable gpus("TANDEM_FAKE_GPUS", "2");
+  const Sandbox sandbox;
+  sandbox.file("two.toml", kTwoStages);
+  using Names = std::map<std::string, std::string>;
+  const Names task = {{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}};
+  Names batch = task, shell = task, step = task;
+  batch["SLURM_NTASKS"] = "2";          // sbatch, without srun
+  shell["SLURM_STEP_NUM_TASKS"] = "1";  // srun --pty bash
+  step["SLURM_STEP_NUM_TASKS"] = "3";
+  const Names one_of_mpi = {{"OMPI_COMM_WORLD_RANK", "0"},
+                            {"OMPI_COMM_WORLD_SIZE", "1"},
+                            {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}};
+  const Names one_of_torchrun = {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}};
+  for (const Names& names : {batch, shell, one_of_mpi, one_of_torchrun}) {
+    std::list<Variable> variables;
+    for (const auto& [name, value] : names) variables.emplace_back(name.c_str(), value);
+    INFO(names.begin()->first);
+    const Ran ran = sandbox.tandem("run two.toml --backend cuda --json");
+    check_done(ran);
+    CHECK(Json::parse(ran.out)[0]["payloads_checked"] == 8);
+    check_done(sandbox.tandem("run two.toml --backend cuda --share-gpu"));
+    check_done(sandbox.tandem(
+        "bench comm --cluster dgx-h100 --ranks 2 --backend cuda --op p2p -b 1M -e 1M"));
+  }
+  std::list<Variable> variables;
+  for (const auto& [name, value] : step) variables.emplace_back(name.c_str(), value);
+  const Ran three = sandbox.tandem("run two.toml --backend cuda");
+  CHECK(three.status == 2);
+  CHECK(said(three).find("found 3 processes (Slurm), expected 2, one a rank") != std::string::npos);
+}
+
 TEST_CASE("what GPUs cannot do is one line: 3 for what is missing, 2 for wrong use") {
   const Sandbox sandbox;
   sandbox.file("two.toml", kTwoStages);
@@ -86,6 +158,24 @@ TEST_CASE("what GPUs cannot do is one line: 3 for what is missing, 2 for wrong u
                 "two.toml:5: found 2 processes (torchrun) and --share-gpu, expected one");
 }
 
+TEST_CASE("launches that block are refused, few queues are made many, and the trace says so") {
+  const Variable plugins("TANDEM_PLUGINS", TANDEM_FAKE_PLUGINS);
+  const Sandbox sandbox;
+  sandbox.file("two.toml", kTwoStages);
+  {
+    const Variable blocking("CUDA_LAUNCH_BLOCKING", "1");
+    const Ran ran = sandbox.tandem("run two.toml --backend cuda --share-gpu");
+    CHECK(ran.status == 2);
+    CHECK(said(ran).find("found CUDA_LAUNCH_BLOCKING=1, expected it unset") != std::string::npos);
+  }
+  const Variable one("CUDA_DEVICE_MAX_CONNECTIONS", "1");
+  const Ran ran = sandbox.tandem("run two.toml --backend cuda --share-gpu --gate-calls 10 --json");
+  check_done(ran);
+  const std::string real = Json::parse(ran.out)[0]["real"];
+  CHECK(real.find("CUDA_DEVICE_MAX_CONNECTIONS was 1, and is 32 here") != std::string::npos);
+  CHECK(real.find("launched directly: its queues hold 10 calls") != std::string::npos);
+}
+
 TEST_CASE("an option of GPUs that is given in vain is refused, by every command that has it") {
   const Sandbox sandbox;
   sandbox.file("two.toml", kTwoStages);
@@ -101,6 +191,8 @@ TEST_CASE("an option of GPUs that is given in vain is refused, by every command 
   refused(comm + "--backend cuda --transfers copy", "found --transfers, expected --share-gpu");
   refused("calibrate device none.csv --precision fp8", "found --precision with --backend host, ");
   refused("run two.toml --backend cuda --share-gpu --transfers 1", "--transfers: 1 not in ");
+  refused("run two.toml --gate-calls 10", "found --gate-calls with --backend host, expected ");
+  refused("run two.toml --gradients bf16", "found --gradients with --backend host, expected ");
   refused("run two.toml --backend cuda --launch queued", "--launch: queued not in ");
 }
 

@@ -82,6 +82,11 @@ struct Pipeline {
     record(All);
   }
 
+  // All members play here: no ids are needed.
+  GpuJob gpu_job(const ExecOptions& options) const {
+    return {&job.program, &plan, options, [](std::int32_t) { return GpuCommId{}; }, [] {}};
+  }
+
   std::vector<GpuCall> unchecked() const {
     std::vector<GpuCall> calls = plan.calls;
     std::erase_if(calls, [](const GpuCall& call) {
@@ -110,7 +115,7 @@ struct Pipeline {
 std::vector<Nanoseconds> play(Gpu* gpu, const std::vector<GpuCall>& calls, int iteration,
                               GpuLaunch launch) {
   if (launch == GpuLaunch::Direct) value_of(gpu->open_gate());
-  value_of(gpu->issue(calls, iteration));
+  value_of(gpu->issue(calls, iteration, launch == GpuLaunch::Graph && iteration > 1));
   if (launch != GpuLaunch::Direct) {
     usleep(2000);
     CHECK(!value_of(gpu->has_happened(All)));  // the gate holds it
@@ -142,8 +147,7 @@ void check_times(const std::vector<Nanoseconds>& times, bool timed) {
 }
 
 void play_all(Gpu* gpu, const Pipeline& pipeline, const ExecOptions& options) {
-  const GpuShare share =
-      value_of(gpu->open({&pipeline.job.program, &pipeline.plan, options, {{}}}));
+  const GpuShare share = value_of(gpu->open(pipeline.gpu_job(options)));
   WARN(gpu->facts().name << ": " << share.sms[0] << " and " << share.sms[1] << " SMs"
                          << (share.disjoint ? "" : ", shared") << "; " << share.note);
   REQUIRE(share.sms.size() == 2);
@@ -204,7 +208,7 @@ TEST_CASE("a GPU finds a message that did not arrive") {
   options.transfers = GpuTransfers::Copy;
   std::vector<GpuCall> calls = pipeline.plan.calls;
   std::erase_if(calls, [](const GpuCall& call) { return call.verb == GpuVerb::Fill; });
-  value_of(gpu->open({&pipeline.job.program, &pipeline.plan, options, {{}}}));
+  value_of(gpu->open(pipeline.gpu_job(options)));
   play(gpu.get(), calls, 0, GpuLaunch::Gated);
   const std::vector<GpuFault> faults = value_of(gpu->faults());
   REQUIRE(faults.size() == 1);

@@ -4,7 +4,9 @@
 // A process knows its own calls only: communication with others takes its priced duration from
 // when this process is there. TANDEM_FAKE_GPUS: how many GPUs there are, else 1.
 // TANDEM_FAKE_FAULT=RANK:OP: an op whose payload is wrong. TANDEM_FAKE_HANG=RANK: the later half of
-// the rank's events never happens.
+// the rank's events never happens. TANDEM_FAKE_QUEUE: how many calls fit behind the closed gate.
+// TANDEM_FAKE_GRAPHS=0: no graph can be captured. TANDEM_FAKE_PRINTS: it prints to standard output,
+// until the process ends, as NCCL does where NCCL_DEBUG is set.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -18,6 +20,7 @@
 #include <vector>
 
 #include "exec/cuda/gpu.h"
+#include "exec/cuda/software.h"
 #include "launch/clock.h"
 #include "tests/exec/cuda/fake_gpu.h"
 
@@ -32,6 +35,15 @@ int number_of(const char* variable, int otherwise) {
   return text == nullptr || *text == '\0' ? otherwise : std::atoi(text);
 }
 
+void speak(const char* what) {
+  if (std::getenv("TANDEM_FAKE_PRINTS") != nullptr) std::printf("fake NCCL: %s\n", what);
+}
+
+struct SpeaksLast {
+  ~SpeaksLast() { speak("gone"); }
+};
+const SpeaksLast speaks_last;
+
 class FakeCuda : public Gpu {
  public:
   const GpuFacts& facts() const override { return facts_; }
@@ -44,15 +56,15 @@ class FakeCuda : public Gpu {
   }
 
   Result<GpuShare> open(GpuJob job) override {
+    speak("open");
     job_ = std::move(job);
-    if (job_.ids.size() != job_.plan->communicators.size())
-      return failed(fmt::format("found {} ids of communicators, expected {}", job_.ids.size(),
-                                job_.plan->communicators.size()));
-    for (std::size_t i = 0; i < job_.ids.size(); ++i) {
-      if (job_.plan->communicators[i].members > 1 && job_.ids[i] == GpuCommId{})
+    for (const GpuCommunicator& each : job_.plan->communicators) {
+      if (each.members == 1) continue;
+      ASSIGN_OR_RETURN(const GpuCommId id, job_.id(each.communicator));
+      if (id == GpuCommId{})
         return failed(fmt::format("found no id of communicator {}, which has {} members",
-                                  job_.plan->communicators[i].communicator,
-                                  job_.plan->communicators[i].members));
+                                  each.communicator, each.members));
+      job_.lives();
     }
     const int local_ranks = static_cast<int>(job_.plan->local_ranks.size());
     share_.sms.assign(local_ranks, std::max(1, kSms / local_ranks));
@@ -62,23 +74,38 @@ class FakeCuda : public Gpu {
   }
 
   std::int64_t launches(const GpuCall&) const override { return 1; }
-  Status issue(std::span<const GpuCall> calls, int) override {
+  Status capture(std::span<const GpuCall>) override {
+    if (number_of("TANDEM_FAKE_GRAPHS", 1) == 1) return Done{};
+    return failed("has no graphs");
+  }
+  Status issue(std::span<const GpuCall> calls, int, bool by_graph) override {
+    speak("issue");
     if (aborted_) return failed("asked for calls after the end");
     GpuPlan asked = *job_.plan;
     asked.calls.assign(calls.begin(), calls.end());
     FakeOptions options;
     options.alone = true;
+    options.queues = kHardwareQueues;
+    options.nccl_streams =
+        !job_.plan->all_play_here() || job_.options.transfers == GpuTransfers::Nccl;
     options.duration_ns = [this](const GpuPlan&, const GpuCall& call) { return duration_ns(call); };
     ASSIGN_OR_RETURN(FakeRun run, play(*job_.program, {&asked, 1}, options));
     events_ = std::move(run.event_ns[0]);
     checked_ =
         std::ranges::any_of(calls, [](const GpuCall& c) { return c.verb == GpuVerb::Check; });
     find_hang();
+    const bool fits = static_cast<int>(calls.size()) <= number_of("TANDEM_FAKE_QUEUE", 1'000'000);
+    held_ = opened_ >= ++wanted_ || by_graph || fits;
+    if (!held_) opened_ = wanted_;
     return Done{};
   }
 
   // The gate may be opened before anything is asked for.
-  Result<Nanoseconds> open_gate() override { return now_ns(); }
+  Result<Nanoseconds> open_gate() override {
+    if (held_) opened_ = opened_ < wanted_ ? wanted_ : wanted_ + 1;
+    return now_ns();
+  }
+  bool held() const override { return held_; }
 
   Result<bool> has_happened(std::int32_t event) override {
     return events_.at(event) < hang_ns_ || (event != job_.plan->done && !hangs(event));
@@ -150,12 +177,15 @@ class FakeCuda : public Gpu {
   int ids_ = 0;
   bool aborted_ = false;
   bool checked_ = false;
+  int wanted_ = 0, opened_ = 0;  // gates
+  bool held_ = true;
   std::vector<Nanoseconds> events_;  // of the iteration
   std::vector<bool> hanging_;        // by event: of the rank that hangs
   Nanoseconds hang_ns_ = 0;
 };
 
 Result<int> count_gpus() {
+  speak("count");
   const int gpus = number_of("TANDEM_FAKE_GPUS", 1);
   if (gpus > 0) return gpus;
   return Error{"found no fake GPU, expected TANDEM_FAKE_GPUS of at least 1", Error::Missing};
@@ -166,6 +196,13 @@ Result<int> count_gpus() {
 
 extern "C" __attribute__((visibility("default"))) tandem::Result<int> tandem_gpu_count() {
   return tandem::count_gpus();
+}
+
+extern "C" __attribute__((visibility("default"))) tandem::GpuSoftware tandem_gpu_software() {
+  tandem::GpuSoftware software{{{"NCCL", "2.28.9", ""}}, {}};
+  const tandem::Result<int> gpus = tandem::count_gpus();
+  for (int i = 0; gpus.ok() && i < *gpus; ++i) software.gpus.emplace_back("fake GPU");
+  return software;
 }
 
 extern "C" __attribute__((visibility("default"))) tandem::Result<tandem::Gpu*> tandem_open_gpu(

@@ -38,6 +38,7 @@ class FirstRank : public Control {
     ++barriers;
     return Done{};
   }
+  Result<bool> any(bool own) override { return own; }
   Result<ClockReading> compare_clocks() override { return ClockReading{}; }
 
   int barriers = 0;
@@ -169,9 +170,10 @@ TEST_CASE("a fault that the device finds ends the run with its op") {
   const Program program = order_job("1f1b", 2, 1);
   const PlayedGpu run = played(program, all_ranks(program), priced());
   REQUIRE(!run.status.ok());
-  CHECK(run.status.error().text() ==
-        "received other bytes in recv 0 of stage 1 (lane 0>1) than should have been sent: 1 of 16 "
-        "words checked are wrong");
+  CHECK(
+      run.status.error().text() ==
+      "received other bytes in recv 0 of stage 1 (lane 0>1) of rank 1 than should have been sent: "
+      "1 of 16 words checked are wrong");
 }
 
 TEST_CASE("a rank that hangs ends the run after the time-out, and is named") {
@@ -183,6 +185,24 @@ TEST_CASE("a rank that hangs ends the run after the time-out, and is named") {
   REQUIRE(!run.status.ok());
   CHECK(run.status.error().text().find("no op ended within 0.1 s: ") == 0);
   CHECK(run.status.error().text().find("rank 1") != std::string::npos);
+}
+
+TEST_CASE("a full queue opens the gate early: the iteration is played again, launched otherwise") {
+  const Variable queue("TANDEM_FAKE_QUEUE", "20");
+  const Program program = order_job("1f1b", 2, 1);
+  const PlayedGpu shared = played(program, all_ranks(program), priced());
+  REQUIRE(shared.status.ok());
+  CHECK(shared.note.find(", launched directly: its queues were full before all was asked for") !=
+        std::string::npos);
+  FirstRank control;
+  const PlayedGpu alone = played(program, {Rank{0}}, priced(), &control);
+  REQUIRE(alone.status.ok());
+  CHECK(alone.note.find(", launched as a graph: its queues were full") != std::string::npos);
+  const Variable graphs("TANDEM_FAKE_GRAPHS", "0");
+  const PlayedGpu without = played(program, {Rank{0}}, priced(), &control);
+  REQUIRE(without.status.ok());
+  CHECK(without.note.find(", launched directly, without a graph (fake GPU: has no graphs): its "
+                          "queues were full") != std::string::npos);
 }
 
 TEST_CASE("there are as many fake GPUs as are asked for") {

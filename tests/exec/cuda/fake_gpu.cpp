@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 #include "base/check.h"
@@ -44,6 +45,8 @@ struct Process {
   const GpuPlan* plan = nullptr;
   std::vector<Item> items;
   std::vector<Queue> queues;
+  std::vector<std::int32_t> last;  // by stream: its last item
+  std::int32_t events = 0;         // the plan's, and those between its streams and NCCL's
   bool is_runnable = true;
 };
 
@@ -69,6 +72,8 @@ class FakeGpus {
       }
     }
     RETURN_IF_ERROR(check_end());
+    for (std::size_t i = 0; i < processes_.size(); ++i)
+      run_.event_ns[i].resize(processes_[i].plan->event_streams.size());
     return std::move(run_);
   }
 
@@ -77,26 +82,83 @@ class FakeGpus {
     const auto number = static_cast<std::int32_t>(processes_.size());
     Process& process = processes_.emplace_back();
     process.plan = &plan;
-    const std::size_t queues = options_.queues > 0 ? options_.queues : plan.streams.size();
+    std::map<std::int32_t, std::int32_t> nccl_streams = nccl_streams_of(process);
+    const std::size_t streams = plan.streams.size() + nccl_streams.size();
+    const std::size_t queues = options_.queues > 0 ? options_.queues : streams;
     process.queues.resize(queues);
-    std::vector<std::int32_t> last(plan.streams.size(), -1);
-    std::int32_t group = -1, groups = 0;
+    process.last.assign(streams, -1);
+    process.events = static_cast<std::int32_t>(plan.event_streams.size());
+    std::vector<Launch> launched;  // by NCCL, at once
+    bool in_group = false;
+    std::int32_t groups = 0;
     for (std::size_t i = 0; i < plan.calls.size(); ++i) {
       const GpuCall& call = plan.calls[i];
-      if (call.verb == GpuVerb::GroupBegin) group = groups++;
-      if (call.verb == GpuVerb::GroupEnd) group = -1;
-      if (call.verb == GpuVerb::GroupBegin || call.verb == GpuVerb::GroupEnd) continue;
-      const auto item = static_cast<std::int32_t>(process.items.size());
-      process.items.push_back({call, i, last[call.stream], group});
-      process.queues[call.stream % queues].items.push_back(item);
-      last[call.stream] = item;
+      if (call.verb == GpuVerb::GroupBegin) {
+        in_group = true;
+        continue;
+      }
+      if (call.verb != GpuVerb::GroupEnd) {
+        std::int32_t nccl_stream = -1;
+        if (options_.nccl_streams && is_by_nccl(call, GpuTransfers::Nccl))
+          nccl_stream = nccl_streams.at(communicator(process, Item{call}));
+        launched.push_back({call, i, nccl_stream});
+        if (in_group) continue;
+      }
+      launch(launched, in_group ? groups++ : -1, &process);
+      launched.clear();
+      in_group = false;
     }
-    run_.event_ns.emplace_back(plan.event_streams.size(), -1);
+    run_.event_ns.emplace_back(process.events, -1);
     runnable_.insert(runnable_.begin(), number);
     // A communicator whose members all play in one process meets nobody.
     if (plan.local_ranks.size() > 1) return;
     for (const std::int32_t c : program_.ranks[index(plan.local_ranks[0])].communicators)
       ++rendezvous_[c].members;
+  }
+
+  // A call, and NCCL's stream for it; -1: none.
+  struct Launch {
+    GpuCall call;
+    std::size_t number = 0;
+    std::int32_t nccl_stream = -1;
+  };
+
+  // By communicator, in the order in which they are opened, behind the plan's streams.
+  std::map<std::int32_t, std::int32_t> nccl_streams_of(const Process& process) const {
+    std::map<std::int32_t, std::int32_t> streams;
+    if (!options_.nccl_streams) return streams;
+    for (const GpuCall& call : process.plan->calls) {
+      if (is_by_nccl(call, GpuTransfers::Nccl))
+        streams.emplace(communicator(process, Item{call}), 0);
+    }
+    auto next = static_cast<std::int32_t>(process.plan->streams.size());
+    for (auto& [communicator, stream] : streams) stream = next++;
+    return streams;
+  }
+
+  static void put(const GpuCall& call, std::size_t number, std::int32_t group, Process* process) {
+    const auto item = static_cast<std::int32_t>(process->items.size());
+    process->items.push_back({call, number, process->last[call.stream], group});
+    process->queues[call.stream % process->queues.size()].items.push_back(item);
+    process->last[call.stream] = item;
+  }
+
+  // `to` goes on when `from` has come here.
+  static void join(std::int32_t from, std::int32_t to, std::size_t number, Process* process) {
+    const std::int32_t event = process->events++;
+    put({GpuVerb::Record, from, event}, number, -1, process);
+    put({GpuVerb::Wait, to, event}, number, -1, process);
+  }
+
+  // Calls that are launched together: one, or a group.
+  static void launch(const std::vector<Launch>& all, std::int32_t group, Process* process) {
+    for (const Launch& one : all) {
+      if (one.nccl_stream >= 0) join(one.nccl_stream, one.call.stream, one.number, process);
+    }
+    for (const Launch& one : all) put(one.call, one.number, group, process);
+    for (const Launch& one : all) {
+      if (one.nccl_stream >= 0) join(one.call.stream, one.nccl_stream, one.number, process);
+    }
   }
 
   // Starts what can start; whether anything did.
@@ -226,7 +288,7 @@ class FakeGpus {
     const Process& process = processes_[who.process];
     const Item& item = process.items[who.item];
     return fmt::format("{}: call {}: {}", process_name(*process.plan), item.number,
-                       describe(program_, *process.plan, item.call));
+                       describe(program_, *process.plan, process.plan->calls[item.number]));
   }
 
   Status check_end() const {

@@ -18,6 +18,10 @@ struct FakeOptions {
   // has its own. In a queue calls start in the order of issue: one that cannot start yet holds back
   // those behind it, of other streams too.
   int queues = 0;
+  // NCCL's device streams: each communicator that has messages by NCCL has one, made after the
+  // plan's streams, that queues share like any other. A launch waits for it, and it for the launch:
+  // a queue that holds it is held back by messages of others.
+  bool nccl_streams = false;
   // Members of a communicator that play in no plan are not waited for. Else all must play.
   bool alone = false;
   // What a Compute, Emulate, Move, Send, Recv or Collective takes; empty: its op's duration.

@@ -263,9 +263,10 @@ TEST_CASE("in one queue a call that cannot start holds back other streams' calls
   const auto own = job.compute(1, 0, 5000);
   job.comm(1, OpKind::Recv, edge, 0, {own}, 100);
   const std::vector<GpuPlan> plans = plans_by_rank(job.program);
-  const auto end_of_second = [&](int queues) {
+  const auto end_of_second = [&](int queues, bool nccl_streams = false) {
     FakeOptions options;
     options.queues = queues;
+    options.nccl_streams = nccl_streams;
     const auto run = play(job.program, plans, options);
     REQUIRE(run.ok());
     return run->event_ns[0][plans[0].op_events[0][second].end];
@@ -274,6 +275,10 @@ TEST_CASE("in one queue a call that cannot start holds back other streams' calls
   CHECK(end_of_second(2) == 2000);
   // Behind the message the queue holds its end's record, which waits until 5.1 us.
   CHECK(end_of_second(1) == 5000 + 100 + 1000);
+  // NCCL's stream for the message is the third: of two queues it is dealt the first, which
+  // computes, and waits there until the message has ended.
+  CHECK(end_of_second(2, true) == 5000 + 100 + 1000);
+  CHECK(end_of_second(3, true) == 2000);
   // Alone, rank 0 waits for nobody.
   FakeOptions alone;
   alone.alone = true;

@@ -22,9 +22,11 @@ Trace ideal_trace(const Program& program) {
   return *std::move(trace);
 }
 
-FakeRun played(const Program& program, const std::vector<GpuPlan>& plans, int queues = 0) {
+FakeRun played(const Program& program, const std::vector<GpuPlan>& plans, int queues = 0,
+               bool nccl_streams = false) {
   FakeOptions options;
   options.queues = queues;
+  options.nccl_streams = nccl_streams;
   auto run = play(program, plans, options);
   INFO((run.ok() ? "" : run.error().text()));
   REQUIRE(run.ok());
@@ -98,7 +100,10 @@ void require_sound(const Program& contended) {
   const Program program = without_contention(contended);
   for (const auto& plans : {plans_by_rank(program), shared_plan(program)}) {
     require_ideal(program, plans);
-    for (const int queues : {1, 2, 8}) played(program, plans, queues);
+    for (const int queues : {1, 2, 8}) {
+      played(program, plans, queues);
+      played(program, plans, queues, true);
+    }
   }
   const std::vector<GpuPlan> plans = plans_by_rank(program);
   require_common_order(program, plans);
@@ -166,6 +171,38 @@ TEST_CASE("a hardware queue for each stream is enough, fewer hold calls back") {
   CHECK(makespan(shared, 32) > ideal_ns);  // CUDA's most
   // All ask in the order of time: what shares a queue waits for what begins not much later.
   CHECK(makespan(shared, 32) < ideal_ns + ideal_ns / 5);
+}
+
+TEST_CASE(
+    "NCCL's streams count: a pipeline of more than 32 with them loses overlap, others do not") {
+  // An edge between neighbours, each way, has a communicator: 2 (P - 1) of them, and one each way
+  // between the last rank and the first where ranks have two stages. Each is a stream of the plan
+  // and one of NCCL's, beside P that compute.
+  struct Case {
+    const char* order;
+    int pp, vpp, streams, nccl_streams;
+  };
+  for (const Case& each :
+       {Case{"1f1b", 4, 1, 10, 6}, Case{"interleaved", 4, 2, 18, 14}, Case{"1f1b", 8, 1, 22, 14},
+        Case{"zb1p", 8, 1, 22, 14}, Case{"interleaved", 8, 2, 38, 30}}) {
+    INFO(each.order << " " << each.pp);
+    const auto order = make_order({each.order, each.pp, each.vpp, 8, 0});
+    REQUIRE(order.ok());
+    LowerOptions options;
+    options.overlap_p2p = true;
+    const Program program = order_program(*order, options, 300'000);
+    const std::vector<GpuPlan> plans = shared_plan(program);
+    const GpuQueueUse use = queue_use(program, plans[0], GpuTransfers::Nccl);
+    CHECK(use.streams == each.streams);
+    CHECK(use.nccl_streams == each.nccl_streams);
+    CHECK(queue_use(program, plans[0], GpuTransfers::Copy).all() == each.streams);
+    const auto end_ns = [&](int queues, bool nccl_streams) {
+      return played(program, plans, queues, nccl_streams).event_ns[0][plans[0].done];
+    };
+    const Nanoseconds ideal_ns = end_ns(0, false);
+    CHECK(end_ns(use.all(), true) == ideal_ns);
+    CHECK((end_ns(kHardwareQueues, true) == ideal_ns) == (use.all() <= kHardwareQueues));
+  }
 }
 
 TEST_CASE("an exchange in one group is one launch, and its ops are the Program's") {

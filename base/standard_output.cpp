@@ -1,0 +1,41 @@
+#include "base/standard_output.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace tandem {
+namespace {
+
+// As file descriptor 1, of which it tells, it is one for the process. Null: not kept.
+std::FILE*& kept() {
+  static std::FILE* file = nullptr;
+  return file;
+}
+
+}  // namespace
+
+std::FILE* standard_output() { return kept() != nullptr ? kept() : stdout; }
+
+void keep_standard_output() {
+  if (kept() != nullptr) return;
+  std::fflush(stdout);
+  constexpr int kAboveStandardError = 3;
+  const int own = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, kAboveStandardError);
+  if (own < 0) return;
+  std::FILE* file = fdopen(own, "w");
+  if (file == nullptr || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+    file != nullptr ? std::fclose(file) : close(own);
+    return;
+  }
+  setvbuf(stdout, nullptr, _IOLBF, 0);  // a rank's process may end without emptying it
+  kept() = file;
+}
+
+void give_back_standard_output() {
+  if (kept() == nullptr) return;
+  std::fflush(kept());
+  std::fflush(stdout);
+  dup2(fileno(kept()), STDOUT_FILENO);
+}
+
+}  // namespace tandem

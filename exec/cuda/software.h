@@ -1,0 +1,29 @@
+// What the cuda plugin was built with, what it has found here, and the GPUs: for tandem doctor.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tandem {
+
+struct GpuLibrary {
+  std::string name;   // "NCCL"
+  std::string built;  // the version that the plugin was built with: "2.28.9"
+  std::string found;  // that of the library that was loaded; empty: there is none
+};
+
+struct GpuSoftware {
+  std::vector<GpuLibrary> libraries;
+  std::vector<std::string> gpus;  // "NVIDIA H100 80GB HBM3, 132 SMs, 85.0 GB, compute ..."
+};
+
+// Error::Missing where the plugin cannot be opened.
+Result<GpuSoftware> gpu_software();
+
+// What libtandem_cuda.so exports under this name.
+constexpr const char* kGpuSoftwareSymbol = "tandem_gpu_software";
+using TellGpuSoftware = GpuSoftware (*)();
+
+}  // namespace tandem
