@@ -124,7 +124,8 @@ TEST_CASE("an H800 is an H100 but for its NVLinks, 8 for 18") {
   CHECK(h800.memory_bytes_per_s == h100.memory_bytes_per_s);
   CHECK(h800.sms == h100.sms);
   CHECK(h800.gemm_efficiency == h100.gemm_efficiency);
-  CHECK(h800.own_gemm_efficiency == h100.own_gemm_efficiency);
+  // In fp8 what DeepGEMM timed, with a scale for 128 numbers, and not Transformer Engine's.
+  CHECK(h800.own_gemm_efficiency.at("fp8") < h100.own_gemm_efficiency.at("fp8"));
   CHECK(h800.attention_efficiency == h100.attention_efficiency);
   const ClusterSpec dgx = preset("dgx-h100");
   const ClusterSpec hgx = preset("hgx-h800");

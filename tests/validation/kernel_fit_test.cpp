@@ -1,4 +1,5 @@
 // The constants of GPUs and presets against kernels and collectives that others timed alone.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
@@ -93,6 +94,29 @@ TEST_CASE("DeepEP's published exchanges over nodes are met within 12 %, without 
     INFO(GBps);
     CHECK(GBps == Approx(whole(row, "GBps")).epsilon(0.12));
   }
+}
+
+TEST_CASE("an H800's fp8 GEMMs are DeepGEMM's in the median, and within 16 % but one") {
+  const CsvTable rows = of(CsvTable::read(table("deepgemm.csv")));
+  const auto whole = [&](int row, const char* column) {
+    return std::stoi(std::string(rows.text(row, column)));
+  };
+  CostModel model{.device = of(load_device("h800-80gb")), .precision = "fp8"};
+  model.device.own_gemm_efficiency.at("fp8") /= model.device.training_clock;
+  std::vector<double> errors;
+  for (int row = 0; row < rows.size(); ++row) {
+    const Gemm gemm{.batch = whole(row, "batch"),
+                    .m = whole(row, "m"),
+                    .n = whole(row, "n"),
+                    .k = whole(row, "k")};
+    const double tflops = std::stod(std::string(rows.text(row, "tflops")));
+    errors.push_back(gemm_s(model, gemm) / (gemm.flops() / (1e12 * tflops)) - 1);
+  }
+  std::ranges::sort(errors);
+  CHECK(errors.size() == 10);
+  CHECK(std::abs(errors[4] + errors[5]) / 2 < 0.02);
+  CHECK(errors[1] > -0.16);
+  CHECK(errors.back() < 0.16);
 }
 
 TEST_CASE("collectives that a fit has not seen are met within 10 %, all-to-alls within 15 %") {

@@ -7,7 +7,7 @@
 #include <map>
 #include <tuple>
 
-#include "base/median.h"
+#include "traces/median.h"
 #include "traces/profile/awaited.h"
 #include "traces/profile/kernel_names.h"
 

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/median.h"
+#include "traces/median.h"
 
 namespace tandem {
 namespace {
