@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "base/file.h"
-#include "base/standard_output.h"
 
 namespace tandem {
 namespace {
@@ -59,8 +58,8 @@ std::vector<Known> known_before(const std::vector<NamedFile>& inputs) {
   for (const NamedFile& input : inputs) {
     if (::stat(input.path.c_str(), &found) == 0) known.push_back({input, identity_of(found)});
   }
-  for (const auto& [number, name] : {std::pair{fileno(standard_output()), "standard output"},
-                                     std::pair{STDERR_FILENO, "standard error"}}) {
+  for (const auto& [number, name] :
+       {std::pair{STDOUT_FILENO, "standard output"}, std::pair{STDERR_FILENO, "standard error"}}) {
     if (::fstat(number, &found) == 0 && S_ISREG(found.st_mode))
       known.push_back({{name, ""}, identity_of(found)});
   }

@@ -9,12 +9,12 @@
 
 #include "base/csv.h"
 #include "base/file.h"
-#include "base/standard_output.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/gpu_options.h"
 #include "exec/execute.h"
 #include "launch/launch.h"
+#include "launch/standard_output.h"
 #include "report/text/comm_table.h"
 #include "scenarios/run/place.h"
 #include "scenarios/run/run.h"

@@ -5,13 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
-#include "base/standard_output.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/gpu_options.h"
 #include "cli/text_width.h"
 #include "exec/backend.h"
 #include "launch/launch.h"
+#include "launch/standard_output.h"
 #include "report/text/cost_report.h"
 #include "schedule/program/program_text.h"
 #include "validation/microbench/device_run.h"

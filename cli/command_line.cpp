@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "base/nearest.h"
-#include "base/standard_output.h"
 #include "cli/shell_files.h"
 #include "cli/version.h"
+#include "launch/standard_output.h"
 
 namespace tandem {
 namespace {

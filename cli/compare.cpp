@@ -5,11 +5,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "base/standard_output.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/profile/compare_profile.h"
 #include "cli/text_width.h"
+#include "launch/standard_output.h"
 #include "report/page/html_page.h"
 #include "report/text/comparison_table.h"
 #include "scenarios/run/run_detail.h"

@@ -9,10 +9,10 @@
 #include <thread>
 
 #include "base/data_dir.h"
-#include "base/standard_output.h"
 #include "cli/commands.h"
 #include "cli/text_width.h"
 #include "exec/backend.h"
+#include "launch/standard_output.h"
 #include "report/text/text_table.h"
 #include "sim/engines.h"
 #include "topology/preset.h"

@@ -1,6 +1,5 @@
 // tandem pack: sequences of many lengths, packed against padded.
 #include "planning/pack/pack.h"
-#include "base/standard_output.h"
 
 #include <fmt/format.h>
 
@@ -9,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/text_width.h"
+#include "launch/standard_output.h"
 #include "report/text/pack_table.h"
 #include "report/text/table.h"
 

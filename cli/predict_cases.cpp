@@ -8,10 +8,10 @@
 
 #include "base/file.h"
 #include "base/nearest.h"
-#include "base/standard_output.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/text_width.h"
+#include "launch/standard_output.h"
 #include "report/page/case_page.h"
 #include "report/page/case_plot.h"
 #include "report/text/case_table.h"

@@ -7,12 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/progress.h"
-#include "base/standard_output.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/gpu_options.h"
 #include "cli/text_width.h"
 #include "launch/launch.h"
+#include "launch/standard_output.h"
 #include "report/text/table.h"
 #include "scenarios/run/real_run.h"
 #include "scenarios/run/run.h"

@@ -8,11 +8,11 @@
 #include <optional>
 
 #include "base/progress.h"
-#include "base/standard_output.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/text_width.h"
 #include "interop/chakra/chakra_file.h"
+#include "launch/standard_output.h"
 #include "report/page/cluster_svg.h"
 #include "report/page/html_page.h"
 #include "report/text/table.h"

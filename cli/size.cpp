@@ -1,6 +1,5 @@
 // tandem size: what to buy or rent for a training.
 #include "planning/size/size.h"
-#include "base/standard_output.h"
 
 #include <fmt/format.h>
 
@@ -11,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/text_width.h"
+#include "launch/standard_output.h"
 #include "report/page/html_page.h"
 #include "report/page/plan_page.h"
 #include "report/text/size_table.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/csv.h"
-#include "base/standard_output.h"
+#include "launch/standard_output.h"
 #include "report/text/text_table.h"
 
 namespace tandem {

@@ -1,6 +1,5 @@
 // tandem tune: the best plan for a model, a number of GPUs and a cluster.
 #include "planning/tune/tune.h"
-#include "base/standard_output.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include "cli/files.h"
 #include "cli/text_width.h"
 #include "interop/emit/emit.h"
+#include "launch/standard_output.h"
 #include "planning/tune/frameworks.h"
 #include "report/page/html_page.h"
 #include "report/page/plan_page.h"

@@ -9,11 +9,11 @@
 
 #include "base/file.h"
 #include "base/progress.h"
-#include "base/standard_output.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/predict_cases.h"
 #include "cli/text_width.h"
+#include "launch/standard_output.h"
 #include "report/text/log_table.h"
 #include "report/text/suite_table.h"
 #include "report/text/what_if_table.h"

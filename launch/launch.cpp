@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "base/csv.h"
-#include "base/standard_output.h"
 #include "launch/connection.h"
+#include "launch/standard_output.h"
 
 namespace tandem {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "base/data_dir.h"
 #include "base/file.h"
-#include "base/standard_output.h"
 #include "cli/fit/fit_commands.h"
+#include "launch/standard_output.h"
 #include "report/page/page_parts.h"
 #include "report/text/kernel_table.h"
 #include "topology/preset.h"

@@ -7,11 +7,11 @@
 
 #include "base/file.h"
 #include "base/progress.h"
-#include "base/standard_output.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/text_width.h"
 #include "interop/chakra/chakra_file.h"
+#include "launch/standard_output.h"
 #include "report/text/text_table.h"
 #include "schedule/chakra/export_chakra.h"
 #include "schedule/program/program_text.h"

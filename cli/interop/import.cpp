@@ -1,6 +1,5 @@
 // tandem import: other tools' files as a scenario.
 #include "interop/import.h"
-#include "base/standard_output.h"
 
 #include <fmt/format.h>
 
@@ -13,6 +12,7 @@
 #include "cli/interop/cluster_import.h"
 #include "interop/chakra/chakra_file.h"
 #include "interop/topology/topologies.h"
+#include "launch/standard_output.h"
 #include "scenarios/config/scenario.h"
 #include "scenarios/config/setting.h"
 #include "scenarios/run/chakra_run.h"

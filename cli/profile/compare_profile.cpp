@@ -10,9 +10,9 @@
 #include <set>
 
 #include "base/progress.h"
-#include "base/standard_output.h"
 #include "cli/commands.h"
 #include "cli/text_width.h"
+#include "launch/standard_output.h"
 #include "report/page/html_page.h"
 #include "report/text/profile_comparison_table.h"
 #include "scenarios/run/run.h"

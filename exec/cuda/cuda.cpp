@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "base/plugin.h"
-#include "base/standard_output.h"
 #include "exec/cuda/gpu.h"
 #include "exec/cuda/gpu_executor.h"
 #include "exec/cuda/software.h"
 #include "exec/execute.h"
 #include "exec/supervise/ranks.h"
 #include "launch/launch.h"
+#include "launch/standard_output.h"
 
 namespace tandem {
 namespace {

@@ -97,7 +97,8 @@ record() {
   { cat "$work/others"; echo "$1|$2|$3|$today|$commit"; } >"$data/steps.csv"
 }
 
-# Puts the page and the archive in place, each at once: whoever kills this finds them whole.
+# Puts the archive and the page in place, each at once: whoever kills this finds them whole, and in
+# the archive all that the page says.
 publish() {
   local messages
   for messages in "$work"/nccl.*; do
@@ -105,10 +106,10 @@ publish() {
     head -c 100000 "$messages" >>"$data/nccl.log"
     : >"$messages"  # whoever writes it may go on
   done
-  page >"$out/results.md.new"
-  mv "$out/results.md.new" "$out/results.md"
   tar -czf "$out/results.tar.gz.new" -C "$data" .
   mv "$out/results.tar.gz.new" "$out/results.tar.gz"
+  page >"$out/results.md.new"
+  mv "$out/results.md.new" "$out/results.md"
 }
 
 # step SECONDS TITLE COMMAND...: tells and logs what it prints; its failure is told, and the next

@@ -1,4 +1,4 @@
-#include "base/standard_output.h"
+#include "launch/standard_output.h"
 
 #include <fcntl.h>
 #include <unistd.h>
