@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/csv.h"
 #include "interop/fields.h"
 #include "interop/megatron/layout.h"
 #include "interop/megatron/megatron.h"

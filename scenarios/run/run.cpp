@@ -8,6 +8,7 @@
 
 #include "base/fork_map.h"
 #include "base/progress.h"
+#include "scenarios/run/auto_layout.h"
 #include "scenarios/run/failed_links.h"
 #include "scenarios/run/least_bandwidth.h"
 #include "scenarios/run/perturb.h"

@@ -84,12 +84,14 @@ TEST_CASE("what NCCL prints to standard output goes to standard error, results a
   sandbox.file("gpus.toml", kTwoStages + "[validate]\nbackend = \"cuda\"\n" + kAnything);
   sandbox.file("tiny.toml", kTinyModel);
   sandbox.file("two.csv", sandbox.tandem("schedule tiny.toml --format program").out);
-  for (const char* arguments :
-       {"run two.toml --backend cuda --share-gpu --json", "run two.toml --backend cuda --json",
-        "bench comm --cluster dgx-h100 --ranks 2 --backend cuda --share-gpu --op p2p -b 1M -e 1M "
-        "--json",
-        "calibrate device two.csv --backend cuda --share-gpu --iterations 2 --json",
-        "validate suite.toml --iterations 2 --json", "validate gpus.toml --iterations 2 --json"}) {
+  const std::string bench =
+      "bench comm --cluster dgx-h100 --ranks 2 --backend cuda --share-gpu --op p2p -b 1M -e 1M";
+  for (const std::string& arguments : std::vector<std::string>{
+           "run two.toml --backend cuda --share-gpu --json", "run two.toml --backend cuda --json",
+           bench + " --json",
+           "calibrate device two.csv --backend cuda --share-gpu --iterations 2 --json",
+           "validate suite.toml --iterations 2 --json",
+           "validate gpus.toml --iterations 2 --json"}) {
     const Ran ran = sandbox.tandem(arguments);
     INFO(arguments << "\n" << ran.out << ran.err);
     CHECK(ran.status == 0);
