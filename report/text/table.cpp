@@ -225,6 +225,19 @@ std::string comparisons(std::span<const RunResult> group) {
   return text;
 }
 
+// What the stages of a run have that are not even, for people and for Megatron-LM.
+std::string layout_line(const RunResult& result) {
+  const auto stages = layout_stages(result.layout);
+  if (result.layout.empty() || !stages) return "";
+  std::vector<int> layers;
+  for (const LayoutStage& stage : *stages) layers.push_back(stage.layers);
+  std::string arguments = layout_arguments(layers, result.plan ? result.plan->vpp : 1);
+  if (arguments.empty())
+    arguments = fmt::format("--pipeline-model-parallel-layout \"{}\"", result.layout);
+  return fmt::format("{}: its stages have {} layers: {}.\n", result.name, fmt::join(layers, ", "),
+                     arguments);
+}
+
 }  // namespace
 
 std::string tokens_rate(const Training& training) {
@@ -238,19 +251,6 @@ std::string iteration_text(const RunResult& result) {
 
 std::string uncalibrated_line(const std::string& cost_model) {
   return fmt::format("* not calibrated: no measured run stands behind {}: a guess.\n", cost_model);
-}
-
-// What the stages of a run have that are not even, for people and for Megatron-LM.
-std::string layout_line(const RunResult& result) {
-  const auto stages = layout_stages(result.layout);
-  if (result.layout.empty() || !stages) return "";
-  std::vector<int> layers;
-  for (const LayoutStage& stage : *stages) layers.push_back(stage.layers);
-  std::string arguments = layout_arguments(layers, result.plan ? result.plan->vpp : 1);
-  if (arguments.empty())
-    arguments = fmt::format("--pipeline-model-parallel-layout \"{}\"", result.layout);
-  return fmt::format("{}: its stages have {} layers: {}.\n", result.name, fmt::join(layers, ", "),
-                     arguments);
 }
 
 std::string notes(const std::vector<const RunResult*>& results) {

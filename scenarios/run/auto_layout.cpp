@@ -12,7 +12,10 @@
 #include "scenarios/run/place.h"
 #include "scenarios/run/price_job.h"
 #include "scenarios/run/run.h"
+#include "schedule/lowering/price.h"
+#include "schedule/order/layer_split.h"
 #include "schedule/order/order_replay.h"
+#include "topology/cluster.h"
 #include "workload/model/workload.h"
 
 namespace tandem {
@@ -50,6 +53,23 @@ KindCosts costs_of_kind(const Model& kind, const Scenario& scenario, const Clust
   costs.each = difference(stages[1], costs.layer);
   costs.embedding = difference(stages.front(), stages[1]);
   costs.head = difference(stages.back(), stages[1]);
+  return costs;
+}
+
+// In seconds, communication inside a layer one after another.
+LayerCosts layer_costs(const Scenario& scenario, const Cluster& cluster,
+                       const Placement& placement) {
+  const Model& model = scenario.job.model;
+  std::vector<KindCosts> kinds;
+  if (model.kinds.empty()) kinds.push_back(costs_of_kind(model, scenario, cluster, placement));
+  for (const Model& kind : model.kinds)
+    kinds.push_back(costs_of_kind(kind, scenario, cluster, placement));
+  LayerCosts costs;
+  for (int layer = 0; layer < model.layers; ++layer)
+    costs.layers.push_back(kinds[model.kind_of(layer)].layer);
+  costs.each = kinds.front().each;
+  costs.embedding = kinds.front().embedding;
+  costs.head = kinds[model.kind_of(model.layers - 1)].head;
   return costs;
 }
 
@@ -191,22 +211,6 @@ Result<std::vector<std::vector<int>>> good_splits(const Scenario& scenario,
 }
 
 }  // namespace
-
-LayerCosts layer_costs(const Scenario& scenario, const Cluster& cluster,
-                       const Placement& placement) {
-  const Model& model = scenario.job.model;
-  std::vector<KindCosts> kinds;
-  if (model.kinds.empty()) kinds.push_back(costs_of_kind(model, scenario, cluster, placement));
-  for (const Model& kind : model.kinds)
-    kinds.push_back(costs_of_kind(kind, scenario, cluster, placement));
-  LayerCosts costs;
-  for (int layer = 0; layer < model.layers; ++layer)
-    costs.layers.push_back(kinds[model.kind_of(layer)].layer);
-  costs.each = kinds.front().each;
-  costs.embedding = kinds.front().embedding;
-  costs.head = kinds[model.kind_of(model.layers - 1)].head;
-  return costs;
-}
 
 Result<Scenario> with_layout(const Scenario& scenario) {
   const Model& model = scenario.job.model;

@@ -3,16 +3,8 @@
 
 #include "base/result.h"
 #include "scenarios/config/scenario.h"
-#include "schedule/lowering/price.h"
-#include "schedule/order/layer_split.h"
-#include "topology/cluster.h"
 
 namespace tandem {
-
-// What each layer of the job's model takes of a microbatch, in seconds, communication inside it
-// one after another, and what the ends have besides.
-LayerCosts layer_costs(const Scenario& scenario, const Cluster& cluster,
-                       const Placement& placement);
 
 // The scenario with a layout in the place of "auto": of the splits of its layers that fit into each
 // GPU's memory (if none does, of all) the one with the shortest iteration. Splits are played stage

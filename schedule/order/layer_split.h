@@ -22,10 +22,9 @@ struct LayerCosts {
 // What the stages take that have so many layers each. Transfers are each.transfer.
 std::vector<OrderCosts> costs_of_split(const LayerCosts& costs, const std::vector<int>& split);
 
-// The split whose busiest rank has the least to do for a microbatch; of these one whose stages are
-// as even as can be. A stage between the ends has a layer at least. With a stage a rank, or with
-// layers that are all alike, no split is better; else none that moves one layer is. REQUIRES: two
-// layers fewer than stages at most.
+// The split whose busiest rank has the least to do for a microbatch: with a stage a rank, or with
+// layers that are all alike, no split is better; else none that moves a layer off that rank is. A
+// stage between the ends has a layer at least. REQUIRES: at most two layers fewer than stages.
 std::vector<int> balanced_split(const LayerCosts& costs, std::span<const int> rank_of_stage);
 
 // What a split comes to: those that fit go before those that do not.
