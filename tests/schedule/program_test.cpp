@@ -159,7 +159,8 @@ TEST_CASE("an exchange has one number in batch_p2p, and none otherwise") {
             [&](const Op& other) { return op.exchange >= 0 && other.exchange == op.exchange; })));
   }
   CHECK(largest == 2);  // send an activation, receive a gradient
-  for (const Op& op : lowered(order_of("1f1b", 2, 4), {}).bodies[0].ops) CHECK(op.exchange == -1);
+  const Program apart = lowered(order_of("1f1b", 2, 4), {});
+  for (const Op& op : apart.bodies[0].ops) CHECK(op.exchange == -1);
 }
 
 TEST_CASE("p2p and batch_p2p exclude each other") {

@@ -112,7 +112,7 @@ Result<JsonRows> JsonRows::open(const std::string& path) {
 Result<bool> JsonRows::fill() {
   line_ += static_cast<std::size_t>(
       std::count(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(begin_), '\n'));
-  std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+  if (end_ > begin_) std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
   end_ -= begin_;
   begin_ = 0;
   if (end_ > kLongestValue)

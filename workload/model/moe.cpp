@@ -103,6 +103,7 @@ std::optional<ExchangeKernel> exchange_kernel(const Model& model, const Plan& pl
 }
 
 ExpertGroup expert_group(const Model& model, const Plan& plan) {
+  if (!model.is_moe()) return {};
   const auto bytes_of_copies = [&](double copies) {
     return std::llround(static_cast<double>(routed_tokens(model, plan)) * copies *
                         expert_load(model, plan) * model.expert_hidden()) *

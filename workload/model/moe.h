@@ -22,6 +22,7 @@ struct ExpertGroup {
   // are not cut.
   Bytes tensor_bytes = 0;
 };
+// Of a layer without experts: one GPU, and no bytes.
 ExpertGroup expert_group(const Model& model, const Plan& plan);
 
 // What the kernel of an exchange takes of it beside links: a launch, and a limit of its bytes.
