@@ -6,8 +6,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
+#include <memory>
+#include <new>
+#include <system_error>
 
 #include "base/file.h"
 
@@ -56,6 +61,31 @@ bool split_cells(std::string_view line, std::vector<std::string>* cells) {
   return !quoted;
 }
 
+// A file's bytes, and a line end after them where they have none: on a last line without one
+// LineReader reads what an earlier block left behind.
+class WholeLines final : public io::ByteSourceBase {
+ public:
+  explicit WholeLines(const std::string& path) : file_(std::fopen(path.c_str(), "rb")) {
+    if (file_ == nullptr) throw std::system_error(errno, std::generic_category());
+  }
+
+  // Fewer than `size` bytes at the end only, as LineReader wants it.
+  int read(char* buffer, int size) override {
+    auto got = std::fread(buffer, 1, static_cast<std::size_t>(size), file_.get());
+    if (std::ferror(file_.get()) != 0) throw std::system_error(errno, std::generic_category());
+    if (got > 0) last_ = buffer[got - 1];
+    if (got < static_cast<std::size_t>(size) && last_ != '\n') buffer[got++] = last_ = '\n';
+    return static_cast<int>(got);
+  }
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::unique_ptr<std::FILE, Close> file_;
+  char last_ = '\n';
+};
+
 }  // namespace
 
 Error CsvFile::error(int line, std::string_view message) const {
@@ -67,7 +97,7 @@ Result<CsvFile> read_csv(const std::string& path) {
   CsvFile file{path, {}, {}};
   int number = 0;
   try {
-    io::LineReader reader(path);
+    io::LineReader reader(path, std::make_unique<WholeLines>(path));
     while (char* text = reader.next_line()) {
       ++number;
       const std::string_view line = trimmed(text);
@@ -80,6 +110,8 @@ Result<CsvFile> read_csv(const std::string& path) {
         file.rows.push_back(std::move(row));
       }
     }
+  } catch (const std::bad_alloc&) {
+    throw;  // nothing is wrong with the line
   } catch (const std::exception& e) {
     return file.error(number + 1, fmt::format("the line cannot be read: {}", e.what()));
   }

@@ -10,9 +10,11 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <new>
 #include <sstream>
 
 #include "base/check.h"
+#include "base/memory.h"
 
 namespace tandem {
 namespace {
@@ -36,7 +38,13 @@ void write_all(int fd, std::string_view text) {
 // noexcept: an exception ends the child; it must not run on as a second parent.
 [[noreturn]] void run_child(int fd, int job,
                             const std::function<Result<std::string>(int)>& work) noexcept {
-  const Result<std::string> result = work(job);
+  const Result<std::string> result = [&]() -> Result<std::string> {
+    try {
+      return work(job);
+    } catch (const std::bad_alloc&) {
+      return out_of_memory();
+    }
+  }();
   if (result.ok()) {
     write_all(fd, '\0' + *result);
   } else {

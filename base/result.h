@@ -14,7 +14,9 @@ namespace tandem {
 struct FaultPlace {
   std::vector<std::string> keys;  // of the scenario, the most telling first
   std::string source;             // "file:line", "file" or "--set"
-  int body = -1, op = -1;         // of a Program: the body's number, and the op's in it
+  int body = -1, op = -1;         // of a Program: the body's number, and the op's in it;
+  int communicator = -1;          // or the communicator's,
+  int rank = -1;                  // or the rank's
 };
 
 // Why something could not be done. The kind is also the program's exit status.

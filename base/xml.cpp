@@ -1,23 +1,106 @@
 #include "base/xml.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace tandem {
+namespace {
+
+// The bytes of the character that `text` begins with; 0: it begins with none of UTF-8 (RFC 3629).
+std::size_t character_size(std::string_view text) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+  };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t size = first < 0xC2   ? 0
+                           : first < 0xE0 ? 2
+                           : first < 0xF0 ? 3
+                           : first < 0xF5 ? 4
+                                          : 0;
+  // Neither longer than need be, nor half of a UTF-16 pair, nor behind the last character.
+  const unsigned least = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
+  const unsigned most = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
+  if (size == 0 || byte(1) < least || byte(1) > most) return 0;
+  for (std::size_t i = 2; i < size; ++i) {
+    if ((byte(i) & 0xC0U) != 0x80U) return 0;
+  }
+  return size;
+}
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+
+bool is_control(std::string_view character) {
+  const auto first = static_cast<unsigned char>(character[0]);
+  if (character.size() == 1) return first < 0x20 || first == 0x7f;
+  return first == 0xC2 && static_cast<unsigned char>(character[1]) < 0xA0;  // C1
+}
+
+// Calls character(text) for each; what is no character is given byte by byte, to stray(byte).
+template <class Character, class Stray>
+void each_character(std::string_view text, const Character& character, const Stray& stray) {
+  while (!text.empty()) {
+    const std::size_t size = character_size(text);
+    if (size == 0)
+      stray(text[0]);
+    else
+      character(text.substr(0, size));
+    text.remove_prefix(std::max<std::size_t>(size, 1));
+  }
+}
+
+std::string escaped(std::string_view bytes) {
+  std::string out;
+  for (const char byte : bytes) {
+    if (byte == '\n')
+      out += "\\n";
+    else if (byte == '\r')
+      out += "\\r";
+    else if (byte == '\t')
+      out += "\\t";
+    else
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+  }
+  return out;
+}
+
+}  // namespace
 
 std::string xml_escaped(std::string_view text) {
   std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
+  each_character(
+      text,
+      [&](std::string_view character) {
+        if (character == "&")
+          out += "&amp;";
+        else if (character == "<")
+          out += "&lt;";
+        else if (character == ">")
+          out += "&gt;";
+        else if (character == "\"")
+          out += "&quot;";
+        else if (is_control(character))
+          out += ' ';
+        else if (character == "\xEF\xBF\xBE" || character == "\xEF\xBF\xBF")  // none of XML's
+          out += kReplacement;
+        else
+          out += character;
+      },
+      [&](char) { out += kReplacement; });
+  return out;
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  each_character(
+      text,
+      [&](std::string_view character) {
+        out += is_control(character) ? escaped(character) : std::string(character);
+      },
+      [&](char byte) {
+        out += escaped({&byte, 1});
+      });
   return out;
 }
 

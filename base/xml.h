@@ -6,11 +6,16 @@
 
 namespace tandem {
 
-// As it stands between tags and in attributes; control characters become blanks.
+// As it stands between tags and in attributes; control characters become blanks, and what is not
+// UTF-8, or no character of XML, becomes U+FFFD.
 std::string xml_escaped(std::string_view text);
 
 // The first `most` bytes and ".." where a text is longer, UTF-8's continuation bytes kept together.
 std::string shortened(std::string_view text, std::size_t most);
+
+// One line that no terminal takes for a command: control characters, and bytes that are not UTF-8,
+// as they are escaped in C ("\\n", "\\x1b").
+std::string printable(std::string_view text);
 
 // With blanks for line ends and other control characters.
 std::string one_line(std::string_view text);

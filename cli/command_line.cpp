@@ -5,13 +5,16 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <new>
 #include <thread>
 #include <utility>
 
+#include "base/memory.h"
 #include "base/nearest.h"
+#include "base/xml.h"
 #include "cli/shell_files.h"
 #include "cli/version.h"
 #include "launch/standard_output.h"
@@ -124,7 +127,7 @@ CommandLine::CommandLine(const std::string& name, const std::string& about)
       ->check(CLI::IsMember(shell_file_kinds()))
       ->trigger_on_parse();
   app_->failure_message([](const CLI::App* app, const CLI::Error& error) {
-    return fmt::format("{}; see {} --help\n", error.what(), app->get_name());
+    return fmt::format("{}; see {} --help\n", printable(error.what()), app->get_name());
   });
 }
 
@@ -133,17 +136,18 @@ CommandLine::~CommandLine() = default;
 Command CommandLine::root() { return {app_.get(), &chosen_}; }
 
 int CommandLine::run(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow further is a write that fails
   try {
     return parse_and_run(argc, argv);
   } catch (const std::bad_alloc&) {
-    std::fputs("found no memory left, expected a smaller run or a larger machine\n", stderr);
+    say(out_of_memory().text());
     return Error::Failed;
   }
 }
 
 int CommandLine::parse_and_run(int argc, char** argv) {
   if (const Status known = check_commands(*app_, argc, argv); !known.ok()) {
-    fmt::print(stderr, "{}\n", known.error().text());
+    say(known.error().text());
     return Error::BadInput;
   }
   try {
@@ -155,14 +159,15 @@ int CommandLine::parse_and_run(int argc, char** argv) {
   std::FILE* const results = standard_output();
   if (status.ok() && std::fflush(results) == 0 && std::ferror(results) == 0) return 0;
   if (status.ok()) {
-    std::fputs("standard output: found a write that failed, expected room for the results\n",
-               stderr);
+    say("standard output: found a write that failed, expected room for the results");
     return Error::Failed;
   }
   const std::string message = status.error().text();  // empty: others have said it
-  if (!message.empty()) fmt::print(stderr, "{}\n", message);
+  if (!message.empty()) say(message);
   return status.error().kind;
 }
+
+void say(std::string_view line) { fmt::print(stderr, "{}\n", printable(line)); }
 
 int jobs_or_cores(int jobs) {
   return jobs > 0 ? jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -87,5 +88,8 @@ class CommandLine {
 
 // The value of --jobs; 0: as many as there are cores.
 int jobs_or_cores(int jobs);
+
+// A line to standard error, with what users wrote escaped (printable() in base/xml.h).
+void say(std::string_view line);
 
 }  // namespace tandem

@@ -99,8 +99,7 @@ std::string op_table(const std::vector<OpTimes>& op_times, int width) {
 }
 
 void print(const RealRunResult& real, bool json, int width) {
-  for (const std::string& warning : real.result.warnings)
-    fmt::print(stderr, "warning: {}\n", warning);
+  for (const std::string& warning : real.result.warnings) say("warning: " + warning);
   if (json) {
     const auto array = nlohmann::ordered_json::array({to_json(real)});
     fmt::print(standard_output(), "{}\n",

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/progress.h"
+#include "base/xml.h"
 #include "cli/commands.h"
 #include "cli/files.h"
 #include "cli/text_width.h"
@@ -71,9 +72,9 @@ void print_warnings(const std::vector<RunResult>& results) {
   }
   for (const std::string& what : order) {
     const auto& [first, others] = seen.at(what);
-    fmt::print(
-        stderr, "warning: {}{}\n", first,
-        others == 0 ? "" : fmt::format(" (and {} other run{})", others, others == 1 ? "" : "s"));
+    say(fmt::format(
+        "warning: {}{}", first,
+        others == 0 ? "" : fmt::format(" (and {} other run{})", others, others == 1 ? "" : "s")));
   }
 }
 
@@ -84,7 +85,7 @@ void print_pictures(const std::vector<RunResult>& results, const SimulateOptions
   if (!options.timeline) return;
   for (const RunResult& result : results) {
     if (result.detail.empty()) continue;
-    fmt::print(standard_output(), "{}\n{}\n", result.name,
+    fmt::print(standard_output(), "{}\n{}\n", printable(result.name),
                timeline_text(strip_of(result.detail), colour));
   }
 }
@@ -227,7 +228,7 @@ Status simulate_scenarios(const SimulateOptions& options) {
     fmt::print(standard_output(), "\n{}\n",
                wrapped(scenarios[0].report.note, text_width(options.wide)));
   if (errors.empty()) return Done{};
-  for (std::size_t i = 1; i < errors.size(); ++i) fmt::print(stderr, "{}\n", errors[i].text());
+  for (std::size_t i = 1; i < errors.size(); ++i) say(errors[i].text());
   return errors.front();
 }
 

@@ -61,7 +61,7 @@ void print_start(const SweepStart& start, const std::string& output) {
     text +=
         fmt::format(", {} dropped that no run has (they stay in {}.old)", start.dropped, output);
   if (start.again > 0) text += fmt::format(", {} failed runs again", start.again);
-  fmt::print(stderr, "{}, {} to run\n", text, start.to_run);
+  say(fmt::format("{}, {} to run", text, start.to_run));
 }
 
 // Its results are read again, so they must be a file; it keeps two more beside them.
@@ -119,8 +119,8 @@ Status run_sweep(const SweepWords& words) {
   if (!ended.ok()) return ended.error();
   if (!ended->speaks) return Done{};
   if (ended->failed > 0)
-    fmt::print(stderr, "{}: {} of {} runs failed, the first is '{}': see the column error\n",
-               ended->written, ended->failed, ended->rows, ended->first_failure);
+    say(fmt::format("{}: {} of {} runs failed, the first is '{}': see the column error",
+                    ended->written, ended->failed, ended->rows, ended->first_failure));
   fmt::print(standard_output(), "{}: {} rows\n", ended->written, ended->rows);
   return write_report(words, *ended);
 }

@@ -104,8 +104,7 @@ Status validate_log(const ValidateOptions& options) {
                                                .gpus = options.gpus,
                                                .sets = sets,
                                                .engine = engine_of(options.engine)}));
-  for (const std::string& warning : comparison.simulated.warnings)
-    fmt::print(stderr, "warning: {}\n", warning);
+  for (const std::string& warning : comparison.simulated.warnings) say("warning: " + warning);
   if (options.json) {
     fmt::print(standard_output(), "{}\n",
                to_json(comparison).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));

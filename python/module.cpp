@@ -8,6 +8,7 @@
 
 #include "base/csv.h"
 #include "base/data_dir.h"
+#include "base/xml.h"
 #include "planning/tune/space.h"
 #include "python/calls.h"
 #include "schedule/order/named_orders.h"
@@ -43,7 +44,7 @@ py::object or_none(const T& value) {
   const PythonPlace place = place_of(error.place.source, asked);
   const std::string key = error.place.keys.empty() ? "" : error.place.keys.front();
   std::string text =
-      place.parameter.empty() ? error.text() : place.parameter + ": " + error.message;
+      printable(place.parameter.empty() ? error.text() : place.parameter + ": " + error.message);
   if (text.starts_with("--")) text.erase(0, 2);  // "--among: found ..."
   const py::object exception = py::module_::import("tandem.errors")
                                    .attr("made")(static_cast<int>(error.kind), text, or_none(key),

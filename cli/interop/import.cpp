@@ -92,7 +92,7 @@ Status import_traces(const ImportCommand& options) {
                     {{"the input", options.inputs[0]}, {"--comm-groups", options.comm_groups}}));
   ASSIGN_OR_RETURN(const ChakraRun run,
                    load_chakra({options.inputs[0], options.comm_groups, options.cluster}));
-  for (const std::string& line : run.left_out) fmt::print(stderr, "warning: {}\n", line);
+  for (const std::string& line : run.left_out) say("warning: " + line);
   const std::string text = to_text(run.program);
   if (options.output.empty()) {
     fmt::print(standard_output(), "{}", text);

@@ -73,11 +73,11 @@ Status write_costs(const Profile& profile, const TraceOptions& options) {
   ASSIGN_OR_RETURN(const ProfileCosts costs, cost_table_of(profile, options.gpus_per_node));
   RETURN_IF_ERROR(write_file(options.costs, to_text(costs.table)));
   if (costs.other_dtype > 0)
-    fmt::print(stderr, "warning: {}: {} GEMMs of another precision are left out\n", options.costs,
-               costs.other_dtype);
+    say(fmt::format("warning: {}: {} GEMMs of another precision are left out", options.costs,
+                    costs.other_dtype));
   if (costs.not_told > 0)
-    fmt::print(stderr, "warning: {}: of {} calls the arguments do not tell what they computed\n",
-               options.costs, costs.not_told);
+    say(fmt::format("warning: {}: of {} calls the arguments do not tell what they computed",
+                    options.costs, costs.not_told));
   return Done{};
 }
 

@@ -90,7 +90,11 @@ void HostLoop::handle(const Event& event) {
     end_transfer(comm_class);
   } else {
     move_payload(comm_class);
-    schedule(now_ns(), event.subject, 0);
+    const Nanoseconds due_ns = std::max(transfers_[comm_class].due_ns, last_end_ns_);
+    if (failure_.empty() && now_ns() > due_ns + options_.timeout_ns)
+      failure_ = stuck();
+    else
+      schedule(now_ns(), event.subject, 0);
   }
 }
 
@@ -127,9 +131,11 @@ void HostLoop::end_products() {
     recording_[rank][op].end_ns = units_[rank]->end_ns();
     start_ready(ended_rank);
   }
-  if (events_.empty() && now_ns() >= last_end_ns_ + options_.timeout_ns)
-    failure_ =
-        fmt::format("no op ended within {:g} s: {}", to_seconds(options_.timeout_ns), diagnosis());
+  if (events_.empty() && now_ns() >= last_end_ns_ + options_.timeout_ns) failure_ = stuck();
+}
+
+std::string HostLoop::stuck() const {
+  return fmt::format("no op ended within {:g} s: {}", to_seconds(options_.timeout_ns), diagnosis());
 }
 
 std::string HostLoop::diagnosis() const {
@@ -217,7 +223,8 @@ void HostLoop::arrive(std::int32_t comm_class, Nanoseconds duration_ns) {
   if (++transfer.arrived < seats_[comm_class].size()) return;
   transfer.arrived = 0;
   const Nanoseconds now = now_ns();
-  schedule(now + duration_ns, ~comm_class, 0);
+  transfer.due_ns = now + duration_ns;
+  schedule(transfer.due_ns, ~comm_class, 0);
   std::vector<TransferMember> parties;
   for (const ClassMember& class_member : seats_[comm_class]) {
     parties.push_back(party(comm_class, class_member));

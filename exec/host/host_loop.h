@@ -60,6 +60,7 @@ class HostLoop {
   };
   struct Transfer {
     std::size_t arrived = 0;
+    Nanoseconds due_ns = 0;  // as priced; a payload may take longer
     PayloadTransfer transfer;
   };
 
@@ -91,6 +92,7 @@ class HostLoop {
   void await();
   void end_products();
   std::string diagnosis() const;
+  std::string stuck() const;  // no op ended within the time-out
 
   const Program& program_;
   const ExecOptions& options_;

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/split.h"
+#include "base/xml.h"
 
 namespace tandem {
 namespace {
@@ -219,7 +220,11 @@ class Blocks {
 
 std::string laid_out(const std::vector<Heading>& headings, const std::vector<Cells>& rows,
                      int width) {
-  return Blocks(headings, rows, width).text();
+  std::vector<Cells> shown = rows;
+  for (Cells& cells : shown) {
+    for (std::string& cell : cells) cell = printable(cell);
+  }
+  return Blocks(headings, shown, width).text();
 }
 
 std::string markdown(const std::vector<Heading>& headings, const std::vector<Cells>& rows) {
@@ -227,7 +232,8 @@ std::string markdown(const std::vector<Heading>& headings, const std::vector<Cel
     std::string text;
     for (const std::string& cell : cells) {
       text += "| ";
-      for (const char c : cell) text += c == '|' ? std::string("\\|") : std::string(1, c);
+      for (const char c : printable(cell))
+        text += c == '|' ? std::string("\\|") : std::string(1, c);
       text += ' ';
     }
     return text + "|\n";
@@ -246,7 +252,7 @@ std::string markdown(const std::vector<Heading>& headings, const std::vector<Cel
 std::string wrapped(const std::string& text, int width) {
   std::string all;
   for (const std::string& line : split(text, "\n")) {
-    for (const std::string& part : broken(line, width)) all += part + '\n';
+    for (const std::string& part : broken(printable(line), width)) all += part + '\n';
   }
   if (!text.ends_with('\n') && !all.empty()) all.pop_back();
   return all;

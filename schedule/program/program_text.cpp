@@ -5,6 +5,7 @@
 #include <iterator>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/csv.h"
@@ -45,8 +46,11 @@ class Reader {
     for (const CsvRow& row : file_.rows) {
       row_ = &row;
       next_ = 1;
+      if (row.cells[0] == "program" && has_name_)
+        return file_.error(row.line, "found a second program row, expected one");
       if (!read_row() || next_ != row.cells.size()) return error();
     }
+    if (!has_name_) return file_.error(1, "found no program row, expected one");
     if (program_.bodies.empty() || program_.ranks.empty())
       return file_.error(1, "found no body or no rank rows, expected a whole program");
     RETURN_IF_ERROR(check_references());
@@ -57,10 +61,14 @@ class Reader {
   }
 
  private:
-  // At the line of the op that it is about, if it is about one.
+  // At the line of what it is about.
   Error placed(const Error& error) const {
-    if (error.place.op < 0) return Error::at(file_.path, error.message);
-    return file_.error(op_lines_[error.place.body][error.place.op], error.message);
+    const FaultPlace& place = error.place;
+    if (place.op >= 0) return file_.error(op_lines_[place.body][place.op], error.message);
+    if (place.communicator >= 0)
+      return file_.error(communicator_lines_[place.communicator], error.message);
+    if (place.rank >= 0) return file_.error(rank_lines_[place.rank], error.message);
+    return Error::at(file_.path, error.message);
   }
 
   Error error() const {
@@ -72,7 +80,7 @@ class Reader {
 
   bool read_row() {
     const std::string& what = row_->cells[0];
-    if (what == "program") return text(&program_.name);
+    if (what == "program") return program();
     if (what == "device") return device();
     if (what == "kernel") return kernel();
     if (what == "lane") return body() && text(&body_->lanes.emplace_back().name);
@@ -83,10 +91,13 @@ class Reader {
     return false;
   }
 
+  bool program() {
+    has_name_ = true;
+    return text(&program_.name);
+  }
+
   bool device() {
-    const bool first = !has_device_;
-    has_device_ = true;
-    return first && integer(&program_.device.sms) && real(&program_.device.memory_bytes_per_s);
+    return !std::exchange(has_device_, true) && integer(&program_.device.sms) && real(&program_.device.memory_bytes_per_s);
   }
 
   bool kernel() {
@@ -142,6 +153,7 @@ class Reader {
 
   bool communicator() {
     Communicator& communicator = program_.communicators.emplace_back();
+    communicator_lines_.push_back(row_->line);
     std::string members;
     std::vector<std::int32_t> ranks;
     if (!group_kind(&communicator.group_kind) || !integer(&communicator.between_nodes) ||
@@ -153,6 +165,7 @@ class Reader {
 
   bool rank() {
     RankRow& rank = program_.ranks.emplace_back();
+    rank_lines_.push_back(row_->line);
     std::string communicators;
     return integer(&rank.body) && text(&communicators) &&
            numbers(communicators, &rank.communicators);
@@ -160,31 +173,34 @@ class Reader {
 
   // Numbers that lead from row to row must lead somewhere.
   Status check_references() const {
-    const auto bad = [&](std::string_view what) {
-      return Error::at(file_.path,
-                       fmt::format("found {}, expected only what the file defines", what));
+    const auto bad = [&](int line, std::string_view what) {
+      return file_.error(line, fmt::format("found {}, expected only what the file defines", what));
     };
-    for (const RankRow& rank : program_.ranks) {
+    for (std::size_t i = 0; i < program_.ranks.size(); ++i) {
+      const RankRow& rank = program_.ranks[i];
       if (rank.body < 0 || rank.body >= static_cast<int>(program_.bodies.size()))
-        return bad(fmt::format("a rank with body {}", rank.body));
+        return bad(rank_lines_[i], fmt::format("a rank with body {}", rank.body));
       if (rank.communicators.size() != program_.bodies[rank.body].slots.size())
-        return bad(fmt::format("a rank with {} communicators for {} slots",
+        return bad(rank_lines_[i],
+                   fmt::format("a rank with {} communicators for {} slots",
                                rank.communicators.size(), program_.bodies[rank.body].slots.size()));
       for (const std::int32_t c : rank.communicators) {
         if (c < 0 || c >= static_cast<int>(program_.communicators.size()))
-          return bad(fmt::format("a rank with communicator {}", c));
+          return bad(rank_lines_[i], fmt::format("a rank with communicator {}", c));
       }
     }
-    for (const Communicator& communicator : program_.communicators) {
-      for (const Rank member : communicator.members) {
+    for (std::size_t i = 0; i < program_.communicators.size(); ++i) {
+      for (const Rank member : program_.communicators[i].members) {
         if (index(member) < 0 || index(member) >= static_cast<int>(program_.ranks.size()))
-          return bad(fmt::format("a communicator with rank {}", index(member)));
+          return bad(communicator_lines_[i],
+                     fmt::format("a communicator with rank {}", index(member)));
       }
     }
-    for (const Body& body : program_.bodies) {
-      for (const Op& op : body.ops) {
-        if (op.kernel < -1 || op.kernel >= static_cast<int>(program_.kernels.size()))
-          return bad(fmt::format("an op with kernel {}", op.kernel));
+    for (std::size_t body = 0; body < program_.bodies.size(); ++body) {
+      for (std::size_t i = 0; i < program_.bodies[body].ops.size(); ++i) {
+        const int kernel = program_.bodies[body].ops[i].kernel;
+        if (kernel < -1 || kernel >= static_cast<int>(program_.kernels.size()))
+          return bad(op_lines_[body][i], fmt::format("an op with kernel {}", kernel));
       }
     }
     return Done{};
@@ -259,7 +275,8 @@ class Reader {
   std::size_t next_ = 0;
   Body* body_ = nullptr;
   std::vector<std::vector<int>> op_lines_;  // by body and op
-  bool has_device_ = false;
+  std::vector<int> communicator_lines_, rank_lines_;
+  bool has_name_ = false, has_device_ = false;
 };
 
 }  // namespace

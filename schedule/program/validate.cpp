@@ -26,6 +26,18 @@ Error bad(int body, const Body& ops, const Op& op, std::string_view expected) {
              fmt::format("body {}: found {}, expected {}", body, describe(ops, op), expected));
 }
 
+Error bad_communicator(int communicator, std::string_view message) {
+  return {fmt::format("communicator {}: {}", communicator, message),
+          Error::BadInput,
+          {.keys = {}, .source = {}, .communicator = communicator}};
+}
+
+Error bad_rank(int rank, std::string_view message) {
+  return {fmt::format("rank {}: {}", rank, message),
+          Error::BadInput,
+          {.keys = {}, .source = {}, .rank = rank}};
+}
+
 // Rates and shares that compute and communication can be played with.
 Status check_device(const Program& program) {
   const SharedDevice& device = program.device;
@@ -76,6 +88,9 @@ Status check_body(const Program& program, int number) {
     if (is_compute(op.kind) != (op.lane == 0))
       return bad(number, body, op, "compute on lane 0 and communication beside it");
     if (op.duration_ns < 0 || op.bytes < 0) return bad(number, body, op, "no negative size");
+    if (op.part < 0 || op.part >= op.parts)
+      return bad(number, body, op,
+                 fmt::format("a part from 0 to parts - 1, not {} of {}", op.part, op.parts));
     if (op.sms != 0) RETURN_IF_ERROR(check_sms(program, number, op));
     for (const std::uint32_t wait : body.waits_of(op)) {
       if (wait >= i)
@@ -96,25 +111,37 @@ bool match(const Op& a, int role_a, const Op& b, int role_b) {
          (a.kind == OpKind::Send) == (role_a == 0) && (b.kind == OpKind::Send) == (role_b == 0);
 }
 
-// Members know their communicators, communicators their members, each once.
+// Members know their communicators, communicators their members, each once. A pipeline edge has two
+// ends, and a rank's slot takes a communicator of its own kind.
 Status check_membership(const Program& program) {
   std::set<std::pair<int, int>> members;
   std::size_t listed = 0;
   for (int c = 0; c < static_cast<int>(program.communicators.size()); ++c) {
-    for (const Rank member : program.communicators[c].members) {
+    const Communicator& communicator = program.communicators[c];
+    if (communicator.group_kind == GroupKind::Pipeline && communicator.members.size() != 2)
+      return bad_communicator(c, fmt::format("found {} ranks, expected 2 in a pipeline one",
+                                             communicator.members.size()));
+    for (const Rank member : communicator.members) {
       if (!members.insert({index(member), c}).second)
-        return Error{fmt::format("communicator {}: found rank {} twice, expected it once", c,
-                                 index(member))};
+        return bad_communicator(
+            c, fmt::format("found rank {} twice, expected it once", index(member)));
     }
   }
   for (int rank = 0; rank < static_cast<int>(program.ranks.size()); ++rank) {
-    for (const int c : program.ranks[rank].communicators) {
+    const RankRow& row = program.ranks[rank];
+    for (std::size_t slot = 0; slot < row.communicators.size(); ++slot) {
+      const int c = row.communicators[slot];
       ++listed;
       if (!members.contains({rank, c}))
-        return Error{
-            fmt::format("rank {}: found communicator {}, expected one that has it as a "
-                        "member",
-                        rank, c)};
+        return bad_rank(
+            rank,
+            fmt::format("found communicator {}, expected one that has it as a member", c));
+      const GroupKind found = program.communicators[c].group_kind;
+      const GroupKind expected = program.bodies[row.body].slots[slot].group_kind;
+      if (found != expected)
+        return bad_rank(rank, fmt::format("found the {} communicator {} in slot {} of its body, "
+                                          "expected a {} one",
+                                          name(found), c, slot, name(expected)));
     }
   }
   if (listed != members.size())
@@ -138,10 +165,10 @@ Status check_communicators(const Program& program) {
       const RankRow& rank = program.ranks[index(communicator.members[role])];
       const auto at = std::find(rank.communicators.begin(), rank.communicators.end(), id);
       if (at == rank.communicators.end())
-        return Error{
-            fmt::format("communicator {}: found rank {} as a member, expected it among that "
-                        "rank's communicators",
-                        id, index(communicator.members[role]))};
+        return bad_communicator(
+            id, fmt::format("found rank {} as a member, expected it among that rank's "
+                            "communicators",
+                            index(communicator.members[role])));
       const std::pair<int, int> here{rank.body, static_cast<int>(at - rank.communicators.begin())};
       if (role == 0) first = here;
       if (role == 0 || !checked.insert({first, here}).second) continue;

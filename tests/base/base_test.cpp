@@ -22,6 +22,7 @@
 #include "base/random.h"
 #include "base/result.h"
 #include "base/split.h"
+#include "base/xml.h"
 #include "tests/folder.h"
 #include "tests/seed.h"
 
@@ -70,6 +71,47 @@ TEST_CASE("a quoted cell may hold commas, doubled quotes and blanks at its ends"
 TEST_CASE("line ends of DOS, a last line without one, and a byte order mark do not count") {
   CHECK(rows_of("\xEF\xBB\xBF"
                 "a,b\r\n\r\n1,2\r\n3,4") == std::vector<Cells>{{"a", "b"}, {"1", "2"}, {"3", "4"}});
+}
+
+TEST_CASE("the last line counts without an end, whatever blocks the file is read in") {
+  constexpr std::size_t kBlock = std::size_t{1} << 24;  // LineReader's
+  // Lines of up to a mebibyte; one ends where the last block but one does.
+  for (const std::size_t size : {std::size_t{1}, 2 * kBlock - 1, 2 * kBlock, 2 * kBlock + 1,
+                                 3 * kBlock, 3 * kBlock + 100'003}) {
+    std::string text(size, 'x');
+    for (std::size_t at = 1 << 20; at + 1 < size; at += 1 << 20) text[at] = '\n';
+    if (size > kBlock) text[size - kBlock] = '\n';
+    const std::vector<Cells> without = rows_of(text);
+    INFO(size);
+    CHECK(without == rows_of(text + '\n'));
+    std::size_t cells = 0;
+    for (const Cells& row : without) cells += row.front().size();
+    CHECK(cells == static_cast<std::size_t>(std::ranges::count(text, 'x')));
+  }
+}
+
+TEST_CASE("what users wrote is printed in one line that no terminal takes for a command") {
+  CHECK(printable("a b") == "a b");
+  CHECK(printable("uni\nform\x1b[31m\r\t\x7f") == "uni\\nform\\x1b[31m\\r\\t\\x7f");
+  CHECK(printable("\xC2\x9B"
+                  "31m") == "\\xc2\\x9b31m");  // C1's own sequence introducer
+  CHECK(printable("M\xC3\xBCnchen \xE2\x82\xAC \xF0\x9F\x9A\x80") ==
+        "M\xC3\xBCnchen \xE2\x82\xAC \xF0\x9F\x9A\x80");
+  CHECK(printable("\xFF"
+                  "a\xC3") == "\\xffa\\xc3");
+}
+
+TEST_CASE("what stands in XML is well formed, whatever bytes a name has") {
+  CHECK(xml_escaped("<a & \"b\">\n") == "&lt;a &amp; &quot;b&quot;&gt; ");
+  CHECK(xml_escaped("\xC3\xBC") == "\xC3\xBC");
+  const std::string replaced = "\xEF\xBF\xBD";
+  // A byte that begins nothing, a slash in two bytes, half of a UTF-16 pair, a character that XML
+  // has not, and one cut short.
+  CHECK(xml_escaped("\xFF") == replaced);
+  CHECK(xml_escaped("\xC0\xAF") == replaced + replaced);
+  CHECK(xml_escaped("\xED\xA0\x80") == replaced + replaced + replaced);
+  CHECK(xml_escaped("\xEF\xBF\xBF") == replaced);
+  CHECK(xml_escaped("a\xE2\x82") == "a" + replaced + replaced);
 }
 
 TEST_CASE("comments are read apart, and rows keep their line numbers") {

@@ -159,8 +159,9 @@ TEST_CASE("an exchange has one number in batch_p2p, and none otherwise") {
             [&](const Op& other) { return op.exchange >= 0 && other.exchange == op.exchange; })));
   }
   CHECK(largest == 2);  // send an activation, receive a gradient
-  const Program apart = lowered(order_of("1f1b", 2, 4), {});
-  for (const Op& op : apart.bodies[0].ops) CHECK(op.exchange == -1);
+  const Program alone = lowered(order_of("1f1b", 2, 4), {});
+  REQUIRE(!alone.bodies[0].ops.empty());
+  for (const Op& op : alone.bodies[0].ops) CHECK(op.exchange == -1);
 }
 
 TEST_CASE("p2p and batch_p2p exclude each other") {
@@ -383,6 +384,44 @@ TEST_CASE("an op that no Program may have is refused at its line") {
   CHECK(
       wait.ends_with(":4: body 0: found forward 1 of stage 0 (lane compute), expected waits for "
                      "ops before it, not 1"));
+}
+
+TEST_CASE("a Program file that is none is refused at its line") {
+  // One transfer from rank 0 to rank 1; `change` replaces a line of it.
+  const auto refused = [](const std::string& line, const std::string& other) {
+    std::string text =
+        "program,x\n"
+        "lane,0,compute\n"
+        "lane,0,0>1\n"
+        "slot,0,pipeline,1\n"
+        "op,0,send,1,0,0,0,0,1,1000,0,50,-1,-1,\n"
+        "lane,1,compute\n"
+        "lane,1,0>1\n"
+        "slot,1,pipeline,1\n"
+        "op,1,recv,1,0,1,0,0,1,1000,0,50,-1,-1,\n"
+        "communicator,pipeline,1,0 1\n"
+        "rank,0,0\n"
+        "rank,1,0\n";
+    REQUIRE(read_text(text).ok());
+    text.replace(text.find(line), line.size(), other);
+    const auto read = read_text(text);
+    REQUIRE_FALSE(read.ok());
+    const std::string why = read.error().text();
+    return why.substr(why.find(".csv") + 4);
+  };
+  CHECK(refused("program,x\n", "") == ":1: found no program row, expected one");
+  CHECK(refused("program,x\n", "program,x\nprogram,y\n") ==
+        ":2: found a second program row, expected one");
+  CHECK(refused("op,0,send,1,0,0,0,0,1,", "op,0,send,1,0,0,0,0,0,") ==
+        ":5: body 0: found send 0 of stage 0 (lane 0>1), expected a part from 0 to parts - 1, not 0 "
+        "of 0");
+  CHECK(refused("communicator,pipeline", "communicator,tensor") ==
+        ":11: rank 0: found the tensor communicator 0 in slot 0 of its body, expected a pipeline "
+        "one");
+  CHECK(refused("0 1\nrank,0,0\n", "0 1 2\nrank,0,0\nrank,1,0\n") ==
+        ":10: communicator 0: found 3 ranks, expected 2 in a pipeline one");
+  CHECK(refused("rank,1,0\n", "rank,7,0\n") ==
+        ":12: found a rank with body 7, expected only what the file defines");
 }
 
 TEST_CASE("a truncated program file is one clear line") {

@@ -1,0 +1,34 @@
+#include "base/memory.h"
+
+#include <fmt/format.h>
+
+#include <cinttypes>
+#include <cstdint>
+#include <cstdio>
+
+namespace tandem {
+namespace {
+
+// The most that this process had at once, as address space; 0: not known. Needs no memory itself.
+std::int64_t most_taken_bytes() {
+  std::FILE* status = std::fopen("/proc/self/status", "r");
+  if (status == nullptr) return 0;
+  char line[256];
+  std::int64_t kilobytes = 0;
+  while (std::fgets(line, sizeof line, status) != nullptr &&
+         std::sscanf(line, "VmPeak: %" SCNd64, &kilobytes) != 1) {
+  }
+  std::fclose(status);
+  return kilobytes * 1024;
+}
+
+}  // namespace
+
+Error out_of_memory() {
+  return Error{fmt::format("found no memory left beside {:.2f} GB, expected more than that: a "
+                           "smaller run or a larger machine",
+                           1e-9 * static_cast<double>(most_taken_bytes())),
+               Error::Failed};
+}
+
+}  // namespace tandem

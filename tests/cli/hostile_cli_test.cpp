@@ -1,0 +1,91 @@
+// What users wrote, and what a machine refuses: names of any bytes, no memory, no room for a file,
+// messages of terabytes.
+#include "tests/sandbox.h"
+
+using namespace tandem;
+using Catch::Contains;
+
+namespace {
+
+// A transfer of so many bytes between two ranks.
+std::string program_of(const std::string& name, const std::string& bytes) {
+  return "program," + name +
+         "\nlane,0,compute\nlane,0,0>1\nslot,0,pipeline,1\n"
+         "op,0,forward,0,-1,0,0,0,1,0,0,100,-1,-1,\n"
+         "op,0,send,1,0,0,0,0,1," +
+         bytes +
+         ",0,50,-1,-1,0\n"
+         "lane,1,compute\nlane,1,0>1\nslot,1,pipeline,1\n"
+         "op,1,recv,1,0,1,0,0,1," +
+         bytes +
+         ",0,50,-1,-1,\n"
+         "op,1,forward,0,-1,1,0,0,1,0,0,100,-1,-1,0\n"
+         "communicator,pipeline,1,0 1\nrank,0,0\nrank,1,0\n";
+}
+
+}  // namespace
+
+TEST_CASE("an error is one line without commands to a terminal, whatever a value holds") {
+  const Sandbox box;
+  box.file("two.toml",
+           "[parallel]\npp=2\nglobal_batch=4\n[costs]\nsource=\"uni\\nform\\u001b[31m\"\n"
+           "forward_s=1\n");
+  const Ran ran = box.tandem("simulate two.toml");
+  check_refused(ran, "two.toml:5: ");
+  CHECK_THAT(ran.err, Contains("uni\\nform\\x1b[31m"));
+  check_refused(box.tandem("simulate \"$(printf 'a\\nb\\033.toml')\""),
+                "a\\nb\\x1b.toml: no such file");
+  check_refused(box.tandem("\"$(printf 'a\\nb')\""), "found the command 'a\\nb', expected ");
+  check_refused(box.tandem("simulate two.toml \"$(printf -- '--a\\nb')\""), "");
+}
+
+TEST_CASE("a name of any bytes is printed as text, and its picture is well formed") {
+  const Sandbox box;
+  box.file("p.csv", program_of("\xFF<\x1b[31m&", "1000"));
+  const Ran ran = box.tandem("simulate p.csv --plot p.svg");
+  check_done(ran);
+  CHECK(ran.out.find('\x1b') == std::string::npos);
+  CHECK(ran.out.find('\xFF') == std::string::npos);
+  CHECK_THAT(ran.out, Contains("\\xff<\\x1b[31m&"));
+  const std::string picture = box.read("p.svg");
+  CHECK_THAT(picture, Contains("\xEF\xBF\xBD&lt; [31m&amp;"));
+  CHECK(picture.find('\xFF') == std::string::npos);
+}
+
+TEST_CASE("a file that may not grow is a write that fails, and nothing of it is left") {
+  const Sandbox box;
+  box.file("two.toml", kTwoStages);
+  const Ran ran = box.tandem("simulate two.toml --engine ideal --json --trace t.csv",
+                             "prlimit --fsize=300 --core=0");
+  CHECK(ran.status != 0);
+  CHECK(ran.err.starts_with("t.csv: cannot be written: File too large"));
+  CHECK(box.files() == Names{"two.toml"});
+}
+
+TEST_CASE("a message of terabytes ends with the time-out, not after it") {
+  const Sandbox box;
+  box.file("huge.csv", program_of("huge", "4000000000000"));
+  const Ran ran = box.tandem("run huge.csv --payload full --timeout 0.2 --warmup 0 --iterations 1");
+  CHECK(ran.status == 1);
+  CHECK(ran.out.empty());
+  CHECK(ran.err ==
+        "no op ended within 0.2 s: rank 0 is still in send 0 of stage 0 (lane 0>1); rank 1 waits "
+        "for it in recv 0 of stage 1 (lane 0>1)\n");
+}
+
+#ifndef __SANITIZE_ADDRESS__  // which takes terabytes of address space
+TEST_CASE("no memory is a failure that says how much there was, not bad input") {
+  const Sandbox box;
+  box.file("big.toml",
+           kTwoStages + "[matrix]\nparallel.pp = [64]\nparallel.global_batch = [20000]\n");
+  // Made in this process, and in a child of it.
+  for (const char* arguments :
+       {"schedule big.toml --format program", "simulate big.toml --engine ideal"}) {
+    const Ran ran = box.tandem(arguments, "prlimit --as=300000000");
+    INFO(ran.err);
+    CHECK(ran.status == 1);
+    CHECK(ran.err.starts_with("found no memory left beside 0."));
+    CHECK(std::ranges::count(ran.err, '\n') == 1);
+  }
+}
+#endif
