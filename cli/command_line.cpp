@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <new>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -142,6 +143,9 @@ int CommandLine::run(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     say(out_of_memory().text());
     return Error::Failed;
+  } catch (const std::system_error& e) {  // fmt's, of a print that failed
+    say(e.what());
+    return Error::Failed;
   }
 }
 
@@ -167,7 +171,9 @@ int CommandLine::parse_and_run(int argc, char** argv) {
   return status.error().kind;
 }
 
-void say(std::string_view line) { fmt::print(stderr, "{}\n", printable(line)); }
+void say(std::string_view line) {
+  std::fputs((printable(line) + '\n').c_str(), stderr);  // not print, which throws where none reads
+}
 
 int jobs_or_cores(int jobs) {
   return jobs > 0 ? jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

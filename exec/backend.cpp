@@ -16,12 +16,19 @@ Result<std::optional<Execution>> on_host(const Program& program, const ExecOptio
   return std::optional(std::move(execution));
 }
 
+// Ranks have said themselves why they failed.
+Result<bool> own_end(const Result<int>& status) {
+  if (!status.ok()) return status.error();
+  if (*status != 0) return Error{"", static_cast<Error::Kind>(*status)};
+  return true;
+}
+
 // Not below another mpirun, which forbids it.
 Result<bool> start_by_mpirun(int ranks, const ExecOptions&) {
   const std::optional<LaunchedRank> launched = launched_rank();
   if (launched && launched->family != "Slurm" && launched->family != "torchrun") return false;
   RETURN_IF_ERROR(mpi_available());
-  return become_mpirun(ranks);
+  return own_end(run_mpirun(ranks));
 }
 
 // Here, where there is a GPU for each.
@@ -33,9 +40,7 @@ Result<bool> start_on_gpus(int ranks, const ExecOptions& options) {
                              "on one, torchrun, srun or mpirun start them on many machines",
                              gpus, gpus == 1 ? "" : "s", ranks),
                  Error::Missing};
-  ASSIGN_OR_RETURN(const int status, run_ranks(ranks));
-  if (status != 0) return Error{"", static_cast<Error::Kind>(status)};
-  return true;
+  return own_end(run_ranks(ranks));
 }
 
 std::string mpi_state() {

@@ -3,28 +3,25 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <sstream>
+#include <string_view>
 #include <utility>
+
+#include "base/csv.h"
 
 namespace tandem {
 namespace {
-
-struct Head {
-  std::uint32_t kind = 0;
-  std::uint32_t unused = 0;
-  std::uint64_t size = 0;
-};
 
 Error failed(const char* what) {
   return Error{fmt::format("{}: {}", what, std::strerror(errno)), Error::Failed};
@@ -41,13 +38,35 @@ bool ready(int socket, short events) {
   return found == 1 && (event.revents & events) != 0;
 }
 
-bool connect_to(int socket, const std::string& host, int port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  if (inet_pton(AF_INET, host.c_str(), &address.sin_addr) != 1) return false;
-  if (connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
-    return true;
+// An address of either family, and a port.
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+  int family() const { return storage.ss_family; }
+};
+
+std::optional<SocketAddress> socket_address(const std::string& host, int port) {
+  SocketAddress address;
+  auto* const four = reinterpret_cast<sockaddr_in*>(&address.storage);
+  auto* const six = reinterpret_cast<sockaddr_in6*>(&address.storage);
+  if (inet_pton(AF_INET, host.c_str(), &four->sin_addr) == 1) {
+    four->sin_family = AF_INET;
+    four->sin_port = htons(static_cast<std::uint16_t>(port));
+    address.size = sizeof *four;
+    return address;
+  }
+  address = {};
+  if (inet_pton(AF_INET6, host.c_str(), &six->sin6_addr) != 1) return std::nullopt;
+  six->sin6_family = AF_INET6;
+  six->sin6_port = htons(static_cast<std::uint16_t>(port));
+  address.size = sizeof *six;
+  return address;
+}
+
+bool connect_to(int socket, SocketAddress address) {
+  if (connect(socket, address.get(), address.size) == 0) return true;
   if (errno != EINPROGRESS || !ready(socket, POLLOUT)) return false;
   int error = 0;
   socklen_t size = sizeof error;
@@ -60,22 +79,38 @@ void send_at_once(int socket) {
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 }
 
-// The IPv4 addresses of this host's interfaces that are up, loopback last.
-std::vector<std::string> own_addresses() {
-  std::vector<std::string> addresses, loopback;
-  ifaddrs* all = nullptr;
-  if (getifaddrs(&all) != 0) return {"127.0.0.1"};
-  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET) continue;
-    if ((one->ifa_flags & IFF_UP) == 0) continue;
-    std::array<char, INET_ADDRSTRLEN> text{};
-    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr, text.data(),
-              text.size());
-    ((one->ifa_flags & IFF_LOOPBACK) != 0 ? loopback : addresses).emplace_back(text.data());
+int bound_port(int socket) {
+  SocketAddress own;
+  own.size = sizeof own.storage;
+  if (getsockname(socket, own.get(), &own.size) != 0) return 0;
+  return ntohs(own.family() == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(own.get())->sin6_port
+                                        : reinterpret_cast<sockaddr_in*>(own.get())->sin_port);
+}
+
+// `any`: IPv6's socket takes IPv4 as well.
+Result<Descriptor> listen_at(SocketAddress address, bool any) {
+  constexpr int kWaiting = 4096;
+  Descriptor own(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!own) return failed("socket");
+  const int yes = 1;  // a port that a run before this one left is free at once
+  setsockopt(own.number(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  if (address.family() == AF_INET6) {
+    const int alone = any ? 0 : 1;
+    setsockopt(own.number(), IPPROTO_IPV6, IPV6_V6ONLY, &alone, sizeof alone);
   }
-  freeifaddrs(all);
-  addresses.insert(addresses.end(), loopback.begin(), loopback.end());
-  return addresses;
+  if (bind(own.number(), address.get(), address.size) != 0) return failed("bind");
+  if (listen(own.number(), kWaiting) != 0) return failed("listen");
+  return own;
+}
+
+// The best first, as many as there is room for.
+std::string listed(const std::vector<std::string>& addresses, int port) {
+  std::string text;
+  for (const std::string& address : addresses) {
+    if (text.size() + address.size() > kMostAddress - std::size(":65535")) break;
+    text += (text.empty() ? "" : ",") + address;
+  }
+  return fmt::format("{}:{}", text, port);
 }
 
 }  // namespace
@@ -94,8 +129,10 @@ Descriptor::~Descriptor() {
 
 int Descriptor::release() { return std::exchange(number_, -1); }
 
+int Listener::port() const { return sockets.empty() ? 0 : bound_port(sockets.front().number()); }
+
 void Connection::send(std::uint32_t kind, std::span<const std::byte> body) {
-  const Head head{kind, 0, body.size()};
+  const MessageHead head{kind, 0, body.size()};
   for (std::span<const std::byte> part : {std::as_bytes(std::span(&head, 1)), body}) {
     while (is_open() && !part.empty()) {
       const ssize_t sent = ::send(socket_.number(), part.data(), part.size(), MSG_NOSIGNAL);
@@ -110,69 +147,92 @@ void Connection::send(std::uint32_t kind, std::span<const std::byte> body) {
   }
 }
 
-std::vector<ControlMessage> Connection::receive() {
-  std::array<std::byte, 1 << 16> block;
-  while (is_open()) {
-    const ssize_t got = recv(socket_.number(), block.data(), block.size(), 0);
-    if (got > 0) {
-      pending_.insert(pending_.end(), block.begin(), block.begin() + got);
-    } else if (got < 0 && errno == EINTR) {
-      continue;
-    } else if (got < 0 && errno == EAGAIN) {
-      break;
-    } else {
-      socket_ = {};
-    }
-  }
-  std::vector<ControlMessage> messages;
-  std::size_t at = 0;
-  Head head;
-  while (pending_.size() - at >= sizeof head) {
-    std::memcpy(&head, pending_.data() + at, sizeof head);
-    if (pending_.size() - at - sizeof head < head.size) break;
-    const auto body = pending_.begin() + static_cast<std::ptrdiff_t>(at + sizeof head);
-    messages.push_back({head.kind, {body, body + static_cast<std::ptrdiff_t>(head.size)}});
-    at += sizeof head + head.size;
-  }
-  pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(at));
-  return messages;
+std::optional<ControlMessage> Connection::receive_one() {
+  std::vector<ControlMessage> messages = receive(1);
+  if (messages.empty()) return std::nullopt;
+  return std::move(messages.front());
 }
 
-Result<Listener> listen_anywhere(int port) {
-  constexpr int kWaiting = 4096;
-  Listener listener{Descriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), ""};
-  if (!listener.socket) return failed("socket");
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_ANY);
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  const int yes = 1;  // a port that a run before this one left is free at once
-  setsockopt(listener.socket.number(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  socklen_t size = sizeof address;
-  auto* any = reinterpret_cast<sockaddr*>(&address);
-  if (bind(listener.socket.number(), any, size) != 0) return failed("bind");
-  if (listen(listener.socket.number(), kWaiting) != 0) return failed("listen");
-  if (getsockname(listener.socket.number(), any, &size) != 0) return failed("getsockname");
-  listener.address = fmt::format("{}:{}", fmt::join(own_addresses(), ","), ntohs(address.sin_port));
+std::vector<ControlMessage> Connection::receive(std::size_t most_messages) {
+  constexpr int kMostBlocks = 16;
+  for (int i = 0; i < kMostBlocks && take_in(); ++i) {
+  }
+  auto read = read_messages(pending_, most_bytes_, most_messages);
+  if (!read.ok()) {
+    socket_ = {};
+    pending_.clear();
+    return {};
+  }
+  pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(read->used));
+  return std::move(read->messages);
+}
+
+// A block; false: no more has come, or no more is taken before what is here has been read.
+bool Connection::take_in() {
+  std::array<std::byte, 1 << 16> block;
+  while (is_open() && pending_.size() <= most_bytes_ + sizeof(MessageHead)) {
+    const ssize_t got = recv(socket_.number(), block.data(), block.size(), 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return false;
+    if (got <= 0) {
+      socket_ = {};
+      return false;
+    }
+    pending_.insert(pending_.end(), block.begin(), block.begin() + got);
+    return true;
+  }
+  return false;
+}
+
+Result<Listener> listen_on(const InterfaceChoice& choice, int port) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> addresses, own_addresses(choice));
+  Listener listener;
+  if (choice.names.empty()) {
+    auto socket = listen_at(*socket_address("::", port), true);
+    if (!socket.ok())
+      socket =  // a host without IPv6
+          listen_at(*socket_address("0.0.0.0", port), true);
+    if (!socket.ok()) return socket.error();
+    listener.sockets.push_back(std::move(*socket));
+  } else {
+    for (const std::string& address : addresses) {
+      const int own = listener.sockets.empty() ? port : listener.port();
+      ASSIGN_OR_RETURN(Descriptor socket, listen_at(*socket_address(address, own), false));
+      listener.sockets.push_back(std::move(socket));
+    }
+  }
+  listener.address = listed(addresses, listener.port());
   return listener;
 }
 
-std::optional<Connection> accept_connection(const Listener& listener) {
-  Descriptor socket(
-      accept4(listener.socket.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket) return std::nullopt;
-  send_at_once(socket.number());
-  return Connection(std::move(socket));
+Result<Listener> listen_near(const InterfaceChoice& choice, int port) {
+  auto listener = listen_on(choice, port);
+  for (int i = 1; i < kPortsTried && !listener.ok() && port + i <= kMostPort; ++i)
+    listener = listen_on(choice, port + i);
+  return listener;
+}
+
+std::optional<Connection> accept_connection(const Listener& listener, std::size_t most_bytes) {
+  for (const Descriptor& from : listener.sockets) {
+    Descriptor socket(accept4(from.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket && errno == EAGAIN) continue;
+    if (!socket) return std::nullopt;
+    send_at_once(socket.number());
+    return Connection(std::move(socket), most_bytes);
+  }
+  return std::nullopt;
 }
 
 Result<Connection> connect(const std::string& address) {
-  const std::size_t colon = address.find(':');
+  const std::size_t colon = std::min(address.rfind(':'), address.size());
   std::istringstream hosts(address.substr(0, colon));
-  const int port = std::atoi(address.c_str() + colon + 1);
-  for (std::string host; std::getline(hosts, host, ',');) {
-    Descriptor own(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!own) return failed("socket");
-    if (!connect_to(own.number(), host, port)) continue;
+  const auto port =
+      parse_integer(std::string_view(address).substr(std::min(colon + 1, address.size())));
+  for (std::string host; port.ok() && std::getline(hosts, host, ',');) {
+    const auto there = socket_address(host, static_cast<int>(*port));
+    if (!there) continue;
+    Descriptor own(socket(there->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!own || !connect_to(own.number(), *there)) continue;
     send_at_once(own.number());
     return Connection(std::move(own));
   }

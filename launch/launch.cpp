@@ -13,14 +13,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <filesystem>
-#include <fstream>
 #include <string_view>
 #include <vector>
 
 #include "base/csv.h"
 #include "launch/connection.h"
-#include "launch/standard_output.h"
+#include "launch/own_command.h"
+#include "launch/secret.h"
 
 namespace tandem {
 namespace {
@@ -47,27 +46,6 @@ std::optional<int> number(const char* text) {
   return static_cast<int>(*value);
 }
 
-// This process's own, with the program's path.
-std::vector<std::string> own_command() {
-  std::error_code ignored;
-  std::vector<std::string> words = {
-      std::filesystem::read_symlink("/proc/self/exe", ignored).string()};
-  std::ifstream command("/proc/self/cmdline");
-  std::string word;
-  std::getline(command, word, '\0');
-  while (std::getline(command, word, '\0')) words.push_back(word);
-  return words;
-}
-
-// Gives back only where it cannot.
-void become(std::vector<std::string> words) {
-  give_back_standard_output();
-  std::vector<char*> arguments;
-  for (std::string& each : words) arguments.push_back(each.data());
-  arguments.push_back(nullptr);
-  execvp(arguments[0], arguments.data());
-}
-
 volatile std::sig_atomic_t to_pass_on = 0;
 
 // The processes of run_ranks().
@@ -92,6 +70,7 @@ class LocalRanks {
   Status start(int ranks, const std::string& port) {
     const std::vector<std::string> command = own_command();
     const pid_t parent = getpid();
+    const std::string secret = hexadecimal(random_digest());
     for (int rank = 0; rank < ranks; ++rank) {
       const pid_t process = fork();
       if (process < 0)
@@ -104,7 +83,7 @@ class LocalRanks {
       }
       prctl(PR_SET_PDEATHSIG, SIGTERM);
       if (getppid() != parent) _exit(Error::Failed);
-      name(rank, ranks, fmt::format("tandem-{}", parent), port);
+      name(rank, ranks, fmt::format("tandem-{}", parent), port, secret);
       become(command);
       _exit(Error::Failed);
     }
@@ -147,7 +126,8 @@ class LocalRanks {
     int status = -1;  // -1: under way
   };
 
-  static void name(int rank, int ranks, const std::string& run, const std::string& port) {
+  static void name(int rank, int ranks, const std::string& run, const std::string& port,
+                   const std::string& secret) {
     const auto set = [](const char* key, const std::string& value) {
       setenv(key, value.c_str(), 1);
     };
@@ -158,6 +138,8 @@ class LocalRanks {
     set("MASTER_ADDR", "127.0.0.1");
     set("MASTER_PORT", port);
     set("TORCHELASTIC_RUN_ID", run);
+    set(kSecretVariable, secret);
+    set("TANDEM_SOCKET_IFNAME", "=lo");
     unsetenv("TORCHELASTIC_USE_AGENT_STORE");
     for (const Family& family : kFamilies) {
       if (family.name == std::string_view("torchrun")) continue;
@@ -221,26 +203,12 @@ bool rank_0_says(const Error& error) {
          nanosleep(&kPatience, nullptr) != 0;
 }
 
-Error become_mpirun(int ranks) {
-  std::vector<std::string> words = {"mpirun", "-q",  "--oversubscribe",    "--bind-to",
-                                    "none",   "-np", std::to_string(ranks)};
-  for (std::string& word : own_command()) words.push_back(std::move(word));
-  if (geteuid() == 0) {  // whoever runs this as root means it
-    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
-    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-  }
-  constexpr int kKeepWhatIsSet = 0;
-  setenv("HWLOC_HIDE_ERRORS", "2", kKeepWhatIsSet);  // Open MPI's hwloc, where there is no /sys
-  become(std::move(words));
-  return Error{fmt::format("mpirun: {}; --backend host needs no MPI", std::strerror(errno)),
-               Error::Missing};
-}
-
 Result<int> run_ranks(int ranks) {
-  std::string port;
+  std::string port;  // free now; where it is not any more the ranks meet at the next
   {
-    ASSIGN_OR_RETURN(const Listener free, listen_anywhere());
-    port = free.address.substr(free.address.rfind(':') + 1);
+    const InterfaceChoice loopback{.exact = true, .names = {"lo"}, .said = "loopback"};
+    ASSIGN_OR_RETURN(const Listener free, listen_on(loopback));
+    port = std::to_string(free.port());
   }
   LocalRanks members;
   RETURN_IF_ERROR(members.start(ranks, port));

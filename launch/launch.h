@@ -27,15 +27,19 @@ std::optional<LaunchedRank> launched_rank(const Environment& get);
 std::optional<LaunchedRank> launched_rank();
 
 // Starts this process's own command line again under mpirun, a process a rank, all on this machine
-// unless mpirun knows better. It takes this process's place; gives an Error::Missing where it
-// cannot.
-Error become_mpirun(int ranks);
+// unless mpirun knows better, passes on what it prints, and waits until it has ended; it ends with
+// this process. Gives its exit status. An Error::Failed where mpirun could not work: too few open
+// files, no folder to write, no standard output; or where the results did not come out.
+//
+// REQUIRES: no other thread runs.
+Result<int> run_mpirun(int ranks);
 
 // Starts this process's own command line `ranks` times on this machine, each with torchrun's names
-// in its environment, and waits until all have ended; SIGINT and SIGTERM are passed on. Where one
-// ends badly the others are ended after they had the time to tell. Gives the exit status to end
-// with: rank 0's where that is not 0, else the greatest; of a rank that a signal ended 128 and the
-// signal. They end with this process, too.
+// and a secret drawn for them (launch/secret.h) in its environment, and waits until all have ended.
+// They listen on loopback alone. SIGINT and SIGTERM are passed on. Where one ends badly the others
+// are ended after they had the time to tell. Gives the exit status to end with: rank 0's where that
+// is not 0, else the greatest; of a rank that a signal ended 128 and the signal. They end with this
+// process, too.
 //
 // REQUIRES: no other thread runs, and no children.
 Result<int> run_ranks(int ranks);

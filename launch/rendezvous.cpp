@@ -39,7 +39,9 @@ int port_of_job(const std::string& job) {
 }
 
 Result<Rendezvous> torchrun(const Environment& get) {
-  Rendezvous rendezvous{text(get, {"MASTER_ADDR"}), 0, text(get, {"TORCHELASTIC_RUN_ID"})};
+  Rendezvous rendezvous;
+  rendezvous.host = text(get, {"MASTER_ADDR"});
+  rendezvous.run = text(get, {"TORCHELASTIC_RUN_ID"});
   ASSIGN_OR_RETURN(const int own, port_of(get, {"TANDEM_PORT"}));
   ASSIGN_OR_RETURN(const int master, port_of(get, {"MASTER_PORT"}));
   if (rendezvous.host.empty() || (own == 0 && master == 0))
@@ -54,7 +56,9 @@ Result<Rendezvous> torchrun(const Environment& get) {
 
 Result<Rendezvous> slurm(const Environment& get) {
   const std::string job = text(get, {"SLURM_JOB_ID", "SLURM_JOBID"});
-  Rendezvous rendezvous{text(get, {"MASTER_ADDR"}), 0, job + "." + text(get, {"SLURM_STEP_ID"})};
+  Rendezvous rendezvous;
+  rendezvous.host = text(get, {"MASTER_ADDR"});
+  rendezvous.run = job + "." + text(get, {"SLURM_STEP_ID"});
   const std::string nodes = text(get, {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"});
   if (rendezvous.host.empty()) rendezvous.host = first_host(nodes);
   if (rendezvous.host.empty())
@@ -72,15 +76,15 @@ Result<Rendezvous> slurm(const Environment& get) {
   return rendezvous;
 }
 
-}  // namespace
-
-Result<Rendezvous> rendezvous_of(const Environment& get) {
+// As the launcher's names say it.
+Result<Rendezvous> place_of(const Environment& get) {
   const std::optional<LaunchedRank> launched = launched_rank(get);
   if (!launched)
     return Error{"found no rank in the environment, expected torchrun's, mpirun's or srun's"};
   if (launched->family == "torchrun") return torchrun(get);
   if (launched->family == "Slurm") return slurm(get);
-  Rendezvous rendezvous{text(get, {"MASTER_ADDR"}), 0, ""};
+  Rendezvous rendezvous;
+  rendezvous.host = text(get, {"MASTER_ADDR"});
   if (rendezvous.host.empty()) return rendezvous;
   ASSIGN_OR_RETURN(rendezvous.port, port_of(get, {"TANDEM_PORT", "MASTER_PORT"}));
   if (rendezvous.port == 0)
@@ -88,6 +92,14 @@ Result<Rendezvous> rendezvous_of(const Environment& get) {
         fmt::format("found MASTER_ADDR '{}' and no MASTER_PORT, expected both or neither: mpirun "
                     "-x MASTER_ADDR -x MASTER_PORT ...",
                     rendezvous.host)};
+  return rendezvous;
+}
+
+}  // namespace
+
+Result<Rendezvous> rendezvous_of(const Environment& get) {
+  ASSIGN_OR_RETURN(Rendezvous rendezvous, place_of(get));
+  rendezvous.interfaces = chosen_interfaces(get);
   return rendezvous;
 }
 

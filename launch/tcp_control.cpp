@@ -1,9 +1,9 @@
 #include "launch/tcp_control.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -12,10 +12,11 @@
 #include <cstring>
 #include <deque>
 #include <functional>
-#include <list>
 #include <optional>
 #include <vector>
 
+#include "base/check.h"
+#include "launch/admission.h"
 #include "launch/compare_clocks.h"
 #include "launch/connection.h"
 
@@ -31,20 +32,11 @@ constexpr int kRetry_ms = 100;
 constexpr auto kCoordinatorFirst = std::chrono::seconds(1);
 constexpr int kLost_ms = 5000;
 
-// The messages between ranks.
-enum class ControlKind : std::uint32_t {
-  Hello = 0x7a1dE001,
-  Welcome,
-  Refused,
-  Bytes,
-  Here,
-  Go,
-  Numbers
-};
+// The messages between ranks that have met.
+enum class ControlKind : std::uint32_t { Bytes = 0x7a1dE004, Here, Go, Numbers };
 
-// Who comes, and to which run. Welcome has rank 0's.
+// Who comes, and to which run.
 struct Hello {
-  char magic[16] = "tandem ranks 1";
   char run[112] = "";
   std::int32_t rank = 0;
   std::int32_t ranks = 0;
@@ -58,14 +50,11 @@ Hello hello_of(const LaunchedRank& own, const Rendezvous& rendezvous) {
   return hello;
 }
 
-std::optional<Hello> hello_in(const ControlMessage& message, ControlKind kind) {
+std::optional<Hello> hello_in(std::span<const std::byte> who) {
   Hello hello;
-  const std::string magic = hello.magic;
-  if (static_cast<ControlKind>(message.kind) != kind || message.body.size() != sizeof hello)
-    return std::nullopt;
-  std::memcpy(&hello, message.body.data(), sizeof hello);
-  hello.magic[sizeof hello.magic - 1] = hello.run[sizeof hello.run - 1] = 0;
-  if (hello.magic != magic) return std::nullopt;
+  if (who.size() != sizeof hello) return std::nullopt;
+  std::memcpy(&hello, who.data(), sizeof hello);
+  hello.run[sizeof hello.run - 1] = 0;
   return hello;
 }
 
@@ -116,8 +105,8 @@ Status receive_into(Peer* peer, int rank, ControlKind kind, std::span<std::byte>
 // Rank 0's side of the rendezvous, until all ranks have come.
 class Reception {
  public:
-  Reception(Listener listener, const Hello& own, Nanoseconds timeout_ns)
-      : listener_(std::move(listener)),
+  Reception(Door door, const Hello& own, Nanoseconds timeout_ns)
+      : door_(std::move(door)),
         own_(own),
         timeout_ns_(timeout_ns),
         until_(Clock::now() + std::chrono::nanoseconds(timeout_ns) + kCoordinatorFirst) {}
@@ -127,59 +116,44 @@ class Reception {
               const std::function<void(Connection*)>& greet) {
     while (std::ranges::any_of(*peers, [](const auto& peer) { return !peer; })) {
       if (Clock::now() > until_) return missing(*peers);
-      tick();
-      for (auto connection = strangers_.begin(); connection != strangers_.end();) {
-        ASSIGN_OR_RETURN(const bool done, welcome(&*connection, peers, greet));
-        connection = done ? strangers_.erase(connection) : std::next(connection);
-      }
+      std::vector<pollfd> events;
+      door_.add_events(&events);
+      poll(events.data(), events.size(), kTick_ms);
+      for (Guest& guest : door_.admit()) RETURN_IF_ERROR(seat(&guest, peers, greet));
     }
     return Done{};
   }
 
  private:
-  void tick() {
-    std::vector<pollfd> events{{listener_.socket.number(), POLLIN, 0}};
-    for (const Connection& connection : strangers_)
-      events.push_back({connection.descriptor(), POLLIN, 0});
-    poll(events.data(), events.size(), kTick_ms);
-    while (std::optional<Connection> connection = accept_connection(listener_))
-      strangers_.push_back(std::move(*connection));
-  }
-
-  // Whether a connection is settled: its rank is known, or it is refused or closed.
-  Result<bool> welcome(Connection* connection, std::vector<std::optional<Peer>>* peers,
-                       const std::function<void(Connection*)>& greet) {
-    const std::vector<ControlMessage> messages = connection->receive();
-    if (messages.empty()) return !connection->is_open();
-    const auto hello = hello_in(messages.front(), ControlKind::Hello);
-    if (!hello) return true;  // not one of ours
+  // Somebody who knows the secret: one of the ranks, or a mistake.
+  Status seat(Guest* guest, std::vector<std::optional<Peer>>* peers,
+              const std::function<void(Connection*)>& greet) {
+    const auto hello = hello_in(guest->who);
+    if (!hello) {
+      door_.refuse(guest, "another version of this program");
+      return Done{};
+    }
     if (std::strcmp(hello->run, own_.run) != 0) {
-      refuse(connection, fmt::format("the run '{}'", own_.run));
-      return true;
+      door_.refuse(guest, fmt::format("the run '{}'", own_.run));
+      return Done{};
     }
     if (hello->ranks != own_.ranks || hello->rank < 1 || hello->rank >= own_.ranks) {
-      const Error strange{
+      door_.refuse(guest, fmt::format("rank 0 of {}", own_.ranks));
+      return Error{
           fmt::format("found rank {} of {} and rank 0 of {} in one run, expected "
                       "equally many ranks everywhere",
                       hello->rank, hello->ranks, own_.ranks)};
-      refuse(connection, fmt::format("rank 0 of {}", own_.ranks));
-      return strange;
     }
     std::optional<Peer>& peer = (*peers)[hello->rank];
     if (peer) peer->listen();
     if (peer && peer->connection.is_open()) {
-      refuse(connection, fmt::format("another rank {}", hello->rank));
-      return true;
+      door_.refuse(guest, fmt::format("another rank {}", hello->rank));
+      return Done{};
     }
-    peer.emplace(Peer{std::move(*connection), {}});
-    send_message(&peer->connection, ControlKind::Welcome, std::as_bytes(std::span(&own_, 1)));
+    door_.welcome(guest, kMostMessage);
+    peer.emplace(Peer{std::move(guest->connection), {}});
     greet(&peer->connection);
-    return true;
-  }
-
-  // `found`: what the other end finds here.
-  static void refuse(Connection* connection, const std::string& found) {
-    send_message(connection, ControlKind::Refused, std::as_bytes(std::span(found)));
+    return Done{};
   }
 
   Error missing(const std::vector<std::optional<Peer>>& peers) const {
@@ -197,11 +171,10 @@ class Reception {
         Error::Failed};
   }
 
-  Listener listener_;
+  Door door_;
   const Hello own_;
   const Nanoseconds timeout_ns_;
   const Clock::time_point until_;
-  std::list<Connection> strangers_;  // connections that have not said who they are
 };
 
 class TcpControl final : public Control {
@@ -220,6 +193,7 @@ class TcpControl final : public Control {
   int ranks() const override { return ranks_; }
 
   Status broadcast(std::span<std::byte> bytes) override {
+    CHECK(bytes.size() <= kMostMessage);
     if (rank_ != 0) return receive_into(&*peers_[0], 0, ControlKind::Bytes, bytes);
     const auto tell = [&](Connection* connection) {
       send_message(connection, ControlKind::Bytes, bytes);
@@ -289,19 +263,19 @@ class TcpControl final : public Control {
   std::optional<Reception> reception_;      // not all have come yet
 };
 
-// Its IPv4 addresses, with commas; empty: it has none.
+// Its addresses, with commas; empty: it has none.
 std::string addresses_of(const std::string& host) {
   addrinfo hints{};
-  hints.ai_family = AF_INET;
+  hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* all = nullptr;
   if (getaddrinfo(host.c_str(), nullptr, &hints, &all) != 0) return "";
   std::vector<std::string> found;
   for (const addrinfo* one = all; one != nullptr; one = one->ai_next) {
-    std::array<char, INET_ADDRSTRLEN> name{};
-    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(one->ai_addr)->sin_addr, name.data(),
-              name.size());
-    found.emplace_back(name.data());
+    std::array<char, INET6_ADDRSTRLEN> name{};
+    if (getnameinfo(one->ai_addr, one->ai_addrlen, name.data(), name.size(), nullptr, 0,
+                    NI_NUMERICHOST) == 0)
+      found.emplace_back(name.data());
   }
   freeaddrinfo(all);
   return fmt::format("{}", fmt::join(found, ","));
@@ -310,59 +284,60 @@ std::string addresses_of(const std::string& host) {
 // Of ranks other than 0: one try to reach it after the other.
 class Visitor {
  public:
-  Visitor(const LaunchedRank& own, const Rendezvous& rendezvous, Nanoseconds timeout_ns)
+  Visitor(const LaunchedRank& own, const Rendezvous& rendezvous, const Hmac& hmac,
+          Nanoseconds timeout_ns)
       : own_(own),
         rendezvous_(rendezvous),
+        hmac_(hmac),
         timeout_ns_(timeout_ns),
         until_(Clock::now() + std::chrono::nanoseconds(timeout_ns)) {}
 
+  // At its own port, and in between at the next ones, in turn: its own may be another job's.
   Result<std::unique_ptr<Control>> run() {
-    for (; Clock::now() < until_; poll(nullptr, 0, kRetry_ms)) {
-      const std::string addresses = addresses_of(rendezvous_.host);
-      auto connection = connect(fmt::format("{}:{}", addresses, rendezvous_.port));
-      found_ = addresses.empty() ? "no IPv4 address of it" : "nobody";
-      if (!connection.ok()) continue;
-      std::optional<Peer> rank_0 = introduce(std::move(*connection));
-      if (rank_0) return std::unique_ptr<Control>(new TcpControl(own_, std::move(*rank_0)));
-      if (refused_) break;
+    std::string found = "nobody";
+    for (int i = 0; Clock::now() < until_; ++i, poll(nullptr, 0, kRetry_ms)) {
+      const int other = 1 + i % (kPortsTried - 1);
+      for (const int port : {rendezvous_.port, std::min(rendezvous_.port + other, kMostPort)}) {
+        Introduced met = visit(port);
+        if (met.connection)
+          return std::unique_ptr<Control>(
+              new TcpControl(own_, Peer{std::move(*met.connection), {}}));
+        if (!met.refused.empty()) found = met.refused;
+        // Others may go away.
+        if (met.refused.starts_with("rank 0 of")) return nobody(found, "");
+        if (port == rendezvous_.port && met.refused.empty()) found = met.found;
+      }
     }
-    const std::string when = refused_ ? "" : fmt::format(" within {:g} s", to_seconds(timeout_ns_));
+    return nobody(found, fmt::format(" within {:g} s", to_seconds(timeout_ns_)));
+  }
+
+ private:
+  Introduced visit(int port) const {
+    const std::string addresses = addresses_of(rendezvous_.host);
+    auto connection = connect(fmt::format("{}:{}", addresses, port));
+    if (!connection.ok()) {
+      Introduced none;
+      none.found = addresses.empty() ? "no address of it" : "nobody";
+      return none;
+    }
+    const Hello own = hello_of(own_, rendezvous_);
+    return introduce(std::move(*connection), hmac_, std::as_bytes(std::span(rendezvous_.secret)),
+                     std::as_bytes(std::span(&own, 1)), kMostMessage, until_);
+  }
+
+  Error nobody(const std::string& found, const std::string& when) const {
     return Error{
         fmt::format("{}:{}: found {}{}, expected rank 0 of {}{}", rendezvous_.host,
-                    rendezvous_.port, found_, when, own_.ranks,
+                    rendezvous_.port, found, when, own_.ranks,
                     rendezvous_.run.empty() ? "" : " of the run '" + rendezvous_.run + "'"),
         Error::Failed};
   }
 
- private:
-  std::optional<Peer> introduce(Connection connection) {
-    Peer peer{std::move(connection), {}};
-    const Hello own = hello_of(own_, rendezvous_);
-    send_message(&peer.connection, ControlKind::Hello, std::as_bytes(std::span(&own, 1)));
-    found_ = "somebody who does not answer";
-    while (peer.connection.is_open() && Clock::now() < until_) {
-      pollfd event{peer.connection.descriptor(), POLLIN, 0};
-      poll(&event, 1, kTick_ms);
-      peer.listen();
-      if (peer.received.empty()) continue;
-      const ControlMessage message = std::move(peer.received.front());
-      peer.received.pop_front();
-      if (hello_in(message, ControlKind::Welcome)) return peer;
-      found_ = "another program";
-      if (static_cast<ControlKind>(message.kind) != ControlKind::Refused) return std::nullopt;
-      found_.assign(reinterpret_cast<const char*>(message.body.data()), message.body.size());
-      refused_ = found_.starts_with("rank 0 of");  // others may go away
-      return std::nullopt;
-    }
-    return std::nullopt;
-  }
-
   const LaunchedRank& own_;
   const Rendezvous& rendezvous_;
+  const Hmac& hmac_;
   const Nanoseconds timeout_ns_;
   const Clock::time_point until_;
-  std::string found_ = "nobody";
-  bool refused_ = false;
 };
 
 }  // namespace
@@ -370,14 +345,19 @@ class Visitor {
 Result<std::unique_ptr<Control>> join_tcp(const LaunchedRank& own, const Rendezvous& rendezvous,
                                           Nanoseconds timeout_ns) {
   if (own.ranks == 1) return std::unique_ptr<Control>(new TcpControl(1, std::nullopt));
-  if (own.rank != 0) return Visitor(own, rendezvous, timeout_ns).run();
-  auto listener = listen_anywhere(rendezvous.port);
+  ASSIGN_OR_RETURN(const Hmac hmac, Hmac::open());
+  if (own.rank != 0) return Visitor(own, rendezvous, hmac, timeout_ns).run();
+  auto listener = listen_near(rendezvous.interfaces, rendezvous.port);
   if (!listener.ok())
-    return Error{fmt::format("port {}: {}, expected a free one here: TANDEM_PORT chooses another",
-                             rendezvous.port, listener.error().text()),
+    return Error{fmt::format("port {} and the {} after it: {}, expected a free one here: "
+                             "TANDEM_PORT chooses another",
+                             rendezvous.port, kPortsTried - 1, listener.error().text()),
                  Error::Failed};
-  return std::unique_ptr<Control>(new TcpControl(
-      own.ranks, Reception(std::move(*listener), hello_of(own, rendezvous), timeout_ns)));
+  const auto key = std::as_bytes(std::span(rendezvous.secret));
+  Door door(std::move(*listener), {key.begin(), key.end()}, hmac,
+            static_cast<std::size_t>(own.ranks));
+  return std::unique_ptr<Control>(
+      new TcpControl(own.ranks, Reception(std::move(door), hello_of(own, rendezvous), timeout_ns)));
 }
 
 }  // namespace tandem

@@ -8,8 +8,7 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
-#include <list>
-#include <span>
+#include <utility>
 
 #include "exec/supervise/diagnose.h"
 #include "exec/supervise/watchdog.h"
@@ -44,12 +43,11 @@ Nanoseconds longest_compute_ns(const Program& program) {
 class Coordinator {
  public:
   Coordinator(const Program& program, const ExecOptions& options, const HelloMessage& own,
-              const Listener& listener, const ExternalStop& external_stop,
-              const std::string& rendezvous_by)
+              Door door, const ExternalStop& external_stop, const std::string& rendezvous_by)
       : program_(program),
         options_(options),
         own_(own),
-        listener_(listener),
+        door_(std::move(door)),
         outside_(external_stop),
         meets_by_(rendezvous_by),
         members_(program.ranks.size()) {}
@@ -170,18 +168,14 @@ class Coordinator {
       said_alive_ = now;
       send_to_all(MessageKind::Alive);
     }
-    std::vector<pollfd> events{{listener_.socket.number(), POLLIN, 0}};
+    std::vector<pollfd> events;
+    door_.add_events(&events);
     for (const Member& member : members_) {
       if (member.connection && member.connection->is_open())
         events.push_back({member.connection->descriptor(), POLLIN, 0});
     }
-    for (const Connection& connection : strangers_)
-      events.push_back({connection.descriptor(), POLLIN, 0});
     poll(events.data(), events.size(), kRoundEvery_ms);
-    while (std::optional<Connection> connection = accept_connection(listener_))
-      strangers_.push_back(std::move(*connection));
-    for (auto connection = strangers_.begin(); connection != strangers_.end();)
-      connection = welcome(&*connection) ? strangers_.erase(connection) : std::next(connection);
+    for (Guest& guest : door_.admit()) seat(&guest);
     for (std::size_t rank = 0; rank < members_.size(); ++rank) {
       if (!members_[rank].connection) continue;
       for (const ControlMessage& message : members_[rank].connection->receive())
@@ -189,27 +183,28 @@ class Coordinator {
     }
   }
 
-  // Whether a new connection is settled: its rank said who it is, or it closed.
-  bool welcome(Connection* connection) {
-    std::vector<ControlMessage> messages = connection->receive();
-    if (messages.empty()) return !connection->is_open();
-    const auto hello = read<HelloMessage>(messages.front());
-    if (!hello || hello->run != own_.run || hello->rank < 0 ||
-        hello->rank >= static_cast<int>(members_.size()))
-      return true;
-    const auto rank = static_cast<std::size_t>(hello->rank);
-    members_[rank].connection = std::move(*connection);
-    members_[rank].program = hello->program;
-    for (std::size_t i = 1; i < messages.size(); ++i) take_in(rank, messages[i]);
-    return true;
+  // Somebody of this run: each rank once.
+  void seat(Guest* guest) {
+    HelloMessage hello;
+    if (guest->who.size() != sizeof hello) return;
+    std::memcpy(&hello, guest->who.data(), sizeof hello);
+    if (hello.rank < 0 || hello.rank >= static_cast<int>(members_.size())) return;
+    Member& member = members_[hello.rank];
+    if (member.connection) return door_.refuse(guest, fmt::format("another rank {}", hello.rank));
+    const int body = program_.ranks[hello.rank].body;
+    door_.welcome(guest, std::max(sizeof(ReportMessage),
+                                  RunState::size_of(program_, body, options_.iterations)));
+    member.connection = std::move(guest->connection);
+    member.program = hello.program;
   }
 
   void take_in(std::size_t rank, const ControlMessage& message) {
     Member& member = members_[rank];
     const int body = program_.ranks[rank].body;
     if (static_cast<MessageKind>(message.kind) == MessageKind::Report) {
-      const auto status = read<ReportMessage>(message);
+      auto status = read<ReportMessage>(message);
       if (!status) return;
+      status->exit_reason[sizeof status->exit_reason - 1] = 0;
       if (status->steps != member.status.steps || status->phase != member.status.phase)
         changed_ = Clock::now();
       member.status = *status;
@@ -298,21 +293,19 @@ class Coordinator {
   const Program& program_;
   const ExecOptions& options_;
   const HelloMessage own_;
-  const Listener& listener_;
+  Door door_;
   const ExternalStop& outside_;
   const std::string& meets_by_;
-  std::vector<Member> members_;      // by rank
-  std::list<Connection> strangers_;  // connections that have not said who they are
-  Clock::time_point changed_;        // when a rank made its last step, as far as was heard
+  std::vector<Member> members_;  // by rank
+  Clock::time_point changed_;    // when a rank made its last step, as far as was heard
   Clock::time_point said_alive_{};
 };
 
 }  // namespace
 
 RunEnd coordinate(const Program& program, const ExecOptions& options, const HelloMessage& own,
-                  const Listener& listener, const ExternalStop& external_stop,
-                  const std::string& rendezvous_by) {
-  return Coordinator(program, options, own, listener, external_stop, rendezvous_by).run();
+                  Door door, const ExternalStop& external_stop, const std::string& rendezvous_by) {
+  return Coordinator(program, options, own, std::move(door), external_stop, rendezvous_by).run();
 }
 
 }  // namespace tandem

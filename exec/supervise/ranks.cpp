@@ -1,29 +1,30 @@
 #include "exec/supervise/ranks.h"
 
 #include <fmt/format.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <thread>
 
-#include "base/check.h"
+#include "base/memory.h"
 #include "exec/mpi/transport.h"
 #include "exec/recording.h"
 #include "exec/supervise/watchdog.h"
 #include "launch/clock_map.h"
 #include "launch/rendezvous.h"
+#include "launch/secret.h"
 #include "launch/tcp_control.h"
 
 namespace tandem {
 namespace {
 
-// Where the coordinator listens, and the run's number.
+// Where the coordinator listens, and the run's key.
 struct CoordinatorAddress {
   char address[sizeof(RunState::Header::coordinator)] = "";
-  std::uint64_t run = 0;
+  Digest run{};
 };
 
 // Joins all ranks, and plays once all are there.
@@ -53,14 +54,15 @@ int play_or_say_why(const RanksBackend& backend, const LaunchedRank& own,
     if (joined.ok()) control = std::move(*joined);
     status = control ? play(backend, own, coordinator, control.get(), state) : joined.error();
   } catch (const std::bad_alloc&) {
-    status =
-        Error{"found no memory left, expected a smaller run or a larger machine", Error::Failed};
+    status = out_of_memory();
   }
   if (status.ok()) return 0;
   state->fail(status.error());
   (void)control.release();  // closing it waits for the others, and they wait for this rank
   return status.error().kind;
 }
+
+const char* own_environment(const char* name) { return std::getenv(name); }
 
 Recording recording_of(const Program& program, RunEnd* run_end, int iteration) {
   Recording recording;
@@ -127,28 +129,30 @@ Result<std::optional<Execution>> execute_ranks(const Program& program, const Exe
     return Error{fmt::format("found {} process{} ({}), expected {}, one a rank: {}", own.ranks,
                              own.ranks == 1 ? "" : "es", own.family, ranks, backend.launcher)};
   RunState state(program, program.ranks[own.rank].body, options.iterations);
-  HelloMessage hello{own.rank, 0, hash(program)};
+  const HelloMessage hello{own.rank, 0, hash(program)};
+  ASSIGN_OR_RETURN(const Hmac hmac, Hmac::open());
   CoordinatorAddress coordinator;
   Listener listener;
   if (own.rank == 0) {
-    ASSIGN_OR_RETURN(listener, listen_anywhere());
-    if (listener.address.size() >= sizeof coordinator.address)
-      return Error{fmt::format("found the addresses {}, expected fewer network interfaces",
-                               listener.address)};
+    ASSIGN_OR_RETURN(listener, listen_on(chosen_interfaces(own_environment)));
+    static_assert(kMostAddress < sizeof coordinator.address);
     std::ranges::copy(listener.address, coordinator.address);
-    // Not std::random_device, whose code in a C++ library linked statically wants the newest libc.
-    CHECK(getrandom(&coordinator.run, sizeof coordinator.run, 0) == sizeof coordinator.run);
-    hello.run = coordinator.run;
+    coordinator.run = random_digest();
   }
+  const std::string address = listener.address;
   ChildProcess child([&] { return play_or_say_why(backend, own, coordinator, &state); });
   const ExternalStop external_stop(launched.has_value());
   RunEnd run_end;
   std::thread gathering;
   if (own.rank == 0)
     gathering = std::thread([&] {
-      run_end = coordinate(program, options, hello, listener, external_stop, backend.rendezvous_by);
+      Door door(std::move(listener), {coordinator.run.begin(), coordinator.run.end()}, hmac,
+                program.ranks.size());
+      run_end = coordinate(program, options, hello, std::move(door), external_stop,
+                           backend.rendezvous_by);
     });
-  const Status guarded = watch(hello, options, listener.address, external_stop, &state, &child);
+  const Status guarded =
+      watch(hello, options, address, coordinator.run, hmac, external_stop, &state, &child);
   if (own.rank != 0) {
     if (!guarded.ok()) return guarded.error();
     return std::optional<Execution>();
@@ -160,9 +164,11 @@ Result<std::optional<Execution>> execute_ranks(const Program& program, const Exe
 
 Result<std::unique_ptr<Control>> join_ranks(const LaunchedRank& own, Nanoseconds timeout_ns) {
   if (own.ranks == 1) return join_tcp(own, {}, timeout_ns);
-  ASSIGN_OR_RETURN(const Rendezvous rendezvous,
-                   rendezvous_of([](const char* name) { return std::getenv(name); }));
-  if (!rendezvous.host.empty()) return join_tcp(own, rendezvous, timeout_ns);
+  ASSIGN_OR_RETURN(Rendezvous rendezvous, rendezvous_of(own_environment));
+  if (!rendezvous.host.empty()) {
+    ASSIGN_OR_RETURN(rendezvous.secret, job_secret(own_environment));
+    return join_tcp(own, rendezvous, timeout_ns);
+  }
   auto transport = open_mpi(own);
   if (transport.ok()) return std::unique_ptr<Control>(std::move(*transport));
   if (transport.error().kind != Error::Missing) return transport.error();

@@ -46,6 +46,10 @@ RunState::RunState(const Program& program, int body, int iterations, std::vector
       copy_(std::move(bytes)),
       bytes_(copy_) {
   CHECK(bytes_.size() == size_of(program, body, iterations));
+  for (const std::span<char> text :
+       {std::span<char>(header().coordinator), std::span<char>(header().note),
+        std::span<char>(header().failure)})
+    text.back() = 0;
 }
 
 std::span<std::uint32_t> RunState::done() {

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "exec/recording.h"
 #include "launch/control.h"
+#include "launch/secret.h"
 #include "schedule/program/program.h"
 
 namespace tandem {
@@ -37,7 +38,7 @@ class RunState {
     std::uint32_t shares_queues;  // Execution::shares_queues
     ClockReading before;          // the first iteration
     ClockReading after;           // the last; round_trip_ns 0: not read
-    std::uint64_t run;            // its number
+    Digest run;                   // its key, by which watchdogs join
     char coordinator[512];        // where rank 0 listens
     char note[512];               // such as what it plays on; rank 0's is added to what is real
     char failure[1024];           // why the rank gave up, in its own words

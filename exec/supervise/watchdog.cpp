@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -22,9 +23,11 @@ constexpr auto kStatusEvery = std::chrono::milliseconds(200);
 constexpr auto kTimeToExit = std::chrono::seconds(5);
 constexpr auto kTimeToTakeBack = std::chrono::seconds(2);
 constexpr auto kTimeWhenEnded = std::chrono::milliseconds(200);  // mpirun gives a second in all
-constexpr auto kCoordinatorFirst = std::chrono::seconds(5);      // it knows more, and says it
+constexpr auto kTimeToReach = std::chrono::seconds(5);
+constexpr auto kCoordinatorFirst = std::chrono::seconds(5);  // it knows more, and says it
 
-volatile std::sig_atomic_t last_signal = 0;
+std::atomic<int> last_signal = 0;  // a handler sets it, and a thread beside this one reads it
+static_assert(std::atomic<int>::is_always_lock_free);
 
 std::string exit_text(int status) {
   if (WIFSIGNALED(status))
@@ -35,12 +38,17 @@ std::string exit_text(int status) {
 
 class Watchdog {
  public:
-  Watchdog(const HelloMessage& hello, const ExecOptions& options, const ExternalStop& external_stop,
-           RunState* state, ChildProcess* child)
-      : hello_(hello), options_(options), outside_(external_stop), state_(*state), child_(*child) {}
+  Watchdog(const HelloMessage& hello, const ExecOptions& options, const Hmac& hmac,
+           const ExternalStop& external_stop, RunState* state, ChildProcess* child)
+      : hello_(hello),
+        options_(options),
+        hmac_(hmac),
+        outside_(external_stop),
+        state_(*state),
+        child_(*child) {}
 
-  Status run(const std::string& address) {
-    RETURN_IF_ERROR(join(address));
+  Status run(const std::string& address, const Digest& key) {
+    RETURN_IF_ERROR(join(address, key));
     if (!connection_) return Done{};
     heard_ = Clock::now();
     while (connection_->is_open() && !outside_.is_orphan() && Clock::now() - heard_ < patience()) {
@@ -75,13 +83,14 @@ class Watchdog {
 
   // Until the rank says where the coordinator is, and the coordinator is reached. No connection
   // afterwards: the run was ended from outside.
-  Status join(const std::string& known) {
+  Status join(const std::string& known, const Digest& known_key) {
     std::string address = known;
+    Digest key = known_key;
     for (const auto begin = Clock::now(); address.empty(); poll(nullptr, 0, kTick_ms)) {
       child_.look();
       if (state_.header().phase.load() >= Phase::Joined) {
         address = state_.header().coordinator;
-        hello_.run = state_.header().run;
+        key = state_.header().run;
       }
       if (child_.is_gone()) return why_gone();
       const bool ended = !outside_.ending().empty();
@@ -92,9 +101,26 @@ class Watchdog {
                                to_seconds(options_.timeout_ns)),
                    Error::Failed};
     }
-    ASSIGN_OR_RETURN(connection_, connect(address));
-    connection_->send(static_cast<std::uint32_t>(MessageKind::Hello),
-                      std::as_bytes(std::span(&hello_, 1)));
+    return reach(address, key);
+  }
+
+  // More than once: at a door where very many strangers stand one is lost among them.
+  Status reach(const std::string& address, const Digest& key) {
+    Introduced met;
+    for (const auto begin = Clock::now();; poll(nullptr, 0, kTick_ms)) {
+      auto reached = connect(address);
+      if (reached.ok())
+        met = introduce(std::move(*reached), hmac_, key, std::as_bytes(std::span(&hello_, 1)),
+                        kMostMessage, Clock::now() + patience());
+      if (met.connection) break;
+      const bool late = Clock::now() - begin > kTimeToReach;
+      if (!reached.ok() && late) return reached.error();
+      if (late || !met.refused.empty())
+        return Error{fmt::format("rank {}: {}: found {}, expected this run's coordinator",
+                                 hello_.rank, address, met.found + met.refused),
+                     Error::Failed};
+    }
+    connection_ = std::move(met.connection);
     return Done{};
   }
 
@@ -174,6 +200,7 @@ class Watchdog {
 
   HelloMessage hello_;
   const ExecOptions& options_;
+  const Hmac& hmac_;
   const ExternalStop& outside_;
   RunState& state_;
   ChildProcess& child_;
@@ -247,8 +274,9 @@ std::string ExternalStop::ending() const {
 }
 
 Status watch(const HelloMessage& hello, const ExecOptions& options, const std::string& address,
-             const ExternalStop& external_stop, RunState* state, ChildProcess* child) {
-  return Watchdog(hello, options, external_stop, state, child).run(address);
+             const Digest& key, const Hmac& hmac, const ExternalStop& external_stop,
+             RunState* state, ChildProcess* child) {
+  return Watchdog(hello, options, hmac, external_stop, state, child).run(address, key);
 }
 
 }  // namespace tandem

@@ -16,7 +16,9 @@
 #include "base/result.h"
 #include "exec/execute.h"
 #include "exec/supervise/run_state.h"
+#include "launch/admission.h"
 #include "launch/connection.h"
+#include "launch/secret.h"
 #include "schedule/program/program.h"
 
 namespace tandem {
@@ -24,11 +26,12 @@ namespace tandem {
 // The messages between watchdogs and coordinator. Bye: all have played. Stop: the run has failed.
 // Alive: the coordinator is there; a watchdog that hears nothing of it for the time-out and a while
 // gives up.
-enum class MessageKind : std::uint32_t { Hello, Go, Report, Dump, State, Bye, Stop, Alive };
+enum class MessageKind : std::uint32_t { Go = 1, Report, Dump, State, Bye, Stop, Alive };
 
+// Who a watchdog is. It proves by the run's key that it is of the run (launch/admission.h).
 struct HelloMessage {
   std::int32_t rank = 0;
-  std::uint64_t run = 0;      // the run's random number: a rank of another run has another one
+  std::uint32_t zero = 0;
   std::uint64_t program = 0;  // hash
 };
 
@@ -80,11 +83,12 @@ class ExternalStop {
 
 // Watches a rank until the coordinator says Bye; its child has ended by then. When a run fails,
 // ranks other than 0 stay until rank 0's process ends: where one leaves, mpirun ends all ranks, and
-// rank 0 has yet to report. `address`: the coordinator's; empty: the rank will write it into its
-// state. An Error where the rank cannot join, or the coordinator is lost or silent; none where it
-// was ended from outside.
+// rank 0 has yet to report. `address` and `key`: the coordinator's and the run's; empty: the rank
+// will write them into its state. An Error where the rank cannot join, or the coordinator is lost
+// or silent; none where it was ended from outside.
 Status watch(const HelloMessage& hello, const ExecOptions& options, const std::string& address,
-             const ExternalStop& external_stop, RunState* state, ChildProcess* child);
+             const Digest& key, const Hmac& hmac, const ExternalStop& external_stop,
+             RunState* state, ChildProcess* child);
 
 // How a run ended, as the coordinator saw it.
 struct RunEnd {
@@ -96,7 +100,6 @@ struct RunEnd {
 
 // `rendezvous_by`: what did not start where no rank comes: "MPI".
 RunEnd coordinate(const Program& program, const ExecOptions& options, const HelloMessage& own,
-                  const Listener& listener, const ExternalStop& external_stop,
-                  const std::string& rendezvous_by);
+                  Door door, const ExternalStop& external_stop, const std::string& rendezvous_by);
 
 }  // namespace tandem

@@ -97,7 +97,8 @@ class Reader {
   }
 
   bool device() {
-    return !std::exchange(has_device_, true) && integer(&program_.device.sms) && real(&program_.device.memory_bytes_per_s);
+    return !std::exchange(has_device_, true) && integer(&program_.device.sms) &&
+           real(&program_.device.memory_bytes_per_s);
   }
 
   bool kernel() {

@@ -134,8 +134,7 @@ Status check_membership(const Program& program) {
       ++listed;
       if (!members.contains({rank, c}))
         return bad_rank(
-            rank,
-            fmt::format("found communicator {}, expected one that has it as a member", c));
+            rank, fmt::format("found communicator {}, expected one that has it as a member", c));
       const GroupKind found = program.communicators[c].group_kind;
       const GroupKind expected = program.bodies[row.body].slots[slot].group_kind;
       if (found != expected)

@@ -1,4 +1,5 @@
 // Base: CSV, numbers, files that appear whole, child processes, names, progress, jitter, Result.
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include "base/file.h"
 #include "base/fork_map.h"
 #include "base/nearest.h"
+#include "base/plugin.h"
 #include "base/progress.h"
 #include "base/random.h"
 #include "base/result.h"
@@ -25,6 +27,7 @@
 #include "base/xml.h"
 #include "tests/folder.h"
 #include "tests/seed.h"
+#include "tests/variable.h"
 
 using namespace tandem;
 
@@ -112,6 +115,29 @@ TEST_CASE("what stands in XML is well formed, whatever bytes a name has") {
   CHECK(xml_escaped("\xED\xA0\x80") == replaced + replaced + replaced);
   CHECK(xml_escaped("\xEF\xBF\xBF") == replaced);
   CHECK(xml_escaped("a\xE2\x82") == "a" + replaced + replaced);
+}
+
+TEST_CASE("a plugin comes from a folder that is named in full, never from the working folder") {
+  const Folder folder;
+  Dl_info maths;
+  REQUIRE(dladdr(reinterpret_cast<const void*>(static_cast<double (*)(double)>(&std::cos)),
+                 &maths) != 0);
+  std::filesystem::copy_file(std::filesystem::canonical(maths.dli_fname), folder / "libown.so");
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  CHECK(plugin_symbol("libown.so", "cos").error().kind == Error::Missing);
+  for (const char* named : {".", "", "../"}) {
+    const Variable plugins("TANDEM_PLUGINS", named);
+    CHECK(!plugin_symbol("libown.so", "cos").ok());
+  }
+  {
+    const Variable plugins("TANDEM_PLUGINS", ".");
+    CHECK(plugin_symbol("libown.so", "cos").error().text() ==
+          "TANDEM_PLUGINS: found ., expected an absolute path");
+  }
+  const Variable plugins("TANDEM_PLUGINS", folder.path().string());
+  CHECK(plugin_symbol("libown.so", "cos").ok());
+  std::filesystem::current_path(before);
 }
 
 TEST_CASE("comments are read apart, and rows keep their line numbers") {

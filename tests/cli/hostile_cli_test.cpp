@@ -62,6 +62,18 @@ TEST_CASE("a file that may not grow is a write that fails, and nothing of it is 
   CHECK(box.files() == Names{"two.toml"});
 }
 
+TEST_CASE("results that find no room are a failure, and so is an error that nobody can read") {
+  const Sandbox box;
+  box.file("two.toml", kTwoStages);
+  const Ran full = box.tandem("schedule two.toml --set parallel.global_batch=64 --format program",
+                              "prlimit --fsize=1024 --core=0");
+  CHECK(full.status == 1);
+  CHECK(full.err == "cannot write to file: File too large\n");
+  const std::string without_errors = "sh -c 'exec \"$0\" \"$@\" 2>&-'";
+  CHECK(box.tandem("simulate none.toml", without_errors).status == 2);
+  CHECK(box.tandem("simulate two.toml --engine ideal", without_errors).status == 0);
+}
+
 TEST_CASE("a message of terabytes ends with the time-out, not after it") {
   const Sandbox box;
   box.file("huge.csv", program_of("huge", "4000000000000"));

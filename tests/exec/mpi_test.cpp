@@ -10,6 +10,7 @@
 #include "schedule/program/program_text.h"
 #include "tests/exec/exec_jobs.h"
 #include "tests/exec/mpi_run.h"
+#include "tests/variable.h"
 
 using namespace tandem;
 
@@ -125,12 +126,34 @@ TEST_CASE("a Program of one rank needs no mpirun") {
   CHECK(run.leaves_nothing());
 }
 
+TEST_CASE("where mpirun cannot work, or its results are lost, the run fails and says so") {
+  if (!possible()) return;
+  const Folder folder;
+  folder.with("four.toml", kUniform);
+  const auto fails = [&](const std::string& before, const std::string& after,
+                         const std::string& message) {
+    INFO(before << ' ' << after);
+    MpiRun run(folder, "sh -c '" + before + ' ' + kTandem +
+                           " run four.toml --backend mpi --iterations 2 --json --timeout 10 " +
+                           after + "'");
+    CHECK(run.wait() == 1);
+    check_line(run, message);
+    CHECK(run.leaves_nothing());
+  };
+  fails("ulimit -n 32;", "", "found at most 32 open files (ulimit -n), expected 128 for mpirun");
+  fails("", ">&-", "standard output: found it closed, expected room for the results");
+  fails("", ">/dev/full",
+        "standard output: No space left on device, expected room for the results");
+  fails("TMPDIR=/proc", "", "/proc/tandem.");
+}
+
 TEST_CASE("ranks that need no messages meet by MPI, or where MASTER_ADDR says") {
   if (!possible()) return;
   const Folder folder;
   const std::string port = std::to_string(20000 + getpid() % 12000);
   for (const std::string& master :
-       {std::string(), " -x MASTER_ADDR=127.0.0.1 -x MASTER_PORT=" + port}) {
+       {std::string(), " -x MASTER_ADDR=127.0.0.1 -x MASTER_PORT=" + port + " -x TANDEM_SECRET"}) {
+    const Variable secret("TANDEM_SECRET", "what only this job knows");
     MpiRun run(folder, "mpirun -q --oversubscribe --bind-to none -np 3" + master + ' ' + kPretend +
                            " 3 short");
     CHECK(run.wait() == 0);

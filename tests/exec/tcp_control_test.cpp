@@ -24,12 +24,12 @@ namespace {
 constexpr Nanoseconds kSecond_ns = 1'000'000'000;
 
 int free_port() {
-  const auto listener = listen_anywhere();
+  const auto listener = listen_on({});
   REQUIRE(listener.ok());
-  return std::atoi(listener->address.c_str() + listener->address.rfind(':') + 1);
+  return listener->port();
 }
 
-Rendezvous here(int port) { return {"localhost", port, "a run"}; }
+Rendezvous here(int port) { return {"localhost", port, "a run", "what only this job knows", {}}; }
 LaunchedRank rank_of(int rank, int ranks) { return {rank, ranks, rank, "by hand"}; }
 
 // What a rank does with its Control; its exit status, 0 where all is as it should be.
@@ -173,16 +173,74 @@ TEST_CASE("where rank 0 never comes it is missed with its address") {
   const std::string begin = "localhost:" + std::to_string(port) + ": found ";
   CHECK(why_rank_fails(1, 2, here(port), kSecond_ns / 5) ==
         begin + "nobody within 0.2 s, expected rank 0 of 2 of the run 'a run'");
-  const auto listener = listen_anywhere(port);  // somebody, who says nothing
+  const auto listener = listen_on({}, port);  // somebody, who says nothing
   REQUIRE(listener.ok());
   CHECK(why_rank_fails(1, 2, here(port), kSecond_ns / 5) ==
         begin +
             "somebody who does not answer within 0.2 s, expected rank 0 of 2 of the run 'a "
             "run'");
+}
+
+TEST_CASE("a port that another job has taken is no error: the ranks meet at one of the next") {
+  const Rendezvous rendezvous = here(free_port());
+  Rendezvous other = rendezvous;
+  other.secret = "what only another job knows";
+  const auto first = join_tcp(rank_of(0, 2), other, 10 * kSecond_ns);
+  REQUIRE(first.ok());
+  const auto control = join_tcp(rank_of(0, 2), rendezvous, 10 * kSecond_ns);
+  REQUIRE(control.ok());
+  const auto part = [](Control* own) { return own->barrier().ok() ? 0 : 1; };
+  ChildProcess others_rank_0([&] { return part(first->get()); });
+  Others theirs(other, 2, part), ours(rendezvous, 2, part);
+  CHECK(part(control->get()) == 0);
+  CHECK(ours.wait() == 0);
+  CHECK(theirs.wait() == 0);
+}
+
+TEST_CASE("where all ports are taken the first one is named") {
+  const int port = free_port();
+  std::vector<Listener> listeners;
+  for (int i = 0; i < kPortsTried; ++i) {
+    auto listener = listen_on({}, port + i);
+    if (listener.ok()) listeners.push_back(std::move(*listener));
+  }
   CHECK(why_rank_fails(0, 2, here(port), kSecond_ns) ==
         "port " + std::to_string(port) +
-            ": bind: Address already in use, expected a free one here: TANDEM_PORT chooses "
-            "another");
+            " and the 7 after it: bind: Address already in use, expected a free one here: "
+            "TANDEM_PORT chooses another");
+}
+
+TEST_CASE("ranks meet over IPv6") {
+  Rendezvous rendezvous = here(free_port());
+  rendezvous.host = "::1";
+  const auto part = [](Control* own) { return own->barrier().ok() ? 0 : 1; };
+  Others others(rendezvous, 2, part);
+  const auto control = join_tcp(rank_of(0, 2), rendezvous, 10 * kSecond_ns);
+  REQUIRE(control.ok());
+  if (!connect("::1:" + std::to_string(rendezvous.port)).ok()) {
+    WARN("skipped: this machine has no IPv6");
+    return;
+  }
+  CHECK(part(control->get()) == 0);
+  CHECK(others.wait() == 0);
+}
+
+TEST_CASE("who has another secret neither joins nor is joined, on either side") {
+  const Rendezvous rendezvous = here(free_port());
+  Rendezvous other = rendezvous;
+  other.secret = "what only this job knew";
+  ChildProcess stranger([&] {
+    return why_rank_fails(1, 2, other, kSecond_ns) ==
+                   "localhost:" + std::to_string(rendezvous.port) +
+                       ": found somebody with another secret within 1 s, expected rank 0 of 2 of "
+                       "the run 'a run'"
+               ? 0
+               : 1;
+  });
+  CHECK(why_rank_fails(0, 2, rendezvous, 2 * kSecond_ns) ==
+        "found no rank 1 within 2 s, expected all 2 to come");
+  for (int i = 0; i < 2000 && !stranger.is_gone(); ++i, usleep(5000)) stranger.look();
+  CHECK(stranger.exit_status() == 0);
 }
 
 TEST_CASE("who is none of the ranks is turned away, and the ranks meet") {
@@ -192,8 +250,8 @@ TEST_CASE("who is none of the ranks is turned away, and the ranks meet") {
   const std::string address = "127.0.0.1:" + std::to_string(rendezvous.port);
   auto mute = connect(address), strange = connect(address), browser = connect(address);
   REQUIRE((mute.ok() && strange.ok() && browser.ok()));
-  std::vector<std::byte> hello(136);  // a hello's size, without its magic
-  strange->send(0x7a1de001, hello);
+  const std::vector<std::byte> made_up(184);  // as long as an introduction
+  strange->send(0x7a1de102, made_up);
   const std::string get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
   CHECK(write(browser->descriptor(), get.data(), get.size()) > 0);
   Rendezvous other = rendezvous;
@@ -203,7 +261,7 @@ TEST_CASE("who is none of the ranks is turned away, and the ranks meet") {
   Others others(rendezvous, 2, [](Control* own) { return own->barrier().ok() ? 0 : 1; });
   CHECK((*control)->barrier().ok());
   CHECK(others.wait() == 0);
-  CHECK(strange->receive().empty());
+  CHECK(strange->receive().size() == 1);  // it was asked who it is
   CHECK(!strange->is_open());
 }
 

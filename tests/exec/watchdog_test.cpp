@@ -7,8 +7,10 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstring>
 #include <functional>
+#include <new>
 #include <stdexcept>
 #include <thread>
 
@@ -70,6 +72,12 @@ int hangs(RunState* state) {
   for (;;) pause();
 }
 
+// One number that forked processes share.
+std::atomic<int>* shared_number() {
+  return new (mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_ANONYMOUS, -1, 0)) std::atomic<int>(0);
+}
+
 // Three stages, a microbatch handed on.
 HandJob three_stages() {
   HandJob job(3);
@@ -81,12 +89,21 @@ HandJob three_stages() {
   return job;
 }
 
+Hmac the_hmac() {
+  const auto hmac = Hmac::open();
+  REQUIRE(hmac.ok());
+  return *hmac;
+}
+
 // A run of ranks that pretend; rank 0 and the coordinator are in this process.
 class Crew {
  public:
-  Crew() {
+  // `outsider`: what somebody else does meanwhile, who knows the coordinator's address.
+  explicit Crew(std::function<void(const std::string& address)> outsider = nullptr,
+                Nanoseconds timeout_ns = 500'000'000)
+      : outsider_(std::move(outsider)) {
     options_.iterations = 1;
-    options_.timeout_ns = 500'000'000;
+    options_.timeout_ns = timeout_ns;
   }
   ~Crew() {
     for (const pid_t watch : guards_) {
@@ -97,9 +114,10 @@ class Crew {
 
   // An empty part: the rank never comes. `strange`: whose Program is another; -1: nobody's.
   RunEnd run(const std::vector<Part>& parts, int strange = -1) {
-    auto listener = listen_anywhere();
+    auto listener = listen_on({});
     REQUIRE(listener.ok());
     const std::string address = listener->address;
+    const Hmac hmac = the_hmac();
     for (int rank = 1; rank < static_cast<int>(parts.size()); ++rank) {
       const pid_t watch = parts[rank] ? fork() : -1;
       if (watch == 0)
@@ -110,17 +128,22 @@ class Crew {
     ChildProcess child([&] { return pretended(&state, address, parts[0]); });
     const ExternalStop external_stop(false);
     RunEnd run_end;
-    const HelloMessage hello{0, kRun, 9};
+    const HelloMessage hello{0, 0, 9};
     std::thread coordinator([&] {
-      run_end = coordinate(job_.program, options_, hello, *listener, external_stop, "MPI");
+      Door door(std::move(*listener), {kRun.begin(), kRun.end()}, hmac, parts.size());
+      run_end = coordinate(job_.program, options_, hello, std::move(door), external_stop, "MPI");
     });
-    CHECK(watch(hello, options_, address, external_stop, &state, &child).ok());
+    std::thread outsider([&] {
+      if (outsider_) outsider_(address);
+    });
+    CHECK(watch(hello, options_, address, kRun, hmac, external_stop, &state, &child).ok());
+    outsider.join();
     coordinator.join();
     return run_end;
   }
 
  private:
-  static constexpr std::uint64_t kRun = 77;
+  static constexpr Digest kRun{std::byte{77}};
 
   static int pretended(RunState* state, const std::string& address, const Part& part) {
     RunState::Header& header = state->header();
@@ -137,12 +160,14 @@ class Crew {
     RunState state(job_.program, hello.rank, 1);
     ChildProcess child([&] { return pretended(&state, address, part); });
     const ExternalStop external_stop(true);
-    return watch(hello, options_, known, external_stop, &state, &child).ok() ? 0 : 1;
+    return watch(hello, options_, known, {}, the_hmac(), external_stop, &state, &child).ok() ? 0
+                                                                                             : 1;
   }
 
   const HandJob job_ = three_stages();
   ExecOptions options_;
   std::vector<pid_t> guards_;
+  std::function<void(const std::string& address)> outsider_;
 };
 
 }  // namespace
@@ -150,8 +175,8 @@ class Crew {
 TEST_CASE("words come as they were said, large ones too, and a closed end is seen") {
   auto [one, other] = socket_pair();
   Connection speaker(std::move(one));
-  Connection hearer(std::move(other));
   const std::string large(8'000'000, 'x');
+  Connection hearer(std::move(other), large.size());
   std::thread speaks([&] {
     speaker.send(1, as_bytes_of("one"));
     speaker.send(2);
@@ -195,20 +220,20 @@ TEST_CASE("saying something to an end that is closed closes the line, without a 
 }
 
 TEST_CASE("a listener is reached at its address, and nobody where none listens") {
-  auto listener = listen_anywhere();
+  auto listener = listen_on({});
   REQUIRE(listener.ok());
-  CHECK(!accept_connection(*listener));
+  CHECK(!accept_connection(*listener, kMostMessage));
   auto connection = connect(listener->address);
   REQUIRE(connection.ok());
   std::optional<Connection> accepted;
   REQUIRE(comes_true([&] {
-    accepted = accept_connection(*listener);
+    accepted = accept_connection(*listener, kMostMessage);
     return accepted.has_value();
   }));
   connection->send(1, as_bytes_of("hello"));
   CHECK(text_of(words(&*accepted, 1).at(0)) == "hello");
-  const std::string port = listener->address.substr(listener->address.find(':'));
-  listener->socket = {};
+  const std::string port = ":" + std::to_string(listener->port());
+  listener->sockets.clear();
   CHECK(!connect("127.0.0.1" + port).ok());
   CHECK(!connect("nowhere").ok());
 }
@@ -268,6 +293,41 @@ TEST_CASE("ranks that all play end a run well, and the coordinator has their sta
   CHECK(run_end.states[2]->times(0)[0].end_ns == 6);
 }
 
+TEST_CASE("strangers at the coordinator's door change nothing of a run") {
+  std::atomic<int>* const gone = shared_number();
+  const auto strangers = [gone](const std::string& address) {
+    const Hmac hmac = the_hmac();
+    const HelloMessage rank_1{1, 0, 8};  // the place of a rank, with another Program
+    const auto who = std::as_bytes(std::span(&rank_1, 1));
+    const auto soon = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    std::vector<Connection> kept;
+    for (int i = 0; i < 400; ++i) {
+      auto connection = connect(address);
+      if (!connection.ok()) continue;
+      const MessageHead huge{2, 0, std::uint64_t{1} << 40}, half{2, 0, 70};
+      if (i % 4 == 1 && write(connection->descriptor(), &huge, sizeof huge) < 0) continue;
+      if (i % 4 == 2 && write(connection->descriptor(), &half, sizeof half) < 0) continue;
+      if (i % 4 == 3) {
+        CHECK(
+            !introduce(std::move(*connection), hmac, Digest{std::byte{78}}, who, kMostMessage, soon)
+                 .connection);
+      } else if (kept.size() < 200) {
+        kept.push_back(std::move(*connection));
+      }
+    }
+    *gone = 1;
+  };
+  Crew crew(strangers, 60'000'000'000);
+  const Part waits = [gone](RunState* state) {
+    while (*gone == 0) usleep(1000);
+    return plays(state);
+  };
+  const RunEnd run_end = crew.run({waits, waits, waits});
+  CHECK(*gone == 1);
+  CHECK(run_end.failure.empty());
+  for (const auto& state : run_end.states) CHECK(state.has_value());
+}
+
 TEST_CASE("a rank that never comes is missing after the time-out") {
   Crew crew;
   CHECK(crew.run({plays, plays, nullptr}).failure ==
@@ -324,9 +384,7 @@ TEST_CASE("a rank that gives up says why in its own words, though others fail wi
 }
 
 TEST_CASE("of ranks that give up the first one says why, by rank 0's clock") {
-  auto* failed =
-      static_cast<std::atomic<int>*>(mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE,
-                                          MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  std::atomic<int>* const failed = shared_number();
   const auto fails = [=](Nanoseconds ahead_ns, const char* why) {
     return [=](RunState* state) {
       state->header().before = {1, ahead_ns, 1};

@@ -412,9 +412,10 @@ TEST_CASE("a Program file that is none is refused at its line") {
   CHECK(refused("program,x\n", "") == ":1: found no program row, expected one");
   CHECK(refused("program,x\n", "program,x\nprogram,y\n") ==
         ":2: found a second program row, expected one");
-  CHECK(refused("op,0,send,1,0,0,0,0,1,", "op,0,send,1,0,0,0,0,0,") ==
-        ":5: body 0: found send 0 of stage 0 (lane 0>1), expected a part from 0 to parts - 1, not 0 "
-        "of 0");
+  CHECK(
+      refused("op,0,send,1,0,0,0,0,1,", "op,0,send,1,0,0,0,0,0,") ==
+      ":5: body 0: found send 0 of stage 0 (lane 0>1), expected a part from 0 to parts - 1, not 0 "
+      "of 0");
   CHECK(refused("communicator,pipeline", "communicator,tensor") ==
         ":11: rank 0: found the tensor communicator 0 in slot 0 of its body, expected a pipeline "
         "one");

@@ -1,0 +1,84 @@
+#include "launch/interfaces.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "base/split.h"
+
+namespace tandem {
+namespace {
+
+// Empty: an address of no use to other hosts.
+std::string text_of(const sockaddr* address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address->sa_family == AF_INET)
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text.data(),
+              text.size());
+  if (address->sa_family == AF_INET6) {
+    const in6_addr& own = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+    if (!IN6_IS_ADDR_LINKLOCAL(&own)) inet_ntop(AF_INET6, &own, text.data(), text.size());
+  }
+  return text.data();
+}
+
+}  // namespace
+
+bool InterfaceChoice::takes(std::string_view interface) const {
+  if (names.empty()) return true;
+  return exclude != std::ranges::any_of(names, [&](const std::string& name) {
+           return exact ? interface == name : interface.starts_with(name);
+         });
+}
+
+InterfaceChoice chosen_interfaces(const Environment& get) {
+  for (const char* variable : {"TANDEM_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
+    const char* value = get(variable);
+    std::string_view list = value == nullptr ? "" : value;
+    if (list.empty()) continue;
+    InterfaceChoice choice;
+    choice.said = fmt::format("{}={}", variable, list);
+    choice.exclude = list.starts_with('^');
+    if (choice.exclude) list.remove_prefix(1);
+    choice.exact = list.starts_with('=');
+    if (choice.exact) list.remove_prefix(1);
+    for (const std::string& name : split(std::string(list), ",")) {
+      if (!name.empty()) choice.names.push_back(name);
+    }
+    return choice;
+  }
+  return {};
+}
+
+Result<std::vector<std::string>> own_addresses(const InterfaceChoice& choice) {
+  std::vector<std::string> first, second, loopback;  // IPv4, IPv6
+  std::set<std::string> names;
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) all = nullptr;
+  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_UP) == 0) continue;
+    const std::string text = text_of(one->ifa_addr);
+    if (text.empty()) continue;
+    names.insert(one->ifa_name);
+    if (!choice.takes(one->ifa_name)) continue;
+    const bool is_loopback = (one->ifa_flags & IFF_LOOPBACK) != 0;
+    (is_loopback ? loopback : one->ifa_addr->sa_family == AF_INET ? first : second).push_back(text);
+  }
+  if (all != nullptr) freeifaddrs(all);
+  first.insert(first.end(), second.begin(), second.end());
+  first.insert(first.end(), loopback.begin(), loopback.end());
+  if (!first.empty()) return first;
+  if (choice.names.empty()) return std::vector<std::string>{"127.0.0.1"};
+  return Error{fmt::format("{}: found none of these interfaces, expected some of {}", choice.said,
+                           fmt::join(names, ", ")),
+               Error::Failed};
+}
+
+}  // namespace tandem

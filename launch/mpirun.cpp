@@ -1,0 +1,165 @@
+// Ranks started by mpirun, which ends with 0 where it could not start them, or where what they
+// printed was lost: so its output passes through here.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "launch/connection.h"
+#include "launch/launch.h"
+#include "launch/own_command.h"
+
+namespace tandem {
+namespace {
+
+volatile std::sig_atomic_t caught = 0;
+
+// What Open MPI's mpirun, its daemon and its ranks keep open; with fewer it waits for ever.
+Status check_files(int ranks) {
+  constexpr rlim_t kOwn = 64, kEach = 16;
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return Done{};
+  const rlim_t needed = kOwn + kEach * static_cast<rlim_t>(ranks);
+  if (files.rlim_max >= needed) {
+    files.rlim_cur = std::max(files.rlim_cur, needed);
+    setrlimit(RLIMIT_NOFILE, &files);
+    return Done{};
+  }
+  return Error{
+      fmt::format("found at most {} open files (ulimit -n), expected {} for mpirun with {} "
+                  "ranks; --backend host needs none",
+                  files.rlim_max, needed, ranks),
+      Error::Failed};
+}
+
+// Where Open MPI keeps what its processes share.
+Status check_session_folder() {
+  std::string folder = "/tmp";
+  for (const char* name : {"TMP", "TEMP", "TMPDIR"}) {
+    if (const char* value = std::getenv(name); value != nullptr && *value != 0) folder = value;
+  }
+  const Status writable = check_writable(fmt::format("{}/tandem.{}", folder, getpid()));
+  if (writable.ok()) return Done{};
+  return Error{fmt::format("{}; mpirun expects a folder that it can write: TMPDIR names another",
+                           writable.error().text()),
+               Error::Failed};
+}
+
+std::vector<std::string> command_line(int ranks) {
+  std::vector<std::string> words = {"mpirun", "-q",  "--oversubscribe",    "--bind-to",
+                                    "none",   "-np", std::to_string(ranks)};
+  for (std::string& word : own_command()) words.push_back(std::move(word));
+  return words;
+}
+
+[[noreturn]] void become_mpirun(std::vector<std::string> words, int output, pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(Error::Failed);
+  dup2(output, STDOUT_FILENO);
+  if (geteuid() == 0) {  // whoever runs this as root means it
+    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+  }
+  constexpr int kKeepWhatIsSet = 0;
+  setenv("HWLOC_HIDE_ERRORS", "2", kKeepWhatIsSet);  // Open MPI's hwloc, where there is no /sys
+  become(std::move(words));
+  std::fprintf(stderr, "mpirun: %s; --backend host needs no MPI\n", std::strerror(errno));
+  _exit(Error::Missing);
+}
+
+bool write_all(const char* bytes, std::size_t size) {
+  while (size > 0) {
+    const ssize_t written = write(STDOUT_FILENO, bytes, size);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    bytes += written;
+    size -= static_cast<std::size_t>(written);
+  }
+  return true;
+}
+
+// How what mpirun printed came through.
+struct Passed {
+  bool any = false;
+  int failed = 0;  // errno of a write
+};
+
+// Until its end is closed. Signals that are meant for this process alone are passed on: those of a
+// terminal reach mpirun as well.
+Passed pass_on(int from, pid_t process) {
+  Passed passed;
+  std::array<char, 1 << 16> block;
+  for (bool told = false;;) {
+    if (const int signal = caught; signal != 0) {
+      caught = 0;
+      kill(process, signal);
+    }
+    const ssize_t got = read(from, block.data(), block.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return passed;
+    passed.any = true;
+    if (passed.failed == 0 && !write_all(block.data(), static_cast<std::size_t>(got)))
+      passed.failed = errno;
+    if (passed.failed != 0 && !std::exchange(told, true)) kill(process, SIGTERM);
+  }
+}
+
+void catch_signals() {
+  caught = 0;
+  struct sigaction action {};
+  action.sa_flags = SA_SIGINFO;  // a read is interrupted
+  action.sa_sigaction = [](int signal, siginfo_t* from, void*) {
+    if (from->si_code == SI_USER) caught = signal;
+  };
+  for (const int signal : {SIGTERM, SIGINT}) sigaction(signal, &action, nullptr);
+}
+
+}  // namespace
+
+Result<int> run_mpirun(int ranks) {
+  if (fcntl(STDOUT_FILENO, F_GETFD) < 0)
+    return Error{"standard output: found it closed, expected room for the results", Error::Failed};
+  RETURN_IF_ERROR(check_files(ranks));
+  RETURN_IF_ERROR(check_session_folder());
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return Error{fmt::format("mpirun: {}", std::strerror(errno)), Error::Failed};
+  Descriptor from(ends[0]), to(ends[1]);
+  catch_signals();
+  const pid_t parent = getpid();
+  const pid_t process = fork();
+  if (process < 0)
+    return Error{fmt::format("mpirun could not be started: {}", std::strerror(errno)),
+                 Error::Failed};
+  if (process == 0) become_mpirun(command_line(ranks), to.number(), parent);
+  to = {};
+  const Passed passed = pass_on(from.number(), process);
+  int status = 0;
+  while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
+    if (caught != 0) kill(process, caught);
+  }
+  if (passed.failed != 0)
+    return Error{fmt::format("standard output: {}, expected room for the results",
+                             std::strerror(passed.failed)),
+                 Error::Failed};
+  const int ended = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  if (ended == 0 && !passed.any)
+    return Error{"mpirun ended with status 0 and no results, expected rank 0's", Error::Failed};
+  return ended;
+}
+
+}  // namespace tandem

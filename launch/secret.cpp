@@ -1,0 +1,145 @@
+#include "launch/secret.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "base/check.h"
+#include "base/file.h"
+#include "launch/connection.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+// "/home/me/.config/tandem/secret"; empty: the environment names no home.
+std::string own_file(const Environment& get) {
+  const auto folder = [&](const char* name) {
+    const char* value = get(name);
+    return fs::path(value == nullptr ? "" : value);
+  };
+  const fs::path configuration = folder("XDG_CONFIG_HOME");
+  const fs::path home = folder("HOME");
+  if (configuration.is_absolute()) return configuration / "tandem/secret";
+  return home.is_absolute() ? home / ".config/tandem/secret" : fs::path();
+}
+
+Error unusable(const std::string& path, const std::string& found) {
+  return Error{fmt::format("{}: {}, expected a secret of this user there, or {} in the environment "
+                           "of all ranks",
+                           path, found, kSecretVariable),
+               Error::Failed};
+}
+
+// Writes it beside its place, and links it there: of many that do so at once one wins.
+Status make(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  std::error_code failed;
+  fs::create_directories(folder.parent_path(), failed);
+  mkdir(folder.c_str(), S_IRWXU);
+  const Digest own = random_digest();
+  const std::string temporary =
+      fmt::format("{}.{}.tmp", path, hexadecimal(random_digest()).substr(0, kLeastSecret));
+  const Descriptor file(
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (!file) return unusable(path, std::strerror(errno));
+  const std::string text = hexadecimal(own) + '\n';
+  const bool written =
+      write(file.number(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+      fsync(file.number()) == 0;
+  const bool linked = written && (link(temporary.c_str(), path.c_str()) == 0 || errno == EEXIST);
+  const std::string why = std::strerror(errno);
+  unlink(temporary.c_str());
+  return linked ? Status(Done{}) : unusable(path, why);
+}
+
+Result<std::string> own_secret(const std::string& path) {
+  if (!fs::exists(path)) RETURN_IF_ERROR(make(path));
+  struct stat found {};
+  if (::lstat(path.c_str(), &found) != 0) return unusable(path, std::strerror(errno));
+  if (!S_ISREG(found.st_mode) || found.st_uid != geteuid() ||
+      (found.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    return unusable(path, "found a file that others own or may read");
+  ASSIGN_OR_RETURN(std::string secret, read_file(path));
+  secret.resize(secret.find_last_not_of(" \t\r\n") + 1);
+  if (secret.size() < kLeastSecret)
+    return unusable(path, fmt::format("found {} characters", secret.size()));
+  return secret;
+}
+
+}  // namespace
+
+Result<Hmac> Hmac::open() {
+  void* library = nullptr;
+  std::string why;
+  for (const char* name : {"libcrypto.so.3", "libcrypto.so.1.1", "libcrypto.so.10"}) {
+    library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (library != nullptr) break;
+    if (why.empty()) why = dlerror();
+  }
+  if (library == nullptr)
+    return Error{fmt::format("ranks cannot prove that they are of one job: {}; OpenSSL's is in "
+                             "Debian's libssl3",
+                             why),
+                 Error::Missing};
+  Hmac hmac;
+  hmac.sha256_ = reinterpret_cast<decltype(hmac.sha256_)>(dlsym(library, "EVP_sha256"));
+  hmac.hmac_ = reinterpret_cast<decltype(hmac.hmac_)>(dlsym(library, "HMAC"));
+  hmac.compare_ = reinterpret_cast<decltype(hmac.compare_)>(dlsym(library, "CRYPTO_memcmp"));
+  if (hmac.sha256_ != nullptr && hmac.hmac_ != nullptr && hmac.compare_ != nullptr) return hmac;
+  return Error{"ranks cannot prove that they are of one job: libcrypto has no HMAC",
+               Error::Missing};
+}
+
+Digest Hmac::operator()(std::span<const std::byte> key, std::span<const std::byte> text) const {
+  Digest digest;
+  unsigned int size = 0;
+  CHECK(hmac_(sha256_(), key.data(), static_cast<int>(key.size()),
+              reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+              reinterpret_cast<unsigned char*>(digest.data()), &size) != nullptr);
+  CHECK(size == digest.size());
+  return digest;
+}
+
+bool Hmac::same(const Digest& a, const Digest& b) const {
+  return compare_(a.data(), b.data(), a.size()) == 0;
+}
+
+Digest random_digest() {
+  // Not std::random_device, whose code in a C++ library linked statically wants the newest libc.
+  Digest digest;
+  CHECK(getrandom(digest.data(), digest.size(), 0) == static_cast<ssize_t>(digest.size()));
+  return digest;
+}
+
+std::string hexadecimal(const Digest& digest) {
+  std::string text;
+  for (const std::byte byte : digest) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
+  return text;
+}
+
+Result<std::string> job_secret(const Environment& get) {
+  if (const char* given = get(kSecretVariable); given != nullptr && *given != 0) {
+    if (std::strlen(given) >= kLeastSecret) return std::string(given);
+    return Error{fmt::format("{}: found {} characters, expected at least {}", kSecretVariable,
+                             std::strlen(given), kLeastSecret)};
+  }
+  const std::string path = own_file(get);
+  if (path.empty())
+    return Error{fmt::format("found no {} and no HOME, expected one of them: ranks prove by a "
+                             "secret that they are of one job",
+                             kSecretVariable),
+                 Error::Failed};
+  return own_secret(path);
+}
+
+}  // namespace tandem
