@@ -1,0 +1,52 @@
+// PassFloor of a priced pass: when its output can be there at the earliest, and how long it takes
+// its rank's compute lane at least.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "schedule/order/lower_bound.h"
+#include "schedule/program/program.h"
+#include "workload/model/pass.h"
+
+namespace tandem {
+
+// What a body's communication takes, in nanoseconds; 0 for what it does not have.
+class PassPrices {
+ public:
+  explicit PassPrices(const Body& body);
+
+  double of(std::string_view lane, OpKind kind, Bytes bytes) const;
+  double of(const Step& step) const;
+  double least_of(std::string_view lane) const;  // of its ops
+  // All that the pass has for a lane.
+  double lane_ns(const Pass& pass, std::string_view lane) const;
+
+ private:
+  std::string_view lane_of(const Step& step) const;
+
+  std::map<std::tuple<std::string, OpKind, Bytes>, Nanoseconds, std::less<>> prices_;
+  bool has_expert_tensor_ = false;
+};
+
+struct TimedPass {
+  PassFloor floor;
+  // Of the lane's time, what is behind the last gradient of a parameter unit.
+  double trail = 0;
+};
+
+// Nanoseconds. What waits for nothing in the pass may go on beside the action before it, and is
+// left out of the lane's time; what nothing waits for holds up the action behind it, and is in. A
+// reduction of `amax_ns` follows the output and the last computation.
+TimedPass pass_floor(const Pass& pass, const PassPrices& prices, double slowdown, double amax_ns);
+// The same where others compute while the pass communicates: its lane's time is computation alone.
+TimedPass interleaved_floor(const Pass& pass, const PassPrices& prices, double slowdown,
+                            double amax_ns);
+
+// The least of each.
+PassFloor least_of(const PassFloor& a, const PassFloor& b);
+StageFloor least_of(const StageFloor& a, const StageFloor& b);
+
+}  // namespace tandem
