@@ -159,6 +159,17 @@ double slowdown_of(const VariabilitySettings& variability, int stage) {
   return factor;
 }
 
+LaneSharing sharing_of(const Scenario& scenario, const Order& order) {
+  const LowerOptions options = lower_options(scenario.job, order, {});
+  if (options.expert_overlap) return LaneSharing::Interleaved;
+  const bool exchanges_pairs = order.exchanges == BatchedP2p::Pairs && !options.overlap_p2p;
+  const auto has_cells = [](const std::vector<Action>& actions) {
+    return std::ranges::any_of(actions, &Action::with_next);
+  };
+  return exchanges_pairs || std::ranges::any_of(order.ranks, has_cells) ? LaneSharing::Successive
+                                                                        : LaneSharing::None;
+}
+
 class JobFloors {
  public:
   JobFloors(const Scenario& scenario, const CompiledJob& job, const Workload& work,
@@ -167,7 +178,8 @@ class JobFloors {
         job_(job),
         work_(work),
         program_(program),
-        rank_of_(stage_to_rank(job.order)) {
+        rank_of_(stage_to_rank(job.order)),
+        sharing_(sharing_of(scenario, job.order)) {
     const std::size_t block = program.ranks.size() / job.order.ranks.size();
     bodies_.resize(job.order.ranks.size());
     for (std::size_t rank = 0; rank < program.ranks.size(); ++rank)
@@ -179,7 +191,7 @@ class JobFloors {
     BoundProblem problem{.rank_of_stage = rank_of_,
                          .chains = job_.order.chains,
                          .microbatches = job_.order.microbatches,
-                         .interleaves = scenario_.job.expert_overlap};
+                         .interleaves = sharing_ == LaneSharing::Interleaved};
     for (int s = 0; s < job_.order.stages; ++s) problem.stages.push_back(stage(s));
     for (int rank = 0; rank < job_.order.pp(); ++rank) {
       problem.ranks.push_back(
@@ -188,7 +200,7 @@ class JobFloors {
     }
     // Where each microbatch's gradients are scattered, what is left behind the last is not known.
     if (job_.order.pp() == 1 && job_.plan.zero >= 2) {
-      problem.stages.front().ready = problem.stages.front().reduced = 0;
+      for (StageFloor& stage : problem.stages) stage.reduced = 0;
       problem.ranks.front().reductions = 0;
     }
     return problem;
@@ -231,10 +243,8 @@ class JobFloors {
     const StageWork& work = work_.stages[s];
     const PassPrices& prices = prices_[body];
     const double slowdown = slowdown_of(scenario_.variability, s);
-    const bool interleaves = scenario_.job.expert_overlap;
     const auto floor = [&](const Pass& pass, double amax) {
-      return interleaves ? interleaved_floor(pass, prices, slowdown, amax)
-                         : pass_floor(pass, prices, slowdown, amax);
+      return pass_floor(pass, prices, sharing_, slowdown, amax);
     };
     const double amax = prices.least_of("amax");
     const TimedPass whole = floor(work.backward, amax), input = floor(work.backward_input, amax),
@@ -271,6 +281,7 @@ class JobFloors {
   const Workload& work_;
   const Program& program_;
   std::vector<int> rank_of_;
+  LaneSharing sharing_;
   std::vector<std::set<int>> bodies_;  // by pipeline rank
   std::vector<PassPrices> prices_;     // by body
 };

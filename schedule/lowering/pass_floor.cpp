@@ -97,31 +97,26 @@ std::string_view PassPrices::lane_of(const Step& step) const {
   return step.among_experts && has_expert_tensor_ ? "expert tensor" : name(step.group_kind);
 }
 
-TimedPass pass_floor(const Pass& pass, const PassPrices& prices, double slowdown, double amax_ns) {
+TimedPass pass_floor(const Pass& pass, const PassPrices& prices, LaneSharing sharing,
+                     double slowdown, double amax_ns) {
   const Played whole = play(pass, prices, slowdown, false),
                led = play(pass, prices, slowdown, true);
   const int last = needed(pass);
-  TimedPass timed;
-  PassFloor& floor = timed.floor;
   double output = led.ends[pass.output], end = std::ranges::max(led.ends);
   if (amax_ns > 0) {
     output = std::max(output, led.last_compute) + amax_ns;
     end = std::max(end, output);
   }
-  floor.lead = whole.first_compute;
+  if (sharing != LaneSharing::None) end = led.last_compute;
+  TimedPass timed;
+  PassFloor& floor = timed.floor;
   floor.before = last < 0 ? 0 : led.ends[last];
+  floor.after = end - floor.before;
+  floor.lead = whole.first_compute;
   floor.computed = floor.lead + floor.before;
   floor.rest = output - floor.before;
-  floor.after = end - floor.before;
   timed.trail = end - led.last_gradient;
-  return timed;
-}
-
-TimedPass interleaved_floor(const Pass& pass, const PassPrices& prices, double slowdown,
-                            double amax_ns) {
-  TimedPass timed = pass_floor(pass, prices, slowdown, amax_ns);
-  PassFloor& floor = timed.floor;
-  const int last = needed(pass);
+  if (sharing != LaneSharing::Interleaved) return timed;
   floor.before = floor.after = 0;
   for (int i = 0; i < static_cast<int>(pass.steps.size()); ++i) {
     if (pass.steps[i].computes)

@@ -2,6 +2,7 @@
 // its rank's compute lane at least.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -37,13 +38,19 @@ struct TimedPass {
   double trail = 0;
 };
 
-// Nanoseconds. What waits for nothing in the pass may go on beside the action before it, and is
-// left out of the lane's time; what nothing waits for holds up the action behind it, and is in. A
-// reduction of `amax_ns` follows the output and the last computation.
-TimedPass pass_floor(const Pass& pass, const PassPrices& prices, double slowdown, double amax_ns);
-// The same where others compute while the pass communicates: its lane's time is computation alone.
-TimedPass interleaved_floor(const Pass& pass, const PassPrices& prices, double slowdown,
-                            double amax_ns);
+// How the actions of a cell share the compute lane.
+enum class LaneSharing : std::uint8_t {
+  None,        // there are no cells: what an action's communication leaves open holds up the next
+  Successive,  // one behind the other: what the last one leaves open holds up the next cell
+  Interleaved  // others compute while one communicates
+};
+
+// Nanoseconds. Communication that waits for nothing in the pass may go on beside the action before
+// it, and is left out of the lane's time; so is what it leaves open behind its last computation
+// where there are cells, and all of it where passes interleave. A reduction of `amax_ns` follows
+// the output and the last computation.
+TimedPass pass_floor(const Pass& pass, const PassPrices& prices, LaneSharing sharing,
+                     double slowdown, double amax_ns);
 
 // The least of each.
 PassFloor least_of(const PassFloor& a, const PassFloor& b);
