@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <vector>
 
 #include "report/text/number_cells.h"
@@ -15,6 +16,11 @@ struct BubblePart {
   double time = 0;
   std::string words;
 };
+
+std::string counted(int count, std::string_view what) {
+  const char* const plural = count == 1 ? "" : what.ends_with("ch") ? "es" : "s";
+  return fmt::format("{} {}{}", count, what, plural);
+}
 
 // Those that are more than rounding.
 std::vector<BubblePart> bubble_parts(const Bubble& b) {
@@ -47,10 +53,11 @@ std::string bubble_text(const Order& order, const Bubble& bubble, const LowerBou
     return in_seconds ? fmt::format("{:.4g} s", value) : fmt::format("{:.4g}", value);
   };
   std::string text = fmt::format(
-      "{}: {} ranks, {} stages, {} microbatches. It takes {}, of which the mean rank works {}: a "
+      "{}: {}, {}, {}. It takes {}, of which the mean rank works {}: a "
       "bubble of {}, {} % of the time.\n",
-      order.name, order.pp(), order.stages, order.chains * order.microbatches,
-      time(bubble.makespan), time(bubble.work), time(bubble.total()),
+      order.name, counted(order.pp(), "rank"), counted(order.stages, "stage"),
+      counted(order.chains * order.microbatches, "microbatch"), time(bubble.makespan),
+      time(bubble.work), time(bubble.total()),
       percent(bubble.makespan > 0 ? bubble.total() / bubble.makespan : 0));
   if (in_seconds)
     text += fmt::format("A unit is the mean stage's forward, {:.4g} s.\n", seconds_a_unit);

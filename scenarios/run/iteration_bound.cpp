@@ -98,17 +98,18 @@ std::vector<double> finishes(const Program& program, const RankFolding& folding,
       whole = std::max(whole, behind[events[end].number] + (is_reduction(op) ? 0 : op.duration_ns));
     }
     for (std::size_t i = begin; i < end; ++i) {
-      const auto& [number, p, op] = events[i];
-      if (program.bodies[folding.folded_ranks[p].body].ops[op].microbatch >= 0) continue;
-      const int b = folding.folded_ranks[p].body;
+      const Event& event = events[i];
+      const int b = folding.folded_ranks[event.folded_rank].body;
       const Body& body = program.bodies[b];
+      const Op& op = body.ops[event.op];
+      if (op.microbatch >= 0) continue;
       const auto before = [&](std::uint32_t earlier) {
-        Nanoseconds& known = behind[replay.first[p] + earlier];
+        Nanoseconds& known = behind[replay.first[event.folded_rank] + earlier];
         known = std::max(known, whole);
       };
-      for (const std::uint32_t wait : body.waits_of(body.ops[op])) before(wait);
-      const std::uint32_t place = queues[b].place[op];
-      if (place > 0) before(queues[b].lanes[body.ops[op].lane][place - 1]);
+      for (const std::uint32_t wait : body.waits_of(op)) before(wait);
+      const std::uint32_t place = queues[b].place[event.op];
+      if (place > 0) before(queues[b].lanes[op.lane][place - 1]);
     }
   }
   std::vector<double> all(pipeline_ranks, 1e300);

@@ -69,7 +69,7 @@ PassPrices::PassPrices(const Body& body) {
 }
 
 double PassPrices::of(std::string_view lane, OpKind kind, Bytes bytes) const {
-  const auto at = prices_.find(std::tuple{lane, kind, bytes});
+  const auto at = prices_.find({std::string(lane), kind, bytes});
   return at == prices_.end() ? 0 : static_cast<double>(at->second);
 }
 

@@ -28,7 +28,7 @@ class PassPrices {
  private:
   std::string_view lane_of(const Step& step) const;
 
-  std::map<std::tuple<std::string, OpKind, Bytes>, Nanoseconds, std::less<>> prices_;
+  std::map<std::tuple<std::string, OpKind, Bytes>, Nanoseconds> prices_;
   bool has_expert_tensor_ = false;
 };
 

@@ -151,7 +151,8 @@ class Bounds {
       const double alive = std::floor(limit / floor(s).activation * (1 + 1e-12));
       if (alive < 1 || alive >= problem_.microbatches) continue;
       const int k = static_cast<int>(alive), last = problem_.microbatches - 1;
-      offer(start(s) + last % k * floor(s).forward.lane() + (last / k + 1) * held(s) + home_[s],
+      const int rounds = last / k + 1;
+      offer(start(s) + last % k * floor(s).forward.lane() + rounds * held(s) + home_[s],
             BoundKind::Memory, rank);
     }
   }
