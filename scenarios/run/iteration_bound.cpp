@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/result.h"
 #include "scenarios/run/memory_timeline.h"
 #include "scenarios/run/order_job.h"
 #include "scenarios/run/price_job.h"
@@ -42,13 +43,20 @@ Order one_of_each(const Order& like) {
     order.ranks[rank_of[stage]].push_back(
         {static_cast<Stage>(stage), kind, static_cast<Microbatch>(microbatch)});
   };
-  for (const int microbatch : {0, 1}) {
-    for (int s = 0; s < like.stages; ++s) add(s, ActionKind::Forward, microbatch);
-    for (int s = like.stages - 1; s >= 0; --s)
-      add(s, microbatch == 0 ? ActionKind::BackwardInput : ActionKind::Backward, microbatch);
-    for (int s = 0; s < like.stages && microbatch == 0; ++s)
-      add(s, ActionKind::BackwardWeight, microbatch);
-  }
+  // Of two chains side by side: both holders of a stage then use it at the same turn.
+  const int per_chain = like.stages / like.chains;
+  const auto add_all = [&](ActionKind kind, int microbatch) {
+    for (int turn = 0; turn < per_chain; ++turn) {
+      const int stage = produces_gradient(kind) ? per_chain - 1 - turn : turn;
+      for (int chain = 0; chain < like.chains; ++chain)
+        add(chain * per_chain + stage, kind, microbatch);
+    }
+  };
+  add_all(ActionKind::Forward, 0);
+  add_all(ActionKind::BackwardInput, 0);
+  add_all(ActionKind::BackwardWeight, 0);
+  add_all(ActionKind::Forward, 1);
+  add_all(ActionKind::Backward, 1);
   return order;
 }
 
@@ -312,21 +320,23 @@ void add_memory(const Scenario& scenario, const CompiledJob& job, BoundProblem* 
 
 }  // namespace
 
-Result<std::optional<LowerBound>> iteration_bound(const Scenario& scenario, const CompiledJob& job,
-                                                  Engine engine) {
-  if (may_be_faster(scenario, job, engine)) return std::optional<LowerBound>();
+std::optional<LowerBound> iteration_bound(const Scenario& scenario, const CompiledJob& job,
+                                          Engine engine) {
+  if (may_be_faster(scenario, job, engine)) return std::nullopt;
   const Workload work =
       price_workload(scenario.job, job.order, scenario.costs, job.cluster, job.placement);
-  ASSIGN_OR_RETURN(const Program program, priced(scenario, job, work));
-  BoundProblem problem = JobFloors(scenario, job, work, program).problem();
-  const RankFolding folding = fold(program);
-  ASSIGN_OR_RETURN(const Replay replay, replay(program, folding));
-  const std::vector<double> finish = finishes(program, folding, replay, job.order.pp());
+  const auto program = priced(scenario, job, work);
+  if (!program.ok()) return std::nullopt;
+  BoundProblem problem = JobFloors(scenario, job, work, *program).problem();
+  const RankFolding folding = fold(*program);
+  const auto played = replay(*program, folding);
+  if (!played.ok()) return std::nullopt;
+  const std::vector<double> finish = finishes(*program, folding, *played, job.order.pp());
   for (int rank = 0; rank < job.order.pp(); ++rank) problem.ranks[rank].finish = finish[rank];
   if (!scenario.costs.uniform) add_memory(scenario, job, &problem);
   LowerBound bound = lower_bound(problem);
   bound.makespan *= 1e-9;
-  return std::optional(bound);
+  return bound;
 }
 
 }  // namespace tandem

@@ -207,7 +207,7 @@ Result<RunResult> simulate(const Scenario& scenario, Engine engine, const Output
   add_confidence(scenario.costs, &result);
   add_unfolded_warnings(scenario, job, options, trace, &result);
   add_size_warnings(scenario, &result);
-  ASSIGN_OR_RETURN(result.lower_bound, iteration_bound(scenario, job, engine));
+  result.lower_bound = iteration_bound(scenario, job, engine);
   if (before_s) add_failure_warning(scenario, *before_s, &result);
   result.detail = detail_of(scenario, job, trace, files.detail, files.strip_columns);
   if (scenario.costs.table) trace.meta.emplace_back("costs", result.costs);
