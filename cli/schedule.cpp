@@ -11,7 +11,11 @@
 #include "cli/commands.h"
 #include "cli/text_width.h"
 #include "launch/standard_output.h"
+#include "report/text/bubble_text.h"
+#include "scenarios/run/price_job.h"
 #include "scenarios/run/run.h"
+#include "schedule/order/bubble.h"
+#include "schedule/order/lower_bound.h"
 #include "schedule/order/order_text.h"
 #include "schedule/program/program_text.h"
 
@@ -27,6 +31,8 @@ struct ScheduleOptions {
   std::string costs;
   std::string format = "grid";
   std::string colour = "auto";
+  bool explain = false;
+  bool wide = false;
 };
 
 // "F,I,W" or "F,I,W,C" in any one unit.
@@ -65,6 +71,33 @@ Status print_order(const Order& order, const ScheduleOptions& options) {
   return Done{};
 }
 
+// Where the bubble comes from. `seconds_a_unit`: of a scenario's costs; 0: they are in units.
+void print_explained(const Order& order, const std::vector<OrderCosts>& stages,
+                     double seconds_a_unit, const ScheduleOptions& options) {
+  fmt::print(
+      standard_output(), "{}",
+      bubble_text(order, explain_bubble(order, stages), lower_bound(bound_problem(order, stages)),
+                  seconds_a_unit, text_width(options.wide)));
+}
+
+Status explain_units(const Order& order, const ScheduleOptions& options) {
+  ASSIGN_OR_RETURN(const OrderCosts costs, parse_costs(options.costs));
+  print_explained(order, std::vector(order.stages, costs), 0, options);
+  return Done{};
+}
+
+void explain_seconds(const Scenario& scenario, const OrderedJob& job,
+                     const ScheduleOptions& options) {
+  std::vector<OrderCosts> stages = stage_costs(job.chain, scenario.job.model, job.plan,
+                                               scenario.costs, job.cluster, job.placement);
+  const std::vector<OrderCosts> chain = stages;
+  for (int copy = 1; copy < job.order.chains; ++copy)
+    stages.insert(stages.end(), chain.begin(), chain.end());
+  double forwards = 0;
+  for (const OrderCosts& stage : stages) forwards += stage.forward;
+  print_explained(job.order, stages, forwards / static_cast<double>(stages.size()), options);
+}
+
 Status show_scenario(const ScheduleOptions& options) {
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
@@ -80,7 +113,9 @@ Status show_scenario(const ScheduleOptions& options) {
   const Scenario& scenario = scenarios.front();
   if (!scenario.job.order_file.empty()) RETURN_IF_ERROR(read_order(scenario.job.order_file));
   ASSIGN_OR_RETURN(const OrderedJob job, order_job(scenario));
-  return print_order(job.order, options);
+  if (!options.explain) return print_order(job.order, options);
+  explain_seconds(scenario, job, options);
+  return Done{};
 }
 
 bool in_groups(const OrderTraits& order) { return order.groups; }
@@ -98,7 +133,14 @@ std::string memory_limit_help() {
                      fmt::join(names, ", "), fmt::join(rules, ", "));
 }
 
+Status show_order(const Order& order, const ScheduleOptions& options) {
+  return options.explain ? explain_units(order, options) : print_order(order, options);
+}
+
 Status show(const ScheduleOptions& options) {
+  if (options.explain && options.format != "grid")
+    return Error{fmt::format(
+        "--explain: found with --format {}, expected it alone: it prints words", options.format)};
   if (options.input.ends_with(".toml")) return show_scenario(options);
   if (!options.sets.empty() || !options.only.empty())
     return Error{"found --set or --only without a scenario, expected SCENARIO.toml"};
@@ -107,7 +149,7 @@ Status show(const ScheduleOptions& options) {
         "found --format program without a scenario, expected SCENARIO.toml: a Program is priced"};
   if (!options.input.empty()) {
     ASSIGN_OR_RETURN(const Order order, read_order(options.input));
-    return print_order(order, options);
+    return show_order(order, options);
   }
   if (options.order.name.empty())
     return Error{"found neither a file nor --order, expected one of them"};
@@ -122,7 +164,7 @@ Status show(const ScheduleOptions& options) {
   std::optional<Waiting> waiting("making the order");
   ASSIGN_OR_RETURN(const Order order, make_order(spec));
   waiting.reset();
-  return print_order(order, options);
+  return show_order(order, options);
 }
 
 }  // namespace
@@ -163,8 +205,15 @@ void add_schedule(const Command& app) {
               "program: lowered and priced")
       .one_of({"grid", "pytorch", "pytorch-comms", "program"})
       .show_default();
+  command.flag("--explain", &options->explain,
+               "say in words where the bubble comes from (fill, drain, imbalance, memory, "
+               "transfers), in units of --costs, of a scenario in seconds too; and how far at most "
+               "the order is from the best possible");
   add_colour(command, &options->colour);
-  command.footer("Example: tandem schedule --order interleaved --pp 4 --vpp 2 --microbatches 8");
+  add_wide(command, &options->wide);
+  command.footer(
+      "Example: tandem schedule --order interleaved --pp 4 --vpp 2 --microbatches 8\n"
+      "         tandem schedule --order 1f1b --pp 4 --microbatches 8 --costs 1,1,1,0.1 --explain");
   command.run([options] { return show(*options); });
 }
 

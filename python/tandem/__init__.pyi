@@ -94,6 +94,9 @@ class Result:
     published_tflops_per_gpu: float | None
     least_internode_Gbitps: float | None
     looked_for_bandwidth: bool
+    lower_bound_s: float | None
+    lower_bound_kind: str | None
+    lower_bound_rank: int | None
     repeats: Numbers | None
     sensitivity: list[Numbers] | None
     warnings: list[str]

@@ -76,6 +76,11 @@ std::vector<Shown> tune_results() {
        [](const RunResult& o) -> PageCell { return o.bubble_fraction; }},
       {{"exposed", "", Better::Less},
        [](const RunResult& o) -> PageCell { return exposed_fraction(o); }},
+      {{"above its bound", "", Better::Less},
+       [](const RunResult& o) -> PageCell {
+         const std::optional<double> above = above_bound(o);
+         return above ? PageCell(*above) : PageCell();
+       }},
       {{kMemory, "bytes", Better::Less},
        [](const RunResult& o) -> PageCell { return o.training->total; }}};
 }

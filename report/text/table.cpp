@@ -194,6 +194,24 @@ std::string binds(std::span<const RunResult> group) {
   return text;
 }
 
+bool has_orders(const RunResult& o) { return o.plan && o.plan->pp > 1 && above_bound(o); }
+
+// Without a pipeline there is one order.
+std::string bounds(std::span<const RunResult> group) {
+  if (group.size() == 1 && has_orders(group[0]))
+    return fmt::format(
+        ". It is at most {} % above the best possible with this layout and memory: {:.3f} s, by {}",
+        percent_above(group[0]), group[0].lower_bound->makespan, words_of(*group[0].lower_bound));
+  std::string text;
+  for (const RunResult& o : group) {
+    if (has_orders(o))
+      text += fmt::format("{}{} {} %", text.empty() ? "" : ", ", last_points(o), percent_above(o));
+  }
+  return text.empty()
+             ? ""
+             : ". Above the best possible with their layouts and memory by at most: " + text;
+}
+
 // By how much the run is slower than the other, and what grew most.
 std::string slower(const RunResult& run, const RunResult& other) {
   const double lost_s = run.iteration_s - other.iteration_s;
@@ -247,6 +265,10 @@ std::string tokens_rate(const Training& training) {
 
 std::string iteration_text(const RunResult& result) {
   return fmt::format("{:.3f}{}", result.iteration_s, is_guess(result) ? "*" : "");
+}
+
+std::string percent_above(const RunResult& result) {
+  return fmt::format("{:.1f}", std::ceil(1000 * *above_bound(result) - 1e-6) / 10 + 0.0);
 }
 
 std::string uncalibrated_line(const std::string& cost_model) {
@@ -327,6 +349,7 @@ std::string conclusions(const std::vector<RunResult>& results) {
     const std::span<const RunResult> group{results.data() + begin, end - begin};
     const std::string title = group[0].points.empty() ? group[0].name : group[0].points.front();
     text += fmt::format("{}: {}{}", title, binds(group), comparisons(group));
+    text += bounds(group);
     if (group[0].looked_for_bandwidth) {
       text += ". Least Gbit/s a node between nodes: ";
       for (const RunResult& o : group)

@@ -12,6 +12,10 @@ namespace tandem {
 // "14.452", or "14.452*" where that is a guess: seconds of an iteration.
 std::string iteration_text(const RunResult& result);
 
+// "1.3": by how much the run may be above the best possible, in percent, rounded up. REQUIRES:
+// above_bound(result).
+std::string percent_above(const RunResult& result);
+
 // "4512", "31.4": tokens a second and GPU.
 std::string tokens_rate(const Training& training);
 
@@ -31,7 +35,8 @@ std::string uncalibrated_line(const std::string& cost_model);
 std::string savings_table(const std::vector<RunResult>& results, int width = kAnyWidth);
 
 // A line for each point of the first axis: what binds it on each of the others, how each compares
-// with the one before it and why, and the least bandwidth between nodes that it can do with.
+// with the one before it and why, how far at most it is from the best possible, and the least
+// bandwidth between nodes that it can do with.
 std::string conclusions(const std::vector<RunResult>& results);
 
 }  // namespace tandem

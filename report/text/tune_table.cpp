@@ -67,6 +67,19 @@ std::vector<const RunResult*> results(const Tuned& tuned) {
   return all;
 }
 
+// Of layouts with a pipeline: without one there is one order.
+std::string bounds_text(const Tuned& tuned) {
+  std::string text;
+  for (const Finalist& f : tuned.finalists) {
+    if (f.result.ok() && f.candidate.layout.pp > 1 && above_bound(*f.result))
+      text +=
+          fmt::format("{}{}: {} %", text.empty() ? "" : ", ", f.label, percent_above(*f.result));
+  }
+  if (text.empty()) return "";
+  return fmt::format(
+      "Above the best possible with its own layout and memory, a plan is at most by: {}.\n", text);
+}
+
 std::string counts_text(const Tuned& tuned) {
   const SearchCounts& c = tuned.counts;
   std::string text = fmt::format(
@@ -112,7 +125,8 @@ std::string verdicts_table(const Tuned& tuned, int width) {
 
 std::string tune_text(const Tuned& tuned, const std::string& command, int width) {
   std::string text =
-      plans_table(tuned, width) + "\n" + wrapped(notes(results(tuned)) + counts_text(tuned), width);
+      plans_table(tuned, width) + "\n" +
+      wrapped(notes(results(tuned)) + bounds_text(tuned) + counts_text(tuned), width);
   if (!tuned.verdicts.empty())
     text += "\nRules of the guides, at stage level:\n" + verdicts_table(tuned, width);
   std::string first = "The first plan: " + command;

@@ -10,6 +10,7 @@
 #include "base/progress.h"
 #include "scenarios/run/auto_layout.h"
 #include "scenarios/run/failed_links.h"
+#include "scenarios/run/iteration_bound.h"
 #include "scenarios/run/least_bandwidth.h"
 #include "scenarios/run/perturb.h"
 #include "scenarios/run/repeat.h"
@@ -206,6 +207,7 @@ Result<RunResult> simulate(const Scenario& scenario, Engine engine, const Output
   add_confidence(scenario.costs, &result);
   add_unfolded_warnings(scenario, job, options, trace, &result);
   add_size_warnings(scenario, &result);
+  result.lower_bound = iteration_bound(scenario, job, engine);
   if (before_s) add_failure_warning(scenario, *before_s, &result);
   result.detail = detail_of(scenario, job, trace, files.detail, files.strip_columns);
   if (scenario.costs.table) trace.meta.emplace_back("costs", result.costs);

@@ -1,5 +1,6 @@
 #include "scenarios/run/run_result.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace tandem {
@@ -110,6 +111,23 @@ std::optional<Saving> saving_from(const Json& json) {
                 optional_from<double>(json.at("saved_of_communication"))};
 }
 
+void add_lower_bound(const std::optional<LowerBound>& bound, Json* json) {
+  for (const char* key : {"lower_bound_s", "lower_bound_kind", "lower_bound_rank"})
+    (*json)[key] = nullptr;
+  if (!bound) return;
+  (*json)["lower_bound_s"] = bound->makespan;
+  (*json)["lower_bound_kind"] = name(bound->kind);
+  if (bound->rank >= 0) (*json)["lower_bound_rank"] = bound->rank;
+}
+
+std::optional<LowerBound> lower_bound_from(const Json& json) {
+  if (json.at("lower_bound_s").is_null()) return std::nullopt;
+  const Json& rank = json.at("lower_bound_rank");
+  return LowerBound{json.at("lower_bound_s"),
+                    bound_kind(json.at("lower_bound_kind").get<std::string>()).value(),
+                    rank.is_null() ? -1 : rank.get<int>()};
+}
+
 Json repeats_json(const std::optional<Repeats>& repeats) {
   if (!repeats) return nullptr;
   const Spread& spread = repeats->iteration_s;
@@ -143,6 +161,12 @@ std::vector<Sensitivity> sensitivity_from(const Json& json) {
 }
 
 }  // namespace
+
+std::optional<double> above_bound(const RunResult& result) {
+  if (!result.lower_bound || result.lower_bound->makespan <= 0) return std::nullopt;
+  // SimGrid's ops may end a nanosecond early.
+  return std::max(0.0, result.iteration_s / result.lower_bound->makespan - 1);
+}
 
 Json to_json(const RunResult& o) {
   Json json;
@@ -189,6 +213,7 @@ Json to_json(const RunResult& o) {
   json["published_tflops_per_gpu"] = optional_json(o.published_tflops_per_gpu);
   json["least_internode_Gbitps"] = optional_json(o.least_internode_Gbitps);
   json["looked_for_bandwidth"] = o.looked_for_bandwidth;
+  add_lower_bound(o.lower_bound, &json);
   json["repeats"] = repeats_json(o.repeats);
   json["sensitivity"] = sensitivity_json(o.sensitivity);
   json["warnings"] = o.warnings;
@@ -233,6 +258,7 @@ RunResult run_result_from_json(const Json& json) {
   o.published_tflops_per_gpu = optional_from<double>(json.at("published_tflops_per_gpu"));
   o.least_internode_Gbitps = optional_from<double>(json.at("least_internode_Gbitps"));
   json.at("looked_for_bandwidth").get_to(o.looked_for_bandwidth);
+  o.lower_bound = lower_bound_from(json);
   o.repeats = repeats_from(json.at("repeats"));
   o.sensitivity = sensitivity_from(json.at("sensitivity"));
   json.at("warnings").get_to(o.warnings);

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "scenarios/config/variability.h"
 #include "scenarios/run/training.h"
+#include "schedule/order/lower_bound.h"
 #include "schedule/program/program.h"
 
 namespace tandem {
@@ -86,6 +87,9 @@ struct RunResult {
   // slowest that was tried (1 Gbit/s) is enough; nothing: not looked for, or no bandwidth is.
   std::optional<double> least_internode_Gbitps;
   bool looked_for_bandwidth = false;
+  // Seconds that no order of the same stages on the same ranks, within their memory, can beat.
+  // Nothing where ops may take less than their prices, and for a Program by itself.
+  std::optional<LowerBound> lower_bound;
 
   std::optional<Repeats> repeats;  // nothing where it was played once; else this is the median
   std::vector<Sensitivity> sensitivity;  // none where not asked for
@@ -96,6 +100,9 @@ struct RunResult {
 
   std::string detail;  // what a page draws of the run (run_detail.h); empty: not asked for
 };
+
+// By what share of the bound the iteration may be above the best possible; nothing without one.
+std::optional<double> above_bound(const RunResult& result);
 
 // All but the detail.
 nlohmann::ordered_json to_json(const RunResult& result);

@@ -130,6 +130,8 @@ TEST_CASE("wrong use is one line on stderr and exit status 2") {
   check_refused(box.tandem("schedule --order 1f2b"), "found order '1f2b', expected one of ");
   check_refused(box.tandem("schedule --order 1f1b --format program"),
                 "found --format program without a scenario, expected SCENARIO.toml");
+  check_refused(box.tandem("schedule --order 1f1b --explain --format pytorch"),
+                "--explain: found with --format pytorch, expected it alone");
   check_refused(box.tandem("schedule --order 1f1b --only x"), "found --set or --only without a ");
   check_refused(box.tandem("schedule --order 1f1b --costs 1,2"), "--costs: found 2 numbers, exp");
   check_refused(box.tandem("schedule --order 1f1b --costs 1,2,x"), "--costs: found '1,2,x', exp");

@@ -57,17 +57,19 @@ TEST_CASE("a run result through JSON and back is the same") {
   result.plan.emplace();
   result.training.emplace().fits = true;
   result.saving.emplace().of_communication = 0;
+  result.lower_bound = {0, BoundKind::Memory, 3};
   auto json = to_json(result);
   int numbers = 0;
   number_through(&json, &numbers);
   // 8 sizes and 2 counts; 8 times and ratios, 5 + 5 + 5 + 4 by group kind, 14 of training and 2 of
-  // its peak, 4 of a saving, 2 more.
-  CHECK(numbers == 60);
+  // its peak, 4 of a saving, 2 of a bound, 2 more.
+  CHECK(numbers == 62);
   CHECK(to_json(run_result_from_json(nlohmann::ordered_json::parse(json.dump()))) == json);
 
   result = run_result_from_json(json);
   result.training.reset();
   result.saving.reset();
+  result.lower_bound.reset();
   result.published_tflops_per_gpu.reset();
   result.least_internode_Gbitps.reset();
   json = to_json(result);
@@ -75,7 +77,7 @@ TEST_CASE("a run result through JSON and back is the same") {
        {"tokens_per_s", "tokens_per_s_per_gpu", "flops_convention", "mfu", "hfu", "memory_bytes",
         "peak", "fits", "model_tflops_per_gpu", "hardware_tflops_per_gpu",
         "published_tflops_per_gpu", "least_internode_Gbitps", "baseline", "saved_s",
-        "saved_of_communication"})
+        "saved_of_communication", "lower_bound_s", "lower_bound_kind", "lower_bound_rank"})
     CHECK(json.at(key).is_null());
   CHECK(to_json(run_result_from_json(json)) == json);
 }

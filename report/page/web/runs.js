@@ -34,6 +34,19 @@ const fitsText = ({fits}) => fits === undefined || fits === null ? null : fits ?
 const savedText = (r) =>
   `${seconds(r.saved_s)}, ${percent(r.saved_of_iteration)} against ${r.baseline}`;
 
+// What the iteration is worth: as a prediction, and beside the best order.
+function iterationNote(result) {
+  const notes = [];
+  if (result.iteration_low_s !== null)
+    notes.push(`${interval(result)} in 90 of 100` +
+      (result.calibrated === false ? ", not calibrated: a guess" : ""));
+  if (result.lower_bound_s && result.plan && result.plan.pp > 1) {
+    const above = Math.max(0, result.iteration_s / result.lower_bound_s - 1);
+    notes.push(`at most ${percent(above)} above the best possible with this layout and memory`);
+  }
+  return notes.join("; ");
+}
+
 // A bar of what an iteration is, the mean over ranks.
 function shareBar(result) {
   const parts = [["--forward", result.compute_s], ...kScopeNames.map((name) =>
@@ -179,10 +192,7 @@ function drawNumbers(run) {
   const most = d3.scan(kScopeNames, (a, b) => result.exposed_s[b] - result.exposed_s[a]);
   const figures = [
     figure("Iteration", result.iteration_s, seconds(result.iteration_s),
-      result.iteration_low_s === null ? ""
-        : `${interval(result)} in 90 of 100` +
-          (result.calibrated === false ? ", not calibrated: a guess" : ""),
-      result.calibrated === false),
+      iterationNote(result), result.calibrated === false),
     figure("Compute", result.compute_s, seconds(result.compute_s),
       `${percent(result.compute_s / result.iteration_s)} of the iteration`),
     figure("Exposed communication", exposed, seconds(exposed),

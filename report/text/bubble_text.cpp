@@ -1,0 +1,88 @@
+#include "report/text/bubble_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <vector>
+
+#include "report/text/number_cells.h"
+
+namespace tandem {
+namespace {
+
+struct BubblePart {
+  double time = 0;
+  std::string words;
+};
+
+std::string counted(int count, std::string_view what) {
+  const char* const plural = count == 1 ? "" : what.ends_with("ch") ? "es" : "s";
+  return fmt::format("{} {}{}", count, what, plural);
+}
+
+// Those that are more than rounding.
+std::vector<BubblePart> bubble_parts(const Bubble& b) {
+  const std::string rank = fmt::format("rank {}", b.rank);
+  std::string stage = fmt::format("stage {} takes {:.3g} times the mean stage", b.stage, b.stages);
+  if (b.stages < 1 + 1e-9) stage = "it has more of the stages";
+  std::vector<BubblePart> parts = {
+      {b.fill, "fill: until the first microbatch comes to " + rank},
+      {b.drain, "drain: behind the last action of " + rank + ", until the others have ended"},
+      {b.imbalance, fmt::format("imbalance: {} works {:.3g} times as long as the mean rank; {}",
+                                rank, b.work > 0 ? b.most / b.work : 1, stage)},
+      {b.memory, "memory limit: a forward is ready on " + rank +
+                     ", which holds as many activations as it ever does"},
+      {b.postponed, "sequence: " + rank +
+                        " waits for what is next in the order, and could do "
+                        "something behind it"},
+      {b.waiting, "dependencies: nothing is ready on " + rank},
+      {b.transfers, "transfers: what the order ends earlier where they take no time"}};
+  std::erase_if(parts,
+                [&](const BubblePart& part) { return std::abs(part.time) <= 1e-9 * b.makespan; });
+  return parts;
+}
+
+}  // namespace
+
+std::string bubble_text(const Order& order, const Bubble& bubble, const LowerBound& bound,
+                        double seconds_a_unit, int width) {
+  const bool in_seconds = seconds_a_unit > 0;
+  const auto time = [&](double value) {
+    return in_seconds ? fmt::format("{:.4g} s", value) : fmt::format("{:.4g}", value);
+  };
+  std::string text = fmt::format(
+      "{}: {}, {}, {}. It takes {}, of which the mean rank works {}: a "
+      "bubble of {}, {} % of the time.\n",
+      order.name, counted(order.pp(), "rank"), counted(order.stages, "stage"),
+      counted(order.chains * order.microbatches, "microbatch"), time(bubble.makespan),
+      time(bubble.work), time(bubble.total()),
+      percent(bubble.makespan > 0 ? bubble.total() / bubble.makespan : 0));
+  if (in_seconds)
+    text += fmt::format("A unit is the mean stage's forward, {:.4g} s.\n", seconds_a_unit);
+  text = wrapped(text, width);
+  const double unit = in_seconds ? seconds_a_unit : 1;
+  std::vector<Column<BubblePart>> columns = {
+      {"units", [=](const BubblePart& part) { return fmt::format("{:.4g}", part.time / unit); },
+       Place::First}};
+  if (in_seconds)
+    columns.push_back({"s", [](const BubblePart& part) { return fmt::format("{:.4g}", part.time); },
+                       Place::First});
+  columns.push_back({"% of the bubble",
+                     [&](const BubblePart& part) { return percent(part.time / bubble.total()); },
+                     Place::First});
+  columns.push_back({"where it comes from", [](const BubblePart& part) { return part.words; },
+                     Place::First, Align::Left});
+  const std::vector<BubblePart> parts = bubble_parts(bubble);
+  if (!parts.empty()) text += "\n" + text_table(columns, parts, kAnyWidth) + "\n";
+  const double above = std::max(0.0, bubble.makespan / bound.makespan - 1);
+  text += wrapped(
+      fmt::format("It is at most {:.1f} % above the best possible with these stages on these ranks "
+                  "and as many activations held: {}, by {}.\n",
+                  std::ceil(1000 * above - 1e-6) / 10 + 0.0, time(bound.makespan), words_of(bound)),
+      width);
+  return text;
+}
+
+}  // namespace tandem

@@ -1,0 +1,154 @@
+#include "schedule/order/bubble.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "schedule/order/order_replay.h"
+
+namespace tandem {
+namespace {
+
+constexpr double kNoTime = std::numeric_limits<double>::infinity();
+
+double work_of(const OrderCosts& costs) { return costs.forward + costs.input + costs.weight; }
+
+// When what actions read is there, in a replay without transfers.
+class Inputs {
+ public:
+  Inputs(const Order& order, const OrderReplay& replay)
+      : order_(order),
+        forward_(static_cast<std::size_t>(order.stages) * order.microbatches),
+        gradient_(forward_) {
+    for (std::size_t rank = 0; rank < order.ranks.size(); ++rank) {
+      for (std::size_t i = 0; i < order.ranks[rank].size(); ++i) {
+        const Action& action = order.ranks[rank][i];
+        if (action.kind == ActionKind::Forward)
+          forward_[slot(index(action.stage), action)] = replay.spans[rank][i].end;
+        if (produces_gradient(action.kind))
+          gradient_[slot(index(action.stage), action)] = replay.spans[rank][i].end;
+      }
+    }
+  }
+
+  double ready(const Action& action) const {
+    const int stage = index(action.stage), from = source(order_, action);
+    if (action.kind == ActionKind::Forward) return from < 0 ? 0 : forward_[slot(from, action)];
+    if (action.kind == ActionKind::BackwardWeight) return gradient_[slot(stage, action)];
+    const double own = forward_[slot(stage, action)];
+    return from < 0 ? own : std::max(own, gradient_[slot(from, action)]);
+  }
+
+ private:
+  std::size_t slot(int stage, const Action& action) const {
+    return static_cast<std::size_t>(stage) * order_.microbatches + index(action.microbatch);
+  }
+
+  const Order& order_;
+  std::vector<double> forward_, gradient_;  // ends, by stage and microbatch
+};
+
+// The next action of each stage and kind, from a place in a rank's order on.
+class Upcoming {
+ public:
+  explicit Upcoming(const std::vector<Action>& actions) : next_(actions.size()) {
+    std::map<std::pair<Stage, ActionKind>, int> last;
+    for (int i = static_cast<int>(actions.size()) - 1; i >= 0; --i) {
+      for (const auto& [what, at] : last) next_[i].push_back(at);
+      last[{actions[i].stage, actions[i].kind}] = i;
+    }
+  }
+
+  // Places behind `at`.
+  const std::vector<int>& behind(std::size_t at) const { return next_[at]; }
+
+ private:
+  std::vector<std::vector<int>> next_;
+};
+
+// What a rank idles between its first and its last action.
+struct Gaps {
+  double waiting = 0, memory = 0, postponed = 0;
+
+  double sum() const { return waiting + memory + postponed; }
+};
+
+Gaps gaps_of(const std::vector<Action>& actions, const std::vector<OrderReplay::Span>& spans,
+             const Inputs& inputs, int peak) {
+  Gaps gaps;
+  const Upcoming upcoming(actions);
+  int live = 0;
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const double from = i == 0 ? kNoTime : spans[i - 1].end, to = spans[i].start;
+    if (to > from) {
+      double undone = kNoTime, full = kNoTime;  // since when there was something to do
+      for (const int at : upcoming.behind(i)) {
+        const bool held = actions[at].kind == ActionKind::Forward && live >= peak;
+        double& since = held ? full : undone;
+        since = std::min(since, std::max(from, inputs.ready(actions[at])));
+      }
+      undone = std::min(undone, to);
+      full = std::min(full, undone);
+      gaps.waiting += full - from;
+      gaps.memory += undone - full;
+      gaps.postponed += to - undone;
+    }
+    if (actions[i].kind == ActionKind::Forward) ++live;
+    if (produces_gradient(actions[i].kind)) --live;
+  }
+  return gaps;
+}
+
+}  // namespace
+
+Bubble explain_bubble(const Order& given, std::span<const OrderCosts> stages) {
+  CHECK(static_cast<int>(stages.size()) == given.stages);
+  Order order = given;
+  for (std::vector<Action>& actions : order.ranks) actions = compute_actions(actions);
+  std::vector<OrderCosts> at_once(stages.begin(), stages.end());
+  for (OrderCosts& stage : at_once) stage.transfer = 0;
+  const std::vector<int> rank_of = stage_to_rank(order);
+  std::vector<double> work(order.pp());
+  double all = 0;
+  for (int s = 0; s < order.stages; ++s) {
+    work[rank_of[s]] += order.microbatches * work_of(stages[s]);
+    all += order.microbatches * work_of(stages[s]);
+  }
+  const OrderReplay replay = replay_stages(order, at_once);
+  const Inputs inputs(order, replay);
+  const std::vector<std::vector<int>> peaks = peak_live(order);
+
+  Bubble bubble{.makespan = replay_stages(order, stages).makespan, .work = all / order.pp()};
+  const double most = std::ranges::max(work);
+  double least = kNoTime;
+  for (int rank = 0; rank < order.pp(); ++rank) {
+    if (work[rank] < most * (1 - 1e-9) || order.ranks[rank].empty()) continue;
+    const Gaps gaps = gaps_of(order.ranks[rank], replay.spans[rank], inputs,
+                              std::accumulate(peaks[rank].begin(), peaks[rank].end(), 0));
+    if (gaps.sum() >= least) continue;
+    least = gaps.sum();
+    bubble.rank = rank;
+    bubble.most = work[rank];
+    bubble.waiting = gaps.waiting;
+    bubble.memory = gaps.memory;
+    bubble.postponed = gaps.postponed;
+    bubble.fill = replay.spans[rank].front().start;
+    bubble.drain = replay.makespan - replay.spans[rank].back().end;
+  }
+  bubble.transfers = bubble.makespan - replay.makespan;
+  bubble.imbalance = bubble.most - bubble.work;
+  double longest = -1;
+  for (int s = 0; s < order.stages; ++s) {
+    if (rank_of[s] != bubble.rank || work_of(stages[s]) <= longest) continue;
+    longest = work_of(stages[s]);
+    bubble.stage = s;
+  }
+  if (all > 0) bubble.stages = longest * order.microbatches * order.stages / all;
+  return bubble;
+}
+
+}  // namespace tandem

@@ -1,0 +1,270 @@
+#include "schedule/order/lower_bound.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+
+#include "base/check.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::array<std::string_view, 6> kNames = {"path",      "work",          "memory",
+                                                    "transfers", "communication", "reductions"};
+
+// Work that a rank's compute lane has for each microbatch: not before `head`, and from its end on
+// the iteration takes `tail` at least.
+struct Job {
+  double head = 0, time = 0, tail = 0;
+};
+
+class Bounds {
+ public:
+  explicit Bounds(const BoundProblem& problem)
+      : problem_(problem),
+        per_chain_(static_cast<int>(problem.stages.size()) / problem.chains),
+        of_rank_(problem.ranks.size()),
+        forward_(problem.stages.size()),
+        turn_(problem.stages.size()),
+        back_(problem.stages.size()),
+        out_(problem.stages.size()),
+        home_(problem.stages.size()) {
+    for (int s = 0; s < stages(); ++s) of_rank_[problem.rank_of_stage[s]].push_back(s);
+    for (int first = 0; first < stages(); first += per_chain_) walk(first, first + per_chain_ - 1);
+  }
+
+  LowerBound largest() {
+    for (int first = 0; first < stages(); first += per_chain_)
+      offer(forward_[first] + floor(first).forward.length() + out_[first], BoundKind::Path, -1);
+    for (int rank = 0; rank < static_cast<int>(of_rank_.size()); ++rank) {
+      if (of_rank_[rank].empty()) continue;
+      work(rank);
+      memory(rank);
+      communication(rank);
+      reductions(rank);
+    }
+    if (problem_.transfers_queue) transfers();
+    return best_;
+  }
+
+ private:
+  int stages() const { return static_cast<int>(problem_.stages.size()); }
+  const StageFloor& floor(int stage) const { return problem_.stages[stage]; }
+  double finish(int stage) const { return problem_.ranks[problem_.rank_of_stage[stage]].finish; }
+
+  // One microbatch through a chain: when each stage's passes can begin, and what is left behind
+  // them.
+  void walk(int first, int last) {
+    forward_[first] = floor(first).ready;
+    for (int s = first + 1; s <= last; ++s)
+      forward_[s] = std::max(floor(s).ready,
+                             forward_[s - 1] + floor(s - 1).forward.length() + to_next(s - 1));
+    turn_[last] = 0;
+    for (int s = last; s >= first; --s) {
+      if (s < last)
+        turn_[s] = to_next(s) + floor(s + 1).forward.length() + turn_[s + 1] +
+                   floor(s + 1).input.length() + to_previous(s + 1);
+      back_[s] = forward_[s] + floor(s).forward.length() + turn_[s];
+    }
+    for (int s = first; s <= last; ++s) {
+      home_[s] = own_end(s);
+      if (s > first)
+        home_[s] = std::max(home_[s], floor(s).input.rest + to_previous(s) +
+                                          floor(s - 1).input.computed + home_[s - 1]);
+    }
+    for (int s = first; s <= last; ++s) out_[s] = turn_[s] + floor(s).input.computed + home_[s];
+  }
+
+  double to_next(int s) const { return floor(s).to_next + floor(s).behind_next; }
+  double to_previous(int s) const { return floor(s).to_previous + floor(s).behind_previous; }
+
+  // Of a backward, what is left for the compute lane when the input's gradient is computed.
+  double left(int s) const { return std::max(0.0, floor(s).backward - floor(s).input.before); }
+  // From there to the iteration's end, on the stage itself.
+  double own_end(int s) const { return left(s) + closing(s); }
+  // Behind the stage's last gradient.
+  double closing(int s) const { return floor(s).reduced + finish(s); }
+  double on_lane(int s) const { return floor(s).forward.lane() + floor(s).backward; }
+  double start(int s) const { return forward_[s] + floor(s).forward.lead; }
+
+  double earliest(int rank) const {
+    double head = std::numeric_limits<double>::infinity();
+    for (const int s : of_rank_[rank]) head = std::min(head, start(s));
+    return head;
+  }
+  template <class Tail>
+  double least(int rank, Tail tail) const {
+    double value = std::numeric_limits<double>::infinity();
+    for (const int s : of_rank_[rank]) value = std::min(value, tail(s));
+    return value;
+  }
+
+  std::vector<Job> jobs(int rank) const {
+    std::vector<Job> list;
+    for (const int s : of_rank_[rank]) {
+      const StageFloor& stage = floor(s);
+      list.push_back({start(s), stage.forward.before, stage.forward.rest + out_[s]});
+      list.push_back({start(s), stage.forward.after, closing(s)});
+      list.push_back({back_[s] + stage.input.lead, stage.input.before, home_[s]});
+      list.push_back({back_[s] + stage.input.lead, left(s), closing(s)});
+    }
+    std::erase_if(list, [](const Job& job) { return job.time <= 0; });
+    return list;
+  }
+
+  // Of any jobs of the rank: the least head, all their time, the least tail.
+  void work(int rank) {
+    std::vector<Job> list = jobs(rank);
+    std::ranges::sort(list, std::ranges::greater{}, &Job::head);
+    for (const Job& last : list) {
+      double time = 0;
+      for (const Job& job : list) {
+        if (job.tail < last.tail) continue;
+        time += job.time;
+        offer(job.head + problem_.microbatches * time + last.tail, BoundKind::Work, rank);
+      }
+    }
+  }
+
+  // From a forward's begin to the end of what gives the input's gradient; where passes interleave,
+  // from the one's output to the other's input.
+  double held(int s) const {
+    if (problem_.interleaves) return floor(s).forward.rest + turn_[s];
+    return floor(s).forward.before + floor(s).forward.rest + turn_[s] + floor(s).input.computed;
+  }
+
+  void memory(int rank) {
+    const double limit = problem_.ranks[rank].memory;
+    if (!(limit > 0) || std::isinf(limit)) return;
+    double area = 0;
+    for (const int s : of_rank_[rank]) area += floor(s).activation * held(s);
+    offer(earliest(rank) + problem_.microbatches * area / limit +
+              least(rank, [this](int s) { return home_[s]; }),
+          BoundKind::Memory, rank);
+    if (problem_.interleaves) return;
+    for (const int s : of_rank_[rank]) {
+      if (floor(s).activation <= 0) continue;
+      const double alive = std::floor(limit / floor(s).activation * (1 + 1e-12));
+      if (alive < 1 || alive >= problem_.microbatches) continue;
+      const int k = static_cast<int>(alive), last = problem_.microbatches - 1;
+      const int rounds = last / k + 1;
+      offer(start(s) + last % k * floor(s).forward.lane() + rounds * held(s) + home_[s],
+            BoundKind::Memory, rank);
+    }
+  }
+
+  void communication(int rank) {
+    const double lane = problem_.ranks[rank].lane;
+    if (lane <= 0) return;
+    offer(least(rank, [this](int s) { return forward_[s]; }) + problem_.microbatches * lane +
+              problem_.ranks[rank].finish,
+          BoundKind::Communication, rank);
+  }
+
+  // The first one waits for a stage's last gradient, and so for all microbatches but the last.
+  void reductions(int rank) {
+    const double all = problem_.ranks[rank].reductions;
+    if (all <= 0) return;
+    const double begin = least(rank, [this](int s) {
+      return start(s) + (problem_.microbatches - 1) * on_lane(s) + floor(s).forward.before;
+    });
+    offer(begin + all + problem_.ranks[rank].finish, BoundKind::Reductions, rank);
+  }
+
+  void transfers() {
+    const int m = problem_.microbatches;
+    for (int s = 0; s < stages(); ++s) {
+      const StageFloor& stage = floor(s);
+      const int rank = problem_.rank_of_stage[s];
+      if (stage.to_next > 0)
+        offer(forward_[s] + stage.forward.length() + m * stage.to_next + stage.behind_next +
+                  floor(s + 1).forward.length() + out_[s + 1],
+              BoundKind::Transfers, rank);
+      if (stage.to_previous > 0)
+        offer(back_[s] + stage.input.length() + m * stage.to_previous + stage.behind_previous +
+                  floor(s - 1).input.computed + home_[s - 1],
+              BoundKind::Transfers, rank);
+    }
+  }
+
+  // A bound that is no larger than one before it says nothing new.
+  void offer(double makespan, BoundKind kind, int rank) {
+    if (makespan > best_.makespan * (1 + 1e-12)) best_ = {makespan, kind, rank};
+  }
+
+  const BoundProblem& problem_;
+  const int per_chain_;
+  std::vector<std::vector<int>> of_rank_;
+  // By stage: when a microbatch's input and its gradient can be there; the way between forward and
+  // backward; what is left behind a computed input gradient, and behind a forward's output.
+  std::vector<double> forward_, turn_, back_, out_, home_;
+  LowerBound best_{-1};
+};
+
+}  // namespace
+
+std::string_view name(BoundKind kind) { return kNames[static_cast<std::size_t>(kind)]; }
+
+std::optional<BoundKind> bound_kind(std::string_view name) {
+  const auto at = std::ranges::find(kNames, name);
+  if (at == kNames.end()) return std::nullopt;
+  return static_cast<BoundKind>(at - kNames.begin());
+}
+
+LowerBound lower_bound(const BoundProblem& problem) {
+  CHECK(problem.microbatches >= 1 && problem.chains >= 1);
+  CHECK(problem.rank_of_stage.size() == problem.stages.size());
+  CHECK(problem.stages.size() % problem.chains == 0 && !problem.stages.empty());
+  return Bounds(problem).largest();
+}
+
+std::string words_of(const LowerBound& bound) {
+  switch (bound.kind) {
+    case BoundKind::Path:
+      return "one microbatch's way through all stages and back";
+    case BoundKind::Work:
+      return fmt::format("the work of rank {} with its way in and out", bound.rank);
+    case BoundKind::Memory:
+      return fmt::format("the memory of rank {}", bound.rank);
+    case BoundKind::Transfers:
+      return fmt::format("what rank {} sends", bound.rank);
+    case BoundKind::Communication:
+      return fmt::format("the communication of rank {}", bound.rank);
+    default:
+      return fmt::format("the gradient reductions of rank {}", bound.rank);
+  }
+}
+
+BoundProblem bound_problem(const Order& order, std::span<const OrderCosts> stages, bool memory) {
+  CHECK(static_cast<int>(stages.size()) == order.stages);
+  BoundProblem problem{.rank_of_stage = stage_to_rank(order),
+                       .chains = order.chains,
+                       .microbatches = order.microbatches,
+                       .transfers_queue = false};
+  problem.ranks.resize(order.pp());
+  const auto transfer = [&](int from, int to) {
+    return to < 0 || problem.rank_of_stage[from] == problem.rank_of_stage[to]
+               ? 0
+               : stages[from].transfer;
+  };
+  for (int s = 0; s < order.stages; ++s) {
+    const OrderCosts& costs = stages[s];
+    problem.stages.push_back({.forward = {.computed = costs.forward, .before = costs.forward},
+                              .input = {.computed = costs.input, .before = costs.input},
+                              .backward = costs.input + costs.weight,
+                              .to_next = transfer(s, next_stage(order, s)),
+                              .to_previous = transfer(s, previous_stage(order, s)),
+                              .activation = 1});
+  }
+  if (!memory) return problem;
+  const std::vector<std::vector<int>> peaks = peak_live(order);
+  for (int rank = 0; rank < order.pp(); ++rank)
+    problem.ranks[rank].memory = std::accumulate(peaks[rank].begin(), peaks[rank].end(), 0);
+  return problem;
+}
+
+}  // namespace tandem
