@@ -1,8 +1,13 @@
-// The project's own tables: orders, Programs, traces, costs, calibrations, lists, hosts, cables.
+// The project's own tables: orders, Programs, traces, costs, calibrations, lists, hosts, cables;
+// and what the processes of a run say to each other.
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
 
 #include "base/file.h"
 #include "base/hostlist.h"
+#include "launch/message.h"
 #include "planning/pack/packing.h"
 #include "scenarios/config/hostfile.h"
 #include "scenarios/config/setting.h"
@@ -166,6 +171,26 @@ void run_cables(const FuzzInput& input) {
 std::vector<std::string> hostlist_seeds() { return {"n[01-04,7],gpu[1-2]-ib[0-1]", "a,b,c"}; }
 void run_hostlist(const FuzzInput& input) { accepted(parse_hostlist(input.text)); }
 
+// Two whole messages, and the head of a third.
+std::vector<std::string> message_seeds() {
+  std::string bytes;
+  for (const std::uint64_t size : {0u, 5u, 3u}) {
+    const MessageHead head{.kind = 7, .zero = 0, .size = size};
+    bytes.append(reinterpret_cast<const char*>(&head), sizeof head);
+    if (size == 5) bytes += "hello";
+  }
+  return {bytes};
+}
+void run_messages(const FuzzInput& input) {
+  constexpr std::size_t kMost = 1 << 20;
+  const auto read = read_messages(std::as_bytes(std::span(input.text)), kMost);
+  if (!read.ok()) return;
+  std::size_t used = 0;
+  for (const ControlMessage& message : read->messages)
+    used += sizeof(MessageHead) + message.body.size();
+  promise(used == read->used && used <= input.text.size(), "messages are of the bytes that came");
+}
+
 }  // namespace
 
 std::vector<FuzzTarget> table_targets() {
@@ -180,7 +205,8 @@ std::vector<FuzzTarget> table_targets() {
           {"rivals", "rivals.csv", rival_seeds, run_rivals},
           {"hostfile", "hosts", host_seeds, run_hosts},
           {"cables", "cables.csv", cable_seeds, run_cables},
-          {"hostlist", "hostlist", hostlist_seeds, run_hostlist}};
+          {"hostlist", "hostlist", hostlist_seeds, run_hostlist},
+          {"messages", "messages", message_seeds, run_messages}};
 }
 
 }  // namespace tandem

@@ -53,12 +53,8 @@ void promise(bool holds, const std::string& what) {
 }
 
 void promise_refusal(const Error& error) {
-  const std::string text = error.text();
-  promise(!text.empty(), "an Error says nothing");
-  promise(error.kind != Error::Failed, "bad input is called a failure: " + text);
-  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
-  promise(std::none_of(text.begin(), text.end(), is_control),
-          "an Error is not one line of plain text: " + text);
+  promise(!error.text().empty(), "an Error says nothing");
+  promise(error.kind != Error::Failed, "bad input is called a failure: " + error.text());
 }
 
 std::vector<FuzzTarget> all_targets() {

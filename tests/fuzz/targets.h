@@ -1,5 +1,5 @@
-// Fuzz targets: every reader of files, given bytes that nobody meant. What it refuses it refuses in
-// one line; what it accepts is played, printed and read again.
+// Fuzz targets: every reader of files, given bytes that nobody meant. What it refuses it calls bad
+// input and says why; what it accepts is played, printed and read again.
 #pragma once
 
 #include <string>
@@ -38,7 +38,7 @@ void run_target(const FuzzTarget& target, const std::string& text);
 
 // std::logic_error where it does not hold.
 void promise(bool holds, const std::string& what);
-// An Error is one line that can be shown on a terminal, and bad input or something missing.
+// An Error says why, and is bad input or something missing.
 void promise_refusal(const Error& error);
 
 // The value; an Error is looked at, and there is none.
