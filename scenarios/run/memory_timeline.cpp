@@ -27,7 +27,8 @@ using Live = std::map<int, int>;
 // What peak_memory says of a rank that holds these; asked once for each.
 class RankMemory {
  public:
-  // `outputs`: microbatches between S and T, of vocabulary parallelism.
+  // `outputs`: of vocabulary parallelism the most microbatches between S and T, which count all the
+  // time.
   RankMemory(const Model& model, const OrderedPlan& plan, int stages_of_chain, int outputs)
       : model_(model), plan_(plan), stages_of_chain_(stages_of_chain), outputs_(outputs) {}
 
@@ -82,6 +83,7 @@ std::vector<MemoryTimeline> memory_timelines(const Model& model, const OrderedPl
     }
     MemoryTimeline& memory =
         memories.emplace_back(MemoryTimeline{rank, rank_memory.with(live), {}});
+    memory.held.activations = 0;
     memory.held.workspace = workspace_bytes;
     memory.steps.push_back({});
     for (const Action& action : order.ranks[rank]) {
