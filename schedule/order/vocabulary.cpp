@@ -42,9 +42,10 @@ class OutputPlayer {
         played_(order.pp()),
         s_(order.microbatches),
         t_(order.microbatches) {
+    double longest = 1e-9;
     for (const OrderCosts& stage : stages)
-      shortest_ = std::max({shortest_, stage.forward, stage.input, stage.weight});
-    shortest_ = std::max(shortest_, 1e-9) * 1e-6;
+      longest = std::max({longest, stage.forward, stage.input, stage.weight});
+    shortest_ = 1e-6 * longest;
   }
 
   // Errors where the order waits for itself.
@@ -230,7 +231,7 @@ class OutputPlayer {
   std::vector<Microbatch> outputs_;  // in the order of the last stage's forwards
   std::vector<Timed> entries_, exits_;
   std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;
-  double shortest_ = 0;
+  double shortest_ = 0;  // of any action
 };
 
 // E as early as the forward before the one that needs it starts, and G once the gradient has come.

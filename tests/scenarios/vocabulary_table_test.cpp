@@ -84,7 +84,8 @@ std::vector<int> balanced(const PaperRow& row, int vocabulary) {
   const double head = 6.0 * vocabulary / (72.0 * row.hidden + 12.0 * row.seq);
   const auto longest = [&](int last) {
     const int others = row.pp - 1, left = row.layers - last;
-    return std::max<double>((left + others - 1) / others, last + head);
+    const int most = (left + others - 1) / others;
+    return std::max<double>(most, last + head);
   };
   int last = 0;
   for (int more = 1; more <= row.layers / row.pp; ++more) {

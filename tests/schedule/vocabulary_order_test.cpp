@@ -120,8 +120,8 @@ TEST_CASE("in the steady state every order's interval is what a rank does for a 
     for (const int algorithm : {1, 2}) {
       INFO(name << ' ' << algorithm);
       constexpr int kFew = 64, kMore = 96;
-      const auto makespan = [&](int m) {
-        return replay_order(order_with(name, 4, m, algorithm, vpp), {}).makespan;
+      const auto makespan = [&, order = name, stages = vpp](int m) {
+        return replay_order(order_with(order, 4, m, algorithm, stages), {}).makespan;
       };
       const double interval = (makespan(kMore) - makespan(kFew)) / (kMore - kFew);
       const double work = 3 * vpp + 2;
@@ -139,7 +139,7 @@ TEST_CASE("every order that takes the vocabulary is valid, and its CSV is read a
         INFO(name << ' ' << pp << ' ' << m << ' ' << algorithm);
         auto made = vocabulary_order(name, pp, vpp, m, algorithm);
         REQUIRE(made.ok());
-        CHECK(fault_of(*made) == "");
+        CHECK(fault_of(*made).empty());
         const std::string text = to_pytorch(*made);
         CHECK(text.starts_with(fmt::format("# vocabulary: {}\n", algorithm)));
         const auto read = read_pytorch(folder.with("made.csv", text));
@@ -171,7 +171,7 @@ TEST_CASE("the order's communication is PyTorch's, whose form has none of the vo
 
 TEST_CASE("a vocabulary pass that is missing, twice, misplaced or out of turn is named") {
   const Order good = order_with("1f1b", 2, 3, 2);
-  REQUIRE(fault_of(good) == "");
+  REQUIRE(fault_of(good).empty());
   const auto broken = [&](auto change) {
     Order order = good;
     order.name.clear();

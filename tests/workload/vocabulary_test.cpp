@@ -120,7 +120,7 @@ TEST_CASE("a rank holds the logits of its rows, and what it was sent, from S to 
     LiveActivations live{.ranks = {{{Stage{3}, 5}}}, .outputs = {outputs}};
     return peak_memory(model, plan, live).activations;
   };
-  CHECK(activations(2) - activations(0) == 2 * 2048.0 * (2 * 2048 + (4 + 2) * 131072 / 8));
+  CHECK(activations(2) - activations(0) == 2 * 2048.0 * (2 * 2048 + (4 + 2) * 131072.0 / 8));
   // The last stage keeps its norm's input and output alone.
   const auto of_last = [&](int vocabulary) {
     Plan own = plan;
