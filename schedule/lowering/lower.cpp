@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -58,12 +59,16 @@ Status check_options(const Order& order, const LowerOptions& options) {
     return Error::of({"overlap.p2p", "overlap.batch_p2p"},
                      "found overlap.p2p and overlap.batch_p2p both on, expected one of them at "
                      "most: a grouped exchange is waited for");
-  if (order.vocabulary > 0 && (!options.overlap_p2p || options.expert_overlap))
+  if (order.vocabulary > 0 && (!options.overlap_p2p || options.expert_overlap)) {
+    const std::string key = options.expert_overlap ? "overlap.expert"
+                            : options.batch_p2p    ? "overlap.batch_p2p"
+                                                   : "overlap.p2p";
     return Error::of(
-        {options.expert_overlap ? "overlap.expert" : "overlap.p2p", "schedule.vocabulary"},
-        fmt::format("found {} with vocabulary parallelism, expected transfers that overlap and "
-                    "experts that do not: its passes stand between the others",
-                    options.expert_overlap ? "overlap.expert = true" : "overlap.p2p = false"));
+        {key, "schedule.vocabulary"},
+        fmt::format("found {} = {} with vocabulary parallelism, expected transfers that overlap "
+                    "and experts that do not: its passes stand between the others",
+                    key, key != "overlap.p2p"));
+  }
   if (!options.overlap_p2p && order.exchanges == BatchedP2p::Never)
     return Error::of(
         {options.batch_p2p ? "overlap.batch_p2p" : "overlap.p2p"},

@@ -124,6 +124,8 @@ TEST_CASE("what vocabulary parallelism does not go with is named") {
   CHECK(says(refused(with({"parallel.pp=1"})), "found parallel with parallel.pp = 1"));
   CHECK(says(refused(with({"model.mtp_layers=1"})), "model.mtp_layers = 1"));
   CHECK(says(refused(with({"overlap.p2p=false"})), "found overlap.p2p = false with vocabulary"));
+  CHECK(says(refused(with({"overlap.p2p=false", "overlap.batch_p2p=true"})),
+             "found overlap.batch_p2p = true with vocabulary"));
   CHECK(says(refused(with({"schedule.order=\"dualpipe\""})),
              "order dualpipe: found vocabulary parallelism, expected one of gpipe, 1f1b"));
   const Folder folder;
