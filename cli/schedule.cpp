@@ -120,6 +120,7 @@ Status show_scenario(const ScheduleOptions& options) {
 
 bool in_groups(const OrderTraits& order) { return order.groups; }
 bool warms_up(const OrderTraits& order) { return order.expert_warm_up; }
+bool shares_vocabulary(const OrderTraits& order) { return order.takes_vocabulary(); }
 bool two_a_rank(const OrderTraits& order) { return order.default_vpp() == 2; }
 
 std::string memory_limit_help() {
@@ -199,6 +200,12 @@ void add_schedule(const Command& app) {
   command.flag("--expert-overlap", &options->order.expert_overlap,
                fmt::format("{}: one more warm-up, as Megatron-LM where experts overlap",
                            order_list(warms_up)));
+  command
+      .option("--vocabulary", &options->order.vocabulary,
+              fmt::format("{}: vocabulary parallelism by algorithm 1 or 2, its passes S and T as "
+                          "long as a forward of 1",
+                          order_list(shares_vocabulary)))
+      .at_least_one();
   command
       .option("--format", &options->format,
               "grid: a picture; pytorch: one cell an action; pytorch-comms: with communication; "

@@ -22,6 +22,14 @@ std::string_view letter(OpKind kind) {
       return "I";
     case OpKind::BackwardWeight:
       return "W";
+    case OpKind::EmbeddingForward:
+      return "E";
+    case OpKind::OutputS:
+      return "S";
+    case OpKind::OutputT:
+      return "T";
+    case OpKind::EmbeddingBackward:
+      return "G";
     default:
       return name(kind);
   }

@@ -46,7 +46,7 @@ void add_span(const SplitSpan& span, const TimelineStrip& strip, TimelineStrip::
     if (part <= 0) continue;
     TimelineStrip::Cell& cell = row->cells[column];
     (span.exposed ? cell.exposed_ns[static_cast<int>(span.group_kind)]
-                  : cell.compute_ns[static_cast<int>(span.kind)]) += part;
+                  : cell.compute_ns[static_cast<int>(drawn_as(span.kind))]) += part;
   }
 }
 

@@ -60,7 +60,7 @@ constexpr std::array<Colour, kColours> kPalette = {{{"forward", "#56b4e9"},
 constexpr std::string_view kIdle = "#f0f0f0";
 
 int colour_of(const Body& body, const Op& op) {
-  if (is_compute(op.kind)) return static_cast<int>(op.kind);
+  if (is_compute(op.kind)) return static_cast<int>(drawn_as(op.kind));
   return kComputeColours + static_cast<int>(body.slots[op.slot].group_kind);
 }
 

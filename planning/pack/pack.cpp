@@ -59,6 +59,10 @@ auto fit_of(const Scenario& whole, const F& f) {
 // That its microbatches can be priced whole and in halves. `place`: of what gives their length.
 Status check_halves(const Scenario& whole, const std::string& place) {
   const int seq = whole.job.model.seq;
+  if (whole.job.plan.vocabulary > 0)
+    return Error::at(place,
+                     "found schedule.vocabulary = parallel, expected stage: passes of the "
+                     "vocabulary are of one size");
   if (const Status status = check(whole.job.model, whole.job.plan); !status.ok())
     return Error::at(place, status.error().text());
   if (seq % 2 != 0)

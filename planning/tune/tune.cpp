@@ -124,6 +124,11 @@ nlohmann::ordered_json to_json(const Finalist& finalist) {
 }  // namespace
 
 Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& options) {
+  if (base.job.plan.vocabulary > 0)
+    return base.placed(Error::of({"schedule.vocabulary"},
+                                 "found schedule.vocabulary = parallel, expected stage: a search "
+                                 "bounds plans by the stages' "
+                                 "own passes"));
   if (base.costs.uniform)
     return Error::at(base.place_of({"costs.source"}),
                      "found costs.source = uniform, expected a model: its plans have no other "

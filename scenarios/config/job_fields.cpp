@@ -137,6 +137,16 @@ std::vector<Field> plain_fields() {
       keys::whole("schedule.group", group, AT(job.order.group), 1),
       keys::number("schedule.memory_limit", memory_limit, AT(job.order.memory_limit), 1,
                    keys::kPositive),
+      keys::choice<bool>("schedule.vocabulary",
+                         "text: stage (the embedding on the first stage, the head on the last) or "
+                         "parallel (both cut over the pipeline's ranks, see Vocabulary "
+                         "parallelism); default stage",
+                         {{"stage", false}, {"parallel", true}}, AT(job.vocabulary_parallel)),
+      keys::whole(
+          "schedule.vocabulary_algorithm",
+          "integer: with schedule.vocabulary = parallel, 1 (two reductions between the last "
+          "stage's forward and backward) or 2 (one); default 2",
+          AT(job.vocabulary_algorithm), 1, 2),
       keys::text("train.precision", "text: fp32, fp16, bf16, fp8 or nvfp4; default bf16",
                  AT(job.plan.precision)),
       keys::choice<Fp8Recipe>(

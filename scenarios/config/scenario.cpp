@@ -89,6 +89,15 @@ Status complete_batch(Scenario* s) {
   return Done{};
 }
 
+Status complete_vocabulary(Scenario* s) {
+  if (s->job.vocabulary_parallel) s->job.plan.vocabulary = s->job.vocabulary_algorithm;
+  if (s->job.vocabulary_parallel || !s->places.contains("schedule.vocabulary_algorithm"))
+    return Done{};
+  return Error::of({"schedule.vocabulary_algorithm"},
+                   "found schedule.vocabulary_algorithm without schedule.vocabulary = parallel, "
+                   "expected both");
+}
+
 Status complete_order(Scenario* s) {
   s->job.order.pp = s->job.plan.pp;
   s->job.order.vpp = s->job.plan.vpp;
@@ -134,7 +143,7 @@ constexpr const char* kNotUniform[] = {
     "parallel.ep",         "parallel.expert_tp",  "train.zero",         "overlap.tensor",
     "overlap.tensor_file", "overlap.context",     "overlap.expert",     "overlap.data_sms",
     "overlap.p2p_sms",     "overlap.context_sms", "overlap.expert_sms", "parallel.hsdp_shard",
-    "parallel.zero_hpz"};
+    "parallel.zero_hpz",   "schedule.vocabulary"};
 
 Status complete_uniform(Scenario* s) {
   for (const char* key : kNotUniform) {
@@ -305,6 +314,7 @@ Status complete(Scenario* s) {
   RETURN_IF_ERROR(place_by_hostfile(&s->cluster));
   RETURN_IF_ERROR(complete_batch(s));
   RETURN_IF_ERROR(complete_order(s));
+  RETURN_IF_ERROR(complete_vocabulary(s));
   RETURN_IF_ERROR(complete_overlap(s));
   RETURN_IF_ERROR(complete_costs(s));
   if (s->costs.need_cluster()) RETURN_IF_ERROR(check_cluster(*s));

@@ -32,6 +32,8 @@ struct JobSettings {
   std::string order_file;           // a CSV in PyTorch's form, instead of a named order
   std::optional<bool> overlap_p2p;  // default: by order
   bool batch_p2p = false;
+  bool vocabulary_parallel = false;  // what Plan::vocabulary is completed from
+  int vocabulary_algorithm = 2;
   DataOptions data;  // but zero, which the plan has
   double bucket_bytes = 0;
   TensorSettings tensor;

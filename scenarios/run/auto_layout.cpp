@@ -76,17 +76,21 @@ LayerCosts layer_costs(const Scenario& scenario, const Cluster& cluster,
 // What splits of the job's layers come to.
 class SplitJudge {
  public:
-  SplitJudge(const Scenario& scenario, LayerCosts costs, const std::optional<Order>& listed)
-      : scenario_(scenario), costs_(std::move(costs)), order_(listed) {}
+  SplitJudge(const Scenario& scenario, LayerCosts costs, const VocabularyCosts& vocabulary,
+             const std::optional<Order>& listed)
+      : scenario_(scenario), costs_(std::move(costs)), vocabulary_(vocabulary), order_(listed) {}
 
   // An order that is made for costs is another one for each split.
   bool makes_orders() const {
-    return scenario_.job.order_file.empty() && traits_of(scenario_.job.order).made_for_costs();
+    return scenario_.job.order_file.empty() &&
+           (scenario_.job.plan.vocabulary > 0 || traits_of(scenario_.job.order).made_for_costs());
   }
 
   Status prepare(const std::vector<int>& split) {
     if (order_ && !makes_orders()) return Done{};
-    ASSIGN_OR_RETURN(order_, make_order(scenario_.job, [&] { return stages_of(split); }));
+    ASSIGN_OR_RETURN(
+        order_, make_order(
+                    scenario_.job, [&] { return stages_of(split); }, [&] { return vocabulary_; }));
     live_ = live_activations(*order_);
     return Done{};
   }
@@ -103,7 +107,7 @@ class SplitJudge {
     const DeviceSpec& device = scenario_.cluster.spec.device;
     const MemoryUse memory = peak_memory(scenario_.job.model, ordered_plan(plan, *order_), live_);
     return {.fits = fits_memory(device, memory.total() + device.gemm_workspace_bytes),
-            .time = replay_stages(*order_, stages).makespan};
+            .time = replay_stages(*order_, stages, vocabulary_).makespan};
   }
 
   const Order& order() const { return *order_; }
@@ -115,6 +119,7 @@ class SplitJudge {
 
   const Scenario& scenario_;
   const LayerCosts costs_;
+  const VocabularyCosts vocabulary_;
   std::optional<Order> order_;
   LiveActivations live_;
 };
@@ -196,7 +201,15 @@ Result<std::vector<std::vector<int>>> good_splits(const Scenario& scenario,
              : ranks_of_chain(traits_of(job.order), job.plan.pp, job.plan.vpp);
   const std::vector<int> balanced =
       balanced_split(costs, std::span(rank_of).first(job.plan.stages()));
-  SplitJudge judge(scenario, std::move(costs), listed);
+  VocabularyCosts vocabulary;
+  if (job.plan.vocabulary > 0) {
+    Plan plan = job.plan;
+    plan.layers_per_stage = balanced;
+    const Workload chain =
+        price_workload(job.model, OrderedPlan(plan), scenario.costs, cluster, placement);
+    vocabulary = vocabulary_costs(chain, job.model, plan, scenario.costs, cluster, placement);
+  }
+  SplitJudge judge(scenario, std::move(costs), vocabulary, listed);
   RETURN_IF_ERROR(judge.prepare(balanced));
   std::vector<std::vector<int>> starts = {balanced};
   if (has_even) starts.push_back(even);

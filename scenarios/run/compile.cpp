@@ -25,10 +25,14 @@ Result<OrderedJob> to_order(const Scenario& scenario) {
   Workload chain = price_workload(job.model, plan, scenario.costs, cluster, placement);
   RETURN_IF_ERROR(check_ops(chain, scenario));
   if (!order) {
-    ASSIGN_OR_RETURN(order, make_order(job, [&] {
-                       return stage_costs(chain, job.model, plan, scenario.costs, cluster,
-                                          placement);
-                     }));
+    ASSIGN_OR_RETURN(
+        order,
+        make_order(
+            job,
+            [&] { return stage_costs(chain, job.model, plan, scenario.costs, cluster, placement); },
+            [&] {
+              return vocabulary_costs(chain, job.model, plan, scenario.costs, cluster, placement);
+            }));
   }
   return OrderedJob{std::move(cluster), std::move(placement), plan, std::move(chain),
                     *std::move(order)};

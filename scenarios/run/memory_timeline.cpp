@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "schedule/order/vocabulary.h"
 
 namespace tandem {
 namespace {
@@ -26,13 +27,15 @@ using Live = std::map<int, int>;
 // What peak_memory says of a rank that holds these; asked once for each.
 class RankMemory {
  public:
-  RankMemory(const Model& model, const OrderedPlan& plan, int stages_of_chain)
-      : model_(model), plan_(plan), stages_of_chain_(stages_of_chain) {}
+  // `outputs`: of vocabulary parallelism the most microbatches between S and T, which count all the
+  // time.
+  RankMemory(const Model& model, const OrderedPlan& plan, int stages_of_chain, int outputs)
+      : model_(model), plan_(plan), stages_of_chain_(stages_of_chain), outputs_(outputs) {}
 
   const MemoryUse& with(const Live& live) {
     const auto [at, is_new] = known_.try_emplace(live);
     if (is_new) {
-      LiveActivations one{.ranks = {{}}};
+      LiveActivations one{.ranks = {{}}, .outputs = {outputs_}};
       for (const auto& [stage, microbatches] : live)
         one.ranks[0].push_back({static_cast<Stage>(stage % stages_of_chain_), microbatches});
       at->second = peak_memory(model_, plan_, one);
@@ -43,7 +46,7 @@ class RankMemory {
  private:
   const Model& model_;
   const OrderedPlan& plan_;
-  int stages_of_chain_;
+  int stages_of_chain_, outputs_;
   std::map<Live, MemoryUse> known_;
 };
 
@@ -54,6 +57,7 @@ LiveActivations live_activations(const Order& order) {
   const std::vector<int> rank_of = stage_to_rank(order);
   const std::vector<std::vector<int>> peaks = peak_live(order);
   live.ranks.resize(order.ranks.size());
+  if (order.vocabulary > 0) live.outputs = peak_outputs(order);
   for (int stage = 0; stage < order.stages; ++stage) {
     auto& entries = live.ranks[rank_of[stage]];
     const int in_chain = stage % (order.stages / order.chains);
@@ -69,15 +73,17 @@ const MemoryTimeline::Step& MemoryTimeline::peak() const {
 std::vector<MemoryTimeline> memory_timelines(const Model& model, const OrderedPlan& plan,
                                              const Order& order, double workspace_bytes) {
   const std::vector<int> rank_of = stage_to_rank(order);
+  const std::vector<int> outputs = peak_outputs(order);
   std::vector<MemoryTimeline> memories;
   for (int rank = 0; rank < order.pp(); ++rank) {
-    RankMemory rank_memory(model, plan, order.stages / order.chains);
+    RankMemory rank_memory(model, plan, order.stages / order.chains, outputs[rank]);
     Live live;
     for (int stage = 0; stage < order.stages; ++stage) {
       if (rank_of[stage] == rank) live[stage] = 0;
     }
     MemoryTimeline& memory =
         memories.emplace_back(MemoryTimeline{rank, rank_memory.with(live), {}});
+    memory.held.activations = 0;
     memory.held.workspace = workspace_bytes;
     memory.steps.push_back({});
     for (const Action& action : order.ranks[rank]) {

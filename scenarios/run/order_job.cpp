@@ -9,6 +9,15 @@ namespace {
 
 Status check_fits(const Order& order, const JobSettings& job) {
   const Plan& plan = job.plan;
+  if (order.vocabulary != plan.vocabulary)
+    return Error::of(
+        {"schedule.vocabulary", "schedule.order"},
+        fmt::format("found {} in {}, expected schedule.vocabulary and the file to "
+                    "agree: tandem schedule SCENARIO --format pytorch writes one",
+                    order.vocabulary == 0
+                        ? "no vocabulary passes"
+                        : fmt::format("vocabulary passes of algorithm {}", order.vocabulary),
+                    job.order_file));
   if (order.pp() == plan.pp && order.stages == plan.stages() * order.chains &&
       order.microbatches * order.chains == plan.microbatches())
     return Done{};
@@ -41,11 +50,14 @@ OrderedPlan ordered_plan(const JobSettings& job) {
 }
 
 Result<Order> make_order(const JobSettings& job,
-                         const std::function<std::vector<OrderCosts>()>& stage_costs) {
+                         const std::function<std::vector<OrderCosts>()>& stage_costs,
+                         const std::function<VocabularyCosts()>& vocabulary_costs) {
   OrderSpec spec = job.order;
   const OrderTraits& traits = traits_of(spec);
   spec.expert_overlap = job.expert_overlap && traits.expert_warm_up;
-  if (traits.made_for_costs()) spec.stage_costs = stage_costs();
+  spec.vocabulary = job.plan.vocabulary;
+  if (traits.made_for_costs() || spec.vocabulary > 0) spec.stage_costs = stage_costs();
+  if (spec.vocabulary > 0) spec.vocabulary_costs = vocabulary_costs();
   auto order = make_order(spec);
   if (!order.ok())
     return order.error().or_of({"schedule.order", "schedule.group", "parallel.vpp", "parallel.pp"});

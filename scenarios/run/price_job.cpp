@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "base/check.h"
 #include "scenarios/run/order_job.h"
 #include "workload/model/moe.h"
 
@@ -108,7 +109,12 @@ double ops_of_microbatch(const Workload& chain, const Plan& plan, const OrderTra
   double edges = 0;
   for (std::size_t stage = 1; stage < rank_of.size(); ++stage)
     edges += rank_of[stage] != rank_of[stage - 1] ? 1 : 0;
-  return ops + edges * (chain.pipeline_gather_bytes > 0 ? 6 : 4);
+  ops += edges * (chain.pipeline_gather_bytes > 0 ? 6 : 4);
+  if (!chain.vocabulary) return ops;
+  const VocabularyWork& work = *chain.vocabulary;
+  return ops + plan.pp * static_cast<double>(kVocabularyComms + work.embedding.steps.size() +
+                                             work.s.steps.size() + work.t.steps.size() +
+                                             work.embedding_gradient.steps.size());
 }
 
 // So many as hold the job's GPUs; or those that a hostfile names.
@@ -202,6 +208,29 @@ std::vector<OrderCosts> stage_costs(const Workload& chain, const Model& model, c
     all.push_back({seconds(stage.forward, plan, alone), seconds(stage.backward_input, plan, alone),
                    seconds(stage.backward_weight, plan, alone), transfer_s});
   return all;
+}
+
+VocabularyCosts vocabulary_costs(const Workload& chain, const Model& model, const Plan& plan,
+                                 const CostSettings& costs, const Cluster& cluster,
+                                 const Placement& placement) {
+  CHECK(chain.vocabulary.has_value());
+  const VocabularyWork& work = *chain.vocabulary;
+  const AloneTimes alone(model, plan, costs, cluster, placement);
+  const int next = plan.tp * plan.cp * plan.dp;  // the same rank of the next stage
+  const auto over_all = [&](CommKind kind, Bytes bytes) {
+    return to_seconds(alone.of(GroupKind::Pipeline, kind, bytes, 0, plan.pp, next));
+  };
+  const double sum = over_all(CommKind::AllReduce, work.activation_bytes);
+  const double send = over_all(CommKind::AllGather, work.activation_bytes);
+  return {.embedding = seconds(work.embedding, plan, alone),
+          .s = seconds(work.s, plan, alone),
+          .t = seconds(work.t, plan, alone),
+          .embedding_gradient = seconds(work.embedding_gradient, plan, alone),
+          .sum_input = sum,
+          .send_output = send,
+          .reduce_softmax = over_all(CommKind::AllReduce, work.softmax_bytes),
+          .sum_gradient = sum,
+          .send_gradient = send};
 }
 
 Status check_ops(const Workload& chain, const Scenario& scenario) {

@@ -39,6 +39,12 @@ std::vector<OrderCosts> stage_costs(const Workload& chain, const Model& model, c
                                     const CostSettings& costs, const Cluster& cluster,
                                     const Placement& placement);
 
+// What a rank's passes of the vocabulary take so, and what comes between them over the pipeline.
+// REQUIRES: chain.vocabulary.
+VocabularyCosts vocabulary_costs(const Workload& chain, const Model& model, const Plan& plan,
+                                 const CostSettings& costs, const Cluster& cluster,
+                                 const Placement& placement);
+
 // An Error where a run has more ops than limits.ops, of all ranks that none stands for; without
 // those that come once an iteration.
 Status check_ops(const Workload& chain, const Scenario& scenario);

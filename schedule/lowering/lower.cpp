@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -31,7 +32,7 @@ Status check_limits(const Context& context) {
       return Error{fmt::format("found {} layers on a stage, expected at most {}",
                                stage.units.size(), kParts)};
   }
-  std::vector<int> lanes(context.order.pp());
+  std::vector<int> lanes(context.order.pp(), context.order.vocabulary > 0 ? kVocabularyComms : 0);
   for (const auto& [edge, microbatches] : context.produced) {
     ++lanes[context.rank_of_stage[edge.first]];
     ++lanes[context.rank_of_stage[edge.second]];
@@ -58,6 +59,16 @@ Status check_options(const Order& order, const LowerOptions& options) {
     return Error::of({"overlap.p2p", "overlap.batch_p2p"},
                      "found overlap.p2p and overlap.batch_p2p both on, expected one of them at "
                      "most: a grouped exchange is waited for");
+  if (order.vocabulary > 0 && (!options.overlap_p2p || options.expert_overlap)) {
+    const std::string key = options.expert_overlap ? "overlap.expert"
+                            : options.batch_p2p    ? "overlap.batch_p2p"
+                                                   : "overlap.p2p";
+    return Error::of(
+        {key, "schedule.vocabulary"},
+        fmt::format("found {} = {} with vocabulary parallelism, expected transfers that overlap "
+                    "and experts that do not: its passes stand between the others",
+                    key, key != "overlap.p2p"));
+  }
   if (!options.overlap_p2p && order.exchanges == BatchedP2p::Never)
     return Error::of(
         {options.batch_p2p ? "overlap.batch_p2p" : "overlap.p2p"},
@@ -84,6 +95,7 @@ Status check_options(const Order& order, const LowerOptions& options) {
 Result<OneReplica> lower_wired(const Order& order, const Workload& work,
                                const LowerOptions& options, const LowerOptions& ranks) {
   CHECK(static_cast<int>(work.stages.size()) == order.stages);
+  CHECK(work.vocabulary.has_value() == (order.vocabulary > 0));
   CHECK(options.tp * options.cp * options.dp % (options.ep * options.expert_tp) == 0);
   if (const int shard = options.data.shard; shard > 0) {
     CHECK(options.data.zero > 0 && options.cp * options.dp % shard == 0);

@@ -1,6 +1,7 @@
 // Lowering: from an Order of actions to a Program of ops on lanes.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -74,6 +75,19 @@ struct LowerOptions {
 // before.
 using Edge = std::pair<int, int>;
 
+// What vocabulary parallelism sends, each on a lane of its own beside compute, so that nothing
+// waits behind another microbatch's: the sum of what E looked up; the last stage's output to all;
+// the softmax's largest and sums; the sum of that output's gradient; the embedding's gradient to
+// all.
+enum class VocabularyComm : std::uint8_t {
+  SumInput,
+  SendOutput,
+  ReduceSoftmax,
+  SumGradient,
+  SendGradient
+};
+constexpr int kVocabularyComms = 5;
+
 // Where the communicators of a body stand; -1: none.
 struct Slots {
   std::int16_t tensor = -1, context = -1, expert = -1;
@@ -83,6 +97,8 @@ struct Slots {
   std::int16_t secondary = -1;                       // parameters for a backward
   std::int16_t embedding = -1, norm = -1;
   std::int16_t amax = -1;  // largest numbers of quantized arrays
+  // Of all pipeline ranks, by VocabularyComm.
+  std::array<std::int16_t, kVocabularyComms> vocabulary = {-1, -1, -1, -1, -1};
   std::map<Edge, std::int16_t> edges;
 };
 

@@ -15,13 +15,27 @@ OpKind op_kind_of(ActionKind kind) {
       return OpKind::BackwardInput;
     case ActionKind::Backward:
       return OpKind::Backward;
+    case ActionKind::EmbeddingForward:
+      return OpKind::EmbeddingForward;
+    case ActionKind::OutputS:
+      return OpKind::OutputS;
+    case ActionKind::OutputT:
+      return OpKind::OutputT;
+    case ActionKind::EmbeddingBackward:
+      return OpKind::EmbeddingBackward;
     default:
       return OpKind::Forward;
   }
 }
 
 bool gives_weight_gradients(ActionKind kind) {
-  return kind == ActionKind::Backward || kind == ActionKind::BackwardWeight;
+  return kind == ActionKind::Backward || kind == ActionKind::BackwardWeight ||
+         kind == ActionKind::OutputT || kind == ActionKind::EmbeddingBackward;
+}
+
+bool uses_forward(ActionKind kind) {
+  return kind == ActionKind::Forward || kind == ActionKind::EmbeddingForward ||
+         kind == ActionKind::OutputS;
 }
 
 // The unit that the next compute step behind `step` uses; -1: none.
@@ -143,7 +157,7 @@ void PassLowering::compute(Running* running, const Step& step, std::vector<std::
   running->computed = true;
   for (const std::uint32_t op : data_.take_exposed()) waits.push_back(op);
   if (step.unit >= 0 && action.kind != ActionKind::BackwardWeight)
-    data_.before_use(stage, step.unit, action.kind == ActionKind::Forward, last_computes_, &waits);
+    data_.before_use(stage, step.unit, uses_forward(action.kind), last_computes_, &waits);
   const std::uint32_t op = builder_.add(op_of(step, action), waits);
   last_computes_ = {op, last_computes_[0]};
   running->ops.push_back(op);
@@ -164,7 +178,8 @@ void PassLowering::end(const Running& running) {
 std::uint32_t PassLowering::reduce_amax(const Running& running) {
   const Action& action = *running.action;
   const std::uint32_t output = running.ops[running.pass->output];
-  if (slots_.amax < 0 || action.kind == ActionKind::BackwardWeight) return output;
+  if (slots_.amax < 0 || action.kind == ActionKind::BackwardWeight || is_vocabulary(action.kind))
+    return output;
   const bool forward = action.kind == ActionKind::Forward;
   const Op reduction =
       communication(OpKind::AllReduce, slots_.amax, forward ? forward_amax_ : backward_amax_,
@@ -183,6 +198,14 @@ const Pass& PassLowering::pass_of(const Action& action) const {
       return stage.backward_input;
     case ActionKind::Backward:
       return stage.backward;
+    case ActionKind::EmbeddingForward:
+      return context_.work.vocabulary->embedding;
+    case ActionKind::OutputS:
+      return context_.work.vocabulary->s;
+    case ActionKind::OutputT:
+      return context_.work.vocabulary->t;
+    case ActionKind::EmbeddingBackward:
+      return context_.work.vocabulary->embedding_gradient;
     default:
       return stage.forward;
   }
@@ -215,6 +238,7 @@ std::int16_t PassLowering::slot_of(GroupKind group_kind) const {
 }
 
 const std::uint32_t* PassLowering::local_input(const Action& action) {
+  if (is_vocabulary(action.kind)) return nullptr;
   const int stage = index(action.stage), microbatch = index(action.microbatch);
   if (action.kind == ActionKind::BackwardWeight) return &output_of(stage, true, microbatch);
   const bool gradient = action.kind != ActionKind::Forward;
@@ -239,7 +263,7 @@ std::uint32_t& PassLowering::output_of(int stage, bool gradient, int microbatch)
 }
 
 std::uint32_t& PassLowering::output_of(const Action& action) {
-  if (action.kind == ActionKind::BackwardWeight) return weight_output_;
+  if (action.kind == ActionKind::BackwardWeight || is_vocabulary(action.kind)) return own_output_;
   return output_of(index(action.stage), produces_gradient(action.kind), index(action.microbatch));
 }
 

@@ -75,7 +75,7 @@ class PassLowering {
   DataLane& data_;
   std::vector<const Action*> last_gradients_;  // by stage: the action that ends its gradients
   std::vector<std::uint32_t> outputs_;  // the op that ends F (or B, I) of a stage and microbatch
-  std::uint32_t weight_output_ = kNoOp;
+  std::uint32_t own_output_ = kNoOp;    // of the last W, or pass of the vocabulary
   std::array<std::uint32_t, 2> last_computes_{kNoOp, kNoOp};  // the latest, and the one before
   std::vector<std::uint32_t> open_;
   Bytes forward_amax_ = 0, backward_amax_ = 0;  // of the rank's stages together

@@ -10,6 +10,7 @@
 
 #include "schedule/lowering/lower_data.h"
 #include "schedule/lowering/lower_pass.h"
+#include "schedule/lowering/lower_vocabulary.h"
 #include "schedule/order/order_replay.h"
 
 namespace tandem {
@@ -50,6 +51,7 @@ class RankLowering {
         builder_(),
         slots_(make_slots()),
         data_(context, stages_, &builder_, &slots_),
+        vocabulary_(context, &builder_, &slots_),
         passes_(context, actions_, &builder_, slots_, &data_) {}
 
   LoweredRank run() {
@@ -111,9 +113,15 @@ class RankLowering {
     for (const int end : cell_ends(actions_, context_.options.expert_overlap && has_pairs())) {
       const std::span<const Action> cell{actions_.data() + begin, actions_.data() + end};
       Ops received;
-      for (const Action& action : cell) received.push_back(receive_until(action));
+      for (const Action& action : cell) {
+        received.push_back(receive_until(action));
+        vocabulary_.before(action, &received);
+      }
       passes_.run(cell, received);
-      for (const Action& action : cell) send(action, {&passes_.output(action), 1});
+      for (const Action& action : cell) {
+        send(action, {&passes_.output(action), 1});
+        vocabulary_.after(action, passes_.output(action));
+      }
       begin = end;
     }
   }
@@ -247,6 +255,7 @@ class RankLowering {
   BodyBuilder builder_;
   Slots slots_;
   DataLane data_;
+  VocabularyLanes vocabulary_;
   PassLowering passes_;
   std::int32_t p2p_batch_ = 0;
   Ops last_p2p_batch_;

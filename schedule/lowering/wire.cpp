@@ -37,6 +37,7 @@ class Wiring {
     }
     connect_embedding();
     connect_norm();
+    connect_vocabulary();
   }
 
  private:
@@ -93,6 +94,16 @@ class Wiring {
       connect(GroupKind::Data, tp * pp, [&](int i) {
         return ClassMember{rank(first + i % tp, i / tp), slots_[i / tp].norm};
       });
+  }
+
+  // The ranks of all stages with the same place in theirs.
+  void connect_vocabulary() {
+    for (int comm = 0; comm < kVocabularyComms; ++comm) {
+      for (int i = 0; i < stage_ranks() && slots_[0].vocabulary[comm] >= 0; ++i)
+        connect(GroupKind::Pipeline, context_.order.pp(), [&](int p) {
+          return ClassMember{rank(i, p), slots_[p].vocabulary[comm]};
+        });
+    }
   }
 
   template <class MemberOf>

@@ -129,6 +129,7 @@ class Scheduler {
     }
     period_ = *std::max_element(periods.begin(), periods.end());
     transfer_ = ticks(problem.costs.front().transfer);
+    turn_ = ticks(problem.turn);
     const int count = static_cast<int>(stages_.size());
     for (int stage = 0; stage < count; ++stage) {
       const std::int64_t all = static_cast<std::int64_t>(problem.memory_limit) * (count - stage);
@@ -208,7 +209,7 @@ class Scheduler {
   Ticks input_comes(int stage) const {
     const StageState& at = stages_[stage];
     if (at.inputs == at.forwards) return kNever;
-    if (stage == last_stage()) return 0;
+    if (stage == last_stage()) return forward_end_[slot(stage, at.inputs)] + turn_;
     return arrival(gradient_end_[slot(stage + 1, at.inputs)], stage + 1, stage);
   }
 
@@ -303,7 +304,11 @@ class Scheduler {
       forward_end_[slot(stage, microbatch)] = by.busy_until;
       ++by.held;
       peak_ = std::max(peak_, ++by.live);
-      if (stage < last_stage()) send(stage, stage + 1);
+      if (stage < last_stage()) {
+        send(stage, stage + 1);
+      } else {
+        wake(rank, by.busy_until + turn_);
+      }
       if (stage == 0) wake(rank, entry(microbatch + 1));
     } else if (kind == ActionKind::BackwardInput) {
       microbatch = at.inputs++;
@@ -334,6 +339,7 @@ class Scheduler {
   const ListProblem& problem_;
   const Policy& policy_;
   Ticks transfer_ = 0;
+  Ticks turn_ = 0;
   Ticks period_ = 0;  // what the busiest rank has to do for a microbatch
   std::vector<StageState> stages_;
   std::vector<RankState> ranks_;

@@ -16,6 +16,7 @@ struct ListProblem {
   std::vector<OrderCosts> costs;  // one a stage; the transfer is the first one's
   int memory_limit = 1;           // of a rank: forwards that have had no W yet
   int in_flight_limit = 1;        // of a rank: forwards that have had no I yet
+  double turn = 0;                // between the last stage's F and its I
 };
 
 // The actions of every rank, each backward split into I and W. Several greedy policies are played

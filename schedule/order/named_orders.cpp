@@ -45,11 +45,13 @@ std::vector<Unit> units_in_groups(const OrderSpec& spec, int group) {
   return units;
 }
 
-// `warm_up` forwards, then a forward and a backward in turn, then the backwards that are left. The
-// backwards take the units in the order of the forwards, from the last chunk to the first.
+// `warm_up` forwards, and more where the last stage waits for the vocabulary's passes; then a
+// forward and a backward in turn, then the backwards that are left. The backwards take the units in
+// the order of the forwards, from the last chunk to the first.
 Actions one_forward_one_backward(const OrderSpec& spec, int rank, const std::vector<Unit>& units,
                                  std::int64_t warm_up) {
   const auto count = static_cast<std::int64_t>(units.size());
+  warm_up = std::min(warm_up + barriers(spec.vocabulary), count);
   Actions actions;
   actions.reserve(2 * units.size());
   for (std::int64_t i = 0; i < count + warm_up; ++i) {
@@ -157,17 +159,24 @@ HeldLimits v_min_limits(int pp) {
   return {held, std::min(held, std::max(2 * pp - 1, 2))};
 }
 
+std::vector<OrderCosts> stage_costs(const OrderSpec& spec) {
+  if (!spec.stage_costs.empty()) return spec.stage_costs;
+  return std::vector<OrderCosts>(static_cast<std::size_t>(spec.pp) * spec.vpp, spec.costs);
+}
+
 template <HeldLimits (*own_limits)(int pp)>
 Ranks greedy(const OrderSpec& spec) {
   HeldLimits limits = own_limits(spec.pp);
+  limits.held += barriers(spec.vocabulary) * spec.vpp;
+  limits.in_flight += barriers(spec.vocabulary) * spec.vpp;
   if (spec.memory_limit > 0) {
     const double all = static_cast<double>(spec.vpp) * spec.microbatches;
     limits = {static_cast<int>(std::min(spec.memory_limit, all))};
   }
-  std::vector<OrderCosts> costs = spec.stage_costs;
-  if (costs.empty()) costs.assign(static_cast<std::size_t>(spec.pp) * spec.vpp, spec.costs);
-  return schedule_greedily(
-      {spec.pp, spec.vpp, spec.microbatches, std::move(costs), limits.held, limits.in_flight});
+  std::vector<OrderCosts> costs = stage_costs(spec);
+  const double turn = spec.vocabulary > 0 ? make_room(spec, &costs) : 0;
+  return schedule_greedily({spec.pp, spec.vpp, spec.microbatches, std::move(costs), limits.held,
+                            limits.in_flight, turn});
 }
 
 Ranks both_ways(const OrderSpec& spec) { return dualpipe(spec.pp, spec.microbatches / 2); }
@@ -364,6 +373,7 @@ Status check_options(const OrderTraits& order, const OrderSpec& spec) {
         "order {}: found expert overlap with vpp = {}, expected order {} with vpp >= 2: "
         "others have no warm-up to add to",
         spec.name, spec.vpp, order_list([](const OrderTraits& o) { return o.expert_warm_up; }))};
+  RETURN_IF_ERROR(check_vocabulary(order, spec));
   if (spec.memory_limit == 0) return Done{};
   if (!order.made_for_costs())
     return Error{fmt::format(
@@ -404,13 +414,17 @@ Status check_order(const OrderSpec& spec) {
 
 Result<Order> make_order(const OrderSpec& spec) {
   RETURN_IF_ERROR(check_order(spec));
-  const OrderTraits& order = traits_of(spec);
-  return Order{spec.name,
-               order.chains * spec.pp * spec.vpp,
-               spec.microbatches / order.chains,
-               order.chains,
-               order.make(spec),
-               order.exchanges};
+  const OrderTraits& traits = traits_of(spec);
+  const auto make = [&traits](const OrderSpec& of) {
+    return Order{of.name,
+                 traits.chains * of.pp * of.vpp,
+                 of.microbatches / traits.chains,
+                 traits.chains,
+                 traits.make(of),
+                 traits.exchanges};
+  };
+  if (spec.vocabulary == 0) return make(spec);
+  return make_with_vocabulary(spec, stage_costs(spec), traits.made_for_costs(), make);
 }
 
 Result<OrderCosts> order_costs(std::span<const double> times) {

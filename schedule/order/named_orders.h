@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "schedule/order/order.h"
+#include "schedule/order/vocabulary.h"
 
 namespace tandem {
 
@@ -45,6 +46,9 @@ struct OrderTraits {
   bool pipelines = true;        // false: it has one rank
   int least_vpp = 1;            // with fewer stages a rank it is another order of the table
 
+  // Whether its ranks can share the vocabulary: one chain over several, a pass at a time.
+  bool takes_vocabulary() const { return pipelines && chains == 1 && !pairs; }
+
   // The stages a rank where nobody says.
   int default_vpp() const { return placement.vpp > 0 ? placement.vpp : 1; }
   bool made_for_costs() const { return !memory_rule.empty(); }
@@ -70,6 +74,11 @@ struct OrderSpec {
   // Most activations that a rank holds, of one stage each, from F to W; 0: the order's own limit.
   double memory_limit = 0;
   bool expert_overlap = false;  // interleaved: one more warm-up, as Megatron overlaps experts
+  // Vocabulary parallelism's algorithm, 1 or 2 (schedule/order/vocabulary.h), and what its passes
+  // take; 0: none. A rank holds as many more activations as the last stage's gradients come later.
+  int vocabulary = 0;
+  VocabularyCosts vocabulary_costs = {};
+  VocabularyRoom vocabulary_room = {};  // tried one by one: make_order's own
   // Where the name is looked up. REQUIRES: they outlive the spec.
   std::span<const OrderTraits> orders = named_orders();
 };

@@ -18,7 +18,11 @@ int change_of_live(ActionKind kind) {
 
 }  // namespace
 
-bool is_compute(ActionKind kind) { return kind <= ActionKind::BackwardWeight; }
+bool is_compute(ActionKind kind) {
+  return kind <= ActionKind::BackwardWeight || is_vocabulary(kind);
+}
+
+bool is_vocabulary(ActionKind kind) { return kind >= ActionKind::EmbeddingForward; }
 
 bool has_microbatch(ActionKind kind) {
   return kind != ActionKind::Unshard && kind != ActionKind::Reshard &&

@@ -24,6 +24,12 @@ enum class ActionKind : std::uint8_t {
   RecvForward,
   SendBackward,
   RecvBackward,
+  // Of vocabulary parallelism (schedule/order/vocabulary.h), on every rank for its own rows; the
+  // letters are E, S, T and G.
+  EmbeddingForward,   // looks up
+  OutputS,            // the head's first pass
+  OutputT,            // its second, which ends with the weights' gradient
+  EmbeddingBackward,  // adds up the gradient of what was looked up
 };
 
 // One cell's worth of work. `stage` is the owner's: 0SEND_F1 pairs with 1RECV_F1.
@@ -37,6 +43,7 @@ struct Action {
 };
 
 bool is_compute(ActionKind kind);
+bool is_vocabulary(ActionKind kind);
 bool has_microbatch(ActionKind kind);
 
 // When a rank of the order exchanges with its neighbours where transfers do not overlap: never
@@ -51,6 +58,7 @@ struct Order {
   int chains = 1;        // DualPipe runs two: stages 0..S/2-1 and S/2..S-1
   std::vector<std::vector<Action>> ranks;
   BatchedP2p exchanges = BatchedP2p::Never;
+  int vocabulary = 0;  // vocabulary parallelism's algorithm, 1 or 2; 0: none
 
   int pp() const { return static_cast<int>(ranks.size()); }
 };
@@ -75,7 +83,9 @@ std::vector<Action> compute_actions(const std::vector<Action>& actions);
 // An order is valid when every rank has a stage and every stage lives on one rank, each of its
 // microbatches has one F and either one B or one I and one W, F before B or I, I before W, and
 // nothing waits for itself: replayed rank by rank it ends. Actions that run together (with_next)
-// start together. Actions that compute nothing are not looked at. The Error is one line: the bad
+// start together. Under vocabulary parallelism every rank has its passes once for each microbatch,
+// in the order in which the stages that give and take their arrays have them; else no rank has any.
+// Actions that compute nothing are not looked at. The Error is one line: the bad
 // step or, for a cycle, the ranks and the actions they are stuck at; explain() of order_text.h
 // shows it in the grid.
 Status validate(const Order& order);

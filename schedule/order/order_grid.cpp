@@ -90,6 +90,13 @@ Hue ground_of(ActionKind kind) {
       return Hue::Vermilion;
     case ActionKind::BackwardWeight:
       return Hue::Yellow;
+    case ActionKind::OutputS:
+      return Hue::Green;
+    case ActionKind::OutputT:
+      return Hue::Pink;
+    case ActionKind::EmbeddingForward:
+    case ActionKind::EmbeddingBackward:
+      return Hue::Silver;
     default:
       return Hue::None;
   }

@@ -3,9 +3,12 @@
 #include "schedule/order/order_replay.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
+#include "schedule/order/vocabulary.h"
 
 namespace tandem {
 namespace {
@@ -15,6 +18,7 @@ class WorkList {
   // `transfers`: by stage, what its output takes to another rank.
   WorkList(const Order& order, std::vector<GridCosts> stages, std::vector<double> transfers)
       : order_(order),
+        vocabulary_(stages.front().vocabulary),
         stages_(std::move(stages)),
         transfers_(std::move(transfers)),
         rank_of_stage_(stage_to_rank(order)),
@@ -22,6 +26,7 @@ class WorkList {
         gradient_end_(forward_end_),
         awake_(order.pp(), true),
         clock_(order.pp()) {
+    for (std::vector<OfAll>& passes : of_all_) passes.resize(order.microbatches);
     result_.reached.resize(order.pp());
     for (const std::vector<Action>& actions : order.ranks)
       result_.spans.emplace_back(actions.size());
@@ -41,13 +46,40 @@ class WorkList {
 
  private:
   static constexpr double kNotYet = -1;
+  // A pass of the vocabulary, on all ranks: how many have had it, and when the last of them ended.
+  struct OfAll {
+    int ranks = 0;
+    double end = 0;
+  };
 
   std::size_t slot(int stage, const Action& action) const {
     return static_cast<std::size_t>(stage) * order_.microbatches + index(action.microbatch);
   }
 
-  // When all that the action waits for has ended, or kNotYet.
-  double ready(const Action& action) const {
+  OfAll& of_all(ActionKind kind, Microbatch microbatch) {
+    return of_all_[static_cast<std::size_t>(kind) -
+                   static_cast<std::size_t>(ActionKind::EmbeddingForward)][index(microbatch)];
+  }
+
+  // The same, of what vocabulary parallelism has it wait for besides.
+  double ready(const Action& action) {
+    const double own = ready_of_stage(action);
+    const auto input = vocabulary_input(order_, action, vocabulary_);
+    if (!input || own == kNotYet) return own;
+    double end = kNotYet;
+    if (input->stage < 0) {
+      const OfAll& all = of_all(input->kind, action.microbatch);
+      if (all.ranks == order_.pp()) end = all.end;
+    } else {
+      const bool forward = input->kind == ActionKind::Forward;
+      end = (forward ? forward_end_ : gradient_end_)[slot(input->stage, action)];
+    }
+    return end == kNotYet ? kNotYet : std::max(own, end + input->delay);
+  }
+
+  // When all that the action waits for in its own stage and those beside it has ended, or kNotYet.
+  double ready_of_stage(const Action& action) const {
+    if (is_vocabulary(action.kind)) return 0;
     const int stage = index(action.stage);
     if (action.kind == ActionKind::Forward) {
       const int before = previous_stage(order_, stage);
@@ -92,19 +124,34 @@ class WorkList {
     if (action.kind == ActionKind::Forward) {
       forward_end_[slot(stage, action)] = clock_[rank];
       wake(next_stage(order_, stage));
+      if (order_.vocabulary > 0 && stage == order_.stages - 1) wake_all();
     } else if (action.kind == ActionKind::Backward || action.kind == ActionKind::BackwardInput) {
       gradient_end_[slot(stage, action)] = clock_[rank];
       wake(previous_stage(order_, stage));
+      if (order_.vocabulary > 0 && stage == 0) wake_all();
+    } else if (is_vocabulary(action.kind)) {
+      OfAll& all = of_all(action.kind, action.microbatch);
+      all.end = std::max(all.end, clock_[rank]);
+      if (++all.ranks == order_.pp()) wake_all();
     }
   }
 
+  void wake_all() {
+    for (int rank = 0; rank < order_.pp(); ++rank) wake_rank(rank);
+  }
+
   void wake(int stage) {
-    if (stage < 0 || awake_[rank_of_stage_[stage]]) return;
-    awake_[rank_of_stage_[stage]] = true;
-    todo_.push_back(rank_of_stage_[stage]);
+    if (stage >= 0) wake_rank(rank_of_stage_[stage]);
+  }
+  void wake_rank(int rank) {
+    if (awake_[rank]) return;
+    awake_[rank] = true;
+    todo_.push_back(rank);
   }
 
   const Order& order_;
+  const VocabularyCosts vocabulary_;
+  std::array<std::vector<OfAll>, 4> of_all_;  // E, S, T, G, each by microbatch
   std::vector<GridCosts> stages_;
   std::vector<double> transfers_;
   std::vector<int> rank_of_stage_;
@@ -123,7 +170,8 @@ OrderReplay replay_order(const Order& order, const GridCosts& costs) {
       .run_all();
 }
 
-OrderReplay replay_stages(const Order& order, std::span<const OrderCosts> stages) {
+OrderReplay replay_stages(const Order& order, std::span<const OrderCosts> stages,
+                          const VocabularyCosts& vocabulary) {
   CHECK(order.pp() > 0 && static_cast<int>(stages.size()) == order.stages);
   std::vector<GridCosts> costs;
   std::vector<double> transfers;
@@ -131,7 +179,8 @@ OrderReplay replay_stages(const Order& order, std::span<const OrderCosts> stages
     costs.push_back({.forward = stage.forward,
                      .backward = stage.input + stage.weight,
                      .input = stage.input,
-                     .weight = stage.weight});
+                     .weight = stage.weight,
+                     .vocabulary = vocabulary});
     transfers.push_back(stage.transfer);
   }
   return WorkList(order, std::move(costs), std::move(transfers)).run_all();
@@ -146,6 +195,14 @@ double cost_of(const GridCosts& costs, ActionKind kind) {
       return costs.backward;
     case ActionKind::BackwardInput:
       return costs.input;
+    case ActionKind::EmbeddingForward:
+      return costs.vocabulary.embedding;
+    case ActionKind::OutputS:
+      return costs.vocabulary.s;
+    case ActionKind::OutputT:
+      return costs.vocabulary.t;
+    case ActionKind::EmbeddingBackward:
+      return costs.vocabulary.embedding_gradient;
     default:
       return costs.weight;
   }

@@ -26,11 +26,13 @@ struct OrderReplay {
 };
 
 // REQUIRES: of the order's stages and microbatches, each (stage, microbatch) has one F and either
-// one B or one I and one W, on the stage's one rank.
+// one B or one I and one W, on the stage's one rank; of an order with vocabulary passes each rank
+// has each of them once a microbatch.
 OrderReplay replay_order(const Order& order, const GridCosts& costs);
 // The same with times of each stage, and of a transfer between two ranks (the stage's that sends),
 // which no lane carries one after the other. REQUIRES: an entry a stage.
-OrderReplay replay_stages(const Order& order, std::span<const OrderCosts> stages);
+OrderReplay replay_stages(const Order& order, std::span<const OrderCosts> stages,
+                          const VocabularyCosts& vocabulary = {});
 
 // The duration of an action that computes.
 double cost_of(const GridCosts& costs, ActionKind kind);

@@ -36,6 +36,10 @@ constexpr KindName kKinds[] = {
     {ActionKind::RecvForward, "RECV_F"},
     {ActionKind::SendBackward, "SEND_B"},
     {ActionKind::RecvBackward, "RECV_B"},
+    {ActionKind::EmbeddingForward, "E"},
+    {ActionKind::OutputS, "S"},
+    {ActionKind::OutputT, "T"},
+    {ActionKind::EmbeddingBackward, "G"},
 };
 
 std::string_view name_of(ActionKind kind) {
@@ -75,7 +79,7 @@ Result<Action> parse_action(std::string_view text) {
   if (stage.empty() || known == std::end(kKinds) || !rest.empty())
     return Error{fmt::format(
         "found '{}', expected a stage, one of F, B, I, W, UNSHARD, RESHARD, REDUCE_GRAD, SEND_F, "
-        "RECV_F, SEND_B, RECV_B, and a microbatch, as in 2F0",
+        "RECV_F, SEND_B, RECV_B, E, S, T, G, and a microbatch, as in 2F0",
         text)};
   const bool counted = has_microbatch(known->kind);
   if (microbatch.empty() == counted)
@@ -98,7 +102,7 @@ Result<std::vector<Action>> parse_compound(std::string_view cell) {
     const auto semicolon = inside.find(';');
     more = semicolon != std::string_view::npos;
     ASSIGN_OR_RETURN(Action action, parse_action(inside.substr(0, semicolon)));
-    if (!is_compute(action.kind))
+    if (!is_compute(action.kind) || is_vocabulary(action.kind))
       return Error{
           fmt::format("found {} in '{}', expected F, B, I or W there", to_text(action), cell)};
     action.with_next = more;
@@ -110,21 +114,20 @@ Result<std::vector<Action>> parse_compound(std::string_view cell) {
   return actions;
 }
 
-// From the comment "chains: 2"; 1 where there is none.
-Result<int> chains_of(const CsvFile& file) {
-  constexpr std::string_view kKey = "chains:";
+// From a comment such as "chains: 2"; `otherwise` where there is none.
+Result<int> stated(const CsvFile& file, std::string_view key, int otherwise) {
   for (std::size_t i = 0; i < file.comments.size(); ++i) {
     std::string_view value = file.comments[i];
-    if (!value.starts_with(kKey)) continue;
-    value.remove_prefix(kKey.size());
+    if (!value.starts_with(key) || !value.substr(key.size()).starts_with(':')) continue;
+    value.remove_prefix(key.size() + 1);
     take(&value, " \t");
     if (value == "1") return 1;
     if (value == "2") return 2;
     // The comments are a file's first lines.
     return file.error(static_cast<int>(i) + 1,
-                      fmt::format("found {} chains, expected 1 or 2", value));
+                      fmt::format("found {} {}, expected 1 or 2", value, key));
   }
-  return 1;
+  return otherwise;
 }
 
 Result<std::vector<Action>> parse_row(const CsvFile& file, const CsvRow& row) {
@@ -157,6 +160,7 @@ Result<std::vector<Action>> parse_cell(std::string_view cell) {
 std::string to_pytorch(const Order& order) {
   std::string text;
   if (order.chains > 1) text += fmt::format("# chains: {}\n", order.chains);
+  if (order.vocabulary > 0) text += fmt::format("# vocabulary: {}\n", order.vocabulary);
   for (const std::vector<Action>& actions : order.ranks) {
     bool inside = false;  // a compound cell
     for (std::size_t i = 0; i < actions.size(); ++i) {
@@ -176,7 +180,8 @@ Result<Order> read_pytorch(const std::string& path, std::string* fault_text) {
   if (file.rows.empty()) return file.error(1, "found no rows, expected a row of actions a rank");
   Order order;
   order.name = std::filesystem::path(path).stem().string();
-  ASSIGN_OR_RETURN(order.chains, chains_of(file));
+  ASSIGN_OR_RETURN(order.chains, stated(file, "chains", 1));
+  ASSIGN_OR_RETURN(order.vocabulary, stated(file, "vocabulary", 0));
   for (const CsvRow& row : file.rows) {
     ASSIGN_OR_RETURN(std::vector<Action> actions, parse_row(file, row));
     for (const Action& action : actions) {

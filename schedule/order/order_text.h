@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "schedule/order/order.h"
+#include "schedule/order/vocabulary.h"
 
 namespace tandem {
 
@@ -18,6 +19,8 @@ std::string to_text(const Action& action);
 Result<std::vector<Action>> parse_cell(std::string_view cell);
 
 // One row a rank, one cell an action, no header; a first line "# chains: 2" where there are two.
+// With vocabulary parallelism, which PyTorch's form knows nothing of, a line "# vocabulary: 1" (or
+// 2: the algorithm), and cells 0E0, 0S0, 0T0, 0G0 of the lowest of a rank's stages.
 std::string to_pytorch(const Order& order);
 
 // Reads a file in that form; errors name file, line and cell. The order is validated, and named as
@@ -27,12 +30,14 @@ Result<Order> read_pytorch(const std::string& path, std::string* fault = nullptr
 
 // The same order with UNSHARD/RESHARD/REDUCE_GRAD and SEND/RECV put in, as PyTorch's lowering does
 // (3 stages unsharded at a time, sends swept in rank order). What the order says of communication
-// already is dropped first. REQUIRES: validate(order).ok().
+// already is dropped first. What vocabulary passes exchange has no form there and is left out.
+// REQUIRES: validate(order).ok().
 Order with_communication(const Order& order);
 
 // Seconds of the replayed actions, to draw the grid with.
 struct GridCosts {
   double forward = 1, backward = 2, input = 1, weight = 1;
+  VocabularyCosts vocabulary = {};
 };
 
 // The order replayed without communication, a row a rank, a column a time slot: "." is idle, "B0--"

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "schedule/order/order_fault.h"
 #include "schedule/order/order_replay.h"
 #include "schedule/order/order_text.h"
+#include "schedule/order/vocabulary.h"
 
 namespace tandem {
 namespace {
@@ -35,6 +37,9 @@ Fault check_sizes(const Order& order) {
                                   order.stages, order.microbatches)};
   if (order.chains < 1 || order.chains > 2)
     return OrderFault{fmt::format("found {} chains, expected 1 or 2", order.chains)};
+  if (order.vocabulary > 0 && order.chains > 1)
+    return OrderFault{
+        fmt::format("found vocabulary passes with {} chains, expected one", order.chains)};
   if (order.stages % order.chains != 0)
     return OrderFault{fmt::format("found {} stages in {} chains, expected chains of equal length",
                                   order.stages, order.chains)};
@@ -54,7 +59,8 @@ Fault check_step(const Order& order, const Step& step) {
                                       order.microbatches));
   if (!action.with_next) return {};
   const auto next = static_cast<std::size_t>(step.position) + 1;
-  if (next >= actions.size() || !is_compute(action.kind) || !is_compute(actions[next].kind))
+  const auto runs = [](const Action& a) { return is_compute(a.kind) && !is_vocabulary(a.kind); };
+  if (next >= actions.size() || !runs(action) || !runs(actions[next]))
     return fault_at(
         step,
         fmt::format("found {} to run together with {}, expected two of F, B, I, W", to_text(action),
@@ -70,7 +76,7 @@ Fault check_stages(const Order& order) {
     for (int i = 0; i < static_cast<int>(order.ranks[rank].size()); ++i) {
       if (Fault fault = check_step(order, {rank, i})) return fault;
       const Action& action = order.ranks[rank][i];
-      if (!is_compute(action.kind)) continue;
+      if (!is_compute(action.kind) || is_vocabulary(action.kind)) continue;
       computes = true;
       int& owner = rank_of_stage[index(action.stage)];
       if (owner < 0) owner = rank;
@@ -143,7 +149,7 @@ Fault check_sequence(const Order& order) {
   for (int rank = 0; rank < order.pp(); ++rank) {
     for (int i = 0; i < static_cast<int>(order.ranks[rank].size()); ++i) {
       const Action& action = order.ranks[rank][i];
-      if (!is_compute(action.kind)) continue;
+      if (!is_compute(action.kind) || is_vocabulary(action.kind)) continue;
       Kinds& kinds = done[static_cast<std::size_t>(index(action.stage)) * order.microbatches +
                           index(action.microbatch)];
       if (Fault fault = check_after(order, {rank, i}, kinds)) return fault;
@@ -174,6 +180,66 @@ Fault check_sequence(const Order& order) {
       rank};
 }
 
+// The microbatches of the actions that the input is, in their order on the ranks that have them.
+std::vector<Microbatch> given_by(const Order& order, const VocabularyInput& input) {
+  std::vector<Microbatch> microbatches;
+  for (const std::vector<Action>& actions : order.ranks) {
+    for (const Action& action : actions) {
+      if (gives(input, action)) microbatches.push_back(action.microbatch);
+    }
+  }
+  return microbatches;
+}
+
+// A rank's passes of one kind against the order of what gives or takes their arrays.
+Fault check_passes(const Order& order, int rank, int lowest, ActionKind kind,
+                   const std::vector<Microbatch>& expected) {
+  std::size_t next = 0;
+  for (int i = 0; i < static_cast<int>(order.ranks[rank].size()); ++i) {
+    const Action& action = order.ranks[rank][i];
+    if (action.kind != kind) continue;
+    if (next >= expected.size() || action.microbatch != expected[next] ||
+        index(action.stage) != lowest) {
+      const std::string other =
+          next < expected.size() ? to_text({Stage{lowest}, kind, expected[next]}) : "no more";
+      return fault_at({rank, i},
+                      fmt::format("found {}, expected {}: vocabulary passes are of the rank's "
+                                  "lowest stage, once a microbatch, as the chain's ends go",
+                                  to_text(action), other));
+    }
+    ++next;
+  }
+  if (next == expected.size()) return {};
+  return OrderFault{
+      fmt::format("rank {}: found no {}, expected vocabulary passes of each of {} "
+                  "microbatches on every rank",
+                  rank, to_text({Stage{lowest}, kind, expected[next]}), order.microbatches),
+      rank};
+}
+
+// Every rank has each vocabulary pass of each microbatch, in the order in which the first stage has
+// its forwards (E) and its backwards (G), the last one its forwards (S, T); or no rank has any.
+// REQUIRES: check_sequence found nothing.
+Fault check_vocabulary_passes(const Order& order) {
+  const std::vector<int> rank_of_stage = stage_to_rank(order);
+  const int last = order.stages - 1;
+  std::vector<Microbatch> in, head, back;
+  if (order.vocabulary > 0) {
+    in = given_by(order, {ActionKind::Forward, 0});
+    head = given_by(order, {ActionKind::Forward, last});
+    back = given_by(order, {ActionKind::Backward, 0});
+  }
+  for (int rank = 0; rank < order.pp(); ++rank) {
+    const auto own = std::find(rank_of_stage.begin(), rank_of_stage.end(), rank);
+    const int lowest = static_cast<int>(own - rank_of_stage.begin());
+    for (const auto& [kind, expected] :
+         {std::pair{ActionKind::EmbeddingForward, &in}, std::pair{ActionKind::OutputS, &head},
+          std::pair{ActionKind::OutputT, &head}, std::pair{ActionKind::EmbeddingBackward, &back}})
+      if (Fault fault = check_passes(order, rank, lowest, kind, *expected)) return fault;
+  }
+  return {};
+}
+
 // Where the (stage, microbatch) has its forward, or else its gradient that others wait for.
 Step find_step(const Order& order, int rank, int stage, Microbatch microbatch, bool forward) {
   const std::vector<Action>& actions = order.ranks[rank];
@@ -191,6 +257,22 @@ struct Wait {
   Step on;
 };
 
+// A step that gives what the action wants of vocabulary parallelism and was not reached; nothing:
+// all were.
+std::optional<Step> missing_input(const Order& order, const OrderReplay& played,
+                                  const Action& action) {
+  const auto input = vocabulary_input(order, action);
+  if (!input) return {};
+  for (int rank = 0; rank < order.pp(); ++rank) {
+    const std::vector<Action>& actions = order.ranks[rank];
+    for (int i = played.reached[rank]; i < static_cast<int>(actions.size()); ++i) {
+      if (actions[i].microbatch == action.microbatch && gives(*input, actions[i]))
+        return Step{rank, i};
+    }
+  }
+  return {};
+}
+
 // REQUIRES: the rank is not finished.
 Wait wait_of(const Order& order, const OrderReplay& played, int rank) {
   const std::vector<int> rank_of_stage = stage_to_rank(order);
@@ -198,6 +280,8 @@ Wait wait_of(const Order& order, const OrderReplay& played, int rank) {
   const int position = played.reached[rank];
   for (int i = position; i < end_of_cell(actions, position); ++i) {
     const Action& action = actions[i];
+    if (const auto on = missing_input(order, played, action)) return {{rank, i}, *on};
+    if (is_vocabulary(action.kind)) continue;
     const bool forward = action.kind == ActionKind::Forward;
     const int stage = index(action.stage);
     const int other = forward ? previous_stage(order, stage) : next_stage(order, stage);
@@ -246,7 +330,8 @@ Fault check_cycles(const Order& order) {
 }  // namespace
 
 std::optional<OrderFault> find_fault(const Order& order) {
-  for (const auto check : {check_sizes, check_stages, check_counts, check_sequence, check_cycles})
+  for (const auto check : {check_sizes, check_stages, check_counts, check_sequence,
+                           check_vocabulary_passes, check_cycles})
     if (Fault fault = check(order)) return fault;
   return {};
 }

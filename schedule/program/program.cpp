@@ -11,8 +11,10 @@ namespace tandem {
 
 std::string_view name(OpKind kind) {
   static constexpr std::array<std::string_view, kOpKinds> kNames = {
-      "forward", "backward",   "backward-input", "backward-weight", "optimizer",  "send",
-      "recv",    "all-reduce", "reduce-scatter", "all-gather",      "all-to-all", "ring-shift"};
+      "forward",           "backward",   "backward-input", "backward-weight",
+      "optimizer",         "send",       "recv",           "all-reduce",
+      "reduce-scatter",    "all-gather", "all-to-all",     "ring-shift",
+      "embedding-forward", "output-s",   "output-t",       "embedding-backward"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -32,10 +32,22 @@ enum class OpKind : std::uint8_t {
   AllGather,
   AllToAll,
   RingShift,
+  // Compute of vocabulary parallelism: an order's E, S, T and G.
+  EmbeddingForward,
+  OutputS,
+  OutputT,
+  EmbeddingBackward,
 };
-constexpr int kOpKinds = 12;
+constexpr int kOpKinds = 16;
 
-constexpr bool is_compute(OpKind kind) { return kind <= OpKind::Optimizer; }
+constexpr bool is_vocabulary(OpKind kind) { return kind >= OpKind::EmbeddingForward; }
+constexpr bool is_compute(OpKind kind) { return kind <= OpKind::Optimizer || is_vocabulary(kind); }
+// What pictures draw compute as, up to the optimizer: passes of the vocabulary as forwards (E, S)
+// and weight gradients (T, G).
+constexpr OpKind drawn_as(OpKind kind) {
+  if (!is_vocabulary(kind)) return kind;
+  return kind <= OpKind::OutputS ? OpKind::Forward : OpKind::BackwardWeight;
+}
 std::string_view name(OpKind kind);
 CommKind comm_kind(OpKind kind);  // REQUIRES: !is_compute(kind)
 OpKind op_kind(CommKind kind);    // REQUIRES: kind is a collective

@@ -388,6 +388,9 @@ TEST_CASE("tandem pack refuses what it cannot play with one line") {
   refused("uniform.toml lengths.csv --tokens 512",
           "uniform.toml:5: found costs.source = uniform, expected a model");
   refused("two.toml lengths.csv --tokens 512", "found 2 runs, expected one");
+  refused("small.toml lengths.csv --tokens 512 --set 'schedule.vocabulary=\"parallel\"'",
+          "found schedule.vocabulary = parallel, expected stage: passes of the vocabulary are of "
+          "one size");
   refused("small.toml few.csv --tokens 512",
           "few.csv: found 15 sequences, expected an iteration of 16");
   refused("small.toml empty.csv --tokens 512", "empty.csv:1: found no rows");

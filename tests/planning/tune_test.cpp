@@ -373,6 +373,8 @@ TEST_CASE("tandem tune refuses what it cannot search with one line") {
   };
   refused("uniform.toml", "uniform.toml:5: found costs.source = uniform, expected a model");
   refused("two.toml", "two.toml: found 2 runs, expected one: choose it with --only");
+  refused("small.toml --set 'schedule.vocabulary=\"parallel\"'",
+          "found schedule.vocabulary = parallel, expected stage");
   refused("small.toml --among parallel.tpp=2", "nearest is 'parallel.tp'");
   refused("small.toml --among schedule.order=1f2b", "nearest is '1f1b'");
   refused("small.toml --framework megatrn",

@@ -328,7 +328,7 @@ TEST_CASE("cells are read whole or refused") {
   const auto refused = [](const char* cell) { return message_of(parse_cell(cell)); };
   const std::string grammar =
       ", expected a stage, one of F, B, I, W, UNSHARD, RESHARD, REDUCE_GRAD, SEND_F, RECV_F, "
-      "SEND_B, RECV_B, and a microbatch, as in 2F0";
+      "SEND_B, RECV_B, E, S, T, G, and a microbatch, as in 2F0";
   for (const std::string cell : {"F0", "2", "2X0", "2f0", "2F0x", "2F-1", "-2F0", "2 F0", "2SENDF0",
                                  "2F0 ", "2F0;2B0", "0F0F1"})
     CHECK(refused(cell.c_str()) == "found '" + cell + "'" + grammar);

@@ -95,7 +95,7 @@ std::vector<RankTimes> times_of(const Profile& profile) {
 }
 
 PassPhase phase_of(OpKind kind) {
-  switch (kind) {
+  switch (drawn_as(kind)) {
     case OpKind::Forward:
       return PassPhase::Forward;
     case OpKind::Backward:

@@ -168,9 +168,17 @@ double embedding_activations(const Model& model, const Plan& plan) {
 // keeps.
 double head_activations(const Model& model, const Plan& plan) {
   const double e = stored_bytes(plan);
+  if (plan.vocabulary > 0) return tokens(model, plan) * 2 * e * model.hidden / whole_share(plan);
   const double logits = static_cast<double>(padded_vocab(model, plan)) / plan.tp;
   return tokens(model, plan) *
          (2 * e * model.hidden / whole_share(plan) + (kLogitBytes + e) * logits);
+}
+
+// What was sent to the rank, and its rows' logits as above.
+double output_activations(const Model& model, const Plan& plan) {
+  const double e = stored_bytes(plan);
+  const auto rows = static_cast<double>(vocabulary_rows(model, plan));
+  return tokens(model, plan) * (e * model.hidden / whole_share(plan) + (kLogitBytes + e) * rows);
 }
 
 double activation_bytes_per_layer(const Model& model, const Plan& plan) {

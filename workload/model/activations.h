@@ -13,6 +13,8 @@ double layer_activations(const Model& model, const Plan& plan, Recompute recompu
 double recomputed_activations(const Model& model, const Plan& plan);
 
 double embedding_activations(const Model& model, const Plan& plan);
+// With plan.vocabulary the last stage's part of it; the other, of every rank, from S to T.
 double head_activations(const Model& model, const Plan& plan);
+double output_activations(const Model& model, const Plan& plan);
 
 }  // namespace tandem

@@ -73,7 +73,7 @@ BlockShape block_shape(const Model& model, const Plan& plan, const FrameworkProf
           .hidden = model.hidden,
           .qkv = query_columns(model, plan) + key_value_columns(model, plan),
           .ffn = model.ffn() / plan.tp,
-          .vocab = padded_vocab(model, plan) / plan.tp,
+          .vocab = vocabulary_rows(model, plan),
           .matrices = exchanges_heads ? matrices / plan.cp : matrices,
           .queries = exchanges_heads ? model.seq : model.seq / plan.cp,
           .keys = ring ? model.seq / plan.cp : model.seq,

@@ -26,6 +26,17 @@ constexpr double kMlpPassesBackward = 5;
 // dropout 2.5 (the part sequence parallelism cuts); backward: dropout 2.5, positions 1, scatter 3.
 constexpr double kLookupPasses = 4;
 constexpr double kEmbeddingDropoutPasses = 2.5;
+// With vocabulary parallelism every rank looks up its rows, 2, and scatters their gradient, 3;
+// positions, 2 and 1, and dropout stay on the first stage.
+constexpr double kRowLookupPasses = 2;
+constexpr double kRowScatterPasses = 3;
+constexpr double kPositionPasses = 2;
+constexpr double kPositionPassesBackward = 1;
+// The softmax of a rank's own logits, made the whole vocabulary's: read and written once more, in
+// 16 bits. Algorithm 2 makes the input's gradient out of two such arrays, one a product with it,
+// one the target's rows: written, read again, scaled and written (Yeung et al., algorithm 2).
+constexpr double kRescalePassesOfLogits = 2;
+constexpr double kRescalePassesOfGradient = 6;
 
 // What a fused kernel spares: each separate kernel's reads and writes, less the fused one's,
 // counted from the operations, not fitted. In numbers of the array's type.
@@ -240,6 +251,45 @@ Block head_block(const Model& model, const Plan& plan, const FrameworkProfile& p
   block.input_gradient.norm.whole = kNormPassesBackward;
   block.weight_gradient.in.parameters = static_cast<double>(shape.vocab) * shape.hidden;
   return finish(block, shape, "head", {}, plan, &CudaGraphModules::head);
+}
+
+VocabularyBlocks vocabulary_blocks(const Model& model, const Plan& plan,
+                                   const FrameworkProfile& profile) {
+  const BlockShape shape = block_shape(model, plan, profile);
+  Plan whole = plan;
+  whole.vocabulary = 0;
+  const Kernel ends = embedding_block(model, whole, profile).forward;
+  const double parameters = static_cast<double>(shape.vocab) * shape.hidden;
+  const double logits = shape.array(static_cast<double>(shape.vocab));
+  // The head's work on this GPU's rows; the norm before it is the last stage's.
+  Block head = head_block(model, plan, profile);
+  const double norm = shape.whole(kNormPasses), norm_backward = shape.whole(kNormPassesBackward);
+  head.forward.memory_bytes -= norm;
+  head.input_gradient.memory_bytes -= norm_backward;
+  head.weight_gradient.memory_bytes += kRescalePassesOfLogits * logits;
+  if (plan.vocabulary == 2)
+    head.input_gradient.memory_bytes += shape.cut(kRescalePassesOfGradient, shape.hidden);
+  const BlockLaunch launch = launch_of(plan, &CudaGraphModules::head, profile);
+  return {.lookup = {.name = "embedding rows forward",
+                     .memory_bytes = shape.cut(kRowLookupPasses, shape.hidden)},
+          .logits = std::move(head.forward),
+          .input_gradient = std::move(head.input_gradient),
+          .weight_gradient = std::move(head.weight_gradient),
+          .lookup_gradient = {.name = "embedding rows weight gradient",
+                              .memory_bytes = profile.accumulation_bytes * parameters +
+                                              shape.cut(kRowScatterPasses, shape.hidden)},
+          .positions = {.name = "positions forward",
+                        .memory_bytes = shape.cut(kPositionPasses, shape.hidden) +
+                                        shape.whole(kEmbeddingDropoutPasses),
+                        .launch_s = ends.launch_s},
+          .positions_gradient = {.name = "positions weight gradient",
+                                 .memory_bytes =
+                                     profile.accumulation_bytes * position_parameters(model) +
+                                     shape.cut(kPositionPassesBackward, shape.hidden) +
+                                     shape.whole(kEmbeddingDropoutPasses),
+                                 .launch_s = launch.backward_s},
+          .norm = {.name = "last norm forward", .memory_bytes = norm},
+          .norm_gradient = {.name = "last norm gradient", .memory_bytes = norm_backward}};
 }
 
 Block mtp_block(const Model& model, const Plan& plan, const FrameworkProfile& profile) {

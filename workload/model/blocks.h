@@ -43,6 +43,17 @@ Block embedding_block(const Model& model, const Plan& plan, const FrameworkProfi
 Block head_block(const Model& model, const Plan& plan,
                  const FrameworkProfile& profile);  // last norm, LM head, cross entropy
 
+// Vocabulary parallelism: the kernels of E, S, T and G on a GPU's rows of the vocabulary
+// (schedule/order/vocabulary.h), and what stays on the first and the last stage. Algorithm 2 has
+// the product for the input's gradient in S, algorithm 1 in T. REQUIRES: plan.vocabulary > 0.
+struct VocabularyBlocks {
+  Kernel lookup, logits, input_gradient, weight_gradient, lookup_gradient;
+  Kernel positions, positions_gradient;  // of what was looked up, with dropout
+  Kernel norm, norm_gradient;            // before the head
+};
+VocabularyBlocks vocabulary_blocks(const Model& model, const Plan& plan,
+                                   const FrameworkProfile& profile);
+
 // The product of a multi-token prediction's two inputs, and their norms.
 Block mtp_block(const Model& model, const Plan& plan, const FrameworkProfile& profile);
 

@@ -86,6 +86,13 @@ double pipeline_buffers(const Model& model, const Plan& plan) {
   return 2.0 * static_cast<double>(tensor_group(model, plan).bytes) / (cut ? plan.tp : 1);
 }
 
+// What E gives and the last stage's output, and their gradients, on their way between all ranks.
+double vocabulary_buffers(const Model& model, const Plan& plan) {
+  if (plan.vocabulary == 0) return 0;
+  return 4.0 * static_cast<double>(tensor_group(model, plan).bytes) /
+         (plan.sequence_parallel ? plan.tp : 1);
+}
+
 // Sequence parallelism's whole array; one more a GEMM that overlaps (Transformer Engine's
 // userbuffers are allocated for each).
 double tensor_buffers(const Model& model, const Plan& plan) {
@@ -133,13 +140,16 @@ double gathered_bytes(const Plan& plan) {
 double zero_buffers(const Model& model, const Plan& plan) {
   const double layer =
       most_of_layers(model, [&](const Model& kind) { return layers_share(kind, plan, 1).total(); });
-  const double largest = std::max(layer, embedding_share(model, plan) + position_parameters(model));
+  const double ends =
+      plan.vocabulary > 0 ? vocabulary_share(model, plan) : embedding_share(model, plan);
+  const double largest = std::max(layer, ends + position_parameters(model));
   const double gradients = plan.zero >= 2 ? largest * bytes_of(plan.gradient_dtype) : 0;
   return gradients + (layer + largest) * gathered_bytes(plan);
 }
 
 double communication_bytes(const Model& model, const Plan& plan) {
-  return pipeline_buffers(model, plan) + tensor_buffers(model, plan) +
+  return pipeline_buffers(model, plan) + vocabulary_buffers(model, plan) +
+         tensor_buffers(model, plan) +
          (plan.cp == 1
               ? 0
               : most_of_layers(model,
@@ -181,6 +191,8 @@ MemoryUse peak_memory(const Model& model, const OrderedPlan& plan, const LiveAct
     if (head_has_copy(model, plan) && first_here && last_here)
       held.dense -= embedding_share(model, plan);
     if (activations > 0 && recomputes) activations += recomputed;
+    if (rank < live.outputs.size())
+      activations += live.outputs[rank] * output_activations(model, plan);
     // In a pipeline gradients add up whole until the last microbatch (FSDP2's
     // unsharded_accumulated_grad).
     const double gradients = zero_share(held, plan, plan.scatters_each_microbatch());

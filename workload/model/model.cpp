@@ -369,7 +369,20 @@ double position_parameters(const Model& model) {
   return model.learns_positions() ? static_cast<double>(model.seq) * model.hidden : 0.0;
 }
 
+std::int64_t vocabulary_rows(const Model& model, const Plan& plan) {
+  const std::int64_t rows = padded_vocab(model, plan) / plan.tp;
+  if (plan.vocabulary == 0) return rows;
+  const std::int64_t pairs = 2 * plan.pp;
+  return (rows + pairs - 1) / pairs * 2;
+}
+
+double vocabulary_share(const Model& model, const Plan& plan) {
+  return (model.tied_embeddings ? 1.0 : 2.0) * static_cast<double>(vocabulary_rows(model, plan)) *
+         model.hidden;
+}
+
 bool head_has_copy(const Model& model, const OrderedPlan& plan) {
+  if (plan.vocabulary > 0) return false;
   return model.tied_embeddings && plan.pp > 1 && !plan.ends_on_one_rank;
 }
 
@@ -384,6 +397,12 @@ std::vector<HeldParameters> stage_parameters(const Model& model, const OrderedPl
   for (const int layers : split_layers(model, plan)) {
     sums.push_back(layers_share(model, plan, first, layers));
     first += layers;
+  }
+  if (plan.vocabulary > 0) {
+    for (int stage = 0; stage < plan.pp; ++stage)
+      sums[stage].dense += vocabulary_share(model, plan);
+    sums.front().dense += position_parameters(model);
+    return sums;
   }
   sums.front().dense += embedding_share(model, plan) + position_parameters(model);
   sums.back().dense += head_share(model, plan) + mtp_share(model, plan).dense;

@@ -199,6 +199,11 @@ double linear_share(const Model& model, const Plan& plan, int first, int layers)
 HeldParameters mtp_share(const Model& model, const Plan& plan);
 double embedding_share(const Model& model, const Plan& plan);
 double position_parameters(const Model& model);
+// Rows of the vocabulary that one GPU has: of V / tp, or with plan.vocabulary of V / (tp pp),
+// rounded up to an even number. And parameters of both matrices (one, where they are tied) that
+// each pipeline rank then holds of it.
+std::int64_t vocabulary_rows(const Model& model, const Plan& plan);
+double vocabulary_share(const Model& model, const Plan& plan);
 
 // Whether the last stage holds a copy of the embedding for the head; and what it holds for the head
 // beside the embedding: the copy, or an untied model's matrix.
@@ -206,7 +211,7 @@ bool head_has_copy(const Model& model, const OrderedPlan& plan);
 double head_share(const Model& model, const OrderedPlan& plan);
 
 // By stage: its layers; on the first one the embedding, with all positions; on the last one the
-// head's matrix.
+// head's matrix. With plan.vocabulary on each of the first pp stages the share of its rank.
 std::vector<HeldParameters> stage_parameters(const Model& model, const OrderedPlan& plan);
 
 // Of a stage's layers, those that full recompute repeats: the first ones (Megatron's

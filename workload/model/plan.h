@@ -167,6 +167,9 @@ struct Plan {
   ContextComm context_comm = ContextComm::Ring;
   bool overlap_context = false;         // the ring's steps beside attention's parts
   int context_sms = 0, expert_sms = 0;  // that these communications take
+  // Input and output embedding cut over the pipeline's ranks, by this algorithm, 1 or 2 (Yeung et
+  // al. 2025, arXiv 2411.05288); 0: they are whole, on the first and the last stage.
+  int vocabulary = 0;
 
   int stages() const { return pp * vpp; }
   int gpus() const { return tp * pp * dp * cp; }

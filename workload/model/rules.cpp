@@ -325,6 +325,23 @@ Status check_shards(const Plan& plan) {
   return check_multiples(multiples);
 }
 
+Status check_vocabulary(const Model& model, const Plan& plan) {
+  if (plan.vocabulary == 0) return Done{};
+  if (plan.vocabulary < 0 || plan.vocabulary > 2)
+    return found("schedule.vocabulary_algorithm", plan.vocabulary, "1 or 2");
+  if (plan.pp == 1)
+    return Error::of(
+        {"schedule.vocabulary", "parallel.pp"},
+        "schedule.vocabulary: found parallel with parallel.pp = 1, expected ranks of a "
+        "pipeline to share the vocabulary");
+  if (model.mtp_layers > 0)
+    return Error::of({"schedule.vocabulary", "model.mtp_layers"},
+                     fmt::format("schedule.vocabulary: found parallel with model.mtp_layers = {}, "
+                                 "expected 0: each of them has the head again",
+                                 model.mtp_layers));
+  return Done{};
+}
+
 Status check_training(const Model& model, const Plan& plan) {
   if (plan.zero < 0 || plan.zero > 3) return found("train.zero", plan.zero, "from 0 to 3");
   // A pipeline runs other microbatches between a forward and its backward: each would gather anew.
@@ -337,6 +354,7 @@ Status check_training(const Model& model, const Plan& plan) {
   }
   RETURN_IF_ERROR(check_secondary(plan));
   RETURN_IF_ERROR(check_shards(plan));
+  RETURN_IF_ERROR(check_vocabulary(model, plan));
   if (plan.recompute_layers < -1 || plan.recompute_layers > model.layers) {
     return found("train.recompute_layers", plan.recompute_layers,
                  fmt::format("-1 (for all) or from 0 to model.layers = {}", model.layers));

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -35,6 +36,7 @@ class Assembler {
     for (const auto& [kind, count] : kinds_of(model))
       layers_.emplace(kind, layer_passes(*kind, plan, collective_s, &kernels_));
     kept_layers_ = layers_;
+    if (plan.vocabulary > 0) vocabulary_ = vocabulary_blocks(model, plan, cost.profile);
     if (plan.recompute_layers < 0) return;
     Plan kept = plan;
     kept.recompute = Recompute::None;
@@ -46,9 +48,10 @@ class Assembler {
     const std::vector<int> split = split_layers(model_, plan_);
     int begin = 0;
     for (std::size_t s = 0; s < split.size(); ++s) {
-      work_.stages.push_back(stage(begin, split[s], s == 0, s + 1 == split.size()));
+      work_.stages.push_back(stage(begin, split[s], static_cast<int>(s), s + 1 == split.size()));
       begin += split[s];
     }
+    if (plan_.vocabulary > 0) add_vocabulary();
     add_optimizer();
     add_sizes();
     work_.kernels = kernels_.take();
@@ -57,17 +60,23 @@ class Assembler {
 
  private:
   // Of so many layers from `begin` on.
-  StageWork stage(int begin, int layers, bool first, bool last) {
+  StageWork stage(int begin, int layers, int number, bool last) {
     StageWork stage;
     stage.layers = layers;
-    const int first_layer = first ? 1 : 0;
+    const bool first = number == 0, whole = plan_.vocabulary == 0;
+    const bool shares = !whole && number < plan_.pp;
+    const int first_layer = first || shares ? 1 : 0;
     const int recomputed = recomputed_layers(plan_, layers);
     const auto layer = [&](int i) -> const LayerPasses& {
       return (i < recomputed ? layers_ : kept_layers_).at(&model_.layer(begin + i));
     };
     PassBuilder forward;
     Backward backward;
-    if (first) {
+    if (shares) {
+      const double positions = first ? position_parameters(model_) : 0;
+      stage.units.push_back(unit_of({.dense = vocabulary_share(model_, plan_) + positions}));
+      if (first) compute(&forward, vocabulary_->positions, 0);
+    } else if (first) {
       stage.units.push_back(
           unit_of({.dense = embedding_share(model_, plan_) + position_parameters(model_)}));
       compute(&forward, embedding_block(model_, plan_, profile()).forward, 0);
@@ -77,7 +86,11 @@ class Assembler {
       stage.units.push_back(unit_of(layers_share(model_.layer(begin + i), plan_, 1)));
       forward.append(layer(i).forward, first_layer + i);
     }
-    if (last) {
+    if (last && !whole) {
+      compute(&forward, vocabulary_->norm, -1);
+      compute(&backward.both, vocabulary_->norm_gradient, -1);
+      compute(&backward.input, vocabulary_->norm_gradient, -1);
+    } else if (last) {
       HeldParameters held = mtp_share(model_, plan_);
       held.dense += head_share(model_, plan_);
       stage.units.push_back(unit_of(held));
@@ -129,9 +142,10 @@ class Assembler {
   // As in zero-bubble's Megatron, whose weight gradients are those of linear layers, the
   // embedding's is part of the pass that computes input gradients.
   void add_embedding_backward(Backward* backward) {
-    const Kernel gradient = embedding_block(model_, plan_, profile()).weight_gradient;
+    const Kernel gradient = vocabulary_ ? vocabulary_->positions_gradient
+                                        : embedding_block(model_, plan_, profile()).weight_gradient;
     for (PassBuilder* pass : {&backward->both, &backward->input}) {
-      gather(pass, tensor_);
+      if (!vocabulary_) gather(pass, tensor_);
       compute(pass, gradient, 0);
     }
   }
@@ -149,6 +163,34 @@ class Assembler {
     compute(&backward->input, head.input_gradient, unit);
     for (PassBuilder* pass : {&backward->both, &backward->input}) reduce(pass, tensor_);
     compute(&backward->weight, head.weight_gradient, unit);
+  }
+
+  // What a rank does for its rows of the vocabulary. The gradient of the last stage's output goes
+  // to its tensor group as the head's does, then over the pipeline.
+  void add_vocabulary() {
+    VocabularyWork work;
+    PassBuilder embedding, s, t, gradient;
+    compute(&embedding, vocabulary_->lookup, 0);
+    reduce(&embedding, tensor_);
+    gather(&s, tensor_);
+    compute(&s, vocabulary_->logits, 0);
+    if (plan_.tp > 1)
+      s.communicate(GroupKind::Tensor, CommKind::AllReduce,
+                    kCrossEntropyBytesPerToken * tokens_of(model_, plan_));
+    PassBuilder* const first = plan_.vocabulary == 2 ? &s : &t;
+    compute(first, vocabulary_->input_gradient, 0);
+    reduce(first, tensor_);
+    const int output = first->last();
+    compute(&t, vocabulary_->weight_gradient, 0);
+    gather(&gradient, tensor_);
+    compute(&gradient, vocabulary_->lookup_gradient, 0);
+    work.embedding = finish(&embedding);
+    work.s = finish(&s);
+    work.t = t.take(first == &t ? output : -1);
+    work.embedding_gradient = finish(&gradient);
+    work.activation_bytes = tensor_.sequence_parallel ? tensor_.bytes / plan_.tp : tensor_.bytes;
+    work.softmax_bytes = kCrossEntropyBytesPerToken * tokens_of(model_, plan_);
+    work_.vocabulary = std::move(work);
   }
 
   // A layer that predicts one token more: the product of its two inputs, a layer like the last, and
@@ -212,6 +254,7 @@ class Assembler {
   const OrderedPlan& plan_;
   const TensorGroup tensor_;
   KernelTable kernels_;
+  std::optional<VocabularyBlocks> vocabulary_;
   // By kind: under plan.recompute, and those that are not recomputed.
   std::map<const Model*, LayerPasses> layers_, kept_layers_;
   Workload work_;

@@ -40,6 +40,15 @@ struct StageWork {
   Bytes forward_amax_bytes = 0, backward_amax_bytes = 0, weight_amax_bytes = 0;
 };
 
+// Vocabulary parallelism's passes of a microbatch, alike on every pipeline rank
+// (schedule/order/vocabulary.h says what each is for), and what the ranks send each other. Their
+// unit is the first one of the rank's lowest stage.
+struct VocabularyWork {
+  Pass embedding, s, t, embedding_gradient;
+  Bytes activation_bytes = 0;  // what the first stage takes or the last one gives; and gradients
+  Bytes softmax_bytes = 0;     // of each token the largest logit, the sum, the target's logit
+};
+
 // A whole job's work. Everything is per GPU: its shares of tensor, context and expert parallelism
 // are already taken.
 struct Workload {
@@ -51,6 +60,7 @@ struct Workload {
   Bytes gradient_norm_bytes = 0;       // 0: no such all-reduce
   // Of every rank, once an iteration and whatever stages it has: data, timers, logging.
   Nanoseconds iteration_overhead_ns = 0;
+  std::optional<VocabularyWork> vocabulary;  // with plan.vocabulary
 };
 
 // The analytic workload of a model under a plan, priced by `cost`.
@@ -87,8 +97,8 @@ struct MemoryUse {
   double weights = 0, gradients = 0, optimizer = 0, activations = 0;
   // Buffers: a pipeline transfer's two; sequence parallelism's gathered array, and one a GEMM that
   // overlaps; two of a context ring, or what is gathered or exchanged there; an expert exchange's
-  // two; the largest unit's gradients under ZeRO 2, and a layer and the next unit under ZeRO 3
-  // where it gathers for each pass.
+  // two; of vocabulary parallelism what both ends get and give; the largest unit's gradients under
+  // ZeRO 2, and a layer and the next unit under ZeRO 3 where it gathers for each pass.
   double communication = 0;
   double workspace = 0;  // of the GPU's GEMM libraries: the caller's, as no model says it
   int rank = 0;          // the pipeline rank it is
@@ -106,6 +116,8 @@ struct LiveActivations {
     int microbatches = 0;
   };
   std::vector<std::vector<Entry>> ranks;
+  // With plan.vocabulary: of each rank, the most microbatches between S and T.
+  std::vector<int> outputs = {};
 };
 
 // REQUIRES: check(model, plan); at least one rank, stages of the plan.

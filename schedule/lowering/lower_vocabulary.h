@@ -1,0 +1,41 @@
+// Lowering of vocabulary parallelism: what the passes of one pipeline rank give to and take from
+// those of the others.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "schedule/lowering/body_builder.h"
+#include "schedule/lowering/lower_context.h"
+#include "schedule/order/order.h"
+
+namespace tandem {
+
+// The collectives over all pipeline ranks, which every rank issues in the order of its passes.
+// lower_rank.cpp calls it in the order of the rank's actions. Without vocabulary passes it does
+// nothing.
+class VocabularyLanes {
+ public:
+  VocabularyLanes(const Context& context, BodyBuilder* builder, Slots* slots);
+
+  // Adds the op that the action has to wait for, if there is one.
+  void before(const Action& action, std::vector<std::uint32_t>* waits);
+  // The action has run; `output` gives its result.
+  void after(const Action& action, std::uint32_t output);
+
+ private:
+  bool is_first(const Action& action) const { return index(action.stage) == 0; }
+  bool is_last(const Action& action) const {
+    return index(action.stage) == context_.order.stages - 1;
+  }
+  std::uint32_t& op_of(VocabularyComm comm, const Action& action);
+  void issue(VocabularyComm comm, const Action& action, std::vector<std::uint32_t> waits);
+
+  const Context& context_;
+  BodyBuilder& builder_;
+  Slots& slots_;
+  std::array<std::vector<std::uint32_t>, kVocabularyComms> ops_;  // by microbatch
+};
+
+}  // namespace tandem
