@@ -1,0 +1,164 @@
+#include "schedule/search/order_search.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "schedule/search/policies.h"
+#include "schedule/search/policy_scheduler.h"
+
+namespace tandem {
+namespace {
+
+struct TriedPolicy {
+  SchedulePolicy policy;
+  PolicyOutcome outcome;
+};
+
+// One policy changed again and again. Late acceptance: a change stays that is no worse than what
+// stood so many changes ago (Burke and Bykov, "The late acceptance Hill-Climbing heuristic", 2017).
+class PolicyClimb {
+ public:
+  PolicyClimb(TriedPolicy start, std::uint64_t seed) : random_(seed), at_(start), best_(start) {
+    history_.fill(start.outcome);
+  }
+
+  void step(const SearchProblem& problem, PolicyScheduler* scheduler) {
+    SchedulePolicy next = changed_policy(problem, at_.policy, &random_);
+    const PolicyOutcome outcome = scheduler->play(next);
+    PolicyOutcome& before = history_[steps_++ % history_.size()];
+    if (outcome <= before || outcome <= at_.outcome) at_ = {std::move(next), outcome};
+    before = at_.outcome;
+    if (at_.outcome < best_.outcome) best_ = at_;
+  }
+
+  const TriedPolicy& best() const { return best_; }
+
+ private:
+  std::mt19937_64 random_;
+  TriedPolicy at_, best_;
+  std::array<PolicyOutcome, 50> history_;
+  std::size_t steps_ = 0;
+};
+
+}  // namespace
+
+int default_candidates(const SearchProblem& problem) {
+  constexpr std::int64_t kActions = 24'000'000, kFewest = 500, kMost = 20'000;
+  const std::int64_t actions = 3LL * problem.stages() * problem.microbatches;
+  return static_cast<int>(std::clamp(kActions / actions, kFewest, kMost));
+}
+
+class OrderSearch::State {
+ public:
+  State(SearchProblem problem, const std::vector<Order>& starts) : problem_(std::move(problem)) {
+    for (const Order& start : starts) {
+      if (fits(problem_, start)) starts_.push_back({start, makespan(problem_, start)});
+    }
+    if (!can_fit(problem_)) return;
+    scheduler_.emplace(problem_);
+    waiting_ = starting_policies(problem_);
+    std::ranges::reverse(waiting_);
+  }
+  // The scheduler refers to the problem.
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  State(State&&) = delete;
+  State& operator=(State&&) = delete;
+  ~State() = default;
+
+  void step() {
+    if (!waiting_.empty()) {
+      const PolicyOutcome outcome = scheduler_->play(waiting_.back());
+      tried_.push_back({std::move(waiting_.back()), outcome});
+      waiting_.pop_back();
+      if (waiting_.empty()) begin_climbs();
+      return;
+    }
+    climbs_[turn_++ % climbs_.size()].step(problem_, &*scheduler_);
+  }
+  bool can_step() const { return scheduler_.has_value(); }
+
+  double best() const {
+    double least = std::numeric_limits<double>::infinity();
+    for (const SearchedOrder& start : starts_) least = std::min(least, start.makespan);
+    for (const TriedPolicy& tried : policies()) least = std::min(least, tried.outcome.makespan);
+    return least;
+  }
+
+  std::vector<SearchedOrder> orders(std::size_t most) const {
+    std::vector<SearchedOrder> orders = starts_;
+    for (const TriedPolicy& tried : policies()) {
+      PolicyScheduler scheduler(problem_);
+      scheduler.play(tried.policy);
+      Order order = scheduler.order();
+      const double time = makespan(problem_, order);
+      orders.push_back({std::move(order), time});
+    }
+    std::ranges::stable_sort(orders, {}, &SearchedOrder::makespan);
+    const auto same = std::ranges::unique(
+        orders, [](const auto& a, const auto& b) { return a.order.ranks == b.order.ranks; });
+    orders.erase(same.begin(), same.end());
+    if (orders.size() > most) orders.resize(most);
+    return orders;
+  }
+
+ private:
+  static constexpr std::size_t kClimbs = 4;
+
+  static bool by_outcome(const TriedPolicy& a, const TriedPolicy& b) {
+    return a.outcome < b.outcome;
+  }
+
+  void begin_climbs() {
+    std::ranges::stable_sort(tried_, by_outcome);
+    for (const TriedPolicy& tried : tried_) {
+      if (!climbs_.empty() && tried.outcome == climbs_.back().best().outcome) continue;
+      climbs_.emplace_back(tried, climbs_.size() + 1);
+      if (climbs_.size() == kClimbs) break;
+    }
+  }
+
+  // The best of each climb, or of what was tried as yet.
+  std::vector<TriedPolicy> policies() const {
+    std::vector<TriedPolicy> best;
+    if (climbs_.empty() && !tried_.empty())
+      best.push_back(*std::ranges::min_element(tried_, by_outcome));
+    for (const PolicyClimb& climb : climbs_) best.push_back(climb.best());
+    return best;
+  }
+
+  const SearchProblem problem_;
+  std::vector<SearchedOrder> starts_;
+  std::optional<PolicyScheduler> scheduler_;
+  std::vector<SchedulePolicy> waiting_;  // those to be tried first, the next one last
+  std::vector<TriedPolicy> tried_;
+  std::vector<PolicyClimb> climbs_;
+  std::size_t turn_ = 0;
+};
+
+OrderSearch::OrderSearch(SearchProblem problem, const std::vector<Order>& starts)
+    : state_(std::make_unique<State>(std::move(problem), starts)) {}
+OrderSearch::OrderSearch(OrderSearch&&) noexcept = default;
+OrderSearch& OrderSearch::operator=(OrderSearch&&) noexcept = default;
+OrderSearch::~OrderSearch() = default;
+
+void OrderSearch::play(int candidates, Clock::time_point until) {
+  if (!state_->can_step()) return;
+  for (int i = 0; i < candidates; ++i) {
+    if (until != Clock::time_point::max() && Clock::now() >= until) return;
+    state_->step();
+  }
+}
+
+double OrderSearch::best() const { return state_->best(); }
+
+std::vector<SearchedOrder> OrderSearch::orders(std::size_t most) const {
+  return state_->orders(most);
+}
+
+}  // namespace tandem
