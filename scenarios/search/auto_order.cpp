@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <optional>
 #include <string>
@@ -11,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "scenarios/run/auto_layout.h"
 #include "scenarios/run/order_job.h"
 #include "scenarios/run/place.h"
 #include "scenarios/run/price_job.h"
@@ -36,20 +36,28 @@ struct OrderValue {
 Scenario with_chunks(Scenario scenario, int vpp) {
   scenario.job.plan.vpp = vpp;
   scenario.job.order.vpp = vpp;
+  if (scenario.job.layout == "auto") scenario.job.plan.layers_per_stage.clear();
   return scenario;
+}
+
+Status check_layers(const Scenario& scenario) {
+  const Model& model = scenario.job.model;
+  const Plan& plan = scenario.job.plan;
+  if (scenario.costs.uniform) return check_stated(model, plan);
+  if (scenario.job.layout == "auto" && plan.stages() <= model.layers) return Done{};
+  return check(model, plan);
 }
 
 // The stages a rank to look at: the scenario's, or all that its layers can be cut into.
 std::vector<int> chunks_of(const Scenario& scenario) {
   const Plan& plan = scenario.job.plan;
-  if (plan.pp == 1 || scenario.places.contains("parallel.vpp") || !plan.layers_per_stage.empty())
+  const bool laid = scenario.job.layout == "auto";
+  if (plan.pp == 1 || scenario.places.contains("parallel.vpp") ||
+      (!laid && !plan.layers_per_stage.empty()))
     return {plan.vpp};
   std::vector<int> chunks;
-  for (const int vpp : {1, 2, 3, 4, 6, 8}) {
-    const Scenario one = with_chunks(scenario, vpp);
-    const Status status = scenario.costs.uniform ? check_stated(one.job.model, one.job.plan)
-                                                 : check(one.job.model, one.job.plan);
-    if (status.ok()) chunks.push_back(vpp);
+  for (const int vpp : laid ? std::vector{1, 2} : std::vector{1, 2, 3, 4, 6, 8}) {
+    if (check_layers(with_chunks(scenario, vpp)).ok()) chunks.push_back(vpp);
   }
   return chunks;
 }
@@ -91,30 +99,53 @@ void add_bytes(const Scenario& scenario, SearchProblem* problem) {
   }
 }
 
-// The named orders, and those made for the stages, played in full.
+SearchProblem problem_of(const Scenario& scenario, std::vector<int> rank_of_stage,
+                         const Cluster& cluster, const Placement& placement) {
+  const JobSettings& job = scenario.job;
+  SearchProblem problem{.microbatches = job.plan.microbatches(),
+                        .rank_of_stage = std::move(rank_of_stage)};
+  const std::vector<int>& ranks = problem.rank_of_stage;
+  const OrderedPlan plan(job.plan, 1, ranks.front() == ranks.back());
+  const Workload chain = price_workload(job.model, plan, scenario.costs, cluster, placement);
+  problem.costs = stage_costs(chain, job.model, job.plan, scenario.costs, cluster, placement);
+  add_bytes(scenario, &problem);
+  return problem;
+}
+
+// Whether the ranks hold no more microbatches of all their stages than schedule.memory_limit says.
+bool keeps_limit(const JobSettings& job, const Order& order) {
+  if (job.order.memory_limit == 0) return true;
+  for (const std::vector<Action>& actions : order.ranks) {
+    int held = 0;
+    for (const Action& action : actions) {
+      if (action.kind == ActionKind::Forward) ++held;
+      if (action.kind == ActionKind::Backward || action.kind == ActionKind::BackwardWeight) --held;
+      if (held > job.order.memory_limit * job.plan.vpp) return false;
+    }
+  }
+  return true;
+}
+
+// Orders that are played in full, and the best of them.
 class FullOrders {
  public:
-  explicit FullOrders(const Scenario& scenario) : scenario_(scenario) {
-    scenario_.variability.jitter = 0;
-    scenario_.variability.repeats = 1;
-  }
-
-  // Named orders that cannot be played at these sizes are passed over.
-  void play_named(int vpp) {
-    for (const OrderTraits& traits : scenario_.job.order.orders) {
-      if (vpp < traits.least_vpp) continue;
-      Scenario one = with_chunks(scenario_, vpp);
+  // Named orders that cannot be played at these sizes are passed over. Where the layout is open
+  // each gets its own.
+  void play_named(const Scenario& scenario) {
+    for (const OrderTraits& traits : scenario.job.order.orders) {
+      if (scenario.job.plan.vpp < traits.least_vpp) continue;
+      Scenario one = scenario;
       one.job.order.name = traits.name;
       one.job.order.memory_limit = 0;
       if (!traits.groups) one.job.order.group = 0;
       if (!check_order(one.job.order).ok()) continue;
-      play(std::move(one));
+      play(std::move(one), scenario.job.order.memory_limit);
     }
   }
-  void play_made(int vpp, Order order) {
-    Scenario one = with_chunks(scenario_, vpp);
-    one.job.found_order.emplace().order = std::move(order);
-    play(std::move(one));
+  void play_made(const Scenario& scenario, Order order) {
+    Scenario one = scenario;
+    one.job.found_order = {std::move(order), {}};
+    play(std::move(one), scenario.job.order.memory_limit);
   }
 
   // The scenario with the best; an Error of the last where none could be played.
@@ -122,110 +153,178 @@ class FullOrders {
     if (!best_)
       return last_error_.value_or(
           Error::of({"schedule.order"}, "found no order that takes these sizes"));
-    Scenario scenario = *best_;
+    Scenario scenario = best_->scenario;
     OrderFinding& finding = scenario.job.found_order->finding;
-    finding.iteration_s = best_value_.seconds;
-    if (best_value_.fits && !named_value_.fits) return scenario;
-    finding.named = named_;
-    finding.named_vpp = named_vpp_;
-    finding.named_s = named_value_.seconds;
+    finding.iteration_s = best_->value.seconds;
+    if (!named_ || (best_->value.fits && !named_->value.fits)) return scenario;
+    finding.named = named_->scenario.job.found_order->finding.name;
+    finding.named_vpp = named_->scenario.job.plan.vpp;
+    finding.named_s = named_->value.seconds;
     return scenario;
   }
 
+  struct Played {
+    Scenario scenario;  // with its layout and its order
+    OrderValue value;
+  };
+  const std::vector<Played>& played() const { return played_; }
+  const Scenario& best_scenario() const { return best_->scenario; }
+
  private:
-  void play(Scenario one) {
-    const auto played = play_once(one, Engine::Ideal);
-    if (!played.ok()) {
-      last_error_ = played.error();
+  void play(Scenario one, double memory_limit) {
+    if (one.job.layout == "auto") {
+      auto laid = with_layout(one);
+      if (!laid.ok()) {
+        last_error_ = laid.error();
+        return;
+      }
+      one = *std::move(laid);
+    }
+    Scenario undisturbed = one;
+    undisturbed.variability.jitter = 0;
+    undisturbed.variability.repeats = 1;
+    const auto job = play_once(undisturbed, Engine::Ideal);
+    if (!job.ok()) {
+      last_error_ = job.error();
       return;
     }
-    const RunResult result = result_of(one, played->job, played->trace);
-    const OrderValue value{!result.training || result.training->fits, result.iteration_s};
-    const std::string name = one.job.found_order ? "" : one.job.order.name;
-    if (!name.empty() && value.better_than(named_value_)) {
-      named_ = name;
-      named_vpp_ = one.job.plan.vpp;
-      named_value_ = value;
-    }
-    if (best_ && !value.better_than(best_value_)) return;
-    best_value_ = value;
-    const std::vector<int> rank_of = stage_to_rank(played->job.order);
-    const bool in_a_v = rank_of.size() > 1 && rank_of.front() == rank_of.back();
-    best_ = std::move(one);
-    best_->job.found_order = {played->job.order, {.name = name, .in_a_v = in_a_v}};
+    const RunResult result = result_of(undisturbed, job->job, job->trace);
+    one.job.order.memory_limit = memory_limit;
+    const OrderValue value{(!result.training || result.training->fits) &&
+                               keeps_limit(one.job, job->job.order),
+                           result.iteration_s};
+    const bool is_named = !one.job.found_order;
+    const std::vector<int> rank_of = stage_to_rank(job->job.order);
+    one.job.found_order = {job->job.order,
+                           {.name = is_named ? one.job.order.name : "",
+                            .in_a_v = rank_of.size() > 1 && rank_of.front() == rank_of.back()}};
+    one.job.order.name = kAutoOrder;
+    played_.push_back({std::move(one), value});
+    if (!best_ || value.better_than(best_->value)) best_ = played_.back();
+    if (is_named && (!named_ || value.better_than(named_->value))) named_ = played_.back();
   }
 
-  Scenario scenario_;
-  std::optional<Scenario> best_;
-  OrderValue best_value_, named_value_;
-  std::string named_;
-  int named_vpp_ = 0;
+  std::vector<Played> played_;
+  std::optional<Played> best_, named_;
   std::optional<Error> last_error_;
 };
 
+// What the busiest rank has to do in an iteration.
+double busiest_rank_s(const SearchProblem& problem) {
+  std::vector<double> work(problem.pp());
+  for (int stage = 0; stage < problem.stages(); ++stage) {
+    const OrderCosts& costs = problem.costs[stage];
+    work[problem.rank_of_stage[stage]] +=
+        problem.microbatches * (costs.forward + costs.input + costs.weight);
+  }
+  return *std::ranges::max_element(work);
+}
+
 struct Placed {
-  int vpp = 1;
+  Scenario scenario;
   int candidates = 0;  // where nobody says
   OrderSearch search;
 };
 
-// One search for each number of stages a rank and each placement.
-std::vector<Placed> searches_of(const Scenario& scenario, const std::vector<int>& chunks,
-                                const Cluster& cluster, const Placement& placement) {
-  constexpr int kMostSearched = 4;
+// One search for each placement of the scenario's stages.
+std::vector<Placed> searches_of(const Scenario& scenario, const Cluster& cluster,
+                                const Placement& placement) {
+  const Plan& plan = scenario.job.plan;
+  std::vector<std::vector<int>> placements = {stages_in_order(plan.pp, plan.vpp)};
+  if (plan.vpp % 2 == 0) placements.push_back(stages_in_a_v(plan.pp, plan.vpp));
   std::vector<Placed> searches;
-  for (const int vpp : chunks) {
-    if (vpp > kMostSearched && chunks.size() > 1) continue;
-    const Scenario one = with_chunks(scenario, vpp);
-    const Plan& plan = one.job.plan;
-    std::vector<std::vector<int>> placements = {stages_in_order(plan.pp, vpp)};
-    if (vpp % 2 == 0) placements.push_back(stages_in_a_v(plan.pp, vpp));
-    for (const std::vector<int>& ranks : placements) {
-      SearchProblem problem{.microbatches = plan.microbatches(), .rank_of_stage = ranks};
-      const OrderedPlan ordered(plan, 1, ranks.front() == ranks.back());
-      const Workload chain = price_workload(one.job.model, ordered, one.costs, cluster, placement);
-      problem.costs = stage_costs(chain, one.job.model, plan, one.costs, cluster, placement);
-      add_bytes(one, &problem);
-      const std::vector<Order> named = named_orders_for(problem);
-      const int candidates = default_candidates(problem);
-      searches.push_back({vpp, candidates, OrderSearch(std::move(problem), named)});
-    }
+  for (const std::vector<int>& ranks : placements) {
+    SearchProblem problem = problem_of(scenario, ranks, cluster, placement);
+    const std::vector<Order> named = named_orders_for(problem);
+    const int candidates = default_candidates(problem);
+    searches.push_back({scenario, candidates, OrderSearch(std::move(problem), named)});
   }
   return searches;
 }
 
-// All searches for a while, then the better half of them, down to one.
+// All searches for a third of the candidates, the better half for the next, the best for the last.
 void play_off(std::vector<Placed>* searches, int candidates) {
-  while (!searches->empty()) {
-    const auto rounds = static_cast<int>(std::bit_width(searches->size()));
-    const int portion = candidates / rounds / static_cast<int>(searches->size());
-    for (Placed& placed : *searches) placed.search.play(portion);
-    candidates -= portion * static_cast<int>(searches->size());
-    if (searches->size() == 1) break;
+  constexpr int kRounds = 3;
+  if (candidates == 0)
+    candidates = std::ranges::min_element(*searches, {}, &Placed::candidates)->candidates;
+  for (int round = 0; round < kRounds; ++round) {
+    for (Placed& placed : *searches)
+      placed.search.play(candidates / kRounds / static_cast<int>(searches->size()));
     std::ranges::stable_sort(*searches, {}, [](const Placed& p) { return p.search.best(); });
-    searches->erase(searches->begin() + static_cast<std::ptrdiff_t>((searches->size() + 1) / 2),
-                    searches->end());
+    const std::size_t left = round + 2 == kRounds ? 1 : (searches->size() + 1) / 2;
+    searches->erase(searches->begin() + static_cast<std::ptrdiff_t>(left), searches->end());
   }
+}
+
+// The searches of all scenarios, and the best of what they find played in full.
+Status search(const std::vector<Scenario>& scenarios, FullOrders* full) {
+  constexpr std::size_t kInFull = 4;
+  ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(scenarios.front()));
+  const Placement placement = place_ranks(scenarios.front().cluster, cluster);
+  std::vector<Placed> searches;
+  for (const Scenario& scenario : scenarios) {
+    for (Placed& placed : searches_of(scenario, cluster, placement))
+      searches.push_back(std::move(placed));
+  }
+  play_off(&searches, scenarios.front().job.order_budget);
+  for (const Placed& placed : searches) {
+    for (SearchedOrder& found : placed.search.orders(kInFull))
+      full->play_made(placed.scenario, std::move(found.order));
+  }
+  return Done{};
+}
+
+// Layouts that named orders got, those first whose busiest rank has the least to do: what an order
+// cannot win back.
+Result<std::vector<Scenario>> good_layouts(const Scenario& scenario, const FullOrders& full) {
+  constexpr std::size_t kMost = 3;
+  ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(scenario));
+  const Placement placement = place_ranks(scenario.cluster, cluster);
+  std::vector<std::pair<double, Scenario>> layouts;
+  for (const FullOrders::Played& played : full.played()) {
+    if (!played.value.fits || played.scenario.job.found_order->order.chains > 1) continue;
+    Scenario open = played.scenario;
+    const std::vector<int> rank_of = stage_to_rank(open.job.found_order->order);
+    open.job.found_order.reset();
+    const auto is_same = [&](const auto& other) {
+      return other.second.job.plan.layers_per_stage == open.job.plan.layers_per_stage;
+    };
+    if (std::ranges::any_of(layouts, is_same)) continue;
+    const double most = busiest_rank_s(problem_of(open, rank_of, cluster, placement));
+    layouts.emplace_back(most, std::move(open));
+  }
+  std::ranges::stable_sort(layouts, {}, &std::pair<double, Scenario>::first);
+  std::vector<Scenario> best;
+  for (auto& [most, laid] : layouts) {
+    if (best.size() < kMost) best.push_back(std::move(laid));
+  }
+  return best;
 }
 
 }  // namespace
 
 Result<Scenario> with_order(const Scenario& scenario) {
+  constexpr int kMostSearched = 2;
   const std::vector<int> chunks = chunks_of(scenario);
-  FullOrders full(scenario);
-  for (const int vpp : chunks) full.play_named(vpp);
-  if (scenario.job.plan.pp > 1) {
-    ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(scenario));
-    const Placement placement = place_ranks(scenario.cluster, cluster);
-    std::vector<Placed> searches = searches_of(scenario, chunks, cluster, placement);
-    int candidates = scenario.job.order_budget;
-    if (candidates == 0)
-      candidates = std::ranges::min_element(searches, {}, &Placed::candidates)->candidates;
-    play_off(&searches, candidates);
-    for (const Placed& placed : searches) {
-      for (SearchedOrder& found : placed.search.orders(4))
-        full.play_made(placed.vpp, std::move(found.order));
-    }
+  FullOrders full;
+  std::vector<Scenario> scenarios;
+  for (const int vpp : chunks) {
+    const Scenario one = with_chunks(scenario, vpp);
+    full.play_named(one);
+    if (vpp <= kMostSearched || chunks.size() == 1) scenarios.push_back(one);
+  }
+  if (scenario.job.plan.pp == 1) return full.best();
+  if (scenario.job.layout == "auto") {
+    ASSIGN_OR_RETURN(scenarios, good_layouts(scenario, full));
+  }
+  if (!scenarios.empty()) RETURN_IF_ERROR(search(scenarios, &full));
+  if (scenario.job.layout == "auto" && !full.played().empty()) {
+    // A layout for the order that was found, and an order for that layout.
+    Scenario again = full.best_scenario();
+    again.job.layout = "auto";
+    ASSIGN_OR_RETURN(again, with_layout(again));
+    again.job.found_order.reset();
+    RETURN_IF_ERROR(search({again}, &full));
   }
   return full.best();
 }

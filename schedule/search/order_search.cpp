@@ -76,7 +76,7 @@ class OrderSearch::State {
       const PolicyOutcome outcome = scheduler_->play(waiting_.back());
       tried_.push_back({std::move(waiting_.back()), outcome});
       waiting_.pop_back();
-      if (waiting_.empty()) begin_climbs();
+      if (waiting_.empty()) go_on();
       return;
     }
     climbs_[turn_++ % climbs_.size()].step(problem_, &*scheduler_);
@@ -108,19 +108,35 @@ class OrderSearch::State {
   }
 
  private:
-  static constexpr std::size_t kClimbs = 4;
+  static constexpr std::size_t kVaried = 8, kClimbs = 4;
 
   static bool by_outcome(const TriedPolicy& a, const TriedPolicy& b) {
     return a.outcome < b.outcome;
   }
 
-  void begin_climbs() {
-    std::ranges::stable_sort(tried_, by_outcome);
-    for (const TriedPolicy& tried : tried_) {
-      if (!climbs_.empty() && tried.outcome == climbs_.back().best().outcome) continue;
-      climbs_.emplace_back(tried, climbs_.size() + 1);
-      if (climbs_.size() == kClimbs) break;
+  // Behind the starting policies the variants of the best come, and behind them the climbs.
+  void go_on() {
+    const std::vector<TriedPolicy> best = best_of_tried(varied_ ? kClimbs : kVaried);
+    for (const TriedPolicy& tried : best) {
+      if (varied_) {
+        climbs_.emplace_back(tried, climbs_.size() + 1);
+        continue;
+      }
+      const std::vector<SchedulePolicy> variants = variants_of(problem_, tried.policy);
+      waiting_.insert(waiting_.begin(), variants.rbegin(), variants.rend());
     }
+    varied_ = true;
+  }
+
+  // No two that end alike.
+  std::vector<TriedPolicy> best_of_tried(std::size_t most) {
+    std::ranges::stable_sort(tried_, by_outcome);
+    std::vector<TriedPolicy> best;
+    for (const TriedPolicy& tried : tried_) {
+      if (best.size() < most && (best.empty() || tried.outcome != best.back().outcome))
+        best.push_back(tried);
+    }
+    return best;
   }
 
   // The best of each climb, or of what was tried as yet.
@@ -137,6 +153,7 @@ class OrderSearch::State {
   std::optional<PolicyScheduler> scheduler_;
   std::vector<SchedulePolicy> waiting_;  // those to be tried first, the next one last
   std::vector<TriedPolicy> tried_;
+  bool varied_ = false;
   std::vector<PolicyClimb> climbs_;
   std::size_t turn_ = 0;
 };

@@ -33,7 +33,7 @@ class OrderSearch {
   using Clock = std::chrono::steady_clock;
   void play(int candidates, Clock::time_point until = Clock::time_point::max());
 
-  // The makespan of the best; infinity where nothing fits.
+  // A makespan that the best does not exceed but for rounding; infinity where nothing fits.
   double best() const;
   // The best orders, best first, at most `most` and no two alike. All of them fit.
   std::vector<SearchedOrder> orders(std::size_t most) const;

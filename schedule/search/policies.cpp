@@ -75,14 +75,31 @@ class Starts {
         chunks_(problem.stages() / pp_) {}
 
   std::vector<SchedulePolicy> all() {
-    for (const Preference& preference : preferences()) add_variants(of_preference(preference));
+    for (const Preference& preference : preferences()) add(of_preference(preference));
     for (const double lead : {-1., 0., 0.5, 1., 2., 4.}) {
-      for (const double lag : {0., 1., 3., kLast}) add_variants(block(lead, lag));
+      for (const double lag : {0., 1., 3., kLast}) add(block(lead, lag));
     }
     if (problem_.rank_of_stage == stages_in_a_v(pp_, 2) && pp_ > 1) {
-      add_variants(slots(true));
-      add_variants(slots(false));
+      add(slots(true));
+      add(slots(false));
     }
+    return std::move(policies_);
+  }
+
+  std::vector<SchedulePolicy> variants(const SchedulePolicy& policy) {
+    add_with(policy, [](SchedulePolicy* p) { p->whole = true; });
+    add_with(policy, [](SchedulePolicy* p) { p->free_first = true; });
+    for (const double patience : {0.5, 1.})
+      add_with(policy, [&](SchedulePolicy* p) { p->patience = patience; });
+    for (const int more : {0, 1, 2, 4}) {
+      const SchedulePolicy limited = with_lifespans(policy, more);
+      add(limited);
+      add_with(limited, [](SchedulePolicy* p) { p->whole = true; });
+      add_with(limited, [](SchedulePolicy* p) { p->patience = 0.5; });
+      add_with(limited, [](SchedulePolicy* p) { p->free_first = true; });
+    }
+    for (const int pace : {0, 1, 2, 4, (3 * pp_ + 7) / 8})
+      add_with(policy, [&](SchedulePolicy* p) { p->pace = pace, p->free_first = true; });
     return std::move(policies_);
   }
 
@@ -128,23 +145,6 @@ class Starts {
       policy.stages[s] = {forward, input, kLast};
     }
     return policy;
-  }
-
-  void add_variants(const SchedulePolicy& policy) {
-    add(policy);
-    add_with(policy, [](SchedulePolicy* p) { p->whole = true; });
-    add_with(policy, [](SchedulePolicy* p) { p->free_first = true; });
-    for (const double patience : {0.5, 1.})
-      add_with(policy, [&](SchedulePolicy* p) { p->patience = patience; });
-    for (const int more : {0, 1, 2, 4}) {
-      const SchedulePolicy limited = with_lifespans(policy, more);
-      add(limited);
-      add_with(limited, [](SchedulePolicy* p) { p->whole = true; });
-      add_with(limited, [](SchedulePolicy* p) { p->patience = 0.5; });
-      add_with(limited, [](SchedulePolicy* p) { p->free_first = true; });
-    }
-    for (const int pace : {0, 1, 2, 4, (3 * pp_ + 7) / 8})
-      add_with(policy, [&](SchedulePolicy* p) { p->pace = pace, p->free_first = true; });
   }
 
   // No more in flight than come while one goes from F to I, and so many more.
@@ -250,6 +250,11 @@ void change_all(SchedulePolicy* policy, std::mt19937_64* random) {
 
 std::vector<SchedulePolicy> starting_policies(const SearchProblem& problem) {
   return Starts(problem).all();
+}
+
+std::vector<SchedulePolicy> variants_of(const SearchProblem& problem,
+                                        const SchedulePolicy& policy) {
+  return Starts(problem).variants(policy);
 }
 
 SchedulePolicy changed_policy(const SearchProblem& problem, SchedulePolicy policy,

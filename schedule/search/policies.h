@@ -10,9 +10,11 @@
 namespace tandem {
 
 // Fixed preferences (deep stages first, forwards or gradients first) and building blocks (each
-// action at its time of a microbatch alone; V-Half's and V-Min's slots in a V), with and without
-// limits of what is in flight, patience and pace.
+// action at its time of a microbatch alone; V-Half's and V-Min's slots in a V).
 std::vector<SchedulePolicy> starting_policies(const SearchProblem& problem);
+
+// The same turns with whole backwards, limits of what is in flight, patience, and pace.
+std::vector<SchedulePolicy> variants_of(const SearchProblem& problem, const SchedulePolicy& policy);
 
 // The policy with one or two of its numbers changed: of a stage, of a kind of action on all of
 // them, or of all.

@@ -1,7 +1,6 @@
 #include "schedule/search/policy_scheduler.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
@@ -16,6 +15,9 @@ constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 // Bytes are added and taken away again.
 constexpr double kRoundingOfLimit = 1 + 1e-9;
 
+// After every turn.
+constexpr double kNoTurn = std::numeric_limits<double>::infinity();
+
 constexpr ActionKind kKinds[] = {ActionKind::Forward, ActionKind::BackwardInput,
                                  ActionKind::BackwardWeight};
 
@@ -25,7 +27,8 @@ PolicyScheduler::PolicyScheduler(const SearchProblem& problem)
     : problem_(problem),
       stages_(problem.stages()),
       ranks_(problem.pp()),
-      next_(problem.pp()),
+      choices_(problem.pp()),
+      begins_(problem.pp()),
       actions_(problem.pp()) {
   CHECK(can_fit(problem));
   double longest = 0;
@@ -33,7 +36,7 @@ PolicyScheduler::PolicyScheduler(const SearchProblem& problem)
     longest = std::max({longest, costs.forward, costs.input, costs.weight, costs.transfer});
   if (longest > 0) ticks_of_unit_ = kTicksOfLongest / longest;
   const auto ticks = [&](double time) {
-    return static_cast<std::int64_t>(std::llround(time * ticks_of_unit_));
+    return static_cast<Ticks>(std::llround(time * ticks_of_unit_));
   };
   for (int s = problem.stages() - 1; s >= 0; --s) {
     StageState& stage = stages_[s];
@@ -53,36 +56,38 @@ PolicyScheduler::PolicyScheduler(const SearchProblem& problem)
     stage.live_bytes = problem.bytes[s].live;
     stage.stash_bytes = problem.bytes[s].stash;
     CHECK(stage.stash_bytes <= stage.live_bytes);
-    for (const int later : ranks_[stage.rank].stages)
-      stage.reserve_bytes += stages_[later].live_bytes;
+    stage.room_bytes = stage.live_bytes;
+    for (const int later : ranks_[stage.rank].stages) stage.room_bytes += stages_[later].live_bytes;
     ranks_[stage.rank].stages.push_back(s);
+    stage.forward_end.resize(problem.microbatches);
+    stage.input_end.resize(problem.microbatches);
   }
   for (int rank = 0; rank < problem.pp(); ++rank)
     ranks_[rank].limit_bytes = problem.limit_bytes[rank] * kRoundingOfLimit;
-  forward_end_.resize(static_cast<std::size_t>(problem.stages()) * problem.microbatches);
-  input_end_.resize(forward_end_.size());
 }
 
 void PolicyScheduler::reset() {
-  for (StageState& stage : stages_) std::ranges::fill(stage.done, 0);
+  for (StageState& stage : stages_) {
+    std::ranges::fill(stage.done, 0);
+    std::ranges::fill(stage.forward_end, kNever);
+    std::ranges::fill(stage.input_end, kNever);
+  }
   for (RankState& rank : ranks_) rank.free_at = 0, rank.held_bytes = 0;
-  std::ranges::fill(forward_end_, kNever);
-  std::ranges::fill(input_end_, kNever);
   for (std::vector<Action>& actions : actions_) actions.clear();
+  for (int s = 0; s < problem_.stages(); ++s) {
+    for (const Pass pass : {kForward, kInput, kWeight}) look_ahead(s, pass);
+  }
+  for (int rank = 0; rank < problem_.pp(); ++rank) decide(rank);
 }
 
 PolicyOutcome PolicyScheduler::play(const SchedulePolicy& policy) {
   policy_ = &policy;
   reset();
-  const int pp = problem_.pp();
-  for (int rank = 0; rank < pp; ++rank) next_[rank] = decide(rank);
   for (;;) {
-    int first = 0;
-    for (int rank = 1; rank < pp; ++rank) {
-      if (next_[rank].at < next_[first].at) first = rank;
-    }
-    if (next_[first].at == kNever) break;
-    start(first, next_[first]);
+    Ticks first = kNever;
+    for (const Ticks begin : begins_) first = std::min(first, begin);
+    if (first == kNever) break;
+    start(static_cast<int>(std::ranges::find(begins_, first) - begins_.begin()));
   }
   PolicyOutcome outcome;
   for (const RankState& rank : ranks_) {
@@ -98,113 +103,131 @@ Order PolicyScheduler::order() const {
   return {"auto", problem_.stages(), problem_.microbatches, 1, actions_, BatchedP2p::Never};
 }
 
-// When the stage's next forward has its input; kNever: not known yet, or the policy keeps it back.
-PolicyScheduler::Ticks PolicyScheduler::forward_comes(int stage) const {
-  const StageState& at = stages_[stage];
-  const int microbatch = at.done[kForward];
-  if (microbatch == problem_.microbatches ||
-      microbatch - at.done[kInput] >= std::max(policy_->stages[stage].most_live, 1))
-    return kNever;
-  if (stage == 0) {
-    if (policy_->pace < 0 || microbatch < policy_->pace) return 0;
-    return std::llround((microbatch - policy_->pace) * policy_->entry_period * ticks_of_unit_);
+// When the stage has what its next action of the pass waits for; kNever as well where the policy
+// has enough in flight.
+PolicyScheduler::Ticks PolicyScheduler::comes(int s, Pass pass) const {
+  const StageState& at = stages_[s];
+  const int microbatch = at.done[pass];
+  if (pass == kForward) {
+    if (microbatch == problem_.microbatches ||
+        microbatch - at.done[kInput] >= std::max(policy_->stages[s].most_live, 1))
+      return kNever;
+    if (s == 0) {
+      if (policy_->pace < 0 || microbatch < policy_->pace) return 0;
+      return std::llround((microbatch - policy_->pace) * policy_->entry_period * ticks_of_unit_);
+    }
+    const Ticks sent = stages_[s - 1].forward_end[microbatch];
+    return sent == kNever ? kNever : sent + stages_[s - 1].transfer_on;
   }
-  const Ticks sent = forward_end_[slot(stage - 1, microbatch)];
-  return sent == kNever ? kNever : sent + stages_[stage - 1].transfer_on;
-}
-
-PolicyScheduler::Ticks PolicyScheduler::input_comes(int stage) const {
-  const StageState& at = stages_[stage];
-  const int microbatch = at.done[kInput];
+  if (pass == kWeight) return microbatch < at.done[kInput] ? 0 : kNever;
   if (microbatch == at.done[kForward]) return kNever;
-  if (stage + 1 == problem_.stages()) return 0;
-  const Ticks sent = input_end_[slot(stage + 1, microbatch)];
-  return sent == kNever ? kNever : sent + stages_[stage + 1].transfer_back;
+  if (s + 1 == problem_.stages()) return 0;
+  const Ticks sent = stages_[s + 1].input_end[microbatch];
+  return sent == kNever ? kNever : sent + stages_[s + 1].transfer_back;
 }
 
-PolicyScheduler::Choice PolicyScheduler::decide(int rank) const {
+void PolicyScheduler::look_ahead(int s, Pass pass) {
+  const SchedulePolicy::StageTurns& turns = policy_->stages[s];
+  const double turn = pass == kForward ? turns.forward
+                      : pass == kInput ? turns.input
+                                       : turns.weight;
+  stages_[s].next[pass] = {comes(s, pass), turn + policy_->period * stages_[s].done[pass]};
+}
+
+void PolicyScheduler::decide(int rank) {
   const RankState& by = ranks_[rank];
-  struct Ready {
-    Choice choice;
-    double turn = 0;
-  };
-  std::array<Ready, 3 * kMostChunks> ready;
-  int count = 0;
-  Ticks soonest = kNever;
-  double kept_back = std::numeric_limits<double>::infinity();  // the turn of a forward without room
+  Choice best;
+  Ticks at = kNever;
+  double turn = kNoTurn;
+  double kept_back = kNoTurn;  // of a forward that only memory keeps back
+  Choice weight;
+  double turn_of_weight = kNoTurn;
   for (const int s : by.stages) {
-    const StageState& at = stages_[s];
-    const SchedulePolicy::StageTurns& turns = policy_->stages[s];
-    const auto add = [&](Pass pass, Ticks comes, double turn) {
-      comes = std::max(comes, by.free_at);
-      soonest = std::min(soonest, comes);
-      ready[count++] = {{s, pass, comes}, turn + policy_->period * at.done[pass]};
-    };
-    if (const Ticks comes = input_comes(s); comes != kNever) add(kInput, comes, turns.input);
-    if (at.done[kWeight] < at.done[kInput]) add(kWeight, by.free_at, turns.weight);
-    if (const Ticks comes = forward_comes(s); comes != kNever) {
-      if (by.held_bytes + at.live_bytes + at.reserve_bytes <= by.limit_bytes)
-        add(kForward, comes, turns.forward);
-      else if (comes <= by.free_at)
-        kept_back = std::min(kept_back, turns.forward + policy_->period * at.done[kForward]);
+    const StageState& stage = stages_[s];
+    for (const Pass pass : {kForward, kInput, kWeight}) {
+      const Next& next = stage.next[pass];
+      if (next.comes == kNever) continue;
+      if (pass == kForward && by.held_bytes + stage.room_bytes > by.limit_bytes) {
+        if (next.comes <= by.free_at) kept_back = std::min(kept_back, next.turn);
+        continue;
+      }
+      if (pass == kWeight && next.turn < turn_of_weight) {
+        weight = {s, pass};
+        turn_of_weight = next.turn;
+      }
+      const Ticks begin = std::max(next.comes, by.free_at);
+      if (begin > at || (begin == at && next.turn >= turn)) continue;
+      best = {s, pass};
+      at = begin;
+      turn = next.turn;
     }
   }
-  if (count == 0) return {.at = kNever};
-  const auto least = [&](auto holds) {
-    const Ready* best = nullptr;
-    for (int i = 0; i < count; ++i) {
-      if (holds(ready[i]) && (best == nullptr || ready[i].turn < best->turn)) best = &ready[i];
-    }
-    return best;
-  };
-  const Ready* best = least([&](const Ready& r) { return r.choice.at <= soonest; });
-  if (policy_->free_first && kept_back < best->turn) {
-    if (const Ready* weight = least([](const Ready& r) { return r.choice.pass == kWeight; }))
-      return weight->choice;
+  if (at != kNever && policy_->free_first && kept_back < turn && weight.stage >= 0) {
+    best = weight;
+    at = by.free_at;
+  } else if (at != kNever && (policy_->patience > 0 || policy_->other_patience > 0)) {
+    best = wait_for(by, best, &at);
   }
-  const double patience =
-      best->choice.pass == kWeight ? policy_->patience : policy_->other_patience;
-  if (patience <= 0) return best->choice;
-  const Ticks until =
-      soonest +
-      std::llround(patience *
-                   static_cast<double>(stages_[best->choice.stage].duration[best->choice.pass]));
-  const Ready* sooner = nullptr;
-  for (int i = 0; i < count; ++i) {
-    if (ready[i].turn < best->turn && ready[i].choice.at <= until &&
-        (sooner == nullptr || ready[i].choice.at < sooner->choice.at))
-      sooner = &ready[i];
-  }
-  return sooner == nullptr ? best->choice : sooner->choice;
+  choices_[rank] = best;
+  begins_[rank] = at;
 }
 
-void PolicyScheduler::start(int rank, const Choice& choice) {
-  StageState& at = stages_[choice.stage];
+// What comes before the choice's turn soon enough to be waited for, or the choice.
+PolicyScheduler::Choice PolicyScheduler::wait_for(const RankState& by, Choice choice,
+                                                  Ticks* at) const {
+  const StageState& chosen = stages_[choice.stage];
+  const double patience = choice.pass == kWeight ? policy_->patience : policy_->other_patience;
+  const Ticks until =
+      *at + std::llround(patience * static_cast<double>(chosen.duration[choice.pass]));
+  const double turn = chosen.next[choice.pass].turn;
+  Choice sooner = choice;
+  Ticks when = kNever;
+  for (const int s : by.stages) {
+    const StageState& stage = stages_[s];
+    for (const Pass pass : {kForward, kInput}) {
+      const Next& next = stage.next[pass];
+      if (next.comes > until || next.comes >= when || next.turn >= turn) continue;
+      if (pass == kForward && by.held_bytes + stage.room_bytes > by.limit_bytes) continue;
+      sooner = {s, pass};
+      when = next.comes;
+    }
+  }
+  if (when != kNever) *at = std::max(when, by.free_at);
+  return sooner;
+}
+
+void PolicyScheduler::start(int rank) {
+  const auto [s, pass] = choices_[rank];
+  StageState& at = stages_[s];
   RankState& by = ranks_[rank];
-  const int microbatch = at.done[choice.pass]++;
-  by.free_at = choice.at + at.duration[choice.pass];
-  ActionKind kind = kKinds[choice.pass];
+  const int microbatch = at.done[pass]++;
+  by.free_at = begins_[rank] + at.duration[pass];
+  ActionKind kind = kKinds[pass];
   int tells = -1;  // the stage that gets something
-  if (choice.pass == kForward) {
-    forward_end_[slot(choice.stage, microbatch)] = by.free_at;
+  if (pass == kForward) {
+    at.forward_end[microbatch] = by.free_at;
     by.held_bytes += at.live_bytes;
-    if (choice.stage + 1 < problem_.stages()) tells = choice.stage + 1;
-  } else if (choice.pass == kInput) {
+    if (s + 1 < problem_.stages()) tells = s + 1;
+    look_ahead(s, kInput);
+  } else if (pass == kInput) {
     if (policy_->whole) {
       kind = ActionKind::Backward;
       by.free_at += at.duration[kWeight];
       ++at.done[kWeight];
     }
-    input_end_[slot(choice.stage, microbatch)] = by.free_at;
+    at.input_end[microbatch] = by.free_at;
     by.held_bytes -= at.live_bytes - (policy_->whole ? 0 : at.stash_bytes);
-    tells = choice.stage - 1;
+    tells = s - 1;
+    look_ahead(s, kForward);
+    look_ahead(s, kWeight);
   } else {
     by.held_bytes -= at.stash_bytes;
   }
-  actions_[rank].push_back({Stage{choice.stage}, kind, Microbatch{microbatch}});
-  next_[rank] = decide(rank);
-  if (tells >= 0 && stages_[tells].rank != rank)
-    next_[stages_[tells].rank] = decide(stages_[tells].rank);
+  look_ahead(s, pass);
+  actions_[rank].push_back({Stage{s}, kind, Microbatch{microbatch}});
+  if (tells >= 0) look_ahead(tells, pass);
+  decide(rank);
+  if (tells >= 0 && stages_[tells].rank != rank) decide(stages_[tells].rank);
 }
 
 }  // namespace tandem

@@ -55,15 +55,22 @@ class PolicyScheduler {
 
  private:
   using Ticks = std::int64_t;
-  enum Pass : std::uint8_t { kForward, kInput, kWeight };
+  enum Pass : std::uint8_t { kForward, kInput, kWeight, kPasses };
 
+  // What a stage does next in one pass.
+  struct Next {
+    Ticks comes = 0;  // when it has what it waits for; kNever: not known yet, or none is left
+    double turn = 0;
+  };
   struct StageState {
-    Ticks duration[3] = {};
-    int done[3] = {};
+    Next next[kPasses];
+    int done[kPasses] = {};
+    Ticks duration[kPasses] = {};
     int rank = 0;
     Ticks transfer_on = 0, transfer_back = 0;  // to the next stage, and to the one before
     double live_bytes = 0, stash_bytes = 0;
-    double reserve_bytes = 0;  // of a microbatch of the rank's later stages
+    double room_bytes = 0;  // that a forward needs: its own, and of the rank's later stages
+    std::vector<Ticks> forward_end, input_end;  // by microbatch
   };
   struct RankState {
     std::vector<int> stages;
@@ -74,25 +81,22 @@ class PolicyScheduler {
   struct Choice {
     int stage = -1;
     Pass pass = kForward;
-    Ticks at = 0;
   };
 
   void reset();
-  Ticks forward_comes(int stage) const;
-  Ticks input_comes(int stage) const;
-  Choice decide(int rank) const;
-  void start(int rank, const Choice& choice);
-  std::size_t slot(int stage, int microbatch) const {
-    return static_cast<std::size_t>(stage) * problem_.microbatches + microbatch;
-  }
+  Ticks comes(int stage, Pass pass) const;
+  void look_ahead(int stage, Pass pass);
+  void decide(int rank);
+  Choice wait_for(const RankState& by, Choice choice, Ticks* at) const;
+  void start(int rank);
 
   const SearchProblem& problem_;
   const SchedulePolicy* policy_ = nullptr;
   double ticks_of_unit_ = 1;
   std::vector<StageState> stages_;
   std::vector<RankState> ranks_;
-  std::vector<Ticks> forward_end_, input_end_;  // by stage and microbatch
-  std::vector<Choice> next_;                    // by rank
+  std::vector<Choice> choices_;  // by rank
+  std::vector<Ticks> begins_;    // by rank: when the choice begins; kNever: there is none
   std::vector<std::vector<Action>> actions_;
 };
 
