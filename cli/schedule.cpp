@@ -27,6 +27,8 @@ struct ScheduleOptions {
   std::string costs;
   std::string format = "grid";
   std::string colour = "auto";
+  double budget_s = 0;
+  std::string op_times;
 };
 
 // "F,I,W" or "F,I,W,C" in any one unit.
@@ -67,8 +69,13 @@ Status print_order(const Order& order, const ScheduleOptions& options) {
 
 Status show_scenario(const ScheduleOptions& options) {
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
-  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
+  ASSIGN_OR_RETURN(std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
+  scenarios.front().job.order_seconds = options.budget_s;
+  if (!options.op_times.empty() && !scenarios.front().job.order_is_open())
+    return Error::at(options.input,
+                     "found --op-times with an order that is given, expected schedule.order = auto");
+  scenarios.front().job.order_trace = options.op_times;
   if (options.format == "program") {
     std::optional<Waiting> waiting("making the program");
     ASSIGN_OR_RETURN(const CompiledJob job, compile(scenarios.front()));
@@ -100,6 +107,8 @@ std::string memory_limit_help() {
 
 Status show(const ScheduleOptions& options) {
   if (options.input.ends_with(".toml")) return show_scenario(options);
+  if (!options.op_times.empty())
+    return Error{"found --op-times without a scenario, expected SCENARIO.toml"};
   if (!options.sets.empty() || !options.only.empty())
     return Error{"found --set or --only without a scenario, expected SCENARIO.toml"};
   if (options.format == "program")
@@ -163,6 +172,10 @@ void add_schedule(const Command& app) {
               "program: lowered and priced")
       .one_of({"grid", "pytorch", "pytorch-comms", "program"})
       .show_default();
+  command.option("--op-times", &options->op_times,
+                 "of a scenario with schedule.order = auto: a trace of one of its runs (tandem run "
+                 "--trace); the order is made for what its stages took there");
+  add_budget(command, &options->budget_s);
   add_colour(command, &options->colour);
   command.footer("Example: tandem schedule --order interleaved --pp 4 --vpp 2 --microbatches 8");
   command.run([options] { return show(*options); });

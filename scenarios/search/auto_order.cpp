@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "scenarios/run/place.h"
 #include "scenarios/run/price_job.h"
 #include "scenarios/run/run.h"
+#include "scenarios/search/measured_costs.h"
 #include "schedule/search/order_search.h"
 #include "topology/cluster.h"
 #include "workload/model/workload.h"
@@ -126,6 +128,12 @@ bool keeps_limit(const JobSettings& job, const Order& order) {
   return true;
 }
 
+// Whether the last stage stands where the first one does.
+bool returns(const Order& order) {
+  const std::vector<int> rank_of = stage_to_rank(order);
+  return rank_of.size() > 1 && rank_of.front() == rank_of.back();
+}
+
 // Orders that are played in full, and the best of them.
 class FullOrders {
  public:
@@ -190,14 +198,13 @@ class FullOrders {
     }
     const RunResult result = result_of(undisturbed, job->job, job->trace);
     one.job.order.memory_limit = memory_limit;
-    const OrderValue value{(!result.training || result.training->fits) &&
-                               keeps_limit(one.job, job->job.order),
-                           result.iteration_s};
+    const OrderValue value{
+        (!result.training || result.training->fits) && keeps_limit(one.job, job->job.order),
+        result.iteration_s};
     const bool is_named = !one.job.found_order;
-    const std::vector<int> rank_of = stage_to_rank(job->job.order);
-    one.job.found_order = {job->job.order,
-                           {.name = is_named ? one.job.order.name : "",
-                            .in_a_v = rank_of.size() > 1 && rank_of.front() == rank_of.back()}};
+    one.job.found_order = {
+        job->job.order,
+        {.name = is_named ? one.job.order.name : "", .in_a_v = returns(job->job.order)}};
     one.job.order.name = kAutoOrder;
     played_.push_back({std::move(one), value});
     if (!best_ || value.better_than(best_->value)) best_ = played_.back();
@@ -226,14 +233,18 @@ struct Placed {
   OrderSearch search;
 };
 
+// Where stages may stand: in order, or an even number of them a rank in a V.
+std::vector<std::vector<int>> placements_of(const Plan& plan) {
+  std::vector<std::vector<int>> placements = {stages_in_order(plan.pp, plan.vpp)};
+  if (plan.vpp % 2 == 0) placements.push_back(stages_in_a_v(plan.pp, plan.vpp));
+  return placements;
+}
+
 // One search for each placement of the scenario's stages.
 std::vector<Placed> searches_of(const Scenario& scenario, const Cluster& cluster,
                                 const Placement& placement) {
-  const Plan& plan = scenario.job.plan;
-  std::vector<std::vector<int>> placements = {stages_in_order(plan.pp, plan.vpp)};
-  if (plan.vpp % 2 == 0) placements.push_back(stages_in_a_v(plan.pp, plan.vpp));
   std::vector<Placed> searches;
-  for (const std::vector<int>& ranks : placements) {
+  for (const std::vector<int>& ranks : placements_of(scenario.job.plan)) {
     SearchProblem problem = problem_of(scenario, ranks, cluster, placement);
     const std::vector<Order> named = named_orders_for(problem);
     const int candidates = default_candidates(problem);
@@ -242,18 +253,35 @@ std::vector<Placed> searches_of(const Scenario& scenario, const Cluster& cluster
   return searches;
 }
 
-// All searches for a third of the candidates, the better half for the next, the best for the last.
-void play_off(std::vector<Placed>* searches, int candidates) {
-  constexpr int kRounds = 3;
-  if (candidates == 0)
-    candidates = std::ranges::min_element(*searches, {}, &Placed::candidates)->candidates;
-  for (int round = 0; round < kRounds; ++round) {
+// One round: so many candidates, or so many seconds, for all of them.
+void play_round(std::vector<Placed>* searches, int candidates, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  if (seconds == 0) {
     for (Placed& placed : *searches)
-      placed.search.play(candidates / kRounds / static_cast<int>(searches->size()));
+      placed.search.play(candidates / static_cast<int>(searches->size()));
+    return;
+  }
+  constexpr int kAtOnce = 20;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  do {
+    for (Placed& placed : *searches) placed.search.play(kAtOnce);
+  } while (Clock::now() < end);
+}
+
+// All searches for a third of the budget, the better half for the next, the best for the last.
+void play_off(std::vector<Placed>* searches, const JobSettings& job) {
+  constexpr int kRounds = 3, kForMoves = 10;
+  const int candidates =
+      job.order_budget > 0
+          ? job.order_budget
+          : std::ranges::min_element(*searches, {}, &Placed::candidates)->candidates;
+  for (int round = 0; round < kRounds; ++round) {
+    play_round(searches, candidates / kRounds, job.order_seconds / kRounds);
     std::ranges::stable_sort(*searches, {}, [](const Placed& p) { return p.search.best(); });
     const std::size_t left = round + 2 == kRounds ? 1 : (searches->size() + 1) / 2;
     searches->erase(searches->begin() + static_cast<std::ptrdiff_t>(left), searches->end());
   }
+  searches->front().search.refine(std::max(1, candidates / kForMoves));
 }
 
 // The searches of all scenarios, and the best of what they find played in full.
@@ -266,7 +294,7 @@ Status search(const std::vector<Scenario>& scenarios, FullOrders* full) {
     for (Placed& placed : searches_of(scenario, cluster, placement))
       searches.push_back(std::move(placed));
   }
-  play_off(&searches, scenarios.front().job.order_budget);
+  play_off(&searches, scenarios.front().job);
   for (const Placed& placed : searches) {
     for (SearchedOrder& found : placed.search.orders(kInFull))
       full->play_made(placed.scenario, std::move(found.order));
@@ -301,9 +329,54 @@ Result<std::vector<Scenario>> good_layouts(const Scenario& scenario, const FullO
   return best;
 }
 
+// The best order by measured times, stage by stage: no full play has them.
+Result<Scenario> with_measured_order(const Scenario& scenario) {
+  const JobSettings& job = scenario.job;
+  if (job.layout == "auto")
+    return scenario.placed(Error::of(
+        {"parallel.layout"},
+        "found parallel.layout = auto with a trace, expected the layout that was traced"));
+  ASSIGN_OR_RETURN(const Cluster cluster, make_cluster(scenario));
+  const Placement placement = place_ranks(scenario.cluster, cluster);
+  SearchedOrder best{{}, std::numeric_limits<double>::infinity()}, best_named = best;
+  std::vector<Placed> searches;
+  for (const std::vector<int>& ranks : placements_of(job.plan)) {
+    SearchProblem problem = problem_of(scenario, ranks, cluster, placement);
+    ASSIGN_OR_RETURN(problem.costs, measured_costs(job.order_trace, problem.costs));
+    SearchProblem as_simulated = problem;  // which frees all of an activation at its I
+    for (StageBytes& bytes : as_simulated.bytes) bytes.stash = 0;
+    const std::vector<Order> named = named_orders_for(problem);
+    for (const Order& order : named) {
+      const double seconds = makespan(problem, order);
+      if (fits(as_simulated, order) && seconds < best_named.makespan) best_named = {order, seconds};
+    }
+    const int candidates = default_candidates(problem);
+    searches.push_back({scenario, candidates, OrderSearch(std::move(problem), named)});
+  }
+  play_off(&searches, job);
+  const std::vector<SearchedOrder> found = searches.front().search.orders(1);
+  if (!found.empty() && found.front().makespan < best_named.makespan) best = found.front();
+  const bool is_named = best.order.ranks.empty();
+  if (is_named) best = best_named;
+  if (best.order.ranks.empty())
+    return Error::of({"schedule.order"},
+                     "found no order that fits, expected one: a rank's memory "
+                     "holds no microbatch of all its stages");
+  Scenario one = scenario;
+  one.job.found_order = {best.order,
+                         {.name = is_named ? best.order.name : "",
+                          .in_a_v = returns(best.order),
+                          .iteration_s = best.makespan,
+                          .named = best_named.order.name,
+                          .named_vpp = job.plan.vpp,
+                          .named_s = best_named.makespan}};
+  return one;
+}
+
 }  // namespace
 
 Result<Scenario> with_order(const Scenario& scenario) {
+  if (!scenario.job.order_trace.empty()) return with_measured_order(scenario);
   constexpr int kMostSearched = 2;
   const std::vector<int> chunks = chunks_of(scenario);
   FullOrders full;

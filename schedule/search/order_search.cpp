@@ -8,6 +8,7 @@
 #include <random>
 #include <utility>
 
+#include "schedule/search/order_moves.h"
 #include "schedule/search/policies.h"
 #include "schedule/search/policy_scheduler.h"
 
@@ -45,6 +46,12 @@ class PolicyClimb {
   std::size_t steps_ = 0;
 };
 
+bool has_pairs(const Order& order) {
+  return std::ranges::any_of(order.ranks, [](const std::vector<Action>& actions) {
+    return std::ranges::any_of(actions, &Action::with_next);
+  });
+}
+
 }  // namespace
 
 int default_candidates(const SearchProblem& problem) {
@@ -57,7 +64,7 @@ class OrderSearch::State {
  public:
   State(SearchProblem problem, const std::vector<Order>& starts) : problem_(std::move(problem)) {
     for (const Order& start : starts) {
-      if (fits(problem_, start)) starts_.push_back({start, makespan(problem_, start)});
+      if (fits(problem_, start)) orders_.push_back({start, makespan(problem_, start)});
     }
     if (!can_fit(problem_)) return;
     scheduler_.emplace(problem_);
@@ -81,17 +88,32 @@ class OrderSearch::State {
     }
     climbs_[turn_++ % climbs_.size()].step(problem_, &*scheduler_);
   }
+  void refine(int moves) {
+    constexpr std::size_t kLooked = 8;
+    for (const SearchedOrder& start : orders(kLooked)) {
+      if (has_pairs(start.order)) continue;
+      OrderMoves search(problem_, start.order, 1);
+      for (int i = 0; i < moves; ++i) search.step();
+      Order order = search.best();
+      if (order.ranks == start.order.ranks) return;
+      order.name = "auto";
+      order.exchanges = BatchedP2p::Never;
+      const double time = makespan(problem_, order);
+      orders_.push_back({std::move(order), time});
+      return;
+    }
+  }
   bool can_step() const { return scheduler_.has_value(); }
 
   double best() const {
     double least = std::numeric_limits<double>::infinity();
-    for (const SearchedOrder& start : starts_) least = std::min(least, start.makespan);
+    for (const SearchedOrder& order : orders_) least = std::min(least, order.makespan);
     for (const TriedPolicy& tried : policies()) least = std::min(least, tried.outcome.makespan);
     return least;
   }
 
   std::vector<SearchedOrder> orders(std::size_t most) const {
-    std::vector<SearchedOrder> orders = starts_;
+    std::vector<SearchedOrder> orders = orders_;
     for (const TriedPolicy& tried : policies()) {
       PolicyScheduler scheduler(problem_);
       scheduler.play(tried.policy);
@@ -100,9 +122,10 @@ class OrderSearch::State {
       orders.push_back({std::move(order), time});
     }
     std::ranges::stable_sort(orders, {}, &SearchedOrder::makespan);
-    const auto same = std::ranges::unique(
-        orders, [](const auto& a, const auto& b) { return a.order.ranks == b.order.ranks; });
-    orders.erase(same.begin(), same.end());
+    const auto same = [](const SearchedOrder& a, const SearchedOrder& b) {
+      return a.order.ranks == b.order.ranks;
+    };
+    orders.erase(std::unique(orders.begin(), orders.end(), same), orders.end());
     if (orders.size() > most) orders.resize(most);
     return orders;
   }
@@ -149,7 +172,7 @@ class OrderSearch::State {
   }
 
   const SearchProblem problem_;
-  std::vector<SearchedOrder> starts_;
+  std::vector<SearchedOrder> orders_;  // the starts, and what moves came to
   std::optional<PolicyScheduler> scheduler_;
   std::vector<SchedulePolicy> waiting_;  // those to be tried first, the next one last
   std::vector<TriedPolicy> tried_;
@@ -164,12 +187,15 @@ OrderSearch::OrderSearch(OrderSearch&&) noexcept = default;
 OrderSearch& OrderSearch::operator=(OrderSearch&&) noexcept = default;
 OrderSearch::~OrderSearch() = default;
 
-void OrderSearch::play(int candidates, Clock::time_point until) {
+void OrderSearch::play(int candidates) {
   if (!state_->can_step()) return;
-  for (int i = 0; i < candidates; ++i) {
-    if (until != Clock::time_point::max() && Clock::now() >= until) return;
-    state_->step();
-  }
+  for (int i = 0; i < candidates; ++i) state_->step();
+}
+
+void OrderSearch::refine(int candidates) {
+  // A move takes a tenth of a policy's time, and less where it is refused at once.
+  constexpr int kMovesOfCandidate = 10;
+  state_->refine(kMovesOfCandidate * candidates);
 }
 
 double OrderSearch::best() const { return state_->best(); }

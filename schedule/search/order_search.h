@@ -1,7 +1,6 @@
 // OrderSearch: an order made for the stages at hand, never slower than those it begins with.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -29,9 +28,10 @@ class OrderSearch {
   OrderSearch& operator=(OrderSearch&&) noexcept;
   ~OrderSearch();
 
-  // Plays so many candidates more; fewer where `until` comes before.
-  using Clock = std::chrono::steady_clock;
-  void play(int candidates, Clock::time_point until = Clock::time_point::max());
+  // Plays so many candidates more: policies.
+  void play(int candidates);
+  // Moves actions of the best order one by one, for about as long as so many candidates take.
+  void refine(int candidates);
 
   // A makespan that the best does not exceed but for rounding; infinity where nothing fits.
   double best() const;

@@ -12,8 +12,6 @@ namespace {
 // Times in whole ticks: what ends together is seen to end together.
 constexpr double kTicksOfLongest = 720'720;
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-// Bytes are added and taken away again.
-constexpr double kRoundingOfLimit = 1 + 1e-9;
 
 // After every turn.
 constexpr double kNoTurn = std::numeric_limits<double>::infinity();
@@ -63,7 +61,7 @@ PolicyScheduler::PolicyScheduler(const SearchProblem& problem)
     stage.input_end.resize(problem.microbatches);
   }
   for (int rank = 0; rank < problem.pp(); ++rank)
-    ranks_[rank].limit_bytes = problem.limit_bytes[rank] * kRoundingOfLimit;
+    ranks_[rank].limit_bytes = problem.limit_bytes[rank] * kRoundingOfBytes;
 }
 
 void PolicyScheduler::reset() {

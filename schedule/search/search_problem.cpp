@@ -8,9 +8,6 @@
 namespace tandem {
 namespace {
 
-// Sums of bytes that are one after another taken and given back.
-constexpr double kRounding = 1e-9;
-
 double change(const StageBytes& bytes, ActionKind kind) {
   switch (kind) {
     case ActionKind::Forward:
@@ -33,28 +30,31 @@ bool can_fit(const SearchProblem& problem) {
   for (int stage = 0; stage < problem.stages(); ++stage)
     least[problem.rank_of_stage[stage]] += problem.bytes[stage].live;
   for (std::size_t rank = 0; rank < least.size(); ++rank) {
-    if (least[rank] > problem.limit_bytes[rank] * (1 + kRounding)) return false;
+    if (least[rank] > problem.limit_bytes[rank] * kRoundingOfBytes) return false;
   }
   return true;
 }
 
+double peak_of_rank(const SearchProblem& problem, const std::vector<Action>& actions) {
+  double held = 0, peak = 0;
+  for (const Action& action : actions) {
+    held += change(problem.bytes[index(action.stage)], action.kind);
+    peak = std::max(peak, held);
+  }
+  return peak;
+}
+
 std::vector<double> peak_bytes(const SearchProblem& problem, const Order& order) {
   std::vector<double> peaks;
-  for (const std::vector<Action>& actions : order.ranks) {
-    double held = 0, peak = 0;
-    for (const Action& action : actions) {
-      held += change(problem.bytes[index(action.stage)], action.kind);
-      peak = std::max(peak, held);
-    }
-    peaks.push_back(peak);
-  }
+  for (const std::vector<Action>& actions : order.ranks)
+    peaks.push_back(peak_of_rank(problem, actions));
   return peaks;
 }
 
 bool fits(const SearchProblem& problem, const Order& order) {
   const std::vector<double> peaks = peak_bytes(problem, order);
   for (std::size_t rank = 0; rank < peaks.size(); ++rank) {
-    if (peaks[rank] > problem.limit_bytes[rank] * (1 + kRounding)) return false;
+    if (peaks[rank] > problem.limit_bytes[rank] * kRoundingOfBytes) return false;
   }
   return true;
 }

@@ -33,7 +33,11 @@ struct SearchProblem {
 // Whether each rank can hold a microbatch of all its stages: then there is an order that fits.
 bool can_fit(const SearchProblem& problem);
 
-// The most bytes that the microbatches of an order keep, by rank.
+// Sums of bytes that are one after another taken and given back may come to so much more.
+inline constexpr double kRoundingOfBytes = 1 + 1e-9;
+
+// The most bytes that the microbatches of a rank's actions keep; of an order, by rank.
+double peak_of_rank(const SearchProblem& problem, const std::vector<Action>& actions);
 std::vector<double> peak_bytes(const SearchProblem& problem, const Order& order);
 bool fits(const SearchProblem& problem, const Order& order);
 

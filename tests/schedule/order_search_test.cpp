@@ -8,73 +8,10 @@
 #include <limits>
 
 #include "schedule/order/order_replay.h"
-#include "schedule/order/order_text.h"
-#include "tests/schedule/pytorch_rules.h"
-#include "tests/schedule/search_cases.h"
-#include "tests/seed.h"
+#include "tests/schedule/search_checks.h"
 
 namespace tandem {
 namespace {
-
-constexpr double kRounding = 1e-9;
-constexpr double kNone = std::numeric_limits<double>::infinity();
-
-void check_valid(const SearchProblem& problem, const Order& order) {
-  const Status status = validate(order);
-  INFO((status.ok() ? "" : status.error().text()));
-  REQUIRE(status.ok());
-  CHECK(stage_to_rank(order) == problem.rank_of_stage);
-  CHECK(fits(problem, order));
-  CHECK(broken_pytorch_rule(to_pytorch(with_communication(order)), order.stages,
-                            order.microbatches) == "");
-}
-
-struct Compared {
-  double named = kNone, found = kNone;
-};
-
-// The best named order and the best found one, over all cuts of a case.
-Compared compared(const SearchCase& one, int candidates) {
-  Compared best;
-  for (const SearchProblem& problem : one.problems) {
-    const std::vector<Order> named = named_orders_for(problem);
-    for (const Order& order : named) {
-      if (fits(problem, order)) best.named = std::min(best.named, makespan(problem, order));
-    }
-    OrderSearch search(problem, named);
-    search.play(candidates);
-    const std::vector<SearchedOrder> orders = search.orders(3);
-    for (const SearchedOrder& found : orders) {
-      check_valid(problem, found.order);
-      CHECK(found.makespan == makespan(problem, found.order));
-      best.found = std::min(best.found, found.makespan);
-    }
-    if (!orders.empty())
-      CHECK(orders.front().makespan <= search.best() * (1 + 1e-4));
-  }
-  return best;
-}
-
-void check_random_cases(int cases, int candidates) {
-  const unsigned seed = test_seed();
-  INFO("TANDEM_SEED=" << seed);
-  std::mt19937_64 random(seed);
-  int uneven = 0, below = 0;
-  double gain = 0;
-  for (int i = 0; i < cases; ++i) {
-    INFO("case " << i);
-    const SearchCase one = random_search_case(&random);
-    const auto [named, found] = compared(one, candidates);
-    CHECK(found <= named);
-    if (!one.uneven || named == kNone) continue;
-    ++uneven;
-    if (found < named * (1 - kRounding)) ++below;
-    gain += 1 - found / named;
-  }
-  WARN(below << " of " << uneven << " uneven pipelines are faster than with the best named order, "
-             << 100 * gain / uneven << " % in the mean");
-  CHECK(2 * below >= uneven);
-}
 
 // Every sequence of a rank's F, I and W of one stage, each kind in the order of the microbatches.
 void add_sequences(int stage, int m, std::vector<Action> begun, int f, int i, int w,
@@ -140,11 +77,6 @@ TEST_CASE("a found order is never slower than a named one that fits, on golden s
 
 TEST_CASE("random pipelines: never above the best named order, below on most uneven ones") {
   check_random_cases(12, 250);
-}
-
-TEST_CASE("200 random pipelines: never above the best named order, below on most uneven ones",
-          "[.slow]") {
-  check_random_cases(200, 1000);
 }
 
 TEST_CASE("what is found depends on the candidates alone, not on their portions") {
