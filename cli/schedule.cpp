@@ -74,7 +74,8 @@ Status show_scenario(const ScheduleOptions& options) {
   scenarios.front().job.order_seconds = options.budget_s;
   if (!options.op_times.empty() && !scenarios.front().job.order_is_open())
     return Error::at(options.input,
-                     "found --op-times with an order that is given, expected schedule.order = auto");
+                     "found --op-times with an order that is given, expected schedule.order = "
+                     "auto");
   scenarios.front().job.order_trace = options.op_times;
   if (options.format == "program") {
     std::optional<Waiting> waiting("making the program");
