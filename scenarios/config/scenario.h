@@ -30,9 +30,9 @@ struct JobSettings {
   Plan plan;
   std::string layout;  // parallel.layout: "auto", or what plan.layers_per_stage was read from
   OrderSpec order;
-  std::string order_file;                 // a CSV in PyTorch's form, instead of a named order
-  int order_budget = 0;                   // candidates of "auto"; 0: about three seconds of work
-  std::string order_trace;  // of a run, whose times "auto" goes by; empty: prices; not in the file
+  std::string order_file;    // a CSV in PyTorch's form, instead of a named order
+  int order_budget = 0;      // candidates of "auto"; 0: about three seconds of work
+  std::string order_trace;   // of a run, whose times "auto" goes by; empty: prices; not in the file
   double order_seconds = 0;  // above 0: of "auto", instead of candidates; not in the file
   std::optional<FoundOrder> found_order;  // not in the file: in the place of "auto"
   std::optional<bool> overlap_p2p;        // default: by order

@@ -57,8 +57,8 @@ struct RunResult {
   std::string costs;  // "analytic", "uniform", "table FILE", "as priced", "op times of FILE"
   int gpus = 0;
 
-  std::optional<ParallelSizes> plan;  // nothing for a Program by itself
-  std::string layout;                 // of its stages, in Megatron-LM's letters; empty: even
+  std::optional<ParallelSizes> plan;        // nothing for a Program by itself
+  std::string layout;                       // of its stages, in Megatron-LM's letters; empty: even
   std::optional<OrderFinding> found_order;  // nothing where the order was given
 
   double iteration_s = 0;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "schedule/order/order_text.h"
@@ -25,8 +26,10 @@ inline void check_valid(const SearchProblem& problem, const Order& order) {
   REQUIRE(status.ok());
   CHECK(stage_to_rank(order) == problem.rank_of_stage);
   CHECK(fits(problem, order));
-  CHECK(broken_pytorch_rule(to_pytorch(with_communication(order)), order.stages,
-                            order.microbatches) == "");
+  const std::string broken =
+      broken_pytorch_rule(to_pytorch(with_communication(order)), order.stages, order.microbatches);
+  INFO(broken);
+  CHECK(broken.empty());
 }
 
 struct Compared {
