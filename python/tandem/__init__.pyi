@@ -50,7 +50,7 @@ class Memory(Numbers):
     reserve: float
     capacity: float
 
-class FoundOrder:
+class FoundOrder(Numbers):
     name: str | None
     placement: str
     ideal_iteration_s: float
