@@ -30,6 +30,15 @@ void add_import(const Command& app);
 void add_export(const Command& app);
 void add_trace(const Command& app);
 
+// Seconds of the search of schedule.order = auto.
+inline void add_budget(const Command& command, double* seconds) {
+  command
+      .option("--budget", seconds,
+              "of schedule.order = auto: seconds that its search goes on, instead of "
+              "schedule.budget; what it finds then depends on the machine")
+      .range(1e-3, 1e6);
+}
+
 // The value of --engine.
 inline Engine engine_of(const std::string& name) {
   return name == "ideal" ? Engine::Ideal : Engine::SimGrid;

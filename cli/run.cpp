@@ -16,6 +16,7 @@
 #include "report/text/table.h"
 #include "scenarios/run/real_run.h"
 #include "scenarios/run/run.h"
+#include "scenarios/search/resolve.h"
 #include "schedule/program/program_text.h"
 #include "traces/profile/kineto_writer.h"
 
@@ -75,8 +76,9 @@ Result<std::optional<RealRunResult>> play(const RunOptions& options) {
     if (played) return std::optional<RealRunResult>();
     return run_for_real(program, options.real, options.input);
   }
-  ASSIGN_OR_RETURN(const Scenario scenario, load_one(options));
   std::optional<Waiting> waiting("making the program");
+  ASSIGN_OR_RETURN(const Scenario given, load_one(options));
+  ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));
   ASSIGN_OR_RETURN(const CompiledJob job, compile(scenario));
   waiting.reset();  // ranks are forked
   ASSIGN_OR_RETURN(const bool played,

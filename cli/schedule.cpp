@@ -33,6 +33,8 @@ struct ScheduleOptions {
   std::string colour = "auto";
   bool explain = false;
   bool wide = false;
+  double budget_s = 0;
+  std::string op_times;
 };
 
 // "F,I,W" or "F,I,W,C" in any one unit.
@@ -100,8 +102,14 @@ void explain_seconds(const Scenario& scenario, const OrderedJob& job,
 
 Status show_scenario(const ScheduleOptions& options) {
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
-  ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
+  ASSIGN_OR_RETURN(std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
+  scenarios.front().job.order_seconds = options.budget_s;
+  if (!options.op_times.empty() && !scenarios.front().job.order_is_open())
+    return Error::at(options.input,
+                     "found --op-times with an order that is given, expected schedule.order = "
+                     "auto");
+  scenarios.front().job.order_trace = options.op_times;
   if (options.format == "program") {
     std::optional<Waiting> waiting("making the program");
     ASSIGN_OR_RETURN(const CompiledJob job, compile(scenarios.front()));
@@ -143,6 +151,8 @@ Status show(const ScheduleOptions& options) {
     return Error{fmt::format(
         "--explain: found with --format {}, expected it alone: it prints words", options.format)};
   if (options.input.ends_with(".toml")) return show_scenario(options);
+  if (!options.op_times.empty())
+    return Error{"found --op-times without a scenario, expected SCENARIO.toml"};
   if (!options.sets.empty() || !options.only.empty())
     return Error{"found --set or --only without a scenario, expected SCENARIO.toml"};
   if (options.format == "program")
@@ -216,6 +226,10 @@ void add_schedule(const Command& app) {
                "say in words where the bubble comes from (fill, drain, imbalance, memory, "
                "transfers), in units of --costs, of a scenario in seconds too; and how far at most "
                "the order is from the best possible");
+  command.option("--op-times", &options->op_times,
+                 "of a scenario with schedule.order = auto: a trace of one of its runs (tandem run "
+                 "--trace); the order is made for what its stages took there");
+  add_budget(command, &options->budget_s);
   add_colour(command, &options->colour);
   add_wide(command, &options->wide);
   command.footer(

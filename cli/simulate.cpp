@@ -41,6 +41,7 @@ struct SimulateOptions {
   ChakraSource chakra;
   int jobs = 0;
   int repeat = 0;  // 0: as the scenario says
+  double budget_s = 0;
   bool sensitivity = false;
   bool unfolded = false;
   bool json = false;
@@ -197,7 +198,10 @@ Status simulate_scenarios(const SimulateOptions& options) {
   ASSIGN_OR_RETURN(std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
   waiting.reset();
-  for (Scenario& scenario : scenarios) scenario.fold = !options.unfolded;
+  for (Scenario& scenario : scenarios) {
+    scenario.fold = !options.unfolded;
+    scenario.job.order_seconds = options.budget_s;
+  }
   ASSIGN_OR_RETURN(const int files_of, number_of(scenarios, options.files_of));
   const Engine engine = engine_of(options.engine);
   const int jobs = jobs_or_cores(options.jobs);
@@ -283,6 +287,7 @@ void add_simulate(const Command& app) {
       "--files-of", &options->files_of,
       "the run of --trace, --perfetto, --kineto, --plot, --timeline and the timeline of --report, "
       "by its name; default the first");
+  add_budget(command, &options->budget_s);
   command.option("--jobs", &options->jobs, "runs at once; default one a core").at_least_one();
   command
       .option("--repeat", &options->repeat,

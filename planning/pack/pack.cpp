@@ -256,6 +256,10 @@ Result<PackStudy> pack(const Scenario& scenario, const std::string& lengths,
     return Error::at(
         scenario.place_of({"costs.source"}),
         "found costs.source = uniform, expected a model: seconds a microbatch know no tokens");
+  if (scenario.job.order_is_open() || scenario.job.found_order)
+    return Error::at(
+        scenario.place_of({"schedule.order"}),
+        "found schedule.order = auto, expected a named order: packing needs fewer microbatches");
   if (!scenario.job.order_file.empty())
     return Error::at(
         scenario.place_of({"schedule.order"}),

@@ -50,6 +50,15 @@ class Memory(Numbers):
     reserve: float
     capacity: float
 
+class FoundOrder(Numbers):
+    name: str | None
+    placement: str
+    ideal_iteration_s: float
+    named: str | None
+    named_vpp: int | None
+    named_iteration_s: float | None
+    gain: float | None
+
 class Result:
     name: str
     axes: list[str]
@@ -60,6 +69,7 @@ class Result:
     gpus: int
     plan: Numbers | None
     layout: str | None
+    found_order: FoundOrder | None
     iteration_s: float
     iteration_low_s: float | None
     iteration_high_s: float | None

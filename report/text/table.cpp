@@ -256,6 +256,22 @@ std::string layout_line(const RunResult& result) {
                      arguments);
 }
 
+// What an order that was found is, and what it is worth.
+std::string order_line(const RunResult& result) {
+  if (!result.found_order) return "";
+  const OrderFinding& found = *result.found_order;
+  if (!found.name.empty())
+    return fmt::format("{}: its order is {}: no order that was made for its stages is faster.\n",
+                       result.name, found.name);
+  const int vpp = result.plan ? result.plan->vpp : 1;
+  const std::string made =
+      fmt::format("{}: its order is made for its stages, {} a rank{}: {:.4g} s", result.name, vpp,
+                  found.in_a_v ? " in a V" : "", found.iteration_s);
+  if (found.named.empty()) return made + "; no named order takes these sizes.\n";
+  return fmt::format("{}, {:.2g} % less than the best named order ({} with {} a rank, {:.4g} s).\n",
+                     made, 100 * found.gain(), found.named, found.named_vpp, found.named_s);
+}
+
 }  // namespace
 
 std::string tokens_rate(const Training& training) {
@@ -287,7 +303,7 @@ std::string notes(const std::vector<const RunResult*>& results) {
         fmt::format("{:.1f} of {:.1f}", training.reserve / GiB, training.capacity / GiB));
   }
   std::string text = fmt::format("{}", fmt::join(guesses, ""));
-  for (const RunResult* result : results) text += layout_line(*result);
+  for (const RunResult* result : results) text += layout_line(*result) + order_line(*result);
   if (causal.empty()) return text;
   const char* counted =
       causal.size() > 1 ? "all of attention's products, or the causal half, as each run's "

@@ -17,13 +17,15 @@ Field imported_from(std::string key, std::string help) {
 std::vector<Field> plain_fields() {
   // What the table of orders says.
   const std::string orders = fmt::format(
-      "text: {}, or a CSV file in PyTorch's form beside the scenario; default {}, {} for vpp > 1",
+      "text: {}, auto (one made for the stages at hand, see Orders that are found), or a CSV file "
+      "in PyTorch's form beside the scenario; default {}, {} for vpp > 1",
       fmt::join(order_names(), ", "), default_order(1), default_order(2));
   const std::string group =
       fmt::format("integer: {}'s microbatches a group and stage; default pp",
                   order_list([](const OrderTraits& order) { return order.groups; }));
   const std::string memory_limit = fmt::format(
-      "number: most activations alive on a rank, of one stage each; {}; default the order's own",
+      "number: most activations alive on a rank, of one stage each; {}; default the order's own; "
+      "auto: of all its stages each, from F to W, default what the GPU's memory holds",
       order_list([](const OrderTraits& order) { return order.made_for_costs(); }));
   const std::string overlap_p2p = fmt::format(
       "true or false: pipeline transfers beside compute; default true but for {}",
@@ -147,6 +149,10 @@ std::vector<Field> plain_fields() {
           "integer: with schedule.vocabulary = parallel, 1 (two reductions between the last "
           "stage's forward and backward) or 2 (one); default 2",
           AT(job.vocabulary_algorithm), 1, 2),
+      keys::whole("schedule.budget",
+                  "integer: with schedule.order = auto, the orders that the search plays stage by "
+                  "stage; default about three seconds of work",
+                  AT(job.order_budget), 1),
       keys::text("train.precision", "text: fp32, fp16, bf16, fp8 or nvfp4; default bf16",
                  AT(job.plan.precision)),
       keys::choice<Fp8Recipe>(

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "exec/backend.h"
+#include "scenarios/config/found_order.h"
 #include "scenarios/config/setting.h"
 #include "scenarios/config/tensor_settings.h"
 #include "scenarios/config/variability.h"
@@ -29,8 +30,12 @@ struct JobSettings {
   Plan plan;
   std::string layout;  // parallel.layout: "auto", or what plan.layers_per_stage was read from
   OrderSpec order;
-  std::string order_file;           // a CSV in PyTorch's form, instead of a named order
-  std::optional<bool> overlap_p2p;  // default: by order
+  std::string order_file;    // a CSV in PyTorch's form, instead of a named order
+  int order_budget = 0;      // candidates of "auto"; 0: about three seconds of work
+  std::string order_trace;   // of a run, whose times "auto" goes by; empty: prices; not in the file
+  double order_seconds = 0;  // above 0: of "auto", instead of candidates; not in the file
+  std::optional<FoundOrder> found_order;  // not in the file: in the place of "auto"
+  std::optional<bool> overlap_p2p;        // default: by order
   bool batch_p2p = false;
   bool vocabulary_parallel = false;  // what Plan::vocabulary is completed from
   int vocabulary_algorithm = 2;
@@ -39,6 +44,9 @@ struct JobSettings {
   TensorSettings tensor;
   bool expert_overlap = false;
   int p2p_sms = 0;
+
+  // Whether schedule.order is "auto" and nobody has looked for one yet.
+  bool order_is_open() const { return order.name == kAutoOrder && !found_order; }
 };
 
 // A line of a hostfile, or several of one host.

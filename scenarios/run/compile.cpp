@@ -3,12 +3,12 @@
 #include <optional>
 #include <utility>
 
-#include "scenarios/run/auto_layout.h"
 #include "scenarios/run/job_warnings.h"
 #include "scenarios/run/order_job.h"
 #include "scenarios/run/perturb.h"
 #include "scenarios/run/place.h"
 #include "scenarios/run/price_job.h"
+#include "scenarios/search/resolve.h"
 #include "schedule/lowering/lower.h"
 #include "schedule/program/validate.h"
 
@@ -64,9 +64,9 @@ Result<CompiledJob> to_program(const Scenario& scenario,
 }  // namespace
 
 Result<OrderedJob> order_job(const Scenario& scenario) {
-  if (scenario.job.layout == "auto") {
-    ASSIGN_OR_RETURN(const Scenario laid, with_layout(scenario));
-    return order_job(laid);
+  if (is_open(scenario)) {
+    ASSIGN_OR_RETURN(const Scenario found, resolved(scenario));
+    return order_job(found);
   }
   auto job = to_order(scenario);
   if (!job.ok()) return scenario.placed(job.error());
@@ -75,9 +75,9 @@ Result<OrderedJob> order_job(const Scenario& scenario) {
 
 Result<CompiledJob> compile(const Scenario& scenario,
                             const std::function<void(CompiledJob*)>& before_prices) {
-  if (scenario.job.layout == "auto") {
-    ASSIGN_OR_RETURN(const Scenario laid, with_layout(scenario));
-    return compile(laid, before_prices);
+  if (is_open(scenario)) {
+    ASSIGN_OR_RETURN(const Scenario found, resolved(scenario));
+    return compile(found, before_prices);
   }
   auto job = to_program(scenario, before_prices);
   if (!job.ok()) return scenario.placed(job.error());

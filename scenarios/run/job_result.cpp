@@ -51,6 +51,7 @@ RunResult result_of(const Scenario& scenario, const CompiledJob& job, const Trac
   result.plan =
       ParallelSizes{plan.tp, plan.pp, plan.vpp, plan.cp, plan.ep, plan.dp, plan.microbatches()};
   result.layout = scenario.job.layout;
+  if (scenario.job.found_order) result.found_order = scenario.job.found_order->finding;
   result.warnings = job.warnings;
   add_metrics(measure(job.program, trace), trace, &result);
   if (!scenario.costs.uniform && result.iteration_s > 0)

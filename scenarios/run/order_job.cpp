@@ -33,6 +33,7 @@ Status check_fits(const Order& order, const JobSettings& job) {
 }  // namespace
 
 Result<std::optional<Order>> listed_order(const JobSettings& job) {
+  if (job.found_order) return std::optional(job.found_order->order);
   if (job.order_file.empty()) return std::optional<Order>();
   ASSIGN_OR_RETURN(Order order, read_pytorch(job.order_file));
   RETURN_IF_ERROR(check_fits(order, job));

@@ -13,7 +13,7 @@
 
 namespace tandem {
 
-// The order of the job's file; nothing where the job names one.
+// The order of the job's file, or the one that was found; nothing where the job names one.
 Result<std::optional<Order>> listed_order(const JobSettings& job);
 
 // The job's plan with what an order says of it, or with what the table of orders does.

@@ -8,13 +8,13 @@
 
 #include "base/fork_map.h"
 #include "base/progress.h"
-#include "scenarios/run/auto_layout.h"
 #include "scenarios/run/failed_links.h"
 #include "scenarios/run/iteration_bound.h"
 #include "scenarios/run/least_bandwidth.h"
 #include "scenarios/run/perturb.h"
 #include "scenarios/run/repeat.h"
 #include "scenarios/run/savings.h"
+#include "scenarios/search/resolve.h"
 #include "schedule/program/reprice.h"
 #include "schedule/program/validate.h"
 #include "traces/op_times.h"
@@ -179,9 +179,12 @@ Result<PlayedJob> play_once(const Scenario& scenario, Engine engine) {
 
 Result<RunResult> simulate(const Scenario& scenario, Engine engine, const OutputFiles& files,
                            bool progress, int jobs) {
-  if (scenario.job.layout == "auto") {
-    ASSIGN_OR_RETURN(const Scenario laid, with_layout(scenario));
-    return simulate(laid, engine, files, progress, jobs);
+  if (is_open(scenario)) {
+    std::optional<Waiting> looking;
+    if (progress) looking.emplace("looking for an order or a layout");
+    ASSIGN_OR_RETURN(const Scenario found, resolved(scenario));
+    looking.reset();
+    return simulate(found, engine, files, progress, jobs);
   }
   if (scenario.variability.repeats > 1)
     return simulate_repeated(scenario, engine, files, progress, jobs);

@@ -58,6 +58,34 @@ void add_training(const Training& training, Json* json) {
                      {"action", training.peak.action}};
 }
 
+Json to_json(const OrderFinding& found) {
+  Json json = {{"name", found.name.empty() ? Json() : Json(found.name)},
+               {"placement", found.in_a_v ? "in a V" : "in order"},
+               {"ideal_iteration_s", found.iteration_s},
+               {"named", nullptr},
+               {"named_vpp", nullptr},
+               {"named_iteration_s", nullptr},
+               {"gain", nullptr}};
+  if (found.named.empty()) return json;
+  json["named"] = found.named;
+  json["named_vpp"] = found.named_vpp;
+  json["named_iteration_s"] = found.named_s;
+  json["gain"] = found.gain();
+  return json;
+}
+
+OrderFinding finding_from_json(const Json& json) {
+  OrderFinding found;
+  if (const Json& name = json.at("name"); !name.is_null()) name.get_to(found.name);
+  found.in_a_v = json.at("placement") == "in a V";
+  json.at("ideal_iteration_s").get_to(found.iteration_s);
+  if (json.at("named").is_null()) return found;
+  json.at("named").get_to(found.named);
+  json.at("named_vpp").get_to(found.named_vpp);
+  json.at("named_iteration_s").get_to(found.named_s);
+  return found;
+}
+
 void add_no_training(Json* json) {
   for (const char* key :
        {"tokens_per_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "hardware_tflops_per_gpu",
@@ -187,6 +215,7 @@ Json to_json(const RunResult& o) {
                     {"dp", o.plan->dp},
                     {"microbatches", o.plan->microbatches}};
   json["layout"] = o.layout.empty() ? Json() : Json(o.layout);
+  json["found_order"] = o.found_order ? to_json(*o.found_order) : Json();
   json["iteration_s"] = o.iteration_s;
   json["iteration_low_s"] = o.interval_s ? Json(o.interval_s->first) : Json();
   json["iteration_high_s"] = o.interval_s ? Json(o.interval_s->second) : Json();
@@ -236,6 +265,8 @@ RunResult run_result_from_json(const Json& json) {
     o.plan = ParallelSizes{plan.at("tp"), plan.at("pp"), plan.at("vpp"),         plan.at("cp"),
                            plan.at("ep"), plan.at("dp"), plan.at("microbatches")};
   if (const Json& layout = json.at("layout"); !layout.is_null()) layout.get_to(o.layout);
+  if (const Json& found = json.at("found_order"); !found.is_null())
+    o.found_order = finding_from_json(found);
   json.at("iteration_s").get_to(o.iteration_s);
   if (const Json& low = json.at("iteration_low_s"); !low.is_null())
     o.interval_s.emplace(low, json.at("iteration_high_s"));

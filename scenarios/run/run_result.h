@@ -9,6 +9,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/result.h"
+#include "scenarios/config/found_order.h"
 #include "scenarios/config/variability.h"
 #include "scenarios/run/training.h"
 #include "schedule/order/lower_bound.h"
@@ -57,8 +58,9 @@ struct RunResult {
   std::string costs;  // "analytic", "uniform", "table FILE", "as priced", "op times of FILE"
   int gpus = 0;
 
-  std::optional<ParallelSizes> plan;  // nothing for a Program by itself
-  std::string layout;                 // of its stages, in Megatron-LM's letters; empty: even
+  std::optional<ParallelSizes> plan;        // nothing for a Program by itself
+  std::string layout;                       // of its stages, in Megatron-LM's letters; empty: even
+  std::optional<OrderFinding> found_order;  // nothing where the order was given
 
   double iteration_s = 0;
   // Of 100 runs like those that the cost model was fitted to, 90 lie between. Nothing for what was

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/run/repeat.h"
+#include "scenarios/search/resolve.h"
 
 namespace tandem {
 namespace {
@@ -54,8 +55,10 @@ void add_levels(const Scenario& scenario, std::vector<Part>* parts) {
 
 }  // namespace
 
-Result<std::vector<Sensitivity>> sensitivity(const Scenario& scenario, Engine engine,
+Result<std::vector<Sensitivity>> sensitivity(const Scenario& given, Engine engine,
                                              const RunResult& result, bool progress, int jobs) {
+  // What is slower then is the order and the layout that the run has.
+  ASSIGN_OR_RETURN(const Scenario scenario, resolved(given));
   std::vector<Part> parts = {{"", scenario}};
   add_stages(scenario, &parts);
   add_kinds(scenario, result, &parts);

@@ -9,6 +9,7 @@
 
 #include "scenarios/run/run.h"
 #include "scenarios/run/savings.h"
+#include "scenarios/search/resolve.h"
 #include "sim/engines.h"
 
 namespace tandem {
@@ -81,9 +82,13 @@ SuiteRow suite_row(const Scenario& scenario, const RunResult& simulated, const M
   return row;
 }
 
-Result<std::vector<SuiteRow>> run_suite(const std::vector<Scenario>& scenarios,
+Result<std::vector<SuiteRow>> run_suite(const std::vector<Scenario>& given,
                                         const MeasureOptions& options,
                                         const std::function<void()>& on_done) {
+  std::vector<Scenario> scenarios;
+  for (const Scenario& scenario : given) {
+    ASSIGN_OR_RETURN(scenarios.emplace_back(), resolved(scenario));
+  }
   const Engine engine = engine_for(scenarios);
   std::vector<Result<RunResult>> simulated = simulate_all(scenarios, engine, 1);
   std::vector<Measured> measured;

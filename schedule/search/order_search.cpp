@@ -1,0 +1,207 @@
+#include "schedule/search/order_search.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "schedule/search/order_moves.h"
+#include "schedule/search/policies.h"
+#include "schedule/search/policy_scheduler.h"
+
+namespace tandem {
+namespace {
+
+struct TriedPolicy {
+  SchedulePolicy policy;
+  PolicyOutcome outcome;
+};
+
+// One policy changed again and again. Late acceptance: a change stays that is no worse than what
+// stood so many changes ago (Burke and Bykov, "The late acceptance Hill-Climbing heuristic", 2017).
+class PolicyClimb {
+ public:
+  PolicyClimb(TriedPolicy start, std::uint64_t seed) : random_(seed), at_(start), best_(start) {
+    history_.fill(start.outcome);
+  }
+
+  void step(const SearchProblem& problem, PolicyScheduler* scheduler) {
+    SchedulePolicy next = changed_policy(problem, at_.policy, &random_);
+    const PolicyOutcome outcome = scheduler->play(next);
+    PolicyOutcome& before = history_[steps_++ % history_.size()];
+    if (outcome <= before || outcome <= at_.outcome) at_ = {std::move(next), outcome};
+    before = at_.outcome;
+    if (at_.outcome < best_.outcome) best_ = at_;
+  }
+
+  const TriedPolicy& best() const { return best_; }
+
+ private:
+  std::mt19937_64 random_;
+  TriedPolicy at_, best_;
+  std::array<PolicyOutcome, 50> history_;
+  std::size_t steps_ = 0;
+};
+
+bool has_pairs(const Order& order) {
+  return std::ranges::any_of(order.ranks, [](const std::vector<Action>& actions) {
+    return std::ranges::any_of(actions, &Action::with_next);
+  });
+}
+
+}  // namespace
+
+int default_candidates(const SearchProblem& problem) {
+  constexpr std::int64_t kActions = 24'000'000, kFewest = 500, kMost = 20'000;
+  const std::int64_t actions = 3LL * problem.stages() * problem.microbatches;
+  return static_cast<int>(std::clamp(kActions / actions, kFewest, kMost));
+}
+
+class OrderSearch::State {
+ public:
+  State(SearchProblem problem, const std::vector<Order>& starts) : problem_(std::move(problem)) {
+    for (const Order& start : starts) {
+      if (fits(problem_, start)) orders_.push_back({start, makespan(problem_, start)});
+    }
+    if (!can_fit(problem_)) return;
+    scheduler_.emplace(problem_);
+    waiting_ = starting_policies(problem_);
+    std::ranges::reverse(waiting_);
+  }
+  // The scheduler refers to the problem.
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  State(State&&) = delete;
+  State& operator=(State&&) = delete;
+  ~State() = default;
+
+  void step() {
+    if (!waiting_.empty()) {
+      const PolicyOutcome outcome = scheduler_->play(waiting_.back());
+      tried_.push_back({std::move(waiting_.back()), outcome});
+      waiting_.pop_back();
+      if (waiting_.empty()) go_on();
+      return;
+    }
+    climbs_[turn_++ % climbs_.size()].step(problem_, &*scheduler_);
+  }
+  void refine(int moves) {
+    constexpr std::size_t kLooked = 8;
+    for (const SearchedOrder& start : orders(kLooked)) {
+      if (has_pairs(start.order)) continue;
+      OrderMoves search(problem_, start.order, 1);
+      for (int i = 0; i < moves; ++i) search.step();
+      Order order = search.best();
+      if (order.ranks == start.order.ranks) return;
+      order.name = "auto";
+      order.exchanges = BatchedP2p::Never;
+      const double time = makespan(problem_, order);
+      orders_.push_back({std::move(order), time});
+      return;
+    }
+  }
+  bool can_step() const { return scheduler_.has_value(); }
+
+  double best() const {
+    double least = std::numeric_limits<double>::infinity();
+    for (const SearchedOrder& order : orders_) least = std::min(least, order.makespan);
+    for (const TriedPolicy& tried : policies()) least = std::min(least, tried.outcome.makespan);
+    return least;
+  }
+
+  std::vector<SearchedOrder> orders(std::size_t most) const {
+    std::vector<SearchedOrder> orders = orders_;
+    for (const TriedPolicy& tried : policies()) {
+      PolicyScheduler scheduler(problem_);
+      scheduler.play(tried.policy);
+      Order order = scheduler.order();
+      const double time = makespan(problem_, order);
+      orders.push_back({std::move(order), time});
+    }
+    std::ranges::stable_sort(orders, {}, &SearchedOrder::makespan);
+    const auto same = [](const SearchedOrder& a, const SearchedOrder& b) {
+      return a.order.ranks == b.order.ranks;
+    };
+    orders.erase(std::unique(orders.begin(), orders.end(), same), orders.end());
+    if (orders.size() > most) orders.resize(most);
+    return orders;
+  }
+
+ private:
+  static constexpr std::size_t kVaried = 8, kClimbs = 4;
+
+  static bool by_outcome(const TriedPolicy& a, const TriedPolicy& b) {
+    return a.outcome < b.outcome;
+  }
+
+  // Behind the starting policies the variants of the best come, and behind them the climbs.
+  void go_on() {
+    const std::vector<TriedPolicy> best = best_of_tried(varied_ ? kClimbs : kVaried);
+    for (const TriedPolicy& tried : best) {
+      if (varied_) {
+        climbs_.emplace_back(tried, climbs_.size() + 1);
+        continue;
+      }
+      const std::vector<SchedulePolicy> variants = variants_of(problem_, tried.policy);
+      waiting_.insert(waiting_.begin(), variants.rbegin(), variants.rend());
+    }
+    varied_ = true;
+  }
+
+  // No two that end alike.
+  std::vector<TriedPolicy> best_of_tried(std::size_t most) {
+    std::ranges::stable_sort(tried_, by_outcome);
+    std::vector<TriedPolicy> best;
+    for (const TriedPolicy& tried : tried_) {
+      if (best.size() < most && (best.empty() || tried.outcome != best.back().outcome))
+        best.push_back(tried);
+    }
+    return best;
+  }
+
+  // The best of each climb, or of what was tried as yet.
+  std::vector<TriedPolicy> policies() const {
+    std::vector<TriedPolicy> best;
+    if (climbs_.empty() && !tried_.empty())
+      best.push_back(*std::ranges::min_element(tried_, by_outcome));
+    for (const PolicyClimb& climb : climbs_) best.push_back(climb.best());
+    return best;
+  }
+
+  const SearchProblem problem_;
+  std::vector<SearchedOrder> orders_;  // the starts, and what moves came to
+  std::optional<PolicyScheduler> scheduler_;
+  std::vector<SchedulePolicy> waiting_;  // those to be tried first, the next one last
+  std::vector<TriedPolicy> tried_;
+  bool varied_ = false;
+  std::vector<PolicyClimb> climbs_;
+  std::size_t turn_ = 0;
+};
+
+OrderSearch::OrderSearch(SearchProblem problem, const std::vector<Order>& starts)
+    : state_(std::make_unique<State>(std::move(problem), starts)) {}
+OrderSearch::OrderSearch(OrderSearch&&) noexcept = default;
+OrderSearch& OrderSearch::operator=(OrderSearch&&) noexcept = default;
+OrderSearch::~OrderSearch() = default;
+
+void OrderSearch::play(int candidates) {
+  if (!state_->can_step()) return;
+  for (int i = 0; i < candidates; ++i) state_->step();
+}
+
+void OrderSearch::refine(int candidates) {
+  // A move takes a tenth of a policy's time, and less where it is refused at once.
+  constexpr int kMovesOfCandidate = 10;
+  state_->refine(kMovesOfCandidate * candidates);
+}
+
+double OrderSearch::best() const { return state_->best(); }
+
+std::vector<SearchedOrder> OrderSearch::orders(std::size_t most) const {
+  return state_->orders(most);
+}
+
+}  // namespace tandem

@@ -1,0 +1,274 @@
+#include "schedule/search/policies.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+namespace tandem {
+namespace {
+
+using Turns = SchedulePolicy::StageTurns;
+
+// What one microbatch takes that is alone, and what the busiest rank has to do for each.
+struct AloneTimes {
+  std::vector<double> forward, input;  // by stage: when it starts
+  double period = 0;
+};
+
+AloneTimes alone_times(const SearchProblem& problem) {
+  AloneTimes alone;
+  const int stages = problem.stages();
+  const auto transfer = [&](int from, int to) {
+    return problem.rank_of_stage[from] == problem.rank_of_stage[to] ? 0
+                                                                    : problem.costs[from].transfer;
+  };
+  double now = 0;
+  for (int s = 0; s < stages; ++s) {
+    alone.forward.push_back(now);
+    now += problem.costs[s].forward + (s + 1 < stages ? transfer(s, s + 1) : 0);
+  }
+  alone.input.resize(stages);
+  for (int s = stages - 1; s >= 0; --s) {
+    alone.input[s] = now;
+    now += problem.costs[s].input + (s > 0 ? transfer(s, s - 1) : 0);
+  }
+  std::vector<double> work(problem.pp());
+  for (int s = 0; s < stages; ++s) {
+    const OrderCosts& costs = problem.costs[s];
+    work[problem.rank_of_stage[s]] += costs.forward + costs.input + costs.weight;
+  }
+  alone.period = *std::ranges::max_element(work);
+  return alone;
+}
+
+// Turns beyond every other: what fills time that is left.
+constexpr double kLast = 1e6;
+
+// A preference among forwards and gradients, by the chunk; W comes last.
+using Preference = std::function<std::pair<double, double>(int chunk, int chunks)>;
+
+const std::vector<Preference>& preferences() {
+  static const std::vector<Preference> all = {
+      // Forwards first, deep ones before shallow ones, gradients of shallow stages first.
+      [](int c, int n) { return std::pair<double, double>(-c, n + c); },
+      [](int c, int n) { return std::pair<double, double>(-c, 2 * n - c); },
+      // Gradients first.
+      [](int c, int n) { return std::pair<double, double>(-c, c - 2 * n); },
+      [](int c, int n) { return std::pair<double, double>(-c, -c - n); },
+      // In turn from the deep end: F, I, F, I.
+      [](int c, int n) { return std::pair<double, double>(2 * (n - c), 2 * (n - c) + 1); },
+      [](int c, int n) { return std::pair<double, double>(2 * (n - c), 2 * c + 1); },
+      [](int c, int n) { return std::pair<double, double>(2 * (n - c) + 1, 2 * (n - c)); },
+      [](int c, int n) { return std::pair<double, double>(2 * (n - c) + 1, 2 * c); },
+  };
+  return all;
+}
+
+class Starts {
+ public:
+  explicit Starts(const SearchProblem& problem)
+      : problem_(problem),
+        alone_(alone_times(problem)),
+        pp_(problem.pp()),
+        chunks_(problem.stages() / pp_) {}
+
+  std::vector<SchedulePolicy> all() {
+    for (const Preference& preference : preferences()) add(of_preference(preference));
+    for (const double lead : {-1., 0., 0.5, 1., 2., 4.}) {
+      for (const double lag : {0., 1., 3., kLast}) add(block(lead, lag));
+    }
+    if (problem_.rank_of_stage == stages_in_a_v(pp_, 2) && pp_ > 1) {
+      add(slots(true));
+      add(slots(false));
+    }
+    return std::move(policies_);
+  }
+
+  std::vector<SchedulePolicy> variants(const SchedulePolicy& policy) {
+    add_with(policy, [](SchedulePolicy* p) { p->whole = true; });
+    add_with(policy, [](SchedulePolicy* p) { p->free_first = true; });
+    for (const double patience : {0.5, 1.})
+      add_with(policy, [&](SchedulePolicy* p) { p->patience = patience; });
+    for (const int more : {0, 1, 2, 4}) {
+      const SchedulePolicy limited = with_lifespans(policy, more);
+      add(limited);
+      add_with(limited, [](SchedulePolicy* p) { p->whole = true; });
+      add_with(limited, [](SchedulePolicy* p) { p->patience = 0.5; });
+      add_with(limited, [](SchedulePolicy* p) { p->free_first = true; });
+    }
+    for (const int pace : {0, 1, 2, 4, (3 * pp_ + 7) / 8})
+      add_with(policy, [&](SchedulePolicy* p) { p->pace = pace, p->free_first = true; });
+    return std::move(policies_);
+  }
+
+ private:
+  SchedulePolicy empty() const {
+    SchedulePolicy policy;
+    policy.stages.resize(problem_.stages());
+    policy.entry_period = alone_.period;
+    return policy;
+  }
+
+  SchedulePolicy of_preference(const Preference& preference) const {
+    SchedulePolicy policy = empty();
+    for (int s = 0; s < problem_.stages(); ++s) {
+      const auto [forward, input] = preference(s / pp_, chunks_);
+      policy.stages[s] = {forward, input, kLast};
+    }
+    return policy;
+  }
+
+  // Each action at its time of a microbatch alone, gradients `lead` periods earlier, W `lag` later.
+  SchedulePolicy block(double lead, double lag) const {
+    SchedulePolicy policy = empty();
+    policy.period = alone_.period;
+    for (int s = 0; s < problem_.stages(); ++s)
+      policy.stages[s] = {alone_.forward[s], alone_.input[s] - lead * alone_.period,
+                          alone_.input[s] + lag * alone_.period};
+    return policy;
+  }
+
+  // V-Half's and V-Min's building blocks, of six slots ("Controllable Memory", 3).
+  SchedulePolicy slots(bool half) const {
+    SchedulePolicy policy = empty();
+    constexpr double kSlotsOfPeriod = 6;
+    policy.period = kSlotsOfPeriod;
+    const int p = pp_, later = half ? (p % 2 == 0 ? 3 : 0) : (p % 3 == 0 ? 2 : 0);
+    for (int s = 0; s < problem_.stages(); ++s) {
+      const double r = problem_.rank_of_stage[s];
+      const bool up = s >= p;
+      const double forward = half ? (up ? 3 * p - 2 - r : 2 * r) : (up ? 2 * p - 1 - r : r);
+      const double input = half ? (up ? 3 * p - 1 + later + 2 * r : 6 * p - 2 + later - r)
+                                : (up ? 2 * p + later + r : 4 * p - 1 + later - r);
+      policy.stages[s] = {forward, input, kLast};
+    }
+    return policy;
+  }
+
+  // No more in flight than come while one goes from F to I, and so many more.
+  SchedulePolicy with_lifespans(SchedulePolicy policy, int more) const {
+    for (int s = 0; s < problem_.stages(); ++s) {
+      const double span = alone_.input[s] + problem_.costs[s].input - alone_.forward[s];
+      policy.stages[s].most_live = static_cast<int>(std::ceil(span / alone_.period)) + more;
+    }
+    return policy;
+  }
+
+  template <class Change>
+  void add_with(SchedulePolicy policy, const Change& change) {
+    change(&policy);
+    add(std::move(policy));
+  }
+  void add(SchedulePolicy policy) { policies_.push_back(std::move(policy)); }
+
+  const SearchProblem& problem_;
+  const AloneTimes alone_;
+  const int pp_, chunks_;
+  std::vector<SchedulePolicy> policies_;
+};
+
+int below(int count, std::mt19937_64* random) {
+  return static_cast<int>((*random)() % static_cast<std::uint64_t>(count));
+}
+
+template <class T, std::size_t n>
+const T& one_of(const T (&values)[n], std::mt19937_64* random) {
+  return values[below(static_cast<int>(n), random)];
+}
+
+// How far turns lie apart.
+double span_of(const SchedulePolicy& policy) {
+  double low = 0, high = 0;
+  for (const Turns& stage : policy.stages) {
+    for (const double turn : {stage.forward, stage.input}) {
+      low = std::min(low, turn);
+      high = std::max(high, turn);
+    }
+  }
+  return high - low;
+}
+
+void change_turns(const SearchProblem& problem, SchedulePolicy* policy, std::mt19937_64* random) {
+  constexpr double kSteps[] = {-1, -0.5, -0.25, -0.125, 0.125, 0.25, 0.5, 1};
+  const double unit =
+      policy->period > 0 ? policy->period : std::max(span_of(*policy), 1.) / problem.stages();
+  const double step = one_of(kSteps, random) * unit;
+  double Turns::*const turn =
+      std::array{&Turns::forward, &Turns::input, &Turns::weight}[below(3, random)];
+  const int first = below(problem.stages(), random);
+  const int how = below(4, random);  // one, those behind it, its rank's, or its chunk's
+  for (int s = first; s < problem.stages(); ++s) {
+    Turns& at = policy->stages[s];
+    if (how == 0 && s > first) break;
+    if (how == 2 && problem.rank_of_stage[s] != problem.rank_of_stage[first]) continue;
+    if (how == 3 && s / problem.pp() != first / problem.pp()) break;
+    if (turn == &Turns::weight && at.weight >= kLast)
+      at.weight = at.input + (policy->period > 0 ? policy->period : unit);
+    at.*turn += step;
+  }
+}
+
+void change_limits(const SearchProblem& problem, SchedulePolicy* policy, std::mt19937_64* random) {
+  const int step = below(2, random) == 0 ? 1 : -1;
+  const int first = below(problem.stages(), random);
+  const int how = below(3, random);
+  for (int s = first; s < problem.stages(); ++s) {
+    if (how == 0 && s > first) break;
+    if (how == 2 && problem.rank_of_stage[s] != problem.rank_of_stage[first]) continue;
+    int& most = policy->stages[s].most_live;
+    most = std::max(1, std::min(most, problem.microbatches) + step);
+  }
+}
+
+void change_all(SchedulePolicy* policy, std::mt19937_64* random) {
+  constexpr double kPatience[] = {0, 0.25, 0.5, 0.75, 1};
+  constexpr double kTimes[] = {0.5, 0.8, 0.95, 1.05, 1.25, 2};
+  switch (below(6, random)) {
+    case 0:
+      policy->patience = one_of(kPatience, random);
+      break;
+    case 1:
+      policy->other_patience = one_of(kPatience, random) / 2;
+      break;
+    case 2:
+      policy->period *= one_of(kTimes, random);
+      break;
+    case 3:
+      policy->free_first = !policy->free_first;
+      break;
+    case 4:
+      policy->pace = std::max(-1, policy->pace + below(5, random) - 2);
+      break;
+    default:
+      policy->entry_period *= one_of(kTimes, random);
+  }
+}
+
+}  // namespace
+
+std::vector<SchedulePolicy> starting_policies(const SearchProblem& problem) {
+  return Starts(problem).all();
+}
+
+std::vector<SchedulePolicy> variants_of(const SearchProblem& problem,
+                                        const SchedulePolicy& policy) {
+  return Starts(problem).variants(policy);
+}
+
+SchedulePolicy changed_policy(const SearchProblem& problem, SchedulePolicy policy,
+                              std::mt19937_64* random) {
+  for (int changes = 1 + below(2, random); changes > 0; --changes) {
+    const int what = below(8, random);
+    if (what < 4)
+      change_turns(problem, &policy, random);
+    else if (what < 7)
+      change_limits(problem, &policy, random);
+    else
+      change_all(&policy, random);
+  }
+  return policy;
+}
+
+}  // namespace tandem

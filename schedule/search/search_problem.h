@@ -1,0 +1,56 @@
+// SearchProblem: what an order is looked for. Stages, what they take and hold, where they stand.
+#pragma once
+
+#include <vector>
+
+#include "schedule/order/named_orders.h"
+#include "schedule/order/order.h"
+
+namespace tandem {
+
+// What a microbatch keeps of a stage.
+struct StageBytes {
+  double live = 0;   // from its F to its I or B
+  double stash = 0;  // from its I to its W; at most `live`
+};
+
+// More stages a rank than anybody runs.
+inline constexpr int kMostChunks = 64;
+
+// One chain of stages on pipeline ranks. Times are in any one unit. All vectors of stages are as
+// long as `rank_of_stage`.
+struct SearchProblem {
+  int microbatches = 1;
+  std::vector<int> rank_of_stage;   // all of 0 to pp - 1 have a stage
+  std::vector<OrderCosts> costs;    // by stage; the transfer is of what it sends to another rank
+  std::vector<StageBytes> bytes;    // by stage
+  std::vector<double> limit_bytes;  // by rank, of what its microbatches keep; infinity: no limit
+
+  int stages() const { return static_cast<int>(rank_of_stage.size()); }
+  int pp() const { return static_cast<int>(limit_bytes.size()); }
+};
+
+// Whether each rank can hold a microbatch of all its stages: then there is an order that fits.
+bool can_fit(const SearchProblem& problem);
+
+// Sums of bytes that are one after another taken and given back may come to so much more.
+inline constexpr double kRoundingOfBytes = 1 + 1e-9;
+
+// The most bytes that the microbatches of a rank's actions keep; of an order, by rank.
+double peak_of_rank(const SearchProblem& problem, const std::vector<Action>& actions);
+std::vector<double> peak_bytes(const SearchProblem& problem, const Order& order);
+bool fits(const SearchProblem& problem, const Order& order);
+
+// When the order ends, as replay_stages plays it.
+double makespan(const SearchProblem& problem, const Order& order);
+
+// Placements of `vpp` stages a rank. In order: stage = chunk * pp + rank. In a V: every second
+// chunk goes back up the ranks.
+std::vector<int> stages_in_order(int pp, int vpp);
+std::vector<int> stages_in_a_v(int pp, int vpp);
+
+// The named orders of one chain whose stages stand so, made for the problem's costs; but for those
+// that refuse its sizes.
+std::vector<Order> named_orders_for(const SearchProblem& problem);
+
+}  // namespace tandem

@@ -1,0 +1,84 @@
+// What holds of every order that is found, and of many of them beside the named ones.
+#pragma once
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "schedule/order/order_text.h"
+#include "schedule/search/order_search.h"
+#include "tests/schedule/pytorch_rules.h"
+#include "tests/schedule/search_cases.h"
+#include "tests/seed.h"
+
+namespace tandem {
+
+inline constexpr double kRounding = 1e-9;
+inline constexpr double kNone = std::numeric_limits<double>::infinity();
+
+inline void check_valid(const SearchProblem& problem, const Order& order) {
+  const Status status = validate(order);
+  INFO((status.ok() ? "" : status.error().text()));
+  REQUIRE(status.ok());
+  CHECK(stage_to_rank(order) == problem.rank_of_stage);
+  CHECK(fits(problem, order));
+  const std::string broken =
+      broken_pytorch_rule(to_pytorch(with_communication(order)), order.stages, order.microbatches);
+  INFO(broken);
+  CHECK(broken.empty());
+}
+
+struct Compared {
+  double named = kNone, found = kNone;
+};
+
+// The best named order and the best found one, over all cuts of a case.
+inline Compared compared(const SearchCase& one, int candidates) {
+  Compared best;
+  for (const SearchProblem& problem : one.problems) {
+    const std::vector<Order> named = named_orders_for(problem);
+    for (const Order& order : named) {
+      if (fits(problem, order)) best.named = std::min(best.named, makespan(problem, order));
+    }
+    OrderSearch search(problem, named);
+    search.play(candidates);
+    const double before = search.best();
+    search.refine(candidates / 10);
+    CHECK(search.best() <= before);
+    const std::vector<SearchedOrder> orders = search.orders(3);
+    for (const SearchedOrder& found : orders) {
+      check_valid(problem, found.order);
+      CHECK(found.makespan == makespan(problem, found.order));
+      best.found = std::min(best.found, found.makespan);
+    }
+    if (!orders.empty()) CHECK(orders.front().makespan <= search.best() * (1 + 1e-4));
+  }
+  return best;
+}
+
+inline void check_random_cases(int cases, int candidates) {
+  const unsigned seed = test_seed();
+  INFO("TANDEM_SEED=" << seed);
+  std::mt19937_64 random(seed);
+  int uneven = 0, below = 0;
+  double gain = 0;
+  for (int i = 0; i < cases; ++i) {
+    INFO("case " << i);
+    const SearchCase one = random_search_case(&random);
+    const auto [named, found] = compared(one, candidates);
+    CHECK(found <= named);
+    if (!one.uneven || named == kNone) continue;
+    ++uneven;
+    if (found < named * (1 - kRounding)) ++below;
+    gain += 1 - found / named;
+  }
+  WARN(below << " of " << uneven << " uneven pipelines are faster than with the best named order, "
+             << 100 * gain / uneven << " % in the mean");
+  CHECK(2 * below >= uneven);
+}
+
+}  // namespace tandem
