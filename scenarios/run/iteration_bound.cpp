@@ -205,7 +205,8 @@ class JobFloors {
     for (int rank = 0; rank < job_.order.pp(); ++rank) {
       problem.ranks.push_back(
           {.reductions = least(rank, [](int, const Body& body) { return reductions_ns(body); }),
-           .lane = least(rank, [&](int body, const Body&) { return busiest_lane(rank, body); })});
+           .lane = least(rank, [&](int body, const Body&) { return busiest_lane(rank, body); }),
+           .vocabulary = least(rank, [&](int body, const Body&) { return vocabulary(body); })});
     }
     // Where each microbatch's gradients are scattered, what is left behind the last is not known.
     if (job_.order.pp() == 1 && job_.plan.zero >= 2) {
@@ -285,6 +286,16 @@ class JobFloors {
     return most;
   }
 
+  // S, T and G; E may come before the first forward.
+  double vocabulary(int body) const {
+    if (!work_.vocabulary) return 0;
+    double sum = 0;
+    for (const Pass* pass :
+         {&work_.vocabulary->s, &work_.vocabulary->t, &work_.vocabulary->embedding_gradient})
+      sum += pass_floor(*pass, prices_[body], sharing_, 1, 0).floor.lane();
+    return sum;
+  }
+
   const Scenario& scenario_;
   const CompiledJob& job_;
   const Workload& work_;
@@ -325,7 +336,9 @@ std::optional<LowerBound> iteration_bound(const Scenario& scenario, const Compil
   if (may_be_faster(scenario, job, engine)) return std::nullopt;
   const Workload work =
       price_workload(scenario.job, job.order, scenario.costs, job.cluster, job.placement);
-  const auto program = priced(scenario, job, work);
+  Workload stages = work;
+  stages.vocabulary.reset();
+  const auto program = priced(scenario, job, stages);
   if (!program.ok()) return std::nullopt;
   BoundProblem problem = JobFloors(scenario, job, work, *program).problem();
   const RankFolding folding = fold(*program);

@@ -17,6 +17,7 @@
 #include "scenarios/run/price_job.h"
 #include "scenarios/run/run.h"
 #include "scenarios/search/measured_costs.h"
+#include "schedule/order/vocabulary.h"
 #include "schedule/search/order_search.h"
 #include "topology/cluster.h"
 #include "workload/model/workload.h"
@@ -147,6 +148,8 @@ class FullOrders {
       one.job.order.memory_limit = 0;
       if (!traits.groups) one.job.order.group = 0;
       if (!check_order(one.job.order).ok()) continue;
+      one.job.order.vocabulary = one.job.plan.vocabulary;
+      if (!check_vocabulary(traits, one.job.order).ok()) continue;
       play(std::move(one), scenario.job.order.memory_limit);
     }
   }
@@ -386,7 +389,8 @@ Result<Scenario> with_order(const Scenario& scenario) {
     full.play_named(one);
     if (vpp <= kMostSearched || chunks.size() == 1) scenarios.push_back(one);
   }
-  if (scenario.job.plan.pp == 1) return full.best();
+  // No search knows of the vocabulary's passes; the named orders leave room for them.
+  if (scenario.job.plan.pp == 1 || scenario.job.plan.vocabulary > 0) return full.best();
   if (scenario.job.layout == "auto") {
     ASSIGN_OR_RETURN(scenarios, good_layouts(scenario, full));
   }

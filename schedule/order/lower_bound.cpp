@@ -112,6 +112,8 @@ class Bounds {
       list.push_back({back_[s] + stage.input.lead, stage.input.before, home_[s]});
       list.push_back({back_[s] + stage.input.lead, left(s), closing(s)});
     }
+    const RankFloor& own = problem_.ranks[rank];
+    list.push_back({earliest(rank), own.vocabulary, own.finish});
     std::erase_if(list, [](const Job& job) { return job.time <= 0; });
     return list;
   }

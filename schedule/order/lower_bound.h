@@ -43,6 +43,7 @@ struct RankFloor {
   double finish = 0;      // behind its last action and reduction, to the end of the iteration
   double reductions = 0;  // of its stages' gradients, one after the other on one lane
   double lane = 0;        // per microbatch, of the communication lane that its passes use most
+  double vocabulary = 0;  // per microbatch, compute of vocabulary passes behind its first forward
   double memory = std::numeric_limits<double>::infinity();
 };
 

@@ -111,16 +111,13 @@ bool match(const Op& a, int role_a, const Op& b, int role_b) {
          (a.kind == OpKind::Send) == (role_a == 0) && (b.kind == OpKind::Send) == (role_b == 0);
 }
 
-// Members know their communicators, communicators their members, each once. A pipeline edge has two
-// ends, and a rank's slot takes a communicator of its own kind.
+// Members know their communicators, communicators their members, each once, and a rank's slot takes
+// a communicator of its own kind.
 Status check_membership(const Program& program) {
   std::set<std::pair<int, int>> members;
   std::size_t listed = 0;
   for (int c = 0; c < static_cast<int>(program.communicators.size()); ++c) {
     const Communicator& communicator = program.communicators[c];
-    if (communicator.group_kind == GroupKind::Pipeline && communicator.members.size() != 2)
-      return bad_communicator(c, fmt::format("found {} ranks, expected 2 in a pipeline one",
-                                             communicator.members.size()));
     for (const Rank member : communicator.members) {
       if (!members.insert({index(member), c}).second)
         return bad_communicator(
@@ -150,10 +147,31 @@ Status check_membership(const Program& program) {
   return Done{};
 }
 
+// Who sends and receives does so with one other. REQUIRES: check_membership().
+Status check_edges(const Program& program) {
+  std::vector<std::set<int>> slots;  // by body, those with transfers
+  for (const Body& body : program.bodies) {
+    slots.emplace_back();
+    for (const Op& op : body.ops)
+      if (!is_compute(op.kind) && comm_kind(op.kind) == CommKind::SendRecv)
+        slots.back().insert(op.slot);
+  }
+  for (const RankRow& rank : program.ranks) {
+    for (const int slot : slots[rank.body]) {
+      const int c = rank.communicators[slot];
+      if (const std::size_t members = program.communicators[c].members.size(); members != 2)
+        return bad_communicator(
+            c, fmt::format("found {} ranks, expected 2 that send and receive", members));
+    }
+  }
+  return Done{};
+}
+
 // Every communicator's members issue the same ops in the same order. Communicators of the same
 // bodies and slots are checked once.
 Status check_communicators(const Program& program) {
   RETURN_IF_ERROR(check_membership(program));
+  RETURN_IF_ERROR(check_edges(program));
   std::vector<std::vector<std::vector<std::uint32_t>>> slots;
   for (const Body& body : program.bodies) slots.push_back(ops_by_slot(body));
   std::set<std::pair<std::pair<int, int>, std::pair<int, int>>> checked;

@@ -420,7 +420,7 @@ TEST_CASE("a Program file that is none is refused at its line") {
         ":11: rank 0: found the tensor communicator 0 in slot 0 of its body, expected a pipeline "
         "one");
   CHECK(refused("0 1\nrank,0,0\n", "0 1 2\nrank,0,0\nrank,1,0\n") ==
-        ":10: communicator 0: found 3 ranks, expected 2 in a pipeline one");
+        ":10: communicator 0: found 3 ranks, expected 2 that send and receive");
   CHECK(refused("rank,1,0\n", "rank,7,0\n") ==
         ":12: found a rank with body 7, expected only what the file defines");
 }

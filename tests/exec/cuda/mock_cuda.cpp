@@ -51,6 +51,11 @@ int& MockCuda::depth() {
   return depth;
 }
 
+std::size_t MockCuda::all_calls() const {
+  const std::lock_guard lock(mutex_);
+  return calls.size();
+}
+
 int MockCuda::count(const std::string& name) const {
   const std::lock_guard lock(mutex_);
   return static_cast<int>(std::ranges::count(calls, name, &MockedCall::name));

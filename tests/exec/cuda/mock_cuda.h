@@ -77,6 +77,7 @@ class MockCuda {
   int live(const std::string& kind) const;
   std::string left() const;  // by kind, what nobody gave back: "2 cudaEvent"; empty: all is
   int count(const std::string& name) const;
+  std::size_t all_calls() const;  // how many
   static int& depth();  // of NCCL's groups in this thread
 
   // For the mocks themselves. Whether the call is to fail.

@@ -120,7 +120,7 @@ struct MockedJob {
       run.status = device.error();
     }
     run.note = all[0]->header().note;
-    run.calls = mock().calls.size();
+    run.calls = mock().all_calls();
     if (device.ok()) device->reset();
     run.was_made = device.ok();
     run.steps = all[0]->header().steps;
