@@ -52,7 +52,7 @@ class Package(unittest.TestCase):
         self.stub = stub("__init__.pyi")
 
     def test_it_has_the_public_names_and_what_they_are_made_of(self):
-        parts = {"Numbers", "ByGroup", "ShareByGroup", "Memory", "__version__"}
+        parts = {"Numbers", "ByGroup", "ShareByGroup", "Memory", "FoundOrder", "__version__"}
         self.assertEqual(set(self.stub) - parts, set(tandem.__all__))
 
     def test_functions_have_its_parameters_and_defaults(self):

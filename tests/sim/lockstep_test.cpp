@@ -42,7 +42,7 @@ Cluster build(const ClusterSpec& spec, int gpus) {
 
 Program read(const std::string& text) {
   const Folder folder;
-  auto program = read_program(folder.with("program.csv", text));
+  auto program = read_program(folder.with("program.csv", "program,by hand\n" + text));
   INFO((program.ok() ? "" : program.error().text()));
   REQUIRE(program.ok());
   return *std::move(program);

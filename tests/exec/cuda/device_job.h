@@ -63,7 +63,7 @@ class DeviceJob {
   // The ops' numbers, by rank as listed. waits[i] are those of ranks[i].
   Waits communicate(const Comm& comm, const std::vector<Waits>& waits = {}) {
     const auto [at, is_new] = known_.try_emplace({comm.lane, comm.ranks}, known_.size());
-    if (is_new) program_.communicators.emplace_back();
+    if (is_new) program_.communicators.push_back({.group_kind = GroupKind::Tensor});
     Waits ops;
     for (std::size_t i = 0; i < comm.ranks.size(); ++i) {
       const int rank = comm.ranks[i];
