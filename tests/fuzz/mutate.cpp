@@ -74,7 +74,6 @@ class Mutator {
         text_.insert(place(), kTokens[below(kTokens.size())]);
         return;
       case 3:
-        return replace_number();
       case 4:
         return replace_number();
       case 5:
