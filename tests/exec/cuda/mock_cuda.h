@@ -78,7 +78,7 @@ class MockCuda {
   std::string left() const;  // by kind, what nobody gave back: "2 cudaEvent"; empty: all is
   int count(const std::string& name) const;
   std::size_t all_calls() const;  // how many
-  static int& depth();  // of NCCL's groups in this thread
+  static int& depth();            // of NCCL's groups in this thread
 
   // For the mocks themselves. Whether the call is to fail.
   bool call(const char* name, const void* handle = nullptr);
