@@ -261,8 +261,8 @@ std::string order_line(const RunResult& result) {
   if (!result.found_order) return "";
   const OrderFinding& found = *result.found_order;
   if (!found.name.empty())
-    return fmt::format("{}: its order is {}: none that was made for its stages is faster.\n",
-                       result.name, found.name);
+    return fmt::format("{}: its order is {}: none that was found is faster.\n", result.name,
+                       found.name);
   const int vpp = result.plan ? result.plan->vpp : 1;
   const std::string made =
       fmt::format("{}: its order is made for its stages, {} a rank{}: {:.4g} s", result.name, vpp,

@@ -1,5 +1,5 @@
-// Every reader keeps its promises for the repository's own files, and for what mutations make of
-// them: a small, fixed part of what the fuzzer (cmake --preset fuzz) looks for without end.
+// Readers keep their promises for the repository's own files, and for what mutations make of
+// them: a small, fixed part of what the fuzzer (cmake --preset fuzz) goes on to look for.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <exception>

@@ -21,8 +21,7 @@ class FuzzFolder {
     promise(mkdtemp(name.data()) != nullptr, "a folder for the inputs");
     path_ = name;
     const fs::path source = TANDEM_SOURCE_DIR, data = fs::path(path_) / "data";
-    for (const char* part : {"topology/presets", "topology/calibration", "workload/frameworks"}) {
-      if (!fs::is_directory(source / part)) continue;
+    for (const char* part : {"topology/presets", "workload/frameworks"}) {
       fs::create_directories((data / part).parent_path());
       fs::copy(source / part, data / part, fs::copy_options::recursive);
     }

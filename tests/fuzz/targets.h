@@ -1,4 +1,4 @@
-// Fuzz targets: every reader of files, given bytes that nobody meant. What it refuses it calls bad
+// Fuzz targets: readers of files, given bytes that nobody meant. What it refuses it calls bad
 // input and says why; what it accepts is played, printed and read again.
 #pragma once
 
