@@ -21,7 +21,7 @@ struct FaultPlace {
 
 // Why something could not be done. The kind is also the program's exit status.
 struct Error {
-  enum Kind { Failed = 1, BadInput = 2, Missing = 3 };
+  enum Kind : int { Failed = 1, BadInput = 2, Missing = 3 };  // or another exit status
 
   std::string message;  // one line: what was found, what was expected
   Kind kind = BadInput;
