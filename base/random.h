@@ -34,11 +34,14 @@ struct Jitter {
   double sigma = 0;
   std::uint64_t seed = 1;
 
+  std::uint64_t key(int rank, std::uint32_t op) const {
+    return scatter(scatter(seed) + static_cast<std::uint64_t>(rank)) + op;
+  }
+
   Nanoseconds apply(Nanoseconds duration_ns, int rank, std::uint32_t op) const {
     if (sigma == 0 || duration_ns == 0) return duration_ns;
-    const std::uint64_t key = scatter(scatter(seed) + static_cast<std::uint64_t>(rank)) + op;
     return std::llround(static_cast<double>(duration_ns) *
-                        std::exp(sigma * normal(key) - sigma * sigma / 2));
+                        std::exp(sigma * normal(key(rank, op)) - sigma * sigma / 2));
   }
 };
 

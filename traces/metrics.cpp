@@ -242,6 +242,18 @@ RankView view_of(const Program& program, const Trace& trace, const RankTrace& ra
           iteration};
 }
 
+std::vector<RankSplit> split_all(const Program& program, const Trace& trace, Span iteration) {
+  std::vector<RankSplit> splits;
+  splits.reserve(trace.ranks.size());
+  Scratch scratch;
+  for (const RankTrace& rank : trace.ranks) {
+    splits.push_back(measure_rank(view_of(program, trace, rank, iteration, &scratch), &scratch));
+    splits.back().rank = rank.rank;
+    splits.back().multiplicity = rank.multiplicity;
+  }
+  return splits;
+}
+
 double ratio(Nanoseconds part, Nanoseconds whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
@@ -264,15 +276,12 @@ SplitSpans split_spans(const Program& program, const Trace& trace,
 
 Metrics measure(const Program& program, const Trace& trace) {
   const Span iteration = iteration_of(program, trace);
-  std::vector<RankSplit> splits;
-  splits.reserve(trace.ranks.size());
-  Scratch scratch;
-  for (const RankTrace& rank : trace.ranks) {
-    splits.push_back(measure_rank(view_of(program, trace, rank, iteration, &scratch), &scratch));
-    splits.back().rank = rank.rank;
-    splits.back().multiplicity = rank.multiplicity;
-  }
-  return means_of(std::move(splits), iteration.end - iteration.begin);
+  return means_of(split_all(program, trace, iteration), iteration.end - iteration.begin);
+}
+
+std::vector<RankSplit> split_ranks(const Program& program, const Trace& trace,
+                                   Nanoseconds iteration_ns) {
+  return split_all(program, trace, {0, iteration_ns});
 }
 
 Metrics means_of(std::vector<RankSplit> splits, Nanoseconds iteration_ns) {

@@ -75,6 +75,11 @@ struct SplitSpans {
 SplitSpans split_spans(const Program& program, const Trace& trace,
                        std::span<const std::size_t> ranks);
 
+// Of each rank of a trace that may be a part of all ranks', over an iteration from 0 to
+// `iteration_ns`. REQUIRES: as measure.
+std::vector<RankSplit> split_ranks(const Program& program, const Trace& trace,
+                                   Nanoseconds iteration_ns);
+
 // The means of these splits of an iteration.
 Metrics means_of(std::vector<RankSplit> splits, Nanoseconds iteration_ns);
 

@@ -3,11 +3,32 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 namespace tandem {
 namespace {
 
 std::string four_digits(double value) { return fmt::format("{:.4f}", value); }
+
+// "412 in 3": the replica that came last most often; of equals the least.
+std::string most_often_last(const Repeats& repeats) {
+  std::map<int, int> times;
+  for (const RepeatedRun& run : repeats.each) {
+    if (run.last) ++times[run.last->replica];
+  }
+  const auto most = std::ranges::max_element(times, {}, &std::pair<const int, int>::second);
+  return most == times.end() ? "" : fmt::format("{} in {}", most->first, most->second);
+}
+
+std::string behind_slow_nodes(const Repeats& repeats) {
+  const auto is_behind = [](const RepeatedRun& run) {
+    return run.last && !run.last->slow_nodes.empty();
+  };
+  return most_often_last(repeats).empty()
+             ? ""
+             : fmt::format("{}", std::ranges::count_if(repeats.each, is_behind));
+}
 
 struct PartOfRun {
   std::string run;
@@ -19,7 +40,7 @@ struct PartOfRun {
 std::string repeats_table(const std::vector<RunResult>& results, int width) {
   const auto repeated = [](const RunResult& o) { return o.repeats.has_value(); };
   if (std::ranges::none_of(results, repeated)) return "";
-  const std::vector<Column<RunResult>> columns = {
+  std::vector<Column<RunResult>> columns = {
       {"run", [](const RunResult& o) { return o.name; }, Place::Name},
       {"runs", [](const RunResult& o) { return fmt::format("{}", o.repeats->runs); }},
       {"seeds",
@@ -34,6 +55,14 @@ std::string repeats_table(const std::vector<RunResult>& results, int width) {
        Place::Beside},
       {"p95 s", [](const RunResult& o) { return four_digits(o.repeats->iteration_s.p95); },
        Place::Beside}};
+  if (std::ranges::any_of(results, [&](const RunResult& o) {
+        return repeated(o) && !most_often_last(*o.repeats).empty();
+      })) {
+    columns.push_back(
+        {"last replica", [](const RunResult& o) { return most_often_last(*o.repeats); }});
+    columns.push_back(
+        {"slow node there", [](const RunResult& o) { return behind_slow_nodes(*o.repeats); }});
+  }
   return text_table(columns, rows_where(results, repeated), width);
 }
 

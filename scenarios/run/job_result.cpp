@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-void add_metrics(const Metrics& metrics, const Trace& trace, RunResult* result) {
+void add_metrics(const Metrics& metrics, std::int64_t ops, RunResult* result) {
   result->iteration_s = metrics.iteration_s;
   result->compute_s = metrics.compute_s;
   result->bubble_ratio = metrics.bubble_ratio;
@@ -21,8 +21,8 @@ void add_metrics(const Metrics& metrics, const Trace& trace, RunResult* result) 
   result->overlap_fraction = metrics.overlap_fraction;
   result->sent_bytes = metrics.sent_bytes;
   result->exposed_between_nodes_s = metrics.exposed_between_nodes_s;
-  result->ranks_simulated = static_cast<std::int64_t>(trace.ranks.size());
-  result->ops = static_cast<std::int64_t>(trace.events.size());
+  result->ranks_simulated = static_cast<std::int64_t>(metrics.ranks.size());
+  result->ops = ops;
 }
 
 Status write_profiles(const Program& program, const Trace& trace, const std::string& folder,
@@ -38,7 +38,13 @@ Status write_profiles(const Program& program, const Trace& trace, const std::str
 
 }  // namespace
 
-RunResult result_of(const Scenario& scenario, const CompiledJob& job, const Trace& trace) {
+bool OutputFiles::need_events() const {
+  return !trace_csv.empty() || !perfetto.empty() || !svg.empty() || !kineto.empty() ||
+         detail != Detail::None || strip_columns > 0 || on_trace != nullptr;
+}
+
+RunResult result_of(const Scenario& scenario, const CompiledJob& job, const Trace& trace,
+                    const Metrics& metrics, std::int64_t ops) {
   RunResult result;
   result.name = scenario.name;
   result.axes = scenario.axes;
@@ -53,7 +59,7 @@ RunResult result_of(const Scenario& scenario, const CompiledJob& job, const Trac
   result.layout = scenario.job.layout;
   if (scenario.job.found_order) result.found_order = scenario.job.found_order->finding;
   result.warnings = job.warnings;
-  add_metrics(measure(job.program, trace), trace, &result);
+  add_metrics(metrics, ops, &result);
   if (!scenario.costs.uniform && result.iteration_s > 0)
     result.training =
         training(scenario, job.plan, job.order, job.program, trace, result.iteration_s);
@@ -66,12 +72,17 @@ RunResult result_of(const Scenario& scenario, const CompiledJob& job, const Trac
   return result;
 }
 
+RunResult result_of(const Scenario& scenario, const CompiledJob& job, const Trace& trace) {
+  return result_of(scenario, job, trace, measure(job.program, trace),
+                   static_cast<std::int64_t>(trace.events.size()));
+}
+
 RunResult result_of(const Program& program, const Trace& trace) {
   RunResult result;
   result.name = program.name;
   result.cluster = result.costs = "as priced";
   result.gpus = static_cast<int>(program.ranks.size());
-  add_metrics(measure(program, trace), trace, &result);
+  add_metrics(measure(program, trace), static_cast<std::int64_t>(trace.events.size()), &result);
   return result;
 }
 

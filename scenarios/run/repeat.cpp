@@ -2,14 +2,92 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "base/csv.h"
 #include "base/fork_map.h"
 #include "base/progress.h"
+#include "scenarios/run/compile.h"
 #include "scenarios/run/doubts.h"
+#include "scenarios/run/perturb.h"
+#include "schedule/program/replicas.h"
+#include "sim/by_replica.h"
 
 namespace tandem {
+namespace {
+
+// Which replica came last to a gradient reduction, and which of its nodes are slow.
+LastReplica last_replica(const Scenario& scenario, const CompiledJob& job, Rank latest) {
+  const Replicas replicas = part(job.program);
+  const auto has_latest = [&](const std::vector<std::int32_t>& ranks) {
+    return std::ranges::binary_search(ranks, index(latest));
+  };
+  const auto replica = std::ranges::find_if(replicas.ranks, has_latest);
+  const VariabilitySettings& variability = scenario.variability;
+  const std::vector<double> factors =
+      rank_factors(variability.stragglers, variability.seed, job.cluster, job.placement);
+  std::set<int> slow_nodes;
+  for (const std::int32_t rank : *replica) {
+    if (factors[rank] != 1) slow_nodes.insert(index(job.cluster.node_of(job.placement[rank])));
+  }
+  return {static_cast<int>(replica - replicas.ranks.begin()),
+          index(latest),
+          {slow_nodes.begin(), slow_nodes.end()}};
+}
+
+// The scenario's seed on a job without stragglers, which get theirs here.
+Result<RepeatedRun> play_seed(const Scenario& scenario, CompiledJob* job, Engine engine) {
+  job->folds = !slow_stragglers(scenario.variability, job->cluster, job->placement, &job->program);
+  const auto options =
+      sim_options(scenario.variability, job->cluster, scenario.fold && job->folds, engine);
+  if (!options.ok()) return scenario.placed(options.error());
+  RepeatedRun run{scenario.variability.seed, 0, std::nullopt};
+  if (engine == Engine::Ideal) {
+    if (const auto played = play_by_replica(job->program, *options, false)) {
+      run.iteration_s = to_seconds(played->iteration_ns);
+      run.last = last_replica(scenario, *job, played->latest);
+      return run;
+    }
+  }
+  ASSIGN_OR_RETURN(const Trace trace,
+                   play(engine, job->program, job->cluster, job->placement, *options));
+  run.iteration_s = measure(job->program, trace).iteration_s;
+  return run;
+}
+
+// Each seed in a process of its own, from one compiled job.
+Result<std::vector<RepeatedRun>> play_seeds(const Scenario& scenario, Engine engine, bool progress,
+                                            int jobs) {
+  Scenario even = scenario;
+  even.variability.stragglers.ranks.clear();
+  even.variability.stragglers.nodes.clear();
+  even.variability.stragglers.node_share = 0;
+  ASSIGN_OR_RETURN(CompiledJob job, compile(even));
+  std::optional<Progress> bar;
+  if (progress) bar.emplace("runs", scenario.variability.repeats);
+  const auto texts = fork_map(
+      scenario.variability.repeats, jobs,
+      [&](int i) -> Result<std::string> {
+        Scenario once = scenario;
+        once.variability.seed += static_cast<std::uint64_t>(i);
+        ASSIGN_OR_RETURN(const RepeatedRun run, play_seed(once, &job, engine));
+        return to_json(run).dump();
+      },
+      [&](int) {
+        if (bar) bar->advance();
+      });
+  std::vector<RepeatedRun> runs;
+  for (const Result<std::string>& text : texts) {
+    if (!text.ok()) return text.error();
+    runs.push_back(repeated_run_from_json(nlohmann::ordered_json::parse(*text)));
+  }
+  return runs;
+}
+
+}  // namespace
 
 Result<std::vector<double>> iterations_s(const std::vector<Scenario>& scenarios, Engine engine,
                                          bool progress, int jobs) {
@@ -37,14 +115,15 @@ Result<std::vector<double>> iterations_s(const std::vector<Scenario>& scenarios,
 
 Result<RunResult> simulate_repeated(const Scenario& scenario, Engine engine,
                                     const OutputFiles& files, bool progress, int jobs) {
-  std::vector<Scenario> runs(scenario.variability.repeats, scenario);
-  for (std::size_t i = 0; i < runs.size(); ++i) runs[i].variability.seed += i;
-  ASSIGN_OR_RETURN(const std::vector<double> seconds, iterations_s(runs, engine, progress, jobs));
-  Scenario median = runs[median_of(seconds)];
+  ASSIGN_OR_RETURN(std::vector<RepeatedRun> runs, play_seeds(scenario, engine, progress, jobs));
+  std::vector<double> seconds;
+  for (const RepeatedRun& run : runs) seconds.push_back(run.iteration_s);
+  Scenario median = scenario;
+  median.variability.seed = runs[median_of(seconds)].seed;
   median.variability.repeats = 1;
-  ASSIGN_OR_RETURN(RunResult result, simulate(median, engine, files));
-  result.repeats =
-      Repeats{scenario.variability.repeats, scenario.variability.seed, spread_of(seconds)};
+  ASSIGN_OR_RETURN(RunResult result, simulate(median, engine, files, false, jobs));
+  result.repeats = Repeats{scenario.variability.repeats, scenario.variability.seed,
+                           spread_of(seconds), std::move(runs)};
   if (!varies_by_seed(scenario))
     result.warnings.push_back(fmt::format(
         "{}: {}: found variability.runs = {} of a run that no seed changes, expected "

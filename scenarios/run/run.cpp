@@ -17,6 +17,7 @@
 #include "scenarios/search/resolve.h"
 #include "schedule/program/reprice.h"
 #include "schedule/program/validate.h"
+#include "sim/by_replica.h"
 #include "traces/op_times.h"
 #include "traces/profile/profile_op_times.h"
 #include "traces/profile/read_profile.h"
@@ -61,6 +62,25 @@ Result<std::optional<double>> before_failure_s(const Scenario& scenario, Engine 
   return std::optional(seconds.front());
 }
 
+// What was played, and what all ranks' events come to.
+struct PlayedOps {
+  Trace trace;  // without `events` those of the first rank of each body may be all
+  Metrics metrics;
+  std::int64_t ops = 0;
+};
+
+Result<PlayedOps> play_ops(const CompiledJob& job, Engine engine, const SimOptions& options,
+                           bool events, int threads) {
+  if (engine == Engine::Ideal && !events) {
+    if (auto played = play_by_replica(job.program, options, true, threads))
+      return PlayedOps{std::move(played->trace), std::move(played->metrics), played->ops};
+  }
+  ASSIGN_OR_RETURN(Trace trace, play(engine, job.program, job.cluster, job.placement, options));
+  Metrics metrics = measure(job.program, trace);
+  const auto ops = static_cast<std::int64_t>(trace.events.size());
+  return PlayedOps{std::move(trace), std::move(metrics), ops};
+}
+
 // What the model's constants are worth: whether they were measured, and the interval.
 void add_confidence(const CostSettings& costs, RunResult* result) {
   result->calibrated = costs.calibrated;
@@ -73,7 +93,7 @@ void add_confidence(const CostSettings& costs, RunResult* result) {
 
 // Why a run took longer to simulate than one of equal ranks.
 void add_unfolded_warnings(const Scenario& scenario, const CompiledJob& job,
-                           const SimOptions& options, const Trace& trace, RunResult* result) {
+                           const SimOptions& options, RunResult* result) {
   const auto warn = [&](const std::string& line) {
     result->warnings.push_back(fmt::format("{}: {}", scenario.name, line));
   };
@@ -84,7 +104,8 @@ void add_unfolded_warnings(const Scenario& scenario, const CompiledJob& job,
     warn(fmt::format("slow links: all {} ranks are simulated, none folded", scenario.cluster.gpus));
   // So few take no time, folded or not.
   constexpr std::size_t kFewRanks = 256;
-  const std::size_t played = trace.ranks.size(), ranks = job.program.ranks.size();
+  const auto played = static_cast<std::size_t>(result->ranks_simulated);
+  const std::size_t ranks = job.program.ranks.size();
   if (options.folded() && played > job.order.ranks.size() && played > kFewRanks)
     warn(fmt::format("equal ranks sit differently on the nodes: {} of {} ranks are simulated{}",
                      played, ranks, played == ranks ? ", none folded" : ""));
@@ -197,10 +218,11 @@ Result<RunResult> simulate(const Scenario& scenario, Engine engine, const Output
   Progress bar("ops", ops_to_play(job.program, options));
   if (progress) options.on_progress = [&bar](std::int64_t ops) { bar.advance(ops); };
   const Stopwatch stopwatch;
-  ASSIGN_OR_RETURN(Trace trace, play(engine, job.program, job.cluster, job.placement, options));
+  ASSIGN_OR_RETURN(PlayedOps played, play_ops(job, engine, options, files.need_events(), jobs));
   const double wall_s = stopwatch.seconds();
 
-  RunResult result = result_of(scenario, job, trace);
+  auto& [trace, metrics, ops] = played;
+  RunResult result = result_of(scenario, job, trace, metrics, ops);
   if (result.iteration_s == 0)
     return scenario.placed(
         Error::of({"costs.forward_s", "costs.backward_s"},
@@ -208,7 +230,7 @@ Result<RunResult> simulate(const Scenario& scenario, Engine engine, const Output
   result.engine = name(engine);
   result.engine_wall_s = wall_s;
   add_confidence(scenario.costs, &result);
-  add_unfolded_warnings(scenario, job, options, trace, &result);
+  add_unfolded_warnings(scenario, job, options, &result);
   add_size_warnings(scenario, &result);
   result.lower_bound = iteration_bound(scenario, job, engine);
   if (before_s) add_failure_warning(scenario, *before_s, &result);

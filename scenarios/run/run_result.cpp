@@ -159,17 +159,23 @@ std::optional<LowerBound> lower_bound_from(const Json& json) {
 Json repeats_json(const std::optional<Repeats>& repeats) {
   if (!repeats) return nullptr;
   const Spread& spread = repeats->iteration_s;
+  Json each = Json::array();
+  for (const RepeatedRun& run : repeats->each) each.push_back(to_json(run));
   return {{"runs", repeats->runs},
           {"first_seed", repeats->first_seed},
-          {"iteration_s", {{"p5", spread.p5}, {"p50", spread.p50}, {"p95", spread.p95}}}};
+          {"iteration_s", {{"p5", spread.p5}, {"p50", spread.p50}, {"p95", spread.p95}}},
+          {"each", each}};
 }
 
 std::optional<Repeats> repeats_from(const Json& json) {
   if (json.is_null()) return std::nullopt;
   const Json& spread = json.at("iteration_s");
-  return Repeats{json.at("runs"),
-                 json.at("first_seed"),
-                 {spread.at("p5"), spread.at("p50"), spread.at("p95")}};
+  Repeats repeats{json.at("runs"),
+                  json.at("first_seed"),
+                  {spread.at("p5"), spread.at("p50"), spread.at("p95")},
+                  {}};
+  for (const Json& run : json.at("each")) repeats.each.push_back(repeated_run_from_json(run));
+  return repeats;
 }
 
 Json sensitivity_json(const std::vector<Sensitivity>& sensitivity) {
@@ -297,6 +303,22 @@ RunResult run_result_from_json(const Json& json) {
   json.at("ops").get_to(o.ops);
   json.at("engine_wall_s").get_to(o.engine_wall_s);
   return o;
+}
+
+Json to_json(const RepeatedRun& run) {
+  Json json = {{"seed", run.seed}, {"iteration_s", run.iteration_s}, {"last", nullptr}};
+  if (run.last)
+    json["last"] = {{"replica", run.last->replica},
+                    {"rank", run.last->rank},
+                    {"slow_nodes", run.last->slow_nodes}};
+  return json;
+}
+
+RepeatedRun repeated_run_from_json(const Json& json) {
+  RepeatedRun run{json.at("seed"), json.at("iteration_s"), std::nullopt};
+  if (const Json& last = json.at("last"); !last.is_null())
+    run.last = LastReplica{last.at("replica"), last.at("rank"), last.at("slow_nodes")};
+  return run;
 }
 
 }  // namespace tandem

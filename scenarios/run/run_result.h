@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,11 +35,26 @@ struct Saving {
   std::optional<double> of_communication;
 };
 
+// The replica whose rank came last to a gradient reduction, as no other so late: the iteration
+// waited for it.
+struct LastReplica {
+  int replica = 0;
+  int rank = 0;
+  std::vector<int> slow_nodes;  // that it has ranks on: stragglers
+};
+
+struct RepeatedRun {
+  std::uint64_t seed = 0;
+  double iteration_s = 0;
+  std::optional<LastReplica> last;  // nothing where replicas were not played one by one
+};
+
 // A run played again and again, each time with the next seed.
 struct Repeats {
   int runs = 0;
   std::uint64_t first_seed = 0;
   Spread iteration_s;
+  std::vector<RepeatedRun> each;
 };
 
 // What an iteration takes more (below 0: less) when one part is 10 % slower.
@@ -108,7 +124,9 @@ std::optional<double> above_bound(const RunResult& result);
 
 // All but the detail.
 nlohmann::ordered_json to_json(const RunResult& result);
-// The inverse, for results that come from a child process.
+nlohmann::ordered_json to_json(const RepeatedRun& run);
+// The inverses, for results that come from a child process.
 RunResult run_result_from_json(const nlohmann::ordered_json& json);
+RepeatedRun repeated_run_from_json(const nlohmann::ordered_json& json);
 
 }  // namespace tandem

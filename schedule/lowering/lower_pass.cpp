@@ -92,17 +92,18 @@ void PassLowering::run(std::span<const Action> cell, std::span<const std::uint32
     for (const Action& action : cell) run({&action, 1}, inputs);
     return;
   }
-  std::vector<std::uint32_t> entry(inputs.begin(), inputs.end());
-  std::vector<Running> running;
-  for (const Action& action : cell) {
-    running.push_back(start(action));
-    if (const std::uint32_t* input = local_input(action)) entry.push_back(*input);
+  entry_.assign(inputs.begin(), inputs.end());
+  if (running_.size() < cell.size()) running_.resize(cell.size());
+  const std::span<Running> running{running_.data(), cell.size()};
+  for (std::size_t i = 0; i < cell.size(); ++i) {
+    start(cell[i], &running[i]);
+    if (const std::uint32_t* input = local_input(cell[i])) entry_.push_back(*input);
   }
-  entry.insert(entry.end(), open_.begin(), open_.end());
+  entry_.insert(entry_.end(), open_.begin(), open_.end());
   open_.clear();
   for (std::size_t at = first_to_run(running), left = running.size(); left > 0;) {
     Running& now = running[at];
-    const bool exchanges = advance(&now, entry);
+    const bool exchanges = advance(&now, entry_);
     if (now.ended()) {
       end(now);
       --left;
@@ -124,19 +125,23 @@ std::size_t PassLowering::first_to_run(std::span<const Running> cell) const {
   return static_cast<std::size_t>(soonest - cell.begin());
 }
 
-PassLowering::Running PassLowering::start(const Action& action) {
+void PassLowering::start(const Action& action, Running* running) {
   const Pass& pass = pass_of(action);
   CHECK(!pass.steps.empty() && pass.output >= 0);
   data_.begin_pass(index(action.stage), action.kind);
-  Running running{&action, &pass, {}, std::vector<bool>(pass.steps.size())};
-  running.gives_gradients = gives_weight_gradients(action.kind);
-  running.is_last = last_gradients_[index(action.stage)] == &action;
-  return running;
+  running->action = &action;
+  running->pass = &pass;
+  running->ops.clear();
+  running->awaited.assign(pass.steps.size(), false);
+  running->computed = false;
+  running->gives_gradients = gives_weight_gradients(action.kind);
+  running->is_last = last_gradients_[index(action.stage)] == &action;
 }
 
 bool PassLowering::advance(Running* running, std::span<const std::uint32_t> entry) {
   const Step& step = running->pass->steps[running->ops.size()];
-  std::vector<std::uint32_t> waits;
+  std::vector<std::uint32_t>& waits = waits_;
+  waits.clear();
   for (const int wait : step.waits) {
     waits.push_back(running->ops[wait]);
     running->awaited[wait] = true;
@@ -144,21 +149,21 @@ bool PassLowering::advance(Running* running, std::span<const std::uint32_t> entr
   const bool is_first = step.computes ? !running->computed : step.waits.empty();
   if (is_first) waits.insert(waits.end(), entry.begin(), entry.end());
   if (step.computes) {
-    compute(running, step, std::move(waits));
+    compute(running, step, &waits);
     return false;
   }
   running->ops.push_back(builder_.add(op_of(step, *running->action), waits));
   return step.group_kind == GroupKind::Expert;
 }
 
-void PassLowering::compute(Running* running, const Step& step, std::vector<std::uint32_t> waits) {
+void PassLowering::compute(Running* running, const Step& step, std::vector<std::uint32_t>* waits) {
   const Action& action = *running->action;
   const int stage = index(action.stage);
   running->computed = true;
-  for (const std::uint32_t op : data_.take_exposed()) waits.push_back(op);
+  for (const std::uint32_t op : data_.take_exposed()) waits->push_back(op);
   if (step.unit >= 0 && action.kind != ActionKind::BackwardWeight)
-    data_.before_use(stage, step.unit, uses_forward(action.kind), last_computes_, &waits);
-  const std::uint32_t op = builder_.add(op_of(step, action), waits);
+    data_.before_use(stage, step.unit, uses_forward(action.kind), last_computes_, waits);
+  const std::uint32_t op = builder_.add(op_of(step, action), *waits);
   last_computes_ = {op, last_computes_[0]};
   running->ops.push_back(op);
   if (running->gives_gradients && step.unit >= 0 &&

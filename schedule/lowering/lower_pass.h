@@ -36,8 +36,8 @@ class PassLowering {
  private:
   // An action on its way.
   struct Running {
-    const Action* action;
-    const Pass* pass;
+    const Action* action = nullptr;
+    const Pass* pass = nullptr;
     std::vector<std::uint32_t> ops;  // of the steps so far
     std::vector<bool> awaited;       // steps that a later one waits for
     bool computed = false;
@@ -47,12 +47,12 @@ class PassLowering {
   };
 
   const Pass& pass_of(const Action& action) const;
-  Running start(const Action& action);
+  void start(const Action& action, Running* running);
   std::size_t first_to_run(std::span<const Running> cell) const;
   // Adds the next step; the first that computes, and communication that waits for no step, come
   // after `entry`. True for expert communication.
   bool advance(Running* running, std::span<const std::uint32_t> entry);
-  void compute(Running* running, const Step& step, std::vector<std::uint32_t> waits);
+  void compute(Running* running, const Step& step, std::vector<std::uint32_t>* waits);
   void end(const Running& running);
   // Behind a pass with quantized products: the largest numbers of all that the rank holds, in one
   // all-reduce, as Transformer Engine leaves an autocast region. Gives what the pass sends on
@@ -78,6 +78,9 @@ class PassLowering {
   std::uint32_t own_output_ = kNoOp;    // of the last W, or pass of the vocabulary
   std::array<std::uint32_t, 2> last_computes_{kNoOp, kNoOp};  // the latest, and the one before
   std::vector<std::uint32_t> open_;
+  // Of the cell at hand; kept, so that passes cost no allocations.
+  std::vector<Running> running_;
+  std::vector<std::uint32_t> entry_, waits_;
   Bytes forward_amax_ = 0, backward_amax_ = 0;  // of the rank's stages together
 };
 

@@ -110,9 +110,10 @@ class RankLowering {
   // Transfers on their own lanes: receives posted ahead, sends let go.
   void overlapped() {
     int begin = 0;
+    Ops received;
     for (const int end : cell_ends(actions_, context_.options.expert_overlap && has_pairs())) {
       const std::span<const Action> cell{actions_.data() + begin, actions_.data() + end};
-      Ops received;
+      received.clear();
       for (const Action& action : cell) {
         received.push_back(receive_until(action));
         vocabulary_.before(action, &received);
@@ -135,11 +136,12 @@ class RankLowering {
       return std::span<const Action>{actions_.data() + begin, actions_.data() + end};
     };
     Ops before;  // what the next cell waits for
+    Ops ended;
     receive_for(cell(0), {}, &before);
     ++p2p_batch_;
     for (std::size_t i = 0; i < ends.size(); ++i) {
       passes_.run(cell(i), before);
-      Ops ended;
+      ended.clear();
       for (const Action& action : cell(i)) ended.push_back(passes_.output(action));
       before.clear();
       for (const Action& action : cell(i)) {

@@ -28,9 +28,7 @@ class Replayer {
       const Body& body = program.bodies[folding.folded_ranks[p].body];
       out_.first.push_back(events);
       events += body.ops.size();
-      folded_ranks_[p].done.resize(body.lanes.size());
-      folded_ranks_[p].waiting.resize(body.lanes.size());
-      folded_ranks_[p].lane_end.resize(body.lanes.size());
+      folded_ranks_[p].lanes.resize(body.lanes.size());
       runnable_.push_back(static_cast<std::int32_t>(folded_ranks_.size() - 1 - p));
       folded_ranks_[p].queued = true;
     }
@@ -51,10 +49,16 @@ class Replayer {
   }
 
  private:
+  struct LaneState {
+    Nanoseconds end_ns = 0;
+    std::uint32_t done = 0;      // ops ended
+    bool at_rendezvous = false;  // the next op waits there
+    bool blocked = false;        // the next op waits for the one that stands on a lane at a place
+    std::uint8_t blocked_by = 0;
+    std::uint32_t blocked_by_place = 0;
+  };
   struct State {
-    std::vector<std::uint32_t> done;    // ops ended, by lane
-    std::vector<std::uint8_t> waiting;  // the lane's next op waits at its rendezvous
-    std::vector<Nanoseconds> lane_end;
+    std::vector<LaneState> lanes;
     bool queued = false;
   };
   struct Arrivals {
@@ -68,7 +72,7 @@ class Replayer {
 
   bool ended(std::int32_t folded_rank, std::uint32_t op) const {
     return queues_[folding_.folded_ranks[folded_rank].body].place[op] <
-           folded_ranks_[folded_rank].done[body(folded_rank).ops[op].lane];
+           folded_ranks_[folded_rank].lanes[body(folded_rank).ops[op].lane].done;
   }
 
   // Starts what can start; true if anything ended.
@@ -77,21 +81,23 @@ class Replayer {
     const Body& ops = body(folded_rank);
     const LaneQueues& queues = queues_[folding_.folded_ranks[folded_rank].body];
     bool progress = false;
-    for (std::size_t lane = 0; lane < queues.lanes.size(); ++lane) {
-      const std::vector<std::uint32_t>& queue = queues.lanes[lane];
-      while (state.done[lane] < queue.size() && !state.waiting[lane]) {
-        const std::uint32_t i = queue[state.done[lane]];
+    for (std::size_t l = 0; l < queues.lanes.size(); ++l) {
+      const std::vector<std::uint32_t>& queue = queues.lanes[l];
+      LaneState& lane = state.lanes[l];
+      while (lane.done < queue.size() && !lane.at_rendezvous) {
+        if (lane.blocked && state.lanes[lane.blocked_by].done <= lane.blocked_by_place) break;
+        const std::uint32_t i = queue[lane.done];
         const Op& op = ops.ops[i];
-        Nanoseconds ready = state.lane_end[lane];
-        bool blocked = false;
+        Nanoseconds ready = lane.end_ns;
+        lane.blocked = false;
         for (const std::uint32_t wait : ops.waits_of(op)) {
-          if (!ended(folded_rank, wait)) {
-            blocked = true;
-            break;
-          }
+          lane.blocked_by = ops.ops[wait].lane;
+          lane.blocked_by_place = queues.place[wait];
+          lane.blocked = state.lanes[lane.blocked_by].done <= lane.blocked_by_place;
+          if (lane.blocked) break;
           ready = std::max(ready, out_.events[out_.first[folded_rank] + wait].end_ns);
         }
-        if (blocked) break;
+        if (lane.blocked) break;
         if (is_compute(op.kind)) {
           const Rank rank = folding_.folded_ranks[folded_rank].rank;
           settle(folded_rank, i, ready, ready,
@@ -112,7 +118,7 @@ class Replayer {
     const CommunicatorClass& comm_class = folding_.comm_classes[c];
     Arrivals& arrivals = arrivals_[c];
     out_.events[out_.first[folded_rank] + op].arrive_ns = ready;
-    folded_ranks_[folded_rank].waiting[body(folded_rank).ops[op].lane] = 1;
+    folded_ranks_[folded_rank].lanes[body(folded_rank).ops[op].lane].at_rendezvous = true;
     arrivals.last_ns = arrivals.arrived == 0 ? ready : std::max(arrivals.last_ns, ready);
     if (++arrivals.arrived < static_cast<std::int32_t>(comm_class.members.size())) return;
     arrivals.arrived = 0;
@@ -122,7 +128,7 @@ class Replayer {
       const Op& op_there = body(other).ops[at];
       const Nanoseconds arrived = out_.events[out_.first[other] + at].arrive_ns;
       settle(other, at, arrived, start, start + op_there.duration_ns);
-      folded_ranks_[other].waiting[op_there.lane] = 0;
+      folded_ranks_[other].lanes[op_there.lane].at_rendezvous = false;
       if (!folded_ranks_[other].queued && other != folded_rank) {
         folded_ranks_[other].queued = true;
         runnable_.push_back(other);
@@ -134,7 +140,7 @@ class Replayer {
   // The first op of a folded rank's lane that has not ended. REQUIRES: there is one.
   std::uint32_t next_op(std::int32_t folded_rank, std::uint8_t lane) const {
     return queues_[folding_.folded_ranks[folded_rank].body]
-        .lanes[lane][folded_ranks_[folded_rank].done[lane]];
+        .lanes[lane][folded_ranks_[folded_rank].lanes[lane].done];
   }
 
   void settle(std::int32_t folded_rank, std::uint32_t op, Nanoseconds arrive, Nanoseconds start,
@@ -142,8 +148,8 @@ class Replayer {
     const std::uint8_t lane = body(folded_rank).ops[op].lane;
     out_.events[out_.first[folded_rank] + op] = {arrive, start, end};
     out_.settled[out_.first[folded_rank] + op] = settled_;
-    folded_ranks_[folded_rank].lane_end[lane] = end;
-    ++folded_ranks_[folded_rank].done[lane];
+    folded_ranks_[folded_rank].lanes[lane].end_ns = end;
+    ++folded_ranks_[folded_rank].lanes[lane].done;
     ++ended_;
   }
 
@@ -162,15 +168,15 @@ class Replayer {
       if (!ended(at.folded_rank, wait)) return {at.folded_rank, wait};
     }
     const LaneQueues& queues = queues_[folding_.folded_ranks[at.folded_rank].body];
-    const std::uint32_t done = folded_ranks_[at.folded_rank].done[op.lane];
+    const std::uint32_t done = folded_ranks_[at.folded_rank].lanes[op.lane].done;
     if (queues.place[at.op] > done)
       return {at.folded_rank, queues.lanes[op.lane][queues.place[at.op] - 1]};
     const std::int32_t c = folding_.folded_ranks[at.folded_rank].comm_classes[op.slot];
     for (const auto& [other, slot] : folding_.comm_classes[c].members) {
       const std::uint8_t lane = body(other).slots[slot].lane;
       const LaneQueues& there = queues_[folding_.folded_ranks[other].body];
-      if (!folded_ranks_[other].waiting[lane] &&
-          folded_ranks_[other].done[lane] < there.lanes[lane].size())
+      const LaneState& state = folded_ranks_[other].lanes[lane];
+      if (!state.at_rendezvous && state.done < there.lanes[lane].size())
         return {other, next_op(other, lane)};
     }
     return {};  // a participant has no such op at all: validate() finds that

@@ -31,6 +31,48 @@ TEST_CASE("simulate --repeat prints the seeds and p5, p50 and p95, as a table an
   CHECK(run["sensitivity"].is_null());
 }
 
+TEST_CASE("noise over replicas: who came last, and the same numbers as with all events at once") {
+  const Sandbox sandbox;
+  sandbox.file("job.toml", R"([model]
+layers = 8
+hidden = 1024
+heads = 16
+seq = 1024
+vocab = 4096
+[cluster]
+preset = "dgx-h100"
+gpus = 64
+[parallel]
+tp = 2
+pp = 4
+vpp = 2
+dp = 8
+micro_batch = 1
+global_batch = 64
+[variability]
+jitter = 0.05
+straggler_nodes = [2]
+straggler_factor = 1.5
+)");
+  const std::string command = "simulate job.toml --engine ideal ";
+  Json by_replica = Json::parse(sandbox.tandem(command + "--json").out)[0],
+       at_once = Json::parse(sandbox.tandem(command + "--json --trace all.csv").out)[0];
+  by_replica.erase("engine_wall_s");
+  at_once.erase("engine_wall_s");
+  CHECK(by_replica == at_once);
+  CHECK(by_replica["ranks_simulated"] == 64);
+
+  const Json repeats = Json::parse(sandbox.tandem(command + "--repeat 5 --json").out)[0]["repeats"];
+  REQUIRE(repeats["each"].size() == 5);
+  CHECK(repeats["each"][0]["iteration_s"] == by_replica["iteration_s"]);
+  for (const Json& each : repeats["each"]) {
+    CHECK(each["last"]["slow_nodes"] == Json({2}));
+    CHECK(each["last"]["rank"].get<int>() < 64);
+  }
+  const std::string table = sandbox.tandem(command + "--repeat 5").out;
+  CHECK(table.find("last replica  slow node there") != std::string::npos);
+}
+
 TEST_CASE("simulate --sensitivity prints each part, the one that counts most first in the table") {
   const Sandbox sandbox;
   // Two stages, four microbatches of 3 ms: 10 % of stage 1 is 4 x 0.3 ms, of stage 0 3 x 0.3 ms, as

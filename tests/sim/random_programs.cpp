@@ -38,7 +38,9 @@ class Replica {
   void add(const RandomEvent& event) {
     if (is_compute(event.kind)) return op(event.ranks[0], event, event.kind, -1);
     const bool is_transfer = event.kind == OpKind::Send;
-    const GroupKind group = is_transfer ? GroupKind::Pipeline : GroupKind::Tensor;
+    const GroupKind group = event.over_replicas() ? GroupKind::Data
+                            : is_transfer         ? GroupKind::Pipeline
+                                                  : GroupKind::Tensor;
     for (std::size_t i = 0; i < event.ranks.size(); ++i) {
       const int rank = event.ranks[i];
       op(rank, event, is_transfer && i == 1 ? OpKind::Recv : event.kind,
@@ -108,6 +110,8 @@ RandomJob random_job(std::uint64_t seed) {
       event.kind = OpKind::Send;
     } else if (event.ranks.size() > 1) {
       event.kind = kTogether[draw.below(5)];
+    } else if (job.replicas > 1 && draw.below(8) == 0) {
+      event.kind = OpKind::AllReduce;
     }
     job.events.push_back(std::move(event));
   }

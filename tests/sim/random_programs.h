@@ -16,6 +16,9 @@ struct RandomEvent {
   std::vector<int> ranks;  // of the replica; of a Send the sender and the receiver
   Nanoseconds duration_ns = 0;
   std::uint64_t waits = 0;  // what picks the earlier ops that each of the ranks waits for
+
+  // A rank's communication with itself is with its equals of the other replicas.
+  bool over_replicas() const { return !is_compute(kind) && ranks.size() == 1; }
 };
 
 struct RandomJob {

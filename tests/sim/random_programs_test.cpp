@@ -1,13 +1,18 @@
 // Random Programs: what the engine makes of them is what the documents say, folded or not, written
 // and read again, and every nanosecond is accounted for.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 
 #include "base/file.h"
+#include "base/random.h"
 #include "schedule/program/program_text.h"
+#include "schedule/program/slowdown.h"
 #include "schedule/program/validate.h"
+#include "sim/by_replica.h"
+#include "sim/drawn_durations.h"
 #include "sim/engines.h"
 #include "tests/folder.h"
 #include "tests/seed.h"
@@ -44,6 +49,44 @@ Nanoseconds last(const Trace& trace) {
   Nanoseconds end = 0;
   for (const EventTimes& times : trace.events) end = std::max(end, times.end_ns);
   return end;
+}
+
+bool same(const RankSplit& a, const RankSplit& b) {
+  return a.rank == b.rank && a.compute_ns == b.compute_ns && a.bubble_ns == b.bubble_ns &&
+         a.window_bubble_ns == b.window_bubble_ns && a.exposed_ns == b.exposed_ns &&
+         a.comm_ns == b.comm_ns && a.overlap_ns == b.overlap_ns && a.sent_bytes == b.sent_bytes &&
+         a.exposed_between_nodes_ns == b.exposed_between_nodes_ns &&
+         a.first_start_ns == b.first_start_ns && a.last_end_ns == b.last_end_ns;
+}
+
+// With jitter, and some ranks that take longer, played replica by replica. Empty: as ideal() does.
+std::string fault_by_replica(Program program, std::uint64_t seed, int threads) {
+  std::vector<double> factors;
+  for (std::size_t rank = 0; rank < program.ranks.size(); ++rank)
+    factors.push_back(uniform(seed + rank) < 0.2 ? 1.3 : 1);
+  slow_ranks(&program, factors);
+  const SimOptions noisy{.jitter = 0.2, .seed = seed};
+  const auto whole = ideal(program, noisy);
+  const auto played = play_by_replica(program, noisy, true, threads);
+  if (!whole.ok()) return "does not end with jitter";
+  if (!played) return "is not played by replica";
+  const Metrics metrics = measure(program, *whole);
+  if (played->iteration_ns != last(*whole)) return "takes another time by replica";
+  if (played->ops != static_cast<std::int64_t>(whole->events.size())) return "has other ops";
+  if (!std::ranges::equal(played->metrics.ranks, metrics.ranks, same) ||
+      played->metrics.bubble_ratio != metrics.bubble_ratio ||
+      played->metrics.overlap_fraction != metrics.overlap_fraction)
+    return "is split otherwise by replica";
+  for (const RankTrace& rank : played->trace.ranks) {
+    const auto own = played->trace.events_of(program, rank);
+    const auto there = whole->events_of(program, whole->ranks[index(rank.rank)]);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      if (own[i].arrive_ns != there[i].arrive_ns || own[i].start_ns != there[i].start_ns ||
+          own[i].end_ns != there[i].end_ns)
+        return "has other events by replica";
+    }
+  }
+  return "";
 }
 
 // What is wrong with a Program's times; empty: nothing.
@@ -89,6 +132,63 @@ TEST_CASE("random Programs: the engine agrees with a replay written from the doc
                               << "; shrunk, it is " << path);
     return;
   }
+}
+
+TEST_CASE(
+    "random Programs with noise: replica by replica is to the nanosecond what all at once is") {
+  int replicated = 0;
+  for (int i = 0; i < programs(); ++i) {
+    const std::uint64_t seed = (std::uint64_t{test_seed()} << 32) + static_cast<std::uint64_t>(i);
+    const RandomJob job = random_job(seed);
+    if (job.replicas == 1) continue;
+    ++replicated;
+    INFO("TANDEM_SEED=" << test_seed() << ", Program " << i);
+    CHECK(fault_by_replica(program_of(job), seed, 1 + i % 3) == "");
+  }
+  CHECK(replicated > programs() / 2);
+}
+
+TEST_CASE("drawn durations are those that each op draws by itself, to the nanosecond") {
+  Program program;
+  Body& body = program.bodies.emplace_back();
+  for (std::uint32_t i = 0; i < 20'000; ++i) {
+    const Nanoseconds durations[] = {0, 1, 3, 999, 1'234'567, 1'000'000'007, 4'000'000'000'000};
+    body.ops.push_back({.kind = i % 11 == 0 ? OpKind::AllReduce : OpKind::Forward,
+                        .duration_ns = durations[i % 7]});
+  }
+  program.ranks.resize(8);
+  for (const double sigma : {0.0, 1e-6, 0.05, 1.0, 3.0}) {
+    const Jitter jitter{sigma, test_seed()};
+    const DrawnDurations drawn(program, jitter);
+    std::vector<Nanoseconds> durations(body.ops.size());
+    std::size_t same = 0, ops = 0;
+    for (std::int32_t rank = 0; rank < 8; ++rank) {
+      drawn.draw(rank, durations.data());
+      for (std::uint32_t i = 0; i < durations.size(); ++i, ++ops) {
+        const Op& op = body.ops[i];
+        same += durations[i] ==
+                (is_compute(op.kind) ? jitter.apply(op.duration_ns, rank, i) : op.duration_ns);
+      }
+    }
+    INFO("TANDEM_SEED=" << test_seed() << ", sigma " << sigma);
+    CHECK(same == ops);
+  }
+}
+
+TEST_CASE("one replica alone, equal ranks, SMs taken from compute: not played by replica") {
+  RandomJob job{.ranks = 2,
+                .replicas = 2,
+                .events = {{.kind = OpKind::AllReduce, .ranks = {0, 1}, .duration_ns = 5},
+                           {.kind = OpKind::Forward, .ranks = {0}, .duration_ns = 9}}};
+  const SimOptions noisy{.jitter = 0.1};
+  CHECK(play_by_replica(program_of(job), noisy, false));
+  CHECK_FALSE(play_by_replica(program_of(job), {}, false));
+  Program with_sms = program_of(job);
+  with_sms.device.sms = 100;
+  with_sms.bodies[0].ops[0].sms = 20;
+  CHECK_FALSE(play_by_replica(with_sms, noisy, false));
+  job.replicas = 1;
+  CHECK_FALSE(play_by_replica(program_of(job), noisy, false));
 }
 
 TEST_CASE("a random Program that fails is shrunk to what it fails for") {

@@ -1,0 +1,356 @@
+#include "sim/by_replica.h"
+
+#include <algorithm>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "base/random.h"
+#include "schedule/program/lanes.h"
+#include "schedule/program/replicas.h"
+#include "sim/drawn_durations.h"
+#include "sim/replica_plan.h"
+#include "sim/trace_of.h"
+
+namespace tandem {
+namespace {
+
+// Who has come to a communicator's next operation.
+struct Arrivals {
+  std::size_t arrived = 0;
+  Nanoseconds last_ns = -1;
+  std::int32_t last_rank = 0;
+
+  void add(std::size_t ranks, Nanoseconds ns, std::int32_t rank) {
+    arrived += ranks;
+    if (ns < last_ns || (ns == last_ns && rank > last_rank)) return;
+    last_ns = ns;
+    last_rank = rank;
+  }
+};
+
+struct Replica {
+  const ReplicaPlan* plan = nullptr;
+  std::span<const std::int32_t> ranks;
+  std::size_t level = 0;          // the next to play
+  std::vector<Nanoseconds> kept;  // ends of the events that the level before kept
+
+  bool ended() const { return level == plan->levels.size(); }
+};
+
+// A thread's own.
+struct Worker {
+  std::vector<Nanoseconds> ends, durations;  // by event of the replica at hand
+  std::vector<Arrivals> arrivals;            // by communicator between replicas
+  Nanoseconds last_end = 0;
+};
+
+class Player {
+ public:
+  Player(const Program& program, const Replicas& replicas, const Jitter& jitter)
+      : program_(program),
+        replicas_(replicas),
+        durations_(program, jitter),
+        queues_(lane_queues(program)) {
+    number_meeting_communicators();
+    for (const Body& body : program.bodies) form_of_body_.push_back(form_of(body));
+  }
+
+  // False where the Program does not end.
+  bool plan() {
+    for (const std::vector<std::int32_t>& ranks : replicas_.ranks) {
+      const auto [at, is_new] = plans_.try_emplace(form_of(ranks));
+      if (is_new) {
+        auto plan = plan_replica(program_, queues_, replicas_, ranks);
+        if (!plan) return false;
+        at->second = *std::move(plan);
+      }
+      playing_.push_back({&at->second, ranks, 0, {}});
+    }
+    return true;
+  }
+
+  bool play(int threads) {
+    std::vector<Worker> workers(threads);
+    for (;;) {
+      std::vector<Replica*> able;
+      bool all_ended = true;
+      for (Replica& replica : playing_) {
+        if (replica.ended()) continue;
+        all_ended = false;
+        if (has_met(replica)) able.push_back(&replica);
+      }
+      if (all_ended) return true;
+      if (able.empty()) return false;
+      share(&workers, able.size(),
+            [&](Worker* worker, std::size_t i) { play_level(able[i], worker); });
+      for (Worker& worker : workers) meet(&worker);
+    }
+  }
+
+  // After play(): the replica's events as a Trace.
+  Trace trace(const Replica& replica, Worker* worker) const {
+    const ReplicaPlan& plan = *replica.plan;
+    fill_durations(replica, worker);
+    Trace trace;
+    trace.events.resize(plan.first.back());
+    for (std::size_t member = 0; member < replica.ranks.size(); ++member) {
+      const std::int32_t rank = replica.ranks[member];
+      trace.ranks.push_back(
+          {static_cast<Rank>(rank), program_.ranks[rank].body, 1, plan.first[member]});
+    }
+    settle(replica, worker->durations, &trace.events);
+    return trace;
+  }
+
+  std::vector<Replica>& playing() { return playing_; }
+  Nanoseconds last_end() const { return last_end_; }
+  Rank latest() const { return static_cast<Rank>(latest_.last_rank); }
+
+  // job(worker, i) for i in [0, count), in runs of neighbours, a worker a thread.
+  template <class Job>
+  static void share(std::vector<Worker>* workers, std::size_t count, const Job& job) {
+    const auto run = [&](std::size_t w) {
+      const std::size_t end = count * (w + 1) / workers->size();
+      for (std::size_t i = count * w / workers->size(); i < end; ++i) job(&(*workers)[w], i);
+    };
+    std::vector<std::jthread> others;
+    for (std::size_t w = 1; w < workers->size(); ++w) others.emplace_back(run, w);
+    run(0);
+  }
+
+ private:
+  void number_meeting_communicators() {
+    number_.resize(program_.communicators.size(), -1);
+    for (std::size_t c = 0; c < number_.size(); ++c) {
+      if (!replicas_.between[c]) continue;
+      number_[c] = static_cast<std::int32_t>(meeting_.size());
+      meeting_.push_back(static_cast<std::int32_t>(c));
+    }
+    arrivals_.resize(meeting_.size());
+    starts_.resize(meeting_.size());
+  }
+
+  // Two bodies of one form differ in durations alone.
+  std::int32_t form_of(const Body& body) {
+    std::vector<std::int64_t> form;
+    for (const Slot& slot : body.slots) form.push_back(slot.lane);
+    for (const Op& op : body.ops) {
+      form.insert(form.end(), {static_cast<std::int64_t>(op.kind), op.lane, op.slot, op.waits});
+      for (const std::uint32_t wait : body.waits_of(op)) form.push_back(wait);
+    }
+    return forms_.try_emplace(std::move(form), static_cast<std::int32_t>(forms_.size()))
+        .first->second;
+  }
+
+  // Replicas of one form have one plan: their bodies', and who meets whom where.
+  std::vector<std::int32_t> form_of(std::span<const std::int32_t> ranks) const {
+    std::vector<std::int32_t> form;
+    std::map<std::int32_t, std::int32_t> seen;
+    for (const std::int32_t rank : ranks) {
+      form.push_back(form_of_body_[program_.ranks[rank].body]);
+      for (const std::int32_t c : program_.ranks[rank].communicators)
+        form.push_back(
+            replicas_.between[c]
+                ? -1
+                : seen.try_emplace(c, static_cast<std::int32_t>(seen.size())).first->second);
+    }
+    return form;
+  }
+
+  std::int32_t communicator(const Replica& replica, const ReplicaStep& step) const {
+    const RankRow& row = program_.ranks[replica.ranks[step.member]];
+    return number_[row.communicators[program_.bodies[row.body].ops[step.op].slot]];
+  }
+
+  bool has_met(const Replica& replica) const {
+    if (replica.level == 0) return true;
+    const ReplicaPlan& plan = *replica.plan;
+    return std::ranges::all_of(
+        plan.levels[replica.level - 1].meets, [&](const ReplicaMeeting& meeting) {
+          return meeting.instance < starts_[communicator(replica, plan.steps[meeting.step])].size();
+        });
+  }
+
+  void fill_durations(const Replica& replica, Worker* worker) const {
+    worker->durations.resize(replica.plan->first.back());
+    for (std::size_t member = 0; member < replica.ranks.size(); ++member)
+      durations_.draw(replica.ranks[member],
+                      worker->durations.data() + replica.plan->first[member]);
+  }
+
+  void play_level(Replica* replica, Worker* worker) const {
+    const ReplicaPlan& plan = *replica->plan;
+    worker->ends.resize(std::max(worker->ends.size(), plan.first.back()));
+    worker->arrivals.resize(meeting_.size());
+    if (replica->level == 0)
+      fill_durations(*replica, worker);
+    else
+      resume(*replica, worker);
+    run_steps(replica->level == 0 ? 0 : plan.levels[replica->level - 1].end_step,
+              plan.levels[replica->level].end_step, *replica, worker);
+    const std::vector<std::uint32_t>& kept = plan.levels[replica->level].kept;
+    replica->kept.resize(kept.size());
+    for (std::size_t i = 0; i < kept.size(); ++i) replica->kept[i] = worker->ends[kept[i]];
+    ++replica->level;
+  }
+
+  // What the level before left, and the ends of its meetings.
+  void resume(const Replica& replica, Worker* worker) const {
+    const ReplicaPlan& plan = *replica.plan;
+    const ReplicaLevel& before = plan.levels[replica.level - 1];
+    for (std::size_t i = 0; i < before.kept.size(); ++i)
+      worker->ends[before.kept[i]] = replica.kept[i];
+    for (const ReplicaMeeting& meeting : before.meets) {
+      const ReplicaStep& step = plan.steps[meeting.step];
+      const Nanoseconds end =
+          starts_[communicator(replica, step)][meeting.instance] + duration(replica, step);
+      worker->ends[step.event] = end;
+      worker->last_end = std::max(worker->last_end, end);
+    }
+    worker->durations.resize(std::max(worker->durations.size(), plan.first.back()));
+    for (std::size_t s = before.end_step; s < plan.levels[replica.level].end_step; ++s)
+      worker->durations[plan.steps[s].event] = duration(replica, plan.steps[s]);
+  }
+
+  Nanoseconds duration(const Replica& replica, const ReplicaStep& step) const {
+    return durations_.of(replica.ranks[step.member], step.op);
+  }
+
+  void run_steps(std::size_t begin, std::size_t end, const Replica& replica, Worker* worker) const {
+    const ReplicaPlan& plan = *replica.plan;
+    Nanoseconds* const ends = worker->ends.data();
+    const Nanoseconds* const durations = worker->durations.data();
+    Nanoseconds start = 0, last_end = worker->last_end;
+    std::size_t first_of_gathering = begin;
+    for (std::size_t s = begin; s < end; ++s) {
+      const ReplicaStep& step = plan.steps[s];
+      Nanoseconds ready = 0;
+      for (const std::uint32_t wait : plan.waits_of(s)) ready = std::max(ready, ends[wait]);
+      if (step.kind == ReplicaStep::Kind::Arrives) {
+        start = std::max(start, ready);
+        continue;
+      }
+      if (step.kind == ReplicaStep::Kind::Meets) {
+        worker->arrivals[communicator(replica, step)].add(1, ready, replica.ranks[step.member]);
+      } else {
+        start = std::max(start, ready);
+        for (std::size_t i = first_of_gathering; i <= s; ++i) {
+          const std::uint32_t event = plan.steps[i].event;
+          ends[event] = start + durations[event];
+          last_end = std::max(last_end, ends[event]);
+        }
+        start = 0;
+      }
+      first_of_gathering = s + 1;
+    }
+    worker->last_end = last_end;
+  }
+
+  // All times of a replica, when it is known when its meetings start.
+  void settle(const Replica& replica, std::span<const Nanoseconds> durations,
+              std::vector<EventTimes>* events) const {
+    const ReplicaPlan& plan = *replica.plan;
+    std::vector<EventTimes>& times = *events;
+    std::size_t first_of_gathering = 0, level = 0, meets = 0;
+    Nanoseconds start = 0;
+    for (std::size_t s = 0; s + 1 < plan.steps.size(); ++s) {
+      while (s == plan.levels[level].end_step) ++level, meets = 0;
+      const ReplicaStep& step = plan.steps[s];
+      EventTimes& own = times[step.event];
+      own.arrive_ns = 0;
+      for (const std::uint32_t wait : plan.waits_of(s))
+        own.arrive_ns = std::max(own.arrive_ns, times[wait].end_ns);
+      start = std::max(start, own.arrive_ns);
+      if (step.kind == ReplicaStep::Kind::Arrives) continue;
+      if (step.kind == ReplicaStep::Kind::Meets)
+        start = starts_[communicator(replica, step)][plan.levels[level].meets[meets++].instance];
+      for (std::size_t i = first_of_gathering; i <= s; ++i) {
+        EventTimes& event = times[plan.steps[i].event];
+        event.start_ns = start;
+        event.end_ns = start + durations[plan.steps[i].event];
+      }
+      start = 0;
+      first_of_gathering = s + 1;
+    }
+  }
+
+  // Adds up who came, and starts what all have come to.
+  void meet(Worker* worker) {
+    for (std::size_t c = 0; c < worker->arrivals.size(); ++c) {
+      const Arrivals came = std::exchange(worker->arrivals[c], {});
+      if (came.arrived == 0) continue;
+      latest_.add(0, came.last_ns, came.last_rank);
+      arrivals_[c].add(came.arrived, came.last_ns, came.last_rank);
+      if (arrivals_[c].arrived == program_.communicators[meeting_[c]].members.size())
+        starts_[c].push_back(std::exchange(arrivals_[c], {}).last_ns);
+    }
+    last_end_ = std::max(last_end_, worker->last_end);
+  }
+
+  const Program& program_;
+  const Replicas& replicas_;
+  const DrawnDurations durations_;
+  const std::vector<LaneQueues> queues_;
+  std::map<std::vector<std::int64_t>, std::int32_t> forms_;
+  std::vector<std::int32_t> form_of_body_;
+  std::map<std::vector<std::int32_t>, ReplicaPlan> plans_;
+  std::vector<Replica> playing_;
+  std::vector<std::int32_t> number_;   // by communicator: among those between replicas; or -1
+  std::vector<std::int32_t> meeting_;  // those
+  std::vector<Arrivals> arrivals_;
+  std::vector<std::vector<Nanoseconds>> starts_;  // of each one's operations so far
+  Nanoseconds last_end_ = 0;
+  Arrivals latest_;
+};
+
+// The first rank of each body.
+std::vector<bool> first_of_bodies(const Program& program) {
+  std::vector<bool> seen(program.bodies.size()), first(program.ranks.size());
+  for (std::size_t rank = 0; rank < first.size(); ++rank) {
+    first[rank] = !seen[program.ranks[rank].body];
+    seen[program.ranks[rank].body] = true;
+  }
+  return first;
+}
+
+}  // namespace
+
+std::optional<PlayedByReplica> play_by_replica(const Program& program, const SimOptions& options,
+                                               bool measured, int jobs) {
+  if (options.folded() || takes_sms(program)) return std::nullopt;
+  const Replicas replicas = part(program);
+  if (replicas.ranks.size() < 2) return std::nullopt;
+  Player player(program, replicas, {options.jitter, options.seed});
+  if (!player.plan() || !player.play(jobs)) return std::nullopt;
+  PlayedByReplica played{player.last_end(), player.latest(), 0, {}, {}};
+  for (const RankRow& row : program.ranks)
+    played.ops += static_cast<std::int64_t>(program.bodies[row.body].ops.size());
+  if (!measured) return played;
+
+  std::vector<RankSplit> splits(program.ranks.size());
+  std::vector<std::vector<EventTimes>> kept(program.ranks.size());
+  const std::vector<bool> keep = first_of_bodies(program);
+  std::vector<Worker> workers(jobs);
+  Player::share(&workers, player.playing().size(), [&](Worker* worker, std::size_t r) {
+    const Trace trace = player.trace(player.playing()[r], worker);
+    std::vector<RankSplit> own = split_ranks(program, trace, played.iteration_ns);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      const RankTrace& rank = trace.ranks[i];
+      splits[index(rank.rank)] = own[i];
+      if (!keep[index(rank.rank)]) continue;
+      const auto events = trace.events_of(program, rank);
+      kept[index(rank.rank)].assign(events.begin(), events.end());
+    }
+  });
+  played.metrics = means_of(std::move(splits), played.iteration_ns);
+  for (std::size_t rank = 0; rank < kept.size(); ++rank) {
+    if (!keep[rank]) continue;
+    played.trace.ranks.push_back(
+        {static_cast<Rank>(rank), program.ranks[rank].body, 1, played.trace.events.size()});
+    played.trace.events.insert(played.trace.events.end(), kept[rank].begin(), kept[rank].end());
+  }
+  return played;
+}
+
+}  // namespace tandem

@@ -1,0 +1,60 @@
+#include "sim/drawn_durations.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "sim/noise_factors.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::size_t kBlock = 256;
+
+}  // namespace
+
+DrawnDurations::DrawnDurations(const Program& program, const Jitter& jitter)
+    : program_(program), jitter_(jitter) {
+  for (const Body& body : program.bodies) {
+    BodyDurations& own = bodies_.emplace_back();
+    for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
+      const Op& op = body.ops[i];
+      own.undisturbed.push_back(op.duration_ns);
+      if (jitter.sigma != 0 && is_compute(op.kind) && op.duration_ns != 0)
+        own.drawn.push_back({i, static_cast<double>(op.duration_ns)});
+    }
+  }
+}
+
+void DrawnDurations::draw(std::int32_t rank, Nanoseconds* durations) const {
+  const BodyDurations& body = bodies_[program_.ranks[rank].body];
+  std::ranges::copy(body.undisturbed, durations);
+  for (std::size_t i = 0; i < body.drawn.size(); i += kBlock)
+    draw_some(rank, &body.drawn[i], std::min(kBlock, body.drawn.size() - i), durations);
+}
+
+Nanoseconds DrawnDurations::of(std::int32_t rank, std::uint32_t op) const {
+  const Op& own = program_.bodies[program_.ranks[rank].body].ops[op];
+  return is_compute(own.kind) ? jitter_.apply(own.duration_ns, rank, op) : own.duration_ns;
+}
+
+// Approximate factors are enough but where the product is next to where rounding turns.
+void DrawnDurations::draw_some(std::int32_t rank, const Drawn* drawn, std::size_t count,
+                               Nanoseconds* durations) const {
+  std::array<double, kBlock> u1, u2, factors;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint64_t key = jitter_.key(rank, drawn[i].op);
+    u1[i] = uniform(key);
+    u2[i] = uniform(scatter(key) + 1);
+  }
+  noise_factors(u1.data(), u2.data(), count, jitter_.sigma, factors.data());
+  for (std::size_t i = 0; i < count; ++i) {
+    const double product = drawn[i].duration_ns * factors[i], rounded = std::floor(product + 0.5);
+    const double to_turn = 0.5 - std::abs(product - rounded);
+    durations[drawn[i].op] = to_turn > 2 * kNoiseFactorError * product
+                                 ? static_cast<Nanoseconds>(rounded)
+                                 : of(rank, drawn[i].op);
+  }
+}
+
+}  // namespace tandem

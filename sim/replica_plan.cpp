@@ -1,0 +1,197 @@
+#include "sim/replica_plan.h"
+
+#include <limits>
+#include <unordered_map>
+#include <utility>
+
+namespace tandem {
+namespace {
+
+constexpr std::int32_t kNone = -1;
+
+// Kahn's algorithm: an event is ready when what it waits for has ended; one of a communication
+// ends when all members' are ready, one between replicas when its level has.
+class Planner {
+ public:
+  Planner(const Program& program, std::span<const LaneQueues> queues, const Replicas& replicas,
+          std::span<const std::int32_t> ranks)
+      : program_(program), replicas_(replicas), ranks_(ranks) {
+    collect_events();
+    collect_waits(queues);
+    collect_gatherings();
+  }
+
+  std::optional<ReplicaPlan> take() {
+    for (std::uint32_t event = 0; event < events(); ++event) {
+      if (open_waits_[event] == 0) ready_.push_back(event);
+    }
+    while (!ready_.empty()) run_level();
+    if (plan_.steps.size() != events()) return std::nullopt;
+    if (!plan_.levels.empty() && !plan_.levels.back().meets.empty())
+      plan_.levels.push_back({events(), {}, {}});  // to see them end
+    plan_.steps.push_back({.first_wait = static_cast<std::uint32_t>(plan_.waits.size())});
+    keep();
+    return std::move(plan_);
+  }
+
+ private:
+  // The members' k-th op of one communicator, for some k.
+  struct Gathering {
+    std::vector<std::uint32_t> ready;  // events
+    std::size_t members = 0;
+  };
+
+  std::uint32_t events() const { return static_cast<std::uint32_t>(plan_.first.back()); }
+  const RankRow& row(std::uint16_t member) const { return program_.ranks[ranks_[member]]; }
+  const Body& body(std::uint16_t member) const { return program_.bodies[row(member).body]; }
+  std::uint32_t op_of(std::uint32_t event) const {
+    return event - static_cast<std::uint32_t>(plan_.first[member_[event]]);
+  }
+
+  void collect_events() {
+    plan_.first.push_back(0);
+    for (std::size_t member = 0; member < ranks_.size(); ++member) {
+      const std::size_t ops = body(static_cast<std::uint16_t>(member)).ops.size();
+      plan_.first.push_back(plan_.first.back() + ops);
+      member_.insert(member_.end(), ops, static_cast<std::uint16_t>(member));
+    }
+  }
+
+  // What stands on the event's own lane ended before it: the last of these is enough.
+  void collect_waits(std::span<const LaneQueues> queues) {
+    open_waits_.resize(events());
+    first_wait_.push_back(0);
+    for (std::uint32_t event = 0; event < events(); ++event) {
+      const std::uint16_t member = member_[event];
+      const auto first = static_cast<std::uint32_t>(plan_.first[member]);
+      const Body& ops = body(member);
+      const Op& op = ops.ops[event - first];
+      const LaneQueues& lanes = queues[row(member).body];
+      const std::uint32_t place = lanes.place[event - first];
+      if (place > 0) waits_.push_back(first + lanes.lanes[op.lane][place - 1]);
+      for (const std::uint32_t wait : ops.waits_of(op)) {
+        if (ops.ops[wait].lane != op.lane) waits_.push_back(first + wait);
+      }
+      open_waits_[event] = static_cast<std::uint32_t>(waits_.size()) - first_wait_.back();
+      first_wait_.push_back(static_cast<std::uint32_t>(waits_.size()));
+    }
+    first_waiter_.resize(events() + 1);
+    for (const std::uint32_t wait : waits_) ++first_waiter_[wait + 1];
+    for (std::uint32_t event = 0; event < events(); ++event)
+      first_waiter_[event + 1] += first_waiter_[event];
+    waiters_.resize(waits_.size());
+    std::vector<std::uint32_t> next(first_waiter_.begin(), first_waiter_.end() - 1);
+    for (std::uint32_t event = 0; event < events(); ++event) {
+      for (std::uint32_t w = first_wait_[event]; w < first_wait_[event + 1]; ++w)
+        waiters_[next[waits_[w]]++] = event;
+    }
+  }
+
+  void collect_gatherings() {
+    std::unordered_map<std::uint64_t, std::int32_t> numbers;
+    gathering_.resize(events(), kNone);
+    instance_.resize(events());
+    for (std::uint16_t member = 0; member < ranks_.size(); ++member) {
+      std::vector<std::uint32_t> uses(row(member).communicators.size());
+      for (std::uint32_t i = 0; i < body(member).ops.size(); ++i) {
+        const std::int16_t slot = body(member).ops[i].slot;
+        if (slot < 0) continue;
+        const auto communicator = static_cast<std::uint32_t>(row(member).communicators[slot]);
+        instance_[plan_.first[member] + i] = uses[slot]++;
+        if (replicas_.between[communicator]) continue;
+        const std::uint64_t key =
+            std::uint64_t{communicator} << 32 | instance_[plan_.first[member] + i];
+        const auto [at, is_new] =
+            numbers.try_emplace(key, static_cast<std::int32_t>(gatherings_.size()));
+        if (is_new)
+          gatherings_.push_back({{}, program_.communicators[communicator].members.size()});
+        gathering_[plan_.first[member] + i] = at->second;
+      }
+    }
+  }
+
+  void run_level() {
+    ReplicaLevel level;
+    std::vector<std::uint32_t> met;
+    while (!ready_.empty()) {
+      const std::uint32_t event = ready_.back();
+      ready_.pop_back();
+      const Op& op = body(member_[event]).ops[op_of(event)];
+      if (is_compute(op.kind)) {
+        add(event, ReplicaStep::Kind::Compute);
+        release_waiters(event);
+      } else if (gathering_[event] == kNone) {
+        level.meets.push_back({static_cast<std::uint32_t>(plan_.steps.size()), instance_[event]});
+        add(event, ReplicaStep::Kind::Meets);
+        met.push_back(event);
+      } else {
+        gather(event);
+      }
+    }
+    level.end_step = plan_.steps.size();
+    plan_.levels.push_back(std::move(level));
+    for (const std::uint32_t event : met) release_waiters(event);
+  }
+
+  void gather(std::uint32_t event) {
+    Gathering& gathering = gatherings_[gathering_[event]];
+    gathering.ready.push_back(event);
+    if (gathering.ready.size() != gathering.members) return;
+    for (const std::uint32_t other : gathering.ready) {
+      add(other, other == event ? ReplicaStep::Kind::Starts : ReplicaStep::Kind::Arrives);
+      release_waiters(other);
+    }
+  }
+
+  void add(std::uint32_t event, ReplicaStep::Kind kind) {
+    plan_.steps.push_back({event, static_cast<std::uint32_t>(plan_.waits.size()), op_of(event),
+                           member_[event], kind});
+    plan_.waits.insert(plan_.waits.end(), waits_.begin() + first_wait_[event],
+                       waits_.begin() + first_wait_[event + 1]);
+  }
+
+  void release_waiters(std::uint32_t event) {
+    for (std::uint32_t w = first_waiter_[event]; w < first_waiter_[event + 1]; ++w) {
+      if (--open_waits_[waiters_[w]] == 0) ready_.push_back(waiters_[w]);
+    }
+  }
+
+  // What each level leaves to later ones.
+  void keep() {
+    std::vector<std::int32_t> level_of(events()), last_use(events(), kNone);
+    std::size_t step = 0;
+    for (std::size_t l = 0; l < plan_.levels.size(); ++l) {
+      for (; step < plan_.levels[l].end_step; ++step) {
+        level_of[plan_.steps[step].event] = static_cast<std::int32_t>(l);
+        for (const std::uint32_t wait : plan_.waits_of(step))
+          last_use[wait] = static_cast<std::int32_t>(l);
+      }
+    }
+    for (std::uint32_t event = 0; event < events(); ++event) {
+      for (std::int32_t l = level_of[event]; l < last_use[event]; ++l)
+        plan_.levels[l].kept.push_back(event);
+    }
+  }
+
+  const Program& program_;
+  const Replicas& replicas_;
+  const std::span<const std::int32_t> ranks_;
+  ReplicaPlan plan_;
+  std::vector<std::uint16_t> member_;  // by event
+  std::vector<std::uint32_t> open_waits_, first_wait_, waits_, first_waiter_, waiters_;
+  std::vector<std::uint32_t> instance_;  // by event of a communication: which of its slot's
+  std::vector<std::int32_t> gathering_;  // by event
+  std::vector<Gathering> gatherings_;
+  std::vector<std::uint32_t> ready_;
+};
+
+}  // namespace
+
+std::optional<ReplicaPlan> plan_replica(const Program& program, std::span<const LaneQueues> queues,
+                                        const Replicas& replicas,
+                                        std::span<const std::int32_t> ranks) {
+  if (ranks.size() > std::numeric_limits<std::uint16_t>::max()) return std::nullopt;
+  return Planner(program, queues, replicas, ranks).take();
+}
+
+}  // namespace tandem
