@@ -8,12 +8,15 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 namespace tandem {
 namespace {
 
-// Where the file is written until it is whole: beside it; itself, if it is a pipe or a device,
-// which must not be replaced (/dev/null).
+std::string own_link(int file) { return fmt::format("/proc/self/fd/{}", file); }
+
+// Where the file is written until it is whole, or what it is called for a moment: beside it;
+// itself, if it is a pipe or a device, which must not be replaced (/dev/null).
 std::string temporary_of(const std::string& path) {
   std::error_code unknown;
   const auto type = std::filesystem::status(path, unknown).type();
@@ -22,6 +25,32 @@ std::string temporary_of(const std::string& path) {
       type == file_type::block)
     return path;
   return fmt::format("{}.{}.tmp", path, getpid());
+}
+
+// A file without a name in the folder of `path`, which nothing is left of however this process
+// ends. Null: the file system has none, or there is no /proc to name it by later.
+std::FILE* open_nameless(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  const int file =
+      ::open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  if (file < 0) return nullptr;
+  std::FILE* opened = ::access(own_link(file).c_str(), F_OK) == 0 ? ::fdopen(file, "wb") : nullptr;
+  if (opened == nullptr) ::close(file);
+  return opened;
+}
+
+bool is_nameless(std::FILE* file) {
+  struct stat found {};
+  return ::fstat(fileno(file), &found) == 0 && found.st_nlink == 0 && S_ISREG(found.st_mode);
+}
+
+// A leftover of another process of this number makes room.
+bool give_name(std::FILE* file, const std::string& name) {
+  const std::string own = own_link(fileno(file));
+  const auto link = [&] {
+    return ::linkat(AT_FDCWD, own.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
+  };
+  return link() || (errno == EEXIST && std::remove(name.c_str()) == 0 && link());
 }
 
 Error cannot_write(const std::string& path, int why) {
@@ -68,7 +97,8 @@ Result<FileWriter> FileWriter::open(const std::string& path) {
   std::error_code unknown;
   if (std::filesystem::is_directory(path, unknown)) return cannot_write(path, EISDIR);
   std::string temporary = temporary_of(path);
-  std::FILE* file = std::fopen(temporary.c_str(), "wb");
+  std::FILE* file = temporary == path ? nullptr : open_nameless(path);
+  if (file == nullptr) file = std::fopen(temporary.c_str(), "wb");
   if (file == nullptr) return cannot_write(path, errno);
   return FileWriter(path, std::move(temporary), file);
 }
@@ -107,6 +137,7 @@ void FileWriter::sync() {
 
 Status FileWriter::commit() {
   note(std::fflush(file_) == 0);
+  if (failed_ == 0 && is_nameless(file_)) note(give_name(file_, temporary_));
   note(std::fclose(std::exchange(file_, nullptr)) == 0);
   if (failed_ == 0 && temporary_ != path_)
     note(std::rename(temporary_.c_str(), path_.c_str()) == 0);

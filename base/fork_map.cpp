@@ -12,6 +12,7 @@
 #include <cstring>
 #include <new>
 #include <sstream>
+#include <utility>
 
 #include "base/check.h"
 #include "base/memory.h"
@@ -58,13 +59,22 @@ void write_all(int fd, std::string_view text) {
   _exit(0);
 }
 
-Child spawn(int job, const std::function<Result<std::string>(int)>& work) {
+Error cannot_start() {
+  return Error{fmt::format("the run's process could not be started: {}", std::strerror(errno)),
+               Error::Failed};
+}
+
+Result<Child> spawn(int job, const std::function<Result<std::string>(int)>& work) {
   int ends[2];
-  CHECK(::pipe(ends) == 0);
+  if (::pipe(ends) != 0) return cannot_start();
   std::fflush(nullptr);  // or the child would print what waits in our buffers again
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
-  CHECK(pid >= 0);
+  if (pid < 0) {
+    const Error error = cannot_start();
+    for (const int end : ends) ::close(end);
+    return error;
+  }
   if (pid == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) _exit(1);  // it has ended before that
@@ -129,11 +139,22 @@ Status fork_each(int jobs, const NextJob& next, const std::function<Result<std::
                  const OnJobDone& on_done, const std::function<void()>& on_wait) {
   CHECK(jobs >= 1);
   Running running;
+  std::optional<int> number;  // of the next child
   for (bool more = true;;) {
     while (more && static_cast<int>(running.children.size()) < jobs) {
-      ASSIGN_OR_RETURN(const std::optional<int> number, next());
+      if (!number) {
+        ASSIGN_OR_RETURN(number, next());
+      }
       more = number.has_value();
-      if (more) running.children.push_back(spawn(*number, job));
+      if (!more) break;
+      Result<Child> child = spawn(*number, job);
+      if (!child.ok() && !running.children.empty()) break;  // there is room when one has ended
+      const int begun = *std::exchange(number, std::nullopt);
+      if (child.ok()) {
+        running.children.push_back(*std::move(child));
+      } else {
+        RETURN_IF_ERROR(on_done(begun, child.error()));
+      }
     }
     if (running.children.empty()) break;
     std::vector<pollfd> waits;

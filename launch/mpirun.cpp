@@ -156,7 +156,11 @@ Result<int> run_mpirun(int ranks) {
     return Error{fmt::format("standard output: {}, expected room for the results",
                              std::strerror(passed.failed)),
                  Error::Failed};
-  const int ended = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  if (WIFSIGNALED(status))
+    return Error{fmt::format("mpirun was killed by signal {} ({})", WTERMSIG(status),
+                             strsignal(WTERMSIG(status))),
+                 Error::Failed};
+  const int ended = WEXITSTATUS(status);
   if (ended == 0 && !passed.any)
     return Error{"mpirun ended with status 0 and no results, expected rank 0's", Error::Failed};
   return ended;

@@ -103,9 +103,11 @@ Result<Json> choose_setting(const Json& file, const std::string& setting) {
 
 Result<int> count_of(const Json& gemm, const char* key, int otherwise) {
   if (!gemm.contains(key)) return otherwise;
-  if (!gemm.at(key).is_number_integer())
-    return Error{fmt::format("found {} = {}, expected an integer", key, gemm.at(key).dump())};
-  const auto value = gemm.at(key).get<std::int64_t>();
+  const Json& count = gemm.at(key);
+  if (!count.is_number_integer())
+    return Error{fmt::format("found {} = {}, expected an integer", key,
+                             count.is_structured() ? count.type_name() : count.dump())};
+  const auto value = count.get<std::int64_t>();
   if (value < 0 || value > 1000)
     return Error{fmt::format("found {} = {}, expected an integer from 0 to 1000", key, value)};
   return static_cast<int>(value);

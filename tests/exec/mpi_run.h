@@ -71,12 +71,29 @@ class MpiRun {
       status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return status_;
   }
+  // Whether it ends by then; wait() has its status afterwards.
+  bool ends_within(std::chrono::milliseconds time) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int status = 0; status_ < 0; usleep(5000)) {
+      if (waitpid(process_, &status, WNOHANG) == process_)
+        status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+      else if (std::chrono::steady_clock::now() - begin > time)
+        return false;
+    }
+    return true;
+  }
   std::string out() const { return text_of(out_); }
   std::string err() const { return text_of(err_); }
 
   pid_t launcher() const { return process_; }
   // All processes under way that it started.
   std::vector<pid_t> processes() const { return marked(mark_); }
+  // The one among them that is called so; 0: not there.
+  pid_t named(const std::string& name) const {
+    for (const pid_t process : processes())
+      if (text_of("/proc/" + std::to_string(process) + "/comm") == name + '\n') return process;
+    return 0;
+  }
   bool leaves_nothing() const {
     return comes_true([this] { return processes().empty(); });
   }

@@ -15,11 +15,11 @@ using namespace tandem;
 
 namespace {
 
-// HOW: "short"; "long": 20 s an iteration; "heeds": long, and it looks for the word to stop;
-// "fails": rank 1 does.
+// HOW: "short"; "some": half a second an iteration; "long": 20 s; "heeds": long, and it looks for
+// the word to stop; "fails": rank 1 does.
 HandJob job_of(int ranks, const std::string& how) {
   HandJob job(ranks);
-  const int microbatches = how == "short" || how == "fails" ? 4 : 4000;
+  const int microbatches = how == "short" || how == "fails" ? 4 : how == "some" ? 100 : 4000;
   for (int rank = 0; rank < ranks; ++rank) {
     for (int mb = 0; mb < microbatches; ++mb) job.compute(rank, mb, 5'000'000);
   }
@@ -87,6 +87,10 @@ int main(int argc, char** argv) {
   if (!*played) return 0;
   const Execution& execution = **played;
   std::printf("%zu iterations, %s\n", execution.iterations.size(), execution.real.c_str());
+  if (std::fflush(stdout) != 0) {
+    std::perror("standard output");
+    return Error::Failed;
+  }
   if (!execution.failure.empty()) std::fprintf(stderr, "%s\n", execution.failure.c_str());
   return execution.failure.empty() ? 0 : Error::Failed;
 }

@@ -7,6 +7,7 @@
 #include "planning/size/size.h"
 #include "scenarios/config/scenario.h"
 #include "scenarios/config/setting.h"
+#include "scenarios/config/tensor_settings.h"
 #include "scenarios/run/run.h"
 #include "tests/fuzz/targets.h"
 #include "topology/preset.h"
@@ -74,6 +75,25 @@ void run_set(const FuzzInput& input) {
     if (is_small(scenario)) play(scenario);
 }
 
+// A file of many settings, and one that is one.
+std::vector<std::string> userbuffer_seeds() {
+  std::vector<std::string> texts = texts_of("scenarios", "userbuffers.json");
+  texts.emplace_back(R"({"configs": {"one": {"qkv_dgrad": {"method": "bulk", "num_sm": 4}}}})");
+  texts.emplace_back(
+      R"({"fc1_fprop": {"method": "pipeline", "num_sm": 16, "num_splits": 4}, "fc2_dgrad": null})");
+  return texts;
+}
+void run_userbuffers(const FuzzInput& input) {
+  const std::filesystem::path path = input.path;
+  for (const char* setting : {"", "one", "userbuffers_bf16_h100_h12288_tp4_mbs1_seqlen2048"}) {
+    const TensorSettings settings{.file = path.filename(), .setting = setting};
+    const auto read = tensor_overlap(settings, Model{}, path.parent_path());
+    const TensorOverlap* overlap = accepted(read);
+    for (const GemmOverlap& gemm : overlap == nullptr ? TensorOverlap{} : *overlap)
+      promise(gemm.sms >= 0 && gemm.splits >= 0, "a GEMM overlaps with SMs, in parts");
+  }
+}
+
 std::vector<std::string> size_seeds() { return texts_of("scenarios", "procurement.toml"); }
 void run_size(const FuzzInput& input) { accepted(load_size_cases(input.path, {}, "")); }
 
@@ -108,6 +128,7 @@ void run_profile(const FuzzInput& input) {
 std::vector<FuzzTarget> scenario_targets() {
   return {{"scenario", "scenario.toml", scenario_seeds, run_scenario},
           {"set", "set", set_seeds, run_set},
+          {"userbuffers", "userbuffers.json", userbuffer_seeds, run_userbuffers},
           {"size", "size.toml", size_seeds, run_size},
           {"preset", "preset.toml", preset_seeds, run_preset},
           {"device", "device.toml", device_seeds, run_device},

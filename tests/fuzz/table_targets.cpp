@@ -1,5 +1,5 @@
-// The project's own tables: orders, Programs, traces, costs, calibrations, lists, hosts, cables;
-// and what the processes of a run say to each other.
+// The project's own tables: orders, Programs, traces, costs, calibrations, lists, a sweep's
+// results, hosts, cables; and what the processes of a run say to each other.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +9,8 @@
 #include "base/hostlist.h"
 #include "launch/message.h"
 #include "planning/pack/packing.h"
+#include "planning/sweep/journal.h"
+#include "planning/sweep/results.h"
 #include "scenarios/config/hostfile.h"
 #include "scenarios/config/setting.h"
 #include "scenarios/run/run.h"
@@ -115,6 +117,56 @@ std::vector<std::string> list_seeds() {
 }
 void run_list(const FuzzInput& input) { accepted(read_list(input.path)); }
 
+// A sweep of three runs, of which one fails.
+const Results& sweep_results() {
+  static const Results results = [] {
+    const std::string path =
+        written("sweep.toml",
+                "[parallel]\npp = 2\nglobal_batch = 4\n[costs]\nsource = \"uniform\"\nforward_s = "
+                "0.001\nbackward_s = 0.002\n[matrix]\nparallel.micro_batch = [1, 2, 3]\n");
+    auto file = read_scenario_file(path);
+    promise(file.ok(), "a sweep's scenario is one");
+    auto runs = runs_of(*file, {}, "");
+    promise(runs.ok(), "a sweep has runs");
+    auto made = Results::of(*file, *std::move(runs), Engine::Ideal);
+    promise(made.ok(), "runs have results");
+    return *std::move(made);
+  }();
+  return results;
+}
+std::vector<std::string> result_seeds() {
+  const Results& results = sweep_results();
+  RunResult result;
+  result.iteration_s = 0.015;
+  const std::string header = results.header() + '\n';
+  const std::string rows = results.row(0, result) + '\n' + results.row(1, result) + '\n' +
+                           results.row(2, Error{"found 4, expected a multiple"}) + '\n';
+  return {header + rows, header, header + rows.substr(0, rows.size() - 20)};
+}
+void run_results(const FuzzInput& input) {
+  if (!Results::check_form(input.path).ok()) return;  // nobody's but a sweep's
+  const auto cut = cut_torn_lines(input.path);
+  promise(cut.ok() && *cut >= 0, "torn lines can be cut");
+  const Results& results = sweep_results();
+  const auto read = results.read(input.path);
+  const Results::Found* found = accepted(read);
+  if (found == nullptr) return;
+  std::string text = results.header() + '\n';
+  for (const auto& [run, row] : found->rows) {
+    promise(run >= 0 && run < results.size(), "a row is of a run");
+    text += row.line + '\n';
+  }
+  const auto again = results.read(written("again.csv", text));
+  promise(again.ok() && again->strange == 0 && again->rows.size() == found->rows.size(),
+          "rows that were kept are found again");
+  for (const auto& [run, row] : found->rows) {
+    const auto at = again->rows.find(run);
+    promise(
+        at != again->rows.end() && at->second.line == row.line && at->second.failed == row.failed,
+        "a row reads back as it was kept");
+  }
+}
+
 std::vector<std::string> length_seeds() { return {"length\n12\n2048\n5\n", "id,length\n0,7\n"}; }
 void run_lengths(const FuzzInput& input) {
   constexpr int kLongest = 4096;
@@ -200,6 +252,7 @@ std::vector<FuzzTarget> table_targets() {
           {"costs", "costs.csv", cost_seeds, run_costs},
           {"calibration", "calibration.toml", calibration_seeds, run_calibration},
           {"list", "list.csv", list_seeds, run_list},
+          {"results", "results.csv", result_seeds, run_results},
           {"lengths", "lengths.csv", length_seeds, run_lengths},
           {"cases", "cases.csv", case_seeds, run_cases},
           {"rivals", "rivals.csv", rival_seeds, run_rivals},
