@@ -1,4 +1,4 @@
-// tandem schedule --op-times: an order made for what a run's stages took.
+// tandem schedule: orders made for what a run's stages took (--op-times), and explained.
 #include <nlohmann/json.hpp>
 
 #include "tests/sandbox.h"
@@ -71,6 +71,26 @@ TEST_CASE("a real run's trace makes an order that plays") {
   sandbox.file("made.csv", made.out);
   CHECK(sandbox.tandem("schedule made.csv").status == 0);
   CHECK(iteration_s(sandbox, "made.csv") > 0);
+}
+
+TEST_CASE("an explained order says what the whole iteration takes, data parallelism included") {
+  const Sandbox sandbox;
+  sandbox.file("four.toml", kFour);
+  sandbox.file("model.toml", kTinyModel);
+  const std::string replicas = "model.toml --set parallel.dp=2 --set cluster.gpus=4";
+  const Ran explained = sandbox.tandem("schedule " + replicas + " --explain --wide");
+  INFO(explained.err);
+  REQUIRE(explained.status == 0);
+  const double seconds =
+      Json::parse(sandbox.tandem("simulate " + replicas + " --engine ideal --json").out)
+          .at(0)["iteration_s"];
+  CHECK(explained.out.find(fmt::format("The whole iteration takes {:.4g} s", seconds)) !=
+        std::string::npos);
+  CHECK(explained.out.find("gradients and parameters that nothing hides 0 s") == std::string::npos);
+  // Stated seconds have nothing but passes and transfers.
+  const Ran stated = sandbox.tandem("schedule four.toml --set schedule.order=1f1b --explain");
+  CHECK(stated.status == 0);
+  CHECK(stated.out.find("whole iteration") == std::string::npos);
 }
 
 TEST_CASE("op times that no order can be made for are refused in one line") {
