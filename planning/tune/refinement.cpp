@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ranges>
+#include <iterator>
+#include <utility>
 
 namespace tandem {
 namespace {
@@ -24,13 +25,13 @@ std::span<const RefinementKey> refinement_keys() { return kKeys; }
 
 std::vector<Refinement> refinements_in(const Space& space) {
   std::vector<Refinement> all = {{}};
-  for (const RefinementKey& key : std::views::reverse(kKeys)) {
+  for (auto key = std::rbegin(kKeys); key != std::rend(kKeys); ++key) {
     std::vector<Refinement> with;
     for (const Refinement& so_far : all) {
       for (const bool on : {false, true}) {
-        if (!space.refines(key.key, on)) continue;
+        if (!space.refines(key->key, on)) continue;
         Refinement next = so_far;
-        next.*key.part = on;
+        next.*(key->part) = on;
         with.push_back(next);
       }
     }

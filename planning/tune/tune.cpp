@@ -67,7 +67,7 @@ void sort_best(std::vector<Finalist>* finalists) {
     const bool counts = finalist.result.ok() && finalist.result->training->fits;
     return counts ? finalist.result->iteration_s : 1e300;
   };
-  const auto rest = std::ranges::stable_partition(*finalists, is_best).begin();
+  const auto rest = std::stable_partition(finalists->begin(), finalists->end(), is_best);
   std::stable_sort(finalists->begin(), rest,
                    [&](const Finalist& a, const Finalist& b) { return seconds(a) < seconds(b); });
   int number = 0;
