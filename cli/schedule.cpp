@@ -12,10 +12,13 @@
 #include "cli/text_width.h"
 #include "launch/standard_output.h"
 #include "report/text/bubble_text.h"
+#include "report/text/text_table.h"
 #include "scenarios/run/price_job.h"
 #include "scenarios/run/run.h"
+#include "scenarios/search/resolve.h"
 #include "schedule/order/bubble.h"
 #include "schedule/order/lower_bound.h"
+#include "schedule/order/order_replay.h"
 #include "schedule/order/order_text.h"
 #include "schedule/program/program_text.h"
 
@@ -88,8 +91,37 @@ Status explain_units(const Order& order, const ScheduleOptions& options) {
   return Done{};
 }
 
-void explain_seconds(const Scenario& scenario, const OrderedJob& job,
-                     const ScheduleOptions& options) {
+double mean_optimizer_s(const Program& program) {
+  double sum = 0;
+  for (const RankRow& rank : program.ranks) {
+    for (const Op& op : program.bodies[rank.body].ops)
+      sum += op.kind == OpKind::Optimizer ? to_seconds(op.duration_ns) : 0;
+  }
+  return sum / static_cast<double>(program.ranks.size());
+}
+
+// What an iteration takes beside its stages' passes: data parallelism, the optimizer.
+Status explain_whole(const Scenario& scenario, double stages_s, const ScheduleOptions& options) {
+  if (scenario.costs.uniform) return Done{};
+  ASSIGN_OR_RETURN(const PlayedJob played, play_once(scenario, Engine::Ideal));
+  const RunResult result = result_of(scenario, played.job, played.trace);
+  const double data_s = result.exposed_s[static_cast<std::size_t>(GroupKind::Data)];
+  const double optimizer_s = mean_optimizer_s(played.job.program);
+  const double beside_s = result.iteration_s - stages_s;
+  fmt::print(standard_output(), "{}",
+             wrapped(fmt::format(
+                         "The whole iteration takes {:.4g} s on the ideal engine, {:+.4g} s beside "
+                         "its stages' passes: communication of gradients and parameters that "
+                         "nothing hides {:.4g} s of the mean rank, its optimizer {:.4g} s; the "
+                         "rest, {:+.4g} s, is what stages by themselves do not tell.\n",
+                         result.iteration_s, beside_s, data_s, optimizer_s,
+                         beside_s - data_s - optimizer_s),
+                     text_width(options.wide)));
+  return Done{};
+}
+
+Status explain_seconds(const Scenario& scenario, const OrderedJob& job,
+                       const ScheduleOptions& options) {
   std::vector<OrderCosts> stages = stage_costs(job.chain, scenario.job.model, job.plan,
                                                scenario.costs, job.cluster, job.placement);
   const std::vector<OrderCosts> chain = stages;
@@ -98,6 +130,7 @@ void explain_seconds(const Scenario& scenario, const OrderedJob& job,
   double forwards = 0;
   for (const OrderCosts& stage : stages) forwards += stage.forward;
   print_explained(job.order, stages, forwards / static_cast<double>(stages.size()), options);
+  return explain_whole(scenario, replay_stages(job.order, stages).makespan, options);
 }
 
 Status show_scenario(const ScheduleOptions& options) {
@@ -118,12 +151,14 @@ Status show_scenario(const ScheduleOptions& options) {
     fmt::print(standard_output(), "{}", text);
     return Done{};
   }
-  const Scenario& scenario = scenarios.front();
+  Scenario scenario = scenarios.front();
+  if (options.explain && is_open(scenario)) {
+    ASSIGN_OR_RETURN(scenario, resolved(scenario));
+  }
   if (!scenario.job.order_file.empty()) RETURN_IF_ERROR(read_order(scenario.job.order_file));
   ASSIGN_OR_RETURN(const OrderedJob job, order_job(scenario));
   if (!options.explain) return print_order(job.order, options);
-  explain_seconds(scenario, job, options);
-  return Done{};
+  return explain_seconds(scenario, job, options);
 }
 
 bool in_groups(const OrderTraits& order) { return order.groups; }

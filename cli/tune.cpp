@@ -32,6 +32,7 @@ struct TuneCommand {
   std::string only;
   std::string framework, emit, output;
   int keep = 5;
+  int refine = 3;
   int jobs = 0;
   std::string report;
   bool json = false;
@@ -77,7 +78,10 @@ Result<std::string> emitted(const TuneCommand& options, const Scenario& scenario
   PlanSettings settings;
   for (const auto& [key, setting] : runs.front().settings) settings[key] = setting.text();
   for (const std::string& key : tuned.cleared) settings.erase(key);
-  for (const auto& [key, value] : settings_of(best.candidate)) settings[key] = value;
+  for (const auto& [key, value] : settings_of(best.candidate, best.refinement))
+    settings[key] = value;
+  // What was found in the place of "auto".
+  if (best.refinement.layout) settings["parallel.layout"] = best.result->layout;
   settings["cluster.gpus"] = fmt::format("{}", scenario.cluster.gpus);
   settings["parallel.global_batch"] = fmt::format("{}", scenario.job.plan.global_batch);
   return emit_plan(options.emit, settings);
@@ -112,6 +116,7 @@ Status run_tune(const TuneCommand& options) {
                    tune(scenario, space,
                         {.framework = framework,
                          .keep = options.keep,
+                         .refine = options.refine,
                          .jobs = jobs_or_cores(options.jobs),
                          .engine = engine_of(options.engine),
                          .detail = options.report.empty() ? Detail::None : Detail::Timeline,
@@ -176,6 +181,12 @@ void add_tune(const Command& app) {
   command
       .option("--keep", &options->keep,
               "plans to simulate, no two with the same parallel sizes and order; default 5")
+      .range(1, 1000);
+  command
+      .option("--refine", &options->refine,
+              "of the best plans, those to be played with parallel.layout = auto, "
+              "schedule.vocabulary = parallel and schedule.order = auto, where --among asks for "
+              "them; default 3")
       .range(1, 1000);
   command.option("--engine", &options->engine, "what plays them: simgrid (default) or ideal")
       .one_of({"ideal", "simgrid"});

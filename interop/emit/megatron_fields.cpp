@@ -102,6 +102,8 @@ class FieldWriter {
 
   // "Et*3|t*4|t*3mL"; empty: stages are even.
   std::string layout_text() {
+    const std::string layout = keys_->text("parallel.layout");
+    if (!layout.empty() && layout != "auto") return layout;
     std::vector<int> layers;
     for (const std::string& word : split(keys_->text("parallel.layers_per_stage"), ","))
       layers.push_back(std::atoi(word.c_str() + word.find_first_of("0123456789")));

@@ -93,7 +93,8 @@ class LayoutReader {
 
 }  // namespace
 
-std::string layout_text(const std::vector<int>& layers_per_stage, int mtp_layers) {
+std::string layout_text(const std::vector<int>& layers_per_stage, int mtp_layers,
+                        bool mtp_before_loss) {
   const auto times = [](char letter, int count) {
     return count == 0   ? std::string()
            : count == 1 ? std::string(1, letter)
@@ -102,13 +103,22 @@ std::string layout_text(const std::vector<int>& layers_per_stage, int mtp_layers
   std::string text = "E" + times('t', layers_per_stage.front());
   const std::size_t last = layers_per_stage.size() - 1;
   if (last == 0) return text + times('m', mtp_layers) + "L";
+  if (mtp_before_loss && last == 1) return text + times('m', mtp_layers) + "|L";
   text += '|';
-  for (std::size_t stage = 1, next = 1; stage < last; stage = next) {
-    while (next < last && layers_per_stage[next] == layers_per_stage[stage]) ++next;
+  const std::size_t alike = mtp_before_loss ? last - 1 : last;  // what has layers alone ends here
+  for (std::size_t stage = 1, next = 1; stage < alike; stage = next) {
+    while (next < alike && layers_per_stage[next] == layers_per_stage[stage]) ++next;
     const std::string own = times('t', layers_per_stage[stage]) + '|';
     text += next - stage == 1 ? own : fmt::format("({})*{}", own, next - stage);
   }
-  return text + times('t', layers_per_stage[last]) + times('m', mtp_layers) + "L";
+  text += times('t', layers_per_stage[alike]) + times('m', mtp_layers);
+  return text + (mtp_before_loss ? "|L" : "L");
+}
+
+bool has_mtp_before_loss(const std::vector<LayoutStage>& stages) {
+  if (stages.size() < 2) return false;
+  const LayoutStage &loss = stages.back(), &before = stages[stages.size() - 2];
+  return before.mtp_layers > 0 && loss.mtp_layers == 0 && loss.layers == 0;
 }
 
 std::string layout_arguments(const std::vector<int>& layers_per_stage, int vpp) {

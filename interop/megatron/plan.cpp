@@ -139,7 +139,7 @@ class MegatronPlan {
         return;
       }
       from = a_->spelled("pipeline_model_parallel_layout");
-      if (!set_layout(*stages, layers, from)) return;
+      if (!set_layout(*layout, *stages, layers, from)) return;
       vpp = static_cast<Whole>(stages->size()) / pp_;
     } else if (const auto sizes = a_->whole("virtual_pipeline_model_parallel_size", 1)) {
       vpp = *sizes;
@@ -166,7 +166,8 @@ class MegatronPlan {
     set_transfers();
   }
 
-  bool set_layout(const std::vector<LayoutStage>& stages, Whole layers, const std::string& from) {
+  bool set_layout(const std::string& layout, const std::vector<LayoutStage>& stages, Whole layers,
+                  const std::string& from) {
     std::vector<int> list;
     Whole sum = 0;
     for (const LayoutStage& stage : stages) sum += list.emplace_back(stage.layers);
@@ -179,6 +180,11 @@ class MegatronPlan {
     if (stages.front().embeddings == 0 || last.losses == 0)
       plan_->not_expressed.push_back(
           from + ": the embedding is on the first stage, and the loss on the last");
+    if (pp_ > 1 && stages.front().embeddings == 1 && last.losses == 1 &&
+        has_mtp_before_loss(stages)) {
+      plan_->set_text("parallel.layout", layout, from);
+      return true;
+    }
     for (const LayoutStage& stage : stages) {
       if (stage.mtp_layers == 0 || &stage == &last) continue;
       plan_->not_expressed.push_back(from + ": multi-token prediction is on the last stage");

@@ -10,6 +10,7 @@
 
 #include "base/progress.h"
 #include "planning/size/size_compare.h"
+#include "planning/tune/refinement.h"
 #include "planning/tune/rules.h"
 #include "planning/tune/stage_level.h"
 #include "scenarios/run/failed_links.h"
@@ -44,6 +45,11 @@ std::vector<std::string> space_of(const Scenario& scenario, std::vector<std::str
 Result<BestPlan> tuned_plan(const SizeCase& c, const std::vector<std::string>& among,
                             const std::function<bool()>& stop) {
   ASSIGN_OR_RETURN(const Space space, Space::among(space_of(c.scenario, among)));
+  if (refinements_in(space) != std::vector<Refinement>{{}})
+    return Error{
+        "--among: found parallel.layout, schedule.vocabulary or schedule.order = auto, expected "
+        "named orders alone: a sizing compares plans that are not refined; tandem tune refines "
+        "them"};
   ASSIGN_OR_RETURN(Cluster cluster, make_cluster(with_all_links(c.scenario)));
   StageLevel level(c.scenario, std::move(cluster));
   const SearchResult found =

@@ -17,6 +17,8 @@ constexpr std::string_view kSchedules = "Megatron-LM, core/pipeline_parallel/sch
 constexpr std::string_view kParallelConfig = "Megatron-LM, core/model_parallel_config.py";
 constexpr std::string_view kTransformerEngine = "Transformer Engine's ring attention, always on";
 constexpr std::string_view kBridge = "NeMo (Megatron-Bridge): use_distributed_optimizer";
+constexpr std::string_view kGptModel = "Megatron-LM, core/models/gpt/gpt_model.py";
+constexpr std::string_view kPipeModule = "DeepSpeed, runtime/pipe/module.py: PipelineModule";
 constexpr std::string_view kPipeEngine = "DeepSpeed, runtime/pipe/engine.py";
 constexpr std::string_view kPipeSchedule = "DeepSpeed, runtime/pipe/schedule.py: TrainSchedule";
 constexpr std::string_view kZero = "DeepSpeed, runtime/zero/: overlap_comm, stage 3's prefetch";
@@ -25,16 +27,20 @@ constexpr std::string_view kFullyShard = "PyTorch, torch.distributed.fsdp";
 
 constexpr AllowedValues kMegatronValues[] = {
     {"schedule.order", "none,1f1b,interleaved", kSchedules},
-    {"parallel.scatter_gather", "false", kArguments}};
+    {"parallel.scatter_gather", "false", kArguments},
+    {"schedule.vocabulary", "stage", kGptModel}};
 constexpr AllowedValues kNemoValues[] = {{"schedule.order", "none,1f1b,interleaved", kSchedules},
                                          {"parallel.scatter_gather", "false", kArguments},
+                                         {"schedule.vocabulary", "stage", kGptModel},
                                          {"train.zero", "0,1", kBridge}};
 constexpr AllowedValues kDeepSpeedValues[] = {{"schedule.order", "none,1f1b", kPipeSchedule},
                                               {"parallel.vpp", "1", kPipeSchedule},
                                               {"overlap.p2p", "false", kPipeSchedule},
                                               {"overlap.tensor", "off", kPipeEngine},
                                               {"overlap.context", "false", kUlysses},
-                                              {"parallel.scatter_gather", "false", kPipeEngine}};
+                                              {"parallel.scatter_gather", "false", kPipeEngine},
+                                              {"parallel.layout", "even", kPipeModule},
+                                              {"schedule.vocabulary", "stage", kPipeModule}};
 constexpr AllowedValues kFsdpValues[] = {{"parallel.pp", "1", kFullyShard},
                                          {"parallel.ep", "1", kFullyShard},
                                          {"schedule.order", "none", kFullyShard},

@@ -10,6 +10,7 @@
 #include "base/nearest.h"
 #include "base/split.h"
 #include "planning/tune/frameworks.h"
+#include "planning/tune/refinement.h"
 #include "scenarios/config/tensor_settings.h"
 
 namespace tandem {
@@ -111,7 +112,14 @@ const Dimension kDimensions[] = {
 
 // The words that a key may have; none: it has numbers.
 std::vector<std::string> words_of(const std::string& key, std::span<const OrderTraits> orders) {
-  if (key == "schedule.order") return order_names(orders);
+  std::vector<std::string> words;
+  if (key == "schedule.order") words = order_names(orders);
+  for (const RefinementKey& refinement : refinement_keys()) {
+    if (refinement.key != key) continue;
+    if (!refinement.off.empty()) words.emplace_back(refinement.off);
+    words.emplace_back(refinement.on);
+  }
+  if (!words.empty()) return words;
   if (key == "train.zero") return {"0", "1", "2", "3"};
   const auto dimension = std::ranges::find(kDimensions, key, &Dimension::key);
   if (dimension == std::end(kDimensions) || dimension->word == flag_word) return {"true", "false"};
@@ -160,6 +168,7 @@ Plan plan_with(const Scenario& base, const Layout& layout) {
   }
   plan.recompute_layers = -1;
   plan.layers_per_stage.clear();
+  plan.mtp_before_loss = false;
   plan.zero = 0;
   plan.hsdp_shard = plan.zero_hpz = 0;
   const auto overlap = tensor_overlap({.method = layout.tensor}, base.job.model, "");
@@ -177,7 +186,9 @@ bool cuts(const Scenario& base, const Candidate& candidate) {
 
 std::vector<std::string> Space::keys() {
   std::vector<std::string> keys;
-  for (const auto& [key, value] : settings_of({.layout = {.expert_tp = 1}})) keys.push_back(key);
+  const Refinement all{.layout = true, .vocabulary = true, .order = true};
+  for (const auto& [key, value] : settings_of({.layout = {.expert_tp = 1}}, all))
+    keys.push_back(key);
   return keys;
 }
 
@@ -225,8 +236,23 @@ bool Space::runs(const Scenario& base, const Candidate& candidate, int part) con
 
 bool Space::allows(std::string_view key, const std::string& value) const {
   return std::ranges::all_of(only_, [&](const auto& only) {
-    return only.first != key || std::ranges::find(only.second, value) != only.second.end();
+    if (only.first != key) return true;
+    const bool is_open = key == "schedule.order" && only.second == std::vector<std::string>{"auto"};
+    return is_open || std::ranges::find(only.second, value) != only.second.end();
   });
+}
+
+bool Space::refines(std::string_view name, bool on) const {
+  const RefinementKey& key = *std::ranges::find(refinement_keys(), name, &RefinementKey::key);
+  bool asked = false, allowed = true;
+  for (const auto& [only, values] : only_) {
+    if (only != key.key) continue;
+    asked = true;
+    allowed = allowed && std::ranges::any_of(values, [&](const std::string& value) {
+                return on ? value == key.on : value != key.on;
+              });
+  }
+  return asked ? allowed : !on;
 }
 
 void Space::for_each_layout(const Scenario& base,

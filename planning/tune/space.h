@@ -59,7 +59,8 @@ struct Candidate {
 };
 
 // The values that a search may choose, by scenario key; a key that is not named may take all that
-// the rules allow. Errors name the nearest key or value.
+// the rules allow, but for those of refinements (planning/tune/refinement.h). Errors name the
+// nearest key or value.
 class Space {
  public:
   // "parallel.tp=1,2,4". Orders are those of the table.
@@ -70,6 +71,10 @@ class Space {
   Space only(const std::string& key, const std::vector<std::string>& values) const;
   // Of these, those that the framework runs. REQUIRES: it outlives the space.
   Space run_by(const Framework& framework) const;
+
+  // Whether plans may have the refinement's key (planning/tune/refinement.h) on, or off. Where
+  // nobody names the key it is off.
+  bool refines(std::string_view key, bool on) const;
 
   // Every layout of the scenario's model and batch on its GPUs that keeps the rules (check() of
   // model.h), in one fixed order. Experts' communication beside compute, the kind of context

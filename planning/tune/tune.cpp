@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -50,10 +51,28 @@ std::vector<Verdict> judge(const Scenario& base, const Search& found, const Foun
 // A process of its own plays the plan a second time, now that it is known to be the best.
 void add_timeline(const Scenario& base, const TuneOptions& options, Finalist* best) {
   if (!best->result.ok()) return;
-  const Result<RunResult> again =
-      simulate_all({with(base, best->candidate)}, options.engine, 1, {.detail = Detail::Timeline})
-          .front();
+  const Result<RunResult> again = simulate_all({refined(base, best->candidate, best->refinement)},
+                                               options.engine, 1, {.detail = Detail::Timeline})
+                                      .front();
   if (again.ok()) best->result->detail = again->detail;
+}
+
+bool is_best(const Finalist& finalist) {
+  return finalist.label != "rules" && finalist.label != "own";
+}
+
+// Those of the search by their time, what fits first, and numbered so.
+void sort_best(std::vector<Finalist>* finalists) {
+  const auto seconds = [](const Finalist& finalist) {
+    const bool counts = finalist.result.ok() && finalist.result->training->fits;
+    return counts ? finalist.result->iteration_s : 1e300;
+  };
+  const auto rest = std::stable_partition(finalists->begin(), finalists->end(), is_best);
+  std::stable_sort(finalists->begin(), rest,
+                   [&](const Finalist& a, const Finalist& b) { return seconds(a) < seconds(b); });
+  int number = 0;
+  for (auto finalist = finalists->begin(); finalist != rest; ++finalist)
+    finalist->label = std::to_string(++number);
 }
 
 // Through the engine: the best, then the rules' and the scenario's own.
@@ -73,16 +92,46 @@ std::vector<Finalist> play_best(const Scenario& base, const std::vector<Found>& 
   std::vector<Result<RunResult>> results = simulate_all(
       scenarios, options.engine, options.jobs, {.detail = options.detail}, own, options.on_runs);
   for (std::size_t i = 0; i < results.size(); ++i) finalists[i].result = std::move(results[i]);
-  const auto seconds = [](const Finalist& finalist) {
-    const bool counts = finalist.result.ok() && finalist.result->training->fits;
-    return counts ? finalist.result->iteration_s : 1e300;
-  };
-  const auto rest = finalists.begin() + static_cast<std::ptrdiff_t>(best.size());
-  std::stable_sort(finalists.begin(), rest,
-                   [&](const Finalist& a, const Finalist& b) { return seconds(a) < seconds(b); });
-  for (std::size_t i = 0; i < best.size(); ++i) finalists[i].label = std::to_string(i + 1);
-  if (options.detail == Detail::Timeline) add_timeline(base, options, &finalists.front());
+  sort_best(&finalists);
   return finalists;
+}
+
+// Those of the best plans that are pipelines, with every refinement; and among the best what comes
+// out, in the place of plans without one where the space allows none such.
+void refine(const Scenario& base, const std::vector<Refinement>& refinements,
+            const TuneOptions& options, Tuned* tuned) {
+  std::vector<Scenario> scenarios;
+  for (const Finalist& finalist : tuned->finalists) {
+    const bool counts = is_best(finalist) && finalist.result.ok() &&
+                        finalist.candidate.layout.pp > 1 && !options.stop();
+    if (!counts || tuned->refined.size() >= static_cast<std::size_t>(options.refine)) continue;
+    tuned->refined.push_back({finalist.candidate, *finalist.result, {}});
+    for (const Refinement& refinement : refinements) {
+      if (refinement.any()) scenarios.push_back(refined(base, finalist.candidate, refinement));
+    }
+  }
+  if (scenarios.empty()) return;
+  std::vector<Result<RunResult>> results = simulate_all(
+      scenarios, options.engine, options.jobs, {.detail = options.detail}, -1, options.on_runs);
+  std::vector<Finalist> found;
+  std::size_t next = 0;
+  for (Refined& plan : tuned->refined) {
+    for (const Refinement& refinement : refinements) {
+      if (!refinement.any()) continue;
+      Result<RunResult>& result = results[next++];
+      if (result.ok()) found.push_back({"best", plan.candidate, std::nullopt, result, refinement});
+      plan.with.push_back({refinement, std::move(result)});
+    }
+  }
+  const bool may_be_plain = std::ranges::any_of(refinements, std::not_fn(&Refinement::any));
+  if (!may_be_plain && !found.empty()) std::erase_if(tuned->finalists, is_best);
+  tuned->finalists.insert(tuned->finalists.begin(), found.begin(), found.end());
+  sort_best(&tuned->finalists);
+  // No more than were asked for.
+  std::size_t best = 0;
+  std::erase_if(tuned->finalists, [&](const Finalist& finalist) {
+    return is_best(finalist) && ++best > static_cast<std::size_t>(options.keep);
+  });
 }
 
 std::vector<std::string> cleared_keys(const Scenario& base) {
@@ -97,9 +146,9 @@ std::vector<std::string> cleared_keys(const Scenario& base) {
   return found;
 }
 
-nlohmann::ordered_json plan_json(const Candidate& candidate) {
+nlohmann::ordered_json plan_json(const Candidate& candidate, const Refinement& refinement = {}) {
   nlohmann::ordered_json plan;
-  for (const auto& [key, value] : settings_of(candidate)) plan[key] = value;
+  for (const auto& [key, value] : settings_of(candidate, refinement)) plan[key] = value;
   return plan;
 }
 
@@ -109,8 +158,26 @@ nlohmann::ordered_json to_json(const std::optional<Found>& found) {
           {"stage_level_s", to_seconds(found->iteration_ns)}};
 }
 
+nlohmann::ordered_json to_json(const Refined& plan) {
+  nlohmann::ordered_json json = {{"plan", plan_json(plan.candidate)},
+                                 {"simulate", to_json(plan.plain)},
+                                 {"with", nlohmann::ordered_json::array()}};
+  for (const auto& [refinement, result] : plan.with) {
+    nlohmann::ordered_json one = {{"plan", plan_json(plan.candidate, refinement)}};
+    if (result.ok()) {
+      one["saved_s"] = plan.saved_s(*result);
+      one["saved"] = plan.saved_s(*result) / plan.plain.iteration_s;
+      one["simulate"] = to_json(*result);
+    } else {
+      one["error"] = result.error().text();
+    }
+    json["with"].push_back(std::move(one));
+  }
+  return json;
+}
+
 nlohmann::ordered_json to_json(const Finalist& finalist) {
-  nlohmann::ordered_json json = {{"plan", plan_json(finalist.candidate)},
+  nlohmann::ordered_json json = {{"plan", plan_json(finalist.candidate, finalist.refinement)},
                                  {"stage_level_s", nullptr}};
   if (finalist.stage_level_ns) json["stage_level_s"] = to_seconds(*finalist.stage_level_ns);
   if (finalist.result.ok()) {
@@ -126,9 +193,14 @@ nlohmann::ordered_json to_json(const Finalist& finalist) {
 Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& options) {
   if (base.job.plan.vocabulary > 0)
     return base.placed(Error::of({"schedule.vocabulary"},
-                                 "found schedule.vocabulary = parallel, expected stage: a search "
-                                 "bounds plans by the stages' "
-                                 "own passes"));
+                                 "found schedule.vocabulary = parallel, expected stage, and "
+                                 "--among schedule.vocabulary=stage,parallel: it is looked for "
+                                 "once plans are found"));
+  const std::vector<Refinement> refinements = refinements_in(space);
+  if (refinements.empty())
+    return Error{
+        "--among: found no parallel.layout, schedule.vocabulary or schedule.order that is left, "
+        "expected one that --framework and every --among allow"};
   if (base.costs.uniform)
     return Error::at(base.place_of({"costs.source"}),
                      "found costs.source = uniform, expected a model: its plans have no other "
@@ -186,6 +258,9 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   waiting.reset();  // it forks
   tuned.finalists = play_best(base, best, by_rules, options);
   if (!tuned.finalists.front().result.ok()) return tuned.finalists.front().result.error();
+  if (std::ranges::any_of(refinements, &Refinement::any))
+    refine(base, refinements, options, &tuned);
+  if (options.detail == Detail::Timeline) add_timeline(base, options, &tuned.finalists.front());
   tuned.cleared = cleared_keys(base);
   return tuned;
 }
@@ -220,6 +295,8 @@ nlohmann::ordered_json to_json(const Tuned& tuned) {
       json["best"].push_back(to_json(finalist));
     }
   }
+  json["refined"] = nlohmann::ordered_json::array();
+  for (const Refined& plan : tuned.refined) json["refined"].push_back(to_json(plan));
   json["verdicts"] = nlohmann::ordered_json::array();
   for (const Verdict& verdict : tuned.verdicts)
     json["verdicts"].push_back({{"rule", verdict.rule},

@@ -9,6 +9,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/result.h"
+#include "planning/tune/refinement.h"
 #include "planning/tune/rules.h"
 #include "planning/tune/search.h"
 #include "planning/tune/space.h"
@@ -29,8 +30,24 @@ struct Verdict {
 struct Finalist {
   std::string label;  // "1", "2", ..., "rules", "own"
   Candidate candidate;
-  std::optional<Nanoseconds> stage_level_ns;  // nothing for the scenario's own
+  std::optional<Nanoseconds> stage_level_ns;  // nothing for the scenario's own, and what is refined
   Result<RunResult> result;
+  Refinement refinement = {};
+};
+
+// What refinements are worth to one of the search's best plans.
+struct Refined {
+  struct With {
+    Refinement refinement;
+    Result<RunResult> result;
+  };
+
+  Candidate candidate;
+  RunResult plain;  // without any
+  std::vector<With> with;
+
+  // Seconds of the plain plan's iteration that it saves; below 0: it takes longer.
+  double saved_s(const RunResult& result) const { return plain.iteration_s - result.iteration_s; }
 };
 
 struct Tuned {
@@ -40,6 +57,7 @@ struct Tuned {
   double search_s = 0;              // on the wall
   std::vector<Finalist> finalists;  // the best by their simulated iteration, then "rules" and "own"
   std::vector<Verdict> verdicts;
+  std::vector<Refined> refined;  // none where the space asks for no refinement
   // Keys that the scenario sets and plans of a search do not have: without them a plan's settings
   // are the whole plan.
   std::vector<std::string> cleared;
@@ -50,7 +68,8 @@ struct Tuned {
 struct TuneOptions {
   const Framework* framework = nullptr;  // that the space is narrowed to
   int keep = 5;
-  int jobs = 1;  // simulations at once; the search itself runs on one core
+  int refine = 3;  // of the best plans that are pipelines, those to be refined
+  int jobs = 1;    // simulations at once; the search itself runs on one core
   Engine engine = Engine::SimGrid;
   // Of the finalists' RunResults; a timeline only of the best and of the scenario's own.
   Detail detail = Detail::None;
@@ -61,8 +80,10 @@ struct TuneOptions {
 };
 
 // Searches the space at stage level, first among the plans that keep all rules; plays the best
-// through the engine, and with them the best of the rules and the scenario's own plan. Errors: a
-// scenario with uniform costs; a space without plans, or none that fits into memory.
+// through the engine, and with them the best of the rules and the scenario's own plan. Then the
+// best are played once more with each refinement that the space allows; what comes out stands among
+// the best. Errors: a scenario with uniform costs; a space without plans, or none that fits into
+// memory.
 Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& options);
 
 nlohmann::ordered_json to_json(const Tuned& tuned);

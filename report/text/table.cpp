@@ -249,7 +249,9 @@ std::string layout_line(const RunResult& result) {
   if (result.layout.empty() || !stages) return "";
   std::vector<int> layers;
   for (const LayoutStage& stage : *stages) layers.push_back(stage.layers);
-  std::string arguments = layout_arguments(layers, result.plan ? result.plan->vpp : 1);
+  std::string arguments;
+  if (!has_mtp_before_loss(*stages))
+    arguments = layout_arguments(layers, result.plan ? result.plan->vpp : 1);
   if (arguments.empty())
     arguments = fmt::format("--pipeline-model-parallel-layout \"{}\"", result.layout);
   return fmt::format("{}: its stages have {} layers: {}.\n", result.name, fmt::join(layers, ", "),

@@ -32,7 +32,8 @@ std::string plans_table(const Tuned& tuned, int width) {
   const auto tenths = [](double value) { return fmt::format("{:.1f}", value); };
   const std::vector<Column<Finalist>> columns = {
       {"", [](const Finalist& f) { return f.label; }, Place::Name},
-      {"plan", [](const Finalist& f) { return text_of(f.candidate); }, Place::Second, Align::Left},
+      {"plan", [](const Finalist& f) { return text_of(f.candidate, f.refinement); }, Place::Second,
+       Align::Left},
       {"iteration s",
        [](const Finalist& f) { return f.result.ok() ? iteration_text(*f.result) : "error"; },
        Place::First},
@@ -121,6 +122,51 @@ std::string verdicts_table(const Tuned& tuned, int width) {
   return text_table(columns, tuned.verdicts, width);
 }
 
+// A line of a refined plan: as it was, or with a refinement.
+struct RefinedLine {
+  std::string what;
+  const Refined* plan;
+  const RunResult* result;  // null: it cannot be played
+};
+
+std::string refined_table(const Tuned& tuned, int width) {
+  std::vector<RefinedLine> lines;
+  for (const Refined& plan : tuned.refined) {
+    lines.push_back({text_of(plan.candidate), &plan, &plan.plain});
+    for (const auto& [refinement, result] : plan.with)
+      lines.push_back({"+ " + text_of(refinement), &plan, result.ok() ? &*result : nullptr});
+  }
+  const auto saves = [](const RefinedLine& line, double unit) {
+    if (line.result == nullptr || line.result == &line.plan->plain) return std::string();
+    return fmt::format("{:.3f}", line.plan->saved_s(*line.result) / unit);
+  };
+  const std::vector<Column<RefinedLine>> columns = {
+      {"plan", [](const RefinedLine& l) { return l.what; }, Place::Name},
+      {"iteration s",
+       [](const RefinedLine& l) {
+         return l.result != nullptr ? iteration_text(*l.result) : "cannot";
+       }},
+      {"saves s", [=](const RefinedLine& l) { return saves(l, 1); }},
+      {"saves %", [=](const RefinedLine& l) { return saves(l, l.plan->plain.iteration_s / 100); }},
+      {"GiB",
+       [](const RefinedLine& l) {
+         return l.result != nullptr ? fmt::format("{:.1f}", l.result->training->total / GiB) : "";
+       }},
+      {"fits", [](const RefinedLine& l) {
+         return l.result == nullptr ? "" : l.result->training->fits ? "yes" : "NO";
+       }}};
+  std::string text = text_table(columns, lines, width);
+  for (const Refined& plan : tuned.refined) {
+    for (const auto& [refinement, result] : plan.with) {
+      if (!result.ok())
+        text += wrapped(
+            fmt::format("{}: {}\n", text_of(plan.candidate, refinement), result.error().text()),
+            width);
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string tune_text(const Tuned& tuned, const std::string& command, int width) {
@@ -129,8 +175,11 @@ std::string tune_text(const Tuned& tuned, const std::string& command, int width)
       wrapped(notes(results(tuned)) + bounds_text(tuned) + counts_text(tuned), width);
   if (!tuned.verdicts.empty())
     text += "\nRules of the guides, at stage level:\n" + verdicts_table(tuned, width);
+  if (!tuned.refined.empty())
+    text += "\nMade for the stages of the best plans:\n" + refined_table(tuned, width);
   std::string first = "The first plan: " + command;
-  for (const auto& [key, value] : settings_of(tuned.finalists.front().candidate))
+  const Finalist& best = tuned.finalists.front();
+  for (const auto& [key, value] : settings_of(best.candidate, best.refinement))
     first += fmt::format(" --set {}={}", key, value);
   text += "\n" + wrapped_command(first, width) + "\n";
   if (!tuned.framework.empty())

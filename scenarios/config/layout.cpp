@@ -19,7 +19,9 @@ Status check_places(const std::vector<LayoutStage>& stages, const std::string& l
     const bool is_last = i + 1 == stages.size();
     if (stages[i].embeddings != (i == 0 ? 1 : 0)) return fault("one E, on the first stage");
     if (stages[i].losses != (is_last ? 1 : 0)) return fault("one L, on the last stage");
-    if (stages[i].mtp_layers > 0 && !is_last) return fault("m on the last stage alone");
+    const bool before_loss = i + 2 == stages.size() && has_mtp_before_loss(stages);
+    if (stages[i].mtp_layers > 0 && !is_last && !before_loss)
+      return fault("m on the last stage, or all m on the one before and L alone on the last");
   }
   return Done{};
 }
@@ -58,11 +60,19 @@ Status complete_layout(Scenario* s) {
                                  "brackets, as in Et*3|(t*4|)*6tL, or auto",
                                  job.layout));
   RETURN_IF_ERROR(check_places(*stages, job.layout));
-  if (stages->back().mtp_layers != job.model.mtp_layers)
+  job.plan.mtp_before_loss = has_mtp_before_loss(*stages);
+  if (job.plan.mtp_before_loss && job.plan.pp == 1)
+    return Error::of({"parallel.layout", "parallel.pp"},
+                     fmt::format("found m before L's stage in parallel.layout = {} with "
+                                 "parallel.pp = 1, expected ranks of a pipeline",
+                                 job.layout));
+  int predictions = 0;
+  for (const LayoutStage& stage : *stages) predictions += stage.mtp_layers;
+  if (predictions != job.model.mtp_layers)
     return Error::of(
         {"parallel.layout", "model.mtp_layers"},
         fmt::format("found {} m in parallel.layout = {}, expected model.mtp_layers = {}",
-                    stages->back().mtp_layers, job.layout, job.model.mtp_layers));
+                    predictions, job.layout, job.model.mtp_layers));
   for (const LayoutStage& stage : *stages) job.plan.layers_per_stage.push_back(stage.layers);
   const auto count = static_cast<int>(stages->size());
   if (!s->places.contains("parallel.vpp") && count % job.plan.pp == 0)

@@ -15,6 +15,8 @@
 #include "schedule/lowering/price.h"
 #include "schedule/order/layer_split.h"
 #include "schedule/order/order_replay.h"
+#include "schedule/order/repeated_replay.h"
+#include "schedule/order/split_search.h"
 #include "topology/cluster.h"
 #include "workload/model/workload.h"
 
@@ -27,28 +29,39 @@ OrderCosts difference(const OrderCosts& a, const OrderCosts& b) {
 
 struct KindCosts {
   OrderCosts layer, embedding, head, each;
+  OrderCosts prediction;  // on the stage before the head's, if the plan has it there
 };
 
-// From a pipeline of such layers alone: one a stage, but two on the third. The head may come with
-// layers of multi-token prediction, which are as the last layer.
+// From a pipeline of such layers alone: one a stage, but two on the third; where predictions stand
+// before the head, three on the first and none on the last. Multi-token prediction's layers are as
+// the last layer.
 KindCosts costs_of_kind(const Model& kind, const Scenario& scenario, const Cluster& cluster,
                         const Placement& placement) {
   constexpr int kStages = 4, kTwo = 2;
   Plan plan = scenario.job.plan;
   plan.vpp = (kStages + plan.pp - 1) / plan.pp;
   plan.layers_per_stage.assign(plan.stages(), 1);
-  plan.layers_per_stage[kTwo] = 2;
+  const bool apart = plan.mtp_before_loss;
+  if (apart) plan.layers_per_stage.back() = 0;
+  plan.layers_per_stage[apart ? 0 : kTwo] += apart ? 2 : 1;
   if (!kind.is_moe()) {
     plan.ep = 1;
     plan.expert_tp = 0;
   }
   Model model = kind;
+  model.mtp_layers = scenario.job.model.mtp_layers;
   model.layers = plan.stages() + 1;
   const Workload chain =
       price_workload(model, OrderedPlan(plan), scenario.costs, cluster, placement);
   const std::vector<OrderCosts> stages =
       stage_costs(chain, model, plan, scenario.costs, cluster, placement);
   KindCosts costs;
+  if (apart) {  // only what is other than where the head has them
+    costs.prediction = difference(stages[stages.size() - 2], stages[1]);
+    costs.prediction.transfer = stages.back().transfer;
+    costs.head = stages.back();
+    return costs;
+  }
   costs.layer = difference(stages[kTwo], stages[1]);
   costs.each = difference(stages[1], costs.layer);
   costs.embedding = difference(stages.front(), stages[1]);
@@ -57,9 +70,10 @@ KindCosts costs_of_kind(const Model& kind, const Scenario& scenario, const Clust
 }
 
 // In seconds, communication inside a layer one after another.
-LayerCosts layer_costs(const Scenario& scenario, const Cluster& cluster,
-                       const Placement& placement) {
-  const Model& model = scenario.job.model;
+LayerCosts layer_costs(const Scenario& laid, const Cluster& cluster, const Placement& placement) {
+  const Model& model = laid.job.model;
+  Scenario scenario = laid;
+  scenario.job.plan.mtp_before_loss = false;
   std::vector<KindCosts> kinds;
   if (model.kinds.empty()) kinds.push_back(costs_of_kind(model, scenario, cluster, placement));
   for (const Model& kind : model.kinds)
@@ -70,15 +84,19 @@ LayerCosts layer_costs(const Scenario& scenario, const Cluster& cluster,
   costs.each = kinds.front().each;
   costs.embedding = kinds.front().embedding;
   costs.head = kinds[model.kind_of(model.layers - 1)].head;
+  if (!laid.job.plan.mtp_before_loss) return costs;
+  const KindCosts apart = costs_of_kind(model.layer(model.layers - 1), laid, cluster, placement);
+  costs.prediction = apart.prediction;
+  costs.head = difference(apart.head, costs.each);
   return costs;
 }
 
 // What splits of the job's layers come to.
 class SplitJudge {
  public:
-  SplitJudge(const Scenario& scenario, LayerCosts costs, const VocabularyCosts& vocabulary,
+  SplitJudge(const Scenario& scenario, const LayerCosts& costs, const VocabularyCosts& vocabulary,
              const std::optional<Order>& listed)
-      : scenario_(scenario), costs_(std::move(costs)), vocabulary_(vocabulary), order_(listed) {}
+      : scenario_(scenario), costs_(costs), vocabulary_(vocabulary), order_(listed) {}
 
   // An order that is made for costs is another one for each split.
   bool makes_orders() const {
@@ -87,27 +105,42 @@ class SplitJudge {
   }
 
   Status prepare(const std::vector<int>& split) {
-    if (order_ && !makes_orders()) return Done{};
+    if (order_ && !makes_orders()) {
+      if (!replay_ && order_->vocabulary == 0) replay_.emplace(*order_);
+      if (live_.ranks.empty()) live_ = live_activations(*order_);
+      return Done{};
+    }
     ASSIGN_OR_RETURN(
         order_, make_order(
                     scenario_.job, [&] { return stages_of(split); }, [&] { return vocabulary_; }));
     live_ = live_activations(*order_);
+    if (!makes_orders()) replay_.emplace(*order_);
     return Done{};
   }
 
   SplitValue value(const std::vector<int>& split) {
     if (const Status status = prepare(split); !status.ok()) return {.fits = false, .time = 1e300};
-    if (live_.ranks.empty()) live_ = live_activations(*order_);
-    std::vector<OrderCosts> stages;
-    for (int chain = 0; chain < order_->chains; ++chain) {
-      for (const OrderCosts& stage : stages_of(split)) stages.push_back(stage);
-    }
     Plan plan = scenario_.job.plan;
     plan.layers_per_stage = split;
     const DeviceSpec& device = scenario_.cluster.spec.device;
     const MemoryUse memory = peak_memory(scenario_.job.model, ordered_plan(plan, *order_), live_);
     return {.fits = fits_memory(device, memory.total() + device.gemm_workspace_bytes),
-            .time = replay_stages(*order_, stages, vocabulary_).makespan};
+            .time = makespan(stages_of_chains(split))};
+  }
+
+  // Nothing where each split has an order of its own.
+  std::vector<PathPasses> longest_way(const std::vector<int>& split) {
+    if (!replay_) return {};
+    replay_->makespan(stages_of_chains(split));
+    std::vector<PathPasses> way = replay_->longest_way();
+    for (std::size_t stage = split.size(); stage < way.size(); ++stage) {
+      PathPasses& own = way[stage % split.size()];
+      own.forward += way[stage].forward;
+      own.input += way[stage].input;
+      own.weight += way[stage].weight;
+    }
+    way.resize(split.size());
+    return way;
   }
 
   const Order& order() const { return *order_; }
@@ -116,56 +149,81 @@ class SplitJudge {
   std::vector<OrderCosts> stages_of(const std::vector<int>& split) const {
     return costs_of_split(costs_, split);
   }
+  std::vector<OrderCosts> stages_of_chains(const std::vector<int>& split) const {
+    const std::vector<OrderCosts> one = stages_of(split);
+    std::vector<OrderCosts> all = one;
+    for (int chain = 1; chain < order_->chains; ++chain)
+      all.insert(all.end(), one.begin(), one.end());
+    return all;
+  }
+  double makespan(const std::vector<OrderCosts>& stages) {
+    return replay_ ? replay_->makespan(stages)
+                   : replay_stages(*order_, stages, vocabulary_).makespan;
+  }
 
   const Scenario& scenario_;
-  const LayerCosts costs_;
+  const LayerCosts& costs_;
   const VocabularyCosts vocabulary_;
   std::optional<Order> order_;
+  std::optional<RepeatedReplay> replay_;
   LiveActivations live_;
 };
 
-// Splits that are played in full, on the ideal engine, and the best of them.
+// A split, and where multi-token prediction stands.
+struct Laid {
+  std::vector<int> split;
+  bool mtp_before_loss = false;
+};
+
+Scenario with(const Scenario& scenario, const Laid& laid) {
+  Scenario one = scenario;
+  one.job.plan.layers_per_stage = laid.split;
+  one.job.plan.mtp_before_loss = laid.mtp_before_loss;
+  return one;
+}
+
+// Layouts that are played in full, on the ideal engine, and the best of them.
 class FullPlays {
  public:
   explicit FullPlays(const Scenario& scenario) : scenario_(scenario) {}
 
-  Status play(const std::vector<int>& split) {
-    Scenario one = scenario_;
-    one.job.plan.layers_per_stage = split;
+  Status play(const Laid& laid) {
+    const Scenario one = with(scenario_, laid);
     ASSIGN_OR_RETURN(const PlayedJob job, play_once(one, Engine::Ideal));
     const RunResult result = result_of(one, job.job, job.trace);
     const SplitValue own{!result.training || result.training->fits, result.iteration_s};
-    if (best_.empty() || own.better_than(value_)) {
-      best_ = split;
+    if (best_.split.empty() || own.better_than(value_)) {
+      best_ = laid;
       value_ = own;
     }
     return Done{};
   }
 
   // Layers go back one by one to where they are in the even split, while that is better: stages
-  // alone do not tell what a pipeline hides.
-  Status undo_towards(const std::vector<int>& even) {
+  // alone do not tell what a pipeline hides. So many plays at most.
+  Status undo_towards(const std::vector<int>& even, int most) {
     std::vector<int> from;
-    while (from != best_) {
-      from = best_;
+    while (from != best_.split) {
+      from = best_.split;
       for (std::size_t more = 0; more < even.size(); ++more) {
         for (std::size_t fewer = 0; fewer < even.size(); ++fewer) {
           if (from[more] <= even[more] || from[fewer] >= even[fewer]) continue;
+          if (most-- <= 0) return Done{};
           std::vector<int> split = from;
           --split[more];
           ++split[fewer];
-          RETURN_IF_ERROR(play(split));
+          RETURN_IF_ERROR(play({split}));
         }
       }
     }
     return Done{};
   }
 
-  const std::vector<int>& best() const { return best_; }
+  const Laid& best() const { return best_; }
 
  private:
   const Scenario& scenario_;
-  std::vector<int> best_;
+  Laid best_;
   SplitValue value_;
 };
 
@@ -186,16 +244,25 @@ int most_splits(const SplitJudge& judge) {
   return static_cast<int>(std::clamp(kActions / actions, kFewest, kMost));
 }
 
-// The best of those that were played stage by stage, to be played in full: one where that takes
-// long.
-Result<std::vector<std::vector<int>>> good_splits(const Scenario& scenario,
-                                                  const std::vector<int>& even, bool has_even) {
+// Layouts to be played in full: fewer where that takes long.
+int plays_in_full(const Order& order, std::int64_t actions, std::int64_t most) {
+  return static_cast<int>(std::clamp<std::int64_t>(actions / actions_of(order), 1, most));
+}
+
+struct GoodSplits {
+  std::vector<std::vector<int>> splits;  // the best first
+  Order order;                           // that one of them was played in
+};
+
+// The best of those that were played stage by stage. `even`: where to begin besides; empty:
+// nothing.
+Result<GoodSplits> good_splits(const Scenario& scenario, const std::vector<int>& even) {
   const JobSettings& job = scenario.job;
   ASSIGN_OR_RETURN(const Cluster cluster,
                    build_cluster(scenario.cluster, scenario.costs, scenario.variability));
   const Placement placement = place_ranks(scenario.cluster, cluster);
   ASSIGN_OR_RETURN(const std::optional<Order> listed, listed_order(job));
-  LayerCosts costs = layer_costs(scenario, cluster, placement);
+  const LayerCosts costs = layer_costs(scenario, cluster, placement);
   const std::vector<int> rank_of =
       listed ? stage_to_rank(*listed)
              : ranks_of_chain(traits_of(job.order), job.plan.pp, job.plan.vpp);
@@ -209,18 +276,24 @@ Result<std::vector<std::vector<int>>> good_splits(const Scenario& scenario,
         price_workload(job.model, OrderedPlan(plan), scenario.costs, cluster, placement);
     vocabulary = vocabulary_costs(chain, job.model, plan, scenario.costs, cluster, placement);
   }
-  SplitJudge judge(scenario, std::move(costs), vocabulary, listed);
+  SplitJudge judge(scenario, costs, vocabulary, listed);
   RETURN_IF_ERROR(judge.prepare(balanced));
   std::vector<std::vector<int>> starts = {balanced};
-  if (has_even) starts.push_back(even);
-  std::vector<std::vector<int>> splits =
-      refined_splits(starts, most_splits(judge),
-                     [&](const std::vector<int>& split) { return judge.value(split); });
+  if (!even.empty()) starts.push_back(even);
+  std::vector<std::vector<int>> splits = refined_splits(
+      costs, starts, most_splits(judge),
+      {.value = [&](const std::vector<int>& split) { return judge.value(split); },
+       .longest_way = [&](const std::vector<int>& split) { return judge.longest_way(split); }});
   constexpr std::int64_t kActions = 100'000, kMost = 8;
-  const auto count = static_cast<std::size_t>(
-      std::clamp<std::int64_t>(kActions / actions_of(judge.order()), 1, kMost));
-  splits.resize(std::min(splits.size(), count));
-  return splits;
+  splits.resize(std::min<std::size_t>(
+      splits.size(), static_cast<std::size_t>(plays_in_full(judge.order(), kActions, kMost))));
+  return GoodSplits{std::move(splits), judge.order()};
+}
+
+// Whether multi-token prediction can stand on a stage before the loss: Megatron-LM has it behind
+// all layers, on a rank of a pipeline.
+bool may_predict_apart(const JobSettings& job) {
+  return job.model.mtp_layers > 0 && job.plan.pp > 1 && job.plan.stages() <= job.model.layers + 3;
 }
 
 }  // namespace
@@ -229,20 +302,28 @@ Result<Scenario> with_layout(const Scenario& scenario) {
   const Model& model = scenario.job.model;
   Scenario even = scenario;
   even.job.layout.clear();
+  even.job.plan.mtp_before_loss = false;
   even.job.plan.layers_per_stage.clear();
   even.job.plan.layers_per_stage = split_layers(model, even.job.plan);
-  std::vector<int> best = even.job.plan.layers_per_stage;
+  Laid best{even.job.plan.layers_per_stage};
   if (scenario.job.plan.stages() > 1) {
+    constexpr std::int64_t kActions = 400'000, kMost = 200;
     const bool has_even = check(model, even.job.plan).ok();
-    ASSIGN_OR_RETURN(std::vector<std::vector<int>> splits, good_splits(scenario, best, has_even));
-    if (has_even) splits.push_back(best);
     FullPlays plays(even);
-    for (const std::vector<int>& split : splits) RETURN_IF_ERROR(plays.play(split));
-    if (has_even) RETURN_IF_ERROR(plays.undo_towards(best));
+    ASSIGN_OR_RETURN(const GoodSplits good,
+                     good_splits(even, has_even ? best.split : std::vector<int>{}));
+    for (const std::vector<int>& split : good.splits) RETURN_IF_ERROR(plays.play({split}));
+    if (may_predict_apart(even.job)) {
+      ASSIGN_OR_RETURN(const GoodSplits apart, good_splits(with(even, {best.split, true}), {}));
+      for (const std::vector<int>& split : apart.splits) RETURN_IF_ERROR(plays.play({split, true}));
+    }
+    if (has_even) RETURN_IF_ERROR(plays.play(best));
+    if (has_even && !plays.best().mtp_before_loss)
+      RETURN_IF_ERROR(plays.undo_towards(best.split, plays_in_full(good.order, kActions, kMost)));
     best = plays.best();
   }
-  even.job.plan.layers_per_stage = best;
-  even.job.layout = layout_text(best, model.mtp_layers);
+  even = with(even, best);
+  even.job.layout = layout_text(best.split, model.mtp_layers, best.mtp_before_loss);
   return even;
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -237,11 +238,12 @@ class JobFloors {
     const auto edge = [&](int to, double* transfer, double* behind) {
       if (to < 0 || rank_of_[to] == rank) return;
       const std::string lane = std::to_string(s) + ">" + std::to_string(to);
+      const int arrays = work_.arrays_between(s, to, job_.order.stages / job_.order.chains);
       *transfer = least(rank, [&](int body, const Body&) {
-        return prices_[body].of(lane, OpKind::Send, work_.pipeline_bytes);
+        return prices_[body].of(lane, OpKind::Send, arrays * work_.pipeline_bytes);
       });
       *behind = least(rank_of_[to], [&](int body, const Body&) {
-        return prices_[body].of("tensor", OpKind::AllGather, work_.pipeline_gather_bytes);
+        return prices_[body].of("tensor", OpKind::AllGather, arrays * work_.pipeline_gather_bytes);
       });
     };
     edge(next_stage(job_.order, s), &floor.to_next, &floor.behind_next);
@@ -309,10 +311,11 @@ class JobFloors {
 // Bytes: what a microbatch takes on each stage, and what each rank has room for.
 void add_memory(const Scenario& scenario, const CompiledJob& job, BoundProblem* problem) {
   const DeviceSpec& device = scenario.cluster.spec.device;
+  const PlanMemory memory(scenario.job.model, job.plan);
   const auto with = [&](int stage, int microbatches) {
     const auto in_chain = static_cast<Stage>(stage % (job.order.stages / job.order.chains));
-    return peak_memory(scenario.job.model, job.plan, {.ranks = {{{in_chain, microbatches}}}})
-        .activations;
+    const LiveActivations::Entry live{in_chain, microbatches};
+    return memory.of_rank(std::span(&live, 1), 0).activations;
   };
   std::vector<double> once(job.order.pp(), 1e300);  // however many microbatches there are
   for (int s = 0; s < job.order.stages; ++s) {

@@ -21,35 +21,6 @@ OpKind op_kind(ActionKind kind) {
   }
 }
 
-// The rank's stages with as many microbatches alive, in the order's numbering of stages.
-using Live = std::map<int, int>;
-
-// What peak_memory says of a rank that holds these; asked once for each.
-class RankMemory {
- public:
-  // `outputs`: of vocabulary parallelism the most microbatches between S and T, which count all the
-  // time.
-  RankMemory(const Model& model, const OrderedPlan& plan, int stages_of_chain, int outputs)
-      : model_(model), plan_(plan), stages_of_chain_(stages_of_chain), outputs_(outputs) {}
-
-  const MemoryUse& with(const Live& live) {
-    const auto [at, is_new] = known_.try_emplace(live);
-    if (is_new) {
-      LiveActivations one{.ranks = {{}}, .outputs = {outputs_}};
-      for (const auto& [stage, microbatches] : live)
-        one.ranks[0].push_back({static_cast<Stage>(stage % stages_of_chain_), microbatches});
-      at->second = peak_memory(model_, plan_, one);
-    }
-    return at->second;
-  }
-
- private:
-  const Model& model_;
-  const OrderedPlan& plan_;
-  int stages_of_chain_, outputs_;
-  std::map<Live, MemoryUse> known_;
-};
-
 }  // namespace
 
 LiveActivations live_activations(const Order& order) {
@@ -74,23 +45,29 @@ std::vector<MemoryTimeline> memory_timelines(const Model& model, const OrderedPl
                                              const Order& order, double workspace_bytes) {
   const std::vector<int> rank_of = stage_to_rank(order);
   const std::vector<int> outputs = peak_outputs(order);
+  const PlanMemory plan_memory(model, plan);
   std::vector<MemoryTimeline> memories;
   for (int rank = 0; rank < order.pp(); ++rank) {
-    RankMemory rank_memory(model, plan, order.stages / order.chains, outputs[rank]);
-    Live live;
+    // Of vocabulary parallelism the most microbatches between S and T count all the time.
+    const auto memory_with = [&](const std::vector<LiveActivations::Entry>& live) {
+      return plan_memory.of_rank(live, outputs[rank]);
+    };
+    std::vector<LiveActivations::Entry> live;
+    std::vector<std::size_t> place(order.stages);
     for (int stage = 0; stage < order.stages; ++stage) {
-      if (rank_of[stage] == rank) live[stage] = 0;
+      if (rank_of[stage] != rank) continue;
+      place[stage] = live.size();
+      live.push_back({static_cast<Stage>(stage % (order.stages / order.chains)), 0});
     }
-    MemoryTimeline& memory =
-        memories.emplace_back(MemoryTimeline{rank, rank_memory.with(live), {}});
+    MemoryTimeline& memory = memories.emplace_back(MemoryTimeline{rank, memory_with(live), {}});
     memory.held.activations = 0;
     memory.held.workspace = workspace_bytes;
     memory.steps.push_back({});
     for (const Action& action : order.ranks[rank]) {
       const bool grows = action.kind == ActionKind::Forward;
       if (!grows && !produces_gradient(action.kind)) continue;
-      live[index(action.stage)] += grows ? 1 : -1;
-      memory.steps.push_back({action, rank_memory.with(live).activations});
+      live[place[index(action.stage)]].microbatches += grows ? 1 : -1;
+      memory.steps.push_back({action, memory_with(live).activations});
     }
   }
   return memories;

@@ -207,6 +207,12 @@ std::vector<OrderCosts> stage_costs(const Workload& chain, const Model& model, c
   for (const StageWork& stage : chain.stages)
     all.push_back({seconds(stage.forward, plan, alone), seconds(stage.backward_input, plan, alone),
                    seconds(stage.backward_weight, plan, alone), transfer_s});
+  if (plan.pp > 1 && chain.last_edge_arrays > 1) {
+    all.back().transfer =
+        to_seconds(alone.of(GroupKind::Pipeline, CommKind::SendRecv,
+                            chain.last_edge_arrays * chain.pipeline_bytes, 0, 2, next));
+    all[all.size() - 2].transfer = all.back().transfer;
+  }
   return all;
 }
 

@@ -72,27 +72,29 @@ void add_bytes(const Scenario& scenario, SearchProblem* problem) {
   const bool one_ends = problem->rank_of_stage.front() == problem->rank_of_stage.back();
   const OrderedPlan plan(job.plan, 1, one_ends);
   problem->bytes.resize(problem->rank_of_stage.size());
+  std::optional<PlanMemory> memory;
+  if (!scenario.costs.uniform) memory.emplace(job.model, plan);
   for (int rank = 0; rank < job.plan.pp; ++rank) {
-    LiveActivations none{.ranks = {{}}};
+    std::vector<LiveActivations::Entry> none;
     std::vector<std::size_t> stages;
     for (std::size_t stage = 0; stage < problem->bytes.size(); ++stage) {
       if (problem->rank_of_stage[stage] != rank) continue;
       stages.push_back(stage);
-      none.ranks[0].push_back({static_cast<Stage>(stage), 0});
+      none.push_back({static_cast<Stage>(stage), 0});
     }
     double of_all = static_cast<double>(stages.size());
     double limit = std::numeric_limits<double>::infinity();
     for (const std::size_t stage : stages) problem->bytes[stage] = {1, 1};
-    if (!scenario.costs.uniform) {
-      const MemoryUse held = peak_memory(job.model, plan, none);
+    if (memory) {
+      const MemoryUse held = memory->of_rank(none, 0);
       const DeviceSpec& device = scenario.cluster.spec.device;
       if (device.memory_bytes > 0)
         limit = usable_memory_bytes(device) - held.total() - device.gemm_workspace_bytes;
       of_all = 0;
       for (std::size_t i = 0; i < stages.size(); ++i) {
-        LiveActivations one = none;
-        one.ranks[0][i].microbatches = 1;
-        const double bytes = peak_memory(job.model, plan, one).activations - held.activations;
+        std::vector<LiveActivations::Entry> one = none;
+        one[i].microbatches = 1;
+        const double bytes = memory->of_rank(one, 0).activations - held.activations;
         problem->bytes[stages[i]] = {bytes, bytes};
         of_all += bytes;
       }
@@ -318,7 +320,8 @@ Result<std::vector<Scenario>> good_layouts(const Scenario& scenario, const FullO
     const std::vector<int> rank_of = stage_to_rank(open.job.found_order->order);
     open.job.found_order.reset();
     const auto is_same = [&](const auto& other) {
-      return other.second.job.plan.layers_per_stage == open.job.plan.layers_per_stage;
+      const Plan &a = other.second.job.plan, &b = open.job.plan;
+      return a.layers_per_stage == b.layers_per_stage && a.mtp_before_loss == b.mtp_before_loss;
     };
     if (std::ranges::any_of(layouts, is_same)) continue;
     const double most = busiest_rank_s(problem_of(open, rank_of, cluster, placement));

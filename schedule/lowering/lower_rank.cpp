@@ -183,7 +183,8 @@ class RankLowering {
         builder_.add(transfer(OpKind::Recv, edge, edge.second, microbatch), waits);
     if (context_.work.pipeline_gather_bytes == 0 || slots_.tensor < 0) return received;
     const Op gather = communication(OpKind::AllGather, slots_.tensor,
-                                    context_.work.pipeline_gather_bytes, edge.second, microbatch);
+                                    arrays_of(edge) * context_.work.pipeline_gather_bytes,
+                                    edge.second, microbatch);
     return builder_.add(gather, {&received, 1});
   }
 
@@ -193,9 +194,14 @@ class RankLowering {
     return builder_.add(transfer(OpKind::Send, {from, to}, from, index(action.microbatch)), waits);
   }
 
+  int arrays_of(const Edge& edge) const {
+    const Order& order = context_.order;
+    return context_.work.arrays_between(edge.first, edge.second, order.stages / order.chains);
+  }
+
   Op transfer(OpKind kind, const Edge& edge, int stage, int microbatch) const {
-    Op op =
-        communication(kind, slots_.edges.at(edge), context_.work.pipeline_bytes, stage, microbatch);
+    Op op = communication(kind, slots_.edges.at(edge),
+                          arrays_of(edge) * context_.work.pipeline_bytes, stage, microbatch);
     op.sms = static_cast<std::int16_t>(context_.options.p2p_sms);
     if (context_.options.batch_p2p) op.exchange = p2p_batch_;
     return op;

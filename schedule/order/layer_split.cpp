@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
-#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -25,20 +23,33 @@ std::vector<double> sums_of(const LayerCosts& costs) {
   return sums;
 }
 
-// A stage between the ends has a layer.
-bool may_be_empty(int stage, int stages) { return stage == 0 || stage == stages - 1; }
+// A stage that has nothing else has a layer; none stands behind predictions.
+bool may_be_empty(const LayerCosts& costs, int stage, int stages) {
+  return stage == 0 || stage == stages - 1 || (costs.prediction && stage == stages - 2);
+}
+bool may_have_layers(const LayerCosts& costs, int stage, int stages) {
+  return !costs.prediction || stage != stages - 1;
+}
 
 // The longest stage of as many layers each: no better split has a longer one.
 double longest_of_even_numbers(const LayerCosts& costs, int stages) {
-  const auto layers = static_cast<int>(costs.layers.size());
-  std::vector<int> split(stages, layers / stages);
-  // Where there are fewer layers than stages, the ends are the empty ones.
-  if (layers < stages) {
-    std::ranges::fill(split, 1);
-    split.back() = 0;
-    if (layers + 2 == stages) split.front() = 0;
-  } else {
-    for (int i = 0; i < layers % stages; ++i) ++split[i];
+  std::vector<int> split(stages);
+  auto left = static_cast<int>(costs.layers.size());
+  // First to those that need one.
+  for (int stage = 0; stage < stages; ++stage) {
+    if (may_be_empty(costs, stage, stages)) continue;
+    split[stage] = 1;
+    --left;
+  }
+  CHECK(left >= 0);
+  while (left > 0) {
+    const int fewest = *std::ranges::min_element(
+        split.begin(), split.end() - (may_have_layers(costs, stages - 1, stages) ? 0 : 1));
+    for (int stage = 0; stage < stages && left > 0; ++stage) {
+      if (split[stage] != fewest || !may_have_layers(costs, stage, stages)) continue;
+      ++split[stage];
+      --left;
+    }
   }
   double longest = 0;
   for (const OrderCosts& stage : costs_of_split(costs, split))
@@ -62,12 +73,15 @@ std::vector<int> even_stages(const LayerCosts& costs, int stages) {
   std::vector<std::vector<Best>> best(stages + 1, std::vector<Best>(layers + 1));
   best[0][0] = {.longest = 0, .squares = 0, .own = 0};
   for (int stage = 0; stage < stages; ++stage) {
-    const double besides =
-        (stage == 0 ? least(costs.embedding) : 0) + (stage + 1 == stages ? least(costs.head) : 0);
+    const double besides = (stage == 0 ? least(costs.embedding) : 0) +
+                           (stage + 1 == stages ? least(costs.head) : 0) +
+                           (costs.prediction && stage + 2 == stages ? least(*costs.prediction) : 0);
+    const bool may_have = may_have_layers(costs, stage, stages);
     for (int before = 0; before <= layers; ++before) {
       const Best& from = best[stage][before];
       if (from.own < 0) continue;
-      for (int own = may_be_empty(stage, stages) ? 0 : 1; before + own <= layers; ++own) {
+      const int end = may_have ? layers : before;
+      for (int own = may_be_empty(costs, stage, stages) ? 0 : 1; before + own <= end; ++own) {
         const double time = besides + sums[before + own] - sums[before];
         if (time > most && own > 0) break;
         const Best next{std::max(from.longest, time), from.squares + time * time, own};
@@ -113,30 +127,23 @@ std::tuple<double, double, int> load_of(const LayerCosts& costs, const std::vect
   return {busiest, squares, uneven};
 }
 
-bool can_give(const std::vector<int>& split, std::size_t stage) {
-  const bool may_empty = may_be_empty(static_cast<int>(stage), static_cast<int>(split.size()));
-  return split[stage] > (may_empty ? 0 : 1);
-}
-
 std::vector<int> moved(std::vector<int> split, std::size_t from, std::size_t to) {
   --split[from];
   ++split[to];
   return split;
 }
 
-// All that may be made: between neighbours first, since what goes far moves the stages between.
-std::vector<std::pair<std::size_t, std::size_t>> moves_of(const std::vector<int>& split) {
-  std::vector<std::pair<std::size_t, std::size_t>> moves;
-  for (std::size_t distance = 1; distance < split.size(); ++distance) {
-    for (std::size_t low = 0; low + distance < split.size(); ++low) {
-      if (can_give(split, low)) moves.emplace_back(low, low + distance);
-      if (can_give(split, low + distance)) moves.emplace_back(low + distance, low);
-    }
-  }
-  return moves;
+}  // namespace
+
+bool can_give(const LayerCosts& costs, const std::vector<int>& split, std::size_t stage) {
+  const bool may_empty =
+      may_be_empty(costs, static_cast<int>(stage), static_cast<int>(split.size()));
+  return split[stage] > (may_empty ? 0 : 1);
 }
 
-}  // namespace
+bool can_take(const LayerCosts& costs, const std::vector<int>& split, std::size_t stage) {
+  return may_have_layers(costs, static_cast<int>(stage), static_cast<int>(split.size()));
+}
 
 std::vector<OrderCosts> costs_of_split(const LayerCosts& costs, const std::vector<int>& split) {
   std::vector<OrderCosts> stages;
@@ -145,6 +152,8 @@ std::vector<OrderCosts> costs_of_split(const LayerCosts& costs, const std::vecto
     OrderCosts own = costs.each;
     if (stage == 0) own = own + costs.embedding;
     if (stage + 1 == split.size()) own = own + costs.head;
+    if (costs.prediction && stage + 2 == split.size()) own = own + *costs.prediction;
+    if (costs.prediction && stage + 2 >= split.size()) own.transfer = costs.prediction->transfer;
     for (int i = 0; i < split[stage]; ++i) own = own + costs.layers[layer++];
     stages.push_back(own);
   }
@@ -159,9 +168,9 @@ std::vector<int> balanced_split(const LayerCosts& costs, std::span<const int> ra
     const int busiest = busiest_rank(costs, split, rank_of_stage);
     std::vector<int> best;
     for (std::size_t from = 0; from < split.size(); ++from) {
-      if (rank_of_stage[from] != busiest || !can_give(split, from)) continue;
+      if (rank_of_stage[from] != busiest || !can_give(costs, split, from)) continue;
       for (std::size_t to = 0; to < split.size(); ++to) {
-        if (to == from) continue;
+        if (to == from || !can_take(costs, split, to)) continue;
         std::vector<int> next = moved(split, from, to);
         const auto next_load = load_of(costs, next, rank_of_stage);
         if (next_load >= load) continue;
@@ -173,41 +182,6 @@ std::vector<int> balanced_split(const LayerCosts& costs, std::span<const int> ra
     if (better) split = std::move(best);
   }
   return split;
-}
-
-std::vector<std::vector<int>> refined_splits(
-    const std::vector<std::vector<int>>& starts, int most,
-    const std::function<SplitValue(const std::vector<int>&)>& value) {
-  CHECK(!starts.empty());
-  std::map<std::vector<int>, SplitValue> known;
-  const auto value_of = [&](const std::vector<int>& split) {
-    const auto [at, is_new] = known.try_emplace(split);
-    if (is_new) at->second = value(split);
-    return at->second;
-  };
-  const auto improve = [&](std::vector<int>* split) {
-    std::vector<int> best = *split;
-    for (const auto& [from, to] : moves_of(*split)) {
-      if (static_cast<int>(known.size()) >= most) break;
-      std::vector<int> next = moved(*split, from, to);
-      if (value_of(next).better_than(value_of(best))) best = std::move(next);
-    }
-    const bool better = best != *split;
-    *split = std::move(best);
-    return better;
-  };
-  std::vector<std::vector<int>> splits;
-  const auto pass_by = [&](const std::vector<int>& split) {
-    if (std::ranges::find(splits, split) == splits.end()) splits.push_back(split);
-  };
-  for (std::vector<int> split : starts) {
-    value_of(split);
-    for (pass_by(split); improve(&split);) pass_by(split);
-  }
-  std::ranges::stable_sort(splits, [&](const std::vector<int>& a, const std::vector<int>& b) {
-    return known.at(a).better_than(known.at(b));
-  });
-  return splits;
 }
 
 }  // namespace tandem

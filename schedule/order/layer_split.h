@@ -3,7 +3,8 @@
 // out: a number of layers for every stage.
 #pragma once
 
-#include <functional>
+#include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,31 +18,22 @@ namespace tandem {
 struct LayerCosts {
   std::vector<OrderCosts> layers;
   OrderCosts embedding, head, each;
+  // Multi-token prediction on the stage before the last one, which then has no layer. Nothing: the
+  // head's stage has it, if there is any.
+  std::optional<OrderCosts> prediction = {};
 };
 
-// What the stages take that have so many layers each. Transfers are each.transfer.
+// What the stages take that have so many layers each. Transfers are each.transfer, but over the
+// last edge, if prediction is before it, prediction->transfer.
 std::vector<OrderCosts> costs_of_split(const LayerCosts& costs, const std::vector<int>& split);
 
 // The split whose busiest rank has the least to do for a microbatch: with a stage a rank, or with
 // layers that are all alike, no split is better; else none that moves a layer off that rank is. A
-// stage between the ends has a layer at least. REQUIRES: at most two layers fewer than stages.
+// stage that has nothing else has a layer at least. REQUIRES: as many layers as such stages.
 std::vector<int> balanced_split(const LayerCosts& costs, std::span<const int> rank_of_stage);
 
-// What a split comes to: those that fit go before those that do not.
-struct SplitValue {
-  bool fits = true;
-  double time = 0;
-
-  bool better_than(const SplitValue& other) const {
-    return fits != other.fits ? fits : time < other.time;
-  }
-};
-
-// The best first: the splits passed by from each of `starts` on, a layer going from one stage to
-// another, always where that is worth the most, until `most` splits have been asked for. The same
-// input gives the same splits.
-std::vector<std::vector<int>> refined_splits(
-    const std::vector<std::vector<int>>& starts, int most,
-    const std::function<SplitValue(const std::vector<int>&)>& value);
+// Whether the stage can give a layer away, or take one.
+bool can_give(const LayerCosts& costs, const std::vector<int>& split, std::size_t stage);
+bool can_take(const LayerCosts& costs, const std::vector<int>& split, std::size_t stage);
 
 }  // namespace tandem

@@ -327,6 +327,13 @@ TEST_CASE("sizes beyond reason are refused, in products too, and odd names are o
                 "MODEL_ARGS:\n  --hybrid-layer-pattern: 'M*E'\n  --hidden-size: 64\n"
                 "  --num-attention-heads: 4\n") ==
         "a.yaml: found no --num-experts, expected experts for the letter E");
+  // Predictions on a stage before the loss stay there.
+  const ImportedPlan apart =
+      imported("a.yaml", model +
+                             "  --mtp-num-layers: 1\n  --pipeline-model-parallel-size: 4\n"
+                             "  --pipeline-model-parallel-layout: 'Et*3|t*3|t*2,m|L'\n");
+  CHECK(keys_of(apart).at("parallel.layout").find("Et*3|t*3|t*2,m|L") != std::string::npos);
+  CHECK_FALSE(keys_of(apart).contains("parallel.layers_per_stage"));
   const ImportedPlan odd = imported("a.yaml", model + "  '--': 3\n  '': 4\n");
   CHECK(odd.not_understood.size() == 1);  // both have the empty name, the last one counts
 }

@@ -212,6 +212,56 @@ TEST_CASE("a tune plays its best, the rules' and the scenario's own plan, and ju
   CHECK(judged == tuned->verdicts.size());
 }
 
+TEST_CASE("the best plans are refined where they are asked to be, and what that brings is told") {
+  const Names sets = {"cluster.gpus=4", "cluster.memory_GiB=40", "schedule.budget=60",
+                      "model.vocab=64000"};
+  const Scenario base = small(sets);
+  const Names plans = {"parallel.tp=1", "parallel.cp=1", "parallel.pp=4", "parallel.micro_batch=1",
+                       "train.recompute=none"};
+  Names asked = plans;
+  for (const char* key : {"schedule.order=1f1b,zb1p,auto", "parallel.layout=even,auto",
+                          "schedule.vocabulary=stage,parallel"})
+    asked.emplace_back(key);
+  const TuneOptions options{.keep = 4, .refine = 1, .engine = Engine::Ideal};
+  const auto tuned = tune(base, among(asked), options);
+  REQUIRE(tuned.ok());
+  REQUIRE(tuned->refined.size() == 1);
+  const Refined& plan = tuned->refined.front();
+  REQUIRE(plan.with.size() == 7);
+  double best = plan.plain.iteration_s;
+  for (const auto& [refinement, result] : plan.with) {
+    INFO(text_of(refinement));
+    REQUIRE(result.ok());
+    best = std::min(best, result->iteration_s);
+    // Neither a layout nor an order is ever worse than what it begins with.
+    if (!refinement.vocabulary) CHECK(plan.saved_s(*result) >= 0);
+    Names written = sets;
+    for (const auto& [key, value] : settings_of(plan.candidate, refinement))
+      written.push_back(key + "=" + value);
+    CHECK(simulate(load(kSmall, written).front(), Engine::Ideal)->iteration_s ==
+          result->iteration_s);
+  }
+  // A part at a time first. The head takes as long as several layers, which equal stages wait for.
+  CHECK((plan.with.front().refinement == Refinement{.layout = true}));
+  CHECK(best < 0.95 * plan.plain.iteration_s);
+  CHECK(tuned->finalists.front().result->iteration_s == best);
+  CHECK(tuned->finalists.front().refinement.any());
+  CHECK(tuned->finalists[3].label == "4");
+  CHECK(to_json(*tuned)["refined"][0]["with"].size() == 7);
+
+  // Without being asked nothing is refined; asked for auto alone, no plan is left without it.
+  Names named = plans, open = plans;
+  named.emplace_back("schedule.order=1f1b,zb1p");
+  open.emplace_back("schedule.order=auto");
+  CHECK(tune(base, among(named), options)->refined.empty());
+  const auto found = tune(base, among(open), options);
+  REQUIRE(found.ok());
+  for (const Finalist& finalist : found->finalists) {
+    if (finalist.label != "rules" && finalist.label != "own")
+      CHECK(finalist.refinement == Refinement{.order = true});
+  }
+}
+
 TEST_CASE("a framework's plans are those of the space that keep its rules, and no others") {
   const Space wide = among({"parallel.micro_batch=1,2", "parallel.vpp=1,2,3,4"});
   for (const Scenario& base : {small(), small_experts()}) {
@@ -377,6 +427,8 @@ TEST_CASE("tandem tune refuses what it cannot search with one line") {
           "found schedule.vocabulary = parallel, expected stage");
   refused("small.toml --among parallel.tpp=2", "nearest is 'parallel.tp'");
   refused("small.toml --among schedule.order=1f2b", "nearest is '1f1b'");
+  refused("small.toml --among schedule.order=auto --framework megatron", "--among: found no ");
+  refused("small.toml --among schedule.vocabulary=cut", "expected one of stage, parallel");
   refused("small.toml --framework megatrn",
           "--framework: found 'megatrn', expected one of megatron, nemo, deepspeed, fsdp; the "
           "nearest is 'megatron'");

@@ -1,6 +1,10 @@
 // parallel.layout: Megatron-LM's letters, and layouts that are found.
+#include <span>
+
 #include "interop/megatron/layout.h"
 #include "scenarios/run/auto_layout.h"
+#include "scenarios/run/compile.h"
+#include "scenarios/run/price_job.h"
 #include "scenarios/run/run.h"
 #include "tests/scenarios/small_scenario.h"
 
@@ -80,7 +84,16 @@ TEST_CASE("a layout that says what cannot be is refused in one line at its key")
         std::string::npos);
   CHECK(refused({"parallel.layout=Et*6|t*2|t*2L|t*2"}).find("one L, on the last stage") !=
         std::string::npos);
-  CHECK(refused({"parallel.layout=Et*6|t*2|t*2|t*2mL"}).find("expected model.mtp_layers = 1") ==
+  // One layer of prediction: behind all layers, all in one place, before the loss or with it.
+  for (const char* layout : {"Et*6m|t*2|t*2|t*2L", "Et*6|t*2|t*2m|t*2L", "Et*6|t*6m|L|L"}) {
+    INFO(layout);
+    CHECK(refused({std::string("parallel.layout=") + layout, "model.mtp_layers=1"})
+              .find("found parallel.layout") != std::string::npos);
+  }
+  CHECK(refused({"parallel.layout=Et*6|t*6m|L", "model.mtp_layers=1", "parallel.pp=1",
+                 "cluster.gpus=1"})
+            .find("parallel.pp = 1") != std::string::npos);
+  CHECK(refused({"parallel.layout=Et*4|t*4|t*4m|L", "model.mtp_layers=2"}).find("found 1 m") !=
         std::string::npos);
   CHECK(refused({"parallel.layout=Et*6|t*2|t*2|t*2mL"}).find("found 1 m") != std::string::npos);
   CHECK(refused({"parallel.layout=Et*6|t*2|t*2|t*3L"}).find("12") != std::string::npos);
@@ -106,6 +119,14 @@ TEST_CASE(
     CHECK(stages.back().mtp_layers == 1);
   }
   CHECK(layout_text({3, 4, 4, 4, 1}, 0) == "Et*3|(t*4|)*3tL");
+  // DeepSeek-V3's, as Megatron-LM's documents have it.
+  std::vector<int> deepseek(32, 2);
+  deepseek.front() = 3;
+  deepseek[30] = deepseek[31] = 0;
+  CHECK(layout_text(deepseek, 1, true) == "Et*3|(t*2|)*29m|L");
+  CHECK(has_mtp_before_loss(layout_stages("Et*3|(tt|)*29,m|L").value()));
+  CHECK_FALSE(has_mtp_before_loss(layout_stages("Et*3|(tt|)*29,t|mL").value()));
+  CHECK(layout_text({5, 0}, 2, true) == "Et*5m*2|L");
   CHECK(layout_arguments({5, 6, 6, 5}, 1) ==
         "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split");
   CHECK(layout_arguments({6, 6, 6, 5}, 1) == "--account-for-loss-in-pipeline-split");
@@ -145,6 +166,71 @@ TEST_CASE("orders that are made for costs get a layout of their own, never slowe
   }
   // 12 layers are no even number of them for eight stages.
   CHECK(result_with(kLargeHead, {"schedule.order=zbv", "parallel.layout=auto"}).iteration_s > 0);
+}
+
+TEST_CASE("predictions on the stage before the loss take their layer there, and leave their head") {
+  const auto stages_of = [&](const char* layout) {
+    const Scenario s =
+        load(kLargeHead, {"model.mtp_layers=1", std::string("parallel.layout=") + layout}).front();
+    const OrderedJob job = order_job(s).value();
+    return stage_costs(job.chain, s.job.model, job.plan, s.costs, job.cluster, job.placement);
+  };
+  const auto with = stages_of("Et*4|t*4|t*4|mL"), before = stages_of("Et*4|t*4|t*4m|L");
+  const auto sum = [](const OrderCosts& c) { return c.forward + c.input + c.weight; };
+  CHECK(before[0].forward == with[0].forward);
+  CHECK(before[1].forward == with[1].forward);
+  const double moved = sum(before[2]) - sum(with[2]);
+  CHECK(moved > 0.2 * sum(with[1]));  // more than most of a layer
+  CHECK(sum(with[3]) - sum(before[3]) == Approx(moved).epsilon(0.01));
+  // Two activations go over the last edge: the last layer's and the prediction's.
+  CHECK(before[2].transfer > 1.2 * before[0].transfer);
+  CHECK(with[2].transfer == with[0].transfer);
+
+  const auto sent = [&](const char* layout) {
+    return result_with(kLargeHead, {"model.mtp_layers=1", "parallel.layout=" + std::string(layout)})
+        .sent_bytes[static_cast<std::size_t>(GroupKind::Pipeline)];
+  };
+  // Three edges there and back, of which one has two.
+  CHECK(sent("Et*4|t*4|t*4m|L") == Approx(4. / 3 * sent("Et*4|t*4|t*4|mL")).epsilon(1e-6));
+}
+
+TEST_CASE("the stage of predictions holds them and an embedding, and their activations") {
+  const auto scenario = [](const char* layout) {
+    return load(kLargeHead, {"model.mtp_layers=1", "parallel.layout=" + std::string(layout)})
+        .front();
+  };
+  const Scenario with = scenario("Et*4|t*4|t*4|mL"), before = scenario("Et*4|t*4|t*4m|L");
+  const Model& model = with.job.model;
+  const auto a = stage_parameters(model, OrderedPlan(with.job.plan)),
+             b = stage_parameters(model, OrderedPlan(before.job.plan));
+  const double predicts = mtp_share(model, with.job.plan).dense;
+  CHECK(a[3].dense - b[3].dense == Approx(predicts));
+  CHECK(b[2].dense - a[2].dense == Approx(predicts + embedding_share(model, with.job.plan)));
+  const auto live = [&](const Scenario& s, int stage) {
+    const OrderedPlan plan(s.job.plan);
+    const PlanMemory memory(model, plan);
+    const LiveActivations::Entry one{static_cast<Stage>(stage), 1};
+    return memory.of_rank(std::span(&one, 1), 0).activations;
+  };
+  const double layer = activation_bytes_per_layer(model, with.job.plan);
+  CHECK(live(before, 2) - live(with, 2) == Approx(layer));
+  CHECK(live(with, 3) - live(before, 3) == Approx(layer));
+}
+
+TEST_CASE("a found layout puts predictions where the iteration is shortest") {
+  const Names predicts = {"model.mtp_layers=1"};
+  Names open = predicts;
+  open.emplace_back("parallel.layout=auto");
+  const RunResult found = result_with(kLargeHead, open);
+  for (const char* layout : {"Et*4|t*4|t*4|mL", "Et*4|t*4|t*4m|L", "Et*4|t*5|t*3m|L",
+                             "Et*5|t*5|t*2m|L", "Et*4|t*4|t*3|tmL"}) {
+    INFO(layout);
+    CHECK(found.iteration_s <=
+          result_with(kLargeHead, {"model.mtp_layers=1", std::string("parallel.layout=") + layout})
+              .iteration_s);
+  }
+  CHECK(result_with(kLargeHead, {"model.mtp_layers=1", "parallel.layout=" + found.layout})
+            .iteration_s == found.iteration_s);
 }
 
 TEST_CASE(

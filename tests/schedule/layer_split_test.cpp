@@ -5,8 +5,11 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 #include <random>
+#include <utility>
 
 #include "schedule/order/order_replay.h"
+#include "schedule/order/repeated_replay.h"
+#include "schedule/order/split_search.h"
 
 using namespace tandem;
 
@@ -112,12 +115,12 @@ TEST_CASE("refining never ends above where it starts, and asks for no more than 
     return SplitValue{split[0] < 5, replay_stages(order, costs_of_split(costs, split)).makespan};
   };
   const std::vector<int> even = {4, 4, 4, 4};
-  const auto splits = refined_splits({even}, 1000, value);
+  const auto splits = refined_splits(costs, {even}, 1000, {value});
   CHECK(!value(even).better_than(value(splits.front())));
   CHECK(value(splits.front()).time < value(even).time);
   CHECK(splits.front()[0] < 5);  // what does not fit comes behind
   asked = 0;
-  refined_splits({even}, 5, value);
+  refined_splits(costs, {even}, 5, {value});
   CHECK(asked == 5);
 }
 
@@ -134,4 +137,78 @@ TEST_CASE(
   const Order one = order_of({.name = "gpipe", .pp = 3, .microbatches = 1});
   const std::vector<OrderCosts> stages(3, {3, 2, 1, 0.5});
   CHECK(replay_stages(one, stages).makespan == 3 * (3 + 3) + 4 * 0.5);
+}
+
+TEST_CASE("an order played again takes what it takes when played anew, at any times") {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<double> time(0, 2);
+  for (const char* name : {"gpipe", "1f1b", "interleaved", "looped-bfs", "zb1p", "interleaved-zb",
+                           "zbv", "dualpipe", "dualpipev"}) {
+    INFO(name);
+    const OrderTraits& traits = traits_of(name);
+    const int vpp = std::max(traits.default_vpp(), traits.least_vpp);
+    const Order order = order_of({.name = name, .pp = 4, .vpp = vpp, .microbatches = 16});
+    RepeatedReplay replay(order);
+    for (int trial = 0; trial < 20; ++trial) {
+      std::vector<OrderCosts> stages;
+      for (int stage = 0; stage < order.stages; ++stage)
+        stages.push_back({time(random), time(random), time(random), 0.1 * time(random)});
+      CHECK(replay.makespan(stages) == replay_stages(order, stages).makespan);
+    }
+  }
+}
+
+TEST_CASE("no change of a stage's times shortens an iteration by more than its passes on the way") {
+  std::mt19937 random(4);
+  std::uniform_real_distribution<double> time(0.5, 2);
+  for (const char* name : {"1f1b", "interleaved", "zbv"}) {
+    const int vpp = name == std::string("1f1b") ? 1 : 2;
+    const Order order = order_of({.name = name, .pp = 4, .vpp = vpp, .microbatches = 12});
+    RepeatedReplay replay(order);
+    for (int trial = 0; trial < 50; ++trial) {
+      std::vector<OrderCosts> stages;
+      for (int stage = 0; stage < order.stages; ++stage)
+        stages.push_back({time(random), time(random), time(random), 0.1});
+      const double before = replay.makespan(stages);
+      const std::vector<PathPasses> way = replay.longest_way();
+      double of_way = 0, change = 0;
+      for (int stage = 0; stage < order.stages; ++stage) {
+        const OrderCosts next = {time(random), time(random), time(random), 0.1};
+        of_way += way[stage].forward + way[stage].input + way[stage].weight;
+        change += way[stage].forward * (next.forward - stages[stage].forward) +
+                  way[stage].input * (next.input - stages[stage].input) +
+                  way[stage].weight * (next.weight - stages[stage].weight);
+        stages[stage] = next;
+      }
+      CHECK(of_way > 0);
+      CHECK(replay.makespan(stages) >= before + change - 1e-9);
+    }
+  }
+}
+
+TEST_CASE("where the longest way is known, only moves that can shorten it are tried") {
+  std::mt19937 random(5);
+  for (int trial = 0; trial < 20; ++trial) {
+    const LayerCosts costs = random_costs(14, &random);
+    const Order order = order_of({.name = "1f1b", .pp = 5, .microbatches = 10});
+    RepeatedReplay replay(order);
+    int asked = 0;
+    const auto value = [&](const std::vector<int>& split) {
+      ++asked;
+      return SplitValue{true, replay.makespan(costs_of_split(costs, split))};
+    };
+    const auto way = [&](const std::vector<int>& split) {
+      replay.makespan(costs_of_split(costs, split));
+      return replay.longest_way();
+    };
+    const std::vector<int> even = {3, 3, 3, 3, 2};
+    const auto blind = refined_splits(costs, {even}, 10'000, {value});
+    const int without = std::exchange(asked, 0);
+    const auto seeing = refined_splits(costs, {even}, 10'000, {value, way});
+    CHECK(asked < without);
+    // Both end where no move of a layer is better.
+    CHECK(value(seeing.front()).time <= value(even).time);
+    CHECK(refined_splits(costs, {seeing.front()}, 10'000, {value}).front() == seeing.front());
+    CHECK(refined_splits(costs, {blind.front()}, 10'000, {value, way}).front() == blind.front());
+  }
 }

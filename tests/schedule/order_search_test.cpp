@@ -9,6 +9,7 @@
 
 #include "schedule/order/order_replay.h"
 #include "tests/schedule/search_checks.h"
+#include "tests/schedule/search_golden_rows.h"
 
 namespace tandem {
 namespace {
@@ -73,6 +74,10 @@ TEST_CASE("a found order is never slower than a named one that fits, on golden s
       }
     }
   }
+}
+
+TEST_CASE("golden rows: never above the best named order that fits, nor above the reference") {
+  check_golden_rows(12, 100);
 }
 
 TEST_CASE("random pipelines: never above the best named order, below on most uneven ones") {

@@ -2,8 +2,8 @@
 // activations (workload/model/activations.h), and the buffers of communication.
 #include <algorithm>
 #include <cstdint>
-#include <numeric>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/check.h"
@@ -22,8 +22,7 @@ constexpr double kMoments = 2;
 constexpr double kMasterBytes = 4;
 
 // Of `layers` layers from `begin` on.
-double stage_bytes(const Model& model, const Plan& plan, int begin, int layers, bool first,
-                   bool last) {
+double stage_bytes(const Model& model, const Plan& plan, int begin, int layers, int stage) {
   const int recomputed = recomputed_layers(plan, layers);
   const Recompute others = plan.recompute == Recompute::Full ? Recompute::None : plan.recompute;
   double bytes = 0;
@@ -31,13 +30,11 @@ double stage_bytes(const Model& model, const Plan& plan, int begin, int layers, 
     bytes += count * layer_activations(*kind, plan, Recompute::Full);
   for (const auto& [kind, count] : kinds_in(model, begin + recomputed, layers - recomputed))
     bytes += count * layer_activations(*kind, plan, others);
-  if (first) bytes += embedding_activations(model, plan);
-  if (last) {
-    bytes += (1 + model.mtp_layers) * head_activations(model, plan);
-    if (model.mtp_layers > 0)
-      bytes += model.mtp_layers *
-               layer_activations(model.layer(model.layers - 1), plan, mtp_recompute(plan));
-  }
+  if (stage == 0) bytes += embedding_activations(model, plan);
+  if (stage + 1 == plan.stages()) bytes += (1 + model.mtp_layers) * head_activations(model, plan);
+  if (model.mtp_layers > 0 && stage == plan.mtp_stage())
+    bytes += model.mtp_layers *
+             layer_activations(model.layer(model.layers - 1), plan, mtp_recompute(plan));
   return bytes;
 }
 
@@ -83,7 +80,8 @@ double parameter_bytes(const HeldParameters& held, const OrderedPlan& plan) {
 double pipeline_buffers(const Model& model, const Plan& plan) {
   if (plan.pp == 1) return 0;
   const bool cut = plan.sequence_parallel || plan.scatter_gather;
-  return 2.0 * static_cast<double>(tensor_group(model, plan).bytes) / (cut ? plan.tp : 1);
+  const int arrays = plan.mtp_before_loss ? 1 + model.mtp_layers : 1;
+  return 2.0 * arrays * static_cast<double>(tensor_group(model, plan).bytes) / (cut ? plan.tp : 1);
 }
 
 // What E gives and the last stage's output, and their gradients, on their way between all ranks.
@@ -159,50 +157,65 @@ double communication_bytes(const Model& model, const Plan& plan) {
 
 }  // namespace
 
+PlanMemory::PlanMemory(const Model& model, const OrderedPlan& plan)
+    : plan_(plan),
+      parameters_(stage_parameters(model, plan)),
+      optimizer_bytes_(kMoments * bytes_of(plan.moment_dtype) +
+                       (bytes_of(plan.precision) < 4 ? kMasterBytes : 0)),
+      communication_(communication_bytes(model, plan)),
+      recomputed_(most_of_layers(
+          model, [&](const Model& kind) { return recomputed_activations(kind, plan); })),
+      output_(output_activations(model, plan)),
+      copy_(head_has_copy(model, plan) ? embedding_share(model, plan) : 0) {
+  const std::vector<int> split = split_layers(model, plan);
+  int begin = 0;
+  for (std::size_t s = 0; s < split.size(); ++s) {
+    stages_.push_back(
+        {.microbatch = stage_bytes(model, plan, begin, split[s], static_cast<int>(s)),
+         .quantized = quantized_bytes(model, plan, begin, split[s]),
+         .recomputes = plan.recompute_layers < 0 || recomputed_layers(plan, split[s]) > 0});
+    begin += split[s];
+  }
+}
+
+MemoryUse PlanMemory::of_rank(std::span<const LiveActivations::Entry> live, int outputs) const {
+  HeldParameters held;
+  double activations = 0, quantized = 0;
+  bool first_here = false, last_here = false, recomputes = false;
+  for (const auto& [stage, microbatches] : live) {
+    const auto s = static_cast<std::size_t>(index(stage));
+    CHECK(s < stages_.size() && microbatches >= 0);
+    first_here |= s == 0;
+    last_here |= s + 1 == stages_.size();
+    recomputes |= stages_[s].recomputes;
+    held.dense += parameters_[s].dense;
+    held.expert += parameters_[s].expert;
+    quantized += stages_[s].quantized;
+    activations += microbatches * stages_[s].microbatch;
+  }
+  // Orders that lay the chain out as a V have both ends on one rank: it needs no copy.
+  if (first_here && last_here) held.dense -= copy_;
+  if (activations > 0 && recomputes) activations += recomputed_;
+  activations += outputs * output_;
+  // In a pipeline gradients add up whole until the last microbatch (FSDP2's
+  // unsharded_accumulated_grad).
+  const double gradients = zero_share(held, plan_, plan_.scatters_each_microbatch());
+  return {.weights = parameter_bytes(held, plan_) + quantized,
+          .gradients = gradients * bytes_of(plan_.gradient_dtype),
+          .optimizer = zero_share(held, plan_, plan_.zero >= 1) * optimizer_bytes_ *
+                       (1 - plan_.optimizer_offload),
+          .activations = activations,
+          .communication = communication_};
+}
+
 MemoryUse peak_memory(const Model& model, const OrderedPlan& plan, const LiveActivations& live) {
   CHECK(!live.ranks.empty());
-  const std::vector<int> split = split_layers(model, plan);
-  const std::vector<HeldParameters> parameters = stage_parameters(model, plan);
-  const int last = static_cast<int>(split.size()) - 1;
-  const double optimizer_bytes =
-      kMoments * bytes_of(plan.moment_dtype) + (bytes_of(plan.precision) < 4 ? kMasterBytes : 0);
-  const double communication = communication_bytes(model, plan);
-  const double recomputed =
-      most_of_layers(model, [&](const Model& kind) { return recomputed_activations(kind, plan); });
-  std::vector<int> begin(split.size(), 0);
-  std::partial_sum(split.begin(), split.end() - 1, begin.begin() + 1);
+  const PlanMemory memory(model, plan);
   MemoryUse worst;
   for (std::size_t rank = 0; rank < live.ranks.size(); ++rank) {
-    HeldParameters held;
-    double activations = 0, quantized = 0;
-    bool first_here = false, last_here = false, recomputes = false;
-    for (const auto& [stage, microbatches] : live.ranks[rank]) {
-      const int s = index(stage);
-      CHECK(s >= 0 && s <= last && microbatches >= 0);
-      first_here |= s == 0;
-      last_here |= s == last;
-      recomputes |= plan.recompute_layers < 0 || recomputed_layers(plan, split[s]) > 0;
-      held.dense += parameters[s].dense;
-      held.expert += parameters[s].expert;
-      quantized += quantized_bytes(model, plan, begin[s], split[s]);
-      activations += microbatches * stage_bytes(model, plan, begin[s], split[s], s == 0, s == last);
-    }
-    // Orders that lay the chain out as a V have both ends on one rank: it needs no copy.
-    if (head_has_copy(model, plan) && first_here && last_here)
-      held.dense -= embedding_share(model, plan);
-    if (activations > 0 && recomputes) activations += recomputed;
-    if (rank < live.outputs.size())
-      activations += live.outputs[rank] * output_activations(model, plan);
-    // In a pipeline gradients add up whole until the last microbatch (FSDP2's
-    // unsharded_accumulated_grad).
-    const double gradients = zero_share(held, plan, plan.scatters_each_microbatch());
-    const MemoryUse use = {.weights = parameter_bytes(held, plan) + quantized,
-                           .gradients = gradients * bytes_of(plan.gradient_dtype),
-                           .optimizer = zero_share(held, plan, plan.zero >= 1) * optimizer_bytes *
-                                        (1 - plan.optimizer_offload),
-                           .activations = activations,
-                           .communication = communication,
-                           .rank = static_cast<int>(rank)};
+    MemoryUse use =
+        memory.of_rank(live.ranks[rank], rank < live.outputs.size() ? live.outputs[rank] : 0);
+    use.rank = static_cast<int>(rank);
     if (rank == 0 || use.total() > worst.total()) worst = use;
   }
   return worst;

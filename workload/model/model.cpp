@@ -361,6 +361,10 @@ HeldParameters mtp_share(const Model& model, const Plan& plan) {
   return share;
 }
 
+double mtp_embedding_share(const Model& model, const Plan& plan) {
+  return plan.mtp_before_loss && plan.mtp_stage() > 0 ? embedding_share(model, plan) : 0;
+}
+
 double embedding_share(const Model& model, const Plan& plan) {
   return static_cast<double>(padded_vocab(model, plan)) / plan.tp * model.hidden;
 }
@@ -405,8 +409,10 @@ std::vector<HeldParameters> stage_parameters(const Model& model, const OrderedPl
     return sums;
   }
   sums.front().dense += embedding_share(model, plan) + position_parameters(model);
-  sums.back().dense += head_share(model, plan) + mtp_share(model, plan).dense;
-  sums.back().expert += mtp_share(model, plan).expert;
+  sums.back().dense += head_share(model, plan);
+  HeldParameters& predicts = sums[plan.mtp_stage()];
+  predicts.dense += mtp_share(model, plan).dense + mtp_embedding_share(model, plan);
+  predicts.expert += mtp_share(model, plan).expert;
   return sums;
 }
 

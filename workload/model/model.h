@@ -195,8 +195,10 @@ HeldParameters layers_share(const Model& model, const Plan& plan, int first, int
 // Of them those of linear layers that a recipe quantizes (workload/model/recipe.h): all but the
 // routers'.
 double linear_share(const Model& model, const Plan& plan, int first, int layers);
-// Of the layers that predict further tokens, all on the last stage.
+// Of the layers that predict further tokens, all on plan.mtp_stage(); and the embedding that they
+// need there, where it is neither the first stage nor that of the head.
 HeldParameters mtp_share(const Model& model, const Plan& plan);
+double mtp_embedding_share(const Model& model, const Plan& plan);
 double embedding_share(const Model& model, const Plan& plan);
 double position_parameters(const Model& model);
 // Rows of the vocabulary that one GPU has: of V / tp, or with plan.vocabulary of V / (tp pp),

@@ -170,8 +170,12 @@ struct Plan {
   // Input and output embedding cut over the pipeline's ranks, by this algorithm, 1 or 2 (Yeung et
   // al. 2025, arXiv 2411.05288); 0: they are whole, on the first and the last stage.
   int vocabulary = 0;
+  // Layers of multi-token prediction stand on the stage before the last one, which has no layer
+  // then: only the heads.
+  bool mtp_before_loss = false;
 
   int stages() const { return pp * vpp; }
+  int mtp_stage() const { return stages() - (mtp_before_loss ? 2 : 1); }
   int gpus() const { return tp * pp * dp * cp; }
   int expert_tensor() const { return expert_tp > 0 ? expert_tp : tp; }
   const GemmOverlap& overlap_of(TensorGemm gemm) const {

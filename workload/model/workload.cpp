@@ -91,10 +91,22 @@ class Assembler {
       compute(&backward.both, vocabulary_->norm_gradient, -1);
       compute(&backward.input, vocabulary_->norm_gradient, -1);
     } else if (last) {
-      HeldParameters held = mtp_share(model_, plan_);
+      HeldParameters held;
+      if (!plan_.mtp_before_loss) held = mtp_share(model_, plan_);
       held.dense += head_share(model_, plan_);
       stage.units.push_back(unit_of(held));
       add_head(&forward, &backward, first_layer + layers);
+      for (int i = 0; i < model_.mtp_layers; ++i) {
+        if (plan_.mtp_before_loss) {
+          add_head(&forward, &backward, first_layer + layers);
+        } else {
+          add_mtp(&forward, &backward, first_layer + layers);
+        }
+      }
+    } else if (model_.mtp_layers > 0 && number == plan_.mtp_stage()) {
+      HeldParameters held = mtp_share(model_, plan_);
+      held.dense += mtp_embedding_share(model_, plan_);
+      stage.units.push_back(unit_of(held));
       for (int i = 0; i < model_.mtp_layers; ++i)
         add_mtp(&forward, &backward, first_layer + layers);
     }
@@ -194,13 +206,13 @@ class Assembler {
   }
 
   // A layer that predicts one token more: the product of its two inputs, a layer like the last, and
-  // the head again.
+  // the head again, which may stand on the next stage.
   void add_mtp(PassBuilder* forward, Backward* backward, int unit) {
     const Block product = mtp_block(model_, plan_, profile());
     const LayerPasses& layer = kept_layers_.at(&model_.layer(model_.layers - 1));
     compute(forward, product.forward, unit);
     forward->append(layer.forward, unit);
-    add_head(forward, backward, unit);
+    if (!plan_.mtp_before_loss) add_head(forward, backward, unit);
     backward->both.append(layer.backward, unit);
     backward->input.append(layer.backward_input, unit);
     backward->weight.append(layer.backward_weight, unit);
@@ -242,6 +254,7 @@ class Assembler {
     const bool cut = plan_.tp > 1 && (plan_.sequence_parallel || plan_.scatter_gather);
     work_.pipeline_bytes = cut ? tensor_.bytes / plan_.tp : tensor_.bytes;
     if (cut && !plan_.sequence_parallel) work_.pipeline_gather_bytes = tensor_.bytes;
+    if (plan_.mtp_before_loss) work_.last_edge_arrays = 1 + model_.mtp_layers;
     if (head_has_copy(model_, plan_)) {
       work_.embedding_gradient_bytes = static_cast<Bytes>(padded_vocab(model_, plan_)) / plan_.tp *
                                        model_.hidden * bytes_of(plan_.gradient_dtype);

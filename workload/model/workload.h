@@ -1,8 +1,10 @@
 // Workload: what each stage of the pipeline computes, sends and holds, priced. Lowering's input.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -54,13 +56,21 @@ struct VocabularyWork {
 struct Workload {
   std::vector<Kernel> kernels;  // no two are equal
   std::vector<StageWork> stages;
-  Bytes pipeline_bytes = 0;            // an activation (or its gradient) from stage to stage
-  Bytes pipeline_gather_bytes = 0;     // all-gathered by the tensor ranks after a transfer; 0: none
+  Bytes pipeline_bytes = 0;         // an activation (or its gradient) from stage to stage
+  Bytes pipeline_gather_bytes = 0;  // all-gathered by the tensor ranks after a transfer; 0: none
+  // Activations that go to the last stage at once, each of these bytes: with plan.mtp_before_loss
+  // one a prediction.
+  int last_edge_arrays = 1;
   Bytes embedding_gradient_bytes = 0;  // shared by first and last stage; 0: none
   Bytes gradient_norm_bytes = 0;       // 0: no such all-reduce
   // Of every rank, once an iteration and whatever stages it has: data, timers, logging.
   Nanoseconds iteration_overhead_ns = 0;
   std::optional<VocabularyWork> vocabulary;  // with plan.vocabulary
+
+  // That go from one stage to another, or back, of a chain of so many.
+  int arrays_between(int from, int to, int stages_of_chain) const {
+    return (std::max(from, to) + 1) % stages_of_chain == 0 ? last_edge_arrays : 1;
+  }
 };
 
 // The analytic workload of a model under a plan, priced by `cost`.
@@ -120,7 +130,32 @@ struct LiveActivations {
   std::vector<int> outputs = {};
 };
 
-// REQUIRES: check(model, plan); at least one rank, stages of the plan.
+// What a plan's ranks hold, for those who ask many times: what no microbatch changes is reckoned
+// once.
+class PlanMemory {
+ public:
+  // REQUIRES: check(model, plan); the plan outlives it.
+  PlanMemory(const Model& model, const OrderedPlan& plan);
+
+  // Of the rank with these stages; `outputs`: microbatches between S and T. REQUIRES: stages of the
+  // plan.
+  MemoryUse of_rank(std::span<const LiveActivations::Entry> live, int outputs) const;
+
+ private:
+  struct OfStage {
+    double microbatch = 0;  // its activations
+    double quantized = 0;
+    bool recomputes = false;
+  };
+
+  const OrderedPlan& plan_;
+  std::vector<HeldParameters> parameters_;
+  std::vector<OfStage> stages_;
+  double optimizer_bytes_ = 0, communication_ = 0, recomputed_ = 0, output_ = 0;
+  double copy_ = 0;  // of the embedding, that the head needs where it is on another rank
+};
+
+// Of the fullest. REQUIRES: check(model, plan); at least one rank, stages of the plan.
 MemoryUse peak_memory(const Model& model, const OrderedPlan& plan, const LiveActivations& live);
 
 // Activations that one layer keeps from a microbatch's forward to its backward, on one GPU. For
