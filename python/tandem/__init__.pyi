@@ -157,6 +157,7 @@ class Tuned:
     best: list[Plan]
     rules: Plan | None
     own: Plan
+    refined: list[Numbers]
     verdicts: list[Numbers]
     def to_dict(self) -> dict[str, Any]: ...
 
