@@ -91,21 +91,22 @@ class Planner {
     std::unordered_map<std::uint64_t, std::int32_t> numbers;
     gathering_.resize(events(), kNone);
     instance_.resize(events());
-    for (std::uint16_t member = 0; member < ranks_.size(); ++member) {
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      const auto member = static_cast<std::uint16_t>(i);
       std::vector<std::uint32_t> uses(row(member).communicators.size());
-      for (std::uint32_t i = 0; i < body(member).ops.size(); ++i) {
-        const std::int16_t slot = body(member).ops[i].slot;
+      for (std::uint32_t op = 0; op < body(member).ops.size(); ++op) {
+        const std::int16_t slot = body(member).ops[op].slot;
         if (slot < 0) continue;
         const auto communicator = static_cast<std::uint32_t>(row(member).communicators[slot]);
-        instance_[plan_.first[member] + i] = uses[slot]++;
+        instance_[plan_.first[member] + op] = uses[slot]++;
         if (replicas_.between[communicator]) continue;
         const std::uint64_t key =
-            std::uint64_t{communicator} << 32 | instance_[plan_.first[member] + i];
+            std::uint64_t{communicator} << 32 | instance_[plan_.first[member] + op];
         const auto [at, is_new] =
             numbers.try_emplace(key, static_cast<std::int32_t>(gatherings_.size()));
         if (is_new)
           gatherings_.push_back({{}, program_.communicators[communicator].members.size()});
-        gathering_[plan_.first[member] + i] = at->second;
+        gathering_[plan_.first[member] + op] = at->second;
       }
     }
   }

@@ -278,8 +278,8 @@ void check_all(int count, const Job& job, std::uint64_t from) {
   for (int i = 0; i < count; ++i) {
     std::string what;
     const std::string wrong = disturbed(job, Draw(from + static_cast<std::uint64_t>(i)), &what);
-    INFO("TANDEM_SEED=" << test_seed() << ", case " << from + i << ": " << what);
-    CHECK(wrong == "");
+    INFO("TANDEM_SEED=" << test_seed() << ", case " << from + i << ": " << what << " " << wrong);
+    CHECK(wrong.empty());
   }
 }
 
@@ -377,7 +377,7 @@ TEST_CASE("full and closed outputs, small limits, folders that cannot be written
     MpiRun run(folder, "sh '" + script + "'", job.rank_key);
     const std::string wrong = judge(job, around, folder, &run);
     INFO("TANDEM_SEED=" << test_seed() << ", case " << number << ": " << text_of(script));
-    INFO("status " << run.wait() << "; it said: " << run.err());
-    CHECK(wrong == "");
+    INFO("status " << run.wait() << "; it said: " << run.err() << " " << wrong);
+    CHECK(wrong.empty());
   }
 }
