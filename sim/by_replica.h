@@ -16,7 +16,7 @@ namespace tandem {
 
 struct PlayedByReplica {
   Nanoseconds iteration_ns = 0;
-  Rank latest{};  // who came last to a meeting, as no one else so late; of equals the first
+  Rank latest{};  // of all arrivals at meetings the last; of equal ones the first rank's
   std::int64_t ops = 0;
   // Where asked for:
   Metrics metrics;  // of all ranks

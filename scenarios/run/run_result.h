@@ -35,8 +35,7 @@ struct Saving {
   std::optional<double> of_communication;
 };
 
-// The replica whose rank came last to a gradient reduction, as no other so late: the iteration
-// waited for it.
+// Where the last of all arrivals at gradient reductions was: the iteration waited for it.
 struct LastReplica {
   int replica = 0;
   int rank = 0;

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
 #include "exec/execute.h"
 #include "schedule/program/program_text.h"
+#include "tests/draw.h"
 #include "tests/exec/exec_jobs.h"
 #include "tests/exec/mpi_run.h"
 #include "tests/planning/sweep_runs.h"
@@ -34,19 +34,7 @@ int faults() {
   return text == nullptr ? 30 : std::atoi(text);
 }
 
-class Draw {
- public:
-  explicit Draw(std::uint64_t number)
-      : key_(scatter((std::uint64_t{test_seed()} << 32) + number)) {}
-  int below(int most) { return static_cast<int>(scatter(key_++) % static_cast<unsigned>(most)); }
-  template <class T>
-  const T& among(const std::vector<T>& all) {
-    return all[static_cast<std::size_t>(below(static_cast<int>(all.size())))];
-  }
-
- private:
-  std::uint64_t key_;
-};
+Draw draw_of(std::uint64_t number) { return Draw((std::uint64_t{test_seed()} << 32) + number); }
 
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -277,7 +265,7 @@ std::string disturbed(const Job& job, Draw draw, std::string* what) {
 void check_all(int count, const Job& job, std::uint64_t from) {
   for (int i = 0; i < count; ++i) {
     std::string what;
-    const std::string wrong = disturbed(job, Draw(from + static_cast<std::uint64_t>(i)), &what);
+    const std::string wrong = disturbed(job, draw_of(from + static_cast<std::uint64_t>(i)), &what);
     INFO("TANDEM_SEED=" << test_seed() << ", case " << from + i << ": " << what << " " << wrong);
     CHECK(wrong.empty());
   }
@@ -368,7 +356,7 @@ TEST_CASE("full and closed outputs, small limits, folders that cannot be written
   if (mpi_is_there()) jobs.push_back(kMpi);
   for (int i = 0; i < faults() * 4 / 15; ++i) {
     const std::uint64_t number = 4'000'000 + static_cast<std::uint64_t>(i);
-    Draw draw(number);
+    Draw draw = draw_of(number);
     const Job& job = draw.among(jobs);
     const Folder folder;
     furnish(folder);

@@ -4,20 +4,10 @@
 #include <map>
 #include <utility>
 
-#include "base/random.h"
+#include "tests/draw.h"
 
 namespace tandem {
 namespace {
-
-class Draw {
- public:
-  explicit Draw(std::uint64_t seed) : key_(scatter(seed)) {}
-  int below(int most) { return static_cast<int>(bits() % static_cast<std::uint64_t>(most)); }
-  std::uint64_t bits() { return scatter(key_++); }
-
- private:
-  std::uint64_t key_;
-};
 
 // The bodies of a replica's ranks; all replicas share them.
 class Replica {

@@ -17,18 +17,13 @@
 #include "tests/folder.h"
 #include "tests/seed.h"
 #include "tests/sim/plain_replay.h"
+#include "tests/sim/random_cases.h"
 #include "tests/sim/random_programs.h"
 #include "traces/metrics.h"
 
 using namespace tandem;
 
 namespace {
-
-// TANDEM_RANDOM_PROGRAMS: how many.
-int programs() {
-  const char* const text = std::getenv("TANDEM_RANDOM_PROGRAMS");
-  return text == nullptr ? 500 : std::atoi(text);
-}
 
 PlainEnds ends_of(const Program& program, const Trace& trace) {
   PlainEnds ends;
@@ -37,12 +32,6 @@ PlainEnds ends_of(const Program& program, const Trace& trace) {
     for (const EventTimes& times : trace.events_of(program, rank)) own.push_back(times.end_ns);
   }
   return ends;
-}
-
-Program slower(Program program, int times) {
-  for (Body& body : program.bodies)
-    for (Op& op : body.ops) op.duration_ns *= times;
-  return program;
 }
 
 Nanoseconds last(const Trace& trace) {
@@ -100,7 +89,7 @@ std::string fault(const Program& program) {
   if (ends_of(program, *whole) != PlainReplay(program).run())
     return "differs from the plain replay";
   if (last(*folded) != last(*whole)) return "takes another time when folded";
-  const auto twice = ideal(slower(program, 2));
+  const auto twice = ideal(times_as_long(program, 2));
   if (!twice.ok() || last(*twice) != 2 * last(*whole))
     return "is not twice as long at twice the costs";
   const Metrics metrics = measure(program, *whole);
@@ -119,34 +108,20 @@ std::string fault(const Program& program) {
 }  // namespace
 
 TEST_CASE("random Programs: the engine agrees with a replay written from the documents alone") {
-  for (int i = 0; i < programs(); ++i) {
-    const std::uint64_t seed = (std::uint64_t{test_seed()} << 32) + static_cast<std::uint64_t>(i);
-    const RandomJob job = random_job(seed);
-    if (fault(program_of(job)).empty()) continue;
-    const RandomJob small =
-        shrunk(job, [](const RandomJob& each) { return !fault(program_of(each)).empty(); });
-    const std::string path =
-        (std::filesystem::temp_directory_path() / "tandem-random-program.csv").string();
-    REQUIRE(write_file(path, to_text(program_of(small))).ok());
-    FAIL_CHECK("TANDEM_SEED=" << test_seed() << ", Program " << i << " " << fault(program_of(small))
-                              << "; shrunk, it is " << path);
-    return;
-  }
+  check_random_programs(random_programs_or(500),
+                        [](const RandomJob& job, std::uint64_t) { return fault(program_of(job)); });
 }
 
 TEST_CASE(
     "random Programs with noise: replica by replica is to the nanosecond what all at once is") {
   int replicated = 0;
-  for (int i = 0; i < programs(); ++i) {
-    const std::uint64_t seed = (std::uint64_t{test_seed()} << 32) + static_cast<std::uint64_t>(i);
-    const RandomJob job = random_job(seed);
-    if (job.replicas == 1) continue;
+  const int count = random_programs_or(500);
+  check_random_programs(count, [&](const RandomJob& job, std::uint64_t seed) -> std::string {
+    if (job.replicas == 1) return "";
     ++replicated;
-    const std::string wrong = fault_by_replica(program_of(job), seed, 1 + i % 3);
-    INFO("TANDEM_SEED=" << test_seed() << ", Program " << i << " " << wrong);
-    CHECK(wrong.empty());
-  }
-  CHECK(replicated > programs() / 2);
+    return fault_by_replica(program_of(job), seed, 1 + static_cast<int>(seed % 3));
+  });
+  CHECK(replicated > count / 2);
 }
 
 TEST_CASE("drawn durations are those that each op draws by itself, to the nanosecond") {
