@@ -22,7 +22,7 @@
 #include "scenarios/run/chakra_run.h"
 #include "scenarios/run/place.h"
 #include "scenarios/run/run.h"
-#include "scenarios/run/sensitivity.h"
+#include "scenarios/what_if/sensitivity.h"
 #include "schedule/program/program_text.h"
 #include "traces/profile/kineto_writer.h"
 

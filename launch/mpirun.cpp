@@ -2,6 +2,7 @@
 // printed was lost: so its output passes through here.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -66,10 +67,12 @@ std::vector<std::string> command_line(int ranks) {
   return words;
 }
 
-[[noreturn]] void become_mpirun(std::vector<std::string> words, int output, pid_t parent) {
+[[noreturn]] void become_mpirun(std::vector<std::string> words, int output, int errors,
+                                pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(Error::Failed);
   dup2(output, STDOUT_FILENO);
+  dup2(errors, STDERR_FILENO);
   if (geteuid() == 0) {  // whoever runs this as root means it
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
@@ -81,41 +84,52 @@ std::vector<std::string> command_line(int ranks) {
   _exit(Error::Missing);
 }
 
-bool write_all(const char* bytes, std::size_t size) {
+// Gives errno where not all of it was written, else 0.
+int write_all(int to, const char* bytes, std::size_t size) {
   while (size > 0) {
-    const ssize_t written = write(STDOUT_FILENO, bytes, size);
+    const ssize_t written = write(to, bytes, size);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
+    if (written <= 0) return errno;
     bytes += written;
     size -= static_cast<std::size_t>(written);
   }
-  return true;
+  return 0;
 }
 
-// How what mpirun printed came through.
-struct Passed {
-  bool any = false;
-  int failed = 0;  // errno of a write
+// One of mpirun's two streams.
+struct Stream {
+  int from = -1, to = -1;
+  bool any = false;  // came through
+  int failed = 0;    // errno of a write
+
+  // False: its end is closed.
+  bool pass() {
+    std::array<char, 1 << 16> block;
+    const ssize_t got = read(from, block.data(), block.size());
+    if (got < 0 && errno == EINTR) return true;
+    if (got <= 0) return false;
+    any = true;
+    if (failed == 0) failed = write_all(to, block.data(), static_cast<std::size_t>(got));
+    return true;
+  }
 };
 
-// Until its end is closed. Signals that are meant for this process alone are passed on: those of a
-// terminal reach mpirun as well.
-Passed pass_on(int from, pid_t process) {
-  Passed passed;
-  std::array<char, 1 << 16> block;
-  for (bool told = false;;) {
+// Until both ends are closed. Signals that are meant for this process alone are passed on: those of
+// a terminal reach mpirun as well. Gives the last of them, or 0.
+int pass_on(Stream* output, Stream* errors, pid_t process) {
+  int passed_on = 0;
+  std::array<pollfd, 2> ends = {pollfd{output->from, POLLIN, 0}, pollfd{errors->from, POLLIN, 0}};
+  for (bool told = false; ends[0].fd >= 0 || ends[1].fd >= 0;) {
     if (const int signal = caught; signal != 0) {
       caught = 0;
-      kill(process, signal);
+      kill(process, passed_on = signal);
     }
-    const ssize_t got = read(from, block.data(), block.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return passed;
-    passed.any = true;
-    if (passed.failed == 0 && !write_all(block.data(), static_cast<std::size_t>(got)))
-      passed.failed = errno;
-    if (passed.failed != 0 && !std::exchange(told, true)) kill(process, SIGTERM);
+    if (poll(ends.data(), ends.size(), -1) < 0) continue;
+    if (ends[0].revents != 0 && !output->pass()) ends[0].fd = -1;
+    if (ends[1].revents != 0 && !errors->pass()) ends[1].fd = -1;
+    if (output->failed != 0 && !std::exchange(told, true)) kill(process, SIGTERM);
   }
+  return passed_on;
 }
 
 void catch_signals() {
@@ -135,34 +149,46 @@ Result<int> run_mpirun(int ranks) {
     return Error{"standard output: found it closed, expected room for the results", Error::Failed};
   RETURN_IF_ERROR(check_files(ranks));
   RETURN_IF_ERROR(check_session_folder());
-  int ends[2];
+  int ends[2], error_ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return Error{fmt::format("mpirun: {}", std::strerror(errno)), Error::Failed};
   Descriptor from(ends[0]), to(ends[1]);
+  if (pipe2(error_ends, O_CLOEXEC) != 0)
+    return Error{fmt::format("mpirun: {}", std::strerror(errno)), Error::Failed};
+  Descriptor errors_from(error_ends[0]), errors_to(error_ends[1]);
   catch_signals();
   const pid_t parent = getpid();
   const pid_t process = fork();
   if (process < 0)
     return Error{fmt::format("mpirun could not be started: {}", std::strerror(errno)),
                  Error::Failed};
-  if (process == 0) become_mpirun(command_line(ranks), to.number(), parent);
+  if (process == 0) become_mpirun(command_line(ranks), to.number(), errors_to.number(), parent);
   to = {};
-  const Passed passed = pass_on(from.number(), process);
+  errors_to = {};
+  Stream output{from.number(), STDOUT_FILENO}, errors{errors_from.number(), STDERR_FILENO};
+  const int passed_on = pass_on(&output, &errors, process);
   int status = 0;
   while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
     if (caught != 0) kill(process, caught);
   }
-  if (passed.failed != 0)
+  if (output.failed != 0)
     return Error{fmt::format("standard output: {}, expected room for the results",
-                             std::strerror(passed.failed)),
+                             std::strerror(output.failed)),
                  Error::Failed};
   if (WIFSIGNALED(status))
     return Error{fmt::format("mpirun was killed by signal {} ({})", WTERMSIG(status),
                              strsignal(WTERMSIG(status))),
                  Error::Failed};
   const int ended = WEXITSTATUS(status);
-  if (ended == 0 && !passed.any)
+  if (ended == 0 && !output.any)
     return Error{"mpirun ended with status 0 and no results, expected rank 0's", Error::Failed};
+  if (ended != 0 && !errors.any) {
+    std::string by;
+    if (passed_on != 0)
+      by = fmt::format(": ended by signal {} ({})", passed_on, strsignal(passed_on));
+    return Error{fmt::format("mpirun ended with status {} before a rank said why{}", ended, by),
+                 static_cast<Error::Kind>(ended)};
+  }
   return ended;
 }
 

@@ -29,7 +29,8 @@ struct RankView {
 
 // Buffers that outlive a rank, so that a million events cost a handful of allocations.
 struct Scratch {
-  int body = -1;                          // the one that `before` is of
+  int body = -1;                          // the one that `before` and `bytes` are of
+  std::vector<SlotBytes> bytes;           // by slot
   std::vector<std::int32_t> before;       // per op, the op before it on its lane; -1: none
   std::vector<std::uint32_t> seen_epoch;  // per op, the last gap that saw it
   std::uint32_t epoch = 0;                // the gap at hand
@@ -118,30 +119,6 @@ Nanoseconds bubble_after_last(const RankView& view, Span tail, Scratch* scratch,
   return attribute(view, tail, scratch, split);
 }
 
-// Of an op's bytes, what each of its n ranks sends.
-double sent_share(OpKind kind, std::size_t n) {
-  const double others = static_cast<double>(n - 1) / static_cast<double>(n);
-  switch (kind) {
-    case OpKind::Send:
-    case OpKind::RingShift:
-      return 1;
-    case OpKind::AllReduce:
-      return 2 * others;
-    case OpKind::ReduceScatter:
-    case OpKind::AllGather:
-    case OpKind::AllToAll:
-      return others;
-    default:
-      return 0;
-  }
-}
-
-void count_sent(const RankView& view, const Op& op, RankSplit* split) {
-  const Communicator& with = view.program.communicators[view.row.communicators[op.slot]];
-  split->sent_bytes[static_cast<int>(view.body.slots[op.slot].group_kind)] +=
-      static_cast<double>(op.bytes) * sent_share(op.kind, with.members.size());
-}
-
 // One walk over the ops: compute, gaps, and all intervals into the scratch.
 void split_iteration(const RankView& view, Scratch* scratch, RankSplit* split) {
   Nanoseconds busy_until = view.iteration.begin;
@@ -149,7 +126,6 @@ void split_iteration(const RankView& view, Scratch* scratch, RankSplit* split) {
     const Op& op = view.body.ops[i];
     const EventTimes& event = view.events[i];
     if (!is_compute(op.kind)) {
-      count_sent(view, op, split);
       if (event.start_ns < event.end_ns) {
         const int group_kind = static_cast<int>(view.body.slots[op.slot].group_kind);
         scratch->comm[group_kind].push_back({event.start_ns, event.end_ns});
@@ -237,7 +213,10 @@ Span iteration_of(const Program& program, const Trace& trace) {
 RankView view_of(const Program& program, const Trace& trace, const RankTrace& rank, Span iteration,
                  Scratch* scratch) {
   const Body& body = program.bodies[rank.body];
-  if (std::exchange(scratch->body, rank.body) != rank.body) find_ops_before(body, &scratch->before);
+  if (std::exchange(scratch->body, rank.body) != rank.body) {
+    find_ops_before(body, &scratch->before);
+    scratch->bytes = bytes_by_slot(body);
+  }
   return {program, body, program.ranks[index(rank.rank)], trace.events_of(program, rank),
           iteration};
 }
@@ -250,6 +229,7 @@ std::vector<RankSplit> split_all(const Program& program, const Trace& trace, Spa
     splits.push_back(measure_rank(view_of(program, trace, rank, iteration, &scratch), &scratch));
     splits.back().rank = rank.rank;
     splits.back().multiplicity = rank.multiplicity;
+    splits.back().sent_bytes = sent_bytes(program, rank.rank, scratch.bytes);
   }
   return splits;
 }
@@ -282,6 +262,33 @@ Metrics measure(const Program& program, const Trace& trace) {
 std::vector<RankSplit> split_ranks(const Program& program, const Trace& trace,
                                    Nanoseconds iteration_ns) {
   return split_all(program, trace, {0, iteration_ns});
+}
+
+std::vector<SlotBytes> bytes_by_slot(const Body& body) {
+  std::vector<SlotBytes> slots(body.slots.size());
+  for (const Op& op : body.ops) {
+    if (is_compute(op.kind) || op.kind == OpKind::Recv) continue;
+    SlotBytes& slot = slots[op.slot];
+    if (op.kind == OpKind::Send || op.kind == OpKind::RingShift) {
+      slot.whole += op.bytes;
+    } else {
+      slot.in_rings += (op.kind == OpKind::AllReduce ? 2 : 1) * op.bytes;
+    }
+  }
+  return slots;
+}
+
+ByGroupKind sent_bytes(const Program& program, Rank rank, std::span<const SlotBytes> by_slot) {
+  const RankRow& row = program.ranks[index(rank)];
+  ByGroupKind sent{};
+  for (std::size_t slot = 0; slot < by_slot.size(); ++slot) {
+    const auto n =
+        static_cast<double>(program.communicators[row.communicators[slot]].members.size());
+    const GroupKind kind = program.bodies[row.body].slots[slot].group_kind;
+    sent[static_cast<int>(kind)] += static_cast<double>(by_slot[slot].whole) +
+                                    static_cast<double>(by_slot[slot].in_rings) * ((n - 1) / n);
+  }
+  return sent;
 }
 
 Metrics means_of(std::vector<RankSplit> splits, Nanoseconds iteration_ns) {

@@ -80,6 +80,15 @@ SplitSpans split_spans(const Program& program, const Trace& trace,
 std::vector<RankSplit> split_ranks(const Program& program, const Trace& trace,
                                    Nanoseconds iteration_ns);
 
+// What a body's ops send over one of its slots: all of `whole`, and of n ranks (n-1)/n of
+// `in_rings`, where all-reduces count twice.
+struct SlotBytes {
+  Bytes whole = 0, in_rings = 0;
+};
+std::vector<SlotBytes> bytes_by_slot(const Body& body);
+// What a rank with these puts on the wire.
+ByGroupKind sent_bytes(const Program& program, Rank rank, std::span<const SlotBytes> by_slot);
+
 // The means of these splits of an iteration.
 Metrics means_of(std::vector<RankSplit> splits, Nanoseconds iteration_ns);
 

@@ -200,7 +200,7 @@ class JobFloors {
   BoundProblem problem() const {
     BoundProblem problem{.rank_of_stage = rank_of_,
                          .chains = job_.order.chains,
-                         .microbatches = job_.order.microbatches,
+                         .microbatches = job_.plan.microbatches() / job_.order.chains,
                          .interleaves = sharing_ == LaneSharing::Interleaved};
     for (int s = 0; s < job_.order.stages; ++s) problem.stages.push_back(stage(s));
     for (int rank = 0; rank < job_.order.pp(); ++rank) {

@@ -10,14 +10,13 @@
 #include "base/progress.h"
 #include "scenarios/run/failed_links.h"
 #include "scenarios/run/iteration_bound.h"
-#include "scenarios/run/least_bandwidth.h"
-#include "scenarios/run/perturb.h"
+#include "scenarios/run/play_job.h"
 #include "scenarios/run/repeat.h"
-#include "scenarios/run/savings.h"
 #include "scenarios/search/resolve.h"
+#include "scenarios/what_if/least_bandwidth.h"
+#include "scenarios/what_if/savings.h"
 #include "schedule/program/reprice.h"
 #include "schedule/program/validate.h"
-#include "sim/by_replica.h"
 #include "traces/op_times.h"
 #include "traces/profile/profile_op_times.h"
 #include "traces/profile/read_profile.h"
@@ -27,58 +26,12 @@
 namespace tandem {
 namespace {
 
-std::int64_t ops_to_play(const Program& program, const SimOptions& options) {
-  std::int64_t ops = 0;
-  if (options.folded()) {
-    for (const Body& body : program.bodies) ops += static_cast<std::int64_t>(body.ops.size());
-  } else {
-    for (const RankRow& rank : program.ranks)
-      ops += static_cast<std::int64_t>(program.bodies[rank.body].ops.size());
-  }
-  return ops;
-}
-
-class Stopwatch {
- public:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
-
-Result<SimOptions> options_of(const Scenario& scenario, const CompiledJob& job, Engine engine) {
-  auto options = sim_options(scenario.variability, job.cluster, scenario.fold && job.folds, engine);
-  if (!options.ok()) return scenario.placed(options.error());
-  return options;
-}
-
 // What the iteration takes with all links, in a process of its own: SimGrid plays one run in each.
 Result<std::optional<double>> before_failure_s(const Scenario& scenario, Engine engine) {
   if (!scenario.variability.slow_link.fails_for_good()) return std::optional<double>();
   ASSIGN_OR_RETURN(const std::vector<double> seconds,
                    iterations_s({with_all_links(scenario)}, engine, false, 1));
   return std::optional(seconds.front());
-}
-
-// What was played, and what all ranks' events come to.
-struct PlayedOps {
-  Trace trace;  // without `events` those of the first rank of each body may be all
-  Metrics metrics;
-  std::int64_t ops = 0;
-};
-
-Result<PlayedOps> play_ops(const CompiledJob& job, Engine engine, const SimOptions& options,
-                           bool events, int threads) {
-  if (engine == Engine::Ideal && !events) {
-    if (auto played = play_by_replica(job.program, options, true, threads))
-      return PlayedOps{std::move(played->trace), std::move(played->metrics), played->ops};
-  }
-  ASSIGN_OR_RETURN(Trace trace, play(engine, job.program, job.cluster, job.placement, options));
-  Metrics metrics = measure(job.program, trace);
-  const auto ops = static_cast<std::int64_t>(trace.events.size());
-  return PlayedOps{std::move(trace), std::move(metrics), ops};
 }
 
 // What the model's constants are worth: whether they were measured, and the interval.
@@ -180,6 +133,18 @@ std::vector<Result<RunResult>> runs_apart(int count, int jobs,
   return results;
 }
 
+Result<MeasuredJob> shortest_play(const Scenario& scenario, Engine engine, bool events,
+                                  bool progress, int jobs) {
+  std::optional<Waiting> waiting;
+  if (progress) waiting.emplace("making the program");
+  if (engine == Engine::Ideal && !events) {
+    if (auto played = play_steady(scenario)) return *std::move(played);
+  }
+  ASSIGN_OR_RETURN(CompiledJob job, compile(scenario));
+  waiting.reset();
+  return play_job(scenario, std::move(job), engine, events, jobs, progress);
+}
+
 }  // namespace
 
 Result<RunResult> play(const Scenario& scenario, const CompiledJob& job, Engine engine) {
@@ -209,19 +174,10 @@ Result<RunResult> simulate(const Scenario& scenario, Engine engine, const Output
   }
   if (scenario.variability.repeats > 1)
     return simulate_repeated(scenario, engine, files, progress, jobs);
-  std::optional<Waiting> waiting;
-  if (progress) waiting.emplace("making the program");
-  ASSIGN_OR_RETURN(CompiledJob job, compile(scenario));
-  waiting.reset();
   ASSIGN_OR_RETURN(const std::optional<double> before_s, before_failure_s(scenario, engine));
-  ASSIGN_OR_RETURN(SimOptions options, options_of(scenario, job, engine));
-  Progress bar("ops", ops_to_play(job.program, options));
-  if (progress) options.on_progress = [&bar](std::int64_t ops) { bar.advance(ops); };
-  const Stopwatch stopwatch;
-  ASSIGN_OR_RETURN(PlayedOps played, play_ops(job, engine, options, files.need_events(), jobs));
-  const double wall_s = stopwatch.seconds();
-
-  auto& [trace, metrics, ops] = played;
+  ASSIGN_OR_RETURN(MeasuredJob played,
+                   shortest_play(scenario, engine, files.need_events(), progress, jobs));
+  auto& [job, options, trace, metrics, ops, wall_s] = played;
   RunResult result = result_of(scenario, job, trace, metrics, ops);
   if (result.iteration_s == 0)
     return scenario.placed(
@@ -239,7 +195,7 @@ Result<RunResult> simulate(const Scenario& scenario, Engine engine, const Output
   RETURN_IF_ERROR(write_files(job.program, &trace, files, &result.warnings));
   if (scenario.report.least_bandwidth && scenario.costs.need_cluster()) {
     result.looked_for_bandwidth = true;
-    result.least_internode_Gbitps = least_internode_Gbitps(scenario, &job);
+    result.least_internode_Gbitps = least_internode_Gbitps(scenario);
   }
   return result;
 }

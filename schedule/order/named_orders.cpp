@@ -73,6 +73,8 @@ int group_of(const OrderSpec& spec) {
   return spec.group > 0 ? spec.group : std::min(spec.pp, spec.microbatches);
 }
 
+OrderRounds one_by_one(const OrderSpec& spec) { return {1, spec.pp - 1}; }
+
 // PyTorch's: as many rounds as fill the pipeline, all alike.
 int zb_group(const OrderSpec& spec) {
   return spec.microbatches / std::max(1, spec.microbatches / spec.pp);
@@ -88,6 +90,12 @@ Actions interleaved(const OrderSpec& spec, int rank) {
   return one_forward_one_backward(
       spec, rank, units_in_groups(spec, group),
       std::min(ahead, static_cast<std::int64_t>(spec.vpp) * spec.microbatches));
+}
+
+OrderRounds group_by_group(const OrderSpec& spec) {
+  if (spec.vpp == 1) return one_by_one(spec);
+  const int group = group_of(spec);
+  return {group, group + 2 * spec.pp / spec.vpp};
 }
 
 Actions gpipe(const OrderSpec& spec, int rank) {
@@ -263,6 +271,7 @@ constexpr OrderTraits kOrders[] = {
     {.name = "none",
      .make = each_rank<one_f_one_b>,
      .check = one_rank,
+     .rounds = one_by_one,
      .exchanges = BatchedP2p::EachAction,
      .pipelines = false},
     {.name = "gpipe",
@@ -272,10 +281,12 @@ constexpr OrderTraits kOrders[] = {
     {.name = "1f1b",
      .make = each_rank<one_f_one_b>,
      .check = one_chunk,
+     .rounds = one_by_one,
      .exchanges = BatchedP2p::EachAction},
     {.name = "interleaved",
      .make = each_rank<interleaved>,
      .check = whole_groups,
+     .rounds = group_by_group,
      .exchanges = BatchedP2p::Pairs,
      .groups = true,
      .expert_warm_up = true,

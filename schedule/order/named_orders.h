@@ -26,12 +26,20 @@ struct StagePlacement {
 // Stage = chunk x pp + rank.
 inline constexpr StagePlacement kLooped{[](int stage, int pp, int) { return stage % pp; }};
 
+// What a full pipeline does again and again.
+struct OrderRounds {
+  int microbatches = 1;  // of a round
+  int fill = 0;          // microbatches that go before the first one, on any rank
+};
+
 // What is known of an order without making it. Whoever wants to know asks this, never the name.
 struct OrderTraits {
   std::string_view name;
   // The actions of the ranks. REQUIRES: the spec is checked.
   std::vector<std::vector<Action>> (*make)(const OrderSpec&) = nullptr;
   Status (*check)(const OrderSpec&) = nullptr;  // the order's own rules
+  // With a round's microbatches more, it is the same order with one more round. Null: not known.
+  OrderRounds (*rounds)(const OrderSpec&) = nullptr;
   StagePlacement placement = kLooped;
   int chains = 1;  // that run at once, each over all ranks
   // When transfers can be waited for.

@@ -91,8 +91,8 @@ TEST_CASE("no memory is a failure that says how much there was, not bad input") 
   box.file("big.toml",
            kTwoStages + "[matrix]\nparallel.pp = [64]\nparallel.global_batch = [20000]\n");
   // Made in this process, and in a child of it.
-  for (const char* arguments :
-       {"schedule big.toml --format program", "simulate big.toml --engine ideal"}) {
+  for (const char* arguments : {"schedule big.toml --format program",
+                                "simulate big.toml --engine ideal --set schedule.order=gpipe"}) {
     const Ran ran = box.tandem(arguments, "prlimit --as=300000000");
     INFO(ran.err);
     CHECK(ran.status == 1);

@@ -239,10 +239,12 @@ std::string judge(const Job& job, const SignalFault& fault, const Folder& folder
   if (!struck) return "fails untouched";
   if (goes_on(fault)) return "fails after a stop";
   // Before MPI has started nobody knows which rank is missing, and rank 0 may be gone unheard.
-  // Whom a user's signal ends mpirun may end before rank 0 has said so: then nothing is said.
+  // Whom a user's signal ends mpirun may end before rank 0 has said so: then its starter does.
   const bool by_user = fault.signal == SIGTERM || fault.signal == SIGINT;
-  if (by_user && job.by_mpirun && (err.empty() || has(err, "ended by signal"))) return "";
-  const bool early = job.by_mpirun && (has(err, "MPI did not start") || (is_first && err.empty()));
+  if (by_user && job.by_mpirun && (has(err, "mpirun ended") || has(err, "ended by signal")))
+    return "";
+  const bool early = job.by_mpirun && (has(err, "MPI did not start") ||
+                                       (is_first && has(err, "mpirun ended with status")));
   if (!early && !has(err, culprit(fault))) return "does not name the culprit";
   if (by_user && job.ranks > 0 && status < 128 && !has(err, "ended by signal"))
     return "does not say what ended it";

@@ -7,7 +7,7 @@
 
 #include "base/data_dir.h"
 #include "scenarios/run/place.h"
-#include "scenarios/run/sensitivity.h"
+#include "scenarios/what_if/sensitivity.h"
 #include "schedule/program/slowdown.h"
 #include "tests/scenarios/simulated.h"
 #include "tests/scenarios/small_scenario.h"

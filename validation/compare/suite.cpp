@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "scenarios/run/run.h"
-#include "scenarios/run/savings.h"
+#include "scenarios/what_if/savings.h"
 #include "scenarios/search/resolve.h"
 #include "sim/engines.h"
 

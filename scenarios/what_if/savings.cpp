@@ -1,4 +1,4 @@
-#include "scenarios/run/savings.h"
+#include "scenarios/what_if/savings.h"
 
 #include <numeric>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "scenarios/run/sensitivity.h"
+#include "scenarios/what_if/sensitivity.h"
 
 #include <fmt/format.h>
 

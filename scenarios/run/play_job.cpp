@@ -1,0 +1,159 @@
+#include "scenarios/run/play_job.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/progress.h"
+#include "scenarios/run/memory_timeline.h"
+#include "scenarios/run/perturb.h"
+#include "sim/by_replica.h"
+#include "sim/steady_state.h"
+
+namespace tandem {
+namespace {
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+std::int64_t ops_to_play(const Program& program, const SimOptions& options) {
+  std::int64_t ops = 0;
+  if (options.folded()) {
+    for (const Body& body : program.bodies) ops += static_cast<std::int64_t>(body.ops.size());
+  } else {
+    for (const RankRow& rank : program.ranks)
+      ops += static_cast<std::int64_t>(program.bodies[rank.body].ops.size());
+  }
+  return ops;
+}
+
+// Below this many passes nothing is worth a shorter way.
+constexpr std::int64_t kFewPasses = 2000;
+// How many times more microbatches are.
+constexpr int kWorthwhile = 3;
+
+// Microbatches of the longer of two orders that the job's is more rounds of; 0: none is.
+int fewer_microbatches(const JobSettings& job, int rounds) {
+  const OrderTraits& traits = traits_of(job.order);
+  if (traits.rounds == nullptr || job.found_order || !job.order_file.empty() ||
+      job.plan.vocabulary > 0)
+    return 0;
+  const auto [round, fill] = traits.rounds(job.order);
+  const int all = job.order.microbatches;
+  if (std::int64_t{2} * all * job.plan.pp * job.plan.vpp < kFewPasses) return 0;
+  const std::int64_t least = std::int64_t{fill} + std::int64_t{rounds} * round;
+  if (kWorthwhile * least > all) return 0;
+  return static_cast<int>(least + (all - least) % round);
+}
+
+Result<CompiledJob> with_microbatches(Scenario scenario, int microbatches) {
+  scenario.job.order.microbatches = microbatches;
+  return compile(scenario);
+}
+
+// Whether memory is fullest before the rounds that the one has more than the other, on all ranks.
+bool same_peaks(const Scenario& scenario, const ShortJobs& jobs) {
+  if (scenario.costs.uniform) return true;  // nobody asks
+  const auto peaks = [&](const CompiledJob& job) {
+    std::vector<std::optional<Action>> actions;
+    for (const MemoryTimeline& rank :
+         memory_timelines(scenario.job.model, job.plan, job.order,
+                          scenario.cluster.spec.device.gemm_workspace_bytes))
+      actions.push_back(rank.peak().action);
+    return actions;
+  };
+  return peaks(jobs.shorter) == peaks(jobs.longer);
+}
+
+struct SteadyPlay {
+  PlayedProgram shorter, longer;
+};
+
+std::optional<SteadyPlay> steady(const ShortJobs& jobs) {
+  const auto played = [](const Program& program) -> std::optional<PlayedProgram> {
+    auto trace = ideal(program);
+    if (!trace.ok()) return std::nullopt;
+    Metrics metrics = measure(program, *trace);
+    return PlayedProgram{&program, *std::move(trace), std::move(metrics)};
+  };
+  auto shorter = played(jobs.shorter.program), longer = played(jobs.longer.program);
+  if (!shorter || !longer || !is_steady(*shorter, *longer, jobs.round)) return std::nullopt;
+  return SteadyPlay{*std::move(shorter), *std::move(longer)};
+}
+
+}  // namespace
+
+Result<SimOptions> options_of(const Scenario& scenario, const CompiledJob& job, Engine engine) {
+  auto options = sim_options(scenario.variability, job.cluster, scenario.fold && job.folds, engine);
+  if (!options.ok()) return scenario.placed(options.error());
+  return options;
+}
+
+Result<MeasuredJob> play_job(const Scenario& scenario, CompiledJob job, Engine engine, bool events,
+                             int threads, bool progress) {
+  ASSIGN_OR_RETURN(SimOptions options, options_of(scenario, job, engine));
+  Progress bar("ops", ops_to_play(job.program, options));
+  if (progress) options.on_progress = [&bar](std::int64_t ops) { bar.advance(ops); };
+  const Stopwatch stopwatch;
+  if (engine == Engine::Ideal && !events) {
+    if (auto played = play_by_replica(job.program, options, true, threads))
+      return MeasuredJob{
+          std::move(job), std::move(options), std::move(played->trace), std::move(played->metrics),
+          played->ops,    stopwatch.seconds()};
+  }
+  ASSIGN_OR_RETURN(Trace trace, play(engine, job.program, job.cluster, job.placement, options));
+  Metrics metrics = measure(job.program, trace);
+  const auto ops = static_cast<std::int64_t>(trace.events.size());
+  return MeasuredJob{
+      std::move(job),     std::move(options), std::move(trace), std::move(metrics), ops,
+      stopwatch.seconds()};
+}
+
+std::optional<ShortJobs> short_jobs(const Scenario& scenario, int rounds) {
+  const int many = fewer_microbatches(scenario.job, rounds);
+  if (many == 0 || !scenario.fold || scenario.variability.jitter > 0) return std::nullopt;
+  const int round = traits_of(scenario.job.order).rounds(scenario.job.order).microbatches;
+  auto longer = with_microbatches(scenario, many);
+  auto shorter = with_microbatches(scenario, many - round);
+  if (!longer.ok() || !shorter.ok() || !longer->folds || takes_sms(longer->program))
+    return std::nullopt;
+  return ShortJobs{*std::move(shorter), *std::move(longer), round,
+                   (scenario.job.order.microbatches - many) / round};
+}
+
+std::optional<MeasuredJob> play_steady(const Scenario& scenario) {
+  for (const int rounds : kSteadyRounds) {
+    auto jobs = short_jobs(scenario, rounds);
+    if (!jobs) break;
+    auto options = options_of(scenario, jobs->longer, Engine::Ideal);
+    if (!options.ok() || !same_peaks(scenario, *jobs)) break;
+    const Stopwatch stopwatch;
+    auto played = steady(*jobs);
+    if (!played) continue;
+    auto& [shorter, longer] = *played;
+    Metrics metrics = with_rounds(shorter, longer, jobs->further);
+    const std::int64_t ops = ops_with_rounds(shorter, longer, jobs->further);
+    return MeasuredJob{std::move(jobs->longer),
+                       *std::move(options),
+                       std::move(longer.trace),
+                       std::move(metrics),
+                       ops,
+                       stopwatch.seconds()};
+  }
+  return std::nullopt;
+}
+
+std::optional<Metrics> steady_metrics(const ShortJobs& jobs) {
+  const auto played = steady(jobs);
+  if (!played) return std::nullopt;
+  return with_rounds(played->shorter, played->longer, jobs.further);
+}
+
+}  // namespace tandem
