@@ -204,29 +204,31 @@ class Reach {
   bool bounded_ = true;
 };
 
-Nanoseconds iteration_ns(const PlayedProgram& played) {
-  Nanoseconds end = 0;
-  for (const EventTimes& event : played.trace.events) end = std::max(end, event.end_ns);
-  return end;
-}
-
 }  // namespace
 
-bool is_steady(const PlayedProgram& shorter, const PlayedProgram& longer, int microbatches) {
+PlayedProgram measured(const Program& program, const Trace& trace) {
+  Nanoseconds end = 0;
+  for (const EventTimes& event : trace.events) end = std::max(end, event.end_ns);
+  return {&program, measure(program, trace), end, static_cast<std::int64_t>(trace.events.size())};
+}
+
+bool is_steady(const PlayedProgram& shorter, const PlayedProgram& longer, const Trace& of_longer,
+               int microbatches) {
   const Program& program = *longer.program;
   auto rounds = find_rounds(*shorter.program, program, microbatches);
   if (!rounds) return false;
   int count = rounds->front().count();
   for (const Rounds& of : *rounds) count = std::min(count, of.count());
-  const Nanoseconds period = iteration_ns(longer) - iteration_ns(shorter);
+  const Nanoseconds period = longer.iteration_ns - shorter.iteration_ns;
   if (period <= 0) return false;
-  const int first = first_steady(program, longer.trace, *rounds, count, period);
+  const int first = first_steady(program, of_longer, *rounds, count, period);
   for (Rounds& of : *rounds) of.begin += first * of.ops;
-  const auto reach = Reach(program, longer.trace, std::move(*rounds), count - first).of();
+  const auto reach = Reach(program, of_longer, std::move(*rounds), count - first).of();
   return reach && count - first >= 2 * *reach + 1;
 }
 
-Metrics with_rounds(const PlayedProgram& shorter, const PlayedProgram& longer, std::int64_t more) {
+PlayedProgram with_rounds(const PlayedProgram& shorter, const PlayedProgram& longer,
+                          std::int64_t more) {
   const Program &few = *shorter.program, &many = *longer.program;
   const auto further = [more](Nanoseconds a, Nanoseconds b) { return b + more * (b - a); };
   std::vector<RankSplit> splits = longer.metrics.ranks;
@@ -252,14 +254,9 @@ Metrics with_rounds(const PlayedProgram& shorter, const PlayedProgram& longer, s
                     further(sent_less[slot].in_rings, sent[slot].in_rings)};
     split.sent_bytes = sent_bytes(many, split.rank, sent);
   }
-  return means_of(std::move(splits), further(iteration_ns(shorter), iteration_ns(longer)));
-}
-
-std::int64_t ops_with_rounds(const PlayedProgram& shorter, const PlayedProgram& longer,
-                             std::int64_t more) {
-  const auto few = static_cast<std::int64_t>(shorter.trace.events.size());
-  const auto many = static_cast<std::int64_t>(longer.trace.events.size());
-  return many + more * (many - few);
+  const Nanoseconds iteration = further(shorter.iteration_ns, longer.iteration_ns);
+  return {&many, means_of(std::move(splits), iteration), iteration,
+          further(shorter.ops, longer.ops)};
 }
 
 }  // namespace tandem

@@ -17,20 +17,21 @@ namespace tandem {
 // A Program on the ideal engine, and what its ranks' iterations come to.
 struct PlayedProgram {
   const Program* program = nullptr;
-  Trace trace;
   Metrics metrics;
+  Nanoseconds iteration_ns = 0;
+  std::int64_t ops = 0;
 };
+
+PlayedProgram measured(const Program& program, const Trace& trace);
 
 // Whether `longer` is `shorter` with one more round, of so many microbatches, and would be played
 // as it was around any number of further ones. REQUIRES: folded, without jitter; no communication
 // takes SMs from compute.
-bool is_steady(const PlayedProgram& shorter, const PlayedProgram& longer, int microbatches);
+bool is_steady(const PlayedProgram& shorter, const PlayedProgram& longer, const Trace& of_longer,
+               int microbatches);
 
-// Of `longer` with `more` further rounds. REQUIRES: is_steady.
-Metrics with_rounds(const PlayedProgram& shorter, const PlayedProgram& longer, std::int64_t more);
-
-// Ops of all its ranks that are played.
-std::int64_t ops_with_rounds(const PlayedProgram& shorter, const PlayedProgram& longer,
-                             std::int64_t more);
+// `longer` with `more` further rounds; the Program stays. REQUIRES: is_steady.
+PlayedProgram with_rounds(const PlayedProgram& shorter, const PlayedProgram& longer,
+                          std::int64_t more);
 
 }  // namespace tandem

@@ -72,20 +72,26 @@ bool same_peaks(const Scenario& scenario, const ShortJobs& jobs) {
   return peaks(jobs.shorter) == peaks(jobs.longer);
 }
 
+// The job with all its rounds, and the longer one's trace.
 struct SteadyPlay {
-  PlayedProgram shorter, longer;
+  PlayedProgram job;
+  Trace trace;
 };
 
+std::optional<PlayedProgram> played(const Program& program) {
+  const auto trace = ideal(program);
+  if (!trace.ok()) return std::nullopt;
+  return measured(program, *trace);
+}
+
 std::optional<SteadyPlay> steady(const ShortJobs& jobs) {
-  const auto played = [](const Program& program) -> std::optional<PlayedProgram> {
-    auto trace = ideal(program);
-    if (!trace.ok()) return std::nullopt;
-    Metrics metrics = measure(program, *trace);
-    return PlayedProgram{&program, *std::move(trace), std::move(metrics)};
-  };
-  auto shorter = played(jobs.shorter.program), longer = played(jobs.longer.program);
-  if (!shorter || !longer || !is_steady(*shorter, *longer, jobs.round)) return std::nullopt;
-  return SteadyPlay{*std::move(shorter), *std::move(longer)};
+  const auto shorter = played(jobs.shorter.program);
+  if (!shorter) return std::nullopt;
+  auto many = ideal(jobs.longer.program);
+  if (!many.ok()) return std::nullopt;
+  const PlayedProgram longer = measured(jobs.longer.program, *many);
+  if (!is_steady(*shorter, longer, *many, jobs.round)) return std::nullopt;
+  return SteadyPlay{with_rounds(*shorter, longer, jobs.further), *std::move(many)};
 }
 
 }  // namespace
@@ -137,23 +143,21 @@ std::optional<MeasuredJob> play_steady(const Scenario& scenario) {
     const Stopwatch stopwatch;
     auto played = steady(*jobs);
     if (!played) continue;
-    auto& [shorter, longer] = *played;
-    Metrics metrics = with_rounds(shorter, longer, jobs->further);
-    const std::int64_t ops = ops_with_rounds(shorter, longer, jobs->further);
+    auto& [job, trace] = *played;
     return MeasuredJob{std::move(jobs->longer),
                        *std::move(options),
-                       std::move(longer.trace),
-                       std::move(metrics),
-                       ops,
+                       std::move(trace),
+                       std::move(job.metrics),
+                       job.ops,
                        stopwatch.seconds()};
   }
   return std::nullopt;
 }
 
 std::optional<Metrics> steady_metrics(const ShortJobs& jobs) {
-  const auto played = steady(jobs);
+  auto played = steady(jobs);
   if (!played) return std::nullopt;
-  return with_rounds(played->shorter, played->longer, jobs.further);
+  return std::move(played->job.metrics);
 }
 
 }  // namespace tandem

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "base/check.h"
 #include "base/units.h"
@@ -29,16 +30,10 @@ struct Exposed {
 // A scenario's job, priced anew for one bandwidth after the other.
 class Trials {
  public:
-  explicit Trials(const Scenario& scenario)
-      : scenario_(scenario), few_(short_jobs(scenario, kSteadyRounds[1])) {}
+  explicit Trials(const Scenario& scenario) : scenario_(scenario) {}
 
   Exposed at(double node_Gbitps) {
-    std::optional<Metrics> metrics;
-    if (few_) {
-      reprice(node_Gbitps, &few_->shorter);
-      reprice(node_Gbitps, &few_->longer);
-      metrics = steady_metrics(*few_);
-    }
+    auto metrics = from_few(node_Gbitps);
     if (!metrics) metrics = played_whole(node_Gbitps);
     return {metrics->exposed_between_nodes_s,
             metrics->iteration_s - metrics->exposed_between_nodes_s};
@@ -55,6 +50,17 @@ class Trials {
     price(&job->program, *cluster, job->placement);
   }
 
+  std::optional<Metrics> from_few(double node_Gbitps) {
+    for (std::size_t i = 0; i < kSteadyRounds.size(); ++i) {
+      if (i == few_.size()) few_.push_back(short_jobs(scenario_, kSteadyRounds[i]));
+      if (!few_[i]) break;
+      reprice(node_Gbitps, &few_[i]->shorter);
+      reprice(node_Gbitps, &few_[i]->longer);
+      if (auto metrics = steady_metrics(*few_[i])) return metrics;
+    }
+    return std::nullopt;
+  }
+
   Metrics played_whole(double node_Gbitps) {
     if (!whole_) {
       auto job = compile(scenario_);
@@ -68,7 +74,7 @@ class Trials {
   }
 
   const Scenario& scenario_;
-  std::optional<ShortJobs> few_;
+  std::vector<std::optional<ShortJobs>> few_;  // by kSteadyRounds
   std::optional<CompiledJob> whole_;
 };
 

@@ -25,15 +25,25 @@ class Replayer {
         arrivals_(folding.comm_classes.size()) {
     std::size_t events = 0;
     for (std::size_t p = 0; p < folded_ranks_.size(); ++p) {
-      const Body& body = program.bodies[folding.folded_ranks[p].body];
+      const FoldedRank& folded = folding.folded_ranks[p];
+      State& state = folded_ranks_[p];
+      state.body = &program.bodies[folded.body];
+      state.queues = &queues_[folded.body];
+      state.comm_classes = folded.comm_classes.data();
+      state.rank = folded.rank;
+      state.first = events;
       out_.first.push_back(events);
-      events += body.ops.size();
-      folded_ranks_[p].lanes.resize(body.lanes.size());
+      events += state.body->ops.size();
+      state.lanes.resize(state.body->lanes.size());
       runnable_.push_back(static_cast<std::int32_t>(folded_ranks_.size() - 1 - p));
-      folded_ranks_[p].queued = true;
+      state.queued = true;
     }
     out_.events.resize(events);
     out_.settled.resize(events);
+    for (std::size_t c = 0; c < arrivals_.size(); ++c) {
+      for (const auto& [folded_rank, slot] : folding.comm_classes[c].members)
+        arrivals_[c].members.push_back({folded_rank, body(folded_rank).slots[slot].lane});
+    }
   }
 
   Result<Replay> run() {
@@ -58,28 +68,36 @@ class Replayer {
     std::uint32_t blocked_by_place = 0;
   };
   struct State {
+    const Body* body = nullptr;
+    const LaneQueues* queues = nullptr;
+    const std::int32_t* comm_classes = nullptr;  // by slot
+    Rank rank{};
+    std::size_t first = 0;  // event
     std::vector<LaneState> lanes;
     bool queued = false;
+  };
+  struct Member {
+    std::int32_t folded_rank = 0;
+    std::uint8_t lane = 0;
   };
   struct Arrivals {
     std::int32_t arrived = 0;
     Nanoseconds last_ns = 0;
+    std::vector<Member> members;
   };
 
-  const Body& body(std::int32_t folded_rank) const {
-    return program_.bodies[folding_.folded_ranks[folded_rank].body];
-  }
+  const Body& body(std::int32_t folded_rank) const { return *folded_ranks_[folded_rank].body; }
 
   bool ended(std::int32_t folded_rank, std::uint32_t op) const {
-    return queues_[folding_.folded_ranks[folded_rank].body].place[op] <
-           folded_ranks_[folded_rank].lanes[body(folded_rank).ops[op].lane].done;
+    const State& state = folded_ranks_[folded_rank];
+    return state.queues->place[op] < state.lanes[state.body->ops[op].lane].done;
   }
 
   // Starts what can start; true if anything ended.
   bool run_lanes(std::int32_t folded_rank) {
     State& state = folded_ranks_[folded_rank];
-    const Body& ops = body(folded_rank);
-    const LaneQueues& queues = queues_[folding_.folded_ranks[folded_rank].body];
+    const Body& body = *state.body;
+    const LaneQueues& queues = *state.queues;
     bool progress = false;
     for (std::size_t l = 0; l < queues.lanes.size(); ++l) {
       const std::vector<std::uint32_t>& queue = queues.lanes[l];
@@ -87,24 +105,23 @@ class Replayer {
       while (lane.done < queue.size() && !lane.at_rendezvous) {
         if (lane.blocked && state.lanes[lane.blocked_by].done <= lane.blocked_by_place) break;
         const std::uint32_t i = queue[lane.done];
-        const Op& op = ops.ops[i];
+        const Op& op = body.ops[i];
         Nanoseconds ready = lane.end_ns;
         lane.blocked = false;
-        for (const std::uint32_t wait : ops.waits_of(op)) {
-          lane.blocked_by = ops.ops[wait].lane;
+        for (const std::uint32_t wait : body.waits_of(op)) {
+          lane.blocked_by = body.ops[wait].lane;
           lane.blocked_by_place = queues.place[wait];
           lane.blocked = state.lanes[lane.blocked_by].done <= lane.blocked_by_place;
           if (lane.blocked) break;
-          ready = std::max(ready, out_.events[out_.first[folded_rank] + wait].end_ns);
+          ready = std::max(ready, out_.events[state.first + wait].end_ns);
         }
         if (lane.blocked) break;
         if (is_compute(op.kind)) {
-          const Rank rank = folding_.folded_ranks[folded_rank].rank;
-          settle(folded_rank, i, ready, ready,
-                 ready + jitter_.apply(op.duration_ns, index(rank), i));
+          const Nanoseconds end = ready + jitter_.apply(op.duration_ns, index(state.rank), i);
+          settle(state, lane, i, ready, ready, end);
           ++settled_;
         } else {
-          arrive(folded_rank, i, ready);
+          arrive(folded_rank, lane, i, ready);
         }
         progress = true;
       }
@@ -112,25 +129,24 @@ class Replayer {
     return progress;
   }
 
-  void arrive(std::int32_t folded_rank, std::uint32_t op, Nanoseconds ready) {
-    const std::int32_t c =
-        folding_.folded_ranks[folded_rank].comm_classes[body(folded_rank).ops[op].slot];
-    const CommunicatorClass& comm_class = folding_.comm_classes[c];
-    Arrivals& arrivals = arrivals_[c];
-    out_.events[out_.first[folded_rank] + op].arrive_ns = ready;
-    folded_ranks_[folded_rank].lanes[body(folded_rank).ops[op].lane].at_rendezvous = true;
+  void arrive(std::int32_t folded_rank, LaneState& lane, std::uint32_t op, Nanoseconds ready) {
+    const State& state = folded_ranks_[folded_rank];
+    Arrivals& arrivals = arrivals_[state.comm_classes[state.body->ops[op].slot]];
+    out_.events[state.first + op].arrive_ns = ready;
+    lane.at_rendezvous = true;
     arrivals.last_ns = arrivals.arrived == 0 ? ready : std::max(arrivals.last_ns, ready);
-    if (++arrivals.arrived < static_cast<std::int32_t>(comm_class.members.size())) return;
+    if (++arrivals.arrived < static_cast<std::int32_t>(arrivals.members.size())) return;
     arrivals.arrived = 0;
     const Nanoseconds start = arrivals.last_ns;
-    for (const auto& [other, slot] : comm_class.members) {
-      const std::uint32_t at = next_op(other, body(other).slots[slot].lane);
-      const Op& op_there = body(other).ops[at];
-      const Nanoseconds arrived = out_.events[out_.first[other] + at].arrive_ns;
-      settle(other, at, arrived, start, start + op_there.duration_ns);
-      folded_ranks_[other].lanes[op_there.lane].at_rendezvous = false;
-      if (!folded_ranks_[other].queued && other != folded_rank) {
-        folded_ranks_[other].queued = true;
+    for (const auto& [other, lane_there] : arrivals.members) {
+      State& there = folded_ranks_[other];
+      LaneState& at_lane = there.lanes[lane_there];
+      const std::uint32_t at = there.queues->lanes[lane_there][at_lane.done];
+      const Nanoseconds arrived = out_.events[there.first + at].arrive_ns;
+      settle(there, at_lane, at, arrived, start, start + there.body->ops[at].duration_ns);
+      at_lane.at_rendezvous = false;
+      if (!there.queued && other != folded_rank) {
+        there.queued = true;
         runnable_.push_back(other);
       }
     }
@@ -139,17 +155,16 @@ class Replayer {
 
   // The first op of a folded rank's lane that has not ended. REQUIRES: there is one.
   std::uint32_t next_op(std::int32_t folded_rank, std::uint8_t lane) const {
-    return queues_[folding_.folded_ranks[folded_rank].body]
-        .lanes[lane][folded_ranks_[folded_rank].lanes[lane].done];
+    const State& state = folded_ranks_[folded_rank];
+    return state.queues->lanes[lane][state.lanes[lane].done];
   }
 
-  void settle(std::int32_t folded_rank, std::uint32_t op, Nanoseconds arrive, Nanoseconds start,
-              Nanoseconds end) {
-    const std::uint8_t lane = body(folded_rank).ops[op].lane;
-    out_.events[out_.first[folded_rank] + op] = {arrive, start, end};
-    out_.settled[out_.first[folded_rank] + op] = settled_;
-    folded_ranks_[folded_rank].lanes[lane].end_ns = end;
-    ++folded_ranks_[folded_rank].lanes[lane].done;
+  void settle(const State& state, LaneState& lane, std::uint32_t op, Nanoseconds arrive,
+              Nanoseconds start, Nanoseconds end) {
+    out_.events[state.first + op] = {arrive, start, end};
+    out_.settled[state.first + op] = settled_;
+    lane.end_ns = end;
+    ++lane.done;
     ++ended_;
   }
 
