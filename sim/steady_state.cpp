@@ -110,13 +110,11 @@ int first_steady(const Program& program, const Trace& trace, const BodyRounds& r
   int first = 0;
   for (const RankTrace& rank : trace.ranks) {
     const std::span<const EventTimes> events = trace.events_of(program, rank);
-    const auto& [begin, round, end] = rounds[rank.body];
-    const auto differs = [&](std::uint32_t i) {
-      return !later_by(events[i], events[i + round], period);
-    };
-    std::uint32_t i = begin + (count - 1) * round;
-    while (i > begin + first * round && !differs(i - 1)) --i;
-    if (i > begin + first * round) first = static_cast<int>((i - 1 - begin) / round) + 1;
+    const Rounds& of = rounds[rank.body];
+    const std::uint32_t begin = of.begin + static_cast<std::uint32_t>(first) * of.ops;
+    std::uint32_t i = of.begin + static_cast<std::uint32_t>(count - 1) * of.ops;
+    while (i > begin && later_by(events[i - 1], events[i - 1 + of.ops], period)) --i;
+    if (i > begin) first = static_cast<int>((i - 1 - of.begin) / of.ops) + 1;
   }
   return first;
 }
