@@ -30,9 +30,18 @@ Playback::Playback(const Program& program, const RankFolding& folding,
     const Body& ops = program.bodies[folded_rank.body];
     out_.first.push_back(events);
     events += ops.ops.size();
-    folded_ranks_.emplace_back(ops);
+    folded_ranks_.push_back({folded_rank.rank, &ops, &queues_[folded_rank.body],
+                             folded_rank.comm_classes.data(), nullptr, LaneCursors(ops),
+                             std::vector<Nanoseconds>(ops.lanes.size())});
   }
   out_.events.resize(events);
+  for (std::size_t p = 0; p < folded_ranks_.size(); ++p)
+    folded_ranks_[p].events = out_.events.data() + out_.first[p];
+  for (const CommunicatorClass& comm_class : folding.comm_classes) {
+    std::vector<LaneMember>& members = members_.emplace_back();
+    for (const auto& [folded_rank, slot] : comm_class.members)
+      members.push_back({folded_rank, body(folded_rank).slots[slot].lane});
+  }
 }
 
 Playback::Playback(const Program& program, const RankFolding& folding, const TrafficOf& traffic_of,
@@ -151,7 +160,7 @@ void Playback::pump() {
     events_.pop();
     now_ = std::max(now_, event.time);  // the solver rounds its times to ns
     if (event.subject >= 0) {
-      end_op(event.subject, 0);
+      end_op(event.subject, 0, folded_ranks_[event.subject].arrived_ns[0]);
       start_ready(event.subject);
     } else {
       advance(~event.subject);
@@ -197,19 +206,17 @@ void Playback::start_pending() {
 // Folded ranks: an op waits for what docs/design.md says ("What a schedule means").
 
 void Playback::start_ready(std::int32_t folded_rank) {
-  folded_ranks_[folded_rank].start_ready(body(folded_rank),
-                                         queues_[folding_.folded_ranks[folded_rank].body],
-                                         [&](std::uint32_t op) { start(folded_rank, op); });
+  PlayedRank& played = folded_ranks_[folded_rank];
+  played.cursors.start_ready(*played.body, *played.queues,
+                             [&](std::uint32_t op) { start(folded_rank, op); });
 }
 
 void Playback::start(std::int32_t folded_rank, std::uint32_t i) {
-  const Op& op = body(folded_rank).ops[i];
-  EventTimes& times = out_.events[out_.first[folded_rank] + i];
-  times.arrive_ns = now_;
+  PlayedRank& played = folded_ranks_[folded_rank];
+  const Op& op = played.body->ops[i];
+  played.arrived_ns[op.lane] = now_;
   if (is_compute(op.kind)) {
-    times.start_ns = now_;
-    const int rank = index(folding_.folded_ranks[folded_rank].rank);
-    const Nanoseconds duration_ns = options_.jitter.apply(op.duration_ns, rank, i);
+    const Nanoseconds duration_ns = options_.jitter.apply(op.duration_ns, index(played.rank), i);
     if (stretches_) {
       begin_shared(folded_rank, op, duration_ns);
     } else {
@@ -217,7 +224,7 @@ void Playback::start(std::int32_t folded_rank, std::uint32_t i) {
     }
     return;
   }
-  const std::int32_t comm_class = folding_.folded_ranks[folded_rank].comm_classes[op.slot];
+  const std::int32_t comm_class = played.comm_classes[op.slot];
   Transfer& transfer = transfers_[comm_class];
   transfer.bytes = op.bytes;
   transfer.duration_ns = op.duration_ns;
@@ -225,10 +232,10 @@ void Playback::start(std::int32_t folded_rank, std::uint32_t i) {
   arrive(comm_class);
 }
 
-void Playback::end_op(std::int32_t folded_rank, std::uint8_t lane) {
-  const std::uint32_t op =
-      folded_ranks_[folded_rank].end(queues_[folding_.folded_ranks[folded_rank].body], lane);
-  out_.events[out_.first[folded_rank] + op].end_ns = now_;
+void Playback::end_op(std::int32_t folded_rank, std::uint8_t lane, Nanoseconds start_ns) {
+  PlayedRank& played = folded_ranks_[folded_rank];
+  const std::uint32_t op = played.cursors.end(*played.queues, lane);
+  played.events[op] = {played.arrived_ns[lane], start_ns, now_};
   if (stretches_) leave_device(folded_rank, op);
   if (++ended_ % kProgressStep == 0) options_.on_progress(kProgressStep);
 }
@@ -237,15 +244,15 @@ void Playback::end_op(std::int32_t folded_rank, std::uint8_t lane) {
 
 void Playback::arrive(std::int32_t comm_class) {
   Transfer& transfer = transfers_[comm_class];
-  const std::vector<ClassMember>& members = folding_.comm_classes[comm_class].members;
+  const std::vector<LaneMember>& members = members_[comm_class];
   if (++transfer.arrived < static_cast<std::int32_t>(members.size())) return;
   transfer.arrived = 0;
-  for (const ClassMember& class_member : members) {
-    const std::uint8_t lane = body(class_member.folded_rank).slots[class_member.slot].lane;
-    const std::uint32_t op = queues_[folding_.folded_ranks[class_member.folded_rank].body]
-                                 .lanes[lane][folded_ranks_[class_member.folded_rank].done[lane]];
-    out_.events[out_.first[class_member.folded_rank] + op].start_ns = now_;
-    if (stretches_) enter_device(class_member.folded_rank, op);
+  transfer.start_ns = now_;
+  if (stretches_) {
+    for (const auto& [folded_rank, lane] : members) {
+      const PlayedRank& played = folded_ranks_[folded_rank];
+      enter_device(folded_rank, played.queues->lanes[lane][played.cursors.done[lane]]);
+    }
   }
   if (never_shares(transfer)) {
     transfer.phase = Phase::Alone;
@@ -336,10 +343,9 @@ void Playback::end_transfer(std::int32_t comm_class) {
     }
   }
   transfer.phase = Phase::Idle;
-  for (const ClassMember& class_member : folding_.comm_classes[comm_class].members)
-    end_op(class_member.folded_rank, body(class_member.folded_rank).slots[class_member.slot].lane);
-  for (const ClassMember& class_member : folding_.comm_classes[comm_class].members)
-    start_ready(class_member.folded_rank);
+  for (const auto& [folded_rank, lane] : members_[comm_class])
+    end_op(folded_rank, lane, transfer.start_ns);
+  for (const auto& [folded_rank, lane] : members_[comm_class]) start_ready(folded_rank);
 }
 
 }  // namespace tandem

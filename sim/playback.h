@@ -73,12 +73,27 @@ class Playback final : public FlowListener {
   };
   static constexpr std::int32_t kNoLinks = -1;
   enum class Phase : std::uint8_t { Idle, Latency, Alone, Shared };
+  // A folded rank, and how far it is.
+  struct PlayedRank {
+    Rank rank{};
+    const Body* body = nullptr;
+    const LaneQueues* queues = nullptr;
+    const std::int32_t* comm_classes = nullptr;  // by slot
+    EventTimes* events = nullptr;                // by op
+    LaneCursors cursors;
+    std::vector<Nanoseconds> arrived_ns;  // by lane: of its op under way
+  };
+  struct LaneMember {
+    std::int32_t folded_rank = 0;
+    std::uint8_t lane = 0;
+  };
   struct Transfer {
     Phase phase = Phase::Idle;
     std::int32_t arrived = 0;
     std::int32_t pattern = kNoLinks;
     std::int32_t flows = 0;        // in the solver
     std::uint32_t generation = 0;  // events of an older one are void
+    Nanoseconds start_ns = 0;
     Nanoseconds flow_begin_ns = 0;
     Nanoseconds duration_ns = 0;  // as priced
     Bytes bytes = 0;
@@ -123,12 +138,10 @@ class Playback final : public FlowListener {
   }
   void schedule(Nanoseconds time, std::int32_t subject, std::uint32_t generation);
 
-  const Body& body(std::int32_t folded_rank) const {
-    return program_.bodies[folding_.folded_ranks[folded_rank].body];
-  }
+  const Body& body(std::int32_t folded_rank) const { return *folded_ranks_[folded_rank].body; }
   void start_ready(std::int32_t folded_rank);
   void start(std::int32_t folded_rank, std::uint32_t op);
-  void end_op(std::int32_t folded_rank, std::uint8_t lane);
+  void end_op(std::int32_t folded_rank, std::uint8_t lane, Nanoseconds start_ns);
 
   void begin_shared(std::int32_t folded_rank, const Op& op, Nanoseconds duration_ns);
   void enter_device(std::int32_t folded_rank, std::uint32_t op);
@@ -163,9 +176,10 @@ class Playback final : public FlowListener {
   std::map<std::pair<std::vector<LinkId>, double>, std::int32_t> route_numbers_;  // links, limit
   std::vector<std::int32_t> link_users_;  // operations in flight
   std::vector<std::int32_t> link_alone_;  // the communicator class that uses the link by itself; -1
-  std::vector<LaneCursors> folded_ranks_;
-  std::vector<Transfer> transfers_;    // by communicator class
-  std::vector<SharedCompute> shared_;  // by folded rank; empty where no op takes SMs
+  std::vector<PlayedRank> folded_ranks_;
+  std::vector<std::vector<LaneMember>> members_;  // by communicator class
+  std::vector<Transfer> transfers_;               // by communicator class
+  std::vector<SharedCompute> shared_;             // by folded rank; empty where no op takes SMs
   std::vector<std::int32_t> changed_;  // folded ranks whose compute's end is to be found anew
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::uint64_t scheduled_ = 0;

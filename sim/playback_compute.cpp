@@ -30,7 +30,7 @@ void Playback::leave_device(std::int32_t folded_rank, std::uint32_t i) {
 
 Taken Playback::taken_from(std::int32_t folded_rank, const Op& op) const {
   const CommunicatorClass& comm_class =
-      folding_.comm_classes[folding_.folded_ranks[folded_rank].comm_classes[op.slot]];
+      folding_.comm_classes[folded_ranks_[folded_rank].comm_classes[op.slot]];
   const Communicator& communicator = program_.communicators[comm_class.communicators.front()];
   return taken_by(op, static_cast<int>(communicator.members.size()), program_.device);
 }
