@@ -215,6 +215,7 @@ void Playback::start(std::int32_t folded_rank, std::uint32_t i) {
   PlayedRank& played = folded_ranks_[folded_rank];
   const Op& op = played.body->ops[i];
   played.arrived_ns[op.lane] = now_;
+  __builtin_prefetch(&played.events[i], 1);  // far away: its end is written there
   if (is_compute(op.kind)) {
     const Nanoseconds duration_ns = options_.jitter.apply(op.duration_ns, index(played.rank), i);
     if (stretches_) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <vector>
@@ -106,6 +107,61 @@ Result<FileLock> take_lock(const std::string& path, std::optional<int> part = st
   }
   return FileLock::take(path, part);
 }
+
+// Which runs share a process: at first one, then as many as have taken this long together, so that
+// starting a process costs small runs little.
+constexpr double kBatch_s = 0.1;
+constexpr std::size_t kMostAtOnce = 32;
+
+class Batches {
+ public:
+  explicit Batches(std::size_t most) : most_(most) {}
+
+  const std::vector<int>& runs(int batch) const { return batches_[batch].runs; }
+
+  // The number of the next batch of what `more` gives, or of what is to be run again.
+  Result<std::optional<int>> next(const NextJob& more) {
+    std::vector<int> runs;
+    if (!again_.empty()) {
+      runs.push_back(again_.back());
+      again_.pop_back();
+    } else {
+      while (runs.size() < size()) {
+        ASSIGN_OR_RETURN(const std::optional<int> run, more());
+        if (!run) break;
+        runs.push_back(*run);
+      }
+    }
+    if (runs.empty()) return std::optional<int>();
+    batches_.push_back({std::move(runs), Clock::now()});
+    return std::optional(static_cast<int>(batches_.size()) - 1);
+  }
+
+  void ended(int batch) {
+    seconds_ += std::chrono::duration<double>(Clock::now() - batches_[batch].begin).count();
+    ended_ += static_cast<double>(runs(batch).size());
+  }
+
+  void again(int batch) { again_.insert(again_.end(), runs(batch).begin(), runs(batch).end()); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Batch {
+    std::vector<int> runs;
+    Clock::time_point begin;
+  };
+
+  std::size_t size() const {
+    if (ended_ == 0) return 1;
+    const double runs = kBatch_s * ended_ / std::max(seconds_, 1e-6);
+    return std::clamp<std::size_t>(static_cast<std::size_t>(std::min(runs, 1e6)), 1, most_);
+  }
+
+  const std::size_t most_;
+  std::vector<Batch> batches_;
+  std::vector<int> again_;
+  double seconds_ = 0, ended_ = 0;
+};
 
 // One process's sweep, alone or one of several.
 class Sweep {
@@ -230,19 +286,37 @@ class Sweep {
     return results_.row(run, scenario.ok() ? simulate(*scenario, engine_) : scenario.error());
   }
 
-  // Runs what comes, each in a process of its own; its row goes to the end of the file.
+  // Runs what comes; rows go to the end of the file. Those of a batch whose process died are run
+  // once more, each in a process of its own.
   Status run(const std::string& path, const NextJob& next) {
     ASSIGN_OR_RETURN(Journal journal, Journal::open(path, results_.header()));
+    Batches batches(engine_ == Engine::SimGrid ? 1 : kMostAtOnce);
     int done = 0;
+    const auto rows_of = [&](int batch) -> Result<std::string> {
+      std::string rows;
+      for (const int run : batches.runs(batch)) rows += row_of(run) + '\n';
+      return rows;
+    };
+    const auto write = [&](int batch, const Result<std::string>& rows) -> Status {
+      const std::vector<int>& runs = batches.runs(batch);
+      if (!rows.ok() && runs.size() > 1) {
+        batches.again(batch);
+        return Done{};
+      }
+      done += static_cast<int>(runs.size());
+      if (counts_) events_.done(done);
+      batches.ended(batch);
+      return journal.append(rows.ok() ? rows->substr(0, rows->size() - 1)
+                                      : results_.row(runs.front(), rows.error()));
+    };
+    const auto wait = [&] {
+      if (counts_) events_.done(done);
+    };
     RETURN_IF_ERROR(fork_each(
-        options_.jobs, next, [&](int run) -> Result<std::string> { return row_of(run); },
-        [&](int run, const Result<std::string>& row) -> Status {
-          if (counts_) events_.done(++done);
-          return journal.append(row.ok() ? *row : results_.row(run, row.error()));
-        },
-        [&] {
-          if (counts_) events_.done(done);
-        }));
+        options_.jobs, [&] { return batches.next(next); }, rows_of, write, wait));
+    const NextJob none = [] { return std::optional<int>(); };
+    RETURN_IF_ERROR(fork_each(
+        options_.jobs, [&] { return batches.next(none); }, rows_of, write, wait));
     return journal.sync();
   }
 

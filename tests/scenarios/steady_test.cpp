@@ -51,13 +51,13 @@ Names drawn_settings(Draw* draw) {
   if (vpp > 1 && draw->below(2) == 0) set.push_back(fmt::format("schedule.group={}", pp + pp / 2));
   if (pp > 1) maybe("overlap.p2p=false");
   if (pp > 1 && set.back() == "overlap.p2p=false") maybe("overlap.batch_p2p=true");
-  maybe("parallel.recompute=full");
+  maybe("train.recompute=full");
   maybe("overlap.grad_reduce=true");
   if (draw->below(3) == 0) {
     set.push_back(fmt::format("variability.straggler_stages=[{}]", draw->below(pp * vpp)));
     set.push_back("variability.straggler_factor=1.7");
   }
-  maybe(fmt::format("parallel.zero={}", dp > 1 ? draw->among<int>({1, 2, 3}) : 0));
+  maybe(fmt::format("train.zero={}", dp > 1 ? draw->among<int>({1, 2, 3}) : 0));
   maybe("model.vocab=256000");
   maybe("model.seq=4096");
   return set;
