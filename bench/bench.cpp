@@ -33,6 +33,8 @@ struct Case {
 };
 
 constexpr double kLeastPlans_per_s = 5000;
+constexpr double kLeastRuns_per_s = 300;      // of a sweep
+constexpr const char* kFreshFile = "{file}";  // an argument: a file that is not there yet
 
 std::vector<Case> cases(const std::string& source) {
   const std::string pp64 = source + "/bench/pp64.toml",
@@ -42,20 +44,26 @@ std::vector<Case> cases(const std::string& source) {
       {"1F1B, PP 64, m 512, ideal",
        {"simulate", pp64, "--engine", "ideal", "--json"},
        11,
-       0.10,
+       0.035,
        0,
-       64},
+       16},
+      {"the same, m 51,200",
+       {"simulate", pp64, "--engine", "ideal", "--set", "parallel.global_batch=51200", "--json"},
+       11,
+       0.035,
+       0,
+       16},
       {"the same, interleaved, VPP 2",
        {"simulate", pp64, "--engine", "ideal", "--set", "parallel.vpp=2", "--json"},
        11,
-       0.30,
+       0.07,
        0,
        0},
       {"the same, ZBV, its making included",
        {"simulate", pp64, "--engine", "ideal", "--set", "schedule.order=zbv", "--set",
         "parallel.vpp=2", "--json"},
        11,
-       0.30,
+       0.15,
        0,
        0},
       {"1T, 3072 GPUs, simgrid, folded",
@@ -71,12 +79,28 @@ std::vector<Case> cases(const std::string& source) {
        0,
        42,
        2000},
+      {"the same, Jean-Zay-style links",
+       {"simulate", sc21, "--only", "1T, Jean", "--set", none, "--set", "variability.jitter=0.05",
+        "--json"},
+       1,
+       0,
+       22,
+       2000},
       {"the demo: ten models, three clusters",
        {"simulate", sc21, "--jobs", "1", "--json"},
        1,
        20,
        0,
        0},
+      {"the same on all cores", {"simulate", sc21, "--json"}, 3, 3, 0, 0, "engine_wall_s", true},
+      {"a sweep of 384 small runs, ideal",
+       {"sweep", source + "/bench/small-runs.toml", "-o", kFreshFile, "--engine", "ideal", "--jobs",
+        "1"},
+       3,
+       384 / kLeastRuns_per_s,
+       0,
+       0,
+       ""},
       {"the search: GPT-3 175B, 64 A100",
        {"tune", source + "/bench/gpt3-175b-64.toml", "--keep", "1", "--engine", "ideal", "--json"},
        1,
@@ -127,6 +151,8 @@ void keep_to_one_core() {
 bool run_once(const std::string& program, const Case& c, const std::string& output_path,
               Measured* m) {
   constexpr rlim_t kMost = rlim_t{8} << 30;
+  const std::string fresh = output_path + ".csv";
+  std::remove(fresh.c_str());
   const auto begin = std::chrono::steady_clock::now();
   const pid_t child = fork();
   CHECK(child >= 0);
@@ -139,7 +165,7 @@ bool run_once(const std::string& program, const Case& c, const std::string& outp
     dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
     std::vector<char*> argv = {const_cast<char*>(program.c_str())};
     for (const std::string& argument : c.arguments)
-      argv.push_back(const_cast<char*>(argument.c_str()));
+      argv.push_back(const_cast<char*>((argument == kFreshFile ? fresh : argument).c_str()));
     argv.push_back(nullptr);
     execv(program.c_str(), argv.data());
     _exit(127);
@@ -211,5 +237,6 @@ int main(int argc, char** argv) {
     std::fflush(stdout);
   }
   std::remove(output_path.c_str());
+  std::remove((output_path + ".csv").c_str());
   return 0;
 }
