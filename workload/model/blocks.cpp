@@ -323,7 +323,10 @@ Kernel merge(std::string name, std::initializer_list<Kernel> parts) {
 Kernel cut_rows(const Kernel& kernel, int part, int parts) {
   CHECK(0 <= part && part < parts);
   Kernel cut = kernel;
-  for (Gemm& gemm : cut.gemms) gemm.m = gemm.m * (part + 1) / parts - gemm.m * part / parts;
+  for (Gemm& gemm : cut.gemms) {
+    const auto rows = gemm.m * (part + 1) / parts - gemm.m * part / parts;
+    gemm.m = std::max<decltype(gemm.m)>(rows, 1);
+  }
   cut.memory_bytes /= parts;
   cut.attention_flops /= parts;
   cut.launch_s /= parts;

@@ -81,7 +81,8 @@ std::int64_t gathered_columns(const Model& model, const Plan& plan);
 // One kernel that does what all of them do.
 Kernel merge(std::string name, std::initializer_list<Kernel> parts);
 
-// Part `part` of `parts` of a kernel, cut by rows: the output's, and its input's.
+// Part `part` of `parts` of a kernel, cut by rows: the output's, and its input's. No part has less
+// than a row.
 Kernel cut_rows(const Kernel& kernel, int part, int parts);
 
 // The optimizer's step on the parameters held, or on their cut of it; behind it those of linear
