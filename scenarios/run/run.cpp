@@ -195,7 +195,7 @@ Result<RunResult> simulate(const Scenario& scenario, Engine engine, const Output
   RETURN_IF_ERROR(write_files(job.program, &trace, files, &result.warnings));
   if (scenario.report.least_bandwidth && scenario.costs.need_cluster()) {
     result.looked_for_bandwidth = true;
-    result.least_internode_Gbitps = least_internode_Gbitps(scenario);
+    result.least_internode_Gbitps = least_internode_Gbitps(scenario, &job);
   }
   return result;
 }

@@ -30,7 +30,10 @@ struct Exposed {
 // A scenario's job, priced anew for one bandwidth after the other.
 class Trials {
  public:
-  explicit Trials(const Scenario& scenario) : scenario_(scenario) {}
+  Trials(const Scenario& scenario, CompiledJob* played) : scenario_(scenario) {
+    if (played->order.microbatches * played->order.chains == scenario.job.plan.microbatches())
+      whole_ = played;
+  }
 
   Exposed at(double node_Gbitps) {
     auto metrics = from_few(node_Gbitps);
@@ -62,12 +65,12 @@ class Trials {
   }
 
   Metrics played_whole(double node_Gbitps) {
-    if (!whole_) {
+    if (whole_ == nullptr) {
       auto job = compile(scenario_);
       CHECK(job.ok());
-      whole_ = *std::move(job);
+      whole_ = &compiled_.emplace(*std::move(job));
     }
-    reprice(node_Gbitps, &*whole_);
+    reprice(node_Gbitps, whole_);
     const auto trace = ideal(whole_->program);
     CHECK(trace.ok());
     return measure(whole_->program, *trace);
@@ -75,7 +78,8 @@ class Trials {
 
   const Scenario& scenario_;
   std::vector<std::optional<ShortJobs>> few_;  // by kSteadyRounds
-  std::optional<CompiledJob> whole_;
+  std::optional<CompiledJob> compiled_;
+  CompiledJob* whole_ = nullptr;
 };
 
 // Where the share would be met if exposed time went as 1 / bandwidth and the rest stayed as it is.
@@ -86,8 +90,8 @@ double proposal(double node_Gbitps, const Exposed& exposed) {
 
 }  // namespace
 
-std::optional<double> least_internode_Gbitps(const Scenario& scenario) {
-  Trials trials(scenario);
+std::optional<double> least_internode_Gbitps(const Scenario& scenario, CompiledJob* played) {
+  Trials trials(scenario, played);
   double low = kSlowest_Gbitps, high = kFastest_Gbitps;  // too little; enough
   if (trials.at(low).small()) return 0;
   double next = scenario.cluster.spec.nics_per_node * scenario.cluster.spec.nic_bytes_per_s / Gbit;
