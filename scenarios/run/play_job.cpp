@@ -1,7 +1,6 @@
 #include "scenarios/run/play_job.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "base/progress.h"
@@ -12,16 +11,6 @@
 
 namespace tandem {
 namespace {
-
-class Stopwatch {
- public:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-};
 
 std::int64_t ops_to_play(const Program& program, const SimOptions& options) {
   std::int64_t ops = 0;

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "scenarios/run/run.h"
-#include "scenarios/what_if/savings.h"
 #include "scenarios/search/resolve.h"
+#include "scenarios/what_if/savings.h"
 #include "sim/engines.h"
 
 namespace tandem {
