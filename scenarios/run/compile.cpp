@@ -42,13 +42,18 @@ Result<CompiledJob> to_program(const Scenario& scenario,
                                const std::function<void(CompiledJob*)>& before_prices) {
   ASSIGN_OR_RETURN(OrderedJob ordered, to_order(scenario));
   auto& [cluster, placement, plan, chain, order] = ordered;
-  auto program = lower(order, for_chains(std::move(chain), order.chains),
-                       lower_options(scenario.job, order, shared_device(scenario)));
+  Workload work = for_chains(std::move(chain), order.chains);
+  auto program = lower(order, work, lower_options(scenario.job, order, shared_device(scenario)));
   if (!program.ok())
     return program.error().or_of(
         {"overlap.p2p", "overlap.batch_p2p", "schedule.order", "parallel.pp"});
-  CompiledJob job{
-      plan, std::move(order), *std::move(program), std::move(cluster), std::move(placement), {}};
+  CompiledJob job{plan,
+                  std::move(work),
+                  std::move(order),
+                  *std::move(program),
+                  std::move(cluster),
+                  std::move(placement),
+                  {}};
   if (before_prices) before_prices(&job);
   job.program.comm_costs = comm_costs(scenario.job.model, placed(plan, job.cluster, job.placement),
                                       scenario.costs.profile, job.cluster.spec());

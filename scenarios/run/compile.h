@@ -32,6 +32,7 @@ struct OrderedJob {
 // What an engine or an executor is given.
 struct CompiledJob {
   OrderedPlan plan;  // the scenario's, with what the order says of it
+  Workload work;     // all chains'
   Order order;
   Program program;
   Cluster cluster;

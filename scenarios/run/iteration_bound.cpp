@@ -337,13 +337,11 @@ void add_memory(const Scenario& scenario, const CompiledJob& job, BoundProblem* 
 std::optional<LowerBound> iteration_bound(const Scenario& scenario, const CompiledJob& job,
                                           Engine engine) {
   if (may_be_faster(scenario, job, engine)) return std::nullopt;
-  const Workload work =
-      price_workload(scenario.job, job.order, scenario.costs, job.cluster, job.placement);
-  Workload stages = work;
+  Workload stages = job.work;
   stages.vocabulary.reset();
   const auto program = priced(scenario, job, stages);
   if (!program.ok()) return std::nullopt;
-  BoundProblem problem = JobFloors(scenario, job, work, *program).problem();
+  BoundProblem problem = JobFloors(scenario, job, job.work, *program).problem();
   const RankFolding folding = fold(*program);
   const auto played = replay(*program, folding);
   if (!played.ok()) return std::nullopt;

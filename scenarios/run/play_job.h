@@ -51,7 +51,7 @@ struct ShortJobs {
 
 // How many rounds the longer one is tried with, once its pipeline is full: at least three that
 // repeat, where ops wait for the round before theirs, and those in which the times settle.
-inline constexpr std::array kSteadyRounds = {4, 12, 40};
+inline constexpr std::array kSteadyRounds = {5, 15, 45};
 
 // Nothing where the scenario's job is not such a job with more rounds, or too small to be worth it.
 std::optional<ShortJobs> short_jobs(const Scenario& scenario, int rounds);
