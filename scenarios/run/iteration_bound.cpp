@@ -15,7 +15,6 @@
 #include "base/result.h"
 #include "scenarios/run/memory_timeline.h"
 #include "scenarios/run/order_job.h"
-#include "scenarios/run/price_job.h"
 #include "schedule/lowering/lower.h"
 #include "schedule/lowering/pass_floor.h"
 #include "schedule/program/lanes.h"

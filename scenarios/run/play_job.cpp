@@ -95,15 +95,16 @@ Result<MeasuredJob> play_job(const Scenario& scenario, CompiledJob job, Engine e
                              int threads, bool progress) {
   ASSIGN_OR_RETURN(SimOptions options, options_of(scenario, job, engine));
   Progress bar("ops", ops_to_play(job.program, options));
-  if (progress) options.on_progress = [&bar](std::int64_t ops) { bar.advance(ops); };
+  SimOptions playing = options;
+  if (progress) playing.on_progress = [&bar](std::int64_t ops) { bar.advance(ops); };
   const Stopwatch stopwatch;
   if (engine == Engine::Ideal && !events) {
-    if (auto played = play_by_replica(job.program, options, true, threads))
+    if (auto played = play_by_replica(job.program, playing, true, threads))
       return MeasuredJob{
           std::move(job), std::move(options), std::move(played->trace), std::move(played->metrics),
           played->ops,    stopwatch.seconds()};
   }
-  ASSIGN_OR_RETURN(Trace trace, play(engine, job.program, job.cluster, job.placement, options));
+  ASSIGN_OR_RETURN(Trace trace, play(engine, job.program, job.cluster, job.placement, playing));
   Metrics metrics = measure(job.program, trace);
   const auto ops = static_cast<std::int64_t>(trace.events.size());
   return MeasuredJob{

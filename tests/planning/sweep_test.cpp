@@ -1,4 +1,5 @@
 // tandem sweep: what its CSV holds, and that nothing ends it for good.
+#include <fmt/format.h>
 #include <signal.h>
 
 #include <nlohmann/json.hpp>
@@ -123,6 +124,30 @@ TEST_CASE("a list's rows are runs over the scenario, an empty cell leaves its se
   CHECK(rows[2].at("name") == "parallel.global_batch=6");
   CHECK(rows[2].at("schedule.order").empty());
 }
+
+#ifndef TANDEM_SANITIZED  // which takes terabytes of address space
+TEST_CASE(
+    "of small runs that share a process with one that fails for want of memory none is lost") {
+  const Sandbox sandbox;
+  sandbox.file("base.toml", kTwoStages);
+  std::string list = "name,parallel.pp,parallel.global_batch,schedule.order\n";
+  for (int i = 4; i < 44; ++i)
+    list += i == 24 ? "large,64,20000,gpipe\n" : fmt::format("small {0},2,{0},1f1b\n", i);
+  sandbox.file("list.csv", list);
+  sandbox.tandem("sweep base.toml --list list.csv -o all.csv --engine ideal --jobs 1",
+                 "prlimit --as=300000000");
+  const Folder folder;
+  const auto rows = rows_of(folder.with("all.csv", sandbox.read("all.csv")));
+  REQUIRE(rows.size() == 40);
+  for (const auto& row : rows) {
+    INFO(row.at("name"));
+    const bool large = row.at("name") == "large";
+    CHECK((row.at("error").find("found no memory left") != std::string::npos) == large);
+    CHECK(row.at("error").empty() == !large);
+    CHECK(row.at("iteration_s").empty() == large);
+  }
+}
+#endif
 
 TEST_CASE("two runs of one name and the same settings are refused") {
   const Sandbox sandbox;
