@@ -122,7 +122,10 @@ Result<ListedSites> sites_of(const std::vector<ListedCable>& cables) {
     for (const std::string& name : {cable.from, cable.to}) {
       auto [site, gpu] = nodes.site(name);
       if (gpu >= 0) {
-        gpus.emplace(std::pair(site.node, gpu), std::move(site));
+        const auto known = gpus.emplace(std::pair(site.node, gpu), site).first;
+        if (known->second.name != name)
+          return Error{fmt::format("found '{}' and '{}', expected one name for a GPU",
+                                   known->second.name, name)};
       } else {
         others.emplace(name, std::move(site));
       }

@@ -52,12 +52,11 @@ Result<BestPlan> tuned_plan(const SizeCase& c, const std::vector<std::string>& a
         "them"};
   ASSIGN_OR_RETURN(Cluster cluster, make_cluster(with_all_links(c.scenario)));
   StageLevel level(c.scenario, std::move(cluster));
-  const SearchResult found =
-      Search(c.scenario, space, &level, stop).best({.keep = 1, .stop = stop});
+  const SearchResult found = Search(c.scenario, space, &level).best({.keep = 1, .stop = stop});
   if (stop()) return Error{"stopped before every candidate had its plan", Error::Failed};
   if (!found.best.empty()) return BestPlan{found.best.front(), ""};
   const SearchCounts& counts = found.counts;
-  return BestPlan{std::nullopt, counts.enumerated == 0               ? "no plan keeps the rules"
+  return BestPlan{std::nullopt, counts.found_none()                  ? "no plan keeps the rules"
                                 : counts.memory == counts.enumerated ? "no plan fits into memory"
                                                                      : "no plan can be played"};
 }

@@ -22,7 +22,13 @@ int GroupTimes::begin_of(const Layout& layout, int stage) const {
              : begin % spec.gpus_per_node;
 }
 
-// Groups that lie inside nodes are alike on all of them, where the nodes are.
+int GroupTimes::alike_from(int span) const {
+  const int node = cluster_.spec().gpus_per_node;
+  if (base_.cluster.cyclic || !cluster_.nodes_alike()) return 0;
+  if (node % span == 0) return node;
+  return span % node == 0 && cluster_.spec().fabric.kind == Fabric::Star ? span : 0;
+}
+
 RankGroups GroupTimes::of_pass(const Layout& layout, GroupKind group_kind, CommKind kind) const {
   RankGroups groups{.group_kind = group_kind, .kind = kind, .block = layout.block()};
   if (group_kind == GroupKind::Tensor) {
@@ -34,9 +40,8 @@ RankGroups GroupTimes::of_pass(const Layout& layout, GroupKind group_kind, CommK
     groups.size = layout.ep;
     groups.stride = std::max(layout.expert_tp, 1);
   }
-  const int node = cluster_.spec().gpus_per_node;
-  if (!base_.cluster.cyclic && cluster_.nodes_alike() && node % (groups.size * groups.stride) == 0)
-    groups.block = std::min(groups.block, node);
+  if (const int alike = alike_from(groups.size * groups.stride); alike > 0)
+    groups.block = std::min(groups.block, alike);
   return groups;
 }
 

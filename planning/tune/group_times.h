@@ -33,6 +33,10 @@ class GroupTimes {
   const Cluster& cluster() const { return cluster_; }
   const Placement& placement() const { return placement_; }
 
+  // GPUs from a node's first on whose groups stand for those of all others, where groups lie within
+  // each `span` GPUs: a node, or several whole ones where any are joined alike; 0: there are none.
+  int alike_from(int span) const;
+
   // Those of a pass: tensor, context, or expert.
   RankGroups of_pass(const Layout& layout, GroupKind group_kind, CommKind kind) const;
   // A stage's ranks of all replicas, or of one where `group_kind` is tensor.

@@ -1,7 +1,9 @@
 #include "planning/tune/search.h"
 
 #include <algorithm>
+#include <map>
 #include <queue>
+#include <set>
 #include <tuple>
 
 #include "base/check.h"
@@ -47,16 +49,51 @@ class Best {
   std::vector<Found> found_;
 };
 
-// What is yet to be looked at: a layout, a way to play it, or one plan. Ties go by number.
+// What is yet to be looked at: a cut, a layout, a way to play it, or one plan. Ties go by number.
 struct Branch {
+  static constexpr std::int16_t kAll = -1, kByKernels = -2;  // the bound is of kernels alone
+
   Nanoseconds bound = 0;
-  std::int32_t layout = 0;
-  std::int16_t playing = -1, sharing = -1;  // -1: all of them
+  std::int32_t cut = 0, layout = kAll;
+  std::int16_t playing = kAll, sharing = kAll;
 
   bool operator>(const Branch& other) const {
-    return std::tie(bound, layout, playing, sharing) >
-           std::tie(other.bound, other.layout, other.playing, other.sharing);
+    return std::tie(bound, cut, layout, playing, sharing) >
+           std::tie(other.bound, other.cut, other.layout, other.playing, other.sharing);
   }
+};
+
+// Which of a layout's plans a GPU's memory may hold: by its floor, which is one for all that cut
+// the model's state alike and lay the stages alike on the ranks.
+class MayHold {
+ public:
+  MayHold(const Scenario& base, const StageLevel& level, const Layout& layout)
+      : base_(base), level_(level), layout_(layout) {}
+
+  bool operator()(const Playing& playing, const Sharing& sharing) {
+    const OrderTraits& order = traits_of(playing.order, base_.job.order.orders);
+    for (const Known& known : known_) {
+      if (known.rank_of == order.placement.rank_of && known.chains == order.chains &&
+          known.zero == sharing.zero)
+        return known.fits;
+    }
+    const double floor = level_.memory_floor({layout_, playing, sharing});
+    const bool fits = fits_memory(base_.cluster.spec.device, floor);
+    known_.push_back({order.placement.rank_of, order.chains, sharing.zero, fits});
+    return fits;
+  }
+
+ private:
+  struct Known {
+    int (*rank_of)(int stage, int pp, int vpp);
+    int chains, zero;
+    bool fits;
+  };
+
+  const Scenario& base_;
+  const StageLevel& level_;
+  const Layout& layout_;
+  std::vector<Known> known_;
 };
 
 // Those ways to play a layout that a GPU's memory may hold; the plans of the others are counted.
@@ -64,12 +101,11 @@ std::vector<Playing> playings_in_memory(const Scenario& base, const Space& space
                                         const StageLevel& level, const Layout& layout,
                                         std::int32_t* plans, std::int32_t* others) {
   std::vector<Playing> kept;
+  MayHold may_hold(base, level, layout);
   for (const Playing& playing : space.playings(base, layout)) {
     const std::vector<Sharing> sharings = space.sharings(base, layout, playing);
     if (sharings.empty()) continue;
-    const auto holds = [&](const Sharing& sharing) {
-      return fits_memory(base.cluster.spec.device, level.memory_floor({layout, playing, sharing}));
-    };
+    const auto holds = [&](const Sharing& sharing) { return may_hold(playing, sharing); };
     // The last cuts most; but ZeRO 3 that keeps what it gathered holds more than 2.
     const bool keeps = base.job.plan.reshard_after_forward == false;
     const bool fits = holds(sharings.back()) || (keeps && std::ranges::any_of(sharings, holds));
@@ -79,23 +115,29 @@ std::vector<Playing> playings_in_memory(const Scenario& base, const Space& space
   return kept;
 }
 
+std::int32_t plans_of(const Scenario& base, const Space& space, const Layout& layout) {
+  std::size_t plans = 0;
+  for (const Playing& playing : space.playings(base, layout))
+    plans += space.sharings(base, layout, playing).size();
+  return static_cast<std::int32_t>(plans);
+}
+
 }  // namespace
 
 // One search over the layouts that are known.
 class BranchAndBound {
  public:
-  BranchAndBound(const Search& known, const SearchOptions& options)
+  BranchAndBound(Search& known, const SearchOptions& options)
       : known_(known), level_(known.level_), options_(options), best_(options.keep) {}
 
   SearchResult run() {
-    for (std::size_t i = 0; i < known_.layouts_.size(); ++i) {
-      const Search::Known& layout = known_.layouts_[i];
-      if (!options_.wants(layout.layout)) continue;
-      counts_.enumerated += layout.plans + layout.others;
-      counts_.memory += layout.others;
-      if (layout.plans > 0) open_.push({layout.bound, static_cast<std::int32_t>(i)});
+    for (std::size_t i = 0; i < known_.cuts_.size(); ++i) {
+      const Search::Cut& cut = known_.cuts_[i];
+      if (cut.holds_state) open_.push({cut.bound, static_cast<std::int32_t>(i)});
+      if (!cut.holds_state) ++counts_.cuts_memory;
     }
-    stopped_ = known_.stopped_;
+    counts_.cuts = static_cast<std::int64_t>(known_.cuts_.size());
+    stopped_ = !known_.knows_cuts_;
     while (!open_.empty() && open_.top().bound <= best_.limit() && !stopped_) {
       const Branch branch = open_.top();
       open_.pop();
@@ -103,12 +145,13 @@ class BranchAndBound {
       stopped_ = options_.stop();
     }
     for (; !open_.empty(); open_.pop()) cut(open_.top());
-    return {best_.found(), counts_};
+    const bool complete = known_.knows_cuts_ && counts_.left == 0 && counts_.cuts_left == 0;
+    return {best_.found(), counts_, complete};
   }
 
  private:
-  const Layout& layout_of(const Branch& branch) const {
-    return known_.layouts_[branch.layout].layout;
+  const Search::Known& known(const Branch& branch) const {
+    return known_.cuts_[branch.cut].layouts[branch.layout];
   }
   std::vector<Sharing> sharings(const Layout& layout, const Playing& playing) const {
     return known_.space_.sharings(known_.base_, layout, playing);
@@ -119,10 +162,18 @@ class BranchAndBound {
   }
 
   void expand(const Branch& branch) {
-    const Layout& layout = layout_of(branch);
+    if (branch.layout < 0) {
+      open_cut(branch.cut);
+      return;
+    }
+    const Layout& layout = known(branch).layout;
+    if (branch.playing == Branch::kByKernels) {
+      open_.push({std::max(branch.bound, level_.work_bound(layout)), branch.cut, branch.layout});
+      return;
+    }
     const std::vector<Playing> kept = playings(layout);
     if (branch.playing < 0) {
-      for (std::size_t i = 0; i < kept.size(); ++i) open_playing(branch.layout, i, kept[i]);
+      for (std::size_t i = 0; i < kept.size(); ++i) open_playing(branch, i, kept[i]);
     } else if (branch.sharing < 0) {
       play_order(branch, kept[branch.playing]);
     } else {
@@ -134,18 +185,33 @@ class BranchAndBound {
     }
   }
 
-  void open_playing(std::int32_t number, std::size_t place, const Playing& playing) {
-    const Layout& layout = known_.layouts_[number].layout;
+  void open_cut(std::int32_t number) {
+    Search::Cut& cut = known_.cuts_[number];
+    known_.open(&cut);
+    counts_.enumerated += cut.others;
+    counts_.memory += cut.others;
+    for (std::size_t i = 0; i < cut.layouts.size(); ++i) {
+      const Search::Known& known = cut.layouts[i];
+      if (!options_.wants(known.layout)) continue;
+      counts_.enumerated += known.plans + known.others;
+      counts_.memory += known.others;
+      const Nanoseconds bound = level_.kernel_bound(known.layout);
+      open_.push({bound, number, static_cast<std::int32_t>(i), Branch::kByKernels});
+    }
+  }
+
+  void open_playing(const Branch& branch, std::size_t place, const Playing& playing) {
+    const Layout& layout = known(branch).layout;
     const RankEnds ends = level_.ends_bound(layout, playing);
     Nanoseconds least = INT64_MAX;
     for (const Sharing& sharing : sharings(layout, playing))
       least = std::min(least, level_.data_bound({layout, playing, sharing}, ends));
-    open_.push({least, number, static_cast<std::int16_t>(place)});
+    open_.push({least, branch.cut, branch.layout, static_cast<std::int16_t>(place)});
   }
 
   // Plays the order without data parallelism, then the plan that promises most; the others wait.
   void play_order(const Branch& branch, const Playing& playing) {
-    const Layout& layout = layout_of(branch);
+    const Layout& layout = known(branch).layout;
     const std::vector<Sharing> all = sharings(layout, playing);
     const Result<Order> order = level_.order_of({layout, playing, all.front()});
     if (!order.ok()) {
@@ -153,10 +219,15 @@ class BranchAndBound {
       return;
     }
     std::vector<Branch> plans;
+    std::map<int, bool> fits;  // by ZeRO's stage, the only part that memory knows
     for (std::size_t i = 0; i < all.size(); ++i) {
-      if (fits_memory(known_.base_.cluster.spec.device,
-                      level_.memory({layout, playing, all[i]}, *order))) {
-        plans.push_back({0, branch.layout, branch.playing, static_cast<std::int16_t>(i)});
+      const auto [known, is_new] = fits.try_emplace(all[i].zero);
+      if (is_new)
+        known->second = fits_memory(known_.base_.cluster.spec.device,
+                                    level_.memory({layout, playing, all[i]}, *order));
+      if (known->second) {
+        plans.push_back(
+            {0, branch.cut, branch.layout, branch.playing, static_cast<std::int16_t>(i)});
       } else {
         ++counts_.memory;
       }
@@ -192,13 +263,17 @@ class BranchAndBound {
   }
 
   void cut(const Branch& branch) {
-    const Search::Known& known = known_.layouts_[branch.layout];
+    if (branch.layout < 0) {
+      ++(stopped_ ? counts_.cuts_left : counts_.cuts_work);
+      return;
+    }
+    const Search::Known& layout = known(branch);
     std::int64_t plans = 1;
     if (branch.playing < 0) {
-      plans = known.plans;
+      plans = layout.plans;
     } else if (branch.sharing < 0) {
-      const Playing playing = playings(known.layout)[branch.playing];
-      plans = static_cast<std::int64_t>(sharings(known.layout, playing).size());
+      const Playing playing = playings(layout.layout)[branch.playing];
+      plans = static_cast<std::int64_t>(sharings(layout.layout, playing).size());
     }
     (stopped_             ? counts_.left
      : branch.playing < 0 ? counts_.work
@@ -206,7 +281,7 @@ class BranchAndBound {
                           : counts_.data) += plans;
   }
 
-  const Search& known_;
+  Search& known_;
   StageLevel& level_;
   const SearchOptions& options_;
   Best best_;
@@ -215,20 +290,45 @@ class BranchAndBound {
   bool stopped_ = false;
 };
 
-Search::Search(const Scenario& base, const Space& space, StageLevel* level,
-               const std::function<bool()>& stop)
-    : base_(base), space_(space), level_(*level) {
-  space.for_each_layout(base, [&](const Layout& layout) {
-    Known known{layout};
-    playings_in_memory(base, space, level_, layout, &known.plans, &known.others);
-    if (known.plans > 0) known.bound = level_.work_bound(layout);
-    if (known.plans + known.others > 0) layouts_.push_back(known);
-    stopped_ = stop();
-    return !stopped_;
-  });
+void Search::find_cuts(const std::function<bool()>& stop) {
+  cuts_.clear();
+  for (const Layout& cut : space_.cuts(base_)) {
+    if (stop()) return;
+    Cut found{cut};
+    found.bound = INT64_MAX;
+    for (const Layout& layout : space_.kernels(base_, cut))
+      found.bound = std::min(found.bound, level_.kernel_bound(layout));
+    if (found.bound == INT64_MAX) continue;  // no layout keeps the rules
+    found.holds_state = fits_memory(base_.cluster.spec.device, level_.state_floor(cut));
+    cuts_.push_back(std::move(found));
+  }
+  knows_cuts_ = true;
 }
 
-SearchResult Search::best(const SearchOptions& options) const {
+void Search::open(Cut* cut) {
+  if (cut->is_open) return;
+  cut->is_open = true;
+  std::set<Layout> too_large;  // but for their micro batches: larger ones hold more
+  for (const Layout& layout : space_.layouts(base_, cut->cut)) {
+    Known known{layout};
+    Layout any = layout;
+    any.micro_batch = 0;
+    if (too_large.contains(any)) {
+      known.others = plans_of(base_, space_, layout);
+    } else {
+      playings_in_memory(base_, space_, level_, layout, &known.plans, &known.others);
+      if (known.plans == 0) too_large.insert(any);
+    }
+    if (known.plans > 0) {
+      cut->layouts.push_back(known);
+    } else {
+      cut->others += known.others;
+    }
+  }
+}
+
+SearchResult Search::best(const SearchOptions& options) {
+  if (!knows_cuts_) find_cuts(options.stop);
   return BranchAndBound(*this, options).run();
 }
 
@@ -247,13 +347,14 @@ SearchResult search_all(const Scenario& base, const Space& space, StageLevel* le
     ++(played.ok() ? counts.scheduled : counts.unplayable);
     if (played.ok()) best.add({candidate, *played});
   };
-  space.for_each_layout(base, [&](const Layout& layout) {
-    for (const Playing& playing : space.playings(base, layout)) {
-      for (const Sharing& sharing : space.sharings(base, layout, playing))
-        play({layout, playing, sharing});
+  for (const Layout& cut : space.cuts(base)) {
+    for (const Layout& layout : space.layouts(base, cut)) {
+      for (const Playing& playing : space.playings(base, layout)) {
+        for (const Sharing& sharing : space.sharings(base, layout, playing))
+          play({layout, playing, sharing});
+      }
     }
-    return true;
-  });
+  }
   return {best.found(), counts};
 }
 

@@ -1,9 +1,10 @@
 // Search: the best plans of a space, by branch and bound, best bound first.
 //
-// A branch is a layout; its branches are the ways to play it; theirs the ways to share parameters.
-// Each has a bound below the iteration of all that hangs on it (stage_level.h), and a floor below
-// its memory. Whatever has the lowest bound is looked at next, and nothing whose bound is above the
-// worst plan that is kept: so the answer is that of trying all of them.
+// A branch is a cut of the model over the GPUs; its branches are layouts; theirs the ways to play
+// one; theirs the ways to share parameters. Each has a bound below the iteration of all that hangs
+// on it (stage_level.h), and a floor below its memory. Whatever has the lowest bound is looked at
+// next, and nothing whose bound is above the worst plan that is kept: so the answer is that of
+// trying all of them. The bound of a cut is that of its kernels alone.
 #pragma once
 
 #include <cstdint>
@@ -22,21 +23,28 @@ struct Found {
 
 // Plans, by what became of them.
 struct SearchCounts {
-  std::int64_t enumerated = 0;
-  std::int64_t memory = 0;      // beyond the GPU's: by the floor, or by what their order holds
-  std::int64_t work = 0;        // their layout's work alone is longer
-  std::int64_t pipeline = 0;    // with the bubble and the transfers that it cannot do without
-  std::int64_t data = 0;        // with its least data-parallel communication
-  std::int64_t scheduled = 0;   // played to the end
-  std::int64_t orders = 0;      // orders that were played without data parallelism, for a bound
-  std::int64_t unplayable = 0;  // lowering refused them
-  std::int64_t left = 0;        // not looked at: stopped before
+  std::int64_t cuts = 0;         // of the model over the GPUs
+  std::int64_t cuts_memory = 0;  // those whose parameters and optimizer are beyond the GPU's memory
+  std::int64_t cuts_work = 0;    // whose kernels alone take longer
+  std::int64_t enumerated = 0;   // plans of the other cuts
+  std::int64_t memory = 0;       // beyond the GPU's: by the floor, or by what their order holds
+  std::int64_t work = 0;         // their layout's work alone is longer
+  std::int64_t pipeline = 0;     // with the bubble and the transfers that it cannot do without
+  std::int64_t data = 0;         // with its least data-parallel communication
+  std::int64_t scheduled = 0;    // played to the end
+  std::int64_t orders = 0;       // orders that were played without data parallelism, for a bound
+  std::int64_t unplayable = 0;   // lowering refused them
+  std::int64_t left = 0;         // not looked at: stopped before
+  std::int64_t cuts_left = 0;    // the same, of cuts
+
+  bool found_none() const { return cuts_memory == 0 && enumerated == 0; }
 };
 
 struct SearchResult {
   std::vector<Found>
       best;  // fastest first; of two of one tp, cp, ep, pp, vpp, dp and order the first
   SearchCounts counts;
+  bool complete = true;  // nothing was left because it was stopped
 };
 
 struct SearchOptions {
@@ -48,32 +56,39 @@ struct SearchOptions {
 
 class Search {
  public:
-  // Finds the space's layouts, and of how many of their plans memory may hold one. REQUIRES: all
-  // outlive it.
-  Search(
-      const Scenario& base, const Space& space, StageLevel* level,
-      const std::function<bool()>& stop = [] { return false; });
+  // REQUIRES: all outlive it.
+  Search(const Scenario& base, const Space& space, StageLevel* level)
+      : base_(base), space_(space), level_(*level) {}
 
-  bool complete() const { return !stopped_; }
-
-  // The best plans of the layouts that are wanted.
-  SearchResult best(const SearchOptions& options) const;
+  // The best plans of the layouts that are wanted. What it finds out of cuts, later calls know.
+  SearchResult best(const SearchOptions& options);
 
  private:
   friend class BranchAndBound;
 
+  // A layout that memory may hold some plans of.
   struct Known {
     Layout layout;
-    Nanoseconds bound = 0;    // of its work
-    std::int32_t plans = 0;   // that memory may hold
+    std::int32_t plans = 0;   // those
     std::int32_t others = 0;  // that it does not hold
   };
+  struct Cut {
+    Layout cut;
+    bool holds_state = true;
+    Nanoseconds bound = 0;
+    bool is_open = false;  // its layouts are known
+    std::vector<Known> layouts;
+    std::int64_t others = 0;  // plans of layouts that memory holds none of
+  };
+
+  void find_cuts(const std::function<bool()>& stop);
+  void open(Cut* cut);
 
   const Scenario& base_;
   const Space& space_;
   StageLevel& level_;
-  std::vector<Known> layouts_;
-  bool stopped_ = false;
+  std::vector<Cut> cuts_;
+  bool knows_cuts_ = false;
 };
 
 // The same without bounds: every plan that fits is played. For small spaces, and as a check.

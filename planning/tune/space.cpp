@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
 #include <iterator>
 #include <numeric>
 
@@ -144,6 +145,12 @@ Status check_value(const std::string& key, const std::string& value,
                            value.empty() ? "" : "; nearest is '" + nearest(value, words) + "'")};
 }
 
+bool cuts_model(std::string_view key) {
+  constexpr std::string_view kCuts[] = {"parallel.tp", "parallel.cp",        "parallel.pp",
+                                        "parallel.dp", "parallel.expert_tp", "parallel.ep"};
+  return std::ranges::find(kCuts, key) != std::end(kCuts);
+}
+
 // Whether a search looks at the order for the layout at all.
 bool fits(const OrderTraits& order, const Layout& layout) {
   return order.pipelines == (layout.pp > 1) && layout.vpp >= order.least_vpp;
@@ -177,9 +184,9 @@ Plan plan_with(const Scenario& base, const Layout& layout) {
 }
 
 // Whether so many GPUs can cut what the candidate cuts, where the scenario says how many.
-bool cuts(const Scenario& base, const Candidate& candidate) {
+bool cuts_state(const Scenario& base, const Candidate& candidate) {
   return (base.job.plan.hsdp_shard == 0 && base.job.plan.zero_hpz == 0) ||
-         (candidate.sharing.zero > 0 && check(base.job.model, with(base, candidate).job.plan).ok());
+         (candidate.sharing.zero > 0 && check(base.job.model, plan_of(base, candidate)).ok());
 }
 
 }  // namespace
@@ -255,21 +262,48 @@ bool Space::refines(std::string_view name, bool on) const {
   return asked ? allowed : !on;
 }
 
-void Space::for_each_layout(const Scenario& base,
-                            const std::function<bool(const Layout&)>& visit) const {
-  Layout layout;
-  const auto choose = [&](const auto& self, const Dimension* dimension) -> bool {
-    if (dimension == std::end(kDimensions))
-      return !runs(base, {.layout = layout}, FrameworkRule::OfLayout) ||
-             !check(base.job.model, plan_with(base, layout)).ok() || visit(layout);
-    for (const int value : dimension->values(base, layout)) {
-      if (!allows(dimension->key, dimension->word(value))) continue;
-      dimension->set(&layout, value);
-      if (!self(self, dimension + 1)) return false;
+void Space::for_each(const Scenario& base, Layout layout,
+                     const std::function<bool(std::string_view key)>& chooses,
+                     const std::function<void(const Layout&)>& visit) const {
+  const auto choose = [&](const auto& self, const Dimension* dimension) -> void {
+    if (dimension == std::end(kDimensions)) {
+      visit(layout);
+    } else if (!chooses(dimension->key)) {
+      self(self, dimension + 1);
+    } else {
+      for (const int value : dimension->values(base, layout)) {
+        if (!allows(dimension->key, dimension->word(value))) continue;
+        dimension->set(&layout, value);
+        self(self, dimension + 1);
+      }
     }
-    return true;
   };
   choose(choose, std::begin(kDimensions));
+}
+
+std::vector<Layout> Space::cuts(const Scenario& base) const {
+  std::vector<Layout> found;
+  for_each(base, {}, cuts_model, [&](const Layout& cut) { found.push_back(cut); });
+  return found;
+}
+
+std::vector<Layout> Space::layouts(const Scenario& base, const Layout& cut) const {
+  std::vector<Layout> found;
+  for_each(base, cut, std::not_fn(cuts_model), [&](const Layout& layout) {
+    if (runs(base, {.layout = layout}, FrameworkRule::OfLayout) &&
+        check(base.job.model, plan_with(base, layout)).ok())
+      found.push_back(layout);
+  });
+  return found;
+}
+
+std::vector<Layout> Space::kernels(const Scenario& base, const Layout& cut) const {
+  const auto chooses = [](std::string_view key) {
+    return key == "parallel.micro_batch" || key == "train.sequence_parallel";
+  };
+  std::vector<Layout> found;
+  for_each(base, cut, chooses, [&](const Layout& layout) { found.push_back(layout); });
+  return found;
 }
 
 std::vector<Playing> Space::playings(const Scenario& base, const Layout& layout) const {
@@ -301,7 +335,7 @@ std::vector<Sharing> Space::sharings(const Scenario& base, const Layout& layout,
   std::vector<Sharing> found;
   // In a pipeline ZeRO 2 and 3 communicate as 1 does, and hold no less.
   for (int zero = 0; zero <= (!shares ? 0 : layout.pp > 1 ? 1 : 3); ++zero) {
-    if (!allows("train.zero", number_word(zero)) || !cuts(base, {layout, playing, {zero}}))
+    if (!allows("train.zero", number_word(zero)) || !cuts_state(base, {layout, playing, {zero}}))
       continue;
     for (const bool reduce : {false, true}) {
       if (!allows("overlap.grad_reduce", flag_word(reduce ? 1 : 0)) || (reduce && !shares))
@@ -318,14 +352,20 @@ std::vector<Sharing> Space::sharings(const Scenario& base, const Layout& layout,
   return found;
 }
 
+Plan plan_of(const Scenario& base, const Candidate& candidate) {
+  const auto& [layout, playing, sharing] = candidate;
+  Plan plan = plan_with(base, layout);
+  plan.zero = sharing.zero;
+  plan.hsdp_shard = sharing.zero > 0 ? base.job.plan.hsdp_shard : 0;
+  plan.zero_hpz = sharing.zero == 3 && layout.pp == 1 ? base.job.plan.zero_hpz : 0;
+  return plan;
+}
+
 Scenario with(const Scenario& base, const Candidate& candidate) {
   const auto& [layout, playing, sharing] = candidate;
   Scenario scenario = base;
   scenario.name = text_of(candidate);
-  scenario.job.plan = plan_with(base, layout);
-  scenario.job.plan.zero = sharing.zero;
-  scenario.job.plan.hsdp_shard = sharing.zero > 0 ? base.job.plan.hsdp_shard : 0;
-  scenario.job.plan.zero_hpz = sharing.zero == 3 && layout.pp == 1 ? base.job.plan.zero_hpz : 0;
+  scenario.job.plan = plan_of(base, candidate);
   scenario.job.layout.clear();
   scenario.job.tensor = {.method = layout.tensor};
   scenario.job.order_file.clear();

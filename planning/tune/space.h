@@ -76,10 +76,16 @@ class Space {
   // nobody names the key it is off.
   bool refines(std::string_view key, bool on) const;
 
-  // Every layout of the scenario's model and batch on its GPUs that keeps the rules (check() of
-  // model.h), in one fixed order. Experts' communication beside compute, the kind of context
-  // communication and all else is as the scenario has it. Until `visit` says false.
-  void for_each_layout(const Scenario& base, const std::function<bool(const Layout&)>& visit) const;
+  // The cuts of the scenario's model and batch over its GPUs: tp, cp, pp, dp, expert_tp and ep, and
+  // for the rest what a layout has by itself. Some have no layout.
+  std::vector<Layout> cuts(const Scenario& base) const;
+  // Every layout of a cut that keeps the rules (check() of model.h), in one fixed order. Experts'
+  // communication beside compute, the kind of context communication and all else is as the scenario
+  // has it.
+  std::vector<Layout> layouts(const Scenario& base, const Layout& cut) const;
+  // The same for what tells the kernels of a cut apart if nothing is computed twice: the micro
+  // batch, and whether the sequence is cut. Rules are not asked.
+  std::vector<Layout> kernels(const Scenario& base, const Layout& cut) const;
   // How a layout can be played, by the orders that the scenario may name; never empty but where
   // the space has none for it.
   std::vector<Playing> playings(const Scenario& base, const Layout& layout) const;
@@ -88,6 +94,10 @@ class Space {
 
  private:
   bool allows(std::string_view key, const std::string& value) const;
+  // Every choice of those of the layout's numbers that `chooses` names.
+  void for_each(const Scenario& base, Layout layout,
+                const std::function<bool(std::string_view key)>& chooses,
+                const std::function<void(const Layout&)>& visit) const;
   // Whether the framework, if any, runs plans with this part of a candidate.
   bool runs(const Scenario& base, const Candidate& candidate, int part) const;
 
@@ -95,6 +105,8 @@ class Space {
   std::vector<std::pair<std::string, std::vector<std::string>>> only_;
 };
 
+// What becomes of the scenario's plan.
+Plan plan_of(const Scenario& base, const Candidate& candidate);
 // The scenario with the candidate's plan in place of its own.
 Scenario with(const Scenario& base, const Candidate& candidate);
 // The same plan as keys and values of a scenario: "parallel.tp", "8".

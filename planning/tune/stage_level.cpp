@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <utility>
@@ -24,11 +25,10 @@
 namespace tandem {
 namespace {
 
-OrderedPlan plan_of(const Candidate& candidate, const Scenario& base) {
+OrderedPlan ordered_plan(const Candidate& candidate, const Scenario& base) {
   const auto& [layout, playing, sharing] = candidate;
   const OrderTraits& order = traits_of(playing.order, base.job.order.orders);
-  return {with(base, candidate).job.plan, order.chains,
-          ends_on_one_rank(order, layout.pp, layout.vpp)};
+  return {plan_of(base, candidate), order.chains, ends_on_one_rank(order, layout.pp, layout.vpp)};
 }
 
 int microbatches(const Scenario& base, const Layout& layout) {
@@ -78,6 +78,24 @@ const OrderTraits& StageLevel::traits(const Playing& playing) const {
   return traits_of(playing.order, base_.job.order.orders);
 }
 
+double StageLevel::state_floor(const Layout& cut) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (int zero = 0; zero <= (cut.pp > 1 ? 1 : 3); ++zero) {
+    // With both ends on one rank none has a copy of the embedding; a second chain adds parameters.
+    const OrderedPlan plan(plan_of(base_, {cut, {}, {.zero = zero}}), 1, true);
+    if (!check(base_.job.model, plan).ok()) continue;
+    const PlanMemory memory(base_.job.model, plan);
+    double all = 0;
+    for (int rank = 0; rank < cut.pp; ++rank) {
+      const LiveActivations::Entry none[] = {{static_cast<Stage>(rank), 0}};
+      const MemoryUse use = memory.of_rank(none, 0);
+      all += use.weights + use.gradients + use.optimizer;
+    }
+    least = std::min(least, all / cut.pp);
+  }
+  return std::isinf(least) ? 0 : least;
+}
+
 double StageLevel::memory_floor(const Candidate& candidate) const {
   LiveActivations live;
   for (const std::vector<int>& stages :
@@ -96,7 +114,7 @@ double StageLevel::memory(const Candidate& candidate, const Order& order) const 
 }
 
 double StageLevel::peak_bytes(const Candidate& candidate, const LiveActivations& live) const {
-  MemoryUse use = peak_memory(base_.job.model, plan_of(candidate, base_), live);
+  MemoryUse use = peak_memory(base_.job.model, ordered_plan(candidate, base_), live);
   use.workspace = base_.cluster.spec.device.gemm_workspace_bytes;
   return use.total();
 }
@@ -105,8 +123,14 @@ Nanoseconds StageLevel::transfer_ns(const Layout& layout, int from, int to) {
   return groups_.alone_ns(groups_.of_transfer(layout, from, to), times(layout).pipeline_bytes);
 }
 
-Nanoseconds StageLevel::work_bound(const Layout& layout) {
-  const StageTimes& parts = times(layout);
+Nanoseconds StageLevel::work_bound(const Layout& layout) { return work_of(times(layout), layout); }
+
+Nanoseconds StageLevel::kernel_bound(const Layout& layout) {
+  const StageTimes* kernels = kernel_times(layout);
+  return kernels == nullptr ? INT64_MAX : work_of(*kernels, layout);
+}
+
+Nanoseconds StageLevel::work_of(const StageTimes& parts, const Layout& layout) const {
   const Model& model = base_.job.model;
   const PassTimes whole = parts.of(model, 0, model.layers, /*first=*/true, /*last=*/true) +
                           (layout.stages() - 1) * parts.once;
@@ -195,7 +219,7 @@ Nanoseconds StageLevel::data_ns(const Candidate& candidate, int rank, CommKind k
 
 Nanoseconds StageLevel::data_bound(const Candidate& candidate, const RankEnds& ends) {
   const auto& [layout, playing, sharing] = candidate;
-  const OrderedPlan plan = plan_of(candidate, base_);
+  const OrderedPlan plan = ordered_plan(candidate, base_);
   const std::vector<HeldParameters> held = stage_parameters(base_.job.model, plan);
   const OrderTraits& order = traits(playing);
   const std::vector<std::vector<int>> ranks = stages_of_ranks(order, layout);

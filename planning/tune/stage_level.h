@@ -6,6 +6,9 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -54,13 +57,19 @@ class StageLevel {
   // REQUIRES: `base` outlives it, and has no uniform costs.
   StageLevel(const Scenario& base, Cluster cluster);
 
+  // Bytes of the mean rank's parameters, gradients and optimizer, however the layout goes on from
+  // its cut (Space::cuts) and whatever ZeRO cuts.
+  double state_floor(const Layout& cut) const;
   // Bytes of the fullest GPU with one microbatch of one stage alive: less than any order needs.
   double memory_floor(const Candidate& candidate) const;
   double memory(const Candidate& candidate, const Order& order) const;
   double peak_bytes(const Candidate& candidate, const LiveActivations& live) const;
 
-  // Bounds below the iteration. Of a layout, however it is played: the mean rank's passes.
+  // Bounds below the iteration. Of a layout, however it is played: the mean rank's passes; and
+  // their kernels alone, which costs less to find: endless where no layout with its micro batch and
+  // cuts keeps the rules.
   Nanoseconds work_bound(const Layout& layout);
+  Nanoseconds kernel_bound(const Layout& layout);
   // When the ranks end at the earliest. A rank's passes, after the passes of one microbatch on the
   // stages before it; where backwards are whole, those of the stages before its first follow. Where
   // transfers do not overlap, each pass waits for what it sends.
@@ -78,14 +87,22 @@ class StageLevel {
 
  private:
   const StageTimes& times(const Layout& layout);
-  StageTimes measure_layers(const Layout& layout);
+  // None where no layout with its micro batch and cuts keeps the rules.
+  const StageTimes* kernel_times(const Layout& layout);
+  Layout canonical(Layout layout) const;
+  std::pair<Model, Plan> four_stages(const Layout& layout, const Model& kind) const;
+  StageTimes measure_layers(const Layout& layout, bool of_kernels);
   // Of layers of that kind alone.
-  StageTimes measure_kind(const Layout& layout, const Model& kind);
+  StageTimes measure_kind(const Layout& layout, const Model& kind, bool of_kernels);
+  Program one_gpu(std::vector<Kernel> kernels) const;
   Nanoseconds length(const Pass& pass, const Layout& layout, Program* program);
+  Nanoseconds played(const Pass& pass, const Layout& layout, Program* program);
+  Nanoseconds step_ns(const Step& step, const Layout& layout);
   // Of all the ranks that one of each stage stands for.
   Nanoseconds alone_ns(const Candidate& candidate, const OneReplica& lowered, int body,
                        const Op& op);
   void price(const Candidate& candidate, OneReplica* lowered);
+  Nanoseconds work_of(const StageTimes& parts, const Layout& layout) const;
   Nanoseconds transfer_ns(const Layout& layout, int from, int to);
   Nanoseconds data_ns(const Candidate& candidate, int rank, CommKind kind, double bytes);
   std::vector<PassTimes> stages(const Layout& layout);
@@ -99,7 +116,8 @@ class StageLevel {
 
   const Scenario& base_;
   GroupTimes groups_;
-  std::map<Layout, StageTimes> times_;
+  std::map<Layout, StageTimes> times_, kernel_times_;
+  std::map<std::tuple<Layout, std::string, bool>, StageTimes> dense_;  // by layout and kind
 };
 
 // The stages of each pipeline rank, by their place in the model's chain.

@@ -23,8 +23,41 @@ PassTimes StageTimes::of(const Model& model, int begin, int count, bool first, b
   return sum;
 }
 
-// From the pass's input to its last step, as the ideal engine plays it on a GPU of its own.
+Nanoseconds StageLevel::step_ns(const Step& step, const Layout& layout) {
+  if (step.computes) return step.duration_ns;
+  Layout group = layout;
+  if (step.among_experts) group.tp = std::max(layout.expert_tp, 1);
+  return groups_.alone_ns(groups_.of_pass(group, step.group_kind, step.collective), step.bytes);
+}
+
+// From the pass's input to its last step, on a GPU of its own: each step starts when its lane is
+// free and what it waits for has ended. Where communication takes SMs from kernels it is played.
 Nanoseconds StageLevel::length(const Pass& pass, const Layout& layout, Program* program) {
+  if (std::ranges::any_of(pass.steps, [](const Step& step) { return step.settings.sms > 0; }))
+    return played(pass, layout, program);
+  std::array<Nanoseconds, kGroupKinds + 1> lanes{};  // of compute, and of each group
+  std::vector<Nanoseconds> ends;
+  for (const Step& step : pass.steps) {
+    Nanoseconds& lane =
+        lanes[step.computes ? kGroupKinds : static_cast<std::size_t>(step.group_kind)];
+    for (const int wait : step.waits) lane = std::max(lane, ends[wait]);
+    ends.push_back(lane += step_ns(step, layout));
+  }
+  return ends.empty() ? 0 : std::ranges::max(ends);
+}
+
+// One that plays passes on a GPU of its own.
+Program StageLevel::one_gpu(std::vector<Kernel> kernels) const {
+  Program program;
+  program.kernels = std::move(kernels);
+  program.device = {base_.cluster.spec.device.sms, base_.cluster.spec.device.memory_bytes_per_s};
+  for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind)
+    program.communicators.push_back({static_cast<GroupKind>(group_kind), false, {Rank{0}}});
+  return program;
+}
+
+// The same as length(), by the ideal engine.
+Nanoseconds StageLevel::played(const Pass& pass, const Layout& layout, Program* program) {
   BodyBuilder body;
   std::array<std::int16_t, kGroupKinds> slots{};
   std::vector<std::int32_t> communicators;
@@ -35,16 +68,12 @@ Nanoseconds StageLevel::length(const Pass& pass, const Layout& layout, Program* 
   }
   std::vector<std::uint32_t> ops, waits;
   for (const Step& step : pass.steps) {
-    Op op{.kernel = step.kernel, .duration_ns = step.duration_ns};
+    Op op{.kernel = step.kernel, .duration_ns = step_ns(step, layout)};
     if (!step.computes) {
       op.kind = op_kind(step.collective);
       op.slot = slots[static_cast<std::size_t>(step.group_kind)];
       op.sms = step.settings.sms;
       op.bytes = step.bytes;
-      Layout group = layout;
-      if (step.among_experts) group.tp = std::max(layout.expert_tp, 1);
-      op.duration_ns =
-          groups_.alone_ns(groups_.of_pass(group, step.group_kind, step.collective), step.bytes);
     }
     waits.clear();
     for (const int wait : step.waits) waits.push_back(ops[wait]);
@@ -57,10 +86,16 @@ Nanoseconds StageLevel::length(const Pass& pass, const Layout& layout, Program* 
   return std::ranges::max(trace->events, {}, &EventTimes::end_ns).end_ns;
 }
 
-// From a job of four stages: with the embedding, of one layer, of two, with the head.
-StageTimes StageLevel::measure_kind(const Layout& layout, const Model& kind) {
-  Scenario scenario = with(base_, {layout, {default_order(1)}, {}});
-  Plan plan = scenario.job.plan;
+// Of its kernels alone.
+Nanoseconds computing(const Pass& pass) {
+  Nanoseconds sum = 0;
+  for (const Step& step : pass.steps) sum += step.computes ? step.duration_ns : 0;
+  return sum;
+}
+
+// A job of four stages: with the embedding, of one layer, of two, with the head.
+std::pair<Model, Plan> StageLevel::four_stages(const Layout& layout, const Model& kind) const {
+  Plan plan = plan_of(base_, {layout, {default_order(1)}, {}});
   plan.pp = 4;
   plan.vpp = 1;
   plan.layers_per_stage = {1, 1, 2, 1};
@@ -70,19 +105,22 @@ StageTimes StageLevel::measure_kind(const Layout& layout, const Model& kind) {
   }
   Model model = kind;
   model.layers = 5;
-  const Workload work =
+  return {std::move(model), std::move(plan)};
+}
+
+StageTimes StageLevel::measure_kind(const Layout& layout, const Model& kind, bool of_kernels) {
+  const auto [model, plan] = four_stages(layout, kind);
+  Workload work =
       price_workload(model, OrderedPlan(plan), base_.costs, groups_.cluster(), groups_.placement());
-  Program program;
-  program.kernels = work.kernels;
-  program.device = {base_.cluster.spec.device.sms, base_.cluster.spec.device.memory_bytes_per_s};
-  for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind)
-    program.communicators.push_back({static_cast<GroupKind>(group_kind), false, {Rank{0}}});
+  Program program = one_gpu(std::move(work.kernels));
+  const auto ns = [&](const Pass& pass) {
+    return of_kernels ? computing(pass) : length(pass, layout, &program);
+  };
   std::array<PassTimes, 4> stages;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const StageWork& stage = work.stages[s];
-    stages[s] = {length(stage.forward, layout, &program), length(stage.backward, layout, &program),
-                 length(stage.backward_input, layout, &program),
-                 length(stage.backward_weight, layout, &program)};
+    stages[s] = {ns(stage.forward), ns(stage.backward), ns(stage.backward_input),
+                 ns(stage.backward_weight)};
   }
   StageTimes times;
   times.layers = {stages[2] - stages[1]};
@@ -95,29 +133,63 @@ StageTimes StageLevel::measure_kind(const Layout& layout, const Model& kind) {
 
 // What a pass takes once and the embedding are the first kind's, the head the last layer's, which
 // may come with further ones.
-StageTimes StageLevel::measure_layers(const Layout& layout) {
+StageTimes StageLevel::measure_layers(const Layout& layout, bool of_kernels) {
   const Model& model = base_.job.model;
-  StageTimes all = measure_kind(layout, model.kinds.empty() ? model : model.kinds.front());
+  const auto measured = [&](const Model& kind) {
+    if (kind.is_moe() || layout.expert_tp == 0) return measure_kind(layout, kind, of_kernels);
+    Layout dense = layout;  // among other layers' experts
+    dense.ep = 1;
+    dense.expert_tp = 0;
+    const auto known = dense_.find({canonical(dense), kind.kind, of_kernels});
+    if (known != dense_.end()) return known->second;
+    return dense_
+        .emplace(std::tuple(canonical(dense), kind.kind, of_kernels),
+                 measure_kind(layout, kind, of_kernels))
+        .first->second;
+  };
+  StageTimes all = measured(model.kinds.empty() ? model : model.kinds.front());
   for (std::size_t i = 1; i < model.kinds.size(); ++i) {
-    const StageTimes kind = measure_kind(layout, model.kinds[i]);
+    const StageTimes kind = measured(model.kinds[i]);
     all.layers.push_back(kind.layers.front());
     if (model.kind_of(model.layers - 1) == static_cast<int>(i)) all.head = kind.head;
   }
   return all;
 }
 
-const StageTimes& StageLevel::times(const Layout& layout) {
-  Layout key = layout;
-  key.vpp = 1;
-  const int node = groups_.cluster().spec().gpus_per_node;
+// Of the layouts that have the same times, one.
+Layout StageLevel::canonical(Layout layout) const {
+  layout.vpp = 1;
+  // What a block's groups take is what those of its first GPUs take, where they lie alike.
   const int span = std::lcm(layout.tp * layout.cp, layout.ep * std::max(layout.expert_tp, 1));
-  if (!base_.cluster.cyclic && groups_.cluster().nodes_alike() && node % span == 0) {
-    key.pp = std::min(layout.pp, 2);  // whether the embedding is shared shows in no time
-    key.dp = std::min(layout.block(), node) / (layout.tp * layout.cp);
+  if (const int alike = groups_.alike_from(span); alike > 0) {
+    layout.dp = std::min(layout.block(), alike) / (layout.tp * layout.cp);
+    layout.pp = std::min(layout.pp, 2);  // whether the embedding is shared shows in no time
   }
+  return layout;
+}
+
+const StageTimes& StageLevel::times(const Layout& layout) {
+  const Layout key = canonical(layout);
   const auto known = times_.find(key);
   if (known != times_.end()) return known->second;
-  return times_.emplace(key, measure_layers(layout)).first->second;
+  return times_.emplace(key, measure_layers(layout, /*of_kernels=*/false)).first->second;
+}
+
+// Where they recompute nothing and cut no GEMM to overlap it: others have no less to compute.
+const StageTimes* StageLevel::kernel_times(const Layout& layout) {
+  Layout least = layout;
+  least.recompute = Recompute::None;
+  least.tensor = TensorMethod::Off;
+  least.overlap_context = least.scatter_gather = false;
+  Layout key = least;
+  key.pp = key.vpp = key.dp = 1;  // kernels are alike on all ranks
+  const auto known = kernel_times_.find(key);
+  if (known != kernel_times_.end()) return &known->second;
+  for (const auto& [kind, layers] : kinds_of(base_.job.model)) {
+    const auto [model, plan] = four_stages(least, *kind);
+    if (!check(model, plan).ok()) return nullptr;
+  }
+  return &kernel_times_.emplace(key, measure_layers(least, /*of_kernels=*/true)).first->second;
 }
 
 std::vector<PassTimes> StageLevel::stages(const Layout& layout) {

@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kVerdictBranches = 500;
 
 // `by_rules` keeps every rule.
-std::vector<Verdict> judge(const Scenario& base, const Search& found, const Found& best,
+std::vector<Verdict> judge(const Scenario& base, Search& found, const Found& best,
                            const std::optional<Found>& by_rules, const TuneOptions& options) {
   std::vector<Verdict> verdicts;
   for (const Rule& rule : rules()) {
@@ -40,8 +40,7 @@ std::vector<Verdict> judge(const Scenario& base, const Search& found, const Foun
     if (!others.best.empty()) other = others.best.front();
     if (!kept && by_rules && (!other || by_rules->iteration_ns < other->iteration_ns))
       other = by_rules;
-    Verdict verdict{std::string(rule.name), std::string(rule.source), best, other,
-                    others.counts.left == 0};
+    Verdict verdict{std::string(rule.name), std::string(rule.source), best, other, others.complete};
     if (!kept) std::swap(verdict.keeps, verdict.breaks);
     verdicts.push_back(std::move(verdict));
   }
@@ -214,16 +213,16 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
     return [&options, of_rules](const Found& found) { options.on_better(found, of_rules); };
   };
   const Space narrow = where_rules_look(space, base);
-  const Search of_rules(base, narrow, &level, options.stop);
   const SearchResult ruled =
-      of_rules.best({.keep = 1,
-                     .wants = [&](const Layout& layout) { return keeps_all(base, layout); },
-                     .stop = options.stop,
-                     .on_better = on_better(true)});
+      Search(base, narrow, &level)
+          .best({.keep = 1,
+                 .wants = [&](const Layout& layout) { return keeps_all(base, layout); },
+                 .stop = options.stop,
+                 .on_better = on_better(true)});
   std::optional<Found> by_rules;
   if (!ruled.best.empty()) by_rules = ruled.best.front();
 
-  const Search found(base, space, &level, options.stop);
+  Search found(base, space, &level);
   const SearchResult result =
       found.best({.keep = options.keep, .stop = options.stop, .on_better = on_better(false)});
   Tuned tuned{.scenario = base.name, .counts = result.counts};
@@ -232,12 +231,12 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
     tuned.framework = options.framework->name;
     tuned.own_breaks = broken_rule(*options.framework, base, candidate_of(base));
   }
-  tuned.complete = found.complete() && result.counts.left == 0;
+  tuned.complete = result.complete;
   std::vector<Found> best = result.best;
   if (best.empty() && by_rules) best.push_back(*by_rules);
   if (best.empty() && !tuned.complete)
     return Error{"stopped before the first plan was played", Error::Failed};
-  if (best.empty() && result.counts.enumerated == 0)
+  if (best.empty() && result.counts.found_none())
     return Error::at(
         base.path,
         fmt::format("found no plan for {} GPUs and a batch of {}, expected sizes that divide them "
@@ -250,10 +249,11 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   if (best.empty())
     return Error::at(
         base.path,
-        fmt::format("found {} plans and none that fits into {:.1f} of the GPU's {:.1f} GiB of "
-                    "memory, expected more GPUs or a smaller model",
-                    result.counts.enumerated, usable_memory_bytes(base.cluster.spec.device) / GiB,
-                    base.cluster.spec.device.memory_bytes / GiB));
+        fmt::format(
+            "found no plan that fits into {:.1f} of the GPU's {:.1f} GiB of memory, expected "
+            "more GPUs or a smaller model",
+            usable_memory_bytes(base.cluster.spec.device) / GiB,
+            base.cluster.spec.device.memory_bytes / GiB));
   if (tuned.complete) tuned.verdicts = judge(base, found, best.front(), by_rules, options);
   waiting.reset();  // it forks
   tuned.finalists = play_best(base, best, by_rules, options);
@@ -268,6 +268,11 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
 nlohmann::ordered_json to_json(const Tuned& tuned) {
   const SearchCounts& counts = tuned.counts;
   nlohmann::ordered_json json = {{"scenario", tuned.scenario},
+                                 {"cuts",
+                                  {{"all", counts.cuts},
+                                   {"memory", counts.cuts_memory},
+                                   {"work", counts.cuts_work},
+                                   {"not_searched", counts.cuts_left}}},
                                  {"enumerated", counts.enumerated},
                                  {"pruned",
                                   {{"memory", counts.memory},

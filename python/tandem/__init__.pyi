@@ -144,6 +144,7 @@ class Plan:
 
 class Tuned:
     scenario: str
+    cuts: Numbers
     enumerated: int
     pruned: Numbers
     scheduled: int

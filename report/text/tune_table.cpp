@@ -84,18 +84,21 @@ std::string bounds_text(const Tuned& tuned) {
 std::string counts_text(const Tuned& tuned) {
   const SearchCounts& c = tuned.counts;
   std::string text = fmt::format(
-      "{} plans in {:.1f} s, {} a second on one core. Not scheduled: {} beyond the GPU's memory; "
-      "{} by the work of their layout, {} with its bubble and transfers, {} with least "
+      "{} plans in {:.1f} s, {} a second on one core, of {} cuts of the model over the GPUs; of {} "
+      "more memory holds no parameters, of {} the kernels alone take longer. Not scheduled: {} "
+      "beyond the GPU's memory; {} by the work of their layout, {} with its bubble and transfers, "
+      "{} with least "
       "data-parallel "
       "communication. Scheduled: {}, and {} orders for a bound.",
       grouped(c.enumerated), tuned.search_s,
       grouped(static_cast<std::int64_t>(static_cast<double>(c.enumerated) / tuned.search_s)),
-      grouped(c.memory), grouped(c.work), grouped(c.pipeline), grouped(c.data),
-      grouped(c.scheduled), grouped(c.orders));
+      grouped(c.cuts - c.cuts_memory - c.cuts_work - c.cuts_left), grouped(c.cuts_memory),
+      grouped(c.cuts_work), grouped(c.memory), grouped(c.work), grouped(c.pipeline),
+      grouped(c.data), grouped(c.scheduled), grouped(c.orders));
   if (c.unplayable > 0) text += fmt::format(" Refused by lowering: {}.", grouped(c.unplayable));
   if (!tuned.complete)
-    text += fmt::format(" Stopped early: {} of these plans and all later ones were not looked at.",
-                        grouped(c.left));
+    text += fmt::format(" Stopped early: {} of these plans, and {} cuts, were not looked at.",
+                        grouped(c.left), grouped(c.cuts_left));
   return text + "\n";
 }
 

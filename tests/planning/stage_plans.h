@@ -20,12 +20,13 @@ inline StageLevel level_of(const Scenario& scenario) {
 
 inline std::vector<Candidate> all_of(const Scenario& base, const Space& space) {
   std::vector<Candidate> all;
-  space.for_each_layout(base, [&](const Layout& layout) {
-    for (const Playing& playing : space.playings(base, layout))
-      for (const Sharing& sharing : space.sharings(base, layout, playing))
-        all.push_back({layout, playing, sharing});
-    return true;
-  });
+  for (const Layout& cut : space.cuts(base)) {
+    for (const Layout& layout : space.layouts(base, cut)) {
+      for (const Playing& playing : space.playings(base, layout))
+        for (const Sharing& sharing : space.sharings(base, layout, playing))
+          all.push_back({layout, playing, sharing});
+    }
+  }
   return all;
 }
 
@@ -52,7 +53,9 @@ inline std::vector<Found> check_against_all(const Scenario& base, const Space& s
     CHECK(found.best[i].iteration_ns == all.best[i].iteration_ns);
   }
   const SearchCounts& counts = found.counts;
-  CHECK(counts.enumerated == all.counts.enumerated);
+  CHECK(counts.enumerated <= all.counts.enumerated);
+  CHECK(counts.cuts_memory + counts.cuts_work < counts.cuts);
+  CHECK((counts.cuts_memory + counts.cuts_work > 0 || counts.enumerated == all.counts.enumerated));
   CHECK(counts.memory <= all.counts.memory);  // those that a bound cut first are not asked
   CHECK(counts.memory + counts.work + counts.pipeline + counts.data + counts.scheduled +
             counts.unplayable ==
@@ -70,6 +73,10 @@ inline void check_bounds(const Scenario& base, const std::vector<Candidate>& pla
     const auto played = level.play(plan, *order);
     REQUIRE(played.ok());
     CHECK(level.work_bound(plan.layout) <= *played);
+    CHECK(level.kernel_bound(plan.layout) <= level.work_bound(plan.layout));
+    Layout cut = plan.layout;
+    cut.micro_batch = cut.vpp = 1;
+    CHECK(level.state_floor(cut) <= level.memory_floor(plan));
     const RankEnds least = level.ends_bound(plan.layout, plan.playing);
     CHECK(level.data_bound(plan, least) <= *played);
     CHECK(level.memory_floor(plan) <= level.memory(plan, *order));

@@ -108,6 +108,8 @@ TEST_CASE("links of nodes that are none are refused at their line") {
   CHECK(refused(head + "a.gpu0,s,1,0,1.5\n") == ":2: found an efficiency outside 0 to 1");
   CHECK(refused(head + "a.gpu0,s,1,0,\nb.gpu0,s,1,0,\nb.gpu1,s,1,0,\n") ==
         ": found GPU b.gpu1, expected GPUs gpu0, gpu1, ... on each node, as many on each");
+  CHECK(refused(head + "a.gpu01,a,1,0,\na.gpu1,a,1,0,\n") ==
+        ": found 'a.gpu01' and 'a.gpu1', expected one name for a GPU");
   CHECK(refused(head + "a.nic0,s,1,0,\n") == ": found 0 GPUs, expected as many on each node");
   CHECK(refused(head + "n0.gpu0,s,1,0,\nn1.nic0,s,1,0,\n") ==
         ": found n1.nic0, expected GPUs on its node");
