@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -34,6 +36,7 @@ struct TuneCommand {
   int keep = 5;
   int refine = 3;
   int jobs = 0;
+  double seconds = 0;
   std::string report;
   bool json = false;
   bool wide = false;
@@ -98,6 +101,7 @@ Status run_tune(const TuneCommand& options) {
     if (const auto known = emit_plan(options.emit, {}); !known.ok()) return known.error();
   }
   RETURN_IF_ERROR(check_html_page(options.report));
+  if (std::isnan(options.seconds)) return Error{"--seconds: found nan, expected seconds"};
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   ASSIGN_OR_RETURN(Space space, Space::among(options.among));
   const Framework* framework = nullptr;
@@ -111,21 +115,25 @@ Status run_tune(const TuneCommand& options) {
                    load_scenarios(options.input, sets, options.only));
   ASSIGN_OR_RETURN(const Scenario scenario, only_run(scenarios, options.input));
   end_search_at_interrupt();
+  const auto begin = std::chrono::steady_clock::now();
+  const std::chrono::duration<double> limit(options.seconds > 0 ? options.seconds : 1e9);
   const bool terminal = isatty(STDERR_FILENO) != 0;
-  ASSIGN_OR_RETURN(const Tuned tuned,
-                   tune(scenario, space,
-                        {.framework = framework,
-                         .keep = options.keep,
-                         .refine = options.refine,
-                         .jobs = jobs_or_cores(options.jobs),
-                         .engine = engine_of(options.engine),
-                         .detail = options.report.empty() ? Detail::None : Detail::Timeline,
-                         .stop = [] { return interrupted != 0; },
-                         .on_better =
-                             [terminal](const Found& found, bool of_rules) {
-                               if (terminal)
-                                 fmt::print(stderr, "\r\033[K{}\n", better_line(found, of_rules));
-                             }}));
+  ASSIGN_OR_RETURN(
+      const Tuned tuned,
+      tune(
+          scenario, space,
+          {.framework = framework,
+           .keep = options.keep,
+           .refine = options.refine,
+           .jobs = jobs_or_cores(options.jobs),
+           .engine = engine_of(options.engine),
+           .detail = options.report.empty() ? Detail::None : Detail::Timeline,
+           .stop =
+               [=] { return interrupted != 0 || std::chrono::steady_clock::now() - begin > limit; },
+           .on_better =
+               [terminal](const Found& found, bool of_rules) {
+                 if (terminal) fmt::print(stderr, "\r\033[K{}\n", better_line(found, of_rules));
+               }}));
   if (!options.report.empty()) {
     const std::string title = std::filesystem::path(options.input).filename().string();
     RETURN_IF_ERROR(write_html_page(tune_page(title, tuned), options.report));
@@ -192,6 +200,11 @@ void add_tune(const Command& app) {
       .one_of({"ideal", "simgrid"});
   command.option("--jobs", &options->jobs, "simulations at once; default one a core")
       .at_least_one();
+  command
+      .option("--seconds", &options->seconds,
+              "end the search after so long, as Ctrl-C does, with the best so far and how far at "
+              "most it is above the best: two runs may end differently; default: none")
+      .range(1e-3, 1e6);
   command.option("--report", &options->report,
                  "write a page to open in a browser, offline: the plans' frontier of time and "
                  "memory, and the timelines of the best and of the scenario's own");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -177,10 +178,12 @@ Result<Swept> sweep_into(const AskedOf& asked, const std::string& output, const 
 }
 
 Result<std::string> tune_plan(const AskedOf& asked, const std::vector<std::string>& among,
-                              const std::string& framework, int keep, Interrupt* interrupt,
+                              const std::string& framework, int keep, double seconds,
+                              Interrupt* interrupt,
                               const std::function<void(const std::string&)>& on_better) {
   if (keep < 1 || keep > 1000)
     return Error{fmt::format("keep: found {}, expected 1 to 1000", keep)};
+  if (!(seconds > 0)) return Error{fmt::format("seconds: found {}, expected more than 0", seconds)};
   ASSIGN_OR_RETURN(Space space, Space::among(among));
   TuneOptions options{.keep = keep, .jobs = jobs_of(asked)};
   if (!framework.empty()) {
@@ -190,7 +193,11 @@ Result<std::string> tune_plan(const AskedOf& asked, const std::vector<std::strin
   ASSIGN_OR_RETURN(const Scenario scenario, scenario_of(asked));
   ASSIGN_OR_RETURN(options.engine, engine_of(asked, Engine::SimGrid));
   if (options.engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
-  options.stop = [interrupt] { return interrupt->pending(); };
+  const auto begin = std::chrono::steady_clock::now();
+  const std::chrono::duration<double> limit(seconds);
+  options.stop = [=] {
+    return interrupt->pending() || std::chrono::steady_clock::now() - begin > limit;
+  };
   options.on_runs = [interrupt](int) { interrupt->check(); };
   options.on_better = [&on_better](const Found& found, bool) {
     on_better(

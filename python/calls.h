@@ -49,7 +49,8 @@ Result<Swept> sweep_into(const AskedOf& asked, const std::string& output, const 
 
 // `on_better`: told the line of each new fastest plan.
 Result<std::string> tune_plan(const AskedOf& asked, const std::vector<std::string>& among,
-                              const std::string& framework, int keep, Interrupt* interrupt,
+                              const std::string& framework, int keep, double seconds,
+                              Interrupt* interrupt,
                               const std::function<void(const std::string&)>& on_better);
 
 Result<std::string> size_purchase(const AskedOf& asked, const std::vector<std::string>& among,

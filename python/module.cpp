@@ -112,14 +112,16 @@ py::dict sweep_runs(const AskedOf& asked, const std::string& output, const std::
 }
 
 std::string tune_scenario(const AskedOf& asked, const std::vector<std::string>& among,
-                          const std::string& framework, int keep, const py::object& on_better) {
+                          const std::string& framework, int keep, double seconds,
+                          const py::object& on_better) {
   Interrupt interrupt;
   return without_lock(asked, &interrupt, [&] {
-    return tune_plan(asked, among, framework, keep, &interrupt, [&](const std::string& line) {
-      if (on_better.is_none()) return;
-      const py::gil_scoped_acquire lock;
-      on_better(line);
-    });
+    return tune_plan(asked, among, framework, keep, seconds, &interrupt,
+                     [&](const std::string& line) {
+                       if (on_better.is_none()) return;
+                       const py::gil_scoped_acquire lock;
+                       on_better(line);
+                     });
   });
 }
 
@@ -172,7 +174,7 @@ PYBIND11_MODULE(_tandem, module) {
   module.def("sweep_runs", &sweep_runs, py::arg("asked"), py::arg("output"), py::arg("list"),
              py::arg("on_done"));
   module.def("tune_scenario", &tune_scenario, py::arg("asked"), py::arg("among"),
-             py::arg("framework"), py::arg("keep"), py::arg("on_better"));
+             py::arg("framework"), py::arg("keep"), py::arg("seconds"), py::arg("on_better"));
   module.def("size_scenario", &size_scenario, py::arg("asked"), py::arg("among"));
   module.def("order_drawn", &order_drawn, py::arg("asked"));
   module.def("record_fields", &record_fields);

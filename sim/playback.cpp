@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/check.h"
+#include "base/memory.h"
 #include "schedule/program/validate.h"
 
 namespace tandem {
@@ -34,7 +35,7 @@ Playback::Playback(const Program& program, const RankFolding& folding,
                              folded_rank.comm_classes.data(), nullptr, LaneCursors(ops),
                              std::vector<Nanoseconds>(ops.lanes.size())});
   }
-  out_.events.resize(events);
+  resize_in_large_pages(&out_.events, events);
   for (std::size_t p = 0; p < folded_ranks_.size(); ++p)
     folded_ranks_[p].events = out_.events.data() + out_.first[p];
   for (const CommunicatorClass& comm_class : folding.comm_classes) {
@@ -158,6 +159,11 @@ void Playback::pump() {
       return;
     }
     events_.pop();
+    if (!events_.empty() && events_.top().subject >= 0) {
+      const PlayedRank& next = folded_ranks_[events_.top().subject];
+      __builtin_prefetch(next.arrived_ns.data());
+      __builtin_prefetch(next.cursors.done.data());
+    }
     now_ = std::max(now_, event.time);  // the solver rounds its times to ns
     if (event.subject >= 0) {
       end_op(event.subject, 0, folded_ranks_[event.subject].arrived_ns[0]);

@@ -143,13 +143,20 @@ class BranchAndBound {
       open_.pop();
       expand(branch);
       stopped_ = options_.stop();
+      if (!best_.found().empty()) options_.on_bound(best_.found().front(), bound());
     }
+    const Nanoseconds least = known_.knows_cuts_ ? bound() : 0;
     for (; !open_.empty(); open_.pop()) cut(open_.top());
     const bool complete = known_.knows_cuts_ && counts_.left == 0 && counts_.cuts_left == 0;
-    return {best_.found(), counts_, complete};
+    return {best_.found(), counts_, complete, least};
   }
 
  private:
+  // Nothing that is still open takes less than its bound, nor what was found than its first.
+  Nanoseconds bound() const {
+    const Nanoseconds open = open_.empty() ? INT64_MAX : open_.top().bound;
+    return best_.found().empty() ? open : std::min(open, best_.found().front().iteration_ns);
+  }
   const Search::Known& known(const Branch& branch) const {
     return known_.cuts_[branch.cut].layouts[branch.layout];
   }

@@ -44,7 +44,8 @@ struct SearchResult {
   std::vector<Found>
       best;  // fastest first; of two of one tp, cp, ep, pp, vpp, dp and order the first
   SearchCounts counts;
-  bool complete = true;  // nothing was left because it was stopped
+  bool complete = true;      // nothing was left because it was stopped
+  Nanoseconds bound_ns = 0;  // that no plan takes less than, looked at or not; 0: not known
 };
 
 struct SearchOptions {
@@ -52,6 +53,9 @@ struct SearchOptions {
   std::function<bool(const Layout&)> wants = [](const Layout&) { return true; };  // only these
   std::function<bool()> stop = [] { return false; };                  // asked again and again
   std::function<void(const Found&)> on_better = [](const Found&) {};  // a new fastest plan
+  // The fastest yet, and that no plan takes less than; as often as there is something to look at.
+  std::function<void(const Found&, Nanoseconds bound_ns)> on_bound = [](const Found&, Nanoseconds) {
+  };
 };
 
 class Search {

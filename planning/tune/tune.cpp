@@ -20,6 +20,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// By which part of the bound.
+double above(Nanoseconds iteration_ns, Nanoseconds bound_ns) {
+  return static_cast<double>(iteration_ns) / static_cast<double>(bound_ns) - 1;
+}
+
 // The most branches to look at on a rule's other side: where no plan there fits, the search would
 // have to ask all of them.
 constexpr int kVerdictBranches = 500;
@@ -189,6 +194,10 @@ nlohmann::ordered_json to_json(const Finalist& finalist) {
 
 }  // namespace
 
+std::optional<double> Tuned::gap() const {
+  return bound_ns > 0 ? std::optional(above(best_ns, bound_ns)) : std::nullopt;
+}
+
 Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& options) {
   if (base.job.plan.vocabulary > 0)
     return base.placed(Error::of({"schedule.vocabulary"},
@@ -209,6 +218,14 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   StageLevel level(base, std::move(cluster));
   const auto begin = Clock::now();
   std::optional<Waiting> waiting("searching plans");
+  std::string shown;
+  const auto show_gap = [&](const Found& first, Nanoseconds bound_ns) {
+    std::string gap = fmt::format("{:.1f}", 100 * above(first.iteration_ns, bound_ns));
+    if (gap == shown) return;
+    shown = std::move(gap);
+    waiting->now(fmt::format("searching plans: {:.4g} s, at most {} % above the best possible",
+                             to_seconds(first.iteration_ns), shown));
+  };
   const auto on_better = [&](bool of_rules) {
     return [&options, of_rules](const Found& found) { options.on_better(found, of_rules); };
   };
@@ -223,8 +240,10 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   if (!ruled.best.empty()) by_rules = ruled.best.front();
 
   Search found(base, space, &level);
-  const SearchResult result =
-      found.best({.keep = options.keep, .stop = options.stop, .on_better = on_better(false)});
+  const SearchResult result = found.best({.keep = options.keep,
+                                          .stop = options.stop,
+                                          .on_better = on_better(false),
+                                          .on_bound = show_gap});
   Tuned tuned{.scenario = base.name, .counts = result.counts};
   tuned.search_s = std::chrono::duration<double>(Clock::now() - begin).count();
   if (options.framework != nullptr) {
@@ -254,6 +273,8 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
             "more GPUs or a smaller model",
             usable_memory_bytes(base.cluster.spec.device) / GiB,
             base.cluster.spec.device.memory_bytes / GiB));
+  tuned.best_ns = best.front().iteration_ns;
+  tuned.bound_ns = std::min(result.bound_ns, tuned.best_ns);
   if (tuned.complete) tuned.verdicts = judge(base, found, best.front(), by_rules, options);
   waiting.reset();  // it forks
   tuned.finalists = play_best(base, best, by_rules, options);
@@ -284,9 +305,15 @@ nlohmann::ordered_json to_json(const Tuned& tuned) {
                                  {"unplayable", counts.unplayable},
                                  {"not_searched", counts.left},
                                  {"complete", tuned.complete},
+                                 {"bound_s", nullptr},
+                                 {"gap", nullptr},
                                  {"search_wall_s", tuned.search_s},
                                  {"cleared", tuned.cleared},
                                  {"framework", nullptr}};
+  if (const std::optional<double> gap = tuned.gap()) {
+    json["bound_s"] = to_seconds(tuned.bound_ns);
+    json["gap"] = *gap;
+  }
   if (!tuned.framework.empty()) {
     json["framework"] = tuned.framework;
     json["own_breaks"] = nullptr;

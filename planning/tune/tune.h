@@ -53,8 +53,13 @@ struct Refined {
 struct Tuned {
   std::string scenario;
   SearchCounts counts;
-  bool complete = true;             // the whole space was searched
-  double search_s = 0;              // on the wall
+  bool complete = true;  // the whole space was searched
+  double search_s = 0;   // on the wall
+  // At stage level: the best plan, and what no plan of the space takes less than; 0: not known.
+  Nanoseconds best_ns = 0, bound_ns = 0;
+
+  // How far at most the best plan is above the best possible; nothing where that is not known.
+  std::optional<double> gap() const;
   std::vector<Finalist> finalists;  // the best by their simulated iteration, then "rules" and "own"
   std::vector<Verdict> verdicts;
   std::vector<Refined> refined;  // none where the space asks for no refinement

@@ -107,6 +107,7 @@ def tune(
     framework="",
     only="",
     keep=5,
+    seconds=None,
     engine=None,
     jobs=None,
     progress=None,
@@ -115,7 +116,8 @@ def tune(
 
     among: only plans with one of these values, {"parallel.tp": [4, 8]}. framework: "megatron",
     "nemo", "deepspeed" or "fsdp": only plans that it runs. keep: how many plans are simulated.
-    progress: told a line for each new fastest plan.
+    seconds: end the search after so long; `gap` says how far at most its best is above the best
+    possible. progress: told a line for each new fastest plan.
     """
     with Progress("best so far", progress) as told:
         text = _tandem.tune_scenario(
@@ -123,6 +125,7 @@ def tune(
             among_words(among),
             framework or "",
             keep,
+            float("inf") if seconds is None else seconds,
             told.listener,
         )
     return Tuned(parsed(text))

@@ -152,6 +152,8 @@ class Tuned:
     unplayable: int
     not_searched: int
     complete: bool
+    bound_s: float | None
+    gap: float | None
     search_wall_s: float
     cleared: list[str]
     framework: str | None
@@ -244,6 +246,7 @@ def tune(
     framework: str = "",
     only: str = "",
     keep: int = 5,
+    seconds: float | None = None,
     engine: str | None = None,
     jobs: int | None = None,
     progress: Callable[[str], object] | None = None,

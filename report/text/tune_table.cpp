@@ -97,8 +97,16 @@ std::string counts_text(const Tuned& tuned) {
       grouped(c.data), grouped(c.scheduled), grouped(c.orders));
   if (c.unplayable > 0) text += fmt::format(" Refused by lowering: {}.", grouped(c.unplayable));
   if (!tuned.complete)
-    text += fmt::format(" Stopped early: {} of these plans, and {} cuts, were not looked at.",
-                        grouped(c.left), grouped(c.cuts_left));
+    text += fmt::format(
+        " Stopped early, which no two runs do alike: {} of these plans, and {} cuts, were not "
+        "looked "
+        "at.",
+        grouped(c.left), grouped(c.cuts_left));
+  if (const std::optional<double> gap = tuned.gap(); gap && !tuned.complete)
+    text += fmt::format(
+        " No plan takes less than {:.4g} s at stage level: the best is at most {:.1f} % above the "
+        "best possible.",
+        to_seconds(tuned.bound_ns), 100 * *gap);
   return text + "\n";
 }
 

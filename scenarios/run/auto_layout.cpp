@@ -212,7 +212,7 @@ class FullPlays {
           std::vector<int> split = from;
           --split[more];
           ++split[fewer];
-          RETURN_IF_ERROR(play({split}));
+          RETURN_IF_ERROR(play({split, best_.mtp_before_loss}));
         }
       }
     }
@@ -296,6 +296,28 @@ bool may_predict_apart(const JobSettings& job) {
   return job.model.mtp_layers > 0 && job.plan.pp > 1 && job.plan.stages() <= job.model.layers + 3;
 }
 
+// The even split with a prediction counted as a layer, on the stage before the loss, which has
+// none; empty: that stage has no room, or the rules refuse it.
+std::vector<int> even_apart(const Scenario& scenario, std::vector<int> split) {
+  const Model& model = scenario.job.model;
+  const int stages = static_cast<int>(split.size()) - 1;
+  const int units = model.layers + model.mtp_layers;
+  for (int stage = 0; stage < stages; ++stage)  // the embedding's has none of what is left over
+    split[stage] = units / stages + (stage > 0 && stage <= units % stages ? 1 : 0);
+  split[stages] = 0;
+  split[stages - 1] -= model.mtp_layers;
+  if (split[stages - 1] < 0) return {};
+  return check(model, with(scenario, {split, true}).job.plan).ok() ? split : std::vector<int>{};
+}
+
+// Plays the best layouts with multi-token prediction before the loss.
+Status play_apart(const Scenario& even, const std::vector<int>& split, FullPlays* plays) {
+  const std::vector<int> counted = even_apart(even, split);
+  ASSIGN_OR_RETURN(const GoodSplits apart, good_splits(with(even, {split, true}), counted));
+  for (const std::vector<int>& good : apart.splits) RETURN_IF_ERROR(plays->play({good, true}));
+  return counted.empty() ? Status(Done{}) : plays->play({counted, true});
+}
+
 }  // namespace
 
 Result<Scenario> with_layout(const Scenario& scenario) {
@@ -313,13 +335,12 @@ Result<Scenario> with_layout(const Scenario& scenario) {
     ASSIGN_OR_RETURN(const GoodSplits good,
                      good_splits(even, has_even ? best.split : std::vector<int>{}));
     for (const std::vector<int>& split : good.splits) RETURN_IF_ERROR(plays.play({split}));
-    if (may_predict_apart(even.job)) {
-      ASSIGN_OR_RETURN(const GoodSplits apart, good_splits(with(even, {best.split, true}), {}));
-      for (const std::vector<int>& split : apart.splits) RETURN_IF_ERROR(plays.play({split, true}));
-    }
+    if (may_predict_apart(even.job)) RETURN_IF_ERROR(play_apart(even, best.split, &plays));
     if (has_even) RETURN_IF_ERROR(plays.play(best));
-    if (has_even && !plays.best().mtp_before_loss)
-      RETURN_IF_ERROR(plays.undo_towards(best.split, plays_in_full(good.order, kActions, kMost)));
+    const std::vector<int> towards =
+        plays.best().mtp_before_loss ? even_apart(even, best.split) : best.split;
+    if (has_even && !towards.empty())
+      RETURN_IF_ERROR(plays.undo_towards(towards, plays_in_full(good.order, kActions, kMost)));
     best = plays.best();
   }
   even = with(even, best);

@@ -367,6 +367,32 @@ TEST_CASE("a search that is stopped says so and keeps what it has") {
   CHECK(tuned->finalists.size() >= 2);
 }
 
+TEST_CASE("a search that is stopped says what no plan takes less than") {
+  const Scenario base = small();
+  const Space space = among({"parallel.cp=1", "parallel.micro_batch=1,2"});
+  StageLevel level = level_of(base);
+  const SearchResult whole = Search(base, space, &level).best({.keep = 1});
+  REQUIRE(whole.complete);
+  const Nanoseconds best = whole.best.front().iteration_ns;
+  CHECK(whole.bound_ns == best);
+  Nanoseconds before = 0;
+  for (int branches = 0; branches < 2000; branches += 50) {
+    INFO(branches << " branches");
+    // The cuts are all bounded first.
+    Search search(base, space, &level);
+    (void)search.best({.keep = 1, .wants = [](const Layout&) { return false; }});
+    int looked_at = 0;
+    const SearchResult part =
+        search.best({.keep = 1, .stop = [&] { return ++looked_at > branches; }});
+    CHECK(part.bound_ns > 0);
+    CHECK(part.bound_ns >= before);
+    CHECK(part.bound_ns <= best);
+    CHECK((part.complete || part.counts.left + part.counts.cuts_left > 0));
+    before = part.bound_ns;
+  }
+  CHECK(before == best);
+}
+
 TEST_CASE("tandem tune: counts add up, and the best plan simulates as it says") {
   const Sandbox sandbox;
   sandbox.file("small.toml", kSmall);

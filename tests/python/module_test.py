@@ -111,7 +111,10 @@ class SameAsTheProgram(unittest.TestCase):
             "overlap.tensor": ["off"],
         }
         told = []
-        tuned = tandem.tune(GPTS, only="1.7B, selene", among=choice, progress=told.append)
+        tuned = tandem.tune(
+            GPTS, only="1.7B, selene", among=choice, seconds=1000, progress=told.append
+        )
+        self.assertEqual((tuned.complete, tuned.gap), (True, 0))
         self.assertEqual(timeless(tuned.to_dict()), timeless(printed))
         self.assertIn(tuned.best[0].plan["parallel.tp"], (4, 8))
         self.assertTrue(told)
@@ -283,6 +286,7 @@ class Faults(unittest.TestCase):
             (lambda: tandem.simulate("/no/such.toml"), "/no/such.toml"),
             (lambda: tandem.tune(GPTS, only="1.7B, selene", among={"parallel.tq": 1}), "parallel"),
             (lambda: tandem.tune(GPTS, only="1.7B, selene", keep=0), "expected 1 to 1000"),
+            (lambda: tandem.tune(GPTS, only="1.7B, selene", seconds=0), "expected more than 0"),
             (lambda: tandem.size(GPTS), "size.tokens_T"),
             (lambda: tandem.simulate(TWO_STAGES, ["parallel.pp=2"]), "expected a dict"),
             (lambda: tandem.tune(SMALL, among=["parallel.tp=2"]), "among: found list"),

@@ -231,6 +231,18 @@ TEST_CASE("a found layout puts predictions where the iteration is shortest") {
   }
   CHECK(result_with(kLargeHead, {"model.mtp_layers=1", "parallel.layout=" + found.layout})
             .iteration_s == found.iteration_s);
+  const Names two_stages = {"model.mtp_layers=1", "model.layers=16", "schedule.order=interleaved",
+                            "parallel.vpp=2"};
+  const auto seconds = [&](const std::string& layout) {
+    Names set = two_stages;
+    set.push_back("parallel.layout=" + layout);
+    return result_with(kLargeHead, set).iteration_s;
+  };
+  for (const char* layout : {"Et*2|(t*3|)*3t*2|t*2|tm|L", "Et*2|(t*3|)*3t*2|t*2|t|mL",
+                             "Et*3|(t*3|)*2t*2|t*2|t*2|tm|L"}) {
+    INFO(layout);
+    CHECK(seconds("auto") <= seconds(layout));
+  }
 }
 
 TEST_CASE(
