@@ -1,6 +1,8 @@
 #include "planning/tune/rules.h"
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 namespace tandem {
 namespace {
@@ -48,6 +50,16 @@ std::span<const Rule> rules() { return kRules; }
 bool keeps_all(const Scenario& base, const Layout& layout) {
   return std::ranges::all_of(
       kRules, [&](const Rule& rule) { return !rule.applies(base) || rule.holds(base, layout); });
+}
+
+Space where_plans_are_likely(const Space& space, const Scenario& base) {
+  std::vector<std::string> in_node;
+  for (int tp = 1; tp <= base.cluster.spec.gpus_per_node; ++tp)
+    in_node.push_back(std::to_string(tp));
+  const Space narrow = space.only("parallel.tp", in_node)
+                           .only("parallel.micro_batch", {"1", "2"})
+                           .only("parallel.expert_tp", {"0", "1"});
+  return base.job.model.seq < kLongSequence ? narrow.only("parallel.cp", {"1"}) : narrow;
 }
 
 Space where_rules_look(const Space& space, const Scenario& base) {

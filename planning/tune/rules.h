@@ -25,6 +25,10 @@ bool keeps_all(const Scenario& base, const Layout& layout);
 // A small part of the space that has all plans which keep them.
 Space where_rules_look(const Space& space, const Scenario& base);
 
+// Part of the space that has good plans and few others: tp inside a node, micro batches of 1 and 2,
+// whole experts, cp for long sequences alone.
+Space where_plans_are_likely(const Space& space, const Scenario& base);
+
 // From here on sequences are cut (cp), by Megatron-LM's guide.
 inline constexpr int kLongSequence = 8192;
 

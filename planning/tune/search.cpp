@@ -131,6 +131,7 @@ class BranchAndBound {
       : known_(known), level_(known.level_), options_(options), best_(options.keep) {}
 
   SearchResult run() {
+    for (const Found& found : options_.known) best_.add(found);
     for (std::size_t i = 0; i < known_.cuts_.size(); ++i) {
       const Search::Cut& cut = known_.cuts_[i];
       if (cut.holds_state) open_.push({cut.bound, static_cast<std::int32_t>(i)});

@@ -50,6 +50,7 @@ struct SearchResult {
 
 struct SearchOptions {
   int keep = 5;
+  std::vector<Found> known = {};  // plans of the space that were played before
   std::function<bool(const Layout&)> wants = [](const Layout&) { return true; };  // only these
   std::function<bool()> stop = [] { return false; };                  // asked again and again
   std::function<void(const Found&)> on_better = [](const Found&) {};  // a new fastest plan

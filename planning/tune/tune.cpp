@@ -239,8 +239,14 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   std::optional<Found> by_rules;
   if (!ruled.best.empty()) by_rules = ruled.best.front();
 
+  // Good plans early: they are there if the search is stopped.
+  const Space likely = where_plans_are_likely(space, base);
+  const SearchResult first =
+      Search(base, likely, &level)
+          .best({.keep = options.keep, .stop = options.stop, .on_better = on_better(false)});
   Search found(base, space, &level);
   const SearchResult result = found.best({.keep = options.keep,
+                                          .known = first.best,
                                           .stop = options.stop,
                                           .on_better = on_better(false),
                                           .on_bound = show_gap});
