@@ -11,6 +11,8 @@
 #include <xbt/log.h>
 
 #include <algorithm>
+#include <array>
+#include <csignal>
 #include <map>
 #include <string>
 
@@ -23,6 +25,24 @@ namespace {
 
 namespace s4u = simgrid::s4u;
 using simgrid::kernel::timer::Timer;
+
+// SimGrid sets handlers of its own for Ctrl-C and for faults, which are no use when it is gone: the
+// process's are put back.
+class OwnSignals {
+ public:
+  OwnSignals() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], nullptr, &actions_[i]);
+  }
+  OwnSignals(const OwnSignals&) = delete;
+  OwnSignals& operator=(const OwnSignals&) = delete;
+  ~OwnSignals() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &actions_[i], nullptr);
+  }
+
+ private:
+  static constexpr std::array kSignals = {SIGINT, SIGSEGV, SIGBUS};
+  std::array<struct sigaction, kSignals.size()> actions_{};
+};
 
 // SimGrid's payloads are whole numbers: of this part of a byte. On a NIC of 1 Gbit/s that eight
 // flows share half a byte is 32 ns, and what is left of a flow is rounded whenever it is handed
@@ -115,6 +135,7 @@ class SimGridSolver final : public FlowSolver {
   };
 
   static s4u::Engine& make_engine() {
+    const OwnSignals own;
     // No line for every setting that follows.
     static char arguments[][64] = {"tandem", "--log=root.thres:critical"};
     static char* argv[] = {arguments[0], arguments[1], nullptr};

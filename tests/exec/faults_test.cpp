@@ -133,6 +133,10 @@ std::string litter(const Folder& folder, const Job& job) {
   return "";
 }
 
+// Signals that a test sends are no faults for a sanitizer to report.
+[[maybe_unused]] const int kept_from_sanitizers =
+    setenv("ASAN_OPTIONS", "handle_segv=0:handle_abort=0", /*overwrite=*/1);
+
 // What no run may say or end with, whatever was done to it but `by_signals`.
 std::string crash(const MpiRun& run, int status, const std::vector<int>& by_signals = {}) {
   for (const char* words : {"terminate called", "Sanitizer", "CHECK", "Assert", "runtime error"})
@@ -305,7 +309,7 @@ Surroundings draw_surroundings(const Folder& folder, Draw* draw) {
     case 7:
       return {"TMPDIR=/proc exec ", ""};
     default:
-#ifdef __SANITIZE_ADDRESS__
+#ifdef TANDEM_SANITIZED  // which takes terabytes of address space
       return {temporary, ""};
 #else  // in KiB
       return {fmt::format("ulimit -v {}; ", 30'000 + draw->below(600'000)) + temporary, ""};
