@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <sys/mman.h>
-
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
@@ -31,13 +29,6 @@ Error out_of_memory() {
                            "smaller run or a larger machine",
                            1e-9 * static_cast<double>(most_taken_bytes())),
                Error::Failed};
-}
-
-void advise_large_pages(void* begin, std::size_t bytes) {
-  constexpr std::size_t kLarge = std::size_t{32} << 20, kPage = 4096;
-  if (bytes < kLarge) return;
-  const std::size_t before = -reinterpret_cast<std::uintptr_t>(begin) % kPage;
-  (void)madvise(static_cast<char*>(begin) + before, bytes - before, MADV_HUGEPAGE);
 }
 
 }  // namespace tandem

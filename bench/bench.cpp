@@ -115,6 +115,14 @@ std::vector<Case> cases(const std::string& source) {
        120,
        0,
        "search_wall_s"},
+      {"the search: DeepSeek-V3, 2048 H800",
+       {"tune", source + "/scenarios/deepseek-v3.toml", "--only", "1F1B", "--keep", "1", "--engine",
+        "ideal", "--json"},
+       1,
+       0,
+       60,
+       0,
+       "search_wall_s"},
       {"99,968 H100, noise, 10 seeds, all cores",
        {"simulate", source + "/bench/noise-100k.toml", "--engine", "ideal", "--json"},
        1,
@@ -211,17 +219,19 @@ void print_ratios(const Case& c, const Measured& m, const Measured& other) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3 && argc != 4) {
-    fmt::print(stderr, "usage: tandem_bench TANDEM SOURCE_DIR [OTHER_TANDEM]\n");
+  if (argc != 5) {
+    fmt::print(stderr,
+               "usage: tandem_bench TANDEM SOURCE_DIR OTHER_TANDEM|'' PART_OF_A_CASE'S_NAME|''\n");
     return 2;
   }
-  const bool is_paired = argc == 4;
+  const bool is_paired = *argv[3] != 0;
   const std::string output_path = fmt::format("/tmp/tandem-bench-{}.json", getpid());
   fmt::print(
       "{:<42} {:<28} {:<28} {}\n",
       is_paired ? "what (ratios of the least of n runs each)" : "what (least of n runs, one core)",
       "process", "engine", "peak memory");
   for (const Case& c : cases(argv[2])) {
+    if (c.what.find(argv[4]) == std::string::npos) continue;
     Measured m, other;
     bool both = is_paired;
     for (int i = 0; i < c.runs; ++i) {

@@ -6,7 +6,6 @@
 #include <map>
 
 #include "base/check.h"
-#include "base/memory.h"
 #include "schedule/program/validate.h"
 
 namespace tandem {
@@ -35,7 +34,7 @@ Playback::Playback(const Program& program, const RankFolding& folding,
                              folded_rank.comm_classes.data(), nullptr, LaneCursors(ops),
                              std::vector<Nanoseconds>(ops.lanes.size())});
   }
-  resize_in_large_pages(&out_.events, events);
+  out_.events.resize(events);
   for (std::size_t p = 0; p < folded_ranks_.size(); ++p)
     folded_ranks_[p].events = out_.events.data() + out_.first[p];
   for (const CommunicatorClass& comm_class : folding.comm_classes) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <string>
 
-#include "base/memory.h"
 #include "schedule/program/cycle.h"
 #include "schedule/program/lanes.h"
 #include "schedule/program/validate.h"
@@ -39,8 +38,8 @@ class Replayer {
       runnable_.push_back(static_cast<std::int32_t>(folded_ranks_.size() - 1 - p));
       state.queued = true;
     }
-    resize_in_large_pages(&out_.events, events);
-    resize_in_large_pages(&out_.settled, events);
+    out_.events.resize(events);
+    out_.settled.resize(events);
     for (std::size_t c = 0; c < arrivals_.size(); ++c) {
       for (const auto& [folded_rank, slot] : folding.comm_classes[c].members)
         arrivals_[c].members.push_back({folded_rank, body(folded_rank).slots[slot].lane});
