@@ -192,19 +192,12 @@ nlohmann::ordered_json to_json(const Finalist& finalist) {
   return json;
 }
 
-}  // namespace
-
-std::optional<double> Tuned::gap() const {
-  return bound_ns > 0 ? std::optional(above(best_ns, bound_ns)) : std::nullopt;
-}
-
-Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& options) {
+Status check_asked(const Scenario& base, const std::vector<Refinement>& refinements) {
   if (base.job.plan.vocabulary > 0)
     return base.placed(Error::of({"schedule.vocabulary"},
                                  "found schedule.vocabulary = parallel, expected stage, and "
                                  "--among schedule.vocabulary=stage,parallel: it is looked for "
                                  "once plans are found"));
-  const std::vector<Refinement> refinements = refinements_in(space);
   if (refinements.empty())
     return Error{
         "--among: found no parallel.layout, schedule.vocabulary or schedule.order that is left, "
@@ -213,6 +206,39 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
     return Error::at(base.place_of({"costs.source"}),
                      "found costs.source = uniform, expected a model: its plans have no other "
                      "costs to tell them apart");
+  return Done{};
+}
+
+// Why a search has found none.
+Error no_plan(const Scenario& base, const SearchResult& result) {
+  if (!result.complete) return Error{"stopped before the first plan was played", Error::Failed};
+  if (result.counts.found_none())
+    return Error::at(
+        base.path,
+        fmt::format("found no plan for {} GPUs and a batch of {}, expected sizes that divide them "
+                    "and keep the model's rules, and --among and --framework that leave some",
+                    base.cluster.gpus, base.job.plan.global_batch));
+  if (result.counts.unplayable > 0)
+    return Error::at(base.path, fmt::format("found {} plans and none that can be played, expected "
+                                            "fewer microbatches or more ops than limits.ops = {:g}",
+                                            result.counts.enumerated, base.limits.ops));
+  return Error::at(
+      base.path,
+      fmt::format("found no plan that fits into {:.1f} of the GPU's {:.1f} GiB of memory, expected "
+                  "more GPUs or a smaller model",
+                  usable_memory_bytes(base.cluster.spec.device) / GiB,
+                  base.cluster.spec.device.memory_bytes / GiB));
+}
+
+}  // namespace
+
+std::optional<double> Tuned::gap() const {
+  return bound_ns > 0 ? std::optional(above(best_ns, bound_ns)) : std::nullopt;
+}
+
+Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& options) {
+  const std::vector<Refinement> refinements = refinements_in(space);
+  RETURN_IF_ERROR(check_asked(base, refinements));
   // The choice knows no failed link, as it knows no slow one: the plans that are played do.
   ASSIGN_OR_RETURN(Cluster cluster, make_cluster(with_all_links(base)));
   StageLevel level(base, std::move(cluster));
@@ -259,26 +285,7 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   tuned.complete = result.complete;
   std::vector<Found> best = result.best;
   if (best.empty() && by_rules) best.push_back(*by_rules);
-  if (best.empty() && !tuned.complete)
-    return Error{"stopped before the first plan was played", Error::Failed};
-  if (best.empty() && result.counts.found_none())
-    return Error::at(
-        base.path,
-        fmt::format("found no plan for {} GPUs and a batch of {}, expected sizes that divide them "
-                    "and keep the model's rules, and --among and --framework that leave some",
-                    base.cluster.gpus, base.job.plan.global_batch));
-  if (best.empty() && result.counts.unplayable > 0)
-    return Error::at(base.path, fmt::format("found {} plans and none that can be played, expected "
-                                            "fewer microbatches or more ops than limits.ops = {:g}",
-                                            result.counts.enumerated, base.limits.ops));
-  if (best.empty())
-    return Error::at(
-        base.path,
-        fmt::format(
-            "found no plan that fits into {:.1f} of the GPU's {:.1f} GiB of memory, expected "
-            "more GPUs or a smaller model",
-            usable_memory_bytes(base.cluster.spec.device) / GiB,
-            base.cluster.spec.device.memory_bytes / GiB));
+  if (best.empty()) return no_plan(base, result);
   tuned.best_ns = best.front().iteration_ns;
   tuned.bound_ns = std::min(result.bound_ns, tuned.best_ns);
   if (tuned.complete) tuned.verdicts = judge(base, found, best.front(), by_rules, options);
