@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <queue>
-#include <set>
 #include <tuple>
 
 #include "base/check.h"
@@ -63,45 +62,49 @@ struct Branch {
   }
 };
 
-// Which of a layout's plans a GPU's memory may hold: by its floor, which is one for all that cut
-// the model's state alike and lay the stages alike on the ranks.
+// Plans of one memory floor: they lay the stages alike on the ranks and cut the model's state
+// alike.
+struct HeldAlike {
+  int (*rank_of)(int stage, int pp, int vpp) = nullptr;
+  int chains = 1, zero = 0;
+
+  bool operator==(const HeldAlike&) const = default;
+};
+
+// Which of a layout's plans a GPU's memory may hold. `too_large`: what it does not hold of this
+// layout, or of one with a smaller micro batch and all else the same; what it finds comes to it.
 class MayHold {
  public:
-  MayHold(const Scenario& base, const StageLevel& level, const Layout& layout)
-      : base_(base), level_(level), layout_(layout) {}
+  MayHold(const Scenario& base, const StageLevel& level, const Layout& layout,
+          std::vector<HeldAlike>* too_large)
+      : base_(base), level_(level), layout_(layout), too_large_(*too_large) {}
 
   bool operator()(const Playing& playing, const Sharing& sharing) {
     const OrderTraits& order = traits_of(playing.order, base_.job.order.orders);
-    for (const Known& known : known_) {
-      if (known.rank_of == order.placement.rank_of && known.chains == order.chains &&
-          known.zero == sharing.zero)
-        return known.fits;
-    }
+    const HeldAlike alike{order.placement.rank_of, order.chains, sharing.zero};
+    if (std::ranges::find(too_large_, alike) != too_large_.end()) return false;
+    if (std::ranges::find(held_, alike) != held_.end()) return true;
     const double floor = level_.memory_floor({layout_, playing, sharing});
     const bool fits = fits_memory(base_.cluster.spec.device, floor);
-    known_.push_back({order.placement.rank_of, order.chains, sharing.zero, fits});
+    (fits ? held_ : too_large_).push_back(alike);
     return fits;
   }
 
  private:
-  struct Known {
-    int (*rank_of)(int stage, int pp, int vpp);
-    int chains, zero;
-    bool fits;
-  };
-
   const Scenario& base_;
   const StageLevel& level_;
   const Layout& layout_;
-  std::vector<Known> known_;
+  std::vector<HeldAlike>& too_large_;
+  std::vector<HeldAlike> held_;
 };
 
 // Those ways to play a layout that a GPU's memory may hold; the plans of the others are counted.
 std::vector<Playing> playings_in_memory(const Scenario& base, const Space& space,
                                         const StageLevel& level, const Layout& layout,
-                                        std::int32_t* plans, std::int32_t* others) {
+                                        std::vector<HeldAlike>* too_large, std::int32_t* plans,
+                                        std::int32_t* others) {
   std::vector<Playing> kept;
-  MayHold may_hold(base, level, layout);
+  MayHold may_hold(base, level, layout, too_large);
   for (const Playing& playing : space.playings(base, layout)) {
     const std::vector<Sharing> sharings = space.sharings(base, layout, playing);
     if (sharings.empty()) continue;
@@ -113,13 +116,6 @@ std::vector<Playing> playings_in_memory(const Scenario& base, const Space& space
     if (fits) kept.push_back(playing);
   }
   return kept;
-}
-
-std::int32_t plans_of(const Scenario& base, const Space& space, const Layout& layout) {
-  std::size_t plans = 0;
-  for (const Playing& playing : space.playings(base, layout))
-    plans += space.sharings(base, layout, playing).size();
-  return static_cast<std::int32_t>(plans);
 }
 
 }  // namespace
@@ -166,7 +162,9 @@ class BranchAndBound {
   }
   std::vector<Playing> playings(const Layout& layout) const {
     std::int32_t plans = 0, others = 0;
-    return playings_in_memory(known_.base_, known_.space_, level_, layout, &plans, &others);
+    std::vector<HeldAlike> too_large;
+    return playings_in_memory(known_.base_, known_.space_, level_, layout, &too_large, &plans,
+                              &others);
   }
 
   void expand(const Branch& branch) {
@@ -316,17 +314,12 @@ void Search::find_cuts(const std::function<bool()>& stop) {
 void Search::open(Cut* cut) {
   if (cut->is_open) return;
   cut->is_open = true;
-  std::set<Layout> too_large;  // but for their micro batches: larger ones hold more
+  std::map<Layout, std::vector<HeldAlike>> too_large;  // by all but the micro batch, which grows
   for (const Layout& layout : space_.layouts(base_, cut->cut)) {
     Known known{layout};
     Layout any = layout;
     any.micro_batch = 0;
-    if (too_large.contains(any)) {
-      known.others = plans_of(base_, space_, layout);
-    } else {
-      playings_in_memory(base_, space_, level_, layout, &known.plans, &known.others);
-      if (known.plans == 0) too_large.insert(any);
-    }
+    playings_in_memory(base_, space_, level_, layout, &too_large[any], &known.plans, &known.others);
     if (known.plans > 0) {
       cut->layouts.push_back(known);
     } else {

@@ -87,7 +87,7 @@ Nanoseconds StageLevel::played(const Pass& pass, const Layout& layout, Program* 
 }
 
 // Of its kernels alone.
-Nanoseconds computing(const Pass& pass) {
+static Nanoseconds computing(const Pass& pass) {
   Nanoseconds sum = 0;
   for (const Step& step : pass.steps) sum += step.computes ? step.duration_ns : 0;
   return sum;

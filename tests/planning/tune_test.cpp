@@ -36,6 +36,21 @@ TEST_CASE("the search finds what trying every plan finds") {
                                     "parallel.vpp=1,2", "parallel.cp=1,2"}));
 }
 
+// Of 24, micro batches of 4 make 6 microbatches, which four ranks do not divide; those of 6 make 4.
+TEST_CASE("the search finds plans of a larger micro batch where an order takes no smaller one") {
+  const Scenario base = small({"parallel.global_batch=24"});
+  const Space space = among({"parallel.pp=4", "parallel.vpp=2", "schedule.order=interleaved",
+                             "parallel.micro_batch=4,6,12", "overlap.tensor=off"});
+  StageLevel level = level_of(base);
+  const SearchResult all = search_all(base, space, &level, 1);
+  const SearchResult found = Search(base, space, &level).best({.keep = 1});
+  REQUIRE(all.best.size() == 1);
+  CHECK(all.best.front().candidate.layout.micro_batch == 6);
+  REQUIRE(found.best.size() == 1);
+  CHECK(found.best.front().iteration_ns == all.best.front().iteration_ns);
+  CHECK(found.counts.memory == all.counts.memory);
+}
+
 // Two of four GPUs cut, two are their replicas.
 Scenario small_shards() {
   return small({"parallel.tp=1", "parallel.pp=1", "parallel.dp=4", "train.zero=1",
