@@ -44,5 +44,6 @@ def tune_scenario(
     among: Sequence[str],
     framework: str,
     keep: int,
+    seconds: float,
     on_better: Callable[[str], object] | None,
 ) -> str: ...
