@@ -6,6 +6,10 @@
 #include <cstdint>
 #include <cstdio>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 namespace tandem {
 namespace {
 
@@ -29,6 +33,13 @@ Error out_of_memory() {
                            "smaller run or a larger machine",
                            1e-9 * static_cast<double>(most_taken_bytes())),
                Error::Failed};
+}
+
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that it takes
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
+#endif
 }
 
 }  // namespace tandem

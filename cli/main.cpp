@@ -1,4 +1,5 @@
 // tandem: one schedule, played by a simulator or by real devices.
+#include "base/memory.h"
 #include "cli/commands.h"
 
 namespace {
@@ -34,4 +35,7 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return run(argc, argv); }
+int main(int argc, char** argv) {
+  tandem::keep_freed_memory();
+  return run(argc, argv);
+}

@@ -198,7 +198,9 @@ void add_tune(const Command& app) {
       .range(1, 1000);
   command.option("--engine", &options->engine, "what plays them: simgrid (default) or ideal")
       .one_of({"ideal", "simgrid"});
-  command.option("--jobs", &options->jobs, "simulations at once; default one a core")
+  command
+      .option("--jobs", &options->jobs,
+              "threads of the search, and simulations at once; default one a core")
       .at_least_one();
   command
       .option("--seconds", &options->seconds,

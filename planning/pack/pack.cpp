@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-#include "base/fork_map.h"
+#include "base/parallel.h"
 #include "base/progress.h"
 #include "planning/pack/packing.h"
 #include "scenarios/run/order_job.h"

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/parallel.h"
 #include "base/progress.h"
 #include "planning/size/size_compare.h"
 #include "planning/tune/refinement.h"
@@ -52,7 +53,7 @@ Result<BestPlan> tuned_plan(const SizeCase& c, const std::vector<std::string>& a
         "them"};
   ASSIGN_OR_RETURN(Cluster cluster, make_cluster(with_all_links(c.scenario)));
   StageLevel level(c.scenario, std::move(cluster));
-  const SearchResult found = Search(c.scenario, space, &level).best({.keep = 1, .stop = stop});
+  const SearchResult found = Search(c.scenario, space, {&level, 1}).best({.keep = 1, .stop = stop});
   if (stop()) return Error{"stopped before every candidate had its plan", Error::Failed};
   if (!found.best.empty()) return BestPlan{found.best.front(), ""};
   const SearchCounts& counts = found.counts;
@@ -67,19 +68,12 @@ Result<std::vector<BestPlan>> tuned_plans(const std::vector<SizeCase>& cases,
                                           const SizeOptions& options) {
   const int of = static_cast<int>(cases.size());
   std::vector<Result<BestPlan>> found(cases.size(), Result<BestPlan>(BestPlan{}));
-  std::atomic<int> next = 0, done = 0;
+  std::atomic<int> done = 0;
   Waiting waiting("searching plans");
-  const auto work = [&] {
-    for (int i = next++; i < of; i = next++) {
-      found[i] = tuned_plan(cases[i], among, options.stop);
-      waiting.now(fmt::format("searching plans: {} of {} candidates", ++done, of));
-    }
-  };
-  {
-    std::vector<std::jthread> workers;
-    for (int i = 1; i < std::min(options.jobs, of); ++i) workers.emplace_back(work);
-    work();
-  }
+  share_among_threads(options.jobs, cases.size(), [&](int, std::size_t i) {
+    found[i] = tuned_plan(cases[i], among, options.stop);
+    waiting.now(fmt::format("searching plans: {} of {} candidates", ++done, of));
+  });
   std::vector<BestPlan> plans;
   for (Result<BestPlan>& one : found) {
     ASSIGN_OR_RETURN(BestPlan plan, std::move(one));

@@ -12,7 +12,7 @@
 
 #include "base/file.h"
 #include "base/file_lock.h"
-#include "base/fork_map.h"
+#include "base/parallel.h"
 #include "launch/shared_counter.h"
 #include "planning/sweep/journal.h"
 

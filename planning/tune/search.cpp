@@ -1,11 +1,15 @@
 #include "planning/tune/search.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <queue>
 #include <tuple>
+#include <utility>
 
 #include "base/check.h"
+#include "base/parallel.h"
 
 namespace tandem {
 namespace {
@@ -50,7 +54,8 @@ class Best {
 
 // What is yet to be looked at: a cut, a layout, a way to play it, or one plan. Ties go by number.
 struct Branch {
-  static constexpr std::int16_t kAll = -1, kByKernels = -2;  // the bound is of kernels alone
+  // Whose bound is of kernels alone, or of those that compute nothing twice.
+  static constexpr std::int16_t kAll = -1, kByKernels = -2, kByLeastKernels = -3;
 
   Nanoseconds bound = 0;
   std::int32_t cut = 0, layout = kAll;
@@ -71,22 +76,31 @@ struct HeldAlike {
   bool operator==(const HeldAlike&) const = default;
 };
 
-// Which of a layout's plans a GPU's memory may hold. `too_large`: what it does not hold of this
-// layout, or of one with a smaller micro batch and all else the same; what it finds comes to it.
+// What is known of layouts that memory tells apart by their micro batch alone.
+struct KnownHeld {
+  int micro_batch = 0;               // the last one that was asked for; they grow
+  std::vector<HeldAlike> held;       // of that one
+  std::vector<HeldAlike> too_large;  // of that one or a smaller one, and so of all larger
+};
+
+// Which of a layout's plans a GPU's memory may hold; what it finds comes to `known`.
 class MayHold {
  public:
-  MayHold(const Scenario& base, const StageLevel& level, const Layout& layout,
-          std::vector<HeldAlike>* too_large)
-      : base_(base), level_(level), layout_(layout), too_large_(*too_large) {}
+  MayHold(const Scenario& base, const StageLevel& level, const Layout& layout, KnownHeld* known)
+      : base_(base), level_(level), layout_(layout), known_(*known) {
+    if (known_.micro_batch == layout.micro_batch) return;
+    known_.micro_batch = layout.micro_batch;
+    known_.held.clear();
+  }
 
   bool operator()(const Playing& playing, const Sharing& sharing) {
     const OrderTraits& order = traits_of(playing.order, base_.job.order.orders);
     const HeldAlike alike{order.placement.rank_of, order.chains, sharing.zero};
-    if (std::ranges::find(too_large_, alike) != too_large_.end()) return false;
-    if (std::ranges::find(held_, alike) != held_.end()) return true;
+    if (std::ranges::find(known_.too_large, alike) != known_.too_large.end()) return false;
+    if (std::ranges::find(known_.held, alike) != known_.held.end()) return true;
     const double floor = level_.memory_floor({layout_, playing, sharing});
     const bool fits = fits_memory(base_.cluster.spec.device, floor);
-    (fits ? held_ : too_large_).push_back(alike);
+    (fits ? known_.held : known_.too_large).push_back(alike);
     return fits;
   }
 
@@ -94,18 +108,18 @@ class MayHold {
   const Scenario& base_;
   const StageLevel& level_;
   const Layout& layout_;
-  std::vector<HeldAlike>& too_large_;
-  std::vector<HeldAlike> held_;
+  KnownHeld& known_;
 };
 
-// Those ways to play a layout that a GPU's memory may hold; the plans of the others are counted.
+// Of these ways to play a layout, those that a GPU's memory may hold; the plans of the others are
+// counted.
 std::vector<Playing> playings_in_memory(const Scenario& base, const Space& space,
                                         const StageLevel& level, const Layout& layout,
-                                        std::vector<HeldAlike>* too_large, std::int32_t* plans,
-                                        std::int32_t* others) {
+                                        const std::vector<Playing>& playings, KnownHeld* known,
+                                        std::int32_t* plans, std::int32_t* others) {
   std::vector<Playing> kept;
-  MayHold may_hold(base, level, layout, too_large);
-  for (const Playing& playing : space.playings(base, layout)) {
+  MayHold may_hold(base, level, layout, known);
+  for (const Playing& playing : playings) {
     const std::vector<Sharing> sharings = space.sharings(base, layout, playing);
     if (sharings.empty()) continue;
     const auto holds = [&](const Sharing& sharing) { return may_hold(playing, sharing); };
@@ -124,35 +138,47 @@ std::vector<Playing> playings_in_memory(const Scenario& base, const Space& space
 class BranchAndBound {
  public:
   BranchAndBound(Search& known, const SearchOptions& options)
-      : known_(known), level_(known.level_), options_(options), best_(options.keep) {}
+      : known_(known), options_(options), best_(options.keep) {}
 
   SearchResult run() {
     for (const Found& found : options_.known) best_.add(found);
     for (std::size_t i = 0; i < known_.cuts_.size(); ++i) {
       const Search::Cut& cut = known_.cuts_[i];
-      if (cut.holds_state) open_.push({cut.bound, static_cast<std::int32_t>(i)});
+      if (cut.holds_state) cuts_.push({cut.bound, static_cast<std::int32_t>(i)});
       if (!cut.holds_state) ++counts_.cuts_memory;
     }
     counts_.cuts = static_cast<std::int64_t>(known_.cuts_.size());
     stopped_ = !known_.knows_cuts_;
-    while (!open_.empty() && open_.top().bound <= best_.limit() && !stopped_) {
-      const Branch branch = open_.top();
-      open_.pop();
-      expand(branch);
-      stopped_ = options_.stop();
+    while (!stopped_ && least_open() <= best_.limit() && least_open() < INT64_MAX) {
+      expand(next_round());
       if (!best_.found().empty()) options_.on_bound(best_.found().front(), bound());
     }
     const Nanoseconds least = known_.knows_cuts_ ? bound() : 0;
-    for (; !open_.empty(); open_.pop()) cut(open_.top());
+    for (Branches* branches : {&cuts_, &open_}) {
+      for (; !branches->empty(); branches->pop()) cut(branches->top());
+    }
     const bool complete = known_.knows_cuts_ && counts_.left == 0 && counts_.cuts_left == 0;
     return {best_.found(), counts_, complete, least};
   }
 
  private:
+  using Branches = std::priority_queue<Branch, std::vector<Branch>, std::greater<>>;
+
+  // What became of a branch.
+  struct Expansion {
+    std::vector<Branch> branches;
+    std::optional<Found> played;
+    SearchCounts counts;
+  };
+
+  static Nanoseconds least_of(const Branches& branches) {
+    return branches.empty() ? INT64_MAX : branches.top().bound;
+  }
+  Nanoseconds least_open() const { return std::min(least_of(cuts_), least_of(open_)); }
   // Nothing that is still open takes less than its bound, nor what was found than its first.
   Nanoseconds bound() const {
-    const Nanoseconds open = open_.empty() ? INT64_MAX : open_.top().bound;
-    return best_.found().empty() ? open : std::min(open, best_.found().front().iteration_ns);
+    return best_.found().empty() ? least_open()
+                                 : std::min(least_open(), best_.found().front().iteration_ns);
   }
   const Search::Known& known(const Branch& branch) const {
     return known_.cuts_[branch.cut].layouts[branch.layout];
@@ -160,112 +186,155 @@ class BranchAndBound {
   std::vector<Sharing> sharings(const Layout& layout, const Playing& playing) const {
     return known_.space_.sharings(known_.base_, layout, playing);
   }
-  std::vector<Playing> playings(const Layout& layout) const {
+  std::vector<Playing> playings(const Layout& layout, const StageLevel& level) const {
     std::int32_t plans = 0, others = 0;
-    std::vector<HeldAlike> too_large;
-    return playings_in_memory(known_.base_, known_.space_, level_, layout, &too_large, &plans,
-                              &others);
+    KnownHeld held;
+    return playings_in_memory(known_.base_, known_.space_, level, layout,
+                              known_.space_.playings(known_.base_, layout), &held, &plans, &others);
   }
 
-  void expand(const Branch& branch) {
-    if (branch.layout < 0) {
-      open_cut(branch.cut);
-      return;
+  // Cuts or else others, whichever have the lowest bound; and so many that the threads have enough
+  // to share, but few plans to play: each may make others needless.
+  std::vector<Branch> next_round() {
+    constexpr int kRoom = 256, kBound = 1, kCut = 16, kPlaying = 16, kPlan = 64;
+    std::vector<Branch> round;
+    Branches& from = least_of(cuts_) <= least_of(open_) ? cuts_ : open_;
+    for (int room = kRoom; room > 0 && !stopped_ && least_of(from) <= best_.limit();) {
+      if (from.empty()) break;
+      const Branch& next = round.emplace_back(from.top());
+      room -= next.layout < 0               ? kCut
+              : next.playing < Branch::kAll ? kBound
+              : next.playing < 0            ? kPlaying
+                                            : kPlan;
+      from.pop();
+      stopped_ = options_.stop();
     }
+    return round;
+  }
+
+  void expand(const std::vector<Branch>& round) {
+    std::vector<Expansion> expansions(round.size());
+    share_among_threads(static_cast<int>(known_.levels_.size()), round.size(),
+                        [&](int thread, std::size_t i) {
+                          expansions[i] = expanded(round[i], &known_.levels_[thread]);
+                        });
+    for (const Expansion& expansion : expansions) {
+      for (const Branch& branch : expansion.branches) open_.push(branch);
+      counts_ += expansion.counts;
+      if (expansion.played && best_.add(*expansion.played))
+        options_.on_better(best_.found().front());
+    }
+  }
+
+  Expansion expanded(const Branch& branch, StageLevel* level) const {
+    if (branch.layout < 0) return opened(branch.cut, level);
     const Layout& layout = known(branch).layout;
-    if (branch.playing == Branch::kByKernels) {
-      open_.push({std::max(branch.bound, level_.work_bound(layout)), branch.cut, branch.layout});
-      return;
-    }
-    const std::vector<Playing> kept = playings(layout);
+    if (branch.playing < Branch::kAll) return {{with_layout_bound(branch, layout, level)}};
+    const std::vector<Playing> kept = playings(layout, *level);
+    Expansion expansion;
     if (branch.playing < 0) {
-      for (std::size_t i = 0; i < kept.size(); ++i) open_playing(branch, i, kept[i]);
+      for (std::size_t i = 0; i < kept.size(); ++i)
+        expansion.branches.push_back(with_playing_bound(branch, i, kept[i], level));
     } else if (branch.sharing < 0) {
-      play_order(branch, kept[branch.playing]);
+      play_order(branch, kept[branch.playing], level, &expansion);
     } else {
       const Playing& playing = kept[branch.playing];
       const Candidate candidate{layout, playing, sharings(layout, playing)[branch.sharing]};
-      const Result<Order> order = level_.order_of(candidate);
+      const Result<Order> order = level->order_of(candidate);
       CHECK(order.ok());  // its order was played
-      play(candidate, *order);
+      play(candidate, *order, level, &expansion);
     }
+    return expansion;
   }
 
-  void open_cut(std::int32_t number) {
+  // The layout again, by its next better bound.
+  static Branch with_layout_bound(Branch branch, const Layout& layout, StageLevel* level) {
+    const bool recomputes = layout.recompute != Recompute::None;
+    const bool of_kernels = branch.playing == Branch::kByLeastKernels && recomputes;
+    branch.playing = of_kernels ? Branch::kByKernels : Branch::kAll;
+    branch.bound = std::max(branch.bound,
+                            of_kernels ? level->kernel_bound(layout) : level->work_bound(layout));
+    return branch;
+  }
+
+  // No other branch of the round is this cut's.
+  Expansion opened(std::int32_t number, StageLevel* level) const {
     Search::Cut& cut = known_.cuts_[number];
-    known_.open(&cut);
-    counts_.enumerated += cut.others;
-    counts_.memory += cut.others;
+    known_.open(&cut, *level);
+    Expansion expansion{.counts = {.enumerated = cut.others, .memory = cut.others}};
     for (std::size_t i = 0; i < cut.layouts.size(); ++i) {
       const Search::Known& known = cut.layouts[i];
       if (!options_.wants(known.layout)) continue;
-      counts_.enumerated += known.plans + known.others;
-      counts_.memory += known.others;
-      const Nanoseconds bound = level_.kernel_bound(known.layout);
-      open_.push({bound, number, static_cast<std::int32_t>(i), Branch::kByKernels});
+      expansion.counts.enumerated += known.plans + known.others;
+      expansion.counts.memory += known.others;
+      const Nanoseconds bound = level->least_kernel_bound(known.layout);
+      expansion.branches.push_back(
+          {bound, number, static_cast<std::int32_t>(i), Branch::kByLeastKernels});
     }
+    return expansion;
   }
 
-  void open_playing(const Branch& branch, std::size_t place, const Playing& playing) {
+  Branch with_playing_bound(Branch branch, std::size_t place, const Playing& playing,
+                            StageLevel* level) const {
     const Layout& layout = known(branch).layout;
-    const RankEnds ends = level_.ends_bound(layout, playing);
-    Nanoseconds least = INT64_MAX;
+    const RankEnds ends = level->ends_bound(layout, playing);
+    branch.playing = static_cast<std::int16_t>(place);
+    branch.bound = INT64_MAX;
     for (const Sharing& sharing : sharings(layout, playing))
-      least = std::min(least, level_.data_bound({layout, playing, sharing}, ends));
-    open_.push({least, branch.cut, branch.layout, static_cast<std::int16_t>(place)});
+      branch.bound = std::min(branch.bound, level->data_bound({layout, playing, sharing}, ends));
+    return branch;
   }
 
   // Plays the order without data parallelism, then the plan that promises most; the others wait.
-  void play_order(const Branch& branch, const Playing& playing) {
+  void play_order(const Branch& branch, const Playing& playing, StageLevel* level,
+                  Expansion* expansion) const {
     const Layout& layout = known(branch).layout;
     const std::vector<Sharing> all = sharings(layout, playing);
-    const Result<Order> order = level_.order_of({layout, playing, all.front()});
+    const Result<Order> order = level->order_of({layout, playing, all.front()});
     if (!order.ok()) {
-      counts_.unplayable += static_cast<std::int64_t>(all.size());
+      expansion->counts.unplayable += static_cast<std::int64_t>(all.size());
       return;
     }
     std::vector<Branch> plans;
     std::map<int, bool> fits;  // by ZeRO's stage, the only part that memory knows
     for (std::size_t i = 0; i < all.size(); ++i) {
-      const auto [known, is_new] = fits.try_emplace(all[i].zero);
+      const auto [held, is_new] = fits.try_emplace(all[i].zero);
       if (is_new)
-        known->second = fits_memory(known_.base_.cluster.spec.device,
-                                    level_.memory({layout, playing, all[i]}, *order));
-      if (known->second) {
+        held->second = fits_memory(known_.base_.cluster.spec.device,
+                                   level->memory({layout, playing, all[i]}, *order));
+      if (held->second) {
         plans.push_back(
             {0, branch.cut, branch.layout, branch.playing, static_cast<std::int16_t>(i)});
       } else {
-        ++counts_.memory;
+        ++expansion->counts.memory;
       }
     }
     if (plans.empty()) return;
-    const Result<RankEnds> ends = rank_ends({layout, playing, all.front()}, *order, plans.size());
+    // A single plan is played at once; for several it pays to compute a bound first.
+    const bool plays_ranks = layout.pp > 1 && plans.size() > 1;
+    const Candidate any{layout, playing, all.front()};
+    const Result<RankEnds> ends =
+        plays_ranks ? level->play_ranks(any, *order) : level->ends_bound(layout, playing);
+    expansion->counts.orders += plays_ranks ? 1 : 0;
     if (!ends.ok()) {
-      counts_.unplayable += static_cast<std::int64_t>(plans.size());
+      expansion->counts.unplayable += static_cast<std::int64_t>(plans.size());
       return;
     }
     for (Branch& plan : plans)
-      plan.bound = level_.data_bound({layout, playing, all[plan.sharing]}, *ends);
+      plan.bound = level->data_bound({layout, playing, all[plan.sharing]}, *ends);
     const auto first = std::ranges::min_element(plans, {}, &Branch::bound);
     const bool plays = first->bound <= best_.limit();
     for (const Branch& plan : plans) {
-      if (!plays || &plan != &*first) open_.push(plan);
+      if (!plays || &plan != &*first) expansion->branches.push_back(plan);
     }
-    if (plays) play({layout, playing, all[first->sharing]}, *order);
+    if (plays) play({layout, playing, all[first->sharing]}, *order, level, expansion);
   }
 
-  // A single plan is played at once; for several it pays to compute a bound first.
-  Result<RankEnds> rank_ends(const Candidate& candidate, const Order& order, std::size_t plans) {
-    if (candidate.layout.pp == 1 || plans == 1)
-      return level_.ends_bound(candidate.layout, candidate.playing);
-    ++counts_.orders;
-    return level_.play_ranks(candidate, order);
-  }
-
-  void play(const Candidate& candidate, const Order& order) {
-    const Result<Nanoseconds> played = level_.play(candidate, order);
-    ++(played.ok() ? counts_.scheduled : counts_.unplayable);
-    if (played.ok() && best_.add({candidate, *played})) options_.on_better(best_.found().front());
+  static void play(const Candidate& candidate, const Order& order, StageLevel* level,
+                   Expansion* expansion) {
+    const Result<Nanoseconds> played = level->play(candidate, order);
+    ++(played.ok() ? expansion->counts.scheduled : expansion->counts.unplayable);
+    if (played.ok()) expansion->played = {candidate, *played};
   }
 
   void cut(const Branch& branch) {
@@ -278,7 +347,7 @@ class BranchAndBound {
     if (branch.playing < 0) {
       plans = layout.plans;
     } else if (branch.sharing < 0) {
-      const Playing playing = playings(layout.layout)[branch.playing];
+      const Playing playing = playings(layout.layout, known_.levels_.front())[branch.playing];
       plans = static_cast<std::int64_t>(sharings(layout.layout, playing).size());
     }
     (stopped_             ? counts_.left
@@ -288,38 +357,66 @@ class BranchAndBound {
   }
 
   Search& known_;
-  StageLevel& level_;
   const SearchOptions& options_;
   Best best_;
   SearchCounts counts_;
-  std::priority_queue<Branch, std::vector<Branch>, std::greater<>> open_;
+  Branches cuts_, open_;
   bool stopped_ = false;
 };
 
+SearchCounts& SearchCounts::operator+=(const SearchCounts& more) {
+  for (std::int64_t SearchCounts::*count :
+       {&SearchCounts::cuts, &SearchCounts::cuts_memory, &SearchCounts::cuts_work,
+        &SearchCounts::enumerated, &SearchCounts::memory, &SearchCounts::work,
+        &SearchCounts::pipeline, &SearchCounts::data, &SearchCounts::scheduled,
+        &SearchCounts::orders, &SearchCounts::unplayable, &SearchCounts::left,
+        &SearchCounts::cuts_left})
+    this->*count += more.*count;
+  return *this;
+}
+
+Search::Cut Search::bounded(const Layout& cut, StageLevel* level) const {
+  Cut found{cut};
+  found.bound = INT64_MAX;
+  for (const Layout& layout : space_.kernels(base_, cut))
+    found.bound = std::min(found.bound, level->least_kernel_bound(layout));
+  if (found.bound < INT64_MAX)
+    found.holds_state = fits_memory(base_.cluster.spec.device, level->state_floor(cut));
+  return found;
+}
+
 void Search::find_cuts(const std::function<bool()>& stop) {
+  constexpr std::size_t kAtOnce = 64;  // between two looks at whether to stop
   cuts_.clear();
-  for (const Layout& cut : space_.cuts(base_)) {
+  const std::vector<Layout> cuts = space_.cuts(base_);
+  std::vector<Cut> found(cuts.size());
+  for (std::size_t begin = 0; begin < cuts.size(); begin += kAtOnce) {
     if (stop()) return;
-    Cut found{cut};
-    found.bound = INT64_MAX;
-    for (const Layout& layout : space_.kernels(base_, cut))
-      found.bound = std::min(found.bound, level_.kernel_bound(layout));
-    if (found.bound == INT64_MAX) continue;  // no layout keeps the rules
-    found.holds_state = fits_memory(base_.cluster.spec.device, level_.state_floor(cut));
-    cuts_.push_back(std::move(found));
+    share_among_threads(static_cast<int>(levels_.size()), std::min(kAtOnce, cuts.size() - begin),
+                        [&](int thread, std::size_t i) {
+                          found[begin + i] = bounded(cuts[begin + i], &levels_[thread]);
+                        });
   }
+  // Of the others no layout keeps the rules.
+  std::ranges::copy_if(std::move(found), std::back_inserter(cuts_),
+                       [](const Cut& cut) { return cut.bound < INT64_MAX; });
   knows_cuts_ = true;
 }
 
-void Search::open(Cut* cut) {
+void Search::open(Cut* cut, const StageLevel& level) const {
   if (cut->is_open) return;
   cut->is_open = true;
-  std::map<Layout, std::vector<HeldAlike>> too_large;  // by all but the micro batch, which grows
+  std::map<Layout, KnownHeld> held;
+  std::map<std::pair<int, int>, std::vector<const OrderTraits*>> orders;  // by vpp and micro batch
   for (const Layout& layout : space_.layouts(base_, cut->cut)) {
     Known known{layout};
-    Layout any = layout;
-    any.micro_batch = 0;
-    playings_in_memory(base_, space_, level_, layout, &too_large[any], &known.plans, &known.others);
+    Layout alike = layout;
+    alike.micro_batch = 0;
+    alike.overlap_context = false;
+    const auto [made, is_new] = orders.try_emplace({layout.vpp, layout.micro_batch});
+    if (is_new) made->second = space_.orders(base_, layout);
+    playings_in_memory(base_, space_, level, layout, space_.playings(base_, layout, made->second),
+                       &held[alike], &known.plans, &known.others);
     if (known.plans > 0) {
       cut->layouts.push_back(known);
     } else {

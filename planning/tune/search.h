@@ -5,10 +5,14 @@
 // on it (stage_level.h), and a floor below its memory. Whatever has the lowest bound is looked at
 // next, and nothing whose bound is above the worst plan that is kept: so the answer is that of
 // trying all of them. The bound of a cut is that of its kernels alone.
+//
+// Branches are looked at in rounds, whose parts share the threads: what is in a round follows from
+// what was found in those before it, and so the answer does not depend on the number of threads.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "planning/tune/space.h"
@@ -19,6 +23,8 @@ namespace tandem {
 struct Found {
   Candidate candidate;
   Nanoseconds iteration_ns = 0;  // at stage level
+
+  bool operator==(const Found&) const = default;
 };
 
 // Plans, by what became of them.
@@ -37,6 +43,8 @@ struct SearchCounts {
   std::int64_t left = 0;         // not looked at: stopped before
   std::int64_t cuts_left = 0;    // the same, of cuts
 
+  SearchCounts& operator+=(const SearchCounts& more);
+  bool operator==(const SearchCounts&) const = default;
   bool found_none() const { return cuts_memory == 0 && enumerated == 0; }
 };
 
@@ -61,9 +69,10 @@ struct SearchOptions {
 
 class Search {
  public:
-  // REQUIRES: all outlive it.
-  Search(const Scenario& base, const Space& space, StageLevel* level)
-      : base_(base), space_(space), level_(*level) {}
+  // A thread for each of the levels, which stand beside one another. REQUIRES: all outlive it; one
+  // level at least.
+  Search(const Scenario& base, const Space& space, std::span<StageLevel> levels)
+      : base_(base), space_(space), levels_(levels) {}
 
   // The best plans of the layouts that are wanted. What it finds out of cuts, later calls know.
   SearchResult best(const SearchOptions& options);
@@ -87,11 +96,12 @@ class Search {
   };
 
   void find_cuts(const std::function<bool()>& stop);
-  void open(Cut* cut);
+  Cut bounded(const Layout& cut, StageLevel* level) const;
+  void open(Cut* cut, const StageLevel& level) const;
 
   const Scenario& base_;
   const Space& space_;
-  StageLevel& level_;
+  std::span<StageLevel> levels_;
   std::vector<Cut> cuts_;
   bool knows_cuts_ = false;
 };

@@ -271,8 +271,10 @@ void Space::for_each(const Scenario& base, Layout layout,
     } else if (!chooses(dimension->key)) {
       self(self, dimension + 1);
     } else {
+      const bool any = std::ranges::none_of(
+          only_, [&](const auto& only) { return only.first == dimension->key; });
       for (const int value : dimension->values(base, layout)) {
-        if (!allows(dimension->key, dimension->word(value))) continue;
+        if (!any && !allows(dimension->key, dimension->word(value))) continue;
         dimension->set(&layout, value);
         self(self, dimension + 1);
       }
@@ -306,16 +308,28 @@ std::vector<Layout> Space::kernels(const Scenario& base, const Layout& cut) cons
   return found;
 }
 
-std::vector<Playing> Space::playings(const Scenario& base, const Layout& layout) const {
+std::vector<const OrderTraits*> Space::orders(const Scenario& base, const Layout& layout) const {
   const int microbatches = base.job.plan.global_batch / (layout.micro_batch * layout.dp);
-  std::vector<Playing> found;
+  std::vector<const OrderTraits*> found;
   for (const OrderTraits& order : base.job.order.orders) {
-    if (!fits(order, layout) || !allows("schedule.order", std::string(order.name)) ||
-        !can_order(base, order, layout, microbatches))
-      continue;
-    const bool exchanges = order.exchanges != BatchedP2p::Never;
+    if (fits(order, layout) && allows("schedule.order", std::string(order.name)) &&
+        can_order(base, order, layout, microbatches))
+      found.push_back(&order);
+  }
+  return found;
+}
+
+std::vector<Playing> Space::playings(const Scenario& base, const Layout& layout) const {
+  return playings(base, layout, orders(base, layout));
+}
+
+std::vector<Playing> Space::playings(const Scenario& base, const Layout& layout,
+                                     std::span<const OrderTraits* const> orders) const {
+  std::vector<Playing> found;
+  for (const OrderTraits* order : orders) {
+    const bool exchanges = order->exchanges != BatchedP2p::Never;
     const auto add = [&](bool overlap_p2p) {
-      const Playing playing{order.name, overlap_p2p};
+      const Playing playing{order->name, overlap_p2p};
       if (runs(base, {layout, playing, {}}, FrameworkRule::OfPlaying)) found.push_back(playing);
     };
     if (layout.pp == 1) {
@@ -333,6 +347,7 @@ std::vector<Sharing> Space::sharings(const Scenario& base, const Layout& layout,
   const int chains = traits_of(playing.order, base.job.order.orders).chains;
   const bool shares = layout.dp * layout.cp * chains > 1;
   std::vector<Sharing> found;
+  found.reserve(12);
   // In a pipeline ZeRO 2 and 3 communicate as 1 does, and hold no less.
   for (int zero = 0; zero <= (!shares ? 0 : layout.pp > 1 ? 1 : 3); ++zero) {
     if (!allows("train.zero", number_word(zero)) || !cuts_state(base, {layout, playing, {zero}}))

@@ -86,9 +86,12 @@ class Space {
   // The same for what tells the kernels of a cut apart if nothing is computed twice: the micro
   // batch, and whether the sequence is cut. Rules are not asked.
   std::vector<Layout> kernels(const Scenario& base, const Layout& cut) const;
-  // How a layout can be played, by the orders that the scenario may name; never empty but where
-  // the space has none for it.
+  // The orders that the scenario may name for the layout's pp, vpp and microbatches.
+  std::vector<const OrderTraits*> orders(const Scenario& base, const Layout& layout) const;
+  // How a layout can be played, by its orders() or by those given.
   std::vector<Playing> playings(const Scenario& base, const Layout& layout) const;
+  std::vector<Playing> playings(const Scenario& base, const Layout& layout,
+                                std::span<const OrderTraits* const> orders) const;
   std::vector<Sharing> sharings(const Scenario& base, const Layout& layout,
                                 const Playing& playing) const;
 

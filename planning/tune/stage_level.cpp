@@ -72,7 +72,14 @@ std::vector<std::vector<int>> stages_of_ranks(const OrderTraits& order, const La
 }
 
 StageLevel::StageLevel(const Scenario& base, Cluster cluster)
-    : base_(base), groups_(base, std::move(cluster)) {}
+    : StageLevel(base, std::move(cluster), std::make_shared<Known>()) {}
+
+StageLevel::StageLevel(const Scenario& base, Cluster cluster, std::shared_ptr<Known> known)
+    : base_(base), groups_(base, std::move(cluster)), known_(std::move(known)) {}
+
+StageLevel StageLevel::beside(Cluster cluster) const {
+  return StageLevel(base_, std::move(cluster), known_);
+}
 
 const OrderTraits& StageLevel::traits(const Playing& playing) const {
   return traits_of(playing.order, base_.job.order.orders);
@@ -126,8 +133,13 @@ Nanoseconds StageLevel::transfer_ns(const Layout& layout, int from, int to) {
 Nanoseconds StageLevel::work_bound(const Layout& layout) { return work_of(times(layout), layout); }
 
 Nanoseconds StageLevel::kernel_bound(const Layout& layout) {
-  const StageTimes* kernels = kernel_times(layout);
-  return kernels == nullptr ? INT64_MAX : work_of(*kernels, layout);
+  const StageTimes& kernels = kernel_times(layout);
+  return kernels.layers.empty() ? INT64_MAX : work_of(kernels, layout);
+}
+
+Nanoseconds StageLevel::least_kernel_bound(Layout layout) {
+  layout.recompute = Recompute::None;
+  return kernel_bound(layout);
 }
 
 Nanoseconds StageLevel::work_of(const StageTimes& parts, const Layout& layout) const {

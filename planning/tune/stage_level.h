@@ -6,6 +6,8 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -56,6 +58,8 @@ class StageLevel {
  public:
   // REQUIRES: `base` outlives it, and has no uniform costs.
   StageLevel(const Scenario& base, Cluster cluster);
+  // Another of the same scenario, for another thread: they remember stages' times together.
+  StageLevel beside(Cluster cluster) const;
 
   // Bytes of the mean rank's parameters, gradients and optimizer, however the layout goes on from
   // its cut (Space::cuts) and whatever ZeRO cuts.
@@ -65,11 +69,12 @@ class StageLevel {
   double memory(const Candidate& candidate, const Order& order) const;
   double peak_bytes(const Candidate& candidate, const LiveActivations& live) const;
 
-  // Bounds below the iteration. Of a layout, however it is played: the mean rank's passes; and
-  // their kernels alone, which costs less to find: endless where no layout with its micro batch and
-  // cuts keeps the rules.
+  // Bounds below the iteration. Of a layout, however it is played: the mean rank's passes; their
+  // kernels alone, which costs less to find; and the kernels of the layout that recomputes nothing:
+  // endless where no layout with its micro batch and cuts keeps the rules.
   Nanoseconds work_bound(const Layout& layout);
   Nanoseconds kernel_bound(const Layout& layout);
+  Nanoseconds least_kernel_bound(Layout layout);
   // When the ranks end at the earliest. A rank's passes, after the passes of one microbatch on the
   // stages before it; where backwards are whole, those of the stages before its first follow. Where
   // transfers do not overlap, each pass waits for what it sends.
@@ -86,11 +91,15 @@ class StageLevel {
   Result<Nanoseconds> play(const Candidate& candidate, const Order& order);
 
  private:
+  struct Known;
+  StageLevel(const Scenario& base, Cluster cluster, std::shared_ptr<Known> known);
+
   const StageTimes& times(const Layout& layout);
-  // None where no layout with its micro batch and cuts keeps the rules.
-  const StageTimes* kernel_times(const Layout& layout);
+  // Of no layers where no layout with its micro batch and cuts keeps the rules.
+  const StageTimes& kernel_times(const Layout& layout);
   Layout canonical(Layout layout) const;
-  std::pair<Model, Plan> four_stages(const Layout& layout, const Model& kind) const;
+  std::pair<Model, Plan> a_few_layers(const Layout& layout, const Model& kind,
+                                      const std::vector<int>& layers) const;
   StageTimes measure_layers(const Layout& layout, bool of_kernels);
   // Of layers of that kind alone.
   StageTimes measure_kind(const Layout& layout, const Model& kind, bool of_kernels);
@@ -116,8 +125,27 @@ class StageLevel {
 
   const Scenario& base_;
   GroupTimes groups_;
-  std::map<Layout, StageTimes> times_, kernel_times_;
-  std::map<std::tuple<Layout, std::string, bool>, StageTimes> dense_;  // by layout and kind
+  std::shared_ptr<Known> known_;
+};
+
+// What was measured. Threads share it: what two measure at once is the same.
+struct StageLevel::Known {
+  // What is known by that key, or else what `measure` gives.
+  template <class Key, class Measure>
+  const StageTimes& times(std::map<Key, StageTimes>* of, const Key& key, const Measure& measure) {
+    {
+      const std::lock_guard lock(mutex);
+      const auto found = of->find(key);
+      if (found != of->end()) return found->second;
+    }
+    StageTimes measured = measure();
+    const std::lock_guard lock(mutex);
+    return of->try_emplace(key, std::move(measured)).first->second;
+  }
+
+  std::mutex mutex;
+  std::map<Layout, StageTimes> whole, of_kernels;
+  std::map<std::tuple<Layout, std::string, bool>, StageTimes> dense;  // by layout and kind
 };
 
 // The stages of each pipeline rank, by their place in the model's chain.

@@ -30,19 +30,31 @@ Nanoseconds StageLevel::step_ns(const Step& step, const Layout& layout) {
   return groups_.alone_ns(groups_.of_pass(group, step.group_kind, step.collective), step.bytes);
 }
 
+// Whether communication takes SMs from a kernel beside it. `begins` and `ends`: of each step.
+static bool takes_sms(const Pass& pass, const std::vector<Nanoseconds>& begins,
+                      const std::vector<Nanoseconds>& ends) {
+  for (std::size_t i = 0; i < pass.steps.size(); ++i) {
+    if (pass.steps[i].settings.sms == 0) continue;
+    for (std::size_t k = 0; k < pass.steps.size(); ++k) {
+      if (pass.steps[k].computes && begins[k] < ends[i] && begins[i] < ends[k]) return true;
+    }
+  }
+  return false;
+}
+
 // From the pass's input to its last step, on a GPU of its own: each step starts when its lane is
 // free and what it waits for has ended. Where communication takes SMs from kernels it is played.
 Nanoseconds StageLevel::length(const Pass& pass, const Layout& layout, Program* program) {
-  if (std::ranges::any_of(pass.steps, [](const Step& step) { return step.settings.sms > 0; }))
-    return played(pass, layout, program);
   std::array<Nanoseconds, kGroupKinds + 1> lanes{};  // of compute, and of each group
-  std::vector<Nanoseconds> ends;
+  std::vector<Nanoseconds> begins, ends;
   for (const Step& step : pass.steps) {
     Nanoseconds& lane =
         lanes[step.computes ? kGroupKinds : static_cast<std::size_t>(step.group_kind)];
     for (const int wait : step.waits) lane = std::max(lane, ends[wait]);
+    begins.push_back(lane);
     ends.push_back(lane += step_ns(step, layout));
   }
+  if (takes_sms(pass, begins, ends)) return played(pass, layout, program);
   return ends.empty() ? 0 : std::ranges::max(ends);
 }
 
@@ -93,40 +105,41 @@ static Nanoseconds computing(const Pass& pass) {
   return sum;
 }
 
-// A job of four stages: with the embedding, of one layer, of two, with the head.
-std::pair<Model, Plan> StageLevel::four_stages(const Layout& layout, const Model& kind) const {
+// A job of so many layers a stage of one kind, the embedding on the first, the head on the last.
+std::pair<Model, Plan> StageLevel::a_few_layers(const Layout& layout, const Model& kind,
+                                                const std::vector<int>& layers) const {
   Plan plan = plan_of(base_, {layout, {default_order(1)}, {}});
-  plan.pp = 4;
+  plan.pp = static_cast<int>(layers.size());
   plan.vpp = 1;
-  plan.layers_per_stage = {1, 1, 2, 1};
+  plan.layers_per_stage = layers;
   if (!kind.is_moe()) {
     plan.ep = 1;
     plan.expert_tp = 0;
   }
   Model model = kind;
-  model.layers = 5;
+  model.layers = std::accumulate(layers.begin(), layers.end(), 0);
   return {std::move(model), std::move(plan)};
 }
 
+// Kernels add up; what else a pass takes once shows where a stage has a layer more.
 StageTimes StageLevel::measure_kind(const Layout& layout, const Model& kind, bool of_kernels) {
-  const auto [model, plan] = four_stages(layout, kind);
+  const auto [model, plan] =
+      a_few_layers(layout, kind, of_kernels ? std::vector{1, 1, 1} : std::vector{1, 1, 2, 1});
   Workload work =
       price_workload(model, OrderedPlan(plan), base_.costs, groups_.cluster(), groups_.placement());
   Program program = one_gpu(std::move(work.kernels));
   const auto ns = [&](const Pass& pass) {
     return of_kernels ? computing(pass) : length(pass, layout, &program);
   };
-  std::array<PassTimes, 4> stages;
-  for (std::size_t s = 0; s < stages.size(); ++s) {
-    const StageWork& stage = work.stages[s];
-    stages[s] = {ns(stage.forward), ns(stage.backward), ns(stage.backward_input),
-                 ns(stage.backward_weight)};
-  }
+  std::vector<PassTimes> stages;
+  for (const StageWork& stage : work.stages)
+    stages.push_back({ns(stage.forward), ns(stage.backward), ns(stage.backward_input),
+                      ns(stage.backward_weight)});
   StageTimes times;
-  times.layers = {stages[2] - stages[1]};
+  times.layers = {of_kernels ? stages[1] : stages[2] - stages[1]};
   times.once = stages[1] - times.layers.front();
-  times.embedding = stages[0] - stages[1];
-  times.head = stages[3] - stages[1];
+  times.embedding = stages.front() - stages[1];
+  times.head = stages.back() - stages[1];
   times.pipeline_bytes = work.pipeline_bytes;
   return times;
 }
@@ -140,12 +153,8 @@ StageTimes StageLevel::measure_layers(const Layout& layout, bool of_kernels) {
     Layout dense = layout;  // among other layers' experts
     dense.ep = 1;
     dense.expert_tp = 0;
-    const auto known = dense_.find({canonical(dense), kind.kind, of_kernels});
-    if (known != dense_.end()) return known->second;
-    return dense_
-        .emplace(std::tuple(canonical(dense), kind.kind, of_kernels),
-                 measure_kind(layout, kind, of_kernels))
-        .first->second;
+    return known_->times(&known_->dense, std::tuple(canonical(dense), kind.kind, of_kernels),
+                         [&] { return measure_kind(layout, kind, of_kernels); });
   };
   StageTimes all = measured(model.kinds.empty() ? model : model.kinds.front());
   for (std::size_t i = 1; i < model.kinds.size(); ++i) {
@@ -169,27 +178,24 @@ Layout StageLevel::canonical(Layout layout) const {
 }
 
 const StageTimes& StageLevel::times(const Layout& layout) {
-  const Layout key = canonical(layout);
-  const auto known = times_.find(key);
-  if (known != times_.end()) return known->second;
-  return times_.emplace(key, measure_layers(layout, /*of_kernels=*/false)).first->second;
+  return known_->times(&known_->whole, canonical(layout),
+                       [&] { return measure_layers(layout, /*of_kernels=*/false); });
 }
 
-// Where they recompute nothing and cut no GEMM to overlap it: others have no less to compute.
-const StageTimes* StageLevel::kernel_times(const Layout& layout) {
+// Where they cut no GEMM to overlap it: others have no less to compute.
+const StageTimes& StageLevel::kernel_times(const Layout& layout) {
   Layout least = layout;
-  least.recompute = Recompute::None;
   least.tensor = TensorMethod::Off;
   least.overlap_context = least.scatter_gather = false;
   Layout key = least;
   key.pp = key.vpp = key.dp = 1;  // kernels are alike on all ranks
-  const auto known = kernel_times_.find(key);
-  if (known != kernel_times_.end()) return &known->second;
-  for (const auto& [kind, layers] : kinds_of(base_.job.model)) {
-    const auto [model, plan] = four_stages(least, *kind);
-    if (!check(model, plan).ok()) return nullptr;
-  }
-  return &kernel_times_.emplace(key, measure_layers(least, /*of_kernels=*/true)).first->second;
+  return known_->times(&known_->of_kernels, key, [&]() -> StageTimes {
+    for (const auto& [kind, layers] : kinds_of(base_.job.model)) {
+      const auto [model, plan] = a_few_layers(least, *kind, {1, 1, 1});
+      if (!check(model, plan).ok()) return {};
+    }
+    return measure_layers(least, /*of_kernels=*/true);
+  });
 }
 
 std::vector<PassTimes> StageLevel::stages(const Layout& layout) {

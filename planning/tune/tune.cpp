@@ -230,6 +230,18 @@ Error no_plan(const Scenario& base, const SearchResult& result) {
                   base.cluster.spec.device.memory_bytes / GiB));
 }
 
+// One a thread, beside one another. The choice knows no failed link, as it knows no slow one: the
+// plans that are played do.
+Result<std::vector<StageLevel>> stage_levels(const Scenario& base, int threads) {
+  std::vector<StageLevel> levels;
+  for (int i = 0; i < threads; ++i) {
+    ASSIGN_OR_RETURN(Cluster cluster, make_cluster(with_all_links(base)));
+    levels.push_back(i == 0 ? StageLevel(base, std::move(cluster))
+                            : levels.front().beside(std::move(cluster)));
+  }
+  return levels;
+}
+
 }  // namespace
 
 std::optional<double> Tuned::gap() const {
@@ -239,9 +251,7 @@ std::optional<double> Tuned::gap() const {
 Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& options) {
   const std::vector<Refinement> refinements = refinements_in(space);
   RETURN_IF_ERROR(check_asked(base, refinements));
-  // The choice knows no failed link, as it knows no slow one: the plans that are played do.
-  ASSIGN_OR_RETURN(Cluster cluster, make_cluster(with_all_links(base)));
-  StageLevel level(base, std::move(cluster));
+  ASSIGN_OR_RETURN(std::vector<StageLevel> levels, stage_levels(base, options.jobs));
   const auto begin = Clock::now();
   std::optional<Waiting> waiting("searching plans");
   std::string shown;
@@ -257,7 +267,7 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   };
   const Space narrow = where_rules_look(space, base);
   const SearchResult ruled =
-      Search(base, narrow, &level)
+      Search(base, narrow, levels)
           .best({.keep = 1,
                  .wants = [&](const Layout& layout) { return keeps_all(base, layout); },
                  .stop = options.stop,
@@ -268,9 +278,9 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   // Good plans early: they are there if the search is stopped.
   const Space likely = where_plans_are_likely(space, base);
   const SearchResult first =
-      Search(base, likely, &level)
+      Search(base, likely, levels)
           .best({.keep = options.keep, .stop = options.stop, .on_better = on_better(false)});
-  Search found(base, space, &level);
+  Search found(base, space, levels);
   const SearchResult result = found.best({.keep = options.keep,
                                           .known = first.best,
                                           .stop = options.stop,

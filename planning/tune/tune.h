@@ -74,7 +74,7 @@ struct TuneOptions {
   const Framework* framework = nullptr;  // that the space is narrowed to
   int keep = 5;
   int refine = 3;  // of the best plans that are pipelines, those to be refined
-  int jobs = 1;    // simulations at once; the search itself runs on one core
+  int jobs = 1;    // threads of the search, then simulations at once
   Engine engine = Engine::SimGrid;
   // Of the finalists' RunResults; a timeline only of the best and of the scenario's own.
   Detail detail = Detail::None;

@@ -170,9 +170,11 @@ Workload price_workload(const Model& model, const OrderedPlan& plan, const CostS
   there.expert_nodes = placed(plan, cluster, placement).expert_nodes;
   CostModel prices = cost_model(costs, cluster.spec().device, plan.precision);
   prices.profile.compute_stretch *= slowest_of(nodes_of(cluster, placement), costs.profile);
-  return make_workload(model, there, prices,
-                       slowest_tensor_ns({model, plan, costs, cluster, placement}, plan, cluster,
-                                         placement, block_bytes));
+  const Nanoseconds collective_ns =
+      plan.tp == 1 ? 0
+                   : slowest_tensor_ns({model, plan, costs, cluster, placement}, plan, cluster,
+                                       placement, block_bytes);
+  return make_workload(model, there, prices, collective_ns);
 }
 
 Workload for_chains(Workload chain, int chains) {

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/csv.h"
-#include "base/fork_map.h"
+#include "base/parallel.h"
 #include "base/progress.h"
 #include "scenarios/run/compile.h"
 #include "scenarios/run/doubts.h"

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "base/fork_map.h"
+#include "base/parallel.h"
 #include "base/progress.h"
 #include "scenarios/run/failed_links.h"
 #include "scenarios/run/iteration_bound.h"

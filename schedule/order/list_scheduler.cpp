@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <compare>
 #include <cstdint>
-#include <functional>
 #include <iterator>
 #include <limits>
 #include <optional>
-#include <queue>
 #include <utility>
 #include <vector>
 
@@ -101,6 +100,33 @@ constexpr Policy kPoliciesOfOneChunk[] = {
     {{kF0, kI0, kF1, kI1}, false, false, kUnpaced, 1},
 };
 
+// Which rank is next to look what it may do, and when: one time a rank, in a tournament tree.
+class Wakes {
+ public:
+  explicit Wakes(int ranks) : leaves_(std::bit_ceil(static_cast<unsigned>(ranks))) {
+    times_.assign(2UL * leaves_, kNever);
+  }
+
+  Ticks of(int rank) const { return times_[leaves_ + rank]; }
+  void set(int rank, Ticks time) {
+    unsigned node = leaves_ + rank;
+    times_[node] = time;
+    for (node /= 2; node > 0; node /= 2)
+      times_[node] = std::min(times_[2 * node], times_[2 * node + 1]);
+  }
+  Ticks earliest() const { return times_[1]; }
+  // The lowest of those that are woken then.
+  int first() const {
+    unsigned node = 1;
+    while (node < leaves_) node = 2 * node + (times_[2 * node] == times_[node] ? 0 : 1);
+    return static_cast<int>(node - leaves_);
+  }
+
+ private:
+  unsigned leaves_;
+  std::vector<Ticks> times_;  // the earliest below each node
+};
+
 class Scheduler {
  public:
   Scheduler(const ListProblem& problem, const Policy& policy)
@@ -110,7 +136,8 @@ class Scheduler {
         ranks_(problem.pp),
         forward_end_(static_cast<std::size_t>(stages_.size()) * problem.microbatches, kNever),
         gradient_end_(forward_end_),
-        actions_(problem.pp) {
+        actions_(problem.pp),
+        wakes_(problem.pp) {
     double longest = 0;
     for (const OrderCosts& costs : problem.costs)
       longest = std::max({longest, costs.forward, costs.input, costs.weight, costs.transfer});
@@ -142,11 +169,11 @@ class Scheduler {
   }
 
   void run() {
-    for (int rank = 0; rank < problem_.pp; ++rank) wakes_.push({0, rank});
-    while (!wakes_.empty()) {
-      const auto [now, rank] = wakes_.top();
-      wakes_.pop();
-      if (ranks_[rank].busy_until <= now) decide(rank, now);
+    for (int rank = 0; rank < problem_.pp; ++rank) wakes_.set(rank, 0);
+    while (wakes_.earliest() < kNever) {
+      const Ticks now = wakes_.earliest();
+      const int rank = wakes_.first();
+      wakes_.set(rank, decide(rank, now));
     }
     for (const StageState& stage : stages_) CHECK(stage.weights == problem_.microbatches);
   }
@@ -247,7 +274,9 @@ class Scheduler {
            at.forwards - at.inputs + room < problem_.in_flight_limit;
   }
 
-  void decide(int rank, Ticks now) {
+  // What the rank does now. When it looks again: where that ends, or where something comes that is
+  // known of.
+  Ticks decide(int rank, Ticks now) {
     std::optional<Choice> chosen;
     bool kept_back = false;
     Ticks next = kNever;  // when something comes that is not there yet
@@ -274,7 +303,7 @@ class Scheduler {
                              policy_.patience * static_cast<double>(stages_[stage].weight);
       if (stage >= 0 && !waits) return start(ActionKind::BackwardWeight, stage, rank, now);
     }
-    if (chosen) start(chosen->kind, stage_of(rank, chosen->chunk), rank, now);
+    return chosen ? start(chosen->kind, stage_of(rank, chosen->chunk), rank, now) : next;
   }
 
   // The rank's stage whose next W has waited longest; -1: there is none.
@@ -293,7 +322,8 @@ class Scheduler {
     return oldest;
   }
 
-  void start(ActionKind kind, int stage, int rank, Ticks now) {
+  // When it ends.
+  Ticks start(ActionKind kind, int stage, int rank, Ticks now) {
     StageState& at = stages_[stage];
     RankState& by = ranks_[rank];
     by.first_start = std::min(by.first_start, now);
@@ -304,12 +334,7 @@ class Scheduler {
       forward_end_[slot(stage, microbatch)] = by.busy_until;
       ++by.held;
       peak_ = std::max(peak_, ++by.live);
-      if (stage < last_stage()) {
-        send(stage, stage + 1);
-      } else {
-        wake(rank, by.busy_until + turn_);
-      }
-      if (stage == 0) wake(rank, entry(microbatch + 1));
+      if (stage < last_stage()) send(stage, stage + 1);
     } else if (kind == ActionKind::BackwardInput) {
       microbatch = at.inputs++;
       by.busy_until = now + at.input;
@@ -322,19 +347,15 @@ class Scheduler {
       --by.held;
     }
     actions_[rank].push_back({Stage{stage}, kind, Microbatch{microbatch}});
-    wakes_.push({by.busy_until, rank});
-  }
-
-  void send(int from, int to) {
-    wake(rank_of(to), ranks_[rank_of(from)].busy_until + transfer(from, to));
+    return by.busy_until;
   }
 
   // A rank that is still busy then looks by itself.
-  void wake(int rank, Ticks when) {
-    if (when > ranks_[rank].busy_until) wakes_.push({when, rank});
+  void send(int from, int to) {
+    const Ticks comes = ranks_[rank_of(from)].busy_until + transfer(from, to);
+    const int rank = rank_of(to);
+    if (comes > ranks_[rank].busy_until && comes < wakes_.of(rank)) wakes_.set(rank, comes);
   }
-
-  using Wake = std::pair<Ticks, int>;
 
   const ListProblem& problem_;
   const Policy& policy_;
@@ -345,8 +366,7 @@ class Scheduler {
   std::vector<RankState> ranks_;
   std::vector<Ticks> forward_end_, gradient_end_;  // by stage and microbatch
   std::vector<std::vector<Action>> actions_;
-  // When a rank looks what it may do: where it has ended an action, or something has come.
-  std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;
+  Wakes wakes_;
   int peak_ = 0;
 };
 

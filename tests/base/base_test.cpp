@@ -17,8 +17,8 @@
 
 #include "base/csv.h"
 #include "base/file.h"
-#include "base/fork_map.h"
 #include "base/nearest.h"
+#include "base/parallel.h"
 #include "base/plugin.h"
 #include "base/progress.h"
 #include "base/random.h"

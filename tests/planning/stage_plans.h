@@ -45,7 +45,7 @@ inline std::vector<Candidate> drawn_of(const Scenario& base, const Space& space,
 inline std::vector<Found> check_against_all(const Scenario& base, const Space& space) {
   StageLevel level = level_of(base);
   const SearchResult all = search_all(base, space, &level, 4);
-  SearchResult found = Search(base, space, &level).best({.keep = 4});
+  SearchResult found = Search(base, space, {&level, 1}).best({.keep = 4});
   REQUIRE(all.best.size() == found.best.size());
   REQUIRE(!all.best.empty());
   for (std::size_t i = 0; i < all.best.size(); ++i) {

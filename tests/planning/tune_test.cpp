@@ -43,7 +43,7 @@ TEST_CASE("the search finds plans of a larger micro batch where an order takes n
                              "parallel.micro_batch=4,6,12", "overlap.tensor=off"});
   StageLevel level = level_of(base);
   const SearchResult all = search_all(base, space, &level, 1);
-  const SearchResult found = Search(base, space, &level).best({.keep = 1});
+  const SearchResult found = Search(base, space, {&level, 1}).best({.keep = 1});
   REQUIRE(all.best.size() == 1);
   CHECK(all.best.front().candidate.layout.micro_batch == 6);
   REQUIRE(found.best.size() == 1);
@@ -88,7 +88,7 @@ TEST_CASE("no plan is found that needs the reserve") {
     const Scenario base = small({fmt::format("cluster.memory_reserve_GiB={}", reserve_GiB)});
     StageLevel level = level_of(base);
     std::vector<double> bytes;
-    for (const Found& found : Search(base, space, &level).best({.keep = 4}).best)
+    for (const Found& found : Search(base, space, {&level, 1}).best({.keep = 4}).best)
       bytes.push_back(level.memory(found.candidate, *level.order_of(found.candidate)));
     REQUIRE(!bytes.empty());
     return bytes;
@@ -382,11 +382,31 @@ TEST_CASE("a search that is stopped says so and keeps what it has") {
   CHECK(tuned->finalists.size() >= 2);
 }
 
+TEST_CASE("a search on several threads finds and counts what one thread does") {
+  const Scenario base = small();
+  const Space space = among({"parallel.micro_batch=1,2"});
+  StageLevel level = level_of(base);
+  const SearchResult one = Search(base, space, {&level, 1}).best({.keep = 4});
+  REQUIRE(one.counts.cuts > 1);
+  REQUIRE(one.counts.scheduled > 1);
+  for (const int threads : {2, 5}) {
+    INFO(threads << " threads");
+    std::vector<StageLevel> levels;
+    levels.push_back(level_of(base));
+    while (static_cast<int>(levels.size()) < threads)
+      levels.push_back(levels.front().beside(*make_cluster(base)));
+    const SearchResult several = Search(base, space, levels).best({.keep = 4});
+    CHECK(several.best == one.best);
+    CHECK(several.counts == one.counts);
+    CHECK(several.bound_ns == one.bound_ns);
+  }
+}
+
 TEST_CASE("a search that is stopped says what no plan takes less than") {
   const Scenario base = small();
   const Space space = among({"parallel.cp=1", "parallel.micro_batch=1,2"});
   StageLevel level = level_of(base);
-  const SearchResult whole = Search(base, space, &level).best({.keep = 1});
+  const SearchResult whole = Search(base, space, {&level, 1}).best({.keep = 1});
   REQUIRE(whole.complete);
   const Nanoseconds best = whole.best.front().iteration_ns;
   CHECK(whole.bound_ns == best);
@@ -394,7 +414,7 @@ TEST_CASE("a search that is stopped says what no plan takes less than") {
   for (int branches = 0; branches < 2000; branches += 50) {
     INFO(branches << " branches");
     // The cuts are all bounded first.
-    Search search(base, space, &level);
+    Search search(base, space, {&level, 1});
     (void)search.best({.keep = 1, .wants = [](const Layout&) { return false; }});
     int looked_at = 0;
     const SearchResult part =

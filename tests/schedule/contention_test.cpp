@@ -5,7 +5,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "base/fork_map.h"
+#include "base/parallel.h"
 #include "schedule/lowering/lower.h"
 #include "schedule/order/named_orders.h"
 #include "sim/engines.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/fork_map.h"
+#include "base/parallel.h"
 #include "scenarios/run/run.h"
 #include "schedule/program/program_text.h"
 #include "sim/engines.h"

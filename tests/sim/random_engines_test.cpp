@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/fork_map.h"
+#include "base/parallel.h"
 #include "schedule/lowering/price.h"
 #include "sim/engines.h"
 #include "tests/needs.h"

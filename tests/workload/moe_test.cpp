@@ -198,7 +198,7 @@ TEST_CASE("the shared expert runs beside the dispatch, and the addition waits fo
   CHECK(steps[dispatch].collective == CommKind::AllToAll);
   CHECK(place("fc1 forward") == dispatch + 1);
   CHECK(steps[dispatch + 1].waits.empty());
-  CHECK(steps[place("experts fc1 forward")].waits == std::vector{dispatch});
+  CHECK(steps[place("experts fc1 forward")].waits == Waits{dispatch});
   CHECK(stage.forward.output == place("combination forward"));
   // A dispatch as long as the shared expert costs nothing, the combination all of it.
   const Nanoseconds shared = steps[place("fc1 forward")].duration_ns +

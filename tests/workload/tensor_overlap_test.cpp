@@ -54,7 +54,7 @@ TEST_CASE("off: the gather before the product and the reduce-scatter behind it, 
   const Nanoseconds product = durations(gathered(4, {}))[0];
   for (const Pass& pass : {gathered(4, {}), reduced(4, {})}) {
     REQUIRE(pass.steps.size() == 2);
-    CHECK(pass.steps[1].waits == std::vector{0});
+    CHECK(pass.steps[1].waits == Waits{0});
     CHECK(makespan(pass, [](const Step&) { return 1000; }) == product + 1000);
   }
   CHECK(gathered(4, {}).steps[0].collective == CommKind::AllGather);
@@ -79,8 +79,8 @@ TEST_CASE("a ring has a shift of bytes / t beside each of t pieces but one") {
     // Gather: shift 0, piece 0, shift 1, piece 1, ...; piece i + 1 after shift i. Scatter: piece 0,
     // shift 0, piece 1, ...; the chain goes on from the last shift.
     CHECK(gather.steps[1].waits.empty());
-    CHECK(gather.steps[2 * t - 2].waits == std::vector{2 * t - 4});
-    CHECK(scatter.steps[1].waits == std::vector{0});
+    CHECK(gather.steps[2 * t - 2].waits == Waits{2 * t - 4});
+    CHECK(scatter.steps[1].waits == Waits{0});
     CHECK(scatter.output == 2 * t - 3);
   }
 }
@@ -131,8 +131,8 @@ TEST_CASE("bulk: the saved input is gathered beside dgrad, dgrad's output scatte
   CHECK(pass.steps[0].collective == CommKind::AllGather);
   CHECK(pass.steps[1].waits.empty());  // dgrad waits for nothing
   CHECK(pass.steps[2].collective == CommKind::ReduceScatter);
-  CHECK(pass.steps[2].waits == std::vector{1});
-  CHECK(pass.steps[3].waits == std::vector{0});  // wgrad for the gather
+  CHECK(pass.steps[2].waits == Waits{1});
+  CHECK(pass.steps[3].waits == Waits{0});  // wgrad for the gather
   CHECK(pass.output == 2);
   CHECK(pass.steps[2].settings == CommSettings{.sms = 7});
   const Nanoseconds dgrad = durations(pass)[0], wgrad = durations(pass)[1];
@@ -164,7 +164,7 @@ TEST_CASE("a ring at dgrad takes the reduce-scatter with it, and wgrad waits for
   REQUIRE(pass.steps.size() == 4 + 3 + 1);
   CHECK(collectives(pass, CommKind::RingShift).count == 3);
   CHECK(collectives(pass, CommKind::AllGather).count == 0);
-  CHECK(pass.steps.back().waits == std::vector{5});
+  CHECK(pass.steps.back().waits == Waits{5});
 }
 
 // Every GEMM of Transformer Engine's default methods.

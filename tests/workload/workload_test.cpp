@@ -157,7 +157,7 @@ TEST_CASE("sequence parallelism gathers before a block and scatters after it: th
   REQUIRE(steps.size() == 6);
   CHECK(steps[0] == Step{.computes = false, .collective = CommKind::AllGather, .bytes = array});
   CHECK(steps[1].computes);
-  CHECK(steps[1].waits == std::vector{0});
+  CHECK(steps[1].waits == Waits{0});
   CHECK(
       steps[2] ==
       Step{.computes = false, .collective = CommKind::ReduceScatter, .bytes = array, .waits = {1}});

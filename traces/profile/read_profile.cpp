@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/parallel.h"
 #include "traces/profile/align.h"
 #include "traces/profile/finish_rank.h"
 #include "traces/profile/kineto_reader.h"
@@ -117,20 +118,14 @@ bool may_be_profile(const std::string& path) {
 Result<Profile> read_profile(const std::vector<std::string>& paths) {
   ASSIGN_OR_RETURN(const std::vector<std::string> files, files_of(paths));
   std::vector<std::optional<Result<std::vector<ProfileRank>>>> read(files.size());
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < files.size(); i = next++) {
-      read[i].emplace(read_one(files[i]));
-      if (!read[i]->ok()) next = files.size();
-    }
-  };
-  const std::size_t threads = std::min<std::size_t>(
-      {files.size(), kReadAtOnce, std::max(1u, std::thread::hardware_concurrency())});
-  {
-    std::vector<std::jthread> others;
-    for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work);
-    work();
-  }
+  std::atomic<bool> failed = false;
+  const int threads = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1,
+                                 static_cast<int>(kReadAtOnce));
+  share_among_threads(threads, files.size(), [&](int, std::size_t i) {
+    if (failed) return;
+    read[i].emplace(read_one(files[i]));
+    if (!read[i]->ok()) failed = true;
+  });
   Profile profile;
   for (const auto& ranks : read) {
     if (ranks && !ranks->ok()) return ranks->error();

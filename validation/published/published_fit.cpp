@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "base/csv.h"
-#include "base/fork_map.h"
+#include "base/parallel.h"
 #include "base/random.h"
 #include "base/split.h"
 #include "topology/preset.h"

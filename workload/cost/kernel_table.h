@@ -30,7 +30,7 @@ class PricedPass : public PassBuilder {
   explicit PricedPass(KernelTable* kernels) : kernels_(kernels) {}
 
   // In the chain, and after these steps as well; no step for a kernel with nothing to do.
-  int run(const Kernel& kernel, std::vector<int> waits = {});
+  int run(const Kernel& kernel, Waits waits = {});
 
  private:
   KernelTable* kernels_;

@@ -9,9 +9,9 @@ CommSettings whole(const ContextGroup& group) { return {.sms = group.sms}; }
 
 // The core's parts, with a shift of `bytes` before each but the first.
 void ring(PricedPass* pass, const Kernel& core, Bytes bytes, const ContextGroup& group) {
-  std::vector<int> ready = pass->after_last(), arrived;
+  Waits ready = pass->after_last(), arrived;
   for (int i = 0; i < group.size; ++i) {
-    const auto shift = [&](std::vector<int> waits) {
+    const auto shift = [&](Waits waits) {
       return pass->beside(GroupKind::Context, CommKind::RingShift, bytes,
                           {.part = static_cast<std::int16_t>(i),
                            .parts = static_cast<std::int16_t>(group.size - 1),

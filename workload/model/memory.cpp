@@ -38,6 +38,12 @@ double stage_bytes(const Model& model, const Plan& plan, int begin, int layers, 
   return bytes;
 }
 
+// No embedding, no head, no layer that predicts a further token.
+bool has_layers_alone(const Model& model, const Plan& plan, int stage) {
+  return stage > 0 && stage + 1 < plan.stages() &&
+         (model.mtp_layers == 0 || stage != plan.mtp_stage());
+}
+
 // The quantized copies of linear layers' weights, which live as long as the iteration: both forms.
 // Parameters that are gathered in fp8 have no 16-bit form beside them. Where ZeRO 3 gathers
 // for each microbatch, only what is gathered has them.
@@ -168,12 +174,20 @@ PlanMemory::PlanMemory(const Model& model, const OrderedPlan& plan)
       output_(output_activations(model, plan)),
       copy_(head_has_copy(model, plan) ? embedding_share(model, plan) : 0) {
   const std::vector<int> split = split_layers(model, plan);
+  LayersOfKinds before;
   int begin = 0;
-  for (std::size_t s = 0; s < split.size(); ++s) {
-    stages_.push_back(
-        {.microbatch = stage_bytes(model, plan, begin, split[s], static_cast<int>(s)),
-         .quantized = quantized_bytes(model, plan, begin, split[s]),
-         .recomputes = plan.recompute_layers < 0 || recomputed_layers(plan, split[s]) > 0});
+  for (int s = 0; s < plan.stages(); ++s) {
+    LayersOfKinds kinds = kinds_in(model, begin, split[s]);
+    const bool is_as_before = kinds == before && plan.recompute_layers < 0 &&
+                              has_layers_alone(model, plan, s - 1) &&
+                              has_layers_alone(model, plan, s);
+    stages_.push_back(is_as_before
+                          ? stages_.back()
+                          : OfStage{.microbatch = stage_bytes(model, plan, begin, split[s], s),
+                                    .quantized = quantized_bytes(model, plan, begin, split[s]),
+                                    .recomputes = plan.recompute_layers < 0 ||
+                                                  recomputed_layers(plan, split[s]) > 0});
+    before = std::move(kinds);
     begin += split[s];
   }
 }

@@ -211,12 +211,13 @@ double attended_share(const Model& model) {
   return (w - w * w / 2) * blocks;
 }
 
-std::vector<LayersOfKind> kinds_in(const Model& model, int first, int layers) {
+LayersOfKinds kinds_in(const Model& model, int first, int layers) {
   if (model.kinds.empty()) return {{&model, layers}};
-  std::vector<LayersOfKind> all;
+  LayersOfKinds all;
   for (const Model& kind : model.kinds) all.push_back({&kind, 0});
   for (int i = first; i < first + layers; ++i) ++all[model.layer_kinds[i]].layers;
-  std::erase_if(all, [](const LayersOfKind& of) { return of.layers == 0; });
+  const auto none = std::ranges::remove(all, 0, &LayersOfKind::layers);
+  all.erase(none.begin(), none.end());
   return all;
 }
 
@@ -335,14 +336,18 @@ HeldParameters layers_share(const Model& model, const Plan& plan, int layers) {
           .expert = layers * experts / (static_cast<double>(plan.ep) * plan.expert_tensor())};
 }
 
-HeldParameters layers_share(const Model& model, const Plan& plan, int first, int layers) {
+static HeldParameters layers_share(const LayersOfKinds& kinds, const Plan& plan) {
   HeldParameters sum;
-  for (const auto& [kind, count] : kinds_in(model, first, layers)) {
+  for (const auto& [kind, count] : kinds) {
     const HeldParameters share = layers_share(*kind, plan, count);
     sum.dense += share.dense;
     sum.expert += share.expert;
   }
   return sum;
+}
+
+HeldParameters layers_share(const Model& model, const Plan& plan, int first, int layers) {
+  return layers_share(kinds_in(model, first, layers), plan);
 }
 
 double linear_share(const Model& model, const Plan& plan, int first, int layers) {
@@ -397,9 +402,13 @@ double head_share(const Model& model, const OrderedPlan& plan) {
 
 std::vector<HeldParameters> stage_parameters(const Model& model, const OrderedPlan& plan) {
   std::vector<HeldParameters> sums;
+  LayersOfKinds before;
   int first = 0;
   for (const int layers : split_layers(model, plan)) {
-    sums.push_back(layers_share(model, plan, first, layers));
+    LayersOfKinds kinds = kinds_in(model, first, layers);
+    // Most stages are as the one before them.
+    sums.push_back(!sums.empty() && kinds == before ? sums.back() : layers_share(kinds, plan));
+    before = std::move(kinds);
     first += layers;
   }
   if (plan.vocabulary > 0) {
@@ -451,7 +460,7 @@ double model_flops(const Model& model, const Plan& plan, AttentionFlops attentio
 
 double hardware_flops(const Model& model, const Plan& plan, AttentionFlops attention) {
   double sum = model_flops(model, plan, attention);
-  std::vector<LayersOfKind> kinds = kinds_of(model);
+  LayersOfKinds kinds = kinds_of(model);
   if (model.mtp_layers > 0) kinds.push_back({&model.layer(model.layers - 1), model.mtp_layers});
   for (const auto& [kind, count] : kinds) {
     sum += count * selective_flops(*kind, plan, attention);

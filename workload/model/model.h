@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -134,12 +135,13 @@ std::vector<int> split_layers(const Model& model, const Plan& plan);
 struct LayersOfKind {
   const Model* kind;  // the model itself where all are alike
   int layers = 0;
+
+  bool operator==(const LayersOfKind&) const = default;
 };
-std::vector<LayersOfKind> kinds_in(const Model& model, int first, int layers);
+using LayersOfKinds = boost::container::small_vector<LayersOfKind, 4>;
+LayersOfKinds kinds_in(const Model& model, int first, int layers);
 // Of all its layers. REQUIRES: `model` outlives them.
-inline std::vector<LayersOfKind> kinds_of(const Model& model) {
-  return kinds_in(model, 0, model.layers);
-}
+inline LayersOfKinds kinds_of(const Model& model) { return kinds_in(model, 0, model.layers); }
 // The kind that has experts; the model itself where none does.
 const Model& expert_layer(const Model& model);
 

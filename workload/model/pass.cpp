@@ -1,6 +1,7 @@
 #include "workload/model/pass.h"
 
 #include <array>
+#include <span>
 
 namespace tandem {
 
@@ -12,17 +13,16 @@ std::string_view name(GroupKind group_kind) {
 
 void PassBuilder::append(const Pass& pass, int unit) {
   const int offset = static_cast<int>(pass_.steps.size());
-  const std::vector<int> before = after_last();
+  const Waits before = after_last();
   const bool communicated = last_ >= 0 && !pass_.steps[last_].computes;
   bool computed = false;
-  for (Step step : pass.steps) {
+  pass_.steps.insert(pass_.steps.end(), pass.steps.begin(), pass.steps.end());
+  for (Step& step : std::span(pass_.steps).subspan(offset)) {
     for (int& wait : step.waits) wait += offset;
     // What waited for the action's inputs waits for the chain: compute does by its lane.
-    if (step.waits.empty() && (!step.computes || (communicated && !computed)))
-      step.waits.insert(step.waits.end(), before.begin(), before.end());
+    if (step.waits.empty() && (!step.computes || (communicated && !computed))) step.waits = before;
     computed |= step.computes;
     if (step.computes) step.unit = unit;
-    add(std::move(step));
   }
   last_ = offset + pass.output;
 }

@@ -2,8 +2,10 @@
 // beside them.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/units.h"
@@ -24,6 +26,9 @@ struct CommSettings {
   bool operator==(const CommSettings&) const = default;
 };
 
+// What a step waits for, by its number in the pass: seldom more than two.
+using Waits = boost::container::small_vector<int, 2>;
+
 // A kernel, or a communication of one of the GPU's groups (Tensor, Context or Expert; the others
 // are lowering's). Compute steps follow one another on their lane; communication starts with what
 // it waits for. What waits for no step waits for the action's inputs.
@@ -36,7 +41,7 @@ struct Step {
   Bytes bytes = 0;
   CommSettings settings;
   int unit = -1;  // compute: the unit (StageWork::units) whose parameters it uses; -1: none
-  std::vector<int> waits;      // steps before it in the pass
+  Waits waits;    // steps before it in the pass
   bool among_experts = false;  // communication of the tensor group that shares an expert
 
   bool operator==(const Step&) const = default;
@@ -72,15 +77,12 @@ class PassBuilder {
     return step;
   }
   // What the next step of the chain waits for: the last one; nothing at the beginning.
-  std::vector<int> after_last() const {
-    return last_ < 0 ? std::vector<int>{} : std::vector{last_};
-  }
+  Waits after_last() const { return last_ < 0 ? Waits{} : Waits{last_}; }
   // A pass that another builder made, in the chain; its kernels use this unit's parameters.
   void append(const Pass& pass, int unit);
 
   // Beside the chain: waits for the steps given, and the chain goes on from where it was.
-  int beside(GroupKind group_kind, CommKind kind, Bytes bytes, CommSettings settings,
-             std::vector<int> waits) {
+  int beside(GroupKind group_kind, CommKind kind, Bytes bytes, CommSettings settings, Waits waits) {
     return add({.computes = false,
                 .group_kind = group_kind,
                 .collective = kind,
@@ -89,7 +91,7 @@ class PassBuilder {
                 .waits = std::move(waits)});
   }
   // In the chain, and after these as well.
-  int compute_after(std::vector<int> waits, int kernel, Nanoseconds duration_ns, int unit = -1) {
+  int compute_after(Waits waits, int kernel, Nanoseconds duration_ns, int unit = -1) {
     if (last_ >= 0 && !pass_.steps[last_].computes) waits.push_back(last_);
     return last_ = add({.kernel = kernel,
                         .duration_ns = duration_ns,

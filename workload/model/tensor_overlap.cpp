@@ -24,7 +24,7 @@ Bytes part_of(Bytes bytes, int part, int parts) {
 }
 
 int shift(PricedPass* pass, const TensorGroup& group, const GemmOverlap& overlap, int step,
-          std::vector<int> waits) {
+          Waits waits) {
   return pass->beside(GroupKind::Tensor, CommKind::RingShift, group.bytes / group.size,
                       settings(overlap, step, group.size - 1), std::move(waits));
 }
@@ -63,7 +63,7 @@ void gather_and_multiply(PricedPass* pass, const Kernel& product, const TensorGr
                          const GemmOverlap& overlap) {
   if (overlap.method == TensorMethod::Pipelined || overlap.method == TensorMethod::Ring)
     reduce_amax(pass, group);
-  const std::vector<int> start = pass->after_last();
+  const Waits start = pass->after_last();
   if (overlap.method == TensorMethod::Pipelined) {
     const int parts = overlap.splits;
     for (int i = 0; i < parts; ++i) {
@@ -73,7 +73,7 @@ void gather_and_multiply(PricedPass* pass, const Kernel& product, const TensorGr
       pass->run(cut_rows(product, i, parts), {gathered});
     }
   } else if (overlap.method == TensorMethod::Ring) {
-    std::vector<int> ready = start, arrived;
+    Waits ready = start, arrived;
     for (int i = 0; i < group.size; ++i) {
       if (i + 1 < group.size) ready = {shift(pass, group, overlap, i, ready)};
       pass->run(cut_rows(product, i, group.size), arrived);
@@ -117,7 +117,7 @@ void multiply_gradients(PricedPass* pass, const Kernel& dgrad, const Kernel* wgr
     if (wgrad) pass->run(*wgrad);
     return;
   }
-  std::vector<int> saved_input;
+  Waits saved_input;
   if (at_dgrad.method == TensorMethod::Bulk) {
     saved_input = {pass->beside(GroupKind::Tensor, CommKind::AllGather, group.bytes,
                                 settings(at_dgrad), pass->after_last())};

@@ -1,4 +1,4 @@
-#include "base/fork_map.h"
+#include "base/parallel.h"
 
 #include <fmt/format.h>
 #include <poll.h>

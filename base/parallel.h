@@ -1,10 +1,15 @@
-// Runs independent jobs in child processes: one that crashes costs its own result only, and a
-// library that allows one use a process (SimGrid) can be used many times.
+// Independent jobs beside one another: in child processes, where one that crashes costs its own
+// result only, and a library that allows one use a process (SimGrid) can be used many times; or on
+// threads.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/result.h"
@@ -27,5 +32,19 @@ std::vector<Result<std::string>> fork_map(
     int count, int jobs, const std::function<Result<std::string>(int)>& job,
     const std::function<void(int)>& on_done = [](int) {},
     const std::function<void()>& on_wait = {});
+
+// job(thread, i) for each i in [0, count): each of so many threads, of which this is number 0,
+// takes the next i as it ends one. Returns when all have ended. REQUIRES: threads >= 1.
+template <class Job>
+void share_among_threads(int threads, std::size_t count, const Job& job) {
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&](int thread) {
+    for (std::size_t i = next++; i < count; i = next++) job(thread, i);
+  };
+  std::vector<std::jthread> others;
+  const int used = static_cast<int>(std::min<std::size_t>(threads, count));
+  for (int thread = 1; thread < used; ++thread) others.emplace_back(work, thread);
+  work(0);
+}
 
 }  // namespace tandem
