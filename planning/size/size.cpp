@@ -243,7 +243,7 @@ Result<std::vector<SizeCase>> load_size_cases(
   std::vector<SizeCase> cases;
   for (RunSettings& run : runs) {
     ASSIGN_OR_RETURN(const SizeInputs inputs, take_size_inputs(path, &run.settings));
-    for (const std::string& key : Space::keys()) run.settings.erase(key);
+    for (const std::string& key : Space::own_keys()) run.settings.erase(key);
     for (const auto& [key, value] : kPlaceholder) run.settings[key] = {value, path};
     ASSIGN_OR_RETURN(Scenario scenario, make_scenario(file, run));
     if (scenario.costs.uniform)

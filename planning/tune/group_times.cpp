@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "planning/tune/layout_keys.h"
 #include "scenarios/run/place.h"
 #include "scenarios/run/price_job.h"
 
@@ -39,6 +40,8 @@ RankGroups GroupTimes::of_pass(const Layout& layout, GroupKind group_kind, CommK
   } else {
     groups.size = layout.ep;
     groups.stride = std::max(layout.expert_tp, 1);
+    groups.dispatcher = layout.dispatcher;
+    groups.precision = layout.precision;
   }
   if (const int alike = alike_from(groups.size * groups.stride); alike > 0)
     groups.block = std::min(groups.block, alike);
@@ -87,6 +90,7 @@ const std::vector<Choices>& GroupTimes::choices_of(const RankGroups& groups) {
     }
   }
   Plan plan = base_.job.plan;
+  write_named({.precision = groups.precision, .dispatcher = groups.dispatcher}, &plan);
   if (groups.group_kind == GroupKind::Tensor) plan.tp = groups.size;
   if (groups.group_kind == GroupKind::Expert) {
     std::set<NodeId> nodes;

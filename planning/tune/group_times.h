@@ -21,6 +21,7 @@ struct RankGroups {
   int size = 1, stride = 1;
   int blocks = 1, far = 0;
   bool zero3 = false;
+  int dispatcher = kAsScenario, precision = kAsScenario;  // of experts' groups: a Layout's
 
   auto operator<=>(const RankGroups&) const = default;
 };

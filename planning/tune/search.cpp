@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <queue>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -71,7 +72,7 @@ struct Branch {
 // alike.
 struct HeldAlike {
   int (*rank_of)(int stage, int pp, int vpp) = nullptr;
-  int chains = 1, zero = 0;
+  int chains = 1, zero = 0, hsdp_shard = 0, zero_hpz = 0;
 
   bool operator==(const HeldAlike&) const = default;
 };
@@ -95,7 +96,8 @@ class MayHold {
 
   bool operator()(const Playing& playing, const Sharing& sharing) {
     const OrderTraits& order = traits_of(playing.order, base_.job.order.orders);
-    const HeldAlike alike{order.placement.rank_of, order.chains, sharing.zero};
+    const HeldAlike alike{order.placement.rank_of, order.chains, sharing.zero, sharing.hsdp_shard,
+                          sharing.zero_hpz};
     if (std::ranges::find(known_.too_large, alike) != known_.too_large.end()) return false;
     if (std::ranges::find(known_.held, alike) != known_.held.end()) return true;
     const double floor = level_.memory_floor({layout_, playing, sharing});
@@ -123,9 +125,12 @@ std::vector<Playing> playings_in_memory(const Scenario& base, const Space& space
     const std::vector<Sharing> sharings = space.sharings(base, layout, playing);
     if (sharings.empty()) continue;
     const auto holds = [&](const Sharing& sharing) { return may_hold(playing, sharing); };
-    // The last cuts most; but ZeRO 3 that keeps what it gathered holds more than 2.
-    const bool keeps = base.job.plan.reshard_after_forward == false;
-    const bool fits = holds(sharings.back()) || (keeps && std::ranges::any_of(sharings, holds));
+    // The last cuts most; but ZeRO 3 that keeps what it gathered holds more than 2, and parts of
+    // the replicas may be asked to cut alone.
+    const bool others_too = base.job.plan.reshard_after_forward == false ||
+                            sharings.back().hsdp_shard > 0 || sharings.back().zero_hpz > 0;
+    const bool fits =
+        holds(sharings.back()) || (others_too && std::ranges::any_of(sharings, holds));
     *(fits ? plans : others) += static_cast<std::int32_t>(sharings.size());
     if (fits) kept.push_back(playing);
   }
@@ -296,9 +301,11 @@ class BranchAndBound {
       return;
     }
     std::vector<Branch> plans;
-    std::map<int, bool> fits;  // by ZeRO's stage, the only part that memory knows
+    // By what ZeRO cuts among whom, the only part that memory knows.
+    std::map<std::tuple<int, int, int>, bool> fits;
     for (std::size_t i = 0; i < all.size(); ++i) {
-      const auto [held, is_new] = fits.try_emplace(all[i].zero);
+      const auto [held, is_new] =
+          fits.try_emplace({all[i].zero, all[i].hsdp_shard, all[i].zero_hpz});
       if (is_new)
         held->second = fits_memory(known_.base_.cluster.spec.device,
                                    level->memory({layout, playing, all[i]}, *order));
@@ -378,10 +385,16 @@ SearchCounts& SearchCounts::operator+=(const SearchCounts& more) {
 Search::Cut Search::bounded(const Layout& cut, StageLevel* level) const {
   Cut found{cut};
   found.bound = INT64_MAX;
-  for (const Layout& layout : space_.kernels(base_, cut))
+  std::set<Layout> states;  // that its parameters may be held in
+  for (Layout layout : space_.kernels(base_, cut)) {
     found.bound = std::min(found.bound, level->least_kernel_bound(layout));
-  if (found.bound < INT64_MAX)
-    found.holds_state = fits_memory(base_.cluster.spec.device, level->state_floor(cut));
+    layout.micro_batch = 1;
+    layout.sequence_parallel = false;
+    states.insert(layout);
+  }
+  found.holds_state = std::ranges::any_of(states, [&](const Layout& state) {
+    return fits_memory(base_.cluster.spec.device, level->state_floor(state));
+  });
   return found;
 }
 

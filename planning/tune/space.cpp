@@ -6,110 +6,20 @@
 #include <cctype>
 #include <functional>
 #include <iterator>
-#include <numeric>
+#include <map>
+#include <utility>
 
 #include "base/nearest.h"
 #include "base/split.h"
 #include "planning/tune/frameworks.h"
+#include "planning/tune/layout_keys.h"
 #include "planning/tune/refinement.h"
 #include "scenarios/config/tensor_settings.h"
 
 namespace tandem {
 namespace {
 
-std::vector<int> divisors(int number) {
-  std::vector<int> found;
-  for (int i = 1; i <= number; ++i) {
-    if (number % i == 0) found.push_back(i);
-  }
-  return found;
-}
-
-using Ints = std::vector<int>;
-
-std::string number_word(int value) { return std::to_string(value); }
-std::string flag_word(int value) { return value != 0 ? "true" : "false"; }
-std::string recompute_word(int value) {
-  constexpr const char* kWords[] = {"none", "selective", "full"};
-  return kWords[value];
-}
-std::string method_word(int value) { return std::string(name(static_cast<TensorMethod>(value))); }
-
-Ints flags(bool may_be_on) { return may_be_on ? Ints{0, 1} : Ints{0}; }
-
-// One number of a layout: what it can be once those before it are chosen.
-struct Dimension {
-  std::string_view key;
-  std::string (*word)(int);
-  Ints (*values)(const Scenario&, const Layout& so_far);
-  int (*get)(const Layout&);
-  void (*set)(Layout*, int);
-  // From and to a plan. Null: it is no member of a plan.
-  void (*read)(Layout*, const Plan&) = nullptr;
-  void (*write)(const Layout&, Plan*) = nullptr;
-};
-
-// What captureless lambdas are to read and to write `member`; of a layout, and of a plan.
-#define OF_LAYOUT(member)                                     \
-  [](const Layout& l) { return static_cast<int>(l.member); }, \
-      [](Layout* l, int value) { l->member = static_cast<decltype(l->member)>(value); }
-#define OF(member)                                                           \
-  OF_LAYOUT(member), [](Layout* l, const Plan& p) { l->member = p.member; }, \
-      [](const Layout& l, Plan* p) { p->member = l.member; }
-
-using S = const Scenario&;
-using L = const Layout&;
-
-const Dimension kDimensions[] = {
-    {"parallel.tp", number_word, [](S s, L) { return divisors(s.cluster.gpus); }, OF(tp)},
-    {"parallel.cp", number_word, [](S s, L l) { return divisors(s.cluster.gpus / l.tp); }, OF(cp)},
-    {"parallel.pp", number_word, [](S s, L l) { return divisors(s.cluster.gpus / (l.tp * l.cp)); },
-     OF(pp)},
-    {"parallel.dp", number_word,
-     [](S s, L l) {
-       const int dp = s.cluster.gpus / (l.tp * l.cp * l.pp);
-       return s.job.plan.global_batch % dp == 0 ? Ints{dp} : Ints{};
-     },
-     OF(dp)},
-    {"parallel.expert_tp", number_word,
-     [](S s, L l) {
-       if (!s.job.model.is_moe()) return Ints{0};
-       return l.tp == 1 ? Ints{1} : Ints{1, l.tp};
-     },
-     OF(expert_tp)},
-    {"parallel.ep", number_word,
-     [](S s, L l) {
-       return l.expert_tp == 0 ? Ints{1} : divisors(expert_layer(s.job.model).experts);
-     },
-     OF(ep)},
-    {"parallel.vpp", number_word,
-     [](S s, L l) {
-       Ints all(l.pp == 1 ? 1 : std::max(1, (s.job.model.layers + 2) / l.pp));
-       std::iota(all.begin(), all.end(), 1);
-       return all;
-     },
-     OF(vpp)},
-    {"parallel.micro_batch", number_word,
-     [](S s, L l) { return divisors(s.job.plan.global_batch / l.dp); }, OF(micro_batch)},
-    {"train.recompute", recompute_word,
-     [](S, L) {
-       return Ints{0, 1, 2};
-     },
-     OF(recompute)},
-    {"train.sequence_parallel", flag_word, [](S, L l) { return flags(l.tp > 1); },
-     OF(sequence_parallel)},
-    {"overlap.tensor", method_word,
-     [](S, L l) {
-       return l.sequence_parallel ? Ints{0, 1, 2, 3} : Ints{0};
-     },
-     OF_LAYOUT(tensor)},
-    {"overlap.context", flag_word, [](S, L l) { return flags(l.cp > 1); }, OF(overlap_context)},
-    {"parallel.scatter_gather", flag_word,
-     [](S, L l) { return flags(l.tp > 1 && l.pp > 1 && !l.sequence_parallel); },
-     OF(scatter_gather)},
-};
-#undef OF
-#undef OF_LAYOUT
+constexpr std::string_view kModulesKey = "train.recompute_modules";
 
 // The words that a key may have; none: it has numbers.
 std::vector<std::string> words_of(const std::string& key, std::span<const OrderTraits> orders) {
@@ -122,27 +32,41 @@ std::vector<std::string> words_of(const std::string& key, std::span<const OrderT
   }
   if (!words.empty()) return words;
   if (key == "train.zero") return {"0", "1", "2", "3"};
-  const auto dimension = std::ranges::find(kDimensions, key, &Dimension::key);
-  if (dimension == std::end(kDimensions) || dimension->word == flag_word) return {"true", "false"};
-  if (dimension->word == recompute_word) return {"none", "selective", "full"};
-  if (dimension->word == method_word) return {"off", "bulk", "pipelined", "ring"};
-  return {};
+  if (key.starts_with("overlap.") && key != "overlap.tensor") return {"true", "false"};
+  return layout_words(key);
+}
+
+// "all" or "none" beside numbers: what the plan has without the key.
+std::string_view word_of_none(std::string_view key) {
+  return key == "parallel.hsdp_shard" ? "all" : key == "parallel.zero_hpz" ? "none" : "";
+}
+
+bool is_whole(const std::string& value) {
+  return !value.empty() && value.size() < 8 && value.front() != '0' &&
+         std::ranges::all_of(value, [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
 Status check_value(const std::string& key, const std::string& value,
                    std::span<const OrderTraits> orders) {
+  const auto refused = [&](const std::string& expected) {
+    return Error{fmt::format("--among: found {} = '{}', expected {}", key, value, expected)};
+  };
+  if (key == kModulesKey) {
+    if (modules_of(value) > 0) return Done{};
+    std::vector<std::string_view> names;
+    for (const RecomputeModule& module : kRecomputeModules) names.push_back(module.name);
+    return refused(fmt::format("of {} some, joined by '+'", fmt::join(names, ", ")));
+  }
   const std::vector<std::string> words = words_of(key, orders);
   if (words.empty()) {
-    if (!value.empty() && value.size() < 8 && value.front() != '0' &&
-        std::ranges::all_of(value, [](unsigned char c) { return std::isdigit(c) != 0; }))
-      return Done{};
-    return Error{
-        fmt::format("--among: found {} = '{}', expected a whole number of at least 1", key, value)};
+    const std::string_view none = word_of_none(key);
+    if (is_whole(value) || (!none.empty() && value == none)) return Done{};
+    return refused(fmt::format("{}a whole number of at least 1",
+                               none.empty() ? "" : fmt::format("{} or ", none)));
   }
   if (std::ranges::find(words, value) != words.end()) return Done{};
-  return Error{fmt::format("--among: found {} = '{}', expected one of {}{}", key, value,
-                           fmt::join(words, ", "),
-                           value.empty() ? "" : "; nearest is '" + nearest(value, words) + "'")};
+  return refused(fmt::format("one of {}{}", fmt::join(words, ", "),
+                             value.empty() ? "" : "; nearest is '" + nearest(value, words) + "'"));
 }
 
 bool cuts_model(std::string_view key) {
@@ -170,32 +94,49 @@ bool can_order(const Scenario& base, const OrderTraits& order, const Layout& lay
 
 Plan plan_with(const Scenario& base, const Layout& layout) {
   Plan plan = base.job.plan;
-  for (const Dimension& dimension : kDimensions) {
-    if (dimension.write != nullptr) dimension.write(layout, &plan);
+  for (const LayoutKey& key : layout_keys()) {
+    if (key.write != nullptr) key.write(layout, &plan);
   }
   plan.recompute_layers = -1;
   plan.layers_per_stage.clear();
   plan.mtp_before_loss = false;
   plan.zero = 0;
   plan.hsdp_shard = plan.zero_hpz = 0;
+  if (layout.precision != kAsScenario && !base.places.contains("train.gradient_dtype"))
+    plan.gradient_dtype = plan.precision == "fp16" ? "fp16" : "fp32";
   const auto overlap = tensor_overlap({.method = layout.tensor}, base.job.model, "");
   if (overlap.ok()) plan.tensor_overlap = *overlap;
   return plan;
 }
 
-// Whether so many GPUs can cut what the candidate cuts, where the scenario says how many.
+int chosen(int choice, int of_scenario) { return choice == kAsScenario ? of_scenario : choice; }
+
+// Whether so many GPUs can cut what the candidate cuts, where somebody says how many.
 bool cuts_state(const Scenario& base, const Candidate& candidate) {
-  return (base.job.plan.hsdp_shard == 0 && base.job.plan.zero_hpz == 0) ||
-         (candidate.sharing.zero > 0 && check(base.job.model, plan_of(base, candidate)).ok());
+  const Sharing& sharing = candidate.sharing;
+  if (chosen(sharing.hsdp_shard, base.job.plan.hsdp_shard) == 0 &&
+      chosen(sharing.zero_hpz, base.job.plan.zero_hpz) == 0)
+    return true;
+  const Plan plan = plan_of(base, candidate);
+  return sharing.zero > 0 && plan.zero_hpz == chosen(sharing.zero_hpz, plan.zero_hpz) &&
+         check(base.job.model, plan).ok();
 }
 
 }  // namespace
 
 std::vector<std::string> Space::keys() {
   std::vector<std::string> keys;
+  const Layout layout{
+      .expert_tp = 1, .precision = 0, .fp8_recipe = 0, .dispatcher = 0, .recompute_modules = 1};
+  const Sharing sharing{.hsdp_shard = 1, .zero_hpz = 1};
   const Refinement all{.layout = true, .vocabulary = true, .order = true};
-  for (const auto& [key, value] : settings_of({.layout = {.expert_tp = 1}}, all))
-    keys.push_back(key);
+  for (const auto& [key, value] : settings_of({layout, {}, sharing}, all)) keys.push_back(key);
+  return keys;
+}
+
+std::vector<std::string> Space::own_keys() {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : settings_of({.layout = {.expert_tp = 1}})) keys.push_back(key);
   return keys;
 }
 
@@ -213,8 +154,11 @@ Result<Space> Space::among(const std::vector<std::string>& texts,
           fmt::format("--among: found key '{}', expected one that a search chooses; "
                       "nearest is '{}'",
                       key, nearest(key, known))};
-    const std::vector<std::string> values = split(text.substr(equals + 1) + ",", ",");
-    for (const std::string& value : values) RETURN_IF_ERROR(check_value(key, value, orders));
+    std::vector<std::string> values = split(text.substr(equals + 1) + ",", ",");
+    for (std::string& value : values) {
+      RETURN_IF_ERROR(check_value(key, value, orders));
+      if (key == kModulesKey) value = modules_word(modules_of(value));
+    }
     space.only_.emplace_back(key, values);
   }
   return space;
@@ -241,6 +185,28 @@ bool Space::runs(const Scenario& base, const Candidate& candidate, int part) con
          });
 }
 
+bool Space::names(std::string_view key) const {
+  return std::ranges::any_of(only_, [&](const auto& only) { return only.first == key; });
+}
+
+std::vector<std::string> Space::named(std::string_view key) const {
+  for (const auto& [only, values] : only_) {
+    if (only != key) continue;
+    std::vector<std::string> all = values;
+    std::erase_if(all, [&](const std::string& value) { return !allows(key, value); });
+    return all;
+  }
+  return {};
+}
+
+std::vector<int> Space::numbers(std::string_view key) const {
+  if (!names(key)) return {kAsScenario};
+  std::vector<int> found;
+  for (const std::string& value : named(key))
+    found.push_back(value == word_of_none(key) ? 0 : std::stoi(value));
+  return found;
+}
+
 bool Space::allows(std::string_view key, const std::string& value) const {
   return std::ranges::all_of(only_, [&](const auto& only) {
     if (only.first != key) return true;
@@ -265,22 +231,28 @@ bool Space::refines(std::string_view name, bool on) const {
 void Space::for_each(const Scenario& base, Layout layout,
                      const std::function<bool(std::string_view key)>& chooses,
                      const std::function<void(const Layout&)>& visit) const {
-  const auto choose = [&](const auto& self, const Dimension* dimension) -> void {
-    if (dimension == std::end(kDimensions)) {
+  const std::span<const LayoutKey> keys = layout_keys();
+  std::vector<std::map<int, bool>> known(keys.size());  // by value, whether it is allowed
+  const auto allowed = [&](std::size_t i, int value) {
+    if (value == kAsScenario || !names(keys[i].key)) return true;
+    const auto [found, is_new] = known[i].try_emplace(value);
+    if (is_new) found->second = allows(keys[i].key, keys[i].word(value));
+    return found->second;
+  };
+  const auto choose = [&](const auto& self, std::size_t i) -> void {
+    if (i == keys.size()) {
       visit(layout);
-    } else if (!chooses(dimension->key)) {
-      self(self, dimension + 1);
+    } else if (!chooses(keys[i].key) || (keys[i].only_named && !names(keys[i].key))) {
+      self(self, i + 1);
     } else {
-      const bool any = std::ranges::none_of(
-          only_, [&](const auto& only) { return only.first == dimension->key; });
-      for (const int value : dimension->values(base, layout)) {
-        if (!any && !allows(dimension->key, dimension->word(value))) continue;
-        dimension->set(&layout, value);
-        self(self, dimension + 1);
+      for (const int value : keys[i].values(base, layout)) {
+        if (!allowed(i, value)) continue;
+        keys[i].set(&layout, value);
+        self(self, i + 1);
       }
     }
   };
-  choose(choose, std::begin(kDimensions));
+  choose(choose, 0);
 }
 
 std::vector<Layout> Space::cuts(const Scenario& base) const {
@@ -301,7 +273,10 @@ std::vector<Layout> Space::layouts(const Scenario& base, const Layout& cut) cons
 
 std::vector<Layout> Space::kernels(const Scenario& base, const Layout& cut) const {
   const auto chooses = [](std::string_view key) {
-    return key == "parallel.micro_batch" || key == "train.sequence_parallel";
+    constexpr std::string_view kOfKernels[] = {"parallel.micro_batch", "train.sequence_parallel",
+                                               "train.precision", "train.fp8_recipe",
+                                               "parallel.dispatcher"};
+    return std::ranges::find(kOfKernels, key) != std::end(kOfKernels);
   };
   std::vector<Layout> found;
   for_each(base, cut, chooses, [&](const Layout& layout) { found.push_back(layout); });
@@ -349,18 +324,27 @@ std::vector<Sharing> Space::sharings(const Scenario& base, const Layout& layout,
   std::vector<Sharing> found;
   found.reserve(12);
   // In a pipeline ZeRO 2 and 3 communicate as 1 does, and hold no less.
-  for (int zero = 0; zero <= (!shares ? 0 : layout.pp > 1 ? 1 : 3); ++zero) {
-    if (!allows("train.zero", number_word(zero)) || !cuts_state(base, {layout, playing, {zero}}))
-      continue;
+  const auto add = [&](const Sharing& cut) {
     for (const bool reduce : {false, true}) {
       if (!allows("overlap.grad_reduce", flag_word(reduce ? 1 : 0)) || (reduce && !shares))
         continue;
       for (const bool gather : {false, true}) {
-        if (!allows("overlap.param_gather", flag_word(gather ? 1 : 0)) || (gather && zero == 0))
+        if (!allows("overlap.param_gather", flag_word(gather ? 1 : 0)) || (gather && cut.zero == 0))
           continue;
-        const Sharing sharing{zero, reduce, gather};
+        const Sharing sharing{cut.zero, reduce, gather, cut.hsdp_shard, cut.zero_hpz};
         if (runs(base, {layout, playing, sharing}, FrameworkRule::OfSharing))
           found.push_back(sharing);
+      }
+    }
+  };
+  const std::vector<int> shards = numbers("parallel.hsdp_shard"),
+                         seconds = numbers("parallel.zero_hpz");
+  for (int zero = 0; zero <= (!shares ? 0 : layout.pp > 1 ? 1 : 3); ++zero) {
+    if (!allows("train.zero", number_word(zero))) continue;
+    for (const int shard : shards) {
+      for (const int second : seconds) {
+        const Sharing cut{.zero = zero, .hsdp_shard = shard, .zero_hpz = second};
+        if (cuts_state(base, {layout, playing, cut})) add(cut);
       }
     }
   }
@@ -371,8 +355,9 @@ Plan plan_of(const Scenario& base, const Candidate& candidate) {
   const auto& [layout, playing, sharing] = candidate;
   Plan plan = plan_with(base, layout);
   plan.zero = sharing.zero;
-  plan.hsdp_shard = sharing.zero > 0 ? base.job.plan.hsdp_shard : 0;
-  plan.zero_hpz = sharing.zero == 3 && layout.pp == 1 ? base.job.plan.zero_hpz : 0;
+  if (sharing.zero > 0) plan.hsdp_shard = chosen(sharing.hsdp_shard, base.job.plan.hsdp_shard);
+  if (sharing.zero == 3 && layout.pp == 1)
+    plan.zero_hpz = chosen(sharing.zero_hpz, base.job.plan.zero_hpz);
   return plan;
 }
 
@@ -408,8 +393,8 @@ Candidate candidate_of(const Scenario& scenario) {
       plan.pp == 1 && alone != orders.end() ? *alone : traits_of(scenario.job.order);
   const bool exchanges = order.exchanges == BatchedP2p::EachAction;
   Layout layout{.tensor = scenario.job.tensor.method};
-  for (const Dimension& dimension : kDimensions) {
-    if (dimension.read != nullptr) dimension.read(&layout, plan);
+  for (const LayoutKey& key : layout_keys()) {
+    if (key.read != nullptr) key.read(&layout, plan);
   }
   layout.expert_tp = scenario.job.model.is_moe() ? plan.expert_tensor() : 0;
   return {layout,
@@ -421,14 +406,21 @@ Candidate candidate_of(const Scenario& scenario) {
 std::vector<std::pair<std::string, std::string>> settings_of(const Candidate& candidate) {
   const auto& [layout, playing, sharing] = candidate;
   std::vector<std::pair<std::string, std::string>> settings;
-  for (const Dimension& dimension : kDimensions) {
-    const int value = dimension.get(layout);
-    if (dimension.key == "parallel.expert_tp" && value == 0) continue;  // a dense model
-    settings.emplace_back(dimension.key, dimension.word(value));
+  for (const LayoutKey& key : layout_keys()) {
+    const int value = key.get(layout);
+    if (value == kAsScenario) continue;
+    if (key.key == "parallel.expert_tp" && value == 0) continue;  // a dense model
+    std::string word = key.word(value);
+    std::ranges::replace(word, '+', ',');  // as a scenario lists words
+    settings.emplace_back(key.key, std::move(word));
   }
   settings.emplace_back("schedule.order", playing.order);
   settings.emplace_back("overlap.p2p", flag_word(playing.overlap_p2p ? 1 : 0));
   settings.emplace_back("train.zero", number_word(sharing.zero));
+  if (sharing.hsdp_shard > 0)
+    settings.emplace_back("parallel.hsdp_shard", number_word(sharing.hsdp_shard));
+  if (sharing.zero_hpz > 0)
+    settings.emplace_back("parallel.zero_hpz", number_word(sharing.zero_hpz));
   settings.emplace_back("overlap.grad_reduce", flag_word(sharing.grad_reduce ? 1 : 0));
   settings.emplace_back("overlap.param_gather", flag_word(sharing.param_gather ? 1 : 0));
   return settings;
@@ -445,8 +437,14 @@ std::string text_of(const Candidate& candidate) {
   text += fmt::format(" dp {} mb {} order {}", layout.dp, layout.micro_batch, playing.order);
   if (layout.recompute != Recompute::None)
     text += fmt::format(" recompute {}", recompute_word(static_cast<int>(layout.recompute)));
+  for (const LayoutKey& key : layout_keys()) {
+    const int value = key.get(layout);
+    if (key.only_named && value != kAsScenario) text += " " + key.word(value);
+  }
   if (layout.sequence_parallel) text += " sp";
   if (sharing.zero > 0) text += fmt::format(" zero {}", sharing.zero);
+  if (sharing.hsdp_shard > 0) text += fmt::format(" hsdp {}", sharing.hsdp_shard);
+  if (sharing.zero_hpz > 0) text += fmt::format(" hpz {}", sharing.zero_hpz);
   std::vector<std::string> overlaps;
   if (layout.tensor != TensorMethod::Off)
     overlaps.push_back(fmt::format("tensor {}", name(layout.tensor)));

@@ -18,6 +18,10 @@ namespace tandem {
 
 struct Framework;
 
+// A choice that is left as the scenario has it: of keys that a search changes only where somebody
+// names them.
+constexpr int kAsScenario = -1;
+
 // How the model is cut over the GPUs, and what a stage's passes do: all that a stage's times depend
 // on.
 struct Layout {
@@ -27,6 +31,9 @@ struct Layout {
   TensorMethod tensor = TensorMethod::Off;
   bool overlap_context = false;
   bool scatter_gather = false;
+  int precision = kAsScenario, fp8_recipe = kAsScenario;  // by their place (layout_keys.h)
+  int dispatcher = kAsScenario;                           // the same
+  int recompute_modules = kAsScenario;                    // a bit each (modules_of)
 
   int stages() const { return pp * vpp; }
   int block() const { return tp * cp * dp; }  // GPUs of a pipeline rank
@@ -46,6 +53,7 @@ struct Playing {
 struct Sharing {
   int zero = 0;
   bool grad_reduce = false, param_gather = false;
+  int hsdp_shard = kAsScenario, zero_hpz = kAsScenario;  // GPUs; 0: all, and none
 
   bool operator==(const Sharing&) const = default;
 };
@@ -59,18 +67,23 @@ struct Candidate {
 };
 
 // The values that a search may choose, by scenario key; a key that is not named may take all that
-// the rules allow, but for those of refinements (planning/tune/refinement.h). Errors name the
-// nearest key or value.
+// the rules allow, but for those of refinements (planning/tune/refinement.h) and those that are as
+// the scenario has them where nobody names them. Errors name the nearest key or value.
 class Space {
  public:
   // "parallel.tp=1,2,4". Orders are those of the table.
   static Result<Space> among(const std::vector<std::string>& texts,
                              std::span<const OrderTraits> orders = named_orders());
   static std::vector<std::string> keys();
+  // Those that are chosen where nobody names them.
+  static std::vector<std::string> own_keys();
   // Of these, those with one of these values.
   Space only(const std::string& key, const std::vector<std::string>& values) const;
   // Of these, those that the framework runs. REQUIRES: it outlives the space.
   Space run_by(const Framework& framework) const;
+
+  // The key's values, where somebody names some: by all that do.
+  std::vector<std::string> named(std::string_view key) const;
 
   // Whether plans may have the refinement's key (planning/tune/refinement.h) on, or off. Where
   // nobody names the key it is off.
@@ -84,7 +97,7 @@ class Space {
   // has it.
   std::vector<Layout> layouts(const Scenario& base, const Layout& cut) const;
   // The same for what tells the kernels of a cut apart if nothing is computed twice: the micro
-  // batch, and whether the sequence is cut. Rules are not asked.
+  // batch, whether the sequence is cut, precision and dispatcher. Rules are not asked.
   std::vector<Layout> kernels(const Scenario& base, const Layout& cut) const;
   // The orders that the scenario may name for the layout's pp, vpp and microbatches.
   std::vector<const OrderTraits*> orders(const Scenario& base, const Layout& layout) const;
@@ -96,7 +109,10 @@ class Space {
                                 const Playing& playing) const;
 
  private:
+  bool names(std::string_view key) const;
   bool allows(std::string_view key, const std::string& value) const;
+  // The numbers of a key of Sharing's that only a named one has.
+  std::vector<int> numbers(std::string_view key) const;
   // Every choice of those of the layout's numbers that `chooses` names.
   void for_each(const Scenario& base, Layout layout,
                 const std::function<bool(std::string_view key)>& chooses,

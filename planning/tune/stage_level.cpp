@@ -89,7 +89,8 @@ double StageLevel::state_floor(const Layout& cut) const {
   double least = std::numeric_limits<double>::infinity();
   for (int zero = 0; zero <= (cut.pp > 1 ? 1 : 3); ++zero) {
     // With both ends on one rank none has a copy of the embedding; a second chain adds parameters.
-    const OrderedPlan plan(plan_of(base_, {cut, {}, {.zero = zero}}), 1, true);
+    const OrderedPlan plan(
+        plan_of(base_, {cut, {}, {.zero = zero, .hsdp_shard = 0, .zero_hpz = 0}}), 1, true);
     if (!check(base_.job.model, plan).ok()) continue;
     const PlanMemory memory(base_.job.model, plan);
     double all = 0;
@@ -139,7 +140,11 @@ Nanoseconds StageLevel::kernel_bound(const Layout& layout) {
 
 Nanoseconds StageLevel::least_kernel_bound(Layout layout) {
   layout.recompute = Recompute::None;
-  return kernel_bound(layout);
+  layout.recompute_modules = kAsScenario;
+  const Nanoseconds bound = kernel_bound(layout);
+  // What is recomputed may be merged into other kernels, which are of a microsecond at least: those
+  // are rounded to a nanosecond once, not twice.
+  return bound == INT64_MAX ? bound : bound - bound / 1000;
 }
 
 Nanoseconds StageLevel::work_of(const StageTimes& parts, const Layout& layout) const {
@@ -388,15 +393,16 @@ Result<RankEnds> StageLevel::play_ranks(const Candidate& candidate, const Order&
 
 void StageLevel::price(const Candidate& candidate, OneReplica* lowered) {
   Program& program = lowered->program;
+  const Plan plan = plan_of(base_, candidate);
   for (int body = 0; body < candidate.layout.pp; ++body) {
     for (Op& op : program.bodies[body].ops) {
-      if (!is_compute(op.kind)) op.duration_ns = alone_ns(candidate, *lowered, body, op);
+      if (!is_compute(op.kind)) op.duration_ns = alone_ns(candidate, plan, *lowered, body, op);
     }
   }
 }
 
-Nanoseconds StageLevel::alone_ns(const Candidate& candidate, const OneReplica& lowered, int body,
-                                 const Op& op) {
+Nanoseconds StageLevel::alone_ns(const Candidate& candidate, const Plan& plan,
+                                 const OneReplica& lowered, int body, const Op& op) {
   const Layout& layout = candidate.layout;
   const Program& program = lowered.program;
   const auto& [group_kind, between_nodes, members] =
@@ -416,7 +422,7 @@ Nanoseconds StageLevel::alone_ns(const Candidate& candidate, const OneReplica& l
   if (op.slot == slots.data) groups.stride = layout.tp;
   if (op.slot == slots.expert_data) groups.stride = layout.ep * std::max(layout.expert_tp, 1);
   // Cuts are over neighbours, tp x shard ranks of the stage; replicas stand so far apart.
-  const int shard = base_.job.plan.hsdp_shard, cut = layout.tp * shard;
+  const int shard = plan.hsdp_shard, cut = layout.tp * shard;
   if (op.slot == slots.data || op.slot == slots.expert_data)
     groups.size = (shard > 0 ? cut : layout.block()) / groups.stride;
   if (op.slot == slots.replicas || op.slot == slots.expert_replicas) {
@@ -425,7 +431,7 @@ Nanoseconds StageLevel::alone_ns(const Candidate& candidate, const OneReplica& l
   }
   if (op.slot == slots.secondary) {
     groups.stride = layout.tp;
-    groups.size = base_.job.plan.zero_hpz;
+    groups.size = plan.zero_hpz;
   }
   if (op.slot == slots.norm) groups.size = layout.tp;
   return groups_.alone_ns(groups, op.bytes);

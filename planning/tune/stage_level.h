@@ -62,7 +62,7 @@ class StageLevel {
   StageLevel beside(Cluster cluster) const;
 
   // Bytes of the mean rank's parameters, gradients and optimizer, however the layout goes on from
-  // its cut (Space::cuts) and whatever ZeRO cuts.
+  // its cut (Space::cuts) and its precision, and whatever ZeRO cuts.
   double state_floor(const Layout& cut) const;
   // Bytes of the fullest GPU with one microbatch of one stage alive: less than any order needs.
   double memory_floor(const Candidate& candidate) const;
@@ -108,8 +108,8 @@ class StageLevel {
   Nanoseconds played(const Pass& pass, const Layout& layout, Program* program);
   Nanoseconds step_ns(const Step& step, const Layout& layout);
   // Of all the ranks that one of each stage stands for.
-  Nanoseconds alone_ns(const Candidate& candidate, const OneReplica& lowered, int body,
-                       const Op& op);
+  Nanoseconds alone_ns(const Candidate& candidate, const Plan& plan, const OneReplica& lowered,
+                       int body, const Op& op);
   void price(const Candidate& candidate, OneReplica* lowered);
   Nanoseconds work_of(const StageTimes& parts, const Layout& layout) const;
   Nanoseconds transfer_ns(const Layout& layout, int from, int to);

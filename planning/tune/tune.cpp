@@ -192,6 +192,21 @@ nlohmann::ordered_json to_json(const Finalist& finalist) {
   return json;
 }
 
+// A precision that the GPU has no rate for, or a cost table has not measured, has no price.
+Status check_precisions(const Scenario& base, const Space& space) {
+  for (const std::string& precision : space.named("train.precision")) {
+    const CostModel prices = cost_model(base.costs, base.cluster.spec.device, precision);
+    if (const Status priced = check(prices); !priced.ok())
+      return Error{"--among: train.precision: " + priced.error().message};
+    if (base.costs.table && precision != base.job.plan.precision)
+      return Error{
+          fmt::format("--among: found train.precision = {}, expected {}, in which "
+                      "costs.table was measured",
+                      precision, base.job.plan.precision)};
+  }
+  return Done{};
+}
+
 Status check_asked(const Scenario& base, const std::vector<Refinement>& refinements) {
   if (base.job.plan.vocabulary > 0)
     return base.placed(Error::of({"schedule.vocabulary"},
@@ -251,6 +266,7 @@ std::optional<double> Tuned::gap() const {
 Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& options) {
   const std::vector<Refinement> refinements = refinements_in(space);
   RETURN_IF_ERROR(check_asked(base, refinements));
+  RETURN_IF_ERROR(check_precisions(base, space));
   ASSIGN_OR_RETURN(std::vector<StageLevel> levels, stage_levels(base, options.jobs));
   const auto begin = Clock::now();
   std::optional<Waiting> waiting("searching plans");

@@ -136,6 +136,7 @@ Result<OneReplica> lower_one_replica(const Order& order, const Workload& work,
   // Chains' copies are replicas of a cut where a cut has less than all.
   LowerOptions ranks;
   ranks.data.shard = std::min(options.data.shard, 1);
+  ranks.data.secondary = std::min(options.data.secondary, 1);
   return lower_wired(order, work, options, ranks);
 }
 

@@ -74,6 +74,7 @@ inline void check_bounds(const Scenario& base, const std::vector<Candidate>& pla
     REQUIRE(played.ok());
     CHECK(level.work_bound(plan.layout) <= *played);
     CHECK(level.kernel_bound(plan.layout) <= level.work_bound(plan.layout));
+    CHECK(level.least_kernel_bound(plan.layout) <= level.kernel_bound(plan.layout));
     Layout cut = plan.layout;
     cut.micro_batch = cut.vpp = 1;
     CHECK(level.state_floor(cut) <= level.memory_floor(plan));

@@ -1,0 +1,208 @@
+#include "planning/tune/layout_keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+
+#include "base/split.h"
+#include "workload/cost/kernel.h"
+
+namespace tandem {
+namespace {
+
+std::vector<int> divisors(int number) {
+  std::vector<int> found;
+  for (int i = 1; i <= number; ++i) {
+    if (number % i == 0) found.push_back(i);
+  }
+  return found;
+}
+
+using Ints = std::vector<int>;
+
+constexpr const char* kRecomputes[] = {"none", "selective", "full"};
+constexpr const char* kPrecisions[] = {"fp32", "fp16", "bf16", "fp8", "nvfp4"};
+constexpr const char* kFp8Recipes[] = {"delayed", "current", "blockwise", "mxfp8"};
+constexpr const char* kDispatchers[] = {"alltoall", "allgather", "deepep", "hybridep"};
+constexpr int kModules = static_cast<int>(std::size(kRecomputeModules));
+
+std::string method_word(int value) { return std::string(name(static_cast<TensorMethod>(value))); }
+std::string precision_word(int value) { return kPrecisions[value]; }
+std::string fp8_recipe_word(int value) { return kFp8Recipes[value]; }
+std::string dispatcher_word(int value) { return kDispatchers[value]; }
+Ints up_to(int count) {
+  Ints all(count);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+Ints flags(bool may_be_on) { return may_be_on ? Ints{0, 1} : Ints{0}; }
+
+// Those that the GPU has a rate for.
+Ints precisions(const Scenario& base, const Layout&) {
+  Ints all = up_to(std::size(kPrecisions));
+  std::erase_if(
+      all, [&](int i) { return !base.cluster.spec.device.flops_per_s.contains(kPrecisions[i]); });
+  return all;
+}
+
+bool is_fp8(const Scenario& base, const Layout& layout) {
+  return layout.precision < 0 ? base.job.plan.precision == "fp8"
+                              : kPrecisions[layout.precision] == std::string_view("fp8");
+}
+
+// What only another precision has goes with the scenario's.
+void write_precision(const Layout& layout, Plan* plan) {
+  if (layout.precision >= 0) plan->precision = kPrecisions[layout.precision];
+  if (plan->precision != "fp8") {
+    plan->fp8_recipe = Fp8Recipe::Delayed;
+    plan->amax_reduction = AmaxReduction::All;
+  }
+  if (!is_quantized(plan->precision)) plan->fp8_param_gather = false;
+}
+
+void write_fp8_recipe(const Layout& layout, Plan* plan) {
+  if (layout.fp8_recipe < 0) return;
+  plan->fp8_recipe = static_cast<Fp8Recipe>(layout.fp8_recipe);
+  if (plan->fp8_recipe != Fp8Recipe::Delayed) plan->amax_reduction = AmaxReduction::All;
+}
+
+void write_dispatcher(const Layout& layout, Plan* plan) {
+  if (layout.dispatcher >= 0) plan->dispatcher = static_cast<Dispatcher>(layout.dispatcher);
+}
+
+void write_modules(const Layout& layout, Plan* plan) {
+  if (layout.recompute_modules < 0) return;
+  for (int i = 0; i < kModules; ++i)
+    plan->recompute_modules.*kRecomputeModules[i].place = (layout.recompute_modules >> i & 1) != 0;
+}
+
+// What captureless lambdas are to read and to write `member`; of a layout, and of a plan.
+#define OF_LAYOUT(member)                                     \
+  [](const Layout& l) { return static_cast<int>(l.member); }, \
+      [](Layout* l, int value) { l->member = static_cast<decltype(l->member)>(value); }
+#define OF(member)                                                           \
+  OF_LAYOUT(member), [](Layout* l, const Plan& p) { l->member = p.member; }, \
+      [](const Layout& l, Plan* p) { p->member = l.member; }
+
+using S = const Scenario&;
+using L = const Layout&;
+
+const LayoutKey kLayoutKeys[] = {
+    {"parallel.tp", number_word, [](S s, L) { return divisors(s.cluster.gpus); }, OF(tp)},
+    {"parallel.cp", number_word, [](S s, L l) { return divisors(s.cluster.gpus / l.tp); }, OF(cp)},
+    {"parallel.pp", number_word, [](S s, L l) { return divisors(s.cluster.gpus / (l.tp * l.cp)); },
+     OF(pp)},
+    {"parallel.dp", number_word,
+     [](S s, L l) {
+       const int dp = s.cluster.gpus / (l.tp * l.cp * l.pp);
+       return s.job.plan.global_batch % dp == 0 ? Ints{dp} : Ints{};
+     },
+     OF(dp)},
+    {"parallel.expert_tp", number_word,
+     [](S s, L l) {
+       if (!s.job.model.is_moe()) return Ints{0};
+       return l.tp == 1 ? Ints{1} : Ints{1, l.tp};
+     },
+     OF(expert_tp)},
+    {"parallel.ep", number_word,
+     [](S s, L l) {
+       return l.expert_tp == 0 ? Ints{1} : divisors(expert_layer(s.job.model).experts);
+     },
+     OF(ep)},
+    {"parallel.vpp", number_word,
+     [](S s, L l) {
+       Ints all(l.pp == 1 ? 1 : std::max(1, (s.job.model.layers + 2) / l.pp));
+       std::iota(all.begin(), all.end(), 1);
+       return all;
+     },
+     OF(vpp)},
+    {"parallel.micro_batch", number_word,
+     [](S s, L l) { return divisors(s.job.plan.global_batch / l.dp); }, OF(micro_batch)},
+    {"train.precision", precision_word, precisions, OF_LAYOUT(precision), nullptr, write_precision,
+     /*only_named=*/true},
+    {"train.fp8_recipe", fp8_recipe_word,
+     [](S s, L l) { return is_fp8(s, l) ? up_to(std::size(kFp8Recipes)) : Ints{kAsScenario}; },
+     OF_LAYOUT(fp8_recipe), nullptr, write_fp8_recipe, /*only_named=*/true},
+    {"parallel.dispatcher", dispatcher_word,
+     [](S, L l) { return l.ep > 1 ? up_to(std::size(kDispatchers)) : Ints{kAsScenario}; },
+     OF_LAYOUT(dispatcher), nullptr, write_dispatcher, /*only_named=*/true},
+    {"train.recompute", recompute_word,
+     [](S, L) {
+       return Ints{0, 1, 2};
+     },
+     OF(recompute)},
+    {"train.recompute_modules", modules_word,
+     [](S, L l) {
+       if (l.recompute != Recompute::Selective) return Ints{kAsScenario};
+       Ints some = up_to(1 << kModules);
+       some.erase(some.begin());
+       return some;
+     },
+     OF_LAYOUT(recompute_modules), nullptr, write_modules, /*only_named=*/true},
+    {"train.sequence_parallel", flag_word, [](S, L l) { return flags(l.tp > 1); },
+     OF(sequence_parallel)},
+    {"overlap.tensor", method_word,
+     [](S, L l) {
+       return l.sequence_parallel ? Ints{0, 1, 2, 3} : Ints{0};
+     },
+     OF_LAYOUT(tensor)},
+    {"overlap.context", flag_word, [](S, L l) { return flags(l.cp > 1); }, OF(overlap_context)},
+    {"parallel.scatter_gather", flag_word,
+     [](S, L l) { return flags(l.tp > 1 && l.pp > 1 && !l.sequence_parallel); },
+     OF(scatter_gather)},
+};
+#undef OF
+#undef OF_LAYOUT
+
+std::vector<std::string> words_of(std::span<const char* const> words) {
+  return {words.begin(), words.end()};
+}
+
+}  // namespace
+
+std::span<const LayoutKey> layout_keys() { return kLayoutKeys; }
+
+void write_named(const Layout& layout, Plan* plan) {
+  for (const LayoutKey& key : kLayoutKeys) {
+    if (key.only_named) key.write(layout, plan);
+  }
+}
+
+std::string number_word(int value) { return std::to_string(value); }
+std::string flag_word(int value) { return value != 0 ? "true" : "false"; }
+std::string recompute_word(int value) { return kRecomputes[value]; }
+
+std::vector<std::string> layout_words(std::string_view key) {
+  const auto found = std::ranges::find(kLayoutKeys, key, &LayoutKey::key);
+  if (found == std::end(kLayoutKeys)) return {};
+  if (found->word == flag_word) return {"true", "false"};
+  if (found->word == recompute_word) return words_of(kRecomputes);
+  if (found->word == method_word) return {"off", "bulk", "pipelined", "ring"};
+  if (found->word == precision_word) return words_of(kPrecisions);
+  if (found->word == fp8_recipe_word) return words_of(kFp8Recipes);
+  if (found->word == dispatcher_word) return words_of(kDispatchers);
+  return {};
+}
+
+std::string modules_word(int modules) {
+  std::vector<std::string_view> names;
+  for (int i = 0; i < kModules; ++i) {
+    if ((modules >> i & 1) != 0) names.push_back(kRecomputeModules[i].name);
+  }
+  return fmt::format("{}", fmt::join(names, "+"));
+}
+
+int modules_of(std::string_view words) {
+  int modules = 0;
+  for (const std::string& word : split(std::string(words) + "+", "+")) {
+    const auto found = std::ranges::find(kRecomputeModules, word, &RecomputeModule::name);
+    if (found == std::end(kRecomputeModules)) return 0;
+    modules |= 1 << (found - std::begin(kRecomputeModules));
+  }
+  return modules;
+}
+
+}  // namespace tandem

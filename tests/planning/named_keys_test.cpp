@@ -1,0 +1,137 @@
+// Keys that a search chooses only where --among names them: precision and its recipe, what
+// selective recompute repeats, the dispatcher, and among whom ZeRO cuts.
+#include <set>
+
+#include "planning/tune/layout_keys.h"
+#include "planning/tune/tune.h"
+#include "tests/planning/stage_plans.h"
+
+namespace tandem {
+namespace {
+
+const Names kPlaced = {"cluster.preset=dgx-h100", "cluster.gpus=4", "cluster.memory_GiB=12",
+                       "train.flash_attention=true"};
+
+Scenario four_gpus(const Names& set = {}) {
+  Names all = kPlaced;
+  all.insert(all.end(), {"parallel.tp=1", "parallel.pp=1", "parallel.dp=4"});
+  all.insert(all.end(), set.begin(), set.end());
+  return load(kSmall, all).front();
+}
+
+const Names kExperts = {"model.experts=4", "model.top_k=2", "cluster.memory_GiB=16"};
+
+Space among(const Names& texts) {
+  auto space = Space::among(texts);
+  INFO((space.ok() ? "" : space.error().text()));
+  REQUIRE(space.ok());
+  return *std::move(space);
+}
+
+std::string refused(const std::string& text) {
+  const auto space = Space::among({text});
+  REQUIRE(!space.ok());
+  return space.error().text();
+}
+
+TEST_CASE("a key that nobody names is as the scenario has it") {
+  const Scenario base = four_gpus({"model.experts=4", "model.top_k=2", "train.precision=fp8",
+                                   "parallel.dispatcher=hybridep", "train.zero=1",
+                                   "parallel.hsdp_shard=2", "train.recompute_modules=moe_act"});
+  for (const Candidate& plan : drawn_of(base, among({}), 3, 40)) {
+    INFO(text_of(plan));
+    for (const LayoutKey& key : layout_keys()) {
+      if (key.only_named) CHECK(key.get(plan.layout) == kAsScenario);
+    }
+    const Plan made = plan_of(base, plan);
+    CHECK(made.precision == "fp8");
+    CHECK(made.dispatcher == Dispatcher::HybridEp);
+    CHECK(made.hsdp_shard == 2);
+    CHECK(made.recompute_modules == base.job.plan.recompute_modules);
+  }
+}
+
+TEST_CASE("the search among named keys finds what trying every plan finds") {
+  const Names few = {"overlap.tensor=off", "parallel.cp=1", "parallel.vpp=1",
+                     "train.recompute=none", "overlap.param_gather=false"};
+  const auto with_few = [&](Names texts) {
+    texts.insert(texts.end(), few.begin(), few.end());
+    return among(texts);
+  };
+  SECTION("precision") {
+    const auto best =
+        check_against_all(four_gpus({"train.precision=bf16"}),
+                          with_few({"train.precision=bf16,fp8", "train.fp8_recipe=delayed,mxfp8",
+                                    "parallel.micro_batch=1,4"}));
+    std::set<int> precisions;
+    for (const Found& found : best) precisions.insert(found.candidate.layout.precision);
+    CHECK(!precisions.contains(kAsScenario));
+  }
+  SECTION("dispatcher") {
+    check_against_all(
+        four_gpus(kExperts),
+        with_few({"parallel.dispatcher=alltoall,allgather,deepep", "parallel.micro_batch=1,4"}));
+  }
+  SECTION("ZeRO's cut") {
+    check_against_all(four_gpus(),
+                      with_few({"parallel.hsdp_shard=all,2", "parallel.zero_hpz=none,2",
+                                "parallel.micro_batch=1,2"}));
+  }
+  SECTION("modules") {
+    check_against_all(four_gpus({"train.flash_attention=false"}),
+                      among({"train.recompute_modules=core_attn,mlp+core_attn,mlp", "parallel.cp=1",
+                             "overlap.tensor=off", "parallel.vpp=1", "parallel.micro_batch=1,4"}));
+  }
+}
+
+TEST_CASE("no bound is above the iteration of a plan with named keys") {
+  const unsigned seed = 20261123;
+  INFO("seed " << seed);
+  check_bounds(
+      four_gpus(kExperts),
+      drawn_of(four_gpus(kExperts),
+               among({"train.precision=fp16,bf16,fp8", "train.fp8_recipe=delayed,current,blockwise",
+                      "parallel.dispatcher=alltoall,allgather,deepep,hybridep",
+                      "train.recompute_modules=core_attn,moe_act,moe+layernorm"}),
+               seed, 200));
+  check_bounds(four_gpus(),
+               drawn_of(four_gpus(),
+                        among({"parallel.hsdp_shard=all,1,2,4", "parallel.zero_hpz=none,2",
+                               "train.precision=bf16,fp32", "overlap.tensor=off"}),
+                        seed, 200));
+}
+
+TEST_CASE("settings of a plan with named keys are the plan") {
+  const Scenario base = four_gpus(kExperts);
+  const Space space = among(
+      {"train.precision=bf16,fp8", "train.fp8_recipe=delayed,current",
+       "parallel.dispatcher=alltoall,deepep", "train.recompute_modules=core_attn,moe_act+layernorm",
+       "parallel.hsdp_shard=all,2", "parallel.zero_hpz=none,2", "parallel.micro_batch=2"});
+  for (const Candidate& plan : drawn_of(base, space, 11, 25)) {
+    INFO(text_of(plan));
+    Names sets = kPlaced;
+    sets.insert(sets.end(), kExperts.begin(), kExperts.end());
+    for (const auto& [key, value] : settings_of(plan)) sets.push_back(key + "=" + value);
+    const auto written = simulate(load(kSmall, sets).front(), Engine::Ideal);
+    const auto built = simulate(with(base, plan), Engine::Ideal);
+    REQUIRE((written.ok() && built.ok()));
+    CHECK(written->iteration_s == built->iteration_s);
+    CHECK(written->training->total == built->training->total);
+  }
+}
+
+TEST_CASE("values of named keys that are none are refused by name") {
+  CHECK(refused("train.precision=fp9").find("nearest is 'fp8'") != std::string::npos);
+  CHECK(refused("parallel.dispatcher=deep").find("nearest is 'deepep'") != std::string::npos);
+  CHECK(refused("train.recompute_modules=core").find("joined by '+'") != std::string::npos);
+  CHECK(refused("train.recompute_modules=mlp++moe").find("joined by '+'") != std::string::npos);
+  CHECK(refused("parallel.hsdp_shard=none").find("all or a whole number") != std::string::npos);
+  CHECK(refused("parallel.zero_hpz=0").find("none or a whole number") != std::string::npos);
+  const Scenario a100 = load(kSmall).front();
+  const auto tuned = tune(a100, among({"train.precision=bf16,nvfp4"}), {.engine = Engine::Ideal});
+  REQUIRE(!tuned.ok());
+  CHECK(tuned.error().text().find("--among: train.precision") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace tandem
