@@ -41,7 +41,7 @@ Nanoseconds DrawnDurations::of(std::int32_t rank, std::uint32_t op) const {
 // Approximate factors are enough but where the product is next to where rounding turns.
 void DrawnDurations::draw_some(std::int32_t rank, const Drawn* drawn, std::size_t count,
                                Nanoseconds* durations) const {
-  std::array<double, kBlock> u1, u2, factors;
+  std::array<double, kBlock> u1{}, u2{}, factors{};
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint64_t key = jitter_.key(rank, drawn[i].op);
     u1[i] = uniform(key);

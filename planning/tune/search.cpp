@@ -1,10 +1,12 @@
 #include "planning/tune/search.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <queue>
+#include <ranges>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -149,7 +151,7 @@ class BranchAndBound {
     for (const Found& found : options_.known) best_.add(found);
     for (std::size_t i = 0; i < known_.cuts_.size(); ++i) {
       const Search::Cut& cut = known_.cuts_[i];
-      if (cut.holds_state) cuts_.push({cut.bound, static_cast<std::int32_t>(i)});
+      if (cut.holds_state) push({cut.bound, static_cast<std::int32_t>(i)});
       if (!cut.holds_state) ++counts_.cuts_memory;
     }
     counts_.cuts = static_cast<std::int64_t>(known_.cuts_.size());
@@ -159,8 +161,8 @@ class BranchAndBound {
       if (!best_.found().empty()) options_.on_bound(best_.found().front(), bound());
     }
     const Nanoseconds least = known_.knows_cuts_ ? bound() : 0;
-    for (Branches* branches : {&cuts_, &open_}) {
-      for (; !branches->empty(); branches->pop()) cut(branches->top());
+    for (Branches& branches : open_) {
+      for (; !branches.empty(); branches.pop()) cut(branches.top());
     }
     const bool complete = known_.knows_cuts_ && counts_.left == 0 && counts_.cuts_left == 0;
     return {best_.found(), counts_, complete, least};
@@ -179,7 +181,9 @@ class BranchAndBound {
   static Nanoseconds least_of(const Branches& branches) {
     return branches.empty() ? INT64_MAX : branches.top().bound;
   }
-  Nanoseconds least_open() const { return std::min(least_of(cuts_), least_of(open_)); }
+  Nanoseconds least_open() const {
+    return std::ranges::min(open_ | std::views::transform(least_of));
+  }
   // Nothing that is still open takes less than its bound, nor what was found than its first.
   Nanoseconds bound() const {
     return best_.found().empty() ? least_open()
@@ -198,33 +202,56 @@ class BranchAndBound {
                               known_.space_.playings(known_.base_, layout), &held, &plans, &others);
   }
 
-  // Cuts or else others, whichever have the lowest bound; and so many that the threads have enough
-  // to share, but few plans to play: each may make others needless.
+  // Of what takes about as long, so that threads share it well; and so many that they have enough.
+  enum Kind : std::uint8_t { Cuts, Bounds, Plans };
+  static constexpr int kAtOnce[] = {16, 2048, 16};  // each plan may make others needless
+
+  static Kind kind_of(const Branch& branch) {
+    return branch.layout < 0 ? Cuts : branch.playing < 0 ? Bounds : Plans;
+  }
+  void push(const Branch& branch) { open_[kind_of(branch)].push(branch); }
+
+  // Those of the kind of the lowest bound.
   std::vector<Branch> next_round() {
-    constexpr int kRoom = 256, kBound = 1, kCut = 16, kPlaying = 16, kPlan = 64;
+    Branches& from = *std::ranges::min_element(open_, {}, least_of);
+    const int most = kAtOnce[kind_of(from.top())];
     std::vector<Branch> round;
-    Branches& from = least_of(cuts_) <= least_of(open_) ? cuts_ : open_;
-    for (int room = kRoom; room > 0 && !stopped_ && least_of(from) <= best_.limit();) {
-      if (from.empty()) break;
-      const Branch& next = round.emplace_back(from.top());
-      room -= next.layout < 0               ? kCut
-              : next.playing < Branch::kAll ? kBound
-              : next.playing < 0            ? kPlaying
-                                            : kPlan;
+    while (!from.empty() && from.top().bound <= best_.limit() &&
+           static_cast<int>(round.size()) < most && !stopped_) {
+      round.push_back(from.top());
       from.pop();
       stopped_ = options_.stop();
     }
     return round;
   }
 
+  // By their places: those that wait for the same measurement go to one thread.
+  std::vector<std::vector<std::size_t>> shares_of(const std::vector<Branch>& round) const {
+    std::vector<std::vector<std::size_t>> shares;
+    std::map<Layout, std::size_t> alike;
+    for (std::size_t i = 0; i < round.size(); ++i) {
+      std::size_t share = shares.size();
+      if (round[i].layout >= 0 && round[i].playing < Branch::kAll)
+        share = alike.try_emplace(StageLevel::kernels_alike(known(round[i]).layout), share)
+                    .first->second;
+      if (share == shares.size()) shares.emplace_back();
+      shares[share].push_back(i);
+    }
+    // The longest first, so that threads end together.
+    std::ranges::stable_sort(shares, std::greater<>{}, &std::vector<std::size_t>::size);
+    return shares;
+  }
+
   void expand(const std::vector<Branch>& round) {
     std::vector<Expansion> expansions(round.size());
-    share_among_threads(static_cast<int>(known_.levels_.size()), round.size(),
-                        [&](int thread, std::size_t i) {
-                          expansions[i] = expanded(round[i], &known_.levels_[thread]);
+    const std::vector<std::vector<std::size_t>> shares = shares_of(round);
+    share_among_threads(static_cast<int>(known_.levels_.size()), shares.size(),
+                        [&](int thread, std::size_t share) {
+                          for (const std::size_t i : shares[share])
+                            expansions[i] = expanded(round[i], &known_.levels_[thread]);
                         });
     for (const Expansion& expansion : expansions) {
-      for (const Branch& branch : expansion.branches) open_.push(branch);
+      for (const Branch& branch : expansion.branches) push(branch);
       counts_ += expansion.counts;
       if (expansion.played && best_.add(*expansion.played))
         options_.on_better(best_.found().front());
@@ -367,7 +394,7 @@ class BranchAndBound {
   const SearchOptions& options_;
   Best best_;
   SearchCounts counts_;
-  Branches cuts_, open_;
+  std::array<Branches, 3> open_;  // by kind
   bool stopped_ = false;
 };
 

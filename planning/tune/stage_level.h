@@ -75,6 +75,8 @@ class StageLevel {
   Nanoseconds work_bound(const Layout& layout);
   Nanoseconds kernel_bound(const Layout& layout);
   Nanoseconds least_kernel_bound(Layout layout);
+  // Of layouts with the same kernels, one.
+  static Layout kernels_alike(Layout layout);
   // When the ranks end at the earliest. A rank's passes, after the passes of one microbatch on the
   // stages before it; where backwards are whole, those of the stages before its first follow. Where
   // transfers do not overlap, each pass waits for what it sends.

@@ -182,13 +182,20 @@ const StageTimes& StageLevel::times(const Layout& layout) {
                        [&] { return measure_layers(layout, /*of_kernels=*/false); });
 }
 
+Layout StageLevel::kernels_alike(Layout layout) {
+  layout.tensor = TensorMethod::Off;
+  layout.overlap_context = layout.scatter_gather = false;
+  layout.pp = layout.vpp = layout.dp = 1;  // they are alike on all ranks
+  return layout;
+}
+
 // Where they cut no GEMM to overlap it: others have no less to compute.
 const StageTimes& StageLevel::kernel_times(const Layout& layout) {
-  Layout least = layout;
-  least.tensor = TensorMethod::Off;
-  least.overlap_context = least.scatter_gather = false;
-  Layout key = least;
-  key.pp = key.vpp = key.dp = 1;  // kernels are alike on all ranks
+  const Layout key = kernels_alike(layout);
+  Layout least = key;
+  least.pp = layout.pp;
+  least.vpp = layout.vpp;
+  least.dp = layout.dp;
   return known_->times(&known_->of_kernels, key, [&]() -> StageTimes {
     for (const auto& [kind, layers] : kinds_of(base_.job.model)) {
       const auto [model, plan] = a_few_layers(least, *kind, {1, 1, 1});
