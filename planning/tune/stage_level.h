@@ -127,6 +127,7 @@ class StageLevel {
 
   const Scenario& base_;
   GroupTimes groups_;
+  std::map<Layout, Nanoseconds> collectives_;  // block_collective_ns()
   std::shared_ptr<Known> known_;
 };
 

@@ -125,8 +125,16 @@ std::pair<Model, Plan> StageLevel::a_few_layers(const Layout& layout, const Mode
 StageTimes StageLevel::measure_kind(const Layout& layout, const Model& kind, bool of_kernels) {
   const auto [model, plan] =
       a_few_layers(layout, kind, of_kernels ? std::vector{1, 1, 1} : std::vector{1, 1, 2, 1});
-  Workload work =
-      price_workload(model, OrderedPlan(plan), base_.costs, groups_.cluster(), groups_.placement());
+  // Of the layout's numbers these alone tell its blocks' collectives apart.
+  const auto [known, is_new] = collectives_.try_emplace({.tp = layout.tp,
+                                                         .cp = layout.cp,
+                                                         .micro_batch = layout.micro_batch,
+                                                         .precision = layout.precision});
+  if (is_new)
+    known->second =
+        block_collective_ns(model, plan, base_.costs, groups_.cluster(), groups_.placement());
+  Workload work = price_workload(model, OrderedPlan(plan), base_.costs, groups_.cluster(),
+                                 groups_.placement(), known->second);
   Program program = one_gpu(std::move(work.kernels));
   const auto ns = [&](const Pass& pass) {
     return of_kernels ? computing(pass) : length(pass, layout, &program);

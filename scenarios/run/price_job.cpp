@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -131,10 +132,13 @@ int nodes_of(const Cluster& cluster, const Placement& placement) {
 }  // namespace
 
 Plan placed(Plan plan, const Cluster& cluster, const Placement& placement) {
-  std::set<int> nodes;
-  for (int i = 0; i < plan.ep; ++i)
-    nodes.insert(index(cluster.node_of(placement[i * plan.expert_tensor()])));
-  plan.expert_nodes = static_cast<int>(nodes.size());
+  std::vector<NodeId> nodes;
+  for (int i = 0; i < plan.ep; ++i) {
+    const NodeId node = cluster.node_of(placement[i * plan.expert_tensor()]);
+    if (nodes.empty() || node != nodes.back()) nodes.push_back(node);
+  }
+  std::ranges::sort(nodes);
+  plan.expert_nodes = static_cast<int>(nodes.size() - std::ranges::unique(nodes).size());
   return plan;
 }
 
@@ -157,24 +161,29 @@ CommCosts comm_costs(const Model& model, const Plan& plan, const FrameworkProfil
   return costs;
 }
 
+Nanoseconds block_collective_ns(const Model& model, const Plan& plan, const CostSettings& costs,
+                                const Cluster& cluster, const Placement& placement) {
+  if (plan.tp == 1) return 0;
+  const Bytes bytes = static_cast<Bytes>(stored_bytes(plan)) * model.seq / plan.cp *
+                      plan.micro_batch * model.hidden;
+  return slowest_tensor_ns({model, plan, costs, cluster, placement}, plan, cluster, placement,
+                           bytes);
+}
+
 Workload price_workload(const Model& model, const OrderedPlan& plan, const CostSettings& costs,
-                        const Cluster& cluster, const Placement& placement) {
+                        const Cluster& cluster, const Placement& placement,
+                        std::optional<Nanoseconds> collective_ns) {
   if (costs.uniform) {
     Workload work = uniform_workload(uniform_costs(costs), plan.stages());
     work.pipeline_bytes = std::llround(costs.p2p_bytes);
     return work;
   }
-  const Bytes block_bytes = static_cast<Bytes>(stored_bytes(plan)) * model.seq / plan.cp *
-                            plan.micro_batch * model.hidden;
   OrderedPlan there = plan;
   there.expert_nodes = placed(plan, cluster, placement).expert_nodes;
   CostModel prices = cost_model(costs, cluster.spec().device, plan.precision);
   prices.profile.compute_stretch *= slowest_of(nodes_of(cluster, placement), costs.profile);
-  const Nanoseconds collective_ns =
-      plan.tp == 1 ? 0
-                   : slowest_tensor_ns({model, plan, costs, cluster, placement}, plan, cluster,
-                                       placement, block_bytes);
-  return make_workload(model, there, prices, collective_ns);
+  if (!collective_ns) collective_ns = block_collective_ns(model, plan, costs, cluster, placement);
+  return make_workload(model, there, prices, *collective_ns);
 }
 
 Workload for_chains(Workload chain, int chains) {

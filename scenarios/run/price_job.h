@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -23,9 +24,15 @@ using CommCosts = std::array<CommCost, kGroupKinds>;
 CommCosts comm_costs(const Model& model, const Plan& plan, const FrameworkProfile& profile,
                      const ClusterSpec& cluster);
 
-// One chain's work. REQUIRES: the costs' table and profile outlive the call.
+// What the collectives round one block take, of the slowest tensor group (make_workload).
+Nanoseconds block_collective_ns(const Model& model, const Plan& plan, const CostSettings& costs,
+                                const Cluster& cluster, const Placement& placement);
+
+// One chain's work. `collective_ns`: block_collective_ns(), where the caller knows it. REQUIRES:
+// the costs' table and profile outlive the call.
 Workload price_workload(const Model& model, const OrderedPlan& plan, const CostSettings& costs,
-                        const Cluster& cluster, const Placement& placement);
+                        const Cluster& cluster, const Placement& placement,
+                        std::optional<Nanoseconds> collective_ns = std::nullopt);
 
 // The same for each of so many chains.
 Workload for_chains(Workload chain, int chains);

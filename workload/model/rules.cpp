@@ -31,9 +31,23 @@ struct Range {
   std::int64_t value, low, high;
 };
 
-Status check_ranges(const Model& model, const Plan& plan) {
-  constexpr std::int64_t kMillion = 1'000'000;
-  constexpr std::int64_t kMostParts = INT16_MAX;  // a ring has a part for each rank but one
+constexpr std::int64_t kMillion = 1'000'000;
+
+Status check_ranges(std::span<const Range> ranges) {
+  for (const Range& range : ranges) {
+    if (range.value < range.low) {
+      return found(
+          range.key, range.value,
+          range.low == 0 ? "0 (for the default) or a positive number" : "a positive number");
+    }
+    if (range.value > range.high) {
+      return found(range.key, range.value, fmt::format("at most {}", range.high));
+    }
+  }
+  return Done{};
+}
+
+Status check_sizes(const Model& model) {
   const Range ranges[] = {
       {"model.layers", model.layers, 1, kMillion},
       {"model.head_dim", model.head_dim, 0, kMillion},
@@ -48,6 +62,13 @@ Status check_ranges(const Model& model, const Plan& plan) {
       {"model.top_k", model.top_k, 0, kMillion},
       {"model.expert_ffn_hidden", model.expert_ffn_hidden, 0, 16 * kMillion},
       {"model.shared_expert_ffn", model.shared_expert_ffn, 0, 16 * kMillion},
+  };
+  return check_ranges(ranges);
+}
+
+Status check_sizes(const Plan& plan) {
+  constexpr std::int64_t kMostParts = INT16_MAX;  // a ring has a part for each rank but one
+  const Range ranges[] = {
       {"parallel.tp", plan.tp, 1, kMostParts},
       {"parallel.pp", plan.pp, 1, kMillion},
       {"parallel.vpp", plan.vpp, 1, kMillion},
@@ -59,22 +80,17 @@ Status check_ranges(const Model& model, const Plan& plan) {
       {"parallel.micro_batch", plan.micro_batch, 1, kMillion},
       {"parallel.global_batch", plan.global_batch, 1, 1000 * kMillion},
   };
-  for (const Range& range : ranges) {
-    if (range.value < range.low) {
-      return found(
-          range.key, range.value,
-          range.low == 0 ? "0 (for the default) or a positive number" : "a positive number");
-    }
-    if (range.value > range.high) {
-      return found(range.key, range.value, fmt::format("at most {}", range.high));
-    }
-  }
+  RETURN_IF_ERROR(check_ranges(ranges));
   const double gpus = static_cast<double>(plan.tp) * plan.pp * plan.dp * plan.cp;
   if (gpus > 1e8) {
     return Error::of(
         {"parallel.tp", "parallel.pp", "parallel.dp", "parallel.cp"},
         fmt::format("parallel.tp x pp x dp x cp: found {:.0f} GPUs, expected at most 1e8", gpus));
   }
+  return Done{};
+}
+
+Status check_activation(const Model& model, const Plan& plan) {
   const double numbers = static_cast<double>(model.seq) * plan.micro_batch * model.hidden;
   if (numbers > 1e13) {
     return Error::of(
@@ -480,8 +496,13 @@ Status check_stated(const Model& model, const Plan& plan) {
 }
 
 Status check(const Model& model, const Plan& plan) {
-  RETURN_IF_ERROR(check_ranges(model, plan));
-  for (const Model& kind : model.kinds) RETURN_IF_ERROR(in_kind(check_ranges(kind, plan), kind));
+  RETURN_IF_ERROR(check_sizes(model));
+  RETURN_IF_ERROR(check_sizes(plan));
+  RETURN_IF_ERROR(check_activation(model, plan));
+  for (const Model& kind : model.kinds) {
+    RETURN_IF_ERROR(in_kind(check_sizes(kind), kind));
+    RETURN_IF_ERROR(in_kind(check_activation(kind, plan), kind));
+  }
   for (const auto& [kind, layers] : kinds_of(model))
     RETURN_IF_ERROR(in_kind(check_layer(*kind, plan, model.is_moe()), *kind));
   RETURN_IF_ERROR(check_layers(model, plan));
