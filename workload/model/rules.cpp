@@ -12,95 +12,11 @@
 
 #include "workload/cost/kernel.h"
 #include "workload/model/model.h"
+#include "workload/model/size_rules.h"
 #include "workload/model/tensor_overlap_rules.h"
 
 namespace tandem {
 namespace {
-
-// `what`: what is said in place of the key, where the number is of several.
-Error found(std::string_view key, std::int64_t value, std::string_view expected,
-            std::string_view what = {}) {
-  return Error::of({std::string(key)}, fmt::format("{}: found {}, expected {}",
-                                                   what.empty() ? key : what, value, expected));
-}
-
-// A number of the scenario and the range that its rule allows. The upper ends are far beyond any
-// cluster; they keep all later products inside 64 bits.
-struct Range {
-  std::string_view key;
-  std::int64_t value, low, high;
-};
-
-constexpr std::int64_t kMillion = 1'000'000;
-
-Status check_ranges(std::span<const Range> ranges) {
-  for (const Range& range : ranges) {
-    if (range.value < range.low) {
-      return found(
-          range.key, range.value,
-          range.low == 0 ? "0 (for the default) or a positive number" : "a positive number");
-    }
-    if (range.value > range.high) {
-      return found(range.key, range.value, fmt::format("at most {}", range.high));
-    }
-  }
-  return Done{};
-}
-
-Status check_sizes(const Model& model) {
-  const Range ranges[] = {
-      {"model.layers", model.layers, 1, kMillion},
-      {"model.head_dim", model.head_dim, 0, kMillion},
-      {"model.mtp_layers", model.mtp_layers, 0, 1000},
-      {"model.hidden", model.hidden, 1, kMillion},
-      {"model.heads", model.heads, 1, kMillion},
-      {"model.kv_heads", model.kv_heads, 0, kMillion},
-      {"model.ffn_hidden", model.ffn_hidden, 0, 16 * kMillion},
-      {"model.seq", model.seq, 1, 16 * kMillion},
-      {"model.vocab", model.vocab, 1, 16 * kMillion},
-      {"model.experts", model.experts, 0, kMillion},
-      {"model.top_k", model.top_k, 0, kMillion},
-      {"model.expert_ffn_hidden", model.expert_ffn_hidden, 0, 16 * kMillion},
-      {"model.shared_expert_ffn", model.shared_expert_ffn, 0, 16 * kMillion},
-  };
-  return check_ranges(ranges);
-}
-
-Status check_sizes(const Plan& plan) {
-  constexpr std::int64_t kMostParts = INT16_MAX;  // a ring has a part for each rank but one
-  const Range ranges[] = {
-      {"parallel.tp", plan.tp, 1, kMostParts},
-      {"parallel.pp", plan.pp, 1, kMillion},
-      {"parallel.vpp", plan.vpp, 1, kMillion},
-      {"parallel.dp", plan.dp, 1, kMillion},
-      {"parallel.cp", plan.cp, 1, kMostParts},
-      {"parallel.ep", plan.ep, 1, kMillion},
-      {"parallel.hsdp_shard", plan.hsdp_shard, 0, kMillion},
-      {"parallel.zero_hpz", plan.zero_hpz, 0, kMillion},
-      {"parallel.micro_batch", plan.micro_batch, 1, kMillion},
-      {"parallel.global_batch", plan.global_batch, 1, 1000 * kMillion},
-  };
-  RETURN_IF_ERROR(check_ranges(ranges));
-  const double gpus = static_cast<double>(plan.tp) * plan.pp * plan.dp * plan.cp;
-  if (gpus > 1e8) {
-    return Error::of(
-        {"parallel.tp", "parallel.pp", "parallel.dp", "parallel.cp"},
-        fmt::format("parallel.tp x pp x dp x cp: found {:.0f} GPUs, expected at most 1e8", gpus));
-  }
-  return Done{};
-}
-
-Status check_activation(const Model& model, const Plan& plan) {
-  const double numbers = static_cast<double>(model.seq) * plan.micro_batch * model.hidden;
-  if (numbers > 1e13) {
-    return Error::of(
-        {"model.seq", "parallel.micro_batch", "model.hidden"},
-        fmt::format(
-            "model.seq x parallel.micro_batch x model.hidden: found {:.3g}, expected at most 1e13",
-            numbers));
-  }
-  return Done{};
-}
 
 // `value` of `key` must be a multiple of `divisor` of `divisor_key`.
 struct Multiple {
@@ -114,9 +30,9 @@ struct Multiple {
 Status check_multiples(std::span<const Multiple> multiples) {
   for (const Multiple& rule : multiples) {
     if (rule.value % rule.divisor == 0) continue;
-    return found(rule.key, rule.value,
-                 fmt::format("a multiple of {} = {}", rule.divisor_key, rule.divisor),
-                 rule.product);
+    return found_number(rule.key, rule.value,
+                        fmt::format("a multiple of {} = {}", rule.divisor_key, rule.divisor),
+                        rule.product);
   }
   return Done{};
 }
@@ -124,8 +40,8 @@ Status check_multiples(std::span<const Multiple> multiples) {
 // Each tensor rank has as many key/value heads, or as many ranks share one.
 Status check_shared_heads(int kv_heads, const Plan& plan) {
   if (kv_heads % plan.tp == 0 || (kv_heads > 0 && plan.tp % kv_heads == 0)) return Done{};
-  return found("model.kv_heads", kv_heads,
-               fmt::format("a multiple or a divisor of parallel.tp = {}", plan.tp));
+  return found_number("model.kv_heads", kv_heads,
+                      fmt::format("a multiple or a divisor of parallel.tp = {}", plan.tp));
 }
 
 Status check_heads(const Model& model, const Plan& plan) {
@@ -145,7 +61,7 @@ Status check_mixer(const Model& model, const Plan& plan) {
   const auto positive =
       [](std::initializer_list<std::pair<std::string_view, int>> sizes) -> Status {
     for (const auto& [key, size] : sizes)
-      if (size < 1) return found(key, size, "a positive number");
+      if (size < 1) return found_number(key, size, "a positive number");
     return Done{};
   };
   const bool scans = model.mixer == Mixer::Mamba || model.mixer == Mixer::Linear;
@@ -240,13 +156,14 @@ Status check_router_groups(const Model& model) {
   const int groups = model.router_groups, taken = model.router_topk_groups;
   if (groups == 0 && taken == 0) return Done{};
   if (groups < 1 || model.experts % groups != 0)
-    return found("model.router_groups", groups,
-                 fmt::format("a divisor of model.experts = {}", model.experts));
+    return found_number("model.router_groups", groups,
+                        fmt::format("a divisor of model.experts = {}", model.experts));
   if (taken < 1 || taken > groups || model.experts / groups * taken < model.top_k)
-    return found("model.router_topk_groups", taken,
-                 fmt::format("from 1 to model.router_groups = {}, with model.top_k = {} experts "
-                             "among them",
-                             groups, model.top_k));
+    return found_number(
+        "model.router_topk_groups", taken,
+        fmt::format("from 1 to model.router_groups = {}, with model.top_k = {} experts "
+                    "among them",
+                    groups, model.top_k));
   return Done{};
 }
 
@@ -254,14 +171,14 @@ Status check_router_groups(const Model& model) {
 Status check_experts(const Model& model, const Plan& plan, bool others) {
   if (!model.is_moe()) {
     if (others) return Done{};
-    if (plan.ep > 1) return found("parallel.ep", plan.ep, "1 without model.experts");
+    if (plan.ep > 1) return found_number("parallel.ep", plan.ep, "1 without model.experts");
     if (plan.expert_tp > 0)
-      return found("parallel.expert_tp", plan.expert_tp, "none without model.experts");
+      return found_number("parallel.expert_tp", plan.expert_tp, "none without model.experts");
     return Done{};
   }
   if (model.top_k < 1 || model.top_k > model.experts) {
-    return found("model.top_k", model.top_k,
-                 fmt::format("from 1 to model.experts = {}", model.experts));
+    return found_number("model.top_k", model.top_k,
+                        fmt::format("from 1 to model.experts = {}", model.experts));
   }
   RETURN_IF_ERROR(check_router_groups(model));
   if (!(model.expert_imbalance >= 1 && model.expert_imbalance <= model.experts)) {
@@ -297,9 +214,11 @@ Status check_experts(const Model& model, const Plan& plan, bool others) {
 Status check_overlap(const Model& model, const Plan& plan) {
   RETURN_IF_ERROR(check_tensor_overlap(model, plan));
   if (plan.context_sms < 0 || plan.context_sms > kMostSms)
-    return found("overlap.context_sms", plan.context_sms, fmt::format("from 0 to {}", kMostSms));
+    return found_number("overlap.context_sms", plan.context_sms,
+                        fmt::format("from 0 to {}", kMostSms));
   if (plan.expert_sms < 0 || plan.expert_sms > kMostSms)
-    return found("overlap.expert_sms", plan.expert_sms, fmt::format("from 0 to {}", kMostSms));
+    return found_number("overlap.expert_sms", plan.expert_sms,
+                        fmt::format("from 0 to {}", kMostSms));
   return Done{};
 }
 
@@ -314,8 +233,8 @@ Status check_secondary(const Plan& plan) {
                                  "parallel.hsdp_shard",
                                  plan.zero_hpz));
   if (ranks % plan.zero_hpz != 0)
-    return found("parallel.zero_hpz", plan.zero_hpz,
-                 fmt::format("a divisor of parallel.dp x parallel.cp = {}", ranks));
+    return found_number("parallel.zero_hpz", plan.zero_hpz,
+                        fmt::format("a divisor of parallel.dp x parallel.cp = {}", ranks));
   return Done{};
 }
 
@@ -330,8 +249,8 @@ Status check_shards(const Plan& plan) {
   }
   const std::int64_t ranks = static_cast<std::int64_t>(plan.dp) * plan.cp;
   if (ranks % plan.hsdp_shard != 0) {
-    return found("parallel.hsdp_shard", plan.hsdp_shard,
-                 fmt::format("a divisor of parallel.dp x parallel.cp = {}", ranks));
+    return found_number("parallel.hsdp_shard", plan.hsdp_shard,
+                        fmt::format("a divisor of parallel.dp x parallel.cp = {}", ranks));
   }
   const Multiple multiples[] = {{"parallel.hsdp_shard",
                                  static_cast<std::int64_t>(plan.hsdp_shard) * plan.tp,
@@ -344,7 +263,7 @@ Status check_shards(const Plan& plan) {
 Status check_vocabulary(const Model& model, const Plan& plan) {
   if (plan.vocabulary == 0) return Done{};
   if (plan.vocabulary < 0 || plan.vocabulary > 2)
-    return found("schedule.vocabulary_algorithm", plan.vocabulary, "1 or 2");
+    return found_number("schedule.vocabulary_algorithm", plan.vocabulary, "1 or 2");
   if (plan.pp == 1)
     return Error::of(
         {"schedule.vocabulary", "parallel.pp"},
@@ -359,7 +278,7 @@ Status check_vocabulary(const Model& model, const Plan& plan) {
 }
 
 Status check_training(const Model& model, const Plan& plan) {
-  if (plan.zero < 0 || plan.zero > 3) return found("train.zero", plan.zero, "from 0 to 3");
+  if (plan.zero < 0 || plan.zero > 3) return found_number("train.zero", plan.zero, "from 0 to 3");
   // A pipeline runs other microbatches between a forward and its backward: each would gather anew.
   if (plan.zero == 3 && plan.pp > 1 && plan.reshard_after_forward.value_or(false)) {
     return Error::of({"train.reshard_after_forward", "parallel.pp"},
@@ -372,12 +291,12 @@ Status check_training(const Model& model, const Plan& plan) {
   RETURN_IF_ERROR(check_shards(plan));
   RETURN_IF_ERROR(check_vocabulary(model, plan));
   if (plan.recompute_layers < -1 || plan.recompute_layers > model.layers) {
-    return found("train.recompute_layers", plan.recompute_layers,
-                 fmt::format("-1 (for all) or from 0 to model.layers = {}", model.layers));
+    return found_number("train.recompute_layers", plan.recompute_layers,
+                        fmt::format("-1 (for all) or from 0 to model.layers = {}", model.layers));
   }
   if (plan.recompute_layers >= 0 && plan.recompute != Recompute::Full) {
-    return found("train.recompute_layers", plan.recompute_layers,
-                 "none but with train.recompute = full");
+    return found_number("train.recompute_layers", plan.recompute_layers,
+                        "none but with train.recompute = full");
   }
   if (plan.flash_attention && plan.precision == "fp32") {
     return Error::of(
@@ -394,20 +313,20 @@ Status check_layers(const Model& model, const Plan& plan) {
   const std::int64_t stages = static_cast<std::int64_t>(plan.pp) * plan.vpp;
   if (!listed.empty()) {
     if (static_cast<std::int64_t>(listed.size()) != stages) {
-      return found(
+      return found_number(
           "parallel.layers_per_stage", listed.size(),
           fmt::format("as many numbers as stages, parallel.pp x parallel.vpp = {}", stages));
     }
     for (const int layers : listed) {
       if (layers < 0 || layers > model.layers) {
-        return found("parallel.layers_per_stage", layers,
-                     fmt::format("each number from 0 to model.layers = {}", model.layers));
+        return found_number("parallel.layers_per_stage", layers,
+                            fmt::format("each number from 0 to model.layers = {}", model.layers));
       }
     }
     const std::int64_t sum = std::accumulate(listed.begin(), listed.end(), std::int64_t{0});
     if (sum != model.layers) {
-      return found("parallel.layers_per_stage", sum,
-                   fmt::format("a sum of model.layers = {}", model.layers));
+      return found_number("parallel.layers_per_stage", sum,
+                          fmt::format("a sum of model.layers = {}", model.layers));
     }
   } else if (stages > model.layers + 2) {
     return Error::of(
