@@ -6,7 +6,6 @@
 #include <map>
 #include <optional>
 #include <queue>
-#include <ranges>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -182,7 +181,7 @@ class BranchAndBound {
     return branches.empty() ? INT64_MAX : branches.top().bound;
   }
   Nanoseconds least_open() const {
-    return std::ranges::min(open_ | std::views::transform(least_of));
+    return least_of(*std::ranges::min_element(open_, {}, least_of));
   }
   // Nothing that is still open takes less than its bound, nor what was found than its first.
   Nanoseconds bound() const {

@@ -138,7 +138,7 @@ Plan placed(Plan plan, const Cluster& cluster, const Placement& placement) {
     if (nodes.empty() || node != nodes.back()) nodes.push_back(node);
   }
   std::ranges::sort(nodes);
-  plan.expert_nodes = static_cast<int>(nodes.size() - std::ranges::unique(nodes).size());
+  plan.expert_nodes = static_cast<int>(std::unique(nodes.begin(), nodes.end()) - nodes.begin());
   return plan;
 }
 

@@ -216,8 +216,9 @@ LayersOfKinds kinds_in(const Model& model, int first, int layers) {
   LayersOfKinds all;
   for (const Model& kind : model.kinds) all.push_back({&kind, 0});
   for (int i = first; i < first + layers; ++i) ++all[model.layer_kinds[i]].layers;
-  const auto none = std::ranges::remove(all, 0, &LayersOfKind::layers);
-  all.erase(none.begin(), none.end());
+  const auto none =
+      std::remove_if(all.begin(), all.end(), [](const LayersOfKind& of) { return of.layers == 0; });
+  all.erase(none, all.end());
   return all;
 }
 
