@@ -6,6 +6,7 @@
 #include <iterator>
 #include <numeric>
 
+#include "base/check.h"
 #include "base/split.h"
 #include "workload/cost/kernel.h"
 
@@ -23,15 +24,16 @@ std::vector<int> divisors(int number) {
 using Ints = std::vector<int>;
 
 constexpr const char* kRecomputes[] = {"none", "selective", "full"};
-constexpr const char* kPrecisions[] = {"fp32", "fp16", "bf16", "fp8", "nvfp4"};
+constexpr std::string_view kPrecisions[] = {"fp32", "fp16", "bf16", "fp8", "nvfp4"};
 constexpr const char* kFp8Recipes[] = {"delayed", "current", "blockwise", "mxfp8"};
 constexpr const char* kDispatchers[] = {"alltoall", "allgather", "deepep", "hybridep"};
 constexpr int kModules = static_cast<int>(std::size(kRecomputeModules));
 
 std::string method_word(int value) { return std::string(name(static_cast<TensorMethod>(value))); }
-std::string precision_word(int value) { return kPrecisions[value]; }
+std::string precision_word(int value) { return std::string(kPrecisions[value]); }
 std::string fp8_recipe_word(int value) { return kFp8Recipes[value]; }
 std::string dispatcher_word(int value) { return kDispatchers[value]; }
+
 Ints up_to(int count) {
   Ints all(count);
   std::iota(all.begin(), all.end(), 0);
@@ -43,19 +45,20 @@ Ints flags(bool may_be_on) { return may_be_on ? Ints{0, 1} : Ints{0}; }
 // Those that the GPU has a rate for.
 Ints precisions(const Scenario& base, const Layout&) {
   Ints all = up_to(std::size(kPrecisions));
-  std::erase_if(
-      all, [&](int i) { return !base.cluster.spec.device.flops_per_s.contains(kPrecisions[i]); });
+  std::erase_if(all, [&](int i) {
+    return !base.cluster.spec.device.flops_per_s.contains(precision_word(i));
+  });
   return all;
 }
 
 bool is_fp8(const Scenario& base, const Layout& layout) {
   return layout.precision < 0 ? base.job.plan.precision == "fp8"
-                              : kPrecisions[layout.precision] == std::string_view("fp8");
+                              : layout.precision == precision_of("fp8");
 }
 
 // What only another precision has goes with the scenario's.
 void write_precision(const Layout& layout, Plan* plan) {
-  if (layout.precision >= 0) plan->precision = kPrecisions[layout.precision];
+  if (layout.precision >= 0) plan->precision = precision_word(layout.precision);
   if (plan->precision != "fp8") {
     plan->fp8_recipe = Fp8Recipe::Delayed;
     plan->amax_reduction = AmaxReduction::All;
@@ -181,10 +184,16 @@ std::vector<std::string> layout_words(std::string_view key) {
   if (found->word == flag_word) return {"true", "false"};
   if (found->word == recompute_word) return words_of(kRecomputes);
   if (found->word == method_word) return {"off", "bulk", "pipelined", "ring"};
-  if (found->word == precision_word) return words_of(kPrecisions);
+  if (found->word == precision_word) return {std::begin(kPrecisions), std::end(kPrecisions)};
   if (found->word == fp8_recipe_word) return words_of(kFp8Recipes);
   if (found->word == dispatcher_word) return words_of(kDispatchers);
   return {};
+}
+
+int precision_of(std::string_view word) {
+  const auto found = std::ranges::find(kPrecisions, word);
+  CHECK(found != std::end(kPrecisions));
+  return static_cast<int>(found - std::begin(kPrecisions));
 }
 
 std::string modules_word(int modules) {

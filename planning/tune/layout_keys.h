@@ -39,6 +39,9 @@ std::string number_word(int value);
 std::string flag_word(int value);
 std::string recompute_word(int value);
 
+// A layout's number of it. REQUIRES: one of layout_words("train.precision").
+int precision_of(std::string_view word);
+
 // "core_attn+moe_act": of modules that selective recompute repeats some, in any order; as one
 // number, whose bits are they by their place in kRecomputeModules. 0: they are none.
 int modules_of(std::string_view words);

@@ -59,7 +59,8 @@ struct SearchResult {
 struct SearchOptions {
   int keep = 5;
   std::vector<Found> known = {};  // plans of the space that were played before
-  std::function<bool(const Layout&)> wants = [](const Layout&) { return true; };  // only these
+  // Only these; asked by all threads.
+  std::function<bool(const Layout&)> wants = [](const Layout&) { return true; };
   std::function<bool()> stop = [] { return false; };                  // asked again and again
   std::function<void(const Found&)> on_better = [](const Found&) {};  // a new fastest plan
   // The fastest yet, and that no plan takes less than; as often as there is something to look at.

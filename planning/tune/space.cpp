@@ -9,11 +9,13 @@
 #include <map>
 #include <utility>
 
+#include "base/check.h"
 #include "base/nearest.h"
 #include "base/split.h"
 #include "planning/tune/frameworks.h"
 #include "planning/tune/layout_keys.h"
 #include "planning/tune/refinement.h"
+#include "scenarios/config/costs.h"
 #include "scenarios/config/tensor_settings.h"
 
 namespace tandem {
@@ -126,8 +128,11 @@ bool cuts_state(const Scenario& base, const Candidate& candidate) {
 
 std::vector<std::string> Space::keys() {
   std::vector<std::string> keys;
-  const Layout layout{
-      .expert_tp = 1, .precision = 0, .fp8_recipe = 0, .dispatcher = 0, .recompute_modules = 1};
+  const Layout layout{.expert_tp = 1,
+                      .precision = precision_of("fp8"),
+                      .fp8_recipe = 0,
+                      .dispatcher = 0,
+                      .recompute_modules = 1};
   const Sharing sharing{.hsdp_shard = 1, .zero_hpz = 1};
   const Refinement all{.layout = true, .vocabulary = true, .order = true};
   for (const auto& [key, value] : settings_of({layout, {}, sharing}, all)) keys.push_back(key);
@@ -382,6 +387,8 @@ Scenario with(const Scenario& base, const Candidate& candidate) {
   scenario.job.data.zero = sharing.zero;
   scenario.job.data.grad_reduce = sharing.grad_reduce;
   scenario.job.data.param_gather = sharing.param_gather;
+  if (layout.precision != kAsScenario && scenario.costs.calibrated)
+    CHECK(complete_calibration(&scenario).ok());
   return scenario;
 }
 
@@ -403,6 +410,21 @@ Candidate candidate_of(const Scenario& scenario) {
           {plan.zero, scenario.job.data.grad_reduce, scenario.job.data.param_gather}};
 }
 
+namespace {
+
+// What the scenario may say and a chosen precision does not go with: as write_named() has it.
+std::vector<std::pair<std::string, std::string>> undone_by(const Layout& layout) {
+  const bool not_fp8 = layout.precision != kAsScenario && layout.precision != precision_of("fp8");
+  std::vector<std::pair<std::string, std::string>> settings;
+  if (not_fp8) settings.emplace_back("train.fp8_recipe", "delayed");
+  if (not_fp8 || layout.fp8_recipe > 0) settings.emplace_back("train.amax_reduction", "all");
+  if (not_fp8 && layout.precision != precision_of("nvfp4"))
+    settings.emplace_back("train.fp8_param_gather", "false");
+  return settings;
+}
+
+}  // namespace
+
 std::vector<std::pair<std::string, std::string>> settings_of(const Candidate& candidate) {
   const auto& [layout, playing, sharing] = candidate;
   std::vector<std::pair<std::string, std::string>> settings;
@@ -414,6 +436,7 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Candidate& ca
     std::ranges::replace(word, '+', ',');  // as a scenario lists words
     settings.emplace_back(key.key, std::move(word));
   }
+  for (const auto& undone : undone_by(layout)) settings.push_back(undone);
   settings.emplace_back("schedule.order", playing.order);
   settings.emplace_back("overlap.p2p", flag_word(playing.overlap_p2p ? 1 : 0));
   settings.emplace_back("train.zero", number_word(sharing.zero));

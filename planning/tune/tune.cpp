@@ -138,13 +138,17 @@ void refine(const Scenario& base, const std::vector<Refinement>& refinements,
   });
 }
 
-std::vector<std::string> cleared_keys(const Scenario& base) {
+// Where the search chooses among whom ZeRO cuts, a plan's settings say it, or it is all.
+std::vector<std::string> cleared_keys(const Scenario& base, const Space& space) {
   constexpr std::string_view kCleared[] = {"overlap.batch_p2p",     "parallel.layers_per_stage",
                                            "parallel.layout",       "schedule.group",
                                            "schedule.memory_limit", "train.recompute_layers"};
   std::vector<std::string> found;
   for (const auto& [key, place] : base.places) {
-    if (std::ranges::find(kCleared, key) != std::end(kCleared) || key.starts_with("overlap.gemm"))
+    const bool is_chosen =
+        (key == "parallel.hsdp_shard" || key == "parallel.zero_hpz") && !space.named(key).empty();
+    if (std::ranges::find(kCleared, key) != std::end(kCleared) || is_chosen ||
+        key.starts_with("overlap.gemm"))
       found.push_back(key);
   }
   return found;
@@ -321,7 +325,7 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   if (std::ranges::any_of(refinements, &Refinement::any))
     refine(base, refinements, options, &tuned);
   if (options.detail == Detail::Timeline) add_timeline(base, options, &tuned.finalists.front());
-  tuned.cleared = cleared_keys(base);
+  tuned.cleared = cleared_keys(base, space);
   return tuned;
 }
 

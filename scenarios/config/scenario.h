@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -75,9 +76,11 @@ struct CostSettings {
   double p2p_s = 0;                     // with them: what a transfer takes, whatever the cluster
   double p2p_bytes = 0;                 // or, above 0, what it carries over the cluster
   FrameworkProfile profile;             // whose constants price the model; uniform: slowdowns
-  // Whether runs of that software on that GPU in that precision were measured; if not, the
-  // software's interval is that of a guess. Nothing: costs are not the model's.
+  // Whether runs of that software on that GPU in that precision were measured. Nothing: costs are
+  // not the model's.
   std::optional<bool> calibrated;
+  // Measured over predicted iteration, 5th and 95th percentile: the software's, or that of a guess.
+  std::pair<double, double> interval = {0, 0};
   std::string model_name;          // "nemo-h100 on H100-SXM5-80GB in fp8"; empty as `calibrated`
   std::optional<CostTable> table;  // source = "table": what kernels are priced by
 

@@ -38,10 +38,8 @@ Result<std::optional<double>> before_failure_s(const Scenario& scenario, Engine 
 void add_confidence(const CostSettings& costs, RunResult* result) {
   result->calibrated = costs.calibrated;
   result->cost_model = costs.model_name;
-  const FrameworkProfile& by = costs.profile;
-  if (!costs.table && by.interval_high > 0)
-    result->interval_s.emplace(result->iteration_s * by.interval_low,
-                               result->iteration_s * by.interval_high);
+  const auto& [low, high] = costs.interval;
+  if (high > 0) result->interval_s.emplace(result->iteration_s * low, result->iteration_s * high);
 }
 
 // Why a run took longer to simulate than one of equal ranks.

@@ -1,5 +1,6 @@
 // Keys that a search chooses only where --among names them: precision and its recipe, what
 // selective recompute repeats, the dispatcher, and among whom ZeRO cuts.
+#include <algorithm>
 #include <set>
 
 #include "planning/tune/layout_keys.h"
@@ -102,22 +103,43 @@ TEST_CASE("no bound is above the iteration of a plan with named keys") {
 }
 
 TEST_CASE("settings of a plan with named keys are the plan") {
-  const Scenario base = four_gpus(kExperts);
+  Names stated = kExperts;  // what some of the plans do not go with
+  stated.insert(stated.end(), {"train.precision=fp8", "train.amax_reduction=tensor"});
+  const Scenario base = four_gpus(stated);
   const Space space = among(
-      {"train.precision=bf16,fp8", "train.fp8_recipe=delayed,current",
+      {"train.precision=bf16,fp8,fp16", "train.fp8_recipe=delayed,current",
        "parallel.dispatcher=alltoall,deepep", "train.recompute_modules=core_attn,moe_act+layernorm",
        "parallel.hsdp_shard=all,2", "parallel.zero_hpz=none,2", "parallel.micro_batch=2"});
   for (const Candidate& plan : drawn_of(base, space, 11, 25)) {
     INFO(text_of(plan));
     Names sets = kPlaced;
-    sets.insert(sets.end(), kExperts.begin(), kExperts.end());
+    sets.insert(sets.end(), stated.begin(), stated.end());
     for (const auto& [key, value] : settings_of(plan)) sets.push_back(key + "=" + value);
-    const auto written = simulate(load(kSmall, sets).front(), Engine::Ideal);
+    const Scenario loaded = load(kSmall, sets).front();
+    CHECK(loaded.costs.calibrated == with(base, plan).costs.calibrated);
+    CHECK(loaded.costs.model_name == with(base, plan).costs.model_name);
+    CHECK(loaded.costs.interval == with(base, plan).costs.interval);
+    const auto written = simulate(loaded, Engine::Ideal);
     const auto built = simulate(with(base, plan), Engine::Ideal);
     REQUIRE((written.ok() && built.ok()));
     CHECK(written->iteration_s == built->iteration_s);
     CHECK(written->training->total == built->training->total);
   }
+}
+
+TEST_CASE("a plan leaves out what the scenario says of a cut that the search chooses") {
+  const Scenario base = four_gpus({"train.zero=1", "parallel.hsdp_shard=2"});
+  const TuneOptions options{.keep = 1, .engine = Engine::Ideal};
+  const Names few = {"parallel.pp=1", "parallel.cp=1", "parallel.micro_batch=1",
+                     "train.recompute=none"};
+  const auto left = tune(base, among(few), options);
+  REQUIRE(left.ok());
+  CHECK(std::ranges::count(left->cleared, "parallel.hsdp_shard") == 0);
+  Names chosen = few;
+  chosen.emplace_back("parallel.hsdp_shard=all,2");
+  const auto named = tune(base, among(chosen), options);
+  REQUIRE(named.ok());
+  CHECK(std::ranges::count(named->cleared, "parallel.hsdp_shard") == 1);
 }
 
 TEST_CASE("values of named keys that are none are refused by name") {

@@ -123,13 +123,22 @@ bool is_beyond(const FrameworkProfile& profile, int gpus) {
 
 std::string uncalibrated_path() { return data_dir() + "/workload/uncalibrated.toml"; }
 
-Result<std::pair<double, double>> uncalibrated_interval() {
+namespace {
+
+Result<std::pair<double, double>> read_uncalibrated() {
   ASSIGN_OR_RETURN(SourcedFile file, SourcedFile::read(uncalibrated_path()));
   ASSIGN_OR_RETURN(const double low, file.number("interval_low"));
   ASSIGN_OR_RETURN(const double high, file.number("interval_high"));
   if (!(low > 0 && low <= high)) return file.expected("interval_high", "0 < low <= high");
   RETURN_IF_ERROR(file.finish());
   return std::pair{low, high};
+}
+
+}  // namespace
+
+Result<std::pair<double, double>> uncalibrated_interval() {
+  static const auto read = read_uncalibrated();  // a search asks for it again and again
+  return read;
 }
 
 double slowest_of(int nodes, const FrameworkProfile& profile) {
