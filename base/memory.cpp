@@ -5,9 +5,12 @@
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 
 #ifdef __GLIBC__
 #include <malloc.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #endif
 
 namespace tandem {
@@ -39,6 +42,19 @@ void keep_freed_memory() {
 #ifdef __GLIBC__
   mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that it takes
   mallopt(M_TRIM_THRESHOLD, 256 << 20);
+#endif
+}
+
+void use_large_pages() {
+#ifdef __GLIBC__
+  constexpr std::uintptr_t kPage = 2 << 20, kSmall = 8 << 20, kHeap = 64 << 20;
+  const auto begin = reinterpret_cast<std::uintptr_t>(sbrk(0));
+  mallopt(M_TOP_PAD, kHeap);
+  void* volatile block = std::malloc(kPage);  // the heap grows, by so much and the pad
+  std::free(block);
+  const auto end = reinterpret_cast<std::uintptr_t>(sbrk(0));
+  const std::uintptr_t from = (begin + kSmall) / kPage * kPage;
+  if (from < end) madvise(reinterpret_cast<void*>(from), end - from, MADV_HUGEPAGE);
 #endif
 }
 

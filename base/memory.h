@@ -13,4 +13,8 @@ Error out_of_memory();
 // anew is a tenth of a search's time. For glibc; elsewhere nothing.
 void keep_freed_memory();
 
+// The heap's first 64 MB stand on large pages, where the kernel gives them to who asks: most runs
+// are that small, and take a fifth less time. For glibc; elsewhere nothing.
+void use_large_pages();
+
 }  // namespace tandem

@@ -37,5 +37,6 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   tandem::keep_freed_memory();
+  tandem::use_large_pages();
   return run(argc, argv);
 }

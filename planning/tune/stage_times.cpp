@@ -80,7 +80,7 @@ Nanoseconds StageLevel::played(const Pass& pass, const Layout& layout, Program* 
   }
   std::vector<std::uint32_t> ops, waits;
   for (const Step& step : pass.steps) {
-    Op op{.kernel = step.kernel, .duration_ns = step_ns(step, layout)};
+    Op op{.duration_ns = step_ns(step, layout), .kernel = step.kernel};
     if (!step.computes) {
       op.kind = op_kind(step.collective);
       op.slot = slots[static_cast<std::size_t>(step.group_kind)];

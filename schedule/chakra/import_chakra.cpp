@@ -42,7 +42,7 @@ class Bodies {
     for (const Slot& slot : body.slots) add(static_cast<int>(slot.group_kind), slot.lane);
     for (const Op& op : body.ops) {
       add(static_cast<int>(op.kind), op.lane, op.slot, op.stage, op.microbatch, op.kernel, op.bytes,
-          op.duration_ns, op.waits);
+          op.duration_ns, +op.waits);
       for (const std::uint32_t wait : body.waits_of(op)) add(wait);
     }
     return key;
@@ -97,9 +97,12 @@ class ProgramMaker {
         ASSIGN_OR_RETURN(op.slot, slot_for(event, place, op.kind, &lanes, &body, &row));
         op.lane = body.slots[op.slot].lane;
       }
-      add_waits(rank, place.node, op_of, &op, &body);
-      op_of[place.node] = static_cast<std::int32_t>(body.ops.size());
-      body.ops.push_back(op);
+      const std::vector<std::uint32_t> waits = waits_of(place, op_of, op.lane, body);
+      if (waits.size() > kMostWaits)
+        return chakra_error(
+            job_, rank, at(place),
+            fmt::format("found {} dependencies, expected at most {}", waits.size(), kMostWaits));
+      op_of[place.node] = static_cast<std::int32_t>(add_op(op, waits, &body));
     }
     row.body = bodies_.add(std::move(body));
     program_.ranks.push_back(std::move(row));
@@ -112,7 +115,7 @@ class ProgramMaker {
 
   Op op_at(const ChakraEvent& event, const ChakraPlace& place) {
     const ChakraNode& node = at(place);
-    Op op{.kind = event.kind, .bytes = event.bytes, .duration_ns = event.duration_ns};
+    Op op{.kind = event.kind, .duration_ns = event.duration_ns, .bytes = event.bytes};
     if (event.kind == OpKind::Send && node.type == ChakraType::Recv) op.kind = OpKind::Recv;
     op.stage = static_cast<std::int16_t>(fitting(node.stage, 0x7FFF));
     op.microbatch =
@@ -177,17 +180,18 @@ class ProgramMaker {
     return at->second;
   }
 
-  void add_waits(std::int32_t rank, std::uint32_t node, const std::vector<std::int32_t>& op_of,
-                 Op* op, Body* body) const {
-    op->first_wait = static_cast<std::uint32_t>(body->waits.size());
-    const ChakraGraph& graph = events_.graphs[rank];
-    if (graph.parts[node] == ChakraPart::PostedFirst) return;
-    for (const std::uint32_t wait : graph.waits[node]) {
+  std::vector<std::uint32_t> waits_of(const ChakraPlace& place,
+                                      const std::vector<std::int32_t>& op_of, std::uint8_t lane,
+                                      const Body& body) const {
+    std::vector<std::uint32_t> waits;
+    const ChakraGraph& graph = events_.graphs[place.rank];
+    if (graph.parts[place.node] == ChakraPart::PostedFirst) return waits;
+    for (const std::uint32_t wait : graph.waits[place.node]) {
       const auto before = static_cast<std::uint32_t>(op_of[wait]);
-      if (body->ops[before].lane != op->lane) body->waits.push_back(before);  // else it is implied
+      if (body.ops[before].lane != lane) waits.push_back(before);  // else it is implied
     }
-    std::sort(body->waits.begin() + op->first_wait, body->waits.end());
-    op->waits = static_cast<std::uint32_t>(body->waits.size()) - op->first_wait;
+    std::ranges::sort(waits);
+    return waits;
   }
 
   const ChakraJob& job_;

@@ -19,6 +19,12 @@ class BodyBuilder {
  public:
   BodyBuilder() { body_.lanes.push_back({"compute"}); }
 
+  // Room for so many ops, as a hint.
+  void reserve(std::size_t ops) {
+    body_.ops.reserve(ops);
+    body_.waits.reserve(ops);
+  }
+
   std::int16_t slot(GroupKind group_kind, const std::string& lane_name) {
     const auto lane = std::find_if(body_.lanes.begin(), body_.lanes.end(),
                                    [&](const Lane& known) { return known.name == lane_name; });
@@ -31,20 +37,24 @@ class BodyBuilder {
 
   std::uint32_t add(Op op, std::span<const std::uint32_t> waits) {
     if (op.slot >= 0) op.lane = body_.slots[op.slot].lane;
-    op.first_wait = static_cast<std::uint32_t>(body_.waits.size());
+    waits_.clear();
     for (const std::uint32_t wait : waits) {
-      if (wait != kNoOp) body_.waits.push_back(wait);
+      if (wait != kNoOp) waits_.push_back(wait);
     }
-    op.waits = static_cast<std::uint32_t>(body_.waits.size()) - op.first_wait;
-    body_.ops.push_back(op);
-    return static_cast<std::uint32_t>(body_.ops.size() - 1);
+    return add_op(op, waits_, &body_);
   }
 
   const Body& body() const { return body_; }
-  Body take() { return std::move(body_); }
+  // Without the room that is left: the next builder has it.
+  Body take() {
+    body_.ops.shrink_to_fit();
+    body_.waits.shrink_to_fit();
+    return std::move(body_);
+  }
 
  private:
   Body body_;
+  std::vector<std::uint32_t> waits_;  // of the op at hand
 };
 
 }  // namespace tandem

@@ -76,13 +76,14 @@ PassLowering::PassLowering(const Context& context, const std::vector<Action>& ac
       slots_(slots),
       data_(*data),
       last_gradients_(context.order.stages),
-      outputs_(std::size_t{2} * context.order.stages * context.order.microbatches, kNoOp) {
-  std::vector<bool> seen(context.order.stages);
+      outputs_(context.order.stages) {
   for (const Action& action : actions) {
     const int stage = index(action.stage);
-    if (!seen[stage]) forward_amax_ += context.work.stages[stage].forward_amax_bytes;
-    if (!seen[stage]) backward_amax_ += context.work.stages[stage].backward_amax_bytes;
-    seen[stage] = true;
+    if (outputs_[stage].empty()) {
+      outputs_[stage].resize(std::size_t{2} * context.order.microbatches, kNoOp);
+      forward_amax_ += context.work.stages[stage].forward_amax_bytes;
+      backward_amax_ += context.work.stages[stage].backward_amax_bytes;
+    }
     if (gives_weight_gradients(action.kind)) last_gradients_[stage] = &action;
   }
 }
@@ -262,9 +263,7 @@ bool PassLowering::waits_for_itself(std::span<const Action> cell) {
 }
 
 std::uint32_t& PassLowering::output_of(int stage, bool gradient, int microbatch) {
-  return outputs_[static_cast<std::size_t>(2 * stage + (gradient ? 1 : 0)) *
-                      context_.order.microbatches +
-                  microbatch];
+  return outputs_[stage][(gradient ? context_.order.microbatches : 0) + microbatch];
 }
 
 std::uint32_t& PassLowering::output_of(const Action& action) {

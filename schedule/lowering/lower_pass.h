@@ -74,8 +74,9 @@ class PassLowering {
   const Slots& slots_;
   DataLane& data_;
   std::vector<const Action*> last_gradients_;  // by stage: the action that ends its gradients
-  std::vector<std::uint32_t> outputs_;  // the op that ends F (or B, I) of a stage and microbatch
-  std::uint32_t own_output_ = kNoOp;    // of the last W, or pass of the vocabulary
+  // By stage of the rank: the ops that end its microbatches' F, then those that end their B or I.
+  std::vector<std::vector<std::uint32_t>> outputs_;
+  std::uint32_t own_output_ = kNoOp;  // of the last W, or pass of the vocabulary
   std::array<std::uint32_t, 2> last_computes_{kNoOp, kNoOp};  // the latest, and the one before
   std::vector<std::uint32_t> open_;
   // Of the cell at hand; kept, so that passes cost no allocations.

@@ -55,6 +55,7 @@ class RankLowering {
         passes_(context, actions_, &builder_, slots_, &data_) {}
 
   LoweredRank run() {
+    builder_.reserve(4 * actions_.size());
     if (context_.options.overlap_p2p) {
       overlapped();
     } else {
@@ -168,14 +169,27 @@ class RankLowering {
     const int from = source(context_.order, action), to = index(action.stage);
     if (!context_.remote(from, to)) return kNoOp;
     const Edge edge{from, to};
-    const std::vector<int>& order = context_.produced.at(edge);
+    Inbox& inbox = inbox_of(edge);
     const int microbatch = index(action.microbatch);
-    Ops& received = received_[edge];
-    received.resize(context_.order.microbatches, kNoOp);
-    for (std::size_t& next = posted_[edge]; received[microbatch] == kNoOp && next < order.size();
-         ++next)
-      received[order[next]] = receive(edge, order[next], {});
-    return received[microbatch];
+    while (inbox.received[microbatch] == kNoOp && inbox.posted < inbox.order->size()) {
+      const int next = (*inbox.order)[inbox.posted++];
+      inbox.received[next] = receive(edge, next, {});
+    }
+    return inbox.received[microbatch];
+  }
+
+  // What comes over an edge: in the sender's order, and the ops that have received it.
+  struct Inbox {
+    const std::vector<int>* order = nullptr;
+    std::size_t posted = 0;
+    Ops received;  // by microbatch
+  };
+
+  Inbox& inbox_of(const Edge& edge) {
+    const auto [at, is_new] = inboxes_.try_emplace(edge);
+    if (is_new)
+      at->second = {&context_.produced.at(edge), 0, Ops(context_.order.microbatches, kNoOp)};
+    return at->second;
   }
 
   std::uint32_t receive(const Edge& edge, int microbatch, std::span<const std::uint32_t> waits) {
@@ -267,8 +281,7 @@ class RankLowering {
   PassLowering passes_;
   std::int32_t p2p_batch_ = 0;
   Ops last_p2p_batch_;
-  std::map<Edge, Ops> received_;  // by microbatch
-  std::map<Edge, std::size_t> posted_;
+  std::map<Edge, Inbox> inboxes_;
 };
 
 }  // namespace

@@ -155,12 +155,20 @@ void price(Program* program, const Cluster& cluster, const Placement& placement)
   for (const RankRow& rank : program->ranks) {
     if (priced[rank.body]) continue;
     priced[rank.body] = true;
-    for (Op& op : program->bodies[rank.body].ops) {
+    Body& body = program->bodies[rank.body];
+    std::vector<const Op*> latest(body.slots.size());  // what comes again has its price
+    for (Op& op : body.ops) {
       if (is_compute(op.kind)) continue;
-      const Choices& choices = prices.of(rank.communicators[op.slot], comm_kind(op.kind));
-      const Traffic& way = choices[fastest(choices, op.bytes)];
-      op.duration_ns = duration_ns(way, op.bytes);
-      op.way = static_cast<std::int8_t>(way.way);
+      const Op* known = std::exchange(latest[op.slot], &op);
+      if (known == nullptr || known->kind != op.kind || known->bytes != op.bytes) {
+        const Choices& choices = prices.of(rank.communicators[op.slot], comm_kind(op.kind));
+        const Traffic& way = choices[fastest(choices, op.bytes)];
+        op.duration_ns = duration_ns(way, op.bytes);
+        op.way = way.way;
+      } else {
+        op.duration_ns = known->duration_ns;
+        op.way = known->way;
+      }
     }
   }
   for (Communicator& communicator : program->communicators) {

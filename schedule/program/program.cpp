@@ -83,6 +83,15 @@ class Hasher {
 
 }  // namespace
 
+std::uint32_t add_op(Op op, std::span<const std::uint32_t> waits, Body* body) {
+  CHECK(waits.size() <= kMostWaits);
+  op.first_wait = static_cast<std::uint32_t>(body->waits.size());
+  op.waits = static_cast<std::uint32_t>(waits.size());
+  body->waits.insert(body->waits.end(), waits.begin(), waits.end());
+  body->ops.push_back(op);
+  return static_cast<std::uint32_t>(body->ops.size() - 1);
+}
+
 std::uint64_t hash(const Program& program) {
   Hasher h;
   const bool contends = takes_sms(program);

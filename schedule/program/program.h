@@ -53,24 +53,27 @@ CommKind comm_kind(OpKind kind);  // REQUIRES: !is_compute(kind)
 OpKind op_kind(CommKind kind);    // REQUIRES: kind is a collective
 
 // One node of the program. Ids of lanes and slots are its body's.
+// There are millions: what an engine asks of each stands in its first 24 bytes of 48.
 struct Op {
   OpKind kind = OpKind::Forward;
   std::uint8_t lane = 0;
-  std::int16_t slot = -1;  // the communicator, through RankRow::communicators; -1: compute
-  std::int16_t part = 0;   // part of parts of one logical communication
-  std::int16_t parts = 1;
-  std::int16_t sms = 0;  // taken from the compute beside it while in flight
+  std::int16_t slot = -1;        // the communicator, through RankRow::communicators; -1: compute
+  std::uint32_t first_wait = 0;  // into Body::waits
+  std::uint32_t waits : 24 = 0;
+  std::int32_t way : 8 = 0;  // of a communication over its links: Traffic::way, as priced
+  std::int16_t sms = 0;      // taken from the compute beside it while in flight
   std::int16_t stage = -1;
-  std::int8_t way = 0;  // of a communication over its links: Traffic::way, as priced
+  Nanoseconds duration_ns = 0;  // compute: on this device; communication: when alone
+  Bytes bytes = 0;
+  std::int16_t part = 0;  // part of parts of one logical communication
+  std::int16_t parts = 1;
   std::int32_t microbatch = -1;
   std::int32_t kernel = -1;  // into Program::kernels; -1: none
   std::int32_t exchange =
       -1;  // transfers of one number are issued as one group (batch_p2p); -1: alone
-  std::uint32_t first_wait = 0;  // into Body::waits
-  std::uint32_t waits = 0;
-  Bytes bytes = 0;
-  Nanoseconds duration_ns = 0;  // compute: on this device; communication: when alone
 };
+static_assert(sizeof(Op) == 48);
+constexpr std::uint32_t kMostWaits = (1 << 24) - 1;  // of one op
 
 // A lane's name: "compute", "tensor", "data", or "0>1" for a pipeline edge from stage 0 to stage 1.
 struct Lane {
@@ -95,6 +98,9 @@ struct Body {
     return {waits.data() + op.first_wait, op.waits};
   }
 };
+
+// Adds the op, behind those that it waits for; gives its number. REQUIRES: at most kMostWaits.
+std::uint32_t add_op(Op op, std::span<const std::uint32_t> waits, Body* body);
 
 // A rank of the job: its body and, per slot of it, its communicator.
 struct RankRow {

@@ -146,7 +146,9 @@ class Reader {
       return false;
     op.first_wait = static_cast<std::uint32_t>(body_->waits.size());
     if (!numbers(waits, &body_->waits)) return false;
-    op.waits = static_cast<std::uint32_t>(body_->waits.size()) - op.first_wait;
+    const std::size_t count = body_->waits.size() - op.first_wait;
+    if (count > kMostWaits) return false;
+    op.waits = static_cast<std::uint32_t>(count);
     body_->ops.push_back(op);
     op_lines_[body_ - program_.bodies.data()].push_back(row_->line);
     return true;

@@ -3,14 +3,49 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <string>
+#include <utility>
 
 #include "schedule/program/cycle.h"
-#include "schedule/program/lanes.h"
 #include "schedule/program/validate.h"
 
 namespace tandem {
 namespace {
+
+// Lanes by number, those of a rank that may go on.
+class LaneSet {
+ public:
+  void insert(std::size_t lane) { words_[lane / 64] |= std::uint64_t{1} << lane % 64; }
+  void erase(std::size_t lane) { words_[lane / 64] &= ~(std::uint64_t{1} << lane % 64); }
+
+  // The first from `lane` on; kNone: there is none.
+  static constexpr std::size_t kNone = 256;
+  std::size_t first_from(std::size_t lane) const {
+    for (; lane < kNone; lane = (lane / 64 + 1) * 64) {
+      const std::uint64_t left = words_[lane / 64] >> lane % 64;
+      if (left != 0) return lane + std::countr_zero(left);
+    }
+    return kNone;
+  }
+
+ private:
+  std::array<std::uint64_t, 4> words_{};
+};
+
+constexpr std::uint32_t kNoOp = UINT32_MAX;
+
+// A body's ops as lists by lane: in one array that is read as the ops are, front to back.
+struct LaneLists {
+  std::vector<std::uint32_t> next;   // by op, the one behind it on its lane; kNoOp: none
+  std::vector<std::uint32_t> first;  // by lane
+
+  explicit LaneLists(const Body& body) : next(body.ops.size()), first(body.lanes.size(), kNoOp) {
+    for (std::size_t i = body.ops.size(); i-- > 0;)
+      next[i] = std::exchange(first[body.ops[i].lane], static_cast<std::uint32_t>(i));
+  }
+};
 
 // One pass over the folded ranks, each run until its lanes block, woken by the rendezvous it waits
 // for.
@@ -20,7 +55,7 @@ class Replayer {
       : program_(program),
         folding_(folding),
         jitter_(jitter),
-        queues_(lane_queues(program)),
+        lists_(program.bodies.begin(), program.bodies.end()),
         folded_ranks_(folding.folded_ranks.size()),
         arrivals_(folding.comm_classes.size()) {
     std::size_t events = 0;
@@ -28,18 +63,22 @@ class Replayer {
       const FoldedRank& folded = folding.folded_ranks[p];
       State& state = folded_ranks_[p];
       state.body = &program.bodies[folded.body];
-      state.queues = &queues_[folded.body];
+      state.next = lists_[folded.body].next.data();
       state.comm_classes = folded.comm_classes.data();
       state.rank = folded.rank;
       state.first = events;
       out_.first.push_back(events);
       events += state.body->ops.size();
-      state.lanes.resize(state.body->lanes.size());
+      for (const std::uint32_t op : lists_[folded.body].first) {
+        state.awake.insert(state.lanes.size());
+        state.lanes.push_back({.op = op});
+      }
       runnable_.push_back(static_cast<std::int32_t>(folded_ranks_.size() - 1 - p));
       state.queued = true;
     }
     out_.events.resize(events);
     out_.settled.resize(events);
+    waiters_.resize(events);
     for (std::size_t c = 0; c < arrivals_.size(); ++c) {
       for (const auto& [folded_rank, slot] : folding.comm_classes[c].members)
         arrivals_[c].members.push_back({folded_rank, body(folded_rank).slots[slot].lane});
@@ -51,8 +90,7 @@ class Replayer {
       const std::int32_t folded_rank = runnable_.back();
       runnable_.pop_back();
       folded_ranks_[folded_rank].queued = false;
-      while (run_lanes(folded_rank)) {
-      }
+      run_lanes(folded_rank);
     }
     if (ended_ != out_.events.size()) return Error{find_cycle(), Error::BadInput};
     return std::move(out_);
@@ -61,19 +99,18 @@ class Replayer {
  private:
   struct LaneState {
     Nanoseconds end_ns = 0;
-    std::uint32_t done = 0;      // ops ended
-    bool at_rendezvous = false;  // the next op waits there
-    bool blocked = false;        // the next op waits for the one that stands on a lane at a place
-    std::uint8_t blocked_by = 0;
-    std::uint32_t blocked_by_place = 0;
+    std::uint32_t op = 0;           // the next; kNoOp: all have ended
+    bool at_rendezvous = false;     // the next op waits there
+    std::uint16_t next_waiter = 0;  // as waiters_, for the same op
   };
   struct State {
     const Body* body = nullptr;
-    const LaneQueues* queues = nullptr;
+    const std::uint32_t* next = nullptr;         // by op
     const std::int32_t* comm_classes = nullptr;  // by slot
     Rank rank{};
     std::size_t first = 0;  // event
     std::vector<LaneState> lanes;
+    LaneSet awake;
     bool queued = false;
   };
   struct Member {
@@ -88,52 +125,66 @@ class Replayer {
 
   const Body& body(std::int32_t folded_rank) const { return *folded_ranks_[folded_rank].body; }
 
-  bool ended(std::int32_t folded_rank, std::uint32_t op) const {
-    const State& state = folded_ranks_[folded_rank];
-    return state.queues->place[op] < state.lanes[state.body->ops[op].lane].done;
+  bool ended(const State& state, std::uint32_t op) const {
+    return out_.events[state.first + op].end_ns >= 0;
   }
 
-  // Starts what can start; true if anything ended.
-  bool run_lanes(std::int32_t folded_rank) {
+  // Ranks take turns after a few ops each, so that what comes is not in a cache by itself.
+  void fetch_ahead(const State& state, std::uint32_t op) const {
+    constexpr std::size_t kAhead = 16;
+    const std::size_t event = state.first + op + kAhead;
+    __builtin_prefetch(state.body->ops.data() + op + kAhead);
+    __builtin_prefetch(state.body->waits.data() + state.body->ops[op].first_wait + kAhead);
+    __builtin_prefetch(state.next + op + kAhead);
+    __builtin_prefetch(out_.events.data() + event, 1);
+    __builtin_prefetch(out_.settled.data() + event, 1);
+    __builtin_prefetch(waiters_.data() + event, 1);
+  }
+
+  // Runs each lane that may go on, again and again in their order, until none may.
+  void run_lanes(std::int32_t folded_rank) {
+    LaneSet& awake = folded_ranks_[folded_rank].awake;
+    std::size_t lane = awake.first_from(0);
+    while (lane != LaneSet::kNone) {
+      awake.erase(lane);
+      run_lane(folded_rank, static_cast<std::uint8_t>(lane));
+      const std::size_t next = awake.first_from(lane + 1);
+      lane = next != LaneSet::kNone ? next : awake.first_from(0);
+    }
+  }
+
+  void run_lane(std::int32_t folded_rank, std::uint8_t number) {
     State& state = folded_ranks_[folded_rank];
     const Body& body = *state.body;
-    const LaneQueues& queues = *state.queues;
-    bool progress = false;
-    for (std::size_t l = 0; l < queues.lanes.size(); ++l) {
-      const std::vector<std::uint32_t>& queue = queues.lanes[l];
-      LaneState& lane = state.lanes[l];
-      while (lane.done < queue.size() && !lane.at_rendezvous) {
-        if (lane.blocked && state.lanes[lane.blocked_by].done <= lane.blocked_by_place) break;
-        const std::uint32_t i = queue[lane.done];
-        const Op& op = body.ops[i];
-        Nanoseconds ready = lane.end_ns;
-        lane.blocked = false;
-        for (const std::uint32_t wait : body.waits_of(op)) {
-          lane.blocked_by = body.ops[wait].lane;
-          lane.blocked_by_place = queues.place[wait];
-          lane.blocked = state.lanes[lane.blocked_by].done <= lane.blocked_by_place;
-          if (lane.blocked) break;
-          ready = std::max(ready, out_.events[state.first + wait].end_ns);
+    LaneState& lane = state.lanes[number];
+    while (lane.op != kNoOp && !lane.at_rendezvous) {
+      const std::uint32_t i = lane.op;
+      const Op& op = body.ops[i];
+      fetch_ahead(state, i);
+      Nanoseconds ready = lane.end_ns;
+      for (const std::uint32_t wait : body.waits_of(op)) {
+        const Nanoseconds end = out_.events[state.first + wait].end_ns;
+        if (end < 0) {
+          lane.next_waiter = std::exchange(waiters_[state.first + wait], number + 1);
+          return;
         }
-        if (lane.blocked) break;
-        if (is_compute(op.kind)) {
-          const Nanoseconds end = ready + jitter_.apply(op.duration_ns, index(state.rank), i);
-          settle(state, lane, i, ready, ready, end);
-          ++settled_;
-        } else {
-          arrive(folded_rank, lane, i, ready);
-        }
-        progress = true;
+        ready = std::max(ready, end);
+      }
+      if (is_compute(op.kind)) {
+        const Nanoseconds end = ready + jitter_.apply(op.duration_ns, index(state.rank), i);
+        settle(&state, &lane, i, {ready, ready, end});
+        ++settled_;
+      } else {
+        arrive(folded_rank, number, i, ready);
       }
     }
-    return progress;
   }
 
-  void arrive(std::int32_t folded_rank, LaneState& lane, std::uint32_t op, Nanoseconds ready) {
-    const State& state = folded_ranks_[folded_rank];
+  void arrive(std::int32_t folded_rank, std::uint8_t lane, std::uint32_t op, Nanoseconds ready) {
+    State& state = folded_ranks_[folded_rank];
     Arrivals& arrivals = arrivals_[state.comm_classes[state.body->ops[op].slot]];
     out_.events[state.first + op].arrive_ns = ready;
-    lane.at_rendezvous = true;
+    state.lanes[lane].at_rendezvous = true;
     arrivals.last_ns = arrivals.arrived == 0 ? ready : std::max(arrivals.last_ns, ready);
     if (++arrivals.arrived < static_cast<std::int32_t>(arrivals.members.size())) return;
     arrivals.arrived = 0;
@@ -141,10 +192,12 @@ class Replayer {
     for (const auto& [other, lane_there] : arrivals.members) {
       State& there = folded_ranks_[other];
       LaneState& at_lane = there.lanes[lane_there];
-      const std::uint32_t at = there.queues->lanes[lane_there][at_lane.done];
+      const std::uint32_t at = at_lane.op;
       const Nanoseconds arrived = out_.events[there.first + at].arrive_ns;
-      settle(there, at_lane, at, arrived, start, start + there.body->ops[at].duration_ns);
+      settle(&there, &at_lane, at, {arrived, start, start + there.body->ops[at].duration_ns});
       at_lane.at_rendezvous = false;
+      if (other == folded_rank && lane_there == lane) continue;  // it is running
+      there.awake.insert(lane_there);
       if (!there.queued && other != folded_rank) {
         there.queued = true;
         runnable_.push_back(other);
@@ -153,18 +206,19 @@ class Replayer {
     ++settled_;
   }
 
-  // The first op of a folded rank's lane that has not ended. REQUIRES: there is one.
-  std::uint32_t next_op(std::int32_t folded_rank, std::uint8_t lane) const {
-    const State& state = folded_ranks_[folded_rank];
-    return state.queues->lanes[lane][state.lanes[lane].done];
-  }
-
-  void settle(const State& state, LaneState& lane, std::uint32_t op, Nanoseconds arrive,
-              Nanoseconds start, Nanoseconds end) {
-    out_.events[state.first + op] = {arrive, start, end};
-    out_.settled[state.first + op] = settled_;
-    lane.end_ns = end;
-    ++lane.done;
+  // The op has ended: its lane goes on, and so may those that wait for it.
+  void settle(State* state, LaneState* lane, std::uint32_t op, const EventTimes& times) {
+    const std::size_t event = state->first + op;
+    out_.events[event] = times;
+    out_.settled[event] = settled_;
+    for (std::uint16_t waiter = waiters_[event]; waiter != 0;
+         waiter = state->lanes[waiter - 1].next_waiter) {
+      state->awake.insert(waiter - 1);
+      __builtin_prefetch(state->body->ops.data() + state->lanes[waiter - 1].op);
+    }
+    lane->end_ns = times.end_ns;
+    lane->op = state->next[op];
+    __builtin_prefetch(state->body->ops.data() + lane->op);
     ++ended_;
   }
 
@@ -180,19 +234,17 @@ class Replayer {
     const Body& ops = body(at.folded_rank);
     const Op& op = ops.ops[at.op];
     for (const std::uint32_t wait : ops.waits_of(op)) {
-      if (!ended(at.folded_rank, wait)) return {at.folded_rank, wait};
+      if (!ended(folded_ranks_[at.folded_rank], wait)) return {at.folded_rank, wait};
     }
-    const LaneQueues& queues = queues_[folding_.folded_ranks[at.folded_rank].body];
-    const std::uint32_t done = folded_ranks_[at.folded_rank].lanes[op.lane].done;
-    if (queues.place[at.op] > done)
-      return {at.folded_rank, queues.lanes[op.lane][queues.place[at.op] - 1]};
+    const State& own = folded_ranks_[at.folded_rank];
+    for (std::uint32_t before = own.lanes[op.lane].op; before != at.op; before = own.next[before]) {
+      if (own.next[before] == at.op) return {at.folded_rank, before};
+    }
     const std::int32_t c = folding_.folded_ranks[at.folded_rank].comm_classes[op.slot];
     for (const auto& [other, slot] : folding_.comm_classes[c].members) {
       const std::uint8_t lane = body(other).slots[slot].lane;
-      const LaneQueues& there = queues_[folding_.folded_ranks[other].body];
       const LaneState& state = folded_ranks_[other].lanes[lane];
-      if (!state.at_rendezvous && state.done < there.lanes[lane].size())
-        return {other, next_op(other, lane)};
+      if (!state.at_rendezvous && state.op != kNoOp) return {other, state.op};
     }
     return {};  // a participant has no such op at all: validate() finds that
   }
@@ -200,7 +252,7 @@ class Replayer {
   Place first_stuck() const {
     for (std::int32_t p = 0;; ++p) {
       for (std::uint32_t op = 0; op < body(p).ops.size(); ++op) {
-        if (!ended(p, op)) return {p, op};
+        if (!ended(folded_ranks_[p], op)) return {p, op};
       }
     }
   }
@@ -227,10 +279,11 @@ class Replayer {
   const Program& program_;
   const RankFolding& folding_;
   const Jitter jitter_;
-  std::vector<LaneQueues> queues_;
+  std::vector<LaneLists> lists_;  // by body
   std::vector<State> folded_ranks_;
   std::vector<Arrivals> arrivals_;
   std::vector<std::int32_t> runnable_;
+  std::vector<std::uint16_t> waiters_;  // by event: 1 + a lane that waits for it; 0: none
   Replay out_;
   std::size_t ended_ = 0;
   std::uint32_t settled_ = 0;

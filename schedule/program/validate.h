@@ -10,6 +10,9 @@ namespace tandem {
 // receive, where a wait leads forward, and the cycle where the program would wait for itself.
 Status validate(const Program& program);
 
+// All that validate() asks but whether the issue order ends, which sort_by_issue_order() sees to.
+Status validate_but_order(const Program& program);
+
 // An Error where all durations of one rank of each body together pass 100 years: sums of integer
 // nanoseconds would overflow.
 Status check_durations(const Program& program);

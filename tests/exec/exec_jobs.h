@@ -43,7 +43,7 @@ struct HandJob {
   std::uint32_t compute(int rank, int microbatch, Nanoseconds duration_ns,
                         const std::vector<std::uint32_t>& waits = {}) {
     return add(rank,
-               {.kind = OpKind::Forward, .microbatch = microbatch, .duration_ns = duration_ns},
+               {.kind = OpKind::Forward, .duration_ns = duration_ns, .microbatch = microbatch},
                waits);
   }
 
@@ -57,21 +57,16 @@ struct HandJob {
                {.kind = kind,
                 .lane = program.bodies[rank].slots[slot].lane,
                 .slot = slot,
-                .microbatch = microbatch,
+                .duration_ns = duration_ns,
                 .bytes = bytes,
-                .duration_ns = duration_ns},
+                .microbatch = microbatch},
                waits);
   }
 
  private:
   std::uint32_t add(int rank, Op op, const std::vector<std::uint32_t>& waits) {
-    Body& body = program.bodies[rank];
     op.stage = static_cast<std::int16_t>(rank);
-    op.first_wait = static_cast<std::uint32_t>(body.waits.size());
-    op.waits = static_cast<std::uint32_t>(waits.size());
-    body.waits.insert(body.waits.end(), waits.begin(), waits.end());
-    body.ops.push_back(op);
-    return static_cast<std::uint32_t>(body.ops.size()) - 1;
+    return add_op(op, waits, &program.bodies[rank]);
   }
 };
 

@@ -144,7 +144,7 @@ Program communicating(OpKind kind, int ranks, Bytes bytes) {
   body.lanes = {{"compute"}, {"tensor"}};
   body.slots.push_back({GroupKind::Tensor, 1});
   for (int i = 0; i < 2; ++i)
-    body.ops.push_back({.kind = kind, .lane = 1, .slot = 0, .bytes = bytes, .duration_ns = 5000});
+    body.ops.push_back({.kind = kind, .lane = 1, .slot = 0, .duration_ns = 5000, .bytes = bytes});
   Communicator& group = program.communicators.emplace_back();
   group.group_kind = GroupKind::Tensor;
   for (int rank = 0; rank < ranks; ++rank) {

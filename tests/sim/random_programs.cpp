@@ -54,22 +54,19 @@ class Replica {
 
   void op(int rank, const RandomEvent& event, OpKind kind, std::int16_t slot) {
     Body& body = bodies[rank];
-    Op made{.kind = kind,
-            .lane = slot < 0 ? std::uint8_t{0} : body.slots[slot].lane,
-            .slot = slot,
-            .stage = static_cast<std::int16_t>(rank),
-            .first_wait = static_cast<std::uint32_t>(body.waits.size()),
-            .bytes = slot < 0 ? Bytes{0} : Bytes{64},
-            .duration_ns = event.duration_ns};
+    const Op made{.kind = kind,
+                  .lane = slot < 0 ? std::uint8_t{0} : body.slots[slot].lane,
+                  .slot = slot,
+                  .stage = static_cast<std::int16_t>(rank),
+                  .duration_ns = event.duration_ns,
+                  .bytes = slot < 0 ? Bytes{0} : Bytes{64}};
     Draw draw(event.waits);
     std::vector<std::uint32_t> waits;
     for (int i = draw.below(3); i > 0 && !body.ops.empty(); --i)
       waits.push_back(static_cast<std::uint32_t>(draw.below(static_cast<int>(body.ops.size()))));
     std::sort(waits.begin(), waits.end());
     waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
-    made.waits = static_cast<std::uint32_t>(waits.size());
-    body.waits.insert(body.waits.end(), waits.begin(), waits.end());
-    body.ops.push_back(made);
+    add_op(made, waits, &body);
   }
 
   const RandomJob& job_;

@@ -70,12 +70,9 @@ Program program_of(int ranks, const std::vector<Operation>& operations) {
       op.slot = static_cast<std::int16_t>(body.slots.size() - 1);
       op.bytes = operation.bytes;
       op.microbatch = static_cast<int>(i);
-      op.first_wait = static_cast<std::uint32_t>(body.waits.size());
-      if (operation.after_ns > 0) {
-        body.waits.push_back(static_cast<std::uint32_t>(body.ops.size() - 1));
-        op.waits = 1;
-      }
-      body.ops.push_back(op);
+      std::vector<std::uint32_t> waits;
+      if (operation.after_ns > 0) waits.push_back(static_cast<std::uint32_t>(body.ops.size() - 1));
+      add_op(op, waits, &body);
     }
   }
   return program;

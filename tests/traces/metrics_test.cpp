@@ -43,12 +43,8 @@ struct Job {
     Body& body = program.bodies.back();
     Op op{.kind = kind, .slot = static_cast<std::int16_t>(slot)};
     if (slot >= 0) op.lane = body.slots[slot].lane;
-    op.first_wait = static_cast<std::uint32_t>(body.waits.size());
-    op.waits = static_cast<std::uint32_t>(waits.size());
-    body.waits.insert(body.waits.end(), waits.begin(), waits.end());
-    body.ops.push_back(op);
     trace.events.push_back(times);
-    return static_cast<std::uint32_t>(body.ops.size()) - 1;
+    return add_op(op, waits, &body);
   }
 
   std::uint32_t compute(Nanoseconds start, Nanoseconds end, std::vector<std::uint32_t> waits = {}) {

@@ -29,7 +29,7 @@ Program two_ranks() {
   program.bodies[0].waits = {0};
   program.bodies[1].ops = {
       {.kind = OpKind::Recv, .lane = 1, .slot = 0, .duration_ns = 20},
-      {.kind = OpKind::Backward, .stage = 1, .first_wait = 0, .waits = 1, .duration_ns = 40}};
+      {.kind = OpKind::Backward, .first_wait = 0, .waits = 1, .stage = 1, .duration_ns = 40}};
   program.bodies[1].waits = {0};
   program.communicators.push_back({GroupKind::Pipeline, false, {Rank{0}, Rank{1}}});
   program.ranks = {{0, {0}}, {1, {0}}};

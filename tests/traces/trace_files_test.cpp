@@ -41,17 +41,17 @@ Job small_job() {
   first.slots = {{GroupKind::Tensor, 1}, {GroupKind::Pipeline, 2}};
   first.ops = {
       Op{.kind = OpKind::Forward, .stage = 0, .microbatch = 3},
-      Op{.kind = OpKind::Send, .lane = 2, .slot = 1, .stage = 0, .microbatch = 3, .bytes = 4096},
+      Op{.kind = OpKind::Send, .lane = 2, .slot = 1, .stage = 0, .bytes = 4096, .microbatch = 3},
       Op{.kind = OpKind::AllReduce,
          .lane = 1,
          .slot = 0,
+         .bytes = 1'000'000'000'000,
          .part = 1,
-         .parts = 2,
-         .bytes = 1'000'000'000'000}};
+         .parts = 2}};
   second.lanes = {{"compute"}, {"tensor"}, {"0>1"}};
   second.slots = {{GroupKind::Pipeline, 2}};
   second.ops = {
-      Op{.kind = OpKind::Recv, .lane = 2, .slot = 0, .stage = 1, .microbatch = 3, .bytes = 4096},
+      Op{.kind = OpKind::Recv, .lane = 2, .slot = 0, .stage = 1, .bytes = 4096, .microbatch = 3},
       Op{.kind = OpKind::Forward, .stage = 1, .microbatch = 3}};
   job.program.bodies = {first, second};
   job.program.ranks = {{0, {1, 0}}, {1, {0}}};

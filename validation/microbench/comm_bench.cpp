@@ -52,12 +52,9 @@ int first_counted(const CommBench& bench) { return 2 + bench.warmup; }
 void add(Op op, int slot, Body* body) {
   op.slot = static_cast<std::int16_t>(slot);
   op.lane = body->slots[slot].lane;
-  op.first_wait = static_cast<std::uint32_t>(body->waits.size());
-  if (!body->ops.empty()) {
-    op.waits = 1;
-    body->waits.push_back(static_cast<std::uint32_t>(body->ops.size() - 1));
-  }
-  body->ops.push_back(op);
+  std::vector<std::uint32_t> waits;
+  if (!body->ops.empty()) waits.push_back(static_cast<std::uint32_t>(body->ops.size() - 1));
+  add_op(op, waits, body);
 }
 
 // All blocks as a rank plays them that is in the groups `own`. An op's microbatch is its number
@@ -80,7 +77,7 @@ Body body_of(const CommBench& bench, const Groups& groups, Rank rank,
       op.bytes = comm_size(test.kind, static_cast<int>(test.members.size()), asked).bytes;
       for (int i = 0; i < bench.block(); ++i) {
         if (i == 0 || i == first_counted(bench) - 1) {
-          add({.kind = OpKind::AllReduce, .microbatch = number + i, .bytes = kElement}, 0, &body);
+          add({.kind = OpKind::AllReduce, .bytes = kElement, .microbatch = number + i}, 0, &body);
         } else if (at != own.end()) {
           op.microbatch = number + i;
           add(op, static_cast<int>(at - own.begin()), &body);

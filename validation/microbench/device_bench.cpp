@@ -311,12 +311,7 @@ class Builder {
   }
 
   std::uint32_t add(std::size_t rank, Op op, const std::vector<std::uint32_t>& waits) {
-    Body& body = bench_.program.bodies[rank];
-    op.first_wait = static_cast<std::uint32_t>(body.waits.size());
-    op.waits = static_cast<std::uint32_t>(waits.size());
-    body.waits.insert(body.waits.end(), waits.begin(), waits.end());
-    body.ops.push_back(op);
-    return static_cast<std::uint32_t>(body.ops.size()) - 1;
+    return add_op(op, waits, &bench_.program.bodies[rank]);
   }
 
   DeviceBenchOptions options_;

@@ -96,12 +96,7 @@ class DeviceJob {
 
  private:
   std::uint32_t add(int rank, Op op, const Waits& waits) {
-    Body& body = program_.bodies[rank];
-    op.first_wait = static_cast<std::uint32_t>(body.waits.size());
-    op.waits = static_cast<std::uint32_t>(waits.size());
-    body.waits.insert(body.waits.end(), waits.begin(), waits.end());
-    body.ops.push_back(op);
-    return static_cast<std::uint32_t>(body.ops.size() - 1);
+    return add_op(op, waits, &program_.bodies[rank]);
   }
 
   std::uint8_t lane(int rank, const std::string& name) {

@@ -149,7 +149,7 @@ TEST_CASE(
     program.kernels.push_back({"product", {{1, 4096, 4096, 4096}}});
     program.bodies.resize(1);
     program.bodies[0].lanes.push_back({"compute"});
-    program.bodies[0].ops.push_back({.kernel = 0, .duration_ns = 1});
+    program.bodies[0].ops.push_back({.duration_ns = 1, .kernel = 0});
     program.ranks.resize(ranks);
     ExecOptions options = priced();
     options.compute = Compute::Gemm;
