@@ -51,4 +51,8 @@ Result<Trace> play(Engine engine, const Program& program, const Cluster& cluster
 // Whether the plugin opens; else why not.
 Status simgrid_available();
 
+// Opens what the engine needs for all processes that are forked from now on: SimGrid and its
+// libraries take longer to open than a small run to play.
+void open_ahead(Engine engine);
+
 }  // namespace tandem

@@ -30,6 +30,10 @@ Status simgrid_available() {
   return Done{};
 }
 
+void open_ahead(Engine engine) {
+  if (engine == Engine::SimGrid) (void)open_plugin();  // a run says what is missing
+}
+
 Result<Trace> simgrid(const Program& program, const Cluster& cluster, const Placement& placement,
                       const SimOptions& options) {
   ASSIGN_OR_RETURN(const MakeFlowSolver make_solver, open_plugin());

@@ -218,6 +218,7 @@ void add(const Playable& playable, const RunResult& result, double share, PackWa
 
 Status play_all(const std::vector<Playable>& all, const PackOptions& options, PackStudy* study) {
   Progress progress("runs", static_cast<std::int64_t>(all.size()));
+  open_ahead(options.engine);
   const std::vector<Result<std::string>> texts = fork_map(
       static_cast<int>(all.size()), options.jobs,
       [&](int i) -> Result<std::string> {

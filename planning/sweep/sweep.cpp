@@ -291,6 +291,7 @@ class Sweep {
   Status run(const std::string& path, const NextJob& next) {
     ASSIGN_OR_RETURN(Journal journal, Journal::open(path, results_.header()));
     Batches batches(engine_ == Engine::SimGrid ? 1 : kMostAtOnce);
+    open_ahead(engine_);
     int done = 0;
     const auto rows_of = [&](int batch) -> Result<std::string> {
       std::string rows;

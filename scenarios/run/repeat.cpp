@@ -66,6 +66,7 @@ Result<std::vector<RepeatedRun>> play_seeds(const Scenario& scenario, Engine eng
   even.variability.stragglers.nodes.clear();
   even.variability.stragglers.node_share = 0;
   ASSIGN_OR_RETURN(CompiledJob job, compile(even));
+  open_ahead(engine);
   std::optional<Progress> bar;
   if (progress) bar.emplace("runs", scenario.variability.repeats);
   const auto texts = fork_map(
@@ -93,6 +94,7 @@ Result<std::vector<double>> iterations_s(const std::vector<Scenario>& scenarios,
                                          bool progress, int jobs) {
   std::optional<Progress> bar;
   if (progress) bar.emplace("runs", static_cast<std::int64_t>(scenarios.size()));
+  if (scenarios.size() > 1) open_ahead(engine);
   const auto texts = fork_map(
       static_cast<int>(scenarios.size()), jobs,
       [&](int i) -> Result<std::string> {

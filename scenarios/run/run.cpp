@@ -229,6 +229,7 @@ std::vector<Result<RunResult>> simulate_all(const std::vector<Scenario>& scenari
                                             const OnRuns& on_runs) {
   const int count = static_cast<int>(scenarios.size());
   const OutputFiles of_others{.detail = std::min(files.detail, Detail::Numbers)};
+  if (count > 1) open_ahead(engine);
   auto results = runs_apart(
       count, jobs,
       [&](int i) {

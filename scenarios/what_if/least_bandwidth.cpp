@@ -1,7 +1,9 @@
 #include "scenarios/what_if/least_bandwidth.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <span>
 #include <vector>
 
 #include "base/check.h"
@@ -43,22 +45,23 @@ class Trials {
   }
 
  private:
-  void reprice(double node_Gbitps, CompiledJob* job) const {
+  void reprice(double node_Gbitps, const CompiledJob& job,
+               std::span<Program* const> programs) const {
     ClusterSpec spec = scenario_.cluster.spec;
     spec.nic_bytes_per_s = node_Gbitps * Gbit / spec.nics_per_node;
-    auto cluster = Cluster::build(spec, job->cluster.gpus());
+    auto cluster = Cluster::build(spec, job.cluster.gpus());
     CHECK(cluster.ok());
     if (scenario_.variability.slow_link.fails_for_good())
       CHECK(take_out_failed_links(scenario_.variability.slow_link, &*cluster).ok());
-    price(&job->program, *cluster, job->placement);
+    price(programs, *cluster, job.placement);
   }
 
   std::optional<Metrics> from_few(double node_Gbitps) {
     for (std::size_t i = 0; i < kSteadyRounds.size(); ++i) {
       if (i == few_.size()) few_.push_back(short_jobs(scenario_, kSteadyRounds[i]));
       if (!few_[i]) break;
-      reprice(node_Gbitps, &few_[i]->shorter);
-      reprice(node_Gbitps, &few_[i]->longer);
+      auto& [shorter, longer, round, further] = *few_[i];
+      reprice(node_Gbitps, longer, std::array{&shorter.program, &longer.program});
       if (auto metrics = steady_metrics(*few_[i])) return metrics;
     }
     return std::nullopt;
@@ -70,7 +73,7 @@ class Trials {
       CHECK(job.ok());
       whole_ = &compiled_.emplace(*std::move(job));
     }
-    reprice(node_Gbitps, whole_);
+    reprice(node_Gbitps, *whole_, std::array{&whole_->program});
     const auto trace = ideal(whole_->program);
     CHECK(trace.ok());
     return measure(whole_->program, *trace);

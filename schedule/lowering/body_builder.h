@@ -37,11 +37,15 @@ class BodyBuilder {
 
   std::uint32_t add(Op op, std::span<const std::uint32_t> waits) {
     if (op.slot >= 0) op.lane = body_.slots[op.slot].lane;
-    waits_.clear();
+    op.first_wait = static_cast<std::uint32_t>(body_.waits.size());
     for (const std::uint32_t wait : waits) {
-      if (wait != kNoOp) waits_.push_back(wait);
+      if (wait != kNoOp) body_.waits.push_back(wait);
     }
-    return add_op(op, waits_, &body_);
+    const std::size_t count = body_.waits.size() - op.first_wait;
+    CHECK(count <= kMostWaits);
+    op.waits = static_cast<std::uint32_t>(count);
+    body_.ops.push_back(op);
+    return static_cast<std::uint32_t>(body_.ops.size() - 1);
   }
 
   const Body& body() const { return body_; }
@@ -54,7 +58,6 @@ class BodyBuilder {
 
  private:
   Body body_;
-  std::vector<std::uint32_t> waits_;  // of the op at hand
 };
 
 }  // namespace tandem

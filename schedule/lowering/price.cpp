@@ -63,33 +63,12 @@ std::vector<DeviceId> devices_of(const Communicator& communicator, const Placeme
   return devices;
 }
 
-// What the operations of a program's communicators take, under the load of those in lock step.
+// What the operations of programs' communicators take, under the load of those in lock step.
 class Prices {
  public:
-  Prices(const Program& program, const Cluster& cluster, const Placement& placement)
-      : program_(program),
-        class_of_(program.communicators.size()),
-        place_of_(program.communicators.size()) {
-    const RankFolding folding = fold(program);
-    choices_.resize(folding.comm_classes.size() * kCommKinds);
-    for (std::size_t c = 0; c < folding.comm_classes.size(); ++c) {
-      const CommunicatorClass& comm_class = folding.comm_classes[c];
-      for (std::size_t i = 0; i < comm_class.communicators.size(); ++i) {
-        class_of_[comm_class.communicators[i]] = static_cast<std::int32_t>(c);
-        place_of_[comm_class.communicators[i]] = static_cast<std::int32_t>(i);
-      }
-    }
-    for (const FoldedRank& folded_rank : folding.folded_ranks) {
-      for (const Op& op : program.bodies[folded_rank.body].ops) {
-        if (is_compute(op.kind)) continue;
-        const std::int32_t comm_class = folded_rank.comm_classes[op.slot];
-        const CommKind kind = comm_kind(op.kind);
-        std::vector<Choices>& choices = choices_[at(comm_class, kind)];
-        if (!choices.empty()) continue;
-        choices = choices_of(folding.comm_classes[comm_class], kind, cluster, placement);
-        differ_ |= choices.size() > 1;
-      }
-    }
+  Prices(std::span<Program* const> alike, const Cluster& cluster, const Placement& placement)
+      : Prices(*alike.front()) {
+    for (const Program* program : alike) add_kinds(*program, cluster, placement);
   }
 
   const Choices& of(std::int32_t communicator, CommKind kind) const {
@@ -121,6 +100,35 @@ class Prices {
  private:
   using Times = std::vector<std::tuple<int, Nanoseconds, double>>;  // by way
 
+  explicit Prices(const Program& program)
+      : program_(program),
+        folding_(fold(program)),
+        class_of_(program.communicators.size()),
+        place_of_(program.communicators.size()),
+        choices_(folding_.comm_classes.size() * kCommKinds) {
+    for (std::size_t c = 0; c < folding_.comm_classes.size(); ++c) {
+      const CommunicatorClass& comm_class = folding_.comm_classes[c];
+      for (std::size_t i = 0; i < comm_class.communicators.size(); ++i) {
+        class_of_[comm_class.communicators[i]] = static_cast<std::int32_t>(c);
+        place_of_[comm_class.communicators[i]] = static_cast<std::int32_t>(i);
+      }
+    }
+  }
+
+  void add_kinds(const Program& program, const Cluster& cluster, const Placement& placement) {
+    for (const FoldedRank& folded_rank : folding_.folded_ranks) {
+      for (const Op& op : program.bodies[program.ranks[index(folded_rank.rank)].body].ops) {
+        if (is_compute(op.kind)) continue;
+        const std::int32_t comm_class = folded_rank.comm_classes[op.slot];
+        const CommKind kind = comm_kind(op.kind);
+        std::vector<Choices>& choices = choices_[at(comm_class, kind)];
+        if (!choices.empty()) continue;
+        choices = choices_of(folding_.comm_classes[comm_class], kind, cluster, placement);
+        differ_ |= choices.size() > 1;
+      }
+    }
+  }
+
   static std::size_t at(std::int32_t comm_class, CommKind kind) {
     return static_cast<std::size_t>(comm_class) * kCommKinds + static_cast<std::size_t>(kind);
   }
@@ -139,6 +147,7 @@ class Prices {
   }
 
   const Program& program_;
+  const RankFolding folding_;
   std::vector<std::int32_t> class_of_,
       place_of_;  // of communicators; the place in a communicator class
   std::vector<std::vector<Choices>>
@@ -146,11 +155,7 @@ class Prices {
   bool differ_ = false;
 };
 
-}  // namespace
-
-void price(Program* program, const Cluster& cluster, const Placement& placement) {
-  const Prices prices(*program, cluster, placement);
-  split_bodies(program, prices.keys());
+void price_ops(const Prices& prices, Program* program) {
   std::vector<bool> priced(program->bodies.size());
   for (const RankRow& rank : program->ranks) {
     if (priced[rank.body]) continue;
@@ -171,11 +176,31 @@ void price(Program* program, const Cluster& cluster, const Placement& placement)
       }
     }
   }
+}
+
+void mark_between_nodes(const Cluster& cluster, const Placement& placement, Program* program) {
   for (Communicator& communicator : program->communicators) {
     const NodeId first = cluster.node_of(placement[index(communicator.members.front())]);
-    communicator.between_nodes = false;
-    for (const Rank member : communicator.members)
-      communicator.between_nodes |= cluster.node_of(placement[index(member)]) != first;
+    communicator.between_nodes = std::ranges::any_of(communicator.members, [&](Rank member) {
+      return cluster.node_of(placement[index(member)]) != first;
+    });
+  }
+}
+
+}  // namespace
+
+void price(Program* program, const Cluster& cluster, const Placement& placement) {
+  price(std::span<Program* const>(&program, 1), cluster, placement);
+}
+
+void price(std::span<Program* const> alike, const Cluster& cluster, const Placement& placement) {
+  const Prices prices(alike, cluster, placement);
+  const std::vector<std::int32_t> keys = prices.keys();
+  for (Program* program : alike) {
+    CHECK(program->ranks.size() == alike.front()->ranks.size());
+    split_bodies(program, keys);
+    price_ops(prices, program);
+    mark_between_nodes(cluster, placement, program);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/ids.h"
@@ -26,6 +27,8 @@ Placement dealt_round(int ranks, int gpus_per_node);
 // that share a NIC share its bandwidth, and each takes its own time. Bodies whose ranks'
 // communicators take unlike times are split. Also marks the communicators that cross nodes.
 void price(Program* program, const Cluster& cluster, const Placement& placement);
+// Programs at once whose ranks and communicators are the same: as each by itself.
+void price(std::span<Program* const> alike, const Cluster& cluster, const Placement& placement);
 
 // An operation's ways in a training run.
 Choices at_cost(Choices choices, GroupKind group_kind, const CommCost& cost);

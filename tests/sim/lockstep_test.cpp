@@ -4,12 +4,14 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "base/parallel.h"
+#include "scenarios/run/compile.h"
 #include "scenarios/run/run.h"
 #include "schedule/program/program_text.h"
 #include "sim/engines.h"
@@ -416,6 +418,26 @@ TEST_CASE("folded and unfolded agree on the shapes of jobs that once differed") 
     CHECK((*ends)[2] >= (*ends)[0] * (1 - 1e-6));
     if (job.engines_agree) CHECK((*ends)[2] == Approx((*ends)[0]).epsilon(1e-6));
   }
+}
+
+TEST_CASE("programs priced at once take what each takes by itself") {
+  // Three GPUs a node: some of the tensor pairs and replicas cross nodes, so that bodies are split.
+  const auto program = [](const std::string& batch) {
+    return compile(
+               load(kSmall, {"cluster.gpus_per_node=3", "cluster.nics_per_node=1",
+                             "cluster.gpus=12", "parallel.dp=3", "parallel.global_batch=" + batch})
+                   .front())
+        ->program;
+  };
+  Program few = program("12"), many = program("24");
+  const Cluster slower = build(megabyte_a_ms(3, 1), 12);
+  Program few_alone = few, many_alone = many;
+  price(&few_alone, slower, in_order(12));
+  price(&many_alone, slower, in_order(12));
+  price(std::array{&few, &many}, slower, in_order(12));
+  CHECK(few.bodies.size() > 2);
+  CHECK(to_text(few) == to_text(few_alone));
+  CHECK(to_text(many) == to_text(many_alone));
 }
 
 }  // namespace
