@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <functional>
 #include <iterator>
@@ -270,7 +271,7 @@ std::vector<Layout> Space::layouts(const Scenario& base, const Layout& cut) cons
   std::vector<Layout> found;
   for_each(base, cut, std::not_fn(cuts_model), [&](const Layout& layout) {
     if (runs(base, {.layout = layout}, FrameworkRule::OfLayout) &&
-        check(base.job.model, plan_with(base, layout)).ok())
+        check_plan(base.job.model, plan_with(base, layout)).ok())
       found.push_back(layout);
   });
   return found;
@@ -328,14 +329,16 @@ std::vector<Sharing> Space::sharings(const Scenario& base, const Layout& layout,
   const bool shares = layout.dp * layout.cp * chains > 1;
   std::vector<Sharing> found;
   found.reserve(12);
+  const auto flags = [&](std::string_view key) {
+    return std::array{allows(key, flag_word(0)), allows(key, flag_word(1))};
+  };
+  const auto reduces = flags("overlap.grad_reduce"), gathers = flags("overlap.param_gather");
   // In a pipeline ZeRO 2 and 3 communicate as 1 does, and hold no less.
   const auto add = [&](const Sharing& cut) {
     for (const bool reduce : {false, true}) {
-      if (!allows("overlap.grad_reduce", flag_word(reduce ? 1 : 0)) || (reduce && !shares))
-        continue;
+      if (!reduces[reduce ? 1 : 0] || (reduce && !shares)) continue;
       for (const bool gather : {false, true}) {
-        if (!allows("overlap.param_gather", flag_word(gather ? 1 : 0)) || (gather && cut.zero == 0))
-          continue;
+        if (!gathers[gather ? 1 : 0] || (gather && cut.zero == 0)) continue;
         const Sharing sharing{cut.zero, reduce, gather, cut.hsdp_shard, cut.zero_hpz};
         if (runs(base, {layout, playing, sharing}, FrameworkRule::OfSharing))
           found.push_back(sharing);

@@ -93,7 +93,7 @@ Nanoseconds StageLevel::played(const Pass& pass, const Layout& layout, Program* 
   }
   program->bodies = {body.take()};
   program->ranks = {{0, communicators}};
-  const auto trace = ideal(*program);
+  const auto trace = ideal(*program, {.fold = false});  // one rank has none to stand for
   CHECK(trace.ok());
   return std::ranges::max(trace->events, {}, &EventTimes::end_ns).end_ns;
 }

@@ -14,16 +14,18 @@
 namespace tandem {
 namespace {
 
-// Lanes by number, those of a rank that may go on.
+// Of a rank's lanes, by number, those that may go on.
 class LaneSet {
  public:
+  explicit LaneSet(std::size_t lanes = 0) : lanes_(lanes) {}
+
   void insert(std::size_t lane) { words_[lane / 64] |= std::uint64_t{1} << lane % 64; }
   void erase(std::size_t lane) { words_[lane / 64] &= ~(std::uint64_t{1} << lane % 64); }
 
   // The first from `lane` on; kNone: there is none.
   static constexpr std::size_t kNone = 256;
   std::size_t first_from(std::size_t lane) const {
-    for (; lane < kNone; lane = (lane / 64 + 1) * 64) {
+    for (; lane < lanes_; lane = (lane / 64 + 1) * 64) {
       const std::uint64_t left = words_[lane / 64] >> lane % 64;
       if (left != 0) return lane + std::countr_zero(left);
     }
@@ -31,7 +33,8 @@ class LaneSet {
   }
 
  private:
-  std::array<std::uint64_t, 4> words_{};
+  std::size_t lanes_;
+  std::array<std::uint64_t, kNone / 64> words_{};
 };
 
 constexpr std::uint32_t kNoOp = UINT32_MAX;
@@ -69,6 +72,7 @@ class Replayer {
       state.first = events;
       out_.first.push_back(events);
       events += state.body->ops.size();
+      state.awake = LaneSet(state.body->lanes.size());
       for (const std::uint32_t op : lists_[folded.body].first) {
         state.awake.insert(state.lanes.size());
         state.lanes.push_back({.op = op});

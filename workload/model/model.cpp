@@ -213,12 +213,12 @@ double attended_share(const Model& model) {
 
 LayersOfKinds kinds_in(const Model& model, int first, int layers) {
   if (model.kinds.empty()) return {{&model, layers}};
+  const auto begin = model.layer_kinds.begin() + first;
   LayersOfKinds all;
-  for (const Model& kind : model.kinds) all.push_back({&kind, 0});
-  for (int i = first; i < first + layers; ++i) ++all[model.layer_kinds[i]].layers;
-  const auto none =
-      std::remove_if(all.begin(), all.end(), [](const LayersOfKind& of) { return of.layers == 0; });
-  all.erase(none, all.end());
+  for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
+    const auto count = std::count(begin, begin + layers, static_cast<int>(kind));
+    if (count > 0) all.push_back({&model.kinds[kind], static_cast<int>(count)});
+  }
   return all;
 }
 

@@ -150,6 +150,8 @@ const Model& expert_layer(const Model& model);
 // Error names the scenario's key and the rule, with the numbers. The vocabulary need not divide:
 // see padded_vocab.
 Status check(const Model& model, const Plan& plan);
+// Those of the plan, for a model that is known to keep its own: of many plans.
+Status check_plan(const Model& model, const Plan& plan);
 
 // Of these rules those among what is stated of a model (sizes above 0): for jobs whose costs do not
 // come from it.

@@ -416,18 +416,22 @@ Status check_stated(const Model& model, const Plan& plan) {
 
 Status check(const Model& model, const Plan& plan) {
   RETURN_IF_ERROR(check_sizes(model));
+  for (const Model& kind : model.kinds) RETURN_IF_ERROR(in_kind(check_sizes(kind), kind));
+  return check_plan(model, plan);
+}
+
+Status check_plan(const Model& model, const Plan& plan) {
   RETURN_IF_ERROR(check_sizes(plan));
   RETURN_IF_ERROR(check_activation(model, plan));
-  for (const Model& kind : model.kinds) {
-    RETURN_IF_ERROR(in_kind(check_sizes(kind), kind));
+  for (const Model& kind : model.kinds)
     RETURN_IF_ERROR(in_kind(check_activation(kind, plan), kind));
-  }
-  for (const auto& [kind, layers] : kinds_of(model))
+  const LayersOfKinds kinds = kinds_of(model);
+  for (const auto& [kind, layers] : kinds)
     RETURN_IF_ERROR(in_kind(check_layer(*kind, plan, model.is_moe()), *kind));
   RETURN_IF_ERROR(check_layers(model, plan));
   RETURN_IF_ERROR(check_dtypes(plan));
   RETURN_IF_ERROR(check_training(model, plan));
-  for (const auto& [kind, layers] : kinds_of(model))
+  for (const auto& [kind, layers] : kinds)
     RETURN_IF_ERROR(in_kind(check_overlap(*kind, plan), *kind));
   return Done{};
 }
