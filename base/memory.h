@@ -1,4 +1,4 @@
-// Memory that is not there, and memory that is kept.
+// Memory that is not there, memory that is kept, and the size of its pages.
 #pragma once
 
 #include "base/result.h"
@@ -13,8 +13,9 @@ Error out_of_memory();
 // anew is a tenth of a search's time. For glibc; elsewhere nothing.
 void keep_freed_memory();
 
-// The heap's first 64 MB stand on large pages, where the kernel gives them to who asks: most runs
-// are that small, and take a fifth less time. For glibc; elsewhere nothing.
+// From its eighth megabyte on, where small runs end, the heap's first 64 stand on large pages,
+// where the kernel gives them to who asks: larger runs take a fifth less time. For glibc; elsewhere
+// nothing.
 void use_large_pages();
 
 }  // namespace tandem

@@ -45,8 +45,9 @@ Status sort_by_issue_order(Program* program) {
     std::vector<std::uint32_t> place(order.size());
     for (std::uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;
     ops.clear();
+    ops.reserve(order.size());
     for (const std::uint32_t op : order) ops.push_back(body.ops[op]);
-    std::ranges::copy(ops, body.ops.begin());
+    body.ops.swap(ops);
     for (std::uint32_t& wait : body.waits) wait = place[wait];
   }
   return Done{};

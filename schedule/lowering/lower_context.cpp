@@ -1,6 +1,8 @@
 #include "schedule/lowering/lower_context.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 namespace tandem {
 
@@ -19,12 +21,18 @@ std::vector<int> Context::holders(int rank) const {
 
 Context make_context(const Order& order, const Workload& work, const LowerOptions& options) {
   Context context{order, work, options, stage_to_rank(order), {}};
+  std::vector<std::array<std::vector<int>, 2>> sent(order.stages);  // to the one before, and behind
   for (const std::vector<Action>& actions : order.ranks) {
     for (const Action& action : actions) {
       if (!is_compute(action.kind)) continue;
       const int from = index(action.stage), to = sink(order, action);
-      if (context.remote(from, to))
-        context.produced[{from, to}].push_back(index(action.microbatch));
+      if (context.remote(from, to)) sent[from][from < to].push_back(index(action.microbatch));
+    }
+  }
+  for (int from = 0; from < order.stages; ++from) {
+    for (const bool behind : {false, true}) {
+      const Edge edge{from, behind ? from + 1 : from - 1};
+      if (!sent[from][behind].empty()) context.produced[edge] = std::move(sent[from][behind]);
     }
   }
   return context;

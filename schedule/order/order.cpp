@@ -41,14 +41,18 @@ std::vector<int> stage_to_rank(const Order& order) {
   return rank_of_stage;
 }
 
+// Whether a chain begins there, or would behind the last stage.
+static bool begins_chain(const Order& order, int stage) {
+  if (order.chains == 1) return stage == 0 || stage == order.stages;  // without two divisions
+  return stage % (order.stages / order.chains) == 0;
+}
+
 int next_stage(const Order& order, int stage) {
-  const int per_chain = order.stages / order.chains;
-  return (stage + 1) % per_chain == 0 ? -1 : stage + 1;
+  return begins_chain(order, stage + 1) ? -1 : stage + 1;
 }
 
 int previous_stage(const Order& order, int stage) {
-  const int per_chain = order.stages / order.chains;
-  return stage % per_chain == 0 ? -1 : stage - 1;
+  return begins_chain(order, stage) ? -1 : stage - 1;
 }
 
 std::vector<std::size_t> peak_actions(const Order& order) {
