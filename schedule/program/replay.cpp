@@ -136,13 +136,15 @@ class Replayer {
   // Ranks take turns after a few ops each, so that what comes is not in a cache by itself.
   void fetch_ahead(const State& state, std::uint32_t op) const {
     constexpr std::size_t kAhead = 16;
-    const std::size_t event = state.first + op + kAhead;
-    __builtin_prefetch(state.body->ops.data() + op + kAhead);
-    __builtin_prefetch(state.body->waits.data() + state.body->ops[op].first_wait + kAhead);
-    __builtin_prefetch(state.next + op + kAhead);
-    __builtin_prefetch(out_.events.data() + event, 1);
-    __builtin_prefetch(out_.settled.data() + event, 1);
-    __builtin_prefetch(waiters_.data() + event, 1);
+    const Body& body = *state.body;
+    const std::size_t ahead = op + kAhead, wait = body.ops[op].first_wait + kAhead;
+    if (wait < body.waits.size()) __builtin_prefetch(&body.waits[wait]);
+    if (ahead >= body.ops.size()) return;
+    __builtin_prefetch(&body.ops[ahead]);
+    __builtin_prefetch(&state.next[ahead]);
+    __builtin_prefetch(&out_.events[state.first + ahead], 1);
+    __builtin_prefetch(&out_.settled[state.first + ahead], 1);
+    __builtin_prefetch(&waiters_[state.first + ahead], 1);
   }
 
   // Runs each lane that may go on, again and again in their order, until none may.
@@ -218,11 +220,11 @@ class Replayer {
     for (std::uint16_t waiter = waiters_[event]; waiter != 0;
          waiter = state->lanes[waiter - 1].next_waiter) {
       state->awake.insert(waiter - 1);
-      __builtin_prefetch(state->body->ops.data() + state->lanes[waiter - 1].op);
+      __builtin_prefetch(&state->body->ops[state->lanes[waiter - 1].op]);
     }
     lane->end_ns = times.end_ns;
     lane->op = state->next[op];
-    __builtin_prefetch(state->body->ops.data() + lane->op);
+    if (lane->op != kNoOp) __builtin_prefetch(&state->body->ops[lane->op]);
     ++ended_;
   }
 
