@@ -202,18 +202,18 @@ class BranchAndBound {
   }
 
   // Of what takes about as long, so that threads share it well; and so many that they have enough.
-  enum Kind : std::uint8_t { Cuts, Bounds, Plans };
+  enum Queue : std::uint8_t { Cuts, Bounds, Plans };
   static constexpr int kAtOnce[] = {16, 2048, 16};  // each plan may make others needless
 
-  static Kind kind_of(const Branch& branch) {
+  static Queue queue_of(const Branch& branch) {
     return branch.layout < 0 ? Cuts : branch.playing < 0 ? Bounds : Plans;
   }
-  void push(const Branch& branch) { open_[kind_of(branch)].push(branch); }
+  void push(const Branch& branch) { open_[queue_of(branch)].push(branch); }
 
-  // Those of the kind of the lowest bound.
+  // Of the queue with the lowest bound.
   std::vector<Branch> next_round() {
     Branches& from = *std::ranges::min_element(open_, {}, least_of);
-    const int most = kAtOnce[kind_of(from.top())];
+    const int most = kAtOnce[queue_of(from.top())];
     std::vector<Branch> round;
     while (!from.empty() && from.top().bound <= best_.limit() &&
            static_cast<int>(round.size()) < most && !stopped_) {
@@ -393,7 +393,7 @@ class BranchAndBound {
   const SearchOptions& options_;
   Best best_;
   SearchCounts counts_;
-  std::array<Branches, 3> open_;  // by kind
+  std::array<Branches, 3> open_;  // by Queue
   bool stopped_ = false;
 };
 

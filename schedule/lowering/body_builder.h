@@ -35,6 +35,7 @@ class BodyBuilder {
     return static_cast<std::int16_t>(body_.slots.size() - 1);
   }
 
+  // As add_op(), but for kNoOp, and without an array of what is left: lowering adds millions.
   std::uint32_t add(Op op, std::span<const std::uint32_t> waits) {
     if (op.slot >= 0) op.lane = body_.slots[op.slot].lane;
     op.first_wait = static_cast<std::uint32_t>(body_.waits.size());
