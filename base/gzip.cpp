@@ -16,7 +16,9 @@
 
 namespace tandem {
 
-bool is_gzip(std::string_view bytes) { return bytes.starts_with("\x1f\x8b"); }
+bool is_gzip(std::string_view bytes) {
+  return bytes.size() >= 2 && bytes[0] == '\x1f' && bytes[1] == '\x8b';
+}
 
 #ifdef TANDEM_ZLIB
 namespace {

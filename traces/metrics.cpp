@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "schedule/program/nearly_sorted.h"
 
 namespace tandem {
 namespace {
@@ -158,25 +159,11 @@ void split_iteration(const RankView& view, Scratch* scratch, RankSplit* split) {
     split->bubble_ns += bubble_after_last(view, {busy_until, view.iteration.end}, scratch, split);
 }
 
-// By their begins. Ops stand in an order near that of time, so each goes back a few places.
-void sort_nearly_sorted(std::vector<Span>* spans) {
-  const std::size_t most = 16 * spans->size();
-  std::size_t moves = 0;
-  for (std::size_t i = 1; i < spans->size() && moves <= most; ++i) {
-    const Span span = (*spans)[i];
-    std::size_t to = i;
-    for (; to > 0 && (*spans)[to - 1].begin > span.begin; --to, ++moves)
-      (*spans)[to] = (*spans)[to - 1];
-    (*spans)[to] = span;
-  }
-  if (moves > most) std::ranges::sort(*spans, {}, &Span::begin);
-}
-
 // |union of `comm`|, and how much of it lies in `compute`, whose intervals are disjoint and
 // ordered.
 void measure_overlap(std::vector<Span>* comm, std::span<const Span> compute, Nanoseconds* comm_ns,
                      Nanoseconds* overlap_ns) {
-  sort_nearly_sorted(comm);
+  sort_nearly_sorted(comm, &Span::begin);
   Nanoseconds covered_until = std::numeric_limits<Nanoseconds>::min();
   std::size_t at = 0;
   for (const Span& interval : *comm) {

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
+#include "base/check.h"
 #include "schedule/lowering/lower_data.h"
 #include "schedule/lowering/lower_pass.h"
 #include "schedule/lowering/lower_vocabulary.h"
@@ -52,7 +54,10 @@ class RankLowering {
         slots_(make_slots()),
         data_(context, stages_, &builder_, &slots_),
         vocabulary_(context, &builder_, &slots_),
-        passes_(context, actions_, &builder_, slots_, &data_) {}
+        passes_(context, actions_, &builder_, slots_, &data_),
+        edge_end_(std::size_t{2} * context.order.stages, -1) {
+    for (const auto& [edge, slot] : slots_.edges) add_edge_end(edge, slot);
+  }
 
   LoweredRank run() {
     builder_.reserve(4 * actions_.size());
@@ -155,67 +160,86 @@ class RankLowering {
     last_p2p_batch_ = before;
   }
 
+  // The rank's end of a pipeline edge.
+  struct EdgeEnd {
+    Edge edge;
+    std::int16_t slot = -1;
+    int arrays = 1;                           // in a transfer
+    const std::vector<int>* order = nullptr;  // microbatches as the sender has them
+    std::size_t posted = 0;                   // so many of them, where the rank receives
+    Ops received;                             // by microbatch
+  };
+
+  void add_edge_end(const Edge& edge, std::int16_t slot) {
+    const Order& order = context_.order;
+    const bool receives = context_.rank_of_stage[edge.second] == rank_;
+    edge_end_[number_of(edge)] = static_cast<std::int32_t>(edge_ends_.size());
+    edge_ends_.push_back(
+        {edge, slot,
+         context_.work.arrays_between(edge.first, edge.second, order.stages / order.chains),
+         &context_.produced.at(edge), 0, Ops(receives ? order.microbatches : 0, kNoOp)});
+  }
+
+  // Edges lead to the stage behind or to the one before.
+  static std::size_t number_of(const Edge& edge) {
+    return std::size_t{2} * edge.first + (edge.first < edge.second ? 1 : 0);
+  }
+
+  // Null where no transfer is needed.
+  EdgeEnd* edge_end(const Edge& edge) {
+    if (!context_.remote(edge.first, edge.second)) return nullptr;
+    const std::int32_t end = edge_end_[number_of(edge)];
+    CHECK(end >= 0);
+    return &edge_ends_[end];
+  }
+  EdgeEnd* incoming(const Action& action) {
+    return edge_end({source(context_.order, action), index(action.stage)});
+  }
+  EdgeEnd* outgoing(const Action& action) {
+    return edge_end({index(action.stage), sink(context_.order, action)});
+  }
+
   void receive_for(std::span<const Action> cell, std::span<const std::uint32_t> waits,
                    Ops* received) {
     for (const Action& action : cell) {
-      const int from = source(context_.order, action), to = index(action.stage);
-      if (context_.remote(from, to))
-        received->push_back(receive({from, to}, index(action.microbatch), waits));
+      if (const EdgeEnd* from = incoming(action))
+        received->push_back(receive(*from, index(action.microbatch), waits));
     }
   }
 
   // Posts the edge's receives, in the sender's order, up to the one that the action needs.
   std::uint32_t receive_until(const Action& action) {
-    const int from = source(context_.order, action), to = index(action.stage);
-    if (!context_.remote(from, to)) return kNoOp;
-    const Edge edge{from, to};
-    Inbox& inbox = inbox_of(edge);
-    const int microbatch = index(action.microbatch);
-    while (inbox.received[microbatch] == kNoOp && inbox.posted < inbox.order->size()) {
-      const int next = (*inbox.order)[inbox.posted++];
-      inbox.received[next] = receive(edge, next, {});
+    EdgeEnd* from = incoming(action);
+    if (from == nullptr) return kNoOp;
+    std::uint32_t& received = from->received[index(action.microbatch)];
+    while (received == kNoOp && from->posted < from->order->size()) {
+      const int next = (*from->order)[from->posted++];
+      from->received[next] = receive(*from, next, {});
     }
-    return inbox.received[microbatch];
+    return received;
   }
 
-  // What comes over an edge: in the sender's order, and the ops that have received it.
-  struct Inbox {
-    const std::vector<int>* order = nullptr;
-    std::size_t posted = 0;
-    Ops received;  // by microbatch
-  };
-
-  Inbox& inbox_of(const Edge& edge) {
-    const auto [at, is_new] = inboxes_.try_emplace(edge);
-    if (is_new)
-      at->second = {&context_.produced.at(edge), 0, Ops(context_.order.microbatches, kNoOp)};
-    return at->second;
-  }
-
-  std::uint32_t receive(const Edge& edge, int microbatch, std::span<const std::uint32_t> waits) {
+  std::uint32_t receive(const EdgeEnd& from, int microbatch, std::span<const std::uint32_t> waits) {
+    const int stage = from.edge.second;
     const std::uint32_t received =
-        builder_.add(transfer(OpKind::Recv, edge, edge.second, microbatch), waits);
+        builder_.add(transfer(OpKind::Recv, from, stage, microbatch), waits);
     if (context_.work.pipeline_gather_bytes == 0 || slots_.tensor < 0) return received;
-    const Op gather = communication(OpKind::AllGather, slots_.tensor,
-                                    arrays_of(edge) * context_.work.pipeline_gather_bytes,
-                                    edge.second, microbatch);
+    const Op gather =
+        communication(OpKind::AllGather, slots_.tensor,
+                      from.arrays * context_.work.pipeline_gather_bytes, stage, microbatch);
     return builder_.add(gather, {&received, 1});
   }
 
   std::uint32_t send(const Action& action, std::span<const std::uint32_t> waits) {
-    const int from = index(action.stage), to = sink(context_.order, action);
-    if (!context_.remote(from, to)) return kNoOp;
-    return builder_.add(transfer(OpKind::Send, {from, to}, from, index(action.microbatch)), waits);
+    const EdgeEnd* to = outgoing(action);
+    if (to == nullptr) return kNoOp;
+    return builder_.add(transfer(OpKind::Send, *to, to->edge.first, index(action.microbatch)),
+                        waits);
   }
 
-  int arrays_of(const Edge& edge) const {
-    const Order& order = context_.order;
-    return context_.work.arrays_between(edge.first, edge.second, order.stages / order.chains);
-  }
-
-  Op transfer(OpKind kind, const Edge& edge, int stage, int microbatch) const {
-    Op op = communication(kind, slots_.edges.at(edge),
-                          arrays_of(edge) * context_.work.pipeline_bytes, stage, microbatch);
+  Op transfer(OpKind kind, const EdgeEnd& end, int stage, int microbatch) const {
+    Op op =
+        communication(kind, end.slot, end.arrays * context_.work.pipeline_bytes, stage, microbatch);
     op.sms = static_cast<std::int16_t>(context_.options.p2p_sms);
     if (context_.options.batch_p2p) op.exchange = p2p_batch_;
     return op;
@@ -281,7 +305,8 @@ class RankLowering {
   PassLowering passes_;
   std::int32_t p2p_batch_ = 0;
   Ops last_p2p_batch_;
-  std::map<Edge, Inbox> inboxes_;
+  std::vector<std::int32_t> edge_end_;  // by number_of(): in edge_ends_; -1: not the rank's
+  std::vector<EdgeEnd> edge_ends_;
 };
 
 }  // namespace

@@ -32,7 +32,12 @@ inline std::vector<LaneQueues> lane_queues(const Program& program) {
 
 // The ops of each slot of a body, in issue order.
 inline std::vector<std::vector<std::uint32_t>> ops_by_slot(const Body& body) {
+  std::vector<std::size_t> counts(body.slots.size());
+  for (const Op& op : body.ops) {
+    if (op.slot >= 0) ++counts[op.slot];
+  }
   std::vector<std::vector<std::uint32_t>> slots(body.slots.size());
+  for (std::size_t slot = 0; slot < slots.size(); ++slot) slots[slot].reserve(counts[slot]);
   for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
     if (body.ops[i].slot >= 0) slots[body.ops[i].slot].push_back(i);
   }

@@ -20,14 +20,16 @@ class LaneSet {
   explicit LaneSet(std::size_t lanes = 0) : lanes_(lanes) {}
 
   void insert(std::size_t lane) { words_[lane / 64] |= std::uint64_t{1} << lane % 64; }
-  void erase(std::size_t lane) { words_[lane / 64] &= ~(std::uint64_t{1} << lane % 64); }
 
-  // The first from `lane` on; kNone: there is none.
+  // Takes out the first from `lane` on; kNone: there is none.
   static constexpr std::size_t kNone = 256;
-  std::size_t first_from(std::size_t lane) const {
+  std::size_t take_from(std::size_t lane) {
     for (; lane < lanes_; lane = (lane / 64 + 1) * 64) {
-      const std::uint64_t left = words_[lane / 64] >> lane % 64;
-      if (left != 0) return lane + std::countr_zero(left);
+      std::uint64_t& word = words_[lane / 64];
+      const std::uint64_t left = word >> lane % 64 << lane % 64;
+      if (left == 0) continue;
+      word ^= left & -left;
+      return lane / 64 * 64 + std::countr_zero(left);
     }
     return kNone;
   }
@@ -64,15 +66,18 @@ class Replayer {
     std::size_t events = 0;
     for (std::size_t p = 0; p < folded_ranks_.size(); ++p) {
       const FoldedRank& folded = folding.folded_ranks[p];
+      const Body& body = program.bodies[folded.body];
       State& state = folded_ranks_[p];
-      state.body = &program.bodies[folded.body];
+      state.body = &body;
+      state.ops = body.ops.data();
       state.next = lists_[folded.body].next.data();
       state.comm_classes = folded.comm_classes.data();
-      state.rank = folded.rank;
-      state.first = events;
+      state.rank = index(folded.rank);
+      state.last_op = std::max<std::size_t>(body.ops.size(), 1) - 1;
+      state.last_wait = std::max<std::size_t>(body.waits.size(), 1) - 1;
+      state.awake = LaneSet(body.lanes.size());
       out_.first.push_back(events);
-      events += state.body->ops.size();
-      state.awake = LaneSet(state.body->lanes.size());
+      events += body.ops.size();
       for (const std::uint32_t op : lists_[folded.body].first) {
         state.awake.insert(state.lanes.size());
         state.lanes.push_back({.op = op});
@@ -83,6 +88,12 @@ class Replayer {
     out_.events.resize(events);
     out_.settled.resize(events);
     waiters_.resize(events);
+    for (std::size_t p = 0; p < folded_ranks_.size(); ++p) {
+      State& state = folded_ranks_[p];
+      state.events = out_.events.data() + out_.first[p];
+      state.settled = out_.settled.data() + out_.first[p];
+      state.waiters = waiters_.data() + out_.first[p];
+    }
     for (std::size_t c = 0; c < arrivals_.size(); ++c) {
       for (const auto& [folded_rank, slot] : folding.comm_classes[c].members)
         arrivals_[c].members.push_back({folded_rank, body(folded_rank).slots[slot].lane});
@@ -107,12 +118,17 @@ class Replayer {
     bool at_rendezvous = false;     // the next op waits there
     std::uint16_t next_waiter = 0;  // as waiters_, for the same op
   };
+  // Of a folded rank; its ops' arrays by op.
   struct State {
-    const Body* body = nullptr;
-    const std::uint32_t* next = nullptr;         // by op
+    const Op* ops = nullptr;
+    const std::uint32_t* next = nullptr;
+    EventTimes* events = nullptr;
+    std::uint32_t* settled = nullptr;
+    std::uint16_t* waiters = nullptr;
     const std::int32_t* comm_classes = nullptr;  // by slot
-    Rank rank{};
-    std::size_t first = 0;  // event
+    const Body* body = nullptr;
+    std::size_t last_op = 0, last_wait = 0;
+    std::int32_t rank = 0;
     std::vector<LaneState> lanes;
     LaneSet awake;
     bool queued = false;
@@ -129,68 +145,64 @@ class Replayer {
 
   const Body& body(std::int32_t folded_rank) const { return *folded_ranks_[folded_rank].body; }
 
-  bool ended(const State& state, std::uint32_t op) const {
-    return out_.events[state.first + op].end_ns >= 0;
-  }
-
   // Ranks take turns after a few ops each, so that what comes is not in a cache by itself.
-  void fetch_ahead(const State& state, std::uint32_t op) const {
+  // Inlined always: GCC 12 drops calls of a function that does nothing but prefetch.
+  [[gnu::always_inline]] static void fetch_ahead(const State& state, std::uint32_t op,
+                                                 std::uint32_t first_wait) {
     constexpr std::size_t kAhead = 16;
-    const Body& body = *state.body;
-    const std::size_t ahead = op + kAhead, wait = body.ops[op].first_wait + kAhead;
-    if (wait < body.waits.size()) __builtin_prefetch(&body.waits[wait]);
-    if (ahead >= body.ops.size()) return;
-    __builtin_prefetch(&body.ops[ahead]);
-    __builtin_prefetch(&state.next[ahead]);
-    __builtin_prefetch(&out_.events[state.first + ahead], 1);
-    __builtin_prefetch(&out_.settled[state.first + ahead], 1);
-    __builtin_prefetch(&waiters_[state.first + ahead], 1);
+    const std::size_t ahead = std::min(op + kAhead, state.last_op);
+    __builtin_prefetch(state.body->waits.data() + std::min(first_wait + kAhead, state.last_wait));
+    __builtin_prefetch(state.ops + ahead);
+    __builtin_prefetch(state.next + ahead);
+    __builtin_prefetch(state.events + ahead, 1);
+    __builtin_prefetch(state.settled + ahead, 1);
+    __builtin_prefetch(state.waiters + ahead, 1);
   }
 
   // Runs each lane that may go on, again and again in their order, until none may.
   void run_lanes(std::int32_t folded_rank) {
-    LaneSet& awake = folded_ranks_[folded_rank].awake;
-    std::size_t lane = awake.first_from(0);
+    State& state = folded_ranks_[folded_rank];
+    std::size_t lane = state.awake.take_from(0);
     while (lane != LaneSet::kNone) {
-      awake.erase(lane);
-      run_lane(folded_rank, static_cast<std::uint8_t>(lane));
-      const std::size_t next = awake.first_from(lane + 1);
-      lane = next != LaneSet::kNone ? next : awake.first_from(0);
+      run_lane(folded_rank, &state, lane);
+      const std::size_t next = state.awake.take_from(lane + 1);
+      lane = next != LaneSet::kNone ? next : state.awake.take_from(0);
     }
   }
 
-  void run_lane(std::int32_t folded_rank, std::uint8_t number) {
-    State& state = folded_ranks_[folded_rank];
-    const Body& body = *state.body;
-    LaneState& lane = state.lanes[number];
+  void run_lane(std::int32_t folded_rank, State* state, std::size_t number) {
+    LaneState& lane = state->lanes[number];
     while (lane.op != kNoOp && !lane.at_rendezvous) {
       const std::uint32_t i = lane.op;
-      const Op& op = body.ops[i];
-      fetch_ahead(state, i);
+      const Op& op = state->ops[i];
+      fetch_ahead(*state, i, op.first_wait);
       Nanoseconds ready = lane.end_ns;
-      for (const std::uint32_t wait : body.waits_of(op)) {
-        const Nanoseconds end = out_.events[state.first + wait].end_ns;
+      for (const std::uint32_t wait : state->body->waits_of(op)) {
+        const Nanoseconds end = state->events[wait].end_ns;
         if (end < 0) {
-          lane.next_waiter = std::exchange(waiters_[state.first + wait], number + 1);
+          lane.next_waiter =
+              std::exchange(state->waiters[wait], static_cast<std::uint16_t>(number + 1));
           return;
         }
         ready = std::max(ready, end);
       }
       if (is_compute(op.kind)) {
-        const Nanoseconds end = ready + jitter_.apply(op.duration_ns, index(state.rank), i);
-        settle(&state, &lane, i, {ready, ready, end});
+        const Nanoseconds end = ready + jitter_.apply(op.duration_ns, state->rank, i);
+        settle(state, &lane, i, {ready, ready, end});
         ++settled_;
       } else {
-        arrive(folded_rank, number, i, ready);
+        arrive(folded_rank, number, state->comm_classes[op.slot], ready);
       }
     }
   }
 
-  void arrive(std::int32_t folded_rank, std::uint8_t lane, std::uint32_t op, Nanoseconds ready) {
-    State& state = folded_ranks_[folded_rank];
-    Arrivals& arrivals = arrivals_[state.comm_classes[state.body->ops[op].slot]];
-    out_.events[state.first + op].arrive_ns = ready;
-    state.lanes[lane].at_rendezvous = true;
+  // The lane's op is ready to communicate: it ends with the last of its members.
+  void arrive(std::int32_t folded_rank, std::size_t lane, std::int32_t comm_class,
+              Nanoseconds ready) {
+    Arrivals& arrivals = arrivals_[comm_class];
+    LaneState& own = folded_ranks_[folded_rank].lanes[lane];
+    folded_ranks_[folded_rank].events[own.op].arrive_ns = ready;
+    own.at_rendezvous = true;
     arrivals.last_ns = arrivals.arrived == 0 ? ready : std::max(arrivals.last_ns, ready);
     if (++arrivals.arrived < static_cast<std::int32_t>(arrivals.members.size())) return;
     arrivals.arrived = 0;
@@ -199,10 +211,10 @@ class Replayer {
       State& there = folded_ranks_[other];
       LaneState& at_lane = there.lanes[lane_there];
       const std::uint32_t at = at_lane.op;
-      const Nanoseconds arrived = out_.events[there.first + at].arrive_ns;
-      settle(&there, &at_lane, at, {arrived, start, start + there.body->ops[at].duration_ns});
+      settle(&there, &at_lane, at,
+             {there.events[at].arrive_ns, start, start + there.ops[at].duration_ns});
       at_lane.at_rendezvous = false;
-      if (other == folded_rank && lane_there == lane) continue;  // it is running
+      if (&at_lane == &own) continue;  // it is running
       there.awake.insert(lane_there);
       if (!there.queued && other != folded_rank) {
         there.queued = true;
@@ -214,17 +226,16 @@ class Replayer {
 
   // The op has ended: its lane goes on, and so may those that wait for it.
   void settle(State* state, LaneState* lane, std::uint32_t op, const EventTimes& times) {
-    const std::size_t event = state->first + op;
-    out_.events[event] = times;
-    out_.settled[event] = settled_;
-    for (std::uint16_t waiter = waiters_[event]; waiter != 0;
+    state->events[op] = times;
+    state->settled[op] = settled_;
+    for (std::uint16_t waiter = state->waiters[op]; waiter != 0;
          waiter = state->lanes[waiter - 1].next_waiter) {
       state->awake.insert(waiter - 1);
-      __builtin_prefetch(&state->body->ops[state->lanes[waiter - 1].op]);
+      __builtin_prefetch(state->ops + state->lanes[waiter - 1].op);
     }
     lane->end_ns = times.end_ns;
     lane->op = state->next[op];
-    if (lane->op != kNoOp) __builtin_prefetch(&state->body->ops[lane->op]);
+    if (lane->op != kNoOp) __builtin_prefetch(state->ops + lane->op);
     ++ended_;
   }
 
@@ -234,13 +245,17 @@ class Replayer {
     auto operator<=>(const Place&) const = default;
   };
 
+  bool ended(std::int32_t folded_rank, std::uint32_t op) const {
+    return folded_ranks_[folded_rank].events[op].end_ns >= 0;
+  }
+
   // What the op waits for: a wait, the op before it on its lane, or a participant that has not
   // come.
   Place blocker(const Place& at) const {
     const Body& ops = body(at.folded_rank);
     const Op& op = ops.ops[at.op];
     for (const std::uint32_t wait : ops.waits_of(op)) {
-      if (!ended(folded_ranks_[at.folded_rank], wait)) return {at.folded_rank, wait};
+      if (!ended(at.folded_rank, wait)) return {at.folded_rank, wait};
     }
     const State& own = folded_ranks_[at.folded_rank];
     for (std::uint32_t before = own.lanes[op.lane].op; before != at.op; before = own.next[before]) {
@@ -258,7 +273,7 @@ class Replayer {
   Place first_stuck() const {
     for (std::int32_t p = 0;; ++p) {
       for (std::uint32_t op = 0; op < body(p).ops.size(); ++op) {
-        if (!ended(folded_ranks_[p], op)) return {p, op};
+        if (!ended(p, op)) return {p, op};
       }
     }
   }

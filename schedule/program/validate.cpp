@@ -100,15 +100,16 @@ Status check_body(const Program& program, int number) {
   return Done{};
 }
 
+bool is_transfer(OpKind kind) { return kind == OpKind::Send || kind == OpKind::Recv; }
+
 // Two ops that two members of a communicator issue at the same place must be one communication.
 bool match(const Op& a, int role_a, const Op& b, int role_b) {
   if (a.bytes != b.bytes || a.duration_ns != b.duration_ns || a.part != b.part ||
       a.microbatch != b.microbatch)
     return false;
-  const bool transfer = comm_kind(a.kind) == CommKind::SendRecv;
-  if (!transfer) return a.kind == b.kind;
-  return comm_kind(b.kind) == CommKind::SendRecv && role_a != role_b &&
-         (a.kind == OpKind::Send) == (role_a == 0) && (b.kind == OpKind::Send) == (role_b == 0);
+  if (!is_transfer(a.kind)) return a.kind == b.kind;
+  return is_transfer(b.kind) && role_a != role_b && (a.kind == OpKind::Send) == (role_a == 0) &&
+         (b.kind == OpKind::Send) == (role_b == 0);
 }
 
 // Members know their communicators, communicators their members, each once, and a rank's slot takes
@@ -149,15 +150,15 @@ Status check_membership(const Program& program) {
 
 // Who sends and receives does so with one other. REQUIRES: check_membership().
 Status check_edges(const Program& program) {
-  std::vector<std::set<int>> slots;  // by body, those with transfers
+  std::vector<std::vector<bool>> transfers;  // by body and slot: whether it has any
   for (const Body& body : program.bodies) {
-    slots.emplace_back();
+    transfers.emplace_back(body.slots.size());
     for (const Op& op : body.ops)
-      if (!is_compute(op.kind) && comm_kind(op.kind) == CommKind::SendRecv)
-        slots.back().insert(op.slot);
+      if (is_transfer(op.kind)) transfers.back()[op.slot] = true;
   }
   for (const RankRow& rank : program.ranks) {
-    for (const int slot : slots[rank.body]) {
+    for (std::size_t slot = 0; slot < rank.communicators.size(); ++slot) {
+      if (!transfers[rank.body][slot]) continue;
       const int c = rank.communicators[slot];
       if (const std::size_t members = program.communicators[c].members.size(); members != 2)
         return bad_communicator(
