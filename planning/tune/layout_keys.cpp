@@ -112,7 +112,10 @@ const LayoutKey kLayoutKeys[] = {
      OF(expert_tp)},
     {"parallel.ep", number_word,
      [](S s, L l) {
-       return l.expert_tp == 0 ? Ints{1} : divisors(expert_layer(s.job.model).experts);
+       if (l.expert_tp == 0) return Ints{1};
+       Ints all = divisors(expert_layer(s.job.model).experts);
+       std::erase_if(all, [&](int ep) { return l.block() % (ep * l.expert_tp) != 0; });
+       return all;
      },
      OF(ep)},
     {"parallel.vpp", number_word,

@@ -6,7 +6,6 @@
 #include <map>
 #include <optional>
 #include <queue>
-#include <set>
 #include <tuple>
 #include <utility>
 
@@ -56,8 +55,8 @@ class Best {
 
 // What is yet to be looked at: a cut, a layout, a way to play it, or one plan. Ties go by number.
 struct Branch {
-  // Whose bound is of kernels alone, or of those that compute nothing twice.
-  static constexpr std::int16_t kAll = -1, kByKernels = -2, kByLeastKernels = -3;
+  // A layout's bounds from the best to the quickest (stage_level.h), in place of a playing.
+  static constexpr std::int16_t kAll = -1, kByUnslowed = -2, kByExposed = -3, kByLeastExposed = -4;
 
   Nanoseconds bound = 0;
   std::int32_t cut = 0, layout = kAll;
@@ -231,8 +230,9 @@ class BranchAndBound {
     for (std::size_t i = 0; i < round.size(); ++i) {
       std::size_t share = shares.size();
       if (round[i].layout >= 0 && round[i].playing < Branch::kAll)
-        share = alike.try_emplace(StageLevel::kernels_alike(known(round[i]).layout), share)
-                    .first->second;
+        share =
+            alike.try_emplace(known_.levels_.front().exposed_alike(known(round[i]).layout), share)
+                .first->second;
       if (share == shares.size()) shares.emplace_back();
       shares[share].push_back(i);
     }
@@ -280,11 +280,14 @@ class BranchAndBound {
 
   // The layout again, by its next better bound.
   static Branch with_layout_bound(Branch branch, const Layout& layout, StageLevel* level) {
-    const bool recomputes = layout.recompute != Recompute::None;
-    const bool of_kernels = branch.playing == Branch::kByLeastKernels && recomputes;
-    branch.playing = of_kernels ? Branch::kByKernels : Branch::kAll;
-    branch.bound = std::max(branch.bound,
-                            of_kernels ? level->kernel_bound(layout) : level->work_bound(layout));
+    ++branch.playing;
+    if (branch.playing == Branch::kByExposed && layout.recompute == Recompute::None)
+      ++branch.playing;  // it was the least
+    const Nanoseconds bound = branch.playing == Branch::kByExposed ? level->exposed_bound(layout)
+                              : branch.playing == Branch::kByUnslowed
+                                  ? level->unslowed_bound(layout)
+                                  : level->work_bound(layout);
+    branch.bound = std::max(branch.bound, bound);
     return branch;
   }
 
@@ -298,9 +301,9 @@ class BranchAndBound {
       if (!options_.wants(known.layout)) continue;
       expansion.counts.enumerated += known.plans + known.others;
       expansion.counts.memory += known.others;
-      const Nanoseconds bound = level->least_kernel_bound(known.layout);
+      const Nanoseconds bound = level->least_exposed_bound(known.layout);
       expansion.branches.push_back(
-          {bound, number, static_cast<std::int32_t>(i), Branch::kByLeastKernels});
+          {bound, number, static_cast<std::int32_t>(i), Branch::kByLeastExposed});
     }
     return expansion;
   }
@@ -409,18 +412,12 @@ SearchCounts& SearchCounts::operator+=(const SearchCounts& more) {
 }
 
 Search::Cut Search::bounded(const Layout& cut, StageLevel* level) const {
-  Cut found{cut};
-  found.bound = INT64_MAX;
-  std::set<Layout> states;  // that its parameters may be held in
-  for (Layout layout : space_.kernels(base_, cut)) {
-    found.bound = std::min(found.bound, level->least_kernel_bound(layout));
-    layout.micro_batch = 1;
-    layout.sequence_parallel = false;
-    states.insert(layout);
+  Cut found{cut, /*holds_state=*/false, INT64_MAX};
+  for (const Layout& layout : space_.micro_batches(base_, cut)) {
+    if (!fits_memory(base_.cluster.spec.device, level->state_floor(layout))) break;
+    found.holds_state = true;  // larger ones need no less
+    found.bound = std::min(found.bound, level->least_exposed_bound(layout));
   }
-  found.holds_state = std::ranges::any_of(states, [&](const Layout& state) {
-    return fits_memory(base_.cluster.spec.device, level->state_floor(state));
-  });
   return found;
 }
 
@@ -438,7 +435,7 @@ void Search::find_cuts(const std::function<bool()>& stop) {
   }
   // Of the others no layout keeps the rules.
   std::ranges::copy_if(std::move(found), std::back_inserter(cuts_),
-                       [](const Cut& cut) { return cut.bound < INT64_MAX; });
+                       [](const Cut& cut) { return !cut.holds_state || cut.bound < INT64_MAX; });
   knows_cuts_ = true;
 }
 

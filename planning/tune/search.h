@@ -4,7 +4,8 @@
 // one; theirs the ways to share parameters. Each has a bound below the iteration of all that hangs
 // on it (stage_level.h), and a floor below its memory. Whatever has the lowest bound is looked at
 // next, and nothing whose bound is above the worst plan that is kept: so the answer is that of
-// trying all of them. The bound of a cut is that of its kernels alone.
+// trying all of them. The bound of a cut is that of what no setting hides: kernels, and some of the
+// communication.
 //
 // Branches are looked at in rounds, whose parts share the threads: what is in a round follows from
 // what was found in those before it, and so the answer does not depend on the number of threads.
@@ -31,7 +32,7 @@ struct Found {
 struct SearchCounts {
   std::int64_t cuts = 0;         // of the model over the GPUs
   std::int64_t cuts_memory = 0;  // those whose parameters and optimizer are beyond the GPU's memory
-  std::int64_t cuts_work = 0;    // whose kernels alone take longer
+  std::int64_t cuts_work = 0;    // of which what no setting hides takes longer
   std::int64_t enumerated = 0;   // plans of the other cuts
   std::int64_t memory = 0;       // beyond the GPU's: by the floor, or by what their order holds
   std::int64_t work = 0;         // their layout's work alone is longer

@@ -72,9 +72,13 @@ Status check_value(const std::string& key, const std::string& value,
                              value.empty() ? "" : "; nearest is '" + nearest(value, words) + "'"));
 }
 
+// Keys of a cut (Space::cuts).
 bool cuts_model(std::string_view key) {
-  constexpr std::string_view kCuts[] = {"parallel.tp", "parallel.cp",        "parallel.pp",
-                                        "parallel.dp", "parallel.expert_tp", "parallel.ep"};
+  constexpr std::string_view kCuts[] = {"parallel.tp",         "parallel.cp",
+                                        "parallel.pp",         "parallel.dp",
+                                        "parallel.ep",         "parallel.expert_tp",
+                                        "parallel.dispatcher", "train.precision",
+                                        "train.fp8_recipe",    "train.sequence_parallel"};
   return std::ranges::find(kCuts, key) != std::end(kCuts);
 }
 
@@ -277,13 +281,8 @@ std::vector<Layout> Space::layouts(const Scenario& base, const Layout& cut) cons
   return found;
 }
 
-std::vector<Layout> Space::kernels(const Scenario& base, const Layout& cut) const {
-  const auto chooses = [](std::string_view key) {
-    constexpr std::string_view kOfKernels[] = {"parallel.micro_batch", "train.sequence_parallel",
-                                               "train.precision", "train.fp8_recipe",
-                                               "parallel.dispatcher"};
-    return std::ranges::find(kOfKernels, key) != std::end(kOfKernels);
-  };
+std::vector<Layout> Space::micro_batches(const Scenario& base, const Layout& cut) const {
+  const auto chooses = [](std::string_view key) { return key == "parallel.micro_batch"; };
   std::vector<Layout> found;
   for_each(base, cut, chooses, [&](const Layout& layout) { found.push_back(layout); });
   return found;

@@ -89,16 +89,17 @@ class Space {
   // nobody names the key it is off.
   bool refines(std::string_view key, bool on) const;
 
-  // The cuts of the scenario's model and batch over its GPUs: tp, cp, pp, dp, expert_tp and ep, and
-  // for the rest what a layout has by itself. Some have no layout.
+  // The cuts of the scenario's model and batch over its GPUs: tp, cp, pp, dp, expert_tp and ep,
+  // whether the sequence is cut, precision, recipe and dispatcher, and for the rest what a layout
+  // has by itself. Some have no layout.
   std::vector<Layout> cuts(const Scenario& base) const;
   // Every layout of a cut that keeps the rules (check() of model.h), in one fixed order. Experts'
   // communication beside compute, the kind of context communication and all else is as the scenario
   // has it.
   std::vector<Layout> layouts(const Scenario& base, const Layout& cut) const;
-  // The same for what tells the kernels of a cut apart if nothing is computed twice: the micro
-  // batch, whether the sequence is cut, precision and dispatcher. Rules are not asked.
-  std::vector<Layout> kernels(const Scenario& base, const Layout& cut) const;
+  // The cut by each micro batch: what tells its kernels apart if nothing is computed twice. Rules
+  // are not asked.
+  std::vector<Layout> micro_batches(const Scenario& base, const Layout& cut) const;
   // The orders that the scenario may name for the layout's pp, vpp and microbatches.
   std::vector<const OrderTraits*> orders(const Scenario& base, const Layout& layout) const;
   // How a layout can be played, by its orders() or by those given.

@@ -85,7 +85,8 @@ const OrderTraits& StageLevel::traits(const Playing& playing) const {
   return traits_of(playing.order, base_.job.order.orders);
 }
 
-double StageLevel::state_floor(const Layout& cut) const {
+double StageLevel::state_floor(Layout cut) const {
+  cut.scatter_gather = cut.tp > 1 && cut.pp > 1 && !cut.sequence_parallel;  // the smaller buffers
   double least = std::numeric_limits<double>::infinity();
   for (int zero = 0; zero <= (cut.pp > 1 ? 1 : 3); ++zero) {
     // With both ends on one rank none has a copy of the embedding; a second chain adds parameters.
@@ -97,7 +98,7 @@ double StageLevel::state_floor(const Layout& cut) const {
     for (int rank = 0; rank < cut.pp; ++rank) {
       const LiveActivations::Entry none[] = {{static_cast<Stage>(rank), 0}};
       const MemoryUse use = memory.of_rank(none, 0);
-      all += use.weights + use.gradients + use.optimizer;
+      all += use.weights + use.gradients + use.optimizer + use.communication;
     }
     least = std::min(least, all / cut.pp);
   }
@@ -133,15 +134,19 @@ Nanoseconds StageLevel::transfer_ns(const Layout& layout, int from, int to) {
 
 Nanoseconds StageLevel::work_bound(const Layout& layout) { return work_of(times(layout), layout); }
 
-Nanoseconds StageLevel::kernel_bound(const Layout& layout) {
-  const StageTimes& kernels = kernel_times(layout);
-  return kernels.layers.empty() ? INT64_MAX : work_of(kernels, layout);
+Nanoseconds StageLevel::unslowed_bound(const Layout& layout) {
+  return work_of(unslowed_times(layout), layout);
 }
 
-Nanoseconds StageLevel::least_kernel_bound(Layout layout) {
+Nanoseconds StageLevel::exposed_bound(const Layout& layout) {
+  const StageTimes& exposed = exposed_times(layout);
+  return exposed.layers.empty() ? INT64_MAX : work_of(exposed, layout);
+}
+
+Nanoseconds StageLevel::least_exposed_bound(Layout layout) {
   layout.recompute = Recompute::None;
   layout.recompute_modules = kAsScenario;
-  const Nanoseconds bound = kernel_bound(layout);
+  const Nanoseconds bound = exposed_bound(layout);
   // What is recomputed may be merged into other kernels, which are of a microsecond at least: those
   // are rounded to a nanosecond once, not twice.
   return bound == INT64_MAX ? bound : bound - bound / 1000;

@@ -45,6 +45,7 @@ struct StageTimes {
   std::vector<PassTimes> layers;  // by their kind's number
   PassTimes embedding, head, once;
   Bytes pipeline_bytes = 0;
+  bool slowed = false;  // communication takes SMs from kernels, which is not counted here
 
   // Of so many layers of the model from `begin` on.
   PassTimes of(const Model& model, int begin, int layers, bool first, bool last) const;
@@ -61,22 +62,24 @@ class StageLevel {
   // Another of the same scenario, for another thread: they remember stages' times together.
   StageLevel beside(Cluster cluster) const;
 
-  // Bytes of the mean rank's parameters, gradients and optimizer, however the layout goes on from
-  // its cut (Space::cuts) and its precision, and whatever ZeRO cuts.
-  double state_floor(const Layout& cut) const;
+  // Bytes of the mean rank's parameters, gradients, optimizer and communication buffers, however
+  // the layout goes on from its cut (Space::cuts) and its micro batch, and whatever ZeRO cuts.
+  double state_floor(Layout cut) const;
   // Bytes of the fullest GPU with one microbatch of one stage alive: less than any order needs.
   double memory_floor(const Candidate& candidate) const;
   double memory(const Candidate& candidate, const Order& order) const;
   double peak_bytes(const Candidate& candidate, const LiveActivations& live) const;
 
-  // Bounds below the iteration. Of a layout, however it is played: the mean rank's passes; their
-  // kernels alone, which costs less to find; and the kernels of the layout that recomputes nothing:
-  // endless where no layout with its micro batch and cuts keeps the rules.
+  // Bounds below the iteration. Of a layout, however it is played: the mean rank's passes; the same
+  // if communication took no SMs from kernels, which is quicker to find; of these the kernels and
+  // the communication that no setting hides, whatever it overlaps; and that of the layout that
+  // recomputes nothing: endless where no layout with its micro batch and cuts keeps the rules.
   Nanoseconds work_bound(const Layout& layout);
-  Nanoseconds kernel_bound(const Layout& layout);
-  Nanoseconds least_kernel_bound(Layout layout);
-  // Of layouts with the same kernels, one.
-  static Layout kernels_alike(Layout layout);
+  Nanoseconds unslowed_bound(const Layout& layout);
+  Nanoseconds exposed_bound(const Layout& layout);
+  Nanoseconds least_exposed_bound(Layout layout);
+  // Of layouts with the same exposed_bound(), but for their microbatches and ranks, one.
+  Layout exposed_alike(const Layout& layout) const;
   // When the ranks end at the earliest. A rank's passes, after the passes of one microbatch on the
   // stages before it; where backwards are whole, those of the stages before its first follow. Where
   // transfers do not overlap, each pass waits for what it sends.
@@ -96,17 +99,24 @@ class StageLevel {
   struct Known;
   StageLevel(const Scenario& base, Cluster cluster, std::shared_ptr<Known> known);
 
+  // What of a pass is counted: what exposed_bound() says; all but that communication takes SMs from
+  // kernels; all.
+  enum class Counted : std::uint8_t { Exposed, Unslowed, All };
+
   const StageTimes& times(const Layout& layout);
+  const StageTimes& unslowed_times(const Layout& layout);
   // Of no layers where no layout with its micro batch and cuts keeps the rules.
-  const StageTimes& kernel_times(const Layout& layout);
+  const StageTimes& exposed_times(const Layout& layout);
+  int alike_from(const Layout& layout) const;
   Layout canonical(Layout layout) const;
   std::pair<Model, Plan> a_few_layers(const Layout& layout, const Model& kind,
                                       const std::vector<int>& layers) const;
-  StageTimes measure_layers(const Layout& layout, bool of_kernels);
+  StageTimes measure_layers(const Layout& layout, Counted counted);
   // Of layers of that kind alone.
-  StageTimes measure_kind(const Layout& layout, const Model& kind, bool of_kernels);
+  StageTimes measure_kind(const Layout& layout, const Model& kind, Counted counted);
   Program one_gpu(std::vector<Kernel> kernels) const;
-  Nanoseconds length(const Pass& pass, const Layout& layout, Program* program);
+  Nanoseconds length(const Pass& pass, const Layout& layout, Program* program, bool* slowed);
+  Nanoseconds exposed_length(const Pass& pass, const Layout& layout);
   Nanoseconds played(const Pass& pass, const Layout& layout, Program* program);
   Nanoseconds step_ns(const Step& step, const Layout& layout);
   // Of all the ranks that one of each stage stands for.
@@ -147,8 +157,8 @@ struct StageLevel::Known {
   }
 
   std::mutex mutex;
-  std::map<Layout, StageTimes> whole, of_kernels;
-  std::map<std::tuple<Layout, std::string, bool>, StageTimes> dense;  // by layout and kind
+  std::map<Layout, StageTimes> exposed, unslowed, all;
+  std::map<std::tuple<Layout, std::string, Counted>, StageTimes> dense;  // by layout and kind
 };
 
 // The stages of each pipeline rank, by their place in the model's chain.

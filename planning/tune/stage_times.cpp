@@ -42,19 +42,48 @@ static bool takes_sms(const Pass& pass, const std::vector<Nanoseconds>& begins,
   return false;
 }
 
-// From the pass's input to its last step, on a GPU of its own: each step starts when its lane is
-// free and what it waits for has ended. Where communication takes SMs from kernels it is played.
-Nanoseconds StageLevel::length(const Pass& pass, const Layout& layout, Program* program) {
+// When each step of a pass ends, on a GPU of its own: it starts when its lane is free and what it
+// waits for has ended. `ns`: what it takes. `begins`: when it starts, where somebody asks.
+template <class Duration>
+static std::vector<Nanoseconds> step_ends(const Pass& pass, const Duration& ns,
+                                          std::vector<Nanoseconds>* begins = nullptr) {
   std::array<Nanoseconds, kGroupKinds + 1> lanes{};  // of compute, and of each group
-  std::vector<Nanoseconds> begins, ends;
+  std::vector<Nanoseconds> ends;
   for (const Step& step : pass.steps) {
     Nanoseconds& lane =
         lanes[step.computes ? kGroupKinds : static_cast<std::size_t>(step.group_kind)];
     for (const int wait : step.waits) lane = std::max(lane, ends[wait]);
-    begins.push_back(lane);
-    ends.push_back(lane += step_ns(step, layout));
+    if (begins != nullptr) begins->push_back(lane);
+    ends.push_back(lane += ns(step));
   }
-  if (takes_sms(pass, begins, ends)) return played(pass, layout, program);
+  return ends;
+}
+
+// From the pass's input to its last step. Where communication takes SMs from kernels it is played;
+// without a program to play it in, `*slowed` says so.
+Nanoseconds StageLevel::length(const Pass& pass, const Layout& layout, Program* program,
+                               bool* slowed) {
+  std::vector<Nanoseconds> begins;
+  const std::vector<Nanoseconds> ends = step_ends(
+      pass, [&](const Step& step) { return step_ns(step, layout); }, &begins);
+  if (takes_sms(pass, begins, ends)) {
+    if (program != nullptr) return played(pass, layout, program);
+    *slowed = true;
+  }
+  return ends.empty() ? 0 : std::ranges::max(ends);
+}
+
+// The same of what no setting of a layout hides: tensor communication may lie beside kernels where
+// the sequence is cut, context communication anywhere.
+Nanoseconds StageLevel::exposed_length(const Pass& pass, const Layout& layout) {
+  const bool groups_alike = alike_from(layout) > 0;
+  const std::vector<Nanoseconds> ends = step_ends(pass, [&](const Step& step) -> Nanoseconds {
+    const bool exposed =
+        step.computes ||
+        (groups_alike && (step.group_kind == GroupKind::Expert ||
+                          (step.group_kind == GroupKind::Tensor && !layout.sequence_parallel)));
+    return exposed ? step_ns(step, layout) : 0;
+  });
   return ends.empty() ? 0 : std::ranges::max(ends);
 }
 
@@ -98,13 +127,6 @@ Nanoseconds StageLevel::played(const Pass& pass, const Layout& layout, Program* 
   return std::ranges::max(trace->events, {}, &EventTimes::end_ns).end_ns;
 }
 
-// Of its kernels alone.
-static Nanoseconds computing(const Pass& pass) {
-  Nanoseconds sum = 0;
-  for (const Step& step : pass.steps) sum += step.computes ? step.duration_ns : 0;
-  return sum;
-}
-
 // A job of so many layers a stage of one kind, the embedding on the first, the head on the last.
 std::pair<Model, Plan> StageLevel::a_few_layers(const Layout& layout, const Model& kind,
                                                 const std::vector<int>& layers) const {
@@ -121,10 +143,9 @@ std::pair<Model, Plan> StageLevel::a_few_layers(const Layout& layout, const Mode
   return {std::move(model), std::move(plan)};
 }
 
-// Kernels add up; what else a pass takes once shows where a stage has a layer more.
-StageTimes StageLevel::measure_kind(const Layout& layout, const Model& kind, bool of_kernels) {
-  const auto [model, plan] =
-      a_few_layers(layout, kind, of_kernels ? std::vector{1, 1, 1} : std::vector{1, 1, 2, 1});
+// What a pass takes once shows where a stage has a layer more.
+StageTimes StageLevel::measure_kind(const Layout& layout, const Model& kind, Counted counted) {
+  const auto [model, plan] = a_few_layers(layout, kind, {1, 1, 2, 1});
   // Of the layout's numbers these alone tell its blocks' collectives apart.
   const auto [known, is_new] = collectives_.try_emplace({.tp = layout.tp,
                                                          .cp = layout.cp,
@@ -135,16 +156,17 @@ StageTimes StageLevel::measure_kind(const Layout& layout, const Model& kind, boo
         block_collective_ns(model, plan, base_.costs, groups_.cluster(), groups_.placement());
   Workload work = price_workload(model, OrderedPlan(plan), base_.costs, groups_.cluster(),
                                  groups_.placement(), known->second);
+  StageTimes times;
   Program program = one_gpu(std::move(work.kernels));
   const auto ns = [&](const Pass& pass) {
-    return of_kernels ? computing(pass) : length(pass, layout, &program);
+    if (counted == Counted::Exposed) return exposed_length(pass, layout);
+    return length(pass, layout, counted == Counted::All ? &program : nullptr, &times.slowed);
   };
   std::vector<PassTimes> stages;
   for (const StageWork& stage : work.stages)
     stages.push_back({ns(stage.forward), ns(stage.backward), ns(stage.backward_input),
                       ns(stage.backward_weight)});
-  StageTimes times;
-  times.layers = {of_kernels ? stages[1] : stages[2] - stages[1]};
+  times.layers = {stages[2] - stages[1]};
   times.once = stages[1] - times.layers.front();
   times.embedding = stages.front() - stages[1];
   times.head = stages.back() - stages[1];
@@ -154,62 +176,77 @@ StageTimes StageLevel::measure_kind(const Layout& layout, const Model& kind, boo
 
 // What a pass takes once and the embedding are the first kind's, the head the last layer's, which
 // may come with further ones.
-StageTimes StageLevel::measure_layers(const Layout& layout, bool of_kernels) {
+StageTimes StageLevel::measure_layers(const Layout& layout, Counted counted) {
   const Model& model = base_.job.model;
   const auto measured = [&](const Model& kind) {
-    if (kind.is_moe() || layout.expert_tp == 0) return measure_kind(layout, kind, of_kernels);
+    if (kind.is_moe() || layout.expert_tp == 0) return measure_kind(layout, kind, counted);
     Layout dense = layout;  // among other layers' experts
     dense.ep = 1;
     dense.expert_tp = 0;
-    return known_->times(&known_->dense, std::tuple(canonical(dense), kind.kind, of_kernels),
-                         [&] { return measure_kind(layout, kind, of_kernels); });
+    return known_->times(&known_->dense, std::tuple(canonical(dense), kind.kind, counted),
+                         [&] { return measure_kind(layout, kind, counted); });
   };
   StageTimes all = measured(model.kinds.empty() ? model : model.kinds.front());
   for (std::size_t i = 1; i < model.kinds.size(); ++i) {
     const StageTimes kind = measured(model.kinds[i]);
     all.layers.push_back(kind.layers.front());
+    all.slowed |= kind.slowed;
     if (model.kind_of(model.layers - 1) == static_cast<int>(i)) all.head = kind.head;
   }
   return all;
 }
 
+// What a block's groups take is what those of its first so many GPUs take; 0: they do not lie
+// alike.
+int StageLevel::alike_from(const Layout& layout) const {
+  return groups_.alike_from(
+      std::lcm(layout.tp * layout.cp, layout.ep * std::max(layout.expert_tp, 1)));
+}
+
 // Of the layouts that have the same times, one.
 Layout StageLevel::canonical(Layout layout) const {
   layout.vpp = 1;
-  // What a block's groups take is what those of its first GPUs take, where they lie alike.
-  const int span = std::lcm(layout.tp * layout.cp, layout.ep * std::max(layout.expert_tp, 1));
-  if (const int alike = groups_.alike_from(span); alike > 0) {
+  if (const int alike = alike_from(layout); alike > 0) {
     layout.dp = std::min(layout.block(), alike) / (layout.tp * layout.cp);
     layout.pp = std::min(layout.pp, 2);  // whether the embedding is shared shows in no time
   }
   return layout;
 }
 
-const StageTimes& StageLevel::times(const Layout& layout) {
-  return known_->times(&known_->whole, canonical(layout),
-                       [&] { return measure_layers(layout, /*of_kernels=*/false); });
+const StageTimes& StageLevel::unslowed_times(const Layout& layout) {
+  return known_->times(&known_->unslowed, canonical(layout),
+                       [&] { return measure_layers(layout, Counted::Unslowed); });
 }
 
-Layout StageLevel::kernels_alike(Layout layout) {
-  layout.tensor = TensorMethod::Off;
-  layout.overlap_context = layout.scatter_gather = false;
-  layout.pp = layout.vpp = layout.dp = 1;  // they are alike on all ranks
-  return layout;
+const StageTimes& StageLevel::times(const Layout& layout) {
+  const StageTimes& unslowed = unslowed_times(layout);
+  if (!unslowed.slowed) return unslowed;
+  return known_->times(&known_->all, canonical(layout),
+                       [&] { return measure_layers(layout, Counted::All); });
+}
+
+Layout StageLevel::exposed_alike(const Layout& layout) const {
+  Layout alike = canonical(layout);
+  alike.tensor = TensorMethod::Off;
+  alike.overlap_context = alike.scatter_gather = false;
+  alike.pp = 1;
+  if (alike_from(layout) == 0) alike.dp = 1;  // of kernels alone, which are alike on all ranks
+  return alike;
 }
 
 // Where they cut no GEMM to overlap it: others have no less to compute.
-const StageTimes& StageLevel::kernel_times(const Layout& layout) {
-  const Layout key = kernels_alike(layout);
+const StageTimes& StageLevel::exposed_times(const Layout& layout) {
+  const Layout key = exposed_alike(layout);
   Layout least = key;
   least.pp = layout.pp;
   least.vpp = layout.vpp;
   least.dp = layout.dp;
-  return known_->times(&known_->of_kernels, key, [&]() -> StageTimes {
+  return known_->times(&known_->exposed, key, [&]() -> StageTimes {
     for (const auto& [kind, layers] : kinds_of(base_.job.model)) {
       const auto [model, plan] = a_few_layers(least, *kind, {1, 1, 1});
       if (!check(model, plan).ok()) return {};
     }
-    return measure_layers(least, /*of_kernels=*/true);
+    return measure_layers(least, Counted::Exposed);
   });
 }
 

@@ -85,7 +85,7 @@ std::string counts_text(const Tuned& tuned) {
   const SearchCounts& c = tuned.counts;
   std::string text = fmt::format(
       "{} plans in {:.1f} s, {} a second on one core, of {} cuts of the model over the GPUs; of {} "
-      "more memory holds no parameters, of {} the kernels alone take longer. Not scheduled: {} "
+      "more memory holds no parameters, of {} what nothing hides takes longer. Not scheduled: {} "
       "beyond the GPU's memory; {} by the work of their layout, {} with its bubble and transfers, "
       "{} with least "
       "data-parallel "

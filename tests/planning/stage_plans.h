@@ -73,10 +73,11 @@ inline void check_bounds(const Scenario& base, const std::vector<Candidate>& pla
     const auto played = level.play(plan, *order);
     REQUIRE(played.ok());
     CHECK(level.work_bound(plan.layout) <= *played);
-    CHECK(level.kernel_bound(plan.layout) <= level.work_bound(plan.layout));
-    CHECK(level.least_kernel_bound(plan.layout) <= level.kernel_bound(plan.layout));
+    CHECK(level.unslowed_bound(plan.layout) <= level.work_bound(plan.layout));
+    CHECK(level.exposed_bound(plan.layout) <= level.unslowed_bound(plan.layout));
+    CHECK(level.least_exposed_bound(plan.layout) <= level.exposed_bound(plan.layout));
     Layout cut = plan.layout;
-    cut.micro_batch = cut.vpp = 1;
+    cut.vpp = 1;
     CHECK(level.state_floor(cut) <= level.memory_floor(plan));
     const RankEnds least = level.ends_bound(plan.layout, plan.playing);
     CHECK(level.data_bound(plan, least) <= *played);

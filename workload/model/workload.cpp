@@ -35,13 +35,12 @@ class Assembler {
     const double collective_s = to_seconds(block_collective_ns);
     for (const auto& [kind, count] : kinds_of(model))
       layers_.emplace(kind, layer_passes(*kind, plan, collective_s, &kernels_));
-    kept_layers_ = layers_;
     if (plan.vocabulary > 0) vocabulary_ = vocabulary_blocks(model, plan, cost.profile);
     if (plan.recompute_layers < 0) return;
     Plan kept = plan;
     kept.recompute = Recompute::None;
-    for (auto& [kind, passes] : kept_layers_)
-      passes = layer_passes(*kind, kept, collective_s, &kernels_);
+    for (const auto& [kind, passes] : layers_)
+      kept_layers_.emplace(kind, layer_passes(*kind, kept, collective_s, &kernels_));
   }
 
   Workload assemble() {
@@ -59,6 +58,10 @@ class Assembler {
   }
 
  private:
+  const std::map<const Model*, LayerPasses>& kept_layers() const {
+    return plan_.recompute_layers < 0 ? layers_ : kept_layers_;
+  }
+
   // Of so many layers from `begin` on.
   StageWork stage(int begin, int layers, int number, bool last) {
     StageWork stage;
@@ -68,7 +71,7 @@ class Assembler {
     const int first_layer = first || shares ? 1 : 0;
     const int recomputed = recomputed_layers(plan_, layers);
     const auto layer = [&](int i) -> const LayerPasses& {
-      return (i < recomputed ? layers_ : kept_layers_).at(&model_.layer(begin + i));
+      return (i < recomputed ? layers_ : kept_layers()).at(&model_.layer(begin + i));
     };
     PassBuilder forward;
     Backward backward;
@@ -209,7 +212,7 @@ class Assembler {
   // the head again, which may stand on the next stage.
   void add_mtp(PassBuilder* forward, Backward* backward, int unit) {
     const Block product = mtp_block(model_, plan_, profile());
-    const LayerPasses& layer = kept_layers_.at(&model_.layer(model_.layers - 1));
+    const LayerPasses& layer = kept_layers().at(&model_.layer(model_.layers - 1));
     compute(forward, product.forward, unit);
     forward->append(layer.forward, unit);
     if (!plan_.mtp_before_loss) add_head(forward, backward, unit);
@@ -269,7 +272,7 @@ class Assembler {
   KernelTable kernels_;
   std::optional<VocabularyBlocks> vocabulary_;
   // By kind: under plan.recompute, and those that are not recomputed.
-  std::map<const Model*, LayerPasses> layers_, kept_layers_;
+  std::map<const Model*, LayerPasses> layers_, kept_layers_;  // empty: the same
   Workload work_;
 };
 
