@@ -15,12 +15,18 @@ constexpr std::int64_t kProgressStep = 1 << 16;
 
 }  // namespace
 
+Playback::Queues::Queues(const Body& body) : of_lanes(body) {
+  waits.reserve(body.waits.size());
+  for (const std::uint32_t wait : body.waits)
+    waits.push_back({of_lanes.place[wait], body.ops[wait].lane});
+}
+
 Playback::Playback(const Program& program, const RankFolding& folding,
                    const PlaybackOptions& options)
     : program_(program),
       folding_(folding),
       options_(options),
-      queues_(lane_queues(program)),
+      queues_(program.bodies.begin(), program.bodies.end()),
       stretches_(takes_sms(program)),
       first_pattern_(folding.comm_classes.size() * kCommKinds, kNoLinks),
       transfers_(folding.comm_classes.size()),
@@ -30,17 +36,20 @@ Playback::Playback(const Program& program, const RankFolding& folding,
     const Body& ops = program.bodies[folded_rank.body];
     out_.first.push_back(events);
     events += ops.ops.size();
-    folded_ranks_.push_back({folded_rank.rank, &ops, &queues_[folded_rank.body],
-                             folded_rank.comm_classes.data(), nullptr, LaneCursors(ops),
-                             std::vector<Nanoseconds>(ops.lanes.size())});
+    folded_ranks_.push_back({&ops, &queues_[folded_rank.body], folded_rank.comm_classes.data(),
+                             nullptr, folded_rank.rank});
+    first_lane_.push_back(static_cast<std::uint32_t>(played_lanes_.size()));
+    played_lanes_.resize(played_lanes_.size() + ops.lanes.size());
   }
   out_.events.resize(events);
   for (std::size_t p = 0; p < folded_ranks_.size(); ++p)
     folded_ranks_[p].events = out_.events.data() + out_.first[p];
-  for (const CommunicatorClass& comm_class : folding.comm_classes) {
-    std::vector<LaneMember>& members = members_.emplace_back();
-    for (const auto& [folded_rank, slot] : comm_class.members)
-      members.push_back({folded_rank, body(folded_rank).slots[slot].lane});
+  for (std::size_t c = 0; c < transfers_.size(); ++c) {
+    transfers_[c].first_member = static_cast<std::uint32_t>(members_.size());
+    for (const auto& [folded_rank, slot] : folding.comm_classes[c].members)
+      members_.push_back({folded_rank, body(folded_rank).slots[slot].lane});
+    transfers_[c].members =
+        static_cast<std::uint32_t>(members_.size()) - transfers_[c].first_member;
   }
 }
 
@@ -158,14 +167,10 @@ void Playback::pump() {
       return;
     }
     events_.pop();
-    if (!events_.empty() && events_.top().subject >= 0) {
-      const PlayedRank& next = folded_ranks_[events_.top().subject];
-      __builtin_prefetch(next.arrived_ns.data());
-      __builtin_prefetch(next.cursors.done.data());
-    }
+    if (!events_.empty()) fetch(events_.top());
     now_ = std::max(now_, event.time);  // the solver rounds its times to ns
     if (event.subject >= 0) {
-      end_op(event.subject, 0, folded_ranks_[event.subject].arrived_ns[0]);
+      end_op(event.subject, 0, lanes_of(event.subject)[0].arrived_ns);
       start_ready(event.subject);
     } else {
       advance(~event.subject);
@@ -211,15 +216,27 @@ void Playback::start_pending() {
 // Folded ranks: an op waits for what docs/design.md says ("What a schedule means").
 
 void Playback::start_ready(std::int32_t folded_rank) {
-  PlayedRank& played = folded_ranks_[folded_rank];
-  played.cursors.start_ready(*played.body, *played.queues,
-                             [&](std::uint32_t op) { start(folded_rank, op); });
+  const Queues& queues = *folded_ranks_[folded_rank].queues;
+  const std::vector<std::vector<std::uint32_t>>& lanes = queues.of_lanes.lanes;
+  PlayedLane* const played = lanes_of(folded_rank);
+  for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+    if (played[lane].busy || played[lane].done == lanes[lane].size()) continue;
+    const std::uint32_t i = lanes[lane][played[lane].done];
+    const Op& op = body(folded_rank).ops[i];
+    const auto* wait = queues.waits.data() + op.first_wait;
+    if (!std::all_of(wait, wait + op.waits, [&](const Queues::Place& place) {
+          return place.on_lane < played[place.lane].done;
+        }))
+      continue;
+    played[lane].busy = true;
+    start(folded_rank, i);
+  }
 }
 
 void Playback::start(std::int32_t folded_rank, std::uint32_t i) {
   PlayedRank& played = folded_ranks_[folded_rank];
   const Op& op = played.body->ops[i];
-  played.arrived_ns[op.lane] = now_;
+  lanes_of(folded_rank)[op.lane].arrived_ns = now_;
   __builtin_prefetch(&played.events[i], 1);  // far away: its end is written there
   if (is_compute(op.kind)) {
     const Nanoseconds duration_ns = options_.jitter.apply(op.duration_ns, index(played.rank), i);
@@ -240,8 +257,11 @@ void Playback::start(std::int32_t folded_rank, std::uint32_t i) {
 
 void Playback::end_op(std::int32_t folded_rank, std::uint8_t lane, Nanoseconds start_ns) {
   PlayedRank& played = folded_ranks_[folded_rank];
-  const std::uint32_t op = played.cursors.end(*played.queues, lane);
-  played.events[op] = {played.arrived_ns[lane], start_ns, now_};
+  const std::uint32_t op = op_of({folded_rank, lane});
+  PlayedLane& ended = lanes_of(folded_rank)[lane];
+  played.events[op] = {ended.arrived_ns, start_ns, now_};
+  ended.busy = false;
+  ++ended.done;
   if (stretches_) leave_device(folded_rank, op);
   if (++ended_ % kProgressStep == 0) options_.on_progress(kProgressStep);
 }
@@ -250,15 +270,12 @@ void Playback::end_op(std::int32_t folded_rank, std::uint8_t lane, Nanoseconds s
 
 void Playback::arrive(std::int32_t comm_class) {
   Transfer& transfer = transfers_[comm_class];
-  const std::vector<LaneMember>& members = members_[comm_class];
-  if (++transfer.arrived < static_cast<std::int32_t>(members.size())) return;
+  if (++transfer.arrived < static_cast<std::int32_t>(transfer.members)) return;
   transfer.arrived = 0;
   transfer.start_ns = now_;
   if (stretches_) {
-    for (const auto& [folded_rank, lane] : members) {
-      const PlayedRank& played = folded_ranks_[folded_rank];
-      enter_device(folded_rank, played.queues->lanes[lane][played.cursors.done[lane]]);
-    }
+    for (const LaneMember& member : members_of(transfer))
+      enter_device(member.folded_rank, op_of(member));
   }
   if (never_shares(transfer)) {
     transfer.phase = Phase::Alone;
@@ -349,9 +366,9 @@ void Playback::end_transfer(std::int32_t comm_class) {
     }
   }
   transfer.phase = Phase::Idle;
-  for (const auto& [folded_rank, lane] : members_[comm_class])
+  for (const auto& [folded_rank, lane] : members_of(transfer))
     end_op(folded_rank, lane, transfer.start_ns);
-  for (const auto& [folded_rank, lane] : members_[comm_class]) start_ready(folded_rank);
+  for (const auto& [folded_rank, lane] : members_of(transfer)) start_ready(folded_rank);
 }
 
 }  // namespace tandem

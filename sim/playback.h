@@ -73,30 +73,45 @@ class Playback final : public FlowListener {
   };
   static constexpr std::int32_t kNoLinks = -1;
   enum class Phase : std::uint8_t { Idle, Latency, Alone, Shared };
-  // A folded rank, and how far it is.
+  // A body's queues, and where what its ops wait for stands on them.
+  struct Queues {
+    struct Place {
+      std::uint32_t on_lane = 0;
+      std::uint8_t lane = 0;
+    };
+    LaneQueues of_lanes;
+    std::vector<Place> waits;  // as Body::waits
+
+    explicit Queues(const Body& body);
+  };
+  // How far a rank is on a lane.
+  struct PlayedLane {
+    Nanoseconds arrived_ns = 0;  // of its op under way
+    std::uint32_t done = 0;      // ops ended
+    bool busy = false;           // its next op has arrived or runs
+  };
   struct PlayedRank {
-    Rank rank{};
     const Body* body = nullptr;
-    const LaneQueues* queues = nullptr;
+    const Queues* queues = nullptr;
     const std::int32_t* comm_classes = nullptr;  // by slot
     EventTimes* events = nullptr;                // by op
-    LaneCursors cursors;
-    std::vector<Nanoseconds> arrived_ns;  // by lane: of its op under way
+    Rank rank{};
   };
   struct LaneMember {
     std::int32_t folded_rank = 0;
     std::uint8_t lane = 0;
   };
   struct Transfer {
-    Phase phase = Phase::Idle;
-    std::int32_t arrived = 0;
-    std::int32_t pattern = kNoLinks;
-    std::int32_t flows = 0;        // in the solver
-    std::uint32_t generation = 0;  // events of an older one are void
     Nanoseconds start_ns = 0;
     Nanoseconds flow_begin_ns = 0;
     Nanoseconds duration_ns = 0;  // as priced
     Bytes bytes = 0;
+    std::uint32_t first_member = 0, members = 0;  // in members_
+    std::int32_t arrived = 0;
+    std::int32_t pattern = kNoLinks;
+    std::int32_t flows = 0;        // in the solver
+    std::uint32_t generation = 0;  // events of an older one are void
+    Phase phase = Phase::Idle;
   };
   // A folded rank's compute op under way beside its communication, where some takes SMs.
   struct SharedCompute {
@@ -139,6 +154,26 @@ class Playback final : public FlowListener {
   void schedule(Nanoseconds time, std::int32_t subject, std::uint32_t generation);
 
   const Body& body(std::int32_t folded_rank) const { return *folded_ranks_[folded_rank].body; }
+  PlayedLane* lanes_of(std::int32_t folded_rank) {
+    return played_lanes_.data() + first_lane_[folded_rank];
+  }
+  std::uint32_t op_of(const LaneMember& member) {
+    const std::uint32_t done = lanes_of(member.folded_rank)[member.lane].done;
+    return folded_ranks_[member.folded_rank].queues->of_lanes.lanes[member.lane][done];
+  }
+  std::span<const LaneMember> members_of(const Transfer& transfer) const {
+    return {members_.data() + transfer.first_member, transfer.members};
+  }
+  // What the event will read: thousands of ranks do not stay in a cache. Inlined always: GCC 12
+  // drops calls of a function that does nothing but prefetch.
+  [[gnu::always_inline]] void fetch(const Event& event) const {
+    if (event.subject < 0) {
+      __builtin_prefetch(&transfers_[~event.subject]);
+    } else {
+      __builtin_prefetch(&folded_ranks_[event.subject]);
+      __builtin_prefetch(&played_lanes_[first_lane_[event.subject]]);
+    }
+  }
   void start_ready(std::int32_t folded_rank);
   void start(std::int32_t folded_rank, std::uint32_t op);
   void end_op(std::int32_t folded_rank, std::uint8_t lane, Nanoseconds start_ns);
@@ -167,8 +202,8 @@ class Playback final : public FlowListener {
   const Program& program_;
   const RankFolding& folding_;
   const PlaybackOptions options_;
-  const std::vector<LaneQueues> queues_;
-  const bool stretches_;  // some op takes SMs
+  const std::vector<Queues> queues_;  // by body
+  const bool stretches_;              // some op takes SMs
 
   FlowNetwork network_;
   std::vector<Pattern> patterns_;
@@ -177,9 +212,11 @@ class Playback final : public FlowListener {
   std::vector<std::int32_t> link_users_;  // operations in flight
   std::vector<std::int32_t> link_alone_;  // the communicator class that uses the link by itself; -1
   std::vector<PlayedRank> folded_ranks_;
-  std::vector<std::vector<LaneMember>> members_;  // by communicator class
-  std::vector<Transfer> transfers_;               // by communicator class
-  std::vector<SharedCompute> shared_;             // by folded rank; empty where no op takes SMs
+  std::vector<std::uint32_t> first_lane_;  // by folded rank
+  std::vector<PlayedLane> played_lanes_;
+  std::vector<LaneMember> members_;    // of all communicator classes
+  std::vector<Transfer> transfers_;    // by communicator class
+  std::vector<SharedCompute> shared_;  // by folded rank; empty where no op takes SMs
   std::vector<std::int32_t> changed_;  // folded ranks whose compute's end is to be found anew
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::uint64_t scheduled_ = 0;

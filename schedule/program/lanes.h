@@ -44,7 +44,7 @@ inline std::vector<std::vector<std::uint32_t>> ops_by_slot(const Body& body) {
   return slots;
 }
 
-// How far a rank is: all that an engine or an executor keeps of its ops.
+// How far a rank is: all that an executor keeps of its ops.
 struct LaneCursors {
   std::vector<std::uint32_t> done;  // ops ended, by lane
   std::vector<std::uint8_t> busy;   // by lane: its next op has arrived or runs
