@@ -11,8 +11,11 @@
 
 namespace tandem {
 
-GroupTimes::GroupTimes(const Scenario& base, Cluster cluster)
-    : base_(base), cluster_(std::move(cluster)), placement_(place_ranks(base.cluster, cluster_)) {}
+GroupTimes::GroupTimes(const Scenario& base, Cluster cluster, std::shared_ptr<KnownChoices> known)
+    : base_(base),
+      cluster_(std::move(cluster)),
+      placement_(place_ranks(base.cluster, cluster_)),
+      known_(std::move(known)) {}
 
 // The first rank of the stage. Where nodes are alike its place on the node is enough.
 int GroupTimes::begin_of(const Layout& layout, int stage) const {
@@ -76,8 +79,12 @@ RankGroups GroupTimes::of_data(const Layout& layout, CommKind kind,
 }
 
 const std::vector<Choices>& GroupTimes::choices_of(const RankGroups& groups) {
-  std::vector<Choices>& known = choices_[groups];
-  if (!known.empty()) return known;
+  const std::vector<Choices>*& choices = choices_[groups];
+  if (choices == nullptr) choices = &known_->of(groups, [&] { return find_choices(groups); });
+  return *choices;
+}
+
+std::vector<Choices> GroupTimes::find_choices(const RankGroups& groups) const {
   std::vector<std::vector<DeviceId>> instances;
   const int span = groups.size * groups.stride;
   for (int first = 0; first < groups.block; ++first) {
@@ -103,9 +110,9 @@ const std::vector<Choices>& GroupTimes::choices_of(const RankGroups& groups) {
   plan.pp = 1;  // where ZeRO 3 has a slowdown of its own
   const CommCost cost = comm_costs(base_.job.model, plan, base_.costs.profile,
                                    cluster_.spec())[static_cast<std::size_t>(groups.group_kind)];
-  known = lockstep_choices(cluster_, groups.kind, instances);
-  for (Choices& each : known) each = at_cost(std::move(each), groups.group_kind, cost);
-  return known;
+  std::vector<Choices> found = lockstep_choices(cluster_, groups.kind, instances);
+  for (Choices& each : found) each = at_cost(std::move(each), groups.group_kind, cost);
+  return found;
 }
 
 Nanoseconds GroupTimes::alone_ns(const RankGroups& groups, Bytes bytes) {

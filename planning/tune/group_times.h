@@ -3,8 +3,10 @@
 
 #include <compare>
 #include <map>
+#include <memory>
 #include <vector>
 
+#include "planning/tune/shared_memo.h"
 #include "planning/tune/space.h"
 #include "schedule/lowering/price.h"
 #include "topology/cluster.h"
@@ -26,10 +28,12 @@ struct RankGroups {
   auto operator<=>(const RankGroups&) const = default;
 };
 
+using KnownChoices = SharedMemo<RankGroups, std::vector<Choices>>;
+
 class GroupTimes {
  public:
-  // REQUIRES: `base` outlives it.
-  GroupTimes(const Scenario& base, Cluster cluster);
+  // Those of one scenario and cluster may know choices together. REQUIRES: `base` outlives it.
+  GroupTimes(const Scenario& base, Cluster cluster, std::shared_ptr<KnownChoices> known);
 
   const Cluster& cluster() const { return cluster_; }
   const Placement& placement() const { return placement_; }
@@ -53,11 +57,13 @@ class GroupTimes {
  private:
   int begin_of(const Layout& layout, int stage) const;
   const std::vector<Choices>& choices_of(const RankGroups& groups);
+  std::vector<Choices> find_choices(const RankGroups& groups) const;
 
   const Scenario& base_;
   Cluster cluster_;
   Placement placement_;
-  std::map<RankGroups, std::vector<Choices>> choices_;
+  std::shared_ptr<KnownChoices> known_;
+  std::map<RankGroups, const std::vector<Choices>*> choices_;  // of the known, those asked for here
 };
 
 }  // namespace tandem

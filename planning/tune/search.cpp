@@ -61,6 +61,7 @@ struct Branch {
   Nanoseconds bound = 0;
   std::int32_t cut = 0, layout = kAll;
   std::int16_t playing = kAll, sharing = kAll;
+  std::int32_t plans = 1;  // that hang on it; of a cut not known
 
   bool operator>(const Branch& other) const {
     return std::tie(bound, cut, layout, playing, sharing) >
@@ -202,7 +203,7 @@ class BranchAndBound {
 
   // Of what takes about as long, so that threads share it well; and so many that they have enough.
   enum Queue : std::uint8_t { Cuts, Bounds, Plans };
-  static constexpr int kAtOnce[] = {16, 2048, 16};  // each plan may make others needless
+  static constexpr int kAtOnce[] = {64, 4096, 32};  // each plan may make others needless
 
   static Queue queue_of(const Branch& branch) {
     return branch.layout < 0 ? Cuts : branch.playing < 0 ? Bounds : Plans;
@@ -230,9 +231,8 @@ class BranchAndBound {
     for (std::size_t i = 0; i < round.size(); ++i) {
       std::size_t share = shares.size();
       if (round[i].layout >= 0 && round[i].playing < Branch::kAll)
-        share =
-            alike.try_emplace(known_.levels_.front().exposed_alike(known(round[i]).layout), share)
-                .first->second;
+        share = alike.try_emplace(known_.levels_.front().canonical(known(round[i]).layout), share)
+                    .first->second;
       if (share == shares.size()) shares.emplace_back();
       shares[share].push_back(i);
     }
@@ -302,8 +302,8 @@ class BranchAndBound {
       expansion.counts.enumerated += known.plans + known.others;
       expansion.counts.memory += known.others;
       const Nanoseconds bound = level->least_exposed_bound(known.layout);
-      expansion.branches.push_back(
-          {bound, number, static_cast<std::int32_t>(i), Branch::kByLeastExposed});
+      expansion.branches.push_back({bound, number, static_cast<std::int32_t>(i),
+                                    Branch::kByLeastExposed, Branch::kAll, known.plans});
     }
     return expansion;
   }
@@ -314,7 +314,9 @@ class BranchAndBound {
     const RankEnds ends = level->ends_bound(layout, playing);
     branch.playing = static_cast<std::int16_t>(place);
     branch.bound = INT64_MAX;
-    for (const Sharing& sharing : sharings(layout, playing))
+    const std::vector<Sharing> all = sharings(layout, playing);
+    branch.plans = static_cast<std::int32_t>(all.size());
+    for (const Sharing& sharing : all)
       branch.bound = std::min(branch.bound, level->data_bound({layout, playing, sharing}, ends));
     return branch;
   }
@@ -378,18 +380,10 @@ class BranchAndBound {
       ++(stopped_ ? counts_.cuts_left : counts_.cuts_work);
       return;
     }
-    const Search::Known& layout = known(branch);
-    std::int64_t plans = 1;
-    if (branch.playing < 0) {
-      plans = layout.plans;
-    } else if (branch.sharing < 0) {
-      const Playing playing = playings(layout.layout, known_.levels_.front())[branch.playing];
-      plans = static_cast<std::int64_t>(sharings(layout.layout, playing).size());
-    }
     (stopped_             ? counts_.left
      : branch.playing < 0 ? counts_.work
      : branch.sharing < 0 ? counts_.pipeline
-                          : counts_.data) += plans;
+                          : counts_.data) += branch.plans;
   }
 
   Search& known_;
@@ -422,7 +416,7 @@ Search::Cut Search::bounded(const Layout& cut, StageLevel* level) const {
 }
 
 void Search::find_cuts(const std::function<bool()>& stop) {
-  constexpr std::size_t kAtOnce = 64;  // between two looks at whether to stop
+  constexpr std::size_t kAtOnce = 128;  // between two looks at whether to stop
   cuts_.clear();
   const std::vector<Layout> cuts = space_.cuts(base_);
   std::vector<Cut> found(cuts.size());

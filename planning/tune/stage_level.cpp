@@ -75,7 +75,7 @@ StageLevel::StageLevel(const Scenario& base, Cluster cluster)
     : StageLevel(base, std::move(cluster), std::make_shared<Known>()) {}
 
 StageLevel::StageLevel(const Scenario& base, Cluster cluster, std::shared_ptr<Known> known)
-    : base_(base), groups_(base, std::move(cluster)), known_(std::move(known)) {}
+    : base_(base), groups_(base, std::move(cluster), known->choices), known_(std::move(known)) {}
 
 StageLevel StageLevel::beside(Cluster cluster) const {
   return StageLevel(base_, std::move(cluster), known_);

@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <compare>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -15,6 +13,7 @@
 
 #include "base/result.h"
 #include "planning/tune/group_times.h"
+#include "planning/tune/shared_memo.h"
 #include "planning/tune/space.h"
 #include "schedule/lowering/lower.h"
 #include "schedule/order/named_orders.h"
@@ -78,8 +77,8 @@ class StageLevel {
   Nanoseconds unslowed_bound(const Layout& layout);
   Nanoseconds exposed_bound(const Layout& layout);
   Nanoseconds least_exposed_bound(Layout layout);
-  // Of layouts with the same exposed_bound(), but for their microbatches and ranks, one.
-  Layout exposed_alike(const Layout& layout) const;
+  // Of layouts whose passes take the same time, one.
+  Layout canonical(Layout layout) const;
   // When the ranks end at the earliest. A rank's passes, after the passes of one microbatch on the
   // stages before it; where backwards are whole, those of the stages before its first follow. Where
   // transfers do not overlap, each pass waits for what it sends.
@@ -108,7 +107,7 @@ class StageLevel {
   // Of no layers where no layout with its micro batch and cuts keeps the rules.
   const StageTimes& exposed_times(const Layout& layout);
   int alike_from(const Layout& layout) const;
-  Layout canonical(Layout layout) const;
+  Layout exposed_alike(const Layout& layout) const;
   std::pair<Model, Plan> a_few_layers(const Layout& layout, const Model& kind,
                                       const std::vector<int>& layers) const;
   StageTimes measure_layers(const Layout& layout, Counted counted);
@@ -137,28 +136,15 @@ class StageLevel {
 
   const Scenario& base_;
   GroupTimes groups_;
-  std::map<Layout, Nanoseconds> collectives_;  // block_collective_ns()
   std::shared_ptr<Known> known_;
 };
 
-// What was measured. Threads share it: what two measure at once is the same.
+// What was measured, by all threads.
 struct StageLevel::Known {
-  // What is known by that key, or else what `measure` gives.
-  template <class Key, class Measure>
-  const StageTimes& times(std::map<Key, StageTimes>* of, const Key& key, const Measure& measure) {
-    {
-      const std::lock_guard lock(mutex);
-      const auto found = of->find(key);
-      if (found != of->end()) return found->second;
-    }
-    StageTimes measured = measure();
-    const std::lock_guard lock(mutex);
-    return of->try_emplace(key, std::move(measured)).first->second;
-  }
-
-  std::mutex mutex;
-  std::map<Layout, StageTimes> exposed, unslowed, all;
-  std::map<std::tuple<Layout, std::string, Counted>, StageTimes> dense;  // by layout and kind
+  SharedMemo<Layout, StageTimes> exposed, unslowed, all;
+  SharedMemo<std::tuple<Layout, std::string, Counted>, StageTimes> dense;  // by layout and kind
+  SharedMemo<Layout, Nanoseconds> collectives;                             // block_collective_ns()
+  std::shared_ptr<KnownChoices> choices = std::make_shared<KnownChoices>();
 };
 
 // The stages of each pipeline rank, by their place in the model's chain.

@@ -147,15 +147,15 @@ std::pair<Model, Plan> StageLevel::a_few_layers(const Layout& layout, const Mode
 StageTimes StageLevel::measure_kind(const Layout& layout, const Model& kind, Counted counted) {
   const auto [model, plan] = a_few_layers(layout, kind, {1, 1, 2, 1});
   // Of the layout's numbers these alone tell its blocks' collectives apart.
-  const auto [known, is_new] = collectives_.try_emplace({.tp = layout.tp,
-                                                         .cp = layout.cp,
-                                                         .micro_batch = layout.micro_batch,
-                                                         .precision = layout.precision});
-  if (is_new)
-    known->second =
-        block_collective_ns(model, plan, base_.costs, groups_.cluster(), groups_.placement());
+  const Layout tensor{.tp = layout.tp,
+                      .cp = layout.cp,
+                      .micro_batch = layout.micro_batch,
+                      .precision = layout.precision};
+  const Nanoseconds collective_ns = known_->collectives.of(tensor, [&] {
+    return block_collective_ns(model, plan, base_.costs, groups_.cluster(), groups_.placement());
+  });
   Workload work = price_workload(model, OrderedPlan(plan), base_.costs, groups_.cluster(),
-                                 groups_.placement(), known->second);
+                                 groups_.placement(), collective_ns);
   StageTimes times;
   Program program = one_gpu(std::move(work.kernels));
   const auto ns = [&](const Pass& pass) {
@@ -183,8 +183,8 @@ StageTimes StageLevel::measure_layers(const Layout& layout, Counted counted) {
     Layout dense = layout;  // among other layers' experts
     dense.ep = 1;
     dense.expert_tp = 0;
-    return known_->times(&known_->dense, std::tuple(canonical(dense), kind.kind, counted),
-                         [&] { return measure_kind(layout, kind, counted); });
+    return known_->dense.of(std::tuple(canonical(dense), kind.kind, counted),
+                            [&] { return measure_kind(layout, kind, counted); });
   };
   StageTimes all = measured(model.kinds.empty() ? model : model.kinds.front());
   for (std::size_t i = 1; i < model.kinds.size(); ++i) {
@@ -214,15 +214,14 @@ Layout StageLevel::canonical(Layout layout) const {
 }
 
 const StageTimes& StageLevel::unslowed_times(const Layout& layout) {
-  return known_->times(&known_->unslowed, canonical(layout),
-                       [&] { return measure_layers(layout, Counted::Unslowed); });
+  return known_->unslowed.of(canonical(layout),
+                             [&] { return measure_layers(layout, Counted::Unslowed); });
 }
 
 const StageTimes& StageLevel::times(const Layout& layout) {
   const StageTimes& unslowed = unslowed_times(layout);
   if (!unslowed.slowed) return unslowed;
-  return known_->times(&known_->all, canonical(layout),
-                       [&] { return measure_layers(layout, Counted::All); });
+  return known_->all.of(canonical(layout), [&] { return measure_layers(layout, Counted::All); });
 }
 
 Layout StageLevel::exposed_alike(const Layout& layout) const {
@@ -241,7 +240,7 @@ const StageTimes& StageLevel::exposed_times(const Layout& layout) {
   least.pp = layout.pp;
   least.vpp = layout.vpp;
   least.dp = layout.dp;
-  return known_->times(&known_->exposed, key, [&]() -> StageTimes {
+  return known_->exposed.of(key, [&]() -> StageTimes {
     for (const auto& [kind, layers] : kinds_of(base_.job.model)) {
       const auto [model, plan] = a_few_layers(least, *kind, {1, 1, 1});
       if (!check(model, plan).ok()) return {};
