@@ -145,7 +145,9 @@ std::pair<Model, Plan> StageLevel::a_few_layers(const Layout& layout, const Mode
 
 // What a pass takes once shows where a stage has a layer more.
 StageTimes StageLevel::measure_kind(const Layout& layout, const Model& kind, Counted counted) {
-  const auto [model, plan] = a_few_layers(layout, kind, {1, 1, 2, 1});
+  const std::pair<Model, Plan> few = a_few_layers(layout, kind, {1, 1, 2, 1});
+  const auto& model = few.first;
+  const auto& plan = few.second;
   // Of the layout's numbers these alone tell its blocks' collectives apart.
   const Layout tensor{.tp = layout.tp,
                       .cp = layout.cp,
