@@ -51,6 +51,19 @@ TEST_CASE("the search finds plans of a larger micro batch where an order takes n
   CHECK(found.counts.memory == all.counts.memory);
 }
 
+// Of 12 GPUs four share experts: they divide a rank's four of three ranks, not its six of two.
+TEST_CASE("the search finds plans though a cut before them divides no expert group") {
+  const Scenario base = small({"model.experts=4", "model.top_k=2", "cluster.gpus=12",
+                               "parallel.tp=1", "parallel.pp=3", "parallel.dp=4",
+                               "parallel.global_batch=48", "cluster.memory_GiB=40"});
+  const Space space = among({"parallel.pp=2,3", "parallel.ep=4", "parallel.tp=1", "parallel.cp=1",
+                             "parallel.micro_batch=1,2", "schedule.order=1f1b"});
+  StageLevel level = level_of(base);
+  const SearchResult found = Search(base, space, {&level, 1}).best({.keep = 1});
+  REQUIRE(found.best.size() == 1);
+  CHECK(found.best.front().candidate.layout.pp == 3);
+}
+
 // Two of four GPUs cut, two are their replicas.
 Scenario small_shards() {
   return small({"parallel.tp=1", "parallel.pp=1", "parallel.dp=4", "train.zero=1",
