@@ -16,9 +16,7 @@
 
 namespace tandem {
 
-bool is_gzip(std::string_view bytes) {
-  return bytes.size() >= 2 && bytes[0] == '\x1f' && bytes[1] == '\x8b';
-}
+bool is_gzip(std::string_view bytes) { return bytes.starts_with("\x1f\x8b"); }
 
 #ifdef TANDEM_ZLIB
 namespace {
@@ -82,9 +80,9 @@ Result<std::string> gunzip(std::string_view, const std::string& path, std::size_
 #endif
 
 Result<std::string> read_maybe_gzip(const std::string& path, std::string_view expected) {
-  ASSIGN_OR_RETURN(std::string bytes, read_file(path, expected));
-  if (!is_gzip(bytes)) return bytes;
-  return gunzip(bytes, path);
+  Result<std::string> bytes = read_file(path, expected);
+  if (!bytes.ok() || !is_gzip(*bytes)) return bytes;
+  return gunzip(*bytes, path);
 }
 
 }  // namespace tandem

@@ -84,7 +84,7 @@ class Playback final : public FlowListener {
 
     explicit Queues(const Body& body);
   };
-  // How far a rank is on a lane.
+  // How far a rank is on a lane: as LaneCursors, with those of all ranks side by side.
   struct PlayedLane {
     Nanoseconds arrived_ns = 0;  // of its op under way
     std::uint32_t done = 0;      // ops ended

@@ -31,7 +31,7 @@ struct Found {
 // Plans, by what became of them.
 struct SearchCounts {
   std::int64_t cuts = 0;         // of the model over the GPUs
-  std::int64_t cuts_memory = 0;  // those whose parameters and optimizer are beyond the GPU's memory
+  std::int64_t cuts_memory = 0;  // those whose state and buffers are beyond the GPU's memory
   std::int64_t cuts_work = 0;    // of which what no setting hides takes longer
   std::int64_t enumerated = 0;   // plans of the other cuts
   std::int64_t memory = 0;       // beyond the GPU's: by the floor, or by what their order holds

@@ -55,7 +55,7 @@ class RankLowering {
         data_(context, stages_, &builder_, &slots_),
         vocabulary_(context, &builder_, &slots_),
         passes_(context, actions_, &builder_, slots_, &data_),
-        edge_end_(std::size_t{2} * context.order.stages, -1) {
+        end_number_(std::size_t{2} * context.order.stages, -1) {
     for (const auto& [edge, slot] : slots_.edges) add_edge_end(edge, slot);
   }
 
@@ -173,7 +173,7 @@ class RankLowering {
   void add_edge_end(const Edge& edge, std::int16_t slot) {
     const Order& order = context_.order;
     const bool receives = context_.rank_of_stage[edge.second] == rank_;
-    edge_end_[number_of(edge)] = static_cast<std::int32_t>(edge_ends_.size());
+    end_number_[number_of(edge)] = static_cast<std::int32_t>(edge_ends_.size());
     edge_ends_.push_back(
         {edge, slot,
          context_.work.arrays_between(edge.first, edge.second, order.stages / order.chains),
@@ -188,7 +188,7 @@ class RankLowering {
   // Null where no transfer is needed.
   EdgeEnd* edge_end(const Edge& edge) {
     if (!context_.remote(edge.first, edge.second)) return nullptr;
-    const std::int32_t end = edge_end_[number_of(edge)];
+    const std::int32_t end = end_number_[number_of(edge)];
     CHECK(end >= 0);
     return &edge_ends_[end];
   }
@@ -305,7 +305,7 @@ class RankLowering {
   PassLowering passes_;
   std::int32_t p2p_batch_ = 0;
   Ops last_p2p_batch_;
-  std::vector<std::int32_t> edge_end_;  // by number_of(): in edge_ends_; -1: not the rank's
+  std::vector<std::int32_t> end_number_;  // by number_of(): in edge_ends_; -1: not the rank's
   std::vector<EdgeEnd> edge_ends_;
 };
 

@@ -1,6 +1,5 @@
 // Orders that are found, on many random pipelines and on all golden rows.
 #include "tests/schedule/search_checks.h"
-#include "tests/schedule/search_golden_rows.h"
 
 namespace tandem {
 

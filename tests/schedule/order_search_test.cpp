@@ -9,7 +9,6 @@
 
 #include "schedule/order/order_replay.h"
 #include "tests/schedule/search_checks.h"
-#include "tests/schedule/search_golden_rows.h"
 
 namespace tandem {
 namespace {
