@@ -406,13 +406,12 @@ SearchCounts& SearchCounts::operator+=(const SearchCounts& more) {
 }
 
 Search::Cut Search::bounded(const Layout& cut, StageLevel* level) const {
-  Cut found{cut, /*holds_state=*/false, INT64_MAX};
-  for (const Layout& layout : space_.micro_batches(base_, cut)) {
-    if (!fits_memory(base_.cluster.spec.device, level->state_floor(layout))) break;
-    found.holds_state = true;  // larger ones need no less
-    found.bound = std::min(found.bound, level->least_exposed_bound(layout));
-  }
-  return found;
+  std::vector<Layout> held = space_.micro_batches(base_, cut);
+  const auto is_held = [&](const Layout& layout) {
+    return fits_memory(base_.cluster.spec.device, level->state_floor(layout));
+  };
+  held.erase(std::ranges::partition_point(held, is_held), held.end());  // larger ones need no less
+  return {cut, /*holds_state=*/!held.empty(), level->cut_bound(held)};
 }
 
 void Search::find_cuts(const std::function<bool()>& stop) {

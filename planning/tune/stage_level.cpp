@@ -132,33 +132,30 @@ Nanoseconds StageLevel::transfer_ns(const Layout& layout, int from, int to) {
   return groups_.alone_ns(groups_.of_transfer(layout, from, to), times(layout).pipeline_bytes);
 }
 
-Nanoseconds StageLevel::work_bound(const Layout& layout) { return work_of(times(layout), layout); }
+Nanoseconds StageLevel::work_bound(const Layout& layout) {
+  return work_of(times(layout), layout).iteration();
+}
 
 Nanoseconds StageLevel::unslowed_bound(const Layout& layout) {
-  return work_of(unslowed_times(layout), layout);
+  return work_of(unslowed_times(layout), layout).iteration();
 }
 
 Nanoseconds StageLevel::exposed_bound(const Layout& layout) {
-  const StageTimes& exposed = exposed_times(layout);
-  return exposed.layers.empty() ? INT64_MAX : work_of(exposed, layout);
+  return work_of(exposed_times(layout), layout).iteration();
 }
 
-Nanoseconds StageLevel::least_exposed_bound(Layout layout) {
-  layout.recompute = Recompute::None;
-  layout.recompute_modules = kAsScenario;
-  const Nanoseconds bound = exposed_bound(layout);
-  // What is recomputed may be merged into other kernels, which are of a microsecond at least: those
-  // are rounded to a nanosecond once, not twice.
-  return bound == INT64_MAX ? bound : bound - bound / 1000;
+Nanoseconds StageLevel::least_exposed_bound(const Layout& layout) {
+  return least_exposed_work(layout).iteration();
 }
 
-Nanoseconds StageLevel::work_of(const StageTimes& parts, const Layout& layout) const {
+WorkBound StageLevel::work_of(const StageTimes& parts, const Layout& layout) const {
+  if (parts.layers.empty()) return {INT64_MAX, INT64_MAX};
   const Model& model = base_.job.model;
   const PassTimes whole = parts.of(model, 0, model.layers, /*first=*/true, /*last=*/true) +
                           (layout.stages() - 1) * parts.once;
   // One microbatch goes through all stages; its weights' gradients may wait, and go side by side.
   const Nanoseconds chain = whole.forward + std::min(whole.backward, whole.input);
-  return std::max(whole.least() * microbatches(base_, layout) / layout.pp, chain);
+  return {whole.least() * microbatches(base_, layout) / layout.pp, chain};
 }
 
 Nanoseconds StageLevel::waits_bound(const OrderTraits& order, int own, int rank,

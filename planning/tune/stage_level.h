@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -50,6 +51,13 @@ struct StageTimes {
   PassTimes of(const Model& model, int begin, int layers, bool first, bool last) const;
 };
 
+// Bounds below an iteration: the mean rank's passes, and one microbatch's way through all stages.
+struct WorkBound {
+  Nanoseconds mean_rank = 0, chain = 0;
+
+  Nanoseconds iteration() const { return std::max(mean_rank, chain); }
+};
+
 // When each pipeline rank has done its last action, data-parallel communication left out.
 using RankEnds = std::vector<Nanoseconds>;
 
@@ -69,14 +77,17 @@ class StageLevel {
   double memory(const Candidate& candidate, const Order& order) const;
   double peak_bytes(const Candidate& candidate, const LiveActivations& live) const;
 
-  // Bounds below the iteration. Of a layout, however it is played: the mean rank's passes; the same
-  // if communication took no SMs from kernels, which is quicker to find; of these the kernels and
-  // the communication that no setting hides, whatever it overlaps; and that of the layout that
+  // Bounds below the iteration. Of a layout, however it is played: its passes; the same if
+  // communication took no SMs from kernels, which is quicker to find; of these the kernels and the
+  // communication that no setting hides, whatever it overlaps; and that of the layout that
   // recomputes nothing: endless where no layout with its micro batch and cuts keeps the rules.
   Nanoseconds work_bound(const Layout& layout);
   Nanoseconds unslowed_bound(const Layout& layout);
   Nanoseconds exposed_bound(const Layout& layout);
-  Nanoseconds least_exposed_bound(Layout layout);
+  Nanoseconds least_exposed_bound(const Layout& layout);
+  // The least of the last over a cut's micro batches, or up to a thousandth less (cut_bound.cpp).
+  // REQUIRES: they differ in nothing else, and grow (Space::micro_batches).
+  Nanoseconds cut_bound(std::span<const Layout> micro_batches);
   // Of layouts whose passes take the same time, one.
   Layout canonical(Layout layout) const;
   // When the ranks end at the earliest. A rank's passes, after the passes of one microbatch on the
@@ -122,7 +133,8 @@ class StageLevel {
   Nanoseconds alone_ns(const Candidate& candidate, const Plan& plan, const OneReplica& lowered,
                        int body, const Op& op);
   void price(const Candidate& candidate, OneReplica* lowered);
-  Nanoseconds work_of(const StageTimes& parts, const Layout& layout) const;
+  WorkBound work_of(const StageTimes& parts, const Layout& layout) const;
+  WorkBound least_exposed_work(Layout layout);
   Nanoseconds transfer_ns(const Layout& layout, int from, int to);
   Nanoseconds data_ns(const Candidate& candidate, int rank, CommKind kind, double bytes);
   std::vector<PassTimes> stages(const Layout& layout);

@@ -5,19 +5,17 @@
 
 namespace tandem {
 
-int KernelTable::add(Kernel kernel) {
-  const double given = kernel.memory_share;
-  // The share follows from all else.
-  const auto known = std::ranges::find_if(kernels_, [&](const Kernel& other) {
-    kernel.memory_share = other.memory_share;
-    return kernel == other;
-  });
+int KernelTable::add(const Kernel& kernel) {
+  const auto known = std::ranges::find(kernels_, kernel);
   if (known != kernels_.end()) return static_cast<int>(known - kernels_.begin());
-  kernel.memory_share = given;
-  kernel.memory_share = memory_share(cost_, kernel);
+  kernels_.push_back(kernel);
   durations_.push_back(kernel_ns(cost_, kernel));
-  kernels_.push_back(std::move(kernel));
   return static_cast<int>(kernels_.size()) - 1;
+}
+
+std::vector<Kernel> KernelTable::take() {
+  for (Kernel& kernel : kernels_) kernel.memory_share = memory_share(cost_, kernel);
+  return std::move(kernels_);
 }
 
 int PricedPass::run(const Kernel& kernel, Waits waits) {

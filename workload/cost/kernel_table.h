@@ -12,12 +12,12 @@ class KernelTable {
  public:
   explicit KernelTable(const CostModel& cost) : cost_(cost) {}
 
-  // The kernel's index; equal kernels share one.
-  int add(Kernel kernel);
+  // The kernel's index; equal kernels share one. REQUIRES: its memory share is not set.
+  int add(const Kernel& kernel);
 
   Nanoseconds duration_ns(int kernel) const { return durations_[kernel]; }
   const CostModel& cost() const { return cost_; }
-  std::vector<Kernel> take() { return std::move(kernels_); }
+  std::vector<Kernel> take();
 
  private:
   const CostModel& cost_;

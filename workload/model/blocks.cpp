@@ -77,6 +77,15 @@ std::int64_t routed_tokens(const Model& model, const Plan& plan) {
   return tokens_of(model, plan) / (plan.sequence_parallel ? plan.tp : 1);
 }
 
+// The copies of all tensor ranks that share an expert.
+std::int64_t expert_rows(const Model& layer, const Plan& plan) {
+  if (!layer.is_moe()) return 0;
+  const double copies = static_cast<double>(routed_tokens(layer, plan)) * layer.top_k;
+  const double arriving = copies * plan.expert_tensor() * expert_load(layer, plan);
+  const std::int64_t local = layer.experts / plan.ep;
+  return std::max<std::int64_t>(1, std::llround(arriving / static_cast<double>(local)));
+}
+
 double expert_load(const Model& model, const Plan& plan) {
   const double load = std::min(model.expert_imbalance, static_cast<double>(plan.ep));
   if (model.capacity_factor == 0) return load;
@@ -158,10 +167,7 @@ Block experts_block(const Model& model, const Plan& plan, const FrameworkProfile
   const std::int64_t ffn = model.expert_ffn() / plan.expert_tensor();
   const std::int64_t tokens = routed_tokens(model, plan);
   const double copies = static_cast<double>(tokens) * model.top_k;
-  // Each expert's rows: the copies of all tensor ranks that share it.
-  const double arriving = copies * plan.expert_tensor() * expert_load(model, plan);
-  const std::int64_t rows =
-      std::max<std::int64_t>(1, std::llround(arriving / static_cast<double>(local)));
+  const std::int64_t rows = expert_rows(model, plan);
   BlockWork block;
   add_ends(&block, model, plan, shape);
   add_linear(

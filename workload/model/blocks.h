@@ -68,6 +68,10 @@ std::int64_t tokens_of(const Model& model, const Plan& plan);
 // sends its own part only. And what the busiest rank gets over the mean.
 std::int64_t routed_tokens(const Model& model, const Plan& plan);
 double expert_load(const Model& model, const Plan& plan);
+// Of a layer's products, what is rounded to whole numbers: the rows of each expert on this GPU, and
+// the chunks of a scan; 0: it has none. All else is in proportion to the micro batch.
+std::int64_t expert_rows(const Model& layer, const Plan& plan);
+std::int64_t scan_chunks(const Model& layer, const Plan& plan);
 // Columns that one GPU computes: of Q; of K and V together; of what goes into the product behind
 // them. Of a Mamba-2 scan its input, B and C; of a delta net its queries, keys and values.
 std::int64_t query_columns(const Model& model, const Plan& plan);

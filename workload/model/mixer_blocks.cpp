@@ -85,19 +85,25 @@ void add_core(BlockWork* block, const Model& model, const Plan& plan, const Bloc
                     (plan.fusion.softmax ? 0 : kSplitSoftmaxPassesBackward);
 }
 
+// The positions of one; 0: the layer has no scan.
+int scan_chunk(const Model& layer) {
+  return layer.mixer == Mixer::Mamba    ? layer.mamba_chunk
+         : layer.mixer == Mixer::Linear ? kDeltaChunk
+                                        : 0;
+}
+
 // A scan in chunks: of each chunk and head the scores (shared by a group of heads), their product
 // with the values, what the chunk adds to the state, and what comes out of it.
 struct Scan {
-  std::int64_t chunk = 0;
+  std::int64_t chunk = 0, chunks = 0;
   std::int64_t score_heads = 0, heads = 0;  // on this GPU
   std::int64_t state = 0, value = 0;        // of a head: rows and columns of its state
   int scores = 1, products = 1;             // of each chunk: a delta rule has more
 };
 
 void add_scan(BlockWork* block, const Scan& scan, const BlockShape& shape) {
-  const std::int64_t chunks = std::max<std::int64_t>(1, shape.tokens / scan.chunk);
   const auto product = [&](std::int64_t heads, std::int64_t m, std::int64_t n, std::int64_t k) {
-    return Gemm{.batch = chunks * heads, .m = m, .n = n, .k = k, .wide = true};
+    return Gemm{.batch = scan.chunks * heads, .m = m, .n = n, .k = k, .wide = true};
   };
   std::vector<Gemm> gemms;
   for (int i = 0; i < scan.scores; ++i)
@@ -161,7 +167,8 @@ void add_mamba(BlockWork* block, const Model& model, const Plan& plan, const Blo
               .k = shape.hidden},
              /*behind_norm=*/true);
   add_scan(block,
-           {.chunk = model.mamba_chunk,
+           {.chunk = scan_chunk(model),
+            .chunks = scan_chunks(model, plan),
             .score_heads = groups,
             .heads = heads,
             .state = model.mamba_state,
@@ -180,7 +187,8 @@ void add_delta_net(BlockWork* block, const Model& model, const Plan& plan,
              {.m = shape.tokens, .n = 2 * keys + 2 * values + 2 * heads, .k = shape.hidden},
              /*behind_norm=*/true);
   add_scan(block,
-           {.chunk = kDeltaChunk,
+           {.chunk = scan_chunk(model),
+            .chunks = scan_chunks(model, plan),
             .score_heads = heads,
             .heads = heads,
             .state = model.linear_key_head_dim,
@@ -191,6 +199,11 @@ void add_delta_net(BlockWork* block, const Model& model, const Plan& plan,
 }
 
 }  // namespace
+
+std::int64_t scan_chunks(const Model& layer, const Plan& plan) {
+  const std::int64_t chunk = scan_chunk(layer);
+  return chunk == 0 ? 0 : std::max<std::int64_t>(1, tokens_of(layer, plan) / chunk);
+}
 
 Block attention_block(const Model& model, const Plan& plan, const FrameworkProfile& profile) {
   const BlockShape shape = block_shape(model, plan, profile);
