@@ -47,11 +47,13 @@ void keep_freed_memory() {
 
 void use_large_pages() {
 #ifdef __GLIBC__
-  constexpr std::uintptr_t kPage = 2 << 20, kSmall = 8 << 20, kHeap = 64 << 20;
+  constexpr std::uintptr_t kPage = 2 << 20, kSmall = 8 << 20;
+  constexpr int kHeap = 64 << 20, kGrowth = 1 << 20;
   const auto begin = reinterpret_cast<std::uintptr_t>(sbrk(0));
   mallopt(M_TOP_PAD, kHeap);
   void* volatile block = std::malloc(kPage);  // the heap grows, by so much and the pad
   std::free(block);
+  mallopt(M_TOP_PAD, kGrowth);
   const auto end = reinterpret_cast<std::uintptr_t>(sbrk(0));
   const std::uintptr_t from = (begin + kSmall) / kPage * kPage;
   if (from < end) madvise(reinterpret_cast<void*>(from), end - from, MADV_HUGEPAGE);

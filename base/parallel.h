@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <exception>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -34,17 +36,29 @@ std::vector<Result<std::string>> fork_map(
     const std::function<void()>& on_wait = {});
 
 // job(thread, i) for each i in [0, count): each of so many threads, of which this is number 0,
-// takes the next i as it ends one. Returns when all have ended. REQUIRES: threads >= 1.
+// takes the next i as it ends one. Returns when all have ended; what the first to fail threw (no
+// memory, say) is thrown then. REQUIRES: threads >= 1.
 template <class Job>
 void share_among_threads(int threads, std::size_t count, const Job& job) {
   std::atomic<std::size_t> next = 0;
+  std::mutex one_at_a_time;
+  std::exception_ptr failure;
   const auto work = [&](int thread) {
-    for (std::size_t i = next++; i < count; i = next++) job(thread, i);
+    try {
+      for (std::size_t i = next++; i < count; i = next++) job(thread, i);
+    } catch (...) {
+      next = count;
+      const std::lock_guard lock(one_at_a_time);
+      if (!failure) failure = std::current_exception();
+    }
   };
-  std::vector<std::jthread> others;
-  const int used = static_cast<int>(std::min<std::size_t>(threads, count));
-  for (int thread = 1; thread < used; ++thread) others.emplace_back(work, thread);
-  work(0);
+  {
+    std::vector<std::jthread> others;
+    const int used = static_cast<int>(std::min<std::size_t>(threads, count));
+    for (int thread = 1; thread < used; ++thread) others.emplace_back(work, thread);
+    work(0);
+  }
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace tandem

@@ -1,5 +1,5 @@
-// A progress bar with rate and time left, or what is waited for and how long it has taken: on
-// stderr, and only where stderr is a terminal.
+// How long something takes: a stopwatch; a progress bar with rate and time left, or what is waited
+// for and how long it has taken, on stderr, and only where stderr is a terminal.
 #pragma once
 
 #include <chrono>
@@ -10,6 +10,17 @@
 #include <thread>
 
 namespace tandem {
+
+// Seconds since it was made.
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
 
 class Progress {
  public:

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <map>
-#include <thread>
 #include <utility>
 
+#include "base/parallel.h"
 #include "base/random.h"
 #include "schedule/program/lanes.h"
 #include "schedule/program/replicas.h"
@@ -42,6 +42,7 @@ struct Replica {
 struct Worker {
   std::vector<Nanoseconds> ends, durations;  // by event of the replica at hand
   std::vector<Arrivals> arrivals;            // by communicator between replicas
+  Arrivals latest;                           // at reductions of gradients
   Nanoseconds last_end = 0;
 };
 
@@ -82,8 +83,9 @@ class Player {
       }
       if (all_ended) return true;
       if (able.empty()) return false;
-      share(&workers, able.size(),
-            [&](Worker* worker, std::size_t i) { play_level(able[i], worker); });
+      share_among_threads(threads, able.size(), [&](int thread, std::size_t i) {
+        play_level(able[i], &workers[thread]);
+      });
       for (Worker& worker : workers) meet(&worker);
     }
   }
@@ -106,18 +108,6 @@ class Player {
   std::vector<Replica>& playing() { return playing_; }
   Nanoseconds last_end() const { return last_end_; }
   Rank latest() const { return static_cast<Rank>(latest_.last_rank); }
-
-  // job(worker, i) for i in [0, count), in runs of neighbours, a worker a thread.
-  template <class Job>
-  static void share(std::vector<Worker>* workers, std::size_t count, const Job& job) {
-    const auto run = [&](std::size_t w) {
-      const std::size_t end = count * (w + 1) / workers->size();
-      for (std::size_t i = count * w / workers->size(); i < end; ++i) job(&(*workers)[w], i);
-    };
-    std::vector<std::jthread> others;
-    for (std::size_t w = 1; w < workers->size(); ++w) others.emplace_back(run, w);
-    run(0);
-  }
 
  private:
   void number_meeting_communicators() {
@@ -232,7 +222,9 @@ class Player {
         continue;
       }
       if (step.kind == ReplicaStep::Kind::Meets) {
-        worker->arrivals[communicator(replica, step)].add(1, ready, replica.ranks[step.member]);
+        const std::int32_t rank = replica.ranks[step.member];
+        worker->arrivals[communicator(replica, step)].add(1, ready, rank);
+        if (step.reduces) worker->latest.add(1, ready, rank);
       } else {
         start = std::max(start, ready);
         for (std::size_t i = first_of_gathering; i <= s; ++i) {
@@ -280,11 +272,12 @@ class Player {
     for (std::size_t c = 0; c < worker->arrivals.size(); ++c) {
       const Arrivals came = std::exchange(worker->arrivals[c], {});
       if (came.arrived == 0) continue;
-      latest_.add(0, came.last_ns, came.last_rank);
       arrivals_[c].add(came.arrived, came.last_ns, came.last_rank);
       if (arrivals_[c].arrived == program_.communicators[meeting_[c]].members.size())
         starts_[c].push_back(std::exchange(arrivals_[c], {}).last_ns);
     }
+    const Arrivals latest = std::exchange(worker->latest, {});
+    if (latest.arrived > 0) latest_.add(latest.arrived, latest.last_ns, latest.last_rank);
     last_end_ = std::max(last_end_, worker->last_end);
   }
 
@@ -332,8 +325,8 @@ std::optional<PlayedByReplica> play_by_replica(const Program& program, const Sim
   std::vector<std::vector<EventTimes>> kept(program.ranks.size());
   const std::vector<bool> keep = first_of_bodies(program);
   std::vector<Worker> workers(jobs);
-  Player::share(&workers, player.playing().size(), [&](Worker* worker, std::size_t r) {
-    const Trace trace = player.trace(player.playing()[r], worker);
+  share_among_threads(jobs, player.playing().size(), [&](int thread, std::size_t r) {
+    const Trace trace = player.trace(player.playing()[r], &workers[thread]);
     std::vector<RankSplit> own = split_ranks(program, trace, played.iteration_ns);
     for (std::size_t i = 0; i < own.size(); ++i) {
       const RankTrace& rank = trace.ranks[i];

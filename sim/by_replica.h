@@ -16,7 +16,7 @@ namespace tandem {
 
 struct PlayedByReplica {
   Nanoseconds iteration_ns = 0;
-  Rank latest{};  // of all arrivals at meetings the last; of equal ones the first rank's
+  Rank latest{};  // the last to come to a reduction of gradients; of equal ones the first
   std::int64_t ops = 0;
   // Where asked for:
   Metrics metrics;  // of all ranks

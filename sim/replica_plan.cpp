@@ -1,5 +1,6 @@
 #include "sim/replica_plan.h"
 
+#include <algorithm>
 #include <limits>
 #include <unordered_map>
 #include <utility>
@@ -19,6 +20,8 @@ class Planner {
     collect_events();
     collect_waits(queues);
     collect_gatherings();
+    for (std::uint16_t member = 0; member < ranks_.size(); ++member)
+      reduction_.push_back(reduction_of(member));
   }
 
   std::optional<ReplicaPlan> take() {
@@ -111,6 +114,16 @@ class Planner {
     }
   }
 
+  // How the member's gradients are reduced: with ZeRO they are scattered, and what it reduces with
+  // all others then is no gradient (the norm, fp8's largest numbers).
+  OpKind reduction_of(std::uint16_t member) const {
+    const bool scatters = std::ranges::any_of(body(member).ops, [&](const Op& op) {
+      return op.kind == OpKind::ReduceScatter &&
+             replicas_.between[row(member).communicators[op.slot]];
+    });
+    return scatters ? OpKind::ReduceScatter : OpKind::AllReduce;
+  }
+
   void run_level() {
     ReplicaLevel level;
     std::vector<std::uint32_t> met;
@@ -124,6 +137,7 @@ class Planner {
       } else if (gathering_[event] == kNone) {
         level.meets.push_back({static_cast<std::uint32_t>(plan_.steps.size()), instance_[event]});
         add(event, ReplicaStep::Kind::Meets);
+        plan_.steps.back().reduces = op.kind == reduction_[member_[event]] && op.microbatch < 0;
         met.push_back(event);
       } else {
         gather(event);
@@ -179,6 +193,7 @@ class Planner {
   const std::span<const std::int32_t> ranks_;
   ReplicaPlan plan_;
   std::vector<std::uint16_t> member_;  // by event
+  std::vector<OpKind> reduction_;      // by member
   std::vector<std::uint32_t> open_waits_, first_wait_, waits_, first_waiter_, waiters_;
   std::vector<std::uint32_t> instance_;  // by event of a communication: which of its slot's
   std::vector<std::int32_t> gathering_;  // by event

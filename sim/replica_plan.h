@@ -28,6 +28,7 @@ struct ReplicaStep {
   std::uint32_t op = 0;
   std::uint16_t member = 0;
   Kind kind = Kind::Compute;
+  bool reduces = false;  // gradients; of kind Meets
 };
 
 // A step of kind Meets: a member's so-many-th op of its communicator.

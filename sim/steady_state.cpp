@@ -120,12 +120,40 @@ int first_steady(const Program& program, const Trace& trace, const BodyRounds& r
   return first;
 }
 
+// What the ops of a body wait for: number 0 is the op before on the lane, the others its waits.
+class WaitsOfBody {
+ public:
+  static constexpr std::int64_t kNone = -1;
+
+  explicit WaitsOfBody(const Body& body) : body_(body) {
+    std::vector<std::int64_t> last(body.lanes.size(), kNone);
+    before_.reserve(body.ops.size());
+    for (std::uint32_t i = 0; i < body.ops.size(); ++i)
+      before_.push_back(std::exchange(last[body.ops[i].lane], i));
+  }
+
+  std::uint32_t count(std::uint32_t op) const { return 1 + body_.ops[op].waits; }
+  std::int64_t of(std::uint32_t op, std::uint32_t number) const {
+    return number == 0 ? before_[op] : body_.waits_of(body_.ops[op])[number - 1];
+  }
+
+ private:
+  const Body& body_;
+  std::vector<std::int64_t> before_;
+};
+
 // How far the ops of the rounds from `first` on reach, in rounds, to what they wait for and to
-// those they communicate with; nothing where an op after them depends on one before.
+// those they communicate with; nothing where an op after them depends on one before. REQUIRES: two
+// rounds or more.
 class Reach {
  public:
-  Reach(const Program& program, const Trace& trace, BodyRounds rounds, int count)
-      : program_(program), trace_(trace), rounds_(std::move(rounds)), count_(count) {}
+  Reach(const Program& shorter, const Program& program, const Trace& trace, BodyRounds rounds,
+        int count)
+      : shorter_(shorter),
+        program_(program),
+        trace_(trace),
+        rounds_(std::move(rounds)),
+        count_(count) {}
 
   std::optional<std::int64_t> of() {
     for (const RankTrace& rank : trace_.ranks) waits(rank);
@@ -145,29 +173,28 @@ class Reach {
     }
   }
 
-  // What an op waits for before the rounds does not move with it; nor does it matter where
-  // something that moves ends no earlier.
+  // What an op waits for and its like a round later too, before the rounds, does not matter where
+  // something that moves with the op ends no earlier.
   void waits(const RankTrace& rank) {
-    const Body& body = program_.bodies[rank.body];
+    const WaitsOfBody waits(program_.bodies[rank.body]), fewer(shorter_.bodies[rank.body]);
     const Rounds& rounds = rounds_[rank.body];
     const std::span<const EventTimes> events = trace_.events_of(program_, rank);
-    std::vector<std::int64_t> last(body.lanes.size(), -1);
-    for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
-      const Op& op = body.ops[i];
-      const std::int64_t before = std::exchange(last[op.lane], i);
-      if (i < rounds.begin) continue;
+    const auto moves = [&](std::uint32_t op, std::uint32_t number) {
+      const std::uint32_t later = op >= rounds.begin + rounds.ops ? op : op + rounds.ops;
+      return waits.of(later, number) != fewer.of(later - rounds.ops, number);
+    };
+    for (std::uint32_t i = rounds.begin; i < events.size(); ++i) {
       Nanoseconds moves_until = -1;
-      const auto each = [&](auto visit) {
-        if (before >= 0) visit(static_cast<std::uint32_t>(before));
-        for (const std::uint32_t wait : body.waits_of(op)) visit(wait);
-      };
-      each([&](std::uint32_t wait) {
-        if (wait >= rounds.begin) moves_until = std::max(moves_until, events[wait].end_ns);
-      });
-      each([&](std::uint32_t wait) {
-        if (wait >= rounds.begin || events[wait].end_ns > moves_until)
-          note(rounds.of(i), rounds.of(wait));
-      });
+      for (std::uint32_t w = 0; w < waits.count(i); ++w) {
+        if (const std::int64_t wait = waits.of(i, w); wait >= rounds.begin)
+          moves_until = std::max(moves_until, events[wait].end_ns);
+      }
+      for (std::uint32_t w = 0; w < waits.count(i); ++w) {
+        const std::int64_t wait = waits.of(i, w);
+        if (wait == WaitsOfBody::kNone) continue;
+        if (wait >= rounds.begin || moves(i, w) || events[wait].end_ns > moves_until)
+          note(rounds.of(i), rounds.of(static_cast<std::uint32_t>(wait)));
+      }
     }
   }
 
@@ -195,6 +222,7 @@ class Reach {
     }
   }
 
+  const Program& shorter_;
   const Program& program_;
   const Trace& trace_;
   const BodyRounds rounds_;
@@ -221,8 +249,10 @@ bool is_steady(const PlayedProgram& shorter, const PlayedProgram& longer, const 
   const Nanoseconds period = longer.iteration_ns - shorter.iteration_ns;
   if (period <= 0) return false;
   const int first = first_steady(program, of_longer, *rounds, count, period);
+  if (count - first < 2) return false;
   for (Rounds& of : *rounds) of.begin += first * of.ops;
-  const auto reach = Reach(program, of_longer, std::move(*rounds), count - first).of();
+  const auto reach =
+      Reach(*shorter.program, program, of_longer, std::move(*rounds), count - first).of();
   return reach && count - first >= 2 * *reach + 1;
 }
 

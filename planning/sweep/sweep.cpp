@@ -5,14 +5,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
+#include <deque>
 #include <filesystem>
+#include <functional>
 #include <vector>
 
 #include "base/file.h"
 #include "base/file_lock.h"
 #include "base/parallel.h"
+#include "base/progress.h"
 #include "launch/shared_counter.h"
 #include "planning/sweep/journal.h"
 
@@ -109,7 +111,8 @@ Result<FileLock> take_lock(const std::string& path, std::optional<int> part = st
 }
 
 // Which runs share a process: at first one, then as many as have taken this long together, so that
-// starting a process costs small runs little.
+// starting a process costs small runs little. A process that has taken it leaves the rest to
+// others.
 constexpr double kBatch_s = 0.1;
 constexpr std::size_t kMostAtOnce = 32;
 
@@ -119,37 +122,60 @@ class Batches {
 
   const std::vector<int>& runs(int batch) const { return batches_[batch].runs; }
 
-  // The number of the next batch of what `more` gives, or of what is to be run again.
+  // The number of the next batch: what is to be run again, what was left, or what `more` gives.
   Result<std::optional<int>> next(const NextJob& more) {
     std::vector<int> runs;
     if (!again_.empty()) {
-      runs.push_back(again_.back());
-      again_.pop_back();
+      runs.push_back(take_front(&again_));
     } else {
       while (runs.size() < size()) {
-        ASSIGN_OR_RETURN(const std::optional<int> run, more());
+        std::optional<int> run;
+        if (!left_.empty()) {
+          run = take_front(&left_);
+        } else {
+          ASSIGN_OR_RETURN(run, more());
+        }
         if (!run) break;
         runs.push_back(*run);
       }
     }
     if (runs.empty()) return std::optional<int>();
-    batches_.push_back({std::move(runs), Clock::now()});
+    batches_.push_back({std::move(runs), {}});
     return std::optional(static_cast<int>(batches_.size()) - 1);
   }
 
-  void ended(int batch) {
-    seconds_ += std::chrono::duration<double>(Clock::now() - batches_[batch].begin).count();
-    ended_ += static_cast<double>(runs(batch).size());
+  // job(run) for the runs of a batch, of which the last may be left; for its process.
+  void each(int batch, const std::function<void(int)>& job) const {
+    const Stopwatch begun;
+    for (const int run : runs(batch)) {
+      job(run);
+      if (begun.seconds() > kBatch_s) break;
+    }
   }
 
-  void again(int batch) { again_.insert(again_.end(), runs(batch).begin(), runs(batch).end()); }
+  // So many of its runs came to an end.
+  void ended(int batch, std::size_t count) {
+    const std::vector<int>& own = runs(batch);
+    left_.insert(left_.end(), own.begin() + static_cast<std::ptrdiff_t>(count), own.end());
+    seconds_ += batches_[batch].begun.seconds();
+    ended_ += static_cast<double>(count);
+  }
+
+  void died(int batch) { again_.insert(again_.end(), runs(batch).begin(), runs(batch).end()); }
+
+  bool all_ended() const { return again_.empty() && left_.empty(); }
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Batch {
     std::vector<int> runs;
-    Clock::time_point begin;
+    Stopwatch begun;
   };
+
+  static int take_front(std::deque<int>* runs) {
+    const int run = runs->front();
+    runs->pop_front();
+    return run;
+  }
 
   std::size_t size() const {
     if (ended_ == 0) return 1;
@@ -159,7 +185,7 @@ class Batches {
 
   const std::size_t most_;
   std::vector<Batch> batches_;
-  std::vector<int> again_;
+  std::deque<int> again_, left_;
   double seconds_ = 0, ended_ = 0;
 };
 
@@ -295,29 +321,31 @@ class Sweep {
     int done = 0;
     const auto rows_of = [&](int batch) -> Result<std::string> {
       std::string rows;
-      for (const int run : batches.runs(batch)) rows += row_of(run) + '\n';
+      batches.each(batch, [&](int run) { rows += row_of(run) + '\n'; });
       return rows;
     };
     const auto write = [&](int batch, const Result<std::string>& rows) -> Status {
       const std::vector<int>& runs = batches.runs(batch);
       if (!rows.ok() && runs.size() > 1) {
-        batches.again(batch);
+        batches.died(batch);
         return Done{};
       }
-      done += static_cast<int>(runs.size());
+      const auto count = rows.ok() ? std::ranges::count(*rows, '\n') : 1;
+      batches.ended(batch, static_cast<std::size_t>(count));
+      done += static_cast<int>(count);
       if (counts_) events_.done(done);
-      batches.ended(batch);
       return journal.append(rows.ok() ? rows->substr(0, rows->size() - 1)
                                       : results_.row(runs.front(), rows.error()));
     };
     const auto wait = [&] {
       if (counts_) events_.done(done);
     };
-    RETURN_IF_ERROR(fork_each(
-        options_.jobs, [&] { return batches.next(next); }, rows_of, write, wait));
-    const NextJob none = [] { return std::optional<int>(); };
-    RETURN_IF_ERROR(fork_each(
-        options_.jobs, [&] { return batches.next(none); }, rows_of, write, wait));
+    NextJob more = next;
+    do {
+      RETURN_IF_ERROR(fork_each(
+          options_.jobs, [&] { return batches.next(more); }, rows_of, write, wait));
+      more = [] { return std::optional<int>(); };
+    } while (!batches.all_ended());
     return journal.sync();
   }
 

@@ -19,6 +19,16 @@
 #include "scenarios/config/nodes.h"
 
 namespace tandem {
+
+VariabilitySettings VariabilitySettings::undisturbed() const {
+  VariabilitySettings calm = *this;
+  calm.jitter = 0;
+  calm.stragglers = stragglers.stages_alone();
+  if (!slow_link.fails_for_good()) calm.slow_link = {};
+  calm.repeats = 1;
+  return calm;
+}
+
 namespace {
 
 Status check_known(const Settings& settings) {

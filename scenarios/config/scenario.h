@@ -103,6 +103,12 @@ struct VariabilitySettings {
   double background = 0;  // the share of the bandwidth between nodes that others take
   int repeats = 1;        // how often it is played, each time with the next seed
   std::optional<Perturbation> perturbation;  // not in the file: what asks for sensitivities sets it
+
+  // Whether ranks that do the same take unlike times, so that none stands for another.
+  bool parts_ranks() const { return jitter > 0 || stragglers.some_ranks(); }
+  // Without that and without slow links that the ideal engine cannot play; once. For searches: what
+  // they find outlives such a disturbance.
+  VariabilitySettings undisturbed() const;
 };
 
 // What somebody measured, to stand beside the simulated number.

@@ -20,7 +20,9 @@ struct Stragglers {
   std::vector<int> ranks, nodes, stages;
   double node_share = 0;  // each other node is one with this probability
 
-  bool any() const { return !ranks.empty() || !nodes.empty() || !stages.empty() || node_share > 0; }
+  bool any() const { return some_ranks() || !stages.empty(); }
+  bool some_ranks() const { return !ranks.empty() || !nodes.empty() || node_share > 0; }
+  Stragglers stages_alone() const { return {factor, {}, {}, stages, 0}; }
 };
 
 // How many times as long each rank's compute takes; a draw depends on (seed, node) alone. Stages

@@ -188,7 +188,8 @@ class FullPlays {
   explicit FullPlays(const Scenario& scenario) : scenario_(scenario) {}
 
   Status play(const Laid& laid) {
-    const Scenario one = with(scenario_, laid);
+    Scenario one = with(scenario_, laid);
+    one.variability = scenario_.variability.undisturbed();
     ASSIGN_OR_RETURN(const PlayedJob job, play_once(one, Engine::Ideal));
     const RunResult result = result_of(one, job.job, job.trace);
     const SplitValue own{!result.training || result.training->fits, result.iteration_s};

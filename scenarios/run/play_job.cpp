@@ -79,7 +79,8 @@ std::optional<SteadyPlay> steady(const ShortJobs& jobs) {
   auto many = ideal(jobs.longer.program);
   if (!many.ok()) return std::nullopt;
   const PlayedProgram longer = measured(jobs.longer.program, *many);
-  if (!is_steady(*shorter, longer, *many, jobs.round)) return std::nullopt;
+  if (!is_steady(*shorter, longer, *many, jobs.round / jobs.longer.order.chains))
+    return std::nullopt;
   return SteadyPlay{with_rounds(*shorter, longer, jobs.further), *std::move(many)};
 }
 

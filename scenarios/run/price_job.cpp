@@ -88,11 +88,8 @@ double seconds(const Pass& pass, const Plan& plan, const AloneTimes& alone) {
 
 // The ranks of a stage that none stands for.
 int played_ranks(const Scenario& scenario) {
-  const Stragglers& slow = scenario.variability.stragglers;
-  const bool alike = scenario.fold && scenario.variability.jitter == 0 && slow.ranks.empty() &&
-                     slow.nodes.empty() && slow.node_share == 0;
   const Plan& plan = scenario.job.plan;
-  return alike ? 1 : plan.tp * plan.cp * plan.dp;
+  return scenario.fold && !scenario.variability.parts_ranks() ? 1 : plan.tp * plan.cp * plan.dp;
 }
 
 // The ops of a microbatch on one rank of each pipeline stage.

@@ -62,9 +62,8 @@ Result<RepeatedRun> play_seed(const Scenario& scenario, CompiledJob* job, Engine
 Result<std::vector<RepeatedRun>> play_seeds(const Scenario& scenario, Engine engine, bool progress,
                                             int jobs) {
   Scenario even = scenario;
-  even.variability.stragglers.ranks.clear();
-  even.variability.stragglers.nodes.clear();
-  even.variability.stragglers.node_share = 0;
+  even.variability.stragglers = scenario.variability.stragglers.stages_alone();
+  even.fold = scenario.fold && !scenario.variability.parts_ranks();  // what limits.ops counts
   ASSIGN_OR_RETURN(CompiledJob job, compile(even));
   open_ahead(engine);
   std::optional<Progress> bar;

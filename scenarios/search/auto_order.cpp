@@ -194,8 +194,7 @@ class FullOrders {
       one = *std::move(laid);
     }
     Scenario undisturbed = one;
-    undisturbed.variability.jitter = 0;
-    undisturbed.variability.repeats = 1;
+    undisturbed.variability = one.variability.undisturbed();
     const auto job = play_once(undisturbed, Engine::Ideal);
     if (!job.ok()) {
       last_error_ = job.error();

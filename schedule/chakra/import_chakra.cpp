@@ -16,7 +16,6 @@
 namespace tandem {
 namespace {
 
-constexpr std::size_t kMostLanes = 255;
 constexpr std::size_t kMostSlots = std::numeric_limits<std::int16_t>::max();
 
 // Bodies that are equal in all are one.

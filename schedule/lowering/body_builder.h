@@ -30,7 +30,7 @@ class BodyBuilder {
                                    [&](const Lane& known) { return known.name == lane_name; });
     const auto number = static_cast<std::size_t>(lane - body_.lanes.begin());
     if (lane == body_.lanes.end()) body_.lanes.push_back({lane_name});
-    CHECK(body_.lanes.size() <= UINT8_MAX);
+    CHECK(body_.lanes.size() <= kMostLanes);
     body_.slots.push_back({group_kind, static_cast<std::uint8_t>(number)});
     return static_cast<std::int16_t>(body_.slots.size() - 1);
   }

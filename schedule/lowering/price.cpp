@@ -102,7 +102,7 @@ class Prices {
 
   explicit Prices(const Program& program)
       : program_(program),
-        folding_(fold(program)),
+        folding_(program.split_from.empty() ? fold(program) : fold(before_splits(program))),
         class_of_(program.communicators.size()),
         place_of_(program.communicators.size()),
         choices_(folding_.comm_classes.size() * kCommKinds) {

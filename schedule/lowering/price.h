@@ -25,7 +25,8 @@ Placement dealt_round(int ranks, int gpus_per_node);
 
 // Durations and ways from the cluster; the communicators of one class run in lock step, so those
 // that share a NIC share its bandwidth, and each takes its own time. Bodies whose ranks'
-// communicators take unlike times are split. Also marks the communicators that cross nodes.
+// communicators take unlike times are split; those that were split before are priced as if they
+// were not. Also marks the communicators that cross nodes.
 void price(Program* program, const Cluster& cluster, const Placement& placement);
 // Programs at once whose ranks and communicators are the same: as each by itself.
 void price(std::span<Program* const> alike, const Cluster& cluster, const Placement& placement);

@@ -92,11 +92,15 @@ Actions interleaved(const OrderSpec& spec, int rank) {
       std::min(ahead, static_cast<std::int64_t>(spec.vpp) * spec.microbatches));
 }
 
-OrderRounds group_by_group(const OrderSpec& spec) {
-  if (spec.vpp == 1) return one_by_one(spec);
-  const int group = group_of(spec);
+OrderRounds rounds_of_groups(const OrderSpec& spec, int group) {
   return {group, group + 2 * spec.pp / spec.vpp};
 }
+
+OrderRounds group_by_group(const OrderSpec& spec) {
+  return spec.vpp == 1 ? one_by_one(spec) : rounds_of_groups(spec, group_of(spec));
+}
+
+OrderRounds zb_groups(const OrderSpec& spec) { return rounds_of_groups(spec, zb_group(spec)); }
 
 Actions gpipe(const OrderSpec& spec, int rank) {
   return one_forward_one_backward(spec, rank, units_in_groups(spec, spec.microbatches),
@@ -189,6 +193,12 @@ Ranks greedy(const OrderSpec& spec) {
 
 Ranks both_ways(const OrderSpec& spec) { return dualpipe(spec.pp, spec.microbatches / 2); }
 Ranks both_ways_in_a_v(const OrderSpec& spec) { return dualpipe_v(spec.pp, spec.microbatches); }
+
+// In the second of two microbatches of a chain, transfers that begin at once go in the other order.
+template <int kChains>
+OrderRounds two_of_each_chain(const OrderSpec& spec) {
+  return {2 * kChains, 2 * spec.pp};
+}
 
 Status any_size(const OrderSpec&) { return Done{}; }
 
@@ -305,6 +315,7 @@ constexpr OrderTraits kOrders[] = {
     {.name = "interleaved-zb",
      .make = each_rank<interleaved_zb>,
      .check = whole_rounds,
+     .rounds = zb_groups,
      .splits_backwards = true},
     {.name = "zbv",
      .make = greedy<twice_pp>,
@@ -327,6 +338,7 @@ constexpr OrderTraits kOrders[] = {
     {.name = "dualpipe",
      .make = both_ways,
      .check = two_chains,
+     .rounds = two_of_each_chain<2>,
      .placement = {down_and_up},
      .chains = 2,
      .splits_backwards = true,
@@ -334,6 +346,7 @@ constexpr OrderTraits kOrders[] = {
     {.name = "dualpipev",
      .make = both_ways_in_a_v,
      .check = enough_for_dualpipe,
+     .rounds = two_of_each_chain<1>,
      .placement = kInAV,
      .splits_backwards = true,
      .pairs = true},
@@ -436,26 +449,6 @@ Result<Order> make_order(const OrderSpec& spec) {
   };
   if (spec.vocabulary == 0) return make(spec);
   return make_with_vocabulary(spec, stage_costs(spec), traits.made_for_costs(), make);
-}
-
-Result<OrderCosts> order_costs(std::span<const double> times) {
-  if (times.size() != 3 && times.size() != 4)
-    return Error::at("--costs",
-                     fmt::format("found {} numbers, expected F,I,W or F,I,W,C", times.size()));
-  constexpr double kMostTimes = 1000;  // a column a slot: the grid would be too wide
-  for (const double time : times) {
-    if (!(time >= 0 && time < 1e300))
-      return Error::at("--costs", fmt::format("found {}, expected numbers, not negative", time));
-  }
-  for (const double a : times.first(3)) {
-    for (const double b : times.first(3)) {
-      if (b > 0 && a > kMostTimes * b)
-        return Error::at("--costs", fmt::format("found {} beside {}, expected none above {} times "
-                                                "another",
-                                                a, b, kMostTimes));
-    }
-  }
-  return OrderCosts{times[0], times[1], times[2], times.size() == 4 ? times[3] : 0};
 }
 
 std::vector<std::string> order_names(std::span<const OrderTraits> orders) {

@@ -28,7 +28,7 @@ inline constexpr StagePlacement kLooped{[](int stage, int pp, int) { return stag
 
 // What a full pipeline does again and again.
 struct OrderRounds {
-  int microbatches = 1;  // of a round
+  int microbatches = 1;  // of a round, of all chains together
   int fill = 0;          // microbatches that go before the first one, on any rank
 };
 
@@ -90,10 +90,6 @@ struct OrderSpec {
   // Where the name is looked up. REQUIRES: they outlive the spec.
   std::span<const OrderTraits> orders = named_orders();
 };
-
-// F,I,W or F,I,W,C in any one unit. Errors: other numbers of them, negative ones, and times that no
-// grid can be drawn with.
-Result<OrderCosts> order_costs(std::span<const double> times);
 
 // Errors name the rule that is broken, e.g. "M % N = 1 must be 0 or >= PP=2" for interleaved.
 //

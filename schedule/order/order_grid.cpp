@@ -142,6 +142,26 @@ std::string marked_row(const std::vector<Action>& actions, int marked, int centr
 
 }  // namespace
 
+Result<OrderCosts> order_costs(std::span<const double> times) {
+  if (times.size() != 3 && times.size() != 4)
+    return Error::at("--costs",
+                     fmt::format("found {} numbers, expected F,I,W or F,I,W,C", times.size()));
+  constexpr double kMostTimes = 1000;  // a column a slot: the grid would be too wide
+  for (const double time : times) {
+    if (!(time >= 0 && time < 1e300))
+      return Error::at("--costs", fmt::format("found {}, expected numbers, not negative", time));
+  }
+  for (const double a : times.first(3)) {
+    for (const double b : times.first(3)) {
+      if (b > 0 && a > kMostTimes * b)
+        return Error::at("--costs", fmt::format("found {} beside {}, expected none above {} times "
+                                                "another",
+                                                a, b, kMostTimes));
+    }
+  }
+  return OrderCosts{times[0], times[1], times[2], times.size() == 4 ? times[3] : 0};
+}
+
 std::string to_grid(const Order& order, const GridCosts& costs, bool colour) {
   const OrderReplay played = replay_order(order, costs);
   const double slot = slot_length(order, costs);

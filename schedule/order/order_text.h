@@ -1,11 +1,13 @@
 // The text forms of an Order: PyTorch's CSV (with or without communication) and a grid to look at.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "schedule/order/named_orders.h"
 #include "schedule/order/order.h"
 #include "schedule/order/vocabulary.h"
 
@@ -39,6 +41,10 @@ struct GridCosts {
   double forward = 1, backward = 2, input = 1, weight = 1;
   VocabularyCosts vocabulary = {};
 };
+
+// F,I,W or F,I,W,C in any one unit. Errors: other numbers of them, negative ones, and times that no
+// grid can be drawn with.
+Result<OrderCosts> order_costs(std::span<const double> times);
 
 // The order replayed without communication, a row a rank, a column a time slot: "." is idle, "B0--"
 // takes more than one slot, "0F3&" runs together with the next. REQUIRES: validate(order).ok().

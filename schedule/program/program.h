@@ -74,6 +74,7 @@ struct Op {
 };
 static_assert(sizeof(Op) == 48);
 constexpr std::uint32_t kMostWaits = (1 << 24) - 1;  // of one op
+constexpr std::size_t kMostLanes = UINT8_MAX;        // of a body
 
 // A lane's name: "compute", "tensor", "data", or "0>1" for a pipeline edge from stage 0 to stage 1.
 struct Lane {
@@ -139,6 +140,7 @@ struct Program {
   SharedDevice device;
   std::vector<Kernel> kernels;
   std::vector<Body> bodies;
+  std::vector<std::int32_t> split_from;  // of the last bodies: which each is a copy of (split.h)
   std::vector<RankRow> ranks;
   std::vector<Communicator> communicators;
   std::array<CommCost, kGroupKinds> comm_costs;  // what prices it; text forms have the prices alone

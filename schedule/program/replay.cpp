@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/check.h"
 #include "schedule/program/cycle.h"
 #include "schedule/program/validate.h"
 
@@ -17,12 +18,12 @@ namespace {
 // Of a rank's lanes, by number, those that may go on.
 class LaneSet {
  public:
-  explicit LaneSet(std::size_t lanes = 0) : lanes_(lanes) {}
+  explicit LaneSet(std::size_t lanes = 0) : lanes_(lanes) { CHECK(lanes <= kMostLanes); }
 
   void insert(std::size_t lane) { words_[lane / 64] |= std::uint64_t{1} << lane % 64; }
 
   // Takes out the first from `lane` on; kNone: there is none.
-  static constexpr std::size_t kNone = 256;
+  static constexpr std::size_t kNone = kMostLanes + 1;
   std::size_t take_from(std::size_t lane) {
     for (; lane < lanes_; lane = (lane / 64 + 1) * 64) {
       std::uint64_t& word = words_[lane / 64];

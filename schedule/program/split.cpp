@@ -7,6 +7,15 @@
 #include "base/check.h"
 
 namespace tandem {
+namespace {
+
+std::int32_t first_body(const Program& program, std::int32_t body) {
+  const std::size_t whole = program.bodies.size() - program.split_from.size();
+  const auto number = static_cast<std::size_t>(body);
+  return number < whole ? body : program.split_from[number - whole];
+}
+
+}  // namespace
 
 bool split_bodies(Program* program, std::span<const std::int32_t> keys) {
   CHECK(keys.size() == program->ranks.size());
@@ -19,12 +28,21 @@ bool split_bodies(Program* program, std::span<const std::int32_t> keys) {
     if (is_new && taken[body]) {
       split = true;
       at->second = static_cast<std::int32_t>(program->bodies.size());
+      program->split_from.push_back(first_body(*program, body));
       program->bodies.push_back(Body(program->bodies[body]));
     }
     taken[body] = true;
     body = at->second;
   }
   return split;
+}
+
+Program before_splits(const Program& program) {
+  Program whole;
+  whole.ranks = program.ranks;
+  whole.communicators = program.communicators;
+  for (RankRow& rank : whole.ranks) rank.body = first_body(program, rank.body);
+  return whole;
 }
 
 }  // namespace tandem

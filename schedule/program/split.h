@@ -14,4 +14,7 @@ namespace tandem {
 // REQUIRES: a key a rank.
 bool split_bodies(Program* program, std::span<const std::int32_t> keys);
 
+// The ranks and communicators as they were before all splits; without bodies.
+Program before_splits(const Program& program);
+
 }  // namespace tandem

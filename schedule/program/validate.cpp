@@ -75,6 +75,11 @@ Status check_sms(const Program& program, int number, const Op& op) {
 // What a body promises on its own: lanes and slots that exist, waits that lead back.
 Status check_body(const Program& program, int number) {
   const Body& body = program.bodies[number];
+  if (body.lanes.size() > kMostLanes)
+    return Error{fmt::format("body {}: found {} lanes, expected at most {}", number,
+                             body.lanes.size(), kMostLanes),
+                 Error::BadInput,
+                 {.keys = {}, .source = {}, .body = number}};
   for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
     const Op& op = body.ops[i];
     if (op.lane >= body.lanes.size())

@@ -157,6 +157,22 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "a found layout knows nothing of noise, and is found beside what the ideal engine refuses") {
+  const std::string calm = result_with(kLargeHead, {"parallel.layout=auto"}).layout;
+  CHECK(result_with(kLargeHead, {"parallel.layout=auto", "variability.straggler_ranks=[1]",
+                                 "variability.straggler_factor=3", "variability.jitter=0.3"})
+            .layout == calm);
+  const auto slow_link = simulate(
+      load(kLargeHead,
+           {"parallel.layout=auto", "variability.slow_link=n0", "variability.slow_link_rate=0.5"})
+          .front(),
+      Engine::SimGrid);
+  INFO((slow_link.ok() ? "" : slow_link.error().text()));
+  REQUIRE(slow_link.ok());
+  CHECK(slow_link->layout == calm);
+}
+
 TEST_CASE("orders that are made for costs get a layout of their own, never slower than even") {
   for (const char* order : {"zb1p", "zbv", "v-half", "dualpipev"}) {
     INFO(order);

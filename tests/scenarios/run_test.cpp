@@ -154,6 +154,23 @@ TEST_CASE("a faster NIC never slows a plan") {
   }
 }
 
+TEST_CASE("ranks that are a little slower change nothing of the least bandwidth between nodes") {
+  const Names set = {"report.least_bandwidth=true", "parallel.tp=8", "parallel.dp=4",
+                     "cluster.gpus=64", "cluster.preset=aws-p4d"};
+  const auto least = [&](const std::string& slower) {
+    Names all = set;
+    if (!slower.empty()) all.push_back("variability.straggler_ranks=" + slower);
+    if (!slower.empty()) all.emplace_back("variability.straggler_factor=1.000001");
+    const auto result = simulate(load(kSmall, all)[0], Engine::Ideal);
+    REQUIRE(result.ok());
+    return result->least_internode_Gbitps.value();
+  };
+  const double equal = least("");
+  CHECK(equal > 0);
+  // Communicators that share a NIC in lock step are two classes now.
+  CHECK(least("[0, 1, 2, 9, 17]") == Approx(equal).epsilon(0.03));
+}
+
 TEST_CASE("more tensor ranks than a node has GPUs is a warning, and is simulated across nodes") {
   // 16 heads over 16 ranks, on nodes of 8.
   const Names set = {"parallel.tp=16", "parallel.pp=1", "parallel.dp=1", "cluster.gpus=16"};

@@ -31,7 +31,26 @@ std::string played_whole(const Scenario& scenario) {
   return text_of(simulate(scenario, Engine::Ideal, files));
 }
 
+// Orders whose rounds hold more: one of a stage a rank or more, one of two chains, one in a V.
+Names drawn_order(Draw* draw) {
+  const int pp = draw->among<int>({2, 4, 8}), vpp = draw->among<int>({1, 2, 4});
+  const std::string order = draw->among<const char*>({"interleaved-zb", "dualpipe", "dualpipev"});
+  const int microbatches = 4 * pp * draw->among<int>({13, 31, 40});
+  Names set = {"schedule.order=" + order,
+               fmt::format("parallel.pp={}", pp),
+               fmt::format("cluster.gpus={}", pp),
+               "parallel.tp=1",
+               "parallel.dp=1",
+               "model.layers=32",
+               fmt::format("parallel.global_batch={}", microbatches)};
+  if (order == "interleaved-zb") set.push_back(fmt::format("parallel.vpp={}", vpp));
+  if (draw->below(2) == 0) set.emplace_back("model.vocab=256000");
+  if (draw->below(2) == 0) set.emplace_back("train.recompute=full");
+  return set;
+}
+
 Names drawn_settings(Draw* draw) {
+  if (draw->below(4) == 0) return drawn_order(draw);
   const int pp = draw->among<int>({1, 2, 4, 8}), vpp = pp == 1 ? 1 : draw->among<int>({1, 1, 2, 4});
   const int tp = draw->among<int>({1, 2}), dp = draw->among<int>({1, 2});
   const int round = vpp == 1 ? 1 : pp;

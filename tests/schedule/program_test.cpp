@@ -436,6 +436,21 @@ TEST_CASE("a Program file that is none is refused at its line") {
         ":12: found a rank with body 7, expected only what the file defines");
 }
 
+TEST_CASE("a body has at most 255 lanes") {
+  const auto read_with = [](int lanes) {
+    std::string text = "program,wide\n";
+    for (int lane = 0; lane < lanes; ++lane) text += fmt::format("lane,0,{}\n", lane);
+    return read_text(text + "op,0,forward,0,-1,0,0,0,1,0,0,5,-1,-1,\nrank,0,\n");
+  };
+  CHECK(read_with(255).ok());
+  for (const int lanes : {256, 300, 5000}) {
+    const auto read = read_with(lanes);
+    REQUIRE_FALSE(read.ok());
+    CHECK(read.error().text().ends_with(
+        fmt::format("body 0: found {} lanes, expected at most 255", lanes)));
+  }
+}
+
 TEST_CASE("a truncated program file is one clear line") {
   const std::string path = scratch("cut.csv");
   const std::string text = to_text(lowered(order_of("1f1b", 2, 2), {}));
