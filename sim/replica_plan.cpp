@@ -20,8 +20,8 @@ class Planner {
     collect_events();
     collect_waits(queues);
     collect_gatherings();
-    for (std::uint16_t member = 0; member < ranks_.size(); ++member)
-      reduction_.push_back(reduction_of(member));
+    for (std::size_t member = 0; member < ranks_.size(); ++member)
+      reduction_.push_back(reduction_of(static_cast<std::uint16_t>(member)));
   }
 
   std::optional<ReplicaPlan> take() {
