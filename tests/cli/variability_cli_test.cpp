@@ -78,8 +78,8 @@ straggler_factor = 1.5
   // With ZeRO gradients are scattered: who comes last to the norm or to the gathering of parameters
   // is another question.
   const std::string zero = "--set train.zero=1 --set overlap.param_gather=true ";
-  for (const Json& each :
-       Json::parse(sandbox.tandem(command + zero + "--repeat 5 --json").out)[0]["repeats"]["each"])
+  const Json sharded = Json::parse(sandbox.tandem(command + zero + "--repeat 5 --json").out)[0];
+  for (const Json& each : sharded["repeats"]["each"])
     CHECK(each["last"]["slow_nodes"] == Json({3}));
   const std::string table = sandbox.tandem(command + "--repeat 5").out;
   CHECK(table.find("last replica  slow node there") != std::string::npos);
