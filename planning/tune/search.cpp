@@ -125,13 +125,8 @@ std::vector<Playing> playings_in_memory(const Scenario& base, const Space& space
   for (const Playing& playing : playings) {
     const std::vector<Sharing> sharings = space.sharings(base, layout, playing);
     if (sharings.empty()) continue;
-    const auto holds = [&](const Sharing& sharing) { return may_hold(playing, sharing); };
-    // The last cuts most; but ZeRO 3 that keeps what it gathered holds more than 2, and parts of
-    // the replicas may be asked to cut alone.
-    const bool others_too = base.job.plan.reshard_after_forward == false ||
-                            sharings.back().hsdp_shard > 0 || sharings.back().zero_hpz > 0;
-    const bool fits =
-        holds(sharings.back()) || (others_too && std::ranges::any_of(sharings, holds));
+    const bool fits = std::ranges::any_of(
+        sharings, [&](const Sharing& sharing) { return may_hold(playing, sharing); });
     *(fits ? plans : others) += static_cast<std::int32_t>(sharings.size());
     if (fits) kept.push_back(playing);
   }
@@ -153,8 +148,9 @@ class BranchAndBound {
       if (cut.holds_state) push({cut.bound, static_cast<std::int32_t>(i)});
       if (!cut.holds_state) ++counts_.cuts_memory;
     }
-    counts_.cuts = static_cast<std::int64_t>(known_.cuts_.size());
     stopped_ = !known_.knows_cuts_;
+    counts_.cuts_left = stopped_ ? known_.unbounded_cuts_ : 0;
+    counts_.cuts = static_cast<std::int64_t>(known_.cuts_.size()) + counts_.cuts_left;
     while (!stopped_ && least_open() <= best_.limit() && least_open() < INT64_MAX) {
       expand(next_round());
       if (!best_.found().empty()) options_.on_bound(best_.found().front(), bound());
@@ -407,6 +403,7 @@ SearchCounts& SearchCounts::operator+=(const SearchCounts& more) {
 
 Search::Cut Search::bounded(const Layout& cut, StageLevel* level) const {
   std::vector<Layout> held = space_.micro_batches(base_, cut);
+  if (held.empty()) return {cut, /*holds_state=*/true, INT64_MAX};
   const auto is_held = [&](const Layout& layout) {
     return fits_memory(base_.cluster.spec.device, level->state_floor(layout));
   };
@@ -419,6 +416,7 @@ void Search::find_cuts(const std::function<bool()>& stop) {
   cuts_.clear();
   const std::vector<Layout> cuts = space_.cuts(base_);
   std::vector<Cut> found(cuts.size());
+  unbounded_cuts_ = static_cast<std::int64_t>(cuts.size());
   for (std::size_t begin = 0; begin < cuts.size(); begin += kAtOnce) {
     if (stop()) return;
     share_among_threads(static_cast<int>(levels_.size()), std::min(kAtOnce, cuts.size() - begin),

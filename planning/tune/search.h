@@ -106,6 +106,7 @@ class Search {
   std::span<StageLevel> levels_;
   std::vector<Cut> cuts_;
   bool knows_cuts_ = false;
+  std::int64_t unbounded_cuts_ = 0;  // where they are not known
 };
 
 // The same without bounds: every plan that fits is played. For small spaces, and as a check.

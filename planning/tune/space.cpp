@@ -212,8 +212,10 @@ std::vector<std::string> Space::named(std::string_view key) const {
 std::vector<int> Space::numbers(std::string_view key) const {
   if (!names(key)) return {kAsScenario};
   std::vector<int> found;
-  for (const std::string& value : named(key))
-    found.push_back(value == word_of_none(key) ? 0 : std::stoi(value));
+  for (const std::string& value : named(key)) {
+    const int number = value == word_of_none(key) ? 0 : std::stoi(value);
+    if (std::ranges::find(found, number) == found.end()) found.push_back(number);
+  }
   return found;
 }
 

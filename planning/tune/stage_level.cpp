@@ -350,10 +350,11 @@ Workload StageLevel::collapsed(const Candidate& candidate, const Order& order) {
     StageWork& stage = work.stages[s];
     const PassTimes& pass = passes[s % passes.size()];
     if (layout.pp > 1 && (s > 0 || !buckets_first_stage(candidate.sharing, order.chains))) {
-      stage.forward = one_step(pass.forward);
-      stage.backward = one_step(pass.backward);
-      stage.backward_input = one_step(pass.input);
-      stage.backward_weight = one_step(pass.weight);
+      const int unit = stage.units.empty() ? -1 : 0;  // multi-token prediction may leave it none
+      stage.forward = one_step(pass.forward, unit);
+      stage.backward = one_step(pass.backward, unit);
+      stage.backward_input = one_step(pass.input, unit);
+      stage.backward_weight = one_step(pass.weight, unit);
       continue;
     }
     cut_by_unit(parts, layout.pp == 1, &stage);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "base/progress.h"
@@ -271,7 +272,10 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   const std::vector<Refinement> refinements = refinements_in(space);
   RETURN_IF_ERROR(check_asked(base, refinements));
   RETURN_IF_ERROR(check_precisions(base, space));
-  ASSIGN_OR_RETURN(std::vector<StageLevel> levels, stage_levels(base, options.jobs));
+  // More threads than cores only take memory.
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  ASSIGN_OR_RETURN(std::vector<StageLevel> levels,
+                   stage_levels(base, std::min(options.jobs, cores)));
   const auto begin = Clock::now();
   std::optional<Waiting> waiting("searching plans");
   std::string shown;

@@ -115,6 +115,8 @@ std::vector<Scenario> scenarios_to_cut() {
   std::vector<Scenario> all = shipped_scenarios();
   for (const std::string imbalance : {"1", "1.07", "1.3"})
     all.push_back(load(kRounded, {"model.expert_imbalance=" + imbalance}).front());
+  for (const std::string imbalance : {"1.04", "1.11"})
+    all.push_back(load(kMixtral, {"model.expert_imbalance=" + imbalance}).front());
   return all;
 }
 

@@ -247,6 +247,17 @@ TEST_CASE("what else is asked of a candidate is what simulations of it give") {
         one["simulate"]["least_internode_Gbitps"]);
 }
 
+TEST_CASE("what a scenario says of its own plan's vocabulary and layout is no matter of sizing") {
+  const Sandbox sandbox;
+  const Json plain = sized(sandbox, "--only '1 NIC'")["sized"][0];
+  for (const std::string set : {"schedule.vocabulary=parallel", "parallel.layout=auto"}) {
+    INFO(set);
+    const Json same = sized(sandbox, "--only '1 NIC' --set " + set)["sized"][0];
+    CHECK(same["plan"] == plain["plan"]);
+    CHECK(same["simulate"]["iteration_s"] == plain["simulate"]["iteration_s"]);
+  }
+}
+
 TEST_CASE("a network tier is worth what the same GPUs take longer") {
   const Sandbox sandbox;
   const Json result = sized(sandbox, "");

@@ -1,0 +1,96 @@
+// The search where a rule of thumb fails: rows of experts that are misaligned, ZeRO that holds
+// more, a stage without a layer, and keys that leave nothing.
+#include "planning/tune/tune.h"
+#include "tests/planning/stage_plans.h"
+#include "tests/sandbox.h"
+
+namespace tandem {
+namespace {
+
+Space among(const Names& texts) {
+  auto space = Space::among(texts);
+  REQUIRE(space.ok());
+  return *std::move(space);
+}
+
+SearchResult searched(const Scenario& base, const Names& texts) {
+  StageLevel level = level_of(base);
+  return Search(base, among(texts), {&level, 1}).best({.keep = 1});
+}
+
+// The best of a space is no slower than the best of what is asked of it in a part.
+void check_part(const Scenario& base, const Names& space, const std::string& part) {
+  Names narrow = space;
+  narrow.push_back(part);
+  const SearchResult all = searched(base, space), of_part = searched(base, narrow);
+  REQUIRE((all.complete && !all.best.empty() && !of_part.best.empty()));
+  CHECK(all.best.front().iteration_ns <= of_part.best.front().iteration_ns);
+  CHECK(all.bound_ns <= of_part.best.front().iteration_ns);
+}
+
+TEST_CASE("micro batches whose experts' rows are misaligned hide none whose rows are not") {
+  const Names space = {"schedule.order=none,1f1b", "parallel.cp=1", "overlap.tensor=off",
+                       "parallel.vpp=1"};
+  check_part(load(kMixtral).front(), space, "parallel.micro_batch=3");
+}
+
+TEST_CASE("ZeRO 1 may hold less than ZeRO 3, which gathers the largest layer beside its parts") {
+  const Scenario base =
+      load(kSmall, {"model.seq=960", "model.vocab=128000", "model.layers=4", "parallel.tp=1",
+                    "parallel.pp=1", "parallel.dp=6", "parallel.global_batch=36", "cluster.gpus=6",
+                    "cluster.memory_GiB=2", "cluster.memory_reserve_GiB=0"})
+          .front();
+  check_part(base,
+             {"parallel.cp=1", "overlap.tensor=off", "parallel.micro_batch=1,2,3", "parallel.pp=1"},
+             "train.zero=1");
+}
+
+TEST_CASE("a stage before the loss may have no layer where predictions follow") {
+  const Scenario base =
+      load(kSmall, {"model.mtp_layers=1", "parallel.tp=1", "parallel.pp=1", "parallel.dp=6",
+                    "parallel.global_batch=12", "cluster.gpus=6"})
+          .front();
+  const Names texts = {"parallel.pp=6", "schedule.order=1f1b", "parallel.cp=1",
+                       "overlap.tensor=off", "parallel.micro_batch=1"};
+  StageLevel level = level_of(base);
+  const SearchResult all = search_all(base, among(texts), &level, 1);
+  const SearchResult found = searched(base, texts);
+  REQUIRE((!all.best.empty() && !found.best.empty()));
+  CHECK(found.best.front().iteration_ns == all.best.front().iteration_ns);
+}
+
+TEST_CASE("cuts that no micro batch divides are no cuts, not too large ones") {
+  const Scenario base = load(kSmall).front();
+  CHECK(searched(base, {"parallel.micro_batch=3"}).counts.found_none());
+  const SearchCounts counts = searched(base, {"parallel.micro_batch=16"}).counts;
+  CHECK(counts.cuts > 0);
+  CHECK(counts.cuts_memory == 0);
+}
+
+TEST_CASE("a value that is named twice is tried once") {
+  const Scenario base = load(kSmall, {"parallel.tp=1", "parallel.pp=1", "parallel.dp=8"}).front();
+  const auto enumerated = [&](const std::string& shards) {
+    StageLevel level = level_of(base);
+    return search_all(base,
+                      among({"parallel.hsdp_shard=" + shards, "parallel.cp=1", "parallel.tp=1",
+                             "parallel.pp=1", "parallel.micro_batch=1"}),
+                      &level, 1)
+        .counts.enumerated;
+  };
+  CHECK(enumerated("4") > 0);
+  CHECK(enumerated("4,4") == enumerated("4"));
+}
+
+TEST_CASE("a search that is stopped before it knows its cuts counts all of them as left") {
+  const Scenario base = load(kSmall).front();
+  StageLevel level = level_of(base);
+  const Space space = among({});
+  const SearchResult result =
+      Search(base, space, {&level, 1}).best({.keep = 1, .stop = [] { return true; }});
+  CHECK(!result.complete);
+  CHECK(result.counts.cuts > 0);
+  CHECK(result.counts.cuts_left == result.counts.cuts);
+}
+
+}  // namespace
+}  // namespace tandem
