@@ -143,7 +143,8 @@ class MegatronKernels {
 
   // "attn moe_router", "[attn, mlp]".
   void set_graph_scope(const char* name) {
-    constexpr std::string_view kKnown[] = {"attn", "mamba", "mlp", "moe"};
+    constexpr std::string_view kKnown[] = {"attn", "mamba",      "mlp",
+                                           "moe",  "moe_router", "moe_preprocess"};
     std::string scope = a_->text(name).value_or(""), known;
     std::ranges::replace_if(
         scope, [](char c) { return std::string_view("[]',\"").find(c) != std::string_view::npos; },

@@ -219,8 +219,8 @@ std::vector<Field> plain_fields() {
           "kernels does not count; default false",
           AT(job.plan.cuda_graphs)),
       keys::words("train.cuda_graph_scope",
-                  "text: what is in the graphs: of attn, mamba, mlp, moe and head (with the "
-                  "embedding) some, with commas; default all",
+                  "text: what is in the graphs: of attn, mamba, mlp, moe (or of it moe_router and "
+                  "moe_preprocess) and head (with the embedding) some, with commas; default all",
                   kCudaGraphModules, AT(job.plan.cuda_graph_modules)),
       keys::whole(
           "train.zero",

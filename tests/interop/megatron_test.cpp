@@ -254,6 +254,15 @@ TEST_CASE("unknown flags are listed, quiet ones counted, others said to be inexp
   CHECK(plan.without_effect >= 2);
 }
 
+TEST_CASE("what of a layer is in CUDA graphs is imported by Megatron's names") {
+  const ImportedPlan plan = flags(
+      "--cuda-graph-impl transformer_engine --cuda-graph-scope attn moe_router "
+      "moe_preprocess");
+  CHECK(keys_of(plan).at("train.cuda_graphs") == "true");
+  CHECK(keys_of(plan).at("train.cuda_graph_scope") == "\"attn, moe_router, moe_preprocess\"");
+  CHECK(plan.not_expressed.empty());
+}
+
 TEST_CASE("values of a wrong kind are refused with file and line") {
   CHECK(refusal("a.yaml", "MODEL_ARGS:\n  --num-layers: many\n") ==
         "a.yaml:2: found --num-layers many, expected an integer from 1 on");

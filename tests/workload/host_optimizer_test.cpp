@@ -44,6 +44,28 @@ TEST_CASE("what is not in a graph is launched by the CPU") {
   CHECK(launches() == std::array{false, true, true});
 }
 
+TEST_CASE("a graph of the router, or of the preprocessing, takes a third of what experts launch") {
+  FrameworkProfile profile;
+  profile.expert_launch_s = 3e-3;
+  Model model = gpt_22b();
+  model.experts = 8;
+  model.top_k = 2;
+  Plan plan = plan_of(1);
+  plan.ep = 8;
+  const auto launch_s = [&](CudaGraphModules modules) {
+    modules.moe = false;
+    plan.cuda_graph_modules = modules;
+    return experts_block(model, plan, profile).forward.launch_s;
+  };
+  const double rest = launch_s({});
+  plan.cuda_graphs = true;
+  CHECK(launch_s({.moe_router = false, .moe_preprocess = false}) == rest);
+  CHECK(launch_s({.moe_router = false}) == Approx(rest - 1e-3));
+  CHECK(launch_s({}) == Approx(rest - 2e-3));
+  plan.cuda_graph_modules = {};
+  CHECK(experts_block(model, plan, profile).forward.launch_s == 0);
+}
+
 TEST_CASE("an expert takes its capacity at most, or always") {
   Model model = gpt_22b();
   model.experts = 8;

@@ -201,6 +201,26 @@ TEST_CASE("every expert's product is a kernel of its own, attention's are one") 
   CHECK(gemm_s(model, experts) == Approx(one + 16 * 5e-6));
 }
 
+TEST_CASE("products of a scan take what its own kernels do, where that is known and longer") {
+  CostModel model = a100();
+  Gemm product = {.batch = 4096, .m = 128, .n = 64, .k = 128, .wide = true};
+  const double batched = gemm_s(model, product);
+  product.scan = true;
+  CHECK(gemm_s(model, product) == batched);
+  model.profile.scan_flops_per_s = 20e12;
+  CHECK(gemm_s(model, product) == Approx(product.flops() / 20e12 + model.device.gemm_launch_s));
+  model.profile.scan_flops_per_s = 1e18;
+  CHECK(gemm_s(model, product) == batched);
+}
+
+TEST_CASE("a product's text says what it is of, and is read back") {
+  const std::vector<Gemm> products = {{.batch = 2, .m = 3, .n = 4, .k = 5},
+                                      {.m = 3, .n = 4, .k = 5, .wide = true},
+                                      {.m = 3, .n = 4, .k = 5, .wide = true, .scan = true}};
+  CHECK(gemms_text(products) == "2x3x4x5 1x3x4x5a 1x3x4x5s");
+  CHECK(parse_gemms(gemms_text(products)) == products);
+}
+
 TEST_CASE("rows of no whole 16 bytes are slow in 16 bits, and padded where they are quantized") {
   CostModel model = h100_fp8();
   model.profile.unaligned_gemm = 8;

@@ -130,7 +130,9 @@ std::string gemms_text(const std::vector<Gemm>& gemms) {
   std::string text;
   for (const Gemm& g : gemms)
     text += fmt::format("{}{}x{}x{}x{}{}", text.empty() ? "" : " ", g.batch, g.m, g.n, g.k,
-                        g.wide ? "a" : "");
+                        g.scan   ? "s"
+                        : g.wide ? "a"
+                                 : "");
   return text;
 }
 
@@ -141,7 +143,8 @@ std::optional<std::vector<Gemm>> parse_gemms(std::string_view text) {
     std::string_view word = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     Gemm& gemm = gemms.emplace_back();
-    gemm.wide = word.ends_with('a');
+    gemm.scan = word.ends_with('s');
+    gemm.wide = gemm.scan || word.ends_with('a');
     if (gemm.wide) word.remove_suffix(1);
     if (std::ranges::count(word, 'x') != 3 || word.ends_with('x')) return std::nullopt;
     for (std::int64_t* side : {&gemm.batch, &gemm.m, &gemm.n, &gemm.k}) {
@@ -218,6 +221,8 @@ double gemm_s(const CostModel& model, const Gemm& gemm) {
     }
   }
   if (!aligned(gemm, number_bytes)) best_s *= model.profile.unaligned_gemm;
+  if (gemm.scan && model.profile.scan_flops_per_s > 0)
+    best_s = std::max(best_s, gemm.flops() / model.profile.scan_flops_per_s);
   const double numbers = static_cast<double>(gemm.batch) * (static_cast<double>(gemm.m) * gemm.k +
                                                             static_cast<double>(gemm.k) * gemm.n +
                                                             static_cast<double>(gemm.m) * gemm.n);

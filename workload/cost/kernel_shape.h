@@ -13,13 +13,15 @@ namespace tandem {
 struct Gemm {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
   bool wide = false;  // in 16 bits under fp8 too: of activations alone, the head's, a router's
+  bool scan = false;  // of a Mamba-2 scan's chunks, inside its own kernels
 
   double flops() const { return 2.0 * batch * m * n * k; }
   bool operator==(const Gemm&) const = default;
 };
 
-// "1x4096x5120x1536 ...": batch x m x n x k each, an `a` behind one of activations. Printing and
-// reading are inverse; nothing for a text that is none.
+// "1x4096x5120x1536 ...": batch x m x n x k each, an `a` behind one of activations, an `s` behind
+// one of a scan, which is of activations too. Printing and reading are inverse; nothing for a text
+// that is none.
 std::string gemms_text(const std::vector<Gemm>& gemms);
 std::optional<std::vector<Gemm>> parse_gemms(std::string_view text);
 

@@ -17,6 +17,7 @@ constexpr ProfileField kFields[] = {
     {"unaligned_gemm", &FrameworkProfile::unaligned_gemm},
     {"attention_share", &FrameworkProfile::attention_share},
     {"expert_gemm_us", &FrameworkProfile::expert_gemm_s, 1e-6},
+    {"scan_tflops", &FrameworkProfile::scan_flops_per_s, 1e12},
     {"compute_stretch", &FrameworkProfile::compute_stretch},
     {"node_spread", &FrameworkProfile::node_spread},
     {"memory_efficiency", &FrameworkProfile::memory_efficiency},

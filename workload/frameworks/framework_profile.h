@@ -24,6 +24,9 @@ struct FrameworkProfile {
   double unaligned_gemm = 1;
   // What a product of one expert takes beside its tiles, where each is a kernel of its own.
   double expert_gemm_s = 0;
+  // What kernels of Mamba-2 scans (mamba_ssm's, Triton's) reach of their products, whatever the
+  // GPU: they have small tiles and do more than products. 0: not known, as any other product.
+  double scan_flops_per_s = 0;
   // What its fused attention reaches of the GPU's best (DeviceSpec::attention_efficiency):
   // Triton's, FlashAttention 2's on GPUs after the A100.
   double attention_share = 1;

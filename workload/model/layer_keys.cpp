@@ -88,7 +88,7 @@ std::vector<Key<Model>> mixer_keys() {
                   AT(mamba_groups), 1),
       keys::whole("mamba_conv", "integer: mamba: width of the convolution; default 4",
                   AT(mamba_conv), 1),
-      keys::whole("mamba_chunk", "integer: mamba: positions of a chunk of the scan; default 256",
+      keys::whole("mamba_chunk", "integer: mamba: positions of a chunk of the scan; default 128",
                   AT(mamba_chunk), 1),
       keys::whole("linear_key_heads", "integer: linear: heads of queries and keys",
                   AT(linear_key_heads), 1),

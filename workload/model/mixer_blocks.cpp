@@ -99,11 +99,17 @@ struct Scan {
   std::int64_t score_heads = 0, heads = 0;  // on this GPU
   std::int64_t state = 0, value = 0;        // of a head: rows and columns of its state
   int scores = 1, products = 1;             // of each chunk: a delta rule has more
+  bool in_own_kernels = false;  // whose rate is known, FrameworkProfile::scan_flops_per_s
 };
 
 void add_scan(BlockWork* block, const Scan& scan, const BlockShape& shape) {
   const auto product = [&](std::int64_t heads, std::int64_t m, std::int64_t n, std::int64_t k) {
-    return Gemm{.batch = scan.chunks * heads, .m = m, .n = n, .k = k, .wide = true};
+    return Gemm{.batch = scan.chunks * heads,
+                .m = m,
+                .n = n,
+                .k = k,
+                .wide = true,
+                .scan = scan.in_own_kernels};
   };
   std::vector<Gemm> gemms;
   for (int i = 0; i < scan.scores; ++i)
@@ -172,7 +178,8 @@ void add_mamba(BlockWork* block, const Model& model, const Plan& plan, const Blo
             .score_heads = groups,
             .heads = heads,
             .state = model.mamba_state,
-            .value = model.mamba_head_dim},
+            .value = model.mamba_head_dim,
+            .in_own_kernels = true},
            shape);
 }
 

@@ -79,7 +79,7 @@ struct Model {
   // Mamba-2: heads of the inner array and their size, the state's size, groups that share B and C,
   // the convolution's width, and the chunk of the scan.
   int mamba_heads = 0, mamba_head_dim = 0, mamba_state = 0;
-  int mamba_groups = 1, mamba_conv = 4, mamba_chunk = 256;
+  int mamba_groups = 1, mamba_conv = 4, mamba_chunk = 128;
   // Gated delta net: heads of keys and of values, their sizes, the convolution's width.
   int linear_key_heads = 0, linear_value_heads = 0;
   int linear_key_head_dim = 0, linear_value_head_dim = 0, linear_conv = 4;

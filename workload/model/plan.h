@@ -44,7 +44,10 @@ inline constexpr RecomputeModule kRecomputeModules[] = {
 struct CudaGraphModules {
   bool attn = true, mamba = true;  // a layer's first half, with scans or without
   bool mlp = true, moe = true;     // its second
-  bool head = true;                // the embedding, too
+  // Of a mixture of experts, where not all of it is: the router, and what finds which tokens go
+  // where.
+  bool moe_router = true, moe_preprocess = true;
+  bool head = true;  // the embedding, too
 
   bool operator==(const CudaGraphModules&) const = default;
 };
@@ -53,11 +56,14 @@ struct CudaGraphModule {
   std::string_view name;
   bool CudaGraphModules::*place;
 };
-inline constexpr CudaGraphModule kCudaGraphModules[] = {{"attn", &CudaGraphModules::attn},
-                                                        {"mamba", &CudaGraphModules::mamba},
-                                                        {"mlp", &CudaGraphModules::mlp},
-                                                        {"moe", &CudaGraphModules::moe},
-                                                        {"head", &CudaGraphModules::head}};
+inline constexpr CudaGraphModule kCudaGraphModules[] = {
+    {"attn", &CudaGraphModules::attn},
+    {"mamba", &CudaGraphModules::mamba},
+    {"mlp", &CudaGraphModules::mlp},
+    {"moe", &CudaGraphModules::moe},
+    {"moe_router", &CudaGraphModules::moe_router},
+    {"moe_preprocess", &CudaGraphModules::moe_preprocess},
+    {"head", &CudaGraphModules::head}};
 
 // Scales of fp8 by Transformer Engine's recipes: of a tensor, from steps before or from itself; of
 // blocks of 128 numbers; of blocks of 32.
