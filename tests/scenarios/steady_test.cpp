@@ -31,7 +31,7 @@ std::string played_whole(const Scenario& scenario) {
   return text_of(simulate(scenario, Engine::Ideal, files));
 }
 
-// Orders whose rounds hold more: one of a stage a rank or more, one of two chains, one in a V.
+// Orders that split backwards: interleaved's, one of two chains, one in a V.
 Names drawn_order(Draw* draw) {
   const int pp = draw->among<int>({2, 4, 8}), vpp = draw->among<int>({1, 2, 4});
   const std::string order = draw->among<const char*>({"interleaved-zb", "dualpipe", "dualpipev"});
