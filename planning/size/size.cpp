@@ -243,8 +243,6 @@ Result<std::vector<SizeCase>> load_size_cases(
   for (RunSettings& run : runs) {
     ASSIGN_OR_RETURN(const SizeInputs inputs, take_size_inputs(path, &run.settings));
     for (const std::string& key : Space::own_keys()) run.settings.erase(key);
-    for (const RefinementKey& refinement : refinement_keys())
-      run.settings.erase(std::string(refinement.key));
     for (const auto& [key, value] : kPlaceholder) run.settings[key] = {value, path};
     ASSIGN_OR_RETURN(Scenario scenario, make_scenario(file, run));
     if (scenario.costs.uniform)

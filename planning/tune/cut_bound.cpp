@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "planning/tune/stage_level.h"
+#include "workload/cost/kernel.h"
 #include "workload/model/blocks.h"
 
 namespace tandem {
@@ -27,8 +28,8 @@ std::vector<std::int64_t> rounded_counts(const Model& model, const Plan& plan) {
   return counts;
 }
 
-// So many rows are aligned in every precision: 16 bytes of 16 bits.
-constexpr std::int64_t kAlignedRows = 8;
+// A multiple of so many rows is aligned in every precision.
+constexpr std::int64_t kAlignedRows = kAlignedBytes / kSixteenBits;
 
 struct MicroBatch {
   int samples = 0;

@@ -129,26 +129,26 @@ bool cuts_state(const Scenario& base, const Candidate& candidate) {
          check(base.job.model, plan).ok();
 }
 
+// What a plan sets, refined in every way.
+std::vector<std::string> keys_of(const Candidate& candidate) {
+  const Refinement all{.layout = true, .vocabulary = true, .order = true};
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : settings_of(candidate, all)) keys.push_back(key);
+  return keys;
+}
+
 }  // namespace
 
 std::vector<std::string> Space::keys() {
-  std::vector<std::string> keys;
   const Layout layout{.expert_tp = 1,
                       .precision = precision_of("fp8"),
                       .fp8_recipe = 0,
                       .dispatcher = 0,
                       .recompute_modules = 1};
-  const Sharing sharing{.hsdp_shard = 1, .zero_hpz = 1};
-  const Refinement all{.layout = true, .vocabulary = true, .order = true};
-  for (const auto& [key, value] : settings_of({layout, {}, sharing}, all)) keys.push_back(key);
-  return keys;
+  return keys_of({layout, {}, {.hsdp_shard = 1, .zero_hpz = 1}});
 }
 
-std::vector<std::string> Space::own_keys() {
-  std::vector<std::string> keys;
-  for (const auto& [key, value] : settings_of({.layout = {.expert_tp = 1}})) keys.push_back(key);
-  return keys;
-}
+std::vector<std::string> Space::own_keys() { return keys_of({.layout = {.expert_tp = 1}}); }
 
 Result<Space> Space::among(const std::vector<std::string>& texts,
                            std::span<const OrderTraits> orders) {

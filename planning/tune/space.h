@@ -75,7 +75,7 @@ class Space {
   static Result<Space> among(const std::vector<std::string>& texts,
                              std::span<const OrderTraits> orders = named_orders());
   static std::vector<std::string> keys();
-  // Those that are chosen where nobody names them.
+  // Those that are chosen where nobody names them, and those of refinements.
   static std::vector<std::string> own_keys();
   // Of these, those with one of these values.
   Space only(const std::string& key, const std::vector<std::string>& values) const;

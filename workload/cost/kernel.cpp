@@ -59,16 +59,12 @@ double attention_peak(const CostModel& model) {
   return peaks.at(model.precision);
 }
 
-// Tensor cores read rows of 16 bytes; where a row is no multiple of that, cuBLAS takes slower ways.
-// Quantized operands are cast into rows that are.
-constexpr int kAlignedBytes = 16;
-
+// Where a row is no multiple of kAlignedBytes, cuBLAS takes slower ways. Quantized operands are
+// cast into rows that are.
 bool aligned(const Gemm& gemm, int number_bytes) {
   if (number_bytes == 1) return true;
   return gemm.n * number_bytes % kAlignedBytes == 0 && gemm.k * number_bytes % kAlignedBytes == 0;
 }
-
-constexpr int kSixteenBits = 2;
 
 // Products of activations go as one batched kernel, those of experts one by one.
 bool is_of_experts(const Gemm& gemm) { return gemm.batch > 1 && !gemm.wide; }

@@ -36,6 +36,9 @@ int bytes_of(std::string_view dtype);
 // fp8 or nvfp4: formats of GEMMs only. All else stays in 16 bits beside them.
 bool is_quantized(std::string_view precision);
 
+constexpr int kAlignedBytes = 16;  // tensor cores read rows in multiples of that
+constexpr int kSixteenBits = 2;    // bytes of a number that is not quantized
+
 // The time of one GEMM: whole waves of output tiles over the SMs, never under its bytes /
 // bandwidth. REQUIRES: check(model); positive sizes.
 double gemm_s(const CostModel& model, const Gemm& gemm);
