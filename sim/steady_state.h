@@ -24,9 +24,9 @@ struct PlayedProgram {
 
 PlayedProgram measured(const Program& program, const Trace& trace);
 
-// Whether `longer` is `shorter` with one more round, of so many microbatches, and would be played
-// as it was around any number of further ones. REQUIRES: folded, without jitter; no communication
-// takes SMs from compute.
+// Whether `longer` is `shorter` with one more round, of so many microbatches of each chain, and
+// would be played as it was around any number of further ones. REQUIRES: folded, without jitter; no
+// communication takes SMs from compute.
 bool is_steady(const PlayedProgram& shorter, const PlayedProgram& longer, const Trace& of_longer,
                int microbatches);
 
