@@ -13,25 +13,27 @@ void Playback::begin_shared(std::int32_t folded_rank, const Op& op, Nanoseconds 
   mark_changed(folded_rank);
 }
 
-void Playback::enter_device(std::int32_t folded_rank, std::uint32_t i) {
-  const Op& op = body(folded_rank).ops[i];
-  if (op.sms == 0) return;
-  shared_[folded_rank].taken += taken_from(folded_rank, op);
-  mark_changed(folded_rank);
+void Playback::take_sms(std::int32_t comm_class) {
+  for (const auto& [folded_rank, lane] : replayer_.members(comm_class)) {
+    const Op& op = *replayer_.op_at(folded_rank, lane);
+    if (op.sms == 0) continue;
+    shared_[folded_rank].taken += taken_from(comm_class, op);
+    mark_changed(folded_rank);
+  }
 }
 
-void Playback::leave_device(std::int32_t folded_rank, std::uint32_t i) {
-  const Op& op = body(folded_rank).ops[i];
-  if (is_compute(op.kind)) shared_[folded_rank].running = false;
-  if (op.sms == 0) return;
-  shared_[folded_rank].taken -= taken_from(folded_rank, op);
-  mark_changed(folded_rank);
+void Playback::give_sms_back(std::int32_t comm_class) {
+  for (const auto& [folded_rank, lane] : replayer_.members(comm_class)) {
+    const Op& op = *replayer_.op_at(folded_rank, lane);
+    if (op.sms == 0) continue;
+    shared_[folded_rank].taken -= taken_from(comm_class, op);
+    mark_changed(folded_rank);
+  }
 }
 
-Taken Playback::taken_from(std::int32_t folded_rank, const Op& op) const {
-  const CommunicatorClass& comm_class =
-      folding_.comm_classes[folded_ranks_[folded_rank].comm_classes[op.slot]];
-  const Communicator& communicator = program_.communicators[comm_class.communicators.front()];
+Taken Playback::taken_from(std::int32_t comm_class, const Op& op) const {
+  const CommunicatorClass& all = folding_.comm_classes[comm_class];
+  const Communicator& communicator = program_.communicators[all.communicators.front()];
   return taken_by(op, static_cast<int>(communicator.members.size()), program_.device);
 }
 

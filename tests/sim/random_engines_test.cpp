@@ -1,5 +1,6 @@
 // Random Programs on random clusters: simgrid's times are ideal's where no two communications meet
-// on a node, never sooner where they do, and the same folded and unfolded.
+// on a node, never sooner where they do, and the same folded and unfolded. With and without the
+// closed forms they are the same, whatever shares NICs and takes SMs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,8 +23,11 @@ using namespace tandem;
 
 namespace {
 
-// Every GPU has a NIC of its own, so that what one GPU does leaves the links of the others alone.
-ClusterSpec random_cluster(std::uint64_t seed) {
+// Every GPU has a NIC of its own, so that what one GPU does leaves the links of the others alone;
+// or up to four share one.
+enum class Nics { Own, Shared };
+
+ClusterSpec random_cluster(std::uint64_t seed, Nics nics = Nics::Own) {
   const auto draw = [&](std::uint64_t number, std::uint64_t below) {
     return scatter(scatter(seed) + number) % below;
   };
@@ -31,6 +35,7 @@ ClusterSpec random_cluster(std::uint64_t seed) {
   spec.name = "random";
   spec.gpus_per_node = 1 << draw(1, 3);
   spec.nics_per_node = spec.gpus_per_node;
+  if (nics == Nics::Shared) spec.nics_per_node = std::max<int>(1, spec.gpus_per_node >> draw(6, 3));
   spec.intra_bytes_per_s = 1e9 * static_cast<double>(1 + draw(2, 20));
   spec.nic_bytes_per_s = 1e9 * static_cast<double>(1 + draw(3, 5));
   spec.intra_latency_s = 1e-7 * static_cast<double>(draw(4, 5));
@@ -44,8 +49,8 @@ struct PricedCase {
   Cluster cluster;
 };
 
-PricedCase priced(const RandomJob& job, std::uint64_t seed) {
-  const ClusterSpec spec = random_cluster(seed);
+PricedCase priced(const RandomJob& job, std::uint64_t seed, Nics nics = Nics::Own) {
+  const ClusterSpec spec = random_cluster(seed, nics);
   Program program = with_bytes(program_of(job), seed, 20'000);
   const int gpus = static_cast<int>(program.ranks.size());
   const int nodes = (gpus + spec.gpus_per_node - 1) / spec.gpus_per_node;
@@ -57,9 +62,10 @@ PricedCase priced(const RandomJob& job, std::uint64_t seed) {
 }
 
 // From a process of its own: SimGrid is used once in each. The events' ends.
-Result<std::string> ends_by_simgrid(const PricedCase& made, bool fold) {
+Result<std::string> ends_by_simgrid(const PricedCase& made, bool fold, bool closed_forms = true) {
   SimOptions options;
   options.fold = fold;
+  options.closed_forms = closed_forms;
   const int gpus = static_cast<int>(made.program.ranks.size());
   ASSIGN_OR_RETURN(const Trace trace, simgrid(made.program, made.cluster, in_order(gpus), options));
   std::string text;
@@ -144,6 +150,33 @@ std::string fault(const RandomJob& job, std::uint64_t seed, Seen* seen) {
   return "";
 }
 
+// Every third Program's communication takes SMs from the compute beside it.
+Program with_sms(Program program, std::uint64_t seed) {
+  if (seed % 3 != 0) return program;
+  program.device = {.sms = 100, .memory_bytes_per_s = 1e12};
+  for (Body& body : program.bodies)
+    for (Op& op : body.ops)
+      if (op.slot >= 0) op.sms = static_cast<std::int16_t>(scatter(seed) % 40);
+  return program;
+}
+
+std::string solver_fault(const RandomJob& job, std::uint64_t seed) {
+  PricedCase made = priced(job, seed, Nics::Shared);
+  made.program = with_sms(std::move(made.program), seed);
+  const auto texts = fork_map(
+      2, 2, [&](int closed_forms) { return ends_by_simgrid(made, false, closed_forms == 1); });
+  for (const auto& text : texts)
+    if (!text.ok()) return "does not end in simgrid: " + text.error().text();
+  const std::vector<Nanoseconds> solved = numbers(*texts[0]), closed = numbers(*texts[1]);
+  const auto room = static_cast<Nanoseconds>(closed.size()) + last(closed) / 1'000'000;
+  for (std::size_t i = 0; i < closed.size(); ++i) {
+    if (std::abs(closed[i] - solved[i]) > room)
+      return fmt::format("event {} ends at {} ns, at {} with every flow in the solver", i,
+                         closed[i], solved[i]);
+  }
+  return "";
+}
+
 }  // namespace
 
 TEST_CASE("random Programs: simgrid is ideal where nothing contends, else no sooner") {
@@ -156,4 +189,9 @@ TEST_CASE("random Programs: simgrid is ideal where nothing contends, else no soo
   CHECK(seen.alone > count / 10);
   CHECK(seen.contending > count / 10);
   CHECK(seen.longer > count / 50);
+}
+
+TEST_CASE("random Programs: closed forms are what the solver gives, whatever shares NICs") {
+  need_simgrid();
+  check_random_programs(random_programs_or(500), solver_fault);
 }

@@ -122,19 +122,24 @@ TEST_CASE("one message over a switch takes L + S/B, the latency once") {
 
 TEST_CASE("two flows on one link share it evenly") {
   // GPUs 0 and 1 share the node's one NIC. Both of 1 GB: each gets 12.5 GB/s.
-  for (const double t :
-       ends(spec(2, 1), 4, {{OpKind::Send, {0, 2}, kGB}, {OpKind::Send, {1, 3}, kGB}}))
-    CHECK(t == Approx(5e-6 + 2 / 25.0).epsilon(1e-6));
+  const std::vector<Operation> both = {{OpKind::Send, {0, 2}, kGB}, {OpKind::Send, {1, 3}, kGB}};
+  for (const bool closed_forms : {true, false}) {
+    for (const double t : ends(spec(2, 1), 4, both, closed_forms))
+      CHECK(t == Approx(5e-6 + 2 / 25.0).epsilon(1e-6));
+  }
 }
 
 TEST_CASE("a late joiner halves what is left, and the first one's tail runs alone") {
   // 1 GB from 0 s over 25 GB/s, 0.5 GB from 10 ms: 0.25 GB sent alone by then (less the 5 us of
   // latency), then both at 12.5 GB/s for 40 ms until the second is through; 0.25 GB of the first
   // are left: 10 ms more.
-  const auto t = ends(spec(2, 1), 4,
-                      {{OpKind::Send, {0, 2}, kGB}, {OpKind::Send, {1, 3}, kGB / 2, 10'000'000}});
-  CHECK(t[1] == Approx(0.010 + 5e-6 + 0.040).epsilon(1e-6));
-  CHECK(t[0] == Approx(5e-6 + 0.060).epsilon(1e-6));
+  const std::vector<Operation> both = {{OpKind::Send, {0, 2}, kGB},
+                                       {OpKind::Send, {1, 3}, kGB / 2, 10'000'000}};
+  for (const bool closed_forms : {true, false}) {
+    const auto t = ends(spec(2, 1), 4, both, closed_forms);
+    CHECK(t[1] == Approx(0.010 + 5e-6 + 0.040).epsilon(1e-6));
+    CHECK(t[0] == Approx(5e-6 + 0.060).epsilon(1e-6));
+  }
 }
 
 TEST_CASE("flows share a link evenly whatever their latencies") {
@@ -151,6 +156,21 @@ TEST_CASE("flows share a link evenly whatever their latencies") {
         ends(s, 4, {{OpKind::Send, {0, 1}, kGB}, {OpKind::Send, {0, 2}, kGB}}, closed_forms);
     CHECK(t[0] == Approx(19.004e-3).epsilon(1e-6));
     CHECK(t[1] == Approx(20.002e-3).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("what shares a NIC evenly goes on in the solver when one comes by half of its way") {
+  // Two nodes of two GPUs, each pair behind one NIC, and a third node. 1 GB from 0 to 2 and from 1
+  // to 3: 12.5 GB/s each. After 40 ms, 0.5 GB through, a third one of 1 GB leaves the same NIC for
+  // elsewhere: 25/3 GB/s each for 60 ms; the 0.5 GB that are left of it then go alone, 20 ms.
+  const std::vector<Operation> three = {{OpKind::Send, {0, 2}, kGB},
+                                        {OpKind::Send, {1, 3}, kGB},
+                                        {OpKind::Send, {0, 4}, kGB, 40'000'000}};
+  for (const bool closed_forms : {true, false}) {
+    const auto t = ends(spec(2, 1), 6, three, closed_forms);
+    CHECK(t[0] == Approx(5e-6 + 0.100).epsilon(1e-6));
+    CHECK(t[1] == Approx(5e-6 + 0.100).epsilon(1e-6));
+    CHECK(t[2] == Approx(5e-6 + 0.120).epsilon(1e-6));
   }
 }
 
@@ -271,7 +291,7 @@ TEST_CASE("what a communicator's limit leaves of a NIC, another one gets") {
   CHECK(apart[1] == Approx(30e-6 + 1.5 / 10.0).epsilon(1e-6));
 }
 
-TEST_CASE("operations alone on their links take the same time as through the solver") {
+TEST_CASE("operations alone or even on their links take the same time as through the solver") {
   const unsigned seed = test_seed();
   INFO("seed " << seed);
   std::mt19937 random(seed);
@@ -290,7 +310,7 @@ TEST_CASE("operations alone on their links take the same time as through the sol
           ranks.begin(), ranks.begin() + (operation.kind == OpKind::Send ? 2 : 2 + random() % 4));
       operations.push_back(operation);
     }
-    ClusterSpec cluster = spec(4, 2);
+    ClusterSpec cluster = spec(4, i % 4 < 2 ? 2 : 1);
     if (i % 2 == 1) cluster.communicator_bytes_per_s = static_cast<double>(5 + random() % 30) * 1e9;
     const auto quick = ends(cluster, 8, operations), solved = ends(cluster, 8, operations, false);
     for (std::size_t k = 0; k < quick.size(); ++k)

@@ -1,0 +1,332 @@
+// Replayer: which op of a Program may go on, by lanes, waits and rendezvous (Kahn 1962).
+//
+// When an op ends, `Ends` says, by two functions:
+//
+//   Nanoseconds compute_ends(std::int32_t folded_rank, std::uint32_t number, const Op& op,
+//                            Nanoseconds start);
+//   Nanoseconds operation_ends(std::int32_t comm_class, const Op& op, Nanoseconds start);
+//
+// Or they say kLater, and whoever knows the end says so then, by end_compute and end_operation.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "schedule/program/program.h"
+#include "schedule/program/rank_folding.h"
+#include "schedule/program/replay.h"
+
+namespace tandem {
+
+// Of a rank's lanes, by number, those that may go on.
+class LaneSet {
+ public:
+  explicit LaneSet(std::size_t lanes = 0) : lanes_(lanes) { CHECK(lanes <= kMostLanes); }
+
+  void insert(std::size_t lane) { words_[lane / 64] |= std::uint64_t{1} << lane % 64; }
+
+  // Takes out the first from `lane` on; kNone: there is none.
+  static constexpr std::size_t kNone = kMostLanes + 1;
+  std::size_t take_from(std::size_t lane) {
+    for (; lane < lanes_; lane = (lane / 64 + 1) * 64) {
+      std::uint64_t& word = words_[lane / 64];
+      const std::uint64_t left = word >> lane % 64 << lane % 64;
+      if (left == 0) continue;
+      word ^= left & -left;
+      return lane / 64 * 64 + std::countr_zero(left);
+    }
+    return kNone;
+  }
+
+ private:
+  std::size_t lanes_;
+  std::array<std::uint64_t, kNone / 64> words_{};
+};
+
+constexpr std::uint32_t kNoOp = UINT32_MAX;
+
+// A body's ops as lists by lane: in one array that is read as the ops are, front to back.
+struct LaneLists {
+  std::vector<std::uint32_t> next;   // by op, the one behind it on its lane; kNoOp: none
+  std::vector<std::uint32_t> first;  // by lane
+
+  explicit LaneLists(const Body& body) : next(body.ops.size()), first(body.lanes.size(), kNoOp) {
+    for (std::size_t i = body.ops.size(); i-- > 0;)
+      next[i] = std::exchange(first[body.ops[i].lane], static_cast<std::uint32_t>(i));
+  }
+};
+
+// Where a folded rank takes part in a communicator class's operations.
+struct LaneMember {
+  std::int32_t folded_rank = 0;
+  std::uint8_t lane = 0;
+};
+
+// Each folded rank runs until its lanes block, woken by what it waits for.
+template <class Ends>
+class Replayer {
+ public:
+  static constexpr Nanoseconds kLater = -1;
+
+  // `numbered`: Replay::settled is wanted, too.
+  Replayer(const Program& program, const RankFolding& folding, bool numbered, Ends* ends)
+      : ends_(*ends),
+        numbered_(numbered),
+        lists_(program.bodies.begin(), program.bodies.end()),
+        folded_ranks_(folding.folded_ranks.size()),
+        rendezvous_(folding.comm_classes.size()) {
+    add_folded_ranks(program, folding);
+    for (std::size_t c = 0; c < rendezvous_.size(); ++c) {
+      for (const auto& [folded_rank, slot] : folding.comm_classes[c].members)
+        rendezvous_[c].members.push_back(
+            {folded_rank, folded_ranks_[folded_rank].body->slots[slot].lane});
+    }
+  }
+  Replayer(const Replayer&) = delete;
+  Replayer& operator=(const Replayer&) = delete;
+
+  // Goes on until no op may.
+  void run() {
+    while (!runnable_.empty()) {
+      const std::int32_t folded_rank = runnable_.back();
+      runnable_.pop_back();
+      run_lanes(folded_rank);
+      folded_ranks_[folded_rank].queued = false;
+    }
+  }
+
+  // The compute op under way, or the operation of the communicator class, has ended. Then run().
+  void end_compute(std::int32_t folded_rank, Nanoseconds end) {
+    const State& state = folded_ranks_[folded_rank];
+    end_on(folded_rank, kComputeLane, state.events[state.lanes[kComputeLane].op].arrive_ns, end);
+    wake(folded_rank, kComputeLane);
+    ++settled_;
+  }
+  void end_operation(std::int32_t comm_class, Nanoseconds end) {
+    const Rendezvous& rendezvous = rendezvous_[comm_class];
+    for (const auto& [folded_rank, lane] : rendezvous.members) {
+      end_on(folded_rank, lane, rendezvous.start_ns, end);
+      wake(folded_rank, lane);
+    }
+    ++settled_;
+  }
+
+  const std::vector<LaneMember>& members(std::int32_t comm_class) const {
+    return rendezvous_[comm_class].members;
+  }
+  // The number of the lane's first op that has not ended; kNoOp: all have.
+  std::uint32_t number_at(std::int32_t folded_rank, std::size_t lane) const {
+    return folded_ranks_[folded_rank].lanes[lane].op;
+  }
+  // That op; null: all have.
+  const Op* op_at(std::int32_t folded_rank, std::size_t lane) const {
+    const std::uint32_t number = number_at(folded_rank, lane);
+    return number == kNoOp ? nullptr : &folded_ranks_[folded_rank].ops[number];
+  }
+  // Whether that op waits for other participants, or for its end.
+  bool is_away(std::int32_t folded_rank, std::size_t lane) const {
+    return folded_ranks_[folded_rank].lanes[lane].is_away;
+  }
+  // The one behind it on its lane; kNoOp: none.
+  std::uint32_t op_behind(std::int32_t folded_rank, std::uint32_t op) const {
+    return folded_ranks_[folded_rank].next[op];
+  }
+  bool has_ended(std::int32_t folded_rank, std::uint32_t op) const {
+    return folded_ranks_[folded_rank].events[op].end_ns >= 0;
+  }
+  bool have_all_ended() const { return ended_ == out_.events.size(); }
+  std::size_t ended() const { return ended_; }
+  std::size_t ops() const { return out_.events.size(); }
+
+  Replay take() { return std::move(out_); }
+
+ private:
+  static constexpr std::size_t kComputeLane = 0;
+
+  struct LaneState {
+    Nanoseconds end_ns = 0;
+    std::uint32_t op = 0;           // the next; kNoOp: all have ended
+    bool is_away = false;           // the next op waits for other participants, or for its end
+    std::uint16_t next_waiter = 0;  // as waiters_, for the same op
+  };
+  // Of a folded rank; its ops' arrays by op.
+  struct State {
+    const Op* ops = nullptr;
+    const std::uint32_t* next = nullptr;
+    EventTimes* events = nullptr;
+    std::uint32_t* settled = nullptr;  // null where not wanted
+    std::uint16_t* waiters = nullptr;
+    const std::int32_t* comm_classes = nullptr;  // by slot
+    const Body* body = nullptr;
+    std::size_t last_op = 0, last_wait = 0;
+    std::vector<LaneState> lanes;
+    LaneSet awake;
+    bool queued = false;
+  };
+  struct Rendezvous {
+    std::int32_t arrived = 0;
+    Nanoseconds start_ns = 0;  // that of the last to arrive so far
+    std::vector<LaneMember> members;
+  };
+
+  void add_folded_ranks(const Program& program, const RankFolding& folding) {
+    std::size_t events = 0;
+    for (std::size_t p = 0; p < folded_ranks_.size(); ++p) {
+      const FoldedRank& folded = folding.folded_ranks[p];
+      const Body& body = program.bodies[folded.body];
+      State& state = folded_ranks_[p];
+      state.body = &body;
+      state.ops = body.ops.data();
+      state.next = lists_[folded.body].next.data();
+      state.comm_classes = folded.comm_classes.data();
+      state.last_op = std::max<std::size_t>(body.ops.size(), 1) - 1;
+      state.last_wait = std::max<std::size_t>(body.waits.size(), 1) - 1;
+      state.awake = LaneSet(body.lanes.size());
+      out_.first.push_back(events);
+      events += body.ops.size();
+      for (const std::uint32_t op : lists_[folded.body].first) {
+        state.awake.insert(state.lanes.size());
+        state.lanes.push_back({.op = op});
+      }
+      runnable_.push_back(static_cast<std::int32_t>(folded_ranks_.size() - 1 - p));
+      state.queued = true;
+    }
+    out_.events.resize(events);
+    if (numbered_) out_.settled.resize(events);
+    waiters_.resize(events);
+    for (std::size_t p = 0; p < folded_ranks_.size(); ++p) {
+      State& state = folded_ranks_[p];
+      state.events = out_.events.data() + out_.first[p];
+      if (numbered_) state.settled = out_.settled.data() + out_.first[p];
+      state.waiters = waiters_.data() + out_.first[p];
+    }
+  }
+
+  // Ranks take turns after a few ops each, so that what comes is not in a cache by itself.
+  // Inlined always: GCC 12 drops calls of a function that does nothing but prefetch.
+  [[gnu::always_inline]] static void fetch_ahead(const State& state, std::uint32_t op,
+                                                 std::uint32_t first_wait) {
+    constexpr std::size_t kAhead = 16;
+    const std::size_t ahead = std::min(op + kAhead, state.last_op);
+    __builtin_prefetch(state.body->waits.data() + std::min(first_wait + kAhead, state.last_wait));
+    __builtin_prefetch(state.ops + ahead);
+    __builtin_prefetch(state.next + ahead);
+    __builtin_prefetch(state.events + ahead, 1);
+    if (state.settled != nullptr) __builtin_prefetch(state.settled + ahead, 1);
+    __builtin_prefetch(state.waiters + ahead, 1);
+  }
+
+  void wake(std::int32_t folded_rank, std::size_t lane) {
+    State& state = folded_ranks_[folded_rank];
+    state.awake.insert(lane);
+    if (state.queued) return;
+    state.queued = true;
+    runnable_.push_back(folded_rank);
+  }
+
+  // Runs each lane that may go on, again and again in their order, until none may.
+  void run_lanes(std::int32_t folded_rank) {
+    State& state = folded_ranks_[folded_rank];
+    std::size_t lane = state.awake.take_from(0);
+    while (lane != LaneSet::kNone) {
+      run_lane(folded_rank, &state, lane);
+      const std::size_t next = state.awake.take_from(lane + 1);
+      lane = next != LaneSet::kNone ? next : state.awake.take_from(0);
+    }
+  }
+
+  void run_lane(std::int32_t folded_rank, State* state, std::size_t number) {
+    LaneState& lane = state->lanes[number];
+    while (lane.op != kNoOp && !lane.is_away) {
+      const std::uint32_t i = lane.op;
+      const Op& op = state->ops[i];
+      fetch_ahead(*state, i, op.first_wait);
+      Nanoseconds ready = lane.end_ns;
+      for (const std::uint32_t wait : state->body->waits_of(op)) {
+        const Nanoseconds end = state->events[wait].end_ns;
+        if (end < 0) {
+          lane.next_waiter =
+              std::exchange(state->waiters[wait], static_cast<std::uint16_t>(number + 1));
+          return;
+        }
+        ready = std::max(ready, end);
+      }
+      if (is_compute(op.kind)) {
+        compute(folded_rank, state, &lane, ready);
+      } else {
+        arrive(state, &lane, state->comm_classes[op.slot], ready);
+      }
+    }
+  }
+
+  void compute(std::int32_t folded_rank, State* state, LaneState* lane, Nanoseconds ready) {
+    const Nanoseconds end = ends_.compute_ends(folded_rank, lane->op, state->ops[lane->op], ready);
+    if (end == kLater) {
+      state->events[lane->op].arrive_ns = ready;
+      lane->is_away = true;
+      return;
+    }
+    settle(state, lane, {ready, ready, end});
+    ++settled_;
+  }
+
+  // The lane's op is ready to communicate: it starts with the last of its members.
+  void arrive(State* state, LaneState* lane, std::int32_t comm_class, Nanoseconds ready) {
+    Rendezvous& rendezvous = rendezvous_[comm_class];
+    state->events[lane->op].arrive_ns = ready;
+    lane->is_away = true;
+    rendezvous.start_ns = rendezvous.arrived == 0 ? ready : std::max(rendezvous.start_ns, ready);
+    if (++rendezvous.arrived < static_cast<std::int32_t>(rendezvous.members.size())) return;
+    rendezvous.arrived = 0;
+    const Nanoseconds start = rendezvous.start_ns;
+    const Nanoseconds end = ends_.operation_ends(comm_class, state->ops[lane->op], start);
+    if (end == kLater) return;
+    for (const auto& [other, lane_there] : rendezvous.members) {
+      end_on(other, lane_there, start, end);
+      if (&folded_ranks_[other].lanes[lane_there] == lane) continue;  // it is running
+      wake(other, lane_there);
+    }
+    ++settled_;
+  }
+
+  void end_on(std::int32_t folded_rank, std::size_t number, Nanoseconds start, Nanoseconds end) {
+    State& state = folded_ranks_[folded_rank];
+    LaneState& lane = state.lanes[number];
+    settle(&state, &lane, {state.events[lane.op].arrive_ns, start, end});
+    lane.is_away = false;
+  }
+
+  // The lane's op has ended: the lane goes on, and so may those that wait for it.
+  void settle(State* state, LaneState* lane, const EventTimes& times) {
+    const std::uint32_t op = lane->op;
+    state->events[op] = times;
+    if (state->settled != nullptr) state->settled[op] = settled_;
+    for (std::uint16_t waiter = state->waiters[op]; waiter != 0;
+         waiter = state->lanes[waiter - 1].next_waiter) {
+      state->awake.insert(waiter - 1);
+      __builtin_prefetch(state->ops + state->lanes[waiter - 1].op);
+    }
+    lane->end_ns = times.end_ns;
+    lane->op = state->next[op];
+    if (lane->op != kNoOp) __builtin_prefetch(state->ops + lane->op);
+    ++ended_;
+  }
+
+  Ends& ends_;
+  const bool numbered_;
+  std::vector<LaneLists> lists_;  // by body
+  std::vector<State> folded_ranks_;
+  std::vector<Rendezvous> rendezvous_;  // by communicator class
+  std::vector<std::int32_t> runnable_;
+  std::vector<std::uint16_t> waiters_;  // by event: 1 + a lane that waits for it; 0: none
+  Replay out_;
+  std::size_t ended_ = 0;
+  std::uint32_t settled_ = 0;
+};
+
+}  // namespace tandem

@@ -1,0 +1,98 @@
+#include "sim/patterns.h"
+
+#include <algorithm>
+
+namespace tandem {
+
+Patterns::Patterns(const Program& program, const RankFolding& folding, const TrafficOf& traffic_of,
+                   std::span<const double> link_bytes_per_s)
+    : first_pattern_(folding.comm_classes.size() * kCommKinds, kNoLinks) {
+  network_.bytes_per_s.assign(link_bytes_per_s.begin(), link_bytes_per_s.end());
+  std::vector<std::vector<std::vector<CommUse>>> uses;
+  for (const Body& body : program.bodies) uses.push_back(comm_uses(body));
+  for (std::size_t c = 0; c < folding.comm_classes.size(); ++c) {
+    const ClassMember& member = folding.comm_classes[c].members.front();  // all issue the same
+    for (const CommUse& use : uses[folding.folded_ranks[member.folded_rank].body][member.slot]) {
+      std::int32_t& first = first_pattern_[c * kCommKinds + static_cast<std::size_t>(use.kind)];
+      if (first < 0) first = static_cast<std::int32_t>(patterns_.size());
+      patterns_.push_back(pattern_of(traffic_of(static_cast<std::int32_t>(c), use)));
+      ++patterns_[first].ways;
+    }
+  }
+  mark_private();
+}
+
+std::int32_t Patterns::number_of(std::int32_t comm_class, const Op& op) const {
+  if (first_pattern_.empty()) return kNoLinks;
+  std::int32_t found =
+      first_pattern_[comm_class * kCommKinds + static_cast<int>(comm_kind(op.kind))];
+  if (found == kNoLinks) return kNoLinks;
+  while (patterns_[found].way != op.way) ++found;
+  return found;
+}
+
+Pattern Patterns::pattern_of(const Traffic& traffic) {
+  std::vector<std::tuple<std::int32_t, double, int>> flows = {{0, traffic.seconds_per_byte, 0}};
+  for (const Flow& flow : traffic.flows)
+    flows.emplace_back(route_of(flow), flow.share, flow.multiplicity);
+  const auto [at, is_new] =
+      flow_set_numbers_.try_emplace(std::move(flows), static_cast<std::int32_t>(flow_sets_.size()));
+  if (is_new) flow_sets_.push_back(flow_set_of(traffic));
+  return {.flow_set = at->second, .latency_ns = traffic.latency_ns, .way = traffic.way};
+}
+
+FlowSet Patterns::flow_set_of(const Traffic& traffic) {
+  FlowSet set;
+  set.seconds_per_byte = traffic.seconds_per_byte;
+  std::vector<double> on_links;  // by flow: seconds per byte that its links take
+  for (const Flow& flow : traffic.flows) {
+    double seconds = 0;
+    for (const LinkId link : flow.links) {
+      set.links.push_back(index(link));
+      seconds =
+          std::max(seconds, flow.share * flow.multiplicity / network_.bytes_per_s[index(link)]);
+    }
+    on_links.push_back(seconds);
+    set.flows.push_back(
+        {route_of(flow), flow.share, std::max(limited_s(flow), seconds), flow.multiplicity});
+  }
+  std::ranges::sort(set.links);
+  const auto last = std::unique(set.links.begin(), set.links.end());
+  set.meets_itself = last != set.links.end();
+  set.links.erase(last, set.links.end());
+  set.is_even = !set.meets_itself;
+  for (std::size_t i = 0; i < set.flows.size(); ++i)
+    set.is_even &= set.flows[i].alone_s == set.seconds_per_byte && on_links[i] == on_links.front();
+  if (set.is_even && set.seconds_per_byte > 0) set.load = on_links.front() / set.seconds_per_byte;
+  return set;
+}
+
+std::int32_t Patterns::route_of(const Flow& flow) {
+  const auto [at, is_new] =
+      route_numbers_.try_emplace(std::pair(flow.links, flow.limit_bytes_per_s),
+                                 static_cast<std::int32_t>(network_.routes.size()));
+  if (!is_new) return at->second;
+  std::vector<std::int32_t>& route = network_.routes.emplace_back();
+  for (const LinkId link : flow.links) route.push_back(index(link));
+  network_.route_limits.push_back(flow.limit_bytes_per_s);
+  return at->second;
+}
+
+void Patterns::mark_private() {
+  constexpr std::int32_t kNobody = -1, kMany = -2;
+  std::vector<std::int32_t> user(network_.bytes_per_s.size(), kNobody);
+  for (std::size_t i = 0; i < first_pattern_.size(); ++i) {
+    if (first_pattern_[i] < 0) continue;
+    const auto comm_class = static_cast<std::int32_t>(i / kCommKinds);
+    const auto first = patterns_.begin() + first_pattern_[i];
+    for (auto way = first; way != first + first->ways; ++way) {
+      for (const std::int32_t link : flows_of(*way).links)
+        user[link] = user[link] == kNobody || user[link] == comm_class ? comm_class : kMany;
+    }
+  }
+  for (Pattern& pattern : patterns_)
+    pattern.is_private = std::ranges::none_of(
+        flows_of(pattern).links, [&](std::int32_t link) { return user[link] == kMany; });
+}
+
+}  // namespace tandem

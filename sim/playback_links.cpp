@@ -1,0 +1,132 @@
+// A playback's operations on links that others use, too: alone there, or with others over the very
+// same links, they end by a closed form; the solver has the rest.
+#include <algorithm>
+
+#include "sim/playback.h"
+
+namespace tandem {
+
+bool Playback::shares_links(const Transfer& transfer) const {
+  if (transfer.pattern == Patterns::kNoLinks) return false;
+  if (transfer.bytes == 0 || flows_of(transfer).flows.empty()) return false;
+  return !patterns_[transfer.pattern].is_private || !options_.closed_forms;
+}
+
+Nanoseconds Playback::alone_ns(const Transfer& transfer) const {
+  if (transfer.pattern == Patterns::kNoLinks) return transfer.duration_ns;
+  return patterns_[transfer.pattern].latency_ns +
+         to_ns(static_cast<double>(transfer.bytes) * flows_of(transfer).seconds_per_byte);
+}
+
+// Where a part of its links is in use, all that use them go to the solver with it.
+void Playback::begin_flows(std::int32_t comm_class) {
+  const Transfer& transfer = transfers_[comm_class];
+  const FlowSet& flows = flows_of(transfer);
+  const std::int32_t flow_set = patterns_[transfer.pattern].flow_set;
+  if (may_join(flow_set)) {
+    enter(flow_set, comm_class);
+    return;
+  }
+  for (const std::int32_t link : flows.links) {
+    if (link_uses_[link].flow_set >= 0) leave(link_uses_[link].flow_set);
+  }
+  solve(comm_class, 0);
+}
+
+// Its links are free, or only operations that share them evenly are there.
+bool Playback::may_join(std::int32_t flow_set) const {
+  const FlowSet& flows = patterns_.flow_sets()[flow_set];
+  if (!options_.closed_forms || flows.meets_itself) return false;
+  if (!together_[flow_set].empty()) return flows.is_even;
+  return std::ranges::all_of(flows.links, [&](std::int32_t link) {
+    return link_uses_[link].flow_set < 0 && link_uses_[link].solved == 0;
+  });
+}
+
+void Playback::enter(std::int32_t flow_set, std::int32_t comm_class) {
+  Transfer& transfer = transfers_[comm_class];
+  ProcessorSharing& together = together_[flow_set];
+  transfer.phase = Phase::ClosedForm;
+  if (together.empty()) {
+    for (const std::int32_t link : patterns_.flow_sets()[flow_set].links)
+      link_uses_[link].flow_set = flow_set;
+  } else {
+    ++transfers_[together.next()].generation;
+  }
+  together.enter(comm_class,
+                 static_cast<double>(transfer.bytes) * flows_of(transfer).seconds_per_byte, now_);
+  schedule_next_end(flow_set);
+}
+
+void Playback::schedule_next_end(std::int32_t flow_set) {
+  const ProcessorSharing& together = together_[flow_set];
+  const std::int32_t comm_class = together.next();
+  schedule(std::max(now_, together.next_end_ns()), ~comm_class,
+           ++transfers_[comm_class].generation);
+}
+
+// Whoever is on the links goes to the solver.
+void Playback::leave(std::int32_t flow_set) {
+  for (const std::int32_t link : patterns_.flow_sets()[flow_set].links)
+    link_uses_[link].flow_set = -1;
+  together_[flow_set].leave(
+      now_, [&](std::int32_t comm_class, double elapsed_s) { solve(comm_class, elapsed_s); });
+}
+
+// Hands the operation's flows to the solver; `elapsed_s` of each have run alone.
+void Playback::solve(std::int32_t comm_class, double elapsed_s) {
+  Transfer& transfer = transfers_[comm_class];
+  transfer.phase = Phase::Solved;
+  ++transfer.generation;
+  for (const std::int32_t link : flows_of(transfer).links) ++link_uses_[link].solved;
+  const auto bytes = static_cast<double>(transfer.bytes);
+  for (const FlowSet::Flow& flow : flows_of(transfer).flows) {
+    const double left = 1 - elapsed_s / (flow.alone_s * bytes);
+    if (left <= 0) continue;
+    for (int i = 0; i < flow.multiplicity; ++i) {
+      pending_.push_back({comm_class, flow.route, flow.share * bytes * left});
+      ++transfer.flows;
+    }
+  }
+  if (transfer.flows == 0) schedule(now_, ~comm_class, transfer.generation);
+}
+
+void Playback::start_pending() {
+  for (const PendingFlow& flow : pending_) {
+    if (free_flows_.empty()) {
+      free_flows_.push_back(static_cast<std::int32_t>(class_of_flow_.size()));
+      class_of_flow_.push_back(-1);
+    }
+    const std::int32_t number = free_flows_.back();
+    free_flows_.pop_back();
+    class_of_flow_[number] = flow.comm_class;
+    ++flows_in_solver_;
+    solver_->start(number, flow.route, flow.bytes);
+  }
+  pending_.clear();
+}
+
+void Playback::end_operation(std::int32_t comm_class) {
+  Transfer& transfer = transfers_[comm_class];
+  if (transfer.phase != Phase::Idle) free_links(transfer);
+  transfer.phase = Phase::Idle;
+  if (in_order_of_time_) give_sms_back(comm_class);
+  replayer_.end_operation(comm_class, now_);
+}
+
+void Playback::free_links(const Transfer& transfer) {
+  const FlowSet& flows = flows_of(transfer);
+  if (transfer.phase == Phase::Solved) {
+    for (const std::int32_t link : flows.links) --link_uses_[link].solved;
+    return;
+  }
+  const std::int32_t flow_set = patterns_[transfer.pattern].flow_set;
+  together_[flow_set].take_next();
+  if (!together_[flow_set].empty()) {
+    schedule_next_end(flow_set);
+    return;
+  }
+  for (const std::int32_t link : flows.links) link_uses_[link].flow_set = -1;
+}
+
+}  // namespace tandem
