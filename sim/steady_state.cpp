@@ -17,15 +17,30 @@
 namespace tandem {
 namespace {
 
-// Where a body's ops repeat: those of `begin` on, `ops` a round, up to before `end`.
+// Where the ops of a lane repeat: those from place `begin` on, `ops` a round, up to before `end`.
+// Where there are none in a round, those before `begin` come before all rounds, and the others
+// after them.
 struct Rounds {
   std::uint32_t begin = 0, ops = 0, end = 0;
 
-  int count() const { return static_cast<int>((end - begin) / ops); }
-  // Of an op; those before the first round are in rounds below 0.
-  std::int64_t of(std::uint32_t op) const {
-    const auto from_begin = static_cast<std::int64_t>(op) - begin;
+  static constexpr int kAfter = INT32_MAX;
+  int count() const { return ops == 0 ? kAfter : static_cast<int>((end - begin) / ops); }
+  // Of a place; those before the first round are in rounds below 0.
+  std::int64_t of(std::uint32_t place) const {
+    if (ops == 0) return place < begin ? -1 : kAfter;
+    const auto from_begin = static_cast<std::int64_t>(place) - begin;
     return from_begin >= 0 ? from_begin / ops : -1 - (-1 - from_begin) / ops;
+  }
+};
+
+// A body's lanes. Only the order on each of them decides its times, so rounds are a lane's.
+struct BodyRounds {
+  LaneQueues queues;
+  std::vector<Rounds> of_lane;
+
+  const Rounds& at(const Op& op) const { return of_lane[op.lane]; }
+  std::int64_t of(const Body& body, std::uint32_t op) const {
+    return at(body.ops[op]).of(queues.place[op]);
   }
 };
 
@@ -36,53 +51,99 @@ bool same_but_place(const Op& a, const Op& b) {
          a.duration_ns == b.duration_ns && (a.exchange < 0) == (b.exchange < 0);
 }
 
-bool same_op(const Body& longer, const Body& shorter, std::uint32_t op) {
-  const Op &a = longer.ops[op], &b = shorter.ops[op];
-  return same_but_place(a, b) && a.microbatch == b.microbatch &&
-         std::ranges::equal(longer.waits_of(a), shorter.waits_of(b));
-}
+// Finds a body's rounds: of each lane, so many ops from the front are the same in both, and so many
+// from the back a round later. Where they overlap, a round may be put in anywhere in between.
+class RoundsOfBody {
+ public:
+  RoundsOfBody(const Body& shorter, const Body& longer, int microbatches)
+      : shorter_(shorter),
+        longer_(longer),
+        microbatches_(microbatches),
+        few_(shorter),
+        found_{LaneQueues(longer), std::vector<Rounds>(longer.lanes.size())} {}
 
-// Op `op` of the longer body and the one a round before it in the shorter one.
-bool same_a_round_later(const Body& longer, const Body& shorter, std::uint32_t op,
-                        std::uint32_t round, int microbatches) {
-  const Op &a = longer.ops[op], &b = shorter.ops[op - round];
-  const bool once = b.microbatch < 0;
-  return same_but_place(a, b) && a.microbatch == b.microbatch + (once ? 0 : microbatches) &&
-         std::ranges::equal(longer.waits_of(a), shorter.waits_of(b),
-                            [&](std::uint32_t later, std::uint32_t earlier) {
-                              return later == earlier + round || later == earlier;
-                            });
-}
-
-// Ops from the front that are the same in both, and those from the back: where they overlap, a
-// round may be put in anywhere in between. Nothing where they do not.
-std::optional<Rounds> find_rounds(const Body& shorter, const Body& longer, int microbatches) {
-  const auto few = static_cast<std::uint32_t>(shorter.ops.size());
-  const auto many = static_cast<std::uint32_t>(longer.ops.size());
-  if (many <= few || longer.lanes.size() != shorter.lanes.size()) return std::nullopt;
-  const std::uint32_t round = many - few;
-  std::uint32_t front = 0;
-  while (front < few && same_op(longer, shorter, front)) ++front;
-  std::uint32_t back = many;
-  while (back > round && same_a_round_later(longer, shorter, back - 1, round, microbatches)) --back;
-  // Now the shorter's ops from back - round on are the longer's from back on.
-  const std::uint32_t begin = back - round, end = front + round;
-  if (begin > front) return std::nullopt;
-  // What stays in its place while others move lies before them.
-  for (std::uint32_t i = back; i < many; ++i) {
-    const Op& op = longer.ops[i];
-    for (std::uint32_t w = 0; w < op.waits; ++w) {
-      const std::uint32_t wait = longer.waits_of(op)[w];
-      if (wait == shorter.waits_of(shorter.ops[i - round])[w] && wait >= begin) return std::nullopt;
+  // Nothing where they do not overlap.
+  std::optional<BodyRounds> find() {
+    if (longer_.ops.size() <= shorter_.ops.size() || few_.lanes.size() != found_.of_lane.size())
+      return std::nullopt;
+    for (std::size_t lane = 0; lane < few_.lanes.size(); ++lane) {
+      if (many(lane).size() < few(lane).size()) return std::nullopt;
+      found_.of_lane[lane].ops = static_cast<std::uint32_t>(many(lane).size() - few(lane).size());
     }
+    for (std::size_t lane = 0; lane < few_.lanes.size(); ++lane) {
+      if (!find_on(lane)) return std::nullopt;
+    }
+    if (!what_stays_is_before()) return std::nullopt;
+    return std::move(found_);
   }
-  return Rounds{begin, round, end};
-}
 
-using BodyRounds = std::vector<Rounds>;
+ private:
+  using Queue = std::vector<std::uint32_t>;
+  const Queue& few(std::size_t lane) const { return few_.lanes[lane]; }
+  const Queue& many(std::size_t lane) const { return found_.queues.lanes[lane]; }
 
-std::optional<BodyRounds> find_rounds(const Program& shorter, const Program& longer,
-                                      int microbatches) {
+  bool find_on(std::size_t lane) {
+    Rounds& rounds = found_.of_lane[lane];
+    const auto most = static_cast<std::uint32_t>(few(lane).size());
+    std::uint32_t front = 0;
+    while (front < most && same(many(lane)[front], few(lane)[front], 0)) ++front;
+    std::uint32_t begin = most;
+    while (begin > 0 &&
+           same(many(lane)[begin - 1 + rounds.ops], few(lane)[begin - 1], microbatches_))
+      --begin;
+    rounds.begin = begin;
+    rounds.end = front + rounds.ops;
+    return begin <= front;
+  }
+
+  // Op `a` of the longer body is `b` of the shorter one; or, `later` microbatches, a round later,
+  // for which all that it waits for may stay or move. Its own lane's ops have ended before it.
+  bool same(std::uint32_t a, std::uint32_t b, int later) const {
+    const Op &there = longer_.ops[a], &here = shorter_.ops[b];
+    const int microbatch = here.microbatch < 0 ? 0 : later;
+    if (!same_but_place(there, here) || there.microbatch != here.microbatch + microbatch)
+      return false;
+    return std::ranges::equal(longer_.waits_of(there), shorter_.waits_of(here),
+                              [&](std::uint32_t wait, std::uint32_t before) {
+                                const std::uint8_t lane = longer_.ops[wait].lane;
+                                if (lane != shorter_.ops[before].lane) return false;
+                                if (lane == there.lane) return true;
+                                const std::uint32_t moves = place(wait) - few_.place[before];
+                                return moves == 0 ||
+                                       (later > 0 && moves == found_.of_lane[lane].ops);
+                              });
+  }
+
+  // What stays in its place while others move lies before them.
+  bool what_stays_is_before() const {
+    for (std::size_t lane = 0; lane < few_.lanes.size(); ++lane) {
+      const Rounds& rounds = found_.of_lane[lane];
+      for (std::uint32_t i = rounds.begin; i < few(lane).size(); ++i) {
+        const std::span waits = longer_.waits_of(longer_.ops[many(lane)[i + rounds.ops]]);
+        const std::span before = shorter_.waits_of(shorter_.ops[few(lane)[i]]);
+        for (std::size_t w = 0; w < waits.size(); ++w) {
+          if (longer_.ops[waits[w]].lane == lane) continue;
+          const Rounds& there = found_.at(longer_.ops[waits[w]]);
+          if (there.ops > 0 && place(waits[w]) == few_.place[before[w]] &&
+              place(waits[w]) >= there.begin)
+            return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  std::uint32_t place(std::uint32_t op) const { return found_.queues.place[op]; }
+
+  const Body& shorter_;
+  const Body& longer_;
+  const int microbatches_;
+  const LaneQueues few_;
+  BodyRounds found_;
+};
+
+std::optional<std::vector<BodyRounds>> find_rounds(const Program& shorter, const Program& longer,
+                                                   int microbatches) {
   const auto same_rows = [](const RankRow& a, const RankRow& b) {
     return a.body == b.body && a.communicators == b.communicators;
   };
@@ -90,13 +151,39 @@ std::optional<BodyRounds> find_rounds(const Program& shorter, const Program& lon
       shorter.communicators.size() != longer.communicators.size() ||
       !std::ranges::equal(shorter.ranks, longer.ranks, same_rows))
     return std::nullopt;
-  BodyRounds rounds;
+  std::vector<BodyRounds> rounds;
   for (std::size_t b = 0; b < longer.bodies.size(); ++b) {
-    const auto of = find_rounds(shorter.bodies[b], longer.bodies[b], microbatches);
+    auto of = RoundsOfBody(shorter.bodies[b], longer.bodies[b], microbatches).find();
     if (!of) return std::nullopt;
-    rounds.push_back(*of);
+    rounds.push_back(*std::move(of));
   }
   return rounds;
+}
+
+// All lanes' rounds begin when the last of them do, as far as they may, so that those of one number
+// lie beside each other. Gives how many all have.
+int align(const Program& program, const Trace& trace, std::vector<BodyRounds>* rounds) {
+  const auto each_lane = [&](const auto& visit) {
+    for (const RankTrace& rank : trace.ranks) {
+      const std::span<const EventTimes> events = trace.events_of(program, rank);
+      BodyRounds& body = (*rounds)[rank.body];
+      for (std::size_t lane = 0; lane < body.of_lane.size(); ++lane) {
+        const auto start_ns = [&](std::uint32_t op) { return events[op].start_ns; };
+        visit(body.queues.lanes[lane], start_ns, &body.of_lane[lane]);
+      }
+    }
+  };
+  Nanoseconds begin_ns = 0;
+  each_lane([&](const auto& ops, const auto& start_ns, const Rounds* of) {
+    if (of->ops > 0) begin_ns = std::max(begin_ns, start_ns(ops[of->begin]));
+  });
+  int count = Rounds::kAfter;
+  each_lane([&](const auto& ops, const auto& start_ns, Rounds* of) {
+    const auto at = std::ranges::lower_bound(ops, begin_ns, {}, start_ns) - ops.begin();
+    of->begin = std::clamp(static_cast<std::uint32_t>(at), of->begin, of->end - of->ops);
+    count = std::min(count, of->count());
+  });
+  return count;
 }
 
 bool later_by(const EventTimes& a, const EventTimes& b, Nanoseconds ns) {
@@ -106,57 +193,48 @@ bool later_by(const EventTimes& a, const EventTimes& b, Nanoseconds ns) {
 
 // The first round from which to the last that all ranks have each is the one before it, a period
 // later; the last itself where none repeats.
-int first_steady(const Program& program, const Trace& trace, const BodyRounds& rounds, int count,
-                 Nanoseconds period) {
+int first_steady(const Program& program, const Trace& trace, const std::vector<BodyRounds>& rounds,
+                 int count, Nanoseconds period) {
   int first = 0;
   for (const RankTrace& rank : trace.ranks) {
     const std::span<const EventTimes> events = trace.events_of(program, rank);
-    const Rounds& of = rounds[rank.body];
-    const std::uint32_t begin = of.begin + static_cast<std::uint32_t>(first) * of.ops;
-    std::uint32_t i = of.begin + static_cast<std::uint32_t>(count - 1) * of.ops;
-    while (i > begin && later_by(events[i - 1], events[i - 1 + of.ops], period)) --i;
-    if (i > begin) first = static_cast<int>((i - 1 - of.begin) / of.ops) + 1;
+    for (std::size_t lane = 0; lane < rounds[rank.body].of_lane.size(); ++lane) {
+      const Rounds& of = rounds[rank.body].of_lane[lane];
+      if (of.ops == 0) continue;
+      const std::vector<std::uint32_t>& ops = rounds[rank.body].queues.lanes[lane];
+      const std::uint32_t begin = of.begin + static_cast<std::uint32_t>(first) * of.ops;
+      std::uint32_t i = of.begin + static_cast<std::uint32_t>(count - 1) * of.ops;
+      while (i > begin && later_by(events[ops[i - 1]], events[ops[i - 1 + of.ops]], period)) --i;
+      if (i > begin) first = static_cast<int>((i - 1 - of.begin) / of.ops) + 1;
+    }
   }
   return first;
 }
 
-// What the ops of a body wait for: number 0 is the op before on the lane, the others its waits.
-class WaitsOfBody {
- public:
-  static constexpr std::int64_t kNone = -1;
+// What an op of a lane waits for: number 0 is the op before it there, the others its waits; -1:
+// nothing, or an op further back on the lane.
+std::int64_t wait_of(const Body& body, const LaneQueues& queues, std::size_t lane,
+                     std::uint32_t place, std::uint32_t number) {
+  const std::vector<std::uint32_t>& ops = queues.lanes[lane];
+  if (number == 0) return place > 0 ? std::int64_t{ops[place - 1]} : -1;
+  const std::uint32_t wait = body.waits_of(body.ops[ops[place]])[number - 1];
+  return body.ops[wait].lane == lane ? -1 : std::int64_t{wait};
+}
 
-  explicit WaitsOfBody(const Body& body) : body_(body) {
-    std::vector<std::int64_t> last(body.lanes.size(), kNone);
-    before_.reserve(body.ops.size());
-    for (std::uint32_t i = 0; i < body.ops.size(); ++i)
-      before_.push_back(std::exchange(last[body.ops[i].lane], i));
-  }
-
-  std::uint32_t count(std::uint32_t op) const { return 1 + body_.ops[op].waits; }
-  std::int64_t of(std::uint32_t op, std::uint32_t number) const {
-    return number == 0 ? before_[op] : body_.waits_of(body_.ops[op])[number - 1];
-  }
-
- private:
-  const Body& body_;
-  std::vector<std::int64_t> before_;
-};
-
-// How far the ops of the rounds from `first` on reach, in rounds, to what they wait for and to
-// those they communicate with; nothing where an op after them depends on one before. REQUIRES: two
-// rounds or more.
+// How far the ops of the rounds reach, in rounds, to what they wait for and to those they
+// communicate with; nothing where an op after them depends on one before. REQUIRES: two rounds or
+// more.
 class Reach {
  public:
-  Reach(const Program& shorter, const Program& program, const Trace& trace, BodyRounds rounds,
-        int count)
-      : shorter_(shorter),
-        program_(program),
-        trace_(trace),
-        rounds_(std::move(rounds)),
-        count_(count) {}
+  Reach(const Program& shorter, const Program& program, const Trace& trace,
+        const std::vector<BodyRounds>& rounds, int count)
+      : shorter_(shorter), program_(program), trace_(trace), rounds_(rounds), count_(count) {}
 
   std::optional<std::int64_t> of() {
-    for (const RankTrace& rank : trace_.ranks) waits(rank);
+    for (const RankTrace& rank : trace_.ranks) {
+      const LaneQueues fewer(shorter_.bodies[rank.body]);
+      for (std::size_t lane = 0; lane < fewer.lanes.size(); ++lane) waits(rank, lane, fewer);
+    }
     communication();
     if (!bounded_) return std::nullopt;
     return reach_;
@@ -175,25 +253,31 @@ class Reach {
 
   // What an op waits for and its like a round later too, before the rounds, does not matter where
   // something that moves with the op ends no earlier.
-  void waits(const RankTrace& rank) {
-    const WaitsOfBody waits(program_.bodies[rank.body]), fewer(shorter_.bodies[rank.body]);
-    const Rounds& rounds = rounds_[rank.body];
+  void waits(const RankTrace& rank, std::size_t lane, const LaneQueues& fewer) {
+    const Body &body = program_.bodies[rank.body], &shorter = shorter_.bodies[rank.body];
+    const BodyRounds& in = rounds_[rank.body];
+    const Rounds& rounds = in.of_lane[lane];
     const std::span<const EventTimes> events = trace_.events_of(program_, rank);
-    const auto moves = [&](std::uint32_t op, std::uint32_t number) {
-      const std::uint32_t later = op >= rounds.begin + rounds.ops ? op : op + rounds.ops;
-      return waits.of(later, number) != fewer.of(later - rounds.ops, number);
-    };
-    for (std::uint32_t i = rounds.begin; i < events.size(); ++i) {
+    const std::vector<std::uint32_t>& ops = in.queues.lanes[lane];
+    for (std::uint32_t i = rounds.begin; i < ops.size(); ++i) {
+      const std::uint32_t later = i >= rounds.begin + rounds.ops ? i : i + rounds.ops;
+      const std::uint32_t count = 1 + body.ops[ops[i]].waits;
       Nanoseconds moves_until = -1;
-      for (std::uint32_t w = 0; w < waits.count(i); ++w) {
-        if (const std::int64_t wait = waits.of(i, w); wait >= rounds.begin)
+      for (std::uint32_t w = 0; w < count; ++w) {
+        const std::int64_t wait = wait_of(body, in.queues, lane, i, w);
+        if (wait >= 0 && in.of(body, wait) >= 0)
           moves_until = std::max(moves_until, events[wait].end_ns);
       }
-      for (std::uint32_t w = 0; w < waits.count(i); ++w) {
-        const std::int64_t wait = waits.of(i, w);
-        if (wait == WaitsOfBody::kNone) continue;
-        if (wait >= rounds.begin || moves(i, w) || events[wait].end_ns > moves_until)
-          note(rounds.of(i), rounds.of(static_cast<std::uint32_t>(wait)));
+      for (std::uint32_t w = 0; w < count; ++w) {
+        const std::int64_t wait = wait_of(body, in.queues, lane, i, w);
+        if (wait < 0) continue;
+        const std::int64_t before = in.of(body, wait);
+        const auto moves = [&] {
+          const std::int64_t there = wait_of(body, in.queues, lane, later, w);
+          const std::int64_t here = wait_of(shorter, fewer, lane, later - rounds.ops, w);
+          return there < 0 || here < 0 || in.queues.place[there] != fewer.place[here];
+        };
+        if (before >= 0 || moves() || events[wait].end_ns > moves_until) note(rounds.of(i), before);
       }
     }
   }
@@ -213,8 +297,8 @@ class Reach {
         const auto& theirs = slots[body_of(other)][other.slot];
         CHECK(ours.size() == theirs.size());
         for (std::size_t n = 0; n < ours.size(); ++n) {
-          const std::int64_t at = rounds_[body_of(one)].of(ours[n]);
-          const std::int64_t there = rounds_[body_of(other)].of(theirs[n]);
+          const std::int64_t at = round_of(body_of(one), ours[n]);
+          const std::int64_t there = round_of(body_of(other), theirs[n]);
           note(at, there);
           note(there, at);
         }
@@ -222,10 +306,14 @@ class Reach {
     }
   }
 
+  std::int64_t round_of(int body, std::uint32_t op) const {
+    return rounds_[body].of(program_.bodies[body], op);
+  }
+
   const Program& shorter_;
   const Program& program_;
   const Trace& trace_;
-  const BodyRounds rounds_;
+  const std::vector<BodyRounds>& rounds_;
   const std::int64_t count_;
   std::int64_t reach_ = 0;
   bool bounded_ = true;
@@ -244,15 +332,15 @@ bool is_steady(const PlayedProgram& shorter, const PlayedProgram& longer, const 
   const Program& program = *longer.program;
   auto rounds = find_rounds(*shorter.program, program, microbatches);
   if (!rounds) return false;
-  int count = rounds->front().count();
-  for (const Rounds& of : *rounds) count = std::min(count, of.count());
+  const int count = align(program, of_longer, &*rounds);
   const Nanoseconds period = longer.iteration_ns - shorter.iteration_ns;
   if (period <= 0) return false;
   const int first = first_steady(program, of_longer, *rounds, count, period);
   if (count - first < 2) return false;
-  for (Rounds& of : *rounds) of.begin += first * of.ops;
-  const auto reach =
-      Reach(*shorter.program, program, of_longer, std::move(*rounds), count - first).of();
+  for (BodyRounds& of : *rounds) {
+    for (Rounds& lane : of.of_lane) lane.begin += first * lane.ops;
+  }
+  const auto reach = Reach(*shorter.program, program, of_longer, *rounds, count - first).of();
   return reach && count - first >= 2 * *reach + 1;
 }
 

@@ -73,13 +73,16 @@ void wait_for_all_before(const RankView& view, Nanoseconds gap_begin, std::size_
 }
 
 // Gives the gap's instants to the communications in scratch->waited_for, and returns what is left.
-// Taken by falling end, each has all of its instants but those from the earliest start so far on.
+// Taken by falling end, and by lane where several end at once, each has all of its instants but
+// those from the earliest start so far on.
 Nanoseconds attribute(const RankView& view, Span gap, Scratch* scratch, RankSplit* split) {
   std::vector<std::uint32_t>& ops = scratch->waited_for;
   std::sort(ops.begin(), ops.end(), [&view](std::uint32_t a, std::uint32_t b) {
     const Nanoseconds end_a = view.events[a].end_ns;
     const Nanoseconds end_b = view.events[b].end_ns;
-    return end_a != end_b ? end_a > end_b : a < b;
+    if (end_a != end_b) return end_a > end_b;
+    const std::uint8_t lane_a = view.body.ops[a].lane, lane_b = view.body.ops[b].lane;
+    return lane_a != lane_b ? lane_a < lane_b : a < b;
   });
   Nanoseconds bubble = gap.end - gap.begin;
   Nanoseconds taken_from = gap.end;

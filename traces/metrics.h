@@ -15,8 +15,8 @@ using ByGroupKind = std::array<double, kGroupKinds>;  // indexed by GroupKind
 
 // One rank's iteration, split without rest: compute + exposed (of all group kinds) + bubble =
 // iteration. An instant in which the compute lane idles is exposed communication while one of those
-// that its next compute op waits for is in flight (of several, the one that ends last), and bubble
-// otherwise.
+// that its next compute op waits for is in flight (of several, the one that ends last; of those the
+// one on the first lane), and bubble otherwise.
 struct RankSplit {
   Rank rank{};
   int multiplicity = 1;  // how many ranks it stands for

@@ -111,8 +111,8 @@ class SplitJudge {
       return Done{};
     }
     ASSIGN_OR_RETURN(
-        order_, make_order(
-                    scenario_.job, [&] { return stages_of(split); }, [&] { return vocabulary_; }));
+        order_, make_order(order_spec(
+                    scenario_.job, [&] { return stages_of(split); }, [&] { return vocabulary_; })));
     live_ = live_activations(*order_);
     if (!makes_orders()) replay_.emplace(*order_);
     return Done{};

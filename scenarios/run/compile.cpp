@@ -15,27 +15,54 @@
 namespace tandem {
 namespace {
 
-Result<OrderedJob> to_order(const Scenario& scenario) {
+// As far as the prices of compute, with the order where the job has one already.
+struct PricedJob {
+  Cluster cluster;
+  Placement placement;
+  OrderedPlan plan;
+  Workload chain;  // one chain's
+  std::optional<Order> listed;
+};
+
+Result<PricedJob> to_prices(const Scenario& scenario) {
   const JobSettings& job = scenario.job;
   ASSIGN_OR_RETURN(Cluster cluster,
                    build_cluster(scenario.cluster, scenario.costs, scenario.variability));
   Placement placement = place_ranks(scenario.cluster, cluster);
-  ASSIGN_OR_RETURN(std::optional<Order> order, listed_order(job));
-  const OrderedPlan plan = order ? ordered_plan(job.plan, *order) : ordered_plan(job);
+  ASSIGN_OR_RETURN(std::optional<Order> listed, listed_order(job));
+  const OrderedPlan plan = listed ? ordered_plan(job.plan, *listed) : ordered_plan(job);
   Workload chain = price_workload(job.model, plan, scenario.costs, cluster, placement);
   RETURN_IF_ERROR(check_ops(chain, scenario));
-  if (!order) {
-    ASSIGN_OR_RETURN(
-        order,
-        make_order(
-            job,
-            [&] { return stage_costs(chain, job.model, plan, scenario.costs, cluster, placement); },
-            [&] {
-              return vocabulary_costs(chain, job.model, plan, scenario.costs, cluster, placement);
-            }));
+  return PricedJob{std::move(cluster), std::move(placement), plan, std::move(chain),
+                   std::move(listed)};
+}
+
+OrderSpec spec_of(const Scenario& scenario, const PricedJob& priced) {
+  const JobSettings& job = scenario.job;
+  return order_spec(
+      job,
+      [&] {
+        return stage_costs(priced.chain, job.model, priced.plan, scenario.costs, priced.cluster,
+                           priced.placement);
+      },
+      [&] {
+        return vocabulary_costs(priced.chain, job.model, priced.plan, scenario.costs,
+                                priced.cluster, priced.placement);
+      });
+}
+
+Result<OrderedJob> to_order(const Scenario& scenario) {
+  ASSIGN_OR_RETURN(PricedJob priced, to_prices(scenario));
+  auto& [cluster, placement, plan, chain, listed] = priced;
+  if (!listed) {
+    auto order = make_order(spec_of(scenario, priced));
+    if (!order.ok())
+      return order.error().or_of(
+          {"schedule.order", "schedule.group", "parallel.vpp", "parallel.pp"});
+    listed = *std::move(order);
   }
   return OrderedJob{std::move(cluster), std::move(placement), plan, std::move(chain),
-                    *std::move(order)};
+                    *std::move(listed)};
 }
 
 Result<CompiledJob> to_program(const Scenario& scenario,
@@ -67,6 +94,16 @@ Result<CompiledJob> to_program(const Scenario& scenario,
 }
 
 }  // namespace
+
+Result<OrderSpec> named_order(const Scenario& scenario) {
+  if (is_open(scenario)) {
+    ASSIGN_OR_RETURN(const Scenario found, resolved(scenario));
+    return named_order(found);
+  }
+  auto priced = to_prices(scenario);
+  if (!priced.ok()) return scenario.placed(priced.error());
+  return spec_of(scenario, *priced);
+}
 
 Result<OrderedJob> order_job(const Scenario& scenario) {
   if (is_open(scenario)) {

@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "scenarios/config/scenario.h"
 #include "schedule/lowering/price.h"
-#include "schedule/order/order.h"
+#include "schedule/order/named_orders.h"
 #include "schedule/program/program.h"
 #include "topology/cluster.h"
 #include "workload/model/workload.h"
@@ -40,6 +40,9 @@ struct CompiledJob {
   std::vector<std::string> warnings;
   bool folds = true;  // equal ranks do the same; not where stragglers made them differ
 };
+
+// What the order that the job names is made from. REQUIRES: it names one.
+Result<OrderSpec> named_order(const Scenario& scenario);
 
 // Errors stand at the scenario's keys.
 Result<OrderedJob> order_job(const Scenario& scenario);

@@ -50,19 +50,16 @@ OrderedPlan ordered_plan(const JobSettings& job) {
   return {job.plan, order.chains, ends_on_one_rank(order, job.plan.pp, job.plan.vpp)};
 }
 
-Result<Order> make_order(const JobSettings& job,
-                         const std::function<std::vector<OrderCosts>()>& stage_costs,
-                         const std::function<VocabularyCosts()>& vocabulary_costs) {
+OrderSpec order_spec(const JobSettings& job,
+                     const std::function<std::vector<OrderCosts>()>& stage_costs,
+                     const std::function<VocabularyCosts()>& vocabulary_costs) {
   OrderSpec spec = job.order;
   const OrderTraits& traits = traits_of(spec);
   spec.expert_overlap = job.expert_overlap && traits.expert_warm_up;
   spec.vocabulary = job.plan.vocabulary;
   if (traits.made_for_costs() || spec.vocabulary > 0) spec.stage_costs = stage_costs();
   if (spec.vocabulary > 0) spec.vocabulary_costs = vocabulary_costs();
-  auto order = make_order(spec);
-  if (!order.ok())
-    return order.error().or_of({"schedule.order", "schedule.group", "parallel.vpp", "parallel.pp"});
-  return order;
+  return spec;
 }
 
 SharedDevice shared_device(const Scenario& scenario) {

@@ -20,11 +20,11 @@ Result<std::optional<Order>> listed_order(const JobSettings& job);
 OrderedPlan ordered_plan(const Plan& plan, const Order& order);
 OrderedPlan ordered_plan(const JobSettings& job);
 
-// The order that the job names. Costs are asked for where it is made for them; both are, in one
-// unit, with vocabulary parallelism.
-Result<Order> make_order(const JobSettings& job,
-                         const std::function<std::vector<OrderCosts>()>& stage_costs,
-                         const std::function<VocabularyCosts()>& vocabulary_costs);
+// What the order that the job names is made from. Costs are asked for where it is made for them;
+// both are, in one unit, with vocabulary parallelism.
+OrderSpec order_spec(const JobSettings& job,
+                     const std::function<std::vector<OrderCosts>()>& stage_costs,
+                     const std::function<VocabularyCosts()>& vocabulary_costs);
 
 // Whose SMs and memory bandwidth ops contend for; of uniform costs none.
 SharedDevice shared_device(const Scenario& scenario);

@@ -27,16 +27,20 @@ std::int64_t ops_to_play(const Program& program, const SimOptions& options) {
 constexpr std::int64_t kFewPasses = 2000;
 // How many times more microbatches are.
 constexpr int kWorthwhile = 3;
+// Rounds of an order that is made for costs must be looked for, which takes as long as to make so
+// many microbatches, a rank, and as if there were eight ranks more.
+constexpr int kToLookFor = 24;
 
-// Microbatches of the longer of two orders that the job's is more rounds of; 0: none is.
-int fewer_microbatches(const JobSettings& job, int rounds) {
-  const OrderTraits& traits = traits_of(job.order);
-  if (traits.rounds == nullptr || job.found_order || !job.order_file.empty() ||
-      job.plan.vocabulary > 0)
-    return 0;
-  const auto [round, fill] = traits.rounds(job.order);
-  const int all = job.order.microbatches;
-  if (std::int64_t{2} * all * job.plan.pp * job.plan.vpp < kFewPasses) return 0;
+bool too_few(const JobSettings& job, const OrderTraits& order) {
+  const std::int64_t microbatches = job.order.microbatches;
+  if (2 * microbatches * job.plan.pp * job.plan.vpp < kFewPasses) return true;
+  return order.made_for_costs() && microbatches < kToLookFor * (job.plan.pp + 8);
+}
+
+// Microbatches of the longer of two orders that the one of so many is more rounds of; 0: none is.
+int fewer_microbatches(int all, const OrderRounds& of_order, int rounds) {
+  const auto [round, fill] = of_order;
+  if (round == 0) return 0;
   const std::int64_t least = std::int64_t{fill} + std::int64_t{rounds} * round;
   if (kWorthwhile * least > all) return 0;
   return static_cast<int>(least + (all - least) % round);
@@ -113,10 +117,24 @@ Result<MeasuredJob> play_job(const Scenario& scenario, CompiledJob job, Engine e
       stopwatch.seconds()};
 }
 
-std::optional<ShortJobs> short_jobs(const Scenario& scenario, int rounds) {
-  const int many = fewer_microbatches(scenario.job, rounds);
-  if (many == 0 || !scenario.fold || scenario.variability.jitter > 0) return std::nullopt;
-  const int round = traits_of(scenario.job.order).rounds(scenario.job.order).microbatches;
+OrderRounds rounds_of(const Scenario& scenario) {
+  constexpr OrderRounds kUnknown{0, 0};
+  const JobSettings& job = scenario.job;
+  const OrderTraits& traits = traits_of(job.order);
+  if (traits.rounds == nullptr || job.found_order || !job.order_file.empty() ||
+      job.plan.vocabulary > 0 || !scenario.fold || scenario.variability.jitter > 0 ||
+      too_few(job, traits))
+    return kUnknown;
+  const Result<OrderSpec> spec = traits.made_for_costs() ? named_order(scenario) : job.order;
+  if (!spec.ok() || !check_order(*spec).ok()) return kUnknown;
+  return traits.rounds(*spec);
+}
+
+std::optional<ShortJobs> short_jobs(const Scenario& scenario, const OrderRounds& of_order,
+                                    int rounds) {
+  const int many = fewer_microbatches(scenario.job.order.microbatches, of_order, rounds);
+  if (many == 0) return std::nullopt;
+  const int round = of_order.microbatches;
   auto longer = with_microbatches(scenario, many);
   auto shorter = with_microbatches(scenario, many - round);
   if (!longer.ok() || !shorter.ok() || !longer->folds || takes_sms(longer->program))
@@ -126,8 +144,9 @@ std::optional<ShortJobs> short_jobs(const Scenario& scenario, int rounds) {
 }
 
 std::optional<MeasuredJob> play_steady(const Scenario& scenario) {
+  const OrderRounds of_order = rounds_of(scenario);
   for (const int rounds : kSteadyRounds) {
-    auto jobs = short_jobs(scenario, rounds);
+    auto jobs = short_jobs(scenario, of_order, rounds);
     if (!jobs) break;
     auto options = options_of(scenario, jobs->longer, Engine::Ideal);
     if (!options.ok() || !same_peaks(scenario, *jobs)) break;

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "scenarios/config/scenario.h"
 #include "scenarios/run/compile.h"
+#include "schedule/order/named_orders.h"
 #include "sim/engines.h"
 #include "traces/metrics.h"
 #include "traces/trace.h"
@@ -41,8 +42,13 @@ struct ShortJobs {
 // repeat, where ops wait for the round before theirs, and those in which the times settle.
 inline constexpr std::array kSteadyRounds = {5, 15, 45};
 
+// What the job's order does again and again; 0 microbatches where that is not known, or the job is
+// too small to ask.
+OrderRounds rounds_of(const Scenario& scenario);
+
 // Nothing where the scenario's job is not such a job with more rounds, or too small to be worth it.
-std::optional<ShortJobs> short_jobs(const Scenario& scenario, int rounds);
+std::optional<ShortJobs> short_jobs(const Scenario& scenario, const OrderRounds& of_order,
+                                    int rounds);
 
 // The scenario's own job on the ideal engine from two such, where their rounds repeat to the
 // nanosecond; the trace and the job's order are the longer one's. Else nothing.

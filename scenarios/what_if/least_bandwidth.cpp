@@ -58,7 +58,7 @@ class Trials {
 
   std::optional<Metrics> from_few(double node_Gbitps) {
     for (std::size_t i = 0; i < kSteadyRounds.size(); ++i) {
-      if (i == few_.size()) few_.push_back(short_jobs(scenario_, kSteadyRounds[i]));
+      if (i == few_.size()) few_.push_back(short_jobs(scenario_, rounds_, kSteadyRounds[i]));
       if (!few_[i]) break;
       auto& [shorter, longer, round, further] = *few_[i];
       reprice(node_Gbitps, longer, std::array{&shorter.program, &longer.program});
@@ -80,6 +80,7 @@ class Trials {
   }
 
   const Scenario& scenario_;
+  const OrderRounds rounds_ = rounds_of(scenario_);
   std::vector<std::optional<ShortJobs>> few_;  // by kSteadyRounds
   std::optional<CompiledJob> compiled_;
   CompiledJob* whole_ = nullptr;

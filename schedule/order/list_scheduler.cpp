@@ -6,13 +6,15 @@
 #include <cmath>
 #include <compare>
 #include <cstdint>
-#include <iterator>
 #include <limits>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "base/random.h"
+#include "schedule/order/list_policies.h"
 
 namespace tandem {
 namespace {
@@ -25,80 +27,8 @@ constexpr Ticks kNever = std::numeric_limits<Ticks>::max();
 // is exact.
 constexpr double kTicksOfLongest = 720'720;
 
-constexpr int kUnpaced = -1;
-
-// What a rank may do next but for W: a chunk's forward or input gradient.
-struct Choice {
-  ActionKind kind;
-  int chunk;
-};
-constexpr Choice kF0{ActionKind::Forward, 0}, kF1{ActionKind::Forward, 1};
-constexpr Choice kI0{ActionKind::BackwardInput, 0}, kI1{ActionKind::BackwardInput, 1};
-
-// Which building block of a V an action's turn follows: what a rank does for one microbatch, in
-// time slots, again and again every six of them ("Controllable Memory", 3). Half and Third are
-// those of V-Half and V-Min.
-enum class BuildingBlock : std::uint8_t { None, Half, Third };
-
-// How a rank decides. W fills what time is left.
-struct Policy {
-  std::array<Choice, 4> preference;  // the first that is ready is done
-  bool free_first = false;  // do W before all else where only the limit keeps a forward back
-  bool taper = false;       // a stage near the end holds fewer activations: F to I takes less time
-  int pace = kUnpaced;      // microbatches that enter at once, before the others, one a period
-  double patience = 0;      // no W where something comes within this share of it
-  BuildingBlock block = BuildingBlock::None;  // what is ready goes by its slots, not by preference
-};
-
-// Chosen one by one from all 480 (paces 0, 1, 2, 4) on pipelines of 2 to 16 ranks with random
-// costs: each brings the best of those so far closest to the best of all. Eight are within 1 % of
-// it in the mean. Pace keeps the microbatches of a V from running into each other where memory is
-// short.
-constexpr Policy kPoliciesOfV[] = {
-    {{kF1, kF0, kI0, kI1}, false, true, 4},       {{kF1, kF0, kI1, kI0}, true, true, 1},
-    {{kF1, kI0, kF0, kI1}, true, true, kUnpaced}, {{kF1, kI0, kF0, kI1}, true, true, 2},
-    {{kF1, kI1, kF0, kI0}, false, false, 1},      {{kF1, kI1, kF0, kI0}, true, true, 4},
-    {{kF1, kI1, kF0, kI0}, true, true, 2},        {{kF1, kI0, kF0, kI1}, false, true, 0},
-};
-// Where memory is short in a V, the slots of the block that has as much are tried as well: the ways
-// above were up to two actions slower than those blocks squeezed together, with F = I = W on 2 to
-// 16 ranks. About 3p/8 microbatches fill V-Half's pipeline before its first gradient.
-constexpr int kSlots = 6;
-Policy half_block(int pp) {
-  return {{kF0, kF1, kI0, kI1}, true, true, (3 * pp + 7) / 8, 0, BuildingBlock::Half};
-}
-constexpr Policy kThirdBlock = {{kF0, kF1, kI0, kI1}, true, true, 1, 0, BuildingBlock::Third};
-
-// When a rank does what for the first microbatch, by chunk. Its four slots differ modulo six, so
-// that one block fits into the next: where p is even, or a multiple of 3, gradients come later for
-// that.
-struct BlockSlots {
-  std::array<int, 2> forward = {}, input = {};
-};
-BlockSlots slots_of(BuildingBlock block, int pp, int rank) {
-  if (block == BuildingBlock::Half) {
-    const int later = pp % 2 == 0 ? 3 : 0;
-    return {{2 * rank, 3 * pp - 2 - rank},
-            {6 * pp - 2 + later - rank, 3 * pp - 1 + later + 2 * rank}};
-  }
-  const int later = pp % 3 == 0 ? 2 : 0;
-  return {{rank, 2 * pp - 1 - rank}, {4 * pp - 1 + later - rank, 2 * pp + later + rank}};
-}
-
-constexpr Policy kPoliciesOfOneChunk[] = {
-    {{kF0, kI0, kF1, kI1}, false, true},
-    {{kI0, kF0, kI1, kF1}, false, false},
-    {{kI0, kF0, kI1, kF1}, false, true},
-    {{kF0, kI0, kF1, kI1}, false, false},
-    {{kF0, kI0, kF1, kI1}, false, true, kUnpaced, 0.5},
-    {{kI0, kF0, kI1, kF1}, false, false, kUnpaced, 0.5},
-    {{kI0, kF0, kI1, kF1}, false, true, kUnpaced, 0.5},
-    {{kF0, kI0, kF1, kI1}, false, false, kUnpaced, 0.5},
-    {{kF0, kI0, kF1, kI1}, false, true, kUnpaced, 1},
-    {{kI0, kF0, kI1, kF1}, false, false, kUnpaced, 1},
-    {{kI0, kF0, kI1, kF1}, false, true, kUnpaced, 1},
-    {{kF0, kI0, kF1, kI1}, false, false, kUnpaced, 1},
-};
+// Microbatches in which rounds are looked for, a rank; and as if there were eight ranks more.
+constexpr int kLookedAt = 16;
 
 // Which rank is next to look what it may do, and when: one time a rank, in a tournament tree.
 class Wakes {
@@ -169,13 +99,29 @@ class Scheduler {
   }
 
   void run() {
-    for (int rank = 0; rank < problem_.pp; ++rank) wakes_.set(rank, 0);
-    while (wakes_.earliest() < kNever) {
-      const Ticks now = wakes_.earliest();
-      const int rank = wakes_.first();
-      wakes_.set(rank, decide(rank, now));
-    }
+    begin();
+    while (wakes_.earliest() < kNever) step();
     for (const StageState& stage : stages_) CHECK(stage.weights == problem_.microbatches);
+  }
+
+  // As greedy_rounds.
+  OrderRounds find_rounds() {
+    begin();
+    std::unordered_map<std::uint64_t, Seen> states;
+    for (int entered = 0; wakes_.earliest() < kNever;) {
+      const Ticks now = wakes_.earliest();
+      step();
+      if (stages_[0].forwards == entered) continue;
+      entered = stages_[0].forwards;
+      if (entered == problem_.microbatches) break;
+      Seen seen{entered, now, state(now)};
+      const auto [at, is_new] = states.try_emplace(hash(seen.state), std::move(seen));
+      if (is_new) continue;  // else nothing was moved
+      if (at->second.state == seen.state && is_paced_alike(at->second, seen))
+        return {entered - at->second.entered, entered + 1};
+      at->second = std::move(seen);
+    }
+    return {0, 0};
   }
 
   // The less the better, compared in this order.
@@ -216,6 +162,68 @@ class Scheduler {
     return static_cast<std::size_t>(stage) * problem_.microbatches + microbatch;
   }
   Ticks transfer(int from, int to) const { return rank_of(from) == rank_of(to) ? 0 : transfer_; }
+
+  // What was in flight when so many microbatches had entered.
+  struct Seen {
+    int entered = 0;
+    Ticks now = 0;
+    std::vector<Ticks> state;
+  };
+  static std::uint64_t hash(const std::vector<Ticks>& state) {
+    std::uint64_t hash = 0;
+    for (const Ticks each : state) hash = scatter(hash ^ scatter(static_cast<std::uint64_t>(each)));
+    return hash;
+  }
+  // Whether the pace holds microbatches back as it did a round before, or did not then: no round is
+  // shorter than its microbatches' periods, so it never will.
+  bool is_paced_alike(const Seen& before, const Seen& now) const {
+    return policy_.pace == kUnpaced ||
+           entry(before.entered) - before.now == entry(now.entered) - now.now ||
+           entry(now.entered) <= before.now;
+  }
+
+  void begin() {
+    for (int rank = 0; rank < problem_.pp; ++rank) wakes_.set(rank, 0);
+  }
+  void step() {
+    const Ticks now = wakes_.earliest();
+    const int rank = wakes_.first();
+    wakes_.set(rank, decide(rank, now));
+  }
+
+  // All that decides what is done from now on, as long as microbatches are left: times from now,
+  // microbatches from the next to enter. What has come already has come, however long ago; but of
+  // two W the older one goes first.
+  std::vector<Ticks> state(Ticks now) const {
+    std::vector<Ticks> state;
+    state.reserve(16 * stages_.size());
+    const int entered = stages_[0].forwards;
+    const auto add_waits = [&](const std::vector<Ticks>& ends, int stage, int from, int to,
+                               Ticks more, Ticks least) {
+      for (int microbatch = from; microbatch < to; ++microbatch)
+        state.push_back(std::max(ends[slot(stage, microbatch)] + more - now, least));
+    };
+    for (int rank = 0; rank < problem_.pp; ++rank) {
+      const Ticks wake = wakes_.of(rank);
+      state.insert(state.end(), {wake == kNever ? kNever : wake - now,
+                                 std::max<Ticks>(ranks_[rank].busy_until - now, 0)});
+    }
+    for (int stage = 0; stage <= last_stage(); ++stage) {
+      const StageState& at = stages_[stage];
+      state.insert(state.end(), {at.forwards - entered, at.inputs - entered, at.weights - entered});
+      if (stage == last_stage()) {
+        add_waits(forward_end_, stage, at.inputs, at.forwards, turn_, 0);
+      } else {
+        add_waits(forward_end_, stage, stages_[stage + 1].forwards, at.forwards,
+                  transfer(stage, stage + 1), 0);
+      }
+      if (stage > 0)
+        add_waits(gradient_end_, stage, stages_[stage - 1].inputs, at.inputs,
+                  transfer(stage, stage - 1), 0);
+      if (problem_.chunks > 1) add_waits(gradient_end_, stage, at.weights, at.inputs, 0, -kNever);
+    }
+    return state;
+  }
 
   // When microbatch `microbatch` may enter.
   Ticks entry(int microbatch) const {
@@ -370,23 +378,18 @@ class Scheduler {
   int peak_ = 0;
 };
 
-}  // namespace
+// So many tell the policies apart; with more, the steady state is longer.
+int trial_microbatches(int pp) { return std::max(3 * pp / 2, 32); }
 
-std::vector<std::vector<Action>> schedule_greedily(const ListProblem& problem) {
+// That under which fewer microbatches end first.
+Policy best_policy(const ListProblem& problem) {
   CHECK(problem.chunks == 1 || problem.chunks == 2);
   CHECK(problem.costs.size() == static_cast<std::size_t>(problem.pp) * problem.chunks);
   CHECK(problem.memory_limit >= problem.chunks && problem.in_flight_limit >= problem.chunks);
-  std::vector<Policy> policies(std::begin(kPoliciesOfV), std::end(kPoliciesOfV));
-  if (problem.chunks == 1) {
-    policies.assign(std::begin(kPoliciesOfOneChunk), std::end(kPoliciesOfOneChunk));
-  } else if (problem.memory_limit <= problem.pp) {
-    policies.push_back(kThirdBlock);
-  } else if (problem.memory_limit < 2 * problem.pp) {
-    policies.push_back(half_block(problem.pp));
-  }
-  // So many microbatches tell the policies apart; with more, the steady state is longer.
+  const std::vector<Policy> policies =
+      policies_of(problem.pp, problem.chunks, problem.memory_limit);
   ListProblem trial = problem;
-  trial.microbatches = std::min(problem.microbatches, std::max(3 * problem.pp / 2, 32));
+  trial.microbatches = std::min(problem.microbatches, trial_microbatches(problem.pp));
   const Policy* best = nullptr;
   Scheduler::Outcome least;
   for (const Policy& policy : policies) {
@@ -397,9 +400,25 @@ std::vector<std::vector<Action>> schedule_greedily(const ListProblem& problem) {
     least = outcome;
     best = &policy;
   }
-  Scheduler scheduler(problem, *best);
+  return *best;
+}
+
+}  // namespace
+
+std::vector<std::vector<Action>> schedule_greedily(const ListProblem& problem) {
+  const Policy policy = best_policy(problem);
+  Scheduler scheduler(problem, policy);
   scheduler.run();
   return scheduler.take_actions();
+}
+
+OrderRounds greedy_rounds(const ListProblem& problem) {
+  const Policy policy = best_policy(problem);
+  ListProblem some = problem;
+  some.microbatches = std::min(problem.microbatches, kLookedAt * (problem.pp + 8));
+  OrderRounds rounds = Scheduler(some, policy).find_rounds();
+  rounds.fill = std::max(rounds.fill, trial_microbatches(problem.pp));
+  return rounds;
 }
 
 }  // namespace tandem

@@ -29,4 +29,11 @@ struct ListProblem {
 // the V and what it holds: Qi et al., "Pipeline Parallelism with Controllable Memory" (2024), 3.
 std::vector<std::vector<Action>> schedule_greedily(const ListProblem& problem);
 
+// What schedule_greedily does again and again with any number of microbatches from `fill` on. While
+// microbatches are left to enter, what is done next follows from what is in flight alone. So once
+// all that is in flight, relative to now, is as it was a round before, the round repeats until the
+// last microbatch has entered, and what comes then is the same too. 0 microbatches: this was not
+// seen while those of the problem entered, or the first few hundred.
+OrderRounds greedy_rounds(const ListProblem& problem);
+
 }  // namespace tandem

@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "base/nearest.h"
 #include "schedule/order/dualpipe.h"
-#include "schedule/order/list_scheduler.h"
+#include "schedule/order/greedy_orders.h"
 
 namespace tandem {
 namespace {
@@ -155,40 +155,13 @@ Ranks each_rank(const OrderSpec& spec) {
   return ranks;
 }
 
-// Activations of a stage that a rank may hold: from F to W, and of these from F to I.
-struct HeldLimits {
-  int held = 0;
-  int in_flight = held;
-};
-
-// Unless told otherwise, with one stage a rank: 1F1B's, or twice that. In a V, as "Controllable
-// Memory" has it: 1F1B's, about half and about a third; fewer than 1F1B's on two ranks as well.
-HeldLimits zb1p_limits(int pp) { return {pp}; }
-HeldLimits twice_pp(int pp) { return {2 * pp}; }
-HeldLimits v_half_limits(int pp) { return {2 * (pp / 2) + 2}; }
-HeldLimits v_min_limits(int pp) {
-  const int held = 2 * ((pp + 4) / 3);
-  return {held, std::min(held, std::max(2 * pp - 1, 2))};
-}
-
-std::vector<OrderCosts> stage_costs(const OrderSpec& spec) {
-  if (!spec.stage_costs.empty()) return spec.stage_costs;
-  return std::vector<OrderCosts>(static_cast<std::size_t>(spec.pp) * spec.vpp, spec.costs);
-}
-
-template <HeldLimits (*own_limits)(int pp)>
+template <LimitsOf limits>
 Ranks greedy(const OrderSpec& spec) {
-  HeldLimits limits = own_limits(spec.pp);
-  limits.held += barriers(spec.vocabulary) * spec.vpp;
-  limits.in_flight += barriers(spec.vocabulary) * spec.vpp;
-  if (spec.memory_limit > 0) {
-    const double all = static_cast<double>(spec.vpp) * spec.microbatches;
-    limits = {static_cast<int>(std::min(spec.memory_limit, all))};
-  }
-  std::vector<OrderCosts> costs = stage_costs(spec);
-  const double turn = spec.vocabulary > 0 ? make_room(spec, &costs) : 0;
-  return schedule_greedily({spec.pp, spec.vpp, spec.microbatches, std::move(costs), limits.held,
-                            limits.in_flight, turn});
+  return make_greedy(spec, limits);
+}
+template <LimitsOf limits>
+OrderRounds greedy_rounds(const OrderSpec& spec) {
+  return rounds_of_greedy(spec, limits);
 }
 
 Ranks both_ways(const OrderSpec& spec) { return dualpipe(spec.pp, spec.microbatches / 2); }
@@ -305,11 +278,13 @@ constexpr OrderTraits kOrders[] = {
     {.name = "zb1p",
      .make = greedy<zb1p_limits>,
      .check = one_chunk,
+     .rounds = greedy_rounds<zb1p_limits>,
      .splits_backwards = true,
      .memory_rule = "pp"},
     {.name = "zb2p",
      .make = greedy<twice_pp>,
      .check = one_chunk,
+     .rounds = greedy_rounds<twice_pp>,
      .splits_backwards = true,
      .memory_rule = "2pp"},
     {.name = "interleaved-zb",
@@ -320,18 +295,21 @@ constexpr OrderTraits kOrders[] = {
     {.name = "zbv",
      .make = greedy<twice_pp>,
      .check = any_size,
+     .rounds = greedy_rounds<twice_pp>,
      .placement = kInAV,
      .splits_backwards = true,
      .memory_rule = "2pp"},
     {.name = "v-half",
      .make = greedy<v_half_limits>,
      .check = any_size,
+     .rounds = greedy_rounds<v_half_limits>,
      .placement = kInAV,
      .splits_backwards = true,
      .memory_rule = "pp + 2"},
     {.name = "v-min",
      .make = greedy<v_min_limits>,
      .check = any_size,
+     .rounds = greedy_rounds<v_min_limits>,
      .placement = kInAV,
      .splits_backwards = true,
      .memory_rule = "2ceil((pp + 2) / 3)"},

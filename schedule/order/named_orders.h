@@ -28,7 +28,7 @@ inline constexpr StagePlacement kLooped{[](int stage, int pp, int) { return stag
 
 // What a full pipeline does again and again.
 struct OrderRounds {
-  int microbatches = 1;  // of a round, of all chains together
+  int microbatches = 1;  // of a round, of all chains together; 0: none is known
   int fill = 0;          // microbatches that go before the first one, on any rank
 };
 
@@ -39,6 +39,7 @@ struct OrderTraits {
   std::vector<std::vector<Action>> (*make)(const OrderSpec&) = nullptr;
   Status (*check)(const OrderSpec&) = nullptr;  // the order's own rules
   // With a round's microbatches more, it is the same order with one more round. Null: not known.
+  // REQUIRES: the spec is checked.
   OrderRounds (*rounds)(const OrderSpec&) = nullptr;
   StagePlacement placement = kLooped;
   int chains = 1;  // that run at once, each over all ranks

@@ -15,6 +15,9 @@ struct LaneQueues {
   std::vector<std::uint32_t> place;               // op -> its place on its lane
 
   explicit LaneQueues(const Body& body) : lanes(body.lanes.size()), place(body.ops.size()) {
+    std::vector<std::uint32_t> counts(lanes.size());
+    for (const Op& op : body.ops) ++counts[op.lane];
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane) lanes[lane].reserve(counts[lane]);
     for (std::uint32_t i = 0; i < body.ops.size(); ++i) {
       std::vector<std::uint32_t>& lane = lanes[body.ops[i].lane];
       place[i] = static_cast<std::uint32_t>(lane.size());

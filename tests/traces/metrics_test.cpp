@@ -329,6 +329,12 @@ void mark_awaited(const Body& body, std::uint32_t op, std::vector<bool>* awaited
   }
 }
 
+// Of two communications the one that an instant belongs to.
+bool comes_first(const Body& body, std::span<const EventTimes> events, int a, int b) {
+  if (events[a].end_ns != events[b].end_ns) return events[a].end_ns > events[b].end_ns;
+  return std::pair(body.ops[a].lane, a) < std::pair(body.ops[b].lane, b);
+}
+
 // The split, instant by instant.
 RankSplit split_by_definition(const Job& job, const RankTrace& rank, Nanoseconds begin,
                               Nanoseconds end) {
@@ -361,7 +367,7 @@ RankSplit split_by_definition(const Job& job, const RankTrace& rank, Nanoseconds
       if (!awaited[i] || is_compute(body.ops[i].kind) || events[i].start_ns > now ||
           now >= events[i].end_ns)
         continue;
-      if (owner < 0 || events[i].end_ns > events[owner].end_ns) owner = i;
+      if (owner < 0 || comes_first(body, events, i, owner)) owner = i;
     }
     if (owner < 0) {
       ++split.bubble_ns;

@@ -1,0 +1,53 @@
+#include "schedule/order/greedy_orders.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "schedule/order/list_scheduler.h"
+
+namespace tandem {
+namespace {
+
+ListProblem problem_of(const OrderSpec& spec, LimitsOf own_limits) {
+  HeldLimits limits = own_limits(spec.pp);
+  limits.held += barriers(spec.vocabulary) * spec.vpp;
+  limits.in_flight += barriers(spec.vocabulary) * spec.vpp;
+  if (spec.memory_limit > 0) {
+    const double all = static_cast<double>(spec.vpp) * spec.microbatches;
+    limits = {static_cast<int>(std::min(spec.memory_limit, all))};
+  }
+  std::vector<OrderCosts> costs = stage_costs(spec);
+  const double turn = spec.vocabulary > 0 ? make_room(spec, &costs) : 0;
+  return {spec.pp,          spec.vpp, spec.microbatches, std::move(costs), limits.held,
+          limits.in_flight, turn};
+}
+
+}  // namespace
+
+HeldLimits zb1p_limits(int pp) { return {pp}; }
+HeldLimits twice_pp(int pp) { return {2 * pp}; }
+HeldLimits v_half_limits(int pp) { return {2 * (pp / 2) + 2}; }
+HeldLimits v_min_limits(int pp) {
+  const int held = 2 * ((pp + 4) / 3);
+  return {held, std::min(held, std::max(2 * pp - 1, 2))};
+}
+
+std::vector<OrderCosts> stage_costs(const OrderSpec& spec) {
+  if (!spec.stage_costs.empty()) return spec.stage_costs;
+  return std::vector<OrderCosts>(static_cast<std::size_t>(spec.pp) * spec.vpp, spec.costs);
+}
+
+std::vector<std::vector<Action>> make_greedy(const OrderSpec& spec, LimitsOf limits) {
+  return schedule_greedily(problem_of(spec, limits));
+}
+
+// Fewer microbatches than fill the limit would have another one.
+OrderRounds rounds_of_greedy(const OrderSpec& spec, LimitsOf limits) {
+  const ListProblem problem = problem_of(spec, limits);
+  OrderRounds rounds = greedy_rounds(problem);
+  rounds.fill = std::max(rounds.fill, (problem.memory_limit + spec.vpp - 1) / spec.vpp);
+  return rounds;
+}
+
+}  // namespace tandem
