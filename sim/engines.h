@@ -24,12 +24,12 @@ struct SimOptions {
   double jitter = 0;
   std::uint64_t seed = 1;
   bool fold = true;  // one rank for each class of equal ranks; unfolds by itself where jitter > 0
-  bool closed_forms =
-      true;  // simgrid: operations alone on their links skip the solver; see playback.h
+  // simgrid: operations alone on their links, or even there, skip the solver; see playback.h.
+  bool closed_forms = true;
   // simgrid: links whose bandwidth changes, in order of time; unfolds by itself, and all goes
   // through the solver.
   std::vector<LinkChange> link_changes;
-  // simgrid: told now and then how many ops have ended since it was told last.
+  // simgrid: told now and then how many ops were played since it was told last.
   std::function<void(std::int64_t ops)> on_progress = [](std::int64_t) {};
 
   bool folded() const { return fold && jitter == 0 && link_changes.empty(); }

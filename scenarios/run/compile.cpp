@@ -93,37 +93,32 @@ Result<CompiledJob> to_program(const Scenario& scenario,
   return job;
 }
 
+// What `make` makes of the scenario once nothing in it is open; its errors stand at the keys.
+template <class Make>
+auto closed(const Scenario& scenario, const Make& make) -> decltype(make(scenario)) {
+  if (is_open(scenario)) {
+    ASSIGN_OR_RETURN(const Scenario found, resolved(scenario));
+    return closed(found, make);
+  }
+  auto made = make(scenario);
+  if (!made.ok()) return scenario.placed(made.error());
+  return made;
+}
+
 }  // namespace
 
 Result<OrderSpec> named_order(const Scenario& scenario) {
-  if (is_open(scenario)) {
-    ASSIGN_OR_RETURN(const Scenario found, resolved(scenario));
-    return named_order(found);
-  }
-  auto priced = to_prices(scenario);
-  if (!priced.ok()) return scenario.placed(priced.error());
-  return spec_of(scenario, *priced);
+  return closed(scenario, [](const Scenario& of) -> Result<OrderSpec> {
+    ASSIGN_OR_RETURN(const PricedJob priced, to_prices(of));
+    return spec_of(of, priced);
+  });
 }
 
-Result<OrderedJob> order_job(const Scenario& scenario) {
-  if (is_open(scenario)) {
-    ASSIGN_OR_RETURN(const Scenario found, resolved(scenario));
-    return order_job(found);
-  }
-  auto job = to_order(scenario);
-  if (!job.ok()) return scenario.placed(job.error());
-  return job;
-}
+Result<OrderedJob> order_job(const Scenario& scenario) { return closed(scenario, to_order); }
 
 Result<CompiledJob> compile(const Scenario& scenario,
                             const std::function<void(CompiledJob*)>& before_prices) {
-  if (is_open(scenario)) {
-    ASSIGN_OR_RETURN(const Scenario found, resolved(scenario));
-    return compile(found, before_prices);
-  }
-  auto job = to_program(scenario, before_prices);
-  if (!job.ok()) return scenario.placed(job.error());
-  return job;
+  return closed(scenario, [&](const Scenario& of) { return to_program(of, before_prices); });
 }
 
 }  // namespace tandem

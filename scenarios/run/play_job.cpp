@@ -27,8 +27,8 @@ std::int64_t ops_to_play(const Program& program, const SimOptions& options) {
 constexpr std::int64_t kFewPasses = 2000;
 // How many times more microbatches are.
 constexpr int kWorthwhile = 3;
-// Rounds of an order that is made for costs must be looked for, which takes as long as to make so
-// many microbatches, a rank, and as if there were eight ranks more.
+// Rounds of an order that is made for costs must be looked for, which takes longer than to make it
+// for fewer than so many times pp + 8 microbatches.
 constexpr int kToLookFor = 24;
 
 bool too_few(const JobSettings& job, const OrderTraits& order) {

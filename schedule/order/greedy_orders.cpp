@@ -1,7 +1,6 @@
 #include "schedule/order/greedy_orders.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "schedule/order/list_scheduler.h"

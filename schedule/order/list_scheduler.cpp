@@ -27,7 +27,7 @@ constexpr Ticks kNever = std::numeric_limits<Ticks>::max();
 // is exact.
 constexpr double kTicksOfLongest = 720'720;
 
-// Microbatches in which rounds are looked for, a rank; and as if there were eight ranks more.
+// Rounds are looked for in so many times pp + 8 microbatches.
 constexpr int kLookedAt = 16;
 
 // Which rank is next to look what it may do, and when: one time a rank, in a tournament tree.

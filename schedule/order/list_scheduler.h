@@ -33,7 +33,7 @@ std::vector<std::vector<Action>> schedule_greedily(const ListProblem& problem);
 // microbatches are left to enter, what is done next follows from what is in flight alone. So once
 // all that is in flight, relative to now, is as it was a round before, the round repeats until the
 // last microbatch has entered, and what comes then is the same too. 0 microbatches: this was not
-// seen while those of the problem entered, or the first few hundred.
+// seen while those of the problem entered, or the first 16 (pp + 8).
 OrderRounds greedy_rounds(const ListProblem& problem);
 
 }  // namespace tandem

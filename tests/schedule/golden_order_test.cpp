@@ -14,6 +14,7 @@
 #include "schedule/order/named_orders.h"
 #include "schedule/order/order_replay.h"
 #include "schedule/order/order_text.h"
+#include "tests/made_order.h"
 #include "tests/schedule/golden_rows.h"
 
 namespace tandem {
@@ -51,13 +52,6 @@ Order read(const fs::path& path) {
   return *order;
 }
 
-Order make(const OrderSpec& spec) {
-  auto order = make_order(spec);
-  INFO((order.ok() ? "" : order.error().text()));
-  REQUIRE(order.ok());
-  return *order;
-}
-
 void check_equal(const Order& made, const Order& golden) {
   REQUIRE(made.stages == golden.stages);
   REQUIRE(made.microbatches == golden.microbatches);
@@ -87,8 +81,8 @@ TEST_CASE("made orders and their lowering equal PyTorch's") {
     INFO(golden.path.filename());
     // PyTorch's Interleaved1F1B cuts the microbatches into max(1, m / pp) rounds.
     const int group = golden.microbatches / std::max(1, golden.microbatches / golden.pp);
-    const Order made = make({name->second, golden.pp, golden.vpp, golden.microbatches,
-                             name->second == "interleaved" ? group : 0});
+    const Order made = made_order({name->second, golden.pp, golden.vpp, golden.microbatches,
+                                   name->second == "interleaved" ? group : 0});
     check_equal(golden.comms ? with_communication(made) : made, read(golden.path));
     ++compared[golden.order];
   }
@@ -144,7 +138,7 @@ TEST_CASE("interleaved equals Megatron's, and refuses what Megatron refuses") {
       ++rejected;
       continue;
     }
-    const Order made = make(spec);
+    const Order made = made_order(spec);
     CHECK(validate(made).ok());
     if (spec.pp > 4) {  // these files are not stored
       ++only_made;
@@ -162,11 +156,11 @@ TEST_CASE("interleaved equals Megatron's, and refuses what Megatron refuses") {
 TEST_CASE("DualPipe and DualPipeV equal DeepSeek's") {
   const fs::path folder = kGolden / "dualpipe";
   for (const int microbatches : {8, 12})
-    check_equal(make({"dualpipe", 4, 1, microbatches}),
+    check_equal(made_order({"dualpipe", 4, 1, microbatches}),
                 read(folder / fmt::format("dualpipe_pp4_m{}.csv", microbatches)));
-  check_equal(make({"dualpipev", 2, 2, 4}), read(folder / "dualpipev_pp2_m4.csv"));
+  check_equal(made_order({"dualpipev", 2, 2, 4}), read(folder / "dualpipev_pp2_m4.csv"));
   for (const int microbatches : {8, 10})
-    check_equal(make({"dualpipev", 4, 2, microbatches}),
+    check_equal(made_order({"dualpipev", 4, 2, microbatches}),
                 read(folder / fmt::format("dualpipev_pp4_m{}.csv", microbatches)));
 }
 
@@ -175,7 +169,7 @@ TEST_CASE("zero-bubble orders end no later and hold no more than the references'
   for (const GoldenRow& row : golden_rows()) {
     const OrderCosts& costs = row.spec.costs;
     INFO(row.spec.name << " against " << row.file << ", I = " << costs.input);
-    const Order made = make(row.spec);
+    const Order made = made_order(row.spec);
     REQUIRE(validate(made).ok());
     int live = 0;
     for (const std::vector<int>& stages : peak_live(made))

@@ -10,6 +10,7 @@
 
 #include "schedule/order/named_orders.h"
 #include "schedule/order/order_replay.h"
+#include "tests/made_order.h"
 #include "tests/seed.h"
 
 namespace tandem {
@@ -22,13 +23,6 @@ OrderSpec spec_of(const std::string& name, int pp, int microbatches, const Order
   OrderSpec spec{name, pp, traits_of(name).default_vpp(), microbatches};
   spec.costs = costs;
   return spec;
-}
-
-Order make(const OrderSpec& spec) {
-  auto order = make_order(spec);
-  INFO((order.ok() ? "" : order.error().text()));
-  REQUIRE(order.ok());
-  return *order;
 }
 
 std::string refused(const OrderSpec& spec) {
@@ -97,7 +91,7 @@ TEST_CASE("greedy orders are valid and keep the memory limit, whatever the costs
     OrderSpec spec = spec_of(name, pp, number(1, 4 * pp), random_costs(&random));
     spec.memory_limit = number(spec.vpp, 3 * pp * spec.vpp);
     INFO(name << " pp " << pp << " m " << spec.microbatches << " limit " << spec.memory_limit);
-    const Order order = make(spec);
+    const Order order = made_order(spec);
     REQUIRE(validate(order).ok());
     CHECK(most_held(order) <= spec.memory_limit);
   }
@@ -110,22 +104,22 @@ TEST_CASE("greedy orders hold p, 2p, 2p, about p + 2 and 2ceil((p + 2) / 3) from
     for (const OrderCosts& costs : {kEqual, OrderCosts{1, 2, 1}, OrderCosts{1, 1.3, 0.7, 0.2}}) {
       for (std::size_t i = 0; i < kGreedy.size(); ++i) {
         INFO(kGreedy[i] << " pp " << pp);
-        CHECK(most_held(make(spec_of(kGreedy[i], pp, 4 * pp, costs))) <= most[i]);
+        CHECK(most_held(made_order(spec_of(kGreedy[i], pp, 4 * pp, costs))) <= most[i]);
       }
     }
   }
   // Of the 2p that 1F1B holds of such half stages: half is 4 and 8, a third 3 and 6. The reference
   // reaches 6 and 10, 4 and 8.
-  CHECK(most_live(make(spec_of("v-half", 4, 16))) <= 6);
-  CHECK(most_live(make(spec_of("v-half", 8, 32))) <= 10);
-  CHECK(most_live(make(spec_of("v-min", 4, 16))) <= 4);
-  CHECK(most_live(make(spec_of("v-min", 8, 32))) <= 8);
+  CHECK(most_live(made_order(spec_of("v-half", 4, 16))) <= 6);
+  CHECK(most_live(made_order(spec_of("v-half", 8, 32))) <= 10);
+  CHECK(most_live(made_order(spec_of("v-min", 4, 16))) <= 4);
+  CHECK(most_live(made_order(spec_of("v-min", 8, 32))) <= 8);
 }
 
 TEST_CASE("the unit of the costs does not matter") {
   for (const std::string& name : kGreedy) {
-    const Order order = make(spec_of(name, 4, 12, {1, 1.5, 0.75, 0.25}));
-    CHECK(make(spec_of(name, 4, 12, {0.004, 0.006, 0.003, 0.001})).ranks == order.ranks);
+    const Order order = made_order(spec_of(name, 4, 12, {1, 1.5, 0.75, 0.25}));
+    CHECK(made_order(spec_of(name, 4, 12, {0.004, 0.006, 0.003, 0.001})).ranks == order.ranks);
   }
 }
 
@@ -140,8 +134,9 @@ TEST_CASE("zb1p ends no later than 1F1B, whatever the costs") {
       const int microbatches = pp * (1 + i % 4);
       INFO("pp " << pp << " m " << microbatches << " F " << costs.forward << " I " << costs.input
                  << " W " << costs.weight);
-      const double one = play(make(spec_of("1f1b", pp, microbatches)), costs).makespan;
-      CHECK(play(make(spec_of("zb1p", pp, microbatches, costs)), costs).makespan <= one + 1e-9);
+      const double one = play(made_order(spec_of("1f1b", pp, microbatches)), costs).makespan;
+      CHECK(play(made_order(spec_of("zb1p", pp, microbatches, costs)), costs).makespan <=
+            one + 1e-9);
     }
   }
 }
@@ -153,7 +148,7 @@ TEST_CASE("zb1p and interleaved-zb idle for (p - 1)(F + I - W) when F = I = W") 
         if (vpp > 1 && name == std::string("zb1p")) continue;
         OrderSpec spec = spec_of(name, pp, 4 * pp);
         spec.vpp = vpp;
-        CHECK(play(make(spec), kEqual).makespan == work_of(spec) + (pp - 1));
+        CHECK(play(made_order(spec), kEqual).makespan == work_of(spec) + (pp - 1));
       }
     }
   }
@@ -165,7 +160,8 @@ TEST_CASE("zb1p's weight gradients do not get in the way of what arrives a momen
   // took nothing.
   for (const int pp : {4, 8, 16}) {
     OrderSpec spec = spec_of("zb1p", pp, 4 * pp, {2, 2, 1, 0.06});
-    CHECK(play(make(spec), spec.costs).makespan == Approx(work_of(spec) + (pp - 1) * (2 + 2 - 1)));
+    CHECK(play(made_order(spec), spec.costs).makespan ==
+          Approx(work_of(spec) + (pp - 1) * (2 + 2 - 1)));
   }
 }
 
@@ -174,7 +170,7 @@ TEST_CASE("zb2p and zbv end when the last rank, which starts (p - 1)F late, is n
     for (const char* name : {"zb2p", "zbv"}) {
       INFO(name << " pp " << pp);
       const OrderSpec spec = spec_of(name, pp, 4 * pp);
-      const OrderReplay played = play(make(spec), kEqual);
+      const OrderReplay played = play(made_order(spec), kEqual);
       CHECK(played.makespan == work_of(spec) + (pp - 1));
       // In zbv's drain the first ranks of a long pipeline wait for an action or a few.
       const int most = name == std::string("zbv") && pp > 4 ? pp / 3 : 0;
@@ -189,8 +185,8 @@ TEST_CASE("v-half and v-min idle only at the start and the end when F = I = W") 
   for (const int pp : {2, 4, 8}) {
     for (const char* name : {"v-half", "v-min"}) {
       INFO(name << " pp " << pp);
-      const double shorter = play(make(spec_of(name, pp, 4 * pp)), kEqual).makespan;
-      const double longer = play(make(spec_of(name, pp, 8 * pp)), kEqual).makespan;
+      const double shorter = play(made_order(spec_of(name, pp, 4 * pp)), kEqual).makespan;
+      const double longer = play(made_order(spec_of(name, pp, 8 * pp)), kEqual).makespan;
       CHECK(longer - shorter == 4 * pp * 6);
       CHECK(shorter <= (4 * pp - 1) * 6 + 4 * pp + 1);
     }
@@ -203,17 +199,17 @@ TEST_CASE("v-half and v-min are no slower than their building blocks squeezed, p
   // V-Half's blocks take 3p - 7 (p even, at least 4), 3p - 4 (p odd) and 1 (p = 2), V-Min's 4p - 5,
   // or 4p - 7 where 3 divides p. (Its published code, and its values for p = 2, 4 and 8: 113, 161
   // and 209 with 16, 24 and 32 microbatches.)
-  CHECK(play(make(spec_of("v-half", 8, 16)), kEqual).makespan <= 113);
-  CHECK(play(make(spec_of("v-half", 8, 24)), kEqual).makespan <= 161);
-  CHECK(play(make(spec_of("v-half", 8, 32)), kEqual).makespan <= 209);
+  CHECK(play(made_order(spec_of("v-half", 8, 16)), kEqual).makespan <= 113);
+  CHECK(play(made_order(spec_of("v-half", 8, 24)), kEqual).makespan <= 161);
+  CHECK(play(made_order(spec_of("v-half", 8, 32)), kEqual).makespan <= 209);
   for (int pp = 2; pp <= 16; ++pp) {
     const int half = pp == 2 ? 1 : 3 * pp - (pp % 2 == 0 ? 7 : 4);
     const int third = 4 * pp - (pp % 3 == 0 ? 7 : 5);
     for (const int microbatches : {2 * pp, 2 * pp + 1, 3 * pp, 4 * pp}) {
       INFO("pp " << pp << " m " << microbatches);
-      CHECK(play(make(spec_of("v-half", pp, microbatches)), kEqual).makespan <=
+      CHECK(play(made_order(spec_of("v-half", pp, microbatches)), kEqual).makespan <=
             6 * microbatches + half);
-      CHECK(play(make(spec_of("v-min", pp, microbatches)), kEqual).makespan <=
+      CHECK(play(made_order(spec_of("v-min", pp, microbatches)), kEqual).makespan <=
             6 * microbatches + third);
     }
   }
@@ -225,7 +221,7 @@ TEST_CASE("DualPipe idles for (PP/2 - 1)(F&B + B - 3W) and holds PP + 1") {
     const double backward = costs.input + costs.weight;
     const double once = costs.forward + 2 * backward - 3 * costs.weight;
     for (const int pp : {2, 4, 8, 16}) {
-      const Order both = make(spec_of("dualpipe", pp, 4 * pp));
+      const Order both = made_order(spec_of("dualpipe", pp, 4 * pp));
       CHECK(both.chains == 2);
       CHECK(both.microbatches == 2 * pp);
       REQUIRE(validate(both).ok());
@@ -233,7 +229,7 @@ TEST_CASE("DualPipe idles for (PP/2 - 1)(F&B + B - 3W) and holds PP + 1") {
       CHECK(play(both, costs).makespan == work_of(one_stage) + (pp / 2.0 - 1) * once);
       CHECK(most_live(both) == pp + 1);
       const OrderSpec spec = spec_of("dualpipev", pp, 4 * pp, costs);
-      const Order v = make(spec);
+      const Order v = made_order(spec);
       REQUIRE(validate(v).ok());
       CHECK(play(v, costs).makespan == work_of(spec) + (pp - 1) * once);
       CHECK(most_live(v) == 2 * pp + 1);
@@ -243,8 +239,8 @@ TEST_CASE("DualPipe idles for (PP/2 - 1)(F&B + B - 3W) and holds PP + 1") {
 
 TEST_CASE("stages in a V go down the ranks and back up, DualPipe's second chain goes up") {
   for (const char* name : {"zbv", "v-half", "v-min", "dualpipev"})
-    CHECK(stage_to_rank(make(spec_of(name, 3, 6))) == std::vector<int>{0, 1, 2, 2, 1, 0});
-  CHECK(stage_to_rank(make(spec_of("dualpipe", 2, 4))) == std::vector<int>{0, 1, 1, 0});
+    CHECK(stage_to_rank(made_order(spec_of(name, 3, 6))) == std::vector<int>{0, 1, 2, 2, 1, 0});
+  CHECK(stage_to_rank(made_order(spec_of("dualpipe", 2, 4))) == std::vector<int>{0, 1, 1, 0});
 }
 
 TEST_CASE("zero-bubble and DualPipe orders refuse what they have no form for, with the rule") {
@@ -294,7 +290,7 @@ TEST_CASE("costs, memory limits and expert overlap are refused where they have n
 
 TEST_CASE("costs of nothing still give an order") {
   for (const std::string& name : kGreedy)
-    CHECK(validate(make(spec_of(name, 4, 8, {0, 0, 0, 0}))).ok());
+    CHECK(validate(made_order(spec_of(name, 4, 8, {0, 0, 0, 0}))).ok());
 }
 
 TEST_CASE("an order's stages stand on the ranks that its traits name, and its actions are theirs") {
@@ -304,7 +300,7 @@ TEST_CASE("an order's stages stand on the ranks that its traits name, and its ac
         const OrderSpec spec{std::string(traits.name), pp, vpp, 4 * pp};
         if (!check_order(spec).ok()) continue;
         INFO(traits.name << " pp " << pp << " vpp " << vpp);
-        const Order order = make(spec);
+        const Order order = made_order(spec);
         const std::vector<int> rank_of = stage_to_rank(order);
         for (int stage = 0; stage < order.stages; ++stage)
           CHECK(traits.placement.rank_of(stage, pp, vpp) == rank_of[stage]);

@@ -10,6 +10,7 @@
 #include "schedule/order/order_replay.h"
 #include "schedule/order/repeated_replay.h"
 #include "schedule/order/split_search.h"
+#include "tests/made_order.h"
 
 using namespace tandem;
 
@@ -65,12 +66,6 @@ std::vector<int> looped(int pp, int vpp) {
   return ranks;
 }
 
-Order order_of(const OrderSpec& spec) {
-  auto order = make_order(spec);
-  REQUIRE(order.ok());
-  return std::move(*order);
-}
-
 }  // namespace
 
 TEST_CASE("with a stage a rank no split's busiest stage has less to do") {
@@ -108,7 +103,7 @@ TEST_CASE("a head as long as two layers leaves the last stage two layers fewer")
 
 TEST_CASE("refining never ends above where it starts, and asks for no more than it may") {
   const LayerCosts costs = alike(16, 2);
-  const Order order = order_of({.name = "1f1b", .pp = 4, .microbatches = 8});
+  const Order order = made_order({.name = "1f1b", .pp = 4, .microbatches = 8});
   int asked = 0;
   const auto value = [&](const std::vector<int>& split) {
     ++asked;
@@ -129,12 +124,12 @@ TEST_CASE(
   for (const char* name : {"gpipe", "1f1b", "interleaved", "zbv"}) {
     const OrderTraits& traits = traits_of(name);
     const int vpp = name == std::string("interleaved") ? 2 : traits.default_vpp();
-    const Order order = order_of({.name = name, .pp = 4, .vpp = vpp, .microbatches = 8});
+    const Order order = made_order({.name = name, .pp = 4, .vpp = vpp, .microbatches = 8});
     const std::vector<OrderCosts> stages(order.stages, {3, 2, 1, 0});
     CHECK(replay_stages(order, stages).makespan ==
           replay_order(order, {.forward = 3, .backward = 3, .input = 2, .weight = 1}).makespan);
   }
-  const Order one = order_of({.name = "gpipe", .pp = 3, .microbatches = 1});
+  const Order one = made_order({.name = "gpipe", .pp = 3, .microbatches = 1});
   const std::vector<OrderCosts> stages(3, {3, 2, 1, 0.5});
   CHECK(replay_stages(one, stages).makespan == 3 * (3 + 3) + 4 * 0.5);
 }
@@ -147,7 +142,7 @@ TEST_CASE("an order played again takes what it takes when played anew, at any ti
     INFO(name);
     const OrderTraits& traits = traits_of(name);
     const int vpp = std::max(traits.default_vpp(), traits.least_vpp);
-    const Order order = order_of({.name = name, .pp = 4, .vpp = vpp, .microbatches = 16});
+    const Order order = made_order({.name = name, .pp = 4, .vpp = vpp, .microbatches = 16});
     RepeatedReplay replay(order);
     for (int trial = 0; trial < 20; ++trial) {
       std::vector<OrderCosts> stages;
@@ -163,7 +158,7 @@ TEST_CASE("no change of a stage's times shortens an iteration by more than its p
   std::uniform_real_distribution<double> time(0.5, 2);
   for (const char* name : {"1f1b", "interleaved", "zbv"}) {
     const int vpp = name == std::string("1f1b") ? 1 : 2;
-    const Order order = order_of({.name = name, .pp = 4, .vpp = vpp, .microbatches = 12});
+    const Order order = made_order({.name = name, .pp = 4, .vpp = vpp, .microbatches = 12});
     RepeatedReplay replay(order);
     for (int trial = 0; trial < 50; ++trial) {
       std::vector<OrderCosts> stages;
@@ -190,7 +185,7 @@ TEST_CASE("where the longest way is known, only moves that can shorten it are tr
   std::mt19937 random(5);
   for (int trial = 0; trial < 20; ++trial) {
     const LayerCosts costs = random_costs(14, &random);
-    const Order order = order_of({.name = "1f1b", .pp = 5, .microbatches = 10});
+    const Order order = made_order({.name = "1f1b", .pp = 5, .microbatches = 10});
     RepeatedReplay replay(order);
     int asked = 0;
     const auto value = [&](const std::vector<int>& split) {

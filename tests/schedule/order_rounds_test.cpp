@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "schedule/order/named_orders.h"
+#include "tests/made_order.h"
 #include "tests/seed.h"
 
 using namespace tandem;
@@ -15,13 +16,6 @@ using namespace tandem;
 namespace {
 
 using Actions = std::vector<Action>;
-
-Order made(const OrderSpec& spec) {
-  auto order = make_order(spec);
-  INFO((order.ok() ? "" : order.error().text()));
-  REQUIRE(order.ok());
-  return *std::move(order);
-}
 
 Action later(Action action, int microbatches) {
   action.microbatch = Microbatch{index(action.microbatch) + microbatches};
@@ -72,12 +66,12 @@ TEST_CASE("orders made for costs repeat rounds, whatever the number of microbatc
       INFO(name << " pp " << spec.pp << ", case " << i << ": rounds of " << round << " from "
                 << fill);
       spec.microbatches = fill + static_cast<int>(random() % 7);
-      const Order few = made(spec);
+      const Order few = made_order(spec);
       spec.microbatches += round;
-      const Order many = made(spec);
+      const Order many = made_order(spec);
       const int more = 2 + static_cast<int>(random() % 20);
       spec.microbatches += (more - 1) * round;
-      const Order all = made(spec);
+      const Order all = made_order(spec);
       for (int rank = 0; rank < spec.pp; ++rank) {
         const auto with = with_rounds(few.ranks[rank], many.ranks[rank], round, more);
         REQUIRE(with);

@@ -18,17 +18,11 @@
 #include "base/split.h"
 #include "schedule/order/order_replay.h"
 #include "schedule/order/order_text.h"
+#include "tests/made_order.h"
 #include "tests/seed.h"
 
 namespace tandem {
 namespace {
-
-Order make(const OrderSpec& spec) {
-  auto order = make_order(spec);
-  INFO((order.ok() ? "" : order.error().text()));
-  REQUIRE(order.ok());
-  return *order;
-}
 
 // The order of cells such as "0F0,0B0", a row a rank; not validated.
 Order order_of(const std::vector<std::string>& rows, int chains = 1) {
@@ -96,12 +90,12 @@ int sum(const std::vector<int>& values) {
 }  // namespace
 
 TEST_CASE("`none` is gradient accumulation: F0 B0 F1 B1") {
-  CHECK(to_pytorch(make({"none", 1, 1, 3})) == "0F0,0B0,0F1,0B1,0F2,0B2\n");
+  CHECK(to_pytorch(made_order({"none", 1, 1, 3})) == "0F0,0B0,0F1,0B1,0F2,0B2\n");
 }
 
 TEST_CASE("1F1B warms up with min(pp - r - 1, m) forwards") {
   for (const int microbatches : {1, 2, 3, 4, 16}) {
-    const Order order = make({"1f1b", 4, 1, microbatches});
+    const Order order = made_order({"1f1b", 4, 1, microbatches});
     REQUIRE(validate(order).ok());
     for (int rank = 0; rank < 4; ++rank) {
       // The steady state starts with one forward more, where there is one left.
@@ -112,7 +106,7 @@ TEST_CASE("1F1B warms up with min(pp - r - 1, m) forwards") {
 
 TEST_CASE("interleaved warms up with min(mv, 2(pp - r - 1) + (v - 1)N) forwards") {
   for (const int group : {4, 8, 16}) {
-    const Order order = make({"interleaved", 4, 3, 16, group});
+    const Order order = made_order({"interleaved", 4, 3, 16, group});
     for (int rank = 0; rank < 4; ++rank) {
       const int warm_up = std::min(16 * 3, 2 * (4 - rank - 1) + 2 * group);
       CHECK(leading_forwards(order.ranks[rank]) == std::min(16 * 3, warm_up + 1));
@@ -122,28 +116,31 @@ TEST_CASE("interleaved warms up with min(mv, 2(pp - r - 1) + (v - 1)N) forwards"
 
 TEST_CASE("interleaved with one stage a rank is 1F1B, whatever the group") {
   for (const int group : {0, 1, 3, 99})
-    CHECK(make({"interleaved", 4, 1, 6, group}).ranks == make({"1f1b", 4, 1, 6}).ranks);
+    CHECK(made_order({"interleaved", 4, 1, 6, group}).ranks == made_order({"1f1b", 4, 1, 6}).ranks);
 }
 
 TEST_CASE("interleaved runs fewer microbatches than ranks in one group") {
-  CHECK(make({"interleaved", 8, 2, 3}).ranks == make({"interleaved", 8, 2, 3, 3}).ranks);
-  CHECK(validate(make({"interleaved", 8, 2, 3})).ok());
+  CHECK(made_order({"interleaved", 8, 2, 3}).ranks ==
+        made_order({"interleaved", 8, 2, 3, 3}).ranks);
+  CHECK(validate(made_order({"interleaved", 8, 2, 3})).ok());
 }
 
 TEST_CASE("without communication the makespan is that of (p - 1) idle forwards and backwards") {
   // F = 1, B = 2: m microbatches of v stages a rank, and p - 1 stages of fill and drain.
   for (const int microbatches : {4, 8, 12}) {
-    CHECK(replay_order(make({"1f1b", 4, 1, microbatches}), {}).makespan == (microbatches + 3) * 3);
-    CHECK(replay_order(make({"gpipe", 4, 1, microbatches}), {}).makespan == (microbatches + 3) * 3);
-    CHECK(replay_order(make({"interleaved", 4, 2, microbatches}), {}).makespan ==
+    CHECK(replay_order(made_order({"1f1b", 4, 1, microbatches}), {}).makespan ==
+          (microbatches + 3) * 3);
+    CHECK(replay_order(made_order({"gpipe", 4, 1, microbatches}), {}).makespan ==
+          (microbatches + 3) * 3);
+    CHECK(replay_order(made_order({"interleaved", 4, 2, microbatches}), {}).makespan ==
           (2 * microbatches + 3) * 3);
   }
 }
 
 TEST_CASE("peak live activations: 1F1B holds min(m, p - r), GPipe m") {
   for (const int microbatches : {2, 8}) {
-    const auto one = peak_live(make({"1f1b", 4, 1, microbatches}));
-    const auto all = peak_live(make({"gpipe", 4, 1, microbatches}));
+    const auto one = peak_live(made_order({"1f1b", 4, 1, microbatches}));
+    const auto all = peak_live(made_order({"gpipe", 4, 1, microbatches}));
     for (int rank = 0; rank < 4; ++rank) {
       CHECK(one[rank] == std::vector<int>{std::min(microbatches, 4 - rank)});
       CHECK(all[rank] == std::vector<int>{microbatches});
@@ -156,7 +153,7 @@ TEST_CASE("peak live activations: interleaved holds min(mv, 2(p - r - 1) + (v - 
     for (const int vpp : {2, 3, 4}) {
       for (const int group : {pp, 2 * pp}) {
         const int microbatches = 4 * pp;
-        const auto live = peak_live(make({"interleaved", pp, vpp, microbatches, group}));
+        const auto live = peak_live(made_order({"interleaved", pp, vpp, microbatches, group}));
         for (int rank = 0; rank < pp; ++rank)
           CHECK(sum(live[rank]) ==
                 std::min(microbatches * vpp, 2 * (pp - rank - 1) + (vpp - 1) * group + 1));
@@ -165,8 +162,8 @@ TEST_CASE("peak live activations: interleaved holds min(mv, 2(p - r - 1) + (v - 
   }
   // Rank 0 of p = 2, v = 2, N = 2 warms up with 0F0 0F1 2F0 2F1 and then does 0F2: 3 of stage 0
   // and 2 of stage 2, before 2B0.
-  CHECK(peak_live(make({"interleaved", 2, 2, 4}))[0] == std::vector<int>{3, 2});
-  CHECK(peak_actions(make({"interleaved", 2, 2, 4}))[0] == 4);
+  CHECK(peak_live(made_order({"interleaved", 2, 2, 4}))[0] == std::vector<int>{3, 2});
+  CHECK(peak_actions(made_order({"interleaved", 2, 2, 4}))[0] == 4);
 }
 
 TEST_CASE("peak live activations end with the input gradient") {
@@ -261,14 +258,14 @@ TEST_CASE("validation refuses what is missing, doubled or out of order") {
 
 TEST_CASE("validation refuses what only a program can have built") {
   CHECK(message_of(validate(Order{})) == "found no ranks, expected at least one");
-  Order order = make({"1f1b", 2, 1, 2});
+  Order order = made_order({"1f1b", 2, 1, 2});
   order.stages = 1;
   CHECK(message_of(validate(order)) == "order 1f1b: rank 1: found 1F0, expected a stage below 1");
-  order = make({"1f1b", 2, 1, 2});
+  order = made_order({"1f1b", 2, 1, 2});
   order.microbatches = 1;
   CHECK(message_of(validate(order)) ==
         "order 1f1b: rank 0: found 0F1, expected a microbatch below 1");
-  order = make({"1f1b", 2, 1, 2});
+  order = made_order({"1f1b", 2, 1, 2});
   order.ranks[1].back().with_next = true;
   CHECK(message_of(validate(order)) ==
         "order 1f1b: rank 1: found 1B1 to run together with nothing, expected two of F, B, I, W");
@@ -300,7 +297,7 @@ TEST_CASE("actions that run together start together, so neither can feed the oth
 }
 
 TEST_CASE("explain cuts long rows to what stands around the bad step") {
-  Order order = make({"1f1b", 2, 1, 40});
+  Order order = made_order({"1f1b", 2, 1, 40});
   order.ranks[1][30] = order.ranks[1][29];  // 1B14 in 1F15's place
   CHECK(explain(order) ==
         "rank 0 ...  0B10  0F12  0B11  0F13  0B12  0F14  0B13  0F15  0B14  0F16  0B15  0F17  0B16"
@@ -381,7 +378,7 @@ TEST_CASE("a bad file gives one line: file, line, cell, what was found") {
 }
 
 TEST_CASE("the grid shows time from left to right, and the stage where a rank has several") {
-  CHECK(to_grid(make({"1f1b", 2, 1, 3})) ==
+  CHECK(to_grid(made_order({"1f1b", 2, 1, 3})) ==
         "time   0  1  2  3  4  5  6  7  8  9  10 11\n"
         "rank 0 F0 F1 .  .  B0--- F2 B1--- .  B2---\n"
         "rank 1 .  F0 B0--- F1 B1--- F2 B2--- .  .\n");
@@ -395,7 +392,7 @@ TEST_CASE("the grid shows time from left to right, and the stage where a rank ha
 
 // Black letters (16) on sky blue (74), orange (172), vermilion (166) and yellow (227).
 TEST_CASE("the grid's cells have a ground by their kind, and between them nothing changes") {
-  CHECK(to_grid(make({"1f1b", 2, 1, 1}), {}, true) ==
+  CHECK(to_grid(made_order({"1f1b", 2, 1, 1}), {}, true) ==
         "time   0  1  2  3  4  5\n"
         "rank 0 \x1B[38;5;16;48;5;74mF0\x1B[0m .  .  .  \x1B[38;5;16;48;5;172mB0---\x1B[0m\n"
         "rank 1 .  \x1B[38;5;16;48;5;74mF0\x1B[0m \x1B[38;5;16;48;5;172mB0---\x1B[0m .  .\n");
@@ -407,18 +404,18 @@ TEST_CASE("the grid's cells have a ground by their kind, and between them nothin
         std::string::npos);
   const std::regex escapes("\x1B\\[[0-9;]*m");
   for (const char* name : {"interleaved", "zbv", "dualpipev"}) {
-    const Order order = make({name, 4, 2, 8});
+    const Order order = made_order({name, 4, 2, 8});
     CHECK(std::regex_replace(to_grid(order, {}, true), escapes, "") == to_grid(order));
   }
 }
 
 TEST_CASE("the grid's slot divides all the costs") {
   // F = 1, B = 1.5: slots of 0.5.
-  CHECK(to_grid(make({"1f1b", 1, 1, 1}), {1, 1.5, 1, 1}) ==
+  CHECK(to_grid(made_order({"1f1b", 1, 1, 1}), {1, 1.5, 1, 1}) ==
         "time   0     1     2\n"
         "rank 0 F0--- B0------\n");
   // B = sqrt(2): no slot divides both, so F = 1 is the slot and B is rounded.
-  CHECK(to_grid(make({"1f1b", 1, 1, 1}), {1, 1.41421356, 1, 1}) ==
+  CHECK(to_grid(made_order({"1f1b", 1, 1, 1}), {1, 1.41421356, 1, 1}) ==
         "time   0  1\n"
         "rank 0 F0 B0\n");
 }
@@ -426,7 +423,7 @@ TEST_CASE("the grid's slot divides all the costs") {
 TEST_CASE("lowering keeps at most 3 stages gathered, and gathers each before it computes") {
   for (const int vpp : {1, 2, 5, 8}) {
     for (const char* name : {"interleaved", "looped-bfs"}) {
-      const Order order = make({name, 4, vpp, 8});
+      const Order order = made_order({name, 4, vpp, 8});
       const Order lowered = with_communication(order);
       std::map<int, int> reduced;
       for (const std::vector<Action>& actions : lowered.ranks) {
@@ -504,7 +501,7 @@ TEST_CASE("random damage to an order is found, or leaves a valid order that repl
   INFO("TANDEM_SEED=" << started_with);
   std::mt19937 random(started_with);
   for (int round = 0; round < 500; ++round) {
-    Order order = make({"interleaved", 3, 2, 6});
+    Order order = made_order({"interleaved", 3, 2, 6});
     auto& actions = order.ranks[random() % 3];
     const auto one = random() % actions.size(), other = random() % actions.size();
     switch (random() % 3) {

@@ -12,6 +12,7 @@
 #include "schedule/lowering/lower.h"
 #include "schedule/lowering/price.h"
 #include "schedule/order/named_orders.h"
+#include "tests/made_order.h"
 #include "tests/needs.h"
 #include "traces/metrics.h"
 
@@ -101,10 +102,7 @@ inline Order order_named(const std::string& name, int pp, int microbatches, int 
   spec.pp = pp;
   spec.vpp = vpp;
   spec.microbatches = microbatches;
-  auto order = make_order(spec);
-  INFO((order.ok() ? "" : order.error().text()));
-  REQUIRE(order.ok());
-  return *std::move(order);
+  return made_order(spec);
 }
 
 }  // namespace tandem
