@@ -368,8 +368,9 @@ TEST_CASE("what a short op loses to whole microseconds the next one gets") {
   std::vector<std::uint64_t> durations;
   for (const ChakraNode& node : made->rank(Rank{0}).nodes) durations.push_back(node.duration_us);
   CHECK(durations == std::vector<std::uint64_t>{0, 1, 0, 1, 0});
-  REQUIRE(made->lost().size() == 1);
-  CHECK(made->lost()[0].starts_with("5 of 5 compute ops are shorter than 1 us"));
+  REQUIRE(made->lost().size() == 2);
+  CHECK(made->lost()[0].starts_with("an op waits for the one before it on its lane"));
+  CHECK(made->lost()[1].starts_with("5 of 5 compute ops are shorter than 1 us"));
 }
 
 TEST_CASE("a lane's order is a chain of control dependencies, waits are data dependencies") {
@@ -380,6 +381,31 @@ TEST_CASE("a lane's order is a chain of control dependencies, waits are data dep
   CHECK(trace.nodes[0].ctrl_deps.empty());
   CHECK(trace.nodes[2].ctrl_deps == Ids{1});
   CHECK(trace.nodes[2].data_deps.empty());
+}
+
+TEST_CASE("a wait that is written twice is one dependency") {
+  Program program = computing({1000, 2000});
+  Body& body = program.bodies[0];
+  body.waits = {0, 0};
+  body.ops[1].first_wait = 0;
+  body.ops[1].waits = 2;
+  const auto made = ChakraExport::of(program);
+  REQUIRE(made.ok());
+  const ChakraTrace trace = made->rank(Rank{0});
+  CHECK(trace.nodes[1].data_deps == Ids{0});
+  CHECK(trace.nodes[1].ctrl_deps.empty());
+}
+
+TEST_CASE("communication without bytes is written with one, and said") {
+  for (const OpKind kind : {OpKind::AllReduce, OpKind::AllGather, OpKind::RingShift}) {
+    const Program program = communicating(kind, 4, 0);
+    const auto made = ChakraExport::of(program);
+    REQUIRE(made.ok());
+    for (const ChakraNode& node : made->rank(Rank{0}).nodes) CHECK(node.comm_size == 1);
+    CHECK(std::ranges::any_of(made->lost(), [](const std::string& line) {
+      return line.starts_with("8 of 8 communications carry no bytes");
+    }));
+  }
 }
 
 TEST_CASE("an all-gather says what a rank puts in, an all-reduce the whole array, by its group") {
