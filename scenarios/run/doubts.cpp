@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/units.h"
+#include "topology/preset.h"
 #include "workload/model/model.h"
 
 namespace tandem {
@@ -47,6 +49,36 @@ void add_small_sizes(const Scenario& s, std::vector<std::string>* lines) {
   }
 }
 
+// Where a preset says that its GPUs' link to the host is what it is; or nothing.
+std::string host_link_source(const std::string& preset) {
+  if (preset.empty()) return "";
+  const auto sources = preset_sources(preset);
+  if (!sources.ok()) return "";
+  for (const auto& [key, source] : *sources) {
+    if (key.ends_with(".host_link_GBps")) return fmt::format(" ({})", source);
+  }
+  return "";
+}
+
+// A NIC that is set to be faster than its slot, which has as many lanes as its GPU's.
+void add_fast_nics(const Scenario& s, std::vector<std::string>* lines) {
+  const ClusterSpec& spec = s.cluster.spec;
+  const double slot_bytes_per_s = spec.device.host_link_bytes_per_s;
+  if (!s.costs.need_cluster() || !s.places.contains("cluster.nic_Gbitps") ||
+      slot_bytes_per_s == 0 || spec.nic_bytes_per_s <= slot_bytes_per_s)
+    return;
+  if (!s.cluster.preset.empty()) {  // whose makers may have given it a better slot
+    const auto preset = load_preset(s.cluster.preset);
+    if (preset.ok() && spec.nic_bytes_per_s <= preset->nic_bytes_per_s) return;
+  }
+  lines->push_back(fmt::format(
+      "{}: found cluster.nic_Gbitps = {:g}, expected at most {:g}: a slot like that of {} carries "
+      "{:g} GB/s{}; the run has the NIC as it was set",
+      s.place_of({"cluster.nic_Gbitps"}), spec.nic_bytes_per_s / Gbit, slot_bytes_per_s / Gbit,
+      spec.device.name.empty() ? "the GPU" : spec.device.name, slot_bytes_per_s / GB,
+      host_link_source(s.cluster.preset)));
+}
+
 }  // namespace
 
 std::vector<std::string> doubts(const Scenario& scenario) {
@@ -54,6 +86,7 @@ std::vector<std::string> doubts(const Scenario& scenario) {
   add_uneven_stages(scenario, &lines);
   add_group(scenario, &lines);
   add_small_sizes(scenario, &lines);
+  add_fast_nics(scenario, &lines);
   return lines;
 }
 

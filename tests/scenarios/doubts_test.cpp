@@ -42,6 +42,16 @@ bool some_holds(const Names& lines, const std::string& text) {
 
 }  // namespace
 
+TEST_CASE("a NIC that is set faster than its slot is doubted, with the slot's source") {
+  CHECK(doubt_of({"cluster.preset=dgx-h100", "cluster.nic_Gbitps=800"}) ==
+        "--set: found cluster.nic_Gbitps = 800, expected at most 512: a slot like that of "
+        "H100-SXM5-80GB carries 64 GB/s (PCIe 5.0 x16); the run has the NIC as it was set");
+  CHECK(doubts_of(kSmall, {"cluster.preset=dgx-h100", "cluster.nic_Gbitps=512"}).empty());
+  // Its makers sell it with such NICs.
+  CHECK(doubts_of(kSmall, {"cluster.preset=dgx-b300", "cluster.nic_Gbitps=800"}).empty());
+  CHECK(doubts_of(kSmall, {"cluster.preset=dgx-b300"}).empty());
+}
+
 TEST_CASE("stages that pp x vpp makes uneven are a warning, but where the ends count as layers") {
   // 32 layers on 2 x 3 stages: five of ceil(32 / 6) = 6, and 2 on the last.
   const std::string line = doubt_of({"model.layers=32", "parallel.vpp=3"});
