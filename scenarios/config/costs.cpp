@@ -97,12 +97,15 @@ Status complete_calibration(Scenario* s) {
   const bool known =
       std::ranges::none_of(kOfTheGpu, [&](const char* key) { return s->places.contains(key); });
   const std::string& gpu = s->cluster.spec.device.name;
-  const bool measured = known && is_measured(s->costs.profile, gpu, s->job.plan.precision);
+  const bool experts = s->job.model.is_moe();
+  const bool measured =
+      known && is_measured(s->costs.profile, kind_of_run(gpu, s->job.plan.precision, experts));
   const bool beyond = measured && is_beyond(s->costs.profile, s->job.plan.gpus());
   s->costs.model_name = fmt::format(
-      "{} on {}{} in {}", s->costs.profile.name,
+      "{} on {}{} in {}{}", s->costs.profile.name,
       beyond ? fmt::format("more than ten times {:g} of ", s->costs.profile.measured_gpus) : "",
-      known && !gpu.empty() ? gpu : "a GPU of your own", s->job.plan.precision);
+      known && !gpu.empty() ? gpu : "a GPU of your own", s->job.plan.precision,
+      experts ? " with experts" : "");
   s->costs.calibrated = measured && !beyond;
   s->costs.interval = {s->costs.profile.interval_low, s->costs.profile.interval_high};
   if (*s->costs.calibrated) return Done{};

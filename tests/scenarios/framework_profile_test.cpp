@@ -140,6 +140,14 @@ TEST_CASE("calibrated is what runs of that profile on that GPU in that precision
       {{"cluster.preset=dgx-h100", "train.precision=fp8"}, true},
       {{"cluster.preset=dgx-h100", "train.precision=bf16"}, true},
       {{"cluster.preset=dgx-h100", "train.precision=fp16"}, false},
+      // Its rows with experts are on B200 alone, whose rows without are another profile's.
+      {{"cluster.preset=dgx-h100", "train.precision=bf16", "train.sequence_parallel=true",
+        "model.experts=8", "model.top_k=2"},
+       false},
+      {{"cluster.preset=dgx-b200", "train.precision=fp8", "costs.software=nemo-h100",
+        "train.sequence_parallel=true", "model.experts=8", "model.top_k=2"},
+       true},
+      {{"cluster.preset=dgx-b200", "train.precision=fp8", "costs.software=nemo-h100"}, false},
       // The same software on other GPUs; one row of its own, so that none could be left out.
       {{"cluster.preset=dgx-h200", "train.precision=fp8"}, false},
       {{"cluster.preset=dgx-b200", "train.precision=fp8"}, false},

@@ -132,7 +132,8 @@ Interval interval_of(const FitData& data, const Halves& half_of, const ByRow& ha
     const Scenario& run = data.scenarios[row];
     if (!is_its(row)) continue;
     interval.most_gpus = std::max(interval.most_gpus, run.job.plan.gpus());
-    ++interval.measured_on[run.cluster.spec.device.name + ' ' + run.job.plan.precision];
+    ++interval.measured_on[kind_of_run(run.cluster.spec.device.name, run.job.plan.precision,
+                                       run.job.model.is_moe())];
   }
   const std::vector<double> a = half(false), b = half(true);
   if (!a.empty() && !b.empty())

@@ -37,7 +37,7 @@ struct Interval {
   // Of one half's rows, the share that lies in the interval which the other half's give.
   double coverage = 0;
   int most_gpus = 0;                       // of its rows
-  std::map<std::string, int> measured_on;  // its n rows by GPU and precision: "H100-SXM5-80GB fp8"
+  std::map<std::string, int> measured_on;  // its n rows by kind_of_run()
 };
 
 // What stands behind a prediction of such a job: runs of that software on that GPU in parallel that

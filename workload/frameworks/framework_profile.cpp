@@ -112,9 +112,12 @@ Result<std::pair<FrameworkProfile, Sources>> read(const std::string& name,
 
 }  // namespace
 
-bool is_measured(const FrameworkProfile& profile, const std::string& gpu,
-                 const std::string& precision) {
-  return std::ranges::find(profile.measured_on, gpu + ' ' + precision) != profile.measured_on.end();
+std::string kind_of_run(const std::string& gpu, const std::string& precision, bool experts) {
+  return gpu + ' ' + precision + (experts ? " experts" : "");
+}
+
+bool is_measured(const FrameworkProfile& profile, const std::string& kind) {
+  return std::ranges::find(profile.measured_on, kind) != profile.measured_on.end();
 }
 
 bool is_beyond(const FrameworkProfile& profile, int gpus) {

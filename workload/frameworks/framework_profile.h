@@ -68,17 +68,21 @@ struct FrameworkProfile {
   // left out. 0: not known.
   double interval_low = 0, interval_high = 0;
 
-  // The GPUs and precisions of those rows, "H100-SXM5-80GB fp8": its own file's, not its base's.
+  // The kinds of those rows (kind_of_run): its own file's, not its base's.
   std::vector<std::string> measured_on;
   double measured_gpus = 0;  // of the largest of those runs
 
   bool operator==(const FrameworkProfile&) const = default;
 };
 
-// Whether rows of the profile's own were measured on that GPU in that precision. fp16 says nothing
-// of bf16: their peaks are alike, but who runs in the one runs other releases with other options.
-bool is_measured(const FrameworkProfile& profile, const std::string& gpu,
-                 const std::string& precision);
+// "H100-SXM5-80GB fp8", or "H100-SXM5-80GB fp8 experts" of a model with a mixture of experts. Runs
+// of one kind say nothing of another: fp16 and bf16 have one peak, but who runs in the one runs
+// other releases with other options; and dense rows know nothing of routers, exchanges and grouped
+// products.
+std::string kind_of_run(const std::string& gpu, const std::string& precision, bool experts);
+
+// Whether rows of the profile's own are of that kind.
+bool is_measured(const FrameworkProfile& profile, const std::string& kind);
 
 // Whether a job is more than ten times as large as any of those runs.
 bool is_beyond(const FrameworkProfile& profile, int gpus);
