@@ -1,8 +1,7 @@
 // The bound of a cut: the least of its micro batches' bounds, of which few are measured.
 //
 // A pass over a micro batch of k b samples takes no longer than k passes over b: a GEMM is rounded
-// up to whole tiles and waves, a kernel waits for its launch, a message has a latency. Only rows of
-// experts may be misaligned where those of the parts are not, and then take longer. So the mean
+// up to whole tiles and waves, a kernel waits for its launch, a message has a latency. So the mean
 // rank's passes of an iteration take no less by b than by k b: where those by k b are not below the
 // least bound, b need not be measured.
 #include <algorithm>
@@ -12,7 +11,6 @@
 #include <vector>
 
 #include "planning/tune/stage_level.h"
-#include "workload/cost/kernel.h"
 #include "workload/model/blocks.h"
 
 namespace tandem {
@@ -28,9 +26,6 @@ std::vector<std::int64_t> rounded_counts(const Model& model, const Plan& plan) {
   return counts;
 }
 
-// A multiple of so many rows is aligned in every precision.
-constexpr std::int64_t kAlignedRows = kAlignedBytes / kSixteenBits;
-
 struct MicroBatch {
   int samples = 0;
   std::vector<std::int64_t> counts;
@@ -41,7 +36,7 @@ struct MicroBatch {
     const int passes = samples / part.samples;
     return passes * part.samples == samples &&
            std::ranges::equal(counts, part.counts, [&](std::int64_t all, std::int64_t each) {
-             return all == passes * each || (all < passes * each && all % kAlignedRows == 0);
+             return all <= passes * each;
            });
   }
 };

@@ -1,11 +1,13 @@
 #include "scenarios/run/play_job.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/progress.h"
 #include "scenarios/run/memory_timeline.h"
 #include "scenarios/run/perturb.h"
+#include "schedule/order/named_orders.h"
 #include "sim/by_replica.h"
 #include "sim/steady_state.h"
 
@@ -51,6 +53,15 @@ Result<CompiledJob> with_microbatches(Scenario scenario, int microbatches) {
   return compile(scenario);
 }
 
+struct ShortJobs {
+  CompiledJob longer;
+  Rounds rounds;
+};
+
+// How many rounds the longer one is tried with, once its pipeline is full: at least three that
+// repeat, where ops wait for the round before theirs, and those in which the times settle.
+constexpr std::array kSteadyRounds = {5, 15, 45};
+
 // Whether memory is fullest before the rounds that the one has more than the other, on all ranks.
 bool same_peaks(const Scenario& scenario, const ShortJobs& jobs) {
   if (scenario.costs.uniform) return true;  // nobody asks
@@ -62,7 +73,7 @@ bool same_peaks(const Scenario& scenario, const ShortJobs& jobs) {
       actions.push_back(rank.peak().action);
     return actions;
   };
-  return peaks(jobs.shorter) == peaks(jobs.longer);
+  return peaks(jobs.rounds.shorter) == peaks(jobs.longer);
 }
 
 // The job with all its rounds, and the longer one's trace.
@@ -77,15 +88,43 @@ std::optional<PlayedProgram> played(const Program& program) {
   return measured(program, *trace);
 }
 
-std::optional<SteadyPlay> steady(const ShortJobs& jobs) {
-  const auto shorter = played(jobs.shorter.program);
+std::optional<SteadyPlay> steady(const CompiledJob& job, const Rounds& rounds) {
+  const auto shorter = played(rounds.shorter.program);
   if (!shorter) return std::nullopt;
-  auto many = ideal(jobs.longer.program);
+  auto many = ideal(job.program);
   if (!many.ok()) return std::nullopt;
-  const PlayedProgram longer = measured(jobs.longer.program, *many);
-  if (!is_steady(*shorter, longer, *many, jobs.round / jobs.longer.order.chains))
+  const PlayedProgram longer = measured(job.program, *many);
+  if (!is_steady(*shorter, longer, *many, rounds.round / job.order.chains)) return std::nullopt;
+  return SteadyPlay{with_rounds(*shorter, longer, rounds.further), *std::move(many)};
+}
+
+// What the job's order does again and again; 0 microbatches where that is not known, or the job is
+// too small to ask.
+OrderRounds rounds_of(const Scenario& scenario) {
+  constexpr OrderRounds kUnknown{0, 0};
+  const JobSettings& job = scenario.job;
+  const OrderTraits& traits = traits_of(job.order);
+  if (traits.rounds == nullptr || job.found_order || !job.order_file.empty() ||
+      job.plan.vocabulary > 0 || !scenario.fold || scenario.variability.jitter > 0 ||
+      too_few(job, traits))
+    return kUnknown;
+  const Result<OrderSpec> spec = traits.made_for_costs() ? named_order(scenario) : job.order;
+  if (!spec.ok() || !check_order(*spec).ok()) return kUnknown;
+  return traits.rounds(*spec);
+}
+
+// Nothing where the scenario's job is not such a job with more rounds, or too small to be worth it.
+std::optional<ShortJobs> short_jobs(const Scenario& scenario, const OrderRounds& of_order,
+                                    int rounds) {
+  const int many = fewer_microbatches(scenario.job.order.microbatches, of_order, rounds);
+  if (many == 0) return std::nullopt;
+  const int round = of_order.microbatches;
+  auto longer = with_microbatches(scenario, many);
+  auto shorter = with_microbatches(scenario, many - round);
+  if (!longer.ok() || !shorter.ok() || !longer->folds || takes_sms(longer->program))
     return std::nullopt;
-  return SteadyPlay{with_rounds(*shorter, longer, jobs.further), *std::move(many)};
+  return ShortJobs{*std::move(longer),
+                   {*std::move(shorter), round, (scenario.job.order.microbatches - many) / round}};
 }
 
 }  // namespace
@@ -117,32 +156,6 @@ Result<MeasuredJob> play_job(const Scenario& scenario, CompiledJob job, Engine e
       stopwatch.seconds()};
 }
 
-OrderRounds rounds_of(const Scenario& scenario) {
-  constexpr OrderRounds kUnknown{0, 0};
-  const JobSettings& job = scenario.job;
-  const OrderTraits& traits = traits_of(job.order);
-  if (traits.rounds == nullptr || job.found_order || !job.order_file.empty() ||
-      job.plan.vocabulary > 0 || !scenario.fold || scenario.variability.jitter > 0 ||
-      too_few(job, traits))
-    return kUnknown;
-  const Result<OrderSpec> spec = traits.made_for_costs() ? named_order(scenario) : job.order;
-  if (!spec.ok() || !check_order(*spec).ok()) return kUnknown;
-  return traits.rounds(*spec);
-}
-
-std::optional<ShortJobs> short_jobs(const Scenario& scenario, const OrderRounds& of_order,
-                                    int rounds) {
-  const int many = fewer_microbatches(scenario.job.order.microbatches, of_order, rounds);
-  if (many == 0) return std::nullopt;
-  const int round = of_order.microbatches;
-  auto longer = with_microbatches(scenario, many);
-  auto shorter = with_microbatches(scenario, many - round);
-  if (!longer.ok() || !shorter.ok() || !longer->folds || takes_sms(longer->program))
-    return std::nullopt;
-  return ShortJobs{*std::move(shorter), *std::move(longer), round,
-                   (scenario.job.order.microbatches - many) / round};
-}
-
 std::optional<MeasuredJob> play_steady(const Scenario& scenario) {
   const OrderRounds of_order = rounds_of(scenario);
   for (const int rounds : kSteadyRounds) {
@@ -151,7 +164,7 @@ std::optional<MeasuredJob> play_steady(const Scenario& scenario) {
     auto options = options_of(scenario, jobs->longer, Engine::Ideal);
     if (!options.ok() || !same_peaks(scenario, *jobs)) break;
     const Stopwatch stopwatch;
-    auto played = steady(*jobs);
+    auto played = steady(jobs->longer, jobs->rounds);
     if (!played) continue;
     auto& [job, trace] = *played;
     return MeasuredJob{std::move(jobs->longer),
@@ -159,13 +172,14 @@ std::optional<MeasuredJob> play_steady(const Scenario& scenario) {
                        std::move(trace),
                        std::move(job.metrics),
                        job.ops,
-                       stopwatch.seconds()};
+                       stopwatch.seconds(),
+                       std::move(jobs->rounds)};
   }
   return std::nullopt;
 }
 
-std::optional<Metrics> steady_metrics(const ShortJobs& jobs) {
-  auto played = steady(jobs);
+std::optional<Metrics> steady_metrics(const CompiledJob& longer, const Rounds& rounds) {
+  auto played = steady(longer, rounds);
   if (!played) return std::nullopt;
   return std::move(played->job.metrics);
 }

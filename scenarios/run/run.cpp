@@ -174,7 +174,7 @@ Result<RunResult> simulate(const Scenario& scenario, Engine engine, const Output
   ASSIGN_OR_RETURN(const std::optional<double> before_s, before_failure_s(scenario, engine));
   ASSIGN_OR_RETURN(MeasuredJob played,
                    shortest_play(scenario, engine, files.need_events(), progress, jobs));
-  auto& [job, options, trace, metrics, ops, wall_s] = played;
+  auto& [job, options, trace, metrics, ops, wall_s, rounds] = played;
   RunResult result = result_of(scenario, job, trace, metrics, ops);
   if (result.iteration_s == 0)
     return scenario.placed(
@@ -192,7 +192,10 @@ Result<RunResult> simulate(const Scenario& scenario, Engine engine, const Output
   RETURN_IF_ERROR(write_files(job.program, &trace, files, &result.warnings));
   if (scenario.report.least_bandwidth && scenario.costs.need_cluster()) {
     result.looked_for_bandwidth = true;
-    result.least_internode_Gbitps = least_internode_Gbitps(scenario, &job);
+    if (engine != Engine::Ideal || options.jitter > 0) {
+      ASSIGN_OR_RETURN(played, play_ideal(scenario));
+    }
+    result.least_internode_Gbitps = least_internode_Gbitps(scenario, std::move(played));
   }
   return result;
 }

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <span>
-#include <vector>
+#include <limits>
+#include <optional>
+#include <utility>
 
 #include "base/check.h"
 #include "base/units.h"
 #include "scenarios/run/compile.h"
-#include "scenarios/run/failed_links.h"
-#include "scenarios/run/play_job.h"
+#include "scenarios/run/place.h"
 #include "sim/engines.h"
 #include "traces/metrics.h"
 
@@ -21,94 +21,122 @@ constexpr double kExposedShare = 0.05;
 constexpr double kSlowest_Gbitps = 1;
 constexpr double kFastest_Gbitps = 1e5;
 constexpr double kTolerance = 1.02;
+// A share this near to 5 % ends the search: half of what is promised.
+constexpr double kNear = 1.01;
 
-struct Exposed {
-  double between_nodes_s = 0;
-  double rest_s = 0;
+double node_Gbitps(const ClusterSpec& spec) {
+  return spec.nics_per_node * spec.nic_bytes_per_s / Gbit;
+}
 
-  bool small() const { return between_nodes_s <= kExposedShare * (between_nodes_s + rest_s); }
-};
+Scenario with_nodes_of(Scenario scenario, double node_Gbitps) {
+  ClusterSpec& spec = scenario.cluster.spec;
+  spec.nic_bytes_per_s = node_Gbitps * Gbit / spec.nics_per_node;
+  return scenario;
+}
 
-// A scenario's job, priced anew for one bandwidth after the other.
+// The exposed share over 5 %: above 1, more bandwidth is needed.
+double excess(const Metrics& metrics) {
+  return static_cast<double>(metrics.exposed_between_nodes_s) /
+         (kExposedShare * metrics.iteration_s);
+}
+
+// Whether the bandwidth between nodes changes the prices of communication and nothing else. An
+// order that is made for costs changes with them. So does compute where tensor groups cross nodes:
+// what the CPU takes to launch kernels is hidden behind their collectives.
+bool changes_prices_alone(const Scenario& scenario, const CompiledJob& job) {
+  const JobSettings& settings = scenario.job;
+  const bool made_for_costs = (settings.order_file.empty() && !settings.found_order &&
+                               traits_of(settings.order).made_for_costs()) ||
+                              settings.plan.vocabulary > 0;
+  const bool tensor_crosses = std::ranges::any_of(
+      job.program.communicators,
+      [](const Communicator& c) { return c.group_kind == GroupKind::Tensor && c.between_nodes; });
+  return !made_for_costs && !tensor_crosses;
+}
+
+// A scenario's job at one bandwidth after the other.
 class Trials {
  public:
-  Trials(const Scenario& scenario, CompiledJob* played) : scenario_(scenario) {
-    if (played->order.microbatches * played->order.chains == scenario.job.plan.microbatches())
-      whole_ = played;
-  }
+  Trials(const Scenario& scenario, MeasuredJob played)
+      : scenario_(scenario),
+        played_(std::move(played)),
+        reprices_(changes_prices_alone(scenario, played_.job)) {}
 
-  Exposed at(double node_Gbitps) {
-    auto metrics = from_few(node_Gbitps);
-    if (!metrics) metrics = played_whole(node_Gbitps);
-    return {metrics->exposed_between_nodes_s,
-            metrics->iteration_s - metrics->exposed_between_nodes_s};
+  double excess_at(double node_Gbitps) {
+    const Scenario there = with_nodes_of(scenario_, node_Gbitps);
+    if (reprices_) {
+      if (const auto metrics = repriced(there)) return excess(*metrics);
+    }
+    const auto anew = play_ideal(there);
+    // A transfer that takes longer than a clock can hold.
+    return anew.ok() ? excess(anew->metrics) : std::numeric_limits<double>::infinity();
   }
 
  private:
-  void reprice(double node_Gbitps, const CompiledJob& job,
-               std::span<Program* const> programs) const {
-    ClusterSpec spec = scenario_.cluster.spec;
-    spec.nic_bytes_per_s = node_Gbitps * Gbit / spec.nics_per_node;
-    auto cluster = Cluster::build(spec, job.cluster.gpus());
+  // Nothing where rounds that repeated do not at this bandwidth.
+  std::optional<Metrics> repriced(const Scenario& there) {
+    auto cluster = make_cluster(there);
     CHECK(cluster.ok());
-    if (scenario_.variability.slow_link.fails_for_good())
-      CHECK(take_out_failed_links(scenario_.variability.slow_link, &*cluster).ok());
-    price(programs, *cluster, job.placement);
-  }
-
-  std::optional<Metrics> from_few(double node_Gbitps) {
-    for (std::size_t i = 0; i < kSteadyRounds.size(); ++i) {
-      if (i == few_.size()) few_.push_back(short_jobs(scenario_, rounds_, kSteadyRounds[i]));
-      if (!few_[i]) break;
-      auto& [shorter, longer, round, further] = *few_[i];
-      reprice(node_Gbitps, longer, std::array{&shorter.program, &longer.program});
-      if (auto metrics = steady_metrics(*few_[i])) return metrics;
+    auto& [job, options, trace, metrics, ops, wall_s, rounds] = played_;
+    if (rounds) {
+      price(std::array{&rounds->shorter.program, &job.program}, *cluster, job.placement);
+      return steady_metrics(job, *rounds);
     }
-    return std::nullopt;
-  }
-
-  Metrics played_whole(double node_Gbitps) {
-    if (whole_ == nullptr) {
-      auto job = compile(scenario_);
-      CHECK(job.ok());
-      whole_ = &compiled_.emplace(*std::move(job));
-    }
-    reprice(node_Gbitps, *whole_, std::array{&whole_->program});
-    const auto trace = ideal(whole_->program);
-    CHECK(trace.ok());
-    return measure(whole_->program, *trace);
+    price(&job.program, *cluster, job.placement);
+    const auto again = ideal(job.program);
+    CHECK(again.ok());
+    return measure(job.program, *again);
   }
 
   const Scenario& scenario_;
-  const OrderRounds rounds_ = rounds_of(scenario_);
-  std::vector<std::optional<ShortJobs>> few_;  // by kSteadyRounds
-  std::optional<CompiledJob> compiled_;
-  CompiledJob* whole_ = nullptr;
+  MeasuredJob played_;  // whose prices change
+  const bool reprices_;
 };
 
-// Where the share would be met if exposed time went as 1 / bandwidth and the rest stayed as it is.
-double proposal(double node_Gbitps, const Exposed& exposed) {
-  return node_Gbitps * exposed.between_nodes_s * (1 - kExposedShare) /
-         (kExposedShare * exposed.rest_s);
+struct Trial {
+  double node_Gbitps = 0, excess = 0;
+};
+
+// Where the excess would be 1 if it went as a power of the bandwidth, as it did from `before` to
+// `last`; without one before, as 1 / bandwidth.
+double proposal(const Trial& last, const std::optional<Trial>& before) {
+  double power = -1;
+  if (before && before->excess > 0 && before->excess != last.excess)
+    power =
+        std::log(last.excess / before->excess) / std::log(last.node_Gbitps / before->node_Gbitps);
+  return last.node_Gbitps * std::pow(last.excess, -1 / std::min(power, -0.1));
 }
 
 }  // namespace
 
-std::optional<double> least_internode_Gbitps(const Scenario& scenario, CompiledJob* played) {
-  Trials trials(scenario, played);
-  double low = kSlowest_Gbitps, high = kFastest_Gbitps;  // too little; enough
-  if (trials.at(low).small()) return 0;
-  double next = scenario.cluster.spec.nics_per_node * scenario.cluster.spec.nic_bytes_per_s / Gbit;
-  while (high > low * kTolerance) {
-    const Exposed exposed = trials.at(next);
-    (exposed.small() ? high : low) = next;
-    if (low >= kFastest_Gbitps / kTolerance) return std::nullopt;
-    // A step beyond the proposal, so that the answer comes to lie between two neighbours.
-    const double beyond = exposed.small() ? 1 / std::sqrt(kTolerance) : std::sqrt(kTolerance);
-    next = proposal(next, exposed) * beyond;
-    if (!(next > low && next < high)) next = std::sqrt(low * high);
+Result<MeasuredJob> play_ideal(const Scenario& scenario) {
+  if (auto played = play_steady(scenario)) return *std::move(played);
+  ASSIGN_OR_RETURN(CompiledJob job, compile(scenario));
+  ASSIGN_OR_RETURN(Trace trace, ideal(job.program));
+  Metrics metrics = measure(job.program, trace);
+  return MeasuredJob{
+      .job = std::move(job), .trace = std::move(trace), .metrics = std::move(metrics)};
+}
+
+std::optional<double> least_internode_Gbitps(const Scenario& scenario, MeasuredJob played) {
+  Trial last{node_Gbitps(scenario.cluster.spec), excess(played.metrics)};
+  Trials trials(scenario, std::move(played));
+  std::optional<Trial> before;
+  double low = 0, high = std::numeric_limits<double>::infinity();  // too little; enough
+  for (int tries = 1;; ++tries) {
+    const auto [tried_Gbitps, over] = last;
+    if (over > 1 / kNear && over < kNear) return tried_Gbitps;
+    if (over <= 1 && tried_Gbitps <= kSlowest_Gbitps) return 0;
+    if (over > 1 && tried_Gbitps >= kFastest_Gbitps) return std::nullopt;
+    (over > 1 ? low : high) = tried_Gbitps;
+    if (high <= low * kTolerance) return high;
+    double next = std::clamp(proposal(last, before), kSlowest_Gbitps, kFastest_Gbitps);
+    // Halving now and then bounds the number of trials where the share jumps.
+    const bool halves = low > 0 && std::isfinite(high) && tries % 3 == 0;
+    if (halves || next <= low || next >= high) next = std::sqrt(low * high);
+    before = last;
+    last = {next, trials.excess_at(next)};
   }
-  return high;
 }
 
 }  // namespace tandem

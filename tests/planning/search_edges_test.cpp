@@ -1,4 +1,4 @@
-// The search where a rule of thumb fails: rows of experts that are misaligned, ZeRO that holds
+// The search where a rule of thumb fails: rows of experts that are rounded, ZeRO that holds
 // more, a stage without a layer, and keys that leave nothing.
 #include "planning/tune/tune.h"
 #include "tests/planning/stage_plans.h"
@@ -28,7 +28,7 @@ void check_part(const Scenario& base, const Names& space, const std::string& par
   CHECK(all.bound_ns <= of_part.best.front().iteration_ns);
 }
 
-TEST_CASE("micro batches whose experts' rows are misaligned hide none whose rows are not") {
+TEST_CASE("micro batches whose experts' rows are rounded up hide none rounded down") {
   const Names space = {"schedule.order=none,1f1b", "parallel.cp=1", "overlap.tensor=off",
                        "parallel.vpp=1"};
   check_part(load(kMixtral).front(), space, "parallel.micro_batch=3");

@@ -24,6 +24,14 @@ constexpr double kSplitRmsNormPassesBackward = 13;
 // kernels. Assumed.
 constexpr double kWeightGradientShare = 0.25;
 
+// The tokens that a weight gradient sums over, rounded up to what tensor cores step by. Both of its
+// operands lie token by token, so no number of tokens misaligns their rows: a router may send an
+// expert 333 of them.
+std::int64_t padded(std::int64_t tokens) {
+  constexpr std::int64_t kStep = kAlignedBytes / kSixteenBits;
+  return (tokens + kStep - 1) / kStep * kStep;
+}
+
 KernelWork sum(std::initializer_list<KernelWork> parts) {
   KernelWork all;
   for (const KernelWork& part : parts) {
@@ -94,7 +102,7 @@ void add_linear(BlockWork* block, KernelWork PartsOf<KernelWork>::*part, const B
              &weight_gradient = block->weight_gradient.*part;
   forward.gemms.push_back(product);
   input_gradient.gemms.push_back({batch, tokens, in, out, wide});
-  weight_gradient.gemms.push_back({batch, out, in, tokens, wide});
+  weight_gradient.gemms.push_back({batch, out, in, padded(tokens), wide});
   if (!shape.recipe || wide) return;
   const auto numbers = [&](std::int64_t columns) {
     return static_cast<double>(batch) * static_cast<double>(tokens) * static_cast<double>(columns);
