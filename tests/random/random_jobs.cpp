@@ -75,7 +75,8 @@ class JobDraw {
   void model() {
     const int head = draw_.among(Ints{32, 64, 128});
     const int heads = tp_ * cp_ * draw_.among(Ints{1, 2, 4});
-    set("model.layers", pp_ * vpp_ * draw_.among(Ints{1, 2, 3}));
+    layers_ = pp_ * vpp_ * draw_.among(Ints{1, 2, 3});
+    set("model.layers", layers_);
     set("model.hidden", heads * head);
     set("model.heads", heads);
     set("model.seq", tp_ * cp_ * 2 * draw_.among(Ints{32, 64, 100, 256}));
@@ -105,7 +106,9 @@ class JobDraw {
     if (sequence_parallel_) set("train.sequence_parallel", true);
     const std::string precision = draw_.among(Texts{"bf16", "bf16", "fp16", "fp32"});
     set_text("train.precision", precision);
-    set_text("train.recompute", draw_.among(Texts{"none", "none", "selective", "full"}));
+    const std::string recompute = draw_.among(Texts{"none", "none", "selective", "full"});
+    set_text("train.recompute", recompute);
+    if (recompute == "full" && one_in(3)) set("train.recompute_layers", draw_.below(layers_ + 1));
     if (precision != "fp32" && one_in(2)) set("train.flash_attention", true);
     if (one_in(4)) set("train.cuda_graphs", true);
     zero_ = draw_.among(pp_ == 1 ? Ints{0, 0, 1, 2, 3} : Ints{0, 0, 1});
@@ -147,7 +150,7 @@ class JobDraw {
 
   Draw draw_;
   JobKeys keys_;
-  int tp_ = 1, pp_ = 1, dp_ = 1, cp_ = 1, vpp_ = 1, zero_ = 0;
+  int tp_ = 1, pp_ = 1, dp_ = 1, cp_ = 1, vpp_ = 1, layers_ = 1, zero_ = 0;
   bool sequence_parallel_ = false;
 };
 
