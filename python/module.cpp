@@ -1,5 +1,6 @@
 // The Python module tandem._tandem: the calls with Python's lock released, Errors as exceptions.
 // The package around it (tandem/*.py) makes the objects that people see.
+#include <pthread.h>
 #include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -55,18 +56,37 @@ py::object or_none(const T& value) {
 
 // One call at a time: runs are forked, and what another thread holds at that moment stays held in
 // the child. The same thread may call from what it is told.
-std::recursive_timed_mutex& calling() {
-  static std::recursive_timed_mutex mutex;
-  return mutex;
-}
+class Turn {
+ public:
+  explicit Turn(Interrupt* interrupt) : turn_(*mutex, std::defer_lock) {
+    while (calls == 0 && !turn_.try_lock_for(std::chrono::milliseconds(100))) interrupt->check();
+    ++calls;
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() { --calls; }
+
+  // In a child that Python forks the other threads are gone, so nobody else is in a call: whoever
+  // was will never give back the turn.
+  static void renew_in_children() {
+    pthread_atfork(nullptr, nullptr, [] {
+      if (calls == 0) mutex = new std::timed_mutex;
+    });
+  }
+
+ private:
+  static inline std::timed_mutex* mutex = new std::timed_mutex;
+  static inline thread_local int calls = 0;  // of this thread, one in the other
+
+  std::unique_lock<std::timed_mutex> turn_;
+};
 
 // The value of work(), which runs without Python's lock, or its Error as an exception.
 template <class Work>
 auto without_lock(const AskedOf& asked, Interrupt* interrupt, const Work& work) {
   auto result = [&] {
     const py::gil_scoped_release release;
-    std::unique_lock one(calling(), std::defer_lock);
-    while (!one.try_lock_for(std::chrono::milliseconds(100))) interrupt->check();
+    const Turn turn(interrupt);
     auto value = work();
     interrupt->check();
     return value;
@@ -157,6 +177,7 @@ py::buffer_info memory_of(SharedTrace& trace) {
 PYBIND11_MODULE(_tandem, module) {
   using namespace tandem;
   module.attr("__version__") = TANDEM_VERSION;
+  Turn::renew_in_children();
   py::class_<SharedTrace>(module, "SharedTrace", py::buffer_protocol()).def_buffer(&memory_of);
   py::class_<AskedOf>(module, "AskedOf")
       .def(py::init<std::string, std::optional<std::string>, std::vector<std::string>, std::string,

@@ -24,8 +24,22 @@ def whole(name, value):
     return int(value)
 
 
-def _value(key, value):
+_MOST_LEVELS = 16  # of dicts and lists, one in the other: far more than any setting has
+
+
+def _check_level(key, level):
+    """An InputError below the last one: of what holds itself there is no last one."""
+    if level > _MOST_LEVELS:
+        raise InputError(
+            f"found {key} with more than {_MOST_LEVELS} dicts and lists, one in the other, "
+            f"expected at most {_MOST_LEVELS}: does it hold itself?",
+            key,
+        )
+
+
+def _value(key, value, level=0):
     """A value as TOML writes it, in one line."""
+    _check_level(key, level)
     if hasattr(value, "tolist"):  # numpy's arrays and numbers, pandas' columns
         value = value.tolist()
     if isinstance(value, bool):
@@ -42,22 +56,23 @@ def _value(key, value):
             raise InputError(f"found {key} = {value!r}, expected a text that is Unicode", key)
         return text.replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
-        items = [f"{json.dumps(str(k))} = {_value(k, v)}" for k, v in value.items()]
+        items = [f"{json.dumps(str(k))} = {_value(k, v, level + 1)}" for k, v in value.items()]
         return "{ " + ", ".join(items) + " }"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_value(key, each) for each in value) + "]"
+        return "[" + ", ".join(_value(key, each, level + 1) for each in value) + "]"
     raise InputError(
         f"found {key} = {value!r}, expected a number, a text, True, False, a list or a dict", key
     )
 
 
-def _flat(settings, prefix=""):
+def _flat(settings, prefix="", level=0):
     """The settings as pairs of a dotted key and a value; dicts may be nested or not."""
+    _check_level(prefix.partition(".")[0], level)
     for key, value in settings.items():
         if not isinstance(key, str) or not key or not key.isprintable() or "=" in key:
             raise InputError(f"found the key {key!r}, expected a text such as 'parallel.tp'")
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
+            yield from _flat(value, f"{prefix}{key}.", level + 1)
         else:
             yield prefix + key, value
 
@@ -108,8 +123,16 @@ def among_words(among):
             values = values.tolist()
         if isinstance(values, (str, bool, numbers.Number)):
             values = [values]
-        if not isinstance(values, Iterable) or isinstance(values, Mapping):
-            raise InputError(f"among: found {key} = {values!r}, expected values or a value", key)
+        if isinstance(values, Mapping) or not isinstance(values, Iterable):
+            found = "a dict" if isinstance(values, Mapping) else repr(values)
+            raise InputError(f"among: found {key} = {found}, expected values or a value", key)
+        values = list(values)
+        if any(isinstance(value, (Mapping, list, tuple)) for value in values):
+            raise InputError(
+                f"among: found {key} with a list or a dict as a value, expected texts, numbers, "
+                "True or False",
+                key,
+            )
         texts = [str(v).lower() if isinstance(v, bool) else str(v) for v in values]
         words.append(f"{key}={','.join(texts)}")
     return words

@@ -309,6 +309,34 @@ class Faults(unittest.TestCase):
             self.assertNotIn("\n", str(caught.exception))
             self.assertNotIn("--", str(caught.exception))
 
+    def test_what_holds_itself_or_is_nested_without_end_is_bad_input(self):
+        ring, deep = {}, []
+        ring["model"] = {"ring": ring}
+        knot = [1]
+        knot.append({"knot": knot})
+        for _ in range(100_000):
+            deep = [deep]
+        tower = {}
+        for _ in range(100_000):
+            tower = {"model": tower}
+        calls = [
+            (lambda: tandem.simulate(ring), "model"),
+            (lambda: tandem.simulate(tower), "model"),
+            (lambda: tandem.simulate(SMALL, tower), "model"),
+            (lambda: tandem.simulate({**SMALL, "model.layers": deep}), "model.layers"),
+            (lambda: tandem.simulate(SMALL, {"model.layers": knot}), "knot"),
+            (lambda: tandem.tune(SMALL, among={"parallel.tp": deep}), "parallel.tp"),
+            (lambda: tandem.tune(SMALL, among={"parallel.tp": tower}), "parallel.tp"),
+            (lambda: tandem.size(PURCHASE, among={"parallel.tp": [knot]}), "parallel.tp"),
+        ]
+        for call, key in calls:
+            with self.assertRaises(tandem.InputError) as caught:
+                call()
+            self.assertLess(len(str(caught.exception)), 200)
+            self.assertIn(f"found {key} ", str(caught.exception))
+        while deep:  # one by one: a list that is freed frees what it holds
+            deep = deep[0]
+
     def test_what_a_listener_throws_ends_the_call(self):
         def refuse(*_):
             raise LookupError("enough")
@@ -346,6 +374,57 @@ class Threads(unittest.TestCase):
         for caller in callers:
             caller.join()
         self.assertEqual(results, [expected] * 4)
+
+    def test_a_child_that_is_forked_while_another_thread_simulates_may_simulate(self):
+        expected = tandem.simulate(SMALL, engine="ideal").iteration_s
+        begun, end = threading.Event(), threading.Event()
+
+        def search():  # is in one call all the time
+            def told(*_):
+                begun.set()
+                if end.is_set():
+                    raise LookupError("enough")
+
+            with self.assertRaises(LookupError):
+                tandem.sweep(
+                    {**SMALL, "matrix": {"parallel.global_batch": list(range(4, 40_000, 4))}},
+                    engine="ideal",
+                    jobs=1,
+                    progress=told,
+                )
+
+        searching = threading.Thread(target=search)
+        searching.start()
+        self.assertTrue(begun.wait(60))
+        try:
+            statuses = [self._simulates_in_a_child(expected) for _ in range(3)]
+        finally:
+            end.set()
+            searching.join()
+        self.assertEqual(statuses, [0, 0, 0])
+
+    def test_a_child_that_a_listener_forks_may_simulate(self):
+        expected = tandem.simulate(SMALL, engine="ideal").iteration_s
+        statuses = []
+
+        def told(*_):
+            statuses.append(self._simulates_in_a_child(expected))
+
+        tandem.simulate_all(SMALL, engine="ideal", progress=told)
+        self.assertEqual(set(statuses), {0})
+
+    def _simulates_in_a_child(self, expected):
+        """Its status: a signal's where it waits for ever."""
+        child = os.fork()
+        if child == 0:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(60)
+            try:
+                same = tandem.simulate(SMALL, engine="ideal").iteration_s == expected
+                os._exit(0 if same else 3)
+            finally:
+                os._exit(4)
+        return os.waitpid(child, 0)[1]
 
     def test_a_listener_may_call(self):
         inner = []
