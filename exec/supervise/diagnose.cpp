@@ -93,9 +93,10 @@ std::optional<OpPlace> Diagnosis::match(OpPlace at, std::int32_t member) const {
   const std::vector<std::uint32_t>& own = slots_[program_.ranks[at.rank].body][op(at).slot];
   const auto place = std::ranges::find(own, at.op) - own.begin();
   const std::vector<std::int32_t>& slots = program_.ranks[member].communicators;
-  const auto slot =
-      std::ranges::find(slots, program_.ranks[at.rank].communicators[op(at).slot]) - slots.begin();
-  const std::vector<std::uint32_t>& others = slots_[program_.ranks[member].body][slot];
+  const auto slot = std::ranges::find(slots, program_.ranks[at.rank].communicators[op(at).slot]);
+  if (slot == slots.end()) return std::nullopt;  // of a Program that was not validated
+  const std::vector<std::uint32_t>& others =
+      slots_[program_.ranks[member].body][slot - slots.begin()];
   if (place >= static_cast<std::ptrdiff_t>(others.size())) return std::nullopt;
   return OpPlace{member, others[place]};
 }

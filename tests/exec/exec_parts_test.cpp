@@ -80,6 +80,17 @@ TEST_CASE("a send without a receive is a missing partner") {
         "rank 0 waits in send 0 of stage 0 (lane 0>1) for rank 1, which has no partner for it");
 }
 
+TEST_CASE("a member that does not know its communicator has no partner in it either") {
+  HandJob job(2);
+  const int edge = job.join({0, 1});
+  job.comm(0, OpKind::Send, edge, 0);
+  job.program.ranks[1].communicators.clear();
+  CHECK(diagnosis(job, {{{0, 0}, {0, 1}, ""}, {{0, 0}, {0, 0}, ""}}) ==
+        "rank 0 waits in send 0 of stage 0 (lane 0>1) for rank 1, which has no partner for it");
+  CHECK(diagnosis(job, {{{0, 0}, {0, 1}, ""}, {{0, 0}, {0, 0}, "is stopped"}}) ==
+        "rank 1 is stopped");
+}
+
 TEST_CASE("an op that nothing holds and that was not begun is named, a run that ended gives none") {
   CHECK(diagnosis(two_stages(), {{{0, 0}, {0, 0}, ""}, {{0, 0}, {0, 1}, ""}}) ==
         "rank 0 has not begun forward 0 of stage 0 (lane compute); rank 1 waits for it in recv 0 "
