@@ -3,7 +3,7 @@
 include(GNUInstallDirs)
 set(data ${CMAKE_INSTALL_DATADIR}/tandem)
 install(TARGETS tandem tandem-fit RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-foreach(plugin tandem_simgrid tandem_mpi tandem_cuda)
+foreach(plugin tandem_simgrid tandem_mpi tandem_loopback tandem_cuda)
   if(TARGET ${plugin})
     # Beside bin, not in the architecture's folder: base/plugin.cpp looks there.
     install(TARGETS ${plugin} LIBRARY DESTINATION lib/tandem)

@@ -57,6 +57,18 @@ InterfaceChoice chosen_interfaces(const Environment& get) {
   return {};
 }
 
+InterfaceChoice loopback_alone() { return {.exact = true, .names = {"lo"}, .said = "loopback"}; }
+
+std::vector<std::string> own_interfaces(const InterfaceChoice& choice) {
+  std::vector<std::string> names;
+  struct if_nameindex* const all = if_nameindex();
+  for (const auto* one = all; one != nullptr && one->if_index != 0; ++one) {
+    if (choice.takes(one->if_name)) names.emplace_back(one->if_name);
+  }
+  if (all != nullptr) if_freenameindex(all);
+  return names;
+}
+
 Result<std::vector<std::string>> own_addresses(const InterfaceChoice& choice) {
   std::vector<std::string> first, second, loopback;  // IPv4, IPv6
   std::set<std::string> names;

@@ -23,6 +23,12 @@ struct InterfaceChoice {
 // TANDEM_SOCKET_IFNAME goes before NCCL_SOCKET_IFNAME; neither: every interface.
 InterfaceChoice chosen_interfaces(const Environment& get);
 
+// Loopback alone.
+InterfaceChoice loopback_alone();
+
+// The names of this host's interfaces that are chosen, in the system's order.
+std::vector<std::string> own_interfaces(const InterfaceChoice& choice);
+
 // The addresses of those that are up: IPv4 before IPv6, loopback last; none that hold on one link
 // only. An Error::Failed where an interface was chosen and none is there.
 Result<std::vector<std::string>> own_addresses(const InterfaceChoice& choice);

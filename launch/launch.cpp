@@ -206,8 +206,7 @@ bool rank_0_says(const Error& error) {
 Result<int> run_ranks(int ranks) {
   std::string port;  // free now; where it is not any more the ranks meet at the next
   {
-    const InterfaceChoice loopback{.exact = true, .names = {"lo"}, .said = "loopback"};
-    ASSIGN_OR_RETURN(const Listener free, listen_on(loopback));
+    ASSIGN_OR_RETURN(const Listener free, listen_on(loopback_alone()));
     port = std::to_string(free.port());
   }
   LocalRanks members;

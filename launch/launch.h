@@ -26,10 +26,15 @@ std::optional<LaunchedRank> launched_rank(const Environment& get);
 // Of this process.
 std::optional<LaunchedRank> launched_rank();
 
-// Starts this process's own command line again under mpirun, a process a rank, all on this machine
-// unless mpirun knows better, passes on what it prints, and waits until it has ended; it ends with
-// this process. Gives its exit status. An Error::Failed where mpirun could not work: too few open
-// files, no folder to write, no standard output; or where the results did not come out.
+// Whether an mpirun in this environment starts all ranks on this host: no job of Slurm, PBS, LSF or
+// Grid Engine, and no list of hosts, gives it others.
+bool mpirun_stays_here(const Environment& get);
+
+// Starts this process's own command line again under mpirun, a process a rank, passes on what it
+// prints, and waits until it has ended; it ends with this process. Where mpirun_stays_here() ranks
+// meet by shared memory, and no process listens but on loopback. Gives its exit status. An
+// Error::Failed where mpirun could not work: too few open files, no folder to write, no standard
+// output; or where the results did not come out. Error::Missing: no libtandem_loopback.so.
 //
 // REQUIRES: no other thread runs.
 Result<int> run_mpirun(int ranks);

@@ -2,6 +2,7 @@
 // printed was lost: so its output passes through here.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -16,11 +17,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/file.h"
+#include "base/plugin.h"
 #include "launch/connection.h"
+#include "launch/interfaces.h"
 #include "launch/launch.h"
 #include "launch/own_command.h"
 
@@ -60,15 +64,58 @@ Status check_session_folder() {
                Error::Failed};
 }
 
-std::vector<std::string> command_line(int ranks) {
+const char* own_environment(const char* name) { return std::getenv(name); }
+
+std::string value_of(const char* name) {
+  const char* value = own_environment(name);
+  return value == nullptr ? "" : value;
+}
+
+// For Open MPI, which reads its settings from the environment; what somebody has set stays. An
+// exclusion ("^openib") chooses nothing.
+void prefer(const std::string& setting, const std::string& value) {
+  const std::string name = "OMPI_MCA_" + setting;
+  const std::string found = value_of(name.c_str());
+  if (found.empty() || found.starts_with('^')) setenv(name.c_str(), value.c_str(), 1);
+}
+
+// All ranks are here: they share memory, and nobody listens but on loopback. `library`: a file
+// descriptor of libtandem_loopback.so, as a path may hold what separates those to preload.
+void keep_to_this_host(int library) {
+  prefer("pml", "ob1");
+  prefer("btl", "self,vader");
+  constexpr int kKeepWhatIsSet = 0;
+  setenv("TANDEM_SOCKET_IFNAME", "=lo", kKeepWhatIsSet);
+  const std::string found = value_of("LD_PRELOAD");
+  const std::string preload =
+      fmt::format("/proc/self/fd/{}{}{}", library, found.empty() ? "" : ":", found);
+  setenv("LD_PRELOAD", preload.c_str(), 1);
+}
+
+// The interfaces that are chosen for Tandem's ranks are Open MPI's, too.
+void keep_to_chosen_interfaces() {
+  const InterfaceChoice choice = chosen_interfaces(own_environment);
+  if (choice.names.empty()) return;
+  const std::string names = fmt::format("{}", fmt::join(own_interfaces(choice), ","));
+  for (const std::string part : {"btl_tcp", "oob_tcp"}) {
+    if (value_of(("OMPI_MCA_" + part + "_if_exclude").c_str()).empty())
+      prefer(part + "_if_include", names);
+  }
+}
+
+// `here`: on this host alone, where ranks do not preload what mpirun does.
+std::vector<std::string> command_line(int ranks, bool here) {
   std::vector<std::string> words = {"mpirun", "-q",  "--oversubscribe",    "--bind-to",
                                     "none",   "-np", std::to_string(ranks)};
+  if (here)
+    words.insert(words.end(),
+                 {"--host", "localhost:*", "-x", "LD_PRELOAD=" + value_of("LD_PRELOAD")});
   for (std::string& word : own_command()) words.push_back(std::move(word));
   return words;
 }
 
 [[noreturn]] void become_mpirun(std::vector<std::string> words, int output, int errors,
-                                pid_t parent) {
+                                pid_t parent, int library) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(Error::Failed);
   dup2(output, STDOUT_FILENO);
@@ -77,6 +124,10 @@ std::vector<std::string> command_line(int ranks) {
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
   }
+  if (library >= 0)
+    keep_to_this_host(library);
+  else
+    keep_to_chosen_interfaces();
   constexpr int kKeepWhatIsSet = 0;
   setenv("HWLOC_HIDE_ERRORS", "2", kKeepWhatIsSet);  // Open MPI's hwloc, where there is no /sys
   become(std::move(words));
@@ -144,11 +195,27 @@ void catch_signals() {
 
 }  // namespace
 
+bool mpirun_stays_here(const Environment& get) {
+  const auto is_set = [&](const char* name) { return get(name) != nullptr && *get(name) != 0; };
+  const bool slurm = is_set("SLURM_JOB_ID") || is_set("SLURM_JOBID");
+  if (slurm && (!is_set("SLURM_NNODES") || get("SLURM_NNODES") != std::string_view("1")))
+    return false;
+  return !is_set("PBS_JOBID") && !is_set("LSB_JOBID") && !is_set("PE_HOSTFILE") &&
+         !is_set("OMPI_MCA_orte_default_hostfile");
+}
+
 Result<int> run_mpirun(int ranks) {
   if (fcntl(STDOUT_FILENO, F_GETFD) < 0)
     return Error{"standard output: found it closed, expected room for the results", Error::Failed};
   RETURN_IF_ERROR(check_files(ranks));
   RETURN_IF_ERROR(check_session_folder());
+  const bool here = mpirun_stays_here(own_environment);
+  Descriptor library;
+  if (here) {
+    ASSIGN_OR_RETURN(const std::string path, plugin_path("libtandem_loopback.so"));
+    library = Descriptor(open(path.c_str(), O_RDONLY));
+    if (!library) return Error{fmt::format("{}: {}", path, std::strerror(errno)), Error::Missing};
+  }
   int ends[2], error_ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return Error{fmt::format("mpirun: {}", std::strerror(errno)), Error::Failed};
@@ -162,7 +229,9 @@ Result<int> run_mpirun(int ranks) {
   if (process < 0)
     return Error{fmt::format("mpirun could not be started: {}", std::strerror(errno)),
                  Error::Failed};
-  if (process == 0) become_mpirun(command_line(ranks), to.number(), errors_to.number(), parent);
+  if (process == 0)
+    become_mpirun(command_line(ranks, here), to.number(), errors_to.number(), parent,
+                  library.number());
   to = {};
   errors_to = {};
   Stream output{from.number(), STDOUT_FILENO}, errors{errors_from.number(), STDERR_FILENO};

@@ -134,7 +134,8 @@ Result<std::optional<Execution>> execute_ranks(const Program& program, const Exe
   CoordinatorAddress coordinator;
   Listener listener;
   if (own.rank == 0) {
-    ASSIGN_OR_RETURN(listener, listen_on(chosen_interfaces(own_environment)));
+    ASSIGN_OR_RETURN(listener,
+                     listen_on(ranks == 1 ? loopback_alone() : chosen_interfaces(own_environment)));
     static_assert(kMostAddress < sizeof coordinator.address);
     std::ranges::copy(listener.address, coordinator.address);
     coordinator.run = random_digest();

@@ -12,6 +12,8 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -98,6 +100,11 @@ class MpiRun {
     return comes_true([this] { return processes().empty(); });
   }
 
+  // Of the sockets that they listen on, the addresses beyond loopback, as /proc/net/tcp has them.
+  std::vector<std::string> open_to_others() const { return listening(false); }
+  // And those on loopback.
+  std::vector<std::string> open_to_this_host() const { return listening(true); }
+
   // Of rank k, the process that mpirun started, and its child that plays; 0: not there.
   pid_t watch(int rank) const {
     for (const pid_t process : of(rank)) {
@@ -128,6 +135,33 @@ class MpiRun {
   }
 
  private:
+  std::vector<std::string> listening(bool on_loopback) const {
+    std::set<std::string> own;  // "socket:[123]"
+    for (const pid_t process : processes()) {
+      std::error_code gone;
+      const std::filesystem::path folder = "/proc/" + std::to_string(process) + "/fd";
+      for (const auto& file : std::filesystem::directory_iterator(folder, gone))
+        own.insert(std::filesystem::read_symlink(file.path(), gone).string());
+    }
+    std::vector<std::string> found;
+    for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+      std::istringstream lines(text_of(table));
+      for (std::string line; std::getline(lines, line);) {
+        std::istringstream words(line);
+        const std::vector<std::string> cells{std::istream_iterator<std::string>(words), {}};
+        constexpr std::size_t kAddress = 1, kState = 3, kInode = 9;
+        if (cells.size() <= kInode || cells[kState] != "0A") continue;
+        if (own.count("socket:[" + cells[kInode] + "]") == 0) continue;
+        const std::string address = cells[kAddress].substr(0, cells[kAddress].find(':'));
+        // The bytes of each word are turned round: 127.0.0.1, ::1.
+        const bool loopback = address == "00000000000000000000000001000000" ||
+                              (address.size() == 8 && address.ends_with("7F"));
+        if (loopback == on_loopback) found.push_back(cells[kAddress]);
+      }
+    }
+    return found;
+  }
+
   std::string rank_name(int rank) const { return rank_key_ + '=' + std::to_string(rank); }
 
   // Whether a process has exactly this in its environment.

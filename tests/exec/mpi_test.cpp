@@ -126,6 +126,29 @@ TEST_CASE("a Program of one rank needs no mpirun") {
   CHECK(run.leaves_nothing());
 }
 
+TEST_CASE("on one host nobody beyond it reaches a run, neither its ranks nor mpirun") {
+  if (!possible()) return;
+  const Folder folder;
+  folder.with("chain.csv", chain(kLong));
+  HandJob job(1);
+  job.compute(0, 0, 20'000'000'000);
+  folder.with("one.csv", to_text(job.program));
+  const auto is_closed = [&](const std::string& program, int ranks) {
+    MpiRun run(folder, kTandem + " run " + program + " --backend mpi --json");
+    REQUIRE(comes_true([&] { return !run.open_to_this_host().empty(); }));  // the coordinator
+    if (ranks > 1) REQUIRE(run.plays(ranks));
+    CHECK(run.open_to_others() == std::vector<std::string>());
+    kill(run.launcher(), SIGTERM);
+    CHECK(run.wait() != 0);
+    CHECK(!has(run.err(), "preload"));
+  };
+  is_closed("chain.csv", 4);
+  is_closed("one.csv", 1);
+  // An exclusion in the environment opens nothing, and what is preloaded goes on to be.
+  const Variable btl("OMPI_MCA_btl", "^openib"), preload("LD_PRELOAD", "libdl.so.2");
+  is_closed("chain.csv", 4);
+}
+
 TEST_CASE("where mpirun cannot work, or its results are lost, the run fails and says so") {
   if (!possible()) return;
   const Folder folder;

@@ -11,12 +11,14 @@ namespace {
 
 using Names = std::map<std::string, std::string>;
 
-Result<Rendezvous> rendezvous_in(const Names& names) {
-  return rendezvous_of([&](const char* name) {
+Environment environment(const Names& names) {
+  return [&names](const char* name) {
     const auto at = names.find(name);
     return at == names.end() ? nullptr : at->second.c_str();
-  });
+  };
 }
+
+Result<Rendezvous> rendezvous_in(const Names& names) { return rendezvous_of(environment(names)); }
 
 // "host:port", "MPI", or the Error.
 std::string place(Names names, const Names& more) {
@@ -108,4 +110,15 @@ TEST_CASE("ranks of mpirun meet at the master where one is named, else by MPI") 
 TEST_CASE("who was started by nobody meets nobody") {
   CHECK(place({}, kMaster) ==
         "found no rank in the environment, expected torchrun's, mpirun's or srun's");
+}
+
+TEST_CASE("an mpirun stays on this host where nobody gives it others") {
+  const auto stays = [](const Names& names) { return mpirun_stays_here(environment(names)); };
+  CHECK(stays({}));
+  CHECK(stays({{"SLURM_JOB_ID", "7"}, {"SLURM_NNODES", "1"}}));
+  CHECK(!stays({{"SLURM_JOB_ID", "7"}, {"SLURM_NNODES", "2"}}));
+  CHECK(!stays({{"SLURM_JOBID", "7"}}));
+  for (const char* name :
+       {"PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE", "OMPI_MCA_orte_default_hostfile"})
+    CHECK(!stays({{name, "7"}}));
 }
