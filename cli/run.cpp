@@ -100,6 +100,17 @@ std::string op_table(const std::vector<OpTimes>& op_times, int width) {
   return text_table(columns, op_times, width);
 }
 
+// "2 cores, a load of 0.31 before; 95 % of 420 wake-ups were at most 0.012 ms late, ..."
+std::string text_of(const HostConditions& host) {
+  std::string text = fmt::format("{} core{}, a load of {:.2f} before", host.cores,
+                                 host.cores == 1 ? "" : "s", host.load);
+  if (host.late.ops > 0)
+    text += fmt::format("; 95 % of {} wake-ups were at most {:.3f} ms late, all together {:.2f} %",
+                        host.late.ops, 1e3 * to_seconds(host.late.p95_ns), 1e2 * host.late.share);
+  if (host.unreliable()) text += ": unreliable, times may be too long by as much";
+  return text + ".\n";
+}
+
 void print(const RealRunResult& real, bool json, int width) {
   for (const std::string& warning : real.result.warnings) say("warning: " + warning);
   if (json) {
@@ -112,6 +123,7 @@ void print(const RealRunResult& real, bool json, int width) {
   if (const std::string text = notes(std::vector{real.result}); !text.empty())
     fmt::print(standard_output(), "{}\n", wrapped(text, width));
   if (!real.op_times.empty()) fmt::print(standard_output(), "{}\n", op_table(real.op_times, width));
+  fmt::print(standard_output(), "{}", wrapped(text_of(real.host), width));
   const std::string line = fmt::format(
       "{}: {}. Of {} iterations (p5, p50, p95): {:.3f}, {:.3f}, {:.3f} ms; bubble {:.2f}, {:.2f}, "
       "{:.2f} %. {} payloads checked.\n",

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "exec/wake_ups.h"
 #include "schedule/program/program.h"
 #include "traces/trace.h"
 
@@ -64,6 +65,8 @@ struct Execution {
   // More streams than a GPU has hardware queues: they may have held each other up, by no rule of
   // the Program's.
   bool shares_queues = false;
+  // In the iterations that are kept, of the rank that was latest.
+  LateWakeUps late;
   // Why it failed; empty: it did not. The last iteration is partial, then: ops that did not end
   // have end_ns -1.
   std::string failure;

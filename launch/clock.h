@@ -10,12 +10,17 @@
 
 namespace tandem {
 
-// CLOCK_MONOTONIC: one for all processes of a machine.
-inline Nanoseconds now_ns() {
+inline Nanoseconds read_clock(clockid_t clock) {
   timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
+  clock_gettime(clock, &time);
   return Nanoseconds{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
+
+// One for all processes of a machine.
+inline Nanoseconds now_ns() { return read_clock(CLOCK_MONOTONIC); }
+
+// How long this thread has been on a core.
+inline Nanoseconds thread_ns() { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
 // Until `until` by now_ns(), or until the descriptor can be read.
 inline void sleep_until(Nanoseconds until, int descriptor = -1) {

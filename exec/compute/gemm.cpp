@@ -168,6 +168,7 @@ class OpenBlasUnit final : public GemmUnit {
   }
   bool ended() const override { return ended_; }
   Nanoseconds end_ns() const override { return end_ns_; }
+  Nanoseconds busy_ns() const override { return busy_ns_; }
   int event() const override { return event_; }
 
  private:
@@ -189,7 +190,7 @@ class OpenBlasUnit final : public GemmUnit {
   int event_;
   std::atomic<std::int64_t> started_ = kNothing;  // an op
   std::atomic<bool> ended_ = true;
-  Nanoseconds end_ns_ = 0;  // written before ended_
+  Nanoseconds end_ns_ = 0, busy_ns_ = 0;  // written before ended_
   std::thread thread_;
 };
 
@@ -229,8 +230,10 @@ void OpenBlasUnit::work() {
     std::int64_t op = started_;
     if (op == kStop || !started_.compare_exchange_strong(op, kNothing)) return;
     const std::int32_t kernel = body_.ops[op].kernel;
+    const Nanoseconds before_ns = thread_ns();
     if (kernel >= 0) run(jobs_[kernel]);
     end_ns_ = now_ns();
+    busy_ns_ = thread_ns() - before_ns;
     ended_ = true;
     const std::uint64_t one = 1;
     CHECK(write(event_, &one, sizeof one) == sizeof one);

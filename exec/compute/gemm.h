@@ -31,6 +31,8 @@ class GemmUnit {
   // Whether the op started last has ended, and when, by now_ns().
   virtual bool ended() const = 0;
   virtual Nanoseconds end_ns() const = 0;
+  // How long its thread was on a core for it.
+  virtual Nanoseconds busy_ns() const = 0;
   // A descriptor that becomes readable when an op ends: an eventfd, which reading resets.
   virtual int event() const = 0;
 };

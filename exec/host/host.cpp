@@ -58,6 +58,7 @@ Result<Execution> execute_host(const Program& program, const ExecOptions& option
     if (!execution.failure.empty()) break;
   }
   execution.payloads_checked = loop.payloads_checked();
+  execution.late = loop.late();
   return execution;
 }
 

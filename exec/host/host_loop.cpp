@@ -82,6 +82,7 @@ void HostLoop::handle(const Event& event) {
   if (event.subject >= 0) {
     if (event.generation != computes_[event.subject].generation) return;
     end_op(event.subject, 0);
+    note_wake_up(computes_[event.subject].begin_ns, event.time, last_end_ns_);
     start_ready(event.subject);
     return;
   }
@@ -128,7 +129,9 @@ void HostLoop::end_products() {
     const auto ended_rank = static_cast<std::int32_t>(rank);
     const std::uint32_t op = queues(ended_rank).lanes[0][cursors_[rank].done[0]];
     end_op(ended_rank, 0);
-    recording_[rank][op].end_ns = units_[rank]->end_ns();
+    OwnTimes& times = recording_[rank][op];
+    times.end_ns = units_[rank]->end_ns();
+    note_wake_up(times.arrive_ns, times.arrive_ns + units_[rank]->busy_ns(), times.end_ns);
     start_ready(ended_rank);
   }
   if (events_.empty() && now_ns() >= last_end_ns_ + options_.timeout_ns) failure_ = stuck();
@@ -174,6 +177,10 @@ void HostLoop::end_op(std::int32_t rank, std::uint8_t lane) {
   }
 }
 
+void HostLoop::note_wake_up(Nanoseconds begin_ns, Nanoseconds due_ns, Nanoseconds end_ns) {
+  if (iteration_ >= options_.warmup) wake_ups_.add(begin_ns, due_ns, end_ns);
+}
+
 // Compute.
 
 void HostLoop::begin_compute(std::int32_t rank, std::uint32_t i) {
@@ -186,6 +193,7 @@ void HostLoop::begin_compute(std::int32_t rank, std::uint32_t i) {
     return;
   }
   const double memory_share = op.kernel < 0 ? 0 : program_.kernels[op.kernel].memory_share;
+  computes_[rank].begin_ns = now;
   computes_[rank].op = SlowedOp(now, op.duration_ns, memory_share);
   computes_[rank].running = true;
   restretch(rank, now);
@@ -223,6 +231,7 @@ void HostLoop::arrive(std::int32_t comm_class, Nanoseconds duration_ns) {
   if (++transfer.arrived < seats_[comm_class].size()) return;
   transfer.arrived = 0;
   const Nanoseconds now = now_ns();
+  transfer.begin_ns = now;
   transfer.due_ns = now + duration_ns;
   schedule(transfer.due_ns, ~comm_class, 0);
   std::vector<TransferMember> parties;
@@ -249,6 +258,9 @@ void HostLoop::move_payload(std::int32_t comm_class) {
 void HostLoop::end_transfer(std::int32_t comm_class) {
   for (const ClassMember& class_member : seats_[comm_class])
     end_op(class_member.folded_rank, body(class_member.folded_rank).slots[class_member.slot].lane);
+  // A whole payload may take longer than its transfer is priced at.
+  const Transfer& transfer = transfers_[comm_class];
+  if (!options_.full_payload) note_wake_up(transfer.begin_ns, transfer.due_ns, last_end_ns_);
   for (const ClassMember& class_member : seats_[comm_class]) start_ready(class_member.folded_rank);
 }
 

@@ -39,6 +39,8 @@ class HostLoop {
   const Recording& recording() const { return recording_; }
   // Of all iterations: messages and results of collectives, by receiver.
   std::int64_t payloads_checked() const { return payloads_checked_; }
+  // Of all iterations but the first ones, which warm up.
+  LateWakeUps late() { return wake_ups_.found(); }
 
  private:
   // A thing that happens: a rank's timed compute op ends, or a communicator class's operation.
@@ -55,11 +57,13 @@ class HostLoop {
   struct TimedCompute {
     Taken taken;
     SlowedOp op;
+    Nanoseconds begin_ns = 0;
     bool running = false;
     std::uint32_t generation = 0;  // events of an older one are void
   };
   struct Transfer {
     std::size_t arrived = 0;
+    Nanoseconds begin_ns = 0;
     Nanoseconds due_ns = 0;  // as priced; a payload may take longer
     PayloadTransfer transfer;
   };
@@ -85,6 +89,9 @@ class HostLoop {
   TransferMember party(std::int32_t comm_class, const ClassMember& class_member) const;
   void move_payload(std::int32_t comm_class);
   void end_transfer(std::int32_t comm_class);
+
+  // Of an op that ended.
+  void note_wake_up(Nanoseconds begin_ns, Nanoseconds due_ns, Nanoseconds end_ns);
 
   void schedule(Nanoseconds time, std::int32_t subject, std::uint32_t generation);
   void handle(const Event& event);
@@ -116,6 +123,7 @@ class HostLoop {
   Recording recording_;
   std::size_t ops_ = 0, ended_ = 0;
   std::int64_t payloads_checked_ = 0;
+  WakeUps wake_ups_;
   std::string failure_;
 };
 

@@ -44,6 +44,7 @@ class RankExecutor {
       state_.header().iteration = static_cast<std::uint32_t>(i + options_.warmup);
       RETURN_IF_ERROR(play(i, state_.times(std::max(i, 0))));
     }
+    state_.header().late = wake_ups_.found();
     RETURN_IF_ERROR(transport_.barrier());
     ASSIGN_OR_RETURN(state_.header().after, transport_.compare_clocks());
     return Done{};
@@ -165,7 +166,10 @@ class RankExecutor {
     std::uint64_t ends = 0;
     if (gemm_ && read(gemm_->event(), &ends, sizeof ends) < 0) ends = 0;  // it was reset before
     end(0);
-    if (gemm_) times_[lane.op].end_ns = gemm_->end_ns();
+    OwnTimes& times = times_[lane.op];
+    if (gemm_) times.end_ns = gemm_->end_ns();
+    const Nanoseconds due_ns = gemm_ ? times.arrive_ns + gemm_->busy_ns() : deadline();
+    if (iteration_ >= 0) wake_ups_.add(times.arrive_ns, due_ns, times.end_ns);
     ++*ended;
   }
 
@@ -225,6 +229,7 @@ class RankExecutor {
   std::vector<LaneState> lanes_;
   std::vector<PayloadLayout> pieces_;  // by op
   std::unique_ptr<GemmUnit> gemm_;
+  WakeUps wake_ups_;
   int iteration_ = 0;
   std::span<OwnTimes> times_;
 };

@@ -107,6 +107,11 @@ Execution assemble(const Program& program, const ExecOptions& options, const Ran
     execution.payloads_checked += state ? state->header().payloads_checked : 0;
   execution.shares_queues = std::ranges::any_of(
       run_end.states, [](const auto& s) { return s && s->header().shares_queues != 0; });
+  for (const auto& state : run_end.states) {
+    if (!state) continue;
+    const LateWakeUps& late = state->header().late;
+    if (late.share >= execution.late.share) execution.late = late;
+  }
   const bool failed = !run_end.failure.empty();
   const int last = failed ? iteration_under_way(options, run_end) : options.iterations;
   const bool all_told = std::ranges::all_of(run_end.states, [](const auto& s) { return bool(s); });

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "exec/recording.h"
+#include "exec/wake_ups.h"
 #include "launch/control.h"
 #include "launch/secret.h"
 #include "schedule/program/program.h"
@@ -36,6 +37,7 @@ class RunState {
     std::atomic<std::uint64_t> steps;
     std::int64_t payloads_checked;
     std::uint32_t shares_queues;  // Execution::shares_queues
+    LateWakeUps late;             // of the iterations that are kept
     ClockReading before;          // the first iteration
     ClockReading after;           // the last; round_trip_ns 0: not read
     Digest run;                   // its key, by which watchdogs join

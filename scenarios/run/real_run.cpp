@@ -1,9 +1,11 @@
 #include "scenarios/run/real_run.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -38,6 +40,14 @@ Result<std::optional<Execution>> play_whole(const Program& program, const RealOp
   return Error{failure, Error::Failed};
 }
 
+HostConditions host_before() {
+  HostConditions host;
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) host.cores = CPU_COUNT(&allowed);
+  if (getloadavg(&host.load, 1) != 1) host.load = 0;
+  return host;
+}
+
 std::vector<OpTimes> op_times(const Program& program, const std::vector<Trace>& iterations) {
   std::map<std::pair<OpKind, int>, std::vector<double>> seconds;
   for (const Trace& trace : iterations) {
@@ -64,6 +74,7 @@ template <class ResultOfTrace>
 Result<std::optional<RealRunResult>> run_program(const Program& program, const RealOptions& options,
                                                  const std::string& place,
                                                  ResultOfTrace result_of_trace) {
+  HostConditions host = host_before();
   const Nanoseconds begin = now_ns();
   ASSIGN_OR_RETURN(std::optional<Execution> execution, play_whole(program, options, place));
   const double wall_s = to_seconds(now_ns() - begin);
@@ -87,6 +98,8 @@ Result<std::optional<RealRunResult>> run_program(const Program& program, const R
   real.bubble_fraction = spread_of(bubble_fractions);
   real.payloads_checked = execution->payloads_checked;
   real.shares_queues = execution->shares_queues;
+  host.late = execution->late;
+  real.host = host;
   if (options.exec.compute == Compute::Gemm)
     real.op_times = op_times(program, execution->iterations);
   RETURN_IF_ERROR(write_files(program, &median, options.files, &real.result.warnings));
@@ -95,6 +108,18 @@ Result<std::optional<RealRunResult>> run_program(const Program& program, const R
 
 Json to_json(const Spread& spread) {
   return {{"p5", spread.p5}, {"p50", spread.p50}, {"p95", spread.p95}};
+}
+
+Json to_json(const HostConditions& host) {
+  Json json = {{"cores", host.cores},
+               {"load", host.load},
+               {"late_p95_s", nullptr},
+               {"late_share", nullptr},
+               {"unreliable", host.unreliable()}};
+  if (host.late.ops == 0) return json;
+  json["late_p95_s"] = to_seconds(host.late.p95_ns);
+  json["late_share"] = host.late.share;
+  return json;
 }
 
 }  // namespace
@@ -142,6 +167,7 @@ Json to_json(const RealRunResult& real) {
                     {"bubble_fraction", to_json(real.bubble_fraction)}};
   json["payloads_checked"] = real.payloads_checked;
   json["shares_queues"] = real.shares_queues;
+  json["host"] = to_json(real.host);
   json["op_times"] = Json::array();
   for (const OpTimes& times : real.op_times)
     json["op_times"].push_back({{"kind", name(times.kind)},

@@ -33,6 +33,17 @@ struct OpTimes {
   Spread seconds;
 };
 
+// What may have made a run's times longer than they should be: the host that it was played on, on
+// many the one of rank 0.
+struct HostConditions {
+  int cores = 0;    // that the process may use
+  double load = 0;  // threads that ran or could have, in the mean of the minute before
+  LateWakeUps late;
+
+  // Times are longer by late.share, where the ops of the critical path are like the others.
+  bool unreliable() const { return late.share > 0.01; }
+};
+
 struct RealRunResult {
   RunResult result;  // of the median iteration (of an even number, the shorter in the middle)
   std::string backend;
@@ -40,7 +51,8 @@ struct RealRunResult {
   int iterations = 0;
   Spread iteration_s, bubble_fraction;  // over the iterations
   std::int64_t payloads_checked = 0;
-  bool shares_queues = false;     // as in Execution
+  bool shares_queues = false;  // as in Execution
+  HostConditions host;
   std::vector<OpTimes> op_times;  // of matrix products; none where compute is timed
 };
 
@@ -55,9 +67,9 @@ Result<std::optional<RealRunResult>> run_for_real(const Program& program,
                                                   const std::string& path);
 
 // The RunResult's object, with `backend`, `real`, `iterations`, `spread`, `payloads_checked`,
-// `shares_queues`, `op_times`.
+// `shares_queues`, `host`, `op_times`.
 nlohmann::ordered_json to_json(const RealRunResult& result);
-// The inverse, but for `op_times`. REQUIRES: that object.
+// The inverse, but for `host` and `op_times`. REQUIRES: that object.
 RealRunResult real_run_result_from_json(const nlohmann::ordered_json& json);
 
 }  // namespace tandem

@@ -1,5 +1,9 @@
 // The host executor: it plays what the simulators play, finds wrong pairings and deadlocks, and
 // multiplies. No test depends on times beyond generous bounds.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
@@ -343,4 +347,48 @@ TEST_CASE("products that no memory holds, and ops without a shape, are refused i
   REQUIRE(!execution.ok());
   CHECK(execution.error().text().find("for 1 ranks at --gemm-scale 1, expected at most") !=
         std::string::npos);
+}
+
+TEST_CASE("how late an executor wakes is measured, but for what warms up") {
+  WakeUps wake_ups;
+  CHECK(wake_ups.found().ops == 0);
+  for (int i = 1; i <= 100; ++i) wake_ups.add(0, 1000, 1000 + i);
+  wake_ups.add(0, 1000, 990);  // is not early
+  const LateWakeUps late = wake_ups.found();
+  CHECK(late.ops == 101);
+  CHECK(late.p95_ns == 95);
+  CHECK(late.share == Approx(5050. / 101'000));
+
+  HandJob job(2);
+  const int edge = job.join({0, 1});
+  for (int mb = 0; mb < 4; ++mb) {
+    job.comm(0, OpKind::Send, edge, mb, {job.compute(0, mb, kMs)}, kMs);
+    job.compute(1, mb, kMs, {job.comm(1, OpKind::Recv, edge, mb, {}, kMs)});
+  }
+  ExecOptions options = quick();
+  options.warmup = 2;
+  options.iterations = 3;
+  const Execution execution = played(job.program, options);
+  CHECK(execution.late.ops == 3 * (4 + 4 + 4));
+  CHECK(execution.late.p95_ns >= 0);
+  CHECK(execution.late.share > 0);
+}
+
+TEST_CASE("an executor that had no core for a while says by how much it is late") {
+  HandJob job(1);
+  for (int mb = 0; mb < 100; ++mb) job.compute(0, mb, 10 * kMs);  // a second
+  const pid_t own = getpid();
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    usleep(300'000);
+    kill(own, SIGSTOP);
+    usleep(200'000);
+    kill(own, SIGCONT);
+    _exit(0);
+  }
+  const Execution execution = played(job.program);
+  waitpid(child, nullptr, 0);
+  CHECK(execution.late.ops == 100);
+  CHECK(execution.late.share > 0.15);
 }

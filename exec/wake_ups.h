@@ -1,0 +1,46 @@
+// WakeUps: how much later ops ended than their executor would have had it, had it always had a
+// core: a timed op ends when a loop wakes, a product when its thread has been on a core for long
+// enough.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/units.h"
+
+namespace tandem {
+
+struct LateWakeUps {
+  std::int64_t ops = 0;    // 0: none that a host's core ends
+  Nanoseconds p95_ns = 0;  // the 95th of 100 was no later
+  double share = 0;        // of all that they should have taken together, what they took more
+};
+
+class WakeUps {
+ public:
+  // An op began, was to end at `due`, and ended.
+  void add(Nanoseconds begin, Nanoseconds due, Nanoseconds end) {
+    late_ns_.push_back(std::max<Nanoseconds>(0, end - due));
+    all_late_ns_ += late_ns_.back();
+    waited_ns_ += due - begin;
+  }
+
+  LateWakeUps found() {
+    LateWakeUps late{.ops = static_cast<std::int64_t>(late_ns_.size())};
+    if (waited_ns_ <= 0) return {};
+    const std::size_t rank = (95 * late_ns_.size() + 99) / 100;  // nearest rank, from 1
+    const auto at = late_ns_.begin() + static_cast<std::ptrdiff_t>(rank - 1);
+    std::nth_element(late_ns_.begin(), at, late_ns_.end());
+    late.p95_ns = *at;
+    late.share = static_cast<double>(all_late_ns_) / static_cast<double>(waited_ns_);
+    return late;
+  }
+
+ private:
+  std::vector<Nanoseconds> late_ns_;
+  Nanoseconds all_late_ns_ = 0, waited_ns_ = 0;
+};
+
+}  // namespace tandem
