@@ -94,7 +94,7 @@ std::vector<std::byte> introduction(const Hmac& hmac, std::span<const std::byte>
   return body;
 }
 
-Door::Door(Listener listener, std::vector<std::byte> key, const Hmac& hmac, std::size_t expected)
+Door::Door(Listener listener, Secret key, const Hmac& hmac, std::size_t expected)
     : listener_(std::move(listener)),
       key_(std::move(key)),
       hmac_(hmac),
@@ -147,18 +147,18 @@ std::optional<Guest> Door::prove(Stranger* stranger) const {
   const Digest nonce = digest_at(body, sizeof(Digest));
   const std::span<const std::byte> who = body.subspan(2 * sizeof(Digest));
   const Digest expected =
-      proof(hmac_, key_, AdmissionKind::Introduction, stranger->challenge, nonce, who);
+      proof(hmac_, key_.bytes(), AdmissionKind::Introduction, stranger->challenge, nonce, who);
   if (!hmac_.same(digest_at(body, 0), expected)) return std::nullopt;
   return Guest{std::move(connection), {who.begin(), who.end()}, stranger->challenge, nonce};
 }
 
 void Door::welcome(Guest* guest, std::size_t most_bytes) const {
-  answer(hmac_, key_, guest, AdmissionKind::Admitted, {});
+  answer(hmac_, key_.bytes(), guest, AdmissionKind::Admitted, {});
   guest->connection.expect_at_most(most_bytes);
 }
 
 void Door::refuse(Guest* guest, const std::string& why) const {
-  answer(hmac_, key_, guest, AdmissionKind::Refused,
+  answer(hmac_, key_.bytes(), guest, AdmissionKind::Refused,
          std::as_bytes(std::span(why).first(std::min(why.size(), kMostIntroduction))));
 }
 

@@ -46,7 +46,7 @@ struct Guest {
 class Door {
  public:
   // `expected`: how many may well come at once.
-  Door(Listener listener, std::vector<std::byte> key, const Hmac& hmac, std::size_t expected);
+  Door(Listener listener, Secret key, const Hmac& hmac, std::size_t expected);
 
   // What to poll for.
   void add_events(std::vector<pollfd>* events) const;
@@ -70,7 +70,7 @@ class Door {
   std::optional<Guest> prove(Stranger* stranger) const;
 
   Listener listener_;
-  std::vector<std::byte> key_;
+  Secret key_;
   Hmac hmac_;
   std::size_t most_strangers_;
   std::list<Stranger> strangers_;  // in the order of their coming

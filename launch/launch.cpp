@@ -70,7 +70,7 @@ class LocalRanks {
   Status start(int ranks, const std::string& port) {
     const std::vector<std::string> command = own_command();
     const pid_t parent = getpid();
-    const std::string secret = hexadecimal(random_digest());
+    const Secret secret = drawn_secret();
     for (int rank = 0; rank < ranks; ++rank) {
       const pid_t process = fork();
       if (process < 0)
@@ -127,7 +127,7 @@ class LocalRanks {
   };
 
   static void name(int rank, int ranks, const std::string& run, const std::string& port,
-                   const std::string& secret) {
+                   const Secret& secret) {
     const auto set = [](const char* key, const std::string& value) {
       setenv(key, value.c_str(), 1);
     };
@@ -138,7 +138,7 @@ class LocalRanks {
     set("MASTER_ADDR", "127.0.0.1");
     set("MASTER_PORT", port);
     set("TORCHELASTIC_RUN_ID", run);
-    set(kSecretVariable, secret);
+    set(kSecretVariable, secret.text());
     set("TANDEM_SOCKET_IFNAME", "=lo");
     unsetenv("TORCHELASTIC_USE_AGENT_STORE");
     for (const Family& family : kFamilies) {

@@ -7,14 +7,15 @@
 #include "base/result.h"
 #include "launch/interfaces.h"
 #include "launch/launch.h"
+#include "launch/secret.h"
 
 namespace tandem {
 
 struct Rendezvous {
-  std::string host;    // a name or an address: rank 0's; empty: they meet by MPI
-  int port = 0;        // where rank 0 listens, or one of the next where that is taken
-  std::string run;     // what the launcher calls the job; tells another's ranks from its own
-  std::string secret;  // job_secret(); whoever knows it may join
+  std::string host;  // a name or an address: rank 0's; empty: they meet by MPI
+  int port = 0;      // where rank 0 listens, or one of the next where that is taken
+  std::string run;   // what the launcher calls the job; tells another's ranks from its own
+  Secret secret;     // job_secret(); whoever knows it may join
   InterfaceChoice interfaces;  // on which rank 0 listens
 };
 

@@ -3,14 +3,17 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <new>
 
 #include "base/check.h"
 #include "base/file.h"
@@ -46,33 +49,33 @@ Status make(const std::string& path) {
   std::error_code failed;
   fs::create_directories(folder.parent_path(), failed);
   mkdir(folder.c_str(), S_IRWXU);
-  const Digest own = random_digest();
+  const Secret own = drawn_secret();
   const std::string temporary =
       fmt::format("{}.{}.tmp", path, hexadecimal(random_digest()).substr(0, kLeastSecret));
   const Descriptor file(
       ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
   if (!file) return unusable(path, std::strerror(errno));
-  const std::string text = hexadecimal(own) + '\n';
-  const bool written =
-      write(file.number(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-      fsync(file.number()) == 0;
+  const auto size = static_cast<ssize_t>(own.bytes().size());
+  const bool written = write(file.number(), own.text(), own.bytes().size()) == size &&
+                       write(file.number(), "\n", 1) == 1 && fsync(file.number()) == 0;
   const bool linked = written && (link(temporary.c_str(), path.c_str()) == 0 || errno == EEXIST);
   const std::string why = std::strerror(errno);
   unlink(temporary.c_str());
   return linked ? Status(Done{}) : unusable(path, why);
 }
 
-Result<std::string> own_secret(const std::string& path) {
+Result<Secret> own_secret(const std::string& path) {
   if (!fs::exists(path)) RETURN_IF_ERROR(make(path));
   struct stat found {};
   if (::lstat(path.c_str(), &found) != 0) return unusable(path, std::strerror(errno));
   if (!S_ISREG(found.st_mode) || found.st_uid != geteuid() ||
       (found.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     return unusable(path, "found a file that others own or may read");
-  ASSIGN_OR_RETURN(std::string secret, read_file(path));
-  secret.resize(secret.find_last_not_of(" \t\r\n") + 1);
-  if (secret.size() < kLeastSecret)
-    return unusable(path, fmt::format("found {} characters", secret.size()));
+  ASSIGN_OR_RETURN(std::string text, read_file(path));
+  const Secret secret(std::string_view(text).substr(0, text.find_last_not_of(" \t\r\n") + 1));
+  explicit_bzero(text.data(), text.size());
+  if (secret.bytes().size() < kLeastSecret)
+    return unusable(path, fmt::format("found {} characters", secret.bytes().size()));
   return secret;
 }
 
@@ -123,13 +126,48 @@ Digest random_digest() {
 
 std::string hexadecimal(const Digest& digest) {
   std::string text;
+  text.reserve(2 * digest.size());  // leaves no parts of a secret behind
   for (const std::byte byte : digest) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
   return text;
 }
 
-Result<std::string> job_secret(const Environment& get) {
+Secret::Secret(std::string_view text) : Secret(std::as_bytes(std::span(text))) {}
+
+Secret::Secret(std::span<const std::byte> bytes) : size_(bytes.size()) {
+  const std::size_t mapped = bytes.size() + 1;
+  void* const memory =
+      mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  madvise(memory, mapped, MADV_DONTDUMP);
+  pages_ = {static_cast<std::byte*>(memory), [mapped](std::byte* pages) {
+              explicit_bzero(pages, mapped);
+              munmap(pages, mapped);
+            }};
+  std::ranges::copy(bytes, pages_.get());
+}
+
+Secret drawn_secret() {
+  std::string text = hexadecimal(random_digest());
+  Secret secret(text);
+  explicit_bzero(text.data(), text.size());
+  return secret;
+}
+
+const Secret& taken_secret() {
+  static const Secret taken = [] {
+    char* const given = std::getenv(kSecretVariable);
+    if (given == nullptr) return Secret();
+    Secret secret(std::string_view{given});
+    explicit_bzero(given, std::strlen(given));
+    unsetenv(kSecretVariable);
+    return secret;
+  }();
+  return taken;
+}
+
+Result<Secret> job_secret(const Environment& get) {
   if (const char* given = get(kSecretVariable); given != nullptr && *given != 0) {
-    if (std::strlen(given) >= kLeastSecret) return std::string(given);
+    if (std::strlen(given) >= kLeastSecret) return Secret(std::string_view(given));
     return Error{fmt::format("{}: found {} characters, expected at least {}", kSecretVariable,
                              std::strlen(given), kLeastSecret)};
   }

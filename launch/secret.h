@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,8 +37,28 @@ class Hmac {
 // 32 bytes that nobody can guess, from the system.
 Digest random_digest();
 
-// The same as text, for an environment.
+// The same as text, for a name or an environment.
 std::string hexadecimal(const Digest& digest);
+
+// What nobody else may read: in pages of its own, which core dumps leave out and which are wiped at
+// the end. Copies share them.
+class Secret {
+ public:
+  Secret() = default;
+  explicit Secret(std::string_view text);
+  explicit Secret(std::span<const std::byte> bytes);
+
+  std::span<const std::byte> bytes() const { return {pages_.get(), size_}; }
+  // Ends with a zero; null where there is none.
+  const char* text() const { return reinterpret_cast<const char*>(pages_.get()); }
+
+ private:
+  std::shared_ptr<std::byte> pages_;
+  std::size_t size_ = 0;
+};
+
+// 64 characters that nobody can guess.
+Secret drawn_secret();
 
 constexpr const char* kSecretVariable = "TANDEM_SECRET";
 constexpr std::size_t kLeastSecret = 16;  // characters
@@ -46,6 +67,10 @@ constexpr std::size_t kLeastSecret = 16;  // characters
 // own, in tandem/secret below XDG_CONFIG_HOME or ~/.config, where only the user may read it. It is
 // made there where it is missing, whole or not at all: the ranks of a job may all try at once, on
 // hosts that share the folder. An Error where neither can be had, or others may read the file.
-Result<std::string> job_secret(const Environment& get);
+Result<Secret> job_secret(const Environment& get);
+
+// TANDEM_SECRET of this process. The first call takes it out of the environment, which core dumps
+// hold and /proc shows; processes forked later have it, too. No other thread may run then.
+const Secret& taken_secret();
 
 }  // namespace tandem

@@ -321,7 +321,7 @@ class Visitor {
       return none;
     }
     const Hello own = hello_of(own_, rendezvous_);
-    return introduce(std::move(*connection), hmac_, std::as_bytes(std::span(rendezvous_.secret)),
+    return introduce(std::move(*connection), hmac_, rendezvous_.secret.bytes(),
                      std::as_bytes(std::span(&own, 1)), kMostMessage, until_);
   }
 
@@ -353,9 +353,7 @@ Result<std::unique_ptr<Control>> join_tcp(const LaunchedRank& own, const Rendezv
                              "TANDEM_PORT chooses another",
                              rendezvous.port, kPortsTried - 1, listener.error().text()),
                  Error::Failed};
-  const auto key = std::as_bytes(std::span(rendezvous.secret));
-  Door door(std::move(*listener), {key.begin(), key.end()}, hmac,
-            static_cast<std::size_t>(own.ranks));
+  Door door(std::move(*listener), rendezvous.secret, hmac, static_cast<std::size_t>(own.ranks));
   return std::unique_ptr<Control>(
       new TcpControl(own.ranks, Reception(std::move(door), hello_of(own, rendezvous), timeout_ns)));
 }

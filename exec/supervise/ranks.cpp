@@ -62,7 +62,9 @@ int play_or_say_why(const RanksBackend& backend, const LaunchedRank& own,
   return status.error().kind;
 }
 
-const char* own_environment(const char* name) { return std::getenv(name); }
+const char* own_environment(const char* name) {
+  return std::strcmp(name, kSecretVariable) == 0 ? taken_secret().text() : std::getenv(name);
+}
 
 Recording recording_of(const Program& program, RunEnd* run_end, int iteration) {
   Recording recording;
@@ -127,6 +129,7 @@ Execution assemble(const Program& program, const ExecOptions& options, const Ran
 
 Result<std::optional<Execution>> execute_ranks(const Program& program, const ExecOptions& options,
                                                const RanksBackend& backend) {
+  taken_secret();  // before it forks
   const std::optional<LaunchedRank> launched = launched_rank();
   const LaunchedRank own = launched.value_or(LaunchedRank{0, 1, 0, "a start by itself"});
   const int ranks = static_cast<int>(program.ranks.size());
@@ -152,8 +155,7 @@ Result<std::optional<Execution>> execute_ranks(const Program& program, const Exe
   std::thread gathering;
   if (own.rank == 0)
     gathering = std::thread([&] {
-      Door door(std::move(listener), {coordinator.run.begin(), coordinator.run.end()}, hmac,
-                program.ranks.size());
+      Door door(std::move(listener), Secret(coordinator.run), hmac, program.ranks.size());
       run_end = coordinate(program, options, hello, std::move(door), external_stop,
                            backend.rendezvous_by);
     });

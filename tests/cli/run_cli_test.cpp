@@ -29,6 +29,12 @@ TEST_CASE("run plays a scenario, says what was real, and leaves the median itera
                            // 8 receives, 3 iterations and a warm-up
                            "32 payloads checked"})
     CHECK(ran.out.find(text) != std::string::npos);
+  // 8 + 8 computes and 4 + 4 transfers, 3 iterations.
+  const std::regex host(
+      "\\d+ cores?, a load of \\d+\\.\\d\\d before; 95 % of 72 wake-ups were at most "
+      "\\d+\\.\\d{3} ms late, all together \\d+\\.\\d\\d %"
+      "(: unreliable, times may be too long by as much)?\\.\n");
+  CHECK(std::regex_search(ran.out, host));
   CHECK(sandbox.files() == Names{"t.csv", "t.json", "two.toml"});
   const std::string trace = sandbox.read("t.csv");
   CHECK(trace.starts_with("# program: "));
@@ -57,6 +63,11 @@ TEST_CASE("run's JSON is simulate's object with what was real and the spread") {
   CHECK(run["iterations"] == 3);
   CHECK(run["payloads_checked"] == 32);
   CHECK(run["op_times"].empty());
+  const Json& host = run["host"];
+  CHECK(host["cores"] >= 1);
+  CHECK(host["load"] >= 0);
+  CHECK(host["late_p95_s"] >= 0);
+  CHECK(host["unreliable"] == (host["late_share"] > 0.01));
   CHECK(run["ops"] == simulated[0]["ops"]);
   CHECK(run["iteration_s"] >= simulated[0]["iteration_s"]);
   const Json& spread = run["spread"]["iteration_s"];

@@ -68,7 +68,7 @@ class OpenDoor {
     auto listener = listen_on({});
     REQUIRE(listener.ok());
     address_ = "127.0.0.1:" + std::to_string(listener->port());
-    thread_ = std::jthread([this, door = Door(std::move(*listener), kKey, hmac_, 4)](
+    thread_ = std::jthread([this, door = Door(std::move(*listener), Secret(kKey), hmac_, 4)](
                                const std::stop_token& stop) mutable {
       while (!stop.stop_requested()) {
         std::vector<pollfd> events;
@@ -194,7 +194,8 @@ TEST_CASE("the HMAC is RFC 4231's, and equal digests are told from others") {
 }
 
 TEST_CASE("a job's secret is TANDEM_SECRET, which is long") {
-  CHECK(*job_secret(environment({{"TANDEM_SECRET", "sixteen letters!"}})) == "sixteen letters!");
+  CHECK(job_secret(environment({{"TANDEM_SECRET", "sixteen letters!"}}))->text() ==
+        std::string("sixteen letters!"));
   CHECK(job_secret(environment({{"TANDEM_SECRET", "fifteen letters"}})).error().text() ==
         "TANDEM_SECRET: found 15 characters, expected at least 16");
   CHECK(job_secret(environment({}))
@@ -210,7 +211,7 @@ TEST_CASE("else it is the user's own, which only the user can read, and all rank
   {
     std::vector<std::jthread> ranks;
     for (std::string& secret : secrets)
-      ranks.emplace_back([&] { secret = job_secret(get).ok() ? *job_secret(get) : "none"; });
+      ranks.emplace_back([&] { secret = job_secret(get).ok() ? job_secret(get)->text() : "none"; });
   }
   CHECK(std::set<std::string>(secrets.begin(), secrets.end()).size() == 1);
   CHECK(secrets[0].size() == 64);

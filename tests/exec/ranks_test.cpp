@@ -51,27 +51,6 @@ TEST_CASE("ranks are started here, meet and play") {
   CHECK(run.leaves_nothing());
 }
 
-TEST_CASE(
-    "the secret of ranks that are started here is in their environment alone, and drawn anew") {
-  const Folder folder;
-  std::vector<std::string> secrets;
-  for (int i = 0; i < 2; ++i) {
-    MpiRun run(folder, kJob + " 2 heeds", "RANK");
-    REQUIRE(run.plays(2));
-    const std::string process = "/proc/" + std::to_string(run.local_rank(1));
-    const std::string environment = text_of(process + "/environ");
-    const std::size_t at = environment.find("TANDEM_SECRET=");
-    REQUIRE(at != std::string::npos);
-    secrets.push_back(environment.substr(at + 14, 64));
-    CHECK(secrets.back().find_first_not_of("0123456789abcdef") == std::string::npos);
-    for (const pid_t each : run.processes())
-      CHECK(!has(text_of("/proc/" + std::to_string(each) + "/cmdline"), secrets.back()));
-    kill(run.launcher(), SIGTERM);
-    CHECK(run.wait() != 0);
-  }
-  CHECK(secrets[0] != secrets[1]);
-}
-
 TEST_CASE("ranks of torchrun and of Slurm meet as their environment says") {
   const Folder folder;
   const std::string port = std::to_string(20000 + getpid() % 12000);

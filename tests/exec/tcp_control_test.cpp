@@ -29,7 +29,9 @@ int free_port() {
   return listener->port();
 }
 
-Rendezvous here(int port) { return {"localhost", port, "a run", "what only this job knows", {}}; }
+Rendezvous here(int port) {
+  return {"localhost", port, "a run", Secret("what only this job knows"), {}};
+}
 LaunchedRank rank_of(int rank, int ranks) { return {rank, ranks, rank, "by hand"}; }
 
 // What a rank does with its Control; its exit status, 0 where all is as it should be.
@@ -184,7 +186,7 @@ TEST_CASE("where rank 0 never comes it is missed with its address") {
 TEST_CASE("a port that another job has taken is no error: the ranks meet at one of the next") {
   const Rendezvous rendezvous = here(free_port());
   Rendezvous other = rendezvous;
-  other.secret = "what only another job knows";
+  other.secret = Secret("what only another job knows");
   const auto first = join_tcp(rank_of(0, 2), other, 10 * kSecond_ns);
   REQUIRE(first.ok());
   const auto control = join_tcp(rank_of(0, 2), rendezvous, 10 * kSecond_ns);
@@ -228,7 +230,7 @@ TEST_CASE("ranks meet over IPv6") {
 TEST_CASE("who has another secret neither joins nor is joined, on either side") {
   const Rendezvous rendezvous = here(free_port());
   Rendezvous other = rendezvous;
-  other.secret = "what only this job knew";
+  other.secret = Secret("what only this job knew");
   ChildProcess stranger([&] {
     return why_rank_fails(1, 2, other, kSecond_ns) ==
                    "localhost:" + std::to_string(rendezvous.port) +
