@@ -130,7 +130,7 @@ class Crew {
     RunEnd run_end;
     const HelloMessage hello{0, 0, 9};
     std::thread coordinator([&] {
-      Door door(std::move(*listener), {kRun.begin(), kRun.end()}, hmac, parts.size());
+      Door door(std::move(*listener), Secret(kRun), hmac, parts.size());
       run_end = coordinate(job_.program, options_, hello, std::move(door), external_stop, "MPI");
     });
     std::thread outsider([&] {
