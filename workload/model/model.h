@@ -152,6 +152,10 @@ const Model& expert_layer(const Model& model);
 Status check(const Model& model, const Plan& plan);
 // Those of the plan, for a model that is known to keep its own: of many plans.
 Status check_plan(const Model& model, const Plan& plan);
+// Those that a part of a job keeps as well: a few layers on stages of their own, priced alone. Not
+// asked is what train's keys say of the whole, such as train.recompute_layers against
+// model.layers.
+Status check_part(const Model& model, const Plan& plan);
 
 // Of these rules those among what is stated of a model (sizes above 0): for jobs whose costs do not
 // come from it.

@@ -420,7 +420,7 @@ Status check(const Model& model, const Plan& plan) {
   return check_plan(model, plan);
 }
 
-Status check_plan(const Model& model, const Plan& plan) {
+Status check_part(const Model& model, const Plan& plan) {
   RETURN_IF_ERROR(check_sizes(plan));
   RETURN_IF_ERROR(check_activation(model, plan));
   for (const Model& kind : model.kinds)
@@ -430,10 +430,14 @@ Status check_plan(const Model& model, const Plan& plan) {
     RETURN_IF_ERROR(in_kind(check_layer(*kind, plan, model.is_moe()), *kind));
   RETURN_IF_ERROR(check_layers(model, plan));
   RETURN_IF_ERROR(check_dtypes(plan));
-  RETURN_IF_ERROR(check_training(model, plan));
   for (const auto& [kind, layers] : kinds)
     RETURN_IF_ERROR(in_kind(check_overlap(*kind, plan), *kind));
   return Done{};
+}
+
+Status check_plan(const Model& model, const Plan& plan) {
+  RETURN_IF_ERROR(check_part(model, plan));
+  return check_training(model, plan);
 }
 
 }  // namespace tandem

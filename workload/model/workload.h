@@ -91,7 +91,7 @@ struct Workload {
 // holds a block up. 0: launches wait for collectives, which makes small models with tp > 1 too
 // slow.
 //
-// REQUIRES: check(model, plan) and check(cost); cost.precision = plan.precision.
+// REQUIRES: check_part(model, plan) and check(cost); cost.precision = plan.precision.
 Workload make_workload(const Model& model, const OrderedPlan& plan, const CostModel& cost,
                        Nanoseconds block_collective_ns = 0);
 
