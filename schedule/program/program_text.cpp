@@ -160,7 +160,7 @@ class Reader {
     std::string members;
     std::vector<std::int32_t> ranks;
     if (!group_kind(&communicator.group_kind) || !integer(&communicator.between_nodes) ||
-        !text(&members) || !numbers(members, &ranks) || ranks.size() < 2)
+        !text(&members) || !numbers(members, &ranks) || ranks.empty())
       return false;
     for (const std::int32_t rank : ranks) communicator.members.push_back(static_cast<Rank>(rank));
     return true;

@@ -51,6 +51,14 @@ TEST_CASE(
   CHECK(read->kernels[0].memory_share == 0);
 }
 
+TEST_CASE("a communicator may have one rank, but not none") {
+  const std::string alone =
+      "program,x\nlane,0,compute\nlane,0,data\nslot,0,data,1\n"
+      "op,0,all-gather,1,0,0,-1,0,1,8,0,0,-1,-1,\n";
+  CHECK(read_text(alone + "communicator,data,0,0\nrank,0,0\n").ok());
+  CHECK(!read_text(alone + "communicator,data,0,\nrank,0,0\n").ok());
+}
+
 TEST_CASE("a program has one device") {
   const auto read = read_text("program,two\ndevice,108,2e12\ndevice,132,3e12\n" + kOneForward);
   REQUIRE_FALSE(read.ok());
