@@ -190,10 +190,12 @@ class HfLayers {
     if (is_nothing(&attention)) {
       layer.set_text("mixer", "none");
     } else {
-      const Whole group = attention.whole({"n_heads_in_group"}, 1).value_or(1);
-      m_.kv_heads = attention.whole({"num_key_value_heads"}, 1).value_or(m_.heads / group);
+      const auto group = attention.whole({"n_heads_in_group"}, 1);
+      m_.kv_heads = attention.whole({"num_key_value_heads"}, 1)
+                        .value_or(group ? m_.heads / *group : kv_heads_);
       set_heads(false, &layer);
     }
+    m_.ffn = ffn_;
     // 2/3 of so many times hidden, up to a multiple of 256, as its modeling file has it.
     const auto times = ffn.number({"ffn_mult"});
     const bool possible = times.value_or(1) > 0 && times.value_or(1) < 1000;
@@ -212,6 +214,7 @@ class HfLayers {
   }
 
   HfModel m_;  // its heads and widths are another's in each of block_configs
+  const Whole kv_heads_ = m_.kv_heads, ffn_ = m_.ffn;  // where one of them states none
   FieldReader* fields_;
   ImportedPlan* plan_;
   bool told_linear_ = false;

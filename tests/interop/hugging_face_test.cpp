@@ -247,6 +247,21 @@ TEST_CASE("block_configs give every layer its own heads and width, or nothing") 
   CHECK(keys.at("model.ffn_hidden") == "256");  // 2 x 2 x 64 / 3 = 85, up to 256
 }
 
+TEST_CASE("a block that states no width or heads has the model's, not those of the block before") {
+  const Keys keys = small("nemotron-nas", R"("intermediate_size": 1024, "num_key_value_heads": 2,
+"block_configs": [
+{"attention": {"n_heads_in_group": 4}, "ffn": {"ffn_mult": 2.0}},
+{"attention": {}, "ffn": {}}, {"attention": {}, "ffn": {"intermediate_size": 512}},
+{"attention": {"no_op": true}}])");
+  CHECK(keys.at("model.pattern") == "\"layer + layer2 + layer3 + layer4\"");
+  CHECK(keys.at("model.kinds.layer.ffn_hidden") == "256");
+  CHECK(keys.at("model.kinds.layer2.ffn_hidden") == "1024");
+  CHECK(keys.at("model.kinds.layer3.ffn_hidden") == "512");
+  CHECK(keys.at("model.kinds.layer4.ffn_hidden") == "1024");
+  CHECK(keys.at("model.kinds.layer.kv_heads") == "1");
+  CHECK(keys.at("model.kinds.layer2.kv_heads") == "2");
+}
+
 TEST_CASE("layers of Mamba beside attention have an MLP too, and odd types are told once") {
   const std::string mamba = R"("mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_state": 32,
 "mamba_n_groups": 1, "mamba_d_conv": 4, "mamba_chunk_size": 64)";
