@@ -1,6 +1,9 @@
 #include "traces/profile/finish_rank.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 #include <tuple>
 
@@ -43,6 +46,43 @@ void take_steps(ProfileRank* rank) {
 }
 
 }  // namespace
+
+Status check_times(const ProfileRank& rank, Nanoseconds ns) {
+  constexpr Nanoseconds kDay = 86'400'000'000'000;
+  bool in_range = true;
+  const auto look = [&](Nanoseconds time) {
+    in_range &= std::abs(static_cast<double>(time) + static_cast<double>(ns)) <= kMostTime;
+  };
+  look(0);
+  for (const ProfileKernel& kernel : rank.kernels) {
+    look(kernel.start_ns);
+    look(kernel.end_ns);
+  }
+  for (const Launch& launch : rank.launches) look(launch.at_ns);
+  for (const ShapedCall& call : rank.calls) {
+    look(call.start_ns);
+    look(call.end_ns);
+  }
+  for (const Annotation& annotation : rank.annotations) {
+    look(annotation.start_ns);
+    look(annotation.end_ns);
+  }
+  if (!in_range)
+    return Error::at(rank.path,
+                     "found a time more than 126 years from the clock's beginning, "
+                     "expected the times of one run");
+  for (const ProfileKernel& kernel : rank.kernels) {
+    const Nanoseconds took = kernel.end_ns - kernel.start_ns;
+    if (took < 0)
+      return Error::at(rank.path, fmt::format("found a kernel that ends {} ns before it starts, "
+                                              "expected the end behind the start",
+                                              -took));
+    if (took > kDay)
+      return Error::at(rank.path,
+                       fmt::format("found a kernel of {} ns, expected a day at most", took));
+  }
+  return Done{};
+}
 
 void shift(Nanoseconds ns, ProfileRank* rank) {
   for (ProfileKernel& kernel : rank->kernels) {

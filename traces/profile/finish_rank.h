@@ -1,9 +1,17 @@
 // What readers of profiles do when all rows are there.
 #pragma once
 
+#include "base/result.h"
 #include "traces/profile/profile.h"
 
 namespace tandem {
+
+// A profile's times are within this of 0: 126 years, of which no sum or difference overflows.
+inline constexpr Nanoseconds kMostTime = 4'000'000'000'000'000'000;
+
+// That all times are such when `ns` was added, that no kernel ends before it starts, and that none
+// takes longer than a day.
+Status check_times(const ProfileRank& rank, Nanoseconds ns);
 
 // Adds so much to all of its times.
 void shift(Nanoseconds ns, ProfileRank* rank);

@@ -30,7 +30,7 @@ std::optional<Nanoseconds> nanoseconds(std::string_view text) {
   std::int64_t whole = 0;
   const char* const end = text.data() + text.size();
   const auto [point, error] = std::from_chars(text.data(), end, whole);
-  if (error != std::errc{} || whole > 9'000'000'000'000'000 || whole < -9'000'000'000'000'000)
+  if (error != std::errc{} || whole > kMostTime / 1000 || whole < -kMostTime / 1000)
     return std::nullopt;
   Nanoseconds ns = whole * 1000;
   if (point == end) return ns;
@@ -42,7 +42,7 @@ std::optional<Nanoseconds> nanoseconds(std::string_view text) {
   }
   double value = 0;  // "1.5e+03"
   const auto [last, bad] = std::from_chars(text.data(), end, value);
-  if (bad != std::errc{} || last != end || std::abs(value) > 9e15) return std::nullopt;
+  if (bad != std::errc{} || last != end || std::abs(value) > kMostTime / 1e3) return std::nullopt;
   return static_cast<Nanoseconds>(std::llround(value * 1000));
 }
 
@@ -192,6 +192,7 @@ class KinetoRows {
     for (const std::int64_t thread : backward_threads_)
       rank_.backward_threads.push_back(static_cast<std::int32_t>(thread));
     if (rank_.profiler.empty()) rank_.profiler = "torch.profiler";
+    RETURN_IF_ERROR(check_times(rank_, base_ns_));
     shift(base_ns_, &rank_);
     finish_rank(&rank_);
     return std::move(rank_);

@@ -18,7 +18,7 @@ namespace tandem {
 
 namespace {
 
-// A result of SELECT, row by row.
+// A result of SELECT, row by row. What is no number where one is expected is told at the end.
 class Selected {
  public:
   Selected(sqlite3* database, sqlite3_stmt* statement)
@@ -28,10 +28,24 @@ class Selected {
     code_ = sqlite3_step(statement_.get());
     return code_ == SQLITE_ROW;
   }
-  std::int64_t number(int column) const { return sqlite3_column_int64(statement_.get(), column); }
-  bool has(int column) const {
-    return sqlite3_column_type(statement_.get(), column) != SQLITE_NULL;
+  // 0 where there is none.
+  std::int64_t number(int column) const {
+    if (type(column) != SQLITE_INTEGER && type(column) != SQLITE_NULL)
+      note(column, "that is no integer, expected one");
+    return sqlite3_column_int64(statement_.get(), column);
   }
+  std::int32_t small_number(int column) const {
+    const std::int64_t found = number(column);
+    if (found < INT32_MIN || found > INT32_MAX) note(column, "beyond 32 bits, expected less");
+    return static_cast<std::int32_t>(found);
+  }
+  Nanoseconds time(int column) const {
+    const std::int64_t found = sqlite3_column_int64(statement_.get(), column);
+    if (type(column) != SQLITE_INTEGER || found < -kMostTime || found > kMostTime)
+      note(column, "that is no time, expected nanoseconds");
+    return found;
+  }
+  bool has(int column) const { return type(column) != SQLITE_NULL; }
   std::string_view text(int column) const {
     const auto* text = sqlite3_column_text(statement_.get(), column);
     if (text == nullptr) return "";
@@ -40,11 +54,20 @@ class Selected {
   }
   // "": all rows were there.
   std::string why_ended() const { return code_ == SQLITE_DONE ? "" : sqlite3_errmsg(database_); }
+  // "": all that were read were what they had to be.
+  const std::string& fault() const { return fault_; }
 
  private:
+  int type(int column) const { return sqlite3_column_type(statement_.get(), column); }
+  void note(int column, std::string_view what) const {
+    if (fault_.empty())
+      fault_ = fmt::format("a {} {}", sqlite3_column_name(statement_.get(), column), what);
+  }
+
   sqlite3* database_;
   std::unique_ptr<sqlite3_stmt, int (*)(sqlite3_stmt*)> statement_;
   int code_ = SQLITE_DONE;
+  mutable std::string fault_;  // the first
 };
 
 class NsightFile {
@@ -68,21 +91,28 @@ class NsightFile {
 
   bool has_table(const std::string& table) const { return tables_.contains(table); }
 
-  // use(row) for each.
+  // use(row) for each of a table's.
   template <class Use>
-  Status select(const std::string& what, const Use& use) const {
+  Status select(std::string_view columns, std::string_view table, std::string_view in_order,
+                const Use& use) const {
+    const std::string what = fmt::format("SELECT {} FROM {} {}", columns, table, in_order);
     sqlite3_stmt* statement = nullptr;
     if (sqlite3_prepare_v2(database_, what.c_str(), -1, &statement, nullptr) != SQLITE_OK)
       return error(sqlite3_errmsg(database_));
     Selected row(database_, statement);
-    while (row.next()) use(row);
+    while (row.next()) {
+      use(row);
+      if (!row.fault().empty())
+        return Error::at(path_, fmt::format("found in {} {}", table, row.fault()));
+    }
     if (const std::string why = row.why_ended(); !why.empty()) return error(why);
     return Done{};
   }
 
  private:
   Status read_table_names() {
-    return select("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')",
+    // Without views and virtual tables, which have no pages: what they compute may never end.
+    return select("name", "sqlite_master", "WHERE type = 'table' AND rootpage > 0",
                   [&](const Selected& row) { tables_.emplace(row.text(0)); });
   }
   Error error(std::string_view why) const {
@@ -123,9 +153,9 @@ void add_kernel(const Selected& row, std::string_view name, Activity activity,
                 RanksByPlace* ranks) {
   ProfileRank& rank = (*ranks)[{process_of(row.number(5)), row.number(4)}];
   ProfileKernel kernel;
-  kernel.start_ns = row.number(0);
-  kernel.end_ns = row.number(1);
-  kernel.stream = static_cast<std::int32_t>(row.number(2));
+  kernel.start_ns = row.time(0);
+  kernel.end_ns = row.time(1);
+  kernel.stream = row.small_number(2);
   kernel.correlation = row.number(3);
   kernel.name = rank.names.id(name);
   kernel.activity = activity;
@@ -135,9 +165,8 @@ void add_kernel(const Selected& row, std::string_view name, Activity activity,
 Status read_kernels(const NsightFile& file, const std::map<std::int64_t, std::string>& strings,
                     RanksByPlace* ranks) {
   RETURN_IF_ERROR(
-      file.select("SELECT start, end, streamId, correlationId, deviceId, globalPid, demangledName "
-                  "FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY start",
-                  [&](const Selected& row) {
+      file.select("start, end, streamId, correlationId, deviceId, globalPid, demangledName",
+                  "CUPTI_ACTIVITY_KIND_KERNEL", "ORDER BY start", [&](const Selected& row) {
                     const auto at = strings.find(row.number(6));
                     std::string_view name = "unnamed kernel";
                     if (at != strings.end()) name = at->second;
@@ -146,21 +175,18 @@ Status read_kernels(const NsightFile& file, const std::map<std::int64_t, std::st
   // Copies of devices without kernels are of no rank.
   if (file.has_table("CUPTI_ACTIVITY_KIND_MEMCPY")) {
     RETURN_IF_ERROR(
-        file.select("SELECT start, end, streamId, correlationId, deviceId, globalPid, copyKind "
-                    "FROM CUPTI_ACTIVITY_KIND_MEMCPY ORDER BY start",
-                    [&](const Selected& row) {
+        file.select("start, end, streamId, correlationId, deviceId, globalPid, copyKind",
+                    "CUPTI_ACTIVITY_KIND_MEMCPY", "ORDER BY start", [&](const Selected& row) {
                       if (ranks->contains({process_of(row.number(5)), row.number(4)}))
                         add_kernel(row, copy_name(row.number(6)), Activity::Memory, ranks);
                     }));
   }
   if (!file.has_table("CUPTI_ACTIVITY_KIND_MEMSET")) return Done{};
-  return file.select(
-      "SELECT start, end, streamId, correlationId, deviceId, globalPid "
-      "FROM CUPTI_ACTIVITY_KIND_MEMSET ORDER BY start",
-      [&](const Selected& row) {
-        if (ranks->contains({process_of(row.number(5)), row.number(4)}))
-          add_kernel(row, "Memset", Activity::Memory, ranks);
-      });
+  return file.select("start, end, streamId, correlationId, deviceId, globalPid",
+                     "CUPTI_ACTIVITY_KIND_MEMSET", "ORDER BY start", [&](const Selected& row) {
+                       if (ranks->contains({process_of(row.number(5)), row.number(4)}))
+                         add_kernel(row, "Memset", Activity::Memory, ranks);
+                     });
 }
 
 // What the CPU did, of each rank of its process.
@@ -176,33 +202,31 @@ Status read_cpu(const NsightFile& file, const std::map<std::int64_t, std::string
   };
   if (file.has_table("CUPTI_ACTIVITY_KIND_RUNTIME"))
     RETURN_IF_ERROR(file.select(
-        "SELECT start, correlationId, globalTid FROM CUPTI_ACTIVITY_KIND_RUNTIME ORDER BY start",
+        "start, correlationId, globalTid", "CUPTI_ACTIVITY_KIND_RUNTIME", "ORDER BY start",
         [&](const Selected& row) {
-          each_of(row.number(2), [&](ProfileRank& rank) {
-            rank.launches.push_back({row.number(1), row.number(0), thread_of(row.number(2))});
-          });
+          const Launch launch{row.number(1), row.time(0), thread_of(row.number(2))};
+          each_of(row.number(2), [&](ProfileRank& rank) { rank.launches.push_back(launch); });
         }));
   if (!file.has_table("NVTX_EVENTS")) return Done{};
-  RETURN_IF_ERROR(
-      file.select("SELECT start, end, globalTid, text, textId FROM NVTX_EVENTS "
-                  "WHERE eventType IN (59, 60) AND end IS NOT NULL ORDER BY start",
-                  [&](const Selected& row) {
-                    std::string text(row.text(3));
-                    if (!row.has(3)) {
-                      const auto at = strings.find(row.number(4));
-                      if (at == strings.end()) return;
-                      text = at->second;
-                    }
-                    each_of(row.number(2), [&](ProfileRank& rank) {
-                      const std::int32_t thread = thread_of(row.number(2));
-                      rank.annotations.push_back(
-                          {rank.names.id(text), false, thread, row.number(0), row.number(1)});
-                      auto& threads = rank.backward_threads;
-                      if (text.starts_with("autograd::engine::evaluate_function") &&
-                          std::find(threads.begin(), threads.end(), thread) == threads.end())
-                        threads.push_back(thread);
-                    });
-                  }));
+  RETURN_IF_ERROR(file.select(
+      "start, end, globalTid, text, textId", "NVTX_EVENTS",
+      "WHERE eventType IN (59, 60) AND end IS NOT NULL ORDER BY start", [&](const Selected& row) {
+        std::string text(row.text(3));
+        if (!row.has(3)) {
+          const auto at = strings.find(row.number(4));
+          if (at == strings.end()) return;
+          text = at->second;
+        }
+        const std::int32_t thread = thread_of(row.number(2));
+        const Nanoseconds start_ns = row.time(0), end_ns = row.time(1);
+        each_of(row.number(2), [&](ProfileRank& rank) {
+          rank.annotations.push_back({rank.names.id(text), false, thread, start_ns, end_ns});
+          auto& threads = rank.backward_threads;
+          if (text.starts_with("autograd::engine::evaluate_function") &&
+              std::find(threads.begin(), threads.end(), thread) == threads.end())
+            threads.push_back(thread);
+        });
+      }));
   return Done{};
 }
 
@@ -213,7 +237,7 @@ Result<std::vector<ProfileRank>> read_nsight(const std::string& path) {
   RETURN_IF_ERROR(file.open());
   std::map<std::int64_t, std::string> strings;
   if (file.has_table("StringIds"))
-    RETURN_IF_ERROR(file.select("SELECT id, value FROM StringIds", [&](const Selected& row) {
+    RETURN_IF_ERROR(file.select("id, value", "StringIds", "", [&](const Selected& row) {
       strings.emplace(row.number(0), row.text(1));
     }));
   RanksByPlace by_place;
@@ -223,24 +247,19 @@ Result<std::vector<ProfileRank>> read_nsight(const std::string& path) {
   RETURN_IF_ERROR(read_cpu(file, strings, &by_place));
   Nanoseconds begin_ns = 0;
   if (file.has_table("TARGET_INFO_SESSION_START_TIME"))
-    RETURN_IF_ERROR(file.select("SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME",
-                                [&](const Selected& row) { begin_ns = row.number(0); }));
+    RETURN_IF_ERROR(file.select("utcEpochNs", "TARGET_INFO_SESSION_START_TIME", "",
+                                [&](const Selected& row) { begin_ns = row.time(0); }));
   std::string device;
   if (file.has_table("TARGET_INFO_GPU"))
-    RETURN_IF_ERROR(file.select("SELECT name FROM TARGET_INFO_GPU ORDER BY id LIMIT 1",
+    RETURN_IF_ERROR(file.select("name", "TARGET_INFO_GPU", "ORDER BY id LIMIT 1",
                                 [&](const Selected& row) { device = row.text(0); }));
   std::vector<ProfileRank> ranks;
   for (auto& [place, rank] : by_place) {
-    for (const ProfileKernel& kernel : rank.kernels) {
-      if (kernel.end_ns < kernel.start_ns)
-        return Error::at(path, fmt::format("found a kernel that ends {} ns before it starts, "
-                                           "expected the end behind the start",
-                                           kernel.start_ns - kernel.end_ns));
-    }
     rank.path = path;
     rank.profiler = "Nsight Systems";
     rank.device = device;
     std::ranges::sort(rank.backward_threads);
+    RETURN_IF_ERROR(check_times(rank, begin_ns));
     shift(begin_ns, &rank);
     finish_rank(&rank);
     ranks.push_back(std::move(rank));

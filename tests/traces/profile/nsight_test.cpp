@@ -117,6 +117,34 @@ TEST_CASE("SQLite that is no export of Nsight is refused in one line") {
         ": found no kernel in CUPTI_ACTIVITY_KIND_KERNEL, expected some");
   CHECK(refused("back.sqlite", kTables + kernel(10, 5, 7, 1, 1)) ==
         ": found a kernel that ends 5 ns before it starts, expected the end behind the start");
+  const auto of_values = [&](const char* name, const std::string& values) {
+    return refused(name,
+                   kTables + "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (" + values + ");");
+  };
+  const std::string no_start =
+      ": found in CUPTI_ACTIVITY_KIND_KERNEL a start that is no time, expected nanoseconds";
+  CHECK(of_values("text.sqlite", "'abc',10,0,1,7,1,0,1,1") == no_start);
+  CHECK(of_values("real.sqlite", "1e300,10,0,1,7,1,0,1,1") == no_start);
+  CHECK(of_values("far.sqlite", "-9223372036854775808,9223372036854775807,0,1,7,1,0,1,1") ==
+        no_start);
+  CHECK(of_values("stream.sqlite", "0,10,0,1,4294967296,1,0,1,1") ==
+        ": found in CUPTI_ACTIVITY_KIND_KERNEL a streamId beyond 32 bits, expected less");
+  CHECK(of_values("id.sqlite", "0,10,0,1,7,'one',0,1,1") ==
+        ": found in CUPTI_ACTIVITY_KIND_KERNEL a correlationId that is no integer, expected one");
+  CHECK(of_values("day.sqlite", "0,86400000000001,0,1,7,1,0,1,1") ==
+        ": found a kernel of 86400000000001 ns, expected a day at most");
+  CHECK(of_values("late.sqlite", "3000000000000000000,3000000000000000010,0,1,7,1,0,1,1") ==
+        ": found a time more than 126 years from the clock's beginning, expected the times of one "
+        "run");
+  CHECK(refused("launch.sqlite", kTables + kernel(0, 10, 7, 1, 1) +
+                                     "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES "
+                                     "(0.5,1,0,1,4);") ==
+        ": found in CUPTI_ACTIVITY_KIND_RUNTIME a start that is no time, expected nanoseconds");
+  // A view may have no end.
+  CHECK(refused("view.sqlite",
+                "CREATE VIEW CUPTI_ACTIVITY_KIND_KERNEL AS WITH RECURSIVE n(start) AS (SELECT 1 "
+                "UNION ALL SELECT start + 1 FROM n) SELECT start, start AS end FROM n;")
+            .starts_with(": found no table CUPTI_ACTIVITY_KIND_KERNEL"));
   const std::string whole = database(folder, "whole.sqlite", kTables + kernel(0, 10'000, 7, 1, 1));
   const auto bytes = read_file(whole);
   REQUIRE(bytes.ok());
