@@ -15,28 +15,53 @@ namespace {
 
 std::string own_link(int file) { return fmt::format("/proc/self/fd/{}", file); }
 
-// Where the file is written until it is whole, or what it is called for a moment: beside it;
-// itself, if it is a pipe or a device, which must not be replaced (/dev/null).
-std::string temporary_of(const std::string& path) {
+// A pipe or a device, which must not be replaced (/dev/null).
+bool is_device(const std::string& path) {
   std::error_code unknown;
   const auto type = std::filesystem::status(path, unknown).type();
   using std::filesystem::file_type;
-  if (type == file_type::fifo || type == file_type::character || type == file_type::socket ||
-      type == file_type::block)
-    return path;
-  return fmt::format("{}.{}.tmp", path, getpid());
+  return type == file_type::fifo || type == file_type::character || type == file_type::socket ||
+         type == file_type::block;
+}
+
+// Where symbolic links lead to in the end, be it there or not; empty: they never end.
+std::string behind_links(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as Linux follows
+  std::filesystem::path target = path;
+  std::error_code unknown;
+  for (int links = 0; std::filesystem::is_symlink(target, unknown); ++links) {
+    if (links == kMostLinks) return "";
+    target = target.parent_path() / std::filesystem::read_symlink(target, unknown);
+  }
+  return target.string();
 }
 
 // A file without a name in the folder of `path`, which nothing is left of however this process
-// ends. Null: the file system has none, or there is no /proc to name it by later.
-std::FILE* open_nameless(const std::string& path) {
+// ends. -1: the file system has none, or there is no /proc to name it by later.
+int open_nameless(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   const int file =
       ::open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
-  if (file < 0) return nullptr;
-  std::FILE* opened = ::access(own_link(file).c_str(), F_OK) == 0 ? ::fdopen(file, "wb") : nullptr;
-  if (opened == nullptr) ::close(file);
-  return opened;
+  if (file < 0 || ::access(own_link(file).c_str(), F_OK) == 0) return file;
+  ::close(file);
+  return -1;
+}
+
+// A new file: what others have put in its place is neither followed nor written to. A leftover of
+// another process of this number makes room.
+int open_new(const std::string& name) {
+  const auto open = [&] {
+    return ::open(name.c_str(), O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, 0666);
+  };
+  const int file = open();
+  return file < 0 && errno == EEXIST && std::remove(name.c_str()) == 0 ? open() : file;
+}
+
+// The file that is to be `path` has its mode.
+void keep_mode(int file, const std::string& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode))
+    (void)::fchmod(file, found.st_mode & 0777);  // not on every file system
 }
 
 bool is_nameless(std::FILE* file) {
@@ -96,11 +121,16 @@ Result<std::string> read_file(const std::string& path, std::string_view expected
 Result<FileWriter> FileWriter::open(const std::string& path) {
   std::error_code unknown;
   if (std::filesystem::is_directory(path, unknown)) return cannot_write(path, EISDIR);
-  std::string temporary = temporary_of(path);
-  std::FILE* file = temporary == path ? nullptr : open_nameless(path);
-  if (file == nullptr) file = std::fopen(temporary.c_str(), "wb");
-  if (file == nullptr) return cannot_write(path, errno);
-  return FileWriter(path, std::move(temporary), file);
+  const bool in_place = is_device(path);
+  const std::string target = in_place ? path : behind_links(path);
+  if (target.empty()) return cannot_write(path, ELOOP);
+  std::string temporary = in_place ? path : fmt::format("{}.{}.tmp", target, getpid());
+  int file = in_place ? ::open(path.c_str(), O_WRONLY | O_CLOEXEC) : open_nameless(target);
+  if (file < 0 && !in_place) file = open_new(temporary);
+  if (file >= 0 && !in_place) keep_mode(file, target);
+  std::FILE* const opened = file < 0 ? nullptr : ::fdopen(file, "wb");
+  if (opened == nullptr) return cannot_write(path, errno);
+  return FileWriter(target, std::move(temporary), opened);
 }
 
 FileWriter::FileWriter(std::string path, std::string temporary, std::FILE* file)

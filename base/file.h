@@ -19,7 +19,8 @@ Status check_readable(const std::string& path, std::string_view expected);
 Result<std::string> read_file(const std::string& path,
                               std::string_view expected = "a readable file");
 
-// Writes beside the target and renames at commit(); what was not committed is removed. Pipes and
+// Writes beside the target and renames at commit(); what was not committed is removed. Of a
+// symbolic link the target is what it leads to; a file that was there keeps its mode. Pipes and
 // devices are written to directly.
 class FileWriter {
  public:
@@ -40,7 +41,7 @@ class FileWriter {
   void discard();
   void note(bool written);
 
-  std::string path_;
+  std::string path_;       // behind symbolic links
   std::string temporary_;  // written to; path_ itself for a pipe or a device
   std::FILE* file_;
   int failed_ = 0;  // errno of the first write that did

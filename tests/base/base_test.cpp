@@ -254,6 +254,39 @@ TEST_CASE("what csv_cell writes is read back, line ends as blanks") {
   CHECK(rows_of(text) == rows);
 }
 
+TEST_CASE("through a symbolic link what it leads to is written, and a file's mode stays") {
+  const Folder folder;
+  const std::string target = folder.with("target", "old");
+  const auto mode = [&](const std::string& path) {
+    return std::filesystem::status(path).permissions();
+  };
+  std::filesystem::permissions(target, std::filesystem::perms{0600});
+  std::filesystem::create_directory(folder / "in");
+  std::filesystem::create_symlink("../target", folder / "in/link");
+  std::filesystem::create_symlink("in/link", folder / "link");
+  REQUIRE(check_writable(folder / "link").ok());
+  REQUIRE(write_file(folder / "link", "new").ok());
+  CHECK(contents(target) == "new");
+  CHECK(mode(target) == std::filesystem::perms{0600});
+  CHECK(std::filesystem::is_symlink(folder / "link"));
+  CHECK(std::filesystem::is_symlink(folder / "in/link"));
+  // To a file that is not there yet, and to itself.
+  std::filesystem::create_symlink("none", folder / "to none");
+  REQUIRE(write_file(folder / "to none", "made").ok());
+  CHECK(contents(folder / "none") == "made");
+  std::filesystem::create_symlink("self", folder / "self");
+  CHECK(write_file(folder / "self", "x").error().text() ==
+        (folder / "self") + ": cannot be written: Too many levels of symbolic links");
+  // What somebody has put where the file is called for a moment is not written to.
+  const std::string moment = fmt::format("{}.{}.tmp", folder / "file", getpid());
+  std::filesystem::create_symlink(target, moment);
+  REQUIRE(write_file(folder / "file", "own").ok());
+  CHECK(contents(folder / "file") == "own");
+  CHECK(contents(target) == "new");
+  CHECK(!std::filesystem::is_symlink(folder / "file"));
+  CHECK(!std::filesystem::is_symlink(moment));
+}
+
 TEST_CASE("a file appears whole, at commit, in place of the old one") {
   const Folder folder;
   const std::string path = folder.with("file.csv", "old");
