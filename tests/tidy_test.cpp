@@ -276,6 +276,13 @@ TEST_CASE("YAML and XML are named in one file each, JSON and TOML in one file of
   }
 }
 
+TEST_CASE("TOML is parsed in one place, which limits how deep it nests") {
+  check_lines(module_sources(), [](const std::string& line) {
+    return line.find("toml::parse(") != std::string::npos &&
+           line != "    return toml::parse(text);";  // of base/toml/parse_toml.cpp
+  });
+}
+
 TEST_CASE("zlib is included by base/gzip.cpp only") {
   std::set<std::string> with_zlib = including({"zlib.h"});
   std::erase_if(with_zlib, [](const std::string& path) { return path.starts_with("tests/"); });

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/nearest.h"
+#include "base/toml/parse_toml.h"
 #include "base/units.h"
 
 namespace tandem {
@@ -106,13 +107,7 @@ const CalibrationRow* find_row(std::span<const CalibrationRow> rows, CommKind ki
 
 Result<std::vector<CalibrationRow>> read_calibration(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, read_file(path));
-  toml::table file;
-  try {
-    file = toml::parse(text);
-  } catch (const toml::parse_error& error) {
-    return Error::at(fmt::format("{}:{}", path, error.source().begin.line),
-                     std::string(error.description()));
-  }
+  ASSIGN_OR_RETURN(const toml::table file, parse_toml_table(text, path));
   const Checked whole(path, file);
   RETURN_IF_ERROR(whole.knows_only(kOrigin));
   const toml::array* fits = file["fit"].as_array();

@@ -13,7 +13,7 @@
 #include "base/data_dir.h"
 #include "base/file.h"
 #include "base/nearest.h"
-#include "base/sourced_file.h"
+#include "base/toml/sourced_file.h"
 #include "topology/cluster_keys.h"
 
 namespace tandem {

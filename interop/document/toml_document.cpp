@@ -1,8 +1,7 @@
 // TOML as a DocumentNode: the only file of this module that names the TOML library.
-#include <fmt/format.h>
-
 #include <toml++/toml.h>
 
+#include "base/toml/parse_toml.h"
 #include "interop/document/document.h"
 
 namespace tandem {
@@ -30,13 +29,8 @@ DocumentNode node_of_toml(const toml::node& from) {
 }  // namespace
 
 Result<DocumentNode> parse_toml(const std::string& text, const std::string& path) {
-  try {
-    return node_of_toml(toml::parse(text));
-  } catch (const toml::parse_error& error) {
-    return Error::at(
-        fmt::format("{}:{}", path, error.source().begin.line),
-        fmt::format("found text that is not TOML ({}), expected TOML", error.description()));
-  }
+  ASSIGN_OR_RETURN(const toml::table table, parse_toml_table(text, path));
+  return node_of_toml(table);
 }
 
 }  // namespace tandem

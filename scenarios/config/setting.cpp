@@ -7,10 +7,9 @@
 #include <filesystem>
 #include <span>
 
-#include <toml++/toml.h>
-
 #include "base/csv.h"
 #include "base/file.h"
+#include "base/toml/parse_toml.h"
 
 namespace tandem {
 namespace {
@@ -184,14 +183,7 @@ Result<ScenarioFile> read_scenario_file(const std::string& path) {
 
 Result<ScenarioFile> parse_scenario(const std::string& text, const std::string& path,
                                     bool is_file) {
-  toml::table table;
-  try {
-    table = toml::parse(text);
-  } catch (const toml::parse_error& error) {
-    return Error::at(
-        fmt::format("{}:{}", path, error.source().begin.line),
-        fmt::format("found text that is not TOML ({}), expected TOML", error.description()));
-  }
+  ASSIGN_OR_RETURN(toml::table table, parse_toml_table(text, path));
   ScenarioFile file{path, {}, {}};
   const Flattener flattener(path, is_file);
   std::vector<std::pair<std::uint32_t, Axis>> axes;
@@ -282,14 +274,10 @@ Result<std::pair<std::string, Setting>> parse_set(std::string_view text, const s
     return Error::at(where, fmt::format("found '{}', expected KEY=VALUE", text));
   const std::string key(text.substr(0, equals));
   const std::string value(text.substr(equals + 1));
-  toml::table table;
-  try {
-    table = toml::parse("value = " + value);
-  } catch (const toml::parse_error&) {
-    return std::pair{key, Setting{value, where}};  // a bare word
-  }
-  const toml::node* node = table.get("value");
-  ASSIGN_OR_RETURN(Setting setting, to_setting(*node, where, key));
+  const auto table = parse_toml_table("value = " + value, where);
+  // A bare word; and lines behind a value are no keys, but of one text with it.
+  if (!table.ok() || table->size() != 1) return std::pair{key, Setting{value, where}};
+  ASSIGN_OR_RETURN(Setting setting, to_setting(*table->get("value"), where, key));
   return std::pair{key, std::move(setting)};
 }
 

@@ -22,6 +22,7 @@
 #include "base/random.h"
 #include "base/result.h"
 #include "base/split.h"
+#include "base/toml/sourced_file.h"
 #include "base/xml.h"
 #include "tests/folder.h"
 #include "tests/seed.h"
@@ -100,6 +101,37 @@ TEST_CASE("what users wrote is printed in one line that no terminal takes for a 
         "M\xC3\xBCnchen \xE2\x82\xAC \xF0\x9F\x9A\x80");
   CHECK(printable("\xFF"
                   "a\xC3") == "\\xffa\\xc3");
+}
+
+TEST_CASE("a TOML file nests 200 tables at most, by keys, by headers and by brackets") {
+  const Folder folder;
+  const auto repeated = [](const std::string& text, int times) {
+    std::string all;
+    for (int i = 0; i < times; ++i) all += text;
+    return all;
+  };
+  const auto why = [&](const std::string& text) {
+    const auto file = SourcedFile::read(folder.with("data.toml", text));
+    return file.ok() ? "" : file.error().text().substr((folder / "data.toml").size());
+  };
+  const std::string error = ":2: found a table in more than 200 others, expected no more than 200";
+  const std::string deep = repeated(".a", 100'000), some = repeated(".a", 90);
+  const std::string apostrophes(3, '\''), quotes(3, '"');
+  CHECK(why("x = 1\na" + deep + " = 1\n") == error);
+  CHECK(why("x = 1\n[a" + deep + "]\n") == error);
+  CHECK(why("x = 1\n[[a" + deep + "]]\n") == error);
+  CHECK(why("x = 1\n'a'" + repeated(" . \"a\"", 100'000) + " = 1\n") == error);
+  CHECK(why("[a" + some + "]\na" + some + " = {a" + some + " = 1}\n") == error);
+  CHECK(
+      why("x = " + apostrophes + "\n''" + apostrophes + "\na" + deep + " = 1\n").starts_with(":3"));
+  CHECK(why("x = " + repeated("{a = [", 300)).starts_with(":1: found a table in more than"));
+  CHECK(why("[a" + some + "]\na" + some + " = 1\n").empty());
+  // Dots that part no keys: of numbers, in texts and behind a '#'.
+  CHECK(why("x = [" + repeated("1.5, ", 300) + "]\n# " + deep + "\n").empty());
+  CHECK(why("y = \"\\\"" + deep + "\"\nz = '" + deep + "'\n").empty());
+  CHECK(why("v = " + quotes + "\n[\"" + deep + "\\\"\"" + quotes + "\n").empty());
+  CHECK(why("w = " + apostrophes + "[" + deep + "\n" + apostrophes + "\n").empty());
+  CHECK(why(repeated("[[c.d]]\ne.f = 1.5\n", 300)).empty());
 }
 
 TEST_CASE("what stands in XML is well formed, whatever bytes a name has") {

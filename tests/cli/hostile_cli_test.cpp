@@ -74,6 +74,25 @@ TEST_CASE("results that find no room are a failure, and so is an error that nobo
   CHECK(box.tandem("simulate two.toml --engine ideal", without_errors).status == 0);
 }
 
+TEST_CASE("tables in tables without an end are refused by whoever reads TOML") {
+  const Sandbox box;
+  std::string deep;
+  for (int i = 0; i < 100'000; ++i) deep += ".a";
+  const std::string error = ": found a table in more than 200 others";
+  for (const std::string& text : {"a" + deep + " = 1\n", "[a" + deep + "]\n"}) {
+    box.file("deep.toml", text);
+    for (const char* command : {"simulate", "tune", "topology", "schedule", "import"})
+      check_refused(box.tandem(fmt::format("{} deep.toml", command)), "deep.toml:1" + error);
+    box.file("two.toml", kTinyModel);
+    for (const char* key : {"cluster.calibration", "cluster.from", "costs.software"}) {
+      const Ran ran = box.tandem(fmt::format("simulate two.toml --set {}=deep.toml", key));
+      INFO(key);
+      check_refused(ran, "");
+      CHECK_THAT(ran.err, Contains(error));
+    }
+  }
+}
+
 TEST_CASE("a message of terabytes ends with the time-out, not after it") {
   const Sandbox box;
   box.file("huge.csv", program_of("huge", "4000000000000"));

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/sourced_file.h"
+#include "base/toml/sourced_file.h"
 
 namespace tandem {
 

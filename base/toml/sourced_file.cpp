@@ -1,13 +1,13 @@
-#include "base/sourced_file.h"
+#include "base/toml/sourced_file.h"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <cstdint>
 
 #include "base/file.h"
 #include "base/nearest.h"
+#include "base/toml/parse_toml.h"
 
 namespace tandem {
 
@@ -22,12 +22,8 @@ struct SourcedFile::Table {
 
 Result<SourcedFile> SourcedFile::read(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, read_file(path));
-  try {
-    return SourcedFile(path, std::make_unique<Table>(Table{toml::parse(text), {}}));
-  } catch (const toml::parse_error& error) {
-    return Error::at(fmt::format("{}:{}", path, error.source().begin.line),
-                     std::string(error.description()));
-  }
+  ASSIGN_OR_RETURN(toml::table entries, parse_toml_table(text, path));
+  return SourcedFile(path, std::make_unique<Table>(Table{std::move(entries), {}}));
 }
 
 SourcedFile::SourcedFile(std::string path, std::unique_ptr<Table> table)

@@ -1,0 +1,118 @@
+#include "base/toml/parse_toml.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace tandem {
+namespace {
+
+constexpr int kMostDepth = 200;
+
+// How deep what stands before a byte of a text is nested, by dots of keys and by brackets. The
+// library itself limits brackets alone. What is not TOML has some depth as well.
+class DepthScan {
+ public:
+  explicit DepthScan(std::string_view text) : text_(text) {}
+
+  // The first line that is too deep; 0: none.
+  int line_too_deep() {
+    while (at_ < text_.size()) {
+      take();
+      if (level_ + dots_ > kMostDepth) return line_;
+    }
+    return 0;
+  }
+
+ private:
+  void take() {
+    const char c = text_[at_];
+    if (c == '"' || c == '\'') return skip_text(c);
+    if (c == '#') {
+      at_ = std::min(text_.find('\n', at_), text_.size());
+      return;
+    }
+    ++at_;
+    if (c == '.') ++dots_;
+    if (c == ',') dots_ = 0;
+    if (c == '=') in_value_ = true;
+    if (c == '\n') end_line();
+    if (c == '[' || c == '{') open();
+    if (c == ']' || c == '}') close();
+  }
+
+  void end_line() {
+    ++line_;
+    dots_ = 0;
+    if (!round_.empty()) return;
+    level_ = header_;
+    in_value_ = false;
+  }
+
+  void open() {
+    if (in_value_) {
+      round_.push_back(level_);
+      level_ += dots_ + 1;
+    } else {
+      level_ = 0;  // a [header]
+    }
+    dots_ = 0;
+  }
+
+  void close() {
+    if (!round_.empty()) {
+      level_ = round_.back();
+      round_.pop_back();
+      dots_ = 0;
+    } else if (!in_value_) {
+      header_ = dots_ + 1;
+    }
+  }
+
+  // A text in quotes, on one line or, in three of them, on several.
+  void skip_text(char quote) {
+    const std::string three(3, quote);
+    const bool long_one = text_.substr(at_).starts_with(three);
+    at_ += long_one ? 3 : 1;
+    for (; at_ < text_.size(); ++at_) {
+      if (text_[at_] == '\n') {
+        if (!long_one) return;  // never closed
+        ++line_;
+      }
+      if (quote == '"' && text_[at_] == '\\') {
+        at_ += at_ + 1 < text_.size() && text_[at_ + 1] != '\n' ? 1 : 0;
+      } else if (text_.substr(at_).starts_with(long_one ? three : three.substr(2))) {
+        break;
+      }
+    }
+    // The last three close it: there may be two before them.
+    const std::size_t most = std::min(at_ + (long_one ? 5 : 1), text_.size());
+    while (at_ < most && text_[at_] == quote) ++at_;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  int line_ = 1, dots_ = 0;
+  int header_ = 0, level_ = 0;  // of the last [header]; round the key that is read
+  std::vector<int> round_;      // the level round each bracket that is open in a value
+  bool in_value_ = false;
+};
+
+}  // namespace
+
+Result<toml::table> parse_toml_table(std::string_view text, const std::string& path) {
+  if (const int line = DepthScan(text).line_too_deep(); line > 0)
+    return Error::at(fmt::format("{}:{}", path, line),
+                     fmt::format("found a table in more than {} others, expected no more than {}",
+                                 kMostDepth, kMostDepth));
+  try {
+    return toml::parse(text);
+  } catch (const toml::parse_error& error) {
+    return Error::at(
+        fmt::format("{}:{}", path, error.source().begin.line),
+        fmt::format("found text that is not TOML ({}), expected TOML", error.description()));
+  }
+}
+
+}  // namespace tandem
