@@ -8,7 +8,9 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <iostream>
 #include <new>
+#include <sstream>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -54,6 +56,14 @@ CLI::Validator count() {
                        : fmt::format("found {}, expected a whole number of at least 1", text);
           },
           "POSITIVE"};
+}
+
+// The exit status of a program that has printed all it had to.
+int end_of_output() {
+  std::FILE* const results = standard_output();
+  if (std::fflush(results) == 0 && std::ferror(results) == 0) return 0;
+  say("standard output: found a write that failed, expected room for the results");
+  return Error::Failed;
 }
 
 }  // namespace
@@ -157,22 +167,21 @@ int CommandLine::parse_and_run(int argc, char** argv) {
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app_->exit(e) == 0 ? 0 : Error::BadInput;
+    std::ostringstream out;
+    if (app_->exit(e, out, std::cerr) != 0) return Error::BadInput;
+    fmt::print(standard_output(), "{}", out.str());
+    return end_of_output();
   }
   const Status status = chosen_();
-  std::FILE* const results = standard_output();
-  if (status.ok() && std::fflush(results) == 0 && std::ferror(results) == 0) return 0;
-  if (status.ok()) {
-    say("standard output: found a write that failed, expected room for the results");
-    return Error::Failed;
-  }
+  if (status.ok()) return end_of_output();
   const std::string message = status.error().text();  // empty: others have said it
   if (!message.empty()) say(message);
   return status.error().kind;
 }
 
 void say(std::string_view line) {
-  std::fputs((printable(line) + '\n').c_str(), stderr);  // not print, which throws where none reads
+  std::fputs((printable(line) + '\n').c_str(),
+             stderr);  // not print, which throws where none reads
 }
 
 int jobs_or_cores(int jobs) {

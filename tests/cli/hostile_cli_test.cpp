@@ -93,6 +93,17 @@ TEST_CASE("tables in tables without an end are refused by whoever reads TOML") {
   }
 }
 
+TEST_CASE("the version, helps and completions that find no room are failures too") {
+  const Sandbox box;
+  for (const char* arguments : {"--version", "--help", "simulate --help", "--shell-file bash"}) {
+    INFO(arguments);
+    const Ran ran = box.tandem(arguments, "sh -c 'exec \"$0\" \"$@\" >/dev/full'");
+    CHECK(ran.status == 1);
+    CHECK(ran.err.ends_with('\n'));
+    CHECK(std::ranges::count(ran.err, '\n') == 1);
+  }
+}
+
 TEST_CASE("a message of terabytes ends with the time-out, not after it") {
   const Sandbox box;
   box.file("huge.csv", program_of("huge", "4000000000000"));
