@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "base/file.h"
+#include "base/xml.h"
 
 namespace tandem {
 namespace {
@@ -25,6 +26,39 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
+// A cell that begins so is no formula to a spreadsheet, but a text.
+constexpr char kNoFormula = '\'';
+
+// What a spreadsheet would run, or reads as text because of such marks before it.
+bool is_formula(std::string_view cell) {
+  const auto begin = cell.find_first_not_of("' \t");
+  return begin != std::string_view::npos &&
+         std::string_view("=+-@").find(cell[begin]) != std::string_view::npos;
+}
+
+bool is_number(std::string_view cell) {
+  if (cell.starts_with('+') && !cell.starts_with("+-")) cell.remove_prefix(1);
+  return parse_number(cell).ok();
+}
+
+// What a terminal would obey is escaped. Tabs stay.
+std::string harmless(std::string_view text) {
+  std::string cell;
+  for (std::size_t at = 0;; ++at) {
+    const std::size_t end = std::min(text.find('\t', at), text.size());
+    cell += printable(text.substr(at, end - at));
+    if (end == text.size()) return cell;
+    cell += '\t';
+    at = end;
+  }
+}
+
+// The text that csv_cell() was given; of other programs' cells what they show of it.
+std::string text_of_cell(std::string_view cell) {
+  if (cell.starts_with(kNoFormula) && is_formula(cell)) cell.remove_prefix(1);
+  return harmless(cell);
+}
+
 // The cells of one line, blanks around them dropped but for those in quotes; false where a quote is
 // left open.
 bool split_cells(std::string_view line, std::vector<std::string>* cells) {
@@ -32,8 +66,7 @@ bool split_cells(std::string_view line, std::vector<std::string>* cells) {
   bool quoted = false;
   bool was_quoted = false;
   const auto end_cell = [&] {
-    if (!was_quoted) cell = std::string(trimmed(cell));
-    cells->push_back(std::move(cell));
+    cells->push_back(text_of_cell(was_quoted ? std::string_view(cell) : trimmed(cell)));
     cell.clear();
     was_quoted = false;
   };
@@ -160,13 +193,18 @@ Error CsvTable::error(int row, std::string_view message) const {
 }
 
 std::string csv_cell(std::string_view text) {
-  if (text.find_first_of(",\"\n\r") == std::string_view::npos && trimmed(text) == text &&
-      !text.starts_with('#'))
-    return std::string(text);
+  std::string line(text);
+  std::ranges::replace_if(
+      line, [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  line = harmless(line);
+  if (is_formula(line) && !is_number(line)) line.insert(0, 1, kNoFormula);
+  if (line.find_first_of(",\"") == std::string_view::npos && trimmed(text) == text &&
+      !line.starts_with('#'))
+    return line;
   std::string quoted = "\"";
-  for (const char c : text) {
+  for (const char c : line) {
     if (c == '"') quoted += '"';
-    quoted += c == '\n' || c == '\r' ? ' ' : c;
+    quoted += c;
   }
   return quoted + '"';
 }

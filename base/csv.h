@@ -1,6 +1,8 @@
 // The one place that reads and writes CSV. Reading is by fast-cpp-csv-parser's LineReader (rows of
 // orders have no fixed columns), cells are split here: a cell may be quoted, "" is a quote. Blanks
-// around a cell do not count, but for those in quotes.
+// around a cell do not count, but for those in quotes. Texts of users are harmless both ways: what
+// a terminal would obey is escaped (printable() in base/xml.h), and what a spreadsheet would run
+// has a ' before it in the file.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +56,8 @@ class CsvTable {
 };
 
 // The cell as it stands in a file: quoted where it would read as something else. A row is a line,
-// so line ends become blanks.
+// so line ends become blanks. A text that begins with = + - or @ and is no number gets a ' before
+// it, which reading drops.
 std::string csv_cell(std::string_view text);
 
 // The whole text must be an integer (a finite number); "expected" goes into the error message.

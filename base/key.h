@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/split.h"
+#include "base/xml.h"
 
 namespace tandem {
 
@@ -139,6 +140,19 @@ KeyAt<Place> text(std::string name, std::string help, Place place) {
             const auto* found = std::get_if<std::string>(&value);
             if (found == nullptr) return "a text";
             place(*target) = *found;
+            return std::nullopt;
+          }};
+}
+
+// A text that is shown, and perhaps looked for: kept as it is printed.
+template <class Place>
+KeyAt<Place> name(std::string name, std::string help, Place place) {
+  using Target = typename PlaceTarget<Place>::type;
+  return {std::move(name), std::move(help),
+          [=](const KeyValue& value, Target* target) -> std::optional<std::string> {
+            const auto* found = std::get_if<std::string>(&value);
+            if (found == nullptr) return "a text";
+            place(*target) = printable(*found);
             return std::nullopt;
           }};
 }

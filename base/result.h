@@ -43,10 +43,8 @@ struct Error {
     return error;
   }
 
-  // What is printed: "file:line: message".
-  std::string text() const {
-    return place.source.empty() ? message : place.source + ": " + message;
-  }
+  // What is printed: "file:line: message", of a long one the ends.
+  std::string text() const;
 };
 
 // Nothing to return but success.

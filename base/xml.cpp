@@ -37,6 +37,16 @@ bool is_control(std::string_view character) {
   return first == 0xC2 && static_cast<unsigned char>(character[1]) < 0xA0;  // C1
 }
 
+// Unicode's ends of lines and paragraphs, and what turns the direction of a text.
+bool is_hidden_mark(std::string_view character) {
+  if (character == "\xD8\x9C") return true;  // U+061C
+  if (character.size() != 3 || character[0] != '\xE2') return false;
+  const auto second = static_cast<unsigned char>(character[1]);
+  const auto third = static_cast<unsigned char>(character[2]);
+  if (second == 0x80) return third == 0x8E || third == 0x8F || (third >= 0xA8 && third <= 0xAE);
+  return second == 0x81 && third >= 0xA6 && third <= 0xA9;  // U+2066 to U+2069
+}
+
 // Calls character(text) for each; what is no character is given byte by byte, to stray(byte).
 template <class Character, class Stray>
 void each_character(std::string_view text, const Character& character, const Stray& stray) {
@@ -48,6 +58,14 @@ void each_character(std::string_view text, const Character& character, const Str
       character(text.substr(0, size));
     text.remove_prefix(std::max<std::size_t>(size, 1));
   }
+}
+
+// The place, or before it the first byte of UTF-8's character that it is inside of.
+std::size_t begin_of_character(std::string_view text, std::size_t at) {
+  constexpr std::size_t kMostBehind = 3;
+  const std::size_t least = at - std::min(at, kMostBehind);
+  while (at > least && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+  return at;
 }
 
 std::string escaped(std::string_view bytes) {
@@ -92,11 +110,14 @@ std::string xml_escaped(std::string_view text) {
 }
 
 std::string printable(std::string_view text) {
+  if (std::ranges::all_of(text, [](char c) { return c >= ' ' && c < 0x7f; }))
+    return std::string(text);
   std::string out;
   each_character(
       text,
       [&](std::string_view character) {
-        out += is_control(character) ? escaped(character) : std::string(character);
+        out += is_control(character) || is_hidden_mark(character) ? escaped(character)
+                                                                  : std::string(character);
       },
       [&](char byte) {
         out += escaped({&byte, 1});
@@ -113,8 +134,16 @@ std::string one_line(std::string_view text) {
 
 std::string shortened(std::string_view text, std::size_t most) {
   if (text.size() <= most) return std::string(text);
-  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80) --most;
-  return std::string(text.substr(0, most)) + "..";
+  return std::string(text.substr(0, begin_of_character(text, most))) + "..";
+}
+
+std::string kept_short(std::string_view text) {
+  constexpr std::string_view kLeftOut = " [...] ";
+  constexpr std::size_t kMost = 1000, kEnd = 400, kBegin = kMost - kEnd - kLeftOut.size();
+  if (text.size() <= kMost) return std::string(text);
+  const std::size_t end = begin_of_character(text, text.size() - kEnd + 3);
+  return fmt::format("{}{}{}", text.substr(0, begin_of_character(text, kBegin)), kLeftOut,
+                     text.substr(end));
 }
 
 }  // namespace tandem

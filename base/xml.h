@@ -13,9 +13,14 @@ std::string xml_escaped(std::string_view text);
 // The first `most` bytes and ".." where a text is longer, UTF-8's continuation bytes kept together.
 std::string shortened(std::string_view text, std::size_t most);
 
-// One line that no terminal takes for a command: control characters, and bytes that are not UTF-8,
-// as they are escaped in C ("\\n", "\\x1b").
+// One line that no terminal takes for a command: control characters, marks that nobody sees but
+// that end a line or turn the text round, and bytes that are not UTF-8, as they are escaped in C
+// ("\\n", "\\x1b").
 std::string printable(std::string_view text);
+
+// What is shown of a text that may be of any length, as a name or what an error found in a file:
+// of more than 1000 bytes the beginning and the end, 1000 in all.
+std::string kept_short(std::string_view text);
 
 // With blanks for line ends and other control characters.
 std::string one_line(std::string_view text);

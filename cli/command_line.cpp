@@ -138,7 +138,7 @@ CommandLine::CommandLine(const std::string& name, const std::string& about)
       ->check(CLI::IsMember(shell_file_kinds()))
       ->trigger_on_parse();
   app_->failure_message([](const CLI::App* app, const CLI::Error& error) {
-    return fmt::format("{}; see {} --help\n", printable(error.what()), app->get_name());
+    return fmt::format("{}; see {} --help\n", printable(kept_short(error.what())), app->get_name());
   });
 }
 
@@ -180,7 +180,7 @@ int CommandLine::parse_and_run(int argc, char** argv) {
 }
 
 void say(std::string_view line) {
-  std::fputs((printable(line) + '\n').c_str(),
+  std::fputs((printable(kept_short(line)) + '\n').c_str(),
              stderr);  // not print, which throws where none reads
 }
 

@@ -89,7 +89,7 @@ class CommandLine {
 // The value of --jobs; 0: as many as there are cores.
 int jobs_or_cores(int jobs);
 
-// A line to standard error, with what users wrote escaped (printable() in base/xml.h).
+// A line to standard error, with what users wrote escaped and cut (base/xml.h).
 void say(std::string_view line);
 
 }  // namespace tandem

@@ -44,8 +44,8 @@ py::object or_none(const T& value) {
 [[noreturn]] void raise(const Error& error, const AskedOf& asked) {
   const PythonPlace place = place_of(error.place.source, asked);
   const std::string key = error.place.keys.empty() ? "" : error.place.keys.front();
-  std::string text =
-      printable(place.parameter.empty() ? error.text() : place.parameter + ": " + error.message);
+  std::string text = printable(
+      place.parameter.empty() ? error.text() : place.parameter + ": " + kept_short(error.message));
   if (text.starts_with("--")) text.erase(0, 2);  // "--among: found ..."
   const py::object exception = py::module_::import("tandem.errors")
                                    .attr("made")(static_cast<int>(error.kind), text, or_none(key),

@@ -2,18 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "base/csv.h"
+
 namespace tandem {
-namespace {
-
-// In quotes where a CSV would take it for something else.
-std::string csv_cell(const std::string& name) {
-  if (name.find_first_of(",\"#") == std::string::npos) return name;
-  std::string quoted = "\"";
-  for (const char c : name) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + '"';
-}
-
-}  // namespace
 
 std::string cables_csv(const ComposedCluster& cluster, const std::vector<std::string>& comments) {
   std::string text;

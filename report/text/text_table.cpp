@@ -19,6 +19,9 @@ constexpr int kGap = 2;             // blanks between columns
 constexpr std::size_t kIndent = 2;  // of what goes on from the line before
 constexpr int kLeastText = 16;      // a column of text is not made narrower
 
+// What users wrote, or files of theirs.
+std::string shown(const std::string& text) { return printable(kept_short(text)); }
+
 // Characters, not bytes: all but UTF-8's continuation bytes.
 int columns_of(const std::string& text) {
   return static_cast<int>(std::ranges::count_if(
@@ -220,11 +223,13 @@ class Blocks {
 
 std::string laid_out(const std::vector<Heading>& headings, const std::vector<Cells>& rows,
                      int width) {
-  std::vector<Cells> shown = rows;
-  for (Cells& cells : shown) {
-    for (std::string& cell : cells) cell = printable(cell);
+  std::vector<Heading> titles = headings;
+  for (Heading& heading : titles) heading.title = shown(heading.title);
+  std::vector<Cells> all = rows;
+  for (Cells& cells : all) {
+    for (std::string& cell : cells) cell = shown(cell);
   }
-  return Blocks(headings, shown, width).text();
+  return Blocks(titles, all, width).text();
 }
 
 std::string markdown(const std::vector<Heading>& headings, const std::vector<Cells>& rows) {
@@ -232,8 +237,7 @@ std::string markdown(const std::vector<Heading>& headings, const std::vector<Cel
     std::string text;
     for (const std::string& cell : cells) {
       text += "| ";
-      for (const char c : printable(cell))
-        text += c == '|' ? std::string("\\|") : std::string(1, c);
+      for (const char c : shown(cell)) text += c == '|' ? std::string("\\|") : std::string(1, c);
       text += ' ';
     }
     return text + "|\n";
@@ -252,7 +256,7 @@ std::string markdown(const std::vector<Heading>& headings, const std::vector<Cel
 std::string wrapped(const std::string& text, int width) {
   std::string all;
   for (const std::string& line : split(text, "\n")) {
-    for (const std::string& part : broken(printable(line), width)) all += part + '\n';
+    for (const std::string& part : broken(shown(line), width)) all += part + '\n';
   }
   if (!text.ends_with('\n') && !all.empty()) all.pop_back();
   return all;

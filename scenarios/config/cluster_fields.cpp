@@ -181,7 +181,7 @@ std::vector<Field> report_fields() {
                  "communication between nodes is under 5 % of the iteration, on the ideal engine; "
                  "default false",
                  AT(report.least_bandwidth)),
-      keys::text(
+      keys::name(
           "report.baseline",
           "text: a point's name on an axis; below the table stands what every other run saves "
           "against the one with that point instead of its own",
@@ -260,7 +260,7 @@ std::vector<Field> cost_fields() {
 std::vector<Field> own_cluster_fields() {
   std::vector<Field> fields = {
       {"cluster.preset", "text: a preset's name, see tandem topology", set_preset},
-      keys::text("cluster.name", "text: shown in tables; default the preset's",
+      keys::name("cluster.name", "text: shown in tables; default the preset's",
                  AT(cluster.spec.name)),
       keys::whole("cluster.gpus", "integer: GPUs of the job; default tp x pp x cp x dp",
                   AT(cluster.gpus), 1),

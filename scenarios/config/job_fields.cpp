@@ -34,7 +34,7 @@ std::vector<Field> plain_fields() {
       imported_from("model.from",
                     "text or list of texts: files of other tools that give the keys of [model], as "
                     "tandem import reads them"),
-      keys::text("model.name", "text: shown in tables", AT(job.model_name)),
+      keys::name("model.name", "text: shown in tables", AT(job.model_name)),
       keys::whole("model.layers", "integer: transformer layers", AT(job.model.layers), 1),
       keys::whole("model.hidden", "integer: hidden size h", AT(job.model.hidden), 1),
       keys::whole("model.seq", "integer: tokens a sequence s", AT(job.model.seq), 1),

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/nearest.h"
+#include "base/xml.h"
 #include "scenarios/config/checks.h"
 #include "scenarios/config/costs.h"
 #include "scenarios/config/fields.h"
@@ -274,7 +275,7 @@ std::string name_of(const ScenarioFile& file, const std::vector<const Point*>& p
   for (const Point* point : points) {
     for (const std::string& name : point->names) joined += (joined.empty() ? "" : ", ") + name;
   }
-  return joined.empty() ? std::filesystem::path(file.path).stem().string() : joined;
+  return joined.empty() ? printable(std::filesystem::path(file.path).stem().string()) : joined;
 }
 
 // A point an axis.

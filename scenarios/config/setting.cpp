@@ -10,6 +10,7 @@
 #include "base/csv.h"
 #include "base/file.h"
 #include "base/toml/parse_toml.h"
+#include "base/xml.h"
 
 namespace tandem {
 namespace {
@@ -91,7 +92,7 @@ class Flattener {
   }
 
   Result<Axis> points(const toml::array& array, const std::string& name) const {
-    Axis axis{name, {}};
+    Axis axis{printable(name), {}};
     for (const toml::node& node : array) {
       const toml::table* table = node.as_table();
       if (table == nullptr)
@@ -115,18 +116,19 @@ class Flattener {
     Axis axis{name, {}};
     for (const toml::node& node : array) {
       ASSIGN_OR_RETURN(const Setting setting, to_setting(node, place(node), name));
-      axis.points.push_back({{fmt::format("{}={}", name, setting.text())}, {{name, setting}}});
+      axis.points.push_back(
+          {{printable(fmt::format("{}={}", name, setting.text()))}, {{name, setting}}});
     }
     return axis;
   }
 
-  // A text, or a list of texts.
+  // A text, or a list of texts; as they are printed, and looked for.
   Result<std::vector<std::string>> names(const toml::node& node) const {
     std::vector<std::string> list;
     const toml::array* array = node.as_array();
-    if (array == nullptr && node.is_string()) list.push_back(node.as_string()->get());
+    if (array == nullptr && node.is_string()) list.push_back(printable(node.as_string()->get()));
     for (std::size_t i = 0; array != nullptr && i < array->size(); ++i) {
-      if (const auto* text = array->get_as<std::string>(i)) list.push_back(text->get());
+      if (const auto* text = array->get_as<std::string>(i)) list.push_back(printable(text->get()));
     }
     if (list.empty() || (array != nullptr && list.size() != array->size()))
       return Error::at(place(node),

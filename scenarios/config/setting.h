@@ -40,7 +40,8 @@ Status set_by(const Key<Target>& key, const std::string& name, const Setting& se
 
 using Settings = std::map<std::string, Setting>;  // by dotted key, "parallel.tp"
 
-// One point of an axis: its name (or several, a column of the table each), and what it sets.
+// One point of an axis: its name (or several, a column of the table each), and what it sets. Names
+// are as they are printed: a line break in one is "\\n".
 struct Point {
   std::vector<std::string> names;
   Settings settings;

@@ -101,6 +101,34 @@ TEST_CASE("what users wrote is printed in one line that no terminal takes for a 
         "M\xC3\xBCnchen \xE2\x82\xAC \xF0\x9F\x9A\x80");
   CHECK(printable("\xFF"
                   "a\xC3") == "\\xffa\\xc3");
+  // Unicode's ends of lines, and what turns the direction of a text; quotes of its block are text.
+  CHECK(printable("a\u2028b\u2029c") == "a\\xe2\\x80\\xa8b\\xe2\\x80\\xa9c");
+  for (const char* mark : {"\u061c", "\u200e", "\u200f", "\u202a", "\u202e", "\u2066", "\u2069"}) {
+    INFO(printable(mark));
+    CHECK(printable(mark).starts_with("\\x"));
+  }
+  CHECK(printable("\u201c\u2026\u201d \u2030 \u2065 \u206a") ==
+        "\u201c\u2026\u201d \u2030 \u2065 \u206a");
+}
+
+TEST_CASE("of what is shown and has any length the ends are kept, and characters whole") {
+  CHECK(kept_short(std::string(1000, 'x')) == std::string(1000, 'x'));
+  CHECK(kept_short(std::string(100'000'000, 'x')) ==
+        std::string(593, 'x') + " [...] " + std::string(397, 'x'));
+  std::string umlauts = "x";
+  for (int i = 0; i < 600; ++i) umlauts += "\u00fc";
+  CHECK(printable(kept_short(umlauts)).find("\\x") == std::string::npos);
+  for (const char* text : {"\x80", "\u00fc", "\u20ac", "\U0001f680"}) {
+    std::string all;
+    while (all.size() < 5000) all += text;
+    const std::string once = kept_short(all);
+    CHECK(once.size() <= 1000);
+    CHECK(kept_short(once) == once);
+  }
+  const Error error = Error::at("file:1", "found " + std::string(40'000, 'y') + ", expected z");
+  CHECK(error.text().size() <= 1000);
+  CHECK(error.text().starts_with("file:1: found yyy"));
+  CHECK(error.text().ends_with("yyy, expected z"));
 }
 
 TEST_CASE("a TOML file nests 200 tables at most, by keys, by headers and by brackets") {
@@ -272,6 +300,7 @@ TEST_CASE("what csv_cell writes is read back, line ends as blanks") {
   CHECK(csv_cell("a,b") == "\"a,b\"");
   CHECK(csv_cell("say \"hi\"") == "\"say \"\"hi\"\"\"");
   CHECK(csv_cell("two\nlines\r") == "\"two lines \"");
+  CHECK(csv_cell("\x1b[31m\u202e") == "\\x1b[31m\\xe2\\x80\\xae");
   const unsigned seed = test_seed();
   INFO("seed " << seed);
   std::mt19937 random(seed);
@@ -279,11 +308,22 @@ TEST_CASE("what csv_cell writes is read back, line ends as blanks") {
   std::string text;
   for (Cells& row : rows) {
     for (std::string& cell : row) {
-      for (auto left = random() % 6; left > 0; --left) cell += "a,\" \t#'"[random() % 7];
+      for (auto left = random() % 6; left > 0; --left) cell += "a,\" \t#'=+-@1"[random() % 12];
       text += csv_cell(cell) + (&cell == &row.back() ? '\n' : ',');
     }
   }
   CHECK(rows_of(text) == rows);
+}
+
+TEST_CASE("no text in a cell is a formula to a spreadsheet, and numbers stay as they are") {
+  for (const char* text :
+       {"=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "'=1", "\t=1", " -x"}) {
+    INFO(text);
+    const std::string cell = csv_cell(text);
+    CHECK((cell.starts_with('\'') || cell.starts_with("\"'")));
+    CHECK(rows_of(cell + ",x\n") == std::vector<Cells>{{text, "x"}});
+  }
+  for (const char* text : {"-1.5e-3", "+7", "1f1b", "a=b", "'tis"}) CHECK(csv_cell(text) == text);
 }
 
 TEST_CASE("through a symbolic link what it leads to is written, and a file's mode stays") {

@@ -189,6 +189,40 @@ TEST_CASE("a torn line is cut, said, and its run is run again") {
         fmt::format("torn.csv: {} rows kept, a torn line cut, 1 to run\n", kSweepRuns - 1));
 }
 
+TEST_CASE("a sweep ends whatever its runs are called, and no name is a command to anybody") {
+  const Sandbox sandbox;
+  sandbox.file("runs.toml", kTwoStages + R"([[matrix.parallel]]
+name = "x\ny"
+parallel.global_batch = 4
+[[matrix.parallel]]
+name = "\u0000\r"
+parallel.global_batch = 6
+[[matrix.parallel]]
+name = "=cmd|' /C calc'!A0"
+parallel.global_batch = 8
+[[matrix.parallel]]
+name = "\u001b[31m\u202e\u2028"
+parallel.global_batch = 10
+[report]
+baseline = "x\ny"
+)");
+  const Ran first = sandbox.tandem("sweep runs.toml -o all.csv --engine ideal");
+  CHECK(first.status == 0);
+  const std::string csv = sandbox.read("all.csv");
+  for (const char* row : {"\nx\\ny,", "\n\\x00\\r,", "\n'=cmd|' /C calc'!A0,",
+                          "\n\\x1b[31m\\xe2\\x80\\xae\\xe2\\x80\\xa8,"}) {
+    INFO(row);
+    CHECK(csv.find(row) != std::string::npos);
+  }
+  const Ran again = sandbox.tandem("sweep runs.toml -o all.csv --engine ideal");
+  CHECK(again.err == "all.csv: 4 rows kept, 0 to run\n");
+  CHECK(sandbox.read("all.csv") == csv);
+  const Ran table = sandbox.tandem("simulate runs.toml --engine ideal");
+  CHECK(table.status == 0);
+  for (const char c : table.out + table.err) CHECK((c == '\n' || (' ' <= c && c <= '~')));
+  CHECK(table.out.find("x\\ny") != std::string::npos);
+}
+
 TEST_CASE("after an edit only what is new is run, and what was dropped is said and kept aside") {
   const Sandbox sandbox;
   const std::string matrix = "[matrix]\nparallel.global_batch = ";
