@@ -57,9 +57,11 @@ void print_start(const SweepStart& start, const std::string& output) {
   if (!start.resumed && start.cut_bytes == 0) return;
   std::string text = fmt::format("{}: {} rows kept", output, start.kept);
   if (start.cut_bytes > 0) text += ", a torn line cut";
+  const std::string aside = fmt::format("(they stay in {}.old)", output);
   if (start.dropped > 0)
-    text +=
-        fmt::format(", {} dropped that no run has (they stay in {}.old)", start.dropped, output);
+    text += fmt::format(", {} dropped that no run has {}", start.dropped, aside);
+  if (start.changed > 0)
+    text += fmt::format(", {} dropped that somebody changed {}", start.changed, aside);
   if (start.again > 0) text += fmt::format(", {} failed runs again", start.again);
   say(fmt::format("{}, {} to run", text, start.to_run));
 }

@@ -18,6 +18,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::array kFirst = {"name", "settings", "error", "engine"};
+// Ends each row, and hashes what stands before it.
+constexpr std::string_view kChecksum = "checksum";
 // Of `simulate --json`: what stands above, what is timed, and what two rows give.
 constexpr std::array kLeftOut = {"name",
                                  "engine",
@@ -87,7 +89,8 @@ std::vector<std::string> output_cells(const RunResult& result,
   return texts;
 }
 
-// FNV-1a.
+// FNV-1a, which no change of one byte leaves as it was.
+constexpr std::uint64_t kUnmixed = 0xcbf29ce484222325u;
 std::uint64_t mixed(std::uint64_t hash, std::string_view text) {
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return hash;
@@ -100,7 +103,7 @@ class SettingsHash {
       : folder_(std::filesystem::path(scenario_path).parent_path()) {}
 
   std::string of(const Settings& settings, std::string_view engine) {
-    std::uint64_t hash = mixed(0xcbf29ce484222325u, engine);
+    std::uint64_t hash = mixed(kUnmixed, engine);
     for (const auto& [key, setting] : settings) {
       const std::string text = setting.text();
       hash = mixed(hash, fmt::format("\n{}={}", key, text));
@@ -129,6 +132,19 @@ std::string joined(const std::vector<std::string>& cells) {
   return line;
 }
 
+std::string checksum_of(const std::vector<std::string>& cells) {
+  return fmt::format("{:016x}", mixed(kUnmixed, joined(cells)));
+}
+
+// Whether a row is as it was written.
+bool is_unchanged(const CsvTable& table, int row) {
+  std::vector<std::string> cells;
+  for (const std::string& column : table.columns()) {
+    if (column != kChecksum) cells.emplace_back(table.text(row, column));
+  }
+  return checksum_of(cells) == table.text(row, kChecksum);
+}
+
 }  // namespace
 
 Result<Results> Results::of(const ScenarioFile& file, std::vector<RunSettings> runs,
@@ -155,6 +171,7 @@ std::string Results::header() const {
   std::vector<std::string> columns(kFirst.begin(), kFirst.end());
   columns.insert(columns.end(), inputs_.begin(), inputs_.end());
   columns.insert(columns.end(), outputs_.begin(), outputs_.end());
+  columns.emplace_back(kChecksum);
   return joined(columns);
 }
 
@@ -167,6 +184,7 @@ std::string Results::line(int run, const std::string& error,
     cells.push_back(at == own.settings.end() ? "" : at->second.text());
   }
   cells.insert(cells.end(), outputs.begin(), outputs.end());
+  cells.push_back(checksum_of(cells));
   return joined(cells);
 }
 
@@ -197,6 +215,7 @@ Result<Results::Found> Results::read(const std::string& path) const {
   ASSIGN_OR_RETURN(const CsvTable table, CsvTable::read(path));
   std::vector<std::string> needed(kFirst.begin(), kFirst.end());
   needed.insert(needed.end(), outputs_.begin(), outputs_.end());
+  needed.emplace_back(kChecksum);
   for (const std::string& column : needed) {
     if (!table.has(column))
       return Error::at(fmt::format("{}:1", path),
@@ -205,6 +224,10 @@ Result<Results::Found> Results::read(const std::string& path) const {
                                    column));
   }
   for (int i = 0; i < table.size(); ++i) {
+    if (!is_unchanged(table, i)) {
+      ++found.changed;
+      continue;
+    }
     const auto at = by_key_.find(
         Key{std::string(table.text(i, "name")), std::string(table.text(i, "settings"))});
     if (at == by_key_.end()) {

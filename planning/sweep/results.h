@@ -16,7 +16,7 @@ namespace tandem {
 
 // The runs of one sweep, and the columns of their results: name, settings (a hash), error, engine;
 // a column for every key that a run sets; one for every number of `simulate --json`, but what is
-// timed and what compares runs.
+// timed and what compares runs; a checksum of the row.
 class Results {
  public:
   // An Error where two runs are the same.
@@ -40,6 +40,7 @@ class Results {
   struct Found {
     std::map<int, Row> rows;  // by run
     int strange = 0;          // rows of no run of this sweep
+    int changed = 0;          // since they were written: they may be of any
   };
   // Errors name the line: not a file of results, or one with other columns. REQUIRES: no torn
   // lines. No file, or an empty one: nothing.

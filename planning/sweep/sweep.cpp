@@ -83,8 +83,10 @@ Result<Rows> gather(const Results& results, const std::vector<std::string>& file
     ASSIGN_OR_RETURN(const Results::Found found, results.read(path));
     start->cut_bytes += bytes;
     start->dropped += found.strange;
-    start->resumed |= !found.rows.empty() || found.strange > 0;
-    if (found.strange > 0) {
+    start->changed += found.changed;
+    const bool is_short = found.strange + found.changed > 0;
+    start->resumed |= !found.rows.empty() || is_short;
+    if (is_short) {
       std::error_code failed;
       fs::copy_file(path, path + ".old", fs::copy_options::overwrite_existing, failed);
       if (failed)

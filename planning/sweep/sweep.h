@@ -30,6 +30,7 @@ struct SweepStart {
   int kept = 0;                // rows that stay
   int again = 0;               // of runs that failed: they are run again
   int dropped = 0;             // of runs that are not in the sweep; the file as it was is .old
+  int changed = 0;             // since they were written: dropped as well
   std::int64_t cut_bytes = 0;  // of torn lines
   int to_run = 0;              // by all ranks together
 };

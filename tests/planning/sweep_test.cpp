@@ -60,7 +60,7 @@ TEST_CASE("a sweep has a row a run, in the scenario's order, with the numbers of
   const std::string sweep = text_of(csv);
   CHECK(sweep.substr(0, sweep.find('\n'))
             .ends_with(",ops,tokens_per_s_per_gpu,flops_convention,memory_bytes.reserve,memory_"
-                       "bytes.by_pipeline_rank,memory_bytes.workspace"));
+                       "bytes.by_pipeline_rank,memory_bytes.workspace,checksum"));
 
   const std::string json = folder / "all.json";
   REQUIRE(std::system(fmt::format("'{}' simulate '{}' --engine ideal --only 1f1b --json > '{}'",
@@ -187,6 +187,29 @@ TEST_CASE("a torn line is cut, said, and its run is run again") {
   CHECK(text_of(csv) == whole);
   CHECK(run.err() ==
         fmt::format("torn.csv: {} rows kept, a torn line cut, 1 to run\n", kSweepRuns - 1));
+}
+
+TEST_CASE("a row of which one byte was changed is noticed, kept aside and run again") {
+  const Folder folder;
+  const std::string whole = text_of(sweep_undisturbed(folder));
+  const std::size_t second = whole.find('\n', whole.find('\n') + 1) + 1;
+  const std::size_t third = whole.find('\n', second) + 1;
+  // In the name, in a number that is kept, and in the checksum.
+  for (const std::size_t at : {second + 20, whole.rfind("0.0", third), third - 2}) {
+    std::string changed = whole;
+    REQUIRE((second < at && at < third));
+    changed[at] = changed[at] == '7' ? '8' : '7';
+    INFO(changed.substr(second, third - second));
+    const std::string csv = folder.with("changed.csv", changed);
+    MpiRun run(folder, sweep_command("changed.csv"));
+    CHECK(run.wait() == 0);
+    CHECK(run.err() ==
+          fmt::format("changed.csv: {} rows kept, 1 dropped that somebody changed (they "
+                      "stay in changed.csv.old), 1 to run\n",
+                      kSweepRuns - 1));
+    CHECK(text_of(csv) == whole);
+    CHECK(text_of(folder / "changed.csv.old") == changed);
+  }
 }
 
 TEST_CASE("a sweep ends whatever its runs are called, and no name is a command to anybody") {
