@@ -137,7 +137,7 @@ TEST_CASE("on one host nobody beyond it reaches a run, neither its ranks nor mpi
     MpiRun run(folder, kTandem + " run " + program + " --backend mpi --json");
     REQUIRE(comes_true([&] { return !run.open_to_this_host().empty(); }));  // the coordinator
     if (ranks > 1) REQUIRE(run.plays(ranks));
-    CHECK(run.open_to_others() == std::vector<std::string>());
+    CHECK(run.open_to_others().empty());
     kill(run.launcher(), SIGTERM);
     CHECK(run.wait() != 0);
     CHECK(!has(run.err(), "preload"));
