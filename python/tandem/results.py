@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Sequence
 
 from . import _tandem, table
@@ -367,6 +368,11 @@ class Sizing:
 _TEXTS = ("name", "settings", "error", "engine")  # a sweep's columns that are no numbers
 
 
+def _plain(cell):
+    """What a CSV's cell says, without the ' before a text that a spreadsheet would run."""
+    return cell[1:] if re.match(r"'[' \t]*[=+@-]", cell) else cell
+
+
 class Sweep:
     """The rows of a sweep, a dict each."""
 
@@ -381,7 +387,11 @@ class Sweep:
     def _read(cls, swept, keep_path):
         with open(swept["path"], newline="", encoding="utf-8") as file:
             rows = [
-                {k: (v or None) if k in _TEXTS else _cell(v) for k, v in row.items()}
+                {
+                    column: (_plain(cell) or None) if column in _TEXTS else _cell(_plain(cell))
+                    for column, cell in row.items()
+                    if column != "checksum"
+                }
                 for row in csv.DictReader(file)
             ]
         path = swept["path"] if keep_path else None

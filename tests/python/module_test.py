@@ -97,6 +97,9 @@ class SameAsTheProgram(unittest.TestCase):
             {**TWO_STAGES, "variant": [{"name": "1e3"}, {"name": "2", "parallel.global_batch": 2}]}
         )
         self.assertEqual([row["name"] for row in swept.rows], ["1e3", "2"])
+        formula = tandem.sweep({**TWO_STAGES, "variant": [{"name": "=1+1"}, {"name": "'-x"}]})
+        self.assertEqual([row["name"] for row in formula.rows], ["=1+1", "'-x"])
+        self.assertNotIn("checksum", formula.rows[0])
         self.assertEqual([row["parallel.global_batch"] for row in swept.rows], [4, 2])
         self.assertIsNone(swept.path)
 
