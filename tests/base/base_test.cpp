@@ -113,7 +113,7 @@ TEST_CASE("what users wrote is printed in one line that no terminal takes for a 
 
 TEST_CASE("of what is shown and has any length the ends are kept, and characters whole") {
   CHECK(kept_short(std::string(1000, 'x')) == std::string(1000, 'x'));
-  CHECK(kept_short(std::string(100'000'000, 'x')) ==
+  CHECK(kept_short(std::string(8'000'000, 'x')) ==
         std::string(593, 'x') + " [...] " + std::string(397, 'x'));
   std::string umlauts = "x";
   for (int i = 0; i < 600; ++i) umlauts += "\u00fc";
