@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "cli/commands.h"
 #include "cli/files.h"
-#include "cli/gpu_options.h"
+#include "cli/options/gpu_options.h"
 #include "exec/execute.h"
 #include "launch/launch.h"
 #include "launch/standard_output.h"
@@ -105,8 +105,6 @@ Result<std::vector<CommTest>> tests_of(const CommOptions& options, int ranks) {
       ASSIGN_OR_RETURN(tests.emplace_back(), parse_pair(pair, ranks));
     }
   }
-  if (!options.pairs.empty() && !seen.contains("p2p"))
-    return Error{"--pair: found a pair of ranks without --op p2p, expected both"};
   return tests;
 }
 
@@ -173,7 +171,7 @@ Status time_all(const CommOptions& options) {
 }
 
 Status run(CommOptions options) {
-  RETURN_IF_ERROR(apply(options.gpu, options.backend, &options.exec));
+  apply(options.gpu, &options.exec);
   const Status status = time_all(options);
   if (!status.ok() && may_be_a_rank(options.backend) && rank_0_says(status.error())) return Done{};
   return status;

@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "cli/commands.h"
 #include "cli/files.h"
-#include "cli/gpu_options.h"
+#include "cli/options/gpu_options.h"
 #include "cli/text_width.h"
 #include "exec/backend.h"
 #include "launch/launch.h"
@@ -33,7 +33,7 @@ struct DeviceOptions {
 Status measure(DeviceOptions options) {
   RETURN_IF_ERROR(check_timeout(options.timeout_s));
   const Backend& backend = *backend_named(options.backend);
-  RETURN_IF_ERROR(apply(options.gpu, options.backend, &options.exec));
+  apply(options.gpu, &options.exec);
   options.exec.timeout_ns = to_ns(options.timeout_s);
   if (options.exec.precision.empty()) options.exec.precision = "bf16";
   RETURN_IF_ERROR(check_files(options.program, {}, {{"-o", options.output}}));

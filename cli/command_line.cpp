@@ -46,6 +46,28 @@ Status check_commands(const CLI::App& app, int argc, char** argv) {
   return Done{};
 }
 
+// An Error where the command line has an option that does nothing there.
+Status check_chosen(const CLI::App& app, const Chosen& chosen) {
+  const CLI::App* command = &app;
+  std::string name;
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    name += (name.empty() ? "" : " ") + command->get_name();
+  }
+  std::vector<OptionState> options;
+  for (const CLI::Option* option : command->get_options()) {
+    if (!option->nonpositional()) continue;
+    const bool given = option->count() > 0;
+    options.push_back({option->get_name(), given,
+                       given ? option->results() : std::vector{option->get_default_str()}});
+  }
+  CommandInput input;
+  if (chosen.input) {
+    ASSIGN_OR_RETURN(input, chosen.input());
+  }
+  return check_options(name, input, options);
+}
+
 // CLI11's own check of a count names the largest double where it finds 0.
 CLI::Validator count() {
   return {[](const std::string& text) {
@@ -92,8 +114,6 @@ Option Option::show_default() const { return Option(option_->capture_default_str
 Option Option::on_value(std::function<void()> seen) const {
   return Option(option_->each([seen = std::move(seen)](const std::string&) { seen(); }));
 }
-bool Option::given() const { return option_->count() > 0; }
-std::string Option::name() const { return option_->get_name(); }
 
 Command Command::subcommand(const std::string& name, const std::string& about) const {
   return {app_->add_subcommand(name, about), chosen_};
@@ -119,8 +139,9 @@ Option Command::flag(const std::string& names, bool* value, const std::string& h
 
 void Command::footer(const std::string& text) const { app_->footer(text); }
 
-void Command::run(Run run) const {
-  app_->callback([run = std::move(run), chosen = chosen_] { *chosen = run; });
+void Command::run(Run run, std::function<Result<CommandInput>()> input) const {
+  app_->callback(
+      [chosen = chosen_, mine = Chosen{std::move(input), std::move(run)}] { *chosen = mine; });
 }
 
 CommandLine::CommandLine(const std::string& name, const std::string& about)
@@ -172,7 +193,8 @@ int CommandLine::parse_and_run(int argc, char** argv) {
     fmt::print(standard_output(), "{}", out.str());
     return end_of_output();
   }
-  const Status status = chosen_();
+  Status status = check_chosen(*app_, chosen_);
+  if (status.ok()) status = chosen_.run();
   if (status.ok()) return end_of_output();
   const std::string message = status.error().text();  // empty: others have said it
   if (!message.empty()) say(message);

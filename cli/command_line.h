@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "cli/options/option_table.h"
 
 namespace CLI {
 class App;
@@ -38,21 +39,23 @@ class Option {
   Option show_default() const;
   Option on_value(std::function<void()> seen) const;
 
-  bool given() const;
-  std::string name() const;
-
  private:
   CLI::Option* option_;
 };
 
-// What runs when its command was chosen.
 using Run = std::function<Status()>;
+
+// What the chosen command reads, found out before its options are checked, and what then runs.
+struct Chosen {
+  std::function<Result<CommandInput>()> input;
+  Run run;
+};
 
 // A command, to which its options are added. The values they point to must live as long as the
 // command line.
 class Command {
  public:
-  Command(CLI::App* app, Run* chosen) : app_(app), chosen_(chosen) {}
+  Command(CLI::App* app, Chosen* chosen) : app_(app), chosen_(chosen) {}
 
   Command subcommand(const std::string& name, const std::string& about) const;
   // A command that only has subcommands.
@@ -62,11 +65,12 @@ class Command {
   Option option(const std::string& names, Value* value, const std::string& help) const;
   Option flag(const std::string& names, bool* value, const std::string& help) const;
   void footer(const std::string& text) const;
-  void run(Run run) const;
+  // `input`: of a command that reads several kinds (option_table.h).
+  void run(Run run, std::function<Result<CommandInput>()> input = {}) const;
 
  private:
   CLI::App* app_;
-  Run* chosen_;
+  Chosen* chosen_;
 };
 
 // The whole command line of a program.
@@ -83,7 +87,7 @@ class CommandLine {
   int parse_and_run(int argc, char** argv);
 
   std::unique_ptr<CLI::App> app_;
-  Run chosen_;
+  Chosen chosen_;
 };
 
 // The value of --jobs; 0: as many as there are cores.

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -50,14 +51,17 @@ inline Status check_timeout(double timeout_s) {
   return Error{fmt::format("--timeout: found {}, expected seconds", timeout_s)};
 }
 
-// An Error where a Program is given with what chooses among a scenario's settings and runs.
-inline Status expect_no_choice(const std::string& program, const std::vector<std::string>& sets,
-                               const std::string& only) {
-  if (sets.empty() && only.empty()) return Done{};
-  return Error{
-      fmt::format("{}: found a Program with --set or --only, expected neither: they choose what a "
-                  "scenario says",
-                  program)};
+// The input of a command that reads scenarios and Programs.
+inline CommandInput scenario_or_program(const std::string& path) {
+  return {path, path.ends_with(".csv") ? "p" : "s"};
+}
+
+// --budget is of orders that are searched for.
+inline Status check_budget(const std::vector<Scenario>& scenarios, double budget_s) {
+  const auto is_open = [](const Scenario& scenario) { return scenario.job.order_is_open(); };
+  if (budget_s == 0 || std::ranges::any_of(scenarios, is_open)) return Done{};
+  return Error::at(scenarios.front().path,
+                   "found --budget with an order that is given, expected schedule.order = auto");
 }
 
 }  // namespace tandem

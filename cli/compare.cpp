@@ -47,11 +47,6 @@ Status write_report(const CompareOptions& options, const TraceTable& simulated,
 }
 
 Status run_of_profile(const CompareOptions& options) {
-  if (!options.perfetto.empty())
-    return Error{
-        fmt::format("{}: found a profile with --perfetto, expected two traces of one "
-                    "Program: Perfetto opens a profile as it is",
-                    options.measured)};
   return compare_profile({.simulated = options.simulated,
                           .measured = options.measured,
                           .engine = options.engine,
@@ -63,18 +58,27 @@ Status run_of_profile(const CompareOptions& options) {
                           .wide = options.wide});
 }
 
+Result<CommandInput> input_of(const CompareOptions& options) {
+  if (!may_be_profile(options.measured)) return CommandInput{options.measured, "t"};
+  switch (simulated_kind(options.simulated)) {
+    case SimulatedKind::Scenario:
+      return CommandInput{options.measured, "s"};
+    case SimulatedKind::Program:
+      return CommandInput{options.measured, "p"};
+    case SimulatedKind::Trace:
+      return CommandInput{options.measured, "r"};
+    case SimulatedKind::Profiles:
+      break;
+  }
+  return CommandInput{options.measured, "f"};
+}
+
 Status run(const CompareOptions& options) {
   RETURN_IF_ERROR(check_files(options.simulated, options.sets,
                               {{"--perfetto", options.perfetto}, {"--report", options.report}},
                               {{"the measured input", options.measured}}));
   RETURN_IF_ERROR(check_html_page(options.report));
   if (may_be_profile(options.measured)) return run_of_profile(options);
-  if (!options.sets.empty() || !options.only.empty() || !options.engine.empty() ||
-      !options.passes.empty())
-    return Error{fmt::format(
-        "{}: found a trace with --set, --only, --engine or --only-passes, expected a profile: "
-        "they say what is simulated against one",
-        options.measured)};
   ASSIGN_OR_RETURN(const TraceTable simulated, read_trace_csv(options.simulated));
   ASSIGN_OR_RETURN(const TraceTable measured, read_trace_csv(options.measured));
   ASSIGN_OR_RETURN(const Comparison comparison, compare(simulated, measured, options.worst));
@@ -135,7 +139,7 @@ void add_compare(const Command& app) {
   command.footer(
       "Example: tandem compare simulated.csv measured.csv --perfetto both.json\n"
       "         tandem compare job.toml profiles/ --report both.html");
-  command.run([options] { return run(*options); });
+  command.run([options] { return run(*options); }, [options] { return input_of(*options); });
 }
 
 }  // namespace tandem

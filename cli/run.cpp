@@ -9,7 +9,7 @@
 #include "base/progress.h"
 #include "cli/commands.h"
 #include "cli/files.h"
-#include "cli/gpu_options.h"
+#include "cli/options/gpu_options.h"
 #include "cli/text_width.h"
 #include "launch/launch.h"
 #include "launch/standard_output.h"
@@ -49,14 +49,8 @@ Result<Scenario> load_one(const RunOptions& options) {
   return std::move(scenarios.front());
 }
 
-// What is asked for in vain, or cannot be left behind.
+// What cannot be left behind.
 Status check_use(const RunOptions& options) {
-  if (options.input.ends_with(".csv"))
-    RETURN_IF_ERROR(expect_no_choice(options.input, options.sets, options.only));
-  if (options.compute == "timed" && options.real.exec.gemm_scale != 1)
-    return Error{"found --gemm-scale, expected --compute gemm with it"};
-  if (options.compute == "timed" && !options.gpu.precision.empty())
-    return Error{"found --precision, expected --compute gemm with it"};
   RETURN_IF_ERROR(check_timeout(options.timeout_s));
   const OutputFiles& files = options.real.files;
   RETURN_IF_ERROR(check_kineto_folder(files.kineto));
@@ -139,7 +133,7 @@ Status run(RunOptions options) {
   exec.compute = options.compute == "gemm" ? Compute::Gemm : Compute::Timed;
   exec.full_payload = options.payload == "full";
   exec.timeout_ns = to_ns(options.timeout_s);
-  RETURN_IF_ERROR(apply(options.gpu, options.backend, &exec));
+  apply(options.gpu, &exec);
   const auto real = play(options);
   if (!real.ok()) {
     if (may_be_a_rank(options.backend) && rank_0_says(real.error())) return Done{};
@@ -216,7 +210,8 @@ void add_run(const Command& app) {
       "         tandem run scenarios/megatron-sc21.toml --only '1.7B, selene' --set cluster.gpus=2 "
       "--set parallel.pp=2 --set parallel.dp=1 --set parallel.global_batch=64 --compute gemm "
       "--gemm-scale 0.03");
-  command.run([options] { return run(*options); });
+  command.run([options] { return run(*options); },
+              [options] { return scenario_or_program(options->input); });
 }
 
 }  // namespace tandem

@@ -137,6 +137,7 @@ Status show_scenario(const ScheduleOptions& options) {
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   ASSIGN_OR_RETURN(std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
+  RETURN_IF_ERROR(check_budget({scenarios.front()}, options.budget_s));
   scenarios.front().job.order_seconds = options.budget_s;
   if (!options.op_times.empty() && !scenarios.front().job.order_is_open())
     return Error::at(options.input,
@@ -177,19 +178,14 @@ std::string memory_limit_help() {
                      fmt::join(names, ", "), fmt::join(rules, ", "));
 }
 
+bool is_scenario(const std::string& path) { return path.ends_with(".toml"); }
+
 Status show_order(const Order& order, const ScheduleOptions& options) {
   return options.explain ? explain_units(order, options) : print_order(order, options);
 }
 
 Status show(const ScheduleOptions& options) {
-  if (options.explain && options.format != "grid")
-    return Error{fmt::format(
-        "--explain: found with --format {}, expected it alone: it prints words", options.format)};
-  if (options.input.ends_with(".toml")) return show_scenario(options);
-  if (!options.op_times.empty())
-    return Error{"found --op-times without a scenario, expected SCENARIO.toml"};
-  if (!options.sets.empty() || !options.only.empty())
-    return Error{"found --set or --only without a scenario, expected SCENARIO.toml"};
+  if (is_scenario(options.input)) return show_scenario(options);
   if (options.format == "program")
     return Error{
         "found --format program without a scenario, expected SCENARIO.toml: a Program is priced"};
@@ -206,6 +202,12 @@ Status show(const ScheduleOptions& options) {
                     options.order.group, options.order.name, order_list(in_groups))};
   OrderSpec spec = options.order;
   spec.vpp = options.vpp > 0 ? options.vpp : traits_of(spec).default_vpp();
+  if (!options.costs.empty() && options.format != "grid" && spec.vocabulary == 0 &&
+      !traits_of(spec).made_for_costs())
+    return Error{
+        fmt::format("found --costs with --order {} and --format {}, expected --format grid "
+                    "or an order that is made for costs",
+                    spec.name, options.format)};
   ASSIGN_OR_RETURN(spec.costs, parse_costs(options.costs));
   std::optional<Waiting> waiting("making the order");
   ASSIGN_OR_RETURN(const Order order, make_order(spec));
@@ -270,7 +272,11 @@ void add_schedule(const Command& app) {
   command.footer(
       "Example: tandem schedule --order interleaved --pp 4 --vpp 2 --microbatches 8\n"
       "         tandem schedule --order 1f1b --pp 4 --microbatches 8 --costs 1,1,1,0.1 --explain");
-  command.run([options] { return show(*options); });
+  const auto input = [options]() -> Result<CommandInput> {
+    if (options->input.empty()) return CommandInput{"", "n"};
+    return CommandInput{options->input, is_scenario(options->input) ? "s" : "o"};
+  };
+  command.run([options] { return show(*options); }, input);
 }
 
 }  // namespace tandem

@@ -147,11 +147,6 @@ Status simulate_program(const SimulateOptions& options) {
         fmt::format("found a Program with --engine {}, expected --engine ideal: a Program has no "
                     "cluster",
                     options.engine));
-  RETURN_IF_ERROR(expect_no_choice(options.input, options.sets, options.only));
-  if (options.repeat > 0 || options.sensitivity)
-    return Error::at(options.input,
-                     "found a Program with --repeat or --sensitivity, expected a scenario: it says "
-                     "what varies");
   ASSIGN_OR_RETURN(const Program program, read_program(options.input));
   ASSIGN_OR_RETURN(const RunResult result,
                    simulate(program, options.files, !options.unfolded, options.priced_by));
@@ -161,12 +156,6 @@ Status simulate_program(const SimulateOptions& options) {
 }
 
 Status simulate_chakra(const SimulateOptions& options) {
-  RETURN_IF_ERROR(expect_no_choice(options.input, options.sets, options.only));
-  if (options.repeat > 0 || options.sensitivity || !options.priced_by.costs.empty() ||
-      !options.priced_by.op_times.empty())
-    return Error::at(options.input,
-                     "found Chakra traces with --repeat, --sensitivity, --costs or --op-times, "
-                     "expected none of them: tandem import writes a Program of the traces");
   ChakraSource source = options.chakra;
   source.path = options.input;
   if (source.cluster.empty() && options.engine == "simgrid")
@@ -183,10 +172,6 @@ Status simulate_chakra(const SimulateOptions& options) {
 }
 
 Status simulate_scenarios(const SimulateOptions& options) {
-  if (!options.priced_by.op_times.empty())
-    return Error::at(options.input,
-                     "found a scenario with --op-times, expected a Program: tandem schedule "
-                     "--format program writes one");
   std::vector<std::string> texts = options.sets;
   if (const std::string& costs = options.priced_by.costs; !costs.empty()) {
     texts.push_back("costs.source=table");
@@ -198,6 +183,7 @@ Status simulate_scenarios(const SimulateOptions& options) {
   ASSIGN_OR_RETURN(std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
   waiting.reset();
+  RETURN_IF_ERROR(check_budget(scenarios, options.budget_s));
   for (Scenario& scenario : scenarios) {
     scenario.fold = !options.unfolded;
     scenario.job.order_seconds = options.budget_s;
@@ -313,7 +299,11 @@ void add_simulate(const Command& app) {
       "         tandem simulate scenarios/megatron-sc21.toml --report models.html\n"
       "         tandem simulate scenarios/megatron-sc21.toml --only '1T, selene' --set "
       "variability.jitter=0.05");
-  command.run([options]() -> Status {
+  const auto input = [options]() -> Result<CommandInput> {
+    if (is_chakra_path(options->input)) return CommandInput{options->input, "c"};
+    return scenario_or_program(options->input);
+  };
+  const auto run = [options]() -> Status {
     const OutputFiles& files = options->files;
     RETURN_IF_ERROR(check_files(
         options->input, options->sets,
@@ -325,18 +315,12 @@ void add_simulate(const Command& app) {
     RETURN_IF_ERROR(check_html_page(options->report));
     RETURN_IF_ERROR(check_kineto_folder(files.kineto));
     if (!options->report.empty()) options->files.detail = Detail::Timeline;
-    if (options->json && (options->timeline || options->bars))
-      return Error{"--json: found with --timeline or --bars, expected it alone"};
     if (options->timeline) options->files.strip_columns = strip_columns(text_width(options->wide));
     if (is_chakra_path(options->input)) return simulate_chakra(*options);
-    if (!options->chakra.cluster.empty() || !options->chakra.groups.empty())
-      return Error::at(
-          options->input,
-          "found --cluster or --comm-groups, expected Chakra traces (PREFIX.0.et) with "
-          "them");
     return options->input.ends_with(".csv") ? simulate_program(*options)
                                             : simulate_scenarios(*options);
-  });
+  };
+  command.run(run, input);
 }
 
 }  // namespace tandem

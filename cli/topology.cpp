@@ -193,10 +193,6 @@ Result<Scenario> load_first(const std::string& path) {
 }
 
 Status show(const TopologyOptions& options) {
-  if (options.format == "table" && !options.output.empty())
-    return Error{
-        "-o: found it with the format table, which is printed; expected --format dot or "
-        "svg"};
   RETURN_IF_ERROR(check_files(options.input, {}, {{"-o", options.output}}));
   Scenario scenario;
   if (options.input.ends_with(".toml")) {

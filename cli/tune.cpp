@@ -93,8 +93,6 @@ Result<std::string> emitted(const TuneCommand& options, const Scenario& scenario
 Status run_tune(const TuneCommand& options) {
   RETURN_IF_ERROR(check_files(options.input, options.sets,
                               {{"--report", options.report}, {"-o", options.output}}));
-  if (options.emit.empty() && !options.output.empty())
-    return Error{"-o: found without --emit, expected both"};
   if (options.json && !options.emit.empty() && options.output.empty())
     return Error{"--json: found with --emit, expected -o FILE for the plan"};
   if (!options.emit.empty()) {

@@ -78,23 +78,12 @@ Status run_measured(ValidateOptions options) {
       Error::Failed};
 }
 
-// What kinds of input there are; as bits, those that an option is for.
-enum InputKind { kSuite = 1, kCases = 2, kLog = 4 };
-
-// A scenario is TOML and a list CSV; a log has any name.
-int kind_of(const std::string& path) {
-  if (path.ends_with(".csv")) return kCases;
-  if (path.ends_with(".toml")) return kSuite;
-  if (path.ends_with(".log")) return kLog;
-  return is_log_file(path) ? kLog : kSuite;
-}
-
-std::string kinds_text(int kinds) {
-  std::vector<std::string> names;
-  if (kinds & kSuite) names.push_back("a SUITE.toml");
-  if (kinds & kCases) names.push_back("a CASES.csv");
-  if (kinds & kLog) names.push_back("a log");
-  return fmt::format("{}", fmt::join(names, " or "));
+// What kind of input it is: a letter of the table in option_table.cpp. A scenario is TOML and a
+// list CSV; a log has any name.
+char kind_of(const std::string& path) {
+  if (path.ends_with(".csv")) return 'a';
+  if (path.ends_with(".toml")) return 'u';
+  return path.ends_with(".log") || is_log_file(path) ? 'l' : 'u';
 }
 
 Status validate_log(const ValidateOptions& options) {
@@ -152,54 +141,34 @@ void add_validate(const Command& app) {
                                          "holds one against the other; or simulates "
                                          "runs that others measured, in a list or in a log of "
                                          "Megatron-LM.");
-  std::vector<std::pair<Option, int>> of_kinds;  // each with the kinds that it is for
   command.option("input", &options->input, "SUITE.toml, CASES.csv or a log").required();
   command.option("--set", &options->sets, "KEY=VALUE over the file's settings; repeatable")
       .one_value_each();
-  of_kinds.emplace_back(
-      command.option("--only", &options->only, "only runs whose name holds this text"),
-      kSuite | kCases);
-  of_kinds.emplace_back(
-      command.option("--iterations", &options->suite.iterations, "that are measured, a run")
-          .range(1, 1'000'000)
-          .show_default(),
-      kSuite);
-  of_kinds.emplace_back(command
-                            .option("--timeout", &options->suite.timeout_s,
-                                    "seconds in which some op must end, or a run has failed")
-                            .range(1e-6, 1e9)
-                            .show_default(),
-                        kSuite);
-  of_kinds.emplace_back(
-      command
-          .option("--engine", &options->engine, "cases and logs: what simulates, ideal or simgrid")
-          .one_of({"ideal", "simgrid"})
-          .show_default(),
-      kCases | kLog);
-  of_kinds.emplace_back(
-      command.option("--family", &options->family, "cases: only the rows of this family"), kCases);
-  of_kinds.emplace_back(
-      command.option("--jobs", &options->jobs, "cases: runs at once; default one a core")
-          .at_least_one(),
-      kCases);
-  of_kinds.emplace_back(
-      command.flag("--what-if", &options->what_if,
-                   "cases: hold differences against each other: how much slower or faster rows of "
-                   "one source and model are that differ in what the column `changed` says"),
-      kCases);
-  of_kinds.emplace_back(command.option("--plot", &options->plot,
-                                       "cases: draw predicted against measured, an SVG picture"),
-                        kCases);
-  of_kinds.emplace_back(
-      command.option("--cluster", &options->cluster, "log: a preset, see tandem topology"), kLog);
-  of_kinds.emplace_back(
-      command.option("--gpus", &options->gpus, "log: GPUs of the job; default what the log says")
-          .range(1, 1'000'000),
-      kLog);
-  of_kinds.emplace_back(command.option("--csv", &options->csv, "write all numbers as CSV"),
-                        kSuite | kCases);
-  of_kinds.emplace_back(command.option("--page", &options->page, "write the table as Markdown"),
-                        kSuite | kCases);
+  command.option("--only", &options->only, "only runs whose name holds this text");
+  command.option("--iterations", &options->suite.iterations, "that are measured, a run")
+      .range(1, 1'000'000)
+      .show_default();
+  command
+      .option("--timeout", &options->suite.timeout_s,
+              "seconds in which some op must end, or a run has failed")
+      .range(1e-6, 1e9)
+      .show_default();
+  command.option("--engine", &options->engine, "cases and logs: what simulates, ideal or simgrid")
+      .one_of({"ideal", "simgrid"})
+      .show_default();
+  command.option("--family", &options->family, "cases: only the rows of this family");
+  command.option("--jobs", &options->jobs, "cases: runs at once; default one a core")
+      .at_least_one();
+  command.flag("--what-if", &options->what_if,
+               "cases: hold differences against each other: how much slower or faster rows of "
+               "one source and model are that differ in what the column `changed` says");
+  command.option("--plot", &options->plot,
+                 "cases: draw predicted against measured, an SVG picture");
+  command.option("--cluster", &options->cluster, "log: a preset, see tandem topology");
+  command.option("--gpus", &options->gpus, "log: GPUs of the job; default what the log says")
+      .range(1, 1'000'000);
+  command.option("--csv", &options->csv, "write all numbers as CSV");
+  command.option("--page", &options->page, "write the table as Markdown");
   command.flag("--json", &options->json,
                "print one JSON array, an object a run; of cases {rows, families, overall}; of a "
                "log one object");
@@ -209,16 +178,13 @@ void add_validate(const Command& app) {
       "Example: tandem validate validation/bubble.toml --only 1f1b\n"
       "         tandem validate validation/published/cases.csv --family sc21-table1\n"
       "         tandem validate train.log --cluster dgx-h100");
-  command.run([=]() -> Status {
-    const int kind = kind_of(options->input);
-    for (const auto& [option, kinds] : of_kinds) {
-      if (option.given() && (kinds & kind) == 0)
-        return Error::at(options->input, fmt::format("found {}, expected it with {} only",
-                                                     option.name(), kinds_text(kinds)));
-    }
-    return kind == kSuite   ? run_measured(*options)
-           : kind == kCases ? validate_cases(*options)
-                            : validate_log(*options);
+  const auto run = [options]() -> Status {
+    const char kind = kind_of(options->input);
+    if (kind == 'l') return validate_log(*options);
+    return kind == 'u' ? run_measured(*options) : validate_cases(*options);
+  };
+  command.run(run, [options]() -> Result<CommandInput> {
+    return CommandInput{options->input, {kind_of(options->input)}};
   });
 }
 

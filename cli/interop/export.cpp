@@ -25,10 +25,7 @@ struct ExportOptions {
 };
 
 Result<Program> program_of(const ExportOptions& options) {
-  if (options.input.ends_with(".csv")) {
-    RETURN_IF_ERROR(expect_no_choice(options.input, options.sets, options.only));
-    return read_program(options.input);
-  }
+  if (options.input.ends_with(".csv")) return read_program(options.input);
   ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
   ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
                    load_scenarios(options.input, sets, options.only));
@@ -111,7 +108,8 @@ void add_export(const Command& app) {
       .one_value_each();
   command.option("--only", &options->only, "the scenario's first run whose name holds this");
   command.footer("Example: tandem export scenarios/megatron-sc21.toml --only 39B --chakra 39B");
-  command.run([options]() -> Status { return run_export(*options); });
+  command.run([options]() -> Status { return run_export(*options); },
+              [options] { return scenario_or_program(options->input); });
 }
 
 }  // namespace tandem

@@ -26,6 +26,7 @@ struct ImportCommand {
   std::vector<std::string> inputs, sets;
   std::string output, cluster, comm_groups, hosts;
   int gpus = 0;
+  std::vector<ImportSource> sources;  // what stands in the inputs, but for Chakra traces
 };
 
 std::string toml_of(const Setting& setting) {
@@ -83,10 +84,10 @@ Result<std::string> size_of(const ImportedPlan& plan) {
 
 // Chakra traces are a Program, no scenario.
 Status import_traces(const ImportCommand& options) {
-  if (options.inputs.size() > 1 || !options.sets.empty() || options.gpus > 0)
+  if (options.inputs.size() > 1)
     return Error::at(options.inputs[0],
-                     "found Chakra traces with other files, --set or --gpus, expected one file of "
-                     "them: the other ranks' stand beside it");
+                     "found Chakra traces with other files, expected one file of them: the other "
+                     "ranks' stand beside it");
   RETURN_IF_ERROR(
       check_outputs({{"-o", options.output}},
                     {{"the input", options.inputs[0]}, {"--comm-groups", options.comm_groups}}));
@@ -110,19 +111,14 @@ std::string all_kinds() { return importable_kinds() + "; " + topology_kinds(); }
 
 // What the files say: of a job, of the cluster, or of both. `links`: the CSV of the cluster.
 Result<ImportedPlan> import_all(const ImportCommand& options, std::string* links) {
-  ASSIGN_OR_RETURN(std::vector<ImportSource> sources, read_sources(options.inputs, all_kinds()));
   std::vector<ImportSource> of_job, of_cluster;
-  for (ImportSource& source : sources)
-    (is_topology(source.text) ? of_cluster : of_job).push_back(std::move(source));
+  for (const ImportSource& source : options.sources)
+    (is_topology(source.text) ? of_cluster : of_job).push_back(source);
   ImportedPlan plan;
   if (!of_job.empty()) {
     ASSIGN_OR_RETURN(plan, import_sources(of_job, {.gpus = options.gpus}));
   }
-  if (of_cluster.empty()) {
-    if (!options.hosts.empty())
-      return Error{"--hosts: found no file of a fabric, expected " + topology_kinds()};
-    return plan;
-  }
+  if (of_cluster.empty()) return plan;
   if (options.output.empty())
     return Error{
         "-o: found none, expected a scenario's path: the cluster's links go into a CSV "
@@ -139,10 +135,18 @@ Result<ImportedPlan> import_all(const ImportCommand& options, std::string* links
   return plan;
 }
 
+// Reads the files: what they are stands in them.
+Result<CommandInput> input_of(ImportCommand* options) {
+  CommandInput input{options->inputs[0], ""};
+  if (is_chakra_path(input.path)) return CommandInput{input.path, "c"};
+  ASSIGN_OR_RETURN(options->sources, read_sources(options->inputs, all_kinds()));
+  for (const ImportSource& source : options->sources)
+    input.kinds += is_topology(source.text) ? 't' : 'j';
+  return input;
+}
+
 Status run_import(const ImportCommand& options) {
   if (is_chakra_path(options.inputs[0])) return import_traces(options);
-  if (!options.comm_groups.empty())
-    return Error{"--comm-groups: found other files, expected Chakra traces (PREFIX.0.et) with it"};
   std::vector<NamedFile> inputs;
   for (const std::string& path : options.inputs) inputs.push_back({"the input", path});
   RETURN_IF_ERROR(check_outputs({{"-o", options.output}}, inputs));
@@ -206,7 +210,8 @@ void add_import(const Command& app) {
                  "ports as most");
   command.footer(
       "Example: tandem import config.json train.sh -o train.toml --cluster dgx-h100 --gpus 64");
-  command.run([options]() -> Status { return run_import(*options); });
+  command.run([options]() -> Status { return run_import(*options); },
+              [options] { return input_of(options.get()); });
 }
 
 }  // namespace tandem

@@ -89,14 +89,14 @@ bool is_trace(const std::string& path) {
 Result<SimulatedSide> simulated_side(const CompareProfileOptions& options,
                                      const Profile& measured) {
   const std::string& path = options.simulated;
-  if (may_be_profile(path)) {
-    RETURN_IF_ERROR(expect_no_choice(path, options.sets, options.only));
+  const SimulatedKind kind = simulated_kind(path);
+  if (kind == SimulatedKind::Profiles) {
     SimulatedSide side{.by = "profiles"};
     ASSIGN_OR_RETURN(side.profile, read_profile({path}));
     keep_ranks(measured, &side);
     return side;
   }
-  if (!path.ends_with(".csv")) {
+  if (kind == SimulatedKind::Scenario) {
     ASSIGN_OR_RETURN(const auto sets, parse_sets(options.sets));
     ASSIGN_OR_RETURN(std::vector<Scenario> scenarios, load_scenarios(path, sets, options.only));
     if (scenarios.size() > 1)
@@ -107,8 +107,7 @@ Result<SimulatedSide> simulated_side(const CompareProfileOptions& options,
     ASSIGN_OR_RETURN(const PlayedJob played, play_once(scenarios.front(), engine));
     return played_side(played.job.program, played.trace, measured, name(engine));
   }
-  RETURN_IF_ERROR(expect_no_choice(path, options.sets, options.only));
-  if (is_trace(path)) {
+  if (kind == SimulatedKind::Trace) {
     ASSIGN_OR_RETURN(const TraceTable table, read_trace_csv(path));
     SimulatedSide side{.profile = profile_of(table), .by = "trace"};
     if (side.profile.ranks.empty())
@@ -144,6 +143,12 @@ std::string detail_of_side(const ComparedSide& side, const Profile& profile) {
 }
 
 }  // namespace
+
+SimulatedKind simulated_kind(const std::string& path) {
+  if (may_be_profile(path)) return SimulatedKind::Profiles;
+  if (!path.ends_with(".csv")) return SimulatedKind::Scenario;
+  return is_trace(path) ? SimulatedKind::Trace : SimulatedKind::Program;
+}
 
 Status compare_profile(const CompareProfileOptions& options) {
   std::optional<Waiting> waiting("reading the profile");

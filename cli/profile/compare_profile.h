@@ -20,6 +20,10 @@ struct CompareProfileOptions {
   bool wide = false;
 };
 
+// What is held against a profile.
+enum class SimulatedKind { Scenario, Program, Trace, Profiles };
+SimulatedKind simulated_kind(const std::string& path);
+
 Status compare_profile(const CompareProfileOptions& options);
 
 }  // namespace tandem

@@ -127,11 +127,13 @@ void add_trace(const Command& app) {
                  "shape took; needs record_shapes=True");
   command
       .option("--gpus-per-node", &options->gpus_per_node,
-              "with it: collectives too, and which of them cross nodes")
+              "with --costs: collectives too, and which of them cross nodes")
       .at_least_one();
   command
-      .option("--passes", &options->passes,
-              "with it, where no annotations tell passes apart: the forwards of a rank in a step")
+      .option(
+          "--passes", &options->passes,
+          "with --scenario, where no annotations tell passes apart: the forwards of a rank in a "
+          "step")
       .at_least_one();
   command.option("--top", &options->top, "so many of the longest kernels; default 15")
       .not_negative();

@@ -217,6 +217,29 @@ Status find_least_bandwidth(const std::vector<SizeCase>& cases, const SizeOption
   return Done{};
 }
 
+// A setting for all candidates at once leaves each its name and its price: what is bought cannot be
+// one. How well hardware is used can.
+bool is_bought(std::string_view key) {
+  if (!key.starts_with("cluster.")) return false;
+  for (const char* used : {"_efficiency", "_us", "_latency", "_rate", "memory_reserve_GiB",
+                           ".collectives", ".trees", ".nvls", ".placement"}) {
+    if (key.ends_with(used)) return false;
+  }
+  return true;
+}
+
+Status check_sets(const std::vector<std::pair<std::string, Setting>>& sets) {
+  for (const auto& [key, setting] : sets) {
+    if (key == "cluster.gpus") return setting.error(key, "size.gpus: a list of GPUs to try");
+    if (is_bought(key))
+      return setting.error(key,
+                           "it in a candidate's own lines, beside its price: here it would change "
+                           "all candidates, and neither their names nor their prices; "
+                           "variability.background takes bandwidth between nodes from all");
+  }
+  return Done{};
+}
+
 }  // namespace
 
 Scenario planned(const SizeCase& c, const Found& plan) {
@@ -238,6 +261,7 @@ Result<std::vector<SizeCase>> load_size_cases(
     const ScenarioFile& file, const std::vector<std::pair<std::string, Setting>>& sets,
     const std::string& only) {
   const std::string& path = file.path;
+  RETURN_IF_ERROR(check_sets(sets));
   ASSIGN_OR_RETURN(std::vector<RunSettings> runs, runs_of(file, sets, only));
   std::vector<SizeCase> cases;
   for (RunSettings& run : runs) {

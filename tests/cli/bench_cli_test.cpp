@@ -114,7 +114,7 @@ TEST_CASE("what bench comm cannot do is one line, and status 2") {
   refused(kShaped + "-i 4", "--stepbytes: found more than 1000 sizes");
   refused(kShaped + "-n 10000000", "--iters");
   refused(kShaped + "-n 1000000 -e 1G", "--iters: found 11000077 operations in all");
-  refused(kShaped + "--pair 0,1", "--pair: found a pair of ranks without --op p2p");
+  refused(kShaped + "--pair 0,1", "found --pair, expected --op p2p with it");
   for (const char* pair : {"0", "0,4", "1,1", "a,b", "-1,0"})
     refused(kShaped + "--op p2p --pair=" + pair, "--pair: found '");
   refused(kShaped + "-b 1M -e 1M --fit F.toml", "--fit: found one size");

@@ -357,8 +357,8 @@ TEST_CASE("what goes with no traces is refused, and nothing is left behind") {
   box.file("two.toml", kTwoStages);
   box.file("small.csv", kProgram);
   check_refused(box.tandem("simulate two.toml --cluster dgx-h100"),
-                "two.toml: found --cluster or --comm-groups, expected Chakra traces");
-  check_refused(box.tandem("export small.csv --only x --chakra x"), "small.csv: found a Program");
+                "two.toml: found --cluster, expected it with Chakra traces (PREFIX.0.et) only");
+  check_refused(box.tandem("export small.csv --only x --chakra x"), "small.csv: found --only, ");
   check_refused(box.tandem("export small.csv --chakra none/x"), "none/x.0.et: ");
   std::filesystem::create_directory(box.path("y.1.et"));
   check_refused(box.tandem("export small.csv --chakra y"), "y.1.et: ");
@@ -372,8 +372,8 @@ TEST_CASE("what goes with no traces is refused, and nothing is left behind") {
   check_done(box.tandem("export small.csv --chakra small"));
   check_refused(box.tandem("simulate small.0.et --engine simgrid"),
                 "small.0.et: found Chakra traces with --engine simgrid, expected --cluster");
-  check_refused(box.tandem("simulate small.0.et --set a.b=1"), "small.0.et: found a Program");
-  check_refused(box.tandem("simulate small.0.et --repeat 3"), "small.0.et: found Chakra traces");
+  check_refused(box.tandem("simulate small.0.et --set a.b=1"), "small.0.et: found --set, ");
+  check_refused(box.tandem("simulate small.0.et --repeat 3"), "small.0.et: found --repeat, ");
   check_refused(box.tandem("simulate small.0.et --cluster nowhere"), "");
   check_refused(box.tandem("import small.0.et two.toml"), "small.0.et: found Chakra traces");
   box.file("small.2.et", "x");

@@ -131,14 +131,16 @@ TEST_CASE("wrong use is one line on stderr and exit status 2") {
   check_refused(box.tandem("schedule --order 1f1b --format program"),
                 "found --format program without a scenario, expected SCENARIO.toml");
   check_refused(box.tandem("schedule --order 1f1b --explain --format pytorch"),
-                "--explain: found with --format pytorch, expected it alone");
-  check_refused(box.tandem("schedule --order 1f1b --only x"), "found --set or --only without a ");
+                "found --explain, expected --format grid with it");
+  check_refused(box.tandem("schedule --order 1f1b --only x"),
+                "found --only, expected it with a SCENARIO.toml only");
   check_refused(box.tandem("schedule --order 1f1b --costs 1,2"), "--costs: found 2 numbers, exp");
   check_refused(box.tandem("schedule --order 1f1b --costs 1,2,x"), "--costs: found '1,2,x', exp");
   check_refused(box.tandem("schedule --order 1f1b --costs 1,1e9,1"), "--costs: found ");
   check_refused(box.tandem("simulate small.toml --set parallel.tp"), "--set: found 'parallel.tp'");
   check_refused(box.tandem("simulate small.toml --only 39B"), "--only: found no run whose name");
-  check_refused(box.tandem("simulate small.toml --files-of x"), "--files-of: found no run 'x'");
+  check_refused(box.tandem("simulate small.toml --plot x.svg --files-of x"),
+                "--files-of: found no run 'x'");
   check_refused(box.tandem("topology selen"),
                 "found preset 'selen', expected a known one; the nearest is 'selene'");
 }

@@ -194,7 +194,7 @@ TEST_CASE("an input that is no file is said to be what it is, whoever reads it")
       {"compare t.csv ", ".csv", no_profile},
       {"validate ", ".toml"},
       {"validate ", ".csv"},
-      {"fit accuracy c.csv --rivals ", ".csv"},
+      {"fit accuracy c.csv --page page.md --rivals ", ".csv"},
       {"bench comm --cluster ", ".toml"},
       {"calibrate device ", ".csv"},
       {"fit published ", ".csv"},

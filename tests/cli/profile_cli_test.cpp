@@ -385,10 +385,10 @@ TEST_CASE("trace and compare refuse what does not fit in one line, and leave no 
   check_refused(box.tandem("trace bare.json --scenario s.toml"),
                 "bare.json: found no passes of microbatches told apart, expected annotations");
   check_refused(box.tandem("trace p --scenario stages.toml/x"), "stages.toml/x: ");
-  check_refused(box.tandem("compare t.csv t.csv --set costs.p2p_s=0"), "t.csv: found a trace with");
+  check_refused(box.tandem("compare t.csv t.csv --set costs.p2p_s=0"), "t.csv: found --set, ");
   check_refused(box.tandem("compare p p --set costs.p2p_s=0"), "p: ");
   check_refused(box.tandem("compare t.csv p --perfetto both.json"),
-                "p: found a profile with --perfetto");
+                "p: found --perfetto, expected it with two traces only");
   check_refused(box.tandem("compare no.toml p"), "no.toml: no such file");
   CHECK(box.files() == files);
 }

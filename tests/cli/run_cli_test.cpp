@@ -156,9 +156,9 @@ TEST_CASE("what is asked for in vain is refused before anything runs") {
   check_done(sandbox.tandem("schedule two.toml --format program"));
   sandbox.file("two.csv", sandbox.tandem("schedule two.toml --format program").out);
   check_refused(sandbox.tandem("run two.csv --set parallel.pp=4"),
-                "two.csv: found a Program with --set or --only, expected neither");
+                "two.csv: found --set, expected it with a SCENARIO.toml only");
   check_refused(sandbox.tandem("simulate two.csv --only 1f1b"),
-                "two.csv: found a Program with --set or --only, expected neither");
+                "two.csv: found --only, expected it with a SCENARIO.toml only");
   check_refused(sandbox.tandem("run two.toml --gemm-scale 0.5"),
                 "found --gemm-scale, expected --compute gemm with it");
   check_refused(sandbox.tandem("run two.toml --timeout nan"), "--timeout");

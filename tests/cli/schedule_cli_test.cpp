@@ -112,5 +112,7 @@ TEST_CASE("op times that no order can be made for are refused in one line") {
   refused("four.toml --op-times none.csv" + kAuto, "none.csv");
   refused("four.toml --set schedule.order=zb1p --op-times two.csv",
           "found --op-times with an order that is given");
-  refused("--order zb1p --pp 4 --op-times two.csv", "found --op-times without a scenario");
+  refused("--order zb1p --pp 4 --op-times two.csv",
+          "found --op-times, expected it with a SCENARIO.toml only");
+  refused("four.toml --budget 1", "found --budget with an order that is given");
 }

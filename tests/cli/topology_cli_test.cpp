@@ -54,7 +54,7 @@ TEST_CASE("a tree and a node's table are a cluster that is printed, drawn and si
   check_refused(box.tandem("topology mine.toml --format svg -o mine.toml"), "-o: found");
   check_refused(box.tandem("topology mine.toml --format dot -o mine.links.csv"), "-o: found");
   check_refused(box.tandem("topology mine.toml -o table.txt"),
-                "-o: found it with the format table");
+                "found --output, expected --format dot or --format svg with it");
   CHECK(box.read("mine.toml") == before);
   CHECK(box.read("mine.links.csv") == links);
 

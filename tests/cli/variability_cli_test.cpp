@@ -143,5 +143,5 @@ TEST_CASE("a Program is refused with --repeat or --sensitivity") {
   sandbox.file("job.csv", program.out);
   for (const char* option : {"--repeat 3", "--sensitivity"})
     check_refused(sandbox.tandem(std::string("simulate job.csv ") + option),
-                  "job.csv: found a Program with --repeat or --sensitivity");
+                  std::string("job.csv: found ") + std::string(option).substr(0, 8));
 }

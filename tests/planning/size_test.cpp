@@ -3,8 +3,10 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "planning/size/size.h"
+#include "scenarios/config/scenario.h"
 #include "tests/sandbox.h"
 
 namespace tandem {
@@ -184,8 +186,7 @@ TEST_CASE("tandem size recommends the cheapest of those that are in time") {
 
 TEST_CASE("no candidate that misses the deadline, the budget or memory is recommended") {
   const Sandbox sandbox;
-  for (const char* set : {"size.days=0.01", "size.budget=0.5", "cluster.memory_GiB=0.5",
-                          "cluster.memory_reserve_GiB=79.2"}) {
+  for (const char* set : {"size.days=0.01", "size.budget=0.5", "cluster.memory_reserve_GiB=79.2"}) {
     INFO(set);
     const Json result = sized(sandbox, std::string("--set ") + set);
     REQUIRE(result["sized"].size() == 4);
@@ -292,6 +293,37 @@ TEST_CASE("tandem size refuses a wrong file with one line") {
   refused("--set size.seed=1.5", "expected an integer from 0");
   refused("--among parallel.tp=0", "expected a whole number of at least 1");
   refused("--set model.layer=8", "nearest is 'model.layers'");
+}
+
+TEST_CASE("a setting for all candidates changes none of what their names and prices say") {
+  const Sandbox sandbox;
+  sandbox.file("size.toml", kSize);
+  const std::set<std::string> allowed = {"cluster.collectives", "cluster.trees", "cluster.nvls",
+                                         "cluster.placement", "cluster.memory_reserve_GiB"};
+  int refused = 0;
+  for (const auto& [key, help] : scenario_keys()) {
+    if (!key.starts_with("cluster.")) continue;
+    const bool used = allowed.contains(key) || key.ends_with("_efficiency") ||
+                      key.ends_with("_us") || key.ends_with("_latency") || key.ends_with("_rate");
+    const auto cases =
+        load_size_cases(sandbox.path("size.toml"), {{key, {std::int64_t{200}, "--set"}}}, "");
+    const std::string error = cases.ok() ? "" : cases.error().text();
+    const std::string begin = "--set: found " + key + " = 200, expected ";
+    INFO(error);
+    CHECK(used != (error.starts_with(begin + "it in a candidate's own lines") ||
+                   error.starts_with(begin + "size.gpus")));
+    refused += used ? 0 : 1;
+  }
+  CHECK(refused > 20);
+  const Ran nics = sandbox.tandem("size size.toml --set cluster.nic_Gbitps=200");
+  check_refused(nics, "--set: found cluster.nic_Gbitps = 200, expected it in a candidate's own ");
+  CHECK(nics.err.find("variability.background") != std::string::npos);
+  // What the file itself says of one candidate stays.
+  const auto slower = [&](const std::string& set) {
+    return sized(sandbox, "--only '1 NIC' " + set)["sized"][1]["simulate"]["iteration_s"]
+        .get<double>();
+  };
+  CHECK(slower("--set variability.background=0.5") > slower(""));
 }
 
 TEST_CASE("docs/planning.md has every key of tandem size, word for word") {

@@ -185,7 +185,7 @@ TEST_CASE("validate draws a plot and updates a page, or leaves nothing behind") 
   check_refused(sandbox.tandem_fit("accuracy c.csv --plot p.svg --update bad.md"),
                 "bad.md:1: found the part 'family', expected one of ");
   check_refused(sandbox.tandem_fit("accuracy c.csv --plot p.svg --update none.md"), "none.md: ");
-  check_refused(sandbox.tandem_fit("accuracy c.csv --plot p.svg --rivals bad.csv"), "bad.csv:5: ");
+  check_refused(sandbox.tandem_fit("accuracy c.csv --page p.page --rivals bad.csv"), "bad.csv:5: ");
   check_refused(sandbox.tandem("validate c.csv --csv p.csv --plot none/p.svg"), "none/p.svg: ");
   check_refused(sandbox.tandem("validate c.toml --plot p.svg"),
                 "c.toml: found --plot, expected it with a CASES.csv only\n");

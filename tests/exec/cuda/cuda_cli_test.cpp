@@ -186,15 +186,17 @@ TEST_CASE("an option of GPUs that is given in vain is refused, by every command 
     check_refused(sandbox.tandem(arguments), begin);
   };
   const std::string comm = "bench comm --cluster dgx-h100 --ranks 2 ";
-  refused("run two.toml --share-gpu", "found --share-gpu with --backend host, expected --backend");
-  refused("run two.toml --backend mpi --launch graph", "found --launch with --backend mpi, expe");
+  refused("run two.toml --share-gpu", "found --share-gpu, expected --backend cuda with it");
+  refused("run two.toml --backend mpi --launch graph",
+          "found --launch, expected --backend cuda with it");
   refused("run two.toml --backend cuda --precision fp8", "found --precision, expected --compute ");
-  refused(comm + "--share-gpu", "found --share-gpu with --backend simgrid, expected --backend");
+  refused(comm + "--share-gpu", "found --share-gpu, expected --backend cuda with it");
   refused(comm + "--backend cuda --transfers copy", "found --transfers, expected --share-gpu");
-  refused("calibrate device none.csv --precision fp8", "found --precision with --backend host, ");
+  refused("calibrate device none.csv --precision fp8",
+          "found --precision, expected --backend cuda ");
   refused("run two.toml --backend cuda --share-gpu --transfers 1", "--transfers: 1 not in ");
-  refused("run two.toml --gate-calls 10", "found --gate-calls with --backend host, expected ");
-  refused("run two.toml --gradients bf16", "found --gradients with --backend host, expected ");
+  refused("run two.toml --gate-calls 10", "found --gate-calls, expected --backend cuda ");
+  refused("run two.toml --gradients bf16", "found --gradients, expected --backend cuda ");
   refused("run two.toml --backend cuda --launch queued", "--launch: queued not in ");
 }
 

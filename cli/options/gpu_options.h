@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "base/result.h"
 #include "cli/command_line.h"
 #include "exec/execute.h"
 
@@ -23,8 +22,8 @@ void add_gpu_options(const Command& command, GpuOptions* options);
 // Of commands that may multiply matrices.
 void add_precision_option(const Command& command, GpuOptions* options);
 
-// Fills in what they say, for the backend so named. An Error where one of them is given in vain.
-Status apply(const GpuOptions& options, const std::string& backend, ExecOptions* exec);
+// Fills in what they say.
+void apply(const GpuOptions& options, ExecOptions* exec);
 
 // Whether this process may be one rank of many, of which rank 0 alone speaks.
 bool may_be_a_rank(const std::string& backend);

@@ -1,11 +1,7 @@
-#include "cli/gpu_options.h"
-
-#include <fmt/format.h>
+#include "cli/options/gpu_options.h"
 
 #include <algorithm>
 #include <array>
-#include <utility>
-#include <vector>
 
 #include "exec/backend.h"
 
@@ -56,30 +52,13 @@ void add_precision_option(const Command& command, GpuOptions* options) {
       .one_of({"fp32", "fp16", "bf16", "fp8"});
 }
 
-Status apply(const GpuOptions& options, const std::string& backend, ExecOptions* exec) {
-  const std::array<std::pair<const char*, bool>, 6> given = {
-      {{"--share-gpu", options.share_gpu},
-       {"--transfers", !options.transfers.empty()},
-       {"--launch", !options.launch.empty()},
-       {"--gate-calls", options.gate_calls > 0},
-       {"--gradients", !options.gradients.empty()},
-       {"--precision", !options.precision.empty()}}};
-  const Backend* const chosen = backend_named(backend);
-  const auto gpus = std::ranges::find_if(backends(), &Backend::on_gpus);
-  for (const auto& [option, is_given] : given) {
-    if (is_given && (chosen == nullptr || !chosen->on_gpus))
-      return Error{fmt::format("found {} with --backend {}, expected --backend {}", option, backend,
-                               gpus->name)};
-  }
-  if (!options.transfers.empty() && !options.share_gpu)
-    return Error{"found --transfers, expected --share-gpu with it"};
+void apply(const GpuOptions& options, ExecOptions* exec) {
   exec->share_gpu = options.share_gpu;
   set(options.transfers, kGpuTransferNames, &exec->transfers);
   set(options.launch, kLaunches, &exec->launch);
   exec->precision = options.precision;
   exec->reductions.gradients = options.gradients;
   if (options.gate_calls > 0) exec->gate_calls = options.gate_calls;
-  return Done{};
 }
 
 bool may_be_a_rank(const std::string& backend) {
