@@ -181,6 +181,14 @@ int CommandLine::run(int argc, char** argv) {
 }
 
 int CommandLine::parse_and_run(int argc, char** argv) {
+  // "tandem help size" is "tandem size --help".
+  std::string word = "--help";
+  std::vector<char*> words(argv, argv + argc);
+  if (argc > 1 && std::string_view(argv[1]) == "help") {
+    words.erase(words.begin() + 1);
+    words.push_back(word.data());
+    argv = words.data();
+  }
   if (const Status known = check_commands(*app_, argc, argv); !known.ok()) {
     say(known.error().text());
     return Error::BadInput;

@@ -25,7 +25,7 @@ Status check_files(const std::string& input, const std::vector<std::string>& set
                    const std::vector<NamedFile>& outputs, std::vector<NamedFile> inputs) {
   const bool writes = std::ranges::any_of(outputs, [](const auto& o) { return !o.path.empty(); });
   if (!writes) return Done{};
-  inputs.push_back({"the input", input});
+  inputs.push_back({"the input", scenario_path(input)});
   // What is wrong with a scenario or a setting is said where they are read.
   if (!input.ends_with(".csv")) {
     const auto file = read_scenario_file(input);

@@ -178,7 +178,9 @@ std::string memory_limit_help() {
                      fmt::join(names, ", "), fmt::join(rules, ", "));
 }
 
-bool is_scenario(const std::string& path) { return path.ends_with(".toml"); }
+bool is_scenario(const std::string& path) {
+  return path.ends_with(".toml") || scenario_path(path) != path;
+}
 
 Status show_order(const Order& order, const ScheduleOptions& options) {
   return options.explain ? explain_units(order, options) : print_order(order, options);

@@ -195,7 +195,9 @@ Result<Scenario> load_first(const std::string& path) {
 Status show(const TopologyOptions& options) {
   RETURN_IF_ERROR(check_files(options.input, {}, {{"-o", options.output}}));
   Scenario scenario;
-  if (options.input.ends_with(".toml")) {
+  const std::vector<std::string> presets = preset_names();
+  const bool is_preset = std::ranges::count(presets, options.input) > 0;
+  if (!is_preset && scenario_path(options.input).ends_with(".toml")) {
     ASSIGN_OR_RETURN(scenario, load_first(options.input));
     if (!scenario.costs.need_cluster())
       return Error::at(options.input,

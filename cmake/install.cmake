@@ -14,7 +14,7 @@ install(DIRECTORY workload/frameworks DESTINATION ${data}/workload FILES_MATCHIN
 install(FILES workload/uncalibrated.toml DESTINATION ${data}/workload)
 install(DIRECTORY report/page/web DESTINATION ${data}/report/page)
 install(DIRECTORY scenarios DESTINATION ${data} FILES_MATCHING PATTERN "*.toml" PATTERN "*.csv"
-  PATTERN "config" EXCLUDE PATTERN "run" EXCLUDE)
+  PATTERN "*.json" PATTERN "config" EXCLUDE PATTERN "run" EXCLUDE)
 install(DIRECTORY validation/published DESTINATION ${data}/validation FILES_MATCHING
   PATTERN "*.csv" PATTERN "*.md")
 install(DIRECTORY validation/kernels DESTINATION ${data}/validation FILES_MATCHING PATTERN "*.csv")

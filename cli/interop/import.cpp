@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <numeric>
 #include <variant>
 
 #include "base/file.h"
@@ -107,6 +109,26 @@ Status import_traces(const ImportCommand& options) {
   return Done{};
 }
 
+// A launch script leaves its number of nodes to who starts it, and says 1.
+Status check_gpus(const ImportedPlan& plan) {
+  constexpr std::int64_t kMost = 4096;
+  const auto size = [&](const char* key, std::int64_t otherwise) {
+    return std::clamp<std::int64_t>(plan.whole_of(key).value_or(otherwise), 1, kMost);
+  };
+  const auto gpus = plan.whole_of("cluster.gpus");
+  if (!gpus) return Done{};
+  const std::int64_t tp = size("parallel.tp", 1);
+  const std::int64_t least =
+      size("parallel.pp", 1) * std::lcm(tp * size("parallel.cp", 1),
+                                        size("parallel.ep", 1) * size("parallel.expert_tp", tp));
+  if (*gpus % least == 0) return Done{};
+  const auto key = std::ranges::find(plan.keys, "cluster.gpus", &ImportedKey::key);
+  return Error::at(key->where.empty() ? key->comment : key->where,
+                   fmt::format("found {} GPUs ({}), expected a multiple of {}, which its tp, pp, "
+                               "cp, ep and expert_tp take: give --gpus {}",
+                               *gpus, key->comment, least, least));
+}
+
 std::string all_kinds() { return importable_kinds() + "; " + topology_kinds(); }
 
 // What the files say: of a job, of the cluster, or of both. `links`: the CSV of the cluster.
@@ -164,6 +186,7 @@ Status run_import(const ImportCommand& options) {
       return Error{fmt::format("--set: found '{}', expected a key such as model.seq", key)};
     plan.set_toml(key, toml_of(setting), "--set");
   }
+  RETURN_IF_ERROR(check_gpus(plan));
   leave_out_unknown(&plan);
   if (const auto size = size_of(plan); size.ok()) plan.size = *size;
   const std::string text = scenario_text(plan);

@@ -8,9 +8,11 @@
 #include <span>
 
 #include "base/csv.h"
+#include "base/data_dir.h"
 #include "base/file.h"
 #include "base/toml/parse_toml.h"
 #include "base/xml.h"
+#include "interop/import.h"
 
 namespace tandem {
 namespace {
@@ -176,11 +178,26 @@ std::vector<std::string> Setting::texts() const {
   return {};
 }
 
+std::string scenario_path(const std::string& given) {
+  namespace fs = std::filesystem;
+  std::error_code unknown;
+  if (fs::exists(given, unknown) || given.find('/') != std::string::npos) return given;
+  const std::string name = given.ends_with(".toml") ? given : given + ".toml";
+  const std::string ours = data_dir() + "/scenarios/" + name;
+  return fs::is_regular_file(ours, unknown) ? ours : given;
+}
+
 Result<ScenarioFile> read_scenario_file(const std::string& path) {
   constexpr const char* kExpected = "a scenario (TOML)";
-  ASSIGN_OR_RETURN(const std::string text, read_file(path, kExpected));
-  if (text.empty()) return Error::at(path, fmt::format("is empty, expected {}", kExpected));
-  return parse_scenario(text, path, true);
+  const std::string found = scenario_path(path);
+  ASSIGN_OR_RETURN(const std::string text, read_file(found, kExpected));
+  if (text.empty()) return Error::at(found, fmt::format("is empty, expected {}", kExpected));
+  auto file = parse_scenario(text, found, true);
+  if (!file.ok() && !found.ends_with(".toml") && import_files({found}).ok())
+    return Error::at(found, fmt::format("found a file of another tool, expected {0}: tandem import "
+                                        "{1} --cluster PRESET --gpus N -o job.toml writes one",
+                                        kExpected, path));
+  return file;
 }
 
 Result<ScenarioFile> parse_scenario(const std::string& text, const std::string& path,

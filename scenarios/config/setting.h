@@ -61,6 +61,11 @@ struct ScenarioFile {
   std::vector<Axis> axes;  // in the file's order, the first outermost
 };
 
+// The file that a user means: the one so called or, where there is none, a scenario that Tandem
+// brings, by its name: "megatron-sc21" or "megatron-sc21.toml".
+std::string scenario_path(const std::string& given);
+
+// Of scenario_path(path).
 Result<ScenarioFile> read_scenario_file(const std::string& path);
 
 // The same of a file's text. Of what is no file, `path` is a name: Errors give it without a line,

@@ -49,6 +49,9 @@ TEST_CASE("an installed program runs the demo's scenario from its own data and p
                          " simulate usr/share/tandem/scenarios/megatron-sc21.toml --only "
                          "'1.7B, selene' --report page.html --json");
   CHECK_THAT(json, Contains("\"engine\": \"simgrid\""));
+  // By its name, from any folder, with the files that it names.
+  for (const char* name : {"megatron-sc21", "nemo-overlap", "nemo-overlap.toml", "torus"})
+    output(folder, program + " schedule " + name + " --format program");
   CHECK(fs::file_size(folder / "page.html") > 100'000);  // D3 and the page's own files are in it
   for (const char* file :
        {"share/man/man1/tandem.1", "share/man/man1/tandem-fit.1",
