@@ -23,6 +23,8 @@ if(TANDEM_D3)
   install(FILES ${TANDEM_D3} DESTINATION ${data}/report/page/web)
 endif()
 
+# All that is installed, and nothing else: no tests.
+add_custom_target(installed)
 # shell_file(PROGRAM KIND FILE FOLDER): what PROGRAM prints about itself.
 function(shell_file program kind file folder)
   set(made ${PROJECT_BINARY_DIR}/shell/${kind}/${file})
@@ -30,6 +32,7 @@ function(shell_file program kind file folder)
   add_custom_command(OUTPUT ${made} COMMAND ${program} --shell-file ${kind} > ${made}
     DEPENDS ${program} VERBATIM)
   add_custom_target(${program}-${kind} ALL DEPENDS ${made})
+  add_dependencies(installed ${program}-${kind})
   install(FILES ${made} DESTINATION ${CMAKE_INSTALL_DATADIR}/${folder})
 endfunction()
 foreach(program tandem tandem-fit)
