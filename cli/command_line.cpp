@@ -18,6 +18,7 @@
 #include "base/memory.h"
 #include "base/nearest.h"
 #include "base/xml.h"
+#include "cli/options/help_text.h"
 #include "cli/shell_files.h"
 #include "cli/version.h"
 #include "launch/standard_output.h"
@@ -116,7 +117,13 @@ Option Option::on_value(std::function<void()> seen) const {
 }
 
 Command Command::subcommand(const std::string& name, const std::string& about) const {
-  return {app_->add_subcommand(name, about), chosen_};
+  return {app_->add_subcommand(name, about)->group(group_), chosen_};
+}
+
+Command Command::in_group(const std::string& name) const {
+  Command grouped = *this;
+  grouped.group_ = name;
+  return grouped;
 }
 
 void Command::require_subcommand() const { app_->require_subcommand(1); }
@@ -147,6 +154,7 @@ void Command::run(Run run, std::function<Result<CommandInput>()> input) const {
 CommandLine::CommandLine(const std::string& name, const std::string& about)
     : app_(std::make_unique<CLI::App>(about)) {
   app_->name(name);
+  app_->formatter(help_text());
   app_->set_version_flag("--version", fmt::format("{} {}", name, version()));
   app_->require_subcommand(1);
   app_->add_option_function<std::string>(

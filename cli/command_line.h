@@ -1,5 +1,6 @@
-// Commands, their options and what each runs. Only command_line.cpp and shell_files.cpp include
-// CLI11, whose templates would take seconds to compile in every command's file.
+// Commands, their options and what each runs. Only command_line.cpp, help_text.cpp and
+// shell_files.cpp include CLI11, whose templates would take seconds to compile in every command's
+// file.
 #pragma once
 
 #include <functional>
@@ -57,6 +58,8 @@ class Command {
  public:
   Command(CLI::App* app, Chosen* chosen) : app_(app), chosen_(chosen) {}
 
+  // The same, whose subcommands stand together in its help.
+  Command in_group(const std::string& name) const;
   Command subcommand(const std::string& name, const std::string& about) const;
   // A command that only has subcommands.
   void require_subcommand() const;
@@ -71,6 +74,7 @@ class Command {
  private:
   CLI::App* app_;
   Chosen* chosen_;
+  std::string group_ = "Commands";
 };
 
 // The whole command line of a program.

@@ -14,22 +14,27 @@ int run(int argc, char** argv) {
       "Exit status: 0 done, 1 the run failed, 2 wrong use or bad input, 3 something needed is "
       "missing.\n"
       "Example: tandem simulate scenarios/megatron-sc21.toml");
-  tandem::add_simulate(app);
-  tandem::add_sweep(app);
-  tandem::add_run(app);
-  tandem::add_compare(app);
-  tandem::add_trace(app);
-  tandem::add_validate(app);
-  tandem::add_bench(app);
-  tandem::add_calibrate(app);
-  tandem::add_schedule(app);
-  tandem::add_topology(app);
-  tandem::add_size(app);
-  tandem::add_tune(app);
-  tandem::add_pack(app);
-  tandem::add_import(app);
-  tandem::add_export(app);
-  tandem::add_doctor(app);
+  const tandem::Command plan = app.in_group("Plan");
+  tandem::add_tune(plan);
+  tandem::add_size(plan);
+  tandem::add_pack(plan);
+  const tandem::Command simulate = app.in_group("Simulate");
+  tandem::add_simulate(simulate);
+  tandem::add_sweep(simulate);
+  tandem::add_schedule(simulate);
+  tandem::add_topology(simulate);
+  const tandem::Command run = app.in_group("Run for real");
+  tandem::add_run(run);
+  tandem::add_bench(run);
+  tandem::add_calibrate(run);
+  tandem::add_doctor(run);
+  const tandem::Command compare = app.in_group("Compare with what was measured");
+  tandem::add_compare(compare);
+  tandem::add_trace(compare);
+  tandem::add_validate(compare);
+  const tandem::Command exchange = app.in_group("Exchange with other tools");
+  tandem::add_import(exchange);
+  tandem::add_export(exchange);
   return line.run(argc, argv);
 }
 

@@ -75,7 +75,7 @@ std::string bubble_text(const Order& order, const Bubble& bubble, const LowerBou
   columns.push_back({"where it comes from", [](const BubblePart& part) { return part.words; },
                      Place::First, Align::Left});
   const std::vector<BubblePart> parts = bubble_parts(bubble);
-  if (!parts.empty()) text += "\n" + text_table(columns, parts, kAnyWidth) + "\n";
+  if (!parts.empty()) text += "\n" + text_table(columns, parts, width) + "\n";
   const double above = std::max(0.0, bubble.makespan / bound.makespan - 1);
   text += wrapped(
       fmt::format("It is at most {:.1f} % above the best possible with these stages on these ranks "

@@ -17,7 +17,8 @@ bool is_left(Place place, Align align) {
 
 constexpr int kGap = 2;             // blanks between columns
 constexpr std::size_t kIndent = 2;  // of what goes on from the line before
-constexpr int kLeastText = 16;      // a column of text is not made narrower
+constexpr int kLeastText = 16;      // a column of text is not made narrower,
+constexpr int kLeastOfAll = 6;      // nor, where there is little room, than this
 
 // What users wrote, or files of theirs.
 std::string shown(const std::string& text) { return printable(kept_short(text)); }
@@ -26,6 +27,35 @@ std::string shown(const std::string& text) { return printable(kept_short(text));
 int columns_of(const std::string& text) {
   return static_cast<int>(std::ranges::count_if(
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+int longest_word(const std::string& text) {
+  int most = 0;
+  for (const std::string& word : split_words(text)) most = std::max(most, columns_of(word));
+  return most;
+}
+
+// The bytes of a word's first part, of at most so many columns: behind a sign, where there is one.
+std::size_t first_part(const std::string& word, int width) {
+  std::size_t end = 0, behind_sign = 0;
+  for (int columns = 0; end < word.size(); ++end) {
+    if (columns_of(word.substr(end, 1)) == 1 && ++columns > width) break;
+    if (end > 0 && std::string_view("-/,_=").find(word[end - 1]) != std::string_view::npos)
+      behind_sign = end;
+  }
+  return behind_sign > 0 ? behind_sign : end;
+}
+
+// Words that are wider are cut.
+std::string with_narrow_words(const std::string& line, int width) {
+  if (longest_word(line) <= width) return line;
+  std::string narrow;
+  for (std::string word : split_words(line)) {
+    for (; columns_of(word) > width; word.erase(0, first_part(word, width)))
+      narrow += word.substr(0, first_part(word, width)) + ' ';
+    narrow += word + ' ';
+  }
+  return narrow.erase(narrow.find_last_not_of(' ') + 1);
 }
 
 // One line, broken at blanks; blanks at its beginning stay.
@@ -62,6 +92,7 @@ class Blocks {
         widths_[i] = std::max(widths_[i], columns_of(cell_of(cells, i)));
       if (headings[i].place == Place::Name) names_.push_back(i);
     }
+    wrap_titles();
     narrow_names();
     for (const Group& group : groups()) put(group);
     for (const Group& block : blocks_) squeeze(block);
@@ -92,15 +123,36 @@ class Blocks {
                            [this](int sum, std::size_t i) { return sum + kGap + widths_[i]; });
   }
 
-  // Names take at most half of the width, the widest of them less than it would.
+  int least_text() const { return std::clamp(width_ / 4, kLeastOfAll, kLeastText); }
+
+  // The title of a number that has no room beside the narrowest names.
+  void wrap_titles() {
+    int names = 0;
+    for (const std::size_t i : names_)
+      names += kGap + (is_text(i) ? std::min(widths_[i], least_text()) : widths_[i]);
+    for (std::size_t i = 0; i < headings_.size(); ++i) {
+      if (is_text(i) || names + widths_[i] <= width_) continue;
+      widths_[i] = longest_word(headings_[i].title);
+      for (const Cells& cells : rows_)
+        widths_[i] = std::max(widths_[i], columns_of(cell_of(cells, i)));
+    }
+  }
+
+  // Names take at most half of the width, and no more than the widest number leaves; the widest of
+  // them less than it would.
   void narrow_names() {
     if (headings_.size() == names_.size() ||
         std::ranges::none_of(names_, [this](std::size_t i) { return is_text(i); }))
       return;
-    for (int over = width_of(names_) - kGap - width_ / 2; over > 0; --over) {
+    int number = 0;
+    for (std::size_t i = 0; i < headings_.size(); ++i) {
+      if (!is_text(i)) number = std::max(number, kGap + widths_[i]);
+    }
+    const int most = std::min(width_ / 2, width_ - number);
+    for (int over = width_of(names_) - kGap - most; over > 0; --over) {
       const std::size_t widest = *std::ranges::max_element(
           names_, {}, [this](std::size_t i) { return is_text(i) ? widths_[i] : 0; });
-      if (widths_[widest] <= kLeastText) return;
+      if (widths_[widest] <= least_text()) return;
       --widths_[widest];
     }
   }
@@ -140,7 +192,7 @@ class Blocks {
   int least_of(const Group& group) const {
     int sum = 0;
     for (const std::size_t i : group)
-      sum += kGap + (is_text(i) ? std::min(widths_[i], std::max(kLeastText, 2 * widths_[i] / 3))
+      sum += kGap + (is_text(i) ? std::min(widths_[i], std::max(least_text(), 2 * widths_[i] / 3))
                                 : widths_[i]);
     return sum;
   }
@@ -179,7 +231,7 @@ class Blocks {
       return *std::ranges::max_element(texts, {}, [this](auto i) { return widths_[i]; });
     };
     for (int over = width_of(block) - lead() - room(); over > 0; --over) {
-      if (widths_[widest()] <= kLeastText) return;
+      if (widths_[widest()] <= least_text()) return;
       --widths_[widest()];
     }
   }
@@ -192,7 +244,8 @@ class Blocks {
     std::size_t height = 1;
     for (const std::size_t i : columns) {
       const std::string cell = cell_of(cells, i);
-      parts.push_back(is_text(i) ? broken(cell, widths_[i]) : Cells{cell});
+      const bool wraps = is_text(i) || columns_of(cell) > widths_[i];
+      parts.push_back(wraps ? wrapped_cell(cell, widths_[i]) : Cells{cell});
       height = std::max(height, parts.back().size());
     }
     std::string text;
@@ -209,6 +262,19 @@ class Blocks {
       text += now + '\n';
     }
     return text;
+  }
+
+  // What goes on is indented where there is room.
+  static Cells wrapped_cell(const std::string& cell, int width) {
+    const int indent = static_cast<int>(kIndent);
+    if (longest_word(cell) <= width - indent) return broken(cell, width);
+    Cells lines(1);
+    for (const std::string& word : split_words(with_narrow_words(cell, width))) {
+      if (!lines.back().empty() && columns_of(lines.back()) + 1 + columns_of(word) > width)
+        lines.emplace_back();
+      lines.back() += (lines.back().empty() ? "" : " ") + word;
+    }
+    return lines;
   }
 
   const std::vector<Heading>& headings_;
@@ -270,6 +336,25 @@ std::string wrapped_command(const std::string& command, int width) {
     if (command[i] == '\'' && (quoted || i == 0 || command[i - 1] != '\\')) quoted = !quoted;
     words.back() += command[i];
   }
+  // An option that is too wide by itself parts at its blanks.
+  std::vector<std::string> narrow;
+  for (const std::string& word : words) {
+    if (columns_of(word) <= width - 3) {
+      narrow.push_back(word);
+      continue;
+    }
+    std::string now;
+    for (const char c : word) {
+      if (c == '\'') quoted = !quoted;
+      if (c == ' ' && !quoted && now.find_first_not_of(' ') != std::string::npos) {
+        narrow.push_back(now);
+        now.clear();
+      }
+      now += c;
+    }
+    narrow.push_back(now);
+  }
+  words = narrow;
   std::string all, now;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const int tail = i + 1 < words.size() ? 2 : 0;  // " \"

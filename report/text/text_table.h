@@ -4,8 +4,8 @@
 // place. Where all columns fit into the width they stand side by side, as listed. Where they do
 // not, those of Place::First fill the first block, then those of Place::Second what is left of it;
 // the others follow in blocks below, each of which begins with the rows' names. No column is left
-// out and no number is cut; text, which is what
-// stands to the left, may wrap inside its column, at blanks.
+// out and no number is cut. Text, which is what stands to the left, may wrap inside its column, at
+// blanks; where there is little room, titles of numbers do too, and words in columns are cut.
 #pragma once
 
 #include <functional>

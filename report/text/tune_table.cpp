@@ -185,9 +185,11 @@ std::string tune_text(const Tuned& tuned, const std::string& command, int width)
       plans_table(tuned, width) + "\n" +
       wrapped(notes(results(tuned)) + bounds_text(tuned) + counts_text(tuned), width);
   if (!tuned.verdicts.empty())
-    text += "\nRules of the guides, at stage level:\n" + verdicts_table(tuned, width);
+    text += "\n" + wrapped("Rules of the guides, at stage level:\n", width) +
+            verdicts_table(tuned, width);
   if (!tuned.refined.empty())
-    text += "\nMade for the stages of the best plans:\n" + refined_table(tuned, width);
+    text += "\n" + wrapped("Made for the stages of the best plans:\n", width) +
+            refined_table(tuned, width);
   std::string first = "The first plan: " + command;
   const Finalist& best = tuned.finalists.front();
   for (const auto& [key, value] : settings_of(best.candidate, best.refinement))

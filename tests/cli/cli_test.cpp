@@ -112,6 +112,14 @@ TEST_CASE("help and version go to stdout, and every command has an example") {
     check_done(ran);
     CHECK(ran.out.find("Example: tandem " + command) != std::string::npos);
   }
+  std::size_t last = 0;
+  for (const char* group : {"Plan", "Simulate", "Run for real", "Compare with what was measured",
+                            "Exchange with other tools"}) {
+    const std::size_t at = help.out.find(fmt::format("\n\n{}:\n", group));
+    INFO(group);
+    CHECK((at != std::string::npos && at > last));
+    last = at;
+  }
   CHECK(box.tandem("--version").out.starts_with("tandem 0.1.0"));
 }
 

@@ -130,6 +130,18 @@ TEST_CASE("no line is wider than asked for, and no cell is lost, at any width") 
   }
 }
 
+TEST_CASE("where there is little room, a number's title wraps, and words in a column are cut") {
+  // 6 are least for text; beside it 18 - 6 - 2 = 10 for "iteration s", which wraps to 9.
+  CHECK(laid_out({{"cluster", Place::Name}, {"iteration s"}}, {{"Jean-Zay-style", "25.538"}}, 18) ==
+        "cluster  iteration\n                 s\nJean-       25.538\nZay-\nstyle\n");
+  CHECK(laid_out({{"thing", Place::Name}, {"state", Place::First, Align::Left}},
+                 {{"openblas", "found /usr/lib/libopenblas.so.0"}}, 24) ==
+        "thing     state\nopenblas  found\n          /usr/lib/\n          libopenblas.so\n"
+        "          .0\n");
+  CHECK(wrapped_command("tandem tune a/long/file.toml --only '39B, selene' --jobs 2", 24) ==
+        "tandem tune \\\n  a/long/file.toml \\\n  --only '39B, selene' \\\n  --jobs 2");
+}
+
 TEST_CASE("prose wraps between words, line by line, and what goes on is indented") {
   CHECK(wrapped("one two three\nfour\n", 9) == "one two\n  three\nfour\n");
   CHECK(wrapped("  one two\n\nthree", 7) == "  one\n    two\n\nthree");

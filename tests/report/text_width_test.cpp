@@ -96,6 +96,37 @@ TEST_CASE("at 80, 120 and 200 columns no line is longer, and every cell is there
   }
 }
 
+TEST_CASE("at 32 to 72 columns no line is longer but where it is one word") {
+  const Sandbox box;
+  std::vector<std::string> commands = kCommands;
+  commands.insert(commands.end(),
+                  {"doctor", "schedule --order 1f1b --pp 4 --microbatches 8 --explain"});
+  for (const std::string command :
+       {"", "simulate", "sweep", "run", "compare", "trace", "validate", "bench", "bench comm",
+        "calibrate", "calibrate device", "schedule", "topology", "size", "tune", "pack", "import",
+        "export", "doctor"})
+    commands.push_back(command + " --help");
+  for (const std::string& command : commands) {
+    // Tables take seconds, helps do not.
+    const std::vector<int> widths = command.ends_with("--help")
+                                        ? std::vector{32, 40, 48, 56, 63, 64, 72, 80, 100}
+                                        : std::vector{32, 56};
+    for (const int width : widths) {
+      INFO(command << " at " << width);
+      const Ran ran = box.tandem(command, fmt::format("COLUMNS={}", width));
+      CHECK(ran.status == 0);
+      std::istringstream in(ran.out);
+      for (std::string line; std::getline(in, line);) {
+        const auto columns = std::ranges::count_if(
+            line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+        if (line.ends_with(" \\")) line.resize(line.size() - 2);
+        INFO(line);
+        CHECK((columns <= width || line.find(' ', line.find_first_not_of(' ')) == line.npos));
+      }
+    }
+  }
+}
+
 TEST_CASE("files, pipes and --wide get one block, and COLUMNS that says no width counts for none") {
   const Sandbox box;
   const std::string& command = kCommands.front();

@@ -1,0 +1,85 @@
+#include "cli/options/help_text.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "base/split.h"
+#include "cli/text_width.h"
+#include "report/text/text_table.h"
+
+namespace tandem {
+namespace {
+
+constexpr int kWithoutTerminal = 100;  // in files and pipes, as timelines
+constexpr int kTwoColumns = 64;        // below, what an option does stands under its name
+constexpr int kOptions = 30, kCommands = 14;
+
+int help_width() {
+  const int width = text_width(false);
+  return width == kAnyWidth ? kWithoutTerminal : width;
+}
+
+std::string blanks(int count) { return std::string(static_cast<std::size_t>(count), ' '); }
+
+// What goes on is not indented further.
+std::string indented(const std::string& text, int indent, int width) {
+  std::string all;
+  for (const std::string& line : split(wrapped(text, width - indent), "\n"))
+    all += blanks(indent) + line.substr(std::min(line.find_first_not_of(' '), line.size())) + '\n';
+  return all;
+}
+
+// A name, and beside it from `column` on, or under it, what it is.
+std::string entry(std::string name, const std::string& what, int column) {
+  const int width = help_width();
+  if (static_cast<int>(name.size()) > width - 4) {  // "{ideal,simgrid}" parts at its commas
+    for (std::size_t at = 0; (at = name.find(',', at)) != std::string::npos; ++at)
+      name.insert(at + 1, " ");
+  }
+  const bool beside = width >= kTwoColumns;
+  const int indent = beside ? column : 6;
+  const std::string text = indented(what, indent, width);
+  if (!beside || static_cast<int>(name.size()) + 4 > column)
+    return wrapped("  " + name, width) + '\n' + text;
+  return "  " + name + text.substr(2 + name.size());
+}
+
+class HelpText : public CLI::Formatter {
+ public:
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    return entry(make_option_name(option, is_positional) + make_option_opts(option),
+                 option->get_description(), kOptions);
+  }
+
+  // The first sentence of what it is; its own help has all.
+  std::string make_subcommand(const CLI::App* command) const override {
+    std::string what = command->get_description();
+    what.erase(std::min(what.find(". "), what.size()));
+    if (what.ends_with('.')) what.pop_back();
+    return entry(command->get_name(), what, kCommands);
+  }
+
+  std::string make_description(const CLI::App* app) const override {
+    return wrapped(Formatter::make_description(app), help_width());
+  }
+
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    return wrapped(Formatter::make_usage(app, std::move(name)), help_width());
+  }
+
+  // Examples can be pasted as they stand.
+  std::string make_footer(const CLI::App* app) const override {
+    std::string all;
+    for (const std::string& line : split(app->get_footer(), "\n"))
+      all += (line.find("tandem ") == std::string::npos ? wrapped(line, help_width())
+                                                        : wrapped_command(line, help_width())) +
+             '\n';
+    return all;
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<CLI::FormatterBase> help_text() { return std::make_shared<HelpText>(); }
+
+}  // namespace tandem
