@@ -7,6 +7,8 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -28,6 +30,18 @@ struct Event {
   int stage = -1, microbatch = -1, part = 0;
   Bytes bytes = 0;
   int name = -1;  // into the timeline's; of a Program's events none
+
+  bool operator==(const Event&) const = default;
+};
+
+struct EventHash {
+  std::size_t operator()(const Event& e) const {
+    std::size_t hash = 0;
+    for (const std::int64_t value : {e.start_ns, e.length_ns, e.waited_ns, std::int64_t{e.kind},
+                                     std::int64_t{e.stage}, std::int64_t{e.microbatch}})
+      hash = (hash ^ static_cast<std::size_t>(value)) * 0x9E3779B97F4A7C15u;
+    return hash ^ (hash >> 32);
+  }
 };
 
 struct LaneEvents {
@@ -60,11 +74,42 @@ void append_column(std::string_view name, const std::vector<Event>& events, cons
   out->push_back(']');
 }
 
+// A lane's events as steps from one to the next, each different one once: a start counts from the
+// end of the event before, a microbatch from that of the last event of its kind and stage.
+struct Steps {
+  std::vector<Event> different;
+  std::vector<std::size_t> order;  // one an event, into them
+};
+
+// Nothing where they are too many to save anything, as with jitter.
+std::optional<Steps> steps_of(const std::vector<Event>& events) {
+  Steps steps;
+  std::unordered_map<Event, std::size_t, EventHash> numbers;
+  std::map<std::pair<int, int>, int> last;
+  Nanoseconds end_ns = 0;
+  for (const Event& event : events) {
+    Event step = event;
+    step.start_ns = event.start_ns - end_ns;
+    end_ns = event.start_ns + event.length_ns;
+    int& microbatch = last[{event.kind, event.stage}];
+    step.microbatch = event.microbatch - microbatch;
+    microbatch = event.microbatch;
+    const auto [at, is_new] = numbers.try_emplace(step, numbers.size());
+    if (is_new) steps.different.push_back(step);
+    if (4 * numbers.size() > events.size()) return std::nullopt;
+    steps.order.push_back(at->second);
+  }
+  return steps;
+}
+
 void append_lane(LaneEvents* lane, Text* out) {
   std::ranges::stable_sort(lane->events, {}, &Event::start_ns);
-  const std::vector<Event>& events = lane->events;
+  const std::optional<Steps> steps = steps_of(lane->events);
+  const std::vector<Event>& events = steps ? steps->different : lane->events;
   fmt::format_to(std::back_inserter(*out), "{{\"name\":{},\"events\":{}", json_string(lane->name),
-                 events.size());
+                 lane->events.size());
+  if (steps)
+    fmt::format_to(std::back_inserter(*out), ",\n\"order\":[{}]", fmt::join(steps->order, ","));
   append_column(
       "kind", events, [](const Event& e) { return e.kind; }, out);
   append_column(
@@ -72,13 +117,14 @@ void append_lane(LaneEvents* lane, Text* out) {
   append_column(
       "stage", events, [](const Event& e) { return e.stage; }, out);
   append_column(
-      "microbatch", events, [](const Event& e) { return e.microbatch; }, out);
+      steps ? "microbatch_step" : "microbatch", events, [](const Event& e) { return e.microbatch; },
+      out);
   append_column(
       "part", events, [](const Event& e) { return e.part; }, out);
   append_column(
       "bytes", events, [](const Event& e) { return e.bytes; }, out);
   append_column(
-      "start_ns", events, [](const Event& e) { return e.start_ns; }, out);
+      steps ? "gap_ns" : "start_ns", events, [](const Event& e) { return e.start_ns; }, out);
   append_column(
       "length_ns", events, [](const Event& e) { return e.length_ns; }, out);
   append_column(

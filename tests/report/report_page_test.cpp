@@ -1,6 +1,7 @@
 // The page's data: that its numbers are the JSON's, that no name breaks out of it, the frontier.
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -116,21 +117,42 @@ TEST_CASE("the page's timeline has the events of the trace that have a length") 
                                 cells[4], cells[5], cells[6], cells[7], cells[9], cells[10]));
   }
   const Json timeline = data_of(box.read("r.html")).at("runs").at(0).at("detail").at("timeline");
+  int in_steps = 0, by_event = 0;
   for (const Json& rank : timeline.at("ranks")) {
     for (const Json& lane : rank.at("lanes")) {
+      const bool steps = lane.contains("order");
+      ++(steps ? in_steps : by_event);
+      std::int64_t end = 0;
+      std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> last;
       for (std::size_t i = 0; i < lane.at("events").get<std::size_t>(); ++i) {
-        const auto of = [&](const char* column) { return at(lane.at(column), i); };
+        const std::size_t place = steps ? lane.at("order").at(i).get<std::size_t>() : i;
+        const auto of = [&](const char* column) { return at(lane.at(column), place); };
         const auto kind = timeline.at("kinds").at(of("kind")).get<std::string>();
+        const std::int64_t start = steps ? end + of("gap_ns") : of("start_ns");
+        end = start + of("length_ns");
+        std::int64_t& microbatch = last[{of("kind"), of("stage")}];
+        microbatch = steps ? microbatch + of("microbatch_step") : of("microbatch");
         of_page.insert(fmt::format("{} {} {} {} {} {} {} {} {}", rank.at("rank").get<int>(),
                                    lane.at("name").get<std::string>(), kind, of("stage"),
-                                   of("microbatch"), of("part"), of("bytes"), of("start_ns"),
-                                   of("start_ns") + of("length_ns")));
+                                   microbatch, of("part"), of("bytes"), start, end));
       }
     }
   }
+  CHECK(in_steps > 0);
+  CHECK(by_event > 0);
   CHECK(of_page.size() > 50);
   CHECK(timeline.at("events") == of_page.size());
   CHECK(of_page == of_trace);
+}
+
+TEST_CASE("the page of a large run that is played folded is small") {
+  const Sandbox box;
+  // 200,000 events, of which few differ.
+  REQUIRE(box.tandem("simulate deepseek-v3 --only 1F1B --engine ideal --report r.html").status ==
+          0);
+  CHECK(std::filesystem::file_size(box.path("r.html")) < 3'000'000);
+  const Json timeline = data_of(box.read("r.html")).at("runs").at(0).at("detail").at("timeline");
+  CHECK(timeline.at("events") > 100'000);
 }
 
 TEST_CASE("a timeline of more events than a browser can show says how many there are") {

@@ -3,10 +3,36 @@
 
 const column = (values) => Array.isArray(values) ? (i) => values[i] : () => values;
 
+const kColumns =
+  ["kind", "scope", "stage", "microbatch", "part", "bytes", "start_ns", "length_ns", "waited_ns"];
+
+// A lane that is written as steps from event to event, each different one once, event by event.
+function unrolled(raw) {
+  if (raw.order === undefined) return raw;
+  const lane = {...raw};
+  for (const name of [...kColumns, "name_of"])
+    if (Array.isArray(raw[name])) lane[name] = raw.order.map((step) => raw[name][step]);
+  const gap = column(raw.gap_ns), length = column(raw.length_ns);
+  const further = column(raw.microbatch_step), kind = column(raw.kind), stage = column(raw.stage);
+  const last = new Map();  // of a kind and stage, its last microbatch
+  let end = 0;
+  lane.start_ns = [];
+  lane.microbatch = [];
+  for (const step of raw.order) {
+    const key = `${kind(step)}/${stage(step)}`;
+    last.set(key, (last.get(key) || 0) + further(step));
+    lane.microbatch.push(last.get(key));
+    lane.start_ns.push(end + gap(step));
+    end += gap(step) + length(step);
+  }
+  return lane;
+}
+
 // One lane of one rank. Its events are ordered by their start, and each ends before the next
 // begins. sums[kind][i]: nanoseconds of that kind in the events before i.
 class Lane {
-  constructor(raw, rank, run, names) {
+  constructor(written, rank, run, names) {
+    const raw = unrolled(written);
     this.name = raw.name;
     this.rank = rank;
     this.run = run;
@@ -16,8 +42,7 @@ class Lane {
     this.start = Float64Array.from({length: this.count}, (_, i) => start(i));
     this.end = this.start.map((begin, i) => begin + length(i));
     this.nameOf = raw.name_of === undefined ? null : column(raw.name_of);
-    for (const name of ["kind", "scope", "stage", "microbatch", "part", "bytes", "waited_ns"])
-      this[name] = column(raw[name]);
+    for (const name of kColumns) this[name] = column(raw[name]);
     this.colour = new Uint8Array(this.count);
     for (let i = 0; i < this.count; ++i) {
       const scope = this.scope(i);
