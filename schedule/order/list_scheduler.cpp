@@ -15,17 +15,12 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "schedule/order/list_policies.h"
+#include "schedule/order/list_times.h"
+#include "schedule/order/skeletons.h"
+#include "schedule/order/weight_fill.h"
 
 namespace tandem {
 namespace {
-
-// Time in whole ticks, so that what ends together is seen to end together.
-using Ticks = std::int64_t;
-constexpr Ticks kNever = std::numeric_limits<Ticks>::max();
-
-// The longest cost is this many: every cost that is a fraction of it with a denominator up to 16
-// is exact.
-constexpr double kTicksOfLongest = 720'720;
 
 // Rounds are looked for in so many times pp + 8 microbatches.
 constexpr int kLookedAt = 16;
@@ -59,43 +54,26 @@ class Wakes {
 
 class Scheduler {
  public:
-  Scheduler(const ListProblem& problem, const Policy& policy)
-      : problem_(problem),
+  // REQUIRES: both outlive this.
+  Scheduler(const ListTimes& times, const Policy& policy)
+      : problem_(times.problem),
+        times_(times),
         policy_(policy),
-        stages_(problem.pp * problem.chunks),
-        ranks_(problem.pp),
-        forward_end_(static_cast<std::size_t>(stages_.size()) * problem.microbatches, kNever),
+        stages_(times.stages.size()),
+        ranks_(problem_.pp),
+        forward_end_(stages_.size() * problem_.microbatches, kNever),
         gradient_end_(forward_end_),
-        actions_(problem.pp),
-        wakes_(problem.pp) {
-    double longest = 0;
-    for (const OrderCosts& costs : problem.costs)
-      longest = std::max({longest, costs.forward, costs.input, costs.weight, costs.transfer});
-    const auto ticks = [&](double cost) {
-      return cost > 0 ? static_cast<Ticks>(std::llround(cost / longest * kTicksOfLongest)) : 0;
-    };
-    // What others wait for takes some time, so that it ends after they have decided what comes now.
-    std::vector<Ticks> periods(problem.pp);
-    for (int stage = 0; stage < static_cast<int>(stages_.size()); ++stage) {
-      const OrderCosts& costs = problem.costs[stage];
-      StageState& at = stages_[stage];
-      at.forward = std::max<Ticks>(ticks(costs.forward), 1);
-      at.input = std::max<Ticks>(ticks(costs.input), 1);
-      at.weight = ticks(costs.weight);
-      periods[rank_of(stage)] += at.forward + at.input + at.weight;
-    }
-    period_ = *std::max_element(periods.begin(), periods.end());
-    transfer_ = ticks(problem.costs.front().transfer);
-    turn_ = ticks(problem.turn);
+        actions_(problem_.pp),
+        wakes_(problem_.pp) {
     const int count = static_cast<int>(stages_.size());
     for (int stage = 0; stage < count; ++stage) {
-      const std::int64_t all = static_cast<std::int64_t>(problem.memory_limit) * (count - stage);
+      const std::int64_t all = static_cast<std::int64_t>(problem_.memory_limit) * (count - stage);
       stages_[stage].most_live =
-          policy.taper ? static_cast<int>((all + count - 1) / count) : problem.memory_limit;
+          policy.taper ? static_cast<int>((all + count - 1) / count) : problem_.memory_limit;
     }
-    for (int rank = 0; rank < problem.pp; ++rank)
-      ranks_[rank].slots = slots_of(policy.block, problem.pp, rank);
-    for (auto& actions : actions_) actions.reserve(3UL * problem.chunks * problem.microbatches);
+    for (int rank = 0; rank < problem_.pp; ++rank)
+      ranks_[rank].slots = slots_of(policy.block, problem_.pp, rank);
+    for (auto& actions : actions_) actions.reserve(3UL * problem_.chunks * problem_.microbatches);
   }
 
   void run() {
@@ -124,16 +102,8 @@ class Scheduler {
     return {0, 0};
   }
 
-  // The less the better, compared in this order.
-  struct Outcome {
-    Ticks makespan = kNever;
-    Ticks window = 0;  // the longest time from a rank's first action to its last
-    int peak = 0;      // the most activations between F and I on a rank
-
-    auto operator<=>(const Outcome&) const = default;
-  };
-  Outcome outcome() const {
-    Outcome outcome{0, 0, peak_};
+  ListOutcome outcome() const {
+    ListOutcome outcome{0, 0, peak_};
     for (const RankState& rank : ranks_) {
       outcome.makespan = std::max(outcome.makespan, rank.busy_until);
       outcome.window = std::max(outcome.window, rank.busy_until - rank.first_start);
@@ -144,7 +114,6 @@ class Scheduler {
 
  private:
   struct StageState {
-    Ticks forward = 0, input = 0, weight = 0;   // what they take
     int forwards = 0, inputs = 0, weights = 0;  // done, each in the order of the microbatches
     int most_live = 0;                          // between F and I
   };
@@ -154,14 +123,6 @@ class Scheduler {
     int live = 0, held = 0;  // forwards without an I, and without a W
     BlockSlots slots;        // where the policy follows a block
   };
-
-  int rank_of(int stage) const { return stage < problem_.pp ? stage : 2 * problem_.pp - 1 - stage; }
-  int stage_of(int rank, int chunk) const { return chunk == 0 ? rank : 2 * problem_.pp - 1 - rank; }
-  int last_stage() const { return static_cast<int>(stages_.size()) - 1; }
-  std::size_t slot(int stage, int microbatch) const {
-    return static_cast<std::size_t>(stage) * problem_.microbatches + microbatch;
-  }
-  Ticks transfer(int from, int to) const { return rank_of(from) == rank_of(to) ? 0 : transfer_; }
 
   // What was in flight when so many microbatches had entered.
   struct Seen {
@@ -201,25 +162,25 @@ class Scheduler {
     const auto add_waits = [&](const std::vector<Ticks>& ends, int stage, int from, int to,
                                Ticks more, Ticks least) {
       for (int microbatch = from; microbatch < to; ++microbatch)
-        state.push_back(std::max(ends[slot(stage, microbatch)] + more - now, least));
+        state.push_back(std::max(ends[times_.slot(stage, microbatch)] + more - now, least));
     };
     for (int rank = 0; rank < problem_.pp; ++rank) {
       const Ticks wake = wakes_.of(rank);
       state.insert(state.end(), {wake == kNever ? kNever : wake - now,
                                  std::max<Ticks>(ranks_[rank].busy_until - now, 0)});
     }
-    for (int stage = 0; stage <= last_stage(); ++stage) {
+    for (int stage = 0; stage <= times_.last_stage(); ++stage) {
       const StageState& at = stages_[stage];
       state.insert(state.end(), {at.forwards - entered, at.inputs - entered, at.weights - entered});
-      if (stage == last_stage()) {
-        add_waits(forward_end_, stage, at.inputs, at.forwards, turn_, 0);
+      if (stage == times_.last_stage()) {
+        add_waits(forward_end_, stage, at.inputs, at.forwards, times_.turn, 0);
       } else {
         add_waits(forward_end_, stage, stages_[stage + 1].forwards, at.forwards,
-                  transfer(stage, stage + 1), 0);
+                  times_.transfer(stage, stage + 1), 0);
       }
       if (stage > 0)
         add_waits(gradient_end_, stage, stages_[stage - 1].inputs, at.inputs,
-                  transfer(stage, stage - 1), 0);
+                  times_.transfer(stage, stage - 1), 0);
       if (problem_.chunks > 1) add_waits(gradient_end_, stage, at.weights, at.inputs, 0, -kNever);
     }
     return state;
@@ -228,7 +189,7 @@ class Scheduler {
   // When microbatch `microbatch` may enter.
   Ticks entry(int microbatch) const {
     if (policy_.pace == kUnpaced) return 0;
-    return std::max<Ticks>(0, (microbatch - policy_.pace) * period_);
+    return std::max<Ticks>(0, (microbatch - policy_.pace) * times_.period);
   }
 
   // When the stage's next forward has its input and may follow those that are in flight; kNever:
@@ -238,18 +199,19 @@ class Scheduler {
     if (at.forwards == problem_.microbatches || at.forwards - at.inputs >= at.most_live)
       return kNever;
     if (stage == 0) return entry(at.forwards);
-    return arrival(forward_end_[slot(stage - 1, at.forwards)], stage - 1, stage);
+    return arrival(forward_end_[times_.slot(stage - 1, at.forwards)], stage - 1, stage);
   }
 
   Ticks input_comes(int stage) const {
     const StageState& at = stages_[stage];
     if (at.inputs == at.forwards) return kNever;
-    if (stage == last_stage()) return forward_end_[slot(stage, at.inputs)] + turn_;
-    return arrival(gradient_end_[slot(stage + 1, at.inputs)], stage + 1, stage);
+    if (stage == times_.last_stage())
+      return forward_end_[times_.slot(stage, at.inputs)] + times_.turn;
+    return arrival(gradient_end_[times_.slot(stage + 1, at.inputs)], stage + 1, stage);
   }
 
   Ticks arrival(Ticks sent, int from, int to) const {
-    return sent == kNever ? kNever : sent + transfer(from, to);
+    return sent == kNever ? kNever : sent + times_.transfer(from, to);
   }
 
   Ticks comes(const Choice& choice, int stage) const {
@@ -259,8 +221,8 @@ class Scheduler {
   // What the rank would rather do comes first.
   std::array<Choice, 4> turns(int rank) const {
     if (policy_.block == BuildingBlock::None) return policy_.preference;
-    const StageState& down = stages_[stage_of(rank, 0)];
-    const StageState& up = stages_[stage_of(rank, 1)];
+    const StageState& down = stages_[times_.stage_of(rank, 0)];
+    const StageState& up = stages_[times_.stage_of(rank, 1)];
     const BlockSlots& slots = ranks_[rank].slots;
     std::array<std::pair<int, Choice>, 4> by_slot = {
         {{slots.forward[0] + kSlots * down.forwards, kF0},
@@ -274,7 +236,7 @@ class Scheduler {
   // Whether the limits let the rank hold one more forward. Chunk 0 leaves room for one activation
   // of chunk 1, so that what is in flight can come back.
   bool fits(int rank, int chunk) const {
-    const StageState& at = stages_[stage_of(rank, chunk)];
+    const StageState& at = stages_[times_.stage_of(rank, chunk)];
     const int room = problem_.chunks - 1 - chunk;
     return ranks_[rank].held < problem_.memory_limit &&
            ranks_[rank].live < problem_.in_flight_limit &&
@@ -290,7 +252,7 @@ class Scheduler {
     Ticks next = kNever;  // when something comes that is not there yet
     for (const Choice& choice : turns(rank)) {
       if (choice.chunk >= problem_.chunks) continue;
-      const int stage = stage_of(rank, choice.chunk);
+      const int stage = times_.stage_of(rank, choice.chunk);
       const Ticks when = comes(choice, stage);
       const bool fits_now = choice.kind != ActionKind::Forward || fits(rank, choice.chunk);
       if (when > now) {
@@ -308,10 +270,10 @@ class Scheduler {
       const int stage = oldest_weight(rank);
       const bool waits = !chosen && stage >= 0 &&
                          static_cast<double>(next - now) <
-                             policy_.patience * static_cast<double>(stages_[stage].weight);
+                             policy_.patience * static_cast<double>(times_.stages[stage].weight);
       if (stage >= 0 && !waits) return start(ActionKind::BackwardWeight, stage, rank, now);
     }
-    return chosen ? start(chosen->kind, stage_of(rank, chosen->chunk), rank, now) : next;
+    return chosen ? start(chosen->kind, times_.stage_of(rank, chosen->chunk), rank, now) : next;
   }
 
   // The rank's stage whose next W has waited longest; -1: there is none.
@@ -319,9 +281,9 @@ class Scheduler {
     int oldest = -1;
     Ticks since = kNever;
     for (int chunk = 0; chunk < problem_.chunks; ++chunk) {
-      const int stage = stage_of(rank, chunk);
+      const int stage = times_.stage_of(rank, chunk);
       if (stages_[stage].weights == stages_[stage].inputs) continue;
-      const Ticks ended = gradient_end_[slot(stage, stages_[stage].weights)];
+      const Ticks ended = gradient_end_[times_.slot(stage, stages_[stage].weights)];
       if (ended < since) {
         since = ended;
         oldest = stage;
@@ -338,20 +300,20 @@ class Scheduler {
     int microbatch = 0;
     if (kind == ActionKind::Forward) {
       microbatch = at.forwards++;
-      by.busy_until = now + at.forward;
-      forward_end_[slot(stage, microbatch)] = by.busy_until;
+      by.busy_until = now + times_.stages[stage].forward;
+      forward_end_[times_.slot(stage, microbatch)] = by.busy_until;
       ++by.held;
       peak_ = std::max(peak_, ++by.live);
-      if (stage < last_stage()) send(stage, stage + 1);
+      if (stage < times_.last_stage()) send(stage, stage + 1);
     } else if (kind == ActionKind::BackwardInput) {
       microbatch = at.inputs++;
-      by.busy_until = now + at.input;
-      gradient_end_[slot(stage, microbatch)] = by.busy_until;
+      by.busy_until = now + times_.stages[stage].input;
+      gradient_end_[times_.slot(stage, microbatch)] = by.busy_until;
       --by.live;
       if (stage > 0) send(stage, stage - 1);
     } else {
       microbatch = at.weights++;
-      by.busy_until = now + at.weight;
+      by.busy_until = now + times_.stages[stage].weight;
       --by.held;
     }
     actions_[rank].push_back({Stage{stage}, kind, Microbatch{microbatch}});
@@ -360,16 +322,14 @@ class Scheduler {
 
   // A rank that is still busy then looks by itself.
   void send(int from, int to) {
-    const Ticks comes = ranks_[rank_of(from)].busy_until + transfer(from, to);
-    const int rank = rank_of(to);
+    const Ticks comes = ranks_[times_.rank_of(from)].busy_until + times_.transfer(from, to);
+    const int rank = times_.rank_of(to);
     if (comes > ranks_[rank].busy_until && comes < wakes_.of(rank)) wakes_.set(rank, comes);
   }
 
   const ListProblem& problem_;
+  const ListTimes& times_;
   const Policy& policy_;
-  Ticks transfer_ = 0;
-  Ticks turn_ = 0;
-  Ticks period_ = 0;  // what the busiest rank has to do for a microbatch
   std::vector<StageState> stages_;
   std::vector<RankState> ranks_;
   std::vector<Ticks> forward_end_, gradient_end_;  // by stage and microbatch
@@ -378,45 +338,90 @@ class Scheduler {
   int peak_ = 0;
 };
 
-// So many tell the policies apart; with more, the steady state is longer.
+// A way to make an order: a policy, or a skeleton that W is put into.
+struct Way {
+  std::optional<Policy> policy;
+  int skeleton = 0;
+  FillRule rule = FillRule::Always;
+};
+
+Skeleton skeleton_of(const ListProblem& problem, int which) {
+  return make_skeleton(which, problem.pp, problem.chunks, problem.microbatches,
+                       problem.memory_limit);
+}
+
+// So many tell the ways apart; with more, the steady state is longer.
 int trial_microbatches(int pp) { return std::max(3 * pp / 2, 32); }
 
-// That under which fewer microbatches end first.
-Policy best_policy(const ListProblem& problem) {
+// That in which fewer microbatches end first, of equal ones the first of these.
+Way best_way(const ListProblem& problem) {
   CHECK(problem.chunks == 1 || problem.chunks == 2);
   CHECK(problem.costs.size() == static_cast<std::size_t>(problem.pp) * problem.chunks);
   CHECK(problem.memory_limit >= problem.chunks && problem.in_flight_limit >= problem.chunks);
-  const std::vector<Policy> policies =
-      policies_of(problem.pp, problem.chunks, problem.memory_limit);
   ListProblem trial = problem;
   trial.microbatches = std::min(problem.microbatches, trial_microbatches(problem.pp));
-  const Policy* best = nullptr;
-  Scheduler::Outcome least;
-  for (const Policy& policy : policies) {
-    Scheduler scheduler(trial, policy);
-    scheduler.run();
-    const Scheduler::Outcome outcome = scheduler.outcome();
-    if (outcome >= least) continue;
+  const ListTimes times(trial);
+  Way best;
+  ListOutcome least;
+  const auto keep_better = [&](const ListOutcome& outcome, const Way& way) {
+    if (outcome >= least) return;
     least = outcome;
-    best = &policy;
+    best = way;
+  };
+  for (const Policy& policy : policies_of(problem.pp, problem.chunks, problem.memory_limit)) {
+    Scheduler scheduler(times, policy);
+    scheduler.run();
+    if (policy.pace == kUnpaced) {
+      keep_better(scheduler.outcome(), {.policy = policy});
+      continue;
+    }
+    // Pace only makes the order; played, nothing waits for it.
+    const Skeleton order{scheduler.take_actions(), true};
+    WeightFill play(times, order, FillRule::AsGiven);
+    CHECK(play.run());
+    keep_better(play.outcome(), {.policy = policy});
   }
-  return *best;
+  const int skeletons = skeleton_count(problem.pp, problem.chunks, problem.memory_limit);
+  for (int which = 0; which < skeletons; ++which) {
+    const Skeleton skeleton = skeleton_of(trial, which);
+    if (skeleton.ranks.empty()) continue;
+    for (const FillRule rule : kFillRules) {
+      if (rule == FillRule::AsGiven && !skeleton.has_weights) continue;
+      WeightFill fill(times, skeleton, rule);
+      if (fill.run()) keep_better(fill.outcome(), {.skeleton = which, .rule = rule});
+    }
+  }
+  return best;
 }
 
 }  // namespace
 
 std::vector<std::vector<Action>> schedule_greedily(const ListProblem& problem) {
-  const Policy policy = best_policy(problem);
-  Scheduler scheduler(problem, policy);
-  scheduler.run();
-  return scheduler.take_actions();
+  const Way way = best_way(problem);
+  const ListTimes times(problem);
+  if (way.policy) {
+    Scheduler scheduler(times, *way.policy);
+    scheduler.run();
+    return scheduler.take_actions();
+  }
+  const Skeleton skeleton = skeleton_of(problem, way.skeleton);
+  WeightFill fill(times, skeleton, way.rule);
+  CHECK(fill.run());
+  return fill.take_actions();
 }
 
 OrderRounds greedy_rounds(const ListProblem& problem) {
-  const Policy policy = best_policy(problem);
+  const Way way = best_way(problem);
   ListProblem some = problem;
   some.microbatches = std::min(problem.microbatches, kLookedAt * (problem.pp + 8));
-  OrderRounds rounds = Scheduler(some, policy).find_rounds();
+  const ListTimes times(some);
+  OrderRounds rounds;
+  if (way.policy) {
+    rounds = Scheduler(times, *way.policy).find_rounds();
+  } else {
+    const Skeleton skeleton = skeleton_of(some, way.skeleton);
+    rounds = WeightFill(times, skeleton, way.rule).find_rounds();
+  }
   rounds.fill = std::max(rounds.fill, trial_microbatches(problem.pp));
   return rounds;
 }

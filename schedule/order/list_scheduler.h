@@ -19,11 +19,12 @@ struct ListProblem {
   double turn = 0;                // between the last stage's F and its I
 };
 
-// The actions of every rank, each backward split into I and W. Several greedy policies are played
-// in time, and the one that ends first is kept; of equal ones the one with the shortest windows
-// (from a rank's first action to its last), then the one that holds the fewest activations between
-// F and I. What is started is always ready, so the order cannot wait for itself.
-// REQUIRES: both limits >= chunks; costs of pp x chunks stages.
+// The actions of every rank, each backward split into I and W. Several greedy policies, and orders
+// of F and I that are known from the sizes and get their W for these costs, are played on a few
+// microbatches, and the one that ends first is kept; of equal ones the one with the shortest
+// windows (from a rank's first action to its last), then the one that holds the fewest activations
+// between F and I. What is started is always ready, so the order cannot wait for itself. REQUIRES:
+// both limits >= chunks; costs of pp x chunks stages.
 //
 // Split backwards and filling with W: Qi et al., "Zero Bubble Pipeline Parallelism" (2024), 3.1;
 // the V and what it holds: Qi et al., "Pipeline Parallelism with Controllable Memory" (2024), 3.

@@ -1,0 +1,279 @@
+#include "schedule/order/skeletons.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "schedule/order/list_policies.h"
+
+namespace tandem {
+namespace {
+
+using Ranks = std::vector<std::vector<Action>>;
+
+Stage stage_of(int pp, int rank, int chunk) { return Stage{chunk == 0 ? rank : 2 * pp - 1 - rank}; }
+
+// So many forwards, then gradients and forwards in turn.
+Skeleton in_turn(int pp, int microbatches, int (*warm_up)(int pp, int rank, int limit), int limit) {
+  Skeleton skeleton{Ranks(pp)};
+  for (int rank = 0; rank < pp; ++rank) {
+    std::vector<Action>& actions = skeleton.ranks[rank];
+    int forwards = 0;
+    const auto add_forward = [&] {
+      if (forwards < microbatches)
+        actions.push_back({Stage{rank}, ActionKind::Forward, Microbatch{forwards++}});
+    };
+    while (forwards < std::min(warm_up(pp, rank, limit), microbatches)) add_forward();
+    for (int i = 0; i < microbatches; ++i) {
+      actions.push_back({Stage{rank}, ActionKind::BackwardInput, Microbatch{i}});
+      add_forward();
+    }
+  }
+  return skeleton;
+}
+
+// 1F1B's: the limit on the first rank, and less on each rank behind.
+int as_1f1b(int pp, int rank, int limit) { return (limit * (pp - rank) + pp - 1) / pp; }
+// What a rank can do until the first gradient comes, where F and I take the same time.
+int until_gradients(int pp, int rank, int limit) { return std::min(limit, 2 * (pp - rank) - 1); }
+
+// A rank of ZBV: forwards of chunk 0 until the first of chunk 1 comes back, both in turn until the
+// first gradient comes, which rank r sees r rounds later than the last one; then F0, I0, F1, I1 in
+// turn. W goes right behind its I, but in the drain only I does for r rounds, so that no rank
+// waits.
+std::vector<Action> zbv_rank(int pp, int rank, int microbatches) {
+  std::vector<Action> actions;
+  actions.reserve(6UL * microbatches);
+  std::array<int, 2> forwards = {}, inputs = {};
+  std::deque<Action> weights;
+  int drained = 0;  // gradients since the last forward
+  const auto forward = [&](int chunk) {
+    int& done = forwards[chunk];
+    if (done == microbatches) return;
+    actions.push_back({stage_of(pp, rank, chunk), ActionKind::Forward, Microbatch{done++}});
+  };
+  const auto input = [&](int chunk) {
+    int& done = inputs[chunk];
+    if (done == microbatches) return;
+    const Stage stage = stage_of(pp, rank, chunk);
+    actions.push_back({stage, ActionKind::BackwardInput, Microbatch{done}});
+    weights.push_back({stage, ActionKind::BackwardWeight, Microbatch{done++}});
+    if (forwards[0] + forwards[1] == 2 * microbatches) ++drained;
+    if (drained > 1 && drained <= 2 * rank + 1) return;
+    actions.push_back(weights.front());
+    weights.pop_front();
+  };
+  for (int i = 0; i < 2 * (pp - rank) - 1; ++i) forward(0);
+  for (int i = 0; i < rank; ++i) forward(1), forward(0);
+  for (int i = 0; i < pp - rank; ++i) forward(1), input(1);
+  while (inputs[0] < microbatches || inputs[1] < microbatches) {
+    forward(0);
+    input(0);
+    forward(1);
+    input(1);
+  }
+  actions.insert(actions.end(), weights.begin(), weights.end());
+  return actions;
+}
+
+Skeleton zbv(int pp, int microbatches) {
+  Skeleton skeleton{{}, true};
+  for (int rank = 0; rank < pp; ++rank) skeleton.ranks.push_back(zbv_rank(pp, rank, microbatches));
+  return skeleton;
+}
+
+// Blocks, one microbatch after the other, in which each action then moves to the first free slot
+// behind what it needs, in the order of their slots: the first microbatches' at the start, as far
+// as memory allows, and the last ones' at the end.
+class SqueezedBlocks {
+ public:
+  SqueezedBlocks(int pp, int microbatches, int limit, BuildingBlock block)
+      : pp_(pp), microbatches_(microbatches), limit_(limit) {
+    int last = 0;
+    for (int rank = 0; rank < pp; ++rank) {
+      Rank at{slots_of(block, pp, rank)};
+      last = std::max({last, at.slots.input[0], at.slots.input[1]});
+      for (auto& kind : at.when)
+        for (std::vector<int>& when : kind) when.resize(microbatches);
+      ranks_.push_back(std::move(at));
+    }
+    length_ = last + kSlots * (microbatches + 2);
+    for (Rank& at : ranks_) {
+      at.cells.resize(length_);
+      at.held.resize(length_);
+    }
+  }
+
+  // `steady`: what stands between the first microbatch's last gradient and the last microbatch's
+  // first forward stays where it is. Otherwise it follows what is before it, which lets some ranks
+  // do the same things in another turn. Nothing: the blocks do not fit under the limit.
+  std::optional<Ranks> squeeze(bool steady) {
+    const BlockSlots& first_rank = ranks_[0].slots;
+    const int last_forward = first_rank.forward[0] + kSlots * (microbatches_ - 1);
+    for (int slot = 0; slot < length_; ++slot) {
+      const bool stays = steady && slot >= first_rank.input[0] && slot <= last_forward;
+      for (int rank = 0; rank < pp_; ++rank) {
+        Rank& at = ranks_[rank];
+        if (slot > 0) at.held[slot] = at.held[slot - 1];
+        const Cell cell = next_of_blocks(rank, slot);
+        if (cell.kind == kIdle) continue;
+        place(rank, cell, stays ? slot : first_slot(rank, cell, slot), slot);
+        if (at.held[slot] > limit_) return std::nullopt;
+      }
+    }
+    squeeze_drain();
+    return actions();
+  }
+
+ private:
+  enum Kind : std::uint8_t { kForward, kInput, kWeight, kIdle };
+  struct Cell {
+    Kind kind = kIdle;
+    int chunk = 0, microbatch = 0;
+  };
+  struct Rank {
+    BlockSlots slots = {};
+    std::vector<Cell> cells = {};                              // by slot
+    std::vector<int> held = {};                                // F without a W behind each slot
+    std::array<std::array<std::vector<int>, 2>, 3> when = {};  // by kind, chunk and microbatch
+    std::deque<Cell> weights = {};                             // of I that are done
+  };
+
+  // What the rank does in this slot before anything moves: W where the blocks have nothing.
+  Cell next_of_blocks(int rank, int slot) {
+    Rank& at = ranks_[rank];
+    for (const Kind kind : {kForward, kInput}) {
+      for (int chunk = 0; chunk < 2; ++chunk) {
+        const int since = slot - (kind == kForward ? at.slots.forward : at.slots.input)[chunk];
+        if (since < 0 || since % kSlots != 0 || since / kSlots >= microbatches_) continue;
+        const Cell cell{kind, chunk, since / kSlots};
+        if (kind == kInput) at.weights.push_back({kWeight, chunk, cell.microbatch});
+        return cell;
+      }
+    }
+    return next_weight(&at);
+  }
+
+  static Cell next_weight(Rank* at) {
+    if (at->weights.empty()) return {};
+    const Cell weight = at->weights.front();
+    at->weights.pop_front();
+    return weight;
+  }
+
+  // The first slot behind all that the action needs.
+  int earliest(int rank, const Cell& cell) const {
+    const auto when = [&](int of, Kind kind, int chunk, int microbatch) {
+      return ranks_[of].when[kind][chunk][microbatch];
+    };
+    int after = -1;
+    const auto waits_for = [&](int slot) { after = std::max(after, slot); };
+    const int m = cell.microbatch;
+    if (m > 0) waits_for(when(rank, cell.kind, cell.chunk, m - 1));
+    if (cell.kind == kWeight) {
+      waits_for(when(rank, kInput, cell.chunk, m));
+      return after + 1;
+    }
+    const bool down = (cell.kind == kForward) == (cell.chunk == 0);  // or up the ranks
+    const int from = down ? rank - 1 : rank + 1;
+    if (from >= 0 && from < pp_) {
+      waits_for(when(from, cell.kind, cell.chunk, m));
+    } else if (!down) {
+      waits_for(when(rank, cell.kind, 1 - cell.chunk, m));
+    } else if (cell.kind == kInput) {
+      waits_for(when(rank, kForward, 1, m));
+    }
+    return after + 1;
+  }
+
+  // The first free slot for it, or the one that it has. A forward needs room from there on.
+  int first_slot(int rank, const Cell& cell, int own) const {
+    const Rank& at = ranks_[rank];
+    int slot = earliest(rank, cell);
+    if (cell.kind == kForward) {
+      for (int later = own - 1; later >= slot; --later)
+        if (at.held[later] >= limit_) slot = later + 1;
+    }
+    while (slot < own && at.cells[slot].kind != kIdle) ++slot;
+    return std::min(slot, own);
+  }
+
+  void place(int rank, const Cell& cell, int slot, int now) {
+    Rank& at = ranks_[rank];
+    at.cells[slot] = cell;
+    at.when[cell.kind][cell.chunk][cell.microbatch] = slot;
+    const int more = cell.kind == kForward ? 1 : cell.kind == kWeight ? -1 : 0;
+    for (int later = slot; later <= now; ++later) at.held[later] += more;
+  }
+
+  // Behind a rank's last forward gradients go first, since others wait for them, and W fills.
+  void squeeze_drain() {
+    std::vector<int> last(pp_);  // forward
+    for (int rank = 0; rank < pp_; ++rank) {
+      Rank& at = ranks_[rank];
+      last[rank] = std::max(at.when[kForward][0].back(), at.when[kForward][1].back());
+      for (int slot = last[rank] + 1; slot < length_; ++slot)
+        if (at.cells[slot].kind == kWeight) at.cells[slot] = {};
+    }
+    for (int slot = 0; slot < length_; ++slot) {
+      for (int rank = 0; rank < pp_; ++rank) {
+        const Cell cell = ranks_[rank].cells[slot];
+        if (slot <= last[rank] || cell.kind != kInput) continue;
+        ranks_[rank].cells[slot] = {};
+        place(rank, cell, first_slot(rank, cell, slot), -1);
+      }
+    }
+    for (Rank& at : ranks_) {
+      std::array<std::vector<char>, 2> done;
+      for (std::vector<char>& chunk : done) chunk.resize(microbatches_);
+      for (const Cell& cell : at.cells)
+        if (cell.kind == kWeight) done[cell.chunk][cell.microbatch] = 1;
+      for (Cell& cell : at.cells) {
+        if (cell.kind == kInput && !done[cell.chunk][cell.microbatch])
+          at.weights.push_back({kWeight, cell.chunk, cell.microbatch});
+        if (cell.kind == kIdle) cell = next_weight(&at);
+      }
+    }
+  }
+
+  Ranks actions() const {
+    constexpr ActionKind kKindOf[] = {ActionKind::Forward, ActionKind::BackwardInput,
+                                      ActionKind::BackwardWeight};
+    Ranks actions(pp_);
+    for (int rank = 0; rank < pp_; ++rank) {
+      actions[rank].reserve(6UL * microbatches_);
+      for (const Cell& cell : ranks_[rank].cells)
+        if (cell.kind != kIdle)
+          actions[rank].push_back(
+              {stage_of(pp_, rank, cell.chunk), kKindOf[cell.kind], Microbatch{cell.microbatch}});
+    }
+    return actions;
+  }
+
+  int pp_, microbatches_, limit_;
+  int length_ = 0;
+  std::vector<Rank> ranks_;
+};
+
+}  // namespace
+
+int skeleton_count(int pp, int chunks, int memory_limit) {
+  return chunks == 2 && memory_limit >= 2 * pp ? 1 : 2;
+}
+
+Skeleton make_skeleton(int which, int pp, int chunks, int microbatches, int memory_limit) {
+  if (chunks == 1)
+    return in_turn(pp, microbatches, which == 0 ? as_1f1b : until_gradients, memory_limit);
+  if (memory_limit >= 2 * pp) return zbv(pp, microbatches);
+  SqueezedBlocks blocks(pp, microbatches, memory_limit,
+                        memory_limit <= pp ? BuildingBlock::Third : BuildingBlock::Half);
+  std::optional<Ranks> ranks = blocks.squeeze(which == 1);
+  if (!ranks) return {};
+  return {std::move(*ranks), true};
+}
+
+}  // namespace tandem

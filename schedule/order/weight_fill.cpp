@@ -1,0 +1,225 @@
+#include "schedule/order/weight_fill.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/check.h"
+
+namespace tandem {
+namespace {
+
+using Actions = std::vector<Action>;
+
+Action later(Action action, int microbatches) {
+  action.microbatch = Microbatch{index(action.microbatch) + microbatches};
+  return action;
+}
+
+// Where a rank's actions repeat with each microbatch: up to its last forward of chunk 0, since what
+// comes then depends on where the microbatches end.
+struct Repeated {
+  std::size_t from = 0;
+  std::size_t period = 1;
+};
+Repeated repeated_part(const Actions& actions, Stage stage, int microbatches) {
+  const auto first_of = [&](int microbatch) {
+    const auto at =
+        std::ranges::find(actions, Action{stage, ActionKind::Forward, Microbatch{microbatch}});
+    return static_cast<std::size_t>(at - actions.begin());
+  };
+  const std::size_t end = first_of(microbatches - 1);
+  Repeated part{end, std::max<std::size_t>(end - first_of(microbatches - 2), 1)};
+  while (part.from > 0 && later(actions[part.from - 1], 1) == actions[part.from - 1 + part.period])
+    --part.from;
+  return part;
+}
+
+}  // namespace
+
+WeightFill::WeightFill(const ListTimes& times, const Skeleton& skeleton, FillRule rule)
+    : times_(times),
+      skeleton_(skeleton),
+      rule_(rule),
+      stages_(times.stages.size()),
+      ranks_(times.problem.pp),
+      forward_end_(stages_.size() * times.problem.microbatches, kNever),
+      gradient_end_(forward_end_),
+      actions_(times.problem.pp) {
+  CHECK(skeleton.has_weights || rule != FillRule::AsGiven);
+  for (Actions& actions : actions_)
+    actions.reserve(3UL * times.problem.chunks * times.problem.microbatches);
+}
+
+bool WeightFill::run() {
+  Progress progress = Progress::Done;
+  while (progress == Progress::Done) progress = sweep();
+  if (progress == Progress::Fails) return false;
+  for (int rank = 0; rank < times_.problem.pp; ++rank) {
+    CHECK(ranks_[rank].position == skeleton_.ranks[rank].size());
+    while (!ranks_[rank].weights.empty()) do_weight(rank);
+  }
+  return true;
+}
+
+OrderRounds WeightFill::find_rounds() {
+  const int microbatches = times_.problem.microbatches;
+  if (microbatches < 2) return {0, 0};
+  std::vector<Repeated> repeated;
+  for (int rank = 0; rank < times_.problem.pp; ++rank)
+    repeated.push_back(repeated_part(skeleton_.ranks[rank], Stage{rank}, microbatches));
+  std::map<std::vector<Ticks>, int> states;  // and how many had entered
+  for (int entered = 0; sweep() == Progress::Done;) {
+    if (stages_[0].forwards == entered) continue;
+    entered = stages_[0].forwards;
+    if (entered == microbatches) break;
+    bool repeats = true;
+    std::vector<Ticks> now;
+    for (int rank = 0; rank < times_.problem.pp; ++rank) {
+      const auto [from, period] = repeated[rank];
+      repeats &= ranks_[rank].position >= from;
+      now.push_back(static_cast<Ticks>(ranks_[rank].position) -
+                    static_cast<Ticks>(period) * entered);
+    }
+    if (!repeats) continue;
+    add_state(&now);
+    const auto [seen, is_new] = states.try_emplace(std::move(now), entered);
+    if (!is_new) return {entered - seen->second, entered + 1};
+  }
+  return {0, 0};
+}
+
+// What decides on W from now on: times from rank 0's, microbatches from the next to enter. What has
+// come already has come, however long ago.
+void WeightFill::add_state(std::vector<Ticks>* state) const {
+  const int entered = stages_[0].forwards;
+  for (const RankState& by : ranks_) {
+    state->insert(state->end(), {by.now - ranks_[0].now, static_cast<Ticks>(by.weights.size())});
+    if (rule_ == FillRule::Evenly) state->push_back(most_idle_ - by.idle);
+    for (const Action& weight : by.weights)
+      state->insert(state->end(), {index(weight.stage), index(weight.microbatch) - entered});
+  }
+  const auto add_waits = [&](ActionKind kind, int stage, int from, int to) {
+    for (int microbatch = from; microbatch < to; ++microbatch)
+      state->push_back(std::max<Ticks>(
+          comes({Stage{stage}, kind, Microbatch{microbatch}}) - ranks_[times_.rank_of(stage)].now,
+          0));
+  };
+  const int last = times_.last_stage();
+  for (int stage = 0; stage <= last; ++stage) {
+    const StageState& at = stages_[stage];
+    if (stage > 0) add_waits(ActionKind::Forward, stage, at.forwards, stages_[stage - 1].forwards);
+    add_waits(ActionKind::BackwardInput, stage, at.inputs,
+              stage == last ? at.forwards : stages_[stage + 1].inputs);
+  }
+}
+
+ListOutcome WeightFill::outcome() const {
+  ListOutcome outcome{0, 0, peak_};
+  for (const RankState& rank : ranks_) {
+    outcome.makespan = std::max(outcome.makespan, rank.now);
+    outcome.window = std::max(outcome.window, rank.now - rank.first_start);
+  }
+  return outcome;
+}
+
+WeightFill::Progress WeightFill::sweep() {
+  Progress progress = Progress::Waits;
+  for (int rank = 0; rank < times_.problem.pp; ++rank) {
+    const Progress step_of = step(rank);
+    if (step_of == Progress::Fails) return step_of;
+    if (step_of == Progress::Done) progress = step_of;
+  }
+  return progress;
+}
+
+WeightFill::Progress WeightFill::step(int rank) {
+  RankState& by = ranks_[rank];
+  const Actions& actions = skeleton_.ranks[rank];
+  const bool as_given = rule_ == FillRule::AsGiven;
+  while (by.position < actions.size() && actions[by.position].kind == ActionKind::BackwardWeight) {
+    if (as_given) do_weight(rank);
+    ++by.position;
+  }
+  if (by.position == actions.size()) return Progress::Waits;
+  const Action& action = actions[by.position];
+  const Ticks when = comes(action);
+  if (when == kNever) return Progress::Waits;
+  const int stage = index(action.stage);
+  const bool is_forward = action.kind == ActionKind::Forward;
+  if (is_forward) {
+    if (by.live >= times_.problem.in_flight_limit) return Progress::Fails;
+    while (by.held >= times_.problem.memory_limit) {
+      if (by.weights.empty() || as_given) return Progress::Fails;
+      do_weight(rank);
+    }
+  }
+  while (!as_given && !by.weights.empty() && when > by.now) {
+    const Ticks weight = times_.stages[index(by.weights.front().stage)].weight;
+    if (when - by.now < weight && !fills(by, action.kind, when - by.now)) break;
+    do_weight(rank);
+  }
+  if (when > by.now && by.first_start != kNever) {
+    by.idle += when - by.now;
+    most_idle_ = std::max(most_idle_, by.idle);
+  }
+  by.now = std::max(by.now, when);
+  by.first_start = std::min(by.first_start, by.now);
+  StageState& at = stages_[stage];
+  const std::size_t slot = times_.slot(stage, index(action.microbatch));
+  if (is_forward) {
+    by.now += times_.stages[stage].forward;
+    forward_end_[slot] = by.now;
+    ++at.forwards;
+    ++by.held;
+    peak_ = std::max(peak_, ++by.live);
+  } else {
+    by.now += times_.stages[stage].input;
+    gradient_end_[slot] = by.now;
+    ++at.inputs;
+    --by.live;
+    by.weights.push_back({action.stage, ActionKind::BackwardWeight, action.microbatch});
+  }
+  actions_[rank].push_back(action);
+  ++by.position;
+  return Progress::Done;
+}
+
+Ticks WeightFill::comes(const Action& action) const {
+  const int stage = index(action.stage), microbatch = index(action.microbatch);
+  const bool is_forward = action.kind == ActionKind::Forward;
+  if (is_forward && stage == 0) return 0;
+  const bool turns = !is_forward && stage == times_.last_stage();
+  const int from = is_forward ? stage - 1 : turns ? stage : stage + 1;
+  const Ticks sent =
+      (is_forward || turns ? forward_end_ : gradient_end_)[times_.slot(from, microbatch)];
+  if (sent == kNever) return kNever;
+  return sent + (turns ? times_.turn : times_.transfer(from, stage));
+}
+
+bool WeightFill::fills(const RankState& by, ActionKind kind, Ticks gap) const {
+  switch (rule_) {
+    case FillRule::Always:
+      return true;
+    case FillRule::BeforeInputs:
+      return kind == ActionKind::BackwardInput;
+    case FillRule::BeforeForwards:
+      return kind == ActionKind::Forward;
+    case FillRule::Evenly:
+      return by.idle + gap > most_idle_;
+    case FillRule::Never:
+    case FillRule::AsGiven:
+      break;
+  }
+  return false;
+}
+
+void WeightFill::do_weight(int rank) {
+  RankState& by = ranks_[rank];
+  const Action weight = by.weights.front();
+  by.weights.pop_front();
+  by.now += times_.stages[index(weight.stage)].weight;
+  --by.held;
+  actions_[rank].push_back(weight);
+}
+
+}  // namespace tandem
