@@ -139,7 +139,7 @@ std::string shortened(std::string_view text, std::size_t most) {
 
 std::string kept_short(std::string_view text) {
   constexpr std::string_view kLeftOut = " [...] ";
-  constexpr std::size_t kMost = 1000, kEnd = 400, kBegin = kMost - kEnd - kLeftOut.size();
+  constexpr std::size_t kMost = 2000, kEnd = 400, kBegin = kMost - kEnd - kLeftOut.size();
   if (text.size() <= kMost) return std::string(text);
   const std::size_t end = begin_of_character(text, text.size() - kEnd + 3);
   return fmt::format("{}{}{}", text.substr(0, begin_of_character(text, kBegin)), kLeftOut,

@@ -19,7 +19,7 @@ std::string shortened(std::string_view text, std::size_t most);
 std::string printable(std::string_view text);
 
 // What is shown of a text that may be of any length, as a name or what an error found in a file:
-// of more than 1000 bytes the beginning and the end, 1000 in all.
+// of more than 2000 bytes the beginning and the end, 2000 in all.
 std::string kept_short(std::string_view text);
 
 // With blanks for line ends and other control characters.
