@@ -31,14 +31,15 @@ struct SimulatedSide {
   Profile profile;
   std::string by;
   std::string note;  // of ranks that the measured profile has and this does not; empty: none
+  int world = 0;     // ranks of the whole job; 0: as the profile says
 };
 
 // The ranks of a Program that play those of the profile: each the one of its body that was played.
 // All where the profile's are not the Program's.
 SimulatedSide played_side(const Program& program, const Trace& trace, const Profile& measured,
                           const std::string& by) {
-  SimulatedSide side{.by = by};
   const int world = static_cast<int>(program.ranks.size());
+  SimulatedSide side{.by = by, .world = world};
   std::set<std::size_t> wanted;
   for (const ProfileRank& rank : measured.ranks) {
     if (!rank.rank_is_said || rank.rank >= world || (rank.world > 0 && rank.world != world)) {
@@ -47,7 +48,8 @@ SimulatedSide played_side(const Program& program, const Trace& trace, const Prof
           "against those of the profile.",
           rank.world > 0 ? fmt::format("{} ranks", rank.world) : fmt::format("rank {}", rank.rank),
           world);
-      return {profile_of(program, trace), by, side.note};
+      side.profile = profile_of(program, trace);
+      return side;
     }
     const auto is_it = [&](const RankTrace& played) { return index(played.rank) == rank.rank; };
     const auto plays_it = [&](const RankTrace& played) {
@@ -167,9 +169,17 @@ Status compare_profile(const CompareProfileOptions& options) {
   }
   ASSIGN_OR_RETURN(ComparedSide simulated_splits,
                    side_of(simulated.profile, options.simulated, simulated.by));
-  ProfileComparison comparison =
-      compare_profiles(std::move(simulated_splits), std::move(measured_splits));
+  if (simulated.world > 0) simulated_splits.world = simulated.world;
+  ProfileComparison comparison = compare_profiles(
+      std::move(simulated_splits), std::move(measured_splits), options.passes.empty());
   if (!simulated.note.empty()) comparison.notes.insert(comparison.notes.begin(), simulated.note);
+  if (!comparison.another_job.empty()) {
+    const std::string warning =
+        fmt::format("{} is of another job than {} ({}): the numbers tell nothing of the prediction",
+                    options.measured, options.simulated, comparison.another_job);
+    say("warning: " + warning);
+    comparison.notes.insert(comparison.notes.begin(), "The profile " + warning + '.');
+  }
   if (!options.report.empty()) {
     const auto file = [](const std::string& path) {
       return std::filesystem::path(path).lexically_normal().filename().string();

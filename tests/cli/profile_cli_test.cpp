@@ -318,6 +318,41 @@ TEST_CASE("compare holds a scenario against profiles, rank against rank, in tabl
   }
 }
 
+TEST_CASE("compare says first that a profile is of another job, and why") {
+  const Sandbox box;
+  box.file("stages.toml", kFourStages);
+  check_done(box.tandem("simulate stages.toml --engine ideal --kineto p"));
+  const auto compared = [&](const std::string& sets) {
+    return box.tandem("compare stages.toml p --engine ideal" + sets);
+  };
+  // Off by less than any other job would be: nothing is said.
+  for (const char* same : {"", " --set costs.forward_s=0.025", " --set overlap.p2p=true",
+                           " --set schedule.order=gpipe", " --only-passes 0F3"}) {
+    INFO(same);
+    check_done(compared(same));
+  }
+  const Json none = done(compared(" --json"));
+  CHECK(none.at("another_job").is_null());
+  struct Other {
+    std::string sets, why;
+  };
+  const std::vector<Other> others = {
+      {" --set parallel.pp=8", "8 ranks against 4"},
+      {" --set parallel.pp=1", "1 ranks against 4, pipeline communication measured alone"},
+      {" --set parallel.global_batch=16", "16 forwards a rank and step against 8"},
+      {" --set costs.forward_s=0.2", "1.76 s of compute a step against 0.24 s"}};
+  for (const auto& [sets, why] : others) {
+    INFO(sets);
+    const Ran ran = compared(sets);
+    INFO(ran.err);
+    CHECK(ran.status == 0);
+    CHECK(ran.err.starts_with("warning: p is of another job than stages.toml (" + why));
+    CHECK(std::ranges::count(ran.err, '\n') == 1);
+    const Ran json = compared(sets + " --json");
+    CHECK(Json::parse(json.out).at("another_job").get<std::string>().starts_with(why));
+  }
+}
+
 TEST_CASE("compare on the sampled ranks prints HTA's own numbers for idle time and overlap") {
   const Sandbox box;
   box.file("stages.toml", kFourStages);
@@ -325,7 +360,7 @@ TEST_CASE("compare on the sampled ranks prints HTA's own numbers for idle time a
   std::filesystem::create_directory(box.path("ranks"));
   for (const char* name : {"sampled_rank-0.json.gz", "sampled_rank-1.json.gz"})
     std::filesystem::copy_file(first_sample(name), box.path("ranks") + "/" + name);
-  const Json json = done(box.tandem("compare stages.toml ranks --engine ideal --json"));
+  const Json json = Json::parse(box.tandem("compare stages.toml ranks --engine ideal --json").out);
   // In us, as profile_test works them out kernel by kernel: idle of the span, and communication
   // beside compute of all communication.
   const double idle[] = {321378.0 / 600058, 328671.0 / 600674};
@@ -336,7 +371,8 @@ TEST_CASE("compare on the sampled ranks prints HTA's own numbers for idle time a
     CHECK(measured.at("overlap_fraction").get<double>() == Approx(overlap[rank]));
   }
   const Ran table = box.tandem("compare stages.toml ranks --engine ideal");
-  check_done(table);
+  CHECK(table.status == 0);
+  CHECK(table.err.starts_with("warning: ranks is of another job than stages.toml ("));
   CHECK(table.out.find("\n0              600.058  321.378  53.6  195.327          11.8\n") !=
         std::string::npos);
   CHECK(table.out.find("\n1              600.674  328.671  54.7  168.027          20.1\n") !=

@@ -1,6 +1,7 @@
 #include "validation/compare/profile_comparison.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -240,6 +241,72 @@ void add_notes(ProfileComparison* comparison) {
         "else as communication.");
 }
 
+// A rank's forwards of microbatches in a step; 0: they are not told apart.
+double forwards_of(const ComparedSide& side) {
+  double passes = 0, ranks = 0;
+  for (const ProfileSplit& split : side.splits) {
+    ranks += split.multiplicity;
+    for (const PhaseTotal& phase : split.phases) {
+      if (phase.phase == PassPhase::Forward)
+        passes += split.multiplicity * static_cast<double>(phase.passes);
+    }
+  }
+  return passes / ranks / side.window.steps;
+}
+
+// The kinds of communication that only a plan has which cuts layers, sequences or experts.
+std::set<GroupKind> cuts_of(const ComparedSide& side) {
+  std::set<GroupKind> kinds;
+  for (const ProfileSplit& split : side.splits) {
+    for (const CommTotal& comm : split.kinds) {
+      if (comm.label.kind && *comm.label.kind != GroupKind::Data) kinds.insert(*comm.label.kind);
+    }
+  }
+  return kinds;
+}
+
+bool tells_kinds(const ComparedSide& side) {
+  return std::ranges::all_of(side.splits, [](const ProfileSplit& split) {
+    return std::ranges::all_of(split.kinds,
+                               [](const CommTotal& c) { return c.label.kind.has_value(); });
+  });
+}
+
+// No prediction of the same job is off by so much in its compute.
+constexpr double kMostComputeRatio = 4;
+
+// What cannot differ between a job and its own profile: its ranks, what it cuts, its microbatches,
+// and its FLOPs, which a profile tells by the time of its compute.
+std::string why_another_job(const ProfileComparison& comparison) {
+  const ComparedSide &ours = comparison.simulated, &theirs = comparison.measured;
+  std::vector<std::string> why;
+  if (ours.world > 0 && theirs.world > 0 && ours.world != theirs.world)
+    why.push_back(fmt::format("{} ranks against {}", ours.world, theirs.world));
+  if (tells_kinds(ours) && tells_kinds(theirs)) {
+    const std::set<GroupKind> simulated = cuts_of(ours), measured = cuts_of(theirs);
+    for (int i = 0; i < kGroupKinds; ++i) {
+      const auto kind = static_cast<GroupKind>(i);
+      if (simulated.contains(kind) != measured.contains(kind))
+        why.push_back(fmt::format("{} communication {} alone", name(kind),
+                                  simulated.contains(kind) ? "simulated" : "measured"));
+    }
+  }
+  const double forwards = forwards_of(ours), measured_forwards = forwards_of(theirs);
+  if (forwards > 0 && measured_forwards > 0 &&
+      std::abs(forwards - measured_forwards) > 1e-6 * forwards)
+    why.push_back(
+        fmt::format("{:.4g} forwards a rank and step against {:.4g}", forwards, measured_forwards));
+  const double compute = Means(ours).seconds(&ProfileSplit::compute_ns);
+  const double measured_compute = Means(theirs).seconds(&ProfileSplit::compute_ns);
+  if (compute > 0 && measured_compute > 0) {
+    const double ratio = compute / measured_compute;
+    if (ratio > kMostComputeRatio || ratio < 1 / kMostComputeRatio)
+      why.push_back(
+          fmt::format("{:.3g} s of compute a step against {:.3g} s", compute, measured_compute));
+  }
+  return fmt::format("{}", fmt::join(why, ", "));
+}
+
 using Json = nlohmann::ordered_json;
 
 Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
@@ -272,17 +339,19 @@ Json json_of_side(const ComparedSide& side) {
 Result<ComparedSide> side_of(const Profile& profile, const std::string& path,
                              const std::string& by) {
   ComparedSide side{.path = path, .by = by, .window = window_of(profile)};
+  for (const ProfileRank& rank : profile.ranks) side.world = std::max(side.world, rank.world);
   ASSIGN_OR_RETURN(side.splits, splits_of(profile, side.window, {.without_waiting = true}));
   ASSIGN_OR_RETURN(side.hta_splits, splits_of(profile, side.window));
   return side;
 }
 
-ProfileComparison compare_profiles(ComparedSide simulated, ComparedSide measured) {
+ProfileComparison compare_profiles(ComparedSide simulated, ComparedSide measured, bool whole) {
   ProfileComparison comparison{.simulated = std::move(simulated), .measured = std::move(measured)};
   add_values(&comparison);
   add_comms(&comparison);
   add_phases_of_both(&comparison);
   add_notes(&comparison);
+  if (whole) comparison.another_job = why_another_job(comparison);
   return comparison;
 }
 
@@ -309,6 +378,7 @@ Json to_json(const ProfileComparison& comparison) {
                               {"measured_pass_s", or_null(phase.measured_pass_s)}});
   json["simulated"] = json_of_side(comparison.simulated);
   json["measured"] = json_of_side(comparison.measured);
+  json["another_job"] = comparison.another_job.empty() ? Json() : Json(comparison.another_job);
   json["notes"] = comparison.notes;
   return json;
 }

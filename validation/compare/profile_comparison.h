@@ -38,6 +38,7 @@ struct ComparedPhase {
 
 struct ComparedSide {
   std::string path, by;  // "profiles/", "simgrid"
+  int world = 0;         // ranks of the whole job; 0: not known
   ProfileWindow window;
   std::vector<ProfileSplit> splits;      // communication without waiting, where it is known
   std::vector<ProfileSplit> hta_splits;  // with it, as Holistic Trace Analysis counts
@@ -49,9 +50,11 @@ struct ProfileComparison {
   std::vector<ComparedComm> comms;
   std::vector<ComparedPhase> phases;
   std::vector<std::string> notes;
+  std::string another_job;  // why the two cannot be one job; empty: they can
 };
 
-ProfileComparison compare_profiles(ComparedSide simulated, ComparedSide measured);
+// `whole`: the simulated side is a whole step, not some of its passes, which any job may have.
+ProfileComparison compare_profiles(ComparedSide simulated, ComparedSide measured, bool whole);
 
 // The splits of a side. Error(BadInput) as splits_of.
 Result<ComparedSide> side_of(const Profile& profile, const std::string& path,
