@@ -64,7 +64,7 @@ TEST_CASE("an installed program runs the demo's scenario from its own data and p
 
 TEST_CASE("completion offers commands, a command's options, and an option's values") {
   const Folder folder;
-  CHECK(offered(folder, "tandem si") == "simulate size\n");
+  CHECK(offered(folder, "tandem si") == "size simulate\n");
   CHECK(offered(folder, "tandem bench c") == "comm\n");
   CHECK(offered(folder, "tandem simulate a.toml --eng") == "--engine\n");
   CHECK(offered(folder, "tandem simulate a.toml --engine \"\"") == "ideal simgrid\n");
