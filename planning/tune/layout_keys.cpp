@@ -40,7 +40,7 @@ Ints up_to(int count) {
   return all;
 }
 
-Ints flags(bool may_be_on) { return may_be_on ? Ints{0, 1} : Ints{0}; }
+Ints flags(const Scenario&, const Layout&) { return {0, 1}; }
 
 // Those that the GPU has a rate for.
 Ints precisions(const Scenario& base, const Layout&) {
@@ -94,71 +94,66 @@ using S = const Scenario&;
 using L = const Layout&;
 
 const LayoutKey kLayoutKeys[] = {
-    {"parallel.tp", number_word, [](S s, L) { return divisors(s.cluster.gpus); }, OF(tp)},
-    {"parallel.cp", number_word, [](S s, L l) { return divisors(s.cluster.gpus / l.tp); }, OF(cp)},
+    {"parallel.tp", number_word, [](S s, L) { return divisors(s.cluster.gpus); }, nullptr, OF(tp)},
+    {"parallel.cp", number_word, [](S s, L l) { return divisors(s.cluster.gpus / l.tp); }, nullptr,
+     OF(cp)},
     {"parallel.pp", number_word, [](S s, L l) { return divisors(s.cluster.gpus / (l.tp * l.cp)); },
-     OF(pp)},
+     nullptr, OF(pp)},
     {"parallel.dp", number_word,
      [](S s, L l) {
        const int dp = s.cluster.gpus / (l.tp * l.cp * l.pp);
        return s.job.plan.global_batch % dp == 0 ? Ints{dp} : Ints{};
      },
-     OF(dp)},
+     nullptr, OF(dp)},
     {"parallel.expert_tp", number_word,
-     [](S s, L l) {
-       if (!s.job.model.is_moe()) return Ints{0};
+     [](S, L l) {
        return l.tp == 1 ? Ints{1} : Ints{1, l.tp};
      },
-     OF(expert_tp)},
+     [](S s, L) { return s.job.model.is_moe(); }, OF(expert_tp), /*only_named=*/false,
+     /*tries_named=*/true},
     {"parallel.ep", number_word,
      [](S s, L l) {
-       if (l.expert_tp == 0) return Ints{1};
        Ints all = divisors(expert_layer(s.job.model).experts);
        std::erase_if(all, [&](int ep) { return l.block() % (ep * l.expert_tp) != 0; });
        return all;
      },
-     OF(ep)},
+     [](S s, L) { return s.job.model.is_moe(); }, OF(ep)},
     {"parallel.vpp", number_word,
      [](S s, L l) {
-       Ints all(l.pp == 1 ? 1 : std::max(1, (s.job.model.layers + 2) / l.pp));
+       Ints all(std::max(1, (s.job.model.layers + 2) / l.pp));
        std::iota(all.begin(), all.end(), 1);
        return all;
      },
-     OF(vpp)},
+     [](S, L l) { return l.pp > 1; }, OF(vpp)},
     {"parallel.micro_batch", number_word,
-     [](S s, L l) { return divisors(s.job.plan.global_batch / l.dp); }, OF(micro_batch)},
-    {"train.precision", precision_word, precisions, OF_LAYOUT(precision), nullptr, write_precision,
+     [](S s, L l) { return divisors(s.job.plan.global_batch / l.dp); }, nullptr, OF(micro_batch)},
+    {"train.precision", precision_word, precisions, nullptr, OF_LAYOUT(precision), nullptr,
+     write_precision, /*only_named=*/true},
+    {"train.fp8_recipe", fp8_recipe_word, [](S, L) { return up_to(std::size(kFp8Recipes)); },
+     is_fp8, OF_LAYOUT(fp8_recipe), nullptr, write_fp8_recipe, /*only_named=*/true},
+    {"parallel.dispatcher", dispatcher_word, [](S, L) { return up_to(std::size(kDispatchers)); },
+     [](S, L l) { return l.ep > 1; }, OF_LAYOUT(dispatcher), nullptr, write_dispatcher,
      /*only_named=*/true},
-    {"train.fp8_recipe", fp8_recipe_word,
-     [](S s, L l) { return is_fp8(s, l) ? up_to(std::size(kFp8Recipes)) : Ints{kAsScenario}; },
-     OF_LAYOUT(fp8_recipe), nullptr, write_fp8_recipe, /*only_named=*/true},
-    {"parallel.dispatcher", dispatcher_word,
-     [](S, L l) { return l.ep > 1 ? up_to(std::size(kDispatchers)) : Ints{kAsScenario}; },
-     OF_LAYOUT(dispatcher), nullptr, write_dispatcher, /*only_named=*/true},
-    {"train.recompute", recompute_word,
-     [](S, L) {
-       return Ints{0, 1, 2};
-     },
+    {"train.recompute", recompute_word, [](S, L) { return up_to(std::size(kRecomputes)); }, nullptr,
      OF(recompute)},
     {"train.recompute_modules", modules_word,
-     [](S, L l) {
-       if (l.recompute != Recompute::Selective) return Ints{kAsScenario};
+     [](S, L) {
        Ints some = up_to(1 << kModules);
        some.erase(some.begin());
        return some;
      },
-     OF_LAYOUT(recompute_modules), nullptr, write_modules, /*only_named=*/true},
-    {"train.sequence_parallel", flag_word, [](S, L l) { return flags(l.tp > 1); },
+     [](S, L l) { return l.recompute == Recompute::Selective; }, OF_LAYOUT(recompute_modules),
+     nullptr, write_modules, /*only_named=*/true},
+    {"train.sequence_parallel", flag_word, flags, [](S, L l) { return l.tp > 1; },
      OF(sequence_parallel)},
     {"overlap.tensor", method_word,
      [](S, L l) {
        return l.sequence_parallel ? Ints{0, 1, 2, 3} : Ints{0};
      },
-     OF_LAYOUT(tensor)},
-    {"overlap.context", flag_word, [](S, L l) { return flags(l.cp > 1); }, OF(overlap_context)},
-    {"parallel.scatter_gather", flag_word,
-     [](S, L l) { return flags(l.tp > 1 && l.pp > 1 && !l.sequence_parallel); },
-     OF(scatter_gather)},
+     [](S, L l) { return l.tp > 1; }, OF_LAYOUT(tensor)},
+    {"overlap.context", flag_word, flags, [](S, L l) { return l.cp > 1; }, OF(overlap_context)},
+    {"parallel.scatter_gather", flag_word, flags,
+     [](S, L l) { return l.tp > 1 && l.pp > 1 && !l.sequence_parallel; }, OF(scatter_gather)},
 };
 #undef OF
 #undef OF_LAYOUT

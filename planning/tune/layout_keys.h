@@ -18,14 +18,18 @@ struct LayoutKey {
   std::string (*word)(int);
   // What it can be once those before it are chosen.
   std::vector<int> (*values)(const Scenario& base, const Layout& so_far);
+  // Whether such a layout has what the key is about; where it has not, the key keeps what Layout
+  // has by itself. Null: always.
+  bool (*concerns)(const Scenario& base, const Layout& so_far);
   int (*get)(const Layout& layout);
   void (*set)(Layout* layout, int value);
   // From and to a plan. Null: it is no member of a plan, or what a plan has is the scenario's.
   void (*read)(Layout* layout, const Plan& plan) = nullptr;
   void (*write)(const Layout& layout, Plan* plan) = nullptr;
-  // Chosen only where somebody names it; else, and where it says nothing of a layout, it is
-  // kAsScenario.
+  // Chosen only where somebody names it; else it is kAsScenario.
   bool only_named = false;
+  // Other numbers are tried too where somebody names them, as far as the model's rules allow.
+  bool tries_named = false;
 };
 
 // In the order in which they are chosen.

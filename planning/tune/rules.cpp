@@ -58,7 +58,7 @@ Space where_plans_are_likely(const Space& space, const Scenario& base) {
     in_node.push_back(std::to_string(tp));
   const Space narrow = space.only("parallel.tp", in_node)
                            .only("parallel.micro_batch", {"1", "2"})
-                           .only("parallel.expert_tp", {"0", "1"});
+                           .only("parallel.expert_tp", {"1"});
   return base.job.model.seq < kLongSequence ? narrow.only("parallel.cp", {"1"}) : narrow;
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -82,11 +83,6 @@ bool cuts_model(std::string_view key) {
   return std::ranges::find(kCuts, key) != std::end(kCuts);
 }
 
-// Whether a search looks at the order for the layout at all.
-bool fits(const OrderTraits& order, const Layout& layout) {
-  return order.pipelines == (layout.pp > 1) && layout.vpp >= order.least_vpp;
-}
-
 // Whether the order keeps its own rules there.
 bool can_order(const Scenario& base, const OrderTraits& order, const Layout& layout,
                int microbatches) {
@@ -98,25 +94,6 @@ bool can_order(const Scenario& base, const OrderTraits& order, const Layout& lay
                       .orders = base.job.order.orders})
       .ok();
 }
-
-Plan plan_with(const Scenario& base, const Layout& layout) {
-  Plan plan = base.job.plan;
-  for (const LayoutKey& key : layout_keys()) {
-    if (key.write != nullptr) key.write(layout, &plan);
-  }
-  plan.recompute_layers = -1;
-  plan.layers_per_stage.clear();
-  plan.mtp_before_loss = false;
-  plan.zero = 0;
-  plan.hsdp_shard = plan.zero_hpz = 0;
-  if (layout.precision != kAsScenario && !base.places.contains("train.gradient_dtype"))
-    plan.gradient_dtype = plan.precision == "fp16" ? "fp16" : "fp32";
-  const auto overlap = tensor_overlap({.method = layout.tensor}, base.job.model, "");
-  if (overlap.ok()) plan.tensor_overlap = *overlap;
-  return plan;
-}
-
-int chosen(int choice, int of_scenario) { return choice == kAsScenario ? of_scenario : choice; }
 
 // Whether so many GPUs can cut what the candidate cuts, where somebody says how many.
 bool cuts_state(const Scenario& base, const Candidate& candidate) {
@@ -169,21 +146,21 @@ Result<Space> Space::among(const std::vector<std::string>& texts,
       RETURN_IF_ERROR(check_value(key, value, orders));
       if (key == kModulesKey) value = modules_word(modules_of(value));
     }
-    space.only_.emplace_back(key, values);
+    space.only_.push_back({key, values});
   }
   return space;
 }
 
 Space Space::only(const std::string& key, const std::vector<std::string>& values) const {
   Space narrow = *this;
-  narrow.only_.emplace_back(key, values);
+  narrow.only_.push_back({key, values});
   return narrow;
 }
 
 Space Space::run_by(const Framework& framework) const {
   Space narrow = *this;
   for (const AllowedValues& allowed : framework.values)
-    narrow.only_.emplace_back(allowed.key, split(allowed.values, ","));
+    narrow.only_.push_back({std::string(allowed.key), split(allowed.values, ","), true});
   narrow.framework_ = &framework;
   return narrow;
 }
@@ -196,11 +173,11 @@ bool Space::runs(const Scenario& base, const Candidate& candidate, int part) con
 }
 
 bool Space::names(std::string_view key) const {
-  return std::ranges::any_of(only_, [&](const auto& only) { return only.first == key; });
+  return std::ranges::any_of(only_, [&](const Only& only) { return only.key == key; });
 }
 
 std::vector<std::string> Space::named(std::string_view key) const {
-  for (const auto& [only, values] : only_) {
+  for (const auto& [only, values, by_framework] : only_) {
     if (only != key) continue;
     std::vector<std::string> all = values;
     std::erase_if(all, [&](const std::string& value) { return !allows(key, value); });
@@ -220,20 +197,20 @@ std::vector<int> Space::numbers(std::string_view key) const {
 }
 
 bool Space::allows(std::string_view key, const std::string& value) const {
-  return std::ranges::all_of(only_, [&](const auto& only) {
-    if (only.first != key) return true;
-    const bool is_open = key == "schedule.order" && only.second == std::vector<std::string>{"auto"};
-    return is_open || std::ranges::find(only.second, value) != only.second.end();
+  return std::ranges::all_of(only_, [&](const Only& only) {
+    if (only.key != key) return true;
+    const bool is_open = key == "schedule.order" && only.values == std::vector<std::string>{"auto"};
+    return is_open || std::ranges::find(only.values, value) != only.values.end();
   });
 }
 
 bool Space::refines(std::string_view name, bool on) const {
   const RefinementKey& key = *std::ranges::find(refinement_keys(), name, &RefinementKey::key);
   bool asked = false, allowed = true;
-  for (const auto& [only, values] : only_) {
-    if (only != key.key) continue;
+  for (const Only& only : only_) {
+    if (only.key != key.key) continue;
     asked = true;
-    allowed = allowed && std::ranges::any_of(values, [&](const std::string& value) {
+    allowed = allowed && std::ranges::any_of(only.values, [&](const std::string& value) {
                 return on ? value == key.on : value != key.on;
               });
   }
@@ -242,34 +219,40 @@ bool Space::refines(std::string_view name, bool on) const {
 
 void Space::for_each(const Scenario& base, Layout layout,
                      const std::function<bool(std::string_view key)>& chooses,
-                     const std::function<void(const Layout&)>& visit) const {
+                     const std::function<bool(const Layout&)>& visit) const {
   const std::span<const LayoutKey> keys = layout_keys();
   std::vector<std::map<int, bool>> known(keys.size());  // by value, whether it is allowed
   const auto allowed = [&](std::size_t i, int value) {
-    if (value == kAsScenario || !names(keys[i].key)) return true;
+    if (!names(keys[i].key)) return true;
     const auto [found, is_new] = known[i].try_emplace(value);
     if (is_new) found->second = allows(keys[i].key, keys[i].word(value));
     return found->second;
   };
-  const auto choose = [&](const auto& self, std::size_t i) -> void {
-    if (i == keys.size()) {
-      visit(layout);
-    } else if (!chooses(keys[i].key) || (keys[i].only_named && !names(keys[i].key))) {
-      self(self, i + 1);
-    } else {
-      for (const int value : keys[i].values(base, layout)) {
-        if (!allowed(i, value)) continue;
-        keys[i].set(&layout, value);
-        self(self, i + 1);
-      }
+  const auto choose = [&](const auto& self, std::size_t i) -> bool {
+    if (i == keys.size()) return visit(layout);
+    if (!chooses(keys[i].key) || (keys[i].only_named && !names(keys[i].key)))
+      return self(self, i + 1);
+    if (keys[i].concerns != nullptr && !keys[i].concerns(base, layout)) {
+      keys[i].set(&layout, keys[i].get(Layout{}));
+      return self(self, i + 1);
     }
+    std::vector<int> values = keys[i].values(base, layout);
+    if (keys[i].tries_named && names(keys[i].key)) values = numbers(keys[i].key);
+    return std::ranges::all_of(values, [&](int value) {
+      if (!allowed(i, value)) return true;
+      keys[i].set(&layout, value);
+      return self(self, i + 1);
+    });
   };
   choose(choose, 0);
 }
 
 std::vector<Layout> Space::cuts(const Scenario& base) const {
   std::vector<Layout> found;
-  for_each(base, {}, cuts_model, [&](const Layout& cut) { found.push_back(cut); });
+  for_each(base, {}, cuts_model, [&](const Layout& cut) {
+    found.push_back(cut);
+    return true;
+  });
   return found;
 }
 
@@ -277,8 +260,9 @@ std::vector<Layout> Space::layouts(const Scenario& base, const Layout& cut) cons
   std::vector<Layout> found;
   for_each(base, cut, std::not_fn(cuts_model), [&](const Layout& layout) {
     if (runs(base, {.layout = layout}, FrameworkRule::OfLayout) &&
-        check_plan(base.job.model, plan_with(base, layout)).ok())
+        check_plan(base.job.model, plan_of(base, {.layout = layout})).ok())
       found.push_back(layout);
+    return true;
   });
   return found;
 }
@@ -286,17 +270,23 @@ std::vector<Layout> Space::layouts(const Scenario& base, const Layout& cut) cons
 std::vector<Layout> Space::micro_batches(const Scenario& base, const Layout& cut) const {
   const auto chooses = [](std::string_view key) { return key == "parallel.micro_batch"; };
   std::vector<Layout> found;
-  for_each(base, cut, chooses, [&](const Layout& layout) { found.push_back(layout); });
+  for_each(base, cut, chooses, [&](const Layout& layout) {
+    found.push_back(layout);
+    return true;
+  });
   return found;
 }
 
 std::vector<const OrderTraits*> Space::orders(const Scenario& base, const Layout& layout) const {
   const int microbatches = base.job.plan.global_batch / (layout.micro_batch * layout.dp);
   std::vector<const OrderTraits*> found;
+  const auto allowed = [&](std::string_view name) {
+    return layout.pp == 1 || allows("schedule.order", std::string(name));
+  };
   for (const OrderTraits& order : base.job.order.orders) {
-    if (fits(order, layout) && allows("schedule.order", std::string(order.name)) &&
-        can_order(base, order, layout, microbatches))
-      found.push_back(&order);
+    if (order.pipelines != (layout.pp > 1) || !allowed(order.name)) continue;
+    const bool is_another = layout.vpp < order.least_vpp && allowed(default_order(layout.vpp));
+    if (!is_another && can_order(base, order, layout, microbatches)) found.push_back(&order);
   }
   return found;
 }
@@ -326,31 +316,36 @@ std::vector<Playing> Space::playings(const Scenario& base, const Layout& layout,
 
 std::vector<Sharing> Space::sharings(const Scenario& base, const Layout& layout,
                                      const Playing& playing) const {
-  const int chains = traits_of(playing.order, base.job.order.orders).chains;
-  const bool shares = layout.dp * layout.cp * chains > 1;
   std::vector<Sharing> found;
   found.reserve(12);
-  const auto flags = [&](std::string_view key) {
+  const auto numbers_of = [&](std::string_view key, int zero) {
+    if (concerns(base, {layout, playing, {.zero = zero}}, key)) return numbers(key);
+    return std::vector{names(key) ? 0 : kAsScenario};
+  };
+  // Where it does not concern the plan it is off.
+  const auto flags = [&](std::string_view key, int zero) {
+    if (!concerns(base, {layout, playing, {.zero = zero}}, key)) return std::array{true, false};
     return std::array{allows(key, flag_word(0)), allows(key, flag_word(1))};
   };
-  const auto reduces = flags("overlap.grad_reduce"), gathers = flags("overlap.param_gather");
-  // In a pipeline ZeRO 2 and 3 communicate as 1 does, and hold no less.
+  const auto reduces = flags("overlap.grad_reduce", 0);
   const auto add = [&](const Sharing& cut) {
+    const auto gathers = flags("overlap.param_gather", cut.zero);
     for (const bool reduce : {false, true}) {
-      if (!reduces[reduce ? 1 : 0] || (reduce && !shares)) continue;
       for (const bool gather : {false, true}) {
-        if (!gathers[gather ? 1 : 0] || (gather && cut.zero == 0)) continue;
+        if (!reduces[reduce ? 1 : 0] || !gathers[gather ? 1 : 0]) continue;
         const Sharing sharing{cut.zero, reduce, gather, cut.hsdp_shard, cut.zero_hpz};
         if (runs(base, {layout, playing, sharing}, FrameworkRule::OfSharing))
           found.push_back(sharing);
       }
     }
   };
-  const std::vector<int> shards = numbers("parallel.hsdp_shard"),
-                         seconds = numbers("parallel.zero_hpz");
-  for (int zero = 0; zero <= (!shares ? 0 : layout.pp > 1 ? 1 : 3); ++zero) {
-    if (!allows("train.zero", number_word(zero))) continue;
-    for (const int shard : shards) {
+  const bool shares = concerns(base, {layout, playing, {}}, "train.zero");
+  // In a pipeline ZeRO 2 and 3 hold no less than 1, and communicate no more often.
+  const int most = !shares ? 0 : layout.pp > 1 && !names("train.zero") ? 1 : 3;
+  for (int zero = 0; zero <= most; ++zero) {
+    if (shares && !allows("train.zero", number_word(zero))) continue;
+    const std::vector<int> seconds = numbers_of("parallel.zero_hpz", zero);
+    for (const int shard : numbers_of("parallel.hsdp_shard", zero)) {
       for (const int second : seconds) {
         const Sharing cut{.zero = zero, .hsdp_shard = shard, .zero_hpz = second};
         if (cuts_state(base, {layout, playing, cut})) add(cut);
@@ -360,128 +355,78 @@ std::vector<Sharing> Space::sharings(const Scenario& base, const Layout& layout,
   return found;
 }
 
-Plan plan_of(const Scenario& base, const Candidate& candidate) {
-  const auto& [layout, playing, sharing] = candidate;
-  Plan plan = plan_with(base, layout);
-  plan.zero = sharing.zero;
-  if (sharing.zero > 0) plan.hsdp_shard = chosen(sharing.hsdp_shard, base.job.plan.hsdp_shard);
-  if (sharing.zero == 3 && layout.pp == 1)
-    plan.zero_hpz = chosen(sharing.zero_hpz, base.job.plan.zero_hpz);
-  return plan;
+bool Space::has(const Scenario& base, const Candidate& candidate) const {
+  const auto is_allowed = [&](const auto& setting) {
+    return allows(setting.first, setting.second) || !concerns(base, candidate, setting.first);
+  };
+  return std::ranges::all_of(settings_of(candidate), is_allowed) &&
+         runs(base, candidate, FrameworkRule::OfLayout) &&
+         runs(base, candidate, FrameworkRule::OfPlaying) &&
+         runs(base, candidate, FrameworkRule::OfSharing) &&
+         check_plan(base.job.model, plan_of(base, candidate)).ok();
 }
 
-Scenario with(const Scenario& base, const Candidate& candidate) {
-  const auto& [layout, playing, sharing] = candidate;
-  Scenario scenario = base;
-  scenario.name = text_of(candidate);
-  scenario.job.plan = plan_of(base, candidate);
-  scenario.job.layout.clear();
-  scenario.job.tensor = {.method = layout.tensor};
-  scenario.job.order_file.clear();
-  scenario.job.order = {.name = std::string(playing.order),
-                        .pp = layout.pp,
-                        .vpp = layout.vpp,
-                        .microbatches = scenario.job.plan.microbatches(),
-                        .orders = base.job.order.orders};
-  scenario.job.overlap_p2p = playing.overlap_p2p;
-  scenario.job.batch_p2p = false;
-  const OrderTraits& order = traits_of(scenario.job.order);
-  const bool pairs = order.pairs || order.exchanges == BatchedP2p::Pairs;
-  scenario.job.expert_overlap = base.job.expert_overlap && pairs;
-  scenario.job.data.zero = sharing.zero;
-  scenario.job.data.grad_reduce = sharing.grad_reduce;
-  scenario.job.data.param_gather = sharing.param_gather;
-  if (layout.precision != kAsScenario && scenario.costs.calibrated)
-    CHECK(complete_calibration(&scenario).ok());
-  return scenario;
+Space Space::without(const std::function<bool(const Only&)>& is_left_out) const {
+  Space wider = *this;
+  std::erase_if(wider.only_, is_left_out);
+  return wider;
 }
 
-Candidate candidate_of(const Scenario& scenario) {
-  const Plan& plan = scenario.job.plan;
-  const std::span<const OrderTraits> orders = scenario.job.order.orders;
-  const auto alone = std::ranges::find(orders, false, &OrderTraits::pipelines);
-  const OrderTraits& order =
-      plan.pp == 1 && alone != orders.end() ? *alone : traits_of(scenario.job.order);
-  const bool exchanges = order.exchanges == BatchedP2p::EachAction;
-  Layout layout{.tensor = scenario.job.tensor.method};
-  for (const LayoutKey& key : layout_keys()) {
-    if (key.read != nullptr) key.read(&layout, plan);
+Space::Counted Space::counted(const Scenario& base) const {
+  constexpr std::int64_t kMostPlans = 10'000, kMostLayouts = 100'000;
+  Counted found;
+  std::int64_t layouts = 0;
+  const auto look = [&](const Layout& layout) {
+    const Status status = check_plan(base.job.model, plan_of(base, {.layout = layout}));
+    if (!status.ok()) {
+      const Error& error = status.error();
+      auto& [number, message] =
+          found.refused[error.place.keys.empty() ? error.message : error.place.keys.front()];
+      if (number++ == 0) message = error.message;
+    } else if (runs(base, {.layout = layout}, FrameworkRule::OfLayout)) {
+      for (const Playing& playing : playings(base, layout))
+        found.plans += static_cast<std::int64_t>(sharings(base, layout, playing).size());
+    }
+    return ++layouts < kMostLayouts && found.plans < kMostPlans;
+  };
+  const auto all = [](std::string_view) { return true; };
+  for_each(base, {}, all, look);
+  return found;
+}
+
+std::string Space::what_excludes(const Scenario& base) const {
+  const auto plans = [](std::int64_t number) {
+    return fmt::format("{}{} plan{}", number >= 10'000 ? "at least " : "", number,
+                       number == 1 ? "" : "s");
+  };
+  std::vector<std::string> named, alone;
+  const auto try_without = [&](const std::string& what, const Space& wider) {
+    named.push_back(what);
+    const std::int64_t number = wider.counted(base).plans;
+    if (number > 0) alone.push_back(fmt::format("{} excludes {}", what, plans(number)));
+  };
+  std::set<std::string> keys;
+  for (const Only& only : only_) {
+    if (only.by_framework || !keys.insert(only.key).second) continue;
+    const auto is_this = [&](const Only& other) {
+      return !other.by_framework && other.key == only.key;
+    };
+    try_without(fmt::format("--among {}={}", only.key, fmt::join(only.values, ",")),
+                without(is_this));
   }
-  layout.expert_tp = scenario.job.model.is_moe() ? plan.expert_tensor() : 0;
-  return {layout,
-          {order.name.empty() ? default_order(1) : order.name,
-           plan.pp > 1 && scenario.job.overlap_p2p.value_or(!exchanges)},
-          {plan.zero, scenario.job.data.grad_reduce, scenario.job.data.param_gather}};
-}
-
-namespace {
-
-// What the scenario may say and a chosen precision does not go with: as write_named() has it.
-std::vector<std::pair<std::string, std::string>> undone_by(const Layout& layout) {
-  const bool not_fp8 = layout.precision != kAsScenario && layout.precision != precision_of("fp8");
-  std::vector<std::pair<std::string, std::string>> settings;
-  if (not_fp8) settings.emplace_back("train.fp8_recipe", "delayed");
-  if (not_fp8 || layout.fp8_recipe > 0) settings.emplace_back("train.amax_reduction", "all");
-  if (not_fp8 && layout.precision != precision_of("nvfp4"))
-    settings.emplace_back("train.fp8_param_gather", "false");
-  return settings;
-}
-
-}  // namespace
-
-std::vector<std::pair<std::string, std::string>> settings_of(const Candidate& candidate) {
-  const auto& [layout, playing, sharing] = candidate;
-  std::vector<std::pair<std::string, std::string>> settings;
-  for (const LayoutKey& key : layout_keys()) {
-    const int value = key.get(layout);
-    if (value == kAsScenario) continue;
-    if (key.key == "parallel.expert_tp" && value == 0) continue;  // a dense model
-    std::string word = key.word(value);
-    std::ranges::replace(word, '+', ',');  // as a scenario lists words
-    settings.emplace_back(key.key, std::move(word));
-  }
-  for (const auto& undone : undone_by(layout)) settings.push_back(undone);
-  settings.emplace_back("schedule.order", playing.order);
-  settings.emplace_back("overlap.p2p", flag_word(playing.overlap_p2p ? 1 : 0));
-  settings.emplace_back("train.zero", number_word(sharing.zero));
-  if (sharing.hsdp_shard > 0)
-    settings.emplace_back("parallel.hsdp_shard", number_word(sharing.hsdp_shard));
-  if (sharing.zero_hpz > 0)
-    settings.emplace_back("parallel.zero_hpz", number_word(sharing.zero_hpz));
-  settings.emplace_back("overlap.grad_reduce", flag_word(sharing.grad_reduce ? 1 : 0));
-  settings.emplace_back("overlap.param_gather", flag_word(sharing.param_gather ? 1 : 0));
-  return settings;
-}
-
-std::string text_of(const Candidate& candidate) {
-  const auto& [layout, playing, sharing] = candidate;
-  std::string text = fmt::format("tp {}", layout.tp);
-  if (layout.cp > 1) text += fmt::format(" cp {}", layout.cp);
-  if (layout.ep > 1) text += fmt::format(" ep {}", layout.ep);
-  if (layout.expert_tp > 0) text += fmt::format(" etp {}", layout.expert_tp);
-  text += fmt::format(" pp {}", layout.pp);
-  if (layout.vpp > 1) text += fmt::format(" vpp {}", layout.vpp);
-  text += fmt::format(" dp {} mb {} order {}", layout.dp, layout.micro_batch, playing.order);
-  if (layout.recompute != Recompute::None)
-    text += fmt::format(" recompute {}", recompute_word(static_cast<int>(layout.recompute)));
-  for (const LayoutKey& key : layout_keys()) {
-    const int value = key.get(layout);
-    if (key.only_named && value != kAsScenario) text += " " + key.word(value);
-  }
-  if (layout.sequence_parallel) text += " sp";
-  if (sharing.zero > 0) text += fmt::format(" zero {}", sharing.zero);
-  if (sharing.hsdp_shard > 0) text += fmt::format(" hsdp {}", sharing.hsdp_shard);
-  if (sharing.zero_hpz > 0) text += fmt::format(" hpz {}", sharing.zero_hpz);
-  std::vector<std::string> overlaps;
-  if (layout.tensor != TensorMethod::Off)
-    overlaps.push_back(fmt::format("tensor {}", name(layout.tensor)));
-  if (layout.overlap_context) overlaps.emplace_back("context");
-  if (playing.overlap_p2p) overlaps.emplace_back("p2p");
-  if (sharing.grad_reduce) overlaps.emplace_back("grads");
-  if (sharing.param_gather) overlaps.emplace_back("params");
-  if (!overlaps.empty()) text += fmt::format(" overlap {}", fmt::join(overlaps, "+"));
-  if (layout.scatter_gather) text += " scatter-gather";
-  return text;
+  Space without_framework = without([](const Only& only) { return only.by_framework; });
+  without_framework.framework_ = nullptr;
+  if (framework_ != nullptr)
+    try_without(fmt::format("--framework {}", framework_->name), without_framework);
+  if (!alone.empty()) return fmt::format("{}, which all else allows", fmt::join(alone, "; "));
+  const Counted all = Space().counted(base);
+  if (all.plans > 0)
+    return fmt::format("{} exclude {} together", fmt::join(named, " and "), plans(all.plans));
+  if (all.refused.empty()) return "";
+  const auto& [key, most] =
+      *std::ranges::max_element(all.refused, {}, [](const auto& one) { return one.second.first; });
+  return fmt::format("the model's rules refuse {} of its cuts for {}, the first by {}", most.first,
+                     key, most.second);
 }
 
 }  // namespace tandem

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <compare>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +23,9 @@ struct Framework;
 // A choice that is left as the scenario has it: of keys that a search changes only where somebody
 // names them.
 constexpr int kAsScenario = -1;
+constexpr int chosen(int choice, int of_scenario) {
+  return choice == kAsScenario ? of_scenario : choice;
+}
 
 // How the model is cut over the GPUs, and what a stage's passes do: all that a stage's times depend
 // on.
@@ -66,9 +71,10 @@ struct Candidate {
   bool operator==(const Candidate&) const = default;
 };
 
-// The values that a search may choose, by scenario key; a key that is not named may take all that
-// the rules allow, but for those of refinements (planning/tune/refinement.h) and those that are as
-// the scenario has them where nobody names them. Errors name the nearest key or value.
+// The values that a search may choose, by scenario key; where a key does not concern a plan, its
+// values do not exclude it. A key that is not named may take all that the rules allow, but for
+// those of refinements (planning/tune/refinement.h) and those that are as the scenario has them
+// where nobody names them. Errors name the nearest key or value.
 class Space {
  public:
   // "parallel.tp=1,2,4". Orders are those of the table.
@@ -108,23 +114,44 @@ class Space {
                                 std::span<const OrderTraits* const> orders) const;
   std::vector<Sharing> sharings(const Scenario& base, const Layout& layout,
                                 const Playing& playing) const;
+  bool has(const Scenario& base, const Candidate& candidate) const;
+
+  // Of a space without plans: which named values, or which rule, excluded them, and how many. Looks
+  // at so many plans at most that it takes a moment.
+  std::string what_excludes(const Scenario& base) const;
 
  private:
+  struct Only {
+    std::string key;
+    std::vector<std::string> values;
+    bool by_framework = false;
+  };
+  // Of the layouts that could be: plans, and those refused by the model's rules, by their key.
+  struct Counted {
+    std::int64_t plans = 0;
+    std::map<std::string, std::pair<std::int64_t, std::string>> refused;
+  };
+
   bool names(std::string_view key) const;
   bool allows(std::string_view key, const std::string& value) const;
   // The numbers of a key of Sharing's that only a named one has.
   std::vector<int> numbers(std::string_view key) const;
-  // Every choice of those of the layout's numbers that `chooses` names.
+  // Every choice of those of the layout's numbers that `chooses` names, until `visit` says false.
   void for_each(const Scenario& base, Layout layout,
                 const std::function<bool(std::string_view key)>& chooses,
-                const std::function<void(const Layout&)>& visit) const;
+                const std::function<bool(const Layout&)>& visit) const;
+  Counted counted(const Scenario& base) const;
+  Space without(const std::function<bool(const Only&)>& is_left_out) const;
   // Whether the framework, if any, runs plans with this part of a candidate.
   bool runs(const Scenario& base, const Candidate& candidate, int part) const;
 
   const Framework* framework_ = nullptr;
-  std::vector<std::pair<std::string, std::vector<std::string>>> only_;
+  std::vector<Only> only_;
 };
 
+// Whether the candidate has what the key is about, so that its values differ: with tp = 1 there is
+// nothing that train.sequence_parallel could cut.
+bool concerns(const Scenario& base, const Candidate& candidate, std::string_view key);
 // What becomes of the scenario's plan.
 Plan plan_of(const Scenario& base, const Candidate& candidate);
 // The scenario with the candidate's plan in place of its own.

@@ -80,29 +80,77 @@ void sort_best(std::vector<Finalist>* finalists) {
     finalist->label = std::to_string(++number);
 }
 
-// Through the engine: the best, then the rules' and the scenario's own.
-std::vector<Finalist> play_best(const Scenario& base, const std::vector<Found>& best,
-                                const std::optional<Found>& by_rules, const TuneOptions& options) {
-  std::vector<Finalist> finalists;
+// The plan without its tensor overlap, and with its transfers cut or whole: what the stage level
+// prices least well, and of which the search keeps the better alone.
+std::vector<Found> twins(const Scenario& base, const Space& space, const Found& found,
+                         StageLevel* level) {
+  std::vector<Candidate> others;
+  if (concerns(base, found.candidate, "parallel.scatter_gather")) {
+    others.push_back(found.candidate);
+    others.back().layout.scatter_gather = !found.candidate.layout.scatter_gather;
+  }
+  if (found.candidate.layout.tensor != TensorMethod::Off) {
+    others.push_back(found.candidate);
+    others.back().layout.tensor = TensorMethod::Off;
+  }
+  std::vector<Found> all;
+  for (const Candidate& other : others) {
+    if (!space.has(base, other)) continue;
+    const Result<Order> order = level->order_of(other);
+    if (!order.ok() || !fits_memory(base.cluster.spec.device, level->memory(other, *order)))
+      continue;
+    if (const Result<Nanoseconds> played = level->play(other, *order); played.ok())
+      all.push_back({other, *played});
+  }
+  return all;
+}
+
+// Whether the first is the better of two plans that were played.
+bool is_better(const Finalist& first, const Finalist& second) {
+  if (!first.result.ok() || !second.result.ok()) return first.result.ok();
+  if (first.result->training->fits != second.result->training->fits)
+    return first.result->training->fits;
+  return first.result->iteration_s < second.result->iteration_s;
+}
+
+// Through the engine: the best, each with its twins in the place of which the fastest stands, then
+// the rules' and the scenario's own.
+std::vector<Finalist> play_best(const Scenario& base, const Space& space,
+                                const std::vector<Found>& best,
+                                const std::optional<Found>& by_rules, StageLevel* level,
+                                const TuneOptions& options) {
+  std::vector<Finalist> played;
   std::vector<Scenario> scenarios;
   const auto add = [&](std::string label, const Found& found) {
-    finalists.push_back({std::move(label), found.candidate, found.iteration_ns, Error{""}});
+    played.push_back({std::move(label), found.candidate, found.iteration_ns, Error{""}});
     scenarios.push_back(with(base, found.candidate));
   };
-  for (const Found& found : best) add("best", found);
+  for (const Found& found : best) {
+    add("best", found);
+    for (const Found& twin : twins(base, space, found, level)) add("twin", twin);
+  }
   if (by_rules) add("rules", *by_rules);
-  finalists.push_back({"own", candidate_of(base), std::nullopt, Error{""}});
+  played.push_back({"own", candidate_of(base), std::nullopt, Error{""}});
   scenarios.push_back(base);
   const int own = static_cast<int>(scenarios.size()) - 1;
   std::vector<Result<RunResult>> results = simulate_all(
       scenarios, options.engine, options.jobs, {.detail = options.detail}, own, options.on_runs);
-  for (std::size_t i = 0; i < results.size(); ++i) finalists[i].result = std::move(results[i]);
+  std::vector<Finalist> finalists;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    played[i].result = std::move(results[i]);
+    if (played[i].label != "twin") {
+      finalists.push_back(std::move(played[i]));
+    } else if (is_better(played[i], finalists.back())) {
+      played[i].label = finalists.back().label;
+      finalists.back() = std::move(played[i]);
+    }
+  }
   sort_best(&finalists);
   return finalists;
 }
 
 // Those of the best plans that are pipelines, with every refinement; and among the best what comes
-// out, in the place of plans without one where the space allows none such.
+// out, in the place of pipelines without one where the space allows none such.
 void refine(const Scenario& base, const std::vector<Refinement>& refinements,
             const TuneOptions& options, Tuned* tuned) {
   std::vector<Scenario> scenarios;
@@ -129,7 +177,11 @@ void refine(const Scenario& base, const std::vector<Refinement>& refinements,
     }
   }
   const bool may_be_plain = std::ranges::any_of(refinements, std::not_fn(&Refinement::any));
-  if (!may_be_plain && !found.empty()) std::erase_if(tuned->finalists, is_best);
+  if (!may_be_plain && !found.empty()) {
+    std::erase_if(tuned->finalists, [](const Finalist& finalist) {
+      return is_best(finalist) && finalist.candidate.layout.pp > 1;
+    });
+  }
   tuned->finalists.insert(tuned->finalists.begin(), found.begin(), found.end());
   sort_best(&tuned->finalists);
   // No more than were asked for.
@@ -230,14 +282,17 @@ Status check_asked(const Scenario& base, const std::vector<Refinement>& refineme
 }
 
 // Why a search has found none.
-Error no_plan(const Scenario& base, const SearchResult& result) {
+Error no_plan(const Scenario& base, const Space& space, const SearchResult& result) {
   if (!result.complete) return Error{"stopped before the first plan was played", Error::Failed};
-  if (result.counts.found_none())
+  if (result.counts.found_none()) {
+    const std::string why = space.what_excludes(base);
     return Error::at(
         base.path,
-        fmt::format("found no plan for {} GPUs and a batch of {}, expected sizes that divide them "
-                    "and keep the model's rules, and --among and --framework that leave some",
-                    base.cluster.gpus, base.job.plan.global_batch));
+        fmt::format("found no plan for {} GPUs and a batch of {}{}{}, expected sizes "
+                    "that divide them and keep the model's rules, and --among and "
+                    "--framework that leave some",
+                    base.cluster.gpus, base.job.plan.global_batch, why.empty() ? "" : ": ", why));
+  }
   if (result.counts.unplayable > 0)
     return Error::at(base.path, fmt::format("found {} plans and none that can be played, expected "
                                             "fewer microbatches or more ops than limits.ops = {:g}",
@@ -319,12 +374,12 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   tuned.complete = result.complete;
   std::vector<Found> best = result.best;
   if (best.empty() && by_rules) best.push_back(*by_rules);
-  if (best.empty()) return no_plan(base, result);
+  if (best.empty()) return no_plan(base, space, result);
   tuned.best_ns = best.front().iteration_ns;
   tuned.bound_ns = std::min(result.bound_ns, tuned.best_ns);
   if (tuned.complete) tuned.verdicts = judge(base, found, best.front(), by_rules, options);
   waiting.reset();  // it forks
-  tuned.finalists = play_best(base, best, by_rules, options);
+  tuned.finalists = play_best(base, space, best, by_rules, &levels.front(), options);
   if (!tuned.finalists.front().result.ok()) return tuned.finalists.front().result.error();
   if (std::ranges::any_of(refinements, &Refinement::any))
     refine(base, refinements, options, &tuned);

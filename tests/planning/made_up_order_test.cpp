@@ -49,7 +49,8 @@ Scenario small(const Names& set) {
 Scenario on_a_node() { return small({"cluster.gpus=4", "parallel.dp=1", "cluster.memory_GiB=4"}); }
 
 Space blocks_among(Names texts) {
-  texts.insert(texts.end(), {"schedule.order=blocks", "parallel.cp=1", "overlap.tensor=off"});
+  texts.insert(texts.end(), {"schedule.order=blocks", "parallel.pp=2,4,8", "parallel.cp=1",
+                             "overlap.tensor=off"});
   auto space = Space::among(texts, orders());
   REQUIRE(space.ok());
   return *std::move(space);

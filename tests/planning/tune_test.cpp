@@ -506,11 +506,15 @@ TEST_CASE("tandem tune refuses what it cannot search with one line") {
   refused("small.toml --framework megatrn",
           "--framework: found 'megatrn', expected one of megatron, nemo, deepspeed, fsdp; the "
           "nearest is 'megatron'");
-  refused("small.toml --framework fsdp --among parallel.pp=2", "found no plan for 8 GPUs");
+  refused("small.toml --framework fsdp --among parallel.pp=2",
+          "--framework fsdp excludes at least ");
   refused("small.toml --among parallel.tp=", "expected a whole number");
   refused("small.toml --among parallel.tp", "expected KEY=VALUE,VALUE");
   refused("small.toml --set cluster.memory_GiB=0.01", "found no plan that fits into");
-  refused("small.toml --among parallel.tp=3", "found no plan for 8 GPUs and a batch of 16");
+  refused("small.toml --among parallel.tp=3",
+          "found no plan for 8 GPUs and a batch of 16: --among parallel.tp=3 excludes at least");
+  refused("small.toml --among parallel.tp=4 --among parallel.pp=4",
+          "--among parallel.tp=4 excludes ");
   refused("small.toml --jobs 0", "--jobs: found 0, expected a whole number of at least 1");
 }
 
