@@ -62,8 +62,16 @@ Result<Order> read_order(const std::string& path) {
   return order;
 }
 
+// Of an order that is to be made: whether it can be shown.
+Status check_shown(const OrderSpec& spec, const ScheduleOptions& options) {
+  if (options.explain || options.format != "grid") return Done{};
+  return check_grid(spec.pp, static_cast<double>(spec.pp) * spec.vpp, spec.microbatches);
+}
+
 Status print_order(const Order& order, const ScheduleOptions& options) {
   ASSIGN_OR_RETURN(const OrderCosts costs, parse_costs(options.costs));
+  if (options.format == "grid")
+    RETURN_IF_ERROR(check_grid(order.pp(), order.stages, order.microbatches));
   std::optional<Waiting> waiting("drawing the order");
   std::string text;
   if (options.format == "grid")
@@ -156,6 +164,7 @@ Status show_scenario(const ScheduleOptions& options) {
   if (options.explain && is_open(scenario)) {
     ASSIGN_OR_RETURN(scenario, resolved(scenario));
   }
+  RETURN_IF_ERROR(check_shown(scenario.job.order, options));
   if (!scenario.job.order_file.empty()) RETURN_IF_ERROR(read_order(scenario.job.order_file));
   ASSIGN_OR_RETURN(const OrderedJob job, order_job(scenario));
   if (!options.explain) return print_order(job.order, options);
@@ -211,6 +220,8 @@ Status show(const ScheduleOptions& options) {
                     "or an order that is made for costs",
                     spec.name, options.format)};
   ASSIGN_OR_RETURN(spec.costs, parse_costs(options.costs));
+  RETURN_IF_ERROR(check_order(spec));
+  RETURN_IF_ERROR(check_shown(spec, options));
   std::optional<Waiting> waiting("making the order");
   ASSIGN_OR_RETURN(const Order order, make_order(spec));
   waiting.reset();

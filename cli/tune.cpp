@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -113,25 +112,22 @@ Status run_tune(const TuneCommand& options) {
                    load_scenarios(options.input, sets, options.only));
   ASSIGN_OR_RETURN(const Scenario scenario, only_run(scenarios, options.input));
   end_search_at_interrupt();
-  const auto begin = std::chrono::steady_clock::now();
-  const std::chrono::duration<double> limit(options.seconds > 0 ? options.seconds : 1e9);
   const bool terminal = isatty(STDERR_FILENO) != 0;
-  ASSIGN_OR_RETURN(
-      const Tuned tuned,
-      tune(
-          scenario, space,
-          {.framework = framework,
-           .keep = options.keep,
-           .refine = options.refine,
-           .jobs = jobs_or_cores(options.jobs),
-           .engine = engine_of(options.engine),
-           .detail = options.report.empty() ? Detail::None : Detail::Timeline,
-           .stop =
-               [=] { return interrupted != 0 || std::chrono::steady_clock::now() - begin > limit; },
-           .on_better =
-               [terminal](const Found& found, bool of_rules) {
-                 if (terminal) fmt::print(stderr, "\r\033[K{}\n", better_line(found, of_rules));
-               }}));
+  ASSIGN_OR_RETURN(const Tuned tuned,
+                   tune(scenario, space,
+                        {.framework = framework,
+                         .keep = options.keep,
+                         .refine = options.refine,
+                         .jobs = jobs_or_cores(options.jobs),
+                         .engine = engine_of(options.engine),
+                         .detail = options.report.empty() ? Detail::None : Detail::Timeline,
+                         .stop = [] { return interrupted != 0; },
+                         .seconds = options.seconds,
+                         .on_better =
+                             [terminal](const Found& found, bool of_rules) {
+                               if (terminal)
+                                 fmt::print(stderr, "\r\033[K{}\n", better_line(found, of_rules));
+                             }}));
   if (!options.report.empty()) {
     const std::string title = std::filesystem::path(options.input).filename().string();
     RETURN_IF_ERROR(write_html_page(tune_page(title, tuned), options.report));
@@ -201,9 +197,11 @@ void add_tune(const Command& app) {
               "threads of the search, and simulations at once; default one a core")
       .at_least_one();
   command
-      .option("--seconds", &options->seconds,
-              "end the search after so long, as Ctrl-C does, with the best so far and how far at "
-              "most it is above the best: two runs may end differently; default: none")
+      .option(
+          "--seconds", &options->seconds,
+          "end the search after so long, as Ctrl-C does, with the best so far and an estimate of "
+          "how far at most it is above the best; what is not simulated after twice as long is "
+          "left at its price: two runs may end differently; default: none")
       .range(1e-3, 1e6);
   command.option("--report", &options->report,
                  "write a page to open in a browser, offline: the plans' frontier of time and "

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -193,11 +193,8 @@ Result<std::string> tune_plan(const AskedOf& asked, const std::vector<std::strin
   ASSIGN_OR_RETURN(const Scenario scenario, scenario_of(asked));
   ASSIGN_OR_RETURN(options.engine, engine_of(asked, Engine::SimGrid));
   if (options.engine == Engine::SimGrid) RETURN_IF_ERROR(simgrid_available());
-  const auto begin = std::chrono::steady_clock::now();
-  const std::chrono::duration<double> limit(seconds);
-  options.stop = [=] {
-    return interrupt->pending() || std::chrono::steady_clock::now() - begin > limit;
-  };
+  if (!std::isinf(seconds)) options.seconds = seconds;
+  options.stop = [interrupt] { return interrupt->pending(); };
   options.on_runs = [interrupt](int) { interrupt->check(); };
   options.on_better = [&on_better](const Found& found, bool) {
     on_better(
@@ -230,9 +227,10 @@ Result<DrawnOrder> draw_order(const AskedOrder& asked) {
     ASSIGN_OR_RETURN(costs, order_costs(asked.costs));
   }
   ASSIGN_OR_RETURN(const Order order, order_of(asked, costs));
+  const Status drawn = check_grid(order.pp(), order.stages, order.microbatches);
+  const GridCosts times{costs.forward, costs.input + costs.weight, costs.input, costs.weight};
   return DrawnOrder{.name = order.name,
-                    .grid = to_grid(order, {costs.forward, costs.input + costs.weight, costs.input,
-                                            costs.weight}),
+                    .grid = drawn.ok() ? to_grid(order, times) : drawn.error().message,
                     .actions = to_pytorch(order),
                     .communication = to_pytorch(with_communication(order)),
                     .ranks = order.pp(),

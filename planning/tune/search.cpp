@@ -171,6 +171,7 @@ class BranchAndBound {
     std::vector<Branch> branches;
     std::optional<Found> played;
     SearchCounts counts;
+    bool is_left = false;  // there was no time for it
   };
 
   static Nanoseconds least_of(const Branches& branches) {
@@ -201,8 +202,8 @@ class BranchAndBound {
   enum Queue : std::uint8_t { Cuts, Bounds, Plans };
   static constexpr int kAtOnce[] = {64, 4096, 32};  // each plan may make others needless
 
-  static Queue queue_of(const Branch& branch) {
-    return branch.layout < 0 ? Cuts : branch.playing < 0 ? Bounds : Plans;
+  static Queue queue_of(const Branch& b) {
+    return b.layout < 0 ? Cuts : b.playing < 0 ? Bounds : Plans;
   }
   void push(const Branch& branch) { open_[queue_of(branch)].push(branch); }
 
@@ -242,10 +243,19 @@ class BranchAndBound {
     const std::vector<std::vector<std::size_t>> shares = shares_of(round);
     share_among_threads(static_cast<int>(known_.levels_.size()), shares.size(),
                         [&](int thread, std::size_t share) {
-                          for (const std::size_t i : shares[share])
-                            expansions[i] = expanded(round[i], &known_.levels_[thread]);
+                          for (const std::size_t i : shares[share]) {
+                            if (!options_.is_late())
+                              expansions[i] = expanded(round[i], &known_.levels_[thread]);
+                            if (options_.is_late()) expansions[i] = {.is_left = true};
+                          }
                         });
-    for (const Expansion& expansion : expansions) {
+    for (std::size_t i = 0; i < round.size(); ++i) {
+      const Expansion& expansion = expansions[i];
+      if (expansion.is_left) {
+        stopped_ = true;
+        push(round[i]);
+        continue;
+      }
       for (const Branch& branch : expansion.branches) push(branch);
       counts_ += expansion.counts;
       if (expansion.played && best_.add(*expansion.played))
@@ -290,7 +300,7 @@ class BranchAndBound {
   // No other branch of the round is this cut's.
   Expansion opened(std::int32_t number, StageLevel* level) const {
     Search::Cut& cut = known_.cuts_[number];
-    known_.open(&cut, *level);
+    known_.open(&cut, *level, options_);
     Expansion expansion{.counts = {.enumerated = cut.others, .memory = cut.others}};
     for (std::size_t i = 0; i < cut.layouts.size(); ++i) {
       const Search::Known& known = cut.layouts[i];
@@ -404,25 +414,26 @@ SearchCounts& SearchCounts::operator+=(const SearchCounts& more) {
 Search::Cut Search::bounded(const Layout& cut, StageLevel* level) const {
   std::vector<Layout> held = space_.micro_batches(base_, cut);
   if (held.empty()) return {cut, /*holds_state=*/true, INT64_MAX};
-  const auto is_held = [&](const Layout& layout) {
-    return fits_memory(base_.cluster.spec.device, level->state_floor(layout));
-  };
+  const DeviceSpec& device = base_.cluster.spec.device;
+  const auto is_held = [&](const Layout& l) { return fits_memory(device, level->state_floor(l)); };
   held.erase(std::ranges::partition_point(held, is_held), held.end());  // larger ones need no less
   return {cut, /*holds_state=*/!held.empty(), level->cut_bound(held)};
 }
 
-void Search::find_cuts(const std::function<bool()>& stop) {
+void Search::find_cuts(const SearchOptions& options) {
   constexpr std::size_t kAtOnce = 128;  // between two looks at whether to stop
   cuts_.clear();
   const std::vector<Layout> cuts = space_.cuts(base_);
   std::vector<Cut> found(cuts.size());
   unbounded_cuts_ = static_cast<std::int64_t>(cuts.size());
   for (std::size_t begin = 0; begin < cuts.size(); begin += kAtOnce) {
-    if (stop()) return;
+    if (options.stop()) return;
     share_among_threads(static_cast<int>(levels_.size()), std::min(kAtOnce, cuts.size() - begin),
                         [&](int thread, std::size_t i) {
-                          found[begin + i] = bounded(cuts[begin + i], &levels_[thread]);
+                          if (!options.is_late())
+                            found[begin + i] = bounded(cuts[begin + i], &levels_[thread]);
                         });
+    if (options.is_late()) return;
   }
   // Of the others no layout keeps the rules.
   std::ranges::copy_if(std::move(found), std::back_inserter(cuts_),
@@ -430,9 +441,10 @@ void Search::find_cuts(const std::function<bool()>& stop) {
   knows_cuts_ = true;
 }
 
-void Search::open(Cut* cut, const StageLevel& level) const {
+void Search::open(Cut* cut, const StageLevel& level, const SearchOptions& options) const {
   if (cut->is_open) return;
-  cut->is_open = true;
+  std::vector<Known> layouts;
+  std::int64_t others = 0;
   std::map<Layout, KnownHeld> held;
   std::map<std::pair<int, int>, std::vector<const OrderTraits*>> orders;  // by vpp and micro batch
   for (const Layout& layout : space_.layouts(base_, cut->cut)) {
@@ -445,15 +457,17 @@ void Search::open(Cut* cut, const StageLevel& level) const {
     playings_in_memory(base_, space_, level, layout, space_.playings(base_, layout, made->second),
                        &held[alike], &known.plans, &known.others);
     if (known.plans > 0) {
-      cut->layouts.push_back(known);
+      layouts.push_back(known);
     } else {
-      cut->others += known.others;
+      others += known.others;
     }
+    if (options.is_late()) return;
   }
+  *cut = {cut->cut, cut->holds_state, cut->bound, /*is_open=*/true, std::move(layouts), others};
 }
 
 SearchResult Search::best(const SearchOptions& options) {
-  if (!knows_cuts_) find_cuts(options.stop);
+  if (!knows_cuts_) find_cuts(options);
   return BranchAndBound(*this, options).run();
 }
 

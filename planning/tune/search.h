@@ -62,7 +62,9 @@ struct SearchOptions {
   std::vector<Found> known = {};  // plans of the space that were played before
   // Only these; asked by all threads.
   std::function<bool(const Layout&)> wants = [](const Layout&) { return true; };
-  std::function<bool()> stop = [] { return false; };                  // asked again and again
+  std::function<bool()> stop = [] { return false; };  // asked again and again, by one thread
+  // Asked by all threads within what takes long: what they are at is then left as it was.
+  std::function<bool()> is_late = [] { return false; };
   std::function<void(const Found&)> on_better = [](const Found&) {};  // a new fastest plan
   // The fastest yet, and that no plan takes less than; as often as there is something to look at.
   std::function<void(const Found&, Nanoseconds bound_ns)> on_bound = [](const Found&, Nanoseconds) {
@@ -97,9 +99,9 @@ class Search {
     std::int64_t others = 0;  // plans of layouts that memory holds none of
   };
 
-  void find_cuts(const std::function<bool()>& stop);
+  void find_cuts(const SearchOptions& options);
   Cut bounded(const Layout& cut, StageLevel* level) const;
-  void open(Cut* cut, const StageLevel& level) const;
+  void open(Cut* cut, const StageLevel& level, const SearchOptions& options) const;
 
   const Scenario& base_;
   const Space& space_;

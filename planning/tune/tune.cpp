@@ -30,9 +30,52 @@ double above(Nanoseconds iteration_ns, Nanoseconds bound_ns) {
 // have to ask all of them.
 constexpr int kVerdictBranches = 500;
 
+// A cluster takes some kilobytes a GPU, and so does a plan that is played: so many at once that all
+// of them stay below 4 GiB.
+int most_at_once(const Scenario& base) {
+  constexpr int kGpusAtOnce = 600'000;
+  return std::max(1, kGpusAtOnce / base.cluster.gpus);
+}
+
+bool is_past(Clock::time_point begin, double seconds) {
+  return seconds > 0 && std::chrono::duration<double>(Clock::now() - begin).count() > seconds;
+}
+
+// As simulate_all(), until `is_late`: what is not played by then says so.
+std::vector<Result<RunResult>> play_in_time(const Scenario& base,
+                                            const std::vector<Scenario>& scenarios, int files_of,
+                                            const std::function<bool()>& is_late,
+                                            const TuneOptions& options) {
+  struct OutOfTime {};
+  const int jobs = std::min(options.jobs, most_at_once(base));
+  const OutputFiles files{.detail = options.detail};
+  if (options.seconds == 0)
+    return simulate_all(scenarios, options.engine, jobs, files, files_of, options.on_runs);
+  std::vector<Result<RunResult>> results;
+  try {
+    while (results.size() < scenarios.size()) {
+      const auto begin = static_cast<int>(results.size());
+      const auto end = std::min(begin + jobs, static_cast<int>(scenarios.size()));
+      const auto on_runs = [&](int done) {
+        if (is_late()) throw OutOfTime();
+        if (options.on_runs) options.on_runs(begin + done);
+      };
+      for (auto& result : simulate_all({scenarios.begin() + begin, scenarios.begin() + end},
+                                       options.engine, jobs, files, files_of - begin, on_runs))
+        results.push_back(std::move(result));
+    }
+  } catch (const OutOfTime&) {
+    results.resize(scenarios.size(),
+                   Error{"not played: --seconds left no time for it", Error::Failed});
+  }
+  return results;
+}
+
 // `by_rules` keeps every rule.
 std::vector<Verdict> judge(const Scenario& base, Search& found, const Found& best,
-                           const std::optional<Found>& by_rules, const TuneOptions& options) {
+                           const std::optional<Found>& by_rules,
+                           const std::function<bool()>& search_is_late,
+                           const TuneOptions& options) {
   std::vector<Verdict> verdicts;
   for (const Rule& rule : rules()) {
     if (!rule.applies(base) || options.stop()) continue;
@@ -41,7 +84,8 @@ std::vector<Verdict> judge(const Scenario& base, Search& found, const Found& bes
     const SearchResult others =
         found.best({.keep = 1,
                     .wants = [&](const Layout& l) { return rule.holds(base, l) != kept; },
-                    .stop = [&] { return ++branches > kVerdictBranches || options.stop(); }});
+                    .stop = [&] { return ++branches > kVerdictBranches || options.stop(); },
+                    .is_late = search_is_late});
     std::optional<Found> other;
     if (!others.best.empty()) other = others.best.front();
     if (!kept && by_rules && (!other || by_rules->iteration_ns < other->iteration_ns))
@@ -118,7 +162,7 @@ bool is_better(const Finalist& first, const Finalist& second) {
 std::vector<Finalist> play_best(const Scenario& base, const Space& space,
                                 const std::vector<Found>& best,
                                 const std::optional<Found>& by_rules, StageLevel* level,
-                                const TuneOptions& options) {
+                                const std::function<bool()>& is_late, const TuneOptions& options) {
   std::vector<Finalist> played;
   std::vector<Scenario> scenarios;
   const auto add = [&](std::string label, const Found& found) {
@@ -127,14 +171,14 @@ std::vector<Finalist> play_best(const Scenario& base, const Space& space,
   };
   for (const Found& found : best) {
     add("best", found);
+    if (options.stop()) continue;
     for (const Found& twin : twins(base, space, found, level)) add("twin", twin);
   }
   if (by_rules) add("rules", *by_rules);
   played.push_back({"own", candidate_of(base), std::nullopt, Error{""}});
   scenarios.push_back(base);
   const int own = static_cast<int>(scenarios.size()) - 1;
-  std::vector<Result<RunResult>> results = simulate_all(
-      scenarios, options.engine, options.jobs, {.detail = options.detail}, own, options.on_runs);
+  std::vector<Result<RunResult>> results = play_in_time(base, scenarios, own, is_late, options);
   std::vector<Finalist> finalists;
   for (std::size_t i = 0; i < results.size(); ++i) {
     played[i].result = std::move(results[i]);
@@ -152,7 +196,7 @@ std::vector<Finalist> play_best(const Scenario& base, const Space& space,
 // Those of the best plans that are pipelines, with every refinement; and among the best what comes
 // out, in the place of pipelines without one where the space allows none such.
 void refine(const Scenario& base, const std::vector<Refinement>& refinements,
-            const TuneOptions& options, Tuned* tuned) {
+            const std::function<bool()>& is_late, const TuneOptions& options, Tuned* tuned) {
   std::vector<Scenario> scenarios;
   for (const Finalist& finalist : tuned->finalists) {
     const bool counts = is_best(finalist) && finalist.result.ok() &&
@@ -164,8 +208,7 @@ void refine(const Scenario& base, const std::vector<Refinement>& refinements,
     }
   }
   if (scenarios.empty()) return;
-  std::vector<Result<RunResult>> results = simulate_all(
-      scenarios, options.engine, options.jobs, {.detail = options.detail}, -1, options.on_runs);
+  std::vector<Result<RunResult>> results = play_in_time(base, scenarios, -1, is_late, options);
   std::vector<Finalist> found;
   std::size_t next = 0;
   for (Refined& plan : tuned->refined) {
@@ -323,22 +366,25 @@ std::optional<double> Tuned::gap() const {
   return bound_ns > 0 ? std::optional(above(best_ns, bound_ns)) : std::nullopt;
 }
 
-Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& options) {
+Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& asked) {
+  const auto begin = Clock::now();
+  TuneOptions options = asked;
+  const auto search_is_late = [begin, seconds = asked.seconds] { return is_past(begin, seconds); };
+  options.stop = [&] { return asked.stop() || search_is_late(); };
   const std::vector<Refinement> refinements = refinements_in(space);
   RETURN_IF_ERROR(check_asked(base, refinements));
   RETURN_IF_ERROR(check_precisions(base, space));
   // More threads than cores only take memory.
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   ASSIGN_OR_RETURN(std::vector<StageLevel> levels,
-                   stage_levels(base, std::min(options.jobs, cores)));
-  const auto begin = Clock::now();
+                   stage_levels(base, std::min({options.jobs, cores, most_at_once(base)})));
   std::optional<Waiting> waiting("searching plans");
   std::string shown;
   const auto show_gap = [&](const Found& first, Nanoseconds bound_ns) {
     std::string gap = fmt::format("{:.1f}", 100 * above(first.iteration_ns, bound_ns));
     if (gap == shown) return;
     shown = std::move(gap);
-    waiting->now(fmt::format("searching plans: {:.4g} s, at most {} % above the best possible",
+    waiting->now(fmt::format("searching plans: {:.4g} s, some {} % at most above the best possible",
                              to_seconds(first.iteration_ns), shown));
   };
   const auto on_better = [&](bool of_rules) {
@@ -350,19 +396,23 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
           .best({.keep = 1,
                  .wants = [&](const Layout& layout) { return keeps_all(base, layout); },
                  .stop = options.stop,
+                 .is_late = search_is_late,
                  .on_better = on_better(true)});
   std::optional<Found> by_rules;
   if (!ruled.best.empty()) by_rules = ruled.best.front();
 
   // Good plans early: they are there if the search is stopped.
   const Space likely = where_plans_are_likely(space, base);
-  const SearchResult first =
-      Search(base, likely, levels)
-          .best({.keep = options.keep, .stop = options.stop, .on_better = on_better(false)});
+  const SearchResult first = Search(base, likely, levels)
+                                 .best({.keep = options.keep,
+                                        .stop = options.stop,
+                                        .is_late = search_is_late,
+                                        .on_better = on_better(false)});
   Search found(base, space, levels);
   const SearchResult result = found.best({.keep = options.keep,
                                           .known = first.best,
                                           .stop = options.stop,
+                                          .is_late = search_is_late,
                                           .on_better = on_better(false),
                                           .on_bound = show_gap});
   Tuned tuned{.scenario = base.name, .counts = result.counts};
@@ -377,13 +427,17 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
   if (best.empty()) return no_plan(base, space, result);
   tuned.best_ns = best.front().iteration_ns;
   tuned.bound_ns = std::min(result.bound_ns, tuned.best_ns);
-  if (tuned.complete) tuned.verdicts = judge(base, found, best.front(), by_rules, options);
+  if (tuned.complete)
+    tuned.verdicts = judge(base, found, best.front(), by_rules, search_is_late, options);
   waiting.reset();  // it forks
-  tuned.finalists = play_best(base, space, best, by_rules, &levels.front(), options);
-  if (!tuned.finalists.front().result.ok()) return tuned.finalists.front().result.error();
+  const auto is_late = [&] { return is_past(begin, 2 * options.seconds); };
+  tuned.finalists = play_best(base, space, best, by_rules, &levels.front(), is_late, options);
+  const Result<RunResult>& winner = tuned.finalists.front().result;
+  if (!winner.ok() && !is_late()) return winner.error();
   if (std::ranges::any_of(refinements, &Refinement::any))
-    refine(base, refinements, options, &tuned);
-  if (options.detail == Detail::Timeline) add_timeline(base, options, &tuned.finalists.front());
+    refine(base, refinements, is_late, options, &tuned);
+  if (options.detail == Detail::Timeline && !is_late())
+    add_timeline(base, options, &tuned.finalists.front());
   tuned.cleared = cleared_keys(base, space);
   return tuned;
 }

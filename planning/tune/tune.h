@@ -55,10 +55,12 @@ struct Tuned {
   SearchCounts counts;
   bool complete = true;  // the whole space was searched
   double search_s = 0;   // on the wall
-  // At stage level: the best plan, and what no plan of the space takes less than; 0: not known.
+  // At stage level: the best plan, and what no plan of the space takes less than; 0: not known. Of
+  // what plans take in an engine the second is an estimate: some take up to a few per cent less.
   Nanoseconds best_ns = 0, bound_ns = 0;
 
-  // How far at most the best plan is above the best possible; nothing where that is not known.
+  // How far at most the best plan is above the best possible, at stage level; nothing where that is
+  // not known.
   std::optional<double> gap() const;
   std::vector<Finalist> finalists;  // the best by their simulated iteration, then "rules" and "own"
   std::vector<Verdict> verdicts;
@@ -79,6 +81,9 @@ struct TuneOptions {
   // Of the finalists' RunResults; a timeline only of the best and of the scenario's own.
   Detail detail = Detail::None;
   std::function<bool()> stop = [] { return false; };
+  // The search ends after so long, and what is not played through the engine after twice as long
+  // says so; 0: it takes the time that it takes.
+  double seconds = 0;
   OnRuns on_runs = {};  // while plans are played
   // A new fastest plan, and whether it came from the rules alone.
   std::function<void(const Found&, bool of_rules)> on_better = [](const Found&, bool) {};

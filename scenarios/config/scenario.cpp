@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <set>
 
@@ -18,6 +19,7 @@
 #include "scenarios/config/layout.h"
 #include "scenarios/config/limits.h"
 #include "scenarios/config/nodes.h"
+#include "schedule/lowering/lower.h"
 
 namespace tandem {
 
@@ -237,6 +239,8 @@ Status complete(Scenario* s) {
   RETURN_IF_ERROR(check_slow_link(*s));
   RETURN_IF_ERROR(check_expert_keys(*s));
   RETURN_IF_ERROR(check_offload(*s));
+  RETURN_IF_ERROR(check_stages(std::int64_t{traits_of(s->job.order).chains} * s->job.plan.pp *
+                               s->job.plan.vpp));
   if (s->costs.uniform) {
     const Status status = check_stated(s->job.model, s->job.plan);
     if (!status.ok()) return status.error().or_of({"model.layers"});

@@ -17,16 +17,20 @@
 
 namespace tandem {
 
+Status check_stages(std::int64_t stages) {
+  constexpr int kStages = INT16_MAX;
+  if (stages <= kStages) return Done{};
+  return Error::of({"parallel.pp", "parallel.vpp"},
+                   fmt::format("found {} stages, expected at most {}", stages, kStages));
+}
+
 namespace {
 
 // What an Op's numbers can hold.
 Status check_limits(const Context& context) {
-  constexpr int kStages = INT16_MAX;
   constexpr int kLanes = 250;
   const std::size_t kParts = INT16_MAX;
-  if (context.order.stages > kStages)
-    return Error{
-        fmt::format("found {} stages, expected at most {}", context.order.stages, kStages)};
+  RETURN_IF_ERROR(check_stages(context.order.stages));
   for (const StageWork& stage : context.work.stages) {
     if (stage.units.size() > kParts)
       return Error{fmt::format("found {} layers on a stage, expected at most {}",

@@ -105,6 +105,9 @@ struct Slots {
 // Whether transfers overlap where nothing is said: all orders but 1F1B, GPipe and none, by name.
 bool overlaps_p2p_by_default(const Order& order);
 
+// Whether an order of so many stages, of all chains, can be lowered: asked before it is made.
+Status check_stages(std::int64_t stages);
+
 // The order, valid, over tp x cp x dp x pp ranks; rank = tensor + tp (context + cp (data + dp
 // pipeline)), as Megatron numbers them. Compute ops are priced by the workload; communication has
 // bytes, and no duration yet (price.h).

@@ -162,6 +162,18 @@ Result<OrderCosts> order_costs(std::span<const double> times) {
   return OrderCosts{times[0], times[1], times[2], times.size() == 4 ? times[3] : 0};
 }
 
+// A microbatch goes through all stages, one after the other, and each rank has all microbatches
+// forward and back.
+Status check_grid(double ranks, double stages, double microbatches) {
+  constexpr double kMostCells = 2e7;  // some bytes and a tenth of a microsecond each
+  const double slots = std::max(stages, 2 * stages / ranks * microbatches);
+  if (ranks * slots <= kMostCells) return Done{};
+  return Error{fmt::format(
+      "found a grid of {} ranks and {} stages x {} microbatches, at least {:.0f} cells, "
+      "expected at most {:.0f}; --format pytorch lists the actions",
+      ranks, stages, microbatches, ranks * slots, kMostCells)};
+}
+
 std::string to_grid(const Order& order, const GridCosts& costs, bool colour) {
   const OrderReplay played = replay_order(order, costs);
   const double slot = slot_length(order, costs);

@@ -46,6 +46,10 @@ struct GridCosts {
 // grid can be drawn with.
 Result<OrderCosts> order_costs(std::span<const double> times);
 
+// An Error where the grid of an order of these sizes is larger than anyone would look at: asked
+// before the order is made.
+Status check_grid(double ranks, double stages, double microbatches);
+
 // The order replayed without communication, a row a rank, a column a time slot: "." is idle, "B0--"
 // takes more than one slot, "0F3&" runs together with the next. REQUIRES: validate(order).ok().
 //

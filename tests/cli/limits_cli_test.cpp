@@ -114,3 +114,44 @@ TEST_CASE("the ops that are counted are those that are played, of all ranks that
     CHECK_THAT(refused.err, Contains(": found 32 microbatches of "));
   }
 }
+
+TEST_CASE("an order of too many stages is refused before it is made, and so is its grid") {
+  const Sandbox box;
+  box.file("many.toml",
+           "[parallel]\npp = 50000\nglobal_batch = 400\n[costs]\nsource = \"uniform\"\n"
+           "forward_s = 1\nbackward_s = 2\n");
+  // Each would take minutes to make or to draw.
+  for (const std::string order :
+       {"gpipe", "1f1b", "zb1p", "zbv", "v-min", "interleaved-zb", "dualpipe", "auto"}) {
+    INFO(order);
+    const std::string sets = "many.toml --set schedule.order=" + order;
+    const std::string within = "timeout 60";
+    check_refused(box.tandem("simulate --engine ideal " + sets, within), "many.toml:2: found ");
+    check_refused(box.tandem("schedule --explain " + sets, within), "many.toml:2: found ");
+    if (order == "auto") continue;
+    const Ran grid =
+        box.tandem("schedule --pp 50000 --microbatches 100000 --order " + order, within);
+    check_refused(grid, "found an");
+    check_refused(
+        box.tandem("schedule --pp 50000 --microbatches 100 --order " + order, within),
+        order == "dualpipe" ? "order dualpipe: found 100" : "found a grid of 50000 ranks");
+  }
+}
+
+TEST_CASE("a search for a million GPUs ends in time, and below 4 GiB") {
+  const Sandbox box;
+  box.file("model.toml", kModel);
+#ifdef TANDEM_SANITIZED
+  const std::string within = "timeout 250";
+#else
+  const std::string within = "timeout 60 prlimit --as=4294967296 --core=0";
+#endif
+  const Ran ran = box.tandem(
+      "tune model.toml --engine ideal --jobs 4 --seconds 2 --set cluster.gpus=1000000 --set "
+      "parallel.global_batch=1000000 --set parallel.tp=1 --set parallel.pp=1 --set "
+      "parallel.dp=1000000",
+      within);
+  INFO(ran.out << ran.err);
+  CHECK((ran.status == 0 || ran.status == 1));
+  if (ran.status == 1) CHECK(ran.err == "stopped before the first plan was played\n");
+}

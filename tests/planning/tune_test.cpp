@@ -1,7 +1,9 @@
 // The search: its answer is that of trying every plan, its bounds are bounds, its plans are
 // scenarios; and the program.
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <thread>
 
 #include "planning/tune/frameworks.h"
 #include "planning/tune/tune.h"
@@ -439,6 +441,40 @@ TEST_CASE("a search that is stopped says what no plan takes less than") {
     before = part.bound_ns;
   }
   CHECK(before == best);
+}
+
+TEST_CASE("what there was no time for within a round is left as it was, and found later") {
+  const Scenario base = small();
+  const Space space = among({"parallel.cp=1", "parallel.micro_batch=1,2"});
+  StageLevel level = level_of(base);
+  const SearchResult whole = Search(base, space, {&level, 1}).best({.keep = 1});
+  for (int looks = 0; looks < 3000; looks += 97) {
+    INFO(looks << " looks at the clock");
+    Search search(base, space, {&level, 1});
+    int looked = 0;
+    const SearchResult part = search.best({.keep = 1, .is_late = [&] { return ++looked > looks; }});
+    CHECK(part.bound_ns <= whole.bound_ns);
+    CHECK((part.complete || part.counts.left + part.counts.cuts_left > 0));
+    const SearchResult rest = search.best({.keep = 1});
+    CHECK(rest.complete);
+    CHECK(rest.best == whole.best);
+    CHECK(rest.counts == whole.counts);
+  }
+}
+
+TEST_CASE("plans that --seconds leaves no time to play say so, with their price") {
+  const Scenario base = small();
+  int runs = 0;
+  // The search's time is over once plans are played: twice as long is waited for by the first.
+  const auto tuned = tune(base, among({"parallel.cp=1", "parallel.micro_batch=1"}),
+                          {.jobs = 1, .engine = Engine::Ideal, .seconds = 1, .on_runs = [&](int) {
+                             if (++runs == 1) std::this_thread::sleep_for(std::chrono::seconds(2));
+                           }});
+  REQUIRE(tuned.ok());
+  const Finalist& first = tuned->finalists.front();
+  CHECK(first.stage_level_ns.has_value());
+  REQUIRE(!tuned->finalists.back().result.ok());
+  CHECK(tuned->finalists.back().result.error().text().starts_with("not played"));
 }
 
 TEST_CASE("tandem tune: counts add up, and the best plan simulates as it says") {
