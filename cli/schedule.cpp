@@ -164,7 +164,10 @@ Status show_scenario(const ScheduleOptions& options) {
   if (options.explain && is_open(scenario)) {
     ASSIGN_OR_RETURN(scenario, resolved(scenario));
   }
-  RETURN_IF_ERROR(check_shown(scenario.job.order, options));
+  if (const Status shown = check_shown(scenario.job.order, options); !shown.ok()) {
+    if (!is_open(scenario)) RETURN_IF_ERROR(named_order(scenario));  // its own limits first
+    return shown;
+  }
   if (!scenario.job.order_file.empty()) RETURN_IF_ERROR(read_order(scenario.job.order_file));
   ASSIGN_OR_RETURN(const OrderedJob job, order_job(scenario));
   if (!options.explain) return print_order(job.order, options);
