@@ -161,7 +161,8 @@ bool is_better(const Finalist& first, const Finalist& second) {
 // the rules' and the scenario's own.
 std::vector<Finalist> play_best(const Scenario& base, const Space& space,
                                 const std::vector<Found>& best,
-                                const std::optional<Found>& by_rules, StageLevel* level,
+                                const std::optional<Found>& by_rules,
+                                std::vector<StageLevel>* levels,
                                 const std::function<bool()>& is_late, const TuneOptions& options) {
   std::vector<Finalist> played;
   std::vector<Scenario> scenarios;
@@ -172,12 +173,13 @@ std::vector<Finalist> play_best(const Scenario& base, const Space& space,
   for (const Found& found : best) {
     add("best", found);
     if (options.stop()) continue;
-    for (const Found& twin : twins(base, space, found, level)) add("twin", twin);
+    for (const Found& twin : twins(base, space, found, &levels->front())) add("twin", twin);
   }
   if (by_rules) add("rules", *by_rules);
   played.push_back({"own", candidate_of(base), std::nullopt, Error{""}});
   scenarios.push_back(base);
   const int own = static_cast<int>(scenarios.size()) - 1;
+  levels->clear();  // runs have their memory
   std::vector<Result<RunResult>> results = play_in_time(base, scenarios, own, is_late, options);
   std::vector<Finalist> finalists;
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -431,7 +433,7 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
     tuned.verdicts = judge(base, found, best.front(), by_rules, search_is_late, options);
   waiting.reset();  // it forks
   const auto is_late = [&] { return is_past(begin, 2 * options.seconds); };
-  tuned.finalists = play_best(base, space, best, by_rules, &levels.front(), is_late, options);
+  tuned.finalists = play_best(base, space, best, by_rules, &levels, is_late, options);
   const Result<RunResult>& winner = tuned.finalists.front().result;
   if (!winner.ok() && !is_late()) return winner.error();
   if (std::ranges::any_of(refinements, &Refinement::any))
