@@ -106,7 +106,8 @@ TEST_CASE("what calibrate and repricing cannot do is one line, and status 2 or 3
   refused("calibrate device tiny.csv -o no/where.csv", "no/where.csv");
   refused("simulate tiny.csv --costs none.csv", "none.csv: no such file");
   refused("simulate tiny.csv --costs a.csv --op-times b.csv", "--costs excludes --op-times");
-  refused("simulate tiny.toml --op-times b.csv", "tiny.toml: found --op-times, expected it with a PROGRAM.csv only");
+  refused("simulate tiny.toml --op-times b.csv",
+          "tiny.toml: found --op-times, expected it with a PROGRAM.csv only");
   refused("simulate tiny.toml --costs none.csv", "--set: found costs.table = ");
   sandbox.file("u.csv",
                "program,u\nlane,0,compute\nop,0,forward,0,-1,0,0,0,1,0,0,10,-1,-1,\nrank,0,\n");
