@@ -29,7 +29,7 @@ std::string_view trimmed(std::string_view text) {
 // A cell that begins so is no formula to a spreadsheet, but a text.
 constexpr char kNoFormula = '\'';
 
-// What a spreadsheet would run, or reads as text because of such marks before it.
+// Whether a spreadsheet would run the cell, or would if it did not begin with such a mark.
 bool is_formula(std::string_view cell) {
   const auto begin = cell.find_first_not_of("' \t");
   return begin != std::string_view::npos &&
@@ -41,7 +41,7 @@ bool is_number(std::string_view cell) {
   return parse_number(cell).ok();
 }
 
-// What a terminal would obey is escaped. Tabs stay.
+// Escapes what a terminal would obey; tabs stay.
 std::string harmless(std::string_view text) {
   std::string cell;
   for (std::size_t at = 0;; ++at) {
@@ -198,7 +198,7 @@ std::string csv_cell(std::string_view text) {
       line, [](char c) { return c == '\n' || c == '\r'; }, ' ');
   line = harmless(line);
   if (is_formula(line) && !is_number(line)) line.insert(0, 1, kNoFormula);
-  if (line.find_first_of(",\"") == std::string_view::npos && trimmed(text) == text &&
+  if (line.find_first_of(",\"") == std::string_view::npos && trimmed(line) == line &&
       !line.starts_with('#'))
     return line;
   std::string quoted = "\"";

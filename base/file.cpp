@@ -24,7 +24,7 @@ bool is_device(const std::string& path) {
          type == file_type::block;
 }
 
-// Where symbolic links lead to in the end, be it there or not; empty: they never end.
+// Follows symbolic links to their end, whether a file is there or not; empty: they never end.
 std::string behind_links(const std::string& path) {
   constexpr int kMostLinks = 40;  // as Linux follows
   std::filesystem::path target = path;
@@ -69,7 +69,7 @@ bool is_nameless(std::FILE* file) {
   return ::fstat(fileno(file), &found) == 0 && found.st_nlink == 0 && S_ISREG(found.st_mode);
 }
 
-// A leftover of another process of this number makes room.
+// What an earlier process of this number left there is removed.
 bool give_name(std::FILE* file, const std::string& name) {
   const std::string own = own_link(fileno(file));
   const auto link = [&] {

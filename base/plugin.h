@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-// Where the plugin is: in the folder that TANDEM_PLUGINS names by an absolute path, beside the
+// Finds a plugin's file: in the folder that TANDEM_PLUGINS names by an absolute path, beside the
 // program (or the library that this code is in), in lib/tandem beside its folder, or in the folder
 // above; nowhere else. Error::Missing where it is in none of them.
 Result<std::string> plugin_path(const std::string& plugin);

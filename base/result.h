@@ -43,7 +43,7 @@ struct Error {
     return error;
   }
 
-  // What is printed: "file:line: message", of a long one the ends.
+  // Returns what is printed: "file:line: message"; of a long one the beginning and the end.
   std::string text() const;
 };
 

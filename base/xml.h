@@ -18,8 +18,8 @@ std::string shortened(std::string_view text, std::size_t most);
 // ("\\n", "\\x1b").
 std::string printable(std::string_view text);
 
-// What is shown of a text that may be of any length, as a name or what an error found in a file:
-// of more than 2000 bytes the beginning and the end, 2000 in all.
+// Shortens a text that may be of any length, such as a name or what an error found in a file, for
+// showing it: of more than 2000 bytes it keeps the beginning and the end, 2000 in all.
 std::string kept_short(std::string_view text);
 
 // With blanks for line ends and other control characters.

@@ -46,7 +46,8 @@ class Option {
 
 using Run = std::function<Status()>;
 
-// What the chosen command reads, found out before its options are checked, and what then runs.
+// The chosen command: `input` says what it reads, so that its options can be checked, then `run`
+// runs it.
 struct Chosen {
   std::function<Result<CommandInput>()> input;
   Run run;

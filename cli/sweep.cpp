@@ -61,7 +61,7 @@ void print_start(const SweepStart& start, const std::string& output) {
   if (start.dropped > 0)
     text += fmt::format(", {} dropped that no run has {}", start.dropped, aside);
   if (start.changed > 0)
-    text += fmt::format(", {} dropped that somebody changed {}", start.changed, aside);
+    text += fmt::format(", {} dropped that are not as they were written {}", start.changed, aside);
   if (start.again > 0) text += fmt::format(", {} failed runs again", start.again);
   say(fmt::format("{}, {} to run", text, start.to_run));
 }

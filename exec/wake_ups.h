@@ -28,8 +28,8 @@ class WakeUps {
   }
 
   LateWakeUps found() {
-    LateWakeUps late{.ops = static_cast<std::int64_t>(late_ns_.size())};
     if (waited_ns_ <= 0) return {};
+    LateWakeUps late{.ops = static_cast<std::int64_t>(late_ns_.size())};
     const std::size_t rank = (95 * late_ns_.size() + 99) / 100;  // nearest rank, from 1
     const auto at = late_ns_.begin() + static_cast<std::ptrdiff_t>(rank - 1);
     std::nth_element(late_ns_.begin(), at, late_ns_.end());

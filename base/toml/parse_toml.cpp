@@ -103,9 +103,10 @@ class DepthScan {
 
 Result<toml::table> parse_toml_table(std::string_view text, const std::string& path) {
   if (const int line = DepthScan(text).line_too_deep(); line > 0)
-    return Error::at(fmt::format("{}:{}", path, line),
-                     fmt::format("found a table in more than {} others, expected no more than {}",
-                                 kMostDepth, kMostDepth));
+    return Error::at(
+        fmt::format("{}:{}", path, line),
+        fmt::format("found tables and lists nested more than {} deep, expected at most {}",
+                    kMostDepth, kMostDepth));
   try {
     return toml::parse(text);
   } catch (const toml::parse_error& error) {

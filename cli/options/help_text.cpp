@@ -21,7 +21,7 @@ int help_width() {
 
 std::string blanks(int count) { return std::string(static_cast<std::size_t>(count), ' '); }
 
-// What goes on is not indented further.
+// Wraps the text and indents all its lines alike.
 std::string indented(const std::string& text, int indent, int width) {
   std::string all;
   for (const std::string& line : split(wrapped(text, width - indent), "\n"))

@@ -1,4 +1,4 @@
-// What --help prints: as wide as the terminal.
+// Formats what --help prints, as wide as the terminal.
 #pragma once
 
 #include <memory>

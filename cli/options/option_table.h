@@ -1,5 +1,5 @@
-// Which options a command takes with which kinds of input, as data: an option that would do nothing
-// is refused.
+// OptionTable: says of each command, as data, which options act on which kinds of input. An option
+// that would do nothing is refused.
 #pragma once
 
 #include <string>

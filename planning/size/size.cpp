@@ -9,6 +9,7 @@
 
 #include "base/parallel.h"
 #include "base/progress.h"
+#include "base/split.h"
 #include "planning/size/size_compare.h"
 #include "planning/tune/refinement.h"
 #include "planning/tune/rules.h"
@@ -217,15 +218,17 @@ Status find_least_bandwidth(const std::vector<SizeCase>& cases, const SizeOption
   return Done{};
 }
 
-// A setting for all candidates at once leaves each its name and its price: what is bought cannot be
-// one. How well hardware is used can.
+// Whether the key says what a candidate buys. A setting for all candidates at once leaves each its
+// name and its price, so it cannot be one of these. How well hardware is used can.
 bool is_bought(std::string_view key) {
-  if (!key.starts_with("cluster.")) return false;
-  for (const char* used : {"_efficiency", "_us", "_latency", "_rate", "memory_reserve_GiB",
-                           ".collectives", ".trees", ".nvls", ".placement"}) {
-    if (key.ends_with(used)) return false;
-  }
-  return true;
+  static const std::vector<std::string> kBought = split_words(
+      "preset name gpus_per_node intra_GBps nics_per_node nic_Gbitps fabric nodes_per_leaf "
+      "oversubscription nics_on_switch nvlinks in_network_reduction gpus_of_node links_file hosts "
+      "hostfile from gpu gpu_name memory_GiB memory_GBps host_link_GBps host_memory_GBps sms "
+      "tflops");
+  constexpr std::string_view kCluster = "cluster.";
+  return key.starts_with(kCluster) &&
+         std::ranges::find(kBought, key.substr(kCluster.size())) != kBought.end();
 }
 
 Status check_sets(const std::vector<std::pair<std::string, Setting>>& sets) {

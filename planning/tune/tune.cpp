@@ -57,7 +57,7 @@ std::vector<Result<RunResult>> play_in_time(const Scenario& base,
       const auto begin = static_cast<int>(results.size());
       const auto end = std::min(begin + jobs, static_cast<int>(scenarios.size()));
       const auto on_runs = [&](int done) {
-        if (is_late()) throw OutOfTime();
+        if (done < end - begin && is_late()) throw OutOfTime();
         if (options.on_runs) options.on_runs(begin + done);
       };
       for (auto& result : simulate_all({scenarios.begin() + begin, scenarios.begin() + end},
@@ -124,8 +124,8 @@ void sort_best(std::vector<Finalist>* finalists) {
     finalist->label = std::to_string(++number);
 }
 
-// The plan without its tensor overlap, and with its transfers cut or whole: what the stage level
-// prices least well, and of which the search keeps the better alone.
+// The plan without its tensor overlap, and with its transfers cut or whole. The stage level prices
+// these two choices least well, and the search keeps only the one that it finds faster.
 std::vector<Found> twins(const Scenario& base, const Space& space, const Found& found,
                          StageLevel* level) {
   std::vector<Candidate> others;
@@ -386,8 +386,9 @@ Result<Tuned> tune(const Scenario& base, const Space& space, const TuneOptions& 
     std::string gap = fmt::format("{:.1f}", 100 * above(first.iteration_ns, bound_ns));
     if (gap == shown) return;
     shown = std::move(gap);
-    waiting->now(fmt::format("searching plans: {:.4g} s, some {} % at most above the best possible",
-                             to_seconds(first.iteration_ns), shown));
+    waiting->now(
+        fmt::format("searching plans: {:.4g} s, about {} % above the best possible at most",
+                    to_seconds(first.iteration_ns), shown));
   };
   const auto on_better = [&](bool of_rules) {
     return [&options, of_rules](const Found& found) { options.on_better(found, of_rules); };

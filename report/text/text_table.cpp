@@ -322,7 +322,7 @@ std::string markdown(const std::vector<Heading>& headings, const std::vector<Cel
 std::string wrapped(const std::string& text, int width) {
   std::string all;
   for (const std::string& line : split(text, "\n")) {
-    for (const std::string& part : broken(shown(line), width)) all += part + '\n';
+    for (const std::string& part : broken(printable(line), width)) all += part + '\n';
   }
   if (!text.ends_with('\n') && !all.empty()) all.pop_back();
   return all;

@@ -105,8 +105,8 @@ std::string counts_text(const Tuned& tuned) {
   if (const std::optional<double> gap = tuned.gap(); gap && !tuned.complete)
     text += fmt::format(
         " No plan takes less than {:.4g} s at stage level: there the best is at most {:.1f} % "
-        "above "
-        "the best possible. Simulated, a plan may take a few per cent less: both are estimates.",
+        "above the best possible. Simulated, a plan may take a few per cent less: both are "
+        "estimates.",
         to_seconds(tuned.bound_ns), 100 * *gap);
   return text + "\n";
 }

@@ -181,7 +181,8 @@ std::vector<std::string> Setting::texts() const {
 std::string scenario_path(const std::string& given) {
   namespace fs = std::filesystem;
   std::error_code unknown;
-  if (fs::exists(given, unknown) || given.find('/') != std::string::npos) return given;
+  const bool is_file = fs::exists(given, unknown) && !fs::is_directory(given, unknown);
+  if (is_file || given.find('/') != std::string::npos) return given;
   const std::string name = given.ends_with(".toml") ? given : given + ".toml";
   const std::string ours = data_dir() + "/scenarios/" + name;
   return fs::is_regular_file(ours, unknown) ? ours : given;

@@ -338,10 +338,11 @@ class Scheduler {
   int peak_ = 0;
 };
 
-// A way to make an order: a policy, or a skeleton that W is put into.
+// A way to make an order: a skeleton that W is put into; without one, or where memory is too short
+// for it with all microbatches, a policy.
 struct Way {
-  std::optional<Policy> policy;
-  int skeleton = 0;
+  Policy policy;
+  std::optional<int> skeleton = {};
   FillRule rule = FillRule::Always;
 };
 
@@ -388,7 +389,8 @@ Way best_way(const ListProblem& problem) {
     for (const FillRule rule : kFillRules) {
       if (rule == FillRule::AsGiven && !skeleton.has_weights) continue;
       WeightFill fill(times, skeleton, rule);
-      if (fill.run()) keep_better(fill.outcome(), {.skeleton = which, .rule = rule});
+      if (fill.run())
+        keep_better(fill.outcome(), {.policy = best.policy, .skeleton = which, .rule = rule});
     }
   }
   return best;
@@ -399,15 +401,16 @@ Way best_way(const ListProblem& problem) {
 std::vector<std::vector<Action>> schedule_greedily(const ListProblem& problem) {
   const Way way = best_way(problem);
   const ListTimes times(problem);
-  if (way.policy) {
-    Scheduler scheduler(times, *way.policy);
-    scheduler.run();
-    return scheduler.take_actions();
+  if (way.skeleton) {
+    const Skeleton skeleton = skeleton_of(problem, *way.skeleton);
+    if (!skeleton.ranks.empty()) {
+      WeightFill fill(times, skeleton, way.rule);
+      if (fill.run()) return fill.take_actions();
+    }
   }
-  const Skeleton skeleton = skeleton_of(problem, way.skeleton);
-  WeightFill fill(times, skeleton, way.rule);
-  CHECK(fill.run());
-  return fill.take_actions();
+  Scheduler scheduler(times, way.policy);
+  scheduler.run();
+  return scheduler.take_actions();
 }
 
 OrderRounds greedy_rounds(const ListProblem& problem) {
@@ -415,11 +418,10 @@ OrderRounds greedy_rounds(const ListProblem& problem) {
   ListProblem some = problem;
   some.microbatches = std::min(problem.microbatches, kLookedAt * (problem.pp + 8));
   const ListTimes times(some);
-  OrderRounds rounds;
-  if (way.policy) {
-    rounds = Scheduler(times, *way.policy).find_rounds();
-  } else {
-    const Skeleton skeleton = skeleton_of(some, way.skeleton);
+  OrderRounds rounds{0, 0};
+  if (!way.skeleton) {
+    rounds = Scheduler(times, way.policy).find_rounds();
+  } else if (const Skeleton skeleton = skeleton_of(some, *way.skeleton); !skeleton.ranks.empty()) {
     rounds = WeightFill(times, skeleton, way.rule).find_rounds();
   }
   rounds.fill = std::max(rounds.fill, trial_microbatches(problem.pp));

@@ -111,6 +111,18 @@ TEST_CASE("what users wrote is printed in one line that no terminal takes for a 
         "\u201c\u2026\u201d \u2030 \u2065 \u206a");
 }
 
+TEST_CASE("a cell that was written reads back as it will be written again") {
+  const Folder folder;
+  for (const std::string text : {"a\n", "\na", "\r", " a", "a ", "a\tb", "\t", "'", "=a\n", "\n=a",
+                                 "'=a", "#a", "a,b", "\"", "+1", "-1\n", ""}) {
+    const std::string cell = csv_cell(text);
+    const auto table = CsvTable::read(folder.file("one.csv", "a,b\n" + cell + ",1\n"));
+    INFO(cell);
+    REQUIRE(table.ok());
+    CHECK(csv_cell(table->text(0, "a")) == cell);
+  }
+}
+
 TEST_CASE("of what is shown and has any length the ends are kept, and characters whole") {
   CHECK(kept_short(std::string(2000, 'x')) == std::string(2000, 'x'));
   CHECK(kept_short(std::string(8'000'000, 'x')) ==
@@ -142,7 +154,8 @@ TEST_CASE("a TOML file nests 200 tables at most, by keys, by headers and by brac
     const auto file = SourcedFile::read(folder.with("data.toml", text));
     return file.ok() ? "" : file.error().text().substr((folder / "data.toml").size());
   };
-  const std::string error = ":2: found a table in more than 200 others, expected no more than 200";
+  const std::string error =
+      ":2: found tables and lists nested more than 200 deep, expected at most 200";
   const std::string deep = repeated(".a", 100'000), some = repeated(".a", 90);
   const std::string apostrophes(3, '\''), quotes(3, '"');
   CHECK(why("x = 1\na" + deep + " = 1\n") == error);
@@ -152,7 +165,7 @@ TEST_CASE("a TOML file nests 200 tables at most, by keys, by headers and by brac
   CHECK(why("[a" + some + "]\na" + some + " = {a" + some + " = 1}\n") == error);
   CHECK(
       why("x = " + apostrophes + "\n''" + apostrophes + "\na" + deep + " = 1\n").starts_with(":3"));
-  CHECK(why("x = " + repeated("{a = [", 300)).starts_with(":1: found a table in more than"));
+  CHECK(why("x = " + repeated("{a = [", 300)).starts_with(":1: found tables and lists nested"));
   CHECK(why("[a" + some + "]\na" + some + " = 1\n").empty());
   // Dots that part no keys: of numbers, in texts and behind a '#'.
   CHECK(why("x = [" + repeated("1.5, ", 300) + "]\n# " + deep + "\n").empty());

@@ -298,8 +298,12 @@ TEST_CASE("tandem size refuses a wrong file with one line") {
 TEST_CASE("a setting for all candidates changes none of what their names and prices say") {
   const Sandbox sandbox;
   sandbox.file("size.toml", kSize);
-  const std::set<std::string> allowed = {"cluster.collectives", "cluster.trees", "cluster.nvls",
-                                         "cluster.placement", "cluster.memory_reserve_GiB"};
+  std::set<std::string> allowed;
+  for (const char* key :
+       {"collectives", "trees", "nvls", "placement", "memory_reserve_GiB", "communicator_GBps",
+        "ring_fill_steps", "gemm_workspace_MiB", "gemm_ramp_k", "gemm_whole_wave", "training_clock",
+        "attention_ramp_keys", "attention_softmax_size", "deepep_sm_GBps", "calibration"})
+    allowed.insert(std::string("cluster.") + key);
   int refused = 0;
   for (const auto& [key, help] : scenario_keys()) {
     if (!key.starts_with("cluster.")) continue;
@@ -315,6 +319,8 @@ TEST_CASE("a setting for all candidates changes none of what their names and pri
     refused += used ? 0 : 1;
   }
   CHECK(refused > 20);
+  const Ran unknown = sandbox.tandem("size size.toml --set cluster.nope=3");
+  check_refused(unknown, "--set: found unknown key 'cluster.nope'");
   const Ran nics = sandbox.tandem("size size.toml --set cluster.nic_Gbitps=200");
   check_refused(nics, "--set: found cluster.nic_Gbitps = 200, expected it in a candidate's own ");
   CHECK(nics.err.find("variability.background") != std::string::npos);
