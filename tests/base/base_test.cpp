@@ -116,7 +116,7 @@ TEST_CASE("a cell that was written reads back as it will be written again") {
   for (const std::string text : {"a\n", "\na", "\r", " a", "a ", "a\tb", "\t", "'", "=a\n", "\n=a",
                                  "'=a", "#a", "a,b", "\"", "+1", "-1\n", ""}) {
     const std::string cell = csv_cell(text);
-    const auto table = CsvTable::read(folder.file("one.csv", "a,b\n" + cell + ",1\n"));
+    const auto table = CsvTable::read(folder.with("one.csv", "a,b\n" + cell + ",1\n"));
     INFO(cell);
     REQUIRE(table.ok());
     CHECK(csv_cell(table->text(0, "a")) == cell);
