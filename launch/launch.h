@@ -30,6 +30,10 @@ std::optional<LaunchedRank> launched_rank();
 // Grid Engine, and no list of hosts, gives it others.
 bool mpirun_stays_here(const Environment& get);
 
+// Lets this process, the only rank of its run, start Open MPI without the daemon and the ports that
+// would listen on every interface. REQUIRES: MPI has not started, and no other thread runs.
+void be_the_only_rank();
+
 // Starts this process's own command line again under mpirun, a process a rank, passes on what it
 // prints, and waits until it has ended; it ends with this process. Where mpirun_stays_here() ranks
 // meet by shared memory, and no process listens but on loopback. Gives its exit status. An

@@ -79,11 +79,16 @@ void prefer(const std::string& setting, const std::string& value) {
   if (found.empty() || found.starts_with('^')) setenv(name.c_str(), value.c_str(), 1);
 }
 
+// Ranks on one host need no network between them.
+void share_memory() {
+  prefer("pml", "ob1");
+  prefer("btl", "self,vader");
+}
+
 // All ranks are here: they share memory, and nobody listens but on loopback. `library`: a file
 // descriptor of libtandem_loopback.so, as a path may hold what separates those to preload.
 void keep_to_this_host(int library) {
-  prefer("pml", "ob1");
-  prefer("btl", "self,vader");
+  share_memory();
   constexpr int kKeepWhatIsSet = 0;
   setenv("TANDEM_SOCKET_IFNAME", "=lo", kKeepWhatIsSet);
   const std::string found = value_of("LD_PRELOAD");
@@ -194,6 +199,11 @@ void catch_signals() {
 }
 
 }  // namespace
+
+void be_the_only_rank() {
+  share_memory();
+  prefer("ess_singleton_isolated", "1");
+}
 
 bool mpirun_stays_here(const Environment& get) {
   const auto is_set = [&](const char* name) { return get(name) != nullptr && *get(name) != 0; };

@@ -9,6 +9,7 @@
 #include "exec/mpi/rank_executor.h"
 #include "exec/mpi/transport.h"
 #include "exec/supervise/ranks.h"
+#include "launch/launch.h"
 #include "schedule/program/validate.h"
 
 namespace tandem {
@@ -50,6 +51,7 @@ std::string what_is_real(const ExecOptions& options) {
 
 Result<std::unique_ptr<Transport>> open_mpi(const LaunchedRank& own) {
   ASSIGN_OR_RETURN(const MakeTransport make_transport, open_plugin());
+  if (own.ranks == 1) be_the_only_rank();
   std::unique_ptr<Transport> transport(make_transport());
   if (transport->rank() == own.rank && transport->ranks() == own.ranks) return transport;
   const Error strange{

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
@@ -120,13 +121,17 @@ class MpiRun {
     return 0;
   }
 
+  // Until the only rank, which no mpirun started, plays.
+  bool plays_alone() const {
+    return comes_true([this] { return std::ranges::any_of(processes(), sleeps_exactly); });
+  }
+
   // Until all of so many ranks play, and a while longer.
   bool plays(int ranks) const {
     const bool all = comes_true([&] {
       for (int rank = 0; rank < ranks; ++rank) {
-        const pid_t process = local_rank(rank);  // who plays sleeps exactly
-        const auto slack = "/proc/" + std::to_string(process) + "/timerslack_ns";
-        if (process == 0 || text_of(slack) != "1\n") return false;
+        const pid_t process = local_rank(rank);
+        if (process == 0 || !sleeps_exactly(process)) return false;
       }
       return true;
     });
@@ -185,6 +190,11 @@ class MpiRun {
       if (variable(process, rank_name(rank))) own.push_back(process);
     }
     return own;
+  }
+
+  // As who plays does.
+  static bool sleeps_exactly(pid_t process) {
+    return text_of("/proc/" + std::to_string(process) + "/timerslack_ns") == "1\n";
   }
 
   static pid_t parent(pid_t process) {

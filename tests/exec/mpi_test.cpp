@@ -136,7 +136,7 @@ TEST_CASE("on one host nobody beyond it reaches a run, neither its ranks nor mpi
   const auto is_closed = [&](const std::string& program, int ranks) {
     MpiRun run(folder, kTandem + " run " + program + " --backend mpi --json");
     REQUIRE(comes_true([&] { return !run.open_to_this_host().empty(); }));  // the coordinator
-    if (ranks > 1) REQUIRE(run.plays(ranks));
+    REQUIRE((ranks > 1 ? run.plays(ranks) : run.plays_alone()));
     CHECK(run.open_to_others().empty());
     kill(run.launcher(), SIGTERM);
     CHECK(run.wait() != 0);
