@@ -26,8 +26,7 @@ double above(Nanoseconds iteration_ns, Nanoseconds bound_ns) {
   return static_cast<double>(iteration_ns) / static_cast<double>(bound_ns) - 1;
 }
 
-// The most branches to look at on a rule's other side: where no plan there fits, the search would
-// have to ask all of them.
+// Branches looked at on a rule's other side: where no plan fits, the search would ask all of them.
 constexpr int kVerdictBranches = 500;
 
 // A cluster takes some kilobytes a GPU, and so does a plan that is played: so many at once that all
@@ -53,7 +52,7 @@ std::vector<Result<RunResult>> play_in_time(const Scenario& base,
     return simulate_all(scenarios, options.engine, jobs, files, files_of, options.on_runs);
   std::vector<Result<RunResult>> results;
   try {
-    while (results.size() < scenarios.size()) {
+    while (results.size() < scenarios.size() && !is_late()) {
       const auto begin = static_cast<int>(results.size());
       const auto end = std::min(begin + jobs, static_cast<int>(scenarios.size()));
       const auto on_runs = [&](int done) {
@@ -64,10 +63,10 @@ std::vector<Result<RunResult>> play_in_time(const Scenario& base,
                                        options.engine, jobs, files, files_of - begin, on_runs))
         results.push_back(std::move(result));
     }
-  } catch (const OutOfTime&) {
-    results.resize(scenarios.size(),
-                   Error{"not played: --seconds left no time for it", Error::Failed});
+  } catch (const OutOfTime&) {  // what has ended stays
   }
+  results.resize(scenarios.size(),
+                 Error{"not played: --seconds left no time for it", Error::Failed});
   return results;
 }
 

@@ -319,10 +319,22 @@ std::string markdown(const std::vector<Heading>& headings, const std::vector<Cel
   return text;
 }
 
+namespace {
+
+// Of a line any length is shown, as a note may be long; of a word in it as much as of a cell.
+std::string shown_words(const std::string& line) {
+  std::string all;
+  for (const std::string& word : split(line, " ")) all += shown(word) + ' ';
+  if (!all.empty()) all.pop_back();
+  return all;
+}
+
+}  // namespace
+
 std::string wrapped(const std::string& text, int width) {
   std::string all;
   for (const std::string& line : split(text, "\n")) {
-    for (const std::string& part : broken(printable(line), width)) all += part + '\n';
+    for (const std::string& part : broken(shown_words(line), width)) all += part + '\n';
   }
   if (!text.ends_with('\n') && !all.empty()) all.pop_back();
   return all;

@@ -203,10 +203,10 @@ TEST_CASE("a row of which one byte was changed is noticed, kept aside and run ag
     const std::string csv = folder.with("changed.csv", changed);
     MpiRun run(folder, sweep_command("changed.csv"));
     CHECK(run.wait() == 0);
-    CHECK(run.err() ==
-          fmt::format("changed.csv: {} rows kept, 1 dropped that are not as they were written (they "
-                      "stay in changed.csv.old), 1 to run\n",
-                      kSweepRuns - 1));
+    CHECK(run.err() == fmt::format("changed.csv: {} rows kept, 1 dropped that are not as they were "
+                                   "written (they "
+                                   "stay in changed.csv.old), 1 to run\n",
+                                   kSweepRuns - 1));
     CHECK(text_of(csv) == whole);
     CHECK(text_of(folder / "changed.csv.old") == changed);
   }
