@@ -69,7 +69,7 @@ bool is_nameless(std::FILE* file) {
   return ::fstat(fileno(file), &found) == 0 && found.st_nlink == 0 && S_ISREG(found.st_mode);
 }
 
-// What an earlier process of this number left there is removed.
+// An earlier process with our number may have left such a file: it is removed.
 bool give_name(std::FILE* file, const std::string& name) {
   const std::string own = own_link(fileno(file));
   const auto link = [&] {

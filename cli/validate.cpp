@@ -78,8 +78,8 @@ Status run_measured(ValidateOptions options) {
       Error::Failed};
 }
 
-// What kind of input it is: a letter of the table in option_table.cpp. A scenario is TOML and a
-// list CSV; a log has any name.
+// Gives the kind of input, a letter of the table in option_table.cpp. A scenario is TOML and a list
+// CSV; a log has any name.
 char kind_of(const std::string& path) {
   if (path.ends_with(".csv")) return 'a';
   if (path.ends_with(".toml")) return 'u';

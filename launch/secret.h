@@ -40,8 +40,8 @@ Digest random_digest();
 // The same as text, for a name or an environment.
 std::string hexadecimal(const Digest& digest);
 
-// What nobody else may read: in pages of its own, which core dumps leave out and which are wiped at
-// the end. Copies share them.
+// A text that nobody else may read. It lies in pages of its own, which core dumps leave out and
+// which are wiped at the end. Copies share them.
 class Secret {
  public:
   Secret() = default;

@@ -34,7 +34,7 @@ struct CommandRow {
 // All commands of tandem and tandem-fit.
 const std::vector<CommandRow>& command_rows();
 
-// What a command was given to read: its letters in the table, one a kind of file.
+// The input that a command was given. `kinds`: its letters in the table, one a kind of file.
 struct CommandInput {
   std::string path;
   std::string kinds;

@@ -20,7 +20,7 @@ struct CompareProfileOptions {
   bool wide = false;
 };
 
-// What is held against a profile.
+// The file beside the profile: what the profile is held against.
 enum class SimulatedKind { Scenario, Program, Trace, Profiles };
 SimulatedKind simulated_kind(const std::string& path);
 

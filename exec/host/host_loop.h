@@ -39,7 +39,7 @@ class HostLoop {
   const Recording& recording() const { return recording_; }
   // Of all iterations: messages and results of collectives, by receiver.
   std::int64_t payloads_checked() const { return payloads_checked_; }
-  // Of all iterations but the first ones, which warm up.
+  // Counts all iterations but the first ones, which warm up.
   LateWakeUps late() { return wake_ups_.found(); }
 
  private:
@@ -90,7 +90,7 @@ class HostLoop {
   void move_payload(std::int32_t comm_class);
   void end_transfer(std::int32_t comm_class);
 
-  // Of an op that ended.
+  // Notes an op that has ended, when it was due and when it ended.
   void note_wake_up(Nanoseconds begin_ns, Nanoseconds due_ns, Nanoseconds end_ns);
 
   void schedule(Nanoseconds time, std::int32_t subject, std::uint32_t generation);

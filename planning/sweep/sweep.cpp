@@ -84,9 +84,9 @@ Result<Rows> gather(const Results& results, const std::vector<std::string>& file
     start->cut_bytes += bytes;
     start->dropped += found.strange;
     start->changed += found.changed;
-    const bool is_short = found.strange + found.changed > 0;
-    start->resumed |= !found.rows.empty() || is_short;
-    if (is_short) {
+    const bool drops = found.strange + found.changed > 0;
+    start->resumed |= !found.rows.empty() || drops;
+    if (drops) {
       std::error_code failed;
       fs::copy_file(path, path + ".old", fs::copy_options::overwrite_existing, failed);
       if (failed)

@@ -111,7 +111,8 @@ Candidate candidate_of(const Scenario& scenario) {
 
 namespace {
 
-// What the scenario may say and a chosen precision does not go with: as write_named() has it.
+// Settings that take back what the scenario may say and a chosen precision excludes, such as an fp8
+// recipe under bf16: as write_named() does to a plan.
 std::vector<std::pair<std::string, std::string>> undone_by(const Layout& layout) {
   const bool not_fp8 = layout.precision != kAsScenario && layout.precision != precision_of("fp8");
   std::vector<std::pair<std::string, std::string>> settings;

@@ -116,8 +116,8 @@ class Space {
                                 const Playing& playing) const;
   bool has(const Scenario& base, const Candidate& candidate) const;
 
-  // Of a space without plans: which named values, or which rule, excluded them, and how many. Looks
-  // at so many plans at most that it takes a moment.
+  // Says why a space has no plans: which named values, or which rule, excluded them, and how many.
+  // It stops counting soon enough to take only a moment.
   std::string what_excludes(const Scenario& base) const;
 
  private:
@@ -126,7 +126,7 @@ class Space {
     std::vector<std::string> values;
     bool by_framework = false;
   };
-  // Of the layouts that could be: plans, and those refused by the model's rules, by their key.
+  // Counts layouts that could be: plans, and those that the model's rules refuse, by their key.
   struct Counted {
     std::int64_t plans = 0;
     std::map<std::string, std::pair<std::int64_t, std::string>> refused;

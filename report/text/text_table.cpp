@@ -321,7 +321,7 @@ std::string markdown(const std::vector<Heading>& headings, const std::vector<Cel
 
 namespace {
 
-// Of a line any length is shown, as a note may be long; of a word in it as much as of a cell.
+// Shows a line of any length, as a note may be long, but of each word only as much as of a cell.
 std::string shown_words(const std::string& line) {
   std::string all;
   for (const std::string& word : split(line, " ")) all += shown(word) + ' ';

@@ -65,7 +65,7 @@ struct ScenarioFile {
 // brings, by its name: "megatron-sc21" or "megatron-sc21.toml".
 std::string scenario_path(const std::string& given);
 
-// Of scenario_path(path).
+// Reads the file scenario_path(path).
 Result<ScenarioFile> read_scenario_file(const std::string& path);
 
 // The same of a file's text. Of what is no file, `path` is a name: Errors give it without a line,

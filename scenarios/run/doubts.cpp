@@ -49,7 +49,7 @@ void add_small_sizes(const Scenario& s, std::vector<std::string>* lines) {
   }
 }
 
-// Where a preset says that its GPUs' link to the host is what it is; or nothing.
+// The source that a preset states for its GPUs' link to the host, in brackets; or nothing.
 std::string host_link_source(const std::string& preset) {
   if (preset.empty()) return "";
   const auto sources = preset_sources(preset);

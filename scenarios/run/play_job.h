@@ -14,7 +14,8 @@
 
 namespace tandem {
 
-// What a job of fewer microbatches that was played is to the scenario's own.
+// How a job of fewer microbatches, which was played, becomes the scenario's own: by more rounds of
+// the order.
 struct Rounds {
   CompiledJob shorter;       // a round of the order less than the job that was played
   int round = 1;             // microbatches

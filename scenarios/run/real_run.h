@@ -33,8 +33,8 @@ struct OpTimes {
   Spread seconds;
 };
 
-// What may have made a run's times longer than they should be: the host that it was played on, on
-// many the one of rank 0.
+// The host that a run was played on, as far as it may have made times longer; of many hosts rank
+// 0's.
 struct HostConditions {
   int cores = 0;    // that the process may use
   double load = 0;  // threads that ran or could have, in the mean of the minute before

@@ -68,7 +68,7 @@ class Trials {
       if (const auto metrics = repriced(there)) return excess(*metrics);
     }
     const auto anew = play_ideal(there);
-    // A transfer that takes longer than a clock can hold.
+    // It fails where a transfer takes longer than a clock can hold.
     return anew.ok() ? excess(anew->metrics) : std::numeric_limits<double>::infinity();
   }
 
@@ -97,8 +97,8 @@ struct Trial {
   double node_Gbitps = 0, excess = 0;
 };
 
-// Where the excess would be 1 if it went as a power of the bandwidth, as it did from `before` to
-// `last`; without one before, as 1 / bandwidth.
+// Proposes the bandwidth at which the excess would be 1 if it went as a power of the bandwidth, as
+// it did from `before` to `last`; without one before, as 1 / bandwidth.
 double proposal(const Trial& last, const std::optional<Trial>& before) {
   double power = -1;
   if (before && before->excess > 0 && before->excess != last.excess)

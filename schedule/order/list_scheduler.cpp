@@ -354,7 +354,7 @@ Skeleton skeleton_of(const ListProblem& problem, int which) {
 // So many tell the ways apart; with more, the steady state is longer.
 int trial_microbatches(int pp) { return std::max(3 * pp / 2, 32); }
 
-// That in which fewer microbatches end first, of equal ones the first of these.
+// Finds the way in which a trial of few microbatches ends first; of equal ones the first tried.
 Way best_way(const ListProblem& problem) {
   CHECK(problem.chunks == 1 || problem.chunks == 2);
   CHECK(problem.costs.size() == static_cast<std::size_t>(problem.pp) * problem.chunks);

@@ -88,8 +88,8 @@ OrderRounds WeightFill::find_rounds() {
   return {0, 0};
 }
 
-// What decides on W from now on: times from rank 0's, microbatches from the next to enter. What has
-// come already has come, however long ago.
+// Adds all that decides on W from now on: times from rank 0's, microbatches from the next to enter.
+// Of what has come already it does not count how long ago.
 void WeightFill::add_state(std::vector<Ticks>* state) const {
   const int entered = stages_[0].forwards;
   for (const RankState& by : ranks_) {

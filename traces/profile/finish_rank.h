@@ -9,8 +9,8 @@ namespace tandem {
 // A profile's times are within this of 0: 126 years, of which no sum or difference overflows.
 inline constexpr Nanoseconds kMostTime = 4'000'000'000'000'000'000;
 
-// That all times are such when `ns` was added, that no kernel ends before it starts, and that none
-// takes longer than a day.
+// Checks that all times stay in range when `ns` is added, that no kernel ends before it starts, and
+// that none takes longer than a day.
 Status check_times(const ProfileRank& rank, Nanoseconds ns);
 
 // Adds so much to all of its times.
