@@ -1,3 +1,7 @@
+// Plays replicas level by level. A level is what a replica can play before its next meetings with
+// other replicas (sim/replica_plan.h). All replicas whose meetings have started play their next
+// level, on several threads; then the arrivals are added up, and a meeting at which all members
+// have arrived gets its start.
 #include "sim/by_replica.h"
 
 #include <algorithm>
@@ -15,7 +19,8 @@
 namespace tandem {
 namespace {
 
-// Who has come to a communicator's next operation.
+// Counts the ranks that have arrived at a communicator's next operation, and keeps the last of
+// them.
 struct Arrivals {
   std::size_t arrived = 0;
   Nanoseconds last_ns = -1;
@@ -38,7 +43,7 @@ struct Replica {
   bool ended() const { return level == plan->levels.size(); }
 };
 
-// A thread's own.
+// Holds what one thread writes while it plays levels; meet() collects it.
 struct Worker {
   std::vector<Nanoseconds> ends, durations;  // by event of the replica at hand
   std::vector<Arrivals> arrivals;            // by communicator between replicas
@@ -57,7 +62,7 @@ class Player {
     for (const Body& body : program.bodies) form_of_body_.push_back(form_of(body));
   }
 
-  // False where the Program does not end.
+  // Makes each replica's plan. Returns false if the Program does not end.
   bool plan() {
     for (const std::vector<std::int32_t>& ranks : replicas_.ranks) {
       const auto [at, is_new] = plans_.try_emplace(form_of(ranks));
@@ -90,7 +95,7 @@ class Player {
     }
   }
 
-  // After play(): the replica's events as a Trace.
+  // Returns the replica's events as a Trace. REQUIRES: play() returned true.
   Trace trace(const Replica& replica, Worker* worker) const {
     const ReplicaPlan& plan = *replica.plan;
     fill_durations(replica, worker);
@@ -121,7 +126,7 @@ class Player {
     starts_.resize(meeting_.size());
   }
 
-  // Two bodies of one form differ in durations alone.
+  // Returns a number that two bodies share if they differ in durations alone.
   std::int32_t form_of(const Body& body) {
     std::vector<std::int64_t> form;
     for (const Slot& slot : body.slots) form.push_back(slot.lane);
@@ -133,7 +138,8 @@ class Player {
         .first->second;
   }
 
-  // Replicas of one form have one plan: their bodies', and who meets whom where.
+  // Returns a key that replicas share if one plan serves both: their bodies have the same forms,
+  // and their ranks meet each other in the same slots.
   std::vector<std::int32_t> form_of(std::span<const std::int32_t> ranks) const {
     std::vector<std::int32_t> form;
     std::map<std::int32_t, std::int32_t> seen;
@@ -185,7 +191,7 @@ class Player {
     ++replica->level;
   }
 
-  // What the level before left, and the ends of its meetings.
+  // Restores the ends that the level before kept, and fills in the ends of its meetings.
   void resume(const Replica& replica, Worker* worker) const {
     const ReplicaPlan& plan = *replica.plan;
     const ReplicaLevel& before = plan.levels[replica.level - 1];
@@ -239,7 +245,7 @@ class Player {
     worker->last_end = last_end;
   }
 
-  // All times of a replica, when it is known when its meetings start.
+  // Computes all times of a replica from the starts of its meetings, which are known by then.
   void settle(const Replica& replica, std::span<const Nanoseconds> durations,
               std::vector<EventTimes>* events) const {
     const ReplicaPlan& plan = *replica.plan;
@@ -267,7 +273,7 @@ class Player {
     }
   }
 
-  // Adds up who came, and starts what all have come to.
+  // Adds up who has arrived, and starts each operation at which all members have.
   void meet(Worker* worker) {
     for (std::size_t c = 0; c < worker->arrivals.size(); ++c) {
       const Arrivals came = std::exchange(worker->arrivals[c], {});
@@ -289,15 +295,16 @@ class Player {
   std::vector<std::int32_t> form_of_body_;
   std::map<std::vector<std::int32_t>, ReplicaPlan> plans_;
   std::vector<Replica> playing_;
-  std::vector<std::int32_t> number_;   // by communicator: among those between replicas; or -1
-  std::vector<std::int32_t> meeting_;  // those
+  // By communicator: its number among those between replicas; -1: not one of them.
+  std::vector<std::int32_t> number_;
+  std::vector<std::int32_t> meeting_;  // communicators between replicas, by that number
   std::vector<Arrivals> arrivals_;
-  std::vector<std::vector<Nanoseconds>> starts_;  // of each one's operations so far
+  std::vector<std::vector<Nanoseconds>> starts_;  // starts of each one's operations so far
   Nanoseconds last_end_ = 0;
   Arrivals latest_;
 };
 
-// The first rank of each body.
+// Marks the first rank of each body.
 std::vector<bool> first_of_bodies(const Program& program) {
   std::vector<bool> seen(program.bodies.size()), first(program.ranks.size());
   for (std::size_t rank = 0; rank < first.size(); ++rank) {

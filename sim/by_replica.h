@@ -1,8 +1,9 @@
-// A run in which every rank takes times of its own, played replica by replica.
+// Plays a run in which every rank's times differ (jitter), one replica after another.
 //
-// Replicas meet only in gradient reductions. So each is played alone up to its next meeting; the
-// last to arrive there starts it. Between meetings a replica keeps only the ends that later ops
-// wait for: memory grows with one replica's ops, not with all ranks'.
+// Replicas meet only in reductions between them. So each replica is played alone up to its next
+// meeting, and the last one to arrive there starts it. Between meetings a replica keeps only the
+// ends that later ops wait for: memory grows with the ops of one replica, not with those of all
+// ranks.
 #pragma once
 
 #include <optional>
@@ -16,16 +17,16 @@ namespace tandem {
 
 struct PlayedByReplica {
   Nanoseconds iteration_ns = 0;
-  Rank latest{};  // the last to come to a reduction of gradients; of equal ones the first
+  Rank latest{};  // the last rank to arrive at a gradient reduction; the lowest one if several do
   std::int64_t ops = 0;
-  // Where asked for:
+  // The two below are filled where `measured` is set.
   Metrics metrics;  // of all ranks
   Trace trace;      // of the first rank of each body
 };
 
-// What ideal() gives to the nanosecond. Nothing where that is no shorter way: ranks fold, there is
-// one replica alone, communication takes SMs from compute, or the Program never ends. `jobs`:
-// threads.
+// Returns what ideal() gives, to the nanosecond. Returns nothing where this way saves nothing or
+// does not apply: ranks fold, there is only one replica, communication takes SMs from compute, or
+// the Program never ends. `jobs` is the number of threads.
 std::optional<PlayedByReplica> play_by_replica(const Program& program, const SimOptions& options,
                                                bool measured, int jobs = 1);
 

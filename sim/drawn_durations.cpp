@@ -38,7 +38,8 @@ Nanoseconds DrawnDurations::of(std::int32_t rank, std::uint32_t op) const {
   return is_compute(own.kind) ? jitter_.apply(own.duration_ns, rank, op) : own.duration_ns;
 }
 
-// Approximate factors are enough but where the product is next to where rounding turns.
+// Uses an approximate factor except where the product is so close to a half that its error could
+// change the rounding; there it asks for the exact one.
 void DrawnDurations::draw_some(std::int32_t rank, const Drawn* drawn, std::size_t count,
                                Nanoseconds* durations) const {
   std::array<double, kBlock> u1{}, u2{}, factors{};

@@ -1,4 +1,4 @@
-// DrawnDurations: what the ops of a rank take with jitter, all at once.
+// DrawnDurations: draws the durations of all ops of a rank at once, with jitter.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ class DrawnDurations {
  public:
   DrawnDurations(const Program& program, const Jitter& jitter);
 
-  // By op of the rank's body, into as many `durations`: compute's as Jitter::apply draws them, to
-  // the nanosecond.
+  // Writes the durations of the rank's ops, by op of its body, to `durations`. Compute ops get, to
+  // the nanosecond, what Jitter::apply gives.
   void draw(std::int32_t rank, Nanoseconds* durations) const;
   Nanoseconds of(std::int32_t rank, std::uint32_t op) const;
 

@@ -9,15 +9,15 @@
 
 namespace tandem {
 
-// Told of what happens, in order of time.
+// Receives the solver's events in order of time.
 class FlowListener {
  public:
   virtual ~FlowListener() = default;
-  virtual void on_wake(Nanoseconds now) = 0;  // the time asked for by wake_at
+  virtual void on_wake(Nanoseconds now) = 0;  // at the time that wake_at asked for
   virtual void on_flow_end(std::int32_t flow, Nanoseconds now) = 0;
 };
 
-// From that time on the link has that bandwidth.
+// A link's bandwidth from `at_ns` on.
 struct LinkChange {
   Nanoseconds at_ns = 0;
   std::int32_t link = 0;
@@ -32,21 +32,21 @@ struct FlowNetwork {
   std::vector<LinkChange> changes;   // in order of time
 };
 
-// A clock and the flows in flight. Flows that share a link share its bandwidth max-min fairly, each
-// up to its route's limit.
+// A clock and the flows in flight. Flows that share a link share its bandwidth max-min fairly; no
+// flow gets more than its route's limit.
 class FlowSolver {
  public:
   virtual ~FlowSolver() = default;
 
-  // From inside a callback or before run().
+  // Starts a flow. REQUIRES: called from a FlowListener, or before run().
   virtual void start(std::int32_t flow, std::int32_t route, double bytes) = 0;
-  // At most one call is outstanding: a later one replaces it.
+  // Asks for on_wake at `time`. A later call replaces an earlier one that is still outstanding.
   virtual void wake_at(Nanoseconds time) = 0;
-  // Until no flow is in flight and no wake outstanding.
+  // Runs until no flow is in flight and no wake is outstanding.
   virtual void run(FlowListener* listener) = 0;
 };
 
-// What libtandem_simgrid.so exports under this name.
+// The name and type of the function that libtandem_simgrid.so exports.
 constexpr const char* kSolverSymbol = "tandem_make_flow_solver";
 using MakeFlowSolver = FlowSolver* (*)(const FlowNetwork& network);
 

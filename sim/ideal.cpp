@@ -1,4 +1,4 @@
-// The ideal engine: a replay, as a Trace; a playback without links where communication slows
+// The ideal engine: a replay of the Program, or a playback without links where communication slows
 // compute.
 #include "schedule/program/replay.h"
 #include "sim/engines.h"

@@ -1,3 +1,8 @@
+// Colour refinement (Weisfeiler and Leman 1968). Flows and links begin with colours of what they
+// are by themselves; each round mixes into a flow's colour those of its links, and into a link's
+// colour those of the flows on it, until no class splits any more. Communicators whose flows differ
+// in colour then split their class, ranks are folded anew, and all is refined again. Classes of
+// links and flows that are left become the links and flows of a smaller network (Classes).
 #include "sim/lockstep.h"
 
 #include <algorithm>
@@ -12,7 +17,7 @@
 namespace tandem {
 namespace {
 
-// Colours are hashes of 64 bits.
+// Colours are hashes of 64 bits: equal colours are taken for equal things.
 std::uint64_t mixed(std::uint64_t state, std::uint64_t value) {
   return scatter(state ^ scatter(value));
 }
@@ -26,7 +31,7 @@ std::uint64_t mixed(std::uint64_t state, double value) {
   return mixed(state, std::bit_cast<std::uint64_t>(value));
 }
 
-// An operation of a communicator: its flows are those before the next operation's first.
+// An operation of a communicator. Its flows end where the next operation's begin.
 struct Operation {
   std::int32_t communicator = 0;
   CommUse use;
@@ -34,22 +39,23 @@ struct Operation {
   std::size_t first_flow = 0;
 };
 
-// So many equal flows over one list of links, which ends where the next group's begins.
+// Several equal flows over one list of links, which ends where the next group's begins.
 struct FlowGroup {
   double share = 0;
   int multiplicity = 0;
-  double limit_bytes_per_s = 0;  // of each; 0: none
+  double limit_bytes_per_s = 0;  // of each flow; 0: none
   std::size_t first_link = 0;
   std::uint64_t colour = 0;
 };
 
 struct LinkColour {
-  std::uint64_t own = 0;                  // of what it is: bandwidth, and its place on ways
-  std::uint64_t colour = 0;               // with the flows that it carries
-  std::int32_t before = -1, behind = -1;  // the most links of a way; -1: no flow goes there
+  std::uint64_t own = 0;     // the link by itself: bandwidth, `before` and `behind`
+  std::uint64_t colour = 0;  // with the flows that it carries
+  // Most links before and behind it on any route; -1: no flow goes there.
+  std::int32_t before = -1, behind = -1;
 };
 
-// The flows of all communicators' operations on the links, in colours that grow finer.
+// The flows of all communicators' operations on the links, and their colours.
 class Refinement {
  public:
   Refinement(const Program& program, const Cluster& cluster, const Placement& placement)
@@ -68,7 +74,8 @@ class Refinement {
     return {ways_.data() + flows_[flow].first_link, ways_.data() + flows_[flow + 1].first_link};
   }
 
-  // Until all is equitable; false where half of the ranks or more would be played for that.
+  // Refines until the partition is equitable. Returns false once half of the ranks or more would
+  // have to be played.
   bool refine() {
     for (;;) {
       colour_flows();
@@ -116,8 +123,8 @@ class Refinement {
     }
   }
 
-  // From their operations' communicator classes, by the links they cross, and those by the flows
-  // they carry.
+  // Colours each flow by its operation's communicator class, then refines flows by their links and
+  // links by their flows until the number of colours stays the same.
   void colour_flows() {
     std::vector<std::int32_t> class_of(program_.communicators.size());
     for (std::size_t c = 0; c < folding_.comm_classes.size(); ++c) {
@@ -143,7 +150,7 @@ class Refinement {
     }
   }
 
-  // Gives how many colours of flows there are.
+  // Does one round of refinement. Returns the number of colours of flows.
   std::size_t refine_flows() {
     for (LinkColour& link : links_) link.colour = link.own;
     for (std::size_t flow = 0; flow + 1 < flows_.size(); ++flow) {
@@ -160,7 +167,7 @@ class Refinement {
     return colours.size();
   }
 
-  // By their flows; whether any communicator was unlike the others of its communicator class.
+  // Splits classes of communicators whose flows differ in colour. Returns whether any did.
   bool split_comm_classes() {
     std::vector<std::uint64_t> colour_of(program_.communicators.size());
     for (std::size_t i = 0; i + 1 < operations_.size(); ++i) {
@@ -192,11 +199,11 @@ class Refinement {
   std::vector<Operation>
       operations_;                // in order of communicator classes at first; one more at the end
   std::vector<FlowGroup> flows_;  // one more at the end
-  std::vector<std::int32_t> ways_;  // links
+  std::vector<std::int32_t> ways_;  // links of all flow groups, one list after another
   std::vector<LinkColour> links_;
 };
 
-// A network with one link for each class of links.
+// Builds the network that has one link for each class of links.
 class Classes {
  public:
   explicit Classes(const Refinement& refined) : refined_(refined) {
@@ -215,7 +222,7 @@ class Classes {
     for (std::size_t i = 0; i < operations.size(); ++i) {
       const Operation& operation = operations[i];
       const std::int32_t comm_class = class_of[operation.communicator];
-      if (comm_class < 0) continue;  // another one stands for it
+      if (comm_class < 0) continue;  // the first communicator of its class stands for this one
       const std::size_t end =
           i + 1 < operations.size() ? operations[i + 1].first_flow : refined_.flows().size();
       made.traffic[{comm_class, operation.use}] = traffic_of(operation, end, made.link_bytes_per_s);
@@ -227,7 +234,8 @@ class Classes {
   struct Link {
     double bytes_per_s = 0;
     std::int64_t count = 0;
-    std::int32_t joined = 0;  // to what it shares flows with; a tree
+    // Another class of links that it shares flows with: parent in a union-find tree.
+    std::int32_t joined = 0;
   };
   struct FlowClass {
     std::size_t first = 0;
@@ -263,7 +271,8 @@ class Classes {
     return link;
   }
 
-  // What shares links, directly or not, is scaled alike: by the greatest whole number.
+  // Finds the units: all classes of links that share flows, directly or not, have one unit, the
+  // greatest common divisor of the numbers of their flows.
   void find_units() {
     for (const auto& [colour, flows] : flow_classes_) {
       const std::int32_t first = root(link_of_[refined_.way(flows.first).front()]);
@@ -278,7 +287,7 @@ class Classes {
   }
   std::int64_t unit_of(std::int32_t link) const { return units_[root(link)]; }
 
-  // That of the first communicator of each; -1: of the others.
+  // Returns, by communicator, its class if it is the first one there, else -1.
   std::vector<std::int32_t> class_of_communicators() const {
     std::size_t communicators = 0;
     for (const CommunicatorClass& comm_class : refined_.folding().comm_classes)
@@ -317,10 +326,10 @@ class Classes {
   }
 
   const Refinement& refined_;
-  std::vector<std::int32_t> link_of_;  // class; -1: no flow goes there
+  std::vector<std::int32_t> link_of_;  // by link: its class; -1: no flow goes there
   std::vector<Link> links_;
   std::unordered_map<std::uint64_t, FlowClass> flow_classes_;  // by colour
-  std::vector<std::int64_t> units_;                            // by root of links
+  std::vector<std::int64_t> units_;                            // by root of the tree of links
 };
 
 }  // namespace

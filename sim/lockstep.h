@@ -1,12 +1,15 @@
-// Lock step: folding where flows contend.
+// Lock step: folds ranks where flows contend.
 //
-// The ranks of a folding stay together where all of a class meet the same: every rank
-// of a class has, slot by slot, communicators of one class; every communicator of a class has as
-// many flows of each class; every flow of a class crosses the same classes of links; and every link
-// of a class has the same bandwidth and carries as many flows of each class. Such a partition is
-// called equitable (Godsil and Royle 2001, "Algebraic Graph Theory", 9.3). Max-min fair shares are
-// unique, and equal shares within classes fulfil their condition, so all of a class get the same
-// share and end at one time, as often as they start at one.
+// Ranks of one class stay together in time if everything that they meet is alike within its class:
+//
+// - every rank of a class has, slot by slot, communicators of one class;
+// - every communicator of a class has equally many flows of each class;
+// - every flow of a class crosses the same classes of links;
+// - every link of a class has the same bandwidth and carries equally many flows of each class.
+//
+// Such a partition is called equitable (Godsil and Royle 2001, "Algebraic Graph Theory", 9.3).
+// Max-min fair shares are unique, and equal shares within each class fulfil their condition. So all
+// flows of a class get the same share, and whenever they start together they end together.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +25,20 @@
 
 namespace tandem {
 
-// A folding, and the network that it is played on.
+// A folding, and the smaller network that it is played on.
 struct LockStep {
   RankFolding folding;
-  // One link for each class of links: LinkId is its place here. It has the bandwidth of so many of
-  // them that a whole number of flows of each class goes over it.
+  // By LinkId: one link stands for each class of links. If the class has n links, and u is the unit
+  // by which its flows are divided, this link has n/u times the bandwidth of one of them, and a
+  // flow of the class of f flows has multiplicity f/u. Example: 8 links of 50 GB/s that carry 16
+  // flows, u = 16: one link of 25 GB/s with one flow.
   std::vector<double> link_bytes_per_s;
-  // By communicator class and use, over those links.
+  // By communicator class and use: the traffic on those links.
   std::map<std::pair<std::int32_t, CommUse>, Traffic> traffic;
 };
 
-// The coarsest that is exact; nothing where it would play half of the ranks or more.
+// Returns the coarsest folding that is exact, or nothing where it would play half of the ranks or
+// more.
 std::optional<LockStep> lock_step(const Program& program, const Cluster& cluster,
                                   const Placement& placement);
 

@@ -1,5 +1,6 @@
-// Compiled with -ffast-math, so that the loop is made of glibc's vector functions (libmvec): no
-// header with inline functions may be included here, as all of the program would get its version.
+// This file is compiled with -ffast-math, so that the loop uses glibc's vector functions (libmvec).
+// It may include no header with inline functions: the whole program would get their fast-math
+// version.
 #include "sim/noise_factors.h"
 
 #include <math.h>

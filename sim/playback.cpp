@@ -1,3 +1,6 @@
+// Discrete-event simulation with an event queue of its own beside the solver's. In: a Program, its
+// folding and its traffic; out: the times of each op. Here are the clock and the queue; links and
+// compute beside communication are in playback_links.cpp and playback_compute.cpp.
 #include "sim/playback.h"
 
 #include <fmt/format.h>
@@ -62,7 +65,7 @@ Error Playback::first_that_never_ended() const {
   CHECK(false && "an op was counted twice");
 }
 
-// What starts: when it ends, or that an event will say so.
+// The two functions below return an op's end, or kLater if an event will give it.
 
 Nanoseconds Playback::compute_ends(std::int32_t folded_rank, std::uint32_t number, const Op& op,
                                    Nanoseconds start) {
@@ -98,7 +101,7 @@ void Playback::count_ops(std::size_t ops) {
   options_.on_progress(static_cast<std::int64_t>(std::exchange(untold_ops_, 0)));
 }
 
-// The clock. Our events go first as long as no flow is in the solver; else the solver says what is
+// Own events go first as long as no flow is in the solver; otherwise the solver says what comes
 // next. Before time goes on, compute whose slowdown changed gets its new end.
 
 void Playback::schedule(Nanoseconds time, std::int32_t subject, std::uint32_t generation) {

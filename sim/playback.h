@@ -1,16 +1,21 @@
-// Playback: a Program's times where operations share links, or communication slows compute.
+// Playback: computes a Program's times where operations share links, or communication slows
+// compute.
 //
-// Only what others can change goes in order of time. An operation whose links no other communicator
-// uses, and compute that nothing slows, end at a time that is known when they start; a Replayer
-// (schedule/program/replayer.h) goes ahead with them. An operation on links that others use, too,
-// begins and ends as an event. Alone on its links, or with others over the very same ones, its end
-// is a closed form. Only when one comes to a part of links in use do all that are there go to the
-// FlowSolver, with the bytes that they have left. The times are those that the solver would give
-// for all of them (tested), at a fraction of the work.
+// Most ops need no event. The end of an operation whose links no other communicator uses, and of
+// compute that nothing slows, is known when it starts; a Replayer (schedule/program/replayer.h)
+// goes ahead with those. An operation on links that others use, too, begins and ends as an event,
+// in order of time:
+//
+// - alone on its links, or together with operations over exactly the same ones: a closed form;
+// - as soon as an operation uses a part of links in use: all operations there go to the FlowSolver,
+//   with the bytes that they have left.
+//
+// The times are those that the solver would give for all operations (tested), at a fraction of the
+// work.
 //
 // Where communication takes SMs, compute beside it slows down (schedule/program/contention.h), and
-// all goes in order of time. What begins and ends at one instant counts together, so the order of
-// ties changes no time.
+// every op goes in order of time. All that begins and ends at one instant is counted before time
+// goes on, so the order of ties changes no time.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +44,7 @@ struct PlaybackOptions {
 
 class Playback final : public FlowListener {
  public:
-  // Without links: every communication takes its duration when alone.
+  // Plays without links: every communication takes its duration, as if alone.
   Playback(const Program& program, const RankFolding& folding, const PlaybackOptions& options);
   Playback(const Program& program, const RankFolding& folding, const TrafficOf& traffic_of,
            std::span<const double> link_bytes_per_s, const PlaybackOptions& options);
@@ -47,11 +52,11 @@ class Playback final : public FlowListener {
   // The links and routes that flows of this playback may take.
   const FlowNetwork& network() const { return patterns_.network(); }
 
-  // The events, a folded rank's from first[folded_rank] on. Error where some op never ended.
-  // Without links there are no flows to solve.
+  // Returns the events; a folded rank's begin at first[folded_rank]. Error if some op never ended.
+  // `solver` may be null where there are no links.
   Result<Replay> run(FlowSolver* solver = nullptr);
 
-  // For the Replayer.
+  // The Replayer calls these two.
   Nanoseconds compute_ends(std::int32_t folded_rank, std::uint32_t number, const Op& op,
                            Nanoseconds start);
   Nanoseconds operation_ends(std::int32_t comm_class, const Op& op, Nanoseconds start);
@@ -63,35 +68,35 @@ class Playback final : public FlowListener {
   static constexpr Nanoseconds kLater = Replayer<Playback>::kLater;
 
   enum class Phase : std::uint8_t { Idle, Latency, ClosedForm, Solved };
-  // A communicator class's operation.
+  // The operation that a communicator class has under way.
   struct Transfer {
     Nanoseconds duration_ns = 0;  // as priced
     Bytes bytes = 0;
     std::int32_t pattern = Patterns::kNoLinks;
-    std::int32_t flows = 0;        // in the solver
-    std::uint32_t generation = 0;  // events of an older one are void
+    std::int32_t flows = 0;        // still in the solver
+    std::uint32_t generation = 0;  // events with an older number are void
     Phase phase = Phase::Idle;
   };
-  // Who uses a link: operations of one flow set, in closed form, or so many in the solver.
+  // Who uses a link: operations of one flow set in closed form, or operations in the solver.
   struct LinkUse {
-    std::int32_t flow_set = -1;  // -1: none
+    std::int32_t flow_set = -1;  // in closed form; -1: none
     std::int32_t solved = 0;
   };
-  // A folded rank's compute op under way beside its communication, where some takes SMs.
+  // A folded rank's compute, where some communication takes SMs.
   struct SharedCompute {
     Taken taken;
     SlowedOp op;
     bool running = false;
-    bool changed = false;          // at this instant: its end is to be found anew
+    bool changed = false;          // at this instant: its end must be computed again
     Nanoseconds end_ns = -1;       // as scheduled; -1: not yet
-    std::uint32_t generation = 0;  // events of an older one are void
+    std::uint32_t generation = 0;  // events with an older number are void
   };
-  // A thing that happens: a folded rank's compute op ends, or a communicator class's operation goes
-  // on.
+  // Either a folded rank's compute op ends, or a communicator class's operation ends its latency or
+  // ends.
   struct Event {
     Nanoseconds time = 0;
-    std::uint64_t number = 0;  // ties in order of scheduling
-    std::int32_t subject = 0;  // a folded rank; ~communicator class
+    std::uint64_t number = 0;  // decides ties: in order of scheduling
+    std::int32_t subject = 0;  // a folded rank, or ~(a communicator class)
     std::uint32_t generation = 0;
     bool operator>(const Event& other) const {
       return time != other.time ? time > other.time : number > other.number;
@@ -106,7 +111,7 @@ class Playback final : public FlowListener {
   void on_wake(Nanoseconds now) override;
   void on_flow_end(std::int32_t flow, Nanoseconds now) override;
   void pump();
-  // The operation has another end since, or the compute op.
+  // Says whether the op has been given another end since the event was scheduled.
   bool is_void(const Event& event) const {
     if (event.subject < 0) return transfers_[~event.subject].generation != event.generation;
     return shared_[event.subject].generation != event.generation;
@@ -116,7 +121,7 @@ class Playback final : public FlowListener {
   void count_ops(std::size_t ops);
   Error first_that_never_ended() const;
 
-  // Compute beside communication that takes SMs: playback_compute.cpp.
+  // Compute beside communication that takes SMs is in playback_compute.cpp.
   void begin_shared(std::int32_t folded_rank, const Op& op, Nanoseconds duration_ns);
   void take_sms(std::int32_t comm_class);
   void give_sms_back(std::int32_t comm_class);
@@ -124,7 +129,7 @@ class Playback final : public FlowListener {
   void mark_changed(std::int32_t folded_rank);
   void restretch();
 
-  // Operations on links: playback_links.cpp.
+  // Operations on links are in playback_links.cpp.
   const FlowSet& flows_of(const Transfer& transfer) const {
     return patterns_.flows_of(patterns_[transfer.pattern]);
   }
@@ -143,23 +148,23 @@ class Playback final : public FlowListener {
   const Program& program_;
   const RankFolding& folding_;
   const PlaybackOptions options_;
-  const bool in_order_of_time_;  // all of it: some op takes SMs
+  const bool in_order_of_time_;  // every op, since some take SMs
   const Patterns patterns_;
 
   Replayer<Playback> replayer_;
   std::vector<Transfer> transfers_;         // by communicator class
-  std::vector<ProcessorSharing> together_;  // by flow set: operations in closed form
+  std::vector<ProcessorSharing> together_;  // by flow set: its operations in closed form
   std::vector<LinkUse> link_uses_;
   std::vector<SharedCompute> shared_;  // by folded rank; empty where no op takes SMs
-  std::vector<std::int32_t> changed_;  // folded ranks whose compute's end is to be found anew
+  std::vector<std::int32_t> changed_;  // folded ranks whose compute needs a new end
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::uint64_t scheduled_ = 0;
   Nanoseconds now_ = 0;
-  std::size_t untold_ops_ = 0;  // that on_progress was not told of
+  std::size_t untold_ops_ = 0;  // played since on_progress was last called
 
   FlowSolver* solver_ = nullptr;
   Nanoseconds solver_now_ = 0;
-  std::vector<PendingFlow> pending_;  // to start once the solver's clock is here
+  std::vector<PendingFlow> pending_;  // to start as soon as the solver's clock is at now_
   std::vector<std::int32_t> class_of_flow_;
   std::vector<std::int32_t> free_flows_;
   std::int32_t flows_in_solver_ = 0;

@@ -1,5 +1,5 @@
-// A playback's compute beside communication that takes SMs: an op's end is scheduled when all that
-// happens at an instant is known, and anew when its slowdown changes.
+// A playback's compute beside communication that takes SMs. An op's end is scheduled once all that
+// happens at an instant is known, and again whenever its slowdown changes.
 #include "sim/playback.h"
 
 namespace tandem {

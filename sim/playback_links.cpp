@@ -1,5 +1,5 @@
-// A playback's operations on links that others use, too: alone there, or with others over the very
-// same links, they end by a closed form; the solver has the rest.
+// A playback's operations on links that others use, too. Alone there, or together with others over
+// exactly the same links, they end by a closed form (processor sharing); the solver has the rest.
 #include <algorithm>
 
 #include "sim/playback.h"
@@ -18,7 +18,8 @@ Nanoseconds Playback::alone_ns(const Transfer& transfer) const {
          to_ns(static_cast<double>(transfer.bytes) * flows_of(transfer).seconds_per_byte);
 }
 
-// Where a part of its links is in use, all that use them go to the solver with it.
+// Begins the operation in closed form if it can. If it needs a part of links in use, it and all
+// that use them go to the solver.
 void Playback::begin_flows(std::int32_t comm_class) {
   const Transfer& transfer = transfers_[comm_class];
   const FlowSet& flows = flows_of(transfer);
@@ -33,7 +34,7 @@ void Playback::begin_flows(std::int32_t comm_class) {
   solve(comm_class, 0);
 }
 
-// Its links are free, or only operations that share them evenly are there.
+// Says whether the operation's links are free, or only operations that share them evenly use them.
 bool Playback::may_join(std::int32_t flow_set) const {
   const FlowSet& flows = patterns_.flow_sets()[flow_set];
   if (!options_.closed_forms || flows.meets_itself) return false;
@@ -65,7 +66,7 @@ void Playback::schedule_next_end(std::int32_t flow_set) {
            ++transfers_[comm_class].generation);
 }
 
-// Whoever is on the links goes to the solver.
+// Moves the flow set's operations from the closed form to the solver.
 void Playback::leave(std::int32_t flow_set) {
   for (const std::int32_t link : patterns_.flow_sets()[flow_set].links)
     link_uses_[link].flow_set = -1;
@@ -73,7 +74,8 @@ void Playback::leave(std::int32_t flow_set) {
       now_, [&](std::int32_t comm_class, double elapsed_s) { solve(comm_class, elapsed_s); });
 }
 
-// Hands the operation's flows to the solver; `elapsed_s` of each have run alone.
+// Hands the operation's flows to the solver, less what they moved in the `elapsed_s` seconds that
+// they had alone.
 void Playback::solve(std::int32_t comm_class, double elapsed_s) {
   Transfer& transfer = transfers_[comm_class];
   transfer.phase = Phase::Solved;

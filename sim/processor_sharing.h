@@ -1,5 +1,9 @@
-// Processor sharing: operations that go over the same links at once, each at an equal share, in
-// closed form (egalitarian processor sharing: Kleinrock 1976, "Queueing Systems" II, 4.4).
+// Processor sharing: the ends, in closed form, of operations that go over the same links at once,
+// each with an equal share (egalitarian processor sharing: Kleinrock 1976, "Queueing Systems" II,
+// 4.4).
+//
+// Example: one operation takes 4 s alone; at 2 s another of 4 s comes (load 1). Both go at half
+// speed: the first ends at 6 s, and the second, alone again, at 8 s.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +15,24 @@ namespace tandem {
 
 class ProcessorSharing {
  public:
-  // `load`: how much of the links one operation takes when alone, 1 where nothing else limits it.
-  // Up to 1/load of them are no slower for being together.
+  // `load` is the part of the links' bandwidth that one operation takes when alone; 1 where nothing
+  // else limits it. Up to 1/load operations are no slower for being together.
   explicit ProcessorSharing(double load = 1) : load_(load) {}
 
   bool empty() const { return operations_.empty(); }
 
-  // An operation that would take so many seconds alone comes. REQUIRES: nothing has ended by then
-  // that was not taken out.
+  // Adds an operation that would take `alone_s` seconds alone. REQUIRES: every operation that has
+  // ended by `now` was taken out.
   void enter(std::int32_t operation, double alone_s, Nanoseconds now);
 
-  // The first to end, if nothing more comes. REQUIRES: !empty().
+  // Returns the operation that ends first if no other comes. REQUIRES: !empty().
   std::int32_t next() const { return operations_.back().number; }
   Nanoseconds next_end_ns() const { return begin_ns_ + to_ns(next_end_s()); }
-  // It has ended.
+  // Removes the operation next(), which has ended.
   void take_next();
 
-  // All go elsewhere: calls each(operation, seconds alone that it has had).
+  // Removes all operations, and calls each(operation, seconds of service) with the seconds alone to
+  // which its progress amounts.
   template <class Each>
   void leave(Nanoseconds now, const Each& each) {
     serve_until(now);
@@ -37,21 +42,21 @@ class ProcessorSharing {
   }
 
  private:
-  // What an operation has had is the difference of served_s_ now and when it came.
+  // An operation's service so far is served_s_ now, less served_s_ when it came.
   struct Operation {
     double end_s = 0, enter_s = 0;
     std::int32_t number = 0;
   };
 
-  // Of the rate alone.
+  // Speed of each operation, relative to being alone.
   double speed() const;
   double next_end_s() const;
   void serve_until(Nanoseconds now);
 
   double load_ = 1;
-  Nanoseconds begin_ns_ = 0;           // when the first came; the seconds below count from here
-  double since_s_ = 0;                 // not rounded: when the number of operations last changed
-  double served_s_ = 0;                // by then, of one that has been here since the begin
+  Nanoseconds begin_ns_ = 0;  // when the first came; the seconds below count from here
+  double since_s_ = 0;        // when the number of operations last changed, not rounded
+  double served_s_ = 0;       // at since_s_: service of one that has been here since begin_ns_
   std::vector<Operation> operations_;  // by falling end
 };
 

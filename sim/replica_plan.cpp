@@ -10,8 +10,9 @@ namespace {
 
 constexpr std::int32_t kNone = -1;
 
-// Kahn's algorithm: an event is ready when what it waits for has ended; one of a communication
-// ends when all members' are ready, one between replicas when its level has.
+// Kahn's topological sort. An event is ready when all that it waits for has been placed. An event
+// of a communication inside the replica is placed when those of all members are ready; what waits
+// for a communication between replicas becomes ready at the next level.
 class Planner {
  public:
   Planner(const Program& program, std::span<const LaneQueues> queues, const Replicas& replicas,
@@ -31,14 +32,14 @@ class Planner {
     while (!ready_.empty()) run_level();
     if (plan_.steps.size() != events()) return std::nullopt;
     if (!plan_.levels.empty() && !plan_.levels.back().meets.empty())
-      plan_.levels.push_back({events(), {}, {}});  // to see them end
+      plan_.levels.push_back({events(), {}, {}});  // so that a level sees the last meetings end
     plan_.steps.push_back({.first_wait = static_cast<std::uint32_t>(plan_.waits.size())});
     keep();
     return std::move(plan_);
   }
 
  private:
-  // The members' k-th op of one communicator, for some k.
+  // The k-th op that each member issues on one communicator inside the replica.
   struct Gathering {
     std::vector<std::uint32_t> ready;  // events
     std::size_t members = 0;
@@ -60,7 +61,8 @@ class Planner {
     }
   }
 
-  // What stands on the event's own lane ended before it: the last of these is enough.
+  // Collects each event's waits. On its own lane the event before it is enough: all others there
+  // ended earlier.
   void collect_waits(std::span<const LaneQueues> queues) {
     open_waits_.resize(events());
     first_wait_.push_back(0);
@@ -114,8 +116,8 @@ class Planner {
     }
   }
 
-  // How the member's gradients are reduced: with ZeRO they are scattered, and what it reduces with
-  // all others then is no gradient (the norm, fp8's largest numbers).
+  // Returns the kind of op that reduces the member's gradients. With ZeRO they are
+  // reduce-scattered; its AllReduces then reduce something else (the norm, fp8's largest values).
   OpKind reduction_of(std::uint16_t member) const {
     const bool scatters = std::ranges::any_of(body(member).ops, [&](const Op& op) {
       return op.kind == OpKind::ReduceScatter &&
@@ -171,7 +173,7 @@ class Planner {
     }
   }
 
-  // What each level leaves to later ones.
+  // Finds what each level must keep for later ones.
   void keep() {
     std::vector<std::int32_t> level_of(events()), last_use(events(), kNone);
     std::size_t step = 0;
@@ -195,8 +197,9 @@ class Planner {
   std::vector<std::uint16_t> member_;  // by event
   std::vector<OpKind> reduction_;      // by member
   std::vector<std::uint32_t> open_waits_, first_wait_, waits_, first_waiter_, waiters_;
-  std::vector<std::uint32_t> instance_;  // by event of a communication: which of its slot's
-  std::vector<std::int32_t> gathering_;  // by event
+  // By event of a communication: its number among its slot's ops.
+  std::vector<std::uint32_t> instance_;
+  std::vector<std::int32_t> gathering_;  // by event: its Gathering, or kNone
   std::vector<Gathering> gatherings_;
   std::vector<std::uint32_t> ready_;
 };

@@ -1,4 +1,4 @@
-// The simgrid engine: a Playback whose flows SimGrid solves. SimGrid itself is in the plugin.
+// The simgrid engine: a Playback whose flows SimGrid solves. SimGrid itself is in a plugin.
 #include <fmt/format.h>
 
 #include <memory>
@@ -31,7 +31,7 @@ Status simgrid_available() {
 }
 
 void open_ahead(Engine engine) {
-  if (engine == Engine::SimGrid) (void)open_plugin();  // a run says what is missing
+  if (engine == Engine::SimGrid) (void)open_plugin();  // the run itself reports what is missing
 }
 
 Result<Trace> simgrid(const Program& program, const Cluster& cluster, const Placement& placement,

@@ -1,10 +1,15 @@
 // SimGrid as a FlowSolver: the plugin libtandem_simgrid.so.
 //
-// A route, whatever its links, is one host of a star zone whose way up is the list of those links;
-// the way down to the one sink is empty. So SimGrid sees exactly the links of our topology. Links
-// have no latency (the playback adds each operation's own), which also gives all flows the same
-// weight. A route's limit is one more link, a FATPIPE: its bandwidth bounds each flow and is not
-// shared (Comm::set_rate knows no communication between hosts in 3.32).
+// Each route is one host of a star zone. Its way up is the list of the route's links; the way down
+// to the only sink is empty:
+//
+//   route0 --link3--link7--+
+//   route1 --link5--link7--+-- sink
+//
+// So SimGrid sees exactly the links of our topology. Links have no latency (the playback adds each
+// operation's own), which also gives all flows the same weight. A route's limit is one more link, a
+// FATPIPE: its bandwidth bounds each flow and is not shared (Comm::set_rate knows no communication
+// between hosts in 3.32).
 #include <simgrid/kernel/Timer.hpp>
 
 #include <fmt/format.h>
@@ -26,8 +31,8 @@ namespace {
 namespace s4u = simgrid::s4u;
 using simgrid::kernel::timer::Timer;
 
-// SimGrid sets handlers of its own for Ctrl-C and for faults, which are no use when it is gone: the
-// process's are put back.
+// Puts back the process's handlers of signals. SimGrid sets its own for Ctrl-C and for faults,
+// which are no use once it is gone.
 class OwnSignals {
  public:
   OwnSignals() {
@@ -44,9 +49,9 @@ class OwnSignals {
   std::array<struct sigaction, kSignals.size()> actions_{};
 };
 
-// SimGrid's payloads are whole numbers: of this part of a byte. On a NIC of 1 Gbit/s that eight
-// flows share half a byte is 32 ns, and what is left of a flow is rounded whenever it is handed
-// over.
+// SimGrid's payloads are whole numbers; they count 1/256 bytes here. Whole bytes would be too
+// coarse: on a NIC of 1 Gbit/s that eight flows share, half a byte takes 32 ns, and what is left of
+// a flow is rounded each time it is handed over.
 constexpr double kParts = 256;
 
 class SimGridSolver final : public FlowSolver {
@@ -104,7 +109,8 @@ class SimGridSolver final : public FlowSolver {
     s4u::CommPtr comm = s4u::Comm::sendto_init(sources_[route], sink_);
     comm->set_payload_size(static_cast<std::uint64_t>(std::max(1.0, kParts * bytes + 0.5)));
     comm->set_data(reinterpret_cast<void*>(static_cast<std::intptr_t>(flow) + 1));
-    // SimGrid caps a flow for good at the least bandwidth that its links have when it starts.
+    // SimGrid caps a flow for good at the least bandwidth that its links have when it starts. So
+    // they have their greatest one for a moment.
     for (const Changing* link : changing_on_[route]) link->wire->set_bandwidth(link->greatest);
     simgrid_version::start(*comm);
     for (const Changing* link : changing_on_[route]) link->wire->set_bandwidth(link->now);
@@ -128,7 +134,7 @@ class SimGridSolver final : public FlowSolver {
   }
 
  private:
-  // A link whose bandwidth changes.
+  // A link whose bandwidth changes: its greatest one and the present one.
   struct Changing {
     s4u::Link* wire = nullptr;
     double greatest = 0, now = 0;
@@ -136,7 +142,7 @@ class SimGridSolver final : public FlowSolver {
 
   static s4u::Engine& make_engine() {
     const OwnSignals own;
-    // No line for every setting that follows.
+    // These arguments keep SimGrid from printing a line for every setting that follows.
     static char arguments[][64] = {"tandem", "--log=root.thres:critical"};
     static char* argv[] = {arguments[0], arguments[1], nullptr};
     static int argc = 2;
@@ -165,7 +171,7 @@ class SimGridSolver final : public FlowSolver {
   std::vector<s4u::Host*> sources_;                  // by route
   std::map<std::int32_t, Changing> changing_;        // by link
   std::vector<std::vector<Changing*>> changing_on_;  // by route
-  std::vector<s4u::CommPtr> comms_;                  // by flow, those in flight
+  std::vector<s4u::CommPtr> comms_;                  // by flow, while in flight
   std::vector<s4u::CommPtr> ended_;
   Timer* wake_ = nullptr;
   Nanoseconds wake_ns_ = 0;

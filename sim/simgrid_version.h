@@ -8,7 +8,7 @@
 
 namespace tandem::simgrid_version {
 
-// `callback(comm)` whenever a communication ends, whatever its state.
+// Calls `callback(comm)` whenever a communication ends, whatever its state.
 template <class Callback>
 void on_comm_end(Callback callback) {
 #if SIMGRID_VERSION < 33400
@@ -28,7 +28,7 @@ inline void start(simgrid::s4u::Comm& comm) {
 #endif
 }
 
-// 4.x keeps platforms in a "root" made by the engine; before, the caller makes the zone.
+// SimGrid 4.x keeps platforms in a "root" that the engine makes; before, the caller makes the zone.
 inline simgrid::s4u::NetZone* star_zone(simgrid::s4u::Engine& engine) {
 #if SIMGRID_VERSION >= 40000
   return engine.get_netzone_root()->add_netzone_star("cluster");

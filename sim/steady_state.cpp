@@ -1,7 +1,13 @@
-// Three claims, each a function: the longer Program has one round more (find_rounds), its rounds
-// repeat in time (first_steady), and no op of a steady round waits for one that is further away
-// than half of the steady rounds (reach). From these it follows by induction over the ops that
-// further rounds repeat too.
+// Proof by induction over the ops. It rests on three claims, each a function here: the longer
+// Program has one round more than the shorter one (find_rounds); its rounds repeat in time
+// (first_steady); and no op of a steady round waits for one that is further away than half of the
+// steady rounds (Reach). Then further rounds repeat too.
+//
+// A round of a lane is a fixed number of consecutive ops there, which come again in the next round
+// for later microbatches. Three rounds of two ops:
+//
+//   lane:   w w | F0 B0 | F1 B1 | F2 B2 | d d
+//               begin                   end         ops = 2, count() = 3
 #include "sim/steady_state.h"
 
 #include <algorithm>
@@ -17,15 +23,14 @@
 namespace tandem {
 namespace {
 
-// Where the ops of a lane repeat: those from place `begin` on, `ops` a round, up to before `end`.
-// Where there are none in a round, those before `begin` come before all rounds, and the others
-// after them.
+// The part of a lane that repeats: from place `begin` up to before `end`, `ops` a round. With `ops`
+// 0 nothing repeats: what stands before `begin` comes before all rounds, the rest after them.
 struct Rounds {
   std::uint32_t begin = 0, ops = 0, end = 0;
 
   static constexpr int kAfter = INT32_MAX;
   int count() const { return ops == 0 ? kAfter : static_cast<int>((end - begin) / ops); }
-  // Of a place; those before the first round are in rounds below 0.
+  // Returns the round of a place. Places before the first round are in rounds below 0.
   std::int64_t of(std::uint32_t place) const {
     if (ops == 0) return place < begin ? -1 : kAfter;
     const auto from_begin = static_cast<std::int64_t>(place) - begin;
@@ -33,7 +38,7 @@ struct Rounds {
   }
 };
 
-// A body's lanes. Only the order on each of them decides its times, so rounds are a lane's.
+// The rounds of a body, lane by lane: only the order on each lane decides its times.
 struct BodyRounds {
   LaneQueues queues;
   std::vector<Rounds> of_lane;
@@ -51,8 +56,9 @@ bool same_but_place(const Op& a, const Op& b) {
          a.duration_ns == b.duration_ns && (a.exchange < 0) == (b.exchange < 0);
 }
 
-// Finds a body's rounds: of each lane, so many ops from the front are the same in both, and so many
-// from the back a round later. Where they overlap, a round may be put in anywhere in between.
+// Finds a body's rounds. On each lane, some ops from the front are equal in both bodies, and some
+// from the back are equal but one round later. Where the two parts overlap, a round may be inserted
+// at any place in between.
 class RoundsOfBody {
  public:
   RoundsOfBody(const Body& shorter, const Body& longer, int microbatches)
@@ -62,7 +68,7 @@ class RoundsOfBody {
         few_(shorter),
         found_{LaneQueues(longer), std::vector<Rounds>(longer.lanes.size())} {}
 
-  // Nothing where they do not overlap.
+  // Returns nothing where they do not overlap.
   std::optional<BodyRounds> find() {
     if (longer_.ops.size() <= shorter_.ops.size() || few_.lanes.size() != found_.of_lane.size())
       return std::nullopt;
@@ -96,8 +102,9 @@ class RoundsOfBody {
     return begin <= front;
   }
 
-  // Op `a` of the longer body is `b` of the shorter one; or, `later` microbatches, a round later,
-  // for which all that it waits for may stay or move. Its own lane's ops have ended before it.
+  // Returns whether op `a` of the longer body is op `b` of the shorter one, `later` microbatches
+  // on. What it waits for on other lanes is at the same place in both or, if `later` > 0, may also
+  // be one round later. Waits on its own lane need no check: those ops have ended before it.
   bool same(std::uint32_t a, std::uint32_t b, int later) const {
     const Op &there = longer_.ops[a], &here = shorter_.ops[b];
     const int microbatch = here.microbatch < 0 ? 0 : later;
@@ -114,7 +121,8 @@ class RoundsOfBody {
                               });
   }
 
-  // What stays in its place while others move lies before them.
+  // Checks ops that move by a round: if one waits for an op that keeps its place, that op must lie
+  // before its own lane's rounds.
   bool what_stays_is_before() const {
     for (std::size_t lane = 0; lane < few_.lanes.size(); ++lane) {
       const Rounds& rounds = found_.of_lane[lane];
@@ -160,8 +168,9 @@ std::optional<std::vector<BodyRounds>> find_rounds(const Program& shorter, const
   return rounds;
 }
 
-// All lanes' rounds begin when the last of them do, as far as they may, so that those of one number
-// lie beside each other. Gives how many all have.
+// Makes the rounds of all lanes begin at about the same time, when the last lane's do, so that
+// rounds of one number lie beside each other. A lane whose rounds end too early begins as late as
+// it can. Returns how many rounds all lanes have.
 int align(const Program& program, const Trace& trace, std::vector<BodyRounds>* rounds) {
   const auto each_lane = [&](const auto& visit) {
     for (const RankTrace& rank : trace.ranks) {
@@ -191,8 +200,8 @@ bool later_by(const EventTimes& a, const EventTimes& b, Nanoseconds ns) {
          b.end_ns == a.end_ns + ns;
 }
 
-// The first round from which to the last that all ranks have each is the one before it, a period
-// later; the last itself where none repeats.
+// Returns the first round from which on, up to the last one that all ranks have, each is the one
+// before it plus one period; the last one itself where none repeats.
 int first_steady(const Program& program, const Trace& trace, const std::vector<BodyRounds>& rounds,
                  int count, Nanoseconds period) {
   int first = 0;
@@ -211,8 +220,8 @@ int first_steady(const Program& program, const Trace& trace, const std::vector<B
   return first;
 }
 
-// What an op of a lane waits for: number 0 is the op before it there, the others its waits; -1:
-// nothing, or an op further back on the lane.
+// Returns what the op at `place` of a lane waits for: number 0 is the op before it on its lane, the
+// others are its waits. Returns -1 for none, and for a wait on its own lane.
 std::int64_t wait_of(const Body& body, const LaneQueues& queues, std::size_t lane,
                      std::uint32_t place, std::uint32_t number) {
   const std::vector<std::uint32_t>& ops = queues.lanes[lane];
@@ -221,9 +230,9 @@ std::int64_t wait_of(const Body& body, const LaneQueues& queues, std::size_t lan
   return body.ops[wait].lane == lane ? -1 : std::int64_t{wait};
 }
 
-// How far the ops of the rounds reach, in rounds, to what they wait for and to those they
-// communicate with; nothing where an op after them depends on one before. REQUIRES: two rounds or
-// more.
+// Computes how many rounds lie at most between an op of the rounds and what it waits for or
+// communicates with. There is no bound if an op after the rounds depends on one before them.
+// REQUIRES: two rounds or more.
 class Reach {
  public:
   Reach(const Program& shorter, const Program& program, const Trace& trace,
@@ -241,7 +250,7 @@ class Reach {
   }
 
  private:
-  // Notes that an op of round `at` waits for one of round `before`.
+  // Notes that an op of round `at` depends on one of round `before`.
   void note(std::int64_t at, std::int64_t before) {
     if (at < 0) return;  // before the rounds all stays as it is
     if (at < count_) {
@@ -251,8 +260,9 @@ class Reach {
     }
   }
 
-  // What an op waits for and its like a round later too, before the rounds, does not matter where
-  // something that moves with the op ends no earlier.
+  // Notes the waits of a lane's ops. One kind of wait may be left out: for an op before the rounds
+  // that keeps its place when a round is added. It does not matter if something else that the op
+  // waits for, and that moves with it, ends no earlier.
   void waits(const RankTrace& rank, std::size_t lane, const LaneQueues& fewer) {
     const Body &body = program_.bodies[rank.body], &shorter = shorter_.bodies[rank.body];
     const BodyRounds& in = rounds_[rank.body];
@@ -282,7 +292,7 @@ class Reach {
     }
   }
 
-  // Members of a communicator meet in the order of their ops on it.
+  // Notes the members of each communicator: they meet in the order of their ops on it.
   void communication() {
     const RankFolding folding = fold(program_);
     std::vector<std::vector<std::vector<std::uint32_t>>> slots;

@@ -1,4 +1,4 @@
-// From what was played to a Trace.
+// Makes a Trace of what was played.
 #pragma once
 
 #include <string>
