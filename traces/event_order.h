@@ -1,4 +1,4 @@
-// Event order: the order in which a trace's files have its events.
+// Event order: the order in which the files of a trace list its events.
 #pragma once
 
 #include <compare>
@@ -11,8 +11,8 @@
 
 namespace tandem {
 
-// Where an event stands in the file: by start, then rank, lane, op. The last three share one word,
-// so that sorting moves and compares little.
+// Sort key of an event: start, then rank, lane, op. The last three share one word, so that sorting
+// moves and compares little.
 struct EventPlace {
   Nanoseconds start_ns = 0;
   std::uint64_t rank_lane_op = 0;
@@ -20,7 +20,7 @@ struct EventPlace {
   static constexpr int kOpBits = 32;
   static constexpr int kLaneBits = 8;
 
-  // `rank` is a position in the ranks sorted by number.
+  // `rank` is a position in what ranks_in_order returns.
   EventPlace(Nanoseconds start, std::uint64_t rank, std::uint8_t lane, std::uint64_t op)
       : start_ns(start),
         rank_lane_op(rank << (kOpBits + kLaneBits) | std::uint64_t{lane} << kOpBits | op) {}
@@ -30,14 +30,15 @@ struct EventPlace {
   auto operator<=>(const EventPlace&) const = default;
 };
 
-// By number.
+// Returns the trace's ranks, sorted by number.
 std::vector<const RankTrace*> ranks_in_order(const Trace& trace);
 
-// Of the events that have ended; `ranks` as ranks_in_order gives them.
+// Returns the sort keys, sorted, of the events that have ended. `ranks` is what ranks_in_order
+// returned.
 std::vector<EventPlace> places_of(const Program& program, const Trace& trace,
                                   const std::vector<const RankTrace*>& ranks);
 
-// By body: the number of its first op, counted through all bodies.
+// Returns, by body, the number of its first op, counted through all bodies.
 std::vector<std::int64_t> first_ops(const Program& program);
 
 }  // namespace tandem

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kRecordsAtOnce = 1 << 14;
 
-// By body and its lane.
+// Returns each lane's place in `names`, by body and lane.
 std::vector<std::vector<std::uint16_t>> lane_numbers(const Program& program,
                                                      const std::vector<std::string>& names) {
   std::vector<std::vector<std::uint16_t>> numbers;

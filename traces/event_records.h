@@ -1,5 +1,5 @@
-// Event records: a trace's events as one array of plain records, for those that look at memory as
-// it lies (numpy, say). The rows of the trace CSV, names as numbers.
+// Event records: a trace's events as one array of plain records, for readers of raw memory such as
+// numpy. They are the rows of the trace CSV with numbers in place of names.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace tandem {
 
-// No padding: its layout is part of the Python module's interface.
+// A record has no padding: its layout is part of the Python module's interface.
 struct EventRecord {
   std::int32_t rank = 0;
   std::uint16_t lane = 0;   // into lane_names()
@@ -28,11 +28,11 @@ struct EventRecord {
 };
 static_assert(sizeof(EventRecord) == 56);
 
-// The lanes of all bodies, each name once. REQUIRES: at most 65,536 of them.
+// Returns the names of all bodies' lanes, each once. REQUIRES: at most 65,536 names.
 std::vector<std::string> lane_names(const Program& program);
 
-// In the order of the trace CSV's rows, some thousand at once. Events that never ended are left
-// out.
+// Calls take() with some thousand records at a time, in the order of the trace CSV's rows. Events
+// that never ended are left out.
 void give_records(const Program& program, const Trace& trace,
                   const std::function<void(std::span<const EventRecord>)>& take);
 

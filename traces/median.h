@@ -1,4 +1,5 @@
-// The median of some values: of an even number the lower one, so that it is one of them.
+// The lower median: of an even number of values the lower of the two in the middle, so that it is
+// one of them.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 
 namespace tandem {
 
-// At least one value.
+// REQUIRES: at least one value.
 template <class Value>
 Value lower_median(std::vector<Value> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);

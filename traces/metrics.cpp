@@ -1,5 +1,7 @@
-// Splits every rank's iteration into compute, exposed communication and bubble, and takes the
-// means.
+// Splits every rank's iteration into compute, exposed communication and bubble by one sweep over
+// its ops, and takes means over ranks. A gap is a stretch in which the compute lane idles. For each
+// gap a walk back over waits, from the compute op after it, finds the communications that it waited
+// for.
 #include "traces/metrics.h"
 
 #include <algorithm>
@@ -19,7 +21,7 @@ struct Span {
   Nanoseconds end = 0;
 };
 
-// One rank, and the iteration of all ranks.
+// A rank's view: its events, and the iteration of all ranks.
 struct RankView {
   const Program& program;
   const Body& body;
@@ -28,17 +30,17 @@ struct RankView {
   Span iteration;
 };
 
-// Buffers that outlive a rank, so that a million events cost a handful of allocations.
+// Buffers shared by all ranks, so that a million events cost a handful of allocations.
 struct Scratch {
-  int body = -1;                          // the one that `before` and `bytes` are of
+  int body = -1;                          // whose `before` and `bytes` are in here
   std::vector<SlotBytes> bytes;           // by slot
   std::vector<std::int32_t> before;       // per op, the op before it on its lane; -1: none
   std::vector<std::uint32_t> seen_epoch;  // per op, the last gap that saw it
   std::uint32_t epoch = 0;                // the gap at hand
-  std::vector<std::uint32_t> waited_for;  // by this gap, directly or not
+  std::vector<std::uint32_t> waited_for;  // communications that this gap waits for, directly or not
   std::vector<Span> compute;
   std::array<std::vector<Span>, kGroupKinds> comm;
-  std::vector<SplitSpan>* spans = nullptr;  // where to note the split's stretches; or nowhere
+  std::vector<SplitSpan>* spans = nullptr;  // where to note the split's stretches, or null
 };
 
 void find_ops_before(const Body& body, std::vector<std::int32_t>* before) {
@@ -55,9 +57,9 @@ void start_gap(Scratch* scratch) {
 }
 
 // Notes a communication that the gap's next op waits for. One that ended before the gap is no part
-// of it, nor is what it waited for itself: so each event is seen by the one gap that it ends in,
-// and the walk is linear. Compute is not followed, as what a later op waits for ended before the
-// gap.
+// of it, and neither is what it waited for. So each event is seen by the one gap in which it ends,
+// and the walk takes linear time. Compute is not followed: what a later op waits for ended before
+// the gap.
 void wait_for(const RankView& view, Nanoseconds gap_begin, std::int64_t op, Scratch* scratch) {
   if (op < 0 || is_compute(view.body.ops[op].kind)) return;
   if (view.events[op].end_ns <= gap_begin || scratch->seen_epoch[op] == scratch->epoch) return;
@@ -72,9 +74,9 @@ void wait_for_all_before(const RankView& view, Nanoseconds gap_begin, std::size_
   wait_for(view, gap_begin, scratch->before[op], scratch);
 }
 
-// Gives the gap's instants to the communications in scratch->waited_for, and returns what is left.
-// Taken by falling end, and by lane where several end at once, each has all of its instants but
-// those from the earliest start so far on.
+// Gives the gap's instants to the communications in scratch->waited_for, and returns the time that
+// is left. Goes through them by falling end, and by lane where ends are equal; each gets all of its
+// instants before the earliest start so far.
 Nanoseconds attribute(const RankView& view, Span gap, Scratch* scratch, RankSplit* split) {
   std::vector<std::uint32_t>& ops = scratch->waited_for;
   std::sort(ops.begin(), ops.end(), [&view](std::uint32_t a, std::uint32_t b) {
@@ -106,7 +108,7 @@ Nanoseconds attribute(const RankView& view, Span gap, Scratch* scratch, RankSpli
   return bubble;
 }
 
-// The bubble of a gap before compute op `next`.
+// Returns the bubble in a gap before compute op `next`.
 Nanoseconds bubble_before(const RankView& view, Span gap, std::size_t next, Scratch* scratch,
                           RankSplit* split) {
   start_gap(scratch);
@@ -116,14 +118,14 @@ Nanoseconds bubble_before(const RankView& view, Span gap, std::size_t next, Scra
   return attribute(view, gap, scratch, split);
 }
 
-// The bubble of the tail: the iteration's end waits for all ops.
+// Returns the bubble after the last compute op: the iteration's end waits for all ops.
 Nanoseconds bubble_after_last(const RankView& view, Span tail, Scratch* scratch, RankSplit* split) {
   start_gap(scratch);
   for (std::size_t i = 0; i < view.events.size(); ++i) wait_for(view, tail.begin, i, scratch);
   return attribute(view, tail, scratch, split);
 }
 
-// One walk over the ops: compute, gaps, and all intervals into the scratch.
+// Walks the ops once: notes compute and communication in the scratch, and splits the gaps.
 void split_iteration(const RankView& view, Scratch* scratch, RankSplit* split) {
   Nanoseconds busy_until = view.iteration.begin;
   for (std::size_t i = 0; i < view.events.size(); ++i) {
@@ -162,8 +164,8 @@ void split_iteration(const RankView& view, Scratch* scratch, RankSplit* split) {
     split->bubble_ns += bubble_after_last(view, {busy_until, view.iteration.end}, scratch, split);
 }
 
-// |union of `comm`|, and how much of it lies in `compute`, whose intervals are disjoint and
-// ordered.
+// Adds the length of the union of `comm` to `comm_ns`, and how much of it lies in `compute` to
+// `overlap_ns`. REQUIRES: the intervals of `compute` are disjoint and in order.
 void measure_overlap(std::vector<Span>* comm, std::span<const Span> compute, Nanoseconds* comm_ns,
                      Nanoseconds* overlap_ns) {
   sort_nearly_sorted(comm, &Span::begin);
@@ -211,7 +213,7 @@ Span iteration_of(const Program& program, const Trace& trace) {
   return iteration.begin <= iteration.end ? iteration : Span{};
 }
 
-// Readies the scratch for the rank's body.
+// Returns the rank's view, and prepares the scratch for its body.
 RankView view_of(const Program& program, const Trace& trace, const RankTrace& rank, Span iteration,
                  Scratch* scratch) {
   const Body& body = program.bodies[rank.body];

@@ -69,7 +69,8 @@ Result<std::vector<Samples>> samples_of(const Program& program, const TraceTable
   return samples;
 }
 
-// Slots of bodies, each set of which leads to one another: of what is played as a whole.
+// Returns sets of (body, slot) whose ops meet each other: in each set, every op k of one slot is
+// the same communication as op k of the others.
 std::vector<std::vector<std::pair<int, int>>> slots_that_meet(const Program& program) {
   std::map<std::pair<int, int>, std::size_t> set_of;
   std::vector<std::vector<std::pair<int, int>>> sets;
@@ -94,7 +95,7 @@ std::vector<std::vector<std::pair<int, int>>> slots_that_meet(const Program& pro
   return sets;
 }
 
-// Participants of a communication share what all of them measured.
+// Gives all participants of a communication the samples of each of them.
 void share(const Program& program, std::vector<Samples>* samples) {
   std::vector<std::vector<std::vector<std::uint32_t>>> slots;
   for (const Body& body : program.bodies) slots.push_back(ops_by_slot(body));

@@ -1,5 +1,5 @@
-// Op times: a Program that takes what a trace of it measured, op by op. Simulated with them, only
-// the model of waiting is left to be wrong.
+// Op times: gives a Program the durations that a trace of it measured, op by op. When it is then
+// simulated, only the model of waiting can still be wrong.
 #pragma once
 
 #include "base/result.h"
@@ -8,12 +8,12 @@
 
 namespace tandem {
 
-// Every compute op takes the median of what the ranks of its body took from start to end, every
-// communication the median of its participants: of an even number the shorter in the middle. SMs
-// are no longer taken: what was measured holds the contention already.
+// Gives every compute op the median duration over the ranks of its body, and every communication
+// the median over its participants; of an even number the lower of the two in the middle. No op
+// takes SMs any more: the measured times already contain the contention.
 //
-// An Error, and the Program as it was, where the trace is not complete, of another Program, or
-// lacks ops.
+// Returns an Error, and leaves the Program as it was, if the trace is not complete, is of another
+// Program, or lacks ops.
 Status reprice(Program* program, const TraceTable& measured);
 
 }  // namespace tandem

@@ -18,7 +18,8 @@ namespace {
 
 bool is_shown(const TraceRow& row) { return row.end_ns > row.start_ns; }
 
-// A lane has the name of its group kind, except for the pipeline's edges.
+// Returns the group kind's name. A lane of communication has that name, except for the pipeline's
+// edges ("0>1").
 std::string_view category(const TraceRow& row) {
   if (is_compute(row.kind)) return "compute";
   for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind) {
@@ -27,14 +28,15 @@ std::string_view category(const TraceRow& row) {
   return name(GroupKind::Pipeline);
 }
 
-// The lanes of the ranks, in the order of their first op: so both traces have them in one order.
+// Numbers each rank's lanes in the order of their first op, so that both traces have them in the
+// same order.
 class Lanes {
  public:
   explicit Lanes(const TraceTable& table) {
     std::map<Rank, std::map<std::string_view, std::int64_t>> first;
     for (const TraceRow& row : table.rows) {
       if (!is_shown(row)) continue;
-      // The compute lane stands above all.
+      // The compute lane comes first.
       const std::int64_t op = is_compute(row.kind) ? -1 : row.op;
       const auto [at, is_new] = first[row.rank].try_emplace(row.lane, op);
       if (!is_new) at->second = std::min(at->second, op);
@@ -61,7 +63,7 @@ std::int64_t events_of(const TraceTable& table) {
 // A rank's two processes are neighbours.
 std::int64_t process_of(Rank rank, int side) { return 2 * std::int64_t{index(rank)} + side; }
 
-// Times from the first start on.
+// Appends the table's events, with times from its first start on.
 void append_table(const TraceTable& table, int side, std::string_view title, PerfettoFile* file) {
   const Lanes lanes(table);
   for (const auto& [rank, numbers] : lanes.all()) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kBlock = 1 << 20;  // bytes written at once
 
-// The letters of the orders' text forms.
+// Returns the letter that orders' text forms use for a kind; the kind's name where they have none.
 std::string_view letter(OpKind kind) {
   switch (kind) {
     case OpKind::Forward:
@@ -35,8 +35,8 @@ std::string_view letter(OpKind kind) {
   }
 }
 
-// What a pipeline edge's lane carries: activations up the chain of stages, gradients down; "" for a
-// lane that is no edge.
+// Returns what a pipeline edge's lane carries: "F", activations, up the chain of stages ("0>1"),
+// "B", gradients, down; "" for a lane that is no edge.
 std::string_view carried(std::string_view lane) {
   int from = 0, to = 0;
   const char* const end = lane.data() + lane.size();

@@ -13,7 +13,7 @@
 namespace tandem {
 namespace {
 
-// The words of a group kind, each with the number that it names.
+// Returns a group kind's words, each with the number that it names.
 template <class Split>  // RankSplit, const or not
 auto numbers_of(Split& split, int group_kind) {
   const std::string_view kind = name(static_cast<GroupKind>(group_kind));
@@ -22,7 +22,7 @@ auto numbers_of(Split& split, int group_kind) {
                      std::pair{fmt::format("{}_overlap_ns", kind), &split.overlap_ns[group_kind]}};
 }
 
-// The number that a word of the text names; nullptr: none.
+// Returns the number that a word names, or null for an unknown word.
 Nanoseconds* number_named(std::string_view word, RankSplit* split) {
   if (word == "compute_ns") return &split->compute_ns;
   if (word == "bubble_ns") return &split->bubble_ns;

@@ -20,7 +20,7 @@ namespace tandem {
 namespace {
 
 constexpr int kNoGroupKind = -1;  // of compute
-// Behind the kinds of ops and of groups, in profiles alone.
+// Numbers that profiles alone use, after those of the kinds of ops and of groups.
 constexpr int kOtherCompute = kOpKinds, kCopies = kGroupKinds, kOtherComm = kGroupKinds + 1;
 
 struct Event {
@@ -29,7 +29,7 @@ struct Event {
   int group_kind = kNoGroupKind;
   int stage = -1, microbatch = -1, part = 0;
   Bytes bytes = 0;
-  int name = -1;  // into the timeline's; of a Program's events none
+  int name = -1;  // into the timeline's names; -1 in a Program's events
 
   bool operator==(const Event&) const = default;
 };
@@ -57,7 +57,7 @@ struct RankEvents {
 
 using Text = fmt::memory_buffer;
 
-// A column: one number where all events agree on it, else an array of them.
+// Appends a column: one number if all events agree on it, else an array.
 template <class Get>
 void append_column(std::string_view name, const std::vector<Event>& events, const Get& get,
                    Text* out) {
@@ -74,14 +74,16 @@ void append_column(std::string_view name, const std::vector<Event>& events, cons
   out->push_back(']');
 }
 
-// A lane's events as steps from one to the next, each different one once: a start counts from the
-// end of the event before, a microbatch from that of the last event of its kind and stage.
+// A lane's events as steps from one to the next, each different step listed once. In a step, the
+// start counts from the end of the event before, and the microbatch from that of the last event of
+// the same kind and stage. Example: if F0 F1 F2 F3 stand 5 ns apart, F1, F2 and F3 are one and the
+// same step.
 struct Steps {
   std::vector<Event> different;
-  std::vector<std::size_t> order;  // one an event, into them
+  std::vector<std::size_t> order;  // by event: its step's place in `different`
 };
 
-// Nothing where they are too many to save anything, as with jitter.
+// Returns nothing if there are too many different steps to save anything, as with jitter.
 std::optional<Steps> steps_of(const std::vector<Event>& events) {
   Steps steps;
   std::unordered_map<Event, std::size_t, EventHash> numbers;
@@ -135,7 +137,7 @@ void append_lane(LaneEvents* lane, Text* out) {
   out->push_back('}');
 }
 
-// The stages that it computes, in their order.
+// Returns the stages that the rank computes, in order.
 std::vector<int> stages_of(const RankEvents& rank) {
   std::vector<int> stages;
   for (const LaneEvents& lane : rank.lanes) {
@@ -155,7 +157,7 @@ void append_names(int count, const Name& name_of, Text* out) {
   out->push_back(']');
 }
 
-// What there is to show in all.
+// The number of events and the end of the last one.
 struct Totals {
   std::int64_t events = 0;
   Nanoseconds end_ns = 0;
@@ -219,7 +221,7 @@ int group_kind_of(const TraceRow& row) {
   return is_compute(row.kind) ? kNoGroupKind : static_cast<int>(group_kind_of_lane(row.lane));
 }
 
-// The number of the kind that a page draws a phase as.
+// Returns the number of the kind as which the page draws a phase.
 int kind_of(PassPhase phase) {
   switch (phase) {
     case PassPhase::Forward:
@@ -238,7 +240,7 @@ int kind_of(PassPhase phase) {
   return kOtherCompute;
 }
 
-// A stream's kernels of one activity: lanes are drawn as of one colour scheme each, and their
+// A stream's kernels of one activity. They share a lane: a lane has one colour scheme, and its
 // events must not overlap.
 struct StreamLane {
   std::int32_t stream = 0;
@@ -339,8 +341,8 @@ std::string timeline_json(const TraceTable& table) {
   for (const TraceRow& row : table.rows) begin_ns = std::min(begin_ns, row.start_ns);
   std::map<Rank, int> stands_for;
   for (const RankSplit& split : table.splits) stands_for[split.rank] = split.multiplicity;
-  // Lanes stand in the order of their first op, compute above all; so two tables of one Program
-  // have them alike.
+  // Lanes stand in the order of their first op, compute first; so two tables of one Program have
+  // them in the same order.
   std::map<Rank, std::map<std::string_view, std::int64_t>> first_op;
   Totals totals;
   for (const TraceRow& row : table.rows) {

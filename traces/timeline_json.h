@@ -1,5 +1,5 @@
-// A trace as JSON for the page that draws it: ranks, their lanes, and a lane's events in columns.
-// docs/formats.md describes it.
+// A trace as JSON for the page that draws it: ranks, their lanes, and each lane's events in columns
+// (docs/formats.md).
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,24 @@
 
 namespace tandem {
 
-// More events than this would not load in a browser; the timeline then says how many there are.
+// A page with more events would not load in a browser; the JSON then only says how many there are.
 constexpr std::int64_t kTimelineEventsMax = 1'500'000;
 
-// Events that never ended, or have no length, are left out.
+// Leaves out events that never ended or have no length.
 //
 // REQUIRES: lane 0 is the compute lane.
 std::string timeline_json(const Program& program, const Trace& trace);
 
-// Times from the table's first start on. A table has no bodies: a rank stands for itself alone but
-// where a split says otherwise.
+// Counts times from the table's first start on. A table has no bodies: a rank stands for itself
+// alone unless its split says otherwise.
 std::string timeline_json(const TraceTable& table);
 
-// Of a profile a lane a stream and activity, with the kernels' names in `names` and a lane's
-// `name_of`, a column. Kernels that nothing tells
-// the pass of have the kind "compute".
+// Makes a lane of each stream and activity of a profile. "names" lists the kernels' names, and a
+// lane's column "name_of" points into it. Kernels whose pass is unknown have the kind "compute".
 std::string timeline_json(const Profile& profile);
 
-// By rank: compute, exposed communication by kind, and bubble, which add up to the iteration.
+// Returns columns by rank: compute, exposed communication by kind, and bubble, which add up to the
+// iteration.
 std::string split_json(std::span<const RankSplit> splits);
 
 }  // namespace tandem

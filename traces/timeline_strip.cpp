@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kRowsMost = 64;
 
-// Numbers into trace.ranks.
+// Returns numbers into trace.ranks.
 std::vector<std::size_t> one_a_pipeline_rank(const Program& program, const Trace& trace) {
   std::vector<std::size_t> chosen;
   std::set<std::set<int>> seen;
@@ -30,10 +30,10 @@ std::vector<std::size_t> one_a_pipeline_rank(const Program& program, const Trace
   return chosen;
 }
 
-// Gives each column its part of the span.
+// Adds to each column the part of the span that lies in it.
 void add_span(const SplitSpan& span, const TimelineStrip& strip, TimelineStrip::Row* row) {
   const auto columns = static_cast<int>(row->cells.size());
-  // The column of its begin, or one before it by rounding.
+  // The column where the span begins, or one before it by rounding.
   int column = static_cast<int>(static_cast<double>(span.begin_ns) /
                                 static_cast<double>(strip.iteration_ns) * columns);
   column = std::clamp(column - 1, 0, columns - 1);

@@ -1,5 +1,5 @@
-// TimelineStrip: an iteration cut into equal columns, and what each rank did in each of them; what
-// a terminal draws.
+// TimelineStrip: an iteration cut into equal columns, and what each rank did in each column. A
+// terminal draws it.
 #pragma once
 
 #include <array>
@@ -28,17 +28,18 @@ struct TimelineStrip {
 
   Nanoseconds iteration_ns = 0;
   std::vector<Row> rows;
-  int left_out = 0;  // ranks that would have had a row
+  int left_out = 0;  // ranks for which there was no room
 
   int columns() const { return rows.empty() ? 0 : static_cast<int>(rows.front().cells.size()); }
 };
 
-// A row for each pipeline rank: the first played rank of those that compute the same stages; where
-// ops have no stages, one for each played rank. At most 64. REQUIRES: columns > 0.
+// Returns a row for each pipeline rank: the first played rank of those that compute the same
+// stages. Where ops have no stages, every played rank has a row. At most 64 rows. REQUIRES: columns
+// > 0.
 TimelineStrip timeline_strip(const Program& program, const Trace& trace, int columns);
 
 std::string to_json(const TimelineStrip& strip);
-// The inverse.
+// Reads what to_json writes.
 TimelineStrip timeline_strip_from_json(const nlohmann::json& json);
 
 }  // namespace tandem

@@ -14,7 +14,8 @@
 
 namespace tandem {
 
-// A played rank's events: one an op of its body, in the body's order, from Trace::events[first] on.
+// A played rank's events. There is one for each op of its body, in the body's order, from
+// Trace::events[first] on.
 struct RankTrace {
   Rank rank{};
   int body = 0;

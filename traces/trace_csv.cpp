@@ -22,10 +22,10 @@ namespace {
 constexpr std::array<std::string_view, 11> kColumns = {"rank",      "lane",       "op",    "kind",
                                                        "stage",     "microbatch", "part",  "bytes",
                                                        "arrive_ns", "start_ns",   "end_ns"};
-constexpr std::string_view kSplitKey = "split ";  // and a rank
+constexpr std::string_view kSplitKey = "split ";  // followed by a rank
 constexpr std::size_t kWriteBytes = 1 << 20;      // bytes written at once
 
-// What the rows of a body's ops have in common.
+// Text that all rows of a body share.
 struct BodyText {
   std::int64_t first_op = 0;
   std::vector<std::string> lanes;  // as cells
@@ -42,7 +42,7 @@ std::vector<BodyText> texts_of(const Program& program) {
   return texts;
 }
 
-// By rank; none where an event has not ended.
+// Returns the splits by rank; none if some event has not ended.
 std::vector<RankSplit> splits_of(const Program& program, const Trace& trace) {
   const auto ended = [](const EventTimes& event) {
     return 0 <= event.start_ns && event.start_ns <= event.end_ns;
@@ -99,7 +99,7 @@ Status check_columns(const CsvFile& file, const CsvRow& header) {
   return Done{};
 }
 
-// Cell `column` as an integer in [least, the largest T].
+// Reads cell `column` as an integer from `least` to the largest T.
 template <class T>
 Status read_cell(const CsvFile& file, const CsvRow& row, std::size_t column, T least, T* value) {
   const Result<std::int64_t> number = parse_integer(row.cells[column]);
@@ -114,7 +114,7 @@ Status read_cell(const CsvFile& file, const CsvRow& row, std::size_t column, T l
   return Done{};
 }
 
-// The comments: `split RANK: ...` and other `key: value`.
+// Reads the comments: `split RANK: ...` and other `key: value`.
 Status read_header(const CsvFile& file, TraceTable* table) {
   for (const std::string& comment : file.comments) {
     const std::size_t colon = comment.find(':');
@@ -214,7 +214,7 @@ GroupKind group_kind_of_lane(std::string_view lane) {
   for (int group_kind = 0; group_kind < kGroupKinds; ++group_kind) {
     if (name(static_cast<GroupKind>(group_kind)) == lane) return static_cast<GroupKind>(group_kind);
   }
-  // Sums between replicas of shards are data parallelism's.
+  // Sums between the replicas of shards belong to data parallelism.
   return lane == "replicas" ? GroupKind::Data : GroupKind::Pipeline;
 }
 

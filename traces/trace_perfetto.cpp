@@ -1,4 +1,4 @@
-// Writes a trace for Perfetto.
+// Writes a trace as JSON for Perfetto: a process for each rank, a thread for each lane.
 #include <fmt/compile.h>
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@
 namespace tandem {
 namespace {
 
-// "rank 3 (stage 3, x48 ranks)"
+// Returns for instance "rank 3 (stage 3, x48 ranks)".
 std::string process_name(const Body& body, const RankTrace& rank) {
   std::vector<int> stages;
   for (const Op& op : body.ops) {
@@ -30,7 +30,7 @@ std::string process_name(const Body& body, const RankTrace& rank) {
   return fmt::format("rank {}{}", index(rank.rank), what.empty() ? "" : " (" + what + ")");
 }
 
-// The members of args.
+// Appends the members of the event's "args".
 void append_args(const Program& program, const Op& op, const EventTimes& event,
                  fmt::memory_buffer* out) {
   const auto at = std::back_inserter(*out);

@@ -1,6 +1,8 @@
-// Draws a trace as an SVG timeline for slides: a band a played rank, in it a row a lane.
+// Draws a trace as an SVG timeline for slides: a band for each played rank, in it a row for each
+// lane.
 //
-// A row's blocks are strokes of one path a colour, in hundredths of a pixel: about nine bytes each.
+// The blocks of a row are strokes, one path for each colour, in hundredths of a pixel: about nine
+// bytes a block.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +24,7 @@ constexpr std::size_t kRowsMax = 400;
 
 // Pixels.
 constexpr int kWidth = 1200;
-constexpr int kLeft = 92;  // of it lane names
+constexpr int kLeft = 92;  // where the plot begins; lane names stand left of it
 constexpr int kPlotWidth = 1060;
 constexpr int kLegendHeight = 34;
 constexpr int kTitleHeight = 18;
@@ -35,12 +37,12 @@ constexpr int kTickDistance = 80;  // at least
 
 // Hundredths of a pixel.
 constexpr std::int64_t kThird = 33;
-constexpr std::int64_t kSeparated = 400;  // narrower actions are not set apart
+constexpr std::int64_t kSeparated = 400;  // narrower actions have no line between them
 constexpr std::int64_t kLabelled = 1400;
 constexpr std::int64_t kDigit = 600;
 
-// Okabe and Ito's palette, which the colour-blind can tell apart, and two more; what carries a
-// label is light enough for black text.
+// Okabe and Ito's palette, which the colour-blind can tell apart, and two more colours. Those under
+// labels are light enough for black text.
 struct Colour {
   std::string_view name;
   std::string_view code;
@@ -68,7 +70,7 @@ bool is_shown(const EventTimes& event) {
   return event.start_ns >= 0 && event.end_ns > event.start_ns;
 }
 
-// One lane of a rank that has events, as they start.
+// A lane of a rank that has events; `ops` in order of start.
 struct Row {
   int lane = 0;
   std::vector<std::size_t> ops;
@@ -105,7 +107,7 @@ std::vector<Band> bands_of(const Program& program, const Trace& trace) {
   return bands;
 }
 
-// "rank 0, stage 0, x256"
+// Returns for instance "rank 0, stage 0, x256".
 std::string title_of(const Body& body, const RankTrace& rank) {
   std::vector<int> stages;
   for (const Op& op : body.ops) {
@@ -120,7 +122,7 @@ std::string title_of(const Body& body, const RankTrace& rank) {
   return shortened(text, 160);
 }
 
-// The whole iteration over the plot's width.
+// Maps the whole iteration to the plot's width.
 struct Scale {
   Nanoseconds span_ns = 1;
 
@@ -129,7 +131,7 @@ struct Scale {
   }
 };
 
-// From begin to end in hundredths of a pixel.
+// A stretch in hundredths of a pixel.
 struct BusySpan {
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -139,8 +141,8 @@ struct BusySpan {
 
 using BlocksByColour = std::array<std::vector<BusySpan>, kColours>;
 
-// A row's blocks. Neighbours of one colour become one; so do those that a third of a pixel holds,
-// in the colour that has the most of it.
+// Merges a row's blocks. Neighbours of one colour become one block. Several that lie within a third
+// of a pixel become one as well, in the colour that takes the most of it.
 class Merger {
  public:
   void add(const BusySpan& block, Nanoseconds length_ns, int colour) {
@@ -221,7 +223,7 @@ class Picture {
     return y;
   }
 
-  // Of what occurs.
+  // Draws an entry for each colour that occurs.
   void draw_legend() {
     std::array<bool, kColours> seen{};
     for (const Band& band : bands_) {
@@ -242,7 +244,7 @@ class Picture {
     entry("idle", kIdle);
   }
 
-  // Where the next band begins.
+  // Returns where the next band begins.
   int draw_band(const Band& band, int y) {
     const Body& body = program_.bodies[band.rank->body];
     append("<g class=\"band\">\n<text x=\"8\" y=\"{}\" font-weight=\"bold\">{}</text>\n", y + 13,
@@ -262,7 +264,7 @@ class Picture {
     return y + kBandGap;
   }
 
-  // At least a hundredth of a pixel wide, and inside the plot.
+  // Returns the event's block, at least a hundredth of a pixel wide and inside the plot.
   BusySpan block_of(const EventTimes& event) const {
     const std::int64_t end = std::max<std::int64_t>(scale_.hundredths(event.end_ns), 1);
     return {std::min(scale_.hundredths(event.start_ns), end - 1), end};
@@ -292,8 +294,8 @@ class Picture {
     }
   }
 
-  // White lines between actions that touch, and their microbatches. An action is what follows each
-  // other of one stage, kind and microbatch.
+  // Draws white lines between actions that touch, and writes their microbatches. An action is a run
+  // of events of one stage, kind and microbatch.
   void draw_actions(const Band& band, const Row& row, int y) {
     const Body& body = program_.bodies[band.rank->body];
     const auto events = trace_.events_of(program_, *band.rank);
