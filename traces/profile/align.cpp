@@ -1,3 +1,6 @@
+// Shifts of clocks along known ranks: every pair of ranks with common collectives has a median
+// difference of ends, and shifts spread along these pairs from rank to rank. In: ranks with clocks
+// of their own. Out: the same ranks on the clock of the first of each connected set.
 #include "traces/profile/align.h"
 
 #include <fmt/format.h>
@@ -14,24 +17,24 @@
 namespace tandem {
 namespace {
 
-// The same collective on all ranks: group, its ranks, what it does, and its number there. The two
-// ends of a transfer are one, whatever each calls it.
+// Identifies a collective on all ranks: group, its ranks, what it does, and its number there. The
+// two ends of a transfer are the same one, whatever each rank calls it.
 using CollectiveKey = std::tuple<std::string, std::string, std::string, std::int64_t>;
 
 struct Participation {
-  std::size_t rank = 0;  // its place in the profile
+  std::size_t rank = 0;  // place in the profile
   std::size_t kernel = 0;
 };
 
 struct Matched {
-  std::vector<Participation> seen;  // one a rank, by rank
+  std::vector<Participation> seen;  // one for each rank, by rank
   int group_size = 0;
   bool ends_together = false;
 };
 
 using MatchedCollectives = std::map<CollectiveKey, Matched>;
 
-// What a kernel's arguments say of who takes part; no size: not enough.
+// The participants, as far as a kernel's arguments say. Size 0: they do not say enough.
 struct Participants {
   std::string group, ranks, what;
   int size = 0;
@@ -46,7 +49,7 @@ Participants participants_of(const ProfileRank& rank, const ProfileKernel& kerne
     who.ranks = fmt::format("{}>{}", args.from, args.to);
     who.size = 2;
   }
-  // torch cuts long lists; the file's list of groups has them whole.
+  // torch shortens long lists; the file's list of groups has them whole.
   if (who.ranks.find("...") != std::string::npos) {
     const auto whole = std::ranges::find(rank.groups, who.group, &ProcessGroup::name);
     if (whole != rank.groups.end() && static_cast<int>(whole->ranks.size()) == who.size)
@@ -70,7 +73,7 @@ void add_collectives(const ProfileRank& rank, std::size_t place, MatchedCollecti
   each([&](std::size_t i, const Participants& who) {
     const Group group{who.group, who.ranks, who.what};
     const std::int64_t sequence = rank.collectives[rank.kernels[i].collective].sequence;
-    // By their order alone they match where all ranks have as many of them.
+    // Without sequence numbers they match by order, if all ranks have equally many.
     CollectiveKey key{who.group, who.ranks, who.what, sequence};
     if (sequence < 0)
       key = {who.group, who.ranks, fmt::format("{} of {}", who.what, counts[group]),
@@ -85,7 +88,7 @@ void add_collectives(const ProfileRank& rank, std::size_t place, MatchedCollecti
   });
 }
 
-// By pair of ranks how much earlier the second one's ends are.
+// Maps pairs of ranks to how much earlier the second one's ends are.
 using Differences = std::map<std::pair<std::size_t, std::size_t>, std::vector<Nanoseconds>>;
 
 Differences differences_of(const Profile& profile, const MatchedCollectives& matched) {
@@ -104,7 +107,7 @@ Differences differences_of(const Profile& profile, const MatchedCollectives& mat
   return differences;
 }
 
-// Goes from rank to rank, the ones known first.
+// Gives each rank its shift, from a known rank to the unknown ones that it has collectives with.
 void align_clocks(const MatchedCollectives& matched, Profile* profile) {
   const Differences differences = differences_of(*profile, matched);
   std::vector<bool> known(profile->ranks.size());

@@ -1,19 +1,20 @@
-// Clocks of a profile's ranks, and which rank waited for which, from collectives that they have in
-// common.
+// Aligns the clocks of a profile's ranks, and finds which rank waited for which, by collectives
+// that they have in common.
 #pragma once
 
 #include "traces/profile/profile.h"
 
 namespace tandem {
 
-// A collective of two ranks or more ends on all of them at about the same time. Of those that match
-// (the same process group with the same ranks, and the sequence number, or where none is said the
-// place in the group's order) the median difference of ends is taken as the difference of clocks,
-// from the first rank on to all that it is connected with; it is then the rank's clock_shift_ns.
-// Sends and broadcasts, which end apart, do not count.
+// Aligns clocks. A collective of two ranks or more ends on all of them at about the same time. So
+// the difference of two clocks is the median difference of the ends of all collectives that both
+// ranks have. From the first rank on, each rank that is connected with a known one gets its shift,
+// which is kept as clock_shift_ns. Two kernels are one collective if they have the same process
+// group and ranks, and the same sequence number (or place in the group's order, where no number is
+// given). Sends and broadcasts do not count: their ends differ.
 //
-// Then transfer_ns of a communication that all ranks of its group have is the last one's start. Of
-// kernels without collectives' arguments nothing is known, and nothing moves.
+// Then sets transfer_ns of each communication that all ranks of its group have to the start of the
+// last one. Kernels without collectives' arguments stay as they are.
 void align(Profile* profile);
 
 }  // namespace tandem

@@ -1,3 +1,6 @@
+// Walk of the wait-for graph. A kernel waits for the one before it on its stream and for those that
+// its row names. For each gap between kernels of compute, the walk begins at the kernel after the
+// gap and follows waits as long as they lead to communication that ends after the gap began.
 #include "traces/profile/awaited.h"
 
 #include <algorithm>
@@ -19,7 +22,8 @@ class Awaited {
     find_labels(split);
   }
 
-  // The gap before a kernel; behind the last one (-1) all that is in flight counts.
+  // Splits the gap before kernel `next`; -1: the gap after the last one, where all that is in
+  // flight counts.
   void add_gap(Nanoseconds begin, Nanoseconds end, std::int64_t next) {
     if (begin >= end) return;
     ++gap_;
@@ -36,7 +40,8 @@ class Awaited {
   std::vector<Nanoseconds> exposed() && { return std::move(exposed_); }
 
  private:
-  // Those that are told, and the one before on the stream.
+  // Collects each kernel's waits: those that the profile names, and the kernel before it on its
+  // stream.
   void find_waits() {
     std::unordered_map<std::int64_t, int> by_correlation;
     std::map<std::int32_t, int> last_on;
@@ -72,7 +77,8 @@ class Awaited {
     for (const int waited : waits_[kernel]) note(waited, begin);
   }
 
-  // By falling end each takes its instants but those from the earliest start so far on.
+  // Gives the gap's instants to the communications found. Goes through them by falling end; each
+  // gets its instants before the earliest start so far.
   void give(Nanoseconds begin, Nanoseconds end) {
     std::ranges::sort(found_, [&](int a, int b) {
       const Nanoseconds end_a = rank_.kernels[a].end_ns, end_b = rank_.kernels[b].end_ns;
@@ -90,8 +96,8 @@ class Awaited {
 
   const ProfileRank& rank_;
   std::vector<std::vector<int>> waits_;
-  std::vector<int> seen_in_;  // by kernel: the last gap that it was found in
-  std::vector<int> labels_;   // by kernel: into the split's; -1: no communication
+  std::vector<int> seen_in_;  // by kernel: the last gap in which it was found
+  std::vector<int> labels_;   // by kernel: place in the split's comms; -1: not communication
   std::vector<Nanoseconds> exposed_;
   std::vector<int> found_;
   int gap_ = 0;

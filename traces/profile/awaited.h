@@ -1,4 +1,4 @@
-// What compute waits for, in profiles that tell it: those that Tandem wrote.
+// Finds what compute waits for, in profiles that record it: those that Tandem wrote.
 #pragma once
 
 #include <vector>
@@ -7,12 +7,13 @@
 
 namespace tandem {
 
-// By label of `split.comms` the exposed communication of a rank as a trace's metrics have it
-// (traces/metrics.h): an instant of the step in which nothing computes belongs to the communication
-// in flight that the next kernel of compute waits for, directly or through others, of several to
-// the last to end; behind the last one to all. What is in flight beside that is bubble.
+// Returns a rank's exposed communication, by label of `split.comms`, as a trace's metrics have it
+// (traces/metrics.h). An instant of the step in which nothing computes belongs to a communication
+// in flight that the next kernel of compute waits for, directly or through others; after the last
+// kernel, to any in flight. If there are several, it belongs to the one that ends last. Other
+// instants are bubble, whatever is in flight.
 //
-// REQUIRES: the rank tells waits.
+// REQUIRES: rank.tells_waits.
 std::vector<Nanoseconds> awaited_of(const ProfileRank& rank, const ProfileSplit& split,
                                     Nanoseconds step_begin_ns, Nanoseconds step_end_ns);
 

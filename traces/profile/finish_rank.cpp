@@ -21,7 +21,8 @@ void join_launches(ProfileRank* rank) {
   }
 }
 
-// "ProfilerStep#3"; of Nsight Systems, where programs name their steps, also "iteration 3".
+// Says whether a name is a step's: "ProfilerStep#3", or in Nsight Systems, where programs name
+// their steps, also "iteration 3".
 bool is_step(std::string_view name, bool named_by_program) {
   if (name.starts_with("ProfilerStep")) return true;
   if (!named_by_program) return false;

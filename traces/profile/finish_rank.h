@@ -1,4 +1,4 @@
-// What readers of profiles do when all rows are there.
+// The steps that all readers of profiles share, once they have read all rows.
 #pragma once
 
 #include "base/result.h"
@@ -6,23 +6,24 @@
 
 namespace tandem {
 
-// A profile's times are within this of 0: 126 years, of which no sum or difference overflows.
+// Times are within this of 0. It is 126 years: no sum or difference of two overflows.
 inline constexpr Nanoseconds kMostTime = 4'000'000'000'000'000'000;
 
 // Checks that all times stay in range when `ns` is added, that no kernel ends before it starts, and
 // that none takes longer than a day.
 Status check_times(const ProfileRank& rank, Nanoseconds ns);
 
-// Adds so much to all of its times.
+// Adds `ns` to all of the rank's times.
 void shift(Nanoseconds ns, ProfileRank* rank);
 
-// Sorts; joins kernels with what launched them; takes steps from annotations (ProfilerStep#N on a
-// CPU thread), and the passes that kernels belong to (phases.cpp).
+// Sorts rows, joins kernels with the calls that launched them, takes steps from annotations
+// (ProfilerStep#N on a CPU thread), and finds the passes of kernels (phases.cpp).
 void finish_rank(ProfileRank* rank);
 
-// The PassPhase and the action of each kernel: of the annotation that it was launched in, or runs
-// in on its stream; else Backward of what autograd's threads launched, Forward of other threads' in
-// a profile that has both.
+// Finds the PassPhase and the action of each kernel. They are those of the annotation in which it
+// was launched, or else of the one in which it runs on its stream. Other kernels are Backward if
+// one of autograd's threads launched them, and else Forward; in profiles without such threads they
+// stay Unknown.
 void find_phases(ProfileRank* rank);
 
 }  // namespace tandem

@@ -14,22 +14,22 @@
 namespace tandem {
 namespace {
 
-constexpr std::size_t kRead = 1 << 20;           // bytes at once
-constexpr std::size_t kLongestValue = 1u << 30;  // of one row or member
+constexpr std::size_t kRead = 1 << 20;           // bytes read at once
+constexpr std::size_t kLongestValue = 1u << 30;  // bytes of one row or member
 
 constexpr bool is_blank(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
-// What ends a run of plain characters outside of strings.
+// Characters that end a run of plain ones outside of strings.
 constexpr std::array<bool, 256> kStructure = [] {
   std::array<bool, 256> table{};
   for (const char c : {'{', '}', '[', ']', '"', ','}) table[static_cast<unsigned char>(c)] = true;
   return table;
 }();
 
-// Where a value ends, as its text comes in pieces.
+// Finds where a value ends while its text arrives in pieces.
 class ValueEnd {
  public:
-  // Looks at text from where it was left; true: the value ends at length().
+  // Goes on from where it stopped. Returns true once the value ends, at length().
   bool look(std::string_view text) {
     while (at_ < text.size()) {
       if (in_string_ ? end_string(text) : step(text)) return true;
@@ -108,7 +108,7 @@ Result<JsonRows> JsonRows::open(const std::string& path) {
   return JsonRows(path, std::make_unique<File>(file));
 }
 
-// Keeps what is not taken, and adds to it; false at the file's end.
+// Keeps what is not yet taken and reads more behind it. Returns false at the file's end.
 Result<bool> JsonRows::fill() {
   line_ += static_cast<std::size_t>(
       std::count(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(begin_), '\n'));

@@ -1,4 +1,4 @@
-// JsonRows: a JSON file too large to hold, plain or gzip, one value after another.
+// JsonRows reads a JSON file that is too large to hold, plain or gzip, one value after another.
 #pragma once
 
 #include <cstddef>
@@ -14,30 +14,31 @@ namespace tandem {
 
 class JsonRows {
  public:
-  // So many bytes can be read behind each value's text.
+  // This many bytes can be read behind each value's text.
   static constexpr std::size_t kPadding = 64;
 
-  // A value's text, which is gone with the next one. What its check says ends the reading.
+  // Called with a value's text, which is valid until it returns. An Error that it returns ends the
+  // reading.
   using Row = std::function<Status(std::string_view)>;
   using Member = std::function<Status(std::string_view key, std::string_view)>;
 
-  // Error::Missing in a build without zlib.
+  // Returns Error::Missing in a build without zlib.
   static Result<JsonRows> open(const std::string& path);
   JsonRows(JsonRows&&) noexcept;
   JsonRows& operator=(JsonRows&&) = delete;
   ~JsonRows();
 
-  // Reads the file's object: `row` for each element of its array of that name, `member` for each
-  // other member. An array in the object's place is that of rows. Errors name the line, and say
-  // where the file ends early, as that of a killed job does.
+  // Reads the file's object: calls `row` for each element of its array named `rows`, and `member`
+  // for each other member. If the file is an array, it is taken for that of rows. Errors name the
+  // line. They also say where a file ends early, as that of a killed job does.
   Status read(std::string_view rows, const Member& member, const Row& row);
 
  private:
-  struct File;  // of zlib
+  struct File;  // zlib's
   JsonRows(std::string path, std::unique_ptr<File> file);
 
   Result<bool> fill();
-  Result<char> next();  // past blanks, not taken; 0 at the file's end
+  Result<char> next();  // the next character but blanks, not taken; 0 at the file's end
   Result<std::string_view> value();
   Status expect(char c, std::string_view where);
   Status read_rows(const Row& row);
@@ -46,8 +47,8 @@ class JsonRows {
   std::string path_;
   std::unique_ptr<File> file_;
   std::vector<char> buffer_;
-  std::size_t begin_ = 0, end_ = 0;  // what is read and not yet taken
-  std::size_t line_ = 1;             // that buffer_ begins on
+  std::size_t begin_ = 0, end_ = 0;  // read and not yet taken
+  std::size_t line_ = 1;             // where buffer_ begins
 };
 
 }  // namespace tandem

@@ -23,7 +23,7 @@ bool holds(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-// Parts of names, in lower case, of kernels that communicate.
+// Parts of the names, in lower case, of kernels that communicate.
 constexpr std::array kCommunicates = {"nccl",
                                       "rccl",
                                       "hccl",
@@ -42,7 +42,7 @@ struct NamePart {
   std::string_view part, says;
 };
 
-// The first that a name holds decides.
+// The first part that a name holds decides.
 constexpr std::array<NamePart, 58> kCategories = {{
     {"flash", "attention"},
     {"fmha", "attention"},
@@ -104,7 +104,7 @@ constexpr std::array<NamePart, 58> kCategories = {{
     {"reduce", "reduction"},
 }};
 
-// NCCL's kernels and torch's collectives, without '_' and in lower case.
+// Parts of the names of NCCL's kernels and torch's collectives, in lower case and without '_'.
 constexpr std::array<NamePart, 13> kCollectives = {{
     {"allreduce", "all-reduce"},
     {"reducescatter", "reduce-scatter"},
@@ -121,13 +121,13 @@ constexpr std::array<NamePart, 13> kCollectives = {{
     {"scatter", "scatter"},
 }};
 
-// Of groups' descriptions in lower case; the first that is there decides. Megatron-LM's names, then
-// single words as DeviceMesh has them.
+// Parts of groups' descriptions in lower case, Megatron-LM's, and then single words, as DeviceMesh
+// has them. The first one found decides.
 constexpr std::array<std::pair<std::string_view, GroupKind>, 10> kDescriptions = {{
     {"data_parallel", GroupKind::Data},
     {"distributed_optimizer", GroupKind::Data},
     {"embedding_group", GroupKind::Data},
-    {"model_pipeline", GroupKind::Data},  // of gradient norms, as is model_parallel_group
+    {"model_pipeline", GroupKind::Data},  // gradient norms, as model_parallel_group
     {"expert", GroupKind::Expert},
     {"context_parallel", GroupKind::Context},
     {"pipeline", GroupKind::Pipeline},
@@ -161,7 +161,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
   return words;
 }
 
-// A number at the front of text, which loses it.
+// Takes a number from the front of `text`.
 std::optional<int> take_number(std::string_view* text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
@@ -185,7 +185,7 @@ PassPhase phase_of_letter(char letter) {
   }
 }
 
-// "1F3": stage, letter, microbatch.
+// Reads a pass of PyTorch's pipelining, "1F3": stage, letter, microbatch.
 std::optional<ProfileAction> pipelining_action(std::string_view text) {
   ProfileAction action;
   const auto stage = take_number(&text);
@@ -240,7 +240,7 @@ std::string short_name(std::string_view kernel) {
   }
   if (name.starts_with("void ")) name.erase(0, 5);
   while (name.ends_with(' ')) name.pop_back();
-  // CUTLASS has one kernel for all; what it does is the first of its types.
+  // CUTLASS has one kernel for everything; the first of its types says what it does.
   if (const std::size_t type = kernel.find("device_kernel<"); type != std::string_view::npos) {
     const std::size_t begin = type + std::string_view("device_kernel<").size();
     name += fmt::format("<{}>", kernel.substr(begin, kernel.find_first_of("<>,", begin) - begin));

@@ -22,7 +22,7 @@ using Json = nlohmann::json;
 
 constexpr std::int64_t kNone = -1;
 
-// Microseconds with decimals as nanoseconds: exact where a double is not.
+// Reads microseconds with decimals as nanoseconds, exactly where a double is not exact.
 std::optional<Nanoseconds> nanoseconds(std::string_view text) {
   while (!text.empty() && (text.back() <= ' ')) text.remove_suffix(1);
   if (text.size() > 1 && text.front() == '"' && text.back() == '"')
@@ -46,7 +46,7 @@ std::optional<Nanoseconds> nanoseconds(std::string_view text) {
   return static_cast<Nanoseconds>(std::llround(value * 1000));
 }
 
-// What is read of a row; views into the parser.
+// The fields of a row that are read; views into the parser's text.
 struct KinetoRow {
   std::string_view phase, category, name;
   std::int64_t process = kNone, thread = kNone;
@@ -54,7 +54,7 @@ struct KinetoRow {
   std::int64_t stream = kNone, correlation = kNone;
   std::vector<std::int64_t> waits;
   std::string_view shapes, types, values;  // of a call's arguments
-  // Of a collective.
+  // The arguments of a collective.
   std::string_view collective, dtype, group, description, ranks;
   std::int64_t in_elements = kNone, out_elements = kNone, group_size = 0, sequence = kNone,
                from = kNone, to = kNone;
@@ -95,7 +95,7 @@ std::string_view text_of(Value value) {
   return value.get_string().get(text) == simdjson::SUCCESS ? text : std::string_view();
 }
 
-// A list as it stands in the file.
+// Returns a list's text as it stands in the file.
 std::string_view list_text(Value value) {
   simdjson::ondemand::array list;
   std::string_view text;
@@ -298,7 +298,7 @@ class KinetoRows {
     return Done{};
   }
 
-  // By the name alone, looked at once.
+  // Returns the activity that the name alone says; each name is looked at once.
   Activity activity_of_id(std::uint32_t name) {
     while (activities_.size() <= name)
       activities_.push_back(
@@ -306,7 +306,7 @@ class KinetoRows {
     return activities_[name];
   }
 
-  // What Tandem says of its own files.
+  // Reads what Tandem's own files say of themselves.
   void add_own(const Json& json) {
     if (!json.is_object()) return;
     const auto alike = json.find("ranks_alike");
@@ -352,7 +352,7 @@ class KinetoRows {
     return Done{};
   }
 
-  // Of the devices, what this rank's kernels ran on: all are alike in a node.
+  // Takes the name of the first device: all of a node are alike.
   void name_device() {
     if (!devices_.is_array() || devices_.empty() || !devices_.front().is_object()) return;
     const auto name = devices_.front().find("name");

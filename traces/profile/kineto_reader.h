@@ -1,5 +1,5 @@
-// Kineto: the JSON that torch.profiler writes of one rank, plain or gzip (libkineto, schemaVersion
-// 1; also of older versions, and of ROCm).
+// Kineto: reads the JSON that torch.profiler writes for one rank, plain or gzip (libkineto,
+// schemaVersion 1; also that of older versions, and of ROCm).
 #pragma once
 
 #include <string>
@@ -9,8 +9,9 @@
 
 namespace tandem {
 
-// Times are absolute: from 1970, where the file's clock is. An Error names the file and, where
-// there is one, the line: no JSON, cut off, another schemaVersion, no kernel of a GPU.
+// Reads a rank's profile. Times are absolute, from 1970, if the file says where its clock is. An
+// Error names the file and, where there is one, the line: no JSON, cut off, another schemaVersion,
+// no kernel of a GPU.
 Result<ProfileRank> read_kineto(const std::string& path);
 
 }  // namespace tandem

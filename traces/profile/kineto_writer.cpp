@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kKinetoBlock = 1 << 20;  // bytes written at once
 constexpr int kCpuProcess = 1;
 
-// Microseconds with three decimals.
+// Returns microseconds with three decimals.
 std::string us(Nanoseconds ns) {
   const Nanoseconds size = ns < 0 ? -ns : ns;
   return fmt::format("{}{}.{:03}", ns < 0 ? "-" : "", size / 1000, size % 1000);
@@ -130,7 +130,7 @@ class KinetoFile {
     if (args.sequence >= 0) fmt::format_to(at(), R"(, "Seq": {})", args.sequence);
   }
 
-  // What no other tool reads: the kernels of other streams that this one waits for.
+  // Adds the kernels of other streams that this one waits for. No other tool reads this field.
   void add_waits(std::int64_t correlation) {
     const auto first =
         std::lower_bound(waits_.begin(), waits_.end(), std::pair(correlation, std::int64_t{0}));

@@ -11,22 +11,22 @@
 
 namespace tandem {
 
-// Kineto's JSON, schemaVersion 1: kernels and copies, collectives' arguments, annotations,
-// distributedInfo. HTA finds a file's rank by the blank behind "rank":.
+// Writes Kineto's JSON, schemaVersion 1: kernels and copies, collectives' arguments, annotations,
+// distributedInfo. HTA needs the blank after "rank": to find a file's rank.
 Status write_kineto(const ProfileRank& rank, const std::string& path);
 
-// How many kernels were written, and how many of them are shorter than 1 us: HTA rounds starts up
-// and ends down to whole us, so that they may vanish there.
+// How many kernels were written, and how many of them are shorter than 1 us. HTA rounds starts up
+// and ends down to whole us, so those may vanish there.
 struct KinetoWritten {
   std::int64_t kernels = 0, below_us = 0;
 };
 
-// Before the work that fills it: an Error where the folder is a file, or has profiles already,
-// which would be read with these. Empty: nothing.
+// Checks the folder before the work that fills it. Error if it is a file, or has profiles already:
+// those would be read together with the new ones. An empty name passes.
 Status check_kineto_folder(const std::string& folder);
 
-// A file a rank, rank-N.json, in that folder, which is made where it is not there. No file is left
-// half written.
+// Writes a file for each rank, rank-N.json, in the folder, which is created if it does not exist.
+// No file is left half written.
 Result<KinetoWritten> write_kineto(const Program& program, const Trace& trace,
                                    const std::string& folder);
 

@@ -1,4 +1,4 @@
-// In a build without zlib, simdjson and SQLite: profiles are refused.
+// Refuses profiles in a build without zlib, simdjson and SQLite.
 #include "traces/profile/kineto_reader.h"
 #include "traces/profile/nsight_reader.h"
 

@@ -18,7 +18,7 @@ namespace tandem {
 
 namespace {
 
-// A result of SELECT, row by row. What is no number where one is expected is told at the end.
+// The result of a SELECT, row by row. A value that is not of the expected type is kept as fault().
 class Selected {
  public:
   Selected(sqlite3* database, sqlite3_stmt* statement)
@@ -28,7 +28,7 @@ class Selected {
     code_ = sqlite3_step(statement_.get());
     return code_ == SQLITE_ROW;
   }
-  // 0 where there is none.
+  // Returns 0 for NULL.
   std::int64_t number(int column) const {
     if (type(column) != SQLITE_INTEGER && type(column) != SQLITE_NULL)
       note(column, "that is no integer, expected one");
@@ -52,9 +52,9 @@ class Selected {
     return {reinterpret_cast<const char*>(text),
             static_cast<std::size_t>(sqlite3_column_bytes(statement_.get(), column))};
   }
-  // "": all rows were there.
+  // Returns why no row followed; "" if all rows were read.
   std::string why_ended() const { return code_ == SQLITE_DONE ? "" : sqlite3_errmsg(database_); }
-  // "": all that were read were what they had to be.
+  // Says which value was not of the expected type; "" if all were.
   const std::string& fault() const { return fault_; }
 
  private:
@@ -67,7 +67,7 @@ class Selected {
   sqlite3* database_;
   std::unique_ptr<sqlite3_stmt, int (*)(sqlite3_stmt*)> statement_;
   int code_ = SQLITE_DONE;
-  mutable std::string fault_;  // the first
+  mutable std::string fault_;  // the first one
 };
 
 class NsightFile {
@@ -91,7 +91,7 @@ class NsightFile {
 
   bool has_table(const std::string& table) const { return tables_.contains(table); }
 
-  // use(row) for each of a table's.
+  // Calls use(row) for each row of a table.
   template <class Use>
   Status select(std::string_view columns, std::string_view table, std::string_view in_order,
                 const Use& use) const {
@@ -111,7 +111,7 @@ class NsightFile {
 
  private:
   Status read_table_names() {
-    // Without views and virtual tables, which have no pages: what they compute may never end.
+    // Leaves out views and virtual tables, which have no pages: computing them may never end.
     return select("name", "sqlite_master", "WHERE type = 'table' AND rootpage > 0",
                   [&](const Selected& row) { tables_.emplace(row.text(0)); });
   }
@@ -126,7 +126,7 @@ class NsightFile {
   std::set<std::string, std::less<>> tables_;
 };
 
-// globalTid and globalPid hold it in their bits.
+// Returns the process that globalTid and globalPid hold in their bits.
 std::int32_t process_of(std::int64_t global_id) {
   return static_cast<std::int32_t>(global_id >> 24 & 0xFFFFFF);
 }
@@ -146,7 +146,7 @@ std::string_view copy_name(std::int64_t kind) {
   }
 }
 
-// By process and device.
+// Ranks by process and device.
 using RanksByPlace = std::map<std::pair<std::int32_t, std::int64_t>, ProfileRank>;
 
 void add_kernel(const Selected& row, std::string_view name, Activity activity,
@@ -172,7 +172,7 @@ Status read_kernels(const NsightFile& file, const std::map<std::int64_t, std::st
                     if (at != strings.end()) name = at->second;
                     add_kernel(row, name, activity_of(name), ranks);
                   }));
-  // Copies of devices without kernels are of no rank.
+  // Copies on devices without kernels belong to no rank.
   if (file.has_table("CUPTI_ACTIVITY_KIND_MEMCPY")) {
     RETURN_IF_ERROR(
         file.select("start, end, streamId, correlationId, deviceId, globalPid, copyKind",
@@ -189,7 +189,7 @@ Status read_kernels(const NsightFile& file, const std::map<std::int64_t, std::st
                      });
 }
 
-// What the CPU did, of each rank of its process.
+// Reads what the CPU did; all ranks of its process get it.
 Status read_cpu(const NsightFile& file, const std::map<std::int64_t, std::string>& strings,
                 RanksByPlace* ranks) {
   const auto each_of = [&](std::int64_t global_tid, const auto& use) {

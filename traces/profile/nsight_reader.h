@@ -1,4 +1,4 @@
-// Nsight Systems: what `nsys export --type sqlite` writes of one or many processes.
+// Nsight Systems: reads what `nsys export --type sqlite` writes for one or many processes.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace tandem {
 
-// A rank for each process and GPU that has kernels, in their order. Times are absolute where the
-// session's start is known, else from that start. NVTX ranges are annotations; those named as steps
-// are ("iteration 3"). An Error names the file: no SQLite, a table or column that is not there, no
-// kernels. Error::Missing in a build without SQLite.
+// Returns a rank for each process and GPU that has kernels, in their order. Times are absolute if
+// the session's start is known, else they count from it. NVTX ranges become annotations; those
+// named as steps ("iteration 3") begin steps. An Error names the file: no SQLite, a table or column
+// that is not there, no kernels. Error::Missing in a build without SQLite.
 Result<std::vector<ProfileRank>> read_nsight(const std::string& path);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// Some passes of a profile alone: a forward and a backward that run together, say.
+// Picks some passes out of a profile: for instance a forward and a backward that run together.
 #pragma once
 
 #include <string>
@@ -10,12 +10,13 @@
 
 namespace tandem {
 
-// "6F3,1B1" as tandem schedule writes them: a stage, F, B, I or W, and a microbatch. An Error says
-// what is none.
+// Parses passes such as "6F3,1B1", as tandem schedule writes them: a stage, F, B, I or W, and a
+// microbatch. An Error quotes what is not a pass.
 Result<std::vector<ProfileAction>> passes_named(std::string_view text);
 
-// What these passes computed, and the communication that began and ended meanwhile, as profiles of
-// the ranks that ran all of them, without steps. An Error where none did.
+// Returns the profiles, without steps, of the ranks that ran all of these passes, cut down to what
+// the passes computed and the communication that began and ended meanwhile. An Error if no rank ran
+// all of them.
 Result<Profile> only_passes(Profile profile, const std::vector<ProfileAction>& passes);
 
 }  // namespace tandem

@@ -1,4 +1,5 @@
-// Phases: which pass of training launched a kernel.
+// Finds which pass of training launched a kernel: by the annotations open when it was launched,
+// else by those open on its stream when it starts, else by the thread that launched it.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -18,15 +19,16 @@ struct NamedPass {
 
 using NamedPasses = std::vector<NamedPass>;
 
-// Of the passes that last at a moment the innermost one's phase, and the stage and microbatch of
-// the innermost that says them. Moments must not go back.
+// Finds the passes that are open at a moment. The innermost one says the phase; the innermost one
+// that names a stage or microbatch says those. REQUIRES: moments do not go back.
 class PassesAt {
  public:
   explicit PassesAt(NamedPasses passes) : passes_(std::move(passes)) {
     std::ranges::stable_sort(passes_, {}, &NamedPass::start_ns);
   }
 
-  // The number of the pass that says the most; -1: none lasts.
+  // Returns the number of the pass that says stage or microbatch, else of the innermost one; -1:
+  // none is open.
   std::int32_t at(Nanoseconds moment_ns, PassPhase* phase) {
     for (; next_ < passes_.size() && passes_[next_].start_ns <= moment_ns; ++next_)
       lasting_.push_back(next_);
@@ -47,7 +49,7 @@ class PassesAt {
   std::size_t next_ = 0;
 };
 
-// Adds the passes to the rank's, and gives the number of the first.
+// Adds the passes to the rank's actions, and returns the number of the first.
 std::int32_t add_actions(const NamedPasses& passes, ProfileRank* rank) {
   const auto first = static_cast<std::int32_t>(rank->actions.size());
   for (const NamedPass& pass : passes) rank->actions.push_back(pass.action);
@@ -79,7 +81,7 @@ void by_threads(ProfileRank* rank) {
   }
 }
 
-// In the order of their launches; those without one are left out.
+// Returns kernels in the order of their launches, without those that have none.
 std::vector<ProfileKernel*> launched(ProfileRank* rank) {
   std::vector<ProfileKernel*> kernels;
   for (ProfileKernel& kernel : rank->kernels) {

@@ -18,7 +18,7 @@
 namespace tandem {
 namespace {
 
-// What was measured, and how long each time.
+// A measured thing, and its time in each run.
 struct Samples {
   CostRow row;
   std::string dtype;
@@ -38,7 +38,7 @@ void add_sample(const CostRow& row, std::string_view dtype, Nanoseconds ns, Samp
   own.ns.push_back(ns);
 }
 
-// By the rank's calls, the time of the kernels of compute that each launched.
+// Returns, by the rank's calls, the time of the kernels of compute that each launched.
 std::vector<Nanoseconds> ns_of_calls(const ProfileRank& rank) {
   std::vector<Nanoseconds> ns(rank.calls.size(), 0);
   const auto before = [](const ShapedCall& call) { return std::pair(call.thread, call.start_ns); };
@@ -73,8 +73,8 @@ void add_calls(const ProfileRank& rank, SamplesByRow* samples, ProfileCosts* cos
   }
 }
 
-// Who takes part: torch's list, or, where that is cut, the file's list of the group. Empty:
-// unknown.
+// Returns the participants: torch's list, or the file's list of the group if that one is shortened.
+// Empty: unknown.
 std::vector<int> members_of(const ProfileRank& rank, const CollectiveArgs& args) {
   const auto json = nlohmann::json::parse(rank.names.text(args.ranks), nullptr, false);
   const auto is_number = [](const auto& value) { return value.is_number_integer(); };
@@ -104,7 +104,7 @@ void add_collectives(const ProfileRank& rank, const std::set<int>& present, int 
   }
 }
 
-// That of the GEMMs that took longest; "" without any.
+// Returns the precision of the GEMMs that took longest; "" if there are none.
 std::string precision_of(const SamplesByRow& samples) {
   std::map<std::string, Nanoseconds> ns_of;
   for (const auto& [key, own] : samples) {

@@ -1,3 +1,5 @@
+// Arithmetic of intervals: unions and intersections of what runs on a rank's streams. In: a rank's
+// kernels. Out: its time by activity, by kind of communication, by kernel and by pass.
 #include "traces/profile/profile_metrics.h"
 
 #include <fmt/format.h>
@@ -16,20 +18,20 @@ namespace {
 
 constexpr Nanoseconds kMicrosecond = 1000;
 
-// Of a time that may be below 0.
+// Rounds down to a whole microsecond, also below 0.
 Nanoseconds floor_us(Nanoseconds ns) {
   const Nanoseconds rest = ((ns % kMicrosecond) + kMicrosecond) % kMicrosecond;
   return ns - rest;
 }
 
-// A kernel as a view sees it.
+// A kernel with the activity and times that a view gives it.
 struct Seen {
   const ProfileKernel* kernel = nullptr;
   Activity activity = Activity::Compute;
   Nanoseconds start_ns = 0, end_ns = 0;
 };
 
-// What names say of each kernel of a rank: looked at once a name.
+// HTA's activity of each kernel; each name is looked at once.
 class ActivitiesOfHta {
  public:
   explicit ActivitiesOfHta(const ProfileRank& rank) : rank_(rank) {}
@@ -58,9 +60,9 @@ std::vector<Seen> seen_of(const ProfileRank& rank, const std::vector<bool>& is_c
     if (view.without_waiting && kernel.activity == Activity::Communication)
       seen.start_ns = std::max(seen.start_ns, kernel.transfer_ns);
     if (view.as_hta) {
-      // Of no activity of HTA's, the GPU is still not idle.
+      // A kernel to which HTA gives no activity still keeps the GPU from being idle.
       seen.activity = activities.of(kernel).value_or(Activity::Memory);
-      // The file's own microseconds, before clocks were aligned.
+      // HTA rounds the file's own microseconds, before clocks were aligned.
       const Nanoseconds shift = rank.clock_shift_ns;
       seen.start_ns = floor_us(kernel.start_ns - shift + kMicrosecond - 1) + shift;
       seen.end_ns = floor_us(kernel.end_ns - shift) + shift;
@@ -70,13 +72,13 @@ std::vector<Seen> seen_of(const ProfileRank& rank, const std::vector<bool>& is_c
   return all;
 }
 
-// A communication, for what is exposed.
+// A communication while it runs, to find what is exposed.
 struct InFlight {
   Nanoseconds start_ns = 0, end_ns = 0;
   std::size_t label = 0;
 };
 
-// Each instant belongs to the communication in flight that ends last.
+// Gives each instant to the communication in flight that ends last. Returns intervals by label.
 std::vector<Intervals> shares_of(std::vector<InFlight> flights, std::size_t labels) {
   std::ranges::stable_sort(flights, {}, &InFlight::start_ns);
   std::vector<Intervals> shares(labels);
@@ -113,7 +115,7 @@ void add_size(const ProfileRank& rank, const Seen& seen, CommTotal* total) {
 std::vector<CommTotal> comms_of(const ProfileRank& rank, const std::vector<Seen>& all,
                                 const Intervals& compute, bool by_kind) {
   std::map<CommLabel, std::size_t> places;
-  // A label is made once for kernels of one name and arguments' names.
+  // Makes a label once for all kernels with the same name and names of arguments.
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>, CommLabel>
       labels;
   std::vector<const Seen*> comms;
@@ -309,7 +311,7 @@ std::optional<double> bytes_of(const ProfileRank& rank, const ProfileKernel& ker
   if (kernel.collective < 0) return std::nullopt;
   const CollectiveArgs& args = rank.collectives[kernel.collective];
   const int element = element_bytes(rank.names.text(args.dtype));
-  // Of a gather what comes out is the whole, of a scatter what goes in.
+  // The whole is the output of a gather and the input of a scatter.
   const std::int64_t elements = std::max(args.in_elements, args.out_elements);
   if (element == 0 || elements < 0 || args.group_size < 1) return std::nullopt;
   return static_cast<double>(elements) * element;

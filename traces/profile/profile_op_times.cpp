@@ -15,7 +15,7 @@
 namespace tandem {
 namespace {
 
-// Stage and microbatch; -1 where they are not told.
+// A pass; stage and microbatch are -1 where they are unknown.
 struct PassKey {
   PassPhase phase = PassPhase::Unknown;
   int stage = -1, microbatch = -1;
@@ -23,22 +23,22 @@ struct PassKey {
   auto operator<=>(const PassKey&) const = default;
 };
 
-// What a rank's kernels took, a step.
+// Times of a rank's kernels, by pass and by communication.
 struct RankTimes {
-  std::map<PassKey, std::vector<double>> passes;  // ns, one a pass
-  // ns, in order of start, of all steps: by label and ranks, and (without ranks) by label.
+  std::map<PassKey, std::vector<double>> passes;  // ns, one for each pass
+  // ns, in order of start, over all steps: by label and ranks, and by label alone (ranks "").
   std::map<std::pair<CommLabel, std::string>, std::vector<double>> comms;
-  bool splits_backward = false;  // has weight gradients of its own
+  bool splits_backward = false;  // has passes of weight gradients
 };
 
-// Of which step a kernel is: by its launch, where that is known.
+// Returns the step of a kernel: by its launch, where that is known.
 int step_of(const ProfileRank& rank, const ProfileKernel& kernel) {
   const Nanoseconds at = kernel.launch >= 0 ? rank.launches[kernel.launch].at_ns : kernel.start_ns;
   const auto after = std::ranges::upper_bound(rank.steps, at, {}, &ProfileStep::start_ns);
   return static_cast<int>(after - rank.steps.begin());
 }
 
-// Who takes part in a communication, as far as its arguments say: "0>1", "[0, 1]".
+// Returns who takes part in a communication, as far as its arguments say: "0>1", "[0, 1]".
 std::string ranks_of(const ProfileRank& rank, const ProfileKernel& kernel) {
   if (kernel.collective < 0) return "";
   const CollectiveArgs& args = rank.collectives[kernel.collective];
@@ -56,7 +56,7 @@ std::string ranks_of(const Program& program, int rank, const Op& op) {
 
 RankTimes times_of_rank(const ProfileRank& rank, const std::vector<bool>& is_counted) {
   RankTimes times;
-  // A pass by its step, and where it has no microbatch by its annotation.
+  // A pass is told by its step, and by its annotation if it has no microbatch.
   std::map<PassKey, std::map<std::pair<int, int>, Intervals>> passes;
   for (std::size_t i = 0; i < rank.kernels.size(); ++i) {
     if (!is_counted.empty() && !is_counted[i]) continue;
@@ -71,7 +71,7 @@ RankTimes times_of_rank(const ProfileRank& rank, const std::vector<bool>& is_cou
     if (kernel.activity != Activity::Compute || kernel.action < 0) continue;
     const ProfileAction& action = rank.actions[kernel.action];
     if (!action.is_whole || action.phase != kernel.phase) continue;
-    // The optimizer's is one a step, of all stages.
+    // The optimizer has one pass a step, for all stages.
     const bool is_one = action.microbatch >= 0 || kernel.phase == PassPhase::Step;
     const int place = is_one ? -1 : kernel.action;
     passes[{kernel.phase, action.stage, action.microbatch}][{step_of(rank, kernel), place}]
@@ -109,14 +109,14 @@ PassPhase phase_of(OpKind kind) {
   }
 }
 
-// Of several times the same pass, the mean.
+// Returns the mean of a pass's times in several steps.
 double mean(const std::vector<double>& values) {
   double sum = 0;
   for (const double value : values) sum += value;
   return sum / static_cast<double>(values.size());
 }
 
-// Nothing: none of that phase and stage.
+// Returns nothing if there is no pass of that phase and stage.
 std::optional<double> pass_ns_of_phase(const RankTimes& times, PassPhase phase, int stage,
                                        int microbatch) {
   const auto exact = times.passes.find({phase, stage, microbatch});
@@ -130,7 +130,7 @@ std::optional<double> pass_ns_of_phase(const RankTimes& times, PassPhase phase, 
 }
 
 std::optional<double> pass_ns(const RankTimes& times, PassPhase phase, int stage, int microbatch) {
-  // Beside weight gradients a "B" is the input's.
+  // If weight gradients are passes of their own, a "B" is the input gradient's.
   if (phase == PassPhase::BackwardInput && times.splits_backward) {
     const auto input = pass_ns_of_phase(times, phase, stage, microbatch);
     return input ? input : pass_ns_of_phase(times, PassPhase::Backward, stage, microbatch);
@@ -143,7 +143,7 @@ std::optional<double> pass_ns(const RankTimes& times, PassPhase phase, int stage
   return pass_ns_of_phase(times, phase, stage, microbatch);
 }
 
-// The ops of a pass share its time by their prices.
+// Divides the time of each pass among its ops in proportion to their prices.
 void price_compute(Body* body, const RankTimes& times, MeasuredOps* measured) {
   std::map<PassKey, std::vector<Op*>> passes;
   for (Op& op : body->ops) {
@@ -175,8 +175,8 @@ std::string collective_of_op(OpKind kind) {
   return is_transfer ? "send/recv" : std::string(name(kind));
 }
 
-// In the order of a profile's kernels, which is that of a communicator's ops. `rank`: of the
-// Program, whose communicators the profile's are.
+// Gives communications their times, in the order of the profile's kernels, which is that of a
+// communicator's ops. `rank` is the rank of the Program whose communicators the profile has.
 void price_comm(const Program& program, int rank, const RankTimes& times, int steps, Body* body,
                 MeasuredOps* measured) {
   std::map<std::pair<CommLabel, std::string>, std::vector<Op*>> ops_by_ranks;
@@ -198,13 +198,14 @@ void price_comm(const Program& program, int rank, const RankTimes& times, int st
   }
 }
 
-// A body's rank, and the times of the profile's rank that plays it.
+// A rank of a body, and the times of the profile's rank that stands for it.
 struct Played {
   int rank = 0;
-  const RankTimes* times = nullptr;  // none plays it
+  const RankTimes* times = nullptr;  // null: the profile has no such rank
 };
 
-// One of the body's ranks by its number, else the first that has one of its stages.
+// Returns one of the body's ranks if the profile has it by number, else the profile's first rank
+// with one of the body's stages.
 Played played_by(const Program& program, int body, const Profile& profile,
                  const std::vector<RankTimes>& times) {
   for (std::size_t i = 0; i < times.size(); ++i) {

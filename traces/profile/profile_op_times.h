@@ -1,5 +1,5 @@
-// Op times out of a profile: a Program that takes what a real run's kernels took, and the seconds
-// of its passes.
+// Op times out of a profile: gives a Program the times of a real run's kernels, and computes the
+// seconds of that run's passes.
 #pragma once
 
 #include <optional>
@@ -12,35 +12,39 @@
 
 namespace tandem {
 
-// How much of a Program a profile has measured.
+// How many ops of a Program a profile has measured. The others keep their prices.
 struct MeasuredOps {
   std::int64_t compute = 0, compute_as_priced = 0;  // ops of all bodies
   std::int64_t comm = 0, comm_as_priced = 0;
 
-  // For people: what was not measured and goes as priced; none: all was.
+  // Lists, for people, what was not measured and keeps its price; empty if all was.
   std::vector<std::string> warnings(const std::string& path) const;
 };
 
-// A compute op takes what the kernels of its pass took (its stage, kind and microbatch, of a rank
-// of its body: the union of their times, the mean of steps); several ops of a pass share that by
-// their prices. Where the profile tells no microbatches it is the median of its passes. A
-// communication takes, from when its last participant was ready, what the one at its place took, by
-// kind and collective; where the profile has more or fewer of them, their median. SMs are no longer
-// taken: what was measured holds the contention already.
+// Gives each op its measured time.
 //
-// Error(BadInput) where the profile tells no passes, or none of a body's stages.
+// A pass (stage, kind and microbatch, on a rank of the op's body) takes the union of its kernels'
+// times, the mean over steps. Several ops of a pass share it in proportion to their prices. If the
+// profile does not tell microbatches apart, the median of its passes counts.
+//
+// A communication takes what the profile's communication at the same place took, by kind and
+// collective, from when its last participant was ready; the median of those, if the profile has
+// more or fewer of them. No op takes SMs any more: the measured times already contain the
+// contention.
+//
+// Error(BadInput) if the profile has no passes, or none of a body's stages.
 Result<MeasuredOps> reprice(Program* program, const Profile& profile);
 
-// What a pass of one microbatch through a stage takes: the median over stages and microbatches.
+// Times of a pass of one microbatch through a stage: medians over stages and microbatches.
 struct PassSeconds {
   std::optional<double> forward_s, backward_s, input_s, weight_s;
   std::optional<double> p2p_s;                          // a transfer between stages
-  int stages = 0, microbatches = 0, stages_a_rank = 0;  // 0: not told
-  std::vector<double> forward_by_stage;                 // where stages differ, to say so
+  int stages = 0, microbatches = 0, stages_a_rank = 0;  // 0: unknown
+  std::vector<double> forward_by_stage;                 // to show where stages differ
 };
 
-// `passes`: of a microbatch through a rank's stages, in a step of it, where the profile does not
-// tell them apart; 0: it must. Error(BadInput) where it does not.
+// `passes` is how many passes of microbatches a rank runs in a step; it is used if the profile does
+// not tell passes apart. Error(BadInput) if it does not, and `passes` is 0.
 Result<PassSeconds> pass_seconds(const Profile& profile, int passes);
 
 }  // namespace tandem

@@ -54,7 +54,7 @@ Result<std::vector<std::string>> files_of(const std::vector<std::string>& paths)
   return files;
 }
 
-// The number behind the file name's last "rank": "rank-34.pt.trace.json.gz" is of rank 34.
+// Returns the number behind the last "rank" in the file's name: 34 for "rank-34.pt.trace.json.gz".
 std::optional<int> rank_in_name(const std::string& path) {
   const std::string name = fs::path(path).filename().string();
   std::size_t at = name.rfind("rank");
@@ -87,7 +87,8 @@ Status number_ranks(std::vector<ProfileRank>* ranks) {
   return Done{};
 }
 
-// Whole microseconds, which HTA rounds to, stay whole.
+// Makes times count from the microsecond of the first kernel. HTA rounds to whole microseconds, and
+// those stay whole.
 void count_from_first_kernel(Profile* profile) {
   Nanoseconds first = std::numeric_limits<Nanoseconds>::max();
   for (const ProfileRank& rank : profile->ranks)

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int32_t kComputeStream = 7, kFirstCommStream = 20, kMainThread = 1;
 
-// An event of a trace, whatever the trace is.
+// An event of a Trace or of a TraceTable.
 struct OpEvent {
   OpKind kind = OpKind::Forward;
   int lane = 0;  // 0: compute
@@ -22,7 +22,8 @@ struct OpEvent {
   Nanoseconds start_ns = 0, end_ns = 0;
 };
 
-// The words of torch and NCCL for a communication, and its elements where the bytes are the whole.
+// The names by which torch and NCCL call a communication, and which of its ends has a shard, where
+// the op's bytes are the whole.
 struct CommWords {
   std::string_view collective, kernel;
   bool shard_in = false, shard_out = false;
@@ -47,7 +48,8 @@ CommWords words_of(OpKind kind) {
   }
 }
 
-// "PP:1F3"; nothing for what is no pass of a microbatch through a stage.
+// Returns for instance "PP:1F3"; nothing for an event that is no pass of a microbatch through a
+// stage.
 std::optional<std::string> annotation_of(const OpEvent& event) {
   if (event.kind == OpKind::Optimizer) return "Optimizer.step#";
   if (event.stage < 0 || event.microbatch < 0) return std::nullopt;
@@ -67,7 +69,7 @@ class SimulatedRank {
     made_.tells_waits = true;
   }
 
-  // `correlation`: above 0, and its own.
+  // REQUIRES: `correlation` is above 0 and unique.
   ProfileKernel* add(const OpEvent& event, std::string_view name, std::int64_t correlation) {
     ProfileKernel kernel;
     kernel.correlation = correlation;
@@ -100,7 +102,7 @@ class SimulatedRank {
   }
 
  private:
-  // Ops of one pass that follow one another share an annotation.
+  // Extends the last annotation if the event continues that pass, else adds one.
   void annotate(const OpEvent& event) {
     const std::optional<std::string> text = annotation_of(event);
     if (!text) return;
@@ -140,7 +142,7 @@ void add_comm(const Program& program, const RankRow& row, const Op& op, std::int
   made->add_collective(args, kernel);
 }
 
-// In the order of their starts, as annotations need them.
+// Returns the events that have ended in the order of their starts, as annotations need them.
 std::vector<std::uint32_t> by_start(std::span<const EventTimes> events) {
   std::vector<std::uint32_t> order;
   for (std::uint32_t i = 0; i < events.size(); ++i) {

@@ -1,5 +1,5 @@
-// A trace of a Program as the profile that a profiler would have made of it, so that both are
-// measured, and written, alike.
+// Turns a trace of a Program into the profile that a profiler would have made of it, so that both
+// can be measured, and written, in the same way.
 #pragma once
 
 #include <string>
@@ -13,19 +13,20 @@
 
 namespace tandem {
 
-// A group's ranks as torch writes them: "[0, 1]", of many the first 30.
+// Returns a group's ranks as torch writes them: "[0, 1]", or the first 30 and "...".
 std::string ranks_text(const std::vector<Rank>& members);
 
-// One rank: a stream a lane (the compute lane is stream 7, PyTorch's), a kernel an event.
-// Communication has the name of NCCL's kernel and all arguments of its collective; its kernel
-// begins when its last participant is ready: what it waits before is idle. Passes are annotations
-// ("PP:1F3") on the compute stream; the iteration is one ProfilerStep.
+// Makes the profile of one rank: a stream for each lane (the compute lane is stream 7, PyTorch's),
+// a kernel for each event. A communication has the name of NCCL's kernel and all arguments of its
+// collective. Its kernel begins when its last participant is ready; waiting before that is idle.
+// Passes are annotations ("PP:1F3") on the compute stream; the iteration is one ProfilerStep.
 //
 // REQUIRES: lane 0 is the compute lane; every event has ended.
 ProfileRank profile_of(const Program& program, const Trace& trace, const RankTrace& rank);
 Profile profile_of(const Program& program, const Trace& trace);
 
-// The same of a trace file, which does not tell groups: collectives have no ranks and no size.
+// Makes the same from a trace file, which does not have groups: collectives have no ranks and no
+// size.
 Profile profile_of(const TraceTable& table);
 
 }  // namespace tandem

@@ -11,12 +11,12 @@ namespace {
 
 enum class CallKind { Product, Attention, AttentionBackward, Pass, Copy };
 
-// Which of an operator's arguments count, from 0.
+// An operator, and which of its arguments count, from 0.
 struct CallForm {
   std::string_view name;
   CallKind kind;
   std::size_t first = 0;   // the left matrix; the queries, before keys and values
-  std::size_t causal = 0;  // of attention: is_causal
+  std::size_t causal = 0;  // attention: is_causal
 };
 
 // PyTorch 2.0 to 2.9: aten/src/ATen/native/native_functions.yaml.
@@ -58,7 +58,8 @@ constexpr std::array<TypeForm, 5> kTypes = {{
     {"c10::Float8_e5m2", "fp8", 1},
 }};
 
-// A tensor without numbers (no dimension, or one of 0) is left out by its empty list.
+// Sizes of a tensor; empty for one without numbers (no dimension, or one of 0), which does not
+// count.
 using Shape = std::vector<std::int64_t>;
 
 const CallForm* form_of(std::string_view name) {
@@ -72,7 +73,7 @@ const TypeForm* type_of(const std::vector<std::string>& types, std::size_t at) {
   return type == kTypes.end() ? nullptr : type;
 }
 
-// Of a list of tensors (an argument of lists of lists) nothing.
+// Returns an empty shape for an argument that is a list of tensors.
 std::vector<Shape> shapes_of(std::string_view text) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_array()) return {};
@@ -109,7 +110,7 @@ std::optional<CostRow> product(const std::vector<Shape>& shapes, std::size_t fir
   if ((sizes != 2 && sizes != 3) || right.size() != sizes) return std::nullopt;
   if (left[sizes - 1] != right[sizes - 2] || (sizes == 3 && left[0] != right[0]))
     return std::nullopt;
-  // In batches both factors are activations: scores, and their product with the values.
+  // With a batch both factors are activations: scores, and their product with the values.
   const Gemm gemm{.batch = sizes == 3 ? left[0] : 1,
                   .m = left[sizes - 2],
                   .n = right[sizes - 1],
@@ -118,8 +119,8 @@ std::optional<CostRow> product(const std::vector<Shape>& shapes, std::size_t fir
   return CostRow{.what = CostKind::Gemm, .gemms = {gemm}};
 }
 
-// Queries, keys and values: batch, heads, positions, numbers of a head. FLOPs as the cost model
-// counts them: both products, half of them under a causal mask, 2.5 times that backward
+// Queries, keys and values have batch, heads, positions, numbers of a head. FLOPs are counted as in
+// the cost model: both products; half of that under a causal mask; 2.5 times that backward
 // (FlashAttention-2, arXiv:2307.08691, section 4.1).
 std::optional<CostRow> attention(const CallForm& form, const std::vector<Shape>& shapes,
                                  const std::vector<std::string>& values) {
@@ -136,7 +137,8 @@ std::optional<CostRow> attention(const CallForm& form, const std::vector<Shape>&
   return CostRow{.what = CostKind::Attention, .attention_flops = flops};
 }
 
-// What is read, and, but for a copy, whose target is among it, an output as large as the largest.
+// Counts what is read, and an output as large as the largest input. A copy's output is already
+// among its arguments.
 std::optional<CostRow> pass(CallKind kind, const std::vector<Shape>& shapes,
                             const std::vector<std::string>& types) {
   double bytes = 0, largest = 0;

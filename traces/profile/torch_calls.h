@@ -9,15 +9,15 @@
 
 namespace tandem {
 
-// Products of matrices, attention in one kernel, and passes over tensors: only leaves, which call
-// none of the others.
+// Says whether the call is a product of matrices, attention in one kernel, or a pass over tensors
+// that can be priced. Only leaves are, which call no other one.
 bool is_priced_call(std::string_view name);
 
-// What a profile says of a call's arguments: JSON, "" where it does not.
+// A call's arguments in a profile: JSON, or "" where it has none.
 struct TorchArguments {
   std::string_view shapes;  // "[[4096, 1024], [1024, 1024]]"
   std::string_view types;   // ["c10::BFloat16", "c10::BFloat16"]
-  std::string_view values;  // ["", "", "", "0.", "True"]: of those that are no tensors
+  std::string_view values;  // ["", "", "", "0.", "True"]: "" for tensors
 };
 
 struct PricedCall {
@@ -25,7 +25,8 @@ struct PricedCall {
   std::string_view dtype;  // of the matrices: "fp32", "bf16", "fp16", "fp8"
 };
 
-// Nothing where the arguments do not tell: shapes that do not fit, a type of other numbers, a mask.
+// Returns nothing if the arguments do not suffice: shapes that do not fit, a type of other numbers,
+// a mask.
 std::optional<PricedCall> priced_call(std::string_view name, const TorchArguments& arguments);
 
 }  // namespace tandem

@@ -1,4 +1,5 @@
-// The steps of a profile that count.
+// Chooses the steps of a profile that count: by ProfilerSteps, else by a period in the names of
+// kernels (Knuth, Morris and Pratt's border table).
 #include <algorithm>
 #include <map>
 #include <set>
@@ -8,7 +9,7 @@
 namespace tandem {
 namespace {
 
-// As many as names differ, over all ranks.
+// Returns the number of different names over all ranks.
 std::size_t step_names(const Profile& profile) {
   std::set<std::string> names;
   for (const ProfileRank& rank : profile.ranks) {
@@ -22,7 +23,7 @@ std::vector<bool> before_last_step(const ProfileRank& rank) {
   const Nanoseconds last = rank.steps.empty() ? 0 : rank.steps.back().start_ns;
   for (std::size_t i = 0; i < counted.size(); ++i) {
     const ProfileKernel& kernel = rank.kernels[i];
-    // Where no launch was recorded there is only the kernel's own time.
+    // Without recorded launches, the kernel's own start decides.
     if (rank.launches.empty() || rank.steps.empty()) {
       counted[i] = rank.steps.empty() || kernel.start_ns < last;
     } else {
@@ -32,7 +33,7 @@ std::vector<bool> before_last_step(const ProfileRank& rank) {
   return counted;
 }
 
-// The kernels of the stream that computes longest, by their places.
+// Returns the places of the kernels of the stream that computes longest.
 std::vector<std::size_t> main_stream(const ProfileRank& rank) {
   std::map<std::int32_t, Nanoseconds> compute_ns;
   for (const ProfileKernel& kernel : rank.kernels) {
@@ -50,8 +51,8 @@ std::vector<std::size_t> main_stream(const ProfileRank& rank) {
   return places;
 }
 
-// The shortest length after which all names come again, by the longest border of the whole (Knuth,
-// Morris and Pratt).
+// Returns the shortest period after which all names come again: the length less that of the longest
+// border (Knuth, Morris and Pratt).
 std::size_t period_of(const ProfileRank& rank, const std::vector<std::size_t>& places) {
   const auto name = [&](std::size_t i) { return rank.kernels[places[i]].name; };
   std::vector<std::size_t> border(places.size() + 1);
@@ -63,7 +64,7 @@ std::size_t period_of(const ProfileRank& rank, const std::vector<std::size_t>& p
   return places.size() - border[places.size()];
 }
 
-// Nothing where no rank repeats, or not each as often.
+// Returns nothing if some rank does not repeat, or not as often as the others.
 std::optional<ProfileWindow> by_repetition(const Profile& profile) {
   ProfileWindow window{.by = StepsBy::Repetition, .steps = 0, .is_counted = {}};
   for (const ProfileRank& rank : profile.ranks) {
