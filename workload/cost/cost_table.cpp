@@ -1,3 +1,5 @@
+// Interpolation in measured rows: times linear in bytes, rates linear in the logarithm of FLOPs.
+// In: a table's rows and a Kernel or a communication. Out: its time.
 #include "workload/cost/cost_table.h"
 
 #include <fmt/format.h>
@@ -16,7 +18,8 @@ constexpr std::array<std::string_view, kCostKinds> kNames = {
     "gemm",           "attention",  "memory",     "kernel",     "send", "all_reduce",
     "reduce_scatter", "all_gather", "all_to_all", "ring_shift", "copy", "slowdown"};
 
-// A time by size: linear between two sizes, the smallest one's below, the largest one's rate above.
+// Returns a time by size: linear between two sizes; below all the smallest one's time, above all
+// the largest one's rate.
 double by_size(const std::map<double, double>& ns_of, double size) {
   const auto above = ns_of.lower_bound(size);
   if (above == ns_of.end()) {
@@ -29,7 +32,7 @@ double by_size(const std::map<double, double>& ns_of, double size) {
   return below->second + share * (above->second - below->second);
 }
 
-// A rate by FLOPs: linear in their logarithm between two, the last one's beyond the ends.
+// Returns a rate by FLOPs: linear in their logarithm between two, the last one's beyond the ends.
 double by_flops(const std::map<double, double>& rate_of, double flops) {
   const auto above = rate_of.lower_bound(flops);
   if (above == rate_of.end()) return rate_of.rbegin()->second;
@@ -39,7 +42,7 @@ double by_flops(const std::map<double, double>& rate_of, double flops) {
   return below->second + share * (above->second - below->second);
 }
 
-// FLOPs -> FLOPs a nanosecond: of several shapes of as many FLOPs the mean.
+// Maps FLOPs to FLOPs a nanosecond; the mean where several shapes have as many FLOPs.
 template <class Counts>
 std::map<double, double> rates(const CostTable& table, Counts counts) {
   std::map<double, std::pair<double, int>> sums;
@@ -97,8 +100,8 @@ Result<double> passes_ns(const CostTable& table, double bytes) {
   return by_size(known, bytes);
 }
 
-// What it takes where it was measured whole; the share of its passes by their own rows, where there
-// are some.
+// Returns the time of a kernel that was measured whole. Its share of memory-bound passes comes from
+// their own rows, if there are any.
 KernelPrice whole_price(const CostTable& table, const Kernel& kernel, const CostRow& row) {
   KernelPrice price;
   price.ns = std::max(row.p50_ns, to_ns(kernel.launch_s));

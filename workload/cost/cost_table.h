@@ -1,4 +1,5 @@
-// CostTable: what GEMMs, passes, whole kernels and communication were measured to take on a device.
+// CostTable: measured times of GEMMs, passes over memory, whole kernels and communication on a
+// device.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +18,9 @@ namespace tandem {
 
 enum class CostKind : std::uint8_t {
   Gemm,       // one product
-  Attention,  // fused attention of so many FLOPs
-  Memory,     // a memory-bound pass over so many bytes
-  Kernel,     // all of a Kernel, in place
+  Attention,  // fused attention, by its FLOPs
+  Memory,     // a memory-bound pass, by its bytes
+  Kernel,     // a whole Kernel
   Send,       // a transfer
   AllReduce,
   ReduceScatter,
@@ -31,25 +32,25 @@ enum class CostKind : std::uint8_t {
 };
 constexpr int kCostKinds = 12;
 
-// "gemm", "all_reduce": the first column of a row.
+// Returns the first column of a row: "gemm", "all_reduce".
 std::string_view name(CostKind what);
 CostKind cost_kind(CommKind kind);
 
-// One thing that was measured, and how long it took.
+// One measured thing and its time.
 struct CostRow {
   CostKind what = CostKind::Gemm;
-  std::string name;         // a Kernel's; of Slowdown the communication beside it
-  std::vector<Gemm> gemms;  // Gemm and Slowdown: one; Kernel: its own
+  std::string name;         // a Kernel's; of a Slowdown that of the communication beside it
+  std::vector<Gemm> gemms;  // Gemm and Slowdown: one; Kernel: all of it
   double attention_flops = 0;
   double bytes = 0;  // of memory-bound passes; of a communication as its op counts them
-  int ranks = 0;     // that communicate
+  int ranks = 0;     // of the communication
   bool between_nodes = false;
-  int sms = 0;             // that the communication states
+  int sms = 0;             // that the communication takes
   std::int64_t count = 0;  // times measured
   Nanoseconds p5_ns = 0, p50_ns = 0, p95_ns = 0;
 
   double flops() const;
-  // Whether both rows measure the same.
+  // Says whether both rows measure the same thing.
   bool same_as(const CostRow& other) const;
   bool operator==(const CostRow&) const = default;
 };
@@ -59,45 +60,47 @@ struct CostTable {
   std::vector<std::pair<std::string, std::string>> meta;  // the file's "# key: value" lines
   std::vector<CostRow> rows;                              // no two measure the same
 
-  // The value of a meta line; "" where there is none.
+  // Returns the value of a meta line, or "" if there is none.
   std::string_view meta_value(std::string_view key) const;
-  // The row that measures the same, or nullptr.
+  // Returns the row that measures the same thing, or nullptr.
   const CostRow* find(const CostRow& like) const;
 };
 
-// What a row's time comes to, for the eye: FLOP/s, bytes/s, or of a Slowdown the time over that of
-// the GEMM alone (0: the table does not have that). Its unit is "flop/s", "byte/s", "ratio".
+// Returns a row's rate, for people to read, and its unit: "flop/s", "byte/s", or "ratio" for a
+// Slowdown, which is its time over that of the GEMM alone (0 if the table does not have that one).
 std::pair<double, std::string_view> rate_of(const CostTable& table, const CostRow& row);
 
 struct KernelPrice {
   Nanoseconds ns = 0;
-  double memory_share = 0;  // what Kernel::memory_share says
-  int interpolated = 0;     // GEMMs and attention whose shape the table does not have
+  double memory_share = 0;  // as Kernel::memory_share
+  int interpolated = 0;     // GEMMs and attention of shapes that the table does not have
 };
 
-// A Kernel that was measured whole takes that; else the sum of its GEMMs, attention and passes,
-// each as below; never less than its launch.
+// Returns a Kernel's price: its own row's time if it was measured whole; else the sum over its
+// GEMMs, attention and passes. It is never less than the Kernel's launch.
 //
-// A GEMM of a shape in the table takes its time. Another one runs at a rate between those of the
-// shapes with the next fewer and the next more FLOPs, linear in the FLOPs' logarithm; beyond the
-// ends at the last one's. Where there are GEMMs of activations, those go by them, others by the
-// others. Attention goes by its FLOPs alike. Passes go by their bytes: linear between two sizes,
-// as long as the smallest below that, at the largest one's rate above.
+// A GEMM of a shape in the table takes that row's time. Another one runs at a rate between those of
+// the shapes with the next fewer and the next more FLOPs, linear in the logarithm of FLOPs; beyond
+// the ends at the last one's rate. GEMMs of activations are priced by rows of such GEMMs if there
+// are any, other GEMMs by other rows. Attention is priced by its FLOPs in the same way. Passes are
+// priced by bytes: linear between two sizes, the smallest one's time below that, the largest one's
+// rate above.
 //
-// An Error names the shape that there are no rows for.
+// An Error names the shape for which there are no rows.
 Result<KernelPrice> kernel_price(const CostTable& table, const Kernel& kernel);
 
-// A communication's time, by bytes as for passes, from the rows of its kind, of as many ranks,
-// inside a node or not; transfers where there is no Send from Copy. Nothing: the table has no such.
+// Returns a communication's time by its bytes, as for passes, from the rows of its kind with the
+// same number of ranks, inside a node or between nodes. Transfers use rows of Copy if there is no
+// Send. Nothing if the table has no such rows.
 std::optional<Nanoseconds> comm_ns(const CostTable& table, CommKind kind, int ranks,
                                    bool between_nodes, double bytes);
 
-// An Error where the table cannot price every kernel of GEMMs and passes, and, where asked, of
-// fused attention.
+// Returns an Error if the table cannot price every kernel of GEMMs and passes and, where
+// `attention` is set, of fused attention.
 Status check_covers(const CostTable& table, bool attention);
 
-// A file as print writes it: docs/formats.md. Errors name file and line. The simulator's tables are
-// of whole matrices: Error where gemm_scale is not 1.
+// Reads what to_text writes (docs/formats.md). Errors name file and line. Tables measured with
+// gemm_scale other than 1 are an Error: their matrices are not those of a job.
 Result<CostTable> read_cost_table(const std::string& path);
 std::string to_text(const CostTable& table);
 

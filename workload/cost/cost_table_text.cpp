@@ -1,4 +1,4 @@
-// Reads and writes cost tables: CSV, `# key: value` lines above it.
+// Reads and writes cost tables: CSV with `# key: value` lines above it.
 #include <fmt/format.h>
 
 #include <array>
@@ -11,14 +11,14 @@
 namespace tandem {
 namespace {
 
-// The last two are derived from the others, for the eye.
+// The last two are derived from the others, for people to read.
 constexpr std::array<std::string_view, 14> kColumns = {
     "what", "name",  "gemms", "attention_flops", "bytes",  "ranks", "between_nodes",
     "sms",  "count", "p5_ns", "p50_ns",          "p95_ns", "rate",  "unit"};
 
 bool is_communication(CostKind what) { return what >= CostKind::Send && what <= CostKind::Copy; }
 
-// A row's cells, checked one by one.
+// Reads a row's cells and checks each.
 class RowReader {
  public:
   RowReader(const CsvTable& file, int row) : file_(file), row_(row) {}
@@ -92,7 +92,7 @@ class RowReader {
     return value;
   }
 
-  // What a row of its kind is of.
+  // Checks that the row has what its kind needs.
   Status check_shape(const CostRow& row) const {
     const auto expect = [&](bool holds, std::string_view what) -> Status {
       if (holds) return Done{};

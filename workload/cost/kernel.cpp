@@ -1,7 +1,9 @@
-// The analytic model of kernel times. Its tiles were fitted to 183 GEMM shapes measured on an
-// A100-PCIe (SimuMax's table; tests/workload/kernel_test.cpp holds a sample to 5 %). A GPU brings
-// its SMs, peaks and bandwidths, and what its kernels reach alone and in training
-// (topology/presets/devices); FrameworkProfile what a framework makes of them.
+// The analytic model of kernel times. A GEMM is cut into output tiles, which the SMs compute in
+// waves (tile and wave quantization); attention and memory-bound passes go at a rate. The tiles
+// were fitted to 183 GEMM shapes measured on an A100-PCIe (SimuMax's table;
+// tests/workload/kernel_test.cpp holds a sample to 5 %). A GPU brings its SMs, peaks and
+// bandwidths, and what its kernels reach alone and in training (topology/presets/devices).
+// FrameworkProfile brings a framework's constants.
 #include "workload/cost/kernel.h"
 
 #include <fmt/format.h>
@@ -17,7 +19,7 @@
 namespace tandem {
 namespace {
 
-// An output tile that one SM computes, and its rate against the largest one's: small tiles read
+// An output tile that one SM computes, and its rate relative to the largest one's: small tiles read
 // their operands from shared memory more often.
 struct Tile {
   int rows, columns;
@@ -25,7 +27,7 @@ struct Tile {
 };
 constexpr Tile kTiles[] = {{256, 128, 1.0}, {128, 128, 0.95}, {128, 64, 0.80}, {64, 64, 0.62}};
 
-// K may be cut so that a GEMM with few output tiles fills the SMs.
+// K may be cut into parts, so that a GEMM with few output tiles fills the SMs.
 constexpr int kSplits[] = {1, 2, 4};
 
 double gemm_efficiency(const DeviceSpec& device, const std::string& precision) {
@@ -34,11 +36,11 @@ double gemm_efficiency(const DeviceSpec& device, const std::string& precision) {
                                                  : own->second;
 }
 
-// Heads of this size are what DeviceSpec::attention_efficiency is of.
+// DeviceSpec::attention_efficiency is that of heads of this size.
 constexpr double kHeadSize = 128;
 
-// What fused attention's backward reaches of its forward's rate: 0.85 by heads of 128, 0.77 of
-// latent attention on a B200 (MooreThreads/SimuMax), 0.86 on an A100 (arXiv 2307.08691).
+// Rate of fused attention's backward relative to its forward: 0.85 by heads of 128, 0.77 of latent
+// attention on a B200 (MooreThreads/SimuMax), 0.86 on an A100 (arXiv 2307.08691).
 constexpr double kAttentionBackward = 0.8;
 
 // Transformer Engine runs the linear layers in fp8 and attention's batched products in bf16.
@@ -48,7 +50,7 @@ std::string_view gemm_precision(const CostModel& model, const Gemm& gemm) {
   return wide ? std::string_view("bf16") : std::string_view(model.precision);
 }
 
-// Fused attention runs in 16 bits: in the model's precision, or beside fp8 in bf16, as Transformer
+// Fused attention runs in 16 bits: in the model's precision, or, under fp8, in bf16, as Transformer
 // Engine does.
 double attention_peak(const CostModel& model) {
   const auto& peaks = model.device.flops_per_s;
@@ -59,14 +61,14 @@ double attention_peak(const CostModel& model) {
   return peaks.at(model.precision);
 }
 
-// Where a row is no multiple of kAlignedBytes, cuBLAS takes slower ways. Quantized operands are
+// cuBLAS uses slower kernels where a row is no multiple of kAlignedBytes. Quantized operands are
 // cast into rows that are.
 bool aligned(const Gemm& gemm, int number_bytes) {
   if (number_bytes == 1) return true;
   return gemm.n * number_bytes % kAlignedBytes == 0 && gemm.k * number_bytes % kAlignedBytes == 0;
 }
 
-// Products of activations go as one batched kernel, those of experts one by one.
+// Products of activations run as one batched kernel, those of experts one by one.
 bool is_of_experts(const Gemm& gemm) { return gemm.batch > 1 && !gemm.wide; }
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -201,7 +203,7 @@ double gemm_s(const CostModel& model, const Gemm& gemm) {
 
   const double rate = gemm_efficiency(device, precision) * peak->second;
   const int number_bytes = std::max(1, bytes_of(precision));
-  // A prologue takes as long, whatever the products' rate.
+  // A tile's prologue takes equally long at any rate of the products.
   const double ramp_k = device.gemm_ramp_k * std::max(1, kSixteenBits / number_bytes);
   double best_s = std::numeric_limits<double>::infinity();
   for (const Tile& tile : kTiles) {

@@ -1,4 +1,4 @@
-// What a kernel costs on a device.
+// The price of a kernel on a device.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace tandem {
 
 struct CostTable;
 
-// What kernels are priced for: by the analytic model, with the constants of a software, or, where
-// there is a table, by what was measured.
+// The inputs of a kernel's price: a device and, for the analytic model, a framework's constants; or
+// a table of measured times.
 struct CostModel {
   DeviceSpec device;
   std::string precision;             // a key of device.flops_per_s
@@ -26,27 +26,29 @@ struct CostModel {
   FrameworkProfile profile;
 };
 
-// Whether the device has the precision, and rates to price with: an Error says what it has.
+// Checks that the device has the precision, and positive rates. An Error says what it has.
 Status check(const CostModel& model);
 
-// Bytes of one number: fp32 4, fp16 and bf16 2, fp8 1, nvfp4 1 with its scales, rounded up. 0: not
-// a type we know.
+// Returns the bytes of one number: fp32 4, fp16 and bf16 2, fp8 1, nvfp4 1 with its scales, rounded
+// up. 0: an unknown type.
 int bytes_of(std::string_view dtype);
 
-// fp8 or nvfp4: formats of GEMMs only. All else stays in 16 bits beside them.
+// Says whether the precision is fp8 or nvfp4. These are formats of GEMMs only; all else stays in 16
+// bits beside them.
 bool is_quantized(std::string_view precision);
 
-constexpr int kAlignedBytes = 16;  // tensor cores read rows in multiples of that
+constexpr int kAlignedBytes = 16;  // tensor cores read rows in multiples of this
 constexpr int kSixteenBits = 2;    // bytes of a number that is not quantized
 
-// The time of one GEMM: whole waves of output tiles over the SMs, never under its bytes /
-// bandwidth. REQUIRES: check(model); positive sizes.
+// Returns the time of one GEMM: whole waves of output tiles over the SMs, but never less than its
+// bytes / bandwidth. REQUIRES: check(model); positive sizes.
 double gemm_s(const CostModel& model, const Gemm& gemm);
 
-// max(GEMMs + attention + memory-bound passes, launch); with a table what that says.
+// Returns max(GEMMs + attention + memory-bound passes, launch), or the table's time if there is
+// one.
 Nanoseconds kernel_ns(const CostModel& model, const Kernel& kernel);
 
-// The share of that time that the memory-bound passes take: 0 to 1, what Kernel::memory_share says.
+// Returns the share of that time, 0 to 1, that the memory-bound passes take (Kernel::memory_share).
 double memory_share(const CostModel& model, const Kernel& kernel);
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-// Kernel: the shape of a compute op, whatever it runs on.
+// Kernel: the work of a compute op, whatever device it runs on.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@ namespace tandem {
 // `batch` products of (m x k) by (k x n).
 struct Gemm {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
-  bool wide = false;  // in 16 bits under fp8 too: of activations alone, the head's, a router's
+  bool wide = false;  // in 16 bits under fp8, too: of activations alone, the head's, a router's
   bool scan = false;  // of a Mamba-2 scan's chunks, inside its own kernels
 
   double flops() const { return 2.0 * batch * m * n * k; }
   bool operator==(const Gemm&) const = default;
 };
 
-// "1x4096x5120x1536 ...": batch x m x n x k each, an `a` behind one of activations, an `s` behind
-// one of a scan, which is of activations too. Printing and reading are inverse; nothing for a text
-// that is none.
+// Returns text such as "1x4096x5120x1536 ...": batch x m x n x k of each, followed by `a` for one
+// of activations, or by `s` for one of a scan, which is of activations, too. parse_gemms is its
+// inverse; it returns nothing for other text.
 std::string gemms_text(const std::vector<Gemm>& gemms);
 std::optional<std::vector<Gemm>> parse_gemms(std::string_view text);
 
-// How a fused attention goes over its matrix: what its rate depends on. 0 keys: not known, as fast
-// as with endless rows.
+// The shape of a fused attention, on which its rate depends. With 0 keys it is unknown: the rate is
+// that of endless rows.
 struct AttentionShape {
-  std::int64_t keys = 0;       // a row's, that are not masked away by a window
+  std::int64_t keys = 0;       // keys of a row that a window does not mask
   std::int64_t head_size = 0;  // of queries
   bool backward = false;
 
@@ -36,20 +36,20 @@ struct AttentionShape {
 };
 
 // A compute op's work: its GEMMs, its fused attention, then memory-bound passes over `memory_bytes`
-// in all. The CPU takes `launch_s` to issue it, beside the device: where that is longer, the device
-// waits for the CPU.
+// in all. The CPU takes `launch_s` to issue it while the device computes; if that is longer, the
+// device waits for the CPU.
 struct Kernel {
   std::string name;
   std::vector<Gemm> gemms;
-  double attention_flops = 0;  // of attention in one kernel (FlashAttention), always in 16 bits
+  double attention_flops = 0;  // attention in one kernel (FlashAttention), always in 16 bits
   AttentionShape attention;
   double memory_bytes = 0;
   double launch_s = 0;
-  // Of its duration, what memory bounds: set where it is priced. Communication that uses memory
-  // bandwidth beside it stretches this share.
+  // The share of its duration that memory bounds, set when it is priced. Communication beside it
+  // that uses memory bandwidth stretches this share.
   double memory_share = 0;
-  // What the CPU does beside it: bytes over its link to the GPU, and of its memory that it reads
-  // and writes. One after the other, as nothing overlaps them.
+  // Work that the CPU does meanwhile: `moved` bytes go over its link to the GPU, then it reads and
+  // writes `updated` bytes of its memory. Nothing overlaps the two.
   struct HostBytes {
     double moved = 0, updated = 0;
 

@@ -1,4 +1,5 @@
-// KernelTable: a workload's kernels, each held once and priced; and passes whose kernels go there.
+// KernelTable holds a workload's kernels, each once, with their prices; PricedPass builds passes
+// whose kernels go there.
 #pragma once
 
 #include <vector>
@@ -12,7 +13,7 @@ class KernelTable {
  public:
   explicit KernelTable(const CostModel& cost) : cost_(cost) {}
 
-  // The kernel's index; equal kernels share one. REQUIRES: its memory share is not set.
+  // Returns the kernel's index; equal kernels share one. REQUIRES: its memory share is not set.
   int add(const Kernel& kernel);
 
   Nanoseconds duration_ns(int kernel) const { return durations_[kernel]; }
@@ -29,7 +30,8 @@ class PricedPass : public PassBuilder {
  public:
   explicit PricedPass(KernelTable* kernels) : kernels_(kernels) {}
 
-  // In the chain, and after these steps as well; no step for a kernel with nothing to do.
+  // Adds the kernel to the chain, after these steps as well. Adds no step for a kernel without
+  // work.
   int run(const Kernel& kernel, Waits waits = {});
 
  private:

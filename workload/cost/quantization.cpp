@@ -1,5 +1,5 @@
-// Finds sizes that waste: prices every product of a layer and of the head as it is and as it would
-// be with nothing left over, and then those of near sizes.
+// Search over near sizes: prices every product of a layer and of the head, as it is and with
+// nothing left over, and then the products of near sizes.
 #include "workload/cost/quantization.h"
 
 #include <fmt/format.h>
@@ -17,29 +17,29 @@
 namespace tandem {
 namespace {
 
-// Of a product's time: below it a size is no matter.
+// Share of a product's time: a size that wastes less does not matter.
 constexpr double kLeastWaste = 0.05;
-// Of its part's time: a product that is small beside the others is no matter, either.
+// Share of its part's time: a product that is small beside the others does not matter, either.
 constexpr double kLeastGain = 0.02;
-// Of that gain, what must be spared waste: else it is another matter (a larger microbatch adds its
-// weight gradients up less often). Heads need not: whatever their number changes, the FLOPs stay
-// the same.
+// Share of that gain that must be spared waste. Otherwise the gain has another reason: a larger
+// microbatch, for instance, adds up its weight gradients less often. Heads are exempt: with any
+// number of them the FLOPs stay the same.
 constexpr double kLeastShare = 0.5;
 // A near size is better than a farther one that spares a little more waste.
 constexpr double kMostOfWaste = 0.75;
 constexpr std::size_t kMostWarnings = 4;
 
-// Widths this far away are the same model still.
+// A model whose width differs by this share is still the same model.
 constexpr double kReach = 0.05;
-constexpr std::int64_t kMostSteps = 64;  // in reach, to either side
+constexpr std::int64_t kMostSteps = 64;  // in reach on either side
 
-// Multiples fill tiles whatever their size: a tile has at most so many rows or columns.
+// Multiples of this fill tiles of any size: a tile has at most so many rows or columns.
 constexpr std::int64_t kTileMultiple = 256;
-// So many products side by side leave no wave of note unfilled.
+// With so many products side by side, an unfilled wave no longer matters.
 constexpr std::int64_t kManyProducts = 4096;
 // Tensor cores want rows of whole 16 bytes.
 constexpr std::int64_t kTensorCoreBytes = 16;
-// What widths should be multiples of, by NVIDIA's guide for A100s (128 bytes of 16-bit numbers).
+// Widths should be multiples of this, by NVIDIA's guide for A100s (128 bytes of 16-bit numbers).
 constexpr std::int64_t kWidthMultiple = 64;
 constexpr int kHeadMultiple = 8;
 
@@ -55,8 +55,9 @@ bool unaligned(const CostModel& cost, const Gemm& gemm) {
   return gemm.n * bytes % kTensorCoreBytes != 0 || gemm.k * bytes % kTensorCoreBytes != 0;
 }
 
-// The product's time with nothing left over: of so many side by side that all tiles and waves are
-// full, K rounded up to whole rows. It keeps what every product has: its launch, its bytes.
+// Returns the product's time with nothing left over: that of one of so many side by side that all
+// tiles and waves are full, with K rounded up to whole rows. The time still has what every product
+// has: its launch and its bytes.
 double even_s(const CostModel& cost, const Gemm& gemm) {
   const auto repeats = [](std::int64_t side) {
     return kTileMultiple / std::gcd(side, kTileMultiple);
@@ -92,13 +93,14 @@ struct Part {
   double flops = 0;  // without padding
 };
 
-// Of the time taken here, what is wasted here and not there.
+// Returns the share of the time here that is wasted here but not there.
 template <class T>
 double spared(const T& here, const T& there) {
   return 1 - (there.now_s / there.even_s) / (here.now_s / here.even_s);
 }
 
-// Of the time a FLOP takes here, what it takes less there: with all that the other size changes.
+// Returns how much less time a FLOP takes there, as a share of its time here; this counts all that
+// the other size changes.
 double gain(const Part& here, const Part& there) {
   return 1 - (there.now_s / there.flops) / (here.now_s / here.flops);
 }
@@ -112,7 +114,8 @@ std::string product_name(const Kernel& kernel, std::size_t index) {
   return kernel.name.starts_with(' ') ? "head" + kernel.name : kernel.name;
 }
 
-// `useful`: the share of the products that is no padding. `cores`: parts of attention's core.
+// Adds a pass. `useful` is the share of the products that is not padding, `cores` the number of
+// parts of attention's core.
 void add_pass(const CostModel& cost, const Parts& parts, double launch_s, double useful, int cores,
               Part* sum) {
   double now_s = 0, even = 0;
@@ -183,7 +186,7 @@ struct Dimension {
   double least_share = kLeastShare;
 };
 
-// Multiples of `multiple` within reach of the value, thinned out where there are many.
+// Returns multiples of `multiple` within reach of the value, thinned out where there are many.
 std::vector<std::int64_t> in_reach(std::int64_t value, std::int64_t multiple) {
   const auto reach = static_cast<std::int64_t>(kReach * static_cast<double>(value));
   const std::int64_t step = multiple * std::max<std::int64_t>(1, reach / (multiple * kMostSteps));
@@ -195,7 +198,8 @@ std::vector<std::int64_t> in_reach(std::int64_t value, std::int64_t multiple) {
   return values;
 }
 
-// A width that a field of the model holds; 0 there: the value follows from others.
+// Makes the dimension of a width. Its field in the model may be 0: then `value` follows from other
+// fields.
 Dimension width(const Model& model, const Plan& plan, const char* key, int Model::*field,
                 std::int64_t value, std::int64_t cut) {
   Dimension dimension{key, {model, plan, value, ""}, {}};
@@ -207,7 +211,8 @@ Dimension width(const Model& model, const Plan& plan, const char* key, int Model
   return dimension;
 }
 
-// With as many heads of another size, or with more or fewer of the same.
+// Makes the dimension of `hidden`: with the same number of heads of another size, or with more or
+// fewer heads of the same size.
 Dimension hidden(const Model& model, const Plan& plan) {
   Dimension dimension{"model.hidden", {model, plan, model.hidden, ""}, {}};
   const int size = model.head_size();
@@ -250,7 +255,8 @@ Dimension vocab(const Model& model, const Plan& plan) {
   return dimension;
 }
 
-// Orders go through the microbatches in groups of pp: one that does now must be able to.
+// Makes the dimension of the microbatch. Orders may go through microbatches in groups of pp; if
+// their number divides now, it must divide still.
 Dimension micro_batch(const Model& model, const Plan& plan) {
   Dimension dimension{"parallel.micro_batch", {model, plan, plan.micro_batch, ""}, {}};
   const bool grouped = plan.microbatches() % plan.pp == 0;
@@ -276,7 +282,7 @@ std::vector<Dimension> dimensions(const Model& model, const Plan& plan) {
   if (model.shared_expert_ffn > 0)
     all.push_back(width(model, plan, "model.shared_expert_ffn", &Model::shared_expert_ffn,
                         model.shared_expert_ffn, plan.tp));
-  // A round sequence is what was asked for; waves are better filled by another microbatch.
+  // A round sequence is what was asked for; another microbatch fills waves better.
   if (model.seq % kWidthMultiple != 0)
     all.push_back(width(model, plan, "model.seq", &Model::seq, model.seq, plan.cp));
   return all;
@@ -287,14 +293,15 @@ Part part_of(const Dimension& dimension, const Choice& choice, const CostModel& 
                            : layer_part(choice.model, choice.plan, cost);
 }
 
-// A choice that is faster, and its part.
+// A faster choice, and its part.
 struct Found {
   const Choice* choice = nullptr;
   Part part;
 };
 
-// The nearest that spares most of the waste that can be spared. Choices that waste less and take
-// longer are none: more heads fill tiles better, and have more attention matrices to write.
+// Returns the nearest choice that spares most of the waste that can be spared. Choices that waste
+// less but take longer do not count: more heads fill tiles better, but have more attention matrices
+// to write.
 Found better_choice(const Dimension& dimension, const Part& here, const CostModel& cost) {
   std::vector<Found> all;
   double most = 0;
@@ -321,7 +328,7 @@ std::optional<WastefulSize> waste_of(const Dimension& dimension, const CostModel
   if (found.choice == nullptr) return std::nullopt;
   const Part& there = found.part;
   CHECK(here.products.size() == there.products.size());
-  // Of those above the threshold the one that loses most time.
+  // Finds, among products above the threshold, the one that loses most time.
   const auto lost_s = [&](std::size_t i) {
     const double share = spared(here.products[i], there.products[i]);
     return share > kLeastWaste ? share * here.products[i].now_s : 0;

@@ -65,7 +65,7 @@ Result<std::string> path_of(const std::string& name) {
   return framework_profile_path(name);
 }
 
-// Sets what the file holds over what its base does, and collects the sources.
+// Sets what the file holds over what its base holds, and collects the sources.
 Status read_into(const std::string& name, const ProfileValues& instead, int bases,
                  FrameworkProfile* profile, Sources* sources) {
   ASSIGN_OR_RETURN(const std::string path, path_of(name));

@@ -1,9 +1,9 @@
-// FrameworkProfile: what a training framework, on the GPUs and hosts that it was measured on, makes
-// of the work: the constants of the analytic cost model.
+// FrameworkProfile: the constants of the analytic cost model for a training framework, on the GPUs
+// and hosts on which it was measured.
 //
 // They are data, workload/frameworks/NAME.toml, each number with its source; `tandem-fit published`
-// fits them. None belongs to a model or to a run. The defaults here are those of the
-// fit's first guess, for callers without a file.
+// fits them. None belongs to a model or to a run. The defaults here are the fit's first guess, for
+// callers without a file.
 #pragma once
 
 #include <map>
@@ -20,79 +20,79 @@ namespace tandem {
 struct FrameworkProfile {
   std::string name;
 
-  // How much longer a product takes in which a row of an operand is no multiple of 16 bytes.
+  // Factor on a product's time if a row of an operand is no multiple of 16 bytes.
   double unaligned_gemm = 1;
-  // What a product of one expert takes beside its tiles, where each is a kernel of its own.
+  // Time of one expert's product beyond its tiles, where each is a kernel of its own.
   double expert_gemm_s = 0;
-  // What kernels of Mamba-2 scans (mamba_ssm's, Triton's) reach of their products, whatever the
-  // GPU: they have small tiles and do more than products. 0: not known, as any other product.
+  // Rate of the products in kernels of Mamba-2 scans (mamba_ssm's, Triton's), on any GPU: they have
+  // small tiles and do more than products. 0: unknown, priced as any other product.
   double scan_flops_per_s = 0;
-  // What its fused attention reaches of the GPU's best (DeviceSpec::attention_efficiency):
-  // Triton's, FlashAttention 2's on GPUs after the A100.
+  // Rate of its fused attention relative to the GPU's best (DeviceSpec::attention_efficiency), for
+  // Triton's, or FlashAttention 2's on GPUs after the A100.
   double attention_share = 1;
-  double compute_stretch = 1;  // of all kernels: a slower release of the same software
-  // The spread of nodes' speeds, a standard deviation: a step waits for the slowest node.
+  double compute_stretch = 1;  // on all kernels: a slower release of the same software
+  // Standard deviation of nodes' speeds: a step waits for the slowest node.
   double node_spread = 0;
 
   // Memory-bound passes.
-  double memory_efficiency = 0.85;  // what long streams reach of the data sheet's bandwidth
+  double memory_efficiency = 0.85;  // of the data sheet's bandwidth, for long streams
   double pass_share = 0.86;         // of the counted passes: fusion and the L2 cache spare the rest
   // Passes over the attention matrix, unfused: scale, mask, softmax, dropout.
   double matrix_passes = 6.7;
   double matrix_passes_backward = 6.25;
-  double cross_entropy_bytes = 18;  // a logit, forward and backward
-  double accumulation_bytes = 3.7;  // a parameter and microbatch: weight gradients added up
-  double optimizer_bytes = 58;      // a parameter: Adam in mixed precision, unscale, norm, clip
+  double cross_entropy_bytes = 18;  // for each logit, forward and backward
+  double accumulation_bytes = 3.7;  // for each parameter and microbatch: adding up weight gradients
+  double optimizer_bytes = 58;  // for each parameter: Adam in mixed precision, unscale, norm, clip
 
-  // What the CPU takes to issue a layer's kernels; more under tensor parallelism, and with tp >= 8.
+  // Time that the CPU takes to issue a layer's kernels; more with tensor parallelism, and with tp
+  // >= 8.
   double forward_launch_s = 1.16e-3;
   double backward_launch_s = 0.91e-3;
   double tensor_launch_s = 0.10e-3;
   double wide_tensor_launch_s = 0.29e-3;
-  // Of a mixture of experts, beside: the router, the permutation, and waiting for the counts of
+  // More of it for a mixture of experts: the router, the permutation, and waiting for the counts of
   // tokens that the device has found.
   double expert_launch_s = 0;
-  double iteration_overhead_s = 0;  // of an iteration: data, timers, logging
+  double iteration_overhead_s = 0;  // each iteration: data, timers, logging
 
-  // Communication, against what nccl-tests measure: bytes take so many times as long, and every
-  // operation so much longer. Tensor: inside a node. The others: between nodes.
+  // Communication, relative to what nccl-tests measure: a stretch multiplies the time of bytes, an
+  // overhead is added to each operation. Tensor: inside a node. The others: between nodes.
   double tensor_stretch = 1;
-  double partial_tensor_stretch = 1;  // of tensor's, in groups that do not fill a node
+  double partial_tensor_stretch = 1;  // times tensor's, in groups that do not fill a node
   double tensor_overhead_s = 0;
   double pipeline_stretch = 1;
   double pipeline_overhead_s = 0;
   double data_stretch = 1;
-  double zero3_stretch = 1;  // of data, where ZeRO-3 gathers parameters layer by layer
+  double zero3_stretch = 1;  // times data's, where ZeRO-3 gathers parameters layer by layer
 
-  // The 90 % interval of an iteration over its prediction: from the residuals of rows that a fit
-  // left out. 0: not known.
+  // The 90 % interval of an iteration's time over its prediction, from the residuals of rows that a
+  // fit left out. 0: unknown.
   double interval_low = 0, interval_high = 0;
 
-  // The kinds of those rows (kind_of_run): its own file's, not its base's.
+  // The kinds of the measured rows (kind_of_run), of its own file and not of its base.
   std::vector<std::string> measured_on;
-  double measured_gpus = 0;  // of the largest of those runs
+  double measured_gpus = 0;  // GPUs of the largest of those runs
 
   bool operator==(const FrameworkProfile&) const = default;
 };
 
-// "H100-SXM5-80GB fp8", or "H100-SXM5-80GB fp8 experts" of a model with a mixture of experts. Runs
-// of one kind say nothing of another: fp16 and bf16 have one peak, but who runs in the one runs
-// other releases with other options; and dense rows know nothing of routers, exchanges and grouped
-// products.
+// Returns "H100-SXM5-80GB fp8", or "H100-SXM5-80GB fp8 experts" for a model with a mixture of
+// experts. Runs of one kind say nothing about another. fp16 and bf16 have the same peak, but who
+// runs in one of them runs other releases with other options; and dense rows say nothing about
+// routers, exchanges and grouped products.
 std::string kind_of_run(const std::string& gpu, const std::string& precision, bool experts);
 
-// Whether rows of the profile's own are of that kind.
+// Says whether the profile's own rows are of that kind.
 bool is_measured(const FrameworkProfile& profile, const std::string& kind);
 
-// Whether a job is more than ten times as large as any of those runs.
+// Says whether a job is more than ten times as large as the largest of those runs.
 bool is_beyond(const FrameworkProfile& profile, int gpus);
 
-// The 90 % interval of a prediction that no such rows stand behind:
-// workload/uncalibrated.toml.
+// Returns the 90 % interval of a prediction without such rows: workload/uncalibrated.toml.
 Result<std::pair<double, double>> uncalibrated_interval();
 std::string uncalibrated_path();
 
-// A constant's key in files, and what one of its units is.
+// A constant's key in files, and the value of one of its units.
 struct ProfileField {
   const char* key;
   double FrameworkProfile::*place;
@@ -100,25 +100,25 @@ struct ProfileField {
 };
 std::span<const ProfileField> profile_fields();
 
-// Values in place of those of files, in the keys' units: by the file's name and the key.
+// Values, in the keys' units, that replace those of files, by the file's name and the key.
 using ProfileValues = std::map<std::pair<std::string, std::string>, double>;
 
-// `name` of workload/frameworks, or a file's path. A file names another one with
-// `base` and holds what differs from it, or holds all. Errors name file and line.
+// Loads `name` of workload/frameworks, or a file by its path. A file holds all constants, or names
+// another file with `base` and holds those that differ. Errors name file and line.
 Result<FrameworkProfile> load_framework_profile(const std::string& name,
                                                 const ProfileValues& instead = {});
 
-// How much longer the slowest of so many nodes takes than their mean: 1 + node_spread sqrt(2 ln n),
-// the largest of n normal variables (Gumbel, Statistics of Extremes, section 4.2.3).
+// Returns how much longer the slowest of so many nodes takes than their mean: 1 + node_spread
+// sqrt(2 ln n), the largest of n normal variables (Gumbel, Statistics of Extremes, section 4.2.3).
 double slowest_of(int nodes, const FrameworkProfile& profile);
 
-// The file of a name that is known.
+// Returns the file of a known name.
 std::string framework_profile_path(const std::string& name);
 
-// Sorted.
+// Returns the known names, sorted.
 std::vector<std::string> framework_profile_names();
 
-// Where each number comes from: {"gemm_ramp_k", "fit ..."}; those of its base follow.
+// Returns where each number comes from: {"gemm_ramp_k", "fit ..."}; those of its base follow.
 Result<Sources> profile_sources(const std::string& name);
 
 }  // namespace tandem
